@@ -1,0 +1,259 @@
+#include "base/files.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace ct {
+
+int FileSystem::open(const Path& path, int flags, mode_t mode) { return ::open(path.c_str(), flags, mode); }
+ssize_t FileSystem::write(int fd, std::span<const std::byte> bytes) { return ::write(fd, bytes.data(), bytes.size()); }
+int FileSystem::truncate(int fd, uint64_t bytes) { return ::ftruncate(fd, static_cast<off_t>(bytes)); }
+int FileSystem::fsync(int fd) { return ::fsync(fd); }
+int FileSystem::close(int fd) { return ::close(fd); }
+int FileSystem::rename(const Path& from, const Path& to) { return ::rename(from.c_str(), to.c_str()); }
+int FileSystem::unlink(const Path& path) { return ::unlink(path.c_str()); }
+int FileSystem::mkdir(const Path& path) { return ::mkdir(path.c_str(), 0777); }
+int FileSystem::rmdir(const Path& path) { return ::rmdir(path.c_str()); }
+
+void fail_io(std::string_view what, const Path& path, int error) {
+  std::string_view remedy = "check the path and the file system";
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      remedy = "free some space or choose another folder";
+      break;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      remedy = "check its permissions or choose another folder";
+      break;
+    case ENOENT:
+    case ENOTDIR:
+      remedy = "check the path";
+      break;
+    case EIO:
+      remedy = "the disk or the network file system is failing";
+      break;
+    default:
+      break;
+  }
+  fail(ExitCode::io, "cannot ", what, " ", quoted(path.native()), ": ", std::strerror(error), ": ", remedy);
+}
+
+std::string quoted(std::string_view text) {
+  constexpr size_t kLongest = 200;
+  std::string out = "'";
+  for (char c : text.substr(0, kLongest)) {
+    const auto u = static_cast<unsigned char>(c);
+    if (u < 0x20 || u == 0x7f) {
+      char hex[5];
+      std::snprintf(hex, sizeof hex, "\\x%02x", u);
+      out += hex;
+    } else {
+      out += c;
+    }
+  }
+  return out + (text.size() > kLongest ? "...'" : "'");
+}
+
+// ---- File
+
+File::File(FileSystem& files, const Path& path, int flags, mode_t mode) : files_(&files), path_(path) {
+  do {
+    fd_ = files.open(path, flags | O_CLOEXEC, mode);
+  } while (fd_ < 0 && errno == EINTR);
+  if (fd_ < 0) fail_io(flags & O_CREAT ? "create" : "open", path, errno);
+}
+
+File::File(File&& other) noexcept
+    : files_(other.files_), path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+
+File::~File() {
+  if (fd_ >= 0) files_->close(fd_);
+}
+
+void File::write(std::span<const std::byte> bytes) {
+  constexpr size_t kMost = size_t{1} << 30;  // Linux writes at most 2^31 - 4096 at once; say so by ourselves
+  while (!bytes.empty()) {
+    const ssize_t n = files_->write(fd_, bytes.first(std::min(bytes.size(), kMost)));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) fail_io("write", path_, n < 0 ? errno : EIO);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+}
+
+void File::write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+
+void File::truncate(uint64_t bytes) {
+  if (files_->truncate(fd_, bytes) != 0) fail_io("cut", path_, errno);
+}
+
+void File::sync() {
+  // Not repeated after a failure: the kernel may have dropped the pages it could not write and report success next.
+  if (files_->fsync(fd_) != 0) fail_io("sync", path_, errno);
+}
+
+void File::close() {
+  const int fd = std::exchange(fd_, -1);
+  if (fd >= 0 && files_->close(fd) != 0 && errno != EINTR) fail_io("close", path_, errno);
+}
+
+// ---- reading
+
+MappedFile::MappedFile(const Path& path, Links links) {
+  FileSystem files;
+  const File file(files, path, O_RDONLY | O_NONBLOCK | (links == Links::refuse ? O_NOFOLLOW : 0));
+  struct stat info {};
+  if (fstat(file.fd(), &info) != 0) fail_io("read", path, errno);
+  if (!S_ISREG(info.st_mode)) fail(ExitCode::io, "cannot read ", quoted(path.native()), ": it is not a regular file");
+  size_ = static_cast<size_t>(info.st_size);
+  if (size_ == 0) return;
+  void* data = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.fd(), 0);
+  if (data == MAP_FAILED) fail_io("map", path, errno);
+  data_ = static_cast<const std::byte*>(data);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_) munmap(const_cast<std::byte*>(data_), size_);
+}
+
+std::string read_file(const Path& path, uint64_t limit, MappedFile::Links links) {
+  const MappedFile file(path, links);
+  const auto bytes = file.bytes();
+  if (bytes.size() > limit) {
+    fail(ExitCode::io, "cannot read ", quoted(path.native()), ": it has ", bytes.size(), " bytes, more than the ",
+         limit, " that such a file can have");
+  }
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+std::vector<std::string> list_folder(const Path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    names.push_back(it->path().filename().native());
+  }
+  if (error && error != std::errc::no_such_file_or_directory) fail_io("list", folder, error.value());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+uint64_t free_bytes(const Path& path) {
+  struct statvfs info {};
+  if (statvfs(path.c_str(), &info) != 0) fail_io("ask for the free space of", path, errno);
+  return uint64_t{info.f_bavail} * info.f_frsize;
+}
+
+// ---- changing
+
+void sync_folder(FileSystem& files, const Path& path) {
+  File folder(files, path.empty() ? Path(".") : path, O_RDONLY | O_DIRECTORY);
+  // Some network and FUSE file systems cannot sync a folder and say so with EINVAL: there is nothing more to ask for.
+  if (files.fsync(folder.fd()) != 0 && errno != EINVAL && errno != ENOTSUP) fail_io("sync", path, errno);
+}
+
+void rename_file(FileSystem& files, const Path& from, const Path& to) {
+  if (files.rename(from, to) != 0) fail_io("rename " + quoted(from.native()) + " to", to, errno);
+}
+
+void remove_file(FileSystem& files, const Path& path) {
+  if (files.unlink(path) != 0 && errno != ENOENT) fail_io("remove", path, errno);
+}
+
+void make_folders(FileSystem& files, const Path& path) {
+  if (path.empty() || std::filesystem::is_directory(path)) return;
+  if (path.has_parent_path() && path.parent_path() != path) make_folders(files, path.parent_path());
+  if (path.filename().empty()) return;  // "a/b/" after "a/b"
+  // Another process may have made it meanwhile.
+  if (files.mkdir(path) != 0 && !(errno == EEXIST && std::filesystem::is_directory(path))) {
+    fail_io("create the folder", path, errno);
+  }
+}
+
+bool remove_known(FileSystem& files, const Path& folder, const std::function<bool(const std::string&)>& is_ours) {
+  for (const std::string& name : list_folder(folder)) {
+    std::error_code error;
+    const auto status = std::filesystem::symlink_status(folder / name, error);
+    if (is_ours(name) && !std::filesystem::is_directory(status)) remove_file(files, folder / name);
+  }
+  if (files.rmdir(folder) == 0 || errno == ENOENT) return true;
+  if (errno == ENOTEMPTY || errno == EEXIST) return false;
+  fail_io("remove", folder, errno);
+}
+
+void write_file_atomic(FileSystem& files, const Path& path, const std::function<void(File&)>& write) {
+  const Path temporary = path.parent_path() / (std::string(kTemporaryPrefix) + path.filename().native());
+  remove_file(files, temporary);  // of a run that was killed here
+  try {
+    File file(files, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+    write(file);
+    file.sync();
+    file.close();
+    rename_file(files, temporary, path);
+  } catch (const Error&) {
+    files.unlink(temporary);  // a full disk should not stay full because of us
+    throw;
+  }
+  sync_folder(files, path.parent_path());
+}
+
+void write_file_atomic(FileSystem& files, const Path& path, std::string_view text) {
+  write_file_atomic(files, path, [text](File& file) { file.write(text); });
+}
+
+// ---- LineFile
+
+LineFile::LineFile(FileSystem& files, const Path& path) : file_(files, path, O_RDWR | O_CREAT | O_APPEND), size_(0) {
+  struct stat info {};
+  if (fstat(file_.fd(), &info) != 0) fail_io("read", path, errno);
+  if (!S_ISREG(info.st_mode)) fail(ExitCode::io, "cannot append to ", quoted(path.native()), ": not a regular file");
+  const auto end = static_cast<uint64_t>(info.st_size);
+  // Backwards from the end to the last newline.
+  char block[4096];
+  for (uint64_t stop = end; stop > 0 && size_ == 0;) {
+    const uint64_t start = stop > sizeof block ? stop - sizeof block : 0;
+    const ssize_t n = pread(file_.fd(), block, stop - start, static_cast<off_t>(start));
+    if (n != static_cast<ssize_t>(stop - start)) fail_io("read", path, n < 0 ? errno : EIO);
+    const size_t newline = std::string_view(block, stop - start).rfind('\n');
+    if (newline != std::string_view::npos) size_ = start + newline + 1;
+    stop = start;
+  }
+  if (size_ != end) file_.truncate(size_);
+}
+
+void LineFile::append(std::string_view line) {
+  std::string text(line);
+  text += '\n';
+  try {
+    file_.write(text);
+  } catch (const Error&) {
+    try {
+      file_.truncate(size_);
+    } catch (const Error&) {  // the first error says more
+    }
+    throw;
+  }
+  size_ += text.size();
+}
+
+}  // namespace ct

@@ -1,0 +1,130 @@
+// Files: every change to the disk that must survive a crash goes through here.
+//
+// What is changed on disk goes through a FileSystem, whose default is the operating system's: a test puts another in
+// its place and lets the n-th operation fail. Reading needs no such seam: a bad disk is imitated by damaging the file.
+// Every failure is Error(ExitCode::io) with the path, the system's reason and what to do.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ct {
+
+using Path = std::filesystem::path;
+
+/// The system calls by which files are changed, with their own conventions: -1 and errno on failure.
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+  virtual int open(const Path& path, int flags, mode_t mode);
+  virtual ssize_t write(int fd, std::span<const std::byte> bytes);
+  virtual int truncate(int fd, uint64_t bytes);
+  virtual int fsync(int fd);
+  virtual int close(int fd);
+  virtual int rename(const Path& from, const Path& to);
+  virtual int unlink(const Path& path);
+  virtual int mkdir(const Path& path);
+  virtual int rmdir(const Path& path);
+};
+
+/// Throws Error(ExitCode::io): "cannot <what> <path>: <strerror(error)>: <remedy>".
+[[noreturn]] void fail_io(std::string_view what, const Path& path, int error);
+
+/// Someone else's text, fit for one line of output: quoted, control characters escaped, cut when long.
+std::string quoted(std::string_view text);
+
+/// An open file, closed by the destructor. `files` must outlive it.
+class File {
+ public:
+  /// flags as for open(2); O_CLOEXEC is added.
+  File(FileSystem& files, const Path& path, int flags, mode_t mode = 0666);
+  File(File&& other) noexcept;
+  File& operator=(File&&) = delete;
+  ~File();
+  int fd() const { return fd_; }
+  const Path& path() const { return path_; }
+  /// All of it, or an Error.
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+  void truncate(uint64_t bytes);
+  /// Returns once the contents are on the disk.
+  void sync();
+  /// Closes and reports what the destructor would have to swallow.
+  void close();
+
+ private:
+  FileSystem* files_;
+  Path path_;
+  int fd_;
+};
+
+/// A whole regular file mapped for reading; it stays readable when the name is replaced by another file.
+class MappedFile {
+ public:
+  enum class Links { follow, refuse };
+  /// Refuses what is not a regular file (without waiting for a pipe to open).
+  explicit MappedFile(const Path& path, Links links = Links::follow);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+/// A whole regular file; one larger than `limit` bytes is refused.
+std::string read_file(const Path& path, uint64_t limit = uint64_t{1} << 30,
+                      MappedFile::Links links = MappedFile::Links::follow);
+
+/// Replaces `path` so that a crash at any moment leaves the old or the new contents: written as ".tmp-<name>" beside
+/// it, synced, renamed, the folder synced. One writer per path at a time.
+void write_file_atomic(FileSystem& files, const Path& path, const std::function<void(File&)>& write);
+void write_file_atomic(FileSystem& files, const Path& path, std::string_view text);
+inline constexpr std::string_view kTemporaryPrefix = ".tmp-";
+
+/// Makes `path` and its missing parents; fine when it exists as a folder.
+void make_folders(FileSystem& files, const Path& path);
+
+/// Returns once creations, renames and removals in the folder are on the disk (where the file system offers that).
+void sync_folder(FileSystem& files, const Path& path);
+
+void rename_file(FileSystem& files, const Path& from, const Path& to);
+
+/// Removes a file or symbolic link; fine when there is none.
+void remove_file(FileSystem& files, const Path& path);
+
+/// Removes the files (not folders) directly in `folder` whose name `is_ours` accepts, then the folder if nothing is
+/// left in it. Returns whether the folder is gone. Never follows links, never descends.
+bool remove_known(FileSystem& files, const Path& folder, const std::function<bool(const std::string&)>& is_ours);
+
+/// Names directly in a folder, sorted bytewise; none when the folder does not exist.
+std::vector<std::string> list_folder(const Path& folder);
+
+/// Bytes that an ordinary user can still write to the file system that holds `path`.
+uint64_t free_bytes(const Path& path);
+
+/// A file of lines that grows by whole lines: after a crash or a full disk it never ends in a piece of one.
+class LineFile {
+ public:
+  /// Opens or creates; cuts a last line that lacks its newline.
+  LineFile(FileSystem& files, const Path& path);
+  /// `line` without a newline. On failure the file is as before.
+  void append(std::string_view line);
+  void sync() { file_.sync(); }
+
+ private:
+  File file_;
+  uint64_t size_;
+};
+
+}  // namespace ct

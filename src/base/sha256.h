@@ -1,0 +1,32 @@
+// SHA-256 (FIPS 180-4), streaming.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+struct evp_md_ctx_st;
+
+namespace ct {
+
+class Sha256 {
+ public:
+  Sha256();
+  void update(const void* data, size_t bytes);
+  /// The digest as 64 lower-case hexadecimal digits; ends the stream: one call, no update after it.
+  std::string hex();
+
+ private:
+  struct Free {
+    void operator()(evp_md_ctx_st* context) const;
+  };
+  std::unique_ptr<evp_md_ctx_st, Free> context_;
+};
+
+inline std::string sha256_hex(const void* data, size_t bytes) {
+  Sha256 hash;
+  hash.update(data, bytes);
+  return hash.hex();
+}
+
+}  // namespace ct

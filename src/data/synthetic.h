@@ -1,0 +1,37 @@
+// The built-in synthetic set: ten classes of 32x32 RGB images, so that the program trains where no data lies.
+// A class is a pair of a shape (disc, ring, square, triangle, cross) and a texture (stripes, checks). Position, size,
+// angle, colours, polarity, background, stray dots and noise are drawn per image, so the pixel at one place says
+// little: a linear model stays below half, and what remains is won by models that see local shape and texture.
+//
+// Integer arithmetic only and every number keyed by (seed, index): the bytes are the same on every platform and with
+// any number of threads.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+namespace ct {
+
+inline constexpr uint64_t kSyntheticSeed = 20240229;  // part of the set: a test holds its checksums
+inline constexpr int kSyntheticTrain = 50000;         // images 0..49999, 10,000 a file
+inline constexpr int kSyntheticTest = 10000;          // images 50000..59999
+inline constexpr std::array<std::string_view, 10> kSyntheticClasses = {
+    "striped-disc",     "checked-disc",     "striped-ring",  "checked-ring",  "striped-square",
+    "checked-square", "striped-triangle", "checked-triangle", "striped-cross", "checked-cross"};
+
+/// Writes record `index`: one label byte, then 1024 red, 1024 green and 1024 blue bytes, row by row. Each run of ten
+/// consecutive images holds every class once, in a drawn order.
+void synthetic_record(uint64_t seed, uint32_t index, uint8_t record[3073]);
+
+/// Records first..first+count-1, on up to `threads` threads (0: one for each core at hand).
+std::vector<uint8_t> synthetic_records(uint64_t seed, uint32_t first, uint32_t count, int threads = 0);
+
+/// Writes data_batch_1..5.bin, test_batch.bin and batches.meta.txt (the class names) into `folder`, atomically: a
+/// folder beside it is filled, flushed and renamed. Several processes may do so at once: the first to finish wins and the
+/// others find its files, which are the same. Throws Error(io) naming the path.
+void write_synthetic(const std::filesystem::path& folder);
+
+}  // namespace ct

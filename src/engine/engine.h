@@ -1,0 +1,81 @@
+// Training and evaluation of one rank: feeds micro-batches, runs the programs, keeps the books.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "engine/bind.h"
+#include "plan/step_scalars.h"
+
+namespace ct {
+
+/// Where the host writes a micro-batch: images u8 [N][C][H][W], draws i32 [N][4], labels i32 [N].
+struct Inputs {
+  uint8_t* images;
+  int32_t* draws;
+  int32_t* labels;
+};
+
+/// One flat buffer of the training state and what it means: parameters ("weights") or an optimizer moment.
+struct StateBuffer {
+  std::string name;
+  std::span<float> values;  // in FlatLayout's order
+};
+
+/// The schedule: what the (step + 1)-th applied step uses, step counting from 0.
+using Schedule = std::function<ScheduleRow(int64_t step)>;
+
+class Engine {
+ public:
+  Engine(Backend& backend, Communicator& comm, Lowered program, Schedule schedule);
+
+  Inputs inputs() const;
+  /// One micro-batch: forward, backward, sum of gradients. The last of a step also sums over ranks.
+  void micro_step();
+  /// Applies or skips the step; call after `accumulation` micro-steps.
+  void update();
+
+  const StepScalars& scalars() const { return *scalars_; }
+  /// Resumes counting from a checkpoint.
+  void restore(const StepScalars& scalars);
+
+  /// The summed image losses of every global micro-batch since the last call, in order: S of them a step. Collective.
+  std::vector<double> drain_losses();
+
+  std::vector<StateBuffer> state() const;
+  const Lowered& lowered() const { return bound_.lowered(); }
+  BoundProgram& bound() { return bound_; }
+  std::byte* params() const { return bound_.tensor(bound_.lowered().params).data; }
+
+ private:
+  void upload_schedule();
+
+  Communicator& comm_;
+  BoundProgram bound_;
+  Schedule schedule_;
+  StepScalars* scalars_;
+  const float* losses_;
+  int64_t batch_;
+  int micro_steps_ = 0;        // done of this step
+  int64_t window_steps_ = 0;   // updates since the schedule was uploaded
+  std::vector<double> local_losses_;
+};
+
+/// The forward pass over an engine's (or any) parameters.
+class Evaluator {
+ public:
+  Evaluator(Backend& backend, Communicator& comm, Lowered program, std::byte* params)
+      : bound_(backend, comm, std::move(program), params) {}
+  Inputs inputs() const;
+  void run() { bound_.run_micro(); }
+  /// Of the batch just run, image by image.
+  std::span<const float> losses() const;
+  std::span<const int32_t> predicted() const;
+  std::span<const int32_t> larger() const;
+  BoundProgram& bound() { return bound_; }
+
+ private:
+  BoundProgram bound_;
+};
+
+}  // namespace ct

@@ -1,0 +1,111 @@
+#include "graph/autodiff.h"
+
+#include "base/error.h"
+
+namespace ct {
+namespace {
+
+class Backward {
+ public:
+  Backward(Graph& g, ValueId result, ValueId seed) : g_(g), grad_(g.values().size(), kNone), wanted_(grad_.size()) {
+    for (const Parameter& p : g.parameters()) wanted_[index(p.value)] = true;
+    for (const ComputeOp& op : g.ops()) {
+      bool any = false;
+      for (ValueId v : reads(op)) any = any || wanted_[index(v)];
+      for (ValueId v : writes(op)) wanted_[index(v)] = any;
+    }
+    grad_[index(result)] = seed;
+  }
+
+  void run() {
+    const std::vector<ComputeOp> forward = g_.ops();
+    for (size_t i = forward.size(); i-- > 0;) std::visit([this](const auto& op) { rule(op); }, forward[i]);
+    for (Parameter& p : g_.parameters()) {
+      p.grad = grad_[index(p.value)];
+      check(p.grad != kNone, "parameter ", p.name, " does not reach the loss");
+    }
+  }
+
+ private:
+  // One rule an operation. dy is the gradient of its result; contribute() names where a gradient of an operand goes.
+  void rule(const Linear& op) {
+    ValueId dy = grad(op.y);
+    if (op.relu) {
+      const ValueId dz = fresh(op.y);
+      g_.add_op(ReluGrad{op.y, dy, dz});
+      dy = dz;
+    }
+    const ValueId dw = parameter_grad(op.w), db = parameter_grad(op.b);
+    g_.add_op(LinearGradW{op.x, dy, dw, db});
+    contribute(op.x, [&](ValueId dx) { g_.add_op(LinearGradX{op.w, dy, dx}); });
+  }
+  void rule(const ConvReluPool& op) {
+    const ValueId dy = grad(op.y), dw = parameter_grad(op.w), db = parameter_grad(op.b);
+    g_.add_op(ConvReluPoolGradW{op.x, dy, op.winner, dw, db, op.kernel, op.planar});
+    contribute(op.x, [&](ValueId dx) { g_.add_op(ConvReluPoolGradX{op.w, dy, op.winner, dx, op.kernel}); });
+  }
+  void rule(const Conv2d& op) {
+    const ValueId dy = grad(op.y), dw = parameter_grad(op.w), db = op.b == kNone ? kNone : parameter_grad(op.b);
+    g_.add_op(Conv2dGradW{op.x, dy, dw, db, op.kernel, op.stride, op.pad, op.planar});
+    contribute(op.x, [&](ValueId dx) { g_.add_op(Conv2dGradX{op.w, dy, dx, op.kernel, op.stride, op.pad}); });
+  }
+  void rule(const MaxPool& op) {
+    contribute(op.x, [&](ValueId dx) { g_.add_op(MaxPoolGrad{grad(op.y), op.winner, dx, op.size}); });
+  }
+  void rule(const Relu& op) {
+    contribute(op.x, [&](ValueId dx) { g_.add_op(ReluGrad{op.y, grad(op.y), dx}); });
+  }
+  void rule(const Flatten& op) {
+    contribute(op.x, [&](ValueId dx) { g_.add_op(FlattenGrad{grad(op.y), dx}); });
+  }
+  void rule(const Add& op) {  // the same gradient goes both ways, without a copy
+    give(op.a, grad(op.y));
+    give(op.b, grad(op.y));
+  }
+  void rule(const SoftmaxCrossEntropy&) {}  // writes its own gradient
+  void rule(const Augment&) {}
+  template <class Other>
+  void rule(const Other&) {
+    fail(ExitCode::bug, "operation ", Other::kName, " has no gradient");
+  }
+
+  static size_t index(ValueId v) { return static_cast<size_t>(v); }
+  ValueId grad(ValueId y) const {
+    check(grad_[index(y)] != kNone, "value ", g_[y].name, " does not reach the loss");
+    return grad_[index(y)];
+  }
+  ValueId fresh(ValueId x) { return g_.add_value({.name = "d " + g_[x].name, .shape = g_[x].shape}); }
+  ValueId parameter_grad(ValueId parameter) {
+    check(grad_[index(parameter)] == kNone, "parameter ", g_[parameter].name, " is used twice");
+    return grad_[index(parameter)] = g_.add_value(
+               {.name = "d " + g_[parameter].name, .shape = g_[parameter].shape, .home = Home::resident});
+  }
+  template <class Emit>
+  void contribute(ValueId x, Emit emit) {
+    if (!wanted_[index(x)]) return;
+    const ValueId dx = fresh(x);
+    emit(dx);
+    give(x, dx);
+  }
+  void give(ValueId x, ValueId dx) {
+    if (!wanted_[index(x)]) return;
+    ValueId& sum = grad_[index(x)];
+    if (sum == kNone) {
+      sum = dx;
+      return;
+    }
+    const ValueId total = fresh(x);
+    g_.add_op(Add{sum, dx, total});
+    sum = total;
+  }
+
+  Graph& g_;
+  std::vector<ValueId> grad_;  // by forward value
+  std::vector<bool> wanted_;   // does a parameter lie behind it?
+};
+
+}  // namespace
+
+void differentiate(Graph& g, ValueId result, ValueId seed) { Backward(g, result, seed).run(); }
+
+}  // namespace ct

@@ -1,0 +1,12 @@
+// Reverse-mode differentiation of a graph: one small rule an operation, applied in reverse order.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace ct {
+
+/// Appends the operations that turn the gradient `seed` of `result` into the gradient of every parameter
+/// (Parameter::grad is set). Where a value feeds several operations its gradients are added.
+void differentiate(Graph& g, ValueId result, ValueId seed);
+
+}  // namespace ct

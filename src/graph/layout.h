@@ -1,0 +1,33 @@
+// How a parameter lies in memory against PyTorch's order, which files, hashes and initial values use.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace ct {
+
+/// PyTorch's row-major tensor, seen with dimensions `dims`, has element (i, j, ...) stored at i*strides[0] +
+/// j*strides[1] + ...; storage positions that no element maps to are pads and hold zeros.
+struct Layout {
+  std::vector<int64_t> dims;
+  std::vector<int64_t> strides;
+  int64_t stored = 0;  // elements of storage, pads included
+
+  static Layout vector(int64_t n);
+  /// [out][in] with padded rows.
+  static Layout matrix(int64_t out, int64_t in);
+  /// [out][channels*height*width] whose input was flattened from NHWC while PyTorch flattens NCHW.
+  static Layout matrix_of_flattened(int64_t out, int64_t channels, int64_t height, int64_t width);
+  /// PyTorch [out][in][k][k], stored [out][k][k][in].
+  static Layout convolution(int64_t out, int64_t in, int64_t kernel);
+
+  int64_t numel() const;
+  void to_torch(std::span<const float> storage, std::span<float> torch) const;
+  /// Also writes the pads' zeros.
+  void from_torch(std::span<const float> torch, std::span<float> storage) const;
+};
+
+}  // namespace ct

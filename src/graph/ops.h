@@ -1,0 +1,265 @@
+// Every operation a program can hold, as plain data: which values it reads and writes and the numbers that shape it.
+// An op says nothing about how it runs; a backend prepares each kind once (device/backend.h). Gradient ops write
+// (never accumulate into) their results. A ValueId of kNone marks an operand that is not wanted.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace ct {
+
+using ValueId = int32_t;
+inline constexpr ValueId kNone = -1;
+using Ids = std::vector<ValueId>;
+
+// ---- input
+
+/// out[n][c][y][x] = u8 * scale[c] + shift[c] of the pixel at (y + dy, x' + dx), x' mirrored when flipped; outside the
+/// image the pixel is 0. images u8 [N][C][H][W], draws i32 [N][4] = {dy, dx, flip, 0}.
+struct Augment {
+  static constexpr std::string_view kName = "augment";
+  ValueId images, draws, out;
+  std::vector<float> scale, shift;
+  Ids reads() const { return {images, draws}; }
+  Ids writes() const { return {out}; }
+};
+
+// ---- layers
+
+/// y = max over 2x2 of relu(conv(x, w) + b), stride 1, no padding; winner (u8, like y) is the first maximum's place in
+/// its window, 4 where ReLU cut it. x is planar images or NHWC; w [out][kh][kw][in]; y NHWC.
+struct ConvReluPool {
+  static constexpr std::string_view kName = "conv_relu_pool";
+  ValueId x, w, b, y, winner;
+  int kernel;
+  bool planar;
+  Ids reads() const { return {x, w, b}; }
+  Ids writes() const { return {y, winner}; }
+};
+struct ConvReluPoolGradW {
+  static constexpr std::string_view kName = "conv_relu_pool_grad_w";
+  ValueId x, dy, winner, dw, db;
+  int kernel;
+  bool planar;
+  Ids reads() const { return {x, dy, winner}; }
+  Ids writes() const { return {dw, db}; }
+};
+struct ConvReluPoolGradX {
+  static constexpr std::string_view kName = "conv_relu_pool_grad_x";
+  ValueId w, dy, winner, dx;
+  int kernel;
+  Ids reads() const { return {w, dy, winner}; }
+  Ids writes() const { return {dx}; }
+};
+
+/// y = conv(x, w) + b, NHWC; w [out][kh][kw][in].
+struct Conv2d {
+  static constexpr std::string_view kName = "conv2d";
+  ValueId x, w, b, y;
+  int kernel, stride, pad;
+  bool planar;
+  Ids reads() const { return b == kNone ? Ids{x, w} : Ids{x, w, b}; }
+  Ids writes() const { return {y}; }
+};
+struct Conv2dGradW {
+  static constexpr std::string_view kName = "conv2d_grad_w";
+  ValueId x, dy, dw, db;
+  int kernel, stride, pad;
+  bool planar;
+  Ids reads() const { return {x, dy}; }
+  Ids writes() const { return db == kNone ? Ids{dw} : Ids{dw, db}; }
+};
+struct Conv2dGradX {
+  static constexpr std::string_view kName = "conv2d_grad_x";
+  ValueId w, dy, dx;
+  int kernel, stride, pad;
+  Ids reads() const { return {w, dy}; }
+  Ids writes() const { return {dx}; }
+};
+
+/// 2-D max pooling, NHWC, window = stride = size; winner (u8) is the first maximum's place in its window.
+struct MaxPool {
+  static constexpr std::string_view kName = "max_pool";
+  ValueId x, y, winner;
+  int size;
+  Ids reads() const { return {x}; }
+  Ids writes() const { return {y, winner}; }
+};
+struct MaxPoolGrad {
+  static constexpr std::string_view kName = "max_pool_grad";
+  ValueId dy, winner, dx;
+  int size;
+  Ids reads() const { return {dy, winner}; }
+  Ids writes() const { return {dx}; }
+};
+
+struct Relu {
+  static constexpr std::string_view kName = "relu";
+  ValueId x, y;
+  Ids reads() const { return {x}; }
+  Ids writes() const { return {y}; }
+};
+/// dx = dy where y > 0, else 0.
+struct ReluGrad {
+  static constexpr std::string_view kName = "relu_grad";
+  ValueId y, dy, dx;
+  Ids reads() const { return {y, dy}; }
+  Ids writes() const { return {dx}; }
+};
+
+/// [N][...] -> [N][features]: a copy, because rank-2 rows are padded.
+struct Flatten {
+  static constexpr std::string_view kName = "flatten";
+  ValueId x, y;
+  Ids reads() const { return {x}; }
+  Ids writes() const { return {y}; }
+};
+struct FlattenGrad {
+  static constexpr std::string_view kName = "flatten_grad";
+  ValueId dy, dx;
+  Ids reads() const { return {dy}; }
+  Ids writes() const { return {dx}; }
+};
+
+/// y = x w^T + b, then ReLU if asked; x [N][in], w [out][in], y [N][out].
+struct Linear {
+  static constexpr std::string_view kName = "linear";
+  ValueId x, w, b, y;
+  bool relu;
+  Ids reads() const { return {x, w, b}; }
+  Ids writes() const { return {y}; }
+};
+struct LinearGradX {
+  static constexpr std::string_view kName = "linear_grad_x";
+  ValueId w, dy, dx;
+  Ids reads() const { return {w, dy}; }
+  Ids writes() const { return {dx}; }
+};
+struct LinearGradW {
+  static constexpr std::string_view kName = "linear_grad_w";
+  ValueId x, dy, dw, db;
+  Ids reads() const { return {x, dy}; }
+  Ids writes() const { return {dw, db}; }
+};
+
+/// y = a + b: a residual connection, or two gradients that meet.
+struct Add {
+  static constexpr std::string_view kName = "add";
+  ValueId a, b, y;
+  Ids reads() const { return {a, b}; }
+  Ids writes() const { return {y}; }
+};
+
+/// losses f32 [N], predicted i32 [N] (first maximum), larger i32 [N] (classes that beat the label: < 5 is a top-5 hit);
+/// dlogits = d mean(losses) / d logits, NaN where a loss is not finite so that the step is skipped; kNone: evaluation.
+struct SoftmaxCrossEntropy {
+  static constexpr std::string_view kName = "softmax_cross_entropy";
+  ValueId logits, labels, losses, predicted, larger, dlogits;
+  float label_smoothing;
+  Ids reads() const { return {logits, labels}; }
+  Ids writes() const {
+    return dlogits == kNone ? Ids{losses, predicted, larger} : Ids{losses, predicted, larger, dlogits};
+  }
+};
+
+// ---- update: ops over flat ranges of parameters (plan/flat.h)
+
+struct Range {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+  bool operator==(const Range&) const = default;
+};
+
+/// One leaf of the step's gradient sum (binary counter; comm/tree_sum.h). Leaf number `counter`, which is counted up;
+/// the last leaf of the step merges everything back into `leaf` and sets the counter to 0.
+struct TreePush {
+  static constexpr std::string_view kName = "tree_push";
+  ValueId leaf, counter;
+  Ids levels;
+  bool last;
+  Ids reads() const;
+  Ids writes() const;
+};
+
+/// sums[i] (f64) = sum of squares of the i-th chunk of the gradient.
+struct SquareSums {
+  static constexpr std::string_view kName = "square_sums";
+  ValueId grads, sums;
+  std::vector<Range> chunks;
+  Ids reads() const { return {grads}; }
+  Ids writes() const { return {sums}; }
+};
+
+/// From the chunk sums, the schedule and the counters to the scalars of this update (engine/step_scalars.h): norm, clip
+/// factor, learning rate, bias corrections, skip. Advances the count of applied steps, but not on a skip.
+struct StepControl {
+  static constexpr std::string_view kName = "step_control";
+  ValueId sums, schedule, scalars;
+  double clip;             // 0: off
+  int64_t micro_batches;   // S, leaves of the sum: the gradient is their mean
+  Ids reads() const { return {sums, schedule, scalars}; }
+  Ids writes() const { return {scalars}; }
+};
+
+enum class AdamMode { decoupled, l2 };
+struct Adam {
+  static constexpr std::string_view kName = "adam";
+  ValueId params, grads, exp_avg, exp_avg_sq, scalars;
+  Range range;
+  double beta1, beta2, eps, weight_decay;
+  AdamMode mode;
+  Ids reads() const { return {params, grads, exp_avg, exp_avg_sq, scalars}; }
+  Ids writes() const { return {params, exp_avg, exp_avg_sq}; }
+};
+
+struct Sgd {
+  static constexpr std::string_view kName = "sgd";
+  ValueId params, grads, momentum_buffer, scalars;  // no momentum: no buffer
+  Range range;
+  double momentum, weight_decay;
+  bool nesterov;
+  Ids reads() const;
+  Ids writes() const;
+};
+
+// ---- communication
+
+/// data becomes the tree sum over ranks.
+struct AllReduce {
+  static constexpr std::string_view kName = "all_reduce";
+  ValueId data;
+  Range range;
+  Ids reads() const { return {data}; }
+  Ids writes() const { return {data}; }
+};
+/// Every rank's leaf is pushed, in rank order, into the owner's tree for its shard; the step's last call leaves the
+/// finished sum in the owner's shard of data.
+struct ReduceScatter {
+  static constexpr std::string_view kName = "reduce_scatter";
+  ValueId data;
+  bool last;
+  Ids reads() const { return {data}; }
+  Ids writes() const { return {data}; }
+};
+/// Owners' shards complete data everywhere.
+struct AllGather {
+  static constexpr std::string_view kName = "all_gather";
+  ValueId data;
+  Ids reads() const { return {data}; }
+  Ids writes() const { return {data}; }
+};
+
+using ComputeOp = std::variant<Augment, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Conv2d, Conv2dGradW,
+                               Conv2dGradX, MaxPool, MaxPoolGrad, Relu, ReluGrad, Flatten, FlattenGrad, Linear,
+                               LinearGradX, LinearGradW, Add, SoftmaxCrossEntropy, TreePush, SquareSums, StepControl,
+                               Adam, Sgd>;
+using CommOp = std::variant<AllReduce, ReduceScatter, AllGather>;
+using Op = std::variant<ComputeOp, CommOp>;
+
+std::string_view name_of(const Op& op);
+Ids reads(const Op& op);
+Ids writes(const Op& op);
+
+}  // namespace ct

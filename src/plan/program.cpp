@@ -1,0 +1,28 @@
+#include "plan/program.h"
+
+#include <bit>
+
+namespace ct {
+
+Dealing Distribution::dealing() const {
+  const bool whole_subtree = std::has_single_bit(static_cast<unsigned>(accumulation));
+  return ranks == 1 || (zero_stage <= 1 && whole_subtree) ? Dealing::contiguous : Dealing::in_turn;
+}
+
+int Distribution::micro_batch(int rank, int micro_step) const {
+  return dealing() == Dealing::contiguous ? rank * accumulation + micro_step : micro_step * ranks + rank;
+}
+
+Origin origin(const std::vector<Value>& values, ValueId id) {
+  int64_t bytes = 0;
+  while (values[static_cast<size_t>(id)].base != kNone) {
+    const Value& view = values[static_cast<size_t>(id)];
+    bytes += view.offset * static_cast<int64_t>(size_of(view.dtype));
+    id = view.base;
+  }
+  return {id, bytes};
+}
+
+int64_t stored_bytes(const Value& value) { return value.shape.stored() * static_cast<int64_t>(size_of(value.dtype)); }
+
+}  // namespace ct

@@ -1,0 +1,108 @@
+#include "train/config/batch.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace ct {
+namespace {
+
+std::string describe_fit(const BatchKeys& keys) {
+  constexpr size_t kListed = 12;
+  const std::vector<int64_t> fits = fitting_ranks(keys, kListed + 1);
+  if (fits.empty()) return "no number of ranks fits: train_batch_size must be a multiple of the micro-batch and the accumulation steps";
+  std::string list;
+  const size_t listed = std::min(fits.size(), kListed);
+  for (size_t i = 0; i < listed; ++i)
+    list += (i == 0 ? "" : i + 1 == fits.size() ? " or " : ", ") + std::to_string(fits[i]);
+  return str("it fits ", list, fits.size() > kListed ? ", ..." : "", fits == std::vector<int64_t>{1} ? " rank" : " ranks");
+}
+
+}  // namespace
+
+BatchSizes derive_batch(const BatchKeys& keys, int64_t ranks) {
+  const auto require_positive = [](const char* what, std::optional<int64_t> value) {
+    if (value && *value <= 0) fail(ExitCode::usage, what, ": ", *value, " has to be greater than 0");
+  };
+  const auto require_all_positive = [&](const BatchKeys& values) {
+    require_positive("Train batch size", values.train);
+    require_positive("Micro batch size per gpu", values.micro);
+    require_positive("Gradient accumulation steps", values.accumulation);
+  };
+  require_all_positive(keys);  // before dividing by them
+  if (!keys.train && !keys.micro)
+    fail(ExitCode::usage, "Either train_batch_size or train_micro_batch_size_per_gpu needs to be provided");
+
+  BatchSizes sizes;
+  if (keys.train && keys.micro) {
+    sizes = {*keys.train, *keys.micro, keys.accumulation.value_or(*keys.train / *keys.micro / ranks)};
+  } else if (keys.train) {
+    sizes = {*keys.train, *keys.train / ranks / keys.accumulation.value_or(1), keys.accumulation.value_or(1)};
+  } else {
+    sizes = {*keys.micro * keys.accumulation.value_or(1) * ranks, *keys.micro, keys.accumulation.value_or(1)};
+  }
+  require_all_positive({sizes.train, sizes.micro, sizes.accumulation});
+  if (sizes.train != sizes.micro * sizes.accumulation * ranks)
+    fail(ExitCode::usage,
+         "Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * "
+         "world_size ",
+         sizes.train, " != ", sizes.micro, " * ", sizes.accumulation, " * ", ranks);
+  return sizes;
+}
+
+BatchSizes batch_for(const BatchKeys& keys, int64_t ranks) {
+  try {
+    return derive_batch(keys, ranks);
+  } catch (const Error& error) {
+    const bool sizes_are_sound =
+        (keys.train || keys.micro) && keys.train.value_or(1) > 0 && keys.micro.value_or(1) > 0 && keys.accumulation.value_or(1) > 0;
+    if (!sizes_are_sound) throw;
+    fail(error.code(), error.what(), " on ", ranks, ranks == 1 ? " rank; " : " ranks; ", describe_fit(keys));
+  }
+}
+
+std::vector<int64_t> fitting_ranks(const BatchKeys& keys, size_t limit) {
+  std::vector<int64_t> fits;
+  const int64_t most = keys.train.value_or(kLargestBatch);  // more ranks than images leave nothing for some
+  for (int64_t ranks = 1; ranks <= most && fits.size() < limit; ++ranks) {
+    if (keys.train && *keys.train % ranks != 0) continue;
+    try {
+      derive_batch(keys, ranks);
+      fits.push_back(ranks);
+    } catch (const Error&) {
+    }
+  }
+  return fits;
+}
+
+int64_t auto_ranks(const BatchKeys& keys, int64_t cores) {
+  if (!keys.train || !keys.micro || *keys.train <= 0 || *keys.micro <= 0 || *keys.train % *keys.micro != 0) return 1;
+  const int64_t micro_batches = *keys.train / *keys.micro;
+  if (keys.accumulation) {
+    const bool fits = *keys.accumulation > 0 && micro_batches % *keys.accumulation == 0;
+    return fits ? micro_batches / *keys.accumulation : 1;
+  }
+  int64_t ranks = 1;
+  while (ranks * 2 <= cores && micro_batches % (ranks * 2) == 0) ranks *= 2;
+  return ranks;
+}
+
+std::string batch_table(const BatchKeys& keys) {
+  std::string table = "ranks  train_batch_size  micro-batch  accumulation\n";
+  const auto cell = [](int64_t value, size_t width) {
+    const std::string text = std::to_string(value);
+    return std::string(width - std::min(width, text.size()), ' ') + text;
+  };
+  for (const int64_t ranks : {1, 2, 4, 8}) {
+    table += cell(ranks, 5);
+    try {
+      const BatchSizes sizes = derive_batch(keys, ranks);
+      table += cell(sizes.train, 18) + cell(sizes.micro, 13) + cell(sizes.accumulation, 14) + "\n";
+    } catch (const Error& error) {
+      table += str("  ", error.what(), "\n");
+    }
+  }
+  return table;
+}
+
+}  // namespace ct

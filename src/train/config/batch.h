@@ -1,0 +1,46 @@
+// DeepSpeed's batch triad: train_batch_size = micro-batch x gradient_accumulation_steps x ranks (runtime/config.py,
+// _set_batch_related_parameters and _batch_assertion). Sizes count images.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ct {
+
+struct BatchSizes {
+  int64_t train = 0;  // of one optimizer step, all ranks together
+  int64_t micro = 0;  // of one forward and backward pass on one rank
+  int64_t accumulation = 0;
+
+  bool operator==(const BatchSizes&) const = default;
+};
+
+/// What a configuration says; whatever is left out follows from the rest and the number of ranks.
+struct BatchKeys {
+  std::optional<int64_t> train, micro, accumulation;
+
+  bool operator==(const BatchKeys&) const = default;
+};
+
+inline constexpr int64_t kLargestBatch = 1 << 20;  // of each key, so that no product here overflows
+
+/// DeepSpeed's rule and, word for word, its five messages. Throws Error(usage) when the numbers do not fit.
+BatchSizes derive_batch(const BatchKeys& keys, int64_t ranks);
+
+/// derive_batch whose error also says which numbers of ranks would fit.
+BatchSizes batch_for(const BatchKeys& keys, int64_t ranks);
+
+/// The smallest rank counts (at most `limit` of them) that derive_batch accepts.
+std::vector<int64_t> fitting_ranks(const BatchKeys& keys, size_t limit);
+
+/// `--ranks auto`: the largest power of two that is at most `cores` and divides train / micro; exactly
+/// train / micro / accumulation when all three are given. 1 when the train or micro-batch size is not given, because the
+/// result would then depend on the machine, and when nothing fits (batch_for then says so).
+int64_t auto_ranks(const BatchKeys& keys, int64_t cores);
+
+/// What `config check` prints: one line for each of 1, 2, 4 and 8 ranks.
+std::string batch_table(const BatchKeys& keys);
+
+}  // namespace ct

@@ -1,0 +1,115 @@
+// The effective configuration as plain values. The member initialisers are the contract's value of every absent key
+// (an absent optimizer is an error, absent batch keys follow DeepSpeed's rule, an absent scheduler is constant, absent
+// parameters are DeepSpeed's or PyTorch's). schema.h binds each member to its key.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "train/config/batch.h"
+
+namespace ct {
+
+struct AugmentStep {
+  std::string name;   // random_crop | flip
+  int64_t padding{};  // random_crop: pixels on each side
+  double p{};         // flip: its probability
+};
+
+struct Config {
+  int64_t seed = 42;
+  std::string device = "auto";
+  std::string output = "runs/cnn";
+
+  struct Model {
+    std::string name = "cnn";
+  } model;
+
+  struct Data {
+    std::string dataset = "auto";
+    std::string path = "data";
+    int64_t validation = 0;  // images held out of the training set
+    bool shuffle = true;
+    std::array<double, 3> mean = {0.5, 0.5, 0.5}, std = {0.5, 0.5, 0.5};  // of pixels scaled to 0..1
+    std::vector<AugmentStep> augment;
+    std::string on_corrupt = "error";
+  } data;
+
+  struct Train {
+    int64_t epochs = 2;
+    int64_t max_steps = -1;       // optimizer steps; -1: no limit
+    int64_t log_interval = 2000;  // micro-batches of all ranks together
+    int64_t save_interval = 0, eval_interval = 0;  // optimizer steps; 0: every epoch
+    int64_t eval_batch_size = 250;
+    struct Best {
+      std::string split = "last", metric = "accuracy";
+    } best;
+    struct EarlyStopping {
+      int64_t patience = 0;  // evaluations without improvement; 0: never stop early
+      std::string metric = "loss";
+    } early_stopping;
+    double label_smoothing = 0;
+    int64_t max_bad_steps = 3;  // the n-th non-finite step in a row ends the run
+  } train;
+
+  struct Checkpoint {
+    int64_t keep_last = 3;
+    std::string on_failure = "warn";
+  } checkpoint;
+
+  struct Communication {
+    std::string backend = "auto";
+    bool reproducible = true;
+    bool share_device = false;
+  } communication;
+
+  struct Cpu {
+    int64_t threads = 1;
+  } cpu;
+
+  BatchKeys batch;  // as written; batch_for(batch, ranks) completes it
+
+  struct Optimizer {
+    std::string type;  // SGD | Adam | AdamW
+    struct Params {    // only those of the type count
+      double lr = 1e-3;
+      std::array<double, 2> betas = {0.9, 0.999};
+      double eps = 1e-8;
+      double weight_decay = 0;
+      bool adam_w_mode = true;  // Adam: decay is decoupled, as AdamW's always is
+      double momentum = 0, dampening = 0;
+      bool nesterov = false;
+      std::string no_decay = "none";  // vectors: parameters of rank <= 1 do not decay
+    } params;
+  } optimizer;
+
+  struct Scheduler {
+    std::string type;  // empty: constant, at optimizer.params.lr; else WarmupLR
+    struct Params {
+      double warmup_min_lr = 0, warmup_max_lr = 1e-3;
+      int64_t warmup_num_steps = 1000;
+      std::string warmup_type = "log";  // log | linear
+    } params;
+  } scheduler;
+
+  double gradient_clipping = 0;  // largest global L2 norm; 0: off
+  struct Precision {
+    bool enabled = false;
+  } bf16, fp16;
+  struct ZeroOptimization {
+    int64_t stage = 0;
+  } zero_optimization;
+  int64_t steps_per_print = 10;
+  bool wall_clock_breakdown = false;
+
+  /// Key -> where its value was written ("default.yaml:3:7", "--set train.epochs=1"); keys left at their default are absent.
+  std::map<std::string, std::string> origins;
+};
+
+/// The same values of every key that counts; where they were written does not matter.
+bool operator==(const Config& a, const Config& b);
+
+}  // namespace ct

@@ -1,0 +1,209 @@
+#include "train/config/document.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+namespace ct::document {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+/// [-+]? (digits [. digits?]? | . digits) ([eE] [-+]? digits)?
+bool looks_numeric(const std::string& text) {
+  const char* at = text.c_str();
+  if (*at == '-' || *at == '+') ++at;
+  int digits = 0;
+  for (; is_digit(*at); ++at) ++digits;
+  if (*at == '.')
+    for (++at; is_digit(*at); ++at) ++digits;
+  if (digits == 0) return false;
+  if (*at == 'e' || *at == 'E') {
+    ++at;
+    if (*at == '-' || *at == '+') ++at;
+    if (!is_digit(*at)) return false;
+    while (is_digit(*at)) ++at;
+  }
+  return at == text.c_str() + text.size();
+}
+
+/// Numbers that YAML 1.1, YAML 1.2 and C read differently: 0777, 0o17, 0x1f, 0b1, 1_000.
+bool reads_ambiguously(const std::string& text) {
+  const size_t sign = text[0] == '-' || text[0] == '+';
+  if (sign >= text.size() || !is_digit(text[sign])) return false;
+  const bool only_number_characters =
+      text.find_first_not_of("0123456789abcdefABCDEFxXoO_.+-") == std::string::npos && text.find("..") == std::string::npos;
+  if (!only_number_characters) return false;
+  const bool leading_zero = text[sign] == '0' && sign + 1 < text.size();
+  if (leading_zero && is_digit(text[sign + 1])) return looks_numeric(text) || text.find('_') != std::string::npos;
+  if (leading_zero && std::strchr("xXoObB", text[sign + 1]))
+    return text.find_first_not_of("0123456789abcdefABCDEF_", sign + 2) == std::string::npos && text.size() > sign + 2;
+  return text.find('_') != std::string::npos && text.find_first_not_of("0123456789_.", sign) == std::string::npos;
+}
+
+/// The first byte that is not UTF-8 text (tab and line ends are the only control characters), or npos.
+size_t first_bad_byte(const std::string& text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const int length = byte < 0x80 ? 1 : (byte >> 5) == 6 ? 2 : (byte >> 4) == 14 ? 3 : (byte >> 3) == 30 ? 4 : 0;
+    if (length == 0 || i + length > text.size()) return i;
+    if (length == 1 && (byte < 0x20 || byte == 0x7f) && byte != '\t' && byte != '\n' && byte != '\r') return i;
+    uint32_t code = length == 1 ? byte : byte & (0x7f >> length);
+    for (int k = 1; k < length; ++k) {
+      const auto next = static_cast<unsigned char>(text[i + k]);
+      if ((next >> 6) != 2) return i;
+      code = code << 6 | (next & 0x3f);
+    }
+    constexpr uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (code < kSmallest[length] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return i;
+    i += length;
+  }
+  return std::string::npos;
+}
+
+}  // namespace
+
+std::string Mark::text() const {
+  if (!origin) return "default";
+  return origin->positions && line > 0 ? str(origin->name, ":", line, ":", column) : origin->name;
+}
+
+Node plain_scalar(const std::string& text, const Mark& mark) {
+  Node node;
+  node.mark = mark;
+  node.text = text;
+  const std::string word = lower(text);
+  if (text.empty() || text == "~" || word == "null") return node;
+  if (word == "true" || word == "false") {
+    node.kind = Kind::boolean;
+    node.boolean = word == "true";
+    return node;
+  }
+  if (word == "yes" || word == "no" || word == "on" || word == "off")
+    fail_at(mark, quoted(text), " is true or false only in some YAML; write true or false, or quote it if it is text");
+  if (word == ".inf" || word == "+.inf" || word == "-.inf" || word == ".nan")
+    fail_at(mark, quoted(text), " is not a finite number");
+  if (reads_ambiguously(text))
+    fail_at(mark, quoted(text), " is a different number in different programs; write plain decimal digits, or quote it if it is text");
+  node.kind = Kind::text;
+  if (!looks_numeric(text)) return node;
+  const char* first = text.data() + (text[0] == '+');
+  const char* last = text.data() + text.size();
+  if (text.find_first_of(".eE") == std::string::npos) {
+    node.kind = Kind::integer;
+    if (std::from_chars(first, last, node.integer).ec != std::errc())
+      fail_at(mark, quoted(text), " does not fit a 64-bit integer");
+    node.real = static_cast<double>(node.integer);
+  } else {
+    node.kind = Kind::real;
+    if (std::from_chars(first, last, node.real).ec != std::errc())
+      fail_at(mark, quoted(text), " does not fit a double-precision number");
+  }
+  return node;
+}
+
+Node read_file(const std::filesystem::path& path) {
+  auto origin = std::make_shared<Origin>(Origin{path.string()});
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) fail(ExitCode::usage, path.string(), ": is a folder, not a configuration file");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail(ExitCode::usage, path.string(), ": cannot be read: ", std::strerror(errno));
+  std::string text(kMaxBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) fail(ExitCode::usage, path.string(), ": cannot be read: ", std::strerror(errno));
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() > kMaxBytes) fail(ExitCode::usage, path.string(), ": is larger than 1 MiB, so it is no configuration");
+  if (text.rfind("\xef\xbb\xbf", 0) == 0) text.erase(0, 3);  // a byte-order mark
+  if (const size_t bad = first_bad_byte(text); bad != std::string::npos) {
+    const int line = 1 + static_cast<int>(std::count(text.begin(), text.begin() + bad, '\n'));
+    const size_t start = text.rfind('\n', bad);
+    const int column = static_cast<int>(start == std::string::npos ? bad + 1 : bad - start);
+    fail_at({origin, line, column}, "is not text in UTF-8, so it is no configuration");
+  }
+  const std::string suffix = lower(path.extension().string());
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  const bool braces = first != std::string::npos && text[first] == '{';
+  const bool json = suffix == ".json" || (braces && suffix != ".yaml" && suffix != ".yml");
+  Node root = json ? parse_json(text, origin) : parse_yaml(text, origin);
+  if (root.kind == Kind::null) root.kind = Kind::map;
+  if (root.kind != Kind::map) fail_at(root.mark, "a configuration is a set of 'key: value' lines, not ", quoted(flow(root)));
+  return root;
+}
+
+std::string quoted(const std::string& text) {
+  constexpr size_t kLongest = 60;
+  std::string result = "'";
+  for (const char c : text.substr(0, kLongest)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f)
+      result += c == '\n' ? "\\n" : c == '\t' ? "\\t" : "?";
+    else
+      result += c;
+  }
+  return result + (text.size() > kLongest ? "…'" : "'");
+}
+
+std::string flow(double value) {
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  return {buffer, end};
+}
+
+std::string flow(const std::string& value) {
+  const bool simple = value.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-") ==
+                          std::string::npos &&
+                      !value.empty() && value[0] != '-' && value != "..." && value != ".";
+  if (simple) {
+    try {
+      if (plain_scalar(value, {}).kind == Kind::text) return value;
+    } catch (const Error&) {
+      // a word such as "off" that only quotes make text
+    }
+  }
+  std::string result = "\"";
+  for (const char c : value) {
+    const auto byte = static_cast<unsigned char>(c);
+    constexpr char kHex[] = "0123456789abcdef";
+    if (c == '"' || c == '\\')
+      result += {'\\', c};
+    else if (byte < 0x20 || byte == 0x7f)
+      result += {'\\', 'u', '0', '0', kHex[byte >> 4], kHex[byte & 15]};
+    else
+      result += c;
+  }
+  return result + "\"";
+}
+
+std::string flow(const Node& node) {
+  std::string result;
+  switch (node.kind) {
+    case Kind::null:
+      return "null";
+    case Kind::boolean:
+      return node.boolean ? "true" : "false";
+    case Kind::integer:
+      return std::to_string(node.integer);
+    case Kind::real:
+      return flow(node.real);
+    case Kind::text:
+      return flow(node.text);
+    case Kind::list:
+      for (const Node& item : node.items) result += (result.empty() ? "" : ", ") + flow(item);
+      return "[" + result + "]";
+    case Kind::map:
+      for (const Entry& entry : node.entries)
+        result += (result.empty() ? "" : ", ") + flow(entry.key) + ": " + flow(entry.value);
+      return "{" + result + "}";
+  }
+  return result;
+}
+
+}  // namespace ct::document

@@ -1,0 +1,194 @@
+// JSON as people write it for DeepSpeed, which reads Hjson: comments, trailing commas and unquoted keys are welcome.
+#include "train/config/document.h"
+
+namespace ct::document {
+namespace {
+
+class JsonReader {
+ public:
+  JsonReader(const std::string& text, std::shared_ptr<const Origin> origin) : text_(text), origin_(std::move(origin)) {}
+
+  Node read() {
+    skip_blank();
+    Node root = value(0);
+    skip_blank();
+    if (!at_end()) fail_here("unexpected text after the closing brace");
+    return root;
+  }
+
+ private:
+  bool at_end() const { return next_ >= text_.size(); }
+  char peek(size_t ahead = 0) const { return next_ + ahead < text_.size() ? text_[next_ + ahead] : '\0'; }
+  Mark here() const { return {origin_, line_, static_cast<int>(next_ - line_start_) + 1}; }
+  template <class... Parts>
+  [[noreturn]] void fail_here(const Parts&... parts) const {
+    fail_at(here(), "is not valid JSON: ", parts...);
+  }
+  char step() {
+    const char c = text_[next_++];
+    if (c == '\n') {
+      ++line_;
+      line_start_ = next_;
+    }
+    return c;
+  }
+
+  void skip_blank() {
+    while (!at_end()) {
+      const char c = peek();
+      if (c == ' ' || c == '\t' || c == '\r' || c == '\n') {
+        step();
+      } else if (c == '#' || (c == '/' && peek(1) == '/')) {
+        while (!at_end() && peek() != '\n') step();
+      } else if (c == '/' && peek(1) == '*') {
+        const Mark begin = here();
+        step(), step();
+        while (!at_end() && !(peek() == '*' && peek(1) == '/')) step();
+        if (at_end()) fail_at(begin, "is not valid JSON: this comment is never closed");
+        step(), step();
+      } else {
+        return;
+      }
+    }
+  }
+
+  Node value(int depth) {
+    if (at_end()) fail_here("the text ends where a value should follow");
+    if (depth >= kMaxDepth) fail_at(here(), "is nested more than ", kMaxDepth, " deep");
+    Node node;
+    node.mark = here();
+    if (peek() == '{') {
+      node.kind = Kind::map;
+      read_items('}', node.mark, [&] { read_entry(node, depth); });
+    } else if (peek() == '[') {
+      node.kind = Kind::list;
+      read_items(']', node.mark, [&] { node.items.push_back(value(depth + 1)); });
+    } else if (peek() == '"') {
+      node.kind = Kind::text;
+      node.text = string();
+    } else {
+      const std::string word = bare_word();
+      if (word.empty()) fail_here("unexpected ", quoted(std::string(1, peek())));
+      node = plain_scalar(word, node.mark);
+      const bool keyword = word == "null" || word == "true" || word == "false";
+      const bool number = node.is_number() && word[0] != '+' && word[0] != '.';
+      if (!keyword && !number) fail_at(node.mark, "is not valid JSON: ", quoted(word), " wants double quotes");
+    }
+    return node;
+  }
+
+  template <class Item>
+  void read_items(char close, const Mark& begin, Item&& item) {
+    step();
+    for (skip_blank(); peek() != close; skip_blank()) {
+      if (at_end()) fail_at(begin, "is not valid JSON: this bracket is never closed");
+      item();
+      skip_blank();
+      if (peek() == ',')
+        step();
+      else if (!at_end() && peek() != close)
+        fail_here("expected ',' or '", close, "', found ", quoted(std::string(1, peek())));
+    }
+    step();
+  }
+
+  void read_entry(Node& map, int depth) {
+    const Mark mark = here();
+    const std::string key = peek() == '"' ? string() : bare_word();
+    if (key.empty() && text_[next_ - 1] != '"') fail_here("expected a key, found ", quoted(std::string(1, peek())));
+    for (const Entry& entry : map.entries)
+      if (entry.key == key)
+        fail_at(mark, "key ", quoted(key), " appears twice, first in line ", entry.mark.line, "; remove one");
+    skip_blank();
+    if (peek() != ':') fail_here("expected ':' after the key ", quoted(key));
+    step();
+    skip_blank();
+    map.entries.push_back({key, mark, value(depth + 1)});
+  }
+
+  std::string bare_word() {
+    const size_t begin = next_;
+    while (!at_end() && (std::isalnum(static_cast<unsigned char>(peek())) || peek() == '_' || peek() == '-' ||
+                         peek() == '+' || peek() == '.'))
+      step();
+    return text_.substr(begin, next_ - begin);
+  }
+
+  std::string string() {
+    const Mark begin = here();
+    std::string result;
+    for (step(); peek() != '"';) {
+      if (at_end() || peek() == '\n') fail_at(begin, "is not valid JSON: this text's closing quote is missing");
+      const char c = step();
+      if (c == '\\')
+        escape(result);
+      else
+        result += c;
+    }
+    step();
+    return result;
+  }
+
+  void escape(std::string& result) {
+    if (at_end()) fail_here("the text ends in an escape");
+    const char c = step();
+    constexpr char kNames[] = "\"\\/bfnrt", kMeanings[] = "\"\\/\b\f\n\r\t";
+    for (int i = 0; kNames[i]; ++i)
+      if (c == kNames[i]) {
+        result += kMeanings[i];
+        return;
+      }
+    if (c != 'u') fail_here("unknown escape ", quoted(std::string("\\") + c));
+    uint32_t code = hex4();
+    if (code >= 0xd800 && code < 0xdc00 && peek() == '\\' && peek(1) == 'u') {
+      step(), step();
+      const uint32_t low = hex4();
+      if (low < 0xdc00 || low >= 0xe000) fail_here("half a surrogate pair");
+      code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+    }
+    if (code >= 0xd800 && code < 0xe000) fail_here("half a surrogate pair");
+    if (code == 0) fail_here("a zero character");
+    append_utf8(result, code);
+  }
+
+  uint32_t hex4() {
+    uint32_t code = 0;
+    for (int i = 0; i < 4; ++i) {
+      const char c = peek();
+      const int digit = c >= '0' && c <= '9'   ? c - '0'
+                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                               : -1;
+      if (digit < 0) fail_here("'\\u' wants four hexadecimal digits");
+      code = code << 4 | static_cast<uint32_t>(digit);
+      step();
+    }
+    return code;
+  }
+
+  static void append_utf8(std::string& out, uint32_t code) {
+    const auto tail = [&](int shift) { out += static_cast<char>(0x80 | (code >> shift & 0x3f)); };
+    if (code < 0x80) {
+      out += static_cast<char>(code);
+    } else if (code < 0x800) {
+      out += static_cast<char>(0xc0 | code >> 6), tail(0);
+    } else if (code < 0x10000) {
+      out += static_cast<char>(0xe0 | code >> 12), tail(6), tail(0);
+    } else {
+      out += static_cast<char>(0xf0 | code >> 18), tail(12), tail(6), tail(0);
+    }
+  }
+
+  const std::string& text_;
+  std::shared_ptr<const Origin> origin_;
+  size_t next_ = 0, line_start_ = 0;
+  int line_ = 1;
+};
+
+}  // namespace
+
+Node parse_json(const std::string& text, std::shared_ptr<const Origin> origin) {
+  return JsonReader(text, std::move(origin)).read();
+}
+
+}  // namespace ct::document

@@ -1,0 +1,381 @@
+#include "train/config/schema.h"
+
+#include <algorithm>
+
+namespace ct {
+namespace {
+
+using document::fail_at;
+using document::flow;
+using document::Kind;
+using document::Node;
+using document::quoted;
+
+template <class... Types>
+struct Overload : Types... {
+  using Types::operator()...;
+};
+template <class... Types>
+Overload(Types...) -> Overload<Types...>;
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+/// Levenshtein's distance.
+size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row[b.size()];
+}
+
+/// How far a typing error may lie from the word that was meant.
+size_t tolerance(const std::string& word) { return std::max<size_t>(1, word.size() / 3); }
+
+std::string nearest(const std::string& word, const std::vector<std::string>& choices) {
+  std::string best;
+  size_t best_distance = tolerance(word) + 1;
+  for (const std::string& choice : choices) {
+    const size_t distance = edit_distance(lower(word), lower(choice));
+    if (distance < best_distance) best = choice, best_distance = distance;
+  }
+  return best;
+}
+
+[[noreturn]] void refuse(const Node& node, const std::string& key, const std::string& value, const std::string& instead) {
+  fail_at(node.mark, key, " ", value, " is not supported by this version; use ", instead);
+}
+
+[[noreturn]] void wrong_type(const ConfigField& field, const Node& node, const std::string& expected) {
+  const std::string found = node.kind == Kind::null ? "nothing" : quoted(flow(node));
+  fail_at(node.mark, field.key, " expects ", expected, ", found ", found);
+}
+
+std::string range_text(const ConfigRule& rule) {
+  const bool from = std::isfinite(rule.min), to = std::isfinite(rule.max);
+  std::string text;
+  if (from) text = (rule.above_min ? "more than " : "at least ") + flow(rule.min);
+  if (to) text += (from ? " and " : "") + std::string(rule.below_max ? "less than " : "at most ") + flow(rule.max);
+  return text;
+}
+
+double checked_number(const ConfigField& field, const Node& node) {
+  if (!node.is_number()) wrong_type(field, node, "a number");
+  const ConfigRule& rule = field.rule;
+  const bool low = node.real < rule.min || (rule.above_min && node.real == rule.min);
+  const bool high = node.real > rule.max || (rule.below_max && node.real == rule.max);
+  if (low || high) fail_at(node.mark, field.key, " must be ", range_text(rule), ", found ", flow(node));
+  return node.real;
+}
+
+int64_t checked_integer(const ConfigField& field, const Node& node) {
+  if (node.kind == Kind::integer) {
+    checked_number(field, node);
+    return node.integer;
+  }
+  // DeepSpeed's files write whole numbers as 5e8 too.
+  constexpr double kExact = 1LL << 53;
+  if (node.kind != Kind::real || std::floor(node.real) != node.real || std::abs(node.real) > kExact)
+    wrong_type(field, node, "a whole number");
+  return static_cast<int64_t>(checked_number(field, node));
+}
+
+std::string checked_text(const ConfigField& field, const Node& node) {
+  const ConfigRule& rule = field.rule;
+  if (node.kind != Kind::text) {
+    const bool scalar = node.kind == Kind::boolean || node.is_number();
+    wrong_type(field, node, !rule.values.empty() ? join_choices(rule.values) : scalar ? "text (put it in quotes)" : "text");
+  }
+  const std::string& text = node.text;
+  if (text.empty()) wrong_type(field, node, "text");
+  if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+    wrong_type(field, node, "text on one line, without control characters");
+  if (rule.values.empty()) return text;
+  const auto same = [&](const std::string& word) { return rule.any_case ? lower(word) == lower(text) : word == text; };
+  if (const auto found = std::find_if(rule.values.begin(), rule.values.end(), same); found != rule.values.end()) return *found;
+  for (const std::string& word : rule.later)
+    if (same(word) || text.rfind(word + ":", 0) == 0) refuse(node, field.key, text, join_choices(rule.values));
+  std::vector<std::string> vocabulary = rule.values;
+  vocabulary.insert(vocabulary.end(), rule.later.begin(), rule.later.end());
+  const std::string near = nearest(text, vocabulary);
+  fail_at(node.mark, field.key, " must be ", join_choices(rule.values), ", found ", quoted(text),
+          near.empty() ? "" : "; did you mean " + near + "?");
+}
+
+template <size_t N>
+std::array<double, N> checked_numbers(const ConfigField& field, const Node& node) {
+  if (node.kind != Kind::list || node.items.size() != N) wrong_type(field, node, str("a list of ", N, " numbers"));
+  std::array<double, N> numbers;
+  for (size_t i = 0; i < N; ++i) numbers[i] = checked_number(field, node.items[i]);
+  return numbers;
+}
+
+/// A bound pair of name and parameter: the fields of one augmentation step, so that they obey the common rules.
+std::vector<ConfigField> augment_fields(AugmentStep& step) {
+  if (step.name == "random_crop") return {{"padding", &step.padding, "pixels on each side", {.min = 0, .max = 16}}};
+  return {{"p", &step.p, "probability", {.min = 0, .max = 1}}};
+}
+
+const std::vector<std::string> kSteps = {"random_crop", "flip"};
+const std::vector<std::string> kLaterSteps = {"random_resized_crop", "resize", "center_crop", "cutout", "mixup",  "cutmix",
+                                              "translate",           "rotate", "color_jitter", "random_erasing"};
+
+/// random_crop | {random_crop: {padding: 4}}
+AugmentStep read_step(const ConfigField& field, const Node& node) {
+  AugmentStep step{.name = "", .padding = 4, .p = 0.5};
+  const bool with_parameters = node.kind == Kind::map && node.entries.size() == 1;
+  if (!with_parameters && node.kind != Kind::text)
+    wrong_type(field, node, "a list of steps such as flip or {random_crop: {padding: 4}}");
+  Node name = node;
+  name.kind = Kind::text;
+  if (with_parameters) name.text = node.entries[0].key, name.mark = node.entries[0].mark;
+  read_field({field.key, &step.name, "", {.values = kSteps, .later = kLaterSteps}}, name);
+  if (!with_parameters) return step;
+  const Node& parameters = node.entries[0].value;
+  if (parameters.kind == Kind::null) return step;
+  if (parameters.kind != Kind::map) wrong_type(field, parameters, "parameters of " + step.name + " in braces");
+  for (const document::Entry& entry : parameters.entries) {
+    bool known = false;
+    for (ConfigField parameter : augment_fields(step)) {
+      if (parameter.key != entry.key) continue;
+      parameter.key = field.key + "." + step.name + "." + parameter.key;
+      read_field(parameter, entry.value);
+      known = true;
+    }
+    if (!known)
+      fail_at(entry.mark, "unknown key ", quoted(field.key + "." + step.name + "." + entry.key), "; ", step.name, " takes ",
+              augment_fields(step)[0].key);
+  }
+  return step;
+}
+
+std::string step_text(AugmentStep step) {
+  const ConfigField parameter = augment_fields(step)[0];
+  return "{" + step.name + ": {" + parameter.key + ": " + field_text(parameter) + "}}";
+}
+
+template <class Numbers>
+std::string numbers_text(const Numbers& numbers) {
+  std::string text;
+  for (const double number : numbers) text += (text.empty() ? "" : ", ") + flow(number);
+  return "[" + text + "]";
+}
+
+}  // namespace
+
+std::vector<ConfigField> config_fields(Config& c) {
+  const ConfigRule positive{.min = 1}, natural{.min = 0}, not_negative{.min = 0}, batch{.max = kLargestBatch};
+  const ConfigRule interval{.min = 0, .resume_may_change = true}, fraction{.min = 0, .max = 1, .below_max = true};
+  const auto one_of = [](std::vector<std::string> values) { return ConfigRule{.values = std::move(values)}; };
+  auto& optimizer = c.optimizer.params;
+  auto& warmup = c.scheduler.params;
+  return {
+      {"seed", &c.seed, "of every random number", natural},
+      {"device", &c.device, "auto | cpu", {.values = {"auto", "cpu"}, .later = {"cuda"}, .resume_may_change = true}},
+      {"output", &c.output, "the run's folder", {.resume_may_change = true}},
+      {"model.name",
+       &c.model.name,
+       "cnn (the tutorial's network) | linear",
+       {.values = {"cnn", "linear"},
+        .later = {"resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "vit_tiny", "vit_small", "vit"}}},
+      {"data.dataset",
+       &c.data.dataset,
+       "auto (cifar10 where it lies in data.path, else synthetic) | cifar10 | synthetic",
+       {.values = {"auto", "cifar10", "synthetic"}, .later = {"image_folder"}}},
+      {"data.path", &c.data.path, "the folder with cifar-10-batches-bin/", {.resume_may_change = true}},
+      {"data.validation", &c.data.validation, "images held out of the training set", natural},
+      {"data.shuffle", &c.data.shuffle, "a fresh permutation every epoch; false: file order", {}},
+      {"data.normalize.mean", &c.data.mean, "of pixels scaled to 0..1, per channel", {}},
+      {"data.normalize.std", &c.data.std, "likewise", {.min = 0, .above_min = true}},
+      {"data.augment", &c.data.augment, "steps in order: random_crop {padding}, flip {p}", {}},
+      {"data.on_corrupt", &c.data.on_corrupt, "what a damaged image does", {.values = {"error"}, .later = {"skip"}}},
+      {"train.epochs", &c.train.epochs, "passes over the training set", {.min = 0, .resume_may_change = true}},
+      {"train.max_steps", &c.train.max_steps, "optimizer steps; -1: no limit", {.min = -1, .resume_may_change = true}},
+      {"train.log_interval",
+       &c.train.log_interval,
+       "micro-batches of all ranks between two printed losses",
+       {.min = 1, .resume_may_change = true}},
+      {"train.save_interval", &c.train.save_interval, "optimizer steps; 0: every epoch", interval},
+      {"train.eval_interval", &c.train.eval_interval, "optimizer steps; 0: every epoch", interval},
+      {"train.eval_batch_size", &c.train.eval_batch_size, "images; part of the result", {.min = 1, .max = kLargestBatch}},
+      {"train.best.split", &c.train.best.split, "what best.bin follows", one_of({"last", "val", "test"})},
+      {"train.best.metric", &c.train.best.metric, "accuracy | loss", one_of({"accuracy", "loss"})},
+      {"train.early_stopping.patience", &c.train.early_stopping.patience, "evaluations without improvement; 0: off", natural},
+      {"train.early_stopping.metric", &c.train.early_stopping.metric, "loss | accuracy", one_of({"loss", "accuracy"})},
+      {"train.label_smoothing", &c.train.label_smoothing, "share of the target spread over all classes", fraction},
+      {"train.max_bad_steps", &c.train.max_bad_steps, "non-finite steps in a row that end the run", positive},
+      {"checkpoint.keep_last", &c.checkpoint.keep_last, "checkpoints kept", {.min = 1, .resume_may_change = true}},
+      {"checkpoint.on_failure",
+       &c.checkpoint.on_failure,
+       "of a save while training",
+       {.values = {"warn", "error"}, .resume_may_change = true}},
+      {"communication.backend",
+       &c.communication.backend,
+       "auto | threads | mpi",
+       {.values = {"auto", "threads", "mpi"}, .later = {"nccl"}, .resume_may_change = true}},
+      {"communication.reproducible",
+       &c.communication.reproducible,
+       "the same bits on any number of ranks",
+       {.only = "true", .resume_may_change = true}},
+      {"communication.share_device",
+       &c.communication.share_device,
+       "several ranks may use one GPU",
+       {.resume_may_change = true}},
+      {"cpu.threads", &c.cpu.threads, "of one rank; part of the result", {.min = 1, .only = "1"}},
+      {"train_batch_size", &c.batch.train, "images of one optimizer step", batch},
+      {"train_micro_batch_size_per_gpu", &c.batch.micro, "images of one pass on one rank", batch},
+      {"gradient_accumulation_steps", &c.batch.accumulation, "passes of one optimizer step", batch},
+      {"optimizer.type",
+       &c.optimizer.type,
+       "SGD | Adam | AdamW",
+       {.values = {"SGD", "Adam", "AdamW"},
+        .any_case = true,
+        .later = {"Lamb",      "Lion",    "Adagrad", "OneBitAdam", "ZeroOneAdam", "OneBitLamb", "MuAdam", "MuAdamW",
+                  "MuSGD",     "RMSprop", "RAdam",   "NAdam",      "Adamax",      "Adadelta",   "ASGD",   "Rprop",
+                  "SparseAdam", "LBFGS",  "LARS",    "Muon",       "FusedAdam",   "CPUAdam"}}},
+      {"optimizer.params.lr", &optimizer.lr, "learning rate", not_negative},
+      {"optimizer.params.momentum", &optimizer.momentum, "SGD", not_negative},
+      {"optimizer.params.dampening", &optimizer.dampening, "SGD", {}},
+      {"optimizer.params.nesterov", &optimizer.nesterov, "SGD", {}},
+      {"optimizer.params.betas", &optimizer.betas, "decay of the moments", fraction},
+      {"optimizer.params.eps", &optimizer.eps, "added to the root of the second moment", not_negative},
+      {"optimizer.params.weight_decay", &optimizer.weight_decay, "", not_negative},
+      {"optimizer.params.adam_w_mode", &optimizer.adam_w_mode, "Adam: decoupled decay; false: L2", {}},
+      {"optimizer.params.no_decay", &optimizer.no_decay, "vectors: biases do not decay", one_of({"none", "vectors"})},
+      {"scheduler.type",
+       &c.scheduler.type,
+       "WarmupLR; an empty block is constant",
+       {.values = {"WarmupLR"},
+        .later = {"WarmupDecayLR", "WarmupCosineLR", "OneCycle", "LRRangeTest", "StepLR", "MultiStepLR", "ExponentialLR",
+                  "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "OneCycleLR", "LinearLR", "PolynomialLR", "LambdaLR",
+                  "ConstantLR", "CyclicLR", "ReduceLROnPlateau"}}},
+      {"scheduler.params.warmup_min_lr", &warmup.warmup_min_lr, "", not_negative},
+      {"scheduler.params.warmup_max_lr", &warmup.warmup_max_lr, "overrides the optimizer's lr", not_negative},
+      {"scheduler.params.warmup_num_steps", &warmup.warmup_num_steps, "optimizer steps", natural},
+      {"scheduler.params.warmup_type", &warmup.warmup_type, "log | linear", one_of({"log", "linear"})},
+      {"gradient_clipping", &c.gradient_clipping, "largest global L2 norm; 0: off", not_negative},
+      {"bf16.enabled", &c.bf16.enabled, "", {.only = "false"}},
+      {"fp16.enabled", &c.fp16.enabled, "", {.only = "false"}},
+      {"zero_optimization.stage",
+       &c.zero_optimization.stage,
+       "what ranks share out: nothing (0)",
+       {.min = 0, .max = 3, .only = "0", .resume_may_change = true}},
+      {"steps_per_print", &c.steps_per_print, "optimizer steps between two step records", {.min = 1, .resume_may_change = true}},
+      {"wall_clock_breakdown", &c.wall_clock_breakdown, "", {.only = "false", .resume_may_change = true}},
+  };
+}
+
+std::vector<std::string> parameters_of(const std::string& block, const std::string& type) {
+  if (block == "scheduler") {
+    if (type.empty()) return {};
+    return {"warmup_min_lr", "warmup_max_lr", "warmup_num_steps", "warmup_type"};
+  }
+  if (type == "SGD") return {"lr", "momentum", "dampening", "nesterov", "weight_decay", "no_decay"};
+  if (type == "Adam") return {"lr", "betas", "eps", "weight_decay", "adam_w_mode", "no_decay"};
+  return {"lr", "betas", "eps", "weight_decay", "no_decay"};
+}
+
+std::vector<ConfigField> effective_fields(Config& config) {
+  std::vector<ConfigField> fields = config_fields(config);
+  const auto counts = [&](const ConfigField& field) {
+    if (const auto* optional = std::get_if<std::optional<int64_t>*>(&field.target)) return (*optional)->has_value();
+    for (const auto& [block, type] : {std::pair{"optimizer", config.optimizer.type}, {"scheduler", config.scheduler.type}}) {
+      if (field.key == str(block, ".type")) return !type.empty();
+      const std::string params = str(block, ".params.");
+      if (field.key.rfind(params, 0) != 0) continue;
+      const std::vector<std::string> names = parameters_of(block, type);
+      return std::find(names.begin(), names.end(), field.key.substr(params.size())) != names.end();
+    }
+    return true;
+  };
+  std::erase_if(fields, [&](const ConfigField& field) { return !counts(field); });
+  return fields;
+}
+
+std::string field_text(const ConfigField& field) {
+  return std::visit(Overload{[](const bool* v) { return std::string(*v ? "true" : "false"); },
+                             [](const int64_t* v) { return std::to_string(*v); },
+                             [](const double* v) { return flow(*v); },
+                             [](const std::string* v) { return flow(*v); },
+                             [](const std::optional<int64_t>* v) { return *v ? std::to_string(**v) : std::string("null"); },
+                             [](const std::array<double, 2>* v) { return numbers_text(*v); },
+                             [](const std::array<double, 3>* v) { return numbers_text(*v); },
+                             [](const std::vector<AugmentStep>* v) {
+                               std::string text;
+                               for (const AugmentStep& step : *v) text += (text.empty() ? "" : ", ") + step_text(step);
+                               return "[" + text + "]";
+                             }},
+                    field.target);
+}
+
+void read_field(const ConfigField& field, const Node& node) {
+  std::visit(Overload{[&](bool* v) {
+                        if (node.kind != Kind::boolean) wrong_type(field, node, "true or false");
+                        *v = node.boolean;
+                      },
+                      [&](int64_t* v) { *v = checked_integer(field, node); },
+                      [&](double* v) { *v = checked_number(field, node); },
+                      [&](std::string* v) { *v = checked_text(field, node); },
+                      [&](std::optional<int64_t>* v) { *v = checked_integer(field, node); },
+                      [&](std::array<double, 2>* v) { *v = checked_numbers<2>(field, node); },
+                      [&](std::array<double, 3>* v) { *v = checked_numbers<3>(field, node); },
+                      [&](std::vector<AugmentStep>* v) {
+                        if (node.kind != Kind::list) wrong_type(field, node, "a list of steps");
+                        v->clear();
+                        for (const Node& item : node.items) v->push_back(read_step(field, item));
+                      }},
+             field.target);
+  if (const std::string& only = field.rule.only; !only.empty() && field_text(field) != only)
+    refuse(node, field.key, field_text(field), only);
+}
+
+bool is_config_block(const std::string& key, const std::vector<ConfigField>& fields) {
+  const auto inside = [prefix = key + "."](const auto& known) { return known.key.rfind(prefix, 0) == 0; };
+  const auto& foreign = foreign_keys();
+  return std::any_of(fields.begin(), fields.end(), inside) || std::any_of(foreign.begin(), foreign.end(), inside);
+}
+
+std::string suggest_key(const std::string& key, const std::vector<ConfigField>& fields) {
+  const auto split = [](const std::string& path) {
+    const size_t dot = path.rfind('.');
+    return dot == std::string::npos ? std::pair{std::string(), path} : std::pair{path.substr(0, dot), path.substr(dot + 1)};
+  };
+  const auto [block, name] = split(key);
+  std::string best;
+  size_t best_distance = tolerance(name) + 1;
+  const auto consider = [&](const std::string& candidate) {
+    const auto [candidate_block, candidate_name] = split(candidate);
+    if (candidate_name == "*") return;
+    size_t distance = edit_distance(lower(name), lower(candidate_name));
+    // In another block only the very same name is a likely slip.
+    if (candidate_block != block) distance = distance == 0 ? 1 : best_distance;
+    if (distance < best_distance) best = candidate, best_distance = distance;
+  };
+  const auto consider_with_blocks = [&](std::string candidate) {
+    for (;; candidate = split(candidate).first) {
+      consider(candidate);
+      if (candidate.find('.') == std::string::npos) return;
+    }
+  };
+  for (const ConfigField& field : fields) consider_with_blocks(field.key);
+  for (const ForeignKey& foreign : foreign_keys()) consider_with_blocks(foreign.key);
+  return best.empty() ? "" : "; did you mean '" + best + "'?";
+}
+
+std::string join_choices(const std::vector<std::string>& words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i) text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+  return text;
+}
+
+}  // namespace ct

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""The architecture's floors, checked: a file includes only lower floors (or its own folder).
+
+usage: check_floors.py [TREE]
+
+Floors are the folders of src/, numbered below; on floor 4 comm may include device. kernels/ is a leaf that only
+device/cuda may use. CUDA, NCCL, MPI and oneDNN are known only to the files named for them: elsewhere no #if may name
+them and no header of theirs be included; CMake picks the files instead. One line per offence; exit 1 if there is any.
+"""
+import pathlib
+import re
+import sys
+
+FLOORS = {"base": 0, "tensor": 1, "graph": 2, "plan": 3, "device": 4, "comm": 4, "engine": 5, "model": 6, "optim": 6,
+          "data": 6, "checkpoint": 6, "metrics": 6, "train": 7, "cli": 8}
+SAME_FLOOR = {("comm", "device")}
+SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".inc", ".cu", ".cuh"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+CONDITION = re.compile(r"^\s*#\s*(?:el)?if(?:n?def)?\b(.*)")
+LIBRARY = re.compile(r"(?<![A-Za-z])(CUDA|CUDNN|CUBLAS\w*|NVCC|NCCL|O?MPI|DNNL|ONEDNN)(?![A-Za-z])", re.IGNORECASE)
+LIBRARY_HEADER = re.compile(r"^(mpi|mpi-ext|nccl|dnnl\w*|cuda\w*|cudnn\w*|cublas\w*|nvml)\.(h|hpp)$|^oneapi/dnnl/")
+LIBRARY_FILE = re.compile(r"^(no_|mpi|onednn|nccl|cuda)")
+
+
+def may_name_libraries(path):
+    return path.parts[0] == "kernels" or path.parts[:3] == ("src", "device", "cuda") or LIBRARY_FILE.match(path.name)
+
+
+def include_offence(path, quote, target):
+    """Why this include is wrong, or None. path is relative to the tree."""
+    if LIBRARY_HEADER.search(target) and not may_name_libraries(path):
+        return f"<{target}> belongs into the files named for that library (mpi*, onednn*, nccl*, device/cuda)"
+    if quote == "<":
+        return None
+    folder = target.split("/")[0]
+    if path.parts[0] == "kernels":
+        return None if folder == "kernels" else f'"{target}": kernels/ is a leaf'
+    if folder == "kernels":
+        return None if path.parts[:3] == ("src", "device", "cuda") else f'"{target}": only device/cuda uses kernels/'
+    if folder not in FLOORS or "/" not in target or ".." in target.split("/"):
+        return f'"{target}" is no path from src/ (write "floor/file.h"; libraries go in angle brackets)'
+    here = path.parts[1]
+    if folder == here or FLOORS[folder] < FLOORS[here] or (here, folder) in SAME_FLOOR:
+        return None
+    return f'"{target}": {here} (floor {FLOORS[here]}) may not include {folder} (floor {FLOORS[folder]})'
+
+
+def offences(path, text):
+    if path.parts[0] == "src" and (len(path.parts) < 3 or path.parts[1] not in FLOORS):
+        yield 1, f"lies on no floor; the floors are {' '.join(FLOORS)}"
+        return
+    continued = False
+    for number, line in enumerate(text.splitlines(), 1):
+        include = INCLUDE.match(line)
+        if include:
+            reason = include_offence(path, *include.groups())
+            if reason:
+                yield number, reason
+        condition = CONDITION.match(line)
+        named = LIBRARY.search(line if continued else condition.group(1)) if condition or continued else None
+        if named and not may_name_libraries(path):
+            yield number, f"#if names {named.group(0)}: put the difference into a file that CMake picks (no_*, mpi*, onednn*)"
+        continued = bool(condition or continued) and line.rstrip().endswith("\\")
+
+
+def main():
+    tree = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent
+    files = [p for top in ("src", "kernels") for p in sorted((tree / top).rglob("*")) if p.suffix in SUFFIXES]
+    if not files:
+        print(f"error: check_floors: no source files under {tree}", file=sys.stderr)
+        return 2
+    count = 0
+    for file in files:
+        for number, reason in offences(file.relative_to(tree), file.read_text(encoding="utf-8", errors="replace")):
+            print(f"{file.relative_to(tree)}:{number}: {reason}")
+            count += 1
+    print(f"check_floors: {len(files)} files, {count} offences")
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Adds up one run of ctest: prints what failed and what was skipped and why, then the total as the last line.
+
+usage: test_report.py RESULTS CTEST_STATUS
+
+RESULTS/ctest.xml is ctest's JUnit file, RESULTS/<test>.xml what the GoogleTest program of that name wrote. A script
+(system.*) counts once, a GoogleTest program case by case. A program that was killed, hung, ran no case, or ended badly
+although its cases passed (a sanitizer's finding) counts as one failure.
+"""
+import pathlib
+import sys
+import xml.etree.ElementTree as ElementTree
+
+
+def last_line(text):
+    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
+    return lines[-1] if lines else "no reason given"
+
+
+def gtest_cases(path):
+    """(name, 'passed' | 'failed' | 'skipped', reason) of every case; None when there is no complete file."""
+    try:
+        tree = ElementTree.parse(path)
+    except (OSError, ElementTree.ParseError):
+        return None
+    cases = []
+    for case in tree.iter("testcase"):
+        name = f"{case.get('classname')}.{case.get('name')}"
+        skipped = case.find("skipped")
+        if case.find("failure") is not None:
+            cases.append((name, "failed", ""))
+        elif case.get("result") == "skipped":
+            # GoogleTest's text: the place on the first line, then the reason.
+            lines = [] if skipped is None else (skipped.get("message") or "").splitlines()
+            cases.append((name, "skipped", " ".join(lines[1:]).strip() or "no reason given"))
+        elif case.get("status") == "run":
+            cases.append((name, "passed", ""))
+        elif case.get("name", "").startswith("DISABLED_"):
+            cases.append((name, "skipped", "disabled in the source"))
+    return cases
+
+
+def results_of(test, folder):
+    """(name, result, reason) of everything that one test of ctest stands for."""
+    name, ended_well = test.get("name"), test.get("status") == "run"
+    last = last_line(test.findtext("system-out"))
+    if name.startswith("system."):
+        skipped = test.find("skipped")
+        if skipped is not None and "SKIP_RETURN_CODE" in (skipped.get("message") or ""):
+            return [(name, "skipped", last)]
+        return [(name, "passed", "") if ended_well else (name, "failed", last)]
+    cases = gtest_cases(folder / f"{name}.xml")
+    if not cases:
+        return [(name, "failed", "no test case ran to its end" if ended_well else last)]
+    results = [(f"{name}: {case}", result, reason) for case, result, reason in cases]
+    if not ended_well and not any(result == "failed" for _, result, _ in results):
+        results.append((name, "failed", f"every case passed, but the program ended badly: {last}"))
+    return results
+
+
+def main():
+    folder, ctest_status = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+    tests = list(ElementTree.parse(folder / "ctest.xml").iter("testcase"))
+    results = [result for test in tests for result in results_of(test, folder)]
+    count = {kind: sum(result == kind for _, result, _ in results) for kind in ("passed", "failed", "skipped")}
+    if ctest_status != 0 and count["failed"] == 0:
+        results.append(("ctest", "failed", f"exit status {ctest_status}"))
+        count["failed"] = 1
+    print()
+    for kind in ("skipped", "failed"):
+        for name, result, reason in results:
+            if result == kind:
+                print(f"{kind.upper()} {name}" + (f": {reason}" if reason else ""))
+    print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped", flush=True)
+    return 1 if count["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
