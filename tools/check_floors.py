@@ -31,9 +31,9 @@ def include_offence(path, quote, target):
     """Why this include is wrong, or None. path is relative to the tree."""
     if LIBRARY_HEADER.search(target) and not may_name_libraries(path):
         return f"<{target}> belongs into the files named for that library (mpi*, onednn*, nccl*, device/cuda)"
-    if quote == "<":
-        return None
     folder = target.split("/")[0]
+    if quote == "<" or folder == "hwy":  # Highway's own tools want its headers in quotes
+        return None
     if path.parts[0] == "kernels":
         return None if folder == "kernels" else f'"{target}": kernels/ is a leaf'
     if folder == "kernels":

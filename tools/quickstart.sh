@@ -44,6 +44,8 @@ say "installed $prefix/bin/cifar-train"
 program=$prefix/bin/cifar-train
 name=$program
 [ "$(command -v cifar-train || true)" != "$program" ] || name=cifar-train
+launcher=mpirun
+[ "$(id -u)" -ne 0 ] || launcher="OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun"
 run=runs/quickstart
 
 "$program" train --config default.yaml --output "$run" ${resume[@]+"${resume[@]}"} || {
@@ -62,7 +64,7 @@ The run lies in $root/$run:
 Next:
   $name eval --ckpt $run/best.bin
   $name --config tutorial.yaml --output runs/tutorial
-  mpirun -np 2 $name --config default.yaml --output runs/two
+  $launcher -np 2 $name --config default.yaml --output runs/two
   $name --help
 Real CIFAR-10 goes into data/cifar-10-batches-bin: see data/README.md.
 DONE

@@ -13,8 +13,10 @@ import xml.etree.ElementTree as ElementTree
 
 
 def last_line(text):
-    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
-    return lines[-1] if lines else "no reason given"
+    """What a program said last; of a sanitizer's report its summary."""
+    lines = [line.strip() for line in (text or "").splitlines() if line.strip(" =\t")]
+    summaries = [line for line in lines if line.startswith("SUMMARY:")]
+    return (summaries or lines or ["no reason given"])[-1]
 
 
 def gtest_cases(path):

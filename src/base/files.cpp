@@ -48,10 +48,10 @@ void fail_io(std::string_view what, const Path& path, int error) {
     default:
       break;
   }
-  fail(ExitCode::io, "cannot ", what, " ", quoted(path.native()), ": ", std::strerror(error), ": ", remedy);
+  fail(ExitCode::io, "cannot ", what, " ", in_quotes(path.native()), ": ", std::strerror(error), ": ", remedy);
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr size_t kLongest = 200;
   std::string out = "'";
   for (char c : text.substr(0, kLongest)) {
@@ -116,7 +116,8 @@ MappedFile::MappedFile(const Path& path, Links links) {
   const File file(files, path, O_RDONLY | O_NONBLOCK | (links == Links::refuse ? O_NOFOLLOW : 0));
   struct stat info {};
   if (fstat(file.fd(), &info) != 0) fail_io("read", path, errno);
-  if (!S_ISREG(info.st_mode)) fail(ExitCode::io, "cannot read ", quoted(path.native()), ": it is not a regular file");
+  if (!S_ISREG(info.st_mode))
+    fail(ExitCode::io, "cannot read ", in_quotes(path.native()), ": it is not a regular file");
   size_ = static_cast<size_t>(info.st_size);
   if (size_ == 0) return;
   void* data = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.fd(), 0);
@@ -141,7 +142,7 @@ std::string read_file(const Path& path, uint64_t limit, MappedFile::Links links)
   const MappedFile file(path, links);
   const auto bytes = file.bytes();
   if (bytes.size() > limit) {
-    fail(ExitCode::io, "cannot read ", quoted(path.native()), ": it has ", bytes.size(), " bytes, more than the ",
+    fail(ExitCode::io, "cannot read ", in_quotes(path.native()), ": it has ", bytes.size(), " bytes, more than the ",
          limit, " that such a file can have");
   }
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -173,7 +174,7 @@ void sync_folder(FileSystem& files, const Path& path) {
 }
 
 void rename_file(FileSystem& files, const Path& from, const Path& to) {
-  if (files.rename(from, to) != 0) fail_io("rename " + quoted(from.native()) + " to", to, errno);
+  if (files.rename(from, to) != 0) fail_io("rename " + in_quotes(from.native()) + " to", to, errno);
 }
 
 void remove_file(FileSystem& files, const Path& path) {
@@ -226,7 +227,7 @@ void write_file_atomic(FileSystem& files, const Path& path, std::string_view tex
 LineFile::LineFile(FileSystem& files, const Path& path) : file_(files, path, O_RDWR | O_CREAT | O_APPEND), size_(0) {
   struct stat info {};
   if (fstat(file_.fd(), &info) != 0) fail_io("read", path, errno);
-  if (!S_ISREG(info.st_mode)) fail(ExitCode::io, "cannot append to ", quoted(path.native()), ": not a regular file");
+  if (!S_ISREG(info.st_mode)) fail(ExitCode::io, "cannot append to ", in_quotes(path.native()), ": not a regular file");
   const auto end = static_cast<uint64_t>(info.st_size);
   // Backwards from the end to the last newline.
   char block[4096];

@@ -39,7 +39,7 @@ class FileSystem {
 [[noreturn]] void fail_io(std::string_view what, const Path& path, int error);
 
 /// Someone else's text, fit for one line of output: quoted, control characters escaped, cut when long.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 /// An open file, closed by the destructor. `files` must outlive it.
 class File {

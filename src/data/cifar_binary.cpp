@@ -45,10 +45,11 @@ std::string size_problem(uint64_t bytes, int64_t records_per_file) {
   const uint64_t whole = records_per_file * kRecordBytes;
   if (bytes == 0) return "empty";
   if (whole != 0 && bytes != whole) {
-    return str(bytes < whole ? "truncated: " : "too long: ", bytes, " bytes where ", whole, " belong (", records_per_file,
-               " records of ", kRecordBytes, ")");
+    return str(bytes < whole ? "truncated: " : "too long: ", bytes, " bytes where ", whole, " belong (",
+               records_per_file, " records of ", kRecordBytes, ")");
   }
-  if (bytes % kRecordBytes != 0) return str("truncated: ", bytes, " bytes are no whole number of records of ", kRecordBytes);
+  if (bytes % kRecordBytes != 0)
+    return str("truncated: ", bytes, " bytes are no whole number of records of ", kRecordBytes);
   return "";
 }
 
@@ -69,7 +70,8 @@ std::vector<std::string> read_class_names(const fs::path& folder) {
     clean = false;
   }
   if (!clean || names.size() != kImageClasses) {
-    fail(ExitCode::data, path.string(), ": not a list of ", kImageClasses, " class names, one a line; restore or delete it");
+    fail(ExitCode::data, path.string(), ": not a list of ", kImageClasses,
+         " class names, one a line; restore or delete it");
   }
   return names;
 }
@@ -79,7 +81,8 @@ bool is_synthetic_folder(const fs::path& folder) {
   return name == kSyntheticFolder || read_class_names(folder) == strings(kSyntheticClasses);
 }
 
-ImageSet::ImageSet(const fs::path& folder, Split split, const ImageSetOptions& options) : split_(split), folder_(folder) {
+ImageSet::ImageSet(const fs::path& folder, Split split, const ImageSetOptions& options)
+    : split_(split), folder_(folder) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
     fail(ExitCode::data, folder.string(), ": ", fs::exists(folder, error) ? "not a folder" : "no such folder",
@@ -114,12 +117,14 @@ ImageSet::ImageSet(const fs::path& folder, Split split, const ImageSetOptions& o
                 options.on_corrupt);
   }
   check_unchanged();
-  if (records_.empty()) fail(ExitCode::data, folder.string(), ": no record has a valid label; ", data_remedy(synthetic));
+  if (records_.empty())
+    fail(ExitCode::data, folder.string(), ": no record has a valid label; ", data_remedy(synthetic));
 }
 
 ImageSet::ImageSet(std::string name, Split split, std::vector<std::string> class_names, std::vector<uint8_t> records)
     : name_(std::move(name)), split_(split), class_names_(std::move(class_names)), memory_(std::move(records)) {
-  check(class_names_.size() == kImageClasses && memory_.size() % kRecordBytes == 0, "a malformed set of images in memory");
+  check(class_names_.size() == kImageClasses && memory_.size() % kRecordBytes == 0,
+        "a malformed set of images in memory");
   add_records(memory_.data(), memory_.size() / kRecordBytes, name_, OnCorrupt::error);
 }
 

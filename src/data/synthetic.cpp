@@ -1,14 +1,23 @@
 #include "data/synthetic.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <thread>
 
+#include "base/error.h"
+#include "base/files.h"
 #include "base/random.h"
+#include "data/cifar_binary.h"
 
 namespace ct {
 namespace {
 
-constexpr int kSide = 32, kPlane = kSide * kSide, kRecord = 1 + 3 * kPlane;
+namespace fs = std::filesystem;
+
+constexpr int kSide = kImageSide, kPlane = kSide * kSide, kRecord = kRecordBytes;
 
 // Lengths are in 1/16 pixel, angles in 1/64 turn, directions in 1/256.
 constexpr std::array<int, 17> kQuarterSine = {0,   25,  50,  74,  98,  121, 142, 162, 181,
@@ -29,7 +38,7 @@ struct Rgb {
 Rgb tint(int hue, int light, int chroma) {
   Rgb out{};
   for (int k = 0; k < 3; ++k) {
-    const int h = (hue + 1536 - 512 * k) % 1536;                        // distance from this channel's own peak
+    const int h = (hue + 1536 - 512 * k) % 1536;                         // distance from this channel's own peak
     const int ramp = std::clamp(std::abs(h - 768) - 256, 0, 256) - 128;  // 128 at the peak, -128 opposite
     out.c[k] = light + ((ramp * chroma) >> 7);
   }
@@ -88,14 +97,16 @@ void synthetic_record(uint64_t seed, uint32_t index, uint8_t record[kRecord]) {
   const int angle = between(-8, 8) & 63;
   const int su = cosine(angle), sv = sine(angle);
 
-  // Colours: a class has a favourite hue that an image misses by up to HUE; lighter or darker than the background.
+  // Colours: a class has a favourite hue that an image misses by up to 3/16 of the circle; the lightness
+  // differs from the background's in either direction.
   const int hue = (label * 461 + 1536 + between(-288, 288)) % 1536;
   const int ground_light = between(80, 175), sign = between(0, 1) ? 1 : -1;
   const Rgb ground_a = tint(between(0, 1535), ground_light, between(0, 70));
   const Rgb ground_b = tint(between(0, 1535), ground_light + between(-30, 30), between(0, 70));
   const int light = ground_light + sign * between(0, 55);
   const Rgb front = tint(hue, light, between(30, 90));
-  const Rgb back = tint(hue + between(-100, 100) + 1536, light + (between(0, 1) ? 1 : -1) * between(35, 75), between(10, 60));
+  const Rgb back =
+      tint(hue + between(-100, 100) + 1536, light + (between(0, 1) ? 1 : -1) * between(35, 75), between(10, 60));
 
   // Texture: bands of half a period across one direction, or the exclusive or of two.
   const int texture_angle = between(-8, 8) & 63, half_period = between(40, 60);
@@ -137,7 +148,8 @@ void synthetic_record(uint64_t seed, uint32_t index, uint8_t record[kRecord]) {
       }
       const uint32_t bits = random.next_u32();
       for (int k = 0; k < 3; ++k) {
-        const int jitter = ((static_cast<int>(bits >> (8 * k) & 255) + static_cast<int>(bits >> 24) - 255) * noise) >> 8;
+        const int jitter =
+            ((static_cast<int>(bits >> (8 * k) & 255) + static_cast<int>(bits >> 24) - 255) * noise) >> 8;
         red[k * kPlane + y * kSide + x] = static_cast<uint8_t>(std::clamp(colour.c[k] + jitter, 0, 255));
       }
     }
@@ -160,6 +172,92 @@ std::vector<uint8_t> synthetic_records(uint64_t seed, uint32_t first, uint32_t c
     }
   }
   return records;
+}
+
+const std::array<std::string_view, 6> kSyntheticSha256 = {
+    "6679ccc4ce360f086e2426bad04bd4ce5a6c605a4a10d90b1488824a8caa553d",
+    "7e8b4e4ffce03b60a8292194d9f3635cdaf9e179ca5a061f7b3f7493de3551e0",
+    "a486f87206ef5a7e8cda848ca9f3ff2cdc04f920ff1a09d5d557f517cb8ac812",
+    "49d50abd1287aca9fbca3e7f2dfa15ee9c270caf3149d5f299783e4622d16b8e",
+    "563e06d231b6170c9ab3672c3b884496aaf662d8288508f1c20fe53f9ba0b2e2",
+    "1d9990632ed8be5f465c33028d56a44854526b58931739cde5fdd5b503c5e96a"};
+
+bool synthetic_complete(const fs::path& folder) {
+  std::error_code error;
+  std::vector<std::string> names = batch_files(Split::train);
+  names.push_back(batch_files(Split::test).front());
+  return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    return fs::is_regular_file(folder / name, error) &&
+           fs::file_size(folder / name, error) == kRecordsPerFile * kRecordBytes;
+  });
+}
+
+namespace {
+
+/// A new, empty folder beside `folder` that no other process uses. What jobs killed an hour ago left goes first.
+fs::path make_temporary(FileSystem& files, const fs::path& folder) {
+  const fs::path parent = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
+  const std::string prefix = str(kTemporaryPrefix, folder.filename().string(), "-");
+  make_folders(files, parent);
+  for (const std::string& name : list_folder(parent)) {
+    std::error_code error;
+    const auto age = fs::file_time_type::clock::now() - fs::last_write_time(parent / name, error);
+    if (name.starts_with(prefix) && !error && age > std::chrono::hours(1)) fs::remove_all(parent / name, error);
+  }
+  for (int i = 0;; ++i) {
+    const fs::path temporary = parent / str(prefix, i);
+    if (files.mkdir(temporary) == 0) return temporary;
+    if (errno != EEXIST) fail_io("create the folder", temporary, errno);
+  }
+}
+
+void write_files(FileSystem& files, const fs::path& folder) {
+  const auto write = [&](const std::string& name, std::span<const std::byte> bytes) {
+    File file(files, folder / name, O_WRONLY | O_CREAT | O_EXCL);
+    file.write(bytes);
+    file.sync();
+    file.close();
+  };
+  std::vector<std::string> names = batch_files(Split::train);
+  names.push_back(batch_files(Split::test).front());
+  uint32_t first = 0;
+  for (const std::string& name : names) {
+    const std::vector<uint8_t> records = synthetic_records(kSyntheticSeed, first, kRecordsPerFile);
+    write(name, std::as_bytes(std::span(records)));
+    first += kRecordsPerFile;
+  }
+  std::string list;
+  for (std::string_view name : kSyntheticClasses) list += str(name, "\n");
+  write("batches.meta.txt", std::as_bytes(std::span(list)));
+  sync_folder(files, folder);
+}
+
+}  // namespace
+
+bool write_synthetic(const fs::path& path) {
+  const fs::path folder = path.has_filename() ? path : path.parent_path();  // "data/x/" is "data/x"
+  if (synthetic_complete(folder)) return false;
+  std::error_code error;
+  if (fs::exists(folder, error) && !fs::is_empty(folder, error)) {
+    fail(ExitCode::data, folder.string(), ": not a whole synthetic set; delete it, and it is written anew");
+  }
+  FileSystem files;
+  const fs::path temporary = make_temporary(files, folder);
+  try {
+    write_files(files, temporary);
+    if (files.rename(temporary, folder) == 0) {
+      sync_folder(files, folder.parent_path());
+      return true;
+    }
+    // Another process was faster: its files are the same.
+    if ((errno != ENOTEMPTY && errno != EEXIST) || !synthetic_complete(folder))
+      fail_io("create the folder", folder, errno);
+  } catch (...) {
+    fs::remove_all(temporary, error);
+    throw;
+  }
+  fs::remove_all(temporary, error);
+  return false;
 }
 
 }  // namespace ct

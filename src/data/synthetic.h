@@ -19,7 +19,7 @@ inline constexpr uint64_t kSyntheticSeed = 20240229;  // part of the set: a test
 inline constexpr int kSyntheticTrain = 50000;         // images 0..49999, 10,000 a file
 inline constexpr int kSyntheticTest = 10000;          // images 50000..59999
 inline constexpr std::array<std::string_view, 10> kSyntheticClasses = {
-    "striped-disc",     "checked-disc",     "striped-ring",  "checked-ring",  "striped-square",
+    "striped-disc",   "checked-disc",     "striped-ring",     "checked-ring",  "striped-square",
     "checked-square", "striped-triangle", "checked-triangle", "striped-cross", "checked-cross"};
 
 /// Writes record `index`: one label byte, then 1024 red, 1024 green and 1024 blue bytes, row by row. Each run of ten
@@ -29,9 +29,16 @@ void synthetic_record(uint64_t seed, uint32_t index, uint8_t record[3073]);
 /// Records first..first+count-1, on up to `threads` threads (0: one for each core at hand).
 std::vector<uint8_t> synthetic_records(uint64_t seed, uint32_t first, uint32_t count, int threads = 0);
 
+/// SHA-256 of data_batch_1..5.bin and test_batch.bin, in this order.
+extern const std::array<std::string_view, 6> kSyntheticSha256;
+
+/// Does the folder hold all of the set's files, each as long as it must be? (Their bytes: data/verify.h.)
+bool synthetic_complete(const std::filesystem::path& folder);
+
 /// Writes data_batch_1..5.bin, test_batch.bin and batches.meta.txt (the class names) into `folder`, atomically: a
-/// folder beside it is filled, flushed and renamed. Several processes may do so at once: the first to finish wins and the
-/// others find its files, which are the same. Throws Error(io) naming the path.
-void write_synthetic(const std::filesystem::path& folder);
+/// folder beside it is filled, flushed and renamed, so no reader ever meets a part. Several processes may do so at
+/// once: the first to finish wins, the others drop their copy. Returns false when the set was there already. Throws
+/// Error(data) when something else stands in its place, Error(io) when it cannot be written.
+bool write_synthetic(const std::filesystem::path& folder);
 
 }  // namespace ct

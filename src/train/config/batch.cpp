@@ -10,12 +10,14 @@ namespace {
 std::string describe_fit(const BatchKeys& keys) {
   constexpr size_t kListed = 12;
   const std::vector<int64_t> fits = fitting_ranks(keys, kListed + 1);
-  if (fits.empty()) return "no number of ranks fits: train_batch_size must be a multiple of the micro-batch and the accumulation steps";
+  if (fits.empty())
+    return "no number of ranks fits: train_batch_size must be a multiple of the micro-batch and the accumulation steps";
   std::string list;
   const size_t listed = std::min(fits.size(), kListed);
   for (size_t i = 0; i < listed; ++i)
     list += (i == 0 ? "" : i + 1 == fits.size() ? " or " : ", ") + std::to_string(fits[i]);
-  return str("it fits ", list, fits.size() > kListed ? ", ..." : "", fits == std::vector<int64_t>{1} ? " rank" : " ranks");
+  return str("it fits ", list, fits.size() > kListed ? ", ..." : "",
+             fits == std::vector<int64_t>{1} ? " rank" : " ranks");
 }
 
 }  // namespace
@@ -54,8 +56,8 @@ BatchSizes batch_for(const BatchKeys& keys, int64_t ranks) {
   try {
     return derive_batch(keys, ranks);
   } catch (const Error& error) {
-    const bool sizes_are_sound =
-        (keys.train || keys.micro) && keys.train.value_or(1) > 0 && keys.micro.value_or(1) > 0 && keys.accumulation.value_or(1) > 0;
+    const bool sizes_are_sound = (keys.train || keys.micro) && keys.train.value_or(1) > 0 &&
+                                 keys.micro.value_or(1) > 0 && keys.accumulation.value_or(1) > 0;
     if (!sizes_are_sound) throw;
     fail(error.code(), error.what(), " on ", ranks, ranks == 1 ? " rank; " : " ranks; ", describe_fit(keys));
   }

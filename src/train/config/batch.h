@@ -36,8 +36,8 @@ BatchSizes batch_for(const BatchKeys& keys, int64_t ranks);
 std::vector<int64_t> fitting_ranks(const BatchKeys& keys, size_t limit);
 
 /// `--ranks auto`: the largest power of two that is at most `cores` and divides train / micro; exactly
-/// train / micro / accumulation when all three are given. 1 when the train or micro-batch size is not given, because the
-/// result would then depend on the machine, and when nothing fits (batch_for then says so).
+/// train / micro / accumulation when all three are given. 1 when the train or micro-batch size is not given, because
+/// the result would then depend on the machine, and when nothing fits (batch_for then says so).
 int64_t auto_ranks(const BatchKeys& keys, int64_t cores);
 
 /// What `config check` prints: one line for each of 1, 2, 4 and 8 ranks.

@@ -13,12 +13,6 @@
 
 namespace ct {
 
-struct AugmentStep {
-  std::string name;   // random_crop | flip
-  int64_t padding{};  // random_crop: pixels on each side
-  double p{};         // flip: its probability
-};
-
 struct Config {
   int64_t seed = 42;
   std::string device = "auto";
@@ -28,6 +22,11 @@ struct Config {
     std::string name = "cnn";
   } model;
 
+  struct AugmentStep {
+    std::string name;   // random_crop | flip
+    int64_t padding{};  // random_crop: pixels on each side
+    double p{};         // flip: its probability
+  };
   struct Data {
     std::string dataset = "auto";
     std::string path = "data";
@@ -40,8 +39,8 @@ struct Config {
 
   struct Train {
     int64_t epochs = 2;
-    int64_t max_steps = -1;       // optimizer steps; -1: no limit
-    int64_t log_interval = 2000;  // micro-batches of all ranks together
+    int64_t max_steps = -1;                        // optimizer steps; -1: no limit
+    int64_t log_interval = 2000;                   // micro-batches of all ranks together
     int64_t save_interval = 0, eval_interval = 0;  // optimizer steps; 0: every epoch
     int64_t eval_batch_size = 250;
     struct Best {
@@ -105,7 +104,8 @@ struct Config {
   int64_t steps_per_print = 10;
   bool wall_clock_breakdown = false;
 
-  /// Key -> where its value was written ("default.yaml:3:7", "--set train.epochs=1"); keys left at their default are absent.
+  /// Key -> where its value was written ("default.yaml:3:7", "--set train.epochs=1"); keys left at their default are
+  /// absent.
   std::map<std::string, std::string> origins;
 };
 

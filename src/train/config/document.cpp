@@ -39,8 +39,8 @@ bool looks_numeric(const std::string& text) {
 bool reads_ambiguously(const std::string& text) {
   const size_t sign = text[0] == '-' || text[0] == '+';
   if (sign >= text.size() || !is_digit(text[sign])) return false;
-  const bool only_number_characters =
-      text.find_first_not_of("0123456789abcdefABCDEFxXoO_.+-") == std::string::npos && text.find("..") == std::string::npos;
+  const bool only_number_characters = text.find_first_not_of("0123456789abcdefABCDEFxXoO_.+-") == std::string::npos &&
+                                      text.find("..") == std::string::npos;
   if (!only_number_characters) return false;
   const bool leading_zero = text[sign] == '0' && sign + 1 < text.size();
   if (leading_zero && is_digit(text[sign + 1])) return looks_numeric(text) || text.find('_') != std::string::npos;
@@ -92,7 +92,8 @@ Node plain_scalar(const std::string& text, const Mark& mark) {
   if (word == ".inf" || word == "+.inf" || word == "-.inf" || word == ".nan")
     fail_at(mark, quoted(text), " is not a finite number");
   if (reads_ambiguously(text))
-    fail_at(mark, quoted(text), " is a different number in different programs; write plain decimal digits, or quote it if it is text");
+    fail_at(mark, quoted(text),
+            " is a different number in different programs; write plain decimal digits, or quote it if it is text");
   node.kind = Kind::text;
   if (!looks_numeric(text)) return node;
   const char* first = text.data() + (text[0] == '+');
@@ -113,14 +114,16 @@ Node plain_scalar(const std::string& text, const Mark& mark) {
 Node read_file(const std::filesystem::path& path) {
   auto origin = std::make_shared<Origin>(Origin{path.string()});
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) fail(ExitCode::usage, path.string(), ": is a folder, not a configuration file");
+  if (std::filesystem::is_directory(path, ignored))
+    fail(ExitCode::usage, path.string(), ": is a folder, not a configuration file");
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(ExitCode::usage, path.string(), ": cannot be read: ", std::strerror(errno));
   std::string text(kMaxBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad()) fail(ExitCode::usage, path.string(), ": cannot be read: ", std::strerror(errno));
   text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > kMaxBytes) fail(ExitCode::usage, path.string(), ": is larger than 1 MiB, so it is no configuration");
+  if (text.size() > kMaxBytes)
+    fail(ExitCode::usage, path.string(), ": is larger than 1 MiB, so it is no configuration");
   if (text.rfind("\xef\xbb\xbf", 0) == 0) text.erase(0, 3);  // a byte-order mark
   if (const size_t bad = first_bad_byte(text); bad != std::string::npos) {
     const int line = 1 + static_cast<int>(std::count(text.begin(), text.begin() + bad, '\n'));
@@ -134,7 +137,8 @@ Node read_file(const std::filesystem::path& path) {
   const bool json = suffix == ".json" || (braces && suffix != ".yaml" && suffix != ".yml");
   Node root = json ? parse_json(text, origin) : parse_yaml(text, origin);
   if (root.kind == Kind::null) root.kind = Kind::map;
-  if (root.kind != Kind::map) fail_at(root.mark, "a configuration is a set of 'key: value' lines, not ", quoted(flow(root)));
+  if (root.kind != Kind::map)
+    fail_at(root.mark, "a configuration is a set of 'key: value' lines, not ", quoted(flow(root)));
   return root;
 }
 

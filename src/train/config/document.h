@@ -1,9 +1,9 @@
 // A configuration text as a tree in which every value knows where it was written.
 //
-// YAML (yaml-cpp reads the grammar) and JSON with comments (// /* */ #) and trailing commas give the same tree, by stricter
-// rules than either: no duplicate keys, anchors, aliases, merge keys, tags or second documents, no numbers that look octal
-// or hexadecimal, no infinities, no yes/no/on/off. What is refused here would be read differently by another program.
-// Errors: Error with ExitCode::usage whose message begins with "file:line:column: ".
+// YAML (yaml-cpp reads the grammar) and JSON with comments (// /* */ #) and trailing commas give the same tree, by
+// stricter rules than either: no duplicate keys, anchors, aliases, merge keys, tags or second documents, no numbers
+// that look octal or hexadecimal, no infinities, no yes/no/on/off. What is refused here would be read differently by
+// another program. Errors: Error with ExitCode::usage whose message begins with "file:line:column: ".
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Known keys that set nothing in this version. A harmless value is accepted and noted; any other would change the result,
-// or promise something that does not happen, and is refused by name.
+// Known keys that set nothing in this version. A harmless value is accepted and noted; any other would change the
+// result, or promise something that does not happen, and is refused by name.
 #include <algorithm>
 
 #include "train/config/schema.h"
@@ -135,7 +135,8 @@ const std::vector<ForeignKey>& foreign_keys() {
 const ForeignKey* find_foreign(const std::string& key) {
   const auto& keys = foreign_keys();
   const auto find = [&](const std::string& wanted) {
-    const auto found = std::find_if(keys.begin(), keys.end(), [&](const ForeignKey& known) { return known.key == wanted; });
+    const auto found =
+        std::find_if(keys.begin(), keys.end(), [&](const ForeignKey& known) { return known.key == wanted; });
     return found == keys.end() ? nullptr : &*found;
   };
   if (const ForeignKey* exact = find(key)) return exact;

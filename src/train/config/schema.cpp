@@ -1,6 +1,7 @@
 #include "train/config/schema.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace ct {
 namespace {
@@ -52,7 +53,8 @@ std::string nearest(const std::string& word, const std::vector<std::string>& cho
   return best;
 }
 
-[[noreturn]] void refuse(const Node& node, const std::string& key, const std::string& value, const std::string& instead) {
+[[noreturn]] void refuse(const Node& node, const std::string& key, const std::string& value,
+                         const std::string& instead) {
   fail_at(node.mark, key, " ", value, " is not supported by this version; use ", instead);
 }
 
@@ -94,7 +96,10 @@ std::string checked_text(const ConfigField& field, const Node& node) {
   const ConfigRule& rule = field.rule;
   if (node.kind != Kind::text) {
     const bool scalar = node.kind == Kind::boolean || node.is_number();
-    wrong_type(field, node, !rule.values.empty() ? join_choices(rule.values) : scalar ? "text (put it in quotes)" : "text");
+    wrong_type(field, node,
+               !rule.values.empty() ? join_choices(rule.values)
+               : scalar             ? "text (put it in quotes)"
+                                    : "text");
   }
   const std::string& text = node.text;
   if (text.empty()) wrong_type(field, node, "text");
@@ -102,7 +107,8 @@ std::string checked_text(const ConfigField& field, const Node& node) {
     wrong_type(field, node, "text on one line, without control characters");
   if (rule.values.empty()) return text;
   const auto same = [&](const std::string& word) { return rule.any_case ? lower(word) == lower(text) : word == text; };
-  if (const auto found = std::find_if(rule.values.begin(), rule.values.end(), same); found != rule.values.end()) return *found;
+  if (const auto found = std::find_if(rule.values.begin(), rule.values.end(), same); found != rule.values.end())
+    return *found;
   for (const std::string& word : rule.later)
     if (same(word) || text.rfind(word + ":", 0) == 0) refuse(node, field.key, text, join_choices(rule.values));
   std::vector<std::string> vocabulary = rule.values;
@@ -121,18 +127,19 @@ std::array<double, N> checked_numbers(const ConfigField& field, const Node& node
 }
 
 /// A bound pair of name and parameter: the fields of one augmentation step, so that they obey the common rules.
-std::vector<ConfigField> augment_fields(AugmentStep& step) {
+std::vector<ConfigField> augment_fields(Config::AugmentStep& step) {
   if (step.name == "random_crop") return {{"padding", &step.padding, "pixels on each side", {.min = 0, .max = 16}}};
   return {{"p", &step.p, "probability", {.min = 0, .max = 1}}};
 }
 
 const std::vector<std::string> kSteps = {"random_crop", "flip"};
-const std::vector<std::string> kLaterSteps = {"random_resized_crop", "resize", "center_crop", "cutout", "mixup",  "cutmix",
-                                              "translate",           "rotate", "color_jitter", "random_erasing"};
+const std::vector<std::string> kLaterSteps = {
+    "random_resized_crop", "resize", "center_crop",  "cutout",        "mixup", "cutmix",
+    "translate",           "rotate", "color_jitter", "random_erasing"};
 
 /// random_crop | {random_crop: {padding: 4}}
-AugmentStep read_step(const ConfigField& field, const Node& node) {
-  AugmentStep step{.name = "", .padding = 4, .p = 0.5};
+Config::AugmentStep read_step(const ConfigField& field, const Node& node) {
+  Config::AugmentStep step{.name = "", .padding = 4, .p = 0.5};
   const bool with_parameters = node.kind == Kind::map && node.entries.size() == 1;
   if (!with_parameters && node.kind != Kind::text)
     wrong_type(field, node, "a list of steps such as flip or {random_crop: {padding: 4}}");
@@ -153,13 +160,13 @@ AugmentStep read_step(const ConfigField& field, const Node& node) {
       known = true;
     }
     if (!known)
-      fail_at(entry.mark, "unknown key ", quoted(field.key + "." + step.name + "." + entry.key), "; ", step.name, " takes ",
-              augment_fields(step)[0].key);
+      fail_at(entry.mark, "unknown key ", quoted(field.key + "." + step.name + "." + entry.key), "; ", step.name,
+              " takes ", augment_fields(step)[0].key);
   }
   return step;
 }
 
-std::string step_text(AugmentStep step) {
+std::string step_text(Config::AugmentStep step) {
   const ConfigField parameter = augment_fields(step)[0];
   return "{" + step.name + ": {" + parameter.key + ": " + field_text(parameter) + "}}";
 }
@@ -198,7 +205,7 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"data.normalize.mean", &c.data.mean, "of pixels scaled to 0..1, per channel", {}},
       {"data.normalize.std", &c.data.std, "likewise", {.min = 0, .above_min = true}},
       {"data.augment", &c.data.augment, "steps in order: random_crop {padding}, flip {p}", {}},
-      {"data.on_corrupt", &c.data.on_corrupt, "what a damaged image does", {.values = {"error"}, .later = {"skip"}}},
+      {"data.on_corrupt", &c.data.on_corrupt, "what a damaged image does", one_of({"error", "skip"})},
       {"train.epochs", &c.train.epochs, "passes over the training set", {.min = 0, .resume_may_change = true}},
       {"train.max_steps", &c.train.max_steps, "optimizer steps; -1: no limit", {.min = -1, .resume_may_change = true}},
       {"train.log_interval",
@@ -207,10 +214,14 @@ std::vector<ConfigField> config_fields(Config& c) {
        {.min = 1, .resume_may_change = true}},
       {"train.save_interval", &c.train.save_interval, "optimizer steps; 0: every epoch", interval},
       {"train.eval_interval", &c.train.eval_interval, "optimizer steps; 0: every epoch", interval},
-      {"train.eval_batch_size", &c.train.eval_batch_size, "images; part of the result", {.min = 1, .max = kLargestBatch}},
+      {"train.eval_batch_size",
+       &c.train.eval_batch_size,
+       "images; part of the result",
+       {.min = 1, .max = kLargestBatch}},
       {"train.best.split", &c.train.best.split, "what best.bin follows", one_of({"last", "val", "test"})},
       {"train.best.metric", &c.train.best.metric, "accuracy | loss", one_of({"accuracy", "loss"})},
-      {"train.early_stopping.patience", &c.train.early_stopping.patience, "evaluations without improvement; 0: off", natural},
+      {"train.early_stopping.patience", &c.train.early_stopping.patience, "evaluations without improvement; 0: off",
+       natural},
       {"train.early_stopping.metric", &c.train.early_stopping.metric, "loss | accuracy", one_of({"loss", "accuracy"})},
       {"train.label_smoothing", &c.train.label_smoothing, "share of the target spread over all classes", fraction},
       {"train.max_bad_steps", &c.train.max_bad_steps, "non-finite steps in a row that end the run", positive},
@@ -240,12 +251,12 @@ std::vector<ConfigField> config_fields(Config& c) {
        "SGD | Adam | AdamW",
        {.values = {"SGD", "Adam", "AdamW"},
         .any_case = true,
-        .later = {"Lamb",      "Lion",    "Adagrad", "OneBitAdam", "ZeroOneAdam", "OneBitLamb", "MuAdam", "MuAdamW",
-                  "MuSGD",     "RMSprop", "RAdam",   "NAdam",      "Adamax",      "Adadelta",   "ASGD",   "Rprop",
-                  "SparseAdam", "LBFGS",  "LARS",    "Muon",       "FusedAdam",   "CPUAdam"}}},
+        .later = {"Lamb",       "Lion",    "Adagrad", "OneBitAdam", "ZeroOneAdam", "OneBitLamb", "MuAdam", "MuAdamW",
+                  "MuSGD",      "RMSprop", "RAdam",   "NAdam",      "Adamax",      "Adadelta",   "ASGD",   "Rprop",
+                  "SparseAdam", "LBFGS",   "LARS",    "Muon",       "FusedAdam",   "CPUAdam"}}},
       {"optimizer.params.lr", &optimizer.lr, "learning rate", not_negative},
       {"optimizer.params.momentum", &optimizer.momentum, "SGD", not_negative},
-      {"optimizer.params.dampening", &optimizer.dampening, "SGD", {}},
+      {"optimizer.params.dampening", &optimizer.dampening, "SGD", {.only = "0"}},
       {"optimizer.params.nesterov", &optimizer.nesterov, "SGD", {}},
       {"optimizer.params.betas", &optimizer.betas, "decay of the moments", fraction},
       {"optimizer.params.eps", &optimizer.eps, "added to the root of the second moment", not_negative},
@@ -256,9 +267,9 @@ std::vector<ConfigField> config_fields(Config& c) {
        &c.scheduler.type,
        "WarmupLR; an empty block is constant",
        {.values = {"WarmupLR"},
-        .later = {"WarmupDecayLR", "WarmupCosineLR", "OneCycle", "LRRangeTest", "StepLR", "MultiStepLR", "ExponentialLR",
-                  "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "OneCycleLR", "LinearLR", "PolynomialLR", "LambdaLR",
-                  "ConstantLR", "CyclicLR", "ReduceLROnPlateau"}}},
+        .later = {"WarmupDecayLR", "WarmupCosineLR", "OneCycle", "LRRangeTest", "StepLR", "MultiStepLR",
+                  "ExponentialLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "OneCycleLR", "LinearLR",
+                  "PolynomialLR", "LambdaLR", "ConstantLR", "CyclicLR", "ReduceLROnPlateau"}}},
       {"scheduler.params.warmup_min_lr", &warmup.warmup_min_lr, "", not_negative},
       {"scheduler.params.warmup_max_lr", &warmup.warmup_max_lr, "overrides the optimizer's lr", not_negative},
       {"scheduler.params.warmup_num_steps", &warmup.warmup_num_steps, "optimizer steps", natural},
@@ -270,7 +281,10 @@ std::vector<ConfigField> config_fields(Config& c) {
        &c.zero_optimization.stage,
        "what ranks share out: nothing (0)",
        {.min = 0, .max = 3, .only = "0", .resume_may_change = true}},
-      {"steps_per_print", &c.steps_per_print, "optimizer steps between two step records", {.min = 1, .resume_may_change = true}},
+      {"steps_per_print",
+       &c.steps_per_print,
+       "optimizer steps between two step records",
+       {.min = 1, .resume_may_change = true}},
       {"wall_clock_breakdown", &c.wall_clock_breakdown, "", {.only = "false", .resume_may_change = true}},
   };
 }
@@ -289,7 +303,8 @@ std::vector<ConfigField> effective_fields(Config& config) {
   std::vector<ConfigField> fields = config_fields(config);
   const auto counts = [&](const ConfigField& field) {
     if (const auto* optional = std::get_if<std::optional<int64_t>*>(&field.target)) return (*optional)->has_value();
-    for (const auto& [block, type] : {std::pair{"optimizer", config.optimizer.type}, {"scheduler", config.scheduler.type}}) {
+    for (const auto& [block, type] :
+         {std::pair{"optimizer", config.optimizer.type}, {"scheduler", config.scheduler.type}}) {
       if (field.key == str(block, ".type")) return !type.empty();
       const std::string params = str(block, ".params.");
       if (field.key.rfind(params, 0) != 0) continue;
@@ -303,19 +318,19 @@ std::vector<ConfigField> effective_fields(Config& config) {
 }
 
 std::string field_text(const ConfigField& field) {
-  return std::visit(Overload{[](const bool* v) { return std::string(*v ? "true" : "false"); },
-                             [](const int64_t* v) { return std::to_string(*v); },
-                             [](const double* v) { return flow(*v); },
-                             [](const std::string* v) { return flow(*v); },
-                             [](const std::optional<int64_t>* v) { return *v ? std::to_string(**v) : std::string("null"); },
-                             [](const std::array<double, 2>* v) { return numbers_text(*v); },
-                             [](const std::array<double, 3>* v) { return numbers_text(*v); },
-                             [](const std::vector<AugmentStep>* v) {
-                               std::string text;
-                               for (const AugmentStep& step : *v) text += (text.empty() ? "" : ", ") + step_text(step);
-                               return "[" + text + "]";
-                             }},
-                    field.target);
+  return std::visit(
+      Overload{[](const bool* v) { return std::string(*v ? "true" : "false"); },
+               [](const int64_t* v) { return std::to_string(*v); }, [](const double* v) { return flow(*v); },
+               [](const std::string* v) { return flow(*v); },
+               [](const std::optional<int64_t>* v) { return *v ? std::to_string(**v) : std::string("null"); },
+               [](const std::array<double, 2>* v) { return numbers_text(*v); },
+               [](const std::array<double, 3>* v) { return numbers_text(*v); },
+               [](const std::vector<Config::AugmentStep>* v) {
+                 std::string text;
+                 for (const Config::AugmentStep& step : *v) text += (text.empty() ? "" : ", ") + step_text(step);
+                 return "[" + text + "]";
+               }},
+      field.target);
 }
 
 void read_field(const ConfigField& field, const Node& node) {
@@ -329,7 +344,7 @@ void read_field(const ConfigField& field, const Node& node) {
                       [&](std::optional<int64_t>* v) { *v = checked_integer(field, node); },
                       [&](std::array<double, 2>* v) { *v = checked_numbers<2>(field, node); },
                       [&](std::array<double, 3>* v) { *v = checked_numbers<3>(field, node); },
-                      [&](std::vector<AugmentStep>* v) {
+                      [&](std::vector<Config::AugmentStep>* v) {
                         if (node.kind != Kind::list) wrong_type(field, node, "a list of steps");
                         v->clear();
                         for (const Node& item : node.items) v->push_back(read_step(field, item));
@@ -348,7 +363,8 @@ bool is_config_block(const std::string& key, const std::vector<ConfigField>& fie
 std::string suggest_key(const std::string& key, const std::vector<ConfigField>& fields) {
   const auto split = [](const std::string& path) {
     const size_t dot = path.rfind('.');
-    return dot == std::string::npos ? std::pair{std::string(), path} : std::pair{path.substr(0, dot), path.substr(dot + 1)};
+    return dot == std::string::npos ? std::pair{std::string(), path}
+                                    : std::pair{path.substr(0, dot), path.substr(dot + 1)};
   };
   const auto [block, name] = split(key);
   std::string best;
@@ -376,6 +392,15 @@ std::string join_choices(const std::vector<std::string>& words) {
   std::string text;
   for (size_t i = 0; i < words.size(); ++i) text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
   return text;
+}
+
+bool operator==(const Config& a, const Config& b) {
+  // The table binds pointers to members, so it is made from copies.
+  Config left = a, right = b;
+  const std::vector<ConfigField> x = effective_fields(left), y = effective_fields(right);
+  return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](const ConfigField& i, const ConfigField& j) {
+    return i.key == j.key && field_text(i) == field_text(j);
+  });
 }
 
 }  // namespace ct

@@ -12,17 +12,17 @@
 namespace ct {
 
 /// Where a value lives in a Config; the alternative is the key's type.
-using ConfigTarget = std::variant<bool*, int64_t*, double*, std::string*, std::optional<int64_t>*, std::array<double, 2>*,
-                                  std::array<double, 3>*, std::vector<AugmentStep>*>;
+using ConfigTarget = std::variant<bool*, int64_t*, double*, std::string*, std::optional<int64_t>*,
+                                  std::array<double, 2>*, std::array<double, 3>*, std::vector<Config::AugmentStep>*>;
 
 struct ConfigRule {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   bool above_min = false, below_max = false;  // the limit itself is out
-  std::vector<std::string> values;            // of text: the spellings allowed; empty: any text
+  std::vector<std::string> values = {};       // of text: the spellings allowed; empty: any text
   bool any_case = false;
-  std::vector<std::string> later;  // words of the vocabulary that this version refuses by name
-  std::string only;                // the one value this version supports, as printed; empty: all
+  std::vector<std::string> later = {};  // words of the vocabulary that this version refuses by name
+  std::string only = {};                // the one value this version supports, as printed; empty: all
   bool resume_may_change = false;
 };
 
@@ -30,7 +30,7 @@ struct ConfigField {
   std::string key;  // dotted path
   ConfigTarget target;
   std::string doc;
-  ConfigRule rule;
+  ConfigRule rule = {};
 };
 
 /// Every key of a configuration in the order of printing, bound to the members of `config`. Parameters of the optimizer

@@ -12,13 +12,15 @@ namespace {
 
 class TreeBuilder : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(std::shared_ptr<const Origin> origin) : origin_(std::move(origin)) { root_.mark = {origin_, 1, 1}; }
+  explicit TreeBuilder(std::shared_ptr<const Origin> origin) : origin_(std::move(origin)) {
+    root_.mark = {origin_, 1, 1};
+  }
 
   Node take() { return std::move(root_); }
   Mark mark(const YAML::Mark& at) const { return {origin_, at.line + 1, at.column + 1}; }
 
   void OnDocumentStart(const YAML::Mark& at) override {
-    if (documents_++ > 0) fail_at(mark(at), "a second document ('---') begins here; a configuration is one document");
+    if (documents_++ > 0) fail_at(mark(at), "a second document begins here; a configuration is one document");
   }
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& at, YAML::anchor_t) override { add(plain_scalar("", mark(at)), /*closed=*/true); }
@@ -45,7 +47,8 @@ class TreeBuilder : public YAML::EventHandler {
       add(plain_scalar(value, mark(at)), /*closed=*/true);
     }
   }
-  void OnSequenceStart(const YAML::Mark& at, const std::string& tag, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  void OnSequenceStart(const YAML::Mark& at, const std::string& tag, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
     open(at, tag, Kind::list);
   }
   void OnMapStart(const YAML::Mark& at, const std::string& tag, YAML::anchor_t, YAML::EmitterStyle::value) override {
@@ -61,9 +64,12 @@ class TreeBuilder : public YAML::EventHandler {
   };
 
   void refuse_tag(const YAML::Mark& at, const std::string& tag) const {
-    if (!tag.empty() && tag != "?" && tag != "!") fail_at(mark(at), "tags (", quoted(tag), ") are not supported; remove it");
+    if (!tag.empty() && tag != "?" && tag != "!")
+      fail_at(mark(at), "tags (", quoted(tag), ") are not supported; remove it");
   }
-  bool expects_key() const { return !levels_.empty() && levels_.back().node->kind == Kind::map && !levels_.back().key_read; }
+  bool expects_key() const {
+    return !levels_.empty() && levels_.back().node->kind == Kind::map && !levels_.back().key_read;
+  }
 
   void begin_key(const std::string& key, const Mark& at) {
     Node& map = *levels_.back().node;
@@ -76,7 +82,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   /// Puts a node where the next value belongs; a list or map stays open until close().
   void add(Node node, bool closed) {
-    if (expects_key()) fail_at(node.mark, "a key is a word");
+    if (expects_key()) fail_at(node.mark, "is not valid YAML: a key must be a word; is a bracket or quote left open?");
     Node* place = &root_;
     if (!levels_.empty()) {
       Level& level = levels_.back();
@@ -113,7 +119,8 @@ class TreeBuilder : public YAML::EventHandler {
 Node parse_yaml(const std::string& text, std::shared_ptr<const Origin> origin) {
   TreeBuilder tree(std::move(origin));
   try {
-    std::istringstream in(text);
+    // yaml-cpp takes a quote that is never closed for text up to the end, unless a document's end stops it.
+    std::istringstream in(text + "\n...\n");
     YAML::Parser parser(in);
     while (parser.HandleNextDocument(tree)) {
     }

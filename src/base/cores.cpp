@@ -1,0 +1,89 @@
+#include "base/cores.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace ct {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// quota / period; "max", -1 or anything unreadable: no limit.
+std::optional<double> ratio(const std::string& quota, const std::string& period) {
+  try {
+    const double q = std::stod(quota), p = std::stod(period);
+    if (q > 0 && p > 0 && std::isfinite(q / p)) return q / p;
+  } catch (const std::exception&) {
+  }
+  return std::nullopt;
+}
+
+std::string first_line(const fs::path& path) {
+  std::string line;
+  std::ifstream file(path);
+  std::getline(file, line);
+  return line;
+}
+
+std::optional<double> limit_v2(const fs::path& folder) {
+  std::string quota, period;
+  std::istringstream(first_line(folder / "cpu.max")) >> quota >> period;
+  return ratio(quota, period);
+}
+
+std::optional<double> limit_v1(const fs::path& folder) {
+  return ratio(first_line(folder / "cpu.cfs_quota_us"), first_line(folder / "cpu.cfs_period_us"));
+}
+
+}  // namespace
+
+std::bitset<kMaxCpus> allowed_cpus() {
+  std::array<cpu_set_t, kMaxCpus / CPU_SETSIZE> sets{};
+  std::bitset<kMaxCpus> cpus;
+  if (sched_getaffinity(0, sizeof sets, sets.data()) != 0) return cpus.set(0);
+  for (size_t i = 0; i < kMaxCpus; ++i) cpus[i] = CPU_ISSET_S(i, sizeof sets, sets.data());
+  return cpus;
+}
+
+std::optional<double> cpu_quota(const fs::path& root) {
+  std::optional<double> least;
+  const auto consider = [&](std::optional<double> limit) {
+    if (limit && (!least || *limit < *least)) least = limit;
+  };
+  // A limit of any ancestor binds too. In a container the listed path may be the host's: what does not exist is no
+  // limit, and the mount's root is then the container's own group.
+  const auto walk = [&](const fs::path& mount, fs::path group, auto limit) {
+    for (group = group.relative_path(); !group.empty(); group = group.parent_path()) consider(limit(mount / group));
+    consider(limit(mount));
+  };
+  std::ifstream groups(root / "proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {  // hierarchy:controllers:path
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1), group = line.substr(second + 1);
+    const fs::path mounts = root / "sys/fs/cgroup";
+    if (controllers.empty()) {
+      walk(mounts, group, limit_v2);
+    } else if (("," + controllers + ",").find(",cpu,") != std::string::npos) {
+      walk(mounts / controllers, group, limit_v1);
+      if (controllers != "cpu") walk(mounts / "cpu", group, limit_v1);
+    }
+  }
+  return least;
+}
+
+int available_cores(const std::bitset<kMaxCpus>& cpus, std::optional<double> quota) {
+  int cores = std::max(1, static_cast<int>(cpus.count()));
+  if (quota && *quota < cores) cores = std::max(1, static_cast<int>(*quota));
+  return cores;
+}
+
+int available_cores() { return available_cores(allowed_cpus(), cpu_quota()); }
+
+}  // namespace ct

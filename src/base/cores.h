@@ -1,0 +1,24 @@
+// How many cores this process may really use.
+#pragma once
+
+#include <bitset>
+#include <filesystem>
+#include <optional>
+
+namespace ct {
+
+inline constexpr int kMaxCpus = 4096;
+
+/// The logical CPUs that the calling thread may run on (taskset, mpirun's binding, cpusets).
+std::bitset<kMaxCpus> allowed_cpus();
+
+/// CPU time a second that the control groups (v1 or v2) of this process allow, in cores; none: no limit. `root` is
+/// "/", or a folder that imitates it.
+std::optional<double> cpu_quota(const std::filesystem::path& root = "/");
+
+/// Of `cpus` allowed ones, those that the quota pays for: at least 1.
+int available_cores(const std::bitset<kMaxCpus>& cpus, std::optional<double> quota);
+/// Of this process.
+int available_cores();
+
+}  // namespace ct

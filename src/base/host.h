@@ -1,0 +1,13 @@
+// What the operating system says of this process and machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace ct {
+
+std::string host_name();
+/// The process's largest resident set so far, bytes (VmHWM).
+int64_t peak_resident_bytes();
+
+}  // namespace ct

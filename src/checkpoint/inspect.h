@@ -1,0 +1,32 @@
+// What `ckpt inspect` and `ckpt diff` show, as data.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/tensors.h"
+
+namespace ct {
+
+struct TensorSummary {
+  std::string name;
+  StoredType dtype;
+  std::vector<int64_t> shape;
+  uint64_t elements = 0, nonfinite = 0;
+  double min = 0, max = 0, mean = 0, l2 = 0;  // over the finite elements; 0 when there are none
+  uint32_t crc = 0;                           // CRC32C of the bytes as they are
+};
+std::vector<TensorSummary> summarise(const std::vector<TensorView>& tensors);
+
+struct TensorDifference {
+  enum class Kind { same_bytes, values, shape_or_type, only_first, only_second };
+  std::string name;
+  Kind kind;
+  uint64_t differing = 0;      // elements whose bytes differ
+  double largest = 0, l2 = 0;  // of |a - b|; infinite or NaN where an element is
+};
+/// Both in any order; the result is sorted bytewise by name and has every name of either.
+std::vector<TensorDifference> differences(const std::vector<TensorView>& first, const std::vector<TensorView>& second);
+
+}  // namespace ct

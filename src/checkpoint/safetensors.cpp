@@ -1,0 +1,233 @@
+#include "checkpoint/safetensors.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "checkpoint/sealed_json.h"
+
+namespace ct {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr uint64_t kLongestHeader = 100'000'000;  // safetensors' own limit
+constexpr std::string_view kOpening = R"({"__metadata__":{"header_crc32c":")";
+constexpr std::string_view kSealKey = "header_crc32c", kFormatKey = "crc32c_format", kTensorKey = "crc32c.";
+
+bool is_checksum_key(std::string_view key) { return key.starts_with("crc32c") || key.starts_with(kSealKey); }
+
+uint32_t crc_of_size(uint64_t size) { return crc32c(std::as_bytes(std::span(&size, 1))); }
+
+template <class... Parts>
+[[noreturn]] void refuse(const Path& path, const Parts&... parts) {
+  fail(ExitCode::checkpoint, in_quotes(path.native()), ": ", parts...);
+}
+
+constexpr std::string_view kDamaged = ": the file is damaged or not safetensors, take another copy of it";
+
+/// The header's entry of one tensor and where its elements lie.
+StoredTensor parse_tensor(const Path& path, const std::string& name, const Json& entry,
+                          std::span<const std::byte> payload) {
+  const std::string whose = "tensor " + in_quotes(name);
+  if (!entry.is_object() || entry.size() != 3 || !entry.contains("dtype") || !entry["dtype"].is_string() ||
+      !entry.contains("shape") || !entry["shape"].is_array() || !entry.contains("data_offsets") ||
+      !entry["data_offsets"].is_array() || entry["data_offsets"].size() != 2) {
+    refuse(path, whose, " is not described by dtype, shape and data_offsets", kDamaged);
+  }
+  StoredTensor tensor;
+  tensor.name = name;
+  const auto& type = entry["dtype"].get_ref<const std::string&>();
+  const auto known = stored_type(type);
+  if (!known) refuse(path, whose, " has the dtype ", in_quotes(type), "; known are F32 F64 F16 BF16 U8 I32 I64");
+  tensor.dtype = *known;
+  for (const Json& d : entry["shape"]) {
+    if (!d.is_number_unsigned() || d.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()}) {
+      refuse(path, whose, " has a dimension that is no size", kDamaged);
+    }
+    tensor.shape.push_back(d.get<int64_t>());
+  }
+  const Json &first = entry["data_offsets"][0], &last = entry["data_offsets"][1];
+  if (!first.is_number_unsigned() || !last.is_number_unsigned()) {
+    refuse(path, whose, " has data_offsets that are no offsets", kDamaged);
+  }
+  const auto begin = first.get<uint64_t>(), end = last.get<uint64_t>();
+  if (begin > end || end > payload.size()) {
+    refuse(path, whose, " lies at bytes ", begin, " to ", end, " of ", payload.size(),
+           ": the file is cut or damaged, take another copy of it");
+  }
+  const auto bytes = bytes_of(tensor.dtype, tensor.shape);
+  if (!bytes || *bytes != end - begin) {
+    refuse(path, whose, " has ", end - begin, " bytes, which is not its shape and dtype", kDamaged);
+  }
+  tensor.data = payload.subspan(begin, end - begin);
+  return tensor;
+}
+
+/// The tensors must fill the payload without holes, overlaps or a rest.
+void check_layout(const Path& path, const std::vector<StoredTensor>& tensors, std::span<const std::byte> payload) {
+  std::vector<const StoredTensor*> order;
+  for (const StoredTensor& t : tensors) order.push_back(&t);
+  std::sort(order.begin(), order.end(), [](const StoredTensor* a, const StoredTensor* b) {
+    return std::pair(a->data.data(), a->data.size()) < std::pair(b->data.data(), b->data.size());
+  });
+  const std::byte* next = payload.data();
+  for (const StoredTensor* t : order) {
+    if (t->data.data() != next) {
+      refuse(path, "tensor ", in_quotes(t->name), " leaves a hole or overlaps another", kDamaged);
+    }
+    next += t->data.size();
+  }
+  if (next != payload.data() + payload.size()) {
+    refuse(path, payload.data() + payload.size() - next, " bytes follow the last tensor", kDamaged);
+  }
+}
+
+}  // namespace
+
+Written write_safetensors(FileSystem& files, const Path& path, std::vector<TensorView> tensors,
+                          const Metadata& metadata) {
+  std::sort(tensors.begin(), tensors.end(), [](const TensorView& a, const TensorView& b) { return a.name < b.name; });
+  Json notes = Json::object(), entries = Json::object();
+  for (const auto& [key, value] : metadata) {
+    check(!is_checksum_key(key), "metadata key ", key, " is reserved");
+    notes[key] = value;
+  }
+  notes[std::string(kFormatKey)] = "1";
+  uint64_t offset = 0;
+  for (const TensorView& t : tensors) {
+    check(bytes_of(t.dtype, t.shape) == t.data.size(), "tensor ", t.name, " has ", t.data.size(),
+          " bytes, not those of ", describe(t));
+    check(t.name != "__metadata__" && !entries.contains(t.name), "tensor name ", in_quotes(t.name), " cannot be used");
+    notes[std::string(kTensorKey) + t.name] = crc_text(crc32c(t.data));
+    entries[t.name] = {
+        {"dtype", name_of(t.dtype)}, {"shape", t.shape}, {"data_offsets", {offset, offset + t.data.size()}}};
+    offset += t.data.size();
+  }
+  // The seal must be the first key, so the two objects are joined as text: opening, digits, rest.
+  std::string rest = "\"," + notes.dump().substr(1);
+  if (!tensors.empty())
+    rest += "," + entries.dump().substr(1);
+  else
+    rest += "}";
+  constexpr size_t kDigits = 8;
+  rest.append((8 - (kOpening.size() + kDigits + rest.size()) % 8) % 8, ' ');
+  const uint64_t size = kOpening.size() + kDigits + rest.size();
+  check(size <= kLongestHeader, "the header of ", path.native(), " would have ", size, " bytes");
+  const std::string header = seal(kOpening, rest, crc_of_size(size));
+
+  Written written;
+  write_file_atomic(files, path, [&](File& file) {
+    const auto put = [&](std::span<const std::byte> bytes) {
+      file.write(bytes);
+      written.bytes += bytes.size();
+      written.crc = crc32c(bytes, written.crc);
+    };
+    put(std::as_bytes(std::span(&size, 1)));
+    put(std::as_bytes(std::span(header.data(), header.size())));
+    for (const TensorView& t : tensors) put(t.data);
+  });
+  return written;
+}
+
+SafetensorsFile::SafetensorsFile(const Path& path, Check check, MappedFile::Links links)
+    : path_(path), file_([&] {
+        if (!std::filesystem::exists(std::filesystem::symlink_status(path))) {
+          refuse(path, "there is no such file: check the path");
+        }
+        return MappedFile(path, links);
+      }()) {
+  const auto all = file_.bytes();
+  uint64_t size = 0;
+  if (all.size() < sizeof size) refuse(path, "it has only ", all.size(), " bytes", kDamaged);
+  std::memcpy(&size, all.data(), sizeof size);
+  if (size > kLongestHeader || size > all.size() - sizeof size) {
+    refuse(path, "its header would have ", size, " bytes in a file of ", all.size(), kDamaged);
+  }
+  const std::string_view header(reinterpret_cast<const char*>(all.data() + sizeof size), size);
+  if (!header.starts_with('{')) refuse(path, "its header does not begin with '{'", kDamaged);
+  checksums_ = is_sealed(header, kOpening, crc_of_size(size));
+  const Json json = parse_strict_json(header, in_quotes(path.native()) + ": its header");
+
+  if (json.contains("__metadata__")) {
+    const Json& notes = json["__metadata__"];
+    if (!notes.is_object()) refuse(path, "its __metadata__ is no object", kDamaged);
+    for (const auto& [key, value] : notes.items()) {
+      if (!value.is_string()) refuse(path, "its __metadata__ entry ", in_quotes(key), " is no text", kDamaged);
+      if (is_checksum_key(key)) {
+        // Keys of ours without a seal that holds: the header is not what was written.
+        if (!checksums_) refuse(path, "its header does not have its checksum", kDamaged);
+      } else {
+        metadata_[key] = value.get<std::string>();
+      }
+    }
+  }
+  const auto payload = all.subspan(sizeof size + size);
+  for (const auto& [name, entry] : json.items()) {  // sorted bytewise by name
+    if (name == "__metadata__") continue;
+    tensors_.push_back(parse_tensor(path, name, entry, payload));
+    if (!checksums_) continue;
+    const Json& notes = json["__metadata__"];
+    const auto it = notes.find(std::string(kTensorKey) + name);
+    if (it != notes.end()) tensors_.back().crc = parse_crc(it->get_ref<const std::string&>());
+    if (!tensors_.back().crc) refuse(path, "tensor ", in_quotes(name), " lacks its checksum", kDamaged);
+  }
+  check_layout(path, tensors_, payload);
+  if (check == Check::header) return;
+  const auto damaged = damaged_tensors();
+  if (!damaged.empty()) fail(ExitCode::checkpoint, damaged.front(), ": take another copy of the file");
+}
+
+const StoredTensor* SafetensorsFile::find(std::string_view name) const {
+  const auto it = std::lower_bound(tensors_.begin(), tensors_.end(), name,
+                                   [](const StoredTensor& t, std::string_view n) { return t.name < n; });
+  return it != tensors_.end() && it->name == name ? &*it : nullptr;
+}
+
+std::vector<std::string> SafetensorsFile::damaged_tensors() const {
+  std::vector<std::string> lines;
+  for (const StoredTensor& t : tensors_) {
+    if (t.crc && crc32c(t.data) != *t.crc) {
+      lines.push_back(str(in_quotes(path_.native()), ": tensor ", in_quotes(t.name), " does not have its checksum"));
+    }
+  }
+  return lines;
+}
+
+void restore(const SafetensorsFile& file, std::span<const NamedTensor> tensors,
+             bool (*may_lack)(std::string_view name)) {
+  constexpr std::string_view kRemedy = ": it is of another model, give the configuration that wrote it";
+  std::vector<const StoredTensor*> sources;
+  size_t used = 0;
+  for (const NamedTensor& t : tensors) {
+    const StoredTensor* source = file.find(t.name);
+    sources.push_back(source);
+    if (!source) {
+      if (may_lack && may_lack(t.name)) continue;
+      refuse(file.path(), "tensor ", in_quotes(t.name), " is missing", kRemedy);
+    }
+    ++used;
+    if (source->shape != t.shape || source->dtype != t.dtype) {
+      refuse(file.path(), "tensor ", in_quotes(t.name), " is ", describe(*source), ", the model has ",
+             describe({t.name, t.dtype, t.shape, {}}), kRemedy);
+    }
+    check(source->data.size() == t.data.size(), "tensor ", t.name, " is not as large as its shape");
+  }
+  if (used != file.tensors().size()) {
+    for (const StoredTensor& s : file.tensors()) {
+      if (std::none_of(tensors.begin(), tensors.end(), [&](const NamedTensor& t) { return t.name == s.name; })) {
+        refuse(file.path(), "the model has no tensor ", in_quotes(s.name), kRemedy);
+      }
+    }
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (sources[i] && !sources[i]->data.empty()) {
+      std::memcpy(tensors[i].data.data(), sources[i]->data.data(), sources[i]->data.size());
+    }
+  }
+}
+
+}  // namespace ct

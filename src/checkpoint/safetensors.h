@@ -1,0 +1,74 @@
+// The safetensors file format (github.com/huggingface/safetensors): 8 bytes little-endian header size, a JSON header
+// {"__metadata__": {text: text}, name: {"dtype", "shape", "data_offsets"}}, then the elements without a gap.
+//
+// Files written here carry checksums in __metadata__, which other programs ignore:
+//   header_crc32c   first key; CRC32C of the size and the header with zeros for its eight digits
+//   crc32c_format   "1"
+//   crc32c.<name>   CRC32C of the tensor's bytes
+// so every damaged byte is found and named. Files of other programs have none of these keys and are read without.
+// Tensors lie in the bytewise order of their names; the header is padded with spaces to a multiple of 8.
+//
+// A damaged or foreign file is Error(ExitCode::checkpoint) that names the file and, where it can, the tensor.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/files.h"
+#include "checkpoint/tensors.h"
+
+namespace ct {
+
+using Metadata = std::map<std::string, std::string>;
+
+/// What a file written contains, for a manifest.
+struct Written {
+  uint64_t bytes = 0;
+  uint32_t crc = 0;  // CRC32C of the whole file
+};
+
+/// Replaces `path` atomically (write_file_atomic). Metadata keys that begin with "crc32c" or "header_crc32c" are ours.
+Written write_safetensors(FileSystem& files, const Path& path, std::vector<TensorView> tensors,
+                          const Metadata& metadata);
+
+struct StoredTensor : TensorView {
+  std::optional<uint32_t> crc;  // as the file states it
+};
+
+/// A file mapped for reading. The tensors' data live as long as it does.
+class SafetensorsFile {
+ public:
+  enum class Check { all, header };  // header: damage to elements is left for damaged_tensors()
+  explicit SafetensorsFile(const Path& path, Check check = Check::all,
+                           MappedFile::Links links = MappedFile::Links::follow);
+
+  const Path& path() const { return path_; }
+  std::span<const std::byte> bytes() const { return file_.bytes(); }
+  /// Without the checksums.
+  const Metadata& metadata() const { return metadata_; }
+  /// Sorted bytewise by name.
+  const std::vector<StoredTensor>& tensors() const { return tensors_; }
+  std::vector<TensorView> views() const { return {tensors_.begin(), tensors_.end()}; }
+  const StoredTensor* find(std::string_view name) const;
+  /// Does the file carry checksums?
+  bool checksums() const { return checksums_; }
+  /// One line for each tensor whose elements do not have their checksum.
+  std::vector<std::string> damaged_tensors() const;
+
+ private:
+  Path path_;
+  MappedFile file_;
+  Metadata metadata_;
+  std::vector<StoredTensor> tensors_;
+  bool checksums_ = false;
+};
+
+/// Copies a file's tensors into those of a running program: names, shapes and types must be the same, `may_lack`
+/// accepts names that only the program has (nullptr: none). Checks everything before it copies anything.
+void restore(const SafetensorsFile& file, std::span<const NamedTensor> tensors,
+             bool (*may_lack)(std::string_view name) = nullptr);
+
+}  // namespace ct

@@ -1,0 +1,20 @@
+// JSON as checkpoints hold it: strict, and sealed by a checksum of its own.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace ct {
+
+/// JSON without duplicate keys, at most 32 levels deep; anything else is Error(ExitCode::checkpoint) that begins with
+/// `whose` (what the text belongs to).
+nlohmann::json parse_strict_json(std::string_view text, const std::string& whose);
+
+/// A text that begins with `opening` followed by eight digits: the CRC32C, started with `start`, of the whole text with
+/// zeros for these digits. seal() puts them between opening and rest; is_sealed() checks opening and digits.
+std::string seal(std::string_view opening, std::string_view rest, uint32_t start = 0);
+bool is_sealed(std::string_view text, std::string_view opening, uint32_t start = 0);
+
+}  // namespace ct

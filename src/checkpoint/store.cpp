@@ -1,0 +1,360 @@
+#include "checkpoint/store.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "checkpoint/sealed_json.h"
+
+namespace ct {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kWeights = "weights.safetensors", kState = "state.json", kManifest = "manifest.json";
+constexpr std::string_view kOpening = R"({"manifest_crc32c":")";
+constexpr std::string_view kBeing = ".tmp-", kOld = ".old-", kTrash = ".trash-";
+constexpr uint64_t kLongestJson = uint64_t{64} << 20;
+constexpr std::string_view kRemedy = ": take another checkpoint";
+
+struct Shard {
+  int index, count;
+};
+
+std::string shard_name(Shard shard) {
+  char name[64];
+  std::snprintf(name, sizeof name, "optim-%02d-of-%02d.safetensors", shard.index, shard.count);
+  return name;
+}
+
+std::optional<Shard> shard_of(const std::string& name) {
+  Shard s{};
+  if (std::sscanf(name.c_str(), "optim-%6d-of-%6d.safetensors", &s.index, &s.count) != 2) return std::nullopt;
+  if (s.index < 0 || s.index >= s.count || shard_name(s) != name) return std::nullopt;  // only the one spelling
+  return s;
+}
+
+[[noreturn]] void refuse(const Path& path, const std::string& what, std::string_view remedy = kRemedy) {
+  fail(ExitCode::checkpoint, in_quotes(path.native()), ": ", what, remedy);
+}
+
+std::string read_part(const Path& path) {
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path))) refuse(path, "it is missing");
+  try {
+    return read_file(path, kLongestJson, MappedFile::Links::refuse);
+  } catch (const Error& e) {
+    fail(ExitCode::checkpoint, e.what());
+  }
+}
+
+template <class T>
+T field(const Path& path, const Json& json, const char* key, bool right_type) {
+  if (!right_type) refuse(path, str("its entry '", key, "' is missing or of the wrong type"));
+  return json[key].get<T>();
+}
+
+/// A missing key is null, which is of no type that is asked for.
+const Json& at(const Json& json, const char* key) {
+  static const Json kNull;
+  return json.contains(key) ? json[key] : kNull;
+}
+
+Manifest read_manifest(const Path& folder) {
+  const Path path = folder / kManifest;
+  const std::string text = read_part(path);
+  if (!is_sealed(text, kOpening)) refuse(path, "it does not have its checksum, so it is damaged");
+  const Json json = parse_strict_json(text, in_quotes(path.native()));
+  const auto version = field<uint64_t>(path, json, "version", at(json, "version").is_number_unsigned());
+  if (version > kCheckpointVersion) {
+    refuse(path, str("it is of format ", version, ", this program reads up to ", kCheckpointVersion),
+           ": use the newer version of the program that wrote it");
+  }
+  Manifest m;
+  m.step = static_cast<int64_t>(field<uint64_t>(path, json, "step", at(json, "step").is_number_unsigned()));
+  m.identity.run = field<std::string>(path, json, "run", at(json, "run").is_string());
+  m.identity.model = field<std::string>(path, json, "model", at(json, "model").is_string());
+  if (!at(json, "files").is_array()) refuse(path, "its entry 'files' is missing or of the wrong type");
+  std::set<std::string> names;
+  for (const Json& f : json["files"]) {
+    Part part;
+    part.name = field<std::string>(path, f, "name", f.is_object() && at(f, "name").is_string());
+    part.bytes = field<uint64_t>(path, f, "bytes", at(f, "bytes").is_number_unsigned());
+    const auto crc = parse_crc(field<std::string>(path, f, "crc32c", at(f, "crc32c").is_string()));
+    // Only names that a save uses: no path can lead out of the folder.
+    if (!is_part_name(part.name) || part.name == kManifest || !names.insert(part.name).second || !crc) {
+      refuse(path, str("its file ", in_quotes(part.name), " is not one of a checkpoint"));
+    }
+    part.crc = *crc;
+    m.parts.push_back(part);
+  }
+  // Complete: weights, state, and every shard of one sharding.
+  std::optional<int> shards;
+  int seen = 0;
+  for (const Part& part : m.parts) {
+    if (const auto s = shard_of(part.name)) {
+      if (shards.value_or(s->count) != s->count) refuse(path, "it mixes optimizer files of two different runs");
+      shards = s->count;
+      ++seen;
+    }
+  }
+  if (!names.contains(std::string(kWeights)) || !names.contains(std::string(kState)) || seen != shards.value_or(0)) {
+    refuse(path, "it does not list all files of a checkpoint");
+  }
+  std::sort(m.parts.begin(), m.parts.end(), [](const Part& a, const Part& b) { return a.name < b.name; });
+  return m;
+}
+
+/// Calls `wrong` with a line for each fault of a listed file.
+void check_part(const Path& folder, const Part& part, const std::function<void(const std::string&)>& wrong) {
+  const Path path = folder / part.name;
+  try {
+    if (!std::filesystem::exists(std::filesystem::symlink_status(path))) refuse(path, "it is missing");
+    const MappedFile file(path, MappedFile::Links::refuse);
+    if (file.bytes().size() != part.bytes) {
+      refuse(path, str("it has ", file.bytes().size(), " bytes, the manifest says ", part.bytes));
+    }
+    if (crc32c(file.bytes()) == part.crc) return;
+    if (part.name.ends_with(".safetensors")) {
+      // Say which tensor, where that is possible.
+      const SafetensorsFile tensors(path, SafetensorsFile::Check::header, MappedFile::Links::refuse);
+      const auto damaged = tensors.damaged_tensors();
+      for (const std::string& line : damaged) wrong(line + std::string(kRemedy));
+      if (!damaged.empty()) return;
+    }
+    refuse(path, "it does not have the checksum of the manifest");
+  } catch (const Error& e) {
+    wrong(e.what());
+  }
+}
+
+void check_identity(const Path& folder, const Manifest& manifest, const RunIdentity& identity) {
+  if (!identity.model.empty() && manifest.identity.model != identity.model) {
+    refuse(folder,
+           str("it is of the model ", in_quotes(manifest.identity.model), ", the configuration's is ",
+               in_quotes(identity.model)),
+           ": set model.name to that or choose another --output");
+  }
+}
+
+Checkpoint open_checkpoint(const Path& folder, const Manifest& manifest) {
+  const auto open = [&folder](const std::string& name) {
+    return SafetensorsFile(folder / name, SafetensorsFile::Check::all, MappedFile::Links::refuse);
+  };
+  std::vector<SafetensorsFile> optimizer;
+  int shards = 0;
+  for (const Part& part : manifest.parts) shards += shard_of(part.name).has_value();
+  for (int i = 0; i < shards; ++i) optimizer.push_back(open(shard_name({i, shards})));
+  const Path state = folder / kState;
+  return {manifest, open(std::string(kWeights)), std::move(optimizer),
+          parse_strict_json(read_part(state), in_quotes(state.native()))};
+}
+
+}  // namespace
+
+// ---- names
+
+std::string step_name(int64_t step) {
+  char name[32];
+  std::snprintf(name, sizeof name, "step-%08lld", static_cast<long long>(step));
+  return name;
+}
+
+std::optional<int64_t> step_of(std::string_view name) {
+  constexpr std::string_view kPrefix = "step-";
+  if (!name.starts_with(kPrefix) || name.size() > kPrefix.size() + 15) return std::nullopt;
+  int64_t step = 0;
+  for (char c : name.substr(kPrefix.size())) {
+    if (c < '0' || c > '9') return std::nullopt;
+    step = step * 10 + (c - '0');
+  }
+  return step_name(step) == name ? std::optional(step) : std::nullopt;
+}
+
+bool is_part_name(const std::string& name) {
+  return name == kWeights || name == kState || name == kManifest || shard_of(name).has_value();
+}
+
+bool is_scratch_name(std::string_view name) {
+  for (std::string_view prefix : {kBeing, kOld, kTrash}) {
+    if (name.starts_with(prefix) && step_of(name.substr(prefix.size()))) return true;
+  }
+  return false;
+}
+
+// ---- Store
+
+Store::Store(FileSystem& files, const Path& folder, const RunIdentity& identity)
+    : files_(files), folder_(folder), identity_(identity) {}
+
+Path Store::scratch(std::string_view prefix, int64_t step) const {
+  return folder_ / (std::string(prefix) + step_name(step));
+}
+
+void Store::remove_step_folder(const Path& path) {
+  const std::string temporary(kTemporaryPrefix);
+  remove_known(files_, path, [&](const std::string& name) {
+    return is_part_name(name) || (name.starts_with(temporary) && is_part_name(name.substr(temporary.size())));
+  });
+}
+
+void Store::begin(int64_t step) {
+  make_folders(files_, folder_);
+  sync_folder(files_, folder_.parent_path());
+  remove_step_folder(scratch(kBeing, step));
+  make_folders(files_, scratch(kBeing, step));
+}
+
+Part Store::put_weights(int64_t step, const std::vector<TensorView>& weights, const Metadata& metadata) {
+  const std::string name(kWeights);
+  const Written w = write_safetensors(files_, scratch(kBeing, step) / name, weights, metadata);
+  return {name, w.bytes, w.crc};
+}
+
+Part Store::put_optimizer(int64_t step, int shard, int shards, const std::vector<TensorView>& tensors) {
+  const std::string name = shard_name({shard, shards});
+  const Written w = write_safetensors(files_, scratch(kBeing, step) / name, tensors, {});
+  return {name, w.bytes, w.crc};
+}
+
+void Store::commit(int64_t step, std::vector<Part> parts, const Json& state) {
+  const Path being = scratch(kBeing, step), old = scratch(kOld, step), final = folder_ / step_name(step);
+  const std::string state_text = state.dump(1) + "\n";
+  write_file_atomic(files_, being / kState, state_text);
+  parts.push_back({std::string(kState), state_text.size(), crc32c(state_text)});
+
+  Json list = Json::array();
+  for (const Part& p : parts) list.push_back({{"name", p.name}, {"bytes", p.bytes}, {"crc32c", crc_text(p.crc)}});
+  const Json rest = {{"version", kCheckpointVersion},
+                     {"step", step},
+                     {"run", identity_.run},
+                     {"model", identity_.model},
+                     {"files", std::move(list)}};
+  write_file_atomic(files_, being / kManifest, seal(kOpening, "\"," + rest.dump(1).substr(1) + "\n"));
+
+  const bool replaces = std::filesystem::exists(final);
+  if (replaces) {
+    remove_step_folder(old);
+    rename_file(files_, final, old);
+  }
+  try {
+    rename_file(files_, being, final);
+  } catch (const Error&) {
+    if (replaces) files_.rename(old, final);
+    throw;
+  }
+  sync_folder(files_, folder_);
+  if (replaces) remove_step_folder(old);
+}
+
+void Store::save(int64_t step, const std::vector<TensorView>& weights, const Metadata& metadata,
+                 const std::vector<TensorView>& optimizer, const Json& state) {
+  try {
+    begin(step);
+    std::vector<Part> parts = {put_weights(step, weights, metadata), put_optimizer(step, 0, 1, optimizer)};
+    commit(step, std::move(parts), state);
+  } catch (const Error&) {
+    try {
+      remove_step_folder(scratch(kBeing, step));  // a full disk should not stay full because of us
+    } catch (const Error&) {                      // the first error says more
+    }
+    throw;
+  }
+}
+
+void Store::recover() {
+  for (const std::string& name : list_folder(folder_)) {
+    if (!is_scratch_name(name)) continue;
+    if (name.starts_with(kOld)) {
+      const Path final = folder_ / name.substr(kOld.size());
+      if (!std::filesystem::exists(final)) {
+        rename_file(files_, folder_ / name, final);
+        sync_folder(files_, folder_);
+        continue;
+      }
+    }
+    remove_step_folder(folder_ / name);
+  }
+}
+
+std::vector<int64_t> Store::prune(int keep_last) {
+  check(keep_last >= 0, "prune(", keep_last, ")");
+  std::vector<int64_t> removed;
+  const auto steps = list();
+  if (steps.size() <= static_cast<size_t>(keep_last)) return removed;
+  const auto good = newest_good([](const std::string&) {});
+  for (size_t i = 0; i + static_cast<size_t>(keep_last) < steps.size(); ++i) {
+    if (steps[i] == good) continue;
+    // Out of sight in one step, so that a kill halfway leaves no damaged checkpoint.
+    const Path trash = scratch(kTrash, steps[i]);
+    remove_step_folder(trash);
+    rename_file(files_, path_of(steps[i]), trash);
+    remove_step_folder(trash);
+    removed.push_back(steps[i]);
+  }
+  return removed;
+}
+
+std::vector<int64_t> Store::list() const {
+  std::set<int64_t> steps;
+  for (std::string_view name : list_folder(folder_)) {
+    if (name.starts_with(kOld)) name.remove_prefix(kOld.size());
+    if (const auto step = step_of(name)) steps.insert(*step);
+  }
+  return {steps.begin(), steps.end()};
+}
+
+Path Store::path_of(int64_t step) const {
+  const Path final = folder_ / step_name(step), old = scratch(kOld, step);
+  return !std::filesystem::exists(final) && std::filesystem::exists(old) ? old : final;
+}
+
+std::vector<std::string> Store::verify(int64_t step) const {
+  std::vector<std::string> problems;
+  const auto add = [&problems](const std::string& line) { problems.push_back(line); };
+  try {
+    const Path folder = path_of(step);
+    const Manifest m = manifest(step);
+    for (const Part& part : m.parts) check_part(folder, part, add);
+    if (problems.empty()) open_checkpoint(folder, m);
+  } catch (const Error& e) {
+    add(e.what());
+  }
+  return problems;
+}
+
+std::optional<int64_t> Store::newest_good(const std::function<void(const std::string&)>& report) const {
+  const auto steps = list();
+  for (size_t i = steps.size(); i-- > 0;) {
+    const auto problems = verify(steps[i]);
+    if (problems.empty()) return steps[i];
+    for (const std::string& line : problems) report(line);
+  }
+  if (steps.empty()) return std::nullopt;
+  fail(ExitCode::checkpoint, "none of the ", steps.size(), " checkpoints in ", in_quotes(folder_.native()),
+       " is good, the newest is ", step_name(steps.back()), ": restore a copy of one, or forget the run with --reset");
+}
+
+Manifest Store::manifest(int64_t step) const {
+  const Path folder = path_of(step);
+  const Manifest m = read_manifest(folder);
+  if (m.step != step) refuse(folder, str("its manifest is that of step ", m.step));
+  return m;
+}
+
+Checkpoint Store::load(int64_t step) const {
+  manifest(step);
+  return load_checkpoint(path_of(step), identity_);
+}
+
+Checkpoint load_checkpoint(const Path& folder, const RunIdentity& identity) {
+  const Manifest m = read_manifest(folder);
+  check_identity(folder, m, identity);
+  for (const Part& part : m.parts) {
+    check_part(folder, part, [](const std::string& line) { fail(ExitCode::checkpoint, line); });
+  }
+  return open_checkpoint(folder, m);
+}
+
+}  // namespace ct

@@ -1,0 +1,106 @@
+// A run's checkpoints: OUT/ckpt/step-00000120/{weights.safetensors, optim-KK-of-NN.safetensors, state.json,
+// manifest.json}. A checkpoint exists when its manifest verifies: it lists every file with its bytes and CRC32C, is
+// written last and carries its own checksum.
+//
+// A save writes ".tmp-step-…", syncs it, renames it and syncs OUT/ckpt. Where the step exists already it is first
+// renamed ".old-step-…", and stands in for the step until the new one has its name; ".trash-step-…" is being deleted.
+// So at any moment the old or the new checkpoint loads. One writer at a time (RunLock); readers need no lock.
+//
+// Damage is Error(ExitCode::checkpoint), a failing disk Error(ExitCode::io); a failed save leaves what was there.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "checkpoint/safetensors.h"
+
+namespace ct {
+
+inline constexpr int kCheckpointVersion = 1;
+
+/// Whose checkpoints: the model's name is compared when one is loaded.
+struct RunIdentity {
+  std::string run;    // the run's id
+  std::string model;  // "" accepts any
+};
+
+/// A file written into a checkpoint, as the manifest lists it.
+struct Part {
+  std::string name;
+  uint64_t bytes = 0;
+  uint32_t crc = 0;
+};
+
+struct Manifest {
+  int64_t step = 0;
+  RunIdentity identity;
+  std::vector<Part> parts;  // sorted by name
+};
+
+/// Tensors are views of mapped files: they live as long as this.
+struct Checkpoint {
+  Manifest manifest;
+  SafetensorsFile weights;
+  std::vector<SafetensorsFile> optimizer;  // shard 0 of N first
+  nlohmann::json state;
+};
+
+class Store {
+ public:
+  /// `folder` is OUT/ckpt; it need not exist for reading. `files` must outlive the store.
+  Store(FileSystem& files, const Path& folder, const RunIdentity& identity);
+
+  // ---- writing: begin on one rank, put_* on any rank after that, commit on one rank after all of them
+
+  void begin(int64_t step);
+  Part put_weights(int64_t step, const std::vector<TensorView>& weights, const Metadata& metadata);
+  Part put_optimizer(int64_t step, int shard, int shards, const std::vector<TensorView>& tensors);
+  void commit(int64_t step, std::vector<Part> parts, const nlohmann::json& state);
+  /// All of the above for one rank that has everything. Numbers in `state` that are not finite become null.
+  void save(int64_t step, const std::vector<TensorView>& weights, const Metadata& metadata,
+            const std::vector<TensorView>& optimizer, const nlohmann::json& state);
+
+  /// Ends what a killed writer had begun: old checkpoints get their name back, temporary ones are removed. Writer only.
+  void recover();
+  /// Removes all but the newest `keep_last` checkpoints, never the newest good one; returns the steps removed.
+  std::vector<int64_t> prune(int keep_last);
+
+  // ---- reading
+
+  /// Steps of all checkpoints, good or not, ascending. Other things in the folder are not looked at.
+  std::vector<int64_t> list() const;
+  Path path_of(int64_t step) const;
+  /// Everything that is wrong with a checkpoint, a line each that names the file and tensor; none: it is good.
+  std::vector<std::string> verify(int64_t step) const;
+  /// The newest checkpoint that verifies; nothing when there is no checkpoint at all. Each damaged one on the way is
+  /// told to `report`, a line each; if none verifies: Error(ExitCode::checkpoint).
+  std::optional<int64_t> newest_good(const std::function<void(const std::string&)>& report) const;
+  /// Verifies all and opens it.
+  Checkpoint load(int64_t step) const;
+  Manifest manifest(int64_t step) const;
+
+ private:
+  Path scratch(std::string_view prefix, int64_t step) const;
+  void remove_step_folder(const Path& path);
+
+  FileSystem& files_;
+  Path folder_;
+  RunIdentity identity_;
+};
+
+/// "step-00000120"
+std::string step_name(int64_t step);
+/// The step of such a name; nothing for any other name.
+std::optional<int64_t> step_of(std::string_view name);
+/// Is this a file that a checkpoint's folder has?
+bool is_part_name(const std::string& name);
+/// Is this one of the store's own folders beside checkpoints (".tmp-step-…" and so on)?
+bool is_scratch_name(std::string_view name);
+/// Opens a checkpoint's folder wherever it lies (`--resume PATH`).
+Checkpoint load_checkpoint(const Path& folder, const RunIdentity& identity);
+
+}  // namespace ct

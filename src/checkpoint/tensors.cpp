@@ -1,0 +1,93 @@
+#include "checkpoint/tensors.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace ct {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "tensors are stored as they lie in memory");
+
+constexpr std::pair<std::string_view, size_t> kTypes[] = {{"F32", 4}, {"F64", 8}, {"F16", 2}, {"BF16", 2},
+                                                          {"U8", 1},  {"I32", 4}, {"I64", 8}};
+
+template <class T>
+T read(const TensorView& tensor, size_t i) {
+  T value;
+  std::memcpy(&value, tensor.data.data() + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+double half_to_double(uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  double value;
+  if (exponent == 31) {
+    value = fraction ? std::nan("") : HUGE_VAL;
+  } else {
+    value = exponent ? std::ldexp(1024 + fraction, exponent - 25) : std::ldexp(fraction, -24);
+  }
+  return bits >> 15 ? -value : value;
+}
+
+}  // namespace
+
+size_t size_of(StoredType type) { return kTypes[static_cast<size_t>(type)].second; }
+std::string_view name_of(StoredType type) { return kTypes[static_cast<size_t>(type)].first; }
+
+std::optional<StoredType> stored_type(std::string_view name) {
+  for (size_t i = 0; i < std::size(kTypes); ++i) {
+    if (kTypes[i].first == name) return static_cast<StoredType>(i);
+  }
+  return std::nullopt;
+}
+
+std::vector<TensorView> views(std::span<const NamedTensor> tensors) {
+  std::vector<TensorView> result;
+  for (const NamedTensor& t : tensors) result.push_back({t.name, t.dtype, t.shape, t.data});
+  return result;
+}
+
+std::optional<uint64_t> bytes_of(StoredType type, std::span<const int64_t> shape) {
+  uint64_t bytes = size_of(type);
+  for (int64_t d : shape) {
+    if (d < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(d), &bytes)) return std::nullopt;
+  }
+  return bytes;
+}
+
+std::string describe(const TensorView& tensor) {
+  std::string text(name_of(tensor.dtype));
+  const char* separator = " [";
+  for (int64_t d : tensor.shape) {
+    text += separator;
+    text += std::to_string(d);
+    separator = ", ";
+  }
+  return text + (tensor.shape.empty() ? " []" : "]");
+}
+
+double element(const TensorView& tensor, size_t i) {
+  switch (tensor.dtype) {
+    case StoredType::f32:
+      return read<float>(tensor, i);
+    case StoredType::f64:
+      return read<double>(tensor, i);
+    case StoredType::f16:
+      return half_to_double(read<uint16_t>(tensor, i));
+    case StoredType::bf16:
+      return std::bit_cast<float>(uint32_t{read<uint16_t>(tensor, i)} << 16);
+    case StoredType::u8:
+      return read<uint8_t>(tensor, i);
+    case StoredType::i32:
+      return read<int32_t>(tensor, i);
+    case StoredType::i64:
+      return static_cast<double>(read<int64_t>(tensor, i));
+  }
+  fail(ExitCode::bug, "unknown stored type");
+}
+
+}  // namespace ct

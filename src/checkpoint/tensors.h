@@ -1,0 +1,45 @@
+// Tensors as they are stored: by name, in PyTorch's layout (row-major, no padding, little-endian), whatever layout,
+// sharding or padding the engine uses. Nothing here owns the elements.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ct {
+
+/// Element types a file can hold: more than the engine computes with (PyTorch counts batches in I64).
+enum class StoredType : uint8_t { f32, f64, f16, bf16, u8, i32, i64 };
+size_t size_of(StoredType type);
+/// safetensors' names: "F32" …
+std::string_view name_of(StoredType type);
+std::optional<StoredType> stored_type(std::string_view name);
+
+struct TensorView {
+  std::string name;
+  StoredType dtype = StoredType::f32;
+  std::vector<int64_t> shape;
+  std::span<const std::byte> data;  // may be unaligned
+};
+
+/// A tensor of a running program, to save from and to restore into.
+struct NamedTensor {
+  std::string name;
+  StoredType dtype = StoredType::f32;
+  std::vector<int64_t> shape;
+  std::span<std::byte> data;
+};
+std::vector<TensorView> views(std::span<const NamedTensor> tensors);
+
+/// Bytes of a tensor; nothing when a dimension is negative or the product does not fit 64 bits.
+std::optional<uint64_t> bytes_of(StoredType type, std::span<const int64_t> shape);
+/// "F32 [6, 3, 5, 5]"
+std::string describe(const TensorView& tensor);
+/// Element i of a tensor as a double (an I64 beyond 2^53 is rounded).
+double element(const TensorView& tensor, size_t i);
+
+}  // namespace ct

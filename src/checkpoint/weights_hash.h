@@ -1,0 +1,20 @@
+// One number for "the same weights", whatever the ranks, stage, layout or machine that made them.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "checkpoint/tensors.h"
+
+namespace ct {
+
+/// SHA-256 over the f32 little-endian elements of parameters and running statistics, names sorted bytewise, nothing
+/// between them; "…num_batches_tracked" is left out. Another type than F32 is Error(ExitCode::checkpoint).
+std::string weights_sha256(std::vector<TensorView> weights);
+
+/// SHA-256 over all logical tensors (name, type, shape, elements; sorted by name) and the state, from which the caller
+/// has taken what may differ between equal runs (ranks, stage, times).
+std::string state_sha256(std::vector<TensorView> tensors, const nlohmann::json& state);
+
+}  // namespace ct

@@ -1,0 +1,94 @@
+#include "cli/ranks.h"
+
+#include <signal.h>
+
+#include <charconv>
+#include <cstdio>
+#include <new>
+
+#include "base/cores.h"
+#include "base/error.h"
+#include "comm/launch.h"
+#include "comm/mpi.h"
+#include "comm/threads.h"
+
+namespace ct {
+namespace {
+
+void print_error(const std::string& message) { std::fprintf(stderr, "error: %s\n", message.c_str()); }
+
+/// Ranks of an MPI job: whoever fails first says why, all end with its code.
+int run_mpi(const Launch& launch, const std::function<int(Communicator&)>& body) {
+  const std::unique_ptr<Communicator> comm = join_mpi(launch);
+  ExitCode code = ExitCode::bug;
+  std::string message;
+  try {
+    const int result = body(*comm);
+    comm->finish();
+    return result;
+  } catch (const Error& e) {
+    code = e.code();
+    message = e.what();
+  } catch (const std::bad_alloc&) {
+    code = ExitCode::memory;
+    message = "out of memory: use a smaller micro-batch or fewer ranks on this machine";
+  } catch (const std::exception& e) {
+    message = std::string("internal error: ") + e.what();
+  }
+  if (comm->abort(static_cast<int>(code))) print_error(message);
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+int rank_count(const Config& config, const std::string& asked) {
+  const Launch launch = detect_launch();
+  int number = 0;
+  const bool is_auto = asked.empty() || asked == "auto";
+  if (!is_auto) {
+    const auto [end, error] = std::from_chars(asked.data(), asked.data() + asked.size(), number);
+    if (error != std::errc() || end != asked.data() + asked.size() || number < 1 || number > 1024)
+      fail(ExitCode::usage, "--ranks ", asked, ": give a number from 1 to 1024, or auto");
+  }
+  if (launch.parallel()) {
+    if (!is_auto && number > 1)
+      fail(ExitCode::usage, "--ranks ", number, " under ", name(launch.kind),
+           ": its processes are the ranks already; leave --ranks out");
+    if (config.communication.backend == "threads")
+      fail(ExitCode::usage, "communication.backend: threads cannot connect the ", launch.size, " processes of ",
+           name(launch.kind), "; use auto or mpi");
+    return launch.size;
+  }
+  if (config.communication.backend == "mpi" && launch.kind == Launch::Kind::none)
+    fail(ExitCode::usage, "communication.backend: mpi needs a launcher: start with mpirun -np N cifar-train ...");
+  return is_auto ? static_cast<int>(auto_ranks(config.batch, available_cores())) : number;
+}
+
+int run_job(int ranks, const std::function<int(Communicator&)>& body) {
+  const Launch launch = detect_launch();
+  if (launch.parallel()) return run_mpi(launch, body);
+  if (ranks == 1) return body(*make_solo());
+  return run_ranks(ranks, body);
+}
+
+int report_failure(int exit_code, const std::string& message) {
+  int rank = 0;
+  try {
+    rank = detect_launch().rank;
+  } catch (const Error&) {  // the message is about just that
+  }
+  if (rank == 0) {
+    print_error(message);
+    return exit_code;
+  }
+  // The launcher ends all ranks once rank 0 is gone; until then, silence.
+  sigset_t term;
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  sigprocmask(SIG_BLOCK, &term, nullptr);
+  const timespec patience{5, 0};
+  sigtimedwait(&term, nullptr, &patience);
+  return exit_code;
+}
+
+}  // namespace ct

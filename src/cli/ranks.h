@@ -1,0 +1,23 @@
+// From one process to ranks: threads of it, or the processes that a launcher started.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "comm/communicator.h"
+#include "train/config/config.h"
+
+namespace ct {
+
+/// Ranks of this job: `asked` ("auto" or a number) without a launcher, the launcher's under one. Throws Error(usage).
+int rank_count(const Config& config, const std::string& asked);
+
+/// Runs body on every rank of the job and returns its exit code. An error in any rank ends them all; one of them throws
+/// or prints it, the others are silent.
+int run_job(int ranks, const std::function<int(Communicator&)>& body);
+
+/// Prints "error: ..." unless another rank of the job is to say it (a mistake that all ranks make alike is told by
+/// rank 0; the others wait for the launcher to end them). Returns the exit code.
+int report_failure(int exit_code, const std::string& message);
+
+}  // namespace ct

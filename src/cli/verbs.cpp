@@ -1,0 +1,42 @@
+#include "cli/verbs.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "base/error.h"
+
+namespace ct {
+
+std::span<const Verb> verbs() {
+  static constexpr std::array kVerbs = {
+      Verb{"train", "train a model (the default verb)", verb_train},
+      Verb{"eval", "loss, accuracy and per-class table of a weights file", verb_eval},
+      Verb{"export", "weights under PyTorch's state_dict names", verb_export},
+      Verb{"config", "show or check a configuration", verb_config},
+      Verb{"data", "write the synthetic set, verify or describe data files", verb_data},
+      Verb{"ckpt", "list, inspect and verify checkpoints", verb_ckpt},
+      Verb{"bench", "throughput of the training step and of its operations", verb_bench},
+      Verb{"doctor", "what this machine offers and what would go wrong", verb_doctor},
+  };
+  return kVerbs;
+}
+
+bool parse(CLI::App& app, const Words& words) {
+  Words reversed(words.rbegin(), words.rend());  // CLI11 takes them from the back
+  try {
+    app.parse(reversed);
+    return true;
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(app.help().c_str(), stdout);
+  } catch (const CLI::CallForAllHelp&) {
+    std::fputs(app.help("", CLI::AppFormatMode::All).c_str(), stdout);
+  } catch (const CLI::ParseError& e) {
+    std::string message = e.what();
+    std::replace(message.begin(), message.end(), '\n', ' ');
+    fail(ExitCode::usage, message, "; see ", app.get_name(), " --help");
+  }
+  return false;
+}
+
+}  // namespace ct

@@ -1,0 +1,34 @@
+// The verbs of the command line: one file each. A verb parses its own words and returns the exit code; what goes wrong
+// is thrown as Error and printed once, by main().
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ct {
+
+/// The words after the verb.
+using Words = std::vector<std::string>;
+
+struct Verb {
+  const char* name;
+  const char* summary;
+  int (*run)(const Words& words);
+};
+std::span<const Verb> verbs();
+
+int verb_train(const Words& words);
+int verb_eval(const Words& words);
+int verb_export(const Words& words);
+int verb_config(const Words& words);
+int verb_data(const Words& words);
+int verb_ckpt(const Words& words);
+int verb_bench(const Words& words);
+int verb_doctor(const Words& words);
+
+/// Parses `words` into `app`. False when help was asked for and printed; a wrong word is Error(usage) naming it.
+bool parse(CLI::App& app, const Words& words);
+
+}  // namespace ct

@@ -1,0 +1,18 @@
+#include "cli/versions.h"
+
+#include <openssl/crypto.h>
+
+#include "base/error.h"
+#include "base/version.h"
+#include "comm/mpi.h"
+#include "device/backend.h"
+
+namespace ct {
+
+std::string version_text() {
+  return str("cifar-train ", version(), " (", commit(), ")\n", "compiler: g++ ", __VERSION__, "\n",
+             "device: ", make_cpu_backend()->description(), "\n", "MPI: ", mpi_library(), "\n",
+             "OpenSSL: ", OpenSSL_version(OPENSSL_VERSION), "\n");
+}
+
+}  // namespace ct

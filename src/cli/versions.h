@@ -1,0 +1,11 @@
+// What this program is made of.
+#pragma once
+
+#include <string>
+
+namespace ct {
+
+/// A few lines: version and commit, compiler, libraries, instruction set.
+std::string version_text();
+
+}  // namespace ct

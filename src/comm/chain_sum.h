@@ -1,0 +1,16 @@
+// The vector kernel under every sum over micro-batches and ranks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace ct {
+
+/// Longest piece that chain_sum takes: short enough that a tree's partial sums stay in the first-level cache.
+inline constexpr int64_t kChainBlock = 1024;
+
+/// out[i] = terms[n-1][i] + (... + (terms[1][i] + terms[0][i])) for i < numel <= kChainBlock; n = terms.size() >= 1.
+/// f32, each addition rounded on its own. out may be one of the terms; no alignment is asked for.
+void chain_sum(std::span<const float* const> terms, float* out, int64_t numel);
+
+}  // namespace ct

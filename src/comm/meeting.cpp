@@ -1,0 +1,159 @@
+#include "comm/meeting.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "base/error.h"
+
+namespace ct {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr Clock::duration kSpin = 20us, kYield = 2ms, kLongestSleep = 1ms, kProbeInterval = 100ms;
+
+void pause_core() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// Where the kernel has no pidfd: 'Z' and 'X' are processes that are dead, but not yet reaped.
+bool dead_by_proc(pid_t pid) {
+  if (kill(pid, 0) != 0 && errno == ESRCH) return true;
+  std::ifstream file(str("/proc/", pid, "/stat"));
+  std::string stat;
+  std::getline(file, stat);
+  const size_t name_end = stat.rfind(')');  // the name may hold anything
+  return name_end != std::string::npos && name_end + 2 < stat.size() &&
+         std::strchr("ZX", stat[name_end + 2]) != nullptr;
+}
+
+}  // namespace
+
+Meeting::Meeting(MeetingState* state, int rank, int size) : state_(state), rank_(rank), size_(size) {
+  MeetingState::Rank& mine = state_->ranks()[rank_];
+  const std::bitset<kMaxCpus> cpus = allowed_cpus();
+  for (size_t cpu = 0; cpu < kMaxCpus; ++cpu) {
+    if (cpus[cpu]) mine.cpus[cpu / 64].fetch_or(uint64_t{1} << (cpu % 64), std::memory_order_relaxed);
+  }
+  gethostname(mine.host, sizeof mine.host - 1);
+  mine.pid.store(getpid(), std::memory_order_release);
+  pidfds_.assign(static_cast<size_t>(size_), -1);
+  barrier();
+
+  // mpirun may bind each rank to a core of its own: only together do they tell how many cores the ranks share.
+  std::bitset<kMaxCpus> all;
+  for (int r = 0; r < size_; ++r) {
+    MeetingState::Rank& peer = state_->ranks()[r];
+    for (size_t cpu = 0; cpu < kMaxCpus; ++cpu) {
+      if (peer.cpus[cpu / 64].load(std::memory_order_relaxed) >> (cpu % 64) & 1) all.set(cpu);
+    }
+    const pid_t pid = peer.pid.load(std::memory_order_acquire);
+    if (pid != getpid()) pidfds_[static_cast<size_t>(r)] = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  }
+  if (size_ <= available_cores(all, cpu_quota())) spin_ = kSpin;
+}
+
+Meeting::~Meeting() {
+  state_->ranks()[rank_].left.store(1, std::memory_order_release);
+  for (const int fd : pidfds_) {
+    if (fd >= 0) close(fd);
+  }
+}
+
+void Meeting::barrier() {
+  ++barriers_;
+  state_->ranks()[rank_].arrived.store(barriers_, std::memory_order_release);
+  for (int r = 0; r < size_; ++r) {
+    if (!arrived(r)) wait_for(r);
+  }
+}
+
+void Meeting::wait_for(int peer) {
+  const auto begin = Clock::now();
+  auto next_probe = begin + kProbeInterval;
+  while (!arrived(peer)) {
+    if (aborted()) probe();
+    const auto now = Clock::now();
+    if (now - begin < spin_) {
+      for (int i = 0; i < 8 && !arrived(peer); ++i) pause_core();
+    } else if (now - begin < kYield) {
+      sched_yield();
+    } else {
+      // In proportion to the wait so far: no core is burnt in a long one, and it ends late by a sixteenth at most.
+      std::this_thread::sleep_for(std::min(kLongestSleep, (now - begin) / 16));
+    }
+    if (now >= next_probe) {
+      probe();
+      next_probe = now + kProbeInterval;
+    }
+  }
+}
+
+bool Meeting::gone(int peer) {
+  const MeetingState::Rank& who = state_->ranks()[peer];
+  if (who.left.load(std::memory_order_acquire) != 0) return true;
+  const pid_t pid = who.pid.load(std::memory_order_acquire);
+  if (pid == 0 || pid == getpid()) return false;
+  pollfd fd{pidfds_[static_cast<size_t>(peer)], POLLIN, 0};
+  return fd.fd >= 0 ? poll(&fd, 1, 0) > 0 : dead_by_proc(pid);
+}
+
+void Meeting::probe() {
+  if (const int64_t failure = state_->failure.load(std::memory_order_acquire); failure != 0) {
+    fail(static_cast<ExitCode>((failure & 0xffffffff) - 1), "rank ", failure >> 32, " failed");
+  }
+  // Of all that are missing, not of this one alone: rank 0 may wait for rank 1, which waits for a dead rank 2.
+  for (int r = 0; r < size_; ++r) {
+    // It may have arrived just before it left: then it was not missing.
+    if (arrived(r) || !gone(r) || arrived(r)) continue;
+    const MeetingState::Rank& who = state_->ranks()[r];
+    const pid_t pid = who.pid.load(std::memory_order_acquire);
+    if (pid == getpid()) fail(ExitCode::peer, "rank ", r, " left while others waited for it");
+    fail(ExitCode::peer, "rank ", r, " (pid ", pid, ", host ", who.host, ") was lost");
+  }
+}
+
+void Meeting::gather_all(std::span<const std::byte> mine, std::span<std::byte> all) {
+  check(all.size() == mine.size() * static_cast<size_t>(size_), "gather_all of ", mine.size(), " bytes into ",
+        all.size());
+  for (size_t at = 0; at < mine.size(); at += MeetingState::kMessageBytes) {
+    const size_t bytes = std::min(MeetingState::kMessageBytes, mine.size() - at);
+    const size_t turn = messages_++ % 2;
+    std::memcpy(state_->ranks()[rank_].message[turn], mine.data() + at, bytes);
+    barrier();
+    for (int r = 0; r < size_; ++r) {
+      std::memcpy(all.data() + static_cast<size_t>(r) * mine.size() + at, state_->ranks()[r].message[turn], bytes);
+    }
+  }
+}
+
+void Meeting::broadcast(std::span<std::byte> data, int root) {
+  for (size_t at = 0; at < data.size(); at += MeetingState::kMessageBytes) {
+    const size_t bytes = std::min(MeetingState::kMessageBytes, data.size() - at);
+    const size_t turn = messages_++ % 2;
+    if (rank_ == root) std::memcpy(state_->ranks()[root].message[turn], data.data() + at, bytes);
+    barrier();
+    if (rank_ != root) std::memcpy(data.data() + at, state_->ranks()[root].message[turn], bytes);
+  }
+}
+
+bool abort_job(MeetingState& state, int rank, int exit_code) noexcept {
+  int64_t none = 0;
+  return state.failure.compare_exchange_strong(none, int64_t{rank} << 32 | (int64_t{exit_code} + 1));
+}
+
+}  // namespace ct

@@ -1,0 +1,53 @@
+// The canonical sum: one tree for any number of ranks.
+//
+// Leaves 0..S-1 are added like a binary counter counts: a new leaf merges with an equal-sized neighbour on its left,
+// the result again with its own, and so on; what is left at the end merges from the right. As a recursion:
+//   tree(leaves) = the leaf, if there is one; else tree(the first 2^k) + tree(the rest), 2^k the largest power < S.
+// The sum of leaves j*2^k .. (j+1)*2^k-1 is itself a node of that tree, so whoever has it pushes it as one subtree.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ct {
+
+class TreeSum {
+ public:
+  /// Buffers of numel floats that a sum of `leaves` leaves needs beside its output: ceil(log2(leaves)).
+  static int level_count(int64_t leaves);
+
+  /// Sums of at most `max_leaves` (< 2^32) leaves of numel floats. `levels`: level_count(max_leaves) * numel floats
+  /// that the caller owns and keeps; nullptr: owned here, made at the first need.
+  TreeSum(int64_t numel, int64_t max_leaves, float* levels = nullptr);
+
+  TreeSum(const TreeSum&) = delete;
+  TreeSum& operator=(const TreeSum&) = delete;
+
+  int64_t numel() const { return numel_; }
+  /// Leaves so far; 0 after finish.
+  int64_t pushed() const { return pushed_; }
+
+  /// The next leaves, in index order, each numel floats: read once, free for reuse on return.
+  void push(std::span<const float* const> leaves) { add(leaves, 0, nullptr); }
+  void push(const float* leaf) { push({&leaf, 1}); }
+  /// The next 2^log2_leaves leaves, already summed in this order.
+  void push_subtree(const float* sum, int log2_leaves) { add({&sum, 1}, log2_leaves, nullptr); }
+
+  /// The sum of all that was pushed; the next push begins a new one.
+  void finish(float* out);
+  /// The same with the last leaves, in one pass over memory. `out` may be one of them.
+  void finish(std::span<const float* const> last, float* out) { last.empty() ? finish(out) : add(last, 0, out); }
+
+ private:
+  void add(std::span<const float* const> nodes, int log2_size, float* out);
+  void add_block(std::span<const float* const> nodes, int log2_size, float* out, int64_t at, int64_t length);
+  float* level(int l);
+
+  int64_t numel_, max_leaves_;
+  int64_t pushed_ = 0;  // bit l set: level l holds the sum of 2^l leaves
+  float* levels_;
+  std::vector<float> owned_;
+};
+
+}  // namespace ct

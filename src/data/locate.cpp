@@ -1,0 +1,74 @@
+#include "data/locate.h"
+
+#include "data/synthetic.h"
+
+namespace ct {
+namespace fs = std::filesystem;
+namespace {
+
+std::string how_to_get_cifar(const fs::path& parent) {
+  return str("download cifar-10-binary.tar.gz from https://www.cs.toronto.edu/~kriz/ and unpack it in ",
+             parent.string(), "/");
+}
+
+/// path/name, or path where it is that folder itself.
+fs::path folder_named(std::string_view name, const fs::path& path) {
+  return path.filename() == name ? path : path / name;
+}
+
+DataSource synthetic_source(const fs::path& folder, const std::string& why) {
+  try {
+    const bool written = write_synthetic(folder);
+    return {std::string(kSyntheticName), folder,
+            str("data: ", kSyntheticName, (written ? ", written to " : " in "), folder.string(), why)};
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::io) throw;
+    return {std::string(kSyntheticName), {}, str("data: ", kSyntheticName, " in memory (", error.what(), ")", why)};
+  }
+}
+
+}  // namespace
+
+DataSource locate_data(std::string_view dataset, const fs::path& where) {
+  const bool automatic = dataset == "auto";
+  if (!automatic && dataset != "cifar10" && dataset != "synthetic") {
+    fail(ExitCode::usage, "data.dataset: '", dataset, "' is not a data set; use auto, cifar10 or synthetic");
+  }
+  const fs::path path = where.empty() ? fs::path(".") : where.has_filename() ? where : where.parent_path();
+  std::error_code error;
+  if (fs::exists(path, error) && !fs::is_directory(path, error)) {
+    fail(ExitCode::data, path.string(), ": not a folder; data.path names the folder that holds ", kCifarFolder, "/");
+  }
+  // A folder of batches under any name may be given itself.
+  const bool itself = fs::exists(path / batch_files(Split::train).front(), error);
+  if (itself && is_synthetic_folder(path)) {
+    if (dataset == "cifar10")
+      fail(ExitCode::data, path.string(), ": holds the synthetic set; ", how_to_get_cifar(path / ".."));
+    return {std::string(kSyntheticName), path, str("data: ", kSyntheticName, " in ", path.string())};
+  }
+  const fs::path cifar = itself ? path : folder_named(kCifarFolder, path);
+  const std::string remedy = how_to_get_cifar(cifar.has_parent_path() ? cifar.parent_path() : fs::path("."));
+  const bool there = fs::exists(cifar, error);
+  if (dataset != "synthetic" && (there || cifar == path)) {
+    if (!there) fail(ExitCode::data, cifar.string(), ": no such folder; ", remedy);
+    if (!is_synthetic_folder(cifar))
+      return {std::string(kCifarName), cifar, str("data: ", kCifarName, " in ", cifar.string())};
+    if (!automatic) fail(ExitCode::data, cifar.string(), ": holds the synthetic set; ", remedy);
+  }
+  if (dataset == "cifar10") {
+    fail(ExitCode::data, cifar.string(), ": no such folder; ", remedy, ", or set data.dataset to auto");
+  }
+  const fs::path base = cifar == path ? (path.has_parent_path() ? path.parent_path() : fs::path(".")) : path;
+  return synthetic_source(folder_named(kSyntheticFolder, base),
+                          automatic ? str("; for ", kCifarName, ", ", remedy) : "");
+}
+
+ImageSet open_images(const DataSource& source, Split split, const ImageSetOptions& options, int threads) {
+  if (!source.folder.empty()) return ImageSet(source.folder, split, options);
+  const bool train = split == Split::train;
+  return ImageSet(source.name, split, {kSyntheticClasses.begin(), kSyntheticClasses.end()},
+                  synthetic_records(kSyntheticSeed, train ? 0 : kSyntheticTrain,
+                                    train ? kSyntheticTrain : kSyntheticTest, threads));
+}
+
+}  // namespace ct

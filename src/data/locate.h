@@ -1,0 +1,27 @@
+// Which images a run uses: CIFAR-10 where it lies, the built-in synthetic set elsewhere.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "data/cifar_binary.h"
+
+namespace ct {
+
+struct DataSource {
+  std::string name;              // "CIFAR-10" or "synthetic-10"
+  std::filesystem::path folder;  // empty: the synthetic set in memory
+  std::string note;              // a sentence for the user: what was chosen and, if not CIFAR-10, how to get it
+};
+
+/// data.dataset (auto, cifar10 or synthetic) under data.path, which may also be the folder of batches itself. auto
+/// takes CIFAR-10 when its folder is there (damaged or not: opening it will tell), else the synthetic set. The
+/// synthetic set is written to disk when it is not there yet, or kept in memory where that cannot be done. Call it on
+/// one rank. Throws Error(usage) for another name, Error(data) naming the folder and the remedy.
+DataSource locate_data(std::string_view dataset, const std::filesystem::path& path);
+
+/// Opens one split of what locate_data found, on any rank. `threads` generate a set in memory (0: all cores at hand).
+ImageSet open_images(const DataSource& source, Split split, const ImageSetOptions& options = {}, int threads = 1);
+
+}  // namespace ct

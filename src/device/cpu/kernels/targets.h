@@ -1,0 +1,6 @@
+// Which instruction sets the vector kernels are compiled for; include before hwy/foreach_target.h. AVX-512, AVX2, the
+// 128-bit set of other machines and plain C++ where there is none: more would only cost compile time. Scalable vectors
+// are left out because the kernels keep arrays of vectors.
+#pragma once
+
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)

@@ -1,0 +1,45 @@
+// The CPU's prepared operations, one function an operation kind: layers.cpp, updates.cpp and convolution.h.
+#pragma once
+
+#include <memory>
+
+#include "device/backend.h"
+
+namespace ct::cpu {
+
+/// Shapes of the values of a program.
+class Shapes {
+ public:
+  explicit Shapes(const std::vector<Value>& values) : values_(values) {}
+  const Shape& operator()(ValueId id) const { return values_[static_cast<size_t>(id)].shape; }
+  const std::vector<Value>& values() const { return values_; }
+
+ private:
+  const std::vector<Value>& values_;
+};
+
+std::unique_ptr<Kernel> prepare(const Augment& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const ConvReluPool& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const ConvReluPoolGradW& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const ConvReluPoolGradX& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Conv2d& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Conv2dGradW& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Conv2dGradX& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const MaxPool& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const MaxPoolGrad& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Relu& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const ReluGrad& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Flatten& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const FlattenGrad& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Linear& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const LinearGradX& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const LinearGradW& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Add& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const TreePush& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const SquareSums& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const StepControl& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Adam& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Sgd& op, const Shapes& shape);
+
+}  // namespace ct::cpu

@@ -1,0 +1,81 @@
+#include "metrics/console.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace ct {
+namespace {
+
+template <class... Args>
+std::string format(const char* pattern, Args... args) {
+  char text[256];
+  std::snprintf(text, sizeof text, pattern, args...);
+  return text;
+}
+
+}  // namespace
+
+Console::Console(bool speaks, Verbosity verbosity)
+    : speaks_(speaks),
+      progress_(speaks && verbosity != Verbosity::quiet && isatty(STDOUT_FILENO) && isatty(STDERR_FILENO)),
+      verbosity_(verbosity) {}
+
+void Console::clear_progress() {
+  if (!showing_) return;
+  std::fputs("\r\x1b[K", stderr);
+  showing_ = false;
+}
+
+void Console::data(const std::string& line) {
+  if (!speaks_) return;
+  clear_progress();
+  std::fputs((line + "\n").c_str(), stdout);
+  std::fflush(stdout);
+}
+
+void Console::note(const std::string& line) {
+  if (!speaks_ || verbosity_ == Verbosity::quiet) return;
+  clear_progress();
+  std::fputs((line + "\n").c_str(), stderr);
+}
+
+void Console::detail(const std::string& line) {
+  if (verbosity_ == Verbosity::verbose) note(line);
+}
+
+void Console::progress(const std::string& line) {
+  if (!progress_) return;
+  std::fputs(("\r" + line + "\x1b[K").c_str(), stderr);
+  showing_ = true;
+}
+
+std::string tutorial_loss_line(int64_t epoch, int64_t micro_batches, double mean_loss) {
+  return format("[%ld, %5ld] loss: %.3f", epoch, micro_batches, mean_loss);
+}
+
+std::string accuracy_line(int64_t correct, int64_t images, std::string_view split) {
+  return format("Accuracy of the network on the %ld %.*s images: %ld %%", images, static_cast<int>(split.size()),
+                split.data(), images > 0 ? 100 * correct / images : 0);
+}
+
+std::string class_accuracy_line(std::string_view name, int64_t correct, int64_t images) {
+  return format("Accuracy of %5.*s : %2ld %%", static_cast<int>(name.size()), name.data(),
+                images > 0 ? 100 * correct / images : 0);
+}
+
+std::string labels_line(std::string_view title, std::span<const std::string> names) {
+  std::string line = std::string(title) + ": ";
+  for (const std::string& name : names) line += " " + format("%5s", name.c_str());
+  return line;
+}
+
+std::string duration(double seconds) {
+  const long s = static_cast<long>(seconds + 0.5);
+  if (s >= 3600) return format("%ldh %02ldm", s / 3600, s / 60 % 60);
+  if (s >= 60) return format("%ldm %02lds", s / 60, s % 60);
+  return format("%lds", s);
+}
+
+}  // namespace ct

@@ -1,0 +1,45 @@
+// What a run says. Data on stdout: the tutorial's lines, byte for byte. Chatter on stderr. Only rank 0 speaks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ct {
+
+enum class Verbosity : uint8_t { quiet, normal, verbose };
+
+class Console {
+ public:
+  Console(bool speaks, Verbosity verbosity);
+
+  /// A line of data on stdout.
+  void data(const std::string& line);
+  /// A line of chatter on stderr, unless quiet.
+  void note(const std::string& line);
+  void detail(const std::string& line);  // with -v
+  /// The line that is rewritten in place; only on a terminal.
+  void progress(const std::string& line);
+  bool shows_progress() const { return progress_; }
+  bool speaks() const { return speaks_; }
+
+ private:
+  void clear_progress();
+  bool speaks_, progress_, showing_ = false;
+  Verbosity verbosity_;
+};
+
+/// "[1,  2000] loss: 2.258"
+std::string tutorial_loss_line(int64_t epoch, int64_t micro_batches, double mean_loss);
+/// "Accuracy of the network on the 10000 test images: 55 %", truncated as the tutorial does.
+std::string accuracy_line(int64_t correct, int64_t images, std::string_view split);
+/// "Accuracy of plane : 75 %"
+std::string class_accuracy_line(std::string_view name, int64_t correct, int64_t images);
+/// "GroundTruth:    cat  ship  ship plane"
+std::string labels_line(std::string_view title, std::span<const std::string> names);
+/// "1h 02m", "3m 20s", "12s"
+std::string duration(double seconds);
+
+}  // namespace ct

@@ -1,0 +1,66 @@
+#include "metrics/metrics_log.h"
+
+#include <sstream>
+
+namespace ct {
+namespace {
+
+constexpr const char* kColumns[] = {"event",      "step",    "epoch",   "split",           "loss",         "accuracy", "lr",
+                                    "grad_norm", "loss_scale", "skipped", "samples", "samples_per_sec", "wait_fraction"};
+
+Path jsonl_path(const Path& run) { return run / "metrics.jsonl"; }
+Path csv_path(const Path& run) { return run / "metrics.csv"; }
+
+bool kept(const Json& record, int64_t step) {
+  const int64_t at = record.value("step", int64_t{0});
+  const std::string event = record.value("event", "");
+  if (event == "eval" || event == "end") return at < step;
+  return at <= step;
+}
+
+}  // namespace
+
+std::string csv_header() {
+  std::string header;
+  for (const char* column : kColumns) header += (header.empty() ? "" : ",") + std::string(column);
+  return header;
+}
+
+std::optional<std::string> csv_line(const Json& record) {
+  const std::string event = record.value("event", "");
+  if (event != "step" && event != "eval") return std::nullopt;
+  std::string line;
+  for (const char* column : kColumns) {
+    if (column != kColumns[0]) line += ',';
+    const auto at = record.find(column);
+    if (at == record.end() || at->is_null()) continue;
+    line += at->is_string() ? at->get<std::string>() : at->dump();
+  }
+  return line;
+}
+
+MetricsLog::MetricsLog(FileSystem& files, const Path& run)
+    : jsonl_(files, jsonl_path(run)), csv_(files, csv_path(run)) {
+  if (std::filesystem::file_size(csv_path(run)) == 0) csv_.append(csv_header());
+}
+
+void MetricsLog::write(const Json& record) {
+  jsonl_.append(record.dump());
+  if (const auto line = csv_line(record)) csv_.append(*line);
+}
+
+void MetricsLog::rewind(FileSystem& files, const Path& run, int64_t step) {
+  if (!std::filesystem::exists(jsonl_path(run))) return;
+  std::istringstream old(read_file(jsonl_path(run)));
+  std::string jsonl, csv = csv_header() + "\n";
+  for (std::string line; std::getline(old, line);) {
+    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!record.is_object() || !kept(record, step)) continue;
+    jsonl += line + "\n";
+    if (const auto row = csv_line(record)) csv += *row + "\n";
+  }
+  write_file_atomic(files, jsonl_path(run), jsonl);
+  write_file_atomic(files, csv_path(run), csv);
+}
+
+}  // namespace ct

@@ -1,0 +1,33 @@
+// metrics.jsonl and metrics.csv of a run: one record a line, appended as it happens.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/files.h"
+
+namespace ct {
+
+using Json = nlohmann::ordered_json;
+
+class MetricsLog {
+ public:
+  MetricsLog(FileSystem& files, const Path& run);
+
+  /// Appends a record ({"event": ..., ...}) to metrics.jsonl and, where it has scalars, to metrics.csv.
+  void write(const Json& record);
+
+  /// For a run that continues from the checkpoint of `step`: whatever was recorded later is dropped, and so are
+  /// evaluations at that step, which come after the checkpoint and are repeated where they are due. The files are
+  /// replaced by rename.
+  static void rewind(FileSystem& files, const Path& run, int64_t step);
+
+ private:
+  LineFile jsonl_, csv_;
+};
+
+/// A record's line in metrics.csv; none for records without scalars.
+std::optional<std::string> csv_line(const Json& record);
+std::string csv_header();
+
+}  // namespace ct

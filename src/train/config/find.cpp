@@ -1,0 +1,26 @@
+#include "train/config/find.h"
+
+#include "base/error.h"
+
+namespace ct {
+
+std::filesystem::path find_config(const std::string& name, const std::vector<std::filesystem::path>& directories) {
+  std::vector<std::filesystem::path> candidates = {name};
+  if (!name.empty() && candidates[0].is_relative())
+    for (const auto& directory : directories) candidates.push_back(directory / name);
+  std::string looked;
+  for (const auto& candidate : candidates) {
+    std::error_code error;
+    const auto status = std::filesystem::status(candidate, error);
+    if (std::filesystem::exists(status) && !std::filesystem::is_directory(status)) return candidate;
+    if (&candidate != &candidates[0]) looked += (looked.empty() ? " nor in " : ", ") + candidate.parent_path().string();
+  }
+  fail(ExitCode::usage, "--config ", name.empty() ? "''" : name, ": there is no such file here", looked,
+       "; give a path, or leave it out for default.yaml");
+}
+
+std::filesystem::path installed_configs(const std::filesystem::path& executable) {
+  return executable.parent_path().parent_path() / "share" / "cifar-train" / "configs";
+}
+
+}  // namespace ct

@@ -1,0 +1,236 @@
+#include "train/config/load.h"
+
+#include <algorithm>
+
+#include "train/config/document.h"
+#include "train/config/schema.h"
+#include "train/config/seed_flags.h"
+
+namespace ct {
+namespace {
+
+using document::fail_at;
+using document::Kind;
+using document::Mark;
+using document::Node;
+using document::quoted;
+
+constexpr const char* kReplacedWhole[] = {"optimizer", "scheduler"};
+
+bool is_note(const std::string& key) { return key.rfind('_', 0) == 0 || key.rfind("x-", 0) == 0; }
+
+bool is_parameter(const std::string& key) {
+  const size_t dot = key.rfind('.');
+  return dot != std::string::npos &&
+         (key.substr(0, dot) == "optimizer.params" || key.substr(0, dot) == "scheduler.params");
+}
+
+bool begins(const std::string& key, const std::string& prefix) { return key.rfind(prefix, 0) == 0; }
+
+/// All sources laid over each other: dotted key -> the value that counts, still unread.
+class Merge {
+ public:
+  Merge() : fields_(config_fields(bound_)) {}
+
+  const std::map<std::string, Node>& values() const { return values_; }
+  const Node* find(const std::string& key) const {
+    const auto found = values_.find(key);
+    return found == values_.end() ? nullptr : &found->second;
+  }
+
+  void add_file(const Node& root) {
+    for (const document::Entry& entry : root.entries)
+      for (const char* block : kReplacedWhole)
+        if (entry.key == block) forget(block);
+    add_map(root, "");
+  }
+
+  void add_override(const ConfigOverride& word) {
+    const auto origin = std::make_shared<document::Origin>(document::Origin{word.origin, /*positions=*/false});
+    const Mark mark{origin, 0, 0};
+    for (const char* block : kReplacedWhole) {
+      if (word.key == block) forget(block);
+      if (word.key == str(block, ".type")) forget(str(block, ".params"));
+    }
+    Node value = override_value(word, origin);
+    value.mark = mark;
+    add_path(word.key, "", mark, value);
+  }
+
+ private:
+  void forget(const std::string& block) {
+    std::erase_if(values_, [&](const auto& value) { return begins(value.first, block + "."); });
+  }
+
+  /// Text keys take the words after '=' as they stand, so that --set output=2024 needs no second pair of quotes.
+  Node override_value(const ConfigOverride& word, const std::shared_ptr<const document::Origin>& origin) const {
+    for (const ConfigField& field : fields_) {
+      if (field.key != word.key || !std::holds_alternative<std::string*>(field.target)) continue;
+      if (!word.value.empty() && (word.value[0] == '"' || word.value[0] == '\'')) break;
+      Node node;
+      node.kind = Kind::text;
+      node.text = word.value;
+      return node;
+    }
+    return document::parse_yaml(word.value, origin);
+  }
+
+  void add_path(const std::string& rest, const std::string& block, const Mark& mark, const Node& value) {
+    const size_t dot = rest.find('.');
+    const std::string name = rest.substr(0, dot);
+    if (dot == std::string::npos) return add(name, block, mark, value);
+    const std::string key = block + name;
+    if (is_note(name)) return;
+    if (find_foreign(key) && !is_config_block(key, fields_)) return add(name, block, mark, value);
+    if (!is_config_block(key, fields_)) unknown(block + rest, mark);
+    add_path(rest.substr(dot + 1), key + ".", mark, value);
+  }
+
+  void add_map(const Node& map, const std::string& block) {
+    for (const document::Entry& entry : map.entries) add(entry.key, block, entry.mark, entry.value);
+  }
+
+  void add(const std::string& name, const std::string& block, const Mark& mark, const Node& value) {
+    if (is_note(name)) return;
+    const std::string key = block + name;
+    const bool dotted = name.find('.') != std::string::npos;
+    const bool is_field =
+        std::any_of(fields_.begin(), fields_.end(), [&](const auto& field) { return field.key == key; });
+    if (!dotted && !is_field && is_config_block(key, fields_)) {
+      if (value.kind != Kind::map && value.kind != Kind::null)
+        fail_at(value.mark, key, " is a block of keys, found ", quoted(document::flow(value)));
+      return add_map(value, key + ".");
+    }
+    // Which parameters exist depends on the type, which a later source may still change.
+    if (dotted || !(is_field || is_parameter(key) || find_foreign(key))) unknown(key, mark);
+    Node kept = value;
+    if (kept.kind == Kind::null) kept.mark = mark;  // an empty value stands at its key
+    values_[key] = std::move(kept);
+  }
+
+  [[noreturn]] void unknown(const std::string& key, const Mark& mark) const {
+    fail_at(mark, "unknown key ", quoted(key), suggest_key(key, fields_));
+  }
+
+  Config bound_;  // only its keys matter here
+  std::vector<ConfigField> fields_;
+  std::map<std::string, Node> values_;
+};
+
+ConfigOverride split_set(const std::string& word) {
+  const size_t equals = word.find('=');
+  if (equals == std::string::npos || equals == 0)
+    fail(ExitCode::usage, "--set ", quoted(word), ": write --set key=value, such as --set train.epochs=1");
+  return {word.substr(0, equals), word.substr(equals + 1), "--set " + word};
+}
+
+void read_fields(const Merge& merge, Config& config) {
+  for (const ConfigField& field : config_fields(config)) {
+    const Node* node = merge.find(field.key);
+    if (!node) continue;
+    // Unsupported types are reported as such before their parameters are called unknown.
+    read_field(field, *node);
+    config.origins[field.key] = node->mark.text();
+  }
+}
+
+/// Every given parameter must belong to the type that won.
+void check_parameters(const Merge& merge, const Config& config) {
+  for (const auto& [block, type] :
+       {std::pair{"optimizer", config.optimizer.type}, {"scheduler", config.scheduler.type}}) {
+    const std::string prefix = str(block, ".params.");
+    const std::vector<std::string> names = parameters_of(block, type);
+    for (const auto& [key, node] : merge.values()) {
+      if (!begins(key, prefix)) continue;
+      const std::string name = key.substr(prefix.size());
+      if (name == "max_grad_norm")
+        fail_at(node.mark, key, " is not supported: the top-level key gradient_clipping clips by the global norm");
+      if (type.empty()) fail_at(node.mark, key, " needs ", block, ".type");
+      const bool known = std::find(names.begin(), names.end(), name) != names.end();
+      if (!known && !find_foreign(key))
+        fail_at(node.mark, "unknown key ", quoted(key), "; ", type, " takes ", join_choices(names));
+    }
+  }
+}
+
+/// One line for each kind of thing ignored; an error for a value that would change the result.
+void check_foreign(const Merge& merge, const std::vector<ConfigField>& fields, std::vector<std::string>* warnings) {
+  std::string ignored;
+  for (const auto& [key, node] : merge.values()) {
+    const bool is_field =
+        std::any_of(fields.begin(), fields.end(), [&k = key](const auto& field) { return field.key == k; });
+    const ForeignKey* foreign = is_field ? nullptr : find_foreign(key);
+    if (!foreign) continue;
+    const std::string value = document::flow(node);
+    if (foreign->harmless.empty()) fail_at(node.mark, key, " is not supported by this version; remove it");
+    const bool harmless = foreign->harmless == "*" || node.kind == Kind::null || value == foreign->harmless;
+    if (!harmless) fail_at(node.mark, key, " ", value, " is not supported by this version; use ", foreign->harmless);
+    if (key != "train.ema.decay") ignored += (ignored.empty() ? "" : ", ") + key;
+  }
+  if (!ignored.empty()) warnings->push_back("ignored, as they change nothing here: " + ignored);
+}
+
+/// Rules between keys.
+void check_together(const Config& config, std::vector<std::string>* warnings) {
+  const auto at = [&](const char* key) {
+    const auto found = config.origins.find(key);
+    return (found == config.origins.end() ? std::string("default") : found->second) + ": ";
+  };
+  const auto& optimizer = config.optimizer.params;
+  if (config.optimizer.type == "SGD" && optimizer.nesterov && optimizer.momentum <= 0)
+    fail(ExitCode::usage, at("optimizer.params.nesterov"), "optimizer.params.nesterov needs a momentum above 0");
+  if (config.train.best.split == "val" && config.data.validation == 0)
+    fail(ExitCode::usage, at("train.best.split"), "train.best.split val needs data.validation above 0");
+  if (config.train.early_stopping.patience > 0 && config.train.best.split == "last")
+    fail(ExitCode::usage, at("train.early_stopping.patience"),
+         "train.early_stopping.patience needs train.best.split val or test to watch");
+  const auto& warmup = config.scheduler.params;
+  if (config.scheduler.type == "WarmupLR" && config.origins.contains("optimizer.params.lr") &&
+      warmup.warmup_max_lr != optimizer.lr)
+    warnings->push_back(str("scheduler.params.warmup_max_lr ", document::flow(warmup.warmup_max_lr),
+                            " overrides optimizer.params.lr ", document::flow(optimizer.lr), ", as in DeepSpeed"));
+}
+
+Config validate(const Merge& merge, const std::string& where, std::vector<std::string>* warnings) {
+  Config config;
+  const std::vector<ConfigField> fields = config_fields(config);
+  read_fields(merge, config);
+  check_foreign(merge, fields, warnings);
+  check_parameters(merge, config);
+  if (config.optimizer.type.empty())
+    fail(ExitCode::usage, where,
+         "no optimizer is given; add one, such as optimizer: {type: Adam, params: {lr: 0.001}}");
+  check_together(config, warnings);
+  return config;
+}
+
+}  // namespace
+
+Config load_config(const ConfigSources& sources, std::vector<std::string>* warnings) {
+  Merge merge;
+  for (const auto& file : sources.files) merge.add_file(document::read_file(file));
+
+  std::optional<int64_t> micro;
+  if (const Node* node = merge.find("train_micro_batch_size_per_gpu"); node && node->kind == Kind::integer)
+    micro = node->integer;
+  std::vector<ConfigOverride> words = seed_flag_overrides(sources.flags, micro, warnings);
+  words.insert(words.end(), sources.overrides.begin(), sources.overrides.end());
+  for (const std::string& set : sources.sets) words.push_back(split_set(set));
+  // A type clears its params, so it goes first: --set optimizer.params.lr=… --set optimizer.type=… means the same
+  // either way.
+  std::stable_partition(words.begin(), words.end(), [](const ConfigOverride& word) {
+    return word.key == "optimizer.type" || word.key == "scheduler.type";
+  });
+  for (const ConfigOverride& word : words) merge.add_override(word);
+
+  return validate(merge, sources.files.empty() ? "" : sources.files.back().string() + ": ", warnings);
+}
+
+Config load_config_text(const std::string& text, const std::string& name) {
+  Merge merge;
+  merge.add_file(document::parse_yaml(text, std::make_shared<document::Origin>(document::Origin{name})));
+  std::vector<std::string> warnings;  // said when the run began
+  return validate(merge, name + ": ", &warnings);
+}
+
+}  // namespace ct

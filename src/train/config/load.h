@@ -1,0 +1,46 @@
+// From files, seeds' flags and --set words to one validated Config.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/config/config.h"
+
+namespace ct {
+
+/// One key given on the command line; `value` is YAML (for text: the bare text), `origin` how the user wrote it.
+struct ConfigOverride {
+  std::string key, value, origin;
+};
+
+/// Flags of the tutorial scripts that still work.
+struct SeedFlags {
+  std::optional<int64_t> batch_size = {};    // -b: train_batch_size; the micro-batch, where given, is lowered to it
+  std::optional<int64_t> epochs = {};        // -e
+  std::optional<int64_t> stage = {};         // --stage
+  std::optional<int64_t> log_interval = {};  // --log-interval
+  std::optional<std::string> dtype = {};     // --dtype fp32 | bf16 | fp16
+  std::optional<std::string> backend = {};   // --backend mpi | gloo | nccl | threads | auto
+  std::optional<int64_t> local_rank = {};    // --local_rank: ignored with a note
+  bool with_cuda = false;
+  bool use_ema = false;  // --deepspeed itself asks for nothing
+};
+
+struct ConfigSources {
+  std::vector<std::filesystem::path> files = {};  // in order: a later file's keys win
+  SeedFlags flags = {};
+  std::vector<ConfigOverride> overrides = {};  // other flags that set a key, such as --output
+  std::vector<std::string> sets =
+      {};  // "a.b=c", applied last, in order; optimizer.type= first, as it clears the params
+};
+
+/// Reads, merges and checks. Every Error is ExitCode::usage, one line, with the place of the value at fault.
+/// `warnings` receives lines for the user: ignored keys, settings that override each other.
+Config load_config(const ConfigSources& sources, std::vector<std::string>* warnings);
+
+/// The configuration that to_yaml once printed, from memory; `name` stands for the file in errors.
+Config load_config_text(const std::string& text, const std::string& name);
+
+}  // namespace ct

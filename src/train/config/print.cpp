@@ -1,0 +1,80 @@
+#include "train/config/print.h"
+
+#include <algorithm>
+
+#include "train/config/schema.h"
+
+namespace ct {
+namespace {
+
+std::vector<std::string> split(const std::string& key) {
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  for (size_t dot; (dot = key.find('.', begin)) != std::string::npos; begin = dot + 1)
+    parts.push_back(key.substr(begin, dot - begin));
+  parts.push_back(key.substr(begin));
+  return parts;
+}
+
+std::string with_comment(const std::string& line, const std::string& comment) {
+  constexpr size_t kColumn = 44;
+  if (comment.empty()) return line + "\n";
+  return line + std::string(line.size() < kColumn ? kColumn - line.size() : 1, ' ') + "# " + comment + "\n";
+}
+
+/// What the names alone do not say.
+std::string remark(const Config& config, const std::string& key) {
+  const bool decoupled = config.optimizer.type == "Adam" && config.optimizer.params.adam_w_mode;
+  if (key == "optimizer.type" && decoupled && config.optimizer.params.weight_decay > 0)
+    return "with decoupled weight decay (AdamW), as DeepSpeed's";
+  return "";
+}
+
+}  // namespace
+
+std::string to_yaml(const Config& config, const PrintOptions& options) {
+  Config copy = config;
+  std::optional<BatchSizes> batch;
+  if (options.ranks) batch = batch_for(config.batch, *options.ranks);
+
+  std::string text;
+  std::vector<std::string> open;  // the blocks that the previous line lay in
+  const std::vector<ConfigField> counting = effective_fields(copy);
+  for (const ConfigField& field : config_fields(copy)) {
+    const auto counts = [&](const ConfigField& other) { return other.key == field.key; };
+    if (std::none_of(counting.begin(), counting.end(), counts)) {
+      const int64_t derived = !batch                                          ? 0
+                              : field.key == "train_batch_size"               ? batch->train
+                              : field.key == "train_micro_batch_size_per_gpu" ? batch->micro
+                              : field.key == "gradient_accumulation_steps"    ? batch->accumulation
+                                                                              : 0;
+      if (derived > 0) {
+        text += str("# ", field.key, ": ", derived, "  (follows on ", *options.ranks,
+                    *options.ranks == 1 ? " rank" : " ranks", ")\n");
+      }
+      if (field.key == "scheduler.type") {
+        text += with_comment("scheduler: {}", "constant");
+        open.clear();
+      }
+      continue;
+    }
+    const std::vector<std::string> parts = split(field.key);
+    size_t depth = 0;
+    while (depth + 1 < parts.size() && depth < open.size() && open[depth] == parts[depth]) ++depth;
+    for (; depth + 1 < parts.size(); ++depth) text += std::string(2 * depth, ' ') + parts[depth] + ":\n";
+    open.assign(parts.begin(), parts.end() - 1);
+    std::string comment = remark(config, field.key);
+    if (options.origins) {
+      const auto found = config.origins.find(field.key);
+      const std::string origin = found == config.origins.end() ? "default" : found->second;
+      // Origins quote the command line, whose words may hold line breaks.
+      std::string plain = document::quoted(origin);
+      plain = origin.size() > 60 ? plain : plain.substr(1, plain.size() - 2);
+      comment = plain + (comment.empty() ? "" : "; " + comment);
+    }
+    text += with_comment(std::string(2 * depth, ' ') + parts.back() + ": " + field_text(field), comment);
+  }
+  return text;
+}
+
+}  // namespace ct

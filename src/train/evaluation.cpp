@@ -1,0 +1,63 @@
+#include "train/evaluation.h"
+
+namespace ct {
+namespace {
+struct Outcome {
+  int32_t label, predicted, larger;
+  float loss;
+};
+constexpr int64_t kShown = 4;
+}  // namespace
+
+Json Evaluation::to_json(bool with_top5) const {
+  Json record = {{"split", split}, {"loss", loss}, {"accuracy", accuracy()}};
+  if (with_top5) record["top5"] = images > 0 ? static_cast<double>(top5) / static_cast<double>(images) : 0;
+  Json per_class = Json::array();
+  for (const Class& c : classes)
+    per_class.push_back(c.images > 0 ? static_cast<double>(c.correct) / static_cast<double>(c.images) : 0);
+  record["per_class"] = std::move(per_class);
+  record["images"] = images;
+  return record;
+}
+
+Evaluation evaluate(Evaluator& evaluator, const EvalPipeline& images, int classes, std::string split,
+                    Communicator& comm) {
+  const size_t batch = evaluator.losses().size();
+  const int64_t ranks = comm.size(), rounds = (images.batches() + ranks - 1) / ranks;
+  const size_t share = static_cast<size_t>(rounds) * batch;  // slots for one rank's images
+
+  std::vector<Outcome> mine(share), all(share * static_cast<size_t>(ranks));
+  const Inputs in = evaluator.inputs();
+  for (int64_t b = comm.rank(); b < images.batches(); b += ranks) {
+    const int64_t count = images.fill(b, {in.images, batch * kImageBytes}, {reinterpret_cast<Draw*>(in.draws), batch},
+                                      {in.labels, batch});
+    evaluator.run();
+    Outcome* out = &mine[static_cast<size_t>(b / ranks) * batch];
+    for (size_t i = 0; i < static_cast<size_t>(count); ++i)
+      out[i] = {in.labels[i], evaluator.predicted()[i], evaluator.larger()[i], evaluator.losses()[i]};
+  }
+  comm.gather_all(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+
+  Evaluation result{.split = std::move(split), .images = images.images()};
+  result.classes.resize(static_cast<size_t>(classes));
+  double sum = 0;
+  for (int64_t i = 0; i < images.images(); ++i) {
+    const size_t b = static_cast<size_t>(i) / batch, rank = b % static_cast<size_t>(ranks);
+    const Outcome& o = all[rank * share + b / static_cast<size_t>(ranks) * batch + static_cast<size_t>(i) % batch];
+    Evaluation::Class& c = result.classes[static_cast<size_t>(o.label)];
+    const bool hit = o.predicted == o.label;
+    sum += o.loss;
+    ++c.images;
+    c.correct += hit;
+    result.correct += hit;
+    result.top5 += o.larger < 5;
+    if (i < kShown) {
+      result.labels.push_back(o.label);
+      result.predicted.push_back(o.predicted);
+    }
+  }
+  result.loss = result.images > 0 ? sum / static_cast<double>(result.images) : 0;
+  return result;
+}
+
+}  // namespace ct

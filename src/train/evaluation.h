@@ -1,0 +1,33 @@
+// Evaluation: every image exactly once, the same numbers on any number of ranks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "data/pipeline.h"
+#include "engine/engine.h"
+#include "metrics/metrics_log.h"
+
+namespace ct {
+
+struct Evaluation {
+  std::string split;  // test | train | val
+  int64_t images = 0, correct = 0, top5 = 0;
+  double loss = 0;  // mean over images, added in f64 in image order
+  struct Class {
+    int64_t images = 0, correct = 0;
+  };
+  std::vector<Class> classes;
+  std::vector<int32_t> labels, predicted;  // of the first few images, for people
+
+  double accuracy() const { return images > 0 ? static_cast<double>(correct) / static_cast<double>(images) : 0; }
+  /// What an `eval` record holds beside its event, step and epoch.
+  Json to_json(bool with_top5) const;
+};
+
+/// Batch b of `images` goes to rank b mod N; the batches are the same for any N. Collective; every rank gets the result.
+Evaluation evaluate(Evaluator& evaluator, const EvalPipeline& images, int classes, std::string split,
+                    Communicator& comm);
+
+}  // namespace ct

@@ -1,0 +1,72 @@
+// A run's folder: who may start in it, what it continues from, what is written where. Rank 0 only.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "checkpoint/run_lock.h"
+#include "checkpoint/store.h"
+#include "metrics/console.h"
+#include "train/weights.h"
+
+namespace ct {
+
+/// `--resume auto|must|never|PATH`
+struct ResumeMode {
+  enum Kind : uint8_t { automatic, must, never, path } kind = automatic;
+  Path checkpoint;  // of kind path
+};
+
+/// What a checkpoint of this program was made by, beside its RunState.
+struct Provenance {
+  std::string config;   // YAML
+  int64_t ranks = 1;
+  std::string dataset;  // name
+  uint32_t data_crc = 0;
+  std::string device;   // Backend::description
+};
+Json to_json(const RunState& state, const Provenance& provenance);
+Provenance provenance_from(const Json& state);
+
+class RunFolder {
+ public:
+  /// Locks the folder, forgets an earlier run if asked, and decides where to start from. Throws as contract.md says:
+  /// in use, present against --resume never, nothing that verifies, another configuration.
+  RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console);
+
+  const Path& path() const { return out_; }
+  FileSystem& files() { return files_; }
+  /// The checkpoint to continue from; empty: a fresh run.
+  const Path& resume_from() const { return resume_from_; }
+  /// The checkpoint's provenance; only when resuming.
+  const std::optional<Provenance>& resumed() const { return resumed_; }
+  bool contains(int64_t step) const;
+  /// Did a run end here at that step?
+  bool ended_at(int64_t step) const;
+
+  /// Takes the folder into use: config.yaml is written; metrics and best.bin go back to what they were at `resumed`.
+  void begin(const Config& config, int ranks, const RunState* resumed);
+
+  /// Returns the checkpoint's path.
+  std::string save(const RunState& state, const Provenance& provenance, const Metadata& metadata,
+                   const Programs& programs, const Engine& engine);
+  void write_weights(const std::string& name, const Programs& programs, const Engine& engine,
+                     const Metadata& metadata);
+
+ private:
+  Path best_of(int64_t step) const;
+
+  FileSystem files_;
+  Path out_;
+  RunLock lock_;
+  int keep_last_;
+  Path resume_from_;
+  std::optional<Provenance> resumed_;
+  std::unique_ptr<Store> store_;
+};
+
+/// Reads weights, moments and state into an engine, on any rank.
+RunState restore_checkpoint(const Path& checkpoint, const std::string& model, const Programs& programs,
+                            const Engine& engine);
+
+}  // namespace ct

@@ -1,0 +1,34 @@
+// What a run knows beside its weights and moments: all of it lies in a checkpoint's state.json.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "metrics/metrics_log.h"
+#include "plan/step_scalars.h"
+
+namespace ct {
+
+struct RunState {
+  int64_t step = 0;   // optimizer steps done, skipped ones included
+  int64_t epoch = 0;  // the next step is `batch` of this epoch
+  int64_t batch = 0;
+  StepScalars scalars;
+
+  // The tutorial's running loss: sum over images since the last line of this epoch.
+  double running_loss = 0;
+  int64_t running_images = 0;
+
+  // The best evaluation so far, by train.best; step -1: none yet.
+  int64_t best_step = -1;
+  double best_value = 0;
+  // Early stopping: the best value of its metric and the evaluations since.
+  double patience_value = 0;
+  int64_t patience_used = -1;  // -1: nothing evaluated yet
+};
+
+Json to_json(const RunState& state);
+/// Throws Error(checkpoint) for a state that lacks a field or holds another type.
+RunState run_state_from(const Json& json);
+
+}  // namespace ct

@@ -1,0 +1,88 @@
+#include "train/setup.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "model/models.h"
+#include "train/agree.h"
+
+namespace ct {
+
+UpdateRule update_rule(const Config& config) {
+  const auto& params = config.optimizer.params;
+  UpdateRule rule{.optimizer = SgdRule{params.momentum, params.nesterov},
+                  .weight_decay = params.weight_decay,
+                  .decay_vectors = params.no_decay != "vectors",
+                  .clip = config.gradient_clipping};
+  if (config.optimizer.type != "SGD") {
+    const bool decoupled = config.optimizer.type == "AdamW" || params.adam_w_mode;
+    rule.optimizer =
+        AdamRule{params.betas[0], params.betas[1], params.eps, decoupled ? AdamMode::decoupled : AdamMode::l2};
+  }
+  return rule;
+}
+
+LrSchedule lr_schedule(const Config& config) {
+  if (config.scheduler.type.empty()) return ConstantLr{config.optimizer.params.lr};
+  const auto& p = config.scheduler.params;
+  return WarmupLr{p.warmup_min_lr, p.warmup_max_lr, p.warmup_num_steps,
+                  p.warmup_type == "linear" ? WarmupType::linear : WarmupType::logarithmic};
+}
+
+Distribution distribution(const Config& config, const BatchSizes& batch, int ranks) {
+  return {.ranks = ranks,
+          .accumulation = static_cast<int>(batch.accumulation),
+          .zero_stage = static_cast<int>(config.zero_optimization.stage)};
+}
+
+std::vector<AugmentStep> augment_steps(const Config& config) {
+  std::vector<AugmentStep> steps;
+  for (const auto& step : config.data.augment) {
+    if (step.name == "flip")
+      steps.push_back({.kind = AugmentStep::flip, .p = step.p});
+    else
+      steps.push_back({.kind = AugmentStep::random_crop, .padding = static_cast<int>(step.padding)});
+  }
+  return steps;
+}
+
+InputSpec input_spec(const Config& config, int64_t batch, int classes, Mode mode) {
+  InputSpec spec{.batch = batch, .classes = classes, .mode = mode};
+  for (size_t c = 0; c < 3; ++c) {  // (u8/255 - mean) / std
+    spec.scale.push_back(static_cast<float>(1 / (255 * config.data.std[c])));
+    spec.shift.push_back(static_cast<float>(-config.data.mean[c] / config.data.std[c]));
+  }
+  if (mode == Mode::train) spec.label_smoothing = static_cast<float>(config.train.label_smoothing);
+  return spec;
+}
+
+Datasets open_datasets(const Config& config, Communicator& comm) {
+  Datasets sets;
+  if (comm.rank() == 0) sets.source = locate_data(config.data.dataset, config.data.path);
+  sets.source.name = broadcast_text(comm, sets.source.name);
+  sets.source.folder = broadcast_text(comm, sets.source.folder.string());
+  sets.source.note = broadcast_text(comm, sets.source.note);
+  const ImageSetOptions options{.on_corrupt = config.data.on_corrupt == "skip" ? OnCorrupt::skip : OnCorrupt::error};
+  sets.train = std::make_unique<ImageSet>(open_images(sets.source, Split::train, options));
+  sets.test = std::make_unique<ImageSet>(open_images(sets.source, Split::test, options));
+  sets.parts = hold_out(static_cast<uint64_t>(config.seed), sets.train->count(), config.data.validation);
+  return sets;
+}
+
+Programs lower_programs(const Config& config, const BatchSizes& batch, int ranks, int classes) {
+  const Builder model = find_model(config.model.name);
+  Programs programs{.graph = build_graph(model, input_spec(config, batch.micro, classes, Mode::train))};
+  programs.train = lower_training(programs.graph, update_rule(config), distribution(config, batch, ranks));
+  const Graph evaluation =
+      build_graph(model, input_spec(config, config.train.eval_batch_size, classes, Mode::evaluate));
+  programs.evaluate = lower_evaluation(evaluation, programs.train.flat);
+  return programs;
+}
+
+std::unique_ptr<Backend> make_backend(const Config& config) {
+  if (config.device != "auto" && config.device != "cpu")
+    fail(ExitCode::usage, "device: ", config.device, " is not built into this version; use cpu");
+  return make_cpu_backend();
+}
+
+}  // namespace ct

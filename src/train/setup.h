@@ -1,0 +1,39 @@
+// From a configuration to the pieces of a run: model, update rule, schedule, batch sizes, data.
+#pragma once
+
+#include <memory>
+
+#include "data/locate.h"
+#include "data/pipeline.h"
+#include "engine/engine.h"
+#include "optim/schedule.h"
+#include "train/config/config.h"
+
+namespace ct {
+
+UpdateRule update_rule(const Config& config);
+LrSchedule lr_schedule(const Config& config);
+Distribution distribution(const Config& config, const BatchSizes& batch, int ranks);
+std::vector<AugmentStep> augment_steps(const Config& config);
+InputSpec input_spec(const Config& config, int64_t batch, int classes, Mode mode);
+
+/// The training set, the part held out of it, and the test set. Collective: rank 0 locates (and writes the synthetic
+/// set if it must), the others open what it found.
+struct Datasets {
+  DataSource source;
+  std::unique_ptr<ImageSet> train, test;
+  HoldOut parts;
+};
+Datasets open_datasets(const Config& config, Communicator& comm);
+
+/// Lowered programs of a configuration for one rank of `ranks`.
+struct Programs {
+  Graph graph;  // of the training step
+  Lowered train, evaluate;
+};
+Programs lower_programs(const Config& config, const BatchSizes& batch, int ranks, int classes);
+
+/// Where a run takes place, as the checkpoint records it: another kind may end in other bits.
+std::unique_ptr<Backend> make_backend(const Config& config);
+
+}  // namespace ct

@@ -1,0 +1,402 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/crc32c.h"
+#include "base/host.h"
+#include "base/version.h"
+#include "model/models.h"
+#include "train/agree.h"
+#include "train/config/print.h"
+#include "train/signals.h"
+#include "train/weights.h"
+
+namespace ct {
+namespace {
+
+constexpr double kVoteSeconds = 0.02;  // how long a request to stop may wait until ranks compare notes
+
+double seconds(std::chrono::steady_clock::duration d) { return std::chrono::duration<double>(d).count(); }
+
+bool better(const std::string& metric, double a, double b) { return metric == "loss" ? a < b : a > b; }
+double metric_of(const Evaluation& e, const std::string& metric) { return metric == "loss" ? e.loss : e.accuracy(); }
+
+PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, const Distribution& d, int rank) {
+  PipelineOptions options{.seed = static_cast<uint64_t>(config.seed),
+                          .shuffle = config.data.shuffle,
+                          .augment = augment_steps(config),
+                          .train_batch = batch.train,
+                          .micro_batch = batch.micro};
+  if (d.dealing() == Dealing::contiguous) {
+    options.first_micro = d.micro_batch(rank, 0);
+    options.micros = d.accumulation;
+  }
+  return options;
+}
+
+}  // namespace
+
+Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& console)
+    : options_(options), config_(options.config), comm_(comm), console_(console) {
+  batch_ = batch_for(config_.batch, comm.size());
+  backend_ = make_backend(config_);
+  backend_->enter_thread();
+  require_same(comm, "device or library", backend_->description());
+  require_same(comm, "configuration", to_yaml(config_));
+
+  // The folder first: a run that may not start here should say so before anything is computed.
+  std::string checkpoint;
+  if (comm.rank() == 0) {
+    folder_ = std::make_unique<RunFolder>(config_, comm.size(), options.resume, options.reset, console);
+    checkpoint = folder_->resume_from().string();
+  }
+  checkpoint = broadcast_text(comm, checkpoint);
+
+  data_ = open_datasets(config_, comm);
+  const int classes = data_.train->classes();
+  programs_ = lower_programs(config_, batch_, comm.size(), classes);
+  const Distribution d = programs_.train.distribution;
+  pipeline_ = std::make_unique<Pipeline>(*data_.train, data_.parts.training,
+                                         pipeline_options(config_, batch_, d, comm.rank()));
+  test_ = std::make_unique<EvalPipeline>(*data_.test, config_.train.eval_batch_size);
+  if (!data_.parts.validation.empty())
+    validation_ = std::make_unique<EvalPipeline>(*data_.train, data_.parts.validation, config_.train.eval_batch_size);
+  total_steps_ = config_.train.epochs * pipeline_->steps_per_epoch();
+  if (config_.train.max_steps >= 0) total_steps_ = std::min(total_steps_, config_.train.max_steps);
+
+  const auto schedule = [rule = update_rule(config_), lr = lr_schedule(config_)](int64_t step) {
+    return schedule_row(lr, rule, step);
+  };
+  engine_ = std::make_unique<Engine>(*backend_, comm, programs_.train, schedule);
+  evaluator_ = std::make_unique<Evaluator>(*backend_, comm, programs_.evaluate, engine_->params());
+
+  if (comm.rank() == 0) describe_run();
+  const std::span<float> weights = engine_->state().front().values;
+  if (!checkpoint.empty()) {
+    state_ = restore_checkpoint(checkpoint, config_.model.name, programs_, *engine_);
+    engine_->restore(state_.scalars);
+    saved_step_ = broadcast_value(comm, folder_ && folder_->contains(state_.step) ? state_.step : int64_t{-1});
+    ended_ = state_.step >= total_steps_ && broadcast_value(comm, folder_ && folder_->ended_at(state_.step));
+  } else if (!options.init.empty()) {
+    load_weights(options.init, programs_.graph, programs_.train.flat, weights);
+  } else {
+    initialize(programs_.graph, programs_.train.flat, static_cast<uint64_t>(config_.seed), weights);
+  }
+  if (folder_ && !ended_) {
+    folder_->begin(config_, comm.size(), checkpoint.empty() ? nullptr : &state_);
+    metrics_ = std::make_unique<MetricsLog>(folder_->files(), folder_->path());
+  }
+  announce(checkpoint);
+}
+
+/// What every checkpoint will say of where it comes from; a resumed run's data must be the same.
+void Trainer::describe_run() {
+  uint32_t crc = 0;
+  for (int64_t i = 0; i < data_.train->count(); ++i) crc = crc32c({data_.train->pixels(i) - 1, kRecordBytes}, crc);
+  provenance_ = {to_yaml(config_), comm_.size(), data_.source.name, crc, backend_->description()};
+  const auto& saved = folder_->resumed();
+  if (!saved) return;
+  if (saved->dataset != provenance_.dataset || saved->data_crc != provenance_.data_crc)
+    fail(ExitCode::checkpoint, "the run was trained on other images (", saved->dataset, ") than those in ",
+         in_quotes(config_.data.path), " (", provenance_.dataset, "): set data.path to the same data, or start a new run");
+  if (saved->device != provenance_.device)
+    console_.note("warning: the checkpoint was made on another device or library (" + saved->device +
+                  "): the bits may differ from an uninterrupted run's");
+}
+
+ExitCode Trainer::run() {
+  begun_ = window_begun_ = Clock::now();
+  first_step_ = window_step_ = next_vote_ = state_.step;
+  if (saved_step_ < 0) save(/*must_succeed=*/true);  // step 0: a place to return to, and proof that saving works
+  if (state_.step > 0 && state_.step < total_steps_ && evaluation_due()) evaluate_now(/*because_ended=*/false);
+
+  while (state_.step < total_steps_ && !early_stop_) {
+    const int64_t micros_before = state_.batch * programs_.train.distribution.micro_batches();
+    train_step();
+    report_step(micros_before);
+    if (stop_agreed()) {
+      save(/*must_succeed=*/true);
+      console_.note("stopped on request after step " + std::to_string(state_.step) + "; the checkpoint is good: run the "
+                    "same command again to continue");
+      comm_.barrier();
+      return ExitCode::stopped;
+    }
+    const bool last = state_.step == total_steps_;
+    if (save_due() && !last) save(/*must_succeed=*/false);
+    if (evaluation_due() && !last) evaluate_now(/*because_ended=*/false);
+  }
+  finish();
+  comm_.barrier();  // no rank leaves before the last write is done: a launcher kills the rest when one has gone
+  return ExitCode::done;
+}
+
+void Trainer::train_step() {
+  const Distribution& d = programs_.train.distribution;
+  const Inputs in = engine_->inputs();
+  const size_t micro = static_cast<size_t>(batch_.micro);
+  for (int j = 0; j < d.accumulation; ++j) {
+    const auto begin = Clock::now();
+    pipeline_->fill(state_.epoch, state_.batch, d.micro_batch(comm_.rank(), j), {in.images, micro * kImageBytes},
+                    {reinterpret_cast<Draw*>(in.draws), micro}, {in.labels, micro});
+    waited_ += seconds(Clock::now() - begin);
+    engine_->micro_step();
+  }
+  engine_->update();
+  ++state_.step;
+  ++state_.batch;
+}
+
+/// Folds the losses of all ranks since the last call into the running loss, in the order of micro-batches.
+void Trainer::drain_losses() {
+  const std::vector<double> losses = engine_->drain_losses();
+  if (losses.empty()) return;
+  for (double loss : losses) state_.running_loss += loss;
+  state_.running_images += static_cast<int64_t>(losses.size()) * batch_.micro;
+  step_losses_.assign(losses.end() - programs_.train.distribution.micro_batches(), losses.end());
+}
+
+void Trainer::report_step(int64_t micros_before) {
+  const StepScalars& scalars = engine_->scalars();
+  if (scalars.skip) check_diverged();
+  const int64_t micros = state_.batch * programs_.train.distribution.micro_batches();
+  const int64_t interval = config_.train.log_interval;
+  const bool line = interval > 0 && micros / interval > micros_before / interval;
+  const bool record = config_.steps_per_print > 0 && state_.step % config_.steps_per_print == 0;
+  const bool epoch_done = state_.batch == pipeline_->steps_per_epoch();
+  if (line || record || epoch_done) drain_losses();
+
+  if (record) {
+    double loss = 0;
+    for (double l : step_losses_) loss += l;
+    const double elapsed = seconds(Clock::now() - window_begun_) - (aside_ - window_aside_);
+    const double rate = static_cast<double>((state_.step - window_step_) * batch_.train) / std::max(elapsed, 1e-9);
+    if (metrics_)
+      metrics_->write({{"event", "step"},
+                       {"step", state_.step},
+                       {"epoch", state_.epoch + 1},
+                       {"loss", loss / static_cast<double>(batch_.train)},
+                       {"lr", scalars.lr},
+                       {"grad_norm", scalars.norm},
+                       {"loss_scale", 1},
+                       {"skipped", scalars.skipped},
+                       {"samples", state_.step * batch_.train},
+                       {"samples_per_sec", rate},
+                       {"wait_fraction", waited_ / std::max(elapsed, 1e-9)}});
+    if (console_.shows_progress()) {
+      const double left = static_cast<double>((total_steps_ - state_.step) * batch_.train) / rate;
+      char text[160];
+      std::snprintf(text, sizeof text, "epoch %ld/%ld  step %ld/%ld  loss %.3f  %.0f images/s  %s left",
+                    state_.epoch + 1, config_.train.epochs, state_.step, total_steps_,
+                    loss / static_cast<double>(batch_.train), rate, duration(left).c_str());
+      console_.progress(text);
+    }
+    window_begun_ = Clock::now();
+    window_aside_ = aside_;
+    window_step_ = state_.step;
+    waited_ = 0;
+  }
+  if (line) {
+    console_.data(tutorial_loss_line(state_.epoch + 1, micros,
+                                     state_.running_loss / static_cast<double>(state_.running_images)));
+    state_.running_loss = 0;
+    state_.running_images = 0;
+  }
+  if (epoch_done) {
+    ++state_.epoch;
+    state_.batch = 0;
+    state_.running_loss = 0;
+    state_.running_images = 0;
+  }
+}
+
+void Trainer::check_diverged() {
+  const StepScalars& s = engine_->scalars();
+  console_.note("warning: step " + std::to_string(state_.step) + " was skipped on all ranks: its loss or gradient is not "
+                "finite");
+  if (s.bad_streak >= config_.train.max_bad_steps)
+    fail(ExitCode::diverged, "diverged: the loss or gradient was not finite in ", s.bad_streak,
+         " steps in a row, up to step ", state_.step, "; the last good checkpoint is step ", saved_step_,
+         ": lower optimizer.params.lr or set gradient_clipping, and train again with --reset");
+}
+
+/// Ranks must stop after the same step, so a request counts only once all have heard of it. They compare notes every
+/// kVoteSeconds or every step, whichever is longer, at steps that rank 0's clock chose at the previous vote.
+bool Trainer::stop_agreed() {
+  const bool asked = StopSignals::requested() != 0;
+  if (comm_.size() == 1) return asked;
+  if (state_.step < next_vote_) return false;
+  const double per_step = training_seconds() / static_cast<double>(state_.step - first_step_);
+  const double steps = std::clamp(kVoteSeconds / std::max(per_step, 1e-9), 1.0, 10000.0);
+  next_vote_ = state_.step + broadcast_value(comm_, static_cast<int64_t>(steps));
+  return any_rank(comm_, asked);
+}
+
+double Trainer::training_seconds() const { return seconds(Clock::now() - begun_) - aside_; }
+
+bool Trainer::save_due() const {
+  return config_.train.save_interval > 0 ? state_.step % config_.train.save_interval == 0 : state_.batch == 0;
+}
+
+bool Trainer::evaluation_due() const {
+  return config_.train.eval_interval > 0 ? state_.step % config_.train.eval_interval == 0 : state_.batch == 0;
+}
+
+Metadata Trainer::weights_metadata() const {
+  return to_metadata({.model = config_.model.name,
+                      .mean = config_.data.mean,
+                      .std = config_.data.std,
+                      .class_names = data_.train->class_names(),
+                      .dataset = data_.source.name,
+                      .data_path = config_.data.path,
+                      .step = state_.step,
+                      .epoch = state_.epoch});
+}
+
+void Trainer::save(bool must_succeed) {
+  if (saved_step_ == state_.step) return;
+  const auto begin = Clock::now();
+  drain_losses();
+  state_.scalars = engine_->scalars();
+  if (comm_.rank() == 0) {
+    try {
+      const std::string path = folder_->save(state_, provenance_, weights_metadata(), programs_, *engine_);
+      metrics_->write({{"event", "checkpoint"},
+                       {"step", state_.step},
+                       {"path", path},
+                       {"seconds", seconds(Clock::now() - begin)}});
+      saved_step_ = state_.step;
+    } catch (const Error& e) {
+      if (must_succeed || config_.checkpoint.on_failure == "error" || e.code() != ExitCode::io) throw;
+      console_.note(str("warning: no checkpoint was saved at step ", state_.step, " (the one of step ", saved_step_,
+                        " is intact, training goes on): ", e.what()));
+    }
+  }
+  saved_step_ = broadcast_value(comm_, saved_step_);
+  aside_ += seconds(Clock::now() - begin);
+}
+
+void Trainer::evaluate_now(bool because_ended) {
+  const auto begin = Clock::now();
+  drain_losses();
+  const int classes = data_.train->classes();
+  std::vector<Evaluation> results;
+  if (validation_) results.push_back(evaluate(*evaluator_, *validation_, classes, "val", comm_));
+  results.push_back(evaluate(*evaluator_, *test_, classes, "test", comm_));
+  test_result_ = results.back();
+  evaluated_step_ = state_.step;
+
+  for (const Evaluation& e : results) {
+    Json record = {{"event", "eval"}, {"step", state_.step}, {"epoch", state_.epoch + (state_.batch > 0)}};
+    record.update(e.to_json(classes > 5));
+    if (metrics_) metrics_->write(record);
+    char text[160];
+    std::snprintf(text, sizeof text, "step %ld: %s accuracy %.2f %%, loss %.4f", state_.step, e.split.c_str(),
+                  100 * e.accuracy(), e.loss);
+    console_.note(text);
+  }
+  const Evaluation& judged = config_.train.best.split == "val" || !validation_ ? results.front() : results.back();
+  keep_best(judged);
+  if (config_.train.early_stopping.patience > 0 && !because_ended) {
+    const std::string& metric = config_.train.early_stopping.metric;
+    const double value = metric_of(results.front(), metric);  // val where there is one
+    if (state_.patience_used < 0 || better(metric, value, state_.patience_value)) {
+      state_.patience_value = value;
+      state_.patience_used = 0;
+    } else if (++state_.patience_used >= config_.train.early_stopping.patience) {
+      early_stop_ = true;
+      console_.note("early stopping: " + std::to_string(state_.patience_used) + " evaluations without a better " + metric);
+    }
+  }
+  aside_ += seconds(Clock::now() - begin);
+}
+
+void Trainer::keep_best(const Evaluation& judged) {
+  const std::string& split = config_.train.best.split;
+  const double value = metric_of(judged, config_.train.best.metric);
+  const bool best = split == "last" || state_.best_step < 0 || better(config_.train.best.metric, value, state_.best_value);
+  if (best) {
+    state_.best_step = state_.step;
+    state_.best_value = value;
+  }
+  if (metrics_) {
+    Metadata metadata = weights_metadata();
+    folder_->write_weights("last.bin", programs_, *engine_, metadata);
+    metadata["selected_by"] = split == "last" ? split : split + " " + config_.train.best.metric;
+    if (best) folder_->write_weights("best.bin", programs_, *engine_, metadata);
+  }
+}
+
+void Trainer::finish() {
+  const double train_seconds = training_seconds();
+  save(/*must_succeed=*/true);
+  if (evaluated_step_ != state_.step) evaluate_now(/*because_ended=*/!evaluation_due());
+  if (!ended_) console_.data("Finished Training");
+
+  const Evaluation& test = *test_result_;
+  const auto names = [&](const std::vector<int32_t>& labels) {
+    std::vector<std::string> text;
+    for (int32_t label : labels) text.push_back(data_.test->class_names()[static_cast<size_t>(label)]);
+    return text;
+  };
+  console_.data(labels_line("GroundTruth", names(test.labels)));
+  console_.data(labels_line("Predicted", names(test.predicted)));
+  console_.data(accuracy_line(test.correct, test.images, test.split));
+  for (size_t c = 0; c < test.classes.size(); ++c)
+    console_.data(class_accuracy_line(data_.test->class_names()[c], test.classes[c].correct, test.classes[c].images));
+
+  if (!metrics_) return;
+  const int64_t steps = state_.step - first_step_;
+  const double rate = static_cast<double>(steps * batch_.train) / std::max(train_seconds, 1e-9);
+  const std::string hash = weights_hash(programs_, *engine_);
+  metrics_->write({{"event", "end"},
+                   {"step", state_.step},
+                   {"seconds", seconds(Clock::now() - begun_)},
+                   {"samples_per_sec", rate},
+                   {"peak_bytes",
+                    {{"process", peak_resident_bytes()},
+                     {"resident", engine_->bound().resident_bytes()},
+                     {"arena", engine_->bound().arena_bytes()}}},
+                   {"weights_sha256", hash}});
+  char speed[64];
+  std::snprintf(speed, sizeof speed, "%.0f images/s", rate);
+  console_.note(str("trained ", steps, " steps in ", duration(train_seconds), " (", speed, "); weights_sha256 ", hash));
+  console_.note("results: " + (folder_->path() / "best.bin").string() + "; evaluate with: cifar-train eval --ckpt " +
+                (folder_->path() / "best.bin").string());
+}
+
+void Trainer::announce(const std::string& checkpoint) {
+  const Distribution& d = programs_.train.distribution;
+  for (const std::string& warning : options_.warnings) console_.note("warning: " + warning);
+  console_.note(str("cifar-train ", version(), ", configuration ", options_.config_source));
+  console_.note(str(comm_.description(), "; ", backend_->description()));
+  console_.note(data_.source.note);
+  console_.note(str("model ", config_.model.name, ": ", programs_.graph.parameter_count(), " parameters; ",
+                    config_.optimizer.type, " (", optimizer_note(config_), "); batch ", batch_.train, " = ", batch_.micro,
+                    " x ", batch_.accumulation, " micro-steps x ", d.ranks, " ranks"));
+  const int64_t left = pipeline_->images() % batch_.train;
+  console_.note(str(pipeline_->steps_per_epoch(), " steps an epoch, ", total_steps_, " in all",
+                    left ? str("; ", left, " images are left over each epoch") : std::string()));
+  if (config_.train.best.split == "last")
+    console_.note("best.bin will be the newest evaluated weights (train.best.split: last)");
+  if (!checkpoint.empty()) console_.note(str("resumed from ", checkpoint, " at step ", state_.step));
+  if (ended_)
+    console_.note(str("the run is finished: ", state_.step, " of ", total_steps_, " steps are done"));
+  if (metrics_)
+    metrics_->write({{"event", "start"},
+                     {"step", state_.step},
+                     {"version", version()},
+                     {"model", config_.model.name},
+                     {"parameters", programs_.graph.parameter_count()},
+                     {"dataset", data_.source.name},
+                     {"device", backend_->description()},
+                     {"ranks", d.ranks},
+                     {"train_batch_size", batch_.train},
+                     {"micro_batch_size", batch_.micro},
+                     {"gradient_accumulation_steps", batch_.accumulation},
+                     {"seed", config_.seed},
+                     {"host", host_name()}});
+}
+
+}  // namespace ct

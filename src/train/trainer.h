@@ -1,0 +1,82 @@
+// A training run on one rank: the loop, what it reports, when it saves, evaluates and stops. Ranks run it in step; what
+// one of them decides (stop, skip, early end) all of them decide.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "base/files.h"
+#include "metrics/console.h"
+#include "metrics/metrics_log.h"
+#include "train/evaluation.h"
+#include "train/run_folder.h"
+#include "train/run_state.h"
+#include "train/setup.h"
+
+namespace ct {
+
+struct TrainOptions {
+  Config config;
+  std::string config_source;  // the file that was taken, for people
+  std::vector<std::string> warnings;
+  ResumeMode resume;
+  bool reset = false;
+  std::string init;  // weights to start from; empty: drawn from the seed
+};
+
+class Trainer {
+ public:
+  Trainer(const TrainOptions& options, Communicator& comm, Console& console);
+  /// done or stopped; anything else is thrown.
+  ExitCode run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void describe_run();
+  void announce(const std::string& checkpoint);
+  void train_step();
+  void report_step(int64_t micros_before);
+  bool stop_agreed();
+  bool save_due() const;
+  bool evaluation_due() const;
+  void save(bool must_succeed);
+  void evaluate_now(bool because_ended);
+  void keep_best(const Evaluation& judged);
+  void finish();
+  void drain_losses();
+  void check_diverged();
+  Metadata weights_metadata() const;
+  double training_seconds() const;
+
+  const TrainOptions& options_;
+  const Config& config_;
+  Communicator& comm_;
+  Console& console_;
+  BatchSizes batch_;
+  Datasets data_;
+  std::unique_ptr<Backend> backend_;
+  Programs programs_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Evaluator> evaluator_;
+  std::unique_ptr<Pipeline> pipeline_;
+  std::unique_ptr<EvalPipeline> test_, validation_;
+  std::unique_ptr<RunFolder> folder_;    // rank 0 only
+  std::unique_ptr<MetricsLog> metrics_;  // rank 0 only
+
+  Provenance provenance_;
+  RunState state_;
+  int64_t total_steps_ = 0;
+  int64_t saved_step_ = -1, evaluated_step_ = -1;
+  std::vector<double> step_losses_;  // of the latest step's micro-batches
+  std::optional<Evaluation> test_result_;
+  bool early_stop_ = false;
+  bool ended_ = false;  // the run had ended already: its evaluation is repeated, and nothing is written
+
+  // Time: of training alone, without evaluations and saves.
+  Clock::time_point begun_, window_begun_;
+  double aside_ = 0, window_aside_ = 0, waited_ = 0;
+  int64_t first_step_ = 0, window_step_ = 0, next_vote_ = 0;
+};
+
+}  // namespace ct

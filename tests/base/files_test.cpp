@@ -1,0 +1,136 @@
+#include "base/files.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/faulty_file_system.h"
+#include "base/temporary_folder.h"
+
+namespace ct {
+namespace {
+
+template <class F>
+std::string io_error(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::io) << e.what();
+    return e.what();
+  }
+  ADD_FAILURE() << "no error";
+  return "";
+}
+
+TEST(Files, ReadsWhatWasWritten) {
+  TemporaryFolder folder;
+  FileSystem files;
+  write_file_atomic(files, folder / "a", "one");
+  EXPECT_EQ(read_file(folder / "a"), "one");
+  write_file_atomic(files, folder / "a", "");
+  EXPECT_EQ(read_file(folder / "a"), "");
+  EXPECT_EQ(list_folder(folder.path()), std::vector<std::string>{"a"});
+}
+
+TEST(Files, ErrorsNamePathAndReason) {
+  TemporaryFolder folder;
+  FileSystem files;
+  const std::string missing = io_error([&] { read_file(folder / "none"); });
+  EXPECT_NE(missing.find("none"), std::string::npos);
+  EXPECT_NE(missing.find("No such file"), std::string::npos);
+  write_file_atomic(files, folder / "a", "12345");
+  EXPECT_EQ(read_file(folder / "a", 5), "12345");
+  EXPECT_NE(io_error([&] { read_file(folder / "a", 4); }).find("5 bytes"), std::string::npos);
+  io_error([&] { read_file(folder.path()); });
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  io_error([&] { read_file(folder / "pipe"); });  // and does not wait for a writer
+  std::filesystem::create_symlink(folder / "a", folder / "link");
+  EXPECT_EQ(read_file(folder / "link"), "12345");
+  io_error([&] { read_file(folder / "link", 100, MappedFile::Links::refuse); });
+  io_error([&] { make_folders(files, folder / "a" / "b"); });
+  io_error([&] { free_bytes(folder / "none"); });
+  EXPECT_GT(free_bytes(folder.path()), 0u);
+}
+
+TEST(Files, QuotesKeepOneLine) {
+  EXPECT_EQ(in_quotes("a\nb\x1b"), "'a\\x0ab\\x1b'");
+  EXPECT_LT(in_quotes(std::string(5000, 'x')).size(), 300u);
+}
+
+TEST(Files, AtomicWriteLeavesOldOrNewAtEveryFault) {
+  for (Fault fault : {Fault::crash, Fault::crash_and_lose, Fault::eio, Fault::enospc, Fault::short_write}) {
+    for (int at = 0; at < 12; ++at) {
+      TemporaryFolder folder, backups;
+      FileSystem real;
+      write_file_atomic(real, folder / "a", "the old contents");
+      try {
+        FaultyFileSystem files(fault, at, backups.path(), static_cast<uint32_t>(at));
+        write_file_atomic(files, folder / "a", "the new, longer contents");
+      } catch (const Error& e) {
+        EXPECT_EQ(e.code(), ExitCode::io);
+        const bool disk_works = fault != Fault::crash && fault != Fault::crash_and_lose;
+        EXPECT_TRUE(!disk_works || list_folder(folder.path()).size() == 1) << "something is left behind at " << at;
+      } catch (const Crash&) {
+      }
+      const std::string now = read_file(folder / "a");
+      EXPECT_TRUE(now == "the old contents" || now == "the new, longer contents") << now << " at " << at;
+      write_file_atomic(real, folder / "a", "third");  // nothing left behind is in the way
+      EXPECT_EQ(read_file(folder / "a"), "third");
+    }
+  }
+}
+
+TEST(Files, LineFileCutsAPieceOfALine) {
+  TemporaryFolder folder;
+  FileSystem files;
+  for (const std::string& start : {std::string(), std::string("a\nb\n"), "a\n" + std::string(10000, 'b')}) {
+    std::ofstream(folder / "lines") << start << "piece";
+    {
+      LineFile lines(files, folder / "lines");
+      lines.append("c");
+      lines.append("d");
+      lines.sync();
+    }
+    EXPECT_EQ(read_file(folder / "lines"), start.substr(0, start.rfind('\n') + 1) + "c\nd\n");
+    std::filesystem::remove(folder / "lines");
+  }
+}
+
+TEST(Files, LineFileIsAsBeforeAfterAFailure) {
+  TemporaryFolder folder, backups;
+  for (Fault fault : {Fault::enospc, Fault::short_write}) {
+    std::filesystem::remove(folder / "lines");
+    FaultyFileSystem files(fault, 2, backups.path());  // open, write, write
+    LineFile lines(files, folder / "lines");
+    lines.append("first");
+    io_error([&] { lines.append("second"); });
+    EXPECT_EQ(read_file(folder / "lines"), "first\n");
+  }
+}
+
+TEST(Files, RemovesOnlyWhatIsKnown) {
+  TemporaryFolder folder;
+  FileSystem files;
+  const auto ours = [](const std::string& n) { return n == "a" || n == "link" || n == "sub"; };
+  make_folders(files, folder / "x" / "sub");
+  make_folders(files, folder / "x/sub/");
+  write_file_atomic(files, folder / "precious", "p");
+  write_file_atomic(files, folder / "x" / "a", "a");
+  write_file_atomic(files, folder / "x" / "b", "b");
+  std::filesystem::create_symlink(folder / "precious", folder / "x" / "link");
+  EXPECT_FALSE(remove_known(files, folder / "x", ours));
+  EXPECT_EQ(list_folder(folder / "x"), (std::vector<std::string>{"b", "sub"}));
+  EXPECT_EQ(read_file(folder / "precious"), "p");
+  std::filesystem::remove(folder / "x" / "b");
+  std::filesystem::remove(folder / "x" / "sub");
+  EXPECT_TRUE(remove_known(files, folder / "x", ours));
+  EXPECT_TRUE(remove_known(files, folder / "x", ours));
+}
+
+}  // namespace
+}  // namespace ct

@@ -1,0 +1,108 @@
+// Ranks started by mpirun: this very program, as rank_program (exercise.cpp).
+#include "comm/mpi.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+
+namespace ct {
+namespace {
+
+struct Ended {
+  int code;
+  std::string output;  // stdout and stderr
+  int count(const std::string& what) const {
+    int n = 0;
+    for (size_t at = 0; (at = output.find(what, at)) != std::string::npos; at += what.size()) ++n;
+    return n;
+  }
+};
+
+Ended run(const std::string& command) {
+  Ended ended{-1, ""};
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  std::array<char, 4096> buffer;
+  while (const size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) ended.output.append(buffer.data(), n);
+  const int status = pclose(pipe);
+  ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return ended;
+}
+
+class Mpi : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (mpi_library().starts_with("none")) GTEST_SKIP() << "built without MPI";
+    if (system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun on this machine";
+  }
+  static std::string self() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+  static Ended mpirun(int ranks, const std::string& program, const std::string& environment = "") {
+    return run("OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 " +
+               environment + " timeout 100 mpirun -np " + std::to_string(ranks) + " " + self() + " --rank-program " +
+               program);
+  }
+};
+
+TEST_F(Mpi, SharedMemoryOnOneHost) {
+  for (const int ranks : {2, 4, 5}) {
+    const Ended ended = mpirun(ranks, "exercise");
+    EXPECT_EQ(ended.code, 0) << ended.output;
+    EXPECT_EQ(ended.count("all done: " + std::to_string(ranks) + " processes on host "), 1) << ended.output;
+  }
+}
+
+TEST_F(Mpi, MessagesAsBetweenHosts) {
+  for (const int ranks : {2, 3, 4}) {
+    const Ended ended = mpirun(ranks, "messages");
+    EXPECT_EQ(ended.code, 0) << ended.output;
+    EXPECT_EQ(ended.count("(MPI messages)"), 1) << ended.output;
+  }
+}
+
+TEST_F(Mpi, AnOrderlyStopKeepsItsCode) { EXPECT_EQ(mpirun(2, "stop").code, 75); }
+
+TEST_F(Mpi, AFailedRankEndsTheJobWithOneLineAndItsCode) {
+  const Ended ended = mpirun(4, "fail");
+  EXPECT_EQ(ended.code, 3) << ended.output;
+  EXPECT_EQ(ended.count("error: "), 1) << ended.output;
+  EXPECT_EQ(ended.count("error: rank 1 found bad data"), 1) << ended.output;
+}
+
+TEST_F(Mpi, AKilledRankEndsTheJob) {
+  const Ended ended = mpirun(4, "die");
+  EXPECT_EQ(ended.code, 137) << ended.output;
+  EXPECT_LE(ended.count("error: "), 1) << ended.output;  // mpirun may end the others before they find out
+}
+
+TEST_F(Mpi, ARankThatExitsWithoutAWordIsNamedByOne) {
+  const Ended ended = mpirun(3, "leave");
+  EXPECT_NE(ended.code, 0) << ended.output;
+  EXPECT_EQ(ended.count("all done"), 0) << ended.output;
+  EXPECT_LE(ended.count("error: "), 1) << ended.output;
+}
+
+TEST_F(Mpi, WorldsOfOneAreRefused) {
+  // What another MPI's launcher leaves behind: a rank and a size that this MPI does not know of.
+  const Ended ended =
+      run("OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PMI_RANK=0 PMI_SIZE=4 timeout 100 " + self() +
+          " --rank-program exercise");
+  EXPECT_EQ(ended.code, 2) << ended.output;
+  EXPECT_EQ(ended.count("error: mpiexec (PMI) started 4 processes, but "), 1) << ended.output;
+}
+
+TEST(WithoutMpi, JoinRefusesByName) {
+  if (!mpi_library().starts_with("none")) GTEST_SKIP() << "built with MPI";
+  Launch launch;
+  launch.size = 4;
+  EXPECT_THROW(join_mpi(launch), Error);
+}
+
+}  // namespace
+}  // namespace ct

@@ -1,0 +1,142 @@
+#include "data/cifar_binary.h"
+
+#include <sys/stat.h>
+
+#include "data/data_fixture.h"
+#include "data/synthetic.h"
+
+namespace ct {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr ImageSetOptions kSmall = {.records_per_file = 3};
+
+using ImageSetTest = DataFixture;
+
+TEST_F(ImageSetTest, NumbersImagesThroughTheFiles) {
+  const fs::path folder = make_set("cifar-10-batches-bin", 3);
+  const ImageSet train(folder, Split::train, kSmall), test(folder, Split::test, kSmall);
+  EXPECT_EQ(train.name(), "CIFAR-10");
+  EXPECT_EQ(train.class_names()[1], "car");
+  ASSERT_EQ(train.count(), 15);
+  ASSERT_EQ(test.count(), 3);
+  const auto expected = records(18);
+  for (int i = 0; i < 18; ++i) {
+    const ImageSet& set = i < 15 ? train : test;
+    const int64_t j = i < 15 ? i : i - 15;
+    EXPECT_EQ(set.label(j), i % 10);
+    EXPECT_TRUE(std::equal(set.pixels(j), set.pixels(j) + kImageBytes, expected.data() + i * kRecordBytes + 1)) << i;
+    set.prefetch(j);
+  }
+}
+
+TEST_F(ImageSetTest, DamagedFilesAreNamed) {
+  const auto open = [&](const fs::path& folder) { return [=] { ImageSet(folder, Split::train, kSmall); }; };
+  expect_error(ExitCode::data, {"nowhere", "no such folder", "data.path"}, open(root / "nowhere"));
+  int number = 0;
+  const auto damaged = [&](const std::vector<std::string>& words, const std::function<void(const fs::path&)>& damage) {
+    const fs::path folder = make_set(str("set", number++), 3);
+    damage(folder / "data_batch_4.bin");
+    std::vector<std::string> all = words;
+    all.push_back((folder / "data_batch_4.bin").string());
+    all.push_back("unpack cifar-10-binary.tar.gz");
+    expect_error(ExitCode::data, all, open(folder));
+  };
+  damaged({"no such file"}, [](const fs::path& file) { fs::remove(file); });
+  damaged({"empty"}, [](const fs::path& file) { fs::resize_file(file, 0); });
+  damaged({"truncated", "9218 bytes", "9219 belong"}, [](const fs::path& file) { fs::resize_file(file, 9218); });
+  damaged({"truncated"}, [](const fs::path& file) { fs::resize_file(file, 2 * kRecordBytes); });
+  damaged({"too long"}, [](const fs::path& file) { fs::resize_file(file, 9220); });
+  damaged({"too long"}, [](const fs::path& file) { fs::resize_file(file, 4 * kRecordBytes); });
+  damaged({"not a file"}, [](const fs::path& file) {
+    fs::remove(file);
+    fs::create_directory(file);
+  });
+  damaged({"not a file"}, [](const fs::path& file) {
+    fs::remove(file);
+    ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+  });
+  damaged({"no such file"}, [](const fs::path& file) {
+    fs::remove(file);
+    fs::create_symlink("gone", file);
+  });
+}
+
+TEST_F(ImageSetTest, AWholeFileHasTenThousandRecordsUnlessToldOtherwise) {
+  const fs::path folder = make_set("set", 2);
+  expect_error(ExitCode::data, {"data_batch_1.bin", "30730000"}, [&] { ImageSet(folder, Split::train); });
+  EXPECT_EQ(ImageSet(folder, Split::train, {.records_per_file = 0}).count(), 10);
+  fs::resize_file(folder / "test_batch.bin", kRecordBytes + 1);
+  expect_error(ExitCode::data, {"test_batch.bin", "truncated"},
+               [&] { ImageSet(folder, Split::test, {.records_per_file = 0}); });
+}
+
+TEST_F(ImageSetTest, BadLabelsAreRefusedOrSkipped) {
+  const fs::path folder = make_set("set", 3);
+  auto bytes = records(3, 3);
+  bytes[kRecordBytes] = 10;
+  bytes[2 * kRecordBytes] = 255;
+  write(folder / "data_batch_2.bin", bytes);
+  expect_error(ExitCode::data, {"data_batch_2.bin", "record 1", "label 10", "on_corrupt"},
+               [&] { ImageSet(folder, Split::train, kSmall); });
+  const ImageSet set(folder, Split::train, {.on_corrupt = OnCorrupt::skip, .records_per_file = 3});
+  EXPECT_EQ(set.count(), 13);
+  EXPECT_EQ(set.skipped(), 2);
+  EXPECT_EQ(set.label(3), 3);
+  EXPECT_EQ(set.label(4), 6);
+  EXPECT_EQ(set.pixels(4)[0], static_cast<uint8_t>(6 * 7));
+
+  write(folder / "test_batch.bin", std::vector<uint8_t>(3 * kRecordBytes, 77));
+  expect_error(ExitCode::data, {"no record has a valid label"},
+               [&] { ImageSet(folder, Split::test, {.on_corrupt = OnCorrupt::skip, .records_per_file = 3}); });
+}
+
+TEST_F(ImageSetTest, ClassNamesComeFromTheFolder) {
+  const fs::path folder = make_set("set", 3);
+  const auto names = [&](const std::string& list) {
+    std::ofstream(folder / "batches.meta.txt") << list;
+    return ImageSet(folder, Split::test, kSmall).class_names();
+  };
+  EXPECT_EQ(names("airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n")[0], "plane");
+  EXPECT_EQ(names("a\r\nb\r\nc\r\nd\r\ne\r\nf\r\ng\r\nh\r\ni\r\nj\r\n")[9], "j");
+  for (const std::string& garbage : {std::string(), std::string("a\nb\n"),
+                                     std::string("\x01\n\x02\n3\n4\n5\n6\n7\n8\n9\n0"), std::string(100000, 'x')}) {
+    expect_error(ExitCode::data, {"batches.meta.txt", "class names"}, [&] { names(garbage); });
+  }
+}
+
+TEST_F(ImageSetTest, TheSyntheticSetIsKnownByFolderOrNames) {
+  EXPECT_EQ(ImageSet(make_set("synthetic-10-batches-bin", 3), Split::test, kSmall).name(), "synthetic-10");
+  const fs::path moved = make_set("cifar-10-batches-bin", 3);
+  std::ofstream meta(moved / "batches.meta.txt");
+  for (std::string_view name : kSyntheticClasses) meta << name << "\n";
+  meta.close();
+  const ImageSet set(moved, Split::test, kSmall);
+  EXPECT_EQ(set.name(), "synthetic-10");
+  EXPECT_EQ(set.class_names()[0], "striped-disc");
+}
+
+TEST_F(ImageSetTest, NoticesAFileThatChanges) {
+  const fs::path folder = make_set("set", 3);
+  const ImageSet set(folder, Split::train, kSmall);
+  set.check_unchanged();
+  fs::rename(folder / "data_batch_1.bin",
+             folder / "old.bin");  // replaced or moved: the mapping still holds the old one
+  set.check_unchanged();
+  fs::resize_file(folder / "data_batch_3.bin", 100);
+  expect_error(ExitCode::data, {"data_batch_3.bin", "changed while it was in use"}, [&] { set.check_unchanged(); });
+}
+
+TEST_F(ImageSetTest, InMemory) {
+  const std::vector<std::string> names(10, "x");
+  const ImageSet set("synthetic-10", Split::test, names, records(4));
+  EXPECT_EQ(set.count(), 4);
+  EXPECT_EQ(set.label(3), 3);
+  EXPECT_TRUE(set.folder().empty());
+  auto bad = records(4);
+  bad[kRecordBytes] = 10;
+  EXPECT_THROW(ImageSet("synthetic-10", Split::test, names, bad), Error);
+}
+
+}  // namespace
+}  // namespace ct

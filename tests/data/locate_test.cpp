@@ -1,0 +1,75 @@
+#include "data/locate.h"
+
+#include "data/data_fixture.h"
+#include "data/synthetic.h"
+
+namespace ct {
+namespace {
+
+namespace fs = std::filesystem;
+using LocateTest = DataFixture;
+
+TEST_F(LocateTest, TakesCifarWhereItLies) {
+  const fs::path folder = make_set("cifar-10-batches-bin", 1);
+  for (const char* dataset : {"auto", "cifar10"}) {
+    for (const fs::path& path : {root, folder, fs::path(folder.string() + "/")}) {
+      const DataSource source = locate_data(dataset, path);
+      EXPECT_EQ(source.name, "CIFAR-10");
+      EXPECT_EQ(source.folder, folder);
+      EXPECT_NE(source.note.find(folder.string()), std::string::npos);
+    }
+  }
+  EXPECT_EQ(locate_data("auto", make_set("renamed", 1)).folder, root / "renamed");
+}
+
+TEST_F(LocateTest, AutoFallsBackToTheSyntheticSetAndSaysHowToGetTheRealOne) {
+  const fs::path folder = root / "data" / "synthetic-10-batches-bin";
+  const DataSource source = locate_data("auto", root / "data");
+  EXPECT_EQ(source.name, "synthetic-10");
+  EXPECT_EQ(source.folder, folder);
+  for (const char* word : {"synthetic-10", "cifar-10-binary.tar.gz", "https://www.cs.toronto.edu/~kriz/", "unpack"}) {
+    EXPECT_NE(source.note.find(word), std::string::npos) << word;
+  }
+  EXPECT_EQ(open_images(source, Split::test).count(), 10000);
+  EXPECT_EQ(locate_data("auto", root / "data").folder, folder);
+  EXPECT_EQ(locate_data("auto", folder).folder, folder);
+
+  const std::string note = locate_data("synthetic", root / "data").note;
+  EXPECT_EQ(note.find("CIFAR"), std::string::npos) << note;
+  expect_error(ExitCode::data, {"holds the synthetic set"}, [&] { locate_data("cifar10", folder); });
+
+  // Whatever the folder is called, it is not taken for CIFAR-10.
+  fs::rename(folder, root / "data" / "cifar-10-batches-bin");
+  expect_error(ExitCode::data, {"holds the synthetic set"}, [&] { locate_data("cifar10", root / "data"); });
+  EXPECT_EQ(locate_data("auto", root / "data" / "cifar-10-batches-bin").name, "synthetic-10");
+}
+
+TEST_F(LocateTest, KeepsTheSyntheticSetInMemoryWhereItCannotBeWritten) {
+  const fs::path blocked = "/proc/self/cannot-be-made";  // for root either
+  const DataSource source = locate_data("auto", blocked);
+  EXPECT_EQ(source.name, "synthetic-10");
+  EXPECT_TRUE(source.folder.empty());
+  EXPECT_NE(source.note.find("in memory"), std::string::npos);
+  const ImageSet test = open_images(source, Split::test);
+  EXPECT_EQ(test.count(), 10000);
+  std::vector<uint8_t> record(kRecordBytes);
+  synthetic_record(kSyntheticSeed, 50123, record.data());
+  EXPECT_EQ(test.label(123), record[0]);
+  EXPECT_TRUE(std::equal(record.begin() + 1, record.end(), test.pixels(123)));
+}
+
+TEST_F(LocateTest, Errors) {
+  expect_error(ExitCode::usage, {"data.dataset", "'mnist'", "cifar10"}, [&] { locate_data("mnist", root); });
+  expect_error(ExitCode::data, {"cifar-10-batches-bin", "no such folder", "kriz", root.string() + "/", "auto"},
+               [&] { locate_data("cifar10", root); });
+  expect_error(ExitCode::data, {"no such folder", "kriz"}, [&] { locate_data("auto", root / "cifar-10-batches-bin"); });
+  write(root / "file", {1});
+  expect_error(ExitCode::data, {"file", "not a folder", "data.path"}, [&] { locate_data("auto", root / "file"); });
+  // A folder that is there but damaged is never passed over.
+  fs::create_directory(root / "cifar-10-batches-bin");
+  const DataSource source = locate_data("auto", root);
+  expect_error(ExitCode::data, {"data_batch_1.bin", "no such file"}, [&] { open_images(source, Split::train); });
+}
+
+}  // namespace
+}  // namespace ct

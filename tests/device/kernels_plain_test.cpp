@@ -1,0 +1,105 @@
+#include "device/cpu/kernels/plain.h"
+#include "device/kernels_testing.h"
+#include "reference/conv.h"
+
+namespace ct::cpu {
+namespace {
+
+using Complex = std::complex<double>;
+
+class Plain : public KernelTest {};
+CT_KERNEL_SUITE(Plain);
+
+std::vector<Complex> complex(const std::vector<double>& v) { return {v.begin(), v.end()}; }
+
+TEST_P(Plain, ReluAndItsGradient) {
+  constexpr int64_t kN = 77;
+  auto x = normal(kN, 1);
+  x[3] = 0;
+  Buffer<float> in(x), y(kN), dy(normal(kN, 2)), dx(kN);
+  in[5] = in[70] = std::numeric_limits<float>::quiet_NaN();
+  relu(in, y, kN);
+  relu_grad(y, dy, dx, kN);
+  for (int64_t i = 0; i < kN; ++i) {
+    if (i == 5 || i == 70) {
+      EXPECT_TRUE(std::isnan(y[i]));
+      continue;
+    }
+    EXPECT_EQ(y[i], std::max(0.0f, in[i]));
+    EXPECT_EQ(dx[i], in[i] > 0 ? dy[i] : 0.0f);
+  }
+  EXPECT_TRUE(y.intact() && dx.intact());
+}
+
+TEST_P(Plain, MaxPool) {
+  for (const MaxPoolShape& s : {MaxPoolShape{2, 7, 6, 5, 2}, {1, 9, 10, 33, 3}}) {
+    auto x = normal(s.n * s.height * s.width * s.channels, 1);
+    for (double& v : x) v = std::round(v * 2) / 2;  // ties
+    std::vector<uint8_t> expected_winner;
+    const auto expected = reference::max_pool(s.n, s.height, s.width, s.channels, s.size, x, expected_winner);
+    Buffer<float> in(x), y(expected.size()), dy(normal(expected.size(), 2)), dx(x.size());
+    Buffer<uint8_t> winner(expected.size());
+    max_pool(s, in, y, winner);
+    max_pool_grad(s, dy, winner, dx);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_EQ(y[i], expected[i]);
+      ASSERT_EQ(winner[i], expected_winner[i]);
+    }
+    std::vector<uint8_t> unused;
+    const auto loss = [&](const std::vector<Complex>& v) {
+      const auto out = reference::max_pool(s.n, s.height, s.width, s.channels, s.size, v, unused);
+      Complex sum = 0;
+      for (size_t i = 0; i < out.size(); ++i) sum += static_cast<double>(dy[i]) * out[i];
+      return sum;
+    };
+    for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(dx[i], reference::derivative(loss, x, i), 1e-12) << i;
+    EXPECT_TRUE(y.intact() && winner.intact() && dx.intact());
+  }
+}
+
+TEST_P(Plain, ConvolutionAndItsGradients) {
+  for (const ConvShape& s : {ConvShape{2, 3, 7, 8, 5, 3, 1, 1, true},
+                             {2, 4, 6, 6, 9, 5, 2, 2, false},
+                             {1, 20, 3, 4, 7, 1, 1, 0, false},
+                             {1, 2, 2, 2, 3, 3, 1, 3, false}}) {
+    const reference::Conv r{s.n, s.in_channels, s.height, s.width, s.out_channels, s.kernel, s.stride, s.pad};
+    const auto x = normal(s.n * s.in_channels * s.height * s.width, 1);
+    const auto x_nhwc = s.planar ? reference::to_channels_last(x, s.n, s.in_channels, s.height * s.width) : x;
+    const auto w = normal(s.out_channels * s.kernel * s.kernel * s.in_channels, 2), b = normal(s.out_channels, 3);
+    const auto expected = conv2d(r, x_nhwc, w, b);
+    const auto dy = normal(expected.size(), 4);
+    Buffer<float> px(x), pw(w), pb(b), y(expected.size()), pdy(dy), dx(x.size()), dw(w.size()), db(b.size()),
+        workspace(conv2d_workspace(s));
+    conv2d({s, px, pw, pb, y, workspace});
+    conv2d_grad_weights({s, px, pdy, dw, db, workspace});
+    conv2d_grad_input({s, pw, pdy, dx});
+    const double terms = static_cast<double>(s.kernel * s.kernel * s.in_channels);
+    for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(y[i], expected[i], tolerance(terms, std::sqrt(terms)));
+    const auto weighted = [&](const std::vector<Complex>& v) {
+      Complex sum = 0;
+      for (size_t i = 0; i < v.size(); ++i) sum += dy[i] * v[i];
+      return sum;
+    };
+    for (size_t i = 0; i < x.size(); ++i)
+      ASSERT_NEAR(dx[i],
+                  reference::derivative([&](const auto& v) { return weighted(conv2d(r, v, complex(w), complex(b))); },
+                                        x_nhwc, i),
+                  2e-5);
+    for (size_t i = 0; i < w.size(); ++i)
+      ASSERT_NEAR(dw[i],
+                  reference::derivative(
+                      [&](const auto& v) { return weighted(conv2d(r, complex(x_nhwc), v, complex(b))); }, w, i),
+                  2e-5);
+    for (size_t i = 0; i < b.size(); ++i)
+      ASSERT_NEAR(db[i],
+                  reference::derivative(
+                      [&](const auto& v) { return weighted(conv2d(r, complex(x_nhwc), complex(w), v)); }, b, i),
+                  2e-5);
+    EXPECT_TRUE(y.intact() && dx.intact() && dw.intact() && db.intact() && workspace.intact());
+    conv2d({s, px, pw, nullptr, y, workspace});
+    EXPECT_NEAR(y[0], expected[0] - b[0], 1e-5);
+  }
+}
+
+}  // namespace
+}  // namespace ct::cpu

@@ -1,0 +1,193 @@
+#include "device/cpu/kernels/update.h"
+#include "device/kernels_testing.h"
+
+namespace ct::cpu {
+namespace {
+
+class Update : public KernelTest {};
+CT_KERNEL_SUITE(Update);
+
+constexpr size_t kN = 1037;
+
+float from_bf16(uint16_t bits) {
+  const uint32_t wide = uint32_t{bits} << 16;
+  float value;
+  std::memcpy(&value, &wide, 4);
+  return value;
+}
+
+AdamScalars scalars(int step, bool decoupled) {
+  const double b1 = 0.8, b2 = 0.999;
+  return {.learning_rate = 1e-2f,
+          .beta1 = static_cast<float>(b1),
+          .one_minus_beta1 = static_cast<float>(1 - b1),
+          .beta2 = static_cast<float>(b2),
+          .one_minus_beta2 = static_cast<float>(1 - b2),
+          .eps = 1e-8f,
+          .weight_decay = 0.1f,
+          .bias_correction1 = static_cast<float>(1 / (1 - std::pow(b1, step))),
+          .sqrt_bias_correction2 = static_cast<float>(1 / std::sqrt(1 - std::pow(b2, step))),
+          .gradient_scale = 0.5f,
+          .decoupled = decoupled};
+}
+
+TEST_P(Update, AdamFollowsTheFormula) {
+  for (const bool decoupled : {true, false}) {
+    auto p = normal(kN, 1);
+    std::vector<double> m(kN), v(kN);
+    Buffer<float> params(p), exp_avg(m), exp_avg_sq(v);
+    Buffer<uint16_t> half(kN);
+    for (int step = 1; step <= 20; ++step) {
+      const auto g = normal(kN, 100 + step);
+      Buffer<float> grads(g);
+      adam({kN, grads, params, exp_avg, exp_avg_sq, half, scalars(step, decoupled)});
+      for (size_t i = 0; i < kN; ++i) {
+        const double scaled = 0.5 * g[i] + (decoupled ? 0 : 0.1 * p[i]);
+        m[i] = 0.8 * m[i] + 0.2 * scaled;
+        v[i] = 0.999 * v[i] + 0.001 * scaled * scaled;
+        const double u = m[i] / (1 - std::pow(0.8, step)) / (std::sqrt(v[i] / (1 - std::pow(0.999, step))) + 1e-8);
+        p[i] -= 1e-2 * (u + (decoupled ? 0.1 * p[i] : 0));
+      }
+    }
+    for (size_t i = 0; i < kN; ++i) {
+      ASSERT_NEAR(params[i], p[i], 2e-6) << i;
+      ASSERT_NEAR(exp_avg[i], m[i], 1e-6);
+      ASSERT_NEAR(exp_avg_sq[i], v[i], 1e-6);
+      ASSERT_NEAR(from_bf16(half[i]), params[i], std::abs(params[i]) / 256);
+    }
+    EXPECT_TRUE(params.intact() && exp_avg.intact() && exp_avg_sq.intact() && half.intact());
+  }
+}
+
+TEST_P(Update, SameBitsWhereverTheRangeIsCut) {
+  const auto p = normal(kN, 1), g = normal(kN, 2), v = normal(kN, 3);
+  Buffer<float> grads(g), whole(p), whole_m(g), whole_v(v), parts(p), parts_m(g), parts_v(v);
+  for (size_t i = 0; i < kN; ++i) whole_v[i] = parts_v[i] = std::abs(whole_v[i]);
+  Buffer<uint16_t> whole_half(kN), parts_half(kN);
+  adam({kN, grads, whole, whole_m, whole_v, whole_half, scalars(3, true)});
+  for (const auto& [begin, end] : {std::pair<int, int>{0, 1}, {1, 7}, {7, 300}, {300, 301}, {301, int{kN}}})
+    adam({end - begin, grads + begin, parts + begin, parts_m + begin, parts_v + begin, parts_half + begin,
+          scalars(3, true)});
+  EXPECT_EQ(std::memcmp(whole.data(), parts.data(), kN * 4), 0);
+  EXPECT_EQ(std::memcmp(whole_m.data(), parts_m.data(), kN * 4), 0);
+  EXPECT_EQ(std::memcmp(whole_v.data(), parts_v.data(), kN * 4), 0);
+  EXPECT_EQ(std::memcmp(whole_half.data(), parts_half.data(), kN * 2), 0);
+}
+
+TEST_P(Update, Bf16CopyRoundsToNearestEven) {
+  const std::vector<uint32_t> bits = {0x3F800000, 0x3F807FFF, 0x3F808000, 0x3F808001, 0x3F818000,
+                                      0xBF818000,  0x7F7FFFFF,  0x00000000,
+                                      0x80000000, 0x3F7FFFFF, 0x7FFFFFFF};
+  const std::vector<uint16_t> expected = {0x3F80, 0x3F80, 0x3F80, 0x3F81, 0x3F82, 0xBF82,
+                                          0x7F80, 0x0000, 0x8000, 0x3F80, 0x7FFF};
+  Buffer<float> params(bits.size()), grads(std::vector<double>(bits.size(), 0.0));
+  std::memcpy(params.data(), bits.data(), bits.size() * 4);
+  Buffer<uint16_t> half(bits.size());
+  sgd({.n = static_cast<int64_t>(bits.size()),
+       .grads = grads,
+       .params = params,
+       .momentum_buffer = nullptr,
+       .bf16_params = half,
+       .learning_rate = 0,
+       .momentum = 0,
+       .weight_decay = 0,
+       .gradient_scale = 1,
+       .nesterov = false});
+  for (size_t i = 0; i < bits.size(); ++i) EXPECT_EQ(half[i], expected[i]) << i;
+}
+
+TEST_P(Update, SgdFollowsPyTorch) {
+  for (const double momentum : {0.0, 0.9})
+    for (const bool nesterov : {false, true}) {
+      if (momentum == 0 && nesterov) continue;
+      auto p = normal(kN, 1);
+      std::vector<double> buffer(kN);
+      Buffer<float> params(p), momentum_buffer(buffer);
+      for (int step = 1; step <= 10; ++step) {
+        const auto g = normal(kN, 100 + step);
+        Buffer<float> grads(g);
+        sgd({.n = kN,
+             .grads = grads,
+             .params = params,
+             .momentum_buffer = momentum == 0 ? nullptr : momentum_buffer.data(),
+             .bf16_params = nullptr,
+             .learning_rate = 0.01f,
+             .momentum = static_cast<float>(momentum),
+             .weight_decay = 0.05f,
+             .gradient_scale = 2,
+             .nesterov = nesterov});
+        for (size_t i = 0; i < kN; ++i) {
+          const double scaled = 2 * g[i] + 0.05 * p[i];
+          buffer[i] = step == 1 ? scaled : momentum * buffer[i] + scaled;
+          p[i] -= 0.01 * (nesterov ? scaled + momentum * buffer[i] : buffer[i]);
+        }
+      }
+      for (size_t i = 0; i < kN; ++i) ASSERT_NEAR(params[i], p[i], 4e-6) << i;
+      EXPECT_TRUE(params.intact());
+    }
+}
+
+TEST_P(Update, SumOfSquaresByChunks) {
+  for (const size_t n : {size_t{1}, size_t{4096}, size_t{4097}, size_t{9001}}) {
+    const auto x = normal(n, 5);
+    Buffer<float> values(x);
+    const size_t chunks = (n + 4095) / 4096;
+    Buffer<double> sums(chunks);
+    sum_of_squares(values, static_cast<int64_t>(n), sums);
+    for (size_t c = 0; c < chunks; ++c) {
+      double expected = 0;
+      for (size_t i = c * 4096; i < std::min(n, (c + 1) * 4096); ++i) expected += x[i] * x[i];
+      EXPECT_NEAR(sums[c], expected, 1e-12 * expected);
+    }
+    EXPECT_TRUE(sums.intact());
+    for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+      values[n - 1] = bad;
+      sum_of_squares(values, static_cast<int64_t>(n), sums);
+      EXPECT_FALSE(std::isfinite(sums[chunks - 1]));
+      if (chunks > 1) {
+        EXPECT_TRUE(std::isfinite(sums[0]));
+      }
+    }
+  }
+}
+
+TEST_P(Update, TreeAddMergesFromTheLowestLevel) {
+  for (const size_t levels : {size_t{0}, size_t{1}, size_t{3}}) {
+    const auto x = normal(kN, 1);
+    Buffer<float> leaf(x), out(kN);
+    std::vector<std::vector<float>> values;
+    std::vector<const float*> pointers;
+    for (size_t l = 0; l < levels; ++l) {
+      const auto v = normal(kN, static_cast<uint32_t>(10 + l), std::pow(100.0, l));
+      values.emplace_back(v.begin(), v.end());
+    }
+    for (const auto& v : values) pointers.push_back(v.data());
+    tree_add(leaf, pointers, out, kN);
+    for (size_t i = 0; i < kN; ++i) {
+      float expected = leaf[i];
+      for (const auto& v : values) expected = v[i] + expected;
+      ASSERT_EQ(out[i], expected);
+    }
+    EXPECT_TRUE(out.intact());
+    tree_add(leaf, pointers, leaf, kN);
+    EXPECT_EQ(std::memcmp(leaf.data(), out.data(), kN * 4), 0);
+  }
+}
+
+TEST_P(Update, DenormalsBecomeZero) {
+  flush_denormals_in_this_thread();
+  Buffer<float> values(std::vector<double>(kN, 1e-30)), other(std::vector<double>(kN, -1e-30 * 0.999999)), out(kN);
+  tree_add(values, std::vector<const float*>{other.data()}, out, kN);
+  for (size_t i = 0; i < kN; ++i) ASSERT_TRUE(out[i] == 0 || out[i] >= std::numeric_limits<float>::min());
+  Buffer<float> tiny(std::vector<double>(kN, 1e-40));
+  Buffer<float> zeros(std::vector<double>(kN, 0.0));
+  tree_add(tiny, std::vector<const float*>{zeros.data()}, out, kN);
+  for (size_t i = 0; i < kN; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, &out[i], 4);
+    ASSERT_EQ(bits, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace ct::cpu

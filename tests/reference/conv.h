@@ -1,0 +1,79 @@
+// Scalar references of convolution, pooling and their fusion. NHWC unless planar; weights [out][kh][kw][in].
+#pragma once
+
+#include "reference/scalar.h"
+
+namespace ct::reference {
+
+template <class T>
+std::vector<T> to_channels_last(const std::vector<T>& x, int64_t n, int64_t channels, int64_t pixels) {
+  std::vector<T> out(x.size());
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t p = 0; p < pixels; ++p) out[(i * pixels + p) * channels + c] = x[(i * channels + c) * pixels + p];
+  return out;
+}
+
+struct Conv {
+  int64_t n, in, height, width, out, kernel, stride, pad;
+  int64_t out_height() const { return (height + 2 * pad - kernel) / stride + 1; }
+  int64_t out_width() const { return (width + 2 * pad - kernel) / stride + 1; }
+};
+
+template <class T>
+std::vector<T> conv2d(const Conv& s, const std::vector<T>& x, const std::vector<T>& w, const std::vector<T>& b) {
+  std::vector<T> y;
+  for (int64_t n = 0; n < s.n; ++n)
+    for (int64_t oy = 0; oy < s.out_height(); ++oy)
+      for (int64_t ox = 0; ox < s.out_width(); ++ox)
+        for (int64_t o = 0; o < s.out; ++o) {
+          T sum = b.empty() ? T(0) : b[o];
+          for (int64_t ky = 0; ky < s.kernel; ++ky)
+            for (int64_t kx = 0; kx < s.kernel; ++kx) {
+              const int64_t iy = oy * s.stride - s.pad + ky, ix = ox * s.stride - s.pad + kx;
+              if (iy < 0 || iy >= s.height || ix < 0 || ix >= s.width) continue;
+              for (int64_t i = 0; i < s.in; ++i)
+                sum += x[((n * s.height + iy) * s.width + ix) * s.in + i] *
+                       w[((o * s.kernel + ky) * s.kernel + kx) * s.in + i];
+            }
+          y.push_back(sum);
+        }
+  return y;
+}
+
+/// Windows of size x size; winner: place of the first maximum.
+template <class T>
+std::vector<T> max_pool(int64_t n, int64_t height, int64_t width, int64_t channels, int64_t size,
+                        const std::vector<T>& x, std::vector<uint8_t>& winner) {
+  std::vector<T> y;
+  winner.clear();
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t py = 0; py < height / size; ++py)
+      for (int64_t px = 0; px < width / size; ++px)
+        for (int64_t c = 0; c < channels; ++c) {
+          const auto at = [&](int64_t k) {
+            return x[((i * height + py * size + k / size) * width + px * size + k % size) * channels + c];
+          };
+          int64_t best = 0;
+          for (int64_t k = 1; k < size * size; ++k)
+            if (real(at(k)) > real(at(best))) best = k;
+          y.push_back(at(best));
+          winner.push_back(static_cast<uint8_t>(best));
+        }
+  return y;
+}
+
+/// max-pool 2x2 of relu of the convolution; winner 4 where ReLU cuts.
+template <class T>
+std::vector<T> conv_relu_pool(const Conv& s, const std::vector<T>& x, const std::vector<T>& w, const std::vector<T>& b,
+                              std::vector<uint8_t>& winner) {
+  std::vector<T> y = max_pool(s.n, s.out_height(), s.out_width(), s.out, 2, conv2d(s, x, w, b), winner);
+  for (size_t i = 0; i < y.size(); ++i)
+    if (real(y[i]) <= 0) {
+      y[i] = 0;
+      winner[i] = 4;
+    }
+  return y;
+}
+
+}  // namespace ct::reference

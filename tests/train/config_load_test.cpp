@@ -1,0 +1,422 @@
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <fstream>
+
+#include "base/error.h"
+#include "train/config/find.h"
+#include "train/config/load.h"
+#include "train/config/print.h"
+#include "train/config/resume.h"
+#include "train/config/schema.h"
+
+namespace ct {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kShipped = fs::path(__FILE__).parent_path() / ".." / ".." / "configs";
+
+class ConfigTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "config-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  fs::path write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return folder_ / name;
+  }
+  Config load(const std::string& text, const std::vector<std::string>& sets = {}) {
+    return load_config({.files = {write("c.yaml", text)}, .sets = sets}, &warnings_);
+  }
+  /// The error of a configuration, without the folder's name.
+  std::string error(const ConfigSources& sources) {
+    try {
+      load_config(sources, &warnings_);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::usage);
+      std::string text = error.what();
+      EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+      const std::string prefix = folder_.string() + "/";
+      for (size_t at; (at = text.find(prefix)) != std::string::npos;) text.erase(at, prefix.size());
+      return text;
+    }
+    return "no error";
+  }
+  std::string error(const std::string& text, const std::vector<std::string>& sets = {}) {
+    return error(ConfigSources{.files = {write("c.yaml", text)}, .sets = sets});
+  }
+
+  fs::path folder_;
+  std::vector<std::string> warnings_;
+};
+
+const std::string kAdam = "optimizer: {type: Adam}\n";
+#define EXPECT_PART(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+TEST_F(ConfigTest, ShippedDefaultSpellsOutTheDefaults) {
+  Config shipped = load_config({.files = {kShipped / "default.yaml"}}, &warnings_);
+  EXPECT_TRUE(warnings_.empty());
+  EXPECT_EQ(batch_for(shipped.batch, 2), (BatchSizes{16, 4, 2}));
+  EXPECT_EQ(shipped.optimizer.type, "Adam");
+  EXPECT_EQ(shipped.optimizer.params.betas, (std::array{0.8, 0.999}));
+  EXPECT_EQ(shipped.scheduler.type, "WarmupLR");
+  Config expected;  // every other key: the value of an absent one
+  expected.batch = shipped.batch;
+  expected.optimizer = shipped.optimizer;
+  expected.scheduler = shipped.scheduler;
+  EXPECT_TRUE(shipped == expected) << to_yaml(shipped) << to_yaml(expected);
+  // All keys are shown, so that the file is the vocabulary; those without a place in it are listed here.
+  for (const ConfigField& field : effective_fields(shipped)) {
+    const bool hidden = field.key == "train.max_bad_steps" || field.key == "optimizer.params.adam_w_mode" ||
+                        field.key == "optimizer.params.no_decay" || field.key == "scheduler.params.warmup_type";
+    EXPECT_EQ(shipped.origins.contains(field.key), !hidden) << field.key;
+  }
+}
+
+TEST_F(ConfigTest, ShippedFilesLoad) {
+  const Config tutorial = load_config({.files = {kShipped / "tutorial.yaml"}}, &warnings_);
+  EXPECT_EQ(tutorial.optimizer.type, "SGD");
+  EXPECT_EQ(tutorial.optimizer.params.momentum, 0.9);
+  EXPECT_EQ(tutorial.scheduler.type, "");
+  EXPECT_EQ(fitting_ranks(tutorial.batch, 9), std::vector<int64_t>{1});
+  const Config linear = load_config({.files = {kShipped / "linear.yaml"}}, &warnings_);
+  Config expected = load_config({.files = {kShipped / "default.yaml"}}, &warnings_);
+  expected.model.name = "linear";
+  expected.output = "runs/linear";
+  EXPECT_TRUE(linear == expected);
+}
+
+TEST_F(ConfigTest, AbsentKeysFollowTheContract) {
+  const Config config = load(kAdam + "train_batch_size: 8\n");
+  EXPECT_EQ(config.optimizer.params.lr, 1e-3);
+  EXPECT_EQ(config.optimizer.params.betas, (std::array{0.9, 0.999}));
+  EXPECT_EQ(config.optimizer.params.weight_decay, 0);
+  EXPECT_TRUE(config.optimizer.params.adam_w_mode);
+  EXPECT_EQ(config.scheduler.type, "");
+  EXPECT_FALSE(config.batch.micro);
+  EXPECT_EQ(load(kAdam + "scheduler: {}").scheduler.type, "");
+  EXPECT_EQ(load("optimizer: {type: adamw}").optimizer.type, "AdamW");
+  EXPECT_PART(error("seed: 1"), "c.yaml: no optimizer");
+  EXPECT_PART(error(""), "no optimizer");
+  EXPECT_PART(error("optimizer: {}"), "no optimizer");
+  EXPECT_PART(error("optimizer:\n  params: {lr: 1}"), "needs optimizer.type");
+}
+
+TEST_F(ConfigTest, UnknownKeysNameTheirPlaceAndTheNearestKey) {
+  EXPECT_EQ(error("seed: 1\ntrain:\n  epoch: 3\n"),
+            "c.yaml:3:3: unknown key 'train.epoch'; did you mean 'train.epochs'?");
+  EXPECT_EQ(error("optimzer: {type: Adam}"), "c.yaml:1:1: unknown key 'optimzer'; did you mean 'optimizer'?");
+  EXPECT_EQ(error("lr: 0.1"), "c.yaml:1:1: unknown key 'lr'; did you mean 'optimizer.params.lr'?");
+  EXPECT_EQ(error("zzzzzz: 0.1"), "c.yaml:1:1: unknown key 'zzzzzz'");
+  EXPECT_EQ(error("zero_optimization: {stge: 0}"),
+            "c.yaml:1:21: unknown key 'zero_optimization.stge'; did you mean 'zero_optimization.stage'?");
+  EXPECT_PART(error("optimizer: {type: Adam, params: {momentum: 0.9}}"),
+              "c.yaml:1:44: unknown key 'optimizer.params.momentum'; Adam takes lr");
+  EXPECT_PART(error("train.epochs: 3"), "unknown key 'train.epochs'");
+  EXPECT_PART(error(kAdam, {"train.epoch=3"}),
+              "--set train.epoch=3: unknown key 'train.epoch'; did you mean 'train.epochs'?");
+  EXPECT_PART(error(kAdam, {"train.epochs.x=3"}), "unknown key");
+  EXPECT_PART(error("\"a\\nb\": 1"), "unknown key 'a\\nb'");
+}
+
+TEST_F(ConfigTest, TypesAndRangesAreChecked) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"seed: x", "c.yaml:1:7: seed expects a whole number, found 'x'"},
+      {"seed: 1.5", "whole number, found '1.5'"},
+      {"seed: -1", "seed must be at least 0, found -1"},
+      {"seed:", "seed expects a whole number, found nothing"},
+      {"seed: {a: 1}", "seed expects a whole number"},
+      {"train: 3", "c.yaml:1:8: train is a block of keys, found '3'"},
+      {"train: {epochs: true}", "whole number, found 'true'"},
+      {"train: {label_smoothing: 1}", "at least 0 and less than 1, found 1"},
+      {"data: {shuffle: 1}", "true or false, found '1'"},
+      {"output: 7", "text (put it in quotes)"},
+      {"output: \"\"", "output expects text"},
+      {"output: \"a\\nb\"", "on one line"},
+      {"model: {name: cnnn}", "c.yaml:1:15: model.name must be cnn or linear, found 'cnnn'; did you mean cnn?"},
+      {"data: {normalize: {mean: [0.5]}}", "a list of 3 numbers"},
+      {"data: {normalize: {std: [0.5, 0, 1]}}", "c.yaml:1:31: data.normalize.std must be more than 0, found 0"},
+      {"data: {augment: flip}", "a list of steps"},
+      {"data: {augment: [flop]}", "did you mean flip?"},
+      {"data: {augment: [{flip: {q: 1}}]}", "unknown key 'data.augment.flip.q'; flip takes p"},
+      {"data: {augment: [{flip: {p: 2}}]}", "data.augment.flip.p must be at least 0 and at most 1"},
+      {"data: {augment: [{flip: 2}]}", "in braces"},
+      {"data: {augment: [3]}", "a list of steps"},
+      {"optimizer: {type: Adam, params: {betas: [0.9, 1]}}", "less than 1, found 1"},
+      {"optimizer: {type: SGD, params: {nesterov: true}}", "c.yaml:1:43: optimizer.params.nesterov needs a momentum"},
+      {"train_batch_size: 99999999", "at most 1048576"},
+      {"optimizer: {type: Adam}\ntrain: {best: {split: val}}", "needs data.validation"},
+      {"optimizer: {type: Adam}\ntrain: {early_stopping: {patience: 3}}", "train.best.split val or test"},
+  };
+  for (const auto& [text, part] : cases) EXPECT_PART(error(text), part);
+  EXPECT_EQ(load(kAdam + "train: {epochs: 1e1}").train.epochs, 10);
+}
+
+TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"zero_optimization: {stage: 2}", "zero_optimization.stage 2 is not supported by this version; use 0"},
+      {"zero_optimization: {stage: 4}", "at most 3"},
+      {"bf16: {enabled: true}", "bf16.enabled true is not supported by this version; use false"},
+      {"fp16: {enabled: true}", "fp16.enabled true"},
+      {"device: cuda", "device cuda is not supported by this version; use auto or cpu"},
+      {"device: cuda:1", "device cuda:1 is not supported"},
+      {"model: {name: resnet18}", "model.name resnet18 is not supported by this version; use cnn or linear"},
+      {"data: {dataset: image_folder}", "data.dataset image_folder is not supported"},
+      {"data: {augment: [random_resized_crop]}", "data.augment random_resized_crop is not supported"},
+      {"optimizer: {type: lamb, params: {max_coeff: 10}}",
+       "optimizer.type lamb is not supported by this version; use SGD, Adam or AdamW"},
+      {"scheduler: {type: OneCycle, params: {cycle_min_lr: 0}}",
+       "scheduler.type OneCycle is not supported by this version; use WarmupLR"},
+      {"train: {ema: {decay: 0.9}}", "train.ema.decay 0.9 is not supported by this version; use 0"},
+      {"compat: seed", "compat is not supported by this version; remove it"},
+      {"communication: {heartbeat_s: 30}", "communication.heartbeat_s is not supported"},
+      {"communication: {timeout_s: 30}", "communication.timeout_s is not supported"},
+      {"communication: {check_interval: 0}", "communication.check_interval is not supported"},
+      {"communication: {reproducible: false}",
+       "communication.reproducible false is not supported by this version; use true"},
+      {"communication: {backend: nccl}", "communication.backend nccl is not supported"},
+      {"cpu: {threads: 2}", "cpu.threads 2 is not supported by this version; use 1"},
+      {"wall_clock_breakdown: true", "wall_clock_breakdown true"},
+      {"prescale_gradients: true", "prescale_gradients true is not supported by this version; use false"},
+      {"communication_data_type: fp16", "use fp32"},
+      {"optimizer: {type: SGD, params: {dampening: 0.1}}",
+       "optimizer.params.dampening 0.1 is not supported by this version; use 0"},
+      {"tensorboard: {enabled: true}", "tensorboard.enabled true"},
+      {"amp: {enabled: true}", "amp.enabled true"},
+      {"zero_optimization: {offload_optimizer: {device: cpu}}", "zero_optimization.offload_optimizer.device cpu"},
+      {"compression_training: {}", "compression_training is not supported"},
+      {"optimizer: {type: Adam, params: {amsgrad: true}}", "optimizer.params.amsgrad true"},
+      {"optimizer: {type: Adam, params: {max_grad_norm: 1}}", "gradient_clipping"},
+  };
+  for (const auto& [text, part] : cases) {
+    const bool has_optimizer = std::string(text).rfind("optimizer", 0) == 0;
+    const std::string message = error((has_optimizer ? "\n" : kAdam) + text);
+    EXPECT_PART(message, part);
+    EXPECT_EQ(message.rfind("c.yaml:2:", 0), 0u) << message;
+  }
+}
+
+TEST_F(ConfigTest, HarmlessDeepSpeedKeysAreNotedOnce) {
+  const Config config = load_config({.files = {write("ds_config.json", R"({
+        "train_batch_size": 4, "steps_per_print": 2000, // DeepSpeed's tutorial
+        "optimizer": {"type": "Adam", "params": {"lr": 0.001, "betas": [0.8, 0.999], "eps": 1e-8, "weight_decay": 3e-7, "torch_adam": false}},
+        "scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0, "warmup_max_lr": 0.001, "warmup_num_steps": 1000}},
+        "gradient_clipping": 1.0, "prescale_gradients": false, "communication_data_type": null,
+        "bf16": {"enabled": false}, "dump_state": true,
+        "fp16": {"enabled": false, "loss_scale": 0, "initial_scale_power": 15},
+        "wall_clock_breakdown": false, "_read_the_docs": "https://www.deepspeed.ai", "x-note": [1, {"y": 2}],
+        "comms_logger": {"enabled": true, "verbose": false}, "tensorboard": {"enabled": false, "output_path": "logs"},
+        "zero_optimization": {"stage": 0, "allgather_bucket_size": 5e7, "overlap_comm": true, "cpu_offload": false,},
+      })")}},
+                                    &warnings_);
+  EXPECT_EQ(config.gradient_clipping, 1);
+  EXPECT_EQ(config.batch.train, 4);
+  EXPECT_EQ(config.steps_per_print, 2000);
+  ASSERT_EQ(warnings_.size(), 1u);
+  for (const char* key :
+       {"dump_state", "comms_logger.enabled", "zero_optimization.overlap_comm", "prescale_gradients", "torch_adam"})
+    EXPECT_PART(warnings_[0], key);
+  EXPECT_EQ(warnings_[0].find("_read_the_docs"), std::string::npos);
+  EXPECT_EQ(warnings_[0].find("enabled: false"), std::string::npos);
+}
+
+TEST_F(ConfigTest, LaterSourcesWinAndBlocksAreReplacedWhole) {
+  const auto yaml =
+      write("c.yaml",
+            "seed: 1\ntrain: {epochs: 5, max_steps: 9}\noptimizer: {type: SGD, params: {lr: 0.5, momentum: 0.9}}\n"
+            "scheduler: {type: WarmupLR, params: {warmup_num_steps: 7, warmup_max_lr: 0.5}}\n");
+  const auto json = write("ds.json",
+                          "{\"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 0.25}}, \"scheduler\": {}, "
+                          "\"train\": {\"epochs\": 6}}");
+  const Config config =
+      load_config({.files = {yaml, json},
+                   .flags = {.epochs = 7},
+                   .overrides = {{"output", "no", "--output no"}},
+                   .sets = {"data.augment=[flip, {random_crop: {padding: 2}}]", "_note=1", "data={path: '0777'}"}},
+                  &warnings_);
+  EXPECT_EQ(config.seed, 1);
+  EXPECT_EQ(config.train.epochs, 7);
+  EXPECT_EQ(config.train.max_steps, 9);
+  EXPECT_EQ(config.optimizer.params.lr, 0.25);
+  EXPECT_EQ(config.optimizer.params.momentum, 0);
+  EXPECT_EQ(config.scheduler.type, "");
+  EXPECT_EQ(config.output, "no");
+  EXPECT_EQ(config.data.path, "0777");
+  ASSERT_EQ(config.data.augment.size(), 2u);
+  EXPECT_EQ(config.data.augment[0].name, "flip");
+  EXPECT_EQ(config.data.augment[0].p, 0.5);
+  EXPECT_EQ(config.data.augment[1].padding, 2);
+  EXPECT_EQ(config.origins.at("train.epochs"), "-e 7");
+  EXPECT_EQ(config.origins.at("optimizer.params.lr"), json.string() + ":1:48");
+  EXPECT_EQ(config.origins.at("seed"), yaml.string() + ":1:7");
+  EXPECT_FALSE(config.origins.contains("device"));
+}
+
+TEST_F(ConfigTest, SetIsTypedAndATypeClearsItsParams) {
+  const std::string sgd = "optimizer: {type: SGD, params: {lr: 0.5, momentum: 0.9}}\n";
+  const Config config = load(sgd, {"optimizer.params.weight_decay=0.1", "optimizer.type=AdamW"});
+  EXPECT_EQ(config.optimizer.type, "AdamW");
+  EXPECT_EQ(config.optimizer.params.lr, 1e-3);
+  EXPECT_EQ(config.optimizer.params.weight_decay, 0.1);
+  EXPECT_EQ(load(sgd, {"output=2024"}).output, "2024");
+  EXPECT_EQ(load(sgd, {"output=\"a b\""}).output, "a b");
+  EXPECT_EQ(load(sgd, {"optimizer={type: Adam, params: {betas: [0.1, 0.2]}}"}).optimizer.params.betas,
+            (std::array{0.1, 0.2}));
+  EXPECT_EQ(load(sgd + "scheduler: {type: WarmupLR}", {"scheduler={}"}).scheduler.type, "");
+  EXPECT_PART(error(sgd, {"seed=x"}), "--set seed=x: seed expects a whole number");
+  EXPECT_PART(error(sgd, {"seed"}), "write --set key=value");
+  EXPECT_PART(error(sgd, {"seed="}), "found nothing");
+  EXPECT_PART(error(sgd, {"seed=[1"}), "--set seed=[1: is not valid YAML");
+  EXPECT_PART(error(sgd, {"=3"}), "write --set key=value");
+  EXPECT_PART(error(sgd, {"train=3"}), "is a block of keys");
+  EXPECT_PART(error(sgd, {".=3"}), "unknown key");
+}
+
+TEST_F(ConfigTest, SeedFlagsKeepWorking) {
+  const auto with = [&](const SeedFlags& flags) {
+    return load_config({.files = {kShipped / "default.yaml"}, .flags = flags}, &warnings_);
+  };
+  const auto refused = [&](const SeedFlags& flags) {
+    return error({.files = {kShipped / "default.yaml"}, .flags = flags});
+  };
+  EXPECT_EQ(with({.batch_size = 32}).batch, (BatchKeys{32, 4, std::nullopt}));
+  EXPECT_EQ(with({.batch_size = 2}).batch, (BatchKeys{2, 2, std::nullopt}));
+  EXPECT_EQ(with({.epochs = 30}).train.epochs, 30);
+  EXPECT_EQ(with({.log_interval = 100}).train.log_interval, 100);
+  EXPECT_EQ(with({.stage = 0, .dtype = "fp32"}).origins.at("bf16.enabled"), "--dtype fp32");
+  EXPECT_EQ(with({.backend = "mpi"}).communication.backend, "mpi");
+  EXPECT_TRUE(warnings_.empty());
+  EXPECT_EQ(with({.backend = "gloo"}).communication.backend, "auto");
+  with({.local_rank = 0});
+  ASSERT_EQ(warnings_.size(), 2u);
+  EXPECT_PART(warnings_[1], "--local_rank is ignored");
+  EXPECT_EQ(refused({.stage = 2}), "--stage 2: zero_optimization.stage 2 is not supported by this version; use 0");
+  EXPECT_PART(refused({.dtype = "bf16"}), "--dtype bf16: bf16.enabled true is not supported");
+  EXPECT_PART(refused({.dtype = "int8"}), "--dtype must be fp32, bf16 or fp16");
+  EXPECT_PART(refused({.backend = "nccl"}), "--backend nccl: ");
+  EXPECT_PART(refused({.with_cuda = true}), "--with_cuda: device cuda is not supported");
+  EXPECT_PART(refused({.use_ema = true}), "--use_ema: train.ema.decay");
+}
+
+TEST_F(ConfigTest, ASchedulerThatOverridesTheRateIsSaid) {
+  load("optimizer: {type: Adam, params: {lr: 0.01}}\nscheduler: {type: WarmupLR}\n");
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_PART(warnings_[0], "warmup_max_lr 0.001 overrides optimizer.params.lr 0.01");
+}
+
+TEST_F(ConfigTest, PrintedConfigurationLoadsToTheSame) {
+  const std::vector<std::string> texts = {
+      "optimizer: {type: SGD, params: {lr: 0.1, momentum: 0.9, nesterov: true, no_decay: vectors}}\n",
+      "output: \"a \\\"b\\\" # c\"\nseed: 9223372036854775807\ntrain_batch_size: 64\noptimizer: {type: AdamW, params: "
+      "{eps: 3e-9, lr: 0.1}}\n"
+      "data: {augment: [{random_crop: {padding: 2}}, {flip: {p: 0.3333333333333333}}], validation: 100, normalize: "
+      "{mean: [0.1, 0.2, 0.3]}}\n"
+      "train: {best: {split: val, metric: loss}, early_stopping: {patience: 2}, label_smoothing: 0.1}\n"
+      "scheduler: {type: WarmupLR, params: {warmup_max_lr: 0.1, warmup_type: linear}}\ngradient_clipping: 1e-3\n",
+      "output: 'no'\noptimizer: {type: Adam, params: {adam_w_mode: false}}\ntrain_micro_batch_size_per_gpu: "
+      "4\ngradient_accumulation_steps: 2\n",
+  };
+  for (const std::string& text : texts) {
+    const Config config = load(text);
+    for (const bool origins : {false, true}) {
+      const std::string printed = to_yaml(config, {.origins = origins});
+      EXPECT_TRUE(load_config_text(printed, "state.json") == config) << printed;
+      EXPECT_TRUE(load(printed) == config) << printed;
+    }
+  }
+  EXPECT_FALSE(load(texts[0]) == load(texts[1]));
+  EXPECT_FALSE(load(texts[0]) == load(texts[0], {"optimizer.params.lr=0.2"}));
+}
+
+TEST_F(ConfigTest, PrintShowsOriginsAndDerivedBatch) {
+  const Config config = load("train_batch_size: 8\noptimizer: {type: Adam, params: {weight_decay: 0.1}}\n", {"seed=7"});
+  const std::string text = to_yaml(config, {.origins = true, .ranks = 2});
+  EXPECT_PART(text, "# --set seed=7\n");
+  EXPECT_PART(text, "# default\n");
+  EXPECT_PART(text, "c.yaml:1:19");
+  EXPECT_PART(text, "AdamW");
+  EXPECT_PART(text, "# train_micro_batch_size_per_gpu: 4  (follows on 2 ranks)\n");
+  EXPECT_PART(text, "# gradient_accumulation_steps: 1  (follows on 2 ranks)\n");
+  EXPECT_PART(text, "scheduler: {}");
+  EXPECT_PART(text, "\noptimizer:\n  type: Adam");
+  EXPECT_PART(text, "\n  params:\n    lr: 0.001");
+}
+
+TEST_F(ConfigTest, ResumeAllowsOnlyWhatTheContractAllows) {
+  const std::string base = "train_batch_size: 16\ntrain_micro_batch_size_per_gpu: 4\noptimizer: {type: Adam}\n";
+  const Config saved = load(base);
+  const Config free =
+      load(base, {"output=x", "device=cpu", "train.epochs=9", "train.max_steps=5", "train.log_interval=1",
+                  "train.save_interval=1", "train.eval_interval=1", "steps_per_print=1", "data.path=y",
+                  "communication.backend=mpi", "checkpoint.keep_last=1"});
+  EXPECT_TRUE(resume_difference(saved, 1, free, 4).forbidden.empty());
+  EXPECT_TRUE(resume_difference(saved, 1, free, 4).warnings.empty());  // the same bits: accumulation follows
+
+  const auto forbidden = [&](const std::string& set) {
+    const auto difference = resume_difference(saved, 1, load(base, {set}), 1);
+    return difference.forbidden.empty() ? std::string() : difference.forbidden[0];
+  };
+  EXPECT_EQ(forbidden("seed=43"), "seed: 42 saved, 43 now");
+  EXPECT_EQ(forbidden("train_batch_size=32"), "train_batch_size: 16 saved, 32 now");
+  EXPECT_EQ(forbidden("optimizer.params.lr=0.1"), "optimizer.params.lr: 0.001 saved, 0.1 now");
+  EXPECT_EQ(forbidden("scheduler.type=WarmupLR"), "scheduler.params.warmup_max_lr: absent saved, 0.001 now");
+  for (const char* set : {"data.shuffle=false", "data.augment=[flip]", "model.name=linear", "train.label_smoothing=0.1",
+                          "gradient_clipping=1", "train.eval_batch_size=1", "data.dataset=synthetic"})
+    EXPECT_NE(forbidden(set), "") << set;
+
+  const Config derived = load("train_batch_size: 16\noptimizer: {type: Adam}\n");
+  const auto moved = resume_difference(derived, 1, derived, 2);
+  EXPECT_TRUE(moved.forbidden.empty());
+  ASSERT_EQ(moved.warnings.size(), 1u);
+  EXPECT_PART(moved.warnings[0], "train_micro_batch_size_per_gpu: 16 on the saved run's 1 rank, 8 on 2 now");
+}
+
+TEST_F(ConfigTest, FilesAreFoundWhereTheContractLooks) {
+  fs::create_directories(folder_ / "source");
+  fs::create_directories(folder_ / "share");
+  write("source/a.yaml", "");
+  write("share/a.yaml", "");
+  write("share/b.yaml", "");
+  const std::vector<fs::path> folders = {folder_ / "source", folder_ / "share"};
+  EXPECT_EQ(find_config("a.yaml", folders), folder_ / "source/a.yaml");
+  EXPECT_EQ(find_config("b.yaml", folders), folder_ / "share/b.yaml");
+  EXPECT_EQ(find_config((folder_ / "share/a.yaml").string(), folders), folder_ / "share/a.yaml");
+  for (const char* name : {"missing.yaml", "", "/missing/c.yaml"}) {
+    try {
+      find_config(name, folders);
+      FAIL() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::usage);
+      const bool searched = std::string(name) == "missing.yaml";
+      EXPECT_EQ(std::string(error.what()).find((folder_ / "share").string()) != std::string::npos, searched)
+          << error.what();
+    }
+  }
+  EXPECT_EQ(installed_configs("/usr/local/bin/cifar-train"), "/usr/local/share/cifar-train/configs");
+}
+
+TEST_F(ConfigTest, GarbageFilesGiveOneLine) {
+  const auto of_file = [&](const fs::path& path) { return error(ConfigSources{.files = {path}}); };
+  EXPECT_PART(of_file(folder_), "is a folder");
+  EXPECT_PART(of_file(folder_ / "absent.yaml"), "cannot be read");
+  EXPECT_PART(of_file(write("big.yaml", std::string(2 << 20, '#'))), "larger than 1 MiB");
+  EXPECT_PART(of_file(write("zero.yaml", std::string("seed: 1\nou\0tput: x\n", 19))), "zero.yaml:2:3: is not text");
+  EXPECT_PART(of_file(write("latin.yaml", "output: caf\xe9\n")), "latin.yaml:1:12: is not text");
+  EXPECT_PART(of_file(write("list.yaml", "- 1\n- 2\n")), "list.yaml:1:1: a configuration is");
+  EXPECT_PART(of_file(write("word.yaml", "hello")), "a configuration is");
+  EXPECT_PART(of_file(write("list.json", "[1]")), "a configuration is");
+  EXPECT_PART(of_file(write("cut.json", "{\"seed\": ")), "cut.json:1:10: is not valid JSON");
+  EXPECT_PART(of_file(write("dup.json", "{\"seed\": 1,\n \"seed\": 2}")), "dup.json:2:2: key 'seed' appears twice");
+  // Braces make it JSON whatever it is called, so that comments are understood.
+  EXPECT_EQ(load_config({.files = {write("ds_config", "\xef\xbb\xbf{ // c\n\"optimizer\": {\"type\": \"SGD\"}}")}},
+                        &warnings_)
+                .optimizer.type,
+            "SGD");
+}
+
+}  // namespace
+}  // namespace ct
