@@ -14,6 +14,12 @@ constexpr int kMaxLevels = 33;
 
 bool bit(int64_t value, int l) { return (value >> l) & 1; }
 
+/// act(l) for each bit l of value that is set, lowest first.
+template <class Act>
+void for_bits(int64_t value, Act act) {
+  for (auto bits = static_cast<uint64_t>(value); bits != 0; bits &= bits - 1) act(std::countr_zero(bits));
+}
+
 }  // namespace
 
 int TreeSum::level_count(int64_t leaves) {
@@ -55,9 +61,7 @@ void TreeSum::add_block(std::span<const float* const> nodes, int log2_size, floa
   std::array<const float*, kMaxLevels + 1> terms;
   int64_t count = pushed_;
   const int64_t end = pushed_ + (static_cast<int64_t>(nodes.size()) << log2_size);
-  for (int l = 0; l < kMaxLevels; ++l) {
-    if (bit(count, l)) node_at[l] = level(l) + at;
-  }
+  for_bits(count, [&](int l) { node_at[l] = level(l) + at; });
   for (size_t i = 0; i < nodes.size(); ++i) {
     int l = log2_size;
     size_t n = 0;
@@ -65,9 +69,7 @@ void TreeSum::add_block(std::span<const float* const> nodes, int log2_size, floa
     for (; bit(count, l); ++l) terms[n++] = node_at[l];
     count += int64_t{1} << log2_size;
     if (out != nullptr && i + 1 == nodes.size()) {
-      for (int rest = l + 1; rest < kMaxLevels; ++rest) {
-        if (bit(count, rest)) terms[n++] = node_at[rest];
-      }
+      for_bits(count >> (l + 1), [&](int above) { terms[n++] = node_at[l + 1 + above]; });
       chain_sum({terms.data(), n}, out + at, length);
       return;
     }
@@ -88,9 +90,7 @@ void TreeSum::finish(float* out) {
   std::array<const float*, kMaxLevels> terms;
   for (int64_t at = 0; at < numel_; at += kChainBlock) {
     size_t n = 0;
-    for (int l = 0; l < kMaxLevels; ++l) {
-      if (bit(pushed_, l)) terms[n++] = level(l) + at;
-    }
+    for_bits(pushed_, [&](int l) { terms[n++] = level(l) + at; });
     chain_sum({terms.data(), n}, out + at, std::min(kChainBlock, numel_ - at));
   }
   pushed_ = 0;

@@ -8,35 +8,37 @@
 namespace ct {
 namespace {
 
-template <class F>
-void each_compute(const Program& steps, F f) {
+using Kernels = std::vector<std::unique_ptr<Kernel>>;
+
+Kernels prepare(Backend& backend, const Program& steps, const std::vector<Value>& values) {
+  Kernels kernels(steps.size());
   for (size_t i = 0; i < steps.size(); ++i)
-    if (const auto* op = std::get_if<ComputeOp>(&steps[i].op)) f(i, *op);
+    if (const auto* op = std::get_if<ComputeOp>(&steps[i].op)) kernels[i] = backend.prepare(*op, values);
+  return kernels;
+}
+
+MemoryPlan plan_with(const Lowered& program, const Kernels& micro, const Kernels& last) {
+  const auto bytes = [](const Kernels& kernels) {
+    std::vector<size_t> sizes;
+    for (const auto& kernel : kernels) sizes.push_back(kernel ? kernel->workspace_bytes() : 0);
+    return sizes;
+  };
+  return plan_memory(program, bytes(micro), bytes(last));
 }
 
 }  // namespace
 
+MemoryPlan plan_program(Backend& backend, const Lowered& program) {
+  return plan_with(program, prepare(backend, program.micro, program.values),
+                   prepare(backend, program.last, program.values));
+}
+
 BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program, std::byte* params)
     : backend_(backend), comm_(comm), program_(std::move(program)) {
-  const auto prepare = [&](const Program& steps, std::vector<Prepared>& prepared) {
-    prepared.resize(steps.size());
-    each_compute(steps, [&](size_t i, const ComputeOp& op) {
-      prepared[i].kernel = backend_.prepare(op, program_.values);
-    });
-  };
-  prepare(program_.micro, kernels_micro_);
-  prepare(program_.last, kernels_last_);
-  prepare(program_.update, kernels_update_);
-
-  plan_ = plan_memory(program_, [&](const Step& step) -> size_t {
-    const auto in = [&](const Program& steps, const std::vector<Prepared>& prepared) -> const Prepared* {
-      const std::ptrdiff_t i = &step - steps.data();
-      return i >= 0 && i < static_cast<std::ptrdiff_t>(steps.size()) ? &prepared[static_cast<size_t>(i)] : nullptr;
-    };
-    const Prepared* found = in(program_.micro, kernels_micro_);
-    if (!found) found = in(program_.last, kernels_last_);
-    return found && found->kernel ? found->kernel->workspace_bytes() : 0;
-  });
+  kernels_micro_ = prepare(backend_, program_.micro, program_.values);
+  kernels_last_ = prepare(backend_, program_.last, program_.values);
+  kernels_update_ = prepare(backend_, program_.update, program_.values);
+  plan_ = plan_with(program_, kernels_micro_, kernels_last_);
   arena_ = backend_.allocate(static_cast<size_t>(plan_.arena_bytes));
   address_.resize(program_.values.size(), nullptr);
   for (size_t i = 0; i < address_.size(); ++i)
@@ -73,11 +75,10 @@ Tensor BoundProgram::tensor(ValueId id) const {
   return {base + at.byte_offset, value.dtype, value.shape};
 }
 
-std::vector<BoundProgram::Launch> BoundProgram::bind(const Program& steps, std::vector<Prepared>& prepared,
-                                                     bool uses_arena) {
+std::vector<BoundProgram::Launch> BoundProgram::bind(const Program& steps, const Kernels& kernels, bool uses_arena) {
   std::vector<Launch> launches;
   for (size_t i = 0; i < steps.size(); ++i) {
-    Kernel* kernel = prepared[i].kernel.get();
+    Kernel* kernel = kernels[i].get();
     if (kernel == nullptr) {
       launches.push_back(bind_comm(std::get<CommOp>(steps[i].op)));
       continue;
@@ -119,12 +120,7 @@ BoundProgram::Launch BoundProgram::bind_comm(const CommOp& op) {
   const int64_t begin = bounds[static_cast<size_t>(comm_.rank())], end = bounds[static_cast<size_t>(comm_.rank()) + 1];
   if (!shard_sum_) shard_sum_ = std::make_unique<TreeSum>(end - begin, program_.distribution.micro_batches());
   const std::span<float> data = data_of(scatter.data);
-  Launch push = launch(comm_.reduce_scatter(data, bounds, *shard_sum_));
-  if (!scatter.last) return push;
-  return [this, push, shard = data.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin))] {
-    push();
-    shard_sum_->finish(shard.data());
-  };
+  return launch(comm_.reduce_scatter(data, bounds, *shard_sum_, scatter.last ? data.data() + begin : nullptr));
 }
 
 std::vector<BoundProgram::Timing> BoundProgram::time_steps() {

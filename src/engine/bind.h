@@ -11,6 +11,9 @@
 
 namespace ct {
 
+/// Where everything of a program would lie on a backend, without binding it.
+MemoryPlan plan_program(Backend& backend, const Lowered& program);
+
 class BoundProgram {
  public:
   /// `params`: the parameters of another bound program to share; empty: own ones. Collective over ranks.
@@ -36,14 +39,12 @@ class BoundProgram {
 
  private:
   using Launch = std::function<void()>;
-  struct Prepared {
-    std::unique_ptr<Kernel> kernel;  // null for communication
-  };
+  using Kernels = std::vector<std::unique_ptr<Kernel>>;  // by step; null for communication
   static void run(const std::vector<Launch>& steps) {
     for (const Launch& step : steps) step();
   }
   void allocate_residents(std::byte* params);
-  std::vector<Launch> bind(const Program& steps, std::vector<Prepared>& prepared, bool uses_arena);
+  std::vector<Launch> bind(const Program& steps, const Kernels& kernels, bool uses_arena);
   Launch bind_comm(const CommOp& op);
 
   Backend& backend_;
@@ -53,8 +54,7 @@ class BoundProgram {
   Memory arena_;
   std::vector<Memory> memories_;
   std::vector<std::byte*> address_;  // by ValueId, null for views
-  std::vector<Prepared> kernels_micro_, kernels_last_, kernels_update_;
-  std::vector<Memory> update_scratch_;
+  Kernels kernels_micro_, kernels_last_, kernels_update_;
   std::unique_ptr<TreeSum> shard_sum_;
   std::vector<std::unique_ptr<Collective>> collectives_;
   std::vector<Launch> micro_, last_, update_;

@@ -30,14 +30,16 @@ void put(MemoryPlan::Place& place, std::vector<const MemoryPlan::Place*>& placed
 
 }  // namespace
 
-MemoryPlan plan_memory(const Lowered& program, const WorkspaceBytes& workspace) {
+MemoryPlan plan_memory(const Lowered& program, const std::vector<size_t>& micro_workspace,
+                       const std::vector<size_t>& last_workspace) {
   MemoryPlan plan;
   plan.values.resize(program.values.size());
   const int steps = static_cast<int>(std::max(program.micro.size(), program.last.size()));
   plan.workspace.resize(static_cast<size_t>(steps));
   for (auto& place : plan.values) place.first = steps, place.last = -1;
 
-  for (const Program* steps_of : {&program.micro, &program.last}) {
+  for (const auto& [steps_of, workspace] :
+       {std::pair{&program.micro, &micro_workspace}, {&program.last, &last_workspace}}) {
     for (size_t i = 0; i < steps_of->size(); ++i) {
       const int now = static_cast<int>(i);
       const auto touch = [&](ValueId id) {
@@ -48,7 +50,7 @@ MemoryPlan plan_memory(const Lowered& program, const WorkspaceBytes& workspace) 
       const Step& step = (*steps_of)[i];
       for (ValueId id : reads(step.op)) touch(id);
       for (ValueId id : writes(step.op)) touch(id);
-      const int64_t bytes = round_up(static_cast<int64_t>(workspace(step)), kLine);
+      const int64_t bytes = round_up(i < workspace->size() ? static_cast<int64_t>((*workspace)[i]) : 0, kLine);
       MemoryPlan::Place& scratch = plan.workspace[i];
       scratch = {-1, std::max(scratch.bytes, bytes), now, now};
     }

@@ -1,15 +1,12 @@
 // The memory planner: transient values whose lives do not overlap share one arena, known before the first step.
 #pragma once
 
-#include <functional>
 #include <string>
+#include <vector>
 
 #include "plan/program.h"
 
 namespace ct {
-
-/// What a program needs beside its values: scratch of one operation, alive only while it runs.
-using WorkspaceBytes = std::function<size_t(const Step&)>;
 
 struct MemoryPlan {
   struct Place {
@@ -23,8 +20,10 @@ struct MemoryPlan {
 };
 
 /// Live ranges over micro and last (they share their compute steps, so a step's number means the same in both).
-/// Values are aligned to a cache line and followed by one more, which vector loads may touch.
-MemoryPlan plan_memory(const Lowered& program, const WorkspaceBytes& workspace);
+/// Values are aligned to a cache line and followed by one more, which vector loads may touch. The workspaces (bytes, by
+/// step; empty: none) are scratch of one operation, alive only while it runs.
+MemoryPlan plan_memory(const Lowered& program, const std::vector<size_t>& micro_workspace = {},
+                       const std::vector<size_t>& last_workspace = {});
 
 /// The program and where everything lies, for --dump-plan.
 std::string to_text(const Lowered& program, const MemoryPlan& plan);

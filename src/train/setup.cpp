@@ -22,6 +22,17 @@ UpdateRule update_rule(const Config& config) {
   return rule;
 }
 
+std::string optimizer_note(const Config& config) {
+  const auto& params = config.optimizer.params;
+  const std::string name = config.optimizer.type;
+  if (params.weight_decay == 0) return name;
+  const UpdateRule rule = update_rule(config);
+  const auto* adam = std::get_if<AdamRule>(&rule.optimizer);
+  if (adam == nullptr) return str(name, " with weight decay ", params.weight_decay);
+  return str(name, " with ", adam->mode == AdamMode::decoupled ? "decoupled (AdamW) " : "L2 ", "weight decay ",
+             params.weight_decay);
+}
+
 LrSchedule lr_schedule(const Config& config) {
   if (config.scheduler.type.empty()) return ConstantLr{config.optimizer.params.lr};
   const auto& p = config.scheduler.params;
@@ -54,6 +65,19 @@ InputSpec input_spec(const Config& config, int64_t batch, int classes, Mode mode
   }
   if (mode == Mode::train) spec.label_smoothing = static_cast<float>(config.train.label_smoothing);
   return spec;
+}
+
+PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, const Distribution& d, int rank) {
+  PipelineOptions options{.seed = static_cast<uint64_t>(config.seed),
+                          .shuffle = config.data.shuffle,
+                          .augment = augment_steps(config),
+                          .train_batch = batch.train,
+                          .micro_batch = batch.micro};
+  if (d.dealing() == Dealing::contiguous) {
+    options.first_micro = d.micro_batch(rank, 0);
+    options.micros = d.accumulation;
+  }
+  return options;
 }
 
 Datasets open_datasets(const Config& config, Communicator& comm) {

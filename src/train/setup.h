@@ -12,10 +12,15 @@
 namespace ct {
 
 UpdateRule update_rule(const Config& config);
+/// "Adam, which is AdamW here as in DeepSpeed: ..." for people.
+std::string optimizer_note(const Config& config);
 LrSchedule lr_schedule(const Config& config);
 Distribution distribution(const Config& config, const BatchSizes& batch, int ranks);
 std::vector<AugmentStep> augment_steps(const Config& config);
 InputSpec input_spec(const Config& config, int64_t batch, int classes, Mode mode);
+
+/// What `rank` asks of its pipeline.
+PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, const Distribution& d, int rank);
 
 /// The training set, the part held out of it, and the test set. Collective: rank 0 locates (and writes the synthetic
 /// set if it must), the others open what it found.

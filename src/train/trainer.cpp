@@ -11,7 +11,6 @@
 #include "train/agree.h"
 #include "train/config/print.h"
 #include "train/signals.h"
-#include "train/weights.h"
 
 namespace ct {
 namespace {
@@ -22,19 +21,6 @@ double seconds(std::chrono::steady_clock::duration d) { return std::chrono::dura
 
 bool better(const std::string& metric, double a, double b) { return metric == "loss" ? a < b : a > b; }
 double metric_of(const Evaluation& e, const std::string& metric) { return metric == "loss" ? e.loss : e.accuracy(); }
-
-PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, const Distribution& d, int rank) {
-  PipelineOptions options{.seed = static_cast<uint64_t>(config.seed),
-                          .shuffle = config.data.shuffle,
-                          .augment = augment_steps(config),
-                          .train_batch = batch.train,
-                          .micro_batch = batch.micro};
-  if (d.dealing() == Dealing::contiguous) {
-    options.first_micro = d.micro_batch(rank, 0);
-    options.micros = d.accumulation;
-  }
-  return options;
-}
 
 }  // namespace
 
@@ -80,7 +66,7 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
     saved_step_ = broadcast_value(comm, folder_ && folder_->contains(state_.step) ? state_.step : int64_t{-1});
     ended_ = state_.step >= total_steps_ && broadcast_value(comm, folder_ && folder_->ended_at(state_.step));
   } else if (!options.init.empty()) {
-    load_weights(options.init, programs_.graph, programs_.train.flat, weights);
+    load_weights(SafetensorsFile(options.init), programs_.graph, programs_.train.flat, weights);
   } else {
     initialize(programs_.graph, programs_.train.flat, static_cast<uint64_t>(config_.seed), weights);
   }
@@ -94,7 +80,10 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
 /// What every checkpoint will say of where it comes from; a resumed run's data must be the same.
 void Trainer::describe_run() {
   uint32_t crc = 0;
-  for (int64_t i = 0; i < data_.train->count(); ++i) crc = crc32c({data_.train->pixels(i) - 1, kRecordBytes}, crc);
+  for (int64_t i = 0; i < data_.train->count(); ++i) {
+    const auto* record = reinterpret_cast<const std::byte*>(data_.train->pixels(i) - 1);  // the label lies before the pixels
+    crc = crc32c(std::span(record, kRecordBytes), crc);
+  }
   provenance_ = {to_yaml(config_), comm_.size(), data_.source.name, crc, backend_->description()};
   const auto& saved = folder_->resumed();
   if (!saved) return;
@@ -373,7 +362,7 @@ void Trainer::announce(const std::string& checkpoint) {
   console_.note(str(comm_.description(), "; ", backend_->description()));
   console_.note(data_.source.note);
   console_.note(str("model ", config_.model.name, ": ", programs_.graph.parameter_count(), " parameters; ",
-                    config_.optimizer.type, " (", optimizer_note(config_), "); batch ", batch_.train, " = ", batch_.micro,
+                    optimizer_note(config_), "; batch ", batch_.train, " = ", batch_.micro,
                     " x ", batch_.accumulation, " micro-steps x ", d.ranks, " ranks"));
   const int64_t left = pipeline_->images() % batch_.train;
   console_.note(str(pipeline_->steps_per_epoch(), " steps an epoch, ", total_steps_, " in all",

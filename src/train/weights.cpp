@@ -49,9 +49,9 @@ std::string weights_hash(const Programs& programs, const Engine& engine) {
   return weights_sha256(TorchTensors(programs.graph, programs.train.flat, engine.state().front().values).views());
 }
 
-void load_weights(const Path& path, const Graph& graph, const FlatLayout& flat, std::span<float> params) {
+void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, std::span<float> params) {
   TorchTensors tensors(graph);
-  restore(SafetensorsFile(path), tensors.named());
+  restore(file, tensors.named());
   tensors.store(graph, flat, params);
 }
 

@@ -37,7 +37,7 @@ class TorchTensors {
 std::string weights_hash(const Programs& programs, const Engine& engine);
 
 /// Replaces the weights by those of a safetensors file, whoever wrote it. Error(checkpoint) naming what does not fit.
-void load_weights(const Path& path, const Graph& graph, const FlatLayout& flat, std::span<float> params);
+void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, std::span<float> params);
 
 /// What a weights file says of itself: all that `eval` and `predict` need beside the tensors.
 struct WeightsInfo {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/faulty_file_system.h"
 #include "base/temporary_folder.h"
 #include "checkpoint/samples.h"
 
@@ -26,7 +27,7 @@ class Safetensors : public testing::Test {
   }
   TemporaryFolder folder_;
   Path path_ = folder_ / "w.bin";
-  FileSystem files_;
+  QuickFileSystem files_;
   Samples samples_;
 };
 

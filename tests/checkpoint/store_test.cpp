@@ -46,7 +46,7 @@ class StoreTest : public testing::Test {
   }
 
   TemporaryFolder folder_;
-  FileSystem files_;
+  QuickFileSystem files_;
   Path path_ = folder_ / "ckpt";
   Store store_{files_, path_, {"run-1", "cnn"}};
 };

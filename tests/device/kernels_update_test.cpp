@@ -1,3 +1,5 @@
+#include <thread>
+
 #include "device/cpu/kernels/update.h"
 #include "device/kernels_testing.h"
 
@@ -75,9 +77,8 @@ TEST_P(Update, SameBitsWhereverTheRangeIsCut) {
 }
 
 TEST_P(Update, Bf16CopyRoundsToNearestEven) {
-  const std::vector<uint32_t> bits = {0x3F800000, 0x3F807FFF, 0x3F808000, 0x3F808001, 0x3F818000,
-                                      0xBF818000,  0x7F7FFFFF,  0x00000000,
-                                      0x80000000, 0x3F7FFFFF, 0x7FFFFFFF};
+  const std::vector<uint32_t> bits = {0x3F800000, 0x3F807FFF, 0x3F808000, 0x3F808001, 0x3F818000, 0xBF818000,
+                                      0x7F7FFFFF, 0x00000000, 0x80000000, 0x3F7FFFFF, 0x7FFFFFFF};
   const std::vector<uint16_t> expected = {0x3F80, 0x3F80, 0x3F80, 0x3F81, 0x3F82, 0xBF82,
                                           0x7F80, 0x0000, 0x8000, 0x3F80, 0x7FFF};
   Buffer<float> params(bits.size()), grads(std::vector<double>(bits.size(), 0.0));
@@ -175,18 +176,21 @@ TEST_P(Update, TreeAddMergesFromTheLowestLevel) {
 }
 
 TEST_P(Update, DenormalsBecomeZero) {
-  flush_denormals_in_this_thread();
-  Buffer<float> values(std::vector<double>(kN, 1e-30)), other(std::vector<double>(kN, -1e-30 * 0.999999)), out(kN);
-  tree_add(values, std::vector<const float*>{other.data()}, out, kN);
-  for (size_t i = 0; i < kN; ++i) ASSERT_TRUE(out[i] == 0 || out[i] >= std::numeric_limits<float>::min());
-  Buffer<float> tiny(std::vector<double>(kN, 1e-40));
-  Buffer<float> zeros(std::vector<double>(kN, 0.0));
-  tree_add(tiny, std::vector<const float*>{zeros.data()}, out, kN);
-  for (size_t i = 0; i < kN; ++i) {
-    uint32_t bits;
-    std::memcpy(&bits, &out[i], 4);
-    ASSERT_EQ(bits, 0u);
-  }
+  // A thread of its own: the setting must not reach the other tests.
+  std::thread([] {
+    flush_denormals_in_this_thread();
+    Buffer<float> tiny(std::vector<double>(kN, 1e-40)), zeros(std::vector<double>(kN, 0.0)), out(kN);
+    Buffer<float> small(std::vector<double>(kN, 1.5e-38)), negative(std::vector<double>(kN, -1.2e-38)), difference(kN);
+    tree_add(tiny, std::vector<const float*>{zeros.data()}, out, kN);
+    tree_add(small, std::vector<const float*>{negative.data()}, difference, kN);
+    uint32_t bits = 0;
+    for (size_t i = 0; i < kN; ++i) {
+      std::memcpy(&bits, &out[i], 4);
+      ASSERT_EQ(bits, 0u) << "a denormal operand";
+      std::memcpy(&bits, &difference[i], 4);
+      ASSERT_EQ(bits, 0u) << "a denormal result";
+    }
+  }).join();
 }
 
 }  // namespace

@@ -118,8 +118,8 @@ TEST(Lowering, RefusesStagesThatAreNotBuilt) {
 
 TEST(Memory, ValuesAliveTogetherNeverOverlap) {
   const Lowered l = lower_training(graph(), kAdam, {.accumulation = 2});
-  const auto workspace = [](const Step& s) { return name_of(s.op) == "conv2d" ? size_t{1000} : size_t{0}; };
-  const MemoryPlan plan = plan_memory(l, workspace);
+  const std::vector<size_t> workspace(l.micro.size(), 1000);
+  const MemoryPlan plan = plan_memory(l, workspace, workspace);
   std::vector<MemoryPlan::Place> places = plan.values;
   places.insert(places.end(), plan.workspace.begin(), plan.workspace.end());
   int64_t sum = 0;
@@ -140,7 +140,7 @@ TEST(Memory, ValuesAliveTogetherNeverOverlap) {
 
 TEST(Memory, EveryOperandOfEveryStepHasAPlaceOrIsResident) {
   const Lowered l = lower_training(graph(), kAdam, {.accumulation = 2});
-  const MemoryPlan plan = plan_memory(l, [](const Step&) { return size_t{0}; });
+  const MemoryPlan plan = plan_memory(l);
   for (const Program* program : {&l.micro, &l.last})
     for (size_t i = 0; i < program->size(); ++i) {
       Ids ids = reads((*program)[i].op);
@@ -169,7 +169,7 @@ TEST(Memory, FlattenedImageIsAViewWithoutAnOperation) {
 
 TEST(Text, NamesOperationsAndPlaces) {
   const Lowered l = lower_training(graph(), kAdam, {.ranks = 2});
-  const std::string text = to_text(l, plan_memory(l, [](const Step&) { return size_t{0}; }));
+  const std::string text = to_text(l, plan_memory(l));
   for (const char* word : {"conv2d", "all_reduce", "adam", "arena:", "exp_avg_sq", "conv.weight"})
     EXPECT_NE(text.find(word), std::string::npos) << word;
 }

@@ -1,6 +1,7 @@
 #include "train/config/document.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstring>

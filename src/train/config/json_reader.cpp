@@ -1,4 +1,6 @@
 // JSON as people write it for DeepSpeed, which reads Hjson: comments, trailing commas and unquoted keys are welcome.
+#include <cctype>
+
 #include "train/config/document.h"
 
 namespace ct::document {

@@ -1,6 +1,7 @@
 #include "train/config/schema.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 namespace ct {

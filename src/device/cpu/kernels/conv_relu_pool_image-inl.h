@@ -27,8 +27,8 @@ constexpr DI di;
 /// Two rows of the convolution at columns [0, 2 * kLanes), pooled into kLanes columns for channels [first,
 /// first+Count).
 template <int Count>
-HWY_INLINE void pooled_columns(const float* HWY_RESTRICT x, const float* HWY_RESTRICT w, const float* HWY_RESTRICT b,
-                               float* HWY_RESTRICT values, int32_t* HWY_RESTRICT places) {
+HWY_NOINLINE void pooled_columns(const float* HWY_RESTRICT x, const float* HWY_RESTRICT w, const float* HWY_RESTRICT b,
+                                 float* HWY_RESTRICT values, int32_t* HWY_RESTRICT places) {
   V acc[Count][2][2];
   unroll<Count>([&](auto o) CT_UNROLLED {
     const V bias = hn::Set(d, b[o]);
@@ -38,7 +38,9 @@ HWY_INLINE void pooled_columns(const float* HWY_RESTRICT x, const float* HWY_RES
     for (int ky = 0; ky < kKernel; ++ky) {
       const float* upper = x + i * kPlane + ky * kSide;
       const float* weights = w + ky * kKernel * kIn + i;
-      unroll<kKernel>([&](auto kx) CT_UNROLLED {
+      // Rolled: over several taps the compiler would hoist loads and spill accumulators.
+#pragma GCC unroll 1
+      for (int kx = 0; kx < kKernel; ++kx) {
         const V x00 = hn::LoadU(d, upper + kx), x01 = hn::LoadU(d, upper + kx + kLanes);
         const V x10 = hn::LoadU(d, upper + kSide + kx), x11 = hn::LoadU(d, upper + kSide + kx + kLanes);
         unroll<Count>([&](auto o) CT_UNROLLED {
@@ -48,7 +50,7 @@ HWY_INLINE void pooled_columns(const float* HWY_RESTRICT x, const float* HWY_RES
           acc[o][1][0] = hn::MulAdd(weight, x10, acc[o][1][0]);
           acc[o][1][1] = hn::MulAdd(weight, x11, acc[o][1][1]);
         });
-      });
+      }
     }
   const VI zero = hn::Zero(di), one = hn::Set(di, 1), two = hn::Set(di, 2), three = hn::Set(di, 3),
            four = hn::Set(di, 4);
@@ -119,7 +121,7 @@ HWY_INLINE void interleave_places(const int32_t* HWY_RESTRICT places, uint8_t* H
 }
 
 HWY_INLINE void forward(const ConvReluPoolArgs& a) {
-  constexpr int kCount = kWide ? 6 : 2;  // channels whose accumulators fit the registers
+  constexpr int kCount = kWide ? 6 : 3;  // channels whose accumulators fit the registers
   alignas(64) float values[kOut * 16];
   alignas(64) int32_t places[kOut * 16];
   for (int64_t n = 0; n < a.shape.n; ++n)
@@ -160,8 +162,8 @@ HWY_INLINE void copy_windows(const float* HWY_RESTRICT x, float* HWY_RESTRICT wi
 
 /// Seven rows of winners into sums [6][5][16], channels [o, o + Count).
 template <int Count>
-HWY_INLINE void add_band(const float* HWY_RESTRICT windows, const float* HWY_RESTRICT dy,
-                         const int32_t* HWY_RESTRICT offsets, float* HWY_RESTRICT sums) {
+HWY_NOINLINE void add_band(const float* HWY_RESTRICT windows, const float* HWY_RESTRICT dy,
+                           const int32_t* HWY_RESTRICT offsets, float* HWY_RESTRICT sums) {
   V acc[Count][kKernel][kVecs];
   unroll<Count * kKernel * kVecs>([&](auto i) CT_UNROLLED {
     acc[i / (kKernel * kVecs)][i / kVecs % kKernel][i % kVecs] = hn::Load(d, sums + i * kLanes);

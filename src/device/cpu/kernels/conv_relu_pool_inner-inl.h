@@ -44,25 +44,57 @@ HWY_INLINE void transpose_weights(const float* HWY_RESTRICT w, float* HWY_RESTRI
     }
 }
 
+/// Adds one row of the image to the outputs it touches: those of the upper row of windows through the weights at w,
+/// those of the lower through the kernel row before. A value of x is broadcast once for all (up to ten) outputs it
+/// touches, as one broadcast a multiplication would leave the loads the bottleneck.
+template <bool Upper, bool Lower>
+HWY_INLINE void add_image_row(const float* HWY_RESTRICT x, const float* HWY_RESTRICT w, V (&acc)[kPooled][4][kVecs]) {
+#pragma GCC unroll 1
+  for (int i = 0; i < kIn; ++i) {
+    V upper[kKernel], lower[kKernel];
+    unroll<kKernel>([&](auto kx) CT_UNROLLED {
+      if constexpr (Upper) upper[kx] = hn::Load(d, w + (kx * kIn + i) * kOut);
+      if constexpr (Lower) lower[kx] = hn::Load(d, w + (kx * kIn + i - kRun) * kOut);
+    });
+    unroll<kSide>([&](auto ix) CT_UNROLLED {
+      const V value = hn::Set(d, x[ix * kIn + i]);
+      unroll<kKernel>([&](auto kx) CT_UNROLLED {
+        constexpr int column = ix - kx;
+        if constexpr (column >= 0 && column < 2 * kPooled) {
+          V(&window)[4][kVecs] = acc[column / 2];
+          if constexpr (Upper) window[column % 2][0] = hn::MulAdd(upper[kx], value, window[column % 2][0]);
+          if constexpr (Lower) window[2 + column % 2][0] = hn::MulAdd(lower[kx], value, window[2 + column % 2][0]);
+        }
+      });
+    });
+  }
+}
+
 /// Pools `Pools` windows of one row of windows.
 template <int Pools>
-HWY_INLINE void pooled_row(const float* HWY_RESTRICT x, const float* HWY_RESTRICT w, const float* HWY_RESTRICT b,
-                           float* HWY_RESTRICT y, uint8_t* HWY_RESTRICT winner) {
+HWY_NOINLINE void pooled_row(const float* HWY_RESTRICT x, const float* HWY_RESTRICT w, const float* HWY_RESTRICT b,
+                             float* HWY_RESTRICT y, uint8_t* HWY_RESTRICT winner) {
   V acc[Pools][4][kVecs];
   unroll<kVecs>([&](auto v) CT_UNROLLED {
     const V bias = hn::LoadU(d, b + v * kLanes);
     unroll<Pools * 4>([&](auto i) CT_UNROLLED { acc[i / 4][i % 4][v] = bias; });
   });
-  for (int ky = 0; ky < kKernel; ++ky) {
-    const float *upper = x + ky * kRow, *lower = upper + kRow;
-    for (int j = 0; j < kRun; ++j, w += kOut) {
-      V weight[kVecs];
-      unroll<kVecs>([&](auto v) CT_UNROLLED { weight[v] = hn::Load(d, w + v * kLanes); });
-      unroll<Pools * 4>([&](auto i) CT_UNROLLED {
-        const V value = hn::Set(d, (i % 4 < 2 ? upper : lower)[(i / 4 * 2 + i % 2) * kIn + j]);
-        unroll<kVecs>([&](auto v)
-                          CT_UNROLLED { acc[i / 4][i % 4][v] = hn::MulAdd(weight[v], value, acc[i / 4][i % 4][v]); });
-      });
+  if constexpr (Pools == kPooled) {
+    add_image_row<true, false>(x, w, acc);
+    for (int y = 1; y < kKernel; ++y) add_image_row<true, true>(x + y * kRow, w + y * kRun * kOut, acc);
+    add_image_row<false, true>(x + kKernel * kRow, w + kKernel * kRun * kOut, acc);
+  } else {
+    for (int ky = 0; ky < kKernel; ++ky) {
+      const float *upper = x + ky * kRow, *lower = upper + kRow;
+      for (int j = 0; j < kRun; ++j, w += kOut) {
+        V weight[kVecs];
+        unroll<kVecs>([&](auto v) CT_UNROLLED { weight[v] = hn::Load(d, w + v * kLanes); });
+        unroll<Pools * 4>([&](auto i) CT_UNROLLED {
+          const V value = hn::Set(d, (i % 4 < 2 ? upper : lower)[(i / 4 * 2 + i % 2) * kIn + j]);
+          unroll<kVecs>([&](auto v)
+                            CT_UNROLLED { acc[i / 4][i % 4][v] = hn::MulAdd(weight[v], value, acc[i / 4][i % 4][v]); });
+        });
+      }
     }
   }
   const hn::Rebind<uint8_t, D> d8;
@@ -118,8 +150,8 @@ HWY_INLINE void copy_windows(const float* HWY_RESTRICT x, float* HWY_RESTRICT wi
 
 /// One image's winners of one channel into sums [5][32], floats [half * 16, half * 16 + Vectors * kLanes) of every row.
 template <int Vectors>
-HWY_INLINE void add_channel(const float* HWY_RESTRICT windows, const float* HWY_RESTRICT dy,
-                            const int32_t* HWY_RESTRICT offsets, float* HWY_RESTRICT sums) {
+HWY_NOINLINE void add_channel(const float* HWY_RESTRICT windows, const float* HWY_RESTRICT dy,
+                              const int32_t* HWY_RESTRICT offsets, float* HWY_RESTRICT sums) {
   V acc[kKernel][Vectors];
   unroll<kKernel * Vectors>([&](auto i) CT_UNROLLED {
     acc[i / Vectors][i % Vectors] = hn::Load(d, sums + i / Vectors * 32 + i % Vectors * kLanes);
@@ -181,34 +213,38 @@ HWY_INLINE void grad_weights(const ConvReluPoolGradWArgs& a) {
 // floats, which stay in registers while the channels add theirs: per row 32 floats in whole vectors, and the last four
 // of several rows together in `tail` vectors. Weights are first spread so that a winner's place selects an address.
 
-constexpr int kPatch = 6, kTailFloats = 32;
-constexpr int kMain = 7 * 32;  // one channel: rows -1..5 of 32 floats, the first and last zero
+constexpr int kPatch = 6, kEnds = 32;
+constexpr int kRows = 6 * 32;  // of one channel: a row of zeros, which also ends the channel before, and five
+constexpr int kShift = kOut * kRows + 32;  // of all channels for one column of the winner
+constexpr int kEndsOfRow = kOut * kEnds;   // of all channels for one row of the winner
 
-/// main [2 wx][16][7][32], tail [4 places][16][32].
+/// main [2 columns][16][6][32] with a row of zeros after either column; tail [32] zeros, then [2 rows][16][32].
 HWY_INLINE void spread_weights(const float* HWY_RESTRICT w, float* HWY_RESTRICT main, float* HWY_RESTRICT tail) {
-  std::memset(main, 0, (2 * kOut * kMain + 4 * kOut * kTailFloats) * sizeof(float));
+  std::memset(main, 0, (2 * kShift + kEnds + 2 * kEndsOfRow) * sizeof(float));
   for (int o = 0; o < kOut; ++o)
     for (int ky = 0; ky < kKernel; ++ky) {
       const float* row = w + (o * kKernel + ky) * kRun;
-      std::memcpy(main + o * kMain + (ky + 1) * 32, row, kRun * sizeof(float));
-      std::memcpy(main + (kOut + o) * kMain + (ky + 1) * 32 + kIn, row, 26 * sizeof(float));
-      std::memcpy(tail + (1 * kOut + o) * kTailFloats + ky * 4, row + 26, 4 * sizeof(float));
-      std::memcpy(tail + (3 * kOut + o) * kTailFloats + (ky + 1) * 4, row + 26, 4 * sizeof(float));
+      std::memcpy(main + o * kRows + (ky + 1) * 32, row, kRun * sizeof(float));
+      std::memcpy(main + kShift + o * kRows + (ky + 1) * 32 + kIn, row, 26 * sizeof(float));
+      std::memcpy(tail + kEnds + o * kEnds + ky * 4, row + 26, 4 * sizeof(float));
+      std::memcpy(tail + kEnds + kEndsOfRow + o * kEnds + (ky + 1) * 4, row + 26, 4 * sizeof(float));
     }
 }
 
 /// Adds rows [first, first + Rows) of one pooling window's patch to dx.
 template <int Rows>
-HWY_INLINE void add_patch(const float* HWY_RESTRICT main, const float* HWY_RESTRICT tail, const float* HWY_RESTRICT dy,
-                          const uint8_t* HWY_RESTRICT winner, uint32_t active, int first, float* HWY_RESTRICT dx) {
+HWY_NOINLINE void add_patch(const float* HWY_RESTRICT main, const float* HWY_RESTRICT tail,
+                            const float* HWY_RESTRICT dy, const uint8_t* HWY_RESTRICT winner, uint32_t active,
+                            int first, float* HWY_RESTRICT dx) {
   constexpr int kRowVecs = 2 * kVecs, kTailVecs = (Rows * 4 + kLanes - 1) / kLanes;
   V acc[Rows][kRowVecs], rest[kTailVecs];
   unroll<Rows * kRowVecs>([&](auto i) CT_UNROLLED { acc[i / kRowVecs][i % kRowVecs] = hn::Zero(d); });
   unroll<kTailVecs>([&](auto i) CT_UNROLLED { rest[i] = hn::Zero(d); });
   for (; active != 0; active &= active - 1) {
     const int o = __builtin_ctz(active), place = winner[o];
-    const float* rows = main + ((place & 1) * kOut + o) * kMain + (1 - (place >> 1) + first) * 32;
-    const float* ends = tail + (place * kOut + o) * kTailFloats + first * 4;
+    const int column = place & 1, row = place >> 1;
+    const float* rows = main + column * kShift + o * kRows + (1 - row + first) * 32;
+    const float* ends = tail + (-column & (kEnds + row * kEndsOfRow + o * kEnds)) + first * 4;
     const V g = hn::Set(d, dy[o]);
     unroll<Rows * kRowVecs>([&](auto i) CT_UNROLLED {
       V& sum = acc[i / kRowVecs][i % kRowVecs];
@@ -227,9 +263,9 @@ HWY_INLINE void add_patch(const float* HWY_RESTRICT main, const float* HWY_RESTR
 }
 
 HWY_INLINE void grad_input(const ConvReluPoolGradXArgs& a) {
-  constexpr int kRows = kWide ? 6 : 2;
-  float *main = a.workspace, *tail = main + 2 * kOut * kMain;
-  static_assert(2 * kOut * kMain + 4 * kOut * kTailFloats <= 12 * 1024);
+  constexpr int kAtOnce = kWide ? 6 : 2;
+  float *main = a.workspace, *tail = main + 2 * kShift;
+  static_assert(2 * kShift + kEnds + 2 * kEndsOfRow <= 12 * 1024);
   spread_weights(a.w, main, tail);
   const hn::CappedTag<uint8_t, 16> d8;
   for (int64_t n = 0; n < a.shape.n; ++n) {
@@ -240,9 +276,9 @@ HWY_INLINE void grad_input(const ConvReluPoolGradXArgs& a) {
       uint8_t bits[8] = {};
       hn::StoreMaskBits(d8, hn::Ne(hn::LoadU(d8, a.winner + at), hn::Set(d8, 4)), bits);
       const uint32_t active = bits[0] | uint32_t{bits[1]} << 8;
-      for (int first = 0; first < kPatch; first += kRows)
-        add_patch<kRows>(main, tail, a.dy + at, a.winner + at, active, first,
-                         dx + 2 * (position / kPooled) * kRow + 2 * (position % kPooled) * kIn);
+      for (int first = 0; first < kPatch; first += kAtOnce)
+        add_patch<kAtOnce>(main, tail, a.dy + at, a.winner + at, active, first,
+                           dx + 2 * (position / kPooled) * kRow + 2 * (position % kPooled) * kIn);
     }
   }
 }

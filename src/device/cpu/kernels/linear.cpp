@@ -20,27 +20,44 @@ constexpr int64_t kChunk = 64;              // rows of x and dy per pass over dw
 
 // ---- forward: lanes along `in`, 4 outputs x kImages images of partial sums
 
-/// {sum(v0), sum(v1), sum(v2), sum(v3)} to out.
-HWY_INLINE void store_four_sums(V v0, V v1, V v2, V v3, float* HWY_RESTRICT out) {
+#if HWY_TARGET != HWY_SCALAR
+/// The sum of a vector's 128-bit blocks.
+template <class DV>
+HWY_INLINE hn::Vec<D4> add_blocks(DV /*tag*/, hn::Vec<DV> v) {
+  if constexpr (hn::MaxLanes(DV()) > 4) {
+    const hn::Half<DV> half;
+    return add_blocks(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  } else {
+    return v;
+  }
+}
+#endif
+
+/// {sum(v0), sum(v1), sum(v2), sum(v3)} + bias, through ReLU if wanted, to out; `outputs` of the four exist, 0 follows.
+HWY_INLINE void store_outputs(V v0, V v1, V v2, V v3, const float* HWY_RESTRICT bias, bool relu, int outputs,
+                              float* HWY_RESTRICT out) {
 #if HWY_TARGET == HWY_SCALAR
-  out[0] = hn::GetLane(v0), out[1] = hn::GetLane(v1), out[2] = hn::GetLane(v2), out[3] = hn::GetLane(v3);
+  const float sums[4] = {hn::GetLane(v0), hn::GetLane(v1), hn::GetLane(v2), hn::GetLane(v3)};
+  for (int j = 0; j < 4; ++j) {
+    const float value = j < outputs ? sums[j] + bias[j] : 0.0f;
+    out[j] = relu && value <= 0 ? 0.0f : value;
+  }
 #else
   const hn::Repartition<uint64_t, D> d64;
   const V s01 = hn::Add(hn::InterleaveLower(d, v0, v1), hn::InterleaveUpper(d, v0, v1));
   const V s23 = hn::Add(hn::InterleaveLower(d, v2, v3), hn::InterleaveUpper(d, v2, v3));
   const auto a = hn::BitCast(d64, s01), b = hn::BitCast(d64, s23);
   const V s = hn::Add(hn::BitCast(d, hn::InterleaveLower(d64, a, b)), hn::BitCast(d, hn::InterleaveUpper(d64, a, b)));
-  if constexpr (kLanes == 16) {
-    const hn::Half<D> d8;
-    const auto half = hn::Add(hn::LowerHalf(d8, s), hn::UpperHalf(d8, s));
-    const hn::Half<decltype(d8)> dq;
-    hn::Store(hn::Add(hn::LowerHalf(dq, half), hn::UpperHalf(dq, half)), dq, out);
-  } else if constexpr (kLanes == 8) {
-    const hn::Half<D> dq;
-    hn::Store(hn::Add(hn::LowerHalf(dq, s), hn::UpperHalf(dq, s)), dq, out);
+  auto y = add_blocks(d, s);
+  if (outputs == 4) {
+    y = hn::Add(y, hn::LoadU(d4, bias));
   } else {
-    hn::Store(s, d, out);
+    alignas(16) float padded_bias[4] = {};
+    for (int j = 0; j < outputs; ++j) padded_bias[j] = bias[j];
+    y = hn::IfThenElseZero(hn::FirstN(d4, outputs), hn::Add(y, hn::Load(d4, padded_bias)));
   }
+  if (relu) y = hn::IfThenZeroElse(hn::Le(y, hn::Zero(d4)), y);
+  hn::Store(y, d4, out);
 #endif
 }
 
@@ -62,13 +79,7 @@ HWY_INLINE void forward_block(const LinearArgs& a, int64_t n, int64_t o, int out
     });
   }
   unroll<Images>([&](auto k) CT_UNROLLED {
-    alignas(16) float sums[4];
-    store_four_sums(acc[k][0], acc[k][1], acc[k][2], acc[k][3], sums);
-    float* y = a.y + (n + k) * stride + o;
-    for (int j = 0; j < 4; ++j) {
-      const float value = j < outputs ? sums[j] + a.b[o + j] : 0.0f;
-      y[j] = a.relu && value <= 0 ? 0.0f : value;
-    }
+    store_outputs(acc[k][0], acc[k][1], acc[k][2], acc[k][3], a.b + o, a.relu, outputs, a.y + (n + k) * stride + o);
   });
 }
 

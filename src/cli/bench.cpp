@@ -1,0 +1,323 @@
+// cifar-train bench: how fast the step, its operations, the update and the sum over ranks are here. Medians of windows;
+// nothing is written.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <numeric>
+
+#include "base/error.h"
+#include "cli/config_lookup.h"
+#include "cli/ranks.h"
+#include "cli/verbs.h"
+#include "comm/chain_sum.h"
+#include "comm/threads.h"
+#include "comm/tree_sum.h"
+#include "device/cpu/kernels/peak.h"
+#include "device/cpu/kernels/update.h"
+#include "metrics/metrics_log.h"
+#include "model/models.h"
+#include "plan/cost.h"
+#include "train/agree.h"
+#include "train/config/load.h"
+#include "train/setup.h"
+
+namespace ct {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_of(const std::function<void()>& work) {
+  const auto begin = Clock::now();
+  work();
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+struct Spread {
+  double min, median, max;
+};
+Spread spread(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return {values.front(), values[values.size() / 2], values.back()};
+}
+
+struct BenchFlags {
+  std::string what = "step", config = "default.yaml", ranks = "1";
+  std::vector<std::string> sets;
+  double window = 0.25;
+  int windows = 9;
+  int64_t elements = 0;
+  bool json = false, operations = false;
+};
+
+/// All ranks run `work(count)` for each window; rank 0's clock counts, from barrier to barrier.
+Spread time_windows(Communicator& comm, const BenchFlags& f, const std::function<void(int64_t)>& work) {
+  work(2);  // warm up
+  const double once = std::max(seconds_of([&] { work(4); }) / 4, 1e-9);
+  const int64_t count = broadcast_value(comm, std::max<int64_t>(1, static_cast<int64_t>(f.window / once)));
+  std::vector<double> times;
+  for (int w = 0; w < f.windows; ++w) {
+    comm.barrier();
+    times.push_back(seconds_of([&] {
+                      work(count);
+                      comm.barrier();
+                    }) /
+                    static_cast<double>(count));
+  }
+  return spread(times);
+}
+
+void print(const BenchFlags& f, const Json& result, const std::string& text) {
+  std::printf("%s\n", f.json ? result.dump().c_str() : text.c_str());
+}
+
+// ---- peaks
+
+double peak_flops() {
+  float sink = 0;
+  std::vector<double> rates;
+  for (int i = 0; i < 5; ++i) {
+    int64_t flops = 0;
+    const double s = seconds_of([&] { flops = cpu::multiply_adds(2'000'000, &sink); });
+    rates.push_back(static_cast<double>(flops) / s);
+  }
+  return spread(rates).max;
+}
+
+double copy_bandwidth(Backend& backend) {
+  const size_t bytes = size_t{256} << 20;
+  const Memory from = backend.allocate(bytes), to = backend.allocate(bytes);
+  std::memset(from.data(), 1, bytes);
+  std::vector<double> rates;
+  for (int i = 0; i < 5; ++i)
+    rates.push_back(2.0 * static_cast<double>(bytes) / seconds_of([&] { std::memcpy(to.data(), from.data(), bytes); }));
+  return spread(rates).max;
+}
+
+// ---- the step
+
+void print_operations(Engine& engine, Backend& backend) {
+  BoundProgram& bound = engine.bound();
+  std::vector<std::vector<double>> times;
+  std::vector<BoundProgram::Timing> timings;
+  for (int i = 0; i < 200; ++i) {
+    timings = bound.time_steps();
+    times.resize(timings.size());
+    for (size_t k = 0; k < timings.size(); ++k) times[k].push_back(timings[k].seconds);
+  }
+  const double flops = peak_flops(), bandwidth = copy_bandwidth(backend);
+  std::printf("measured peaks of this core: %.0f GFLOP/s, %.1f GB/s copy\n", flops / 1e9, bandwidth / 1e9);
+  std::printf("  %-24s %10s %10s %7s %10s\n", "operation", "us", "GFLOP/s", "% peak", "GB/s");
+  const Lowered& program = engine.lowered();
+  std::vector<const Step*> steps;
+  for (const Program* p : {&program.last, &program.update})
+    for (const Step& s : *p) steps.push_back(&s);
+  double total = 0;
+  for (size_t k = 0; k < steps.size(); ++k) {
+    const double s = spread(times[k]).median;
+    const Cost cost = cost_of(steps[k]->op, program.values);
+    total += s;
+    std::printf("  %-24s %10.2f", timings[k].name.c_str(), 1e6 * s);
+    if (cost.flops > 0)
+      std::printf(" %10.0f %6.0f%%", cost.flops / s / 1e9, 100 * cost.flops / s / flops);
+    else
+      std::printf(" %10s %7s", "", "");
+    std::printf(" %10.1f\n", cost.bytes / s / 1e9);
+  }
+  std::printf("  %-24s %10.2f\n", "sum", 1e6 * total);
+}
+
+int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
+  const BatchSizes batch = batch_for(config.batch, comm.size());
+  const auto backend = make_backend(config);
+  backend->enter_thread();
+  const Datasets data = open_datasets(config, comm);
+  const Programs programs = lower_programs(config, batch, comm.size(), data.train->classes());
+  const Distribution d = programs.train.distribution;
+  Engine engine(*backend, comm, programs.train, [rule = update_rule(config), lr = lr_schedule(config)](int64_t step) {
+    return schedule_row(lr, rule, step);
+  });
+  initialize(programs.graph, programs.train.flat, static_cast<uint64_t>(config.seed), engine.state().front().values);
+  Pipeline pipeline(*data.train, data.parts.training, pipeline_options(config, batch, d, comm.rank()));
+
+  int64_t step = 0;
+  const Spread time = time_windows(comm, f, [&](int64_t count) {
+    const Inputs in = engine.inputs();
+    const size_t micro = static_cast<size_t>(batch.micro);
+    for (int64_t i = 0; i < count; ++i, ++step) {
+      for (int j = 0; j < d.accumulation; ++j) {
+        pipeline.fill(step / pipeline.steps_per_epoch(), step % pipeline.steps_per_epoch(),
+                      d.micro_batch(comm.rank(), j), {in.images, micro * kImageBytes},
+                      {reinterpret_cast<Draw*>(in.draws), micro}, {in.labels, micro});
+        engine.micro_step();
+      }
+      engine.update();
+    }
+    engine.drain_losses();
+  });
+  if (comm.rank() != 0) return 0;
+  const double images = static_cast<double>(batch.train);
+  char text[256];
+  std::snprintf(text, sizeof text, "%s, batch %ld = %ld x %ld x %d ranks, %s: %.0f images/s (%.0f - %.0f), %.1f us a step",
+                config.model.name.c_str(), batch.train, batch.micro, batch.accumulation, comm.size(),
+                backend->description().c_str(), images / time.median, images / time.max, images / time.min,
+                1e6 * time.median);
+  print(f,
+        {{"bench", "step"},
+         {"model", config.model.name},
+         {"batch", batch.train},
+         {"micro_batch", batch.micro},
+         {"ranks", comm.size()},
+         {"samples_per_sec", images / time.median},
+         {"step_us", 1e6 * time.median},
+         {"step_us_min", 1e6 * time.min},
+         {"step_us_max", 1e6 * time.max}},
+        text);
+  if (f.operations && comm.size() == 1) print_operations(engine, *backend);
+  return 0;
+}
+
+// ---- the update: norm, clip, Adam, bf16 copy; each rank has its share of the parameters, as ZeRO deals them
+
+int bench_update(const BenchFlags& f, Communicator& comm) {
+  const int64_t all = f.elements > 0 ? f.elements : 25'700'000;
+  const int64_t n = all / comm.size() / kChunk * kChunk;
+  const auto backend = make_cpu_backend();
+  backend->enter_thread();
+  std::vector<Memory> memory;
+  const auto buffer = [&](float value) {
+    memory.push_back(backend->allocate(static_cast<size_t>(n) * sizeof(float)));
+    float* at = reinterpret_cast<float*>(memory.back().data());
+    std::fill_n(at, n, value);
+    return at;
+  };
+  cpu::AdamArgs args{.n = n,
+                     .grads = buffer(1e-3f),
+                     .params = buffer(0.1f),
+                     .exp_avg = buffer(1e-4f),
+                     .exp_avg_sq = buffer(1e-6f),
+                     .bf16_params = reinterpret_cast<uint16_t*>(buffer(0)),
+                     .scalars = {.learning_rate = 1e-3f,
+                                 .beta1 = 0.9f,
+                                 .one_minus_beta1 = 0.1f,
+                                 .beta2 = 0.999f,
+                                 .one_minus_beta2 = 0.001f,
+                                 .eps = 1e-8f,
+                                 .weight_decay = 0,
+                                 .bias_correction1 = 2,
+                                 .sqrt_bias_correction2 = 20,
+                                 .gradient_scale = 1,
+                                 .decoupled = true}};
+  std::vector<double> sums(static_cast<size_t>(n / kChunk));
+  const Spread whole = time_windows(comm, f, [&](int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      cpu::sum_of_squares(args.grads, n, sums.data());
+      double total = std::accumulate(sums.begin(), sums.end(), 0.0);
+      std::vector<double> parts(static_cast<size_t>(comm.size()));
+      comm.gather_all(std::as_bytes(std::span(&total, 1)), std::as_writable_bytes(std::span(parts)));
+      const double norm = std::sqrt(std::accumulate(parts.begin(), parts.end(), 0.0));
+      args.scalars.gradient_scale = static_cast<float>(std::min(1.0, 1 / (norm + 1e-6)));
+      cpu::adam(args);
+    }
+  });
+  cpu::AdamArgs alone = args;
+  alone.bf16_params = nullptr;
+  const Spread adam = time_windows(comm, f, [&](int64_t count) {
+    for (int64_t i = 0; i < count; ++i) cpu::adam(alone);
+  });
+  if (comm.rank() != 0) return 0;
+  const double m = static_cast<double>(n * comm.size()) / 1e6;
+  char text[256];
+  std::snprintf(text, sizeof text,
+                "update of %.1f M parameters on %d ranks: %.0f Mparam/s (%.1f ms, %.1f GB/s at 34 B); Adam alone: %.0f Mparam/s "
+                "(%.1f ms, %.1f GB/s at 28 B)",
+                m, comm.size(), m / whole.median, 1e3 * whole.median, m * 34e-3 / whole.median, m / adam.median,
+                1e3 * adam.median, m * 28e-3 / adam.median);
+  print(f,
+        {{"bench", "update"},
+         {"parameters", m * 1e6},
+         {"ranks", comm.size()},
+         {"update_ms", 1e3 * whole.median},
+         {"update_mparam_per_sec", m / whole.median},
+         {"adam_ms", 1e3 * adam.median},
+         {"adam_mparam_per_sec", m / adam.median}},
+        text);
+  return 0;
+}
+
+// ---- the sum over ranks, through the communicator that training uses
+
+int bench_reduce(const BenchFlags& f, Communicator& comm) {
+  const int64_t n = f.elements > 0 ? f.elements : 11'175'000;
+  std::byte* memory = comm.allocate(static_cast<size_t>(n) * sizeof(float));
+  const std::span<float> data{reinterpret_cast<float*>(memory), static_cast<size_t>(n)};
+  const auto value = [](int rank, int64_t i) { return static_cast<float>(rank + 1) * 0.1f + static_cast<float>(i % 1000) * 1e-3f; };
+  for (int64_t i = 0; i < n; ++i) data[static_cast<size_t>(i)] = value(comm.rank(), i);
+  const auto reduce = comm.all_reduce(data);
+  reduce->launch();
+
+  // The result against the tree, bit by bit.
+  TreeSum tree(kChainBlock, comm.size());
+  std::vector<float> leaf(kChainBlock), sum(kChainBlock);
+  bool same = true;
+  for (int64_t at = 0; at + kChainBlock <= n; at += kChainBlock) {
+    for (int r = 0; r < comm.size(); ++r) {
+      for (int64_t i = 0; i < kChainBlock; ++i) leaf[static_cast<size_t>(i)] = value(r, at + i);
+      tree.push(leaf.data());
+    }
+    tree.finish(sum.data());
+    same = same && std::memcmp(sum.data(), &data[static_cast<size_t>(at)], kChainBlock * sizeof(float)) == 0;
+  }
+  if (any_rank(comm, !same)) fail(ExitCode::bug, "the sum over ranks differs from the tree");
+
+  std::fill(data.begin(), data.end(), 0.0f);  // repeated sums must not overflow
+  comm.barrier();
+  const Spread time = time_windows(comm, f, [&](int64_t count) {
+    for (int64_t i = 0; i < count; ++i) reduce->launch();
+  });
+  if (comm.rank() != 0) return 0;
+  char text[256];
+  std::snprintf(text, sizeof text, "sum of %.1f MB over %d ranks (%s): %.2f ms (%.2f - %.2f), equal to the tree bit by bit",
+                static_cast<double>(n) * 4e-6, comm.size(), comm.description().c_str(), 1e3 * time.median, 1e3 * time.min,
+                1e3 * time.max);
+  print(f,
+        {{"bench", "reduce"},
+         {"bytes", n * 4},
+         {"ranks", comm.size()},
+         {"ms", 1e3 * time.median},
+         {"ms_min", 1e3 * time.min},
+         {"ms_max", 1e3 * time.max},
+         {"equal_to_tree", true}},
+        text);
+  return 0;
+}
+
+}  // namespace
+
+int verb_bench(const Words& words) {
+  CLI::App app("Throughput here: of the training step, of the update, of the sum over ranks.", "cifar-train bench");
+  BenchFlags f;
+  app.add_option("what", f.what, "step | update | reduce")->check(CLI::IsMember({"step", "update", "reduce"}));
+  app.add_option("--config", f.config, "the configuration whose step is timed");
+  app.add_option("--set", f.sets, "KEY=VALUE, repeatable")->allow_extra_args(false);
+  app.add_option("--ranks", f.ranks, "ranks as threads: a number or auto");
+  app.add_option("--elements", f.elements, "update, reduce: how many")->check(CLI::PositiveNumber);
+  app.add_option("--windows", f.windows, "timed windows, whose median is printed")->check(CLI::Range(1, 1000));
+  app.add_option("--seconds", f.window, "of one window")->check(CLI::Range(0.001, 60.0));
+  app.add_flag("--ops", f.operations, "step on one rank: each operation against the core's measured peaks");
+  app.add_flag("--json", f.json, "one JSON object instead of text");
+  if (!parse(app, words)) return 0;
+
+  std::vector<std::string> warnings;
+  const Config config = load_config({.files = {locate_config(f.config)}, .sets = f.sets}, &warnings);
+  const int ranks = rank_count(config, f.ranks);
+  if (f.what == "step") batch_for(config.batch, ranks);
+  return run_job(ranks, [&](Communicator& comm) {
+    if (f.what == "update") return bench_update(f, comm);
+    if (f.what == "reduce") return bench_reduce(f, comm);
+    return bench_step(f, config, comm);
+  });
+}
+
+}  // namespace ct

@@ -1,0 +1,90 @@
+// `config show|check`
+#include <array>
+#include <cstdio>
+
+#include "base/error.h"
+#include "cli/config_lookup.h"
+#include "cli/ranks.h"
+#include "cli/subverbs.h"
+#include "train/config/load.h"
+#include "train/config/print.h"
+
+namespace ct {
+namespace {
+
+void warn(const std::vector<std::string>& warnings) {
+  for (const std::string& line : warnings) std::fprintf(stderr, "warning: %s\n", line.c_str());
+}
+
+int show(const Words& words) {
+  CLI::App app("Prints the effective configuration as YAML, with the origin of each value.", "cifar-train config show");
+  std::string file = "default.yaml", deepspeed, ranks = "auto";
+  ConfigSources sources;
+  app.add_option("FILE,--config", file, "YAML or DeepSpeed's JSON")->capture_default_str();
+  app.add_option("--deepspeed_config", deepspeed, "a second file, whose keys win");
+  app.add_option("--set", sources.sets, "key=value, such as train.epochs=1; repeatable")->allow_extra_args(false);
+  app.add_option("--ranks", ranks, "for the batch sizes that follow from it")->capture_default_str();
+  if (!parse(app, words)) return 0;
+
+  sources.files = {locate_config(file)};
+  if (!deepspeed.empty()) sources.files.push_back(locate_config(deepspeed));
+  std::vector<std::string> warnings;
+  const Config config = load_config(sources, &warnings);
+  const std::string text = to_yaml(config, {.origins = true, .ranks = rank_count(config, ranks)});
+  warn(warnings);
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+/// "FILE: ok" and the batch sizes on a few numbers of ranks.
+std::string check_file(const std::string& name) {
+  const std::filesystem::path path = locate_config(name);
+  ConfigSources sources;
+  sources.files = {path};
+  std::vector<std::string> warnings;
+  const Config config = load_config(sources, &warnings);
+  for (std::string& line : warnings) line = path.string() + ": " + line;
+  warn(warnings);
+  if (fitting_ranks(config.batch, 1).empty()) {
+    try {
+      batch_for(config.batch, 1);
+    } catch (const Error& error) {
+      fail(error.code(), path.string(), ": ", error.what());
+    }
+  }
+  return path.string() + ": ok\n" + batch_table(config.batch);
+}
+
+int check(const Words& words) {
+  CLI::App app("Reads configurations as train would, and lists the batch sizes on 1, 2, 4 and 8 ranks.",
+               "cifar-train config check");
+  std::vector<std::string> files;
+  app.add_option("FILE", files, "YAML or DeepSpeed's JSON")->required();
+  if (!parse(app, words)) return 0;
+
+  std::vector<Error> wrong;
+  for (const std::string& file : files) {
+    try {
+      std::fputs(check_file(file).c_str(), stdout);
+    } catch (const Error& error) {
+      wrong.push_back(error);
+    }
+  }
+  if (wrong.empty()) return 0;
+  if (wrong.size() == 1) throw wrong.front();
+  for (const Error& error : wrong) std::printf("wrong: %s\n", error.what());
+  fail(ExitCode::usage, wrong.size(), " of ", files.size(), " configurations are wrong, as listed above");
+}
+
+}  // namespace
+
+int verb_config(const Words& words) {
+  static constexpr std::array kMembers = {
+      Verb{"show", "the effective configuration, with the origin of each value", show},
+      Verb{"check", "is a configuration right, and on how many ranks", check},
+  };
+  static constexpr std::array kLater = {"schema", "import"};
+  return run_family({"config", "shows and checks configurations", kMembers, kLater}, words);
+}
+
+}  // namespace ct

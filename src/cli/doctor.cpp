@@ -1,0 +1,260 @@
+// `doctor`: what this machine offers and what would go wrong.
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "base/cores.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "base/version.h"
+#include "cli/config_lookup.h"
+#include "cli/data_folder.h"
+#include "cli/subverbs.h"
+#include "comm/launch.h"
+#include "comm/mpi.h"
+#include "comm/shared_file.h"
+#include "data/cifar_binary.h"
+#include "device/backend.h"
+#include "metrics/metrics_log.h"
+
+namespace ct {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMegabyte = 1000 * 1000, kGigabyte = 1000 * kMegabyte;
+
+struct Finding {
+  std::string what;     // "memory"
+  std::string value;    // "7.6 GB free of 16 GB"
+  std::string warning;  // what would go wrong, and the remedy; empty: nothing
+};
+
+std::string environment(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value == nullptr ? "" : value;
+}
+
+Finding program() {
+  std::string configs, warning;
+  try {
+    configs = fs::absolute(locate_config("default.yaml").parent_path()).lexically_normal().string();
+  } catch (const Error&) {
+    warning = "default.yaml is nowhere to be found: install with cmake --install, or give --config";
+  }
+  return {"program", str(version(), " (", commit(), ") on ", host_name(), ", configurations in ", configs), warning};
+}
+
+Finding cores() {
+  const auto allowed = allowed_cpus().count();
+  const auto quota = cpu_quota();
+  const int usable = available_cores();
+  return {"cores",
+          str(usable, " usable: ", sysconf(_SC_NPROCESSORS_ONLN), " online, ", allowed, " allowed by affinity, ",
+              quota ? str("a control group pays for ", *quota) : "no quota"),
+          quota && *quota < 1 ? "less than one core: training is throttled; give the container or job more" : ""};
+}
+
+/// A number that is alone in a file or follows a key in it.
+std::optional<uint64_t> number_in(const fs::path& path, const std::string& key = "") {
+  std::ifstream file(path);
+  std::string word;
+  uint64_t value = 0;
+  if (!key.empty())
+    while (file >> word && word != key) continue;
+  if (file >> value) return value;
+  return std::nullopt;
+}
+
+Finding memory() {
+  const uint64_t total = number_in("/proc/meminfo", "MemTotal:").value_or(0) * 1024;
+  uint64_t available = number_in("/proc/meminfo", "MemAvailable:").value_or(0) * 1024;
+  std::string group;
+  for (const auto& [limit_file, used_file] :
+       {std::pair{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
+        {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"}}) {
+    const auto limit = number_in(limit_file), used = number_in(used_file);
+    if (!limit || !used || *limit >= total) continue;
+    group = str(", ", human_bytes(*limit), " allowed by the control group");
+    available = std::min(available, *limit - std::min(*limit, *used));
+  }
+  return {
+      "memory", str(human_bytes(available), " available of ", human_bytes(total), group),
+      available < 500 * kMegabyte ? "little memory: use few ranks and a small micro-batch, or end other programs" : ""};
+}
+
+Finding device() { return {"device", make_cpu_backend()->description(), ""}; }
+
+bool built_with_mpi() { return mpi_library().find("without MPI") == std::string::npos; }
+
+Finding mpi() {
+  return {"MPI library", mpi_library(),
+          built_with_mpi() ? ""
+                           : "ranks are threads of one process (--ranks N); for mpirun install libopenmpi-dev and "
+                             "build again"};
+}
+
+Finding launcher() {
+  try {
+    const Launch launch = detect_launch();
+    if (launch.kind == Launch::Kind::none) return {"launcher", "none: train starts its ranks as threads", ""};
+    return {"launcher", str(name(launch.kind), ", rank ", launch.rank, " of ", launch.size), ""};
+  } catch (const Error& error) {
+    return {"launcher", "unclear", error.what()};
+  }
+}
+
+std::optional<fs::path> on_path(const std::string& program) {
+  std::istringstream folders(environment("PATH"));
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const fs::path path = fs::path(folder.empty() ? "." : folder) / program;
+    if (access(path.c_str(), X_OK) == 0 && !fs::is_directory(path)) return path;
+  }
+  return std::nullopt;
+}
+
+/// What Open MPI's mpirun wants to be told.
+std::vector<Finding> mpirun() {
+  const auto path = on_path("mpirun");
+  std::vector<Finding> findings = {
+      {"mpirun", path ? path->string() : "not on PATH",
+       !path && built_with_mpi() ? "ranks as processes need it: install openmpi-bin, or use --ranks N (threads)" : ""}};
+  if (!path) return findings;
+  const bool root = geteuid() == 0;
+  const bool allowed =
+      environment("OMPI_ALLOW_RUN_AS_ROOT") == "1" && environment("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM") == "1";
+  findings.push_back({"mpirun as root",
+                      !root     ? "not root"
+                      : allowed ? "root, allowed"
+                                : "root, refused by mpirun",
+                      root && !allowed ? "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1" : ""});
+  const std::string oversubscribe = environment("OMPI_MCA_rmaps_base_oversubscribe");
+  const bool more = oversubscribe == "1" || oversubscribe == "true" || oversubscribe == "yes";
+  findings.push_back({"mpirun -np",
+                      more ? "more ranks than cores are allowed"
+                           : "as many ranks as cores; for more: export OMPI_MCA_rmaps_base_oversubscribe=1",
+                      ""});
+  return findings;
+}
+
+struct Space {
+  uint64_t total = 0, free = 0;
+};
+std::optional<Space> space(const fs::path& folder) {
+  struct statvfs fs {};
+  if (statvfs(folder.c_str(), &fs) != 0) return std::nullopt;
+  return Space{uint64_t{fs.f_blocks} * fs.f_frsize, uint64_t{fs.f_bavail} * fs.f_frsize};
+}
+
+bool writable(const fs::path& folder) { return fs::is_directory(folder) && access(folder.c_str(), W_OK | X_OK) == 0; }
+
+/// Where the processes of one host meet: /dev/shm, else TMPDIR.
+std::vector<Finding> shared_memory() {
+  const auto folders = shared_file_folders();
+  std::vector<Finding> findings;
+  for (const std::string& folder : folders) {
+    const bool first = folder == folders.front();
+    const auto found = space(folder);
+    const bool usable = found && writable(folder);
+    std::string warning;
+    if (first && (!usable || found->free < 256 * kMegabyte))
+      warning = str("large models on several mpirun ranks then share a file in ", folders.back(),
+                    ", slower on a disk; enlarge it (docker: --shm-size=1g)");
+    if (!first && !usable) warning = "no folder to write to: set TMPDIR to one";
+    if (!first && usable && found->free < 256 * kMegabyte)
+      warning = "little room for what does not fit /dev/shm (ranks end with exit 6): set TMPDIR to another folder";
+    findings.push_back(
+        {first ? folder : "TMPDIR",
+         str(first ? "" : folder + ", ",
+             usable ? str(human_bytes(found->free), " free of ", human_bytes(found->total)) : "cannot be used"),
+         warning});
+  }
+  return findings;
+}
+
+/// The quick look: names and sizes. `data verify` reads every byte.
+Finding data_set(const std::string& path) {
+  try {
+    const auto folder = find_batches("auto", path);
+    if (!folder) {
+      const bool in_the_way = fs::exists(path) && !fs::is_directory(path);
+      return {"data", str("none in ", path, ": the synthetic set is written there when it is needed"),
+              in_the_way ? path + " is no folder: move it away or set data.path" : ""};
+    }
+    const bool synthetic = is_synthetic_folder(*folder);
+    std::string problem;
+    for (const Split split : {Split::train, Split::test})
+      for (const std::string& name : batch_files(split)) {
+        std::error_code error;
+        const uint64_t bytes = fs::file_size(*folder / name, error);
+        const std::string wrong = error ? "missing" : size_problem(bytes);
+        if (problem.empty() && !wrong.empty()) problem = name + ": " + wrong;
+      }
+    return {"data", str(synthetic ? kSyntheticName : kCifarName, " in ", folder->string()),
+            problem.empty() ? "" : str(problem, "; ", data_remedy(synthetic))};
+  } catch (const std::exception& error) {
+    return {"data", path, error.what()};
+  }
+}
+
+Finding disk() {
+  const auto here = space(".");
+  const bool room = here && here->free >= kGigabyte;
+  return {"disk here", here ? str(human_bytes(here->free), " free of ", human_bytes(here->total)) : "unknown",
+          !writable(".") ? "this folder cannot be written: runs need output: and data.path: elsewhere"
+          : !room        ? "little room for checkpoints and data: free some, or point output: to another disk"
+                         : ""};
+}
+
+Finding clock() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[40];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts);
+  std::error_code error;
+  const auto built = fs::last_write_time("/proc/self/exe", error);
+  const bool early = !error && built > fs::file_time_type::clock::now() + std::chrono::hours(24);
+  return {"clock", text,
+          early ? "it is before this program was built: set the clock, or dates of runs will mislead" : ""};
+}
+
+}  // namespace
+
+int verb_doctor(const Words& words) {
+  CLI::App app("Lists what this machine offers and what would go wrong. Exit code 0, warnings or not.",
+               "cifar-train doctor");
+  bool json = false;
+  std::string path = "data";
+  app.add_flag("--json", json, "one JSON object");
+  app.add_option("--data", path, "where the data sets lie")->capture_default_str();
+  if (!parse(app, words)) return 0;
+
+  std::vector<Finding> findings = {program(), cores(), memory(), device(), mpi(), launcher()};
+  for (const auto& more : {mpirun(), shared_memory(), std::vector{data_set(path), disk(), clock()}})
+    findings.insert(findings.end(), more.begin(), more.end());
+
+  Json object = Json::object();
+  size_t warnings = 0;
+  for (const Finding& f : findings) {
+    warnings += !f.warning.empty();
+    object[f.what] = {{"value", f.value}, {"ok", f.warning.empty()}, {"warning", f.warning}};
+    if (json) continue;
+    std::printf("%-4s  %-14s  %s\n", f.warning.empty() ? "ok" : "warn", f.what.c_str(), f.value.c_str());
+    if (!f.warning.empty()) std::printf("      %-14s  -> %s\n", "", f.warning.c_str());
+  }
+  if (json)
+    std::printf("%s\n", object.dump(1, ' ', false, Json::error_handler_t::replace).c_str());
+  else
+    std::printf("%zu %s\n", warnings, warnings == 1 ? "warning" : "warnings");
+  return 0;
+}
+
+}  // namespace ct

@@ -1,0 +1,81 @@
+// cifar-train eval: what a weights file is worth. It needs nothing but the file and the data.
+#include <algorithm>
+#include <cstdio>
+
+#include "base/error.h"
+#include "cli/verbs.h"
+#include "comm/threads.h"
+#include "metrics/console.h"
+#include "model/models.h"
+#include "train/evaluation.h"
+#include "train/weights.h"
+
+namespace ct {
+namespace {
+
+std::vector<uint32_t> first_images(int64_t count) {
+  std::vector<uint32_t> images(static_cast<size_t>(count));
+  for (size_t i = 0; i < images.size(); ++i) images[i] = static_cast<uint32_t>(i);
+  return images;
+}
+
+}  // namespace
+
+int verb_eval(const Words& words) {
+  CLI::App app("Loss, accuracy and per-class table of a weights file.", "cifar-train eval");
+  std::string checkpoint, data_path, split = "test";
+  int64_t batch_size = 250, max_images = -1;
+  bool json = false;
+  app.add_option("--ckpt", checkpoint, "a weights file: best.bin, last.bin or weights.safetensors")->required();
+  app.add_option("--data", data_path, "where the images lie (default: where the run had them)");
+  app.add_option("--split", split, "test | train")->check(CLI::IsMember({"test", "train"}));
+  app.add_option("--batch-size", batch_size, "images at a time")->check(CLI::Range(int64_t{1}, int64_t{100000}));
+  app.add_option("--max-images", max_images, "only the first so many")->check(CLI::PositiveNumber);
+  app.add_flag("--json", json, "one JSON object instead of text");
+  if (!parse(app, words)) return 0;
+
+  const SafetensorsFile file(checkpoint);
+  const WeightsInfo info = info_of(file);
+  if (data_path.empty()) data_path = info.data_path;
+  const std::string dataset = info.dataset == kCifarName ? "cifar10" : "synthetic";
+  const ImageSet images =
+      open_images(locate_data(dataset, data_path), split == "test" ? Split::test : Split::train);
+  const int classes = static_cast<int>(info.class_names.size());
+
+  const auto backend = make_cpu_backend();
+  backend->enter_thread();
+  const auto comm = make_solo();
+  Config config;
+  config.data.mean = info.mean;
+  config.data.std = info.std;
+  const Graph graph =
+      build_graph(find_model(info.model), input_spec(config, batch_size, classes, Mode::evaluate));
+  const FlatLayout flat = flatten_parameters(graph);
+  const Memory params = backend->allocate(static_cast<size_t>(flat.numel) * sizeof(float));
+  load_weights(file, graph, flat, {reinterpret_cast<float*>(params.data()), static_cast<size_t>(flat.numel)});
+  Evaluator evaluator(*backend, *comm, lower_evaluation(graph, flat), params.data());
+
+  const int64_t count = max_images > 0 ? std::min(max_images, images.count()) : images.count();
+  const Evaluation result = evaluate(evaluator, EvalPipeline(images, first_images(count), batch_size), classes, split, *comm);
+  if (json) {
+    Json record = {{"event", "eval"}, {"step", info.step}};
+    record.update(result.to_json(classes > 5));
+    std::printf("%s\n", record.dump().c_str());
+    return 0;
+  }
+  Console console(true, Verbosity::normal);
+  char text[160];
+  std::snprintf(text, sizeof text, "%s: %s, step %ld, %s %s images; loss %.4f, accuracy %.2f %%", checkpoint.c_str(),
+                info.model.c_str(), info.step, info.dataset.c_str(), split.c_str(), result.loss, 100 * result.accuracy());
+  console.note(text);
+  console.data(accuracy_line(result.correct, result.images, result.split));
+  if (classes > 5) {
+    std::snprintf(text, sizeof text, "Top-5 accuracy: %.2f %%", 100.0 * static_cast<double>(result.top5) / static_cast<double>(count));
+    console.data(text);
+  }
+  for (size_t c = 0; c < result.classes.size(); ++c)
+    console.data(class_accuracy_line(info.class_names[c], result.classes[c].correct, result.classes[c].images));
+  return 0;
+}
+
+}  // namespace ct

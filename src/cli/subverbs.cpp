@@ -1,0 +1,44 @@
+#include "cli/subverbs.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/files.h"
+
+namespace ct {
+
+int run_family(const Family& family, const Words& words) {
+  if (!words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "help")) {
+    std::printf("cifar-train %s: %s\n\n", family.name, family.summary);
+    for (const Verb& member : family.members) std::printf("  %-8s  %s\n", member.name, member.summary);
+    std::printf("\ncifar-train %s WORD --help lists the options of one.\n", family.name);
+    return 0;
+  }
+  std::string known;
+  for (const Verb& member : family.members) {
+    if (!words.empty() && words[0] == member.name) return member.run({words.begin() + 1, words.end()});
+    known += (known.empty() ? "" : ", ") + std::string(member.name);
+  }
+  if (words.empty()) fail(ExitCode::usage, family.name, " needs one of ", known);
+  if (std::find(family.later.begin(), family.later.end(), words[0]) != family.later.end())
+    fail(ExitCode::usage, family.name, " ", words[0], " is not built into this version; there are ", known);
+  fail(ExitCode::usage, family.name, " knows no ", in_quotes(words[0]), "; there are ", known);
+}
+
+std::string plain(const std::string& text) {
+  const std::string quoted = in_quotes(text);
+  return quoted.substr(1, quoted.size() - 2) == text ? text : quoted;
+}
+
+std::string human_bytes(uint64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 999.5 && unit + 1 < std::size(kUnits); ++unit) value /= 1000;
+  char text[32];
+  std::snprintf(text, sizeof text, unit > 0 && value < 9.95 ? "%.1f %s" : "%.0f %s", value, kUnits[unit]);
+  return text;
+}
+
+}  // namespace ct

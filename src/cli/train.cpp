@@ -1,0 +1,128 @@
+// cifar-train [train]: configuration, ranks, run.
+#include <cstdio>
+
+#include "base/error.h"
+#include "cli/config_lookup.h"
+#include "cli/ranks.h"
+#include "cli/verbs.h"
+#include "comm/launch.h"
+#include "comm/threads.h"
+#include "train/config/load.h"
+#include "train/config/print.h"
+#include "train/signals.h"
+#include "train/trainer.h"
+
+namespace ct {
+namespace {
+
+struct TrainFlags {
+  std::string config = "default.yaml", deepspeed_config, output, resume = "auto", init, device, ranks = "auto";
+  std::vector<std::string> sets;
+  bool reset = false, print_config = false, dry_run = false, dump_plan = false, quiet = false, verbose = false;
+  int requeue_code = static_cast<int>(ExitCode::stopped);
+  SeedFlags seeds;
+};
+
+void add_options(CLI::App& app, TrainFlags& f) {
+  app.add_option("--config", f.config, "YAML, or a DeepSpeed JSON file; looked for as given, then in configs/");
+  app.add_option("--set", f.sets, "KEY=VALUE, repeatable: replaces a key of the configuration")->allow_extra_args(false);
+  app.add_option("--output", f.output, "the run's folder (output)");
+  app.add_option("--resume", f.resume, "auto | must | never | PATH of a checkpoint");
+  app.add_flag("--reset", f.reset, "forget an earlier run in the output folder");
+  app.add_option("--init", f.init, "start from the weights of a safetensors file");
+  app.add_option("--device", f.device, "auto | cpu");
+  app.add_option("--ranks", f.ranks, "ranks as threads of this process: a number or auto");
+  app.add_flag("--print-config", f.print_config, "print the effective configuration and stop");
+  app.add_flag("--dry-run", f.dry_run, "check everything, print the sizes, train nothing, write nothing");
+  app.add_flag("--dump-plan", f.dump_plan, "print the program and its memory plan and stop");
+  app.add_flag("-q,--quiet", f.quiet, "data only, no chatter");
+  app.add_flag("-v,--verbose", f.verbose, "more chatter");
+  app.add_option("--requeue-code", f.requeue_code, "exit code of a run stopped on request (Grid Engine: 99)")
+      ->check(CLI::Range(1, 125));
+  const char* seeds = "The tutorial scripts' flags";
+  app.add_flag_callback("--deepspeed", [] {}, "accepted; there is nothing to switch on")->group(seeds);
+  app.add_option("--deepspeed_config", f.deepspeed_config, "DeepSpeed JSON, laid over --config")->group(seeds);
+  app.add_option("--local_rank", f.seeds.local_rank, "accepted; the launcher says")->group(seeds);
+  app.add_option("-b,--batch_size", f.seeds.batch_size, "train_batch_size, and at most that as micro-batch")->group(seeds);
+  app.add_option("-e,--epochs", f.seeds.epochs, "train.epochs")->group(seeds);
+  app.add_flag("--with_cuda", f.seeds.with_cuda, "device: cuda")->group(seeds);
+  app.add_flag("--use_ema", f.seeds.use_ema, "an average of the weights")->group(seeds);
+  app.add_option("--dtype", f.seeds.dtype, "fp32 | bf16 | fp16")->group(seeds);
+  app.add_option("--stage", f.seeds.stage, "zero_optimization.stage")->group(seeds);
+  app.add_option("--log-interval", f.seeds.log_interval, "train.log_interval")->group(seeds);
+  app.add_option("--backend", f.seeds.backend, "mpi | gloo | nccl")->group(seeds);
+}
+
+ResumeMode resume_mode(const TrainFlags& f) {
+  if (f.resume == "auto") return {ResumeMode::automatic, {}};
+  if (f.resume == "must") return {ResumeMode::must, {}};
+  if (f.resume == "never") return {ResumeMode::never, {}};
+  if (!std::filesystem::is_directory(f.resume))
+    fail(ExitCode::usage, "--resume ", f.resume, ": give auto, must, never or the folder of a checkpoint");
+  return {ResumeMode::path, f.resume};
+}
+
+/// Everything short of training: data, program, memory.
+int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
+  const auto comm = make_solo();
+  const BatchSizes batch = batch_for(options.config.batch, ranks);
+  const auto backend = make_backend(options.config);
+  const Datasets data = open_datasets(options.config, *comm);
+  const Programs programs = lower_programs(options.config, batch, ranks, data.train->classes());
+  const MemoryPlan plan = plan_program(*backend, programs.train);
+  if (dump_plan) {
+    std::fputs(to_text(programs.train, plan).c_str(), stdout);
+    return 0;
+  }
+  const Pipeline pipeline(*data.train, data.parts.training,
+                          {.train_batch = batch.train, .micro_batch = batch.micro});
+  int64_t resident = 0;
+  for (const Value& v : programs.train.values)
+    if (v.home == Home::resident && v.base == kNone) resident += stored_bytes(v);
+  std::printf("configuration %s\n%s\n%s\n", options.config_source.c_str(), backend->description().c_str(),
+              data.source.note.c_str());
+  std::printf("%ld parameters; batch %ld = %ld x %ld micro-steps x %d ranks; %ld steps an epoch\n",
+              programs.graph.parameter_count(), batch.train, batch.micro, batch.accumulation, ranks,
+              pipeline.steps_per_epoch());
+  std::printf("bytes a rank: %ld resident (weights, gradients, optimizer), %ld arena (activations, workspace)\n", resident,
+              plan.arena_bytes);
+  return 0;
+}
+
+}  // namespace
+
+int verb_train(const Words& words) {
+  CLI::App app("Train a model. Without --config: default.yaml.", "cifar-train train");
+  TrainFlags f;
+  add_options(app, f);
+  if (!parse(app, words)) return 0;
+
+  TrainOptions options{.resume = resume_mode(f), .reset = f.reset, .init = f.init};
+  ConfigSources sources{.files = {locate_config(f.config)}, .flags = f.seeds, .overrides = {}, .sets = f.sets};
+  options.config_source = sources.files[0].string();
+  if (!f.deepspeed_config.empty()) {
+    sources.files.push_back(locate_config(f.deepspeed_config));
+    options.config_source += " and " + sources.files[1].string();
+  }
+  if (!f.output.empty()) sources.overrides.push_back({"output", f.output, "--output"});
+  if (!f.device.empty()) sources.overrides.push_back({"device", f.device, "--device"});
+  options.config = load_config(sources, &options.warnings);
+  const int ranks = rank_count(options.config, f.ranks);
+  batch_for(options.config.batch, ranks);  // before MPI starts: a batch that does not fit is a mistake in the words
+
+  if (f.print_config) {
+    if (detect_launch().rank == 0) std::fputs(to_yaml(options.config, {.ranks = ranks}).c_str(), stdout);
+    return 0;
+  }
+  if (f.dry_run || f.dump_plan) return detect_launch().rank == 0 ? dry_run(options, ranks, f.dump_plan) : 0;
+
+  const StopSignals signals;
+  const Verbosity verbosity = f.quiet ? Verbosity::quiet : f.verbose ? Verbosity::verbose : Verbosity::normal;
+  const int code = run_job(ranks, [&](Communicator& comm) {
+    Console console(comm.rank() == 0, verbosity);
+    return static_cast<int>(Trainer(options, comm, console).run());
+  });
+  return code == static_cast<int>(ExitCode::stopped) ? f.requeue_code : code;
+}
+
+}  // namespace ct

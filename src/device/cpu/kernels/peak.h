@@ -1,0 +1,12 @@
+// What this core can do at most, for benchmarks to compare with.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace ct::cpu {
+
+/// `rounds` rounds of independent fused multiply-adds in registers; returns the flops done. `sink` keeps the result.
+int64_t multiply_adds(int64_t rounds, float* sink);
+
+}  // namespace ct::cpu

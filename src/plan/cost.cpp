@@ -1,0 +1,48 @@
+#include "plan/cost.h"
+
+namespace ct {
+namespace {
+
+class Flops {
+ public:
+  explicit Flops(const std::vector<Value>& values) : values_(values) {}
+
+  double operator()(const ConvReluPool& op) const { return 4 * convolution(op.y, op.w); }  // 2x2 outputs a winner
+  double operator()(const ConvReluPoolGradW& op) const { return convolution(op.dy, op.dw); }
+  double operator()(const ConvReluPoolGradX& op) const { return convolution(op.dy, op.w); }
+  double operator()(const Conv2d& op) const { return convolution(op.y, op.w); }
+  double operator()(const Conv2dGradW& op) const { return convolution(op.dy, op.dw); }
+  double operator()(const Conv2dGradX& op) const { return convolution(op.dy, op.w); }
+  double operator()(const Linear& op) const { return product(op.y, op.w); }
+  double operator()(const LinearGradW& op) const { return product(op.dy, op.dw); }
+  double operator()(const LinearGradX& op) const { return product(op.dy, op.w); }
+  template <class Other>
+  double operator()(const Other&) const {
+    return 0;
+  }
+
+ private:
+  double numel(ValueId id) const { return static_cast<double>(values_[static_cast<size_t>(id)].shape.numel()); }
+  /// Every output element meets every weight of its channel.
+  double convolution(ValueId y, ValueId w) const {
+    const Shape& shape = values_[static_cast<size_t>(y)].shape;
+    return 2 * numel(y) * numel(w) / static_cast<double>(shape[shape.rank() - 1]);
+  }
+  double product(ValueId y, ValueId w) const {
+    return 2 * static_cast<double>(values_[static_cast<size_t>(y)].shape[0]) * numel(w);
+  }
+
+  const std::vector<Value>& values_;
+};
+
+}  // namespace
+
+Cost cost_of(const Op& op, const std::vector<Value>& values) {
+  Cost cost;
+  if (const auto* compute = std::get_if<ComputeOp>(&op)) cost.flops = std::visit(Flops(values), *compute);
+  for (const Ids& ids : {reads(op), writes(op)})
+    for (ValueId id : ids) cost.bytes += static_cast<double>(stored_bytes(values[static_cast<size_t>(id)]));
+  return cost;
+}
+
+}  // namespace ct

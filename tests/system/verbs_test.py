@@ -1,0 +1,327 @@
+"""config, data, ckpt and doctor through the program: good and bad input, exit codes, one line of error."""
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = os.environ.get("CIFAR_TRAIN", "")
+CONFIGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "configs")
+DONE, USAGE, DATA, CHECKPOINT = 0, 2, 3, 5
+
+
+def run(*words, **environment):
+    """The program's words; None takes a variable out of its environment."""
+    variables = {**os.environ, **environment}
+    return subprocess.run([PROGRAM, *map(str, words)], text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=300, env={k: v for k, v in variables.items() if v is not None})
+
+
+def flip(path, at):
+    with open(path, "r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
+
+
+class Verbs(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="ct-verbs-")
+        cls.data = os.path.join(cls.folder, "data")
+        cls.run_folder = os.path.join(cls.folder, "run")
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder, ignore_errors=True)
+
+    def good(self, *words, **environment):
+        done = run(*words, **environment)
+        self.assertEqual(done.returncode, DONE, done.stderr)
+        self.assertNotIn("error:", done.stderr)
+        return done.stdout
+
+    def bad(self, code, culprit, *words):
+        """Fails with `code` and one line of error, which names the culprit. Returns what was printed."""
+        done = run(*words)
+        errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(len(errors), 1, done.stderr)
+        self.assertIn(culprit, errors[0])
+        return done.stdout
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def copy(self, source, name):
+        path = os.path.join(self.folder, name)
+        (shutil.copytree if os.path.isdir(source) else shutil.copy)(source, path)
+        return path
+
+    def synthetic(self):
+        """The synthetic set, written once."""
+        self.good("data", "synth", "--out", self.data)
+        return os.path.join(self.data, "synthetic-10-batches-bin")
+
+    def trained(self):
+        """A run of three steps, trained once: checkpoints of steps 0 and 3."""
+        if not os.path.isdir(self.run_folder):
+            self.synthetic()
+            self.good("train", "--config", os.path.join(CONFIGS, "default.yaml"), "--output", self.run_folder,
+                      "--ranks", 1, "--set", "model.name=linear", "--set", "train.max_steps=3",
+                      "--set", "data.dataset=synthetic", "--set", "data.path=" + self.data)
+        return self.run_folder
+
+    def checkpoint(self, step=3):
+        return os.path.join(self.trained(), "ckpt", "step-%08d" % step)
+
+    # ---- all families
+
+    def test_help_lists_what_works_and_nothing_else(self):
+        for verb, members, later in [("config", ["show", "check"], ["schema", "import"]),
+                                     ("data", ["synth", "verify", "info"], ["fetch", "convert"]),
+                                     ("ckpt", ["ls", "inspect", "verify"], ["diff", "prune"])]:
+            text = self.good(verb, "--help")
+            for member in members:
+                self.assertIn("  %s " % member, text)
+                self.assertIn("--help", self.good(verb, member, "--help"))
+            for word in later:
+                self.assertNotIn(word, text)
+                self.bad(USAGE, "not built into this version", verb, word)
+            self.bad(USAGE, members[0], verb)
+            self.bad(USAGE, "'nonsense'", verb, "nonsense")
+            self.bad(USAGE, "--nonsense", verb, members[0], "x", "--nonsense")
+        self.assertIn("--json", self.good("doctor", "--help"))
+
+    # ---- config
+
+    def test_config_show_names_the_origin_of_each_value_and_loads_again(self):
+        text = self.good("config", "show", os.path.join(CONFIGS, "default.yaml"), "--set", "train.epochs=7",
+                         "--ranks", 2)
+        lines = {line.split(":")[0].strip(): line for line in text.splitlines()}
+        self.assertRegex(lines["epochs"], r"epochs: 7 +# --set train\.epochs=7")
+        self.assertRegex(lines["seed"], r"seed: 42 +# .*default\.yaml:2:7")
+        self.assertRegex(lines["max_bad_steps"], r"max_bad_steps: 3 +# default$")
+        self.assertIn("gradient_accumulation_steps: 2  (follows on 2 ranks)", text)
+        again = self.good("config", "show", self.write("again.yaml", text), "--ranks", 2)
+        values = [line.split(" #")[0].rstrip() for line in text.splitlines()]
+        self.assertEqual([line.split(" #")[0].rstrip() for line in again.splitlines()], values)
+
+    def test_deepspeed_json_alone_and_over_yaml(self):
+        ds = self.write("ds.json", '{"train_batch_size": 32, "gradient_clipping": 0.5, "optimizer": {"type": "SGD", '
+                                   '"params": {"lr": 0.1}}}')
+        self.assertIn("train_batch_size: 32", self.good("config", "show", ds, "--ranks", 1))
+        both = self.good("config", "show", os.path.join(CONFIGS, "default.yaml"), "--deepspeed_config", ds, "--ranks", 1)
+        self.assertRegex(both, r"gradient_clipping: 0\.5 +# .*ds\.json")
+        self.assertIn("train_micro_batch_size_per_gpu: 4", both)
+
+    def test_config_check_prints_the_batch_sizes(self):
+        for name in sorted(os.listdir(CONFIGS)):
+            text = self.good("config", "check", os.path.join(CONFIGS, name))
+            self.assertIn(name + ": ok", text)
+            self.assertEqual(len(text.splitlines()), 6, text)
+        self.assertRegex(self.good("config", "check", os.path.join(CONFIGS, "default.yaml")), r"\n +4 +16 +4 +1\n")
+
+    def test_wrong_configurations(self):
+        default = os.path.join(CONFIGS, "default.yaml")
+        typo = self.write("typo.yaml", "optimizer: {type: SGD}\ntrain: {epoch: 1}\n")
+        self.bad(USAGE, "typo.yaml:2:9: ", "config", "check", typo)
+        self.bad(USAGE, "train.epochs", "config", "show", typo)
+        self.bad(USAGE, "dup.yaml:2:1", "config", "check", self.write("dup.yaml", "seed: 1\nseed: 2\n"))
+        self.bad(USAGE, "missing.yaml", "config", "check", "missing.yaml")
+        self.bad(USAGE, "train.epochs", "config", "show", default, "--set", "train.epochs=many")
+        self.bad(USAGE, "--set", "config", "show", default, "--set", "train.epochs")
+        self.bad(USAGE, "3 ranks", "config", "show", default, "--ranks", 3)
+        self.bad(USAGE, "--ranks", "config", "show", default, "--ranks", "x")
+        uneven = self.write("uneven.yaml", "optimizer: {type: SGD}\ntrain_batch_size: 10\n"
+                                           "train_micro_batch_size_per_gpu: 4\n")
+        self.bad(USAGE, "uneven.yaml", "config", "check", uneven)
+        self.bad(USAGE, "garbage.yaml", "config", "check", self.write("garbage.yaml", "a: [1, {\n\x01"))
+        listed = self.bad(USAGE, "2 of 3", "config", "check", typo, default, uneven)
+        self.assertIn("default.yaml: ok", listed)
+        self.assertIn("typo.yaml:2:9", listed)
+
+    # ---- data
+
+    def test_the_synthetic_set_is_written_once_and_verifies(self):
+        out = os.path.join(self.folder, "fresh")
+        self.assertIn("synthetic-10-batches-bin: written", self.good("data", "synth", "--out", out))
+        self.assertIn("was there already", self.good("data", "synth", "--out", out))
+        for words in [("--data", out), ("--data", os.path.join(out, "synthetic-10-batches-bin") + "/"),
+                      ("--data", out, "--dataset", "synthetic")]:
+            text = self.good("data", "verify", *words)
+            self.assertIn("synthetic-10 in", text)
+            self.assertEqual(text.count(" 30730000 "), 6)
+            self.assertEqual(text.count("  ok\n"), 6)
+
+    def test_data_info(self):
+        self.synthetic()
+        text = self.good("data", "info", "--data", self.data)
+        self.assertIn("50000 images to train on, 10000 to test on", text)
+        self.assertRegex(text, r"0  striped-disc +5000 +1000\n")
+        self.assertRegex(text, r"mean: \[0\.\d{4}, 0\.\d{4}, 0\.\d{4}\]")
+        self.assertNotIn("CIFAR", text)
+
+    def test_damaged_data(self):
+        out = os.path.join(self.folder, "damaged")
+        folder = os.path.join(out, "synthetic-10-batches-bin")
+        shutil.copytree(self.synthetic(), folder)
+        batch = os.path.join(folder, "data_batch_3.bin")
+        flip(batch, 12345678)  # a pixel
+        text = self.bad(DATA, "data_batch_3.bin", "data", "verify", "--data", out)
+        self.assertEqual(text.count("  ok\n"), 5)
+        with open(batch, "r+b") as file:
+            file.write(b"\x63")  # a label
+        self.assertIn("record 0 has label 99", self.bad(DATA, "data_batch_3.bin", "data", "verify", "--data", out))
+        self.bad(DATA, "data_batch_3.bin", "data", "info", "--data", out)
+        os.truncate(batch, 3073 * 17 + 5)
+        self.bad(DATA, "truncated", "data", "verify", "--data", out)
+        self.bad(DATA, "data_batch_3.bin", "data", "info", "--data", out)
+        os.remove(batch)
+        os.remove(os.path.join(folder, "test_batch.bin"))
+        text = self.bad(DATA, "1 more", "data", "verify", "--data", out)
+        self.assertEqual(text.count("no such file"), 2)
+        with open(os.path.join(folder, "batches.meta.txt"), "w") as file:
+            file.write("one\n")
+        self.bad(DATA, "batches.meta.txt", "data", "verify", "--data", folder)
+
+    def test_missing_or_other_data(self):
+        self.synthetic()
+        self.bad(DATA, "data synth", "data", "verify", "--data", os.path.join(self.folder, "nowhere"))
+        self.bad(DATA, "cifar-10-batches-bin", "data", "info", "--data", self.data, "--dataset", "cifar10")
+        self.bad(DATA, "cifar-10-batches-bin", "data", "verify", "--data", self.synthetic(), "--dataset", "cifar10")
+        self.bad(USAGE, "--dataset", "data", "verify", "--dataset", "imagenet")
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "nowhere")))
+        blocked = os.path.join(self.folder, "blocked")
+        os.makedirs(blocked)
+        self.write("blocked/synthetic-10-batches-bin", "a file")
+        self.bad(DATA, "synthetic-10-batches-bin", "data", "synth", "--out", blocked)
+
+    # ---- ckpt
+
+    def test_ckpt_ls(self):
+        text = self.good("ckpt", "ls", self.trained())
+        self.assertRegex(text, r"\n +0 .* 1  good\n")
+        self.assertRegex(text, r"\n +3 .* 1  good\n")
+
+    def test_ckpt_inspect_agrees_with_the_run(self):
+        with open(os.path.join(self.trained(), "metrics.jsonl")) as lines:
+            end = json.loads(lines.readlines()[-1])
+        expected = "weights_sha256: %s\n" % end["weights_sha256"]
+        for path in [self.trained() + "/", self.checkpoint(), os.path.join(self.checkpoint(), "weights.safetensors"),
+                     os.path.join(self.trained(), "last.bin")]:
+            self.assertIn(expected, self.good("ckpt", "inspect", path))
+        self.assertNotIn(expected, self.good("ckpt", "inspect", self.checkpoint(0)))
+        text = self.good("ckpt", "inspect", self.checkpoint())
+        self.assertIn("[10, 3072]", text)
+        self.assertIn("metadata cifar_train.dataset: synthetic-10", text)
+        self.assertIn("state step: 3\n", text)
+
+    def test_ckpt_inspect_hash_is_of_the_whole_state(self):
+        def of(path):
+            return [line for line in self.good("ckpt", "inspect", path, "--hash").splitlines() if "state_sha256" in line]
+        self.assertEqual(len(of(self.trained())), 1)
+        self.assertEqual(of(self.trained()), of(self.checkpoint()))
+        self.assertNotEqual(of(self.trained()), of(self.checkpoint(0)))
+        self.bad(USAGE, "--hash", "ckpt", "inspect", os.path.join(self.trained(), "last.bin"), "--hash")
+
+    def test_ckpt_verify_names_what_is_damaged(self):
+        text = self.good("ckpt", "verify", self.trained())
+        self.assertIn("last.bin: good", text)
+        self.assertIn("step-00000003: good", text)
+
+        copy = self.copy(self.trained(), "bit-flipped")
+        newest = os.path.join(copy, "ckpt", "step-00000003")
+        weights = os.path.join(newest, "weights.safetensors")
+        flip(weights, os.path.getsize(weights) - 100)
+        text = self.bad(CHECKPOINT, "weights.safetensors", "ckpt", "verify", copy)
+        self.assertIn("step-00000000: good", text)
+        self.bad(CHECKPOINT, ".weight", "ckpt", "verify", newest)
+        self.bad(CHECKPOINT, ".weight", "ckpt", "verify", weights)
+        self.bad(CHECKPOINT, "weights.safetensors", "ckpt", "inspect", newest)
+        # What can still be used is: the run's newest good one, with a warning.
+        shown = run("ckpt", "inspect", copy)
+        self.assertEqual(shown.returncode, DONE)
+        self.assertIn("step-00000000\n", shown.stdout)
+        self.assertIn("warning: ", shown.stderr)
+        listed = run("ckpt", "ls", copy)
+        self.assertEqual(listed.returncode, DONE)
+        self.assertRegex(listed.stdout, r"\n +3 .* -  damaged\n")
+
+        os.truncate(os.path.join(newest, "state.json"), 20)
+        os.remove(os.path.join(copy, "ckpt", "step-00000000", "manifest.json"))
+        self.bad(CHECKPOINT, "more problems", "ckpt", "verify", copy)
+        self.bad(CHECKPOINT, "none of the 2 checkpoints", "ckpt", "inspect", copy)
+        last = os.path.join(copy, "last.bin")
+        os.truncate(last, os.path.getsize(last) - 1)
+        self.bad(CHECKPOINT, "last.bin", "ckpt", "inspect", last)
+        self.bad(CHECKPOINT, "last.bin", "ckpt", "verify", last, self.checkpoint())
+
+    def test_other_files_and_folders(self):
+        def foreign(name, dtype, size):
+            header = json.dumps({"a\nb": {"dtype": dtype, "shape": [2], "data_offsets": [0, 2 * size]}}).encode()
+            path = os.path.join(self.folder, name)
+            with open(path, "wb") as file:
+                file.write(struct.pack("<Q", len(header)) + header + bytes(2 * size))
+            return path
+        f32, f16 = foreign("foreign.safetensors", "F32", 4), foreign("half.safetensors", "F16", 2)
+        text = self.good("ckpt", "inspect", f32)
+        self.assertIn("'a\\x0ab'", text)
+        self.assertIn("no checksums", text)
+        self.assertIn("weights_sha256: none", self.good("ckpt", "inspect", f16))
+        self.assertIn("no checksums", self.good("ckpt", "verify", f32))
+
+        for path in ["nowhere", self.folder, self.write("garbage.bin", "garbage"), self.write("empty.bin", "")]:
+            self.bad(CHECKPOINT, os.path.basename(path), "ckpt", "inspect", path)
+            self.bad(CHECKPOINT, os.path.basename(path), "ckpt", "verify", path)
+        os.makedirs(os.path.join(self.folder, "hollow", "ckpt"))
+        for word in ["ls", "inspect", "verify"]:
+            self.bad(CHECKPOINT, "hollow", "ckpt", word, os.path.join(self.folder, "hollow"))
+            self.bad(USAGE, "required", "ckpt", word)
+        self.bad(USAGE, "ckpt inspect", "ckpt", "ls", self.checkpoint())
+
+    # ---- doctor
+
+    def test_doctor(self):
+        self.synthetic()
+        text = self.good("doctor", "--data", self.data)
+        for what in ["cores", "memory", "device", "MPI library", "/dev/shm", "TMPDIR", "disk here", "clock"]:
+            self.assertRegex(text, r"(?m)^(ok  |warn)  %s " % what)
+        self.assertRegex(text, r"ok +data +synthetic-10 in ")
+        findings = json.loads(self.good("doctor", "--json", "--data", self.data))
+        self.assertTrue(findings["data"]["ok"])
+        self.assertEqual(len(re.findall("(?m)^warn ", text)), sum(not f["ok"] for f in findings.values()))
+
+    def test_doctor_warns_with_the_remedy(self):
+        out = os.path.join(self.folder, "sick")
+        shutil.copytree(self.synthetic(), os.path.join(out, "synthetic-10-batches-bin"))
+        os.truncate(os.path.join(out, "synthetic-10-batches-bin", "test_batch.bin"), 1)
+        findings = json.loads(self.good("doctor", "--json", "--data", out, TMPDIR="/nowhere", PATH="/nowhere"))
+        self.assertIn("test_batch.bin", findings["data"]["warning"])
+        self.assertIn("set TMPDIR", findings["TMPDIR"]["warning"])
+        self.assertEqual(findings["mpirun"]["value"], "not on PATH")
+        contradiction = json.loads(self.good("doctor", "--json", OMPI_COMM_WORLD_RANK="x", OMPI_COMM_WORLD_SIZE="2"))
+        self.assertIn("OMPI_COMM_WORLD_RANK", contradiction["launcher"]["warning"])
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("mpirun"), "needs root and mpirun")
+    def test_doctor_knows_what_mpirun_refuses_root(self):
+        findings = json.loads(self.good("doctor", "--json", OMPI_ALLOW_RUN_AS_ROOT=None))
+        self.assertIn("OMPI_ALLOW_RUN_AS_ROOT=1", findings["mpirun as root"]["warning"])
+        findings = json.loads(self.good("doctor", "--json", OMPI_ALLOW_RUN_AS_ROOT="1",
+                                        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1"))
+        self.assertTrue(findings["mpirun as root"]["ok"])
+
+
+if __name__ == "__main__":
+    if not PROGRAM:
+        print("CIFAR_TRAIN does not name the program")
+        sys.exit(77)
+    unittest.main()
