@@ -76,7 +76,7 @@ void reset_run(FileSystem& files, const Path& out) {
       return is_part_name(n) || (n.starts_with(kTemporaryPrefix) && is_part_name(n.substr(kTemporaryPrefix.size())));
     });
   }
-  if (is_folder(ckpt)) remove_known(files, ckpt, [](const std::string&) { return false; });
+  if (is_folder(ckpt)) remove_known(files, ckpt, [](const std::string& n) { return saved_best_step(n).has_value(); });
   if (is_folder(tb)) {
     remove_known(files, tb, [](const std::string& n) { return n.starts_with("events.out.tfevents."); });
   }

@@ -172,6 +172,16 @@ std::optional<int64_t> step_of(std::string_view name) {
   return step_name(step) == name ? std::optional(step) : std::nullopt;
 }
 
+std::string saved_best_name(int64_t step) { return str("best-", step_name(step).substr(5), ".bin"); }
+
+std::optional<int64_t> saved_best_step(std::string_view name) {
+  constexpr std::string_view kPrefix = "best-", kSuffix = ".bin";
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
+  name.remove_prefix(kPrefix.size());
+  name.remove_suffix(std::min(name.size(), kSuffix.size()));
+  return step_of(str("step-", name));
+}
+
 bool is_part_name(const std::string& name) {
   return name == kWeights || name == kState || name == kManifest || shard_of(name).has_value();
 }

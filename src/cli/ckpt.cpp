@@ -106,7 +106,7 @@ void print_tensors(const std::vector<TensorView>& tensors) {
   const auto summaries = summarise(tensors);
   size_t width = 6;
   for (const TensorSummary& s : summaries) width = std::max(width, plain(s.name).size());
-  std::printf("%-*s  %-4s  %-16s  %12s  %12s  %12s  %12s  %-8s\n", static_cast<int>(width), "tensor", "type", "shape",
+  std::printf("%-*s  %-4s  %-16s  %12s  %12s  %12s  %12s  %s\n", static_cast<int>(width), "tensor", "type", "shape",
               "min", "max", "mean", "l2", "crc32c");
   uint64_t elements = 0;
   for (const TensorSummary& s : summaries) {

@@ -24,7 +24,8 @@ fs::path source_configs(const fs::path& executable) {
   std::error_code error;
   for (fs::path folder = executable.parent_path(); folder.has_relative_path(); folder = folder.parent_path())
     for (const fs::path& source : {folder, source_of_build(folder)})
-      if (fs::exists(source / "configs" / "default.yaml", error) && fs::exists(source / "CMakeLists.txt", error))
+      if (!source.empty() && fs::exists(source / "configs" / "default.yaml", error) &&
+          fs::exists(source / "CMakeLists.txt", error))
         return source / "configs";
   return {};
 }

@@ -57,7 +57,7 @@ int verify(const Words& words) {
   read_class_names(folder);  // refuses damaged ones
   std::printf("%s in %s; %s\n", std::string(set_name(folder)).c_str(), folder.c_str(),
               synthetic ? "sizes, labels and SHA-256 are compared" : "sizes and labels are checked");
-  std::printf("%-18s %9s %7s  %-64s  %s\n", "file", "bytes", "records", "sha256", "");
+  std::printf("%-18s %9s %7s  %s\n", "file", "bytes", "records", "sha256");
   std::vector<FileReport> wrong;
   for (const FileReport& file : inspect_files(folder)) {
     std::printf("%-18s %9llu %7lld  %-64s  %s\n", file.path.filename().c_str(),

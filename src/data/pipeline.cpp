@@ -12,9 +12,11 @@ Pipeline::Pipeline(const ImageSet& set, std::vector<uint32_t> images, PipelineOp
     : set_(set), images_(std::move(images)), options_(std::move(options)) {
   check(options_.train_batch > 0 && options_.micro_batch > 0 && options_.train_batch % options_.micro_batch == 0,
         "a batch of ", options_.train_batch, " in micro-batches of ", options_.micro_batch);
-  if (options_.micros == 0) options_.micros = micros_per_step() - options_.first_micro;
-  check(options_.first_micro >= 0 && options_.micros > 0 && options_.first_micro + options_.micros <= micros_per_step(),
-        "micro-batches ", options_.first_micro, " and ", options_.micros, " more of ", micros_per_step());
+  if (options_.micros == 0) options_.micros = (micros_per_step() - options_.first_micro + options_.micro_stride - 1) / options_.micro_stride;
+  check(options_.first_micro >= 0 && options_.micros > 0 && options_.micro_stride > 0 &&
+            options_.first_micro + (options_.micros - 1) * options_.micro_stride < micros_per_step(),
+        options_.micros, " micro-batches from ", options_.first_micro, " by ", options_.micro_stride, " of ",
+        micros_per_step());
   if (steps_per_epoch() == 0) {
     fail(ExitCode::usage, "train_batch_size: ", options_.train_batch, " is more than the ", this->images(),
          " training images; lower it or data.validation");
@@ -44,12 +46,12 @@ void Pipeline::fill(int64_t epoch, int64_t step, int64_t k, std::span<uint8_t> i
 }
 
 std::span<const uint32_t> Pipeline::upcoming(int64_t step, int64_t k, int64_t n) const {
-  const int64_t place = k - options_.first_micro + n;
+  const int64_t place = (k - options_.first_micro) / options_.micro_stride + n;
   const int64_t then = step + place / options_.micros;
   if (place < 0 || then >= steps_per_epoch()) return {};  // the next epoch has another order
   constexpr int64_t kMost = 32;                           // more would push each other out of the caches
   return micro_batch_images(order_, options_.train_batch, options_.micro_batch, then,
-                            options_.first_micro + place % options_.micros)
+                            options_.first_micro + place % options_.micros * options_.micro_stride)
       .first(std::min(kMost, options_.micro_batch));
 }
 

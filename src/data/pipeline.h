@@ -21,8 +21,9 @@ struct PipelineOptions {
   std::vector<AugmentStep> augment = {};
   int64_t train_batch = 0;  // images of one step, over all ranks and micro-batches
   int64_t micro_batch = 0;  // divides train_batch
-  // Those micro-batches of each step that this rank will ask for, in order (0: all). A wrong guess costs only time.
-  int64_t first_micro = 0, micros = 0;
+  // Those micro-batches of each step that this rank will ask for: first, first + stride, ... (micros 0: to the step's
+  // end). A wrong guess costs only time.
+  int64_t first_micro = 0, micros = 0, micro_stride = 1;
 };
 
 class Pipeline {

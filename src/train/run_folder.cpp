@@ -22,10 +22,6 @@ std::string new_run_id() {
   return id.str();
 }
 
-/// "best-00000120.bin": best.bin as it was when that step was saved.
-const std::string kBestPrefix = "best-", kBestSuffix = ".bin";
-std::string best_name(int64_t step) { return kBestPrefix + step_name(step).substr(5) + kBestSuffix; }
-
 }  // namespace
 
 Json to_json(const RunState& state, const Provenance& p) {
@@ -109,7 +105,7 @@ bool RunFolder::ended_at(int64_t step) const {
   return ended;
 }
 
-Path RunFolder::best_of(int64_t step) const { return out_ / "ckpt" / best_name(step); }
+Path RunFolder::best_of(int64_t step) const { return out_ / "ckpt" / saved_best_name(step); }
 
 void RunFolder::begin(const Config& config, int ranks, const RunState* resumed) {
   write_file_atomic(files_, out_ / "config.yaml", to_yaml(config, {.ranks = ranks}));
@@ -138,11 +134,8 @@ std::string RunFolder::save(const RunState& state, const Provenance& provenance,
   if (state.best_step >= 0 && std::filesystem::exists(out_ / "best.bin"))
     write_file_atomic(files_, best_of(state.step), read_file(out_ / "best.bin"));
   store_->prune(keep_last_);
-  for (const std::string& name : list_folder(out_ / "ckpt")) {  // of checkpoints that are gone
-    if (!name.starts_with(kBestPrefix) || !name.ends_with(kBestSuffix)) continue;
-    const auto digits = name.substr(kBestPrefix.size(), name.size() - kBestPrefix.size() - kBestSuffix.size());
-    if (const auto step = step_of("step-" + digits); step && !contains(*step)) remove_file(files_, out_ / "ckpt" / name);
-  }
+  for (const std::string& name : list_folder(out_ / "ckpt"))  // of checkpoints that are gone
+    if (const auto step = saved_best_step(name); step && !contains(*step)) remove_file(files_, out_ / "ckpt" / name);
   return store_->path_of(state.step).string();
 }
 

@@ -68,16 +68,15 @@ InputSpec input_spec(const Config& config, int64_t batch, int classes, Mode mode
 }
 
 PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, const Distribution& d, int rank) {
-  PipelineOptions options{.seed = static_cast<uint64_t>(config.seed),
-                          .shuffle = config.data.shuffle,
-                          .augment = augment_steps(config),
-                          .train_batch = batch.train,
-                          .micro_batch = batch.micro};
-  if (d.dealing() == Dealing::contiguous) {
-    options.first_micro = d.micro_batch(rank, 0);
-    options.micros = d.accumulation;
-  }
-  return options;
+  const int first = d.micro_batch(rank, 0);
+  return {.seed = static_cast<uint64_t>(config.seed),
+          .shuffle = config.data.shuffle,
+          .augment = augment_steps(config),
+          .train_batch = batch.train,
+          .micro_batch = batch.micro,
+          .first_micro = first,
+          .micros = d.accumulation,
+          .micro_stride = d.accumulation > 1 ? d.micro_batch(rank, 1) - first : 1};
 }
 
 Datasets open_datasets(const Config& config, Communicator& comm) {

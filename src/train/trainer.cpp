@@ -123,6 +123,7 @@ ExitCode Trainer::run() {
 
 void Trainer::train_step() {
   const Distribution& d = programs_.train.distribution;
+  if (state_.batch == 0) data_.train->check_unchanged();
   const Inputs in = engine_->inputs();
   const size_t micro = static_cast<size_t>(batch_.micro);
   for (int j = 0; j < d.accumulation; ++j) {

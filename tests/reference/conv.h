@@ -63,6 +63,49 @@ std::vector<T> max_pool(int64_t n, int64_t height, int64_t width, int64_t channe
   return y;
 }
 
+/// Gradients of sum(dy * conv2d(x, w, b)) in every operand.
+struct ConvGradients {
+  std::vector<double> dx, dw, db;
+};
+inline ConvGradients conv2d_gradients(const Conv& s, const std::vector<double>& x, const std::vector<double>& w,
+                                      const std::vector<double>& dy) {
+  ConvGradients g{std::vector<double>(x.size()), std::vector<double>(w.size()),
+                  std::vector<double>(static_cast<size_t>(s.out))};
+  const double* d = dy.data();
+  for (int64_t n = 0; n < s.n; ++n)
+    for (int64_t oy = 0; oy < s.out_height(); ++oy)
+      for (int64_t ox = 0; ox < s.out_width(); ++ox)
+        for (int64_t o = 0; o < s.out; ++o, ++d) {
+          g.db[o] += *d;
+          for (int64_t ky = 0; ky < s.kernel; ++ky)
+            for (int64_t kx = 0; kx < s.kernel; ++kx) {
+              const int64_t iy = oy * s.stride - s.pad + ky, ix = ox * s.stride - s.pad + kx;
+              if (iy < 0 || iy >= s.height || ix < 0 || ix >= s.width) continue;
+              const int64_t from = ((n * s.height + iy) * s.width + ix) * s.in;
+              const int64_t by = ((o * s.kernel + ky) * s.kernel + kx) * s.in;
+              for (int64_t i = 0; i < s.in; ++i) {
+                g.dx[from + i] += *d * w[by + i];
+                g.dw[by + i] += *d * x[from + i];
+              }
+            }
+        }
+  return g;
+}
+
+/// Each dy goes to its window's winner; a winner outside the window (ReLU's 4) lets nothing through.
+inline std::vector<double> max_pool_gradient(int64_t n, int64_t height, int64_t width, int64_t channels, int64_t size,
+                                             const std::vector<double>& dy, const std::vector<uint8_t>& winner) {
+  std::vector<double> dx(static_cast<size_t>(n * height * width * channels));
+  size_t at = 0;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t py = 0; py < height / size; ++py)
+      for (int64_t px = 0; px < width / size; ++px)
+        for (int64_t c = 0; c < channels; ++c, ++at)
+          if (const int64_t k = winner[at]; k < size * size)
+            dx[((i * height + py * size + k / size) * width + px * size + k % size) * channels + c] += dy[at];
+  return dx;
+}
+
 /// max-pool 2x2 of relu of the convolution; winner 4 where ReLU cuts.
 template <class T>
 std::vector<T> conv_relu_pool(const Conv& s, const std::vector<T>& x, const std::vector<T>& w, const std::vector<T>& b,
@@ -74,6 +117,11 @@ std::vector<T> conv_relu_pool(const Conv& s, const std::vector<T>& x, const std:
       winner[i] = 4;
     }
   return y;
+}
+
+inline ConvGradients conv_relu_pool_gradients(const Conv& s, const std::vector<double>& x, const std::vector<double>& w,
+                                              const std::vector<double>& dy, const std::vector<uint8_t>& winner) {
+  return conv2d_gradients(s, x, w, max_pool_gradient(s.n, s.out_height(), s.out_width(), s.out, 2, dy, winner));
 }
 
 }  // namespace ct::reference

@@ -71,13 +71,16 @@ class Verbs(unittest.TestCase):
         self.good("data", "synth", "--out", self.data)
         return os.path.join(self.data, "synthetic-10-batches-bin")
 
+    def train(self, folder, ranks):
+        self.synthetic()
+        self.good("train", "--config", os.path.join(CONFIGS, "default.yaml"), "--output", folder, "--ranks", ranks,
+                  "--set", "model.name=linear", "--set", "train.max_steps=3", "--set", "data.dataset=synthetic",
+                  "--set", "data.path=" + self.data)
+
     def trained(self):
         """A run of three steps, trained once: checkpoints of steps 0 and 3."""
         if not os.path.isdir(self.run_folder):
-            self.synthetic()
-            self.good("train", "--config", os.path.join(CONFIGS, "default.yaml"), "--output", self.run_folder,
-                      "--ranks", 1, "--set", "model.name=linear", "--set", "train.max_steps=3",
-                      "--set", "data.dataset=synthetic", "--set", "data.path=" + self.data)
+            self.train(self.run_folder, ranks=1)
         return self.run_folder
 
     def checkpoint(self, step=3):
@@ -231,6 +234,9 @@ class Verbs(unittest.TestCase):
         self.assertEqual(len(of(self.trained())), 1)
         self.assertEqual(of(self.trained()), of(self.checkpoint()))
         self.assertNotEqual(of(self.trained()), of(self.checkpoint(0)))
+        other = os.path.join(self.folder, "two-ranks")
+        self.train(other, ranks=2)
+        self.assertEqual(of(self.trained()), of(other))
         self.bad(USAGE, "--hash", "ckpt", "inspect", os.path.join(self.trained(), "last.bin"), "--hash")
 
     def test_ckpt_verify_names_what_is_damaged(self):

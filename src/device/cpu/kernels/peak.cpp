@@ -15,8 +15,10 @@ int64_t multiply_adds_here(int64_t rounds, float* sink) {
   const hn::CappedTag<float, 16> d;
   constexpr int kChains = 12;  // more than latency times ports
   const auto a = hn::Set(d, 0.999999f), b = hn::Set(d, 1e-6f);
-  auto x0 = hn::Iota(d, 0), x1 = x0, x2 = x0, x3 = x0, x4 = x0, x5 = x0, x6 = x0, x7 = x0, x8 = x0, x9 = x0, x10 = x0,
-       x11 = x0;
+  // Different values, or the compiler would see one chain.
+  auto x0 = hn::Iota(d, 0), x1 = hn::Iota(d, 1), x2 = hn::Iota(d, 2), x3 = hn::Iota(d, 3), x4 = hn::Iota(d, 4),
+       x5 = hn::Iota(d, 5), x6 = hn::Iota(d, 6), x7 = hn::Iota(d, 7), x8 = hn::Iota(d, 8), x9 = hn::Iota(d, 9),
+       x10 = hn::Iota(d, 10), x11 = hn::Iota(d, 11);
   for (int64_t i = 0; i < rounds; ++i) {
     x0 = hn::MulAdd(x0, a, b), x1 = hn::MulAdd(x1, a, b), x2 = hn::MulAdd(x2, a, b), x3 = hn::MulAdd(x3, a, b);
     x4 = hn::MulAdd(x4, a, b), x5 = hn::MulAdd(x5, a, b), x6 = hn::MulAdd(x6, a, b), x7 = hn::MulAdd(x7, a, b);

@@ -1,0 +1,299 @@
+"""What the scripts of tests/system/ share: running the program, reading its files, and a list of named checks.
+
+A script marks functions with @check and ends with main(): each runs by itself and prints one line. Exit status: 0 all
+passed, 1 one failed, 77 all were skipped (the last line says why).
+"""
+import functools
+import hashlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+PROGRAM = os.environ.get("CIFAR_TRAIN", "")
+CONFIGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "configs")
+DEFAULT = os.path.join(CONFIGS, "default.yaml")
+DONE, BUG, USAGE, DATA, DIVERGED, CHECKPOINT, MEMORY, LOST, IO, STOPPED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 75
+RECORD = 3073  # bytes: a label and 3 x 32 x 32 pixels
+# Fields of step and eval records that two runs with the same result need not share.
+FREE_FIELDS = {"samples_per_sec", "wait_fraction", "seconds", "host", "peak_bytes"}
+
+# As root, and with more ranks than cores, Open MPI wants to be told that this is meant.
+os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT", "1")
+os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+os.environ.setdefault("OMPI_MCA_rmaps_base_oversubscribe", "1")
+
+
+class Skip(Exception):
+    """This machine cannot run the check; the text says why."""
+
+
+# ---- checks
+
+_checks = []
+
+
+def check(function):
+    _checks.append(function)
+    return function
+
+
+def main():
+    if not PROGRAM:
+        print("CIFAR_TRAIN does not name the program")
+        sys.exit(77)
+    wanted = sys.argv[1:]  # names of checks, to run some by hand
+    passed, failed, reasons = 0, [], []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the folder below goes, whatever happens
+    try:
+        for function in _checks:
+            if wanted and function.__name__ not in wanted:
+                continue
+            name, begin = function.__name__.replace("_", " "), time.monotonic()
+            try:
+                function()
+                passed += 1
+                print("ok    %s (%.1f s)" % (name, time.monotonic() - begin), flush=True)
+            except Skip as reason:
+                reasons.append("%s: %s" % (name, reason))
+                print("skip  %s: %s" % (name, reason), flush=True)
+            except Exception:
+                failed.append(name)
+                print("FAIL  %s\n%s" % (name, traceback.format_exc()), flush=True)
+    finally:
+        if scratch.cache_info().currsize:
+            shutil.rmtree(scratch(), ignore_errors=True)
+    if failed:
+        print("failed: " + "; ".join(failed))
+    elif not passed:
+        print("; ".join(reasons) or "no such check")
+    sys.exit(1 if failed else 0 if passed else 77)
+
+
+def expect(condition, *what):
+    if not condition:
+        raise AssertionError("\n".join(map(str, what)))
+
+
+def expect_equal(found, expected, *what):
+    expect(found == expected, "found    %r" % (found,), "expected %r" % (expected,), *what)
+
+
+# ---- folders and data
+
+@functools.lru_cache(None)
+def scratch():
+    """A folder for everything, gone at the end. In memory where there is room: hundreds of checkpoints are synced."""
+    shm = "/dev/shm"
+    roomy = os.path.isdir(shm) and shutil.disk_usage(shm).free > 4 << 30 and "TMPDIR" not in os.environ
+    return tempfile.mkdtemp(prefix="cifar-train-test-", dir=shm if roomy else None)
+
+
+def path(*names):
+    return os.path.join(scratch(), *names)
+
+
+@functools.lru_cache(None)
+def synthetic():
+    """A data.path with the synthetic set."""
+    done = run("data", "synth", "--out", path("data"))
+    expect_equal(done.returncode, DONE, done.stderr)
+    return path("data")
+
+
+@functools.lru_cache(None)
+def few(train=400, test=200):
+    """A data.path with so few images, in files of the full length: all other records have no valid label, which
+    data.on_corrupt: skip leaves out. An epoch takes milliseconds."""
+    folder = path("few-%d-%d" % (train, test), "cifar-10-batches-bin")
+    os.makedirs(folder)
+    blank = b"\xff" + bytes(RECORD - 1)
+    numbers = random.Random(7)
+
+    def record():
+        """Noise, brighter where the class's stripe lies, so that there is something to learn."""
+        label = numbers.randrange(10)
+        pixels = bytearray(numbers.randbytes(RECORD - 1))
+        for row in range(3 * label, 3 * label + 3):
+            pixels[32 * row:32 * row + 32] = b"\xf0" * 32
+        return bytes([label]) + bytes(pixels)
+
+    for name, count in [("data_batch_1.bin", train), ("test_batch.bin", test), ("data_batch_2.bin", 0)]:
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(b"".join(record() for _ in range(count)) + blank * (10000 - count))
+    for i in (3, 4, 5):
+        os.link(os.path.join(folder, "data_batch_2.bin"), os.path.join(folder, "data_batch_%d.bin" % i))
+    return os.path.dirname(folder)
+
+
+FEW = {"data.on_corrupt": "skip", "train_batch_size": 32, "train_micro_batch_size_per_gpu": 4,
+       "train.eval_batch_size": 50, "steps_per_print": 1, "gradient_clipping": 1,
+       "data.augment": "[{random_crop: {padding: 4}}, {flip: {p: 0.5}}]", "scheduler.params.warmup_num_steps": 10}
+
+
+# ---- the program
+
+def has_mpi():
+    return shutil.which("mpirun") is not None and "MPI" in run("--version").stdout
+
+
+def need_mpi():
+    if not has_mpi():
+        raise Skip("there is no mpirun, or the program was built without MPI")
+
+
+class Ranks:
+    """How many ranks, and whether as threads of one process or under mpirun."""
+
+    def __init__(self, number, mpi=False):
+        self.number, self.mpi = number, mpi
+
+    def __repr__(self):
+        return ("mpirun -np %d" if self.mpi else "--ranks %d") % self.number
+
+    def words(self, *words):
+        if self.mpi:
+            return ["mpirun", "-np", str(self.number), PROGRAM, *map(str, words)]
+        return [PROGRAM, *map(str, words), "--ranks", str(self.number)]
+
+
+def train_words(output, settings, *words, config=DEFAULT):
+    sets = ["%s=%s" % (key, str(value).lower() if isinstance(value, bool) else value) for key, value in settings.items()]
+    return ["--config", config, "--output", output, *[w for s in sets for w in ("--set", s)], *words]
+
+
+def start(words, env=None, prefix=(), **options):
+    """A job in a process group of its own, so that all of it can be signalled."""
+    variables = {**os.environ, **(env or {})}
+    return subprocess.Popen([*prefix, *map(str, words)], text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, start_new_session=True, errors="replace",
+                            env={k: v for k, v in variables.items() if v is not None}, **options)
+
+
+def finish(job, timeout=120):
+    """Waits for a job: returncode, stdout, stderr."""
+    try:
+        out, err = job.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(job.pid, signal.SIGKILL)
+        out, err = job.communicate()
+        raise AssertionError("%r took more than %d s\n%s%s" % (job.args, timeout, out, err))
+    return subprocess.CompletedProcess(job.args, job.returncode, out, err)
+
+
+def run(*words, **options):
+    return finish(start([PROGRAM, *words], **options))
+
+
+def train(output, settings, *words, ranks=Ranks(1), expecting=DONE, config=DEFAULT, **options):
+    done = finish(start(ranks.words(*train_words(output, settings, *words, config=config)), **options))
+    expect_equal(done.returncode, expecting, "%s with %s" % (output, ranks), done.stdout, done.stderr)
+    return done
+
+
+def fails(code, done, *culprits):
+    """It must have ended with that code and one line of error, which names the culprits. Returns the line."""
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    text = "%r\n%s%s" % (done.args, done.stdout, done.stderr)
+    expect_equal(done.returncode, code, text)
+    expect_equal(len(errors), 1, text)
+    for culprit in culprits:
+        expect(culprit in errors[0], "%r is not in %r" % (culprit, errors[0]))
+    expect("terminate called" not in done.stderr and "Sanitizer" not in done.stderr, text)
+    return errors[0]
+
+
+# ---- what a run leaves behind
+
+def records(output, event=None):
+    with open(os.path.join(output, "metrics.jsonl")) as lines:
+        read = [json.loads(line) for line in lines]
+    return [r for r in read if event is None or r["event"] == event]
+
+
+def result(output):
+    """What equal runs have in common: weights_sha256, and the step and eval records."""
+    kept = [{k: v for k, v in r.items() if k not in FREE_FIELDS} for r in records(output)
+            if r["event"] in ("step", "eval")]
+    return records(output, "end")[-1]["weights_sha256"], kept
+
+
+def expect_same_result(output, expected, *what):
+    """expected: a result(). Names the first record that differs."""
+    (sha, found), (expected_sha, wanted) = result(output), expected
+    for a, b in zip(found, wanted):
+        expect_equal(a, b, *what)
+    expect_equal([(r["event"], r["step"]) for r in found], [(r["event"], r["step"]) for r in wanted], *what)
+    expect_equal(sha, expected_sha, *what)
+
+
+def checkpoints(output):
+    """Steps."""
+    folder = os.path.join(output, "ckpt")
+    return sorted(int(name[5:]) for name in os.listdir(folder) if re.fullmatch(r"step-\d{8}", name))
+
+
+def snapshot(folder):
+    """{path: digest} of all files."""
+    found = {}
+    for at, _, names in os.walk(folder):
+        for name in names:
+            with open(os.path.join(at, name), "rb") as file:
+                found[os.path.relpath(os.path.join(at, name), folder)] = hashlib.sha256(file.read()).hexdigest()
+    return found
+
+
+def flip(file_path, at):
+    """Flips one bit; at < 0 counts from the end."""
+    with open(file_path, "r+b") as file:
+        file.seek(at, os.SEEK_END if at < 0 else os.SEEK_SET)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 1]))
+
+
+def safetensors(file_path):
+    """({name: (dtype, shape, bytes)}, metadata), read by nothing but the format's own description."""
+    with open(file_path, "rb") as file:
+        content = file.read()
+    size, = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8:8 + size])
+    metadata = header.pop("__metadata__", {})
+    body, tensors, at = content[8 + size:], {}, 0
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        begin, end = entry["data_offsets"]
+        expect_equal(begin, at, "a hole or an overlap before " + name)
+        at = end
+        tensors[name] = (entry["dtype"], entry["shape"], body[begin:end])
+    expect_equal(at, len(body), "bytes behind the last tensor of " + file_path)
+    return tensors, metadata
+
+
+def weights_sha256(file_path):
+    """By its definition: SHA-256 over the f32 bytes, names sorted bytewise."""
+    tensors, _ = safetensors(file_path)
+    return hashlib.sha256(b"".join(tensors[name][2] for name in sorted(tensors, key=str.encode))).hexdigest()
+
+
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc = _CRC_TABLE[(crc ^ byte) & 0xff] ^ (crc >> 8)
+    return crc ^ 0xffffffff
+
+
+def _crc_row(n):
+    for _ in range(8):
+        n = (n >> 1) ^ (0x82f63b78 if n & 1 else 0)
+    return n
+
+
+_CRC_TABLE = [_crc_row(n) for n in range(256)]
