@@ -13,10 +13,12 @@
 namespace ct {
 namespace {
 
-std::vector<uint32_t> first_images(int64_t count) {
-  std::vector<uint32_t> images(static_cast<size_t>(count));
-  for (size_t i = 0; i < images.size(); ++i) images[i] = static_cast<uint32_t>(i);
-  return images;
+/// The images of a split, in file order. val: what the run held out of its training set.
+std::vector<uint32_t> images_of(const std::string& split, const ImageSet& set, const WeightsInfo& info) {
+  if (split != "val") return permutation(0, 0, static_cast<uint32_t>(set.count()), /*shuffle=*/false);
+  if (info.validation == 0)
+    fail(ExitCode::usage, "--split val: the run held no images out (data.validation: 0); use test or train");
+  return hold_out(static_cast<uint64_t>(info.seed), set.count(), info.validation).validation;
 }
 
 }  // namespace
@@ -28,7 +30,7 @@ int verb_eval(const Words& words) {
   bool json = false;
   app.add_option("--ckpt", checkpoint, "a weights file: best.bin, last.bin or weights.safetensors")->required();
   app.add_option("--data", data_path, "where the images lie (default: where the run had them)");
-  app.add_option("--split", split, "test | train")->check(CLI::IsMember({"test", "train"}));
+  app.add_option("--split", split, "test | train | val")->check(CLI::IsMember({"test", "train", "val"}));
   app.add_option("--batch-size", batch_size, "images at a time")->check(CLI::Range(int64_t{1}, int64_t{100000}));
   app.add_option("--max-images", max_images, "only the first so many")->check(CLI::PositiveNumber);
   app.add_flag("--json", json, "one JSON object instead of text");
@@ -55,8 +57,10 @@ int verb_eval(const Words& words) {
   load_weights(file, graph, flat, {reinterpret_cast<float*>(params.data()), static_cast<size_t>(flat.numel)});
   Evaluator evaluator(*backend, *comm, lower_evaluation(graph, flat), params.data());
 
-  const int64_t count = max_images > 0 ? std::min(max_images, images.count()) : images.count();
-  const Evaluation result = evaluate(evaluator, EvalPipeline(images, first_images(count), batch_size), classes, split, *comm);
+  std::vector<uint32_t> chosen = images_of(split, images, info);
+  if (max_images > 0) chosen.resize(std::min(chosen.size(), static_cast<size_t>(max_images)));
+  const Evaluation result =
+      evaluate(evaluator, EvalPipeline(images, std::move(chosen), batch_size), classes, split, *comm);
   if (json) {
     Json record = {{"event", "eval"}, {"step", info.step}};
     record.update(result.to_json(classes > 5));
@@ -70,7 +74,7 @@ int verb_eval(const Words& words) {
   console.note(text);
   console.data(accuracy_line(result.correct, result.images, result.split));
   if (classes > 5) {
-    std::snprintf(text, sizeof text, "Top-5 accuracy: %.2f %%", 100.0 * static_cast<double>(result.top5) / static_cast<double>(count));
+    std::snprintf(text, sizeof text, "Top-5 accuracy: %.2f %%", 100.0 * static_cast<double>(result.top5) / static_cast<double>(result.images));
     console.data(text);
   }
   for (size_t c = 0; c < result.classes.size(); ++c)

@@ -109,8 +109,9 @@ Path RunFolder::best_of(int64_t step) const { return out_ / "ckpt" / saved_best_
 
 void RunFolder::begin(const Config& config, int ranks, const RunState* resumed) {
   write_file_atomic(files_, out_ / "config.yaml", to_yaml(config, {.ranks = ranks}));
+  constexpr int64_t kBeforeAll = -1;  // a run without a checkpoint starts anew, and so do its records
+  MetricsLog::rewind(files_, out_, resumed != nullptr ? resumed->step : kBeforeAll);
   if (resumed == nullptr) return;
-  MetricsLog::rewind(files_, out_, resumed->step);
   // Evaluations after the checkpoint are undone, and with them what they thought best.
   if (const Path earlier = best_of(resumed->step); std::filesystem::exists(earlier)) {
     const std::string bytes = read_file(earlier);

@@ -241,7 +241,9 @@ Metadata Trainer::weights_metadata() const {
                       .dataset = data_.source.name,
                       .data_path = config_.data.path,
                       .step = state_.step,
-                      .epoch = state_.epoch});
+                      .epoch = state_.epoch,
+                      .seed = config_.seed,
+                      .validation = config_.data.validation});
 }
 
 void Trainer::save(bool must_succeed) {

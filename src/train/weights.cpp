@@ -63,7 +63,9 @@ Metadata to_metadata(const WeightsInfo& info) {
           {"cifar_train.dataset", info.dataset},
           {"cifar_train.data_path", info.data_path},
           {"cifar_train.step", std::to_string(info.step)},
-          {"cifar_train.epoch", std::to_string(info.epoch)}};
+          {"cifar_train.epoch", std::to_string(info.epoch)},
+          {"cifar_train.seed", std::to_string(info.seed)},
+          {"cifar_train.validation", std::to_string(info.validation)}};
 }
 
 WeightsInfo info_of(const SafetensorsFile& file) {
@@ -85,6 +87,8 @@ WeightsInfo info_of(const SafetensorsFile& file) {
     info.data_path = text("data_path");
     info.step = std::stoll(text("step"));
     info.epoch = std::stoll(text("epoch"));
+    info.seed = std::stoll(text("seed"));
+    info.validation = std::stoll(text("validation"));
   } catch (const Error&) {
     throw;
   } catch (const std::exception&) {

@@ -46,6 +46,7 @@ struct WeightsInfo {
   std::vector<std::string> class_names;
   std::string dataset, data_path;  // kind ("CIFAR-10", "synthetic-10") and data.path
   int64_t step = 0, epoch = 0;
+  int64_t seed = 0, validation = 0;  // which training images were held out
 };
 Metadata to_metadata(const WeightsInfo& info);
 /// Error(checkpoint) naming the file and what it lacks.

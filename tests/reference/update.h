@@ -1,8 +1,7 @@
-// Scalar references of the optimizers and of the reproducible sum, one element or one buffer at a time.
+// Scalar references of the optimizers, one element at a time.
 #pragma once
 
 #include <cmath>
-#include <vector>
 
 namespace ct::reference {
 
@@ -36,15 +35,6 @@ inline SgdElement sgd(const SgdOptions& o, SgdElement e, double g) {
   e.buffer = o.momentum * e.buffer + g;
   e.p -= o.lr * (o.nesterov ? g + o.momentum * e.buffer : e.buffer);
   return e;
-}
-
-/// tree(leaves) = the leaf, if there is one; else tree(the first 2^k) + tree(the rest), 2^k the largest power < S.
-inline float tree_sum(const std::vector<float>& leaves) {
-  if (leaves.size() == 1) return leaves[0];
-  size_t left = 1;
-  while (left * 2 < leaves.size()) left *= 2;
-  const auto cut = leaves.begin() + static_cast<std::ptrdiff_t>(left);
-  return tree_sum({leaves.begin(), cut}) + tree_sum({cut, leaves.end()});
 }
 
 }  // namespace ct::reference

@@ -1,0 +1,729 @@
+#include "device/op_cases.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <type_traits>
+
+#include "base/error.h"
+#include "comm/reference.h"
+#include "device/kernels_testing.h"
+#include "plan/step_scalars.h"
+#include "reference/augment.h"
+#include "reference/conv.h"
+#include "reference/dense.h"
+#include "reference/update.h"
+
+namespace ct {
+namespace {
+
+using Doubles = std::vector<double>;
+using Bytes = std::vector<uint8_t>;
+using cpu::normal;
+
+constexpr double kEps = std::numeric_limits<float>::epsilon();
+
+size_t at(int64_t i) { return static_cast<size_t>(i); }
+Doubles doubles(const Bytes& v) { return {v.begin(), v.end()}; }
+std::vector<Complex> complex(const Doubles& v) { return {v.begin(), v.end()}; }
+Doubles squares(Doubles v) {
+  for (double& x : v) x *= x;
+  return v;
+}
+Complex weighted(const Doubles& dy, const std::vector<Complex>& y) {
+  Complex sum = 0;
+  for (size_t i = 0; i < y.size(); ++i) sum += dy[i] * y[i];
+  return sum;
+}
+
+/// What float rounding may do to a sum of `terms` products whose squares add up to `square_sums`: a partial sum grows
+/// like the root of the number of terms, and so does the number of roundings that do not cancel.
+Doubles rounding(Doubles square_sums, int64_t terms) {
+  for (double& x : square_sums) x = std::sqrt(x) * (4 + std::sqrt(static_cast<double>(terms))) * kEps;
+  return square_sums;
+}
+
+class Case {
+ public:
+  ValueId add(OpOperand operand) {
+    case_.operands.push_back(std::move(operand));
+    return static_cast<ValueId>(case_.operands.size() - 1);
+  }
+  ValueId in(const Shape& shape, Doubles values, DType dtype = DType::f32) {
+    return add({.value = {.shape = shape, .dtype = dtype}, .before = std::move(values)});
+  }
+  ValueId out(const Shape& shape, Doubles values, Doubles tolerance = {}, DType dtype = DType::f32) {
+    return add({.value = {.shape = shape, .dtype = dtype}, .after = std::move(values), .tolerance = std::move(tolerance)});
+  }
+  ValueId in_out(const Shape& shape, Doubles before, Doubles after, Doubles tolerance = {}, DType dtype = DType::f32) {
+    return add({.value = {.shape = shape, .dtype = dtype},
+                .before = std::move(before),
+                .after = std::move(after),
+                .tolerance = std::move(tolerance)});
+  }
+  void gradient(ValueId id, const Doubles& x, std::function<Complex(const std::vector<Complex>&)> loss) {
+    case_.gradients.push_back({id, x, std::move(loss)});
+  }
+  template <class... Parts>
+  OpCase of(ComputeOp op, const Parts&... parts) {
+    case_.name = str(name_of(Op(op)), parts...);
+    case_.op = std::move(op);
+    return std::move(case_);
+  }
+
+ private:
+  OpCase case_;
+};
+
+using Cases = std::vector<OpCase>;
+template <class Op>
+using Of = std::type_identity<Op>;
+
+// ---- input
+
+void add_cases(Cases& cases, Of<Augment>) {
+  const Doubles all_draws = {0, 0, 0, 0, 0, 0, 1,   0, 4, -3, 0, 0,  -4, 4,
+                             1, 0, 2, 1, 1, 0, -40, 0, 0, 0,  0, 60, 1,  0};
+  struct Size {
+    int64_t n, channels, height, width;
+  };
+  for (const Size& s : {Size{7, 3, 32, 32}, {1, 3, 32, 32}, {4, 3, 5, 7}, {3, 1, 9, 50}, {7, 3, 3, 16}}) {
+    Case c;
+    const Shape shape{s.n, s.channels, s.height, s.width};
+    Doubles pixels = normal(at(shape.numel()), 1, 100);
+    for (double& p : pixels) p = std::fmod(std::floor(std::abs(p)), 256);
+    const Doubles draws(all_draws.begin(), all_draws.begin() + 4 * s.n);
+    const std::vector<float> scale{1 / 63.0f, 1 / 62.0f, 1 / 66.0f}, shift{-1.99f, -1.98f, -1.71f};
+    Doubles expected = reference::augment(s.n, s.channels, s.height, s.width, pixels, draws, scale, shift);
+    const ValueId images = c.in(shape, pixels, DType::u8), moves = c.in({4 * s.n}, draws, DType::i32);
+    const Doubles tolerance(expected.size(), 8 * kEps);  // two roundings of values up to 4
+    const ValueId out = c.out(shape, expected, tolerance);
+    cases.push_back(c.of(Augment{images, moves, out, scale, shift}, " ", to_string(shape)));
+  }
+}
+
+// ---- convolutions
+
+struct ConvProblem {
+  reference::Conv s;
+  bool planar;
+  Doubles x, w, b, x_stored;  // x in NHWC
+  Shape x_shape, y_shape, w_shape, b_shape;
+
+  ConvProblem(const reference::Conv& conv, bool is_planar, int64_t pool = 1) : s(conv), planar(is_planar) {
+    x_stored = normal(at(s.n * s.in * s.height * s.width), 1);
+    x = planar ? reference::to_channels_last(x_stored, s.n, s.in, s.height * s.width) : x_stored;
+    const int64_t terms = s.kernel * s.kernel * s.in;
+    w = normal(at(s.out * terms), 2, 1 / std::sqrt(static_cast<double>(terms)));
+    b = normal(at(s.out), 3, 0.2);
+    x_shape = planar ? Shape{s.n, s.in, s.height, s.width} : Shape{s.n, s.height, s.width, s.in};
+    y_shape = {s.n, s.out_height() / pool, s.out_width() / pool, s.out};
+    w_shape = {s.out * terms};
+    b_shape = {s.out};
+  }
+  int64_t terms() const { return s.kernel * s.kernel * s.in; }
+  int kernel() const { return static_cast<int>(s.kernel); }
+  int stride() const { return static_cast<int>(s.stride); }
+  int pad() const { return static_cast<int>(s.pad); }
+  std::string text() const {
+    return str(" ", to_string(x_shape), planar ? " planar" : "", " -> ", to_string(y_shape), " k", s.kernel, " stride ",
+               s.stride, " pad ", s.pad);
+  }
+};
+
+std::vector<std::shared_ptr<const ConvProblem>> conv_problems() {
+  std::vector<std::shared_ptr<const ConvProblem>> problems;
+  const auto add = [&](const reference::Conv& s, bool planar) {
+    problems.push_back(std::make_shared<ConvProblem>(s, planar));
+  };
+  add({4, 3, 32, 32, 6, 5, 1, 0}, true);
+  add({17, 6, 14, 14, 16, 5, 1, 0}, false);
+  add({2, 3, 7, 8, 5, 3, 1, 1}, true);
+  add({3, 4, 6, 6, 9, 5, 2, 2}, false);
+  add({1, 20, 3, 4, 7, 1, 1, 0}, false);
+  add({1, 2, 2, 2, 3, 3, 1, 3}, false);
+  add({3, 16, 9, 11, 33, 3, 2, 1}, false);
+  return problems;
+}
+
+void add_cases(Cases& cases, Of<Conv2d>) {
+  for (const auto& p : conv_problems())
+    for (const bool bias : {true, false}) {
+      Case c;
+      const ValueId x = c.in(p->x_shape, p->x_stored), w = c.in(p->w_shape, p->w);
+      const ValueId b = bias ? c.in(p->b_shape, p->b) : kNone;
+      const Doubles none;
+      const ValueId y = c.out(
+          p->y_shape, conv2d(p->s, p->x, p->w, bias ? p->b : none),
+          rounding(conv2d(p->s, squares(p->x), squares(p->w), bias ? squares(p->b) : none), p->terms() + bias));
+      cases.push_back(c.of(Conv2d{x, w, b, y, p->kernel(), p->stride(), p->pad(), p->planar}, p->text(),
+                           bias ? "" : " without bias"));
+    }
+}
+
+void add_cases(Cases& cases, Of<Conv2dGradW>) {
+  for (const auto& p : conv_problems())
+    for (const bool bias : {true, false}) {
+      Case c;
+      const Doubles dy = normal(at(p->y_shape.numel()), 4);
+      const auto g = conv2d_gradients(p->s, p->x, p->w, dy);
+      const auto g2 = conv2d_gradients(p->s, squares(p->x), squares(p->w), squares(dy));
+      const int64_t terms = p->y_shape.numel() / p->s.out;
+      const ValueId x = c.in(p->x_shape, p->x_stored), d = c.in(p->y_shape, dy);
+      const ValueId dw = c.out(p->w_shape, g.dw, rounding(g2.dw, terms));
+      const ValueId db = bias ? c.out(p->b_shape, g.db, rounding(g2.db, terms)) : kNone;
+      c.gradient(dw, p->w, [=](const auto& w) { return weighted(dy, conv2d(p->s, complex(p->x), w, {})); });
+      if (bias)
+        c.gradient(db, p->b, [=](const auto& b) { return weighted(dy, conv2d(p->s, complex(p->x), complex(p->w), b)); });
+      cases.push_back(c.of(Conv2dGradW{x, d, dw, db, p->kernel(), p->stride(), p->pad(), p->planar}, p->text(),
+                           bias ? "" : " without bias"));
+    }
+}
+
+void add_cases(Cases& cases, Of<Conv2dGradX>) {
+  for (const auto& p : conv_problems()) {
+    if (p->planar) continue;  // images want no gradient
+    Case c;
+    const Doubles dy = normal(at(p->y_shape.numel()), 4);
+    const ValueId w = c.in(p->w_shape, p->w), d = c.in(p->y_shape, dy);
+    const ValueId dx = c.out(p->x_shape, conv2d_gradients(p->s, p->x, p->w, dy).dx,
+                             rounding(conv2d_gradients(p->s, squares(p->x), squares(p->w), squares(dy)).dx,
+                                      p->s.kernel * p->s.kernel * p->s.out));
+    c.gradient(dx, p->x, [=](const auto& x) { return weighted(dy, conv2d(p->s, x, complex(p->w), {})); });
+    cases.push_back(c.of(Conv2dGradX{w, d, dx, p->kernel(), p->stride(), p->pad()}, p->text()));
+  }
+}
+
+// ---- convolution, ReLU and pooling in one
+
+struct PoolProblem : ConvProblem {
+  Doubles y, tolerance, winner_tolerance, dy;
+  Bytes winner;
+
+  PoolProblem(const reference::Conv& conv, bool is_planar) : ConvProblem(conv, is_planar, /*pool=*/2) {
+    y = conv_relu_pool(s, x, w, b, winner);
+    const Doubles z = conv2d(s, x, w, b);
+    const Doubles z_tolerance = rounding(conv2d(s, squares(x), squares(w), squares(b)), terms() + 1);
+    dy = normal(y.size(), 4);
+    size_t i = 0;
+    for (int64_t n = 0; n < s.n; ++n)
+      for (int64_t py = 0; py < y_shape[1]; ++py)
+        for (int64_t px = 0; px < y_shape[2]; ++px)
+          for (int64_t o = 0; o < s.out; ++o, ++i) {
+            const auto place = [&](int64_t k) {
+              return at(((n * s.out_height() + 2 * py + k / 2) * s.out_width() + 2 * px + k % 2) * s.out + o);
+            };
+            double widest = 0;
+            for (int64_t k = 0; k < 4; ++k) widest = std::max(widest, z_tolerance[place(k)]);
+            // Where rounding can turn the order of two candidates (or of one and zero), any of them may win.
+            int candidates = y[i] < 2 * widest && z[place(winner[i] < 4 ? winner[i] : 0)] > -2 * widest;
+            for (int64_t k = 0; k < 4; ++k) candidates += z[place(k)] > y[i] - 2 * widest;
+            tolerance.push_back(widest);
+            winner_tolerance.push_back(candidates > 1 ? 4 : 0);
+          }
+  }
+};
+
+std::vector<std::shared_ptr<const PoolProblem>> pool_problems() {
+  std::vector<std::shared_ptr<const PoolProblem>> problems;
+  const auto add = [&](const reference::Conv& s, bool planar) {
+    problems.push_back(std::make_shared<PoolProblem>(s, planar));
+  };
+  for (const int64_t n : {1, 3, 4, 17}) {
+    add({n, 3, 32, 32, 6, 5, 1, 0}, true);    // the tutorial network's first layer
+    add({n, 6, 14, 14, 16, 5, 1, 0}, false);  // its second
+  }
+  add({2, 3, 11, 12, 5, 3, 1, 0}, true);  // odd rows of outputs
+  add({3, 7, 9, 8, 17, 2, 1, 0}, false);
+  add({1, 20, 6, 7, 3, 1, 1, 0}, false);
+  add({4, 3, 32, 32, 7, 5, 1, 0}, true);    // one channel beside the fast path
+  add({17, 6, 14, 13, 16, 5, 1, 0}, false);  // one column beside it
+  add({3, 3, 32, 32, 6, 5, 1, 0}, false);
+  return problems;
+}
+
+void add_cases(Cases& cases, Of<ConvReluPool>) {
+  for (const auto& p : pool_problems()) {
+    Case c;
+    const ValueId x = c.in(p->x_shape, p->x_stored), w = c.in(p->w_shape, p->w), b = c.in(p->b_shape, p->b);
+    const ValueId y = c.out(p->y_shape, p->y, p->tolerance);
+    const ValueId winner = c.out(p->y_shape, doubles(p->winner), p->winner_tolerance, DType::u8);
+    cases.push_back(c.of(ConvReluPool{x, w, b, y, winner, p->kernel(), p->planar}, p->text()));
+  }
+  for (const auto& p : pool_problems()) {  // small numbers: sums are exact, windows full of ties, zeros at ReLU's edge
+    ConvProblem q = *p;
+    for (Doubles* v : {&q.x_stored, &q.w, &q.b})
+      for (double& e : *v) e = std::nearbyint(e * 2);
+    q.x = q.planar ? reference::to_channels_last(q.x_stored, q.s.n, q.s.in, q.s.height * q.s.width) : q.x_stored;
+    Case c;
+    Bytes places;
+    const Doubles expected = conv_relu_pool(q.s, q.x, q.w, q.b, places);
+    const ValueId x = c.in(q.x_shape, q.x_stored), w = c.in(q.w_shape, q.w), b = c.in(q.b_shape, q.b);
+    const ValueId y = c.out(q.y_shape, expected), winner = c.out(q.y_shape, doubles(places), {}, DType::u8);
+    cases.push_back(c.of(ConvReluPool{x, w, b, y, winner, q.kernel(), q.planar}, q.text(), " of small integers"));
+  }
+}
+
+void add_cases(Cases& cases, Of<ConvReluPoolGradW>) {
+  for (const auto& p : pool_problems()) {
+    Case c;
+    const auto g = conv_relu_pool_gradients(p->s, p->x, p->w, p->dy, p->winner);
+    const auto g2 = conv_relu_pool_gradients(p->s, squares(p->x), squares(p->w), squares(p->dy), p->winner);
+    const int64_t terms = p->y_shape.numel() / p->s.out;
+    const ValueId x = c.in(p->x_shape, p->x_stored), dy = c.in(p->y_shape, p->dy);
+    const ValueId winner = c.in(p->y_shape, doubles(p->winner), DType::u8);
+    const ValueId dw = c.out(p->w_shape, g.dw, rounding(g2.dw, terms));
+    const ValueId db = c.out(p->b_shape, g.db, rounding(g2.db, terms));
+    Bytes unused;
+    c.gradient(dw, p->w, [=](const auto& w) mutable {
+      return weighted(p->dy, conv_relu_pool(p->s, complex(p->x), w, complex(p->b), unused));
+    });
+    c.gradient(db, p->b, [=](const auto& b) mutable {
+      return weighted(p->dy, conv_relu_pool(p->s, complex(p->x), complex(p->w), b, unused));
+    });
+    cases.push_back(c.of(ConvReluPoolGradW{x, dy, winner, dw, db, p->kernel(), p->planar}, p->text()));
+  }
+}
+
+void add_cases(Cases& cases, Of<ConvReluPoolGradX>) {
+  for (const auto& p : pool_problems()) {
+    if (p->planar) continue;
+    Case c;
+    const ValueId w = c.in(p->w_shape, p->w), dy = c.in(p->y_shape, p->dy);
+    const ValueId winner = c.in(p->y_shape, doubles(p->winner), DType::u8);
+    const ValueId dx = c.out(
+        p->x_shape, conv_relu_pool_gradients(p->s, p->x, p->w, p->dy, p->winner).dx,
+        rounding(conv_relu_pool_gradients(p->s, squares(p->x), squares(p->w), squares(p->dy), p->winner).dx,
+                 p->s.kernel * p->s.kernel * p->s.out));
+    Bytes unused;
+    c.gradient(dx, p->x, [=](const auto& x) mutable {
+      return weighted(p->dy, conv_relu_pool(p->s, x, complex(p->w), complex(p->b), unused));
+    });
+    cases.push_back(c.of(ConvReluPoolGradX{w, dy, winner, dx, p->kernel()}, p->text()));
+  }
+}
+
+// ---- pooling
+
+struct MaxPoolProblem {
+  int64_t n, height, width, channels, size;
+  Doubles x, y;
+  Bytes winner;
+  Shape x_shape, y_shape;
+
+  MaxPoolProblem(int64_t n_, int64_t h, int64_t w, int64_t c, int64_t s)
+      : n(n_), height(h), width(w), channels(c), size(s), x_shape{n, h, w, c}, y_shape{n, h / s, w / s, c} {
+    x = normal(at(x_shape.numel()), 1);
+    for (double& v : x) v = std::round(v * 2) / 2;  // ties
+    y = pool(x);
+  }
+  template <class T>
+  std::vector<T> pool(const std::vector<T>& values) {
+    return reference::max_pool(n, height, width, channels, size, values, winner);
+  }
+};
+
+std::vector<MaxPoolProblem> max_pool_problems() {
+  return {{4, 28, 28, 6, 2}, {17, 10, 10, 16, 2}, {2, 7, 6, 5, 2}, {1, 9, 10, 33, 3}, {3, 4, 4, 1, 4}};
+}
+
+void add_cases(Cases& cases, Of<MaxPool>) {
+  for (const MaxPoolProblem& p : max_pool_problems()) {
+    Case c;
+    const ValueId x = c.in(p.x_shape, p.x), y = c.out(p.y_shape, p.y);
+    const ValueId winner = c.out(p.y_shape, doubles(p.winner), {}, DType::u8);
+    cases.push_back(c.of(MaxPool{x, y, winner, static_cast<int>(p.size)}, " ", to_string(p.x_shape), " by ", p.size));
+  }
+}
+
+void add_cases(Cases& cases, Of<MaxPoolGrad>) {
+  for (const MaxPoolProblem& p : max_pool_problems()) {
+    Case c;
+    const Doubles dy = normal(p.y.size(), 2);
+    const ValueId d = c.in(p.y_shape, dy), winner = c.in(p.y_shape, doubles(p.winner), DType::u8);
+    const ValueId dx =
+        c.out(p.x_shape, reference::max_pool_gradient(p.n, p.height, p.width, p.channels, p.size, dy, p.winner));
+    c.gradient(dx, p.x, [=](const auto& x) mutable { return weighted(dy, p.pool(x)); });
+    cases.push_back(
+        c.of(MaxPoolGrad{d, winner, dx, static_cast<int>(p.size)}, " ", to_string(p.x_shape), " by ", p.size));
+  }
+}
+
+// ---- element by element, and copies
+
+const std::vector<Shape>& plain_shapes() {
+  static const std::vector<Shape> shapes{{4, 28, 28, 6}, {1, 3, 5, 7}, {17, 84}, {3, 10}, {1, 1}, {77}};
+  return shapes;
+}
+
+void add_cases(Cases& cases, Of<Relu>) {
+  for (const Shape& shape : plain_shapes())
+    for (const bool broken : {false, true}) {
+      Case c;
+      Doubles values = normal(at(shape.numel()), 1);
+      values.front() = 0;
+      Doubles expected = reference::relu(values);
+      if (broken) values.back() = expected.back() = std::numeric_limits<double>::quiet_NaN();
+      const ValueId x = c.in(shape, values), y = c.out(shape, expected);
+      cases.push_back(c.of(Relu{x, y}, " ", to_string(shape), broken ? " with NaN" : ""));
+    }
+}
+
+void add_cases(Cases& cases, Of<ReluGrad>) {
+  for (const Shape& shape : plain_shapes()) {
+    Case c;
+    const Doubles x = normal(at(shape.numel()), 1), y = reference::relu(x), dy = normal(y.size(), 2);
+    const ValueId result = c.in(shape, y), d = c.in(shape, dy), dx = c.out(shape, reference::relu_gradient(y, dy));
+    c.gradient(dx, x, [=](const auto& v) { return weighted(dy, reference::relu(v)); });
+    cases.push_back(c.of(ReluGrad{result, d, dx}, " ", to_string(shape)));
+  }
+}
+
+const std::vector<Shape>& image_shapes() {
+  static const std::vector<Shape> shapes{{4, 5, 5, 16}, {17, 7, 7, 3}, {3, 2, 3, 5}, {1, 1, 1, 1}};
+  return shapes;
+}
+
+void add_cases(Cases& cases, Of<Flatten>) {
+  for (const Shape& shape : image_shapes()) {
+    Case c;
+    const Doubles values = normal(at(shape.numel()), 1);
+    const ValueId x = c.in(shape, values), y = c.out({shape[0], shape.numel() / shape[0]}, values);
+    cases.push_back(c.of(Flatten{x, y}, " ", to_string(shape)));
+  }
+}
+
+void add_cases(Cases& cases, Of<FlattenGrad>) {
+  for (const Shape& shape : image_shapes()) {
+    Case c;
+    const Doubles values = normal(at(shape.numel()), 1);
+    const ValueId dy = c.in({shape[0], shape.numel() / shape[0]}, values), dx = c.out(shape, values);
+    cases.push_back(c.of(FlattenGrad{dy, dx}, " ", to_string(shape)));
+  }
+}
+
+void add_cases(Cases& cases, Of<Add>) {
+  for (const Shape& shape : plain_shapes()) {
+    Case c;
+    const Doubles a = normal(at(shape.numel()), 1), b = normal(at(shape.numel()), 2);
+    Doubles sum;
+    for (size_t i = 0; i < a.size(); ++i) sum.push_back(static_cast<float>(a[i]) + static_cast<float>(b[i]));
+    const ValueId left = c.in(shape, a), right = c.in(shape, b), y = c.out(shape, sum);
+    cases.push_back(c.of(Add{left, right, y}, " ", to_string(shape)));
+  }
+}
+
+// ---- linear layers
+
+struct LinearProblem {
+  int64_t n, in, out;
+  Doubles x, w, b, dy;
+  LinearProblem(int64_t n_, int64_t in_, int64_t out_) : n(n_), in(in_), out(out_) {
+    x = normal(at(n * in), 1);
+    w = normal(at(in * out), 2);
+    b = normal(at(out), 3);
+    dy = normal(at(n * out), 4);
+  }
+  template <class T>
+  std::vector<T> forward(const std::vector<T>& x_, const std::vector<T>& w_, const std::vector<T>& b_) const {
+    return reference::linear(n, in, out, x_, w_, b_);
+  }
+  reference::LinearGradients gradients() const { return reference::linear_gradients(n, in, out, x, w, dy); }
+  reference::LinearGradients square_gradients() const {
+    return reference::linear_gradients(n, in, out, squares(x), squares(w), squares(dy));
+  }
+  std::string text() const { return str(" ", n, " of ", in, " -> ", out); }
+};
+
+std::vector<LinearProblem> linear_problems() {
+  return {{4, 400, 120}, {4, 120, 84}, {4, 84, 10}, {1, 400, 120}, {1, 16, 1},
+          {3, 120, 84},  {7, 5, 3},    {17, 84, 10}, {17, 3072, 10}, {133, 130, 18}};
+}
+
+void add_cases(Cases& cases, Of<Linear>) {
+  for (const LinearProblem& p : linear_problems())
+    for (const bool relu : {false, true}) {
+      Case c;
+      const ValueId x = c.in({p.n, p.in}, p.x), w = c.in({p.out, p.in}, p.w), b = c.in({p.out}, p.b);
+      const Doubles plain = p.forward(p.x, p.w, p.b);
+      const ValueId y = c.out({p.n, p.out}, relu ? reference::relu(plain) : plain,
+                              rounding(p.forward(squares(p.x), squares(p.w), squares(p.b)), p.in + 1));
+      cases.push_back(c.of(Linear{x, w, b, y, relu}, p.text(), relu ? " with ReLU" : ""));
+    }
+}
+
+void add_cases(Cases& cases, Of<LinearGradX>) {
+  for (const LinearProblem& p : linear_problems()) {
+    Case c;
+    const ValueId w = c.in({p.out, p.in}, p.w), dy = c.in({p.n, p.out}, p.dy);
+    const ValueId dx = c.out({p.n, p.in}, p.gradients().dx, rounding(p.square_gradients().dx, p.out));
+    c.gradient(dx, p.x, [=](const auto& x) { return weighted(p.dy, p.forward(x, complex(p.w), complex(p.b))); });
+    cases.push_back(c.of(LinearGradX{w, dy, dx}, p.text()));
+  }
+}
+
+void add_cases(Cases& cases, Of<LinearGradW>) {
+  for (const LinearProblem& p : linear_problems()) {
+    Case c;
+    const auto g = p.gradients(), g2 = p.square_gradients();
+    const ValueId x = c.in({p.n, p.in}, p.x), dy = c.in({p.n, p.out}, p.dy);
+    const ValueId dw = c.out({p.out, p.in}, g.dw, rounding(g2.dw, p.n)), db = c.out({p.out}, g.db, rounding(g2.db, p.n));
+    c.gradient(dw, p.w, [=](const auto& w) { return weighted(p.dy, p.forward(complex(p.x), w, complex(p.b))); });
+    c.gradient(db, p.b, [=](const auto& b) { return weighted(p.dy, p.forward(complex(p.x), complex(p.w), b)); });
+    cases.push_back(c.of(LinearGradW{x, dy, dw, db}, p.text()));
+  }
+}
+
+// ---- loss
+
+struct LossProblem {
+  int64_t n, classes;
+  float smoothing;
+  Doubles z, labels;
+
+  template <class T>
+  std::vector<T> row(const std::vector<T>& values, int64_t i) const {
+    return {values.begin() + i * classes, values.begin() + (i + 1) * classes};
+  }
+  template <class T>
+  T loss(const std::vector<T>& values, int64_t i) const {
+    return reference::softmax_cross_entropy(row(values, i), static_cast<int64_t>(labels[at(i)]),
+                                            static_cast<double>(smoothing));
+  }
+};
+
+OpCase loss_case(const LossProblem& p, bool gradient, const std::string& text) {
+  Case c;
+  Doubles losses, predicted, larger, dlogits, loss_tolerance, dlogits_tolerance;
+  for (int64_t i = 0; i < p.n; ++i) {
+    const Doubles z = p.row(p.z, i);
+    const auto label = static_cast<int64_t>(p.labels[at(i)]);
+    double widest = 0, above = 0;
+    for (const double v : z) widest = std::max(widest, std::abs(v)), above += v > z[at(label)];
+    losses.push_back(p.loss(p.z, i));
+    predicted.push_back(static_cast<double>(std::max_element(z.begin(), z.end()) - z.begin()));
+    larger.push_back(above);
+    loss_tolerance.push_back((4 + 2 * widest) * kEps);  // exponents up to 2 widest, rounded before exp
+    for (double d : reference::softmax_cross_entropy_gradient(z, label, static_cast<double>(p.smoothing))) {
+      dlogits.push_back(d / static_cast<double>(p.n));
+      dlogits_tolerance.push_back((4 + 2 * widest) * kEps / static_cast<double>(p.n));
+    }
+  }
+  for (const double loss : losses)
+    if (!std::isfinite(loss)) dlogits.assign(dlogits.size(), std::numeric_limits<double>::quiet_NaN());
+  const ValueId z = c.in({p.n, p.classes}, p.z), labels = c.in({p.n}, p.labels, DType::i32);
+  const ValueId loss = c.out({p.n}, losses, loss_tolerance);
+  const ValueId best = c.out({p.n}, predicted, {}, DType::i32), more = c.out({p.n}, larger, {}, DType::i32);
+  const ValueId dz = gradient ? c.out({p.n, p.classes}, dlogits, dlogits_tolerance) : kNone;
+  if (gradient && std::isfinite(dlogits[0]))
+    c.gradient(dz, p.z, [p](const std::vector<Complex>& values) {
+      Complex mean = 0;
+      for (int64_t i = 0; i < p.n; ++i) mean += p.loss(values, i) / static_cast<double>(p.n);
+      return mean;
+    });
+  return c.of(SoftmaxCrossEntropy{z, labels, loss, best, more, dz, p.smoothing}, " ", p.n, " of ", p.classes,
+              " smoothing ", p.smoothing, gradient ? "" : " evaluation", text);
+}
+
+void add_cases(Cases& cases, Of<SoftmaxCrossEntropy>) {
+  for (const int64_t n : {1, 3, 4, 17})
+    for (const int64_t classes : {2, 10, 16, 100})
+      for (const float smoothing : {0.0f, 0.1f}) {
+        LossProblem p{n, classes, smoothing, normal(at(n * classes), 7, 3), {}};
+        for (int64_t i = 0; i < n; ++i) p.labels.push_back(static_cast<double>((i * 7 + 1) % classes));
+        cases.push_back(loss_case(p, true, ""));
+        cases.push_back(loss_case(p, false, ""));
+      }
+  cases.push_back(loss_case({2, 10, 0, Doubles(20, 0.5), {3, 0}}, true, " of equal logits"));
+  // One image's loss is not finite: the whole gradient is NaN, so that the step is skipped.
+  LossProblem broken{3, 10, 0, normal(30, 7), {1, 2, 3}};
+  broken.z[14] = std::numeric_limits<double>::infinity();
+  cases.push_back(loss_case(broken, true, " with an infinite logit"));
+}
+
+// ---- update
+
+void add_cases(Cases& cases, Of<TreePush>) {
+  constexpr int64_t kN = 77;
+  for (const int s : {2, 3, 4, 6, 8, 11}) {
+    const auto leaves = random_leaves(s, kN);
+    const int levels = static_cast<int>(std::bit_width(static_cast<unsigned>(s - 1)));
+    /// Level k of a binary counter that has counted `count` leaves; empty where its bit is not set.
+    const auto level = [&](int count, int k) {
+      if ((count >> k & 1) == 0) return Doubles();
+      const auto sum = reference_tree(
+          std::span(leaves).subspan(static_cast<size_t>(count >> (k + 1) << (k + 1)), size_t{1} << k));
+      return Doubles(sum.begin(), sum.end());
+    };
+    for (int i = 0; i < s; ++i) {
+      const bool last = i == s - 1;
+      Case c;
+      TreePush op{.last = last};
+      const Doubles leaf(leaves[at(i)].begin(), leaves[at(i)].end());
+      const auto total = reference_tree(leaves);
+      op.leaf = last ? c.in_out({kN}, leaf, Doubles(total.begin(), total.end())) : c.in({kN}, leaf);
+      op.counter = c.in_out({1}, {static_cast<double>(i)}, {last ? 0.0 : i + 1.0}, {}, DType::i32);
+      for (int k = 0; k < levels; ++k) {
+        // What a spent level holds is nobody's business, so only a level that is written or kept has an expectation.
+        const Doubles before = level(i, k), after = last ? before : level(i + 1, k);
+        op.levels.push_back(c.in_out({kN}, before, after));
+      }
+      cases.push_back(c.of(op, " leaf ", i, " of ", s));
+    }
+  }
+}
+
+void add_cases(Cases& cases, Of<SquareSums>) {
+  for (const std::vector<Range>& chunks : {std::vector<Range>{{0, 1}}, {{0, 4096}, {4096, 4097}, {4112, 4115}},
+                                           {{0, 450}, {464, 470}, {480, 480 + 2400}, {2880, 2896}}}) {
+    Case c;
+    const int64_t numel = round_up(chunks.back().end, kRowPad);
+    Doubles grads(at(numel), std::numeric_limits<double>::quiet_NaN()), sums, tolerance;  // NaN between the chunks
+    const Doubles values = normal(grads.size(), 5);
+    for (const Range& r : chunks) {
+      double sum = 0;
+      for (int64_t i = r.begin; i < r.end; ++i) sum += (grads[at(i)] = values[at(i)]) * values[at(i)];
+      sums.push_back(sum);
+      tolerance.push_back(static_cast<double>(r.size()) * std::numeric_limits<double>::epsilon() * sum);
+    }
+    const ValueId g = c.in({numel}, grads);
+    const ValueId out = c.out({static_cast<int64_t>(chunks.size())}, sums, tolerance, DType::f64);
+    cases.push_back(c.of(SquareSums{g, out, chunks}, " ", numel, " in ", chunks.size(), " chunks"));
+  }
+}
+
+Doubles bytes_of(const StepScalars& s) {
+  Bytes bytes(sizeof s);
+  std::memcpy(bytes.data(), &s, sizeof s);
+  return doubles(bytes);
+}
+const Shape kScalarsShape{static_cast<int64_t>(sizeof(StepScalars))};
+
+void add_cases(Cases& cases, Of<StepControl>) {
+  const StepScalars before{.applied = 12, .skipped = 2, .bad_streak = 1, .window_begin = 10, .norm = -1, .grad_scale = -1};
+  const Doubles schedule{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9};  // rows of lr and two corrections
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const Doubles& sums : {Doubles{9, 16}, {1e-8}, {0, 0}, {infinity, 1}, {1, std::nan("")}})
+    for (const double clip : {0.0, 0.5, 100.0})
+      for (const int64_t leaves : {1, 3, 4}) {
+        Case c;
+        StepScalars after = before;
+        double total = 0;
+        for (const double sum : sums) total += sum;
+        after.norm = std::sqrt(total) / static_cast<double>(leaves);
+        if (std::isfinite(after.norm)) {
+          after.applied = 13, after.bad_streak = 0, after.skip = 0;
+          after.lr = 0.7, after.bias_correction1 = 0.8, after.bias_correction2 = 0.9;
+          after.grad_scale = 1 / static_cast<double>(leaves);
+          if (clip > 0 && clip < after.norm + 1e-6)
+            after.grad_scale = clip / (after.norm + 1e-6) / static_cast<double>(leaves);
+        } else {
+          after.skipped = 3, after.bad_streak = 2, after.skip = 1;
+        }
+        const ValueId s = c.in({static_cast<int64_t>(sums.size())}, sums, DType::f64);
+        const ValueId rows = c.in({9}, schedule, DType::f64);
+        const ValueId scalars = c.in_out(kScalarsShape, bytes_of(before), bytes_of(after), {}, DType::u8);
+        cases.push_back(c.of(StepControl{s, rows, scalars, clip, leaves}, " norm ", after.norm, " clip ", clip, " of ",
+                             leaves, " micro-batches"));
+      }
+}
+
+/// A flat buffer of which only `range` is updated.
+struct UpdateProblem {
+  Range range;
+  bool skip;
+  int64_t numel = 128;
+  StepScalars scalars{.grad_scale = 0.25, .lr = 0.01};
+  std::string text() const { return str(" of [", range.begin, ",", range.end, ")", skip ? " skipped" : ""); }
+};
+std::vector<UpdateProblem> update_problems() {
+  std::vector<UpdateProblem> problems{{{0, 128}, false}, {{16, 109}, false}, {{7, 8}, false}, {{0, 128}, true}};
+  problems.push_back({{0, 5000}, false, 5000});
+  for (UpdateProblem& p : problems) p.scalars.skip = p.skip;
+  return problems;
+}
+
+void add_cases(Cases& cases, Of<Adam>) {
+  for (UpdateProblem p : update_problems())
+    for (const AdamMode mode : {AdamMode::decoupled, AdamMode::l2})
+      for (const double decay : {0.0, 0.1})
+        for (const int step : {1, 30}) {
+          Case c;
+          const double beta1 = 0.8, beta2 = 0.999;
+          p.scalars.bias_correction1 = 1 - std::pow(beta1, step);
+          p.scalars.bias_correction2 = 1 - std::pow(beta2, step);
+          const auto n = at(p.numel);
+          const Doubles g = normal(n, 1), params = normal(n, 2), zeros(n);
+          const Doubles m = step == 1 ? zeros : normal(n, 3), v = step == 1 ? zeros : squares(normal(n, 4, 0.1));
+          Doubles v32 = v;
+          for (double& x : v32) x = static_cast<float>(x);
+          Doubles p_after = params, m_after = m, v_after = v32, p_tolerance(n), m_tolerance(n), v_tolerance(n);
+          const reference::AdamOptions options{p.scalars.lr, beta1, beta2, 1e-8, decay, mode == AdamMode::decoupled};
+          for (int64_t i = p.range.begin; i < p.range.end && !p.skip; ++i) {
+            const double scaled = g[at(i)] * p.scalars.grad_scale;
+            const auto e = reference::adam(options, {params[at(i)], m[at(i)], v32[at(i)]}, scaled,
+                                           p.scalars.bias_correction1, p.scalars.bias_correction2);
+            // A handful of roundings of each term; the update inherits those of m, v and of its quotient.
+            const double size = std::abs(scaled) + decay * std::abs(params[at(i)]);
+            const double update = options.lr * (std::abs(m[at(i)]) + size) / p.scalars.bias_correction1 /
+                                  (std::sqrt(e.v / p.scalars.bias_correction2) + 1e-8);
+            p_tolerance[at(i)] = kEps * (std::abs(params[at(i)]) + 12 * update + decay * std::abs(params[at(i)]));
+            m_tolerance[at(i)] = 4 * kEps * (std::abs(m[at(i)]) + size);
+            v_tolerance[at(i)] = 6 * kEps * (v32[at(i)] + size * size);
+            p_after[at(i)] = e.p, m_after[at(i)] = e.m, v_after[at(i)] = e.v;
+          }
+          const Shape shape{p.numel};
+          const ValueId w = c.in_out(shape, params, p_after, p_tolerance), grads = c.in(shape, g);
+          const ValueId m_id = c.in_out(shape, m, m_after, m_tolerance);
+          const ValueId v_id = c.in_out(shape, v32, v_after, v_tolerance);
+          const ValueId scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8);
+          cases.push_back(c.of(Adam{w, grads, m_id, v_id, scalars, p.range, beta1, beta2, 1e-8, decay, mode}, p.text(),
+                               mode == AdamMode::decoupled ? " decoupled" : " L2", " decay ", decay, " step ", step));
+        }
+}
+
+void add_cases(Cases& cases, Of<Sgd>) {
+  for (const UpdateProblem& p : update_problems())
+    for (const double momentum : {0.0, 0.9})
+      for (const bool nesterov : {false, true})
+        for (const double decay : {0.0, 0.05}) {
+          if (momentum == 0 && nesterov) continue;
+          Case c;
+          const auto n = at(p.numel);
+          const Doubles g = normal(n, 1), params = normal(n, 2), buffer = normal(n, 3);
+          Doubles p_after = params, b_after = buffer, p_tolerance(n), b_tolerance(n);
+          const reference::SgdOptions options{p.scalars.lr, momentum, decay, nesterov};
+          for (int64_t i = p.range.begin; i < p.range.end && !p.skip; ++i) {
+            const auto e = reference::sgd(options, {params[at(i)], buffer[at(i)]}, g[at(i)] * p.scalars.grad_scale);
+            const double size = std::abs(g[at(i)]) + decay * std::abs(params[at(i)]) + momentum * std::abs(buffer[at(i)]);
+            p_tolerance[at(i)] = kEps * (std::abs(params[at(i)]) + 8 * options.lr * size);
+            b_tolerance[at(i)] = 4 * kEps * size;
+            p_after[at(i)] = e.p, b_after[at(i)] = e.buffer;
+          }
+          const Shape shape{p.numel};
+          const ValueId w = c.in_out(shape, params, p_after, p_tolerance), grads = c.in(shape, g);
+          const ValueId b = momentum == 0 ? kNone : c.in_out(shape, buffer, b_after, b_tolerance);
+          const ValueId scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8);
+          cases.push_back(c.of(Sgd{w, grads, b, scalars, p.range, momentum, decay, nesterov}, p.text(), " momentum ",
+                               momentum, nesterov ? " Nesterov" : "", " decay ", decay));
+        }
+}
+
+template <class... Ops>
+Cases cases_of_all(Of<std::variant<Ops...>>) {
+  Cases cases;
+  (add_cases(cases, Of<Ops>{}), ...);
+  return cases;
+}
+
+}  // namespace
+
+const std::vector<OpCase>& op_cases() {
+  static const Cases cases = cases_of_all(Of<ComputeOp>{});
+  return cases;
+}
+
+}  // namespace ct

@@ -1,0 +1,42 @@
+// One table of cases for every operation: operands, what a launch must leave in them, and how far rounding may carry it.
+// It drives correctness, the reproducibility of launches and the checks of gradients; each case has a name and whole
+// operands, so it can be timed as well.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "device/backend.h"
+#include "reference/scalar.h"
+
+namespace ct {
+
+using Complex = std::complex<double>;
+
+/// Values are dense, in logical order; what the storage adds (pads of rank-2 rows) is zero before and after.
+struct OpOperand {
+  Value value;
+  std::vector<double> before;     // empty: filled with bytes 0xFF, which is NaN or -1
+  std::vector<double> after;      // empty: no byte of it changes
+  std::vector<double> tolerance;  // of each element; empty: exact
+};
+
+/// The expected value of a gradient must be the derivative of `loss` at `x`, by complex step.
+struct GradientCheck {
+  ValueId gradient;
+  std::vector<double> x;
+  std::function<Complex(const std::vector<Complex>&)> loss;
+};
+
+struct OpCase {
+  std::string name;
+  ComputeOp op;
+  std::vector<OpOperand> operands;  // by ValueId
+  std::vector<GradientCheck> gradients;
+};
+
+/// At least one case of every alternative of ComputeOp: one without cases does not compile.
+const std::vector<OpCase>& op_cases();
+
+}  // namespace ct
