@@ -182,17 +182,25 @@ const std::array<std::string_view, 6> kSyntheticSha256 = {
     "563e06d231b6170c9ab3672c3b884496aaf662d8288508f1c20fe53f9ba0b2e2",
     "1d9990632ed8be5f465c33028d56a44854526b58931739cde5fdd5b503c5e96a"};
 
-bool synthetic_complete(const fs::path& folder) {
-  std::error_code error;
+namespace {
+
+std::vector<std::string> all_batch_files() {
   std::vector<std::string> names = batch_files(Split::train);
   names.push_back(batch_files(Split::test).front());
-  return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
-    return fs::is_regular_file(folder / name, error) &&
-           fs::file_size(folder / name, error) == kRecordsPerFile * kRecordBytes;
-  });
+  return names;
 }
 
-namespace {
+/// The first file that is missing or of another length, and how; empty: the set is there.
+std::string first_problem(const fs::path& folder) {
+  for (const std::string& name : all_batch_files()) {
+    const fs::path path = folder / name;
+    std::error_code error;
+    if (!fs::is_regular_file(path, error)) return str(path.string(), ": no such file");
+    const std::string problem = size_problem(fs::file_size(path, error), kRecordsPerFile);
+    if (!problem.empty()) return str(path.string(), ": ", problem);
+  }
+  return "";
+}
 
 /// A new, empty folder beside `folder` that no other process uses. What jobs killed an hour ago left goes first.
 fs::path make_temporary(FileSystem& files, const fs::path& folder) {
@@ -218,10 +226,8 @@ void write_files(FileSystem& files, const fs::path& folder) {
     file.sync();
     file.close();
   };
-  std::vector<std::string> names = batch_files(Split::train);
-  names.push_back(batch_files(Split::test).front());
   uint32_t first = 0;
-  for (const std::string& name : names) {
+  for (const std::string& name : all_batch_files()) {
     const std::vector<uint8_t> records = synthetic_records(kSyntheticSeed, first, kRecordsPerFile);
     write(name, std::as_bytes(std::span(records)));
     first += kRecordsPerFile;
@@ -234,12 +240,17 @@ void write_files(FileSystem& files, const fs::path& folder) {
 
 }  // namespace
 
+bool synthetic_complete(const fs::path& folder) { return first_problem(folder).empty(); }
+
 bool write_synthetic(const fs::path& path) {
   const fs::path folder = path.has_filename() ? path : path.parent_path();  // "data/x/" is "data/x"
   if (synthetic_complete(folder)) return false;
   std::error_code error;
   if (fs::exists(folder, error) && !fs::is_empty(folder, error)) {
-    fail(ExitCode::data, folder.string(), ": not a whole synthetic set; delete it, and it is written anew");
+    const std::string problem = first_problem(folder);  // another process may just have finished
+    if (problem.empty()) return false;
+    fail(ExitCode::data, problem, "; ", folder.string(),
+         " is not a whole synthetic set: delete it, and it is written anew");
   }
   FileSystem files;
   const fs::path temporary = make_temporary(files, folder);

@@ -2,14 +2,23 @@
 
 #include <sstream>
 
+#include "base/error.h"
+
 namespace ct {
 namespace {
 
-constexpr const char* kColumns[] = {"event",      "step",    "epoch",   "split",           "loss",         "accuracy", "lr",
-                                    "grad_norm", "loss_scale", "skipped", "samples", "samples_per_sec", "wait_fraction"};
+constexpr const char* kColumns[] = {"event",        "step",      "epoch",      "split",   "loss",    "accuracy",
+                                    "lr",           "grad_norm", "loss_scale", "skipped", "samples", "samples_per_sec",
+                                    "wait_fraction"};
 
 Path jsonl_path(const Path& run) { return run / "metrics.jsonl"; }
 Path csv_path(const Path& run) { return run / "metrics.csv"; }
+
+/// Crashes and editors leave other things in a file of records.
+bool is_record(const Json& json) {
+  return json.is_object() && json.value("event", Json("")).is_string() &&
+         json.value("step", Json(0)).is_number_integer();
+}
 
 bool kept(const Json& record, int64_t step) {
   const int64_t at = record.value("step", int64_t{0});
@@ -40,13 +49,26 @@ std::optional<std::string> csv_line(const Json& record) {
 }
 
 MetricsLog::MetricsLog(FileSystem& files, const Path& run)
-    : jsonl_(files, jsonl_path(run)), csv_(files, csv_path(run)) {
-  if (std::filesystem::file_size(csv_path(run)) == 0) csv_.append(csv_header());
+    : jsonl_{LineFile(files, jsonl_path(run)), {}}, csv_{LineFile(files, csv_path(run)), {}} {
+  if (std::filesystem::file_size(csv_path(run)) == 0) csv_.file.append(csv_header());
 }
 
 void MetricsLog::write(const Json& record) {
-  jsonl_.append(record.dump());
-  if (const auto line = csv_line(record)) csv_.append(*line);
+  jsonl_.waiting.push_back(record.dump());
+  if (auto line = csv_line(record)) csv_.waiting.push_back(*std::move(line));
+  try {
+    flush();
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::io) throw;
+    problem_ = e.what();
+  }
+}
+
+void MetricsLog::flush() {
+  for (Lines* lines : {&jsonl_, &csv_}) {
+    for (; !lines->waiting.empty(); lines->waiting.pop_front()) lines->file.append(lines->waiting.front());
+  }
+  problem_.clear();
 }
 
 void MetricsLog::rewind(FileSystem& files, const Path& run, int64_t step) {
@@ -55,7 +77,7 @@ void MetricsLog::rewind(FileSystem& files, const Path& run, int64_t step) {
   std::string jsonl, csv = csv_header() + "\n";
   for (std::string line; std::getline(old, line);) {
     const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!record.is_object() || !kept(record, step)) continue;
+    if (!is_record(record) || !kept(record, step)) continue;
     jsonl += line + "\n";
     if (const auto row = csv_line(record)) csv += *row + "\n";
   }

@@ -1,6 +1,7 @@
 // metrics.jsonl and metrics.csv of a run: one record a line, appended as it happens.
 #pragma once
 
+#include <deque>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -14,8 +15,13 @@ class MetricsLog {
  public:
   MetricsLog(FileSystem& files, const Path& run);
 
-  /// Appends a record ({"event": ..., ...}) to metrics.jsonl and, where it has scalars, to metrics.csv.
+  /// Appends a record ({"event": ..., ...}) to metrics.jsonl and, where it has scalars, to metrics.csv. Lines that the
+  /// disk does not take wait in memory for the next write; problem() says why.
   void write(const Json& record);
+  /// Writes what waits, or throws Error(io).
+  void flush();
+  /// Empty: nothing waits.
+  const std::string& problem() const { return problem_; }
 
   /// For a run that continues from the checkpoint of `step`: whatever was recorded later is dropped, and so are
   /// evaluations at that step, which come after the checkpoint and are repeated where they are due. The files are
@@ -23,7 +29,12 @@ class MetricsLog {
   static void rewind(FileSystem& files, const Path& run, int64_t step);
 
  private:
-  LineFile jsonl_, csv_;
+  struct Lines {
+    LineFile file;
+    std::deque<std::string> waiting;
+  };
+  Lines jsonl_, csv_;
+  std::string problem_;
 };
 
 /// A record's line in metrics.csv; none for records without scalars.

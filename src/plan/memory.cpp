@@ -80,9 +80,9 @@ std::string to_text(const Lowered& program, const MemoryPlan& plan) {
     const Value& v = program[id];
     return v.name + ":" + std::string(name_of(v.dtype)) + to_string(v.shape);
   };
-  const auto list = [&](const char* title, const Program& steps) {
+  const auto list = [&](const char* title, const Program& steps, size_t first = 0) {
     out << title << "\n";
-    for (size_t i = 0; i < steps.size(); ++i) {
+    for (size_t i = first; i < steps.size(); ++i) {
       out << "  " << std::setw(3) << i << "  " << std::left << std::setw(24) << name_of(steps[i].op) << std::right;
       const char* separator = "";
       for (ValueId id : writes(steps[i].op)) out << std::exchange(separator, ", ") << name(id);
@@ -91,8 +91,13 @@ std::string to_text(const Lowered& program, const MemoryPlan& plan) {
       out << "\n";
     }
   };
+  size_t shared = 0;  // steps that both programs begin with
+  while (shared < std::min(program.micro.size(), program.last.size()) &&
+         std::holds_alternative<ComputeOp>(program.micro[shared].op) &&
+         !std::holds_alternative<TreePush>(std::get<ComputeOp>(program.micro[shared].op)))
+    ++shared;
   list("micro (every micro-step but the last)", program.micro);
-  list("last (the last micro-step)", program.last);
+  list("last (the last micro-step): the same forward and backward pass, then", program.last, shared);
   list("update", program.update);
 
   out << "arena: " << plan.arena_bytes << " bytes\n";
@@ -103,7 +108,8 @@ std::string to_text(const Lowered& program, const MemoryPlan& plan) {
         << p.first << "-" << std::left << std::setw(5) << p.last << what << std::right << "\n";
   };
   for (size_t i = 0; i < plan.values.size(); ++i) row(plan.values[i], program.values[i].name);
-  for (size_t i = 0; i < plan.workspace.size(); ++i) row(plan.workspace[i], "(workspace of step " + std::to_string(i) + ")");
+  for (size_t i = 0; i < plan.workspace.size(); ++i)
+    row(plan.workspace[i], "(workspace of step " + std::to_string(i) + ")");
   out << "resident:\n";
   for (const Value& v : program.values)
     if (v.home == Home::resident && v.base == kNone) out << "  " << v.name << "  " << stored_bytes(v) << " bytes\n";

@@ -38,7 +38,8 @@ Provenance provenance_from(const Json& state) {
   try {
     return {state.at("config"), state.at("ranks"), state.at("dataset"), state.at("data_crc32c"), state.at("device")};
   } catch (const Json::exception&) {
-    fail(ExitCode::checkpoint, "state.json does not say what the run was; the checkpoint is damaged, use an earlier one");
+    fail(ExitCode::checkpoint,
+         "state.json does not say what the run was; the checkpoint is damaged, use an earlier one");
   }
 }
 
@@ -67,8 +68,7 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
     if (!step && resume.kind == ResumeMode::must)
       fail(ExitCode::checkpoint, "--resume must: there is no checkpoint in ", in_quotes(folder.native()),
            "; leave --resume out to start a new run");
-    if (!step && present)
-      console.note("the run in " + out_.string() + " has no checkpoint yet; it starts anew");
+    if (!step && present) console.note("the run in " + out_.string() + " has no checkpoint yet; it starts anew");
   }
 
   identity.run = new_run_id();

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
 #include "base/crc32c.h"
+#include "base/error.h"
 #include "base/host.h"
 #include "base/version.h"
 #include "model/models.h"
@@ -44,8 +44,8 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   const int classes = data_.train->classes();
   programs_ = lower_programs(config_, batch_, comm.size(), classes);
   const Distribution d = programs_.train.distribution;
-  pipeline_ = std::make_unique<Pipeline>(*data_.train, data_.parts.training,
-                                         pipeline_options(config_, batch_, d, comm.rank()));
+  pipeline_ =
+      std::make_unique<Pipeline>(*data_.train, data_.parts.training, pipeline_options(config_, batch_, d, comm.rank()));
   test_ = std::make_unique<EvalPipeline>(*data_.test, config_.train.eval_batch_size);
   if (!data_.parts.validation.empty())
     validation_ = std::make_unique<EvalPipeline>(*data_.train, data_.parts.validation, config_.train.eval_batch_size);
@@ -81,7 +81,8 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
 void Trainer::describe_run() {
   uint32_t crc = 0;
   for (int64_t i = 0; i < data_.train->count(); ++i) {
-    const auto* record = reinterpret_cast<const std::byte*>(data_.train->pixels(i) - 1);  // the label lies before the pixels
+    const auto* record =
+        reinterpret_cast<const std::byte*>(data_.train->pixels(i) - 1);  // the label lies before the pixels
     crc = crc32c(std::span(record, kRecordBytes), crc);
   }
   provenance_ = {to_yaml(config_), comm_.size(), data_.source.name, crc, backend_->description()};
@@ -89,7 +90,8 @@ void Trainer::describe_run() {
   if (!saved) return;
   if (saved->dataset != provenance_.dataset || saved->data_crc != provenance_.data_crc)
     fail(ExitCode::checkpoint, "the run was trained on other images (", saved->dataset, ") than those in ",
-         in_quotes(config_.data.path), " (", provenance_.dataset, "): set data.path to the same data, or start a new run");
+         in_quotes(config_.data.path), " (", provenance_.dataset,
+         "): set data.path to the same data, or start a new run");
   if (saved->device != provenance_.device)
     console_.note("warning: the checkpoint was made on another device or library (" + saved->device +
                   "): the bits may differ from an uninterrupted run's");
@@ -107,13 +109,15 @@ ExitCode Trainer::run() {
     report_step(micros_before);
     if (stop_agreed()) {
       save(/*must_succeed=*/true);
-      console_.note("stopped on request after step " + std::to_string(state_.step) + "; the checkpoint is good: run the "
+      console_.note("stopped on request after step " + std::to_string(state_.step) +
+                    "; the checkpoint is good: run the "
                     "same command again to continue");
       comm_.barrier();
       return ExitCode::stopped;
     }
     const bool last = state_.step == total_steps_;
-    if (save_due() && !last) save(/*must_succeed=*/false);
+    // Weights whose loss is not finite are not worth a good checkpoint's place.
+    if (save_due() && !last && engine_->scalars().bad_streak == 0) save(/*must_succeed=*/false);
     if (evaluation_due() && !last) evaluate_now(/*because_ended=*/false);
   }
   finish();
@@ -142,8 +146,11 @@ void Trainer::train_step() {
 void Trainer::drain_losses() {
   const std::vector<double> losses = engine_->drain_losses();
   if (losses.empty()) return;
-  for (double loss : losses) state_.running_loss += loss;
-  state_.running_images += static_cast<int64_t>(losses.size()) * batch_.micro;
+  for (double loss : losses) {
+    if (!std::isfinite(loss)) continue;  // of a skipped step
+    state_.running_loss += loss;
+    state_.running_images += batch_.micro;
+  }
   step_losses_.assign(losses.end() - programs_.train.distribution.micro_batches(), losses.end());
 }
 
@@ -162,18 +169,17 @@ void Trainer::report_step(int64_t micros_before) {
     for (double l : step_losses_) loss += l;
     const double elapsed = seconds(Clock::now() - window_begun_) - (aside_ - window_aside_);
     const double rate = static_cast<double>((state_.step - window_step_) * batch_.train) / std::max(elapsed, 1e-9);
-    if (metrics_)
-      metrics_->write({{"event", "step"},
-                       {"step", state_.step},
-                       {"epoch", state_.epoch + 1},
-                       {"loss", loss / static_cast<double>(batch_.train)},
-                       {"lr", scalars.lr},
-                       {"grad_norm", scalars.norm},
-                       {"loss_scale", 1},
-                       {"skipped", scalars.skipped},
-                       {"samples", state_.step * batch_.train},
-                       {"samples_per_sec", rate},
-                       {"wait_fraction", waited_ / std::max(elapsed, 1e-9)}});
+    this->record({{"event", "step"},
+                  {"step", state_.step},
+                  {"epoch", state_.epoch + 1},
+                  {"loss", loss / static_cast<double>(batch_.train)},
+                  {"lr", scalars.lr},
+                  {"grad_norm", scalars.norm},
+                  {"loss_scale", 1},
+                  {"skipped", scalars.skipped},
+                  {"samples", state_.step * batch_.train},
+                  {"samples_per_sec", rate},
+                  {"wait_fraction", waited_ / std::max(elapsed, 1e-9)}});
     if (console_.shows_progress()) {
       const double left = static_cast<double>((total_steps_ - state_.step) * batch_.train) / rate;
       char text[160];
@@ -188,8 +194,8 @@ void Trainer::report_step(int64_t micros_before) {
     waited_ = 0;
   }
   if (line) {
-    console_.data(tutorial_loss_line(state_.epoch + 1, micros,
-                                     state_.running_loss / static_cast<double>(state_.running_images)));
+    console_.data(
+        tutorial_loss_line(state_.epoch + 1, micros, state_.running_loss / static_cast<double>(state_.running_images)));
     state_.running_loss = 0;
     state_.running_images = 0;
   }
@@ -203,7 +209,8 @@ void Trainer::report_step(int64_t micros_before) {
 
 void Trainer::check_diverged() {
   const StepScalars& s = engine_->scalars();
-  console_.note("warning: step " + std::to_string(state_.step) + " was skipped on all ranks: its loss or gradient is not "
+  console_.note("warning: step " + std::to_string(state_.step) +
+                " was skipped on all ranks: its loss or gradient is not "
                 "finite");
   if (s.bad_streak >= config_.train.max_bad_steps)
     fail(ExitCode::diverged, "diverged: the loss or gradient was not finite in ", s.bad_streak,
@@ -253,11 +260,10 @@ void Trainer::save(bool must_succeed) {
   state_.scalars = engine_->scalars();
   if (comm_.rank() == 0) {
     try {
+      metrics_->flush();  // a checkpoint without its records would lose them
       const std::string path = folder_->save(state_, provenance_, weights_metadata(), programs_, *engine_);
-      metrics_->write({{"event", "checkpoint"},
-                       {"step", state_.step},
-                       {"path", path},
-                       {"seconds", seconds(Clock::now() - begin)}});
+      record(
+          {{"event", "checkpoint"}, {"step", state_.step}, {"path", path}, {"seconds", seconds(Clock::now() - begin)}});
       saved_step_ = state_.step;
     } catch (const Error& e) {
       if (must_succeed || config_.checkpoint.on_failure == "error" || e.code() != ExitCode::io) throw;
@@ -282,7 +288,7 @@ void Trainer::evaluate_now(bool because_ended) {
   for (const Evaluation& e : results) {
     Json record = {{"event", "eval"}, {"step", state_.step}, {"epoch", state_.epoch + (state_.batch > 0)}};
     record.update(e.to_json(classes > 5));
-    if (metrics_) metrics_->write(record);
+    this->record(record);
     char text[160];
     std::snprintf(text, sizeof text, "step %ld: %s accuracy %.2f %%, loss %.4f", state_.step, e.split.c_str(),
                   100 * e.accuracy(), e.loss);
@@ -293,12 +299,14 @@ void Trainer::evaluate_now(bool because_ended) {
   if (config_.train.early_stopping.patience > 0 && !because_ended) {
     const std::string& metric = config_.train.early_stopping.metric;
     const double value = metric_of(results.front(), metric);  // val where there is one
-    if (state_.patience_used < 0 || better(metric, value, state_.patience_value)) {
+    const bool first = state_.patience_used < 0;
+    if (std::isfinite(value) && (first || better(metric, value, state_.patience_value))) {
       state_.patience_value = value;
       state_.patience_used = 0;
-    } else if (++state_.patience_used >= config_.train.early_stopping.patience) {
+    } else if (!first && ++state_.patience_used >= config_.train.early_stopping.patience) {
       early_stop_ = true;
-      console_.note("early stopping: " + std::to_string(state_.patience_used) + " evaluations without a better " + metric);
+      console_.note("early stopping: " + std::to_string(state_.patience_used) + " evaluations without a better " +
+                    metric);
     }
   }
   aside_ += seconds(Clock::now() - begin);
@@ -307,17 +315,33 @@ void Trainer::evaluate_now(bool because_ended) {
 void Trainer::keep_best(const Evaluation& judged) {
   const std::string& split = config_.train.best.split;
   const double value = metric_of(judged, config_.train.best.metric);
-  const bool best = split == "last" || state_.best_step < 0 || better(config_.train.best.metric, value, state_.best_value);
-  if (best) {
+  const bool finite = std::isfinite(judged.loss);
+  const bool best = state_.best_step < 0 ||
+                    (finite && (split == "last" || better(config_.train.best.metric, value, state_.best_value)));
+  if (metrics_) {
+    try {
+      Metadata metadata = weights_metadata();
+      folder_->write_weights("last.bin", programs_, *engine_, metadata);
+      metadata["selected_by"] = split == "last" ? split : split + " " + config_.train.best.metric;
+      if (best) folder_->write_weights("best.bin", programs_, *engine_, metadata);
+    } catch (const Error& e) {
+      if (state_.step == total_steps_ || config_.checkpoint.on_failure == "error" || e.code() != ExitCode::io) throw;
+      console_.note(str("warning: the evaluated weights of step ", state_.step, " were not written: ", e.what()));
+      return;  // what is called best must be what lies in best.bin
+    }
+  }
+  if (best && finite) {  // what is not finite gives way to anything that is
     state_.best_step = state_.step;
     state_.best_value = value;
   }
-  if (metrics_) {
-    Metadata metadata = weights_metadata();
-    folder_->write_weights("last.bin", programs_, *engine_, metadata);
-    metadata["selected_by"] = split == "last" ? split : split + " " + config_.train.best.metric;
-    if (best) folder_->write_weights("best.bin", programs_, *engine_, metadata);
-  }
+}
+
+void Trainer::record(const Json& record) {
+  if (!metrics_) return;
+  const bool was_well = metrics_->problem().empty();
+  metrics_->write(record);
+  if (was_well && !metrics_->problem().empty())
+    console_.note("warning: records wait in memory until they can be written: " + metrics_->problem());
 }
 
 void Trainer::finish() {
@@ -342,15 +366,16 @@ void Trainer::finish() {
   const int64_t steps = state_.step - first_step_;
   const double rate = static_cast<double>(steps * batch_.train) / std::max(train_seconds, 1e-9);
   const std::string hash = weights_hash(programs_, *engine_);
-  metrics_->write({{"event", "end"},
-                   {"step", state_.step},
-                   {"seconds", seconds(Clock::now() - begun_)},
-                   {"samples_per_sec", rate},
-                   {"peak_bytes",
-                    {{"process", peak_resident_bytes()},
-                     {"resident", engine_->bound().resident_bytes()},
-                     {"arena", engine_->bound().arena_bytes()}}},
-                   {"weights_sha256", hash}});
+  record({{"event", "end"},
+          {"step", state_.step},
+          {"seconds", seconds(Clock::now() - begun_)},
+          {"samples_per_sec", rate},
+          {"peak_bytes",
+           {{"process", peak_resident_bytes()},
+            {"resident", engine_->bound().resident_bytes()},
+            {"arena", engine_->bound().arena_bytes()}}},
+          {"weights_sha256", hash}});
+  metrics_->flush();
   char speed[64];
   std::snprintf(speed, sizeof speed, "%.0f images/s", rate);
   console_.note(str("trained ", steps, " steps in ", duration(train_seconds), " (", speed, "); weights_sha256 ", hash));
@@ -365,30 +390,28 @@ void Trainer::announce(const std::string& checkpoint) {
   console_.note(str(comm_.description(), "; ", backend_->description()));
   console_.note(data_.source.note);
   console_.note(str("model ", config_.model.name, ": ", programs_.graph.parameter_count(), " parameters; ",
-                    optimizer_note(config_), "; batch ", batch_.train, " = ", batch_.micro,
-                    " x ", batch_.accumulation, " micro-steps x ", d.ranks, " ranks"));
+                    optimizer_note(config_), "; batch ", batch_.train, " = ", batch_.micro, " x ", batch_.accumulation,
+                    " micro-steps x ", d.ranks, " ranks"));
   const int64_t left = pipeline_->images() % batch_.train;
   console_.note(str(pipeline_->steps_per_epoch(), " steps an epoch, ", total_steps_, " in all",
                     left ? str("; ", left, " images are left over each epoch") : std::string()));
   if (config_.train.best.split == "last")
     console_.note("best.bin will be the newest evaluated weights (train.best.split: last)");
   if (!checkpoint.empty()) console_.note(str("resumed from ", checkpoint, " at step ", state_.step));
-  if (ended_)
-    console_.note(str("the run is finished: ", state_.step, " of ", total_steps_, " steps are done"));
-  if (metrics_)
-    metrics_->write({{"event", "start"},
-                     {"step", state_.step},
-                     {"version", version()},
-                     {"model", config_.model.name},
-                     {"parameters", programs_.graph.parameter_count()},
-                     {"dataset", data_.source.name},
-                     {"device", backend_->description()},
-                     {"ranks", d.ranks},
-                     {"train_batch_size", batch_.train},
-                     {"micro_batch_size", batch_.micro},
-                     {"gradient_accumulation_steps", batch_.accumulation},
-                     {"seed", config_.seed},
-                     {"host", host_name()}});
+  if (ended_) console_.note(str("the run is finished: ", state_.step, " of ", total_steps_, " steps are done"));
+  record({{"event", "start"},
+          {"step", state_.step},
+          {"version", version()},
+          {"model", config_.model.name},
+          {"parameters", programs_.graph.parameter_count()},
+          {"dataset", data_.source.name},
+          {"device", backend_->description()},
+          {"ranks", d.ranks},
+          {"train_batch_size", batch_.train},
+          {"micro_batch_size", batch_.micro},
+          {"gradient_accumulation_steps", batch_.accumulation},
+          {"seed", config_.seed},
+          {"host", host_name()}});
 }
 
 }  // namespace ct

@@ -45,6 +45,7 @@ class Trainer {
   void keep_best(const Evaluation& judged);
   void finish();
   void drain_losses();
+  void record(const Json& record);
   void check_diverged();
   Metadata weights_metadata() const;
   double training_seconds() const;

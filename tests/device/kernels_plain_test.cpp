@@ -12,51 +12,6 @@ CT_KERNEL_SUITE(Plain);
 
 std::vector<Complex> complex(const std::vector<double>& v) { return {v.begin(), v.end()}; }
 
-TEST_P(Plain, ReluAndItsGradient) {
-  constexpr int64_t kN = 77;
-  auto x = normal(kN, 1);
-  x[3] = 0;
-  Buffer<float> in(x), y(kN), dy(normal(kN, 2)), dx(kN);
-  in[5] = in[70] = std::numeric_limits<float>::quiet_NaN();
-  relu(in, y, kN);
-  relu_grad(y, dy, dx, kN);
-  for (int64_t i = 0; i < kN; ++i) {
-    if (i == 5 || i == 70) {
-      EXPECT_TRUE(std::isnan(y[i]));
-      continue;
-    }
-    EXPECT_EQ(y[i], std::max(0.0f, in[i]));
-    EXPECT_EQ(dx[i], in[i] > 0 ? dy[i] : 0.0f);
-  }
-  EXPECT_TRUE(y.intact() && dx.intact());
-}
-
-TEST_P(Plain, MaxPool) {
-  for (const MaxPoolShape& s : {MaxPoolShape{2, 7, 6, 5, 2}, {1, 9, 10, 33, 3}}) {
-    auto x = normal(s.n * s.height * s.width * s.channels, 1);
-    for (double& v : x) v = std::round(v * 2) / 2;  // ties
-    std::vector<uint8_t> expected_winner;
-    const auto expected = reference::max_pool(s.n, s.height, s.width, s.channels, s.size, x, expected_winner);
-    Buffer<float> in(x), y(expected.size()), dy(normal(expected.size(), 2)), dx(x.size());
-    Buffer<uint8_t> winner(expected.size());
-    max_pool(s, in, y, winner);
-    max_pool_grad(s, dy, winner, dx);
-    for (size_t i = 0; i < expected.size(); ++i) {
-      ASSERT_EQ(y[i], expected[i]);
-      ASSERT_EQ(winner[i], expected_winner[i]);
-    }
-    std::vector<uint8_t> unused;
-    const auto loss = [&](const std::vector<Complex>& v) {
-      const auto out = reference::max_pool(s.n, s.height, s.width, s.channels, s.size, v, unused);
-      Complex sum = 0;
-      for (size_t i = 0; i < out.size(); ++i) sum += static_cast<double>(dy[i]) * out[i];
-      return sum;
-    };
-    for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(dx[i], reference::derivative(loss, x, i), 1e-12) << i;
-    EXPECT_TRUE(y.intact() && winner.intact() && dx.intact());
-  }
-}
-
 TEST_P(Plain, ConvolutionAndItsGradients) {
   for (const ConvShape& s : {ConvShape{2, 3, 7, 8, 5, 3, 1, 1, true},
                              {2, 4, 6, 6, 9, 5, 2, 2, false},

@@ -97,37 +97,6 @@ TEST_P(Update, Bf16CopyRoundsToNearestEven) {
   for (size_t i = 0; i < bits.size(); ++i) EXPECT_EQ(half[i], expected[i]) << i;
 }
 
-TEST_P(Update, SgdFollowsPyTorch) {
-  for (const double momentum : {0.0, 0.9})
-    for (const bool nesterov : {false, true}) {
-      if (momentum == 0 && nesterov) continue;
-      auto p = normal(kN, 1);
-      std::vector<double> buffer(kN);
-      Buffer<float> params(p), momentum_buffer(buffer);
-      for (int step = 1; step <= 10; ++step) {
-        const auto g = normal(kN, 100 + step);
-        Buffer<float> grads(g);
-        sgd({.n = kN,
-             .grads = grads,
-             .params = params,
-             .momentum_buffer = momentum == 0 ? nullptr : momentum_buffer.data(),
-             .bf16_params = nullptr,
-             .learning_rate = 0.01f,
-             .momentum = static_cast<float>(momentum),
-             .weight_decay = 0.05f,
-             .gradient_scale = 2,
-             .nesterov = nesterov});
-        for (size_t i = 0; i < kN; ++i) {
-          const double scaled = 2 * g[i] + 0.05 * p[i];
-          buffer[i] = step == 1 ? scaled : momentum * buffer[i] + scaled;
-          p[i] -= 0.01 * (nesterov ? scaled + momentum * buffer[i] : buffer[i]);
-        }
-      }
-      for (size_t i = 0; i < kN; ++i) ASSERT_NEAR(params[i], p[i], 4e-6) << i;
-      EXPECT_TRUE(params.intact());
-    }
-}
-
 TEST_P(Update, SumOfSquaresByChunks) {
   for (const size_t n : {size_t{1}, size_t{4096}, size_t{4097}, size_t{9001}}) {
     const auto x = normal(n, 5);

@@ -1,6 +1,6 @@
-// One table of cases for every operation: operands, what a launch must leave in them, and how far rounding may carry it.
-// It drives correctness, the reproducibility of launches and the checks of gradients; each case has a name and whole
-// operands, so it can be timed as well.
+// One table of cases for every operation: operands, what a launch must leave in them, and how far rounding may carry
+// it. It drives correctness, the reproducibility of launches and the checks of gradients; each case has a name and
+// whole operands, so it can be timed as well.
 #pragma once
 
 #include <functional>

@@ -67,8 +67,16 @@ inline double cnn_gradient(const Parameters<double>& p, const Batch& batch, Para
   const std::vector<double> dh2 = to_channels_last(g1.dx, n, 16, 25);
   const ConvGradients c2 = conv_relu_pool_gradients(cnn_conv2(n), a.h1, a.w2, dh2, a.winner2);
   const ConvGradients c1 = conv_relu_pool_gradients(cnn_conv1(n), a.x, a.w1, c2.dx, a.winner1);
-  gradients = {to_channels_last(c1.dw, 6, 25, 3), c1.db, to_channels_last(c2.dw, 16, 25, 6), c2.db, g1.dw, g1.db,
-               g2.dw,                             g2.db, g3.dw,                              g3.db};
+  gradients = {to_channels_last(c1.dw, 6, 25, 3),
+               c1.db,
+               to_channels_last(c2.dw, 16, 25, 6),
+               c2.db,
+               g1.dw,
+               g1.db,
+               g2.dw,
+               g2.db,
+               g3.dw,
+               g3.db};
   return a.loss;
 }
 
@@ -97,8 +105,7 @@ inline std::vector<double> train_cnn(Parameters<double> params, const std::funct
   for (int step = 0; step < steps; ++step) {
     losses.push_back(cnn_gradient(params, batch(step), gradients));
     for (size_t i = 0; i < params.size(); ++i)
-      for (size_t j = 0; j < params[i].size(); ++j)
-        update(params[i][j], m[i][j], v[i][j], gradients[i][j], step + 1);
+      for (size_t j = 0; j < params[i].size(); ++j) update(params[i][j], m[i][j], v[i][j], gradients[i][j], step + 1);
   }
   return losses;
 }

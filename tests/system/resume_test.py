@@ -41,7 +41,7 @@ def expect_same_files(output):
 @check
 def stopped_after_every_step():
     for k in range(STEPS):
-        output, first, second = path("stop-%d" % k), ranks_of_turn(k), ranks_of_turn(k + 1)
+        output, first, second = path("stop-%d" % k), Ranks(1 << k % 3), ranks_of_turn(k + 1)
         what = "stopped at step %d on %s, continued on %s" % (k, first, second)
         train(output, settings(train__max_steps=k), ranks=first)
         train(output, settings(), ranks=second)

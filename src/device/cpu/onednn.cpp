@@ -44,15 +44,24 @@ using BackwardWeights = dnnl::convolution_backward_weights::primitive_desc;
 
 #if DNNL_VERSION_MAJOR >= 3
 Forward forward(const dnnl::engine& e, const Descriptors& d, bool bias) {
-  return {e,        dnnl::prop_kind::forward_training, kAlgorithm, d.x,    d.any_weights, bias ? d.bias : memory::desc(), d.y,
-          d.strides, d.pads, d.pads, user_scratchpad()};
+  return {e,
+          dnnl::prop_kind::forward_training,
+          kAlgorithm,
+          d.x,
+          d.any_weights,
+          bias ? d.bias : memory::desc(),
+          d.y,
+          d.strides,
+          d.pads,
+          d.pads,
+          user_scratchpad()};
 }
 BackwardData backward_data(const dnnl::engine& e, const Descriptors& d, const Forward& hint) {
   return {e, kAlgorithm, d.x, d.any_weights, d.y, d.strides, d.pads, d.pads, hint, user_scratchpad()};
 }
 BackwardWeights backward_weights(const dnnl::engine& e, const Descriptors& d, const Forward& hint, bool bias) {
-  return {e,         kAlgorithm, d.x,    d.any_weights, bias ? d.bias : memory::desc(), d.y,
-          d.strides, d.pads,     d.pads, hint,          user_scratchpad()};
+  return {e,      kAlgorithm, d.x,  d.any_weights,    bias ? d.bias : memory::desc(), d.y, d.strides,
+          d.pads, d.pads,     hint, user_scratchpad()};
 }
 #else
 Forward forward(const dnnl::engine& e, const Descriptors& d, bool bias) {
@@ -73,7 +82,8 @@ BackwardWeights backward_weights(const dnnl::engine& e, const Descriptors& d, co
 }
 #endif
 
-/// The engine and stream of a prepared operation; cheap, and free of anything shared between threads.
+/// The engine and stream of a prepared operation; cheap, and free of anything shared between threads. A primitive
+/// descriptor keeps only a bare pointer to its engine, so both live as long as the kernel.
 struct Library {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
@@ -93,11 +103,11 @@ struct Reordered {
 using Calls = std::vector<std::pair<dnnl::primitive, std::unordered_map<int, memory>>>;
 
 template <class MakeCalls>
-std::unique_ptr<Kernel> prepared(const memory::desc& scratchpad, const Reordered& weights, MakeCalls make_calls) {
+std::unique_ptr<Kernel> prepared(std::shared_ptr<Library> library, const memory::desc& scratchpad,
+                                 const Reordered& weights, MakeCalls make_calls) {
   const size_t scratch_bytes = aligned(scratchpad.get_size());
   return make_kernel(scratch_bytes + weights.bytes(),
-                     [scratchpad, weights, make_calls, scratch_bytes](const Operands& at, float* workspace) {
-                       auto library = std::make_shared<Library>();
+                     [library, scratchpad, weights, make_calls, scratch_bytes](const Operands& at, float* workspace) {
                        std::byte* bytes = reinterpret_cast<std::byte*>(workspace);
                        const memory scratch(scratchpad, library->engine, bytes);
                        Calls calls = make_calls(at, library->engine, scratch, bytes + scratch_bytes);
@@ -123,23 +133,24 @@ std::unique_ptr<Kernel> prepare_conv2d(const Conv2d& op, const std::vector<Value
   const auto shape = [&](ValueId id) { return values[static_cast<size_t>(id)].shape; };
   const Descriptors d(conv_dims(shape(op.x), shape(op.y), op.kernel, op.stride, op.pad, op.planar));
   return guarded("conv2d", [&] {
-    const Library library;
-    const Forward pd = forward(library.engine, d, op.b != kNone);
+    const auto library = std::make_shared<Library>();
+    const Forward pd = forward(library->engine, d, op.b != kNone);
     const Reordered weights(d.weights, pd.weights_desc());
-    return prepared(pd.scratchpad_desc(), weights, [=](const Operands& at, const dnnl::engine& e, const memory& scratch,
-                                                       std::byte* space) {
-      const memory own(d.weights, e, at.f32(op.w));
-      const memory w = weights.needed ? memory(weights.desc, e, space) : own;
-      Calls calls;
-      if (weights.needed) calls.push_back({dnnl::reorder(own, w), {{DNNL_ARG_FROM, own}, {DNNL_ARG_TO, w}}});
-      std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, memory(d.x, e, at.f32(op.x))},
-                                                {DNNL_ARG_WEIGHTS, w},
-                                                {DNNL_ARG_DST, memory(d.y, e, at.f32(op.y))},
-                                                {DNNL_ARG_SCRATCHPAD, scratch}};
-      if (op.b != kNone) arguments.insert({DNNL_ARG_BIAS, memory(d.bias, e, at.f32(op.b))});
-      calls.push_back({dnnl::convolution_forward(pd), arguments});
-      return calls;
-    });
+    return prepared(library, pd.scratchpad_desc(), weights,
+                    [=](const Operands& at, const dnnl::engine& e, const memory& scratch, std::byte* space) {
+                      const memory own(d.weights, e, at.f32(op.w));
+                      const memory w = weights.needed ? memory(weights.desc, e, space) : own;
+                      Calls calls;
+                      if (weights.needed)
+                        calls.push_back({dnnl::reorder(own, w), {{DNNL_ARG_FROM, own}, {DNNL_ARG_TO, w}}});
+                      std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, memory(d.x, e, at.f32(op.x))},
+                                                                {DNNL_ARG_WEIGHTS, w},
+                                                                {DNNL_ARG_DST, memory(d.y, e, at.f32(op.y))},
+                                                                {DNNL_ARG_SCRATCHPAD, scratch}};
+                      if (op.b != kNone) arguments.insert({DNNL_ARG_BIAS, memory(d.bias, e, at.f32(op.b))});
+                      calls.push_back({dnnl::convolution_forward(pd), arguments});
+                      return calls;
+                    });
   });
 }
 
@@ -147,22 +158,23 @@ std::unique_ptr<Kernel> prepare_conv2d(const Conv2dGradX& op, const std::vector<
   const auto shape = [&](ValueId id) { return values[static_cast<size_t>(id)].shape; };
   const Descriptors d(conv_dims(shape(op.dx), shape(op.dy), op.kernel, op.stride, op.pad, /*planar=*/false));
   return guarded("conv2d_grad_x", [&] {
-    const Library library;
-    const BackwardData pd = backward_data(library.engine, d, forward(library.engine, d, false));
+    const auto library = std::make_shared<Library>();
+    const BackwardData pd = backward_data(library->engine, d, forward(library->engine, d, false));
     const Reordered weights(d.weights, pd.weights_desc());
-    return prepared(pd.scratchpad_desc(), weights, [=](const Operands& at, const dnnl::engine& e, const memory& scratch,
-                                                       std::byte* space) {
-      const memory own(d.weights, e, at.f32(op.w));
-      const memory w = weights.needed ? memory(weights.desc, e, space) : own;
-      Calls calls;
-      if (weights.needed) calls.push_back({dnnl::reorder(own, w), {{DNNL_ARG_FROM, own}, {DNNL_ARG_TO, w}}});
-      calls.push_back({dnnl::convolution_backward_data(pd),
-                       {{DNNL_ARG_DIFF_DST, memory(d.y, e, at.f32(op.dy))},
-                        {DNNL_ARG_WEIGHTS, w},
-                        {DNNL_ARG_DIFF_SRC, memory(d.x, e, at.f32(op.dx))},
-                        {DNNL_ARG_SCRATCHPAD, scratch}}});
-      return calls;
-    });
+    return prepared(library, pd.scratchpad_desc(), weights,
+                    [=](const Operands& at, const dnnl::engine& e, const memory& scratch, std::byte* space) {
+                      const memory own(d.weights, e, at.f32(op.w));
+                      const memory w = weights.needed ? memory(weights.desc, e, space) : own;
+                      Calls calls;
+                      if (weights.needed)
+                        calls.push_back({dnnl::reorder(own, w), {{DNNL_ARG_FROM, own}, {DNNL_ARG_TO, w}}});
+                      calls.push_back({dnnl::convolution_backward_data(pd),
+                                       {{DNNL_ARG_DIFF_DST, memory(d.y, e, at.f32(op.dy))},
+                                        {DNNL_ARG_WEIGHTS, w},
+                                        {DNNL_ARG_DIFF_SRC, memory(d.x, e, at.f32(op.dx))},
+                                        {DNNL_ARG_SCRATCHPAD, scratch}}});
+                      return calls;
+                    });
   });
 }
 
@@ -170,23 +182,24 @@ std::unique_ptr<Kernel> prepare_conv2d(const Conv2dGradW& op, const std::vector<
   const auto shape = [&](ValueId id) { return values[static_cast<size_t>(id)].shape; };
   const Descriptors d(conv_dims(shape(op.x), shape(op.dy), op.kernel, op.stride, op.pad, op.planar));
   return guarded("conv2d_grad_w", [&] {
-    const Library library;
+    const auto library = std::make_shared<Library>();
     const bool bias = op.db != kNone;
-    const BackwardWeights pd = backward_weights(library.engine, d, forward(library.engine, d, bias), bias);
+    const BackwardWeights pd = backward_weights(library->engine, d, forward(library->engine, d, bias), bias);
     const Reordered weights(d.weights, pd.diff_weights_desc());
-    return prepared(pd.scratchpad_desc(), weights, [=](const Operands& at, const dnnl::engine& e, const memory& scratch,
-                                                       std::byte* space) {
-      const memory own(d.weights, e, at.f32(op.dw));
-      const memory dw = weights.needed ? memory(weights.desc, e, space) : own;
-      std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, memory(d.x, e, at.f32(op.x))},
-                                                {DNNL_ARG_DIFF_DST, memory(d.y, e, at.f32(op.dy))},
-                                                {DNNL_ARG_DIFF_WEIGHTS, dw},
-                                                {DNNL_ARG_SCRATCHPAD, scratch}};
-      if (bias) arguments.insert({DNNL_ARG_DIFF_BIAS, memory(d.bias, e, at.f32(op.db))});
-      Calls calls{{dnnl::convolution_backward_weights(pd), arguments}};
-      if (weights.needed) calls.push_back({dnnl::reorder(dw, own), {{DNNL_ARG_FROM, dw}, {DNNL_ARG_TO, own}}});
-      return calls;
-    });
+    return prepared(library, pd.scratchpad_desc(), weights,
+                    [=](const Operands& at, const dnnl::engine& e, const memory& scratch, std::byte* space) {
+                      const memory own(d.weights, e, at.f32(op.dw));
+                      const memory dw = weights.needed ? memory(weights.desc, e, space) : own;
+                      std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, memory(d.x, e, at.f32(op.x))},
+                                                                {DNNL_ARG_DIFF_DST, memory(d.y, e, at.f32(op.dy))},
+                                                                {DNNL_ARG_DIFF_WEIGHTS, dw},
+                                                                {DNNL_ARG_SCRATCHPAD, scratch}};
+                      if (bias) arguments.insert({DNNL_ARG_DIFF_BIAS, memory(d.bias, e, at.f32(op.db))});
+                      Calls calls{{dnnl::convolution_backward_weights(pd), arguments}};
+                      if (weights.needed)
+                        calls.push_back({dnnl::reorder(dw, own), {{DNNL_ARG_FROM, dw}, {DNNL_ARG_TO, own}}});
+                      return calls;
+                    });
   });
 }
 

@@ -9,7 +9,7 @@
 namespace ct::cpu {
 
 /// norm = |sum of gradients| / S; clip factor min(1, clip / (norm + 1e-6)) as torch.nn.utils.clip_grad_norm_. A
-/// non-finite norm skips the step and advances nothing but the counts of skips.
+/// non-finite norm skips the step and advances nothing but the counts of skips; lr is what it would have been.
 inline void step_control(StepScalars& s, std::span<const double> chunk_square_sums, const ScheduleRow* schedule,
                          double clip, int64_t micro_batches) {
   double total = 0;
@@ -17,15 +17,15 @@ inline void step_control(StepScalars& s, std::span<const double> chunk_square_su
   const double leaves = static_cast<double>(micro_batches);
   s.norm = std::sqrt(total) / leaves;
   s.skip = !std::isfinite(s.norm);
+  const ScheduleRow& row = schedule[s.applied - s.window_begin];
+  s.lr = row.lr;
   if (s.skip) {
     ++s.skipped;
     ++s.bad_streak;
     return;
   }
-  const ScheduleRow& row = schedule[s.applied - s.window_begin];
   const double factor = clip > 0 ? std::fmin(1.0, clip / (s.norm + 1e-6)) : 1.0;
   s.grad_scale = factor / leaves;
-  s.lr = row.lr;
   s.bias_correction1 = row.bias_correction1;
   s.bias_correction2 = row.bias_correction2;
   s.bad_streak = 0;

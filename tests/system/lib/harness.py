@@ -172,7 +172,9 @@ def train_words(output, settings, *words, config=DEFAULT):
 
 def start(words, env=None, prefix=(), **options):
     """A job in a process group of its own, so that all of it can be signalled."""
-    variables = {**os.environ, **(env or {})}
+    # What Open MPI would leave in /tmp and /dev/shm when it is killed.
+    folders = {"OMPI_MCA_orte_tmpdir_base": scratch(), "OMPI_MCA_btl_vader_backing_directory": scratch()}
+    variables = {**os.environ, **folders, **(env or {})}
     return subprocess.Popen([*prefix, *map(str, words)], text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, start_new_session=True, errors="replace",
                             env={k: v for k, v in variables.items() if v is not None}, **options)

@@ -1,0 +1,119 @@
+#include "metrics/metrics_log.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/temporary_folder.h"
+#include "metrics/console.h"
+
+namespace ct {
+namespace {
+
+Json step_record(int64_t step) { return {{"event", "step"}, {"step", step}, {"loss", 0.5}, {"lr", 1e-3}}; }
+Json eval_record(int64_t step) { return {{"event", "eval"}, {"step", step}, {"split", "test"}, {"accuracy", 0.25}}; }
+
+TEST(MetricsCsv, OneColumnForEveryNameOfTheHeader) {
+  EXPECT_EQ(csv_header(),
+            "event,step,epoch,split,loss,accuracy,lr,grad_norm,loss_scale,skipped,samples,samples_per_sec,"
+            "wait_fraction");
+  EXPECT_EQ(csv_line(step_record(3)), "step,3,,,0.5,,0.001,,,,,,");
+  EXPECT_EQ(csv_line(eval_record(4)), "eval,4,,test,,0.25,,,,,,,");
+}
+
+TEST(MetricsCsv, AbsentAndNullAreEmptyAndUnknownKeysAreLeftOut) {
+  EXPECT_EQ(csv_line({{"event", "step"}, {"step", 1}, {"loss", nullptr}, {"other", 5}}), "step,1,,,,,,,,,,,");
+}
+
+TEST(MetricsCsv, RecordsWithoutScalarsHaveNoLine) {
+  EXPECT_EQ(csv_line({{"event", "start"}, {"step", 0}}), std::nullopt);
+  EXPECT_EQ(csv_line({{"event", "end"}, {"step", 9}}), std::nullopt);
+  EXPECT_EQ(csv_line(Json::object()), std::nullopt);
+}
+
+class Log : public testing::Test {
+ protected:
+  std::string jsonl() const { return read_file(folder / "metrics.jsonl"); }
+  std::string csv() const { return read_file(folder / "metrics.csv"); }
+  static std::string lines(const std::vector<Json>& records) {
+    std::string text;
+    for (const Json& r : records) text += r.dump() + "\n";
+    return text;
+  }
+  void write(const std::vector<Json>& records) {
+    MetricsLog log(files, folder.path());
+    for (const Json& r : records) log.write(r);
+  }
+  TemporaryFolder folder;
+  FileSystem files;
+};
+
+TEST_F(Log, GrowsByWholeLinesAndKeepsOneHeader) {
+  const Json start{{"event", "start"}, {"seed", 42}};
+  write({start, step_record(1)});
+  write({step_record(2)});  // opened again
+  EXPECT_EQ(jsonl(), lines({start, step_record(1), step_record(2)}));
+  EXPECT_EQ(csv(), csv_header() + "\n" + *csv_line(step_record(1)) + "\n" + *csv_line(step_record(2)) + "\n");
+}
+
+TEST_F(Log, RewindsToTheRecordsBeforeACheckpoint) {
+  const Json start{{"event", "start"}};
+  write({start,
+         step_record(1),
+         eval_record(1),
+         step_record(2),
+         eval_record(2),
+         step_record(3),
+         eval_record(3),
+         {{"event", "end"}, {"step", 3}}});
+  MetricsLog::rewind(files, folder.path(), 2);
+  EXPECT_EQ(jsonl(), lines({start, step_record(1), eval_record(1), step_record(2)}));
+  EXPECT_EQ(csv(), csv_header() + "\n" + *csv_line(step_record(1)) + "\n" + *csv_line(eval_record(1)) + "\n" +
+                       *csv_line(step_record(2)) + "\n");
+  write({step_record(3)});
+  EXPECT_EQ(jsonl(), lines({start, step_record(1), eval_record(1), step_record(2), step_record(3)}));
+}
+
+TEST_F(Log, RewindDropsWhatIsNoRecord) {
+  std::ofstream(folder / "metrics.jsonl") << step_record(1).dump() << "\n[1,2]\ngarbage {\n\n"
+                                          << step_record(2).dump() << "\n{\"event\":\"st";
+  MetricsLog::rewind(files, folder.path(), 5);
+  EXPECT_EQ(jsonl(), lines({step_record(1), step_record(2)}));
+}
+
+TEST_F(Log, RewindMeetsRecordsOfOtherTypes) {
+  const std::vector<std::string> odd = {"{\"event\":\"step\",\"step\":\"x\"}", "{\"event\":5,\"step\":1}",
+                                        "{\"event\":null,\"step\":null}"};
+  std::ofstream out(folder / "metrics.jsonl");
+  for (const std::string& line : odd) out << line << "\n";
+  out << step_record(1).dump() << "\n";
+  out.close();
+  MetricsLog::rewind(files, folder.path(), 5);
+  EXPECT_EQ(jsonl(), lines({step_record(1)}));
+}
+
+TEST_F(Log, RewindOfNothingMakesNothing) {
+  MetricsLog::rewind(files, folder.path(), 5);
+  EXPECT_TRUE(list_folder(folder.path()).empty());
+}
+
+TEST(Console, LinesOfTheTutorial) {
+  EXPECT_EQ(tutorial_loss_line(1, 2000, 2.2577), "[1,  2000] loss: 2.258");
+  EXPECT_EQ(tutorial_loss_line(2, 12000, 0.5), "[2, 12000] loss: 0.500");
+  EXPECT_EQ(accuracy_line(5599, 10000, "test"), "Accuracy of the network on the 10000 test images: 55 %");
+  EXPECT_EQ(accuracy_line(0, 0, "test"), "Accuracy of the network on the 0 test images: 0 %");
+  EXPECT_EQ(class_accuracy_line("plane", 3, 4), "Accuracy of plane : 75 %");
+  EXPECT_EQ(class_accuracy_line("cat", 1, 20), "Accuracy of   cat :  5 %");
+  const std::vector<std::string> names{"cat", "ship"};
+  EXPECT_EQ(labels_line("GroundTruth", names), "GroundTruth:    cat  ship");
+}
+
+TEST(Console, Durations) {
+  EXPECT_EQ(duration(0.2), "0s");
+  EXPECT_EQ(duration(59.6), "1m 00s");
+  EXPECT_EQ(duration(200), "3m 20s");
+  EXPECT_EQ(duration(3725), "1h 02m");
+}
+
+}  // namespace
+}  // namespace ct

@@ -1,0 +1,491 @@
+"""Bad input: one line of error that names the culprit, the exit code for its kind, and nothing lost on disk."""
+import os
+import sys
+
+os.environ.setdefault("TMPDIR", "/tmp")  # not in /dev/shm, which some checks replace
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from harness import *
+
+SETTINGS = {**FEW, "train.epochs": 10, "train.max_steps": 12, "train.save_interval": 5, "train.eval_interval": 5}
+
+
+def settings(**changed):
+    return {**SETTINGS, "data.path": few(), **{k.replace("__", "."): v for k, v in changed.items()}}
+
+
+def refused(code, culprits, output, sets, *words, ranks=Ranks(1), config=DEFAULT, **options):
+    """A train run that must fail. Returns the line."""
+    done = finish(start(ranks.words(*train_words(output, sets, *words, config=config)), **options))
+    return fails(code, done, *culprits)
+
+
+@functools.lru_cache(None)
+def whole():
+    train(path("whole"), settings())
+    return path("whole")
+
+
+def copy_of_whole(name):
+    shutil.copytree(whole(), path(name))
+    return path(name)
+
+
+def files(folder):
+    return {name: digest for name, digest in snapshot(folder).items() if name != ".lock"}
+
+
+# ---- data
+
+DATA_SETTINGS = {"data.dataset": "synthetic", "train.max_steps": 2}
+
+
+def with_damaged(name, file, damage):
+    """data.path of a copy of the synthetic set, in which one file is a damaged copy and the others are links."""
+    folder = path(name, "synthetic-10-batches-bin")
+    shutil.copytree(os.path.join(synthetic(), "synthetic-10-batches-bin"), folder, copy_function=os.link)
+    victim = os.path.join(folder, file)
+    os.remove(victim)
+    shutil.copy(os.path.join(synthetic(), "synthetic-10-batches-bin", file), victim)
+    damage(victim)
+    return path(name)
+
+
+def write_at(offset, content):
+    def damage(victim):
+        with open(victim, "r+b") as file:
+            file.seek(offset)
+            file.write(content)
+    return damage
+
+
+def append(victim):
+    with open(victim, "ab") as file:
+        file.write(bytes(RECORD))
+
+
+@check
+def damaged_data_files():
+    cases = [("missing", "data_batch_3.bin", os.remove, "data_batch_3.bin"),
+             ("missing-test", "test_batch.bin", os.remove, "test_batch.bin"),
+             ("truncated", "data_batch_2.bin", lambda v: os.truncate(v, RECORD * 5000 + 7), "truncated"),
+             ("half", "data_batch_2.bin", lambda v: os.truncate(v, RECORD * 5000), "truncated"),
+             ("empty", "test_batch.bin", lambda v: os.truncate(v, 0), "empty"),
+             ("oversized", "data_batch_5.bin", append, "too long"),
+             ("label", "data_batch_4.bin", write_at(RECORD * 123, b"\x0a"), "record 123 has label 10"),
+             ("label-test", "test_batch.bin", write_at(RECORD * 9999, b"\xff"), "record 9999 has label 255")]
+    for name, file, damage, problem in cases:
+        data = with_damaged("data-" + name, file, damage)
+        for ranks in [Ranks(1), Ranks(2)] + ([Ranks(2, mpi=True)] if name == "truncated" and has_mpi() else []):
+            refused(DATA, [file, problem] if problem != file else [file], path("out-" + name),
+                    {**DATA_SETTINGS, "data.path": data}, ranks=ranks)
+        if file == "test_batch.bin":
+            fails(DATA, run("eval", "--ckpt", os.path.join(trained_on_synthetic(), "best.bin"), "--data", data), file)
+        shutil.rmtree(data)
+
+
+@functools.lru_cache(None)
+def trained_on_synthetic():
+    train(path("on-synthetic"), {**DATA_SETTINGS, "data.path": synthetic()})
+    return path("on-synthetic")
+
+
+@check
+def mislabelled_data_folders():
+    nothing = path("no-data")
+    os.makedirs(nothing)
+    refused(DATA, ["cifar-10-batches-bin"], path("out-x"), {"data.dataset": "cifar10", "data.path": nothing})
+    # The synthetic set under CIFAR-10's name.
+    os.symlink(os.path.join(synthetic(), "synthetic-10-batches-bin"), os.path.join(nothing, "cifar-10-batches-bin"))
+    refused(DATA, ["synthetic"], path("out-x"), {"data.dataset": "cifar10", "data.path": nothing})
+    with open(path("a-file"), "w") as file:
+        file.write("not data")
+    refused(DATA, ["a-file", "not a folder"], path("out-x"), {"data.path": path("a-file")})
+
+
+@check
+def a_damaged_label_may_be_skipped():
+    data = with_damaged("data-skip", "data_batch_1.bin", write_at(RECORD * 5, b"\x63"))
+    train(path("out-skip"), {**DATA_SETTINGS, "data.path": data, "data.on_corrupt": "skip"})
+
+
+@check
+def data_that_vanished_before_eval():
+    shutil.copytree(few(), path("gone"))
+    train(path("out-gone"), settings(data__path=path("gone")))
+    shutil.rmtree(path("gone"))
+    fails(DATA, run("eval", "--ckpt", path("out-gone", "best.bin")), "cifar-10-batches-bin")
+
+
+# ---- configuration
+
+def written(name, text):
+    with open(path(name), "w") as file:
+        file.write(text)
+    return path(name)
+
+
+@check
+def wrong_keys():
+    good = "optimizer: {type: SGD, params: {lr: 0.1}}\n"
+    for name, text, culprits in [
+            ("unknown.yaml", good + "train:\n  epohcs: 3\n", ["unknown.yaml:3:3", "epohcs", "train.epochs"]),
+            ("unknown.json", '{"optimizer": {"type": "SGD"},\n "train_batchsize": 4}',
+             ["unknown.json:2:2", "train_batchsize", "train_batch_size"]),
+            ("duplicate.yaml", good + "seed: 1\nseed: 2\n", ["duplicate.yaml:3:1", "seed"]),
+            ("duplicate.json", '{"optimizer": {"type": "SGD"},\n"seed": 1,\n"seed": 2}', ["duplicate.json:3:1", "seed"]),
+            ("mistyped.yaml", good + "train: {epochs: many}\n", ["mistyped.yaml:2:17", "train.epochs", "many"]),
+            ("choice.yaml", good + "model: {name: cnm}\n", ["choice.yaml:2:15", "model.name", "did you mean cnn"]),
+            ("range.yaml", good + "data: {validation: -1}\n", ["range.yaml:2:20", "data.validation"]),
+            ("no-optimizer.yaml", "seed: 1\n", ["optimizer"]),
+            ("broken.yaml", "seed: [1\n", ["broken.yaml"]),
+            ("broken.json", '{"seed": 1', ["broken.json"]),
+            ("empty.yaml", "", ["empty.yaml"]),
+            ("binary.yaml", "\x00\x01\x02", ["binary.yaml"])]:
+        config = written(name, text)
+        for ranks in [Ranks(1)] + ([Ranks(2, mpi=True)] if name == "unknown.yaml" and has_mpi() else []):
+            refused(USAGE, culprits, path("out-config"), {}, config=config, ranks=ranks)
+    for words, culprits in [(["--set", "trian.epochs=1"], ["trian.epochs", "--set"]),
+                            (["--set", "train.epochs=1.5"], ["train.epochs", "1.5"]),
+                            (["--set", "train.epochs"], ["--set"]),
+                            (["--config", "nowhere.yaml"], ["nowhere.yaml"]),
+                            (["--nonsense"], ["--nonsense"]),
+                            (["--ranks", "zero"], ["--ranks"]), (["--resume", "perhaps"], ["--resume"])]:
+        fails(USAGE, run("train", *([] if "--config" in words else ["--config", DEFAULT]), *words), *culprits)
+    fails(USAGE, run("trian"), "trian")
+    expect(not os.path.exists(path("out-config")), "a refused configuration left an output folder")
+
+
+@check
+def batches_that_do_not_divide():
+    tutorial = os.path.join(CONFIGS, "tutorial.yaml")
+    for config, ranks, culprits in [(DEFAULT, Ranks(3), ["3 ranks", "1, 2 or 4"]), (tutorial, Ranks(2), ["2 ranks", "1"])]:
+        refused(USAGE, culprits, path("out-batch"), {}, config=config, ranks=ranks)
+        if has_mpi():
+            refused(USAGE, culprits, path("out-batch"), {}, config=config, ranks=Ranks(ranks.number, mpi=True))
+    refused(USAGE, ["train_batch_size", "18"], path("out-batch"), {"train_batch_size": 18})
+    refused(USAGE, ["gradient_acc_step", "16 != 4 * 3 * 1"], path("out-batch"), {"gradient_accumulation_steps": 3})
+    refused(USAGE, ["train_batch_size", "800", "400"], path("out-batch"), settings(train_batch_size=800))
+    refused(USAGE, ["data.validation"], path("out-batch"), settings(data__validation=400))
+
+
+@check
+def what_is_not_built_is_refused_by_name():
+    for sets, name in [({"zero_optimization.stage": 2}, "zero_optimization.stage"), ({"bf16.enabled": True}, "bf16"),
+                       ({"fp16.enabled": True}, "fp16"), ({"device": "cuda"}, "cuda"), ({"device": "cuda:1"}, "cuda:1"),
+                       ({"model.name": "resnet18"}, "resnet18"), ({"model.name": "vit_tiny"}, "vit_tiny"),
+                       ({"data.dataset": "image_folder"}, "image_folder"), ({"optimizer.type": "Lamb"}, "Lamb"),
+                       ({"scheduler.type": "OneCycle"}, "OneCycle"), ({"communication.backend": "nccl"}, "nccl"),
+                       ({"communication.reproducible": False}, "communication.reproducible"),
+                       ({"train.ema.decay": 0.9}, "train.ema"), ({"cpu.threads": 2}, "cpu.threads"),
+                       ({"data.augment": "[mixup]"}, "mixup"), ({"compat": "seed"}, "compat")]:
+        refused(USAGE, [name], path("out-later"), sets)
+    for words, name in [(["--device", "cuda"], "cuda"), (["--with_cuda"], "cuda"), (["--use_ema"], "ema"),
+                        (["--dtype", "bf16"], "bf16"), (["--stage", "1"], "stage"), (["--backend", "nccl"], "nccl"),
+                        (["--no-record"], "--no-record")]:
+        fails(USAGE, run("train", "--config", DEFAULT, "--output", path("out-later"), *words), name)
+    for verb in ["predict", "estimate", "report", "launch", "jobscript", "selftest", "completion"]:
+        fails(USAGE, run(verb, "x"), verb)
+    fails(USAGE, run("export", "--ckpt", "x", "--out", "y", "--format", "onnx"), "onnx")
+    expect(not os.path.exists(path("out-later")), "a refused run left an output folder")
+
+
+# ---- checkpoints
+
+def edit_manifest(checkpoint, change):
+    """Changes the manifest's JSON and gives it a valid checksum again."""
+    manifest = os.path.join(checkpoint, "manifest.json")
+    with open(manifest) as file:
+        content = json.load(file)
+    content.pop("manifest_crc32c")
+    change(content)
+    opening, rest = '{"manifest_crc32c":"', '",' + json.dumps(content)[1:]
+    with open(manifest, "w") as file:
+        file.write(opening + "%08x" % crc32c((opening + "00000000" + rest).encode()) + rest)
+
+
+@check
+def damaged_checkpoints_fall_back_or_are_refused():
+    def newer(checkpoint):
+        edit_manifest(checkpoint, lambda m: m.update(version=99))
+
+    def cut(name):
+        return lambda c: os.truncate(os.path.join(c, name), os.path.getsize(os.path.join(c, name)) // 2)
+
+    def flipped(name, at):
+        return lambda c: flip(os.path.join(c, name), at)
+
+    for name, damage, culprit in [
+            ("cut weights", cut("weights.safetensors"), "weights.safetensors"),
+            ("cut optimizer", cut("optim-00-of-01.safetensors"), "optim-00-of-01.safetensors"),
+            ("cut manifest", cut("manifest.json"), "manifest.json"),
+            ("flipped weight", flipped("weights.safetensors", -50), "fc3.weight"),
+            ("flipped header", flipped("weights.safetensors", 40), "weights.safetensors"),
+            ("flipped moment", flipped("optim-00-of-01.safetensors", -50), "optim-00-of-01.safetensors"),
+            ("flipped state", flipped("state.json", 30), "state.json"),
+            ("flipped manifest", flipped("manifest.json", 60), "manifest.json"),
+            ("missing state", lambda c: os.remove(os.path.join(c, "state.json")), "state.json"),
+            ("newer version", newer, "99")]:
+        output = copy_of_whole("damaged")
+        steps = checkpoints(output)
+        expect_equal(steps, [5, 10, 12])
+        damage(os.path.join(output, "ckpt", "step-00000012"))
+        done = train(output, settings())
+        expect(any(line.startswith("warning: ") and culprit in line for line in done.stderr.splitlines()), name, done.stderr)
+        expect_same_result(output, result(whole()), name)
+        # The same when there is no other: refused, and nothing is touched.
+        shutil.rmtree(output)
+        copy_of_whole("damaged")
+        for step in steps[:-1]:
+            shutil.rmtree(os.path.join(output, "ckpt", "step-%08d" % step))
+        damage(os.path.join(output, "ckpt", "step-00000012"))
+        before = files(output)
+        refused(CHECKPOINT, ["none of the 1 checkpoints", "step-00000012"], output, settings())
+        fails(CHECKPOINT, run("ckpt", "verify", os.path.join(output, "ckpt", "step-00000012")), culprit)
+        expect_equal(files(output), before, name)
+        shutil.rmtree(output)
+    # The instrument itself: a manifest edited without harm is accepted.
+    output = copy_of_whole("damaged")
+    edit_manifest(os.path.join(output, "ckpt", "step-00000012"), lambda m: None)
+    expect_equal(run("ckpt", "verify", output).returncode, DONE)
+
+
+@check
+def weights_of_another_model_or_damaged():
+    train(path("linear"), settings(model__name="linear"))
+    linear = path("linear", "best.bin")
+    refused(CHECKPOINT, ["linear"], path("out-init"), settings(), "--init", linear)
+    refused(CHECKPOINT, ["nowhere.bin"], path("out-init"), settings(), "--init", path("nowhere.bin"))
+    output = copy_of_whole("other-model")
+    shutil.rmtree(os.path.join(output, "ckpt"))
+    shutil.copytree(path("linear", "ckpt"), os.path.join(output, "ckpt"))
+    before = files(output)
+    refused(CHECKPOINT, ["linear", "cnn"], output, settings())
+    expect_equal(files(output), before)
+    for name, damage in [("cut.bin", lambda f: os.truncate(f, os.path.getsize(f) // 2)), ("flipped.bin", lambda f: flip(f, -9)),
+                         ("header.bin", lambda f: flip(f, 3)), ("empty.bin", lambda f: os.truncate(f, 0))]:
+        shutil.copy(os.path.join(whole(), "best.bin"), path(name))
+        damage(path(name))
+        fails(CHECKPOINT, run("eval", "--ckpt", path(name)), name)
+        fails(CHECKPOINT, run("export", "--ckpt", path(name), "--out", path("never.safetensors")), name)
+        refused(CHECKPOINT, [name], path("out-init"), settings(), "--init", path(name), "--reset"
+                if os.path.exists(path("out-init", "metrics.jsonl")) else "--quiet")
+    fails(CHECKPOINT, run("eval", "--ckpt", path("nowhere.bin")), "nowhere.bin")
+    expect(not os.path.exists(path("never.safetensors")), "a damaged file was exported")
+
+
+# ---- the output folder
+
+@check
+def output_in_use():
+    output = path("in-use")
+    job = start(Ranks(1).words(*train_words(output, settings(train__max_steps=10 ** 6, train__epochs=10 ** 6))))
+    try:
+        for _ in range(1000):
+            if os.path.exists(os.path.join(output, "metrics.jsonl")):
+                break
+            time.sleep(0.01)
+        for ranks, words in [(Ranks(1), []), (Ranks(1), ["--reset"]), (Ranks(2), ["--resume", "never"])] + (
+                [(Ranks(2, mpi=True), [])] if has_mpi() else []):
+            refused(USAGE, [output, "pid %d" % job.pid, os.uname().nodename], output, settings(), *words, ranks=ranks)
+        # A look at it is allowed meanwhile.
+        expect_equal(run("ckpt", "ls", output).returncode, DONE)
+    finally:
+        os.kill(job.pid, signal.SIGUSR1)
+        done = finish(job)
+    expect_equal(done.returncode, STOPPED, done.stderr)
+    expect_equal(len(records(output, "start")), 1)
+
+
+@check
+def output_that_cannot_be():
+    refused(IO, ["a-plain-file"], written("a-plain-file", ""), settings())
+    refused(IO, ["/proc/nowhere"], "/proc/nowhere", settings())
+
+
+class Mounts:
+    """A process with mounts of its own, for jobs that are to meet a full or small file system."""
+
+    def __init__(self, **sizes):
+        mounts = " && ".join("mount -t tmpfs -o size=%s tmpfs %s" % (size, folder) for folder, size in sizes.items())
+        user = [] if os.geteuid() == 0 else ["-r"]
+        if not (shutil.which("unshare") and shutil.which("nsenter")):
+            raise Skip("there is no unshare or nsenter")
+        self.holder = subprocess.Popen(["unshare", *user, "-m", "sh", "-c", mounts + " && echo ready && exec sleep 600"],
+                                       text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if self.holder.stdout.readline() != "ready\n":
+            reason = self.holder.communicate()[1].strip()
+            raise Skip("mounting is not permitted here (%s)" % reason)
+        self.prefix = ["nsenter", "-t", str(self.holder.pid), "-m"]
+        if user:
+            self.prefix += ["-U", "--preserve-credentials"]
+
+    def inside(self, folder):
+        """The folder's path for those outside."""
+        return "/proc/%d/root%s" % (self.holder.pid, folder)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.holder.kill()
+        self.holder.communicate()
+
+
+@check
+def a_disk_that_fills_while_training():
+    mount = path("disk")
+    os.makedirs(mount)
+    sets = settings(train__max_steps=30, train__eval_interval=10, checkpoint__keep_last=50)
+    few(), train(path("roomy"), sets)
+    with Mounts(**{mount: "3m"}) as mounts:  # room for three checkpoints, not for six
+        output = os.path.join(mount, "run")
+        for ranks in [Ranks(1)] + ([Ranks(2, mpi=True)] if has_mpi() else []):
+            job = start(ranks.words(*train_words(output, sets)), prefix=mounts.prefix)
+            done = finish(job)
+            fails(IO, done, "No space left", output)
+            warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: no checkpoint was saved")]
+            expect(warnings, done.stderr)
+            expect("at step 25" in warnings[-1], "training did not go on", done.stderr)
+            saved = checkpoints(mounts.inside(output))
+            expect(len(saved) >= 2, saved)
+            expect_equal(finish(start([PROGRAM, "ckpt", "verify", output], prefix=mounts.prefix)).returncode, DONE)
+        # With room again, it continues to the same end.
+        grown = finish(start(["mount", "-o", "remount,size=30m", mount], prefix=mounts.prefix))
+        expect_equal(grown.returncode, 0, grown.stderr)
+        done = finish(start(Ranks(1).words(*train_words(output, sets)), prefix=mounts.prefix))
+        expect_equal(done.returncode, DONE, done.stderr)
+        expect_same_result(mounts.inside(output), result(path("roomy")))
+
+
+@check
+def records_wait_for_room_on_the_disk():
+    """Filled to the last byte while training: neither checkpoints nor records can be written; then there is room again."""
+    mount = path("full-disk")
+    os.makedirs(mount)
+    few()
+    with Mounts(**{mount: "3m"}) as mounts:
+        output = os.path.join(mount, "run")
+        sets = settings(train__max_steps=10 ** 6, train__epochs=10 ** 6, train__save_interval=10 ** 6,
+                        train__eval_interval=10 ** 6)
+        job = start(Ranks(1).words(*train_words(output, sets)), prefix=mounts.prefix)
+        inside, ballast = mounts.inside(output), mounts.inside(os.path.join(mount, "ballast"))
+        for _ in range(1000):
+            if os.path.isdir(os.path.join(inside, "ckpt", "step-00000000")):
+                break
+            time.sleep(0.01)
+        with open(ballast, "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError:
+                pass
+        time.sleep(0.5)
+        expect(job.poll() is None, "a full disk ended the training")
+        with open(os.path.join(inside, "metrics.jsonl")) as lines:
+            reached = json.loads(lines.read().split("\n")[-2])["step"]
+        os.remove(ballast)
+        finish(start(["mount", "-o", "remount,size=300m", mount], prefix=mounts.prefix))
+        time.sleep(0.2)
+        os.kill(job.pid, signal.SIGUSR1)
+        done = finish(job)
+        expect_equal(done.returncode, STOPPED, done.stderr)
+        expect_equal(done.stderr.count("warning: records wait"), 1, done.stderr)
+        steps = [r["step"] for r in records(inside, "step")]
+        expect(steps[-1] > reached, "nothing was recorded after the disk was full")
+        expect_equal(steps, list(range(1, steps[-1] + 1)), "records are missing")
+
+
+@check
+def a_disk_that_is_full_from_the_start():
+    mount = path("tiny-disk")
+    os.makedirs(mount)
+    few()
+    with Mounts(**{mount: "200k"}) as mounts:
+        done = finish(start(Ranks(1).words(*train_words(os.path.join(mount, "run"), settings())), prefix=mounts.prefix))
+        fails(IO, done, "No space left", mount)
+        whole()
+        out = os.path.join(mount, "exported.safetensors")
+        fails(IO, finish(start([PROGRAM, "export", "--ckpt", os.path.join(whole(), "best.bin"), "--out", out],
+                               prefix=mounts.prefix)), "No space left", "exported.safetensors")
+        expect(not os.path.exists(mounts.inside(out)), "half a file was left")
+
+
+# ---- machines and launchers
+
+@check
+def a_small_dev_shm():
+    need_mpi()
+    few(), whole()
+    alone = {"OMPI_MCA_btl_vader_backing_directory": None}  # as a user has it
+    with Mounts(**{"/dev/shm": "64k"}) as mounts:
+        done = finish(start(Ranks(2, mpi=True).words(*train_words(path("shm"), settings())), prefix=mounts.prefix, env=alone))
+        expect_equal(done.returncode, DONE, done.stderr)
+        expect("error:" not in done.stderr, done.stderr)
+    expect_same_result(path("shm"), result(whole()))
+    small = path("small-tmp")
+    os.makedirs(small)
+    with Mounts(**{"/dev/shm": "64k", small: "64k"}) as mounts:
+        done = finish(start(Ranks(2, mpi=True).words(*train_words(path("shm-2"), settings())), prefix=mounts.prefix,
+                            env={"TMPDIR": small}))
+        fails(MEMORY, done, "/dev/shm", "TMPDIR")
+
+
+@check
+def worlds_of_one():
+    need_mpi()
+    for variables in [{"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}, {"PMI_SIZE": "2", "PMI_RANK": "0"},
+                      {"SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}]:
+        done = finish(start([PROGRAM, *train_words(path("worlds"), settings())], env=variables))
+        fails(USAGE, done, "2 processes")
+        expect(not os.path.exists(path("worlds")), "it trained")
+    done = finish(start([PROGRAM, *train_words(path("worlds"), settings())],
+                        env={"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"}))
+    expect_equal((done.returncode, done.stderr), (USAGE, ""), "only rank 0 speaks")
+    fails(USAGE, run("train", "--config", DEFAULT, env={"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "7"}), "OMPI_COMM_WORLD_RANK")
+    # Ranks twice.
+    done = finish(start(["mpirun", "-np", "2", PROGRAM, *train_words(path("worlds"), settings()), "--ranks", "2"]))
+    fails(USAGE, done, "--ranks 2")
+
+
+@check
+def one_process_inside_a_batch_script():
+    batch = {"SLURM_JOB_ID": "7", "SLURM_JOBID": "7", "SLURM_NTASKS": "4", "SLURM_NPROCS": "4", "SLURM_PROCID": "0",
+             "SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_JOB_NODELIST": "node1", "SLURM_NNODES": "1"}
+    best = os.path.join(trained_on_synthetic(), "best.bin")
+    done = run("eval", "--ckpt", best, "--json", env=batch)
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect_equal(done.stdout, run("eval", "--ckpt", best, "--json").stdout)
+    train(path("in-batch"), settings(), env=batch)
+    expect_same_result(path("in-batch"), result(whole()))
+
+
+# ---- a loss that is not finite
+
+@check
+def divergence():
+    """The learning rate of WarmupLR is 0 in the first two steps, then 1e29: the first evaluation is a good one."""
+    wild = settings(scheduler__params__warmup_max_lr=1e30, train__save_interval=1, train__eval_interval=1,
+                    gradient_clipping=0, train__log_interval=1)
+    for split, all_ranks in [("last", [Ranks(1)]), ("test", [Ranks(2)] + ([Ranks(2, mpi=True)] if has_mpi() else []))]:
+        for ranks in all_ranks:
+            output = path("wild-%s-%s" % (split, repr(ranks).replace(" ", "")))
+            refused(DIVERGED, ["step", "lr"], output, {**wild, "train.best.split": split}, ranks=ranks)
+            expect_equal(run("ckpt", "verify", output).returncode, DONE)
+            finite = [r["step"] for r in records(output, "eval") if r["loss"] is not None]
+            expect(finite and finite[-1] < checkpoints(output)[-1] + 3, finite)
+            _, metadata = safetensors(os.path.join(output, "best.bin"))
+            expect(int(metadata["cifar_train.step"]) in finite, "best.bin is of step %s" % metadata["cifar_train.step"])
+            skipped = [r["skipped"] for r in records(output, "step")]
+            expect_equal(skipped[-2:], [1, 2], skipped)
+            # Again: it continues from the last good checkpoint, and diverges again in the same step.
+            before = records(output, "step")[-1]["step"] + 1
+            refused(DIVERGED, ["step %d" % before], output, {**wild, "train.best.split": split}, ranks=ranks)
+    # Less than max_bad_steps in a row, a stop between, and all goes on.
+    patient = {**wild, "train.max_bad_steps": 100}
+    train(path("bad-whole"), patient)
+    for k in (4, 6, 12):
+        train(path("bad"), {**patient, "train.max_steps": k}, ranks=Ranks(2))
+    expect_same_result(path("bad"), result(path("bad-whole")))
+
+
+main()

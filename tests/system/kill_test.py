@@ -1,0 +1,250 @@
+"""A run killed at any moment continues to the same bits; a run asked to stop saves and says so (exit 75).
+
+CIFAR_TRAIN_KILLS: how many runs are killed (default 5), CIFAR_TRAIN_KILL_SEED: when.
+"""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from harness import *
+
+KILLS = int(os.environ.get("CIFAR_TRAIN_KILLS", 5))
+SEED = int(os.environ.get("CIFAR_TRAIN_KILL_SEED", 1))
+STEPS = 120
+SETTINGS = {**FEW, "train.epochs": 10, "train.max_steps": STEPS, "train.save_interval": 3, "train.eval_interval": 7,
+            "train.log_interval": 50, "train.best.split": "test"}
+RANKS = [Ranks(1), Ranks(2, mpi=True), Ranks(4), Ranks(4, mpi=True), Ranks(2)]
+
+
+def settings(**changed):
+    return {**SETTINGS, "data.path": few(), **{k.replace("__", "."): v for k, v in changed.items()}}
+
+
+def usable_ranks():
+    return RANKS if has_mpi() else [r for r in RANKS if not r.mpi]
+
+
+@functools.lru_cache(None)
+def whole():
+    """The uninterrupted run's folder, and how long it took."""
+    begin = time.monotonic()
+    train(path("whole"), settings())
+    return path("whole"), time.monotonic() - begin
+
+
+def children(pid):
+    """All processes below pid: mpirun gives each rank a process group of its own."""
+    parents = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/stat" % name) as stat:
+                parents.setdefault(int(stat.read().rsplit(")", 1)[1].split()[1]), []).append(int(name))
+        except OSError:  # gone meanwhile
+            pass
+    found, todo = [], [pid]
+    while todo:
+        below = parents.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def kill_all(job):
+    """The launcher first, stopped before its children are listed so that it starts no more."""
+    for pid in [job.pid, *([os.kill(job.pid, signal.SIGSTOP)] and children(job.pid))]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    job.communicate()
+
+
+def ranks_of(job):
+    """Processes of the program."""
+    def is_program(pid):
+        try:
+            return os.path.samefile("/proc/%d/exe" % pid, PROGRAM)
+        except OSError:
+            return False
+    return [pid for pid in [job.pid, *children(job.pid)] if is_program(pid)]
+
+
+def wait_for_step(job, output, at_least=1):
+    """Until the run's records show that it has reached the step."""
+    for _ in range(3000):
+        if job.poll() is not None:
+            raise AssertionError("the run ended before it could be stopped\n" + "\n".join(job.communicate()))
+        try:
+            with open(os.path.join(output, "metrics.jsonl")) as lines:
+                seen = [r for r in map(json.loads, lines.read().split("\n")[:-1]) if r["event"] == "step"]
+            if seen and seen[-1]["step"] >= at_least:
+                return
+        except FileNotFoundError:
+            pass
+        time.sleep(0.002)
+    kill_all(job)
+    raise AssertionError("no step in 6 s")
+
+
+@check
+def killed_at_random_moments():
+    numbers, kills, turn, longest = random.Random(SEED), 0, 0, 1.5 * whole()[1]
+    while kills < KILLS:
+        output, history = path("killed-%d" % turn), []
+        while True:
+            ranks = usable_ranks()[turn % len(usable_ranks())]
+            changed = settings(train__save_interval=numbers.randint(1, 5))
+            moment = numbers.uniform(0, longest)
+            turn += 1
+            job = start(ranks.words(*train_words(output, changed)))
+            try:
+                code = job.wait(moment if kills < KILLS else 120)
+            except subprocess.TimeoutExpired:
+                kill_all(job)
+                kills += 1
+                history.append("%s killed after %.3f s" % (ranks, moment))
+                continue
+            text = "\n".join([*history, str(ranks), *job.communicate()])
+            expect_equal(code, DONE, text)
+            expect_same_result(output, result(whole()[0]), text)
+            for name in ("last.bin", "best.bin"):
+                expect_equal(weights_sha256(os.path.join(output, name)), weights_sha256(path("whole", name)), name, text)
+            expect_equal(run("ckpt", "verify", output).returncode, DONE, text)
+            hidden = [n for n in os.listdir(os.path.join(output, "ckpt")) if n.startswith(".")]
+            expect_equal(hidden, [], "left behind", text)
+            break
+
+
+def stopped_and_resumed(name, ranks, number, to_all=False, code=STOPPED, words=()):
+    """Asks a run to stop, once it is under way; it must end with the code and continue to the same result. mpirun
+    hands USR1 and USR2 on, and TERM to itself is its own affair: that one goes to the ranks, as a scheduler's does."""
+    output = path(name)
+    long = settings(train__max_steps=10 ** 6, train__epochs=10 ** 6, train__eval_interval=10 ** 6)
+    job = start(ranks.words(*train_words(output, long, *words)))
+    wait_for_step(job, output)
+    for pid in ranks_of(job) if to_all else [job.pid]:
+        os.kill(pid, number)
+    done = finish(job, timeout=20)
+    expect_equal(done.returncode, code, done.stdout, done.stderr)
+    expect("error:" not in done.stderr, done.stderr)
+    expect_equal(done.stderr.count("stopped on request"), 1, done.stderr)
+    step = records(output, "step")[-1]["step"]
+    expect_equal(max(checkpoints(output)), step, "the checkpoint is not that of the last step")
+    expect_equal(records(output, "end"), [])
+    until = settings(train__max_steps=step + 5, train__epochs=10 ** 6, train__eval_interval=10 ** 6)
+    train(output, until, ranks=Ranks(2 if ranks.number == 1 else 1))
+    train(output + "-whole", until)
+    expect_same_result(output, result(output + "-whole"), "stopped at step %d" % step)
+
+
+@check
+def usr1_on_1_rank():
+    stopped_and_resumed("usr1", Ranks(1), signal.SIGUSR1)
+
+
+@check
+def usr2_on_2_threads():
+    stopped_and_resumed("usr2", Ranks(2), signal.SIGUSR2)
+
+
+@check
+def term_on_2_threads():
+    stopped_and_resumed("term", Ranks(2), signal.SIGTERM)
+
+
+@check
+def int_on_1_rank():
+    stopped_and_resumed("int", Ranks(1), signal.SIGINT)
+
+
+@check
+def xcpu_on_1_rank():
+    stopped_and_resumed("xcpu", Ranks(1), signal.SIGXCPU)
+
+
+@check
+def usr1_through_mpirun():
+    need_mpi()
+    stopped_and_resumed("usr1-mpi", Ranks(2, mpi=True), signal.SIGUSR1)
+
+
+@check
+def term_to_the_ranks_of_mpirun():
+    need_mpi()
+    stopped_and_resumed("term-mpi", Ranks(2, mpi=True), signal.SIGTERM, to_all=True)
+
+
+@check
+def usr1_to_one_rank_of_mpirun_stops_all():
+    need_mpi()
+    output = path("usr1-one")
+    job = start(Ranks(2, mpi=True).words(*train_words(output, settings(train__max_steps=10 ** 6, train__epochs=10 ** 6))))
+    wait_for_step(job, output)
+    os.kill(ranks_of(job)[-1], signal.SIGUSR1)
+    done = finish(job, timeout=20)
+    expect_equal(done.returncode, STOPPED, done.stderr)
+
+
+@check
+def requeue_code_99():
+    stopped_and_resumed("requeue", Ranks(2), signal.SIGUSR1, code=99, words=("--requeue-code", "99"))
+    if has_mpi():
+        stopped_and_resumed("requeue-mpi", Ranks(2, mpi=True), signal.SIGUSR1, code=99, words=("--requeue-code", "99"))
+
+
+@check
+def repeated_usr1_changes_nothing():
+    output = path("repeated")
+    job = start(Ranks(1).words(*train_words(output, settings(train__max_steps=10 ** 6, train__epochs=10 ** 6))))
+    wait_for_step(job, output)
+    for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGTERM):
+        os.kill(job.pid, number)
+    expect_equal(finish(job).returncode, STOPPED)
+
+
+def second_signal_stops_now(name, first, second):
+    """Two TERM within one step: a step of 50,000 images on one rank takes long enough for both to arrive in it."""
+    slow = {"data.dataset": "synthetic", "data.path": synthetic(), "train_batch_size": 50000, "train.epochs": 10 ** 6,
+            "train_micro_batch_size_per_gpu": 50, "steps_per_print": 1, "train.save_interval": 10 ** 6,
+            "train.eval_interval": 10 ** 6}
+    job = start(Ranks(1).words(*train_words(path(name), slow)))
+    for _ in range(3000):
+        if os.path.isdir(path(name, "ckpt", "step-00000000")):
+            break
+        time.sleep(0.01)
+    time.sleep(0.1)
+    os.kill(job.pid, first)
+    time.sleep(0.05)
+    os.kill(job.pid, second)
+    done = finish(job)
+    expect_equal(done.returncode, 128 + second, done.stderr)
+    expect_equal(run("ckpt", "verify", path(name)).returncode, DONE, "something was lost")
+
+
+@check
+def a_second_term_stops_now():
+    second_signal_stops_now("second-term", signal.SIGTERM, signal.SIGTERM)
+
+
+@check
+def int_after_term_stops_now():
+    second_signal_stops_now("second-int", signal.SIGTERM, signal.SIGINT)
+
+
+@check
+def a_killed_rank_ends_the_job():
+    need_mpi()
+    output = path("one-rank-killed")
+    job = start(Ranks(2, mpi=True).words(*train_words(output, settings(train__max_steps=10 ** 6, train__epochs=10 ** 6))))
+    wait_for_step(job, output, at_least=5)
+    os.kill(ranks_of(job)[-1], signal.SIGKILL)
+    done = finish(job, timeout=30)
+    expect(done.returncode != DONE, done.stderr)
+    expect_equal(children(job.pid), [])
+    changed = settings(train__max_steps=records(output, "step")[-1]["step"] + 3, train__epochs=10 ** 6)
+    train(output, changed)
+    train(output + "-whole", changed)
+    expect_same_result(output, result(output + "-whole"))
+
+
+main()

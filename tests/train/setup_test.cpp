@@ -1,0 +1,113 @@
+#include "train/setup.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "train/config/load.h"
+
+namespace ct {
+namespace {
+
+Config with_optimizer(const std::string& optimizer, const std::string& rest = "") {
+  return load_config_text("train_batch_size: 4\noptimizer: " + optimizer + "\n" + rest, "test.yaml");
+}
+
+TEST(Setup, SgdTakesMomentum) {
+  const UpdateRule rule = update_rule(with_optimizer(
+      "{type: SGD, params: {lr: 0.1, momentum: 0.9, nesterov: true, weight_decay: 0.01}}", "gradient_clipping: 2"));
+  const SgdRule& sgd = std::get<SgdRule>(rule.optimizer);
+  EXPECT_EQ(sgd.momentum, 0.9);
+  EXPECT_TRUE(sgd.nesterov);
+  EXPECT_EQ(rule.weight_decay, 0.01);
+  EXPECT_EQ(rule.clip, 2);
+  EXPECT_TRUE(rule.decay_vectors);
+}
+
+TEST(Setup, AdamIsDecoupledUnlessToldOtherwise) {
+  const auto mode = [](const std::string& optimizer) {
+    return std::get<AdamRule>(update_rule(with_optimizer(optimizer)).optimizer).mode;
+  };
+  EXPECT_EQ(mode("{type: Adam, params: {lr: 0.1}}"), AdamMode::decoupled);
+  EXPECT_EQ(mode("{type: Adam, params: {lr: 0.1, adam_w_mode: false}}"), AdamMode::l2);
+  EXPECT_EQ(mode("{type: AdamW, params: {lr: 0.1}}"), AdamMode::decoupled);
+}
+
+TEST(Setup, AdamTakesItsNumbers) {
+  const UpdateRule rule = update_rule(with_optimizer(
+      "{type: AdamW, params: {lr: 0.1, betas: [0.8, 0.99], eps: 1.0e-6, weight_decay: 3.0e-7, no_decay: vectors}}"));
+  const AdamRule& adam = std::get<AdamRule>(rule.optimizer);
+  EXPECT_EQ(adam.beta1, 0.8);
+  EXPECT_EQ(adam.beta2, 0.99);
+  EXPECT_EQ(adam.eps, 1e-6);
+  EXPECT_EQ(rule.weight_decay, 3e-7);
+  EXPECT_FALSE(rule.decay_vectors);
+}
+
+TEST(Setup, ScheduleIsConstantWithoutAScheduler) {
+  const LrSchedule constant = lr_schedule(with_optimizer("{type: SGD, params: {lr: 0.25}}"));
+  EXPECT_EQ(learning_rate(constant, 0), 0.25);
+  EXPECT_EQ(learning_rate(constant, 1000), 0.25);
+  const LrSchedule warm = lr_schedule(
+      with_optimizer("{type: SGD, params: {lr: 0.25}}",
+                     "scheduler: {type: WarmupLR, params: {warmup_min_lr: 0, warmup_max_lr: 0.5, warmup_num_steps: 10, "
+                     "warmup_type: linear}}"));
+  EXPECT_EQ(learning_rate(warm, 0), 0);
+  EXPECT_EQ(learning_rate(warm, 6), 0.25);
+  EXPECT_EQ(learning_rate(warm, 500), 0.5);
+}
+
+TEST(Setup, PixelsAreNormalisedByMeanAndDeviation) {
+  Config config;
+  config.data.mean = {0.5, 0.25, 0};
+  config.data.std = {0.5, 0.2, 1};
+  config.train.label_smoothing = 0.1;
+  const InputSpec spec = input_spec(config, 4, 10, Mode::train);
+  EXPECT_EQ(spec.batch, 4);
+  EXPECT_EQ(spec.classes, 10);
+  for (size_t c = 0; c < 3; ++c)
+    for (const double pixel : {0.0, 100.0, 255.0})
+      EXPECT_NEAR(pixel * spec.scale[c] + spec.shift[c], (pixel / 255 - config.data.mean[c]) / config.data.std[c],
+                  1e-6);
+  EXPECT_FLOAT_EQ(spec.label_smoothing, 0.1f);
+  EXPECT_EQ(input_spec(config, 4, 10, Mode::evaluate).label_smoothing, 0);  // evaluation reports the plain loss
+}
+
+TEST(Setup, AugmentStepsKeepTheirOrder) {
+  const Config config = with_optimizer("{type: SGD, params: {lr: 0.1}}",
+                                       "data: {augment: [{flip: {p: 0.25}}, {random_crop: {padding: 4}}]}");
+  const auto steps = augment_steps(config);
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(steps[0].kind, AugmentStep::flip);
+  EXPECT_EQ(steps[0].p, 0.25);
+  EXPECT_EQ(steps[1].kind, AugmentStep::random_crop);
+  EXPECT_EQ(steps[1].padding, 4);
+}
+
+TEST(Setup, ContiguousRanksReadTheirOwnMicroBatches) {
+  const BatchSizes batch{.train = 24, .micro = 2, .accumulation = 4};
+  const Config config;
+  const Distribution even = distribution(config, batch, 3);
+  EXPECT_EQ(even.micro_batches(), 12);
+  for (int rank = 0; rank < 3; ++rank) {
+    const PipelineOptions options = pipeline_options(config, batch, even, rank);
+    EXPECT_EQ(options.first_micro, 4 * rank);
+    EXPECT_EQ(options.micros, 4);
+    EXPECT_EQ(options.micro_batch, 2);
+    EXPECT_EQ(options.train_batch, 24);
+  }
+}
+
+TEST(Setup, OnlyTheCpuIsBuilt) {
+  Config config;
+  EXPECT_TRUE(make_backend(config));
+  config.device = "cuda";
+  try {
+    make_backend(config);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::usage);
+  }
+}
+
+}  // namespace
+}  // namespace ct
