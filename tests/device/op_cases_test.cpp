@@ -1,121 +1,12 @@
-#include "device/op_cases.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "device/case_memory.h"
 #include "device/kernels_testing.h"
 
 namespace ct {
 namespace {
-
-/// An operand's memory between guards. What may be read but not written is followed by NaN: a kernel that lets it into
-/// a result shows; around what is written stand finite numbers, so that copying a neighbour's NaN shows as well.
-class Guarded {
- public:
-  Guarded(const Value& value, bool written) : value_(value), guard_(written ? 0xA5 : 0xFF) {
-    bytes_ = static_cast<size_t>(value.shape.stored()) * size_of(value.dtype);
-    all_ = static_cast<unsigned char*>(::operator new(bytes_ + 128, std::align_val_t(64)));
-  }
-  Guarded(Guarded&& other) noexcept
-      : value_(other.value_), guard_(other.guard_), bytes_(other.bytes_), all_(std::exchange(other.all_, nullptr)) {}
-  ~Guarded() { ::operator delete(all_, std::align_val_t(64)); }
-
-  std::byte* data() const { return reinterpret_cast<std::byte*>(all_ + 64); }
-  Tensor tensor() const { return {data(), value_.dtype, value_.shape}; }
-
-  /// Dense values, pads zero; without values all bytes 0xFF.
-  void fill(const std::vector<double>& dense) {
-    std::memset(all_, guard_, bytes_ + 128);
-    std::memset(data(), dense.empty() ? 0xFF : 0, bytes_);
-    for (size_t i = 0; i < dense.size(); ++i) {
-      const size_t at = position(i);
-      switch (value_.dtype) {
-        case DType::f32:
-          reinterpret_cast<float*>(data())[at] = static_cast<float>(dense[i]);
-          break;
-        case DType::f64:
-          reinterpret_cast<double*>(data())[at] = dense[i];
-          break;
-        case DType::i32:
-          reinterpret_cast<int32_t*>(data())[at] = static_cast<int32_t>(dense[i]);
-          break;
-        default:
-          reinterpret_cast<uint8_t*>(data())[at] = static_cast<uint8_t>(dense[i]);
-      }
-    }
-  }
-  double element(size_t i) const {
-    const size_t at = position(i);
-    switch (value_.dtype) {
-      case DType::f32:
-        return reinterpret_cast<const float*>(data())[at];
-      case DType::f64:
-        return reinterpret_cast<const double*>(data())[at];
-      case DType::i32:
-        return reinterpret_cast<const int32_t*>(data())[at];
-      default:
-        return reinterpret_cast<const uint8_t*>(data())[at];
-    }
-  }
-  std::vector<unsigned char> bytes() const { return {all_ + 64, all_ + 64 + bytes_}; }
-  bool intact() const {
-    const auto is_guard = [this](unsigned char c) { return c == guard_; };
-    return std::all_of(all_, all_ + 64, is_guard) && std::all_of(all_ + 64 + bytes_, all_ + 128 + bytes_, is_guard);
-  }
-  bool pads_are_zero() const {
-    if (value_.shape.rank() != 2) return true;
-    const int64_t row = round_up(value_.shape[1], kRowPad);
-    for (int64_t i = 0; i < value_.shape.stored(); ++i)
-      if (i % row >= value_.shape[1] && reinterpret_cast<const float*>(data())[i] != 0) return false;
-    return true;
-  }
-
- private:
-  size_t position(size_t i) const {
-    if (value_.shape.rank() != 2) return i;
-    const auto columns = static_cast<size_t>(value_.shape[1]);
-    return i / columns * static_cast<size_t>(round_up(value_.shape[1], kRowPad)) + i % columns;
-  }
-  Value value_;
-  unsigned char guard_;
-  size_t bytes_;
-  unsigned char* all_;
-};
-
-/// A case in memory, prepared by a backend.
-class Bench {
- public:
-  Bench(Backend& backend, const OpCase& c) : case_(c) {
-    std::vector<Value> values;
-    const Ids written = writes(Op(c.op));
-    for (size_t i = 0; i < c.operands.size(); ++i) {
-      values.push_back(c.operands[i].value);
-      const bool is_written = std::count(written.begin(), written.end(), static_cast<ValueId>(i)) > 0;
-      EXPECT_TRUE(is_written || c.operands[i].after.empty())
-          << "operand " << i << " changes without writes() saying so";
-      memory_.emplace_back(c.operands[i].value, is_written);
-    }
-    kernel_ = backend.prepare(c.op, values);
-    workspace_ = std::make_unique<Guarded>(
-        Value{.shape = {static_cast<int64_t>(kernel_->workspace_bytes())}, .dtype = DType::u8}, true);
-    kernel_->bind([this](ValueId id) { return memory_[static_cast<size_t>(id)].tensor(); }, workspace_->data());
-  }
-  void launch(const std::vector<double>& workspace = {}) {
-    for (size_t i = 0; i < memory_.size(); ++i) memory_[i].fill(case_.operands[i].before);
-    workspace_->fill(workspace);
-    kernel_->launch();
-  }
-  const std::vector<Guarded>& memory() const { return memory_; }
-  const Guarded& workspace() const { return *workspace_; }
-  size_t workspace_bytes() const { return kernel_->workspace_bytes(); }
-
- private:
-  const OpCase& case_;
-  std::vector<Guarded> memory_;
-  std::unique_ptr<Guarded> workspace_;
-  std::unique_ptr<Kernel> kernel_;
-};
 
 void expect_values(const OpOperand& operand, const Guarded& memory) {
   bool finite = true;
@@ -140,11 +31,15 @@ TEST_P(OpCases, AgreeWithTheirReferencesAndWriteNothingElse) {
   backend->enter_thread();
   for (const OpCase& c : op_cases()) {
     SCOPED_TRACE(c.name);
-    Bench bench(*backend, c);
-    bench.launch();
+    CaseInMemory in_memory(*backend, c);
+    in_memory.launch();
+    const Ids written = writes(Op(c.op));
     for (size_t i = 0; i < c.operands.size(); ++i) {
       SCOPED_TRACE("operand " + std::to_string(i));
-      const Guarded& memory = bench.memory()[i];
+      EXPECT_TRUE(c.operands[i].after.empty() ||
+                  std::count(written.begin(), written.end(), static_cast<ValueId>(i)) > 0)
+          << "changes without writes() saying so";
+      const Guarded& memory = in_memory.memory()[i];
       EXPECT_TRUE(memory.intact());
       if (!c.operands[i].after.empty()) {
         expect_values(c.operands[i], memory);
@@ -154,7 +49,7 @@ TEST_P(OpCases, AgreeWithTheirReferencesAndWriteNothingElse) {
       before.fill(c.operands[i].before);
       EXPECT_EQ(memory.bytes(), before.bytes()) << "was changed";
     }
-    EXPECT_TRUE(bench.workspace().intact());
+    EXPECT_TRUE(in_memory.workspace().intact());
   }
 }
 
@@ -163,12 +58,12 @@ TEST_P(OpCases, LaunchedAgainGiveTheSameBits) {
   backend->enter_thread();
   for (const OpCase& c : op_cases()) {
     SCOPED_TRACE(c.name);
-    Bench bench(*backend, c);
-    bench.launch();
+    CaseInMemory in_memory(*backend, c);
+    in_memory.launch();
     std::vector<std::vector<unsigned char>> first;
-    for (const Guarded& memory : bench.memory()) first.push_back(memory.bytes());
-    bench.launch(std::vector<double>(bench.workspace_bytes(), 1));  // whatever the scratch holds
-    for (size_t i = 0; i < first.size(); ++i) EXPECT_EQ(bench.memory()[i].bytes(), first[i]) << "operand " << i;
+    for (const Guarded& memory : in_memory.memory()) first.push_back(memory.bytes());
+    in_memory.launch(std::vector<double>(in_memory.workspace_bytes(), 1));  // whatever the scratch holds
+    for (size_t i = 0; i < first.size(); ++i) EXPECT_EQ(in_memory.memory()[i].bytes(), first[i]) << "operand " << i;
   }
 }
 

@@ -65,6 +65,28 @@ def stopped_after_every_step_of_one_run():
 
 
 @check
+def an_evaluation_at_a_stop_is_undone():
+    """The best evaluation of all is one that only a stop makes: best.bin must forget it. The linear model learns 400
+    images by heart within a few steps, so its best is an early one."""
+    fast = settings(model__name="linear", optimizer__params__lr=0.03, scheduler__params__warmup_max_lr=0.03,
+                    train__best__metric="loss")
+    train(path("probe"), {**fast, "train.eval_interval": 1})
+    losses = {r["step"]: r["loss"] for r in records(path("probe"), "eval")}
+    k = min(losses, key=losses.get)
+    # Evaluations every n steps: not at k, and the best of them before k, so that none after it replaces best.bin.
+    fitting = [n for n in range(2, k) if k % n != 0 and min(range(n, STEPS + 1, n), key=losses.get) < k]
+    expect(fitting, "the losses of this run show nothing", losses)
+    fast["train.eval_interval"] = fitting[0]
+    train(path("undisturbed"), fast)
+    train(path("stopped"), {**fast, "train.max_steps": k})
+    stopped_at = safetensors(path("stopped", "best.bin"))[1]["cifar_train.step"]
+    expect_equal(stopped_at, str(k))
+    train(path("stopped"), fast, ranks=Ranks(2))
+    expect_same_result(path("stopped"), result(path("undisturbed")))
+    expect_equal(weights_sha256(path("stopped", "best.bin")), weights_sha256(path("undisturbed", "best.bin")))
+
+
+@check
 def epoch_by_epoch():
     """The default intervals: save and evaluate at the end of each epoch; epochs instead of max_steps."""
     plain = {k: v for k, v in settings().items() if k not in ("train.max_steps", "train.save_interval",
