@@ -87,9 +87,15 @@ int ls(const Words& words) {
   std::printf("%10s  %8s  %-19s  %5s  %s\n", "step", "size", "saved", "ranks", "state");
   for (const int64_t step : store.list()) {
     const Path folder = store.path_of(step);
-    const auto problems = store.verify(step);
+    auto problems = store.verify(step);
+    std::string ranks = "-";
+    try {
+      if (problems.empty()) ranks = std::to_string(provenance_from(store.load(step).state).ranks);
+    } catch (const Error& e) {
+      problems.emplace_back(e.what());
+    }
+    if (!fs::exists(folder)) continue;  // a run that is still going has removed it meanwhile
     for (const std::string& line : problems) std::fprintf(stderr, "warning: %s\n", line.c_str());
-    const std::string ranks = problems.empty() ? std::to_string(provenance_from(store.load(step).state).ranks) : "-";
     std::printf("%10lld  %8s  %-19s  %5s  %s\n", static_cast<long long>(step), human_bytes(bytes_in(folder)).c_str(),
                 local_time(folder / "manifest.json").c_str(), ranks.c_str(), problems.empty() ? "good" : "damaged");
   }
