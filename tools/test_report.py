@@ -3,11 +3,13 @@
 
 usage: test_report.py RESULTS CTEST_STATUS
 
-RESULTS/ctest.xml is ctest's JUnit file, RESULTS/<test>.xml what the GoogleTest program of that name wrote. A script
-(system.*) counts once, a GoogleTest program case by case. A program that was killed, hung, ran no case, or ended badly
+RESULTS/ctest.xml is ctest's JUnit file, RESULTS/<test>.xml what the GoogleTest program of that name wrote. A GoogleTest
+program counts case by case; a script (system.*) check by check where it prints a line for each ("ok NAME (1.2 s)",
+"skip NAME: REASON", "FAIL NAME"), else once. A program that was killed, hung, ran no case, or ended badly
 although its cases passed (a sanitizer's finding) counts as one failure.
 """
 import pathlib
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
@@ -42,6 +44,17 @@ def gtest_cases(path):
     return cases
 
 
+def script_checks(name, text):
+    """(name, result, reason) of every check that a script reports; none when it reports none."""
+    results = {"ok": "passed", "skip": "skipped", "FAIL": "failed"}
+    lines = re.findall(r"^(ok|skip|FAIL)  +(.+)$", text or "", re.MULTILINE)
+    checks = []
+    for word, rest in lines:
+        check, _, reason = rest.partition(": ") if word == "skip" else (re.sub(r" \([\d.]+ s\)$", "", rest), "", "")
+        checks.append((f"{name}: {check}", results[word], reason))
+    return checks
+
+
 def results_of(test, folder):
     """(name, result, reason) of everything that one test of ctest stands for."""
     name, ended_well = test.get("name"), test.get("status") == "run"
@@ -50,6 +63,9 @@ def results_of(test, folder):
         skipped = test.find("skipped")
         if skipped is not None and "SKIP_RETURN_CODE" in (skipped.get("message") or ""):
             return [(name, "skipped", last)]
+        checks = script_checks(name, test.findtext("system-out"))
+        if checks and (ended_well or any(result == "failed" for _, result, _ in checks)):
+            return checks
         return [(name, "passed", "") if ended_well else (name, "failed", last)]
     cases = gtest_cases(folder / f"{name}.xml")
     if not cases:

@@ -159,10 +159,10 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
   if (comm.rank() != 0) return 0;
   const double images = static_cast<double>(batch.train);
   char text[256];
-  std::snprintf(text, sizeof text, "%s, batch %ld = %ld x %ld x %d ranks, %s: %.0f images/s (%.0f - %.0f), %.1f us a step",
-                config.model.name.c_str(), batch.train, batch.micro, batch.accumulation, comm.size(),
-                backend->description().c_str(), images / time.median, images / time.max, images / time.min,
-                1e6 * time.median);
+  std::snprintf(
+      text, sizeof text, "%s, batch %ld = %ld x %ld x %d ranks, %s: %.0f images/s (%.0f - %.0f), %.1f us a step",
+      config.model.name.c_str(), batch.train, batch.micro, batch.accumulation, comm.size(),
+      backend->description().c_str(), images / time.median, images / time.max, images / time.min, 1e6 * time.median);
   print(f,
         {{"bench", "step"},
          {"model", config.model.name},
@@ -229,11 +229,12 @@ int bench_update(const BenchFlags& f, Communicator& comm) {
   if (comm.rank() != 0) return 0;
   const double m = static_cast<double>(n * comm.size()) / 1e6;
   char text[256];
-  std::snprintf(text, sizeof text,
-                "update of %.1f M parameters on %d ranks: %.0f Mparam/s (%.1f ms, %.1f GB/s at 34 B); Adam alone: %.0f Mparam/s "
-                "(%.1f ms, %.1f GB/s at 28 B)",
-                m, comm.size(), m / whole.median, 1e3 * whole.median, m * 34e-3 / whole.median, m / adam.median,
-                1e3 * adam.median, m * 28e-3 / adam.median);
+  std::snprintf(
+      text, sizeof text,
+      "update of %.1f M parameters on %d ranks: %.0f Mparam/s (%.1f ms, %.1f GB/s at 34 B); Adam alone: %.0f Mparam/s "
+      "(%.1f ms, %.1f GB/s at 28 B)",
+      m, comm.size(), m / whole.median, 1e3 * whole.median, m * 34e-3 / whole.median, m / adam.median,
+      1e3 * adam.median, m * 28e-3 / adam.median);
   print(f,
         {{"bench", "update"},
          {"parameters", m * 1e6},
@@ -252,7 +253,9 @@ int bench_reduce(const BenchFlags& f, Communicator& comm) {
   const int64_t n = f.elements > 0 ? f.elements : 11'175'000;
   std::byte* memory = comm.allocate(static_cast<size_t>(n) * sizeof(float));
   const std::span<float> data{reinterpret_cast<float*>(memory), static_cast<size_t>(n)};
-  const auto value = [](int rank, int64_t i) { return static_cast<float>(rank + 1) * 0.1f + static_cast<float>(i % 1000) * 1e-3f; };
+  const auto value = [](int rank, int64_t i) {
+    return static_cast<float>(rank + 1) * 0.1f + static_cast<float>(i % 1000) * 1e-3f;
+  };
   for (int64_t i = 0; i < n; ++i) data[static_cast<size_t>(i)] = value(comm.rank(), i);
   const auto reduce = comm.all_reduce(data);
   reduce->launch();
@@ -278,9 +281,10 @@ int bench_reduce(const BenchFlags& f, Communicator& comm) {
   });
   if (comm.rank() != 0) return 0;
   char text[256];
-  std::snprintf(text, sizeof text, "sum of %.1f MB over %d ranks (%s): %.2f ms (%.2f - %.2f), equal to the tree bit by bit",
-                static_cast<double>(n) * 4e-6, comm.size(), comm.description().c_str(), 1e3 * time.median, 1e3 * time.min,
-                1e3 * time.max);
+  std::snprintf(text, sizeof text,
+                "sum of %.1f MB over %d ranks (%s): %.2f ms (%.2f - %.2f), equal to the tree bit by bit",
+                static_cast<double>(n) * 4e-6, comm.size(), comm.description().c_str(), 1e3 * time.median,
+                1e3 * time.min, 1e3 * time.max);
   print(f,
         {{"bench", "reduce"},
          {"bytes", n * 4},

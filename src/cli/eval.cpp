@@ -40,8 +40,7 @@ int verb_eval(const Words& words) {
   const WeightsInfo info = info_of(file);
   if (data_path.empty()) data_path = info.data_path;
   const std::string dataset = info.dataset == kCifarName ? "cifar10" : "synthetic";
-  const ImageSet images =
-      open_images(locate_data(dataset, data_path), split == "test" ? Split::test : Split::train);
+  const ImageSet images = open_images(locate_data(dataset, data_path), split == "test" ? Split::test : Split::train);
   const int classes = static_cast<int>(info.class_names.size());
 
   const auto backend = make_cpu_backend();
@@ -50,8 +49,7 @@ int verb_eval(const Words& words) {
   Config config;
   config.data.mean = info.mean;
   config.data.std = info.std;
-  const Graph graph =
-      build_graph(find_model(info.model), input_spec(config, batch_size, classes, Mode::evaluate));
+  const Graph graph = build_graph(find_model(info.model), input_spec(config, batch_size, classes, Mode::evaluate));
   const FlatLayout flat = flatten_parameters(graph);
   const Memory params = backend->allocate(static_cast<size_t>(flat.numel) * sizeof(float));
   load_weights(file, graph, flat, {reinterpret_cast<float*>(params.data()), static_cast<size_t>(flat.numel)});
@@ -70,11 +68,13 @@ int verb_eval(const Words& words) {
   Console console(true, Verbosity::normal);
   char text[160];
   std::snprintf(text, sizeof text, "%s: %s, step %ld, %s %s images; loss %.4f, accuracy %.2f %%", checkpoint.c_str(),
-                info.model.c_str(), info.step, info.dataset.c_str(), split.c_str(), result.loss, 100 * result.accuracy());
+                info.model.c_str(), info.step, info.dataset.c_str(), split.c_str(), result.loss,
+                100 * result.accuracy());
   console.note(text);
   console.data(accuracy_line(result.correct, result.images, result.split));
   if (classes > 5) {
-    std::snprintf(text, sizeof text, "Top-5 accuracy: %.2f %%", 100.0 * static_cast<double>(result.top5) / static_cast<double>(result.images));
+    std::snprintf(text, sizeof text, "Top-5 accuracy: %.2f %%",
+                  100.0 * static_cast<double>(result.top5) / static_cast<double>(result.images));
     console.data(text);
   }
   for (size_t c = 0; c < result.classes.size(); ++c)

@@ -25,7 +25,8 @@ struct TrainFlags {
 
 void add_options(CLI::App& app, TrainFlags& f) {
   app.add_option("--config", f.config, "YAML, or a DeepSpeed JSON file; looked for as given, then in configs/");
-  app.add_option("--set", f.sets, "KEY=VALUE, repeatable: replaces a key of the configuration")->allow_extra_args(false);
+  app.add_option("--set", f.sets, "KEY=VALUE, repeatable: replaces a key of the configuration")
+      ->allow_extra_args(false);
   app.add_option("--output", f.output, "the run's folder (output)");
   app.add_option("--resume", f.resume, "auto | must | never | PATH of a checkpoint");
   app.add_flag("--reset", f.reset, "forget an earlier run in the output folder");
@@ -40,10 +41,13 @@ void add_options(CLI::App& app, TrainFlags& f) {
   app.add_option("--requeue-code", f.requeue_code, "exit code of a run stopped on request (Grid Engine: 99)")
       ->check(CLI::Range(1, 125));
   const char* seeds = "The tutorial scripts' flags";
-  app.add_flag_callback("--deepspeed", [] {}, "accepted; there is nothing to switch on")->group(seeds);
+  app.add_flag_callback(
+         "--deepspeed", [] {}, "accepted; there is nothing to switch on")
+      ->group(seeds);
   app.add_option("--deepspeed_config", f.deepspeed_config, "DeepSpeed JSON, laid over --config")->group(seeds);
   app.add_option("--local_rank", f.seeds.local_rank, "accepted; the launcher says")->group(seeds);
-  app.add_option("-b,--batch_size", f.seeds.batch_size, "train_batch_size, and at most that as micro-batch")->group(seeds);
+  app.add_option("-b,--batch_size", f.seeds.batch_size, "train_batch_size, and at most that as micro-batch")
+      ->group(seeds);
   app.add_option("-e,--epochs", f.seeds.epochs, "train.epochs")->group(seeds);
   app.add_flag("--with_cuda", f.seeds.with_cuda, "device: cuda")->group(seeds);
   app.add_flag("--use_ema", f.seeds.use_ema, "an average of the weights")->group(seeds);
@@ -74,8 +78,7 @@ int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
     std::fputs(to_text(programs.train, plan).c_str(), stdout);
     return 0;
   }
-  const Pipeline pipeline(*data.train, data.parts.training,
-                          {.train_batch = batch.train, .micro_batch = batch.micro});
+  const Pipeline pipeline(*data.train, data.parts.training, {.train_batch = batch.train, .micro_batch = batch.micro});
   int64_t resident = 0;
   for (const Value& v : programs.train.values)
     if (v.home == Home::resident && v.base == kNone) resident += stored_bytes(v);
@@ -84,8 +87,8 @@ int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
   std::printf("%ld parameters; batch %ld = %ld x %ld micro-steps x %d ranks; %ld steps an epoch\n",
               programs.graph.parameter_count(), batch.train, batch.micro, batch.accumulation, ranks,
               pipeline.steps_per_epoch());
-  std::printf("bytes a rank: %ld resident (weights, gradients, optimizer), %ld arena (activations, workspace)\n", resident,
-              plan.arena_bytes);
+  std::printf("bytes a rank: %ld resident (weights, gradients, optimizer), %ld arena (activations, workspace)\n",
+              resident, plan.arena_bytes);
   return 0;
 }
 

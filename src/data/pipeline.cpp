@@ -12,7 +12,8 @@ Pipeline::Pipeline(const ImageSet& set, std::vector<uint32_t> images, PipelineOp
     : set_(set), images_(std::move(images)), options_(std::move(options)) {
   check(options_.train_batch > 0 && options_.micro_batch > 0 && options_.train_batch % options_.micro_batch == 0,
         "a batch of ", options_.train_batch, " in micro-batches of ", options_.micro_batch);
-  if (options_.micros == 0) options_.micros = (micros_per_step() - options_.first_micro + options_.micro_stride - 1) / options_.micro_stride;
+  if (options_.micros == 0)
+    options_.micros = (micros_per_step() - options_.first_micro + options_.micro_stride - 1) / options_.micro_stride;
   check(options_.first_micro >= 0 && options_.micros > 0 && options_.micro_stride > 0 &&
             options_.first_micro + (options_.micros - 1) * options_.micro_stride < micros_per_step(),
         options_.micros, " micro-batches from ", options_.first_micro, " by ", options_.micro_stride, " of ",

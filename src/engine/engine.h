@@ -56,8 +56,8 @@ class Engine {
   StepScalars* scalars_;
   const float* losses_;
   int64_t batch_;
-  int micro_steps_ = 0;        // done of this step
-  int64_t window_steps_ = 0;   // updates since the schedule was uploaded
+  int micro_steps_ = 0;       // done of this step
+  int64_t window_steps_ = 0;  // updates since the schedule was uploaded
   std::vector<double> local_losses_;
 };
 

@@ -77,8 +77,8 @@ class Backward {
   ValueId fresh(ValueId x) { return g_.add_value({.name = "d " + g_[x].name, .shape = g_[x].shape}); }
   ValueId parameter_grad(ValueId parameter) {
     check(grad_[index(parameter)] == kNone, "parameter ", g_[parameter].name, " is used twice");
-    return grad_[index(parameter)] = g_.add_value(
-               {.name = "d " + g_[parameter].name, .shape = g_[parameter].shape, .home = Home::resident});
+    return grad_[index(parameter)] =
+               g_.add_value({.name = "d " + g_[parameter].name, .shape = g_[parameter].shape, .home = Home::resident});
   }
   template <class Emit>
   void contribute(ValueId x, Emit emit) {

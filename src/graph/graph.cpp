@@ -17,12 +17,15 @@ void Graph::begin_unit(const std::string& name) {
   explicit_unit_ = true;
 }
 
-ValueId Graph::parameter(const std::string& layer, const std::string& suffix, std::vector<int64_t> shape,
-                         Layout layout, double init_bound) {
+ValueId Graph::parameter(const std::string& layer, const std::string& suffix, std::vector<int64_t> shape, Layout layout,
+                         double init_bound) {
   if (!explicit_unit_ && (units_.empty() || units_.back() != layer)) units_.push_back(layer);
   Shape stored = shape.size() == 2 ? Shape{shape[0], shape[1]} : Shape{layout.stored};
-  Parameter p{.name = layer + "." + suffix, .shape = std::move(shape), .layout = std::move(layout),
-              .init_bound = init_bound, .unit = static_cast<int>(units_.size()) - 1};
+  Parameter p{.name = layer + "." + suffix,
+              .shape = std::move(shape),
+              .layout = std::move(layout),
+              .init_bound = init_bound,
+              .unit = static_cast<int>(units_.size()) - 1};
   p.value = add_value({.name = p.name, .shape = stored, .home = Home::resident});
   parameters_.push_back(std::move(p));
   return parameters_.back().value;
@@ -38,8 +41,8 @@ ValueId Graph::conv_relu_pool(ValueId x, const std::string& name, int width, int
   const auto [batch, height, wide, channels] = image(x);
   const int64_t out_h = (height - kernel + 1) / 2, out_w = (wide - kernel + 1) / 2;
   const double bound = 1 / std::sqrt(static_cast<double>(channels * kernel * kernel));
-  const ValueId w = parameter(name, "weight", {width, channels, kernel, kernel},
-                              Layout::convolution(width, channels, kernel), bound);
+  const ValueId w =
+      parameter(name, "weight", {width, channels, kernel, kernel}, Layout::convolution(width, channels, kernel), bound);
   const ValueId b = parameter(name, "bias", {width}, Layout::vector(width), bound);
   const Shape shape{batch, out_h, out_w, width};
   const ValueId y = add_value({.name = name + ".out", .shape = shape});
@@ -51,8 +54,8 @@ ValueId Graph::conv_relu_pool(ValueId x, const std::string& name, int width, int
 ValueId Graph::conv2d(ValueId x, const std::string& name, int width, int kernel, int stride, int pad) {
   const auto [batch, height, wide, channels] = image(x);
   const double bound = 1 / std::sqrt(static_cast<double>(channels * kernel * kernel));
-  const ValueId w = parameter(name, "weight", {width, channels, kernel, kernel},
-                              Layout::convolution(width, channels, kernel), bound);
+  const ValueId w =
+      parameter(name, "weight", {width, channels, kernel, kernel}, Layout::convolution(width, channels, kernel), bound);
   const ValueId b = parameter(name, "bias", {width}, Layout::vector(width), bound);
   const Shape shape{batch, (height + 2 * pad - kernel) / stride + 1, (wide + 2 * pad - kernel) / stride + 1, width};
   const ValueId y = add_value({.name = name + ".out", .shape = shape});
@@ -122,8 +125,7 @@ Graph build_graph(const Builder& model, const InputSpec& in) {
   g.add_op(Augment{g.ports.images, g.ports.draws, g.images_f32, in.scale, in.shift});
 
   const ValueId logits = model(g, g.images_f32, in.classes);
-  check(g[logits].shape == Shape({in.batch, in.classes}), "the model's logits have shape ",
-        to_string(g[logits].shape));
+  check(g[logits].shape == Shape({in.batch, in.classes}), "the model's logits have shape ", to_string(g[logits].shape));
   const auto output = [&](const char* name, DType dtype) {
     return g.add_value({.name = name, .shape = {in.batch}, .dtype = dtype, .home = Home::output});
   };

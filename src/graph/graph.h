@@ -27,12 +27,12 @@ struct Value {
 };
 
 struct Parameter {
-  std::string name;             // PyTorch's, e.g. "conv1.weight"
-  std::vector<int64_t> shape;   // PyTorch's
+  std::string name;            // PyTorch's, e.g. "conv1.weight"
+  std::vector<int64_t> shape;  // PyTorch's
   Layout layout;
-  double init_bound = 0;        // drawn from U(-bound, bound)
+  double init_bound = 0;  // drawn from U(-bound, bound)
   ValueId value = kNone;
-  ValueId grad = kNone;         // set by differentiate()
+  ValueId grad = kNone;  // set by differentiate()
   int unit = 0;
   bool is_vector() const { return shape.size() <= 1; }
 };
@@ -41,8 +41,8 @@ enum class Activation : uint8_t { none, relu };
 
 /// What a program takes in and gives back each micro-batch.
 struct Ports {
-  ValueId images = kNone, draws = kNone, labels = kNone;       // u8 [N][C][H][W], i32 [N][4], i32 [N]
-  ValueId losses = kNone, predicted = kNone, larger = kNone;   // see SoftmaxCrossEntropy
+  ValueId images = kNone, draws = kNone, labels = kNone;      // u8 [N][C][H][W], i32 [N][4], i32 [N]
+  ValueId losses = kNone, predicted = kNone, larger = kNone;  // see SoftmaxCrossEntropy
 };
 
 class Graph {

@@ -197,8 +197,8 @@ struct SquareSums {
 struct StepControl {
   static constexpr std::string_view kName = "step_control";
   ValueId sums, schedule, scalars;
-  double clip;             // 0: off
-  int64_t micro_batches;   // S, leaves of the sum: the gradient is their mean
+  double clip;            // 0: off
+  int64_t micro_batches;  // S, leaves of the sum: the gradient is their mean
   Ids reads() const { return {sums, schedule, scalars}; }
   Ids writes() const { return {scalars}; }
 };
@@ -251,10 +251,10 @@ struct AllGather {
   Ids writes() const { return {data}; }
 };
 
-using ComputeOp = std::variant<Augment, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Conv2d, Conv2dGradW,
-                               Conv2dGradX, MaxPool, MaxPoolGrad, Relu, ReluGrad, Flatten, FlattenGrad, Linear,
-                               LinearGradX, LinearGradW, Add, SoftmaxCrossEntropy, TreePush, SquareSums, StepControl,
-                               Adam, Sgd>;
+using ComputeOp =
+    std::variant<Augment, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Conv2d, Conv2dGradW, Conv2dGradX, MaxPool,
+                 MaxPoolGrad, Relu, ReluGrad, Flatten, FlattenGrad, Linear, LinearGradX, LinearGradW, Add,
+                 SoftmaxCrossEntropy, TreePush, SquareSums, StepControl, Adam, Sgd>;
 using CommOp = std::variant<AllReduce, ReduceScatter, AllGather>;
 using Op = std::variant<ComputeOp, CommOp>;
 

@@ -34,8 +34,7 @@ class Lowering {
   Lowered training(const UpdateRule& rule, const Distribution& distribution) {
     const int stage = distribution.zero_stage;
     check(stage >= 0 && stage <= 3, "ZeRO stage ", stage);
-    if (!kZero[stage].built)
-      fail(ExitCode::usage, "zero_optimization.stage ", stage, " is not built yet; use stage 0");
+    if (!kZero[stage].built) fail(ExitCode::usage, "zero_optimization.stage ", stage, " is not built yet; use stage 0");
     out_.distribution = distribution;
     out_.flat = flatten_parameters(graph_);
     out_.params = flat_buffer("params");
@@ -104,8 +103,7 @@ class Lowering {
       const ValueId counter = add({.name = "leaves", .shape = {1}, .dtype = DType::i32, .home = Home::resident});
       Ids levels;
       const int level_count = static_cast<int>(std::bit_width(static_cast<unsigned>(d.accumulation - 1)));
-      for (int k = 0; k < level_count; ++k)
-        levels.push_back(flat_buffer("partial sum " + std::to_string(k)));
+      for (int k = 0; k < level_count; ++k) levels.push_back(flat_buffer("partial sum " + std::to_string(k)));
       out_.micro.push_back({ComputeOp{TreePush{out_.grads, counter, levels, false}}});
       out_.last.push_back({ComputeOp{TreePush{out_.grads, counter, levels, true}}});
     }

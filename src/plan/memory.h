@@ -14,8 +14,8 @@ struct MemoryPlan {
     int64_t bytes = 0;
     int first = 0, last = 0;  // steps between which the value lives
   };
-  std::vector<Place> values;            // by ValueId
-  std::vector<Place> workspace;         // by step of `micro` or `last`, whichever is longer
+  std::vector<Place> values;     // by ValueId
+  std::vector<Place> workspace;  // by step of `micro` or `last`, whichever is longer
   int64_t arena_bytes = 0;
 };
 

@@ -36,7 +36,7 @@ struct Distribution {
 struct Lowered {
   std::vector<Value> values;
   Ports ports;
-  Program micro;   // every micro-step of a step but the last; for evaluation, the only program
+  Program micro;  // every micro-step of a step but the last; for evaluation, the only program
   Program last;
   Program update;
   FlatLayout flat;

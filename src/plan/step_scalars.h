@@ -15,16 +15,16 @@ struct ScheduleRow {
 inline constexpr int64_t kScheduleWindow = 4096;  // rows uploaded at a time
 
 struct StepScalars {
-  int64_t applied = 0;        // optimizer steps applied so far
-  int64_t skipped = 0;        // steps skipped for a non-finite gradient so far
-  int64_t bad_streak = 0;     // skipped in a row
-  int64_t window_begin = 0;   // the applied count that schedule row 0 belongs to
-  double norm = 0;            // of the step's mean gradient, before clipping
-  double grad_scale = 0;      // clip factor over the number of micro-batches
+  int64_t applied = 0;       // optimizer steps applied so far
+  int64_t skipped = 0;       // steps skipped for a non-finite gradient so far
+  int64_t bad_streak = 0;    // skipped in a row
+  int64_t window_begin = 0;  // the applied count that schedule row 0 belongs to
+  double norm = 0;           // of the step's mean gradient, before clipping
+  double grad_scale = 0;     // clip factor over the number of micro-batches
   double lr = 0;
   double bias_correction1 = 1;
   double bias_correction2 = 1;
-  int64_t skip = 0;           // this step: 1 when nothing is to be updated
+  int64_t skip = 0;  // this step: 1 when nothing is to be updated
 };
 
 }  // namespace ct

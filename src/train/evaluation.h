@@ -26,7 +26,8 @@ struct Evaluation {
   Json to_json(bool with_top5) const;
 };
 
-/// Batch b of `images` goes to rank b mod N; the batches are the same for any N. Collective; every rank gets the result.
+/// Batch b of `images` goes to rank b mod N; the batches are the same for any N. Collective; every rank gets the
+/// result.
 Evaluation evaluate(Evaluator& evaluator, const EvalPipeline& images, int classes, std::string split,
                     Communicator& comm);
 

@@ -19,11 +19,11 @@ struct ResumeMode {
 
 /// What a checkpoint of this program was made by, beside its RunState.
 struct Provenance {
-  std::string config;   // YAML
+  std::string config;  // YAML
   int64_t ranks = 1;
   std::string dataset;  // name
   uint32_t data_crc = 0;
-  std::string device;   // Backend::description
+  std::string device;  // Backend::description
 };
 Json to_json(const RunState& state, const Provenance& provenance);
 Provenance provenance_from(const Json& state);
@@ -50,8 +50,7 @@ class RunFolder {
   /// Returns the checkpoint's path.
   std::string save(const RunState& state, const Provenance& provenance, const Metadata& metadata,
                    const Programs& programs, const Engine& engine);
-  void write_weights(const std::string& name, const Programs& programs, const Engine& engine,
-                     const Metadata& metadata);
+  void write_weights(const std::string& name, const Programs& programs, const Engine& engine, const Metadata& metadata);
 
  private:
   Path best_of(int64_t step) const;

@@ -35,7 +35,8 @@ RunState run_state_from(const Json& json) {
   each_field(state, [&](const char* name, auto& value) {
     const auto at = json.find(name);
     if (at == json.end() || !at->is_number())
-      fail(ExitCode::checkpoint, "state.json has no number '", name, "'; the checkpoint is damaged, use an earlier one");
+      fail(ExitCode::checkpoint, "state.json has no number '", name,
+           "'; the checkpoint is damaged, use an earlier one");
     at->get_to(value);
   });
   if (state.step < 0 || state.epoch < 0 || state.batch < 0 || state.scalars.applied < 0)

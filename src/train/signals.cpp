@@ -1,10 +1,10 @@
 #include "train/signals.h"
 
-#include <csignal>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <csignal>
 
 namespace ct {
 namespace {

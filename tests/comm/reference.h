@@ -41,7 +41,7 @@ inline std::vector<std::vector<float>> random_leaves(int64_t count, int64_t nume
 }
 
 inline bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
 }  // namespace ct

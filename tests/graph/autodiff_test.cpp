@@ -18,9 +18,7 @@ ValueId residual_net(Graph& g, ValueId images, int classes) {
   return g.linear(g.add(h, k), "c", classes);
 }
 
-InputSpec spec(Mode mode) {
-  return {.batch = 2, .classes = 10, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .mode = mode};
-}
+InputSpec spec(Mode mode) { return {.batch = 2, .classes = 10, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .mode = mode}; }
 
 template <class T>
 int count(const Graph& g) {

@@ -29,7 +29,8 @@ class CpuBackend final : public Backend {
     const size_t length = (bytes + 4095) / 4096 * 4096 + 4096;  // vector loads may touch the line after the end
     void* at = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
-      fail(ExitCode::memory, "out of memory: ", bytes, " bytes more are needed; use a smaller micro-batch or fewer ranks");
+      fail(ExitCode::memory, "out of memory: ", bytes,
+           " bytes more are needed; use a smaller micro-batch or fewer ranks");
     if (length >= kHuge) madvise(at, length, MADV_HUGEPAGE);
     return {static_cast<std::byte*>(at), bytes, [length](std::byte* p) { munmap(p, length); }};
   }

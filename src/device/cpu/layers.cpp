@@ -42,8 +42,8 @@ std::unique_ptr<Kernel> prepare(const ConvReluPool& op, const Shapes& shape) {
 std::unique_ptr<Kernel> prepare(const ConvReluPoolGradW& op, const Shapes& shape) {
   const ConvPoolShape s = pool_shape(shape(op.x), shape(op.dy), op.kernel, op.planar);
   return make_kernel(pool_workspace(s), [=](const Operands& at, float* workspace) {
-    const ConvReluPoolGradWArgs args{s,           at.f32(op.x),  at.f32(op.dy), at.u8(op.winner),
-                                     at.f32(op.dw), at.f32(op.db), workspace};
+    const ConvReluPoolGradWArgs args{
+        s, at.f32(op.x), at.f32(op.dy), at.u8(op.winner), at.f32(op.dw), at.f32(op.db), workspace};
     return [=] { conv_relu_pool_grad_weights(args); };
   });
 }
@@ -112,7 +112,8 @@ std::unique_ptr<Kernel> prepare(const Flatten& op, const Shapes& shape) {
 std::unique_ptr<Kernel> prepare(const FlattenGrad& op, const Shapes& shape) {
   const int64_t rows = shape(op.dy)[0], features = shape(op.dy)[1];
   return make_kernel([=](const Operands& at, float*) {
-    return [=, dy = at.f32(op.dy), dx = at.f32(op.dx)] { copy_rows(dy, padded(features), dx, features, rows, features); };
+    return
+        [=, dy = at.f32(op.dy), dx = at.f32(op.dx)] { copy_rows(dy, padded(features), dx, features, rows, features); };
   });
 }
 
@@ -167,8 +168,7 @@ std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Shapes& sha
       if (args.dlogits == nullptr) return;
       // A loss can overflow while its gradient is finite: the step must be skipped all the same.
       for (int64_t i = 0; i < n; ++i)
-        if (!std::isfinite(args.losses[i]))
-          std::fill_n(args.dlogits, stored, std::numeric_limits<float>::quiet_NaN());
+        if (!std::isfinite(args.losses[i])) std::fill_n(args.dlogits, stored, std::numeric_limits<float>::quiet_NaN());
     };
   });
 }

@@ -40,8 +40,7 @@ std::unique_ptr<Kernel> prepare_conv2d(const Conv2dGradW& op, const std::vector<
 
 std::unique_ptr<Kernel> prepare_conv2d(const Conv2dGradX& op, const std::vector<Value>& values) {
   const auto shape = [&](ValueId id) { return values[static_cast<size_t>(id)].shape; };
-  const ConvShape s =
-      conv_shape(conv_dims(shape(op.dx), shape(op.dy), op.kernel, op.stride, op.pad, /*planar=*/false));
+  const ConvShape s = conv_shape(conv_dims(shape(op.dx), shape(op.dy), op.kernel, op.stride, op.pad, /*planar=*/false));
   return make_kernel([=](const Operands& at, float*) {
     const ConvGradXArgs args{s, at.f32(op.w), at.f32(op.dy), at.f32(op.dx)};
     return [=] { conv2d_grad_input(args); };
