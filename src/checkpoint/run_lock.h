@@ -1,4 +1,4 @@
-// One run per folder at a time, and forgetting a run.
+// One run per folder at a time.
 #pragma once
 
 #include <string>
@@ -6,6 +6,8 @@
 #include "base/files.h"
 
 namespace ct {
+
+inline constexpr std::string_view kLockName = ".lock";
 
 /// Holds OUT/.lock with flock until destroyed; the system releases it when the process dies, however it dies.
 class RunLock {
@@ -19,10 +21,5 @@ class RunLock {
   File file_;
   std::string warning_;
 };
-
-/// Deletes the files of a run that this program wrote, by their fixed names, and the folders emptied by that; OUT,
-/// its .lock and everything else stay. A folder with other contents and no sign of a run (neither metrics.jsonl nor
-/// ckpt/step-…) is Error(ExitCode::usage). The caller holds the RunLock.
-void reset_run(FileSystem& files, const Path& out);
 
 }  // namespace ct

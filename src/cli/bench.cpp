@@ -143,13 +143,10 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
 
   int64_t step = 0;
   const Spread time = time_windows(comm, f, [&](int64_t count) {
-    const Inputs in = engine.inputs();
-    const size_t micro = static_cast<size_t>(batch.micro);
     for (int64_t i = 0; i < count; ++i, ++step) {
       for (int j = 0; j < d.accumulation; ++j) {
-        pipeline.fill(step / pipeline.steps_per_epoch(), step % pipeline.steps_per_epoch(),
-                      d.micro_batch(comm.rank(), j), {in.images, micro * kImageBytes},
-                      {reinterpret_cast<Draw*>(in.draws), micro}, {in.labels, micro});
+        fill_micro_batch(pipeline, step / pipeline.steps_per_epoch(), step % pipeline.steps_per_epoch(),
+                         d.micro_batch(comm.rank(), j), engine);
         engine.micro_step();
       }
       engine.update();

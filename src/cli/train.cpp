@@ -20,7 +20,7 @@ struct TrainFlags {
   std::vector<std::string> sets;
   bool reset = false, print_config = false, dry_run = false, dump_plan = false, quiet = false, verbose = false;
   int requeue_code = static_cast<int>(ExitCode::stopped);
-  SeedFlags seeds;
+  TutorialFlags tutorial;
 };
 
 void add_options(CLI::App& app, TrainFlags& f) {
@@ -40,21 +40,21 @@ void add_options(CLI::App& app, TrainFlags& f) {
   app.add_flag("-v,--verbose", f.verbose, "more chatter");
   app.add_option("--requeue-code", f.requeue_code, "exit code of a run stopped on request (Grid Engine: 99)")
       ->check(CLI::Range(1, 125));
-  const char* seeds = "The tutorial scripts' flags";
+  const char* tutorial = "The tutorial scripts' flags";
   app.add_flag_callback(
          "--deepspeed", [] {}, "accepted; there is nothing to switch on")
-      ->group(seeds);
-  app.add_option("--deepspeed_config", f.deepspeed_config, "DeepSpeed JSON, laid over --config")->group(seeds);
-  app.add_option("--local_rank", f.seeds.local_rank, "accepted; the launcher says")->group(seeds);
-  app.add_option("-b,--batch_size", f.seeds.batch_size, "train_batch_size, and at most that as micro-batch")
-      ->group(seeds);
-  app.add_option("-e,--epochs", f.seeds.epochs, "train.epochs")->group(seeds);
-  app.add_flag("--with_cuda", f.seeds.with_cuda, "device: cuda")->group(seeds);
-  app.add_flag("--use_ema", f.seeds.use_ema, "an average of the weights")->group(seeds);
-  app.add_option("--dtype", f.seeds.dtype, "fp32 | bf16 | fp16")->group(seeds);
-  app.add_option("--stage", f.seeds.stage, "zero_optimization.stage")->group(seeds);
-  app.add_option("--log-interval", f.seeds.log_interval, "train.log_interval")->group(seeds);
-  app.add_option("--backend", f.seeds.backend, "mpi | gloo | nccl")->group(seeds);
+      ->group(tutorial);
+  app.add_option("--deepspeed_config", f.deepspeed_config, "DeepSpeed JSON, laid over --config")->group(tutorial);
+  app.add_option("--local_rank", f.tutorial.local_rank, "accepted; the launcher says")->group(tutorial);
+  app.add_option("-b,--batch_size", f.tutorial.batch_size, "train_batch_size, and at most that as micro-batch")
+      ->group(tutorial);
+  app.add_option("-e,--epochs", f.tutorial.epochs, "train.epochs")->group(tutorial);
+  app.add_flag("--with_cuda", f.tutorial.with_cuda, "device: cuda")->group(tutorial);
+  app.add_flag("--use_ema", f.tutorial.use_ema, "an average of the weights")->group(tutorial);
+  app.add_option("--dtype", f.tutorial.dtype, "fp32 | bf16 | fp16")->group(tutorial);
+  app.add_option("--stage", f.tutorial.stage, "zero_optimization.stage")->group(tutorial);
+  app.add_option("--log-interval", f.tutorial.log_interval, "train.log_interval")->group(tutorial);
+  app.add_option("--backend", f.tutorial.backend, "mpi | gloo | nccl")->group(tutorial);
 }
 
 ResumeMode resume_mode(const TrainFlags& f) {
@@ -101,7 +101,7 @@ int verb_train(const Words& words) {
   if (!parse(app, words)) return 0;
 
   TrainOptions options{.resume = resume_mode(f), .reset = f.reset, .init = f.init};
-  ConfigSources sources{.files = {locate_config(f.config)}, .flags = f.seeds, .overrides = {}, .sets = f.sets};
+  ConfigSources sources{.files = {locate_config(f.config)}, .flags = f.tutorial, .overrides = {}, .sets = f.sets};
   options.config_source = sources.files[0].string();
   if (!f.deepspeed_config.empty()) {
     sources.files.push_back(locate_config(f.deepspeed_config));

@@ -7,13 +7,6 @@
 
 namespace ct {
 
-/// Everything a data pipeline remembers: the next step is `batch` of `epoch`.
-struct Position {
-  uint64_t seed = 0;
-  int64_t epoch = 0, batch = 0;
-  bool operator==(const Position&) const = default;
-};
-
 /// 0..n-1 in the order of one epoch (Fisher-Yates), or in order when shuffle is false.
 std::vector<uint32_t> permutation(uint64_t seed, int64_t epoch, uint32_t n, bool shuffle = true);
 

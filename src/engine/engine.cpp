@@ -25,13 +25,12 @@ std::span<T> whole(const BoundProgram& bound, ValueId id) {
 Engine::Engine(Backend& backend, Communicator& comm, Lowered program, Schedule schedule)
     : comm_(comm), bound_(backend, comm, std::move(program)), schedule_(std::move(schedule)) {
   const Lowered& lowered = bound_.lowered();
+  inputs_ = inputs_of(bound_);
   scalars_ = new (bound_.tensor(lowered.scalars).data) StepScalars();
   losses_ = bound_.tensor(lowered.ports.losses).as<float>();
   batch_ = lowered[lowered.ports.losses].shape[0];
   upload_schedule();
 }
-
-Inputs Engine::inputs() const { return inputs_of(bound_); }
 
 void Engine::micro_step() {
   const bool last = ++micro_steps_ == bound_.lowered().distribution.accumulation;

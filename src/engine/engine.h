@@ -29,7 +29,7 @@ class Engine {
  public:
   Engine(Backend& backend, Communicator& comm, Lowered program, Schedule schedule);
 
-  Inputs inputs() const;
+  const Inputs& inputs() const { return inputs_; }
   /// One micro-batch: forward, backward, sum of gradients. The last of a step also sums over ranks.
   void micro_step();
   /// Applies or skips the step; call after `accumulation` micro-steps.
@@ -53,6 +53,7 @@ class Engine {
   Communicator& comm_;
   BoundProgram bound_;
   Schedule schedule_;
+  Inputs inputs_;
   StepScalars* scalars_;
   const float* losses_;
   int64_t batch_;

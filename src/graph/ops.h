@@ -1,6 +1,9 @@
 // Every operation a program can hold, as plain data: which values it reads and writes and the numbers that shape it.
 // An op says nothing about how it runs; a backend prepares each kind once (device/backend.h). Gradient ops write
 // (never accumulate into) their results. A ValueId of kNone marks an operand that is not wanted.
+//
+// A new operation is a struct here and in ComputeOp below, a builder function (graph/graph.h), a gradient rule
+// (graph/autodiff.cpp), a prepare() of each backend (device/cpu/layers.h) and cases in tests/device/op_cases.cpp.
 #pragma once
 
 #include <cstdint>
@@ -192,7 +195,7 @@ struct SquareSums {
   Ids writes() const { return {sums}; }
 };
 
-/// From the chunk sums, the schedule and the counters to the scalars of this update (engine/step_scalars.h): norm, clip
+/// From the chunk sums, the schedule and the counters to the scalars of this update (plan/step_scalars.h): norm, clip
 /// factor, learning rate, bias corrections, skip. Advances the count of applied steps, but not on a skip.
 struct StepControl {
   static constexpr std::string_view kName = "step_control";

@@ -12,9 +12,9 @@ struct Entry {
 const Entry kModels[] = {{"cnn", cnn}, {"cnn_plain", cnn_plain}, {"linear", linear_model}};
 }  // namespace
 
-std::vector<std::string_view> model_names() {
-  std::vector<std::string_view> names;
-  for (const Entry& e : kModels) names.push_back(e.name);
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const Entry& e : kModels) names.emplace_back(e.name);
   return names;
 }
 

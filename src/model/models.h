@@ -18,7 +18,7 @@ ValueId cnn_plain(Graph& g, ValueId images, int classes);
 /// One linear layer on the pixels.
 ValueId linear_model(Graph& g, ValueId images, int classes);
 
-std::vector<std::string_view> model_names();
+std::vector<std::string> model_names();
 /// Throws ExitCode::usage for a name that is not among them.
 Builder find_model(std::string_view name);
 

@@ -24,7 +24,7 @@ FlatLayout flatten_parameters(const Graph& graph);
 /// N+1 bounds that deal whole chunks to ranks as evenly as they go.
 std::vector<int64_t> shard_bounds(const FlatLayout& flat, int ranks);
 
-/// Maximal ranges of parameters for which `same` holds alike, in flat order (weight decay of vectors, say).
+/// Maximal ranges of parameters that all decay or all do not, in flat order.
 struct DecayRange {
   Range range;
   bool decays;

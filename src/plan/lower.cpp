@@ -34,7 +34,8 @@ class Lowering {
   Lowered training(const UpdateRule& rule, const Distribution& distribution) {
     const int stage = distribution.zero_stage;
     check(stage >= 0 && stage <= 3, "ZeRO stage ", stage);
-    if (!kZero[stage].built) fail(ExitCode::usage, "zero_optimization.stage ", stage, " is not built yet; use stage 0");
+    if (!kZero[stage].built)
+      fail(ExitCode::usage, "zero_optimization.stage ", stage, " is not supported by this version; use stage 0");
     out_.distribution = distribution;
     out_.flat = flatten_parameters(graph_);
     out_.params = flat_buffer("params");
@@ -90,7 +91,8 @@ class Lowering {
     for (const ComputeOp& op : ops_) program.push_back({op});
   }
 
-  /// Rule 2 of the reproducible sum: leaves are added in one canonical tree, over micro-steps and over ranks.
+  /// Gradients of micro-batches are the leaves of a sum that is added in one canonical tree, over micro-steps and over
+  /// ranks.
   void sum_gradients() {
     const Distribution& d = out_.distribution;
     if (d.dealing() == Dealing::in_turn) {

@@ -1,4 +1,4 @@
-// Lowering: a graph becomes one rank's program. This is the only place that knows ZeRO.
+// Lowering: a graph becomes one rank's program. What each ZeRO stage means is decided here.
 #pragma once
 
 #include <variant>

@@ -12,11 +12,10 @@ namespace ct {
 
 struct Step {
   Op op;
-  int unit = -1;  // whose gradients it communicates; -1: none
 };
 using Program = std::vector<Step>;
 
-/// How the global batch's micro-batches 0..S-1 reach the ranks (architecture: the reproducible sum).
+/// How the global batch's micro-batches 0..S-1 reach the ranks (comm/tree_sum.h: one tree for any number of ranks).
 enum class Dealing : uint8_t {
   contiguous,  // rank r computes r*A .. r*A+A-1 and contributes one finished subtree
   in_turn,     // micro-step j of rank r is micro-batch j*N + r; leaves meet at every micro-step
@@ -26,7 +25,6 @@ struct Distribution {
   int ranks = 1;
   int accumulation = 1;  // micro-steps a rank and step
   int zero_stage = 0;
-  int64_t reduce_bucket = 0;  // elements; 0: the program's own choice
   int micro_batches() const { return ranks * accumulation; }
   Dealing dealing() const;
   /// The global micro-batch that `rank` computes at `micro_step`.

@@ -11,6 +11,7 @@
 #include "train/config/load.h"
 #include "train/config/print.h"
 #include "train/config/resume.h"
+#include "train/reset.h"
 
 namespace ct {
 namespace {
@@ -23,25 +24,6 @@ std::string new_run_id() {
 }
 
 }  // namespace
-
-Json to_json(const RunState& state, const Provenance& p) {
-  Json json = to_json(state);
-  json["config"] = p.config;
-  json["ranks"] = p.ranks;
-  json["dataset"] = p.dataset;
-  json["data_crc32c"] = p.data_crc;
-  json["device"] = p.device;
-  return json;
-}
-
-Provenance provenance_from(const Json& state) {
-  try {
-    return {state.at("config"), state.at("ranks"), state.at("dataset"), state.at("data_crc32c"), state.at("device")};
-  } catch (const Json::exception&) {
-    fail(ExitCode::checkpoint,
-         "state.json does not say what the run was; the checkpoint is damaged, use an earlier one");
-  }
-}
 
 RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console)
     : out_(config.output), lock_(files_, out_), keep_last_(static_cast<int>(config.checkpoint.keep_last)) {
@@ -89,6 +71,17 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
   store_ = std::make_unique<Store>(files_, folder, identity);
 }
 
+void RunFolder::require_same_origin(const Provenance& now, Console& console) const {
+  if (!resumed_) return;
+  if (resumed_->dataset != now.dataset || resumed_->data_crc != now.data_crc)
+    fail(ExitCode::checkpoint, "the run was trained on other images (", resumed_->dataset,
+         ") than those that data.path now leads to (", now.dataset,
+         "): set data.path to the same data, or start a new run");
+  if (resumed_->device != now.device)
+    console.note("warning: the checkpoint was made on another device or library (" + resumed_->device +
+                 "): the bits may differ from an uninterrupted run's");
+}
+
 bool RunFolder::contains(int64_t step) const {
   const auto steps = store_->list();
   return std::find(steps.begin(), steps.end(), step) != steps.end();
@@ -121,16 +114,7 @@ void RunFolder::begin(const Config& config, int ranks, const RunState* resumed) 
 
 std::string RunFolder::save(const RunState& state, const Provenance& provenance, const Metadata& metadata,
                             const Programs& programs, const Engine& engine) {
-  const auto buffers = engine.state();
-  std::vector<TorchTensors> moments;
-  std::vector<TensorView> optimizer;
-  for (size_t i = 1; i < buffers.size(); ++i) {
-    moments.emplace_back(programs.graph, programs.train.flat, buffers[i].values, "." + buffers[i].name);
-    const auto views = moments.back().views();
-    optimizer.insert(optimizer.end(), views.begin(), views.end());
-  }
-  const TorchTensors weights(programs.graph, programs.train.flat, buffers.front().values);
-  store_->save(state.step, weights.views(), metadata, optimizer, to_json(state, provenance));
+  save_checkpoint(*store_, state, provenance, metadata, programs, engine);
 
   if (state.best_step >= 0 && std::filesystem::exists(out_ / "best.bin"))
     write_file_atomic(files_, best_of(state.step), read_file(out_ / "best.bin"));
@@ -144,33 +128,6 @@ void RunFolder::write_weights(const std::string& name, const Programs& programs,
                               const Metadata& metadata) {
   const TorchTensors weights(programs.graph, programs.train.flat, engine.state().front().values);
   write_safetensors(files_, out_ / name, weights.views(), metadata);
-}
-
-RunState restore_checkpoint(const Path& path, const std::string& model, const Programs& programs,
-                            const Engine& engine) {
-  const Checkpoint checkpoint = load_checkpoint(path, {"", model});
-  const auto buffers = engine.state();
-  const Graph& graph = programs.graph;
-  const FlatLayout& flat = programs.train.flat;
-  TorchTensors weights(graph);
-  restore(checkpoint.weights, weights.named());
-  weights.store(graph, flat, buffers.front().values);
-
-  std::vector<TorchTensors> moments;
-  std::vector<NamedTensor> wanted;
-  for (size_t i = 1; i < buffers.size(); ++i) {
-    moments.emplace_back(graph, "." + buffers[i].name);
-    const auto named = moments.back().named();
-    wanted.insert(wanted.end(), named.begin(), named.end());
-  }
-  if (!wanted.empty()) {
-    if (checkpoint.optimizer.size() != 1)
-      fail(ExitCode::checkpoint, in_quotes(path.native()), " has ", checkpoint.optimizer.size(),
-           " optimizer files where this version reads one; use the version that wrote it");
-    restore(checkpoint.optimizer.front(), wanted);
-    for (size_t i = 1; i < buffers.size(); ++i) moments[i - 1].store(graph, flat, buffers[i].values);
-  }
-  return run_state_from(checkpoint.state);
 }
 
 }  // namespace ct

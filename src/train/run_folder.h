@@ -5,9 +5,8 @@
 #include <string>
 
 #include "checkpoint/run_lock.h"
-#include "checkpoint/store.h"
 #include "metrics/console.h"
-#include "train/weights.h"
+#include "train/checkpoint.h"
 
 namespace ct {
 
@@ -17,20 +16,9 @@ struct ResumeMode {
   Path checkpoint;  // of kind path
 };
 
-/// What a checkpoint of this program was made by, beside its RunState.
-struct Provenance {
-  std::string config;  // YAML
-  int64_t ranks = 1;
-  std::string dataset;  // name
-  uint32_t data_crc = 0;
-  std::string device;  // Backend::description
-};
-Json to_json(const RunState& state, const Provenance& provenance);
-Provenance provenance_from(const Json& state);
-
 class RunFolder {
  public:
-  /// Locks the folder, forgets an earlier run if asked, and decides where to start from. Throws as contract.md says:
+  /// Locks the folder, forgets an earlier run if asked, and decides where to start from. Throws where it may not:
   /// in use, present against --resume never, nothing that verifies, another configuration.
   RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console);
 
@@ -38,8 +26,8 @@ class RunFolder {
   FileSystem& files() { return files_; }
   /// The checkpoint to continue from; empty: a fresh run.
   const Path& resume_from() const { return resume_from_; }
-  /// The checkpoint's provenance; only when resuming.
-  const std::optional<Provenance>& resumed() const { return resumed_; }
+  /// When resuming: Error(checkpoint) unless the images are those of the checkpoint; another device is only told.
+  void require_same_origin(const Provenance& now, Console& console) const;
   bool contains(int64_t step) const;
   /// Did a run end here at that step?
   bool ended_at(int64_t step) const;
@@ -63,9 +51,5 @@ class RunFolder {
   std::optional<Provenance> resumed_;
   std::unique_ptr<Store> store_;
 };
-
-/// Reads weights, moments and state into an engine, on any rank.
-RunState restore_checkpoint(const Path& checkpoint, const std::string& model, const Programs& programs,
-                            const Engine& engine);
 
 }  // namespace ct

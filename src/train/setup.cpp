@@ -51,8 +51,10 @@ std::vector<AugmentStep> augment_steps(const Config& config) {
   for (const auto& step : config.data.augment) {
     if (step.name == "flip")
       steps.push_back({.kind = AugmentStep::flip, .p = step.p});
-    else
+    else if (step.name == "random_crop")
       steps.push_back({.kind = AugmentStep::random_crop, .padding = static_cast<int>(step.padding)});
+    else
+      fail(ExitCode::bug, "augmentation ", step.name, " has no meaning");
   }
   return steps;
 }
@@ -77,6 +79,13 @@ PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, 
           .first_micro = first,
           .micros = d.accumulation,
           .micro_stride = d.accumulation > 1 ? d.micro_batch(rank, 1) - first : 1};
+}
+
+void fill_micro_batch(Pipeline& pipeline, int64_t epoch, int64_t step, int64_t k, Engine& engine) {
+  const Inputs in = engine.inputs();
+  const auto micro = static_cast<size_t>(engine.lowered()[engine.lowered().ports.labels].shape[0]);
+  pipeline.fill(epoch, step, k, {in.images, micro * kImageBytes}, {reinterpret_cast<Draw*>(in.draws), micro},
+                {in.labels, micro});
 }
 
 Datasets open_datasets(const Config& config, Communicator& comm) {
@@ -104,7 +113,7 @@ Programs lower_programs(const Config& config, const BatchSizes& batch, int ranks
 
 std::unique_ptr<Backend> make_backend(const Config& config) {
   if (config.device != "auto" && config.device != "cpu")
-    fail(ExitCode::usage, "device: ", config.device, " is not built into this version; use cpu");
+    fail(ExitCode::usage, "device: ", config.device, " is not supported by this version; use cpu");
   return make_cpu_backend();
 }
 

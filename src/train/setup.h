@@ -12,7 +12,7 @@
 namespace ct {
 
 UpdateRule update_rule(const Config& config);
-/// "Adam, which is AdamW here as in DeepSpeed: ..." for people.
+/// "Adam with decoupled (AdamW) weight decay 3e-07", for people.
 std::string optimizer_note(const Config& config);
 LrSchedule lr_schedule(const Config& config);
 Distribution distribution(const Config& config, const BatchSizes& batch, int ranks);
@@ -21,6 +21,9 @@ InputSpec input_spec(const Config& config, int64_t batch, int classes, Mode mode
 
 /// What `rank` asks of its pipeline.
 PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, const Distribution& d, int rank);
+
+/// Puts global micro-batch k of a step where the engine takes it from.
+void fill_micro_batch(Pipeline& pipeline, int64_t epoch, int64_t step, int64_t k, Engine& engine);
 
 /// The training set, the part held out of it, and the test set. Collective: rank 0 locates (and writes the synthetic
 /// set if it must), the others open what it found.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -58,7 +60,10 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   engine_ = std::make_unique<Engine>(*backend_, comm, programs_.train, schedule);
   evaluator_ = std::make_unique<Evaluator>(*backend_, comm, programs_.evaluate, engine_->params());
 
-  if (comm.rank() == 0) describe_run();
+  if (folder_) {
+    describe_run();
+    folder_->require_same_origin(provenance_, console);
+  }
   const std::span<float> weights = engine_->state().front().values;
   if (!checkpoint.empty()) {
     state_ = restore_checkpoint(checkpoint, config_.model.name, programs_, *engine_);
@@ -77,7 +82,7 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   announce(checkpoint);
 }
 
-/// What every checkpoint will say of where it comes from; a resumed run's data must be the same.
+/// What every checkpoint will say of where it comes from.
 void Trainer::describe_run() {
   uint32_t crc = 0;
   for (int64_t i = 0; i < data_.train->count(); ++i) {
@@ -86,15 +91,6 @@ void Trainer::describe_run() {
     crc = crc32c(std::span(record, kRecordBytes), crc);
   }
   provenance_ = {to_yaml(config_), comm_.size(), data_.source.name, crc, backend_->description()};
-  const auto& saved = folder_->resumed();
-  if (!saved) return;
-  if (saved->dataset != provenance_.dataset || saved->data_crc != provenance_.data_crc)
-    fail(ExitCode::checkpoint, "the run was trained on other images (", saved->dataset, ") than those in ",
-         in_quotes(config_.data.path), " (", provenance_.dataset,
-         "): set data.path to the same data, or start a new run");
-  if (saved->device != provenance_.device)
-    console_.note("warning: the checkpoint was made on another device or library (" + saved->device +
-                  "): the bits may differ from an uninterrupted run's");
 }
 
 ExitCode Trainer::run() {
@@ -110,8 +106,7 @@ ExitCode Trainer::run() {
     if (stop_agreed()) {
       save(/*must_succeed=*/true);
       console_.note("stopped on request after step " + std::to_string(state_.step) +
-                    "; the checkpoint is good: run the "
-                    "same command again to continue");
+                    "; the checkpoint is good: run the same command again to continue");
       comm_.barrier();
       return ExitCode::stopped;
     }
@@ -128,12 +123,9 @@ ExitCode Trainer::run() {
 void Trainer::train_step() {
   const Distribution& d = programs_.train.distribution;
   if (state_.batch == 0) data_.train->check_unchanged();
-  const Inputs in = engine_->inputs();
-  const size_t micro = static_cast<size_t>(batch_.micro);
   for (int j = 0; j < d.accumulation; ++j) {
     const auto begin = Clock::now();
-    pipeline_->fill(state_.epoch, state_.batch, d.micro_batch(comm_.rank(), j), {in.images, micro * kImageBytes},
-                    {reinterpret_cast<Draw*>(in.draws), micro}, {in.labels, micro});
+    fill_micro_batch(*pipeline_, state_.epoch, state_.batch, d.micro_batch(comm_.rank(), j), *engine_);
     waited_ += seconds(Clock::now() - begin);
     engine_->micro_step();
   }
@@ -155,8 +147,6 @@ void Trainer::drain_losses() {
 }
 
 void Trainer::report_step(int64_t micros_before) {
-  const StepScalars& scalars = engine_->scalars();
-  if (scalars.skip) check_diverged();
   const int64_t micros = state_.batch * programs_.train.distribution.micro_batches();
   const int64_t interval = config_.train.log_interval;
   const bool line = interval > 0 && micros / interval > micros_before / interval;
@@ -164,54 +154,58 @@ void Trainer::report_step(int64_t micros_before) {
   const bool epoch_done = state_.batch == pipeline_->steps_per_epoch();
   if (line || record || epoch_done) drain_losses();
 
-  if (record) {
-    double loss = 0;
-    for (double l : step_losses_) loss += l;
-    const double elapsed = seconds(Clock::now() - window_begun_) - (aside_ - window_aside_);
-    const double rate = static_cast<double>((state_.step - window_step_) * batch_.train) / std::max(elapsed, 1e-9);
-    this->record({{"event", "step"},
-                  {"step", state_.step},
-                  {"epoch", state_.epoch + 1},
-                  {"loss", loss / static_cast<double>(batch_.train)},
-                  {"lr", scalars.lr},
-                  {"grad_norm", scalars.norm},
-                  {"loss_scale", 1},
-                  {"skipped", scalars.skipped},
-                  {"samples", state_.step * batch_.train},
-                  {"samples_per_sec", rate},
-                  {"wait_fraction", waited_ / std::max(elapsed, 1e-9)}});
-    if (console_.shows_progress()) {
-      const double left = static_cast<double>((total_steps_ - state_.step) * batch_.train) / rate;
-      char text[160];
-      std::snprintf(text, sizeof text, "epoch %ld/%ld  step %ld/%ld  loss %.3f  %.0f images/s  %s left",
-                    state_.epoch + 1, config_.train.epochs, state_.step, total_steps_,
-                    loss / static_cast<double>(batch_.train), rate, duration(left).c_str());
-      console_.progress(text);
-    }
-    window_begun_ = Clock::now();
-    window_aside_ = aside_;
-    window_step_ = state_.step;
-    waited_ = 0;
-  }
+  if (record) record_step();
   if (line) {
-    console_.data(
-        tutorial_loss_line(state_.epoch + 1, micros, state_.running_loss / static_cast<double>(state_.running_images)));
+    const double mean = state_.running_images > 0 ? state_.running_loss / static_cast<double>(state_.running_images)
+                                                  : std::numeric_limits<double>::quiet_NaN();
+    console_.data(tutorial_loss_line(state_.epoch + 1, micros, mean));
+  }
+  if (line || epoch_done) {
     state_.running_loss = 0;
     state_.running_images = 0;
   }
   if (epoch_done) {
     ++state_.epoch;
     state_.batch = 0;
-    state_.running_loss = 0;
-    state_.running_images = 0;
   }
+  if (engine_->scalars().skip) check_diverged();
+}
+
+/// The step's record, and the line that shows it on a terminal.
+void Trainer::record_step() {
+  const StepScalars& scalars = engine_->scalars();
+  const double loss =
+      std::accumulate(step_losses_.begin(), step_losses_.end(), 0.0) / static_cast<double>(batch_.train);
+  const double elapsed = std::max(seconds(Clock::now() - window_begun_) - (aside_ - window_aside_), 1e-9);
+  const double rate = static_cast<double>((state_.step - window_step_) * batch_.train) / elapsed;
+  record({{"event", "step"},
+          {"step", state_.step},
+          {"epoch", state_.epoch + 1},
+          {"loss", loss},
+          {"lr", scalars.lr},
+          {"grad_norm", scalars.norm},
+          {"loss_scale", 1},
+          {"skipped", scalars.skipped},
+          {"samples", state_.step * batch_.train},
+          {"samples_per_sec", rate},
+          {"wait_fraction", waited_ / elapsed}});
+  if (console_.shows_progress()) {
+    const double left = static_cast<double>((total_steps_ - state_.step) * batch_.train) / rate;
+    char text[160];
+    std::snprintf(text, sizeof text, "epoch %ld/%ld  step %ld/%ld  loss %.3f  %.0f images/s  %s left", state_.epoch + 1,
+                  config_.train.epochs, state_.step, total_steps_, loss, rate, duration(left).c_str());
+    console_.progress(text);
+  }
+  window_begun_ = Clock::now();
+  window_aside_ = aside_;
+  window_step_ = state_.step;
+  waited_ = 0;
 }
 
 void Trainer::check_diverged() {
   const StepScalars& s = engine_->scalars();
   console_.note("warning: step " + std::to_string(state_.step) +
-                " was skipped on all ranks: its loss or gradient is not "
-                "finite");
+                " was skipped on all ranks: its loss or gradient is not finite");
   if (s.bad_streak >= config_.train.max_bad_steps)
     fail(ExitCode::diverged, "diverged: the loss or gradient was not finite in ", s.bad_streak,
          " steps in a row, up to step ", state_.step, "; the last good checkpoint is step ", saved_step_,
@@ -265,6 +259,7 @@ void Trainer::save(bool must_succeed) {
       record(
           {{"event", "checkpoint"}, {"step", state_.step}, {"path", path}, {"seconds", seconds(Clock::now() - begin)}});
       saved_step_ = state_.step;
+      console_.detail("saved " + path);
     } catch (const Error& e) {
       if (must_succeed || config_.checkpoint.on_failure == "error" || e.code() != ExitCode::io) throw;
       console_.note(str("warning: no checkpoint was saved at step ", state_.step, " (the one of step ", saved_step_,

@@ -37,6 +37,7 @@ class Trainer {
   void announce(const std::string& checkpoint);
   void train_step();
   void report_step(int64_t micros_before);
+  void record_step();
   bool stop_agreed();
   bool save_due() const;
   bool evaluation_due() const;

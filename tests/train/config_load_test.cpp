@@ -137,7 +137,7 @@ TEST_F(ConfigTest, TypesAndRangesAreChecked) {
       {"output: 7", "text (put it in quotes)"},
       {"output: \"\"", "output expects text"},
       {"output: \"a\\nb\"", "on one line"},
-      {"model: {name: cnnn}", "c.yaml:1:15: model.name must be cnn or linear, found 'cnnn'; did you mean cnn?"},
+      {"model: {name: cnnn}", "c.yaml:1:15: model.name must be cnn, cnn_plain or linear, found 'cnnn'; did you mean cnn?"},
       {"data: {normalize: {mean: [0.5]}}", "a list of 3 numbers"},
       {"data: {normalize: {std: [0.5, 0, 1]}}", "c.yaml:1:31: data.normalize.std must be more than 0, found 0"},
       {"data: {augment: flip}", "a list of steps"},
@@ -164,7 +164,7 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
       {"fp16: {enabled: true}", "fp16.enabled true"},
       {"device: cuda", "device cuda is not supported by this version; use auto or cpu"},
       {"device: cuda:1", "device cuda:1 is not supported"},
-      {"model: {name: resnet18}", "model.name resnet18 is not supported by this version; use cnn or linear"},
+      {"model: {name: resnet18}", "model.name resnet18 is not supported by this version; use cnn, cnn_plain or linear"},
       {"data: {dataset: image_folder}", "data.dataset image_folder is not supported"},
       {"data: {augment: [random_resized_crop]}", "data.augment random_resized_crop is not supported"},
       {"optimizer: {type: lamb, params: {max_coeff: 10}}",
@@ -276,11 +276,11 @@ TEST_F(ConfigTest, SetIsTypedAndATypeClearsItsParams) {
   EXPECT_PART(error(sgd, {".=3"}), "unknown key");
 }
 
-TEST_F(ConfigTest, SeedFlagsKeepWorking) {
-  const auto with = [&](const SeedFlags& flags) {
+TEST_F(ConfigTest, TutorialFlagsKeepWorking) {
+  const auto with = [&](const TutorialFlags& flags) {
     return load_config({.files = {kShipped / "default.yaml"}, .flags = flags}, &warnings_);
   };
-  const auto refused = [&](const SeedFlags& flags) {
+  const auto refused = [&](const TutorialFlags& flags) {
     return error({.files = {kShipped / "default.yaml"}, .flags = flags});
   };
   EXPECT_EQ(with({.batch_size = 32}).batch, (BatchKeys{32, 4, std::nullopt}));

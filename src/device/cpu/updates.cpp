@@ -5,8 +5,11 @@
 #include "device/cpu/kernels/update.h"
 #include "device/cpu/layers.h"
 #include "device/cpu/step_control.h"
+#include "plan/flat.h"
 
 namespace ct::cpu {
+
+static_assert(kChunk <= kSquareChunk);  // one sum a chunk
 
 /// A leaf merges with the levels that the counter's trailing ones name and becomes the next level; the last one merges
 /// with every level that is left, lowest first, which is what merging from the right means.

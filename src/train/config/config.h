@@ -1,4 +1,4 @@
-// The effective configuration as plain values. The member initialisers are the contract's value of every absent key
+// The effective configuration as plain values. The member initialisers are the value of every absent key
 // (an absent optimizer is an error, absent batch keys follow DeepSpeed's rule, an absent scheduler is constant, absent
 // parameters are DeepSpeed's or PyTorch's). schema.h binds each member to its key.
 #pragma once

@@ -8,7 +8,7 @@ namespace ct {
 
 const std::vector<ForeignKey>& foreign_keys() {
   static const std::vector<ForeignKey> kKeys = {
-      // Words of this program's own vocabulary, not built yet.
+      // Words of this program's own vocabulary, of later versions.
       {"compat", ""},
       {"train.ema.decay", "0"},
       {"communication.heartbeat_s", ""},

@@ -4,7 +4,7 @@
 
 #include "train/config/document.h"
 #include "train/config/schema.h"
-#include "train/config/seed_flags.h"
+#include "train/config/tutorial_flags.h"
 
 namespace ct {
 namespace {
@@ -213,7 +213,7 @@ Config load_config(const ConfigSources& sources, std::vector<std::string>* warni
   std::optional<int64_t> micro;
   if (const Node* node = merge.find("train_micro_batch_size_per_gpu"); node && node->kind == Kind::integer)
     micro = node->integer;
-  std::vector<ConfigOverride> words = seed_flag_overrides(sources.flags, micro, warnings);
+  std::vector<ConfigOverride> words = tutorial_flag_overrides(sources.flags, micro, warnings);
   words.insert(words.end(), sources.overrides.begin(), sources.overrides.end());
   for (const std::string& set : sources.sets) words.push_back(split_set(set));
   // A type clears its params, so it goes first: --set optimizer.params.lr=… --set optimizer.type=… means the same

@@ -1,4 +1,4 @@
-// From files, seeds' flags and --set words to one validated Config.
+// From files, the tutorial scripts' flags and --set words to one validated Config.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@ struct ConfigOverride {
 };
 
 /// Flags of the tutorial scripts that still work.
-struct SeedFlags {
+struct TutorialFlags {
   std::optional<int64_t> batch_size = {};    // -b: train_batch_size; the micro-batch, where given, is lowered to it
   std::optional<int64_t> epochs = {};        // -e
   std::optional<int64_t> stage = {};         // --stage
@@ -30,7 +30,7 @@ struct SeedFlags {
 
 struct ConfigSources {
   std::vector<std::filesystem::path> files = {};  // in order: a later file's keys win
-  SeedFlags flags = {};
+  TutorialFlags flags = {};
   std::vector<ConfigOverride> overrides = {};  // other flags that set a key, such as --output
   std::vector<std::string> sets =
       {};  // "a.b=c", applied last, in order; optimizer.type= first, as it clears the params

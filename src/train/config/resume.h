@@ -1,4 +1,5 @@
-// May a run continue under this configuration? (contract.md, "A resume may change")
+// May a run continue under this configuration? Which keys may differ stands in the key table (schema.cpp,
+// resume_may_change).
 #pragma once
 
 #include <string>

@@ -4,6 +4,9 @@
 #include <cctype>
 #include <cmath>
 
+#include "base/error.h"
+#include "model/models.h"
+
 namespace ct {
 namespace {
 
@@ -130,7 +133,8 @@ std::array<double, N> checked_numbers(const ConfigField& field, const Node& node
 /// A bound pair of name and parameter: the fields of one augmentation step, so that they obey the common rules.
 std::vector<ConfigField> augment_fields(Config::AugmentStep& step) {
   if (step.name == "random_crop") return {{"padding", &step.padding, "pixels on each side", {.min = 0, .max = 16}}};
-  return {{"p", &step.p, "probability", {.min = 0, .max = 1}}};
+  if (step.name == "flip") return {{"p", &step.p, "probability", {.min = 0, .max = 1}}};
+  fail(ExitCode::bug, "augmentation ", step.name, " has no parameters");
 }
 
 const std::vector<std::string> kSteps = {"random_crop", "flip"};
@@ -193,8 +197,8 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"output", &c.output, "the run's folder", {.resume_may_change = true}},
       {"model.name",
        &c.model.name,
-       "cnn (the tutorial's network) | linear",
-       {.values = {"cnn", "linear"},
+       "cnn (the tutorial's network) | cnn_plain (the same, a layer an operation) | linear",
+       {.values = model_names(),
         .later = {"resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "vit_tiny", "vit_small", "vit"}}},
       {"data.dataset",
        &c.data.dataset,

@@ -129,7 +129,7 @@ HWY_EXPORT(GradWeights);
 HWY_EXPORT(GradInput);
 
 size_t conv_relu_pool_workspace(const ConvPoolShape& s) {
-  const size_t fast_paths = 12 * 1024;  // the largest of image::kWorkspace and inner::kWorkspace
+  const size_t fast_paths = kFastPathWorkspace;
   return std::max<size_t>(fast_paths, s.planar ? s.in_channels * s.height * s.width : 0);
 }
 void conv_relu_pool(const ConvReluPoolArgs& args) { HWY_DYNAMIC_DISPATCH(Forward)(args); }

@@ -45,6 +45,9 @@ struct ConvReluPoolGradXArgs {
   float* workspace;
 };
 
+/// What the fast paths need, floats.
+constexpr size_t kFastPathWorkspace = 12 * 1024;
+
 /// Floats of workspace, 64-byte aligned, enough for any of the three; its contents need not survive between calls.
 size_t conv_relu_pool_workspace(const ConvPoolShape& shape);
 

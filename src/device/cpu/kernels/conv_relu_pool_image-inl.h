@@ -215,7 +215,7 @@ HWY_INLINE void grad_weights(const ConvReluPoolGradWArgs& a) {
     a.db[o] = sums[o * kKernel * 16 + 15];
   }
 }
-static_assert(kBand + 2 * 592 <= 12 * 1024);
+static_assert(kBand + 2 * 592 <= kFastPathWorkspace);
 
 #endif
 }  // namespace ct::cpu::HWY_NAMESPACE::image

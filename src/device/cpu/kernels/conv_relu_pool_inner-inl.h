@@ -175,7 +175,7 @@ HWY_INLINE void grad_weights(const ConvReluPoolGradWArgs& a) {
   float* sums = windows + kWindows;                                      // [16][5][32]
   float* g = sums + kOut * kSums;                                        // [25][16] dy, 0 where ReLU cut
   int32_t* offsets = reinterpret_cast<int32_t*>(g + kPositions * kOut);  // of the winner's first window
-  static_assert(kWindows + kOut * kSums + 2 * kPositions * kOut <= 12 * 1024);
+  static_assert(kWindows + kOut * kSums + 2 * kPositions * kOut <= kFastPathWorkspace);
   std::memset(sums, 0, kOut * kSums * sizeof(float));
   const hn::Rebind<uint8_t, D> d8;
   const VI one = hn::Set(di, 1), three = hn::Set(di, 3);
@@ -265,7 +265,7 @@ HWY_NOINLINE void add_patch(const float* HWY_RESTRICT main, const float* HWY_RES
 HWY_INLINE void grad_input(const ConvReluPoolGradXArgs& a) {
   constexpr int kAtOnce = kWide ? 6 : 2;
   float *main = a.workspace, *tail = main + 2 * kShift;
-  static_assert(2 * kShift + kEnds + 2 * kEndsOfRow <= 12 * 1024);
+  static_assert(2 * kShift + kEnds + 2 * kEndsOfRow <= kFastPathWorkspace);
   spread_weights(a.w, main, tail);
   const hn::CappedTag<uint8_t, 16> d8;
   for (int64_t n = 0; n < a.shape.n; ++n) {

@@ -1,4 +1,4 @@
-#include "train/config/seed_flags.h"
+#include "train/config/tutorial_flags.h"
 
 #include <algorithm>
 
@@ -7,8 +7,8 @@
 
 namespace ct {
 
-std::vector<ConfigOverride> seed_flag_overrides(const SeedFlags& flags, std::optional<int64_t> micro,
-                                                std::vector<std::string>* warnings) {
+std::vector<ConfigOverride> tutorial_flag_overrides(const TutorialFlags& flags, std::optional<int64_t> micro,
+                                                    std::vector<std::string>* warnings) {
   std::vector<ConfigOverride> overrides;
   const auto set_number = [&](const char* key, std::optional<int64_t> value, const char* flag) {
     if (value) overrides.push_back({key, std::to_string(*value), str(flag, " ", *value)});

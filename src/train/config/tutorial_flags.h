@@ -9,7 +9,7 @@
 namespace ct {
 
 /// `micro` is the micro-batch size that the files give. Throws Error(usage) for words that no script knew.
-std::vector<ConfigOverride> seed_flag_overrides(const SeedFlags& flags, std::optional<int64_t> micro,
-                                                std::vector<std::string>* warnings);
+std::vector<ConfigOverride> tutorial_flag_overrides(const TutorialFlags& flags, std::optional<int64_t> micro,
+                                                    std::vector<std::string>* warnings);
 
 }  // namespace ct
