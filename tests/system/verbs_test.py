@@ -98,7 +98,7 @@ class Verbs(unittest.TestCase):
                 self.assertIn("--help", self.good(verb, member, "--help"))
             for word in later:
                 self.assertNotIn(word, text)
-                self.bad(USAGE, "not built into this version", verb, word)
+                self.bad(USAGE, "not supported by this version", verb, word)
             self.bad(USAGE, members[0], verb)
             self.bad(USAGE, "'nonsense'", verb, "nonsense")
             self.bad(USAGE, "--nonsense", verb, members[0], "x", "--nonsense")
