@@ -13,12 +13,23 @@
 namespace ct {
 namespace {
 
-/// The images of a split, in file order. val: what the run held out of its training set.
+/// The images of a split, in file order: of the training files, train is what the run trained on and val the rest.
 std::vector<uint32_t> images_of(const std::string& split, const ImageSet& set, const WeightsInfo& info) {
-  if (split != "val") return permutation(0, 0, static_cast<uint32_t>(set.count()), /*shuffle=*/false);
-  if (info.validation == 0)
+  if (split == "test") return permutation(0, 0, static_cast<uint32_t>(set.count()), /*shuffle=*/false);
+  if (split == "val" && info.validation == 0)
     fail(ExitCode::usage, "--split val: the run held no images out (data.validation: 0); use test or train");
-  return hold_out(static_cast<uint64_t>(info.seed), set.count(), info.validation).validation;
+  HoldOut parts = hold_out(static_cast<uint64_t>(info.seed), set.count(), info.validation);
+  return split == "val" ? std::move(parts.validation) : std::move(parts.training);
+}
+
+ImageSet open_split(const std::string& dataset, const std::string& path, const std::string& split,
+                    const WeightsInfo& info) {
+  const ImageSetOptions options{.on_corrupt = info.on_corrupt == "skip" ? OnCorrupt::skip : OnCorrupt::error};
+  try {
+    return open_images(locate_data(dataset, path), split == "test" ? Split::test : Split::train, options);
+  } catch (const Error& e) {
+    fail(e.code(), e.what(), "; or say where the images lie with --data DIR");
+  }
 }
 
 }  // namespace
@@ -28,7 +39,8 @@ int verb_eval(const Words& words) {
   std::string checkpoint, data_path, split = "test";
   int64_t batch_size = 250, max_images = -1;
   bool json = false;
-  app.add_option("--ckpt", checkpoint, "a weights file: best.bin, last.bin or weights.safetensors")->required();
+  app.add_option("--ckpt", checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint")
+      ->required();
   app.add_option("--data", data_path, "where the images lie (default: where the run had them)");
   app.add_option("--split", split, "test | train | val")->check(CLI::IsMember({"test", "train", "val"}));
   app.add_option("--batch-size", batch_size, "images at a time")->check(CLI::Range(int64_t{1}, int64_t{100000}));
@@ -36,12 +48,16 @@ int verb_eval(const Words& words) {
   app.add_flag("--json", json, "one JSON object instead of text");
   if (!parse(app, words)) return 0;
 
-  const SafetensorsFile file(checkpoint);
+  const SafetensorsFile file(weights_file(checkpoint));
   const WeightsInfo info = info_of(file);
   if (data_path.empty()) data_path = info.data_path;
   const std::string dataset = info.dataset == kCifarName ? "cifar10" : "synthetic";
-  const ImageSet images = open_images(locate_data(dataset, data_path), split == "test" ? Split::test : Split::train);
+  const ImageSet images = open_split(dataset, data_path, split, info);
   const int classes = static_cast<int>(info.class_names.size());
+
+  std::vector<uint32_t> chosen = images_of(split, images, info);
+  if (max_images > 0) chosen.resize(std::min(chosen.size(), static_cast<size_t>(max_images)));
+  batch_size = std::min(batch_size, static_cast<int64_t>(chosen.size()));
 
   const auto backend = make_cpu_backend();
   backend->enter_thread();
@@ -55,8 +71,6 @@ int verb_eval(const Words& words) {
   load_weights(file, graph, flat, {reinterpret_cast<float*>(params.data()), static_cast<size_t>(flat.numel)});
   Evaluator evaluator(*backend, *comm, lower_evaluation(graph, flat), params.data());
 
-  std::vector<uint32_t> chosen = images_of(split, images, info);
-  if (max_images > 0) chosen.resize(std::min(chosen.size(), static_cast<size_t>(max_images)));
   const Evaluation result =
       evaluate(evaluator, EvalPipeline(images, std::move(chosen), batch_size), classes, split, *comm);
   if (json) {

@@ -10,12 +10,15 @@ namespace ct {
 int verb_export(const Words& words) {
   CLI::App app("Write the weights in f32 under PyTorch's state_dict names, as safetensors.", "cifar-train export");
   std::string checkpoint, out, format = "safetensors";
-  app.add_option("--ckpt", checkpoint, "a weights file: best.bin, last.bin or weights.safetensors")->required();
+  app.add_option("--ckpt", checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint")
+      ->required();
   app.add_option("--out", out, "the file to write")->required();
-  app.add_option("--format", format, "safetensors")->check(CLI::IsMember({"safetensors"}));
+  app.add_option("--format", format, "safetensors");
   if (!parse(app, words)) return 0;
 
-  const SafetensorsFile file(checkpoint);
+  if (format != "safetensors")
+    fail(ExitCode::usage, "--format ", format, " is not supported by this version; use safetensors");
+  const SafetensorsFile file(weights_file(checkpoint));
   FileSystem files;
   write_safetensors(files, out, file.views(), file.metadata());
   std::printf("%s: %zu tensors\n", out.c_str(), file.tensors().size());

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <new>
 
 #include "base/error.h"
@@ -9,6 +11,9 @@
 #include "cli/versions.h"
 
 namespace {
+
+constexpr std::string_view kLater[] = {"predict",   "report",     "estimate", "launch",
+                                       "jobscript", "completion", "selftest"};
 
 void print_help() {
   std::fputs("cifar-train: trains image classifiers on CPUs, on one core or many.\n\n", stdout);
@@ -23,7 +28,13 @@ int run(const ct::Words& words) {
     if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") return print_help(), 0;
     if (words[0] == "--version") return std::fputs(ct::version_text().c_str(), stdout), 0;
     const auto verb = std::find_if(verbs.begin(), verbs.end(), [&](const ct::Verb& v) { return words[0] == v.name; });
-    if (verb != verbs.end()) return verb->run({words.begin() + 1, words.end()});
+    if (verb != verbs.end()) {
+      // Under a launcher, what concerns one process is done by one.
+      if (!verb->on_all_ranks && ct::launch_rank() > 0) return 0;
+      return verb->run({words.begin() + 1, words.end()});
+    }
+    if (std::find(std::begin(kLater), std::end(kLater), words[0]) != std::end(kLater))
+      ct::fail(ct::ExitCode::usage, words[0], " is not supported by this version; cifar-train --help lists what is");
     if (!words[0].starts_with('-')) {
       std::string known;
       for (const ct::Verb& v : verbs) known += (known.empty() ? "" : ", ") + std::string(v.name);
@@ -37,7 +48,11 @@ int run(const ct::Words& words) {
 
 int main(int argc, char** argv) {
   try {
-    return run({argv + 1, argv + argc});
+    const int code = run({argv + 1, argv + argc});
+    if (code == 0 && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0))
+      ct::fail(ct::ExitCode::io, "standard output could not be written: ", std::strerror(errno),
+               "; look at the disk or pipe it leads to");
+    return code;
   } catch (const ct::Error& e) {
     return ct::report_failure(static_cast<int>(e.code()), e.what());
   } catch (const std::bad_alloc&) {

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 
 #include "base/cores.h"
@@ -59,6 +60,11 @@ int rank_count(const Config& config, const std::string& asked) {
            name(launch.kind), "; use auto or mpi");
     return launch.size;
   }
+  const char *world = std::getenv("WORLD_SIZE"), *torch_rank = std::getenv("RANK");
+  if (launch.kind == Launch::Kind::none && torch_rank != nullptr && world != nullptr && std::atoi(world) > 1)
+    fail(ExitCode::usage, "RANK=", torch_rank, " and WORLD_SIZE=", world,
+         " are set, as by torchrun or deepspeed, which cannot connect this program's ranks: start it with mpirun -np ",
+         world, ", or unset them");
   if (config.communication.backend == "mpi" && launch.kind == Launch::Kind::none)
     fail(ExitCode::usage, "communication.backend: mpi needs a launcher: start with mpirun -np N cifar-train ...");
   return is_auto ? static_cast<int>(auto_ranks(config.batch, available_cores())) : number;
@@ -71,13 +77,16 @@ int run_job(int ranks, const std::function<int(Communicator&)>& body) {
   return run_ranks(ranks, body);
 }
 
-int report_failure(int exit_code, const std::string& message) {
-  int rank = 0;
+int launch_rank() {
   try {
-    rank = detect_launch().rank;
-  } catch (const Error&) {  // the message is about just that
+    return detect_launch().rank;
+  } catch (const Error&) {  // who needs ranks will say so
+    return 0;
   }
-  if (rank == 0) {
+}
+
+int report_failure(int exit_code, const std::string& message) {
+  if (launch_rank() == 0) {
     print_error(message);
     return exit_code;
   }

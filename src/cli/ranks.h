@@ -16,6 +16,9 @@ int rank_count(const Config& config, const std::string& asked);
 /// or prints it, the others are silent.
 int run_job(int ranks, const std::function<int(Communicator&)>& body);
 
+/// This process's rank by the launcher's environment; 0 without a launcher, or one that makes no sense.
+int launch_rank();
+
 /// Prints "error: ..." unless another rank of the job is to say it (a mistake that all ranks make alike is told by
 /// rank 0; the others wait for the launcher to end them). Returns the exit code.
 int report_failure(int exit_code, const std::string& message);

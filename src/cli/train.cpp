@@ -40,6 +40,9 @@ void add_options(CLI::App& app, TrainFlags& f) {
   app.add_flag("-v,--verbose", f.verbose, "more chatter");
   app.add_option("--requeue-code", f.requeue_code, "exit code of a run stopped on request (Grid Engine: 99)")
       ->check(CLI::Range(1, 125));
+  app.add_flag_callback("--no-record",
+                        [] { fail(ExitCode::usage, "--no-record is not supported by this version; leave it out"); })
+      ->group("");  // known, but not listed
   const char* tutorial = "The tutorial scripts' flags";
   app.add_flag_callback(
          "--deepspeed", [] {}, "accepted; there is nothing to switch on")
@@ -71,7 +74,7 @@ int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
   const auto comm = make_solo();
   const BatchSizes batch = batch_for(options.config.batch, ranks);
   const auto backend = make_backend(options.config);
-  const Datasets data = open_datasets(options.config, *comm);
+  const Datasets data = open_datasets(options.config, *comm, IfAbsent::keep_in_memory);
   const Programs programs = lower_programs(options.config, batch, ranks, data.train->classes());
   const MemoryPlan plan = plan_program(*backend, programs.train);
   if (dump_plan) {
@@ -107,8 +110,8 @@ int verb_train(const Words& words) {
     sources.files.push_back(locate_config(f.deepspeed_config));
     options.config_source += " and " + sources.files[1].string();
   }
-  if (!f.output.empty()) sources.overrides.push_back({"output", f.output, "--output"});
-  if (!f.device.empty()) sources.overrides.push_back({"device", f.device, "--device"});
+  if (app.count("--output") > 0) sources.overrides.push_back({"output", f.output, "--output"});
+  if (app.count("--device") > 0) sources.overrides.push_back({"device", f.device, "--device"});
   options.config = load_config(sources, &options.warnings);
   const int ranks = rank_count(options.config, f.ranks);
   batch_for(options.config.batch, ranks);  // before MPI starts: a batch that does not fit is a mistake in the words

@@ -10,13 +10,13 @@ namespace ct {
 
 std::span<const Verb> verbs() {
   static constexpr std::array kVerbs = {
-      Verb{"train", "train a model (the default verb)", verb_train},
+      Verb{"train", "train a model (the default verb)", verb_train, /*on_all_ranks=*/true},
       Verb{"eval", "loss, accuracy and per-class table of a weights file", verb_eval},
       Verb{"export", "weights under PyTorch's state_dict names", verb_export},
       Verb{"config", "show or check a configuration", verb_config},
       Verb{"data", "write the synthetic set, verify or describe data files", verb_data},
       Verb{"ckpt", "list, inspect and verify checkpoints", verb_ckpt},
-      Verb{"bench", "throughput of the training step and of its operations", verb_bench},
+      Verb{"bench", "throughput of the training step and of its operations", verb_bench, /*on_all_ranks=*/true},
       Verb{"doctor", "what this machine offers and what would go wrong", verb_doctor},
   };
   return kVerbs;

@@ -16,6 +16,7 @@ struct Verb {
   const char* name;
   const char* summary;
   int (*run)(const Words& words);
+  bool on_all_ranks = false;  // under a launcher; else rank 0 does it alone
 };
 std::span<const Verb> verbs();
 

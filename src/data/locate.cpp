@@ -16,7 +16,9 @@ fs::path folder_named(std::string_view name, const fs::path& path) {
   return path.filename() == name ? path : path / name;
 }
 
-DataSource synthetic_source(const fs::path& folder, const std::string& why) {
+DataSource synthetic_source(const fs::path& folder, const std::string& why, IfAbsent if_absent) {
+  if (if_absent == IfAbsent::keep_in_memory && !synthetic_complete(folder))
+    return {std::string(kSyntheticName), {}, str("data: ", kSyntheticName, " in memory", why)};
   try {
     const bool written = write_synthetic(folder);
     return {std::string(kSyntheticName), folder,
@@ -29,7 +31,7 @@ DataSource synthetic_source(const fs::path& folder, const std::string& why) {
 
 }  // namespace
 
-DataSource locate_data(std::string_view dataset, const fs::path& where) {
+DataSource locate_data(std::string_view dataset, const fs::path& where, IfAbsent if_absent) {
   const bool automatic = dataset == "auto";
   if (!automatic && dataset != "cifar10" && dataset != "synthetic") {
     fail(ExitCode::usage, "data.dataset: '", dataset, "' is not a data set; use auto, cifar10 or synthetic");
@@ -60,7 +62,7 @@ DataSource locate_data(std::string_view dataset, const fs::path& where) {
   }
   const fs::path base = cifar == path ? (path.has_parent_path() ? path.parent_path() : fs::path(".")) : path;
   return synthetic_source(folder_named(kSyntheticFolder, base),
-                          automatic ? str("; for ", kCifarName, ", ", remedy) : "");
+                          automatic ? str("; for ", kCifarName, ", ", remedy) : "", if_absent);
 }
 
 ImageSet open_images(const DataSource& source, Split split, const ImageSetOptions& options, int threads) {

@@ -19,7 +19,9 @@ struct DataSource {
 /// takes CIFAR-10 when its folder is there (damaged or not: opening it will tell), else the synthetic set. The
 /// synthetic set is written to disk when it is not there yet, or kept in memory where that cannot be done. Call it on
 /// one rank. Throws Error(usage) for another name, Error(data) naming the folder and the remedy.
-DataSource locate_data(std::string_view dataset, const std::filesystem::path& path);
+enum class IfAbsent { write, keep_in_memory };  // the synthetic set that is not on disk yet
+DataSource locate_data(std::string_view dataset, const std::filesystem::path& path,
+                       IfAbsent if_absent = IfAbsent::write);
 
 /// Opens one split of what locate_data found, on any rank. `threads` generate a set in memory (0: all cores at hand).
 ImageSet open_images(const DataSource& source, Split split, const ImageSetOptions& options = {}, int threads = 1);

@@ -26,25 +26,35 @@ std::string new_run_id() {
 }  // namespace
 
 RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console)
-    : out_(config.output), lock_(files_, out_), keep_last_(static_cast<int>(config.checkpoint.keep_last)) {
+    : out_(config.output),
+      lock_(files_, out_),
+      reset_(reset),
+      keep_last_(static_cast<int>(config.checkpoint.keep_last)) {
   if (!lock_.warning().empty()) console.note("warning: " + lock_.warning());
-  if (reset) reset_run(files_, out_);
   const Path folder = out_ / "ckpt";
   RunIdentity identity{"", config.model.name};
   store_ = std::make_unique<Store>(files_, folder, identity);
   store_->recover();
 
   const bool any_checkpoint = !store_->list().empty();
-  const bool present = any_checkpoint || std::filesystem::exists(out_ / "metrics.jsonl");
+  const bool present = !reset && (any_checkpoint || std::filesystem::exists(out_ / "metrics.jsonl"));
+  if (reset && resume.kind == ResumeMode::must)
+    fail(ExitCode::usage, "--reset forgets the run that --resume must asks for: give one of them");
   if (present && resume.kind == ResumeMode::never)
     fail(ExitCode::usage, "output folder ", in_quotes(out_.native()),
          " holds a run and --resume never was given: add --reset to forget it, or give another --output");
   if (resume.kind == ResumeMode::path) {
     resume_from_ = resume.checkpoint;
+    if (!std::filesystem::exists(resume_from_ / "manifest.json"))
+      fail(ExitCode::checkpoint, "--resume ", in_quotes(resume_from_.native()),
+           ": not a checkpoint; give the folder of one, such as RUN/ckpt/step-00000120");
+    if (reset && std::filesystem::exists(folder) && std::filesystem::equivalent(resume_from_.parent_path(), folder))
+      fail(ExitCode::usage, "--reset would delete ", in_quotes(resume_from_.native()),
+           ", which --resume names: leave --reset out");
     if (present && !std::filesystem::equivalent(resume_from_.parent_path(), folder))
       fail(ExitCode::usage, "output folder ", in_quotes(out_.native()), " holds another run than ",
            in_quotes(resume_from_.native()), ": give another --output, or add --reset to forget it");
-  } else if (resume.kind != ResumeMode::never) {
+  } else if (resume.kind != ResumeMode::never && !reset) {
     const auto step = store_->newest_good([&](const std::string& problem) { console.note("warning: " + problem); });
     if (step) resume_from_ = store_->path_of(*step);
     if (!step && resume.kind == ResumeMode::must)
@@ -87,20 +97,24 @@ bool RunFolder::contains(int64_t step) const {
   return std::find(steps.begin(), steps.end(), step) != steps.end();
 }
 
-bool RunFolder::ended_at(int64_t step) const {
-  if (!std::filesystem::exists(out_ / "metrics.jsonl")) return false;
+std::string RunFolder::end_at(int64_t step) const {
+  if (!std::filesystem::exists(out_ / "metrics.jsonl")) return "";
   std::istringstream lines(read_file(out_ / "metrics.jsonl"));
-  bool ended = false;
+  std::string reason;
   for (std::string line; std::getline(lines, line);) {
     const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (record.is_object() && record.value("event", "") == "end") ended = record.value("step", int64_t{-1}) == step;
+    if (!record.is_object() || record.value("event", Json("")) != "end") continue;
+    const auto why = record.find("reason");
+    const bool here = record.value("step", Json(-1)) == step && why != record.end() && why->is_string();
+    reason = here ? why->get<std::string>() : "";
   }
-  return ended;
+  return reason;
 }
 
 Path RunFolder::best_of(int64_t step) const { return out_ / "ckpt" / saved_best_name(step); }
 
 void RunFolder::begin(const Config& config, int ranks, const RunState* resumed) {
+  if (reset_) reset_run(files_, out_);
   write_file_atomic(files_, out_ / "config.yaml", to_yaml(config, {.ranks = ranks}));
   constexpr int64_t kBeforeAll = -1;  // a run without a checkpoint starts anew, and so do its records
   MetricsLog::rewind(files_, out_, resumed != nullptr ? resumed->step : kBeforeAll);

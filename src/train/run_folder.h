@@ -18,7 +18,7 @@ struct ResumeMode {
 
 class RunFolder {
  public:
-  /// Locks the folder, forgets an earlier run if asked, and decides where to start from. Throws where it may not:
+  /// Locks the folder and decides where to start from; nothing is changed yet. Throws where it may not:
   /// in use, present against --resume never, nothing that verifies, another configuration.
   RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console);
 
@@ -29,10 +29,12 @@ class RunFolder {
   /// When resuming: Error(checkpoint) unless the images are those of the checkpoint; another device is only told.
   void require_same_origin(const Provenance& now, Console& console) const;
   bool contains(int64_t step) const;
-  /// Did a run end here at that step?
-  bool ended_at(int64_t step) const;
+  /// Why a run ended here at that step, by its `end` record (kFinished, kStoppedEarly); empty: it did not.
+  std::string end_at(int64_t step) const;
+  static constexpr const char *kFinished = "finished", *kStoppedEarly = "stopped early";
 
-  /// Takes the folder into use: config.yaml is written; metrics and best.bin go back to what they were at `resumed`.
+  /// Takes the folder into use: an earlier run is forgotten if that was asked; config.yaml is written; metrics and
+  /// best.bin go back to what they were at `resumed`.
   void begin(const Config& config, int ranks, const RunState* resumed);
 
   /// Returns the checkpoint's path.
@@ -46,6 +48,7 @@ class RunFolder {
   FileSystem files_;
   Path out_;
   RunLock lock_;
+  bool reset_;
   int keep_last_;
   Path resume_from_;
   std::optional<Provenance> resumed_;

@@ -88,9 +88,9 @@ void fill_micro_batch(Pipeline& pipeline, int64_t epoch, int64_t step, int64_t k
                 {in.labels, micro});
 }
 
-Datasets open_datasets(const Config& config, Communicator& comm) {
+Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent) {
   Datasets sets;
-  if (comm.rank() == 0) sets.source = locate_data(config.data.dataset, config.data.path);
+  if (comm.rank() == 0) sets.source = locate_data(config.data.dataset, config.data.path, if_absent);
   sets.source.name = broadcast_text(comm, sets.source.name);
   sets.source.folder = broadcast_text(comm, sets.source.folder.string());
   sets.source.note = broadcast_text(comm, sets.source.note);

@@ -32,7 +32,7 @@ struct Datasets {
   std::unique_ptr<ImageSet> train, test;
   HoldOut parts;
 };
-Datasets open_datasets(const Config& config, Communicator& comm);
+Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent = IfAbsent::write);
 
 /// Lowered programs of a configuration for one rank of `ranks`.
 struct Programs {

@@ -9,7 +9,7 @@
 namespace ct {
 namespace {
 
-constexpr std::array kSignals = {SIGUSR1, SIGUSR2, SIGXCPU, SIGTERM, SIGINT};
+constexpr std::array kSignals = {SIGUSR1, SIGUSR2, SIGXCPU, SIGTERM, SIGINT, SIGHUP};
 
 // A signal handler can reach nothing but globals.
 std::atomic<int> first_signal{0};
@@ -31,7 +31,10 @@ StopSignals::StopSignals() {
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &earlier[i]);
+  for (size_t i = 0; i < kSignals.size(); ++i) {
+    sigaction(kSignals[i], &action, &earlier[i]);
+    if (kSignals[i] == SIGHUP && earlier[i].sa_handler == SIG_IGN) sigaction(SIGHUP, &earlier[i], nullptr);  // nohup
+  }
 }
 
 StopSignals::~StopSignals() {

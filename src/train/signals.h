@@ -1,5 +1,5 @@
-// Requests to stop. Job schedulers send USR1, USR2 or XCPU before a limit, and TERM; people press ^C. Each asks for the
-// same: finish the step, save, exit. A second TERM or INT ends the process at once.
+// Requests to stop. Job schedulers send USR1, USR2 or XCPU before a limit, and TERM; people press ^C or close their
+// terminal (HUP). Each asks for the same: finish the step, save, exit. A second TERM or INT ends the process at once.
 #pragma once
 
 namespace ct {

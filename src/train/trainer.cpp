@@ -17,6 +17,7 @@
 namespace ct {
 namespace {
 
+constexpr double kProgressSeconds = 0.2;
 constexpr double kVoteSeconds = 0.02;  // how long a request to stop may wait until ranks compare notes
 
 double seconds(std::chrono::steady_clock::duration d) { return std::chrono::duration<double>(d).count(); }
@@ -34,7 +35,8 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   require_same(comm, "device or library", backend_->description());
   require_same(comm, "configuration", to_yaml(config_));
 
-  // The folder first: a run that may not start here should say so before anything is computed.
+  data_ = open_datasets(config_, comm);
+  config_.data.dataset = data_.source.name == kCifarName ? "cifar10" : "synthetic";  // what a resume compares
   std::string checkpoint;
   if (comm.rank() == 0) {
     folder_ = std::make_unique<RunFolder>(config_, comm.size(), options.resume, options.reset, console);
@@ -42,8 +44,8 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   }
   checkpoint = broadcast_text(comm, checkpoint);
 
-  data_ = open_datasets(config_, comm);
   const int classes = data_.train->classes();
+  config_.train.eval_batch_size = std::min(config_.train.eval_batch_size, data_.test->count());
   programs_ = lower_programs(config_, batch_, comm.size(), classes);
   const Distribution d = programs_.train.distribution;
   pipeline_ =
@@ -69,9 +71,11 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
     state_ = restore_checkpoint(checkpoint, config_.model.name, programs_, *engine_);
     engine_->restore(state_.scalars);
     saved_step_ = broadcast_value(comm, folder_ && folder_->contains(state_.step) ? state_.step : int64_t{-1});
-    ended_ = state_.step >= total_steps_ && broadcast_value(comm, folder_ && folder_->ended_at(state_.step));
+    const std::string end = broadcast_text(comm, folder_ ? folder_->end_at(state_.step) : "");
+    ended_ = end == RunFolder::kStoppedEarly || (state_.step >= total_steps_ && !end.empty());
+    if (!options.init.empty()) console.note("warning: --init is ignored: the run continues from its checkpoint");
   } else if (!options.init.empty()) {
-    load_weights(SafetensorsFile(options.init), programs_.graph, programs_.train.flat, weights);
+    load_weights(SafetensorsFile(weights_file(options.init)), programs_.graph, programs_.train.flat, weights);
   } else {
     initialize(programs_.graph, programs_.train.flat, static_cast<uint64_t>(config_.seed), weights);
   }
@@ -96,6 +100,7 @@ void Trainer::describe_run() {
 ExitCode Trainer::run() {
   begun_ = window_begun_ = Clock::now();
   first_step_ = window_step_ = next_vote_ = state_.step;
+  if (ended_) return finish(), ExitCode::done;
   if (saved_step_ < 0) save(/*must_succeed=*/true);  // step 0: a place to return to, and proof that saving works
   if (state_.step > 0 && state_.step < total_steps_ && evaluation_due()) evaluate_now(/*because_ended=*/false);
 
@@ -155,6 +160,7 @@ void Trainer::report_step(int64_t micros_before) {
   if (line || record || epoch_done) drain_losses();
 
   if (record) record_step();
+  if (console_.shows_progress() && !step_losses_.empty()) show_progress();
   if (line) {
     const double mean = state_.running_images > 0 ? state_.running_loss / static_cast<double>(state_.running_images)
                                                   : std::numeric_limits<double>::quiet_NaN();
@@ -171,7 +177,22 @@ void Trainer::report_step(int64_t micros_before) {
   if (engine_->scalars().skip) check_diverged();
 }
 
-/// The step's record, and the line that shows it on a terminal.
+/// On a terminal, a few times a second: where the run is, its latest known loss, its speed so far.
+void Trainer::show_progress() {
+  const auto now = Clock::now();
+  if (seconds(now - shown_) < kProgressSeconds) return;
+  shown_ = now;
+  const double per_step = training_seconds() / static_cast<double>(state_.step - first_step_);
+  const double loss =
+      std::accumulate(step_losses_.begin(), step_losses_.end(), 0.0) / static_cast<double>(batch_.train);
+  char text[160];
+  std::snprintf(text, sizeof text, "epoch %ld/%ld  step %ld/%ld  loss %.3f  %.0f images/s  %s left", state_.epoch + 1,
+                config_.train.epochs, state_.step, total_steps_, loss, static_cast<double>(batch_.train) / per_step,
+                duration(per_step * static_cast<double>(total_steps_ - state_.step)).c_str());
+  console_.progress(text);
+}
+
+/// The step's record.
 void Trainer::record_step() {
   const StepScalars& scalars = engine_->scalars();
   const double loss =
@@ -189,13 +210,6 @@ void Trainer::record_step() {
           {"samples", state_.step * batch_.train},
           {"samples_per_sec", rate},
           {"wait_fraction", waited_ / elapsed}});
-  if (console_.shows_progress()) {
-    const double left = static_cast<double>((total_steps_ - state_.step) * batch_.train) / rate;
-    char text[160];
-    std::snprintf(text, sizeof text, "epoch %ld/%ld  step %ld/%ld  loss %.3f  %.0f images/s  %s left", state_.epoch + 1,
-                  config_.train.epochs, state_.step, total_steps_, loss, rate, duration(left).c_str());
-    console_.progress(text);
-  }
   window_begun_ = Clock::now();
   window_aside_ = aside_;
   window_step_ = state_.step;
@@ -240,11 +254,12 @@ Metadata Trainer::weights_metadata() const {
                       .std = config_.data.std,
                       .class_names = data_.train->class_names(),
                       .dataset = data_.source.name,
-                      .data_path = config_.data.path,
+                      .data_path = std::filesystem::absolute(config_.data.path).lexically_normal().string(),
                       .step = state_.step,
                       .epoch = state_.epoch,
                       .seed = config_.seed,
-                      .validation = config_.data.validation});
+                      .validation = config_.data.validation,
+                      .on_corrupt = config_.data.on_corrupt});
 }
 
 void Trainer::save(bool must_succeed) {
@@ -363,6 +378,7 @@ void Trainer::finish() {
   const std::string hash = weights_hash(programs_, *engine_);
   record({{"event", "end"},
           {"step", state_.step},
+          {"reason", early_stop_ ? RunFolder::kStoppedEarly : RunFolder::kFinished},
           {"seconds", seconds(Clock::now() - begun_)},
           {"samples_per_sec", rate},
           {"peak_bytes",
@@ -371,9 +387,9 @@ void Trainer::finish() {
             {"arena", engine_->bound().arena_bytes()}}},
           {"weights_sha256", hash}});
   metrics_->flush();
-  char speed[64];
-  std::snprintf(speed, sizeof speed, "%.0f images/s", rate);
-  console_.note(str("trained ", steps, " steps in ", duration(train_seconds), " (", speed, "); weights_sha256 ", hash));
+  char speed[96];
+  std::snprintf(speed, sizeof speed, "%.1f s (%.0f images/s)", train_seconds, rate);
+  console_.note(str("trained ", steps, " steps in ", speed, "; weights_sha256 ", hash));
   console_.note("results: " + (folder_->path() / "best.bin").string() + "; evaluate with: cifar-train eval --ckpt " +
                 (folder_->path() / "best.bin").string());
 }
@@ -384,6 +400,8 @@ void Trainer::announce(const std::string& checkpoint) {
   console_.note(str("cifar-train ", version(), ", configuration ", options_.config_source));
   console_.note(str(comm_.description(), "; ", backend_->description()));
   console_.note(data_.source.note);
+  const int64_t damaged = data_.train->skipped() + data_.test->skipped();
+  if (damaged > 0) console_.note(str(damaged, " damaged records are left out (data.on_corrupt: skip)"));
   console_.note(str("model ", config_.model.name, ": ", programs_.graph.parameter_count(), " parameters; ",
                     optimizer_note(config_), "; batch ", batch_.train, " = ", batch_.micro, " x ", batch_.accumulation,
                     " micro-steps x ", d.ranks, " ranks"));
@@ -393,13 +411,14 @@ void Trainer::announce(const std::string& checkpoint) {
   if (config_.train.best.split == "last")
     console_.note("best.bin will be the newest evaluated weights (train.best.split: last)");
   if (!checkpoint.empty()) console_.note(str("resumed from ", checkpoint, " at step ", state_.step));
-  if (ended_) console_.note(str("the run is finished: ", state_.step, " of ", total_steps_, " steps are done"));
+  if (ended_) console_.note(str("the run is finished, after ", state_.step, " steps; its evaluation is repeated"));
   record({{"event", "start"},
           {"step", state_.step},
           {"version", version()},
           {"model", config_.model.name},
           {"parameters", programs_.graph.parameter_count()},
           {"dataset", data_.source.name},
+          {"damaged_records", data_.train->skipped() + data_.test->skipped()},
           {"device", backend_->description()},
           {"ranks", d.ranks},
           {"train_batch_size", batch_.train},

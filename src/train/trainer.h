@@ -38,6 +38,7 @@ class Trainer {
   void train_step();
   void report_step(int64_t micros_before);
   void record_step();
+  void show_progress();
   bool stop_agreed();
   bool save_due() const;
   bool evaluation_due() const;
@@ -52,7 +53,7 @@ class Trainer {
   double training_seconds() const;
 
   const TrainOptions& options_;
-  const Config& config_;
+  Config config_;  // with the data set that was found in place of `auto`
   Communicator& comm_;
   Console& console_;
   BatchSizes batch_;
@@ -76,7 +77,7 @@ class Trainer {
   bool ended_ = false;  // the run had ended already: its evaluation is repeated, and nothing is written
 
   // Time: of training alone, without evaluations and saves.
-  Clock::time_point begun_, window_begun_;
+  Clock::time_point begun_, window_begun_, shown_;
   double aside_ = 0, window_aside_ = 0, waited_ = 0;
   int64_t first_step_ = 0, window_step_ = 0, next_vote_ = 0;
 };

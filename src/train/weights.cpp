@@ -55,6 +55,13 @@ void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLay
   tensors.store(graph, flat, params);
 }
 
+Path weights_file(const Path& path) {
+  if (!std::filesystem::is_directory(path)) return path;
+  for (const char* name : {"best.bin", "weights.safetensors"})
+    if (std::filesystem::exists(path / name)) return path / name;
+  fail(ExitCode::usage, in_quotes(path.native()), " is a folder without weights; give a file such as RUN/best.bin");
+}
+
 Metadata to_metadata(const WeightsInfo& info) {
   return {{"format", "pt"},
           {"cifar_train.model", Json{{"name", info.model}}.dump()},
@@ -65,7 +72,8 @@ Metadata to_metadata(const WeightsInfo& info) {
           {"cifar_train.step", std::to_string(info.step)},
           {"cifar_train.epoch", std::to_string(info.epoch)},
           {"cifar_train.seed", std::to_string(info.seed)},
-          {"cifar_train.validation", std::to_string(info.validation)}};
+          {"cifar_train.validation", std::to_string(info.validation)},
+          {"cifar_train.on_corrupt", info.on_corrupt}};
 }
 
 WeightsInfo info_of(const SafetensorsFile& file) {
@@ -89,6 +97,7 @@ WeightsInfo info_of(const SafetensorsFile& file) {
     info.epoch = std::stoll(text("epoch"));
     info.seed = std::stoll(text("seed"));
     info.validation = std::stoll(text("validation"));
+    info.on_corrupt = text("on_corrupt");
   } catch (const Error&) {
     throw;
   } catch (const std::exception&) {

@@ -39,6 +39,10 @@ std::string weights_hash(const Programs& programs, const Engine& engine);
 /// Replaces the weights by those of a safetensors file, whoever wrote it. Error(checkpoint) naming what does not fit.
 void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, std::span<float> params);
 
+/// The weights file that `path` means: itself, a run's best.bin, or a checkpoint's weights. Error(usage) for a folder
+/// that has none.
+Path weights_file(const Path& path);
+
 /// What a weights file says of itself: all that `eval` and `predict` need beside the tensors.
 struct WeightsInfo {
   std::string model;
@@ -47,6 +51,7 @@ struct WeightsInfo {
   std::string dataset, data_path;  // kind ("CIFAR-10", "synthetic-10") and data.path
   int64_t step = 0, epoch = 0;
   int64_t seed = 0, validation = 0;  // which training images were held out
+  std::string on_corrupt = "error";  // data.on_corrupt
 };
 Metadata to_metadata(const WeightsInfo& info);
 /// Error(checkpoint) naming the file and what it lacks.

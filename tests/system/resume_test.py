@@ -115,7 +115,7 @@ def a_finished_run_repeats_its_evaluation_only():
     before = snapshot(output)
     for ranks in [Ranks(1), Ranks(2)]:
         done = train(output, settings(), ranks=ranks)
-        expect_equal([l for l in done.stderr.splitlines() if "finished" in l and "%d of %d steps" % (STEPS, STEPS) in l]
+        expect_equal([l for l in done.stderr.splitlines() if "the run is finished, after %d steps" % STEPS in l]
                      .__len__(), 1, done.stderr)
         expect("Accuracy of the network on the 200 test images" in done.stdout, done.stdout)
         expect("Finished Training" not in done.stdout, done.stdout)

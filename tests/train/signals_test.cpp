@@ -8,7 +8,7 @@ namespace ct {
 namespace {
 
 TEST(StopSignals, TheFirstSignalIsRemembered) {
-  for (const int signal : {SIGUSR1, SIGUSR2, SIGXCPU, SIGTERM, SIGINT}) {
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGXCPU, SIGTERM, SIGINT, SIGHUP}) {
     const StopSignals signals;
     EXPECT_EQ(StopSignals::requested(), 0);
     std::raise(signal);

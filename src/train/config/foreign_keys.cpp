@@ -87,7 +87,7 @@ const std::vector<ForeignKey>& foreign_keys() {
       {"csv_monitor.*", "*"},
       {"comet.enabled", "false"},
       {"comet.*", "*"},
-      {"flops_profiler.enabled", "false"},
+      {"flops_profiler.enabled", "*"},
       {"flops_profiler.*", "*"},
       // Checkpoints.
       {"checkpoint.tag_validation", "*"},

@@ -68,8 +68,9 @@ std::string to_yaml(const Config& config, const PrintOptions& options) {
       const auto found = config.origins.find(field.key);
       const std::string origin = found == config.origins.end() ? "default" : found->second;
       // Origins quote the command line, whose words may hold line breaks.
-      std::string plain = document::quoted(origin);
-      plain = origin.size() > 60 ? plain : plain.substr(1, plain.size() - 2);
+      std::string plain = origin;
+      std::replace_if(
+          plain.begin(), plain.end(), [](unsigned char c) { return std::iscntrl(c); }, '?');
       comment = plain + (comment.empty() ? "" : "; " + comment);
     }
     text += with_comment(std::string(2 * depth, ' ') + parts.back() + ": " + field_text(field), comment);
