@@ -111,19 +111,18 @@ std::string RunFolder::end_at(int64_t step) const {
   return reason;
 }
 
-Path RunFolder::best_of(int64_t step) const { return out_ / "ckpt" / saved_best_name(step); }
-
-void RunFolder::begin(const Config& config, int ranks, const RunState* resumed) {
+bool RunFolder::begin(const Config& config, int ranks, const RunState* resumed, const std::string& init) {
   if (reset_) reset_run(files_, out_);
-  write_file_atomic(files_, out_ / "config.yaml", to_yaml(config, {.ranks = ranks}));
+  const std::string started = init.empty() ? "" : "# started with --init " + in_quotes(init) + "\n";
+  write_file_atomic(files_, out_ / "config.yaml", started + to_yaml(config, {.ranks = ranks}));
   constexpr int64_t kBeforeAll = -1;  // a run without a checkpoint starts anew, and so do its records
   MetricsLog::rewind(files_, out_, resumed != nullptr ? resumed->step : kBeforeAll);
-  if (resumed == nullptr) return;
-  // Evaluations after the checkpoint are undone, and with them what they thought best.
-  if (const Path earlier = best_of(resumed->step); std::filesystem::exists(earlier)) {
-    const std::string bytes = read_file(earlier);
-    write_file_atomic(files_, out_ / "best.bin", bytes);
-  }
+  if (resumed == nullptr) return false;
+  // Evaluations after the checkpoint are undone, and with them what they thought best. The checkpoint may lie
+  // elsewhere.
+  const Path earlier = resume_from_.parent_path() / saved_best_name(resumed->step);
+  if (std::filesystem::exists(earlier)) write_file_atomic(files_, out_ / "best.bin", read_file(earlier));
+  return std::filesystem::exists(out_ / "best.bin");
 }
 
 std::string RunFolder::save(const RunState& state, const Provenance& provenance, const Metadata& metadata,
@@ -131,7 +130,7 @@ std::string RunFolder::save(const RunState& state, const Provenance& provenance,
   save_checkpoint(*store_, state, provenance, metadata, programs, engine);
 
   if (state.best_step >= 0 && std::filesystem::exists(out_ / "best.bin"))
-    write_file_atomic(files_, best_of(state.step), read_file(out_ / "best.bin"));
+    write_file_atomic(files_, out_ / "ckpt" / saved_best_name(state.step), read_file(out_ / "best.bin"));
   store_->prune(keep_last_);
   for (const std::string& name : list_folder(out_ / "ckpt"))  // of checkpoints that are gone
     if (const auto step = saved_best_step(name); step && !contains(*step)) remove_file(files_, out_ / "ckpt" / name);

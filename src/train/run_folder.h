@@ -34,8 +34,9 @@ class RunFolder {
   static constexpr const char *kFinished = "finished", *kStoppedEarly = "stopped early";
 
   /// Takes the folder into use: an earlier run is forgotten if that was asked; config.yaml is written; metrics and
-  /// best.bin go back to what they were at `resumed`.
-  void begin(const Config& config, int ranks, const RunState* resumed);
+  /// best.bin go back to what they were at `resumed` (null: a fresh run, whose weights came from `init` if not empty).
+  /// Returns whether there is a best.bin now.
+  bool begin(const Config& config, int ranks, const RunState* resumed, const std::string& init);
 
   /// Returns the checkpoint's path.
   std::string save(const RunState& state, const Provenance& provenance, const Metadata& metadata,
@@ -43,8 +44,6 @@ class RunFolder {
   void write_weights(const std::string& name, const Programs& programs, const Engine& engine, const Metadata& metadata);
 
  private:
-  Path best_of(int64_t step) const;
-
   FileSystem files_;
   Path out_;
   RunLock lock_;

@@ -79,10 +79,13 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   } else {
     initialize(programs_.graph, programs_.train.flat, static_cast<uint64_t>(config_.seed), weights);
   }
+  bool has_best = false;
   if (folder_ && !ended_) {
-    folder_->begin(config_, comm.size(), checkpoint.empty() ? nullptr : &state_);
+    has_best = folder_->begin(config_, comm.size(), checkpoint.empty() ? nullptr : &state_, options.init);
     metrics_ = std::make_unique<MetricsLog>(folder_->files(), folder_->path());
   }
+  // A best evaluation whose weights are gone must not stand in the way of the next one.
+  if (!broadcast_value(comm, has_best || ended_)) state_.best_step = -1;
   announce(checkpoint);
 }
 
@@ -222,7 +225,7 @@ void Trainer::check_diverged() {
                 " was skipped on all ranks: its loss or gradient is not finite");
   if (s.bad_streak >= config_.train.max_bad_steps)
     fail(ExitCode::diverged, "diverged: the loss or gradient was not finite in ", s.bad_streak,
-         " steps in a row, up to step ", state_.step, "; the last good checkpoint is step ", saved_step_,
+         " steps in a row, up to step ", state_.step, "; the last checkpoint saved is step ", saved_step_,
          ": lower optimizer.params.lr or set gradient_clipping, and train again with --reset");
 }
 
@@ -408,6 +411,10 @@ void Trainer::announce(const std::string& checkpoint) {
   const int64_t left = pipeline_->images() % batch_.train;
   console_.note(str(pipeline_->steps_per_epoch(), " steps an epoch, ", total_steps_, " in all",
                     left ? str("; ", left, " images are left over each epoch") : std::string()));
+  if (!config_.batch.micro && checkpoint.empty())
+    console_.note(
+        "the micro-batch size follows from the number of ranks, so another number gives other bits; give "
+        "train_micro_batch_size_per_gpu to prevent that");
   if (config_.train.best.split == "last")
     console_.note("best.bin will be the newest evaluated weights (train.best.split: last)");
   if (!checkpoint.empty()) console_.note(str("resumed from ", checkpoint, " at step ", state_.step));

@@ -163,6 +163,12 @@ def resume_from_a_path():
     train(path("elsewhere"), settings(), "--resume", path("source", "ckpt", "step-00000005"))
     expect_equal(result(path("elsewhere"))[0], result(whole())[0])
     expect_equal([r["step"] for r in records(path("elsewhere"), "step")], list(range(6, STEPS + 1)))
+    # What was best by then comes along, wherever the checkpoint lies.
+    train(path("further"), settings(checkpoint__keep_last=9, train__max_steps=6), "--resume",
+          path("source", "ckpt", "step-00000005"))
+    with open(path("source", "ckpt", "best-00000005.bin"), "rb") as old, \
+            open(path("further", "ckpt", "best-00000005.bin"), "rb") as new:
+        expect_equal(new.read(), old.read(), "best.bin at step 5")
     # Back to an earlier checkpoint of the same run.
     train(path("source"), settings(checkpoint__keep_last=9), "--resume", path("source", "ckpt", "step-00000005"))
     expect_same_result(path("source"), result(whole()))
