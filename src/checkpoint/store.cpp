@@ -176,6 +176,7 @@ std::string saved_best_name(int64_t step) { return str("best-", step_name(step).
 
 std::optional<int64_t> saved_best_step(std::string_view name) {
   constexpr std::string_view kPrefix = "best-", kSuffix = ".bin";
+  if (name.starts_with(kTemporaryPrefix)) name.remove_prefix(kTemporaryPrefix.size());
   if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
   name.remove_prefix(kPrefix.size());
   name.remove_suffix(std::min(name.size(), kSuffix.size()));

@@ -96,7 +96,8 @@ class Store {
 std::string step_name(int64_t step);
 /// The step of such a name; nothing for any other name.
 std::optional<int64_t> step_of(std::string_view name);
-/// "best-00000120.bin": best.bin as it was when that step was saved, beside the step's folder; and back.
+/// "best-00000120.bin": best.bin as it was when that step was saved, beside the step's folder; and back,
+/// also of the temporary file that a killed writer left.
 std::string saved_best_name(int64_t step);
 std::optional<int64_t> saved_best_step(std::string_view name);
 /// Is this a file that a checkpoint's folder has?

@@ -35,6 +35,8 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
   RunIdentity identity{"", config.model.name};
   store_ = std::make_unique<Store>(files_, folder, identity);
   store_->recover();
+  for (const std::string& name : list_folder(folder))
+    if (name.starts_with(kTemporaryPrefix) && saved_best_step(name)) remove_file(files_, folder / name);
 
   const bool any_checkpoint = !store_->list().empty();
   const bool present = !reset && (any_checkpoint || std::filesystem::exists(out_ / "metrics.jsonl"));
