@@ -2,7 +2,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <new>
 
 #include "base/error.h"
 #include "base/version.h"
@@ -53,12 +52,7 @@ int main(int argc, char** argv) {
       ct::fail(ct::ExitCode::io, "standard output could not be written: ", std::strerror(errno),
                "; look at the disk or pipe it leads to");
     return code;
-  } catch (const ct::Error& e) {
-    return ct::report_failure(static_cast<int>(e.code()), e.what());
-  } catch (const std::bad_alloc&) {
-    return ct::report_failure(static_cast<int>(ct::ExitCode::memory),
-                              "out of memory: use a smaller micro-batch or fewer ranks on this machine");
-  } catch (const std::exception& e) {
-    return ct::report_failure(static_cast<int>(ct::ExitCode::bug), std::string("internal error: ") + e.what());
+  } catch (...) {
+    return ct::report_failure(ct::error_in_flight());
   }
 }

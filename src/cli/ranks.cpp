@@ -21,23 +21,16 @@ void print_error(const std::string& message) { std::fprintf(stderr, "error: %s\n
 /// Ranks of an MPI job: whoever fails first says why, all end with its code.
 int run_mpi(const Launch& launch, const std::function<int(Communicator&)>& body) {
   const std::unique_ptr<Communicator> comm = join_mpi(launch);
-  ExitCode code = ExitCode::bug;
-  std::string message;
   try {
     const int result = body(*comm);
     comm->finish();
     return result;
-  } catch (const Error& e) {
-    code = e.code();
-    message = e.what();
-  } catch (const std::bad_alloc&) {
-    code = ExitCode::memory;
-    message = "out of memory: use a smaller micro-batch or fewer ranks on this machine";
-  } catch (const std::exception& e) {
-    message = std::string("internal error: ") + e.what();
+  } catch (...) {
+    const Error e = error_in_flight();
+    const int code = static_cast<int>(e.code());
+    if (comm->abort(code)) print_error(e.what());
+    return code;
   }
-  if (comm->abort(static_cast<int>(code))) print_error(message);
-  return static_cast<int>(code);
 }
 
 }  // namespace
@@ -77,6 +70,18 @@ int run_job(int ranks, const std::function<int(Communicator&)>& body) {
   return run_ranks(ranks, body);
 }
 
+Error error_in_flight() {
+  try {
+    throw;
+  } catch (const Error& e) {
+    return e;
+  } catch (const std::bad_alloc&) {
+    return {ExitCode::memory, "out of memory: use a smaller micro-batch or fewer ranks on this machine"};
+  } catch (const std::exception& e) {
+    return {ExitCode::bug, std::string("internal error: ") + e.what()};
+  }
+}
+
 int launch_rank() {
   try {
     return detect_launch().rank;
@@ -85,10 +90,10 @@ int launch_rank() {
   }
 }
 
-int report_failure(int exit_code, const std::string& message) {
+int report_failure(const Error& error) {
   if (launch_rank() == 0) {
-    print_error(message);
-    return exit_code;
+    print_error(error.what());
+    return static_cast<int>(error.code());
   }
   // The launcher ends all ranks once rank 0 is gone; until then, silence.
   sigset_t term;
@@ -97,7 +102,7 @@ int report_failure(int exit_code, const std::string& message) {
   sigprocmask(SIG_BLOCK, &term, nullptr);
   const timespec patience{5, 0};
   sigtimedwait(&term, nullptr, &patience);
-  return exit_code;
+  return static_cast<int>(error.code());
 }
 
 }  // namespace ct

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "base/error.h"
 #include "comm/communicator.h"
 #include "train/config/config.h"
 
@@ -21,6 +22,9 @@ int launch_rank();
 
 /// Prints "error: ..." unless another rank of the job is to say it (a mistake that all ranks make alike is told by
 /// rank 0; the others wait for the launcher to end them). Returns the exit code.
-int report_failure(int exit_code, const std::string& message);
+int report_failure(const Error& error);
+
+/// Inside a catch block: what was thrown as an Error with its exit code, whatever it was.
+Error error_in_flight();
 
 }  // namespace ct
