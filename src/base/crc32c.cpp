@@ -10,12 +10,14 @@
 namespace ct {
 namespace {
 
+constexpr uint32_t kPolynomial = 0x82F63B78u;
+
 /// kTables[k][b]: the effect of byte b followed by k zero bytes (slicing by 8).
 constexpr auto kTables = [] {
   std::array<std::array<uint32_t, 256>, 8> t{};
   for (uint32_t b = 0; b < 256; ++b) {
     uint32_t crc = b;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? 0x82F63B78u : 0);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? kPolynomial : 0);
     t[0][b] = crc;
   }
   for (size_t k = 1; k < 8; ++k) {
@@ -23,6 +25,17 @@ constexpr auto kTables = [] {
   }
   return t;
 }();
+
+/// Polynomials over GF(2) modulo the CRC's, the coefficient of x^0 in the highest bit.
+constexpr uint32_t kOne = uint32_t{1} << 31;
+uint32_t times(uint32_t a, uint32_t b) {
+  uint32_t product = 0;
+  for (uint32_t bit = kOne; bit != 0; bit >>= 1) {
+    if (a & bit) product ^= b;
+    b = (b >> 1) ^ (b & 1 ? kPolynomial : 0);
+  }
+  return product;
+}
 
 #if defined(__x86_64__)
 __attribute__((target("sse4.2"))) uint32_t crc32c_sse42(std::span<const std::byte> bytes, uint32_t crc) {
@@ -65,6 +78,15 @@ uint32_t crc32c(std::span<const std::byte> bytes, uint32_t crc) {
 
 uint32_t crc32c(std::string_view text, uint32_t crc) {
   return crc32c(std::as_bytes(std::span(text.data(), text.size())), crc);
+}
+
+uint32_t crc32c_combine(uint32_t first, uint32_t second, uint64_t bytes) {
+  // Bytes that follow multiply what came before by x^(8*bytes); the conditioning of both checksums cancels out.
+  uint32_t shift = kOne;
+  for (uint32_t power = kOne >> 8; bytes != 0; bytes >>= 1, power = times(power, power)) {
+    if (bytes & 1) shift = times(shift, power);
+  }
+  return times(shift, first) ^ second;
 }
 
 std::string crc_text(uint32_t crc) {

@@ -18,10 +18,14 @@ namespace ct {
 
 int FileSystem::open(const Path& path, int flags, mode_t mode) { return ::open(path.c_str(), flags, mode); }
 ssize_t FileSystem::write(int fd, std::span<const std::byte> bytes) { return ::write(fd, bytes.data(), bytes.size()); }
+ssize_t FileSystem::write_at(int fd, std::span<const std::byte> bytes, uint64_t offset) {
+  return ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+}
 int FileSystem::truncate(int fd, uint64_t bytes) { return ::ftruncate(fd, static_cast<off_t>(bytes)); }
 int FileSystem::fsync(int fd) { return ::fsync(fd); }
 int FileSystem::close(int fd) { return ::close(fd); }
 int FileSystem::rename(const Path& from, const Path& to) { return ::rename(from.c_str(), to.c_str()); }
+int FileSystem::link(const Path& from, const Path& to) { return ::link(from.c_str(), to.c_str()); }
 int FileSystem::unlink(const Path& path) { return ::unlink(path.c_str()); }
 int FileSystem::mkdir(const Path& path) { return ::mkdir(path.c_str(), 0777); }
 int FileSystem::rmdir(const Path& path) { return ::rmdir(path.c_str()); }
@@ -83,17 +87,39 @@ File::~File() {
   if (fd_ >= 0) files_->close(fd_);
 }
 
-void File::write(std::span<const std::byte> bytes) {
+namespace {
+
+/// Calls write(part) until all is written; it returns what write(2) does.
+template <class Write>
+void write_all(const Path& path, std::span<const std::byte> bytes, Write write) {
   constexpr size_t kMost = size_t{1} << 30;  // Linux writes at most 2^31 - 4096 at once; say so by ourselves
   while (!bytes.empty()) {
-    const ssize_t n = files_->write(fd_, bytes.first(std::min(bytes.size(), kMost)));
+    const ssize_t n = write(bytes.first(std::min(bytes.size(), kMost)));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) fail_io("write", path_, n < 0 ? errno : EIO);
+    if (n <= 0) fail_io("write", path, n < 0 ? errno : EIO);
     bytes = bytes.subspan(static_cast<size_t>(n));
   }
 }
 
+}  // namespace
+
+void File::write(std::span<const std::byte> bytes) {
+  write_all(path_, bytes, [&](std::span<const std::byte> part) { return files_->write(fd_, part); });
+}
+
+void File::write_at(std::span<const std::byte> bytes, uint64_t offset) {
+  write_all(path_, bytes, [&](std::span<const std::byte> part) {
+    const ssize_t n = files_->write_at(fd_, part, offset);
+    if (n > 0) offset += static_cast<uint64_t>(n);
+    return n;
+  });
+}
+
 void File::write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+
+void File::write_at(std::string_view text, uint64_t offset) {
+  write_at(std::as_bytes(std::span(text.data(), text.size())), offset);
+}
 
 void File::truncate(uint64_t bytes) {
   if (files_->truncate(fd_, bytes) != 0) fail_io("cut", path_, errno);
@@ -202,8 +228,12 @@ bool remove_known(FileSystem& files, const Path& folder, const std::function<boo
   fail_io("remove", folder, errno);
 }
 
+Path temporary_of(const Path& path) {
+  return path.parent_path() / (std::string(kTemporaryPrefix) + path.filename().native());
+}
+
 void write_file_atomic(FileSystem& files, const Path& path, const std::function<void(File&)>& write) {
-  const Path temporary = path.parent_path() / (std::string(kTemporaryPrefix) + path.filename().native());
+  const Path temporary = temporary_of(path);
   remove_file(files, temporary);  // of a run that was killed here
   try {
     File file(files, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
@@ -220,6 +250,18 @@ void write_file_atomic(FileSystem& files, const Path& path, const std::function<
 
 void write_file_atomic(FileSystem& files, const Path& path, std::string_view text) {
   write_file_atomic(files, path, [text](File& file) { file.write(text); });
+}
+
+void link_or_copy(FileSystem& files, const Path& from, const Path& to) {
+  const Path temporary = temporary_of(to);
+  remove_file(files, temporary);
+  if (files.link(from, temporary) != 0) {  // another disk, or a file system without links
+    const MappedFile source(from);
+    return write_file_atomic(files, to, [&](File& file) { file.write(source.bytes()); });
+  }
+  rename_file(files, temporary, to);
+  remove_file(files, temporary);  // it is left where both were names of one file already
+  sync_folder(files, to.parent_path());
 }
 
 // ---- LineFile

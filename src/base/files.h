@@ -26,10 +26,12 @@ class FileSystem {
   virtual ~FileSystem() = default;
   virtual int open(const Path& path, int flags, mode_t mode);
   virtual ssize_t write(int fd, std::span<const std::byte> bytes);
+  virtual ssize_t write_at(int fd, std::span<const std::byte> bytes, uint64_t offset);
   virtual int truncate(int fd, uint64_t bytes);
   virtual int fsync(int fd);
   virtual int close(int fd);
   virtual int rename(const Path& from, const Path& to);
+  virtual int link(const Path& from, const Path& to);
   virtual int unlink(const Path& path);
   virtual int mkdir(const Path& path);
   virtual int rmdir(const Path& path);
@@ -54,6 +56,9 @@ class File {
   /// All of it, or an Error.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
+  /// All of it at that place; several processes may write different places of a file.
+  void write_at(std::span<const std::byte> bytes, uint64_t offset);
+  void write_at(std::string_view text, uint64_t offset);
   void truncate(uint64_t bytes);
   /// Returns once the contents are on the disk.
   void sync();
@@ -91,6 +96,12 @@ std::string read_file(const Path& path, uint64_t limit = uint64_t{1} << 30,
 void write_file_atomic(FileSystem& files, const Path& path, const std::function<void(File&)>& write);
 void write_file_atomic(FileSystem& files, const Path& path, std::string_view text);
 inline constexpr std::string_view kTemporaryPrefix = ".tmp-";
+/// Where write_file_atomic writes first.
+Path temporary_of(const Path& path);
+
+/// Replaces `to` by what `from` is now, as write_file_atomic does: by another name for it where the file system can,
+/// else by a copy. For files that are only ever replaced, never changed.
+void link_or_copy(FileSystem& files, const Path& from, const Path& to);
 
 /// Makes `path` and its missing parents; fine when it exists as a folder.
 void make_folders(FileSystem& files, const Path& path);

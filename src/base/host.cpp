@@ -3,6 +3,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <fstream>
+
 namespace ct {
 
 std::string host_name() {
@@ -15,6 +17,17 @@ int64_t peak_resident_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return int64_t{1024} * usage.ru_maxrss;  // Linux counts in KiB
+}
+
+int64_t proportional_bytes() {
+  std::ifstream file("/proc/self/smaps_rollup");
+  for (std::string word; file >> word;) {
+    if (word != "Pss:") continue;
+    int64_t kib = 0;
+    file >> kib;
+    return 1024 * kib;
+  }
+  return 0;
 }
 
 }  // namespace ct

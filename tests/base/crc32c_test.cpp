@@ -37,6 +37,22 @@ TEST(Crc32c, TablesAndInstructionAgreeInAnyPieces) {
   }
 }
 
+TEST(Crc32c, Combine) {
+  std::mt19937 random(2);
+  std::vector<std::byte> bytes(70000);
+  for (std::byte& b : bytes) b = std::byte(random());
+  const std::span<const std::byte> all(bytes);
+  for (const size_t cut : {0, 1, 2, 7, 255, 256, 4097, 65536, 69999, 70000})
+    EXPECT_EQ(crc32c_combine(crc32c(all.first(cut)), crc32c(all.subspan(cut)), bytes.size() - cut), crc32c(all)) << cut;
+  // A terabyte of zeros in 40 doublings, against a shorter way to the same length.
+  uint32_t zeros = crc32c(std::string_view("\0", 1));
+  for (uint64_t n = 1; n < uint64_t{1} << 40; n *= 2) zeros = crc32c_combine(zeros, zeros, n);
+  const uint32_t block = crc32c(std::vector<std::byte>(1 << 10));
+  uint32_t same = block;
+  for (uint64_t n = 1 << 10; n < uint64_t{1} << 40; n *= 2) same = crc32c_combine(same, same, n);
+  EXPECT_EQ(zeros, same);
+}
+
 TEST(Crc32c, Text) {
   EXPECT_EQ(crc_text(0x00ab12EF), "00ab12ef");
   EXPECT_EQ(parse_crc("00ab12ef"), 0x00ab12EFu);

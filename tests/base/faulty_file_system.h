@@ -1,7 +1,8 @@
 // A file system that fails at the n-th operation, and that forgets what was not synced when it crashes.
 //
-// The model of a crash: of every file, only the bytes at its last fsync are sure, the rest is cut somewhere; of the
-// changes to folders (create, rename, remove), those since the folder's last fsync may be lost from the last backwards.
+// The model of a crash: of every file, only the bytes at its last fsync are sure, the rest is cut somewhere, and pieces
+// written in place may read as zeros; of the changes to folders (create, rename, remove), those since the folder's last
+// fsync may be lost from the last backwards.
 #pragma once
 
 #include <fcntl.h>
@@ -51,21 +52,22 @@ class FaultyFileSystem : public FileSystem {
     return fd;
   }
   ssize_t write(int fd, std::span<const std::byte> bytes) override {
-    if (fault_ == Fault::short_write && count_ == at_) {
-      ++count_;
-      FileSystem::write(fd, bytes.first(bytes.size() / 2));
-      full_ = true;  // the rest never fits
-      return bytes.size() > 1 ? static_cast<ssize_t>(bytes.size() / 2) : (errno = ENOSPC, -1);
-    }
-    if (full_) return errno = ENOSPC, -1;
-    if (fails()) return -1;
-    return FileSystem::write(fd, bytes);
+    return write_some(bytes, [&](std::span<const std::byte> some) { return FileSystem::write(fd, some); });
+  }
+  ssize_t write_at(int fd, std::span<const std::byte> bytes, uint64_t offset) override {
+    return write_some(bytes, [&](std::span<const std::byte> some) {
+      if (index_.contains(fd)) data_[index_[fd]].pending.push_back({offset, some.size()});
+      return FileSystem::write_at(fd, some, offset);
+    });
   }
   int truncate(int fd, uint64_t bytes) override { return fails() ? -1 : FileSystem::truncate(fd, bytes); }
   int fsync(int fd) override {
     if (fails()) return -1;
     // Nothing is really synced (it would only be slow): what would be is remembered.
-    if (index_.contains(fd)) data_[index_[fd]].synced = size(fd);
+    if (index_.contains(fd)) {
+      data_[index_[fd]].synced = size(fd);
+      data_[index_[fd]].pending.clear();
+    }
     const Path folder = paths_[fd];
     std::erase_if(changes_, [&](const Change& c) { return c.path.parent_path() == folder; });
     return 0;
@@ -98,6 +100,12 @@ class FaultyFileSystem : public FileSystem {
     });
     return 0;
   }
+  int link(const Path& from, const Path& to) override {
+    if (fails()) return -1;
+    if (FileSystem::link(from, to) != 0) return -1;
+    log(to, [](const Path& p) { ::unlink(p.c_str()); });
+    return 0;
+  }
   int unlink(const Path& path) override {
     if (fails()) return -1;
     const Path backup = save(path);
@@ -119,9 +127,14 @@ class FaultyFileSystem : public FileSystem {
   }
 
  private:
+  struct Piece {
+    uint64_t offset;
+    size_t bytes;
+  };
   struct Data {
     int fd = 0;
     off_t synced = 0;
+    std::vector<Piece> pending;  // written in place since then
   };
   struct Change {
     Path path;
@@ -140,6 +153,18 @@ class FaultyFileSystem : public FileSystem {
     const Path backup = backups_ / std::to_string(saved_++);
     return ::link(path.c_str(), backup.c_str()) == 0 ? backup : Path{};
   }
+  template <class Write>
+  ssize_t write_some(std::span<const std::byte> bytes, Write write) {
+    if (fault_ == Fault::short_write && count_ == at_) {
+      ++count_;
+      write(bytes.first(bytes.size() / 2));
+      full_ = true;  // the rest never fits
+      return bytes.size() > 1 ? static_cast<ssize_t>(bytes.size() / 2) : (errno = ENOSPC, -1);
+    }
+    if (full_) return errno = ENOSPC, -1;
+    if (fails()) return -1;
+    return write(bytes);
+  }
   bool fails() {
     if (dead_) return errno = EIO, true;
     if (count_++ != at_ || fault_ == Fault::none || fault_ == Fault::short_write) return false;
@@ -156,6 +181,11 @@ class FaultyFileSystem : public FileSystem {
       changes_.pop_back();
     }
     for (const Data& file : data_) {
+      for (const Piece& piece : file.pending) {
+        const std::vector<std::byte> zeros(piece.bytes);
+        if (random_() % 2 && ::pwrite(file.fd, zeros.data(), piece.bytes, static_cast<off_t>(piece.offset)) < 0)
+          throw Crash{};
+      }
       const off_t now = size(file.fd);
       if (now > file.synced && ::ftruncate(file.fd, file.synced + random_() % (now - file.synced)) != 0) throw Crash{};
     }
