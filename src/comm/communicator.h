@@ -16,21 +16,52 @@
 #include <string>
 #include <vector>
 
+#include "comm/pulse.h"
+
 namespace ct {
 
-class TreeSum;
+struct MeetingState;
 
 /// A collective whose buffers are known: launch() runs it on the calling thread and returns when this rank's result is
-/// complete and its input may be overwritten.
+/// complete and its input may be overwritten. Prepared by all ranks together; launched in the same order everywhere,
+/// one at a time, never beside a control call; the launching thread may be another than the preparing one.
 class Collective {
  public:
   virtual ~Collective() = default;
   virtual void launch() = 0;
 };
 
-/// bounds[r]..bounds[r+1] are the elements that rank r owns; bounds.front() == 0, bounds.back() == the buffer's length.
-using ShardBounds = std::vector<int64_t>;
-void check_bounds(const ShardBounds& bounds, int ranks, size_t numel);
+/// A sum over ranks and over the micro-steps of a step: push() for every micro-step but the last, finish() for that.
+class Reduction {
+ public:
+  virtual ~Reduction() = default;
+  /// Pushes what this rank owns of every rank's `whole`, in rank order, into this rank's trees.
+  virtual void push() = 0;
+  /// The same with the last leaves; the finished sums go to `shard`.
+  virtual void finish() = 0;
+  /// Memory of the partial sums that are kept between calls, made at the first need: none if finish() is all there is.
+  virtual size_t bytes() const = 0;
+};
+
+/// A run of elements that one rank owns: where it lies in the `whole` that all ranks have alike, and where in the
+/// owner's `shard`, in bytes.
+struct Piece {
+  int64_t whole = 0, shard = 0;
+  int64_t elements = 0;
+  int element_bytes = 4;
+};
+using Ownership = std::vector<std::vector<Piece>>;  // by rank; no byte of `whole` twice
+
+/// What prepared collectives have moved between ranks, counted by the rank that receives or reads it, or writes it into
+/// a peer's memory. Of n elements and N ranks, all_reduce moves 2 n (N-1)/N a rank in the mean, the others n (N-1)/N.
+struct Traffic {
+  int64_t elements = 0, bytes = 0;
+  Traffic operator-(const Traffic& earlier) const { return {elements - earlier.elements, bytes - earlier.bytes}; }
+};
+enum class TrafficKind : uint8_t { training, norms };
+
+/// How sums over ranks are added: by the canonical tree, or as suits the transport, with one partial sum at the most.
+enum class SumOrder : uint8_t { canonical, any };
 
 class Communicator {
  public:
@@ -46,19 +77,31 @@ class Communicator {
   virtual std::byte* allocate(size_t bytes) = 0;
 
   /// data (from allocate(), same length everywhere) becomes the tree sum over ranks, rank r being leaf r.
-  virtual std::unique_ptr<Collective> all_reduce(std::span<float> data) = 0;
-  /// Pushes slice [bounds[rank], bounds[rank + 1]) of every rank's data, in rank order, into this rank's tree (length
-  /// of the slice). With `sum` (own slice of `data`, or other memory) these are the last leaves: the tree is finished
-  /// into it, in the same pass. Either all ranks give `sum` or none.
-  virtual std::unique_ptr<Collective> reduce_scatter(std::span<float> data, ShardBounds bounds, TreeSum& mine,
-                                                     float* sum = nullptr) = 0;
-  /// Completes data on every rank from the slices that their owners hold.
-  virtual std::unique_ptr<Collective> all_gather(std::span<float> data, ShardBounds bounds) = 0;
+  virtual std::unique_ptr<Collective> all_reduce(std::span<float> data, SumOrder order = SumOrder::canonical) = 0;
+  /// `whole` (from allocate(), same length everywhere) holds f32 leaves, at most `leaves` of them a step from all ranks
+  /// together; this rank's sums go to its pieces of `shard`: any memory beside `whole`, or `whole` itself with every
+  /// piece at its place.
+  virtual std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership pieces,
+                                                    int64_t leaves, SumOrder order = SumOrder::canonical) = 0;
+  /// Completes `whole` (any memory) on every rank, own pieces included, from the owners' shards (from allocate(), same
+  /// length everywhere); whole may be the shard itself, with every piece at its place.
+  virtual std::unique_ptr<Collective> all_gather(std::span<std::byte> whole, std::span<std::byte> shard,
+                                                 Ownership pieces, TrafficKind kind = TrafficKind::training) = 0;
+  /// So far. May be asked while another thread launches.
+  virtual Traffic traffic(TrafficKind kind) const = 0;
+  /// Does a collective leave the core free while bytes travel? Then it pays to run it beside computation.
+  virtual bool overlaps() const = 0;
+  /// This rank's part of what allocate() gave, and the buffers that the transport keeps for itself.
+  virtual size_t allocated_bytes() const = 0;
 
   /// Control plane. all.size() == size() * mine.size().
   virtual void gather_all(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
   virtual void barrier() = 0;
+  /// What this rank tells its watchdog, and through it its peers.
+  virtual Pulse& pulse() = 0;
+  /// Where ranks that share memory meet (comm/meeting.h); null: they share none.
+  virtual std::shared_ptr<MeetingState> meeting() { return nullptr; }
   /// Marks the whole job as failed: peers leave their waits. True for the first rank that calls it: its error is the
   /// one to print, and its code the one that all ranks end with; false for those that failed because another had.
   virtual bool abort(int exit_code) noexcept = 0;

@@ -1,15 +1,10 @@
 #include "comm/meeting.h"
 
-#include <poll.h>
 #include <sched.h>
-#include <signal.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <thread>
 
 #include "base/error.h"
@@ -30,17 +25,6 @@ void pause_core() {
 #endif
 }
 
-/// Where the kernel has no pidfd: 'Z' and 'X' are processes that are dead, but not yet reaped.
-bool dead_by_proc(pid_t pid) {
-  if (kill(pid, 0) != 0 && errno == ESRCH) return true;
-  std::ifstream file(str("/proc/", pid, "/stat"));
-  std::string stat;
-  std::getline(file, stat);
-  const size_t name_end = stat.rfind(')');  // the name may hold anything
-  return name_end != std::string::npos && name_end + 2 < stat.size() &&
-         std::strchr("ZX", stat[name_end + 2]) != nullptr;
-}
-
 }  // namespace
 
 Meeting::Meeting(MeetingState* state, int rank, int size) : state_(state), rank_(rank), size_(size) {
@@ -51,7 +35,7 @@ Meeting::Meeting(MeetingState* state, int rank, int size) : state_(state), rank_
   }
   gethostname(mine.host, sizeof mine.host - 1);
   mine.pid.store(getpid(), std::memory_order_release);
-  pidfds_.assign(static_cast<size_t>(size_), -1);
+  peers_.resize(static_cast<size_t>(size_));
   barrier();
 
   // mpirun may bind each rank to a core of its own: only together do they tell how many cores the ranks share.
@@ -62,24 +46,21 @@ Meeting::Meeting(MeetingState* state, int rank, int size) : state_(state), rank_
       if (peer.cpus[cpu / 64].load(std::memory_order_relaxed) >> (cpu % 64) & 1) all.set(cpu);
     }
     const pid_t pid = peer.pid.load(std::memory_order_acquire);
-    if (pid != getpid()) pidfds_[static_cast<size_t>(r)] = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+    if (pid != getpid()) peers_[static_cast<size_t>(r)] = PeerProcess(pid);
   }
   if (size_ <= available_cores(all, cpu_quota())) spin_ = kSpin;
 }
 
-Meeting::~Meeting() {
-  state_->ranks()[rank_].left.store(1, std::memory_order_release);
-  for (const int fd : pidfds_) {
-    if (fd >= 0) close(fd);
-  }
-}
-
 void Meeting::barrier() {
   ++barriers_;
+  Pulse& mine = pulse();
+  mine.collectives.store(barriers_, std::memory_order_relaxed);
+  mine.waiting.store(1, std::memory_order_relaxed);
   state_->ranks()[rank_].arrived.store(barriers_, std::memory_order_release);
   for (int r = 0; r < size_; ++r) {
     if (!arrived(r)) wait_for(r);
   }
+  mine.waiting.store(0, std::memory_order_relaxed);
 }
 
 void Meeting::wait_for(int peer) {
@@ -103,13 +84,8 @@ void Meeting::wait_for(int peer) {
   }
 }
 
-bool Meeting::gone(int peer) {
-  const MeetingState::Rank& who = state_->ranks()[peer];
-  if (who.left.load(std::memory_order_acquire) != 0) return true;
-  const pid_t pid = who.pid.load(std::memory_order_acquire);
-  if (pid == 0 || pid == getpid()) return false;
-  pollfd fd{pidfds_[static_cast<size_t>(peer)], POLLIN, 0};
-  return fd.fd >= 0 ? poll(&fd, 1, 0) > 0 : dead_by_proc(pid);
+bool Meeting::gone(int peer) const {
+  return state_->ranks()[peer].left.load(std::memory_order_acquire) != 0 || peers_[static_cast<size_t>(peer)].dead();
 }
 
 void Meeting::probe() {

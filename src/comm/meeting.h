@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "base/cores.h"
+#include "comm/peer_process.h"
+#include "comm/pulse.h"
 
 namespace ct {
 
@@ -30,6 +32,7 @@ struct MeetingState {
     std::atomic<int32_t> pid;
     char host[kHostBytes];
     std::array<std::atomic<uint64_t>, kMaxCpus / 64> cpus;  // that it may run on
+    alignas(64) Pulse pulse;
     // Two, in turn: the next message is written while a slow reader still reads the last one.
     alignas(64) std::byte message[2][kMessageBytes];
   };
@@ -47,12 +50,14 @@ class Meeting {
  public:
   /// state: MeetingState::bytes(size) bytes, zero before the first rank comes; outlives this.
   Meeting(MeetingState* state, int rank, int size);
-  ~Meeting();
+  ~Meeting() { state_->ranks()[rank_].left.store(1, std::memory_order_release); }
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  MeetingState& state() { return *state_; }
+  Pulse& pulse() { return state_->ranks()[rank_].pulse; }
   void barrier();
   /// all: size() parts of mine.size() bytes, in rank order.
   void gather_all(std::span<const std::byte> mine, std::span<std::byte> all);
@@ -64,14 +69,14 @@ class Meeting {
   void wait_for(int peer);
   /// Throws if the job has failed or a rank that is still awaited is gone.
   void probe();
-  bool gone(int peer);
+  bool gone(int peer) const;
   bool arrived(int peer) const { return state_->ranks()[peer].arrived.load(std::memory_order_acquire) >= barriers_; }
 
   MeetingState* state_;
   int rank_, size_;
   uint64_t barriers_ = 0, messages_ = 0;
   std::chrono::nanoseconds spin_{0};  // how long to wait before the core is offered to others
-  std::vector<int> pidfds_;           // of peers in other processes; -1: none
+  std::vector<PeerProcess> peers_;    // none for ranks of this process
 };
 
 }  // namespace ct

@@ -59,7 +59,7 @@ std::unique_ptr<Communicator> join_mpi(const Launch& launch, MpiTransport transp
   check(launch.parallel(), "MPI is for several processes");
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);  // its waits would burn the core that a slower rank needs
   int provided = 0;
-  check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+  check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   int rank = 0, size = 0;
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
@@ -70,7 +70,15 @@ std::unique_ptr<Communicator> join_mpi(const Launch& launch, MpiTransport transp
          ", with which this program was built, sees a world of ", size,
          ": start it with that MPI's own mpirun, or with srun --mpi=pmix");
   }
-  if (transport == MpiTransport::messages_only || !one_host(size)) return make_mpi_messages();
+  if (transport == MpiTransport::messages_only || !one_host(size)) {
+    if (provided < MPI_THREAD_SERIALIZED) {  // the same on every rank
+      MPI_Finalize();
+      fail(ExitCode::usage, mpi_library(),
+           " was built without support for threads, which messages between hosts need (MPI_THREAD_SERIALIZED): use one "
+           "that has it, or start all ranks on one host");
+    }
+    return make_mpi_messages();
+  }
   return std::make_unique<MpiProcesses>(share_meeting_file(rank, size), rank, size);
 }
 

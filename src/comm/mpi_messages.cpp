@@ -10,9 +10,10 @@
 #include <cstring>
 #include <new>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
-#include "comm/tree_sum.h"
+#include "comm/pieces.h"
 
 namespace ct {
 
@@ -27,34 +28,78 @@ void check_mpi(int result, const char* call) {
 
 namespace {
 
-/// MPI counts in ints: longer messages go in pieces.
-constexpr size_t kPieceBytes = size_t{1} << 30;
+constexpr std::align_val_t kAlignment{64};
+struct Free {
+  void operator()(std::byte* p) const { operator delete[](p, kAlignment); }
+};
+using Block = std::unique_ptr<std::byte[], Free>;
+
+/// What the collectives of one communicator share.
+struct Link {
+  int rank = 0, size = 0;
+  Pulse pulse;
+  std::atomic<int> failure{-1};  // exit code of the first abort()
+  TrafficCounters traffic;
+  std::vector<float> received;  // by the one collective that runs
+};
+
+/// The bytes of one peer, wherever they lie in a buffer: MPI takes them as one message.
+class Parts {
+ public:
+  /// where: &Piece::whole or &Piece::shard.
+  Parts(const std::vector<Piece>& pieces, int64_t Piece::*where) {
+    constexpr int64_t kLongest = int64_t{1} << 30;  // MPI counts in ints
+    std::vector<int> lengths;
+    std::vector<MPI_Aint> begins;
+    for (const Piece& piece : pieces) {
+      const int64_t bytes = piece.elements * piece.element_bytes;
+      for (int64_t at = 0; at < bytes; at += kLongest) {
+        lengths.push_back(static_cast<int>(std::min(kLongest, bytes - at)));
+        begins.push_back(piece.*where + at);
+      }
+    }
+    if (lengths.empty()) return;
+    check_mpi(
+        MPI_Type_create_hindexed(static_cast<int>(lengths.size()), lengths.data(), begins.data(), MPI_BYTE, &type_),
+        "MPI_Type_create_hindexed");
+    check_mpi(MPI_Type_commit(&type_), "MPI_Type_commit");
+  }
+  Parts(Parts&& other) noexcept : type_(std::exchange(other.type_, MPI_DATATYPE_NULL)) {}
+  Parts& operator=(Parts&&) = delete;
+  ~Parts() {
+    if (empty()) return;
+    int over = 0;  // a collective may be let go after finish()
+    if (MPI_Finalized(&over) == MPI_SUCCESS && over == 0) MPI_Type_free(&type_);
+  }
+  bool empty() const { return type_ == MPI_DATATYPE_NULL; }
+  MPI_Datatype type() const { return type_; }
+
+ private:
+  MPI_Datatype type_ = MPI_DATATYPE_NULL;
+};
 
 /// Messages under way. MPI waits by burning the core; here it is offered to others, and left alone in long waits.
 class Pending {
  public:
-  void send(const void* data, size_t bytes, int to) {
-    for_pieces(bytes, [&](size_t at, int length) {
-      check_mpi(MPI_Isend(static_cast<const std::byte*>(data) + at, length, MPI_BYTE, to, 0, MPI_COMM_WORLD, next()),
-                "MPI_Isend");
-    });
+  explicit Pending(Link& link) : link_(link) {}
+  void send(const void* buffer, const Parts& parts, int to) {
+    if (!parts.empty()) check_mpi(MPI_Isend(buffer, 1, parts.type(), to, 0, MPI_COMM_WORLD, next()), "MPI_Isend");
   }
-  void receive(void* data, size_t bytes, int from) {
-    for_pieces(bytes, [&](size_t at, int length) {
-      check_mpi(MPI_Irecv(static_cast<std::byte*>(data) + at, length, MPI_BYTE, from, 0, MPI_COMM_WORLD, next()),
-                "MPI_Irecv");
-    });
+  void receive(void* buffer, const Parts& parts, int from) {
+    if (!parts.empty()) check_mpi(MPI_Irecv(buffer, 1, parts.type(), from, 0, MPI_COMM_WORLD, next()), "MPI_Irecv");
   }
   MPI_Request* next() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
 
   void wait() {
     using Clock = std::chrono::steady_clock;
+    link_.pulse.collectives.fetch_add(1, std::memory_order_relaxed);
     const auto begin = Clock::now();
-    for (;;) {
-      int done = 0;
-      check_mpi(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE),
-                "MPI_Testall");
-      if (done != 0) break;
+    while (!done()) {
+      link_.pulse.waiting.store(1, std::memory_order_relaxed);
+      // What is under way stays so: the program ends, and with it all memory that MPI may still write.
+      if (const int code = link_.failure.load(std::memory_order_relaxed); code >= 0) {
+        fail(static_cast<ExitCode>(code), "the wait for other ranks was given up: the job has failed");
+      }
       const auto waited = Clock::now() - begin;
       if (waited < std::chrono::milliseconds(2)) {
         std::this_thread::yield();
@@ -62,182 +107,225 @@ class Pending {
         std::this_thread::sleep_for(std::min<Clock::duration>(std::chrono::milliseconds(1), waited / 16));
       }
     }
+    link_.pulse.waiting.store(0, std::memory_order_relaxed);
     requests_.clear();
   }
 
  private:
-  template <class Do>
-  static void for_pieces(size_t bytes, Do act) {
-    for (size_t at = 0; at < bytes; at += kPieceBytes) act(at, static_cast<int>(std::min(kPieceBytes, bytes - at)));
+  bool done() {
+    int done = 0;
+    check_mpi(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE),
+              "MPI_Testall");
+    return done != 0;
   }
+  Link& link_;
   std::vector<MPI_Request> requests_;
 };
 
-struct World {
-  int rank, size;
-};
-
-/// Every rank gets slice r of all ranks' data, sums it as the canonical tree says; the own slice is read in place.
-class Scatter {
+/// Every rank gets its pieces of all ranks' `whole`, laid end to end, and sums them; the own ones are read in place.
+class ReductionMessages : public Reduction {
  public:
-  Scatter(World world, std::span<float> data, ShardBounds bounds)
-      : world_(world), data_(data), bounds_(std::move(bounds)), leaves_(static_cast<size_t>(world.size)) {
-    const auto mine = static_cast<size_t>(world.rank);
-    length_ = bounds_[mine + 1] - bounds_[mine];
-    received_.resize(static_cast<size_t>(length_ * (world.size - 1)));
-    for (int r = 0, slot = 0; r < world.size; ++r) {
-      leaves_[static_cast<size_t>(r)] =
-          r == world.rank ? data.data() + bounds_[mine] : received_.data() + length_ * slot++;
-    }
+  ReductionMessages(Link& link, std::span<float> whole, float* shard, const Ownership& pieces, int64_t leaves,
+                    SumOrder order)
+      : link_(link),
+        whole_(reinterpret_cast<const std::byte*>(whole.data())),
+        numel_(elements_of(pieces[static_cast<size_t>(link.rank)])),
+        receive_({{.elements = numel_}}, &Piece::whole),
+        sums_(pieces[static_cast<size_t>(link.rank)], shard, link.size, leaves, order),
+        traffic_(traffic_of_reduce_scatter(pieces, link.rank)),
+        pending_(link) {
+    for (const std::vector<Piece>& own : pieces) send_.emplace_back(own, &Piece::whole);
+    const auto floats = static_cast<size_t>(numel_ * (link.size - 1));
+    if (link.received.size() < floats) link.received = std::vector<float>(floats);
   }
-
-  std::span<const float* const> exchange() {
-    for (int i = 1; i < world_.size; ++i) {
-      const int from = (world_.rank + world_.size - i) % world_.size, to = (world_.rank + i) % world_.size;
-      const int64_t begin = bounds_[static_cast<size_t>(to)], end = bounds_[static_cast<size_t>(to) + 1];
-      pending_.receive(const_cast<float*>(leaves_[static_cast<size_t>(from)]), bytes(length_), from);
-      pending_.send(data_.data() + begin, bytes(end - begin), to);
-    }
-    pending_.wait();
-    return leaves_;
+  void push() override {
+    exchange();
+    sums_.push([this](auto... of) { return leaf(of...); });
   }
-
-  void gather() {
-    const auto mine = static_cast<size_t>(world_.rank);
-    for (int i = 1; i < world_.size; ++i) {
-      const int from = (world_.rank + world_.size - i) % world_.size, to = (world_.rank + i) % world_.size;
-      const int64_t begin = bounds_[static_cast<size_t>(from)], end = bounds_[static_cast<size_t>(from) + 1];
-      pending_.receive(data_.data() + begin, bytes(end - begin), from);
-      pending_.send(data_.data() + bounds_[mine], bytes(length_), to);
-    }
-    pending_.wait();
+  void finish() override {
+    exchange();
+    sums_.finish([this](auto... of) { return leaf(of...); });
   }
-
-  float* mine() { return data_.data() + bounds_[static_cast<size_t>(world_.rank)]; }
-  int64_t length() const { return length_; }
+  size_t bytes() const override { return sums_.bytes(); }
 
  private:
-  static size_t bytes(int64_t floats) { return static_cast<size_t>(floats) * sizeof(float); }
+  float* received(int from) const { return link_.received.data() + numel_ * (from < link_.rank ? from : from - 1); }
+  const float* leaf(int rank, const Piece& piece, int64_t packed) const {
+    if (rank == link_.rank) return reinterpret_cast<const float*>(whole_ + piece.whole);
+    return received(rank) + packed;
+  }
+  void exchange() {
+    for (int i = 1; i < link_.size; ++i) {
+      const int from = (link_.rank + link_.size - i) % link_.size, to = (link_.rank + i) % link_.size;
+      pending_.receive(received(from), receive_, from);
+      pending_.send(whole_, send_[static_cast<size_t>(to)], to);
+    }
+    pending_.wait();
+    link_.traffic[TrafficKind::training].add(traffic_);
+  }
 
-  World world_;
-  std::span<float> data_;
-  ShardBounds bounds_;
-  int64_t length_;
-  std::vector<float> received_;
-  std::vector<const float*> leaves_;
+  Link& link_;
+  const std::byte* whole_;
+  int64_t numel_;
+  Parts receive_;
+  std::vector<Parts> send_;  // by rank
+  PieceSums sums_;
+  Traffic traffic_;
   Pending pending_;
-};
-
-ShardBounds even_bounds(int ranks, size_t numel) {
-  ShardBounds bounds;
-  for (int64_t r = 0; r <= ranks; ++r) bounds.push_back(static_cast<int64_t>(numel) * r / ranks);
-  return bounds;
-}
-
-class AllReduceMessages : public Collective {
- public:
-  AllReduceMessages(World world, std::span<float> data)
-      : scatter_(world, data, even_bounds(world.size, data.size())), tree_(scatter_.length(), world.size) {}
-  void launch() override {
-    tree_.finish(scatter_.exchange(), scatter_.mine());
-    scatter_.gather();
-  }
-
- private:
-  Scatter scatter_;
-  TreeSum tree_;
-};
-
-class ReduceScatterMessages : public Collective {
- public:
-  ReduceScatterMessages(Scatter scatter, TreeSum& tree, float* sum)
-      : scatter_(std::move(scatter)), tree_(tree), sum_(sum) {}
-  void launch() override {
-    const auto leaves = scatter_.exchange();
-    sum_ != nullptr ? tree_.finish(leaves, sum_) : tree_.push(leaves);
-  }
-
- private:
-  Scatter scatter_;
-  TreeSum& tree_;
-  float* sum_;
 };
 
 class AllGatherMessages : public Collective {
  public:
-  explicit AllGatherMessages(Scatter scatter) : scatter_(std::move(scatter)) {}
-  void launch() override { scatter_.gather(); }
+  AllGatherMessages(Link& link, std::byte* whole, const std::byte* shard, const Ownership& pieces, TrafficKind kind)
+      : link_(link),
+        whole_(whole),
+        shard_(shard),
+        mine_(pieces[static_cast<size_t>(link.rank)]),
+        send_(mine_, &Piece::shard),
+        counter_(link.traffic[kind]),
+        traffic_(traffic_of_all_gather(pieces, link.rank)),
+        pending_(link) {
+    for (const std::vector<Piece>& own : pieces) receive_.emplace_back(own, &Piece::whole);
+    if (whole == shard) mine_.clear();
+  }
+
+  void launch() override {
+    for (int i = 1; i < link_.size; ++i) {
+      const int from = (link_.rank + link_.size - i) % link_.size, to = (link_.rank + i) % link_.size;
+      pending_.receive(whole_, receive_[static_cast<size_t>(from)], from);
+      pending_.send(shard_, send_, to);
+    }
+    for (const Piece& piece : mine_) {
+      std::memcpy(whole_ + piece.whole, shard_ + piece.shard,
+                  static_cast<size_t>(piece.elements * piece.element_bytes));
+    }
+    pending_.wait();
+    counter_.add(traffic_);
+  }
 
  private:
-  Scatter scatter_;
+  Link& link_;
+  std::byte* whole_;
+  const std::byte* shard_;
+  std::vector<Piece> mine_;  // to be copied
+  Parts send_;
+  std::vector<Parts> receive_;  // by rank
+  TrafficCounters::Counter& counter_;
+  Traffic traffic_;
+  Pending pending_;
+};
+
+class AllReduceMessages : public Collective {
+ public:
+  AllReduceMessages(Link& link, std::span<float> data, const Ownership& slices)
+      : reduce_(link, data, data.data(), slices, link.size, SumOrder::canonical),
+        gather_(link, reinterpret_cast<std::byte*>(data.data()), reinterpret_cast<std::byte*>(data.data()), slices,
+                TrafficKind::training) {}
+  void launch() override {
+    reduce_.finish();
+    gather_.launch();
+  }
+
+ private:
+  ReductionMessages reduce_;
+  AllGatherMessages gather_;
+};
+
+/// Sums as MPI adds them.
+class AllReduceByMpi : public Collective {
+ public:
+  AllReduceByMpi(Link& link, std::span<float> data, Traffic traffic)
+      : link_(link), data_(data), traffic_(traffic), pending_(link) {}
+  void launch() override {
+    constexpr size_t kMost = size_t{1} << 28;  // MPI counts in ints
+    for (size_t at = 0; at < data_.size(); at += kMost) {
+      check_mpi(MPI_Iallreduce(MPI_IN_PLACE, data_.data() + at, static_cast<int>(std::min(kMost, data_.size() - at)),
+                               MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, pending_.next()),
+                "MPI_Iallreduce");
+    }
+    pending_.wait();
+    link_.traffic[TrafficKind::training].add(traffic_);
+  }
+
+ private:
+  Link& link_;
+  std::span<float> data_;
+  Traffic traffic_;
+  Pending pending_;
 };
 
 class MpiMessages : public Communicator {
  public:
   MpiMessages() {
-    check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &world_.rank), "MPI_Comm_rank");
-    check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &world_.size), "MPI_Comm_size");
+    check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &link_.rank), "MPI_Comm_rank");
+    check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &link_.size), "MPI_Comm_size");
   }
-  int rank() const override { return world_.rank; }
-  int size() const override { return world_.size; }
-  std::string description() const override { return str(world_.size, " processes (MPI messages)"); }
+  int rank() const override { return link_.rank; }
+  int size() const override { return link_.size; }
+  std::string description() const override { return str(link_.size, " processes (MPI messages)"); }
 
   std::byte* allocate(size_t bytes) override {
     blocks_.emplace_back(new (kAlignment) std::byte[bytes]{});
+    allocated_ += bytes;
     return blocks_.back().get();
   }
-  std::unique_ptr<Collective> all_reduce(std::span<float> data) override {
-    return std::make_unique<AllReduceMessages>(world_, data);
+  std::unique_ptr<Collective> all_reduce(std::span<float> data, SumOrder order) override {
+    const Ownership slices = even_slices(link_.size, static_cast<int64_t>(data.size()));
+    if (order == SumOrder::canonical) return std::make_unique<AllReduceMessages>(link_, data, slices);
+    return std::make_unique<AllReduceByMpi>(link_, data, traffic_of_all_reduce(slices, link_.rank));
   }
-  std::unique_ptr<Collective> reduce_scatter(std::span<float> data, ShardBounds bounds, TreeSum& mine,
-                                             float* sum) override {
-    check_bounds(bounds, world_.size, data.size());
-    Scatter scatter(world_, data, std::move(bounds));
-    check(mine.numel() == scatter.length(), "a tree of another length than the shard");
-    return std::make_unique<ReduceScatterMessages>(std::move(scatter), mine, sum);
+  std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership pieces, int64_t leaves,
+                                            SumOrder order) override {
+    pieces = tidy(std::move(pieces), link_.size, whole.size_bytes(), whole.data() == shard);
+    return std::make_unique<ReductionMessages>(link_, whole, shard, pieces, leaves, order);
   }
-  std::unique_ptr<Collective> all_gather(std::span<float> data, ShardBounds bounds) override {
-    check_bounds(bounds, world_.size, data.size());
-    return std::make_unique<AllGatherMessages>(Scatter(world_, data, std::move(bounds)));
+  std::unique_ptr<Collective> all_gather(std::span<std::byte> whole, std::span<std::byte> shard, Ownership pieces,
+                                         TrafficKind kind) override {
+    pieces = tidy(std::move(pieces), link_.size, whole.size(), whole.data() == shard.data());
+    check_inside(pieces, shard.size());
+    return std::make_unique<AllGatherMessages>(link_, whole.data(), shard.data(), pieces, kind);
   }
+  Traffic traffic(TrafficKind kind) const override { return link_.traffic[kind].read(); }
+  bool overlaps() const override { return true; }
+  size_t allocated_bytes() const override { return allocated_ + link_.received.size() * sizeof(float); }
 
   void gather_all(std::span<const std::byte> mine, std::span<std::byte> all) override {
-    check(all.size() == mine.size() * static_cast<size_t>(world_.size) && mine.size() <= kPieceBytes, "gather_all of ",
+    check(all.size() == mine.size() * static_cast<size_t>(link_.size) && mine.size() <= INT_MAX, "gather_all of ",
           mine.size(), " bytes into ", all.size());
     const int bytes = static_cast<int>(mine.size());
-    Pending pending;
+    Pending pending(link_);
     check_mpi(MPI_Iallgather(mine.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, MPI_COMM_WORLD, pending.next()),
               "MPI_Iallgather");
     pending.wait();
   }
   void broadcast(std::span<std::byte> data, int root) override {
-    check(data.size() <= kPieceBytes, "broadcast of ", data.size(), " bytes");
-    Pending pending;
+    check(data.size() <= INT_MAX, "broadcast of ", data.size(), " bytes");
+    Pending pending(link_);
     check_mpi(MPI_Ibcast(data.data(), static_cast<int>(data.size()), MPI_BYTE, root, MPI_COMM_WORLD, pending.next()),
               "MPI_Ibcast");
     pending.wait();
   }
   void barrier() override {
-    Pending pending;
+    Pending pending(link_);
     check_mpi(MPI_Ibarrier(MPI_COMM_WORLD, pending.next()), "MPI_Ibarrier");
     pending.wait();
   }
+  Pulse& pulse() override { return link_.pulse; }
   // Other hosts learn of it from the launcher, which ends the job as soon as this process has exited.
-  bool abort(int) noexcept override { return !aborted_.exchange(true); }
-  bool aborted() const noexcept override { return aborted_; }
+  bool abort(int exit_code) noexcept override {
+    int none = -1;
+    return link_.failure.compare_exchange_strong(none, exit_code);
+  }
+  bool aborted() const noexcept override { return link_.failure.load(std::memory_order_relaxed) >= 0; }
   void finish() override {
     barrier();
     check_mpi(MPI_Finalize(), "MPI_Finalize");
   }
 
  private:
-  static constexpr std::align_val_t kAlignment{64};
-  struct Free {
-    void operator()(std::byte* p) const { operator delete[](p, kAlignment); }
-  };
-  World world_{};
-  std::atomic<bool> aborted_{false};
-  std::vector<std::unique_ptr<std::byte[], Free>> blocks_;
+  Link link_;
+  std::vector<Block> blocks_;
+  size_t allocated_ = 0;
 };
 
 }  // namespace

@@ -5,20 +5,22 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "comm/tree_sum.h"
 
 namespace ct {
 namespace {
 
+using Counter = TrafficCounters::Counter;
+
 class AllReduceShared : public Collective {
  public:
-  AllReduceShared(Meeting& meeting, std::vector<float*> buffers, int64_t numel)
-      : meeting_(meeting), buffers_(std::move(buffers)), leaves_(buffers_.size()) {
-    // Whole cache lines, so that no line has two writers.
-    constexpr int64_t kLine = 16;
-    const int64_t lines = (numel + kLine - 1) / kLine, r = meeting.rank(), n = meeting.size();
-    begin_ = std::min(numel, lines * r / n * kLine);
-    end_ = std::min(numel, lines * (r + 1) / n * kLine);
+  AllReduceShared(Meeting& meeting, Counter& counter, const std::vector<std::byte*>& buffers, int64_t numel)
+      : meeting_(meeting), counter_(counter), leaves_(buffers.size()) {
+    for (std::byte* buffer : buffers) buffers_.push_back(reinterpret_cast<float*>(buffer));
+    const Ownership slices = even_slices(meeting.size(), numel);
+    const Piece& mine = slices[static_cast<size_t>(meeting.rank())][0];
+    begin_ = mine.whole / static_cast<int64_t>(sizeof(float));
+    end_ = begin_ + mine.elements;
+    traffic_ = traffic_of_all_reduce(slices, meeting.rank());
   }
 
   void launch() override {
@@ -35,63 +37,83 @@ class AllReduceShared : public Collective {
       }
     }
     meeting_.barrier();
+    counter_.add(traffic_);
   }
 
  private:
   static constexpr int64_t kBlock = 1024;  // a block of the sum is still in the cache when it is copied
 
   Meeting& meeting_;
+  Counter& counter_;
   std::vector<float*> buffers_;
   std::vector<const float*> leaves_;
   int64_t begin_, end_;
+  Traffic traffic_;
 };
 
-class ReduceScatterShared : public Collective {
+class ReductionShared : public Reduction {
  public:
-  ReduceScatterShared(Meeting& meeting, const std::vector<float*>& buffers, int64_t begin, TreeSum& tree, float* sum)
-      : meeting_(meeting), tree_(tree), sum_(sum) {
-    for (const float* buffer : buffers) leaves_.push_back(buffer + begin);
+  ReductionShared(Meeting& meeting, Counter& counter, std::vector<std::byte*> wholes, PieceSums sums, Traffic traffic)
+      : meeting_(meeting), counter_(counter), wholes_(std::move(wholes)), sums_(std::move(sums)), traffic_(traffic) {}
+  void push() override {
+    add([&](const auto& leaf) { sums_.push(leaf); });
   }
-
-  void launch() override {
-    meeting_.barrier();
-    if (sum_ != nullptr) {
-      tree_.finish(leaves_, sum_);
-    } else {
-      tree_.push(leaves_);
-    }
-    meeting_.barrier();
+  void finish() override {
+    add([&](const auto& leaf) { sums_.finish(leaf); });
   }
+  size_t bytes() const override { return sums_.bytes(); }
 
  private:
+  template <class Add>
+  void add(Add to_sums) {
+    meeting_.barrier();
+    to_sums([&](int rank, const Piece& piece, int64_t) {
+      return reinterpret_cast<const float*>(wholes_[static_cast<size_t>(rank)] + piece.whole);
+    });
+    meeting_.barrier();
+    counter_.add(traffic_);
+  }
+
   Meeting& meeting_;
-  TreeSum& tree_;
-  float* sum_;
-  std::vector<const float*> leaves_;
+  Counter& counter_;
+  std::vector<std::byte*> wholes_;
+  PieceSums sums_;
+  Traffic traffic_;
 };
 
 class AllGatherShared : public Collective {
  public:
-  AllGatherShared(Meeting& meeting, std::vector<float*> buffers, ShardBounds bounds)
-      : meeting_(meeting), buffers_(std::move(buffers)), bounds_(std::move(bounds)) {}
-
-  void launch() override {
-    const auto mine = static_cast<size_t>(meeting_.rank());
-    meeting_.barrier();
-    for (size_t i = 1; i < buffers_.size(); ++i) {
-      const size_t r = (mine + i) % buffers_.size();  // each rank begins with another owner
-      const int64_t begin = bounds_[r], length = bounds_[r + 1] - begin;
-      if (length > 0) {
-        std::memcpy(buffers_[mine] + begin, buffers_[r] + begin, static_cast<size_t>(length) * sizeof(float));
+  AllGatherShared(Meeting& meeting, Counter& counter, std::byte* whole, const std::vector<std::byte*>& shards,
+                  const Ownership& pieces)
+      : meeting_(meeting), counter_(counter), traffic_(traffic_of_all_gather(pieces, meeting.rank())) {
+    const auto mine = static_cast<size_t>(meeting.rank()), ranks = shards.size();
+    for (size_t i = 1; i <= ranks; ++i) {
+      const size_t r = (mine + i) % ranks;  // each rank begins with another owner
+      if (shards[r] == whole) continue;
+      for (const Piece& piece : pieces[r]) {
+        copies_.push_back(
+            {shards[r] + piece.shard, whole + piece.whole, static_cast<size_t>(piece.elements * piece.element_bytes)});
       }
     }
+  }
+
+  void launch() override {
     meeting_.barrier();
+    for (const Copy& copy : copies_) std::memcpy(copy.to, copy.from, copy.bytes);
+    meeting_.barrier();
+    counter_.add(traffic_);
   }
 
  private:
+  struct Copy {
+    const std::byte* from;
+    std::byte* to;
+    size_t bytes;
+  };
   Meeting& meeting_;
-  std::vector<float*> buffers_;
-  ShardBounds bounds_;
+  Counter& counter_;
+  std::vector<Copy> copies_;
+  Traffic traffic_;
 };
 
 }  // namespace
@@ -102,15 +124,20 @@ std::byte* SharedCommunicator::allocate(size_t bytes) {
   return segments_.back().parts[static_cast<size_t>(rank())];
 }
 
-std::vector<float*> SharedCommunicator::counterparts(std::span<float> data) {
-  if (size() == 1) return {data.data()};
-  auto* begin = reinterpret_cast<std::byte*>(data.data());
-  std::array<int64_t, 3> where{-1, 0, static_cast<int64_t>(data.size())};  // segment, offset, length
+size_t SharedCommunicator::allocated_bytes() const {
+  size_t bytes = 0;
+  for (const Segment& segment : segments_) bytes += segment.bytes;
+  return bytes;
+}
+
+std::vector<std::byte*> SharedCommunicator::counterparts(std::span<std::byte> mine) {
+  if (size() == 1) return {mine.data()};
+  std::array<int64_t, 3> where{-1, 0, static_cast<int64_t>(mine.size())};  // segment, offset, length
   for (size_t s = 0; s < segments_.size(); ++s) {
-    const std::byte* mine = segments_[s].parts[static_cast<size_t>(rank())];
-    if (begin >= mine && begin + data.size_bytes() <= mine + segments_[s].bytes) {
+    const std::byte* part = segments_[s].parts[static_cast<size_t>(rank())];
+    if (mine.data() >= part && mine.data() + mine.size() <= part + segments_[s].bytes) {
       where[0] = static_cast<int64_t>(s);
-      where[1] = begin - mine;
+      where[1] = mine.data() - part;
     }
   }
   std::vector<decltype(where)> all(static_cast<size_t>(size()));
@@ -119,28 +146,31 @@ std::vector<float*> SharedCommunicator::counterparts(std::span<float> data) {
     check(other == all[0], "ranks prepare a collective for different buffers");
     check(other[0] >= 0, "a collective's buffer is not from Communicator::allocate");
   }
-  std::vector<float*> buffers;
-  for (std::byte* part : segments_[static_cast<size_t>(where[0])].parts) {
-    buffers.push_back(reinterpret_cast<float*>(part + where[1]));
-  }
-  return buffers;
+  std::vector<std::byte*> begins;
+  for (std::byte* part : segments_[static_cast<size_t>(where[0])].parts) begins.push_back(part + where[1]);
+  return begins;
 }
 
-std::unique_ptr<Collective> SharedCommunicator::all_reduce(std::span<float> data) {
-  return std::make_unique<AllReduceShared>(meeting_, counterparts(data), static_cast<int64_t>(data.size()));
+std::unique_ptr<Collective> SharedCommunicator::all_reduce(std::span<float> data, SumOrder) {
+  return std::make_unique<AllReduceShared>(meeting_, traffic_[TrafficKind::training],
+                                           counterparts(std::as_writable_bytes(data)),
+                                           static_cast<int64_t>(data.size()));
 }
 
-std::unique_ptr<Collective> SharedCommunicator::reduce_scatter(std::span<float> data, ShardBounds bounds, TreeSum& mine,
-                                                               float* sum) {
-  check_bounds(bounds, size(), data.size());
-  const int64_t begin = bounds[static_cast<size_t>(rank())];
-  check(mine.numel() == bounds[static_cast<size_t>(rank()) + 1] - begin, "a tree of another length than the shard");
-  return std::make_unique<ReduceScatterShared>(meeting_, counterparts(data), begin, mine, sum);
+std::unique_ptr<Reduction> SharedCommunicator::reduce_scatter(std::span<float> whole, float* shard, Ownership pieces,
+                                                              int64_t leaves, SumOrder order) {
+  pieces = tidy(std::move(pieces), size(), whole.size_bytes(), whole.data() == shard);
+  PieceSums sums(pieces[static_cast<size_t>(rank())], shard, size(), leaves, order);
+  return std::make_unique<ReductionShared>(meeting_, traffic_[TrafficKind::training],
+                                           counterparts(std::as_writable_bytes(whole)), std::move(sums),
+                                           traffic_of_reduce_scatter(pieces, rank()));
 }
 
-std::unique_ptr<Collective> SharedCommunicator::all_gather(std::span<float> data, ShardBounds bounds) {
-  check_bounds(bounds, size(), data.size());
-  return std::make_unique<AllGatherShared>(meeting_, counterparts(data), std::move(bounds));
+std::unique_ptr<Collective> SharedCommunicator::all_gather(std::span<std::byte> whole, std::span<std::byte> shard,
+                                                           Ownership pieces, TrafficKind kind) {
+  pieces = tidy(std::move(pieces), size(), whole.size(), whole.data() == shard.data());
+  check_inside(pieces, shard.size());
+  return std::make_unique<AllGatherShared>(meeting_, traffic_[kind], whole.data(), counterparts(shard), pieces);
 }
 
 }  // namespace ct

@@ -27,19 +27,22 @@ int TreeSum::level_count(int64_t leaves) {
   return std::bit_width(static_cast<uint64_t>(leaves - 1));
 }
 
-TreeSum::TreeSum(int64_t numel, int64_t max_leaves, float* levels)
-    : numel_(numel), max_leaves_(max_leaves), levels_(levels) {
+TreeSum::TreeSum(int64_t numel, int64_t max_leaves) : numel_(numel), max_leaves_(max_leaves) {
   level_count(max_leaves);
 }
 
 float* TreeSum::level(int l) {
   // Only a full tree of 2^k leaves reaches level k; it takes the place of its left half, which is its last term.
-  const int buffers = std::max(1, level_count(max_leaves_));
-  if (levels_ == nullptr) {
-    owned_.resize(static_cast<size_t>(buffers * numel_));
-    levels_ = owned_.data();
-  }
-  return levels_ + std::min(l, buffers - 1) * numel_;
+  const auto at = static_cast<size_t>(std::min(l, std::max(1, level_count(max_leaves_)) - 1));
+  if (levels_.size() <= at) levels_.resize(at + 1);
+  if (!levels_[at]) levels_[at] = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(numel_));
+  return levels_[at].get();
+}
+
+size_t TreeSum::bytes() const {
+  const auto made =
+      static_cast<size_t>(std::ranges::count_if(levels_, [](const auto& level) { return level != nullptr; }));
+  return made * static_cast<size_t>(numel_) * sizeof(float);
 }
 
 void TreeSum::add(std::span<const float* const> nodes, int log2_size, float* out) {

@@ -6,7 +6,9 @@
 // The sum of leaves j*2^k .. (j+1)*2^k-1 is itself a node of that tree, so whoever has it pushes it as one subtree.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -14,19 +16,18 @@ namespace ct {
 
 class TreeSum {
  public:
-  /// Buffers of numel floats that a sum of `leaves` leaves needs beside its output: ceil(log2(leaves)).
+  /// Buffers of numel floats that a sum of `leaves` leaves needs at most beside its output: ceil(log2(leaves)).
   static int level_count(int64_t leaves);
 
-  /// Sums of at most `max_leaves` (< 2^32) leaves of numel floats. `levels`: level_count(max_leaves) * numel floats
-  /// that the caller owns and keeps; nullptr: owned here, made at the first need.
-  TreeSum(int64_t numel, int64_t max_leaves, float* levels = nullptr);
-
-  TreeSum(const TreeSum&) = delete;
-  TreeSum& operator=(const TreeSum&) = delete;
+  /// Sums of at most `max_leaves` (< 2^32) leaves of numel floats.
+  TreeSum(int64_t numel, int64_t max_leaves);
 
   int64_t numel() const { return numel_; }
   /// Leaves so far; 0 after finish.
   int64_t pushed() const { return pushed_; }
+  /// Of the partial sums made so far. Each is made when a push first leaves it behind, so that pushes of 2^k leaves at
+  /// a time need none of the k lowest, and a sum that is finished by its first call none at all.
+  size_t bytes() const;
 
   /// The next leaves, in index order, each numel floats: read once, free for reuse on return.
   void push(std::span<const float* const> leaves) { add(leaves, 0, nullptr); }
@@ -46,8 +47,7 @@ class TreeSum {
 
   int64_t numel_, max_leaves_;
   int64_t pushed_ = 0;  // bit l set: level l holds the sum of 2^l leaves
-  float* levels_;
-  std::vector<float> owned_;
+  std::vector<std::unique_ptr<float[]>> levels_;
 };
 
 }  // namespace ct

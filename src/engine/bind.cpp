@@ -26,6 +26,19 @@ MemoryPlan plan_with(const Lowered& program, const Kernels& micro, const Kernels
   return plan_memory(program, bytes(micro), bytes(last));
 }
 
+int64_t& account_of(MemoryUse& use, Account account) {
+  switch (account) {
+    case Account::weights:
+      return use.weights;
+    case Account::gradients:
+      return use.gradients;
+    case Account::optimizer:
+      return use.optimizer;
+    default:
+      return use.other;
+  }
+}
+
 }  // namespace
 
 MemoryPlan plan_program(Backend& backend, const Lowered& program) {
@@ -33,18 +46,36 @@ MemoryPlan plan_program(Backend& backend, const Lowered& program) {
                    prepare(backend, program.last, program.values));
 }
 
-BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program, std::byte* params)
-    : backend_(backend), comm_(comm), program_(std::move(program)) {
-  kernels_micro_ = prepare(backend_, program_.micro, program_.values);
-  kernels_last_ = prepare(backend_, program_.last, program_.values);
-  kernels_update_ = prepare(backend_, program_.update, program_.values);
+BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program, const BindOptions& options)
+    : backend_(backend),
+      comm_(comm),
+      program_(std::move(program)),
+      lane_(options.lane.beside.value_or(comm.overlaps()) && comm.size() > 1, [&backend] { backend.enter_thread(); }) {
+  const auto prepared = [&](const Program& steps) { return prepare(backend_, steps, program_.values); };
+  kernels_begin_ = prepared(program_.begin);
+  kernels_micro_ = prepared(program_.micro);
+  kernels_last_ = prepared(program_.last);
+  kernels_update_ = prepared(program_.update);
   plan_ = plan_with(program_, kernels_micro_, kernels_last_);
-  arena_ = backend_.allocate(static_cast<size_t>(plan_.arena_bytes));
+  const auto arena_bytes = static_cast<size_t>(plan_.arena_bytes);
+  arena_ = options.arena;
+  if (arena_.size() < arena_bytes) {
+    memories_.push_back(backend_.allocate(arena_bytes));
+    arena_ = {memories_.back().data(), arena_bytes};
+    allocated_.activations = plan_.arena_bytes;
+  }
+  if (plan_.exchange_bytes > 0) exchange_ = comm_.allocate(static_cast<size_t>(plan_.exchange_bytes));
+  const MemoryUse planned = memory_use(program_, plan_);
+  allocated_.exchange = planned.exchange;
+  allocated_.gathered_weights = planned.gathered_weights;
+  allocated_.gradient_buckets = planned.gradient_buckets;
   address_.resize(program_.values.size(), nullptr);
   for (size_t i = 0; i < address_.size(); ++i)
-    if (plan_.values[i].offset >= 0) address_[i] = arena_.data() + plan_.values[i].offset;
-  allocate_residents(params);
+    if (plan_.values[i].offset >= 0)
+      address_[i] = (program_.values[i].home == Home::exchange ? exchange_ : arena_.data()) + plan_.values[i].offset;
+  allocate_residents(options.params);
 
+  begin_ = bind(program_.begin, kernels_begin_, /*uses_arena=*/false);
   micro_ = bind(program_.micro, kernels_micro_, /*uses_arena=*/true);
   last_ = bind(program_.last, kernels_last_, /*uses_arena=*/true);
   update_ = bind(program_.update, kernels_update_, /*uses_arena=*/false);
@@ -53,18 +84,27 @@ BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program
 void BoundProgram::allocate_residents(std::byte* params) {
   for (size_t i = 0; i < program_.values.size(); ++i) {
     const Value& value = program_.values[i];
-    if (value.home != Home::resident || value.base != kNone) continue;
-    const ValueId id = static_cast<ValueId>(i);
-    const size_t bytes = static_cast<size_t>(stored_bytes(value));
-    if (id == program_.params && params != nullptr) {
+    const bool shared = value.home == Home::shared;
+    if ((value.home != Home::resident && !shared) || value.base != kNone) continue;
+    if (static_cast<ValueId>(i) == program_.params && params != nullptr) {
       address_[i] = params;
-    } else if (id == program_.grads) {
-      address_[i] = comm_.allocate(bytes);  // peers read it
+      continue;
+    }
+    const int64_t bytes = stored_bytes(value);
+    if (shared) {
+      address_[i] = comm_.allocate(static_cast<size_t>(bytes));
     } else {
-      memories_.push_back(backend_.allocate(bytes));
+      memories_.push_back(backend_.allocate(static_cast<size_t>(bytes)));
       address_[i] = memories_.back().data();
     }
+    account_of(allocated_, value.account) += bytes;
   }
+}
+
+MemoryUse BoundProgram::allocated() const {
+  MemoryUse use = allocated_;
+  for (const auto& [key, reduction] : reductions_) use.gradients += static_cast<int64_t>(reduction->bytes());
+  return use;
 }
 
 Tensor BoundProgram::tensor(ValueId id) const {
@@ -75,60 +115,118 @@ Tensor BoundProgram::tensor(ValueId id) const {
   return {base + at.byte_offset, value.dtype, value.shape};
 }
 
-std::vector<BoundProgram::Launch> BoundProgram::bind(const Program& steps, const Kernels& kernels, bool uses_arena) {
-  std::vector<Launch> launches;
+std::span<std::byte> BoundProgram::bytes_of(ValueId id) const {
+  return {tensor(id).data, static_cast<size_t>(stored_bytes(program_[id]))};
+}
+
+void BoundProgram::run(const std::vector<Bound>& steps) {
+  for (const Bound& step : steps) {
+    if (step.communication) {
+      lane_.start(step.launch);
+    } else {
+      if (step.after >= 0) lane_.wait(step.after);
+      step.launch();
+    }
+  }
+  lane_.drain();
+}
+
+std::vector<BoundProgram::Bound> BoundProgram::bind(const Program& steps, const Kernels& kernels, bool uses_arena) {
+  std::vector<Bound> bound;
   for (size_t i = 0; i < steps.size(); ++i) {
     Kernel* kernel = kernels[i].get();
     if (kernel == nullptr) {
-      launches.push_back(bind_comm(std::get<CommOp>(steps[i].op)));
+      bound.push_back({bind_comm(std::get<CommOp>(steps[i].op)), /*communication=*/true, -1});
       continue;
     }
     std::byte* workspace = nullptr;
     if (const size_t bytes = kernel->workspace_bytes(); bytes > 0) {
       if (uses_arena) {
-        workspace = arena_.data() + plan_.workspace[i].offset;
+        workspace = arena_.data() + plan_.workspace[static_cast<size_t>(steps[i].time)].offset;
       } else {
         memories_.push_back(backend_.allocate(bytes));
         workspace = memories_.back().data();
+        allocated_.other += static_cast<int64_t>(bytes);
       }
     }
     kernel->bind([this](ValueId id) { return tensor(id); }, workspace);
-    launches.push_back([kernel] { kernel->launch(); });
+    bound.push_back({[kernel] { kernel->launch(); }, /*communication=*/false, steps[i].after});
   }
-  return launches;
+  return bound;
+}
+
+/// Which pieces of `place` each rank owns, and where they lie in its shard.
+Ownership BoundProgram::ownership(const std::vector<Run>& place, bool in_place, AllGather::What what) const {
+  const FlatLayout& flat = program_.flat;
+  const Shards& shards = program_.shards;
+  const std::vector<Run> all_f32{{{0, flat.numel}, DType::f32, 0}};
+  std::vector<Run> placed = place;
+  if (what == AllGather::What::grads) {  // nobody writes the padding between parameters in a bucket
+    placed.clear();
+    for (const Range& parameter : flat.parameters)
+      for (const Run& part : clip(place, parameter)) placed.push_back(part);
+  }
+  Ownership pieces(static_cast<size_t>(comm_.size()));
+  for (int r = 0; r < comm_.size(); ++r) {
+    auto& of_rank = pieces[static_cast<size_t>(r)];
+    std::vector<Range> owned = shards.owned(r);
+    if (what == AllGather::What::chunk_sums) {  // in place of elements, the numbers of the chunks that lie in them
+      std::vector<Range> numbers;
+      size_t chunk = 0;
+      for (const Range& range : owned) {
+        while (chunk < flat.chunks.size() && flat.chunks[chunk].begin < range.begin) ++chunk;
+        const size_t first = chunk;
+        while (chunk < flat.chunks.size() && flat.chunks[chunk].begin < range.end) ++chunk;
+        if (chunk > first) numbers.push_back({static_cast<int64_t>(first), static_cast<int64_t>(chunk)});
+      }
+      owned = std::move(numbers);
+    }
+    const std::vector<Run> packed = shards.packed(r, what == AllGather::What::params ? flat.runs : all_f32);
+    for (const Range& range : owned)
+      for (const Run& part : clip(placed, range))
+        of_rank.push_back({.whole = part.byte,
+                           .shard = in_place ? part.byte : byte_of(packed, part.range.begin),
+                           .elements = part.range.size(),
+                           .element_bytes = static_cast<int>(size_of(part.dtype))});
+  }
+  return pieces;
 }
 
 BoundProgram::Launch BoundProgram::bind_comm(const CommOp& op) {
-  const auto data_of = [this](ValueId id) {
-    const Tensor t = tensor(id);
-    return std::span<float>(t.as<float>(), static_cast<size_t>(t.shape.stored()));
+  const SumOrder order = program_.distribution.reproducible ? SumOrder::canonical : SumOrder::any;
+  const auto floats = [this](ValueId id) {
+    const std::span<std::byte> bytes = bytes_of(id);
+    return std::span(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float));
   };
   const auto launch = [this](std::unique_ptr<Collective> collective) -> Launch {
-    Collective* raw = collective.get();
     collectives_.push_back(std::move(collective));
-    return [raw] { raw->launch(); };
+    return [raw = collectives_.back().get()] { raw->launch(); };
   };
-  if (const auto* all_reduce = std::get_if<AllReduce>(&op)) {
-    const Range& r = all_reduce->range;
-    return launch(comm_.all_reduce(
-        data_of(all_reduce->data).subspan(static_cast<size_t>(r.begin), static_cast<size_t>(r.size()))));
+  if (const auto* all_reduce = std::get_if<AllReduce>(&op))
+    return launch(comm_.all_reduce(floats(all_reduce->data), order));
+  if (const auto* gather = std::get_if<AllGather>(&op)) {
+    const bool norms = gather->what == AllGather::What::chunk_sums;
+    return launch(comm_.all_gather(bytes_of(gather->whole), bytes_of(gather->shard),
+                                   ownership(gather->place, gather->whole == gather->shard, gather->what),
+                                   norms ? TrafficKind::norms : TrafficKind::training));
   }
-  const std::vector<int64_t> bounds = shard_bounds(program_.flat, comm_.size());
-  if (const auto* gather = std::get_if<AllGather>(&op)) return launch(comm_.all_gather(data_of(gather->data), bounds));
-
   const auto& scatter = std::get<ReduceScatter>(op);
-  const int64_t begin = bounds[static_cast<size_t>(comm_.rank())], end = bounds[static_cast<size_t>(comm_.rank()) + 1];
-  if (!shard_sum_) shard_sum_ = std::make_unique<TreeSum>(end - begin, program_.distribution.micro_batches());
-  const std::span<float> data = data_of(scatter.data);
-  return launch(comm_.reduce_scatter(data, bounds, *shard_sum_, scatter.last ? data.data() + begin : nullptr));
+  const std::span<float> whole = floats(scatter.whole);
+  auto& reduction = reductions_[{tensor(scatter.whole).data, scatter.place.front().range.begin}];
+  if (!reduction)
+    reduction = comm_.reduce_scatter(whole, floats(scatter.shard).data(),
+                                     ownership(scatter.place, scatter.whole == scatter.shard, AllGather::What::grads),
+                                     program_.distribution.micro_batches(), order);
+  if (scatter.last) return [raw = reduction.get()] { raw->finish(); };
+  return [raw = reduction.get()] { raw->push(); };
 }
 
 std::vector<BoundProgram::Timing> BoundProgram::time_steps() {
   std::vector<Timing> timings;
-  const auto time = [&](const Program& steps, const std::vector<Launch>& launches) {
+  const auto time = [&](const Program& steps, const std::vector<Bound>& bound) {
     for (size_t i = 0; i < steps.size(); ++i) {
       const auto begin = std::chrono::steady_clock::now();
-      launches[i]();
+      bound[i].launch();
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       timings.push_back({std::string(name_of(steps[i].op)), took.count()});
     }
@@ -139,13 +237,6 @@ std::vector<BoundProgram::Timing> BoundProgram::time_steps() {
     time(program_.last, last_);
   time(program_.update, update_);
   return timings;
-}
-
-size_t BoundProgram::resident_bytes() const {
-  size_t bytes = 0;
-  for (const Value& v : program_.values)
-    if (v.home == Home::resident && v.base == kNone) bytes += static_cast<size_t>(stored_bytes(v));
-  return bytes;
 }
 
 }  // namespace ct

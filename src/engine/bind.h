@@ -1,12 +1,13 @@
 // A lowered program bound to a backend and a communicator: memory in place, every operation prepared.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/tree_sum.h"
 #include "device/backend.h"
+#include "engine/lane.h"
 #include "plan/memory.h"
 
 namespace ct {
@@ -14,50 +15,67 @@ namespace ct {
 /// Where everything of a program would lie on a backend, without binding it.
 MemoryPlan plan_program(Backend& backend, const Lowered& program);
 
+struct BindOptions {
+  std::byte* params = nullptr;      // of another bound program, to share; null: own ones
+  std::span<std::byte> arena = {};  // of another bound program that never runs at the same time; too small: an own one
+  LaneOptions lane;
+};
+
 class BoundProgram {
  public:
-  /// `params`: the parameters of another bound program to share; empty: own ones. Collective over ranks.
-  BoundProgram(Backend& backend, Communicator& comm, Lowered program, std::byte* params = nullptr);
+  /// Collective over ranks.
+  BoundProgram(Backend& backend, Communicator& comm, Lowered program, const BindOptions& options = {});
 
   const Lowered& lowered() const { return program_; }
   const MemoryPlan& plan() const { return plan_; }
   Tensor tensor(ValueId id) const;
+  std::span<std::byte> arena() const { return arena_; }
 
+  void run_begin() { run(begin_); }
   void run_micro() { run(micro_); }
   void run_last() { run(last_); }
   void run_update() { run(update_); }
 
-  /// Runs and times each step of micro/last and update once: (name, seconds).
+  /// Runs and times each step of micro/last and update once: (name, seconds). Communication runs in line.
   struct Timing {
     std::string name;
     double seconds;
   };
   std::vector<Timing> time_steps();
 
-  size_t resident_bytes() const;
-  size_t arena_bytes() const { return arena_.bytes(); }
+  /// What was really allocated; partial sums are among the gradients.
+  MemoryUse allocated() const;
+  bool overlaps() const { return lane_.beside(); }
 
  private:
-  using Launch = std::function<void()>;
+  using Launch = CommLane::Launch;
   using Kernels = std::vector<std::unique_ptr<Kernel>>;  // by step; null for communication
-  static void run(const std::vector<Launch>& steps) {
-    for (const Launch& step : steps) step();
-  }
+  struct Bound {
+    Launch launch;
+    bool communication;
+    int after;
+  };
+  void run(const std::vector<Bound>& steps);
   void allocate_residents(std::byte* params);
-  std::vector<Launch> bind(const Program& steps, const Kernels& kernels, bool uses_arena);
+  std::vector<Bound> bind(const Program& steps, const Kernels& kernels, bool uses_arena);
   Launch bind_comm(const CommOp& op);
+  Ownership ownership(const std::vector<Run>& place, bool in_place, AllGather::What what) const;
+  std::span<std::byte> bytes_of(ValueId id) const;
 
   Backend& backend_;
   Communicator& comm_;
   Lowered program_;
   MemoryPlan plan_;
-  Memory arena_;
+  MemoryUse allocated_;
+  std::span<std::byte> arena_;
+  std::byte* exchange_ = nullptr;
   std::vector<Memory> memories_;
   std::vector<std::byte*> address_;  // by ValueId, null for views
-  Kernels kernels_micro_, kernels_last_, kernels_update_;
-  std::unique_ptr<TreeSum> shard_sum_;
+  Kernels kernels_begin_, kernels_micro_, kernels_last_, kernels_update_;
   std::vector<std::unique_ptr<Collective>> collectives_;
-  std::vector<Launch> micro_, last_, update_;
+  std::map<std::pair<std::byte*, int64_t>, std::unique_ptr<Reduction>> reductions_;  // by whole and first element
+  std::vector<Bound> begin_, micro_, last_, update_;
+  CommLane lane_;  // last: its thread ends before what it works on
 };
 
 }  // namespace ct

@@ -22,8 +22,14 @@ std::span<T> whole(const BoundProgram& bound, ValueId id) {
 
 }  // namespace
 
-Engine::Engine(Backend& backend, Communicator& comm, Lowered program, Schedule schedule)
-    : comm_(comm), bound_(backend, comm, std::move(program)), schedule_(std::move(schedule)) {
+std::vector<Range> StateBuffer::ranges() const {
+  std::vector<Range> ranges;
+  for (const Run& run : held) ranges.push_back(run.range);
+  return ranges;
+}
+
+Engine::Engine(Backend& backend, Communicator& comm, Lowered program, Schedule schedule, const LaneOptions& lane)
+    : comm_(comm), bound_(backend, comm, std::move(program), {.lane = lane}), schedule_(std::move(schedule)) {
   const Lowered& lowered = bound_.lowered();
   inputs_ = inputs_of(bound_);
   scalars_ = new (bound_.tensor(lowered.scalars).data) StepScalars();
@@ -78,10 +84,14 @@ std::vector<double> Engine::drain_losses() {
 }
 
 std::vector<StateBuffer> Engine::state() const {
-  const Lowered& lowered = bound_.lowered();
-  std::vector<StateBuffer> buffers{{"weights", whole<float>(bound_, lowered.params)}};
-  for (const Lowered::State& s : lowered.states) buffers.push_back({s.name, whole<float>(bound_, s.value)});
+  std::vector<StateBuffer> buffers;
+  for (const HeldState& s : lowered().states) buffers.push_back({s.name, bound_.tensor(s.value).data, s.held});
   return buffers;
+}
+
+bool Evaluator::collective() const {
+  const Program& steps = bound_.lowered().micro;
+  return std::any_of(steps.begin(), steps.end(), [](const Step& s) { return std::holds_alternative<CommOp>(s.op); });
 }
 
 Inputs Evaluator::inputs() const { return inputs_of(bound_); }

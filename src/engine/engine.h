@@ -16,10 +16,17 @@ struct Inputs {
   int32_t* labels;
 };
 
-/// One flat buffer of the training state and what it means: parameters ("weights") or an optimizer moment.
+/// One kind of training state on this rank: the f32 master weights ("weights", running statistics among them) or an
+/// optimizer moment. A rank holds all of it, or what it owns (plan/shards.h).
 struct StateBuffer {
   std::string name;
-  std::span<float> values;  // in FlatLayout's order
+  std::byte* data;
+  std::vector<Run> held;
+  /// Elements of the flat order, which must lie in one run.
+  std::span<float> operator()(const Range& range) const {
+    return {reinterpret_cast<float*>(data + byte_of(held, range.begin)), static_cast<size_t>(range.size())};
+  }
+  std::vector<Range> ranges() const;
 };
 
 /// The schedule: what the (step + 1)-th applied step uses, step counting from 0.
@@ -27,7 +34,7 @@ using Schedule = std::function<ScheduleRow(int64_t step)>;
 
 class Engine {
  public:
-  Engine(Backend& backend, Communicator& comm, Lowered program, Schedule schedule);
+  Engine(Backend& backend, Communicator& comm, Lowered program, Schedule schedule, const LaneOptions& lane = {});
 
   const Inputs& inputs() const { return inputs_; }
   /// One micro-batch: forward, backward, sum of gradients. The last of a step also sums over ranks.
@@ -42,9 +49,16 @@ class Engine {
   /// The summed image losses of every global micro-batch since the last call, in order: S of them a step. Collective.
   std::vector<double> drain_losses();
 
+  /// The masters first. Whoever writes into `weights` calls masters_written() afterwards.
   std::vector<StateBuffer> state() const;
+  /// Collective: what layers compute with follows the masters.
+  void masters_written() { bound_.run_begin(); }
+  /// The part of the flat order that this rank saves: all ranks' parts together are everything, once.
+  const std::vector<Range>& owned() const { return lowered().shards.owned(comm_.rank()); }
+
   const Lowered& lowered() const { return bound_.lowered(); }
   BoundProgram& bound() { return bound_; }
+  const BoundProgram& bound() const { return bound_; }
   std::byte* params() const { return bound_.tensor(bound_.lowered().params).data; }
 
  private:
@@ -62,18 +76,21 @@ class Engine {
   std::vector<double> local_losses_;
 };
 
-/// The forward pass over an engine's (or any) parameters.
+/// The forward pass over an engine's (or any) parameters, in the form that layers compute with.
 class Evaluator {
  public:
-  Evaluator(Backend& backend, Communicator& comm, Lowered program, std::byte* params)
-      : bound_(backend, comm, std::move(program), params) {}
+  Evaluator(Backend& backend, Communicator& comm, Lowered program, const BindOptions& options)
+      : bound_(backend, comm, std::move(program), options) {}
   Inputs inputs() const;
   void run() { bound_.run_micro(); }
+  /// Do ranks meet in run() (ZeRO stage 3)? Then every rank calls it as often as the others.
+  bool collective() const;
   /// Of the batch just run, image by image.
   std::span<const float> losses() const;
   std::span<const int32_t> predicted() const;
   std::span<const int32_t> larger() const;
   BoundProgram& bound() { return bound_; }
+  const BoundProgram& bound() const { return bound_; }
 
  private:
   BoundProgram bound_;

@@ -22,7 +22,7 @@ class Backward {
     for (size_t i = forward.size(); i-- > 0;) std::visit([this](const auto& op) { rule(op); }, forward[i]);
     for (Parameter& p : g_.parameters()) {
       p.grad = grad_[index(p.value)];
-      check(p.grad != kNone, "parameter ", p.name, " does not reach the loss");
+      check(p.grad != kNone || p.statistic, "parameter ", p.name, " does not reach the loss");
     }
   }
 
@@ -52,6 +52,29 @@ class Backward {
   void rule(const MaxPool& op) {
     contribute(op.x, [&](ValueId dx) { g_.add_op(MaxPoolGrad{grad(op.y), op.winner, dx, op.size}); });
   }
+  void rule(const AveragePool& op) {
+    contribute(op.x, [&](ValueId dx) { g_.add_op(AveragePoolGrad{grad(op.y), dx}); });
+  }
+  void rule(const BatchNorm& op) {
+    const ValueId dy = grad(op.y), dx = fresh(op.x);
+    const bool residual = op.residual != kNone && wanted_[index(op.residual)];
+    const ValueId dresidual = residual && op.relu ? fresh(op.residual) : kNone;
+    g_.add_op(BatchNormGrad{.x = op.x,
+                            .y = op.relu ? op.y : kNone,
+                            .dy = dy,
+                            .w = op.w,
+                            .mean = op.mean,
+                            .var = op.var,
+                            .dx = dx,
+                            .dresidual = dresidual,
+                            .dw = parameter_grad(op.w),
+                            .db = parameter_grad(op.b),
+                            .batch_mean = parameter_grad(op.running_mean),
+                            .batch_var = parameter_grad(op.running_var),
+                            .eps = op.eps});
+    give(op.x, dx);
+    if (residual) give(op.residual, op.relu ? dresidual : dy);
+  }
   void rule(const Relu& op) {
     contribute(op.x, [&](ValueId dx) { g_.add_op(ReluGrad{op.y, grad(op.y), dx}); });
   }
@@ -74,11 +97,15 @@ class Backward {
     check(grad_[index(y)] != kNone, "value ", g_[y].name, " does not reach the loss");
     return grad_[index(y)];
   }
-  ValueId fresh(ValueId x) { return g_.add_value({.name = "d " + g_[x].name, .shape = g_[x].shape}); }
+  ValueId fresh(ValueId x) {
+    return g_.add_value({.name = "d " + g_[x].name, .shape = g_[x].shape, .dtype = g_[x].dtype});
+  }
   ValueId parameter_grad(ValueId parameter) {
     check(grad_[index(parameter)] == kNone, "parameter ", g_[parameter].name, " is used twice");
-    return grad_[index(parameter)] =
-               g_.add_value({.name = "d " + g_[parameter].name, .shape = g_[parameter].shape, .home = Home::resident});
+    return grad_[index(parameter)] = g_.add_value({.name = "d " + g_[parameter].name,
+                                                   .shape = g_[parameter].shape,
+                                                   .home = Home::resident,
+                                                   .account = Account::gradients});
   }
   template <class Emit>
   void contribute(ValueId x, Emit emit) {

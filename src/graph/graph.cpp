@@ -6,6 +6,10 @@
 #include "graph/autodiff.h"
 
 namespace ct {
+namespace {
+/// PyTorch's default for a layer whose outputs are sums of `terms` products.
+Init by_terms(int64_t terms) { return {Init::uniform, 1 / std::sqrt(static_cast<double>(terms))}; }
+}  // namespace
 
 ValueId Graph::add_value(Value value) {
   values_.push_back(std::move(value));
@@ -18,21 +22,36 @@ void Graph::begin_unit(const std::string& name) {
 }
 
 ValueId Graph::parameter(const std::string& layer, const std::string& suffix, std::vector<int64_t> shape, Layout layout,
-                         double init_bound) {
+                         Init init) {
   if (!explicit_unit_ && (units_.empty() || units_.back() != layer)) units_.push_back(layer);
   Shape stored = shape.size() == 2 ? Shape{shape[0], shape[1]} : Shape{layout.stored};
   Parameter p{.name = layer + "." + suffix,
               .shape = std::move(shape),
               .layout = std::move(layout),
-              .init_bound = init_bound,
+              .init = init,
               .unit = static_cast<int>(units_.size()) - 1};
-  p.value = add_value({.name = p.name, .shape = stored, .home = Home::resident});
+  p.value = add_value({.name = p.name,
+                       .shape = stored,
+                       .dtype = p.is_vector() ? DType::f32 : compute_,
+                       .home = Home::resident,
+                       .account = Account::weights});
   parameters_.push_back(std::move(p));
   return parameters_.back().value;
 }
 
+ValueId Graph::statistic(const std::string& layer, const std::string& suffix, int64_t channels, double start) {
+  const ValueId value = parameter(layer, suffix, {channels}, Layout::vector(channels), {Init::constant, start});
+  parameters_.back().statistic = true;
+  parameters_.back().momentum = 0.1;
+  return value;
+}
+
+ValueId Graph::convolution_weight(const std::string& layer, int64_t out, int64_t in, int64_t kernel, Init init) {
+  return parameter(layer, "weight", {out, in, kernel, kernel}, Layout::convolution(out, in, kernel), init);
+}
+
 Graph::Image Graph::image(ValueId x) const {
-  const Shape& s = (*this)[x].shape;
+  const Shape& s = shape(x);
   check(s.rank() == 4, "an image operation on ", (*this)[x].name, " of shape ", to_string(s));
   return planar(x) ? Image{s[0], s[2], s[3], s[1]} : Image{s[0], s[1], s[2], s[3]};
 }
@@ -40,31 +59,48 @@ Graph::Image Graph::image(ValueId x) const {
 ValueId Graph::conv_relu_pool(ValueId x, const std::string& name, int width, int kernel) {
   const auto [batch, height, wide, channels] = image(x);
   const int64_t out_h = (height - kernel + 1) / 2, out_w = (wide - kernel + 1) / 2;
-  const double bound = 1 / std::sqrt(static_cast<double>(channels * kernel * kernel));
-  const ValueId w =
-      parameter(name, "weight", {width, channels, kernel, kernel}, Layout::convolution(width, channels, kernel), bound);
-  const ValueId b = parameter(name, "bias", {width}, Layout::vector(width), bound);
+  const Init init = by_terms(channels * kernel * kernel);
+  const ValueId w = convolution_weight(name, width, channels, kernel, init);
+  const ValueId b = parameter(name, "bias", {width}, Layout::vector(width), init);
   const Shape shape{batch, out_h, out_w, width};
-  const ValueId y = add_value({.name = name + ".out", .shape = shape});
-  const ValueId winner = add_value({.name = name + ".winner", .shape = shape, .dtype = DType::u8});
+  const ValueId y = activation(name + ".out", shape);
+  const ValueId winner = activation(name + ".winner", shape, DType::u8);
   add_op(ConvReluPool{x, w, b, y, winner, kernel, planar(x)});
   return y;
 }
 
-ValueId Graph::conv2d(ValueId x, const std::string& name, int width, int kernel, int stride, int pad) {
+ValueId Graph::conv2d(ValueId x, const std::string& name, int width, int kernel, const ConvOptions& o) {
   const auto [batch, height, wide, channels] = image(x);
-  const double bound = 1 / std::sqrt(static_cast<double>(channels * kernel * kernel));
+  const Init standard = by_terms(channels * kernel * kernel);
+  const Init kaiming{Init::normal, std::sqrt(2.0 / (width * kernel * kernel))};
   const ValueId w =
-      parameter(name, "weight", {width, channels, kernel, kernel}, Layout::convolution(width, channels, kernel), bound);
-  const ValueId b = parameter(name, "bias", {width}, Layout::vector(width), bound);
-  const Shape shape{batch, (height + 2 * pad - kernel) / stride + 1, (wide + 2 * pad - kernel) / stride + 1, width};
-  const ValueId y = add_value({.name = name + ".out", .shape = shape});
-  add_op(Conv2d{x, w, b, y, kernel, stride, pad, planar(x)});
+      convolution_weight(name, width, channels, kernel, o.start == ConvOptions::kaiming_fan_out ? kaiming : standard);
+  const ValueId b = o.bias ? parameter(name, "bias", {width}, Layout::vector(width), standard) : kNone;
+  const auto size = [&](int64_t in) { return (in + 2 * o.pad - kernel) / o.stride + 1; };
+  const ValueId y = activation(name + ".out", {batch, size(height), size(wide), width});
+  add_op(Conv2d{x, w, b, y, kernel, o.stride, o.pad, planar(x)});
   return y;
 }
 
+ValueId Graph::batchnorm(ValueId x, const std::string& name, Activation activate, ValueId residual) {
+  const int64_t channels = shape(x)[shape(x).rank() - 1];
+  check(residual == kNone || shape(residual) == shape(x), "the residual of ", name);
+  const Layout vector = Layout::vector(channels);
+  BatchNorm op{.x = x, .residual = residual, .eps = 1e-5, .relu = activate == Activation::relu};
+  op.w = parameter(name, "weight", {channels}, vector, {Init::constant, 1});
+  op.b = parameter(name, "bias", {channels}, vector, {Init::constant, 0});
+  op.running_mean = statistic(name, "running_mean", channels, 0);
+  op.running_var = statistic(name, "running_var", channels, 1);
+  op.y = activation(name + ".out", shape(x));
+  const bool train = mode_ == Mode::train;
+  op.mean = train ? activation(name + ".mean", {channels}, DType::f32) : kNone;
+  op.var = train ? activation(name + ".var", {channels}, DType::f32) : kNone;
+  add_op(op);
+  return op.y;
+}
+
 ValueId Graph::relu(ValueId x) {
-  const ValueId y = add_value({.name = (*this)[x].name + ".relu", .shape = (*this)[x].shape});
+  const ValueId y = activation((*this)[x].name + ".relu", shape(x));
   add_op(Relu{x, y});
   return y;
 }
@@ -72,60 +108,68 @@ ValueId Graph::relu(ValueId x) {
 ValueId Graph::max_pool(ValueId x, int size) {
   const auto [batch, height, width, channels] = image(x);
   const Shape shape{batch, height / size, width / size, channels};
-  const ValueId y = add_value({.name = (*this)[x].name + ".pool", .shape = shape});
-  const ValueId winner = add_value({.name = (*this)[x].name + ".winner", .shape = shape, .dtype = DType::u8});
+  const ValueId y = activation((*this)[x].name + ".pool", shape);
+  const ValueId winner = activation((*this)[x].name + ".winner", shape, DType::u8);
   add_op(MaxPool{x, y, winner, size});
   return y;
 }
 
+ValueId Graph::average_pool(ValueId x) {
+  check(!planar(x), "average_pool of planar images");
+  const auto [batch, height, width, channels] = image(x);
+  const ValueId y = activation((*this)[x].name + ".pool", {batch, channels});
+  add_op(AveragePool{x, y});
+  return y;
+}
+
 ValueId Graph::add(ValueId a, ValueId b) {
-  check((*this)[a].shape == (*this)[b].shape, "adding ", (*this)[a].name, " and ", (*this)[b].name);
-  const ValueId y = add_value({.name = (*this)[a].name + ".sum", .shape = (*this)[a].shape});
+  check(shape(a) == shape(b), "adding ", (*this)[a].name, " and ", (*this)[b].name);
+  const ValueId y = activation((*this)[a].name + ".sum", shape(a));
   add_op(Add{a, b, y});
   return y;
 }
 
 ValueId Graph::flatten(ValueId x) {
-  const Shape& s = (*this)[x].shape;
-  const ValueId y = add_value({.name = (*this)[x].name + ".flat", .shape = {s[0], s.numel() / s[0]}});
+  const Shape& s = shape(x);
+  const ValueId y = activation((*this)[x].name + ".flat", {s[0], s.numel() / s[0]});
   add_op(Flatten{x, y});
   return y;
 }
 
-ValueId Graph::linear(ValueId x, const std::string& name, int width, Activation activation) {
-  const Shape shape = (*this)[x].shape;
-  check(shape.rank() == 2, "linear layer ", name, " on shape ", to_string(shape));
-  Layout layout = Layout::matrix(width, shape[1]);
+ValueId Graph::linear(ValueId x, const std::string& name, int width, Activation activate) {
+  const Shape in = shape(x);
+  check(in.rank() == 2, "linear layer ", name, " on shape ", to_string(in));
+  Layout layout = Layout::matrix(width, in[1]);
   for (const ComputeOp& op : ops_)
     if (const Flatten* flat = std::get_if<Flatten>(&op); flat && flat->y == x && !planar(flat->x)) {
       const auto [batch, height, wide, channels] = image(flat->x);
       layout = Layout::matrix_of_flattened(width, channels, height, wide);
     }
-  const double bound = 1 / std::sqrt(static_cast<double>(shape[1]));
-  const ValueId w = parameter(name, "weight", {width, shape[1]}, layout, bound);
-  const ValueId b = parameter(name, "bias", {width}, Layout::vector(width), bound);
-  const ValueId y = add_value({.name = name + ".out", .shape = {shape[0], width}});
-  add_op(Linear{x, w, b, y, activation == Activation::relu});
+  const ValueId w = parameter(name, "weight", {width, in[1]}, layout, by_terms(in[1]));
+  const ValueId b = parameter(name, "bias", {width}, Layout::vector(width), by_terms(in[1]));
+  const ValueId y = activation(name + ".out", {in[0], width});
+  add_op(Linear{x, w, b, y, activate == Activation::relu});
   return y;
 }
 
 int64_t Graph::parameter_count() const {
   int64_t n = 0;
-  for (const Parameter& p : parameters_) n += p.layout.numel();
+  for (const Parameter& p : parameters_) n += p.statistic ? 0 : p.layout.numel();
   return n;
 }
 
 Graph build_graph(const Builder& model, const InputSpec& in) {
-  Graph g;
+  Graph g(in.compute, in.mode);
   const Shape images{in.batch, in.channels, in.height, in.width};
   g.ports.images = g.add_value({.name = "images", .shape = images, .dtype = DType::u8, .home = Home::input});
   g.ports.draws = g.add_value({.name = "draws", .shape = {in.batch * 4}, .dtype = DType::i32, .home = Home::input});
   g.ports.labels = g.add_value({.name = "labels", .shape = {in.batch}, .dtype = DType::i32, .home = Home::input});
-  g.images_f32 = g.add_value({.name = "augmented", .shape = images});
-  g.add_op(Augment{g.ports.images, g.ports.draws, g.images_f32, in.scale, in.shift});
+  g.augmented = g.add_value({.name = "augmented", .shape = images, .dtype = in.compute});
+  g.add_op(Augment{g.ports.images, g.ports.draws, g.augmented, in.scale, in.shift});
 
-  const ValueId logits = model(g, g.images_f32, in.classes);
-  check(g[logits].shape == Shape({in.batch, in.classes}), "the model's logits have shape ", to_string(g[logits].shape));
+  const ValueId logits = model(g, g.augmented, in.classes);
+  check(g.shape(logits) == Shape({in.batch, in.classes}), "the model's logits have shape ", to_string(g.shape(logits)));
+  g.keep_f32(logits);
   const auto output = [&](const char* name, DType dtype) {
     return g.add_value({.name = name, .shape = {in.batch}, .dtype = dtype, .home = Home::output});
   };
@@ -133,7 +177,7 @@ Graph build_graph(const Builder& model, const InputSpec& in) {
   g.ports.predicted = output("predicted", DType::i32);
   g.ports.larger = output("larger", DType::i32);
   const bool train = in.mode == Mode::train;
-  const ValueId dlogits = train ? g.add_value({.name = "d logits", .shape = g[logits].shape}) : kNone;
+  const ValueId dlogits = train ? g.add_value({.name = "d logits", .shape = g.shape(logits)}) : kNone;
   g.add_op(SoftmaxCrossEntropy{logits, g.ports.labels, g.ports.losses, g.ports.predicted, g.ports.larger, dlogits,
                                in.label_smoothing});
   if (train) differentiate(g, logits, dlogits);

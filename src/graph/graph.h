@@ -14,30 +14,55 @@
 namespace ct {
 
 /// Where a value lives. input and output belong to the host's side of a step and keep their memory throughout;
-/// transient values share an arena by live range; resident ones outlive the step.
-enum class Home : uint8_t { input, output, transient, resident };
+/// transient values share an arena by live range, exchange values another one that peers can read; resident ones
+/// outlive the step, shared ones too and peers can read them.
+enum class Home : uint8_t { input, output, transient, exchange, resident, shared };
+
+/// What memory is counted as.
+enum class Account : uint8_t { activations, weights, gradients, optimizer, other };
 
 struct Value {
   std::string name;
   Shape shape;
   DType dtype = DType::f32;
   Home home = Home::transient;
-  ValueId base = kNone;  // a view: `offset` elements into that value
+  ValueId base = kNone;  // a view: `offset` bytes into that value
   int64_t offset = 0;
+  Account account = Account::activations;
 };
 
+/// How a parameter begins: drawn from U(-spread, spread) or from a normal distribution with that standard deviation, or
+/// `spread` itself everywhere.
+struct Init {
+  enum Kind : uint8_t { uniform, normal, constant } kind = uniform;
+  double spread = 0;
+};
+
+/// A parameter, or a running statistic of batch normalisation: that is stored, saved and hashed like a parameter, has
+/// in place of a gradient the statistic of a micro-batch, and follows the mean of these with its momentum.
 struct Parameter {
   std::string name;            // PyTorch's, e.g. "conv1.weight"
   std::vector<int64_t> shape;  // PyTorch's
   Layout layout;
-  double init_bound = 0;  // drawn from U(-bound, bound)
+  Init init;
   ValueId value = kNone;
-  ValueId grad = kNone;  // set by differentiate()
+  ValueId grad = kNone;  // f32; set by differentiate()
   int unit = 0;
+  bool statistic = false;
+  double momentum = 0;  // of a statistic
   bool is_vector() const { return shape.size() <= 1; }
 };
 
 enum class Activation : uint8_t { none, relu };
+
+enum class Mode : uint8_t { train, evaluate };
+
+struct ConvOptions {
+  int stride = 1, pad = 0;
+  bool bias = true;
+  /// PyTorch's default, or He et al. (2015), "kaiming normal", by the number of outputs.
+  enum Start : uint8_t { torch_default, kaiming_fan_out } start = torch_default;
+};
 
 /// What a program takes in and gives back each micro-batch.
 struct Ports {
@@ -47,14 +72,21 @@ struct Ports {
 
 class Graph {
  public:
+  explicit Graph(DType compute = DType::f32, Mode mode = Mode::train) : compute_(compute), mode_(mode) {}
+
   ValueId add_value(Value value);
   void add_op(ComputeOp op) { ops_.push_back(std::move(op)); }
 
   // Layers. `name` is the state_dict prefix; a layer outside any unit is a unit of its own.
   ValueId conv_relu_pool(ValueId x, const std::string& name, int width, int kernel);
-  ValueId conv2d(ValueId x, const std::string& name, int width, int kernel, int stride = 1, int pad = 0);
+  ValueId conv2d(ValueId x, const std::string& name, int width, int kernel, const ConvOptions& options = {});
+  /// activation(batchnorm(x) + residual), residual kNone: none; PyTorch's eps 1e-5 and momentum 0.1.
+  ValueId batchnorm(ValueId x, const std::string& name, Activation activation = Activation::none,
+                    ValueId residual = kNone);
   ValueId relu(ValueId x);
   ValueId max_pool(ValueId x, int size);
+  /// [N][H][W][C] -> [N][C]
+  ValueId average_pool(ValueId x);
   ValueId add(ValueId a, ValueId b);
   /// [N][H][W][C] -> [N][H*W*C]; a following linear() stores its columns in that order.
   ValueId flatten(ValueId x);
@@ -68,20 +100,35 @@ class Graph {
   std::vector<Parameter>& parameters() { return parameters_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<std::string>& units() const { return units_; }
+  /// What is learnt: without pads and running statistics.
   int64_t parameter_count() const;
+  const Shape& shape(ValueId id) const { return (*this)[id].shape; }
+  /// Element type of activations and of weights of rank 2 and more.
+  DType compute() const { return compute_; }
+  Mode mode() const { return mode_; }
 
   Ports ports;
-  bool planar(ValueId x) const { return x == images_f32; }
-  ValueId images_f32 = kNone;  // the augmented, normalised images: planar
+  bool planar(ValueId x) const { return x == augmented; }
+  ValueId augmented = kNone;  // the augmented, normalised images: planar
+  /// Has the operation that makes `x` write it as f32.
+  void keep_f32(ValueId x) { values_[static_cast<size_t>(x)].dtype = DType::f32; }
 
  private:
+  ValueId activation(std::string name, const Shape& shape, DType dtype) {
+    return add_value({.name = std::move(name), .shape = shape, .dtype = dtype});
+  }
+  ValueId activation(std::string name, const Shape& shape) { return activation(std::move(name), shape, compute_); }
   ValueId parameter(const std::string& layer, const std::string& suffix, std::vector<int64_t> shape, Layout layout,
-                    double init_bound);
+                    Init init);
+  ValueId statistic(const std::string& layer, const std::string& suffix, int64_t channels, double start);
+  ValueId convolution_weight(const std::string& layer, int64_t out, int64_t in, int64_t kernel, Init init);
   struct Image {
     int64_t batch, height, width, channels;
   };
   Image image(ValueId x) const;
 
+  DType compute_;
+  Mode mode_;
   std::vector<Value> values_;
   std::vector<ComputeOp> ops_;
   std::vector<Parameter> parameters_;
@@ -92,14 +139,13 @@ class Graph {
 /// A model is a function from images to logits [N][classes].
 using Builder = std::function<ValueId(Graph&, ValueId images, int classes)>;
 
-enum class Mode : uint8_t { train, evaluate };
-
 struct InputSpec {
   int64_t batch = 0, channels = 3, height = 32, width = 32;
   int classes = 10;
   std::vector<float> scale, shift;  // a channel: u8 * scale + shift
   float label_smoothing = 0;
   Mode mode = Mode::train;
+  DType compute = DType::f32;  // or bf16
 };
 
 /// Input ops, the model, the loss and, for training, the backward pass.

@@ -28,6 +28,13 @@ int64_t Layout::numel() const {
   return n;
 }
 
+Layout Layout::rows(int64_t n) const {
+  Layout part = *this;
+  part.dims[0] = n;
+  part.stored = n * strides[0];
+  return part;
+}
+
 namespace {
 /// Calls f(storage position) for every element in PyTorch's order.
 template <class F>

@@ -2,6 +2,20 @@
 
 namespace ct {
 
+namespace {
+/// Without the operands that are not wanted.
+Ids present(Ids ids) {
+  std::erase(ids, kNone);
+  return ids;
+}
+}  // namespace
+
+Ids BatchNorm::reads() const {
+  return mean == kNone ? present({x, residual, w, b, running_mean, running_var}) : present({x, residual, w, b});
+}
+Ids BatchNormGrad::reads() const { return present({x, y, dy, w, mean, var}); }
+Ids BatchNormGrad::writes() const { return present({dx, dresidual, dw, db, batch_mean, batch_var}); }
+
 Ids TreePush::reads() const {
   Ids ids{leaf, counter};
   ids.insert(ids.end(), levels.begin(), levels.end());
@@ -9,12 +23,10 @@ Ids TreePush::reads() const {
 }
 Ids TreePush::writes() const { return reads(); }
 
-Ids Sgd::reads() const {
-  Ids ids{params, grads, scalars};
-  if (momentum_buffer != kNone) ids.push_back(momentum_buffer);
-  return ids;
-}
-Ids Sgd::writes() const { return momentum_buffer == kNone ? Ids{params} : Ids{params, momentum_buffer}; }
+Ids Adam::writes() const { return present({masters, exp_avg, exp_avg_sq, copy}); }
+Ids Sgd::reads() const { return present({masters, grads, momentum_buffer, scalars}); }
+Ids Sgd::writes() const { return present({masters, momentum_buffer, copy}); }
+Ids Blend::writes() const { return present({masters, copy}); }
 
 namespace {
 template <class F>

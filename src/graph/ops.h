@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "tensor/tensor.h"
+
 namespace ct {
 
 using ValueId = int32_t;
@@ -30,6 +32,9 @@ struct Augment {
 };
 
 // ---- layers
+
+// Activations and their gradients are in the graph's compute type (f32 or bf16), and so are weights of rank 2 and more;
+// vectors, gradients of parameters, logits and their gradient are f32, and so is all arithmetic inside.
 
 /// y = max over 2x2 of relu(conv(x, w) + b), stride 1, no padding; winner (u8, like y) is the first maximum's place in
 /// its window, 4 where ReLU cut it. x is planar images or NHWC; w [out][kh][kw][in]; y NHWC.
@@ -96,6 +101,41 @@ struct MaxPoolGrad {
   int size;
   Ids reads() const { return {dy, winner}; }
   Ids writes() const { return {dx}; }
+};
+
+/// y = mean over the image: [N][H][W][C] -> [N][C].
+struct AveragePool {
+  static constexpr std::string_view kName = "average_pool";
+  ValueId x, y;
+  Ids reads() const { return {x}; }
+  Ids writes() const { return {y}; }
+};
+struct AveragePoolGrad {
+  static constexpr std::string_view kName = "average_pool_grad";
+  ValueId dy, dx;
+  Ids reads() const { return {dy}; }
+  Ids writes() const { return {dx}; }
+};
+
+/// Batch normalisation over all but the last dimension (Ioffe & Szegedy, 2015), a residual and ReLU in one:
+/// y = relu((x - mean) / sqrt(var + eps) * w + b + residual); residual kNone: none. Training computes mean and (biased)
+/// var of the micro-batch, f32 [C]; evaluation (mean and var kNone) takes the running statistics.
+struct BatchNorm {
+  static constexpr std::string_view kName = "batch_norm";
+  ValueId x, residual, w, b, running_mean, running_var, y, mean, var;
+  double eps;
+  bool relu;
+  Ids reads() const;
+  Ids writes() const { return mean == kNone ? Ids{y} : Ids{y, mean, var}; }
+};
+/// With g = dy where y > 0 (y kNone, no ReLU: dy): dresidual = g, unless it is kNone; dw, db; and, in the place of
+/// gradients of the running statistics, batch_mean = mean and batch_var = the unbiased variance.
+struct BatchNormGrad {
+  static constexpr std::string_view kName = "batch_norm_grad";
+  ValueId x, y, dy, w, mean, var, dx, dresidual, dw, db, batch_mean, batch_var;
+  double eps;
+  Ids reads() const;
+  Ids writes() const;
 };
 
 struct Relu {
@@ -167,7 +207,7 @@ struct SoftmaxCrossEntropy {
   }
 };
 
-// ---- update: ops over flat ranges of parameters (plan/flat.h)
+// ---- update: ops over ranges of the flat order (plan/flat.h). Operands are views of equal length.
 
 struct Range {
   int64_t begin = 0, end = 0;
@@ -175,22 +215,34 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
+/// y = x in y's element type: a copy of master weights for computing with.
+struct Cast {
+  static constexpr std::string_view kName = "cast";
+  ValueId x, y;
+  Ids reads() const { return {x}; }
+  Ids writes() const { return {y}; }
+};
+
 /// One leaf of the step's gradient sum (binary counter; comm/tree_sum.h). Leaf number `counter`, which is counted up;
 /// the last leaf of the step merges everything back into `leaf` and sets the counter to 0.
 struct TreePush {
   static constexpr std::string_view kName = "tree_push";
   ValueId leaf, counter;
-  Ids levels;
+  Ids levels;  // one only: the order does not matter, and leaves are added as they come
   bool last;
   Ids reads() const;
   Ids writes() const;
 };
 
-/// sums[i] (f64) = sum of squares of the i-th chunk of the gradient.
+/// sums[chunks[i].sum] (f64) = sum of squares of grads' elements in chunks[i].range.
 struct SquareSums {
   static constexpr std::string_view kName = "square_sums";
+  struct Chunk {
+    Range range;
+    int64_t sum;
+  };
   ValueId grads, sums;
-  std::vector<Range> chunks;
+  std::vector<Chunk> chunks;
   Ids reads() const { return {grads}; }
   Ids writes() const { return {sums}; }
 };
@@ -207,57 +259,79 @@ struct StepControl {
 };
 
 enum class AdamMode { decoupled, l2 };
+/// `masters` are f32; `copy` is kNone or the same weights in the element type that layers compute with.
 struct Adam {
   static constexpr std::string_view kName = "adam";
-  ValueId params, grads, exp_avg, exp_avg_sq, scalars;
-  Range range;
+  ValueId masters, grads, exp_avg, exp_avg_sq, copy, scalars;
   double beta1, beta2, eps, weight_decay;
   AdamMode mode;
-  Ids reads() const { return {params, grads, exp_avg, exp_avg_sq, scalars}; }
-  Ids writes() const { return {params, exp_avg, exp_avg_sq}; }
+  Ids reads() const { return {masters, grads, exp_avg, exp_avg_sq, scalars}; }
+  Ids writes() const;
 };
 
 struct Sgd {
   static constexpr std::string_view kName = "sgd";
-  ValueId params, grads, momentum_buffer, scalars;  // no momentum: no buffer
-  Range range;
+  ValueId masters, grads, momentum_buffer, copy, scalars;  // no momentum: no buffer
   double momentum, weight_decay;
   bool nesterov;
   Ids reads() const;
   Ids writes() const;
 };
 
-// ---- communication
+/// Running statistics: masters += momentum * (mean over the step's S micro-batches - masters), unless the step is
+/// skipped; `sums` holds the sum over the micro-batches.
+struct Blend {
+  static constexpr std::string_view kName = "blend";
+  ValueId masters, sums, copy, scalars;
+  double momentum;
+  int64_t micro_batches;
+  Ids reads() const { return {masters, sums, scalars}; }
+  Ids writes() const;
+};
+
+// ---- communication, between the ranks' copies of the same value. `whole` is a value that all ranks have alike,
+// `place` says which elements of the flat order lie where in it; `shard` holds what this rank owns (plan/shards.h),
+// packed, or is `whole` itself, where owned elements lie at their places.
+
+/// A run of elements of the flat order in some buffer: their type, and the byte at which the first lies.
+struct Run {
+  Range range;
+  DType dtype = DType::f32;
+  int64_t byte = 0;
+};
 
 /// data becomes the tree sum over ranks.
 struct AllReduce {
   static constexpr std::string_view kName = "all_reduce";
   ValueId data;
-  Range range;
   Ids reads() const { return {data}; }
   Ids writes() const { return {data}; }
 };
-/// Every rank's leaf is pushed, in rank order, into the owner's tree for its shard; the step's last call leaves the
-/// finished sum in the owner's shard of data.
+/// Every rank's leaf is pushed, in rank order, into the owners' trees; the step's last leaves the finished sums in the
+/// owners' shards. Calls in `micro` and `last` with the same place share their trees.
 struct ReduceScatter {
   static constexpr std::string_view kName = "reduce_scatter";
-  ValueId data;
+  ValueId whole, shard;
+  std::vector<Run> place;
   bool last;
-  Ids reads() const { return {data}; }
-  Ids writes() const { return {data}; }
+  Ids reads() const { return {whole}; }
+  Ids writes() const { return {shard}; }
 };
-/// Owners' shards complete data everywhere.
+/// Owners' shards complete `whole` on every rank.
 struct AllGather {
   static constexpr std::string_view kName = "all_gather";
-  ValueId data;
-  Ids reads() const { return {data}; }
-  Ids writes() const { return {data}; }
+  enum class What : uint8_t { params, grads, chunk_sums };  // chunk_sums: numbers of chunks in place of elements
+  ValueId whole, shard;
+  std::vector<Run> place;
+  What what;
+  Ids reads() const { return {shard}; }
+  Ids writes() const { return {whole}; }
 };
 
-using ComputeOp =
-    std::variant<Augment, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Conv2d, Conv2dGradW, Conv2dGradX, MaxPool,
-                 MaxPoolGrad, Relu, ReluGrad, Flatten, FlattenGrad, Linear, LinearGradX, LinearGradW, Add,
-                 SoftmaxCrossEntropy, TreePush, SquareSums, StepControl, Adam, Sgd>;
+using ComputeOp = std::variant<Augment, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Conv2d, Conv2dGradW,
+                               Conv2dGradX, MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm,
+                               BatchNormGrad, Relu, ReluGrad, Flatten, FlattenGrad, Linear, LinearGradX, LinearGradW,
+                               Add, SoftmaxCrossEntropy, Cast, TreePush, SquareSums, StepControl, Adam, Sgd, Blend>;
 using CommOp = std::variant<AllReduce, ReduceScatter, AllGather>;
 using Op = std::variant<ComputeOp, CommOp>;
 

@@ -2,7 +2,29 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace ct {
+namespace {
+
+enum class Part : uint8_t { weights, vectors, statistics };
+
+Part part_of(const Parameter& p) {
+  return p.statistic ? Part::statistics : p.is_vector() ? Part::vectors : Part::weights;
+}
+
+void add_run(FlatLayout& flat, const Range& range, DType dtype) {
+  if (range.size() == 0) return;
+  if (!flat.runs.empty() && flat.runs.back().dtype == dtype) {
+    flat.runs.back().range.end = range.end;
+  } else {
+    flat.compute_bytes = round_up(flat.compute_bytes, 64);
+    flat.runs.push_back({range, dtype, flat.compute_bytes});
+  }
+  flat.compute_bytes += range.size() * static_cast<int64_t>(size_of(dtype));
+}
+
+}  // namespace
 
 FlatLayout flatten_parameters(const Graph& graph) {
   FlatLayout flat;
@@ -10,48 +32,94 @@ FlatLayout flatten_parameters(const Graph& graph) {
   flat.parameters.resize(parameters.size());
   for (size_t unit = 0; unit < graph.units().size(); ++unit) {
     const int64_t begin = flat.numel;
-    for (const bool vectors : {false, true})
+    for (const Part part : {Part::weights, Part::vectors, Part::statistics})
       for (size_t i = 0; i < parameters.size(); ++i) {
         const Parameter& p = parameters[i];
-        if (p.unit != static_cast<int>(unit) || p.is_vector() != vectors) continue;
+        if (p.unit != static_cast<int>(unit) || part_of(p) != part) continue;
         const Range range{flat.numel, flat.numel + p.layout.stored};
         flat.parameters[i] = range;
-        for (int64_t at = range.begin; at < range.end; at += kChunk)
-          flat.chunks.push_back({at, std::min(at + kChunk, range.end)});
+        const int64_t row = p.layout.strides[0], grain = std::max<int64_t>(1, kChunk / row) * row;
+        for (int64_t at = range.begin; at < range.end; at += grain) {
+          const Range rows{at, std::min(at + grain, range.end)};
+          flat.grains.push_back(rows);
+          for (int64_t c = rows.begin; c < rows.end && !p.statistic; c += kChunk)
+            flat.chunks.push_back({c, std::min(c + kChunk, rows.end)});
+        }
         flat.numel = round_up(range.end, kRowPad);
+        add_run(flat, {range.begin, flat.numel}, graph[p.value].dtype);
       }
     flat.units.push_back({begin, flat.numel});
   }
   return flat;
 }
 
-std::vector<int64_t> shard_bounds(const FlatLayout& flat, int ranks) {
-  std::vector<int64_t> bounds{0};
-  size_t chunk = 0;
-  for (int r = 1; r < ranks; ++r) {
-    const int64_t ideal = flat.numel * r / ranks;
-    while (chunk < flat.chunks.size() && flat.chunks[chunk].begin < ideal) ++chunk;
-    bounds.push_back(chunk < flat.chunks.size() ? flat.chunks[chunk].begin : flat.numel);
+std::vector<UpdateRange> update_ranges(const Graph& graph, const FlatLayout& flat, bool decay_vectors) {
+  std::vector<UpdateRange> all;
+  for (size_t i = 0; i < flat.parameters.size(); ++i) {
+    const Parameter& p = graph.parameters()[i];
+    const Range padded{flat.parameters[i].begin, round_up(flat.parameters[i].end, kRowPad)};
+    all.push_back({padded, !p.statistic && (decay_vectors || !p.is_vector()), p.statistic, p.momentum});
   }
-  bounds.push_back(flat.numel);
-  return bounds;
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.range.begin < b.range.begin; });
+  std::vector<UpdateRange> merged;
+  for (const UpdateRange& r : all) {
+    const bool same = !merged.empty() && merged.back().decays == r.decays && merged.back().statistic == r.statistic &&
+                      merged.back().momentum == r.momentum;
+    if (same)
+      merged.back().range.end = r.range.end;
+    else
+      merged.push_back(r);
+  }
+  return merged;
 }
 
-std::vector<DecayRange> decay_ranges(const Graph& graph, const FlatLayout& flat, bool decay_vectors) {
-  if (decay_vectors) return {{{0, flat.numel}, true}};
-  std::vector<std::pair<Range, bool>> order;
-  for (size_t i = 0; i < flat.parameters.size(); ++i)
-    order.push_back({flat.parameters[i], !graph.parameters()[i].is_vector()});
-  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first.begin < b.first.begin; });
-  std::vector<DecayRange> ranges;
-  for (const auto& [range, decays] : order) {
-    const Range padded{range.begin, round_up(range.end, kRowPad)};
-    if (!ranges.empty() && ranges.back().decays == decays)
-      ranges.back().range.end = padded.end;
-    else
-      ranges.push_back({padded, decays});
+std::vector<Run> clip(const std::vector<Run>& runs, const Range& range) {
+  std::vector<Run> clipped;
+  for (const Run& run : runs) {
+    const Range r{std::max(run.range.begin, range.begin), std::min(run.range.end, range.end)};
+    if (r.begin >= r.end) continue;
+    const auto bytes = static_cast<int64_t>(size_of(run.dtype));
+    clipped.push_back({r, run.dtype, run.byte + (r.begin - run.range.begin) * bytes});
   }
-  return ranges;
+  return clipped;
+}
+
+int64_t byte_of(const std::vector<Run>& runs, int64_t element) {
+  const auto after = std::upper_bound(runs.begin(), runs.end(), element,
+                                      [](int64_t e, const Run& run) { return e < run.range.begin; });
+  check(after != runs.begin() && element < (after - 1)->range.end, "element ", element, " is in no run");
+  const Run& run = *(after - 1);
+  return run.byte + (element - run.range.begin) * static_cast<int64_t>(size_of(run.dtype));
+}
+
+std::vector<Range> unit_groups(const FlatLayout& flat, int64_t limit, bool backward) {
+  std::vector<Range> groups;
+  const auto count = static_cast<int64_t>(flat.units.size());
+  int64_t size = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t unit = backward ? count - 1 - i : i;
+    const int64_t numel = flat.units[static_cast<size_t>(unit)].size();
+    if (groups.empty() || size + numel > limit) {
+      groups.push_back({unit, unit + 1});
+      size = numel;
+    } else {
+      Range& group = groups.back();
+      (backward ? group.begin : group.end) += backward ? -1 : 1;
+      size += numel;
+    }
+  }
+  return groups;
+}
+
+std::vector<Range> cut(const FlatLayout& flat, const Range& range, int64_t limit) {
+  std::vector<Range> parts;
+  for (const Range& grain : flat.grains) {
+    if (grain.begin < range.begin || grain.begin >= range.end) continue;
+    if (!parts.empty() && grain.end - parts.back().begin <= limit) continue;
+    if (!parts.empty()) parts.back().end = grain.begin;
+    parts.push_back({grain.begin, range.end});
+  }
+  return parts;
 }
 
 }  // namespace ct

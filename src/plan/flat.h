@@ -1,5 +1,6 @@
-// The flat order: every parameter at a fixed place in one long range, unit by unit, weights before vectors. Gradients
-// and optimizer state use the same places, so an update, a sum over ranks or a shard is a range, whatever the model.
+// The flat order: every parameter at a fixed place in one long range, unit by unit; in a unit weights (rank >= 2), then
+// vectors, then running statistics. Gradients, optimizer state and shards use the same places, so an update, a sum over
+// ranks or what a rank owns is a range, whatever the model.
 #pragma once
 
 #include <vector>
@@ -13,22 +14,37 @@ inline constexpr int64_t kChunk = 4096;
 struct FlatLayout {
   std::vector<Range> parameters;  // by parameter index: its storage; begins are multiples of kRowPad
   std::vector<Range> units;
-  /// Pieces of at most kChunk elements, cut inside each parameter: the grain of norms and shards, so that neither
-  /// padding nor the number of ranks moves a boundary of a sum.
+  /// What ranks own is made of these: whole rows (dimension 0) of one parameter, about kChunk elements.
+  std::vector<Range> grains;
+  /// Pieces of at most kChunk elements cut inside the grains of parameters (not of statistics): the terms of norms, so
+  /// that neither padding nor the number of ranks moves a boundary of a sum.
   std::vector<Range> chunks;
+  /// The form that layers compute with: weights in the compute type, vectors in f32.
+  std::vector<Run> runs;
   int64_t numel = 0;
+  int64_t compute_bytes = 0;
 };
 
 FlatLayout flatten_parameters(const Graph& graph);
 
-/// N+1 bounds that deal whole chunks to ranks as evenly as they go.
-std::vector<int64_t> shard_bounds(const FlatLayout& flat, int ranks);
-
-/// Maximal ranges of parameters that all decay or all do not, in flat order.
-struct DecayRange {
+/// Maximal ranges of the flat order that are updated alike.
+struct UpdateRange {
   Range range;
-  bool decays;
+  bool decays = true;
+  bool statistic = false;
+  double momentum = 0;  // of a statistic
 };
-std::vector<DecayRange> decay_ranges(const Graph& graph, const FlatLayout& flat, bool decay_vectors);
+std::vector<UpdateRange> update_ranges(const Graph& graph, const FlatLayout& flat, bool decay_vectors);
+
+/// The parts of `runs` that lie in `range`, at their bytes.
+std::vector<Run> clip(const std::vector<Run>& runs, const Range& range);
+/// The byte of one element; it must be in a run.
+int64_t byte_of(const std::vector<Run>& runs, int64_t element);
+
+/// Groups of consecutive units of at most `limit` elements together; a larger unit is a group of its own. As ranges of
+/// unit indices, from the first to the last unit, or (`backward`) collected from the last to the first.
+std::vector<Range> unit_groups(const FlatLayout& flat, int64_t limit, bool backward);
+/// Cuts a range of the flat order between grains into parts of at most `limit` elements, if grains are that small.
+std::vector<Range> cut(const FlatLayout& flat, const Range& range, int64_t limit);
 
 }  // namespace ct

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
+#include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "plan/step_scalars.h"
@@ -14,69 +17,84 @@ struct ZeroRow {
   bool whole_params, whole_grads, whole_states;
   enum class Reduce : uint8_t { all_reduce_last, scatter_last, scatter_every } after_backward;
   bool gather_after_update;
-  bool built;
 };
 constexpr ZeroRow kZero[] = {
-    {true, true, true, ZeroRow::Reduce::all_reduce_last, false, true},
-    {true, true, false, ZeroRow::Reduce::scatter_last, true, false},
-    {true, false, false, ZeroRow::Reduce::scatter_every, true, false},
-    {false, false, false, ZeroRow::Reduce::scatter_every, false, false},
+    {true, true, true, ZeroRow::Reduce::all_reduce_last, false},
+    {true, true, false, ZeroRow::Reduce::scatter_last, true},
+    {true, false, false, ZeroRow::Reduce::scatter_every, true},
+    {false, false, false, ZeroRow::Reduce::scatter_every, false},
 };
+
+constexpr int64_t kFloat = sizeof(float);
 
 class Lowering {
  public:
-  explicit Lowering(const Graph& graph) : graph_(graph) {
+  Lowering(const Graph& graph, const Distribution& d) : graph_(graph), zero_(kZero[d.effective_stage()]) {
+    check(d.zero_stage >= 0 && d.zero_stage <= 3, "ZeRO stage ", d.zero_stage);
     out_.values = graph.values();
     out_.ports = graph.ports;
+    out_.distribution = d;
+    out_.flat = flatten_parameters(graph_);
+    out_.shards = Shards(out_.flat, d.ranks);
+    whole_ = {{{0, out_.flat.numel}, DType::f32, 0}};
+    packed_ = out_.shards.packed(d.rank, whole_);
+    mixed_ =
+        std::any_of(out_.flat.runs.begin(), out_.flat.runs.end(), [](const Run& r) { return r.dtype != DType::f32; });
     alias_flattened();
+    place_params();
   }
 
-  Lowered training(const UpdateRule& rule, const Distribution& distribution) {
-    const int stage = distribution.zero_stage;
-    check(stage >= 0 && stage <= 3, "ZeRO stage ", stage);
-    if (!kZero[stage].built)
-      fail(ExitCode::usage, "zero_optimization.stage ", stage, " is not supported by this version; use stage 0");
-    out_.distribution = distribution;
-    out_.flat = flatten_parameters(graph_);
-    out_.params = flat_buffer("params");
-    out_.grads = flat_buffer("grads");
-    for (size_t i = 0; i < graph_.parameters().size(); ++i) {
-      place(graph_.parameters()[i].value, out_.params, out_.flat.parameters[i].begin);
-      place(graph_.parameters()[i].grad, out_.grads, out_.flat.parameters[i].begin);
-    }
-    compute_steps(out_.micro);
-    compute_steps(out_.last);
-    sum_gradients();
+  Lowered training(const UpdateRule& rule) {
+    place_masters();
+    place_gradients();
+    compute(out_.micro, /*last=*/false);
+    compute(out_.last, /*last=*/true);
     update(rule);
+    gather_params(out_.begin, [this](const Range& range) {
+      for (const Slice& s : slices(range))
+        if (s.copy != kNone) emit(out_.begin, Cast{s.masters, s.copy});
+    });
     return std::move(out_);
   }
 
-  Lowered evaluation(const FlatLayout& flat) {
-    out_.flat = flat;
-    out_.params = flat_buffer("params");
-    for (size_t i = 0; i < graph_.parameters().size(); ++i)
-      place(graph_.parameters()[i].value, out_.params, flat.parameters[i].begin);
-    compute_steps(out_.micro);
+  Lowered evaluation() {
+    compute(out_.micro, /*last=*/false);
     return std::move(out_);
   }
 
  private:
+  // ---- values
+
   ValueId add(Value value) {
     out_.values.push_back(std::move(value));
     return static_cast<ValueId>(out_.values.size() - 1);
   }
-  ValueId flat_buffer(const std::string& name) {
-    return add({.name = name, .shape = {out_.flat.numel}, .home = Home::resident});
+  /// Peers read it, if there are any.
+  Home shared() const { return out_.distribution.ranks > 1 ? Home::shared : Home::resident; }
+  ValueId buffer(const std::string& name, int64_t bytes, Account account, Home home = Home::resident) {
+    return add({.name = name, .shape = {bytes}, .dtype = DType::u8, .home = home, .account = account});
   }
-  void place(ValueId id, ValueId base, int64_t offset) {
-    out_.values[static_cast<size_t>(id)].base = base;
-    out_.values[static_cast<size_t>(id)].offset = offset;
+  ValueId floats(const std::string& name, int64_t numel, Account account, Home home = Home::resident) {
+    return add({.name = name, .shape = {numel}, .home = home, .account = account});
+  }
+  void place(ValueId id, ValueId base, int64_t byte) {
+    Value& value = out_.values[static_cast<size_t>(id)];
+    value.base = base;
+    value.offset = byte;
+    value.account = out_.values[static_cast<size_t>(base)].account;
+  }
+  ValueId view(ValueId base, int64_t byte, int64_t numel, DType dtype = DType::f32) {
+    const Value& of = out_.values[static_cast<size_t>(base)];
+    const Value value{
+        .name = of.name, .shape = {numel}, .dtype = dtype, .base = base, .offset = byte, .account = of.account};
+    return add(value);
   }
 
   /// A flattened image whose rows need no padding is the image itself: a view, and no operation.
   void alias_flattened() {
     const auto alias = [this](ValueId from, ValueId to) {
-      if (graph_[from].shape.stored() != graph_[to].shape.stored()) return false;
+      if (graph_[from].shape.stored() != graph_[to].shape.stored() || graph_[from].dtype != graph_[to].dtype)
+        return false;
       place(to, from, 0);
       return true;
     };
@@ -87,78 +105,367 @@ class Lowering {
       if (!dropped) ops_.push_back(op);
     }
   }
-  void compute_steps(Program& program) {
-    for (const ComputeOp& op : ops_) program.push_back({op});
-  }
 
-  /// Gradients of micro-batches are the leaves of a sum that is added in one canonical tree, over micro-steps and over
-  /// ranks.
-  void sum_gradients() {
+  /// What layers compute with: whole, or packed shards and, for each unit, room for what is gathered.
+  void place_params() {
+    const FlatLayout& flat = out_.flat;
     const Distribution& d = out_.distribution;
-    if (d.dealing() == Dealing::in_turn) {
-      out_.micro.push_back({CommOp{ReduceScatter{out_.grads, false}}});
-      out_.last.push_back({CommOp{ReduceScatter{out_.grads, true}}});
-      out_.last.push_back({CommOp{AllGather{out_.grads}}});
+    if (zero_.whole_params) {
+      out_.params =
+          buffer("params", flat.compute_bytes, Account::weights, zero_.gather_after_update ? shared() : Home::resident);
+      for (size_t i = 0; i < flat.parameters.size(); ++i)
+        place(graph_.parameters()[i].value, out_.params, byte_of(flat.runs, flat.parameters[i].begin));
       return;
     }
-    if (d.accumulation > 1) {
-      const ValueId counter = add({.name = "leaves", .shape = {1}, .dtype = DType::i32, .home = Home::resident});
-      Ids levels;
-      const int level_count = static_cast<int>(std::bit_width(static_cast<unsigned>(d.accumulation - 1)));
-      for (int k = 0; k < level_count; ++k) levels.push_back(flat_buffer("partial sum " + std::to_string(k)));
-      out_.micro.push_back({ComputeOp{TreePush{out_.grads, counter, levels, false}}});
-      out_.last.push_back({ComputeOp{TreePush{out_.grads, counter, levels, true}}});
+    shard_runs_ = out_.shards.packed(d.rank, flat.runs);
+    int64_t largest = 0;  // peers find a shard at the same place everywhere, so all are as long as the longest
+    for (int r = 0; r < d.ranks; ++r) largest = std::max(largest, bytes_of(out_.shards.packed(r, flat.runs)));
+    out_.params = buffer("parameter shard", largest, Account::weights, shared());
+
+    unit_place_.resize(flat.units.size());
+    int64_t persistent_bytes = 0;
+    for (size_t i : by_place()) {
+      const Parameter& p = graph_.parameters()[i];
+      const Range padded{flat.parameters[i].begin, round_up(flat.parameters[i].end, kRowPad)};
+      const DType dtype = graph_[p.value].dtype;
+      const int64_t bytes = padded.size() * static_cast<int64_t>(size_of(dtype));
+      const bool whole = p.is_vector() && p.layout.numel() <= d.zero.persistence_threshold;
+      std::vector<Run>& runs = whole ? persistent_ : unit_place_[static_cast<size_t>(p.unit)];
+      const int64_t byte = round_up(whole ? persistent_bytes : bytes_of(runs), 64);
+      runs.push_back({padded, dtype, byte});
+      if (whole) persistent_bytes = byte + bytes;
     }
-    if (d.ranks > 1) out_.last.push_back({CommOp{AllReduce{out_.grads, {0, out_.flat.numel}}}});
+    if (!persistent_.empty()) persistent_value_ = buffer("persistent parameters", persistent_bytes, Account::weights);
+    for (size_t u = 0; u < unit_place_.size(); ++u)
+      unit_value_.push_back(unit_place_[u].empty() ? kNone
+                                                   : buffer("gathered " + graph_.units()[u], bytes_of(unit_place_[u]),
+                                                            Account::weights, Home::transient));
+    for (size_t i = 0; i < flat.parameters.size(); ++i) {
+      const Parameter& p = graph_.parameters()[i];
+      const int64_t begin = flat.parameters[i].begin;
+      const auto unit = static_cast<size_t>(p.unit);
+      const bool whole = clip(persistent_, {begin, begin + 1}).size() == 1;
+      place(p.value, whole ? persistent_value_ : unit_value_[unit],
+            byte_of(whole ? persistent_ : unit_place_[unit], begin));
+    }
+  }
+  std::vector<size_t> by_place() const {
+    std::vector<size_t> order(out_.flat.parameters.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::sort(order.begin(), order.end(),
+              [&](size_t a, size_t b) { return out_.flat.parameters[a].begin < out_.flat.parameters[b].begin; });
+    return order;
+  }
+
+  /// f32 masters: the params themselves where layers compute in f32.
+  void place_masters() {
+    if (!mixed_)
+      out_.states.push_back({"weights", out_.params, zero_.whole_params ? whole_ : shard_runs_});
+    else
+      out_.states.push_back(state("weights", Account::optimizer));
+  }
+  HeldState state(const std::string& name, Account account) {
+    const std::vector<Run>& held = zero_.whole_states ? whole_ : packed_;
+    return {name, floats(name, bytes_of(held) / kFloat, account), held};
+  }
+
+  // ---- gradients
+
+  /// Units whose gradients are reduced together, and the collectives that do it.
+  struct Group {
+    Range range;            // of the flat order
+    ValueId whole = kNone;  // holds it from `first` on
+    int64_t first = 0;
+    std::vector<Range> cuts;                                   // what one collective takes
+    int ready = -1, needed = std::numeric_limits<int>::max();  // operations that write it last, first
+    ValueId counter = kNone;                                   // of its TreePush
+    Ids levels;
+    int pending = -1;  // number of the latest collective on it in the program being written
+  };
+
+  int64_t limit(int64_t asked) const {
+    const FlatLayout& flat = out_.flat;
+    if (asked > 0) return std::min(asked, flat.numel);
+    int64_t largest = 0;
+    for (const Range& u : flat.units) largest = std::max(largest, u.size());
+    return std::max(largest, flat.numel / 8);
+  }
+
+  Range units_range(const Range& units) const {
+    const auto& all = out_.flat.units;
+    return {all[static_cast<size_t>(units.begin)].begin, all[static_cast<size_t>(units.end) - 1].end};
+  }
+
+  void place_gradients() {
+    const FlatLayout& flat = out_.flat;
+    const Distribution& d = out_.distribution;
+    const int64_t most = limit(d.zero.reduce_bucket_size);
+    if (zero_.whole_grads)
+      out_.grads = floats("gradients", flat.numel, Account::gradients, shared());
+    else
+      out_.grads = floats("gradient shard", bytes_of(packed_) / kFloat, Account::gradients);
+
+    for (const Range& units : unit_groups(flat, most, /*backward=*/true)) {
+      Group group{.range = units_range(units)};
+      group.cuts = cut(flat, group.range, most);
+      if (zero_.whole_grads) {
+        group.whole = out_.grads;
+      } else {
+        const std::string name = "gradients of " + graph_.units()[static_cast<size_t>(units.begin)];
+        group.whole = floats(name, group.range.size(), Account::gradients, Home::exchange);
+        group.first = group.range.begin;
+      }
+      for (size_t i = 0; i < flat.parameters.size(); ++i) {
+        const Range& p = flat.parameters[i];
+        if (p.begin < group.range.begin || p.begin >= group.range.end) continue;
+        const ValueId grad = graph_.parameters()[i].grad;
+        place(grad, group.whole, (p.begin - group.first) * kFloat);
+        for (size_t k = 0; k < ops_.size(); ++k) {
+          const Ids written = writes(Op{ops_[k]});
+          if (std::find(written.begin(), written.end(), grad) == written.end()) continue;
+          group.ready = std::max(group.ready, static_cast<int>(k));
+          group.needed = std::min(group.needed, static_cast<int>(k));
+        }
+      }
+      groups_.push_back(std::move(group));
+    }
+    if (d.dealing() == Dealing::contiguous && d.accumulation > 1) add_levels();
+  }
+
+  /// Partial sums of the micro-steps that one rank adds by itself: a binary counter, or just the sum so far.
+  void add_levels() {
+    const auto a = static_cast<unsigned>(out_.distribution.accumulation);
+    const int count = out_.distribution.reproducible ? static_cast<int>(std::bit_width(a - 1)) : 1;
+    for (int k = 0; k < count; ++k) {
+      const ValueId level = floats("partial sum " + std::to_string(k), out_.flat.numel, Account::gradients);
+      for (Group& g : groups_) g.levels.push_back(view(level, g.range.begin * kFloat, g.range.size()));
+    }
+    for (Group& g : groups_)
+      g.counter =
+          add({.name = "leaves", .shape = {1}, .dtype = DType::i32, .home = Home::resident, .account = Account::other});
+  }
+
+  /// Gradients of micro-batches are the leaves of a sum that is added in one canonical tree, over micro-steps and
+  /// ranks.
+  void reduce(Program& program, Group& group, bool last) {
+    const Distribution& d = out_.distribution;
+    const bool contiguous = d.dealing() == Dealing::contiguous;
+    if (group.counter != kNone)
+      emit(program, TreePush{view(group.whole, (group.range.begin - group.first) * kFloat, group.range.size()),
+                             group.counter, group.levels, last});
+    if (d.ranks == 1 || (contiguous && !last)) return;
+    for (const Range& part : group.cuts) {
+      const Run place{part, DType::f32, (part.begin - group.first) * kFloat};
+      if (contiguous && zero_.after_backward == ZeroRow::Reduce::all_reduce_last) {
+        communicate(program, AllReduce{view(group.whole, place.byte, part.size())});
+        continue;
+      }
+      const ValueId shard = zero_.whole_grads ? group.whole : out_.grads;
+      communicate(program, ReduceScatter{group.whole, shard, {place}, last});
+      if (last && zero_.after_backward == ZeroRow::Reduce::all_reduce_last)
+        communicate(program, AllGather{group.whole, group.whole, {place}, AllGather::What::grads});
+    }
+    group.pending = lane_ - 1;
+  }
+
+  // ---- programs
+
+  void emit(Program& program, ComputeOp op, int after = -1) { program.push_back({std::move(op), time_, after}); }
+  void communicate(Program& program, CommOp op) {
+    program.push_back({std::move(op), time_, -1});
+    ++lane_;
+  }
+
+  /// From an operation that uses a unit's parameters to the last one that does in the same pass.
+  struct Use {
+    int unit, first, last;
+  };
+  std::vector<Use> uses() const {
+    std::vector<int> unit_of(out_.values.size(), -1);
+    for (const Parameter& p : graph_.parameters())
+      if (out_.values[static_cast<size_t>(p.value)].base != persistent_value_)
+        unit_of[static_cast<size_t>(p.value)] = p.unit;
+    std::vector<Use> found;
+    std::map<int, size_t> open;
+    for (size_t k = 0; k < ops_.size(); ++k) {
+      if (std::holds_alternative<SoftmaxCrossEntropy>(ops_[k])) open.clear();  // the backward pass begins
+      for (ValueId id : reads(Op{ops_[k]})) {
+        const int unit = unit_of[static_cast<size_t>(id)];
+        if (unit < 0) continue;
+        const auto [at, fresh] = open.try_emplace(unit, found.size());
+        if (fresh) found.push_back({unit, static_cast<int>(k), static_cast<int>(k)});
+        found[at->second].last = static_cast<int>(k);
+      }
+    }
+    return found;
+  }
+
+  void compute(Program& program, bool last) {
+    lane_ = 0;
+    for (Group& g : groups_) g.pending = -1;
+    const std::vector<Use> gathers = zero_.whole_params ? std::vector<Use>{} : uses();
+    std::vector<int> gathered(gathers.size(), -1);  // number of the collective
+    size_t begun = 0;
+    const auto gather_until = [&](size_t count) {
+      for (; begun < std::min(count, gathers.size()); ++begun) {
+        const auto unit = static_cast<size_t>(gathers[begun].unit);
+        gathered[begun] = lane_;
+        communicate(program, AllGather{unit_value_[unit], out_.params, unit_place_[unit], AllGather::What::params});
+      }
+    };
+    for (size_t k = 0; k < ops_.size(); ++k) {
+      time_ = static_cast<int>(k);
+      int after = -1;
+      for (size_t g = 0; g < gathers.size(); ++g) {
+        if (gathers[g].first != time_) continue;
+        // Its own, if nothing came before, and the next, a unit early; a unit that is used twice in a row must first be
+        // done with.
+        const bool again = g + 1 < gathers.size() && gathers[g + 1].unit == gathers[g].unit;
+        gather_until(again ? g + 1 : g + 2);
+        after = std::max(after, gathered[g]);
+      }
+      // Two groups' gradients at a time: the one that is written, and the one before it, which is on its way.
+      for (size_t g = 2; g < groups_.size(); ++g)
+        if (!zero_.whole_grads && groups_[g].needed == time_) after = std::max(after, groups_[g - 2].pending);
+      emit(program, ops_[k], after);
+      for (Group& g : groups_)
+        if (g.ready == time_) reduce(program, g, last);
+    }
+  }
+
+  // ---- update
+
+  /// A run of elements that are updated alike, wherever its parts lie on this rank.
+  struct Slice {
+    Range range;
+    UpdateRange rule;
+    ValueId masters = kNone, copy = kNone;
+  };
+
+  std::vector<Slice> slices(const Range& range) {
+    const Distribution& d = out_.distribution;
+    std::vector<Slice> found;
+    const auto& held = out_.states.front();
+    const std::vector<Range> mine = zero_.whole_states ? std::vector<Range>{range} : out_.shards.owned(d.rank, range);
+    const std::vector<Run>& compute_form = zero_.whole_params ? out_.flat.runs : shard_runs_;
+    const std::vector<Run> one_run{{{0, out_.flat.numel}, DType::f32, 0}};
+    for (const UpdateRange& rule : rules_)
+      for (const Range& own : mine)
+        for (const Run& part : clip(clip(compute_form, own), rule.range)) {
+          const int64_t n = part.range.size();
+          Slice s{part.range, rule};
+          s.masters = view(held.value, byte_of(held.held, part.range.begin), n);
+          if (mixed_) s.copy = view(out_.params, part.byte, n, part.dtype);
+          found.push_back(s);
+        }
+    return found;
+  }
+  ValueId moment(size_t index, const Range& range) {
+    const HeldState& s = out_.states[index];
+    return view(s.value, byte_of(s.held, range.begin), range.size());
+  }
+
+  /// Everything, bucket by bucket: act on a part, then gather it where ranks keep params whole but own a part each.
+  template <class Act>
+  void gather_params(Program& program, Act act) {
+    const FlatLayout& flat = out_.flat;
+    lane_ = 0;
+    const Range all{0, flat.numel};
+    if (!zero_.gather_after_update) {
+      act(all);
+      if (persistent_value_ != kNone)
+        communicate(program, AllGather{persistent_value_, out_.params, persistent_, AllGather::What::params});
+      return;
+    }
+    const int64_t most = limit(out_.distribution.zero.allgather_bucket_size);
+    for (const Range& units : unit_groups(flat, most, /*backward=*/false))
+      for (const Range& part : cut(flat, units_range(units), most)) {
+        act(part);
+        communicate(program, AllGather{out_.params, out_.params, clip(flat.runs, part), AllGather::What::params});
+      }
   }
 
   void update(const UpdateRule& rule) {
+    const Distribution& d = out_.distribution;
+    const auto& chunks = out_.flat.chunks;
+    const auto count = static_cast<int64_t>(chunks.size());
     const ValueId sums = add({.name = "chunk square sums",
-                              .shape = {static_cast<int64_t>(out_.flat.chunks.size())},
+                              .shape = {count},
                               .dtype = DType::f64,
-                              .home = Home::resident});
+                              .home = zero_.whole_states ? Home::resident : shared(),
+                              .account = Account::other});
     const int64_t row = sizeof(ScheduleRow) / sizeof(double);
-    out_.schedule =
-        add({.name = "schedule", .shape = {kScheduleWindow * row}, .dtype = DType::f64, .home = Home::resident});
-    out_.scalars = add({.name = "step scalars",
-                        .shape = {static_cast<int64_t>(sizeof(StepScalars))},
-                        .dtype = DType::u8,
-                        .home = Home::resident});
-    const auto emit = [this](ComputeOp op) { out_.update.push_back({std::move(op)}); };
-    emit(SquareSums{out_.grads, sums, out_.flat.chunks});
-    emit(StepControl{sums, out_.schedule, out_.scalars, rule.clip, out_.distribution.micro_batches()});
+    out_.schedule = add({.name = "schedule",
+                         .shape = {kScheduleWindow * row},
+                         .dtype = DType::f64,
+                         .home = Home::resident,
+                         .account = Account::other});
+    out_.scalars = buffer("step scalars", sizeof(StepScalars), Account::other);
 
-    const auto ranges = decay_ranges(graph_, out_.flat, rule.decay_vectors || rule.weight_decay == 0);
-    if (const auto* adam = std::get_if<AdamRule>(&rule.optimizer)) {
-      const ValueId m = state("exp_avg"), v = state("exp_avg_sq");
-      for (const DecayRange& r : ranges)
-        emit(Adam{out_.params, out_.grads, m, v, out_.scalars, r.range, adam->beta1, adam->beta2, adam->eps,
-                  r.decays ? rule.weight_decay : 0, adam->mode});
-    } else {
-      const SgdRule& sgd = std::get<SgdRule>(rule.optimizer);
-      const ValueId m = sgd.momentum != 0 ? state("momentum_buffer") : kNone;
-      for (const DecayRange& r : ranges)
-        emit(Sgd{out_.params, out_.grads, m, out_.scalars, r.range, sgd.momentum, r.decays ? rule.weight_decay : 0,
-                 sgd.nesterov});
+    lane_ = 0;
+    std::vector<SquareSums::Chunk> mine;
+    for (size_t i = 0; i < chunks.size(); ++i)
+      for (const Range& own :
+           zero_.whole_states ? std::vector<Range>{chunks[i]} : out_.shards.owned(d.rank, chunks[i])) {
+        const int64_t at = grad_byte(own.begin) / kFloat;
+        mine.push_back({{at, at + own.size()}, static_cast<int64_t>(i)});
+      }
+    emit(out_.update, SquareSums{out_.grads, sums, std::move(mine)});
+    int after = -1;
+    if (!zero_.whole_states) {
+      after = lane_;
+      communicate(out_.update, AllGather{sums, sums, {{{0, count}, DType::f64, 0}}, AllGather::What::chunk_sums});
     }
+    emit(out_.update, StepControl{sums, out_.schedule, out_.scalars, rule.clip, d.micro_batches()}, after);
+
+    rules_ = update_ranges(graph_, out_.flat, rule.decay_vectors || rule.weight_decay == 0);
+    const auto* adam = std::get_if<AdamRule>(&rule.optimizer);
+    const auto* sgd = std::get_if<SgdRule>(&rule.optimizer);
+    if (adam != nullptr)
+      for (const char* name : {"exp_avg", "exp_avg_sq"}) out_.states.push_back(state(name, Account::optimizer));
+    if (sgd != nullptr && sgd->momentum != 0) out_.states.push_back(state("momentum_buffer", Account::optimizer));
+
+    gather_params(out_.update, [&](const Range& range) {
+      for (const Slice& s : slices(range)) {
+        const ValueId grads = view(out_.grads, grad_byte(s.range.begin), s.range.size());
+        const double decay = s.rule.decays ? rule.weight_decay : 0;
+        if (s.rule.statistic)
+          emit(out_.update, Blend{s.masters, grads, s.copy, out_.scalars, s.rule.momentum, d.micro_batches()});
+        else if (adam != nullptr)
+          emit(out_.update, Adam{s.masters, grads, moment(1, s.range), moment(2, s.range), s.copy, out_.scalars,
+                                 adam->beta1, adam->beta2, adam->eps, decay, adam->mode});
+        else
+          emit(out_.update, Sgd{s.masters, grads, sgd->momentum != 0 ? moment(1, s.range) : kNone, s.copy, out_.scalars,
+                                sgd->momentum, decay, sgd->nesterov});
+      }
+    });
   }
-  ValueId state(const std::string& name) {
-    const ValueId id = flat_buffer(name);
-    out_.states.push_back({name, id});
-    return id;
-  }
+  int64_t grad_byte(int64_t element) const { return zero_.whole_grads ? element * kFloat : byte_of(packed_, element); }
 
   const Graph& graph_;
+  const ZeroRow& zero_;
+  bool mixed_ = false;  // layers compute in another type than f32
   std::vector<ComputeOp> ops_;
+  std::vector<Run> whole_, packed_;  // all elements in f32; what this rank owns
+  std::vector<Run> shard_runs_;      // stage 3: what this rank owns in the form that layers compute with
+  std::vector<std::vector<Run>> unit_place_;
+  std::vector<ValueId> unit_value_;
+  std::vector<Run> persistent_;
+  ValueId persistent_value_ = kNone;
+  std::vector<Group> groups_;
+  std::vector<UpdateRange> rules_;
+  int time_ = 0, lane_ = 0;
   Lowered out_;
 };
 
 }  // namespace
 
 Lowered lower_training(const Graph& graph, const UpdateRule& rule, const Distribution& distribution) {
-  return Lowering(graph).training(rule, distribution);
+  return Lowering(graph, distribution).training(rule);
 }
 
-Lowered lower_evaluation(const Graph& graph, const FlatLayout& flat) { return Lowering(graph).evaluation(flat); }
+Lowered lower_evaluation(const Graph& graph, const Distribution& distribution) {
+  return Lowering(graph, distribution).evaluation();
+}
 
 }  // namespace ct

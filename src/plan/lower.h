@@ -24,7 +24,7 @@ struct UpdateRule {
 
 Lowered lower_training(const Graph& graph, const UpdateRule& rule, const Distribution& distribution);
 
-/// The forward pass over parameters that lie as in `flat`.
-Lowered lower_evaluation(const Graph& graph, const FlatLayout& flat);
+/// The forward pass over the parameters of a training program of the same model and distribution.
+Lowered lower_evaluation(const Graph& graph, const Distribution& distribution);
 
 }  // namespace ct

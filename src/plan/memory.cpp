@@ -12,12 +12,18 @@ namespace {
 
 constexpr int64_t kLine = 64;
 
+bool together(const MemoryPlan::Place& a, const MemoryPlan::Place& b) {
+  for (const Range& x : a.lives)
+    for (const Range& y : b.lives)
+      if (x.begin < y.end && y.begin < x.end) return true;
+  return false;
+}
+
 /// Lowest offset at which `place` meets no placed neighbour that lives at the same time.
 void put(MemoryPlan::Place& place, std::vector<const MemoryPlan::Place*>& placed, int64_t& arena_bytes) {
   int64_t at = 0;
   for (const MemoryPlan::Place* other : placed) {  // sorted by offset
-    const bool together = other->first <= place.last && place.first <= other->last;
-    if (!together) continue;
+    if (!together(*other, place)) continue;
     if (at + place.bytes <= other->offset) break;
     at = std::max(at, other->offset + other->bytes);
   }
@@ -28,50 +34,128 @@ void put(MemoryPlan::Place& place, std::vector<const MemoryPlan::Place*>& placed
                 &place);
 }
 
+void place_all(std::vector<MemoryPlan::Place*> todo, int64_t& arena_bytes) {
+  std::stable_sort(todo.begin(), todo.end(), [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
+  std::vector<const MemoryPlan::Place*> placed;
+  for (MemoryPlan::Place* place : todo) put(*place, placed, arena_bytes);
+}
+
+bool in_arena(const Value& value) {
+  return value.base == kNone && value.home != Home::resident && value.home != Home::shared;
+}
+
+/// The lives of a program's values, from what its steps touch.
+class Lives {
+ public:
+  Lives(const std::vector<Value>& values, std::vector<MemoryPlan::Place>& places, int64_t end)
+      : values_(values), places_(places), end_(end) {}
+
+  void add(const Program& steps) {
+    open_.assign(values_.size(), Range{-1, -1});
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const Step& step = steps[i];
+      const bool communication = std::holds_alternative<CommOp>(step.op);
+      const int64_t until = communication ? completion(steps, i) : step.time + 1;
+      // What is gathered again was dead since its last use.
+      const bool fresh = communication && std::holds_alternative<AllGather>(std::get<CommOp>(step.op));
+      for (ValueId id : writes(step.op)) touch(id, step.time, until, fresh);
+      for (ValueId id : reads(step.op)) touch(id, step.time, until, /*fresh=*/false);
+    }
+    for (size_t i = 0; i < open_.size(); ++i) close(i);
+  }
+
+ private:
+  /// When the communication at steps[i] is known to be complete.
+  int64_t completion(const Program& steps, size_t i) const {
+    int number = 0;
+    for (size_t k = 0; k < i; ++k) number += std::holds_alternative<CommOp>(steps[k].op);
+    for (size_t k = i + 1; k < steps.size(); ++k)
+      if (steps[k].after >= number) return std::max<int64_t>(steps[k].time, steps[i].time + 1);
+    return end_;
+  }
+  void touch(ValueId id, int64_t from, int64_t until, bool fresh) {
+    const auto i = static_cast<size_t>(origin(values_, id).value);
+    if (fresh) close(i);
+    Range& life = open_[i];
+    if (life.begin < 0) life = {from, until};
+    life.end = std::max(life.end, until);
+  }
+  void close(size_t i) {
+    if (open_[i].begin >= 0) places_[i].lives.push_back(open_[i]);
+    open_[i] = {-1, -1};
+  }
+
+  const std::vector<Value>& values_;
+  std::vector<MemoryPlan::Place>& places_;
+  int64_t end_;
+  std::vector<Range> open_;
+};
+
 }  // namespace
 
 MemoryPlan plan_memory(const Lowered& program, const std::vector<size_t>& micro_workspace,
                        const std::vector<size_t>& last_workspace) {
   MemoryPlan plan;
   plan.values.resize(program.values.size());
-  const int steps = static_cast<int>(std::max(program.micro.size(), program.last.size()));
-  plan.workspace.resize(static_cast<size_t>(steps));
-  for (auto& place : plan.values) place.first = steps, place.last = -1;
+  int64_t end = 0;
+  for (const Program* steps : {&program.micro, &program.last})
+    for (const Step& step : *steps) end = std::max<int64_t>(end, step.time + 1);
+  Lives lives(program.values, plan.values, end);
+  lives.add(program.micro);
+  lives.add(program.last);
 
-  for (const auto& [steps_of, workspace] :
-       {std::pair{&program.micro, &micro_workspace}, {&program.last, &last_workspace}}) {
-    for (size_t i = 0; i < steps_of->size(); ++i) {
-      const int now = static_cast<int>(i);
-      const auto touch = [&](ValueId id) {
-        MemoryPlan::Place& place = plan.values[static_cast<size_t>(origin(program.values, id).value)];
-        place.first = std::min(place.first, now);
-        place.last = std::max(place.last, now);
-      };
-      const Step& step = (*steps_of)[i];
-      for (ValueId id : reads(step.op)) touch(id);
-      for (ValueId id : writes(step.op)) touch(id);
-      const int64_t bytes = round_up(i < workspace->size() ? static_cast<int64_t>((*workspace)[i]) : 0, kLine);
-      MemoryPlan::Place& scratch = plan.workspace[i];
-      scratch = {-1, std::max(scratch.bytes, bytes), now, now};
+  plan.workspace.resize(static_cast<size_t>(end));
+  for (const auto& [steps, workspace] : {std::pair{&program.micro, &micro_workspace}, {&program.last, &last_workspace}})
+    for (size_t i = 0; i < workspace->size(); ++i) {
+      const int64_t time = (*steps)[i].time;
+      MemoryPlan::Place& scratch = plan.workspace[static_cast<size_t>(time)];
+      scratch.bytes = std::max(scratch.bytes, round_up(static_cast<int64_t>((*workspace)[i]), kLine));
+      scratch.lives = {{time, time + 1}};
     }
-  }
 
-  std::vector<MemoryPlan::Place*> todo;
+  std::vector<MemoryPlan::Place*> arena, exchange;
   for (size_t i = 0; i < program.values.size(); ++i) {
     const Value& value = program.values[i];
     MemoryPlan::Place& place = plan.values[i];
-    if (value.base != kNone || value.home == Home::resident || place.last < 0) continue;
-    if (value.home != Home::transient) place.first = 0, place.last = steps;  // the host's side keeps its memory
+    if (!in_arena(value) || place.lives.empty()) continue;
+    if (value.home == Home::input || value.home == Home::output) place.lives = {{0, end}};  // the host's side
     place.bytes = round_up(stored_bytes(value), kLine) + kLine;
-    todo.push_back(&place);
+    (value.home == Home::exchange ? exchange : arena).push_back(&place);
   }
   for (MemoryPlan::Place& scratch : plan.workspace)
-    if (scratch.bytes > 0) todo.push_back(&scratch);
-
-  std::stable_sort(todo.begin(), todo.end(), [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
-  std::vector<const MemoryPlan::Place*> placed;
-  for (MemoryPlan::Place* place : todo) put(*place, placed, plan.arena_bytes);
+    if (scratch.bytes > 0) arena.push_back(&scratch);
+  place_all(std::move(arena), plan.arena_bytes);
+  place_all(std::move(exchange), plan.exchange_bytes);
   return plan;
+}
+
+MemoryUse memory_use(const Lowered& program, const MemoryPlan& plan) {
+  MemoryUse use{.activations = plan.arena_bytes, .exchange = plan.exchange_bytes};
+  const auto most_alive = [&](Account account) {
+    int64_t most = 0;
+    for (int64_t time = 0; time < static_cast<int64_t>(plan.workspace.size()); ++time) {
+      int64_t alive = 0;
+      for (size_t i = 0; i < plan.values.size(); ++i) {
+        const auto& lives = plan.values[i].lives;
+        if (program.values[i].account != account || !in_arena(program.values[i])) continue;
+        if (std::any_of(lives.begin(), lives.end(), [&](const Range& l) { return l.begin <= time && time < l.end; }))
+          alive += plan.values[i].bytes;
+      }
+      most = std::max(most, alive);
+    }
+    return most;
+  };
+  use.gathered_weights = most_alive(Account::weights);
+  use.gradient_buckets = most_alive(Account::gradients);
+  for (const Value& value : program.values) {
+    if (value.base != kNone || in_arena(value)) continue;
+    int64_t& bytes = value.account == Account::weights     ? use.weights
+                     : value.account == Account::gradients ? use.gradients
+                     : value.account == Account::optimizer ? use.optimizer
+                                                           : use.other;
+    bytes += stored_bytes(value);
+  }
+  return use;
 }
 
 std::string to_text(const Lowered& program, const MemoryPlan& plan) {
@@ -88,6 +172,7 @@ std::string to_text(const Lowered& program, const MemoryPlan& plan) {
       for (ValueId id : writes(steps[i].op)) out << std::exchange(separator, ", ") << name(id);
       separator = "  <-  ";
       for (ValueId id : reads(steps[i].op)) out << std::exchange(separator, ", ") << name(id);
+      if (steps[i].after >= 0) out << "  (after communication " << steps[i].after << ")";
       out << "\n";
     }
   };
@@ -96,23 +181,28 @@ std::string to_text(const Lowered& program, const MemoryPlan& plan) {
          std::holds_alternative<ComputeOp>(program.micro[shared].op) &&
          !std::holds_alternative<TreePush>(std::get<ComputeOp>(program.micro[shared].op)))
     ++shared;
+  if (!program.begin.empty()) list("begin (once, after weights were loaded)", program.begin);
   list("micro (every micro-step but the last)", program.micro);
-  list("last (the last micro-step): the same forward and backward pass, then", program.last, shared);
+  list("last (the last micro-step): the same up to here, then", program.last, shared);
   list("update", program.update);
 
   out << "arena: " << plan.arena_bytes << " bytes\n";
-  out << "  offset      bytes       steps    value\n";
+  if (plan.exchange_bytes > 0) out << "arena that peers read: " << plan.exchange_bytes << " bytes\n";
+  out << "  offset      bytes       lives           value\n";
   const auto row = [&](const MemoryPlan::Place& p, const std::string& what) {
     if (p.offset < 0 || p.bytes == 0) return;
-    out << "  " << std::left << std::setw(12) << p.offset << std::setw(12) << p.bytes << std::right << std::setw(3)
-        << p.first << "-" << std::left << std::setw(5) << p.last << what << std::right << "\n";
+    std::string lives;
+    for (const Range& life : p.lives)
+      lives += (lives.empty() ? "" : ",") + std::to_string(life.begin) + "-" + std::to_string(life.end - 1);
+    out << "  " << std::left << std::setw(12) << p.offset << std::setw(12) << p.bytes << std::setw(16) << lives << what
+        << std::right << "\n";
   };
   for (size_t i = 0; i < plan.values.size(); ++i) row(plan.values[i], program.values[i].name);
   for (size_t i = 0; i < plan.workspace.size(); ++i)
-    row(plan.workspace[i], "(workspace of step " + std::to_string(i) + ")");
+    row(plan.workspace[i], "(workspace of operation " + std::to_string(i) + ")");
   out << "resident:\n";
   for (const Value& v : program.values)
-    if (v.home == Home::resident && v.base == kNone) out << "  " << v.name << "  " << stored_bytes(v) << " bytes\n";
+    if (v.base == kNone && !in_arena(v)) out << "  " << v.name << "  " << stored_bytes(v) << " bytes\n";
   return out.str();
 }
 

@@ -1,4 +1,4 @@
-// The memory planner: transient values whose lives do not overlap share one arena, known before the first step.
+// The memory planner: transient values whose lives do not overlap share an arena, known before the first step.
 #pragma once
 
 #include <string>
@@ -10,20 +10,31 @@ namespace ct {
 
 struct MemoryPlan {
   struct Place {
-    int64_t offset = -1;  // bytes into the arena; -1: not in it
+    int64_t offset = -1;  // bytes into its arena; -1: not in one
     int64_t bytes = 0;
-    int first = 0, last = 0;  // steps between which the value lives
+    std::vector<Range> lives;  // times, half-open, between which it must keep its contents
   };
   std::vector<Place> values;     // by ValueId
-  std::vector<Place> workspace;  // by step of `micro` or `last`, whichever is longer
+  std::vector<Place> workspace;  // by time
   int64_t arena_bytes = 0;
+  int64_t exchange_bytes = 0;  // of the arena that peers read
 };
 
-/// Live ranges over micro and last (they share their compute steps, so a step's number means the same in both).
-/// Values are aligned to a cache line and followed by one more, which vector loads may touch. The workspaces (bytes, by
-/// step; empty: none) are scratch of one operation, alive only while it runs.
+/// Live ranges over micro and last. Values are aligned to a cache line and followed by one more, which vector loads may
+/// touch. A communication keeps its operands alive until a computation waits for it, or to the end. The workspaces
+/// (bytes, by step; empty: none) are scratch of one operation, alive only while it runs.
 MemoryPlan plan_memory(const Lowered& program, const std::vector<size_t>& micro_workspace = {},
                        const std::vector<size_t>& last_workspace = {});
+
+/// What a program needs on this rank, in bytes.
+struct MemoryUse {
+  int64_t weights = 0, gradients = 0, optimizer = 0, other = 0;  // resident
+  int64_t activations = 0;                             // the arena: activations, workspaces and the transients below
+  int64_t exchange = 0;                                // buckets of gradients that peers read
+  int64_t gathered_weights = 0, gradient_buckets = 0;  // the most that is alive at one time
+  int64_t total() const { return weights + gradients + optimizer + other + activations + exchange; }
+};
+MemoryUse memory_use(const Lowered& program, const MemoryPlan& plan);
 
 /// The program and where everything lies, for --dump-plan.
 std::string to_text(const Lowered& program, const MemoryPlan& plan);

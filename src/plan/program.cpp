@@ -6,7 +6,8 @@ namespace ct {
 
 Dealing Distribution::dealing() const {
   const bool whole_subtree = std::has_single_bit(static_cast<unsigned>(accumulation));
-  return ranks == 1 || (zero_stage <= 1 && whole_subtree) ? Dealing::contiguous : Dealing::in_turn;
+  return effective_stage() <= 1 && (ranks == 1 || whole_subtree || !reproducible) ? Dealing::contiguous
+                                                                                  : Dealing::in_turn;
 }
 
 int Distribution::micro_batch(int rank, int micro_step) const {
@@ -17,7 +18,7 @@ Origin origin(const std::vector<Value>& values, ValueId id) {
   int64_t bytes = 0;
   while (values[static_cast<size_t>(id)].base != kNone) {
     const Value& view = values[static_cast<size_t>(id)];
-    bytes += view.offset * static_cast<int64_t>(size_of(view.dtype));
+    bytes += view.offset;
     id = view.base;
   }
   return {id, bytes};

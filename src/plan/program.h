@@ -6,12 +6,16 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "plan/flat.h"
+#include "plan/shards.h"
 
 namespace ct {
 
+/// Computation runs in order; communication runs in order on a lane of its own, beside it. A communication starts when
+/// all computation before it in the program is done; a computation waits for the communications that it depends on.
 struct Step {
   Op op;
+  int time = 0;    // which operation of the graph it belongs to: the clock of live ranges, the same in micro and last
+  int after = -1;  // computation: the number of this program's latest communication that must be complete; -1: none
 };
 using Program = std::vector<Step>;
 
@@ -21,31 +25,48 @@ enum class Dealing : uint8_t {
   in_turn,     // micro-step j of rank r is micro-batch j*N + r; leaves meet at every micro-step
 };
 
+/// Absent: what suits the model and the transport.
+struct ZeroOptions {
+  int64_t reduce_bucket_size = 0;     // elements; 0: absent
+  int64_t allgather_bucket_size = 0;  // elements; 0: absent
+  int64_t persistence_threshold = 0;  // stage 3: vectors of at most this many elements stay whole
+};
+
 struct Distribution {
   int ranks = 1;
+  int rank = 0;
   int accumulation = 1;  // micro-steps a rank and step
   int zero_stage = 0;
+  bool reproducible = true;
+  ZeroOptions zero;
   int micro_batches() const { return ranks * accumulation; }
+  /// One rank has nothing to share out.
+  int effective_stage() const { return ranks == 1 ? 0 : zero_stage; }
   Dealing dealing() const;
   /// The global micro-batch that `rank` computes at `micro_step`.
   int micro_batch(int rank, int micro_step) const;
 };
 
+/// A buffer of training state on this rank and the elements that it holds: all, or what the rank owns.
+struct HeldState {
+  std::string name;  // "weights" (the f32 masters), or PyTorch's: exp_avg, exp_avg_sq, momentum_buffer
+  ValueId value = kNone;
+  std::vector<Run> held;
+};
+
 struct Lowered {
   std::vector<Value> values;
   Ports ports;
+  Program begin;  // once, when masters have been written from outside: brings what layers compute with up to date
   Program micro;  // every micro-step of a step but the last; for evaluation, the only program
   Program last;
   Program update;
   FlatLayout flat;
+  Shards shards;
   Distribution distribution;
-  // Residents over the flat order; kNone in an evaluation program, but for params.
+  // What layers compute with: `params` holds it whole, or (stage 3) what this rank owns of it.
   ValueId params = kNone, grads = kNone, schedule = kNone, scalars = kNone;
-  struct State {
-    std::string name;  // PyTorch's: exp_avg, exp_avg_sq, momentum_buffer
-    ValueId value;
-  };
-  std::vector<State> states;
+  std::vector<HeldState> states;  // the masters first
 
   const Value& operator[](ValueId id) const { return values[static_cast<size_t>(id)]; }
 };

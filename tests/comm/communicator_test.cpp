@@ -11,7 +11,6 @@
 #include "comm/exercise.h"
 #include "comm/processes.h"
 #include "comm/threads.h"
-#include "comm/tree_sum.h"
 
 namespace ct {
 namespace {
@@ -167,10 +166,27 @@ TEST(Threads, MisuseIsNamed) {
             ExitCode::bug);
   const auto solo = make_solo();
   auto* data = reinterpret_cast<float*>(solo->allocate(64));
-  TreeSum tree(7, 1);
-  EXPECT_ANY_THROW(solo->all_gather({data, 8}, {0, 7}));
-  EXPECT_ANY_THROW(solo->all_gather({data, 8}, {8}));
-  EXPECT_ANY_THROW(solo->reduce_scatter({data, 8}, {0, 8}, tree));
+  const std::span<float> floats(data, 8);
+  const std::span<std::byte> bytes = std::as_writable_bytes(floats);
+  for (const Ownership& bad : {
+           Ownership{},                                                            // nobody
+           Ownership{{}, {}},                                                      // one rank too many
+           Ownership{{{.whole = 4, .shard = 4, .elements = 8}}},                   // beyond the end
+           Ownership{{{.whole = -4, .shard = -4, .elements = 1}}},                 // before the beginning
+           Ownership{{{.elements = -1}}},                                          // less than nothing
+           Ownership{{{.elements = 2}, {.whole = 4, .shard = 4, .elements = 1}}},  // twice
+           Ownership{{{.whole = 4, .shard = 8, .elements = 1}}},                   // elsewhere, and in place
+       }) {
+    EXPECT_ANY_THROW(solo->all_gather(bytes, bytes, bad));
+    EXPECT_ANY_THROW(solo->reduce_scatter(floats, data, bad, 1));
+  }
+  std::vector<float> shard(1);
+  EXPECT_ANY_THROW(solo->all_gather(bytes, std::as_writable_bytes(std::span(shard)), {{{.elements = 2}}}));
+  EXPECT_ANY_THROW(solo->reduce_scatter(floats, shard.data(), {{{.elements = 2, .element_bytes = 2}}}, 1));
+  const auto reduction = solo->reduce_scatter(floats, data, {{{.elements = 8}}}, 2);
+  reduction->push();
+  reduction->push();
+  EXPECT_ANY_THROW(reduction->finish());  // a third leaf of two
 }
 
 TEST(Processes, AFailedRankEndsAllWithItsCodeAndOneVoice) {

@@ -7,11 +7,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <thread>
 
 #include "base/error.h"
 #include "comm/mpi.h"
 #include "comm/reference.h"
-#include "comm/tree_sum.h"
 
 namespace ct {
 namespace {
@@ -20,56 +21,171 @@ std::span<float> floats(std::byte* memory, int64_t numel) {
   return {reinterpret_cast<float*>(memory), static_cast<size_t>(numel)};
 }
 
-void all_reduce(Communicator& comm, int64_t numel, bool integers) {
+/// What all ranks together have counted since its making.
+class TrafficWatch {
+ public:
+  TrafficWatch(Communicator& comm, TrafficKind kind) : comm_(comm), kind_(kind), before_(sum()) {}
+  void expect(int64_t elements, int64_t bytes, const char* what) const {
+    const Traffic now = sum();
+    check(now.elements - before_.elements == elements && now.bytes - before_.bytes == bytes, what, " counted ",
+          now.elements - before_.elements, " elements, ", now.bytes - before_.bytes, " bytes in place of ", elements,
+          ", ", bytes);
+  }
+
+ private:
+  Traffic sum() const {
+    const Traffic mine = comm_.traffic(kind_);
+    std::vector<Traffic> all(static_cast<size_t>(comm_.size()));
+    comm_.gather_all(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+    Traffic total;
+    for (const Traffic& t : all) {
+      total.elements += t.elements;
+      total.bytes += t.bytes;
+    }
+    return total;
+  }
+  Communicator& comm_;
+  TrafficKind kind_;
+  Traffic before_;
+};
+
+template <class Act>
+void on_another_thread(Act act) {
+  std::exception_ptr error;
+  std::thread([&] {
+    try {
+      act();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }).join();
+  if (error) std::rethrow_exception(error);
+}
+
+void all_reduce(Communicator& comm, int64_t numel, bool integers, SumOrder order) {
   const auto want = reference_tree(random_leaves(comm.size(), numel, integers));
   // Inside a larger buffer whose ends must stay untouched.
   const std::span<float> whole = floats(comm.allocate(static_cast<size_t>(numel + 6) * sizeof(float)), numel + 6);
   for (const float x : whole) check(x == 0, "allocate must give zeros");
   whole[2] = whole[static_cast<size_t>(numel) + 3] = -1.f;
   const std::span<float> data = whole.subspan(3, static_cast<size_t>(numel));
-  const auto collective = comm.all_reduce(data);
+  const auto collective = comm.all_reduce(data, order);
+  const TrafficWatch watch(comm, TrafficKind::training);
   for (int round = 0; round < 3; ++round) {
     std::ranges::copy(random_leaf(comm.rank(), numel, integers), data.begin());
-    collective->launch();
+    round == 1 ? on_another_thread([&] { collective->launch(); }) : collective->launch();
     check(same_bits(data, want), "all_reduce of ", numel, " on rank ", comm.rank());
     std::ranges::fill(data, -7.f);  // what a fast rank writes next must not reach a slow one
   }
+  // Not after each round: asking is a barrier, which would hide one that is missing.
+  watch.expect(3 * 2 * numel * (comm.size() - 1), 3 * 8 * numel * (comm.size() - 1), "all_reduce");
   check(whole[2] == -1.f && whole[static_cast<size_t>(numel) + 3] == -1.f, "all_reduce wrote beside its buffer");
 }
 
-/// Unequal shards, one of them empty.
-ShardBounds uneven(int ranks, int64_t numel) {
-  ShardBounds bounds{0};
-  for (int64_t r = 1; r < ranks; ++r) bounds.push_back(r == 1 && ranks > 2 ? 0 : numel * r * r / (ranks * ranks));
-  bounds.push_back(numel);
-  return bounds;
+struct Pieces {
+  Ownership owned;
+  std::vector<char> covered;  // which bytes of whole have an owner
+  int64_t elements = 0, bytes = 0;
+  int64_t whole_bytes = 0, shard_bytes = 0;
+};
+
+/// Up to `count` pieces of random owners, lengths and gaps; some are empty, some neighbours, the second rank of several
+/// has none. Packed shards hold them last to first, which no order of `whole` gives.
+Pieces random_pieces(int ranks, int count, int element_bytes, bool in_place) {
+  Random random(3, Purpose::init, static_cast<uint64_t>(ranks * 1000 + count * 10 + element_bytes));
+  Pieces p;
+  p.owned.resize(static_cast<size_t>(ranks));
+  for (int i = 0; i < count; ++i) {
+    auto owner = static_cast<size_t>(random.next_u32()) % static_cast<size_t>(ranks);
+    if (owner == 1) owner = static_cast<size_t>(ranks) - 1 == 1 ? 0 : 2;
+    const auto elements = static_cast<int64_t>(i % 7 == 3 ? 0 : 1 + random.next_u32() % 97);
+    if (random.next_u32() % 2 == 0) p.whole_bytes += 8 * static_cast<int64_t>(random.next_u32() % 5);
+    p.owned[owner].push_back({.whole = p.whole_bytes, .elements = elements, .element_bytes = element_bytes});
+    p.covered.resize(static_cast<size_t>(p.whole_bytes));
+    p.whole_bytes += elements * element_bytes;
+    p.covered.resize(static_cast<size_t>(p.whole_bytes), 1);
+    p.elements += elements;
+    p.bytes += elements * element_bytes;
+  }
+  p.whole_bytes = (p.whole_bytes + 23) / 8 * 8;
+  p.covered.resize(static_cast<size_t>(p.whole_bytes));
+  for (auto& own : p.owned) {
+    int64_t at = 0;
+    for (auto piece = own.rbegin(); piece != own.rend(); ++piece) {
+      piece->shard = in_place ? piece->whole : at;
+      at += piece->elements * element_bytes;
+    }
+    p.shard_bytes = std::max(p.shard_bytes, at);
+    if (own.size() > 2) std::swap(own[0], own[2]);  // no order is asked for
+  }
+  if (in_place) p.shard_bytes = p.whole_bytes;
+  return p;
 }
 
-void scatter_and_gather(Communicator& comm, int64_t numel, int64_t micro_steps, bool finish_in_one_pass) {
-  const int64_t n = comm.size(), leaves = n * micro_steps;
-  const auto want = reference_tree(random_leaves(leaves, numel));
-  const std::span<float> data = floats(comm.allocate(static_cast<size_t>(numel) * sizeof(float)), numel);
-  const ShardBounds bounds = uneven(comm.size(), numel);
-  const auto r = static_cast<size_t>(comm.rank());
-  const auto begin = static_cast<size_t>(bounds[r]), length = static_cast<size_t>(bounds[r + 1] - bounds[r]);
-  TreeSum tree(static_cast<int64_t>(length), leaves);
-  float* mine = data.data() + begin;
-  const auto push = comm.reduce_scatter(data, bounds, tree);
-  const auto last = comm.reduce_scatter(data, bounds, tree, mine);
-  const auto gather = comm.all_gather(data, bounds);
-  for (int round = 0; round < 2; ++round) {
-    for (int64_t j = 0; j < micro_steps; ++j) {
-      std::ranges::copy(random_leaf(j * n + comm.rank(), numel), data.begin());
-      (finish_in_one_pass && j + 1 == micro_steps ? last : push)->launch();
+void gather(Communicator& comm, int count, int element_bytes, bool in_place, TrafficKind kind) {
+  const Pieces p = random_pieces(comm.size(), count, element_bytes, in_place);
+  const auto size = [](int64_t bytes) { return static_cast<size_t>(bytes); };
+  std::byte* memory = comm.allocate(size(p.shard_bytes));
+  std::vector<std::byte> elsewhere(in_place ? 0 : size(p.whole_bytes));
+  const std::span<std::byte> shard(memory, size(p.shard_bytes));
+  const std::span<std::byte> whole = in_place ? shard : std::span(elsewhere);
+  const auto collective = comm.all_gather(whole, shard, p.owned, kind);
+  const auto content = [](int64_t byte, int round) { return static_cast<std::byte>(byte * 37 + byte / 256 + round); };
+  const TrafficWatch watch(comm, kind);
+  const TrafficWatch other(comm, kind == TrafficKind::norms ? TrafficKind::training : TrafficKind::norms);
+  for (int round = 0; round < 3; ++round) {
+    std::ranges::fill(whole, std::byte{99});
+    for (const Piece& piece : p.owned[static_cast<size_t>(comm.rank())]) {
+      for (int64_t i = 0; i < piece.elements * element_bytes; ++i) {
+        shard[size(piece.shard + i)] = content(piece.whole + i, round);
+      }
     }
-    if (!finish_in_one_pass) tree.finish(mine);
-    for (size_t i = 0; i < data.size(); ++i) {
-      if (i < begin || i >= begin + length) data[i] = -3.f;
+    round == 1 ? on_another_thread([&] { collective->launch(); }) : collective->launch();
+    for (int64_t i = 0; i < p.whole_bytes; ++i) {
+      check(whole[size(i)] == (p.covered[size(i)] ? content(i, round) : std::byte{99}), "all_gather: byte ", i, " of ",
+            p.whole_bytes, " on rank ", comm.rank());
     }
-    gather->launch();
-    check(same_bits(data, want), "reduce_scatter and all_gather of ", numel, " on rank ", comm.rank());
-    std::ranges::fill(data, -7.f);
+    std::ranges::fill(shard, std::byte{77});  // what a fast rank writes next must not reach a slow one
   }
+  watch.expect(3 * (comm.size() - 1) * p.elements, 3 * (comm.size() - 1) * p.bytes, "all_gather");
+  other.expect(0, 0, "all_gather of another kind");
+}
+
+void scatter(Communicator& comm, int count, int64_t micro_steps, bool in_place, SumOrder order) {
+  const Pieces p = random_pieces(comm.size(), count, sizeof(float), in_place);
+  const int64_t n = comm.size(), numel = p.whole_bytes / 4;
+  const bool integers = order == SumOrder::any;  // whose sums are exact
+  const auto want = reference_tree(random_leaves(n * micro_steps, numel, integers));
+  const std::span<float> whole = floats(comm.allocate(static_cast<size_t>(p.whole_bytes)), numel);
+  std::vector<float> elsewhere(in_place ? 0 : static_cast<size_t>(p.shard_bytes / 4));
+  float* shard = in_place ? whole.data() : elsewhere.data();
+  const auto reduction = comm.reduce_scatter(whole, shard, p.owned, n * micro_steps, order);
+  const auto& mine = p.owned[static_cast<size_t>(comm.rank())];
+  int64_t own_bytes = 0;
+  for (const Piece& piece : mine) own_bytes += piece.elements * 4;
+  const TrafficWatch watch(comm, TrafficKind::training);
+  for (int round = 0; round < 3; ++round) {
+    const auto step = [&] {
+      for (int64_t j = 0; j < micro_steps; ++j) {
+        std::ranges::copy(random_leaf(j * n + comm.rank(), numel, integers), whole.begin());
+        j + 1 < micro_steps ? reduction->push() : reduction->finish();
+      }
+    };
+    round == 1 ? on_another_thread(step) : step();
+    for (const Piece& piece : mine) {
+      const std::span<const float> sum(shard + piece.shard / 4, static_cast<size_t>(piece.elements));
+      const std::span<const float> part =
+          std::span(want).subspan(static_cast<size_t>(piece.whole / 4), static_cast<size_t>(piece.elements));
+      check(same_bits(sum, part), "reduce_scatter of ", count, " pieces, ", micro_steps, " micro-steps, on rank ",
+            comm.rank());
+    }
+    std::ranges::fill(whole, -7.f);
+  }
+  watch.expect(3 * (n - 1) * p.elements * micro_steps, 3 * (n - 1) * p.bytes * micro_steps, "reduce_scatter");
+  const auto bytes = static_cast<int64_t>(reduction->bytes());
+  if (micro_steps == 1) check(bytes == 0, "a reduction without push() keeps ", bytes, " bytes");
+  if (micro_steps == 2 && (n & (n - 1)) == 0) check(bytes == own_bytes, "one partial sum takes ", bytes, " bytes");
+  if (order == SumOrder::any && micro_steps > 1) check(bytes == own_bytes, "one partial sum takes ", bytes, " bytes");
 }
 
 void control(Communicator& comm) {
@@ -118,25 +234,54 @@ void bench(Communicator& comm) {
 void exercise(Communicator& comm) {
   control(comm);
   for (const int64_t numel : {0, 1, 15, 16, 17, 1000, 5001}) {
-    all_reduce(comm, numel, true);
-    all_reduce(comm, numel, false);
+    all_reduce(comm, numel, true, SumOrder::canonical);
+    all_reduce(comm, numel, false, SumOrder::canonical);
+    all_reduce(comm, numel, true, SumOrder::any);
   }
-  for (const int64_t micro_steps : {1, 2, 3, 4}) {
-    scatter_and_gather(comm, 3001, micro_steps, true);
-    scatter_and_gather(comm, 3001, micro_steps, false);
+  const size_t before = comm.allocated_bytes();
+  comm.allocate(4096);
+  check(comm.allocated_bytes() == before + 4096, "allocated_bytes");
+  for (const bool in_place : {false, true}) {
+    for (const int count : {0, 1, 2, 9, 300}) {
+      for (const int element_bytes : {2, 4, 8}) gather(comm, count, element_bytes, in_place, TrafficKind::training);
+    }
+    gather(comm, 5, 8, in_place, TrafficKind::norms);
+    for (int64_t micro_steps = 1; micro_steps == 1 || micro_steps * comm.size() <= 12; ++micro_steps) {
+      scatter(comm, 9, micro_steps, in_place, SumOrder::canonical);
+      scatter(comm, 9, micro_steps, in_place, SumOrder::any);
+    }
+    for (const int count : {0, 1, 300}) scatter(comm, count, 2, in_place, SumOrder::canonical);
   }
-  scatter_and_gather(comm, 3, 2, true);
+  const uint64_t meetings = comm.pulse().collectives;
   comm.barrier();
+  check(comm.pulse().collectives > meetings && comm.pulse().waiting == 0, "the pulse of rank ", comm.rank());
 }
 
 int rank_program(const std::string& program) {
   std::unique_ptr<Communicator> comm;
   try {
-    comm = join_mpi(detect_launch(), program == "messages" ? MpiTransport::messages_only : MpiTransport::automatic);
+    comm = join_mpi(detect_launch(),
+                    program.starts_with("messages") ? MpiTransport::messages_only : MpiTransport::automatic);
     if (program == "bench") {
       bench(*comm);
     } else {
       exercise(*comm);
+    }
+    if (program == "messages-stuck") {  // rank 1 stays away; rank 0's watchdog finds out
+      if (comm->rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(60));
+      std::thread watchdog([&] {
+        while (comm->pulse().waiting == 0) std::this_thread::yield();
+        std::printf("first: %d\n", comm->abort(static_cast<int>(ExitCode::peer)));
+        std::fflush(stdout);
+      });
+      watchdog.detach();
+      try {
+        comm->barrier();
+      } catch (const Error& error) {
+        std::printf("aborted: %d, again: %d, %s\n", comm->aborted(), comm->abort(1), error.what());
+        std::fflush(stdout);
+        throw;
+      }
     }
     if (program == "fail" && comm->rank() == 1) fail(ExitCode::data, "rank 1 found bad data");
     if (program == "die" && comm->rank() == 1) raise(SIGKILL);

@@ -59,11 +59,19 @@ TEST_F(Mpi, SharedMemoryOnOneHost) {
 }
 
 TEST_F(Mpi, MessagesAsBetweenHosts) {
-  for (const int ranks : {2, 3, 4}) {
+  for (const int ranks : {2, 3, 4, 5}) {
     const Ended ended = mpirun(ranks, "messages");
     EXPECT_EQ(ended.code, 0) << ended.output;
     EXPECT_EQ(ended.count("(MPI messages)"), 1) << ended.output;
   }
+}
+
+TEST_F(Mpi, AMessageThatNeverComesIsNotAwaitedOnceTheWatchdogHasSpoken) {
+  const Ended ended = mpirun(2, "messages-stuck");
+  EXPECT_EQ(ended.code, 7) << ended.output;
+  EXPECT_EQ(ended.count("first: 1"), 1) << ended.output;
+  EXPECT_EQ(ended.count("aborted: 1, again: 0, the wait for other ranks was given up"), 1) << ended.output;
+  EXPECT_EQ(ended.count("error: "), 0) << ended.output;
 }
 
 TEST_F(Mpi, AnOrderlyStopKeepsItsCode) { EXPECT_EQ(mpirun(2, "stop").code, 75); }

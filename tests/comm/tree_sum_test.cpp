@@ -36,14 +36,13 @@ TEST(TreeSum, OneByOneAllSizes) {
   }
 }
 
-TEST(TreeSum, AnyGroupingOfPushesIntoGivenMemory) {
+TEST(TreeSum, AnyGroupingOfPushes) {
   for (int64_t s = 1; s <= 48; ++s) {
     const Leaves leaves = random_leaves(s, kNumel);
     const std::vector<float> want = reference_tree(leaves);
     for (int64_t group : {1, 2, 3, 4, 5, 7, 8, 48}) {
-      const auto guard = static_cast<size_t>(TreeSum::level_count(s) * kNumel);
-      std::vector<float> levels(guard + 16, -1.f), out(kNumel);
-      TreeSum sum(kNumel, s, levels.data());
+      std::vector<float> out(kNumel);
+      TreeSum sum(kNumel, s);
       auto at = pointers(leaves);
       std::span<const float* const> rest = at;
       for (; static_cast<int64_t>(rest.size()) > group; rest = rest.subspan(static_cast<size_t>(group))) {
@@ -51,9 +50,28 @@ TEST(TreeSum, AnyGroupingOfPushesIntoGivenMemory) {
       }
       sum.finish(rest, out.data());
       EXPECT_TRUE(same_bits(out, want)) << s << " by " << group;
-      for (size_t i = guard; i < levels.size(); ++i) EXPECT_EQ(levels[i], -1.f) << "wrote behind its levels";
+      EXPECT_LE(sum.bytes(), static_cast<size_t>(TreeSum::level_count(s) * kNumel) * sizeof(float));
     }
   }
+}
+
+TEST(TreeSum, MakesOnlyThePartialSumsItNeeds) {
+  const auto levels_used = [](int64_t leaves, int64_t group) {
+    const Leaves all = random_leaves(group, kNumel);
+    const auto at = pointers(all);
+    std::vector<float> out(kNumel);
+    TreeSum sum(kNumel, leaves);
+    for (int64_t i = group; i < leaves; i += group) sum.push(at);
+    sum.finish(at, out.data());
+    EXPECT_EQ(sum.bytes() % (kNumel * sizeof(float)), 0u);
+    return sum.bytes() / (kNumel * sizeof(float));
+  };
+  EXPECT_EQ(levels_used(16, 16), 0u);
+  EXPECT_EQ(levels_used(16, 8), 1u);
+  EXPECT_EQ(levels_used(16, 4), 2u);
+  EXPECT_EQ(levels_used(16, 1), 4u);
+  EXPECT_EQ(levels_used(12, 3), 4u);
+  EXPECT_EQ(TreeSum(kNumel, 16).bytes(), 0u);
 }
 
 TEST(TreeSum, FewerLeavesThanAnnounced) {

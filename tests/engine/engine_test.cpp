@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <utility>
 
 #include "base/random.h"
 #include "comm/threads.h"
@@ -20,16 +21,33 @@ ValueId small_net(Graph& g, ValueId images, int classes) {
   const ValueId h = g.max_pool(g.relu(g.conv2d(images, "conv", 4, 3)), 2);
   return g.linear(g.linear(g.flatten(h), "hidden", 20, Activation::relu), "out", classes);
 }
+/// Batch norm, residuals and units of several layers; wide enough that parameters are of several grains.
+ValueId residual_net(Graph& g, ValueId images, int classes) {
+  g.begin_unit("stem");
+  ValueId h = g.batchnorm(g.conv2d(images, "conv1", 16, 3, {.pad = 1, .bias = false}), "bn1", Activation::relu);
+  for (const char* name : {"block1", "block2", "block3"}) {
+    g.begin_unit(name);
+    const std::string prefix = std::string(name) + ".";
+    const ValueId skip = h;
+    h = g.batchnorm(g.conv2d(h, prefix + "conv1", 48, 3, {.pad = 1, .bias = false}), prefix + "bn1", Activation::relu);
+    h = g.conv2d(h, prefix + "conv2", 16, 3, {.pad = 1, .bias = false});
+    h = g.batchnorm(h, prefix + "bn2", Activation::relu, skip);
+  }
+  g.begin_unit("head");
+  return g.linear(g.average_pool(h), "fc", classes);
+}
 ValueId tiny_net(Graph& g, ValueId images, int classes) { return g.linear(g.flatten(images), "out", classes); }
 
-Graph graph_of(const Builder& model) {
+Graph graph_of(const Builder& model, DType compute = DType::f32, Mode mode = Mode::train) {
   const float scale = 1 / 127.5f;
   return build_graph(model, {.batch = kBatch,
                              .height = kSide,
                              .width = kSide,
                              .classes = kClasses,
                              .scale = {scale, scale, scale},
-                             .shift = {-1, -1, -1}});
+                             .shift = {-1, -1, -1},
+                             .mode = mode,
+                             .compute = compute});
 }
 
 const UpdateRule kAdam{.optimizer = AdamRule{.beta1 = 0.8}, .weight_decay = 0.01, .decay_vectors = false, .clip = 1};
@@ -42,15 +60,29 @@ ScheduleRow schedule(int64_t step) {
 
 /// Weights that depend on their place alone; pads stay zero because only parameters' elements are drawn.
 void set_weights(const Graph& graph, Engine& engine) {
-  const std::span<float> params = engine.state().front().values;
+  const FlatLayout& flat = engine.lowered().flat;
+  std::vector<float> all(static_cast<size_t>(flat.numel));
   for (size_t i = 0; i < graph.parameters().size(); ++i) {
     const Parameter& p = graph.parameters()[i];
     std::vector<float> values(static_cast<size_t>(p.layout.numel()));
     Random random(1, Purpose::init, i);
-    for (float& v : values) v = static_cast<float>((2 * random.uniform() - 1) * p.init_bound);
-    const Range& r = engine.lowered().flat.parameters[i];
-    p.layout.from_torch(values, params.subspan(static_cast<size_t>(r.begin), static_cast<size_t>(r.size())));
+    for (float& v : values) {
+      const double uniform = 2 * random.uniform() - 1;
+      v = static_cast<float>(p.init.kind == Init::constant ? p.init.spread + 0.1 * uniform : uniform * p.init.spread);
+      if (p.name.ends_with("running_var")) v = std::abs(v);
+    }
+    const Range& r = flat.parameters[i];
+    p.layout.from_torch(values, std::span(all).subspan(static_cast<size_t>(r.begin), static_cast<size_t>(r.size())));
   }
+  const StateBuffer weights = engine.state().front();
+  for (const Range& r : weights.ranges()) std::copy(all.begin() + r.begin, all.begin() + r.end, weights(r).begin());
+  engine.masters_written();
+}
+
+/// Of those that this rank holds.
+float& first_weight(Engine& engine) {
+  const StateBuffer weights = engine.state().front();
+  return weights(weights.ranges().front()).front();
 }
 
 std::unique_ptr<Backend> backend_of_this_thread() {
@@ -60,9 +92,8 @@ std::unique_ptr<Backend> backend_of_this_thread() {
 }
 
 /// The images and labels of one micro-batch of the run.
-void feed(const Engine& engine, int64_t micro_batch) {
+void feed(const Inputs& in, int64_t micro_batch) {
   Random random(2, Purpose::augment, static_cast<uint64_t>(micro_batch));
-  const Inputs in = engine.inputs();
   for (int64_t i = 0; i < kBatch * 3 * kSide * kSide; ++i) in.images[i] = static_cast<uint8_t>(random.below(256));
   for (int64_t i = 0; i < kBatch; ++i) {
     const int32_t draw[4] = {static_cast<int32_t>(random.below(3)) - 1, 1, static_cast<int32_t>(random.below(2)), 0};
@@ -75,7 +106,7 @@ void feed(const Engine& engine, int64_t micro_batch) {
 void micro_steps(Engine& engine, Communicator& comm, int64_t step) {
   const Distribution& d = engine.lowered().distribution;
   for (int j = 0; j < d.accumulation; ++j) {
-    feed(engine, step * d.micro_batches() + d.micro_batch(comm.rank(), j));
+    feed(engine.inputs(), step * d.micro_batches() + d.micro_batch(comm.rank(), j));
     engine.micro_step();
   }
 }
@@ -97,20 +128,53 @@ void expect_same_bits(const Outcome& a, const Outcome& b) {
   EXPECT_EQ(a.scalars.norm, b.scalars.norm);
 }
 
-Outcome outcome_of(Engine& engine, std::vector<double> losses) {
+/// Everything that ranks own, put together on every rank.
+Outcome outcome_of(Engine& engine, Communicator& comm, std::vector<double> losses) {
   Outcome outcome{.losses = std::move(losses), .scalars = engine.scalars()};
-  for (const StateBuffer& b : engine.state()) outcome.state.emplace_back(b.values.begin(), b.values.end());
+  const size_t numel = static_cast<size_t>(engine.lowered().flat.numel), ranks = static_cast<size_t>(comm.size());
+  for (const StateBuffer& b : engine.state()) {
+    std::vector<float> mine(numel), all(numel * ranks);
+    for (const Range& r : engine.owned()) {
+      const std::span<float> part = b(r);
+      std::copy(part.begin(), part.end(), mine.begin() + r.begin);
+    }
+    comm.gather_all(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+    for (int rank = 0; rank < comm.size(); ++rank)
+      for (const Range& r : engine.lowered().shards.owned(rank))
+        std::copy_n(all.begin() + static_cast<int64_t>(static_cast<size_t>(rank) * numel) + r.begin, r.size(),
+                    mine.begin() + r.begin);
+    outcome.state.push_back(std::move(mine));
+  }
   return outcome;
 }
 
+struct Setting {
+  UpdateRule rule = kAdam;
+  int ranks = 1, micro_batches = 8, stage = 0;
+  Builder model = small_net;
+  DType compute = DType::f32;
+  ZeroOptions zero = {};
+  LaneOptions lane = {};
+  bool reproducible = true;
+};
+
+Distribution distribution_of(const Setting& s, int rank) {
+  return {.ranks = s.ranks,
+          .rank = rank,
+          .accumulation = s.micro_batches / s.ranks,
+          .zero_stage = s.stage,
+          .reproducible = s.reproducible,
+          .zero = s.zero};
+}
+
 /// Trains on threads as ranks; every rank must end with the same state.
-Outcome train(const UpdateRule& rule, int ranks, int micro_batches, int64_t steps) {
-  std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
-  run_ranks(ranks, [&](Communicator& comm) {
+Outcome train(const Setting& setting, int64_t steps) {
+  std::vector<Outcome> outcomes(static_cast<size_t>(setting.ranks));
+  run_ranks(setting.ranks, [&](Communicator& comm) {
     const auto backend = backend_of_this_thread();
-    const Graph graph = graph_of(small_net);
-    Engine engine(*backend, comm, lower_training(graph, rule, {.ranks = ranks, .accumulation = micro_batches / ranks}),
-                  schedule);
+    const Graph graph = graph_of(setting.model, setting.compute);
+    Engine engine(*backend, comm, lower_training(graph, setting.rule, distribution_of(setting, comm.rank())), schedule,
+                  setting.lane);
     set_weights(graph, engine);
     std::vector<double> losses;
     for (int64_t step = 0; step < steps; ++step) {
@@ -121,28 +185,98 @@ Outcome train(const UpdateRule& rule, int ranks, int micro_batches, int64_t step
     }
     const std::vector<double> rest = engine.drain_losses();
     losses.insert(losses.end(), rest.begin(), rest.end());
-    outcomes[static_cast<size_t>(comm.rank())] = outcome_of(engine, losses);
+    outcomes[static_cast<size_t>(comm.rank())] = outcome_of(engine, comm, losses);
     return 0;
   });
   for (const Outcome& o : outcomes) expect_same_bits(o, outcomes[0]);
   return outcomes[0];
 }
 
+bool can_compute(DType dtype) { return dtype == DType::f32 || make_cpu_backend()->bf16_problem().empty(); }
+
 TEST(Engine, AnyNumberOfRanksEndsInTheSameBits) {
   for (const int micro_batches : {6, 8, 12}) {
-    const Outcome alone = train(kAdam, 1, micro_batches, 5);
+    const Outcome alone = train({.micro_batches = micro_batches}, 5);
     EXPECT_EQ(alone.losses.size(), static_cast<size_t>(5 * micro_batches));
     EXPECT_EQ(alone.scalars.applied, 5);
     EXPECT_TRUE(std::isfinite(alone.losses.back()));
     for (const int ranks : {2, 3, 4, 6}) {
       if (micro_batches % ranks != 0) continue;
       SCOPED_TRACE(testing::Message() << micro_batches << " micro-batches on " << ranks << " ranks");
-      expect_same_bits(train(kAdam, ranks, micro_batches, 5), alone);
+      expect_same_bits(train({.ranks = ranks, .micro_batches = micro_batches}, 5), alone);
     }
   }
 }
 
-TEST(Engine, MomentumToo) { expect_same_bits(train(kSgd, 3, 6, 4), train(kSgd, 1, 6, 4)); }
+class EveryStage : public testing::TestWithParam<std::tuple<DType, const char*>> {
+ protected:
+  DType compute() const { return std::get<0>(GetParam()); }
+  Builder model() const {
+    return std::get<1>(GetParam()) == std::string("residual") ? Builder(residual_net) : Builder(small_net);
+  }
+};
+
+TEST_P(EveryStage, EndsInTheSameBits) {
+  if (!can_compute(compute())) GTEST_SKIP() << "no " << name_of(compute()) << " here";
+  for (const int micro_batches : {4, 12}) {
+    const Outcome alone = train({.micro_batches = micro_batches, .model = model(), .compute = compute()}, 4);
+    EXPECT_TRUE(std::isfinite(alone.scalars.norm));
+    for (int stage = 0; stage <= 3; ++stage)
+      for (const int ranks : {1, 2, 3, 4}) {
+        if (micro_batches % ranks != 0) continue;
+        SCOPED_TRACE(testing::Message() << micro_batches << " micro-batches, " << ranks << " ranks, stage " << stage);
+        const Setting setting{
+            .ranks = ranks, .micro_batches = micro_batches, .stage = stage, .model = model(), .compute = compute()};
+        expect_same_bits(train(setting, 4), alone);
+      }
+  }
+}
+
+TEST_P(EveryStage, NeitherBucketsNorOverlapChangeABit) {
+  if (!can_compute(compute())) GTEST_SKIP() << "no " << name_of(compute()) << " here";
+  const Outcome alone = train({.micro_batches = 6, .model = model(), .compute = compute()}, 3);
+  for (int stage = 0; stage <= 3; ++stage)
+    for (const int64_t bucket : {int64_t{1}, int64_t{5000}, int64_t{500'000'000}})
+      for (const bool beside : {false, true}) {
+        SCOPED_TRACE(testing::Message() << "stage " << stage << ", buckets of " << bucket << ", overlap " << beside);
+        const Setting setting{.ranks = 3,
+                              .micro_batches = 6,
+                              .stage = stage,
+                              .model = model(),
+                              .compute = compute(),
+                              .zero = {.reduce_bucket_size = bucket,
+                                       .allgather_bucket_size = bucket,
+                                       .persistence_threshold = bucket == 5000 ? 20 : 0},
+                              .lane = {.beside = beside}};
+        expect_same_bits(train(setting, 3), alone);
+      }
+}
+
+INSTANTIATE_TEST_SUITE_P(Engine, EveryStage,
+                         testing::Combine(testing::Values(DType::f32, DType::bf16),
+                                          testing::Values("small", "residual")),
+                         [](const auto& info) {
+                           return std::string(name_of(std::get<0>(info.param))) + "_" + std::get<1>(info.param);
+                         });
+
+TEST(Engine, SumsInAnyOrderAreCloseToTheCanonicalOnes) {
+  const Outcome canonical = train({.micro_batches = 12}, 3);
+  for (int stage = 0; stage <= 3; ++stage)
+    for (const int ranks : {1, 3}) {
+      SCOPED_TRACE(testing::Message() << ranks << " ranks, stage " << stage);
+      const Outcome any = train({.ranks = ranks, .micro_batches = 12, .stage = stage, .reproducible = false}, 3);
+      ASSERT_EQ(any.losses.size(), canonical.losses.size());
+      // The order of micro-batches on ranks is another one, their losses are the same.
+      for (size_t i = 0; i < 12; ++i) EXPECT_NEAR(any.losses[i], canonical.losses[i], 1e-4);
+      EXPECT_NEAR(any.scalars.norm, canonical.scalars.norm, 1e-3 * canonical.scalars.norm);
+    }
+}
+
+TEST(Engine, MomentumToo) {
+  const Outcome alone = train({.rule = kSgd, .micro_batches = 6}, 4);
+  for (int stage = 0; stage <= 3; ++stage)
+    expect_same_bits(train({.rule = kSgd, .ranks = 3, .micro_batches = 6, .stage = stage}, 4), alone);
+}
 
 TEST(Engine, LossesAreThoseOfTheirMicroBatchesInOrder) {
   // With a single micro-batch a step and a rate of nothing the same losses come one by one.
@@ -164,14 +298,16 @@ TEST(Engine, LossesAreThoseOfTheirMicroBatchesInOrder) {
 }
 
 TEST(Engine, ABadMicroBatchOnOneRankSkipsTheStepOnAll) {
-  for (const auto& [ranks, accumulation] : {std::pair{1, 1}, {1, 3}, {2, 2}, {3, 2}, {2, 3}})
+  for (const auto& [ranks, accumulation, stage] :
+       {std::tuple{1, 1, 0}, {1, 3, 0}, {2, 2, 0}, {3, 2, 1}, {2, 3, 0}, {2, 2, 2}, {3, 2, 3}})
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-      SCOPED_TRACE(testing::Message() << ranks << " ranks x " << accumulation << ", " << bad);
+      SCOPED_TRACE(testing::Message() << ranks << " ranks x " << accumulation << ", stage " << stage << ", " << bad);
       std::vector<Outcome> before(static_cast<size_t>(ranks)), after(before), later(before), never(before);
-      run_ranks(ranks, [&, ranks = ranks, accumulation = accumulation](Communicator& comm) {
+      run_ranks(ranks, [&, ranks = ranks, accumulation = accumulation, stage = stage](Communicator& comm) {
         const auto backend = backend_of_this_thread();
         const Graph graph = graph_of(small_net);
-        const Lowered lowered = lower_training(graph, kAdam, {.ranks = ranks, .accumulation = accumulation});
+        const Lowered lowered = lower_training(
+            graph, kAdam, {.ranks = ranks, .rank = comm.rank(), .accumulation = accumulation, .zero_stage = stage});
         Engine engine(*backend, comm, lowered, schedule), other(*backend, comm, lowered, schedule);
         const auto me = static_cast<size_t>(comm.rank());
         const auto step = [&](Engine& e, int64_t number) {
@@ -180,26 +316,26 @@ TEST(Engine, ABadMicroBatchOnOneRankSkipsTheStepOnAll) {
         };
         set_weights(graph, engine);
         step(engine, 0);
-        before[me] = outcome_of(engine, {});
+        before[me] = outcome_of(engine, comm, {});
 
         // One weight of the last rank breaks for the length of one micro-step.
         for (int j = 0; j < accumulation; ++j) {
-          feed(engine, 100 + j);
-          float& weight = engine.state().front().values[0];
-          const float kept = weight;
-          if (comm.rank() == ranks - 1 && j == accumulation / 2) weight = bad;
+          feed(engine.inputs(), 100 + j);
+          // With stage 3 a rank may own nothing, but not the first.
+          const bool breaks = comm.rank() == (stage == 3 ? 0 : ranks - 1) && j == accumulation / 2;
+          const float kept = breaks ? std::exchange(first_weight(engine), bad) : 0;
           engine.micro_step();
-          weight = kept;
+          if (breaks) first_weight(engine) = kept;
         }
         engine.update();
-        after[me] = outcome_of(engine, {});
+        after[me] = outcome_of(engine, comm, {});
         step(engine, 1);
-        later[me] = outcome_of(engine, {});
+        later[me] = outcome_of(engine, comm, {});
 
         set_weights(graph, other);
         step(other, 0);
         step(other, 1);
-        never[me] = outcome_of(other, {});
+        never[me] = outcome_of(other, comm, {});
         return 0;
       });
       for (size_t r = 0; r < before.size(); ++r) {
@@ -222,10 +358,10 @@ TEST(Engine, ScheduleGoesOnBeyondItsWindowAndSkippedStepsUseNoRow) {
   Engine engine(*backend, *comm, lower_training(graph, kSgd, {}),
                 [](int64_t step) { return ScheduleRow{.lr = 1e-9 * static_cast<double>(step + 1)}; });
   set_weights(graph, engine);
-  feed(engine, 0);
+  feed(engine.inputs(), 0);
   int64_t applied = 0, skipped = 0;
   for (int64_t step = 0; step < 2 * kScheduleWindow + 100; ++step) {
-    float& weight = engine.state().front().values[0];
+    float& weight = first_weight(engine);
     const float kept = weight;
     const bool bad = step % 37 == 5;
     if (bad) weight = std::numeric_limits<float>::quiet_NaN();
@@ -246,7 +382,7 @@ TEST(Engine, ResumesItsScheduleAnywhere) {
   const Graph graph = graph_of(tiny_net);
   Engine engine(*backend, *comm, lower_training(graph, kSgd, {}),
                 [](int64_t step) { return ScheduleRow{.lr = static_cast<double>(step + 1)}; });
-  feed(engine, 0);
+  feed(engine.inputs(), 0);
   for (const int64_t applied : {int64_t{0}, int64_t{7}, kScheduleWindow - 1, 5 * kScheduleWindow + 3}) {
     engine.restore({.applied = applied, .skipped = 4, .bad_streak = 2});
     engine.micro_step();
@@ -260,7 +396,7 @@ TEST(Engine, AnUpdateInTheMiddleOfAStepIsABug) {
   const auto backend = backend_of_this_thread();
   const auto comm = make_solo();
   Engine engine(*backend, *comm, lower_training(graph_of(tiny_net), kSgd, {.accumulation = 2}), schedule);
-  feed(engine, 0);
+  feed(engine.inputs(), 0);
   engine.micro_step();
   EXPECT_ANY_THROW(engine.update());
 }
@@ -271,29 +407,22 @@ TEST(Evaluator, SharesTheEnginesParametersAndRepeatsItsLosses) {
   const Graph graph = graph_of(small_net);
   Engine engine(*backend, *comm, lower_training(graph, kAdam, {}), schedule);
   set_weights(graph, engine);
-  const float scale = 1 / 127.5f;
-  const Graph forward = build_graph(small_net, {.batch = kBatch,
-                                                .height = kSide,
-                                                .width = kSide,
-                                                .classes = kClasses,
-                                                .scale = {scale, scale, scale},
-                                                .shift = {-1, -1, -1},
-                                                .mode = Mode::evaluate});
-  Evaluator evaluator(*backend, *comm, lower_evaluation(forward, engine.lowered().flat), engine.params());
+  const Graph forward = graph_of(small_net, DType::f32, Mode::evaluate);
+  Evaluator evaluator(*backend, *comm, lower_evaluation(forward, {}),
+                      {.params = engine.params(), .arena = engine.bound().arena()});
   for (int64_t step = 0; step < 3; ++step) {  // sees every update
-    feed(engine, step);
-    const Inputs from = engine.inputs(), to = evaluator.inputs();
-    std::memcpy(to.images, from.images, static_cast<size_t>(kBatch * 3 * kSide * kSide));
-    std::memcpy(to.draws, from.draws, static_cast<size_t>(kBatch) * 16);
-    std::memcpy(to.labels, from.labels, static_cast<size_t>(kBatch) * 4);
+    const Inputs to = evaluator.inputs();
+    feed(to, step);  // both programs use one arena, one after the other
     evaluator.run();
-    engine.micro_step();
-    double sum = 0;
-    for (const float loss : evaluator.losses()) sum += loss;
-    EXPECT_EQ(engine.drain_losses(), std::vector<double>{sum});
+    const std::vector<float> losses(evaluator.losses().begin(), evaluator.losses().end());
     for (int64_t i = 0; i < kBatch; ++i)
       EXPECT_EQ(evaluator.larger()[static_cast<size_t>(i)] == 0,
                 evaluator.predicted()[static_cast<size_t>(i)] == to.labels[i]);
+    feed(engine.inputs(), step);
+    engine.micro_step();
+    double sum = 0;
+    for (const float loss : losses) sum += loss;
+    EXPECT_EQ(engine.drain_losses(), std::vector<double>{sum});
     engine.update();
   }
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace ct {
@@ -18,7 +20,15 @@ ValueId residual_net(Graph& g, ValueId images, int classes) {
   return g.linear(g.add(h, k), "c", classes);
 }
 
-InputSpec spec(Mode mode) { return {.batch = 2, .classes = 10, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .mode = mode}; }
+ValueId norm_net(Graph& g, ValueId images, int classes) {
+  const ValueId x = g.batchnorm(g.conv2d(images, "conv1", 4, 3, {.pad = 1, .bias = false}), "bn1", Activation::relu);
+  const ValueId h = g.conv2d(x, "conv2", 4, 3, {.pad = 1, .bias = false});
+  return g.linear(g.average_pool(g.batchnorm(h, "bn2", Activation::relu, x)), "fc", classes);
+}
+
+InputSpec spec(Mode mode, DType compute = DType::f32) {
+  return {.batch = 2, .classes = 10, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .mode = mode, .compute = compute};
+}
 
 template <class T>
 int count(const Graph& g) {
@@ -57,7 +67,7 @@ TEST(Autodiff, GradientsThatMeetAreAdded) {
 }
 
 TEST(Autodiff, OperationsReadOnlyWhatWasWritten) {
-  for (const Builder& model : {Builder(small_net), Builder(residual_net)}) {
+  for (const Builder& model : {Builder(small_net), Builder(residual_net), Builder(norm_net)}) {
     const Graph g = build_graph(model, spec(Mode::train));
     std::vector<bool> written(g.values().size());
     for (size_t i = 0; i < written.size(); ++i) written[i] = g.values()[i].home == Home::input;
@@ -76,6 +86,97 @@ TEST(Autodiff, EvaluationHasNoBackwardPass) {
   const Graph g = build_graph(small_net, spec(Mode::evaluate));
   EXPECT_EQ(count<LinearGradW>(g), 0);
   for (const Parameter& p : g.parameters()) EXPECT_EQ(p.grad, kNone);
+}
+
+template <class T>
+std::vector<T> all(const Graph& g) {
+  std::vector<T> found;
+  for (const ComputeOp& op : g.ops())
+    if (const T* one = std::get_if<T>(&op)) found.push_back(*one);
+  return found;
+}
+
+TEST(Autodiff, BatchNormPassesItsGradientToTheResidual) {
+  const Graph g = build_graph(norm_net, spec(Mode::train));
+  const auto forward = all<BatchNorm>(g);
+  const auto backward = all<BatchNormGrad>(g);  // the last layer's first
+  ASSERT_EQ(backward.size(), 2u);
+  EXPECT_NE(backward[0].dresidual, kNone);
+  EXPECT_EQ(backward[1].dresidual, kNone);
+  EXPECT_EQ(backward[0].y, forward[1].y);  // ReLU's mask
+  const auto sums = all<Add>(g);           // of what reaches bn1 past and through conv2
+  ASSERT_EQ(sums.size(), 1u);
+  EXPECT_TRUE(sums[0].a == backward[0].dresidual || sums[0].b == backward[0].dresidual);
+  EXPECT_EQ(backward[1].dy, sums[0].y);
+}
+
+TEST(Autodiff, ResidualWithoutReluSharesTheGradient) {
+  const auto net = [](Graph& g, ValueId images, int classes) {
+    const ValueId x = g.conv2d(images, "a", 4, 1);
+    return g.linear(g.average_pool(g.batchnorm(g.conv2d(x, "b", 4, 1), "bn", Activation::none, x)), "fc", classes);
+  };
+  const Graph g = build_graph(net, spec(Mode::train));
+  const auto backward = all<BatchNormGrad>(g);
+  ASSERT_EQ(backward.size(), 1u);
+  EXPECT_EQ(backward[0].y, kNone);
+  EXPECT_EQ(backward[0].dresidual, kNone);
+  ASSERT_EQ(all<Add>(g).size(), 1u);
+  EXPECT_TRUE(all<Add>(g)[0].a == backward[0].dy || all<Add>(g)[0].b == backward[0].dy);
+}
+
+TEST(Statistics, AreNotLearntButHaveABatchsStatisticForAGradient) {
+  const Graph g = build_graph(norm_net, spec(Mode::train));
+  int64_t learnt = 0;
+  int statistics = 0;
+  for (const Parameter& p : g.parameters()) {
+    EXPECT_NE(p.grad, kNone) << p.name;
+    p.statistic ? statistics += 1 : learnt += p.layout.numel();
+    EXPECT_EQ(p.momentum, p.statistic ? 0.1 : 0) << p.name;
+  }
+  EXPECT_EQ(statistics, 4);
+  EXPECT_EQ(g.parameter_count(), learnt);
+  const auto is = [&](const char* name, ValueId grad) {
+    for (const Parameter& p : g.parameters())
+      if (p.name == name) return p.grad == grad;
+    return false;
+  };
+  const BatchNormGrad last = all<BatchNormGrad>(g)[0];
+  EXPECT_TRUE(is("bn2.running_mean", last.batch_mean));
+  EXPECT_TRUE(is("bn2.running_var", last.batch_var));
+  EXPECT_TRUE(is("bn2.weight", last.dw));
+}
+
+TEST(Statistics, AreReadInEvaluationOnly) {
+  for (const Mode mode : {Mode::train, Mode::evaluate}) {
+    const Graph g = build_graph(norm_net, spec(mode));
+    for (const BatchNorm& op : all<BatchNorm>(g)) {
+      const Ids ids = op.reads();
+      EXPECT_EQ(std::count(ids.begin(), ids.end(), op.running_var) > 0, mode == Mode::evaluate);
+      EXPECT_EQ(op.mean == kNone, mode == Mode::evaluate);
+    }
+  }
+}
+
+TEST(Precision, Bf16IsForActivationsAndMatricesAlone) {
+  for (const Builder& model : {Builder(small_net), Builder(residual_net), Builder(norm_net)}) {
+    const Graph g = build_graph(model, spec(Mode::train, DType::bf16));
+    for (const Parameter& p : g.parameters()) {
+      EXPECT_EQ(g[p.value].dtype, p.is_vector() ? DType::f32 : DType::bf16) << p.name;
+      EXPECT_EQ(g[p.grad].dtype, DType::f32) << p.name;
+    }
+    EXPECT_EQ(g[g.augmented].dtype, DType::bf16);
+    const SoftmaxCrossEntropy loss = all<SoftmaxCrossEntropy>(g)[0];
+    EXPECT_EQ(g[loss.logits].dtype, DType::f32);
+    EXPECT_EQ(g[loss.dlogits].dtype, DType::f32);
+    for (const ComputeOp& op : g.ops())
+      if (const auto* grad = std::get_if<LinearGradX>(&op)) {
+        EXPECT_EQ(g[grad->dx].dtype, DType::bf16);
+      }
+    for (const BatchNorm& op : all<BatchNorm>(g)) {
+      EXPECT_EQ(g[op.y].dtype, DType::bf16);
+      EXPECT_EQ(g[op.mean].dtype, DType::f32);
+    }
+  }
 }
 
 TEST(Autodiff, UnusedParameterIsABugNotAZero) {

@@ -1,7 +1,10 @@
 #include <bit>
 #include <cmath>
+#include <cstring>
 
+#include "base/error.h"
 #include "device/cpu/cpu_kernel.h"
+#include "device/cpu/kernels/plain.h"
 #include "device/cpu/kernels/update.h"
 #include "device/cpu/layers.h"
 #include "device/cpu/step_control.h"
@@ -11,8 +14,21 @@ namespace ct::cpu {
 
 static_assert(kChunk <= kSquareChunk);  // one sum a chunk
 
+std::unique_ptr<Kernel> prepare(const Cast& op, const Shapes& shape) {
+  const bool bf16 = shape.bf16(op.y);
+  return make_kernel([op, bf16, n = shape(op.x).stored()](const Operands& at, float*) {
+    return [=, x = at.f32(op.x), y = at.at<std::byte>(op.y)] {
+      if (bf16)
+        convert(x, reinterpret_cast<uint16_t*>(y), n);
+      else
+        std::memcpy(y, x, static_cast<size_t>(n) * sizeof(float));
+    };
+  });
+}
+
 /// A leaf merges with the levels that the counter's trailing ones name and becomes the next level; the last one merges
-/// with every level that is left, lowest first, which is what merging from the right means.
+/// with every level that is left, lowest first, which is what merging from the right means. A single level is either
+/// that of two leaves or holds the sum so far.
 std::unique_ptr<Kernel> prepare(const TreePush& op, const Shapes& shape) {
   return make_kernel([op, n = shape(op.leaf).stored()](const Operands& at, float*) {
     std::vector<float*> levels;
@@ -20,11 +36,12 @@ std::unique_ptr<Kernel> prepare(const TreePush& op, const Shapes& shape) {
     return [=, leaf = at.f32(op.leaf), counter = at.i32(op.counter),
             merged = std::vector<const float*>(levels.size())]() mutable {
       const unsigned index = static_cast<unsigned>(*counter);
-      const int ones = std::countr_one(index);
+      const bool running = levels.size() == 1 && index > 0;
+      const int ones = running ? 0 : std::countr_one(index);
       size_t count = 0;
       for (size_t k = 0; k < levels.size(); ++k) {
-        const bool full = (index >> k & 1) != 0;
-        if (full && (op.last || static_cast<int>(k) < ones)) merged[count++] = levels[k];
+        const bool full = running || (index >> k & 1) != 0;
+        if (full && (op.last || running || static_cast<int>(k) < ones)) merged[count++] = levels[k];
       }
       float* out = op.last ? leaf : levels[static_cast<size_t>(ones)];
       tree_add(leaf, std::span(merged).first(count), out, n);
@@ -36,8 +53,7 @@ std::unique_ptr<Kernel> prepare(const TreePush& op, const Shapes& shape) {
 std::unique_ptr<Kernel> prepare(const SquareSums& op, const Shapes&) {
   return make_kernel([op](const Operands& at, float*) {
     return [op, grads = at.f32(op.grads), sums = at.at<double>(op.sums)] {
-      for (size_t i = 0; i < op.chunks.size(); ++i)
-        sum_of_squares(grads + op.chunks[i].begin, op.chunks[i].size(), sums + i);
+      for (const SquareSums::Chunk& c : op.chunks) sum_of_squares(grads + c.range.begin, c.range.size(), sums + c.sum);
     };
   });
 }
@@ -51,57 +67,96 @@ std::unique_ptr<Kernel> prepare(const StepControl& op, const Shapes& shape) {
   });
 }
 
-std::unique_ptr<Kernel> prepare(const Adam& op, const Shapes&) {
-  return make_kernel([op](const Operands& at, float*) {
-    const int64_t begin = op.range.begin;
-    AdamArgs args{.n = op.range.size(),
-                  .grads = at.f32(op.grads) + begin,
-                  .params = at.f32(op.params) + begin,
-                  .exp_avg = at.f32(op.exp_avg) + begin,
-                  .exp_avg_sq = at.f32(op.exp_avg_sq) + begin,
-                  .bf16_params = nullptr,
-                  .scalars = {.learning_rate = 0,
-                              .beta1 = static_cast<float>(op.beta1),
-                              .one_minus_beta1 = static_cast<float>(1 - op.beta1),
-                              .beta2 = static_cast<float>(op.beta2),
-                              .one_minus_beta2 = static_cast<float>(1 - op.beta2),
-                              .eps = static_cast<float>(op.eps),
-                              .weight_decay = static_cast<float>(op.weight_decay),
-                              .bias_correction1 = 1,
-                              .sqrt_bias_correction2 = 1,
-                              .gradient_scale = 1,
-                              .decoupled = op.mode == AdamMode::decoupled}};
-    return [args, s = at.at<const StepScalars>(op.scalars)]() mutable {
-      if (s->skip) return;
-      args.scalars.learning_rate = static_cast<float>(s->lr);
-      args.scalars.bias_correction1 = static_cast<float>(1 / s->bias_correction1);
-      args.scalars.sqrt_bias_correction2 = static_cast<float>(1 / std::sqrt(s->bias_correction2));
-      args.scalars.gradient_scale = static_cast<float>(s->grad_scale);
-      adam(args);
-    };
-  });
+namespace {
+
+/// The copy that layers compute with: bf16 ones are written by the update itself, f32 ones, of vectors, after it.
+class Copy {
+ public:
+  Copy(ValueId masters, ValueId copy, const Shapes& shape) : copy_(copy) {
+    if (copy == kNone) return;
+    is_bf16_ = shape.bf16(copy);
+    check(shape(copy).numel() == shape(masters).numel(), "a copy of another length than its masters");
+  }
+  uint16_t* bf16(const Operands& at) const { return is_bf16_ ? at.at<uint16_t>(copy_) : nullptr; }
+  float* f32(const Operands& at) const { return is_bf16_ ? nullptr : at.f32(copy_); }
+
+ private:
+  ValueId copy_;
+  bool is_bf16_ = false;
+};
+
+void copy_masters(const float* masters, float* copy, int64_t n) {
+  if (copy != nullptr) std::memcpy(copy, masters, static_cast<size_t>(n) * sizeof(float));
 }
 
-std::unique_ptr<Kernel> prepare(const Sgd& op, const Shapes&) {
-  return make_kernel([op](const Operands& at, float*) {
-    const int64_t begin = op.range.begin;
-    SgdArgs args{.n = op.range.size(),
-                 .grads = at.f32(op.grads) + begin,
-                 .params = at.f32(op.params) + begin,
-                 .momentum_buffer = op.momentum_buffer == kNone ? nullptr : at.f32(op.momentum_buffer) + begin,
-                 .bf16_params = nullptr,
-                 .learning_rate = 0,
-                 .momentum = static_cast<float>(op.momentum),
-                 .weight_decay = static_cast<float>(op.weight_decay),
-                 .gradient_scale = 1,
-                 .nesterov = op.nesterov};
-    return [args, s = at.at<const StepScalars>(op.scalars)]() mutable {
-      if (s->skip) return;
-      args.learning_rate = static_cast<float>(s->lr);
-      args.gradient_scale = static_cast<float>(s->grad_scale);
-      sgd(args);
-    };
-  });
+}  // namespace
+
+std::unique_ptr<Kernel> prepare(const Adam& op, const Shapes& shape) {
+  return make_kernel(
+      [op, n = shape(op.masters).numel(), copy = Copy(op.masters, op.copy, shape)](const Operands& at, float*) {
+        AdamArgs args{.n = n,
+                      .grads = at.f32(op.grads),
+                      .params = at.f32(op.masters),
+                      .exp_avg = at.f32(op.exp_avg),
+                      .exp_avg_sq = at.f32(op.exp_avg_sq),
+                      .bf16_params = copy.bf16(at),
+                      .scalars = {.learning_rate = 0,
+                                  .beta1 = static_cast<float>(op.beta1),
+                                  .one_minus_beta1 = static_cast<float>(1 - op.beta1),
+                                  .beta2 = static_cast<float>(op.beta2),
+                                  .one_minus_beta2 = static_cast<float>(1 - op.beta2),
+                                  .eps = static_cast<float>(op.eps),
+                                  .weight_decay = static_cast<float>(op.weight_decay),
+                                  .bias_correction1 = 1,
+                                  .sqrt_bias_correction2 = 1,
+                                  .gradient_scale = 1,
+                                  .decoupled = op.mode == AdamMode::decoupled}};
+        return [args, f32_copy = copy.f32(at), s = at.at<const StepScalars>(op.scalars)]() mutable {
+          if (s->skip) return;
+          args.scalars.learning_rate = static_cast<float>(s->lr);
+          args.scalars.bias_correction1 = static_cast<float>(1 / s->bias_correction1);
+          args.scalars.sqrt_bias_correction2 = static_cast<float>(1 / std::sqrt(s->bias_correction2));
+          args.scalars.gradient_scale = static_cast<float>(s->grad_scale);
+          adam(args);
+          copy_masters(args.params, f32_copy, args.n);
+        };
+      });
+}
+
+std::unique_ptr<Kernel> prepare(const Sgd& op, const Shapes& shape) {
+  return make_kernel(
+      [op, n = shape(op.masters).numel(), copy = Copy(op.masters, op.copy, shape)](const Operands& at, float*) {
+        SgdArgs args{.n = n,
+                     .grads = at.f32(op.grads),
+                     .params = at.f32(op.masters),
+                     .momentum_buffer = at.f32(op.momentum_buffer),
+                     .bf16_params = copy.bf16(at),
+                     .learning_rate = 0,
+                     .momentum = static_cast<float>(op.momentum),
+                     .weight_decay = static_cast<float>(op.weight_decay),
+                     .gradient_scale = 1,
+                     .nesterov = op.nesterov};
+        return [args, f32_copy = copy.f32(at), s = at.at<const StepScalars>(op.scalars)]() mutable {
+          if (s->skip) return;
+          args.learning_rate = static_cast<float>(s->lr);
+          args.gradient_scale = static_cast<float>(s->grad_scale);
+          sgd(args);
+          copy_masters(args.params, f32_copy, args.n);
+        };
+      });
+}
+
+std::unique_ptr<Kernel> prepare(const Blend& op, const Shapes& shape) {
+  return make_kernel(
+      [op, n = shape(op.masters).numel(), copy = Copy(op.masters, op.copy, shape)](const Operands& at, float*) {
+        return [=, masters = at.f32(op.masters), sums = at.f32(op.sums), f32_copy = copy.f32(at),
+                momentum = static_cast<float>(op.momentum), share = 1 / static_cast<float>(op.micro_batches),
+                s = at.at<const StepScalars>(op.scalars)] {
+          if (s->skip) return;
+          for (int64_t i = 0; i < n; ++i) masters[i] += momentum * (sums[i] * share - masters[i]);
+          copy_masters(masters, f32_copy, n);
+        };
+      });
 }
 
 }  // namespace ct::cpu

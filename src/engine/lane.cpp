@@ -1,0 +1,78 @@
+#include "engine/lane.h"
+
+#include "base/error.h"
+
+namespace ct {
+namespace {
+constexpr size_t kMost = 4096;  // communications of one program
+constexpr int64_t kStop = -1;
+
+/// A short spin, then sleep: what is awaited takes microseconds or milliseconds.
+template <class Done>
+void await(std::atomic<int64_t>& counter, Done done) {
+  for (int i = 0; i < 64; ++i) {
+    if (done(counter.load(std::memory_order_acquire))) return;
+    std::this_thread::yield();
+  }
+  for (int64_t now = counter.load(std::memory_order_acquire); !done(now); now = counter.load(std::memory_order_acquire))
+    counter.wait(now, std::memory_order_acquire);
+}
+}  // namespace
+
+CommLane::CommLane(bool beside, const std::function<void()>& enter) : queue_(kMost) {
+  if (beside) thread_ = std::thread([this, enter] { work(enter); });
+}
+
+CommLane::~CommLane() {
+  if (!thread_.joinable()) return;
+  started_.store(kStop, std::memory_order_release);
+  started_.notify_all();
+  thread_.join();
+}
+
+void CommLane::work(const std::function<void()>& enter) {
+  enter();
+  for (;;) {
+    const int64_t next = done_.load(std::memory_order_relaxed);
+    await(started_, [&](int64_t started) { return started == kStop || started > next; });
+    if (started_.load(std::memory_order_acquire) == kStop) return;
+    if (!failed_.load(std::memory_order_relaxed)) {
+      try {
+        (*queue_[static_cast<size_t>(next) % kMost])();
+      } catch (...) {  // the computing thread, which waits for it, is told
+        error_ = std::current_exception();
+        failed_.store(true, std::memory_order_release);
+      }
+    }
+    done_.store(next + 1, std::memory_order_release);
+    done_.notify_all();
+  }
+}
+
+void CommLane::start(const Launch& launch) {
+  if (!beside()) return launch();
+  const int64_t number = started_.load(std::memory_order_relaxed);
+  check(number - first_ < static_cast<int64_t>(kMost), "a program of more than ", kMost, " communications");
+  queue_[static_cast<size_t>(number) % kMost] = &launch;
+  started_.store(number + 1, std::memory_order_release);
+  started_.notify_all();
+}
+
+void CommLane::wait(int number) {
+  if (!beside()) return;
+  await(done_, [&](int64_t done) { return done > first_ + number; });
+  rethrow();
+}
+
+void CommLane::drain() {
+  if (!beside()) return;
+  first_ = started_.load(std::memory_order_relaxed);
+  await(done_, [&](int64_t done) { return done >= first_; });
+  rethrow();
+}
+
+void CommLane::rethrow() {
+  if (failed_.load(std::memory_order_acquire)) std::rethrow_exception(error_);
+}
+
+}  // namespace ct

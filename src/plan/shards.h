@@ -1,0 +1,42 @@
+// Which rank owns which part of the flat order: whole grains, dealt out unit by unit, so that every unit's reduction
+// and every rank's memory is shared out as evenly as grains allow, for any number of ranks.
+#pragma once
+
+#include <vector>
+
+#include "plan/flat.h"
+
+namespace ct {
+
+class Shards {
+ public:
+  Shards() = default;
+  Shards(const FlatLayout& flat, int ranks);
+
+  int ranks() const { return static_cast<int>(owned_.size()); }
+  /// Disjoint, ascending; the ranges of all ranks tile the flat order.
+  const std::vector<Range>& owned(int rank) const { return owned_[static_cast<size_t>(rank)]; }
+  std::vector<Range> owned(int rank, const Range& within) const;
+  int64_t numel(int rank) const;
+  int64_t largest() const;
+
+  /// A rank's elements one after the other, in the element types of `form`, every run on a cache line of its own.
+  std::vector<Run> packed(int rank, const std::vector<Run>& form) const;
+
+ private:
+  std::vector<std::vector<Range>> owned_;
+};
+
+/// Bytes up to the end of the last run.
+int64_t bytes_of(const std::vector<Run>& runs);
+
+/// Rows begin..end of a parameter, and where they lie in the flat order.
+struct ParameterRows {
+  size_t parameter;
+  int64_t begin, end;
+  Range storage;
+};
+/// The rows of all parameters inside ranges that are made of whole grains.
+std::vector<ParameterRows> rows_in(const Graph& graph, const FlatLayout& flat, const std::vector<Range>& ranges);
+
+}  // namespace ct

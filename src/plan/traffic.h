@@ -1,0 +1,19 @@
+// What a program moves between ranks, from its own communication operations.
+#pragma once
+
+#include "plan/program.h"
+
+namespace ct {
+
+/// A rank's, mean over ranks: an all-reduce of n elements moves 2 n (N-1)/N, the others n (N-1)/N.
+struct Moved {
+  double elements = 0, bytes = 0;
+};
+
+/// One step: micro, accumulation - 1 times, then last and update. Norms are counted apart, as communicators do.
+struct StepTraffic {
+  Moved training, norms;
+};
+StepTraffic step_traffic(const Lowered& program);
+
+}  // namespace ct
