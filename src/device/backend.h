@@ -41,6 +41,8 @@ class Backend {
   virtual ~Backend() = default;
   /// For people and for the checkpoint: "cpu, AVX-512 (AVX3_ZEN4), oneDNN 2.6.3". Ranks must agree on it.
   virtual std::string description() const = 0;
+  /// Why the device cannot compute in bf16 at a speed worth having; empty: it can.
+  virtual std::string bf16_problem() const = 0;
   /// Called once by the thread that is to launch kernels.
   virtual void enter_thread() {}
   /// Throws ExitCode::memory naming the size.

@@ -1,5 +1,8 @@
 #include "model/models.h"
 
+#include <cmath>
+#include <numbers>
+
 #include "base/error.h"
 #include "base/random.h"
 
@@ -9,7 +12,21 @@ struct Entry {
   std::string_view name;
   Builder build;
 };
-const Entry kModels[] = {{"cnn", cnn}, {"cnn_plain", cnn_plain}, {"linear", linear_model}};
+const Entry kModels[] = {{"cnn", cnn}, {"cnn_plain", cnn_plain}, {"linear", linear_model}, {"resnet18", resnet18}};
+
+double draw(Random& random, const Init& init) {
+  switch (init.kind) {
+    case Init::uniform:
+      return (2 * random.uniform() - 1) * init.spread;
+    case Init::normal: {  // Box & Muller, 1958; 1 - u keeps the logarithm from zero
+      const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
+      return radius * std::cos(2 * std::numbers::pi * random.uniform()) * init.spread;
+    }
+    case Init::constant:
+      break;
+  }
+  return init.spread;
+}
 }  // namespace
 
 std::vector<std::string> model_names() {
@@ -27,16 +44,12 @@ Builder find_model(std::string_view name) {
   fail(ExitCode::usage, "model.name: no model is called '", name, "'; there are ", known);
 }
 
-void initialize(const Graph& graph, const FlatLayout& flat, uint64_t seed, std::span<float> params) {
-  std::vector<float> values;
-  for (size_t i = 0; i < graph.parameters().size(); ++i) {
-    const Parameter& p = graph.parameters()[i];
-    Random random(seed, Purpose::init, i);
-    values.resize(static_cast<size_t>(p.layout.numel()));
-    for (float& v : values) v = static_cast<float>((2 * random.uniform() - 1) * p.init_bound);
-    const Range& r = flat.parameters[i];
-    p.layout.from_torch(values, params.subspan(static_cast<size_t>(r.begin), static_cast<size_t>(r.size())));
-  }
+std::vector<float> initial_values(const Graph& graph, size_t parameter, uint64_t seed) {
+  const Parameter& p = graph.parameters()[parameter];
+  Random random(seed, Purpose::init, parameter);
+  std::vector<float> values(static_cast<size_t>(p.layout.numel()));
+  for (float& v : values) v = static_cast<float>(draw(random, p.init));
+  return values;
 }
 
 }  // namespace ct

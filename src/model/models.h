@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "plan/flat.h"
 
 namespace ct {
 
@@ -18,11 +17,21 @@ ValueId cnn_plain(Graph& g, ValueId images, int classes);
 /// One linear layer on the pixels.
 ValueId linear_model(Graph& g, ValueId images, int classes);
 
+/// Residual networks of basic blocks: so many in each layer, whose widths double from `width` on.
+struct ResnetSize {
+  int width;
+  std::vector<int> blocks;
+};
+ValueId resnet(Graph& g, ValueId images, int classes, const ResnetSize& size);
+/// ResNet-18 for small images: 11,173,962 parameters with 10 classes.
+ValueId resnet18(Graph& g, ValueId images, int classes);
+
 std::vector<std::string> model_names();
 /// Throws ExitCode::usage for a name that is not among them.
 Builder find_model(std::string_view name);
 
-/// Initial parameters, drawn in PyTorch's default distributions and keyed by (seed, parameter, element).
-void initialize(const Graph& graph, const FlatLayout& flat, uint64_t seed, std::span<float> params);
+/// How a parameter or statistic begins, in PyTorch's order: drawn from PyTorch's distributions and keyed by (seed,
+/// parameter, element).
+std::vector<float> initial_values(const Graph& graph, size_t parameter, uint64_t seed);
 
 }  // namespace ct

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "device/op_cases.h"
+#include "reference/bf16.h"
 
 namespace ct {
 
@@ -39,6 +40,9 @@ class Guarded {
         case DType::f64:
           reinterpret_cast<double*>(data())[at] = dense[i];
           break;
+        case DType::bf16:
+          reinterpret_cast<uint16_t*>(data())[at] = reference::to_bf16(dense[i]);
+          break;
         case DType::i32:
           reinterpret_cast<int32_t*>(data())[at] = static_cast<int32_t>(dense[i]);
           break;
@@ -54,6 +58,8 @@ class Guarded {
         return reinterpret_cast<const float*>(data())[at];
       case DType::f64:
         return reinterpret_cast<const double*>(data())[at];
+      case DType::bf16:
+        return reference::from_bf16(reinterpret_cast<const uint16_t*>(data())[at]);
       case DType::i32:
         return reinterpret_cast<const int32_t*>(data())[at];
       default:
@@ -68,8 +74,9 @@ class Guarded {
   bool pads_are_zero() const {
     if (value_.shape.rank() != 2) return true;
     const int64_t row = round_up(value_.shape[1], kRowPad);
-    for (int64_t i = 0; i < value_.shape.stored(); ++i)
-      if (i % row >= value_.shape[1] && reinterpret_cast<const float*>(data())[i] != 0) return false;
+    const auto element_bytes = static_cast<int64_t>(size_of(value_.dtype));
+    for (int64_t i = 0; i < value_.shape.stored() * element_bytes; ++i)
+      if (i / element_bytes % row >= value_.shape[1] && data()[i] != std::byte(0)) return false;
     return true;
   }
 

@@ -1,5 +1,6 @@
 #include "device/op_cases.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -13,8 +14,10 @@
 #include "device/kernels_testing.h"
 #include "plan/step_scalars.h"
 #include "reference/augment.h"
+#include "reference/bf16.h"
 #include "reference/conv.h"
 #include "reference/dense.h"
+#include "reference/norm.h"
 #include "reference/update.h"
 
 namespace ct {
@@ -33,6 +36,13 @@ Doubles squares(Doubles v) {
   for (double& x : v) x *= x;
   return v;
 }
+/// Normal numbers that the type holds exactly.
+Doubles normal(DType type, size_t n, uint32_t seed, double scale = 1) {
+  Doubles values = normal(n, seed, scale);
+  if (type == DType::bf16)
+    for (double& x : values) x = reference::rounded_to_bf16(x);
+  return values;
+}
 Complex weighted(const Doubles& dy, const std::vector<Complex>& y) {
   Complex sum = 0;
   for (size_t i = 0; i < y.size(); ++i) sum += dy[i] * y[i];
@@ -47,8 +57,13 @@ Doubles rounding(Doubles square_sums, int64_t terms) {
   return square_sums;
 }
 
+/// One half of the distance between neighbours, relative to a number at most.
+constexpr double kBf16Rounding = 1.0 / 256;
+
+/// A case whose activations, their gradients and weights are of one type.
 class Case {
  public:
+  explicit Case(DType type = DType::f32) : type_(type) {}
   ValueId add(OpOperand operand) {
     case_.operands.push_back(std::move(operand));
     return static_cast<ValueId>(case_.operands.size() - 1);
@@ -66,17 +81,27 @@ class Case {
                 .after = std::move(after),
                 .tolerance = std::move(tolerance)});
   }
+  ValueId wide_in(const Shape& shape, Doubles values) { return in(shape, std::move(values), type_); }
+  /// Of the type's numbers, which are copied or compared, never rounded.
+  ValueId exact_out(const Shape& shape, Doubles values) { return out(shape, std::move(values), {}, type_); }
+  /// Rounded to the type at last.
+  ValueId wide_out(const Shape& shape, Doubles values, Doubles tolerance) {
+    if (type_ == DType::bf16)
+      for (size_t i = 0; i < values.size(); ++i) tolerance[i] += (std::abs(values[i]) + tolerance[i]) * kBf16Rounding;
+    return out(shape, std::move(values), std::move(tolerance), type_);
+  }
   void gradient(ValueId id, const Doubles& x, std::function<Complex(const std::vector<Complex>&)> loss) {
     case_.gradients.push_back({id, x, std::move(loss)});
   }
   template <class... Parts>
   OpCase of(ComputeOp op, const Parts&... parts) {
-    case_.name = str(name_of(Op(op)), parts...);
+    case_.name = str(name_of(Op(op)), parts..., type_ == DType::bf16 ? " bf16" : "");
     case_.op = std::move(op);
     return std::move(case_);
   }
 
  private:
+  DType type_;
   OpCase case_;
 };
 
@@ -86,13 +111,13 @@ using Of = std::type_identity<Op>;
 
 // ---- input
 
-void add_cases(Cases& cases, Of<Augment>) {
+void add_cases(Cases& cases, Of<Augment>, DType type) {
   const Doubles all_draws = {0, 0, 0, 0, 0, 0, 1, 0, 4, -3, 0, 0, -4, 4, 1, 0, 2, 1, 1, 0, -40, 0, 0, 0, 0, 60, 1, 0};
   struct Size {
     int64_t n, channels, height, width;
   };
   for (const Size& s : {Size{7, 3, 32, 32}, {1, 3, 32, 32}, {4, 3, 5, 7}, {3, 1, 9, 50}, {7, 3, 3, 16}}) {
-    Case c;
+    Case c(type);
     const Shape shape{s.n, s.channels, s.height, s.width};
     Doubles pixels = normal(at(shape.numel()), 1, 100);
     for (double& p : pixels) p = std::fmod(std::floor(std::abs(p)), 256);
@@ -101,7 +126,7 @@ void add_cases(Cases& cases, Of<Augment>) {
     Doubles expected = reference::augment(s.n, s.channels, s.height, s.width, pixels, draws, scale, shift);
     const ValueId images = c.in(shape, pixels, DType::u8), moves = c.in({4 * s.n}, draws, DType::i32);
     const Doubles tolerance(expected.size(), 8 * kEps);  // two roundings of values up to 4
-    const ValueId out = c.out(shape, expected, tolerance);
+    const ValueId out = c.wide_out(shape, expected, tolerance);
     cases.push_back(c.of(Augment{images, moves, out, scale, shift}, " ", to_string(shape)));
   }
 }
@@ -109,16 +134,18 @@ void add_cases(Cases& cases, Of<Augment>) {
 // ---- convolutions
 
 struct ConvProblem {
+  DType type;
   reference::Conv s;
   bool planar;
   Doubles x, w, b, x_stored;  // x in NHWC
   Shape x_shape, y_shape, w_shape, b_shape;
 
-  ConvProblem(const reference::Conv& conv, bool is_planar, int64_t pool = 1) : s(conv), planar(is_planar) {
-    x_stored = normal(at(s.n * s.in * s.height * s.width), 1);
+  ConvProblem(DType type_, const reference::Conv& conv, bool is_planar, int64_t pool = 1)
+      : type(type_), s(conv), planar(is_planar) {
+    x_stored = normal(type, at(s.n * s.in * s.height * s.width), 1);
     x = planar ? reference::to_channels_last(x_stored, s.n, s.in, s.height * s.width) : x_stored;
     const int64_t terms = s.kernel * s.kernel * s.in;
-    w = normal(at(s.out * terms), 2, 1 / std::sqrt(static_cast<double>(terms)));
+    w = normal(type, at(s.out * terms), 2, 1 / std::sqrt(static_cast<double>(terms)));
     b = normal(at(s.out), 3, 0.2);
     x_shape = planar ? Shape{s.n, s.in, s.height, s.width} : Shape{s.n, s.height, s.width, s.in};
     y_shape = {s.n, s.out_height() / pool, s.out_width() / pool, s.out};
@@ -126,6 +153,13 @@ struct ConvProblem {
     b_shape = {s.out};
   }
   int64_t terms() const { return s.kernel * s.kernel * s.in; }
+  /// The transforms of Winograd's F(4x4, 3x3) have entries up to 8, whose sums of both signs cancel.
+  Doubles rounding_of(Doubles square_sums, int64_t count) const {
+    square_sums = rounding(std::move(square_sums), count);
+    if (type == DType::f32 && s.kernel == 3 && s.stride == 1)
+      for (double& x : square_sums) x *= 8;
+    return square_sums;
+  }
   int kernel() const { return static_cast<int>(s.kernel); }
   int stride() const { return static_cast<int>(s.stride); }
   int pad() const { return static_cast<int>(s.pad); }
@@ -135,10 +169,10 @@ struct ConvProblem {
   }
 };
 
-std::vector<std::shared_ptr<const ConvProblem>> conv_problems() {
+std::vector<std::shared_ptr<const ConvProblem>> conv_problems(DType type) {
   std::vector<std::shared_ptr<const ConvProblem>> problems;
   const auto add = [&](const reference::Conv& s, bool planar) {
-    problems.push_back(std::make_shared<ConvProblem>(s, planar));
+    problems.push_back(std::make_shared<ConvProblem>(type, s, planar));
   };
   add({4, 3, 32, 32, 6, 5, 1, 0}, true);
   add({17, 6, 14, 14, 16, 5, 1, 0}, false);
@@ -147,35 +181,38 @@ std::vector<std::shared_ptr<const ConvProblem>> conv_problems() {
   add({1, 20, 3, 4, 7, 1, 1, 0}, false);
   add({1, 2, 2, 2, 3, 3, 1, 3}, false);
   add({3, 16, 9, 11, 33, 3, 2, 1}, false);
+  add({5, 3, 10, 8, 32, 3, 1, 1}, true);
+  add({3, 64, 4, 4, 16, 3, 1, 1}, false);   // short rows
+  add({16, 32, 7, 8, 48, 3, 1, 1}, false);  // enough of everything for Winograd's algorithm
   return problems;
 }
 
-void add_cases(Cases& cases, Of<Conv2d>) {
-  for (const auto& p : conv_problems())
+void add_cases(Cases& cases, Of<Conv2d>, DType type) {
+  for (const auto& p : conv_problems(type))
     for (const bool bias : {true, false}) {
-      Case c;
-      const ValueId x = c.in(p->x_shape, p->x_stored), w = c.in(p->w_shape, p->w);
+      Case c(type);
+      const ValueId x = c.wide_in(p->x_shape, p->x_stored), w = c.wide_in(p->w_shape, p->w);
       const ValueId b = bias ? c.in(p->b_shape, p->b) : kNone;
       const Doubles none;
-      const ValueId y =
-          c.out(p->y_shape, conv2d(p->s, p->x, p->w, bias ? p->b : none),
-                rounding(conv2d(p->s, squares(p->x), squares(p->w), bias ? squares(p->b) : none), p->terms() + bias));
+      const ValueId y = c.wide_out(
+          p->y_shape, conv2d(p->s, p->x, p->w, bias ? p->b : none),
+          p->rounding_of(conv2d(p->s, squares(p->x), squares(p->w), bias ? squares(p->b) : none), p->terms() + bias));
       cases.push_back(c.of(Conv2d{x, w, b, y, p->kernel(), p->stride(), p->pad(), p->planar}, p->text(),
                            bias ? "" : " without bias"));
     }
 }
 
-void add_cases(Cases& cases, Of<Conv2dGradW>) {
-  for (const auto& p : conv_problems())
+void add_cases(Cases& cases, Of<Conv2dGradW>, DType type) {
+  for (const auto& p : conv_problems(type))
     for (const bool bias : {true, false}) {
-      Case c;
-      const Doubles dy = normal(at(p->y_shape.numel()), 4);
+      Case c(type);
+      const Doubles dy = normal(type, at(p->y_shape.numel()), 4);
       const auto g = conv2d_gradients(p->s, p->x, p->w, dy);
       const auto g2 = conv2d_gradients(p->s, squares(p->x), squares(p->w), squares(dy));
       const int64_t terms = p->y_shape.numel() / p->s.out;
-      const ValueId x = c.in(p->x_shape, p->x_stored), d = c.in(p->y_shape, dy);
-      const ValueId dw = c.out(p->w_shape, g.dw, rounding(g2.dw, terms));
-      const ValueId db = bias ? c.out(p->b_shape, g.db, rounding(g2.db, terms)) : kNone;
+      const ValueId x = c.wide_in(p->x_shape, p->x_stored), d = c.wide_in(p->y_shape, dy);
+      const ValueId dw = c.out(p->w_shape, g.dw, p->rounding_of(g2.dw, terms));
+      const ValueId db = bias ? c.out(p->b_shape, g.db, p->rounding_of(g2.db, terms)) : kNone;
       c.gradient(dw, p->w, [=](const auto& w) { return weighted(dy, conv2d(p->s, complex(p->x), w, {})); });
       if (bias)
         c.gradient(db, p->b,
@@ -185,15 +222,15 @@ void add_cases(Cases& cases, Of<Conv2dGradW>) {
     }
 }
 
-void add_cases(Cases& cases, Of<Conv2dGradX>) {
-  for (const auto& p : conv_problems()) {
+void add_cases(Cases& cases, Of<Conv2dGradX>, DType type) {
+  for (const auto& p : conv_problems(type)) {
     if (p->planar) continue;  // images want no gradient
-    Case c;
-    const Doubles dy = normal(at(p->y_shape.numel()), 4);
-    const ValueId w = c.in(p->w_shape, p->w), d = c.in(p->y_shape, dy);
-    const ValueId dx = c.out(p->x_shape, conv2d_gradients(p->s, p->x, p->w, dy).dx,
-                             rounding(conv2d_gradients(p->s, squares(p->x), squares(p->w), squares(dy)).dx,
-                                      p->s.kernel * p->s.kernel * p->s.out));
+    Case c(type);
+    const Doubles dy = normal(type, at(p->y_shape.numel()), 4);
+    const ValueId w = c.wide_in(p->w_shape, p->w), d = c.wide_in(p->y_shape, dy);
+    const ValueId dx = c.wide_out(p->x_shape, conv2d_gradients(p->s, p->x, p->w, dy).dx,
+                                  p->rounding_of(conv2d_gradients(p->s, squares(p->x), squares(p->w), squares(dy)).dx,
+                                                 p->s.kernel * p->s.kernel * p->s.out));
     c.gradient(dx, p->x, [=](const auto& x) { return weighted(dy, conv2d(p->s, x, complex(p->w), {})); });
     cases.push_back(c.of(Conv2dGradX{w, d, dx, p->kernel(), p->stride(), p->pad()}, p->text()));
   }
@@ -205,11 +242,12 @@ struct PoolProblem : ConvProblem {
   Doubles y, tolerance, winner_tolerance, dy;
   Bytes winner;
 
-  PoolProblem(const reference::Conv& conv, bool is_planar) : ConvProblem(conv, is_planar, /*pool=*/2) {
+  PoolProblem(DType type_, const reference::Conv& conv, bool is_planar)
+      : ConvProblem(type_, conv, is_planar, /*pool=*/2) {
     y = conv_relu_pool(s, x, w, b, winner);
     const Doubles z = conv2d(s, x, w, b);
     const Doubles z_tolerance = rounding(conv2d(s, squares(x), squares(w), squares(b)), terms() + 1);
-    dy = normal(y.size(), 4);
+    dy = normal(type, y.size(), 4);
     size_t i = 0;
     for (int64_t n = 0; n < s.n; ++n)
       for (int64_t py = 0; py < y_shape[1]; ++py)
@@ -230,10 +268,10 @@ struct PoolProblem : ConvProblem {
   }
 };
 
-std::vector<std::shared_ptr<const PoolProblem>> pool_problems() {
+std::vector<std::shared_ptr<const PoolProblem>> pool_problems(DType type) {
   std::vector<std::shared_ptr<const PoolProblem>> problems;
   const auto add = [&](const reference::Conv& s, bool planar) {
-    problems.push_back(std::make_shared<PoolProblem>(s, planar));
+    problems.push_back(std::make_shared<PoolProblem>(type, s, planar));
   };
   for (const int64_t n : {1, 3, 4, 17}) {
     add({n, 3, 32, 32, 6, 5, 1, 0}, true);    // the tutorial network's first layer
@@ -248,36 +286,38 @@ std::vector<std::shared_ptr<const PoolProblem>> pool_problems() {
   return problems;
 }
 
-void add_cases(Cases& cases, Of<ConvReluPool>) {
-  for (const auto& p : pool_problems()) {
-    Case c;
-    const ValueId x = c.in(p->x_shape, p->x_stored), w = c.in(p->w_shape, p->w), b = c.in(p->b_shape, p->b);
-    const ValueId y = c.out(p->y_shape, p->y, p->tolerance);
+void add_cases(Cases& cases, Of<ConvReluPool>, DType type) {
+  for (const auto& p : pool_problems(type)) {
+    Case c(type);
+    const ValueId x = c.wide_in(p->x_shape, p->x_stored), w = c.wide_in(p->w_shape, p->w), b = c.in(p->b_shape, p->b);
+    const ValueId y = c.wide_out(p->y_shape, p->y, p->tolerance);
     const ValueId winner = c.out(p->y_shape, doubles(p->winner), p->winner_tolerance, DType::u8);
     cases.push_back(c.of(ConvReluPool{x, w, b, y, winner, p->kernel(), p->planar}, p->text()));
   }
-  for (const auto& p : pool_problems()) {  // small numbers: sums are exact, windows full of ties, zeros at ReLU's edge
+  for (const auto& p :
+       pool_problems(type)) {  // small numbers: sums are exact, windows full of ties, zeros at ReLU's edge
     ConvProblem q = *p;
     for (double& e : q.x_stored) e = std::nearbyint(2 * e);
     for (double& e : q.w) e = std::nearbyint(e * std::sqrt(static_cast<double>(q.terms())));
     for (double& e : q.b) e = std::nearbyint(10 * e);
     q.x = q.planar ? reference::to_channels_last(q.x_stored, q.s.n, q.s.in, q.s.height * q.s.width) : q.x_stored;
-    Case c;
+    Case c(type);
     Bytes places;
     const Doubles expected = conv_relu_pool(q.s, q.x, q.w, q.b, places);
-    const ValueId x = c.in(q.x_shape, q.x_stored), w = c.in(q.w_shape, q.w), b = c.in(q.b_shape, q.b);
-    const ValueId y = c.out(q.y_shape, expected), winner = c.out(q.y_shape, doubles(places), {}, DType::u8);
+    const ValueId x = c.wide_in(q.x_shape, q.x_stored), w = c.wide_in(q.w_shape, q.w), b = c.in(q.b_shape, q.b);
+    const ValueId y = c.wide_out(q.y_shape, expected, Doubles(expected.size())),
+                  winner = c.out(q.y_shape, doubles(places), {}, DType::u8);
     cases.push_back(c.of(ConvReluPool{x, w, b, y, winner, q.kernel(), q.planar}, q.text(), " of small integers"));
   }
 }
 
-void add_cases(Cases& cases, Of<ConvReluPoolGradW>) {
-  for (const auto& p : pool_problems()) {
-    Case c;
+void add_cases(Cases& cases, Of<ConvReluPoolGradW>, DType type) {
+  for (const auto& p : pool_problems(type)) {
+    Case c(type);
     const auto g = conv_relu_pool_gradients(p->s, p->x, p->w, p->dy, p->winner);
     const auto g2 = conv_relu_pool_gradients(p->s, squares(p->x), squares(p->w), squares(p->dy), p->winner);
     const int64_t terms = p->y_shape.numel() / p->s.out;
-    const ValueId x = c.in(p->x_shape, p->x_stored), dy = c.in(p->y_shape, p->dy);
+    const ValueId x = c.wide_in(p->x_shape, p->x_stored), dy = c.wide_in(p->y_shape, p->dy);
     const ValueId winner = c.in(p->y_shape, doubles(p->winner), DType::u8);
     const ValueId dw = c.out(p->w_shape, g.dw, rounding(g2.dw, terms));
     const ValueId db = c.out(p->b_shape, g.db, rounding(g2.db, terms));
@@ -292,16 +332,16 @@ void add_cases(Cases& cases, Of<ConvReluPoolGradW>) {
   }
 }
 
-void add_cases(Cases& cases, Of<ConvReluPoolGradX>) {
-  for (const auto& p : pool_problems()) {
+void add_cases(Cases& cases, Of<ConvReluPoolGradX>, DType type) {
+  for (const auto& p : pool_problems(type)) {
     if (p->planar) continue;
-    Case c;
-    const ValueId w = c.in(p->w_shape, p->w), dy = c.in(p->y_shape, p->dy);
+    Case c(type);
+    const ValueId w = c.wide_in(p->w_shape, p->w), dy = c.wide_in(p->y_shape, p->dy);
     const ValueId winner = c.in(p->y_shape, doubles(p->winner), DType::u8);
     const ValueId dx =
-        c.out(p->x_shape, conv_relu_pool_gradients(p->s, p->x, p->w, p->dy, p->winner).dx,
-              rounding(conv_relu_pool_gradients(p->s, squares(p->x), squares(p->w), squares(p->dy), p->winner).dx,
-                       p->s.kernel * p->s.kernel * p->s.out));
+        c.wide_out(p->x_shape, conv_relu_pool_gradients(p->s, p->x, p->w, p->dy, p->winner).dx,
+                   rounding(conv_relu_pool_gradients(p->s, squares(p->x), squares(p->w), squares(p->dy), p->winner).dx,
+                            p->s.kernel * p->s.kernel * p->s.out));
     Bytes unused;
     c.gradient(dx, p->x, [=](const auto& x) mutable {
       return weighted(p->dy, conv_relu_pool(p->s, x, complex(p->w), complex(p->b), unused));
@@ -334,28 +374,207 @@ std::vector<MaxPoolProblem> max_pool_problems() {
   return {{4, 28, 28, 6, 2}, {17, 10, 10, 16, 2}, {2, 7, 6, 5, 2}, {1, 9, 10, 33, 3}, {3, 4, 4, 1, 4}};
 }
 
-void add_cases(Cases& cases, Of<MaxPool>) {
+void add_cases(Cases& cases, Of<MaxPool>, DType type) {
   for (const MaxPoolProblem& p : max_pool_problems()) {
-    Case c;
-    const ValueId x = c.in(p.x_shape, p.x), y = c.out(p.y_shape, p.y);
+    Case c(type);
+    const ValueId x = c.wide_in(p.x_shape, p.x), y = c.exact_out(p.y_shape, p.y);
     const ValueId winner = c.out(p.y_shape, doubles(p.winner), {}, DType::u8);
     cases.push_back(c.of(MaxPool{x, y, winner, static_cast<int>(p.size)}, " ", to_string(p.x_shape), " by ", p.size));
   }
 }
 
-void add_cases(Cases& cases, Of<MaxPoolGrad>) {
+void add_cases(Cases& cases, Of<MaxPoolGrad>, DType type) {
   for (const MaxPoolProblem& p : max_pool_problems()) {
-    Case c;
-    const Doubles dy = normal(p.y.size(), 2);
-    const ValueId d = c.in(p.y_shape, dy), winner = c.in(p.y_shape, doubles(p.winner), DType::u8);
+    Case c(type);
+    const Doubles dy = normal(type, p.y.size(), 2);
+    const ValueId d = c.wide_in(p.y_shape, dy), winner = c.in(p.y_shape, doubles(p.winner), DType::u8);
     const ValueId dx =
-        c.out(p.x_shape, reference::max_pool_gradient(p.n, p.height, p.width, p.channels, p.size, dy, p.winner));
+        c.exact_out(p.x_shape, reference::max_pool_gradient(p.n, p.height, p.width, p.channels, p.size, dy, p.winner));
     c.gradient(dx, p.x, [=](const auto& x) {
       Bytes unused;
       return weighted(dy, p.pool(x, unused));
     });
     cases.push_back(
         c.of(MaxPoolGrad{d, winner, dx, static_cast<int>(p.size)}, " ", to_string(p.x_shape), " by ", p.size));
+  }
+}
+
+// ---- average pooling and batch normalisation
+
+const std::vector<Shape>& image_shapes() {
+  static const std::vector<Shape> shapes{{4, 5, 5, 16}, {17, 7, 7, 3}, {3, 2, 3, 5}, {1, 1, 1, 1}, {2, 4, 4, 77}};
+  return shapes;
+}
+
+void add_cases(Cases& cases, Of<AveragePool>, DType type) {
+  for (const Shape& shape : image_shapes()) {
+    Case c(type);
+    const Doubles values = normal(type, at(shape.numel()), 1);
+    const int64_t n = shape[0], pixels = shape[1] * shape[2], channels = shape[3];
+    Doubles tolerance = rounding(reference::average_pool(n, pixels, channels, squares(values)), pixels);
+    const ValueId x = c.wide_in(shape, values);
+    const ValueId y =
+        c.wide_out({n, channels}, reference::average_pool(n, pixels, channels, values), std::move(tolerance));
+    cases.push_back(c.of(AveragePool{x, y}, " ", to_string(shape)));
+  }
+}
+
+void add_cases(Cases& cases, Of<AveragePoolGrad>, DType type) {
+  for (const Shape& shape : image_shapes()) {
+    Case c(type);
+    const int64_t n = shape[0], pixels = shape[1] * shape[2], channels = shape[3];
+    const Doubles d = normal(type, at(n * channels), 1), x = normal(at(shape.numel()), 2);
+    const Doubles expected = reference::average_pool_gradient(n, pixels, channels, d);
+    Doubles tolerance = expected;
+    for (double& t : tolerance) t = 2 * kEps * std::abs(t);
+    const ValueId dy = c.wide_in({n, channels}, d), dx = c.wide_out(shape, expected, tolerance);
+    c.gradient(dx, x, [=](const auto& v) { return weighted(d, reference::average_pool(n, pixels, channels, v)); });
+    cases.push_back(c.of(AveragePoolGrad{dy, dx}, " ", to_string(shape)));
+  }
+}
+
+struct NormProblem {
+  DType type;
+  Shape shape;
+  double offset;  // of x, whose standard deviation is about 2
+  bool relu, has_residual;
+  reference::Norm s;
+  Doubles x, w, b, residual, dy, mean, var, y;
+
+  NormProblem(DType type_, const Shape& shape_, double offset_, bool relu_, bool residual_)
+      : type(type_), shape(shape_), offset(offset_), relu(relu_), has_residual(residual_) {
+    const int64_t channels = shape[shape.rank() - 1];
+    s = {shape.numel() / channels, channels};
+    const size_t n = at(shape.numel());
+    x = normal(n, 1, 2);
+    for (double& v : x) {
+      v = static_cast<float>(v + offset);
+      if (type == DType::bf16) v = reference::rounded_to_bf16(v);
+    }
+    w = normal(at(channels), 2), b = normal(at(channels), 3);
+    if (has_residual) residual = normal(type, n, 4);
+    dy = normal(type, n, 5);
+    mean = channel_means(s, x), var = channel_variances(s, x);
+    y = forward(x, w, b);
+  }
+  template <class T>
+  std::vector<T> forward(const std::vector<T>& x_, const std::vector<T>& w_, const std::vector<T>& b_) const {
+    return batch_norm(s, x_, channel_means(s, x_), channel_variances(s, x_), w_, b_,
+                      std::vector<T>(residual.begin(), residual.end()), relu);
+  }
+  double sigma(size_t c) const { return std::sqrt(var[c] + s.eps); }
+  Shape vector() const { return {s.channels}; }
+  /// Of a channel's mean: sums of numbers of size sigma around its first element, which is as large as the mean.
+  Doubles mean_tolerance() const {
+    Doubles t;
+    for (size_t c = 0; c < mean.size(); ++c) t.push_back(kEps * (std::abs(mean[c]) + 8 * sigma(c)));
+    return t;
+  }
+  /// Squared distances from a first element that is at most a few sigma away: what cancels is a few times the result.
+  Doubles var_tolerance() const {
+    Doubles t;
+    for (size_t c = 0; c < var.size(); ++c) t.push_back(64 * kEps * (var[c] + s.eps));
+    return t;
+  }
+  Doubles y_tolerance() const {
+    Doubles t;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const size_t c = i % w.size();
+      const double normalised = (std::abs(x[i] - mean[c]) * 40 + std::abs(mean[c]) + 8 * sigma(c)) / sigma(c);
+      t.push_back(kEps * (std::abs(w[c]) * normalised + 2 * std::abs(b[c]) +
+                          (residual.empty() ? 0 : 2 * std::abs(residual[i]))));
+    }
+    return t;
+  }
+  std::string text() const {
+    return str(" ", to_string(shape), " around ", offset, relu ? " with ReLU" : "",
+               has_residual ? " with residual" : "");
+  }
+};
+
+std::vector<NormProblem> norm_problems(DType type) {
+  std::vector<NormProblem> problems;
+  for (const Shape& shape : {Shape{4, 6, 5, 64}, {3, 5, 5, 33}, {2, 9, 9, 200}, {1, 2, 1, 1}})
+    for (const bool relu : {false, true})
+      for (const bool residual : {false, true})
+        for (const double offset : {0.5, 100.0}) problems.push_back({type, shape, offset, relu, residual});
+  return problems;
+}
+
+void add_cases(Cases& cases, Of<BatchNorm>, DType type) {
+  for (const NormProblem& p : norm_problems(type)) {
+    {
+      Case c(type);
+      BatchNorm op{.eps = p.s.eps, .relu = p.relu};
+      op.x = c.wide_in(p.shape, p.x);
+      op.residual = p.has_residual ? c.wide_in(p.shape, p.residual) : kNone;
+      op.w = c.in(p.vector(), p.w), op.b = c.in(p.vector(), p.b);
+      op.running_mean = c.in(p.vector(), {}), op.running_var = c.in(p.vector(), {});  // not used
+      op.y = c.wide_out(p.shape, p.y, p.y_tolerance());
+      op.mean = c.out(p.vector(), p.mean, p.mean_tolerance());
+      op.var = c.out(p.vector(), p.var, p.var_tolerance());
+      cases.push_back(c.of(op, p.text()));
+    }
+    Case c(type);
+    Doubles mean = normal(p.w.size(), 6), var = squares(normal(p.w.size(), 7));
+    for (size_t i = 0; i < mean.size(); ++i) {
+      mean[i] = static_cast<float>(mean[i] + p.offset);
+      var[i] = static_cast<float>(var[i] + 2);
+    }
+    NormProblem q = p;
+    q.mean = mean, q.var = var;
+    BatchNorm op{.eps = p.s.eps, .relu = p.relu};
+    op.x = c.wide_in(p.shape, p.x);
+    op.residual = p.has_residual ? c.wide_in(p.shape, p.residual) : kNone;
+    op.w = c.in(p.vector(), p.w), op.b = c.in(p.vector(), p.b);
+    op.running_mean = c.in(p.vector(), mean), op.running_var = c.in(p.vector(), var);
+    op.y = c.wide_out(p.shape, batch_norm(p.s, p.x, mean, var, p.w, p.b, p.residual, p.relu), q.y_tolerance());
+    op.mean = op.var = kNone;
+    cases.push_back(c.of(op, p.text(), " by running statistics"));
+  }
+}
+
+void add_cases(Cases& cases, Of<BatchNormGrad>, DType type) {
+  for (const NormProblem& p : norm_problems(type)) {
+    Case c(type);
+    const auto g = batch_norm_gradients(p.s, p.x, p.relu ? p.y : Doubles(), p.dy, p.w);
+    const auto rows = static_cast<double>(p.s.rows);
+    Doubles sizes(p.w.size()), dw_tolerance, db_tolerance, dx_tolerance, unbiased = p.var, var_tolerance;
+    for (size_t i = 0; i < g.g.size(); ++i) sizes[i % sizes.size()] += g.g[i] * g.g[i];
+    // The given statistics are rounded: x - mean is off by eps |mean|, in each of the products that dw is the sum of.
+    const auto off = [&](size_t ch) { return 4 + 2 * std::sqrt(rows) + std::abs(p.mean[ch]) / p.sigma(ch); };
+    for (size_t ch = 0; ch < sizes.size(); ++ch) {
+      const double size = std::sqrt(sizes[ch]);
+      db_tolerance.push_back(kEps * (4 + 2 * std::sqrt(rows)) * size);
+      dw_tolerance.push_back(kEps * off(ch) * size * std::sqrt(rows));
+      unbiased[ch] *= rows / (rows - 1);
+      var_tolerance.push_back(2 * kEps * unbiased[ch]);
+    }
+    for (size_t i = 0; i < p.x.size(); ++i) {
+      const size_t ch = i % sizes.size();
+      const double normalised = std::abs(p.x[i] - p.mean[ch]) / p.sigma(ch);
+      const double terms = std::abs(g.g[i]) * 8 * kEps +
+                           ((8 + off(ch)) * kEps * std::abs(g.dw[ch]) + normalised * dw_tolerance[ch] +
+                            db_tolerance[ch] + 8 * kEps * (std::abs(g.db[ch]) + normalised * std::abs(g.dw[ch]))) /
+                               rows;
+      dx_tolerance.push_back(std::abs(p.w[ch]) / p.sigma(ch) * terms);
+    }
+    BatchNormGrad op{.y = kNone, .dresidual = kNone, .eps = p.s.eps};
+    op.x = c.wide_in(p.shape, p.x);
+    if (p.relu) op.y = c.wide_in(p.shape, p.y);
+    op.dy = c.wide_in(p.shape, p.dy);
+    op.w = c.in(p.vector(), p.w), op.mean = c.in(p.vector(), p.mean), op.var = c.in(p.vector(), p.var);
+    op.dx = c.wide_out(p.shape, g.dx, dx_tolerance);
+    if (p.has_residual) op.dresidual = c.exact_out(p.shape, g.g);
+    op.dw = c.out(p.vector(), g.dw, dw_tolerance), op.db = c.out(p.vector(), g.db, db_tolerance);
+    Doubles mean_tolerance;
+    for (const double m : p.mean) mean_tolerance.push_back(kEps * std::abs(m));
+    op.batch_mean = c.out(p.vector(), p.mean, mean_tolerance);
+    op.batch_var = c.out(p.vector(), unbiased, var_tolerance);
+    c.gradient(op.dx, p.x, [=](const auto& x) { return weighted(p.dy, p.forward(x, complex(p.w), complex(p.b))); });
+    c.gradient(op.dw, p.w, [=](const auto& w) { return weighted(p.dy, p.forward(complex(p.x), w, complex(p.b))); });
+    c.gradient(op.db, p.b, [=](const auto& b) { return weighted(p.dy, p.forward(complex(p.x), complex(p.w), b)); });
+    cases.push_back(c.of(op, p.text()));
   }
 }
 
@@ -366,59 +585,56 @@ const std::vector<Shape>& plain_shapes() {
   return shapes;
 }
 
-void add_cases(Cases& cases, Of<Relu>) {
+void add_cases(Cases& cases, Of<Relu>, DType type) {
   for (const Shape& shape : plain_shapes())
     for (const bool broken : {false, true}) {
-      Case c;
-      Doubles values = normal(at(shape.numel()), 1);
+      Case c(type);
+      Doubles values = normal(type, at(shape.numel()), 1);
       values.front() = 0;
       Doubles expected = reference::relu(values);
       if (broken) values.back() = expected.back() = std::numeric_limits<double>::quiet_NaN();
-      const ValueId x = c.in(shape, values), y = c.out(shape, expected);
+      const ValueId x = c.wide_in(shape, values), y = c.exact_out(shape, expected);
       cases.push_back(c.of(Relu{x, y}, " ", to_string(shape), broken ? " with NaN" : ""));
     }
 }
 
-void add_cases(Cases& cases, Of<ReluGrad>) {
+void add_cases(Cases& cases, Of<ReluGrad>, DType type) {
   for (const Shape& shape : plain_shapes()) {
-    Case c;
-    const Doubles x = normal(at(shape.numel()), 1), y = reference::relu(x), dy = normal(y.size(), 2);
-    const ValueId result = c.in(shape, y), d = c.in(shape, dy), dx = c.out(shape, reference::relu_gradient(y, dy));
+    Case c(type);
+    const Doubles x = normal(type, at(shape.numel()), 1), y = reference::relu(x), dy = normal(type, y.size(), 2);
+    const ValueId result = c.wide_in(shape, y), d = c.wide_in(shape, dy),
+                  dx = c.exact_out(shape, reference::relu_gradient(y, dy));
     c.gradient(dx, x, [=](const auto& v) { return weighted(dy, reference::relu(v)); });
     cases.push_back(c.of(ReluGrad{result, d, dx}, " ", to_string(shape)));
   }
 }
 
-const std::vector<Shape>& image_shapes() {
-  static const std::vector<Shape> shapes{{4, 5, 5, 16}, {17, 7, 7, 3}, {3, 2, 3, 5}, {1, 1, 1, 1}};
-  return shapes;
-}
-
-void add_cases(Cases& cases, Of<Flatten>) {
+void add_cases(Cases& cases, Of<Flatten>, DType type) {
   for (const Shape& shape : image_shapes()) {
-    Case c;
-    const Doubles values = normal(at(shape.numel()), 1);
-    const ValueId x = c.in(shape, values), y = c.out({shape[0], shape.numel() / shape[0]}, values);
+    Case c(type);
+    const Doubles values = normal(type, at(shape.numel()), 1);
+    const ValueId x = c.wide_in(shape, values), y = c.exact_out({shape[0], shape.numel() / shape[0]}, values);
     cases.push_back(c.of(Flatten{x, y}, " ", to_string(shape)));
   }
 }
 
-void add_cases(Cases& cases, Of<FlattenGrad>) {
+void add_cases(Cases& cases, Of<FlattenGrad>, DType type) {
   for (const Shape& shape : image_shapes()) {
-    Case c;
-    const Doubles values = normal(at(shape.numel()), 1);
-    const ValueId dy = c.in({shape[0], shape.numel() / shape[0]}, values), dx = c.out(shape, values);
+    Case c(type);
+    const Doubles values = normal(type, at(shape.numel()), 1);
+    const ValueId dy = c.wide_in({shape[0], shape.numel() / shape[0]}, values), dx = c.exact_out(shape, values);
     cases.push_back(c.of(FlattenGrad{dy, dx}, " ", to_string(shape)));
   }
 }
 
-void add_cases(Cases& cases, Of<Add>) {
+void add_cases(Cases& cases, Of<Add>, DType type) {
   for (const Shape& shape : plain_shapes()) {
-    Case c;
-    const Doubles a = normal(at(shape.numel()), 1), b = normal(at(shape.numel()), 2);
+    Case c(type);
+    const Doubles a = normal(type, at(shape.numel()), 1), b = normal(type, at(shape.numel()), 2);
     Doubles sum;
     for (size_t i = 0; i < a.size(); ++i) sum.push_back(static_cast<float>(a[i]) + static_cast<float>(b[i]));
-    const ValueId left = c.in(shape, a), right = c.in(shape, b), y = c.out(shape, sum);
+    const ValueId left = c.wide_in(shape, a), right = c.wide_in(shape, b),
+                  y = c.wide_out(shape, sum, Doubles(sum.size()));
     cases.push_back(c.of(Add{left, right, y}, " ", to_string(shape)));
   }
 }
@@ -428,11 +644,11 @@ void add_cases(Cases& cases, Of<Add>) {
 struct LinearProblem {
   int64_t n, in, out;
   Doubles x, w, b, dy;
-  LinearProblem(int64_t n_, int64_t in_, int64_t out_) : n(n_), in(in_), out(out_) {
-    x = normal(at(n * in), 1);
-    w = normal(at(in * out), 2);
+  LinearProblem(DType type, int64_t n_, int64_t in_, int64_t out_) : n(n_), in(in_), out(out_) {
+    x = normal(type, at(n * in), 1);
+    w = normal(type, at(in * out), 2);
     b = normal(at(out), 3);
-    dy = normal(at(n * out), 4);
+    dy = normal(type, at(n * out), 4);
   }
   template <class T>
   std::vector<T> forward(const std::vector<T>& x_, const std::vector<T>& w_, const std::vector<T>& b_) const {
@@ -445,38 +661,50 @@ struct LinearProblem {
   std::string text() const { return str(" ", n, " of ", in, " -> ", out); }
 };
 
-std::vector<LinearProblem> linear_problems() {
-  return {{4, 400, 120}, {4, 120, 84}, {4, 84, 10},  {1, 400, 120},  {1, 16, 1},
-          {3, 120, 84},  {7, 5, 3},    {17, 84, 10}, {17, 3072, 10}, {133, 130, 18}};
+std::vector<LinearProblem> linear_problems(DType type) {
+  std::vector<LinearProblem> problems;
+  for (const auto& [n, in, out] : std::vector<std::array<int64_t, 3>>{{4, 400, 120},
+                                                                      {4, 120, 84},
+                                                                      {4, 84, 10},
+                                                                      {1, 400, 120},
+                                                                      {1, 16, 1},
+                                                                      {3, 120, 84},
+                                                                      {7, 5, 3},
+                                                                      {17, 84, 10},
+                                                                      {17, 3072, 10},
+                                                                      {133, 130, 18}})
+    problems.emplace_back(type, n, in, out);
+  return problems;
 }
 
-void add_cases(Cases& cases, Of<Linear>) {
-  for (const LinearProblem& p : linear_problems())
+void add_cases(Cases& cases, Of<Linear>, DType type) {
+  for (const LinearProblem& p : linear_problems(type))
     for (const bool relu : {false, true}) {
-      Case c;
-      const ValueId x = c.in({p.n, p.in}, p.x), w = c.in({p.out, p.in}, p.w), b = c.in({p.out}, p.b);
-      const Doubles plain = p.forward(p.x, p.w, p.b);
-      const ValueId y = c.out({p.n, p.out}, relu ? reference::relu(plain) : plain,
-                              rounding(p.forward(squares(p.x), squares(p.w), squares(p.b)), p.in + 1));
+      Case c(type);
+      const ValueId x = c.wide_in({p.n, p.in}, p.x), w = c.wide_in({p.out, p.in}, p.w), b = c.in({p.out}, p.b);
+      const Doubles plain = p.forward(p.x, p.w, p.b), expected = relu ? reference::relu(plain) : plain;
+      const Doubles tolerance = rounding(p.forward(squares(p.x), squares(p.w), squares(p.b)), p.in + 1);
+      // Logits stay f32 whatever the inputs are.
+      const ValueId y = relu ? c.wide_out({p.n, p.out}, expected, tolerance) : c.out({p.n, p.out}, expected, tolerance);
       cases.push_back(c.of(Linear{x, w, b, y, relu}, p.text(), relu ? " with ReLU" : ""));
     }
 }
 
-void add_cases(Cases& cases, Of<LinearGradX>) {
-  for (const LinearProblem& p : linear_problems()) {
-    Case c;
-    const ValueId w = c.in({p.out, p.in}, p.w), dy = c.in({p.n, p.out}, p.dy);
-    const ValueId dx = c.out({p.n, p.in}, p.gradients().dx, rounding(p.square_gradients().dx, p.out));
+void add_cases(Cases& cases, Of<LinearGradX>, DType type) {
+  for (const LinearProblem& p : linear_problems(type)) {
+    Case c(type);
+    const ValueId w = c.wide_in({p.out, p.in}, p.w), dy = c.wide_in({p.n, p.out}, p.dy);
+    const ValueId dx = c.wide_out({p.n, p.in}, p.gradients().dx, rounding(p.square_gradients().dx, p.out));
     c.gradient(dx, p.x, [=](const auto& x) { return weighted(p.dy, p.forward(x, complex(p.w), complex(p.b))); });
     cases.push_back(c.of(LinearGradX{w, dy, dx}, p.text()));
   }
 }
 
-void add_cases(Cases& cases, Of<LinearGradW>) {
-  for (const LinearProblem& p : linear_problems()) {
-    Case c;
+void add_cases(Cases& cases, Of<LinearGradW>, DType type) {
+  for (const LinearProblem& p : linear_problems(type)) {
+    Case c(type);
     const auto g = p.gradients(), g2 = p.square_gradients();
-    const ValueId x = c.in({p.n, p.in}, p.x), dy = c.in({p.n, p.out}, p.dy);
+    const ValueId x = c.wide_in({p.n, p.in}, p.x), dy = c.wide_in({p.n, p.out}, p.dy);
     const ValueId dw = c.out({p.out, p.in}, g.dw, rounding(g2.dw, p.n)),
                   db = c.out({p.out}, g.db, rounding(g2.db, p.n));
     c.gradient(dw, p.w, [=](const auto& w) { return weighted(p.dy, p.forward(complex(p.x), w, complex(p.b))); });
@@ -583,21 +811,21 @@ void add_cases(Cases& cases, Of<TreePush>) {
 }
 
 void add_cases(Cases& cases, Of<SquareSums>) {
-  for (const std::vector<Range>& chunks : {std::vector<Range>{{0, 1}},
-                                           {{0, 4096}, {4096, 4097}, {4112, 4115}},
-                                           {{0, 450}, {464, 470}, {480, 480 + 2400}, {2880, 2896}}}) {
+  using Chunk = SquareSums::Chunk;
+  for (const std::vector<Chunk>& chunks : {std::vector<Chunk>{{{0, 1}, 0}},
+                                           {{{0, 4096}, 2}, {{4096, 4097}, 0}, {{4112, 4115}, 3}},
+                                           {{{0, 450}, 0}, {{464, 470}, 1}, {{480, 2880}, 2}, {{2880, 2896}, 3}}}) {
     Case c;
-    const int64_t numel = round_up(chunks.back().end, kRowPad);
-    Doubles grads(at(numel), std::numeric_limits<double>::quiet_NaN()), sums, tolerance;  // NaN between the chunks
+    const int64_t numel = round_up(chunks.back().range.end, kRowPad);
+    Doubles grads(at(numel), std::numeric_limits<double>::quiet_NaN());  // NaN between the chunks
+    Doubles before(5, -1), sums = before, tolerance(5);                  // sums of other chunks stay
     const Doubles values = normal(grads.size(), 5);
-    for (const Range& r : chunks) {
-      double sum = 0;
-      for (int64_t i = r.begin; i < r.end; ++i) sum += (grads[at(i)] = values[at(i)]) * values[at(i)];
-      sums.push_back(sum);
-      tolerance.push_back(static_cast<double>(r.size()) * std::numeric_limits<double>::epsilon() * sum);
+    for (const auto& [r, sum] : chunks) {
+      sums[at(sum)] = 0;
+      for (int64_t i = r.begin; i < r.end; ++i) sums[at(sum)] += (grads[at(i)] = values[at(i)]) * values[at(i)];
+      tolerance[at(sum)] = static_cast<double>(r.size()) * std::numeric_limits<double>::epsilon() * sums[at(sum)];
     }
-    const ValueId g = c.in({numel}, grads);
-    const ValueId out = c.out({static_cast<int64_t>(chunks.size())}, sums, tolerance, DType::f64);
+    const ValueId g = c.in({numel}, grads), out = c.in_out({5}, before, sums, tolerance, DType::f64);
     cases.push_back(c.of(SquareSums{g, out, chunks}, " ", numel, " in ", chunks.size(), " chunks"));
   }
 }
@@ -640,19 +868,71 @@ void add_cases(Cases& cases, Of<StepControl>) {
       }
 }
 
-/// A flat buffer of which only `range` is updated.
+/// What layers compute with: the masters in another type, or their copy.
+enum class CopyKind { none, f32, bf16 };
+
 struct UpdateProblem {
-  Range range;
+  int64_t numel;
   bool skip;
-  int64_t numel = 128;
+  CopyKind copy;
   StepScalars scalars{.grad_scale = 0.25, .lr = 0.01};
-  std::string text() const { return str(" of [", range.begin, ",", range.end, ")", skip ? " skipped" : ""); }
+  Shape shape() const { return {numel}; }
+  /// Left alone by a skipped step.
+  ValueId add_copy(Case& c, const Doubles& masters, Doubles tolerance) const {
+    const DType type = copy == CopyKind::bf16 ? DType::bf16 : DType::f32;
+    if (copy == CopyKind::none) return kNone;
+    if (skip) return c.in_out(shape(), Doubles(masters.size(), 0.5), Doubles(masters.size(), 0.5), {}, type);
+    if (type == DType::bf16)
+      for (size_t i = 0; i < masters.size(); ++i) tolerance[i] += std::abs(masters[i]) * kBf16Rounding;
+    return c.out(shape(), masters, tolerance, type);
+  }
+  std::string text() const {
+    const char* copies[] = {"", " with a copy", " with a bf16 copy"};
+    return str(" ", numel, skip ? " skipped" : "", copies[static_cast<int>(copy)]);
+  }
 };
 std::vector<UpdateProblem> update_problems() {
-  std::vector<UpdateProblem> problems{{{0, 128}, false}, {{16, 109}, false}, {{7, 8}, false}, {{0, 128}, true}};
-  problems.push_back({{0, 5000}, false, 5000});
+  std::vector<UpdateProblem> problems;
+  for (const CopyKind copy : {CopyKind::none, CopyKind::f32, CopyKind::bf16})
+    for (const int64_t numel : {1, 93, 128, 5000}) problems.push_back({numel, false, copy});
+  problems.push_back({128, true, CopyKind::none});
+  problems.push_back({128, true, CopyKind::f32});
+  problems.push_back({128, true, CopyKind::bf16});
   for (UpdateProblem& p : problems) p.scalars.skip = p.skip;
   return problems;
+}
+
+void add_cases(Cases& cases, Of<Cast>) {
+  for (const DType type : {DType::f32, DType::bf16})
+    for (const int64_t numel : {1, 16, 93, 5000}) {
+      Case c;
+      const Doubles values = normal(at(numel), 1);
+      Doubles expected = values;
+      if (type == DType::bf16)
+        for (double& v : expected) v = reference::rounded_to_bf16(v);
+      const ValueId x = c.in({numel}, values), y = c.out({numel}, expected, {}, type);
+      cases.push_back(c.of(Cast{x, y}, " ", numel, " to ", name_of(type)));
+    }
+}
+
+void add_cases(Cases& cases, Of<Blend>) {
+  for (const UpdateProblem& p : update_problems())
+    for (const int64_t leaves : {1, 6}) {
+      if (p.copy == CopyKind::bf16) continue;  // statistics are vectors: f32
+      Case c;
+      const auto n = at(p.numel);
+      const Doubles running = normal(n, 1), sums = normal(n, 2);
+      Doubles after = running, tolerance(n);
+      for (size_t i = 0; i < n && !p.skip; ++i) {
+        after[i] += 0.1 * (sums[i] / static_cast<double>(leaves) - running[i]);
+        tolerance[i] = 2 * kEps * (std::abs(running[i]) + std::abs(sums[i]));
+      }
+      const ValueId masters = c.in_out(p.shape(), running, after, tolerance), sum = c.in(p.shape(), sums);
+      const ValueId copy = p.add_copy(c, after, tolerance);
+      const ValueId scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8);
+      cases.push_back(
+          c.of(Blend{masters, sum, copy, scalars, 0.1, leaves}, p.text(), " of ", leaves, " micro-batches"));
+    }
 }
 
 void add_cases(Cases& cases, Of<Adam>) {
@@ -671,25 +951,25 @@ void add_cases(Cases& cases, Of<Adam>) {
           for (double& x : v32) x = static_cast<float>(x);
           Doubles p_after = params, m_after = m, v_after = v32, p_tolerance(n), m_tolerance(n), v_tolerance(n);
           const reference::AdamOptions options{p.scalars.lr, beta1, beta2, 1e-8, decay, mode == AdamMode::decoupled};
-          for (int64_t i = p.range.begin; i < p.range.end && !p.skip; ++i) {
-            const double scaled = g[at(i)] * p.scalars.grad_scale;
-            const auto e = reference::adam(options, {params[at(i)], m[at(i)], v32[at(i)]}, scaled,
-                                           p.scalars.bias_correction1, p.scalars.bias_correction2);
+          for (size_t i = 0; i < n && !p.skip; ++i) {
+            const double scaled = g[i] * p.scalars.grad_scale;
+            const auto e = reference::adam(options, {params[i], m[i], v32[i]}, scaled, p.scalars.bias_correction1,
+                                           p.scalars.bias_correction2);
             // A handful of roundings of each term; the update inherits those of m, v and of its quotient.
-            const double size = std::abs(scaled) + decay * std::abs(params[at(i)]);
-            const double update = options.lr * (std::abs(m[at(i)]) + size) / p.scalars.bias_correction1 /
+            const double size = std::abs(scaled) + decay * std::abs(params[i]);
+            const double update = options.lr * (std::abs(m[i]) + size) / p.scalars.bias_correction1 /
                                   (std::sqrt(e.v / p.scalars.bias_correction2) + 1e-8);
-            p_tolerance[at(i)] = kEps * (std::abs(params[at(i)]) + 12 * update + decay * std::abs(params[at(i)]));
-            m_tolerance[at(i)] = 4 * kEps * (std::abs(m[at(i)]) + size);
-            v_tolerance[at(i)] = 6 * kEps * (v32[at(i)] + size * size);
-            p_after[at(i)] = e.p, m_after[at(i)] = e.m, v_after[at(i)] = e.v;
+            p_tolerance[i] = kEps * (std::abs(params[i]) + 12 * update + decay * std::abs(params[i]));
+            m_tolerance[i] = 4 * kEps * (std::abs(m[i]) + size);
+            v_tolerance[i] = 6 * kEps * (v32[i] + size * size);
+            p_after[i] = e.p, m_after[i] = e.m, v_after[i] = e.v;
           }
-          const Shape shape{p.numel};
-          const ValueId w = c.in_out(shape, params, p_after, p_tolerance), grads = c.in(shape, g);
-          const ValueId m_id = c.in_out(shape, m, m_after, m_tolerance);
-          const ValueId v_id = c.in_out(shape, v32, v_after, v_tolerance);
+          const ValueId w = c.in_out(p.shape(), params, p_after, p_tolerance), grads = c.in(p.shape(), g);
+          const ValueId m_id = c.in_out(p.shape(), m, m_after, m_tolerance);
+          const ValueId v_id = c.in_out(p.shape(), v32, v_after, v_tolerance);
+          const ValueId copy = p.add_copy(c, p_after, p_tolerance);
           const ValueId scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8);
-          cases.push_back(c.of(Adam{w, grads, m_id, v_id, scalars, p.range, beta1, beta2, 1e-8, decay, mode}, p.text(),
+          cases.push_back(c.of(Adam{w, grads, m_id, v_id, copy, scalars, beta1, beta2, 1e-8, decay, mode}, p.text(),
                                mode == AdamMode::decoupled ? " decoupled" : " L2", " decay ", decay, " step ", step));
         }
 }
@@ -705,27 +985,35 @@ void add_cases(Cases& cases, Of<Sgd>) {
           const Doubles g = normal(n, 1), params = normal(n, 2), buffer = normal(n, 3);
           Doubles p_after = params, b_after = buffer, p_tolerance(n), b_tolerance(n);
           const reference::SgdOptions options{p.scalars.lr, momentum, decay, nesterov};
-          for (int64_t i = p.range.begin; i < p.range.end && !p.skip; ++i) {
-            const auto e = reference::sgd(options, {params[at(i)], buffer[at(i)]}, g[at(i)] * p.scalars.grad_scale);
-            const double size =
-                std::abs(g[at(i)]) + decay * std::abs(params[at(i)]) + momentum * std::abs(buffer[at(i)]);
-            p_tolerance[at(i)] = kEps * (std::abs(params[at(i)]) + 8 * options.lr * size);
-            b_tolerance[at(i)] = 4 * kEps * size;
-            p_after[at(i)] = e.p, b_after[at(i)] = e.buffer;
+          for (size_t i = 0; i < n && !p.skip; ++i) {
+            const auto e = reference::sgd(options, {params[i], buffer[i]}, g[i] * p.scalars.grad_scale);
+            const double size = std::abs(g[i]) + decay * std::abs(params[i]) + momentum * std::abs(buffer[i]);
+            p_tolerance[i] = kEps * (std::abs(params[i]) + 8 * options.lr * size);
+            b_tolerance[i] = 4 * kEps * size;
+            p_after[i] = e.p, b_after[i] = e.buffer;
           }
-          const Shape shape{p.numel};
-          const ValueId w = c.in_out(shape, params, p_after, p_tolerance), grads = c.in(shape, g);
-          const ValueId b = momentum == 0 ? kNone : c.in_out(shape, buffer, b_after, b_tolerance);
+          const ValueId w = c.in_out(p.shape(), params, p_after, p_tolerance), grads = c.in(p.shape(), g);
+          const ValueId b = momentum == 0 ? kNone : c.in_out(p.shape(), buffer, b_after, b_tolerance);
+          const ValueId copy = p.add_copy(c, p_after, p_tolerance);
           const ValueId scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8);
-          cases.push_back(c.of(Sgd{w, grads, b, scalars, p.range, momentum, decay, nesterov}, p.text(), " momentum ",
+          cases.push_back(c.of(Sgd{w, grads, b, copy, scalars, momentum, decay, nesterov}, p.text(), " momentum ",
                                momentum, nesterov ? " Nesterov" : "", " decay ", decay));
         }
+}
+
+/// Layers come in every type that they compute with.
+template <class Op>
+void add_cases_of(Cases& cases, Of<Op> kind) {
+  if constexpr (requires { add_cases(cases, kind, DType::f32); })
+    for (const DType type : {DType::f32, DType::bf16}) add_cases(cases, kind, type);
+  else
+    add_cases(cases, kind);
 }
 
 template <class... Ops>
 Cases cases_of_all(Of<std::variant<Ops...>>) {
   Cases cases;
-  (add_cases(cases, Of<Ops>{}), ...);
+  (add_cases_of(cases, Of<Ops>{}), ...);
   return cases;
 }
 

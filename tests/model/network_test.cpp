@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
+#include <span>
 
 #include "base/random.h"
 #include "comm/threads.h"
@@ -12,6 +14,7 @@
 #include "model/models.h"
 #include "plan/lower.h"
 #include "reference/cnn.h"
+#include "reference/resnet.h"
 
 namespace ct {
 namespace {
@@ -21,22 +24,33 @@ constexpr double kEps = std::numeric_limits<float>::epsilon();
 /// A model in training on one rank, seen in PyTorch's order.
 class Network {
  public:
-  Network(std::string_view model, int64_t batch, const UpdateRule& rule, double lr, uint64_t seed = 42)
-      : batch_(batch), backend_(make_cpu_backend()), comm_(make_solo()) {
+  Network(const Builder& model, int64_t batch, const UpdateRule& rule, double lr, uint64_t seed = 42, int64_t side = 32,
+          DType compute = DType::f32)
+      : batch_(batch), side_(side), backend_(make_cpu_backend()), comm_(make_solo()) {
     backend_->enter_thread();
     const float scale = 1 / 127.5f;
-    graph_ = build_graph(find_model(model), {.batch = batch, .scale = {scale, scale, scale}, .shift = {-1, -1, -1}});
+    graph_ = build_graph(model, {.batch = batch,
+                                 .height = side,
+                                 .width = side,
+                                 .scale = {scale, scale, scale},
+                                 .shift = {-1, -1, -1},
+                                 .compute = compute});
     engine_ = std::make_unique<Engine>(*backend_, *comm_, lower_training(graph_, rule, {}),
                                        [lr](int64_t) { return ScheduleRow{.lr = lr}; });
-    initialize(graph_, engine_->lowered().flat, seed, engine_->state().front().values);
+    const StateBuffer weights = engine_->state().front();
+    for (size_t i = 0; i < graph_.parameters().size(); ++i)
+      graph_.parameters()[i].layout.from_torch(initial_values(graph_, i, seed), weights(range(i)));
+    engine_->masters_written();
   }
+  Network(std::string_view model, int64_t batch, const UpdateRule& rule, double lr, uint64_t seed = 42)
+      : Network(find_model(model), batch, rule, lr, seed) {}
 
   /// The micro-batch number `index` of random pixels and labels, also as the reference wants it.
   reference::Batch feed(uint64_t index) {
     Random random(3, Purpose::augment, index);
     const Inputs in = engine_->inputs();
     reference::Batch batch;
-    for (int64_t i = 0; i < batch_ * 3 * 32 * 32; ++i) {
+    for (int64_t i = 0; i < batch_ * 3 * side_ * side_; ++i) {
       in.images[i] = static_cast<uint8_t>(random.below(256));
       batch.images.push_back(in.images[i] * static_cast<double>(1 / 127.5f) - 1);
     }
@@ -50,25 +64,34 @@ class Network {
   }
   void micro_step() { engine_->micro_step(); }
 
-  reference::Parameters<double> parameters() const { return torch_order(engine_->lowered().params); }
-  reference::Parameters<double> gradients() const { return torch_order(engine_->lowered().grads); }
+  const Graph& graph() const { return graph_; }
+  /// The f32 masters.
+  reference::Parameters<double> parameters() const {
+    const StateBuffer weights = engine_->state().front();
+    return torch_order([&](size_t i) { return weights(range(i)); });
+  }
+  reference::Parameters<double> gradients() const {
+    float* flat = engine_->bound().tensor(engine_->lowered().grads).as<float>();
+    return torch_order(
+        [&](size_t i) { return std::span<float>(flat + range(i).begin, static_cast<size_t>(range(i).size())); });
+  }
   double loss() const { return engine_->drain_losses().front() / static_cast<double>(batch_); }
 
  private:
-  reference::Parameters<double> torch_order(ValueId buffer) const {
-    const float* flat = engine_->bound().tensor(buffer).as<float>();
+  const Range& range(size_t parameter) const { return engine_->lowered().flat.parameters[parameter]; }
+  template <class Storage>
+  reference::Parameters<double> torch_order(Storage storage) const {
     reference::Parameters<double> all;
     for (size_t i = 0; i < graph_.parameters().size(); ++i) {
       const Layout& layout = graph_.parameters()[i].layout;
-      const Range& r = engine_->lowered().flat.parameters[i];
       std::vector<float> values(static_cast<size_t>(layout.numel()));
-      layout.to_torch({flat + r.begin, static_cast<size_t>(r.size())}, values);
+      layout.to_torch(storage(i), values);
       all.emplace_back(values.begin(), values.end());
     }
     return all;
   }
 
-  int64_t batch_;
+  int64_t batch_, side_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Communicator> comm_;
   Graph graph_;
@@ -167,6 +190,131 @@ TEST(Network, CnnEqualsItsPlainForm) {
     ASSERT_NEAR(a, b, (step + 1) * (4 + 2 * std::sqrt(4.0 * 28 * 28)) * kEps * b) << "step " << step;
   }
   EXPECT_NE(fused.parameters(), Network("cnn", 4, kSgd, 0).parameters());
+}
+
+const reference::Resnet kNarrow{.n = 3, .side = 8, .width = 4, .classes = 10, .blocks = {1, 1}};
+ValueId narrow_resnet(Graph& g, ValueId images, int classes) { return resnet(g, images, classes, {4, {1, 1}}); }
+
+/// The loss of the narrow network at its parameters, any of which may have been moved by a complex step.
+std::complex<double> narrow_loss(const Graph& graph, const reference::Parameters<std::complex<double>>& point,
+                                 const reference::Batch& batch) {
+  reference::NamedParameters<std::complex<double>> named;
+  for (size_t i = 0; i < point.size(); ++i) named[graph.parameters()[i].name] = point[i];
+  const auto images = reference::to_channels_last(batch.images, kNarrow.n, 3, kNarrow.side * kNarrow.side);
+  return resnet_loss(kNarrow, named, {images.begin(), images.end()}, batch.labels);
+}
+
+TEST(Network, ResnetGradientIsTheComplexStepOfItsLoss) {
+  Network network(narrow_resnet, kNarrow.n, kSgd, 0, 42, kNarrow.side);
+  const reference::Batch batch = network.feed(1);
+  network.micro_step();
+  const auto params = network.parameters(), gradients = network.gradients();
+  reference::Parameters<std::complex<double>> point;
+  for (const auto& p : params) point.emplace_back(p.begin(), p.end());
+  const double loss = narrow_loss(network.graph(), point, batch).real();
+  EXPECT_NEAR(network.loss(), loss, 32 * kEps * loss);
+  for (size_t i = 0; i < params.size(); ++i) {
+    const Parameter& parameter = network.graph().parameters()[i];
+    if (parameter.statistic) continue;
+    double largest = 0;
+    for (const double g : gradients[i]) largest = std::max(largest, std::abs(g));
+    EXPECT_GT(largest, 0) << parameter.name;
+    for (size_t j = 0; j < params[i].size(); j += 1 + params[i].size() / 40) {
+      const auto kept = point[i][j];
+      point[i][j] += std::complex<double>(0, reference::kComplexStep);
+      const double derivative = narrow_loss(network.graph(), point, batch).imag() / reference::kComplexStep;
+      point[i][j] = kept;
+      // A dozen layers deep, each of which normalises what the last has rounded; sums of up to 3*8*8 terms.
+      EXPECT_NEAR(gradients[i][j], derivative, 12 * (4 + 2 * std::sqrt(3.0 * 8 * 8)) * kEps * largest)
+          << parameter.name << " element " << j;
+    }
+  }
+}
+
+/// What bf16 keeps of a direction: the cosine between the gradients of both precisions.
+TEST(Network, Bf16GradientsPointTheSameWay) {
+  for (const Builder& model : {Builder(narrow_resnet), Builder(cnn)}) {
+    Network exact(model, 16, kSgd, 0, 42, 32), half(model, 16, kSgd, 0, 42, 32, DType::bf16);
+    exact.feed(5), half.feed(5);
+    exact.micro_step(), half.micro_step();
+    EXPECT_NE(half.loss(), exact.loss());
+    const auto a = exact.gradients(), b = half.gradients();
+    double ab = 0, aa = 0, bb = 0;
+    for (size_t i = 0; i < a.size(); ++i)
+      for (size_t j = 0; j < a[i].size() && !exact.graph().parameters()[i].statistic; ++j)
+        ab += a[i][j] * b[i][j], aa += a[i][j] * a[i][j], bb += b[i][j] * b[i][j];
+    EXPECT_GT(ab / std::sqrt(aa * bb), 0.98);
+  }
+}
+
+TEST(Network, LearnsInBothPrecisions) {
+  for (const DType compute : {DType::f32, DType::bf16}) {
+    Network network(narrow_resnet, 8, kSgd, 0.05, 42, 8, compute);
+    network.feed(0);
+    const double first = network.step();
+    double last = first;
+    for (int step = 0; step < 30; ++step) last = network.step();
+    EXPECT_LT(last, first / 4) << name_of(compute);
+  }
+}
+
+TEST(Network, RunningStatisticsFollowTheBatches) {
+  Network network(narrow_resnet, 4, kSgd, 0, 42, 8);
+  network.feed(0);
+  const auto before = network.parameters();
+  network.step();
+  const auto after = network.parameters(), batch = network.gradients();
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (!network.graph().parameters()[i].statistic) continue;
+    for (size_t j = 0; j < before[i].size(); ++j)
+      EXPECT_NEAR(after[i][j], 0.9 * before[i][j] + 0.1 * batch[i][j], 4 * kEps * (1 + std::abs(batch[i][j])));
+    EXPECT_NE(after[i], before[i]);
+  }
+}
+
+TEST(Resnet18, IsTorchvisions) {
+  const Graph graph = build_graph(resnet18, {.batch = 2, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
+  EXPECT_EQ(graph.parameter_count(), 11173962);
+  std::map<std::string, std::vector<int64_t>> shapes;
+  int unit = 0;
+  for (const Parameter& p : graph.parameters()) {
+    shapes[p.name] = p.shape;
+    EXPECT_TRUE(p.unit == unit || p.unit == unit + 1) << p.name;  // one unit after the other
+    unit = p.unit;
+    EXPECT_EQ(p.statistic, p.name.find(".running_") != std::string::npos) << p.name;
+  }
+  EXPECT_EQ(graph.units().size(), 10u);  // the stem, eight blocks, the last layer
+  EXPECT_EQ(shapes.size(), 102u);        // torchvision's state_dict has 122 with its 20 counters of batches
+  using Shape4 = std::vector<int64_t>;
+  EXPECT_EQ(shapes["conv1.weight"], (Shape4{64, 3, 3, 3}));
+  EXPECT_EQ(shapes["bn1.running_var"], (Shape4{64}));
+  EXPECT_EQ(shapes["layer1.0.conv1.weight"], (Shape4{64, 64, 3, 3}));
+  EXPECT_EQ(shapes["layer2.0.downsample.0.weight"], (Shape4{128, 64, 1, 1}));
+  EXPECT_EQ(shapes["layer2.0.downsample.1.running_mean"], (Shape4{128}));
+  EXPECT_EQ(shapes["layer4.1.bn2.bias"], (Shape4{512}));
+  EXPECT_EQ(shapes["fc.weight"], (Shape4{10, 512}));
+  EXPECT_EQ(shapes.count("layer1.0.downsample.0.weight"), 0u);
+  EXPECT_EQ(shapes.count("conv1.bias"), 0u);
+}
+
+TEST(Initialize, NormalWeightsHaveKaimingsSpreadAndStatisticsAreNeutral) {
+  const Graph graph = build_graph(resnet18, {.batch = 1, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
+  for (size_t i = 0; i < graph.parameters().size(); ++i) {
+    const Parameter& p = graph.parameters()[i];
+    const std::vector<float> values = initial_values(graph, i, 1);
+    double sum = 0, squares = 0;
+    for (const double v : values) sum += v, squares += v * v;
+    const auto n = static_cast<double>(values.size());
+    if (p.shape.size() == 4) {
+      const double spread = std::sqrt(2.0 / static_cast<double>(p.shape[0] * p.shape[2] * p.shape[3]));
+      EXPECT_NEAR(sum / n, 0, 5 * spread / std::sqrt(n)) << p.name;
+      EXPECT_NEAR(std::sqrt(squares / n), spread, 5 * spread / std::sqrt(2 * n)) << p.name;
+    } else if (p.name.find("bn") != std::string::npos || p.name.find("downsample") != std::string::npos) {
+      const bool one = p.name.ends_with(".weight") || p.name.ends_with("_var");
+      EXPECT_EQ(sum, one ? n : 0) << p.name;
+      EXPECT_EQ(squares, sum) << p.name;
+    }
+  }
 }
 
 TEST(Initialize, DrawsWithinPyTorchsBoundsAndBySeed) {

@@ -14,6 +14,8 @@ std::unique_ptr<Kernel> prepare_conv2d(const Conv2dGradX& op, const std::vector<
 
 /// "oneDNN 2.6.3", or nothing.
 std::string convolution_library();
+/// Why convolutions do not run in bf16 here; empty: they do.
+std::string convolution_bf16_problem();
 /// Holds the library to one thread in the calling thread: its weight gradients depend on the number.
 void convolution_enter_thread();
 

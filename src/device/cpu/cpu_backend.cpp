@@ -2,8 +2,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <type_traits>
+
 #include "base/error.h"
 #include "device/cpu/convolution.h"
+#include "device/cpu/in_f32.h"
 #include "device/cpu/isa.h"
 #include "device/cpu/kernels/update.h"
 #include "device/cpu/layers.h"
@@ -11,12 +14,34 @@
 namespace ct {
 namespace {
 
+template <class T, class... Some>
+inline constexpr bool kOneOf = (std::is_same_v<T, Some> || ...);
+
+/// Has `op` kernels for the element types of its operands?
+template <class T>
+bool runs_as_it_is(const T& op, const std::vector<Value>& values) {
+  constexpr bool kUpdate = kOneOf<T, Cast, TreePush, SquareSums, StepControl, Adam, Sgd, Blend>;
+  constexpr bool kConvolution = kOneOf<T, Conv2d, Conv2dGradW, Conv2dGradX>;
+  constexpr bool kBf16 = kOneOf<T, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, Relu, ReluGrad, Add>;
+  bool any = false, all = true;  // of the operands that may be bf16: all but vectors
+  for (const Ids& ids : {op.reads(), op.writes()})
+    for (ValueId id : ids) {
+      const Value& value = values[static_cast<size_t>(id)];
+      any = any || value.dtype == DType::bf16;
+      all = all && (value.dtype == DType::bf16 || value.shape.rank() == 1);
+    }
+  if (kUpdate || !any) return true;
+  return all && (kBf16 || (kConvolution && cpu::convolution_bf16_problem().empty()));
+}
+
 class CpuBackend final : public Backend {
  public:
   std::string description() const override {
     const std::string library = cpu::convolution_library();
     return "cpu, " + cpu::instruction_set() + (library.empty() ? "" : ", " + library);
   }
+
+  std::string bf16_problem() const override { return cpu::convolution_bf16_problem(); }
 
   void enter_thread() override {
     cpu::flush_denormals_in_this_thread();
@@ -36,6 +61,8 @@ class CpuBackend final : public Backend {
   }
 
   std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) override {
+    if (!std::visit([&](const auto& kind) { return runs_as_it_is(kind, values); }, op))
+      return cpu::prepare_in_f32(op, values);
     return std::visit([&](const auto& kind) { return cpu::prepare(kind, cpu::Shapes(values)); }, op);
   }
 };

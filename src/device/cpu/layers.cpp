@@ -7,11 +7,11 @@
 #include "device/cpu/convolution.h"
 #include "device/cpu/cpu_kernel.h"
 #include "device/cpu/kernels/augment.h"
+#include "device/cpu/kernels/batch_norm.h"
 #include "device/cpu/kernels/conv_relu_pool.h"
 #include "device/cpu/kernels/linear.h"
 #include "device/cpu/kernels/plain.h"
 #include "device/cpu/kernels/softmax_cross_entropy.h"
-#include "device/cpu/kernels/update.h"
 
 namespace ct::cpu {
 
@@ -80,15 +80,92 @@ std::unique_ptr<Kernel> prepare(const MaxPoolGrad& op, const Shapes& shape) {
   });
 }
 
+namespace {
+/// Calls with_type(float()) or with_type(uint16_t()), as elements in memory are.
+template <class WithType>
+std::unique_ptr<Kernel> by_type(bool bf16, WithType with_type) {
+  return bf16 ? with_type(uint16_t()) : with_type(float());
+}
+
+AveragePoolShape average_shape(const Shape& x) { return {x[0], x[1] * x[2], x[3]}; }
+BatchNormShape norm_shape(const Shape& x, double eps) {
+  const int64_t channels = x[x.rank() - 1];
+  return {x.numel() / channels, channels, eps};
+}
+}  // namespace
+
+std::unique_ptr<Kernel> prepare(const AveragePool& op, const Shapes& shape) {
+  return by_type(shape.bf16(op.x), [&]<class T>(T) {
+    return make_kernel([op, s = average_shape(shape(op.x))](const Operands& at, float*) {
+      return [s, x = at.at<T>(op.x), y = at.at<T>(op.y)] { average_pool(s, x, y); };
+    });
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const AveragePoolGrad& op, const Shapes& shape) {
+  return by_type(shape.bf16(op.dx), [&]<class T>(T) {
+    return make_kernel([op, s = average_shape(shape(op.dx))](const Operands& at, float*) {
+      return [s, dy = at.at<T>(op.dy), dx = at.at<T>(op.dx)] { average_pool_grad(s, dy, dx); };
+    });
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const BatchNorm& op, const Shapes& shape) {
+  const BatchNormShape s = norm_shape(shape(op.x), op.eps);
+  return by_type(shape.bf16(op.x), [&]<class T>(T) {
+    return make_kernel(batch_norm_workspace(s), [op, s](const Operands& at, float* workspace) {
+      const bool train = op.mean != kNone;
+      const BatchNormArgs<T> args{.shape = s,
+                                  .x = at.at<T>(op.x),
+                                  .residual = at.at<T>(op.residual),
+                                  .w = at.f32(op.w),
+                                  .b = at.f32(op.b),
+                                  .y = at.at<T>(op.y),
+                                  .relu = op.relu,
+                                  .mean = at.f32(train ? op.mean : op.running_mean),
+                                  .var = at.f32(train ? op.var : op.running_var),
+                                  .workspace = workspace};
+      return [args, train] { train ? batch_norm(args) : batch_norm_result(args); };
+    });
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const BatchNormGrad& op, const Shapes& shape) {
+  const BatchNormShape s = norm_shape(shape(op.x), op.eps);
+  return by_type(shape.bf16(op.x), [&]<class T>(T) {
+    return make_kernel(batch_norm_workspace(s), [op, s](const Operands& at, float* workspace) {
+      const BatchNormGradArgs<T> args{.shape = s,
+                                      .x = at.at<T>(op.x),
+                                      .y = at.at<T>(op.y),
+                                      .dy = at.at<T>(op.dy),
+                                      .w = at.f32(op.w),
+                                      .mean = at.f32(op.mean),
+                                      .var = at.f32(op.var),
+                                      .dx = at.at<T>(op.dx),
+                                      .dresidual = at.at<T>(op.dresidual),
+                                      .dw = at.f32(op.dw),
+                                      .db = at.f32(op.db),
+                                      .batch_mean = at.f32(op.batch_mean),
+                                      .batch_var = at.f32(op.batch_var),
+                                      .workspace = workspace};
+      return [args] { batch_norm_grad(args); };
+    });
+  });
+}
+
 std::unique_ptr<Kernel> prepare(const Relu& op, const Shapes& shape) {
-  return make_kernel([op, n = shape(op.y).stored()](const Operands& at, float*) {
-    return [n, x = at.f32(op.x), y = at.f32(op.y)] { relu(x, y, n); };
+  return by_type(shape.bf16(op.x), [&]<class T>(T) {
+    return make_kernel([op, n = shape(op.y).stored()](const Operands& at, float*) {
+      return [n, x = at.at<T>(op.x), y = at.at<T>(op.y)] { relu(x, y, n); };
+    });
   });
 }
 
 std::unique_ptr<Kernel> prepare(const ReluGrad& op, const Shapes& shape) {
-  return make_kernel([op, n = shape(op.dx).stored()](const Operands& at, float*) {
-    return [n, y = at.f32(op.y), dy = at.f32(op.dy), dx = at.f32(op.dx)] { relu_grad(y, dy, dx, n); };
+  return by_type(shape.bf16(op.y), [&]<class T>(T) {
+    return make_kernel([op, n = shape(op.dx).stored()](const Operands& at, float*) {
+      return [n, y = at.at<T>(op.y), dy = at.at<T>(op.dy), dx = at.at<T>(op.dx)] { relu_grad(y, dy, dx, n); };
+    });
   });
 }
 
@@ -142,11 +219,10 @@ std::unique_ptr<Kernel> prepare(const LinearGradW& op, const Shapes& shape) {
 }
 
 std::unique_ptr<Kernel> prepare(const Add& op, const Shapes& shape) {
-  return make_kernel([op, n = shape(op.y).stored()](const Operands& at, float*) {
-    return [n, a = at.f32(op.a), b = at.f32(op.b), y = at.f32(op.y)] {
-      const float* level[] = {b};
-      tree_add(a, level, y, n);
-    };
+  return by_type(shape.bf16(op.y), [&]<class T>(T) {
+    return make_kernel([op, n = shape(op.y).stored()](const Operands& at, float*) {
+      return [n, a = at.at<T>(op.a), b = at.at<T>(op.b), y = at.at<T>(op.y)] { add(a, b, y, n); };
+    });
   });
 }
 

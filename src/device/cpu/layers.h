@@ -7,11 +7,12 @@
 
 namespace ct::cpu {
 
-/// Shapes of the values of a program.
+/// Shapes and element types of the values of a program.
 class Shapes {
  public:
   explicit Shapes(const std::vector<Value>& values) : values_(values) {}
   const Shape& operator()(ValueId id) const { return values_[static_cast<size_t>(id)].shape; }
+  bool bf16(ValueId id) const { return values_[static_cast<size_t>(id)].dtype == DType::bf16; }
   const std::vector<Value>& values() const { return values_; }
 
  private:
@@ -27,6 +28,10 @@ std::unique_ptr<Kernel> prepare(const Conv2dGradW& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Conv2dGradX& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const MaxPool& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const MaxPoolGrad& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const AveragePool& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const AveragePoolGrad& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const BatchNorm& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const BatchNormGrad& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Relu& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const ReluGrad& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Flatten& op, const Shapes& shape);
@@ -36,10 +41,12 @@ std::unique_ptr<Kernel> prepare(const LinearGradX& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const LinearGradW& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Add& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Cast& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const TreePush& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const SquareSums& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const StepControl& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Adam& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Sgd& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Blend& op, const Shapes& shape);
 
 }  // namespace ct::cpu

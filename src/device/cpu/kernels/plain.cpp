@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "device/cpu/kernels/linear.h"
 #include "device/cpu/kernels/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/kernels/plain.cpp"
@@ -13,17 +14,64 @@
 HWY_BEFORE_NAMESPACE();
 namespace ct::cpu::HWY_NAMESPACE {
 
-void Relu(const float* x, float* y, int64_t n) {
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) hn::StoreU(relu(hn::LoadU(d, x + i)), d, y + i);
-  for (; i < n; ++i) y[i] = x[i] <= 0 ? 0 : x[i];
+template <class T>
+HWY_INLINE void relu_pass(const T* x, T* y, int64_t n) {
+  for_elements(n, [&](auto dv, int64_t i) CT_UNROLLED { store(dv, relu(dv, load(dv, x + i)), y + i); });
 }
+void Relu(const float* x, float* y, int64_t n) { relu_pass(x, y, n); }
+void ReluBf16(const uint16_t* x, uint16_t* y, int64_t n) { relu_pass(x, y, n); }
 
-void ReluGrad(const float* y, const float* dy, float* dx, int64_t n) {
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    hn::StoreU(hn::IfThenZeroElse(hn::Le(hn::LoadU(d, y + i), hn::Zero(d)), hn::LoadU(d, dy + i)), d, dx + i);
-  for (; i < n; ++i) dx[i] = y[i] <= 0 ? 0 : dy[i];
+template <class T>
+HWY_INLINE void relu_grad_pass(const T* y, const T* dy, T* dx, int64_t n) {
+  for_elements(n, [&](auto dv, int64_t i) CT_UNROLLED {
+    store(dv, hn::IfThenZeroElse(hn::Le(load(dv, y + i), hn::Zero(dv)), load(dv, dy + i)), dx + i);
+  });
+}
+void ReluGrad(const float* y, const float* dy, float* dx, int64_t n) { relu_grad_pass(y, dy, dx, n); }
+void ReluGradBf16(const uint16_t* y, const uint16_t* dy, uint16_t* dx, int64_t n) { relu_grad_pass(y, dy, dx, n); }
+
+template <class T>
+HWY_INLINE void add_pass(const T* a, const T* b, T* y, int64_t n) {
+  for_elements(n, [&](auto dv, int64_t i) CT_UNROLLED { store(dv, hn::Add(load(dv, a + i), load(dv, b + i)), y + i); });
+}
+void AddF32(const float* a, const float* b, float* y, int64_t n) { add_pass(a, b, y, n); }
+void AddBf16(const uint16_t* a, const uint16_t* b, uint16_t* y, int64_t n) { add_pass(a, b, y, n); }
+
+template <class From, class To>
+HWY_INLINE void convert_pass(const From* x, To* y, int64_t n) {
+  for_elements(n, [&](auto dv, int64_t i) CT_UNROLLED { store(dv, load(dv, x + i), y + i); });
+}
+void ToBf16(const float* x, uint16_t* y, int64_t n) { convert_pass(x, y, n); }
+void ToF32(const uint16_t* x, float* y, int64_t n) { convert_pass(x, y, n); }
+
+template <class T>
+HWY_INLINE void average_pool_pass(const AveragePoolShape& s, const T* x, T* y) {
+  const float scale = 1 / static_cast<float>(s.pixels);
+  const int64_t row = padded(s.channels);
+  for (int64_t n = 0; n < s.n; ++n, x += s.pixels * s.channels, y += row) {
+    for_elements(s.channels, [&](auto dv, int64_t i) CT_UNROLLED {
+      auto sum = hn::Zero(dv);
+      for (int64_t p = 0; p < s.pixels; ++p) sum = hn::Add(sum, load(dv, x + p * s.channels + i));
+      store(dv, hn::Mul(sum, hn::Set(dv, scale)), y + i);
+    });
+    std::fill(y + s.channels, y + row, T(0));
+  }
+}
+void AveragePool(const AveragePoolShape& s, const float* x, float* y) { average_pool_pass(s, x, y); }
+void AveragePoolBf16(const AveragePoolShape& s, const uint16_t* x, uint16_t* y) { average_pool_pass(s, x, y); }
+
+template <class T>
+HWY_INLINE void average_pool_grad_pass(const AveragePoolShape& s, const T* dy, T* dx) {
+  const float scale = 1 / static_cast<float>(s.pixels);
+  for (int64_t n = 0; n < s.n; ++n, dx += s.pixels * s.channels, dy += padded(s.channels))
+    for_elements(s.channels, [&](auto dv, int64_t i) CT_UNROLLED {
+      const auto share = hn::Mul(load(dv, dy + i), hn::Set(dv, scale));
+      for (int64_t p = 0; p < s.pixels; ++p) store(dv, share, dx + p * s.channels + i);
+    });
+}
+void AveragePoolGrad(const AveragePoolShape& s, const float* dy, float* dx) { average_pool_grad_pass(s, dy, dx); }
+void AveragePoolGradBf16(const AveragePoolShape& s, const uint16_t* dy, uint16_t* dx) {
+  average_pool_grad_pass(s, dy, dx);
 }
 
 void MaxPool(const MaxPoolShape& s, const float* x, float* y, uint8_t* winner) {
@@ -131,7 +179,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ct::cpu {
 HWY_EXPORT(Relu);
+HWY_EXPORT(ReluBf16);
 HWY_EXPORT(ReluGrad);
+HWY_EXPORT(ReluGradBf16);
+HWY_EXPORT(AddF32);
+HWY_EXPORT(AddBf16);
+HWY_EXPORT(ToBf16);
+HWY_EXPORT(ToF32);
+HWY_EXPORT(AveragePool);
+HWY_EXPORT(AveragePoolBf16);
+HWY_EXPORT(AveragePoolGrad);
+HWY_EXPORT(AveragePoolGradBf16);
 HWY_EXPORT(MaxPool);
 HWY_EXPORT(MaxPoolGrad);
 HWY_EXPORT(Conv);
@@ -139,7 +197,25 @@ HWY_EXPORT(ConvGradWeights);
 HWY_EXPORT(ConvGradInput);
 
 void relu(const float* x, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(Relu)(x, y, n); }
+void relu(const uint16_t* x, uint16_t* y, int64_t n) { HWY_DYNAMIC_DISPATCH(ReluBf16)(x, y, n); }
 void relu_grad(const float* y, const float* dy, float* dx, int64_t n) { HWY_DYNAMIC_DISPATCH(ReluGrad)(y, dy, dx, n); }
+void relu_grad(const uint16_t* y, const uint16_t* dy, uint16_t* dx, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(ReluGradBf16)(y, dy, dx, n);
+}
+void add(const float* a, const float* b, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(AddF32)(a, b, y, n); }
+void add(const uint16_t* a, const uint16_t* b, uint16_t* y, int64_t n) { HWY_DYNAMIC_DISPATCH(AddBf16)(a, b, y, n); }
+void convert(const float* x, uint16_t* y, int64_t n) { HWY_DYNAMIC_DISPATCH(ToBf16)(x, y, n); }
+void convert(const uint16_t* x, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(ToF32)(x, y, n); }
+void average_pool(const AveragePoolShape& s, const float* x, float* y) { HWY_DYNAMIC_DISPATCH(AveragePool)(s, x, y); }
+void average_pool(const AveragePoolShape& s, const uint16_t* x, uint16_t* y) {
+  HWY_DYNAMIC_DISPATCH(AveragePoolBf16)(s, x, y);
+}
+void average_pool_grad(const AveragePoolShape& s, const float* dy, float* dx) {
+  HWY_DYNAMIC_DISPATCH(AveragePoolGrad)(s, dy, dx);
+}
+void average_pool_grad(const AveragePoolShape& s, const uint16_t* dy, uint16_t* dx) {
+  HWY_DYNAMIC_DISPATCH(AveragePoolGradBf16)(s, dy, dx);
+}
 void max_pool(const MaxPoolShape& shape, const float* x, float* y, uint8_t* winner) {
   HWY_DYNAMIC_DISPATCH(MaxPool)(shape, x, y, winner);
 }

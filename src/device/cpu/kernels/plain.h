@@ -1,6 +1,7 @@
 // Plain layers of any shape: what runs where no library and no tuned kernel does. Vectors along channels.
 //
-// Layouts: activations NHWC; convolution weights [out][kh][kw][in]; outputs overwritten.
+// Layouts: activations NHWC; convolution weights [out][kh][kw][in]; outputs overwritten. uint16_t is bf16: read as
+// float, results rounded to nearest even.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,26 @@ namespace ct::cpu {
 
 /// y = max(0, x), NaN stays NaN.
 void relu(const float* x, float* y, int64_t n);
+void relu(const uint16_t* x, uint16_t* y, int64_t n);
 /// dx = y > 0 ? dy : 0 from the ReLU's output; dx may be dy.
 void relu_grad(const float* y, const float* dy, float* dx, int64_t n);
+void relu_grad(const uint16_t* y, const uint16_t* dy, uint16_t* dx, int64_t n);
+/// y = a + b; y may be either.
+void add(const float* a, const float* b, float* y, int64_t n);
+void add(const uint16_t* a, const uint16_t* b, uint16_t* y, int64_t n);
+
+/// Between element types.
+void convert(const float* x, uint16_t* y, int64_t n);
+void convert(const uint16_t* x, float* y, int64_t n);
+
+/// y[n][c] = mean over pixels of x[n][pixel][c]; rows of y have stride padded(channels) (linear.h), pads zero.
+struct AveragePoolShape {
+  int64_t n, pixels, channels;
+};
+void average_pool(const AveragePoolShape& shape, const float* x, float* y);
+void average_pool(const AveragePoolShape& shape, const uint16_t* x, uint16_t* y);
+void average_pool_grad(const AveragePoolShape& shape, const float* dy, float* dx);
+void average_pool_grad(const AveragePoolShape& shape, const uint16_t* dy, uint16_t* dx);
 
 /// size x size windows, stride = size, an incomplete last row or column of windows is dropped (and gets zero gradient).
 /// winner (u8, so size <= 15): place of the window's first maximum, row-major.

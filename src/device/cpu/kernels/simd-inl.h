@@ -36,6 +36,43 @@ HWY_INLINE void unroll(Body&& body) {
 }
 #define CT_UNROLLED HWY_ATTR __attribute__((always_inline))
 
+// Elements in memory are float or, as uint16_t, the upper half of one (bf16); in registers always float.
+template <class DV>
+HWY_INLINE hn::Vec<DV> load(DV dv, const float* from) {
+  return hn::LoadU(dv, from);
+}
+template <class DV>
+HWY_INLINE hn::Vec<DV> load(DV dv, const uint16_t* from) {
+  const hn::RebindToUnsigned<DV> du;
+  const hn::Rebind<uint16_t, DV> d16;
+  return hn::BitCast(dv, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, from))));
+}
+template <class DV>
+HWY_INLINE void store(DV dv, hn::Vec<DV> x, float* to) {
+  hn::StoreU(x, dv, to);
+}
+/// Rounds to nearest, ties to even; NaN stays NaN.
+template <class DV>
+HWY_INLINE void store(DV, hn::Vec<DV> x, uint16_t* to) {
+  const hn::RebindToUnsigned<DV> du;
+  const hn::RebindToSigned<DV> di;
+  const hn::Rebind<uint16_t, DV> d16;
+  const auto bits = hn::BitCast(du, x);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+  const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(du, 0x7FFF)), odd));
+  const auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(du, 0x40));  // rounding up could turn NaN into infinity
+  const auto result = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), quiet, rounded);
+  hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di, result)), d16, to);
+}
+
+/// body(tag, i) for whole vectors from 0 on, then for what is left of n, one element at a time.
+template <class Body>
+HWY_INLINE void for_elements(int64_t n, Body&& body) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) body(d, i);
+  for (; i < n; ++i) body(hn::CappedTag<float, 1>(), i);
+}
+
 using D4 = hn::CappedTag<float, 4>;
 constexpr D4 d4;
 
@@ -64,7 +101,10 @@ HWY_INLINE void axpy(float a, const float* HWY_RESTRICT x, float* HWY_RESTRICT y
 }
 
 /// ReLU that lets NaN through.
-HWY_INLINE V relu(V x) { return hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), x); }
+template <class DV>
+HWY_INLINE hn::Vec<DV> relu(DV dv, hn::Vec<DV> x) {
+  return hn::IfThenZeroElse(hn::Le(x, hn::Zero(dv)), x);
+}
 
 /// One image from planar [C][pixels] to [pixels][C].
 HWY_INLINE void planar_to_channels_last(const float* HWY_RESTRICT x, int64_t channels, int64_t pixels,

@@ -35,18 +35,6 @@ HWY_INLINE void for_vectors(int64_t n, Body&& body, T*... arrays) {
   (std::index_sequence_for<T...>());
 }
 
-HWY_INLINE void store_bf16(V x, uint16_t* out) {
-  const hn::RebindToUnsigned<D> du;
-  const hn::RebindToSigned<D> di;
-  const hn::Rebind<uint16_t, D> d16;
-  const auto bits = hn::BitCast(du, x);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
-  const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(du, 0x7FFF)), odd));
-  const auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(du, 0x40));  // rounding up could turn NaN into infinity
-  const auto result = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), quiet, rounded);
-  hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di, result)), d16, out);
-}
-
 template <bool Decoupled, bool Bf16>
 HWY_INLINE void adam_pass(const AdamArgs& a) {
   const AdamScalars& s = a.scalars;
@@ -67,7 +55,7 @@ HWY_INLINE void adam_pass(const AdamArgs& a) {
                           hn::StoreU(m, d, exp_avg);
                           hn::StoreU(v, d, exp_avg_sq);
                           hn::StoreU(p, d, params);
-                          if constexpr (Bf16) store_bf16(p, bf16);
+                          if constexpr (Bf16) store(d, p, bf16);
                         };
   for_vectors(a.n, body, a.grads, a.params, a.exp_avg, a.exp_avg_sq, Bf16 ? a.bf16_params : nullptr);
 }
@@ -92,7 +80,7 @@ HWY_INLINE void sgd_pass(const SgdArgs& a) {
     }
     p = hn::MulAdd(minus_lr, g, p);
     hn::StoreU(p, d, params);
-    if (bf16 != nullptr) store_bf16(p, bf16);
+    if (bf16 != nullptr) store(d, p, bf16);
   };
   for_vectors(a.n, body, a.grads, a.params, a.momentum_buffer, a.bf16_params);
 }

@@ -1,0 +1,224 @@
+#include "device/cpu/kernels/batch_norm.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "device/cpu/kernels/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "device/cpu/kernels/batch_norm.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// After foreach_target.h:
+#include "device/cpu/kernels/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ct::cpu::HWY_NAMESPACE {
+
+constexpr int64_t kRun = 64;              // rows that are summed in f32
+constexpr int kSumBlock = kWide ? 8 : 4;  // vectors of channels whose two sums stay in registers
+constexpr int kBlock = kWide ? 4 : 2;     // vectors of channels whose factors do
+constexpr int64_t kRowBlock = 32 * 1024;  // elements of the rows that a pass which writes goes through at a time
+
+/// body(tag, std::integral_constant<int, vectors>, channel) until all channels are covered.
+template <int Most, class Body>
+HWY_INLINE void for_channels(int64_t channels, Body&& body) {
+  int64_t c = 0;
+  for (; c + Most * kLanes <= channels; c += Most * kLanes) body(d, std::integral_constant<int, Most>(), c);
+  for (; c + Most / 2 * kLanes <= channels; c += Most / 2 * kLanes) body(d, std::integral_constant<int, Most / 2>(), c);
+  for (; c + kLanes <= channels; c += kLanes) body(d, std::integral_constant<int, 1>(), c);
+  for (; c < channels; ++c) body(hn::CappedTag<float, 1>(), std::integral_constant<int, 1>(), c);
+}
+
+/// What a channel's numbers are scratch for: two sums, and the factors of the pass that follows.
+struct Scratch {
+  double *sum_a, *sum_b;
+  float *scale, *slope, *offset;
+  Scratch(void* workspace, int64_t channels) {
+    sum_a = static_cast<double*>(workspace);
+    sum_b = sum_a + channels;
+    scale = reinterpret_cast<float*>(sum_b + channels);
+    slope = scale + channels;
+    offset = slope + channels;
+  }
+};
+
+/// The sums over rows of two numbers of every channel; element(tag, at, centre, a, b) adds those at `at` to a and b.
+template <class Element>
+HWY_INLINE void sums_over_rows(const BatchNormShape& s, const float* HWY_RESTRICT centre, const Scratch& out,
+                               Element&& element) {
+  for_channels<kSumBlock>(s.channels, [&](auto dv, auto vectors, int64_t c) CT_UNROLLED {
+    using VV = hn::Vec<decltype(dv)>;
+    constexpr int kVectors = decltype(vectors)::value, kStep = static_cast<int>(hn::MaxLanes(dv));
+    alignas(64) float a_run[kSumBlock * 16], b_run[kSumBlock * 16];
+    std::fill_n(out.sum_a + c, kVectors * kStep, 0.0);
+    std::fill_n(out.sum_b + c, kVectors * kStep, 0.0);
+    for (int64_t first = 0; first < s.rows; first += kRun) {
+      VV a[kVectors], b[kVectors];
+      unroll<kVectors>([&](auto v) CT_UNROLLED { a[v] = b[v] = hn::Zero(dv); });
+      const int64_t end = std::min(s.rows, first + kRun);
+      for (int64_t at = first * s.channels + c; at < end * s.channels; at += s.channels)
+        unroll<kVectors>([&](auto v) CT_UNROLLED {
+          element(dv, at + v * kStep, hn::LoadU(dv, centre + c + v * kStep), a[v], b[v]);
+        });
+      unroll<kVectors>([&](auto v) CT_UNROLLED {
+        hn::StoreU(a[v], dv, a_run + v * kStep);
+        hn::StoreU(b[v], dv, b_run + v * kStep);
+      });
+      for (int i = 0; i < kVectors * kStep; ++i) {
+        out.sum_a[c + i] += static_cast<double>(a_run[i]);
+        out.sum_b[c + i] += static_cast<double>(b_run[i]);
+      }
+    }
+  });
+}
+
+/// body(tag, vectors, channel, begin, end) over blocks of rows that stay in the cache while channels go by.
+template <class Body>
+HWY_INLINE void for_row_blocks(const BatchNormShape& s, Body&& body) {
+  const int64_t block = std::max<int64_t>(1, kRowBlock / s.channels);
+  for (int64_t first = 0; first < s.rows; first += block) {
+    const int64_t end = std::min(s.rows, first + block);
+    for_channels<kBlock>(s.channels, [&](auto dv, auto vectors, int64_t c) CT_UNROLLED {
+      body(dv, vectors, c, first * s.channels + c, end * s.channels);
+    });
+  }
+}
+
+template <bool Residual, bool Rectify, class T>
+HWY_INLINE void result_pass(const BatchNormArgs<T>& a, const Scratch& factors) {
+  for_row_blocks(a.shape, [&](auto dv, auto vectors, int64_t c, int64_t begin, int64_t end) CT_UNROLLED {
+    using VV = hn::Vec<decltype(dv)>;
+    constexpr int kVectors = decltype(vectors)::value, kStep = static_cast<int>(hn::MaxLanes(dv));
+    VV mean[kVectors], scale[kVectors], b[kVectors];
+    unroll<kVectors>([&](auto v) CT_UNROLLED {
+      mean[v] = hn::LoadU(dv, a.mean + c + v * kStep);
+      scale[v] = hn::LoadU(dv, factors.scale + c + v * kStep);
+      b[v] = hn::LoadU(dv, a.b + c + v * kStep);
+    });
+    for (int64_t at = begin; at < end; at += a.shape.channels)
+      unroll<kVectors>([&](auto v) CT_UNROLLED {
+        const int64_t i = at + v * kStep;
+        VV y = hn::MulAdd(hn::Sub(load(dv, a.x + i), mean[v]), scale[v], b[v]);
+        if constexpr (Residual) y = hn::Add(y, load(dv, a.residual + i));
+        if constexpr (Rectify) y = relu(dv, y);
+        store(dv, y, a.y + i);
+      });
+  });
+}
+
+template <class T>
+HWY_INLINE void result(const BatchNormArgs<T>& a) {
+  const Scratch factors(a.workspace, a.shape.channels);
+  for (int64_t c = 0; c < a.shape.channels; ++c)
+    factors.scale[c] = static_cast<float>(a.w[c] / std::sqrt(a.var[c] + a.shape.eps));
+  if (a.residual != nullptr) return a.relu ? result_pass<true, true>(a, factors) : result_pass<true, false>(a, factors);
+  return a.relu ? result_pass<false, true>(a, factors) : result_pass<false, false>(a, factors);
+}
+
+template <class T>
+HWY_INLINE void forward(const BatchNormArgs<T>& a) {
+  const BatchNormShape& s = a.shape;
+  const Scratch sums(a.workspace, s.channels);
+  const auto rows = static_cast<double>(s.rows);
+  for_elements(s.channels, [&](auto dv, int64_t c) CT_UNROLLED { store(dv, load(dv, a.x + c), a.mean + c); });
+  sums_over_rows(s, a.mean, sums, [&](auto dv, int64_t at, auto first, auto& sum, auto& squares) CT_UNROLLED {
+    const auto x = hn::Sub(load(dv, a.x + at), first);
+    sum = hn::Add(sum, x);
+    squares = hn::MulAdd(x, x, squares);
+  });
+  for (int64_t c = 0; c < s.channels; ++c) {
+    const double mean = sums.sum_a[c] / rows, var = sums.sum_b[c] / rows - mean * mean;
+    a.mean[c] = static_cast<float>(a.mean[c] + mean);
+    a.var[c] = static_cast<float>(var < 0 ? 0 : var);  // NaN stays NaN
+  }
+  result(a);
+}
+
+template <bool Rectify, bool Residual, class T>
+HWY_INLINE void grad_passes(const BatchNormGradArgs<T>& a) {
+  const BatchNormShape& s = a.shape;
+  const Scratch sums(a.workspace, s.channels);
+  const auto gradient = [&](auto dv, int64_t at) CT_UNROLLED {
+    const auto dy = load(dv, a.dy + at);
+    if constexpr (Rectify) return hn::IfThenZeroElse(hn::Le(load(dv, a.y + at), hn::Zero(dv)), dy);
+    return dy;
+  };
+  sums_over_rows(s, a.mean, sums, [&](auto dv, int64_t at, auto mean, auto& sum, auto& products) CT_UNROLLED {
+    const auto g = gradient(dv, at);
+    if constexpr (Residual) store(dv, g, a.dresidual + at);
+    sum = hn::Add(sum, g);
+    products = hn::MulAdd(g, hn::Sub(load(dv, a.x + at), mean), products);
+  });
+  const auto rows = static_cast<double>(s.rows);
+  for (int64_t c = 0; c < s.channels; ++c) {
+    const double per_sigma = 1 / std::sqrt(a.var[c] + s.eps);
+    const double db = sums.sum_a[c], dw = sums.sum_b[c] * per_sigma, scale = a.w[c] * per_sigma;
+    a.db[c] = static_cast<float>(db);
+    a.dw[c] = static_cast<float>(dw);
+    a.batch_mean[c] = a.mean[c];
+    a.batch_var[c] = static_cast<float>(a.var[c] * (rows / std::max(1.0, rows - 1)));
+    sums.scale[c] = static_cast<float>(scale);
+    sums.slope[c] = static_cast<float>(-scale * per_sigma * dw / rows);
+    sums.offset[c] = static_cast<float>(-scale * db / rows);
+  }
+  for_row_blocks(s, [&](auto dv, auto vectors, int64_t c, int64_t begin, int64_t end) CT_UNROLLED {
+    using VV = hn::Vec<decltype(dv)>;
+    constexpr int kVectors = decltype(vectors)::value, kStep = static_cast<int>(hn::MaxLanes(dv));
+    VV mean[kVectors], scale[kVectors], slope[kVectors], offset[kVectors];
+    unroll<kVectors>([&](auto v) CT_UNROLLED {
+      mean[v] = hn::LoadU(dv, a.mean + c + v * kStep);
+      scale[v] = hn::LoadU(dv, sums.scale + c + v * kStep);
+      slope[v] = hn::LoadU(dv, sums.slope + c + v * kStep);
+      offset[v] = hn::LoadU(dv, sums.offset + c + v * kStep);
+    });
+    for (int64_t at = begin; at < end; at += s.channels)
+      unroll<kVectors>([&](auto v) CT_UNROLLED {
+        const int64_t i = at + v * kStep;
+        auto g = hn::Zero(dv);
+        if constexpr (Residual)
+          g = load(dv, a.dresidual + i);
+        else
+          g = gradient(dv, i);
+        const VV straight = hn::MulAdd(hn::Sub(load(dv, a.x + i), mean[v]), slope[v], offset[v]);
+        store(dv, hn::MulAdd(g, scale[v], straight), a.dx + i);
+      });
+  });
+}
+
+template <class T>
+HWY_INLINE void backward(const BatchNormGradArgs<T>& a) {
+  if (a.dresidual != nullptr) return a.y != nullptr ? grad_passes<true, true>(a) : grad_passes<false, true>(a);
+  return a.y != nullptr ? grad_passes<true, false>(a) : grad_passes<false, false>(a);
+}
+
+void Forward(const BatchNormArgs<float>& a) { forward(a); }
+void ForwardBf16(const BatchNormArgs<uint16_t>& a) { forward(a); }
+void Result(const BatchNormArgs<float>& a) { result(a); }
+void ResultBf16(const BatchNormArgs<uint16_t>& a) { result(a); }
+void Backward(const BatchNormGradArgs<float>& a) { backward(a); }
+void BackwardBf16(const BatchNormGradArgs<uint16_t>& a) { backward(a); }
+
+}  // namespace ct::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ct::cpu {
+HWY_EXPORT(Forward);
+HWY_EXPORT(ForwardBf16);
+HWY_EXPORT(Result);
+HWY_EXPORT(ResultBf16);
+HWY_EXPORT(Backward);
+HWY_EXPORT(BackwardBf16);
+
+void batch_norm(const BatchNormArgs<float>& args) { HWY_DYNAMIC_DISPATCH(Forward)(args); }
+void batch_norm(const BatchNormArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(ForwardBf16)(args); }
+void batch_norm_result(const BatchNormArgs<float>& args) { HWY_DYNAMIC_DISPATCH(Result)(args); }
+void batch_norm_result(const BatchNormArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(ResultBf16)(args); }
+void batch_norm_grad(const BatchNormGradArgs<float>& args) { HWY_DYNAMIC_DISPATCH(Backward)(args); }
+void batch_norm_grad(const BatchNormGradArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(BackwardBf16)(args); }
+
+size_t batch_norm_workspace(const BatchNormShape& shape) {
+  return static_cast<size_t>(shape.channels) * (2 * sizeof(double) + 3 * sizeof(float));
+}
+}  // namespace ct::cpu
+#endif

@@ -1,0 +1,72 @@
+// Scalar reference of residual networks of basic blocks, by name of parameter.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "reference/conv.h"
+#include "reference/dense.h"
+#include "reference/norm.h"
+
+namespace ct::reference {
+
+template <class T>
+using NamedParameters = std::map<std::string, std::vector<T>>;
+
+struct Resnet {
+  int64_t n, side, width, classes;
+  std::vector<int> blocks;
+};
+
+template <class T>
+struct Features {
+  std::vector<T> x;
+  int64_t side, channels;
+};
+
+template <class T>
+Features<T> plain_conv(const Resnet& s, const NamedParameters<T>& p, const std::string& name, const Features<T>& in,
+                       int64_t width, int64_t kernel, int64_t stride) {
+  const Conv conv{s.n, in.channels, in.side, in.side, width, kernel, stride, kernel / 2};
+  const auto w = to_channels_last(p.at(name + ".weight"), width, in.channels, kernel * kernel);
+  return {conv2d(conv, in.x, w, {}), conv.out_height(), width};
+}
+
+/// Normalises by the statistics of the batch itself.
+template <class T>
+Features<T> norm_layer(const Resnet& s, const NamedParameters<T>& p, const std::string& name, Features<T> in, bool relu,
+                       const std::vector<T>& residual = {}) {
+  const Norm norm{s.n * in.side * in.side, in.channels};
+  in.x = batch_norm(norm, in.x, channel_means(norm, in.x), channel_variances(norm, in.x), p.at(name + ".weight"),
+                    p.at(name + ".bias"), residual, relu);
+  return in;
+}
+
+/// images [n][side][side][3], normalised; the mean loss.
+template <class T>
+T resnet_loss(const Resnet& s, const NamedParameters<T>& p, const std::vector<T>& images,
+              const std::vector<int>& labels) {
+  Features<T> h = norm_layer(s, p, "bn1", plain_conv(s, p, "conv1", {images, s.side, 3}, s.width, 3, 1), true);
+  for (size_t layer = 0; layer < s.blocks.size(); ++layer)
+    for (int block = 0; block < s.blocks[layer]; ++block) {
+      const std::string name = "layer" + std::to_string(layer + 1) + "." + std::to_string(block) + ".";
+      const int64_t width = s.width << layer, stride = layer > 0 && block == 0 ? 2 : 1;
+      Features<T> skip = h;
+      h = norm_layer(s, p, name + "bn1", plain_conv(s, p, name + "conv1", h, width, 3, stride), true);
+      h = plain_conv(s, p, name + "conv2", h, width, 3, 1);
+      if (stride != 1 || skip.channels != width)
+        skip = norm_layer(s, p, name + "downsample.1", plain_conv(s, p, name + "downsample.0", skip, width, 1, stride),
+                          false);
+      h = norm_layer(s, p, name + "bn2", h, true, skip.x);
+    }
+  const auto pooled = average_pool(s.n, h.side * h.side, h.channels, h.x);
+  const auto z = linear(s.n, h.channels, s.classes, pooled, p.at("fc.weight"), p.at("fc.bias"));
+  T loss = 0;
+  for (int64_t i = 0; i < s.n; ++i)
+    loss += softmax_cross_entropy(std::vector<T>(z.begin() + i * s.classes, z.begin() + (i + 1) * s.classes),
+                                  labels[static_cast<size_t>(i)], 0) /
+            static_cast<double>(s.n);
+  return loss;
+}
+
+}  // namespace ct::reference
