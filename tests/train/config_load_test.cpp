@@ -2,8 +2,10 @@
 #include <stdlib.h>
 
 #include <fstream>
+#include <set>
 
 #include "base/error.h"
+#include "model/models.h"
 #include "train/config/find.h"
 #include "train/config/load.h"
 #include "train/config/print.h"
@@ -71,9 +73,14 @@ TEST_F(ConfigTest, ShippedDefaultSpellsOutTheDefaults) {
   EXPECT_TRUE(shipped == expected) << to_yaml(shipped) << to_yaml(expected);
   // All keys are shown, so that the file is the vocabulary; those without a place in it are listed here.
   for (const ConfigField& field : effective_fields(shipped)) {
-    const bool hidden = field.key == "train.max_bad_steps" || field.key == "optimizer.params.adam_w_mode" ||
-                        field.key == "optimizer.params.no_decay" || field.key == "scheduler.params.warmup_type";
-    EXPECT_EQ(shipped.origins.contains(field.key), !hidden) << field.key;
+    const std::set<std::string> hidden = {"train.max_bad_steps",
+                                          "checkpoint.asynchronous",
+                                          "optimizer.params.adam_w_mode",
+                                          "optimizer.params.no_decay",
+                                          "scheduler.params.warmup_type",
+                                          "zero_optimization.stage3_param_persistence_threshold",
+                                          "zero_optimization.offload_optimizer.device"};
+    EXPECT_NE(shipped.origins.contains(field.key), hidden.contains(field.key)) << field.key;
   }
 }
 
@@ -88,6 +95,11 @@ TEST_F(ConfigTest, ShippedFilesLoad) {
   expected.model.name = "linear";
   expected.output = "runs/linear";
   EXPECT_TRUE(linear == expected);
+  const Config resnet = load_config({.files = {kShipped / "resnet18.yaml"}}, &warnings_);
+  EXPECT_EQ(resnet.model.name, "resnet18");
+  EXPECT_EQ(resnet.data.augment.size(), 2u);
+  EXPECT_EQ(fitting_ranks(resnet.batch, 9), (std::vector<int64_t>{1, 2, 4}));
+  EXPECT_TRUE(warnings_.empty()) << warnings_[0];
 }
 
 TEST_F(ConfigTest, AbsentKeysFollowTheContract) {
@@ -124,7 +136,7 @@ TEST_F(ConfigTest, UnknownKeysNameTheirPlaceAndTheNearestKey) {
 }
 
 TEST_F(ConfigTest, TypesAndRangesAreChecked) {
-  const std::pair<const char*, const char*> cases[] = {
+  const std::pair<std::string, std::string> cases[] = {
       {"seed: x", "c.yaml:1:7: seed expects a whole number, found 'x'"},
       {"seed: 1.5", "whole number, found '1.5'"},
       {"seed: -1", "seed must be at least 0, found -1"},
@@ -138,7 +150,7 @@ TEST_F(ConfigTest, TypesAndRangesAreChecked) {
       {"output: \"\"", "output expects text"},
       {"output: \"a\\nb\"", "on one line"},
       {"model: {name: cnnn}",
-       "c.yaml:1:15: model.name must be cnn, cnn_plain or linear, found 'cnnn'; did you mean cnn?"},
+       "c.yaml:1:15: model.name must be " + join_choices(model_names()) + ", found 'cnnn'; did you mean cnn?"},
       {"data: {normalize: {mean: [0.5]}}", "a list of 3 numbers"},
       {"data: {normalize: {std: [0.5, 0, 1]}}", "c.yaml:1:31: data.normalize.std must be more than 0, found 0"},
       {"data: {augment: flip}", "a list of steps"},
@@ -150,6 +162,44 @@ TEST_F(ConfigTest, TypesAndRangesAreChecked) {
       {"optimizer: {type: Adam, params: {betas: [0.9, 1]}}", "less than 1, found 1"},
       {"optimizer: {type: SGD, params: {nesterov: true}}", "c.yaml:1:43: optimizer.params.nesterov needs a momentum"},
       {"train_batch_size: 99999999", "at most 1048576"},
+      {"communication: {heartbeat_s: 0}",
+       "c.yaml:1:30: communication.heartbeat_s must be more than 0 and at most 1e+06, found 0"},
+      {"communication: {heartbeat_s: .nan}", "'.nan' is not a finite number"},
+      {"communication: {timeout_s: -1}", "communication.timeout_s must be more than 0"},
+      {"communication: {timeout_s: 1e300}", "communication.timeout_s must be more than 0 and at most 1e+06"},
+      {"communication: {timeout_s: soon}", "communication.timeout_s expects a number, found 'soon'"},
+      {"communication: {check_interval: -1}", "communication.check_interval must be at least 0"},
+      {"communication: {check_interval: 0.5}", "whole number, found '0.5'"},
+      {"communication: {reproducible: 1}", "true or false, found '1'"},
+      {"checkpoint: {asynchronous: maybe}", "checkpoint.asynchronous expects true or false, found 'maybe'"},
+      {"zero_optimization: true", "zero_optimization is a block of keys, found 'true'"},
+      {"zero_optimization: {stage: 4}", "zero_optimization.stage must be at least 0 and at most 3, found 4"},
+      {"zero_optimization: {stage: -1}", "at most 3, found -1"},
+      {"zero_optimization: {stage: two}", "zero_optimization.stage expects a whole number, found 'two'"},
+      {"zero_optimization: {reduce_bucket_size: 0}",
+       "zero_optimization.reduce_bucket_size must be at least 1, found 0"},
+      {"zero_optimization: {reduce_bucket_size: 1.5}", "whole number, found '1.5'"},
+      {"zero_optimization: {reduce_bucket_size: 1e20}", "whole number, found '1e"},
+      {"zero_optimization: {reduce_bucket_size: auto}", "whole number, found 'auto'"},
+      {"zero_optimization: {allgather_bucket_size: -5e8}",
+       "zero_optimization.allgather_bucket_size must be at least 1"},
+      {"zero_optimization: {allgather_bucket_size: }", "expects a whole number, found nothing"},
+      {"zero_optimization: {overlap_comm: 1}", "zero_optimization.overlap_comm expects true or false, found '1'"},
+      {"zero_optimization: {stage3_param_persistence_threshold: -1}", "must be at least 0, found -1"},
+      {"zero_optimization: {offload_optimizer: cpu}", "zero_optimization.offload_optimizer is a block of keys"},
+      {"zero_optimization: {offload_optimizer: {device: gpu}}",
+       "zero_optimization.offload_optimizer.device must be none or cpu, found 'gpu'; did you mean cpu?"},
+      {"zero_optimization: {offload_optimiser: {device: cpu}}", "did you mean 'zero_optimization.offload_optimizer'?"},
+      {"bf16: true", "bf16 is a block of keys, found 'true'"},
+      {"bf16: {enabled: auto}", "bf16.enabled expects true or false, found 'auto'"},
+      {"bf16: {enabled: false}\nbfloat16: {enabled: true}",
+       "c.yaml:2:1: bfloat16 is another name of bf16, which is given too; remove one"},
+      {"fp16: {loss_scale: -1}", "fp16.loss_scale must be at least 0"},
+      {"fp16: {initial_scale_power: 127}", "fp16.initial_scale_power must be at least 0 and at most 126"},
+      {"fp16: {loss_scale_window: 0}", "fp16.loss_scale_window must be at least 1"},
+      {"fp16: {hysteresis: 0}", "fp16.hysteresis must be at least 1"},
+      {"fp16: {consecutive_hysteresis: 2}", "fp16.consecutive_hysteresis expects true or false"},
+      {"fp16: {min_loss_scale: 0}", "fp16.min_loss_scale must be more than 0"},
       {"optimizer: {type: Adam}\ntrain: {best: {split: val}}", "needs data.validation"},
       {"optimizer: {type: Adam}\ntrain: {early_stopping: {patience: 3}}", "train.best.split val or test"},
   };
@@ -159,13 +209,15 @@ TEST_F(ConfigTest, TypesAndRangesAreChecked) {
 
 TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
   const std::pair<const char*, const char*> cases[] = {
-      {"zero_optimization: {stage: 2}", "zero_optimization.stage 2 is not supported by this version; use 0"},
-      {"zero_optimization: {stage: 4}", "at most 3"},
-      {"bf16: {enabled: true}", "bf16.enabled true is not supported by this version; use false"},
-      {"fp16: {enabled: true}", "fp16.enabled true"},
+      {"fp16: {enabled: true}", "fp16.enabled needs CUDA, which this version lacks; use bf16"},
+      {"fp16: {enabled: true}\nbf16: {enabled: true}", "fp16.enabled and bf16.enabled are both true; switch one off"},
+      {"fp16: {min_loss_scale: 9, enabled: true, initial_scale_power: 3}", "fp16.min_loss_scale is above the first"},
+      {"bf16: {bf16_master_weights_and_grads: true}", "bf16.bf16_master_weights_and_grads true is not supported"},
+      {"bfloat16: {bf16_optimizer_states: true}", "bf16.bf16_optimizer_states true is not supported"},
+      {"fp16: {fp16_master_weights_and_grads: true}", "fp16.fp16_master_weights_and_grads true is not supported"},
       {"device: cuda", "device cuda is not supported by this version; use auto or cpu"},
       {"device: cuda:1", "device cuda:1 is not supported"},
-      {"model: {name: resnet18}", "model.name resnet18 is not supported by this version; use cnn, cnn_plain or linear"},
+      {"model: {name: resnet50}", "model.name resnet50 is not supported by this version; use cnn"},
       {"data: {dataset: image_folder}", "data.dataset image_folder is not supported"},
       {"data: {augment: [random_resized_crop]}", "data.augment random_resized_crop is not supported"},
       {"optimizer: {type: lamb, params: {max_coeff: 10}}",
@@ -174,11 +226,6 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
        "scheduler.type OneCycle is not supported by this version; use WarmupLR"},
       {"train: {ema: {decay: 0.9}}", "train.ema.decay 0.9 is not supported by this version; use 0"},
       {"compat: seed", "compat is not supported by this version; remove it"},
-      {"communication: {heartbeat_s: 30}", "communication.heartbeat_s is not supported"},
-      {"communication: {timeout_s: 30}", "communication.timeout_s is not supported"},
-      {"communication: {check_interval: 0}", "communication.check_interval is not supported"},
-      {"communication: {reproducible: false}",
-       "communication.reproducible false is not supported by this version; use true"},
       {"communication: {backend: nccl}", "communication.backend nccl is not supported"},
       {"cpu: {threads: 2}", "cpu.threads 2 is not supported by this version; use 1"},
       {"wall_clock_breakdown: true", "wall_clock_breakdown true"},
@@ -188,7 +235,13 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
        "optimizer.params.dampening 0.1 is not supported by this version; use 0"},
       {"tensorboard: {enabled: true}", "tensorboard.enabled true"},
       {"amp: {enabled: true}", "amp.enabled true"},
-      {"zero_optimization: {offload_optimizer: {device: cpu}}", "zero_optimization.offload_optimizer.device cpu"},
+      {"zero_optimization: {offload_optimizer: {device: nvme}}",
+       "zero_optimization.offload_optimizer.device nvme is not supported by this version; use none or cpu"},
+      {"zero_optimization: {stage: 3, offload_param: {device: cpu}}",
+       "zero_optimization.offload_param.device cpu is not supported by this version; use none"},
+      {"zero_optimization: {offload_param: {device: nvme}}", "offload_param.device nvme is not supported"},
+      {"zero_optimization: {cpu_offload: true}", "zero_optimization.cpu_offload true is not supported"},
+      {"zero_optimization: {zero_quantized_gradients: true}", "zero_quantized_gradients true is not supported"},
       {"compression_training: {}", "compression_training is not supported"},
       {"optimizer: {type: Adam, params: {amsgrad: true}}", "optimizer.params.amsgrad true"},
       {"optimizer: {type: Adam, params: {max_grad_norm: 1}}", "gradient_clipping"},
@@ -211,18 +264,94 @@ TEST_F(ConfigTest, HarmlessDeepSpeedKeysAreNotedOnce) {
         "fp16": {"enabled": false, "loss_scale": 0, "initial_scale_power": 15},
         "wall_clock_breakdown": false, "_read_the_docs": "https://www.deepspeed.ai", "x-note": [1, {"y": 2}],
         "comms_logger": {"enabled": true, "verbose": false}, "tensorboard": {"enabled": false, "output_path": "logs"},
-        "zero_optimization": {"stage": 0, "allgather_bucket_size": 5e7, "overlap_comm": true, "cpu_offload": false,},
+        "zero_optimization": {"stage": 0, "allgather_bucket_size": 5e7, "overlap_comm": true, "cpu_offload": false,
+          "contiguous_gradients": true, "offload_optimizer": {"device": "none", "pin_memory": true}, "offload_param": null},
       })")}},
                                     &warnings_);
   EXPECT_EQ(config.gradient_clipping, 1);
   EXPECT_EQ(config.batch.train, 4);
   EXPECT_EQ(config.steps_per_print, 2000);
   ASSERT_EQ(warnings_.size(), 1u);
-  for (const char* key :
-       {"dump_state", "comms_logger.enabled", "zero_optimization.overlap_comm", "prescale_gradients", "torch_adam"})
+  EXPECT_EQ(config.zero_optimization.allgather_bucket_size, 50000000);
+  EXPECT_EQ(config.zero_optimization.overlap_comm, true);
+  EXPECT_EQ(config.fp16.initial_scale_power, 15);
+  for (const char* key : {"dump_state", "comms_logger.enabled", "zero_optimization.contiguous_gradients",
+                          "zero_optimization.offload_optimizer.pin_memory", "prescale_gradients", "torch_adam"})
     EXPECT_PART(warnings_[0], key);
+  for (const char* key : {"overlap_comm", "allgather_bucket_size", "initial_scale_power"})
+    EXPECT_EQ(warnings_[0].find(key), std::string::npos) << warnings_[0];
   EXPECT_EQ(warnings_[0].find("_read_the_docs"), std::string::npos);
   EXPECT_EQ(warnings_[0].find("enabled: false"), std::string::npos);
+}
+
+TEST_F(ConfigTest, ZeroKeysAsDeepSpeedWritesThem) {
+  const Config none = load(kAdam);
+  EXPECT_EQ(none.zero_optimization.stage, 0);
+  EXPECT_FALSE(none.zero_optimization.reduce_bucket_size);
+  EXPECT_FALSE(none.zero_optimization.allgather_bucket_size);
+  EXPECT_FALSE(none.zero_optimization.overlap_comm);
+  EXPECT_EQ(none.zero_optimization.stage3_param_persistence_threshold, 0);
+  EXPECT_EQ(none.zero_optimization.offload_optimizer_device, "none");
+
+  const Config all = load(kAdam +
+                          "zero_optimization: {stage: 3, reduce_bucket_size: 5e8, allgather_bucket_size: 200000000, "
+                          "overlap_comm: false, stage3_param_persistence_threshold: 1e5, "
+                          "stage3_prefetch_bucket_size: 5e7, stage3_max_live_parameters: 1e9, reduce_scatter: true, "
+                          "offload_optimizer: {device: cpu, pin_memory: true, buffer_count: 4}, "
+                          "offload_param: {device: none}}\n");
+  EXPECT_EQ(all.zero_optimization.stage, 3);
+  EXPECT_EQ(all.zero_optimization.reduce_bucket_size, 500000000);
+  EXPECT_EQ(all.zero_optimization.allgather_bucket_size, 200000000);
+  EXPECT_EQ(all.zero_optimization.overlap_comm, false);
+  EXPECT_EQ(all.zero_optimization.stage3_param_persistence_threshold, 100000);
+  EXPECT_EQ(all.zero_optimization.offload_optimizer_device, "cpu");
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_PART(warnings_[0], "zero_optimization.stage3_prefetch_bucket_size");
+
+  EXPECT_FALSE(load(kAdam + "zero_optimization: {overlap_comm: null}").zero_optimization.overlap_comm);
+  EXPECT_FALSE(load(kAdam + "zero_optimization: {overlap_comm: true}", {"zero_optimization.overlap_comm="})
+                   .zero_optimization.overlap_comm);
+  EXPECT_EQ(load(kAdam, {"zero_optimization.stage=2"}).zero_optimization.stage, 2);
+  EXPECT_EQ(load(kAdam, {"zero_optimization.offload_optimizer.device=cpu"}).zero_optimization.offload_optimizer_device,
+            "cpu");
+}
+
+TEST_F(ConfigTest, PrecisionBlocks) {
+  EXPECT_FALSE(load(kAdam).bf16.enabled);
+  EXPECT_TRUE(load(kAdam + "bf16: {enabled: true}").bf16.enabled);
+  EXPECT_TRUE(load(kAdam, {"bf16.enabled=true"}).bf16.enabled);
+  EXPECT_TRUE(load(kAdam, {"bfloat16.enabled=true"}).bf16.enabled);
+  EXPECT_TRUE(load(kAdam, {"bfloat16={enabled: true}"}).bf16.enabled);
+  const Config alias = load(kAdam + "bfloat16: {enabled: true, immediate_grad_update: false}\n");
+  EXPECT_TRUE(alias.bf16.enabled);
+  EXPECT_EQ(alias.origins.count("bf16.enabled"), 1u);
+  EXPECT_FALSE(load(kAdam + "bfloat16: {enabled: true}\n", {"bf16.enabled=false"}).bf16.enabled);
+
+  const Config off = load(kAdam +
+                          "fp16: {enabled: false, auto_cast: true, loss_scale: 128, initial_scale_power: 15, "
+                          "loss_scale_window: 500, hysteresis: 3, consecutive_hysteresis: true, min_loss_scale: 2}\n");
+  EXPECT_EQ(off.fp16.loss_scale, 128);
+  EXPECT_EQ(off.fp16.initial_scale_power, 15);
+  EXPECT_EQ(off.fp16.loss_scale_window, 500);
+  EXPECT_EQ(off.fp16.hysteresis, 3);
+  EXPECT_TRUE(off.fp16.consecutive_hysteresis);
+  EXPECT_EQ(off.fp16.min_loss_scale, 2);
+  EXPECT_TRUE(off == load(kAdam));  // they do not count while fp16 is off
+  Config on = off;
+  on.fp16.enabled = true;
+  EXPECT_PART(to_yaml(on), "  initial_scale_power: 15\n");
+}
+
+TEST_F(ConfigTest, SupervisionKeys) {
+  const Config config = load(kAdam +
+                             "communication: {reproducible: false, heartbeat_s: 0.5, timeout_s: 90, check_interval: "
+                             "10}\ncheckpoint: {asynchronous: false}\n");
+  EXPECT_FALSE(config.communication.reproducible);
+  EXPECT_EQ(config.communication.heartbeat_s, 0.5);
+  EXPECT_EQ(config.communication.timeout_s, 90);
+  EXPECT_EQ(config.communication.check_interval, 10);
+  EXPECT_FALSE(config.checkpoint.asynchronous);
+  EXPECT_TRUE(warnings_.empty());
 }
 
 TEST_F(ConfigTest, LaterSourcesWinAndBlocksAreReplacedWhole) {
@@ -295,8 +424,10 @@ TEST_F(ConfigTest, TutorialFlagsKeepWorking) {
   with({.local_rank = 0});
   ASSERT_EQ(warnings_.size(), 2u);
   EXPECT_PART(warnings_[1], "--local_rank is ignored");
-  EXPECT_EQ(refused({.stage = 2}), "--stage 2: zero_optimization.stage 2 is not supported by this version; use 0");
-  EXPECT_PART(refused({.dtype = "bf16"}), "--dtype bf16: bf16.enabled true is not supported");
+  for (const int64_t stage : {0, 1, 2, 3}) EXPECT_EQ(with({.stage = stage}).zero_optimization.stage, stage);
+  EXPECT_TRUE(with({.dtype = "bf16"}).bf16.enabled);
+  EXPECT_EQ(refused({.stage = 4}), "--stage 4: zero_optimization.stage must be at least 0 and at most 3, found 4");
+  EXPECT_EQ(refused({.dtype = "fp16"}), "--dtype fp16: fp16.enabled needs CUDA, which this version lacks; use bf16");
   EXPECT_PART(refused({.dtype = "int8"}), "--dtype must be fp32, bf16 or fp16");
   EXPECT_PART(refused({.backend = "nccl"}), "--backend nccl: ");
   EXPECT_PART(refused({.with_cuda = true}), "--with_cuda: device cuda is not supported");
@@ -318,6 +449,11 @@ TEST_F(ConfigTest, PrintedConfigurationLoadsToTheSame) {
       "{mean: [0.1, 0.2, 0.3]}}\n"
       "train: {best: {split: val, metric: loss}, early_stopping: {patience: 2}, label_smoothing: 0.1}\n"
       "scheduler: {type: WarmupLR, params: {warmup_max_lr: 0.1, warmup_type: linear}}\ngradient_clipping: 1e-3\n",
+      kAdam +
+          "bf16: {enabled: true}\nzero_optimization: {stage: 3, reduce_bucket_size: 5e8, allgather_bucket_size: 7, "
+          "overlap_comm: false, stage3_param_persistence_threshold: 9, offload_optimizer: {device: cpu}}\n"
+          "communication: {reproducible: false, heartbeat_s: 0.1, timeout_s: 1e6, check_interval: 5}\n"
+          "checkpoint: {asynchronous: false}\n",
       "output: 'no'\noptimizer: {type: Adam, params: {adam_w_mode: false}}\ntrain_micro_batch_size_per_gpu: "
       "4\ngradient_accumulation_steps: 2\n",
   };
@@ -350,10 +486,28 @@ TEST_F(ConfigTest, PrintShowsOriginsAndDerivedBatch) {
 TEST_F(ConfigTest, ResumeAllowsOnlyWhatTheContractAllows) {
   const std::string base = "train_batch_size: 16\ntrain_micro_batch_size_per_gpu: 4\noptimizer: {type: Adam}\n";
   const Config saved = load(base);
-  const Config free =
-      load(base, {"output=x", "device=cpu", "train.epochs=9", "train.max_steps=5", "train.log_interval=1",
-                  "train.save_interval=1", "train.eval_interval=1", "steps_per_print=1", "data.path=y",
-                  "communication.backend=mpi", "checkpoint.keep_last=1"});
+  const Config free = load(base, {"output=x",
+                                  "device=cpu",
+                                  "train.epochs=9",
+                                  "train.max_steps=5",
+                                  "train.log_interval=1",
+                                  "train.save_interval=1",
+                                  "train.eval_interval=1",
+                                  "steps_per_print=1",
+                                  "data.path=y",
+                                  "communication.backend=mpi",
+                                  "checkpoint.keep_last=1",
+                                  "checkpoint.asynchronous=false",
+                                  "communication.reproducible=false",
+                                  "communication.heartbeat_s=1",
+                                  "communication.timeout_s=2",
+                                  "communication.check_interval=3",
+                                  "zero_optimization.stage=3",
+                                  "zero_optimization.reduce_bucket_size=1000",
+                                  "zero_optimization.allgather_bucket_size=1000",
+                                  "zero_optimization.overlap_comm=false",
+                                  "zero_optimization.stage3_param_persistence_threshold=10",
+                                  "zero_optimization.offload_optimizer.device=cpu"});
   EXPECT_TRUE(resume_difference(saved, 1, free, 4).forbidden.empty());
   EXPECT_TRUE(resume_difference(saved, 1, free, 4).warnings.empty());  // the same bits: accumulation follows
 
@@ -365,8 +519,9 @@ TEST_F(ConfigTest, ResumeAllowsOnlyWhatTheContractAllows) {
   EXPECT_EQ(forbidden("train_batch_size=32"), "train_batch_size: 16 saved, 32 now");
   EXPECT_EQ(forbidden("optimizer.params.lr=0.1"), "optimizer.params.lr: 0.001 saved, 0.1 now");
   EXPECT_EQ(forbidden("scheduler.type=WarmupLR"), "scheduler.params.warmup_max_lr: absent saved, 0.001 now");
-  for (const char* set : {"data.shuffle=false", "data.augment=[flip]", "model.name=linear", "train.label_smoothing=0.1",
-                          "gradient_clipping=1", "train.eval_batch_size=1", "data.dataset=synthetic"})
+  for (const char* set :
+       {"data.shuffle=false", "data.augment=[flip]", "model.name=linear", "train.label_smoothing=0.1",
+        "gradient_clipping=1", "bf16.enabled=true", "train.eval_batch_size=1", "data.dataset=synthetic"})
     EXPECT_NE(forbidden(set), "") << set;
 
   const Config derived = load("train_batch_size: 16\noptimizer: {type: Adam}\n");

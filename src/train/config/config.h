@@ -58,11 +58,15 @@ struct Config {
   struct Checkpoint {
     int64_t keep_last = 3;
     std::string on_failure = "warn";
+    bool asynchronous = true;  // saving runs beside training; false: training waits
   } checkpoint;
 
   struct Communication {
     std::string backend = "auto";
     bool reproducible = true;
+    double heartbeat_s = 30;     // a rank silent for so long is lost
+    double timeout_s = 600;      // likewise one alive but without progress
+    int64_t check_interval = 0;  // optimizer steps between comparing the replicas' weight hashes; 0: never
     bool share_device = false;
   } communication;
 
@@ -96,11 +100,24 @@ struct Config {
   } scheduler;
 
   double gradient_clipping = 0;  // largest global L2 norm; 0: off
-  struct Precision {
+  struct Bf16 {
     bool enabled = false;
-  } bf16, fp16;
+  } bf16;
+  struct Fp16 {  // the other members count only when enabled
+    bool enabled = false;
+    double loss_scale = 0;             // 0: dynamic, and what follows says how
+    int64_t initial_scale_power = 16;  // begin at 2^this
+    int64_t loss_scale_window = 1000;  // steps without an overflow that double the scale
+    int64_t hysteresis = 2;            // overflows that halve it
+    bool consecutive_hysteresis = false;
+    double min_loss_scale = 1;
+  } fp16;
   struct ZeroOptimization {
     int64_t stage = 0;
+    std::optional<int64_t> reduce_bucket_size, allgather_bucket_size;  // elements; absent: the program's choice
+    std::optional<bool> overlap_comm;                                  // absent: the program's choice by transport
+    int64_t stage3_param_persistence_threshold = 0;  // vectors of at most so many elements stay whole on every rank
+    std::string offload_optimizer_device = "none";   // none | cpu: where moments and master weights live
   } zero_optimization;
   int64_t steps_per_print = 10;
   bool wall_clock_breakdown = false;

@@ -1,6 +1,7 @@
 #include "train/config/load.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "train/config/document.h"
 #include "train/config/schema.h"
@@ -16,6 +17,9 @@ using document::Node;
 using document::quoted;
 
 constexpr const char* kReplacedWhole[] = {"optimizer", "scheduler"};
+
+/// DeepSpeed's other name of a block.
+constexpr const char *kBf16 = "bf16", *kBf16Alias = "bfloat16";
 
 bool is_note(const std::string& key) { return key.rfind('_', 0) == 0 || key.rfind("x-", 0) == 0; }
 
@@ -39,6 +43,12 @@ class Merge {
   }
 
   void add_file(const Node& root) {
+    const auto given = [&](const char* key) {
+      return std::any_of(root.entries.begin(), root.entries.end(), [&](const auto& entry) { return entry.key == key; });
+    };
+    for (const document::Entry& entry : root.entries)
+      if (entry.key == kBf16Alias && given(kBf16))
+        fail_at(entry.mark, kBf16Alias, " is another name of ", kBf16, ", which is given too; remove one");
     for (const document::Entry& entry : root.entries)
       for (const char* block : kReplacedWhole)
         if (entry.key == block) forget(block);
@@ -58,6 +68,10 @@ class Merge {
   }
 
  private:
+  static std::string key_of(const std::string& block, const std::string& name) {
+    return block.empty() && name == kBf16Alias ? kBf16 : block + name;
+  }
+
   void forget(const std::string& block) {
     std::erase_if(values_, [&](const auto& value) { return begins(value.first, block + "."); });
   }
@@ -79,7 +93,7 @@ class Merge {
     const size_t dot = rest.find('.');
     const std::string name = rest.substr(0, dot);
     if (dot == std::string::npos) return add(name, block, mark, value);
-    const std::string key = block + name;
+    const std::string key = key_of(block, name);
     if (is_note(name)) return;
     if (find_foreign(key) && !is_config_block(key, fields_)) return add(name, block, mark, value);
     if (!is_config_block(key, fields_)) unknown(block + rest, mark);
@@ -92,7 +106,7 @@ class Merge {
 
   void add(const std::string& name, const std::string& block, const Mark& mark, const Node& value) {
     if (is_note(name)) return;
-    const std::string key = block + name;
+    const std::string key = key_of(block, name);
     const bool dotted = name.find('.') != std::string::npos;
     const bool is_field =
         std::any_of(fields_.begin(), fields_.end(), [&](const auto& field) { return field.key == key; });
@@ -176,6 +190,14 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
     const auto found = config.origins.find(key);
     return (found == config.origins.end() ? std::string("default") : found->second) + ": ";
   };
+  if (config.fp16.enabled && config.bf16.enabled)
+    fail(ExitCode::usage, at("fp16.enabled"), "fp16.enabled and bf16.enabled are both true; switch one off");
+  if (config.fp16.enabled && config.fp16.loss_scale == 0 &&
+      config.fp16.min_loss_scale > std::ldexp(1.0, static_cast<int>(config.fp16.initial_scale_power)))
+    fail(ExitCode::usage, at("fp16.min_loss_scale"),
+         "fp16.min_loss_scale is above the first scale, 2^fp16.initial_scale_power; lower it");
+  if (config.fp16.enabled)
+    fail(ExitCode::usage, at("fp16.enabled"), "fp16.enabled needs CUDA, which this version lacks; use bf16");
   const auto& optimizer = config.optimizer.params;
   if (config.optimizer.type == "SGD" && optimizer.nesterov && optimizer.momentum <= 0)
     fail(ExitCode::usage, at("optimizer.params.nesterov"), "optimizer.params.nesterov needs a momentum above 0");

@@ -96,6 +96,11 @@ int64_t checked_integer(const ConfigField& field, const Node& node) {
   return static_cast<int64_t>(checked_number(field, node));
 }
 
+bool checked_boolean(const ConfigField& field, const Node& node) {
+  if (node.kind != Kind::boolean) wrong_type(field, node, "true or false");
+  return node.boolean;
+}
+
 std::string checked_text(const ConfigField& field, const Node& node) {
   const ConfigRule& rule = field.rule;
   if (node.kind != Kind::text) {
@@ -188,18 +193,21 @@ std::string numbers_text(const Numbers& numbers) {
 std::vector<ConfigField> config_fields(Config& c) {
   const ConfigRule positive{.min = 1}, natural{.min = 0}, not_negative{.min = 0}, batch{.max = kLargestBatch};
   const ConfigRule interval{.min = 0, .resume_may_change = true}, fraction{.min = 0, .max = 1, .below_max = true};
+  const ConfigRule patience{.min = 0, .max = 1e6, .above_min = true, .resume_may_change = true};
+  const ConfigRule bucket{.min = 1, .resume_may_change = true};
   const auto one_of = [](std::vector<std::string> values) { return ConfigRule{.values = std::move(values)}; };
   auto& optimizer = c.optimizer.params;
   auto& warmup = c.scheduler.params;
+  auto& zero = c.zero_optimization;
   return {
       {"seed", &c.seed, "of every random number", natural},
       {"device", &c.device, "auto | cpu", {.values = {"auto", "cpu"}, .later = {"cuda"}, .resume_may_change = true}},
       {"output", &c.output, "the run's folder", {.resume_may_change = true}},
       {"model.name",
        &c.model.name,
-       "cnn (the tutorial's network) | cnn_plain (the same, a layer an operation) | linear",
+       "cnn (the tutorial's network) | cnn_plain (the same, a layer an operation) | resnet18 | linear",
        {.values = model_names(),
-        .later = {"resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "vit_tiny", "vit_small", "vit"}}},
+        .later = {"resnet34", "resnet50", "resnet101", "resnet152", "vit_tiny", "vit_small", "vit"}}},
       {"data.dataset",
        &c.data.dataset,
        "auto (cifar10 where it lies in data.path, else synthetic) | cifar10 | synthetic",
@@ -235,6 +243,10 @@ std::vector<ConfigField> config_fields(Config& c) {
        &c.checkpoint.on_failure,
        "of a save while training",
        {.values = {"warn", "error"}, .resume_may_change = true}},
+      {"checkpoint.asynchronous",
+       &c.checkpoint.asynchronous,
+       "saving runs beside training; false: training waits",
+       {.resume_may_change = true}},
       {"communication.backend",
        &c.communication.backend,
        "auto | threads | mpi",
@@ -242,7 +254,12 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"communication.reproducible",
        &c.communication.reproducible,
        "the same bits on any number of ranks",
-       {.only = "true", .resume_may_change = true}},
+       {.resume_may_change = true}},
+      {"communication.heartbeat_s", &c.communication.heartbeat_s, "a rank silent for so many seconds is lost",
+       patience},
+      {"communication.timeout_s", &c.communication.timeout_s, "likewise a rank alive but without progress", patience},
+      {"communication.check_interval", &c.communication.check_interval,
+       "optimizer steps between comparing the replicas' weight hashes; 0: never", interval},
       {"communication.share_device",
        &c.communication.share_device,
        "several ranks may use one GPU",
@@ -280,12 +297,33 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"scheduler.params.warmup_num_steps", &warmup.warmup_num_steps, "optimizer steps", natural},
       {"scheduler.params.warmup_type", &warmup.warmup_type, "log | linear", one_of({"log", "linear"})},
       {"gradient_clipping", &c.gradient_clipping, "largest global L2 norm; 0: off", not_negative},
-      {"bf16.enabled", &c.bf16.enabled, "", {.only = "false"}},
-      {"fp16.enabled", &c.fp16.enabled, "", {.only = "false"}},
+      {"bf16.enabled", &c.bf16.enabled, "compute in bf16; master weights, gradients and the update in f32", {}},
+      {"fp16.enabled", &c.fp16.enabled, "compute in fp16 with a loss scale", {}},
+      {"fp16.loss_scale", &c.fp16.loss_scale, "0: dynamic", not_negative},
+      {"fp16.initial_scale_power", &c.fp16.initial_scale_power, "begin at 2^this", {.min = 0, .max = 126}},
+      {"fp16.loss_scale_window", &c.fp16.loss_scale_window, "steps without an overflow that double the scale",
+       positive},
+      {"fp16.hysteresis", &c.fp16.hysteresis, "overflows that halve it", positive},
+      {"fp16.consecutive_hysteresis", &c.fp16.consecutive_hysteresis, "only overflows in a row count", {}},
+      {"fp16.min_loss_scale", &c.fp16.min_loss_scale, "an overflow here ends the run", {.min = 0, .above_min = true}},
       {"zero_optimization.stage",
-       &c.zero_optimization.stage,
-       "what ranks share out: nothing (0)",
-       {.min = 0, .max = 3, .only = "0", .resume_may_change = true}},
+       &zero.stage,
+       "what ranks share out: nothing (0), optimizer state (1), gradients too (2), parameters too (3)",
+       {.min = 0, .max = 3, .resume_may_change = true}},
+      {"zero_optimization.reduce_bucket_size", &zero.reduce_bucket_size,
+       "elements of one gradient exchange; absent: the program's choice", bucket},
+      {"zero_optimization.allgather_bucket_size", &zero.allgather_bucket_size,
+       "elements of one parameter exchange; absent: the program's choice", bucket},
+      {"zero_optimization.overlap_comm",
+       &zero.overlap_comm,
+       "exchange while computing; absent: as the transport can",
+       {.resume_may_change = true}},
+      {"zero_optimization.stage3_param_persistence_threshold", &zero.stage3_param_persistence_threshold,
+       "vectors of at most so many elements stay whole on every rank", interval},
+      {"zero_optimization.offload_optimizer.device",
+       &zero.offload_optimizer_device,
+       "none | cpu: where the optimizer's state lives",
+       {.values = {"none", "cpu"}, .later = {"nvme"}, .resume_may_change = true}},
       {"steps_per_print",
        &c.steps_per_print,
        "optimizer steps between two step records",
@@ -307,7 +345,9 @@ std::vector<std::string> parameters_of(const std::string& block, const std::stri
 std::vector<ConfigField> effective_fields(Config& config) {
   std::vector<ConfigField> fields = config_fields(config);
   const auto counts = [&](const ConfigField& field) {
-    if (const auto* optional = std::get_if<std::optional<int64_t>*>(&field.target)) return (*optional)->has_value();
+    if (const auto* number = std::get_if<std::optional<int64_t>*>(&field.target)) return (*number)->has_value();
+    if (const auto* choice = std::get_if<std::optional<bool>*>(&field.target)) return (*choice)->has_value();
+    if (field.key.rfind("fp16.", 0) == 0) return config.fp16.enabled || field.key == "fp16.enabled";
     for (const auto& [block, type] :
          {std::pair{"optimizer", config.optimizer.type}, {"scheduler", config.scheduler.type}}) {
       if (field.key == str(block, ".type")) return !type.empty();
@@ -328,6 +368,9 @@ std::string field_text(const ConfigField& field) {
                [](const int64_t* v) { return std::to_string(*v); }, [](const double* v) { return flow(*v); },
                [](const std::string* v) { return flow(*v); },
                [](const std::optional<int64_t>* v) { return *v ? std::to_string(**v) : std::string("null"); },
+               [](const std::optional<bool>* v) {
+                 return std::string(!*v ? "null" : **v ? "true" : "false");
+               },
                [](const std::array<double, 2>* v) { return numbers_text(*v); },
                [](const std::array<double, 3>* v) { return numbers_text(*v); },
                [](const std::vector<Config::AugmentStep>* v) {
@@ -339,14 +382,15 @@ std::string field_text(const ConfigField& field) {
 }
 
 void read_field(const ConfigField& field, const Node& node) {
-  std::visit(Overload{[&](bool* v) {
-                        if (node.kind != Kind::boolean) wrong_type(field, node, "true or false");
-                        *v = node.boolean;
-                      },
+  std::visit(Overload{[&](bool* v) { *v = checked_boolean(field, node); },
                       [&](int64_t* v) { *v = checked_integer(field, node); },
                       [&](double* v) { *v = checked_number(field, node); },
                       [&](std::string* v) { *v = checked_text(field, node); },
                       [&](std::optional<int64_t>* v) { *v = checked_integer(field, node); },
+                      [&](std::optional<bool>* v) {  // DeepSpeed's null leaves the choice open
+                        v->reset();
+                        if (node.kind != Kind::null) *v = checked_boolean(field, node);
+                      },
                       [&](std::array<double, 2>* v) { *v = checked_numbers<2>(field, node); },
                       [&](std::array<double, 3>* v) { *v = checked_numbers<3>(field, node); },
                       [&](std::vector<Config::AugmentStep>* v) {

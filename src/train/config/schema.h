@@ -12,7 +12,7 @@
 namespace ct {
 
 /// Where a value lives in a Config; the alternative is the key's type.
-using ConfigTarget = std::variant<bool*, int64_t*, double*, std::string*, std::optional<int64_t>*,
+using ConfigTarget = std::variant<bool*, int64_t*, double*, std::string*, std::optional<int64_t>*, std::optional<bool>*,
                                   std::array<double, 2>*, std::array<double, 3>*, std::vector<Config::AugmentStep>*>;
 
 struct ConfigRule {
@@ -37,7 +37,8 @@ struct ConfigField {
 /// and scheduler are listed for all types; see parameters_of.
 std::vector<ConfigField> config_fields(Config& config);
 
-/// Those of config_fields that count: parameters of other optimizers, other schedulers and absent batch keys left out.
+/// Those of config_fields that count: parameters of other optimizers, of other schedulers and of fp16 while it is
+/// off, and absent batch and ZeRO keys left out.
 std::vector<ConfigField> effective_fields(Config& config);
 
 /// Names of the params that an optimizer or scheduler type takes.
