@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <numeric>
+#include <set>
 
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -88,50 +90,77 @@ void check_layout(const Path& path, const std::vector<StoredTensor>& tensors, st
 
 }  // namespace
 
-Written write_safetensors(FileSystem& files, const Path& path, std::vector<TensorView> tensors,
-                          const Metadata& metadata) {
-  std::sort(tensors.begin(), tensors.end(), [](const TensorView& a, const TensorView& b) { return a.name < b.name; });
-  Json notes = Json::object(), entries = Json::object();
-  for (const auto& [key, value] : metadata) {
-    check(!is_checksum_key(key), "metadata key ", key, " is reserved");
-    notes[key] = value;
+// ---- writing
+
+SafetensorsPlan::SafetensorsPlan(std::vector<TensorSpec> tensors, Metadata metadata)
+    : tensors_(std::move(tensors)), metadata_(std::move(metadata)), offsets_(tensors_.size()) {
+  for (const auto& [key, value] : metadata_) check(!is_checksum_key(key), "metadata key ", key, " is reserved");
+  order_.resize(tensors_.size());
+  std::iota(order_.begin(), order_.end(), size_t{0});
+  std::sort(order_.begin(), order_.end(), [&](size_t a, size_t b) { return tensors_[a].name < tensors_[b].name; });
+  std::set<std::string_view> names;
+  for (const size_t i : order_) {
+    const TensorSpec& t = tensors_[i];
+    const auto bytes = bytes_of(t.dtype, t.shape);
+    check(bytes.has_value(), "tensor ", t.name, " has an impossible shape");
+    check(t.name != "__metadata__" && names.insert(t.name).second, "tensor name ", in_quotes(t.name),
+          " cannot be used");
+    offsets_[i] = payload_bytes_;
+    payload_bytes_ += *bytes;
   }
+  header_bytes_ = header(std::vector<uint32_t>(tensors_.size())).size();
+}
+
+std::string SafetensorsPlan::header(std::span<const uint32_t> crcs) const {
+  Json notes = Json::object(), entries = Json::object();
+  for (const auto& [key, value] : metadata_) notes[key] = value;
   notes[std::string(kFormatKey)] = "1";
-  uint64_t offset = 0;
-  for (const TensorView& t : tensors) {
-    check(bytes_of(t.dtype, t.shape) == t.data.size(), "tensor ", t.name, " has ", t.data.size(),
-          " bytes, not those of ", describe(t));
-    check(t.name != "__metadata__" && !entries.contains(t.name), "tensor name ", in_quotes(t.name), " cannot be used");
-    notes[std::string(kTensorKey) + t.name] = crc_text(crc32c(t.data));
-    entries[t.name] = {
-        {"dtype", name_of(t.dtype)}, {"shape", t.shape}, {"data_offsets", {offset, offset + t.data.size()}}};
-    offset += t.data.size();
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const TensorSpec& t = tensors_[i];
+    notes[std::string(kTensorKey) + t.name] = crc_text(crcs[i]);
+    entries[t.name] = {{"dtype", name_of(t.dtype)},
+                       {"shape", t.shape},
+                       {"data_offsets", {offsets_[i], offsets_[i] + *bytes_of(t.dtype, t.shape)}}};
   }
   // The seal must be the first key, so the two objects are joined as text: opening, digits, rest.
   std::string rest = "\"," + notes.dump().substr(1);
-  if (!tensors.empty())
+  if (!tensors_.empty())
     rest += "," + entries.dump().substr(1);
   else
     rest += "}";
   constexpr size_t kDigits = 8;
   rest.append((8 - (kOpening.size() + kDigits + rest.size()) % 8) % 8, ' ');
   const uint64_t size = kOpening.size() + kDigits + rest.size();
-  check(size <= kLongestHeader, "the header of ", path.native(), " would have ", size, " bytes");
-  const std::string header = seal(kOpening, rest, crc_of_size(size));
-
-  Written written;
-  write_file_atomic(files, path, [&](File& file) {
-    const auto put = [&](std::span<const std::byte> bytes) {
-      file.write(bytes);
-      written.bytes += bytes.size();
-      written.crc = crc32c(bytes, written.crc);
-    };
-    put(std::as_bytes(std::span(&size, 1)));
-    put(std::as_bytes(std::span(header.data(), header.size())));
-    for (const TensorView& t : tensors) put(t.data);
-  });
-  return written;
+  check(size <= kLongestHeader, "a header would have ", size, " bytes");
+  return std::string(reinterpret_cast<const char*>(&size), sizeof size) + seal(kOpening, rest, crc_of_size(size));
 }
+
+uint32_t SafetensorsPlan::crc(std::span<const uint32_t> crcs) const {
+  uint32_t crc = crc32c(header(crcs));
+  for (const size_t i : order_) crc = crc32c_combine(crc, crcs[i], *bytes_of(tensors_[i].dtype, tensors_[i].shape));
+  return crc;
+}
+
+Written write_safetensors(FileSystem& files, const Path& path, std::vector<TensorView> tensors,
+                          const Metadata& metadata) {
+  std::sort(tensors.begin(), tensors.end(), [](const TensorView& a, const TensorView& b) { return a.name < b.name; });
+  std::vector<TensorSpec> specs;
+  std::vector<uint32_t> crcs;
+  for (const TensorView& t : tensors) {
+    check(bytes_of(t.dtype, t.shape) == t.data.size(), "tensor ", t.name, " has ", t.data.size(),
+          " bytes, not those of ", describe(t));
+    specs.push_back({t.name, t.dtype, t.shape});
+    crcs.push_back(crc32c(t.data));
+  }
+  const SafetensorsPlan plan(std::move(specs), metadata);
+  write_file_atomic(files, path, [&](File& file) {
+    file.write(plan.header(crcs));
+    for (const TensorView& t : tensors) file.write(t.data);
+  });
+  return {plan.bytes(), plan.crc(crcs)};
+}
+
+// ---- reading
 
 SafetensorsFile::SafetensorsFile(const Path& path, Check check, MappedFile::Links links)
     : path_(path), file_([&] {
@@ -195,39 +224,6 @@ std::vector<std::string> SafetensorsFile::damaged_tensors() const {
     }
   }
   return lines;
-}
-
-void restore(const SafetensorsFile& file, std::span<const NamedTensor> tensors,
-             bool (*may_lack)(std::string_view name)) {
-  constexpr std::string_view kRemedy = ": it is of another model, give the configuration that wrote it";
-  std::vector<const StoredTensor*> sources;
-  size_t used = 0;
-  for (const NamedTensor& t : tensors) {
-    const StoredTensor* source = file.find(t.name);
-    sources.push_back(source);
-    if (!source) {
-      if (may_lack && may_lack(t.name)) continue;
-      refuse(file.path(), "tensor ", in_quotes(t.name), " is missing", kRemedy);
-    }
-    ++used;
-    if (source->shape != t.shape || source->dtype != t.dtype) {
-      refuse(file.path(), "tensor ", in_quotes(t.name), " is ", describe(*source), ", the model has ",
-             describe({t.name, t.dtype, t.shape, {}}), kRemedy);
-    }
-    check(source->data.size() == t.data.size(), "tensor ", t.name, " is not as large as its shape");
-  }
-  if (used != file.tensors().size()) {
-    for (const StoredTensor& s : file.tensors()) {
-      if (std::none_of(tensors.begin(), tensors.end(), [&](const NamedTensor& t) { return t.name == s.name; })) {
-        refuse(file.path(), "the model has no tensor ", in_quotes(s.name), kRemedy);
-      }
-    }
-  }
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (sources[i] && !sources[i]->data.empty()) {
-      std::memcpy(tensors[i].data.data(), sources[i]->data.data(), sources[i]->data.size());
-    }
-  }
 }
 
 }  // namespace ct

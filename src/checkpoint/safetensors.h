@@ -30,7 +30,33 @@ struct Written {
   uint32_t crc = 0;  // CRC32C of the whole file
 };
 
-/// Replaces `path` atomically (write_file_atomic). Metadata keys that begin with "crc32c" or "header_crc32c" are ours.
+/// Where everything of a file will lie, before any element is known: the size of the header does not depend on the
+/// checksums in it. So ranks can write their parts of the elements, and the header comes last.
+class SafetensorsPlan {
+ public:
+  /// The file will have the tensors in the bytewise order of their names; indices below are those of `tensors`.
+  /// Metadata keys that begin with "crc32c" or "header_crc32c" are ours.
+  SafetensorsPlan(std::vector<TensorSpec> tensors, Metadata metadata);
+
+  const std::vector<TensorSpec>& tensors() const { return tensors_; }
+  /// Of the file.
+  uint64_t bytes() const { return header_bytes_ + payload_bytes_; }
+  /// Where a tensor's elements begin in the file.
+  uint64_t begin(size_t tensor) const { return header_bytes_ + offsets_[tensor]; }
+  /// The file's first bytes, up to the first element, given the CRC32C of every tensor.
+  std::string header(std::span<const uint32_t> crcs) const;
+  /// The whole file's, given the same.
+  uint32_t crc(std::span<const uint32_t> crcs) const;
+
+ private:
+  std::vector<TensorSpec> tensors_;
+  Metadata metadata_;
+  std::vector<size_t> order_;      // of tensors, as they lie in the file
+  std::vector<uint64_t> offsets_;  // by tensor, from the first element of all
+  uint64_t header_bytes_ = 0, payload_bytes_ = 0;
+};
+
+/// Replaces `path` atomically (write_file_atomic); metadata as above.
 Written write_safetensors(FileSystem& files, const Path& path, std::vector<TensorView> tensors,
                           const Metadata& metadata);
 
@@ -65,10 +91,5 @@ class SafetensorsFile {
   std::vector<StoredTensor> tensors_;
   bool checksums_ = false;
 };
-
-/// Copies a file's tensors into those of a running program: names, shapes and types must be the same, `may_lack`
-/// accepts names that only the program has (nullptr: none). Checks everything before it copies anything.
-void restore(const SafetensorsFile& file, std::span<const NamedTensor> tensors,
-             bool (*may_lack)(std::string_view name) = nullptr);
 
 }  // namespace ct

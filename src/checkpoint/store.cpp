@@ -1,5 +1,7 @@
 #include "checkpoint/store.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <set>
@@ -23,16 +25,11 @@ struct Shard {
   int index, count;
 };
 
-std::string shard_name(Shard shard) {
-  char name[64];
-  std::snprintf(name, sizeof name, "optim-%02d-of-%02d.safetensors", shard.index, shard.count);
-  return name;
-}
-
 std::optional<Shard> shard_of(const std::string& name) {
   Shard s{};
   if (std::sscanf(name.c_str(), "optim-%6d-of-%6d.safetensors", &s.index, &s.count) != 2) return std::nullopt;
-  if (s.index < 0 || s.index >= s.count || shard_name(s) != name) return std::nullopt;  // only the one spelling
+  if (s.index < 0 || s.index >= s.count || shard_name(s.index, s.count) != name)
+    return std::nullopt;  // only the one spelling
   return s;
 }
 
@@ -99,7 +96,7 @@ Manifest read_manifest(const Path& folder) {
       ++seen;
     }
   }
-  if (!names.contains(std::string(kWeights)) || !names.contains(std::string(kState)) || seen != shards.value_or(0)) {
+  if (!names.contains(std::string(kWeights)) || !names.contains(std::string(kState)) || seen != shards.value_or(1)) {
     refuse(path, "it does not list all files of a checkpoint");
   }
   std::sort(m.parts.begin(), m.parts.end(), [](const Part& a, const Part& b) { return a.name < b.name; });
@@ -107,7 +104,8 @@ Manifest read_manifest(const Path& folder) {
 }
 
 /// Calls `wrong` with a line for each fault of a listed file.
-void check_part(const Path& folder, const Part& part, const std::function<void(const std::string&)>& wrong) {
+void check_part(const Path& folder, const Part& part, SafetensorsFile::Check check,
+                const std::function<void(const std::string&)>& wrong) {
   const Path path = folder / part.name;
   try {
     if (!std::filesystem::exists(std::filesystem::symlink_status(path))) refuse(path, "it is missing");
@@ -115,7 +113,7 @@ void check_part(const Path& folder, const Part& part, const std::function<void(c
     if (file.bytes().size() != part.bytes) {
       refuse(path, str("it has ", file.bytes().size(), " bytes, the manifest says ", part.bytes));
     }
-    if (crc32c(file.bytes()) == part.crc) return;
+    if (check == SafetensorsFile::Check::header || crc32c(file.bytes()) == part.crc) return;
     if (part.name.ends_with(".safetensors")) {
       // Say which tensor, where that is possible.
       const SafetensorsFile tensors(path, SafetensorsFile::Check::header, MappedFile::Links::refuse);
@@ -138,17 +136,49 @@ void check_identity(const Path& folder, const Manifest& manifest, const RunIdent
   }
 }
 
-Checkpoint open_checkpoint(const Path& folder, const Manifest& manifest) {
-  const auto open = [&folder](const std::string& name) {
-    return SafetensorsFile(folder / name, SafetensorsFile::Check::all, MappedFile::Links::refuse);
+constexpr const char *kRunMark = "checkpoint.run", *kModelMark = "checkpoint.model", *kStepMark = "checkpoint.step",
+                     *kShardMark = "checkpoint.shard";
+
+Metadata marks_of(const RunIdentity& identity, int64_t step) {
+  return {{kRunMark, identity.run}, {kModelMark, identity.model}, {kStepMark, std::to_string(step)}};
+}
+
+Metadata with_shard(Metadata marks, Shard shard) {
+  marks[kShardMark] = str(shard.index, " of ", shard.count);
+  return marks;
+}
+
+/// A file of another checkpoint under this one's name. Files of earlier versions have no marks, and one shard.
+void check_marks(const SafetensorsFile& file, const Metadata& expected, bool required) {
+  for (const auto& [key, value] : expected) {
+    const auto found = file.metadata().find(key);
+    if (found == file.metadata().end() && !required) continue;
+    const std::string is = found == file.metadata().end() ? "nothing" : in_quotes(found->second);
+    if (is != in_quotes(value))
+      refuse(file.path(),
+             str("it belongs elsewhere: its ", key, " is ", is, " where the checkpoint has ", in_quotes(value)));
+  }
+}
+
+Checkpoint open_checkpoint(const Path& folder, const Manifest& manifest, SafetensorsFile::Check check) {
+  const auto open = [&](const std::string& name) {
+    return SafetensorsFile(folder / name, check, MappedFile::Links::refuse);
   };
+  const Metadata marks = marks_of(manifest.identity, manifest.step);
   std::vector<SafetensorsFile> optimizer;
   int shards = 0;
   for (const Part& part : manifest.parts) shards += shard_of(part.name).has_value();
-  for (int i = 0; i < shards; ++i) optimizer.push_back(open(shard_name({i, shards})));
+  for (int i = 0; i < shards; ++i) {
+    optimizer.push_back(open(shard_name(i, shards)));
+    check_marks(optimizer.back(), with_shard(marks, {i, shards}), shards > 1);
+  }
+  SafetensorsFile weights = open(std::string(kWeights));
+  check_marks(weights, marks, shards > 1);
   const Path state = folder / kState;
-  return {manifest, open(std::string(kWeights)), std::move(optimizer),
-          parse_strict_json(read_part(state), in_quotes(state.native()))};
+  Checkpoint checkpoint{manifest, std::move(weights), std::move(optimizer),
+                        parse_strict_json(read_part(state), in_quotes(state.native()))};
+  checkpoint.moments();  // do the shards fit together?
+  return checkpoint;
 }
 
 }  // namespace
@@ -183,6 +213,12 @@ std::optional<int64_t> saved_best_step(std::string_view name) {
   return step_of(str("step-", name));
 }
 
+std::string shard_name(int shard, int shards) {
+  char name[64];
+  std::snprintf(name, sizeof name, "optim-%02d-of-%02d.safetensors", shard, shards);
+  return name;
+}
+
 bool is_part_name(const std::string& name) {
   return name == kWeights || name == kState || name == kManifest || shard_of(name).has_value();
 }
@@ -212,21 +248,28 @@ void Store::remove_step_folder(const Path& path) {
 
 void Store::begin(int64_t step) {
   make_folders(files_, folder_);
-  sync_folder(files_, folder_.parent_path());
   remove_step_folder(scratch(kBeing, step));
   make_folders(files_, scratch(kBeing, step));
 }
 
-Part Store::put_weights(int64_t step, const std::vector<TensorView>& weights, const Metadata& metadata) {
-  const std::string name(kWeights);
-  const Written w = write_safetensors(files_, scratch(kBeing, step) / name, weights, metadata);
-  return {name, w.bytes, w.crc};
+File Store::create_weights(int64_t step) {
+  return File(files_, scratch(kBeing, step) / kWeights, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
 }
 
-Part Store::put_optimizer(int64_t step, int shard, int shards, const std::vector<TensorView>& tensors) {
-  const std::string name = shard_name({shard, shards});
-  const Written w = write_safetensors(files_, scratch(kBeing, step) / name, tensors, {});
-  return {name, w.bytes, w.crc};
+File Store::open_weights(int64_t step) { return File(files_, scratch(kBeing, step) / kWeights, O_WRONLY | O_NOFOLLOW); }
+
+File Store::create_shard(int64_t step, int shard, int shards) {
+  return File(files_, scratch(kBeing, step) / shard_name(shard, shards), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+}
+
+Metadata Store::marks(int64_t step) const { return marks_of(identity_, step); }
+Metadata Store::marks(int64_t step, int shard, int shards) const { return with_shard(marks(step), {shard, shards}); }
+
+void Store::abandon(int64_t step) noexcept {
+  try {
+    remove_step_folder(scratch(kBeing, step));  // a full disk should not stay full because of us
+  } catch (const Error&) {                      // the error that led here says more
+  }
 }
 
 void Store::commit(int64_t step, std::vector<Part> parts, const Json& state) {
@@ -256,22 +299,8 @@ void Store::commit(int64_t step, std::vector<Part> parts, const Json& state) {
     throw;
   }
   sync_folder(files_, folder_);
+  sync_folder(files_, folder_.parent_path());  // the first checkpoint comes with its folder
   if (replaces) remove_step_folder(old);
-}
-
-void Store::save(int64_t step, const std::vector<TensorView>& weights, const Metadata& metadata,
-                 const std::vector<TensorView>& optimizer, const Json& state) {
-  try {
-    begin(step);
-    std::vector<Part> parts = {put_weights(step, weights, metadata), put_optimizer(step, 0, 1, optimizer)};
-    commit(step, std::move(parts), state);
-  } catch (const Error&) {
-    try {
-      remove_step_folder(scratch(kBeing, step));  // a full disk should not stay full because of us
-    } catch (const Error&) {                      // the first error says more
-    }
-    throw;
-  }
 }
 
 void Store::recover() {
@@ -289,12 +318,12 @@ void Store::recover() {
   }
 }
 
-std::vector<int64_t> Store::prune(int keep_last) {
+std::vector<int64_t> Store::prune(int keep_last, std::optional<int64_t> good) {
   check(keep_last >= 0, "prune(", keep_last, ")");
   std::vector<int64_t> removed;
   const auto steps = list();
   if (steps.size() <= static_cast<size_t>(keep_last)) return removed;
-  const auto good = newest_good([](const std::string&) {});
+  if (!good) good = newest_good([](const std::string&) {});
   for (size_t i = 0; i + static_cast<size_t>(keep_last) < steps.size(); ++i) {
     if (steps[i] == good) continue;
     // Out of sight in one step, so that a kill halfway leaves no damaged checkpoint.
@@ -327,8 +356,8 @@ std::vector<std::string> Store::verify(int64_t step) const {
   try {
     const Path folder = path_of(step);
     const Manifest m = manifest(step);
-    for (const Part& part : m.parts) check_part(folder, part, add);
-    if (problems.empty()) open_checkpoint(folder, m);
+    for (const Part& part : m.parts) check_part(folder, part, SafetensorsFile::Check::all, add);
+    if (problems.empty()) open_checkpoint(folder, m, SafetensorsFile::Check::all);
   } catch (const Error& e) {
     add(e.what());
   }
@@ -359,13 +388,13 @@ Checkpoint Store::load(int64_t step) const {
   return load_checkpoint(path_of(step), identity_);
 }
 
-Checkpoint load_checkpoint(const Path& folder, const RunIdentity& identity) {
+Checkpoint load_checkpoint(const Path& folder, const RunIdentity& identity, SafetensorsFile::Check check) {
   const Manifest m = read_manifest(folder);
   check_identity(folder, m, identity);
   for (const Part& part : m.parts) {
-    check_part(folder, part, [](const std::string& line) { fail(ExitCode::checkpoint, line); });
+    check_part(folder, part, check, [](const std::string& line) { fail(ExitCode::checkpoint, line); });
   }
-  return open_checkpoint(folder, m);
+  return open_checkpoint(folder, m, check);
 }
 
 }  // namespace ct

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/files.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/rows.h"
 
 namespace ct {
 
@@ -47,6 +47,8 @@ struct Checkpoint {
   SafetensorsFile weights;
   std::vector<SafetensorsFile> optimizer;  // shard 0 of N first
   nlohmann::json state;
+  /// The moments, put together from all shards.
+  std::vector<LogicalTensor> moments() const { return logical_tensors(optimizer); }
 };
 
 class Store {
@@ -54,20 +56,27 @@ class Store {
   /// `folder` is OUT/ckpt; it need not exist for reading. `files` must outlive the store.
   Store(FileSystem& files, const Path& folder, const RunIdentity& identity);
 
-  // ---- writing: begin on one rank, put_* on any rank after that, commit on one rank after all of them
+  // ---- writing (checkpoint/save.h does it by all ranks): begin on rank 0, then create_* and open_* on any, then
+  // commit or abandon on rank 0
 
   void begin(int64_t step);
-  Part put_weights(int64_t step, const std::vector<TensorView>& weights, const Metadata& metadata);
-  Part put_optimizer(int64_t step, int shard, int shards, const std::vector<TensorView>& tensors);
+  File create_weights(int64_t step);
+  File open_weights(int64_t step);
+  File create_shard(int64_t step, int shard, int shards);
+  /// What files of a checkpoint say in their metadata of where they belong; a shard also which it is.
+  Metadata marks(int64_t step) const;
+  Metadata marks(int64_t step, int shard, int shards) const;
+  /// `parts` are all files but state.json, each of them synced.
   void commit(int64_t step, std::vector<Part> parts, const nlohmann::json& state);
-  /// All of the above for one rank that has everything. Numbers in `state` that are not finite become null.
-  void save(int64_t step, const std::vector<TensorView>& weights, const Metadata& metadata,
-            const std::vector<TensorView>& optimizer, const nlohmann::json& state);
+  /// Removes what there is of a checkpoint that will not be committed, as far as the disk allows.
+  void abandon(int64_t step) noexcept;
 
   /// Ends what a killed writer had begun: old checkpoints get their name back, temporary ones are removed. Writer only.
   void recover();
   /// Removes all but the newest `keep_last` checkpoints, never the newest good one; returns the steps removed.
-  std::vector<int64_t> prune(int keep_last);
+  /// `good`: a step that is known to be good, such as that just committed; without it, the newest good one is looked
+  /// for.
+  std::vector<int64_t> prune(int keep_last, std::optional<int64_t> good = {});
 
   // ---- reading
 
@@ -104,7 +113,11 @@ std::optional<int64_t> saved_best_step(std::string_view name);
 bool is_part_name(const std::string& name);
 /// Is this one of the store's own folders beside checkpoints (".tmp-step-…" and so on)?
 bool is_scratch_name(std::string_view name);
-/// Opens a checkpoint's folder wherever it lies (`--resume PATH`).
-Checkpoint load_checkpoint(const Path& folder, const RunIdentity& identity);
+/// "optim-00-of-04.safetensors"
+std::string shard_name(int shard, int shards);
+/// Opens a checkpoint's folder wherever it lies (`--resume PATH`). Verifies all, or all but the elements, which are
+/// left to whoever reads them (StoredTensor::crc).
+Checkpoint load_checkpoint(const Path& folder, const RunIdentity& identity,
+                           SafetensorsFile::Check check = SafetensorsFile::Check::all);
 
 }  // namespace ct

@@ -45,18 +45,18 @@ std::optional<StoredType> stored_type(std::string_view name) {
   return std::nullopt;
 }
 
-std::vector<TensorView> views(std::span<const NamedTensor> tensors) {
-  std::vector<TensorView> result;
-  for (const NamedTensor& t : tensors) result.push_back({t.name, t.dtype, t.shape, t.data});
-  return result;
-}
-
 std::optional<uint64_t> bytes_of(StoredType type, std::span<const int64_t> shape) {
   uint64_t bytes = size_of(type);
   for (int64_t d : shape) {
     if (d < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(d), &bytes)) return std::nullopt;
   }
   return bytes;
+}
+
+int64_t rows_of(std::span<const int64_t> shape) { return shape.empty() ? 1 : shape[0]; }
+
+uint64_t row_bytes(StoredType type, std::span<const int64_t> shape) {
+  return bytes_of(type, shape.empty() ? shape : shape.subspan(1)).value_or(0);
 }
 
 std::string describe(const TensorView& tensor) {

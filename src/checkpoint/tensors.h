@@ -19,6 +19,13 @@ size_t size_of(StoredType type);
 std::string_view name_of(StoredType type);
 std::optional<StoredType> stored_type(std::string_view name);
 
+/// A tensor to come: what a file says of it before any element is known.
+struct TensorSpec {
+  std::string name;
+  StoredType dtype = StoredType::f32;
+  std::vector<int64_t> shape;
+};
+
 struct TensorView {
   std::string name;
   StoredType dtype = StoredType::f32;
@@ -26,17 +33,11 @@ struct TensorView {
   std::span<const std::byte> data;  // may be unaligned
 };
 
-/// A tensor of a running program, to save from and to restore into.
-struct NamedTensor {
-  std::string name;
-  StoredType dtype = StoredType::f32;
-  std::vector<int64_t> shape;
-  std::span<std::byte> data;
-};
-std::vector<TensorView> views(std::span<const NamedTensor> tensors);
-
 /// Bytes of a tensor; nothing when a dimension is negative or the product does not fit 64 bits.
 std::optional<uint64_t> bytes_of(StoredType type, std::span<const int64_t> shape);
+/// Rows are what a tensor's first dimension counts; a tensor without dimensions is one row.
+int64_t rows_of(std::span<const int64_t> shape);
+uint64_t row_bytes(StoredType type, std::span<const int64_t> shape);
 /// "F32 [6, 3, 5, 5]"
 std::string describe(const TensorView& tensor);
 /// Element i of a tensor as a double (an I64 beyond 2^53 is rounded).

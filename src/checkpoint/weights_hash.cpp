@@ -9,8 +9,9 @@
 namespace ct {
 namespace {
 
-void sort_by_name(std::vector<TensorView>& tensors) {
-  std::sort(tensors.begin(), tensors.end(), [](const TensorView& a, const TensorView& b) { return a.name < b.name; });
+template <class Tensor>
+void sort_by_name(std::vector<Tensor>& tensors) {
+  std::sort(tensors.begin(), tensors.end(), [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
 }
 
 }  // namespace
@@ -28,16 +29,17 @@ std::string weights_sha256(std::vector<TensorView> weights) {
   return hash.hex();
 }
 
-std::string state_sha256(std::vector<TensorView> tensors, const nlohmann::json& state) {
+std::string state_sha256(std::vector<LogicalTensor> tensors, const nlohmann::json& state) {
   sort_by_name(tensors);
   Sha256 hash;
   const auto add = [&hash](const std::string& text) {  // with its terminating zero, so that joined texts differ
     hash.update(text.c_str(), text.size() + 1);
   };
-  for (const TensorView& t : tensors) {
+  for (const LogicalTensor& t : tensors) {
     add(t.name);
-    add(describe(t));
-    hash.update(t.data.data(), t.data.size());
+    add(describe({t.name, t.dtype, t.shape, {}}));
+    for (const LogicalTensor::Piece& piece : t.pieces)
+      hash.update(piece.stored->data.data(), piece.stored->data.size());
   }
   add(state.dump());
   return hash.hex();

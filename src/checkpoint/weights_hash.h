@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/tensors.h"
+#include "checkpoint/rows.h"
 
 namespace ct {
 
@@ -13,8 +13,8 @@ namespace ct {
 /// between them; "…num_batches_tracked" is left out. Another type than F32 is Error(ExitCode::checkpoint).
 std::string weights_sha256(std::vector<TensorView> weights);
 
-/// SHA-256 over all logical tensors (name, type, shape, elements; sorted by name) and the state, from which the caller
-/// has taken what may differ between equal runs (ranks, stage, times).
-std::string state_sha256(std::vector<TensorView> tensors, const nlohmann::json& state);
+/// SHA-256 over all logical tensors (name, type, shape, elements; sorted by name), however they are cut, and the state,
+/// from which the caller has taken what may differ between equal runs (ranks, stage, times).
+std::string state_sha256(std::vector<LogicalTensor> tensors, const nlohmann::json& state);
 
 }  // namespace ct

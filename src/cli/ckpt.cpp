@@ -1,10 +1,12 @@
-// `ckpt ls|inspect|verify`
+// `ckpt ls|inspect|verify|diff`
 #include <sys/stat.h>
 
 #include <array>
 #include <cstdio>
 #include <ctime>
+#include <list>
 #include <memory>
+#include <optional>
 
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -52,6 +54,14 @@ class RunCheckpoints {
   FileSystem files_;
   Store store_;
 };
+
+/// The checkpoint that a run would continue from.
+Path newest_good(const Path& run) {
+  const RunCheckpoints checkpoints(run);
+  const auto step = checkpoints.store().newest_good(
+      [](const std::string& problem) { std::fprintf(stderr, "warning: %s\n", problem.c_str()); });
+  return checkpoints.store().path_of(*step);
+}
 
 std::string local_time(const Path& path) {
   struct stat info {};
@@ -142,17 +152,17 @@ void print_weights_hash(const SafetensorsFile& weights) {
   std::printf("weights_sha256: %s\n", hash.c_str());
 }
 
-/// Over what equal runs have in common: tensors and where the run stands, not ranks, device or configuration.
-std::string hash_of_state(const Path& path, const Checkpoint& checkpoint) {
-  if (checkpoint.optimizer.size() > 1)
-    fail(ExitCode::checkpoint, in_quotes(path.native()), " has ", checkpoint.optimizer.size(),
-         " optimizer files where this version reads one; use the version that wrote it");
-  std::vector<TensorView> tensors = checkpoint.weights.views();
-  for (const SafetensorsFile& file : checkpoint.optimizer) {
-    const auto moments = file.views();
-    tensors.insert(tensors.end(), moments.begin(), moments.end());
-  }
-  return state_sha256(tensors, to_json(run_state_from(checkpoint.state)));
+/// Weights and moments, whatever files they are cut into.
+std::vector<LogicalTensor> all_tensors(const Checkpoint& checkpoint) {
+  std::vector<LogicalTensor> tensors = logical_tensors(std::span(&checkpoint.weights, 1));
+  const auto moments = checkpoint.moments();
+  tensors.insert(tensors.end(), moments.begin(), moments.end());
+  return tensors;
+}
+
+/// Over what equal runs have in common: tensors and where the run stands, not ranks, stage, device or configuration.
+std::string hash_of_state(const Checkpoint& checkpoint) {
+  return state_sha256(all_tensors(checkpoint), to_json(run_state_from(checkpoint.state)));
 }
 
 int inspect(const Words& words) {
@@ -176,15 +186,10 @@ int inspect(const Words& words) {
     print_weights_hash(file);
     return 0;
   }
-  if (target == Target::run) {
-    const RunCheckpoints checkpoints(path);
-    const auto step = checkpoints.store().newest_good(
-        [](const std::string& problem) { std::fprintf(stderr, "warning: %s\n", problem.c_str()); });
-    path = checkpoints.store().path_of(*step);
-  }
+  if (target == Target::run) path = newest_good(path);
   const Checkpoint checkpoint = load_checkpoint(path, {});
   const Provenance made_by = provenance_from(checkpoint.state);
-  const std::string state_hash = hash ? hash_of_state(path, checkpoint) : "";
+  const std::string state_hash = hash ? hash_of_state(checkpoint) : "";
   std::printf("%s\n", path.c_str());
   print_file(checkpoint.weights);
   for (const SafetensorsFile& file : checkpoint.optimizer) {
@@ -199,6 +204,79 @@ int inspect(const Words& words) {
               static_cast<long long>(made_by.ranks), plain(made_by.device).c_str());
   print_weights_hash(checkpoint.weights);
   if (hash) std::printf("state_sha256: %s\n", state_hash.c_str());
+  return 0;
+}
+
+/// The tensors of a file or checkpoint, kept open.
+class Opened {
+ public:
+  explicit Opened(Path path) {
+    const Target target = target_of(path);
+    if (target == Target::run) path = newest_good(path);
+    path_ = path;
+    if (target == Target::file)
+      file_.emplace(path);
+    else
+      checkpoint_.emplace(load_checkpoint(path, {}));
+    for (const LogicalTensor& tensor : file_ ? logical_tensors(std::span(&*file_, 1)) : all_tensors(*checkpoint_))
+      views_.push_back(tensor.view(storage_.emplace_back()));
+  }
+  const Path& path() const { return path_; }
+  const std::vector<TensorView>& views() const { return views_; }
+  std::optional<Json> state() const {
+    return checkpoint_ ? std::optional(to_json(run_state_from(checkpoint_->state))) : std::nullopt;
+  }
+
+ private:
+  Path path_;
+  std::optional<SafetensorsFile> file_;
+  std::optional<Checkpoint> checkpoint_;
+  std::list<std::vector<std::byte>> storage_;  // of tensors put together from shards
+  std::vector<TensorView> views_;
+};
+
+/// Prints a line and returns true if the tensors differ.
+bool print_difference(const TensorDifference& d) {
+  const std::string name = plain(d.name);
+  switch (d.kind) {
+    case TensorDifference::Kind::same_bytes:
+      return false;
+    case TensorDifference::Kind::only_first:
+      std::printf("%s: only in the first\n", name.c_str());
+      return true;
+    case TensorDifference::Kind::only_second:
+      std::printf("%s: only in the second\n", name.c_str());
+      return true;
+    case TensorDifference::Kind::shape_or_type:
+      std::printf("%s: of another shape or type\n", name.c_str());
+      return true;
+    case TensorDifference::Kind::values:
+      std::printf("%s: %llu elements differ, by %.6g at most, l2 %.6g\n", name.c_str(),
+                  static_cast<unsigned long long>(d.differing), d.largest, d.l2);
+      return true;
+  }
+  fail(ExitCode::bug, "unknown kind of difference");
+}
+
+int diff(const Words& words) {
+  CLI::App app("Compares two weights files, checkpoints or runs (their newest good checkpoints), tensor by tensor.",
+               "cifar-train ckpt diff");
+  std::string first, second;
+  app.add_option("A", first, "a file, a checkpoint's folder, or a run's")->required();
+  app.add_option("B", second, "another")->required();
+  if (!parse(app, words)) return 0;
+
+  const Opened a(without_slash(first)), b(without_slash(second));
+  size_t different = 0, all = 0;
+  for (const TensorDifference& d : differences(a.views(), b.views())) {
+    ++all;
+    different += print_difference(d);
+  }
+  if (const auto x = a.state(), y = b.state(); x && y)
+    for (const auto& [key, value] : x->items())
+      if (const Json& other = y->at(key); other != value)
+        std::printf("state %s: %s and %s\n", key.c_str(), value.dump().c_str(), other.dump().c_str());
+  std::printf("%s and %s: %zu of %zu tensors differ\n", a.path().c_str(), b.path().c_str(), different, all);
   return 0;
 }
 
@@ -285,8 +363,9 @@ int verb_ckpt(const Words& words) {
       Verb{"ls", "the checkpoints of a run", ls},
       Verb{"inspect", "tensors, metadata and hashes", inspect},
       Verb{"verify", "compare everything with its checksums", verify},
+      Verb{"diff", "what two of them have different", diff},
   };
-  static constexpr std::array kLater = {"diff", "prune"};
+  static constexpr std::array kLater = {"prune"};
   return run_family({"ckpt", "looks after checkpoints", kMembers, kLater}, words);
 }
 

@@ -8,6 +8,7 @@
 #include "metrics/console.h"
 #include "model/models.h"
 #include "train/evaluation.h"
+#include "train/setup.h"
 #include "train/weights.h"
 
 namespace ct {
@@ -65,14 +66,17 @@ int verb_eval(const Words& words) {
   Config config;
   config.data.mean = info.mean;
   config.data.std = info.std;
+  config.bf16.enabled = info.compute == "bf16";
+  if (config.bf16.enabled && !backend->bf16_problem().empty())
+    fail(ExitCode::usage, in_quotes(file.path().native()), " is of a run in bf16: ", backend->bf16_problem());
   const Graph graph = build_graph(find_model(info.model), input_spec(config, batch_size, classes, Mode::evaluate));
   const FlatLayout flat = flatten_parameters(graph);
-  const Memory params = backend->allocate(static_cast<size_t>(flat.numel) * sizeof(float));
-  load_weights(file, graph, flat, {reinterpret_cast<float*>(params.data()), static_cast<size_t>(flat.numel)});
-  Evaluator evaluator(*backend, *comm, lower_evaluation(graph, flat), params.data());
+  const Memory params = backend->allocate(static_cast<size_t>(flat.compute_bytes));
+  load_compute_weights(file, graph, flat, params.data());
+  Evaluator evaluator(*backend, *comm, lower_evaluation(graph, {}), {.params = params.data()});
 
   const Evaluation result =
-      evaluate(evaluator, EvalPipeline(images, std::move(chosen), batch_size), classes, split, *comm);
+      *evaluate(evaluator, EvalPipeline(images, std::move(chosen), batch_size), classes, split, *comm);
   if (json) {
     Json record = {{"event", "eval"}, {"step", info.step}};
     record.update(result.to_json(classes > 5));

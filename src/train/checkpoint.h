@@ -1,31 +1,88 @@
-// What one checkpoint of a run holds, and how it gets there and back: weights and moments by name in PyTorch's layout,
-// the run's state, and where it comes from.
+// Saving and restoring an engine's state, by all ranks together: weights and moments by name in PyTorch's layout, the
+// run's state, and where it comes from. Any number of ranks with any ZeRO stage reads what any other has saved.
 #pragma once
 
+#include <chrono>
+#include <memory>
+#include <optional>
 #include <string>
 
-#include "checkpoint/store.h"
+#include "checkpoint/save.h"
+#include "train/provenance.h"
+#include "train/run_folder.h"
 #include "train/weights.h"
 
 namespace ct {
 
-/// What a checkpoint of this program was made by, beside its RunState.
-struct Provenance {
-  std::string config;  // YAML
-  int64_t ranks = 1;
-  std::string dataset;  // name
-  uint32_t data_crc = 0;
-  std::string device;  // Backend::description
+/// Saves the checkpoints of a run, one at a time. Life of a save: begin() - poll() now and then - finish(), or poll()
+/// until it returns something. All of these are collective; a failure on any rank is the same Error on every rank, and
+/// leaves nothing pending and earlier checkpoints untouched.
+class CheckpointWriter {
+ public:
+  struct Args {
+    Communicator& comm;
+    Path out;           // the run's folder
+    RunFolder* folder;  // rank 0's; null elsewhere
+    const Graph& graph;
+    const Engine& engine;
+    /// Save beside training: begin() copies what this rank owns and returns.
+    bool asynchronous = true;
+  };
+  /// Collective.
+  explicit CheckpointWriter(const Args& args);
+  /// A save that is still pending is given up and leaves no checkpoint.
+  ~CheckpointWriter();
+
+  /// What was saved.
+  struct Saved {
+    int64_t step = 0;
+    std::string path;
+    double seconds = 0;  // since begin()
+  };
+
+  /// Begins to save; none may be pending. Only rank 0's `state`, `provenance` and `metadata` count. On return the
+  /// engine may go on: the snapshot is complete (asynchronous), or nothing but finish() may be called (otherwise).
+  void begin(const RunState& state, const Provenance& provenance, const Metadata& metadata);
+  bool pending() const { return save_ != nullptr; }
+  /// Of a pending save: what was saved, once that is complete and durable. Does not wait for the disk.
+  std::optional<Saved> poll();
+  /// Waits for the pending save.
+  Saved finish();
+
+  /// Replaces OUT/name by a weights file, atomically. Complete on return.
+  void write_weights(const std::string& name, const Metadata& metadata);
+
+  /// Memory of the snapshot, which is kept from one save to the next; 0 before the first and when not asynchronous.
+  size_t snapshot_bytes() const { return snapshot_.capacity() * sizeof(float); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class Source : uint8_t { engine, snapshot };
+  /// Of a file to be written: all its tensors, and this rank's rows of them.
+  struct Contents {
+    std::vector<TensorSpec> specs;
+    std::vector<Rows> own;
+    ReadRows read;
+  };
+
+  void take_snapshot();
+  Contents contents_of(size_t first_state, size_t last_state, Source source) const;
+  Saved over();
+
+  Args args_;
+  FileSystem files_;
+  std::unique_ptr<Store> store_;
+  std::vector<ParameterRows> owned_;  // by this rank, by parameter, each parameter once
+  std::vector<size_t> places_;        // of these in a state's part of the snapshot
+  size_t owned_elements_ = 0;         // of a state
+  std::vector<float> snapshot_;
+  int64_t step_ = 0;
+  Clock::time_point begun_;
+  std::unique_ptr<CheckpointSave> save_;  // last: its thread reads the others
 };
-Json to_json(const RunState& state, const Provenance& provenance);
-Provenance provenance_from(const Json& state);
 
-/// Saves everything an engine needs to go on, as step `state.step` of the store.
-void save_checkpoint(Store& store, const RunState& state, const Provenance& provenance, const Metadata& metadata,
-                     const Programs& programs, const Engine& engine);
-
-/// Reads weights, moments and state into an engine, on any rank.
-RunState restore_checkpoint(const Path& checkpoint, const std::string& model, const Programs& programs,
-                            const Engine& engine);
+/// Reads what this rank holds of weights and moments, and the state. The caller then calls engine.masters_written() and
+/// engine.restore(state.scalars). No communication: a rank that cannot read throws alone.
+RunState restore_checkpoint(const Path& checkpoint, const std::string& model, const Graph& graph, const Engine& engine);
 
 }  // namespace ct

@@ -6,12 +6,14 @@
 #include "base/error.h"
 #include "checkpoint/run_lock.h"
 #include "checkpoint/store.h"
+#include "train/run_folder.h"
 
 namespace ct {
 namespace {
 
 constexpr std::string_view kMetrics = "metrics.jsonl";
-constexpr std::array<std::string_view, 5> kRunFiles = {"config.yaml", "metrics.csv", "last.bin", "best.bin", kMetrics};
+constexpr std::array<std::string_view, 6> kRunFiles = {"config.yaml", "metrics.csv", "last.bin",
+                                                       "best.bin",    kTokenName,    kMetrics};
 
 bool is_run_file(const std::string& name) {
   std::string_view bare = name;

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <sstream>
+#include <thread>
 
 #include "base/error.h"
-#include "base/host.h"
+#include "comm/together.h"
 #include "train/config/load.h"
 #include "train/config/print.h"
 #include "train/config/resume.h"
@@ -15,6 +16,9 @@
 
 namespace ct {
 namespace {
+
+constexpr int kLooks = 10;
+constexpr std::chrono::milliseconds kBetweenLooks{200};
 
 std::string new_run_id() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -32,11 +36,8 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
       keep_last_(static_cast<int>(config.checkpoint.keep_last)) {
   if (!lock_.warning().empty()) console.note("warning: " + lock_.warning());
   const Path folder = out_ / "ckpt";
-  RunIdentity identity{"", config.model.name};
-  store_ = std::make_unique<Store>(files_, folder, identity);
+  store_ = std::make_unique<Store>(files_, folder, RunIdentity{"", config.model.name});
   store_->recover();
-  for (const std::string& name : list_folder(folder))
-    if (name.starts_with(kTemporaryPrefix) && saved_best_step(name)) remove_file(files_, folder / name);
 
   const bool any_checkpoint = !store_->list().empty();
   const bool present = !reset && (any_checkpoint || std::filesystem::exists(out_ / "metrics.jsonl"));
@@ -65,10 +66,10 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
     if (!step && present) console.note("the run in " + out_.string() + " has no checkpoint yet; it starts anew");
   }
 
-  identity.run = new_run_id();
+  identity_ = {new_run_id(), config.model.name};
   if (!resume_from_.empty()) {
-    const Checkpoint checkpoint = load_checkpoint(resume_from_, identity);
-    identity.run = checkpoint.manifest.identity.run;
+    const Checkpoint checkpoint = load_checkpoint(resume_from_, identity_);
+    identity_.run = checkpoint.manifest.identity.run;
     resumed_ = provenance_from(checkpoint.state);
     const Config saved = load_config_text(resumed_->config, resume_from_.string() + "/state.json");
     const ResumeDifference difference = resume_difference(saved, resumed_->ranks, config, ranks);
@@ -80,7 +81,6 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
     }
     for (const std::string& warning : difference.warnings) console.note("warning: " + warning);
   }
-  store_ = std::make_unique<Store>(files_, folder, identity);
 }
 
 void RunFolder::require_same_origin(const Provenance& now, Console& console) const {
@@ -115,6 +115,7 @@ std::string RunFolder::end_at(int64_t step) const {
 
 bool RunFolder::begin(const Config& config, int ranks, const RunState* resumed, const std::string& init) {
   if (reset_) reset_run(files_, out_);
+  remove_spare_best();
   const std::string started = init.empty() ? "" : "# started with --init " + in_quotes(init) + "\n";
   write_file_atomic(files_, out_ / "config.yaml", started + to_yaml(config, {.ranks = ranks}));
   constexpr int64_t kBeforeAll = -1;  // a run without a checkpoint starts anew, and so do its records
@@ -123,26 +124,58 @@ bool RunFolder::begin(const Config& config, int ranks, const RunState* resumed, 
   // Evaluations after the checkpoint are undone, and with them what they thought best. The checkpoint may lie
   // elsewhere.
   const Path earlier = resume_from_.parent_path() / saved_best_name(resumed->step);
-  if (std::filesystem::exists(earlier)) write_file_atomic(files_, out_ / "best.bin", read_file(earlier));
+  if (std::filesystem::exists(earlier)) link_or_copy(files_, earlier, out_ / "best.bin");
   return std::filesystem::exists(out_ / "best.bin");
 }
 
-std::string RunFolder::save(const RunState& state, const Provenance& provenance, const Metadata& metadata,
-                            const Programs& programs, const Engine& engine) {
-  save_checkpoint(*store_, state, provenance, metadata, programs, engine);
-
-  if (state.best_step >= 0 && std::filesystem::exists(out_ / "best.bin"))
-    write_file_atomic(files_, out_ / "ckpt" / saved_best_name(state.step), read_file(out_ / "best.bin"));
-  store_->prune(keep_last_);
-  for (const std::string& name : list_folder(out_ / "ckpt"))  // of checkpoints that are gone
-    if (const auto step = saved_best_step(name); step && !contains(*step)) remove_file(files_, out_ / "ckpt" / name);
-  return store_->path_of(state.step).string();
+void RunFolder::keep_best(int64_t step) {
+  const Path folder = out_ / "ckpt";
+  if (!std::filesystem::exists(out_ / "best.bin")) return;
+  make_folders(files_, folder);
+  link_or_copy(files_, out_ / "best.bin", folder / saved_best_name(step));
 }
 
-void RunFolder::write_weights(const std::string& name, const Programs& programs, const Engine& engine,
-                              const Metadata& metadata) {
-  const TorchTensors weights(programs.graph, programs.train.flat, engine.state().front().values);
-  write_safetensors(files_, out_ / name, weights.views(), metadata);
+void RunFolder::make_room(int64_t step) {
+  store_->prune(keep_last_, step);
+  remove_spare_best();
+}
+
+/// Of checkpoints that are gone or never were, and pieces.
+void RunFolder::remove_spare_best() {
+  const Path folder = out_ / "ckpt";
+  for (const std::string& name : list_folder(folder))
+    if (const auto step = saved_best_step(name); step && (name.starts_with(kTemporaryPrefix) || !contains(*step)))
+      remove_file(files_, folder / name);
+}
+
+void require_shared_folder(Communicator& comm, const Path& out) {
+  if (comm.size() == 1) return;
+  const Path token = out / kTokenName;
+  FileSystem files;
+  const std::string text = from_rank_0(comm, new_run_id());
+  together(comm, [&] {
+    if (comm.rank() != 0) return;
+    make_folders(files, out);
+    write_file_atomic(files, token, text);
+  });
+  std::optional<Error> unseen;
+  try {
+    together(comm, [&] {
+      for (int attempt = 0; attempt < kLooks; ++attempt) {
+        if (attempt > 0)
+          std::this_thread::sleep_for(kBetweenLooks);  // network file systems remember what was not there
+        std::error_code error;
+        if (std::filesystem::exists(token, error) && read_file(token) == text) return;
+      }
+      fail(ExitCode::io, "output folder ", in_quotes(std::filesystem::absolute(out).native()),
+           " is not the one that rank 0 writes to: set output to a folder on a file system that all hosts share");
+    });
+  } catch (const Error& error) {
+    unseen = error;
+  }
+  // All have looked.
+  if (comm.rank() == 0) files.unlink(token);
+  if (unseen) throw Error(*unseen);
 }
 
 }  // namespace ct

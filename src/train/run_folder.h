@@ -1,12 +1,16 @@
-// A run's folder: who may start in it, what it continues from, what is written where. Rank 0 only.
+// A run's folder: who may start in it, what it continues from, what stays in it.
 #pragma once
 
 #include <optional>
 #include <string>
 
 #include "checkpoint/run_lock.h"
+#include "checkpoint/store.h"
+#include "comm/communicator.h"
 #include "metrics/console.h"
-#include "train/checkpoint.h"
+#include "metrics/metrics_log.h"
+#include "train/config/config.h"
+#include "train/provenance.h"
 
 namespace ct {
 
@@ -16,6 +20,7 @@ struct ResumeMode {
   Path checkpoint;  // of kind path
 };
 
+/// Rank 0 only.
 class RunFolder {
  public:
   /// Locks the folder and decides where to start from; nothing is changed yet. Throws where it may not:
@@ -38,12 +43,16 @@ class RunFolder {
   /// Returns whether there is a best.bin now.
   bool begin(const Config& config, int ranks, const RunState* resumed, const std::string& init);
 
-  /// Returns the checkpoint's path.
-  std::string save(const RunState& state, const Provenance& provenance, const Metadata& metadata,
-                   const Programs& programs, const Engine& engine);
-  void write_weights(const std::string& name, const Programs& programs, const Engine& engine, const Metadata& metadata);
+  /// Who the checkpoints say they belong to: a resumed run's id, or a new one.
+  const RunIdentity& identity() const { return identity_; }
+  /// Keeps best.bin as it is now beside the checkpoint of that step, before that exists.
+  void keep_best(int64_t step);
+  /// After a checkpoint of that step was written: removes those that checkpoint.keep_last gives no place any more.
+  void make_room(int64_t step);
 
  private:
+  void remove_spare_best();
+
   FileSystem files_;
   Path out_;
   RunLock lock_;
@@ -51,7 +60,14 @@ class RunFolder {
   int keep_last_;
   Path resume_from_;
   std::optional<Provenance> resumed_;
+  RunIdentity identity_;
   std::unique_ptr<Store> store_;
 };
+
+/// What rank 0 writes into a run's folder at the start and removes again.
+inline constexpr std::string_view kTokenName = ".shared-by-all-ranks";
+/// Unless every rank sees what rank 0 writes into `out` (made if need be): Error(io) on all ranks, naming the first
+/// rank's host that does not. Collective; for whoever has locked the folder.
+void require_shared_folder(Communicator& comm, const Path& out);
 
 }  // namespace ct

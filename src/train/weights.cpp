@@ -1,58 +1,121 @@
 #include "train/weights.h"
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "base/crc32c.h"
 #include "base/error.h"
 #include "checkpoint/weights_hash.h"
 
 namespace ct {
 namespace {
 
-std::span<float> part(std::span<float> buffer, const Range& r) {
-  return buffer.subspan(static_cast<size_t>(r.begin), static_cast<size_t>(r.size()));
+/// How many batches PyTorch's batch norm has seen: nothing here depends on it.
+bool is_counter(std::string_view name) { return name.ends_with("num_batches_tracked"); }
+
+std::vector<TensorSpec> weight_specs(const Graph& graph) {
+  std::vector<TensorSpec> specs;
+  for (const Parameter& p : graph.parameters()) specs.push_back(weight_spec(p));
+  return specs;
 }
-std::span<const float> part(std::span<const float> buffer, const Range& r) {
-  return buffer.subspan(static_cast<size_t>(r.begin), static_cast<size_t>(r.size()));
+
+/// Calls f(first row, elements of whole rows in PyTorch's order), a bucket at a time, for all of rows begin..end.
+void each_bucket(const LogicalTensor& tensor, int64_t begin, int64_t end,
+                 const std::function<void(int64_t, std::span<const float>)>& f) {
+  for (const LogicalTensor::Piece& piece : tensor.pieces) {
+    if (piece.begin >= end || piece.end <= begin || !piece.stored->crc) continue;
+    if (crc32c(piece.stored->data) != *piece.stored->crc)
+      fail(ExitCode::checkpoint, in_quotes(piece.file->path().native()), ": tensor ", in_quotes(tensor.name),
+           " does not have its checksum: take another copy of the file");
+  }
+  const size_t row = row_bytes(tensor.dtype, tensor.shape), at_once = std::max<size_t>(1, kBucketBytes / row) * row;
+  std::vector<float> bucket;  // a file's elements may lie unaligned
+  tensor.visit(begin, end, [&](int64_t first, std::span<const std::byte> bytes) {
+    for (size_t at = 0; at < bytes.size(); at += at_once) {
+      const auto part = bytes.subspan(at, std::min(at_once, bytes.size() - at));
+      bucket.resize(part.size() / sizeof(float));
+      std::memcpy(bucket.data(), part.data(), part.size());
+      f(first + static_cast<int64_t>(at / row), bucket);
+    }
+  });
+}
+
+/// The nearest bf16, to even where two are as near.
+uint16_t to_bf16(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  if (std::isnan(x)) return static_cast<uint16_t>(bits >> 16 | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 }  // namespace
 
-TorchTensors::TorchTensors(const Graph& graph, const std::string& suffix) {
-  for (const Parameter& p : graph.parameters())
-    copies_.push_back({p.name + suffix, p.shape, std::vector<float>(static_cast<size_t>(p.layout.numel()))});
+TensorSpec weight_spec(const Parameter& p) { return {p.name, StoredType::f32, p.shape}; }
+TensorSpec moment_spec(const Parameter& p, const std::string& moment) {
+  return {p.name + "." + moment, StoredType::f32, p.shape};
 }
 
-TorchTensors::TorchTensors(const Graph& graph, const FlatLayout& flat, std::span<const float> buffer,
-                           const std::string& suffix)
-    : TorchTensors(graph, suffix) {
-  for (size_t i = 0; i < copies_.size(); ++i)
-    graph.parameters()[i].layout.to_torch(part(buffer, flat.parameters[i]), copies_[i].values);
+void load_rows(const std::vector<LogicalTensor>& tensors, const Graph& graph, const FlatLayout& flat,
+               const StateBuffer& state, const std::function<std::string(const Parameter&)>& name) {
+  for (const ParameterRows& held : rows_in(graph, flat, state.ranges())) {
+    const Parameter& p = graph.parameters()[held.parameter];
+    const LogicalTensor* tensor = find(tensors, name(p));
+    if (tensor == nullptr) continue;
+    each_bucket(*tensor, held.begin, held.end, [&](int64_t first, std::span<const float> torch) {
+      const auto n = static_cast<int64_t>(torch.size() * sizeof(float) / row_bytes(tensor->dtype, tensor->shape));
+      const Layout layout = p.layout.rows(n);
+      const int64_t begin = held.storage.begin + (first - held.begin) * layout.strides[0];
+      layout.from_torch(torch, state({begin, begin + layout.stored}));
+    });
+  }
 }
 
-std::vector<TensorView> TorchTensors::views() const {
-  std::vector<TensorView> views;
-  for (const Copy& c : copies_) views.push_back({c.name, StoredType::f32, c.shape, std::as_bytes(std::span(c.values))});
-  return views;
+void write_weights(const Graph& graph, const FlatLayout& flat, const StateBuffer& weights,
+                   const TorchValues& torch_values) {
+  std::vector<ParameterRows> held = rows_in(graph, flat, weights.ranges());
+  std::ranges::stable_sort(held, {}, &ParameterRows::parameter);  // each parameter's values are asked for once
+  std::span<const float> values;
+  for (size_t i = 0; i < held.size(); ++i) {
+    const auto& [parameter, begin, end, storage] = held[i];
+    const Layout& layout = graph.parameters()[parameter].layout;
+    if (i == 0 || held[i - 1].parameter != parameter) values = torch_values(parameter);
+    const auto row = static_cast<size_t>(layout.numel() / layout.dims[0]);
+    layout.rows(end - begin)
+        .from_torch(values.subspan(static_cast<size_t>(begin) * row, static_cast<size_t>(end - begin) * row),
+                    weights(storage));
+  }
 }
 
-std::vector<NamedTensor> TorchTensors::named() {
-  std::vector<NamedTensor> tensors;
-  for (Copy& c : copies_)
-    tensors.push_back({c.name, StoredType::f32, c.shape, std::as_writable_bytes(std::span(c.values))});
-  return tensors;
+void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, const StateBuffer& weights) {
+  const auto tensors = logical_tensors(std::span(&file, 1));
+  require_tensors(tensors, weight_specs(graph), file.path(), is_counter);
+  load_rows(tensors, graph, flat, weights, [](const Parameter& p) { return p.name; });
 }
 
-void TorchTensors::store(const Graph& graph, const FlatLayout& flat, std::span<float> buffer) const {
-  for (size_t i = 0; i < copies_.size(); ++i)
-    graph.parameters()[i].layout.from_torch(copies_[i].values, part(buffer, flat.parameters[i]));
+void load_compute_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, std::byte* params) {
+  const auto tensors = logical_tensors(std::span(&file, 1));
+  require_tensors(tensors, weight_specs(graph), file.path(), is_counter);
+  std::vector<float> storage;
+  for (size_t i = 0; i < flat.parameters.size(); ++i) {
+    const Parameter& p = graph.parameters()[i];
+    const Run run = clip(flat.runs, flat.parameters[i]).at(0);
+    each_bucket(*find(tensors, p.name), 0, p.layout.dims[0], [&](int64_t first, std::span<const float> torch) {
+      const auto n = static_cast<int64_t>(torch.size()) / (p.layout.numel() / p.layout.dims[0]);
+      const Layout layout = p.layout.rows(n);
+      storage.resize(static_cast<size_t>(layout.stored));
+      layout.from_torch(torch, storage);
+      const auto at = static_cast<size_t>(first * layout.strides[0]);
+      if (run.dtype == DType::bf16)
+        std::ranges::transform(storage, reinterpret_cast<uint16_t*>(params + run.byte) + at, to_bf16);
+      else
+        std::ranges::copy(storage, reinterpret_cast<float*>(params + run.byte) + at);
+    });
+  }
 }
 
-std::string weights_hash(const Programs& programs, const Engine& engine) {
-  return weights_sha256(TorchTensors(programs.graph, programs.train.flat, engine.state().front().values).views());
-}
-
-void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, std::span<float> params) {
-  TorchTensors tensors(graph);
-  restore(file, tensors.named());
-  tensors.store(graph, flat, params);
+std::string weights_sha256_of(const Path& path) {
+  return weights_sha256(SafetensorsFile(path, SafetensorsFile::Check::header).views());
 }
 
 Path weights_file(const Path& path) {
@@ -73,7 +136,8 @@ Metadata to_metadata(const WeightsInfo& info) {
           {"cifar_train.epoch", std::to_string(info.epoch)},
           {"cifar_train.seed", std::to_string(info.seed)},
           {"cifar_train.validation", std::to_string(info.validation)},
-          {"cifar_train.on_corrupt", info.on_corrupt}};
+          {"cifar_train.on_corrupt", info.on_corrupt},
+          {"cifar_train.compute", info.compute}};
 }
 
 WeightsInfo info_of(const SafetensorsFile& file) {
@@ -98,6 +162,8 @@ WeightsInfo info_of(const SafetensorsFile& file) {
     info.seed = std::stoll(text("seed"));
     info.validation = std::stoll(text("validation"));
     info.on_corrupt = text("on_corrupt");
+    if (file.metadata().contains("cifar_train.compute"))
+      info.compute = text("compute");  // earlier versions had f32 only
   } catch (const Error&) {
     throw;
   } catch (const std::exception&) {

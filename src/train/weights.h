@@ -1,43 +1,42 @@
-// Between the flat buffers of an engine and tensors by name in PyTorch's layout: saving, loading, hashing.
+// Between the state of an engine and tensors by name in PyTorch's layout: loading, hashing, what a file says of itself.
 #pragma once
 
-#include <list>
+#include <array>
+#include <functional>
 #include <string>
 #include <vector>
 
-#include "checkpoint/safetensors.h"
+#include "checkpoint/rows.h"
 #include "engine/engine.h"
 #include "train/run_state.h"
-#include "train/setup.h"
 
 namespace ct {
 
-/// Copies of a flat buffer's parameters in PyTorch's layout, named "<parameter><suffix>".
-class TorchTensors {
- public:
-  TorchTensors(const Graph& graph, const FlatLayout& flat, std::span<const float> buffer,
-               const std::string& suffix = "");
-  /// Zeros of the right shapes, to be restored into.
-  TorchTensors(const Graph& graph, const std::string& suffix = "");
+/// As files have them: "<parameter>", running statistics among them, and "<parameter>.exp_avg", never of a statistic.
+TensorSpec weight_spec(const Parameter& parameter);
+TensorSpec moment_spec(const Parameter& parameter, const std::string& moment);
 
-  std::vector<TensorView> views() const;
-  std::vector<NamedTensor> named();
-  /// Writes the copies into a flat buffer.
-  void store(const Graph& graph, const FlatLayout& flat, std::span<float> buffer) const;
+/// Fills what `state` holds with the rows of tensors, which are named by `name`; a parameter without a tensor keeps its
+/// value. The elements read are compared with their checksums: Error(checkpoint) naming file and tensor.
+void load_rows(const std::vector<LogicalTensor>& tensors, const Graph& graph, const FlatLayout& flat,
+               const StateBuffer& state, const std::function<std::string(const Parameter&)>& name);
 
- private:
-  struct Copy {
-    std::string name;
-    std::vector<int64_t> shape;
-    std::vector<float> values;
-  };
-  std::vector<Copy> copies_;
-};
+/// Gives a parameter's elements, all of them in PyTorch's order; valid until the next call.
+using TorchValues = std::function<std::span<const float>(size_t parameter)>;
 
-std::string weights_hash(const Programs& programs, const Engine& engine);
+/// Stores the rows that the buffer holds. The caller then calls Engine::masters_written().
+void write_weights(const Graph& graph, const FlatLayout& flat, const StateBuffer& weights,
+                   const TorchValues& torch_values);
 
-/// Replaces the weights by those of a safetensors file, whoever wrote it. Error(checkpoint) naming what does not fit.
-void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, std::span<float> params);
+/// Replaces what the buffer holds by the weights of a safetensors file, whoever wrote it. PyTorch's counters
+/// "...num_batches_tracked" are ignored. Error(checkpoint) naming what does not fit; nothing is changed then.
+void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, const StateBuffer& weights);
+
+/// The same into memory of flat.compute_bytes, in the form that layers compute with.
+void load_compute_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, std::byte* params);
+
+/// weights_sha256 of a file, such as a finished run's last checkpoint's.
+std::string weights_sha256_of(const Path& path);
 
 /// The weights file that `path` means: itself, a run's best.bin, or a checkpoint's weights. Error(usage) for a folder
 /// that has none.
@@ -52,6 +51,7 @@ struct WeightsInfo {
   int64_t step = 0, epoch = 0;
   int64_t seed = 0, validation = 0;  // which training images were held out
   std::string on_corrupt = "error";  // data.on_corrupt
+  std::string compute = "f32";       // or bf16: what the run computed with
 };
 Metadata to_metadata(const WeightsInfo& info);
 /// Error(checkpoint) naming the file and what it lacks.

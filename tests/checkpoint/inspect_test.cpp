@@ -77,10 +77,15 @@ TEST(WeightsHash, IsThatOfTheSortedElements) {
 
 TEST(WeightsHash, StateHashSeesNamesShapesAndState) {
   const std::array<float, 2> x = {1, 2};
-  auto t = view("x", StoredType::f32, x);
+  const StoredTensor stored{view("x", StoredType::f32, x)};
+  LogicalTensor t{.name = "x", .shape = {2}, .pieces = {{0, 2, &stored, nullptr}}};
   const std::string first = state_sha256({t}, {{"step", 1}});
   EXPECT_EQ(first, state_sha256({t}, {{"step", 1}}));
   EXPECT_NE(first, state_sha256({t}, {{"step", 2}}));
+  const StoredTensor upper{{"x", StoredType::f32, {1}, stored.data.first(4)}};
+  const StoredTensor lower{{"x", StoredType::f32, {1}, stored.data.subspan(4)}};
+  t.pieces = {{0, 1, &upper, nullptr}, {1, 2, &lower, nullptr}};
+  EXPECT_EQ(first, state_sha256({t}, {{"step", 1}})) << "however it is cut";
   t.shape = {2, 1};
   EXPECT_NE(first, state_sha256({t}, {{"step", 1}}));
 }

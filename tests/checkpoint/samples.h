@@ -35,13 +35,12 @@ class Samples {
     }
     tensors_.push_back({name, type, shape, bytes});
   }
-  const std::vector<NamedTensor>& tensors() const { return tensors_; }
-  std::vector<TensorView> views() const { return ct::views(tensors_); }
+  const std::vector<TensorView>& views() const { return tensors_; }
 
  private:
   std::mt19937 random_;
   std::vector<std::vector<std::byte>> data_;
-  std::vector<NamedTensor> tensors_;
+  std::vector<TensorView> tensors_;
 };
 
 inline bool same(const TensorView& a, const TensorView& b) {

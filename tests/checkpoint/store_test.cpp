@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/faulty_file_system.h"
 #include "base/temporary_folder.h"
-#include "checkpoint/samples.h"
-#include "checkpoint/sealed_json.h"
+#include "checkpoint/saving.h"
+#include "comm/threads.h"
 
 namespace ct {
 namespace {
@@ -15,35 +15,14 @@ using Json = nlohmann::json;
 
 class StoreTest : public testing::Test {
  protected:
-  /// Every save of a step has weights of its own, by `seed`, which the state repeats.
-  static void save(Store& store, int64_t step, uint32_t seed) {
-    store.save(step, Samples(seed).views(), {{"model", "{}"}}, Samples(seed + 1000).views(), {{"seed", seed}});
-  }
-  static bool holds(const Checkpoint& c, uint32_t seed) {
-    const Samples weights(seed), moments(seed + 1000);
-    bool good = c.state.at("seed") == seed && c.optimizer.size() == 1;
-    for (const TensorView& t : weights.views())
-      good = good && c.weights.find(t.name) && same(t, *c.weights.find(t.name));
-    for (const TensorView& t : moments.views()) {
-      good = good && c.optimizer[0].find(t.name) && same(t, *c.optimizer[0].find(t.name));
-    }
-    return good;
-  }
+  static void save(Store& store, int64_t step, uint32_t seed) { save_samples(*make_solo(), store, step, seed); }
   static std::vector<std::string>& ignored() {
     static thread_local std::vector<std::string> lines;
     return lines;
   }
   static void ignore(const std::string& line) { ignored().push_back(line); }
 
-  /// A manifest with an honest seal, whatever it says.
-  void forge(int64_t step, const std::function<void(Json&)>& change) {
-    const Path path = store_.path_of(step) / "manifest.json";
-    Json json = Json::parse(read_file(path));
-    json.erase("manifest_crc32c");
-    change(json);
-    std::filesystem::remove(path);
-    spill(path, seal(R"({"manifest_crc32c":")", "\"," + json.dump().substr(1)));
-  }
+  void forge(int64_t step, const std::function<void(Json&)>& change) { forge_manifest(store_.path_of(step), change); }
 
   TemporaryFolder folder_;
   QuickFileSystem files_;
@@ -86,23 +65,6 @@ TEST_F(StoreTest, RoundTrip) {
   EXPECT_TRUE(holds(store_.load(120), 3));
   EXPECT_EQ(list_folder(path_), (std::vector<std::string>{"step-00000000", "step-00000120"}));
   EXPECT_TRUE(holds(c, 2)) << "what was loaded stays readable";
-}
-
-TEST_F(StoreTest, ShardsOfSeveralRanks) {
-  store_.begin(7);
-  std::vector<Part> parts;
-  for (int i = 2; i >= 0; --i)
-    parts.push_back(store_.put_optimizer(7, i, 3, Samples(static_cast<uint32_t>(i)).views()));
-  parts.push_back(store_.put_weights(7, Samples().views(), {}));
-  store_.commit(7, parts, {});
-  const Checkpoint c = store_.load(7);
-  ASSERT_EQ(c.optimizer.size(), 3u);
-  for (uint32_t i = 0; i < 3; ++i) {
-    const Samples expected(i);
-    for (const TensorView& t : expected.views()) EXPECT_TRUE(same(t, *c.optimizer[i].find(t.name)));
-  }
-  forge(7, [](Json& m) { m["files"].erase(1); });
-  EXPECT_NE(error_of(ExitCode::checkpoint, [&] { store_.load(7); }), "");
 }
 
 TEST_F(StoreTest, DamageIsNamedAndAnOlderCheckpointTaken) {
@@ -232,7 +194,7 @@ TEST_F(StoreTest, RecoverRemovesOnlyItsOwn) {
   EXPECT_EQ(store_.newest_good(ignore), 6) << "a reader needs no recovery";
   EXPECT_TRUE(holds(store_.load(6), 6));
   store_.begin(7);
-  store_.put_weights(7, Samples().views(), {});
+  store_.create_weights(7).write("piece");
   spill(path_ / ".tmp-step-00000007" / ".tmp-state.json", "piece");
   make_folders(files_, path_ / ".tmp-precious");
   make_folders(files_, path_ / ".trash-step-00000001");

@@ -1,0 +1,87 @@
+// One checkpoint being written by all ranks.
+//
+// Rank 0 makes the folder and weights.safetensors at its full length; then every rank writes the rows that it owns, of
+// the weights to their places in that file, of the moments into a file of its own (optim-KK-of-NN.safetensors); then
+// rank 0 collects the checksums, writes the header, state.json and the manifest, and gives the folder its name. A
+// thread beside each rank does the writing, on rank 0 also the ending, without communication; between these, ranks meet
+// in poll() or finish(). Nothing but snapshots, which are the caller's, is larger than kBucketBytes.
+#pragma once
+
+#include <atomic>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "checkpoint/rows.h"
+#include "checkpoint/store.h"
+
+namespace ct {
+
+/// What is saved.
+struct SaveContents {
+  int64_t step = 0;
+  /// All tensors, whole; alike on all ranks.
+  std::vector<TensorSpec> weights, moments;
+  /// What this rank owns: of each tensor one run of rows at the most. All ranks' together are every row once.
+  std::vector<Rows> own_weights, own_moments;
+  /// Called from the writing thread until the save is over.
+  ReadRows read_weights, read_moments;
+  /// Of rank 0. Numbers in `state` that are not finite become null.
+  Metadata metadata;  // of the weights
+  nlohmann::json state;
+  /// Done on rank 0, on the writing thread: when everything but the manifest is on the disk, and after the checkpoint
+  /// exists.
+  std::function<void()> before_commit, after_commit;
+  /// The caller computes meanwhile: the writing thread gets what its core has left.
+  bool background = false;
+};
+
+class CheckpointSave {
+ public:
+  /// Collective. `store` must outlive this.
+  CheckpointSave(Communicator& comm, Store& store, SaveContents contents);
+  /// If the save is not over, it is given up, and what it wrote is left to Store::recover().
+  ~CheckpointSave() { given_up_ = true; }
+
+  /// Collective: is it over? Goes on as far as it can without waiting for a disk. After true, nothing may be called. A
+  /// failure on any rank is the same Error on all; the unfinished folder is removed then.
+  bool poll() { return advance(/*wait=*/false); }
+  /// Collective: waits until it is over.
+  void finish() {
+    while (!advance(/*wait=*/true)) {
+    }
+  }
+
+ private:
+  /// What a rank has written.
+  struct Own {
+    std::vector<WrittenRows> weights;
+    Part shard;
+  };
+
+  Own write();
+  Part write_shard();
+  void end(const std::vector<uint32_t>& weight_crcs, std::vector<Part> parts);
+  bool advance(bool wait);
+  void collect();
+  void after_bucket();
+  template <class T>
+  void wait_for(const std::future<T>& future);
+  /// together(), and if it throws, tidies up.
+  void agree(const std::function<void()>& work);
+
+  Communicator& comm_;
+  Store& store_;
+  SaveContents contents_;
+  std::optional<SafetensorsPlan> plan_;  // of the weights
+  std::optional<File> file_;             // rank 0's
+  std::atomic<bool> given_up_ = false;
+  std::atomic<int64_t> buckets_ = 0;
+  bool collected_ = false;
+  // Last, so that their destructors, which wait for the thread, come first.
+  std::future<Own> writing_;
+  std::future<void> ending_;  // rank 0's
+};
+
+}  // namespace ct

@@ -1,0 +1,240 @@
+#include "train/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+
+#include "base/temporary_folder.h"
+#include "checkpoint/samples.h"
+#include "checkpoint/weights_hash.h"
+#include "comm/threads.h"
+#include "model/models.h"
+#include "plan/lower.h"
+
+namespace ct {
+namespace {
+
+constexpr int kMicroBatches = 12;
+
+/// Convolution, batch normalisation, padded rows, flattened images: every way for a parameter to lie in memory, and
+/// weights of several grains.
+ValueId small_net(Graph& g, ValueId images, int classes) {
+  const ValueId h = g.max_pool(g.batchnorm(g.conv2d(images, "conv", 16, 3), "bn", Activation::relu), 2);
+  return g.linear(g.linear(g.flatten(h), "hidden", 20, Activation::relu), "out", classes);
+}
+
+Graph graph_of_small_net() {
+  const float scale = 1 / 127.5f;
+  return build_graph(
+      small_net,
+      {.batch = 1, .height = 8, .width = 8, .classes = 5, .scale = {scale, scale, scale}, .shift = {-1, -1, -1}});
+}
+
+struct Setting {
+  int ranks, stage;
+};
+
+/// One rank's engine of a setting.
+struct Rank {
+  Rank(Communicator& comm, int stage) : comm_(comm), backend(make_cpu_backend()), graph(graph_of_small_net()) {
+    backend->enter_thread();
+    engine = std::make_unique<Engine>(
+        *backend, comm,
+        lower_training(graph, {.optimizer = AdamRule{}},
+                       {.ranks = comm.size(),
+                        .rank = comm.rank(),
+                        .accumulation = kMicroBatches / comm.size(),
+                        .zero_stage = stage}),
+        [](int64_t) { return ScheduleRow{.lr = 0.01, .bias_correction1 = 0.1, .bias_correction2 = 0.001}; });
+  }
+  /// Values of every state that depend on their place alone.
+  void fill(float first) {
+    for (const StateBuffer& state : engine->state()) {
+      std::vector<float> values;
+      write_weights(graph, engine->lowered().flat, state, [&](size_t p) -> std::span<const float> {
+        values.resize(static_cast<size_t>(graph.parameters()[p].layout.numel()));
+        for (size_t i = 0; i < values.size(); ++i)
+          values[i] = first + static_cast<float>(p) + static_cast<float>(i) / 4096;
+        return values;
+      });
+      first += 100;
+    }
+  }
+  Communicator& comm_;
+  std::unique_ptr<Backend> backend;
+  Graph graph;
+  std::unique_ptr<Engine> engine;
+};
+
+class CheckpointTest : public testing::Test {
+ protected:
+  const Provenance provenance_{"config", 1, "CIFAR-10", 7, "cpu"};
+
+  CheckpointWriter writer(Rank& rank, const Path& out, RunFolder* folder = nullptr, bool asynchronous = true) {
+    return CheckpointWriter({.comm = rank.comm_,
+                             .out = out,
+                             .folder = folder,
+                             .graph = rank.graph,
+                             .engine = *rank.engine,
+                             .asynchronous = asynchronous});
+  }
+  static void on_ranks(int ranks, const std::function<void(Communicator&)>& body) {
+    run_ranks(ranks, [&](Communicator& comm) { return body(comm), 0; });
+  }
+  /// `ckpt inspect --hash`
+  static std::string hash(const Path& checkpoint) {
+    const Checkpoint c = load_checkpoint(checkpoint, {});
+    auto tensors = logical_tensors(std::span(&c.weights, 1));
+    const auto moments = c.moments();
+    tensors.insert(tensors.end(), moments.begin(), moments.end());
+    return state_sha256(tensors, to_json(run_state_from(c.state)));
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(CheckpointTest, AnyRanksAndStageReadAnyOther) {
+  std::vector<Setting> settings;
+  for (const int ranks : {1, 2, 3, 4})
+    for (const int stage : {0, 1, 2, 3})
+      if (ranks > 1 || stage == 0) settings.push_back({ranks, stage});
+  const auto path_of = [&](const Setting& s) { return folder_ / str("from-", s.ranks, "-", s.stage); };
+  for (const Setting& s : settings)
+    on_ranks(s.ranks, [&](Communicator& comm) {
+      Rank rank(comm, s.stage);
+      rank.fill(1);
+      auto saves = writer(rank, path_of(s));
+      saves.begin({.step = 5}, provenance_, {});
+      rank.fill(5000);  // the snapshot is complete
+      const auto saved = saves.finish();
+      EXPECT_EQ(saved.path, (path_of(s) / "ckpt" / step_name(5)).string());
+      EXPECT_FALSE(saves.pending());
+      EXPECT_GT(saves.snapshot_bytes(), 0u);
+    });
+  const std::string expected = hash(path_of(settings[0]) / "ckpt" / step_name(5));
+  for (const Setting& from : settings) {
+    const Path checkpoint = path_of(from) / "ckpt" / step_name(5);
+    EXPECT_EQ(hash(checkpoint), expected);
+    for (const Setting& to : settings) {
+      const Path again = folder_ / "again";
+      on_ranks(to.ranks, [&](Communicator& comm) {
+        Rank rank(comm, to.stage);
+        EXPECT_EQ(restore_checkpoint(checkpoint, "", rank.graph, *rank.engine).step, 5);
+        auto saves = writer(rank, again, nullptr, /*asynchronous=*/false);
+        saves.begin({.step = 5}, provenance_, {});
+        saves.finish();
+        EXPECT_EQ(saves.snapshot_bytes(), 0u);
+      });
+      ASSERT_EQ(hash(again / "ckpt" / step_name(5)), expected)
+          << from.ranks << " ranks in stage " << from.stage << " to " << to.ranks << " in stage " << to.stage;
+      std::filesystem::remove_all(again);
+    }
+  }
+}
+
+TEST_F(CheckpointTest, WeightsFilesAreTheSameForAnyRanksAndStage) {
+  std::string alone;
+  for (const Setting& s : {Setting{1, 0}, {2, 0}, {3, 2}, {4, 3}}) {
+    on_ranks(s.ranks, [&](Communicator& comm) {
+      Rank rank(comm, s.stage);
+      rank.fill(3);
+      writer(rank, folder_.path()).write_weights("last.bin", {{"a", "b"}});
+    });
+    const std::string now = read_file(folder_ / "last.bin");
+    if (alone.empty()) alone = now;
+    EXPECT_EQ(now, alone);
+  }
+  const SafetensorsFile file(folder_ / "last.bin");
+  EXPECT_EQ(weights_sha256_of(folder_ / "last.bin"), weights_sha256(file.views()));
+  ASSERT_TRUE(file.find("bn.running_var"));
+  EXPECT_EQ(file.find("hidden.weight")->shape[0], 20);
+  // And back, with a counter of PyTorch's among them, into what is held and into what layers compute with.
+  auto views = file.views();
+  const int64_t counter = 7;
+  views.push_back({"bn.num_batches_tracked", StoredType::i64, {}, std::as_bytes(std::span(&counter, 1))});
+  FileSystem files;
+  write_safetensors(files, folder_ / "torch.bin", views, {});
+  const SafetensorsFile torch(folder_ / "torch.bin");
+  const auto comm = make_solo();
+  Rank rank(*comm, 0);
+  rank.fill(9);
+  load_weights(torch, rank.graph, rank.engine->lowered().flat, rank.engine->state().front());
+  writer(rank, folder_.path()).write_weights("back.bin", {{"a", "b"}});
+  EXPECT_EQ(read_file(folder_ / "back.bin"), alone);
+  rank.engine->masters_written();
+  std::vector<std::byte> compute(static_cast<size_t>(rank.engine->lowered().flat.compute_bytes));
+  load_compute_weights(torch, rank.graph, rank.engine->lowered().flat, compute.data());
+  for (const Range& p : rank.engine->lowered().flat.parameters) {
+    const auto at = static_cast<size_t>(byte_of(rank.engine->lowered().flat.runs, p.begin));
+    EXPECT_EQ(std::memcmp(compute.data() + at, rank.engine->params() + at, static_cast<size_t>(p.size()) * 4), 0);
+  }
+  views[0].name = "another";
+  write_safetensors(files, folder_ / "torch.bin", views, {});
+  EXPECT_NE(error_of(ExitCode::checkpoint,
+                     [&] {
+                       load_weights(SafetensorsFile(folder_ / "torch.bin"), rank.graph, rank.engine->lowered().flat,
+                                    rank.engine->state().front());
+                     }),
+            "");
+}
+
+TEST_F(CheckpointTest, DamagedElementsAreFoundByTheRankThatReadsThem) {
+  on_ranks(2, [&](Communicator& comm) {
+    Rank rank(comm, 1);
+    rank.fill(1);
+    auto saves = writer(rank, folder_.path());
+    saves.begin({.step = 1}, provenance_, {});
+    while (!saves.poll()) std::this_thread::yield();
+  });
+  const Path checkpoint = folder_ / "ckpt" / step_name(1), shard = checkpoint / "optim-01-of-02.safetensors";
+  std::string text = read_file(shard);
+  text.back() = static_cast<char>(text.back() ^ 1);  // of the last tensor by name that rank 1 owns rows of
+  std::filesystem::remove(shard);
+  spill(shard, text);
+  const auto comm = make_solo();
+  Rank rank(*comm, 0);
+  const std::string error =
+      error_of(ExitCode::checkpoint, [&] { restore_checkpoint(checkpoint, "", rank.graph, *rank.engine); });
+  EXPECT_NE(error.find("optim-01-of-02.safetensors"), std::string::npos) << error;
+  EXPECT_NE(error.find("tensor 'hidden.weight.exp_avg_sq'"), std::string::npos) << error;
+}
+
+TEST_F(CheckpointTest, BestWeightsStayBesideTheCheckpointsThatHadThem) {
+  Config config;
+  config.output = folder_.path().string();
+  config.checkpoint.keep_last = 1;
+  Console console(false, Verbosity::quiet);
+  on_ranks(2, [&](Communicator& comm) {
+    std::unique_ptr<RunFolder> folder;
+    if (comm.rank() == 0) folder = std::make_unique<RunFolder>(config, 2, ResumeMode{}, false, console);
+    require_shared_folder(comm, folder_.path());
+    Rank rank(comm, 2);
+    auto saves = writer(rank, folder_.path(), folder.get());
+    for (int64_t step = 1; step <= 3; ++step) {
+      rank.fill(static_cast<float>(step));
+      saves.write_weights("best.bin", {});
+      saves.begin({.step = step, .best_step = step}, provenance_, {});
+      rank.fill(-1);
+      if (comm.rank() == 0) spill(folder_ / "junk", "x");
+      saves.finish();
+    }
+    comm.barrier();
+  });
+  EXPECT_EQ(list_folder(folder_ / "ckpt"), (std::vector<std::string>{"best-00000003.bin", "step-00000003"}));
+  EXPECT_EQ(read_file(folder_ / "ckpt" / "best-00000003.bin"), read_file(folder_ / "best.bin"));
+  EXPECT_EQ(list_folder(folder_.path()), (std::vector<std::string>{".lock", "best.bin", "ckpt", "junk"}));
+}
+
+TEST_F(CheckpointTest, AFolderOfItsOwnIsFound) {
+  const std::string error = error_of(ExitCode::io, [&] {
+    on_ranks(2,
+             [&](Communicator& comm) { require_shared_folder(comm, folder_ / (comm.rank() == 0 ? "here" : "there")); });
+  });
+  EXPECT_NE(error.find("there"), std::string::npos) << error;
+  EXPECT_NE(error.find("host"), std::string::npos) << error;
+  EXPECT_TRUE(list_folder(folder_ / "here").empty());
+}
+
+}  // namespace
+}  // namespace ct
