@@ -8,17 +8,24 @@
 #include "cli/ranks.h"
 #include "cli/verbs.h"
 #include "cli/versions.h"
+#include "train/signals.h"
 
 namespace {
 
-constexpr std::string_view kLater[] = {"predict",   "report",     "estimate", "launch",
-                                       "jobscript", "completion", "selftest"};
+constexpr std::string_view kLater[] = {"predict", "report", "launch", "jobscript", "completion", "selftest"};
 
 void print_help() {
   std::fputs("cifar-train: trains image classifiers on CPUs, on one core or many.\n\n", stdout);
   std::fputs("usage: cifar-train [VERB] [OPTIONS]\n       mpirun -np 4 cifar-train --config default.yaml\n\n", stdout);
   for (const ct::Verb& verb : ct::verbs()) std::printf("  %-8s  %s\n", verb.name, verb.summary);
   std::fputs("\ncifar-train VERB --help lists the options of a verb; cifar-train --version the libraries.\n", stdout);
+}
+
+/// Training is the default verb, so its options may come first.
+bool trains(const ct::Words& words) {
+  constexpr std::string_view kOthers[] = {"--help", "-h", "--version"};
+  if (words.empty() || words[0] == "train") return true;
+  return words[0].starts_with('-') && std::find(std::begin(kOthers), std::end(kOthers), words[0]) == std::end(kOthers);
 }
 
 int run(const ct::Words& words) {
@@ -46,6 +53,8 @@ int run(const ct::Words& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // First of all: a request to stop counts from the first moment.
+  if (trains({argv + 1, argv + argc})) ct::StopSignals::install();
   try {
     const int code = run({argv + 1, argv + argc});
     if (code == 0 && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0))

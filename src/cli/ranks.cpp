@@ -6,12 +6,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <optional>
 
 #include "base/cores.h"
 #include "base/error.h"
 #include "comm/launch.h"
 #include "comm/mpi.h"
 #include "comm/threads.h"
+#include "train/signals.h"
 
 namespace ct {
 namespace {
@@ -19,18 +21,40 @@ namespace {
 void print_error(const std::string& message) { std::fprintf(stderr, "error: %s\n", message.c_str()); }
 
 /// Ranks of an MPI job: whoever fails first says why, all end with its code.
-int run_mpi(const Launch& launch, const std::function<int(Communicator&)>& body) {
+int run_mpi(const Launch& launch, const std::function<int(Communicator&)>& body, Supervision supervision) {
   const std::unique_ptr<Communicator> comm = join_mpi(launch);
+  StopSignals::install_again();
+  std::optional<Watchdog> watchdog;
   try {
+    watchdog.emplace(*comm, supervision);
     const int result = body(*comm);
+    // The launcher sends TERM to all when the first has exited; by then all must be deaf to it.
+    StopSignals::ignore_terminations();
+    comm->barrier();
+    watchdog->stop();
     comm->finish();
     return result;
   } catch (...) {
     const Error e = error_in_flight();
     const int code = static_cast<int>(e.code());
-    if (comm->abort(code)) print_error(e.what());
-    return code;
+    StopSignals::ignore_terminations();
+    if (watchdog ? watchdog->claim(code) : comm->abort(code) && comm->rank() == 0) print_error(e.what());
+    return watchdog ? watchdog->failure().value_or(code) : code;
   }
+}
+
+/// Ranks as threads: rank 0's watchdog is that of the process.
+int run_threads(int ranks, const std::function<int(Communicator&)>& body, Supervision supervision) {
+  std::optional<Watchdog> watchdog;
+  const int result = run_ranks(ranks, [&](Communicator& comm) {
+    struct Ended {
+      Pulse& pulse;
+      ~Ended() { pulse.ended.store(1, std::memory_order_relaxed); }
+    } const ended{comm.pulse()};
+    if (comm.rank() == 0) watchdog.emplace(comm, supervision);
+    return body(comm);
+  });
+  return watchdog ? watchdog->failure().value_or(result) : result;
 }
 
 }  // namespace
@@ -63,11 +87,13 @@ int rank_count(const Config& config, const std::string& asked) {
   return is_auto ? static_cast<int>(auto_ranks(config.batch, available_cores())) : number;
 }
 
-int run_job(int ranks, const std::function<int(Communicator&)>& body) {
+int run_job(int ranks, const std::function<int(Communicator&)>& body, Supervision supervision) {
   const Launch launch = detect_launch();
-  if (launch.parallel()) return run_mpi(launch, body);
-  if (ranks == 1) return body(*make_solo());
-  return run_ranks(ranks, body);
+  if (launch.parallel()) return run_mpi(launch, body, supervision);
+  if (ranks > 1) return run_threads(ranks, body, supervision);
+  const std::unique_ptr<Communicator> comm = make_solo();
+  const Watchdog watchdog(*comm, supervision);
+  return body(*comm);
 }
 
 Error error_in_flight() {
@@ -101,7 +127,7 @@ int report_failure(const Error& error) {
   sigaddset(&term, SIGTERM);
   sigprocmask(SIG_BLOCK, &term, nullptr);
   const timespec patience{5, 0};
-  sigtimedwait(&term, nullptr, &patience);
+  if (!StopSignals::terminated()) sigtimedwait(&term, nullptr, &patience);
   return static_cast<int>(error.code());
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "comm/communicator.h"
+#include "comm/watchdog.h"
 #include "train/config/config.h"
 
 namespace ct {
@@ -13,9 +14,9 @@ namespace ct {
 /// Ranks of this job: `asked` ("auto" or a number) without a launcher, the launcher's under one. Throws Error(usage).
 int rank_count(const Config& config, const std::string& asked);
 
-/// Runs body on every rank of the job and returns its exit code. An error in any rank ends them all; one of them throws
-/// or prints it, the others are silent.
-int run_job(int ranks, const std::function<int(Communicator&)>& body);
+/// Runs body on every rank of the job and returns its exit code. An error in any rank, or its loss, ends them all; one
+/// of them throws or prints it, the others are silent. Handlers of StopSignals stay installed whatever MPI does.
+int run_job(int ranks, const std::function<int(Communicator&)>& body, Supervision supervision = {});
 
 /// This process's rank by the launcher's environment; 0 without a launcher, or one that makes no sense.
 int launch_rank();

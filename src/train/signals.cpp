@@ -14,7 +14,7 @@ constexpr std::array kSignals = {SIGUSR1, SIGUSR2, SIGXCPU, SIGTERM, SIGINT, SIG
 // A signal handler can reach nothing but globals.
 std::atomic<int> first_signal{0};
 std::atomic<int> terminations{0};
-std::array<struct sigaction, kSignals.size()> earlier;
+std::atomic<bool> installed{false};
 
 void on_signal(int signal) {
   int none = 0;
@@ -22,25 +22,38 @@ void on_signal(int signal) {
   if ((signal == SIGTERM || signal == SIGINT) && terminations.fetch_add(1) >= 1) _exit(128 + signal);
 }
 
-}  // namespace
-
-StopSignals::StopSignals() {
-  first_signal = 0;
-  terminations = 0;
-  struct sigaction action {};
+void install_handlers() {
+  struct sigaction action {
+  }, before{};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  for (size_t i = 0; i < kSignals.size(); ++i) {
-    sigaction(kSignals[i], &action, &earlier[i]);
-    if (kSignals[i] == SIGHUP && earlier[i].sa_handler == SIG_IGN) sigaction(SIGHUP, &earlier[i], nullptr);  // nohup
+  for (const int signal : kSignals) {
+    sigaction(signal, nullptr, &before);
+    const bool nohup = signal == SIGHUP && before.sa_handler == SIG_IGN;
+    if (!nohup) sigaction(signal, &action, nullptr);
   }
 }
 
-StopSignals::~StopSignals() {
-  for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &earlier[i], nullptr);
+}  // namespace
+
+void StopSignals::install() {
+  first_signal = 0;
+  terminations = 0;
+  installed = true;
+  install_handlers();
 }
 
 int StopSignals::requested() { return first_signal; }
+
+bool StopSignals::terminated() { return terminations > 0; }
+
+void StopSignals::install_again() {
+  if (installed) install_handlers();
+}
+
+void StopSignals::ignore_terminations() {
+  for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, SIG_IGN);
+}
 
 }  // namespace ct

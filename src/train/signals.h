@@ -1,19 +1,22 @@
-// Requests to stop. Job schedulers send USR1, USR2 or XCPU before a limit, and TERM; people press ^C or close their
-// terminal (HUP). Each asks for the same: finish the step, save, exit. A second TERM or INT ends the process at once.
+// Requests to stop. Job schedulers send USR1, USR2 or XCPU before a limit, often twice, and TERM; people press ^C or
+// close their terminal (HUP). Each asks for the same: finish the step, save, exit. A second TERM or INT ends the
+// process at once.
 #pragma once
 
 namespace ct {
 
-/// Installs the handlers for this process; earlier ones return with the object.
-class StopSignals {
- public:
-  StopSignals();
-  ~StopSignals();
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
-
+struct StopSignals {
+  /// Installs the handlers for this process, as early as main() can, until its end: a second warning must not kill what
+  /// is about to exit. Forgets earlier requests.
+  static void install();
   /// The signal that asked first; 0: none yet.
   static int requested();
+  /// Has a TERM or INT come?
+  static bool terminated();
+  /// A library may have put its own handlers in place of these. Nothing without install().
+  static void install_again();
+  /// For those who are about to exit anyway: TERM and INT change nothing any more.
+  static void ignore_terminations();
 };
 
 }  // namespace ct

@@ -7,29 +7,74 @@
 namespace ct {
 namespace {
 
-TEST(StopSignals, TheFirstSignalIsRemembered) {
-  for (const int signal : {SIGUSR1, SIGUSR2, SIGXCPU, SIGTERM, SIGINT, SIGHUP}) {
-    const StopSignals signals;
+constexpr int kAll[] = {SIGUSR1, SIGUSR2, SIGXCPU, SIGTERM, SIGINT, SIGHUP};
+
+/// The handlers stay until the process ends, so the tests put back what they found.
+class StopSignalsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const int signal : kAll) sigaction(signal, nullptr, &before_[signal]);
+  }
+  void TearDown() override {
+    for (const int signal : kAll) sigaction(signal, &before_[signal], nullptr);
+  }
+  struct sigaction before_[65];
+};
+
+TEST_F(StopSignalsTest, TheFirstSignalIsRemembered) {
+  for (const int signal : kAll) {
+    StopSignals::install();
     EXPECT_EQ(StopSignals::requested(), 0);
+    EXPECT_FALSE(StopSignals::terminated());
     std::raise(signal);
     EXPECT_EQ(StopSignals::requested(), signal);
+    EXPECT_EQ(StopSignals::terminated(), signal == SIGTERM || signal == SIGINT);
     std::raise(SIGUSR1);
     EXPECT_EQ(StopSignals::requested(), signal);
   }
 }
 
-TEST(StopSignals, EarlierHandlersReturn) {
-  static volatile std::sig_atomic_t reached = 0;
-  const auto before = std::signal(SIGUSR1, [](int) { reached = 1; });
-  { const StopSignals signals; }
-  std::raise(SIGUSR1);
-  EXPECT_EQ(reached, 1);
-  std::signal(SIGUSR1, before);
+TEST_F(StopSignalsTest, RepeatedWarningsChangeNothing) {
+  StopSignals::install();
+  for (int i = 0; i < 3; ++i) {
+    for (const int signal : {SIGUSR1, SIGUSR2, SIGXCPU}) std::raise(signal);
+  }
+  EXPECT_EQ(StopSignals::requested(), SIGUSR1);
+}
+
+TEST_F(StopSignalsTest, NohupIsRespected) {
+  std::signal(SIGHUP, SIG_IGN);
+  StopSignals::install();
+  StopSignals::install_again();
+  std::raise(SIGHUP);
+  EXPECT_EQ(StopSignals::requested(), 0);
+}
+
+TEST_F(StopSignalsTest, HandlersThatALibraryReplacedComeBack) {
+  static volatile std::sig_atomic_t elsewhere = 0;
+  const auto library = [](int) { elsewhere = elsewhere + 1; };
+  StopSignals::install();
+  std::raise(SIGUSR2);
+  std::signal(SIGTERM, library);
+  StopSignals::install_again();
+  std::raise(SIGTERM);
+  EXPECT_EQ(elsewhere, 0);
+  EXPECT_TRUE(StopSignals::terminated());
+  EXPECT_EQ(StopSignals::requested(), SIGUSR2) << "what came before MPI counts";
+}
+
+TEST_F(StopSignalsTest, TerminationsCanBeIgnored) {
+  StopSignals::install();
+  std::raise(SIGTERM);
+  StopSignals::ignore_terminations();
+  std::raise(SIGTERM);
+  std::raise(SIGINT);
+  EXPECT_EQ(StopSignals::requested(), SIGTERM);
 }
 
 TEST(StopSignalsDeathTest, ASecondTermOrInterruptEndsAtOnce) {
   const auto raise_both = [](int first, int second) {
-    const StopSignals signals;
+    StopSignals::install();
     std::raise(SIGUSR2);  // a scheduler's warning does not count
     std::raise(first);
     std::raise(second);
