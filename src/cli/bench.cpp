@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <numeric>
+#include <optional>
 
 #include "base/error.h"
 #include "cli/config_lookup.h"
@@ -17,7 +18,6 @@
 #include "device/cpu/kernels/peak.h"
 #include "device/cpu/kernels/update.h"
 #include "metrics/metrics_log.h"
-#include "model/models.h"
 #include "plan/cost.h"
 #include "train/agree.h"
 #include "train/config/load.h"
@@ -128,50 +128,111 @@ void print_operations(Engine& engine, Backend& backend) {
   std::printf("  %-24s %10.2f\n", "sum", 1e6 * total);
 }
 
-int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
-  const BatchSizes batch = batch_for(config.batch, comm.size());
-  const auto backend = make_backend(config);
-  backend->enter_thread();
-  const Datasets data = open_datasets(config, comm);
-  const Programs programs = lower_programs(config, batch, comm.size(), data.train->classes());
-  const Distribution d = programs.train.distribution;
-  Engine engine(*backend, comm, programs.train, [rule = update_rule(config), lr = lr_schedule(config)](int64_t step) {
-    return schedule_row(lr, rule, step);
-  });
-  initialize(programs.graph, programs.train.flat, static_cast<uint64_t>(config.seed), engine.state().front().values);
-  Pipeline pipeline(*data.train, data.parts.training, pipeline_options(config, batch, d, comm.rank()));
+/// Windows of training steps.
+class StepBench {
+ public:
+  StepBench(const BenchFlags& flags, const Config& config, Communicator& comm)
+      : flags_(flags),
+        comm_(comm),
+        batch_(batch_for(config.batch, comm.size())),
+        backend_(make_backend(config)),
+        data_(open_datasets(config, comm)) {
+    backend_->enter_thread();
+    programs_ = lower_programs(config, batch_, {comm.rank(), comm.size()}, data_.train->classes());
+    const auto schedule = [rule = update_rule(config), lr = lr_schedule(config)](int64_t step) {
+      return schedule_row(lr, rule, step);
+    };
+    engine_ = std::make_unique<Engine>(*backend_, comm, programs_.train, schedule, lane_options(config));
+    initialize(*engine_, programs_.graph, static_cast<uint64_t>(config.seed));
+    pipeline_ = std::make_unique<Pipeline>(*data_.train, data_.parts.training,
+                                           pipeline_options(config, batch_, programs_.train.distribution, comm.rank()));
+  }
 
-  int64_t step = 0;
-  const Spread time = time_windows(comm, f, [&](int64_t count) {
-    for (int64_t i = 0; i < count; ++i, ++step) {
+  Spread run() {
+    const Traffic before = comm_.traffic(TrafficKind::training);
+    const int64_t first = step_;
+    const Spread time = time_windows(comm_, flags_, [this](int64_t count) { steps(count); });
+    const Traffic moved = comm_.traffic(TrafficKind::training) - before;
+    moved_ = {moved.elements / (step_ - first), moved.bytes / (step_ - first)};
+    return time;
+  }
+  Engine& engine() { return *engine_; }
+  Backend& backend() { return *backend_; }
+  const BatchSizes& batch() const { return batch_; }
+  /// By this rank, a step.
+  const Traffic& moved() const { return moved_; }
+
+ private:
+  void steps(int64_t count) {
+    const Distribution& d = programs_.train.distribution;
+    const int64_t epoch = pipeline_->steps_per_epoch();
+    for (int64_t i = 0; i < count; ++i, ++step_) {
       for (int j = 0; j < d.accumulation; ++j) {
-        fill_micro_batch(pipeline, step / pipeline.steps_per_epoch(), step % pipeline.steps_per_epoch(),
-                         d.micro_batch(comm.rank(), j), engine);
-        engine.micro_step();
+        comm_.pulse().advance(Phase::step);
+        fill_micro_batch(*pipeline_, step_ / epoch, step_ % epoch, d.micro_batch(comm_.rank(), j), *engine_);
+        engine_->micro_step();
       }
-      engine.update();
+      engine_->update();
     }
-    engine.drain_losses();
-  });
+    engine_->drain_losses();
+  }
+
+  const BenchFlags& flags_;
+  Communicator& comm_;
+  BatchSizes batch_;
+  std::unique_ptr<Backend> backend_;
+  Datasets data_;
+  Programs programs_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Pipeline> pipeline_;
+  int64_t step_ = 0;
+  Traffic moved_;
+};
+
+int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
+  StepBench bench(f, config, comm);
+  const Spread time = bench.run();
+  // What it costs that any number of ranks gives the same bits: against sums in the order that suits the transport.
+  std::optional<double> other;
+  if (bench.batch().train > bench.batch().micro && !f.operations) {
+    Config flipped = config;
+    flipped.communication.reproducible = !config.communication.reproducible;
+    other = StepBench(f, flipped, comm).run().median;
+  }
   if (comm.rank() != 0) return 0;
+  const BatchSizes& batch = bench.batch();
   const double images = static_cast<double>(batch.train);
-  char text[256];
-  std::snprintf(
-      text, sizeof text, "%s, batch %ld = %ld x %ld x %d ranks, %s: %.0f images/s (%.0f - %.0f), %.1f us a step",
-      config.model.name.c_str(), batch.train, batch.micro, batch.accumulation, comm.size(),
-      backend->description().c_str(), images / time.median, images / time.max, images / time.min, 1e6 * time.median);
-  print(f,
-        {{"bench", "step"},
-         {"model", config.model.name},
-         {"batch", batch.train},
-         {"micro_batch", batch.micro},
-         {"ranks", comm.size()},
-         {"samples_per_sec", images / time.median},
-         {"step_us", 1e6 * time.median},
-         {"step_us_min", 1e6 * time.min},
-         {"step_us_max", 1e6 * time.max}},
-        text);
-  if (f.operations && comm.size() == 1) print_operations(engine, *backend);
+  std::string text = str(config.model.name, config.bf16.enabled ? " bf16" : "", ", batch ", batch.train, " = ",
+                         batch.micro, " x ", batch.accumulation, " x ", comm.size(), " ranks, ZeRO stage ",
+                         config.zero_optimization.stage, ", ", bench.backend().description(), ": ");
+  char line[256];
+  std::snprintf(line, sizeof line, "%.0f images/s (%.0f - %.0f), %.1f us a step", images / time.median,
+                images / time.max, images / time.min, 1e6 * time.median);
+  text += line;
+  Json result = {{"bench", "step"},
+                 {"model", config.model.name},
+                 {"batch", batch.train},
+                 {"micro_batch", batch.micro},
+                 {"ranks", comm.size()},
+                 {"zero_stage", config.zero_optimization.stage},
+                 {"samples_per_sec", images / time.median},
+                 {"step_us", 1e6 * time.median},
+                 {"step_us_min", 1e6 * time.min},
+                 {"step_us_max", 1e6 * time.max}};
+  if (comm.size() > 1) {
+    text += str("; ", bench.moved().elements, " elements (", bench.moved().bytes, " bytes) moved a step by rank 0");
+    result["traffic"] = {{"elements", bench.moved().elements}, {"bytes", bench.moved().bytes}};
+  }
+  if (other) {
+    const bool now = config.communication.reproducible;
+    const double with = now ? time.median : *other, without = now ? *other : time.median;
+    std::snprintf(line, sizeof line, "\nreproducible sums: %.1f us a step with, %.1f without (%+.1f %%)", 1e6 * with,
+                  1e6 * without, 100 * (with / without - 1));
+    text += line;
+    result["reproducible_cost"] = with / without - 1;
+  }
+  print(f, result, text);
+  if (f.operations && comm.size() == 1) print_operations(bench.engine(), bench.backend());
   return 0;
 }
 

@@ -6,13 +6,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <fstream>
 #include <limits>
 #include <sstream>
 
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/memory.h"
 #include "base/version.h"
 #include "cli/config_lookup.h"
 #include "cli/data_folder.h"
@@ -62,32 +62,15 @@ Finding cores() {
           quota && *quota < 1 ? "less than one core: training is throttled; give the container or job more" : ""};
 }
 
-/// A number that is alone in a file or follows a key in it.
-std::optional<uint64_t> number_in(const fs::path& path, const std::string& key = "") {
-  std::ifstream file(path);
-  std::string word;
-  uint64_t value = 0;
-  if (!key.empty())
-    while (file >> word && word != key) continue;
-  if (file >> value) return value;
-  return std::nullopt;
-}
-
 Finding memory() {
-  const uint64_t total = number_in("/proc/meminfo", "MemTotal:").value_or(0) * 1024;
-  uint64_t available = number_in("/proc/meminfo", "MemAvailable:").value_or(0) * 1024;
-  std::string group;
-  for (const auto& [limit_file, used_file] :
-       {std::pair{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
-        {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"}}) {
-    const auto limit = number_in(limit_file), used = number_in(used_file);
-    if (!limit || !used || *limit >= total) continue;
-    group = str(", ", human_bytes(*limit), " allowed by the control group");
-    available = std::min(available, *limit - std::min(*limit, *used));
-  }
-  return {
-      "memory", str(human_bytes(available), " available of ", human_bytes(total), group),
-      available < 500 * kMegabyte ? "little memory: use few ranks and a small micro-batch, or end other programs" : ""};
+  const HostMemory memory = host_memory();
+  const auto bytes = [](int64_t n) { return human_bytes(static_cast<uint64_t>(n)); };
+  return {"memory",
+          str(bytes(memory.available), " available of ", bytes(memory.total),
+              memory.group_limit ? str(", ", bytes(*memory.group_limit), " allowed by the control group") : ""),
+          memory.available < static_cast<int64_t>(500 * kMegabyte)
+              ? "little memory: use few ranks and a small micro-batch, or end other programs"
+              : ""};
 }
 
 Finding device() { return {"device", make_cpu_backend()->description(), ""}; }

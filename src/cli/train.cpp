@@ -9,7 +9,6 @@
 #include "comm/threads.h"
 #include "train/config/load.h"
 #include "train/config/print.h"
-#include "train/signals.h"
 #include "train/trainer.h"
 
 namespace ct {
@@ -75,23 +74,22 @@ int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
   const BatchSizes batch = batch_for(options.config.batch, ranks);
   const auto backend = make_backend(options.config);
   const Datasets data = open_datasets(options.config, *comm, IfAbsent::keep_in_memory);
-  const Programs programs = lower_programs(options.config, batch, ranks, data.train->classes());
+  const Programs programs = lower_programs(options.config, batch, {0, ranks}, data.train->classes());
   const MemoryPlan plan = plan_program(*backend, programs.train);
   if (dump_plan) {
     std::fputs(to_text(programs.train, plan).c_str(), stdout);
     return 0;
   }
   const Pipeline pipeline(*data.train, data.parts.training, {.train_batch = batch.train, .micro_batch = batch.micro});
-  int64_t resident = 0;
-  for (const Value& v : programs.train.values)
-    if (v.home == Home::resident && v.base == kNone) resident += stored_bytes(v);
   std::printf("configuration %s\n%s\n%s\n", options.config_source.c_str(), backend->description().c_str(),
               data.source.note.c_str());
   std::printf("%ld parameters; batch %ld = %ld x %ld micro-steps x %d ranks; %ld steps an epoch\n",
               programs.graph.parameter_count(), batch.train, batch.micro, batch.accumulation, ranks,
               pipeline.steps_per_epoch());
-  std::printf("bytes a rank: %ld resident (weights, gradients, optimizer), %ld arena (activations, workspace)\n",
-              resident, plan.arena_bytes);
+  const MemoryUse use = memory_use(programs.train, plan);
+  std::printf(
+      "bytes a rank: %ld weights, %ld gradients, %ld optimizer, %ld activations and workspace, %ld gradient buckets\n",
+      use.weights, use.gradients, use.optimizer, use.activations, use.exchange);
   return 0;
 }
 
@@ -122,12 +120,13 @@ int verb_train(const Words& words) {
   }
   if (f.dry_run || f.dump_plan) return detect_launch().rank == 0 ? dry_run(options, ranks, f.dump_plan) : 0;
 
-  const StopSignals signals;
   const Verbosity verbosity = f.quiet ? Verbosity::quiet : f.verbose ? Verbosity::verbose : Verbosity::normal;
-  const int code = run_job(ranks, [&](Communicator& comm) {
-    Console console(comm.rank() == 0, verbosity);
-    return static_cast<int>(Trainer(options, comm, console).run());
-  });
+  const int code = run_job(ranks,
+                           [&](Communicator& comm) {
+                             Console console(comm.rank() == 0, verbosity);
+                             return static_cast<int>(Trainer(options, comm, console).run());
+                           },
+                           {options.config.communication.heartbeat_s, options.config.communication.timeout_s});
   return code == static_cast<int>(ExitCode::stopped) ? f.requeue_code : code;
 }
 

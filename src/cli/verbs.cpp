@@ -17,6 +17,7 @@ std::span<const Verb> verbs() {
       Verb{"data", "write the synthetic set, verify or describe data files", verb_data},
       Verb{"ckpt", "list, inspect and verify checkpoints", verb_ckpt},
       Verb{"bench", "throughput of the training step and of its operations", verb_bench, /*on_all_ranks=*/true},
+      Verb{"estimate", "memory and traffic that a run would need, for every ZeRO stage", verb_estimate},
       Verb{"doctor", "what this machine offers and what would go wrong", verb_doctor},
   };
   return kVerbs;

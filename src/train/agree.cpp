@@ -3,16 +3,54 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/host.h"
+#include "train/config/schema.h"
 
 namespace ct {
+namespace {
 
-std::string broadcast_text(Communicator& comm, const std::string& text) {
-  const size_t size = broadcast_value(comm, text.size());
-  std::string result = text;
-  result.resize(size);
-  if (size > 0) comm.broadcast(std::as_writable_bytes(std::span(result)), 0);
-  return result;
+/// Names and values, each ended by a zero character, which none of them holds.
+std::string pack(const Facts& facts) {
+  std::string text;
+  for (const auto& [name, value] : facts) text.append(name).append(1, '\0').append(value).append(1, '\0');
+  return text;
 }
+
+Facts unpack(const std::string& text) {
+  Facts facts;
+  size_t at = 0;
+  const auto next = [&] {
+    const size_t end = text.find('\0', at);
+    std::string word = text.substr(at, end - at);
+    at = end + 1;
+    return word;
+  };
+  while (at < text.size()) {
+    std::string name = next();
+    facts.emplace_back(std::move(name), next());
+  }
+  return facts;
+}
+
+struct Difference {
+  std::string name, mine, first;
+};
+
+std::vector<Difference> differences(const Facts& mine, const Facts& first) {
+  const auto value_in = [](const Facts& facts, const std::string& name) -> std::string {
+    const auto found = std::find_if(facts.begin(), facts.end(), [&](const auto& fact) { return fact.first == name; });
+    return found == facts.end() ? "nothing" : found->second;
+  };
+  std::vector<Difference> found;
+  for (const auto& [name, value] : mine)
+    if (const std::string other = value_in(first, name); other != value) found.push_back({name, value, other});
+  for (const auto& [name, value] : first)
+    if (const std::string own = value_in(mine, name); own == "nothing" && own != value)
+      found.push_back({name, own, value});
+  return found;
+}
+
+}  // namespace
 
 bool any_rank(Communicator& comm, bool mine) {
   std::vector<std::byte> all(static_cast<size_t>(comm.size()));
@@ -21,18 +59,28 @@ bool any_rank(Communicator& comm, bool mine) {
   return std::any_of(all.begin(), all.end(), [](std::byte b) { return b != std::byte{0}; });
 }
 
+void require_same(Communicator& comm, const Facts& mine, const std::string& remedy) {
+  const Facts first = unpack(from_rank_0(comm, pack(mine)));
+  const std::string first_host = from_rank_0(comm, host_name());
+  together(comm, [&] {
+    const std::vector<Difference> found = differences(mine, first);
+    if (found.empty()) return;
+    const Difference& d = found.front();
+    const size_t more = found.size() - 1;
+    fail(ExitCode::usage, d.name, " is ", d.mine, ", but ", d.first, " for rank 0 on host ", first_host,
+         more > 0 ? str(" (and ", more, " more differ)") : "", "; ", remedy);
+  });
+}
+
 void require_same(Communicator& comm, const std::string& what, const std::string& mine) {
-  const std::string first = broadcast_text(comm, mine);
-  std::vector<std::byte> all(static_cast<size_t>(comm.size()));
-  const std::byte differs{mine != first};
-  comm.gather_all(std::span(&differs, 1), all);
-  for (size_t r = 0; r < all.size(); ++r) {
-    if (all[r] == std::byte{0}) continue;
-    if (static_cast<int>(r) == comm.rank())
-      fail(ExitCode::usage, "rank ", r, " has another ", what, " than rank 0: ", mine, " against ", first,
-           "; start all ranks with the same program, configuration and kind of machine");
-    fail(ExitCode::peer, "rank ", r, " has another ", what, " than rank 0");
-  }
+  require_same(comm, Facts{{what, mine}}, "start every rank with the same program on the same kind of machine");
+}
+
+void require_same_config(Communicator& comm, const Config& config) {
+  Config copy = config;  // the table binds pointers to members
+  Facts facts;
+  for (const ConfigField& field : effective_fields(copy)) facts.emplace_back(field.key, field_text(field));
+  require_same(comm, facts, "start every rank with the same configuration");
 }
 
 }  // namespace ct

@@ -1,5 +1,7 @@
 #include "train/evaluation.h"
 
+#include <algorithm>
+
 namespace ct {
 namespace {
 struct Outcome {
@@ -20,19 +22,29 @@ Json Evaluation::to_json(bool with_top5) const {
   return record;
 }
 
-Evaluation evaluate(Evaluator& evaluator, const EvalPipeline& images, int classes, std::string split,
-                    Communicator& comm) {
+std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& images, int classes, std::string split,
+                                   Communicator& comm, const std::function<bool()>& give_up) {
   const size_t batch = evaluator.losses().size();
   const int64_t ranks = comm.size(), rounds = (images.batches() + ranks - 1) / ranks;
   const size_t share = static_cast<size_t>(rounds) * batch;  // slots for one rank's images
 
   std::vector<Outcome> mine(share), all(share * static_cast<size_t>(ranks));
   const Inputs in = evaluator.inputs();
-  for (int64_t b = comm.rank(); b < images.batches(); b += ranks) {
-    const int64_t count = images.fill(b, {in.images, batch * kImageBytes}, {reinterpret_cast<Draw*>(in.draws), batch},
-                                      {in.labels, batch});
+  for (int64_t round = 0; round < rounds; ++round) {
+    if (give_up && give_up()) return std::nullopt;
+    comm.pulse().advance(Phase::evaluation);
+    const int64_t b = round * ranks + comm.rank();
+    int64_t count = 0;
+    if (b < images.batches()) {
+      count = images.fill(b, {in.images, batch * kImageBytes}, {reinterpret_cast<Draw*>(in.draws), batch},
+                          {in.labels, batch});
+    } else if (evaluator.collective()) {  // peers gather weights from this rank
+      std::fill_n(in.labels, batch, 0);
+    } else {
+      continue;
+    }
     evaluator.run();
-    Outcome* out = &mine[static_cast<size_t>(b / ranks) * batch];
+    Outcome* out = &mine[static_cast<size_t>(round) * batch];
     for (size_t i = 0; i < static_cast<size_t>(count); ++i)
       out[i] = {in.labels[i], evaluator.predicted()[i], evaluator.larger()[i], evaluator.losses()[i]};
   }

@@ -1,6 +1,8 @@
 // Evaluation: every image exactly once, the same numbers on any number of ranks.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,8 +29,8 @@ struct Evaluation {
 };
 
 /// Batch b of `images` goes to rank b mod N; the batches are the same for any N. Collective; every rank gets the
-/// result.
-Evaluation evaluate(Evaluator& evaluator, const EvalPipeline& images, int classes, std::string split,
-                    Communicator& comm);
+/// result, or none when all ranks agree, by `give_up` (collective, asked between batches; may be empty), to leave it.
+std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& images, int classes, std::string split,
+                                   Communicator& comm, const std::function<bool()>& give_up = {});
 
 }  // namespace ct

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "model/models.h"
 #include "train/agree.h"
+#include "train/weights.h"
 
 namespace ct {
 
@@ -40,11 +41,21 @@ LrSchedule lr_schedule(const Config& config) {
                   p.warmup_type == "linear" ? WarmupType::linear : WarmupType::logarithmic};
 }
 
-Distribution distribution(const Config& config, const BatchSizes& batch, int ranks) {
-  return {.ranks = ranks,
+Distribution distribution(const Config& config, const BatchSizes& batch, RankOf who) {
+  const auto& zero = config.zero_optimization;
+  return {.ranks = who.ranks,
+          .rank = who.rank,
           .accumulation = static_cast<int>(batch.accumulation),
-          .zero_stage = static_cast<int>(config.zero_optimization.stage)};
+          .zero_stage = static_cast<int>(zero.stage),
+          .reproducible = config.communication.reproducible,
+          .zero = {.reduce_bucket_size = zero.reduce_bucket_size.value_or(0),
+                   .allgather_bucket_size = zero.allgather_bucket_size.value_or(0),
+                   .persistence_threshold = zero.stage3_param_persistence_threshold}};
 }
+
+LaneOptions lane_options(const Config& config) { return {.beside = config.zero_optimization.overlap_comm}; }
+
+DType compute_type(const Config& config) { return config.bf16.enabled ? DType::bf16 : DType::f32; }
 
 std::vector<AugmentStep> augment_steps(const Config& config) {
   std::vector<AugmentStep> steps;
@@ -60,7 +71,7 @@ std::vector<AugmentStep> augment_steps(const Config& config) {
 }
 
 InputSpec input_spec(const Config& config, int64_t batch, int classes, Mode mode) {
-  InputSpec spec{.batch = batch, .classes = classes, .mode = mode};
+  InputSpec spec{.batch = batch, .classes = classes, .mode = mode, .compute = compute_type(config)};
   for (size_t c = 0; c < 3; ++c) {  // (u8/255 - mean) / std
     spec.scale.push_back(static_cast<float>(1 / (255 * config.data.std[c])));
     spec.shift.push_back(static_cast<float>(-config.data.mean[c] / config.data.std[c]));
@@ -91,30 +102,45 @@ void fill_micro_batch(Pipeline& pipeline, int64_t epoch, int64_t step, int64_t k
 Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent) {
   Datasets sets;
   if (comm.rank() == 0) sets.source = locate_data(config.data.dataset, config.data.path, if_absent);
-  sets.source.name = broadcast_text(comm, sets.source.name);
-  sets.source.folder = broadcast_text(comm, sets.source.folder.string());
-  sets.source.note = broadcast_text(comm, sets.source.note);
+  sets.source.name = from_rank_0(comm, sets.source.name);
+  sets.source.folder = from_rank_0(comm, sets.source.folder.string());
+  sets.source.note = from_rank_0(comm, sets.source.note);
   const ImageSetOptions options{.on_corrupt = config.data.on_corrupt == "skip" ? OnCorrupt::skip : OnCorrupt::error};
-  sets.train = std::make_unique<ImageSet>(open_images(sets.source, Split::train, options));
-  sets.test = std::make_unique<ImageSet>(open_images(sets.source, Split::test, options));
+  together(comm, [&] {
+    sets.train = std::make_unique<ImageSet>(open_images(sets.source, Split::train, options));
+    sets.test = std::make_unique<ImageSet>(open_images(sets.source, Split::test, options));
+  });
   sets.parts = hold_out(static_cast<uint64_t>(config.seed), sets.train->count(), config.data.validation);
   return sets;
 }
 
-Programs lower_programs(const Config& config, const BatchSizes& batch, int ranks, int classes) {
+Programs lower_programs(const Config& config, const BatchSizes& batch, RankOf who, int classes) {
   const Builder model = find_model(config.model.name);
+  const Distribution d = distribution(config, batch, who);
   Programs programs{.graph = build_graph(model, input_spec(config, batch.micro, classes, Mode::train))};
-  programs.train = lower_training(programs.graph, update_rule(config), distribution(config, batch, ranks));
-  const Graph evaluation =
-      build_graph(model, input_spec(config, config.train.eval_batch_size, classes, Mode::evaluate));
-  programs.evaluate = lower_evaluation(evaluation, programs.train.flat);
+  programs.train = lower_training(programs.graph, update_rule(config), d);
+  const int64_t images = config.train.eval_batch_size;
+  programs.evaluate = lower_evaluation(build_graph(model, input_spec(config, images, classes, Mode::evaluate)), d);
   return programs;
+}
+
+void initialize(Engine& engine, const Graph& graph, uint64_t seed) {
+  std::vector<float> values;
+  write_weights(graph, engine.lowered().flat, engine.state().front(), [&](size_t parameter) {
+    values = initial_values(graph, parameter, seed);
+    return std::span<const float>(values);
+  });
+  engine.masters_written();
 }
 
 std::unique_ptr<Backend> make_backend(const Config& config) {
   if (config.device != "auto" && config.device != "cpu")
     fail(ExitCode::usage, "device: ", config.device, " is not supported by this version; use cpu");
-  return make_cpu_backend();
+  auto backend = make_cpu_backend();
+  if (compute_type(config) == DType::bf16)
+    if (const std::string problem = backend->bf16_problem(); !problem.empty())
+      fail(ExitCode::usage, "bf16.enabled: ", problem, "; set it to false");
+  return backend;
 }
 
 }  // namespace ct

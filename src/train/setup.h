@@ -15,7 +15,14 @@ UpdateRule update_rule(const Config& config);
 /// "Adam with decoupled (AdamW) weight decay 3e-07", for people.
 std::string optimizer_note(const Config& config);
 LrSchedule lr_schedule(const Config& config);
-Distribution distribution(const Config& config, const BatchSizes& batch, int ranks);
+/// Whose program is wanted.
+struct RankOf {
+  int rank = 0, ranks = 1;
+};
+Distribution distribution(const Config& config, const BatchSizes& batch, RankOf who);
+LaneOptions lane_options(const Config& config);
+/// What layers compute with: bf16 or f32.
+DType compute_type(const Config& config);
 std::vector<AugmentStep> augment_steps(const Config& config);
 InputSpec input_spec(const Config& config, int64_t batch, int classes, Mode mode);
 
@@ -34,14 +41,18 @@ struct Datasets {
 };
 Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent = IfAbsent::write);
 
-/// Lowered programs of a configuration for one rank of `ranks`.
+/// Lowered programs of a configuration for one rank.
 struct Programs {
   Graph graph;  // of the training step
   Lowered train, evaluate;
 };
-Programs lower_programs(const Config& config, const BatchSizes& batch, int ranks, int classes);
+Programs lower_programs(const Config& config, const BatchSizes& batch, RankOf who, int classes);
 
-/// Where a run takes place, as the checkpoint records it: another kind may end in other bits.
+/// Weights drawn from the seed, into what this rank holds. Collective.
+void initialize(Engine& engine, const Graph& graph, uint64_t seed);
+
+/// Where a run takes place, as the checkpoint records it: another kind may end in other bits. Error(usage) where the
+/// device, or its arithmetic, is not there.
 std::unique_ptr<Backend> make_backend(const Config& config);
 
 }  // namespace ct

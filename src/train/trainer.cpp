@@ -9,10 +9,12 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/version.h"
-#include "model/models.h"
 #include "train/agree.h"
 #include "train/config/print.h"
+#include "train/replicas.h"
 #include "train/signals.h"
+#include "train/usage.h"
+#include "train/weights.h"
 
 namespace ct {
 namespace {
@@ -32,8 +34,9 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   batch_ = batch_for(config_.batch, comm.size());
   backend_ = make_backend(config_);
   backend_->enter_thread();
-  require_same(comm, "device or library", backend_->description());
-  require_same(comm, "configuration", to_yaml(config_));
+  const Facts machine = {{"device or library", backend_->description()}, {"program version", std::string(version())}};
+  require_same(comm, machine, "start every rank with the same program on the same kind of machine");
+  require_same_config(comm, config_);
 
   data_ = open_datasets(config_, comm);
   config_.data.dataset = data_.source.name == kCifarName ? "cifar10" : "synthetic";  // what a resume compares
@@ -42,11 +45,12 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
     folder_ = std::make_unique<RunFolder>(config_, comm.size(), options.resume, options.reset, console);
     checkpoint = folder_->resume_from().string();
   }
-  checkpoint = broadcast_text(comm, checkpoint);
+  require_shared_folder(comm, config_.output);
+  checkpoint = from_rank_0(comm, checkpoint);
 
   const int classes = data_.train->classes();
   config_.train.eval_batch_size = std::min(config_.train.eval_batch_size, data_.test->count());
-  programs_ = lower_programs(config_, batch_, comm.size(), classes);
+  programs_ = lower_programs(config_, batch_, {comm.rank(), comm.size()}, classes);
   const Distribution d = programs_.train.distribution;
   pipeline_ =
       std::make_unique<Pipeline>(*data_.train, data_.parts.training, pipeline_options(config_, batch_, d, comm.rank()));
@@ -59,31 +63,45 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   const auto schedule = [rule = update_rule(config_), lr = lr_schedule(config_)](int64_t step) {
     return schedule_row(lr, rule, step);
   };
-  engine_ = std::make_unique<Engine>(*backend_, comm, programs_.train, schedule);
-  evaluator_ = std::make_unique<Evaluator>(*backend_, comm, programs_.evaluate, engine_->params());
+  const LaneOptions lane = lane_options(config_);
+  engine_ = std::make_unique<Engine>(*backend_, comm, programs_.train, schedule, lane);
+  evaluator_ = std::make_unique<Evaluator>(
+      *backend_, comm, programs_.evaluate,
+      BindOptions{.params = engine_->params(), .arena = engine_->bound().arena(), .lane = lane});
 
   if (folder_) {
     describe_run();
     folder_->require_same_origin(provenance_, console);
   }
-  const std::span<float> weights = engine_->state().front().values;
   if (!checkpoint.empty()) {
-    state_ = restore_checkpoint(checkpoint, config_.model.name, programs_, *engine_);
+    together(comm, [&] { state_ = restore_checkpoint(checkpoint, config_.model.name, programs_.graph, *engine_); });
+    engine_->masters_written();
     engine_->restore(state_.scalars);
     saved_step_ = broadcast_value(comm, folder_ && folder_->contains(state_.step) ? state_.step : int64_t{-1});
-    const std::string end = broadcast_text(comm, folder_ ? folder_->end_at(state_.step) : "");
+    saved_path_ = checkpoint;
+    const std::string end = from_rank_0(comm, folder_ ? folder_->end_at(state_.step) : "");
     ended_ = end == RunFolder::kStoppedEarly || (state_.step >= total_steps_ && !end.empty());
     if (!options.init.empty()) console.note("warning: --init is ignored: the run continues from its checkpoint");
   } else if (!options.init.empty()) {
-    load_weights(SafetensorsFile(weights_file(options.init)), programs_.graph, programs_.train.flat, weights);
+    together(comm, [&] {
+      load_weights(SafetensorsFile(weights_file(options.init)), programs_.graph, programs_.train.flat,
+                   engine_->state().front());
+    });
+    engine_->masters_written();
   } else {
-    initialize(programs_.graph, programs_.train.flat, static_cast<uint64_t>(config_.seed), weights);
+    initialize(*engine_, programs_.graph, static_cast<uint64_t>(config_.seed));
   }
   bool has_best = false;
   if (folder_ && !ended_) {
     has_best = folder_->begin(config_, comm.size(), checkpoint.empty() ? nullptr : &state_, options.init);
     metrics_ = std::make_unique<MetricsLog>(folder_->files(), folder_->path());
   }
+  writer_ = std::make_unique<CheckpointWriter>(CheckpointWriter::Args{.comm = comm,
+                                                                      .out = config_.output,
+                                                                      .folder = folder_.get(),
+                                                                      .graph = programs_.graph,
+                                                                      .engine = *engine_,
+                                                                      .asynchronous = config_.checkpoint.asynchronous});
   // A best evaluation whose weights are gone must not stand in the way of the next one.
   if (!broadcast_value(comm, has_best || ended_)) state_.best_step = -1;
   announce(checkpoint);
@@ -103,29 +121,38 @@ void Trainer::describe_run() {
 ExitCode Trainer::run() {
   begun_ = window_begun_ = Clock::now();
   first_step_ = window_step_ = next_vote_ = state_.step;
-  if (ended_) return finish(), ExitCode::done;
-  if (saved_step_ < 0) save(/*must_succeed=*/true);  // step 0: a place to return to, and proof that saving works
-  if (state_.step > 0 && state_.step < total_steps_ && evaluation_due()) evaluate_now(/*because_ended=*/false);
+  moved_before_ = comm_.traffic(TrafficKind::training);
+  norms_before_ = comm_.traffic(TrafficKind::norms);
+  if (ended_) return finish() ? ExitCode::done : stop();
+  if (saved_step_ < 0) {  // step 0: a place to return to, and proof that saving works
+    save(MustSucceed::yes);
+    complete_save(MustSucceed::yes);
+  }
+  if (state_.step > 0 && state_.step < total_steps_ && evaluation_due() && !evaluate_now(Because::due)) return stop();
 
   while (state_.step < total_steps_ && !early_stop_) {
     const int64_t micros_before = state_.batch * programs_.train.distribution.micro_batches();
     train_step();
     report_step(micros_before);
-    if (stop_agreed()) {
-      save(/*must_succeed=*/true);
-      console_.note("stopped on request after step " + std::to_string(state_.step) +
-                    "; the checkpoint is good: run the same command again to continue");
-      comm_.barrier();
-      return ExitCode::stopped;
-    }
+    check_replicas();
+    if (stop_agreed()) return stop();
     const bool last = state_.step == total_steps_;
     // Weights whose loss is not finite are not worth a good checkpoint's place.
-    if (save_due() && !last && engine_->scalars().bad_streak == 0) save(/*must_succeed=*/false);
-    if (evaluation_due() && !last) evaluate_now(/*because_ended=*/false);
+    if (save_due() && !last && engine_->scalars().bad_streak == 0) save(MustSucceed::no);
+    if (evaluation_due() && !last && !evaluate_now(Because::due)) return stop();
   }
-  finish();
-  comm_.barrier();  // no rank leaves before the last write is done: a launcher kills the rest when one has gone
-  return ExitCode::done;
+  return finish() ? ExitCode::done : stop();
+}
+
+/// On request: what was done is kept, and another start goes on from here.
+ExitCode Trainer::stop() {
+  if (!ended_) {
+    save(MustSucceed::yes);
+    complete_save(MustSucceed::yes);
+  }
+  console_.note("stopped on request after step " + std::to_string(state_.step) +
+                "; the checkpoint is good: run the same command again to continue");
+  return ExitCode::stopped;
 }
 
 void Trainer::train_step() {
@@ -133,8 +160,10 @@ void Trainer::train_step() {
   if (state_.batch == 0) data_.train->check_unchanged();
   for (int j = 0; j < d.accumulation; ++j) {
     const auto begin = Clock::now();
+    comm_.pulse().advance(Phase::data);
     fill_micro_batch(*pipeline_, state_.epoch, state_.batch, d.micro_batch(comm_.rank(), j), *engine_);
     waited_ += seconds(Clock::now() - begin);
+    comm_.pulse().advance(Phase::step);
     engine_->micro_step();
   }
   engine_->update();
@@ -223,18 +252,34 @@ void Trainer::check_diverged() {
   const StepScalars& s = engine_->scalars();
   console_.note("warning: step " + std::to_string(state_.step) +
                 " was skipped on all ranks: its loss or gradient is not finite");
-  if (s.bad_streak >= config_.train.max_bad_steps)
-    fail(ExitCode::diverged, "diverged: the loss or gradient was not finite in ", s.bad_streak,
-         " steps in a row, up to step ", state_.step, "; the last checkpoint saved is step ", saved_step_,
-         ": lower optimizer.params.lr or set gradient_clipping, and train again with --reset");
+  if (s.bad_streak < config_.train.max_bad_steps) return;
+  complete_save(MustSucceed::no);
+  fail(ExitCode::diverged, "diverged: the loss or gradient was not finite in ", s.bad_streak,
+       " steps in a row, up to step ", state_.step, "; the last checkpoint saved is step ", saved_step_,
+       ": lower optimizer.params.lr or set gradient_clipping, and train again with --reset");
+}
+
+/// Every so many steps, replicas are compared: silent damage to one rank's memory would spread through the gradients.
+void Trainer::check_replicas() {
+  const int64_t interval = config_.communication.check_interval;
+  if (interval > 0 && state_.step % interval == 0 && comm_.size() > 1)
+    require_same_replicas(comm_, *engine_, programs_.graph);
 }
 
 /// Ranks must stop after the same step, so a request counts only once all have heard of it. They compare notes every
-/// kVoteSeconds or every step, whichever is longer, at steps that rank 0's clock chose at the previous vote.
+/// kVoteSeconds or every step, whichever is longer, at steps that rank 0's clock chose at the previous vote. A pending
+/// save is looked after at the same time.
 bool Trainer::stop_agreed() {
   const bool asked = StopSignals::requested() != 0;
+  if (comm_.size() > 1 && state_.step < next_vote_) return false;
+  if (writer_->pending()) {
+    try {
+      if (const auto done = writer_->poll()) saved(*done);
+    } catch (const Error& e) {
+      not_saved(e, MustSucceed::no);
+    }
+  }
   if (comm_.size() == 1) return asked;
-  if (state_.step < next_vote_) return false;
   const double per_step = training_seconds() / static_cast<double>(state_.step - first_step_);
   const double steps = std::clamp(kVoteSeconds / std::max(per_step, 1e-9), 1.0, 10000.0);
   next_vote_ = state_.step + broadcast_value(comm_, static_cast<int64_t>(steps));
@@ -262,39 +307,73 @@ Metadata Trainer::weights_metadata() const {
                       .epoch = state_.epoch,
                       .seed = config_.seed,
                       .validation = config_.data.validation,
-                      .on_corrupt = config_.data.on_corrupt});
+                      .on_corrupt = config_.data.on_corrupt,
+                      .compute = std::string(name_of(compute_type(config_)))});
 }
 
-void Trainer::save(bool must_succeed) {
+/// Begins a save; asynchronous ones end in stop_agreed() or complete_save().
+void Trainer::save(MustSucceed must) {
   if (saved_step_ == state_.step) return;
+  complete_save(MustSucceed::no);
   const auto begin = Clock::now();
+  comm_.pulse().advance(Phase::save);
   drain_losses();
   state_.scalars = engine_->scalars();
-  if (comm_.rank() == 0) {
-    try {
-      metrics_->flush();  // a checkpoint without its records would lose them
-      const std::string path = folder_->save(state_, provenance_, weights_metadata(), programs_, *engine_);
-      record(
-          {{"event", "checkpoint"}, {"step", state_.step}, {"path", path}, {"seconds", seconds(Clock::now() - begin)}});
-      saved_step_ = state_.step;
-      console_.detail("saved " + path);
-    } catch (const Error& e) {
-      if (must_succeed || config_.checkpoint.on_failure == "error" || e.code() != ExitCode::io) throw;
-      console_.note(str("warning: no checkpoint was saved at step ", state_.step, " (the one of step ", saved_step_,
-                        " is intact, training goes on): ", e.what()));
-    }
+  saving_step_ = state_.step;
+  try {
+    together(comm_, [&] {
+      if (metrics_) metrics_->flush();  // a checkpoint without its records would lose them
+    });
+    writer_->begin(state_, provenance_, weights_metadata());
+    if (!config_.checkpoint.asynchronous) saved(writer_->finish());
+  } catch (const Error& e) {
+    not_saved(e, must);
   }
-  saved_step_ = broadcast_value(comm_, saved_step_);
   aside_ += seconds(Clock::now() - begin);
 }
 
-void Trainer::evaluate_now(bool because_ended) {
+void Trainer::complete_save(MustSucceed must) {
+  if (!writer_->pending()) return;
   const auto begin = Clock::now();
+  comm_.pulse().advance(Phase::save);
+  try {
+    saved(writer_->finish());
+  } catch (const Error& e) {
+    not_saved(e, must);
+  }
+  aside_ += seconds(Clock::now() - begin);
+}
+
+void Trainer::saved(const CheckpointWriter::Saved& what) {
+  saved_step_ = what.step;
+  saved_path_ = what.path;
+  record({{"event", "checkpoint"}, {"step", what.step}, {"path", what.path}, {"seconds", what.seconds}});
+  console_.detail("saved " + what.path);
+}
+
+/// All ranks come here together.
+void Trainer::not_saved(const Error& e, MustSucceed must) {
+  if (must == MustSucceed::yes || config_.checkpoint.on_failure == "error" || e.code() != ExitCode::io) throw e;
+  console_.note(str("warning: no checkpoint was saved at step ", saving_step_, " (the one of step ", saved_step_,
+                    " is intact, training goes on): ", e.what()));
+}
+
+/// False: ranks agreed to stop instead.
+bool Trainer::evaluate_now(Because because) {
+  const auto begin = Clock::now();
+  const Traffic moved = comm_.traffic(TrafficKind::training);
   drain_losses();
   const int classes = data_.train->classes();
   std::vector<Evaluation> results;
-  if (validation_) results.push_back(evaluate(*evaluator_, *validation_, classes, "val", comm_));
-  results.push_back(evaluate(*evaluator_, *test_, classes, "test", comm_));
+  const auto give_up = [this] { return any_rank(comm_, StopSignals::requested() != 0); };
+  for (const auto& [images, split] : {std::pair{validation_.get(), "val"}, {test_.get(), "test"}}) {
+    if (images == nullptr) continue;
+    std::optional<Evaluation> result = evaluate(*evaluator_, *images, classes, split, comm_, give_up);
+    if (!result) return false;
+    results.push_back(*std::move(result));
+  }
+  const Traffic moved_here = comm_.traffic(TrafficKind::training) - moved;
+  moved_aside_ = {moved_aside_.elements + moved_here.elements, moved_aside_.bytes + moved_here.bytes};
   test_result_ = results.back();
   evaluated_step_ = state_.step;
 
@@ -309,7 +388,7 @@ void Trainer::evaluate_now(bool because_ended) {
   }
   const Evaluation& judged = config_.train.best.split == "val" || !validation_ ? results.front() : results.back();
   keep_best(judged);
-  if (config_.train.early_stopping.patience > 0 && !because_ended) {
+  if (config_.train.early_stopping.patience > 0 && because == Because::due) {
     const std::string& metric = config_.train.early_stopping.metric;
     const double value = metric_of(results.front(), metric);  // val where there is one
     const bool first = state_.patience_used < 0;
@@ -323,6 +402,7 @@ void Trainer::evaluate_now(bool because_ended) {
     }
   }
   aside_ += seconds(Clock::now() - begin);
+  return true;
 }
 
 void Trainer::keep_best(const Evaluation& judged) {
@@ -331,12 +411,13 @@ void Trainer::keep_best(const Evaluation& judged) {
   const bool finite = std::isfinite(judged.loss);
   const bool best = state_.best_step < 0 ||
                     (finite && (split == "last" || better(config_.train.best.metric, value, state_.best_value)));
-  if (metrics_) {
+  if (!ended_) {
     try {
+      comm_.pulse().advance(Phase::save);
       Metadata metadata = weights_metadata();
-      folder_->write_weights("last.bin", programs_, *engine_, metadata);
+      writer_->write_weights("last.bin", metadata);
       metadata["selected_by"] = split == "last" ? split : split + " " + config_.train.best.metric;
-      if (best) folder_->write_weights("best.bin", programs_, *engine_, metadata);
+      if (best) writer_->write_weights("best.bin", metadata);
     } catch (const Error& e) {
       if (state_.step == total_steps_ || config_.checkpoint.on_failure == "error" || e.code() != ExitCode::io) throw;
       console_.note(str("warning: the evaluated weights of step ", state_.step, " were not written: ", e.what()));
@@ -357,10 +438,22 @@ void Trainer::record(const Json& record) {
     console_.note("warning: records wait in memory until they can be written: " + metrics_->problem());
 }
 
-void Trainer::finish() {
+/// False: ranks agreed to stop instead.
+bool Trainer::finish() {
   const double train_seconds = training_seconds();
-  save(/*must_succeed=*/true);
-  if (evaluated_step_ != state_.step) evaluate_now(/*because_ended=*/!evaluation_due());
+  if (!ended_) {
+    save(MustSucceed::yes);
+    complete_save(MustSucceed::yes);
+  }
+  if (evaluated_step_ != state_.step && !evaluate_now(evaluation_due() ? Because::due : Because::ended)) return false;
+  comm_.pulse().advance(Phase::end);
+  const Traffic moved = comm_.traffic(TrafficKind::training) - moved_before_;
+  const Json usage = usage_of(comm_, {.engine = *engine_,
+                                      .evaluator = *evaluator_,
+                                      .snapshot_bytes = writer_->snapshot_bytes(),
+                                      .steps = state_.step - first_step_,
+                                      .moved = moved - moved_aside_,
+                                      .norms = comm_.traffic(TrafficKind::norms) - norms_before_});
   if (!ended_) console_.data("Finished Training");
 
   const Evaluation& test = *test_result_;
@@ -375,26 +468,25 @@ void Trainer::finish() {
   for (size_t c = 0; c < test.classes.size(); ++c)
     console_.data(class_accuracy_line(data_.test->class_names()[c], test.classes[c].correct, test.classes[c].images));
 
-  if (!metrics_) return;
+  if (!metrics_) return true;
   const int64_t steps = state_.step - first_step_;
   const double rate = static_cast<double>(steps * batch_.train) / std::max(train_seconds, 1e-9);
-  const std::string hash = weights_hash(programs_, *engine_);
-  record({{"event", "end"},
-          {"step", state_.step},
-          {"reason", early_stop_ ? RunFolder::kStoppedEarly : RunFolder::kFinished},
-          {"seconds", seconds(Clock::now() - begun_)},
-          {"samples_per_sec", rate},
-          {"peak_bytes",
-           {{"process", peak_resident_bytes()},
-            {"resident", engine_->bound().resident_bytes()},
-            {"arena", engine_->bound().arena_bytes()}}},
-          {"weights_sha256", hash}});
+  const std::string hash = weights_sha256_of(Path(saved_path_) / "weights.safetensors");
+  Json end = {{"event", "end"},
+              {"step", state_.step},
+              {"reason", early_stop_ ? RunFolder::kStoppedEarly : RunFolder::kFinished},
+              {"seconds", seconds(Clock::now() - begun_)},
+              {"samples_per_sec", rate}};
+  end.update(usage);
+  end["weights_sha256"] = hash;
+  record(end);
   metrics_->flush();
   char speed[96];
   std::snprintf(speed, sizeof speed, "%.1f s (%.0f images/s)", train_seconds, rate);
   console_.note(str("trained ", steps, " steps in ", speed, "; weights_sha256 ", hash));
   console_.note("results: " + (folder_->path() / "best.bin").string() + "; evaluate with: cifar-train eval --ckpt " +
                 (folder_->path() / "best.bin").string());
+  return true;
 }
 
 void Trainer::announce(const std::string& checkpoint) {
@@ -428,6 +520,7 @@ void Trainer::announce(const std::string& checkpoint) {
           {"damaged_records", data_.train->skipped() + data_.test->skipped()},
           {"device", backend_->description()},
           {"ranks", d.ranks},
+          {"zero_stage", d.zero_stage},
           {"train_batch_size", batch_.train},
           {"micro_batch_size", batch_.micro},
           {"gradient_accumulation_steps", batch_.accumulation},

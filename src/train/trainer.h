@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "metrics/console.h"
 #include "metrics/metrics_log.h"
+#include "train/checkpoint.h"
 #include "train/evaluation.h"
 #include "train/run_folder.h"
 #include "train/run_state.h"
@@ -39,13 +40,20 @@ class Trainer {
   void report_step(int64_t micros_before);
   void record_step();
   void show_progress();
+  void check_replicas();
   bool stop_agreed();
+  ExitCode stop();
   bool save_due() const;
   bool evaluation_due() const;
-  void save(bool must_succeed);
-  void evaluate_now(bool because_ended);
+  enum class MustSucceed : bool { no, yes };
+  void save(MustSucceed must);
+  void complete_save(MustSucceed must);
+  void saved(const CheckpointWriter::Saved& what);
+  void not_saved(const Error& error, MustSucceed must);
+  enum class Because : bool { due, ended };
+  bool evaluate_now(Because because);
   void keep_best(const Evaluation& judged);
-  void finish();
+  bool finish();
   void drain_losses();
   void record(const Json& record);
   void check_diverged();
@@ -66,11 +74,13 @@ class Trainer {
   std::unique_ptr<EvalPipeline> test_, validation_;
   std::unique_ptr<RunFolder> folder_;    // rank 0 only
   std::unique_ptr<MetricsLog> metrics_;  // rank 0 only
+  std::unique_ptr<CheckpointWriter> writer_;
 
   Provenance provenance_;
   RunState state_;
   int64_t total_steps_ = 0;
-  int64_t saved_step_ = -1, evaluated_step_ = -1;
+  int64_t saved_step_ = -1, saving_step_ = -1, evaluated_step_ = -1;
+  std::string saved_path_;           // of the latest checkpoint
   std::vector<double> step_losses_;  // of the latest step's micro-batches
   std::optional<Evaluation> test_result_;
   bool early_stop_ = false;
@@ -80,6 +90,7 @@ class Trainer {
   Clock::time_point begun_, window_begun_, shown_;
   double aside_ = 0, window_aside_ = 0, waited_ = 0;
   int64_t first_step_ = 0, window_step_ = 0, next_vote_ = 0;
+  Traffic moved_aside_, moved_before_, norms_before_;  // by evaluations; before the first step
 };
 
 }  // namespace ct

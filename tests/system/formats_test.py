@@ -168,7 +168,9 @@ def metrics_jsonl():
     expect_equal([r["step"] for r in found if r["event"] == "checkpoint"], [0, 25, 50, 60])
     end = found[-1]
     expect(re.fullmatch("[0-9a-f]{64}", end["weights_sha256"]) and end["step"] == 60, end)
-    expect(end["peak_bytes"] and all(v > 0 for v in end["peak_bytes"].values()), end)
+    peak = end["peak_bytes"]
+    expect(all(peak[key] > 0 for key in ("total", "process", "weights", "gradients", "optimizer", "activations")), end)
+    expect(peak["total"] < peak["process"] and end["traffic"]["elements"] > 0, end)
     # The warm-up, as DeepSpeed's engine runs it: its scheduler is one step behind, and starts at the least rate.
     for r in steps:
         expect(abs(r["lr"] - 0.001 * math.log(max(1, r["step"] - 1)) / math.log(1000)) < 1e-12, r)

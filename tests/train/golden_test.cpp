@@ -65,14 +65,16 @@ class Training {
     engine_ =
         std::make_unique<Engine>(*backend_, *comm_, lower_training(graph_, recipe.rule, {}),
                                  [&recipe](int64_t step) { return schedule_row(ConstantLr{1e-3}, recipe.rule, step); });
-    initialize(graph_, flat(), seed, engine_->state().front().values);
+    initialize(*engine_, graph_, seed);
   }
   reference::Parameters<double> parameters() const {
     reference::Parameters<double> all;
-    const TorchTensors tensors(graph_, flat(), engine_->state().front().values);
-    for (const TensorView& view : tensors.views()) {
-      const auto* values = reinterpret_cast<const float*>(view.data.data());
-      all.emplace_back(values, values + view.data.size() / sizeof(float));
+    const StateBuffer weights = engine_->state().front();
+    for (size_t i = 0; i < graph_.parameters().size(); ++i) {
+      const Layout& layout = graph_.parameters()[i].layout;
+      std::vector<float> values(static_cast<size_t>(layout.numel()));
+      layout.to_torch(weights(flat().parameters[i]), values);
+      all.emplace_back(values.begin(), values.end());
     }
     return all;
   }

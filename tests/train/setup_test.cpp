@@ -86,7 +86,7 @@ TEST(Setup, AugmentStepsKeepTheirOrder) {
 TEST(Setup, ContiguousRanksReadTheirOwnMicroBatches) {
   const BatchSizes batch{.train = 24, .micro = 2, .accumulation = 4};
   const Config config;
-  const Distribution even = distribution(config, batch, 3);
+  const Distribution even = distribution(config, batch, {.ranks = 3});
   EXPECT_EQ(even.micro_batches(), 12);
   for (int rank = 0; rank < 3; ++rank) {
     const PipelineOptions options = pipeline_options(config, batch, even, rank);

@@ -1,0 +1,189 @@
+// cifar-train estimate: what a run would need of memory and of the wires, for every ZeRO stage. Nothing is trained or
+// written, and no images are needed.
+#include "train/estimate.h"
+
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "cli/config_lookup.h"
+#include "cli/data_folder.h"
+#include "cli/ranks.h"
+#include "cli/subverbs.h"
+#include "metrics/metrics_log.h"
+#include "train/config/load.h"
+
+namespace ct {
+namespace {
+
+/// What is known of the data set without reading it.
+struct DataSetSize {
+  std::string note;
+  int64_t bytes = static_cast<int64_t>(kRecordBytes) * kRecordsPerFile *
+                  static_cast<int64_t>(batch_files(Split::train).size() + batch_files(Split::test).size());
+  int64_t test_images = kRecordsPerFile;
+};
+
+DataSetSize data_set_size(const Config& config) {
+  DataSetSize size;
+  const auto folder = find_batches(config.data.dataset, config.data.path);
+  if (!folder && config.data.dataset == "cifar10") {
+    size.note = str("no CIFAR-10 under ", plain(config.data.path), " yet: its usual size is taken");
+  } else if (!folder) {
+    size.note = "the synthetic set, which train would write";
+  } else {
+    const ImageSetOptions options{.on_corrupt = config.data.on_corrupt == "skip" ? OnCorrupt::skip : OnCorrupt::error};
+    const ImageSet test(*folder, Split::test, options);
+    size.test_images = test.count();
+    size.note = test.name();
+  }
+  return size;
+}
+
+std::string mega(int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", static_cast<double>(bytes) * 1e-6);
+  return text;
+}
+
+std::string settings(const BatchSizes& batch) {
+  return str("train_micro_batch_size_per_gpu=", batch.micro, " and gradient_accumulation_steps=", batch.accumulation);
+}
+
+/// What to do, in one line.
+std::string advice(const std::vector<StageEstimate>& stages, size_t configured, const BatchSizes& batch,
+                   const std::optional<BatchSizes>& largest, int64_t available) {
+  const auto fits = [&](const StageEstimate& s) { return s.host <= available; };
+  if (fits(stages[configured])) {
+    std::string text = str("stage ", stages[configured].stage, " fits");
+    if (largest && largest->micro > batch.micro)
+      text += str("; the largest micro-batch that fits is ", largest->micro, ": ", settings(*largest));
+    return text;
+  }
+  for (const StageEstimate& s : stages)
+    if (s.stage > stages[configured].stage && fits(s))
+      return str("stage ", stages[configured].stage, " does not fit; set zero_optimization.stage=", s.stage,
+                 largest ? ", or " + settings(*largest) : "");
+  if (largest) return str("no stage fits with micro-batches of ", batch.micro, "; set ", settings(*largest));
+  return "nothing fits: use fewer ranks on this host and more hosts, or a smaller model";
+}
+
+Json to_json(const Moved& moved) { return {{"elements", moved.elements}, {"bytes", moved.bytes}}; }
+
+Json to_json(const StageEstimate& s) {
+  const MemoryUse& use = s.rank.use;
+  return {{"stage", s.stage},
+          {"rank",
+           {{"total", s.rank.total()},
+            {"weights", use.weights},
+            {"gradients", use.gradients},
+            {"optimizer", use.optimizer},
+            {"activations", use.activations},
+            {"gradient_buckets", use.exchange},
+            {"other", use.other},
+            {"snapshot", s.rank.snapshot},
+            {"overhead", s.rank.overhead},
+            {"partial_sums", s.rank.partial_sums},
+            {"transient", {{"gathered_weights", use.gathered_weights}, {"gradient_buckets", use.gradient_buckets}}}}},
+          {"host", s.host},
+          {"traffic", {{"training", to_json(s.traffic.training)}, {"norms", to_json(s.traffic.norms)}}}};
+}
+
+void print_table(const std::vector<StageEstimate>& stages, size_t configured, int64_t available) {
+  const auto row = [&](const char* what, auto value) {
+    std::printf("  %-34s", what);
+    for (const StageEstimate& s : stages) std::printf(" %12s", std::string(value(s)).c_str());
+    std::printf("\n");
+  };
+  const auto bytes = [&](const char* what, auto value) {
+    row(what, [&](const StageEstimate& s) { return mega(value(s)); });
+  };
+  row("ZeRO stage",
+      [&](const StageEstimate& s) { return std::to_string(s.stage) + (&s == &stages[configured] ? " (chosen)" : ""); });
+  std::printf("a rank, MB\n");
+  bytes("weights", [](const auto& s) { return s.rank.use.weights; });
+  bytes("gradients", [](const auto& s) { return s.rank.use.gradients; });
+  bytes("  of them partial sums", [](const auto& s) { return s.rank.partial_sums; });
+  bytes("optimizer", [](const auto& s) { return s.rank.use.optimizer; });
+  bytes("activations and workspace", [](const auto& s) { return s.rank.use.activations; });
+  bytes("  of them gathered weights", [](const auto& s) { return s.rank.use.gathered_weights; });
+  bytes("gradient buckets", [](const auto& s) { return s.rank.use.exchange; });
+  bytes("snapshot of a save", [](const auto& s) { return s.rank.snapshot; });
+  bytes("other", [](const auto& s) { return s.rank.use.other + s.rank.overhead; });
+  bytes("total", [](const auto& s) { return s.rank.total(); });
+  std::printf("this host, MB\n");
+  bytes("total", [](const auto& s) { return s.host; });
+  row("fits", [&](const StageEstimate& s) { return s.host <= available ? "yes" : "no"; });
+  std::printf("moved a rank and step\n");
+  row("million elements", [](const StageEstimate& s) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.3f", s.traffic.training.elements * 1e-6);
+    return std::string(text);
+  });
+  bytes("MB", [](const auto& s) { return static_cast<int64_t>(s.traffic.training.bytes); });
+}
+
+}  // namespace
+
+int verb_estimate(const Words& words) {
+  CLI::App app("Memory and traffic of a run, for every ZeRO stage; nothing is trained or written.",
+               "cifar-train estimate");
+  std::string config_name = "default.yaml", asked_ranks = "auto";
+  std::vector<std::string> sets;
+  bool json = false;
+  app.add_option("--config", config_name, "YAML, or a DeepSpeed JSON file; looked for as given, then in configs/");
+  app.add_option("--set", sets, "KEY=VALUE, repeatable")->allow_extra_args(false);
+  app.add_option("--ranks", asked_ranks, "ranks on this host: a number or auto");
+  app.add_flag("--json", json, "one JSON object instead of text");
+  if (!parse(app, words)) return 0;
+
+  std::vector<std::string> warnings;
+  const Config config = load_config({.files = {locate_config(config_name)}, .sets = sets}, &warnings);
+  const int ranks = rank_count(config, asked_ranks);
+  const DataSetSize data = data_set_size(config);
+  const EstimateOf what{.config = config,
+                        .batch = batch_for(config.batch, ranks),
+                        .ranks = ranks,
+                        .classes = kImageClasses,
+                        .test_images = data.test_images,
+                        .data_set_bytes = data.bytes};
+  const auto backend = make_backend(config);
+  backend->enter_thread();  // workspaces depend on it
+  std::vector<StageEstimate> stages;
+  for (int stage = 0; stage <= 3; ++stage) stages.push_back(estimate_stage(*backend, what, stage));
+  const auto configured = static_cast<size_t>(config.zero_optimization.stage);
+  const int64_t available = host_memory().available;
+  const auto largest = largest_micro_batch(*backend, what, available);
+  const std::string line = advice(stages, configured, what.batch, largest, available);
+
+  const BatchSizes& batch = what.batch;
+  if (json) {
+    Json result = {{"model", config.model.name},
+                   {"compute", name_of(compute_type(config))},
+                   {"ranks", ranks},
+                   {"batch", {{"train", batch.train}, {"micro", batch.micro}, {"accumulation", batch.accumulation}}},
+                   {"configured_stage", config.zero_optimization.stage},
+                   {"program", program_bytes()},
+                   {"data_set", data.bytes},
+                   {"available", available},
+                   {"largest_micro_batch", largest ? Json(largest->micro) : Json()},
+                   {"advice", line},
+                   {"stages", Json::array()}};
+    for (const StageEstimate& s : stages) {
+      result["stages"].push_back(to_json(s));
+      result["stages"].back()["fits"] = s.host <= available;
+    }
+    std::printf("%s\n", result.dump().c_str());
+    return 0;
+  }
+  std::printf("%s%s, %s; batch %ld = %ld x %ld micro-steps x %d ranks\n", config.model.name.c_str(),
+              config.bf16.enabled ? " bf16" : "", backend->description().c_str(), batch.train, batch.micro,
+              batch.accumulation, ranks);
+  std::printf("data set: %s, %s MB, once for all ranks; the program itself: %s MB; available here: %s MB\n",
+              data.note.c_str(), mega(data.bytes).c_str(), mega(program_bytes()).c_str(), mega(available).c_str());
+  print_table(stages, configured, available);
+  std::printf("%s\n", line.c_str());
+  return 0;
+}
+
+}  // namespace ct

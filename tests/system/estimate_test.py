@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""`estimate`: it says what runs need (the whole comparison is tools/measure_estimate.py), and needs nothing itself."""
+import json
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from harness import *
+
+TOOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "measure_estimate.py")
+
+
+def estimate(*words, **options):
+    done = run("estimate", *words, "--json", **options)
+    expect_equal(done.returncode, DONE, done.stderr)
+    return json.loads(done.stdout)
+
+
+@check
+def runs_need_what_was_estimated():
+    """The tutorial network on two ranks; the peak is mostly its large micro-batch and the data set."""
+    with open(PROGRAM, "rb") as file:
+        if re.search(b"__[at]san_init", file.read()):
+            raise Skip("a sanitizer's memory counts too")
+    done = subprocess.run([sys.executable, TOOL, "--cases", "9", "--stages", "0,3", "--cifar-train", PROGRAM],
+                          text=True, capture_output=True)
+    expect_equal(done.returncode, 0, done.stdout, done.stderr)
+    expect_equal(len(re.findall("as foretold", done.stdout)), 2, done.stdout)
+
+
+@check
+def all_stages_are_told_and_nothing_is_written():
+    folder = path("empty")
+    os.makedirs(folder)
+    found = estimate("--config", os.path.join(CONFIGS, "resnet18.yaml"), "--ranks", 4, cwd=folder)
+    expect_equal(os.listdir(folder), [])
+    expect_equal([s["stage"] for s in found["stages"]], [0, 1, 2, 3])
+    accounts = ["weights", "gradients", "optimizer"]
+    held = [sum(s["rank"][a] for a in accounts) / found["parameters"] for s in found["stages"]]
+    # SGD with momentum: 12 bytes a parameter; a quarter of what is shared out by four.
+    for have, formula in zip(held, [12, 8 + 4 / 4, 4 + 8 / 4, 12 / 4]):
+        expect(abs(have / formula - 1) < 0.03, held)
+    moved = [s["traffic"]["training"]["elements"] / found["parameters"] for s in found["stages"]]
+    for have, formula in zip(moved, [2, 2, 2, 3]):
+        expect(abs(have / (formula * 3 / 4) - 1) < 0.01, moved)
+
+
+@check
+def text_marks_the_chosen_stage_and_advises():
+    done = run("estimate", "--config", DEFAULT, "--set", "zero_optimization.stage=2", "--ranks", 2)
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect("2 (chosen)" in done.stdout and "1 (chosen)" not in done.stdout, done.stdout)
+    expect(done.stdout.splitlines()[-1].startswith("stage 2 fits"), done.stdout)
+
+
+@check
+def a_batch_that_does_not_fit_the_ranks_is_refused_as_by_train():
+    words = ["--config", DEFAULT, "--set", "train_batch_size=16", "--ranks", 3]
+    by_train = fails(USAGE, run("train", *words), "3 ranks")
+    expect_equal(fails(USAGE, run("estimate", *words)), by_train)
+    fails(USAGE, run("estimate", "--config", DEFAULT, "--ranks", "none"), "none")
+    fails(USAGE, run("estimate", "--config", "nowhere.yaml"), "nowhere.yaml")
+
+
+main()

@@ -1,0 +1,150 @@
+#include "train/estimate.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "base/error.h"
+#include "comm/threads.h"
+#include "comm/tree_sum.h"
+#include "train/config/load.h"
+
+namespace ct {
+namespace {
+
+Config config(const std::string& rest = "") {
+  return load_config_text(
+      "model: {name: cnn}\noptimizer: {type: Adam, params: {lr: 0.1}}\n"
+      "train: {eval_batch_size: 4}\n" +
+          (rest.empty() ? "train_batch_size: 24\ntrain_micro_batch_size_per_gpu: 2\n" : rest),
+      "test.yaml");
+}
+
+StageEstimate estimate(const Config& config, int ranks, int stage, int64_t data_set_bytes = 0) {
+  return estimate_stage(*make_cpu_backend(),
+                        {.config = config,
+                         .batch = batch_for(config.batch, ranks),
+                         .ranks = ranks,
+                         .test_images = 100,
+                         .data_set_bytes = data_set_bytes},
+                        stage);
+}
+
+// What a tree really makes, for pushes of all ranks' leaves at every micro-step.
+TEST(Estimate, CountsTheLevelsThatATreeTouches) {
+  for (int ranks = 1; ranks <= 9; ++ranks)
+    for (int accumulation = 1; accumulation <= 9; ++accumulation) {
+      constexpr int64_t kNumel = 4;
+      TreeSum tree(kNumel, ranks * accumulation);
+      std::vector<float> leaf(kNumel, 1), sum(kNumel);
+      const std::vector<const float*> leaves(static_cast<size_t>(ranks), leaf.data());
+      for (int j = 1; j < accumulation; ++j) tree.push(leaves);
+      tree.finish(leaves, sum.data());
+      EXPECT_EQ(touched_levels(ranks, accumulation) * kNumel * static_cast<int64_t>(sizeof(float)),
+                static_cast<int64_t>(tree.bytes()))
+          << ranks << " ranks, accumulation " << accumulation;
+      EXPECT_EQ(sum[0], static_cast<float>(ranks * accumulation));
+    }
+}
+
+struct Used {
+  MemoryUse use;                   // rank 0's, with what the evaluator adds
+  double elements = 0, bytes = 0;  // moved in one step, mean over ranks
+};
+
+Used used(const Config& asked, int ranks, int stage) {
+  Config config = asked;
+  config.zero_optimization.stage = stage;
+  std::vector<Used> all(static_cast<size_t>(ranks));
+  run_ranks(ranks, [&](Communicator& comm) {
+    const auto backend = make_cpu_backend();
+    backend->enter_thread();
+    const Programs programs = lower_programs(config, batch_for(config.batch, ranks), {comm.rank(), ranks}, 10);
+    const auto schedule = [&](int64_t step) { return schedule_row(lr_schedule(config), update_rule(config), step); };
+    Engine engine(*backend, comm, programs.train, schedule);
+    const Evaluator evaluator(*backend, comm, programs.evaluate,
+                              {.params = engine.params(), .arena = engine.bound().arena()});
+    initialize(engine, programs.graph, 1);
+    const Traffic before = comm.traffic(TrafficKind::training);
+    for (int j = 0; j < programs.train.distribution.accumulation; ++j) engine.micro_step();
+    engine.update();
+    const Traffic moved = comm.traffic(TrafficKind::training) - before;
+    Used& mine = all[static_cast<size_t>(comm.rank())];
+    mine = {engine.bound().allocated(), static_cast<double>(moved.elements), static_cast<double>(moved.bytes)};
+    const MemoryUse more = evaluator.bound().allocated();
+    mine.use.weights += more.weights;
+    mine.use.activations += more.activations;
+    mine.use.other += more.other;
+    return 0;
+  });
+  Used result{.use = all[0].use};
+  for (const Used& u : all) {
+    result.elements += u.elements / ranks;
+    result.bytes += u.bytes / ranks;
+  }
+  return result;
+}
+
+TEST(Estimate, IsWhatAnEngineAndItsEvaluatorAllocateAndMove) {
+  const std::string batch = "train_batch_size: 24\ntrain_micro_batch_size_per_gpu: ";
+  for (const Config& c : {config(), config(batch + "4\n"), config(batch + "2\ncommunication: {reproducible: false}\n")})
+    for (const int ranks : {1, 2, 3})
+      for (int stage = 0; stage <= 3; ++stage) {
+        const StageEstimate e = estimate(c, ranks, stage);
+        const Used u = used(c, ranks, stage);
+        const MemoryUse& use = e.rank.use;
+        SCOPED_TRACE(testing::Message() << ranks << " ranks, stage " << stage);
+        EXPECT_EQ(use.weights, u.use.weights);
+        EXPECT_EQ(use.gradients, u.use.gradients);
+        EXPECT_EQ(use.optimizer, u.use.optimizer);
+        EXPECT_EQ(use.activations, u.use.activations);
+        EXPECT_EQ(use.exchange, u.use.exchange);
+        EXPECT_EQ(use.other, u.use.other);
+        EXPECT_NEAR(e.traffic.training.elements, u.elements, 1e-3);
+        EXPECT_NEAR(e.traffic.training.bytes, u.bytes, 1e-3);
+      }
+}
+
+TEST(Estimate, AHostHasItsRanksAndOnceTheProgramAndTheData) {
+  const StageEstimate e = estimate(config(), 3, 2, 1000);
+  EXPECT_EQ(e.host, program_bytes() + 1000 + 3 * e.rank.total());
+  EXPECT_EQ(e.rank.total(), e.rank.use.total() + e.rank.snapshot + e.rank.overhead);
+}
+
+TEST(Estimate, OnlyAsynchronousSavesKeepASnapshotOfWeightsAndMoments) {
+  const Config asynchronous = config();
+  const Graph graph = lower_programs(asynchronous, batch_for(asynchronous.batch, 1), {}, 10).graph;
+  const int64_t snapshot = estimate(asynchronous, 1, 0).rank.snapshot;
+  EXPECT_GE(snapshot, 12 * graph.parameter_count());
+  EXPECT_LE(snapshot, 12 * 1.02 * static_cast<double>(graph.parameter_count()));
+  Config waiting = asynchronous;
+  waiting.checkpoint.asynchronous = false;
+  EXPECT_EQ(estimate(waiting, 1, 0).rank.snapshot, 0);
+}
+
+TEST(Estimate, ALargerEvaluationHasAnArenaOfItsOwn) {
+  Config c = config();
+  c.train.eval_batch_size = 2;
+  const int64_t shared = estimate(c, 1, 0).rank.use.activations;
+  c.train.eval_batch_size = 100;
+  EXPECT_GT(estimate(c, 1, 0).rank.use.activations, shared);
+  c.train.eval_batch_size = 1;
+  EXPECT_EQ(estimate(c, 1, 0).rank.use.activations, shared);
+}
+
+TEST(Estimate, FindsTheLargestMicroBatchThatFits) {
+  const Config c = config("train_batch_size: 960\ntrain_micro_batch_size_per_gpu: 2\n");
+  const auto backend = make_cpu_backend();
+  EstimateOf what{.config = c, .batch = batch_for(c.batch, 2), .ranks = 2, .test_images = 100};
+  const auto host = [&](int64_t micro) {
+    EstimateOf other = what;
+    other.batch = {960, micro, 480 / micro};
+    return estimate_stage(*backend, other, 0).host;
+  };
+  EXPECT_EQ(largest_micro_batch(*backend, what, int64_t{1} << 40), (BatchSizes{960, 480, 1}));
+  EXPECT_EQ(largest_micro_batch(*backend, what, host(240)), (BatchSizes{960, 240, 2}));
+  EXPECT_EQ(largest_micro_batch(*backend, what, 1000), std::nullopt);
+}
+
+}  // namespace
+}  // namespace ct
