@@ -142,7 +142,8 @@ class StepBench {
     const auto schedule = [rule = update_rule(config), lr = lr_schedule(config)](int64_t step) {
       return schedule_row(lr, rule, step);
     };
-    engine_ = std::make_unique<Engine>(*backend_, comm, programs_.train, schedule, lane_options(config));
+    engine_ =
+        std::make_unique<Engine>(*backend_, comm, programs_.train, schedule, BindOptions{.lane = lane_options(config)});
     initialize(*engine_, programs_.graph, static_cast<uint64_t>(config.seed));
     pipeline_ = std::make_unique<Pipeline>(*data_.train, data_.parts.training,
                                            pipeline_options(config, batch_, programs_.train.distribution, comm.rank()));
@@ -194,7 +195,8 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
   const Spread time = bench.run();
   // What it costs that any number of ranks gives the same bits: against sums in the order that suits the transport.
   std::optional<double> other;
-  if (bench.batch().train > bench.batch().micro && !f.operations) {
+  const bool sums = bench.batch().accumulation > 1 || comm.overlaps();  // else there is nothing to reorder
+  if (sums && !f.operations) {
     Config flipped = config;
     flipped.communication.reproducible = !config.communication.reproducible;
     other = StepBench(f, flipped, comm).run().median;

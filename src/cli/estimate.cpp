@@ -65,7 +65,7 @@ std::string advice(const std::vector<StageEstimate>& stages, size_t configured, 
       return str("stage ", stages[configured].stage, " does not fit; set zero_optimization.stage=", s.stage,
                  largest ? ", or " + settings(*largest) : "");
   if (largest) return str("no stage fits with micro-batches of ", batch.micro, "; set ", settings(*largest));
-  return "nothing fits: use fewer ranks on this host and more hosts, or a smaller model";
+  return "nothing fits: use fewer ranks on this host, a smaller train.eval_batch_size or model";
 }
 
 Json to_json(const Moved& moved) { return {{"elements", moved.elements}, {"bytes", moved.bytes}}; }
@@ -159,6 +159,7 @@ int verb_estimate(const Words& words) {
   const BatchSizes& batch = what.batch;
   if (json) {
     Json result = {{"model", config.model.name},
+                   {"parameters", stages.front().parameters},
                    {"compute", name_of(compute_type(config))},
                    {"ranks", ranks},
                    {"batch", {{"train", batch.train}, {"micro", batch.micro}, {"accumulation", batch.accumulation}}},

@@ -73,6 +73,7 @@ int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
   const auto comm = make_solo();
   const BatchSizes batch = batch_for(options.config.batch, ranks);
   const auto backend = make_backend(options.config);
+  backend->enter_thread();
   const Datasets data = open_datasets(options.config, *comm, IfAbsent::keep_in_memory);
   const Programs programs = lower_programs(options.config, batch, {0, ranks}, data.train->classes());
   const MemoryPlan plan = plan_program(*backend, programs.train);

@@ -104,7 +104,9 @@ class Pending {
       if (waited < std::chrono::milliseconds(2)) {
         std::this_thread::yield();
       } else {
-        std::this_thread::sleep_for(std::min<Clock::duration>(std::chrono::milliseconds(1), waited / 16));
+        // MPI moves its messages in pieces, and only while it is called: long naps would slow the wire down.
+        const bool long_wait = waited > std::chrono::seconds(5);
+        std::this_thread::sleep_for(std::chrono::microseconds(long_wait ? 1000 : 20));
       }
     }
     link_.pulse.waiting.store(0, std::memory_order_relaxed);

@@ -60,9 +60,10 @@ BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program
   const auto arena_bytes = static_cast<size_t>(plan_.arena_bytes);
   arena_ = options.arena;
   if (arena_.size() < arena_bytes) {
-    memories_.push_back(backend_.allocate(arena_bytes));
-    arena_ = {memories_.back().data(), arena_bytes};
-    allocated_.activations = plan_.arena_bytes;
+    const auto bytes = std::max(arena_bytes, static_cast<size_t>(options.least_arena));
+    memories_.push_back(backend_.allocate(bytes));
+    arena_ = {memories_.back().data(), bytes};
+    allocated_.activations = static_cast<int64_t>(bytes);
   }
   if (plan_.exchange_bytes > 0) exchange_ = comm_.allocate(static_cast<size_t>(plan_.exchange_bytes));
   const MemoryUse planned = memory_use(program_, plan_);

@@ -18,6 +18,7 @@ MemoryPlan plan_program(Backend& backend, const Lowered& program);
 struct BindOptions {
   std::byte* params = nullptr;      // of another bound program, to share; null: own ones
   std::span<std::byte> arena = {};  // of another bound program that never runs at the same time; too small: an own one
+  int64_t least_arena = 0;          // bytes of an own arena, for such another program to come
   LaneOptions lane;
 };
 

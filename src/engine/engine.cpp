@@ -28,8 +28,8 @@ std::vector<Range> StateBuffer::ranges() const {
   return ranges;
 }
 
-Engine::Engine(Backend& backend, Communicator& comm, Lowered program, Schedule schedule, const LaneOptions& lane)
-    : comm_(comm), bound_(backend, comm, std::move(program), {.lane = lane}), schedule_(std::move(schedule)) {
+Engine::Engine(Backend& backend, Communicator& comm, Lowered program, Schedule schedule, const BindOptions& options)
+    : comm_(comm), bound_(backend, comm, std::move(program), options), schedule_(std::move(schedule)) {
   const Lowered& lowered = bound_.lowered();
   inputs_ = inputs_of(bound_);
   scalars_ = new (bound_.tensor(lowered.scalars).data) StepScalars();

@@ -34,7 +34,7 @@ using Schedule = std::function<ScheduleRow(int64_t step)>;
 
 class Engine {
  public:
-  Engine(Backend& backend, Communicator& comm, Lowered program, Schedule schedule, const LaneOptions& lane = {});
+  Engine(Backend& backend, Communicator& comm, Lowered program, Schedule schedule, const BindOptions& options = {});
 
   const Inputs& inputs() const { return inputs_; }
   /// One micro-batch: forward, backward, sum of gradients. The last of a step also sums over ranks.

@@ -1,5 +1,11 @@
 #include "engine/lane.h"
 
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "base/error.h"
 
 namespace ct {
@@ -17,6 +23,28 @@ void await(std::atomic<int64_t>& counter, Done done) {
   for (int64_t now = counter.load(std::memory_order_acquire); !done(now); now = counter.load(std::memory_order_acquire))
     counter.wait(now, std::memory_order_acquire);
 }
+/// The calling thread works for microseconds at a time, beside a thread that computes without end. Asking the scheduler
+/// for short slices lets it in at once when it wakes (Linux 6.12 and later; elsewhere nothing changes).
+void ask_for_short_slices() {
+  struct {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+  } attributes{.size = 48,
+               .policy = SCHED_OTHER,
+               .flags = 0,
+               .nice = 0,
+               .priority = 0,
+               .runtime = 100'000,
+               .deadline = 0,
+               .period = 0};
+  attributes.nice = getpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)));
+  syscall(SYS_sched_setattr, 0, &attributes, 0);
+  prctl(PR_SET_TIMERSLACK, 1000);  // ns: its naps are short ones
+}
+
 }  // namespace
 
 CommLane::CommLane(bool beside, const std::function<void()>& enter) : queue_(kMost) {
@@ -32,6 +60,7 @@ CommLane::~CommLane() {
 
 void CommLane::work(const std::function<void()>& enter) {
   enter();
+  ask_for_short_slices();
   for (;;) {
     const int64_t next = done_.load(std::memory_order_relaxed);
     await(started_, [&](int64_t started) { return started == kStop || started > next; });

@@ -179,6 +179,7 @@ std::string to_text(const Lowered& program, const MemoryPlan& plan) {
   size_t shared = 0;  // steps that both programs begin with
   while (shared < std::min(program.micro.size(), program.last.size()) &&
          std::holds_alternative<ComputeOp>(program.micro[shared].op) &&
+         name_of(program.micro[shared].op) == name_of(program.last[shared].op) &&
          !std::holds_alternative<TreePush>(std::get<ComputeOp>(program.micro[shared].op)))
     ++shared;
   if (!program.begin.empty()) list("begin (once, after weights were loaded)", program.begin);

@@ -53,13 +53,14 @@ int64_t convolutions(const Program& steps) {
   });
 }
 
-/// The parameters of the training program serve the evaluator too, and so does its arena, if it is large enough.
+/// The parameters of the training program serve the evaluator too, and so does its arena, which is as large as the
+/// larger of both wants it.
 void add_evaluator(MemoryUse& use, const Lowered& program, const MemoryPlan& plan) {
   const MemoryUse more = memory_use(program, plan);
   use.weights += more.weights - stored_bytes(program[program.params]);
   use.other += more.other;
   use.gathered_weights = std::max(use.gathered_weights, more.gathered_weights);
-  if (plan.arena_bytes > use.activations) use.activations += plan.arena_bytes;
+  use.activations = std::max(use.activations, plan.arena_bytes);
 }
 
 }  // namespace

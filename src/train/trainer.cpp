@@ -64,7 +64,10 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
     return schedule_row(lr, rule, step);
   };
   const LaneOptions lane = lane_options(config_);
-  engine_ = std::make_unique<Engine>(*backend_, comm, programs_.train, schedule, lane);
+  // Training and evaluation take turns in one arena.
+  const int64_t evaluation = plan_program(*backend_, programs_.evaluate).arena_bytes;
+  engine_ = std::make_unique<Engine>(*backend_, comm, programs_.train, schedule,
+                                     BindOptions{.least_arena = evaluation, .lane = lane});
   evaluator_ = std::make_unique<Evaluator>(
       *backend_, comm, programs_.evaluate,
       BindOptions{.params = engine_->params(), .arena = engine_->bound().arena(), .lane = lane});

@@ -131,7 +131,7 @@ def resident_memory_differs_between_stages_as_the_formulas():
         seen = {}
         for stage in STAGES:
             settings = {**resnet(ranks), "zero_optimization.stage": stage, "train.max_steps": 1,
-                        "checkpoint.asynchronous": False}
+                        "train.eval_batch_size": 10, "checkpoint.asynchronous": False}
             train(path("pss"), settings, "--reset", ranks=Ranks(ranks, mpi=True))
             peak = records(path("pss"), "end")[-1]["peak_bytes"]
             # What is not the states: activations with the gathered weights in them, and buckets of gradients.

@@ -61,7 +61,8 @@ Used used(const Config& asked, int ranks, int stage) {
     backend->enter_thread();
     const Programs programs = lower_programs(config, batch_for(config.batch, ranks), {comm.rank(), ranks}, 10);
     const auto schedule = [&](int64_t step) { return schedule_row(lr_schedule(config), update_rule(config), step); };
-    Engine engine(*backend, comm, programs.train, schedule);
+    Engine engine(*backend, comm, programs.train, schedule,
+                  {.least_arena = plan_program(*backend, programs.evaluate).arena_bytes});
     const Evaluator evaluator(*backend, comm, programs.evaluate,
                               {.params = engine.params(), .arena = engine.bound().arena()});
     initialize(engine, programs.graph, 1);
@@ -122,7 +123,7 @@ TEST(Estimate, OnlyAsynchronousSavesKeepASnapshotOfWeightsAndMoments) {
   EXPECT_EQ(estimate(waiting, 1, 0).rank.snapshot, 0);
 }
 
-TEST(Estimate, ALargerEvaluationHasAnArenaOfItsOwn) {
+TEST(Estimate, ALargerEvaluationNeedsALargerArena) {
   Config c = config();
   c.train.eval_batch_size = 2;
   const int64_t shared = estimate(c, 1, 0).rank.use.activations;
