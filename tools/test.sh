@@ -4,13 +4,14 @@
 
 usage() {
   cat <<'HELP'
-usage: tools/test.sh [--preset NAME] [--unit] [--only FLOOR[,FLOOR...]] [--filter PATTERN] [--no-install]
+usage: tools/test.sh [--preset NAME] [--unit] [--only FLOOR[,FLOOR...]] [--filter PATTERN] [--full] [--no-install]
 Installs the packages, builds and runs the tests. The last line reads "N passed, N failed, N skipped"; the exit status
 is 0 only when nothing failed.
   --preset NAME     release (default), cpu, asan or tsan; the build lies in build/NAME
   --unit            only the unit tests, not those that run the program
   --only FLOORS     only the unit tests of these folders of src/, for example comm,train
   --filter PATTERN  GoogleTest's filter, for example 'Threads*:*Tree*'; a program in which it selects nothing fails
+  --full            the long suites at their full counts, on a machine that does nothing else: about 40 minutes
   --no-install      do not touch the system's packages
 HELP
 }
@@ -31,6 +32,7 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     --unit) unit=yes ;;
+    --full) export CIFAR_TRAIN_FULL=1 CIFAR_TRAIN_KILLS=200 CIFAR_TRAIN_SUPERVISION=full ;;
     --no-install) packages=no ;;
     -h | --help) usage; exit 0 ;;
     *) usage_error "unknown option '$1'" ;;
