@@ -11,9 +11,9 @@
 #include "base/faulty_file_system.h"
 #include "base/temporary_folder.h"
 #include "checkpoint/saving.h"
-#include "comm/together.h"
 #include "checkpoint/weights_hash.h"
 #include "comm/threads.h"
+#include "comm/together.h"
 
 namespace ct {
 namespace {

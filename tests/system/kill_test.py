@@ -33,23 +33,6 @@ def whole():
     return path("whole"), time.monotonic() - begin
 
 
-def children(pid):
-    """All processes below pid: mpirun gives each rank a process group of its own."""
-    parents = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open("/proc/%s/stat" % name) as stat:
-                parents.setdefault(int(stat.read().rsplit(")", 1)[1].split()[1]), []).append(int(name))
-        except OSError:  # gone meanwhile
-            pass
-    found, todo = [], [pid]
-    while todo:
-        below = parents.get(todo.pop(), [])
-        found += below
-        todo += below
-    return found
-
-
 def kill_all(job):
     """The launcher first, stopped before its children are listed so that it starts no more."""
     for pid in [job.pid, *([os.kill(job.pid, signal.SIGSTOP)] and children(job.pid))]:

@@ -30,22 +30,6 @@ def settings(phase="step", **changed):
 
 # ---- processes
 
-def children(pid):
-    parents = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open("/proc/%s/stat" % name) as stat:
-                parents.setdefault(int(stat.read().rsplit(")", 1)[1].split()[1]), []).append(int(name))
-        except OSError:  # gone meanwhile
-            pass
-    found, todo = [], [pid]
-    while todo:
-        below = parents.get(todo.pop(), [])
-        found += below
-        todo += below
-    return found
-
-
 def pids_by_rank(job, number):
     """{rank: pid} of the program's processes, once there are all and each would hear a signal."""
     for _ in range(6000):

@@ -213,6 +213,23 @@ def fails(code, done, *culprits):
     return errors[0]
 
 
+def children(pid):
+    """All processes below pid: mpirun gives each rank a process group of its own."""
+    parents = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/stat" % name) as stat:
+                parents.setdefault(int(stat.read().rsplit(")", 1)[1].split()[1]), []).append(int(name))
+        except OSError:  # gone meanwhile
+            pass
+    found, todo = [], [pid]
+    while todo:
+        below = parents.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
 # ---- what a run leaves behind
 
 def records(output, event=None):
