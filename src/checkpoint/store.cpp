@@ -326,14 +326,23 @@ std::vector<int64_t> Store::prune(int keep_last, std::optional<int64_t> good) {
   if (!good) good = newest_good([](const std::string&) {});
   for (size_t i = 0; i + static_cast<size_t>(keep_last) < steps.size(); ++i) {
     if (steps[i] == good) continue;
-    // Out of sight in one step, so that a kill halfway leaves no damaged checkpoint.
-    const Path trash = scratch(kTrash, steps[i]);
-    remove_step_folder(trash);
-    rename_file(files_, path_of(steps[i]), trash);
-    remove_step_folder(trash);
+    remove_checkpoint(steps[i]);
     removed.push_back(steps[i]);
   }
   return removed;
+}
+
+/// Out of sight in one step, so that a kill halfway leaves no damaged checkpoint.
+void Store::remove_checkpoint(int64_t step) {
+  const Path trash = scratch(kTrash, step);
+  remove_step_folder(trash);
+  rename_file(files_, path_of(step), trash);
+  remove_step_folder(trash);
+}
+
+void Store::forget_after(int64_t step) {
+  const auto steps = list();
+  for (size_t i = steps.size(); i-- > 0 && steps[i] > step;) remove_checkpoint(steps[i]);  // the newest first
 }
 
 std::vector<int64_t> Store::list() const {

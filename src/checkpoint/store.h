@@ -77,6 +77,8 @@ class Store {
   /// `good`: a step that is known to be good, such as that just committed; without it, the newest good one is looked
   /// for.
   std::vector<int64_t> prune(int keep_last, std::optional<int64_t> good = {});
+  /// Removes the checkpoints of later steps than that one.
+  void forget_after(int64_t step);
 
   // ---- reading
 
@@ -94,6 +96,7 @@ class Store {
 
  private:
   Path scratch(std::string_view prefix, int64_t step) const;
+  void remove_checkpoint(int64_t step);
   void remove_step_folder(const Path& path);
 
   FileSystem& files_;

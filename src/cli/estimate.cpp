@@ -57,7 +57,7 @@ std::string advice(const std::vector<StageEstimate>& stages, size_t configured, 
   if (fits(stages[configured])) {
     std::string text = str("stage ", stages[configured].stage, " fits");
     if (largest && largest->micro > batch.micro)
-      text += str("; the largest micro-batch that fits is ", largest->micro, ": ", settings(*largest));
+      text += str("; a micro-batch of ", largest->micro, " would fit too (with other bits): ", settings(*largest));
     return text;
   }
   for (const StageEstimate& s : stages)

@@ -10,6 +10,7 @@
 
 #include "base/cores.h"
 #include "base/error.h"
+#include "base/host.h"
 #include "comm/launch.h"
 #include "comm/mpi.h"
 #include "comm/threads.h"
@@ -127,7 +128,10 @@ int report_failure(const Error& error) {
   sigaddset(&term, SIGTERM);
   sigprocmask(SIG_BLOCK, &term, nullptr);
   const timespec patience{5, 0};
-  if (!StopSignals::terminated()) sigtimedwait(&term, nullptr, &patience);
+  if (StopSignals::terminated() || sigtimedwait(&term, nullptr, &patience) == SIGTERM)
+    return static_cast<int>(error.code());
+  // Rank 0 goes on: the mistake is this rank's alone.
+  print_error(str("rank ", launch_rank(), " on host ", host_name(), ": ", error.what()));
   return static_cast<int>(error.code());
 }
 

@@ -26,6 +26,15 @@ MemoryPlan plan_with(const Lowered& program, const Kernels& micro, const Kernels
   return plan_memory(program, bytes(micro), bytes(last));
 }
 
+size_t most_communications(const Lowered& program) {
+  size_t most = 1;
+  for (const Program* steps : {&program.begin, &program.micro, &program.last, &program.update})
+    most = std::max(most, static_cast<size_t>(std::count_if(steps->begin(), steps->end(), [](const Step& s) {
+                      return std::holds_alternative<CommOp>(s.op);
+                    })));
+  return most;
+}
+
 int64_t& account_of(MemoryUse& use, Account account) {
   switch (account) {
     case Account::weights:
@@ -50,7 +59,8 @@ BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program
     : backend_(backend),
       comm_(comm),
       program_(std::move(program)),
-      lane_(options.lane.beside.value_or(comm.overlaps()) && comm.size() > 1, [&backend] { backend.enter_thread(); }) {
+      lane_(options.lane.beside.value_or(comm.overlaps()) && comm.size() > 1, most_communications(program_),
+            [&backend] { backend.enter_thread(); }) {
   const auto prepared = [&](const Program& steps) { return prepare(backend_, steps, program_.values); };
   kernels_begin_ = prepared(program_.begin);
   kernels_micro_ = prepared(program_.micro);

@@ -10,7 +10,6 @@
 
 namespace ct {
 namespace {
-constexpr size_t kMost = 4096;  // communications of one program
 constexpr int64_t kStop = -1;
 
 /// A short spin, then sleep: what is awaited takes microseconds or milliseconds.
@@ -47,7 +46,7 @@ void ask_for_short_slices() {
 
 }  // namespace
 
-CommLane::CommLane(bool beside, const std::function<void()>& enter) : queue_(kMost) {
+CommLane::CommLane(bool beside, size_t most, const std::function<void()>& enter) : queue_(most) {
   if (beside) thread_ = std::thread([this, enter] { work(enter); });
 }
 
@@ -67,7 +66,7 @@ void CommLane::work(const std::function<void()>& enter) {
     if (started_.load(std::memory_order_acquire) == kStop) return;
     if (!failed_.load(std::memory_order_relaxed)) {
       try {
-        (*queue_[static_cast<size_t>(next) % kMost])();
+        (*queue_[static_cast<size_t>(next) % queue_.size()])();
       } catch (...) {  // the computing thread, which waits for it, is told
         error_ = std::current_exception();
         failed_.store(true, std::memory_order_release);
@@ -81,8 +80,8 @@ void CommLane::work(const std::function<void()>& enter) {
 void CommLane::start(const Launch& launch) {
   if (!beside()) return launch();
   const int64_t number = started_.load(std::memory_order_relaxed);
-  check(number - first_ < static_cast<int64_t>(kMost), "a program of more than ", kMost, " communications");
-  queue_[static_cast<size_t>(number) % kMost] = &launch;
+  check(number - first_ < static_cast<int64_t>(queue_.size()), "more communications than the program has");
+  queue_[static_cast<size_t>(number) % queue_.size()] = &launch;
   started_.store(number + 1, std::memory_order_release);
   started_.notify_all();
 }

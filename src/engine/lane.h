@@ -20,8 +20,8 @@ class CommLane {
  public:
   using Launch = std::function<void()>;
 
-  /// `enter`: called once by the lane's thread.
-  CommLane(bool beside, const std::function<void()>& enter);
+  /// `most`: communications of one program. `enter`: called once by the lane's thread.
+  CommLane(bool beside, size_t most, const std::function<void()>& enter);
   ~CommLane();
   CommLane(const CommLane&) = delete;
   CommLane& operator=(const CommLane&) = delete;

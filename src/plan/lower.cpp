@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <map>
-#include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "plan/step_scalars.h"
@@ -50,6 +49,7 @@ class Lowering {
     compute(out_.micro, /*last=*/false);
     compute(out_.last, /*last=*/true);
     update(rule);
+    lane_ = 0;
     gather_params(out_.begin, [this](const Range& range) {
       for (const Slice& s : slices(range))
         if (s.copy != kNone) emit(out_.begin, Cast{s.masters, s.copy});
@@ -276,9 +276,9 @@ class Lowering {
     ++lane_;
   }
 
-  /// From an operation that uses a unit's parameters to the last one that does in the same pass.
+  /// The first operation of a pass, forward or backward, that uses a unit's parameters.
   struct Use {
-    int unit, first, last;
+    int unit, first;
   };
   std::vector<Use> uses() const {
     std::vector<int> unit_of(out_.values.size(), -1);
@@ -286,15 +286,13 @@ class Lowering {
       if (out_.values[static_cast<size_t>(p.value)].base != persistent_value_)
         unit_of[static_cast<size_t>(p.value)] = p.unit;
     std::vector<Use> found;
-    std::map<int, size_t> open;
+    std::set<int> open;
     for (size_t k = 0; k < ops_.size(); ++k) {
       if (std::holds_alternative<SoftmaxCrossEntropy>(ops_[k])) open.clear();  // the backward pass begins
       for (ValueId id : reads(Op{ops_[k]})) {
         const int unit = unit_of[static_cast<size_t>(id)];
         if (unit < 0) continue;
-        const auto [at, fresh] = open.try_emplace(unit, found.size());
-        if (fresh) found.push_back({unit, static_cast<int>(k), static_cast<int>(k)});
-        found[at->second].last = static_cast<int>(k);
+        if (open.insert(unit).second) found.push_back({unit, static_cast<int>(k)});
       }
     }
     return found;
@@ -348,7 +346,6 @@ class Lowering {
     const auto& held = out_.states.front();
     const std::vector<Range> mine = zero_.whole_states ? std::vector<Range>{range} : out_.shards.owned(d.rank, range);
     const std::vector<Run>& compute_form = zero_.whole_params ? out_.flat.runs : shard_runs_;
-    const std::vector<Run> one_run{{{0, out_.flat.numel}, DType::f32, 0}};
     for (const UpdateRange& rule : rules_)
       for (const Range& own : mine)
         for (const Run& part : clip(clip(compute_form, own), rule.range)) {
@@ -369,7 +366,6 @@ class Lowering {
   template <class Act>
   void gather_params(Program& program, Act act) {
     const FlatLayout& flat = out_.flat;
-    lane_ = 0;
     const Range all{0, flat.numel};
     if (!zero_.gather_after_update) {
       act(all);
@@ -465,7 +461,10 @@ Lowered lower_training(const Graph& graph, const UpdateRule& rule, const Distrib
 }
 
 Lowered lower_evaluation(const Graph& graph, const Distribution& distribution) {
-  return Lowering(graph, distribution).evaluation();
+  // What training keeps whole beside its shards is another buffer; evaluation gathers everything from the shards.
+  Distribution d = distribution;
+  d.zero.persistence_threshold = 0;
+  return Lowering(graph, d).evaluation();
 }
 
 }  // namespace ct

@@ -52,12 +52,6 @@ int64_t Shards::numel(int rank) const {
   return n;
 }
 
-int64_t Shards::largest() const {
-  int64_t n = 0;
-  for (int r = 0; r < ranks(); ++r) n = std::max(n, numel(r));
-  return n;
-}
-
 std::vector<Run> Shards::packed(int rank, const std::vector<Run>& form) const {
   std::vector<Run> runs;
   int64_t byte = 0;

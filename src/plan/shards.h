@@ -18,7 +18,6 @@ class Shards {
   const std::vector<Range>& owned(int rank) const { return owned_[static_cast<size_t>(rank)]; }
   std::vector<Range> owned(int rank, const Range& within) const;
   int64_t numel(int rank) const;
-  int64_t largest() const;
 
   /// A rank's elements one after the other, in the element types of `form`, every run on a cache line of its own.
   std::vector<Run> packed(int rank, const std::vector<Run>& form) const;

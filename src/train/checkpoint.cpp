@@ -100,7 +100,15 @@ void CheckpointWriter::begin(const RunState& state, const Provenance& provenance
                         .metadata = metadata,
                         .state = to_json(state, provenance),
                         .background = args_.asynchronous};
-  if (folder != nullptr) contents.after_commit = [folder, step = state.step] { folder->make_room(step); };
+  warning_.clear();
+  if (folder != nullptr)
+    contents.after_commit = [this, folder, step = state.step] {
+      try {
+        folder->make_room(step);
+      } catch (const Error& e) {  // the checkpoint is good all the same
+        warning_ = e.what();
+      }
+    };
   save_ = std::make_unique<CheckpointSave>(args_.comm, *store_, std::move(contents));
 }
 
@@ -128,7 +136,8 @@ CheckpointWriter::Saved CheckpointWriter::finish() {
 
 CheckpointWriter::Saved CheckpointWriter::over() {
   save_.reset();
-  return {step_, store_->path_of(step_).string(), std::chrono::duration<double>(Clock::now() - begun_).count()};
+  return {step_, store_->path_of(step_).string(), std::chrono::duration<double>(Clock::now() - begun_).count(),
+          warning_};
 }
 
 void CheckpointWriter::write_weights(const std::string& name, const Metadata& metadata) {

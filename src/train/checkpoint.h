@@ -37,7 +37,8 @@ class CheckpointWriter {
   struct Saved {
     int64_t step = 0;
     std::string path;
-    double seconds = 0;  // since begin()
+    double seconds = 0;   // since begin()
+    std::string warning;  // older checkpoints could not be removed, say
   };
 
   /// Begins to save; none may be pending. Only rank 0's `state`, `provenance` and `metadata` count. On return the
@@ -77,6 +78,7 @@ class CheckpointWriter {
   size_t owned_elements_ = 0;         // of a state
   std::vector<float> snapshot_;
   int64_t step_ = 0;
+  std::string warning_;
   Clock::time_point begun_;
   std::unique_ptr<CheckpointSave> save_;  // last: its thread reads the others
 };

@@ -57,6 +57,7 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
     if (present && !std::filesystem::equivalent(resume_from_.parent_path(), folder))
       fail(ExitCode::usage, "output folder ", in_quotes(out_.native()), " holds another run than ",
            in_quotes(resume_from_.native()), ": give another --output, or add --reset to forget it");
+    goes_back_ = std::filesystem::exists(folder) && std::filesystem::equivalent(resume_from_.parent_path(), folder);
   } else if (resume.kind != ResumeMode::never && !reset) {
     const auto step = store_->newest_good([&](const std::string& problem) { console.note("warning: " + problem); });
     if (step) resume_from_ = store_->path_of(*step);
@@ -121,6 +122,8 @@ bool RunFolder::begin(const Config& config, int ranks, const RunState* resumed, 
   constexpr int64_t kBeforeAll = -1;  // a run without a checkpoint starts anew, and so do its records
   MetricsLog::rewind(files_, out_, resumed != nullptr ? resumed->step : kBeforeAll);
   if (resumed == nullptr) return false;
+  // Going on from an earlier checkpoint of this folder by its path gives up those after it.
+  if (goes_back_) store_->forget_after(resumed->step);
   // Evaluations after the checkpoint are undone, and with them what they thought best. The checkpoint may lie
   // elsewhere.
   const Path earlier = resume_from_.parent_path() / saved_best_name(resumed->step);

@@ -59,6 +59,7 @@ class RunFolder {
   bool reset_;
   int keep_last_;
   Path resume_from_;
+  bool goes_back_ = false;  // to a checkpoint of this folder that was named
   std::optional<Provenance> resumed_;
   RunIdentity identity_;
   std::unique_ptr<Store> store_;

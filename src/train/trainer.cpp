@@ -32,7 +32,7 @@ double metric_of(const Evaluation& e, const std::string& metric) { return metric
 Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& console)
     : options_(options), config_(options.config), comm_(comm), console_(console) {
   batch_ = batch_for(config_.batch, comm.size());
-  backend_ = make_backend(config_);
+  together(comm, [&] { backend_ = make_backend(config_); });
   backend_->enter_thread();
   const Facts machine = {{"device or library", backend_->description()}, {"program version", std::string(version())}};
   require_same(comm, machine, "start every rank with the same program on the same kind of machine");
@@ -318,6 +318,7 @@ Metadata Trainer::weights_metadata() const {
 void Trainer::save(MustSucceed must) {
   if (saved_step_ == state_.step) return;
   complete_save(MustSucceed::no);
+  if (saved_step_ == state_.step) return;  // it was this one that was pending
   const auto begin = Clock::now();
   comm_.pulse().advance(Phase::save);
   drain_losses();
@@ -352,6 +353,7 @@ void Trainer::saved(const CheckpointWriter::Saved& what) {
   saved_path_ = what.path;
   record({{"event", "checkpoint"}, {"step", what.step}, {"path", what.path}, {"seconds", what.seconds}});
   console_.detail("saved " + what.path);
+  if (!what.warning.empty()) console_.note("warning: " + what.warning);
 }
 
 /// All ranks come here together.

@@ -427,5 +427,43 @@ TEST(Evaluator, SharesTheEnginesParametersAndRepeatsItsLosses) {
   }
 }
 
+/// Losses of an evaluation after two steps of training on threads as ranks.
+std::vector<float> evaluated(const Setting& setting) {
+  std::vector<float> losses;
+  run_ranks(setting.ranks, [&](Communicator& comm) {
+    const auto backend = backend_of_this_thread();
+    const Graph graph = graph_of(setting.model, setting.compute);
+    const Distribution d = distribution_of(setting, comm.rank());
+    Engine engine(*backend, comm, lower_training(graph, setting.rule, d), schedule);
+    Evaluator evaluator(*backend, comm, lower_evaluation(graph_of(setting.model, setting.compute, Mode::evaluate), d),
+                        {.params = engine.params(), .arena = engine.bound().arena()});
+    set_weights(graph, engine);
+    for (int64_t step = 0; step < 2; ++step) {
+      micro_steps(engine, comm, step);
+      engine.update();
+    }
+    feed(evaluator.inputs(), 50);
+    evaluator.run();
+    if (comm.rank() == 0) losses.assign(evaluator.losses().begin(), evaluator.losses().end());
+    return 0;
+  });
+  return losses;
+}
+
+TEST_P(EveryStage, EvaluatesTheSame) {
+  if (!can_compute(compute())) GTEST_SKIP() << "no " << name_of(compute()) << " here";
+  const Setting alone{.micro_batches = 4, .model = model(), .compute = compute()};
+  const std::vector<float> expected = evaluated(alone);
+  for (int stage = 0; stage <= 3; ++stage)
+    for (const int64_t threshold : {0, 20, 1 << 20}) {
+      SCOPED_TRACE(testing::Message() << "stage " << stage << ", vectors of " << threshold << " stay whole");
+      Setting setting = alone;
+      setting.ranks = 2;
+      setting.stage = stage;
+      setting.zero.persistence_threshold = threshold;
+      EXPECT_EQ(evaluated(setting), expected);
+    }
+}
+
 }  // namespace
 }  // namespace ct

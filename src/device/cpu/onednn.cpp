@@ -219,7 +219,9 @@ std::unique_ptr<Kernel> prepare_conv2d(const Conv2dGradW& op, const std::vector<
 
 std::string convolution_library() {
   const dnnl_version_t* v = dnnl_version();
-  return "oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
+  // Its own choice of instructions, which ONEDNN_MAX_CPU_ISA limits, decides bits as ours does.
+  return str("oneDNN ", v->major, ".", v->minor, ".", v->patch, " with ISA ", std::hex, "0x",
+             static_cast<unsigned>(dnnl::get_effective_cpu_isa()));
 }
 
 std::string convolution_bf16_problem() {
