@@ -130,8 +130,10 @@ int report_failure(const Error& error) {
   const timespec patience{5, 0};
   if (StopSignals::terminated() || sigtimedwait(&term, nullptr, &patience) == SIGTERM)
     return static_cast<int>(error.code());
-  // Rank 0 goes on: the mistake is this rank's alone.
-  print_error(str("rank ", launch_rank(), " on host ", host_name(), ": ", error.what()));
+  // mpirun would have sent TERM if rank 0 had failed too: the mistake is this rank's alone. Other launchers may let
+  // ranks be, and then all would speak.
+  if (detect_launch().kind == Launch::Kind::open_mpi)
+    print_error(str("rank ", launch_rank(), " on host ", host_name(), ": ", error.what()));
   return static_cast<int>(error.code());
 }
 
