@@ -525,6 +525,7 @@ TEST_P(Processes, AStoppedRankIsSilent) {
     pid_t pid = 0;
     const auto done = supervised(3, kQuick, GetParam(), compute_for_ever, [&](const auto& pids) {
       pid = pids[static_cast<size_t>(victim)];
+      std::this_thread::sleep_for(500ms);  // the phase is on its way to its peers with the next beats
       kill(pid, SIGSTOP);
       for (const pid_t other : pids) {
         siginfo_t info{};
