@@ -11,7 +11,7 @@ is 0 only when nothing failed.
   --unit            only the unit tests, not those that run the program
   --only FLOORS     only the unit tests of these folders of src/, for example comm,train
   --filter PATTERN  GoogleTest's filter, for example 'Threads*:*Tree*'; a program in which it selects nothing fails
-  --full            the long suites at their full counts, on a machine that does nothing else: about 40 minutes
+  --full            the long suites at their full counts, on a machine that does nothing else: about half an hour
   --no-install      do not touch the system's packages
 HELP
 }

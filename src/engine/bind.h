@@ -28,7 +28,6 @@ class BoundProgram {
   BoundProgram(Backend& backend, Communicator& comm, Lowered program, const BindOptions& options = {});
 
   const Lowered& lowered() const { return program_; }
-  const MemoryPlan& plan() const { return plan_; }
   Tensor tensor(ValueId id) const;
   std::span<std::byte> arena() const { return arena_; }
 
@@ -46,7 +45,6 @@ class BoundProgram {
 
   /// What was really allocated; partial sums are among the gradients.
   MemoryUse allocated() const;
-  bool overlaps() const { return lane_.beside(); }
 
  private:
   using Launch = CommLane::Launch;

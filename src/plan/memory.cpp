@@ -52,10 +52,11 @@ class Lives {
 
   void add(const Program& steps) {
     open_.assign(values_.size(), Range{-1, -1});
+    int communications = 0;
     for (size_t i = 0; i < steps.size(); ++i) {
       const Step& step = steps[i];
       const bool communication = std::holds_alternative<CommOp>(step.op);
-      const int64_t until = communication ? completion(steps, i) : step.time + 1;
+      const int64_t until = communication ? completion(steps, i, communications++) : step.time + 1;
       // What is gathered again was dead since its last use.
       const bool fresh = communication && std::holds_alternative<AllGather>(std::get<CommOp>(step.op));
       for (ValueId id : writes(step.op)) touch(id, step.time, until, fresh);
@@ -65,10 +66,8 @@ class Lives {
   }
 
  private:
-  /// When the communication at steps[i] is known to be complete.
-  int64_t completion(const Program& steps, size_t i) const {
-    int number = 0;
-    for (size_t k = 0; k < i; ++k) number += std::holds_alternative<CommOp>(steps[k].op);
+  /// When the communication at steps[i], the program's `number`-th, is known to be complete.
+  int64_t completion(const Program& steps, size_t i, int number) const {
     for (size_t k = i + 1; k < steps.size(); ++k)
       if (steps[k].after >= number) return std::max<int64_t>(steps[k].time, steps[i].time + 1);
     return end_;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/host.h"
+#include "base/version.h"
 #include "train/config/schema.h"
 
 namespace ct {
@@ -72,8 +73,9 @@ void require_same(Communicator& comm, const Facts& mine, const std::string& reme
   });
 }
 
-void require_same(Communicator& comm, const std::string& what, const std::string& mine) {
-  require_same(comm, Facts{{what, mine}}, "start every rank with the same program on the same kind of machine");
+void require_same_machine(Communicator& comm, const std::string& device) {
+  require_same(comm, Facts{{"device or library", device}, {"program version", std::string(version())}},
+               "start every rank with the same program on the same kind of machine");
 }
 
 void require_same_config(Communicator& comm, const Config& config) {

@@ -24,13 +24,12 @@ bool any_rank(Communicator& comm, bool mine);
 /// What is said under each name, in the order of telling.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
-/// Unless all ranks say the same, the first rank that differs from rank 0 throws Error(usage), which names it, its
-/// host, the first fact in which it differs, both values and `remedy`; the others wait for it to end the job, with its
-/// code.
+/// Unless all ranks say the same, all throw the same Error(usage): it names the first rank that differs from rank 0,
+/// its host, the first fact in which it differs, both values and `remedy`.
 void require_same(Communicator& comm, const Facts& mine, const std::string& remedy);
 
-/// require_same of one fact that follows from the program and the machine, such as its instruction set.
-void require_same(Communicator& comm, const std::string& what, const std::string& mine);
+/// require_same of what decides bits beside the configuration: Backend::description() and the program's version.
+void require_same_machine(Communicator& comm, const std::string& device);
 
 /// require_same of every key that counts.
 void require_same_config(Communicator& comm, const Config& config);

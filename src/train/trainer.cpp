@@ -34,8 +34,7 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   batch_ = batch_for(config_.batch, comm.size());
   together(comm, [&] { backend_ = make_backend(config_); });
   backend_->enter_thread();
-  const Facts machine = {{"device or library", backend_->description()}, {"program version", std::string(version())}};
-  require_same(comm, machine, "start every rank with the same program on the same kind of machine");
+  require_same_machine(comm, backend_->description());
   require_same_config(comm, config_);
 
   data_ = open_datasets(config_, comm);

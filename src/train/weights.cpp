@@ -1,13 +1,12 @@
 #include "train/weights.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
 
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "checkpoint/weights_hash.h"
+#include "device/cpu/kernels/plain.h"
 
 namespace ct {
 namespace {
@@ -40,13 +39,6 @@ void each_bucket(const LogicalTensor& tensor, int64_t begin, int64_t end,
       f(first + static_cast<int64_t>(at / row), bucket);
     }
   });
-}
-
-/// The nearest bf16, to even where two are as near.
-uint16_t to_bf16(float x) {
-  const auto bits = std::bit_cast<uint32_t>(x);
-  if (std::isnan(x)) return static_cast<uint16_t>(bits >> 16 | 0x40);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 }  // namespace
@@ -107,7 +99,7 @@ void load_compute_weights(const SafetensorsFile& file, const Graph& graph, const
       layout.from_torch(torch, storage);
       const auto at = static_cast<size_t>(first * layout.strides[0]);
       if (run.dtype == DType::bf16)
-        std::ranges::transform(storage, reinterpret_cast<uint16_t*>(params + run.byte) + at, to_bf16);
+        cpu::convert(storage.data(), reinterpret_cast<uint16_t*>(params + run.byte) + at, layout.stored);
       else
         std::ranges::copy(storage, reinterpret_cast<float*>(params + run.byte) + at);
     });
