@@ -175,6 +175,7 @@ class StepBench {
       }
       engine_->update();
     }
+    engine_->settle();
     engine_->drain_losses();
   }
 

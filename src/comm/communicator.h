@@ -89,7 +89,8 @@ class Communicator {
                                                  Ownership pieces, TrafficKind kind = TrafficKind::training) = 0;
   /// So far. May be asked while another thread launches.
   virtual Traffic traffic(TrafficKind kind) const = 0;
-  /// Does a collective leave the core free while bytes travel? Then it pays to run it beside computation.
+  /// Does a collective leave the core free while bytes travel? Then it pays to run it beside computation, on another
+  /// thread, and the control plane's calls may come meanwhile.
   virtual bool overlaps() const = 0;
   /// This rank's part of what allocate() gave, and the buffers that the transport keeps for itself.
   virtual size_t allocated_bytes() const = 0;

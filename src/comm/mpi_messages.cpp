@@ -8,6 +8,7 @@
 #include <chrono>
 #include <climits>
 #include <cstring>
+#include <mutex>
 #include <new>
 #include <thread>
 #include <utility>
@@ -41,6 +42,10 @@ struct Link {
   std::atomic<int> failure{-1};  // exit code of the first abort()
   TrafficCounters traffic;
   std::vector<float> received;  // by the one collective that runs
+  // Two threads may call MPI, one at a time: prepared collectives on one communicator, the control plane on the other,
+  // so that neither depends on the other's order.
+  std::mutex calls;
+  MPI_Comm data = MPI_COMM_WORLD, control = MPI_COMM_WORLD;
 };
 
 /// The bytes of one peer, wherever they lie in a buffer: MPI takes them as one message.
@@ -82,20 +87,29 @@ class Parts {
 class Pending {
  public:
   explicit Pending(Link& link) : link_(link) {}
+  /// All sends before the first receive: a send's request to send must not queue behind the bytes that answering a
+  /// peer's request lets go, or the two directions of a stream take turns.
   void send(const void* buffer, const Parts& parts, int to) {
-    if (!parts.empty()) check_mpi(MPI_Isend(buffer, 1, parts.type(), to, 0, MPI_COMM_WORLD, next()), "MPI_Isend");
+    if (parts.empty()) return;
+    begin("MPI_Isend", [&](MPI_Request* r) { return MPI_Isend(buffer, 1, parts.type(), to, 0, link_.data, r); });
   }
   void receive(void* buffer, const Parts& parts, int from) {
-    if (!parts.empty()) check_mpi(MPI_Irecv(buffer, 1, parts.type(), from, 0, MPI_COMM_WORLD, next()), "MPI_Irecv");
+    if (parts.empty()) return;
+    begin("MPI_Irecv", [&](MPI_Request* r) { return MPI_Irecv(buffer, 1, parts.type(), from, 0, link_.data, r); });
   }
-  MPI_Request* next() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
+  template <class Call>
+  void begin(const char* name, Call call) {
+    const std::lock_guard lock(link_.calls);
+    check_mpi(call(&requests_.emplace_back(MPI_REQUEST_NULL)), name);
+  }
 
   void wait() {
     using Clock = std::chrono::steady_clock;
     link_.pulse.collectives.fetch_add(1, std::memory_order_relaxed);
     const auto begin = Clock::now();
+    Waiting waiting(link_.pulse.waiting);
     while (!done()) {
-      link_.pulse.waiting.store(1, std::memory_order_relaxed);
+      waiting.tell();
       // What is under way stays so: the program ends, and with it all memory that MPI may still write.
       if (const int code = link_.failure.load(std::memory_order_relaxed); code >= 0) {
         fail(static_cast<ExitCode>(code), "the wait for other ranks was given up: the job has failed");
@@ -109,12 +123,27 @@ class Pending {
         std::this_thread::sleep_for(std::chrono::microseconds(long_wait ? 1000 : 20));
       }
     }
-    link_.pulse.waiting.store(0, std::memory_order_relaxed);
     requests_.clear();
   }
 
  private:
+  /// Counted among those that wait from tell() to its end.
+  class Waiting {
+   public:
+    explicit Waiting(std::atomic<uint32_t>& count) : count_(count) {}
+    ~Waiting() {
+      if (told_) count_.fetch_sub(1, std::memory_order_relaxed);
+    }
+    void tell() {
+      if (!std::exchange(told_, true)) count_.fetch_add(1, std::memory_order_relaxed);
+    }
+
+   private:
+    std::atomic<uint32_t>& count_;
+    bool told_ = false;
+  };
   bool done() {
+    const std::lock_guard lock(link_.calls);
     int done = 0;
     check_mpi(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE),
               "MPI_Testall");
@@ -158,9 +187,12 @@ class ReductionMessages : public Reduction {
   }
   void exchange() {
     for (int i = 1; i < link_.size; ++i) {
-      const int from = (link_.rank + link_.size - i) % link_.size, to = (link_.rank + i) % link_.size;
-      pending_.receive(received(from), receive_, from);
+      const int to = (link_.rank + i) % link_.size;
       pending_.send(whole_, send_[static_cast<size_t>(to)], to);
+    }
+    for (int i = 1; i < link_.size; ++i) {
+      const int from = (link_.rank + link_.size - i) % link_.size;
+      pending_.receive(received(from), receive_, from);
     }
     pending_.wait();
     link_.traffic[TrafficKind::training].add(traffic_);
@@ -192,10 +224,10 @@ class AllGatherMessages : public Collective {
   }
 
   void launch() override {
+    for (int i = 1; i < link_.size; ++i) pending_.send(shard_, send_, (link_.rank + i) % link_.size);
     for (int i = 1; i < link_.size; ++i) {
-      const int from = (link_.rank + link_.size - i) % link_.size, to = (link_.rank + i) % link_.size;
+      const int from = (link_.rank + link_.size - i) % link_.size;
       pending_.receive(whole_, receive_[static_cast<size_t>(from)], from);
-      pending_.send(shard_, send_, to);
     }
     for (const Piece& piece : mine_) {
       std::memcpy(whole_ + piece.whole, shard_ + piece.shard,
@@ -241,9 +273,10 @@ class AllReduceByMpi : public Collective {
   void launch() override {
     constexpr size_t kMost = size_t{1} << 28;  // MPI counts in ints
     for (size_t at = 0; at < data_.size(); at += kMost) {
-      check_mpi(MPI_Iallreduce(MPI_IN_PLACE, data_.data() + at, static_cast<int>(std::min(kMost, data_.size() - at)),
-                               MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, pending_.next()),
-                "MPI_Iallreduce");
+      const int count = static_cast<int>(std::min(kMost, data_.size() - at));
+      pending_.begin("MPI_Iallreduce", [&](MPI_Request* request) {
+        return MPI_Iallreduce(MPI_IN_PLACE, data_.data() + at, count, MPI_FLOAT, MPI_SUM, link_.data, request);
+      });
     }
     pending_.wait();
     link_.traffic[TrafficKind::training].add(traffic_);
@@ -261,6 +294,7 @@ class MpiMessages : public Communicator {
   MpiMessages() {
     check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &link_.rank), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &link_.size), "MPI_Comm_size");
+    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &link_.control), "MPI_Comm_dup");
   }
   int rank() const override { return link_.rank; }
   int size() const override { return link_.size; }
@@ -296,20 +330,23 @@ class MpiMessages : public Communicator {
           mine.size(), " bytes into ", all.size());
     const int bytes = static_cast<int>(mine.size());
     Pending pending(link_);
-    check_mpi(MPI_Iallgather(mine.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, MPI_COMM_WORLD, pending.next()),
-              "MPI_Iallgather");
+    pending.begin("MPI_Iallgather", [&](MPI_Request* request) {
+      return MPI_Iallgather(mine.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, link_.control, request);
+    });
     pending.wait();
   }
   void broadcast(std::span<std::byte> data, int root) override {
     check(data.size() <= INT_MAX, "broadcast of ", data.size(), " bytes");
     Pending pending(link_);
-    check_mpi(MPI_Ibcast(data.data(), static_cast<int>(data.size()), MPI_BYTE, root, MPI_COMM_WORLD, pending.next()),
-              "MPI_Ibcast");
+    const int bytes = static_cast<int>(data.size());
+    pending.begin("MPI_Ibcast", [&](MPI_Request* request) {
+      return MPI_Ibcast(data.data(), bytes, MPI_BYTE, root, link_.control, request);
+    });
     pending.wait();
   }
   void barrier() override {
     Pending pending(link_);
-    check_mpi(MPI_Ibarrier(MPI_COMM_WORLD, pending.next()), "MPI_Ibarrier");
+    pending.begin("MPI_Ibarrier", [&](MPI_Request* request) { return MPI_Ibarrier(link_.control, request); });
     pending.wait();
   }
   Pulse& pulse() override { return link_.pulse; }

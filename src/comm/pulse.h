@@ -16,7 +16,7 @@ struct Pulse {
   std::atomic<uint64_t> beats{0};        // by the rank's watchdog: its process runs
   std::atomic<uint64_t> progress{0};     // by the rank: it gets somewhere
   std::atomic<uint64_t> collectives{0};  // meetings with its peers so far, begun or done
-  std::atomic<uint32_t> waiting{0};      // 1: in a collective, for a peer
+  std::atomic<uint32_t> waiting{0};      // collectives in which it waits for a peer
   std::atomic<Phase> phase{Phase::start};
   std::atomic<uint32_t> ended{0};  // 1: nothing is to be expected of it any more, all is well
 

@@ -26,13 +26,13 @@ MemoryPlan plan_with(const Lowered& program, const Kernels& micro, const Kernels
   return plan_memory(program, bytes(micro), bytes(last));
 }
 
+/// Those of an update may be under way when the next program runs.
 size_t most_communications(const Lowered& program) {
-  size_t most = 1;
-  for (const Program* steps : {&program.begin, &program.micro, &program.last, &program.update})
-    most = std::max(most, static_cast<size_t>(std::count_if(steps->begin(), steps->end(), [](const Step& s) {
-                      return std::holds_alternative<CommOp>(s.op);
-                    })));
-  return most;
+  const auto of = [](const Program& steps) {
+    return static_cast<size_t>(
+        std::count_if(steps.begin(), steps.end(), [](const Step& s) { return std::holds_alternative<CommOp>(s.op); }));
+  };
+  return 1 + of(program.update) + std::max({of(program.begin), of(program.micro), of(program.last)});
 }
 
 int64_t& account_of(MemoryUse& use, Account account) {
@@ -131,15 +131,40 @@ std::span<std::byte> BoundProgram::bytes_of(ValueId id) const {
 }
 
 void BoundProgram::run(const std::vector<Bound>& steps) {
+  const int64_t begin = lane_.started();
   for (const Bound& step : steps) {
     if (step.communication) {
       lane_.start(step.launch);
     } else {
-      if (step.after >= 0) lane_.wait(step.after);
+      if (step.after_update >= 0 && update_begin_) lane_.wait(*update_begin_ + step.after_update);
+      if (step.after >= 0) lane_.wait(begin + step.after);
       step.launch();
     }
   }
-  lane_.drain();
+}
+
+void BoundProgram::run_begin() {
+  settle();
+  run(begin_);
+  settle();
+}
+
+void BoundProgram::run_micro() {
+  run(micro_);
+  settle();
+}
+
+void BoundProgram::run_last() {
+  run(last_);
+  settle();
+}
+
+void BoundProgram::run_update() {
+  settle();
+  update_begin_ = lane_.started();
+  run(update_);
+  // The host's own collectives may come next; not every transport can run them beside the lane's.
+  if (!comm_.overlaps()) settle();
 }
 
 std::vector<BoundProgram::Bound> BoundProgram::bind(const Program& steps, const Kernels& kernels, bool uses_arena) {
@@ -147,7 +172,7 @@ std::vector<BoundProgram::Bound> BoundProgram::bind(const Program& steps, const 
   for (size_t i = 0; i < steps.size(); ++i) {
     Kernel* kernel = kernels[i].get();
     if (kernel == nullptr) {
-      bound.push_back({bind_comm(std::get<CommOp>(steps[i].op)), /*communication=*/true, -1});
+      bound.push_back({bind_comm(std::get<CommOp>(steps[i].op)), /*communication=*/true, -1, -1});
       continue;
     }
     std::byte* workspace = nullptr;
@@ -161,7 +186,7 @@ std::vector<BoundProgram::Bound> BoundProgram::bind(const Program& steps, const 
       }
     }
     kernel->bind([this](ValueId id) { return tensor(id); }, workspace);
-    bound.push_back({[kernel] { kernel->launch(); }, /*communication=*/false, steps[i].after});
+    bound.push_back({[kernel] { kernel->launch(); }, /*communication=*/false, steps[i].after, steps[i].after_update});
   }
   return bound;
 }
@@ -233,6 +258,7 @@ BoundProgram::Launch BoundProgram::bind_comm(const CommOp& op) {
 }
 
 std::vector<BoundProgram::Timing> BoundProgram::time_steps() {
+  settle();
   std::vector<Timing> timings;
   const auto time = [&](const Program& steps, const std::vector<Bound>& bound) {
     for (size_t i = 0; i < steps.size(); ++i) {

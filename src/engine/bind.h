@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -31,10 +32,14 @@ class BoundProgram {
   Tensor tensor(ValueId id) const;
   std::span<std::byte> arena() const { return arena_; }
 
-  void run_begin() { run(begin_); }
-  void run_micro() { run(micro_); }
-  void run_last() { run(last_); }
-  void run_update() { run(update_); }
+  void run_begin();
+  void run_micro();
+  void run_last();
+  /// Returns while parameters may still be on their way to the other ranks: run_micro() and run_last() wait for each
+  /// where they first use it, everybody else calls settle().
+  void run_update();
+  /// Until nothing is under way.
+  void settle() { lane_.drain(); }
 
   /// Runs and times each step of micro/last and update once: (name, seconds). Communication runs in line.
   struct Timing {
@@ -52,7 +57,7 @@ class BoundProgram {
   struct Bound {
     Launch launch;
     bool communication;
-    int after;
+    int after, after_update;
   };
   void run(const std::vector<Bound>& steps);
   void allocate_residents(std::byte* params);
@@ -74,7 +79,8 @@ class BoundProgram {
   std::vector<std::unique_ptr<Collective>> collectives_;
   std::map<std::pair<std::byte*, int64_t>, std::unique_ptr<Reduction>> reductions_;  // by whole and first element
   std::vector<Bound> begin_, micro_, last_, update_;
-  CommLane lane_;  // last: its thread ends before what it works on
+  std::optional<int64_t> update_begin_;  // number on the lane of the last update's first communication
+  CommLane lane_;                        // last: its thread ends before what it works on
 };
 
 }  // namespace ct

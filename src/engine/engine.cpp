@@ -83,7 +83,8 @@ std::vector<double> Engine::drain_losses() {
   return ordered;
 }
 
-std::vector<StateBuffer> Engine::state() const {
+std::vector<StateBuffer> Engine::state() {
+  settle();
   std::vector<StateBuffer> buffers;
   for (const HeldState& s : lowered().states) buffers.push_back({s.name, bound_.tensor(s.value).data, s.held});
   return buffers;

@@ -39,8 +39,10 @@ class Engine {
   const Inputs& inputs() const { return inputs_; }
   /// One micro-batch: forward, backward, sum of gradients. The last of a step also sums over ranks.
   void micro_step();
-  /// Applies or skips the step; call after `accumulation` micro-steps.
+  /// Applies or skips the step; call after `accumulation` micro-steps. Parameters may then still be on their way, which
+  /// micro_step(), state() and params() wait for; whoever else reads them calls settle().
   void update();
+  void settle() { bound_.settle(); }
 
   const StepScalars& scalars() const { return *scalars_; }
   /// Resumes counting from a checkpoint.
@@ -50,7 +52,7 @@ class Engine {
   std::vector<double> drain_losses();
 
   /// The masters first. Whoever writes into `weights` calls masters_written() afterwards.
-  std::vector<StateBuffer> state() const;
+  std::vector<StateBuffer> state();
   /// Collective: what layers compute with follows the masters.
   void masters_written() { bound_.run_begin(); }
   /// The part of the flat order that this rank saves: all ranks' parts together are everything, once.
@@ -59,7 +61,10 @@ class Engine {
   const Lowered& lowered() const { return bound_.lowered(); }
   BoundProgram& bound() { return bound_; }
   const BoundProgram& bound() const { return bound_; }
-  std::byte* params() const { return bound_.tensor(bound_.lowered().params).data; }
+  std::byte* params() {
+    settle();
+    return bound_.tensor(bound_.lowered().params).data;
+  }
 
  private:
   void upload_schedule();

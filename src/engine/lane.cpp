@@ -79,27 +79,17 @@ void CommLane::work(const std::function<void()>& enter) {
 
 void CommLane::start(const Launch& launch) {
   if (!beside()) return launch();
-  const int64_t number = started_.load(std::memory_order_relaxed);
-  check(number - first_ < static_cast<int64_t>(queue_.size()), "more communications than the program has");
+  const int64_t number = started();
+  check(number - done_.load(std::memory_order_acquire) < static_cast<int64_t>(queue_.size()),
+        "more communications under way than the programs have");
   queue_[static_cast<size_t>(number) % queue_.size()] = &launch;
   started_.store(number + 1, std::memory_order_release);
   started_.notify_all();
 }
 
-void CommLane::wait(int number) {
+void CommLane::wait(int64_t number) {
   if (!beside()) return;
-  await(done_, [&](int64_t done) { return done > first_ + number; });
-  rethrow();
-}
-
-void CommLane::drain() {
-  if (!beside()) return;
-  first_ = started_.load(std::memory_order_relaxed);
-  await(done_, [&](int64_t done) { return done >= first_; });
-  rethrow();
-}
-
-void CommLane::rethrow() {
+  await(done_, [&](int64_t done) { return done > number; });
   if (failed_.load(std::memory_order_acquire)) std::rethrow_exception(error_);
 }
 

@@ -20,27 +20,27 @@ class CommLane {
  public:
   using Launch = std::function<void()>;
 
-  /// `most`: communications of one program. `enter`: called once by the lane's thread.
+  /// `most`: communications under way at a time. `enter`: called once by the lane's thread.
   CommLane(bool beside, size_t most, const std::function<void()>& enter);
   ~CommLane();
   CommLane(const CommLane&) = delete;
   CommLane& operator=(const CommLane&) = delete;
 
   bool beside() const { return thread_.joinable(); }
-  /// The next communication of the running program; `launch` must live until drain().
+  /// The next communication; `launch` must live until it is complete.
   void start(const Launch& launch);
-  /// Until communication `number` of the running program is complete, counted from 0. Throws what it threw.
-  void wait(int number);
-  /// Until all are complete; the next start() is number 0 again.
-  void drain();
+  /// So far: the number of the next one.
+  int64_t started() const { return started_.load(std::memory_order_relaxed); }
+  /// Until communication `number`, counted from the first ever, is complete. Throws what any of them threw.
+  void wait(int64_t number);
+  /// Until all are complete.
+  void drain() { wait(started() - 1); }
 
  private:
   void work(const std::function<void()>& enter);
-  void rethrow();
 
   std::vector<const Launch*> queue_;  // a ring; written before started_ says so
   std::atomic<int64_t> started_{0}, done_{0};
-  int64_t first_ = 0;  // of the running program
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;
   std::thread thread_;

@@ -49,6 +49,8 @@ class Lowering {
     compute(out_.micro, /*last=*/false);
     compute(out_.last, /*last=*/true);
     update(rule);
+    if (zero_.gather_after_update)
+      for (Program* program : {&out_.micro, &out_.last}) wait_for_update(*program);
     lane_ = 0;
     gather_params(out_.begin, [this](const Range& range) {
       for (const Slice& s : slices(range))
@@ -183,14 +185,6 @@ class Lowering {
     int pending = -1;  // number of the latest collective on it in the program being written
   };
 
-  int64_t limit(int64_t asked) const {
-    const FlatLayout& flat = out_.flat;
-    if (asked > 0) return std::min(asked, flat.numel);
-    int64_t largest = 0;
-    for (const Range& u : flat.units) largest = std::max(largest, u.size());
-    return std::max(largest, flat.numel / 8);
-  }
-
   Range units_range(const Range& units) const {
     const auto& all = out_.flat.units;
     return {all[static_cast<size_t>(units.begin)].begin, all[static_cast<size_t>(units.end) - 1].end};
@@ -199,15 +193,15 @@ class Lowering {
   void place_gradients() {
     const FlatLayout& flat = out_.flat;
     const Distribution& d = out_.distribution;
-    const int64_t most = limit(d.zero.reduce_bucket_size);
+    const BucketSize bucket = bucket_size(flat, d.zero.reduce_bucket_size);
     if (zero_.whole_grads)
       out_.grads = floats("gradients", flat.numel, Account::gradients, shared());
     else
       out_.grads = floats("gradient shard", bytes_of(packed_) / kFloat, Account::gradients);
 
-    for (const Range& units : unit_groups(flat, most, /*backward=*/true)) {
+    for (const Range& units : unit_groups(flat, bucket, /*backward=*/true)) {
       Group group{.range = units_range(units)};
-      group.cuts = cut(flat, group.range, most);
+      group.cuts = cut(flat, group.range, bucket.most);
       if (zero_.whole_grads) {
         group.whole = out_.grads;
       } else {
@@ -373,9 +367,9 @@ class Lowering {
         communicate(program, AllGather{persistent_value_, out_.params, persistent_, AllGather::What::params});
       return;
     }
-    const int64_t most = limit(out_.distribution.zero.allgather_bucket_size);
-    for (const Range& units : unit_groups(flat, most, /*backward=*/false))
-      for (const Range& part : cut(flat, units_range(units), most)) {
+    const BucketSize bucket = bucket_size(flat, out_.distribution.zero.allgather_bucket_size);
+    for (const Range& units : unit_groups(flat, bucket, /*backward=*/false))
+      for (const Range& part : cut(flat, units_range(units), bucket.most)) {
         act(part);
         communicate(program, AllGather{out_.params, out_.params, clip(flat.runs, part), AllGather::What::params});
       }
@@ -435,6 +429,27 @@ class Lowering {
                                 sgd->momentum, decay, sgd->nesterov});
       }
     });
+  }
+  /// Layers compute with what the update gathers: each waits for the latest gather of its parameters.
+  void wait_for_update(Program& program) const {
+    const FlatLayout& flat = out_.flat;
+    std::vector<int> gather_of(out_.values.size(), -1);  // by value
+    int number = 0;
+    for (const Step& step : out_.update) {
+      const auto* comm = std::get_if<CommOp>(&step.op);
+      if (comm == nullptr) continue;
+      if (const auto* gather = std::get_if<AllGather>(comm); gather && gather->what == AllGather::What::params)
+        for (size_t i = 0; i < flat.parameters.size(); ++i)
+          if (!clip(gather->place, flat.parameters[i]).empty())
+            gather_of[static_cast<size_t>(graph_.parameters()[i].value)] = number;
+      ++number;
+    }
+    int waited = -1;
+    for (Step& step : program) {
+      int needs = -1;
+      for (ValueId id : reads(step.op)) needs = std::max(needs, gather_of[static_cast<size_t>(id)]);
+      if (needs > waited) step.after_update = waited = needs;
+    }
   }
   int64_t grad_byte(int64_t element) const { return zero_.whole_grads ? element * kFloat : byte_of(packed_, element); }
 

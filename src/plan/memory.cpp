@@ -172,6 +172,7 @@ std::string to_text(const Lowered& program, const MemoryPlan& plan) {
       separator = "  <-  ";
       for (ValueId id : reads(steps[i].op)) out << std::exchange(separator, ", ") << name(id);
       if (steps[i].after >= 0) out << "  (after communication " << steps[i].after << ")";
+      if (steps[i].after_update >= 0) out << "  (after the update's communication " << steps[i].after_update << ")";
       out << "\n";
     }
   };

@@ -11,11 +11,13 @@
 namespace ct {
 
 /// Computation runs in order; communication runs in order on a lane of its own, beside it. A communication starts when
-/// all computation before it in the program is done; a computation waits for the communications that it depends on.
+/// all computation before it in the program is done; a computation waits for the communications that it depends on. The
+/// update's gathers may go on beside the forward pass that follows.
 struct Step {
   Op op;
   int time = 0;    // which operation of the graph it belongs to: the clock of live ranges, the same in micro and last
   int after = -1;  // computation: the number of this program's latest communication that must be complete; -1: none
+  int after_update = -1;  // micro, last: the same of the update program, which may have run before
 };
 using Program = std::vector<Step>;
 

@@ -10,7 +10,7 @@ namespace ct {
 namespace {
 
 /// What a rank owns of every parameter: one run of rows, since every unit is dealt out in one piece a rank.
-std::vector<ParameterRows> owned_rows(const Graph& graph, const Engine& engine) {
+std::vector<ParameterRows> owned_rows(const Graph& graph, Engine& engine) {
   std::vector<ParameterRows> rows = rows_in(graph, engine.lowered().flat, engine.owned());
   std::ranges::sort(rows, {}, &ParameterRows::parameter);
   for (size_t i = 1; i < rows.size(); ++i)
@@ -145,7 +145,7 @@ void CheckpointWriter::write_weights(const std::string& name, const Metadata& me
   write_together(args_.comm, files_, args_.out / name, weights.specs, metadata, weights.own, weights.read);
 }
 
-RunState restore_checkpoint(const Path& path, const std::string& model, const Graph& graph, const Engine& engine) {
+RunState restore_checkpoint(const Path& path, const std::string& model, const Graph& graph, Engine& engine) {
   const Checkpoint checkpoint = load_checkpoint(path, {"", model}, SafetensorsFile::Check::header);
   const FlatLayout& flat = engine.lowered().flat;
   const auto states = engine.state();

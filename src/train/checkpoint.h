@@ -24,7 +24,7 @@ class CheckpointWriter {
     Path out;           // the run's folder
     RunFolder* folder;  // rank 0's; null elsewhere
     const Graph& graph;
-    const Engine& engine;
+    Engine& engine;
     /// Save beside training: begin() copies what this rank owns and returns.
     bool asynchronous = true;
   };
@@ -85,6 +85,6 @@ class CheckpointWriter {
 
 /// Reads what this rank holds of weights and moments, and the state. The caller then calls engine.masters_written() and
 /// engine.restore(state.scalars). No communication: a rank that cannot read throws alone.
-RunState restore_checkpoint(const Path& checkpoint, const std::string& model, const Graph& graph, const Engine& engine);
+RunState restore_checkpoint(const Path& checkpoint, const std::string& model, const Graph& graph, Engine& engine);
 
 }  // namespace ct

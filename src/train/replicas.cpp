@@ -6,7 +6,7 @@
 
 namespace ct {
 
-std::vector<uint32_t> replica_checksums(const Engine& engine, const Graph& graph) {
+std::vector<uint32_t> replica_checksums(Engine& engine, const Graph& graph) {
   const Lowered& lowered = engine.lowered();
   std::vector<uint32_t> checksums;
   if (lowered.distribution.effective_stage() == 3) return checksums;
@@ -19,7 +19,7 @@ std::vector<uint32_t> replica_checksums(const Engine& engine, const Graph& graph
   return checksums;
 }
 
-void require_same_replicas(Communicator& comm, const Engine& engine, const Graph& graph) {
+void require_same_replicas(Communicator& comm, Engine& engine, const Graph& graph) {
   const std::vector<uint32_t> mine = replica_checksums(engine, graph);
   std::vector<uint32_t> first = mine;
   comm.broadcast(std::as_writable_bytes(std::span(first)), 0);

@@ -7,9 +7,9 @@
 namespace ct {
 
 /// CRC32C of every parameter as this rank computes with it; empty where ranks keep no whole copies (ZeRO stage 3).
-std::vector<uint32_t> replica_checksums(const Engine& engine, const Graph& graph);
+std::vector<uint32_t> replica_checksums(Engine& engine, const Graph& graph);
 
 /// Throws Error(bug) on the first rank whose copy differs from rank 0's, naming rank, host and tensor. Collective.
-void require_same_replicas(Communicator& comm, const Engine& engine, const Graph& graph);
+void require_same_replicas(Communicator& comm, Engine& engine, const Graph& graph);
 
 }  // namespace ct

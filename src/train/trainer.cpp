@@ -365,6 +365,7 @@ void Trainer::not_saved(const Error& e, MustSucceed must) {
 /// False: ranks agreed to stop instead.
 bool Trainer::evaluate_now(Because because) {
   const auto begin = Clock::now();
+  engine_->settle();
   const Traffic moved = comm_.traffic(TrafficKind::training);
   drain_losses();
   const int classes = data_.train->classes();

@@ -104,10 +104,12 @@ TEST(Shards, RowsAreThoseOfTheParametersInside) {
 TEST(Flat, GroupsAndCutsCoverUnitsInOrder) {
   const FlatLayout flat = flatten_parameters(graph());
   using Ranges = std::vector<Range>;
-  EXPECT_EQ(unit_groups(flat, flat.numel, /*backward=*/false), (Ranges{{0, 3}}));
-  EXPECT_EQ(unit_groups(flat, 1, /*backward=*/true), (Ranges{{2, 3}, {1, 2}, {0, 1}}));
+  EXPECT_EQ(unit_groups(flat, bucket_size(flat, 1 << 30), /*backward=*/false), (Ranges{{0, 3}}));
+  EXPECT_EQ(unit_groups(flat, bucket_size(flat, 1), /*backward=*/true), (Ranges{{2, 3}, {1, 2}, {0, 1}}));
   const int64_t last_two = flat.units[1].size() + flat.units[2].size();
-  EXPECT_EQ(unit_groups(flat, last_two, /*backward=*/true), (Ranges{{1, 3}, {0, 1}}));
+  EXPECT_EQ(unit_groups(flat, bucket_size(flat, last_two), /*backward=*/true), (Ranges{{1, 3}, {0, 1}}));
+  // Two units fit, but one is enough.
+  EXPECT_EQ(unit_groups(flat, {.enough = 1, .most = flat.numel}, /*backward=*/false), (Ranges{{0, 1}, {1, 2}, {2, 3}}));
   const Range all{0, flat.numel};
   EXPECT_EQ(cut(flat, all, flat.numel), Ranges{all});
   int64_t at = 0;
@@ -190,6 +192,38 @@ TEST(Lowering, PowerOfTwoSendsOneSubtreeOthersMeetEveryMicroStep) {
   EXPECT_EQ(kinds(l.update), Names{"all_gather"});
   l = lower_training(graph(), kAdam, {.ranks = 1, .accumulation = 1, .zero_stage = 3});
   EXPECT_EQ(kinds(l.last), Names{});
+}
+
+TEST(Lowering, ParametersAreWaitedForWhereTheyAreUsed) {
+  const Graph g = graph();
+  for (int stage = 0; stage <= 3; ++stage) {
+    SCOPED_TRACE(stage);
+    const Lowered l = lower_training(
+        g, kAdam, {.ranks = 2, .accumulation = 2, .zero_stage = stage, .zero = {.allgather_bucket_size = 1}});
+    std::vector<std::vector<ct::Run>> gathers;  // by communication of the update; none: not of parameters
+    for (const Step& step : l.update)
+      if (const auto* comm = std::get_if<CommOp>(&step.op)) {
+        const auto* gather = std::get_if<AllGather>(comm);
+        gathers.push_back(gather && gather->what == AllGather::What::params ? gather->place : std::vector<ct::Run>{});
+      }
+    for (const Program* steps : {&l.micro, &l.last}) {
+      int waited = -1, needed = -1;
+      for (const Step& step : *steps) {
+        waited = std::max(waited, step.after_update);
+        for (ValueId id : reads(step.op))
+          for (size_t i = 0; i < g.parameters().size(); ++i)
+            for (size_t n = 0; n < gathers.size(); ++n)
+              if (g.parameters()[i].value == id && !clip(gathers[n], l.flat.parameters[i]).empty())
+                needed = std::max(needed, static_cast<int>(n));
+        EXPECT_GE(waited, needed);
+      }
+      EXPECT_EQ(waited, stage == 1 || stage == 2 ? static_cast<int>(gathers.size()) - 1 : -1);
+      // Not earlier than where it is needed: the first layer does not wait for the last one's weights.
+      if (waited >= 0) {
+        EXPECT_LT(steps->front().after_update, waited);
+      }
+    }
+  }
 }
 
 bool alive_together(const MemoryPlan::Place& a, const MemoryPlan::Place& b) {
