@@ -9,6 +9,7 @@
 #include "comm/threads.h"
 #include "train/config/load.h"
 #include "train/config/print.h"
+#include "train/estimate.h"
 #include "train/trainer.h"
 
 namespace ct {
@@ -51,12 +52,12 @@ void add_options(CLI::App& app, TrainFlags& f) {
   app.add_option("-b,--batch_size", f.tutorial.batch_size, "train_batch_size, and at most that as micro-batch")
       ->group(tutorial);
   app.add_option("-e,--epochs", f.tutorial.epochs, "train.epochs")->group(tutorial);
-  app.add_flag("--with_cuda", f.tutorial.with_cuda, "device: cuda")->group(tutorial);
-  app.add_flag("--use_ema", f.tutorial.use_ema, "an average of the weights")->group(tutorial);
-  app.add_option("--dtype", f.tutorial.dtype, "fp32 | bf16 | fp16")->group(tutorial);
+  app.add_flag("--with_cuda", f.tutorial.with_cuda, "device: cuda")->group("");           // known, but refused by
+  app.add_flag("--use_ema", f.tutorial.use_ema, "an average of the weights")->group("");  // the configuration
+  app.add_option("--dtype", f.tutorial.dtype, "fp32 | bf16")->group(tutorial);
   app.add_option("--stage", f.tutorial.stage, "zero_optimization.stage")->group(tutorial);
   app.add_option("--log-interval", f.tutorial.log_interval, "train.log_interval")->group(tutorial);
-  app.add_option("--backend", f.tutorial.backend, "mpi | gloo | nccl")->group(tutorial);
+  app.add_option("--backend", f.tutorial.backend, "mpi | gloo")->group(tutorial);
 }
 
 ResumeMode resume_mode(const TrainFlags& f) {
@@ -76,9 +77,8 @@ int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
   backend->enter_thread();
   const Datasets data = open_datasets(options.config, *comm, IfAbsent::keep_in_memory);
   const Programs programs = lower_programs(options.config, batch, {0, ranks}, data.train->classes());
-  const MemoryPlan plan = plan_program(*backend, programs.train);
   if (dump_plan) {
-    std::fputs(to_text(programs.train, plan).c_str(), stdout);
+    std::fputs(to_text(programs.train, plan_program(*backend, programs.train)).c_str(), stdout);
     return 0;
   }
   const Pipeline pipeline(*data.train, data.parts.training, {.train_batch = batch.train, .micro_batch = batch.micro});
@@ -87,10 +87,17 @@ int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
   std::printf("%ld parameters; batch %ld = %ld x %ld micro-steps x %d ranks; %ld steps an epoch\n",
               programs.graph.parameter_count(), batch.train, batch.micro, batch.accumulation, ranks,
               pipeline.steps_per_epoch());
-  const MemoryUse use = memory_use(programs.train, plan);
+  const EstimateOf what{.config = options.config,
+                        .batch = batch,
+                        .ranks = ranks,
+                        .classes = data.train->classes(),
+                        .test_images = data.test->count()};
+  const RankMemory rank = estimate_stage(*backend, what, options.config.zero_optimization.stage).rank;
   std::printf(
-      "bytes a rank: %ld weights, %ld gradients, %ld optimizer, %ld activations and workspace, %ld gradient buckets\n",
-      use.weights, use.gradients, use.optimizer, use.activations, use.exchange);
+      "bytes a rank: %ld weights, %ld gradients (%ld of them partial sums), %ld optimizer, %ld activations and "
+      "workspace, %ld gradient buckets, %ld snapshot for saving, %ld other\n",
+      rank.use.weights, rank.use.gradients, rank.partial_sums, rank.use.optimizer, rank.use.activations,
+      rank.use.exchange, rank.snapshot, rank.use.other + rank.overhead);
   return 0;
 }
 

@@ -27,8 +27,8 @@ void require_same_replicas(Communicator& comm, Engine& engine, const Graph& grap
     for (size_t i = 0; i < mine.size(); ++i)
       if (mine[i] != first[i])
         fail(ExitCode::bug, "its copy of ", graph.parameters()[i].name,
-             " has drifted from rank 0's, which faulty memory or a bug can do; leave that host out and run the same "
-             "command again to continue from the last checkpoint");
+             " has drifted from rank 0's, which faulty memory of either's host or a bug can do; run the same command "
+             "again to continue from the last checkpoint, on other hosts if it comes again");
   });
 }
 

@@ -500,6 +500,8 @@ void Trainer::announce(const std::string& checkpoint) {
   console_.note(str("cifar-train ", version(), ", configuration ", options_.config_source));
   console_.note(str(comm_.description(), "; ", backend_->description()));
   console_.note(data_.source.note);
+  if (config_.communication.check_interval > 0 && d.effective_stage() == 3)
+    console_.note("warning: communication.check_interval has nothing to compare: ZeRO stage 3 keeps no copies");
   const int64_t damaged = data_.train->skipped() + data_.test->skipped();
   if (damaged > 0) console_.note(str(damaged, " damaged records are left out (data.on_corrupt: skip)"));
   console_.note(str("model ", config_.model.name, ": ", programs_.graph.parameter_count(), " parameters; ",

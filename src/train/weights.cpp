@@ -114,7 +114,10 @@ Path weights_file(const Path& path) {
   if (!std::filesystem::is_directory(path)) return path;
   for (const char* name : {"best.bin", "weights.safetensors"})
     if (std::filesystem::exists(path / name)) return path / name;
-  fail(ExitCode::usage, in_quotes(path.native()), " is a folder without weights; give a file such as RUN/best.bin");
+  fail(ExitCode::usage, in_quotes(path.native()),
+       " has neither best.bin, which a run's first evaluation writes, nor weights.safetensors; give a file, or the "
+       "folder "
+       "of a checkpoint such as RUN/ckpt/step-00000100");
 }
 
 Metadata to_metadata(const WeightsInfo& info) {
