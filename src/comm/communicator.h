@@ -24,7 +24,8 @@ struct MeetingState;
 
 /// A collective whose buffers are known: launch() runs it on the calling thread and returns when this rank's result is
 /// complete and its input may be overwritten. Prepared by all ranks together; launched in the same order everywhere,
-/// one at a time, never beside a control call; the launching thread may be another than the preparing one.
+/// one at a time, beside a control call only where overlaps(); the launching thread may be another than the preparing
+/// one.
 class Collective {
  public:
   virtual ~Collective() = default;

@@ -1,6 +1,7 @@
 #include "comm/mpi_messages.h"
 
 #include <mpi.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <array>
@@ -52,7 +53,7 @@ struct Link {
 class Parts {
  public:
   /// where: &Piece::whole or &Piece::shard.
-  Parts(const std::vector<Piece>& pieces, int64_t Piece::*where) {
+  Parts(const std::vector<Piece>& pieces, int64_t Piece::*where, std::mutex& calls) : calls_(&calls) {
     constexpr int64_t kLongest = int64_t{1} << 30;  // MPI counts in ints
     std::vector<int> lengths;
     std::vector<MPI_Aint> begins;
@@ -64,15 +65,17 @@ class Parts {
       }
     }
     if (lengths.empty()) return;
+    const std::lock_guard lock(calls);
     check_mpi(
         MPI_Type_create_hindexed(static_cast<int>(lengths.size()), lengths.data(), begins.data(), MPI_BYTE, &type_),
         "MPI_Type_create_hindexed");
     check_mpi(MPI_Type_commit(&type_), "MPI_Type_commit");
   }
-  Parts(Parts&& other) noexcept : type_(std::exchange(other.type_, MPI_DATATYPE_NULL)) {}
+  Parts(Parts&& other) noexcept : calls_(other.calls_), type_(std::exchange(other.type_, MPI_DATATYPE_NULL)) {}
   Parts& operator=(Parts&&) = delete;
   ~Parts() {
     if (empty()) return;
+    const std::lock_guard lock(*calls_);
     int over = 0;  // a collective may be let go after finish()
     if (MPI_Finalized(&over) == MPI_SUCCESS && over == 0) MPI_Type_free(&type_);
   }
@@ -80,6 +83,7 @@ class Parts {
   MPI_Datatype type() const { return type_; }
 
  private:
+  std::mutex* calls_;
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
@@ -110,7 +114,7 @@ class Pending {
     Waiting waiting(link_.pulse.waiting);
     while (!done()) {
       waiting.tell();
-      // What is under way stays so: the program ends, and with it all memory that MPI may still write.
+      // What is under way stays so: the process is about to end, and nobody reads what MPI may still write.
       if (const int code = link_.failure.load(std::memory_order_relaxed); code >= 0) {
         fail(static_cast<ExitCode>(code), "the wait for other ranks was given up: the job has failed");
       }
@@ -161,11 +165,11 @@ class ReductionMessages : public Reduction {
       : link_(link),
         whole_(reinterpret_cast<const std::byte*>(whole.data())),
         numel_(elements_of(pieces[static_cast<size_t>(link.rank)])),
-        receive_({{.elements = numel_}}, &Piece::whole),
+        receive_({{.elements = numel_}}, &Piece::whole, link.calls),
         sums_(pieces[static_cast<size_t>(link.rank)], shard, link.size, leaves, order),
         traffic_(traffic_of_reduce_scatter(pieces, link.rank)),
         pending_(link) {
-    for (const std::vector<Piece>& own : pieces) send_.emplace_back(own, &Piece::whole);
+    for (const std::vector<Piece>& own : pieces) send_.emplace_back(own, &Piece::whole, link.calls);
     const auto floats = static_cast<size_t>(numel_ * (link.size - 1));
     if (link.received.size() < floats) link.received = std::vector<float>(floats);
   }
@@ -215,11 +219,11 @@ class AllGatherMessages : public Collective {
         whole_(whole),
         shard_(shard),
         mine_(pieces[static_cast<size_t>(link.rank)]),
-        send_(mine_, &Piece::shard),
+        send_(mine_, &Piece::shard, link.calls),
         counter_(link.traffic[kind]),
         traffic_(traffic_of_all_gather(pieces, link.rank)),
         pending_(link) {
-    for (const std::vector<Piece>& own : pieces) receive_.emplace_back(own, &Piece::whole);
+    for (const std::vector<Piece>& own : pieces) receive_.emplace_back(own, &Piece::whole, link.calls);
     if (whole == shard) mine_.clear();
   }
 
@@ -294,6 +298,7 @@ class MpiMessages : public Communicator {
   MpiMessages() {
     check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &link_.rank), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &link_.size), "MPI_Comm_size");
+    prctl(PR_SET_TIMERSLACK, 1000);  // ns: naps in waits are short ones
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &link_.control), "MPI_Comm_dup");
   }
   int rank() const override { return link_.rank; }

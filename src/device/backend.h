@@ -39,7 +39,7 @@ class Kernel {
 class Backend {
  public:
   virtual ~Backend() = default;
-  /// For people and for the checkpoint: "cpu, AVX-512 (AVX3_ZEN4), oneDNN 2.6.3". Ranks must agree on it.
+  /// For people and for the checkpoint: "cpu, AVX3_ZEN4, oneDNN 2.6.3 with ISA 0xe7". Ranks must agree on it.
   virtual std::string description() const = 0;
   /// Why the device cannot compute in bf16 at a speed worth having; empty: it can.
   virtual std::string bf16_problem() const = 0;

@@ -33,7 +33,8 @@ class CommLane {
   int64_t started() const { return started_.load(std::memory_order_relaxed); }
   /// Until communication `number`, counted from the first ever, is complete. Throws what any of them threw.
   void wait(int64_t number);
-  /// Until all are complete.
+  /// Until all are complete. What is still queued when the lane goes is dropped, though peers may wait for it: an
+  /// orderly end drains first.
   void drain() { wait(started() - 1); }
 
  private:

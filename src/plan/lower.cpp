@@ -49,7 +49,7 @@ class Lowering {
     compute(out_.micro, /*last=*/false);
     compute(out_.last, /*last=*/true);
     update(rule);
-    if (zero_.gather_after_update)
+    if (zero_.gather_after_update || persistent_value_ != kNone)
       for (Program* program : {&out_.micro, &out_.last}) wait_for_update(*program);
     lane_ = 0;
     gather_params(out_.begin, [this](const Range& range) {

@@ -208,7 +208,10 @@ void Trainer::report_step(int64_t micros_before) {
     ++state_.epoch;
     state_.batch = 0;
   }
-  if (engine_->scalars().skip) check_diverged();
+  if (engine_->scalars().skip) {
+    engine_->settle();  // peers may be in the update's gathers: whoever gives up completes them first
+    check_diverged();
+  }
 }
 
 /// On a terminal, a few times a second: where the run is, its latest known loss, its speed so far.

@@ -442,6 +442,7 @@ std::vector<float> evaluated(const Setting& setting) {
       micro_steps(engine, comm, step);
       engine.update();
     }
+    engine.settle();
     feed(evaluator.inputs(), 50);
     evaluator.run();
     if (comm.rank() == 0) losses.assign(evaluator.losses().begin(), evaluator.losses().end());

@@ -18,7 +18,7 @@ struct AdamScalars {
   float weight_decay;
   float bias_correction1;       // 1 / (1 - beta1^t)
   float sqrt_bias_correction2;  // 1 / sqrt(1 - beta2^t)
-  float gradient_scale;         // unscaling, mean and clipping in one factor
+  float gradient_scale;         // unscaling, mean and clipping in one factor: device/cpu/step_control.h
   bool decoupled;               // AdamW; otherwise the decay is part of the gradient
 };
 
