@@ -4,8 +4,9 @@
 usage: check_floors.py [TREE]
 
 Floors are the folders of src/, numbered below; on floor 4 comm may include device. kernels/ is a leaf that only
-device/cuda may use. CUDA, NCCL, MPI and oneDNN are known only to the files named for them: elsewhere no #if may name
-them and no header of theirs be included; CMake picks the files instead. One line per offence; exit 1 if there is any.
+device/cuda may use; its files include their own headers, CUDA's and the standard library's. CUDA, NCCL, MPI and oneDNN
+are known only to the files named for them: elsewhere no #if may name them and no header of theirs be included; CMake
+picks the files instead. One line per offence; exit 1 if there is any.
 """
 import pathlib
 import re
@@ -20,6 +21,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 CONDITION = re.compile(r"^\s*#\s*(?:el)?if(?:n?def)?\b(.*)")
 LIBRARY = re.compile(r"(?<![A-Za-z])(CUDA|CUDNN|CUBLAS\w*|NVCC|NCCL|O?MPI|DNNL|ONEDNN)(?![A-Za-z])", re.IGNORECASE)
 LIBRARY_HEADER = re.compile(r"^(mpi|mpi-ext|nccl|dnnl\w*|cuda\w*|cudnn\w*|cublas\w*|nvml)\.(h|hpp)$|^oneapi/dnnl/")
+CUDA_HEADER = re.compile(r"^(cuda|math_)\w*\.h$")
 LIBRARY_FILE = re.compile(r"^(no_|mpi|onednn|nccl|cuda)")
 
 
@@ -32,10 +34,12 @@ def include_offence(path, quote, target):
     if LIBRARY_HEADER.search(target) and not may_name_libraries(path):
         return f"<{target}> belongs into the files named for that library (mpi*, onednn*, nccl*, device/cuda)"
     folder = target.split("/")[0]
+    if path.parts[0] == "kernels":
+        own = quote == '"' and "/" not in target and not target.startswith("cuda")
+        system = quote == "<" and (re.fullmatch(r"\w+", target) or CUDA_HEADER.match(target))
+        return None if own or system else f'"{target}": kernels/ is a leaf'
     if quote == "<" or folder == "hwy":  # Highway's own tools want its headers in quotes
         return None
-    if path.parts[0] == "kernels":
-        return None if folder == "kernels" else f'"{target}": kernels/ is a leaf'
     if folder == "kernels":
         return None if path.parts[:3] == ("src", "device", "cuda") else f'"{target}": only device/cuda uses kernels/'
     if folder not in FLOORS or "/" not in target or ".." in target.split("/"):

@@ -1,0 +1,384 @@
+#include <algorithm>
+
+#include "batch_norm.h"
+
+namespace ct::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kMostColumns = 32;        // of a block, each of one access: 512 contiguous bytes
+constexpr int64_t kRowsPerThread = 64;  // at most: runs that are summed in f32
+constexpr int64_t kLeastRows = 4;       // fewer are not worth a block
+constexpr int64_t kBlocks = 512;        // to be reached before threads get more rows
+constexpr int kMergedChannels = 4;      // of a block that merges parts: 32 bytes of f64
+constexpr int64_t kMergeLanes = 128;
+
+/// How blocks share the matrix: part by part, and within a part in tiles of `columns` accesses of `pack` elements. A
+/// thread has one column and every lanes-th row of the part.
+struct Partition {
+  int64_t rows, channels, part_rows, parts;
+  int pack, tiles, columns, lanes;
+
+  Grid grid(size_t shared_bytes = 0) const {
+    return {dim3(static_cast<unsigned>(parts * tiles)), dim3(columns, lanes), shared_bytes};
+  }
+};
+
+Partition partition(const BatchNormShape& s) {
+  const int whole = s.type == Type::f32 ? 4 : 8;
+  Partition p;
+  p.rows = s.rows;
+  p.channels = s.channels;
+  p.pack = s.channels % whole == 0 ? whole : 1;
+  const int64_t accesses = s.channels / p.pack;
+  p.tiles = static_cast<int>(divide_up<int64_t>(accesses, kMostColumns));
+  p.columns = static_cast<int>(divide_up<int64_t>(accesses, p.tiles));
+  p.lanes = kThreads / p.columns;
+  const int64_t wanted = divide_up(s.rows * p.tiles, p.lanes * kBlocks);
+  p.part_rows = p.lanes * std::min(std::max(wanted, kLeastRows), kRowsPerThread);
+  p.parts = divide_up(s.rows, p.part_rows);
+  return p;
+}
+
+/// In the workspace: two numbers of each part and channel, [part][2][channel], and factors [channel] of the last pass.
+struct Scratch {
+  double* parts;
+  float *scale, *slope, *offset;
+};
+
+Scratch scratch(const Partition& p, void* workspace) {
+  auto* parts = static_cast<double*>(workspace);
+  auto* factors = reinterpret_cast<float*>(parts + p.parts * 2 * p.channels);
+  return {parts, factors, factors + p.channels, factors + 2 * p.channels};
+}
+
+template <int N>
+struct Floats {
+  float at[N];
+};
+
+/// N elements; Aligned: N or its one element is a whole access.
+template <int N, bool Aligned, class T>
+__device__ __forceinline__ Floats<N> load(const T* from) {
+  Floats<N> x;
+  if constexpr (Aligned && N > 1) {
+    const auto pack = *reinterpret_cast<const Pack<T>*>(from);
+    for (int i = 0; i < N; ++i) x.at[i] = to_float(pack.at[i]);
+  } else {
+    for (int i = 0; i < N; ++i) x.at[i] = to_float(from[i]);
+  }
+  return x;
+}
+template <int N, bool Aligned, class T>
+__device__ __forceinline__ void store(const Floats<N>& x, T* to) {
+  if constexpr (Aligned && N > 1) {
+    Pack<T> pack;
+    for (int i = 0; i < N; ++i) pack.at[i] = from_float<T>(x.at[i]);
+    *reinterpret_cast<Pack<T>*>(to) = pack;
+  } else {
+    for (int i = 0; i < N; ++i) to[i] = from_float<T>(x.at[i]);
+  }
+}
+
+/// Where a thread works.
+struct Work {
+  int64_t part, begin, end;  // rows
+  int64_t channel;           // the first of the thread's
+  bool any;                  // not beyond the last channel
+};
+__device__ __forceinline__ Work work(const Partition& p) {
+  Work w;
+  w.part = blockIdx.x / p.tiles;
+  w.begin = w.part * p.part_rows;
+  w.end = min(p.rows, w.begin + p.part_rows);
+  w.channel = (static_cast<int64_t>(blockIdx.x % p.tiles) * p.columns + threadIdx.x) * p.pack;
+  w.any = w.channel < p.channels;
+  return w;
+}
+
+/// body(index of the first element) for the thread's rows; so many at a time that enough loads are on their way.
+template <class Body>
+__device__ __forceinline__ void for_rows(const Partition& p, const Work& w, Body&& body) {
+  constexpr int kAtOnce = 4;
+  const int64_t step = p.channels * p.lanes, end = w.end * p.channels;
+  int64_t at = (w.begin + threadIdx.y) * p.channels + w.channel;
+  for (; at + (kAtOnce - 1) * step < end; at += kAtOnce * step)
+    for (int i = 0; i < kAtOnce; ++i) body(at + i * step);
+  for (; at < end; at += step) body(at);
+}
+
+/// The sums over the block's threads of one threadIdx.x come to threadIdx.y == 0, always in the same order. Shared
+/// memory: N numbers a thread. All threads of the block call it.
+template <class Number, int N>
+__device__ __forceinline__ void sum_over_lanes(Number (&own)[N]) {
+  Number* all = shared_memory<Number>();
+  const int threads = blockDim.x * blockDim.y, columns = blockDim.x, lane = threadIdx.y;
+  const int mine = lane * columns + threadIdx.x;
+  for (int i = 0; i < N; ++i) all[i * threads + mine] = own[i];
+  __syncthreads();
+  for (int lanes = blockDim.y; lanes > 1;) {
+    const int half = (lanes + 1) / 2;
+    if (lane + half < lanes)
+      for (int i = 0; i < N; ++i) all[i * threads + mine] = own[i] += all[i * threads + mine + half * columns];
+    __syncthreads();
+    lanes = half;
+  }
+}
+
+/// A part's mean and sum of squared differences from it, of every channel.
+template <class T, int N, bool Aligned>
+__global__ void __launch_bounds__(kThreads)
+    statistics_of_parts(Partition p, const T* __restrict__ x, double* __restrict__ parts) {
+  const Work w = work(p);
+  float sums[2 * N] = {};
+  Floats<N> first = {};
+  if (w.any) {
+    first = load<N, Aligned>(x + w.begin * p.channels + w.channel);
+    for_rows(p, w, [&](int64_t at) {
+      const Floats<N> v = load<N, Aligned>(x + at);
+      for (int i = 0; i < N; ++i) {
+        const float from_first = v.at[i] - first.at[i];
+        sums[i] += from_first;
+        sums[N + i] = __fmaf_rn(from_first, from_first, sums[N + i]);
+      }
+    });
+  }
+  sum_over_lanes(sums);
+  if (threadIdx.y != 0 || !w.any) return;
+  const auto rows = static_cast<double>(w.end - w.begin);
+  double* out = parts + w.part * 2 * p.channels + w.channel;
+  for (int i = 0; i < N; ++i) {
+    const double mean = sums[i] / rows;
+    out[i] = first.at[i] + mean;
+    out[p.channels + i] = sums[N + i] - mean * sums[i];
+  }
+}
+
+/// From the parts' statistics to those of all rows.
+__global__ void __launch_bounds__(kMergedChannels* kMergeLanes)
+    merge_statistics(Partition p, double eps, const float* w, Scratch scratch, float* mean, float* var) {
+  const int64_t channel = static_cast<int64_t>(blockIdx.x) * kMergedChannels + threadIdx.x;
+  const bool any = channel < p.channels;
+  const double* parts = scratch.parts + channel;
+  double first = 0, sums[2] = {};  // of differences of means from the first part's, and of squared differences
+  if (any) {
+    first = parts[0];
+    for (int64_t part = threadIdx.y; part < p.parts; part += blockDim.y) {
+      const auto rows = static_cast<double>(min(p.part_rows, p.rows - part * p.part_rows));
+      const double from_first = parts[part * 2 * p.channels] - first;
+      sums[0] += rows * from_first;
+      sums[1] += parts[(part * 2 + 1) * p.channels] + rows * from_first * from_first;
+    }
+  }
+  sum_over_lanes(sums);
+  if (threadIdx.y != 0 || !any) return;
+  const auto rows = static_cast<double>(p.rows);
+  const double shift = sums[0] / rows, variance = sums[1] / rows - shift * shift;
+  mean[channel] = static_cast<float>(first + shift);
+  var[channel] = static_cast<float>(variance < 0 ? 0 : variance);  // NaN stays NaN
+  scratch.scale[channel] = static_cast<float>(w[channel] / sqrt(var[channel] + eps));
+}
+
+/// What merge_statistics leaves for the result, of statistics that are given.
+__global__ void __launch_bounds__(kThreads)
+    given_statistics(int64_t channels, double eps, const float* w, const float* var, float* scale) {
+  const int64_t channel = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (channel < channels) scale[channel] = static_cast<float>(w[channel] / sqrt(var[channel] + eps));
+}
+
+template <class T, int N, bool Aligned, bool Residual>
+__global__ void __launch_bounds__(kThreads)
+    result(Partition p, bool relu, const T* __restrict__ x, const T* __restrict__ residual,
+           const float* __restrict__ mean, const float* __restrict__ scale, const float* __restrict__ b,
+           T* __restrict__ y) {
+  const Work w = work(p);
+  if (!w.any) return;
+  const auto means = load<N, false>(mean + w.channel), scales = load<N, false>(scale + w.channel),
+             shifts = load<N, false>(b + w.channel);
+  for_rows(p, w, [&](int64_t at) {
+    Floats<N> v = load<N, Aligned>(x + at), r = {};
+    if constexpr (Residual) r = load<N, Aligned>(residual + at);
+    for (int i = 0; i < N; ++i) {
+      v.at[i] = __fmaf_rn(v.at[i] - means.at[i], scales.at[i], shifts.at[i]);
+      if constexpr (Residual) v.at[i] += r.at[i];
+      if (relu && v.at[i] <= 0) v.at[i] = 0;  // NaN stays NaN
+    }
+    store<N, Aligned>(v, y + at);
+  });
+}
+
+/// g: dy as ReLU lets it through.
+template <int N, bool Aligned, class T>
+__device__ __forceinline__ Floats<N> gradient(const T* y, const T* dy, int64_t at) {
+  Floats<N> g = load<N, Aligned>(dy + at);
+  if (y != nullptr) {
+    const Floats<N> results = load<N, Aligned>(y + at);
+    for (int i = 0; i < N; ++i)
+      if (results.at[i] <= 0) g.at[i] = 0;
+  }
+  return g;
+}
+
+/// A part's sums of g and of g (x - mean).
+template <class T, int N, bool Aligned>
+__global__ void __launch_bounds__(kThreads)
+    gradient_sums_of_parts(Partition p, const T* __restrict__ x, const T* __restrict__ y, const T* __restrict__ dy,
+                           const float* __restrict__ mean, T* __restrict__ dresidual, double* __restrict__ parts) {
+  const Work w = work(p);
+  float sums[2 * N] = {};
+  if (w.any) {
+    const auto means = load<N, false>(mean + w.channel);
+    for (int64_t row = w.begin + threadIdx.y; row < w.end; row += blockDim.y) {
+      const int64_t at = row * p.channels + w.channel;
+      const Floats<N> g = gradient<N, Aligned>(y, dy, at), v = load<N, Aligned>(x + at);
+      if (dresidual != nullptr) store<N, Aligned>(g, dresidual + at);
+      for (int i = 0; i < N; ++i) {
+        sums[i] += g.at[i];
+        sums[N + i] = __fmaf_rn(g.at[i], v.at[i] - means.at[i], sums[N + i]);
+      }
+    }
+  }
+  sum_over_lanes(sums);
+  if (threadIdx.y != 0 || !w.any) return;
+  double* out = parts + w.part * 2 * p.channels + w.channel;
+  for (int i = 0; i < N; ++i) {
+    out[i] = sums[i];
+    out[p.channels + i] = sums[N + i];
+  }
+}
+
+/// From the parts' sums to everything of a channel, and to the factors of dx.
+__global__ void __launch_bounds__(kMergedChannels* kMergeLanes)
+    merge_gradients(Partition p, BatchNormGradArgs a, Scratch scratch) {
+  const int64_t channel = static_cast<int64_t>(blockIdx.x) * kMergedChannels + threadIdx.x;
+  const bool any = channel < p.channels;
+  double sums[2] = {};
+  if (any)
+    for (int64_t part = threadIdx.y; part < p.parts; part += blockDim.y) {
+      sums[0] += scratch.parts[part * 2 * p.channels + channel];
+      sums[1] += scratch.parts[(part * 2 + 1) * p.channels + channel];
+    }
+  sum_over_lanes(sums);
+  if (threadIdx.y != 0 || !any) return;
+  const auto rows = static_cast<double>(p.rows);
+  const double per_sigma = 1 / sqrt(a.var[channel] + a.eps);
+  const double db = sums[0], dw = sums[1] * per_sigma, scale = a.w[channel] * per_sigma;
+  a.db[channel] = static_cast<float>(db);
+  a.dw[channel] = static_cast<float>(dw);
+  a.batch_mean[channel] = a.mean[channel];
+  a.batch_var[channel] = static_cast<float>(a.var[channel] * (rows / max(1.0, rows - 1)));
+  scratch.scale[channel] = static_cast<float>(scale);
+  scratch.slope[channel] = static_cast<float>(-scale * per_sigma * dw / rows);
+  scratch.offset[channel] = static_cast<float>(-scale * db / rows);
+}
+
+template <class T, int N, bool Aligned>
+__global__ void __launch_bounds__(kThreads)
+    gradient_of_x(Partition p, const T* __restrict__ x, const T* __restrict__ y, const T* __restrict__ dy,
+                  const float* __restrict__ mean, Scratch scratch, T* __restrict__ dx) {
+  const Work w = work(p);
+  if (!w.any) return;
+  const auto means = load<N, false>(mean + w.channel), scales = load<N, false>(scratch.scale + w.channel),
+             slopes = load<N, false>(scratch.slope + w.channel), offsets = load<N, false>(scratch.offset + w.channel);
+  for (int64_t row = w.begin + threadIdx.y; row < w.end; row += blockDim.y) {
+    const int64_t at = row * p.channels + w.channel;
+    const Floats<N> g = gradient<N, Aligned>(y, dy, at);
+    Floats<N> v = load<N, Aligned>(x + at);
+    for (int i = 0; i < N; ++i) {
+      const float straight = __fmaf_rn(v.at[i] - means.at[i], slopes.at[i], offsets.at[i]);
+      v.at[i] = __fmaf_rn(g.at[i], scales.at[i], straight);
+    }
+    store<N, Aligned>(v, dx + at);
+  }
+}
+
+/// call(element, std::integral_constant of elements an access, of whether they are aligned).
+template <class Call, class... Pointers>
+cudaError_t with_access(const BatchNormShape& shape, Call call, const Pointers*... pointers) {
+  return with_type(shape.type, [&](auto element) {
+    constexpr int kWhole = Pack<decltype(element)>::kSize;
+    if (shape.channels % kWhole != 0) return call(element, std::integral_constant<int, 1>(), std::false_type());
+    if (!aligned_16(pointers...)) return call(element, std::integral_constant<int, kWhole>(), std::false_type());
+    return call(element, std::integral_constant<int, kWhole>(), std::true_type());
+  });
+}
+
+size_t sums_bytes(const Partition& p, int n) { return size_t{2} * n * p.columns * p.lanes * sizeof(float); }
+
+Grid merge_grid(const Partition& p) {
+  const int lanes = static_cast<int>(std::min(p.parts, kMergeLanes));
+  return {dim3(static_cast<unsigned>(divide_up<int64_t>(p.channels, kMergedChannels))), dim3(kMergedChannels, lanes),
+          2 * kMergedChannels * lanes * sizeof(double)};
+}
+
+bool valid(const BatchNormShape& s) { return s.rows > 0 && s.channels > 0; }
+
+cudaError_t launch_result(const BatchNormArgs& a, const Partition& p, const float* scale, cudaStream_t stream) {
+  return with_access(
+      a.shape,
+      [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
+        const auto kernel = a.residual != nullptr ? result<T, N, Aligned, true> : result<T, N, Aligned, false>;
+        return launch(kernel, p.grid(), stream, p, a.relu, static_cast<const T*>(a.x),
+                      static_cast<const T*>(a.residual), a.mean, scale, a.b, static_cast<T*>(a.y));
+      },
+      a.x, a.residual, a.y);
+}
+
+}  // namespace
+
+cudaError_t batch_norm(const BatchNormArgs& a, cudaStream_t stream) {
+  if (!valid(a.shape)) return cudaErrorInvalidValue;
+  const Partition p = partition(a.shape);
+  const Scratch s = scratch(p, a.workspace);
+  cudaError_t error = with_access(
+      a.shape,
+      [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
+        return launch(statistics_of_parts<T, N, Aligned>, p.grid(sums_bytes(p, N)), stream, p,
+                      static_cast<const T*>(a.x), s.parts);
+      },
+      a.x);
+  if (error == cudaSuccess) error = launch(merge_statistics, merge_grid(p), stream, p, a.eps, a.w, s, a.mean, a.var);
+  return error == cudaSuccess ? launch_result(a, p, s.scale, stream) : error;
+}
+
+cudaError_t batch_norm_result(const BatchNormArgs& a, cudaStream_t stream) {
+  if (!valid(a.shape)) return cudaErrorInvalidValue;
+  const Partition p = partition(a.shape);
+  const Scratch s = scratch(p, a.workspace);
+  const Grid grid{dim3(static_cast<unsigned>(divide_up<int64_t>(p.channels, kThreads))), dim3(kThreads)};
+  const cudaError_t error = launch(given_statistics, grid, stream, p.channels, a.eps, a.w, a.var, s.scale);
+  return error == cudaSuccess ? launch_result(a, p, s.scale, stream) : error;
+}
+
+cudaError_t batch_norm_grad(const BatchNormGradArgs& a, cudaStream_t stream) {
+  if (!valid(a.shape)) return cudaErrorInvalidValue;
+  const Partition p = partition(a.shape);
+  const Scratch s = scratch(p, a.workspace);
+  cudaError_t error = with_access(
+      a.shape,
+      [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
+        return launch(gradient_sums_of_parts<T, N, Aligned>, p.grid(sums_bytes(p, N)), stream, p,
+                      static_cast<const T*>(a.x), static_cast<const T*>(a.y), static_cast<const T*>(a.dy), a.mean,
+                      static_cast<T*>(a.dresidual), s.parts);
+      },
+      a.x, a.y, a.dy, a.dresidual);
+  if (error == cudaSuccess) error = launch(merge_gradients, merge_grid(p), stream, p, a, s);
+  if (error != cudaSuccess) return error;
+  const void* y = a.dresidual == nullptr ? a.y : nullptr;  // dresidual is dy with the ReLU already in it
+  const void* dy = a.dresidual == nullptr ? a.dy : a.dresidual;
+  return with_access(
+      a.shape,
+      [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
+        return launch(gradient_of_x<T, N, Aligned>, p.grid(), stream, p, static_cast<const T*>(a.x),
+                      static_cast<const T*>(y), static_cast<const T*>(dy), a.mean, s, static_cast<T*>(a.dx));
+      },
+      a.x, y, dy, a.dx);
+}
+
+size_t batch_norm_workspace(const BatchNormShape& shape) {
+  if (!valid(shape)) return 0;
+  const Partition p = partition(shape);
+  return static_cast<size_t>(p.channels) * (static_cast<size_t>(p.parts) * 2 * sizeof(double) + 3 * sizeof(float));
+}
+
+}  // namespace ct::kernels

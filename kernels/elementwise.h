@@ -1,0 +1,85 @@
+// Passes over elements that do not depend on their neighbours: ReLU and its gradient, sums of two, casts, fills, and
+// the copy between row strides. Element types as named by `type`; arithmetic in f32, results rounded once, to nearest
+// even.
+//
+// Dense operands of n elements, any alignment: with every pointer (and, for rows, every stride) a multiple of 16 bytes
+// accesses are 16 bytes wide, else one element. Where it is said, the result may be one of the operands (the very same
+// pointer); otherwise they must not overlap. Launchers enqueue in the stream and return; cudaErrorInvalidValue: a type,
+// size or stride that makes no sense; n = 0 launches nothing. With e bytes an element:
+//
+//   relu           moves 2 n e       (reads x, writes y)
+//   relu_grad      moves 3 n e
+//   add, add_relu  moves 3 n e
+//   cast           moves n (e_from + e_to)
+//   fill, zero     moves n e, bytes  (writes)
+//   copy_rows      moves rows (features + y_stride) e
+#pragma once
+
+#include "element.h"
+
+namespace ct::kernels {
+
+/// y = x <= 0 ? 0 : x, so NaN stays NaN; y may be x.
+struct ReluArgs {
+  Type type;
+  int64_t n;
+  const void* x;
+  void* y;
+};
+cudaError_t relu(const ReluArgs& args, cudaStream_t stream);
+
+/// dx = y <= 0 ? 0 : dy, from the ReLU's output: where y is NaN, dy passes; dx may be dy or y.
+struct ReluGradArgs {
+  Type type;
+  int64_t n;
+  const void *y, *dy;
+  void* dx;
+};
+cudaError_t relu_grad(const ReluGradArgs& args, cudaStream_t stream);
+
+/// y = a + b, then relu() of it; y may be a or b.
+struct AddArgs {
+  Type type;
+  int64_t n;
+  const void *a, *b;
+  void* y;
+};
+cudaError_t add(const AddArgs& args, cudaStream_t stream);
+cudaError_t add_relu(const AddArgs& args, cudaStream_t stream);
+
+/// y = x in another element type: to nearest even, too large for f16 becomes infinite.
+struct CastArgs {
+  Type from, to;
+  int64_t n;
+  const void* x;
+  void* y;
+};
+cudaError_t cast(const CastArgs& args, cudaStream_t stream);
+
+/// y = value, rounded to the type.
+struct FillArgs {
+  Type type;
+  int64_t n;
+  float value;
+  void* y;
+};
+cudaError_t fill(const FillArgs& args, cudaStream_t stream);
+
+/// Zero bytes, whatever they hold.
+struct ZeroArgs {
+  int64_t bytes;
+  void* y;
+};
+cudaError_t zero(const ZeroArgs& args, cudaStream_t stream);
+
+/// y[row][i] = x[row][i] for i < features, and 0 for features <= i < y_stride: rank-2 rows are padded (tensor.h),
+/// images are not. Bits are copied; x's pads are not read as values. Strides in elements, >= features.
+struct CopyRowsArgs {
+  Type type;
+  int64_t rows, features, x_stride, y_stride;
+  const void* x;
+  void* y;
+};
+cudaError_t copy_rows(const CopyRowsArgs& args, cudaStream_t stream);
+
+}  // namespace ct::kernels

@@ -1,0 +1,233 @@
+#include "pool.h"
+
+namespace ct::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+
+/// `channel` to `channel` + N of a window, the group number i of [n][rows][columns][channels].
+struct Window {
+  int64_t image, row, column, channel;
+};
+template <int N>
+__device__ __forceinline__ Window window_at(int64_t i, int64_t rows, int64_t columns, int64_t channels) {
+  const int64_t groups = channels / N, window = i / groups, line = window / columns;
+  return {line / rows, line % rows, window % columns, (i - window * groups) * N};
+}
+
+/// A thread N channels of a window. Size 0: as the arguments say.
+template <class T, int N, int Size>
+__global__ void __launch_bounds__(kThreads) pool_windows(MaxPoolArgs a) {
+  const int size = Size == 0 ? a.size : Size;
+  const int64_t rows = a.height / size, columns = a.width / size;
+  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (i >= a.n * rows * columns * (a.channels / N)) return;
+  const Window at = window_at<N>(i, rows, columns, a.channels);
+  const T* x = static_cast<const T*>(a.x) +
+               ((at.image * a.height + at.row * size) * a.width + at.column * size) * a.channels + at.channel;
+  float best[N] = {};
+  int first[N] = {};
+  for (int row = 0; row < size; ++row)
+    for (int column = 0; column < size; ++column) {
+      const auto here = *reinterpret_cast<const Pack<T, N>*>(x + (row * a.width + column) * a.channels);
+      const int place = row * size + column;
+      for (int k = 0; k < N; ++k) {
+        const float value = to_float(here.at[k]);
+        const bool better = place == 0 || value > best[k];
+        best[k] = better ? value : best[k];
+        first[k] = better ? place : first[k];
+      }
+    }
+  Pack<T, N> y;
+  Pack<uint8_t, N> winner;
+  for (int k = 0; k < N; ++k) {
+    y.at[k] = from_float<T>(best[k]);
+    winner.at[k] = static_cast<uint8_t>(first[k]);
+  }
+  static_cast<Pack<T, N>*>(a.y)[i] = y;
+  reinterpret_cast<Pack<uint8_t, N>*>(a.winner)[i] = winner;
+}
+
+/// A thread N channels of a window.
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads) relu_pool_windows(ReluPoolArgs a) {
+  const int64_t rows = a.height / 2, columns = a.width / 2;
+  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (i >= a.n * rows * columns * (a.channels / N)) return;
+  const Window at = window_at<N>(i, rows, columns, a.channels);
+  const T* x = static_cast<const T*>(a.x) +
+               ((at.image * a.height + at.row * 2) * a.width + at.column * 2) * a.channels + at.channel;
+  Pack<T, N> places[4];
+  for (int place = 0; place < 4; ++place)
+    places[place] = *reinterpret_cast<const Pack<T, N>*>(x + (place / 2 * a.width + place % 2) * a.channels);
+  float b[N] = {};
+  if (a.b != nullptr) load_floats(a.b + at.channel, b);
+  Pack<T, N> y;
+  Pack<uint8_t, N> winner;
+  for (int k = 0; k < N; ++k) {
+    float best = 0;
+    int first = 0;
+    for (int place = 0; place < 4; ++place) {
+      float value = to_float(places[place].at[k]);
+      if (a.b != nullptr) value = to_float(from_float<T>(value + b[k]));
+      if (place == 0 || value > best) {
+        best = value;
+        first = place;
+      }
+    }
+    y.at[k] = from_float<T>(best <= 0 ? 0 : best);
+    winner.at[k] = static_cast<uint8_t>(best <= 0 ? 4 : first);
+  }
+  static_cast<Pack<T, N>*>(a.y)[i] = y;
+  reinterpret_cast<Pack<uint8_t, N>*>(a.winner)[i] = winner;
+}
+
+/// A thread N channels of a window, those that the edge cuts included. Size 0: as the arguments say.
+template <class T, int N, int Size>
+__global__ void __launch_bounds__(kThreads) spread_windows(MaxPoolGradArgs a) {
+  const int size = Size == 0 ? a.size : Size;
+  const int64_t rows = a.height / size, columns = a.width / size;
+  const int64_t all_rows = (a.height + size - 1) / size, all_columns = (a.width + size - 1) / size;
+  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (i >= a.n * all_rows * all_columns * (a.channels / N)) return;
+  const Window at = window_at<N>(i, all_rows, all_columns, a.channels);
+  float dy[N] = {};
+  int winner[N] = {};
+  if (at.row < rows && at.column < columns) {
+    const int64_t from = ((at.image * rows + at.row) * columns + at.column) * a.channels + at.channel;
+    const auto values = *reinterpret_cast<const Pack<T, N>*>(static_cast<const T*>(a.dy) + from);
+    const auto places = *reinterpret_cast<const Pack<uint8_t, N>*>(a.winner + from);
+    for (int k = 0; k < N; ++k) {
+      dy[k] = to_float(values.at[k]);
+      winner[k] = places.at[k];
+    }
+  }
+  for (int row = 0; row < size; ++row)
+    for (int column = 0; column < size; ++column) {
+      const int64_t y = at.row * size + row, x = at.column * size + column;
+      if (y >= a.height || x >= a.width) continue;
+      Pack<T, N> dx;
+      for (int k = 0; k < N; ++k) dx.at[k] = from_float<T>(winner[k] == row * size + column ? dy[k] : 0);
+      const int64_t pixel = (at.image * a.height + y) * a.width + x;
+      static_cast<Pack<T, N>*>(a.dx)[(pixel * a.channels + at.channel) / N] = dx;
+    }
+}
+
+constexpr int kColumns = 8;  // groups side by side
+constexpr int kLanes = 16;   // pixels at a time
+
+/// A block the image blockIdx.x, of the row of y the strip blockIdx.y.
+template <class T, int N>
+__global__ void __launch_bounds__(kColumns* kLanes) average_image(AveragePoolArgs a) {
+  constexpr int kStrip = kColumns * N;
+  const int64_t strip = int64_t{blockIdx.y} * kStrip, channel = strip + int64_t{threadIdx.x} * N;
+  float sum[N] = {};
+  if (channel < a.channels) {
+    const T* x = static_cast<const T*>(a.x) + int64_t{blockIdx.x} * a.pixels * a.channels + channel;
+    for (int64_t pixel = threadIdx.y; pixel < a.pixels; pixel += kLanes) {
+      const auto at = *reinterpret_cast<const Pack<T, N>*>(x + pixel * a.channels);
+      for (int k = 0; k < N; ++k) sum[k] += to_float(at.at[k]);
+    }
+  }
+  float* lanes = shared_memory<float>();  // [kLanes][kStrip], zeros beyond the channels
+  for (int k = 0; k < N; ++k) lanes[threadIdx.y * kStrip + threadIdx.x * N + k] = sum[k];
+  __syncthreads();
+  const int own = static_cast<int>(threadIdx.y * kColumns + threadIdx.x);
+  if (own < kStrip && strip + own < a.y_stride) {
+    float total = lanes[own];
+    for (int lane = 1; lane < kLanes; ++lane) total += lanes[lane * kStrip + own];
+    const float scale = 1 / static_cast<float>(a.pixels);
+    static_cast<T*>(a.y)[int64_t{blockIdx.x} * a.y_stride + strip + own] = from_float<T>(total * scale);
+  }
+}
+
+/// A thread N channels of a pixel.
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads) spread_average(AveragePoolGradArgs a) {
+  const int64_t groups = a.channels / N;
+  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (i >= a.n * a.pixels * groups) return;
+  const int64_t pixel = i / groups, channel = (i - pixel * groups) * N;
+  auto at =
+      *reinterpret_cast<const Pack<T, N>*>(static_cast<const T*>(a.dy) + pixel / a.pixels * a.dy_stride + channel);
+  const float scale = 1 / static_cast<float>(a.pixels);
+  for (int k = 0; k < N; ++k) at.at[k] = from_float<T>(to_float(at.at[k]) * scale);
+  static_cast<Pack<T, N>*>(a.dx)[i] = at;
+}
+
+/// A thread an item.
+template <class Args>
+cudaError_t launch_items(void (*kernel)(Args), int64_t items, const Args& args, cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>(divide_up<int64_t>(items, kThreads));
+  return launch(kernel, Grid{.blocks = blocks, .threads = kThreads}, stream, args);
+}
+
+template <class Args>
+bool is_image(const Args& a) {
+  return a.n >= 0 && a.height >= 0 && a.width >= 0 && a.channels >= 0;
+}
+bool is_window(int size) { return size >= 1 && size <= 15; }
+
+}  // namespace
+
+cudaError_t max_pool(const MaxPoolArgs& a, cudaStream_t stream) {
+  if (!is_image(a) || !is_window(a.size)) return cudaErrorInvalidValue;
+  const int64_t n = a.n * (a.height / a.size) * (a.width / a.size) * a.channels;
+  return with_type(a.type, [&]<class T>(T) {
+    constexpr int kWide = Pack<T>::kSize;
+    if (a.channels % kWide != 0 || !aligned_16(a.x, a.y, a.winner))
+      return launch_items(pool_windows<T, 1, 0>, n, a, stream);
+    return launch_items(a.size == 2 ? pool_windows<T, kWide, 2> : pool_windows<T, kWide, 0>, n / kWide, a, stream);
+  });
+}
+
+cudaError_t relu_pool(const ReluPoolArgs& a, cudaStream_t stream) {
+  if (!is_image(a)) return cudaErrorInvalidValue;
+  const int64_t n = a.n * (a.height / 2) * (a.width / 2) * a.channels;
+  return with_type(a.type, [&]<class T>(T) {
+    constexpr int kWide = Pack<T>::kSize;
+    if (a.channels % kWide != 0 || !aligned_16(a.x, a.b, a.y, a.winner))
+      return launch_items(relu_pool_windows<T, 1>, n, a, stream);
+    return launch_items(relu_pool_windows<T, kWide>, n / kWide, a, stream);
+  });
+}
+
+cudaError_t max_pool_grad(const MaxPoolGradArgs& a, cudaStream_t stream) {
+  if (!is_image(a) || !is_window(a.size)) return cudaErrorInvalidValue;
+  const int64_t n = a.n * divide_up<int64_t>(a.height, a.size) * divide_up<int64_t>(a.width, a.size) * a.channels;
+  return with_type(a.type, [&]<class T>(T) {
+    constexpr int kWide = Pack<T>::kSize;
+    if (a.channels % kWide != 0 || !aligned_16(a.dy, a.winner, a.dx))
+      return launch_items(spread_windows<T, 1, 0>, n, a, stream);
+    return launch_items(a.size == 2 ? spread_windows<T, kWide, 2> : spread_windows<T, kWide, 0>, n / kWide, a, stream);
+  });
+}
+
+cudaError_t average_pool(const AveragePoolArgs& a, cudaStream_t stream) {
+  if (a.n < 0 || a.pixels < 1 || a.channels < 0 || a.y_stride < a.channels) return cudaErrorInvalidValue;
+  return with_type(a.type, [&]<class T>(T) {
+    const auto start = [&](auto kernel, int width) {
+      const auto strips = divide_up<int64_t>(a.y_stride, kColumns * width);
+      const Grid grid{.blocks = {static_cast<unsigned>(a.n), static_cast<unsigned>(strips)},
+                      .threads = {kColumns, kLanes},
+                      .shared_bytes = kLanes * kColumns * width * sizeof(float)};
+      return launch(kernel, grid, stream, a);
+    };
+    constexpr int kWide = Pack<T>::kSize;
+    return a.channels % kWide == 0 && aligned_16(a.x) ? start(average_image<T, kWide>, kWide)
+                                                      : start(average_image<T, 1>, 1);
+  });
+}
+
+cudaError_t average_pool_grad(const AveragePoolGradArgs& a, cudaStream_t stream) {
+  if (a.n < 0 || a.pixels < 1 || a.channels < 0 || a.dy_stride < a.channels) return cudaErrorInvalidValue;
+  const int64_t n = a.n * a.pixels * a.channels;
+  return with_type(a.type, [&]<class T>(T) {
+    constexpr int kWide = Pack<T>::kSize;
+    if (a.channels % kWide != 0 || a.dy_stride % kWide != 0 || !aligned_16(a.dy, a.dx))
+      return launch_items(spread_average<T, 1>, n, a, stream);
+    return launch_items(spread_average<T, kWide>, n / kWide, a, stream);
+  });
+}
+
+}  // namespace ct::kernels

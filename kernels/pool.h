@@ -1,0 +1,77 @@
+// Pooling over NHWC images: maxima of windows, alone or of ReLU with a bias (the tail of ops.h's ConvReluPool, after a
+// convolution), the mean over the image, and their gradients, as gathers without atomics. Activations of type `type`;
+// arithmetic in f32.
+//
+// Windows are size x size with stride = size <= 15; those that the image's edge cuts are left out: y, dy and winner are
+// [n][height / size][width / size][channels], winner u8 with the place (row * size + column) of the window's first
+// maximum, as `x > best` finds it: a NaN wins from place 0, and only from there, like on the CPU.
+//
+// With every pointer and the channels a multiple of 16 bytes accesses are 16 bytes wide (winner: as many places), else
+// one element. Launchers enqueue in the stream and return; cudaErrorInvalidValue: a type, size or stride that makes no
+// sense. With e bytes an element and P = elements of y, X = of the image:
+//
+//   max_pool           moves (P size^2 + P) e + P  (each pixel of a window once)
+//   relu_pool          moves 5 P e + P + 4 channels
+//   max_pool_grad      moves (X + P) e + P
+//   average_pool       moves (X + n y_stride) e
+//   average_pool_grad  moves (X + n channels) e
+#pragma once
+
+#include "element.h"
+
+namespace ct::kernels {
+
+struct MaxPoolArgs {
+  Type type;
+  int64_t n, height, width, channels;
+  int size;
+  const void* x;
+  void* y;
+  uint8_t* winner;
+};
+cudaError_t max_pool(const MaxPoolArgs& args, cudaStream_t stream);
+
+/// y = max over 2x2 of relu(x + b[channel]), winner 4 where ReLU cut it (maximum <= 0). b f32 [channels], null: none;
+/// x + b is rounded to the type first: the bits of bias() (bias.h), then relu_pool.
+struct ReluPoolArgs {
+  Type type;
+  int64_t n, height, width, channels;
+  const void* x;
+  const float* b;
+  void* y;
+  uint8_t* winner;
+};
+cudaError_t relu_pool(const ReluPoolArgs& args, cudaStream_t stream);
+
+/// dx [n][height][width][channels] = dy at its window's winner, 0 everywhere else; all of it is written, once. Of
+/// relu_pool, too, with size 2: place 4 is outside the window, so nothing passes.
+struct MaxPoolGradArgs {
+  Type type;
+  int64_t n, height, width, channels;
+  int size;
+  const void* dy;
+  const uint8_t* winner;
+  void* dx;
+};
+cudaError_t max_pool_grad(const MaxPoolGradArgs& args, cudaStream_t stream);
+
+/// y[n][channel] = mean over pixels of x[n][pixel][channel]: pixel p is added to lane p % 16, then lanes in order,
+/// times 1 / pixels. y's rows have stride y_stride >= channels, pads are written as zeros. pixels >= 1.
+struct AveragePoolArgs {
+  Type type;
+  int64_t n, pixels, channels, y_stride;
+  const void* x;
+  void* y;
+};
+cudaError_t average_pool(const AveragePoolArgs& args, cudaStream_t stream);
+
+/// dx[n][pixel][channel] = dy[n][channel] * (1 / pixels); dy's rows have stride dy_stride >= channels.
+struct AveragePoolGradArgs {
+  Type type;
+  int64_t n, pixels, channels, dy_stride;
+  const void* dy;
+  void* dx;
+};
+cudaError_t average_pool_grad(const AveragePoolGradArgs& args, cudaStream_t stream);
+
+}  // namespace ct::kernels

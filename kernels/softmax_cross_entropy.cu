@@ -1,0 +1,116 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "softmax_cross_entropy.h"
+
+namespace ct::kernels {
+namespace {
+
+constexpr int kWarps = 8;                 // of a block
+constexpr int64_t kLossesPerBlock = 256;  // of spread_nan, which reads all of them in every block
+
+template <class Number>
+__device__ __forceinline__ Number warp_sum(Number x) {
+  for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) x += __shfl_xor_sync(kAllLanes, x, lanes);
+  return x;
+}
+
+/// Does the condition hold for any thread of the block? All of them call it, once in a kernel.
+__device__ __forceinline__ bool any_of_block(bool condition) {
+  int* warps = shared_memory<int>();
+  const bool any = __any_sync(kAllLanes, condition);
+  if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = any;
+  __syncthreads();
+  bool result = false;
+  for (int i = 0; i < kWarps; ++i) result |= warps[i] != 0;
+  return result;
+}
+
+struct Row {
+  float top = 0;       // the largest logit
+  double sum = 1;      // of exp(z - top)
+  bool finite = true;  // the loss
+};
+
+/// Everything of a row but its gradient; all lanes of a warp, and all get the same.
+__device__ __forceinline__ Row row_loss(const SoftmaxCrossEntropyArgs& a, int64_t n, int lane) {
+  const float* z = a.logits + n * a.stride;
+  const float label = z[a.labels[n]];
+  float top = -INFINITY;
+  int best = INT32_MAX, larger = 0;
+  double total = 0;
+  for (int c = lane; c < a.classes; c += kWarp) {
+    const float v = z[c];
+    if (v > top || (v == top && c < best)) top = v, best = c;
+    larger += v > label;
+    total += v;
+  }
+  for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
+    const float v = __shfl_xor_sync(kAllLanes, top, lanes);
+    const int c = __shfl_xor_sync(kAllLanes, best, lanes);
+    if (v > top || (v == top && c < best)) top = v, best = c;
+  }
+  if (isnan(z[0])) top = z[0], best = 0;
+  larger = warp_sum(larger);
+  total = warp_sum(total);
+  double sum = 0;
+  for (int c = lane; c < a.classes; c += kWarp) sum += expf(z[c] - top);
+  sum = warp_sum(sum);
+  const double log_sum = top + log(sum);
+  // Also without smoothing: 0 * total keeps the promise that any infinite logit shows in the loss.
+  const auto loss = static_cast<float>((1 - a.label_smoothing) * (log_sum - label) +
+                                       a.label_smoothing * (log_sum - total / static_cast<double>(a.classes)));
+  if (lane == 0) {
+    a.losses[n] = loss;
+    a.predicted[n] = best;
+    a.larger[n] = larger;
+  }
+  return {top, sum, static_cast<bool>(isfinite(loss))};
+}
+
+__global__ void __launch_bounds__(kWarps* kWarp) rows(SoftmaxCrossEntropyArgs a) {
+  const int lane = threadIdx.x % kWarp;
+  const int64_t n = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp;
+  Row row;
+  if (n < a.n) row = row_loss(a, n, lane);
+  if (a.dlogits == nullptr) return;
+  const bool broken = any_of_block(!row.finite);
+  if (n >= a.n) return;
+  const float* z = a.logits + n * a.stride;
+  float* dz = a.dlogits + n * a.stride;
+  const int label = a.labels[n];
+  const double per_sum = 1 / row.sum, even = a.label_smoothing / static_cast<double>(a.classes);
+  const float scale = (a.loss_scale == nullptr ? 1.0f : *a.loss_scale) * (1 / static_cast<float>(a.n));
+  for (int64_t c = lane; c < a.stride; c += kWarp) {
+    float d = 0;
+    if (c < a.classes) {
+      const double target = even + (c == label ? 1 - a.label_smoothing : 0.0);
+      d = broken ? NAN : scale * static_cast<float>(expf(z[c] - row.top) * per_sum - target);
+    }
+    dz[c] = d;
+  }
+}
+
+/// The gradient becomes NaN if any loss is not finite.
+__global__ void __launch_bounds__(kWarps* kWarp) spread_nan(SoftmaxCrossEntropyArgs a) {
+  bool broken = false;
+  for (int64_t i = threadIdx.x; i < a.n; i += blockDim.x) broken |= !isfinite(a.losses[i]);
+  if (!any_of_block(broken)) return;
+  for (int64_t n = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp; n < a.n;
+       n += static_cast<int64_t>(gridDim.x) * kWarps)
+    for (int64_t c = threadIdx.x % kWarp; c < a.classes; c += kWarp) a.dlogits[n * a.stride + c] = NAN;
+}
+
+}  // namespace
+
+cudaError_t softmax_cross_entropy(const SoftmaxCrossEntropyArgs& a, cudaStream_t stream) {
+  if (a.classes < 1 || a.classes > INT32_MAX - kWarp || a.stride < a.classes) return cudaErrorInvalidValue;
+  Grid grid{dim3(static_cast<unsigned>(divide_up<int64_t>(a.n, kWarps))), dim3(kWarps * kWarp), kWarps * sizeof(int)};
+  const cudaError_t error = launch(rows, grid, stream, a);
+  if (error != cudaSuccess || a.dlogits == nullptr || a.n <= kWarps) return error;  // one block has seen all losses
+  grid.blocks.x = static_cast<unsigned>(std::min<int64_t>(divide_up(a.n, kLossesPerBlock), 64));
+  return launch(spread_nan, grid, stream, a);
+}
+
+}  // namespace ct::kernels

@@ -1,0 +1,57 @@
+#include "copy.h"
+
+#include <gtest/gtest.h>
+
+#include "buffer.h"
+#include "cuda_runtime.h"
+
+namespace ct::kernels {
+namespace {
+
+using Bytes = std::vector<unsigned char>;
+
+Bytes some_bytes(size_t n) {
+  Bytes bytes(n);
+  uint32_t state = 1;
+  for (unsigned char& b : bytes) b = static_cast<unsigned char>((state = state * 1664525u + 1013904223u) >> 24);
+  return bytes;
+}
+
+TEST(Copy, MovesEveryByteAndNoOther) {
+  // Less than a pack, packs with a rest, a block's 4 x 256 packs, and more than one block.
+  for (const size_t n : {0, 1, 17, 4096 + 16, 16384, 16384 + 37})
+    for (const size_t from_shift : {0, 1, 8})
+      for (const size_t to_shift : {0, 3}) {
+        if (n > 10000 && from_shift + to_shift != 0) continue;  // bytes one by one: many blocks
+        SCOPED_TRACE(testing::Message() << n << " bytes, shifted by " << from_shift << " and " << to_shift);
+        const Bytes bytes = some_bytes(n);
+        Buffer<unsigned char> from(n, from_shift);
+        std::copy(bytes.begin(), bytes.end(), from.data());
+        on_host::in_all_orders([&] {
+          Buffer<unsigned char> to(n, to_shift);
+          ASSERT_EQ(copy({.from = from.data(), .to = to.data(), .bytes = static_cast<int64_t>(n)}, nullptr),
+                    cudaSuccess);
+          EXPECT_EQ(to.bytes(), bytes);
+        });
+        EXPECT_EQ(from.bytes(), bytes);
+      }
+}
+
+TEST(Copy, ReadsNothingOutside) {  // AddressSanitizer's to see: the source ends where its bytes do
+  for (const size_t n : {1, 16, 31, 4097}) {
+    const Bytes from = some_bytes(n);
+    Buffer<unsigned char> to(n);
+    ASSERT_EQ(copy({.from = from.data(), .to = to.data(), .bytes = static_cast<int64_t>(n)}, nullptr), cudaSuccess);
+    EXPECT_EQ(to.bytes(), from);
+  }
+}
+
+TEST(Copy, RefusesSizesThatAreNone) {
+  unsigned char from = 0, to = 1;
+  EXPECT_EQ(copy({.from = &from, .to = &to, .bytes = -1}, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(copy({.from = &from, .to = &to, .bytes = int64_t{1} << 62}, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(to, 1);
+}
+
+}  // namespace
+}  // namespace ct::kernels

@@ -1,0 +1,263 @@
+#include "elementwise.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "buffer.h"
+#include "cuda_runtime.h"
+#include "reference/bf16.h"
+
+namespace ct::kernels {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
+
+template <class T>
+struct Named;
+template <>
+struct Named<float> {
+  static constexpr Type kType = Type::f32;
+};
+template <>
+struct Named<__nv_bfloat16> {
+  static constexpr Type kType = Type::bf16;
+};
+template <>
+struct Named<__half> {
+  static constexpr Type kType = Type::f16;
+};
+
+template <class T>
+float rounded(float x) {
+  return to_float(from_float<T>(x));
+}
+template <class T>
+std::vector<float> rounded(std::vector<float> v) {
+  for (float& x : v) x = rounded<T>(x);
+  return v;
+}
+
+/// The same values to the bit, a NaN like any other.
+void expect_same(const std::vector<float>& got, const std::vector<float>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i)
+    if (std::isnan(want[i]))
+      EXPECT_TRUE(std::isnan(got[i])) << i << ": " << got[i];
+    else
+      ASSERT_EQ(__float_as_int(got[i]), __float_as_int(want[i])) << i << ": " << got[i] << ", not " << want[i];
+}
+
+/// numbers(), with zeros of both signs, infinities and NaN among them, at places that depend on `which`.
+std::vector<float> odd_numbers(size_t n, uint32_t which) {
+  std::vector<float> v = numbers(n, which);
+  const float odd[] = {0.0f, -0.0f, kNaN, kInfinity, -kInfinity};
+  for (size_t i = which; i < n; i += 3 + which) v[i] = odd[i % 5];
+  return v;
+}
+
+template <class T>
+class Elementwise : public testing::Test {};
+using Types = testing::Types<float, __nv_bfloat16, __half>;
+TYPED_TEST_SUITE(Elementwise, Types);
+
+/// Calls body(n, shift): nothing, less than a group, groups with a rest, a block's share exactly and more, unaligned.
+void for_sizes(const std::function<void(size_t, size_t)>& body) {
+  for (const size_t n : {0, 1, 3, 8, 9, 255, 4096, 8192 + 13})
+    for (const size_t shift : {0, 1}) {
+      if (n > 4096 && shift != 0) continue;
+      SCOPED_TRACE(testing::Message() << n << " elements, shifted by " << shift);
+      on_host::in_all_orders([&] { body(n, shift); });
+    }
+}
+
+float relu_of(float x) { return x <= 0 ? 0 : x; }
+
+TYPED_TEST(Elementwise, Relu) {
+  using T = TypeParam;
+  for_sizes([](size_t n, size_t shift) {
+    const std::vector<float> values = rounded<T>(odd_numbers(n, 1));
+    Buffer<T> x(values, shift), y(n, shift);
+    const auto count = static_cast<int64_t>(n);
+    ASSERT_EQ(relu({.type = Named<T>::kType, .n = count, .x = x.data(), .y = y.data()}, nullptr), cudaSuccess);
+    std::vector<float> want = values;
+    for (float& v : want) v = relu_of(v);
+    expect_same(y.values(), want);
+    expect_same(x.values(), values);
+    ASSERT_EQ(relu({.type = Named<T>::kType, .n = count, .x = x.data(), .y = x.data()}, nullptr), cudaSuccess);
+    expect_same(x.values(), want);
+  });
+}
+
+TYPED_TEST(Elementwise, ReluGrad) {
+  using T = TypeParam;
+  for_sizes([](size_t n, size_t shift) {
+    const std::vector<float> outputs = rounded<T>(odd_numbers(n, 1)), grads = rounded<T>(odd_numbers(n, 2));
+    Buffer<T> y(outputs, shift), dy(grads, shift), dx(n, shift);
+    const auto count = static_cast<int64_t>(n);
+    const auto into = [&](Buffer<T>& result) {
+      return relu_grad({.type = Named<T>::kType, .n = count, .y = y.data(), .dy = dy.data(), .dx = result.data()},
+                       nullptr);
+    };
+    ASSERT_EQ(into(dx), cudaSuccess);
+    std::vector<float> want = grads;
+    for (size_t i = 0; i < n; ++i)
+      if (outputs[i] <= 0) want[i] = 0;  // NaN lets through
+    expect_same(dx.values(), want);
+    ASSERT_EQ(into(dy), cudaSuccess);
+    expect_same(dy.values(), want);
+  });
+}
+
+TYPED_TEST(Elementwise, Add) {
+  using T = TypeParam;
+  for_sizes([](size_t n, size_t shift) {
+    const std::vector<float> left = rounded<T>(odd_numbers(n, 1)), right = rounded<T>(odd_numbers(n, 2));
+    Buffer<T> a(left, shift), b(right, 0), y(n, shift), z(n, shift);
+    const AddArgs args{
+        .type = Named<T>::kType, .n = static_cast<int64_t>(n), .a = a.data(), .b = b.data(), .y = y.data()};
+    ASSERT_EQ(add(args, nullptr), cudaSuccess);
+    std::vector<float> want(n), positive(n);
+    for (size_t i = 0; i < n; ++i) {
+      want[i] = rounded<T>(left[i] + right[i]);
+      positive[i] = relu_of(want[i]);
+    }
+    expect_same(y.values(), want);
+    AddArgs other = args;
+    other.y = z.data();
+    ASSERT_EQ(add_relu(other, nullptr), cudaSuccess);
+    expect_same(z.values(), positive);
+    other.y = b.data();  // in place
+    ASSERT_EQ(add(other, nullptr), cudaSuccess);
+    expect_same(b.values(), want);
+  });
+}
+
+TYPED_TEST(Elementwise, CastToEveryType) {
+  using T = TypeParam;
+  const auto check = [](auto to) {
+    using To = decltype(to);
+    for_sizes([](size_t n, size_t shift) {
+      const std::vector<float> values = rounded<T>(odd_numbers(n, 1));
+      Buffer<T> x(values, shift);
+      Buffer<To> y(n, 0);
+      const CastArgs args{
+          .from = Named<T>::kType, .to = Named<To>::kType, .n = static_cast<int64_t>(n), .x = x.data(), .y = y.data()};
+      ASSERT_EQ(cast(args, nullptr), cudaSuccess);
+      expect_same(y.values(), rounded<To>(values));
+    });
+  };
+  check(float{});
+  check(__nv_bfloat16{});
+  check(__half{});
+}
+
+TEST(Cast, RoundsAsBf16IsDefined) {
+  std::vector<float> values = odd_numbers(600, 1);
+  for (const int bits : {0x3f808000, 0x3f818000, 0x3f808001, 0x7f7fffff, 0x00000001, 0x00408000})  // ties; the ends
+    values.push_back(__int_as_float(bits));
+  Buffer<float> x(values);
+  Buffer<__nv_bfloat16> y(values.size());
+  const CastArgs args{
+      .from = Type::f32, .to = Type::bf16, .n = static_cast<int64_t>(values.size()), .x = x.data(), .y = y.data()};
+  ASSERT_EQ(cast(args, nullptr), cudaSuccess);
+  for (float& v : values) v = static_cast<float>(reference::rounded_to_bf16(v));
+  expect_same(y.values(), values);
+}
+
+TEST(Cast, RoundsAsF16IsDefined) {
+  // Ties to even, the largest, what is too large, the denormals, what is too small.
+  const std::vector<float> values = {1 + 0x1p-11f, 1 + 3 * 0x1p-11f, 65504,    65519.996f, 65520,   -1e9f,
+                                     0x1p-24f,     0x1p-25f,         0x3p-25f, 0x1p-14f,   0x1p-26f};
+  const std::vector<float> want = {1,        1 + 0x1p-9f, 65504,    65504,    kInfinity, -kInfinity,
+                                   0x1p-24f, 0,           0x1p-23f, 0x1p-14f, 0};
+  Buffer<float> x(values);
+  Buffer<__half> y(values.size());
+  const CastArgs args{
+      .from = Type::f32, .to = Type::f16, .n = static_cast<int64_t>(values.size()), .x = x.data(), .y = y.data()};
+  ASSERT_EQ(cast(args, nullptr), cudaSuccess);
+  expect_same(y.values(), want);
+}
+
+TYPED_TEST(Elementwise, Fill) {
+  using T = TypeParam;
+  for_sizes([](size_t n, size_t shift) {
+    for (const float value : {0.0f, 1.2345f, kInfinity}) {
+      Buffer<T> y(n, shift);
+      const FillArgs args{.type = Named<T>::kType, .n = static_cast<int64_t>(n), .value = value, .y = y.data()};
+      ASSERT_EQ(fill(args, nullptr), cudaSuccess);
+      expect_same(y.values(), std::vector<float>(n, rounded<T>(value)));
+    }
+  });
+}
+
+TEST(Zero, EveryByte) {
+  for_sizes([](size_t n, size_t shift) {
+    Buffer<unsigned char> y(n, shift);
+    ASSERT_EQ(zero({.bytes = static_cast<int64_t>(n), .y = y.data()}, nullptr), cudaSuccess);
+    EXPECT_EQ(y.bytes(), std::vector<unsigned char>(n));
+  });
+}
+
+TYPED_TEST(Elementwise, CopyRows) {
+  using T = TypeParam;
+  struct Case {
+    int64_t rows, features, x_stride, y_stride;
+    size_t shift = 0;
+  };
+  const Case cases[] = {{0, 5, 5, 16},      {1, 1, 1, 16},     {3, 0, 16, 16},    {3, 10, 10, 16}, {7, 10, 16, 10},
+                        {5, 400, 400, 400}, {4, 24, 24, 32},   {4, 24, 32, 24},   {9, 21, 32, 48}, {9, 21, 21, 21},
+                        {4, 24, 24, 32, 1}, {130, 40, 48, 40}, {2, 600, 600, 608}};
+  for (const auto& [rows, features, x_stride, y_stride, shift] : cases) {
+    SCOPED_TRACE(testing::Message() << rows << " x " << features << ", strides " << x_stride << " and " << y_stride);
+    const std::vector<float> values = rounded<T>(odd_numbers(static_cast<size_t>(rows * x_stride), 1));
+    std::vector<float> want(static_cast<size_t>(rows * y_stride));
+    for (int64_t i = 0; i < rows * features; ++i)
+      want[i / features * y_stride + i % features] = values[i / features * x_stride + i % features];
+    Buffer<T> x(values, shift);
+    on_host::in_all_orders([&] {
+      Buffer<T> y(want.size(), shift);
+      const CopyRowsArgs args{.type = Named<T>::kType,
+                              .rows = rows,
+                              .features = features,
+                              .x_stride = x_stride,
+                              .y_stride = y_stride,
+                              .x = x.data(),
+                              .y = y.data()};
+      ASSERT_EQ(copy_rows(args, nullptr), cudaSuccess);
+      expect_same(y.values(), want);
+    });
+  }
+}
+
+TEST(CopyRows, ReadsNothingOutside) {  // AddressSanitizer's to see: the source ends where its last row does
+  const std::vector<float> x(3 * 16 + 10, 1.0f);
+  Buffer<float> y(4 * 16);
+  const CopyRowsArgs args{
+      .type = Type::f32, .rows = 4, .features = 10, .x_stride = 16, .y_stride = 16, .x = x.data(), .y = y.data()};
+  ASSERT_EQ(copy_rows(args, nullptr), cudaSuccess);
+  EXPECT_EQ(y[3 * 16 + 9], 1);
+  EXPECT_EQ(y[3 * 16 + 10], 0);
+}
+
+TEST(ElementwiseArgs, RefusesWhatMakesNoSense) {
+  Buffer<float> x(8), y(8);
+  const auto no_type = static_cast<Type>(3);
+  EXPECT_EQ(relu({.type = no_type, .n = 8, .x = x.data(), .y = y.data()}, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(relu({.type = Type::f32, .n = -1, .x = x.data(), .y = y.data()}, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(cast({.from = Type::f32, .to = no_type, .n = 8, .x = x.data(), .y = y.data()}, nullptr),
+            cudaErrorInvalidValue);
+  EXPECT_EQ(zero({.bytes = -1, .y = y.data()}, nullptr), cudaErrorInvalidValue);
+  CopyRowsArgs rows{
+      .type = Type::f32, .rows = 1, .features = 8, .x_stride = 7, .y_stride = 8, .x = x.data(), .y = y.data()};
+  EXPECT_EQ(copy_rows(rows, nullptr), cudaErrorInvalidValue);
+  rows.x_stride = 8;
+  rows.y_stride = 7;
+  EXPECT_EQ(copy_rows(rows, nullptr), cudaErrorInvalidValue);
+  for (const float v : y.values()) EXPECT_TRUE(std::isnan(v));
+}
+
+}  // namespace
+}  // namespace ct::kernels

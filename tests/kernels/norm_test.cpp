@@ -1,0 +1,272 @@
+#include "norm.h"
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "buffer.h"
+#include "device/cpu/step_control.h"
+#include "graph/ops.h"
+#include "optim/loss_scale.h"
+#include "plan/step_scalars.h"
+#include "run.h"
+
+namespace ct::kernels {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// ---- layouts: the kernels' mirrors against what the rest of the program holds
+
+#define SAME_PLACE(ours, theirs, member)                              \
+  static_assert(offsetof(ours, member) == offsetof(theirs, member) && \
+                std::is_same_v<decltype(ours::member), decltype(theirs::member)>)
+SAME_PLACE(StepScalars, ct::StepScalars, applied);
+SAME_PLACE(StepScalars, ct::StepScalars, skipped);
+SAME_PLACE(StepScalars, ct::StepScalars, bad_streak);
+SAME_PLACE(StepScalars, ct::StepScalars, window_begin);
+SAME_PLACE(StepScalars, ct::StepScalars, norm);
+SAME_PLACE(StepScalars, ct::StepScalars, grad_scale);
+SAME_PLACE(StepScalars, ct::StepScalars, lr);
+SAME_PLACE(StepScalars, ct::StepScalars, bias_correction1);
+SAME_PLACE(StepScalars, ct::StepScalars, bias_correction2);
+SAME_PLACE(StepScalars, ct::StepScalars, skip);
+static_assert(sizeof(StepScalars) == sizeof(ct::StepScalars));
+SAME_PLACE(ScheduleRow, ct::ScheduleRow, lr);
+SAME_PLACE(ScheduleRow, ct::ScheduleRow, bias_correction1);
+SAME_PLACE(ScheduleRow, ct::ScheduleRow, bias_correction2);
+static_assert(sizeof(ScheduleRow) == sizeof(ct::ScheduleRow));
+SAME_PLACE(LossScaleState, ct::LossScaleState, scale);
+SAME_PLACE(LossScaleState, ct::LossScaleState, step);
+SAME_PLACE(LossScaleState, ct::LossScaleState, last_overflow);
+SAME_PLACE(LossScaleState, ct::LossScaleState, hysteresis_left);
+static_assert(offsetof(LossScaleState, diverged) == sizeof(ct::LossScaleState));
+using Chunk = SquareSums::Chunk;
+static_assert(sizeof(SquareChunk) == sizeof(Chunk) && offsetof(SquareChunk, begin) == offsetof(Chunk, range.begin) &&
+              offsetof(SquareChunk, end) == offsetof(Chunk, range.end) &&
+              offsetof(SquareChunk, sum) == offsetof(Chunk, sum));
+#undef SAME_PLACE
+
+// ---- square sums
+
+/// What the header promises to the bit.
+double square_sum(const float* x, int64_t n) {
+  std::array<double, 256> a = {};
+  for (int64_t e = 0; e < n; ++e) {
+    double& to = a[static_cast<size_t>(e / 4 % 256)];
+    to = std::fma(static_cast<double>(x[e]), static_cast<double>(x[e]), to);
+  }
+  double sum = 0;
+  for (size_t warp = 0; warp < 8; ++warp) {
+    for (size_t distance = 16; distance > 0; distance /= 2)
+      for (size_t i = 0; i < distance; ++i) a[32 * warp + i] += a[32 * warp + i + distance];
+    sum = warp == 0 ? a[0] : sum + a[32 * warp];
+  }
+  return sum;
+}
+
+TEST(SquareSums, GivesThePromisedBitsWhereverAChunkBegins) {
+  for (const size_t shift : {0u, 1u})
+    on_host::in_all_orders([&] {
+      Buffer<float> grads(numbers(12000, 1), shift);
+      // Whole, empty, tiny, at every alignment, out of order; the places of sums that no chunk names stay.
+      const std::vector<SquareChunk> chunks = {
+          {0, 4096, 3},     {4096, 8192, 0}, {8192, 8192, 1}, {8192, 8193, 5},    {8193, 9216, 6},
+          {9218, 10243, 7}, {11, 4107, 8},   {5, 8, 9},       {11999, 12000, 10}, {2049, 2049 + 130, 11}};
+      Buffer<double> sums(13);
+      ASSERT_EQ(square_sums({.grads = grads.data(),
+                             .chunks = chunks.data(),
+                             .count = static_cast<int64_t>(chunks.size()),
+                             .sums = sums.data()},
+                            nullptr),
+                cudaSuccess);
+      for (const SquareChunk& c : chunks) {
+        const double got = sums.data()[c.sum];
+        EXPECT_EQ(got, square_sum(grads.data() + c.begin, c.end - c.begin)) << c.begin << ".." << c.end;
+        double plain = 0;
+        for (int64_t i = c.begin; i < c.end; ++i) plain += std::pow(static_cast<double>(grads.data()[i]), 2);
+        EXPECT_NEAR(got, plain, 1e-13 * plain);
+      }
+      for (const size_t untouched : {2u, 4u, 12u}) EXPECT_TRUE(std::isnan(sums.data()[untouched]));
+    });
+}
+
+TEST(SquareSums, NoChunksIsNoWork) {
+  EXPECT_EQ(square_sums({.grads = nullptr, .chunks = nullptr, .count = 0, .sums = nullptr}, nullptr), cudaSuccess);
+}
+
+TEST(SquareSums, IsNotFiniteExactlyWhereAnElementIsNot) {
+  const auto sum = [](float x, size_t at) {
+    std::vector<float> values(1500, std::numeric_limits<float>::max());
+    values[at] = x;
+    Buffer<float> grads(values);
+    const SquareChunk chunk{0, 1500, 0};
+    double result = 0;
+    EXPECT_EQ(square_sums({.grads = grads.data(), .chunks = &chunk, .count = 1, .sums = &result}, nullptr),
+              cudaSuccess);
+    return result;
+  };
+  EXPECT_TRUE(std::isfinite(sum(-std::numeric_limits<float>::max(), 0)));
+  for (const float x : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()})
+    for (const size_t at : {0u, 700u, 1499u}) EXPECT_FALSE(std::isfinite(sum(x, at))) << x << " at " << at;
+}
+
+// ---- step control
+
+constexpr int64_t kRows = 64;
+
+std::vector<ct::ScheduleRow> some_schedule() {
+  std::vector<ct::ScheduleRow> rows;
+  for (int64_t i = 0; i < kRows; ++i)
+    rows.push_back({.lr = 0.1 / static_cast<double>(i + 1),
+                    .bias_correction1 = 1 - std::pow(0.9, i + 1),
+                    .bias_correction2 = 1 - std::pow(0.999, i + 1)});
+  return rows;
+}
+
+std::vector<double> some_sums(size_t n, uint32_t which) {
+  std::vector<double> sums;
+  for (float x : numbers(n, which)) sums.push_back(std::exp(8 * static_cast<double>(x)));  // far apart: order shows
+  return sums;
+}
+
+/// Runs the kernel on operands of the program's own types.
+void control(const std::vector<double>& sums, const std::vector<ct::ScheduleRow>& schedule, ct::StepScalars& scalars,
+             double clip, int64_t micro_batches, LossScaleState* state = nullptr,
+             const LossScaleOptions& options = {}) {
+  std::vector<ScheduleRow> rows;
+  for (const ct::ScheduleRow& r : schedule) rows.push_back({r.lr, r.bias_correction1, r.bias_correction2});
+  StepScalars mirror;
+  std::memcpy(static_cast<void*>(&mirror), &scalars, sizeof mirror);
+  ASSERT_EQ(step_control({.sums = sums.data(),
+                          .count = static_cast<int64_t>(sums.size()),
+                          .schedule = rows.data(),
+                          .scalars = &mirror,
+                          .clip = clip,
+                          .micro_batches = micro_batches,
+                          .loss_scale = state,
+                          .loss_scale_options = options},
+                         nullptr),
+            cudaSuccess);
+  std::memcpy(static_cast<void*>(&scalars), &mirror, sizeof mirror);
+}
+
+void expect_same(const ct::StepScalars& got, const ct::StepScalars& expected) {
+  EXPECT_EQ(got.applied, expected.applied);
+  EXPECT_EQ(got.skipped, expected.skipped);
+  EXPECT_EQ(got.bad_streak, expected.bad_streak);
+  EXPECT_EQ(got.window_begin, expected.window_begin);
+  EXPECT_TRUE(got.norm == expected.norm || (std::isnan(got.norm) && std::isnan(expected.norm)));
+  EXPECT_EQ(got.grad_scale, expected.grad_scale);
+  EXPECT_EQ(got.lr, expected.lr);
+  EXPECT_EQ(got.bias_correction1, expected.bias_correction1);
+  EXPECT_EQ(got.bias_correction2, expected.bias_correction2);
+  EXPECT_EQ(got.skip, expected.skip);
+}
+
+TEST(StepControl, GivesTheBitsOfTheCpu) {
+  const auto schedule = some_schedule();
+  for (const size_t count : {0u, 1u, 7u, 1023u, 1024u, 1025u, 2048u, 3100u})
+    for (const double clip : {0.0, 0.5, 1e9}) {
+      const auto body = [&] {
+        const auto sums = some_sums(count, static_cast<uint32_t>(count));
+        ct::StepScalars got{.applied = 17, .skipped = 2, .bad_streak = 2, .window_begin = 11};
+        ct::StepScalars expected = got;
+        cpu::step_control(expected, sums, schedule.data(), clip, /*micro_batches=*/3);
+        control(sums, schedule, got, clip, /*micro_batches=*/3);
+        expect_same(got, expected);
+      };
+      if (clip == 0.5)
+        on_host::in_all_orders(body);
+      else
+        body();
+    }
+}
+
+TEST(StepControl, AForcedSkipAdvancesNothing) {
+  const auto schedule = some_schedule();
+  std::mt19937 random(5);
+  ct::StepScalars got, expected;
+  int64_t skips = 0;
+  for (int step = 0; step < 60; ++step) {
+    auto sums = some_sums(70, static_cast<uint32_t>(step));
+    const bool skip = random() % 3 == 0;
+    if (skip) sums[random() % sums.size()] = random() % 2 == 0 ? kInfinity : std::nan("");
+    const ct::StepScalars before = got;
+    cpu::step_control(expected, sums, schedule.data(), /*clip=*/1, /*micro_batches=*/2);
+    control(sums, schedule, got, /*clip=*/1, /*micro_batches=*/2);
+    expect_same(got, expected);
+    EXPECT_EQ(got.skip, skip ? 1 : 0);
+    EXPECT_EQ(got.applied, before.applied + (skip ? 0 : 1));
+    skips += skip ? 1 : 0;
+  }
+  EXPECT_EQ(got.skipped, skips);
+  EXPECT_GT(got.skipped, 5);
+}
+
+ct::LossScaleOptions random_options(std::mt19937& random) {
+  return {.dynamic = random() % 8 != 0,
+          .initial = std::ldexp(1.0, static_cast<int>(random() % 6)),
+          .min = random() % 2 == 0 ? 1 : 0.75,
+          .window = 1 + static_cast<int64_t>(random() % 4),
+          .hysteresis = 1 + static_cast<int64_t>(random() % 3),
+          .consecutive_hysteresis = random() % 2 == 0,
+          .without_hysteresis = random() % 4 == 0,
+          .unscale_by_new = random() % 2 == 0};
+}
+
+TEST(LossScale, FollowsTheProgramsMachineOverRandomOverflows) {
+  const auto schedule = some_schedule();
+  std::mt19937 random(7);
+  std::array<int, 5> seen = {};
+  for (int run = 0; run < 30; ++run) {
+    const ct::LossScaleOptions options = random_options(random);
+    const LossScaleOptions mirror{.dynamic = options.dynamic,
+                                  .min = options.min,
+                                  .window = options.window,
+                                  .hysteresis = options.hysteresis,
+                                  .consecutive_hysteresis = options.consecutive_hysteresis,
+                                  .without_hysteresis = options.without_hysteresis,
+                                  .unscale_by_new = options.unscale_by_new};
+    ct::LossScaleState expected = initial_loss_scale(options);
+    LossScaleState state{.scale = expected.scale, .hysteresis_left = expected.hysteresis_left};
+    ct::StepScalars scalars, unscaled;
+    int64_t diverged = 0;
+    const uint32_t rarity = 2 + random() % 5;
+    for (int step = 0; step < 20; ++step) {
+      auto sums = some_sums(3, static_cast<uint32_t>(100 * run + step));
+      if (random() % rarity == 0) sums[random() % 3] = kInfinity;
+      const bool overflow = std::isinf(sums[0] + sums[1] + sums[2]);
+      const LossScaleStep next = next_loss_scale(options, expected, overflow);
+      expected = next.state;
+      diverged += next.change == LossScaleChange::diverged ? 1 : 0;
+      ++seen[static_cast<size_t>(next.change)];
+      control(sums, schedule, scalars, /*clip=*/0, /*micro_batches=*/4, &state, mirror);
+      cpu::step_control(unscaled, sums, schedule.data(), /*clip=*/0, /*micro_batches=*/4);
+      ASSERT_EQ((ct::LossScaleState{state.scale, state.step, state.last_overflow, state.hysteresis_left}), expected)
+          << "run " << run << " step " << step;
+      ASSERT_EQ(state.diverged, diverged);
+      ASSERT_EQ(scalars.skip != 0, next.skip);
+      ASSERT_EQ(scalars.norm, unscaled.norm / next.unscale);
+      if (!next.skip) {
+        ASSERT_EQ(scalars.grad_scale, 1.0 / 4 / next.unscale);
+      }
+      ASSERT_EQ(scalars.applied, unscaled.applied);
+      ASSERT_EQ(scalars.skipped, unscaled.skipped);
+      ASSERT_EQ(scalars.lr, unscaled.lr);
+    }
+  }
+  for (int times : seen) EXPECT_GT(times, 5);
+}
+
+TEST(LossScale, ClipsTheUnscaledGradient) {
+  ct::StepScalars scalars;
+  LossScaleState state{.scale = 1024};
+  control({1024.0 * 1024 * 9 * 16}, some_schedule(), scalars, /*clip=*/1, /*micro_batches=*/4, &state);
+  EXPECT_EQ(scalars.norm, 3);
+  EXPECT_EQ(scalars.grad_scale, 1 / (3 + 1e-6) / 4 / 1024);
+}
+
+}  // namespace
+}  // namespace ct::kernels

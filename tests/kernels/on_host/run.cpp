@@ -1,0 +1,489 @@
+// This file must not be instrumented by ThreadSanitizer: it changes fibers in the midst of functions, and its own data
+// are shared by all of them.
+#include "run.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <vector>
+
+// The sanitizers' fiber interfaces: null in builds without them.
+extern "C" {
+#define ON_HOST_WEAK __attribute__((weak))
+ON_HOST_WEAK void __sanitizer_start_switch_fiber(void** fake_stack, const void* bottom, size_t size);
+ON_HOST_WEAK void __sanitizer_finish_switch_fiber(void* fake_stack, const void** old_bottom, size_t* old_size);
+ON_HOST_WEAK void __asan_unpoison_memory_region(const volatile void* at, size_t size);
+ON_HOST_WEAK void* __tsan_get_current_fiber(void);
+ON_HOST_WEAK void* __tsan_create_fiber(unsigned flags);
+ON_HOST_WEAK void __tsan_destroy_fiber(void* fiber);
+ON_HOST_WEAK void __tsan_switch_to_fiber(void* fiber, unsigned flags);
+ON_HOST_WEAK void __tsan_acquire(void* object);
+ON_HOST_WEAK void __tsan_release(void* object);
+#undef ON_HOST_WEAK
+}
+
+namespace on_host {
+namespace {
+
+constexpr unsigned kWarp = 32;
+constexpr size_t kStack = 256 * 1024;  // mapped when touched; a sanitizer's report is written on it, too
+
+// ---- happens-before, as ThreadSanitizer sees it
+
+constexpr unsigned kNoSync = 1;  // changing to another fiber orders nothing
+
+bool races_are_watched() { return __tsan_create_fiber != nullptr; }
+
+void become(void* fiber) { __tsan_switch_to_fiber(fiber, kNoSync); }
+
+/// What any of the fibers did until now happens before what any of them does next.
+void meet(const std::vector<void*>& fibers) {
+  if (!races_are_watched()) return;
+  void* self = __tsan_get_current_fiber();
+  const auto object = std::make_unique<char>();  // a new one, for an old one would order this after earlier meetings
+  for (void* fiber : fibers) {
+    become(fiber);
+    __tsan_release(object.get());
+  }
+  for (void* fiber : fibers) {
+    become(fiber);
+    __tsan_acquire(object.get());
+  }
+  become(self);
+}
+
+/// ThreadSanitizer takes a millisecond to make a fiber, so they are kept for later launches. The threads of a launch
+/// take them in turn: only from so many threads on does one of them follow an earlier one of another block, and races
+/// of just these two blocks go unseen.
+class Fibers {
+ public:
+  void start_launch(size_t threads_of_block) {
+    next_ = 0;
+    ring_ = std::max(2 * threads_of_block, size_t{512});
+  }
+  void* next() {
+    const size_t i = next_++ % ring_;
+    if (i == all_.size()) all_.push_back(__tsan_create_fiber(0));
+    return all_[i];
+  }
+
+ private:
+  std::vector<void*> all_;
+  size_t next_ = 0, ring_ = 1;
+};
+
+// ---- threads
+
+struct Thread {
+  enum class State { ready, at_barrier, at_warp_op, ended } state = State::ready;
+  Place place;
+  ucontext_t context;
+  void* fake_stack = nullptr;  // AddressSanitizer's
+  void* fiber = nullptr;       // ThreadSanitizer's
+  // at_barrier:
+  const char* file = nullptr;
+  int line = 0;
+  // at_warp_op:
+  WarpOp op = WarpOp::sync;
+  unsigned mask = 0;
+  uint64_t value = 0, result = 0;
+  int lane = 0, width = 0;
+};
+
+const char* name(WarpOp op) {
+  switch (op) {
+    case WarpOp::sync:
+      return "__syncwarp";
+    case WarpOp::shuffle:
+      return "__shfl_sync";
+    case WarpOp::shuffle_up:
+      return "__shfl_up_sync";
+    case WarpOp::shuffle_down:
+      return "__shfl_down_sync";
+    case WarpOp::shuffle_xor:
+      return "__shfl_xor_sync";
+    case WarpOp::ballot:
+      return "a vote";
+  }
+  return "";
+}
+
+std::string text(unsigned mask) {
+  char hex[16];
+  std::snprintf(hex, sizeof hex, "0x%08x", mask);
+  return hex;
+}
+
+std::string what_it_does(const Thread& thread) {
+  switch (thread.state) {
+    case Thread::State::ready:
+      return "could go on";
+    case Thread::State::at_barrier: {
+      const std::string file = thread.file;
+      return "wait at the barrier " + file.substr(file.rfind('/') + 1) + ":" + std::to_string(thread.line);
+    }
+    case Thread::State::at_warp_op:
+      return std::string("wait in ") + name(thread.op) + " with mask " + text(thread.mask);
+    case Thread::State::ended:
+      return "have ended";
+  }
+  return "";
+}
+
+/// The lane that `lane` reads from; itself when the operation points outside its group of `width` lanes.
+int source_of(const Thread& thread, int lane) {
+  const int first = lane & ~(thread.width - 1), last = first + thread.width - 1, by = thread.lane & 31;
+  switch (thread.op) {
+    case WarpOp::shuffle:
+      return first + (thread.lane & (thread.width - 1));
+    case WarpOp::shuffle_up:
+      return lane - by < first ? lane : lane - by;
+    case WarpOp::shuffle_down:
+      return lane + by > last ? lane : lane + by;
+    case WarpOp::shuffle_xor:
+      return (lane ^ by) > last ? lane : lane ^ by;
+    default:
+      return lane;
+  }
+}
+
+/// 0, ..., n - 1 in the order asked.
+std::vector<unsigned> in_order(unsigned n, std::mt19937_64& random) {
+  std::vector<unsigned> order(n);
+  std::iota(order.begin(), order.end(), 0u);
+  if (options().order == Options::Order::backward) std::reverse(order.begin(), order.end());
+  if (options().order == Options::Order::shuffled) std::shuffle(order.begin(), order.end(), random);
+  return order;
+}
+
+class Stacks {
+ public:
+  explicit Stacks(size_t n) : bytes_(n * kStack) {
+    all_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all_ == MAP_FAILED) throw std::bad_alloc();
+  }
+  ~Stacks() { munmap(all_, bytes_); }
+  Stacks(const Stacks&) = delete;
+  Stacks& operator=(const Stacks&) = delete;
+  unsigned char* operator[](size_t i) const { return static_cast<unsigned char*>(all_) + i * kStack; }
+
+ private:
+  size_t bytes_;
+  void* all_;
+};
+
+// ---- a launch
+
+class Launch {
+ public:
+  Launch(dim3 blocks, dim3 threads, size_t shared_bytes, const std::function<void()>& kernel)
+      : blocks_(blocks), block_(threads), shared_bytes_(shared_bytes), kernel_(kernel), random_(options().seed) {
+    threads_.resize(size_t{block_.x} * block_.y * block_.z);
+    if (!races_are_watched()) return;
+    host_fiber_ = __tsan_get_current_fiber();
+    fibers().start_launch(threads_.size());
+  }
+
+  ~Launch() {
+    // The host waits for the launch: only now does anything of it happen before what the host does.
+    if (races_are_watched()) __tsan_acquire(&over_);
+  }
+
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+
+  void run() {
+    for (unsigned block : in_order(blocks_.x * blocks_.y * blocks_.z, random_)) {
+      const unsigned x = block % blocks_.x, y = block / blocks_.x % blocks_.y, z = block / blocks_.x / blocks_.y;
+      run_block({x, y, z});
+      if (failure_) std::rethrow_exception(failure_);
+    }
+  }
+
+  // For the running thread:
+  const Place& here() const { return running_->place; }
+  unsigned char* shared_memory() const { return shared_.back().get(); }
+
+  void barrier(const char* file, int line) {
+    running_->file = file;
+    running_->line = line;
+    leave(Thread::State::at_barrier);
+  }
+
+  uint64_t warp(WarpOp op, unsigned mask, uint64_t value, int lane, int width) {
+    Thread& self = *running_;
+    self.op = op;
+    self.mask = mask;
+    self.value = value;
+    self.lane = lane;
+    self.width = width;
+    const unsigned me = lane_of(self);
+    if (!(mask >> me & 1)) fail(name(op) + (": lane " + std::to_string(me)) + " is not in its mask " + text(mask));
+    if (width < 1 || width > 32 || (width & (width - 1)))
+      fail(name(op) + (": width " + std::to_string(width)) + " is no power of two up to 32");
+    const int source = source_of(self, static_cast<int>(me));
+    if (!(mask >> source & 1))
+      fail(name(op) + (": lane " + std::to_string(me)) + " reads from lane " + std::to_string(source) +
+           ", which is not in mask " + text(mask));
+    leave(Thread::State::at_warp_op);
+    return self.result;
+  }
+
+ private:
+  unsigned index_of(const Thread& thread) const { return static_cast<unsigned>(&thread - threads_.data()); }
+  unsigned lane_of(const Thread& thread) const { return index_of(thread) % kWarp; }
+
+  void run_block(uint3 block) {
+    shared_.emplace_back(new unsigned char[shared_bytes_]);
+    std::memset(shared_.back().get(), options().poison, shared_bytes_);
+    // ThreadSanitizer would take what the threads of the last block did on their stacks for races with these.
+    if (!stacks_ || races_are_watched()) stacks_.emplace(threads_.size());
+    start_threads(block);
+    const auto warps = static_cast<unsigned>((threads_.size() + kWarp - 1) / kWarp);
+    do {
+      for (unsigned warp : in_order(warps, random_)) run_warp(warp);
+    } while (!failure_ && pass_barrier());
+    end_threads();
+  }
+
+  void start_threads(uint3 block) {
+    if (races_are_watched()) __tsan_release(&begin_);
+    for (Thread& thread : threads_) start(thread, block);
+  }
+
+  void start(Thread& thread, uint3 block) {
+    const unsigned i = index_of(thread);
+    thread = Thread{};
+    thread.place = {{i % block_.x, i / block_.x % block_.y, i / block_.x / block_.y}, block};
+    getcontext(&thread.context);
+    thread.context.uc_stack.ss_sp = (*stacks_)[i];
+    thread.context.uc_stack.ss_size = kStack;
+    thread.context.uc_link = nullptr;
+    makecontext(&thread.context, &Launch::thread_main, 0);
+    // Known to the context by now. AddressSanitizer would clear what it knows of that stack at every change.
+    thread.context.uc_stack = {};
+    if (!races_are_watched()) return;
+    thread.fiber = fibers().next();
+    become(thread.fiber);
+    __tsan_acquire(&begin_);
+    become(host_fiber_);
+  }
+
+  void end_threads() {
+    for (Thread& thread : threads_) {
+      if (thread.state != Thread::State::ended && __asan_unpoison_memory_region)
+        __asan_unpoison_memory_region((*stacks_)[index_of(thread)], kStack);
+      if (!races_are_watched()) continue;
+      become(thread.fiber);
+      __tsan_release(&over_);
+      become(host_fiber_);
+    }
+  }
+
+  /// As far as the threads of the warp get without a barrier.
+  void run_warp(unsigned warp) {
+    const unsigned first = warp * kWarp, n = std::min(kWarp, static_cast<unsigned>(threads_.size()) - first);
+    bool going_on = true;
+    while (going_on && !failure_) {
+      for (unsigned lane : in_order(n, random_)) {
+        if (threads_[first + lane].state == Thread::State::ready) enter(threads_[first + lane]);
+        if (failure_) return;
+      }
+      going_on = false;
+      for (unsigned lane = 0; lane < n; ++lane) going_on |= complete_warp_op(first, n, threads_[first + lane]);
+    }
+  }
+
+  /// Lets the lanes go on that `thread` waits for, if all of them have come.
+  bool complete_warp_op(unsigned first, unsigned n, const Thread& thread) {
+    if (thread.state != Thread::State::at_warp_op) return false;
+    const unsigned mask = thread.mask;
+    const WarpOp op = thread.op;
+    uint64_t votes = 0;
+    std::vector<void*> fibers;
+    for (unsigned lane = 0; lane < kWarp; ++lane) {
+      if (!(mask >> lane & 1)) continue;
+      if (lane >= n) return false;
+      const Thread& other = threads_[first + lane];
+      if (other.state != Thread::State::at_warp_op || other.op != op || other.mask != mask) return false;
+      votes |= (other.value & 1) << lane;
+      fibers.push_back(other.fiber);
+    }
+    for (unsigned lane = 0; lane < n; ++lane) {
+      if (!(mask >> lane & 1)) continue;
+      Thread& other = threads_[first + lane];
+      const auto source = first + static_cast<unsigned>(source_of(other, static_cast<int>(lane)));
+      other.result = op == WarpOp::ballot ? votes : threads_[source].value;
+      other.state = Thread::State::ready;
+    }
+    if (op == WarpOp::sync) meet(fibers);  // shuffles and votes order no memory accesses
+    return true;
+  }
+
+  /// Lets all threads go on when all wait at one barrier. False when all have ended; fails when neither holds.
+  bool pass_barrier() {
+    const Thread& one = threads_.front();
+    bool ended = true, at_one_barrier = true;
+    for (const Thread& thread : threads_) {
+      ended &= thread.state == Thread::State::ended;
+      at_one_barrier &= thread.state == Thread::State::at_barrier && thread.line == one.line &&
+                        std::strcmp(thread.file, one.file) == 0;
+    }
+    if (ended) return false;
+    if (!at_one_barrier) {
+      failure_ = std::make_exception_ptr(error("not all threads come: " + what_they_do()));
+      return false;
+    }
+    std::vector<void*> fibers;
+    for (Thread& thread : threads_) {
+      thread.state = Thread::State::ready;
+      fibers.push_back(thread.fiber);
+    }
+    meet(fibers);
+    return true;
+  }
+
+  /// "threads 0-31 wait at the barrier x.cu:12, threads 32-63 have ended"
+  std::string what_they_do() const {
+    std::string all;
+    for (size_t begin = 0, end; begin < threads_.size(); begin = end) {
+      const std::string does = what_it_does(threads_[begin]);
+      end = begin + 1;
+      while (end < threads_.size() && what_it_does(threads_[end]) == does) ++end;
+      all += all.empty() ? "threads " : ", threads ";
+      all += std::to_string(begin) + (end - begin > 1 ? "-" + std::to_string(end - 1) : "") + " " + does;
+    }
+    return all;
+  }
+
+  Error error(const std::string& what) const {
+    const uint3 at = threads_.front().place.block;
+    return Error("block (" + std::to_string(at.x) + ", " + std::to_string(at.y) + ", " + std::to_string(at.z) +
+                 "): " + what);
+  }
+
+  /// In a thread.
+  [[noreturn]] void fail(const std::string& what) const {
+    throw error("thread " + std::to_string(index_of(*running_)) + ": " + what);
+  }
+
+  /// In the scheduler: the thread's turn.
+  void enter(Thread& thread) {
+    running_ = &thread;
+    void* fake_stack = nullptr;
+    if (__sanitizer_start_switch_fiber)
+      __sanitizer_start_switch_fiber(&fake_stack, (*stacks_)[index_of(thread)], kStack);
+    if (races_are_watched()) become(thread.fiber);
+    swapcontext(&host_context_, &thread.context);
+    if (__sanitizer_finish_switch_fiber) __sanitizer_finish_switch_fiber(fake_stack, nullptr, nullptr);
+    running_ = nullptr;
+  }
+
+  /// In a thread: back to the scheduler, until the thread has its turn again.
+  void leave(Thread::State state) {
+    Thread& thread = *running_;
+    thread.state = state;
+    if (__sanitizer_start_switch_fiber)
+      __sanitizer_start_switch_fiber(state == Thread::State::ended ? nullptr : &thread.fake_stack, host_stack_,
+                                     host_stack_size_);
+    if (races_are_watched()) become(host_fiber_);
+    swapcontext(&thread.context, &host_context_);
+    if (__sanitizer_finish_switch_fiber)
+      __sanitizer_finish_switch_fiber(thread.fake_stack, &host_stack_, &host_stack_size_);
+  }
+
+  static void thread_main();
+  static Fibers& fibers() {
+    static Fibers fibers;
+    return fibers;
+  }
+
+  dim3 blocks_, block_;
+  size_t shared_bytes_;
+  const std::function<void()>& kernel_;
+  std::mt19937_64 random_;
+  std::vector<Thread> threads_;  // of the block that runs
+  std::optional<Stacks> stacks_;
+  Thread* running_ = nullptr;
+  std::exception_ptr failure_;
+  ucontext_t host_context_ = {};
+  const void* host_stack_ = nullptr;
+  size_t host_stack_size_ = 0;
+  void* host_fiber_ = nullptr;
+  char begin_ = 0, over_ = 0;  // objects of happens-before
+  /// Of all blocks so far: memory freed and given to the next block would hide that two blocks use the same.
+  std::vector<std::unique_ptr<unsigned char[]>> shared_;
+};
+
+thread_local Launch* current = nullptr;
+
+void Launch::thread_main() {
+  Launch& launch = *current;
+  if (__sanitizer_finish_switch_fiber)
+    __sanitizer_finish_switch_fiber(nullptr, &launch.host_stack_, &launch.host_stack_size_);
+  try {
+    launch.kernel_();
+  } catch (...) {
+    launch.failure_ = std::current_exception();
+  }
+  launch.leave(Thread::State::ended);
+}
+
+}  // namespace
+
+Options& options() {
+  static Options options;
+  return options;
+}
+
+void in_all_orders(const std::function<void()>& body) {
+  using Order = Options::Order;
+  struct Restore {
+    Options before = options();
+    ~Restore() { options() = before; }
+  } restore;
+  const std::pair<const char*, Options> all[] = {{"forward", {Order::forward, 0, 0xff}},
+                                                 {"backward", {Order::backward, 0, 0x7b}},
+                                                 {"shuffled, seed 1", {Order::shuffled, 1, 0xff}},
+                                                 {"shuffled, seed 2", {Order::shuffled, 2, 0x7b}},
+                                                 {"shuffled, seed 3", {Order::shuffled, 3, 0xff}}};
+  for (const auto& [order, chosen] : all) {
+    options() = chosen;
+    const testing::ScopedTrace trace(__FILE__, __LINE__, std::string("threads and blocks ") + order);
+    body();
+  }
+}
+
+void run(dim3 blocks, dim3 threads, size_t shared_bytes, const std::function<void()>& kernel) {
+  Launch launch(blocks, threads, shared_bytes, kernel);
+  struct Current {
+    explicit Current(Launch* launch) { current = launch; }
+    ~Current() { current = nullptr; }
+  } set(&launch);
+  launch.run();
+}
+
+const Place& here() { return current->here(); }
+unsigned char* shared_memory() { return current->shared_memory(); }
+void barrier(const char* file, int line) { current->barrier(file, line); }
+uint64_t warp(WarpOp op, unsigned mask, uint64_t value, int lane, int width) {
+  return current->warp(op, mask, value, lane, width);
+}
+
+void fence() {
+  if (!races_are_watched()) return;
+  static char all;
+  __tsan_release(&all);
+  __tsan_acquire(&all);
+}
+
+}  // namespace on_host

@@ -1,0 +1,416 @@
+#include "optimizer.h"
+
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "buffer.h"
+#include "reference/update.h"
+#include "run.h"
+
+namespace ct::kernels {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+StepScalars some_step() {
+  return {.applied = 3,
+          .grad_scale = 0.37,
+          .lr = 1.3e-2,
+          .bias_correction1 = 1 - std::pow(0.9, 3),
+          .bias_correction2 = 1 - std::pow(0.999, 3)};
+}
+
+std::vector<float> positive(std::vector<float> v) {
+  for (float& x : v) x = std::fabs(x);
+  return v;
+}
+
+/// A weight copy in one of three element types, or none.
+struct Copy {
+  enum class Kind { none, f32, bf16, f16 };
+  Copy(Kind kind, size_t n, size_t shift)
+      : kind(kind),
+        f32(kind == Kind::f32 ? n : 0, shift),
+        bf16(kind == Kind::bf16 ? n : 0, shift),
+        f16(kind == Kind::f16 ? n : 0, shift) {}
+  void* data() {
+    switch (kind) {
+      case Kind::none:
+        return nullptr;
+      case Kind::f32:
+        return f32.data();
+      case Kind::bf16:
+        return bf16.data();
+      case Kind::f16:
+        return f16.data();
+    }
+    return nullptr;
+  }
+  Type type() const { return kind == Kind::bf16 ? Type::bf16 : kind == Kind::f16 ? Type::f16 : Type::f32; }
+  void expect(size_t i, float master) const {
+    if (kind == Kind::f32) {
+      EXPECT_EQ(f32[i], master);
+    }
+    if (kind == Kind::bf16) {
+      EXPECT_EQ(bf16[i], to_float(from_float<__nv_bfloat16>(master)));
+    }
+    if (kind == Kind::f16) {
+      EXPECT_EQ(f16[i], to_float(from_float<__half>(master)));
+    }
+  }
+  void expect_untouched() const {
+    for (const auto& bytes : {f32.bytes(), bf16.bytes(), f16.bytes()})
+      for (unsigned char byte : bytes) EXPECT_EQ(byte, 0xff);
+  }
+  Kind kind;
+  Buffer<float> f32;
+  Buffer<__nv_bfloat16> bf16;
+  Buffer<__half> f16;
+};
+
+struct Case {
+  size_t n, shift = 0;  // of the f32 operands
+  Copy::Kind copy = Copy::Kind::none;
+  size_t copy_shift = 0;
+  double weight_decay = 0;
+};
+
+/// Odd sizes, several blocks, empty slices first, between and last; whole packs and lone elements; every kind of copy.
+std::vector<Case> cases() {
+  using enum Copy::Kind;
+  return {{.n = 0},
+          {.n = 1, .copy = bf16, .weight_decay = 0.1},
+          {.n = 3, .shift = 1, .copy = f32},
+          {.n = 0},
+          {.n = 1024, .copy = bf16, .weight_decay = 0.2},
+          {.n = 1023, .copy = f16, .weight_decay = 0.3},
+          {.n = 2050, .copy = f32, .weight_decay = 0.01},
+          {.n = 1025, .shift = 3, .copy = bf16, .copy_shift = 1, .weight_decay = 0.05},
+          {.n = 37, .copy = bf16, .copy_shift = 4},
+          {.n = 38, .copy = bf16, .copy_shift = 2},
+          {.n = 39, .copy = f32, .copy_shift = 1},
+          {.n = 4},
+          {.n = 0}};
+}
+
+/// The tensors of a case; `kept` is what masters, first and second state were before.
+struct Tensors {
+  Tensors(const Case& c, uint32_t which)
+      : n(c.n),
+        before{numbers(n, 10 * which), numbers(n, 10 * which + 1), positive(numbers(n, 10 * which + 2))},
+        gradient(numbers(n, 10 * which + 3)),
+        masters(before[0], c.shift),
+        first(before[1], c.shift),
+        second(before[2], c.shift),
+        grads(gradient, c.shift),
+        copy(c.copy, n, c.copy_shift) {}
+  void expect_untouched() const {
+    EXPECT_EQ(masters.values(), before[0]);
+    EXPECT_EQ(first.values(), before[1]);
+    EXPECT_EQ(second.values(), before[2]);
+    copy.expect_untouched();
+  }
+  size_t n;
+  std::vector<float> before[3], gradient;
+  Buffer<float> masters, first, second, grads;
+  Copy copy;
+};
+using AllTensors = std::vector<std::unique_ptr<Tensors>>;
+
+AllTensors make(const std::vector<Case>& cases) {
+  AllTensors all;
+  for (const Case& c : cases) all.push_back(std::make_unique<Tensors>(c, static_cast<uint32_t>(all.size())));
+  return all;
+}
+
+// ---- Adam
+
+struct AdamOptions {
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-6;
+  bool decoupled = true;
+};
+
+cudaError_t run_adam(AllTensors& all, const std::vector<Case>& cases, const AdamOptions& o, const StepScalars& step) {
+  std::vector<AdamSlice> slices;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    Tensors& t = *all[i];
+    slices.push_back({.masters = t.masters.data(),
+                      .grads = t.grads.data(),
+                      .exp_avg = t.first.data(),
+                      .exp_avg_sq = t.second.data(),
+                      .copy = t.copy.data(),
+                      .copy_type = t.copy.type(),
+                      .n = static_cast<int64_t>(t.n),
+                      .weight_decay = cases[i].weight_decay});
+  }
+  return adam({.slices = slices.data(),
+               .slice_count = static_cast<int>(slices.size()),
+               .beta1 = o.beta1,
+               .beta2 = o.beta2,
+               .eps = o.eps,
+               .decoupled = o.decoupled,
+               .scalars = &step},
+              nullptr);
+}
+
+/// What the header promises to the bit.
+void expect_adam(const Tensors& t, const Case& c, const AdamOptions& o, const StepScalars& s) {
+  const auto b1 = static_cast<float>(o.beta1), c1 = static_cast<float>(1 - o.beta1);
+  const auto b2 = static_cast<float>(o.beta2), c2 = static_cast<float>(1 - o.beta2);
+  const auto decay = static_cast<float>(c.weight_decay), lr = static_cast<float>(s.lr);
+  const auto correct1 = static_cast<float>(1 / s.bias_correction1);
+  const auto correct2 = static_cast<float>(1 / std::sqrt(s.bias_correction2));
+  for (size_t i = 0; i < t.n; ++i) {
+    const float p = t.before[0][i];
+    float g = t.gradient[i] * static_cast<float>(s.grad_scale);
+    if (!o.decoupled) g = std::fma(decay, p, g);
+    const float m = std::fma(b1, t.before[1][i], c1 * g), v = std::fma(b2, t.before[2][i], c2 * (g * g));
+    float u = m * correct1 / std::fma(std::sqrt(v), correct2, static_cast<float>(o.eps));
+    if (o.decoupled) u = std::fma(decay, p, u);
+    ASSERT_EQ(t.first[i], m) << i;
+    ASSERT_EQ(t.second[i], v) << i;
+    ASSERT_EQ(t.masters[i], std::fma(-lr, u, p)) << i;
+    ASSERT_NO_FATAL_FAILURE(t.copy.expect(i, t.masters[i]));
+  }
+}
+
+TEST(Adam, GivesThePromisedBits) {
+  for (const bool decoupled : {false, true})
+    on_host::in_all_orders([&] {
+      const AdamOptions options{.decoupled = decoupled};
+      AllTensors all = make(cases());
+      ASSERT_EQ(run_adam(all, cases(), options, some_step()), cudaSuccess);
+      for (size_t i = 0; i < all.size(); ++i)
+        ASSERT_NO_FATAL_FAILURE(expect_adam(*all[i], cases()[i], options, some_step())) << "slice " << i;
+    });
+}
+
+TEST(Adam, IsPyTorchsAdamOverSeveralSteps) {
+  for (const bool decoupled : {false, true}) {
+    const Case c{.n = 57, .weight_decay = 0.1};
+    AllTensors all = make({c});
+    Tensors& t = *all[0];
+    std::vector<reference::AdamElement> expected;
+    for (size_t i = 0; i < c.n; ++i) {
+      t.first.at(i) = t.second.at(i) = 0;
+      expected.push_back({.p = t.before[0][i], .m = 0, .v = 0});
+    }
+    for (int k = 1; k <= 5; ++k) {
+      StepScalars step = some_step();
+      step.bias_correction1 = 1 - std::pow(0.9, k);
+      step.bias_correction2 = 1 - std::pow(0.999, k);
+      const std::vector<float> gradient = numbers(c.n, 100 + static_cast<uint32_t>(k));
+      for (size_t i = 0; i < c.n; ++i) {
+        t.grads.at(i) = gradient[i];
+        expected[i] = reference::adam({step.lr, 0.9, 0.999, 1e-6, c.weight_decay, decoupled}, expected[i],
+                                      gradient[i] * step.grad_scale, step.bias_correction1, step.bias_correction2);
+      }
+      ASSERT_EQ(run_adam(all, {c}, {.decoupled = decoupled}, step), cudaSuccess);
+    }
+    for (size_t i = 0; i < c.n; ++i) EXPECT_NEAR(t.masters[i], expected[i].p, 2e-6) << i;
+  }
+}
+
+TEST(Adam, ASkippedStepWritesNothing) {
+  on_host::in_all_orders([] {
+    StepScalars step = some_step();
+    step.skip = 1;
+    step.grad_scale = kNan;
+    AllTensors all = make(cases());
+    ASSERT_EQ(run_adam(all, cases(), {}, step), cudaSuccess);
+    for (const auto& t : all) t->expect_untouched();
+  });
+}
+
+TEST(Adam, TakesAnyNumberOfSlices) {
+  for (const size_t count : {0u, 1u, 63u, 64u, 65u, 130u}) {
+    const std::vector<Case> many(count, {.n = 5, .weight_decay = 0.5});
+    AllTensors all = make(many);
+    ASSERT_EQ(run_adam(all, many, {}, some_step()), cudaSuccess);
+    for (size_t i = 0; i < count; ++i)
+      ASSERT_NO_FATAL_FAILURE(expect_adam(*all[i], many[i], {}, some_step())) << i << " of " << count;
+  }
+}
+
+TEST(Adam, AnElementsBitsDoNotDependOnTheCut) {
+  const auto bytes = [](const std::vector<size_t>& cuts) {
+    Tensors t({.n = 3000}, 7);
+    std::vector<AdamSlice> slices;
+    for (size_t i = 0; i + 1 < cuts.size(); ++i)
+      slices.push_back({.masters = t.masters.data() + cuts[i],
+                        .grads = t.grads.data() + cuts[i],
+                        .exp_avg = t.first.data() + cuts[i],
+                        .exp_avg_sq = t.second.data() + cuts[i],
+                        .n = static_cast<int64_t>(cuts[i + 1] - cuts[i])});
+    const StepScalars step = some_step();
+    EXPECT_EQ(adam({.slices = slices.data(),
+                    .slice_count = static_cast<int>(slices.size()),
+                    .beta1 = 0.9,
+                    .beta2 = 0.95,
+                    .eps = 1e-8,
+                    .decoupled = true,
+                    .scalars = &step},
+                   nullptr),
+              cudaSuccess);
+    return std::vector{t.masters.bytes(), t.first.bytes(), t.second.bytes()};
+  };
+  const auto whole = bytes({0, 3000});
+  EXPECT_EQ(bytes({0, 1, 1000, 2999, 3000}), whole);
+  EXPECT_EQ(bytes({0, 1024, 1027, 3000}), whole);
+}
+
+TEST(Adam, NotANumberStaysWithItsElement) {
+  const Case c{.n = 9, .copy = Copy::Kind::bf16};
+  AllTensors all = make({c});
+  all[0]->grads.at(5) = kNan;
+  ASSERT_EQ(run_adam(all, {c}, {}, some_step()), cudaSuccess);
+  for (size_t i = 0; i < c.n; ++i) {
+    EXPECT_EQ(std::isnan(all[0]->masters[i]), i == 5) << i;
+    EXPECT_EQ(std::isnan(all[0]->copy.bf16[i]), i == 5) << i;
+  }
+}
+
+TEST(Adam, KeepsDenormals) {
+  const Case c{.n = 5};
+  AllTensors all = make({c});
+  Tensors& t = *all[0];
+  for (size_t i = 0; i < c.n; ++i) {
+    t.grads.at(i) = t.gradient[i] = 1e-20f;
+    t.first.at(i) = t.before[1][i] = 1e-40f;
+    t.second.at(i) = t.before[2][i] = 3e-41f;
+  }
+  ASSERT_EQ(run_adam(all, {c}, {.eps = 0}, some_step()), cudaSuccess);
+  expect_adam(t, c, {.eps = 0}, some_step());
+  EXPECT_NE(t.second[0], 0);
+}
+
+// ---- SGD
+
+struct SgdOptions {
+  double momentum = 0.9;
+  bool nesterov = false, buffer = true;
+};
+
+cudaError_t run_sgd(AllTensors& all, const std::vector<Case>& cases, const SgdOptions& o, const StepScalars& step) {
+  std::vector<SgdSlice> slices;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    Tensors& t = *all[i];
+    slices.push_back({.masters = t.masters.data(),
+                      .grads = t.grads.data(),
+                      .momentum_buffer = o.buffer ? t.first.data() : nullptr,
+                      .copy = t.copy.data(),
+                      .copy_type = t.copy.type(),
+                      .n = static_cast<int64_t>(t.n),
+                      .weight_decay = cases[i].weight_decay});
+  }
+  return sgd({.slices = slices.data(),
+              .slice_count = static_cast<int>(slices.size()),
+              .momentum = o.momentum,
+              .nesterov = o.nesterov,
+              .scalars = &step},
+             nullptr);
+}
+
+void expect_sgd(const Tensors& t, const Case& c, const SgdOptions& o, const StepScalars& s) {
+  const auto decay = static_cast<float>(c.weight_decay), lr = static_cast<float>(s.lr);
+  const auto momentum = static_cast<float>(o.momentum);
+  for (size_t i = 0; i < t.n; ++i) {
+    const float p = t.before[0][i];
+    const reference::SgdElement reference =
+        reference::sgd({s.lr, o.buffer ? o.momentum : 0, c.weight_decay, o.nesterov && o.buffer},
+                       {p, o.buffer ? t.before[1][i] : 0}, t.gradient[i] * s.grad_scale);
+    float g = std::fma(decay, p, t.gradient[i] * static_cast<float>(s.grad_scale));
+    if (o.buffer) {
+      const float buffer = std::fma(momentum, t.before[1][i], g);
+      ASSERT_EQ(t.first[i], buffer) << i;
+      g = o.nesterov ? std::fma(momentum, buffer, g) : buffer;
+    } else {
+      ASSERT_EQ(t.first[i], t.before[1][i]) << i;
+    }
+    ASSERT_EQ(t.masters[i], std::fma(-lr, g, p)) << i;
+    ASSERT_NEAR(t.masters[i], reference.p, 1e-6) << i;
+    ASSERT_NO_FATAL_FAILURE(t.copy.expect(i, t.masters[i]));
+  }
+}
+
+TEST(Sgd, GivesThePromisedBits) {
+  for (const SgdOptions& options :
+       {SgdOptions{}, SgdOptions{.nesterov = true}, SgdOptions{.momentum = 0, .buffer = false}})
+    on_host::in_all_orders([&] {
+      AllTensors all = make(cases());
+      ASSERT_EQ(run_sgd(all, cases(), options, some_step()), cudaSuccess);
+      for (size_t i = 0; i < all.size(); ++i)
+        ASSERT_NO_FATAL_FAILURE(expect_sgd(*all[i], cases()[i], options, some_step())) << "slice " << i;
+    });
+}
+
+TEST(Sgd, ASkippedStepWritesNothing) {
+  StepScalars step = some_step();
+  step.skip = 1;
+  AllTensors all = make(cases());
+  ASSERT_EQ(run_sgd(all, cases(), {}, step), cudaSuccess);
+  for (const auto& t : all) t->expect_untouched();
+}
+
+TEST(Sgd, AllSlicesHaveABufferOrNone) {
+  float x[2] = {};
+  const SgdSlice slices[] = {{.masters = &x[0], .grads = &x[0], .momentum_buffer = nullptr, .n = 1},
+                             {.masters = &x[1], .grads = &x[1], .momentum_buffer = &x[1], .n = 1}};
+  const StepScalars step = some_step();
+  EXPECT_EQ(sgd({.slices = slices, .slice_count = 2, .momentum = 0.9, .nesterov = false, .scalars = &step}, nullptr),
+            cudaErrorInvalidValue);
+}
+
+// ---- running statistics
+
+cudaError_t run_blend(AllTensors& all, int64_t micro_batches, const StepScalars& step) {
+  std::vector<BlendSlice> slices;
+  for (auto& t : all)
+    slices.push_back({.masters = t->masters.data(),
+                      .sums = t->grads.data(),
+                      .copy = t->copy.data(),
+                      .copy_type = t->copy.type(),
+                      .n = static_cast<int64_t>(t->n)});
+  return blend({.slices = slices.data(),
+                .slice_count = static_cast<int>(slices.size()),
+                .momentum = 0.1,
+                .micro_batches = micro_batches,
+                .scalars = &step},
+               nullptr);
+}
+
+void expect_blend(const Tensors& t, int64_t micro_batches) {
+  const float share = 1 / static_cast<float>(micro_batches);
+  for (size_t i = 0; i < t.n; ++i) {
+    const float p = t.before[0][i];
+    ASSERT_EQ(t.masters[i], p + 0.1f * (t.gradient[i] * share - p)) << i;
+    ASSERT_NO_FATAL_FAILURE(t.copy.expect(i, t.masters[i]));
+  }
+}
+
+TEST(Blend, GivesThePromisedBits) {
+  on_host::in_all_orders([] {
+    AllTensors all = make(cases());
+    ASSERT_EQ(run_blend(all, 3, some_step()), cudaSuccess);
+    for (const auto& t : all) ASSERT_NO_FATAL_FAILURE(expect_blend(*t, 3));
+  });
+}
+
+TEST(Blend, LargeTensorsGiveABlockMoreThanOnePass) {
+  AllTensors all = make({{.n = 5}, {.n = (size_t{1} << 20) + 1030, .copy = Copy::Kind::bf16}, {.n = 4097, .shift = 1}});
+  ASSERT_EQ(run_blend(all, 2, some_step()), cudaSuccess);
+  for (const auto& t : all) ASSERT_NO_FATAL_FAILURE(expect_blend(*t, 2));
+}
+
+TEST(Blend, ASkippedStepWritesNothing) {
+  StepScalars step = some_step();
+  step.skip = 1;
+  AllTensors all = make(cases());
+  ASSERT_EQ(run_blend(all, 3, step), cudaSuccess);
+  for (const auto& t : all) t->expect_untouched();
+  EXPECT_EQ(run_blend(all, 0, step), cudaErrorInvalidValue);
+}
+
+}  // namespace
+}  // namespace ct::kernels

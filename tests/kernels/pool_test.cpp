@@ -1,0 +1,332 @@
+#include "pool.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "buffer.h"
+#include "cuda_runtime.h"
+#include "reference/conv.h"
+#include "reference/norm.h"
+
+namespace ct::kernels {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
+
+template <class T>
+struct Named;
+template <>
+struct Named<float> {
+  static constexpr Type kType = Type::f32;
+};
+template <>
+struct Named<__nv_bfloat16> {
+  static constexpr Type kType = Type::bf16;
+};
+template <>
+struct Named<__half> {
+  static constexpr Type kType = Type::f16;
+};
+
+template <class T>
+float rounded(float x) {
+  return to_float(from_float<T>(x));
+}
+
+/// The same values to the bit, a NaN like any other.
+void expect_same(const std::vector<float>& got, const std::vector<float>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i)
+    if (std::isnan(want[i]))
+      EXPECT_TRUE(std::isnan(got[i])) << i << ": " << got[i];
+    else
+      ASSERT_EQ(__float_as_int(got[i]), __float_as_int(want[i])) << i << ": " << got[i] << ", not " << want[i];
+}
+std::vector<float> to_floats(const std::vector<double>& v) { return {v.begin(), v.end()}; }
+std::vector<double> to_doubles(const std::vector<float>& v) { return {v.begin(), v.end()}; }
+
+struct Case {
+  int64_t n, height, width, channels;
+  int size;
+  size_t shift = 0;
+  size_t elements() const { return static_cast<size_t>(n * height * width * channels); }
+  size_t pooled() const { return static_cast<size_t>(n * (height / size) * (width / size) * channels); }
+};
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  return out << c.n << " x " << c.height << " x " << c.width << " x " << c.channels << " by " << c.size
+             << ", shifted by " << c.shift;
+}
+const Case kCases[] = {{1, 2, 2, 1, 2},    {2, 4, 6, 3, 2},  {1, 5, 7, 8, 2},    {2, 6, 4, 16, 2},   {1, 7, 5, 24, 3},
+                       {2, 6, 6, 5, 3},    {1, 4, 4, 8, 1},  {2, 5, 4, 8, 4},    {1, 15, 16, 1, 15}, {1, 3, 3, 8, 5},
+                       {0, 4, 4, 8, 2},    {1, 4, 4, 0, 2},  {2, 5, 5, 8, 2, 1}, {1, 1, 9, 4, 2},    {2, 14, 14, 16, 2},
+                       {1, 9, 9, 8, 3, 1}, {4, 10, 10, 6, 2}};
+
+/// Coarse, so that windows have ties; some windows are cut by ReLU, and there are NaN, infinities and both zeros.
+template <class T>
+std::vector<float> image_of(const Case& c, uint32_t which) {
+  std::vector<float> v = numbers(c.elements(), which);
+  const float odd[] = {kNaN, kInfinity, -kInfinity, -0.0f, 0.0f, kNaN};
+  for (size_t i = 0; i < v.size(); ++i)
+    v[i] = rounded<T>(i % 11 == which ? odd[i / 11 % 6] : std::round(v[i] * 2) / 2 - 0.5f);
+  return v;
+}
+
+template <class T>
+class Pool : public testing::Test {};
+using Types = testing::Types<float, __nv_bfloat16, __half>;
+TYPED_TEST_SUITE(Pool, Types);
+
+TYPED_TEST(Pool, MaximaAndTheirGradient) {
+  using T = TypeParam;
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(testing::Message() << c);
+    const std::vector<float> values = image_of<T>(c, 1);
+    std::vector<uint8_t> winners;
+    const std::vector<float> want =
+        to_floats(reference::max_pool(c.n, c.height, c.width, c.channels, c.size, to_doubles(values), winners));
+    std::vector<float> grads = numbers(c.pooled(), 2);
+    for (float& g : grads) g = rounded<T>(g);
+    const std::vector<float> want_dx =
+        to_floats(reference::max_pool_gradient(c.n, c.height, c.width, c.channels, c.size, to_doubles(grads), winners));
+    Buffer<T> x(values, c.shift), dy(grads, c.shift);
+    on_host::in_all_orders([&] {
+      Buffer<T> y(c.pooled(), c.shift), dx(c.elements(), c.shift);
+      Buffer<uint8_t> winner(c.pooled(), c.shift);
+      const MaxPoolArgs args{.type = Named<T>::kType,
+                             .n = c.n,
+                             .height = c.height,
+                             .width = c.width,
+                             .channels = c.channels,
+                             .size = c.size,
+                             .x = x.data(),
+                             .y = y.data(),
+                             .winner = winner.data()};
+      ASSERT_EQ(max_pool(args, nullptr), cudaSuccess);
+      expect_same(y.values(), want);
+      EXPECT_EQ(winner.bytes(), winners);
+      const MaxPoolGradArgs grad{.type = Named<T>::kType,
+                                 .n = c.n,
+                                 .height = c.height,
+                                 .width = c.width,
+                                 .channels = c.channels,
+                                 .size = c.size,
+                                 .dy = dy.data(),
+                                 .winner = winner.data(),
+                                 .dx = dx.data()};
+      ASSERT_EQ(max_pool_grad(grad, nullptr), cudaSuccess);
+      expect_same(dx.values(), want_dx);
+    });
+  }
+}
+
+TEST(MaxPool, FirstOfEqualsWinsAndNaNOnlyFromTheFirstPlace) {
+  const std::vector<float> windows = {1, 1, 1, 1, 0, 2, 2, 1, -0.0f, 0, 0, -0.0f, kNaN, 3, 4, 5, 1, kNaN, 3, kNaN};
+  Buffer<float> y(5);
+  Buffer<uint8_t> winner(5);
+  Buffer<float> x(windows);  // five images of 2x2
+  const MaxPoolArgs args{.type = Type::f32,
+                         .n = 5,
+                         .height = 2,
+                         .width = 2,
+                         .channels = 1,
+                         .size = 2,
+                         .x = x.data(),
+                         .y = y.data(),
+                         .winner = winner.data()};
+  ASSERT_EQ(max_pool(args, nullptr), cudaSuccess);
+  expect_same(y.values(), {1, 2, -0.0f, kNaN, 3});
+  EXPECT_EQ(winner.bytes(), (std::vector<unsigned char>{0, 1, 0, 0, 2}));
+}
+
+TYPED_TEST(Pool, ReluThenMaximaAndTheirGradient) {
+  using T = TypeParam;
+  for (const Case& c : kCases) {
+    if (c.size != 2) continue;
+    SCOPED_TRACE(testing::Message() << c);
+    const std::vector<float> values = image_of<T>(c, 1);
+    std::vector<uint8_t> winners;
+    std::vector<float> want =
+        to_floats(reference::max_pool(c.n, c.height, c.width, c.channels, 2, to_doubles(values), winners));
+    for (size_t i = 0; i < want.size(); ++i)
+      if (want[i] <= 0) {
+        want[i] = 0;
+        winners[i] = 4;
+      }
+    std::vector<float> grads = numbers(c.pooled(), 2);
+    for (float& g : grads) g = rounded<T>(g);
+    const std::vector<float> want_dx =
+        to_floats(reference::max_pool_gradient(c.n, c.height, c.width, c.channels, 2, to_doubles(grads), winners));
+    Buffer<T> x(values, c.shift), dy(grads, c.shift);
+    on_host::in_all_orders([&] {
+      Buffer<T> y(c.pooled(), c.shift), dx(c.elements(), c.shift);
+      Buffer<uint8_t> winner(c.pooled(), c.shift);
+      const ReluPoolArgs args{.type = Named<T>::kType,
+                              .n = c.n,
+                              .height = c.height,
+                              .width = c.width,
+                              .channels = c.channels,
+                              .x = x.data(),
+                              .b = nullptr,
+                              .y = y.data(),
+                              .winner = winner.data()};
+      ASSERT_EQ(relu_pool(args, nullptr), cudaSuccess);
+      expect_same(y.values(), want);
+      EXPECT_EQ(winner.bytes(), winners);
+      const MaxPoolGradArgs grad{.type = Named<T>::kType,
+                                 .n = c.n,
+                                 .height = c.height,
+                                 .width = c.width,
+                                 .channels = c.channels,
+                                 .size = 2,
+                                 .dy = dy.data(),
+                                 .winner = winner.data(),
+                                 .dx = dx.data()};
+      ASSERT_EQ(max_pool_grad(grad, nullptr), cudaSuccess);
+      expect_same(dx.values(), want_dx);
+    });
+  }
+}
+
+TYPED_TEST(Pool, ReluPoolAddsABiasLikeBiasDoes) {
+  using T = TypeParam;
+  for (const Case& c : kCases) {
+    if (c.size != 2) continue;
+    SCOPED_TRACE(testing::Message() << c);
+    std::vector<float> values = numbers(c.elements(), 1);  // fine: rounding x + b makes ties
+    for (float& v : values) v = rounded<T>(v);
+    const std::vector<float> offsets = numbers(static_cast<size_t>(c.channels), 3);
+    Buffer<T> x(values, c.shift), shifted(values.size(), c.shift);
+    Buffer<float> b(offsets, c.shift);
+    for (size_t i = 0; i < values.size(); ++i)
+      shifted.at(i) = from_float<T>(values[i] + offsets[i % static_cast<size_t>(c.channels)]);
+    const auto pooled = [&](Buffer<T>& x, const float* b, Buffer<T>& y, Buffer<uint8_t>& winner) {
+      return relu_pool({.type = Named<T>::kType,
+                        .n = c.n,
+                        .height = c.height,
+                        .width = c.width,
+                        .channels = c.channels,
+                        .x = x.data(),
+                        .b = b,
+                        .y = y.data(),
+                        .winner = winner.data()},
+                       nullptr);
+    };
+    on_host::in_all_orders([&] {
+      Buffer<T> y(c.pooled(), c.shift), z(c.pooled(), c.shift);
+      Buffer<uint8_t> winner(c.pooled(), c.shift), other(c.pooled(), c.shift);
+      ASSERT_EQ(pooled(x, b.data(), y, winner), cudaSuccess);
+      ASSERT_EQ(pooled(shifted, nullptr, z, other), cudaSuccess);
+      EXPECT_EQ(y.bytes(), z.bytes());
+      EXPECT_EQ(winner.bytes(), other.bytes());
+    });
+  }
+}
+
+struct AverageCase {
+  int64_t n, pixels, channels, stride;
+  size_t shift = 0;
+};
+const AverageCase kAverages[] = {{1, 1, 1, 1},      {2, 64, 64, 64},  {3, 49, 24, 32}, {2, 17, 10, 16},
+                                 {1, 16, 70, 80},   {2, 5, 130, 144}, {0, 4, 8, 16},   {1, 100, 3, 16},
+                                 {2, 9, 16, 16, 1}, {1, 4, 0, 16},    {2, 33, 8, 21}};
+
+TYPED_TEST(Pool, AveragesInOneOrderAndTheirGradient) {
+  using T = TypeParam;
+  for (const auto& [n, pixels, channels, stride, shift] : kAverages) {
+    SCOPED_TRACE(testing::Message() << n << " x " << pixels << " x " << channels << ", stride " << stride
+                                    << ", shifted by " << shift);
+    std::vector<float> values = numbers(static_cast<size_t>(n * pixels * channels), 1);
+    for (float& v : values) v = rounded<T>(v + 1);
+    if (values.size() > 20) values[20] = kNaN;
+    const std::vector<double> means = reference::average_pool(n, pixels, channels, to_doubles(values));
+    const float scale = 1 / static_cast<float>(pixels);
+    std::vector<float> want(static_cast<size_t>(n * stride)), grads(want.size(), kNaN), want_dx(values.size());
+    const std::vector<float> some = numbers(want.size(), 2);
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t c = 0; c < channels; ++c) {
+        float lanes[16] = {}, sum = 0;
+        for (int64_t p = 0; p < pixels; ++p)
+          lanes[p % 16] += values[static_cast<size_t>((i * pixels + p) * channels + c)];
+        for (const float lane : lanes) sum += lane;
+        const auto at = static_cast<size_t>(i * stride + c);
+        const double mean = means[static_cast<size_t>(i * channels + c)];
+        EXPECT_TRUE(std::isnan(mean) || std::fabs(sum * scale - mean) < 4e-6);
+        want[at] = rounded<T>(sum * scale);
+        grads[at] = rounded<T>(some[at]);
+        for (int64_t p = 0; p < pixels; ++p)
+          want_dx[static_cast<size_t>((i * pixels + p) * channels + c)] = rounded<T>(grads[at] * scale);
+      }
+    Buffer<T> x(values, shift), dy(grads, shift);
+    on_host::in_all_orders([&] {
+      Buffer<T> y(want.size(), shift), dx(values.size(), shift);
+      const AveragePoolArgs args{.type = Named<T>::kType,
+                                 .n = n,
+                                 .pixels = pixels,
+                                 .channels = channels,
+                                 .y_stride = stride,
+                                 .x = x.data(),
+                                 .y = y.data()};
+      ASSERT_EQ(average_pool(args, nullptr), cudaSuccess);
+      expect_same(y.values(), want);
+      const AveragePoolGradArgs grad{.type = Named<T>::kType,
+                                     .n = n,
+                                     .pixels = pixels,
+                                     .channels = channels,
+                                     .dy_stride = stride,
+                                     .dy = dy.data(),
+                                     .dx = dx.data()};
+      ASSERT_EQ(average_pool_grad(grad, nullptr), cudaSuccess);
+      expect_same(dx.values(), want_dx);
+    });
+  }
+}
+
+TEST(PoolArgs, RefusesWhatMakesNoSense) {
+  Buffer<float> x(16), y(16);
+  Buffer<uint8_t> winner(16);
+  MaxPoolArgs pool{.type = Type::f32,
+                   .n = 1,
+                   .height = 4,
+                   .width = 4,
+                   .channels = 1,
+                   .size = 0,
+                   .x = x.data(),
+                   .y = y.data(),
+                   .winner = winner.data()};
+  EXPECT_EQ(max_pool(pool, nullptr), cudaErrorInvalidValue);
+  pool.size = 16;  // places would not fit a byte
+  EXPECT_EQ(max_pool(pool, nullptr), cudaErrorInvalidValue);
+  MaxPoolGradArgs grad{.type = Type::f32,
+                       .n = 1,
+                       .height = 4,
+                       .width = 4,
+                       .channels = 1,
+                       .size = 0,
+                       .dy = x.data(),
+                       .winner = winner.data(),
+                       .dx = y.data()};
+  EXPECT_EQ(max_pool_grad(grad, nullptr), cudaErrorInvalidValue);
+  const ReluPoolArgs relu{.type = static_cast<Type>(3),
+                          .n = 1,
+                          .height = 4,
+                          .width = 4,
+                          .channels = 1,
+                          .x = x.data(),
+                          .b = nullptr,
+                          .y = y.data(),
+                          .winner = winner.data()};
+  EXPECT_EQ(relu_pool(relu, nullptr), cudaErrorInvalidValue);
+  const AveragePoolArgs average{
+      .type = Type::f32, .n = 1, .pixels = 0, .channels = 1, .y_stride = 1, .x = x.data(), .y = y.data()};
+  EXPECT_EQ(average_pool(average, nullptr), cudaErrorInvalidValue);
+  const AveragePoolGradArgs spread{
+      .type = Type::f32, .n = 1, .pixels = 4, .channels = 2, .dy_stride = 1, .dy = x.data(), .dx = y.data()};
+  EXPECT_EQ(average_pool_grad(spread, nullptr), cudaErrorInvalidValue);
+  for (const float v : y.values()) EXPECT_TRUE(std::isnan(v));
+}
+
+}  // namespace
+}  // namespace ct::kernels
