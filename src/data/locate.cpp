@@ -16,11 +16,12 @@ fs::path folder_named(std::string_view name, const fs::path& path) {
   return path.filename() == name ? path : path / name;
 }
 
-DataSource synthetic_source(const fs::path& folder, const std::string& why, IfAbsent if_absent) {
+DataSource synthetic_source(const fs::path& folder, const std::string& why, IfAbsent if_absent,
+                            const std::function<void()>& progress) {
   if (if_absent == IfAbsent::keep_in_memory && !synthetic_complete(folder))
     return {std::string(kSyntheticName), {}, str("data: ", kSyntheticName, " in memory", why)};
   try {
-    const bool written = write_synthetic(folder);
+    const bool written = write_synthetic(folder, progress);
     return {std::string(kSyntheticName), folder,
             str("data: ", kSyntheticName, (written ? ", written to " : " in "), folder.string(), why)};
   } catch (const Error& error) {
@@ -31,7 +32,8 @@ DataSource synthetic_source(const fs::path& folder, const std::string& why, IfAb
 
 }  // namespace
 
-DataSource locate_data(std::string_view dataset, const fs::path& where, IfAbsent if_absent) {
+DataSource locate_data(std::string_view dataset, const fs::path& where, IfAbsent if_absent,
+                       const std::function<void()>& progress) {
   const bool automatic = dataset == "auto";
   if (!automatic && dataset != "cifar10" && dataset != "synthetic") {
     fail(ExitCode::usage, "data.dataset: '", dataset, "' is not a data set; use auto, cifar10 or synthetic");
@@ -62,7 +64,7 @@ DataSource locate_data(std::string_view dataset, const fs::path& where, IfAbsent
   }
   const fs::path base = cifar == path ? (path.has_parent_path() ? path.parent_path() : fs::path(".")) : path;
   return synthetic_source(folder_named(kSyntheticFolder, base),
-                          automatic ? str("; for ", kCifarName, ", ", remedy) : "", if_absent);
+                          automatic ? str("; for ", kCifarName, ", ", remedy) : "", if_absent, progress);
 }
 
 ImageSet open_images(const DataSource& source, Split split, const ImageSetOptions& options, int threads) {

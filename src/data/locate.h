@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -17,11 +18,12 @@ struct DataSource {
 
 /// data.dataset (auto, cifar10 or synthetic) under data.path, which may also be the folder of batches itself. auto
 /// takes CIFAR-10 when its folder is there (damaged or not: opening it will tell), else the synthetic set. The
-/// synthetic set is written to disk when it is not there yet, or kept in memory where that cannot be done. Call it on
-/// one rank. Throws Error(usage) for another name, Error(data) naming the folder and the remedy.
+/// synthetic set is written to disk when it is not there yet, or kept in memory where that cannot be done. `progress`
+/// is called while it is written. Call it on one rank. Throws Error(usage) for another name, Error(data) naming the
+/// folder and the remedy.
 enum class IfAbsent { write, keep_in_memory };  // the synthetic set that is not on disk yet
 DataSource locate_data(std::string_view dataset, const std::filesystem::path& path,
-                       IfAbsent if_absent = IfAbsent::write);
+                       IfAbsent if_absent = IfAbsent::write, const std::function<void()>& progress = {});
 
 /// Opens one split of what locate_data found, on any rank. `threads` generate a set in memory (0: all cores at hand).
 ImageSet open_images(const DataSource& source, Split split, const ImageSetOptions& options = {}, int threads = 1);

@@ -219,7 +219,7 @@ fs::path make_temporary(FileSystem& files, const fs::path& folder) {
   }
 }
 
-void write_files(FileSystem& files, const fs::path& folder) {
+void write_files(FileSystem& files, const fs::path& folder, const std::function<void()>& progress) {
   const auto write = [&](const std::string& name, std::span<const std::byte> bytes) {
     File file(files, folder / name, O_WRONLY | O_CREAT | O_EXCL);
     file.write(bytes);
@@ -228,6 +228,7 @@ void write_files(FileSystem& files, const fs::path& folder) {
   };
   uint32_t first = 0;
   for (const std::string& name : all_batch_files()) {
+    if (progress) progress();
     const std::vector<uint8_t> records = synthetic_records(kSyntheticSeed, first, kRecordsPerFile);
     write(name, std::as_bytes(std::span(records)));
     first += kRecordsPerFile;
@@ -242,7 +243,7 @@ void write_files(FileSystem& files, const fs::path& folder) {
 
 bool synthetic_complete(const fs::path& folder) { return first_problem(folder).empty(); }
 
-bool write_synthetic(const fs::path& path) {
+bool write_synthetic(const fs::path& path, const std::function<void()>& progress) {
   const fs::path folder = path.has_filename() ? path : path.parent_path();  // "data/x/" is "data/x"
   if (synthetic_complete(folder)) return false;
   std::error_code error;
@@ -255,7 +256,7 @@ bool write_synthetic(const fs::path& path) {
   FileSystem files;
   const fs::path temporary = make_temporary(files, folder);
   try {
-    write_files(files, temporary);
+    write_files(files, temporary, progress);
     if (files.rename(temporary, folder) == 0) {
       sync_folder(files, folder.parent_path());
       return true;

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -38,7 +39,8 @@ bool synthetic_complete(const std::filesystem::path& folder);
 /// Writes data_batch_1..5.bin, test_batch.bin and batches.meta.txt (the class names) into `folder`, atomically: a
 /// folder beside it is filled, flushed and renamed, so no reader ever meets a part. Several processes may do so at
 /// once: the first to finish wins, the others drop their copy. Returns false when the set was there already. Throws
-/// Error(data) when something else stands in its place, Error(io) when it cannot be written.
-bool write_synthetic(const std::filesystem::path& folder);
+/// Error(data) when something else stands in its place, Error(io) when it cannot be written. `progress` is called now
+/// and then: it takes seconds.
+bool write_synthetic(const std::filesystem::path& folder, const std::function<void()>& progress = {});
 
 }  // namespace ct

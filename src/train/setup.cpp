@@ -101,7 +101,9 @@ void fill_micro_batch(Pipeline& pipeline, int64_t epoch, int64_t step, int64_t k
 
 Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent) {
   Datasets sets;
-  if (comm.rank() == 0) sets.source = locate_data(config.data.dataset, config.data.path, if_absent);
+  const auto progress = [&] { comm.pulse().advance(Phase::data); };
+  progress();
+  if (comm.rank() == 0) sets.source = locate_data(config.data.dataset, config.data.path, if_absent, progress);
   sets.source.name = from_rank_0(comm, sets.source.name);
   sets.source.folder = from_rank_0(comm, sets.source.folder.string());
   sets.source.note = from_rank_0(comm, sets.source.note);
