@@ -384,6 +384,8 @@ TEST_P(PlantedBugDeathTest, IsCaught) {
                  << " sees it, which this build is without";
   for (Catcher catcher : {results, error, asan, tsan}) {
     if (!(bug.caught_by & kInThisBuild & catcher)) continue;
+    // ThreadSanitizer may end the process at its first report (halt_on_error), before the results are compared.
+    if (catcher == results && (bug.caught_by & kInThisBuild & tsan)) continue;
     EXPECT_EXIT(run_and_exit(bug, true), exited_with_complaint, message_of(catcher));
   }
 }
