@@ -122,8 +122,7 @@ Path weights_file(const Path& path) {
     if (std::filesystem::exists(path / name)) return path / name;
   fail(ExitCode::usage, in_quotes(path.native()),
        " has neither best.bin, which a run's first evaluation writes, nor weights.safetensors; give a file, or the "
-       "folder "
-       "of a checkpoint such as RUN/ckpt/step-00000100");
+       "folder of a checkpoint such as RUN/ckpt/step-00000100");
 }
 
 Metadata to_metadata(const WeightsInfo& info) {

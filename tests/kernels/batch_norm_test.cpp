@@ -9,32 +9,15 @@
 #include "buffer.h"
 #include "on_host/run.h"
 #include "reference/norm.h"
+#include "typed.h"
 
 namespace ct::kernels {
 namespace {
 
 using Doubles = std::vector<double>;
 
-constexpr double kEps = 1e-5, kF32 = 0x1p-24;
+constexpr double kEps = 1e-5, kF32 = Named<float>::kRounding;
 const float kNan = std::numeric_limits<float>::quiet_NaN();
-
-template <class T>
-struct Of;
-template <>
-struct Of<float> {
-  static constexpr Type kType = Type::f32;
-  static constexpr double kRounding = kF32;
-};
-template <>
-struct Of<__nv_bfloat16> {
-  static constexpr Type kType = Type::bf16;
-  static constexpr double kRounding = 0x1p-8;
-};
-template <>
-struct Of<__half> {
-  static constexpr Type kType = Type::f16;
-  static constexpr double kRounding = 0x1p-11;
-};
 
 struct Case {
   int64_t rows, channels;
@@ -92,7 +75,7 @@ struct Forward {
         var(c.vector(), c.shift),
         workspace(batch_norm_workspace(shape()) / sizeof(float)) {}
   explicit Forward(const Case& c) : Forward(c, inputs(c, 1)) {}
-  BatchNormShape shape() const { return {c.rows, c.channels, Of<T>::kType}; }
+  BatchNormShape shape() const { return {c.rows, c.channels, Named<T>::kType}; }
   BatchNormArgs args() {
     return {.shape = shape(),
             .eps = kEps,
@@ -114,7 +97,7 @@ struct Forward {
       const size_t ch = i % c.vector();
       const double factor = std::abs(w[ch]) / std::sqrt(vars[ch] + kEps);
       const double tolerance = 4 * kF32 * (factor * (std::abs(means[ch]) + std::abs(x[i])) + std::abs(b[ch]) + 4) +
-                               Of<T>::kRounding * std::abs(expected[i]) * 1.001 + 1e-7;
+                               Named<T>::kRounding * std::abs(expected[i]) * 1.001 + 1e-7;
       ASSERT_NEAR(y[i], expected[i], tolerance) << c.text() << " at " << i;
     }
   }
@@ -144,7 +127,7 @@ struct Backward {
     y.at(0) = from_float<T>(0);
   }
   static std::vector<float> rounded(const Doubles& v) { return {v.begin(), v.end()}; }
-  BatchNormShape shape() const { return {c.rows, c.channels, Of<T>::kType}; }
+  BatchNormShape shape() const { return {c.rows, c.channels, Named<T>::kType}; }
   BatchNormGradArgs args() {
     return {.shape = shape(),
             .eps = kEps,
@@ -178,8 +161,9 @@ struct Backward {
     for (size_t i = 0; i < c.n(); ++i) {
       const size_t ch = i % c.vector();
       const double terms = std::abs(g.g[i]) + (std::abs(g.db[ch]) + off(ch) * (std::abs(g.dw[ch]) + root)) / rows;
-      ASSERT_NEAR(dx[i], g.dx[i],
-                  16 * kF32 * terms * std::abs(w[ch]) / sigma(ch) + Of<T>::kRounding * std::abs(g.dx[i]) * 1.001 + 1e-7)
+      ASSERT_NEAR(
+          dx[i], g.dx[i],
+          16 * kF32 * terms * std::abs(w[ch]) / sigma(ch) + Named<T>::kRounding * std::abs(g.dx[i]) * 1.001 + 1e-7)
           << c.text() << " at " << i;
       if (c.residual) {
         ASSERT_EQ(dresidual[i], g.g[i]) << c.text() << " at " << i;

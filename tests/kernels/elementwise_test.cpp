@@ -9,46 +9,12 @@
 #include "buffer.h"
 #include "cuda_runtime.h"
 #include "reference/bf16.h"
+#include "typed.h"
 
 namespace ct::kernels {
 namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
-
-template <class T>
-struct Named;
-template <>
-struct Named<float> {
-  static constexpr Type kType = Type::f32;
-};
-template <>
-struct Named<__nv_bfloat16> {
-  static constexpr Type kType = Type::bf16;
-};
-template <>
-struct Named<__half> {
-  static constexpr Type kType = Type::f16;
-};
-
-template <class T>
-float rounded(float x) {
-  return to_float(from_float<T>(x));
-}
-template <class T>
-std::vector<float> rounded(std::vector<float> v) {
-  for (float& x : v) x = rounded<T>(x);
-  return v;
-}
-
-/// The same values to the bit, a NaN like any other.
-void expect_same(const std::vector<float>& got, const std::vector<float>& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < got.size(); ++i)
-    if (std::isnan(want[i]))
-      EXPECT_TRUE(std::isnan(got[i])) << i << ": " << got[i];
-    else
-      ASSERT_EQ(__float_as_int(got[i]), __float_as_int(want[i])) << i << ": " << got[i] << ", not " << want[i];
-}
 
 /// numbers(), with zeros of both signs, infinities and NaN among them, at places that depend on `which`.
 std::vector<float> odd_numbers(size_t n, uint32_t which) {
