@@ -117,6 +117,15 @@ __global__ void __launch_bounds__(kThreads) copy_groups(CopyRowsArgs a) {
     for (int k = 0; k < N; ++k) y[k] = column + k < a.features ? x[k] : from_float<T>(0);
 }
 
+/// A thread a pad.
+template <class T>
+__global__ void __launch_bounds__(kThreads) zero_ends(ZeroPadsArgs a) {
+  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x, pads = a.stride - a.features;
+  if (i >= a.rows * pads) return;
+  const int64_t row = i / pads;
+  static_cast<T*>(a.y)[row * a.stride + a.features + (i - row * pads)] = from_float<T>(0);
+}
+
 }  // namespace
 
 cudaError_t relu(const ReluArgs& a, cudaStream_t stream) {
@@ -165,6 +174,13 @@ cudaError_t copy_rows(const CopyRowsArgs& a, cudaStream_t stream) {
     if (aligned_16(a.x, a.y) && a.x_stride % kWide == 0 && a.y_stride % kWide == 0)
       return launch(copy_groups<T, kWide>, blocks_for(n / kWide, kThreads), stream, a);
     return launch(copy_groups<T, 1>, blocks_for(n, kThreads), stream, a);
+  });
+}
+
+cudaError_t zero_pads(const ZeroPadsArgs& a, cudaStream_t stream) {
+  if (a.rows < 0 || a.features < 0 || a.stride < a.features) return cudaErrorInvalidValue;
+  return with_type(a.type, [&]<class T>(T) {
+    return launch(zero_ends<T>, blocks_for(a.rows * (a.stride - a.features), kThreads), stream, a);
   });
 }
 

@@ -13,6 +13,7 @@
 //   cast           moves n (e_from + e_to)
 //   fill, zero     moves n e, bytes  (writes)
 //   copy_rows      moves rows (features + y_stride) e
+//   zero_pads      moves rows (stride - features) e  (writes)
 #pragma once
 
 #include "element.h"
@@ -81,5 +82,13 @@ struct CopyRowsArgs {
   void* y;
 };
 cudaError_t copy_rows(const CopyRowsArgs& args, cudaStream_t stream);
+
+/// y[row][i] = 0 for features <= i < stride: the pads of rows that something else wrote. Without pads launches nothing.
+struct ZeroPadsArgs {
+  Type type;
+  int64_t rows, features, stride;
+  void* y;
+};
+cudaError_t zero_pads(const ZeroPadsArgs& args, cudaStream_t stream);
 
 }  // namespace ct::kernels

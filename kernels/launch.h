@@ -14,6 +14,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#ifndef __CUDACC__
+namespace on_host {
+unsigned char* shared_memory();  // tests/kernels/on_host/run.h
+}
+#endif
+
 namespace ct::kernels {
 
 /// The block's shared memory from byte `offset` on, a multiple of T's alignment; 16-byte aligned, of the size that

@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kWarps* kWarp) rows(SoftmaxCrossEntropyArgs a)
   float* dz = a.dlogits + n * a.stride;
   const int label = a.labels[n];
   const double per_sum = 1 / row.sum, even = a.label_smoothing / static_cast<double>(a.classes);
-  const float scale = (a.loss_scale == nullptr ? 1.0f : *a.loss_scale) * (1 / static_cast<float>(a.n));
+  const auto scale = static_cast<float>((a.loss_scale == nullptr ? 1.0 : *a.loss_scale) / static_cast<double>(a.n));
   for (int64_t c = lane; c < a.stride; c += kWarp) {
     float d = 0;
     if (c < a.classes) {

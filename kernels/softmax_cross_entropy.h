@@ -1,7 +1,8 @@
 // Softmax, cross entropy with label smoothing, its gradient and what accuracy needs.
 //
 //   log p_c = z_c - log sum exp z;   loss = -(1 - e) log p_t - e/C sum_c log p_c   (PyTorch's label_smoothing e)
-//   dlogits_c = loss_scale / n * (p_c - (1 - e)[c == t] - e/C): the gradient of the losses' mean, scaled
+//   dlogits_c = loss_scale / n * (p_c - (1 - e)[c == t] - e/C): the gradient of the losses' mean, scaled; loss_scale /
+//   n is made in f64 and rounded to f32 once
 //
 // A non-finite logit gives a non-finite loss, and any non-finite loss a gradient that is all NaN, so that the step is
 // skipped (its mean has no gradient, and a loss can overflow where its gradient would not). Exponents are of
@@ -22,7 +23,7 @@ struct SoftmaxCrossEntropyArgs {
   const float* logits;
   const int32_t* labels;  // in [0, classes)
   double label_smoothing;
-  const float* loss_scale;  // in device memory; nullptr: 1
+  const double* loss_scale;  // in device memory; nullptr: 1
   float* losses;
   int32_t* predicted;  // the first maximum; 0 where the first logit is NaN, otherwise NaN is never the maximum
   int32_t* larger;     // how many classes have a larger logit than the label's: 0 is correct, < 5 is in the top five

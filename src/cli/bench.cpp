@@ -135,30 +135,29 @@ class StepBench {
       : flags_(flags),
         comm_(comm),
         batch_(batch_for(config.batch, comm.size())),
-        backend_(make_backend(config)),
+        device_(config, comm),
         data_(open_datasets(config, comm)) {
-    backend_->enter_thread();
     programs_ = lower_programs(config, batch_, {comm.rank(), comm.size()}, data_.train->classes());
     const auto schedule = [rule = update_rule(config), lr = lr_schedule(config)](int64_t step) {
       return schedule_row(lr, rule, step);
     };
-    engine_ =
-        std::make_unique<Engine>(*backend_, comm, programs_.train, schedule, BindOptions{.lane = lane_options(config)});
+    engine_ = std::make_unique<Engine>(device_.backend(), device_.collectives(), programs_.train, schedule,
+                                       BindOptions{.lane = lane_options(config), .record = config.cuda.record});
     initialize(*engine_, programs_.graph, static_cast<uint64_t>(config.seed));
     pipeline_ = std::make_unique<Pipeline>(*data_.train, data_.parts.training,
                                            pipeline_options(config, batch_, programs_.train.distribution, comm.rank()));
   }
 
   Spread run() {
-    const Traffic before = comm_.traffic(TrafficKind::training);
+    const Traffic before = device_.collectives().traffic(TrafficKind::training);
     const int64_t first = step_;
     const Spread time = time_windows(comm_, flags_, [this](int64_t count) { steps(count); });
-    const Traffic moved = comm_.traffic(TrafficKind::training) - before;
+    const Traffic moved = device_.collectives().traffic(TrafficKind::training) - before;
     moved_ = {moved.elements / (step_ - first), moved.bytes / (step_ - first)};
     return time;
   }
   Engine& engine() { return *engine_; }
-  Backend& backend() { return *backend_; }
+  Backend& backend() { return device_.backend(); }
   const BatchSizes& batch() const { return batch_; }
   /// By this rank, a step.
   const Traffic& moved() const { return moved_; }
@@ -177,12 +176,13 @@ class StepBench {
     }
     engine_->settle();
     engine_->drain_losses();
+    engine_->drain_scalars();
   }
 
   const BenchFlags& flags_;
   Communicator& comm_;
   BatchSizes batch_;
-  std::unique_ptr<Backend> backend_;
+  RankDevice device_;
   Datasets data_;
   Programs programs_;
   std::unique_ptr<Engine> engine_;

@@ -38,6 +38,7 @@ ImageSet open_split(const std::string& dataset, const std::string& path, const s
 int verb_eval(const Words& words) {
   CLI::App app("Loss, accuracy and per-class table of a weights file.", "cifar-train eval");
   std::string checkpoint, data_path, split = "test";
+  Config config;
   int64_t batch_size = 250, max_images = -1;
   bool json = false;
   app.add_option("--ckpt", checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint")
@@ -46,6 +47,8 @@ int verb_eval(const Words& words) {
   app.add_option("--split", split, "test | train | val")->check(CLI::IsMember({"test", "train", "val"}));
   app.add_option("--batch-size", batch_size, "images at a time")->check(CLI::Range(int64_t{1}, int64_t{100000}));
   app.add_option("--max-images", max_images, "only the first so many")->check(CLI::PositiveNumber);
+  app.add_option("--device", config.device, "auto | cpu | cuda")->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  app.add_option("--cuda-path", config.cuda.path, "where cuDNN and cuBLAS are looked for first");
   app.add_flag("--json", json, "one JSON object instead of text");
   if (!parse(app, words)) return 0;
 
@@ -60,19 +63,20 @@ int verb_eval(const Words& words) {
   if (max_images > 0) chosen.resize(std::min(chosen.size(), static_cast<size_t>(max_images)));
   batch_size = std::min(batch_size, static_cast<int64_t>(chosen.size()));
 
-  const auto backend = make_cpu_backend();
-  backend->enter_thread();
   const auto comm = make_solo();
-  Config config;
   config.data.mean = info.mean;
   config.data.std = info.std;
   config.bf16.enabled = info.compute == "bf16";
-  if (config.bf16.enabled && !backend->bf16_problem().empty())
-    fail(ExitCode::usage, in_quotes(file.path().native()), " is of a run in bf16: ", backend->bf16_problem());
+  config.fp16.enabled = info.compute == "f16";
+  const auto backend = make_backend(config);
+  backend->enter_thread();
   const Graph graph = build_graph(find_model(info.model), input_spec(config, batch_size, classes, Mode::evaluate));
   const FlatLayout flat = flatten_parameters(graph);
   const Memory params = backend->allocate(static_cast<size_t>(flat.compute_bytes));
-  load_compute_weights(file, graph, flat, params.data());
+  const Memory host = backend->allocate_host(params.bytes());
+  load_compute_weights(file, graph, flat, host.data());
+  backend->copy(params.data(), host.data(), params.bytes());
+  backend->wait();
   Evaluator evaluator(*backend, *comm, lower_evaluation(graph, {}), {.params = params.data()});
 
   const Evaluation result =

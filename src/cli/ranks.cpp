@@ -14,6 +14,7 @@
 #include "comm/launch.h"
 #include "comm/mpi.h"
 #include "comm/threads.h"
+#include "train/device.h"
 #include "train/signals.h"
 
 namespace ct {
@@ -85,7 +86,9 @@ int rank_count(const Config& config, const std::string& asked) {
          world, ", or unset them");
   if (config.communication.backend == "mpi" && launch.kind == Launch::Kind::none)
     fail(ExitCode::usage, "communication.backend: mpi needs a launcher: start with mpirun -np N cifar-train ...");
-  return is_auto ? static_cast<int>(auto_ranks(config.batch, available_cores())) : number;
+  if (!is_auto) return number;
+  const int places = wants_cuda(config) ? std::max(cuda_device_count(), 1) : available_cores();
+  return static_cast<int>(auto_ranks(config.batch, places));
 }
 
 int run_job(int ranks, const std::function<int(Communicator&)>& body, Supervision supervision) {

@@ -16,9 +16,11 @@ namespace ct {
 namespace {
 
 struct TrainFlags {
-  std::string config = "default.yaml", deepspeed_config, output, resume = "auto", init, device, ranks = "auto";
+  std::string config = "default.yaml", deepspeed_config, output, resume = "auto", init, device, cuda_path,
+              ranks = "auto";
   std::vector<std::string> sets;
-  bool reset = false, print_config = false, dry_run = false, dump_plan = false, quiet = false, verbose = false;
+  bool reset = false, print_config = false, dry_run = false, dump_plan = false, quiet = false, verbose = false,
+       no_record = false;
   int requeue_code = static_cast<int>(ExitCode::stopped);
   TutorialFlags tutorial;
 };
@@ -31,7 +33,8 @@ void add_options(CLI::App& app, TrainFlags& f) {
   app.add_option("--resume", f.resume, "auto | must | never | PATH of a checkpoint");
   app.add_flag("--reset", f.reset, "forget an earlier run in the output folder");
   app.add_option("--init", f.init, "start from the weights of a safetensors file");
-  app.add_option("--device", f.device, "auto | cpu");
+  app.add_option("--device", f.device, "auto | cpu | cuda");
+  app.add_option("--cuda-path", f.cuda_path, "where cuDNN, cuBLAS and NCCL are looked for first (cuda.path)");
   app.add_option("--ranks", f.ranks, "ranks as threads of this process: a number or auto");
   app.add_flag("--print-config", f.print_config, "print the effective configuration and stop");
   app.add_flag("--dry-run", f.dry_run, "check everything, print the sizes, train nothing, write nothing");
@@ -40,9 +43,7 @@ void add_options(CLI::App& app, TrainFlags& f) {
   app.add_flag("-v,--verbose", f.verbose, "more chatter");
   app.add_option("--requeue-code", f.requeue_code, "exit code of a run stopped on request (Grid Engine: 99)")
       ->check(CLI::Range(1, 125));
-  app.add_flag_callback("--no-record",
-                        [] { fail(ExitCode::usage, "--no-record is not supported by this version; leave it out"); })
-      ->group("");  // known, but not listed
+  app.add_flag("--no-record", f.no_record, "launch every kernel by itself, not as CUDA graphs (cuda.record: false)");
   const char* tutorial = "The tutorial scripts' flags";
   app.add_flag_callback(
          "--deepspeed", [] {}, "accepted; there is nothing to switch on")
@@ -52,12 +53,13 @@ void add_options(CLI::App& app, TrainFlags& f) {
   app.add_option("-b,--batch_size", f.tutorial.batch_size, "train_batch_size, and at most that as micro-batch")
       ->group(tutorial);
   app.add_option("-e,--epochs", f.tutorial.epochs, "train.epochs")->group(tutorial);
-  app.add_flag("--with_cuda", f.tutorial.with_cuda, "device: cuda")->group("");           // known, but refused by
-  app.add_flag("--use_ema", f.tutorial.use_ema, "an average of the weights")->group("");  // the configuration
-  app.add_option("--dtype", f.tutorial.dtype, "fp32 | bf16")->group(tutorial);
+  app.add_flag("--with_cuda", f.tutorial.with_cuda, "device: cuda")->group(tutorial);
+  app.add_flag("--use_ema", f.tutorial.use_ema, "an average of the weights")
+      ->group("");  // refused by the configuration
+  app.add_option("--dtype", f.tutorial.dtype, "fp32 | bf16 | fp16")->group(tutorial);
   app.add_option("--stage", f.tutorial.stage, "zero_optimization.stage")->group(tutorial);
   app.add_option("--log-interval", f.tutorial.log_interval, "train.log_interval")->group(tutorial);
-  app.add_option("--backend", f.tutorial.backend, "mpi | gloo")->group(tutorial);
+  app.add_option("--backend", f.tutorial.backend, "nccl | mpi | gloo")->group(tutorial);
 }
 
 ResumeMode resume_mode(const TrainFlags& f) {
@@ -118,6 +120,8 @@ int verb_train(const Words& words) {
   }
   if (app.count("--output") > 0) sources.overrides.push_back({"output", f.output, "--output"});
   if (app.count("--device") > 0) sources.overrides.push_back({"device", f.device, "--device"});
+  if (app.count("--cuda-path") > 0) sources.overrides.push_back({"cuda.path", f.cuda_path, "--cuda-path"});
+  if (f.no_record) sources.overrides.push_back({"cuda.record", "false", "--no-record"});
   options.config = load_config(sources, &options.warnings);
   const int ranks = rank_count(options.config, f.ranks);
   batch_for(options.config.batch, ranks);  // before MPI starts: a batch that does not fit is a mistake in the words

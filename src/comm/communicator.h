@@ -93,6 +93,8 @@ class Communicator {
   /// Does a collective leave the core free while bytes travel? Then it pays to run it beside computation, on another
   /// thread, and the control plane's calls may come meanwhile.
   virtual bool overlaps() const = 0;
+  /// Do collectives only enter a device's stream, and return? Then they may be recorded with kernels (Backend::record).
+  virtual bool recordable() const { return false; }
   /// This rank's part of what allocate() gave, and the buffers that the transport keeps for itself.
   virtual size_t allocated_bytes() const = 0;
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,7 @@
 
 namespace ct {
 
-/// Device memory, zeroed, aligned to 64 bytes or better; freed with the object.
+/// Memory, zeroed, aligned to 64 bytes or better; freed with the object.
 class Memory {
  public:
   Memory() = default;
@@ -27,7 +28,8 @@ class Memory {
 /// Where each operand lies, once the memory planner has spoken.
 using Resolve = std::function<Tensor(ValueId)>;
 
-/// One operation, prepared. bind() is called once, launch() many times, from one thread.
+/// One operation, prepared. bind() is called once, launch() many times, from one thread. Numbers that change between
+/// launches are read from operands, so that a launch can be recorded.
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -36,21 +38,75 @@ class Kernel {
   virtual void launch() = 0;
 };
 
+/// Launches that the device repeats by itself.
+class Replay {
+ public:
+  virtual ~Replay() = default;
+  virtual void launch() = 0;
+};
+
+/// A point in the order of a backend's work.
+class Mark {
+ public:
+  virtual ~Mark() = default;
+  virtual void set() = 0;
+  /// Until everything before the latest set() is done; at once, if there was none.
+  virtual void wait() = 0;
+};
+
+/// A device as one rank sees it. Launches, copies and replays run in the order of their calls, but beside the host:
+/// before it reads what they write, or overwrites what they read, the host calls wait(), or waits for a mark. The CPU
+/// is done with each when the call returns.
 class Backend {
  public:
   virtual ~Backend() = default;
   /// For people and for the checkpoint: "cpu, AVX3_ZEN4, oneDNN 2.6.3 with ISA 0xe7". Ranks must agree on it.
   virtual std::string description() const = 0;
-  /// Why the device cannot compute in bf16 at a speed worth having; empty: it can.
-  virtual std::string bf16_problem() const = 0;
-  /// Called once by the thread that is to launch kernels.
+  /// Tells this device from every other, in this and other processes; the CPU has none.
+  virtual std::string identity() const { return ""; }
+  /// Why layers cannot compute in this type at a speed worth having; empty: they can.
+  virtual std::string problem_with(DType compute) const = 0;
+  /// Called once by every thread that launches kernels or copies.
   virtual void enter_thread() {}
-  /// Throws ExitCode::memory naming the size.
+
+  /// Memory that kernels work on. Throws ExitCode::memory naming the size.
   virtual Memory allocate(size_t bytes) = 0;
+  /// Does the host read and write what allocate() gives, as it does any memory? Then there is nothing to copy.
+  virtual bool is_host() const = 0;
+  /// Memory of the host for the other side of copy().
+  virtual Memory allocate_host(size_t bytes) = 0;
+  /// Has memory of the host that came from elsewhere copied as fast as if it came from allocate_host(); until the
+  /// result goes.
+  virtual Memory pin(std::span<std::byte> memory) = 0;
+  /// Between memory of allocate(), allocate_host() and pin(), in any direction.
+  virtual void copy(void* to, const void* from, size_t bytes) = 0;
+  /// Until everything is done. Throws what went wrong since the last call.
+  virtual void wait() = 0;
+  virtual std::unique_ptr<Mark> make_mark() = 0;
+
   virtual std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) = 0;
+  /// What `body` launches, which has been launched before, to be launched again; body runs once, and nothing of it
+  /// takes effect. Null where recording gains nothing.
+  virtual std::unique_ptr<Replay> record(const std::function<void()>& body) = 0;
 };
 
-/// What a machine without CUDA offers.
+/// What every machine offers.
 std::unique_ptr<Backend> make_cpu_backend();
+
+/// What a rank asks of a GPU.
+struct CudaOptions {
+  int device = 0;                 // among those that are visible to this process
+  bool autotune = false;          // time the libraries' plans instead of taking the first deterministic one
+  bool tf32 = false;              // f32 products by TF32's 10-bit mantissas
+  std::string library_path = {};  // where cuDNN, cuBLAS and NCCL are looked for first; empty: nowhere special
+};
+/// Throws ExitCode::usage where there is no GPU, driver or library to compute with, naming it and where it was looked
+/// for, and ExitCode::memory.
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
+/// Why make_cuda_backend() would find nothing to compute on, in a line; empty: there is a GPU. Quick, and loads nothing
+/// where there is no driver.
+std::string cuda_problem();
+/// How many GPUs are visible to this process; 0 where there is a problem.
+int cuda_device_count();
 
 }  // namespace ct

@@ -59,6 +59,7 @@ BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program
     : backend_(backend),
       comm_(comm),
       program_(std::move(program)),
+      record_(options.record && !backend.is_host()),
       lane_(options.lane.beside.value_or(comm.overlaps()) && comm.size() > 1, most_communications(program_),
             [&backend] { backend.enter_thread(); }) {
   const auto prepared = [&](const Program& steps) { return prepare(backend_, steps, program_.values); };
@@ -130,14 +131,24 @@ std::span<std::byte> BoundProgram::bytes_of(ValueId id) const {
   return {tensor(id).data, static_cast<size_t>(stored_bytes(program_[id]))};
 }
 
-void BoundProgram::run(const std::vector<Bound>& steps) {
-  const int64_t begin = lane_.started();
+void BoundProgram::run(Stretches& program) {
+  const int64_t lane_begin = lane_.started();
+  for (Stretch& stretch : program) {
+    const auto body = [&] { run(stretch.steps, lane_begin); };
+    if (stretch.repeats)
+      stretch.recorded.run(backend_, body);
+    else
+      body();
+  }
+}
+
+void BoundProgram::run(const std::vector<Bound>& steps, int64_t lane_begin) {
   for (const Bound& step : steps) {
     if (step.communication) {
       lane_.start(step.launch);
     } else {
       if (step.after_update >= 0 && update_begin_) lane_.wait(*update_begin_ + step.after_update);
-      if (step.after >= 0) lane_.wait(begin + step.after);
+      if (step.after >= 0) lane_.wait(lane_begin + step.after);
       step.launch();
     }
   }
@@ -167,12 +178,19 @@ void BoundProgram::run_update() {
   if (!comm_.overlaps()) settle();
 }
 
-std::vector<BoundProgram::Bound> BoundProgram::bind(const Program& steps, const Kernels& kernels, bool uses_arena) {
-  std::vector<Bound> bound;
+/// What a device repeats by itself lies between collectives that need the host.
+BoundProgram::Stretches BoundProgram::bind(const Program& steps, const Kernels& kernels, bool uses_arena) {
+  Stretches stretches;
+  const auto add = [&](Bound bound) {
+    const bool repeats = record_ && (!bound.communication || comm_.recordable());
+    if (stretches.empty() || (record_ && stretches.back().repeats != repeats))
+      stretches.push_back({.repeats = repeats});
+    stretches.back().steps.push_back(std::move(bound));
+  };
   for (size_t i = 0; i < steps.size(); ++i) {
     Kernel* kernel = kernels[i].get();
     if (kernel == nullptr) {
-      bound.push_back({bind_comm(std::get<CommOp>(steps[i].op)), /*communication=*/true, -1, -1});
+      add({bind_comm(std::get<CommOp>(steps[i].op)), /*communication=*/true, -1, -1});
       continue;
     }
     std::byte* workspace = nullptr;
@@ -186,9 +204,9 @@ std::vector<BoundProgram::Bound> BoundProgram::bind(const Program& steps, const 
       }
     }
     kernel->bind([this](ValueId id) { return tensor(id); }, workspace);
-    bound.push_back({[kernel] { kernel->launch(); }, /*communication=*/false, steps[i].after, steps[i].after_update});
+    add({[kernel] { kernel->launch(); }, /*communication=*/false, steps[i].after, steps[i].after_update});
   }
-  return bound;
+  return stretches;
 }
 
 /// Which pieces of `place` each rank owns, and where they lie in its shard.
@@ -260,13 +278,16 @@ BoundProgram::Launch BoundProgram::bind_comm(const CommOp& op) {
 std::vector<BoundProgram::Timing> BoundProgram::time_steps() {
   settle();
   std::vector<Timing> timings;
-  const auto time = [&](const Program& steps, const std::vector<Bound>& bound) {
-    for (size_t i = 0; i < steps.size(); ++i) {
-      const auto begin = std::chrono::steady_clock::now();
-      bound[i].launch();
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-      timings.push_back({std::string(name_of(steps[i].op)), took.count()});
-    }
+  const auto time = [&](const Program& steps, const Stretches& program) {
+    auto step = steps.begin();
+    for (const Stretch& stretch : program)
+      for (const Bound& bound : stretch.steps) {
+        const auto begin = std::chrono::steady_clock::now();
+        bound.launch();
+        backend_.wait();
+        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+        timings.push_back({std::string(name_of((step++)->op)), took.count()});
+      }
   };
   if (last_.empty())
     time(program_.micro, micro_);

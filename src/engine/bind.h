@@ -9,6 +9,7 @@
 #include "comm/communicator.h"
 #include "device/backend.h"
 #include "engine/lane.h"
+#include "engine/recorded.h"
 #include "plan/memory.h"
 
 namespace ct {
@@ -21,6 +22,7 @@ struct BindOptions {
   std::span<std::byte> arena = {};  // of another bound program that never runs at the same time; too small: an own one
   int64_t least_arena = 0;          // bytes of an own arena, for such another program to come
   LaneOptions lane;
+  bool record = true;  // what runs again and again, where the device can repeat it by itself
 };
 
 class BoundProgram {
@@ -59,9 +61,17 @@ class BoundProgram {
     bool communication;
     int after, after_update;
   };
-  void run(const std::vector<Bound>& steps);
+  /// Steps that are recorded together.
+  struct Stretch {
+    std::vector<Bound> steps;
+    bool repeats;
+    Recorded recorded;
+  };
+  using Stretches = std::vector<Stretch>;
+  void run(Stretches& program);
+  void run(const std::vector<Bound>& steps, int64_t lane_begin);
   void allocate_residents(std::byte* params);
-  std::vector<Bound> bind(const Program& steps, const Kernels& kernels, bool uses_arena);
+  Stretches bind(const Program& steps, const Kernels& kernels, bool uses_arena);
   Launch bind_comm(const CommOp& op);
   Ownership ownership(const std::vector<Run>& place, bool in_place, AllGather::What what) const;
   std::span<std::byte> bytes_of(ValueId id) const;
@@ -78,7 +88,8 @@ class BoundProgram {
   Kernels kernels_begin_, kernels_micro_, kernels_last_, kernels_update_;
   std::vector<std::unique_ptr<Collective>> collectives_;
   std::map<std::pair<std::byte*, int64_t>, std::unique_ptr<Reduction>> reductions_;  // by whole and first element
-  std::vector<Bound> begin_, micro_, last_, update_;
+  Stretches begin_, micro_, last_, update_;
+  bool record_;
   std::optional<int64_t> update_begin_;  // number on the lane of the last update's first communication
   CommLane lane_;                        // last: its thread ends before what it works on
 };

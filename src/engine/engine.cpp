@@ -1,27 +1,13 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 
 namespace ct {
-namespace {
-
-Inputs inputs_of(const BoundProgram& bound) {
-  const Ports& ports = bound.lowered().ports;
-  return {bound.tensor(ports.images).as<uint8_t>(), bound.tensor(ports.draws).as<int32_t>(),
-          bound.tensor(ports.labels).as<int32_t>()};
-}
-
-template <class T>
-std::span<T> whole(const BoundProgram& bound, ValueId id) {
-  const Tensor t = bound.tensor(id);
-  return {t.as<T>(), static_cast<size_t>(t.shape.numel())};
-}
-
-}  // namespace
-
 std::vector<Range> StateBuffer::ranges() const {
   std::vector<Range> ranges;
   for (const Run& run : held) ranges.push_back(run.range);
@@ -29,46 +15,88 @@ std::vector<Range> StateBuffer::ranges() const {
 }
 
 Engine::Engine(Backend& backend, Communicator& comm, Lowered program, Schedule schedule, const BindOptions& options)
-    : comm_(comm), bound_(backend, comm, std::move(program), options), schedule_(std::move(schedule)) {
-  const Lowered& lowered = bound_.lowered();
-  inputs_ = inputs_of(bound_);
-  scalars_ = new (bound_.tensor(lowered.scalars).data) StepScalars();
-  losses_ = bound_.tensor(lowered.ports.losses).as<float>();
-  batch_ = lowered[lowered.ports.losses].shape[0];
-  upload_schedule();
+    : backend_(backend),
+      comm_(comm),
+      bound_(backend, comm, std::move(program), options),
+      schedule_(std::move(schedule)),
+      feed_(backend, bound_),
+      losses_(backend, bound_.tensor(lowered().ports.losses),
+              [this, batch = lowered()[lowered().ports.losses].shape[0]](const std::byte* value) {
+                const auto* losses = reinterpret_cast<const float*>(value);
+                local_losses_.push_back(std::accumulate(losses, losses + batch, 0.0));
+              }),
+      scalars_(backend, bound_.tensor(lowered().scalars), [this](const std::byte* value) {
+        std::memcpy(&latest_, value, sizeof latest_);
+        recent_.push_back(latest_);
+      }) {
+  restore({});
 }
 
 void Engine::micro_step() {
   const bool last = ++micro_steps_ == bound_.lowered().distribution.accumulation;
+  feed_.send();
   if (last)
     bound_.run_last();
   else
     bound_.run_micro();
-  local_losses_.push_back(std::accumulate(losses_, losses_ + batch_, 0.0));
+  losses_.keep();
 }
 
 void Engine::update() {
   check(micro_steps_ == bound_.lowered().distribution.accumulation, "an update in the middle of a step");
   micro_steps_ = 0;
-  if (window_steps_ == kScheduleWindow) upload_schedule();
+  if (window_steps_ == kScheduleWindow) restore(scalars());
   bound_.run_update();
+  scalars_.keep();
   ++window_steps_;
 }
 
-void Engine::restore(const StepScalars& scalars) {
-  *scalars_ = scalars;
-  upload_schedule();
+const StepScalars& Engine::scalars() {
+  scalars_.settle();
+  return latest_;
 }
 
-/// A step may be skipped and then uses the same row again, so a window of n rows serves at least n updates.
-void Engine::upload_schedule() {
-  auto* rows = bound_.tensor(bound_.lowered().schedule).as<ScheduleRow>();
-  scalars_->window_begin = scalars_->applied;
-  for (int64_t i = 0; i < kScheduleWindow; ++i) rows[i] = schedule_(scalars_->applied + i);
+std::vector<StepScalars> Engine::drain_scalars() {
+  scalars_.settle();
+  return std::exchange(recent_, {});
+}
+
+/// With a new window of the schedule: a step may be skipped and then uses the same row again, so a window of n rows
+/// serves at least n updates.
+void Engine::restore(const StepScalars& scalars) {
+  latest_ = scalars;
+  latest_.window_begin = latest_.applied;
+  const ValueId at = lowered().scalars, schedule = lowered().schedule;
+  std::memcpy(mirror(at), &latest_, sizeof latest_);
+  auto* rows = reinterpret_cast<ScheduleRow*>(mirror(schedule));
+  for (int64_t i = 0; i < kScheduleWindow; ++i) rows[i] = schedule_(latest_.applied + i);
+  upload(at);
+  upload(schedule);
   window_steps_ = 0;
 }
 
+std::byte* Engine::mirror(ValueId id) {
+  const Tensor value = bound_.tensor(id);
+  if (backend_.is_host()) return value.data;
+  Memory& memory = mirrors_[id];
+  if (memory.data() == nullptr) memory = backend_.allocate_host(static_cast<size_t>(stored_bytes(lowered()[id])));
+  return memory.data();
+}
+
+void Engine::download(ValueId id) {
+  if (backend_.is_host()) return;
+  backend_.copy(mirror(id), bound_.tensor(id).data, static_cast<size_t>(stored_bytes(lowered()[id])));
+  backend_.wait();
+}
+
+void Engine::upload(ValueId id) {
+  if (backend_.is_host()) return;
+  backend_.copy(bound_.tensor(id).data, mirror(id), static_cast<size_t>(stored_bytes(lowered()[id])));
+  backend_.wait();
+}
+
 std::vector<double> Engine::drain_losses() {
+  losses_.settle();
   const Distribution& d = bound_.lowered().distribution;
   std::vector<double> all(local_losses_.size() * static_cast<size_t>(d.ranks));
   comm_.gather_all(std::as_bytes(std::span(local_losses_)), std::as_writable_bytes(std::span(all)));
@@ -86,20 +114,49 @@ std::vector<double> Engine::drain_losses() {
 std::vector<StateBuffer> Engine::state() {
   settle();
   std::vector<StateBuffer> buffers;
-  for (const HeldState& s : lowered().states) buffers.push_back({s.name, bound_.tensor(s.value).data, s.held});
+  for (const HeldState& s : lowered().states) {
+    download(s.value);
+    buffers.push_back({s.name, mirror(s.value), s.held});
+  }
   return buffers;
+}
+
+void Engine::state_written() {
+  for (const HeldState& s : lowered().states) upload(s.value);
+  bound_.run_begin();
+}
+
+std::span<const std::byte> Engine::read_params() {
+  settle();
+  const ValueId params = lowered().params;
+  download(params);
+  return {mirror(params), static_cast<size_t>(stored_bytes(lowered()[params]))};
+}
+
+Evaluator::Evaluator(Backend& backend, Communicator& comm, Lowered program, const BindOptions& options)
+    : bound_(backend, comm, std::move(program), options), feed_(backend, bound_) {
+  const auto n = static_cast<size_t>(batch());
+  const auto output = [&](ValueId id, auto& to) {
+    to.resize(n);
+    outputs_.emplace_back(backend, bound_.tensor(id),
+                          [&to, n](const std::byte* value) { std::memcpy(to.data(), value, n * sizeof to[0]); });
+  };
+  const Ports& ports = bound_.lowered().ports;
+  output(ports.losses, losses_);
+  output(ports.predicted, predicted_);
+  output(ports.larger, larger_);
+}
+
+void Evaluator::run() {
+  feed_.send();
+  bound_.run_micro();
+  for (OutputLog& output : outputs_) output.keep();
+  for (OutputLog& output : outputs_) output.settle();
 }
 
 bool Evaluator::collective() const {
   const Program& steps = bound_.lowered().micro;
   return std::any_of(steps.begin(), steps.end(), [](const Step& s) { return std::holds_alternative<CommOp>(s.op); });
 }
-
-Inputs Evaluator::inputs() const { return inputs_of(bound_); }
-std::span<const float> Evaluator::losses() const { return whole<float>(bound_, bound_.lowered().ports.losses); }
-std::span<const int32_t> Evaluator::predicted() const {
-  return whole<int32_t>(bound_, bound_.lowered().ports.predicted);
-}
-std::span<const int32_t> Evaluator::larger() const { return whole<int32_t>(bound_, bound_.lowered().ports.larger); }
 
 }  // namespace ct

@@ -2,22 +2,17 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 
 #include "engine/bind.h"
+#include "engine/feed.h"
 #include "plan/step_scalars.h"
 
 namespace ct {
 
-/// Where the host writes a micro-batch: images u8 [N][C][H][W], draws i32 [N][4], labels i32 [N].
-struct Inputs {
-  uint8_t* images;
-  int32_t* draws;
-  int32_t* labels;
-};
-
 /// One kind of training state on this rank: the f32 master weights ("weights", running statistics among them) or an
-/// optimizer moment. A rank holds all of it, or what it owns (plan/shards.h).
+/// optimizer moment, in the host's memory. A rank holds all of it, or what it owns (plan/shards.h).
 struct StateBuffer {
   std::string name;
   std::byte* data;
@@ -36,7 +31,8 @@ class Engine {
  public:
   Engine(Backend& backend, Communicator& comm, Lowered program, Schedule schedule, const BindOptions& options = {});
 
-  const Inputs& inputs() const { return inputs_; }
+  /// Where the host writes what the next micro_step() computes.
+  Inputs inputs() { return feed_.next(); }
   /// One micro-batch: forward, backward, sum of gradients. The last of a step also sums over ranks.
   void micro_step();
   /// Applies or skips the step; call after `accumulation` micro-steps. Parameters may then still be on their way, which
@@ -44,38 +40,54 @@ class Engine {
   void update();
   void settle() { bound_.settle(); }
 
-  const StepScalars& scalars() const { return *scalars_; }
+  /// After the latest update.
+  const StepScalars& scalars();
+  /// After each update since the last call.
+  std::vector<StepScalars> drain_scalars();
+  /// How many updates the host should let pass between looks at scalars or losses: each makes it wait for the device.
+  int64_t look_interval() const { return backend_.is_host() ? 1 : kLookInterval; }
   /// Resumes counting from a checkpoint.
   void restore(const StepScalars& scalars);
 
   /// The summed image losses of every global micro-batch since the last call, in order: S of them a step. Collective.
   std::vector<double> drain_losses();
 
-  /// The masters first. Whoever writes into `weights` calls masters_written() afterwards.
+  /// As they are now, the masters first. Whoever writes into them calls state_written() afterwards.
   std::vector<StateBuffer> state();
-  /// Collective: what layers compute with follows the masters.
-  void masters_written() { bound_.run_begin(); }
+  /// Collective: the device takes over what was written, and what layers compute with follows the masters.
+  void state_written();
   /// The part of the flat order that this rank saves: all ranks' parts together are everything, once.
   const std::vector<Range>& owned() const { return lowered().shards.owned(comm_.rank()); }
 
   const Lowered& lowered() const { return bound_.lowered(); }
   BoundProgram& bound() { return bound_; }
   const BoundProgram& bound() const { return bound_; }
+  /// What layers compute with, in the device's memory.
   std::byte* params() {
     settle();
     return bound_.tensor(bound_.lowered().params).data;
   }
+  /// The same as the host sees it, until the next call.
+  std::span<const std::byte> read_params();
 
  private:
   void upload_schedule();
 
+  static constexpr int64_t kLookInterval = 32;
+  /// Host memory for a value of the device: the value itself where it is the host's, else a copy, made once.
+  std::byte* mirror(ValueId id);
+  void download(ValueId id);
+  void upload(ValueId id);
+
+  Backend& backend_;
   Communicator& comm_;
   BoundProgram bound_;
   Schedule schedule_;
-  Inputs inputs_;
-  StepScalars* scalars_;
-  const float* losses_;
-  int64_t batch_;
+  InputFeed feed_;
+  OutputLog losses_, scalars_;
+  StepScalars latest_;
+  std::vector<StepScalars> recent_;
+  std::map<ValueId, Memory> mirrors_;
   int micro_steps_ = 0;       // done of this step
   int64_t window_steps_ = 0;  // updates since the schedule was uploaded
   std::vector<double> local_losses_;
@@ -84,21 +96,26 @@ class Engine {
 /// The forward pass over an engine's (or any) parameters, in the form that layers compute with.
 class Evaluator {
  public:
-  Evaluator(Backend& backend, Communicator& comm, Lowered program, const BindOptions& options)
-      : bound_(backend, comm, std::move(program), options) {}
-  Inputs inputs() const;
-  void run() { bound_.run_micro(); }
+  Evaluator(Backend& backend, Communicator& comm, Lowered program, const BindOptions& options);
+  /// Where the host writes the batch that run() computes.
+  Inputs inputs() { return feed_.next(); }
+  void run();
   /// Do ranks meet in run() (ZeRO stage 3)? Then every rank calls it as often as the others.
   bool collective() const;
+  int64_t batch() const { return bound_.lowered()[bound_.lowered().ports.labels].shape[0]; }
   /// Of the batch just run, image by image.
-  std::span<const float> losses() const;
-  std::span<const int32_t> predicted() const;
-  std::span<const int32_t> larger() const;
+  const std::vector<float>& losses() const { return losses_; }
+  const std::vector<int32_t>& predicted() const { return predicted_; }
+  const std::vector<int32_t>& larger() const { return larger_; }
   BoundProgram& bound() { return bound_; }
   const BoundProgram& bound() const { return bound_; }
 
  private:
   BoundProgram bound_;
+  InputFeed feed_;
+  std::vector<float> losses_;
+  std::vector<int32_t> predicted_, larger_;
+  std::vector<OutputLog> outputs_;
 };
 
 }  // namespace ct

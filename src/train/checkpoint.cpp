@@ -89,7 +89,7 @@ void CheckpointWriter::begin(const RunState& state, const Provenance& provenance
     if (folder != nullptr && state.best_step >= 0) folder->keep_best(state.step);
   });
   const Source source = args_.asynchronous ? Source::snapshot : Source::engine;
-  Contents weights = contents_of(0, 1, source), moments = contents_of(1, args_.engine.state().size(), source);
+  Contents weights = contents_of(0, 1, source), moments = contents_of(1, args_.engine.lowered().states.size(), source);
   SaveContents contents{.step = state.step,
                         .weights = std::move(weights.specs),
                         .moments = std::move(moments.specs),

@@ -83,7 +83,7 @@ class CheckpointWriter {
   std::unique_ptr<CheckpointSave> save_;  // last: its thread reads the others
 };
 
-/// Reads what this rank holds of weights and moments, and the state. The caller then calls engine.masters_written() and
+/// Reads what this rank holds of weights and moments, and the state. The caller then calls engine.state_written() and
 /// engine.restore(state.scalars). No communication: a rank that cannot read throws alone.
 RunState restore_checkpoint(const Path& checkpoint, const std::string& model, const Graph& graph, Engine& engine);
 

@@ -24,16 +24,16 @@ Json Evaluation::to_json(bool with_top5) const {
 
 std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& images, int classes, std::string split,
                                    Communicator& comm, const std::function<bool()>& give_up) {
-  const size_t batch = evaluator.losses().size();
+  const auto batch = static_cast<size_t>(evaluator.batch());
   const int64_t ranks = comm.size(), rounds = (images.batches() + ranks - 1) / ranks;
   const size_t share = static_cast<size_t>(rounds) * batch;  // slots for one rank's images
 
   std::vector<Outcome> mine(share), all(share * static_cast<size_t>(ranks));
-  const Inputs in = evaluator.inputs();
   for (int64_t round = 0; round < rounds; ++round) {
     if (give_up && give_up()) return std::nullopt;
     comm.pulse().advance(Phase::evaluation);
     const int64_t b = round * ranks + comm.rank();
+    const Inputs in = evaluator.inputs();
     int64_t count = 0;
     if (b < images.batches()) {
       count = images.fill(b, {in.images, batch * kImageBytes}, {reinterpret_cast<Draw*>(in.draws), batch},

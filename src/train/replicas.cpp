@@ -10,11 +10,12 @@ std::vector<uint32_t> replica_checksums(Engine& engine, const Graph& graph) {
   const Lowered& lowered = engine.lowered();
   std::vector<uint32_t> checksums;
   if (lowered.distribution.effective_stage() == 3) return checksums;
+  const std::span<const std::byte> params = engine.read_params();
   for (size_t i = 0; i < graph.parameters().size(); ++i) {
     const Range& range = lowered.flat.parameters[i];
     const Run run = clip(lowered.flat.runs, range).front();
     const size_t bytes = static_cast<size_t>(range.size()) * size_of(run.dtype);
-    checksums.push_back(crc32c(std::span<const std::byte>(engine.params() + run.byte, bytes)));
+    checksums.push_back(crc32c(params.subspan(static_cast<size_t>(run.byte), bytes)));
   }
   return checksums;
 }

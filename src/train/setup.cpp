@@ -55,8 +55,6 @@ Distribution distribution(const Config& config, const BatchSizes& batch, RankOf 
 
 LaneOptions lane_options(const Config& config) { return {.beside = config.zero_optimization.overlap_comm}; }
 
-DType compute_type(const Config& config) { return config.bf16.enabled ? DType::bf16 : DType::f32; }
-
 std::vector<AugmentStep> augment_steps(const Config& config) {
   std::vector<AugmentStep> steps;
   for (const auto& step : config.data.augment) {
@@ -132,17 +130,7 @@ void initialize(Engine& engine, const Graph& graph, uint64_t seed) {
     values = initial_values(graph, parameter, seed);
     return std::span<const float>(values);
   });
-  engine.masters_written();
-}
-
-std::unique_ptr<Backend> make_backend(const Config& config) {
-  if (config.device != "auto" && config.device != "cpu")
-    fail(ExitCode::usage, "device: ", config.device, " is not supported by this version; use cpu");
-  auto backend = make_cpu_backend();
-  if (compute_type(config) == DType::bf16)
-    if (const std::string problem = backend->bf16_problem(); !problem.empty())
-      fail(ExitCode::usage, "bf16.enabled: ", problem, "; set it to false");
-  return backend;
+  engine.state_written();
 }
 
 }  // namespace ct

@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "optim/schedule.h"
 #include "train/config/config.h"
+#include "train/device.h"
 
 namespace ct {
 
@@ -21,8 +22,6 @@ struct RankOf {
 };
 Distribution distribution(const Config& config, const BatchSizes& batch, RankOf who);
 LaneOptions lane_options(const Config& config);
-/// What layers compute with: bf16 or f32.
-DType compute_type(const Config& config);
 std::vector<AugmentStep> augment_steps(const Config& config);
 InputSpec input_spec(const Config& config, int64_t batch, int classes, Mode mode);
 
@@ -50,9 +49,5 @@ Programs lower_programs(const Config& config, const BatchSizes& batch, RankOf wh
 
 /// Weights drawn from the seed, into what this rank holds. Collective.
 void initialize(Engine& engine, const Graph& graph, uint64_t seed);
-
-/// Where a run takes place, as the checkpoint records it: another kind may end in other bits. Error(usage) where the
-/// device, or its arithmetic, is not there.
-std::unique_ptr<Backend> make_backend(const Config& config);
 
 }  // namespace ct

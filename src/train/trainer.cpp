@@ -30,11 +30,9 @@ double metric_of(const Evaluation& e, const std::string& metric) { return metric
 }  // namespace
 
 Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& console)
-    : options_(options), config_(options.config), comm_(comm), console_(console) {
+    : options_(options), config_(options.config), comm_(comm), console_(console), device_(config_, comm) {
   batch_ = batch_for(config_.batch, comm.size());
-  together(comm, [&] { backend_ = make_backend(config_); });
-  backend_->enter_thread();
-  require_same_machine(comm, backend_->description());
+  require_same_machine(comm, device_.backend().description());
   require_same_config(comm, config_);
 
   data_ = open_datasets(config_, comm);
@@ -64,12 +62,13 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   };
   const LaneOptions lane = lane_options(config_);
   // Training and evaluation take turns in one arena.
-  const int64_t evaluation = plan_program(*backend_, programs_.evaluate).arena_bytes;
-  engine_ = std::make_unique<Engine>(*backend_, comm, programs_.train, schedule,
-                                     BindOptions{.least_arena = evaluation, .lane = lane});
+  const int64_t evaluation = plan_program(device_.backend(), programs_.evaluate).arena_bytes;
+  const bool record = config_.cuda.record;
+  engine_ = std::make_unique<Engine>(device_.backend(), device_.collectives(), programs_.train, schedule,
+                                     BindOptions{.least_arena = evaluation, .lane = lane, .record = record});
   evaluator_ = std::make_unique<Evaluator>(
-      *backend_, comm, programs_.evaluate,
-      BindOptions{.params = engine_->params(), .arena = engine_->bound().arena(), .lane = lane});
+      device_.backend(), device_.collectives(), programs_.evaluate,
+      BindOptions{.params = engine_->params(), .arena = engine_->bound().arena(), .lane = lane, .record = record});
 
   if (folder_) {
     describe_run();
@@ -77,7 +76,7 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   }
   if (!checkpoint.empty()) {
     together(comm, [&] { state_ = restore_checkpoint(checkpoint, config_.model.name, programs_.graph, *engine_); });
-    engine_->masters_written();
+    engine_->state_written();
     engine_->restore(state_.scalars);
     saved_step_ = broadcast_value(comm, folder_ && folder_->contains(state_.step) ? state_.step : int64_t{-1});
     saved_path_ = checkpoint;
@@ -89,7 +88,7 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
       load_weights(SafetensorsFile(weights_file(options.init)), programs_.graph, programs_.train.flat,
                    engine_->state().front());
     });
-    engine_->masters_written();
+    engine_->state_written();
   } else {
     initialize(*engine_, programs_.graph, static_cast<uint64_t>(config_.seed));
   }
@@ -117,14 +116,14 @@ void Trainer::describe_run() {
         reinterpret_cast<const std::byte*>(data_.train->pixels(i) - 1);  // the label lies before the pixels
     crc = crc32c(std::span(record, kRecordBytes), crc);
   }
-  provenance_ = {to_yaml(config_), comm_.size(), data_.source.name, crc, backend_->description()};
+  provenance_ = {to_yaml(config_), comm_.size(), data_.source.name, crc, device_.backend().description()};
 }
 
 ExitCode Trainer::run() {
   begun_ = window_begun_ = Clock::now();
   first_step_ = window_step_ = next_vote_ = state_.step;
-  moved_before_ = comm_.traffic(TrafficKind::training);
-  norms_before_ = comm_.traffic(TrafficKind::norms);
+  moved_before_ = device_.collectives().traffic(TrafficKind::training);
+  norms_before_ = device_.collectives().traffic(TrafficKind::norms);
   if (ended_) return finish() ? ExitCode::done : stop();
   if (saved_step_ < 0) {  // step 0: a place to return to, and proof that saving works
     save(MustSucceed::yes);
@@ -149,6 +148,7 @@ ExitCode Trainer::run() {
 /// On request: what was done is kept, and another start goes on from here.
 ExitCode Trainer::stop() {
   if (!ended_) {
+    look_for_skips();
     save(MustSucceed::yes);
     complete_save(MustSucceed::yes);
   }
@@ -208,10 +208,10 @@ void Trainer::report_step(int64_t micros_before) {
     ++state_.epoch;
     state_.batch = 0;
   }
-  if (engine_->scalars().skip) {
-    engine_->settle();  // peers may be in the update's gathers: whoever gives up completes them first
-    check_diverged();
-  }
+  // At the same steps on every rank, so that all give up together.
+  if (line || record || epoch_done || save_due() || state_.step == total_steps_ ||
+      state_.step % engine_->look_interval() == 0)
+    look_for_skips();
 }
 
 /// On a terminal, a few times a second: where the run is, its latest known loss, its speed so far.
@@ -253,14 +253,23 @@ void Trainer::record_step() {
   waited_ = 0;
 }
 
-void Trainer::check_diverged() {
-  const StepScalars& s = engine_->scalars();
-  console_.note("warning: step " + std::to_string(state_.step) +
-                " was skipped on all ranks: its loss or gradient is not finite");
-  if (s.bad_streak < config_.train.max_bad_steps) return;
+void Trainer::look_for_skips() {
+  const std::vector<StepScalars> recent = engine_->drain_scalars();
+  int64_t step = state_.step - static_cast<int64_t>(recent.size());
+  for (const StepScalars& s : recent) {
+    ++step;
+    if (s.skip == 0) continue;
+    console_.note("warning: step " + std::to_string(step) +
+                  " was skipped on all ranks: its loss or gradient is not finite");
+    if (s.bad_streak >= config_.train.max_bad_steps) diverged(step, s.bad_streak);
+  }
+}
+
+void Trainer::diverged(int64_t step, int64_t bad_streak) {
+  engine_->settle();  // peers may be in the update's gathers: whoever gives up completes them first
   complete_save(MustSucceed::no);
-  fail(ExitCode::diverged, "diverged: the loss or gradient was not finite in ", s.bad_streak,
-       " steps in a row, up to step ", state_.step, "; the last checkpoint saved is step ", saved_step_,
+  fail(ExitCode::diverged, "diverged: the loss or gradient was not finite in ", bad_streak,
+       " steps in a row, up to step ", step, "; the last checkpoint saved is step ", saved_step_,
        ": lower optimizer.params.lr or set gradient_clipping, and train again with --reset");
 }
 
@@ -369,7 +378,7 @@ void Trainer::not_saved(const Error& e, MustSucceed must) {
 bool Trainer::evaluate_now(Because because) {
   const auto begin = Clock::now();
   engine_->settle();
-  const Traffic moved = comm_.traffic(TrafficKind::training);
+  const Traffic moved = device_.collectives().traffic(TrafficKind::training);
   drain_losses();
   const int classes = data_.train->classes();
   std::vector<Evaluation> results;
@@ -380,7 +389,7 @@ bool Trainer::evaluate_now(Because because) {
     if (!result) return false;
     results.push_back(*std::move(result));
   }
-  const Traffic moved_here = comm_.traffic(TrafficKind::training) - moved;
+  const Traffic moved_here = device_.collectives().traffic(TrafficKind::training) - moved;
   moved_aside_ = {moved_aside_.elements + moved_here.elements, moved_aside_.bytes + moved_here.bytes};
   test_result_ = results.back();
   evaluated_step_ = state_.step;
@@ -450,18 +459,19 @@ void Trainer::record(const Json& record) {
 bool Trainer::finish() {
   const double train_seconds = training_seconds();
   if (!ended_) {
+    look_for_skips();
     save(MustSucceed::yes);
     complete_save(MustSucceed::yes);
   }
   if (evaluated_step_ != state_.step && !evaluate_now(evaluation_due() ? Because::due : Because::ended)) return false;
   comm_.pulse().advance(Phase::end);
-  const Traffic moved = comm_.traffic(TrafficKind::training) - moved_before_;
+  const Traffic moved = device_.collectives().traffic(TrafficKind::training) - moved_before_;
   const Json usage = usage_of(comm_, {.engine = *engine_,
                                       .evaluator = *evaluator_,
                                       .snapshot_bytes = writer_->snapshot_bytes(),
                                       .steps = state_.step - first_step_,
                                       .moved = moved - moved_aside_,
-                                      .norms = comm_.traffic(TrafficKind::norms) - norms_before_});
+                                      .norms = device_.collectives().traffic(TrafficKind::norms) - norms_before_});
   if (!ended_) console_.data("Finished Training");
 
   const Evaluation& test = *test_result_;
@@ -501,7 +511,7 @@ void Trainer::announce(const std::string& checkpoint) {
   const Distribution& d = programs_.train.distribution;
   for (const std::string& warning : options_.warnings) console_.note("warning: " + warning);
   console_.note(str("cifar-train ", version(), ", configuration ", options_.config_source));
-  console_.note(str(comm_.description(), "; ", backend_->description()));
+  console_.note(str(comm_.description(), "; ", device_.backend().description()));
   console_.note(data_.source.note);
   if (config_.communication.check_interval > 0 && d.effective_stage() == 3)
     console_.note("warning: communication.check_interval has nothing to compare: ZeRO stage 3 keeps no copies");
@@ -528,7 +538,7 @@ void Trainer::announce(const std::string& checkpoint) {
           {"parameters", programs_.graph.parameter_count()},
           {"dataset", data_.source.name},
           {"damaged_records", data_.train->skipped() + data_.test->skipped()},
-          {"device", backend_->description()},
+          {"device", device_.backend().description()},
           {"ranks", d.ranks},
           {"zero_stage", d.zero_stage},
           {"train_batch_size", batch_.train},

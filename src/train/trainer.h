@@ -56,7 +56,8 @@ class Trainer {
   bool finish();
   void drain_losses();
   void record(const Json& record);
-  void check_diverged();
+  void look_for_skips();
+  [[noreturn]] void diverged(int64_t step, int64_t bad_streak);
   Metadata weights_metadata() const;
   double training_seconds() const;
 
@@ -66,7 +67,7 @@ class Trainer {
   Console& console_;
   BatchSizes batch_;
   Datasets data_;
-  std::unique_ptr<Backend> backend_;
+  RankDevice device_;
   Programs programs_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Evaluator> evaluator_;

@@ -24,7 +24,7 @@ void load_rows(const std::vector<LogicalTensor>& tensors, const Graph& graph, co
 /// Gives a parameter's elements, all of them in PyTorch's order; valid until the next call.
 using TorchValues = std::function<std::span<const float>(size_t parameter)>;
 
-/// Stores the rows that the buffer holds. The caller then calls Engine::masters_written().
+/// Stores the rows that the buffer holds. The caller then calls Engine::state_written().
 void write_weights(const Graph& graph, const FlatLayout& flat, const StateBuffer& weights,
                    const TorchValues& torch_values);
 

@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
     benchmark::RegisterBenchmark(c.name.c_str(), [&](benchmark::State& state) {
       ct::CaseInMemory in_memory(*backend, c);
       in_memory.launch();
-      for (auto _ : state) in_memory.relaunch();
+      for (auto _ : state) in_memory.only_launch();
       std::vector<ct::Value> values;
       for (const ct::OpOperand& operand : c.operands) values.push_back(operand.value);
       const ct::Cost cost = ct::cost_of(ct::Op(c.op), values);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <span>
 #include <utility>
 
 #include "device/op_cases.h"
@@ -16,20 +17,22 @@ namespace ct {
 /// a result shows; around what is written stand finite numbers, so that copying a neighbour's NaN shows as well.
 class Guarded {
  public:
+  static constexpr size_t kGuardBytes = 64;
   Guarded(const Value& value, bool written) : value_(value), guard_(written ? 0xA5 : 0xFF) {
     bytes_ = static_cast<size_t>(value.shape.stored()) * size_of(value.dtype);
-    all_ = static_cast<unsigned char*>(::operator new(bytes_ + 128, std::align_val_t(64)));
+    all_ = static_cast<unsigned char*>(::operator new(bytes_ + 2 * kGuardBytes, std::align_val_t(64)));
   }
   Guarded(Guarded&& other) noexcept
       : value_(other.value_), guard_(other.guard_), bytes_(other.bytes_), all_(std::exchange(other.all_, nullptr)) {}
   ~Guarded() { ::operator delete(all_, std::align_val_t(64)); }
 
-  std::byte* data() const { return reinterpret_cast<std::byte*>(all_ + 64); }
+  std::byte* data() const { return reinterpret_cast<std::byte*>(all_ + kGuardBytes); }
+  std::span<unsigned char> all() const { return {all_, bytes_ + 2 * kGuardBytes}; }
   Tensor tensor() const { return {data(), value_.dtype, value_.shape}; }
 
   /// Dense values, pads zero; without values all bytes 0xFF.
   void fill(const std::vector<double>& dense) {
-    std::memset(all_, guard_, bytes_ + 128);
+    std::memset(all_, guard_, bytes_ + 2 * kGuardBytes);
     std::memset(data(), dense.empty() ? 0xFF : 0, bytes_);
     for (size_t i = 0; i < dense.size(); ++i) {
       const size_t at = position(i);
@@ -66,10 +69,11 @@ class Guarded {
         return reinterpret_cast<const uint8_t*>(data())[at];
     }
   }
-  std::vector<unsigned char> bytes() const { return {all_ + 64, all_ + 64 + bytes_}; }
+  std::vector<unsigned char> bytes() const { return {all_ + kGuardBytes, all_ + kGuardBytes + bytes_}; }
   bool intact() const {
     const auto is_guard = [this](unsigned char c) { return c == guard_; };
-    return std::all_of(all_, all_ + 64, is_guard) && std::all_of(all_ + 64 + bytes_, all_ + 128 + bytes_, is_guard);
+    return std::all_of(all_, all_ + kGuardBytes, is_guard) &&
+           std::all_of(all_ + kGuardBytes + bytes_, all_ + 2 * kGuardBytes + bytes_, is_guard);
   }
   bool pads_are_zero() const {
     if (value_.shape.rank() != 2) return true;
@@ -92,10 +96,38 @@ class Guarded {
   unsigned char* all_;
 };
 
+/// A Guarded where a backend computes: itself, or a copy with its guards in the device's memory.
+class OnDevice {
+ public:
+  OnDevice(Backend& backend, const Guarded& host) : backend_(backend), host_(host) {
+    if (backend.is_host()) return;
+    memory_ = backend.allocate(host.all().size());
+    staging_ = backend.allocate_host(host.all().size());
+  }
+  std::byte* data() const { return memory_.data() == nullptr ? host_.data() : memory_.data() + Guarded::kGuardBytes; }
+  void upload() {
+    if (memory_.data() == nullptr) return;
+    std::memcpy(staging_.data(), host_.all().data(), memory_.bytes());
+    backend_.copy(memory_.data(), staging_.data(), memory_.bytes());
+    backend_.wait();
+  }
+  void download() {
+    if (memory_.data() == nullptr) return;
+    backend_.copy(staging_.data(), memory_.data(), memory_.bytes());
+    backend_.wait();
+    std::memcpy(host_.all().data(), staging_.data(), memory_.bytes());
+  }
+
+ private:
+  Backend& backend_;
+  const Guarded& host_;
+  Memory memory_, staging_;
+};
+
 /// A case in memory, prepared by a backend.
 class CaseInMemory {
  public:
-  CaseInMemory(Backend& backend, const OpCase& c) : case_(c) {
+  CaseInMemory(Backend& backend, const OpCase& c) : backend_(backend), case_(c) {
     std::vector<Value> values;
     const Ids written = writes(Op(c.op));
     for (size_t i = 0; i < c.operands.size(); ++i) {
@@ -106,23 +138,39 @@ class CaseInMemory {
     kernel_ = backend.prepare(c.op, values);
     workspace_ = std::make_unique<Guarded>(
         Value{.shape = {static_cast<int64_t>(kernel_->workspace_bytes())}, .dtype = DType::u8}, true);
-    kernel_->bind([this](ValueId id) { return memory_[static_cast<size_t>(id)].tensor(); }, workspace_->data());
+    for (const Guarded& memory : memory_) on_device_.emplace_back(backend, memory);
+    on_device_.emplace_back(backend, *workspace_);
+    kernel_->bind(
+        [this](ValueId id) {
+          Tensor tensor = memory_[static_cast<size_t>(id)].tensor();
+          tensor.data = on_device_[static_cast<size_t>(id)].data();
+          return tensor;
+        },
+        on_device_.back().data());
   }
   void launch(const std::vector<double>& workspace = {}) {
+    launch_by([this] { only_launch(); }, workspace);
+  }
+  /// `by` does what only_launch() does.
+  void launch_by(const std::function<void()>& by, const std::vector<double>& workspace = {}) {
     for (size_t i = 0; i < memory_.size(); ++i) memory_[i].fill(case_.operands[i].before);
     workspace_->fill(workspace);
-    relaunch();
+    for (OnDevice& copy : on_device_) copy.upload();
+    by();
+    for (OnDevice& copy : on_device_) copy.download();
   }
-  /// On what the last launch left.
-  void relaunch() { kernel_->launch(); }
+  /// On what the last launch left in the backend's memory.
+  void only_launch() { kernel_->launch(); }
   const std::vector<Guarded>& memory() const { return memory_; }
   const Guarded& workspace() const { return *workspace_; }
   size_t workspace_bytes() const { return kernel_->workspace_bytes(); }
 
  private:
+  Backend& backend_;
   const OpCase& case_;
   std::vector<Guarded> memory_;
   std::unique_ptr<Guarded> workspace_;
+  std::vector<OnDevice> on_device_;  // by operand, then the workspace
   std::unique_ptr<Kernel> kernel_;
 };
 

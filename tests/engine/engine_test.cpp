@@ -76,7 +76,7 @@ void set_weights(const Graph& graph, Engine& engine) {
   }
   const StateBuffer weights = engine.state().front();
   for (const Range& r : weights.ranges()) std::copy(all.begin() + r.begin, all.begin() + r.end, weights(r).begin());
-  engine.masters_written();
+  engine.state_written();
 }
 
 /// Of those that this rank holds.
@@ -192,7 +192,7 @@ Outcome train(const Setting& setting, int64_t steps) {
   return outcomes[0];
 }
 
-bool can_compute(DType dtype) { return dtype == DType::f32 || make_cpu_backend()->bf16_problem().empty(); }
+bool can_compute(DType dtype) { return make_cpu_backend()->problem_with(dtype).empty(); }
 
 TEST(Engine, AnyNumberOfRanksEndsInTheSameBits) {
   for (const int micro_batches : {6, 8, 12}) {

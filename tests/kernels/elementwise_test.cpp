@@ -208,6 +208,20 @@ TEST(CopyRows, ReadsNothingOutside) {  // AddressSanitizer's to see: the source 
   EXPECT_EQ(y[3 * 16 + 10], 0);
 }
 
+TEST(ZeroPads, WritesPadsAlone) {
+  for (const int64_t features : {0, 1, 10, 16}) {
+    on_host::in_all_orders([&] {
+      Buffer<__nv_bfloat16> y(numbers(3 * 16, 1));
+      std::vector<float> want = y.values();
+      for (int64_t i = 0; i < 3 * 16; ++i)
+        if (i % 16 >= features) want[static_cast<size_t>(i)] = 0;
+      const ZeroPadsArgs args{.type = Type::bf16, .rows = 3, .features = features, .stride = 16, .y = y.data()};
+      ASSERT_EQ(zero_pads(args, nullptr), cudaSuccess);
+      expect_same(y.values(), want);
+    });
+  }
+}
+
 TEST(ElementwiseArgs, RefusesWhatMakesNoSense) {
   Buffer<float> x(8), y(8);
   const auto no_type = static_cast<Type>(3);
@@ -222,6 +236,8 @@ TEST(ElementwiseArgs, RefusesWhatMakesNoSense) {
   rows.x_stride = 8;
   rows.y_stride = 7;
   EXPECT_EQ(copy_rows(rows, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(zero_pads({.type = Type::f32, .rows = 1, .features = 9, .stride = 8, .y = y.data()}, nullptr),
+            cudaErrorInvalidValue);
   for (const float v : y.values()) EXPECT_TRUE(std::isnan(v));
 }
 

@@ -20,7 +20,7 @@ const float kNan = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::num
 struct Case {
   int64_t n, classes, stride;
   double smoothing = 0;
-  std::optional<float> loss_scale = {};
+  std::optional<double> loss_scale = {};
   size_t shift = 0;  // off 16-byte alignment
   size_t size() const { return static_cast<size_t>(n * stride); }
   std::string text() const {
@@ -36,10 +36,11 @@ struct Loss {
         logits(c.size(), c.shift),
         dlogits(c.size(), c.shift),
         losses(static_cast<size_t>(c.n)),
-        scale(std::vector<float>{c.loss_scale.value_or(1)}),
+        scale(1),
         labels(static_cast<size_t>(c.n)),
         predicted(static_cast<size_t>(c.n)),
         larger(static_cast<size_t>(c.n)) {
+    scale.at(0) = c.loss_scale.value_or(1);
     const std::vector<float> z = numbers(static_cast<size_t>(c.n * c.classes), 1);
     for (int64_t i = 0; i < c.n; ++i) {
       for (int64_t j = 0; j < c.classes; ++j) logit(i, j) = 4 * z[static_cast<size_t>(i * c.classes + j)];
@@ -101,14 +102,15 @@ struct Loss {
   }
 
   Case c;
-  Buffer<float> logits, dlogits, losses, scale;
+  Buffer<float> logits, dlogits, losses;
+  Buffer<double> scale;
   Buffer<int32_t> labels, predicted, larger;
 };
 
 TEST(SoftmaxCrossEntropy, IsTheReferences) {
   for (const Case& c :
-       {Case{1, 1, 1}, Case{3, 2, 16, 0.1}, Case{4, 10, 16}, Case{4, 10, 16, 0.1, 1024.0f}, Case{8, 31, 31, 0.1, {}, 1},
-        Case{9, 32, 32}, Case{17, 33, 48, 0.2, 0.5f, 3}, Case{20, 100, 112}, Case{2, 1000, 1008, 0.1}}) {
+       {Case{1, 1, 1}, Case{3, 2, 16, 0.1}, Case{4, 10, 16}, Case{4, 10, 16, 0.1, 1024.0}, Case{8, 31, 31, 0.1, {}, 1},
+        Case{9, 32, 32}, Case{17, 33, 48, 0.2, 0.5, 3}, Case{20, 100, 112}, Case{2, 1000, 1008, 0.1}}) {
     std::vector<unsigned char> losses, dlogits;
     on_host::in_all_orders([&] {
       Loss l(c);
@@ -123,6 +125,12 @@ TEST(SoftmaxCrossEntropy, IsTheReferences) {
 
 TEST(SoftmaxCrossEntropy, TenThousandClasses) {
   Loss l({2, 10000, 10000, 0.1});
+  ASSERT_EQ(softmax_cross_entropy(l.args(), nullptr), cudaSuccess);
+  l.expect_result();
+}
+
+TEST(SoftmaxCrossEntropy, OnlyAnImagesShareOfTheLossScaleMustFitF32) {
+  Loss l({4, 10, 16, 0.1, 5e38});
   ASSERT_EQ(softmax_cross_entropy(l.args(), nullptr), cudaSuccess);
   l.expect_result();
 }

@@ -42,6 +42,8 @@ void expect_tree(size_t leaves, size_t n, size_t shift, bool in_place) {
   const int level_count = TreeSum::level_count(static_cast<int64_t>(leaves));
   const Levels levels = make_levels(level_count, n, shift);
   const std::vector<float*> at = pointers(levels);
+  Buffer<int32_t> counter(1);
+  counter.at(0) = 0;
   for (int time = 0; time < 2; ++time) {
     TreeSum expected(static_cast<int64_t>(n), static_cast<int64_t>(leaves));
     std::vector<float> sum(n);
@@ -50,7 +52,8 @@ void expect_tree(size_t leaves, size_t n, size_t shift, bool in_place) {
       Buffer<float> operand(values, shift), out(n, shift);
       const bool last = leaf + 1 == leaves;
       ASSERT_EQ(tree_push({.values = operand.data(),
-                           .leaf = static_cast<int64_t>(leaf),
+                           .counter = counter.data(),
+                           .last = last,
                            .levels = at.data(),
                            .level_count = level_count,
                            .out = !last      ? nullptr
@@ -59,6 +62,9 @@ void expect_tree(size_t leaves, size_t n, size_t shift, bool in_place) {
                            .n = static_cast<int64_t>(n)},
                           nullptr),
                 cudaSuccess);
+      ASSERT_EQ(counter.at(0), static_cast<int32_t>(leaf));
+      ASSERT_EQ(count_leaf(counter.data(), last, nullptr), cudaSuccess);
+      ASSERT_EQ(counter.at(0), last ? 0 : static_cast<int32_t>(leaf) + 1);
       if (!last || !in_place) {
         ASSERT_EQ(operand.values(), values);
       }
@@ -87,14 +93,17 @@ TEST(TreePush, OneLevelAddsLeavesAsTheyCome) {
   constexpr size_t kN = 19;
   const Levels level = make_levels(1, kN, 0);
   float* const at = level[0]->data();
+  Buffer<int32_t> counter(1);
   std::vector<float> expected = leaf_values(kN, 0);
   for (size_t leaf = 0; leaf < 6; ++leaf) {
     Buffer<float> operand(leaf_values(kN, leaf));
     if (leaf > 0)
       for (size_t i = 0; i < kN; ++i) expected[i] += operand[i];
     const bool last = leaf == 5;
+    counter.at(0) = static_cast<int32_t>(leaf);
     ASSERT_EQ(tree_push({.values = operand.data(),
-                         .leaf = static_cast<int64_t>(leaf),
+                         .counter = counter.data(),
+                         .last = last,
                          .levels = &at,
                          .level_count = 1,
                          .out = last ? operand.data() : nullptr,
@@ -105,19 +114,58 @@ TEST(TreePush, OneLevelAddsLeavesAsTheyCome) {
   }
 }
 
-TEST(TreePush, RefusesALeafBeyondItsLevels) {
-  float value = 1, level0 = 0, level1 = 0;
-  float* const levels[] = {&level0, &level1};
-  const auto push = [&](int64_t leaf, int level_count, float* out) {
-    return tree_push({.values = &value, .leaf = leaf, .levels = levels, .level_count = level_count, .out = out, .n = 1},
+/// Every level there can be, full and with gaps: a leaf far along the counter.
+TEST(TreePush, MergesUpToTheHighestLevel) {
+  constexpr size_t kN = 6;
+  const Levels levels = make_levels(kMaxLevels, kN, 0);
+  const std::vector<float*> at = pointers(levels);
+  Buffer<int32_t> counter(1);
+  for (const unsigned leaf : {0xffffu, 0x8000u, 0x7fffu, 0xa5b7u, 0xfff0u})
+    for (const bool last : {false, true}) {
+      if (leaf == 0xffff && !last) continue;
+      for (size_t l = 0; l < kMaxLevels; ++l)
+        for (size_t i = 0; i < kN; ++i) levels[l]->at(i) = leaf >> l & 1 ? leaf_values(kN, l)[i] : NAN;
+      std::vector<float> expected = leaf_values(kN, 99);
+      const size_t ones = static_cast<size_t>(std::countr_one(leaf));
+      for (size_t l = 0; l < (last ? kMaxLevels : ones); ++l)
+        for (size_t i = 0; i < kN; ++i)
+          if (leaf >> l & 1) expected[i] += (*levels[l])[i];
+      Buffer<float> operand(leaf_values(kN, 99)), out(kN);
+      counter.at(0) = static_cast<int32_t>(leaf);
+      ASSERT_EQ(tree_push({.values = operand.data(),
+                           .counter = counter.data(),
+                           .last = last,
+                           .levels = at.data(),
+                           .level_count = kMaxLevels,
+                           .out = out.data(),
+                           .n = kN},
+                          nullptr),
+                cudaSuccess);
+      EXPECT_EQ(last ? out.values() : levels[ones]->values(), expected) << leaf;
+      EXPECT_EQ(std::isnan(out[0]), !last);
+    }
+}
+
+TEST(TreePush, RefusesTooFewLevelsOrTooManyOrASumWithoutAPlace) {
+  float value = 1, level = 0;
+  const int32_t counter = 0;
+  const std::vector<float*> levels(kMaxLevels + 1, &level);
+  const auto push = [&](bool last, int level_count, float* out) {
+    return tree_push({.values = &value,
+                      .counter = &counter,
+                      .last = last,
+                      .levels = levels.data(),
+                      .level_count = level_count,
+                      .out = out,
+                      .n = 1},
                      nullptr);
   };
-  EXPECT_EQ(push(0, 0, nullptr), cudaErrorInvalidValue);  // only a sum of one leaf needs no level
-  EXPECT_EQ(push(0, 0, &value), cudaSuccess);
-  EXPECT_EQ(push(3, 2, nullptr), cudaErrorInvalidValue);
-  EXPECT_EQ(push(4, 2, &value), cudaErrorInvalidValue);
-  EXPECT_EQ(push(-1, 2, &value), cudaErrorInvalidValue);
-  EXPECT_EQ(push(0, 63, &value), cudaErrorInvalidValue);
+  EXPECT_EQ(push(/*last=*/false, 0, nullptr), cudaErrorInvalidValue);  // only a sum of one leaf needs no level
+  EXPECT_EQ(push(/*last=*/true, 0, &value), cudaSuccess);
+  EXPECT_EQ(push(/*last=*/true, 1, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(push(/*last=*/false, kMaxLevels, nullptr), cudaSuccess);
+  EXPECT_EQ(push(/*last=*/false, kMaxLevels + 1, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(push(/*last=*/true, -1, &value), cudaErrorInvalidValue);
 }
 
 TEST(SumInOrder, AddsPieceAfterPiece) {

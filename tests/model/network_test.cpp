@@ -40,7 +40,7 @@ class Network {
     const StateBuffer weights = engine_->state().front();
     for (size_t i = 0; i < graph_.parameters().size(); ++i)
       graph_.parameters()[i].layout.from_torch(initial_values(graph_, i, seed), weights(range(i)));
-    engine_->masters_written();
+    engine_->state_written();
   }
   Network(std::string_view model, int64_t batch, const UpdateRule& rule, double lr, uint64_t seed = 42)
       : Network(find_model(model), batch, rule, lr, seed) {}

@@ -162,7 +162,7 @@ TEST_F(CheckpointTest, WeightsFilesAreTheSameForAnyRanksAndStage) {
   load_weights(torch, rank.graph, rank.engine->lowered().flat, rank.engine->state().front());
   writer(rank, folder_.path()).write_weights("back.bin", {{"a", "b"}});
   EXPECT_EQ(read_file(folder_ / "back.bin"), alone);
-  rank.engine->masters_written();
+  rank.engine->state_written();
   std::vector<std::byte> compute(static_cast<size_t>(rank.engine->lowered().flat.compute_bytes));
   load_compute_weights(torch, rank.graph, rank.engine->lowered().flat, compute.data());
   for (const Range& p : rank.engine->lowered().flat.parameters) {

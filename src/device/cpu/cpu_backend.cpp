@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <type_traits>
 
 #include "base/error.h"
@@ -34,6 +35,13 @@ bool runs_as_it_is(const T& op, const std::vector<Value>& values) {
   return all && (kBf16 || (kConvolution && cpu::convolution_bf16_problem().empty()));
 }
 
+/// The CPU is done with everything when the call returns.
+class Done final : public Mark {
+ public:
+  void set() override {}
+  void wait() override {}
+};
+
 class CpuBackend final : public Backend {
  public:
   std::string description() const override {
@@ -41,7 +49,10 @@ class CpuBackend final : public Backend {
     return "cpu, " + cpu::instruction_set() + (library.empty() ? "" : ", " + library);
   }
 
-  std::string bf16_problem() const override { return cpu::convolution_bf16_problem(); }
+  std::string problem_with(DType compute) const override {
+    if (compute == DType::f16) return "a CPU does not compute in fp16; use bf16 or f32";
+    return compute == DType::bf16 ? cpu::convolution_bf16_problem() : "";
+  }
 
   void enter_thread() override {
     cpu::flush_denormals_in_this_thread();
@@ -59,6 +70,14 @@ class CpuBackend final : public Backend {
     if (length >= kHuge) madvise(at, length, MADV_HUGEPAGE);
     return {static_cast<std::byte*>(at), bytes, [length](std::byte* p) { munmap(p, length); }};
   }
+
+  bool is_host() const override { return true; }
+  Memory allocate_host(size_t bytes) override { return allocate(bytes); }
+  Memory pin(std::span<std::byte>) override { return {}; }
+  void copy(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void wait() override {}
+  std::unique_ptr<Mark> make_mark() override { return std::make_unique<Done>(); }
+  std::unique_ptr<Replay> record(const std::function<void()>&) override { return nullptr; }
 
   std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) override {
     if (!std::visit([&](const auto& kind) { return runs_as_it_is(kind, values); }, op))

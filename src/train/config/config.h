@@ -74,6 +74,13 @@ struct Config {
     int64_t threads = 1;
   } cpu;
 
+  struct Cuda {
+    bool autotune = false;  // time the libraries' plans
+    bool tf32 = false;      // f32 products with TF32's short mantissas
+    bool record = true;     // steps as CUDA graphs
+    std::string path;       // --cuda-path: where libraries are looked for first; empty: nowhere special
+  } cuda;
+
   BatchKeys batch;  // as written; batch_for(batch, ranks) completes it
 
   struct Optimizer {

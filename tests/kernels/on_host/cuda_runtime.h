@@ -1,13 +1,17 @@
 // The subset of the CUDA runtime that kernels/ uses, executed on the host, block after block and every thread as a
-// fiber: found by g++ in place of NVIDIA's header of the same name. See run.h for what is checked.
+// fiber: found by g++ in place of NVIDIA's header of the same name. See run.h for what is checked. What host code calls
+// is declared in runtime_api.h and exists only where runtime.h's files are linked.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <tuple>
 #include <type_traits>
+#include <typeinfo>
 
 #include "run.h"
+#include "runtime_api.h"
 
 #define __global__
 #define __device__
@@ -21,9 +25,6 @@
 inline dim3 blockDim, gridDim;  // of the launch that runs; not macros, for cudaLaunchConfig_t has members of the names
 constexpr int warpSize = 32;
 
-enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorInvalidConfiguration = 9 };
-struct CUstream_st;
-using cudaStream_t = CUstream_st*;
 struct cudaLaunchAttribute {};
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
@@ -33,15 +34,30 @@ struct cudaLaunchConfig_t {
   unsigned numAttrs;
 };
 
+namespace on_host {
+/// Set by the runtime's stand-in (runtime.h) where a program links it; without it there are no streams but the null
+/// one, and kernels run at once. `configuration`: an error, or cudaSuccess.
+using LaunchHook = cudaError_t (*)(cudaStream_t stream, cudaError_t configuration, std::function<void()> kernel,
+                                   const char* type);
+inline LaunchHook launch_hook = nullptr;
+}  // namespace on_host
+
 template <class... Parameters, class... Args>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), Args&&... args) {
   const uint64_t threads = uint64_t{config->blockDim.x} * config->blockDim.y * config->blockDim.z;
-  if (threads == 0 || threads > 1024 || config->dynamicSmemBytes > 48 * 1024 || config->gridDim.y > 65535 ||
-      config->gridDim.z > 65535 || config->gridDim.x > 0x7fffffffu)
-    return cudaErrorInvalidConfiguration;
-  blockDim = config->blockDim;
-  gridDim = config->gridDim;
-  on_host::run(config->gridDim, config->blockDim, config->dynamicSmemBytes, [&] { kernel(Parameters(args)...); });
+  const bool valid = threads > 0 && threads <= 1024 && config->dynamicSmemBytes <= 48 * 1024 &&
+                     config->gridDim.y <= 65535 && config->gridDim.z <= 65535 && config->gridDim.x <= 0x7fffffffu;
+  if (!valid && !on_host::launch_hook) return cudaErrorInvalidConfiguration;
+  const auto run = [kernel, grid = config->gridDim, block = config->blockDim, bytes = config->dynamicSmemBytes,
+                    values = std::tuple<Parameters...>(Parameters(args)...)] {
+    blockDim = block;
+    gridDim = grid;
+    on_host::run(grid, block, bytes, [&] { std::apply(kernel, values); });
+  };
+  if (on_host::launch_hook)
+    return on_host::launch_hook(config->stream, valid ? cudaSuccess : cudaErrorInvalidConfiguration, run,
+                                typeid(kernel).name());
+  run();
   return cudaSuccess;
 }
 

@@ -1,0 +1,68 @@
+// The matrix products of linear layers, for small batches: weights are what is read, and a launch is spread over many
+// blocks even for four images. Larger batches are correct, too, but a library's products are faster from some hundreds
+// of rows on.
+//
+//   linear               y[n][o]  = sum_i x[n][i] w[o][i] + b[o], then y <= 0 ? 0 : y if asked
+//   linear_grad_input    dx[n][i] = sum_o dy[n][o] w[o][i]
+//   linear_grad_weights  dw[o][i] = sum_n dy[n][o] x[n][i],  db[o] = sum_n dy[n][o]
+//
+// x, dx [n][in]; w, dw [out][in]; y, dy [n][out]; b, db [out]. Row strides are in elements, at least the row's length.
+// x, w and dx are of `type`, y and dy of `y_type`, which is `type` or f32 (logits and their gradient); b, dw and db are
+// f32. Pads of rows are written as zeros (dw's too) and never matter where they are read.
+//
+// Where the operands that have V = 16 bytes / size of `type` elements side by side (linear: x, w; linear_grad_input: w,
+// dx; linear_grad_weights: x, dw) are aligned to 16 bytes and their strides are multiples of V, they are read and
+// written 16 bytes at a time, else element by element. y, dy, b and db are accessed by elements.
+//
+// Order of summation: by the shape and the type alone, so that neither device nor alignment changes a bit, and every
+// addition of a product is one __fmaf_rn.
+// - linear: lane l of 32 starts with 0 and adds the products of i with i / V % 32 == l in order; lanes l and l + 16 are
+//   added, then l and l + 8, and so on; then b. A row of y depends on no other row of x.
+// - The gradients: with K terms (linear_grad_input: out; linear_grad_weights: n) there are L = 1 lanes if K <= 8, 8 if
+//   K <= 64, else 32; lane l starts with 0 and adds the terms k with k % L == l in order; lanes are added in order. db
+//   is added likewise, without products.
+//
+// Runs in the stream. cudaErrorInvalidValue: a type, size or stride that makes no sense, or one beyond 2^30 elements a
+// row or 2^31 blocks.
+#pragma once
+
+#include "element.h"
+
+namespace ct::kernels {
+
+/// With e and e_y bytes an element moves in (n + out) e + 4 out + n y_stride e_y; w comes from the caches again for
+/// every four images, x for every output (for every four where the launch is large).
+struct LinearArgs {
+  Type type, y_type;
+  int64_t n, in, out;
+  int64_t x_stride, w_stride, y_stride;
+  bool relu;
+  const void *x, *w;
+  const float* b;
+  void* y;
+};
+cudaError_t linear(const LinearArgs& args, cudaStream_t stream);
+
+/// Moves out in e + n out e_y + n dx_stride e; w comes from the caches again for every four images, dy for every
+/// block's share of a row of dx, 16 bytes or more.
+struct LinearGradXArgs {
+  Type type, y_type;
+  int64_t n, in, out;
+  int64_t w_stride, dy_stride, dx_stride;
+  const void *w, *dy;
+  void* dx;
+};
+cudaError_t linear_grad_input(const LinearGradXArgs& args, cudaStream_t stream);
+
+/// Moves n in e + n out e_y + 4 out (dw_stride + 1); x comes from the caches again for every four outputs, dy for every
+/// block's share of a row of x, 16 bytes or more. n = 0 gives zeros.
+struct LinearGradWArgs {
+  Type type, y_type;
+  int64_t n, in, out;
+  int64_t x_stride, dy_stride, dw_stride;
+  const void *x, *dy;
+  float *dw, *db;
+};
+cudaError_t linear_grad_weights(const LinearGradWArgs& args, cudaStream_t stream);
+
+}  // namespace ct::kernels

@@ -1,0 +1,33 @@
+// Ranks with a GPU each: collectives by NCCL, which only enter the backend's stream. Without CUDA at build time
+// (no_nccl.cpp) make_nccl refuses.
+//
+// The host does not wait in launch(), push() or finish() of a Reduction, so it learns of a failure elsewhere: a thread
+// of the communicator looks every 100 ms whether a rank has called abort() or NCCL has found an error, and then aborts
+// NCCL, which ends what waits in the stream. **Results after that are worthless, and no wait for the stream says so**:
+// having waited, the host asks aborted(), which is true from then on; barrier() (and any other call) throws why.
+//
+// Recordings of collectives, and the collectives, must be gone before the communicator, for NCCL waits for that.
+// Recorded launches count their traffic once, when they are recorded.
+#pragma once
+
+#include <memory>
+
+#include "comm/communicator.h"
+#include "device/backend.h"
+#include "device/cuda/library.h"
+
+namespace ct {
+
+struct NcclOptions {
+  cuda::LibraryPlaces places = {};  // of libnccl.so.2
+};
+
+/// Why make_nccl() would find no library to use, in a line; empty: there is one.
+std::string nccl_problem(const cuda::LibraryPlaces& places);
+
+/// NCCL between the GPUs of the ranks of `control`, which carries the control plane. `backend` is a GPU's; both outlive
+/// the communicator, whose memory is the backend's. Collective. Throws ExitCode::usage where the library is missing or
+/// older than 2.18, or where two ranks have one GPU; peer where ranks do not find each other.
+std::unique_ptr<Communicator> make_nccl(Backend& backend, Communicator& control, const NcclOptions& options);
+
+}  // namespace ct

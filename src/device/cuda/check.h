@@ -1,0 +1,20 @@
+// One check for the calls of every library: CT_CUDA(cudaMalloc(&p, n)) throws an Error that names the call and what the
+// library says of it.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "base/error.h"
+
+namespace ct::cuda {
+
+using ct::check;  // which the overload would hide
+
+/// ExitCode::memory for want of memory, usage where no device or driver fits, peer (naming the device) if the device is
+/// lost, else bug. Errors of kernels come up at a later call, so the message says "at or before".
+void check(cudaError_t status, const char* call);
+
+}  // namespace ct::cuda
+
+/// Other libraries add an overload of check() for their own status.
+#define CT_CUDA(call) ::ct::cuda::check((call), #call)

@@ -1,0 +1,60 @@
+#include "device/cuda/cublaslt_api.h"
+
+#include "base/error.h"
+
+namespace ct::cuda {
+namespace {
+
+// The version whose headers this was compiled with goes first: the driver that suits the CUDA runtime of the program
+// suits it as well. What is used here is the same in both.
+constexpr int kOther = CUBLAS_VER_MAJOR == 12 ? 13 : 12;
+
+template <class Function>
+void find(const Library& library, const char* name, Function*& function) {
+  function = reinterpret_cast<Function*>(library.symbol(name));
+}
+
+}  // namespace
+
+CublasLt::CublasLt(const LibraryPlaces& places)
+    : library("cuBLASLt",
+              std::vector<std::string>{str("libcublasLt.so.", CUBLAS_VER_MAJOR), str("libcublasLt.so.", kOther)},
+              places) {
+  find(library, "cublasLtCreate", create);
+  find(library, "cublasLtDestroy", destroy);
+  find(library, "cublasLtGetVersion", get_version);
+  find(library, "cublasLtGetStatusString", get_status_string);
+  find(library, "cublasLtMatrixLayoutInit_internal", matrix_layout_init);
+  find(library, "cublasLtMatmulDescInit_internal", matmul_desc_init);
+  find(library, "cublasLtMatmulDescSetAttribute", matmul_desc_set);
+  find(library, "cublasLtMatmulPreferenceInit_internal", preference_init);
+  find(library, "cublasLtMatmulPreferenceSetAttribute", preference_set);
+  find(library, "cublasLtMatmulAlgoGetHeuristic", get_heuristic);
+  find(library, "cublasLtMatmulAlgoConfigGetAttribute", algo_config_get);
+  find(library, "cublasLtMatmulAlgoCheck", algo_check);
+  find(library, "cublasLtMatmul", matmul);
+}
+
+std::string CublasLt::description() const {
+  const size_t version = get_version();
+  return str("cuBLASLt ", version / 10000, ".", version / 100 % 100, ".", version % 100);
+}
+
+void CublasLt::check(cublasStatus_t status, const char* call) const {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  const auto throw_it = [&] [[noreturn]] (ExitCode code, const char* remedy) {
+    fail(code, call, ": ", get_status_string(status), " (", description(), " in ", library.path(), ")", remedy);
+  };
+  switch (status) {
+    case CUBLAS_STATUS_ALLOC_FAILED:
+      throw_it(ExitCode::memory, ": use a smaller micro-batch, or free the GPU of other processes");
+    case CUBLAS_STATUS_NOT_INITIALIZED:  // also: its CUDA runtime does not suit the driver
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      throw_it(ExitCode::usage, ": give the folder of a version for this GPU and driver by --cuda-path");
+    default:
+      throw_it(ExitCode::bug, ": run the same command again, which goes on from the last checkpoint");
+  }
+}
+
+}  // namespace ct::cuda

@@ -1,0 +1,168 @@
+#include "device/cuda/cuda_backend.h"
+
+#include <cstring>
+
+#include "base/error.h"
+#include "device/cuda/check.h"
+#include "device/cuda/layers.h"
+
+namespace ct::cuda {
+namespace {
+
+Stream make_stream() {
+  cudaStream_t stream = nullptr;
+  CT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return Stream(stream);
+}
+
+class CudaMark final : public Mark {
+ public:
+  explicit CudaMark(cudaStream_t stream) : stream_(stream) {
+    cudaEvent_t event = nullptr;
+    CT_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    event_ = Event(event);
+  }
+  void set() override { CT_CUDA(cudaEventRecord(event_, stream_)); }
+  void wait() override { CT_CUDA(cudaEventSynchronize(event_)); }
+
+ private:
+  cudaStream_t stream_;
+  Event event_;
+};
+
+class GraphReplay final : public Replay {
+ public:
+  GraphReplay(cudaGraph_t graph, cudaStream_t stream) : stream_(stream) {
+    const Handle<cudaGraph_t, cudaGraphDestroy> captured(graph);
+    cudaGraphExec_t exec = nullptr;
+    CT_CUDA(cudaGraphInstantiate(&exec, captured, 0));
+    exec_ = Handle<cudaGraphExec_t, cudaGraphExecDestroy>(exec);
+    CT_CUDA(cudaGraphUpload(exec_, stream_));
+  }
+  void launch() override { CT_CUDA(cudaGraphLaunch(exec_, stream_)); }
+
+ private:
+  cudaStream_t stream_;
+  Handle<cudaGraphExec_t, cudaGraphExecDestroy> exec_;
+};
+
+Device enter(int number) {
+  if (const std::string problem = driver_problem(); !problem.empty())
+    fail(ExitCode::usage, "device: cuda: ", problem, "; use --device cpu");
+  Device device = find_device(number);
+  CT_CUDA(cudaSetDevice(number));
+  return device;
+}
+
+}  // namespace
+
+CudaBackend::CudaBackend(const CudaOptions& options)
+    : options_(options), device_(enter(options.device)), stream_(make_stream()) {}
+
+std::string CudaBackend::description() const {
+  int driver = 0, runtime = 0;
+  CT_CUDA(cudaDriverGetVersion(&driver));
+  CT_CUDA(cudaRuntimeGetVersion(&runtime));
+  std::string text = str("cuda, ", device_.name, " (sm_", device_.capability, "), CUDA ", version_text(runtime),
+                         ", driver ", version_text(driver));
+  if (convolutions_) text += ", " + convolutions_->description();
+  if (matmuls_) text += ", " + matmuls_->description();
+  return text;
+}
+
+void CudaBackend::enter_thread() { CT_CUDA(cudaSetDevice(device_.number)); }
+
+Memory CudaBackend::allocate(size_t bytes) {
+  void* at = nullptr;
+  const cudaError_t status = cudaMalloc(&at, std::max<size_t>(bytes, 1));
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // forgotten: it is told here
+    size_t available = 0, total = 0;
+    CT_CUDA(cudaMemGetInfo(&available, &total));
+    fail(ExitCode::memory, "out of memory on GPU ", device_.number, " (", device_.name, "): ", bytes,
+         " bytes more are needed, ", available, " of ", total,
+         " are free; use a smaller micro-batch, a higher ZeRO stage, or free the GPU of other programs");
+  }
+  check(status, "cudaMalloc");
+  Memory memory(static_cast<std::byte*>(at), bytes, [](std::byte* p) { cudaFree(p); });
+  CT_CUDA(cudaMemsetAsync(at, 0, bytes, stream_));
+  return memory;
+}
+
+Memory CudaBackend::allocate_host(size_t bytes) {
+  void* at = nullptr;
+  const cudaError_t status = cudaHostAlloc(&at, std::max<size_t>(bytes, 1), cudaHostAllocDefault);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    fail(ExitCode::memory, "out of memory: ", bytes,
+         " bytes of page-locked host memory are needed; raise the limit "
+         "(ulimit -l, the job's memory) or use a smaller micro-batch");
+  }
+  check(status, "cudaHostAlloc");
+  std::memset(at, 0, bytes);
+  return {static_cast<std::byte*>(at), bytes, [](std::byte* p) { cudaFreeHost(p); }};
+}
+
+/// Memory that cannot be pinned (shared files on some systems) is copied all the same, only slower.
+Memory CudaBackend::pin(std::span<std::byte> memory) {
+  if (memory.empty() || cudaHostRegister(memory.data(), memory.size(), cudaHostRegisterDefault) != cudaSuccess) {
+    cudaGetLastError();
+    return {};
+  }
+  return {memory.data(), memory.size(), [](std::byte* p) { cudaHostUnregister(p); }};
+}
+
+void CudaBackend::copy(void* to, const void* from, size_t bytes) {
+  CT_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_));
+}
+
+void CudaBackend::write(const Memory& to, const void* from, size_t bytes) {
+  copy(to.data(), from, bytes);
+  wait();
+}
+
+void CudaBackend::wait() { CT_CUDA(cudaStreamSynchronize(stream_)); }
+
+std::unique_ptr<Mark> CudaBackend::make_mark() { return std::make_unique<CudaMark>(stream_); }
+
+std::unique_ptr<Kernel> CudaBackend::prepare(const ComputeOp& op, const std::vector<Value>& values) {
+  return std::visit([&](const auto& kind) { return cuda::prepare(kind, Context{*this, values}); }, op);
+}
+
+std::unique_ptr<Replay> CudaBackend::record(const std::function<void()>& body) {
+  CT_CUDA(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+  cudaGraph_t graph = nullptr;
+  try {
+    body();
+  } catch (...) {
+    cudaStreamEndCapture(stream_, &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    throw;
+  }
+  CT_CUDA(cudaStreamEndCapture(stream_, &graph));
+  return std::make_unique<GraphReplay>(graph, stream_);
+}
+
+Convolutions& CudaBackend::convolutions() {
+  if (!convolutions_)
+    convolutions_ = make_convolutions(
+        {.stream = stream_, .places = {options_.library_path}, .autotune = options_.autotune, .tf32 = options_.tf32});
+  return *convolutions_;
+}
+
+Matmuls& CudaBackend::matmuls() {
+  if (!matmuls_)
+    matmuls_ = make_matmuls(
+        {.stream = stream_, .places = {options_.library_path}, .autotune = options_.autotune, .tf32 = options_.tf32});
+  return *matmuls_;
+}
+
+}  // namespace ct::cuda
+
+namespace ct {
+
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
+  return std::make_unique<cuda::CudaBackend>(options);
+}
+
+}  // namespace ct

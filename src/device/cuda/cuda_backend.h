@@ -1,0 +1,58 @@
+// A GPU as a backend: one stream, in which everything of a rank runs.
+#pragma once
+
+#include <optional>
+
+#include "device/backend.h"
+#include "device/cuda/convolution.h"
+#include "device/cuda/device.h"
+#include "device/cuda/handle.h"
+#include "device/cuda/matmul.h"
+
+namespace ct::cuda {
+
+using Stream = Handle<cudaStream_t, cudaStreamDestroy>;
+using Event = Handle<cudaEvent_t, cudaEventDestroy>;
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(const CudaOptions& options);
+
+  std::string description() const override;
+  std::string identity() const override { return device_.uuid; }
+  std::string problem_with(DType) const override { return ""; }
+  void enter_thread() override;
+  Memory allocate(size_t bytes) override;
+  bool is_host() const override { return false; }
+  Memory allocate_host(size_t bytes) override;
+  Memory pin(std::span<std::byte> memory) override;
+  void copy(void* to, const void* from, size_t bytes) override;
+  void wait() override;
+  std::unique_ptr<Mark> make_mark() override;
+  std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) override;
+  std::unique_ptr<Replay> record(const std::function<void()>& body) override;
+
+  const Device& device() const { return device_; }
+  cudaStream_t stream() const { return stream_; }
+  /// Of a table that kernels read.
+  template <class T>
+  Memory upload(const std::vector<T>& table) {
+    Memory memory = allocate(std::max<size_t>(table.size() * sizeof(T), 1));
+    write(memory, table.data(), table.size() * sizeof(T));
+    return memory;
+  }
+  /// Opened when an operation first needs them: small networks need neither.
+  Convolutions& convolutions();
+  Matmuls& matmuls();
+
+ private:
+  void write(const Memory& to, const void* from, size_t bytes);
+
+  CudaOptions options_;
+  Device device_;
+  Stream stream_;
+  std::unique_ptr<Convolutions> convolutions_;
+  std::unique_ptr<Matmuls> matmuls_;
+};
+
+}  // namespace ct::cuda

@@ -1,0 +1,58 @@
+// A prepared operation on a GPU: a function that, given addresses, returns the function to launch.
+#pragma once
+
+#include <optional>
+#include <type_traits>
+
+#include "base/error.h"
+#include "device/backend.h"
+#include "device/cuda/check.h"
+#include "device/cuda/ranges.h"
+#include "element.h"
+
+namespace ct::cuda {
+
+inline kernels::Type type_of(DType dtype) {
+  check(dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16, name_of(dtype), " in a kernel");
+  return dtype == DType::f32 ? kernels::Type::f32 : dtype == DType::bf16 ? kernels::Type::bf16 : kernels::Type::f16;
+}
+
+/// Addresses of an operation's operands while it is bound.
+class Operands {
+ public:
+  explicit Operands(const Resolve& resolve) : resolve_(resolve) {}
+  template <class T = void>
+  T* at(ValueId id) const {
+    return id == kNone ? nullptr : reinterpret_cast<T*>(resolve_(id).data);
+  }
+  float* f32(ValueId id) const { return at<float>(id); }
+  int32_t* i32(ValueId id) const { return at<int32_t>(id); }
+  uint8_t* u8(ValueId id) const { return at<uint8_t>(id); }
+
+ private:
+  const Resolve& resolve_;
+};
+
+/// `bind(operands, workspace)` returns the launch function.
+template <class Bind>
+class CudaKernel final : public Kernel {
+ public:
+  CudaKernel(std::string name, size_t workspace_bytes, Bind bind)
+      : name_(std::move(name)), workspace_bytes_(workspace_bytes), bind_(std::move(bind)) {}
+  size_t workspace_bytes() const override { return workspace_bytes_; }
+  void bind(const Resolve& resolve, std::byte* workspace) override {
+    launch_.emplace(bind_(Operands(resolve), workspace));
+  }
+  void launch() override {
+    const Range range(name_);
+    (*launch_)();
+  }
+
+ private:
+  std::string name_;
+  size_t workspace_bytes_;
+  Bind bind_;
+  std::optional<std::invoke_result_t<Bind, const Operands&, std::byte*>> launch_;
+};
+
+}  // namespace ct::cuda

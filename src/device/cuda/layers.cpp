@@ -1,0 +1,498 @@
+#include "device/cuda/layers.h"
+
+#include "augment.h"
+#include "batch_norm.h"
+#include "bias.h"
+#include "conv_relu_pool.h"
+#include "device/cuda/cuda_kernel.h"
+#include "elementwise.h"
+#include "linear.h"
+#include "pool.h"
+#include "softmax_cross_entropy.h"
+
+namespace ct::cuda {
+namespace {
+
+namespace k = kernels;
+
+/// Pieces of a kernel's workspace, each where libraries want it.
+class Carver {
+ public:
+  explicit Carver(std::byte* begin) : at_(reinterpret_cast<uintptr_t>(begin)) {}
+  static size_t room(size_t bytes) { return bytes == 0 ? 0 : bytes + kAlign; }
+  void* take(size_t bytes) {
+    if (bytes == 0) return nullptr;
+    const uintptr_t begin = (at_ + kAlign - 1) / kAlign * kAlign;
+    at_ = begin + bytes;
+    return reinterpret_cast<void*>(begin);
+  }
+  template <class T>
+  T* take(size_t bytes) {
+    return static_cast<T*>(take(bytes));
+  }
+
+ private:
+  static constexpr size_t kAlign = 256;
+  uintptr_t at_;
+};
+
+/// bind(operands, Carver) returns the launch function.
+template <class Op, class Bind>
+std::unique_ptr<Kernel> make_kernel(const Op&, std::initializer_list<size_t> workspaces, Bind bind) {
+  size_t room = 0;
+  for (size_t bytes : workspaces) room += Carver::room(bytes);
+  auto carve = [bind = std::move(bind)](const Operands& at, std::byte* workspace) mutable {
+    return bind(at, Carver(workspace));
+  };
+  return std::make_unique<CudaKernel<decltype(carve)>>(std::string(Op::kName), room, std::move(carve));
+}
+
+/// fill(operands, args) completes what launch(args, stream) is given.
+template <class Op, class Args, class Fill>
+std::unique_ptr<Kernel> one_launch(const Op& op, const Context& in, cudaError_t (*launch)(const Args&, cudaStream_t),
+                                   Args args, Fill fill) {
+  return make_kernel(op, {}, [=, stream = in.stream()](const Operands& at, Carver) mutable {
+    fill(at, args);
+    return [=] { CT_CUDA(launch(args, stream)); };
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> prepare(const Augment& op, const Context& in) {
+  const Shape s = in.shape(op.out);
+  const k::AugmentArgs args{.n = s[0],
+                            .channels = s[1],
+                            .height = s[2],
+                            .width = s[3],
+                            .planar = true,
+                            .type = type_of(in.dtype(op.out)),
+                            .count = s[0]};
+  const auto scale = std::make_shared<Memory>(in.backend.upload(op.scale));
+  const auto shift = std::make_shared<Memory>(in.backend.upload(op.shift));
+  return make_kernel(op, {}, [=, stream = in.stream()](const Operands& at, Carver) mutable {
+    auto a = args;
+    a.images = at.u8(op.images);
+    a.draws = at.i32(op.draws);
+    a.scale = reinterpret_cast<const float*>(scale->data());
+    a.shift = reinterpret_cast<const float*>(shift->data());
+    a.out = at.at(op.out);
+    return [a, stream, scale, shift] { CT_CUDA(k::augment(a, stream)); };
+  });
+}
+
+namespace {
+
+k::ConvReluPoolShape pool_shape(const Context& in, ValueId x, ValueId y, int kernel, bool planar) {
+  const Shape &from = in.shape(x), &to = in.shape(y);
+  return {.n = from[0],
+          .in_channels = planar ? from[1] : from[3],
+          .height = planar ? from[2] : from[1],
+          .width = planar ? from[3] : from[2],
+          .out_channels = to[3],
+          .kernel = kernel,
+          .planar = planar,
+          .type = type_of(in.dtype(x))};
+}
+
+ConvolutionShape conv_shape(const Context& in, ValueId x, ValueId y, int kernel, int stride, int pad, bool planar) {
+  const Shape &from = in.shape(x), &to = in.shape(y);
+  return {.n = from[0],
+          .in_channels = planar ? from[1] : from[3],
+          .in_h = planar ? from[2] : from[1],
+          .in_w = planar ? from[3] : from[2],
+          .out_channels = to[3],
+          .out_h = to[1],
+          .out_w = to[2],
+          .kernel = kernel,
+          .stride = stride,
+          .pad = pad,
+          .planar = planar,
+          .dtype = in.dtype(x)};
+}
+
+int64_t channels(const Shape& s) { return s[s.rank() - 1]; }
+int64_t rows(const Shape& s) { return s.numel() / channels(s); }
+
+}  // namespace
+
+std::unique_ptr<Kernel> prepare(const ConvReluPool& op, const Context& in) {
+  return one_launch(op, in, k::conv_relu_pool,
+                    k::ConvReluPoolArgs{.shape = pool_shape(in, op.x, op.y, op.kernel, op.planar)},
+                    [op](const Operands& at, k::ConvReluPoolArgs& a) {
+                      a.x = at.at(op.x);
+                      a.w = at.at(op.w);
+                      a.b = at.f32(op.b);
+                      a.y = at.at(op.y);
+                      a.winner = at.u8(op.winner);
+                    });
+}
+
+std::unique_ptr<Kernel> prepare(const ConvReluPoolGradW& op, const Context& in) {
+  const k::ConvReluPoolShape s = pool_shape(in, op.x, op.dy, op.kernel, op.planar);
+  const size_t bytes = k::conv_relu_pool_grad_weights_workspace(s);
+  return make_kernel(op, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
+    const k::ConvReluPoolGradWArgs args{.shape = s,
+                                        .x = at.at(op.x),
+                                        .dy = at.at(op.dy),
+                                        .winner = at.u8(op.winner),
+                                        .dw = at.f32(op.dw),
+                                        .db = at.f32(op.db),
+                                        .workspace = carver.take<float>(bytes)};
+    return [=] { CT_CUDA(k::conv_relu_pool_grad_weights(args, stream)); };
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const ConvReluPoolGradX& op, const Context& in) {
+  return one_launch(op, in, k::conv_relu_pool_grad_input,
+                    k::ConvReluPoolGradXArgs{.shape = pool_shape(in, op.dx, op.dy, op.kernel, /*planar=*/false)},
+                    [op](const Operands& at, k::ConvReluPoolGradXArgs& a) {
+                      a.w = at.at(op.w);
+                      a.dy = at.at(op.dy);
+                      a.winner = at.u8(op.winner);
+                      a.dx = at.at(op.dx);
+                    });
+}
+
+std::unique_ptr<Kernel> prepare(const Conv2d& op, const Context& in) {
+  const Shape& y = in.shape(op.y);
+  const std::shared_ptr<Convolution> conv = in.backend.convolutions().prepare(
+      ConvolutionPass::forward, conv_shape(in, op.x, op.y, op.kernel, op.stride, op.pad, op.planar));
+  k::BiasArgs bias{
+      .type = type_of(in.dtype(op.y)), .rows = rows(y), .channels = channels(y), .stride = channels(y), .relu = false};
+  const size_t bytes = conv->workspace_bytes();
+  return make_kernel(op, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) mutable {
+    void* workspace = carver.take(bytes);
+    bias.x = bias.y = at.at(op.y);
+    bias.b = at.f32(op.b);
+    return [=, x = at.at(op.x), w = at.at(op.w), y = at.at(op.y)] {
+      conv->launch(x, w, y, workspace);
+      if (bias.b != nullptr) CT_CUDA(k::bias(bias, stream));
+    };
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const Conv2dGradW& op, const Context& in) {
+  const Shape& y = in.shape(op.dy);
+  const std::shared_ptr<Convolution> conv = in.backend.convolutions().prepare(
+      ConvolutionPass::grad_weights, conv_shape(in, op.x, op.dy, op.kernel, op.stride, op.pad, op.planar));
+  k::BiasGradArgs bias{
+      .type = type_of(in.dtype(op.dy)), .rows = rows(y), .channels = channels(y), .stride = channels(y)};
+  const size_t bytes = conv->workspace_bytes();
+  const size_t bias_bytes = op.db == kNone ? 0 : k::bias_grad_workspace_bytes(bias.rows, bias.channels);
+  return make_kernel(op, {bytes, bias_bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) mutable {
+    void* workspace = carver.take(bytes);
+    bias.dy = at.at(op.dy);
+    bias.db = at.f32(op.db);
+    bias.workspace = carver.take<float>(bias_bytes);
+    return [=, x = at.at(op.x), dw = at.at(op.dw), dy = at.at(op.dy)] {
+      conv->launch(x, dw, dy, workspace);
+      if (bias.db != nullptr) CT_CUDA(k::bias_grad(bias, stream));
+    };
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const Conv2dGradX& op, const Context& in) {
+  const std::shared_ptr<Convolution> conv = in.backend.convolutions().prepare(
+      ConvolutionPass::grad_input, conv_shape(in, op.dx, op.dy, op.kernel, op.stride, op.pad, /*planar=*/false));
+  const size_t bytes = conv->workspace_bytes();
+  return make_kernel(op, {bytes}, [=](const Operands& at, Carver carver) {
+    return [=, workspace = carver.take(bytes), dx = at.at(op.dx), w = at.at(op.w), dy = at.at(op.dy)] {
+      conv->launch(dx, w, dy, workspace);
+    };
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const MaxPool& op, const Context& in) {
+  const Shape& x = in.shape(op.x);
+  return one_launch(
+      op, in, k::max_pool,
+      k::MaxPoolArgs{
+          .type = type_of(in.dtype(op.x)), .n = x[0], .height = x[1], .width = x[2], .channels = x[3], .size = op.size},
+      [op](const Operands& at, k::MaxPoolArgs& a) {
+        a.x = at.at(op.x);
+        a.y = at.at(op.y);
+        a.winner = at.u8(op.winner);
+      });
+}
+
+std::unique_ptr<Kernel> prepare(const MaxPoolGrad& op, const Context& in) {
+  const Shape& x = in.shape(op.dx);
+  return one_launch(op, in, k::max_pool_grad,
+                    k::MaxPoolGradArgs{.type = type_of(in.dtype(op.dx)),
+                                       .n = x[0],
+                                       .height = x[1],
+                                       .width = x[2],
+                                       .channels = x[3],
+                                       .size = op.size},
+                    [op](const Operands& at, k::MaxPoolGradArgs& a) {
+                      a.dy = at.at(op.dy);
+                      a.winner = at.u8(op.winner);
+                      a.dx = at.at(op.dx);
+                    });
+}
+
+std::unique_ptr<Kernel> prepare(const AveragePool& op, const Context& in) {
+  const Shape& x = in.shape(op.x);
+  return one_launch(op, in, k::average_pool,
+                    k::AveragePoolArgs{.type = type_of(in.dtype(op.x)),
+                                       .n = x[0],
+                                       .pixels = x[1] * x[2],
+                                       .channels = x[3],
+                                       .y_stride = round_up(x[3], kRowPad)},
+                    [op](const Operands& at, k::AveragePoolArgs& a) {
+                      a.x = at.at(op.x);
+                      a.y = at.at(op.y);
+                    });
+}
+
+std::unique_ptr<Kernel> prepare(const AveragePoolGrad& op, const Context& in) {
+  const Shape& x = in.shape(op.dx);
+  return one_launch(op, in, k::average_pool_grad,
+                    k::AveragePoolGradArgs{.type = type_of(in.dtype(op.dx)),
+                                           .n = x[0],
+                                           .pixels = x[1] * x[2],
+                                           .channels = x[3],
+                                           .dy_stride = round_up(x[3], kRowPad)},
+                    [op](const Operands& at, k::AveragePoolGradArgs& a) {
+                      a.dy = at.at(op.dy);
+                      a.dx = at.at(op.dx);
+                    });
+}
+
+namespace {
+k::BatchNormShape norm_shape(const Context& in, ValueId x) {
+  const Shape& s = in.shape(x);
+  return {rows(s), channels(s), type_of(in.dtype(x))};
+}
+}  // namespace
+
+std::unique_ptr<Kernel> prepare(const BatchNorm& op, const Context& in) {
+  const k::BatchNormShape s = norm_shape(in, op.x);
+  const size_t bytes = k::batch_norm_workspace(s);
+  return make_kernel(op, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
+    const bool train = op.mean != kNone;
+    const k::BatchNormArgs args{.shape = s,
+                                .eps = op.eps,
+                                .relu = op.relu,
+                                .x = at.at(op.x),
+                                .residual = at.at(op.residual),
+                                .w = at.f32(op.w),
+                                .b = at.f32(op.b),
+                                .y = at.at(op.y),
+                                .mean = at.f32(train ? op.mean : op.running_mean),
+                                .var = at.f32(train ? op.var : op.running_var),
+                                .workspace = carver.take(bytes)};
+    return [=] { CT_CUDA(train ? k::batch_norm(args, stream) : k::batch_norm_result(args, stream)); };
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const BatchNormGrad& op, const Context& in) {
+  const k::BatchNormShape s = norm_shape(in, op.x);
+  const size_t bytes = k::batch_norm_workspace(s);
+  return make_kernel(op, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
+    const k::BatchNormGradArgs args{.shape = s,
+                                    .eps = op.eps,
+                                    .x = at.at(op.x),
+                                    .y = at.at(op.y),
+                                    .dy = at.at(op.dy),
+                                    .w = at.f32(op.w),
+                                    .mean = at.f32(op.mean),
+                                    .var = at.f32(op.var),
+                                    .dx = at.at(op.dx),
+                                    .dresidual = at.at(op.dresidual),
+                                    .dw = at.f32(op.dw),
+                                    .db = at.f32(op.db),
+                                    .batch_mean = at.f32(op.batch_mean),
+                                    .batch_var = at.f32(op.batch_var),
+                                    .workspace = carver.take(bytes)};
+    return [=] { CT_CUDA(k::batch_norm_grad(args, stream)); };
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const Relu& op, const Context& in) {
+  return one_launch(op, in, k::relu, k::ReluArgs{.type = type_of(in.dtype(op.y)), .n = in.shape(op.y).stored()},
+                    [op](const Operands& at, k::ReluArgs& a) {
+                      a.x = at.at(op.x);
+                      a.y = at.at(op.y);
+                    });
+}
+
+std::unique_ptr<Kernel> prepare(const ReluGrad& op, const Context& in) {
+  return one_launch(op, in, k::relu_grad,
+                    k::ReluGradArgs{.type = type_of(in.dtype(op.dx)), .n = in.shape(op.dx).stored()},
+                    [op](const Operands& at, k::ReluGradArgs& a) {
+                      a.y = at.at(op.y);
+                      a.dy = at.at(op.dy);
+                      a.dx = at.at(op.dx);
+                    });
+}
+
+std::unique_ptr<Kernel> prepare(const Flatten& op, const Context& in) {
+  const Shape& y = in.shape(op.y);
+  return one_launch(op, in, k::copy_rows,
+                    k::CopyRowsArgs{.type = type_of(in.dtype(op.y)),
+                                    .rows = y[0],
+                                    .features = y[1],
+                                    .x_stride = y[1],
+                                    .y_stride = round_up(y[1], kRowPad)},
+                    [op](const Operands& at, k::CopyRowsArgs& a) {
+                      a.x = at.at(op.x);
+                      a.y = at.at(op.y);
+                    });
+}
+
+std::unique_ptr<Kernel> prepare(const FlattenGrad& op, const Context& in) {
+  const Shape& dy = in.shape(op.dy);
+  return one_launch(op, in, k::copy_rows,
+                    k::CopyRowsArgs{.type = type_of(in.dtype(op.dy)),
+                                    .rows = dy[0],
+                                    .features = dy[1],
+                                    .x_stride = round_up(dy[1], kRowPad),
+                                    .y_stride = dy[1]},
+                    [op](const Operands& at, k::CopyRowsArgs& a) {
+                      a.x = at.at(op.dy);
+                      a.y = at.at(op.dx);
+                    });
+}
+
+namespace {
+
+/// The three passes of a linear layer, by our own kernels where weights are few (they lie in L2, and a library's launch
+/// is not faster), else by the library. What decides is the shape alone.
+constexpr int64_t kOwnWeights = 1 << 16, kOwnRows = 1024;
+
+LinearShape linear_shape(const Context& in, ValueId x, ValueId y, bool relu = false) {
+  return {.rows = in.shape(x)[0],
+          .in = in.shape(x)[1],
+          .out = in.shape(y)[1],
+          .dtype = in.dtype(x),
+          .y_dtype = in.dtype(y),
+          .relu = relu};
+}
+
+bool own(const LinearShape& s) { return s.in * s.out <= kOwnWeights && s.rows <= kOwnRows; }
+
+/// `result`: what is written, its type, rows and their length.
+struct LinearResult {
+  ValueId id;
+  DType dtype;
+  int64_t rows, length;
+};
+template <class Op>
+std::unique_ptr<Kernel> by_library(const Op& op, const Context& in, LinearPass pass, const LinearShape& s,
+                                   const LinearResult& result,
+                                   std::function<LinearOperands(const Operands&)> operands) {
+  const std::shared_ptr<Matmul> matmul = in.backend.matmuls().prepare(pass, s);
+  const size_t bytes = matmul->workspace_bytes();
+  return make_kernel(op, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
+    // Libraries leave the pads as they are.
+    const k::ZeroPadsArgs pads{.type = type_of(result.dtype),
+                               .rows = result.rows,
+                               .features = result.length,
+                               .stride = round_up(result.length, kRowPad),
+                               .y = at.at(result.id)};
+    return [=, args = operands(at), workspace = carver.take(bytes)] {
+      matmul->launch(args, workspace);
+      CT_CUDA(k::zero_pads(pads, stream));
+    };
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in) {
+  const LinearShape s = linear_shape(in, op.x, op.y, op.relu);
+  if (own(s))
+    return one_launch(op, in, k::linear,
+                      k::LinearArgs{.type = type_of(s.dtype),
+                                    .y_type = type_of(s.y_dtype),
+                                    .n = s.rows,
+                                    .in = s.in,
+                                    .out = s.out,
+                                    .x_stride = round_up(s.in, kRowPad),
+                                    .w_stride = round_up(s.in, kRowPad),
+                                    .y_stride = round_up(s.out, kRowPad),
+                                    .relu = op.relu},
+                      [op](const Operands& at, k::LinearArgs& a) {
+                        a.x = at.at(op.x);
+                        a.w = at.at(op.w);
+                        a.b = at.f32(op.b);
+                        a.y = at.at(op.y);
+                      });
+  return by_library(op, in, LinearPass::forward, s, {op.y, s.y_dtype, s.rows, s.out}, [op](const Operands& at) {
+    return LinearOperands{.x = at.at(op.x), .w = at.at(op.w), .y = at.at(op.y), .b = at.f32(op.b)};
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const LinearGradX& op, const Context& in) {
+  const LinearShape s = linear_shape(in, op.dx, op.dy);
+  if (own(s))
+    return one_launch(op, in, k::linear_grad_input,
+                      k::LinearGradXArgs{.type = type_of(s.dtype),
+                                         .y_type = type_of(s.y_dtype),
+                                         .n = s.rows,
+                                         .in = s.in,
+                                         .out = s.out,
+                                         .w_stride = round_up(s.in, kRowPad),
+                                         .dy_stride = round_up(s.out, kRowPad),
+                                         .dx_stride = round_up(s.in, kRowPad)},
+                      [op](const Operands& at, k::LinearGradXArgs& a) {
+                        a.w = at.at(op.w);
+                        a.dy = at.at(op.dy);
+                        a.dx = at.at(op.dx);
+                      });
+  return by_library(op, in, LinearPass::grad_input, s, {op.dx, s.dtype, s.rows, s.in}, [op](const Operands& at) {
+    return LinearOperands{.x = at.at(op.dx), .w = at.at(op.w), .y = at.at(op.dy), .b = nullptr};
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const LinearGradW& op, const Context& in) {
+  const LinearShape s = linear_shape(in, op.x, op.dy);
+  if (own(s))
+    return one_launch(op, in, k::linear_grad_weights,
+                      k::LinearGradWArgs{.type = type_of(s.dtype),
+                                         .y_type = type_of(s.y_dtype),
+                                         .n = s.rows,
+                                         .in = s.in,
+                                         .out = s.out,
+                                         .x_stride = round_up(s.in, kRowPad),
+                                         .dy_stride = round_up(s.out, kRowPad),
+                                         .dw_stride = round_up(s.in, kRowPad)},
+                      [op](const Operands& at, k::LinearGradWArgs& a) {
+                        a.x = at.at(op.x);
+                        a.dy = at.at(op.dy);
+                        a.dw = at.f32(op.dw);
+                        a.db = at.f32(op.db);
+                      });
+  return by_library(op, in, LinearPass::grad_weights, s, {op.dw, DType::f32, s.out, s.in}, [op](const Operands& at) {
+    return LinearOperands{.x = at.at(op.x), .w = at.at(op.dw), .y = at.at(op.dy), .b = at.f32(op.db)};
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const Add& op, const Context& in) {
+  return one_launch(op, in, k::add, k::AddArgs{.type = type_of(in.dtype(op.y)), .n = in.shape(op.y).stored()},
+                    [op](const Operands& at, k::AddArgs& a) {
+                      a.a = at.at(op.a);
+                      a.b = at.at(op.b);
+                      a.y = at.at(op.y);
+                    });
+}
+
+std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Context& in) {
+  const Shape& s = in.shape(op.logits);
+  return one_launch(
+      op, in, k::softmax_cross_entropy,
+      k::SoftmaxCrossEntropyArgs{
+          .n = s[0], .classes = s[1], .stride = round_up(s[1], kRowPad), .label_smoothing = op.label_smoothing},
+      [op](const Operands& at, k::SoftmaxCrossEntropyArgs& a) {
+        a.logits = at.f32(op.logits);
+        a.labels = at.i32(op.labels);
+        a.losses = at.f32(op.losses);
+        a.predicted = at.i32(op.predicted);
+        a.larger = at.i32(op.larger);
+        a.dlogits = at.f32(op.dlogits);
+      });
+}
+
+}  // namespace ct::cuda

@@ -1,0 +1,55 @@
+// A GPU's prepared operations, one function an operation kind: layers.cpp and updates.cpp.
+#pragma once
+
+#include <memory>
+
+#include "device/cuda/cuda_backend.h"
+
+namespace ct::cuda {
+
+/// While an operation is prepared: the backend it will run on, shapes and element types of the program's values.
+class Context {
+ public:
+  Context(CudaBackend& backend, const std::vector<Value>& values) : backend(backend), values_(values) {}
+  const Value& operator[](ValueId id) const { return values_[static_cast<size_t>(id)]; }
+  const Shape& shape(ValueId id) const { return (*this)[id].shape; }
+  DType dtype(ValueId id) const { return (*this)[id].dtype; }
+  cudaStream_t stream() const { return backend.stream(); }
+
+  CudaBackend& backend;
+
+ private:
+  const std::vector<Value>& values_;
+};
+
+std::unique_ptr<Kernel> prepare(const Augment& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const ConvReluPool& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const ConvReluPoolGradW& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const ConvReluPoolGradX& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Conv2d& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Conv2dGradW& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Conv2dGradX& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const MaxPool& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const MaxPoolGrad& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const AveragePool& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const AveragePoolGrad& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const BatchNorm& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const BatchNormGrad& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Relu& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const ReluGrad& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Flatten& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const FlattenGrad& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const LinearGradX& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const LinearGradW& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Add& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Cast& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const TreePush& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const SquareSums& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const StepControl& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Adam& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Sgd& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Blend& op, const Context& in);
+
+}  // namespace ct::cuda

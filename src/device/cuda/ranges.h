@@ -1,0 +1,17 @@
+// Named ranges in a profiler's timeline (NVTX; Nsight Systems shows them).
+#pragma once
+
+#include <string>
+
+namespace ct::cuda {
+
+/// From here to the end of the scope, on the host's thread.
+class Range {
+ public:
+  explicit Range(const std::string& name);
+  ~Range();
+  Range(const Range&) = delete;
+  Range& operator=(const Range&) = delete;
+};
+
+}  // namespace ct::cuda

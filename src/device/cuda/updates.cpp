@@ -1,0 +1,154 @@
+#include "device/cuda/cuda_kernel.h"
+#include "device/cuda/layers.h"
+#include "elementwise.h"
+#include "norm.h"
+#include "optimizer.h"
+#include "plan/flat.h"
+#include "tree_sum.h"
+
+namespace ct::cuda {
+namespace {
+
+namespace k = kernels;
+
+static_assert(kChunk <= k::kSquareChunk);  // one sum a chunk
+
+/// bind(operands) returns the launch function.
+template <class Op, class Bind>
+std::unique_ptr<Kernel> make_kernel(const Op&, Bind bind) {
+  auto without_workspace = [bind = std::move(bind)](const Operands& at, std::byte*) { return bind(at); };
+  return std::make_unique<CudaKernel<decltype(without_workspace)>>(std::string(Op::kName), 0,
+                                                                   std::move(without_workspace));
+}
+
+/// The copy that layers compute with.
+struct Copy {
+  ValueId id;
+  k::Type type;
+};
+Copy copy_of(ValueId masters, ValueId copy, const Context& in) {
+  if (copy == kNone) return {kNone, k::Type::f32};
+  check(in.shape(copy).numel() == in.shape(masters).numel(), "a copy of another length than its masters");
+  return {copy, type_of(in.dtype(copy))};
+}
+
+const k::StepScalars* scalars_at(const Operands& at, ValueId id) { return at.at<const k::StepScalars>(id); }
+
+}  // namespace
+
+std::unique_ptr<Kernel> prepare(const Cast& op, const Context& in) {
+  const k::CastArgs args{.from = type_of(in.dtype(op.x)), .to = type_of(in.dtype(op.y)), .n = in.shape(op.x).stored()};
+  return make_kernel(op, [op, args, stream = in.stream()](const Operands& at) {
+    auto a = args;
+    a.x = at.at(op.x);
+    a.y = at.at(op.y);
+    return [=] { CT_CUDA(k::cast(a, stream)); };
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const TreePush& op, const Context& in) {
+  return make_kernel(op, [op, n = in.shape(op.leaf).stored(), stream = in.stream()](const Operands& at) {
+    std::vector<float*> levels;
+    for (ValueId id : op.levels) levels.push_back(at.f32(id));
+    return [=, leaf = at.f32(op.leaf), counter = at.i32(op.counter), last = op.last] {
+      CT_CUDA(k::tree_push({.values = leaf,
+                            .counter = counter,
+                            .last = last,
+                            .levels = levels.data(),
+                            .level_count = static_cast<int>(levels.size()),
+                            .out = leaf,
+                            .n = n},
+                           stream));
+      CT_CUDA(k::count_leaf(counter, last, stream));
+    };
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const SquareSums& op, const Context& in) {
+  std::vector<k::SquareChunk> chunks;
+  for (const SquareSums::Chunk& c : op.chunks) chunks.push_back({c.range.begin, c.range.end, c.sum});
+  const auto table = std::make_shared<Memory>(in.backend.upload(chunks));
+  return make_kernel(
+      op, [op, table, count = static_cast<int64_t>(chunks.size()), stream = in.stream()](const Operands& at) {
+        const k::SquareSumsArgs args{.grads = at.f32(op.grads),
+                                     .chunks = reinterpret_cast<const k::SquareChunk*>(table->data()),
+                                     .count = count,
+                                     .sums = at.at<double>(op.sums)};
+        return [=] {
+          static_cast<void>(table);  // lives as long as what reads it
+          CT_CUDA(k::square_sums(args, stream));
+        };
+      });
+}
+
+std::unique_ptr<Kernel> prepare(const StepControl& op, const Context& in) {
+  return make_kernel(op, [op, count = in.shape(op.sums)[0], stream = in.stream()](const Operands& at) {
+    const k::StepControlArgs args{.sums = at.at<const double>(op.sums),
+                                  .count = count,
+                                  .schedule = at.at<const k::ScheduleRow>(op.schedule),
+                                  .scalars = at.at<k::StepScalars>(op.scalars),
+                                  .clip = op.clip,
+                                  .micro_batches = op.micro_batches};
+    return [=] { CT_CUDA(k::step_control(args, stream)); };
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const Adam& op, const Context& in) {
+  const Copy copy = copy_of(op.masters, op.copy, in);
+  return make_kernel(op, [op, copy, n = in.shape(op.masters).numel(), stream = in.stream()](const Operands& at) {
+    const k::AdamSlice slice{.masters = at.f32(op.masters),
+                             .grads = at.f32(op.grads),
+                             .exp_avg = at.f32(op.exp_avg),
+                             .exp_avg_sq = at.f32(op.exp_avg_sq),
+                             .copy = at.at(copy.id),
+                             .copy_type = copy.type,
+                             .n = n,
+                             .weight_decay = op.weight_decay};
+    return [=, scalars = scalars_at(at, op.scalars)] {
+      CT_CUDA(k::adam({.slices = &slice,
+                       .slice_count = 1,
+                       .beta1 = op.beta1,
+                       .beta2 = op.beta2,
+                       .eps = op.eps,
+                       .decoupled = op.mode == AdamMode::decoupled,
+                       .scalars = scalars},
+                      stream));
+    };
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const Sgd& op, const Context& in) {
+  const Copy copy = copy_of(op.masters, op.copy, in);
+  return make_kernel(op, [op, copy, n = in.shape(op.masters).numel(), stream = in.stream()](const Operands& at) {
+    const k::SgdSlice slice{.masters = at.f32(op.masters),
+                            .grads = at.f32(op.grads),
+                            .momentum_buffer = at.f32(op.momentum_buffer),
+                            .copy = at.at(copy.id),
+                            .copy_type = copy.type,
+                            .n = n,
+                            .weight_decay = op.weight_decay};
+    return [=, scalars = scalars_at(at, op.scalars)] {
+      CT_CUDA(k::sgd(
+          {.slices = &slice, .slice_count = 1, .momentum = op.momentum, .nesterov = op.nesterov, .scalars = scalars},
+          stream));
+    };
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const Blend& op, const Context& in) {
+  const Copy copy = copy_of(op.masters, op.copy, in);
+  return make_kernel(op, [op, copy, n = in.shape(op.masters).numel(), stream = in.stream()](const Operands& at) {
+    const k::BlendSlice slice{
+        .masters = at.f32(op.masters), .sums = at.f32(op.sums), .copy = at.at(copy.id), .copy_type = copy.type, .n = n};
+    return [=, scalars = scalars_at(at, op.scalars)] {
+      CT_CUDA(k::blend({.slices = &slice,
+                        .slice_count = 1,
+                        .momentum = op.momentum,
+                        .micro_batches = op.micro_batches,
+                        .scalars = scalars},
+                       stream));
+    };
+  });
+}
+
+}  // namespace ct::cuda

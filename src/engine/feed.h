@@ -1,0 +1,58 @@
+// How a micro-batch gets to the device, and its losses back, while the host is ahead.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "engine/bind.h"
+
+namespace ct {
+
+/// Where the host writes a micro-batch: images u8 [N][C][H][W], draws i32 [N][4], labels i32 [N].
+struct Inputs {
+  uint8_t* images;
+  int32_t* draws;
+  int32_t* labels;
+};
+
+/// The input side of a bound program: its own memory where that is the host's, else slots that take turns.
+class InputFeed {
+ public:
+  InputFeed(Backend& backend, const BoundProgram& bound);
+  /// For the next micro-batch, until send(); waits while the device still reads the slot.
+  Inputs next();
+  /// What was written, for the launches that follow.
+  void send();
+
+ private:
+  struct Slot {
+    Memory memory;
+    std::unique_ptr<Mark> read;
+  };
+  Inputs inside(std::byte* slot) const;
+
+  Backend& backend_;
+  std::vector<Tensor> inputs_;  // images, draws, labels
+  std::vector<Slot> slots_;     // none: the host writes inputs_
+  size_t turn_ = 0;
+};
+
+/// A value that the device writes time after time, which the host looks at later.
+class OutputLog {
+ public:
+  /// `take` is called with what each keep() kept, in order, by settle() at the latest.
+  using Take = std::function<void(const std::byte* value)>;
+  OutputLog(Backend& backend, const Tensor& value, Take take);
+  /// Keeps what the launches so far leave in the value.
+  void keep();
+  void settle();
+
+ private:
+  Backend& backend_;
+  const std::byte* value_;
+  size_t bytes_, kept_ = 0;
+  Take take_;
+  Memory slots_;  // none where the value is in the host's memory
+};
+
+}  // namespace ct

@@ -1,0 +1,94 @@
+#include "train/device.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/host.h"
+#include "comm/nccl.h"
+#include "comm/staged.h"
+#include "train/agree.h"
+
+namespace ct {
+namespace {
+
+/// Every rank's text, by rank.
+std::vector<std::string> texts(Communicator& comm, const std::string& mine) {
+  std::vector<std::string> all;
+  for (const auto& bytes : gather_bytes(comm, std::as_bytes(std::span(mine))))
+    all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return all;
+}
+
+/// The first two ranks with one device; {0, 0}: none.
+std::pair<size_t, size_t> sharing(const std::vector<std::string>& devices) {
+  for (size_t b = 1; b < devices.size(); ++b)
+    for (size_t a = 0; a < b; ++a)
+      if (devices[a] == devices[b]) return {a, b};
+  return {0, 0};
+}
+
+/// Ranks of the same host before this one. Collective.
+int local_rank(Communicator& comm) {
+  const std::string here = host_name();
+  const std::vector<std::string> hosts = texts(comm, here);
+  return static_cast<int>(std::count(hosts.begin(), hosts.begin() + comm.rank(), here));
+}
+
+/// Null: `host` itself. Collective.
+std::unique_ptr<Communicator> make_collectives(const Config& config, Backend& backend, Communicator& host) {
+  const std::string& wanted = config.communication.backend;
+  if (backend.is_host()) {
+    if (wanted == "nccl")
+      fail(ExitCode::usage, "communication.backend: nccl connects GPUs, but device is cpu; use auto");
+    return nullptr;
+  }
+  const auto [a, b] = sharing(texts(host, backend.identity()));
+  const bool shared = b > 0;
+  if (shared && !config.communication.share_device)
+    fail(ExitCode::usage, "ranks ", a, " and ", b, " have the same GPU (", backend.description(),
+         "); start at most one rank a GPU, or set communication.share_device: true");
+  if (shared && wanted == "nccl")
+    fail(ExitCode::usage, "communication.backend: nccl needs a GPU for every rank, but ranks ", a, " and ", b,
+         " share one; use auto");
+  const cuda::LibraryPlaces places{config.cuda.path};
+  const bool possible = host.size() > 1 && !shared && wanted == "auto";
+  if (wanted == "nccl" || (possible && !any_rank(host, !nccl_problem(places).empty())))
+    return make_nccl(backend, host, {.places = places});
+  return make_staged(backend, host);
+}
+
+}  // namespace
+
+DType compute_type(const Config& config) {
+  return config.bf16.enabled ? DType::bf16 : config.fp16.enabled ? DType::f16 : DType::f32;
+}
+
+bool wants_cuda(const Config& config) {
+  return config.device == "cuda" || (config.device == "auto" && cuda_problem().empty());
+}
+
+std::unique_ptr<Backend> make_backend(const Config& config, int local_rank) {
+  std::unique_ptr<Backend> backend;
+  if (wants_cuda(config)) {
+    const int count = cuda_device_count();
+    backend = make_cuda_backend({.device = count > 0 ? local_rank % count : local_rank,
+                                 .autotune = config.cuda.autotune,
+                                 .tf32 = config.cuda.tf32,
+                                 .library_path = config.cuda.path});
+  } else {
+    backend = make_cpu_backend();
+  }
+  const DType compute = compute_type(config);
+  if (const std::string problem = backend->problem_with(compute); !problem.empty())
+    fail(ExitCode::usage, compute == DType::bf16 ? "bf16" : "fp16", ".enabled: ", problem, "; set it to false");
+  return backend;
+}
+
+RankDevice::RankDevice(const Config& config, Communicator& host) : host_(host) {
+  const int number = local_rank(host);
+  together(host, [&] { backend_ = make_backend(config, number); });
+  backend_->enter_thread();
+  collectives_ = make_collectives(config, *backend_, host);
+}
+
+}  // namespace ct

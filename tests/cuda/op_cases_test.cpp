@@ -1,0 +1,56 @@
+#include "device/op_case_checks.h"
+
+namespace ct {
+namespace {
+
+/// Weight gradients of bf16 convolutions are rounded to bf16 on their way to f32 (device/cuda/convolution.h).
+double allowance(const OpCase& c, ValueId operand, double expected) {
+  const auto* op = std::get_if<Conv2dGradW>(&c.op);
+  const bool rounded =
+      op != nullptr && op->dw == operand && c.operands[static_cast<size_t>(op->x)].value.dtype == DType::bf16;
+  return rounded ? 0x1p-8 * std::abs(expected) : 0;
+}
+
+/// Enough of them to see scratch or a recording go wrong.
+std::vector<OpCase> small_cases() {
+  std::vector<OpCase> cases;
+  for (const OpCase& c : op_cases()) {
+    int64_t elements = 0;
+    for (const OpOperand& operand : c.operands) elements += operand.value.shape.stored();
+    if (elements < 10000) cases.push_back(c);
+  }
+  return cases;
+}
+
+TEST(CudaOpCases, AgreeWithTheirReferencesAndWriteNothingElse) {
+  const auto backend = make_cuda_backend({});
+  backend->enter_thread();
+  for (const OpCase& c : op_cases()) expect_agreement(*backend, c, allowance);
+}
+
+TEST(CudaOpCases, LaunchedAgainGiveTheSameBits) {
+  const auto backend = make_cuda_backend({});
+  backend->enter_thread();
+  for (const OpCase& c : small_cases()) expect_repetition(*backend, c);
+}
+
+/// A recording of a launch does the same, as often as it is replayed.
+TEST(CudaOpCases, ReplayedGiveTheSameBits) {
+  const auto backend = make_cuda_backend({});
+  backend->enter_thread();
+  for (const OpCase& c : small_cases()) {
+    SCOPED_TRACE(c.name);
+    CaseInMemory in_memory(*backend, c);
+    in_memory.launch();
+    std::vector<std::vector<unsigned char>> first;
+    for (const Guarded& memory : in_memory.memory()) first.push_back(memory.bytes());
+    const auto replay = backend->record([&] { in_memory.only_launch(); });
+    for (int repetition = 0; repetition < 2; ++repetition) {
+      in_memory.launch_by([&] { replay->launch(); });
+      for (size_t i = 0; i < first.size(); ++i) EXPECT_EQ(in_memory.memory()[i].bytes(), first[i]) << "operand " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ct

@@ -1,0 +1,256 @@
+"""The bundle runs from any folder of a machine that has none of its libraries, and is small enough."""
+import glob
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from harness import *
+from network import Network, need_namespaces
+
+os.environ.setdefault("TMPDIR", "/tmp")  # programs are started from the scratch folder, which /dev/shm may forbid
+ROOT = os.path.realpath(os.path.join(CONFIGS, ".."))
+LIMIT = 40 << 20
+GLIBC = re.compile(r"(ld-linux.*|linux-vdso|lib(c|m|mvec|dl|rt|pthread|resolv|util|anl|nsl|nss_\w+))\.so")
+GPU = re.compile(r"lib(cuda|cudart|cudnn|cublas|nccl|nvrtc|nvidia)")
+SETTINGS = {"train.max_steps": 6, "train_batch_size": 16, "train_micro_batch_size_per_gpu": 4, "steps_per_print": 1,
+            "data.dataset": "synthetic"}
+
+
+@functools.lru_cache(None)
+def archive():
+    for tool, package in (("patchelf", "patchelf"), ("xz", "xz-utils"), ("objdump", "binutils")):
+        if not shutil.which(tool):
+            raise Skip("there is no %s (package %s)" % (tool, package))
+    file = path("bundle.tar.xz")
+    done = finish(start([os.path.join(ROOT, "tools", "bundle.sh"), "--build", os.path.dirname(PROGRAM), "--output",
+                         file], env={"XZ_OPT": "-0"}), timeout=300)  # quick, and larger than it would be
+    expect_equal((done.returncode, done.stdout), (DONE, file + "\n"), done.stderr)
+    return file
+
+
+@functools.lru_cache(None)
+def bundle():
+    place = path("another place")
+    os.makedirs(place)
+    subprocess.run(["tar", "-xJf", archive(), "-C", place], check=True)
+    name, = os.listdir(place)
+    return os.path.join(place, name)
+
+
+def program(name="cifar-train"):
+    return os.path.join(bundle(), "bin", name)
+
+
+def files():
+    return [os.path.join(at, name) for at, _, names in os.walk(bundle()) for name in names]
+
+
+@functools.lru_cache(None)
+def hiding():
+    """A shell's words that make this machine look as if nothing of the bundle were installed or built on it."""
+    libraries = [file for name in os.listdir(os.path.join(bundle(), "lib"))
+                 for folder in ("/usr/lib*", "/usr/lib/*", "/usr/local/lib")
+                 for file in glob.glob(os.path.join(folder, glob.escape(name))) if os.path.isfile(file)]
+    programs = [found for name in ("mpirun", "mpiexec", "orterun", "orted") for found in [shutil.which(name)] if found]
+    folders = glob.glob("/usr/lib/*/openmpi") + glob.glob("/usr/lib/*/pmix*") + glob.glob("/usr/lib/*/hwloc")
+    folders += [folder for folder in ("/etc/openmpi", "/usr/share/openmpi") if os.path.isdir(folder)]
+    folders += [ROOT, os.path.dirname(PROGRAM)]
+    plain = {os.path.realpath(file) for file in libraries + programs}
+    mounts = ["mount --bind /dev/null '%s'" % file for file in sorted(plain)]
+    # Deepest first: nothing may lie in a folder that is empty already.
+    mounts += ["mount -t tmpfs none '%s'" % folder for folder in sorted(set(folders), key=len, reverse=True)]
+    return " && ".join(mounts)
+
+
+@functools.lru_cache(None)
+def elsewhere():
+    """The words before a command that run it on such a machine."""
+    user = [] if os.geteuid() == 0 else ["-r"]
+    words = ["unshare", *user, "-m", "sh", "-c", hiding() + ' && exec "$@"', "sh"]
+    try:
+        subprocess.run([*words, "true"], check=True, text=True, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise Skip("mounting is not permitted here (%s)" % (getattr(error, "stderr", "") or error).strip())
+    return words
+
+
+@functools.lru_cache(None)
+def misleading():
+    """What the modules of a cluster may have set: other libraries of the same names, another Open MPI."""
+    folder = path("modules")
+    os.makedirs(folder)
+    for name in os.listdir(os.path.join(bundle(), "lib")):
+        open(os.path.join(folder, name), "w").close()
+    return {"LD_LIBRARY_PATH": folder, "OPAL_PREFIX": folder, "OPAL_PKGLIBDIR": folder}
+
+
+def away(*words, env=None, **options):
+    """Runs a command there."""
+    return finish(start(words, prefix=elsewhere(), env={**misleading(), **(env or {})}, cwd=scratch(), **options))
+
+
+def done_away(*words, **options):
+    done = away(*words, **options)
+    expect_equal(done.returncode, DONE, words, done.stdout, done.stderr)
+    return done
+
+
+@functools.lru_cache(None)
+def data():
+    done_away(program(), "data", "synth", "--out", path("data"))
+    return path("data")
+
+
+def training(output, **more):
+    return [program(), *train_words(output, {**SETTINGS, "data.path": data(), **more}, config="default.yaml")]
+
+
+@check
+def small_and_without_paths_of_this_machine():
+    size = os.path.getsize(archive())
+    expect(size <= LIMIT, "%d bytes" % size)
+    for file in files():
+        name, within = os.path.basename(file), os.path.relpath(file, bundle())
+        expect(not GLIBC.match(name) and not GPU.match(name), within)
+        with open(file, "rb") as content:
+            if content.read(4) != b"\x7fELF":
+                continue
+        dynamic = subprocess.run(["objdump", "-p", file], check=True, stdout=subprocess.PIPE, text=True).stdout
+        entries = [line.split(maxsplit=1) for line in dynamic.splitlines() if len(line.split()) == 2]
+        paths = [(key, value.strip()) for key, value in entries if key in ("RPATH", "RUNPATH")]
+        expect_equal(paths, [("RPATH", "$ORIGIN/../lib")] if within.startswith("libexec/") else [], within)
+        for key, value in entries:
+            expect(key != "NEEDED" or not GPU.match(value), "%s needs %s" % (within, value))
+
+
+@check
+def carries_what_else_belongs_to_it():
+    for name in ("README", "LICENSE", "configs/default.yaml", "share/cifar-train/configs/default.yaml",
+                 "licences/libyaml-cpp0.7.txt" if os.path.exists("/usr/share/doc/libyaml-cpp0.7") else "licences"):
+        expect(os.path.exists(os.path.join(bundle(), name)), "no " + name)
+    texts = glob.glob(os.path.join(glob.escape(bundle()), "licences", "*.txt"))
+    expect(len(texts) > 5 and all(os.path.getsize(text) > 100 for text in texts), texts)
+
+
+@check
+def the_other_machine_has_no_libraries_of_ours():
+    """If this one ran, the checks below would prove nothing."""
+    shutil.copy(PROGRAM, path("program"))
+    for words in ([path("program"), "--version"], ["mpirun", "--version"]):
+        expect(away(*words).returncode in (126, 127), words)
+
+
+@check
+def starts():
+    expect_equal(done_away(program(), "--version").stdout, run("--version").stdout)
+    findings = json.loads(done_away(program(), "doctor", "--json").stdout)
+    configs = os.path.join(bundle(), "share", "cifar-train", "configs")
+    expect(configs in findings["program"]["value"], findings)
+    expect(findings["program"]["ok"], findings)
+
+
+@check
+def starts_through_links_and_from_anywhere():
+    os.symlink(program(), path("a-link"))
+    expected = run("--version").stdout
+    expect_equal(done_away(path("a-link"), "--version").stdout, expected)
+    expect_equal(done_away("env", "-C", os.path.join(bundle(), "bin"), "./cifar-train", "--version").stdout, expected)
+    expect_equal(done_away("env", "PATH=%s:%s" % (os.path.dirname(program()), os.environ["PATH"]), "cifar-train",
+                           "--version").stdout, expected)
+    # Without what starts it, too.
+    expect_equal(done_away(os.path.join(bundle(), "libexec", "cifar-train"), "--version").stdout, expected)
+
+
+@check
+def exit_codes_and_configurations():
+    fails(USAGE, away(program(), "train", "--config", "nowhere.yaml"), "nowhere.yaml", bundle())
+    done_away("env", "-C", bundle(), "bin/cifar-train", "config", "check", "configs/tutorial.yaml")
+
+
+@check
+def trains_and_evaluates_as_the_program_does():
+    need_mpi()
+    for number, name in ((1, "one"), (2, "two")):
+        output = path("bundle-" + name)
+        launch = [program("mpirun"), "-np", number] if number > 1 else []
+        done_away(*launch, *training(output))
+        train(path("plain-" + name), {**SETTINGS, "data.path": data()}, ranks=Ranks(number, mpi=number > 1))
+        expect_same_result(output, result(path("plain-" + name)), name)
+        words = ["eval", "--ckpt", os.path.join(output, "last.bin"), "--data", data(), "--json"]
+        expect_equal(done_away(program(), *words).stdout, run(*words).stdout)
+
+
+def loaded(log):
+    """Paths of all libraries that the dynamic loader started, in all processes that wrote LD_DEBUG's files."""
+    found = set()
+    for file in glob.glob(log + ".*"):
+        with open(file) as lines:
+            found |= {match[1] for match in map(re.compile(r"\s*\d+:\s+calling init: (.*)$").match, lines) if match}
+    return {os.path.normpath(name) for name in found}
+
+
+def expect_only_the_bundles(log, *some):
+    found = loaded(log)
+    foreign = [name for name in found if not name.startswith(bundle()) and not GLIBC.match(os.path.basename(name))]
+    expect_equal(foreign, [], "libraries of the machine")
+    for name in some:
+        expect(any(os.path.basename(path).startswith(name) for path in found), "no %s in %s" % (name, sorted(found)))
+
+
+@check
+def only_its_own_libraries_are_loaded():
+    need_mpi()
+    log = path("loader")
+    done_away("env", "LD_DEBUG=libs", "LD_DEBUG_OUTPUT=" + log, program("mpirun"), "-np", 2, *training(path("watched")))
+    expect_only_the_bundles(log, "libmpi.", "libopen-rte.", "libyaml-cpp.", "libstdc++.", "mca_ess_hnp", "mca_pml_ob1")
+
+
+@check
+def a_missing_program_is_mpiruns_own_words():
+    """Its texts are found too."""
+    need_mpi()
+    done = away(program("mpirun"), "-np", 1, "no-such-program")
+    expect("no-such-program" in done.stderr and "help" not in done.stderr.lower(), done.stderr)
+
+
+@check
+def mpirun_finds_the_program_and_misleads_no_other():
+    need_mpi()
+    script = 'command -v cifar-train && echo "$LD_LIBRARY_PATH"'
+    expect_equal(done_away(program("mpirun"), "-np", 1, "sh", "-c", script).stdout.splitlines(),
+                 [program(), misleading()["LD_LIBRARY_PATH"]])
+
+
+@check
+def an_older_glibc_is_one_line():
+    os.makedirs(path("old"))
+    for name, version, answer in (("2.31", "2.31", "glibc 2.31"), ("another C library", "", "")):
+        with open(path("old", "getconf"), "w") as file:
+            file.write("#!/bin/sh\necho %s\n" % answer if version else "#!/bin/sh\nexit 1\n")
+        os.chmod(path("old", "getconf"), 0o755)
+        for words in ([program(), "--version"], [program("mpirun"), "--version"]):
+            done = finish(start(words, env={"PATH": path("old") + ":" + os.environ["PATH"]}))
+            fails(USAGE, done, "needs glibc 2.", "this machine has " + name)
+            expect_equal((done.stdout, done.stderr.count("\n")), ("", 1))
+
+
+@check
+def two_hosts():
+    """The second one is reached by mpirun's daemon out of the bundle, as over ssh."""
+    need_mpi()
+    need_namespaces()
+    elsewhere()
+    output = path("bundle-hosts")
+    os.symlink(bundle(), path("linked"))  # mpirun cannot reach another host's daemon at a path with spaces
+    with Network() as net:
+        for host in net.hosts:
+            host.run("sh", "-c", hiding())
+        words = [path("linked", "bin", "mpirun") if word == "mpirun" else word for word in net.mpirun(2)]
+        done = finish(start([*words, *training(output)], cwd=scratch()))
+        expect_equal(done.returncode, DONE, done.stdout, done.stderr)
+    expect("2 processes (MPI messages)" in done.stderr, done.stderr)
+    train(path("plain-hosts"), {**SETTINGS, "data.path": data()})
+    expect_same_result(output, result(path("plain-hosts")))
+
+
+main()

@@ -1,0 +1,246 @@
+#!/usr/bin/env bash
+# Packs a built tree into an archive that runs on other machines: no root, no packages, any folder.
+. "$(dirname "$0")/common.sh"
+
+usage() {
+  cat <<'HELP'
+usage: tools/bundle.sh [--build DIR] [--output FILE] [--with FILE]... [--licence FILE]...
+Writes a .tar.xz of at most 40 MiB with the program, Open MPI and all their libraries but glibc, the GPU's and those of
+fast networks (ranks on several hosts talk over TCP). It needs patchelf and xz-utils. Prints the archive's path.
+  --build DIR      the build folder (build/release)
+  --output FILE    the archive (DIR/cifar-train-VERSION-linux-MACHINE.tar.xz)
+  --with FILE      carry this too, repeatable: a program goes to bin/, any other file to tools/
+  --licence FILE   carry this licence text too, repeatable
+HELP
+}
+
+build=$root/build/release
+output=
+with=()
+licences=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --build | --output | --with | --licence)
+      [ $# -ge 2 ] || usage_error "$1 needs a value"
+      case $1 in
+        --build) build=$2 ;;
+        --output) output=$2 ;;
+        --with) with+=("$2") ;;
+        --licence) licences+=("$2") ;;
+      esac
+      shift
+      ;;
+    -h | --help) usage; exit 0 ;;
+    *) usage_error "unknown option '$1'" ;;
+  esac
+  shift
+done
+
+limit=$((40 << 20))  # bytes
+program=$build/cifar-train
+[ -x "$program" ] || die "there is no $program: build it first, or give --build DIR"
+for file in ${with[@]+"${with[@]}"} ${licences[@]+"${licences[@]}"}; do
+  [ -f "$file" ] || die "there is no file $file"
+done
+for tool in patchelf xz objdump strip dpkg-query; do
+  command -v "$tool" >/dev/null 2>&1 ||
+    die "there is no $tool: install patchelf, xz-utils and binutils (Debian or Ubuntu)"
+done
+
+read -r _ version _ < <("$program" --version) || die "$program does not run here"
+name=cifar-train-$version-linux-$(uname -m)
+: "${output:=$build/$name.tar.xz}"
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+tree=$temporary/$name
+mkdir -p "$tree"/{bin,lib,libexec,share/cifar-train,licences}
+
+glibc='^(ld-linux.*|linux-vdso|lib(c|m|mvec|dl|rt|pthread|resolv|util|anl|nsl))\.so'
+gpu='^lib(cuda|cudart|cudnn|cublas|cublasLt|nccl|nvrtc|nvJitLink|nvidia.*|cufft|cusparse|cusolver|curand)[.-]'
+open_mpi='^lib(mpi|open-pal|open-rte|mca_common_sm|hwloc|event.*|pmix|z)[.-]'
+
+is_elf() { [ "$(head -c 4 "$1" | tail -c 3)" = ELF ]; }
+needed() { objdump -p "$1" | awk '$1 == "NEEDED" {print $2}'; }
+
+libraries() {  # libraries FILE...: paths of all that they need, but for glibc
+  local file line library path
+  for file in "$@"; do
+    while read -r library line; do
+      [[ ! ${library##*/} =~ $glibc ]] || continue
+      [[ ! $library =~ $gpu ]] || die "$file is linked with $library, which is not ours to carry"
+      path=${line#=> }
+      [ "$path" != 'not found' ] || die "$file needs $library, which is not on this machine"
+      printf '%s\n' "${path% (*}"
+    done < <(ldd "$file")
+  done | sort -u
+}
+
+# ---- programs and Open MPI's plug-ins
+
+programs=("$program")
+for file in ${with[@]+"${with[@]}"}; do
+  if is_elf "$file"; then
+    programs+=("$file")
+  else
+    install -D -t "$tree/tools" "$file"
+  fi
+done
+[ ! -f "$root/tools/gpu_check.sh" ] || install -D -t "$tree/tools" "$root/tools/gpu_check.sh"
+install -s -t "$tree/libexec" "${programs[@]}"
+carried=()  # files of the distribution
+
+if needed "$program" | grep '^libmpi\.' >/dev/null; then
+  command -v ompi_info >/dev/null 2>&1 || die "$program needs Open MPI, but there is no ompi_info: install openmpi-bin"
+  open_mpi_folder() { ompi_info --path "$1" --parseable | cut -d: -f3; }
+  launcher=$(open_mpi_folder bindir)
+  install -T "$launcher/orterun" "$tree/libexec/mpirun"
+  install -t "$tree/libexec" "$launcher/orted"
+  ln -s mpirun "$tree/libexec/mpiexec"
+  carried+=("$launcher/orterun" "$launcher/orted")
+  mkdir -p "$tree/lib/openmpi" "$tree/lib/pmix" "$tree/share/openmpi" "$tree/share/pmix" "$tree/etc"
+  for plugin in "$(open_mpi_folder pkglibdir)"/mca_*.so; do
+    # Those that bring libraries of their own are for fast networks, OpenSHMEM and files.
+    if ! needed "$plugin" | grep -vE "$glibc" | grep -vE "$open_mpi" >/dev/null; then
+      install -m 644 -t "$tree/lib/openmpi" "$plugin"
+      carried+=("$plugin")
+    fi
+  done
+  install -m 644 -t "$tree/share/openmpi" "$(open_mpi_folder pkgdatadir)"/help-*.txt
+  install -m 644 -t "$tree/etc" "$(open_mpi_folder sysconfdir)"/openmpi-*{.conf,hostfile}
+  pmix=$(libraries "${carried[@]}" | grep '/libpmix\.' || true)
+  if [ -n "$pmix" ]; then
+    pmix=$(dirname "$(realpath "$pmix")")
+    for plugin in "$pmix"/pmix/*.so; do
+      install -m 644 -t "$tree/lib/pmix" "$plugin"
+      carried+=("$plugin")
+    done
+    install -m 644 -t "$tree/share/pmix" "$pmix"/../share/pmix/help-*.txt
+  fi
+fi
+
+# ---- libraries
+
+found=$(libraries "${programs[@]}" ${carried[@]+"${carried[@]}"})
+mapfile -t found <<<"$found"
+install -m 644 -t "$tree/lib" "${found[@]}"
+carried+=("${found[@]}")
+
+# The programs' DT_RPATH holds for all that they load, plug-ins included, and comes before LD_LIBRARY_PATH: the modules
+# of a cluster put other builds of the same libraries there. A DT_RUNPATH would do neither, nor must one be left.
+find "$tree/lib" -type f -exec patchelf --remove-rpath {} +
+# shellcheck disable=SC2016
+find "$tree/libexec" -type f -exec patchelf --force-rpath --set-rpath '$ORIGIN/../lib' {} +
+
+glibc_needed=$(find "$tree/lib" "$tree/libexec" -type f -exec objdump -T {} + | grep -oE 'GLIBC_[0-9]+\.[0-9]+' |
+  sort -uV | tail -n 1)
+glibc_needed=${glibc_needed#GLIBC_}
+
+# ---- what starts them
+
+launcher_script() {
+  cat <<'SCRIPT'
+#!/bin/sh
+# Starts the program of this name in libexec/, where glibc is new enough. The programs find their libraries by
+# themselves; the variables are for Open MPI's plug-ins and for mpirun, which runs orted on other hosts.
+self=$0
+[ ! -L "$self" ] || self=$(readlink -f "$self")
+name=${self##*/}
+root=$(CDPATH='' cd "${self%/*}/.." && pwd) || exit 2
+
+if command -v getconf >/dev/null; then
+  glibc=$(getconf GNU_LIBC_VERSION 2>/dev/null)
+  glibc=${glibc#glibc }
+  minor=${glibc#*.}
+  minor=${minor%%.*}
+  if [ -z "$glibc" ] || [ "${glibc%%.*}" -lt @MAJOR@ ] ||
+    { [ "${glibc%%.*}" -eq @MAJOR@ ] && [ "$minor" -lt @MINOR@ ]; }; then
+    echo "error: $name: needs glibc @MAJOR@.@MINOR@ or later, this machine has ${glibc:-another C library}:" \
+      "use a newer system, or build the program there" >&2
+    exit 2
+  fi
+fi
+
+export OPAL_PREFIX="$root" OPAL_PKGLIBDIR="$root/lib/openmpi"
+export OPAL_PKGDATADIR="$root/share/openmpi" OPAL_SYSCONFDIR="$root/etc"
+export PMIX_PREFIX="$root" PMIX_PKGLIBDIR="$root/lib/pmix"
+export PMIX_PKGDATADIR="$root/share/pmix" PMIX_SYSCONFDIR="$root/etc"
+export HWLOC_PLUGINS_PATH="$root/lib/hwloc" # there are none: the system's are of another version
+case $name in
+  mpirun | mpiexec | orted)
+    export OMPI_MCA_orte_launch_agent="$root/bin/orted" PATH="$root/bin:$PATH"
+    # A prefix would put lib/ on LD_LIBRARY_PATH, for programs of the system too.
+    [ "$name" = orted ] || set -- --noprefix "$@"
+    ;;
+esac
+exec "$root/libexec/$name" "$@"
+SCRIPT
+}
+
+for file in "$tree"/libexec/*; do
+  launcher_script | sed "s/@MAJOR@/${glibc_needed%%.*}/g; s/@MINOR@/${glibc_needed#*.}/g" >"$tree/bin/${file##*/}"
+  chmod 755 "$tree/bin/${file##*/}"
+done
+
+# ---- configurations, licences, a word to the reader
+
+cp -R "$root/configs" "$tree/configs"
+ln -s ../../configs "$tree/share/cifar-train/configs"
+install -m 644 -t "$tree" "$root/LICENSE"
+
+# The folders /lib and /usr/lib may be one, and dpkg knows a file by either.
+mapfile -t carried < <(realpath "${carried[@]}" | sort -u)
+owners=$(dpkg-query -S "${carried[@]}" "${carried[@]#/usr}" 2>/dev/null || true)$'\n'
+for file in "${carried[@]}"; do
+  [[ $owners == *": $file"$'\n'* || $owners == *": ${file#/usr}"$'\n'* ]] ||
+    die "no package owns $file, so its licence is unknown: bundle on Debian or Ubuntu"
+done
+{
+  printf '%s' "$owners" | cut -d: -f1
+  printf '%s\n' libcli11-dev nlohmann-json3-dev  # header files only
+  [ ${#programs[@]} -eq 1 ] || printf '%s\n' libgtest-dev  # linked statically
+} | sort -u >"$temporary/packages"
+while read -r package; do
+  install -m 644 -T "/usr/share/doc/$package/copyright" "$tree/licences/$package.txt" ||
+    die "the licence of $package is missing: reinstall the package"
+done <"$temporary/packages"
+grep -hoE '/usr/share/common-licenses/[A-Za-z]+(-[0-9]+(\.[0-9]+)*)?' "$tree"/licences/*.txt | sort -u |
+  while read -r file; do
+    [ ! -f "$file" ] || install -D -m 644 -t "$tree/licences/common-licenses" "$file"
+  done
+for file in ${licences[@]+"${licences[@]}"}; do
+  install -m 644 -T "$file" "$tree/licences/$(basename "$(dirname "$(realpath "$file")")")-${file##*/}"
+done
+
+cat >"$tree/README" <<README
+$("$program" --version | head -n 1), for Linux on $(uname -m) with glibc $glibc_needed or later.
+It needs no root and no packages, and runs from any folder:
+
+  bin/cifar-train doctor                                    what this machine offers
+  bin/cifar-train data synth --out data                     a synthetic data set (176 MB)
+  bin/cifar-train train --config configs/default.yaml --output runs/one
+  bin/cifar-train eval --ckpt runs/one/best.bin
+  bin/mpirun -np 2 bin/cifar-train train --config configs/default.yaml --output runs/two
+
+Put bin/ on PATH, or link to its programs from a folder that is. The shipped configurations are found by name from
+anywhere: --config default.yaml. Across hosts, have this folder at the same path, without spaces, on all of them; ranks
+talk over TCP.
+As root, or with more ranks than cores, Open MPI wants to be told so:
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  export OMPI_MCA_rmaps_base_oversubscribe=1
+
+lib/ holds libraries of $(. /etc/os-release && echo "$PRETTY_NAME"), as they were but for the search path (their
+sources: there); licences/ holds their terms. No GPU library is inside.
+README
+
+# ---- the archive
+
+mkdir -p "$(dirname "$output")"
+trap 'rm -rf "$temporary" "$output.part"' EXIT
+time=$(git -C "$root" log -1 --format=%ct 2>/dev/null) || time=$(stat -c %Y "$program")
+tar -C "$temporary" --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w --mtime="@$time" \
+  -c "$name" | xz >"$output.part" || die "cannot write $output"
+size=$(stat -c %s "$output.part")
+[ "$size" -le $limit ] || die "the archive has $size bytes, more than $limit: leave out what --with names"
+mv "$output.part" "$output"
+say "$size bytes, $(find "$tree" -type f | wc -l) files, glibc $glibc_needed or later"
+printf '%s\n' "$output"
