@@ -12,8 +12,8 @@ import pathlib
 import re
 import sys
 
-FLOORS = {"base": 0, "tensor": 1, "graph": 2, "plan": 3, "device": 4, "comm": 4, "engine": 5, "model": 6, "optim": 6,
-          "data": 6, "checkpoint": 6, "metrics": 6, "train": 7, "cli": 8}
+FLOORS = {"base": 0, "tensor": 1, "graph": 2, "plan": 3, "device": 4, "comm": 4, "selftest": 5, "engine": 5,
+          "model": 6, "optim": 6, "data": 6, "checkpoint": 6, "metrics": 6, "train": 7, "cli": 8}
 SAME_FLOOR = {("comm", "device")}
 SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".inc", ".cu", ".cuh"}
 
@@ -41,7 +41,8 @@ def include_offence(path, quote, target):
     if quote == "<" or folder == "hwy":  # Highway's own tools want its headers in quotes
         return None
     if folder == "kernels":
-        return None if path.parts[:3] == ("src", "device", "cuda") else f'"{target}": only device/cuda uses kernels/'
+        uses = path.parts[:3] == ("src", "device", "cuda") or path.name.startswith("nccl")
+        return None if uses else f'"{target}": only device/cuda and nccl* use kernels/'
     if folder not in FLOORS or "/" not in target or ".." in target.split("/"):
         return f'"{target}" is no path from src/ (write "floor/file.h"; libraries go in angle brackets)'
     here = path.parts[1]

@@ -9,18 +9,20 @@
 #include <optional>
 
 #include "base/error.h"
+#include "cli/bench_ops.h"
 #include "cli/config_lookup.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
 #include "comm/chain_sum.h"
 #include "comm/threads.h"
 #include "comm/tree_sum.h"
-#include "device/cpu/kernels/peak.h"
 #include "device/cpu/kernels/update.h"
+#include "device/peaks.h"
 #include "metrics/metrics_log.h"
 #include "plan/cost.h"
 #include "train/agree.h"
 #include "train/config/load.h"
+#include "train/device.h"
 #include "train/setup.h"
 
 namespace ct {
@@ -49,6 +51,7 @@ struct BenchFlags {
   int windows = 9;
   int64_t elements = 0;
   bool json = false, operations = false;
+  std::string device, cuda_path;  // empty: what the configuration says
 };
 
 /// All ranks run `work(count)` for each window; rank 0's clock counts, from barrier to barrier.
@@ -72,32 +75,10 @@ void print(const BenchFlags& f, const Json& result, const std::string& text) {
   std::printf("%s\n", f.json ? result.dump().c_str() : text.c_str());
 }
 
-// ---- peaks
-
-double peak_flops() {
-  float sink = 0;
-  std::vector<double> rates;
-  for (int i = 0; i < 5; ++i) {
-    int64_t flops = 0;
-    const double s = seconds_of([&] { flops = cpu::multiply_adds(2'000'000, &sink); });
-    rates.push_back(static_cast<double>(flops) / s);
-  }
-  return spread(rates).max;
-}
-
-double copy_bandwidth(Backend& backend) {
-  const size_t bytes = size_t{256} << 20;
-  const Memory from = backend.allocate(bytes), to = backend.allocate(bytes);
-  std::memset(from.data(), 1, bytes);
-  std::vector<double> rates;
-  for (int i = 0; i < 5; ++i)
-    rates.push_back(2.0 * static_cast<double>(bytes) / seconds_of([&] { std::memcpy(to.data(), from.data(), bytes); }));
-  return spread(rates).max;
-}
-
 // ---- the step
 
 void print_operations(Engine& engine, Backend& backend) {
+  engine.restore({});  // each run below takes a row of the schedule
   BoundProgram& bound = engine.bound();
   std::vector<std::vector<double>> times;
   std::vector<BoundProgram::Timing> timings;
@@ -106,8 +87,8 @@ void print_operations(Engine& engine, Backend& backend) {
     times.resize(timings.size());
     for (size_t k = 0; k < timings.size(); ++k) times[k].push_back(timings[k].seconds);
   }
-  const double flops = peak_flops(), bandwidth = copy_bandwidth(backend);
-  std::printf("measured peaks of this core: %.0f GFLOP/s, %.1f GB/s copy\n", flops / 1e9, bandwidth / 1e9);
+  const DevicePeaks peaks = measure_peaks(backend, DType::f32);
+  std::printf("%s\n", peaks.text.c_str());
   std::printf("  %-24s %10s %10s %7s %10s\n", "operation", "us", "GFLOP/s", "% peak", "GB/s");
   const Lowered& program = engine.lowered();
   std::vector<const Step*> steps;
@@ -120,7 +101,7 @@ void print_operations(Engine& engine, Backend& backend) {
     total += s;
     std::printf("  %-24s %10.2f", timings[k].name.c_str(), 1e6 * s);
     if (cost.flops > 0)
-      std::printf(" %10.0f %6.0f%%", cost.flops / s / 1e9, 100 * cost.flops / s / flops);
+      std::printf(" %10.0f %6.0f%%", cost.flops / s / 1e9, 100 * cost.flops / s / peaks.flops);
     else
       std::printf(" %10s %7s", "", "");
     std::printf(" %10.1f\n", cost.bytes / s / 1e9);
@@ -176,7 +157,7 @@ class StepBench {
     }
     engine_->settle();
     engine_->drain_losses();
-    engine_->drain_scalars();
+    engine_->drain_outcomes();
   }
 
   const BenchFlags& flags_;
@@ -191,8 +172,40 @@ class StepBench {
   Traffic moved_;
 };
 
+/// A step of another configuration, where recording is the other way.
+double other_step(const BenchFlags& f, Config config, Communicator& comm) {
+  config.cuda.record = !config.cuda.record;
+  return StepBench(f, config, comm).run().median;
+}
+
+/// On a device beside the host, one rank: operations against peaks, the step recorded and not, and what of it is no
+/// operation's.
+std::string bench_device_operations(const BenchFlags& f, const Config& config, Communicator& comm,
+                                    std::unique_ptr<StepBench> bench, double step, Json& result) {
+  const DevicePeaks peaks = measure_peaks(bench->backend(), compute_type(config));
+  const OpTimes times =
+      time_operations(bench->engine(), bench->backend(), {.windows = f.windows, .window = std::min(f.window, 0.01)});
+  bench.reset();  // makes room
+  const double other = other_step(f, config, comm);
+  const double recorded = config.cuda.record ? step : other, unrecorded = config.cuda.record ? other : step;
+  result["peaks"] = {{"flops", peaks.flops}, {"copy_bytes_per_sec", peaks.bytes}, {"text", peaks.text}};
+  result["ops"] = to_json(times, peaks);
+  result["ops_us"] = 1e6 * times.step;
+  result["recorded_us"] = 1e6 * recorded;
+  result["unrecorded_us"] = 1e6 * unrecorded;
+  result["gaps_us"] = 1e6 * (recorded - times.step);
+  char line[256];
+  std::snprintf(line, sizeof line,
+                "\nstep: %.1f us recorded, %.1f us unrecorded; its operations %.1f us, gaps between them and copies of "
+                "batches %.1f us (%.1f %% of the recorded step)",
+                1e6 * recorded, 1e6 * unrecorded, 1e6 * times.step, 1e6 * (recorded - times.step),
+                100 * (1 - times.step / recorded));
+  return "\n" + table(times, peaks) + line;
+}
+
 int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
-  StepBench bench(f, config, comm);
+  auto owned = std::make_unique<StepBench>(f, config, comm);
+  StepBench& bench = *owned;
   const Spread time = bench.run();
   // What it costs that any number of ranks gives the same bits: against sums in the order that suits the transport.
   std::optional<double> other;
@@ -234,8 +247,10 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
     text += line;
     result["reproducible_cost"] = with / without - 1;
   }
+  const bool operations = f.operations && comm.size() == 1, host = bench.backend().is_host();
+  if (operations && !host) text += bench_device_operations(f, config, comm, std::move(owned), time.median, result);
   print(f, result, text);
-  if (f.operations && comm.size() == 1) print_operations(bench.engine(), bench.backend());
+  if (operations && host) print_operations(bench.engine(), bench.backend());
   return 0;
 }
 
@@ -308,6 +323,64 @@ int bench_update(const BenchFlags& f, Communicator& comm) {
   return 0;
 }
 
+/// On a GPU: Adam by itself, and with the copy that layers compute with, against a plain copy.
+int bench_device_update(const BenchFlags& f, const Config& config) {
+  const auto backend = make_backend(config);
+  backend->enter_thread();
+  const int64_t n = f.elements > 0 ? f.elements : 25'700'000;
+  const auto value = [n](DType type) { return Value{.shape = {n}, .dtype = type}; };
+  const std::vector<Value> values{
+      value(DType::f32),  value(DType::f32),
+      value(DType::f32),  value(DType::f32),
+      value(DType::bf16), {.shape = {static_cast<int64_t>(sizeof(StepScalars))}, .dtype = DType::u8}};
+  std::vector<Memory> memory;
+  for (const Value& v : values) memory.push_back(backend->allocate(static_cast<size_t>(stored_bytes(v))));
+  const Memory scalars = backend->allocate_host(sizeof(StepScalars));
+  new (scalars.data()) StepScalars{.grad_scale = 1, .lr = 1e-3};
+  backend->copy(memory.back().data(), scalars.data(), sizeof(StepScalars));
+  const DevicePeaks peaks = measure_peaks(*backend, compute_type(config));
+  const auto seconds = [&](ValueId copy) {
+    return time_operation(*backend,
+                          Adam{.masters = 0,
+                               .grads = 1,
+                               .exp_avg = 2,
+                               .exp_avg_sq = 3,
+                               .copy = copy,
+                               .scalars = 5,
+                               .beta1 = 0.9,
+                               .beta2 = 0.999,
+                               .eps = 1e-8,
+                               .weight_decay = 0.01,
+                               .mode = AdamMode::decoupled},
+                          values,
+                          [&](ValueId id) {
+                            const auto i = static_cast<size_t>(id);
+                            return Tensor{memory[i].data(), values[i].dtype, values[i].shape};
+                          },
+                          {.windows = f.windows, .window = f.window, .record = config.cuda.record});
+  };
+  const double alone = seconds(kNone), whole = seconds(4), m = static_cast<double>(n) / 1e6;
+  char text[320];
+  std::snprintf(text, sizeof text,
+                "update of %.1f M parameters: Adam with a bf16 copy %.0f Mparam/s (%.3f ms, %.1f GB/s at 30 B, %.1f %% "
+                "of the copy); Adam alone: %.0f Mparam/s (%.3f ms, %.1f GB/s at 28 B, %.1f %%)",
+                m, m / whole, 1e3 * whole, m * 30e-3 / whole, 100 * m * 30e6 / whole / peaks.bytes, m / alone,
+                1e3 * alone, m * 28e-3 / alone, 100 * m * 28e6 / alone / peaks.bytes);
+  print(f,
+        {{"bench", "update"},
+         {"parameters", n},
+         {"device", backend->description()},
+         {"update_ms", 1e3 * whole},
+         {"update_mparam_per_sec", m / whole},
+         {"update_copy_share", m * 30e6 / whole / peaks.bytes},
+         {"adam_ms", 1e3 * alone},
+         {"adam_mparam_per_sec", m / alone},
+         {"adam_copy_share", m * 28e6 / alone / peaks.bytes},
+         {"copy_bytes_per_sec", peaks.bytes}},
+        peaks.text + "\n" + text);
+  return 0;
+}
+
 // ---- the sum over ranks, through the communicator that training uses
 
 int bench_reduce(const BenchFlags& f, Communicator& comm) {
@@ -370,14 +443,24 @@ int verb_bench(const Words& words) {
   app.add_option("--elements", f.elements, "update, reduce: how many")->check(CLI::PositiveNumber);
   app.add_option("--windows", f.windows, "timed windows, whose median is printed")->check(CLI::Range(1, 1000));
   app.add_option("--seconds", f.window, "of one window")->check(CLI::Range(0.001, 60.0));
-  app.add_flag("--ops", f.operations, "step on one rank: each operation against the core's measured peaks");
+  app.add_flag("--ops", f.operations, "step on one rank: each operation against the device's measured peaks");
+  app.add_option("--device", f.device, "step, update: auto | cpu | cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  app.add_option("--cuda-path", f.cuda_path, "where cuDNN and cuBLAS are looked for first");
   app.add_flag("--json", f.json, "one JSON object instead of text");
   if (!parse(app, words)) return 0;
 
   std::vector<std::string> warnings;
-  const Config config = load_config({.files = {locate_config(f.config)}, .sets = f.sets}, &warnings);
+  if (f.what == "reduce" && f.device == "cuda")
+    fail(ExitCode::usage, "bench reduce measures sums in the host's memory: leave --device out");
+  Config config = load_config({.files = {locate_config(f.config)}, .sets = f.sets}, &warnings);
+  if (!f.device.empty()) config.device = f.device;
+  if (!f.cuda_path.empty()) config.cuda.path = f.cuda_path;
   const int ranks = rank_count(config, f.ranks);
   if (f.what == "step") batch_for(config.batch, ranks);
+  const bool device_update = f.what == "update" && !f.device.empty() && wants_cuda(config);
+  if (device_update && ranks > 1) fail(ExitCode::usage, "bench update measures one GPU: leave --ranks out");
+  if (device_update) return bench_device_update(f, config);
   return run_job(ranks, [&](Communicator& comm) {
     if (f.what == "update") return bench_update(f, comm);
     if (f.what == "reduce") return bench_reduce(f, comm);

@@ -75,6 +75,13 @@ Finding memory() {
 
 Finding device() { return {"device", make_cpu_backend()->description(), ""}; }
 
+std::vector<Finding> gpus(const std::string& library_path) {
+  std::vector<Finding> findings;
+  for (DeviceFact& fact : cuda_facts({.library_path = library_path}))
+    findings.push_back({std::move(fact.what), std::move(fact.value), std::move(fact.warning)});
+  return findings;
+}
+
 bool built_with_mpi() { return mpi_library().find("without MPI") == std::string::npos; }
 
 Finding mpi() {
@@ -94,6 +101,14 @@ Finding launcher() {
   }
 }
 
+/// Where a bundle has it: in bin/, beside the folder of the program that bin/ starts.
+std::optional<fs::path> in_bundle(const std::string& program) {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  const fs::path path = self.parent_path().parent_path() / "bin" / program;
+  return !error && access(path.c_str(), X_OK) == 0 && !fs::is_directory(path) ? std::optional(path) : std::nullopt;
+}
+
 std::optional<fs::path> on_path(const std::string& program) {
   std::istringstream folders(environment("PATH"));
   for (std::string folder; std::getline(folders, folder, ':');) {
@@ -105,7 +120,7 @@ std::optional<fs::path> on_path(const std::string& program) {
 
 /// What Open MPI's mpirun wants to be told.
 std::vector<Finding> mpirun() {
-  const auto path = on_path("mpirun");
+  const auto beside = in_bundle("mpirun"), path = beside ? beside : on_path("mpirun");
   std::vector<Finding> findings = {
       {"mpirun", path ? path->string() : "not on PATH",
        !path && built_with_mpi() ? "ranks as processes need it: install openmpi-bin, or use --ranks N (threads)" : ""}};
@@ -215,13 +230,18 @@ int verb_doctor(const Words& words) {
   CLI::App app("Lists what this machine offers and what would go wrong. Exit code 0, warnings or not.",
                "cifar-train doctor");
   bool json = false;
-  std::string path = "data";
+  std::string path = "data", library_path;
   app.add_flag("--json", json, "one JSON object");
   app.add_option("--data", path, "where the data sets lie")->capture_default_str();
+  app.add_option("--cuda-path", library_path, "where cuDNN, cuBLAS and NCCL are looked for first");
   if (!parse(app, words)) return 0;
 
-  std::vector<Finding> findings = {program(), cores(), memory(), device(), mpi(), launcher()};
-  for (const auto& more : {mpirun(), shared_memory(), std::vector{data_set(path), disk(), clock()}})
+  std::vector<Finding> findings = {program(), cores(), memory(), device()};
+  for (const auto& more : {gpus(library_path),
+                           {mpi(), launcher()},
+                           mpirun(),
+                           shared_memory(),
+                           std::vector{data_set(path), disk(), clock()}})
     findings.insert(findings.end(), more.begin(), more.end());
 
   Json object = Json::object();

@@ -12,7 +12,7 @@
 
 namespace {
 
-constexpr std::string_view kLater[] = {"predict", "report", "launch", "jobscript", "completion", "selftest"};
+constexpr std::string_view kLater[] = {"predict", "report", "launch", "jobscript", "completion"};
 
 void print_help() {
   std::fputs("cifar-train: trains image classifiers on CPUs, on one core or many.\n\n", stdout);

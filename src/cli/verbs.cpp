@@ -19,6 +19,7 @@ std::span<const Verb> verbs() {
       Verb{"bench", "throughput of the training step and of its operations", verb_bench, /*on_all_ranks=*/true},
       Verb{"estimate", "memory and traffic that a run would need, for every ZeRO stage", verb_estimate},
       Verb{"doctor", "what this machine offers and what would go wrong", verb_doctor},
+      Verb{"selftest", "every operation on this device against its reference", verb_selftest},
   };
   return kVerbs;
 }

@@ -29,6 +29,7 @@ int verb_ckpt(const Words& words);
 int verb_bench(const Words& words);
 int verb_estimate(const Words& words);
 int verb_doctor(const Words& words);
+int verb_selftest(const Words& words);
 
 /// Parses `words` into `app`. False when help was asked for and printed; a wrong word is Error(usage) naming it.
 bool parse(CLI::App& app, const Words& words);

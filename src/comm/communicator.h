@@ -90,6 +90,8 @@ class Communicator {
                                                  Ownership pieces, TrafficKind kind = TrafficKind::training) = 0;
   /// So far. May be asked while another thread launches.
   virtual Traffic traffic(TrafficKind kind) const = 0;
+  /// Counts what a recording moves when it is replayed without a launch() (see recordable()).
+  virtual void count(TrafficKind, const Traffic&) {}
   /// Does a collective leave the core free while bytes travel? Then it pays to run it beside computation, on another
   /// thread, and the control plane's calls may come meanwhile.
   virtual bool overlaps() const = 0;

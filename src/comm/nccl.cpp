@@ -324,6 +324,7 @@ class NcclCommunicator final : public Communicator {
     return std::make_unique<NcclAllGather>(shared_, whole.data(), shard.data(), std::move(pieces), kind);
   }
   Traffic traffic(TrafficKind kind) const override { return shared_.traffic[kind].read(); }
+  void count(TrafficKind kind, const Traffic& more) override { shared_.traffic[kind].add(more); }
   bool overlaps() const override { return false; }
   bool recordable() const override { return true; }
   size_t allocated_bytes() const override { return allocated_ + shared_.buffer_bytes(); }
@@ -355,6 +356,15 @@ class NcclCommunicator final : public Communicator {
 };
 
 }  // namespace
+
+std::string nccl_problem(const cuda::LibraryPlaces& places) {
+  try {
+    usable_version(open_nccl(places));
+    return "";
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
 
 std::unique_ptr<Communicator> make_nccl(Backend& backend, Communicator& control, const NcclOptions& options) {
   auto* gpu = dynamic_cast<cuda::CudaBackend*>(&backend);

@@ -36,6 +36,8 @@ class Kernel {
   virtual size_t workspace_bytes() const { return 0; }
   virtual void bind(const Resolve& operands, std::byte* workspace) = 0;
   virtual void launch() = 0;
+  /// Does launch() leave everything to the device? What the host computes cannot be recorded.
+  virtual bool recordable() const { return true; }
 };
 
 /// Launches that the device repeats by itself.
@@ -108,5 +110,15 @@ std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
 std::string cuda_problem();
 /// How many GPUs are visible to this process; 0 where there is a problem.
 int cuda_device_count();
+
+/// What somebody who wants to know why a GPU is not used, or used badly, should see.
+struct DeviceFact {
+  std::string what;     // "cuDNN"
+  std::string value;    // "9.10.2 in /usr/local/cuda/lib64/libcudnn.so.9"
+  std::string warning;  // what would go wrong, and the remedy; empty: nothing
+};
+/// Driver, GPUs, CUDA and the libraries that are opened at run time: which was found where, or where it was looked for.
+/// Throws ExitCode::usage if library_path is no folder.
+std::vector<DeviceFact> cuda_facts(const CudaOptions& options);
 
 }  // namespace ct

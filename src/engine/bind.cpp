@@ -97,7 +97,8 @@ void BoundProgram::allocate_residents(std::byte* params) {
   for (size_t i = 0; i < program_.values.size(); ++i) {
     const Value& value = program_.values[i];
     const bool shared = value.home == Home::shared;
-    if ((value.home != Home::resident && !shared) || value.base != kNone) continue;
+    const bool host = value.home == Home::host;
+    if ((value.home != Home::resident && !shared && !host) || value.base != kNone) continue;
     if (static_cast<ValueId>(i) == program_.params && params != nullptr) {
       address_[i] = params;
       continue;
@@ -106,10 +107,11 @@ void BoundProgram::allocate_residents(std::byte* params) {
     if (shared) {
       address_[i] = comm_.allocate(static_cast<size_t>(bytes));
     } else {
-      memories_.push_back(backend_.allocate(static_cast<size_t>(bytes)));
+      memories_.push_back(host ? backend_.allocate_host(static_cast<size_t>(bytes))
+                               : backend_.allocate(static_cast<size_t>(bytes)));
       address_[i] = memories_.back().data();
     }
-    account_of(allocated_, value.account) += bytes;
+    (host ? allocated_.host : account_of(allocated_, value.account)) += bytes;
   }
 }
 
@@ -134,11 +136,22 @@ std::span<std::byte> BoundProgram::bytes_of(ValueId id) const {
 void BoundProgram::run(Stretches& program) {
   const int64_t lane_begin = lane_.started();
   for (Stretch& stretch : program) {
-    const auto body = [&] { run(stretch.steps, lane_begin); };
     if (stretch.repeats)
-      stretch.recorded.run(backend_, body);
+      repeat(stretch, lane_begin);
     else
-      body();
+      run(stretch.steps, lane_begin);
+  }
+}
+
+void BoundProgram::repeat(Stretch& stretch, int64_t lane_begin) {
+  constexpr TrafficKind kKinds[] = {TrafficKind::training, TrafficKind::norms};
+  std::array<Traffic, 2> before;
+  for (size_t i = 0; i < 2; ++i) before[i] = comm_.traffic(kKinds[i]);
+  const Recorded::Run ran = stretch.recorded.run(backend_, [&] { run(stretch.steps, lane_begin); });
+  // Collectives count when they are launched: once for the recording and its first replay.
+  for (size_t i = 0; i < 2; ++i) {
+    if (ran == Recorded::Run::recorded) stretch.moved[i] = comm_.traffic(kKinds[i]) - before[i];
+    if (ran == Recorded::Run::replayed) comm_.count(kKinds[i], stretch.moved[i]);
   }
 }
 
@@ -182,7 +195,7 @@ void BoundProgram::run_update() {
 BoundProgram::Stretches BoundProgram::bind(const Program& steps, const Kernels& kernels, bool uses_arena) {
   Stretches stretches;
   const auto add = [&](Bound bound) {
-    const bool repeats = record_ && (!bound.communication || comm_.recordable());
+    const bool repeats = record_ && (bound.communication ? comm_.recordable() : bound.recordable);
     if (stretches.empty() || (record_ && stretches.back().repeats != repeats))
       stretches.push_back({.repeats = repeats});
     stretches.back().steps.push_back(std::move(bound));
@@ -190,7 +203,7 @@ BoundProgram::Stretches BoundProgram::bind(const Program& steps, const Kernels& 
   for (size_t i = 0; i < steps.size(); ++i) {
     Kernel* kernel = kernels[i].get();
     if (kernel == nullptr) {
-      add({bind_comm(std::get<CommOp>(steps[i].op)), /*communication=*/true, -1, -1});
+      add({.launch = bind_comm(std::get<CommOp>(steps[i].op)), .communication = true});
       continue;
     }
     std::byte* workspace = nullptr;
@@ -204,7 +217,10 @@ BoundProgram::Stretches BoundProgram::bind(const Program& steps, const Kernels& 
       }
     }
     kernel->bind([this](ValueId id) { return tensor(id); }, workspace);
-    add({[kernel] { kernel->launch(); }, /*communication=*/false, steps[i].after, steps[i].after_update});
+    add({.launch = [kernel] { kernel->launch(); },
+         .recordable = kernel->recordable(),
+         .after = steps[i].after,
+         .after_update = steps[i].after_update});
   }
   return stretches;
 }

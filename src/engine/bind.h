@@ -1,6 +1,7 @@
 // A lowered program bound to a backend and a communicator: memory in place, every operation prepared.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -58,17 +59,20 @@ class BoundProgram {
   using Kernels = std::vector<std::unique_ptr<Kernel>>;  // by step; null for communication
   struct Bound {
     Launch launch;
-    bool communication;
-    int after, after_update;
+    bool communication = false;
+    bool recordable = true;  // computation
+    int after = -1, after_update = -1;
   };
   /// Steps that are recorded together.
   struct Stretch {
     std::vector<Bound> steps;
     bool repeats;
     Recorded recorded;
+    std::array<Traffic, 2> moved = {};  // by its collectives each time, where they are recorded: training, norms
   };
   using Stretches = std::vector<Stretch>;
   void run(Stretches& program);
+  void repeat(Stretch& stretch, int64_t lane_begin);
   void run(const std::vector<Bound>& steps, int64_t lane_begin);
   void allocate_residents(std::byte* params);
   Stretches bind(const Program& steps, const Kernels& kernels, bool uses_arena);

@@ -8,6 +8,11 @@
 #include "base/error.h"
 
 namespace ct {
+/// What a device computed with peers is worth something only if they were there to the end: throws, if not.
+static void trust(Communicator& comm) {
+  if (comm.aborted()) comm.barrier();
+}
+
 std::vector<Range> StateBuffer::ranges() const {
   std::vector<Range> ranges;
   for (const Run& run : held) ranges.push_back(run.range);
@@ -26,10 +31,15 @@ Engine::Engine(Backend& backend, Communicator& comm, Lowered program, Schedule s
                 local_losses_.push_back(std::accumulate(losses, losses + batch, 0.0));
               }),
       scalars_(backend, bound_.tensor(lowered().scalars), [this](const std::byte* value) {
-        std::memcpy(&latest_, value, sizeof latest_);
+        std::memcpy(&latest_.scalars, value, sizeof latest_.scalars);
         recent_.push_back(latest_);
       }) {
-  restore({});
+  if (lowered().loss_scale != kNone)
+    loss_scales_.emplace(backend, bound_.tensor(lowered().loss_scale), [this](const std::byte* value) {
+      std::memcpy(&latest_.loss_scale, value, sizeof latest_.loss_scale);
+      recent_[with_scale_++].loss_scale = latest_.loss_scale;
+    });
+  restore({.loss_scale = lowered().first_loss_scale});
 }
 
 void Engine::micro_step() {
@@ -45,58 +55,68 @@ void Engine::micro_step() {
 void Engine::update() {
   check(micro_steps_ == bound_.lowered().distribution.accumulation, "an update in the middle of a step");
   micro_steps_ = 0;
-  if (window_steps_ == kScheduleWindow) restore(scalars());
+  if (window_steps_ == kScheduleWindow) restore(latest());
   bound_.run_update();
   scalars_.keep();
+  if (loss_scales_) loss_scales_->keep();
   ++window_steps_;
 }
 
-const StepScalars& Engine::scalars() {
+const Outcome& Engine::latest() {
   scalars_.settle();
+  if (loss_scales_) loss_scales_->settle();
+  trust(comm_);
   return latest_;
 }
 
-std::vector<StepScalars> Engine::drain_scalars() {
-  scalars_.settle();
+std::vector<Outcome> Engine::drain_outcomes() {
+  latest();
+  with_scale_ = 0;
   return std::exchange(recent_, {});
 }
 
 /// With a new window of the schedule: a step may be skipped and then uses the same row again, so a window of n rows
 /// serves at least n updates.
-void Engine::restore(const StepScalars& scalars) {
-  latest_ = scalars;
-  latest_.window_begin = latest_.applied;
-  const ValueId at = lowered().scalars, schedule = lowered().schedule;
-  std::memcpy(mirror(at), &latest_, sizeof latest_);
+void Engine::restore(const Outcome& outcome) {
+  latest_ = outcome;
+  latest_.scalars.window_begin = latest_.scalars.applied;
+  const ValueId schedule = lowered().schedule;
   auto* rows = reinterpret_cast<ScheduleRow*>(mirror(schedule));
-  for (int64_t i = 0; i < kScheduleWindow; ++i) rows[i] = schedule_(latest_.applied + i);
-  upload(at);
+  for (int64_t i = 0; i < kScheduleWindow; ++i) rows[i] = schedule_(latest_.scalars.applied + i);
   upload(schedule);
+  write(lowered().scalars, &latest_.scalars, sizeof latest_.scalars);
+  if (loss_scales_) write(lowered().loss_scale, &latest_.loss_scale, sizeof latest_.loss_scale);
   window_steps_ = 0;
+}
+
+void Engine::write(ValueId id, const void* from, size_t bytes) {
+  std::memcpy(mirror(id), from, bytes);
+  upload(id);
 }
 
 std::byte* Engine::mirror(ValueId id) {
   const Tensor value = bound_.tensor(id);
-  if (backend_.is_host()) return value.data;
+  if (on_host(id)) return value.data;
   Memory& memory = mirrors_[id];
   if (memory.data() == nullptr) memory = backend_.allocate_host(static_cast<size_t>(stored_bytes(lowered()[id])));
   return memory.data();
 }
 
 void Engine::download(ValueId id) {
-  if (backend_.is_host()) return;
+  if (on_host(id)) return backend_.wait();
   backend_.copy(mirror(id), bound_.tensor(id).data, static_cast<size_t>(stored_bytes(lowered()[id])));
   backend_.wait();
 }
 
 void Engine::upload(ValueId id) {
-  if (backend_.is_host()) return;
+  if (on_host(id)) return;
   backend_.copy(bound_.tensor(id).data, mirror(id), static_cast<size_t>(stored_bytes(lowered()[id])));
   backend_.wait();
 }
 
 std::vector<double> Engine::drain_losses() {
   losses_.settle();
+  trust(comm_);
   const Distribution& d = bound_.lowered().distribution;
   std::vector<double> all(local_losses_.size() * static_cast<size_t>(d.ranks));
   comm_.gather_all(std::as_bytes(std::span(local_losses_)), std::as_writable_bytes(std::span(all)));
@@ -118,6 +138,7 @@ std::vector<StateBuffer> Engine::state() {
     download(s.value);
     buffers.push_back({s.name, mirror(s.value), s.held});
   }
+  trust(comm_);
   return buffers;
 }
 
@@ -134,7 +155,7 @@ std::span<const std::byte> Engine::read_params() {
 }
 
 Evaluator::Evaluator(Backend& backend, Communicator& comm, Lowered program, const BindOptions& options)
-    : bound_(backend, comm, std::move(program), options), feed_(backend, bound_) {
+    : comm_(comm), bound_(backend, comm, std::move(program), options), feed_(backend, bound_) {
   const auto n = static_cast<size_t>(batch());
   const auto output = [&](ValueId id, auto& to) {
     to.resize(n);
@@ -152,6 +173,7 @@ void Evaluator::run() {
   bound_.run_micro();
   for (OutputLog& output : outputs_) output.keep();
   for (OutputLog& output : outputs_) output.settle();
+  trust(comm_);
 }
 
 bool Evaluator::collective() const {

@@ -24,6 +24,12 @@ struct StateBuffer {
   std::vector<Range> ranges() const;
 };
 
+/// What an update made of a step.
+struct Outcome {
+  StepScalars scalars;
+  LossScaleState loss_scale;  // where there is one
+};
+
 /// The schedule: what the (step + 1)-th applied step uses, step counting from 0.
 using Schedule = std::function<ScheduleRow(int64_t step)>;
 
@@ -41,13 +47,14 @@ class Engine {
   void settle() { bound_.settle(); }
 
   /// After the latest update.
-  const StepScalars& scalars();
+  const StepScalars& scalars() { return latest().scalars; }
+  const Outcome& latest();
   /// After each update since the last call.
-  std::vector<StepScalars> drain_scalars();
+  std::vector<Outcome> drain_outcomes();
   /// How many updates the host should let pass between looks at scalars or losses: each makes it wait for the device.
   int64_t look_interval() const { return backend_.is_host() ? 1 : kLookInterval; }
   /// Resumes counting from a checkpoint.
-  void restore(const StepScalars& scalars);
+  void restore(const Outcome& outcome);
 
   /// The summed image losses of every global micro-batch since the last call, in order: S of them a step. Collective.
   std::vector<double> drain_losses();
@@ -76,8 +83,10 @@ class Engine {
   static constexpr int64_t kLookInterval = 32;
   /// Host memory for a value of the device: the value itself where it is the host's, else a copy, made once.
   std::byte* mirror(ValueId id);
+  bool on_host(ValueId id) const { return backend_.is_host() || lowered()[id].home == Home::host; }
   void download(ValueId id);
   void upload(ValueId id);
+  void write(ValueId id, const void* from, size_t bytes);
 
   Backend& backend_;
   Communicator& comm_;
@@ -85,8 +94,10 @@ class Engine {
   Schedule schedule_;
   InputFeed feed_;
   OutputLog losses_, scalars_;
-  StepScalars latest_;
-  std::vector<StepScalars> recent_;
+  std::optional<OutputLog> loss_scales_;
+  Outcome latest_;
+  std::vector<Outcome> recent_;
+  size_t with_scale_ = 0;  // of recent_, those whose loss scale is known
   std::map<ValueId, Memory> mirrors_;
   int micro_steps_ = 0;       // done of this step
   int64_t window_steps_ = 0;  // updates since the schedule was uploaded
@@ -111,6 +122,7 @@ class Evaluator {
   const BoundProgram& bound() const { return bound_; }
 
  private:
+  Communicator& comm_;
   BoundProgram bound_;
   InputFeed feed_;
   std::vector<float> losses_;

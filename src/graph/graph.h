@@ -15,8 +15,9 @@ namespace ct {
 
 /// Where a value lives. input and output belong to the host's side of a step and keep their memory throughout;
 /// transient values share an arena by live range, exchange values another one that peers can read; resident ones
-/// outlive the step, shared ones too and peers can read them.
-enum class Home : uint8_t { input, output, transient, exchange, resident, shared };
+/// outlive the step, shared ones too and peers can read them, host ones too and lie in the host's memory, whatever the
+/// device.
+enum class Home : uint8_t { input, output, transient, exchange, resident, shared, host };
 
 /// What memory is counted as.
 enum class Account : uint8_t { activations, weights, gradients, optimizer, other };
@@ -145,7 +146,7 @@ struct InputSpec {
   std::vector<float> scale, shift;  // a channel: u8 * scale + shift
   float label_smoothing = 0;
   Mode mode = Mode::train;
-  DType compute = DType::f32;  // or bf16
+  DType compute = DType::f32;  // or bf16, f16
 };
 
 /// Input ops, the model, the loss and, for training, the backward pass.

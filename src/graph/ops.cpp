@@ -45,4 +45,10 @@ Ids writes(const Op& op) {
   return visit_op(op, [](const auto& o) { return o.writes(); });
 }
 
+Ids StepControl::reads() const {
+  Ids ids{sums, schedule, scalars};
+  if (loss_scale != kNone) ids.push_back(loss_scale);
+  return ids;
+}
+
 }  // namespace ct

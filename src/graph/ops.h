@@ -3,7 +3,7 @@
 // (never accumulate into) their results. A ValueId of kNone marks an operand that is not wanted.
 //
 // A new operation is a struct here and in ComputeOp below, a builder function (graph/graph.h), a gradient rule
-// (graph/autodiff.cpp), a prepare() of each backend (device/cpu/layers.h) and cases in tests/device/op_cases.cpp.
+// (graph/autodiff.cpp), a prepare() of each backend (device/cpu/layers.h) and cases in src/selftest/op_cases.cpp.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "graph/loss_scale.h"
 #include "tensor/tensor.h"
 
 namespace ct {
@@ -33,8 +34,8 @@ struct Augment {
 
 // ---- layers
 
-// Activations and their gradients are in the graph's compute type (f32 or bf16), and so are weights of rank 2 and more;
-// vectors, gradients of parameters, logits and their gradient are f32, and so is all arithmetic inside.
+// Activations and their gradients are in the graph's compute type (f32, bf16 or f16), and so are weights of rank 2 and
+// more; vectors, gradients of parameters, logits and their gradient are f32, and so is all arithmetic inside.
 
 /// y = max over 2x2 of relu(conv(x, w) + b), stride 1, no padding; winner (u8, like y) is the first maximum's place in
 /// its window, 4 where ReLU cut it. x is planar images or NHWC; w [out][kh][kw][in]; y NHWC.
@@ -201,7 +202,8 @@ struct SoftmaxCrossEntropy {
   static constexpr std::string_view kName = "softmax_cross_entropy";
   ValueId logits, labels, losses, predicted, larger, dlogits;
   float label_smoothing;
-  Ids reads() const { return {logits, labels}; }
+  ValueId loss_scale = kNone;  // LossScaleState (graph/loss_scale.h), by whose scale dlogits is multiplied
+  Ids reads() const { return loss_scale == kNone ? Ids{logits, labels} : Ids{logits, labels, loss_scale}; }
   Ids writes() const {
     return dlogits == kNone ? Ids{losses, predicted, larger} : Ids{losses, predicted, larger, dlogits};
   }
@@ -252,10 +254,12 @@ struct SquareSums {
 struct StepControl {
   static constexpr std::string_view kName = "step_control";
   ValueId sums, schedule, scalars;
-  double clip;            // 0: off
-  int64_t micro_batches;  // S, leaves of the sum: the gradient is their mean
-  Ids reads() const { return {sums, schedule, scalars}; }
-  Ids writes() const { return {scalars}; }
+  double clip;                 // 0: off
+  int64_t micro_batches;       // S, leaves of the sum: the gradient is their mean
+  ValueId loss_scale = kNone;  // LossScaleState: gradients carry it, and this step may move it
+  LossScaleOptions loss_scale_options = {};
+  Ids reads() const;
+  Ids writes() const { return loss_scale == kNone ? Ids{scalars} : Ids{scalars, loss_scale}; }
 };
 
 enum class AdamMode { decoupled, l2 };

@@ -12,7 +12,10 @@ LossScaleChange lower(const LossScaleOptions& options, LossScaleState& state) {
       --state.hysteresis_left;
       return LossScaleChange::endured;
     }
-    if (state.scale <= options.min) return LossScaleChange::diverged;
+    if (state.scale <= options.min) {
+      ++state.diverged;
+      return LossScaleChange::diverged;
+    }
   }
   state.scale = std::max(state.scale / 2, options.min);
   return LossScaleChange::lowered;

@@ -4,31 +4,9 @@
 // (Micikevicius et al., Mixed Precision Training, 2018; DeepSpeed's runtime/fp16/loss_scale.py.)
 #pragma once
 
-#include <cstdint>
+#include "graph/loss_scale.h"
 
 namespace ct {
-
-struct LossScaleOptions {
-  bool dynamic = true;  // false: the scale stays `initial`
-  double initial = 65536;
-  double min = 1;                       // 0 < min <= initial
-  int64_t window = 1000;                // at least 1
-  int64_t hysteresis = 2;               // overflows it takes to lower the scale; at least 1
-  bool consecutive_hysteresis = false;  // a clean step forgives the overflows before it
-
-  // The reference's surprises, see seed_loss_scale.
-  bool without_hysteresis = false;  // DeepSpeed's FP16_Optimizer
-  bool unscale_by_new = false;      // a step that doubles the scale is divided by the doubled one: half an update
-};
-
-struct LossScaleState {
-  double scale = 65536;
-  int64_t step = 0;            // updates so far
-  int64_t last_overflow = -1;  // the step of the latest
-  int64_t hysteresis_left = 2;
-
-  bool operator==(const LossScaleState&) const = default;
-};
 
 enum class LossScaleChange : uint8_t {
   none,

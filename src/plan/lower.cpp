@@ -37,14 +37,15 @@ class Lowering {
     out_.shards = Shards(out_.flat, d.ranks);
     whole_ = {{{0, out_.flat.numel}, DType::f32, 0}};
     packed_ = out_.shards.packed(d.rank, whole_);
-    mixed_ =
-        std::any_of(out_.flat.runs.begin(), out_.flat.runs.end(), [](const Run& r) { return r.dtype != DType::f32; });
+    mixed_ = d.zero.offload_optimizer || std::any_of(out_.flat.runs.begin(), out_.flat.runs.end(),
+                                                     [](const Run& r) { return r.dtype != DType::f32; });
     alias_flattened();
     place_params();
   }
 
   Lowered training(const UpdateRule& rule) {
     place_masters();
+    if (rule.loss_scale) scale_loss(*rule.loss_scale);
     place_gradients();
     compute(out_.micro, /*last=*/false);
     compute(out_.last, /*last=*/true);
@@ -168,7 +169,15 @@ class Lowering {
   }
   HeldState state(const std::string& name, Account account) {
     const std::vector<Run>& held = zero_.whole_states ? whole_ : packed_;
-    return {name, floats(name, bytes_of(held) / kFloat, account), held};
+    const Home home = out_.distribution.zero.offload_optimizer ? Home::host : Home::resident;
+    return {name, floats(name, bytes_of(held) / kFloat, account, home), held};
+  }
+
+  void scale_loss(const LossScaleOptions& options) {
+    out_.first_loss_scale = {.scale = options.initial, .hysteresis_left = options.hysteresis};
+    out_.loss_scale = buffer("loss scale", sizeof(LossScaleState), Account::other);
+    for (ComputeOp& op : ops_)
+      if (auto* loss = std::get_if<SoftmaxCrossEntropy>(&op)) loss->loss_scale = out_.loss_scale;
   }
 
   // ---- gradients
@@ -342,14 +351,24 @@ class Lowering {
     const std::vector<Run>& compute_form = zero_.whole_params ? out_.flat.runs : shard_runs_;
     for (const UpdateRange& rule : rules_)
       for (const Range& own : mine)
-        for (const Run& part : clip(clip(compute_form, own), rule.range)) {
-          const int64_t n = part.range.size();
-          Slice s{part.range, rule};
-          s.masters = view(held.value, byte_of(held.held, part.range.begin), n);
-          if (mixed_) s.copy = view(out_.params, part.byte, n, part.dtype);
-          found.push_back(s);
-        }
+        for (const Run& run : clip(clip(compute_form, own), rule.range))
+          for (const Run& part : offload_parts(run)) {
+            const int64_t n = part.range.size();
+            Slice s{part.range, rule};
+            s.masters = view(held.value, byte_of(held.held, part.range.begin), n);
+            if (mixed_) s.copy = view(out_.params, part.byte, n, part.dtype);
+            found.push_back(s);
+          }
     return found;
+  }
+  /// What the host updates travels in parts, so that transfers and arithmetic overlap.
+  std::vector<Run> offload_parts(const Run& run) const {
+    constexpr int64_t kPart = int64_t{1} << 20;
+    if (!out_.distribution.zero.offload_optimizer) return {run};
+    std::vector<Run> parts;
+    for (int64_t begin = run.range.begin; begin < run.range.end; begin += kPart)
+      for (const Run& part : clip({run}, {begin, std::min(begin + kPart, run.range.end)})) parts.push_back(part);
+    return parts;
   }
   ValueId moment(size_t index, const Range& range) {
     const HeldState& s = out_.states[index];
@@ -406,7 +425,10 @@ class Lowering {
       after = lane_;
       communicate(out_.update, AllGather{sums, sums, {{{0, count}, DType::f64, 0}}, AllGather::What::chunk_sums});
     }
-    emit(out_.update, StepControl{sums, out_.schedule, out_.scalars, rule.clip, d.micro_batches()}, after);
+    emit(out_.update,
+         StepControl{sums, out_.schedule, out_.scalars, rule.clip, d.micro_batches(), out_.loss_scale,
+                     rule.loss_scale.value_or(LossScaleOptions{})},
+         after);
 
     rules_ = update_ranges(graph_, out_.flat, rule.decay_vectors || rule.weight_decay == 0);
     const auto* adam = std::get_if<AdamRule>(&rule.optimizer);

@@ -1,6 +1,7 @@
 // Lowering: a graph becomes one rank's program. What each ZeRO stage means is decided here.
 #pragma once
 
+#include <optional>
 #include <variant>
 
 #include "plan/program.h"
@@ -20,6 +21,7 @@ struct UpdateRule {
   double weight_decay = 0;
   bool decay_vectors = true;
   double clip = 0;  // global norm; 0: off
+  std::optional<LossScaleOptions> loss_scale = {};
 };
 
 Lowered lower_training(const Graph& graph, const UpdateRule& rule, const Distribution& distribution);

@@ -41,7 +41,7 @@ void place_all(std::vector<MemoryPlan::Place*> todo, int64_t& arena_bytes) {
 }
 
 bool in_arena(const Value& value) {
-  return value.base == kNone && value.home != Home::resident && value.home != Home::shared;
+  return value.base == kNone && value.home != Home::resident && value.home != Home::shared && value.home != Home::host;
 }
 
 /// The lives of a program's values, from what its steps touch.
@@ -150,6 +150,7 @@ MemoryUse memory_use(const Lowered& program, const MemoryPlan& plan) {
     if (value.base != kNone || in_arena(value)) continue;
     int64_t& bytes = value.account == Account::weights     ? use.weights
                      : value.account == Account::gradients ? use.gradients
+                     : value.home == Home::host            ? use.host
                      : value.account == Account::optimizer ? use.optimizer
                                                            : use.other;
     bytes += stored_bytes(value);

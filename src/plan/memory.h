@@ -29,8 +29,9 @@ MemoryPlan plan_memory(const Lowered& program, const std::vector<size_t>& micro_
 /// What a program needs on this rank, in bytes.
 struct MemoryUse {
   int64_t weights = 0, gradients = 0, optimizer = 0, other = 0;  // resident
-  int64_t activations = 0;                             // the arena: activations, workspaces and the transients below
-  int64_t exchange = 0;                                // buckets of gradients that peers read
+  int64_t host = 0;         // masters and moments that were offloaded: of the host's memory, not in total()
+  int64_t activations = 0;  // the arena: activations, workspaces and the transients below
+  int64_t exchange = 0;     // buckets of gradients that peers read
   int64_t gathered_weights = 0, gradient_buckets = 0;  // the most that is alive at one time
   int64_t total() const { return weights + gradients + optimizer + other + activations + exchange; }
 };

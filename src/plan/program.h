@@ -32,6 +32,7 @@ struct ZeroOptions {
   int64_t reduce_bucket_size = 0;     // elements; 0: absent
   int64_t allgather_bucket_size = 0;  // elements; 0: absent
   int64_t persistence_threshold = 0;  // stage 3: vectors of at most this many elements stay whole
+  bool offload_optimizer = false;     // masters and moments lie in the host's memory
 };
 
 struct Distribution {
@@ -68,6 +69,8 @@ struct Lowered {
   Distribution distribution;
   // What layers compute with: `params` holds it whole, or (stage 3) what this rank owns of it.
   ValueId params = kNone, grads = kNone, schedule = kNone, scalars = kNone;
+  ValueId loss_scale = kNone;  // LossScaleState; kNone: there is none
+  LossScaleState first_loss_scale;
   std::vector<HeldState> states;  // the masters first
 
   const Value& operator[](ValueId id) const { return values[static_cast<size_t>(id)]; }

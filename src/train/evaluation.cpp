@@ -4,7 +4,7 @@
 
 namespace ct {
 namespace {
-struct Outcome {
+struct Answer {
   int32_t label, predicted, larger;
   float loss;
 };
@@ -28,7 +28,7 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
   const int64_t ranks = comm.size(), rounds = (images.batches() + ranks - 1) / ranks;
   const size_t share = static_cast<size_t>(rounds) * batch;  // slots for one rank's images
 
-  std::vector<Outcome> mine(share), all(share * static_cast<size_t>(ranks));
+  std::vector<Answer> mine(share), all(share * static_cast<size_t>(ranks));
   for (int64_t round = 0; round < rounds; ++round) {
     if (give_up && give_up()) return std::nullopt;
     comm.pulse().advance(Phase::evaluation);
@@ -44,7 +44,7 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
       continue;
     }
     evaluator.run();
-    Outcome* out = &mine[static_cast<size_t>(round) * batch];
+    Answer* out = &mine[static_cast<size_t>(round) * batch];
     for (size_t i = 0; i < static_cast<size_t>(count); ++i)
       out[i] = {in.labels[i], evaluator.predicted()[i], evaluator.larger()[i], evaluator.losses()[i]};
   }
@@ -55,7 +55,7 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
   double sum = 0;
   for (int64_t i = 0; i < images.images(); ++i) {
     const size_t b = static_cast<size_t>(i) / batch, rank = b % static_cast<size_t>(ranks);
-    const Outcome& o = all[rank * share + b / static_cast<size_t>(ranks) * batch + static_cast<size_t>(i) % batch];
+    const Answer& o = all[rank * share + b / static_cast<size_t>(ranks) * batch + static_cast<size_t>(i) % batch];
     Evaluation::Class& c = result.classes[static_cast<size_t>(o.label)];
     const bool hit = o.predicted == o.label;
     sum += o.loss;

@@ -14,6 +14,10 @@ void each_field(State& s, F f) {
   f("applied", s.scalars.applied);
   f("skipped", s.scalars.skipped);
   f("bad_streak", s.scalars.bad_streak);
+  f("loss_scale", s.loss_scale.scale);
+  f("loss_scale_step", s.loss_scale.step);
+  f("loss_scale_last_overflow", s.loss_scale.last_overflow);
+  f("loss_scale_hysteresis_left", s.loss_scale.hysteresis_left);
   f("running_loss", s.running_loss);
   f("running_images", s.running_images);
   f("best_step", s.best_step);

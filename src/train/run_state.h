@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "graph/loss_scale.h"
 #include "metrics/metrics_log.h"
 #include "plan/step_scalars.h"
 
@@ -14,6 +15,7 @@ struct RunState {
   int64_t epoch = 0;  // the next step is `batch` of this epoch
   int64_t batch = 0;
   StepScalars scalars;
+  LossScaleState loss_scale;  // of fp16
 
   // The tutorial's running loss: sum over images since the last line of this epoch.
   double running_loss = 0;

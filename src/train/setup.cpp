@@ -1,6 +1,7 @@
 #include "train/setup.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "model/models.h"
@@ -9,12 +10,25 @@
 
 namespace ct {
 
+namespace {
+LossScaleOptions loss_scale_options(const Config& config) {
+  const auto& f = config.fp16;
+  return {.dynamic = f.loss_scale == 0,
+          .initial = f.loss_scale > 0 ? f.loss_scale : std::ldexp(1.0, static_cast<int>(f.initial_scale_power)),
+          .min = f.min_loss_scale,
+          .window = f.loss_scale_window,
+          .hysteresis = f.hysteresis,
+          .consecutive_hysteresis = f.consecutive_hysteresis};
+}
+}  // namespace
+
 UpdateRule update_rule(const Config& config) {
   const auto& params = config.optimizer.params;
   UpdateRule rule{.optimizer = SgdRule{params.momentum, params.nesterov},
                   .weight_decay = params.weight_decay,
                   .decay_vectors = params.no_decay != "vectors",
                   .clip = config.gradient_clipping};
+  if (config.fp16.enabled) rule.loss_scale = loss_scale_options(config);
   if (config.optimizer.type != "SGD") {
     const bool decoupled = config.optimizer.type == "AdamW" || params.adam_w_mode;
     rule.optimizer =
@@ -50,7 +64,8 @@ Distribution distribution(const Config& config, const BatchSizes& batch, RankOf 
           .reproducible = config.communication.reproducible,
           .zero = {.reduce_bucket_size = zero.reduce_bucket_size.value_or(0),
                    .allgather_bucket_size = zero.allgather_bucket_size.value_or(0),
-                   .persistence_threshold = zero.stage3_param_persistence_threshold}};
+                   .persistence_threshold = zero.stage3_param_persistence_threshold,
+                   .offload_optimizer = zero.offload_optimizer_device == "cpu" && wants_cuda(config)}};
 }
 
 LaneOptions lane_options(const Config& config) { return {.beside = config.zero_optimization.overlap_comm}; }

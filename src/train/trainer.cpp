@@ -77,7 +77,7 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   if (!checkpoint.empty()) {
     together(comm, [&] { state_ = restore_checkpoint(checkpoint, config_.model.name, programs_.graph, *engine_); });
     engine_->state_written();
-    engine_->restore(state_.scalars);
+    engine_->restore({state_.scalars, state_.loss_scale});
     saved_step_ = broadcast_value(comm, folder_ && folder_->contains(state_.step) ? state_.step : int64_t{-1});
     saved_path_ = checkpoint;
     const std::string end = from_rank_0(comm, folder_ ? folder_->end_at(state_.step) : "");
@@ -231,7 +231,8 @@ void Trainer::show_progress() {
 
 /// The step's record.
 void Trainer::record_step() {
-  const StepScalars& scalars = engine_->scalars();
+  const Outcome& latest = engine_->latest();
+  const StepScalars& scalars = latest.scalars;
   const double loss =
       std::accumulate(step_losses_.begin(), step_losses_.end(), 0.0) / static_cast<double>(batch_.train);
   const double elapsed = std::max(seconds(Clock::now() - window_begun_) - (aside_ - window_aside_), 1e-9);
@@ -242,7 +243,7 @@ void Trainer::record_step() {
           {"loss", loss},
           {"lr", scalars.lr},
           {"grad_norm", scalars.norm},
-          {"loss_scale", 1},
+          {"loss_scale", engine_->lowered().loss_scale == kNone ? 1 : latest.loss_scale.scale},
           {"skipped", scalars.skipped},
           {"samples", state_.step * batch_.train},
           {"samples_per_sec", rate},
@@ -254,22 +255,26 @@ void Trainer::record_step() {
 }
 
 void Trainer::look_for_skips() {
-  const std::vector<StepScalars> recent = engine_->drain_scalars();
+  const std::vector<Outcome> recent = engine_->drain_outcomes();
+  const bool scaled = engine_->lowered().loss_scale != kNone, dynamic = scaled && config_.fp16.loss_scale == 0;
   int64_t step = state_.step - static_cast<int64_t>(recent.size());
-  for (const StepScalars& s : recent) {
+  for (const Outcome& o : recent) {
     ++step;
-    if (s.skip == 0) continue;
-    console_.note("warning: step " + std::to_string(step) +
-                  " was skipped on all ranks: its loss or gradient is not finite");
-    if (s.bad_streak >= config_.train.max_bad_steps) diverged(step, s.bad_streak);
+    if (o.scalars.skip == 0) continue;
+    const std::string end = scaled ? str("; the loss scale is now ", o.loss_scale.scale) : "";
+    console_.note(str("warning: step ", step, " was skipped on all ranks: its loss or gradient is not finite", end));
+    if (dynamic && o.loss_scale.diverged > 0)
+      give_up(str("diverged: step ", step, " overflowed at the smallest loss scale, ", o.loss_scale.scale));
+    if (!dynamic && o.scalars.bad_streak >= config_.train.max_bad_steps)
+      give_up(str("diverged: the loss or gradient was not finite in ", o.scalars.bad_streak,
+                  " steps in a row, up to step ", step));
   }
 }
 
-void Trainer::diverged(int64_t step, int64_t bad_streak) {
+void Trainer::give_up(const std::string& why) {
   engine_->settle();  // peers may be in the update's gathers: whoever gives up completes them first
   complete_save(MustSucceed::no);
-  fail(ExitCode::diverged, "diverged: the loss or gradient was not finite in ", bad_streak,
-       " steps in a row, up to step ", step, "; the last checkpoint saved is step ", saved_step_,
+  fail(ExitCode::diverged, why, "; the last checkpoint saved is step ", saved_step_,
        ": lower optimizer.params.lr or set gradient_clipping, and train again with --reset");
 }
 
@@ -333,7 +338,8 @@ void Trainer::save(MustSucceed must) {
   const auto begin = Clock::now();
   comm_.pulse().advance(Phase::save);
   drain_losses();
-  state_.scalars = engine_->scalars();
+  state_.scalars = engine_->latest().scalars;
+  state_.loss_scale = engine_->latest().loss_scale;
   saving_step_ = state_.step;
   try {
     together(comm_, [&] {

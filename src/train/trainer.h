@@ -57,7 +57,7 @@ class Trainer {
   void drain_losses();
   void record(const Json& record);
   void look_for_skips();
-  [[noreturn]] void diverged(int64_t step, int64_t bad_streak);
+  [[noreturn]] void give_up(const std::string& why);
   Metadata weights_metadata() const;
   double training_seconds() const;
 

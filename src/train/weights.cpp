@@ -5,6 +5,7 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/half.h"
 #include "checkpoint/store.h"
 #include "checkpoint/weights_hash.h"
 #include "device/cpu/kernels/plain.h"
@@ -101,6 +102,8 @@ void load_compute_weights(const SafetensorsFile& file, const Graph& graph, const
       const auto at = static_cast<size_t>(first * layout.strides[0]);
       if (run.dtype == DType::bf16)
         cpu::convert(storage.data(), reinterpret_cast<uint16_t*>(params + run.byte) + at, layout.stored);
+      else if (run.dtype == DType::f16)
+        std::ranges::transform(storage, reinterpret_cast<uint16_t*>(params + run.byte) + at, to_f16);
       else
         std::ranges::copy(storage, reinterpret_cast<float*>(params + run.byte) + at);
     });

@@ -1,15 +1,7 @@
-#include "device/op_case_checks.h"
+#include "selftest/op_case_checks.h"
 
 namespace ct {
 namespace {
-
-/// Weight gradients of bf16 convolutions are rounded to bf16 on their way to f32 (device/cuda/convolution.h).
-double allowance(const OpCase& c, ValueId operand, double expected) {
-  const auto* op = std::get_if<Conv2dGradW>(&c.op);
-  const bool rounded =
-      op != nullptr && op->dw == operand && c.operands[static_cast<size_t>(op->x)].value.dtype == DType::bf16;
-  return rounded ? 0x1p-8 * std::abs(expected) : 0;
-}
 
 /// Enough of them to see scratch or a recording go wrong.
 std::vector<OpCase> small_cases() {
@@ -25,7 +17,7 @@ std::vector<OpCase> small_cases() {
 TEST(CudaOpCases, AgreeWithTheirReferencesAndWriteNothingElse) {
   const auto backend = make_cuda_backend({});
   backend->enter_thread();
-  for (const OpCase& c : op_cases()) expect_agreement(*backend, c, allowance);
+  for (const OpCase& c : op_cases()) expect_agreement(*backend, c);
 }
 
 TEST(CudaOpCases, LaunchedAgainGiveTheSameBits) {

@@ -1,6 +1,6 @@
 #include "device/cpu/kernels/plain.h"
 #include "device/kernels_testing.h"
-#include "reference/conv.h"
+#include "selftest/reference/conv.h"
 
 namespace ct::cpu {
 namespace {

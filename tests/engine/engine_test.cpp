@@ -384,7 +384,7 @@ TEST(Engine, ResumesItsScheduleAnywhere) {
                 [](int64_t step) { return ScheduleRow{.lr = static_cast<double>(step + 1)}; });
   feed(engine.inputs(), 0);
   for (const int64_t applied : {int64_t{0}, int64_t{7}, kScheduleWindow - 1, 5 * kScheduleWindow + 3}) {
-    engine.restore({.applied = applied, .skipped = 4, .bad_streak = 2});
+    engine.restore({.scalars = {.applied = applied, .skipped = 4, .bad_streak = 2}});
     engine.micro_step();
     engine.update();
     EXPECT_EQ(engine.scalars().lr, static_cast<double>(applied + 1));

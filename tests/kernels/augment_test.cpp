@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "buffer.h"
-#include "cuda_runtime.h"
-#include "reference/augment.h"
+#include "run.h"
+#include "selftest/reference/augment.h"
 
 namespace ct::kernels {
 namespace {
@@ -30,13 +30,13 @@ struct Case {
     }
   }
   const Shape shape;
-  std::vector<uint8_t> images;
-  std::vector<int32_t> index, draws;  // empty: none
-  std::vector<float> scale, shift;
+  Operand<uint8_t> images;
+  Operand<int32_t> index, draws;  // empty: none
+  Operand<float> scale, shift;
 };
 
 /// Every kind of draw in turn: none, moved to each side, flipped, moved out of sight.
-std::vector<int32_t> draws_for(const Shape& s) {
+Operand<int32_t> draws_for(const Shape& s) {
   const auto h = static_cast<int32_t>(s.height), w = static_cast<int32_t>(s.width);
   const std::vector<std::vector<int32_t>> kinds = {{0, 0, 0, 0},        {0, 0, 1, 0},
                                                    {-2, 1, 0, 7},       {3, -4, 1, 0},
@@ -46,7 +46,7 @@ std::vector<int32_t> draws_for(const Shape& s) {
                                                    {0, -w, 0, 0},       {kLowest, 0, 0, 0},
                                                    {0, kHighest, 1, 0}, {kHighest, kLowest, 1, 0},
                                                    {0, kLowest, 0, 0}};
-  std::vector<int32_t> draws;
+  Operand<int32_t> draws;
   for (int64_t n = 0; n < s.n; ++n)
     draws.insert(draws.end(), kinds[n % kinds.size()].begin(), kinds[n % kinds.size()].end());
   return draws;

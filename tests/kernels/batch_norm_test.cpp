@@ -7,8 +7,8 @@
 #include <string>
 
 #include "buffer.h"
-#include "on_host/run.h"
-#include "reference/norm.h"
+#include "run.h"
+#include "selftest/reference/norm.h"
 #include "typed.h"
 
 namespace ct::kernels {

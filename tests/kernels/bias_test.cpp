@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "buffer.h"
-#include "cuda_runtime.h"
+#include "run.h"
 #include "typed.h"
 
 namespace ct::kernels {

@@ -1,4 +1,5 @@
-// Operands of kernel tests: 16-byte aligned, full of NaN until something is written, with guards that must stay intact.
+// Operands of kernel tests, in memory that host and kernels see alike. A launch on the null stream is complete when it
+// returns, on the host's stand-in (on_host/) as on a GPU (on_gpu/).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,9 +8,15 @@
 #include <vector>
 
 #include "element.h"
+#include "kernel_memory.h"
 
 namespace ct::kernels {
 
+/// What a kernel reads without guards around it: a read outside is memory checkers' to see.
+template <class T>
+using Operand = std::vector<T, KernelMemory<T>>;
+
+/// 16-byte aligned, full of NaN until something is written, with guards that must stay intact.
 template <class T>
 class Buffer {
  public:
@@ -78,7 +85,7 @@ class Buffer {
     }
     T& operator[](size_t i) { return data()[i]; }
     const T& operator[](size_t i) const { return data()[i]; }
-    std::vector<Line> lines;
+    Operand<Line> lines;
     size_t n;
   };
   size_t n_, begin_;

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "buffer.h"
-#include "cuda_runtime.h"
-#include "reference/conv.h"
+#include "run.h"
+#include "selftest/reference/conv.h"
 #include "typed.h"
 
 namespace ct::kernels {

@@ -2,13 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
 
 #include "buffer.h"
-#include "cuda_runtime.h"
-#include "reference/bf16.h"
+#include "run.h"
+#include "selftest/reference/bf16.h"
 #include "typed.h"
 
 namespace ct::kernels {
@@ -123,7 +124,7 @@ TYPED_TEST(Elementwise, CastToEveryType) {
 TEST(Cast, RoundsAsBf16IsDefined) {
   std::vector<float> values = odd_numbers(600, 1);
   for (const int bits : {0x3f808000, 0x3f818000, 0x3f808001, 0x7f7fffff, 0x00000001, 0x00408000})  // ties; the ends
-    values.push_back(__int_as_float(bits));
+    values.push_back(std::bit_cast<float>(bits));
   Buffer<float> x(values);
   Buffer<__nv_bfloat16> y(values.size());
   const CastArgs args{
@@ -199,7 +200,7 @@ TYPED_TEST(Elementwise, CopyRows) {
 }
 
 TEST(CopyRows, ReadsNothingOutside) {  // AddressSanitizer's to see: the source ends where its last row does
-  const std::vector<float> x(3 * 16 + 10, 1.0f);
+  const Operand<float> x(3 * 16 + 10, 1.0f);
   Buffer<float> y(4 * 16);
   const CopyRowsArgs args{
       .type = Type::f32, .rows = 4, .features = 10, .x_stride = 16, .y_stride = 16, .x = x.data(), .y = y.data()};

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "buffer.h"
-#include "cuda_runtime.h"
-#include "reference/dense.h"
+#include "run.h"
+#include "selftest/reference/dense.h"
 #include "typed.h"
 
 namespace ct::kernels {
@@ -122,7 +122,7 @@ struct Layer {
     return padded<Y>(c.n, c.out, c.out_stride, [&](int64_t n, int64_t o) {
       const float y = sum_by_packs<kPack>(c.in,
                                           [&](float& sum, int64_t i) {
-                                            sum = __fmaf_rn(at(x, n, c.in_stride, i), at(w, o, c.in_stride, i), sum);
+                                            sum = std::fma(at(x, n, c.in_stride, i), at(w, o, c.in_stride, i), sum);
                                           }) +
                       b[static_cast<size_t>(o)];
       return relu && y <= 0 ? 0 : y;
@@ -131,14 +131,14 @@ struct Layer {
   Matrix dx() const {
     return padded<T>(c.n, c.in, c.in_stride, [&](int64_t n, int64_t i) {
       return sum_by_terms(c.out, [&](float& sum, int64_t o) {
-        sum = __fmaf_rn(at(dy, n, c.out_stride, o), at(w, o, c.in_stride, i), sum);
+        sum = std::fma(at(dy, n, c.out_stride, o), at(w, o, c.in_stride, i), sum);
       });
     });
   }
   Matrix dw() const {
     return padded<float>(c.out, c.in, c.in_stride, [&](int64_t o, int64_t i) {
       return sum_by_terms(c.n, [&](float& sum, int64_t n) {
-        sum = __fmaf_rn(at(dy, n, c.out_stride, o), at(x, n, c.in_stride, i), sum);
+        sum = std::fma(at(dy, n, c.out_stride, o), at(x, n, c.in_stride, i), sum);
       });
     });
   }

@@ -41,7 +41,8 @@ SAME_PLACE(LossScaleState, ct::LossScaleState, scale);
 SAME_PLACE(LossScaleState, ct::LossScaleState, step);
 SAME_PLACE(LossScaleState, ct::LossScaleState, last_overflow);
 SAME_PLACE(LossScaleState, ct::LossScaleState, hysteresis_left);
-static_assert(offsetof(LossScaleState, diverged) == sizeof(ct::LossScaleState));
+SAME_PLACE(LossScaleState, ct::LossScaleState, diverged);
+static_assert(sizeof(LossScaleState) == sizeof(ct::LossScaleState));
 using Chunk = SquareSums::Chunk;
 static_assert(sizeof(SquareChunk) == sizeof(Chunk) && offsetof(SquareChunk, begin) == offsetof(Chunk, range.begin) &&
               offsetof(SquareChunk, end) == offsetof(Chunk, range.end) &&
@@ -71,9 +72,9 @@ TEST(SquareSums, GivesThePromisedBitsWhereverAChunkBegins) {
     on_host::in_all_orders([&] {
       Buffer<float> grads(numbers(12000, 1), shift);
       // Whole, empty, tiny, at every alignment, out of order; the places of sums that no chunk names stay.
-      const std::vector<SquareChunk> chunks = {
-          {0, 4096, 3},     {4096, 8192, 0}, {8192, 8192, 1}, {8192, 8193, 5},    {8193, 9216, 6},
-          {9218, 10243, 7}, {11, 4107, 8},   {5, 8, 9},       {11999, 12000, 10}, {2049, 2049 + 130, 11}};
+      const Operand<SquareChunk> chunks = {{0, 4096, 3},       {4096, 8192, 0},       {8192, 8192, 1}, {8192, 8193, 5},
+                                           {8193, 9216, 6},    {9218, 10243, 7},      {11, 4107, 8},   {5, 8, 9},
+                                           {11999, 12000, 10}, {2049, 2049 + 130, 11}};
       Buffer<double> sums(13);
       ASSERT_EQ(square_sums({.grads = grads.data(),
                              .chunks = chunks.data(),
@@ -101,11 +102,11 @@ TEST(SquareSums, IsNotFiniteExactlyWhereAnElementIsNot) {
     std::vector<float> values(1500, std::numeric_limits<float>::max());
     values[at] = x;
     Buffer<float> grads(values);
-    const SquareChunk chunk{0, 1500, 0};
-    double result = 0;
-    EXPECT_EQ(square_sums({.grads = grads.data(), .chunks = &chunk, .count = 1, .sums = &result}, nullptr),
+    const Operand<SquareChunk> chunk = {{0, 1500, 0}};
+    Buffer<double> result(1);
+    EXPECT_EQ(square_sums({.grads = grads.data(), .chunks = chunk.data(), .count = 1, .sums = result.data()}, nullptr),
               cudaSuccess);
-    return result;
+    return result.at(0);
   };
   EXPECT_TRUE(std::isfinite(sum(-std::numeric_limits<float>::max(), 0)));
   for (const float x : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()})
@@ -135,21 +136,24 @@ std::vector<double> some_sums(size_t n, uint32_t which) {
 void control(const std::vector<double>& sums, const std::vector<ct::ScheduleRow>& schedule, ct::StepScalars& scalars,
              double clip, int64_t micro_batches, LossScaleState* state = nullptr,
              const LossScaleOptions& options = {}) {
-  std::vector<ScheduleRow> rows;
+  const Operand<double> operands(sums.begin(), sums.end());
+  Operand<ScheduleRow> rows;
   for (const ct::ScheduleRow& r : schedule) rows.push_back({r.lr, r.bias_correction1, r.bias_correction2});
-  StepScalars mirror;
-  std::memcpy(static_cast<void*>(&mirror), &scalars, sizeof mirror);
-  ASSERT_EQ(step_control({.sums = sums.data(),
+  Operand<StepScalars> mirror(1);
+  std::memcpy(static_cast<void*>(mirror.data()), &scalars, sizeof scalars);
+  Operand<LossScaleState> states(1, state ? *state : LossScaleState());
+  ASSERT_EQ(step_control({.sums = operands.data(),
                           .count = static_cast<int64_t>(sums.size()),
                           .schedule = rows.data(),
-                          .scalars = &mirror,
+                          .scalars = mirror.data(),
                           .clip = clip,
                           .micro_batches = micro_batches,
-                          .loss_scale = state,
+                          .loss_scale = state ? states.data() : nullptr,
                           .loss_scale_options = options},
                          nullptr),
             cudaSuccess);
-  std::memcpy(static_cast<void*>(&scalars), &mirror, sizeof mirror);
+  std::memcpy(static_cast<void*>(&scalars), mirror.data(), sizeof scalars);
+  if (state) *state = states[0];
 }
 
 void expect_same(const ct::StepScalars& got, const ct::StepScalars& expected) {
@@ -244,7 +248,9 @@ TEST(LossScale, FollowsTheProgramsMachineOverRandomOverflows) {
       ++seen[static_cast<size_t>(next.change)];
       control(sums, schedule, scalars, /*clip=*/0, /*micro_batches=*/4, &state, mirror);
       cpu::step_control(unscaled, sums, schedule.data(), /*clip=*/0, /*micro_batches=*/4);
-      ASSERT_EQ((ct::LossScaleState{state.scale, state.step, state.last_overflow, state.hysteresis_left}), expected)
+      ASSERT_EQ(
+          (ct::LossScaleState{state.scale, state.step, state.last_overflow, state.hysteresis_left, state.diverged}),
+          expected)
           << "run " << run << " step " << step;
       ASSERT_EQ(state.diverged, diverged);
       ASSERT_EQ(scalars.skip != 0, next.skip);

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "buffer.h"
-#include "reference/update.h"
 #include "run.h"
+#include "selftest/reference/update.h"
 
 namespace ct::kernels {
 namespace {
@@ -132,6 +132,7 @@ struct AdamOptions {
 };
 
 cudaError_t run_adam(AllTensors& all, const std::vector<Case>& cases, const AdamOptions& o, const StepScalars& step) {
+  const Operand<StepScalars> scalars(1, step);
   std::vector<AdamSlice> slices;
   for (size_t i = 0; i < cases.size(); ++i) {
     Tensors& t = *all[i];
@@ -150,7 +151,7 @@ cudaError_t run_adam(AllTensors& all, const std::vector<Case>& cases, const Adam
                .beta2 = o.beta2,
                .eps = o.eps,
                .decoupled = o.decoupled,
-               .scalars = &step},
+               .scalars = scalars.data()},
               nullptr);
 }
 
@@ -243,14 +244,14 @@ TEST(Adam, AnElementsBitsDoNotDependOnTheCut) {
                         .exp_avg = t.first.data() + cuts[i],
                         .exp_avg_sq = t.second.data() + cuts[i],
                         .n = static_cast<int64_t>(cuts[i + 1] - cuts[i])});
-    const StepScalars step = some_step();
+    const Operand<StepScalars> scalars(1, some_step());
     EXPECT_EQ(adam({.slices = slices.data(),
                     .slice_count = static_cast<int>(slices.size()),
                     .beta1 = 0.9,
                     .beta2 = 0.95,
                     .eps = 1e-8,
                     .decoupled = true,
-                    .scalars = &step},
+                    .scalars = scalars.data()},
                    nullptr),
               cudaSuccess);
     return std::vector{t.masters.bytes(), t.first.bytes(), t.second.bytes()};
@@ -293,6 +294,7 @@ struct SgdOptions {
 };
 
 cudaError_t run_sgd(AllTensors& all, const std::vector<Case>& cases, const SgdOptions& o, const StepScalars& step) {
+  const Operand<StepScalars> scalars(1, step);
   std::vector<SgdSlice> slices;
   for (size_t i = 0; i < cases.size(); ++i) {
     Tensors& t = *all[i];
@@ -308,7 +310,7 @@ cudaError_t run_sgd(AllTensors& all, const std::vector<Case>& cases, const SgdOp
               .slice_count = static_cast<int>(slices.size()),
               .momentum = o.momentum,
               .nesterov = o.nesterov,
-              .scalars = &step},
+              .scalars = scalars.data()},
              nullptr);
 }
 
@@ -365,6 +367,7 @@ TEST(Sgd, AllSlicesHaveABufferOrNone) {
 // ---- running statistics
 
 cudaError_t run_blend(AllTensors& all, int64_t micro_batches, const StepScalars& step) {
+  const Operand<StepScalars> scalars(1, step);
   std::vector<BlendSlice> slices;
   for (auto& t : all)
     slices.push_back({.masters = t->masters.data(),
@@ -376,7 +379,7 @@ cudaError_t run_blend(AllTensors& all, int64_t micro_batches, const StepScalars&
                 .slice_count = static_cast<int>(slices.size()),
                 .momentum = 0.1,
                 .micro_batches = micro_batches,
-                .scalars = &step},
+                .scalars = scalars.data()},
                nullptr);
 }
 

@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "buffer.h"
-#include "cuda_runtime.h"
-#include "reference/conv.h"
-#include "reference/norm.h"
+#include "run.h"
+#include "selftest/reference/conv.h"
+#include "selftest/reference/norm.h"
 #include "typed.h"
 
 namespace ct::kernels {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "buffer.h"
-#include "on_host/run.h"
-#include "reference/dense.h"
+#include "run.h"
+#include "selftest/reference/dense.h"
 
 namespace ct::kernels {
 namespace {

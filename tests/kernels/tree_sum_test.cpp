@@ -147,12 +147,12 @@ TEST(TreePush, MergesUpToTheHighestLevel) {
 }
 
 TEST(TreePush, RefusesTooFewLevelsOrTooManyOrASumWithoutAPlace) {
-  float value = 1, level = 0;
-  const int32_t counter = 0;
-  const std::vector<float*> levels(kMaxLevels + 1, &level);
+  Buffer<float> value(std::vector<float>{1}), level(1);
+  Buffer<int32_t> counter(std::vector<float>{0});
+  const std::vector<float*> levels(kMaxLevels + 1, level.data());
   const auto push = [&](bool last, int level_count, float* out) {
-    return tree_push({.values = &value,
-                      .counter = &counter,
+    return tree_push({.values = value.data(),
+                      .counter = counter.data(),
                       .last = last,
                       .levels = levels.data(),
                       .level_count = level_count,
@@ -161,11 +161,11 @@ TEST(TreePush, RefusesTooFewLevelsOrTooManyOrASumWithoutAPlace) {
                      nullptr);
   };
   EXPECT_EQ(push(/*last=*/false, 0, nullptr), cudaErrorInvalidValue);  // only a sum of one leaf needs no level
-  EXPECT_EQ(push(/*last=*/true, 0, &value), cudaSuccess);
+  EXPECT_EQ(push(/*last=*/true, 0, value.data()), cudaSuccess);
   EXPECT_EQ(push(/*last=*/true, 1, nullptr), cudaErrorInvalidValue);
   EXPECT_EQ(push(/*last=*/false, kMaxLevels, nullptr), cudaSuccess);
   EXPECT_EQ(push(/*last=*/false, kMaxLevels + 1, nullptr), cudaErrorInvalidValue);
-  EXPECT_EQ(push(/*last=*/true, -1, &value), cudaErrorInvalidValue);
+  EXPECT_EQ(push(/*last=*/true, -1, value.data()), cudaErrorInvalidValue);
 }
 
 TEST(SumInOrder, AddsPieceAfterPiece) {

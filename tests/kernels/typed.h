@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <vector>
 
@@ -45,7 +46,8 @@ inline void expect_same(const std::vector<float>& got, const std::vector<float>&
     if (std::isnan(want[i]))
       EXPECT_TRUE(std::isnan(got[i])) << i << ": " << got[i];
     else
-      ASSERT_EQ(__float_as_int(got[i]), __float_as_int(want[i])) << i << ": " << got[i] << ", not " << want[i];
+      ASSERT_EQ(std::bit_cast<int32_t>(got[i]), std::bit_cast<int32_t>(want[i]))
+          << i << ": " << got[i] << ", not " << want[i];
 }
 
 }  // namespace ct::kernels

@@ -5,9 +5,9 @@
 
 #include <functional>
 
-#include "reference/conv.h"
-#include "reference/dense.h"
-#include "reference/update.h"
+#include "selftest/reference/conv.h"
+#include "selftest/reference/dense.h"
+#include "selftest/reference/update.h"
 
 namespace ct::reference {
 

@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
-#include "reference/conv.h"
-#include "reference/dense.h"
-#include "reference/norm.h"
+#include "selftest/reference/conv.h"
+#include "selftest/reference/dense.h"
+#include "selftest/reference/norm.h"
 
 namespace ct::reference {
 

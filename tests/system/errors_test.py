@@ -183,7 +183,7 @@ def what_is_not_built_is_refused_by_name():
     for words, name in [(["--device", "cuda"], "cuda"), (["--with_cuda"], "cuda"), (["--use_ema"], "ema"),
                         (["--dtype", "fp16"], "fp16"), (["--backend", "nccl"], "nccl"), (["--no-record"], "--no-record")]:
         fails(USAGE, run("train", "--config", DEFAULT, "--output", path("out-later"), *words), name)
-    for verb in ["predict", "report", "launch", "jobscript", "selftest", "completion"]:
+    for verb in ["predict", "report", "launch", "jobscript", "completion"]:
         fails(USAGE, run(verb, "x"), verb)
     fails(USAGE, run("export", "--ckpt", "x", "--out", "y", "--format", "onnx"), "onnx")
     expect(not os.path.exists(path("out-later")), "a refused run left an output folder")

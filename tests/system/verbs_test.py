@@ -1,4 +1,5 @@
-"""config, data, ckpt and doctor through the program: good and bad input, exit codes, one line of error."""
+"""config, data, ckpt, doctor, selftest and bench through the program: good and bad input, exit codes, one line of
+error. Where the build has the program whose GPUs are the host's stand-in, they look at those too."""
 import json
 import os
 import re
@@ -10,14 +11,15 @@ import tempfile
 import unittest
 
 PROGRAM = os.environ.get("CIFAR_TRAIN", "")
+ON_HOST = os.path.join(os.path.dirname(PROGRAM), "cifar-train-on-host")  # its --device cuda computes on the host
 CONFIGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "configs")
 DONE, USAGE, DATA, CHECKPOINT = 0, 2, 3, 5
 
 
-def run(*words, **environment):
+def run(*words, program=PROGRAM, **environment):
     """The program's words; None takes a variable out of its environment."""
     variables = {**os.environ, **environment}
-    return subprocess.run([PROGRAM, *map(str, words)], text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    return subprocess.run([program, *map(str, words)], text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, timeout=300, env={k: v for k, v in variables.items() if v is not None})
 
 
@@ -46,9 +48,9 @@ class Verbs(unittest.TestCase):
         self.assertNotIn("error:", done.stderr)
         return done.stdout
 
-    def bad(self, code, culprit, *words):
+    def bad(self, code, culprit, *words, **environment):
         """Fails with `code` and one line of error, which names the culprit. Returns what was printed."""
-        done = run(*words)
+        done = run(*words, **environment)
         errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
         self.assertEqual(done.returncode, code, done.stderr)
         self.assertEqual(len(errors), 1, done.stderr)
@@ -324,6 +326,120 @@ class Verbs(unittest.TestCase):
         findings = json.loads(self.good("doctor", "--json", OMPI_ALLOW_RUN_AS_ROOT="1",
                                         OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1"))
         self.assertTrue(findings["mpirun as root"]["ok"])
+
+    def test_doctor_looks_for_mpirun_where_a_bundle_has_it(self):
+        bundle = os.path.join(self.folder, "bundle")
+        for folder in ["bin", "libexec"]:
+            os.makedirs(os.path.join(bundle, folder))
+        program = self.copy(PROGRAM, "bundle/libexec/cifar-train")
+        findings = json.loads(self.good("doctor", "--json", program=program, PATH="/nowhere"))
+        self.assertEqual(findings["mpirun"]["value"], "not on PATH")
+        launcher = self.write("bundle/bin/mpirun", "#!/bin/sh\n")
+        os.chmod(launcher, 0o755)
+        findings = json.loads(self.good("doctor", "--json", program=program, PATH="/nowhere"))
+        self.assertEqual(findings["mpirun"]["value"], launcher)
+        self.assertTrue(findings["mpirun"]["ok"])
+
+    def test_doctor_without_gpus(self):
+        findings = json.loads(self.good("doctor", "--json"))
+        if "GPUs" in findings:
+            self.assertEqual(findings["GPUs"], {"value": "built without CUDA", "ok": True, "warning": ""})
+        else:
+            self.assertIn("CUDA runtime", findings)
+
+    @unittest.skipUnless(os.path.exists(ON_HOST), "needs a build with cifar-train-on-host")
+    def test_doctor_on_gpus(self):
+        def findings(**environment):
+            return json.loads(self.good("doctor", "--json", program=ON_HOST, **environment))
+        found = findings(ON_HOST_DEVICES="2", ON_HOST_DRIVER="13010", ON_HOST_CAPABILITY="9.0")
+        self.assertIn("serves CUDA 13.1", found["NVIDIA driver"]["value"])
+        self.assertTrue(found["NVIDIA driver"]["ok"])
+        self.assertEqual(found["CUDA runtime"]["value"], "13.0, a part of this program")
+        for gpu in ["GPU 0", "GPU 1"]:
+            self.assertRegex(found[gpu]["value"], r"\(sm_90\), \d\.\d GB free of 2\.1 GB, GPU(-[0-9a-f]+){5}$")
+            self.assertTrue(found[gpu]["ok"])
+        self.assertNotIn("GPU 2", found)
+        for library in ["cuDNN", "cuBLASLt", "NCCL"]:
+            self.assertRegex(found[library]["value"], r"^\d+\.\d+\.\d+ in /.*\.so\.|^cannot be used$")
+            self.assertEqual(found[library]["ok"], found[library]["value"] != "cannot be used")
+        old = findings(ON_HOST_CAPABILITY="7.5", ON_HOST_DEVICES="1")
+        self.assertIn("sm_80", old["GPU 0"]["warning"])
+        late = findings(ON_HOST_DRIVER="12040")
+        self.assertIn("update the driver", late["NVIDIA driver"]["warning"])
+        self.assertNotIn("GPU 0", late)
+        none = findings(ON_HOST_DRIVER="0")
+        self.assertIn("no NVIDIA driver", none["NVIDIA driver"]["value"])
+        self.assertTrue(all(none[what]["ok"] for what in ["NVIDIA driver", "cuDNN", "cuBLASLt", "NCCL"]))
+
+    @unittest.skipUnless(os.path.exists(ON_HOST), "needs a build with cifar-train-on-host")
+    def test_doctor_says_which_library_is_wrong(self):
+        folder = os.path.join(self.folder, "libraries")
+        os.makedirs(folder, exist_ok=True)
+        damaged = self.write("libraries/libcudnn.so.9", "no library")
+        found = json.loads(self.good("doctor", "--json", "--cuda-path", folder, program=ON_HOST))
+        self.assertEqual(found["cuDNN"]["value"], "cannot be used")
+        self.assertIn(damaged, found["cuDNN"]["warning"])
+        self.bad(USAGE, "--cuda-path /nowhere", "doctor", "--cuda-path", "/nowhere", program=ON_HOST)
+
+    # ---- selftest
+
+    def test_selftest(self):
+        text = self.good("selftest", "--device", "cpu")
+        for op in ["conv2d", "linear_grad_w", "batch_norm", "adam"]:
+            self.assertRegex(text, r"(?m)^%s +\d+  f32 bf16 +\d+ %%$" % op)
+        total = re.search(r"(?m)^total +(\d+) ", text)
+        self.assertIn("fp16", text.splitlines()[-1])  # why those cases are skipped
+        verbose = self.good("selftest", "--device", "cpu", "-v")
+        self.assertEqual(len(re.findall("(?m)^ok ", verbose)), int(total.group(1)))
+        self.bad(USAGE, "--device", "selftest", "--device", "abacus")
+
+    def test_selftest_as_json(self):
+        report = json.loads(self.good("selftest", "--device", "cpu", "--json"))
+        self.assertEqual(report["failed"], 0)
+        self.assertEqual(report["cases"], sum(op["cases"] for op in report["ops"].values()))
+        self.assertEqual(report["types"], ["f32", "bf16"])
+        self.assertGreater(report["skipped"], 100)
+        self.assertTrue(0 < report["largest_error"] <= 1)
+
+    @unittest.skipUnless(os.path.exists(ON_HOST), "needs a build with cifar-train-on-host")
+    def test_selftest_without_a_gpu_is_one_line(self):
+        self.bad(USAGE, "no NVIDIA driver", "selftest", "--device", "cuda", program=ON_HOST, ON_HOST_DRIVER="0")
+
+    # ---- bench
+
+    def bench(self, *words, **options):
+        self.synthetic()
+        return self.good("bench", *words, "--windows", 1, "--seconds", 0.001, "--set", "model.name=linear",
+                         "--set", "data.dataset=synthetic", "--set", "data.path=" + self.data, **options)
+
+    def test_bench_of_operations_on_the_cpu(self):
+        text = self.bench("step", "--ops", "--device", "cpu")
+        self.assertRegex(text, r"(?m)^linear, batch 16 = 4 x 4 x 1 ranks.* images/s")
+        self.assertRegex(text, r"(?m)^measured peaks of this core: \d+ GFLOP/s, \d+\.\d GB/s copy$")
+        self.assertRegex(text, r"(?m)^  linear +\d+\.\d\d +\d+ +\d+% +\d+\.\d$")
+        self.assertRegex(text, r"(?m)^  sum +\d+\.\d\d$")
+        self.bad(USAGE, "--device", "bench", "reduce", "--device", "cuda")
+
+    @unittest.skipUnless(os.path.exists(ON_HOST), "needs a build with cifar-train-on-host")
+    def test_bench_of_operations_on_a_gpu(self):
+        text = self.bench("step", "--ops", "--device", "cuda", program=ON_HOST)
+        self.assertRegex(text, r"(?m)^measured peaks of this GPU: .* GB/s copy of .* GFLOP/s f32 product of \d+\^3$")
+        self.assertRegex(text, r"(?m)^  linear +\d+\.\d\d +\d+ +\d+\.\d% +\d+\.\d +\d+\.\d%$")
+        self.assertRegex(text, r"(?m)^step: .* recorded, .* unrecorded; its operations .* gaps")
+        result = json.loads(self.bench("step", "--ops", "--device", "cuda", "--json", program=ON_HOST))
+        self.assertTrue({"linear", "softmax_cross_entropy", "adam"} <= {op["name"] for op in result["ops"]})
+        self.assertGreater(result["recorded_us"], 0)
+        self.assertAlmostEqual(result["gaps_us"], result["recorded_us"] - result["ops_us"], delta=1e-3)
+        self.assertGreater(result["peaks"]["copy_bytes_per_sec"], 0)
+
+    @unittest.skipUnless(os.path.exists(ON_HOST), "needs a build with cifar-train-on-host")
+    def test_bench_of_the_update_on_a_gpu(self):
+        words = ["update", "--device", "cuda", "--elements", 10000]
+        text = self.bench(*words, program=ON_HOST)
+        self.assertRegex(text, r"(?m)^update of 0\.0 M parameters: .*; Adam alone: .* %\)$")
+        result = json.loads(self.bench(*words, "--json", program=ON_HOST))
+        self.assertTrue(0 < result["adam_copy_share"] and 0 < result["update_copy_share"])
+        self.bad(USAGE, "--ranks", "bench", *words, "--ranks", 2, program=ON_HOST)
 
 
 if __name__ == "__main__":

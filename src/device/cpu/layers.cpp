@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/error.h"
 #include "device/cpu/convolution.h"
 #include "device/cpu/cpu_kernel.h"
 #include "device/cpu/kernels/augment.h"
@@ -227,6 +228,7 @@ std::unique_ptr<Kernel> prepare(const Add& op, const Shapes& shape) {
 }
 
 std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Shapes& shape) {
+  check(op.loss_scale == kNone, "a loss scale on a CPU, which does not compute in fp16");
   const int64_t n = shape(op.logits)[0], classes = shape(op.logits)[1], stored = shape(op.logits).stored();
   return make_kernel([=](const Operands& at, float*) {
     const SoftmaxCrossEntropyArgs args{.n = n,

@@ -15,13 +15,13 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "bias.h"
 #include "device/cuda/check.h"
 #include "device/cuda/cublaslt_api.h"
 #include "device/cuda/cuda_kernel.h"
 #include "device/cuda/handle.h"
 #include "device/cuda/matmul.h"
-#include "elementwise.h"
+#include "kernels/bias.h"
+#include "kernels/elementwise.h"
 
 namespace ct::cuda {
 namespace {

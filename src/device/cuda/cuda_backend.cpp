@@ -126,6 +126,10 @@ void CudaBackend::wait() { CT_CUDA(cudaStreamSynchronize(stream_)); }
 std::unique_ptr<Mark> CudaBackend::make_mark() { return std::make_unique<CudaMark>(stream_); }
 
 std::unique_ptr<Kernel> CudaBackend::prepare(const ComputeOp& op, const std::vector<Value>& values) {
+  if (Offload::wants(op, values)) {
+    if (!offload_) offload_ = std::make_unique<Offload>(*this);
+    return offload_->prepare(op, values);
+  }
   return std::visit([&](const auto& kind) { return cuda::prepare(kind, Context{*this, values}); }, op);
 }
 

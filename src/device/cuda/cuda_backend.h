@@ -8,6 +8,7 @@
 #include "device/cuda/device.h"
 #include "device/cuda/handle.h"
 #include "device/cuda/matmul.h"
+#include "device/cuda/offload.h"
 
 namespace ct::cuda {
 
@@ -53,6 +54,7 @@ class CudaBackend final : public Backend {
   Stream stream_;
   std::unique_ptr<Convolutions> convolutions_;
   std::unique_ptr<Matmuls> matmuls_;
+  std::unique_ptr<Offload> offload_;
 };
 
 }  // namespace ct::cuda

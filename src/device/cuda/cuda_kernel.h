@@ -8,7 +8,7 @@
 #include "device/backend.h"
 #include "device/cuda/check.h"
 #include "device/cuda/ranges.h"
-#include "element.h"
+#include "kernels/element.h"
 
 namespace ct::cuda {
 

@@ -19,7 +19,7 @@
 #include "device/cuda/convolution.h"
 #include "device/cuda/cuda_kernel.h"
 #include "device/cuda/handle.h"
-#include "elementwise.h"
+#include "kernels/elementwise.h"
 
 // The frontend declares it and leaves the definition to the program.
 void* cudnn_frontend::cudnn_dlhandle = nullptr;

@@ -1,14 +1,14 @@
 #include "device/cuda/layers.h"
 
-#include "augment.h"
-#include "batch_norm.h"
-#include "bias.h"
-#include "conv_relu_pool.h"
 #include "device/cuda/cuda_kernel.h"
-#include "elementwise.h"
-#include "linear.h"
-#include "pool.h"
-#include "softmax_cross_entropy.h"
+#include "kernels/augment.h"
+#include "kernels/batch_norm.h"
+#include "kernels/bias.h"
+#include "kernels/conv_relu_pool.h"
+#include "kernels/elementwise.h"
+#include "kernels/linear.h"
+#include "kernels/pool.h"
+#include "kernels/softmax_cross_entropy.h"
 
 namespace ct::cuda {
 namespace {
@@ -492,6 +492,7 @@ std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Context& in
         a.predicted = at.i32(op.predicted);
         a.larger = at.i32(op.larger);
         a.dlogits = at.f32(op.dlogits);
+        a.loss_scale = at.at<const double>(op.loss_scale);  // the first member of LossScaleState
       });
 }
 

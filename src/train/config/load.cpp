@@ -196,8 +196,6 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
       config.fp16.min_loss_scale > std::ldexp(1.0, static_cast<int>(config.fp16.initial_scale_power)))
     fail(ExitCode::usage, at("fp16.min_loss_scale"),
          "fp16.min_loss_scale is above the first scale, 2^fp16.initial_scale_power; lower it");
-  if (config.fp16.enabled)
-    fail(ExitCode::usage, at("fp16.enabled"), "fp16.enabled needs CUDA, which this version lacks; use bf16");
   const auto& optimizer = config.optimizer.params;
   if (config.optimizer.type == "SGD" && optimizer.nesterov && optimizer.momentum <= 0)
     fail(ExitCode::usage, at("optimizer.params.nesterov"), "optimizer.params.nesterov needs a momentum above 0");

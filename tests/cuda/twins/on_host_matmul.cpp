@@ -8,7 +8,7 @@
 #include "device/cuda/check.h"
 #include "device/cuda/cuda_kernel.h"
 #include "device/cuda/matmul.h"
-#include "element.h"
+#include "kernels/element.h"
 #include "runtime.h"
 
 namespace ct::cuda {

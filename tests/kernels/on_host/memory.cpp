@@ -46,6 +46,7 @@ unsigned char* add_memory(cudaMemoryType type, size_t bytes, int device) {
   a.page_bytes = body;
   set_rights(a, /*open=*/true);
   unsigned char* data = a.pages + body - padded;
+  if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(a.pages, body);  // a stack may have been there
   std::memset(a.pages, kGuard, body);
   std::memset(data, kPoison, bytes);
   if (__asan_poison_memory_region) {

@@ -1,5 +1,5 @@
 // The part of NCCL's interface that src/comm uses, with NVIDIA's names, signatures and numbers: found by g++ in place
-// of NVIDIA's header of the same name. tests/comm/nccl_stand_in.h says what stands behind it.
+// of NVIDIA's header of the same name. tests/cuda/twins/nccl_stand_in.h says what stands behind it.
 #pragma once
 
 #include <climits>

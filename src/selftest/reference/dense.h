@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reference/scalar.h"
+#include "selftest/reference/scalar.h"
 
 namespace ct::reference {
 

@@ -1,7 +1,7 @@
 // Scalar references of convolution, pooling and their fusion. NHWC unless planar; weights [out][kh][kw][in].
 #pragma once
 
-#include "reference/scalar.h"
+#include "selftest/reference/scalar.h"
 
 namespace ct::reference {
 

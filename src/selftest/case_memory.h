@@ -8,8 +8,9 @@
 #include <span>
 #include <utility>
 
-#include "device/op_cases.h"
-#include "reference/bf16.h"
+#include "selftest/op_cases.h"
+#include "selftest/reference/bf16.h"
+#include "selftest/reference/f16.h"
 
 namespace ct {
 
@@ -46,6 +47,9 @@ class Guarded {
         case DType::bf16:
           reinterpret_cast<uint16_t*>(data())[at] = reference::to_bf16(dense[i]);
           break;
+        case DType::f16:
+          reinterpret_cast<uint16_t*>(data())[at] = reference::to_f16(dense[i]);
+          break;
         case DType::i32:
           reinterpret_cast<int32_t*>(data())[at] = static_cast<int32_t>(dense[i]);
           break;
@@ -63,6 +67,8 @@ class Guarded {
         return reinterpret_cast<const double*>(data())[at];
       case DType::bf16:
         return reference::from_bf16(reinterpret_cast<const uint16_t*>(data())[at]);
+      case DType::f16:
+        return reference::from_f16(reinterpret_cast<const uint16_t*>(data())[at]);
       case DType::i32:
         return reinterpret_cast<const int32_t*>(data())[at];
       default:

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "device/kernels_testing.h"
-#include "device/op_case_checks.h"
+#include "selftest/op_case_checks.h"
 
 namespace ct {
 namespace {
@@ -15,16 +15,20 @@ class OpCases : public cpu::KernelTest {
 CT_KERNEL_SUITE(OpCases);
 
 TEST_P(OpCases, AgreeWithTheirReferencesAndWriteNothingElse) {
-  for (const OpCase& c : op_cases()) expect_agreement(*backend_, c);
+  for (const OpCase& c : op_cases())
+    if (runs_on(*backend_, c)) expect_agreement(*backend_, c);
 }
 
 TEST_P(OpCases, LaunchedAgainGiveTheSameBits) {
-  for (const OpCase& c : op_cases()) expect_repetition(*backend_, c);
+  for (const OpCase& c : op_cases())
+    if (runs_on(*backend_, c)) expect_repetition(*backend_, c);
 }
 
-/// The references of gradients are written by hand; the complex step ties them to the forward references.
+/// The references of gradients are written by hand; the complex step ties them to the forward references, which are the
+/// same whatever the numbers are rounded to.
 TEST(OpReferences, GradientsAreDerivativesOfTheForwardReferences) {
-  for (const OpCase& c : op_cases())
+  for (const OpCase& c : op_cases()) {
+    if (compute_type(c) != DType::f32) continue;
     for (const GradientCheck& g : c.gradients) {
       SCOPED_TRACE(c.name);
       const std::vector<double>& gradient = c.operands[static_cast<size_t>(g.gradient)].after;
@@ -33,6 +37,7 @@ TEST(OpReferences, GradientsAreDerivativesOfTheForwardReferences) {
       for (size_t i = 0; i < g.x.size(); i += 1 + g.x.size() / some)
         EXPECT_NEAR(reference::derivative(g.loss, g.x, i), gradient[i], 1e-11 * (1 + std::abs(gradient[i]))) << i;
     }
+  }
 }
 
 TEST(OpReferences, CasesHaveNamesOfTheirOwn) {

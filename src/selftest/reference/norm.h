@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "reference/scalar.h"
+#include "selftest/reference/scalar.h"
 
 namespace ct::reference {
 

@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "comm/exercise.h"
-#include "comm/nccl_stand_in.h"
 #include "comm/reference.h"
 #include "comm/threads.h"
+#include "cuda/twins/nccl_stand_in.h"
 #include "device/cuda/cuda_backend.h"
 #include "run.h"
 #include "runtime.h"
@@ -115,6 +115,8 @@ class Nccl : public testing::TestWithParam<int> {
     set_.push_back(name);
     on_host::restart();
   }
+  /// For tests in which a launch returns before its peers come, as it does on a GPU.
+  static void wait_in_streams() { on_host::runtime_options().streams = on_host::RuntimeOptions::Streams::lazy; }
 
  private:
   std::vector<const char*> set_;
@@ -246,6 +248,7 @@ TEST_P(Nccl, AddsEvenPiecesItself) {
 INSTANTIATE_TEST_SUITE_P(Ranks, Nccl, testing::Values(1, 2, 3, 4));
 
 TEST_F(Nccl, OrdersThatDifferAreReported) {
+  wait_in_streams();
   on_host::nccl_options().patience = milliseconds(5000);
   std::atomic<int> reported{0};
   run_ranks(2, [&](Communicator& control) {
@@ -269,6 +272,7 @@ TEST_F(Nccl, OrdersThatDifferAreReported) {
 
 /// Rank 0 waits for its stream; the other never launches, and fails.
 TEST_F(Nccl, AnAbortWakesWhoWaitsForTheStream) {
+  wait_in_streams();
   std::string message;
   bool woken = false;
   const ExitCode code = code_of(
@@ -295,6 +299,7 @@ TEST_F(Nccl, AnAbortWakesWhoWaitsForTheStream) {
 
 /// The same where what waits is a replay, which must be gone before the communicator.
 TEST_F(Nccl, AnAbortWakesAReplay) {
+  wait_in_streams();
   bool woken = false;
   const ExitCode code = code_of([&] {
     run_gpus(2, [&](cuda::CudaBackend& backend, Communicator& comm) {
@@ -317,6 +322,7 @@ TEST_F(Nccl, AnAbortWakesAReplay) {
 }
 
 TEST_F(Nccl, AnErrorFoundLaterEndsTheWait) {
+  wait_in_streams();
   std::string message;
   bool woken = false;
   const ExitCode code = code_of(

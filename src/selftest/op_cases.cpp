@@ -1,4 +1,4 @@
-#include "device/op_cases.h"
+#include "selftest/op_cases.h"
 
 #include <array>
 #include <bit>
@@ -7,26 +7,28 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <random>
 #include <type_traits>
 
 #include "base/error.h"
-#include "comm/reference.h"
-#include "device/kernels_testing.h"
 #include "plan/step_scalars.h"
-#include "reference/augment.h"
-#include "reference/bf16.h"
-#include "reference/conv.h"
-#include "reference/dense.h"
-#include "reference/norm.h"
-#include "reference/update.h"
+#include "selftest/reference/augment.h"
+#include "selftest/reference/conv.h"
+#include "selftest/reference/dense.h"
+#include "selftest/reference/norm.h"
+#include "selftest/reference/rounding.h"
+#include "selftest/reference/tree.h"
+#include "selftest/reference/update.h"
 
 namespace ct {
 namespace {
 
 using Doubles = std::vector<double>;
 using Bytes = std::vector<uint8_t>;
-using cpu::normal;
+using reference::rounded;
+using reference::rounding_to;
 
+constexpr DType kComputeTypes[] = {DType::f32, DType::bf16, DType::f16};
 constexpr double kEps = std::numeric_limits<float>::epsilon();
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
@@ -36,11 +38,18 @@ Doubles squares(Doubles v) {
   for (double& x : v) x *= x;
   return v;
 }
+/// Normal numbers that float holds exactly, so that references in double see what the device sees.
+Doubles normal(size_t n, uint32_t seed, double scale = 1) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> distribution(0, static_cast<float>(scale));
+  Doubles values(n);
+  for (double& v : values) v = distribution(engine);
+  return values;
+}
 /// Normal numbers that the type holds exactly.
 Doubles normal(DType type, size_t n, uint32_t seed, double scale = 1) {
   Doubles values = normal(n, seed, scale);
-  if (type == DType::bf16)
-    for (double& x : values) x = reference::rounded_to_bf16(x);
+  for (double& x : values) x = rounded(type, x);
   return values;
 }
 Complex weighted(const Doubles& dy, const std::vector<Complex>& y) {
@@ -57,8 +66,20 @@ Doubles rounding(Doubles square_sums, int64_t terms) {
   return square_sums;
 }
 
-/// One half of the distance between neighbours, relative to a number at most.
-constexpr double kBf16Rounding = 1.0 / 256;
+/// Of a structure in device memory, as u8.
+template <class T>
+Doubles bytes_of(const T& s) {
+  Bytes bytes(sizeof s);
+  std::memcpy(bytes.data(), &s, sizeof s);
+  return doubles(bytes);
+}
+template <class T>
+Shape shape_of() {
+  return {static_cast<int64_t>(sizeof(T))};
+}
+
+/// Of a case's name.
+std::string suffix(DType type) { return type == DType::f32 ? "" : str(" ", name_of(type)); }
 
 /// A case whose activations, their gradients and weights are of one type.
 class Case {
@@ -86,8 +107,7 @@ class Case {
   ValueId exact_out(const Shape& shape, Doubles values) { return out(shape, std::move(values), {}, type_); }
   /// Rounded to the type at last.
   ValueId wide_out(const Shape& shape, Doubles values, Doubles tolerance) {
-    if (type_ == DType::bf16)
-      for (size_t i = 0; i < values.size(); ++i) tolerance[i] += (std::abs(values[i]) + tolerance[i]) * kBf16Rounding;
+    for (size_t i = 0; i < values.size(); ++i) tolerance[i] += rounding_to(type_, std::abs(values[i]) + tolerance[i]);
     return out(shape, std::move(values), std::move(tolerance), type_);
   }
   void gradient(ValueId id, const Doubles& x, std::function<Complex(const std::vector<Complex>&)> loss) {
@@ -95,7 +115,7 @@ class Case {
   }
   template <class... Parts>
   OpCase of(ComputeOp op, const Parts&... parts) {
-    case_.name = str(name_of(Op(op)), parts..., type_ == DType::bf16 ? " bf16" : "");
+    case_.name = str(name_of(Op(op)), parts..., suffix(type_));
     case_.op = std::move(op);
     return std::move(case_);
   }
@@ -447,10 +467,7 @@ struct NormProblem {
     s = {shape.numel() / channels, channels};
     const size_t n = at(shape.numel());
     x = normal(n, 1, 2);
-    for (double& v : x) {
-      v = static_cast<float>(v + offset);
-      if (type == DType::bf16) v = reference::rounded_to_bf16(v);
-    }
+    for (double& v : x) v = rounded(type, static_cast<float>(v + offset));
     w = normal(at(channels), 2), b = normal(at(channels), 3);
     if (has_residual) residual = normal(type, n, 4);
     dy = normal(type, n, 5);
@@ -663,16 +680,18 @@ struct LinearProblem {
 
 std::vector<LinearProblem> linear_problems(DType type) {
   std::vector<LinearProblem> problems;
-  for (const auto& [n, in, out] : std::vector<std::array<int64_t, 3>>{{4, 400, 120},
-                                                                      {4, 120, 84},
-                                                                      {4, 84, 10},
-                                                                      {1, 400, 120},
-                                                                      {1, 16, 1},
-                                                                      {3, 120, 84},
-                                                                      {7, 5, 3},
-                                                                      {17, 84, 10},
-                                                                      {17, 3072, 10},
-                                                                      {133, 130, 18}})
+  for (const auto& [n, in, out] :
+       std::vector<std::array<int64_t, 3>>{{4, 400, 120},
+                                           {4, 120, 84},
+                                           {4, 84, 10},
+                                           {1, 400, 120},
+                                           {1, 16, 1},
+                                           {3, 120, 84},
+                                           {7, 5, 3},
+                                           {17, 84, 10},
+                                           {17, 3072, 10},
+                                           {133, 130, 18},
+                                           {5, 512, 130}})  // more weights than GPUs' own kernels take
     problems.emplace_back(type, n, in, out);
   return problems;
 }
@@ -690,27 +709,35 @@ void add_cases(Cases& cases, Of<Linear>, DType type) {
     }
 }
 
+/// The gradient of logits stays f32, like they.
+std::vector<DType> dy_types(DType type, const LinearProblem& p) {
+  return type == DType::f32 || p.out != 10 ? std::vector{type} : std::vector{type, DType::f32};
+}
+std::string dy_text(DType type, DType dy_type) { return type == dy_type ? "" : " from f32"; }
+
 void add_cases(Cases& cases, Of<LinearGradX>, DType type) {
-  for (const LinearProblem& p : linear_problems(type)) {
-    Case c(type);
-    const ValueId w = c.wide_in({p.out, p.in}, p.w), dy = c.wide_in({p.n, p.out}, p.dy);
-    const ValueId dx = c.wide_out({p.n, p.in}, p.gradients().dx, rounding(p.square_gradients().dx, p.out));
-    c.gradient(dx, p.x, [=](const auto& x) { return weighted(p.dy, p.forward(x, complex(p.w), complex(p.b))); });
-    cases.push_back(c.of(LinearGradX{w, dy, dx}, p.text()));
-  }
+  for (const LinearProblem& p : linear_problems(type))
+    for (const DType dy_type : dy_types(type, p)) {
+      Case c(type);
+      const ValueId w = c.wide_in({p.out, p.in}, p.w), dy = c.in({p.n, p.out}, p.dy, dy_type);
+      const ValueId dx = c.wide_out({p.n, p.in}, p.gradients().dx, rounding(p.square_gradients().dx, p.out));
+      c.gradient(dx, p.x, [=](const auto& x) { return weighted(p.dy, p.forward(x, complex(p.w), complex(p.b))); });
+      cases.push_back(c.of(LinearGradX{w, dy, dx}, p.text(), dy_text(type, dy_type)));
+    }
 }
 
 void add_cases(Cases& cases, Of<LinearGradW>, DType type) {
-  for (const LinearProblem& p : linear_problems(type)) {
-    Case c(type);
-    const auto g = p.gradients(), g2 = p.square_gradients();
-    const ValueId x = c.wide_in({p.n, p.in}, p.x), dy = c.wide_in({p.n, p.out}, p.dy);
-    const ValueId dw = c.out({p.out, p.in}, g.dw, rounding(g2.dw, p.n)),
-                  db = c.out({p.out}, g.db, rounding(g2.db, p.n));
-    c.gradient(dw, p.w, [=](const auto& w) { return weighted(p.dy, p.forward(complex(p.x), w, complex(p.b))); });
-    c.gradient(db, p.b, [=](const auto& b) { return weighted(p.dy, p.forward(complex(p.x), complex(p.w), b)); });
-    cases.push_back(c.of(LinearGradW{x, dy, dw, db}, p.text()));
-  }
+  for (const LinearProblem& p : linear_problems(type))
+    for (const DType dy_type : dy_types(type, p)) {
+      Case c(type);
+      const auto g = p.gradients(), g2 = p.square_gradients();
+      const ValueId x = c.wide_in({p.n, p.in}, p.x), dy = c.in({p.n, p.out}, p.dy, dy_type);
+      const ValueId dw = c.out({p.out, p.in}, g.dw, rounding(g2.dw, p.n)),
+                    db = c.out({p.out}, g.db, rounding(g2.db, p.n));
+      c.gradient(dw, p.w, [=](const auto& w) { return weighted(p.dy, p.forward(complex(p.x), w, complex(p.b))); });
+      c.gradient(db, p.b, [=](const auto& b) { return weighted(p.dy, p.forward(complex(p.x), complex(p.w), b)); });
+      cases.push_back(c.of(LinearGradW{x, dy, dw, db}, p.text(), dy_text(type, dy_type)));
+    }
 }
 
 // ---- loss
@@ -719,6 +746,7 @@ struct LossProblem {
   int64_t n, classes;
   float smoothing;
   Doubles z, labels;
+  double scale = 1;  // of fp16 training
 
   template <class T>
   std::vector<T> row(const std::vector<T>& values, int64_t i) const {
@@ -744,8 +772,8 @@ OpCase loss_case(const LossProblem& p, bool gradient, const std::string& text) {
     larger.push_back(above);
     loss_tolerance.push_back((4 + 2 * widest) * kEps);  // exponents up to 2 widest, rounded before exp
     for (double d : reference::softmax_cross_entropy_gradient(z, label, static_cast<double>(p.smoothing))) {
-      dlogits.push_back(d / static_cast<double>(p.n));
-      dlogits_tolerance.push_back((4 + 2 * widest) * kEps / static_cast<double>(p.n));
+      dlogits.push_back(p.scale * d / static_cast<double>(p.n));
+      dlogits_tolerance.push_back(p.scale * (4 + 2 * widest) * kEps / static_cast<double>(p.n));
     }
   }
   for (const double loss : losses)
@@ -754,13 +782,15 @@ OpCase loss_case(const LossProblem& p, bool gradient, const std::string& text) {
   const ValueId loss = c.out({p.n}, losses, loss_tolerance);
   const ValueId best = c.out({p.n}, predicted, {}, DType::i32), more = c.out({p.n}, larger, {}, DType::i32);
   const ValueId dz = gradient ? c.out({p.n, p.classes}, dlogits, dlogits_tolerance) : kNone;
-  if (gradient && std::isfinite(dlogits[0]))
+  const ValueId scale =
+      p.scale == 1 ? kNone : c.in(shape_of<LossScaleState>(), bytes_of(LossScaleState{.scale = p.scale}), DType::u8);
+  if (gradient && p.scale == 1 && std::isfinite(dlogits[0]))
     c.gradient(dz, p.z, [p](const std::vector<Complex>& values) {
       Complex mean = 0;
       for (int64_t i = 0; i < p.n; ++i) mean += p.loss(values, i) / static_cast<double>(p.n);
       return mean;
     });
-  return c.of(SoftmaxCrossEntropy{z, labels, loss, best, more, dz, p.smoothing}, " ", p.n, " of ", p.classes,
+  return c.of(SoftmaxCrossEntropy{z, labels, loss, best, more, dz, p.smoothing, scale}, " ", p.n, " of ", p.classes,
               " smoothing ", p.smoothing, gradient ? "" : " evaluation", text);
 }
 
@@ -778,6 +808,7 @@ void add_cases(Cases& cases, Of<SoftmaxCrossEntropy>) {
   LossProblem broken{3, 10, 0, normal(30, 7), {1, 2, 3}};
   broken.z[14] = std::numeric_limits<double>::infinity();
   cases.push_back(loss_case(broken, true, " with an infinite logit"));
+  cases.push_back(loss_case({3, 10, 0.1f, normal(30, 7, 3), {1, 2, 3}, /*scale=*/0x1p15}, true, " scaled"));
 }
 
 // ---- update
@@ -830,12 +861,7 @@ void add_cases(Cases& cases, Of<SquareSums>) {
   }
 }
 
-Doubles bytes_of(const StepScalars& s) {
-  Bytes bytes(sizeof s);
-  std::memcpy(bytes.data(), &s, sizeof s);
-  return doubles(bytes);
-}
-const Shape kScalarsShape{static_cast<int64_t>(sizeof(StepScalars))};
+const Shape kScalarsShape = shape_of<StepScalars>();
 
 void add_cases(Cases& cases, Of<StepControl>) {
   const StepScalars before{
@@ -866,50 +892,70 @@ void add_cases(Cases& cases, Of<StepControl>) {
         cases.push_back(c.of(StepControl{s, rows, scalars, clip, leaves}, " norm ", after.norm, " clip ", clip, " of ",
                              leaves, " micro-batches"));
       }
-}
 
-/// What layers compute with: the masters in another type, or their copy.
-enum class CopyKind { none, f32, bf16 };
+  // In fp16 the gradients carry a scale, which this step may move.
+  struct Scaled {
+    const char* text;
+    bool overflow;
+    LossScaleState before, after;
+  };
+  for (const Scaled& p : {Scaled{"of a clean step", false, {1024, 7, 2, 2}, {1024, 8, 2, 2}},
+                          {"doubled", false, {1024, 7, 3, 1}, {2048, 8, 3, 2}},
+                          {"of an endured overflow", true, {1024, 7, 2, 2}, {1024, 8, 7, 1}},
+                          {"lowered", true, {1024, 7, 2, 1}, {512, 8, 7, 1}},
+                          {"at its end", true, {1, 7, 2, 1}, {1, 8, 7, 1, /*diverged=*/1}}}) {
+    Case c;
+    StepScalars after = before;
+    after.norm = p.overflow ? infinity : 5 / 1024.0 / 2;
+    after.lr = 0.7;
+    if (p.overflow)
+      after.skipped = 3, after.bad_streak = 2, after.skip = 1;
+    else
+      after.applied = 13, after.bad_streak = 0, after.skip = 0, after.bias_correction1 = 0.8,
+      after.bias_correction2 = 0.9, after.grad_scale = 1 / 1024.0 / 2;
+    const ValueId s = c.in({2}, {p.overflow ? infinity : 9, 16}, DType::f64), rows = c.in({9}, schedule, DType::f64);
+    const ValueId scalars = c.in_out(kScalarsShape, bytes_of(before), bytes_of(after), {}, DType::u8);
+    const ValueId scale = c.in_out(shape_of<LossScaleState>(), bytes_of(p.before), bytes_of(p.after), {}, DType::u8);
+    const LossScaleOptions options{.min = 1, .window = 4, .hysteresis = 2};
+    cases.push_back(
+        c.of(StepControl{s, rows, scalars, /*clip=*/0, /*micro_batches=*/2, scale, options}, " scale ", p.text));
+  }
+}
 
 struct UpdateProblem {
   int64_t numel;
   bool skip;
-  CopyKind copy;
+  std::optional<DType> copy;  // what layers compute with, beside the masters
   StepScalars scalars{.grad_scale = 0.25, .lr = 0.01};
   Shape shape() const { return {numel}; }
   /// Left alone by a skipped step.
   ValueId add_copy(Case& c, const Doubles& masters, Doubles tolerance) const {
-    const DType type = copy == CopyKind::bf16 ? DType::bf16 : DType::f32;
-    if (copy == CopyKind::none) return kNone;
-    if (skip) return c.in_out(shape(), Doubles(masters.size(), 0.5), Doubles(masters.size(), 0.5), {}, type);
-    if (type == DType::bf16)
-      for (size_t i = 0; i < masters.size(); ++i) tolerance[i] += std::abs(masters[i]) * kBf16Rounding;
-    return c.out(shape(), masters, tolerance, type);
+    if (!copy) return kNone;
+    if (skip) return c.in_out(shape(), Doubles(masters.size(), 0.5), Doubles(masters.size(), 0.5), {}, *copy);
+    for (size_t i = 0; i < masters.size(); ++i) tolerance[i] += rounding_to(*copy, std::abs(masters[i]) + tolerance[i]);
+    return c.out(shape(), masters, tolerance, *copy);
   }
   std::string text() const {
-    const char* copies[] = {"", " with a copy", " with a bf16 copy"};
-    return str(" ", numel, skip ? " skipped" : "", copies[static_cast<int>(copy)]);
+    return str(" ", numel, skip ? " skipped" : "", copy ? str(" with a", suffix(*copy), " copy") : "");
   }
 };
 std::vector<UpdateProblem> update_problems() {
   std::vector<UpdateProblem> problems;
-  for (const CopyKind copy : {CopyKind::none, CopyKind::f32, CopyKind::bf16})
-    for (const int64_t numel : {1, 93, 128, 5000}) problems.push_back({numel, false, copy});
-  problems.push_back({128, true, CopyKind::none});
-  problems.push_back({128, true, CopyKind::f32});
-  problems.push_back({128, true, CopyKind::bf16});
+  for (const std::optional<DType> copy : {std::optional<DType>(), {DType::f32}, {DType::bf16}, {DType::f16}}) {
+    for (const int64_t numel : {1, 93, 128, 5000}) problems.push_back({numel, /*skip=*/false, copy});
+    problems.push_back({128, /*skip=*/true, copy});
+  }
   for (UpdateProblem& p : problems) p.scalars.skip = p.skip;
   return problems;
 }
 
 void add_cases(Cases& cases, Of<Cast>) {
-  for (const DType type : {DType::f32, DType::bf16})
+  for (const DType type : kComputeTypes)
     for (const int64_t numel : {1, 16, 93, 5000}) {
       Case c;
       const Doubles values = normal(at(numel), 1);
       Doubles expected = values;
-      if (type == DType::bf16)
-        for (double& v : expected) v = reference::rounded_to_bf16(v);
+      for (double& v : expected) v = rounded(type, v);
       const ValueId x = c.in({numel}, values), y = c.out({numel}, expected, {}, type);
       cases.push_back(c.of(Cast{x, y}, " ", numel, " to ", name_of(type)));
     }
@@ -918,7 +964,7 @@ void add_cases(Cases& cases, Of<Cast>) {
 void add_cases(Cases& cases, Of<Blend>) {
   for (const UpdateProblem& p : update_problems())
     for (const int64_t leaves : {1, 6}) {
-      if (p.copy == CopyKind::bf16) continue;  // statistics are vectors: f32
+      if (p.copy.value_or(DType::f32) != DType::f32) continue;  // statistics are vectors: f32
       Case c;
       const auto n = at(p.numel);
       const Doubles running = normal(n, 1), sums = normal(n, 2);
@@ -1005,7 +1051,7 @@ void add_cases(Cases& cases, Of<Sgd>) {
 template <class Op>
 void add_cases_of(Cases& cases, Of<Op> kind) {
   if constexpr (requires { add_cases(cases, kind, DType::f32); })
-    for (const DType type : {DType::f32, DType::bf16}) add_cases(cases, kind, type);
+    for (const DType type : kComputeTypes) add_cases(cases, kind, type);
   else
     add_cases(cases, kind);
 }

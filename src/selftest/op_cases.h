@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "device/backend.h"
-#include "reference/scalar.h"
+#include "selftest/reference/scalar.h"
 
 namespace ct {
 

@@ -1,4 +1,4 @@
-#include "comm/nccl_stand_in.h"
+#include "cuda/twins/nccl_stand_in.h"
 
 #include <array>
 #include <atomic>

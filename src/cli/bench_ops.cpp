@@ -1,0 +1,103 @@
+#include "cli/bench_ops.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+namespace ct {
+namespace {
+
+double seconds_of(Backend& backend, const std::function<void()>& work) {
+  backend.wait();
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  backend.wait();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Shares of the peaks; 0 where there is nothing to compare.
+struct Shares {
+  double flops, bytes;
+};
+Shares shares(const OpTime& op, const DevicePeaks& peaks) {
+  return {peaks.flops > 0 ? op.cost.flops / op.seconds / peaks.flops : 0,
+          peaks.bytes > 0 ? op.cost.bytes / op.seconds / peaks.bytes : 0};
+}
+
+}  // namespace
+
+double time_operation(Backend& backend, const ComputeOp& op, const std::vector<Value>& values, const Resolve& operands,
+                      const OpTimingOptions& options) {
+  constexpr int kMostLaunches = 100;
+  const auto kernel = backend.prepare(op, values);
+  const Memory workspace = backend.allocate(kernel->workspace_bytes());
+  kernel->bind(operands, workspace.data());
+  kernel->launch();  // loads what is loaded on first use
+  const double once = seconds_of(backend, [&] { kernel->launch(); });
+  const int launches = static_cast<int>(std::clamp(options.window / once, 1.0, double{kMostLaunches}));
+  const auto row = [&] {
+    for (int i = 0; i < launches; ++i) kernel->launch();
+  };
+  const auto replay = options.record ? backend.record(row) : nullptr;
+  std::vector<double> times;
+  for (int w = 0; w < options.windows; ++w)
+    times.push_back(seconds_of(backend, [&] { replay ? replay->launch() : row(); }) / launches);
+  std::nth_element(times.begin(), times.begin() + options.windows / 2, times.end());
+  return times[static_cast<size_t>(options.windows / 2)];
+}
+
+OpTimes time_operations(Engine& engine, Backend& backend, const OpTimingOptions& options) {
+  const Lowered& program = engine.lowered();
+  const Program& micro = program.last.empty() ? program.micro : program.last;
+  OpTimes times{.ops = {}, .step = 0};
+  for (const auto& [steps, runs] : {std::pair(&micro, program.distribution.accumulation), {&program.update, 1}})
+    for (const Step& step : *steps) {
+      const auto* op = std::get_if<ComputeOp>(&step.op);
+      if (op == nullptr) continue;
+      engine.restore({});  // each launch of the step's control takes a row of the schedule
+      const double seconds = time_operation(
+          backend, *op, program.values, [&](ValueId id) { return engine.bound().tensor(id); }, options);
+      times.ops.push_back({std::string(name_of(step.op)), seconds, cost_of(step.op, program.values)});
+      times.step += runs * seconds;
+    }
+  return times;
+}
+
+std::string table(const OpTimes& times, const DevicePeaks& peaks) {
+  char line[160];
+  std::snprintf(line, sizeof line, "\n  %-24s %10s %10s %7s %10s %7s", "operation", "us", "GFLOP/s", "% peak", "GB/s",
+                "% copy");
+  std::string text = peaks.text + line;
+  double sum = 0;
+  for (const OpTime& op : times.ops) {
+    const Shares of = shares(op, peaks);
+    sum += op.seconds;
+    std::snprintf(line, sizeof line, "\n  %-24s %10.2f", op.name.c_str(), 1e6 * op.seconds);
+    text += line;
+    if (op.cost.flops > 0)
+      std::snprintf(line, sizeof line, " %10.0f %6.1f%%", op.cost.flops / op.seconds / 1e9, 100 * of.flops);
+    else
+      std::snprintf(line, sizeof line, " %10s %7s", "", "");
+    text += line;
+    std::snprintf(line, sizeof line, " %10.1f %6.1f%%", op.cost.bytes / op.seconds / 1e9, 100 * of.bytes);
+    text += line;
+  }
+  std::snprintf(line, sizeof line, "\n  %-24s %10.2f", "sum", 1e6 * sum);
+  return text + line;
+}
+
+Json to_json(const OpTimes& times, const DevicePeaks& peaks) {
+  Json ops = Json::array();
+  for (const OpTime& op : times.ops) {
+    const Shares of = shares(op, peaks);
+    ops.push_back({{"name", op.name},
+                   {"us", 1e6 * op.seconds},
+                   {"gflops", op.cost.flops / op.seconds / 1e9},
+                   {"gbytes_per_sec", op.cost.bytes / op.seconds / 1e9},
+                   {"peak_share", of.flops},
+                   {"copy_share", of.bytes}});
+  }
+  return ops;
+}
+
+}  // namespace ct

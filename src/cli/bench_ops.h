@@ -1,0 +1,43 @@
+// How long each operation of a training step takes on a device that works beside the host.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "device/peaks.h"
+#include "engine/engine.h"
+#include "metrics/metrics_log.h"
+#include "plan/cost.h"
+
+namespace ct {
+
+struct OpTime {
+  std::string name;
+  double seconds;  // of one launch of many in a row
+  Cost cost;
+};
+
+struct OpTimes {
+  std::vector<OpTime> ops;  // of a micro-batch (the step's last), then of the update
+  double step;              // what they take in a step: a micro-batch's as often as there are micro-batches
+};
+
+struct OpTimingOptions {
+  int windows = 9;       // whose median counts
+  double window = 0.01;  // seconds, about
+  bool record = true;    // launched by the device itself, without the host between launches
+};
+
+/// Seconds of one launch, prepared anew, on what `operands` says.
+double time_operation(Backend& backend, const ComputeOp& op, const std::vector<Value>& values, const Resolve& operands,
+                      const OpTimingOptions& options);
+
+/// Of the computing steps, prepared anew and launched on the engine's memory, which holds nonsense afterwards.
+OpTimes time_operations(Engine& engine, Backend& backend, const OpTimingOptions& options);
+
+/// A line for each operation, its share of the peaks and their sum.
+std::string table(const OpTimes& times, const DevicePeaks& peaks);
+/// {"name", "us", "gflops", "gbytes_per_sec", "peak_share", "copy_share"} for each.
+Json to_json(const OpTimes& times, const DevicePeaks& peaks);
+
+}  // namespace ct

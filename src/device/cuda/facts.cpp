@@ -1,0 +1,125 @@
+// What `doctor` says of GPUs.
+#include <cstdio>
+#include <fstream>
+
+#include "base/error.h"
+#include "device/backend.h"
+#include "device/cuda/check.h"
+#include "device/cuda/device.h"
+#include "device/cuda/library.h"
+
+namespace ct::cuda {
+namespace {
+
+std::string gigabytes(size_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f GB", static_cast<double>(bytes) / 1e9);
+  return text;
+}
+
+/// "570.124.06", as the kernel module says; empty: it does not.
+std::string module_version() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  for (std::string word; file >> word;)
+    if (word.find('.') != std::string::npos && word.find_first_not_of("0123456789.") == std::string::npos) return word;
+  return "";
+}
+
+DeviceFact driver(int serves) {
+  if (serves == 0) return {"NVIDIA driver", driver_problem(), ""};
+  const std::string module = module_version();
+  return {"NVIDIA driver", str(module, module.empty() ? "" : ", ", "serves CUDA ", version_text(serves)),
+          driver_problem()};
+}
+
+DeviceFact runtime() {
+  int version = 0;
+  CT_CUDA(cudaRuntimeGetVersion(&version));
+  return {"CUDA runtime", str(version_text(version), ", a part of this program"), ""};
+}
+
+/// As nvidia-smi and CUDA_VISIBLE_DEVICES have it.
+std::string uuid_text(std::string digits) {
+  for (const size_t at : {20, 16, 12, 8}) digits.insert(at, "-");
+  return "GPU-" + digits;
+}
+
+DeviceFact gpu(int number) {
+  const std::string what = str("GPU ", number);
+  try {
+    const Device device = find_device(number);
+    CT_CUDA(cudaSetDevice(number));
+    size_t available = 0, total = 0;
+    CT_CUDA(cudaMemGetInfo(&available, &total));
+    return {what,
+            str(device.name, " (sm_", device.capability, "), ", gigabytes(available), " free of ", gigabytes(total),
+                ", ", uuid_text(device.uuid)),
+            available < total / 10 ? "little memory is free: end other programs on it, or choose another GPU by "
+                                     "CUDA_VISIBLE_DEVICES"
+                                   : ""};
+  } catch (const Error& e) {
+    return {what, "cannot be used", e.what()};
+  }
+}
+
+/// Digits of a version number in hundreds: 91002 is 9.10.2.
+std::string hundreds(size_t version) { return str(version / 10000, ".", version / 100 % 100, ".", version % 100); }
+
+struct Wanted {
+  std::string name;
+  std::vector<std::string> files;
+  std::string (*version)(const Library& library);
+};
+
+template <class Function>
+Function* function(const Library& library, const char* name) {
+  return reinterpret_cast<Function*>(library.symbol(name));
+}
+
+/// `needed`: a GPU waits for it.
+DeviceFact library(const Wanted& wanted, const LibraryPlaces& places, bool needed) {
+  try {
+    const Library found(wanted.name, wanted.files, places);
+    return {wanted.name, str(wanted.version(found), " in ", found.path()), ""};
+  } catch (const Error& e) {
+    if (!needed) return {wanted.name, e.what(), ""};
+    return {wanted.name, "cannot be used", e.what()};
+  }
+}
+
+std::vector<Wanted> libraries() {
+  return {{"cuDNN",
+           {"libcudnn.so.9"},
+           [](const Library& library) { return hundreds(function<size_t()>(library, "cudnnGetVersion")()); }},
+          {"cuBLASLt",
+           // As cublaslt_api.cpp has it: the runtime's own version first.
+           CUDART_VERSION < 13000 ? std::vector<std::string>{"libcublasLt.so.12", "libcublasLt.so.13"}
+                                  : std::vector<std::string>{"libcublasLt.so.13", "libcublasLt.so.12"},
+           [](const Library& library) { return hundreds(function<size_t()>(library, "cublasLtGetVersion")()); }},
+          {"NCCL", {"libnccl.so.2"}, [](const Library& library) {
+             int version = 0;
+             const int status = function<int(int*)>(library, "ncclGetVersion")(&version);
+             if (status != 0) fail(ExitCode::usage, "ncclGetVersion in ", library.path(), " gives error ", status);
+             return hundreds(static_cast<size_t>(version));
+           }}};
+}
+
+}  // namespace
+}  // namespace ct::cuda
+
+namespace ct {
+
+std::vector<DeviceFact> cuda_facts(const CudaOptions& options) {
+  const cuda::LibraryPlaces places{options.library_path};
+  cuda::search_folders(places);  // a wrong --cuda-path is one mistake, not one of each library
+  int serves = 0, count = 0;
+  cudaDriverGetVersion(&serves);
+  std::vector<DeviceFact> facts{cuda::driver(serves), cuda::runtime()};
+  if (serves > 0 && cudaGetDeviceCount(&count) != cudaSuccess) count = 0;
+  cudaGetLastError();  // driver() has told
+  for (int number = 0; number < count; ++number) facts.push_back(cuda::gpu(number));
+  for (const cuda::Wanted& wanted : cuda::libraries()) facts.push_back(cuda::library(wanted, places, count > 0));
+  return facts;
+}
+
+}  // namespace ct

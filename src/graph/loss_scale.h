@@ -1,0 +1,33 @@
+// The loss scale of fp16 training as data: the loss is multiplied by it, so that small gradients do not vanish, and
+// gradients are divided by it before the update. optim/loss_scale.h says how it moves.
+#pragma once
+
+#include <cstdint>
+
+namespace ct {
+
+struct LossScaleOptions {
+  bool dynamic = true;  // false: the scale stays `initial`
+  double initial = 65536;
+  double min = 1;                       // 0 < min <= initial
+  int64_t window = 1000;                // at least 1
+  int64_t hysteresis = 2;               // overflows it takes to lower the scale; at least 1
+  bool consecutive_hysteresis = false;  // a clean step forgives the overflows before it
+
+  // The reference's surprises, see optim/loss_scale.h's seed_loss_scale.
+  bool without_hysteresis = false;  // DeepSpeed's FP16_Optimizer
+  bool unscale_by_new = false;      // a step that doubles the scale is divided by the doubled one: half an update
+};
+
+/// As it lies in device memory, too (kernels/step_scalars.h).
+struct LossScaleState {
+  double scale = 65536;
+  int64_t step = 0;            // updates so far
+  int64_t last_overflow = -1;  // the step of the latest
+  int64_t hysteresis_left = 2;
+  int64_t diverged = 0;  // overflows at the minimum so far: after the first the run cannot go on
+
+  bool operator==(const LossScaleState&) const = default;
+};
+
+}  // namespace ct

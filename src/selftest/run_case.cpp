@@ -1,0 +1,109 @@
+#include "selftest/run_case.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "selftest/case_memory.h"
+#include "selftest/reference/rounding.h"
+
+namespace ct {
+namespace {
+
+const OpOperand& operand_of(const OpCase& c, ValueId id) { return c.operands[static_cast<size_t>(id)]; }
+
+double largest(const std::vector<double>& values) {
+  double found = 0;
+  for (const double v : values) found = std::max(found, std::abs(v));
+  return found;
+}
+
+/// What results of libraries on a GPU may miss beside the tolerance, where layers compute in 16 bits: convolutions
+/// round before they add a bias, and weight gradients on their way to f32 (device/cuda/convolution.h); a matrix product
+/// may round its bias (device/cuda/matmul.h).
+double library_rounding(const OpCase& c, ValueId id, double expected) {
+  if (const auto* op = std::get_if<Conv2dGradW>(&c.op))
+    return op->dw == id ? reference::rounding_to(operand_of(c, op->x).value.dtype, expected) : 0;
+  if (const auto* op = std::get_if<Conv2d>(&c.op); op != nullptr && op->b != kNone)
+    return reference::rounding_to(operand_of(c, id).value.dtype,
+                                  std::abs(expected) + largest(operand_of(c, op->b).before));
+  if (const auto* op = std::get_if<Linear>(&c.op))
+    return reference::rounding_to(operand_of(c, id).value.dtype, largest(operand_of(c, op->b).before));
+  return 0;
+}
+
+class Comparison {
+ public:
+  Comparison(Backend& backend, const OpCase& c) : backend_(backend), case_(c) {}
+
+  CaseResult run() {
+    CaseInMemory in_memory(backend_, case_);
+    in_memory.launch();
+    const Ids written = writes(Op(case_.op));
+    for (size_t i = 0; i < case_.operands.size(); ++i) {
+      const auto id = static_cast<ValueId>(i);
+      const Guarded& memory = in_memory.memory()[i];
+      const OpOperand& operand = case_.operands[i];
+      if (!operand.after.empty() && std::count(written.begin(), written.end(), id) == 0)
+        problem("operand ", i, " changes without writes() saying so");
+      if (!memory.intact()) problem("memory around operand ", i, " was written");
+      if (!operand.after.empty()) {
+        compare_values(id, memory);
+        continue;
+      }
+      Guarded before(operand.value, /*written=*/false);
+      before.fill(operand.before);
+      if (memory.bytes() != before.bytes()) problem("operand ", i, " was changed");
+    }
+    if (!in_memory.workspace().intact()) problem("memory around the workspace was written");
+    return std::move(result_);
+  }
+
+ private:
+  template <class... Parts>
+  void problem(const Parts&... parts) {
+    if (result_.problem.empty()) result_.problem = str(parts...);
+  }
+
+  void compare_values(ValueId id, const Guarded& memory) {
+    const OpOperand& operand = operand_of(case_, id);
+    bool finite = true;
+    for (size_t i = 0; i < operand.after.size(); ++i) {
+      const double expected = operand.after[i], found = memory.element(i);
+      double tolerance = operand.tolerance.empty() ? 0 : operand.tolerance[i];
+      if (!backend_.is_host()) tolerance += library_rounding(case_, id, expected);
+      finite = finite && std::isfinite(expected);
+      const double error = std::abs(found - expected);
+      const bool same = std::isfinite(expected) ? error <= tolerance
+                                                : found == expected || (std::isnan(found) && std::isnan(expected));
+      if (!same) problem("operand ", id, ": element ", i, " is ", found, ", expected ", expected, " +- ", tolerance);
+      if (std::isfinite(error) && tolerance > 0) result_.worst = std::max(result_.worst, error / tolerance);
+    }
+    if (finite && !memory.pads_are_zero()) problem("pads of operand ", id, " are not zero");
+  }
+
+  Backend& backend_;
+  const OpCase& case_;
+  CaseResult result_;
+};
+
+}  // namespace
+
+CaseResult run_case(Backend& backend, const OpCase& c) { return Comparison(backend, c).run(); }
+
+DType compute_type(const OpCase& c) {
+  const auto has_loss_scale = [](const auto& op) {
+    if constexpr (requires { op.loss_scale; }) return op.loss_scale != kNone;
+    return false;
+  };
+  DType type = std::visit(has_loss_scale, c.op) ? DType::f16 : DType::f32;
+  for (const OpOperand& operand : c.operands)
+    if (operand.value.dtype == DType::bf16 || operand.value.dtype == DType::f16) type = operand.value.dtype;
+  return type;
+}
+
+bool runs_on(const Backend& backend, const OpCase& c) {
+  return compute_type(c) != DType::f16 || backend.problem_with(DType::f16).empty();
+}
+
+}  // namespace ct

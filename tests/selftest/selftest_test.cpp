@@ -1,0 +1,153 @@
+// selftest on devices that are wrong.
+#include "selftest/selftest.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace ct {
+namespace {
+
+/// Spoils operand `at`, one byte at `byte`, after the launch.
+class SpoiledKernel final : public Kernel {
+ public:
+  SpoiledKernel(std::unique_ptr<Kernel> kernel, ValueId at, int64_t byte)
+      : kernel_(std::move(kernel)), at_(at), byte_(byte) {}
+  size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
+  void bind(const Resolve& operands, std::byte* workspace) override {
+    kernel_->bind(operands, workspace);
+    spoiled_ = operands(at_).data + byte_;
+  }
+  void launch() override {
+    kernel_->launch();
+    *spoiled_ ^= std::byte{0x40};
+  }
+
+ private:
+  std::unique_ptr<Kernel> kernel_;
+  ValueId at_;
+  int64_t byte_;
+  std::byte* spoiled_ = nullptr;
+};
+
+/// A CPU whose ReLU is wrong, or cannot be prepared.
+class WrongBackend final : public Backend {
+ public:
+  ValueId at = kNone;  // an operand of ReLU to spoil
+  int64_t byte = 0;
+  bool missing = false;
+  bool f16 = false;
+
+  std::string description() const override { return "wrong"; }
+  std::string problem_with(DType type) const override { return type == DType::f16 && !f16 ? "no f16 here" : ""; }
+  Memory allocate(size_t bytes) override { return cpu_->allocate(bytes); }
+  bool is_host() const override { return true; }
+  Memory allocate_host(size_t bytes) override { return cpu_->allocate_host(bytes); }
+  Memory pin(std::span<std::byte> memory) override { return cpu_->pin(memory); }
+  void copy(void* to, const void* from, size_t bytes) override { cpu_->copy(to, from, bytes); }
+  void wait() override {}
+  std::unique_ptr<Mark> make_mark() override { return cpu_->make_mark(); }
+  std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) override {
+    if (missing) fail(ExitCode::usage, "libexample.so was not found");
+    auto kernel = cpu_->prepare(op, values);
+    if (at == kNone || !std::holds_alternative<Relu>(op)) return kernel;
+    return std::make_unique<SpoiledKernel>(std::move(kernel), at, byte);
+  }
+  std::unique_ptr<Replay> record(const std::function<void()>&) override { return nullptr; }
+
+ private:
+  std::unique_ptr<Backend> cpu_ = make_cpu_backend();
+};
+
+/// ReLU of {1, -2, 0.5}, and an addition.
+std::vector<OpCase> cases(DType type = DType::f32) {
+  const auto value = [&](std::vector<double> before, std::vector<double> after) {
+    const std::vector<double> tolerance(after.size(), 1e-3);
+    return OpOperand{.value = {.shape = {3}, .dtype = type},
+                     .before = std::move(before),
+                     .after = std::move(after),
+                     .tolerance = tolerance};
+  };
+  return {{.name = "relu of three", .op = Relu{0, 1}, .operands = {value({1, -2, 0.5}, {}), value({}, {1, 0, 0.5})}},
+          {.name = "add of three",
+           .op = Add{0, 1, 2},
+           .operands = {value({1, 2, 3}, {}), value({1, 1, 1}, {}), value({}, {2, 3, 4})}}};
+}
+
+SelftestReport report_of(Backend& backend, const std::vector<OpCase>& table) {
+  return run_selftest(backend, table, [](const OpCase&, const CaseResult&) {});
+}
+
+TEST(Selftest, ARightDeviceAgrees) {
+  WrongBackend backend;
+  int seen = 0;
+  const SelftestReport report = run_selftest(backend, cases(), [&](const OpCase&, const CaseResult&) { ++seen; });
+  EXPECT_EQ(report.failure, "");
+  EXPECT_EQ(seen, 2);
+  ASSERT_EQ(report.ops.size(), 2u);
+  EXPECT_EQ(report.ops[0].op, "relu");
+  EXPECT_EQ(report.total().cases, 2);
+  EXPECT_EQ(report.total().failed, 0);
+}
+
+TEST(Selftest, AWrongElementIsNamedWithWhatWasFoundAndExpected) {
+  WrongBackend backend;
+  backend.at = 1;
+  backend.byte = 11;  // the third element's sign and exponent
+  const SelftestReport report = report_of(backend, cases());
+  EXPECT_EQ(report.ops[0].failed, 1);
+  EXPECT_EQ(report.ops[1].failed, 0);
+  EXPECT_EQ(report.total().failed, 1);
+  EXPECT_TRUE(report.failure.starts_with("relu of three: operand 1: element 2 is ")) << report.failure;
+  EXPECT_NE(report.failure.find(", expected 0.5 +- 0.001"), std::string::npos) << report.failure;
+  EXPECT_GT(report.total().worst, 1);
+}
+
+TEST(Selftest, WritingElsewhereIsFound) {
+  WrongBackend backend;
+  backend.at = 0;
+  EXPECT_EQ(report_of(backend, cases()).failure, "relu of three: operand 0 was changed");
+  backend.at = 1;
+  backend.byte = 12;
+  EXPECT_EQ(report_of(backend, cases()).failure, "relu of three: memory around operand 1 was written");
+  backend.byte = -1;
+  EXPECT_EQ(report_of(backend, cases()).failure, "relu of three: memory around operand 1 was written");
+}
+
+TEST(Selftest, AMissingLibraryFailsItsCases) {
+  WrongBackend backend;
+  backend.missing = true;
+  const SelftestReport report = report_of(backend, cases());
+  EXPECT_EQ(report.total().failed, 2);
+  EXPECT_EQ(report.failure, "relu of three: libexample.so was not found");
+}
+
+TEST(Selftest, TypesThatTheDeviceDoesNotComputeInAreSkipped) {
+  WrongBackend backend;
+  EXPECT_EQ(report_of(backend, cases(DType::f16)).skipped, 2);
+  backend.f16 = true;
+  backend.missing = true;  // the CPU knows no f16
+  const SelftestReport report = report_of(backend, cases(DType::f16));
+  EXPECT_EQ(report.skipped, 0);
+  EXPECT_EQ(report.total().types, std::vector{DType::f16});
+}
+
+TEST(Selftest, EveryOperationHasCasesInEveryTypeThatItComputesIn) {
+  std::vector<std::string> halves;
+  int operations = 0;
+  std::string last;
+  for (const OpCase& c : op_cases()) {
+    const std::string name{name_of(Op(c.op))};
+    if (name != last) ++operations;
+    last = name;
+    if (compute_type(c) == DType::f16 && (halves.empty() || halves.back() != name)) halves.push_back(name);
+  }
+  EXPECT_EQ(operations, static_cast<int>(std::variant_size_v<ComputeOp>));
+  // All but sums of gradients, their norm and statistics, which are f32 always.
+  EXPECT_EQ(static_cast<int>(halves.size()), operations - 3);
+}
+
+}  // namespace
+}  // namespace ct
