@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kLater[] = {"predict", "report", "launch", "jobscript", "completion"};
 
 void print_help() {
-  std::fputs("cifar-train: trains image classifiers on CPUs, on one core or many.\n\n", stdout);
+  std::fputs("cifar-train: trains image classifiers on CPUs and NVIDIA GPUs, on one core or many hosts.\n\n", stdout);
   std::fputs("usage: cifar-train [VERB] [OPTIONS]\n       mpirun -np 4 cifar-train --config default.yaml\n\n", stdout);
   for (const ct::Verb& verb : ct::verbs()) std::printf("  %-8s  %s\n", verb.name, verb.summary);
   std::fputs("\ncifar-train VERB --help lists the options of a verb; cifar-train --version the libraries.\n", stdout);

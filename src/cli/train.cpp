@@ -75,6 +75,10 @@ ResumeMode resume_mode(const TrainFlags& f) {
 int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
   const auto comm = make_solo();
   const BatchSizes batch = batch_for(options.config.batch, ranks);
+  if (const int gpus = cuda_device_count(); !detect_launch().parallel() && wants_cuda(options.config) && ranks > gpus &&
+                                            !options.config.communication.share_device)
+    fail(ExitCode::usage, ranks, " ranks on ", gpus, gpus == 1 ? " GPU" : " GPUs",
+         ": start at most one rank a GPU, or set communication.share_device: true");
   const auto backend = make_backend(options.config);
   backend->enter_thread();
   const Datasets data = open_datasets(options.config, *comm, IfAbsent::keep_in_memory);
@@ -94,6 +98,7 @@ int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
                         .ranks = ranks,
                         .classes = data.train->classes(),
                         .test_images = data.test->count()};
+  require_device_memory(*backend, what);
   const RankMemory rank = estimate_stage(*backend, what, options.config.zero_optimization.stage).rank;
   std::printf(
       "bytes a rank: %ld weights, %ld gradients (%ld of them partial sums), %ld optimizer, %ld activations and "

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -73,6 +74,11 @@ class Backend {
 
   /// Memory that kernels work on. Throws ExitCode::memory naming the size.
   virtual Memory allocate(size_t bytes) = 0;
+  /// Bytes that allocate() may still give, of all there are; nothing where that is the host's business.
+  struct Room {
+    int64_t available, total;
+  };
+  virtual std::optional<Room> room() const { return std::nullopt; }
   /// Does the host read and write what allocate() gives, as it does any memory? Then there is nothing to copy.
   virtual bool is_host() const = 0;
   /// Memory of the host for the other side of copy().

@@ -223,13 +223,13 @@ void add_cases(Cases& cases, Of<Conv2d>, DType type) {
 }
 
 void add_cases(Cases& cases, Of<Conv2dGradW>, DType type) {
-  for (const auto& p : conv_problems(type))
+  for (const auto& p : conv_problems(type)) {
+    const Doubles dy = normal(type, at(p->y_shape.numel()), 4);
+    const auto g = conv2d_gradients(p->s, p->x, p->w, dy);
+    const auto g2 = conv2d_gradients(p->s, squares(p->x), squares(p->w), squares(dy));
+    const int64_t terms = p->y_shape.numel() / p->s.out;
     for (const bool bias : {true, false}) {
       Case c(type);
-      const Doubles dy = normal(type, at(p->y_shape.numel()), 4);
-      const auto g = conv2d_gradients(p->s, p->x, p->w, dy);
-      const auto g2 = conv2d_gradients(p->s, squares(p->x), squares(p->w), squares(dy));
-      const int64_t terms = p->y_shape.numel() / p->s.out;
       const ValueId x = c.wide_in(p->x_shape, p->x_stored), d = c.wide_in(p->y_shape, dy);
       const ValueId dw = c.out(p->w_shape, g.dw, p->rounding_of(g2.dw, terms));
       const ValueId db = bias ? c.out(p->b_shape, g.db, p->rounding_of(g2.db, terms)) : kNone;
@@ -240,6 +240,7 @@ void add_cases(Cases& cases, Of<Conv2dGradW>, DType type) {
       cases.push_back(c.of(Conv2dGradW{x, d, dw, db, p->kernel(), p->stride(), p->pad(), p->planar}, p->text(),
                            bias ? "" : " without bias"));
     }
+  }
 }
 
 void add_cases(Cases& cases, Of<Conv2dGradX>, DType type) {

@@ -42,10 +42,11 @@ std::unique_ptr<Communicator> make_collectives(const Config& config, Backend& ba
       fail(ExitCode::usage, "communication.backend: nccl connects GPUs, but device is cpu; use auto");
     return nullptr;
   }
-  const auto [a, b] = sharing(texts(host, backend.identity()));
+  const std::vector<std::string> devices = texts(host, backend.identity());
+  const auto [a, b] = sharing(devices);
   const bool shared = b > 0;
   if (shared && !config.communication.share_device)
-    fail(ExitCode::usage, "ranks ", a, " and ", b, " have the same GPU (", backend.description(),
+    fail(ExitCode::usage, "ranks ", a, " and ", b, " have the same GPU (", devices[a],
          "); start at most one rank a GPU, or set communication.share_device: true");
   if (shared && wanted == "nccl")
     fail(ExitCode::usage, "communication.backend: nccl needs a GPU for every rank, but ranks ", a, " and ", b,

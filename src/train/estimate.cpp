@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/error.h"
 #include "checkpoint/rows.h"
 #include "comm/tree_sum.h"
 
@@ -110,6 +111,38 @@ std::optional<BatchSizes> largest_micro_batch(Backend& backend, const EstimateOf
     if (estimate_stage(backend, smaller, stage).host <= bytes) return smaller.batch;
   }
   return std::nullopt;
+}
+
+void require_device_memory(Backend& backend, const EstimateOf& what) {
+  const auto room = backend.room();
+  if (!room) return;
+  const int configured = static_cast<int>(what.config.zero_optimization.stage);
+  const auto use_of = [&](const BatchSizes& batch, int stage) {
+    EstimateOf other = what;
+    other.batch = batch;
+    return estimate_stage(backend, other, stage).rank.use;
+  };
+  const MemoryUse use = use_of(what.batch, configured);
+  if (use.total() <= room->available) return;
+
+  std::string advice;
+  for (int stage = configured + 1; stage <= 3 && what.ranks > 1 && advice.empty(); ++stage)
+    if (use_of(what.batch, stage).total() <= room->available)
+      advice = str("zero_optimization.stage ", stage, " is the lowest that fits");
+  const int64_t images = what.batch.train / what.ranks;  // of a rank, in a step
+  for (int64_t accumulation = what.batch.accumulation + 1; accumulation <= images; ++accumulation) {
+    if (images % accumulation != 0) continue;
+    const BatchSizes smaller{what.batch.train, images / accumulation, accumulation};
+    if (use_of(smaller, configured).total() > room->available) continue;
+    advice +=
+        str(advice.empty() ? "" : "; ", "train_micro_batch_size_per_gpu ", smaller.micro, " is the largest that fits");
+    break;
+  }
+  if (advice.empty()) advice = "neither another ZeRO stage nor a smaller micro-batch fits; use more GPUs, or the CPU";
+  fail(ExitCode::memory, "out of GPU memory: ", use.weights, " bytes for weights, ", use.gradients, " for gradients, ",
+       use.optimizer, " for optimizer state, ", use.activations, " for activations and workspace, ", use.exchange,
+       " for gradient buckets, ", use.other, " for the rest: ", use.total(), " in all, but ", room->available, " of ",
+       room->total, " are free; ", advice);
 }
 
 }  // namespace ct

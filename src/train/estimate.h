@@ -50,6 +50,10 @@ int64_t program_bytes();
 /// needs no more than `bytes` on the host; nothing if even one image is too much.
 std::optional<BatchSizes> largest_micro_batch(Backend& backend, const EstimateOf& what, int64_t bytes);
 
+/// Throws ExitCode::memory where the run needs more of a device's memory than is free: what needs how much, the lowest
+/// ZeRO stage and the largest micro-batch that fit. Nothing is asked of devices whose memory is the host's.
+void require_device_memory(Backend& backend, const EstimateOf& what);
+
 /// How many of a tree's buffers (comm/tree_sum.h) a rank touches that pushes `ranks` leaves in each of `accumulation`
 /// micro-steps, the last of which finishes the sum.
 int64_t touched_levels(int ranks, int accumulation);

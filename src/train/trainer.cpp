@@ -11,6 +11,7 @@
 #include "base/version.h"
 #include "train/agree.h"
 #include "train/config/print.h"
+#include "train/estimate.h"
 #include "train/replicas.h"
 #include "train/signals.h"
 #include "train/usage.h"
@@ -63,6 +64,13 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   const LaneOptions lane = lane_options(config_);
   // Training and evaluation take turns in one arena.
   const int64_t evaluation = plan_program(device_.backend(), programs_.evaluate).arena_bytes;
+  together(comm, [&] {
+    require_device_memory(device_.backend(), {.config = config_,
+                                              .batch = batch_,
+                                              .ranks = comm.size(),
+                                              .classes = classes,
+                                              .test_images = data_.test->count()});
+  });
   const bool record = config_.cuda.record;
   engine_ = std::make_unique<Engine>(device_.backend(), device_.collectives(), programs_.train, schedule,
                                      BindOptions{.least_arena = evaluation, .lane = lane, .record = record});

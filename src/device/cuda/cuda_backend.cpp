@@ -48,7 +48,7 @@ class GraphReplay final : public Replay {
 
 Device enter(int number) {
   if (const std::string problem = driver_problem(); !problem.empty())
-    fail(ExitCode::usage, "device: cuda: ", problem, "; use --device cpu");
+    fail(ExitCode::usage, "device: cuda: ", problem, ", or use --device cpu");
   Device device = find_device(number);
   CT_CUDA(cudaSetDevice(number));
   return device;
@@ -77,16 +77,21 @@ Memory CudaBackend::allocate(size_t bytes) {
   const cudaError_t status = cudaMalloc(&at, std::max<size_t>(bytes, 1));
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();  // forgotten: it is told here
-    size_t available = 0, total = 0;
-    CT_CUDA(cudaMemGetInfo(&available, &total));
+    const Room left = *room();
     fail(ExitCode::memory, "out of memory on GPU ", device_.number, " (", device_.name, "): ", bytes,
-         " bytes more are needed, ", available, " of ", total,
+         " bytes more are needed, ", left.available, " of ", left.total,
          " are free; use a smaller micro-batch, a higher ZeRO stage, or free the GPU of other programs");
   }
   check(status, "cudaMalloc");
   Memory memory(static_cast<std::byte*>(at), bytes, [](std::byte* p) { cudaFree(p); });
   CT_CUDA(cudaMemsetAsync(at, 0, bytes, stream_));
   return memory;
+}
+
+std::optional<Backend::Room> CudaBackend::room() const {
+  size_t available = 0, total = 0;
+  CT_CUDA(cudaMemGetInfo(&available, &total));
+  return Room{static_cast<int64_t>(available), static_cast<int64_t>(total)};
 }
 
 Memory CudaBackend::allocate_host(size_t bytes) {

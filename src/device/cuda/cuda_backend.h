@@ -24,6 +24,7 @@ class CudaBackend final : public Backend {
   std::string problem_with(DType) const override { return ""; }
   void enter_thread() override;
   Memory allocate(size_t bytes) override;
+  std::optional<Room> room() const override;
   bool is_host() const override { return false; }
   Memory allocate_host(size_t bytes) override;
   Memory pin(std::span<std::byte> memory) override;

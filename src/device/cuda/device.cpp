@@ -58,7 +58,7 @@ Device find_device(int number) {
   }
   if (device.capability < kLeastCapability)
     fail(ExitCode::usage, "GPU ", number, ", ", device.name, " (sm_", device.capability,
-         "), is too old: sm_80 (Ampere, 2020) or later is needed; use --device cpu");
+         "), is too old: sm_80 (Ampere, 2020) or later is needed");
   return device;
 }
 

@@ -111,7 +111,7 @@ std::string checked_text(const ConfigField& field, const Node& node) {
                                     : "text");
   }
   const std::string& text = node.text;
-  if (text.empty()) wrong_type(field, node, "text");
+  if (text.empty() && !rule.may_be_empty) wrong_type(field, node, "text");
   if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
     wrong_type(field, node, "text on one line, without control characters");
   if (rule.values.empty()) return text;
@@ -271,7 +271,10 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"cuda.autotune", &c.cuda.autotune, "time the libraries' plans", {.resume_may_change = true}},
       {"cuda.tf32", &c.cuda.tf32, "f32 products with TF32's 10-bit mantissas", {.resume_may_change = true}},
       {"cuda.record", &c.cuda.record, "steps as CUDA graphs", {.resume_may_change = true}},
-      {"cuda.path", &c.cuda.path, "where CUDA's libraries are looked for first", {.resume_may_change = true}},
+      {"cuda.path",
+       &c.cuda.path,
+       "where CUDA's libraries are looked for first",
+       {.may_be_empty = true, .resume_may_change = true}},
       {"train_batch_size", &c.batch.train, "images of one optimizer step", batch},
       {"train_micro_batch_size_per_gpu", &c.batch.micro, "images of one pass on one rank", batch},
       {"gradient_accumulation_steps", &c.batch.accumulation, "passes of one optimizer step", batch},

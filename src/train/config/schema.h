@@ -21,6 +21,7 @@ struct ConfigRule {
   bool above_min = false, below_max = false;  // the limit itself is out
   std::vector<std::string> values = {};       // of text: the spellings allowed; empty: any text
   bool any_case = false;
+  bool may_be_empty = false;            // of text
   std::vector<std::string> later = {};  // words of the vocabulary that this version refuses by name
   std::string only = {};                // the one value this version supports, as printed; empty: all
   bool resume_may_change = false;

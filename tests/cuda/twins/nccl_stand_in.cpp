@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -14,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/error.h"
 #include "runtime.h"
 
 namespace on_host {
@@ -476,7 +478,10 @@ std::vector<std::string> nccl_complaints() {
 
 namespace ct {
 
+/// Under mpirun there is none.
 NcclApi open_nccl(const cuda::LibraryPlaces&) {
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr)
+    fail(ExitCode::usage, "the stand-in for NCCL connects threads, not processes");
   return {.path = "the stand-in",
           .get_version = on_host::get_version,
           .get_error_string = on_host::get_error_string,

@@ -25,7 +25,7 @@ bool is_sticky(cudaError_t error) {
 
 cudaDeviceProp properties_of(int number) {
   cudaDeviceProp p = {};
-  std::snprintf(p.name, sizeof p.name, "On-host device %d", number);
+  std::snprintf(p.name, sizeof p.name, "On-host GPU");
   for (int i = 0; i < 16; ++i) p.uuid.bytes[i] = static_cast<char>(0x10 * (number + 1) + i * 37);
   std::sscanf(environment("ON_HOST_CAPABILITY", "9.0").c_str(), "%d.%d", &p.major, &p.minor);
   p.totalGlobalMem = std::strtoull(environment("ON_HOST_MEMORY", "2147483648").c_str(), nullptr, 10);
