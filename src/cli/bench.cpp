@@ -444,14 +444,13 @@ int verb_bench(const Words& words) {
   app.add_option("--windows", f.windows, "timed windows, whose median is printed")->check(CLI::Range(1, 1000));
   app.add_option("--seconds", f.window, "of one window")->check(CLI::Range(0.001, 60.0));
   app.add_flag("--ops", f.operations, "step on one rank: each operation against the device's measured peaks");
-  app.add_option("--device", f.device, "step, update: auto | cpu | cuda")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  app.add_option("--device", f.device, "step, update: auto | cpu | cuda | cuda:N")->check(device_problem);
   app.add_option("--cuda-path", f.cuda_path, "where cuDNN and cuBLAS are looked for first");
   app.add_flag("--json", f.json, "one JSON object instead of text");
   if (!parse(app, words)) return 0;
 
   std::vector<std::string> warnings;
-  if (f.what == "reduce" && f.device == "cuda")
+  if (f.what == "reduce" && f.device.starts_with("cuda"))
     fail(ExitCode::usage, "bench reduce measures sums in the host's memory: leave --device out");
   Config config = load_config({.files = {locate_config(f.config)}, .sets = f.sets}, &warnings);
   if (!f.device.empty()) config.device = f.device;

@@ -47,7 +47,7 @@ int verb_eval(const Words& words) {
   app.add_option("--split", split, "test | train | val")->check(CLI::IsMember({"test", "train", "val"}));
   app.add_option("--batch-size", batch_size, "images at a time")->check(CLI::Range(int64_t{1}, int64_t{100000}));
   app.add_option("--max-images", max_images, "only the first so many")->check(CLI::PositiveNumber);
-  app.add_option("--device", config.device, "auto | cpu | cuda")->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  app.add_option("--device", config.device, "auto | cpu | cuda | cuda:N")->check(device_problem);
   app.add_option("--cuda-path", config.cuda.path, "where cuDNN and cuBLAS are looked for first");
   app.add_flag("--json", json, "one JSON object instead of text");
   if (!parse(app, words)) return 0;

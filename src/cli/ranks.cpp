@@ -87,7 +87,7 @@ int rank_count(const Config& config, const std::string& asked) {
   if (config.communication.backend == "mpi" && launch.kind == Launch::Kind::none)
     fail(ExitCode::usage, "communication.backend: mpi needs a launcher: start with mpirun -np N cifar-train ...");
   if (!is_auto) return number;
-  const int places = wants_cuda(config) ? std::max(cuda_device_count(), 1) : available_cores();
+  const int places = wants_cuda(config) ? std::max(gpu_count(config), 1) : available_cores();
   return static_cast<int>(auto_ranks(config.batch, places));
 }
 

@@ -40,7 +40,7 @@ int verb_selftest(const Words& words) {
       "cifar-train selftest");
   Config config;
   bool json = false, verbose = false;
-  app.add_option("--device", config.device, "auto | cpu | cuda")->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  app.add_option("--device", config.device, "auto | cpu | cuda | cuda:N")->check(device_problem);
   app.add_option("--cuda-path", config.cuda.path, "where cuDNN and cuBLAS are looked for first");
   app.add_flag("--json", json, "one JSON object instead of text");
   app.add_flag("-v,--verbose", verbose, "a line for every case");

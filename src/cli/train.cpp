@@ -33,7 +33,7 @@ void add_options(CLI::App& app, TrainFlags& f) {
   app.add_option("--resume", f.resume, "auto | must | never | PATH of a checkpoint");
   app.add_flag("--reset", f.reset, "forget an earlier run in the output folder");
   app.add_option("--init", f.init, "start from the weights of a safetensors file");
-  app.add_option("--device", f.device, "auto | cpu | cuda");
+  app.add_option("--device", f.device, "auto | cpu | cuda | cuda:N");
   app.add_option("--cuda-path", f.cuda_path, "where cuDNN, cuBLAS and NCCL are looked for first (cuda.path)");
   app.add_option("--ranks", f.ranks, "ranks as threads of this process: a number or auto");
   app.add_flag("--print-config", f.print_config, "print the effective configuration and stop");
@@ -75,8 +75,8 @@ ResumeMode resume_mode(const TrainFlags& f) {
 int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
   const auto comm = make_solo();
   const BatchSizes batch = batch_for(options.config.batch, ranks);
-  if (const int gpus = cuda_device_count(); !detect_launch().parallel() && wants_cuda(options.config) && ranks > gpus &&
-                                            !options.config.communication.share_device)
+  if (const int gpus = gpu_count(options.config); !detect_launch().parallel() && wants_cuda(options.config) &&
+                                                  ranks > gpus && !options.config.communication.share_device)
     fail(ExitCode::usage, ranks, " ranks on ", gpus, gpus == 1 ? " GPU" : " GPUs",
          ": start at most one rank a GPU, or set communication.share_device: true");
   const auto backend = make_backend(options.config);

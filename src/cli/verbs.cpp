@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <regex>
 
 #include "base/error.h"
 
@@ -39,6 +40,11 @@ bool parse(CLI::App& app, const Words& words) {
     fail(ExitCode::usage, message, "; see ", app.get_name(), " --help");
   }
   return false;
+}
+
+std::string device_problem(const std::string& word) {
+  static const std::regex kDevice("auto|cpu|cuda(:[0-9]{1,3})?");
+  return std::regex_match(word, kDevice) ? "" : "give auto, cpu, cuda or cuda:N, not '" + word + "'";
 }
 
 }  // namespace ct

@@ -31,6 +31,9 @@ int verb_estimate(const Words& words);
 int verb_doctor(const Words& words);
 int verb_selftest(const Words& words);
 
+/// For CLI::Option::check: why this is no device; empty: it is one.
+std::string device_problem(const std::string& word);
+
 /// Parses `words` into `app`. False when help was asked for and printed; a wrong word is Error(usage) naming it.
 bool parse(CLI::App& app, const Words& words);
 

@@ -1,6 +1,7 @@
 #include "train/device.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "base/host.h"
@@ -25,6 +26,13 @@ std::pair<size_t, size_t> sharing(const std::vector<std::string>& devices) {
     for (size_t a = 0; a < b; ++a)
       if (devices[a] == devices[b]) return {a, b};
   return {0, 0};
+}
+
+/// Of "cuda:N".
+std::optional<int> first_gpu(const Config& config) {
+  const size_t colon = config.device.find(':');
+  if (colon == std::string::npos) return std::nullopt;
+  return std::stoi(config.device.substr(colon + 1));
 }
 
 /// Ranks of the same host before this one. Collective.
@@ -65,14 +73,16 @@ DType compute_type(const Config& config) {
 }
 
 bool wants_cuda(const Config& config) {
-  return config.device == "cuda" || (config.device == "auto" && cuda_problem().empty());
+  return config.device.starts_with("cuda") || (config.device == "auto" && cuda_problem().empty());
 }
+
+int gpu_count(const Config& config) { return std::max(cuda_device_count() - first_gpu(config).value_or(0), 0); }
 
 std::unique_ptr<Backend> make_backend(const Config& config, int local_rank) {
   std::unique_ptr<Backend> backend;
   if (wants_cuda(config)) {
-    const int count = cuda_device_count();
-    backend = make_cuda_backend({.device = count > 0 ? local_rank % count : local_rank,
+    const int count = std::max(gpu_count(config), 1);
+    backend = make_cuda_backend({.device = first_gpu(config).value_or(0) + local_rank % count,
                                  .autotune = config.cuda.autotune,
                                  .tf32 = config.cuda.tf32,
                                  .library_path = config.cuda.path});

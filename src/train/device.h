@@ -14,6 +14,8 @@ DType compute_type(const Config& config);
 
 /// cpu or cuda: what `device` says, auto meaning cuda where there is a GPU that this program can compute on.
 bool wants_cuda(const Config& config);
+/// That are visible to this process, from the one that `device: cuda:N` names on.
+int gpu_count(const Config& config);
 
 /// Where a run takes place, as the checkpoint records it: another kind may end in other bits. `local_rank`: among the
 /// ranks of this host, for which there is a GPU each if there are as many. Error(usage) where the device, or its

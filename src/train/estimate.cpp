@@ -139,10 +139,10 @@ void require_device_memory(Backend& backend, const EstimateOf& what) {
     break;
   }
   if (advice.empty()) advice = "neither another ZeRO stage nor a smaller micro-batch fits; use more GPUs, or the CPU";
-  fail(ExitCode::memory, "out of GPU memory: ", use.weights, " bytes for weights, ", use.gradients, " for gradients, ",
-       use.optimizer, " for optimizer state, ", use.activations, " for activations and workspace, ", use.exchange,
-       " for gradient buckets, ", use.other, " for the rest: ", use.total(), " in all, but ", room->available, " of ",
-       room->total, " are free; ", advice);
+  fail(ExitCode::memory, "out of memory on the GPU: ", use.weights, " bytes for weights, ", use.gradients,
+       " for gradients, ", use.optimizer, " for optimizer state, ", use.activations, " for activations and workspace, ",
+       use.exchange, " for gradient buckets, ", use.other, " for the rest: ", use.total(), " in all, but ",
+       room->available, " of ", room->total, " are free; ", advice);
 }
 
 }  // namespace ct

@@ -86,7 +86,8 @@ class CudaLibrary : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  Variable path_{"LD_LIBRARY_PATH", ""}, cuda_home_{"CUDA_HOME", ""}, venv_{"VIRTUAL_ENV", ""}, home_{"HOME", ""};
+  Variable path_{"LD_LIBRARY_PATH", ""}, cuda_home_{"CUDA_HOME", ""}, venv_{"VIRTUAL_ENV", ""}, home_{"HOME", ""},
+      programs_{"PATH", ""};
 };
 
 TEST_F(CudaLibrary, FoldersAreSearchedInTheOrderOfTheHeader) {
@@ -103,6 +104,41 @@ TEST_F(CudaLibrary, FoldersAreSearchedInTheOrderOfTheHeader) {
             (std::vector<std::string>{"first", "first/lib64", "first/lib", "b", "a", "home/lib64", "home/lib",
                                       "venv/" + packages + "cu13/lib", "venv/" + packages + "cudnn/lib",
                                       "me/.local/" + packages + "nccl/lib"}));
+}
+
+TEST_F(CudaLibrary, PackagesOfThePythonInPathAreFoundFromItsLinkAndFromItsFile) {
+  const std::string packages = "/lib/python3.11/site-packages/nvidia/nccl/lib";
+  for (const char* prefix : {"text", "folder", "env", "base", "later", "me/.local"}) make(prefix + packages);
+  write("text/bin/python3", "not a program");
+  make("folder/bin/python3");
+  make("empty/bin");
+  for (const char* python : {"base/bin/python3.11", "later/bin/python3"})
+    fs::permissions(write(python, ""), fs::perms::owner_all, fs::perm_options::replace);
+  make("env/bin");
+  fs::create_symlink("../../base/bin/python3.11", folder_ / "env/bin/python3");
+  std::string path = ":bin";
+  for (const char* prefix : {"missing", "empty", "text", "folder", "env", "later"})
+    path += str(":", folder_.path().native(), "/", prefix, "/bin");
+  const Variable programs("PATH", path), home("HOME", folder_ / "me");
+  EXPECT_EQ(searched(), (std::vector<std::string>{"env" + packages, "base" + packages, "me/.local" + packages}));
+  const Variable venv("VIRTUAL_ENV", folder_ / "base");
+  EXPECT_EQ(searched(), (std::vector<std::string>{"base" + packages, "env" + packages, "me/.local" + packages}));
+}
+
+TEST_F(CudaLibrary, APythonInTheWorkingFolderIsNotAsked) {
+  const std::string packages = "lib/python3.11/site-packages/nvidia/nccl/lib";
+  make(packages);
+  make("bin");
+  fs::permissions(write("bin/python3", ""), fs::perms::owner_all, fs::perm_options::replace);
+  const std::string before = fs::current_path();
+  fs::current_path(folder_ / "bin");
+  for (const char* path : {"", ":", ".", "../bin"}) {
+    const Variable programs("PATH", path);
+    EXPECT_EQ(searched(), std::vector<std::string>{}) << path;
+  }
+  const Variable programs("PATH", str(".:", folder_.path().native(), "/bin/"));
+  EXPECT_EQ(searched(), std::vector<std::string>{packages});
+  fs::current_path(before);
 }
 
 TEST_F(CudaLibrary, TheWorkingFolderIsNoPlace) {

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -63,6 +64,20 @@ class Folders {
   std::vector<fs::path> real_;
   std::vector<std::string> names_;
 };
+
+/// The python3 that a shell would start, empty: none. Only of absolute folders: what lies in the working folder by
+/// chance is not asked.
+fs::path python_of_path() {
+  const std::string path = environment("PATH");
+  for (size_t begin = 0, end; begin < path.size(); begin = end + 1) {
+    end = std::min(path.find(':', begin), path.size());
+    const fs::path python = fs::path(path.substr(begin, end - begin)) / "python3";
+    std::error_code ignored;
+    if (python.is_absolute() && fs::is_regular_file(python, ignored) && access(python.c_str(), X_OK) == 0)
+      return python;
+  }
+  return {};
+}
 
 std::string joined(const std::vector<std::string>& parts, const char* between) {
   std::string all;
@@ -132,6 +147,13 @@ std::vector<std::string> search_folders(const LibraryPlaces& places) {
   if (const std::string home = environment("CUDA_HOME"); !home.empty()) folders.add_toolkit(home);
   folders.add_toolkit("/usr/local/cuda");
   if (const std::string python = environment("VIRTUAL_ENV"); !python.empty()) folders.add_python(python);
+  if (const fs::path python = python_of_path(); !python.empty()) {
+    folders.add_python(python.parent_path().parent_path());
+    // A virtual environment's is a link to the one it was made from, whose packages it may share.
+    std::error_code error;
+    if (const fs::path real = fs::canonical(python, error); !error)
+      folders.add_python(real.parent_path().parent_path());
+  }
   if (const std::string home = environment("HOME"); !home.empty()) folders.add_python(fs::path(home) / ".local");
   folders.add_python("/usr/local");
   folders.add_packages("/usr/lib/python3/dist-packages");

@@ -14,8 +14,9 @@ struct LibraryPlaces {
 };
 
 /// In order: `first`, its lib64 and its lib; the folders of LD_LIBRARY_PATH; lib64 and lib of CUDA_HOME and of
-/// /usr/local/cuda; lib folders of Python's nvidia packages (of VIRTUAL_ENV, of the user, of the system:
-/// site-packages/nvidia/*/lib). Only folders that exist, each once. Throws ExitCode::usage if `first` is no folder.
+/// /usr/local/cuda; lib folders of Python's nvidia packages (site-packages/nvidia/*/lib: of VIRTUAL_ENV, of the python3
+/// in PATH, which is not started, of the user, of the system). Only folders that exist, each once. Throws
+/// ExitCode::usage if `first` is no folder.
 std::vector<std::string> search_folders(const LibraryPlaces& places);
 
 /// Once opened it stays in the process, where other libraries find it by its file's name, wherever it lies: what such a

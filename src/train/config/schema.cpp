@@ -118,6 +118,11 @@ std::string checked_text(const ConfigField& field, const Node& node) {
   const auto same = [&](const std::string& word) { return rule.any_case ? lower(word) == lower(text) : word == text; };
   if (const auto found = std::find_if(rule.values.begin(), rule.values.end(), same); found != rule.values.end())
     return *found;
+  if (const std::string prefix = rule.numbered + ":"; !rule.numbered.empty() && text.starts_with(prefix)) {
+    const std::string digits = text.substr(prefix.size());
+    const auto is_digit = [](unsigned char c) { return c >= '0' && c <= '9'; };
+    if (!digits.empty() && digits.size() < 4 && std::all_of(digits.begin(), digits.end(), is_digit)) return text;
+  }
   for (const std::string& word : rule.later)
     if (same(word) || text.rfind(word + ":", 0) == 0) refuse(node, field.key, text, join_choices(rule.values));
   std::vector<std::string> vocabulary = rule.values;
@@ -203,8 +208,8 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"seed", &c.seed, "of every random number", natural},
       {"device",
        &c.device,
-       "auto (a GPU, where there is one) | cpu | cuda",
-       {.values = {"auto", "cpu", "cuda"}, .resume_may_change = true}},
+       "auto (a GPU, where there is one) | cpu | cuda | cuda:N",
+       {.values = {"auto", "cpu", "cuda"}, .numbered = "cuda", .resume_may_change = true}},
       {"output", &c.output, "the run's folder", {.resume_may_change = true}},
       {"model.name",
        &c.model.name,

@@ -22,6 +22,7 @@ struct ConfigRule {
   std::vector<std::string> values = {};       // of text: the spellings allowed; empty: any text
   bool any_case = false;
   bool may_be_empty = false;            // of text
+  std::string numbered = {};            // a word of `values` that may be followed by :N
   std::vector<std::string> later = {};  // words of the vocabulary that this version refuses by name
   std::string only = {};                // the one value this version supports, as printed; empty: all
   bool resume_may_change = false;
