@@ -134,8 +134,8 @@ void require_device_memory(Backend& backend, const EstimateOf& what) {
     if (images % accumulation != 0) continue;
     const BatchSizes smaller{what.batch.train, images / accumulation, accumulation};
     if (use_of(smaller, configured).total() > room->available) continue;
-    advice +=
-        str(advice.empty() ? "" : "; ", "train_micro_batch_size_per_gpu ", smaller.micro, " is the largest that fits");
+    advice += str(advice.empty() ? "" : "; ", "a micro-batch (train_micro_batch_size_per_gpu) of ", smaller.micro,
+                  " is the largest that fits");
     break;
   }
   if (advice.empty()) advice = "neither another ZeRO stage nor a smaller micro-batch fits; use more GPUs, or the CPU";

@@ -49,9 +49,13 @@ class GraphReplay final : public Replay {
 Device enter(int number) {
   if (const std::string problem = driver_problem(); !problem.empty())
     fail(ExitCode::usage, "device: cuda: ", problem, ", or use --device cpu");
-  Device device = find_device(number);
-  CT_CUDA(cudaSetDevice(number));
-  return device;
+  try {
+    Device device = find_device(number);
+    CT_CUDA(cudaSetDevice(number));
+    return device;
+  } catch (const Error& e) {
+    fail(e.code(), "device: cuda: ", e.what(), "; or use --device cpu");
+  }
 }
 
 }  // namespace
