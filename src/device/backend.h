@@ -76,6 +76,7 @@ class Backend {
   virtual Memory allocate(size_t bytes) = 0;
   /// Bytes that allocate() may still give, of all there are; nothing where that is the host's business.
   struct Room {
+    std::string device;  // for people: "GPU 0 (NVIDIA H200)"
     int64_t available, total;
   };
   virtual std::optional<Room> room() const { return std::nullopt; }
@@ -93,6 +94,11 @@ class Backend {
   virtual std::unique_ptr<Mark> make_mark() = 0;
 
   virtual std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) = 0;
+  /// Which of the libraries' ways the operations prepared so far take, as lines of text; empty: there is no choice.
+  virtual std::string plans() const { return ""; }
+  /// Has operations prepared from now on take the ways of another rank or an earlier run on such a device, for the same
+  /// bits. A way that is not there (another version of a library) is chosen anew.
+  virtual void use_plans(const std::string&) {}
   /// What `body` launches, which has been launched before, to be launched again; body runs once, and nothing of it
   /// takes effect. Null where recording gains nothing.
   virtual std::unique_ptr<Replay> record(const std::function<void()>& body) = 0;

@@ -139,7 +139,7 @@ void require_device_memory(Backend& backend, const EstimateOf& what) {
     break;
   }
   if (advice.empty()) advice = "neither another ZeRO stage nor a smaller micro-batch fits; use more GPUs, or the CPU";
-  fail(ExitCode::memory, "out of memory on the GPU: ", use.weights, " bytes for weights, ", use.gradients,
+  fail(ExitCode::memory, "out of memory on ", room->device, ": ", use.weights, " bytes for weights, ", use.gradients,
        " for gradients, ", use.optimizer, " for optimizer state, ", use.activations, " for activations and workspace, ",
        use.exchange, " for gradient buckets, ", use.other, " for the rest: ", use.total(), " in all, but ",
        room->available, " of ", room->total, " are free; ", advice);

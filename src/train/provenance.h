@@ -12,7 +12,8 @@ struct Provenance {
   int64_t ranks = 1;
   std::string dataset;  // name
   uint32_t data_crc = 0;
-  std::string device;  // Backend::description
+  std::string device;      // Backend::description
+  std::string plans = {};  // Backend::plans
 };
 Json to_json(const RunState& state, const Provenance& provenance);
 /// Throws Error(checkpoint) for a state that lacks one of them.

@@ -33,6 +33,8 @@ class RunFolder {
   const Path& resume_from() const { return resume_from_; }
   /// When resuming: Error(checkpoint) unless the images are those of the checkpoint; another device is only told.
   void require_same_origin(const Provenance& now, Console& console) const;
+  /// Of the checkpoint that is resumed.
+  std::string plans() const { return resumed_ ? resumed_->plans : ""; }
   bool contains(int64_t step) const;
   /// Why a run ended here at that step, by its `end` record (kFinished, kStoppedEarly); empty: it did not.
   std::string end_at(int64_t step) const;

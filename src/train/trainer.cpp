@@ -64,6 +64,7 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   const LaneOptions lane = lane_options(config_);
   // Training and evaluation take turns in one arena.
   const int64_t evaluation = plan_program(device_.backend(), programs_.evaluate).arena_bytes;
+  agree_on_plans();
   together(comm, [&] {
     require_device_memory(device_.backend(), {.config = config_,
                                               .batch = batch_,
@@ -78,6 +79,7 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
       device_.backend(), device_.collectives(), programs_.evaluate,
       BindOptions{.params = engine_->params(), .arena = engine_->bound().arena(), .lane = lane, .record = record});
 
+  require_same_machine(comm, device_.backend().description());  // with the libraries that were opened meanwhile
   if (folder_) {
     describe_run();
     folder_->require_same_origin(provenance_, console);
@@ -116,6 +118,19 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   announce(checkpoint);
 }
 
+/// Rank 0 chooses the ways of a device's libraries, or takes the checkpoint's; all ranks go them, for the same bits.
+void Trainer::agree_on_plans() {
+  Backend& backend = device_.backend();
+  if (backend.is_host()) return;
+  together(comm_, [&] {
+    if (!folder_) return;
+    backend.use_plans(folder_->plans());
+    plan_program(backend, programs_.train);
+    plan_program(backend, programs_.evaluate);
+  });
+  backend.use_plans(from_rank_0(comm_, folder_ ? backend.plans() : ""));
+}
+
 /// What every checkpoint will say of where it comes from.
 void Trainer::describe_run() {
   uint32_t crc = 0;
@@ -124,7 +139,8 @@ void Trainer::describe_run() {
         reinterpret_cast<const std::byte*>(data_.train->pixels(i) - 1);  // the label lies before the pixels
     crc = crc32c(std::span(record, kRecordBytes), crc);
   }
-  provenance_ = {to_yaml(config_), comm_.size(), data_.source.name, crc, device_.backend().description()};
+  provenance_ = {to_yaml(config_),         comm_.size(), data_.source.name, crc, device_.backend().description(),
+                 device_.backend().plans()};
 }
 
 ExitCode Trainer::run() {

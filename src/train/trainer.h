@@ -56,6 +56,7 @@ class Trainer {
   bool finish();
   void drain_losses();
   void record(const Json& record);
+  void agree_on_plans();
   void look_for_skips();
   [[noreturn]] void give_up(const std::string& why);
   Metadata weights_metadata() const;

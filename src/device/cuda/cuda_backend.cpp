@@ -1,6 +1,7 @@
 #include "device/cuda/cuda_backend.h"
 
 #include <cstring>
+#include <sstream>
 
 #include "base/error.h"
 #include "device/cuda/check.h"
@@ -46,6 +47,21 @@ class GraphReplay final : public Replay {
   Handle<cudaGraphExec_t, cudaGraphExecDestroy> exec_;
 };
 
+/// By `plan`, if there is one that still works, else by a new one, which is kept.
+template <class Library, class Pass, class Shape>
+auto prepare_by_plan(Library& library, Pass pass, const Shape& shape, std::string& plan) {
+  if (!plan.empty()) {
+    try {
+      return library.prepare(pass, shape, plan);
+    } catch (const Error& e) {
+      if (e.code() != ExitCode::usage) throw;  // of another version of the library, which its description tells
+    }
+  }
+  auto prepared = library.prepare(pass, shape);
+  plan = prepared->plan();
+  return prepared;
+}
+
 Device enter(int number) {
   if (const std::string problem = driver_problem(); !problem.empty())
     fail(ExitCode::usage, "device: cuda: ", problem, ", or use --device cpu");
@@ -82,8 +98,8 @@ Memory CudaBackend::allocate(size_t bytes) {
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();  // forgotten: it is told here
     const Room left = *room();
-    fail(ExitCode::memory, "out of memory on GPU ", device_.number, " (", device_.name, "): ", bytes,
-         " bytes more are needed, ", left.available, " of ", left.total,
+    fail(ExitCode::memory, "out of memory on ", left.device, ": ", bytes, " bytes more are needed, ", left.available,
+         " of ", left.total,
          " are free; use a smaller micro-batch, a higher ZeRO stage, or free the GPU of other programs");
   }
   check(status, "cudaMalloc");
@@ -95,7 +111,8 @@ Memory CudaBackend::allocate(size_t bytes) {
 std::optional<Backend::Room> CudaBackend::room() const {
   size_t available = 0, total = 0;
   CT_CUDA(cudaMemGetInfo(&available, &total));
-  return Room{static_cast<int64_t>(available), static_cast<int64_t>(total)};
+  return Room{str("GPU ", device_.number, " (", device_.name, ")"), static_cast<int64_t>(available),
+              static_cast<int64_t>(total)};
 }
 
 Memory CudaBackend::allocate_host(size_t bytes) {
@@ -168,6 +185,35 @@ Matmuls& CudaBackend::matmuls() {
     matmuls_ = make_matmuls(
         {.stream = stream_, .places = {options_.library_path}, .autotune = options_.autotune, .tf32 = options_.tf32});
   return *matmuls_;
+}
+
+std::unique_ptr<Convolution> CudaBackend::plan(ConvolutionPass pass, const ConvolutionShape& s) {
+  constexpr const char* kPasses[] = {"forward", "grad_input", "grad_weights"};
+  const std::string key = str("convolution ", kPasses[static_cast<size_t>(pass)], " ", name_of(s.dtype), " ", s.n, "x",
+                              s.in_h, "x", s.in_w, "x", s.in_channels, s.planar ? " planar" : "", " ", s.out_h, "x",
+                              s.out_w, "x", s.out_channels, " kernel ", s.kernel, " stride ", s.stride, " pad ", s.pad);
+  return prepare_by_plan(convolutions(), pass, s, plans_[key]);
+}
+
+std::unique_ptr<Matmul> CudaBackend::plan(LinearPass pass, const LinearShape& s) {
+  constexpr const char* kPasses[] = {"forward", "grad_input", "grad_weights"};
+  const std::string key = str("linear ", kPasses[static_cast<size_t>(pass)], s.relu ? " relu " : " ", name_of(s.dtype),
+                              " ", name_of(s.y_dtype), " ", s.rows, "x", s.in, "x", s.out);
+  return prepare_by_plan(matmuls(), pass, s, plans_[key]);
+}
+
+/// A line each: pass and shape, a tab, the plan.
+std::string CudaBackend::plans() const {
+  std::string text;
+  for (const auto& [key, plan] : plans_) text += key + "\t" + plan + "\n";
+  return text;
+}
+
+void CudaBackend::use_plans(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (const size_t tab = line.find('\t'); tab != std::string::npos)
+      plans_[line.substr(0, tab)] = line.substr(tab + 1);
 }
 
 }  // namespace ct::cuda

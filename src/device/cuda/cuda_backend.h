@@ -1,6 +1,7 @@
 // A GPU as a backend: one stream, in which everything of a rank runs.
 #pragma once
 
+#include <map>
 #include <optional>
 
 #include "device/backend.h"
@@ -43,11 +44,15 @@ class CudaBackend final : public Backend {
     write(memory, table.data(), table.size() * sizeof(T));
     return memory;
   }
-  /// Opened when an operation first needs them: small networks need neither.
-  Convolutions& convolutions();
-  Matmuls& matmuls();
+  /// By the libraries, which are opened when an operation first needs them: small networks need neither.
+  std::unique_ptr<Convolution> plan(ConvolutionPass pass, const ConvolutionShape& shape);
+  std::unique_ptr<Matmul> plan(LinearPass pass, const LinearShape& shape);
+  std::string plans() const override;
+  void use_plans(const std::string& text) override;
 
  private:
+  Convolutions& convolutions();
+  Matmuls& matmuls();
   void write(const Memory& to, const void* from, size_t bytes);
 
   CudaOptions options_;
@@ -56,6 +61,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Convolutions> convolutions_;
   std::unique_ptr<Matmuls> matmuls_;
   std::unique_ptr<Offload> offload_;
+  std::map<std::string, std::string> plans_;  // by pass and shape
 };
 
 }  // namespace ct::cuda

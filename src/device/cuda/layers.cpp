@@ -156,8 +156,8 @@ std::unique_ptr<Kernel> prepare(const ConvReluPoolGradX& op, const Context& in) 
 
 std::unique_ptr<Kernel> prepare(const Conv2d& op, const Context& in) {
   const Shape& y = in.shape(op.y);
-  const std::shared_ptr<Convolution> conv = in.backend.convolutions().prepare(
-      ConvolutionPass::forward, conv_shape(in, op.x, op.y, op.kernel, op.stride, op.pad, op.planar));
+  const std::shared_ptr<Convolution> conv =
+      in.backend.plan(ConvolutionPass::forward, conv_shape(in, op.x, op.y, op.kernel, op.stride, op.pad, op.planar));
   k::BiasArgs bias{
       .type = type_of(in.dtype(op.y)), .rows = rows(y), .channels = channels(y), .stride = channels(y), .relu = false};
   const size_t bytes = conv->workspace_bytes();
@@ -174,7 +174,7 @@ std::unique_ptr<Kernel> prepare(const Conv2d& op, const Context& in) {
 
 std::unique_ptr<Kernel> prepare(const Conv2dGradW& op, const Context& in) {
   const Shape& y = in.shape(op.dy);
-  const std::shared_ptr<Convolution> conv = in.backend.convolutions().prepare(
+  const std::shared_ptr<Convolution> conv = in.backend.plan(
       ConvolutionPass::grad_weights, conv_shape(in, op.x, op.dy, op.kernel, op.stride, op.pad, op.planar));
   k::BiasGradArgs bias{
       .type = type_of(in.dtype(op.dy)), .rows = rows(y), .channels = channels(y), .stride = channels(y)};
@@ -193,7 +193,7 @@ std::unique_ptr<Kernel> prepare(const Conv2dGradW& op, const Context& in) {
 }
 
 std::unique_ptr<Kernel> prepare(const Conv2dGradX& op, const Context& in) {
-  const std::shared_ptr<Convolution> conv = in.backend.convolutions().prepare(
+  const std::shared_ptr<Convolution> conv = in.backend.plan(
       ConvolutionPass::grad_input, conv_shape(in, op.dx, op.dy, op.kernel, op.stride, op.pad, /*planar=*/false));
   const size_t bytes = conv->workspace_bytes();
   return make_kernel(op, {bytes}, [=](const Operands& at, Carver carver) {
@@ -383,7 +383,7 @@ template <class Op>
 std::unique_ptr<Kernel> by_library(const Op& op, const Context& in, LinearPass pass, const LinearShape& s,
                                    const LinearResult& result,
                                    std::function<LinearOperands(const Operands&)> operands) {
-  const std::shared_ptr<Matmul> matmul = in.backend.matmuls().prepare(pass, s);
+  const std::shared_ptr<Matmul> matmul = in.backend.plan(pass, s);
   const size_t bytes = matmul->workspace_bytes();
   return make_kernel(op, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
     // Libraries leave the pads as they are.

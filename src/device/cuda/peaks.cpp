@@ -90,7 +90,7 @@ Measured product_rate(CudaBackend& backend, DType type) {
     const Memory x = filled(backend, type, bytes), w = filled(backend, type, bytes);
     const Memory y = backend.allocate(bytes), b = backend.allocate(static_cast<size_t>(n) * sizeof(float));
     const auto matmul =
-        backend.matmuls().prepare(LinearPass::forward, {.rows = n, .in = n, .out = n, .dtype = type, .y_dtype = type});
+        backend.plan(LinearPass::forward, {.rows = n, .in = n, .out = n, .dtype = type, .y_dtype = type});
     const Memory workspace = backend.allocate(matmul->workspace_bytes());
     const LinearOperands operands{.x = x.data(), .w = w.data(), .y = y.data(), .b = reinterpret_cast<float*>(b.data())};
     const double seconds = seconds_of(backend, [&] { matmul->launch(operands, workspace.data()); });
