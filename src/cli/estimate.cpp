@@ -3,6 +3,7 @@
 #include "train/estimate.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -123,6 +124,15 @@ void print_table(const std::vector<StageEstimate>& stages, size_t configured, in
   bytes("MB", [](const auto& s) { return static_cast<int64_t>(s.traffic.training.bytes); });
 }
 
+/// A login node has no GPU, but its sizes are asked for: those of the CPU's program are the same, but for libraries'
+/// workspaces, and bf16 is as large as fp16.
+Config for_this_machine(Config config) {
+  if (wants_cuda(config) && cuda_problem().empty()) return config;
+  config.device = "cpu";
+  if (config.fp16.enabled) std::swap(config.fp16.enabled, config.bf16.enabled);
+  return config;
+}
+
 }  // namespace
 
 int verb_estimate(const Words& words) {
@@ -138,7 +148,7 @@ int verb_estimate(const Words& words) {
   if (!parse(app, words)) return 0;
 
   std::vector<std::string> warnings;
-  const Config config = load_config({.files = {locate_config(config_name)}, .sets = sets}, &warnings);
+  const Config config = for_this_machine(load_config({.files = {locate_config(config_name)}, .sets = sets}, &warnings));
   const int ranks = rank_count(config, asked_ranks);
   const DataSetSize data = data_set_size(config);
   const EstimateOf what{.config = config,
