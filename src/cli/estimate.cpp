@@ -79,6 +79,7 @@ Json to_json(const StageEstimate& s) {
             {"weights", use.weights},
             {"gradients", use.gradients},
             {"optimizer", use.optimizer},
+            {"offloaded", use.host},
             {"activations", use.activations},
             {"gradient_buckets", use.exchange},
             {"other", use.other},
@@ -106,6 +107,7 @@ void print_table(const std::vector<StageEstimate>& stages, size_t configured, in
   bytes("gradients", [](const auto& s) { return s.rank.use.gradients; });
   bytes("  of them partial sums", [](const auto& s) { return s.rank.partial_sums; });
   bytes("optimizer", [](const auto& s) { return s.rank.use.optimizer; });
+  if (stages.front().rank.use.host > 0) bytes("  offloaded to the host", [](const auto& s) { return s.rank.use.host; });
   bytes("activations and workspace", [](const auto& s) { return s.rank.use.activations; });
   bytes("  of them gathered weights", [](const auto& s) { return s.rank.use.gathered_weights; });
   bytes("gradient buckets", [](const auto& s) { return s.rank.use.exchange; });
@@ -124,13 +126,16 @@ void print_table(const std::vector<StageEstimate>& stages, size_t configured, in
   bytes("MB", [](const auto& s) { return static_cast<int64_t>(s.traffic.training.bytes); });
 }
 
-/// A login node has no GPU, but its sizes are asked for: those of the CPU's program are the same, but for libraries'
+bool has_gpu(const Config& config) { return wants_cuda(config) && cuda_problem().empty(); }
+
+/// A login node has no GPU, but its sizes are asked for: those of a program on the CPU are the same, but for libraries'
 /// workspaces, and bf16 is as large as fp16.
 Config for_this_machine(Config config) {
-  if (wants_cuda(config) && cuda_problem().empty()) return config;
-  config.device = "cpu";
-  if (config.fp16.enabled) std::swap(config.fp16.enabled, config.bf16.enabled);
+  if (config.fp16.enabled && !has_gpu(config)) std::swap(config.fp16.enabled, config.bf16.enabled);
   return config;
+}
+std::unique_ptr<Backend> backend_for_sizes(const Config& config) {
+  return has_gpu(config) ? make_backend(config) : make_cpu_backend();
 }
 
 }  // namespace
@@ -157,7 +162,7 @@ int verb_estimate(const Words& words) {
                         .classes = kImageClasses,
                         .test_images = data.test_images,
                         .data_set_bytes = data.bytes};
-  const auto backend = make_backend(config);
+  const auto backend = backend_for_sizes(config);
   backend->enter_thread();  // workspaces depend on it
   std::vector<StageEstimate> stages;
   for (int stage = 0; stage <= 3; ++stage) stages.push_back(estimate_stage(*backend, what, stage));

@@ -75,12 +75,12 @@ ResumeMode resume_mode(const TrainFlags& f) {
 int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
   const auto comm = make_solo();
   const BatchSizes batch = batch_for(options.config.batch, ranks);
+  const auto backend = make_backend(options.config);
+  backend->enter_thread();
   if (const int gpus = gpu_count(options.config); !detect_launch().parallel() && wants_cuda(options.config) &&
                                                   ranks > gpus && !options.config.communication.share_device)
     fail(ExitCode::usage, ranks, " ranks on ", gpus, gpus == 1 ? " GPU" : " GPUs",
          ": start at most one rank a GPU, or set communication.share_device: true");
-  const auto backend = make_backend(options.config);
-  backend->enter_thread();
   const Datasets data = open_datasets(options.config, *comm, IfAbsent::keep_in_memory);
   const Programs programs = lower_programs(options.config, batch, {0, ranks}, data.train->classes());
   if (dump_plan) {

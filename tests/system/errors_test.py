@@ -173,7 +173,7 @@ def batches_that_do_not_divide():
 def what_is_not_built_is_refused_by_name():
     nvme = {"zero_optimization.offload_optimizer.device": "nvme"}
     for sets, name in [(nvme, "nvme"), ({"zero_optimization.offload_param.device": "cpu"}, "offload_param"),
-                       ({"fp16.enabled": True}, "fp16"), ({"device": "cuda"}, "cuda"), ({"device": "cuda:1"}, "cuda:1"),
+                       ({"fp16.enabled": True}, "fp16"), ({"device": "cuda"}, "cuda"), ({"device": "cuda:1"}, "cuda"),
                        ({"model.name": "resnet50"}, "resnet50"), ({"model.name": "vit_tiny"}, "vit_tiny"),
                        ({"data.dataset": "image_folder"}, "image_folder"), ({"optimizer.type": "Lamb"}, "Lamb"),
                        ({"scheduler.type": "OneCycle"}, "OneCycle"), ({"communication.backend": "nccl"}, "nccl"),
