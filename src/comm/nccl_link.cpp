@@ -106,11 +106,11 @@ void NcclLink::throw_if_failed() {
 }
 
 void NcclLink::group(const std::function<void()>& calls) {
-  throw_if_failed();
   {
     const std::lock_guard lock(mutex_);
-    calling_ = true;
+    calling_ = !over_ && !failure_;  // from here on the watching thread waits before it ends NCCL
   }
+  throw_if_failed();
   std::optional<Error> error;
   try {
     check(api_.group_start(), "ncclGroupStart");

@@ -60,8 +60,8 @@ BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program
       comm_(comm),
       program_(std::move(program)),
       record_(options.record && !backend.is_host()),
-      lane_(options.lane.beside.value_or(comm.overlaps()) && comm.size() > 1, most_communications(program_),
-            [&backend] { backend.enter_thread(); }) {
+      lane_(backend.is_host() && options.lane.beside.value_or(comm.overlaps()) && comm.size() > 1,
+            most_communications(program_), [&backend] { backend.enter_thread(); }) {
   const auto prepared = [&](const Program& steps) { return prepare(backend_, steps, program_.values); };
   kernels_begin_ = prepared(program_.begin);
   kernels_micro_ = prepared(program_.micro);

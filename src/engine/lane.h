@@ -13,7 +13,7 @@
 namespace ct {
 
 struct LaneOptions {
-  std::optional<bool> beside;  // absent: as the transport overlaps
+  std::optional<bool> beside;  // absent: as the transport overlaps. On a GPU its stream is the lane, in any case
 };
 
 class CommLane {

@@ -43,7 +43,8 @@ int local_rank(Communicator& comm) {
 }
 
 /// Null: `host` itself. Collective.
-std::unique_ptr<Communicator> make_collectives(const Config& config, Backend& backend, Communicator& host) {
+std::unique_ptr<Communicator> make_collectives(const Config& config, Backend& backend, Communicator& host,
+                                               std::string& note) {
   const std::string& wanted = config.communication.backend;
   if (backend.is_host()) {
     if (wanted == "nccl")
@@ -60,9 +61,12 @@ std::unique_ptr<Communicator> make_collectives(const Config& config, Backend& ba
     fail(ExitCode::usage, "communication.backend: nccl needs a GPU for every rank, but ranks ", a, " and ", b,
          " share one; use auto");
   const cuda::LibraryPlaces places{config.cuda.path};
-  const bool possible = host.size() > 1 && !shared && wanted == "auto";
-  if (wanted == "nccl" || (possible && !any_rank(host, !nccl_problem(places).empty())))
-    return make_nccl(backend, host, {.places = places});
+  if (wanted == "nccl") return make_nccl(backend, host, {.places = places});
+  if (host.size() > 1 && !shared && wanted == "auto") {
+    const std::string problem = nccl_problem(places);
+    if (!any_rank(host, !problem.empty())) return make_nccl(backend, host, {.places = places});
+    note = "sums go through the host's memory, slower than by NCCL: " + problem;
+  }
   return make_staged(backend, host);
 }
 
@@ -99,7 +103,7 @@ RankDevice::RankDevice(const Config& config, Communicator& host) : host_(host) {
   const int number = local_rank(host);
   together(host, [&] { backend_ = make_backend(config, number); });
   backend_->enter_thread();
-  collectives_ = make_collectives(config, *backend_, host);
+  collectives_ = make_collectives(config, *backend_, host, note_);
 }
 
 }  // namespace ct

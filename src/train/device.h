@@ -32,11 +32,14 @@ class RankDevice {
   /// On CPUs `host` itself; between GPUs NCCL, where communication.backend wants or allows it, or else `host` by way of
   /// host memory.
   Communicator& collectives() { return collectives_ ? *collectives_ : host_; }
+  /// What is slower than it could be, for people; empty: nothing.
+  const std::string& note() const { return note_; }
 
  private:
   Communicator& host_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Communicator> collectives_;
+  std::string note_;
 };
 
 }  // namespace ct

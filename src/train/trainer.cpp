@@ -62,9 +62,9 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
     return schedule_row(lr, rule, step);
   };
   const LaneOptions lane = lane_options(config_);
+  agree_on_plans();
   // Training and evaluation take turns in one arena.
   const int64_t evaluation = plan_program(device_.backend(), programs_.evaluate).arena_bytes;
-  agree_on_plans();
   together(comm, [&] {
     require_device_memory(device_.backend(), {.config = config_,
                                               .batch = batch_,
@@ -541,7 +541,8 @@ void Trainer::announce(const std::string& checkpoint) {
   const Distribution& d = programs_.train.distribution;
   for (const std::string& warning : options_.warnings) console_.note("warning: " + warning);
   console_.note(str("cifar-train ", version(), ", configuration ", options_.config_source));
-  console_.note(str(comm_.description(), "; ", device_.backend().description()));
+  if (!device_.note().empty()) console_.note("warning: " + device_.note());
+  console_.note(str(device_.collectives().description(), "; ", device_.backend().description()));
   console_.note(data_.source.note);
   if (config_.communication.check_interval > 0 && d.effective_stage() == 3)
     console_.note("warning: communication.check_interval has nothing to compare: ZeRO stage 3 keeps no copies");
@@ -569,6 +570,7 @@ void Trainer::announce(const std::string& checkpoint) {
           {"dataset", data_.source.name},
           {"damaged_records", data_.train->skipped() + data_.test->skipped()},
           {"device", device_.backend().description()},
+          {"collectives", device_.collectives().description()},
           {"ranks", d.ranks},
           {"zero_stage", d.zero_stage},
           {"train_batch_size", batch_.train},

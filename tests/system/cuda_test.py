@@ -498,6 +498,18 @@ def the_table_of_memory():
 
 
 @check
+def overlap_comm_and_offloading_change_nothing():
+    """DeepSpeed's configurations often ask for the first; a GPU's stream orders everything."""
+    need_two_gpus()
+    for backend in ("nccl", "threads"):
+        for stage in range(4) if FULL else (0, 3):
+            as_one_rank(Ranks(2), stage, communication__backend=backend, communication__share_device=False,
+                        zero_optimization__overlap_comm=True)
+    for ranks, stage in [(1, 0), (2, 3)]:
+        as_one_rank(Ranks(ranks), stage, zero_optimization__offload_optimizer__device="cpu")
+
+
+@check
 def two_ranks_on_one_gpu_unasked():
     sets = {"communication.share_device": False, "train_batch_size": 8}
     culprits = ["ranks 0 and 1", "GPU", "share_device: true"]

@@ -43,7 +43,7 @@ Device find_device(int number) {
   CT_CUDA(cudaGetDeviceCount(&count));
   if (number < 0 || number >= count)
     fail(ExitCode::usage, "there is no GPU number ", number, ": ", count, count == 1 ? " is" : " are", " visible",
-         visible(), "; start at most one rank a GPU, or set communication.share_device: true");
+         visible());
   cudaDeviceProp properties;
   CT_CUDA(cudaGetDeviceProperties(&properties, number));
   Device device{.number = number,
