@@ -181,7 +181,7 @@ def what_is_not_built_is_refused_by_name():
                        ({"data.augment": "[mixup]"}, "mixup"), ({"compat": "seed"}, "compat")]:
         refused(USAGE, [name], path("out-later"), sets)
     for words, name in [(["--device", "cuda"], "cuda"), (["--with_cuda"], "cuda"), (["--use_ema"], "ema"),
-                        (["--dtype", "fp16"], "fp16"), (["--backend", "nccl"], "nccl"), (["--no-record"], "--no-record")]:
+                        (["--dtype", "fp16"], "fp16"), (["--backend", "nccl"], "nccl")]:
         fails(USAGE, run("train", "--config", DEFAULT, "--output", path("out-later"), *words), name)
     for verb in ["predict", "report", "launch", "jobscript", "completion"]:
         fails(USAGE, run(verb, "x"), verb)

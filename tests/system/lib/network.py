@@ -53,7 +53,7 @@ class Host:
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.pid = self._holder.pid
         self.inside = ["nsenter", "--target", str(self.pid), "--net", "--uts", "--ipc", "--mount",
-                       "--wdns=" + os.getcwd()]
+                       "--wdns=" + harness.scratch()]  # which nothing is mounted over
         if self._holder.stdout.readline() != "ready\n":
             raise OSError(self._holder.communicate()[1] or "unshare failed")
         self._network = os.readlink("/proc/%d/ns/net" % self.pid)
