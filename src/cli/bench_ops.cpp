@@ -38,7 +38,7 @@ double time_operation(Backend& backend, const ComputeOp& op, const std::vector<V
   const auto row = [&] {
     for (int i = 0; i < launches; ++i) kernel->launch();
   };
-  const auto replay = options.record ? backend.record(row) : nullptr;
+  const auto replay = options.record && kernel->recordable() ? backend.record(row) : nullptr;
   std::vector<double> times;
   for (int w = 0; w < options.windows; ++w)
     times.push_back(seconds_of(backend, [&] { replay ? replay->launch() : row(); }) / launches);

@@ -8,6 +8,7 @@
 #include "device/cuda/cuda_backend.h"
 #include "device/cuda/cuda_kernel.h"
 #include "kernels/elementwise.h"
+#include "plan/program.h"
 
 namespace ct::cuda {
 namespace {
@@ -61,7 +62,7 @@ class Offload::Update final : public Kernel {
     if (ids_.grads == kNone) return;  // a cast: nothing for the host to do
     host_ = offload.cpu_->prepare(on_host_alone(op), values);
     grads_.bytes = static_cast<size_t>(n_) * sizeof(float);
-    scalars_.bytes = static_cast<size_t>(stored_bytes_of(value(ids_.scalars)));
+    scalars_.bytes = static_cast<size_t>(stored_bytes(value(ids_.scalars)));
   }
   ~Update() override { std::erase(offload_.updates_, this); }
 
@@ -104,8 +105,6 @@ class Offload::Update final : public Kernel {
   }
 
  private:
-  static int64_t stored_bytes_of(const Value& v) { return v.shape.stored() * static_cast<int64_t>(size_of(v.dtype)); }
-
   /// Asks for gradients and scalars, unless that is done.
   void fetch() {
     if (std::exchange(fetched_, true)) return;
@@ -139,9 +138,7 @@ Offload::~Offload() = default;
 bool Offload::wants(const ComputeOp& op, const std::vector<Value>& values) {
   const ValueId masters = operands(op).masters;
   if (masters == kNone) return false;
-  const Value* value = &values[static_cast<size_t>(masters)];
-  while (value->base != kNone) value = &values[static_cast<size_t>(value->base)];
-  return value->home == Home::host;
+  return values[static_cast<size_t>(origin(values, masters).value)].home == Home::host;
 }
 
 std::unique_ptr<Kernel> Offload::prepare(const ComputeOp& op, const std::vector<Value>& values) {

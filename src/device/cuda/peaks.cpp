@@ -35,12 +35,6 @@ double seconds_of(Backend& backend, const std::function<void()>& launch) {
   return best;
 }
 
-size_t free_bytes() {
-  size_t available = 0, total = 0;
-  CT_CUDA(cudaMemGetInfo(&available, &total));
-  return available;
-}
-
 /// Numbers of both signs between one half and one: a product of zeros takes less power, and so less time.
 Memory filled(Backend& backend, DType type, size_t bytes) {
   constexpr size_t kPiece = size_t{1} << 20;
@@ -71,8 +65,7 @@ struct Measured {
 
 Measured copy_rate(CudaBackend& backend) {
   Measured best{0, 0};
-  for (int64_t bytes = kLeastCopyBytes; bytes <= kCopyBytes && static_cast<size_t>(3 * bytes) < free_bytes();
-       bytes *= 4) {
+  for (int64_t bytes = kLeastCopyBytes; bytes <= kCopyBytes && 3 * bytes < backend.room()->available; bytes *= 4) {
     const Memory from = backend.allocate(static_cast<size_t>(bytes)), to = backend.allocate(static_cast<size_t>(bytes));
     const kernels::CopyArgs args{.from = from.data(), .to = to.data(), .bytes = bytes};
     const double seconds = seconds_of(backend, [&] { CT_CUDA(kernels::copy(args, backend.stream())); });
@@ -86,7 +79,7 @@ Measured product_rate(CudaBackend& backend, DType type) {
   Measured best{0, 0};
   for (int64_t n = kLeastProductSize; n <= kProductSize; n *= 4) {
     const auto bytes = static_cast<size_t>(n * n) * size_of(type);
-    if (4 * bytes > free_bytes()) break;
+    if (4 * static_cast<int64_t>(bytes) > backend.room()->available) break;
     const Memory x = filled(backend, type, bytes), w = filled(backend, type, bytes);
     const Memory y = backend.allocate(bytes), b = backend.allocate(static_cast<size_t>(n) * sizeof(float));
     const auto matmul =
