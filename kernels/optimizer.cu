@@ -18,7 +18,7 @@ struct Slice {
   const float* grads;
   void* copy;
   int64_t n;
-  float weight_decay;
+  float factor;  // weight decay; of a statistic, its momentum
   Type copy_type;
   bool aligned = false;
 };
@@ -85,11 +85,11 @@ struct SgdRule {
 
 struct BlendRule {
   static constexpr int kStates = 1;
-  float momentum, share;
+  float share;
 
   struct Step {};
   __device__ Step step(const StepScalars&) const { return {}; }
-  __device__ __forceinline__ void operator()(const Step&, float, float sum, float* states) const {
+  __device__ __forceinline__ void operator()(const Step&, float momentum, float sum, float* states) const {
     states[0] = states[0] + momentum * (sum * share - states[0]);
   }
 };
@@ -141,7 +141,7 @@ __device__ __forceinline__ void update_at(const Slice<Rule::kStates>& slice, int
     float element[kStates];
 #pragma unroll
     for (int s = 0; s < kStates; ++s) element[s] = states[s][k];
-    rule(step, slice.weight_decay, grads[k], element);
+    rule(step, slice.factor, grads[k], element);
 #pragma unroll
     for (int s = 0; s < kStates; ++s) states[s][k] = element[s];
   }
@@ -229,7 +229,7 @@ cudaError_t adam_all(const AdamArgs& args, cudaStream_t stream) {
                     .grads = s.grads,
                     .copy = s.copy,
                     .n = s.n,
-                    .weight_decay = static_cast<float>(s.weight_decay),
+                    .factor = static_cast<float>(s.weight_decay),
                     .copy_type = s.copy_type};
   });
 }
@@ -243,7 +243,7 @@ cudaError_t sgd_all(const SgdArgs& args, cudaStream_t stream) {
                                .grads = s.grads,
                                .copy = s.copy,
                                .n = s.n,
-                               .weight_decay = static_cast<float>(s.weight_decay),
+                               .factor = static_cast<float>(s.weight_decay),
                                .copy_type = s.copy_type};
     if constexpr (kMomentum != Momentum::none) slice.states[1] = s.momentum_buffer;
     return slice;
@@ -266,12 +266,15 @@ cudaError_t sgd(const SgdArgs& args, cudaStream_t stream) {
 
 cudaError_t blend(const BlendArgs& args, cudaStream_t stream) {
   if (args.micro_batches < 1) return cudaErrorInvalidValue;
-  const BlendRule rule{.momentum = static_cast<float>(args.momentum),
-                       .share = 1 / static_cast<float>(args.micro_batches)};
+  const BlendRule rule{.share = 1 / static_cast<float>(args.micro_batches)};
   return update_all(rule, args.scalars, args.slice_count, stream, [&](int i) {
     const BlendSlice& s = args.slices[i];
-    return Slice<1>{
-        .states = {s.masters}, .grads = s.sums, .copy = s.copy, .n = s.n, .weight_decay = 0, .copy_type = s.copy_type};
+    return Slice<1>{.states = {s.masters},
+                    .grads = s.sums,
+                    .copy = s.copy,
+                    .n = s.n,
+                    .factor = static_cast<float>(s.momentum),
+                    .copy_type = s.copy_type};
   });
 }
 

@@ -74,11 +74,11 @@ struct BlendSlice {
   void* copy = nullptr;
   Type copy_type = Type::f32;
   int64_t n;
+  double momentum;
 };
 struct BlendArgs {
   const BlendSlice* slices;
   int slice_count;
-  double momentum;
   int64_t micro_batches;       // at least 1
   const StepScalars* scalars;  // only `skip` is read
 };

@@ -1,5 +1,7 @@
 #include "graph/ops.h"
 
+#include <utility>
+
 namespace ct {
 
 namespace {
@@ -23,10 +25,36 @@ Ids TreePush::reads() const {
 }
 Ids TreePush::writes() const { return reads(); }
 
-Ids Adam::writes() const { return present({masters, exp_avg, exp_avg_sq, copy}); }
-Ids Sgd::reads() const { return present({masters, grads, momentum_buffer, scalars}); }
-Ids Sgd::writes() const { return present({masters, momentum_buffer, copy}); }
-Ids Blend::writes() const { return present({masters, copy}); }
+Ids Adam::reads() const {
+  Ids ids{scalars};
+  for (const Slice& s : slices) ids.insert(ids.end(), {s.masters, s.grads, s.exp_avg, s.exp_avg_sq});
+  return ids;
+}
+Ids Adam::writes() const {
+  Ids ids;
+  for (const Slice& s : slices) ids.insert(ids.end(), {s.masters, s.exp_avg, s.exp_avg_sq, s.copy});
+  return present(std::move(ids));
+}
+Ids Sgd::reads() const {
+  Ids ids{scalars};
+  for (const Slice& s : slices) ids.insert(ids.end(), {s.masters, s.grads, s.momentum_buffer});
+  return present(std::move(ids));
+}
+Ids Sgd::writes() const {
+  Ids ids;
+  for (const Slice& s : slices) ids.insert(ids.end(), {s.masters, s.momentum_buffer, s.copy});
+  return present(std::move(ids));
+}
+Ids Blend::reads() const {
+  Ids ids{scalars};
+  for (const Slice& s : slices) ids.insert(ids.end(), {s.masters, s.sums});
+  return ids;
+}
+Ids Blend::writes() const {
+  Ids ids;
+  for (const Slice& s : slices) ids.insert(ids.end(), {s.masters, s.copy});
+  return present(std::move(ids));
+}
 
 namespace {
 template <class F>

@@ -262,21 +262,34 @@ struct StepControl {
   Ids writes() const { return loss_scale == kNone ? Ids{scalars} : Ids{scalars, loss_scale}; }
 };
 
+// An update changes many slices of the parameters in one operation, because a device starts one large launch faster
+// than many small ones. `masters` are f32; `copy` is kNone or the same weights in the element type that layers compute
+// with.
+
 enum class AdamMode { decoupled, l2 };
-/// `masters` are f32; `copy` is kNone or the same weights in the element type that layers compute with.
 struct Adam {
   static constexpr std::string_view kName = "adam";
-  ValueId masters, grads, exp_avg, exp_avg_sq, copy, scalars;
-  double beta1, beta2, eps, weight_decay;
+  struct Slice {
+    ValueId masters, grads, exp_avg, exp_avg_sq, copy;
+    double weight_decay;
+  };
+  std::vector<Slice> slices;
+  ValueId scalars;
+  double beta1, beta2, eps;
   AdamMode mode;
-  Ids reads() const { return {masters, grads, exp_avg, exp_avg_sq, scalars}; }
+  Ids reads() const;
   Ids writes() const;
 };
 
 struct Sgd {
   static constexpr std::string_view kName = "sgd";
-  ValueId masters, grads, momentum_buffer, copy, scalars;  // no momentum: no buffer
-  double momentum, weight_decay;
+  struct Slice {
+    ValueId masters, grads, momentum_buffer, copy;  // no momentum: no buffer
+    double weight_decay;
+  };
+  std::vector<Slice> slices;
+  ValueId scalars;
+  double momentum;
   bool nesterov;
   Ids reads() const;
   Ids writes() const;
@@ -286,10 +299,14 @@ struct Sgd {
 /// skipped; `sums` holds the sum over the micro-batches.
 struct Blend {
   static constexpr std::string_view kName = "blend";
-  ValueId masters, sums, copy, scalars;
-  double momentum;
+  struct Slice {
+    ValueId masters, sums, copy;
+    double momentum;
+  };
+  std::vector<Slice> slices;
+  ValueId scalars;
   int64_t micro_batches;
-  Ids reads() const { return {masters, sums, scalars}; }
+  Ids reads() const;
   Ids writes() const;
 };
 

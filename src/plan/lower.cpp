@@ -438,18 +438,23 @@ class Lowering {
     if (sgd != nullptr && sgd->momentum != 0) out_.states.push_back(state("momentum_buffer", Account::optimizer));
 
     gather_params(out_.update, [&](const Range& range) {
+      std::vector<Adam::Slice> by_adam;
+      std::vector<Sgd::Slice> by_sgd;
+      std::vector<Blend::Slice> blended;
       for (const Slice& s : slices(range)) {
         const ValueId grads = view(out_.grads, grad_byte(s.range.begin), s.range.size());
         const double decay = s.rule.decays ? rule.weight_decay : 0;
         if (s.rule.statistic)
-          emit(out_.update, Blend{s.masters, grads, s.copy, out_.scalars, s.rule.momentum, d.micro_batches()});
+          blended.push_back({s.masters, grads, s.copy, s.rule.momentum});
         else if (adam != nullptr)
-          emit(out_.update, Adam{s.masters, grads, moment(1, s.range), moment(2, s.range), s.copy, out_.scalars,
-                                 adam->beta1, adam->beta2, adam->eps, decay, adam->mode});
+          by_adam.push_back({s.masters, grads, moment(1, s.range), moment(2, s.range), s.copy, decay});
         else
-          emit(out_.update, Sgd{s.masters, grads, sgd->momentum != 0 ? moment(1, s.range) : kNone, s.copy, out_.scalars,
-                                sgd->momentum, decay, sgd->nesterov});
+          by_sgd.push_back({s.masters, grads, sgd->momentum != 0 ? moment(1, s.range) : kNone, s.copy, decay});
       }
+      if (!by_adam.empty())
+        emit(out_.update, Adam{std::move(by_adam), out_.scalars, adam->beta1, adam->beta2, adam->eps, adam->mode});
+      if (!by_sgd.empty()) emit(out_.update, Sgd{std::move(by_sgd), out_.scalars, sgd->momentum, sgd->nesterov});
+      if (!blended.empty()) emit(out_.update, Blend{std::move(blended), out_.scalars, d.micro_batches()});
     });
   }
   /// Layers compute with what the update gathers: each waits for the latest gather of its parameters.

@@ -928,13 +928,13 @@ struct UpdateProblem {
   bool skip;
   std::optional<DType> copy;  // what layers compute with, beside the masters
   StepScalars scalars{.grad_scale = 0.25, .lr = 0.01};
-  Shape shape() const { return {numel}; }
   /// Left alone by a skipped step.
   ValueId add_copy(Case& c, const Doubles& masters, Doubles tolerance) const {
     if (!copy) return kNone;
-    if (skip) return c.in_out(shape(), Doubles(masters.size(), 0.5), Doubles(masters.size(), 0.5), {}, *copy);
+    const Shape shape{static_cast<int64_t>(masters.size())};
+    if (skip) return c.in_out(shape, Doubles(masters.size(), 0.5), Doubles(masters.size(), 0.5), {}, *copy);
     for (size_t i = 0; i < masters.size(); ++i) tolerance[i] += rounding_to(*copy, std::abs(masters[i]) + tolerance[i]);
-    return c.out(shape(), masters, tolerance, *copy);
+    return c.out(shape, masters, tolerance, *copy);
   }
   std::string text() const {
     return str(" ", numel, skip ? " skipped" : "", copy ? str(" with a", suffix(*copy), " copy") : "");
@@ -962,62 +962,78 @@ void add_cases(Cases& cases, Of<Cast>) {
     }
 }
 
+/// Every update has two slices.
+std::array<int64_t, 2> slice_sizes(const UpdateProblem& p) { return {p.numel, 17}; }
+
 void add_cases(Cases& cases, Of<Blend>) {
   for (const UpdateProblem& p : update_problems())
     for (const int64_t leaves : {1, 6}) {
       if (p.copy.value_or(DType::f32) != DType::f32) continue;  // statistics are vectors: f32
       Case c;
-      const auto n = at(p.numel);
-      const Doubles running = normal(n, 1), sums = normal(n, 2);
-      Doubles after = running, tolerance(n);
-      for (size_t i = 0; i < n && !p.skip; ++i) {
-        after[i] += 0.1 * (sums[i] / static_cast<double>(leaves) - running[i]);
-        tolerance[i] = 2 * kEps * (std::abs(running[i]) + std::abs(sums[i]));
+      Blend op{.scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8), .micro_batches = leaves};
+      for (const int64_t numel : slice_sizes(p)) {
+        const double momentum = op.slices.empty() ? 0.1 : 0.3;
+        const auto n = at(numel);
+        const Doubles running = normal(n, 1), sums = normal(n, 2);
+        Doubles after = running, tolerance(n);
+        for (size_t i = 0; i < n && !p.skip; ++i) {
+          after[i] += momentum * (sums[i] / static_cast<double>(leaves) - running[i]);
+          tolerance[i] = 2 * kEps * (std::abs(running[i]) + std::abs(sums[i]));
+        }
+        op.slices.push_back({.masters = c.in_out({numel}, running, after, tolerance),
+                             .sums = c.in({numel}, sums),
+                             .copy = p.add_copy(c, after, tolerance),
+                             .momentum = momentum});
       }
-      const ValueId masters = c.in_out(p.shape(), running, after, tolerance), sum = c.in(p.shape(), sums);
-      const ValueId copy = p.add_copy(c, after, tolerance);
-      const ValueId scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8);
-      cases.push_back(
-          c.of(Blend{masters, sum, copy, scalars, 0.1, leaves}, p.text(), " of ", leaves, " micro-batches"));
+      cases.push_back(c.of(std::move(op), p.text(), " of ", leaves, " micro-batches"));
     }
 }
 
 void add_cases(Cases& cases, Of<Adam>) {
   for (UpdateProblem p : update_problems())
     for (const AdamMode mode : {AdamMode::decoupled, AdamMode::l2})
-      for (const double decay : {0.0, 0.1})
+      for (const double first_decay : {0.0, 0.1})
         for (const int step : {1, 30}) {
           Case c;
           const double beta1 = 0.8, beta2 = 0.999;
           p.scalars.bias_correction1 = 1 - std::pow(beta1, step);
           p.scalars.bias_correction2 = 1 - std::pow(beta2, step);
-          const auto n = at(p.numel);
-          const Doubles g = normal(n, 1), params = normal(n, 2), zeros(n);
-          const Doubles m = step == 1 ? zeros : normal(n, 3), v = step == 1 ? zeros : squares(normal(n, 4, 0.1));
-          Doubles v32 = v;
-          for (double& x : v32) x = static_cast<float>(x);
-          Doubles p_after = params, m_after = m, v_after = v32, p_tolerance(n), m_tolerance(n), v_tolerance(n);
-          const reference::AdamOptions options{p.scalars.lr, beta1, beta2, 1e-8, decay, mode == AdamMode::decoupled};
-          for (size_t i = 0; i < n && !p.skip; ++i) {
-            const double scaled = g[i] * p.scalars.grad_scale;
-            const auto e = reference::adam(options, {params[i], m[i], v32[i]}, scaled, p.scalars.bias_correction1,
-                                           p.scalars.bias_correction2);
-            // A handful of roundings of each term; the update inherits those of m, v and of its quotient.
-            const double size = std::abs(scaled) + decay * std::abs(params[i]);
-            const double update = options.lr * (std::abs(m[i]) + size) / p.scalars.bias_correction1 /
-                                  (std::sqrt(e.v / p.scalars.bias_correction2) + 1e-8);
-            p_tolerance[i] = kEps * (std::abs(params[i]) + 12 * update + decay * std::abs(params[i]));
-            m_tolerance[i] = 4 * kEps * (std::abs(m[i]) + size);
-            v_tolerance[i] = 6 * kEps * (v32[i] + size * size);
-            p_after[i] = e.p, m_after[i] = e.m, v_after[i] = e.v;
+          Adam op{.scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8),
+                  .beta1 = beta1,
+                  .beta2 = beta2,
+                  .eps = 1e-8,
+                  .mode = mode};
+          for (const int64_t numel : slice_sizes(p)) {
+            const double decay = op.slices.empty() ? first_decay : 0.2;
+            const auto n = at(numel);
+            const Doubles g = normal(n, 1), params = normal(n, 2), zeros(n);
+            const Doubles m = step == 1 ? zeros : normal(n, 3), v = step == 1 ? zeros : squares(normal(n, 4, 0.1));
+            Doubles v32 = v;
+            for (double& x : v32) x = static_cast<float>(x);
+            Doubles p_after = params, m_after = m, v_after = v32, p_tolerance(n), m_tolerance(n), v_tolerance(n);
+            const reference::AdamOptions options{p.scalars.lr, beta1, beta2, 1e-8, decay, mode == AdamMode::decoupled};
+            for (size_t i = 0; i < n && !p.skip; ++i) {
+              const double scaled = g[i] * p.scalars.grad_scale;
+              const auto e = reference::adam(options, {params[i], m[i], v32[i]}, scaled, p.scalars.bias_correction1,
+                                             p.scalars.bias_correction2);
+              // A handful of roundings of each term; the update inherits those of m, v and of its quotient.
+              const double size = std::abs(scaled) + decay * std::abs(params[i]);
+              const double update = options.lr * (std::abs(m[i]) + size) / p.scalars.bias_correction1 /
+                                    (std::sqrt(e.v / p.scalars.bias_correction2) + 1e-8);
+              p_tolerance[i] = kEps * (std::abs(params[i]) + 12 * update + decay * std::abs(params[i]));
+              m_tolerance[i] = 4 * kEps * (std::abs(m[i]) + size);
+              v_tolerance[i] = 6 * kEps * (v32[i] + size * size);
+              p_after[i] = e.p, m_after[i] = e.m, v_after[i] = e.v;
+            }
+            op.slices.push_back({.masters = c.in_out({numel}, params, p_after, p_tolerance),
+                                 .grads = c.in({numel}, g),
+                                 .exp_avg = c.in_out({numel}, m, m_after, m_tolerance),
+                                 .exp_avg_sq = c.in_out({numel}, v32, v_after, v_tolerance),
+                                 .copy = p.add_copy(c, p_after, p_tolerance),
+                                 .weight_decay = decay});
           }
-          const ValueId w = c.in_out(p.shape(), params, p_after, p_tolerance), grads = c.in(p.shape(), g);
-          const ValueId m_id = c.in_out(p.shape(), m, m_after, m_tolerance);
-          const ValueId v_id = c.in_out(p.shape(), v32, v_after, v_tolerance);
-          const ValueId copy = p.add_copy(c, p_after, p_tolerance);
-          const ValueId scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8);
-          cases.push_back(c.of(Adam{w, grads, m_id, v_id, copy, scalars, beta1, beta2, 1e-8, decay, mode}, p.text(),
-                               mode == AdamMode::decoupled ? " decoupled" : " L2", " decay ", decay, " step ", step));
+          cases.push_back(c.of(std::move(op), p.text(), mode == AdamMode::decoupled ? " decoupled" : " L2", " decay ",
+                               first_decay, " step ", step));
         }
 }
 
@@ -1025,26 +1041,34 @@ void add_cases(Cases& cases, Of<Sgd>) {
   for (const UpdateProblem& p : update_problems())
     for (const double momentum : {0.0, 0.9})
       for (const bool nesterov : {false, true})
-        for (const double decay : {0.0, 0.05}) {
+        for (const double first_decay : {0.0, 0.05}) {
           if (momentum == 0 && nesterov) continue;
           Case c;
-          const auto n = at(p.numel);
-          const Doubles g = normal(n, 1), params = normal(n, 2), buffer = normal(n, 3);
-          Doubles p_after = params, b_after = buffer, p_tolerance(n), b_tolerance(n);
-          const reference::SgdOptions options{p.scalars.lr, momentum, decay, nesterov};
-          for (size_t i = 0; i < n && !p.skip; ++i) {
-            const auto e = reference::sgd(options, {params[i], buffer[i]}, g[i] * p.scalars.grad_scale);
-            const double size = std::abs(g[i]) + decay * std::abs(params[i]) + momentum * std::abs(buffer[i]);
-            p_tolerance[i] = kEps * (std::abs(params[i]) + 8 * options.lr * size);
-            b_tolerance[i] = 4 * kEps * size;
-            p_after[i] = e.p, b_after[i] = e.buffer;
+          Sgd op{.scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8),
+                 .momentum = momentum,
+                 .nesterov = nesterov};
+          for (const int64_t numel : slice_sizes(p)) {
+            const double decay = op.slices.empty() ? first_decay : 0.1;
+            const auto n = at(numel);
+            const Doubles g = normal(n, 1), params = normal(n, 2), buffer = normal(n, 3);
+            Doubles p_after = params, b_after = buffer, p_tolerance(n), b_tolerance(n);
+            const reference::SgdOptions options{p.scalars.lr, momentum, decay, nesterov};
+            for (size_t i = 0; i < n && !p.skip; ++i) {
+              const auto e = reference::sgd(options, {params[i], buffer[i]}, g[i] * p.scalars.grad_scale);
+              const double size = std::abs(g[i]) + decay * std::abs(params[i]) + momentum * std::abs(buffer[i]);
+              p_tolerance[i] = kEps * (std::abs(params[i]) + 8 * options.lr * size);
+              b_tolerance[i] = 4 * kEps * size;
+              p_after[i] = e.p, b_after[i] = e.buffer;
+            }
+            op.slices.push_back(
+                {.masters = c.in_out({numel}, params, p_after, p_tolerance),
+                 .grads = c.in({numel}, g),
+                 .momentum_buffer = momentum == 0 ? kNone : c.in_out({numel}, buffer, b_after, b_tolerance),
+                 .copy = p.add_copy(c, p_after, p_tolerance),
+                 .weight_decay = decay});
           }
-          const ValueId w = c.in_out(p.shape(), params, p_after, p_tolerance), grads = c.in(p.shape(), g);
-          const ValueId b = momentum == 0 ? kNone : c.in_out(p.shape(), buffer, b_after, b_tolerance);
-          const ValueId copy = p.add_copy(c, p_after, p_tolerance);
-          const ValueId scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8);
-          cases.push_back(c.of(Sgd{w, grads, b, copy, scalars, momentum, decay, nesterov}, p.text(), " momentum ",
-                               momentum, nesterov ? " Nesterov" : "", " decay ", decay));
+          cases.push_back(c.of(std::move(op), p.text(), " momentum ", momentum, nesterov ? " Nesterov" : "", " decay ",
+                               first_decay));
         }
 }
 

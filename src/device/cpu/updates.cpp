@@ -70,21 +70,23 @@ std::unique_ptr<Kernel> prepare(const StepControl& op, const Shapes& shape) {
 
 namespace {
 
-/// The copy that layers compute with: bf16 ones are written by the update itself, f32 ones, of vectors, after it.
-class Copy {
- public:
-  Copy(ValueId masters, ValueId copy, const Shapes& shape) : copy_(copy) {
-    if (copy == kNone) return;
-    is_bf16_ = shape.bf16(copy);
-    check(shape(copy).numel() == shape(masters).numel(), "a copy of another length than its masters");
-  }
-  uint16_t* bf16(const Operands& at) const { return is_bf16_ ? at.at<uint16_t>(copy_) : nullptr; }
-  float* f32(const Operands& at) const { return is_bf16_ ? nullptr : at.f32(copy_); }
-
- private:
-  ValueId copy_;
-  bool is_bf16_ = false;
+/// What is known of a slice before it has addresses. The copy that layers compute with is written by the update itself
+/// where it is bf16, and after it where it is f32, of vectors.
+struct Form {
+  int64_t n;
+  bool bf16_copy;
+  uint16_t* bf16(const Operands& at, ValueId copy) const { return bf16_copy ? at.at<uint16_t>(copy) : nullptr; }
+  float* f32(const Operands& at, ValueId copy) const { return bf16_copy ? nullptr : at.f32(copy); }
 };
+template <class Op>
+std::vector<Form> forms_of(const Op& op, const Shapes& shape) {
+  std::vector<Form> forms;
+  for (const auto& s : op.slices) {
+    forms.push_back({shape(s.masters).numel(), s.copy != kNone && shape.bf16(s.copy)});
+    check(s.copy == kNone || shape(s.copy).numel() == forms.back().n, "a copy of another length than its masters");
+  }
+  return forms;
+}
 
 void copy_masters(const float* masters, float* copy, int64_t n) {
   if (copy != nullptr) std::memcpy(copy, masters, static_cast<size_t>(n) * sizeof(float));
@@ -93,71 +95,106 @@ void copy_masters(const float* masters, float* copy, int64_t n) {
 }  // namespace
 
 std::unique_ptr<Kernel> prepare(const Adam& op, const Shapes& shape) {
-  return make_kernel(
-      [op, n = shape(op.masters).numel(), copy = Copy(op.masters, op.copy, shape)](const Operands& at, float*) {
-        AdamArgs args{.n = n,
-                      .grads = at.f32(op.grads),
-                      .params = at.f32(op.masters),
-                      .exp_avg = at.f32(op.exp_avg),
-                      .exp_avg_sq = at.f32(op.exp_avg_sq),
-                      .bf16_params = copy.bf16(at),
-                      .scalars = {.learning_rate = 0,
-                                  .beta1 = static_cast<float>(op.beta1),
-                                  .one_minus_beta1 = static_cast<float>(1 - op.beta1),
-                                  .beta2 = static_cast<float>(op.beta2),
-                                  .one_minus_beta2 = static_cast<float>(1 - op.beta2),
-                                  .eps = static_cast<float>(op.eps),
-                                  .weight_decay = static_cast<float>(op.weight_decay),
-                                  .bias_correction1 = 1,
-                                  .sqrt_bias_correction2 = 1,
-                                  .gradient_scale = 1,
-                                  .decoupled = op.mode == AdamMode::decoupled}};
-        return [args, f32_copy = copy.f32(at), s = at.at<const StepScalars>(op.scalars)]() mutable {
-          if (s->skip) return;
-          args.scalars.learning_rate = static_cast<float>(s->lr);
-          args.scalars.bias_correction1 = static_cast<float>(1 / s->bias_correction1);
-          args.scalars.sqrt_bias_correction2 = static_cast<float>(1 / std::sqrt(s->bias_correction2));
-          args.scalars.gradient_scale = static_cast<float>(s->grad_scale);
-          adam(args);
-          copy_masters(args.params, f32_copy, args.n);
-        };
-      });
+  return make_kernel([op, forms = forms_of(op, shape)](const Operands& at, float*) {
+    struct Slice {
+      AdamArgs args;
+      float* f32_copy;
+    };
+    std::vector<Slice> slices;
+    for (size_t i = 0; i < op.slices.size(); ++i) {
+      const Adam::Slice& s = op.slices[i];
+      slices.push_back({.args = {.n = forms[i].n,
+                                 .grads = at.f32(s.grads),
+                                 .params = at.f32(s.masters),
+                                 .exp_avg = at.f32(s.exp_avg),
+                                 .exp_avg_sq = at.f32(s.exp_avg_sq),
+                                 .bf16_params = forms[i].bf16(at, s.copy),
+                                 .scalars = {.learning_rate = 0,
+                                             .beta1 = static_cast<float>(op.beta1),
+                                             .one_minus_beta1 = static_cast<float>(1 - op.beta1),
+                                             .beta2 = static_cast<float>(op.beta2),
+                                             .one_minus_beta2 = static_cast<float>(1 - op.beta2),
+                                             .eps = static_cast<float>(op.eps),
+                                             .weight_decay = static_cast<float>(s.weight_decay),
+                                             .bias_correction1 = 1,
+                                             .sqrt_bias_correction2 = 1,
+                                             .gradient_scale = 1,
+                                             .decoupled = op.mode == AdamMode::decoupled}},
+                        .f32_copy = forms[i].f32(at, s.copy)});
+    }
+    return [slices = std::move(slices), s = at.at<const StepScalars>(op.scalars)]() mutable {
+      if (s->skip) return;
+      for (auto& [args, f32_copy] : slices) {
+        args.scalars.learning_rate = static_cast<float>(s->lr);
+        args.scalars.bias_correction1 = static_cast<float>(1 / s->bias_correction1);
+        args.scalars.sqrt_bias_correction2 = static_cast<float>(1 / std::sqrt(s->bias_correction2));
+        args.scalars.gradient_scale = static_cast<float>(s->grad_scale);
+        adam(args);
+        copy_masters(args.params, f32_copy, args.n);
+      }
+    };
+  });
 }
 
 std::unique_ptr<Kernel> prepare(const Sgd& op, const Shapes& shape) {
-  return make_kernel(
-      [op, n = shape(op.masters).numel(), copy = Copy(op.masters, op.copy, shape)](const Operands& at, float*) {
-        SgdArgs args{.n = n,
-                     .grads = at.f32(op.grads),
-                     .params = at.f32(op.masters),
-                     .momentum_buffer = at.f32(op.momentum_buffer),
-                     .bf16_params = copy.bf16(at),
-                     .learning_rate = 0,
-                     .momentum = static_cast<float>(op.momentum),
-                     .weight_decay = static_cast<float>(op.weight_decay),
-                     .gradient_scale = 1,
-                     .nesterov = op.nesterov};
-        return [args, f32_copy = copy.f32(at), s = at.at<const StepScalars>(op.scalars)]() mutable {
-          if (s->skip) return;
-          args.learning_rate = static_cast<float>(s->lr);
-          args.gradient_scale = static_cast<float>(s->grad_scale);
-          sgd(args);
-          copy_masters(args.params, f32_copy, args.n);
-        };
-      });
+  return make_kernel([op, forms = forms_of(op, shape)](const Operands& at, float*) {
+    struct Slice {
+      SgdArgs args;
+      float* f32_copy;
+    };
+    std::vector<Slice> slices;
+    for (size_t i = 0; i < op.slices.size(); ++i) {
+      const Sgd::Slice& s = op.slices[i];
+      slices.push_back({.args = {.n = forms[i].n,
+                                 .grads = at.f32(s.grads),
+                                 .params = at.f32(s.masters),
+                                 .momentum_buffer = at.f32(s.momentum_buffer),
+                                 .bf16_params = forms[i].bf16(at, s.copy),
+                                 .learning_rate = 0,
+                                 .momentum = static_cast<float>(op.momentum),
+                                 .weight_decay = static_cast<float>(s.weight_decay),
+                                 .gradient_scale = 1,
+                                 .nesterov = op.nesterov},
+                        .f32_copy = forms[i].f32(at, s.copy)});
+    }
+    return [slices = std::move(slices), s = at.at<const StepScalars>(op.scalars)]() mutable {
+      if (s->skip) return;
+      for (auto& [args, f32_copy] : slices) {
+        args.learning_rate = static_cast<float>(s->lr);
+        args.gradient_scale = static_cast<float>(s->grad_scale);
+        sgd(args);
+        copy_masters(args.params, f32_copy, args.n);
+      }
+    };
+  });
 }
 
 std::unique_ptr<Kernel> prepare(const Blend& op, const Shapes& shape) {
-  return make_kernel(
-      [op, n = shape(op.masters).numel(), copy = Copy(op.masters, op.copy, shape)](const Operands& at, float*) {
-        return [=, masters = at.f32(op.masters), sums = at.f32(op.sums), f32_copy = copy.f32(at),
-                momentum = static_cast<float>(op.momentum), share = 1 / static_cast<float>(op.micro_batches),
-                s = at.at<const StepScalars>(op.scalars)] {
-          if (s->skip) return;
-          for (int64_t i = 0; i < n; ++i) masters[i] += momentum * (sums[i] * share - masters[i]);
-          copy_masters(masters, f32_copy, n);
-        };
-      });
+  return make_kernel([op, forms = forms_of(op, shape)](const Operands& at, float*) {
+    struct Slice {
+      int64_t n;
+      float* masters;
+      const float* sums;
+      float *f32_copy, momentum;
+    };
+    std::vector<Slice> slices;
+    for (size_t i = 0; i < op.slices.size(); ++i) {
+      const Blend::Slice& s = op.slices[i];
+      slices.push_back({.n = forms[i].n,
+                        .masters = at.f32(s.masters),
+                        .sums = at.f32(s.sums),
+                        .f32_copy = forms[i].f32(at, s.copy),
+                        .momentum = static_cast<float>(s.momentum)});
+    }
+    return [slices = std::move(slices), share = 1 / static_cast<float>(op.micro_batches),
+            scalars = at.at<const StepScalars>(op.scalars)] {
+      if (scalars->skip) return;
+      for (const Slice& s : slices) {
+        for (int64_t i = 0; i < s.n; ++i) s.masters[i] += s.momentum * (s.sums[i] * share - s.masters[i]);
+        copy_masters(s.masters, s.f32_copy, s.n);
+      }
+    };
+  });
 }
 
 }  // namespace ct::cpu

@@ -20,7 +20,7 @@ struct Passage {
   size_t bytes = 0;
 };
 
-/// The parts of an update, whatever its kind.
+/// The parts of an update of one slice, whatever its kind.
 struct Operands4 {
   ValueId masters = kNone, grads = kNone, copy = kNone, scalars = kNone;
 };
@@ -29,9 +29,9 @@ Operands4 operands(const ComputeOp& op) {
       [](const auto& o) -> Operands4 {
         using Op = std::decay_t<decltype(o)>;
         if constexpr (std::is_same_v<Op, Adam> || std::is_same_v<Op, Sgd>)
-          return {o.masters, o.grads, o.copy, o.scalars};
+          return {o.slices[0].masters, o.slices[0].grads, o.slices[0].copy, o.scalars};
         else if constexpr (std::is_same_v<Op, Blend>)
-          return {o.masters, o.sums, o.copy, o.scalars};
+          return {o.slices[0].masters, o.slices[0].sums, o.slices[0].copy, o.scalars};
         else if constexpr (std::is_same_v<Op, Cast>)
           return {.masters = o.x, .copy = o.y};
         else
@@ -44,15 +44,35 @@ Operands4 operands(const ComputeOp& op) {
 ComputeOp on_host_alone(ComputeOp op) {
   std::visit(
       [](auto& o) {
-        if constexpr (requires { o.masters; }) o.copy = kNone;
+        if constexpr (requires { o.slices; }) o.slices[0].copy = kNone;
       },
       op);
   return op;
 }
 
+/// An update of many slices as updates of one each.
+std::vector<ComputeOp> apart(const ComputeOp& op) {
+  return std::visit(
+      [](const auto& o) {
+        std::vector<ComputeOp> ops;
+        if constexpr (requires { o.slices; }) {
+          for (const auto& slice : o.slices) {
+            auto one = o;
+            one.slices = {slice};
+            ops.push_back(std::move(one));
+          }
+        } else {
+          ops.push_back(o);
+        }
+        return ops;
+      },
+      op);
+}
+
 }  // namespace
 
-class Offload::Update final : public Kernel {
+/// Of one slice.
+class Offload::Update {
  public:
   Update(Offload& offload, const ComputeOp& op, const std::vector<Value>& values)
       : offload_(offload), backend_(offload.backend_), ids_(operands(op)) {
@@ -64,9 +84,9 @@ class Offload::Update final : public Kernel {
     grads_.bytes = static_cast<size_t>(n_) * sizeof(float);
     scalars_.bytes = static_cast<size_t>(stored_bytes(value(ids_.scalars)));
   }
-  ~Update() override { std::erase(offload_.updates_, this); }
+  ~Update() { std::erase(offload_.updates_, this); }
 
-  void bind(const Resolve& resolve, std::byte*) override {
+  void bind(const Resolve& resolve) {
     masters_ = resolve(ids_.masters).data;
     copy_ = resolve(ids_.copy).data;
     if (type_ != kernels::Type::f32) scratch_ = backend_.allocate(static_cast<size_t>(n_) * sizeof(float));
@@ -87,9 +107,7 @@ class Offload::Update final : public Kernel {
     offload_.updates_.push_back(this);
   }
 
-  bool recordable() const override { return false; }
-
-  void launch() override {
+  void launch() {
     if (host_) {
       fetch();
       if (Update* next = following()) next->fetch();
@@ -132,6 +150,22 @@ class Offload::Update final : public Kernel {
   bool fetched_ = false;
 };
 
+/// One operation.
+class Offload::Updates final : public Kernel {
+ public:
+  explicit Updates(std::vector<std::unique_ptr<Update>> slices) : slices_(std::move(slices)) {}
+  void bind(const Resolve& resolve, std::byte*) override {
+    for (const auto& slice : slices_) slice->bind(resolve);
+  }
+  void launch() override {
+    for (const auto& slice : slices_) slice->launch();
+  }
+  bool recordable() const override { return false; }
+
+ private:
+  std::vector<std::unique_ptr<Update>> slices_;
+};
+
 Offload::Offload(CudaBackend& backend) : backend_(backend), cpu_(make_cpu_backend()) {}
 Offload::~Offload() = default;
 
@@ -142,8 +176,12 @@ bool Offload::wants(const ComputeOp& op, const std::vector<Value>& values) {
 }
 
 std::unique_ptr<Kernel> Offload::prepare(const ComputeOp& op, const std::vector<Value>& values) {
-  check(operands(op).copy != kNone, "an update on the host without a copy on the device");
-  return std::make_unique<Update>(*this, op, values);
+  std::vector<std::unique_ptr<Update>> slices;
+  for (const ComputeOp& slice : apart(op)) {
+    check(operands(slice).copy != kNone, "an update on the host without a copy on the device");
+    slices.push_back(std::make_unique<Update>(*this, slice, values));
+  }
+  return std::make_unique<Updates>(std::move(slices));
 }
 
 }  // namespace ct::cuda

@@ -3,7 +3,7 @@
 //
 // The arithmetic is the CPU backend's, operation by operation, with denormals kept: the device's Adam (kernels/
 // optimizer.h) gives the same bits. An update that is prepared here computes on the host when it is launched, so it
-// cannot be recorded; the gradients of the next one in the program travel meanwhile, and so do the results of the one
+// cannot be recorded; the gradients of the next slice in the program travel meanwhile, and so do the results of the one
 // before.
 #pragma once
 
@@ -30,6 +30,7 @@ class Offload {
 
  private:
   class Update;
+  class Updates;
   CudaBackend& backend_;
   std::unique_ptr<Backend> cpu_;
   std::vector<Update*> updates_;  // as bound

@@ -21,15 +21,23 @@ std::unique_ptr<Kernel> make_kernel(const Op&, Bind bind) {
                                                                    std::move(without_workspace));
 }
 
-/// The copy that layers compute with.
-struct Copy {
-  ValueId id;
-  k::Type type;
+/// What is known of a slice before it has addresses.
+struct Form {
+  int64_t n;
+  k::Type copy_type;
 };
-Copy copy_of(ValueId masters, ValueId copy, const Context& in) {
-  if (copy == kNone) return {kNone, k::Type::f32};
-  check(in.shape(copy).numel() == in.shape(masters).numel(), "a copy of another length than its masters");
-  return {copy, type_of(in.dtype(copy))};
+template <class Op>
+std::vector<Form> forms_of(const Op& op, const Context& in) {
+  std::vector<Form> forms;
+  for (const auto& s : op.slices) {
+    Form form{in.shape(s.masters).numel(), k::Type::f32};
+    if (s.copy != kNone) {
+      check(in.shape(s.copy).numel() == form.n, "a copy of another length than its masters");
+      form.copy_type = type_of(in.dtype(s.copy));
+    }
+    forms.push_back(form);
+  }
+  return forms;
 }
 
 const k::StepScalars* scalars_at(const Operands& at, ValueId id) { return at.at<const k::StepScalars>(id); }
@@ -104,19 +112,22 @@ std::unique_ptr<Kernel> prepare(const StepControl& op, const Context& in) {
 }
 
 std::unique_ptr<Kernel> prepare(const Adam& op, const Context& in) {
-  const Copy copy = copy_of(op.masters, op.copy, in);
-  return make_kernel(op, [op, copy, n = in.shape(op.masters).numel(), stream = in.stream()](const Operands& at) {
-    const k::AdamSlice slice{.masters = at.f32(op.masters),
-                             .grads = at.f32(op.grads),
-                             .exp_avg = at.f32(op.exp_avg),
-                             .exp_avg_sq = at.f32(op.exp_avg_sq),
-                             .copy = at.at(copy.id),
-                             .copy_type = copy.type,
-                             .n = n,
-                             .weight_decay = op.weight_decay};
-    return [=, scalars = scalars_at(at, op.scalars)] {
-      CT_CUDA(k::adam({.slices = &slice,
-                       .slice_count = 1,
+  return make_kernel(op, [op, forms = forms_of(op, in), stream = in.stream()](const Operands& at) {
+    std::vector<k::AdamSlice> slices;
+    for (size_t i = 0; i < op.slices.size(); ++i) {
+      const Adam::Slice& s = op.slices[i];
+      slices.push_back({.masters = at.f32(s.masters),
+                        .grads = at.f32(s.grads),
+                        .exp_avg = at.f32(s.exp_avg),
+                        .exp_avg_sq = at.f32(s.exp_avg_sq),
+                        .copy = at.at(s.copy),
+                        .copy_type = forms[i].copy_type,
+                        .n = forms[i].n,
+                        .weight_decay = s.weight_decay});
+    }
+    return [op, stream, slices = std::move(slices), scalars = scalars_at(at, op.scalars)] {
+      CT_CUDA(k::adam({.slices = slices.data(),
+                       .slice_count = static_cast<int>(slices.size()),
                        .beta1 = op.beta1,
                        .beta2 = op.beta2,
                        .eps = op.eps,
@@ -128,32 +139,44 @@ std::unique_ptr<Kernel> prepare(const Adam& op, const Context& in) {
 }
 
 std::unique_ptr<Kernel> prepare(const Sgd& op, const Context& in) {
-  const Copy copy = copy_of(op.masters, op.copy, in);
-  return make_kernel(op, [op, copy, n = in.shape(op.masters).numel(), stream = in.stream()](const Operands& at) {
-    const k::SgdSlice slice{.masters = at.f32(op.masters),
-                            .grads = at.f32(op.grads),
-                            .momentum_buffer = at.f32(op.momentum_buffer),
-                            .copy = at.at(copy.id),
-                            .copy_type = copy.type,
-                            .n = n,
-                            .weight_decay = op.weight_decay};
-    return [=, scalars = scalars_at(at, op.scalars)] {
-      CT_CUDA(k::sgd(
-          {.slices = &slice, .slice_count = 1, .momentum = op.momentum, .nesterov = op.nesterov, .scalars = scalars},
-          stream));
+  return make_kernel(op, [op, forms = forms_of(op, in), stream = in.stream()](const Operands& at) {
+    std::vector<k::SgdSlice> slices;
+    for (size_t i = 0; i < op.slices.size(); ++i) {
+      const Sgd::Slice& s = op.slices[i];
+      slices.push_back({.masters = at.f32(s.masters),
+                        .grads = at.f32(s.grads),
+                        .momentum_buffer = at.f32(s.momentum_buffer),
+                        .copy = at.at(s.copy),
+                        .copy_type = forms[i].copy_type,
+                        .n = forms[i].n,
+                        .weight_decay = s.weight_decay});
+    }
+    return [op, stream, slices = std::move(slices), scalars = scalars_at(at, op.scalars)] {
+      CT_CUDA(k::sgd({.slices = slices.data(),
+                      .slice_count = static_cast<int>(slices.size()),
+                      .momentum = op.momentum,
+                      .nesterov = op.nesterov,
+                      .scalars = scalars},
+                     stream));
     };
   });
 }
 
 std::unique_ptr<Kernel> prepare(const Blend& op, const Context& in) {
-  const Copy copy = copy_of(op.masters, op.copy, in);
-  return make_kernel(op, [op, copy, n = in.shape(op.masters).numel(), stream = in.stream()](const Operands& at) {
-    const k::BlendSlice slice{
-        .masters = at.f32(op.masters), .sums = at.f32(op.sums), .copy = at.at(copy.id), .copy_type = copy.type, .n = n};
-    return [=, scalars = scalars_at(at, op.scalars)] {
-      CT_CUDA(k::blend({.slices = &slice,
-                        .slice_count = 1,
-                        .momentum = op.momentum,
+  return make_kernel(op, [op, forms = forms_of(op, in), stream = in.stream()](const Operands& at) {
+    std::vector<k::BlendSlice> slices;
+    for (size_t i = 0; i < op.slices.size(); ++i) {
+      const Blend::Slice& s = op.slices[i];
+      slices.push_back({.masters = at.f32(s.masters),
+                        .sums = at.f32(s.sums),
+                        .copy = at.at(s.copy),
+                        .copy_type = forms[i].copy_type,
+                        .n = forms[i].n,
+                        .momentum = s.momentum});
+    }
+    return [op, stream, slices = std::move(slices), scalars = scalars_at(at, op.scalars)] {
+      CT_CUDA(k::blend({.slices = slices.data(),
+                        .slice_count = static_cast<int>(slices.size()),
                         .micro_batches = op.micro_batches,
                         .scalars = scalars},
                        stream));
