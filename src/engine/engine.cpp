@@ -155,24 +155,27 @@ std::span<const std::byte> Engine::read_params() {
 }
 
 Evaluator::Evaluator(Backend& backend, Communicator& comm, Lowered program, const BindOptions& options)
-    : comm_(comm), bound_(backend, comm, std::move(program), options), feed_(backend, bound_) {
-  const auto n = static_cast<size_t>(batch());
-  const auto output = [&](ValueId id, auto& to) {
-    to.resize(n);
-    outputs_.emplace_back(backend, bound_.tensor(id),
-                          [&to, n](const std::byte* value) { std::memcpy(to.data(), value, n * sizeof to[0]); });
-  };
-  const Ports& ports = bound_.lowered().ports;
-  output(ports.losses, losses_);
-  output(ports.predicted, predicted_);
-  output(ports.larger, larger_);
-}
+    : comm_(comm),
+      bound_(backend, comm, std::move(program), options),
+      feed_(backend, bound_),
+      losses_(static_cast<size_t>(batch())),
+      predicted_(losses_.size()),
+      larger_(losses_.size()),
+      outputs_(backend, bound_.tensor(bound_.lowered().ports.outputs), [this](const std::byte* block) {
+        const Lowered& program = bound_.lowered();
+        const auto take = [&](ValueId id, auto& to) {
+          std::memcpy(to.data(), block + program[id].offset, to.size() * sizeof to[0]);
+        };
+        take(program.ports.losses, losses_);
+        take(program.ports.predicted, predicted_);
+        take(program.ports.larger, larger_);
+      }) {}
 
 void Evaluator::run() {
   feed_.send();
   bound_.run_micro();
-  for (OutputLog& output : outputs_) output.keep();
-  for (OutputLog& output : outputs_) output.settle();
+  outputs_.keep();
+  outputs_.settle();
   trust(comm_);
 }
 

@@ -127,7 +127,7 @@ class Evaluator {
   InputFeed feed_;
   std::vector<float> losses_;
   std::vector<int32_t> predicted_, larger_;
-  std::vector<OutputLog> outputs_;
+  OutputLog outputs_;
 };
 
 }  // namespace ct

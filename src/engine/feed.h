@@ -29,11 +29,11 @@ class InputFeed {
     Memory memory;
     std::unique_ptr<Mark> read;
   };
-  Inputs inside(std::byte* slot) const;
 
   Backend& backend_;
-  std::vector<Tensor> inputs_;  // images, draws, labels
-  std::vector<Slot> slots_;     // none: the host writes inputs_
+  std::byte* block_;
+  size_t bytes_, draws_, labels_;  // where they begin
+  std::vector<Slot> slots_;        // none: the host writes the block itself
   size_t turn_ = 0;
 };
 

@@ -158,27 +158,43 @@ int64_t Graph::parameter_count() const {
   return n;
 }
 
+/// Values that lie side by side, each on a cache line of its own, as views of one.
+static ValueId add_block(Graph& g, const char* name, Home home, std::vector<std::pair<ValueId*, Value>> parts) {
+  constexpr int64_t kLine = 64;
+  int64_t bytes = 0;
+  for (auto& [port, value] : parts) {
+    value.offset = bytes;
+    bytes += round_up(value.shape.stored() * static_cast<int64_t>(size_of(value.dtype)), kLine);
+  }
+  const ValueId block = g.add_value({.name = name, .shape = {bytes}, .dtype = DType::u8, .home = home});
+  for (auto& [port, value] : parts) {
+    value.base = block;
+    *port = g.add_value(value);
+  }
+  return block;
+}
+
 Graph build_graph(const Builder& model, const InputSpec& in) {
   Graph g(in.compute, in.mode);
   const Shape images{in.batch, in.channels, in.height, in.width};
-  g.ports.images = g.add_value({.name = "images", .shape = images, .dtype = DType::u8, .home = Home::input});
-  g.ports.draws = g.add_value({.name = "draws", .shape = {in.batch * 4}, .dtype = DType::i32, .home = Home::input});
-  g.ports.labels = g.add_value({.name = "labels", .shape = {in.batch}, .dtype = DType::i32, .home = Home::input});
+  Ports& ports = g.ports;
+  ports.inputs = add_block(g, "inputs", Home::input,
+                           {{&ports.images, {.name = "images", .shape = images, .dtype = DType::u8}},
+                            {&ports.draws, {.name = "draws", .shape = {in.batch * 4}, .dtype = DType::i32}},
+                            {&ports.labels, {.name = "labels", .shape = {in.batch}, .dtype = DType::i32}}});
   g.augmented = g.add_value({.name = "augmented", .shape = images, .dtype = in.compute});
-  g.add_op(Augment{g.ports.images, g.ports.draws, g.augmented, in.scale, in.shift});
+  g.add_op(Augment{ports.images, ports.draws, g.augmented, in.scale, in.shift});
 
   const ValueId logits = model(g, g.augmented, in.classes);
   check(g.shape(logits) == Shape({in.batch, in.classes}), "the model's logits have shape ", to_string(g.shape(logits)));
   g.keep_f32(logits);
-  const auto output = [&](const char* name, DType dtype) {
-    return g.add_value({.name = name, .shape = {in.batch}, .dtype = dtype, .home = Home::output});
-  };
-  g.ports.losses = output("losses", DType::f32);
-  g.ports.predicted = output("predicted", DType::i32);
-  g.ports.larger = output("larger", DType::i32);
+  ports.outputs = add_block(g, "outputs", Home::output,
+                            {{&ports.losses, {.name = "losses", .shape = {in.batch}}},
+                             {&ports.predicted, {.name = "predicted", .shape = {in.batch}, .dtype = DType::i32}},
+                             {&ports.larger, {.name = "larger", .shape = {in.batch}, .dtype = DType::i32}}});
   const bool train = in.mode == Mode::train;
   const ValueId dlogits = train ? g.add_value({.name = "d logits", .shape = g.shape(logits)}) : kNone;
-  g.add_op(SoftmaxCrossEntropy{logits, g.ports.labels, g.ports.losses, g.ports.predicted, g.ports.larger, dlogits,
+  g.add_op(SoftmaxCrossEntropy{logits, ports.labels, ports.losses, ports.predicted, ports.larger, dlogits,
                                in.label_smoothing});
   if (train) differentiate(g, logits, dlogits);
   return g;

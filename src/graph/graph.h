@@ -65,10 +65,11 @@ struct ConvOptions {
   enum Start : uint8_t { torch_default, kaiming_fan_out } start = torch_default;
 };
 
-/// What a program takes in and gives back each micro-batch.
+/// What a program takes in and gives back each micro-batch. Each side is one block of bytes with views in it, so that
+/// it travels in one copy.
 struct Ports {
-  ValueId images = kNone, draws = kNone, labels = kNone;      // u8 [N][C][H][W], i32 [N][4], i32 [N]
-  ValueId losses = kNone, predicted = kNone, larger = kNone;  // see SoftmaxCrossEntropy
+  ValueId inputs = kNone, images = kNone, draws = kNone, labels = kNone;       // u8 [N][C][H][W], i32 [N][4], i32 [N]
+  ValueId outputs = kNone, losses = kNone, predicted = kNone, larger = kNone;  // see SoftmaxCrossEntropy
 };
 
 class Graph {

@@ -158,6 +158,21 @@ MemoryUse memory_use(const Lowered& program, const MemoryPlan& plan) {
   return use;
 }
 
+/// Slices of one value as the first of them, and how many there are.
+static std::vector<std::pair<ValueId, int>> without_repeats(const Lowered& program, const Ids& ids) {
+  std::vector<std::pair<ValueId, int>> firsts;
+  for (ValueId id : ids) {
+    const auto same = std::find_if(firsts.begin(), firsts.end(), [&](const auto& first) {
+      return program[first.first].name == program[id].name && program[first.first].dtype == program[id].dtype;
+    });
+    if (same == firsts.end())
+      firsts.push_back({id, 1});
+    else
+      ++same->second;
+  }
+  return firsts;
+}
+
 std::string to_text(const Lowered& program, const MemoryPlan& plan) {
   std::ostringstream out;
   const auto name = [&](ValueId id) {
@@ -168,10 +183,13 @@ std::string to_text(const Lowered& program, const MemoryPlan& plan) {
     out << title << "\n";
     for (size_t i = first; i < steps.size(); ++i) {
       out << "  " << std::setw(3) << i << "  " << std::left << std::setw(24) << name_of(steps[i].op) << std::right;
-      const char* separator = "";
-      for (ValueId id : writes(steps[i].op)) out << std::exchange(separator, ", ") << name(id);
-      separator = "  <-  ";
-      for (ValueId id : reads(steps[i].op)) out << std::exchange(separator, ", ") << name(id);
+      for (const auto& [separator, ids] : {std::pair("", writes(steps[i].op)), {"  <-  ", reads(steps[i].op)}}) {
+        const char* before = separator;
+        for (const auto& [id, slices] : without_repeats(program, ids)) {
+          out << std::exchange(before, ", ") << name(id);
+          if (slices > 1) out << " and " << slices - 1 << " more slices";
+        }
+      }
       if (steps[i].after >= 0) out << "  (after communication " << steps[i].after << ")";
       if (steps[i].after_update >= 0) out << "  (after the update's communication " << steps[i].after_update << ")";
       out << "\n";

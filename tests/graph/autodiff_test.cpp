@@ -70,7 +70,7 @@ TEST(Autodiff, OperationsReadOnlyWhatWasWritten) {
   for (const Builder& model : {Builder(small_net), Builder(residual_net), Builder(norm_net)}) {
     const Graph g = build_graph(model, spec(Mode::train));
     std::vector<bool> written(g.values().size());
-    for (size_t i = 0; i < written.size(); ++i) written[i] = g.values()[i].home == Home::input;
+    for (ValueId input : {g.ports.images, g.ports.draws, g.ports.labels}) written[static_cast<size_t>(input)] = true;
     for (const Parameter& p : g.parameters()) written[static_cast<size_t>(p.value)] = true;
     for (const ComputeOp& op : g.ops()) {
       for (ValueId v : reads(op)) EXPECT_TRUE(written[static_cast<size_t>(v)]) << g[v].name;
