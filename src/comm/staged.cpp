@@ -157,18 +157,20 @@ class Staged final : public Communicator {
     return nullptr;
   }
 
-  /// Host memory for pieces of a buffer that peers do not see.
+  /// Host memory for pieces of a buffer that peers do not see: one for all collectives, because each waits for the
+  /// device before it begins, and what it leaves here is on its way when it ends.
   std::byte* stage(const std::vector<Piece>& pieces, int64_t Piece::*place) {
     int64_t end = 0;
     for (const Piece& p : pieces) end = std::max(end, p.*place + p.elements * p.element_bytes);
-    staging_.push_back(backend_.allocate_host(static_cast<size_t>(end)));
+    const auto bytes = static_cast<size_t>(end);
+    if (staging_.empty() || staging_.back().bytes() < bytes) staging_.push_back(backend_.allocate_host(bytes));
     return staging_.back().data();
   }
 
   Backend& backend_;
   Communicator& host_;
   std::vector<Room> rooms_;
-  std::vector<Memory> staging_;
+  std::vector<Memory> staging_;  // the last one is in use; those before it were too small for what came later
 };
 
 }  // namespace

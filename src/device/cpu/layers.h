@@ -12,7 +12,8 @@ class Shapes {
  public:
   explicit Shapes(const std::vector<Value>& values) : values_(values) {}
   const Shape& operator()(ValueId id) const { return values_[static_cast<size_t>(id)].shape; }
-  bool bf16(ValueId id) const { return values_[static_cast<size_t>(id)].dtype == DType::bf16; }
+  DType dtype(ValueId id) const { return values_[static_cast<size_t>(id)].dtype; }
+  bool bf16(ValueId id) const { return dtype(id) == DType::bf16; }
   const std::vector<Value>& values() const { return values_; }
 
  private:

@@ -15,11 +15,12 @@ namespace ct::cpu {
 static_assert(kChunk <= kSquareChunk);  // one sum a chunk
 
 std::unique_ptr<Kernel> prepare(const Cast& op, const Shapes& shape) {
-  const bool bf16 = shape.bf16(op.y);
-  return make_kernel([op, bf16, n = shape(op.x).stored()](const Operands& at, float*) {
+  return make_kernel([op, type = shape.dtype(op.y), n = shape(op.x).stored()](const Operands& at, float*) {
     return [=, x = at.f32(op.x), y = at.at<std::byte>(op.y)] {
-      if (bf16)
+      if (type == DType::bf16)
         convert(x, reinterpret_cast<uint16_t*>(y), n);
+      else if (type == DType::f16)
+        convert_to_f16(x, reinterpret_cast<uint16_t*>(y), n);
       else
         std::memcpy(y, x, static_cast<size_t>(n) * sizeof(float));
     };

@@ -6,19 +6,11 @@
 
 #include "base/error.h"
 #include "device/cuda/cuda_backend.h"
-#include "device/cuda/cuda_kernel.h"
-#include "kernels/elementwise.h"
 #include "plan/program.h"
+#include "plan/step_scalars.h"
 
 namespace ct::cuda {
 namespace {
-
-/// What the host reads of a device's value, or the other way round.
-struct Passage {
-  std::byte* device = nullptr;
-  Memory host;
-  size_t bytes = 0;
-};
 
 /// The parts of an update of one slice, whatever its kind.
 struct Operands4 {
@@ -40,8 +32,8 @@ Operands4 operands(const ComputeOp& op) {
       op);
 }
 
-/// The same update without a copy: that is made on the device.
-ComputeOp on_host_alone(ComputeOp op) {
+/// An update of one slice without its copy.
+ComputeOp without_copy(ComputeOp op) {
   std::visit(
       [](auto& o) {
         if constexpr (requires { o.slices; }) o.slices[0].copy = kNone;
@@ -71,64 +63,72 @@ std::vector<ComputeOp> apart(const ComputeOp& op) {
 
 }  // namespace
 
+/// Host memory for a slice under way; two take turns.
+struct Offload::Slot {
+  Memory grads, scalars, copy;
+  std::unique_ptr<Mark> arrived, sent;  // what comes from the device, the copy that goes there
+};
+
 /// Of one slice.
 class Offload::Update {
  public:
   Update(Offload& offload, const ComputeOp& op, const std::vector<Value>& values)
       : offload_(offload), backend_(offload.backend_), ids_(operands(op)) {
     const auto value = [&](ValueId id) -> const Value& { return values[static_cast<size_t>(id)]; };
-    n_ = value(ids_.masters).shape.numel();
-    type_ = type_of(value(ids_.copy).dtype);
-    if (ids_.grads == kNone) return;  // a cast: nothing for the host to do
-    host_ = offload.cpu_->prepare(on_host_alone(op), values);
-    grads_.bytes = static_cast<size_t>(n_) * sizeof(float);
-    scalars_.bytes = static_cast<size_t>(stored_bytes(value(ids_.scalars)));
+    const int64_t n = value(ids_.masters).shape.numel();
+    const DType type = value(ids_.copy).dtype;
+    grads_bytes_ = static_cast<size_t>(n) * sizeof(float);
+    copy_bytes_ = static_cast<size_t>(n) * size_of(type);
+    if (type != DType::f32) cast_ = offload.cpu_->prepare(Cast{ids_.masters, ids_.copy}, values);
+    offload_.largest_ = std::max(offload_.largest_, n);
+    if (ids_.grads == kNone) return;  // nothing to update, only to copy
+    update_ = offload.cpu_->prepare(without_copy(op), values);
+    scalars_bytes_ = static_cast<size_t>(stored_bytes(value(ids_.scalars)));
   }
   ~Update() { std::erase(offload_.updates_, this); }
 
   void bind(const Resolve& resolve) {
+    slot_ = offload_.next_slot();
     masters_ = resolve(ids_.masters).data;
     copy_ = resolve(ids_.copy).data;
-    if (type_ != kernels::Type::f32) scratch_ = backend_.allocate(static_cast<size_t>(n_) * sizeof(float));
-    if (!host_) return;
-    for (auto [passage, id] : {std::pair{&grads_, ids_.grads}, {&scalars_, ids_.scalars}}) {
-      passage->device = resolve(id).data;
-      passage->host = backend_.allocate_host(passage->bytes);
-    }
-    arrived_ = backend_.make_mark();
-    host_->bind(
-        [&](ValueId id) {
-          Tensor tensor = resolve(id);
-          if (id == ids_.grads) tensor.data = grads_.host.data();
-          if (id == ids_.scalars) tensor.data = scalars_.host.data();
-          return tensor;
-        },
-        nullptr);
+    const Resolve on_host = [&](ValueId id) {
+      Tensor tensor = resolve(id);
+      if (id == ids_.grads) tensor.data = slot_->grads.data();
+      if (id == ids_.scalars) tensor.data = slot_->scalars.data();
+      if (id == ids_.copy) tensor.data = slot_->copy.data();
+      return tensor;
+    };
+    if (cast_) cast_->bind(on_host, nullptr);
+    if (!update_) return;
+    grads_ = resolve(ids_.grads).data;
+    scalars_ = resolve(ids_.scalars).data;
+    update_->bind(on_host, nullptr);
     offload_.updates_.push_back(this);
   }
 
   void launch() {
-    if (host_) {
+    if (update_) {
       fetch();
       if (Update* next = following()) next->fetch();
-      arrived_->wait();
-      host_->launch();
+      slot_->arrived->wait();
+      update_->launch();
       fetched_ = false;
     }
-    const size_t bytes = static_cast<size_t>(n_) * sizeof(float);
-    if (type_ == kernels::Type::f32) return backend_.copy(copy_, masters_, bytes);
-    backend_.copy(scratch_.data(), masters_, bytes);
-    CT_CUDA(kernels::cast({.from = kernels::Type::f32, .to = type_, .n = n_, .x = scratch_.data(), .y = copy_},
-                          backend_.stream()));
+    if (!cast_) return backend_.copy(copy_, masters_, copy_bytes_);
+    // By itself, although the update could do it: a skipped one writes nothing, and the slot held another slice.
+    slot_->sent->wait();
+    cast_->launch();
+    backend_.copy(copy_, slot_->copy.data(), copy_bytes_);
+    slot_->sent->set();
   }
 
  private:
   /// Asks for gradients and scalars, unless that is done.
   void fetch() {
     if (std::exchange(fetched_, true)) return;
-    backend_.copy(grads_.host.data(), grads_.device, grads_.bytes);
-    backend_.copy(scalars_.host.data(), scalars_.device, scalars_.bytes);
-    arrived_->set();
+    backend_.copy(slot_->grads.data(), grads_, grads_bytes_);
+    backend_.copy(slot_->scalars.data(), scalars_, scalars_bytes_);
+    slot_->arrived->set();
   }
   /// The update after this one in the program; none after the last.
   Update* following() const {
@@ -140,13 +140,11 @@ class Offload::Update {
   Offload& offload_;
   CudaBackend& backend_;
   Operands4 ids_;
-  int64_t n_;
-  kernels::Type type_;
-  std::unique_ptr<Kernel> host_;
-  std::byte *masters_ = nullptr, *copy_ = nullptr;
-  Memory scratch_;  // masters on their way to another type
-  Passage grads_, scalars_;
-  std::unique_ptr<Mark> arrived_;
+  size_t grads_bytes_, copy_bytes_, scalars_bytes_ = 0;
+  std::unique_ptr<Kernel> update_, cast_;  // of the host
+  std::shared_ptr<Slot> slot_;
+  std::byte* masters_ = nullptr;                                       // of the host
+  std::byte *grads_ = nullptr, *scalars_ = nullptr, *copy_ = nullptr;  // of the device
   bool fetched_ = false;
 };
 
@@ -168,6 +166,18 @@ class Offload::Updates final : public Kernel {
 
 Offload::Offload(CudaBackend& backend) : backend_(backend), cpu_(make_cpu_backend()) {}
 Offload::~Offload() = default;
+
+std::shared_ptr<Offload::Slot> Offload::next_slot() {
+  std::shared_ptr<Slot>& slot = slots_[turn_++ % slots_.size()];
+  const size_t bytes = static_cast<size_t>(largest_) * sizeof(float);
+  if (!slot || slot->grads.bytes() < bytes)
+    slot = std::make_shared<Slot>(Slot{.grads = backend_.allocate_host(bytes),
+                                       .scalars = backend_.allocate_host(sizeof(StepScalars)),
+                                       .copy = backend_.allocate_host(bytes / 2),
+                                       .arrived = backend_.make_mark(),
+                                       .sent = backend_.make_mark()});
+  return slot;
+}
 
 bool Offload::wants(const ComputeOp& op, const std::vector<Value>& values) {
   const ValueId masters = operands(op).masters;

@@ -7,6 +7,7 @@
 // before.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -29,11 +30,17 @@ class Offload {
   std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values);
 
  private:
+  struct Slot;
   class Update;
   class Updates;
+  std::shared_ptr<Slot> next_slot();
+
   CudaBackend& backend_;
   std::unique_ptr<Backend> cpu_;
   std::vector<Update*> updates_;  // as bound
+  int64_t largest_ = 0;           // elements of a slice
+  std::array<std::shared_ptr<Slot>, 2> slots_;
+  size_t turn_ = 0;
 };
 
 }  // namespace ct::cuda

@@ -43,6 +43,12 @@ HWY_INLINE void convert_pass(const From* x, To* y, int64_t n) {
 }
 void ToBf16(const float* x, uint16_t* y, int64_t n) { convert_pass(x, y, n); }
 void ToF32(const uint16_t* x, float* y, int64_t n) { convert_pass(x, y, n); }
+void ToF16(const float* x, uint16_t* y, int64_t n) {
+  for_elements(n, [&](auto dv, int64_t i) CT_UNROLLED {
+    const hn::Rebind<hwy::float16_t, decltype(dv)> half;
+    hn::StoreU(hn::DemoteTo(half, load(dv, x + i)), half, reinterpret_cast<hwy::float16_t*>(y + i));
+  });
+}
 
 template <class T>
 HWY_INLINE void average_pool_pass(const AveragePoolShape& s, const T* x, T* y) {
@@ -186,6 +192,7 @@ HWY_EXPORT(AddF32);
 HWY_EXPORT(AddBf16);
 HWY_EXPORT(ToBf16);
 HWY_EXPORT(ToF32);
+HWY_EXPORT(ToF16);
 HWY_EXPORT(AveragePool);
 HWY_EXPORT(AveragePoolBf16);
 HWY_EXPORT(AveragePoolGrad);
@@ -206,6 +213,7 @@ void add(const float* a, const float* b, float* y, int64_t n) { HWY_DYNAMIC_DISP
 void add(const uint16_t* a, const uint16_t* b, uint16_t* y, int64_t n) { HWY_DYNAMIC_DISPATCH(AddBf16)(a, b, y, n); }
 void convert(const float* x, uint16_t* y, int64_t n) { HWY_DYNAMIC_DISPATCH(ToBf16)(x, y, n); }
 void convert(const uint16_t* x, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(ToF32)(x, y, n); }
+void convert_to_f16(const float* x, uint16_t* y, int64_t n) { HWY_DYNAMIC_DISPATCH(ToF16)(x, y, n); }
 void average_pool(const AveragePoolShape& s, const float* x, float* y) { HWY_DYNAMIC_DISPATCH(AveragePool)(s, x, y); }
 void average_pool(const AveragePoolShape& s, const uint16_t* x, uint16_t* y) {
   HWY_DYNAMIC_DISPATCH(AveragePoolBf16)(s, x, y);

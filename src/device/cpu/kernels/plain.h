@@ -22,6 +22,8 @@ void add(const uint16_t* a, const uint16_t* b, uint16_t* y, int64_t n);
 /// Between element types.
 void convert(const float* x, uint16_t* y, int64_t n);
 void convert(const uint16_t* x, float* y, int64_t n);
+/// To f16, as base/half.h does: for a GPU, a CPU does not compute in it.
+void convert_to_f16(const float* x, uint16_t* y, int64_t n);
 
 /// y[n][c] = mean over pixels of x[n][pixel][c]; rows of y have stride padded(channels) (linear.h), pads zero.
 struct AveragePoolShape {
