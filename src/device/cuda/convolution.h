@@ -1,12 +1,10 @@
 // Convolutions on a GPU, by a library: cudnn_convolution.cpp. What is asked of it, one pass at a time.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <memory>
 #include <string>
 
-#include "device/cuda/library.h"
+#include "device/cuda/library_options.h"
 #include "tensor/tensor.h"
 
 namespace ct::cuda {
@@ -48,13 +46,7 @@ class Convolutions {
   virtual std::string description() const = 0;
 };
 
-struct ConvolutionOptions {
-  cudaStream_t stream;
-  LibraryPlaces places;
-  bool autotune = false;
-  bool tf32 = false;
-};
 /// Opens the library; throws ExitCode::usage naming it and the places where it was looked for.
-std::unique_ptr<Convolutions> make_convolutions(const ConvolutionOptions& options);
+std::unique_ptr<Convolutions> make_convolutions(const LibraryOptions& options);
 
 }  // namespace ct::cuda

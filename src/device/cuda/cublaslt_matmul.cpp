@@ -78,13 +78,13 @@ std::string name(LinearPass pass, const LinearShape& s) {
 }
 
 struct Context {
-  explicit Context(const MatmulOptions& options) : api(options.places), options(options) {
+  explicit Context(const LibraryOptions& options) : api(options.places), options(options) {
     cublasLtHandle_t raw = nullptr;
     api.check(api.create(&raw), "cublasLtCreate");
     handle = {raw, api.destroy};
   }
   CublasLt api;
-  MatmulOptions options;
+  LibraryOptions options;
   std::unique_ptr<cublasLtContext, cublasStatus_t (*)(cublasLtHandle_t)> handle{nullptr, nullptr};
 };
 
@@ -350,7 +350,7 @@ class CublasltMatmul final : public Matmul {
 
 class CublasltMatmuls final : public Matmuls {
  public:
-  explicit CublasltMatmuls(const MatmulOptions& options) : context_(std::make_shared<const Context>(options)) {}
+  explicit CublasltMatmuls(const LibraryOptions& options) : context_(std::make_shared<const Context>(options)) {}
 
   std::unique_ptr<Matmul> prepare(LinearPass pass, const LinearShape& shape, const std::string& plan) override {
     check(shape.rows > 0 && shape.in > 0 && shape.out > 0, name(pass, shape));
@@ -391,7 +391,7 @@ class CublasltMatmuls final : public Matmuls {
 
 }  // namespace
 
-std::unique_ptr<Matmuls> make_matmuls(const MatmulOptions& options) {
+std::unique_ptr<Matmuls> make_matmuls(const LibraryOptions& options) {
   return std::make_unique<CublasltMatmuls>(options);
 }
 

@@ -37,21 +37,21 @@ class Carver {
 };
 
 /// bind(operands, Carver) returns the launch function.
-template <class Op, class Bind>
-std::unique_ptr<Kernel> make_kernel(const Op&, std::initializer_list<size_t> workspaces, Bind bind) {
+template <class Bind>
+std::unique_ptr<Kernel> make_kernel(const Context& in, std::initializer_list<size_t> workspaces, Bind bind) {
   size_t room = 0;
   for (size_t bytes : workspaces) room += Carver::room(bytes);
   auto carve = [bind = std::move(bind)](const Operands& at, std::byte* workspace) mutable {
     return bind(at, Carver(workspace));
   };
-  return std::make_unique<CudaKernel<decltype(carve)>>(std::string(Op::kName), room, std::move(carve));
+  return std::make_unique<CudaKernel<decltype(carve)>>(in.label(), room, std::move(carve));
 }
 
 /// fill(operands, args) completes what launch(args, stream) is given.
-template <class Op, class Args, class Fill>
-std::unique_ptr<Kernel> one_launch(const Op& op, const Context& in, cudaError_t (*launch)(const Args&, cudaStream_t),
-                                   Args args, Fill fill) {
-  return make_kernel(op, {}, [=, stream = in.stream()](const Operands& at, Carver) mutable {
+template <class Args, class Fill>
+std::unique_ptr<Kernel> one_launch(const Context& in, cudaError_t (*launch)(const Args&, cudaStream_t), Args args,
+                                   Fill fill) {
+  return make_kernel(in, {}, [=, stream = in.stream()](const Operands& at, Carver) mutable {
     fill(at, args);
     return [=] { CT_CUDA(launch(args, stream)); };
   });
@@ -70,7 +70,7 @@ std::unique_ptr<Kernel> prepare(const Augment& op, const Context& in) {
                             .count = s[0]};
   const auto scale = std::make_shared<Memory>(in.backend.upload(op.scale));
   const auto shift = std::make_shared<Memory>(in.backend.upload(op.shift));
-  return make_kernel(op, {}, [=, stream = in.stream()](const Operands& at, Carver) mutable {
+  return make_kernel(in, {}, [=, stream = in.stream()](const Operands& at, Carver) mutable {
     auto a = args;
     a.images = at.u8(op.images);
     a.draws = at.i32(op.draws);
@@ -117,7 +117,7 @@ int64_t rows(const Shape& s) { return s.numel() / channels(s); }
 }  // namespace
 
 std::unique_ptr<Kernel> prepare(const ConvReluPool& op, const Context& in) {
-  return one_launch(op, in, k::conv_relu_pool,
+  return one_launch(in, k::conv_relu_pool,
                     k::ConvReluPoolArgs{.shape = pool_shape(in, op.x, op.y, op.kernel, op.planar)},
                     [op](const Operands& at, k::ConvReluPoolArgs& a) {
                       a.x = at.at(op.x);
@@ -131,7 +131,7 @@ std::unique_ptr<Kernel> prepare(const ConvReluPool& op, const Context& in) {
 std::unique_ptr<Kernel> prepare(const ConvReluPoolGradW& op, const Context& in) {
   const k::ConvReluPoolShape s = pool_shape(in, op.x, op.dy, op.kernel, op.planar);
   const size_t bytes = k::conv_relu_pool_grad_weights_workspace(s);
-  return make_kernel(op, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
+  return make_kernel(in, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
     const k::ConvReluPoolGradWArgs args{.shape = s,
                                         .x = at.at(op.x),
                                         .dy = at.at(op.dy),
@@ -144,7 +144,7 @@ std::unique_ptr<Kernel> prepare(const ConvReluPoolGradW& op, const Context& in) 
 }
 
 std::unique_ptr<Kernel> prepare(const ConvReluPoolGradX& op, const Context& in) {
-  return one_launch(op, in, k::conv_relu_pool_grad_input,
+  return one_launch(in, k::conv_relu_pool_grad_input,
                     k::ConvReluPoolGradXArgs{.shape = pool_shape(in, op.dx, op.dy, op.kernel, /*planar=*/false)},
                     [op](const Operands& at, k::ConvReluPoolGradXArgs& a) {
                       a.w = at.at(op.w);
@@ -161,7 +161,7 @@ std::unique_ptr<Kernel> prepare(const Conv2d& op, const Context& in) {
   k::BiasArgs bias{
       .type = type_of(in.dtype(op.y)), .rows = rows(y), .channels = channels(y), .stride = channels(y), .relu = false};
   const size_t bytes = conv->workspace_bytes();
-  return make_kernel(op, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) mutable {
+  return make_kernel(in, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) mutable {
     void* workspace = carver.take(bytes);
     bias.x = bias.y = at.at(op.y);
     bias.b = at.f32(op.b);
@@ -180,7 +180,7 @@ std::unique_ptr<Kernel> prepare(const Conv2dGradW& op, const Context& in) {
       .type = type_of(in.dtype(op.dy)), .rows = rows(y), .channels = channels(y), .stride = channels(y)};
   const size_t bytes = conv->workspace_bytes();
   const size_t bias_bytes = op.db == kNone ? 0 : k::bias_grad_workspace_bytes(bias.rows, bias.channels);
-  return make_kernel(op, {bytes, bias_bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) mutable {
+  return make_kernel(in, {bytes, bias_bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) mutable {
     void* workspace = carver.take(bytes);
     bias.dy = at.at(op.dy);
     bias.db = at.f32(op.db);
@@ -196,7 +196,7 @@ std::unique_ptr<Kernel> prepare(const Conv2dGradX& op, const Context& in) {
   const std::shared_ptr<Convolution> conv = in.backend.plan(
       ConvolutionPass::grad_input, conv_shape(in, op.dx, op.dy, op.kernel, op.stride, op.pad, /*planar=*/false));
   const size_t bytes = conv->workspace_bytes();
-  return make_kernel(op, {bytes}, [=](const Operands& at, Carver carver) {
+  return make_kernel(in, {bytes}, [=](const Operands& at, Carver carver) {
     return [=, workspace = carver.take(bytes), dx = at.at(op.dx), w = at.at(op.w), dy = at.at(op.dy)] {
       conv->launch(dx, w, dy, workspace);
     };
@@ -206,7 +206,7 @@ std::unique_ptr<Kernel> prepare(const Conv2dGradX& op, const Context& in) {
 std::unique_ptr<Kernel> prepare(const MaxPool& op, const Context& in) {
   const Shape& x = in.shape(op.x);
   return one_launch(
-      op, in, k::max_pool,
+      in, k::max_pool,
       k::MaxPoolArgs{
           .type = type_of(in.dtype(op.x)), .n = x[0], .height = x[1], .width = x[2], .channels = x[3], .size = op.size},
       [op](const Operands& at, k::MaxPoolArgs& a) {
@@ -218,7 +218,7 @@ std::unique_ptr<Kernel> prepare(const MaxPool& op, const Context& in) {
 
 std::unique_ptr<Kernel> prepare(const MaxPoolGrad& op, const Context& in) {
   const Shape& x = in.shape(op.dx);
-  return one_launch(op, in, k::max_pool_grad,
+  return one_launch(in, k::max_pool_grad,
                     k::MaxPoolGradArgs{.type = type_of(in.dtype(op.dx)),
                                        .n = x[0],
                                        .height = x[1],
@@ -234,7 +234,7 @@ std::unique_ptr<Kernel> prepare(const MaxPoolGrad& op, const Context& in) {
 
 std::unique_ptr<Kernel> prepare(const AveragePool& op, const Context& in) {
   const Shape& x = in.shape(op.x);
-  return one_launch(op, in, k::average_pool,
+  return one_launch(in, k::average_pool,
                     k::AveragePoolArgs{.type = type_of(in.dtype(op.x)),
                                        .n = x[0],
                                        .pixels = x[1] * x[2],
@@ -248,7 +248,7 @@ std::unique_ptr<Kernel> prepare(const AveragePool& op, const Context& in) {
 
 std::unique_ptr<Kernel> prepare(const AveragePoolGrad& op, const Context& in) {
   const Shape& x = in.shape(op.dx);
-  return one_launch(op, in, k::average_pool_grad,
+  return one_launch(in, k::average_pool_grad,
                     k::AveragePoolGradArgs{.type = type_of(in.dtype(op.dx)),
                                            .n = x[0],
                                            .pixels = x[1] * x[2],
@@ -270,7 +270,7 @@ k::BatchNormShape norm_shape(const Context& in, ValueId x) {
 std::unique_ptr<Kernel> prepare(const BatchNorm& op, const Context& in) {
   const k::BatchNormShape s = norm_shape(in, op.x);
   const size_t bytes = k::batch_norm_workspace(s);
-  return make_kernel(op, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
+  return make_kernel(in, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
     const bool train = op.mean != kNone;
     const k::BatchNormArgs args{.shape = s,
                                 .eps = op.eps,
@@ -290,7 +290,7 @@ std::unique_ptr<Kernel> prepare(const BatchNorm& op, const Context& in) {
 std::unique_ptr<Kernel> prepare(const BatchNormGrad& op, const Context& in) {
   const k::BatchNormShape s = norm_shape(in, op.x);
   const size_t bytes = k::batch_norm_workspace(s);
-  return make_kernel(op, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
+  return make_kernel(in, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
     const k::BatchNormGradArgs args{.shape = s,
                                     .eps = op.eps,
                                     .x = at.at(op.x),
@@ -311,7 +311,7 @@ std::unique_ptr<Kernel> prepare(const BatchNormGrad& op, const Context& in) {
 }
 
 std::unique_ptr<Kernel> prepare(const Relu& op, const Context& in) {
-  return one_launch(op, in, k::relu, k::ReluArgs{.type = type_of(in.dtype(op.y)), .n = in.shape(op.y).stored()},
+  return one_launch(in, k::relu, k::ReluArgs{.type = type_of(in.dtype(op.y)), .n = in.shape(op.y).stored()},
                     [op](const Operands& at, k::ReluArgs& a) {
                       a.x = at.at(op.x);
                       a.y = at.at(op.y);
@@ -319,8 +319,7 @@ std::unique_ptr<Kernel> prepare(const Relu& op, const Context& in) {
 }
 
 std::unique_ptr<Kernel> prepare(const ReluGrad& op, const Context& in) {
-  return one_launch(op, in, k::relu_grad,
-                    k::ReluGradArgs{.type = type_of(in.dtype(op.dx)), .n = in.shape(op.dx).stored()},
+  return one_launch(in, k::relu_grad, k::ReluGradArgs{.type = type_of(in.dtype(op.dx)), .n = in.shape(op.dx).stored()},
                     [op](const Operands& at, k::ReluGradArgs& a) {
                       a.y = at.at(op.y);
                       a.dy = at.at(op.dy);
@@ -330,7 +329,7 @@ std::unique_ptr<Kernel> prepare(const ReluGrad& op, const Context& in) {
 
 std::unique_ptr<Kernel> prepare(const Flatten& op, const Context& in) {
   const Shape& y = in.shape(op.y);
-  return one_launch(op, in, k::copy_rows,
+  return one_launch(in, k::copy_rows,
                     k::CopyRowsArgs{.type = type_of(in.dtype(op.y)),
                                     .rows = y[0],
                                     .features = y[1],
@@ -344,7 +343,7 @@ std::unique_ptr<Kernel> prepare(const Flatten& op, const Context& in) {
 
 std::unique_ptr<Kernel> prepare(const FlattenGrad& op, const Context& in) {
   const Shape& dy = in.shape(op.dy);
-  return one_launch(op, in, k::copy_rows,
+  return one_launch(in, k::copy_rows,
                     k::CopyRowsArgs{.type = type_of(in.dtype(op.dy)),
                                     .rows = dy[0],
                                     .features = dy[1],
@@ -379,13 +378,11 @@ struct LinearResult {
   DType dtype;
   int64_t rows, length;
 };
-template <class Op>
-std::unique_ptr<Kernel> by_library(const Op& op, const Context& in, LinearPass pass, const LinearShape& s,
-                                   const LinearResult& result,
+std::unique_ptr<Kernel> by_library(const Context& in, LinearPass pass, const LinearShape& s, const LinearResult& result,
                                    std::function<LinearOperands(const Operands&)> operands) {
   const std::shared_ptr<Matmul> matmul = in.backend.plan(pass, s);
   const size_t bytes = matmul->workspace_bytes();
-  return make_kernel(op, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
+  return make_kernel(in, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
     // Libraries leave the pads as they are.
     const k::ZeroPadsArgs pads{.type = type_of(result.dtype),
                                .rows = result.rows,
@@ -404,7 +401,7 @@ std::unique_ptr<Kernel> by_library(const Op& op, const Context& in, LinearPass p
 std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in) {
   const LinearShape s = linear_shape(in, op.x, op.y, op.relu);
   if (own(s))
-    return one_launch(op, in, k::linear,
+    return one_launch(in, k::linear,
                       k::LinearArgs{.type = type_of(s.dtype),
                                     .y_type = type_of(s.y_dtype),
                                     .n = s.rows,
@@ -420,7 +417,7 @@ std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in) {
                         a.b = at.f32(op.b);
                         a.y = at.at(op.y);
                       });
-  return by_library(op, in, LinearPass::forward, s, {op.y, s.y_dtype, s.rows, s.out}, [op](const Operands& at) {
+  return by_library(in, LinearPass::forward, s, {op.y, s.y_dtype, s.rows, s.out}, [op](const Operands& at) {
     return LinearOperands{.x = at.at(op.x), .w = at.at(op.w), .y = at.at(op.y), .b = at.f32(op.b)};
   });
 }
@@ -428,7 +425,7 @@ std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in) {
 std::unique_ptr<Kernel> prepare(const LinearGradX& op, const Context& in) {
   const LinearShape s = linear_shape(in, op.dx, op.dy);
   if (own(s))
-    return one_launch(op, in, k::linear_grad_input,
+    return one_launch(in, k::linear_grad_input,
                       k::LinearGradXArgs{.type = type_of(s.dtype),
                                          .y_type = type_of(s.y_dtype),
                                          .n = s.rows,
@@ -442,7 +439,7 @@ std::unique_ptr<Kernel> prepare(const LinearGradX& op, const Context& in) {
                         a.dy = at.at(op.dy);
                         a.dx = at.at(op.dx);
                       });
-  return by_library(op, in, LinearPass::grad_input, s, {op.dx, s.dtype, s.rows, s.in}, [op](const Operands& at) {
+  return by_library(in, LinearPass::grad_input, s, {op.dx, s.dtype, s.rows, s.in}, [op](const Operands& at) {
     return LinearOperands{.x = at.at(op.dx), .w = at.at(op.w), .y = at.at(op.dy), .b = nullptr};
   });
 }
@@ -450,7 +447,7 @@ std::unique_ptr<Kernel> prepare(const LinearGradX& op, const Context& in) {
 std::unique_ptr<Kernel> prepare(const LinearGradW& op, const Context& in) {
   const LinearShape s = linear_shape(in, op.x, op.dy);
   if (own(s))
-    return one_launch(op, in, k::linear_grad_weights,
+    return one_launch(in, k::linear_grad_weights,
                       k::LinearGradWArgs{.type = type_of(s.dtype),
                                          .y_type = type_of(s.y_dtype),
                                          .n = s.rows,
@@ -465,13 +462,13 @@ std::unique_ptr<Kernel> prepare(const LinearGradW& op, const Context& in) {
                         a.dw = at.f32(op.dw);
                         a.db = at.f32(op.db);
                       });
-  return by_library(op, in, LinearPass::grad_weights, s, {op.dw, DType::f32, s.out, s.in}, [op](const Operands& at) {
+  return by_library(in, LinearPass::grad_weights, s, {op.dw, DType::f32, s.out, s.in}, [op](const Operands& at) {
     return LinearOperands{.x = at.at(op.x), .w = at.at(op.dw), .y = at.at(op.dy), .b = at.f32(op.db)};
   });
 }
 
 std::unique_ptr<Kernel> prepare(const Add& op, const Context& in) {
-  return one_launch(op, in, k::add, k::AddArgs{.type = type_of(in.dtype(op.y)), .n = in.shape(op.y).stored()},
+  return one_launch(in, k::add, k::AddArgs{.type = type_of(in.dtype(op.y)), .n = in.shape(op.y).stored()},
                     [op](const Operands& at, k::AddArgs& a) {
                       a.a = at.at(op.a);
                       a.b = at.at(op.b);
@@ -482,7 +479,7 @@ std::unique_ptr<Kernel> prepare(const Add& op, const Context& in) {
 std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Context& in) {
   const Shape& s = in.shape(op.logits);
   return one_launch(
-      op, in, k::softmax_cross_entropy,
+      in, k::softmax_cross_entropy,
       k::SoftmaxCrossEntropyArgs{
           .n = s[0], .classes = s[1], .stride = round_up(s[1], kRowPad), .label_smoothing = op.label_smoothing},
       [op](const Operands& at, k::SoftmaxCrossEntropyArgs& a) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "device/cuda/cuda_backend.h"
 
@@ -10,16 +11,20 @@ namespace ct::cuda {
 /// While an operation is prepared: the backend it will run on, shapes and element types of the program's values.
 class Context {
  public:
-  Context(CudaBackend& backend, const std::vector<Value>& values) : backend(backend), values_(values) {}
+  Context(CudaBackend& backend, const std::vector<Value>& values, std::string label)
+      : backend(backend), values_(values), label_(std::move(label)) {}
   const Value& operator[](ValueId id) const { return values_[static_cast<size_t>(id)]; }
   const Shape& shape(ValueId id) const { return (*this)[id].shape; }
   DType dtype(ValueId id) const { return (*this)[id].dtype; }
   cudaStream_t stream() const { return backend.stream(); }
+  /// Of the operation, for profilers: "conv2d layer1.0.conv1.out".
+  const std::string& label() const { return label_; }
 
   CudaBackend& backend;
 
  private:
   const std::vector<Value>& values_;
+  std::string label_;
 };
 
 std::unique_ptr<Kernel> prepare(const Augment& op, const Context& in);

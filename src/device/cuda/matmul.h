@@ -2,12 +2,10 @@
 // kernels/linear.h's.)
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <memory>
 #include <string>
 
-#include "device/cuda/library.h"
+#include "device/cuda/library_options.h"
 #include "tensor/tensor.h"
 
 namespace ct::cuda {
@@ -55,13 +53,7 @@ class Matmuls {
   virtual std::string description() const = 0;
 };
 
-struct MatmulOptions {
-  cudaStream_t stream;
-  LibraryPlaces places;
-  bool autotune = false;
-  bool tf32 = false;
-};
 /// Opens the library; throws ExitCode::usage naming it and the places where it was looked for.
-std::unique_ptr<Matmuls> make_matmuls(const MatmulOptions& options);
+std::unique_ptr<Matmuls> make_matmuls(const LibraryOptions& options);
 
 }  // namespace ct::cuda

@@ -14,11 +14,10 @@ namespace k = kernels;
 static_assert(kChunk <= k::kSquareChunk);  // one sum a chunk
 
 /// bind(operands) returns the launch function.
-template <class Op, class Bind>
-std::unique_ptr<Kernel> make_kernel(const Op&, Bind bind) {
+template <class Bind>
+std::unique_ptr<Kernel> make_kernel(const Context& in, Bind bind) {
   auto without_workspace = [bind = std::move(bind)](const Operands& at, std::byte*) { return bind(at); };
-  return std::make_unique<CudaKernel<decltype(without_workspace)>>(std::string(Op::kName), 0,
-                                                                   std::move(without_workspace));
+  return std::make_unique<CudaKernel<decltype(without_workspace)>>(in.label(), 0, std::move(without_workspace));
 }
 
 /// What is known of a slice before it has addresses.
@@ -46,7 +45,7 @@ const k::StepScalars* scalars_at(const Operands& at, ValueId id) { return at.at<
 
 std::unique_ptr<Kernel> prepare(const Cast& op, const Context& in) {
   const k::CastArgs args{.from = type_of(in.dtype(op.x)), .to = type_of(in.dtype(op.y)), .n = in.shape(op.x).stored()};
-  return make_kernel(op, [op, args, stream = in.stream()](const Operands& at) {
+  return make_kernel(in, [op, args, stream = in.stream()](const Operands& at) {
     auto a = args;
     a.x = at.at(op.x);
     a.y = at.at(op.y);
@@ -55,7 +54,7 @@ std::unique_ptr<Kernel> prepare(const Cast& op, const Context& in) {
 }
 
 std::unique_ptr<Kernel> prepare(const TreePush& op, const Context& in) {
-  return make_kernel(op, [op, n = in.shape(op.leaf).stored(), stream = in.stream()](const Operands& at) {
+  return make_kernel(in, [op, n = in.shape(op.leaf).stored(), stream = in.stream()](const Operands& at) {
     std::vector<float*> levels;
     for (ValueId id : op.levels) levels.push_back(at.f32(id));
     return [=, leaf = at.f32(op.leaf), counter = at.i32(op.counter), last = op.last] {
@@ -77,7 +76,7 @@ std::unique_ptr<Kernel> prepare(const SquareSums& op, const Context& in) {
   for (const SquareSums::Chunk& c : op.chunks) chunks.push_back({c.range.begin, c.range.end, c.sum});
   const auto table = std::make_shared<Memory>(in.backend.upload(chunks));
   return make_kernel(
-      op, [op, table, count = static_cast<int64_t>(chunks.size()), stream = in.stream()](const Operands& at) {
+      in, [op, table, count = static_cast<int64_t>(chunks.size()), stream = in.stream()](const Operands& at) {
         const k::SquareSumsArgs args{.grads = at.f32(op.grads),
                                      .chunks = reinterpret_cast<const k::SquareChunk*>(table->data()),
                                      .count = count,
@@ -98,7 +97,7 @@ std::unique_ptr<Kernel> prepare(const StepControl& op, const Context& in) {
                                     .consecutive_hysteresis = scale.consecutive_hysteresis,
                                     .without_hysteresis = scale.without_hysteresis,
                                     .unscale_by_new = scale.unscale_by_new};
-  return make_kernel(op, [op, options, count = in.shape(op.sums)[0], stream = in.stream()](const Operands& at) {
+  return make_kernel(in, [op, options, count = in.shape(op.sums)[0], stream = in.stream()](const Operands& at) {
     const k::StepControlArgs args{.sums = at.at<const double>(op.sums),
                                   .count = count,
                                   .schedule = at.at<const k::ScheduleRow>(op.schedule),
@@ -112,7 +111,7 @@ std::unique_ptr<Kernel> prepare(const StepControl& op, const Context& in) {
 }
 
 std::unique_ptr<Kernel> prepare(const Adam& op, const Context& in) {
-  return make_kernel(op, [op, forms = forms_of(op, in), stream = in.stream()](const Operands& at) {
+  return make_kernel(in, [op, forms = forms_of(op, in), stream = in.stream()](const Operands& at) {
     std::vector<k::AdamSlice> slices;
     for (size_t i = 0; i < op.slices.size(); ++i) {
       const Adam::Slice& s = op.slices[i];
@@ -139,7 +138,7 @@ std::unique_ptr<Kernel> prepare(const Adam& op, const Context& in) {
 }
 
 std::unique_ptr<Kernel> prepare(const Sgd& op, const Context& in) {
-  return make_kernel(op, [op, forms = forms_of(op, in), stream = in.stream()](const Operands& at) {
+  return make_kernel(in, [op, forms = forms_of(op, in), stream = in.stream()](const Operands& at) {
     std::vector<k::SgdSlice> slices;
     for (size_t i = 0; i < op.slices.size(); ++i) {
       const Sgd::Slice& s = op.slices[i];
@@ -163,7 +162,7 @@ std::unique_ptr<Kernel> prepare(const Sgd& op, const Context& in) {
 }
 
 std::unique_ptr<Kernel> prepare(const Blend& op, const Context& in) {
-  return make_kernel(op, [op, forms = forms_of(op, in), stream = in.stream()](const Operands& at) {
+  return make_kernel(in, [op, forms = forms_of(op, in), stream = in.stream()](const Operands& at) {
     std::vector<k::BlendSlice> slices;
     for (size_t i = 0; i < op.slices.size(); ++i) {
       const Blend::Slice& s = op.slices[i];

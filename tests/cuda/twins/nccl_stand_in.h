@@ -23,7 +23,7 @@ namespace on_host {
 
 struct NcclStandInOptions {
   int version = 22809;
-  std::chrono::milliseconds patience{10000};
+  std::chrono::milliseconds patience{120000};
 };
 /// To be changed while no other thread is at work.
 NcclStandInOptions& nccl_options();

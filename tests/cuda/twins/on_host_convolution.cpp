@@ -130,7 +130,7 @@ class PlainConvolutions final : public Convolutions {
 
 }  // namespace
 
-std::unique_ptr<Convolutions> make_convolutions(const ConvolutionOptions& options) {
+std::unique_ptr<Convolutions> make_convolutions(const LibraryOptions& options) {
   return std::make_unique<PlainConvolutions>(options.stream);
 }
 

@@ -127,7 +127,7 @@ class PlainMatmuls final : public Matmuls {
 
 }  // namespace
 
-std::unique_ptr<Matmuls> make_matmuls(const MatmulOptions& options) {
+std::unique_ptr<Matmuls> make_matmuls(const LibraryOptions& options) {
   return std::make_unique<PlainMatmuls>(options.stream);
 }
 
