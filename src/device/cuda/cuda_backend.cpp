@@ -47,17 +47,18 @@ class GraphReplay final : public Replay {
   Handle<cudaGraphExec_t, cudaGraphExecDestroy> exec_;
 };
 
-/// By `plan`, if there is one that still works, else by a new one, which is kept.
-template <class Library, class Pass, class Shape>
-auto prepare_by_plan(Library& library, Pass pass, const Shape& shape, std::string& plan) {
-  if (!plan.empty()) {
-    try {
-      return library.prepare(pass, shape, plan);
-    } catch (const Error& e) {
-      if (e.code() != ExitCode::usage) throw;  // of another version of the library, which its description tells
-    }
+/// What was prepared already, or else by `plan`, if there is one that still works, or by a new one, which is kept:
+/// networks repeat their shapes, programs are planned before they are bound, and a library takes its time.
+template <class Library, class Pass, class Shape, class Prepared>
+std::shared_ptr<Prepared> prepare_by_plan(Library& library, Pass pass, const Shape& shape, std::string& plan,
+                                          std::shared_ptr<Prepared>& prepared) {
+  if (prepared && prepared->plan() == plan) return prepared;
+  try {
+    if (!plan.empty()) return prepared = library.prepare(pass, shape, plan);
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::usage) throw;  // of another version of the library, which its description tells
   }
-  auto prepared = library.prepare(pass, shape);
+  prepared = library.prepare(pass, shape);
   plan = prepared->plan();
   return prepared;
 }
@@ -70,7 +71,7 @@ Device enter(int number) {
     CT_CUDA(cudaSetDevice(number));
     return device;
   } catch (const Error& e) {
-    fail(e.code(), "device: cuda: ", e.what(), "; or use --device cpu");
+    fail(e.code(), "device: cuda: ", e.what(), ", or use --device cpu");
   }
 }
 
@@ -99,8 +100,8 @@ Memory CudaBackend::allocate(size_t bytes) {
     cudaGetLastError();  // forgotten: it is told here
     const Room left = *room();
     fail(ExitCode::memory, "out of memory on ", left.device, ": ", bytes, " bytes more are needed, ", left.available,
-         " of ", left.total,
-         " are free; use a smaller micro-batch, a higher ZeRO stage, or free the GPU of other programs");
+         " of ", left.total, " are free; ", options_.less_memory, options_.less_memory.empty() ? "" : ", or ",
+         "end other programs on the GPU");
   }
   check(status, "cudaMalloc");
   Memory memory(static_cast<std::byte*>(at), bytes, [](std::byte* p) { cudaFree(p); });
@@ -120,9 +121,9 @@ Memory CudaBackend::allocate_host(size_t bytes) {
   const cudaError_t status = cudaHostAlloc(&at, std::max<size_t>(bytes, 1), cudaHostAllocDefault);
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    fail(ExitCode::memory, "out of memory: ", bytes,
-         " bytes of page-locked host memory are needed; raise the limit "
-         "(ulimit -l, the job's memory) or use a smaller micro-batch");
+    fail(ExitCode::memory, "out of memory: ", bytes, " bytes of page-locked host memory are needed; ",
+         options_.less_memory, options_.less_memory.empty() ? "" : ", or ",
+         "raise the limit (ulimit -l, the job's memory)");
   }
   check(status, "cudaHostAlloc");
   std::memset(at, 0, bytes);
@@ -156,7 +157,8 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const ComputeOp& op, const std::vec
     if (!offload_) offload_ = std::make_unique<Offload>(*this);
     return offload_->prepare(op, values);
   }
-  return std::visit([&](const auto& kind) { return cuda::prepare(kind, Context{*this, values}); }, op);
+  const Context in(*this, values, str(name_of(op), " ", values[static_cast<size_t>(writes(op).front())].name));
+  return std::visit([&](const auto& kind) { return cuda::prepare(kind, in); }, op);
 }
 
 std::unique_ptr<Replay> CudaBackend::record(const std::function<void()>& body) {
@@ -174,35 +176,32 @@ std::unique_ptr<Replay> CudaBackend::record(const std::function<void()>& body) {
 }
 
 Convolutions& CudaBackend::convolutions() {
-  if (!convolutions_)
-    convolutions_ = make_convolutions(
-        {.stream = stream_, .places = {options_.library_path}, .autotune = options_.autotune, .tf32 = options_.tf32});
+  if (!convolutions_) convolutions_ = make_convolutions(library_options());
   return *convolutions_;
 }
 
 Matmuls& CudaBackend::matmuls() {
-  if (!matmuls_)
-    matmuls_ = make_matmuls(
-        {.stream = stream_, .places = {options_.library_path}, .autotune = options_.autotune, .tf32 = options_.tf32});
+  if (!matmuls_) matmuls_ = make_matmuls(library_options());
   return *matmuls_;
 }
 
-std::unique_ptr<Convolution> CudaBackend::plan(ConvolutionPass pass, const ConvolutionShape& s) {
+std::shared_ptr<Convolution> CudaBackend::plan(ConvolutionPass pass, const ConvolutionShape& s) {
   constexpr const char* kPasses[] = {"forward", "grad_input", "grad_weights"};
-  const std::string key = str("convolution ", kPasses[static_cast<size_t>(pass)], " ", name_of(s.dtype), " ", s.n, "x",
-                              s.in_h, "x", s.in_w, "x", s.in_channels, s.planar ? " planar" : "", " ", s.out_h, "x",
-                              s.out_w, "x", s.out_channels, " kernel ", s.kernel, " stride ", s.stride, " pad ", s.pad);
-  return prepare_by_plan(convolutions(), pass, s, plans_[key]);
+  const std::string key =
+      str(device_.name, ": convolution ", kPasses[static_cast<size_t>(pass)], " ", name_of(s.dtype), " ", s.n, "x",
+          s.in_h, "x", s.in_w, "x", s.in_channels, s.planar ? " planar" : "", " ", s.out_h, "x", s.out_w, "x",
+          s.out_channels, " kernel ", s.kernel, " stride ", s.stride, " pad ", s.pad);
+  return prepare_by_plan(convolutions(), pass, s, plans_[key], prepared_convolutions_[key]);
 }
 
-std::unique_ptr<Matmul> CudaBackend::plan(LinearPass pass, const LinearShape& s) {
+std::shared_ptr<Matmul> CudaBackend::plan(LinearPass pass, const LinearShape& s) {
   constexpr const char* kPasses[] = {"forward", "grad_input", "grad_weights"};
-  const std::string key = str("linear ", kPasses[static_cast<size_t>(pass)], s.relu ? " relu " : " ", name_of(s.dtype),
-                              " ", name_of(s.y_dtype), " ", s.rows, "x", s.in, "x", s.out);
-  return prepare_by_plan(matmuls(), pass, s, plans_[key]);
+  const std::string key = str(device_.name, ": linear ", kPasses[static_cast<size_t>(pass)], s.relu ? " relu " : " ",
+                              name_of(s.dtype), " ", name_of(s.y_dtype), " ", s.rows, "x", s.in, "x", s.out);
+  return prepare_by_plan(matmuls(), pass, s, plans_[key], prepared_matmuls_[key]);
 }
 
-/// A line each: pass and shape, a tab, the plan.
+/// A line each: GPU, pass and shape, a tab, the plan. Those of another GPU are kept for it.
 std::string CudaBackend::plans() const {
   std::string text;
   for (const auto& [key, plan] : plans_) text += key + "\t" + plan + "\n";

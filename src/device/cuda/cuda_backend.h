@@ -45,12 +45,15 @@ class CudaBackend final : public Backend {
     return memory;
   }
   /// By the libraries, which are opened when an operation first needs them: small networks need neither.
-  std::unique_ptr<Convolution> plan(ConvolutionPass pass, const ConvolutionShape& shape);
-  std::unique_ptr<Matmul> plan(LinearPass pass, const LinearShape& shape);
+  std::shared_ptr<Convolution> plan(ConvolutionPass pass, const ConvolutionShape& shape);
+  std::shared_ptr<Matmul> plan(LinearPass pass, const LinearShape& shape);
   std::string plans() const override;
   void use_plans(const std::string& text) override;
 
  private:
+  LibraryOptions library_options() const {
+    return {.stream = stream_, .places = {options_.library_path}, .autotune = options_.autotune, .tf32 = options_.tf32};
+  }
   Convolutions& convolutions();
   Matmuls& matmuls();
   void write(const Memory& to, const void* from, size_t bytes);
@@ -61,7 +64,9 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Convolutions> convolutions_;
   std::unique_ptr<Matmuls> matmuls_;
   std::unique_ptr<Offload> offload_;
-  std::map<std::string, std::string> plans_;  // by pass and shape
+  std::map<std::string, std::string> plans_;  // by GPU, pass and shape; so are those that were made by them
+  std::map<std::string, std::shared_ptr<Convolution>> prepared_convolutions_;
+  std::map<std::string, std::shared_ptr<Matmul>> prepared_matmuls_;
 };
 
 }  // namespace ct::cuda

@@ -101,14 +101,17 @@ bool checked_boolean(const ConfigField& field, const Node& node) {
   return node.boolean;
 }
 
+std::string choices(const ConfigRule& rule) {
+  std::vector<std::string> words = rule.values;
+  if (!rule.numbered.empty()) words.push_back(rule.numbered + ":N");
+  return join_choices(words);
+}
+
 std::string checked_text(const ConfigField& field, const Node& node) {
   const ConfigRule& rule = field.rule;
   if (node.kind != Kind::text) {
     const bool scalar = node.kind == Kind::boolean || node.is_number();
-    wrong_type(field, node,
-               !rule.values.empty() ? join_choices(rule.values)
-               : scalar             ? "text (put it in quotes)"
-                                    : "text");
+    wrong_type(field, node, !rule.values.empty() ? choices(rule) : scalar ? "text (put it in quotes)" : "text");
   }
   const std::string& text = node.text;
   if (text.empty() && !rule.may_be_empty) wrong_type(field, node, "text");
@@ -124,11 +127,11 @@ std::string checked_text(const ConfigField& field, const Node& node) {
     if (!digits.empty() && digits.size() < 4 && std::all_of(digits.begin(), digits.end(), is_digit)) return text;
   }
   for (const std::string& word : rule.later)
-    if (same(word) || text.rfind(word + ":", 0) == 0) refuse(node, field.key, text, join_choices(rule.values));
+    if (same(word) || text.rfind(word + ":", 0) == 0) refuse(node, field.key, text, choices(rule));
   std::vector<std::string> vocabulary = rule.values;
   vocabulary.insert(vocabulary.end(), rule.later.begin(), rule.later.end());
   const std::string near = nearest(text, vocabulary);
-  fail_at(node.mark, field.key, " must be ", join_choices(rule.values), ", found ", quoted(text),
+  fail_at(node.mark, field.key, " must be ", choices(rule), ", found ", quoted(text),
           near.empty() ? "" : "; did you mean " + near + "?");
 }
 
@@ -273,8 +276,11 @@ std::vector<ConfigField> config_fields(Config& c) {
        "several ranks may use one GPU",
        {.resume_may_change = true}},
       {"cpu.threads", &c.cpu.threads, "of one rank; part of the result", {.min = 1, .only = "1"}},
-      {"cuda.autotune", &c.cuda.autotune, "time the libraries' plans", {.resume_may_change = true}},
-      {"cuda.tf32", &c.cuda.tf32, "f32 products with TF32's 10-bit mantissas", {.resume_may_change = true}},
+      {"cuda.autotune",
+       &c.cuda.autotune,
+       "time the libraries' plans; a resumed run keeps its own",
+       {.resume_may_change = true}},
+      {"cuda.tf32", &c.cuda.tf32, "f32 products with TF32's 10-bit mantissas"},
       {"cuda.record", &c.cuda.record, "steps as CUDA graphs", {.resume_may_change = true}},
       {"cuda.path",
        &c.cuda.path,
