@@ -10,7 +10,10 @@ constexpr int kMostColumns = 32;        // of a block, each of one access: 512 c
 constexpr int64_t kRowsPerThread = 64;  // at most: runs that are summed in f32
 constexpr int64_t kLeastRows = 4;       // fewer are not worth a block
 constexpr int64_t kBlocks = 512;        // to be reached before threads get more rows
-constexpr int kMergedChannels = 4;      // of a block that merges parts: 32 bytes of f64
+/// Blocks at a time on an SM, that is, registers a thread may have; single elements need more to be put together.
+template <bool Aligned>
+constexpr int kResident = Aligned ? 3 : 2;
+constexpr int kMergedChannels = 4;  // of a block that merges parts: 32 bytes of f64
 constexpr int64_t kMergeLanes = 128;
 
 /// How blocks share the matrix: part by part, and within a part in tiles of `columns` accesses of `pack` elements. A
@@ -57,17 +60,27 @@ struct Floats {
   float at[N];
 };
 
-/// N elements; Aligned: N or its one element is a whole access.
+/// N elements as they are in memory; Aligned: N or its one element is a whole access.
 template <int N, bool Aligned, class T>
-__device__ __forceinline__ Floats<N> load(const T* from) {
-  Floats<N> x;
-  if constexpr (Aligned && N > 1) {
-    const auto pack = *reinterpret_cast<const Pack<T>*>(from);
-    for (int i = 0; i < N; ++i) x.at[i] = to_float(pack.at[i]);
+__device__ __forceinline__ Pack<T, N> load(const T* from) {
+  if constexpr (Aligned) {
+    return *reinterpret_cast<const Pack<T, N>*>(from);
   } else {
-    for (int i = 0; i < N; ++i) x.at[i] = to_float(from[i]);
+    Pack<T, N> x;
+    for (int i = 0; i < N; ++i) x.at[i] = from[i];
+    return x;
   }
+}
+template <int N, class T>
+__device__ __forceinline__ Floats<N> floats(const Pack<T, N>& pack) {
+  Floats<N> x;
+  for (int i = 0; i < N; ++i) x.at[i] = to_float(pack.at[i]);
   return x;
+}
+/// Of the thread's channels, from numbers [channel].
+template <int N>
+__device__ __forceinline__ Floats<N> factors(const float* from) {
+  return floats(load<N, false>(from));
 }
 template <int N, bool Aligned, class T>
 __device__ __forceinline__ void store(const Floats<N>& x, T* to) {
@@ -96,15 +109,18 @@ __device__ __forceinline__ Work work(const Partition& p) {
   return w;
 }
 
-/// body(index of the first element) for the thread's rows; so many at a time that enough loads are on their way.
-template <class Body>
-__device__ __forceinline__ void for_rows(const Partition& p, const Work& w, Body&& body) {
-  constexpr int kAtOnce = 4;
+/// use(index of the first element, load(index)) for the thread's rows, in order. AtOnce rows are loaded before the
+/// first of them is used, to have enough bytes on their way; where fewer are left the first is loaded in the others'
+/// place, so that no branch comes between loads.
+template <int AtOnce, class Load, class Use>
+__device__ __forceinline__ void for_rows(const Partition& p, const Work& w, Load&& load, Use&& use) {
   const int64_t step = p.channels * p.lanes, end = w.end * p.channels;
-  int64_t at = (w.begin + threadIdx.y) * p.channels + w.channel;
-  for (; at + (kAtOnce - 1) * step < end; at += kAtOnce * step)
-    for (int i = 0; i < kAtOnce; ++i) body(at + i * step);
-  for (; at < end; at += step) body(at);
+  for (int64_t at = (w.begin + threadIdx.y) * p.channels + w.channel; at < end; at += AtOnce * step) {
+    decltype(load(at)) rows[AtOnce];
+    for (int i = 0; i < AtOnce; ++i) rows[i] = load(at + i * step < end ? at + i * step : at);
+    for (int i = 0; i < AtOnce; ++i)
+      if (at + i * step < end) use(at + i * step, rows[i]);
+  }
 }
 
 /// The sums over the block's threads of one threadIdx.x come to threadIdx.y == 0, always in the same order. Shared
@@ -127,15 +143,16 @@ __device__ __forceinline__ void sum_over_lanes(Number (&own)[N]) {
 
 /// A part's mean and sum of squared differences from it, of every channel.
 template <class T, int N, bool Aligned>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kResident<Aligned>)
     statistics_of_parts(Partition p, const T* __restrict__ x, double* __restrict__ parts) {
   const Work w = work(p);
   float sums[2 * N] = {};
   Floats<N> first = {};
   if (w.any) {
-    first = load<N, Aligned>(x + w.begin * p.channels + w.channel);
-    for_rows(p, w, [&](int64_t at) {
-      const Floats<N> v = load<N, Aligned>(x + at);
+    first = floats(load<N, Aligned>(x + w.begin * p.channels + w.channel));
+    const auto of_row = [&](int64_t at) { return load<N, Aligned>(x + at); };
+    for_rows<4>(p, w, of_row, [&](int64_t, const Pack<T, N>& row) {
+      const Floats<N> v = floats(row);
       for (int i = 0; i < N; ++i) {
         const float from_first = v.at[i] - first.at[i];
         sums[i] += from_first;
@@ -187,17 +204,26 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class T, int N, bool Aligned, bool Residual>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kResident<Aligned>)
     result(Partition p, bool relu, const T* __restrict__ x, const T* __restrict__ residual,
            const float* __restrict__ mean, const float* __restrict__ scale, const float* __restrict__ b,
            T* __restrict__ y) {
   const Work w = work(p);
   if (!w.any) return;
-  const auto means = load<N, false>(mean + w.channel), scales = load<N, false>(scale + w.channel),
-             shifts = load<N, false>(b + w.channel);
-  for_rows(p, w, [&](int64_t at) {
-    Floats<N> v = load<N, Aligned>(x + at), r = {};
-    if constexpr (Residual) r = load<N, Aligned>(residual + at);
+  struct Row {
+    Pack<T, N> x, residual;
+  };
+  const auto of_row = [&](int64_t at) {
+    Row row;
+    row.x = load<N, Aligned>(x + at);
+    if constexpr (Residual) row.residual = load<N, Aligned>(residual + at);
+    return row;
+  };
+  const auto means = factors<N>(mean + w.channel), scales = factors<N>(scale + w.channel),
+             shifts = factors<N>(b + w.channel);
+  for_rows<Residual ? 2 : 4>(p, w, of_row, [&](int64_t at, const Row& row) {
+    Floats<N> v = floats(row.x), r = {};
+    if constexpr (Residual) r = floats(row.residual);
     for (int i = 0; i < N; ++i) {
       v.at[i] = __fmaf_rn(v.at[i] - means.at[i], scales.at[i], shifts.at[i]);
       if constexpr (Residual) v.at[i] += r.at[i];
@@ -207,36 +233,47 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-/// g: dy as ReLU lets it through.
-template <int N, bool Aligned, class T>
-__device__ __forceinline__ Floats<N> gradient(const T* y, const T* dy, int64_t at) {
-  Floats<N> g = load<N, Aligned>(dy + at);
-  if (y != nullptr) {
-    const Floats<N> results = load<N, Aligned>(y + at);
-    for (int i = 0; i < N; ++i)
-      if (results.at[i] <= 0) g.at[i] = 0;
+/// Of a row, what gradients are made of; y only with Relu.
+template <class T, int N, bool Aligned, bool Relu>
+struct GradientRow {
+  Pack<T, N> x, y, dy;
+
+  static __device__ __forceinline__ GradientRow at(const T* x, const T* y, const T* dy, int64_t at) {
+    GradientRow row;
+    row.x = load<N, Aligned>(x + at);
+    if constexpr (Relu) row.y = load<N, Aligned>(y + at);
+    row.dy = load<N, Aligned>(dy + at);
+    return row;
   }
-  return g;
-}
+  /// g: dy as ReLU lets it through.
+  __device__ __forceinline__ Floats<N> gradient() const {
+    Floats<N> g = floats(dy);
+    if constexpr (Relu)
+      for (int i = 0; i < N; ++i)
+        if (to_float(y.at[i]) <= 0) g.at[i] = 0;
+    return g;
+  }
+};
 
 /// A part's sums of g and of g (x - mean).
-template <class T, int N, bool Aligned>
-__global__ void __launch_bounds__(kThreads)
+template <class T, int N, bool Aligned, bool Relu>
+__global__ void __launch_bounds__(kThreads, kResident<Aligned>)
     gradient_sums_of_parts(Partition p, const T* __restrict__ x, const T* __restrict__ y, const T* __restrict__ dy,
                            const float* __restrict__ mean, T* __restrict__ dresidual, double* __restrict__ parts) {
   const Work w = work(p);
   float sums[2 * N] = {};
   if (w.any) {
-    const auto means = load<N, false>(mean + w.channel);
-    for (int64_t row = w.begin + threadIdx.y; row < w.end; row += blockDim.y) {
-      const int64_t at = row * p.channels + w.channel;
-      const Floats<N> g = gradient<N, Aligned>(y, dy, at), v = load<N, Aligned>(x + at);
+    using Row = GradientRow<T, N, Aligned, Relu>;
+    const auto of_row = [&](int64_t at) { return Row::at(x, y, dy, at); };
+    const auto means = factors<N>(mean + w.channel);
+    for_rows<2>(p, w, of_row, [&](int64_t at, const Row& row) {
+      const Floats<N> g = row.gradient(), v = floats(row.x);
       if (dresidual != nullptr) store<N, Aligned>(g, dresidual + at);
       for (int i = 0; i < N; ++i) {
         sums[i] += g.at[i];
         sums[N + i] = __fmaf_rn(g.at[i], v.at[i] - means.at[i], sums[N + i]);
       }
-    }
+    });
   }
   sum_over_lanes(sums);
   if (threadIdx.y != 0 || !w.any) return;
@@ -272,24 +309,25 @@ __global__ void __launch_bounds__(kMergedChannels* kMergeLanes)
   scratch.offset[channel] = static_cast<float>(-scale * db / rows);
 }
 
-template <class T, int N, bool Aligned>
-__global__ void __launch_bounds__(kThreads)
+template <class T, int N, bool Aligned, bool Relu>
+__global__ void __launch_bounds__(kThreads, kResident<Aligned>)
     gradient_of_x(Partition p, const T* __restrict__ x, const T* __restrict__ y, const T* __restrict__ dy,
                   const float* __restrict__ mean, Scratch scratch, T* __restrict__ dx) {
   const Work w = work(p);
   if (!w.any) return;
-  const auto means = load<N, false>(mean + w.channel), scales = load<N, false>(scratch.scale + w.channel),
-             slopes = load<N, false>(scratch.slope + w.channel), offsets = load<N, false>(scratch.offset + w.channel);
-  for (int64_t row = w.begin + threadIdx.y; row < w.end; row += blockDim.y) {
-    const int64_t at = row * p.channels + w.channel;
-    const Floats<N> g = gradient<N, Aligned>(y, dy, at);
-    Floats<N> v = load<N, Aligned>(x + at);
+  using Row = GradientRow<T, N, Aligned, Relu>;
+  const auto of_row = [&](int64_t at) { return Row::at(x, y, dy, at); };
+  const auto means = factors<N>(mean + w.channel), scales = factors<N>(scratch.scale + w.channel),
+             slopes = factors<N>(scratch.slope + w.channel), offsets = factors<N>(scratch.offset + w.channel);
+  for_rows<2>(p, w, of_row, [&](int64_t at, const Row& row) {
+    const Floats<N> g = row.gradient();
+    Floats<N> v = floats(row.x);
     for (int i = 0; i < N; ++i) {
       const float straight = __fmaf_rn(v.at[i] - means.at[i], slopes.at[i], offsets.at[i]);
       v.at[i] = __fmaf_rn(g.at[i], scales.at[i], straight);
     }
     store<N, Aligned>(v, dx + at);
-  }
+  });
 }
 
 /// call(element, std::integral_constant of elements an access, of whether they are aligned).
@@ -357,9 +395,11 @@ cudaError_t batch_norm_grad(const BatchNormGradArgs& a, cudaStream_t stream) {
   cudaError_t error = with_access(
       a.shape,
       [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
-        return launch(gradient_sums_of_parts<T, N, Aligned>, p.grid(sums_bytes(p, N)), stream, p,
-                      static_cast<const T*>(a.x), static_cast<const T*>(a.y), static_cast<const T*>(a.dy), a.mean,
-                      static_cast<T*>(a.dresidual), s.parts);
+        const auto kernel =
+            a.y != nullptr ? gradient_sums_of_parts<T, N, Aligned, true> : gradient_sums_of_parts<T, N, Aligned, false>;
+        return launch(kernel, p.grid(sums_bytes(p, N)), stream, p, static_cast<const T*>(a.x),
+                      static_cast<const T*>(a.y), static_cast<const T*>(a.dy), a.mean, static_cast<T*>(a.dresidual),
+                      s.parts);
       },
       a.x, a.y, a.dy, a.dresidual);
   if (error == cudaSuccess) error = launch(merge_gradients, merge_grid(p), stream, p, a, s);
@@ -369,8 +409,9 @@ cudaError_t batch_norm_grad(const BatchNormGradArgs& a, cudaStream_t stream) {
   return with_access(
       a.shape,
       [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
-        return launch(gradient_of_x<T, N, Aligned>, p.grid(), stream, p, static_cast<const T*>(a.x),
-                      static_cast<const T*>(y), static_cast<const T*>(dy), a.mean, s, static_cast<T*>(a.dx));
+        const auto kernel = y != nullptr ? gradient_of_x<T, N, Aligned, true> : gradient_of_x<T, N, Aligned, false>;
+        return launch(kernel, p.grid(), stream, p, static_cast<const T*>(a.x), static_cast<const T*>(y),
+                      static_cast<const T*>(dy), a.mean, s, static_cast<T*>(a.dx));
       },
       a.x, y, dy, a.dx);
 }

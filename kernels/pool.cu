@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "pool.h"
 
 namespace ct::kernels {
@@ -5,24 +7,26 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// `channel` to `channel` + N of a window, the group number i of [n][rows][columns][channels].
-struct Window {
-  int64_t image, row, column, channel;
+/// Groups of channels, [n][rows][columns][groups] of them, a thread each. In 32 bits, which are cheap to divide.
+struct Groups {
+  uint32_t rows, columns, groups, count;
+};
+struct Group {
+  int64_t image, row, column, channel;  // the first of N channels
 };
 template <int N>
-__device__ __forceinline__ Window window_at(int64_t i, int64_t rows, int64_t columns, int64_t channels) {
-  const int64_t groups = channels / N, window = i / groups, line = window / columns;
-  return {line / rows, line % rows, window % columns, (i - window * groups) * N};
+__device__ __forceinline__ Group group_at(const Groups& all, uint32_t i) {
+  const uint32_t window = i / all.groups, line = window / all.columns, image = line / all.rows;
+  return {image, line - image * all.rows, window - line * all.columns, int64_t{i - window * all.groups} * N};
 }
 
 /// A thread N channels of a window. Size 0: as the arguments say.
 template <class T, int N, int Size>
-__global__ void __launch_bounds__(kThreads) pool_windows(MaxPoolArgs a) {
+__global__ void __launch_bounds__(kThreads) pool_windows(MaxPoolArgs a, Groups all) {
   const int size = Size == 0 ? a.size : Size;
-  const int64_t rows = a.height / size, columns = a.width / size;
-  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (i >= a.n * rows * columns * (a.channels / N)) return;
-  const Window at = window_at<N>(i, rows, columns, a.channels);
+  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= all.count) return;
+  const Group at = group_at<N>(all, i);
   const T* x = static_cast<const T*>(a.x) +
                ((at.image * a.height + at.row * size) * a.width + at.column * size) * a.channels + at.channel;
   float best[N] = {};
@@ -50,11 +54,10 @@ __global__ void __launch_bounds__(kThreads) pool_windows(MaxPoolArgs a) {
 
 /// A thread N channels of a window.
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads) relu_pool_windows(ReluPoolArgs a) {
-  const int64_t rows = a.height / 2, columns = a.width / 2;
-  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (i >= a.n * rows * columns * (a.channels / N)) return;
-  const Window at = window_at<N>(i, rows, columns, a.channels);
+__global__ void __launch_bounds__(kThreads) relu_pool_windows(ReluPoolArgs a, Groups all) {
+  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= all.count) return;
+  const Group at = group_at<N>(all, i);
   const T* x = static_cast<const T*>(a.x) +
                ((at.image * a.height + at.row * 2) * a.width + at.column * 2) * a.channels + at.channel;
   Pack<T, N> places[4];
@@ -84,13 +87,13 @@ __global__ void __launch_bounds__(kThreads) relu_pool_windows(ReluPoolArgs a) {
 
 /// A thread N channels of a window, those that the edge cuts included. Size 0: as the arguments say.
 template <class T, int N, int Size>
-__global__ void __launch_bounds__(kThreads) spread_windows(MaxPoolGradArgs a) {
+__global__ void __launch_bounds__(kThreads) spread_windows(MaxPoolGradArgs a, Groups all) {
   const int size = Size == 0 ? a.size : Size;
-  const int64_t rows = a.height / size, columns = a.width / size;
-  const int64_t all_rows = (a.height + size - 1) / size, all_columns = (a.width + size - 1) / size;
-  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (i >= a.n * all_rows * all_columns * (a.channels / N)) return;
-  const Window at = window_at<N>(i, all_rows, all_columns, a.channels);
+  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= all.count) return;
+  const Group at = group_at<N>(all, i);
+  const int64_t rows = all.rows - (int64_t{all.rows} * size > a.height ? 1 : 0);  // of whole windows
+  const int64_t columns = all.columns - (int64_t{all.columns} * size > a.width ? 1 : 0);
   float dy[N] = {};
   int winner[N] = {};
   if (at.row < rows && at.column < columns) {
@@ -143,23 +146,26 @@ __global__ void __launch_bounds__(kColumns* kLanes) average_image(AveragePoolArg
 
 /// A thread N channels of a pixel.
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads) spread_average(AveragePoolGradArgs a) {
-  const int64_t groups = a.channels / N;
-  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (i >= a.n * a.pixels * groups) return;
-  const int64_t pixel = i / groups, channel = (i - pixel * groups) * N;
-  auto at =
-      *reinterpret_cast<const Pack<T, N>*>(static_cast<const T*>(a.dy) + pixel / a.pixels * a.dy_stride + channel);
+__global__ void __launch_bounds__(kThreads) spread_average(AveragePoolGradArgs a, Groups all) {
+  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= all.count) return;
+  const Group to = group_at<N>(all, i);
+  auto at = *reinterpret_cast<const Pack<T, N>*>(static_cast<const T*>(a.dy) + to.image * a.dy_stride + to.channel);
   const float scale = 1 / static_cast<float>(a.pixels);
   for (int k = 0; k < N; ++k) at.at[k] = from_float<T>(to_float(at.at[k]) * scale);
   static_cast<Pack<T, N>*>(a.dx)[i] = at;
 }
 
-/// A thread an item.
+/// A thread each of [n][rows][columns][groups].
 template <class Args>
-cudaError_t launch_items(void (*kernel)(Args), int64_t items, const Args& args, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>(divide_up<int64_t>(items, kThreads));
-  return launch(kernel, Grid{.blocks = blocks, .threads = kThreads}, stream, args);
+cudaError_t launch_groups(void (*kernel)(Args, Groups), int64_t rows, int64_t columns, int64_t groups, const Args& args,
+                          cudaStream_t stream) {
+  const int64_t count = args.n * rows * columns * groups;
+  if (count > std::numeric_limits<int32_t>::max()) return cudaErrorInvalidValue;
+  const Groups all{static_cast<uint32_t>(rows), static_cast<uint32_t>(columns), static_cast<uint32_t>(groups),
+                   static_cast<uint32_t>(count)};
+  const auto blocks = static_cast<unsigned>(divide_up<int64_t>(count, kThreads));
+  return launch(kernel, Grid{.blocks = blocks, .threads = kThreads}, stream, args, all);
 }
 
 template <class Args>
@@ -172,34 +178,36 @@ bool is_window(int size) { return size >= 1 && size <= 15; }
 
 cudaError_t max_pool(const MaxPoolArgs& a, cudaStream_t stream) {
   if (!is_image(a) || !is_window(a.size)) return cudaErrorInvalidValue;
-  const int64_t n = a.n * (a.height / a.size) * (a.width / a.size) * a.channels;
+  const int64_t rows = a.height / a.size, columns = a.width / a.size;
   return with_type(a.type, [&]<class T>(T) {
     constexpr int kWide = Pack<T>::kSize;
     if (a.channels % kWide != 0 || !aligned_16(a.x, a.y, a.winner))
-      return launch_items(pool_windows<T, 1, 0>, n, a, stream);
-    return launch_items(a.size == 2 ? pool_windows<T, kWide, 2> : pool_windows<T, kWide, 0>, n / kWide, a, stream);
+      return launch_groups(pool_windows<T, 1, 0>, rows, columns, a.channels, a, stream);
+    const auto kernel = a.size == 2 ? pool_windows<T, kWide, 2> : pool_windows<T, kWide, 0>;
+    return launch_groups(kernel, rows, columns, a.channels / kWide, a, stream);
   });
 }
 
 cudaError_t relu_pool(const ReluPoolArgs& a, cudaStream_t stream) {
   if (!is_image(a)) return cudaErrorInvalidValue;
-  const int64_t n = a.n * (a.height / 2) * (a.width / 2) * a.channels;
+  const int64_t rows = a.height / 2, columns = a.width / 2;
   return with_type(a.type, [&]<class T>(T) {
     constexpr int kWide = Pack<T>::kSize;
     if (a.channels % kWide != 0 || !aligned_16(a.x, a.b, a.y, a.winner))
-      return launch_items(relu_pool_windows<T, 1>, n, a, stream);
-    return launch_items(relu_pool_windows<T, kWide>, n / kWide, a, stream);
+      return launch_groups(relu_pool_windows<T, 1>, rows, columns, a.channels, a, stream);
+    return launch_groups(relu_pool_windows<T, kWide>, rows, columns, a.channels / kWide, a, stream);
   });
 }
 
 cudaError_t max_pool_grad(const MaxPoolGradArgs& a, cudaStream_t stream) {
   if (!is_image(a) || !is_window(a.size)) return cudaErrorInvalidValue;
-  const int64_t n = a.n * divide_up<int64_t>(a.height, a.size) * divide_up<int64_t>(a.width, a.size) * a.channels;
+  const auto rows = divide_up<int64_t>(a.height, a.size), columns = divide_up<int64_t>(a.width, a.size);
   return with_type(a.type, [&]<class T>(T) {
     constexpr int kWide = Pack<T>::kSize;
     if (a.channels % kWide != 0 || !aligned_16(a.dy, a.winner, a.dx))
-      return launch_items(spread_windows<T, 1, 0>, n, a, stream);
-    return launch_items(a.size == 2 ? spread_windows<T, kWide, 2> : spread_windows<T, kWide, 0>, n / kWide, a, stream);
+      return launch_groups(spread_windows<T, 1, 0>, rows, columns, a.channels, a, stream);
+    const auto kernel = a.size == 2 ? spread_windows<T, kWide, 2> : spread_windows<T, kWide, 0>;
+    return launch_groups(kernel, rows, columns, a.channels / kWide, a, stream);
   });
 }
 
@@ -221,12 +229,11 @@ cudaError_t average_pool(const AveragePoolArgs& a, cudaStream_t stream) {
 
 cudaError_t average_pool_grad(const AveragePoolGradArgs& a, cudaStream_t stream) {
   if (a.n < 0 || a.pixels < 1 || a.channels < 0 || a.dy_stride < a.channels) return cudaErrorInvalidValue;
-  const int64_t n = a.n * a.pixels * a.channels;
   return with_type(a.type, [&]<class T>(T) {
     constexpr int kWide = Pack<T>::kSize;
     if (a.channels % kWide != 0 || a.dy_stride % kWide != 0 || !aligned_16(a.dy, a.dx))
-      return launch_items(spread_average<T, 1>, n, a, stream);
-    return launch_items(spread_average<T, kWide>, n / kWide, a, stream);
+      return launch_groups(spread_average<T, 1>, 1, a.pixels, a.channels, a, stream);
+    return launch_groups(spread_average<T, kWide>, 1, a.pixels, a.channels / kWide, a, stream);
   });
 }
 

@@ -8,7 +8,8 @@
 //
 // With every pointer and the channels a multiple of 16 bytes accesses are 16 bytes wide (winner: as many places), else
 // one element. Launchers enqueue in the stream and return; cudaErrorInvalidValue: a type, size or stride that makes no
-// sense. With e bytes an element and P = elements of y, X = of the image:
+// sense, or 2^31 accesses or more of y (of a gradient: with those for windows that the edge cuts, of an average's: of
+// dx). With e bytes an element and P = elements of y, X = of the image:
 //
 //   max_pool           moves (P size^2 + P) e + P  (each pixel of a window once)
 //   relu_pool          moves 5 P e + P + 4 channels

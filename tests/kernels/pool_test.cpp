@@ -300,5 +300,22 @@ TEST(PoolArgs, RefusesWhatMakesNoSense) {
   for (const float v : y.values()) EXPECT_TRUE(std::isnan(v));
 }
 
+// Refused before anything is launched: there is no memory to read or write.
+TEST(PoolArgs, RefusesMoreThan31BitsCount) {
+  constexpr int64_t kMany = int64_t{1} << 32;
+  MaxPoolArgs pool = {};
+  pool.n = kMany, pool.height = pool.width = pool.size = 2, pool.channels = 1;
+  EXPECT_EQ(max_pool(pool, nullptr), cudaErrorInvalidValue);
+  ReluPoolArgs relu = {};
+  relu.n = relu.width = kMany / 2, relu.height = 2, relu.channels = 8;
+  EXPECT_EQ(relu_pool(relu, nullptr), cudaErrorInvalidValue);
+  MaxPoolGradArgs grad = {};
+  grad.n = 1, grad.height = kMany, grad.width = 3, grad.size = 2, grad.channels = 4;
+  EXPECT_EQ(max_pool_grad(grad, nullptr), cudaErrorInvalidValue);
+  AveragePoolGradArgs spread = {};
+  spread.n = 1, spread.pixels = kMany, spread.channels = spread.dy_stride = 4;
+  EXPECT_EQ(average_pool_grad(spread, nullptr), cudaErrorInvalidValue);
+}
+
 }  // namespace
 }  // namespace ct::kernels
