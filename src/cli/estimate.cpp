@@ -51,10 +51,28 @@ std::string settings(const BatchSizes& batch) {
   return str("train_micro_batch_size_per_gpu=", batch.micro, " and gradient_accumulation_steps=", batch.accumulation);
 }
 
+/// What estimates are compared with.
+struct Compared {
+  Limits limits;
+  std::optional<Backend::Room> room;  // of the GPU, where there is one
+  std::string problem;                // why nothing is compared; empty: it is
+};
+
+Compared compare_with(const Config& config, const Backend& backend) {
+  if (wants_cuda(config) && gpu_count(config) == 0) {
+    const std::string problem = cuda_problem();
+    return {.problem = problem.empty() ? "there is no " + config.device : problem};
+  }
+  Compared with{.limits = {.host = host_memory().available}, .room = backend.room()};
+  if (with.room) with.limits.device = with.room->available;
+  return with;
+}
+
 /// What to do, in one line.
 std::string advice(const std::vector<StageEstimate>& stages, size_t configured, const BatchSizes& batch,
-                   const std::optional<BatchSizes>& largest, int64_t available) {
-  const auto fits = [&](const StageEstimate& s) { return s.host <= available; };
+                   const std::optional<BatchSizes>& largest, const Compared& with) {
+  if (!with.problem.empty()) return "nothing is compared with what there is: " + with.problem;
+  const auto fits = [&](const StageEstimate& s) { return with.limits.allow(s); };
   if (fits(stages[configured])) {
     std::string text = str("stage ", stages[configured].stage, " fits");
     if (largest && largest->micro > batch.micro)
@@ -76,22 +94,29 @@ Json to_json(const StageEstimate& s) {
   return {{"stage", s.stage},
           {"rank",
            {{"total", s.rank.total()},
+            {"device", s.rank.device()},
+            {"host", s.rank.host()},
             {"weights", use.weights},
             {"gradients", use.gradients},
             {"optimizer", use.optimizer},
             {"offloaded", use.host},
             {"activations", use.activations},
             {"gradient_buckets", use.exchange},
+            {"received", s.rank.received},
             {"other", use.other},
+            {"mirrors", s.rank.mirrors},
+            {"staged", s.rank.staged},
             {"snapshot", s.rank.snapshot},
             {"overhead", s.rank.overhead},
             {"partial_sums", s.rank.partial_sums},
             {"transient", {{"gathered_weights", use.gathered_weights}, {"gradient_buckets", use.gradient_buckets}}}}},
+          {"device", s.device},
           {"host", s.host},
           {"traffic", {{"training", to_json(s.traffic.training)}, {"norms", to_json(s.traffic.norms)}}}};
 }
 
-void print_table(const std::vector<StageEstimate>& stages, size_t configured, int64_t available) {
+void print_table(const std::vector<StageEstimate>& stages, size_t configured, const EstimateOf& what,
+                 const Compared& with) {
   const auto row = [&](const char* what, auto value) {
     std::printf("  %-34s", what);
     for (const StageEstimate& s : stages) std::printf(" %12s", std::string(value(s)).c_str());
@@ -102,21 +127,36 @@ void print_table(const std::vector<StageEstimate>& stages, size_t configured, in
   };
   row("ZeRO stage",
       [&](const StageEstimate& s) { return std::to_string(s.stage) + (&s == &stages[configured] ? " (chosen)" : ""); });
-  std::printf("a rank, MB\n");
+  const auto fits = [&](const Limits& limits) {
+    if (with.problem.empty()) row("fits", [&](const StageEstimate& s) { return limits.allow(s) ? "yes" : "no"; });
+  };
+  const bool on_gpu = stages.front().rank.on_gpu;
+  std::printf(on_gpu ? "a rank, MB of its GPU\n" : "a rank, MB\n");
   bytes("weights", [](const auto& s) { return s.rank.use.weights; });
   bytes("gradients", [](const auto& s) { return s.rank.use.gradients; });
   bytes("  of them partial sums", [](const auto& s) { return s.rank.partial_sums; });
   bytes("optimizer", [](const auto& s) { return s.rank.use.optimizer; });
-  if (stages.front().rank.use.host > 0) bytes("  offloaded to the host", [](const auto& s) { return s.rank.use.host; });
   bytes("activations and workspace", [](const auto& s) { return s.rank.use.activations; });
   bytes("  of them gathered weights", [](const auto& s) { return s.rank.use.gathered_weights; });
   bytes("gradient buckets", [](const auto& s) { return s.rank.use.exchange; });
+  if (on_gpu) {
+    bytes("received by NCCL", [](const auto& s) { return s.rank.received; });
+    bytes("other", [](const auto& s) { return s.rank.use.other; });
+    bytes("total", [](const auto& s) { return s.rank.device(); });
+    std::printf("a GPU with %d rank%s, MB\n", what.sharing.ranks_a_device, what.sharing.ranks_a_device == 1 ? "" : "s");
+    bytes("total", [](const auto& s) { return s.device; });
+    fits({.device = with.limits.device});
+    std::printf("a rank, MB of the host\n");
+    bytes("offloaded optimizer state", [](const auto& s) { return s.rank.use.host; });
+    bytes("page-locked copies", [](const auto& s) { return s.rank.mirrors; });
+    bytes("collectives through the host", [](const auto& s) { return s.rank.staged; });
+  }
   bytes("snapshot of a save", [](const auto& s) { return s.rank.snapshot; });
-  bytes("other", [](const auto& s) { return s.rank.use.other + s.rank.overhead; });
-  bytes("total", [](const auto& s) { return s.rank.total(); });
+  bytes("other", [&](const auto& s) { return s.rank.overhead + (on_gpu ? 0 : s.rank.use.other); });
+  bytes("total", [](const auto& s) { return s.rank.host(); });
   std::printf("this host, MB\n");
   bytes("total", [](const auto& s) { return s.host; });
-  row("fits", [&](const StageEstimate& s) { return s.host <= available ? "yes" : "no"; });
+  fits({.host = with.limits.host});
   std::printf("moved a rank and step\n");
   row("million elements", [](const StageEstimate& s) {
     char text[32];
@@ -126,11 +166,12 @@ void print_table(const std::vector<StageEstimate>& stages, size_t configured, in
   bytes("MB", [](const auto& s) { return static_cast<int64_t>(s.traffic.training.bytes); });
 }
 
-bool has_gpu(const Config& config) { return wants_cuda(config) && cuda_problem().empty(); }
+bool has_gpu(const Config& config) { return wants_cuda(config) && gpu_count(config) > 0; }
 
 /// A login node has no GPU, but its sizes are asked for: those of a program on the CPU are the same, but for libraries'
-/// workspaces, and bf16 is as large as fp16.
+/// workspaces, and bf16 is as large as fp16. Nothing is timed, which would need what is only estimated.
 Config for_this_machine(Config config) {
+  config.cuda.autotune = false;
   if (config.fp16.enabled && !has_gpu(config)) std::swap(config.fp16.enabled, config.bf16.enabled);
   return config;
 }
@@ -143,17 +184,20 @@ std::unique_ptr<Backend> backend_for_sizes(const Config& config) {
 int verb_estimate(const Words& words) {
   CLI::App app("Memory and traffic of a run, for every ZeRO stage; nothing is trained or written.",
                "cifar-train estimate");
-  std::string config_name = "default.yaml", asked_ranks = "auto";
+  std::string config_name = "default.yaml", asked_ranks = "auto", device;
   std::vector<std::string> sets;
   bool json = false;
   app.add_option("--config", config_name, "YAML, or a DeepSpeed JSON file; looked for as given, then in configs/");
   app.add_option("--set", sets, "KEY=VALUE, repeatable")->allow_extra_args(false);
+  app.add_option("--device", device, "auto | cpu | cuda | cuda:N");
   app.add_option("--ranks", asked_ranks, "ranks on this host: a number or auto");
   app.add_flag("--json", json, "one JSON object instead of text");
   if (!parse(app, words)) return 0;
 
   std::vector<std::string> warnings;
-  const Config config = for_this_machine(load_config({.files = {locate_config(config_name)}, .sets = sets}, &warnings));
+  ConfigSources sources{.files = {locate_config(config_name)}, .sets = sets};
+  if (app.count("--device") > 0) sources.overrides.push_back({"device", device, "--device"});
+  const Config config = for_this_machine(load_config(sources, &warnings));
   const int ranks = rank_count(config, asked_ranks);
   const DataSetSize data = data_set_size(config);
   const EstimateOf what{.config = config,
@@ -161,15 +205,17 @@ int verb_estimate(const Words& words) {
                         .ranks = ranks,
                         .classes = kImageClasses,
                         .test_images = data.test_images,
-                        .data_set_bytes = data.bytes};
+                        .data_set_bytes = data.bytes,
+                        .sharing = foretell_sharing(config, ranks)};
   const auto backend = backend_for_sizes(config);
   backend->enter_thread();  // workspaces depend on it
+  const Compared with = compare_with(config, *backend);
   std::vector<StageEstimate> stages;
   for (int stage = 0; stage <= 3; ++stage) stages.push_back(estimate_stage(*backend, what, stage));
   const auto configured = static_cast<size_t>(config.zero_optimization.stage);
-  const int64_t available = host_memory().available;
-  const auto largest = largest_micro_batch(*backend, what, available);
-  const std::string line = advice(stages, configured, what.batch, largest, available);
+  const auto largest =
+      with.problem.empty() ? largest_micro_batch(*backend, what, with.limits) : std::optional<BatchSizes>();
+  const std::string line = advice(stages, configured, what.batch, largest, with);
 
   const BatchSizes& batch = what.batch;
   if (json) {
@@ -181,13 +227,15 @@ int verb_estimate(const Words& words) {
                    {"configured_stage", config.zero_optimization.stage},
                    {"program", program_bytes()},
                    {"data_set", data.bytes},
-                   {"available", available},
+                   {"available", with.limits.host ? Json(*with.limits.host) : Json()},
+                   {"ranks_a_gpu", stages.front().rank.on_gpu ? Json(what.sharing.ranks_a_device) : Json()},
+                   {"available_of_gpu", with.limits.device ? Json(*with.limits.device) : Json()},
                    {"largest_micro_batch", largest ? Json(largest->micro) : Json()},
                    {"advice", line},
                    {"stages", Json::array()}};
     for (const StageEstimate& s : stages) {
       result["stages"].push_back(to_json(s));
-      result["stages"].back()["fits"] = s.host <= available;
+      result["stages"].back()["fits"] = with.problem.empty() ? Json(with.limits.allow(s)) : Json();
     }
     std::printf("%s\n", result.dump().c_str());
     return 0;
@@ -195,9 +243,12 @@ int verb_estimate(const Words& words) {
   std::printf("%s%s, %s; batch %ld = %ld x %ld micro-steps x %d ranks\n", config.model.name.c_str(),
               config.bf16.enabled ? " bf16" : "", backend->description().c_str(), batch.train, batch.micro,
               batch.accumulation, ranks);
-  std::printf("data set: %s, %s MB, once for all ranks; the program itself: %s MB; available here: %s MB\n",
-              data.note.c_str(), mega(data.bytes).c_str(), mega(program_bytes()).c_str(), mega(available).c_str());
-  print_table(stages, configured, available);
+  const std::string available =
+      str(with.limits.host ? str("; available here: ", mega(*with.limits.host), " MB") : "",
+          with.room ? str(", and ", mega(with.room->available), " MB of ", with.room->device) : "");
+  std::printf("data set: %s, %s MB, once for all ranks; the program itself: %s MB%s\n", data.note.c_str(),
+              mega(data.bytes).c_str(), mega(program_bytes()).c_str(), available.c_str());
+  print_table(stages, configured, what, with);
   std::printf("%s\n", line.c_str());
   return 0;
 }

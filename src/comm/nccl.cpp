@@ -98,15 +98,12 @@ class NcclReduction final : public Reduction {
   /// Of one exchange.
   float* sum_of_nccl() const { return levels_.empty() ? sums_ : slots_; }
 
-  /// The leaves of one exchange make a subtree of the step's tree if there are 2^k of them, or no others: that is
-  /// summed first, and counts as one leaf. With another number of ranks each of them is a leaf.
+  /// See nccl_sum_levels().
   void plan_tree(int64_t leaves, SumOrder order) {
-    const auto ranks = static_cast<int64_t>(link_.size());
-    const int64_t exchanges = (leaves + ranks - 1) / ranks;
-    by_rank_ = order == SumOrder::canonical && exchanges > 1 && !std::has_single_bit(static_cast<uint64_t>(ranks));
-    const int64_t nodes = by_rank_ ? leaves : exchanges;
-    if (nodes <= 1) return;
-    const int levels = order == SumOrder::any ? 1 : std::bit_width(static_cast<uint64_t>(nodes - 1));
+    const int ranks = link_.size();
+    by_rank_ = order == SumOrder::canonical && leaves > ranks && !std::has_single_bit(static_cast<unsigned>(ranks));
+    const int levels = nccl_sum_levels(ranks, leaves, order);
+    if (levels == 0) return;
     check(levels <= kernels::kMaxLevels, "a sum of ", leaves, " leaves");
     level_memory_ = shared_.backend.allocate(static_cast<size_t>(levels * numel_) * sizeof(float));
     counter_memory_ = shared_.backend.allocate(sizeof(int32_t));

@@ -10,6 +10,8 @@
 // Recorded launches count their traffic once, when they are recorded.
 #pragma once
 
+#include <bit>
+#include <cstdint>
 #include <memory>
 
 #include "comm/communicator.h"
@@ -21,6 +23,19 @@ namespace ct {
 struct NcclOptions {
   cuda::LibraryPlaces places = {};  // of libnccl.so.2
 };
+
+/// How many partial sums, each as long as what the rank owns, a reduction of at most `leaves` leaves keeps in the GPU's
+/// memory.
+inline int nccl_sum_levels(int ranks, int64_t leaves, SumOrder order) {
+  const int64_t exchanges = (leaves + ranks - 1) / ranks;
+  // The leaves of one exchange make a subtree of the step's tree if there are 2^k of them, or no others: that is summed
+  // first, and counts as one leaf. With another number of ranks each of them is a leaf.
+  const bool by_rank =
+      order == SumOrder::canonical && exchanges > 1 && !std::has_single_bit(static_cast<uint64_t>(ranks));
+  const int64_t nodes = by_rank ? leaves : exchanges;
+  if (nodes <= 1) return 0;
+  return order == SumOrder::any ? 1 : std::bit_width(static_cast<uint64_t>(nodes - 1));
+}
 
 /// Why make_nccl() would find no library to use, in a line; empty: there is one.
 std::string nccl_problem(const cuda::LibraryPlaces& places);

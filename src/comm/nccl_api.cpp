@@ -1,5 +1,7 @@
 #include "comm/nccl_api.h"
 
+#include "device/cuda/library_files.h"
+
 namespace ct {
 namespace {
 
@@ -11,7 +13,7 @@ void find(const cuda::Library& library, const char* name, Function*& function) {
 }  // namespace
 
 NcclApi open_nccl(const cuda::LibraryPlaces& places) {
-  const cuda::Library library("NCCL", "libnccl.so.2", places);
+  const cuda::Library library("NCCL", cuda::kNcclFile, places);
   NcclApi api;
   api.path = library.path();
   find(library, "ncclGetVersion", api.get_version);

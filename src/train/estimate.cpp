@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "checkpoint/rows.h"
 #include "comm/tree_sum.h"
+#include "train/gpu_extras.h"
 
 namespace ct {
 namespace {
@@ -64,6 +65,28 @@ void add_evaluator(MemoryUse& use, const Lowered& program, const MemoryPlan& pla
   use.activations = std::max(use.activations, plan.arena_bytes);
 }
 
+/// Scratch of operations outside the arena.
+int64_t workspaces(Backend& backend, const Lowered& program) {
+  size_t bytes = 0;
+  for (const Program* steps : {&program.begin, &program.update})
+    for (const Step& step : *steps)
+      if (const auto* op = std::get_if<ComputeOp>(&step.op))
+        bytes += backend.prepare(*op, program.values)->workspace_bytes();
+  return static_cast<int64_t>(bytes);
+}
+
+/// Sums over ranks are made in the host's memory, unless NCCL makes them.
+void add_gpu(RankMemory& rank, const GpuExtras& extras, bool nccl) {
+  rank.on_gpu = true;
+  rank.use.other += extras.updates;
+  rank.received = extras.received;
+  rank.mirrors = extras.mirrors;
+  rank.staged = extras.staged + (nccl ? 0 : rank.partial_sums);
+  rank.partial_sums = extras.partial_sums;
+}
+
+int configured_stage(const EstimateOf& what) { return static_cast<int>(what.config.zero_optimization.stage); }
+
 }  // namespace
 
 int64_t touched_levels(int ranks, int accumulation) {
@@ -80,69 +103,76 @@ StageEstimate estimate_stage(Backend& backend, const EstimateOf& what, int stage
   Config config = what.config;
   config.zero_optimization.stage = stage;
   config.train.eval_batch_size = std::min(config.train.eval_batch_size, what.test_images);
-  const Programs programs = lower_programs(config, what.batch, {.rank = 0, .ranks = what.ranks}, what.classes);
+  const Programs programs = lower_programs(config, what.batch, {.rank = what.rank, .ranks = what.ranks}, what.classes);
   const Lowered& train = programs.train;
 
   StageEstimate estimate{
       .stage = stage, .parameters = programs.graph.parameter_count(), .traffic = step_traffic(train)};
   RankMemory& rank = estimate.rank;
-  rank.use = memory_use(train, plan_program(backend, train));
+  const MemoryPlan plan = plan_program(backend, train), evaluation = plan_program(backend, programs.evaluate);
+  rank.use = memory_use(train, plan);
+  rank.use.other += workspaces(backend, train);
   rank.partial_sums = partial_sum_bytes(train);
+  if (wants_cuda(config)) {
+    const GpuExtras extras =
+        gpu_extras({.train = train,
+                    .evaluate = programs.evaluate,
+                    .exchange_bytes = plan.exchange_bytes + evaluation.exchange_bytes,
+                    .nccl = what.sharing.nccl,
+                    .compares_replicas = what.ranks > 1 && config.communication.check_interval > 0});
+    add_gpu(rank, extras, what.sharing.nccl);
+  }
   rank.use.gradients += rank.partial_sums;
   for (const Value& value : train.values)  // those of a rank that adds its micro-steps by itself
     if (value.base == kNone && value.name.starts_with("partial sum")) rank.partial_sums += stored_bytes(value);
-  add_evaluator(rank.use, programs.evaluate, plan_program(backend, programs.evaluate));
+  add_evaluator(rank.use, programs.evaluate, evaluation);
   if (config.checkpoint.asynchronous)
     rank.snapshot = static_cast<int64_t>(train.states.size()) * owned_elements(train) * kFloat;
   rank.overhead = kRankBytes + kept_by_the_heap(programs.graph);
   for (const Program* steps : {&train.micro, &train.last, &programs.evaluate.micro})
-    rank.overhead += kConvolutionBytes * convolutions(*steps);
-  estimate.host = program_bytes() + what.data_set_bytes + what.ranks * rank.total();
+    if (!rank.on_gpu) rank.overhead += kConvolutionBytes * convolutions(*steps);
+  estimate.device = what.sharing.ranks_a_device * rank.device();
+  estimate.host = program_bytes() + what.data_set_bytes + what.ranks * rank.host();
   return estimate;
 }
 
-std::optional<BatchSizes> largest_micro_batch(Backend& backend, const EstimateOf& what, int64_t bytes) {
+std::optional<BatchSizes> largest_micro_batch(Backend& backend, const EstimateOf& what, const Limits& limits,
+                                              int64_t least_accumulation) {
   const int64_t images = what.batch.train / what.ranks;  // of a rank, in a step
-  for (int64_t accumulation = 1; accumulation <= images; ++accumulation) {
+  for (int64_t accumulation = least_accumulation; accumulation <= images; ++accumulation) {
     if (images % accumulation != 0) continue;
     EstimateOf smaller = what;
     smaller.batch = {what.batch.train, images / accumulation, accumulation};
-    const int stage = static_cast<int>(what.config.zero_optimization.stage);
-    if (estimate_stage(backend, smaller, stage).host <= bytes) return smaller.batch;
+    if (limits.allow(estimate_stage(backend, smaller, configured_stage(what)))) return smaller.batch;
   }
   return std::nullopt;
 }
 
-void require_device_memory(Backend& backend, const EstimateOf& what) {
-  const auto room = backend.room();
+void require_device_memory(Backend& backend, const EstimateOf& what, const std::optional<Backend::Room>& room) {
   if (!room) return;
-  const int configured = static_cast<int>(what.config.zero_optimization.stage);
-  const auto use_of = [&](const BatchSizes& batch, int stage) {
-    EstimateOf other = what;
-    other.batch = batch;
-    return estimate_stage(backend, other, stage).rank.use;
-  };
-  const MemoryUse use = use_of(what.batch, configured);
-  if (use.total() <= room->available) return;
+  const Limits limits{.device = room->available};
+  const int configured = configured_stage(what), sharing = what.sharing.ranks_a_device;
+  const StageEstimate needed = estimate_stage(backend, what, configured);
+  if (limits.allow(needed)) return;
 
   std::string advice;
   for (int stage = configured + 1; stage <= 3 && what.ranks > 1 && advice.empty(); ++stage)
-    if (use_of(what.batch, stage).total() <= room->available)
+    if (limits.allow(estimate_stage(backend, what, stage)))
       advice = str("zero_optimization.stage ", stage, " is the lowest that fits");
-  const int64_t images = what.batch.train / what.ranks;  // of a rank, in a step
-  for (int64_t accumulation = what.batch.accumulation + 1; accumulation <= images; ++accumulation) {
-    if (images % accumulation != 0) continue;
-    const BatchSizes smaller{what.batch.train, images / accumulation, accumulation};
-    if (use_of(smaller, configured).total() > room->available) continue;
-    advice += str(advice.empty() ? "" : "; ", "a micro-batch (train_micro_batch_size_per_gpu) of ", smaller.micro,
+  if (const auto smaller = largest_micro_batch(backend, what, limits, what.batch.accumulation + 1))
+    advice += str(advice.empty() ? "" : "; ", "a micro-batch (train_micro_batch_size_per_gpu) of ", smaller->micro,
                   " is the largest that fits");
-    break;
-  }
-  if (advice.empty()) advice = "neither another ZeRO stage nor a smaller micro-batch fits; use more GPUs, or the CPU";
-  fail(ExitCode::memory, "out of memory on ", room->device, ": ", use.weights, " bytes for weights, ", use.gradients,
-       " for gradients, ", use.optimizer, " for optimizer state, ", use.activations, " for activations and workspace, ",
-       use.exchange, " for gradient buckets, ", use.other, " for the rest: ", use.total(), " in all, but ",
-       room->available, " of ", room->total, " are free; ", advice);
+  if (advice.empty())
+    advice = str("neither another ZeRO stage nor a smaller micro-batch fits; use more GPUs, ",
+                 sharing > 1 ? "fewer ranks on each, " : "", "or the CPU");
+  const RankMemory& rank = needed.rank;
+  const std::string of_all =
+      sharing > 1 ? str(" for each of the ", sharing, " ranks that share the GPU: ", needed.device) : "";
+  fail(ExitCode::memory, "out of memory on ", room->device, ": ", rank.use.weights, " bytes for weights, ",
+       rank.use.gradients, " for gradients, ", rank.use.optimizer, " for optimizer state, ", rank.use.activations,
+       " for activations and workspace, ", rank.use.exchange + rank.received, " for gradient buckets, ", rank.use.other,
+       " for the rest: ", rank.device(), of_all, " in all, but ", room->available, " of ", room->total, " are free; ",
+       advice);
 }
 
 }  // namespace ct

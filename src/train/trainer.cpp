@@ -65,12 +65,18 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   agree_on_plans();
   // Training and evaluation take turns in one arena.
   const int64_t evaluation = plan_program(device_.backend(), programs_.evaluate).arena_bytes;
+  comm.barrier();  // all ranks have opened the libraries, which take their part, and none has allocated
+  std::optional<Backend::Room> room;
+  together(comm, [&] { room = device_.backend().room(); });
   together(comm, [&] {
-    require_device_memory(device_.backend(), {.config = config_,
-                                              .batch = batch_,
-                                              .ranks = comm.size(),
-                                              .classes = classes,
-                                              .test_images = data_.test->count()});
+    require_device_memory(device_.backend(),
+                          {.config = config_,
+                           .batch = batch_,
+                           .ranks = comm.size(),
+                           .classes = classes,
+                           .test_images = data_.test->count(),
+                           .sharing = device_.sharing()},
+                          room);
   });
   const bool record = config_.cuda.record;
   engine_ = std::make_unique<Engine>(device_.backend(), device_.collectives(), programs_.train, schedule,

@@ -56,6 +56,24 @@ def text_marks_the_chosen_stage_and_advises():
 
 
 @check
+def without_a_gpu_its_sizes_are_told_and_compared_with_nothing():
+    """As on a login node."""
+    words = ["--config", DEFAULT, "--ranks", 2]
+    env = {"CUDA_VISIBLE_DEVICES": ""}
+    found, cpu = estimate(*words, "--device", "cuda", env=env), estimate(*words, "--device", "cpu")
+    expect_equal([s["fits"] for s in found["stages"]], 4 * [None])
+    expect_equal([found["available"], found["available_of_gpu"], found["largest_micro_batch"]], 3 * [None])
+    for gpu, host in zip(found["stages"], cpu["stages"]):
+        expect_equal([gpu["rank"]["weights"], gpu["device"]], [host["rank"]["weights"], gpu["rank"]["device"]])
+        # Masters and moments have page-locked copies.
+        expect(gpu["rank"]["mirrors"] > host["rank"]["optimizer"] + host["rank"]["weights"], gpu)
+        expect_equal([host["device"], host["rank"]["mirrors"]], [0, 0])
+    text = run("estimate", *words, "--device", "cuda", env=env).stdout
+    expect("a GPU with 1 rank, MB" in text and "fits" not in text and "available here" not in text, text)
+    expect(text.splitlines()[-1].startswith("nothing is compared with what there is: "), text)
+
+
+@check
 def a_batch_that_does_not_fit_the_ranks_is_refused_as_by_train():
     words = ["--config", DEFAULT, "--set", "train_batch_size=16", "--ranks", 3]
     by_train = fails(USAGE, run("train", *words), "3 ranks")

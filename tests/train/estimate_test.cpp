@@ -142,9 +142,108 @@ TEST(Estimate, FindsTheLargestMicroBatchThatFits) {
     other.batch = {960, micro, 480 / micro};
     return estimate_stage(*backend, other, 0).host;
   };
-  EXPECT_EQ(largest_micro_batch(*backend, what, int64_t{1} << 40), (BatchSizes{960, 480, 1}));
-  EXPECT_EQ(largest_micro_batch(*backend, what, host(240)), (BatchSizes{960, 240, 2}));
-  EXPECT_EQ(largest_micro_batch(*backend, what, 1000), std::nullopt);
+  const auto largest = [&](int64_t bytes, int64_t least_accumulation = 1) {
+    return largest_micro_batch(*backend, what, {.host = bytes}, least_accumulation);
+  };
+  EXPECT_EQ(largest(int64_t{1} << 40), (BatchSizes{960, 480, 1}));
+  EXPECT_EQ(largest(int64_t{1} << 40, 3), (BatchSizes{960, 160, 3}));
+  EXPECT_EQ(largest(host(240)), (BatchSizes{960, 240, 2}));
+  EXPECT_EQ(largest(1000), std::nullopt);
+}
+
+// With a GPU. Sizes are those of the CPU's workspaces; tests/cuda/memory_test.cpp compares with what is allocated.
+
+Config gpu_config(const std::string& rest = "train_batch_size: 24\ntrain_micro_batch_size_per_gpu: 2\n") {
+  return config(rest + "device: cuda\n");
+}
+
+StageEstimate estimate_gpu(const Config& config, int ranks, int stage, const Sharing& sharing = {}) {
+  return estimate_stage(*make_cpu_backend(),
+                        {.config = config,
+                         .batch = batch_for(config.batch, ranks),
+                         .ranks = ranks,
+                         .test_images = 100,
+                         .sharing = sharing},
+                        stage);
+}
+
+TEST(GpuEstimate, TheGpuHoldsTheProgramsAndTheHostTheCopies) {
+  const Config c = gpu_config();
+  const StageEstimate cpu = estimate(config(), 1, 0), gpu = estimate_gpu(c, 1, 0);
+  const RankMemory& rank = gpu.rank;
+  EXPECT_EQ(cpu.device, 0);
+  EXPECT_EQ(cpu.rank.mirrors + cpu.rank.staged + cpu.rank.received, 0);
+  EXPECT_EQ(rank.use.weights, cpu.rank.use.weights);
+  EXPECT_EQ(rank.use.activations, cpu.rank.use.activations);
+  EXPECT_EQ(gpu.device, rank.use.total());
+  EXPECT_EQ(gpu.host, program_bytes() + rank.host());
+  EXPECT_EQ(rank.host(), rank.mirrors + rank.snapshot + rank.overhead);
+  // A copy of masters and moments for saving, and of inputs and losses.
+  EXPECT_GE(rank.mirrors, 12 * gpu.parameters + 4 * (2 + 4) * kImageBytes);
+}
+
+TEST(GpuEstimate, OffloadedStateIsTheHosts) {
+  Config c = gpu_config();
+  const StageEstimate before = estimate_gpu(c, 1, 0);
+  c.zero_optimization.offload_optimizer_device = "cpu";
+  const StageEstimate after = estimate_gpu(c, 1, 0);
+  EXPECT_EQ(after.rank.use.optimizer, 0);
+  EXPECT_GE(after.rank.use.host, 12 * after.parameters);
+  EXPECT_LT(after.device, before.device);
+  EXPECT_GE(after.rank.host(), after.rank.use.host + after.rank.mirrors);
+}
+
+TEST(GpuEstimate, WhoCarriesTheSumsDecidesWhereTheirBuffersAre) {
+  const Config c = gpu_config("train_batch_size: 18\ntrain_micro_batch_size_per_gpu: 2\n");
+  for (int stage = 0; stage <= 3; ++stage) {
+    SCOPED_TRACE(stage);
+    const RankMemory nccl = estimate_gpu(c, 3, stage, {.nccl = true}).rank, staged = estimate_gpu(c, 3, stage).rank;
+    EXPECT_EQ(nccl.staged, 0);
+    EXPECT_EQ(staged.received, 0);
+    // Three ranks' parts of the largest bucket; partial sums of three micro-steps.
+    EXPECT_GT(nccl.received, 0);
+    EXPECT_GT(nccl.partial_sums, 0);
+    EXPECT_EQ(nccl.use.gradients - nccl.partial_sums, staged.use.gradients);
+    EXPECT_EQ(staged.partial_sums, 0);
+    EXPECT_GT(staged.staged, stage <= 1 ? 4 * estimate_gpu(c, 3, stage).parameters : 0);
+  }
+}
+
+std::string refusal(const Config& config, int ranks, const Sharing& sharing, int64_t available) {
+  try {
+    require_device_memory(*make_cpu_backend(),
+                          {.config = config,
+                           .batch = batch_for(config.batch, ranks),
+                           .ranks = ranks,
+                           .test_images = 100,
+                           .sharing = sharing},
+                          Backend::Room{"GPU 0 (a test's)", available, 2 * available});
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::memory);
+    return e.what();
+  }
+  return "";
+}
+
+TEST(GpuEstimate, RanksThatShareAGpuNeedItsMemoryTogether) {
+  const Config c = gpu_config("train_batch_size: 24\ntrain_micro_batch_size_per_gpu: 12\n");
+  const int64_t alone = estimate_gpu(c, 2, 0).device;
+  EXPECT_EQ(refusal(c, 2, {}, alone), "");
+  EXPECT_EQ(refusal(c, 2, {.ranks_a_device = 2}, 2 * alone), "");
+  EXPECT_NE(refusal(c, 2, {}, alone - 1), "");
+  const std::string line = refusal(c, 2, {.ranks_a_device = 2}, 2 * alone - 1);
+  for (const std::string& part :
+       {str(alone, " for each of the 2 ranks that share the GPU: ", 2 * alone, " in all"), str("GPU 0 (a test's)"),
+        str(2 * alone - 1, " of "), std::string("for weights"), std::string("zero_optimization.stage 1 is the lowest"),
+        std::string("micro-batch (train_micro_batch_size_per_gpu) of 4 is the largest")})
+    EXPECT_NE(line.find(part), std::string::npos) << part << " is not in: " << line;
+  EXPECT_NE(refusal(c, 2, {.ranks_a_device = 2}, 1000).find("fewer ranks on each"), std::string::npos);
+}
+
+TEST(GpuEstimate, DevicesWithoutMemoryOfTheirOwnAreAskedNothing) {
+  const Config c = config();
+  require_device_memory(*make_cpu_backend(), {.config = c, .batch = batch_for(c.batch, 1), .test_images = 100},
+                        std::nullopt);
 }
 
 }  // namespace
