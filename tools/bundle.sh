@@ -4,29 +4,27 @@
 
 usage() {
   cat <<'HELP'
-usage: tools/bundle.sh [--build DIR] [--output FILE] [--with FILE]... [--licence FILE]...
+usage: tools/bundle.sh [--build DIR] [--kernels DIR] [--output FILE]
 Writes a .tar.xz of at most 40 MiB with the program, Open MPI and all their libraries but glibc, the GPU's and those of
-fast networks (ranks on several hosts talk over TCP). It needs patchelf and xz-utils. Prints the archive's path.
-  --build DIR      the build folder (build/release)
-  --output FILE    the archive (DIR/cifar-train-VERSION-linux-MACHINE.tar.xz)
-  --with FILE      carry this too, repeatable: a program goes to bin/, any other file to tools/
-  --licence FILE   carry this licence text too, repeatable
+fast networks (ranks on several hosts talk over TCP), and tools/gpu_check.sh with the tests and the benchmark of the
+kernels, where they are built. It needs patchelf and xz-utils. Prints the archive's path.
+  --build DIR      the build folder (build/release; with GPUs: build/cuda)
+  --kernels DIR    what tools/build_kernels.sh --all has built (build/kernels)
+  --output FILE    the archive (DIR/cifar-train-VERSION-linux-MACHINE.tar.xz, in the build folder)
 HELP
 }
 
 build=$root/build/release
+kernels=$root/build/kernels
 output=
-with=()
-licences=()
 while [ $# -gt 0 ]; do
   case $1 in
-    --build | --output | --with | --licence)
+    --build | --kernels | --output)
       [ $# -ge 2 ] || usage_error "$1 needs a value"
       case $1 in
         --build) build=$2 ;;
+        --kernels) kernels=$2 ;;
         --output) output=$2 ;;
-        --with) with+=("$2") ;;
-        --licence) licences+=("$2") ;;
       esac
       shift
       ;;
@@ -39,9 +37,6 @@ done
 limit=$((40 << 20))  # bytes
 program=$build/cifar-train
 [ -x "$program" ] || die "there is no $program: build it first, or give --build DIR"
-for file in ${with[@]+"${with[@]}"} ${licences[@]+"${licences[@]}"}; do
-  [ -f "$file" ] || die "there is no file $file"
-done
 for tool in patchelf xz objdump strip dpkg-query; do
   command -v "$tool" >/dev/null 2>&1 ||
     die "there is no $tool: install patchelf, xz-utils and binutils (Debian or Ubuntu)"
@@ -59,7 +54,6 @@ glibc='^(ld-linux.*|linux-vdso|lib(c|m|mvec|dl|rt|pthread|resolv|util|anl|nsl))\
 gpu='^lib(cuda|cudart|cudnn|cublas|cublasLt|nccl|nvrtc|nvJitLink|nvidia.*|cufft|cusparse|cusolver|curand)[.-]'
 open_mpi='^lib(mpi|open-pal|open-rte|mca_common_sm|hwloc|event.*|pmix|z)[.-]'
 
-is_elf() { [ "$(head -c 4 "$1" | tail -c 3)" = ELF ]; }
 needed() { objdump -p "$1" | awk '$1 == "NEEDED" {print $2}'; }
 
 libraries() {  # libraries FILE...: paths of all that they need, but for glibc
@@ -78,14 +72,15 @@ libraries() {  # libraries FILE...: paths of all that they need, but for glibc
 # ---- programs and Open MPI's plug-ins
 
 programs=("$program")
-for file in ${with[@]+"${with[@]}"}; do
-  if is_elf "$file"; then
-    programs+=("$file")
-  else
-    install -D -t "$tree/tools" "$file"
-  fi
+absent=()
+for part in test_kernels_gpu kernel_benchmark; do
+  file=$kernels/kernels/$part
+  if [ -x "$file" ]; then programs+=("$file"); else absent+=("$part"); fi
 done
-[ ! -f "$root/tools/gpu_check.sh" ] || install -D -t "$tree/tools" "$root/tools/gpu_check.sh"
+[ ${#absent[@]} -eq 0 ] ||
+  say "without ${absent[*]}, not in $kernels/kernels: build them by tools/build_kernels.sh --all"
+install -D -t "$tree/tools" "$root/tools/gpu_check.sh" "$root"/tests/bench/torch_*.py
+install -D -m 644 -t "$tree/tools/gpu_check" "$root"/tools/gpu_check/*.sh
 install -s -t "$tree/libexec" "${programs[@]}"
 carried=()  # files of the distribution
 
@@ -197,7 +192,7 @@ done
 {
   printf '%s' "$owners" | cut -d: -f1
   printf '%s\n' libcli11-dev nlohmann-json3-dev  # header files only
-  [ ${#programs[@]} -eq 1 ] || printf '%s\n' libgtest-dev  # linked statically
+  [[ ${programs[*]} != */test_kernels_gpu* ]] || printf '%s\n' libgtest-dev  # linked statically
 } | sort -u >"$temporary/packages"
 while read -r package; do
   install -m 644 -T "/usr/share/doc/$package/copyright" "$tree/licences/$package.txt" ||
@@ -207,9 +202,12 @@ grep -hoE '/usr/share/common-licenses/[A-Za-z]+(-[0-9]+(\.[0-9]+)*)?' "$tree"/li
   while read -r file; do
     [ ! -f "$file" ] || install -D -m 644 -t "$tree/licences/common-licenses" "$file"
   done
-for file in ${licences[@]+"${licences[@]}"}; do
-  install -m 644 -T "$file" "$tree/licences/$(basename "$(dirname "$(realpath "$file")")")-${file##*/}"
-done
+if "$program" --version | grep -q '^GPUs: CUDA'; then  # header files, not of the distribution
+  for file in "$root"/.third_party/cudnn-frontend/*/licenses/*; do
+    install -m 644 -T "$file" "$tree/licences/cudnn-frontend-${file##*/}" ||
+      die "the licence of cuDNN's frontend is missing: run tools/install_cudnn_frontend.sh"
+  done
+fi
 
 cat >"$tree/README" <<README
 $("$program" --version | head -n 1), for Linux on $(uname -m) with glibc $glibc_needed or later.
@@ -220,6 +218,7 @@ It needs no root and no packages, and runs from any folder:
   bin/cifar-train train --config configs/default.yaml --output runs/one
   bin/cifar-train eval --ckpt runs/one/best.bin
   bin/mpirun -np 2 bin/cifar-train train --config configs/default.yaml --output runs/two
+  tools/gpu_check.sh                                        checks and measures everything on a GPU
 
 Put bin/ on PATH, or link to its programs from a folder that is. The shipped configurations are found by name from
 anywhere: --config default.yaml. Across hosts, have this folder at the same path, without spaces, on all of them; ranks
@@ -240,7 +239,7 @@ time=$(git -C "$root" log -1 --format=%ct 2>/dev/null) || time=$(stat -c %Y "$pr
 tar -C "$temporary" --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w --mtime="@$time" \
   -c "$name" | xz >"$output.part" || die "cannot write $output"
 size=$(stat -c %s "$output.part")
-[ "$size" -le $limit ] || die "the archive has $size bytes, more than $limit: leave out what --with names"
+[ "$size" -le $limit ] || die "the archive has $size bytes, more than $limit"
 mv "$output.part" "$output"
 say "$size bytes, $(find "$tree" -type f | wc -l) files, glibc $glibc_needed or later"
 printf '%s\n' "$output"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Puts the headers of cuDNN's C++ frontend into .third_party/cudnn-frontend/, where CMake looks for them: a build with
 # GPUs needs them and a build for CPUs does not. Silent and offline where they are there. Exits with 77 where they
-# cannot be had, for want of pip or a network.
+# cannot be had, for want of a network.
 . "$(dirname "$0")/common.sh"
 
 version=1.32.0
@@ -33,7 +33,7 @@ skip() { say "skipped: $*"; exit 77; }
 
 machine=$(uname -m)
 [ -n "${hashes[$machine]:-}" ] || skip "there is no package of cuDNN's frontend for $machine"
-python3 -m pip --version >/dev/null 2>&1 || skip "there is no pip: install python3-pip, and run this again"
+python3 -m pip --version >/dev/null 2>&1 || die "there is no pip: install python3-pip, and run this again"
 
 mkdir -p "$root/.third_party"
 work=$(mktemp -d "$root/.third_party/download.XXXXXX")

@@ -22,9 +22,15 @@ def archive():
         if not shutil.which(tool):
             raise Skip("there is no %s (package %s)" % (tool, package))
     file = path("bundle.tar.xz")
-    done = finish(start([os.path.join(ROOT, "tools", "bundle.sh"), "--build", os.path.dirname(PROGRAM), "--output",
-                         file], env={"XZ_OPT": "-0"}), timeout=300)  # quick, and larger than it would be
+    kernels = path("built", "kernels")  # any program stands for the tests of the kernels; their benchmark is not there
+    os.makedirs(kernels)
+    shutil.copy(shutil.which("true"), os.path.join(kernels, "test_kernels_gpu"))
+    done = finish(start([os.path.join(ROOT, "tools", "bundle.sh"), "--build", os.path.dirname(PROGRAM), "--kernels",
+                         path("built"), "--output", file],
+                        env={"XZ_OPT": "-0"}), timeout=300)  # quick, and larger than it would be
     expect_equal((done.returncode, done.stdout), (DONE, file + "\n"), done.stderr)
+    absent = [line for line in done.stderr.splitlines() if "without" in line]
+    expect(len(absent) == 1 and "kernel_benchmark" in absent[0] and "test_kernels_gpu" not in absent[0], done.stderr)
     return file
 
 
@@ -128,6 +134,10 @@ def carries_what_else_belongs_to_it():
     for name in ("README", "LICENSE", "configs/default.yaml", "share/cifar-train/configs/default.yaml",
                  "licences/libyaml-cpp0.7.txt" if os.path.exists("/usr/share/doc/libyaml-cpp0.7") else "licences"):
         expect(os.path.exists(os.path.join(bundle(), name)), "no " + name)
+    for name in ("gpu_check.sh", "torch_adam.py", "torch_tutorial.py"):
+        expect(os.path.exists(os.path.join(bundle(), "tools", name)), "no " + name)
+    if os.path.exists("/usr/share/doc/libgtest-dev"):
+        expect(os.path.exists(os.path.join(bundle(), "licences", "libgtest-dev.txt")), "no licence of the tests")
     texts = glob.glob(os.path.join(glob.escape(bundle()), "licences", "*.txt"))
     expect(len(texts) > 5 and all(os.path.getsize(text) > 100 for text in texts), texts)
 
@@ -147,6 +157,18 @@ def starts():
     configs = os.path.join(bundle(), "share", "cifar-train", "configs")
     expect(configs in findings["program"]["value"], findings)
     expect(findings["program"]["ok"], findings)
+
+
+@check
+def brings_what_checks_a_gpu():
+    done_away(program("test_kernels_gpu"))
+    expect(not os.path.exists(program("kernel_benchmark")), "there was none")
+    if glob.glob("/dev/nvidia[0-9]*") or os.path.exists("/dev/dxg"):
+        raise Skip("there may be a GPU")
+    before = sorted(os.listdir(scratch()))
+    done = away(os.path.join(bundle(), "tools", "gpu_check.sh"))
+    expect_equal(done.returncode, 77, done.stdout, done.stderr)
+    expect_equal(sorted(os.listdir(scratch())), before)
 
 
 @check

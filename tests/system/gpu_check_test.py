@@ -11,6 +11,7 @@ from harness import *
 
 os.environ.setdefault("TMPDIR", "/tmp")  # programs are started from the scratch folder, which /dev/shm may forbid
 SCRIPT = os.path.join(CONFIGS, "..", "tools", "gpu_check.sh")
+NOT_ALL, NOTHING = 3, 77  # exit codes: rows were skipped or not run; all of them
 ON_HOST = os.path.join(os.path.dirname(PROGRAM), "cifar-train-on-host")
 
 
@@ -53,6 +54,7 @@ def without_a_gpu():
     expect_equal(done.returncode, 77, done.stdout, done.stderr)
     expect_equal(len(done.stdout.splitlines()), 1)
     expect(done.stdout.startswith("error: "), done.stdout)
+    expect(not os.path.exists(path("none")), "it has left something behind")
 
 
 @check
@@ -76,10 +78,109 @@ def losses_and_bits_are_compared():
             expect_equal(result, "met", text)
             expect(0 <= float(figure) <= 1e-5, text)
         expect_equal(rows["training", optimizer + ", the same run twice"][0], "pass", text)
-    runs = 16 if has_mpi() else 8
-    expect_equal(rows["bits", "1 and 2 ranks, stages 0-3, recorded or not"], ("pass", "%d runs" % runs), text)
-    expect_equal(done.returncode, DONE, text)
+    expect_equal(rows["bits", "1 rank, stages 0-3, recorded or not"], ("pass", "8 runs"), text)
+    two = rows["bits", "2 ranks on one GPU, stages 0-3, recorded or not"]
+    expect_equal(two, ("pass", "9 runs") if has_mpi() else ("skipped", "there is no mpirun"), text)
+    expect_equal(done.returncode, DONE if has_mpi() else NOT_ALL, text)
     expect_equal(sorted(files), ["gpu_check.log", "gpu_check.txt"])
+
+
+FEATURES = 18  # rows
+# Its runs differ by their folders' names alone, and the wrong ones by the variable WRONG.
+FEATURED = r"""
+for word; do
+  case $before in --output) out=$word ;; --device) device=$word ;; --ckpt) ckpt=$word ;; esac
+  before=$word
+done
+name=${out##*/}
+if [ "$1" = train ]; then
+  [ "$WRONG" != fails ] || { echo "error: no memory"; exit 6; }
+  loss=2 skipped=0 last=0 collectives=solo
+  case $name in
+    f32 | offload | stopped) weights=a ;;
+    nccl) weights=a collectives="1 rank, NCCL 2" ;;
+    nccl-3) weights=b collectives="1 rank, NCCL 2" ;;
+    two) weights=b ;;
+    tuned*) weights=c ;;
+    skips*) weights=d skipped=1 last=2 ;;
+    bf16 | fp16 | *-bf16 | *-fp16) weights=$name loss=2.001 ;;
+    *) weights=$name ;;
+  esac
+  if [ "$WRONG" = all ]; then
+    case $name in
+      nccl) collectives=solo ;;
+      nccl-3 | offload | stopped | tuned-once-more | skips-unrecorded) weights=wrong ;;
+      bf16) loss=2 ;;
+      skips) skipped=0 ;;
+      two-cpu | fp16 | tuned | tf32 | resnet18-cpu | resnet18-*16) loss=3 ;;
+    esac
+  fi
+  [ "$WRONG$name" != someskips ] || last=3
+  mkdir -p "$out/ckpt/step-00000004"
+  echo '{"plans": "key\\tplan"}' >"$out/ckpt/step-00000004/state.json"
+  [ "$WRONG" != some ] || echo '{"plans": ""}' >"$out/ckpt/step-00000004/state.json"
+  {
+    echo "{\"event\":\"start\",\"collectives\":\"$collectives\"}"
+    for count in "$skipped" 2 "$last"; do
+      echo "{\"event\":\"step\",\"loss\":$loss,\"skipped\":$count,\"samples\":1}"
+    done
+    echo "{\"event\":\"end\",\"weights_sha256\":\"$weights\"}"
+  } >"$out/metrics.jsonl"
+fi
+if [ "$1" = eval ]; then
+  [ "$WRONG" != fails ] || exit 1
+  [ "$WRONG$device" = allcuda ] && loss=1.1 || loss=1
+  echo "{\"event\":\"eval\",\"loss\":$loss,\"images\":100}"
+fi
+if [ "$1 $2" = "bench reduce" ]; then
+  [ -z "$WRONG" ] || { echo "error: the sum over ranks differs from the tree"; exit 1; }
+  echo '{"ms": 1.5, "equal_to_tree": true}'
+fi
+exit 0
+"""
+
+
+@functools.lru_cache(None)
+def features(wrong=""):
+    done, rows, _ = gpu_check("features-" + wrong, "features", PROGRAM=script("featured", FEATURED),
+                              GPU_CHECK_DATA=scratch(), WRONG=wrong)
+    text = "\n".join(map(str, rows.items())) + done.stderr
+    return done, {check: row for (_, check), row in rows.items()}, text
+
+
+@check
+def features_that_hold():
+    done, rows, text = features()
+    expect_equal(len(rows), FEATURES, text)
+    expect_equal({result for result, _ in rows.values()}, {"pass", "met"}, text)
+    expect_equal(done.returncode, DONE, text)
+
+
+@check
+def a_wrong_result_of_every_feature_is_found():
+    """Everything that is compared differs, or nothing runs: no row may pass."""
+    right = features()[1]
+    for wrong in ("all", "fails"):
+        done, rows, text = features(wrong)
+        expect_equal({check: rows[check][0] for check in right if rows[check][0] not in ("FAIL", "MISSED")}, {}, text)
+        expect_equal(done.returncode, BUG, text)
+    rows = features("some")[1]
+    expect_equal([name for name in right if rows[name][0] == "FAIL" and "reduce" not in name],
+                 ["fp16, a scale too large: steps skipped", "autotune, resumed twice from its plans"], rows)
+
+
+@check
+def features_on_the_host():
+    """Through the whole program. One linear layer overflows at no scale, and has no plans: two rows that fail."""
+    need_on_host()
+    done, rows, _ = gpu_check("featured-on-host", "features:300", PROGRAM=ON_HOST, ON_HOST_DEVICES="1",
+                              GPU_CHECK_DATA=few(train=200, test=100), GPU_CHECK_SET="model.name=linear",
+                              GPU_CHECK_SECONDS="0.001")
+    text = "\n".join(map(str, rows.items())) + done.stderr
+    expect_equal(len(rows), FEATURES, text)
+    expect_equal([check for (_, check), (result, _) in rows.items() if result not in ("pass", "met")],
+                 ["fp16, a scale too large: steps skipped", "autotune, resumed twice from its plans"], text)
+    expect_equal(done.returncode, BUG, text)
 
 
 @check
@@ -103,17 +204,50 @@ echo "{\"event\":\"end\",\"weights_sha256\":\"$out\"}" >>"$out/metrics.jsonl"
                               GPU_CHECK_SEEDS="2")
     text = "\n".join(map(str, rows.items())) + done.stderr
     expect_equal(rows["training", "SGD, seed 2, CPU"], ("FAIL", "error: no memory"), text)
-    expect_equal(rows["training", "SGD, 1 sets, first 1 steps, largest"], ("met", "5e-06"), text)
-    expect_equal(rows["training", "SGD, 1 sets, 3 steps, median"], ("MISSED", "0.1"), text)
+    expect_equal(rows["training", "SGD, 2 sets, first 1 steps, largest"], ("met", "5e-06"), text)
+    expect_equal(rows["training", "SGD, 2 sets, 3 steps, median"], ("MISSED", "0.1"), text)
     expect_equal(rows["training", "SGD, the same run twice"][0], "FAIL", text)
     expect_equal(rows["training", "AdamW"], ("FAIL", "not all runs have 3 steps"), text)
     expect_equal(rows["training", "AdamW, the same run twice"][0], "FAIL", text)  # their weights differ
     expect_equal(done.returncode, BUG, text)
 
 
+SELFTEST = "selftest, every operation in f32, bf16 and f16"
+HEALTHY = r"""
+case $1 in
+  doctor)
+    echo '{'
+    for part in "NVIDIA driver" "CUDA runtime" "GPU 0" cuDNN cuBLASLt NCCL "launcher"; do
+      echo " \"$part\": {"; echo '  "value": "1",'; echo '  "ok": true,'; echo '  "warning": ""'; echo ' },'
+    done
+    echo ' "last": {}'; echo '}' ;;
+  selftest) echo "total                         7  f32 bf16 f16           100 %" ;;
+esac
+"""
+
+
+@check
+def what_the_doctor_and_the_selftest_miss():
+    for name, changes, ill, why in (
+            ("nccl", [('cuBLASLt NCCL "launcher"', 'cuBLASLt "launcher"')], "doctor", "not well: NCCL"),
+            ("gpu", [('"ok": true', '"ok": false')], "doctor", "not well: NVIDIA driver, CUDA runtime, GPU 0"),
+            ("f16", [("bf16 f16", "bf16")], SELFTEST, "not in all three types"),
+            ("none", [("7  f32", "0  f32")], SELFTEST, "not in all three types")):
+        body = HEALTHY
+        for a, b in changes:
+            expect(a in body, a)
+            body = body.replace(a, b)
+        done, rows, _ = gpu_check(name, "device", PROGRAM=script("ill", body), GPU_CHECK_DATA=scratch())
+        result, figure = rows["device", ill]
+        expect(result == "FAIL" and why in figure, rows)
+        expect_equal([check for (_, check), row in rows.items() if row[0] == "pass"],
+                     [check for check in ("doctor", SELFTEST) if check != ill])
+        expect_equal(done.returncode, BUG)
+
+
 @check
 def a_section_that_hangs_or_fails_stops_no_other():
-    program = script("fine", "echo total 7 cases\n")
+    program = script("fine", HEALTHY)
     tests = script("hangs", "echo '[       OK ] A.B (1 ms)'\nsleep 100\n")
     benchmark = script("fails", "echo 'error: kernel_benchmark: a lost device' >&2\nexit 1\n")
     begin = time.monotonic()
@@ -122,8 +256,11 @@ def a_section_that_hangs_or_fails_stops_no_other():
     text = "\n".join(map(str, rows.items())) + done.stderr
     expect(time.monotonic() - begin < 60, "the hanging section was not stopped")
     expect_equal(rows["kernels", ""], ("FAIL", "stopped after its 2 s"), text)
-    expect_equal(rows["device", "selftest, every operation and type"], ("pass", "7 cases"), text)
-    expect_equal(rows["speed", "kernels"], ("FAIL", "error: kernel_benchmark: a lost device"), text)
+    expect_equal(rows["kernels", "tests"][0], "not run", text)
+    expect_equal(rows["device", SELFTEST], ("pass", "7 cases"), text)
+    expect_equal(rows["device", "doctor"][0], "pass", text)
+    expect_equal(rows["speed", "kernels at large sizes"], ("FAIL", "error: kernel_benchmark: a lost device"), text)
+    expect_equal(rows["speed", "copy"][0], "not run", text)
     expect_equal(done.returncode, BUG, text)
 
 
@@ -162,6 +299,44 @@ echo "========= ERROR SUMMARY: 0 errors"
     expect_equal(rows["sanitizer", "racecheck, kernel tests"][0], "FAIL", text)
     expect("unsupported device" in rows["sanitizer", "racecheck, kernel tests"][1], text)
     expect_equal(done.returncode, BUG, text)
+
+
+@check
+def what_could_not_be_checked_is_counted():
+    """Each has its row, and the exit code is not that of a run in which all was."""
+    program = script("fine", HEALTHY)
+    tools = path("few-tools")  # neither compute-sanitizer nor mpirun
+    os.makedirs(tools)
+    for tool in ("awk", "bash", "cat", "cut", "date", "dirname", "grep", "head", "id", "mkdir", "mktemp", "mv", "nproc",
+                 "readlink", "rm", "sed", "sh", "stat", "tail", "tee", "timeout", "tr"):
+        os.symlink(shutil.which(tool), os.path.join(tools, tool))
+    env = {"PROGRAM": program, "GPU_CHECK_DATA": scratch(), "PATH": tools, "CUDA_HOME": tools, "MPIRUN": "",
+           "KERNEL_TESTS": "", "KERNEL_BENCHMARK": ""}
+    planned = {"kernels": 1, "speed": 4}
+    if not os.path.exists("/usr/local/cuda/bin/compute-sanitizer"):
+        planned["sanitizer"] = 3
+    done, rows, _ = gpu_check("nothing", *planned, **env)
+    expect_equal([section for section, _ in rows], [name for name, number in planned.items() for _ in range(number)])
+    expect_equal({result for result, _ in rows.values()}, {"skipped"})
+    expect_equal(done.returncode, NOTHING, done.stdout, done.stderr)
+    expect("0 pass, met or reported; 0 FAIL or MISSED; %d skipped or not run" % len(rows) in done.stdout, done.stdout)
+
+    done, rows, _ = gpu_check("some", "device", *planned, **env)
+    expect_equal(done.returncode, NOT_ALL, done.stdout, done.stderr)
+    expect("2 pass, met or reported; 0 FAIL or MISSED; %d skipped" % (len(rows) - 2) in done.stdout, done.stdout)
+    done, _, _ = gpu_check("all", "device", **env)
+    expect_equal(done.returncode, DONE, done.stdout, done.stderr)
+
+
+@check
+def without_tests_of_the_kernels_the_sanitizer_has_all_its_rows():
+    script("compute-sanitizer", "echo '========= ERROR SUMMARY: 0 errors'\n")
+    done, rows, _ = gpu_check("no-tests", "sanitizer", PROGRAM=script("fine", ""), KERNEL_TESTS="",
+                              GPU_CHECK_DATA=scratch(), PATH=scratch() + os.pathsep + os.environ["PATH"])
+    expect_equal({check: result for (_, check), (result, _) in rows.items()},
+                 {"memcheck, kernel tests": "skipped", "memcheck, training": "pass",
+                  "racecheck, kernel tests": "skipped"})
+    expect_equal(done.returncode, NOT_ALL, done.stdout, done.stderr)
 
 
 @check

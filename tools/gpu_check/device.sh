@@ -1,0 +1,107 @@
+# Sourced by ../gpu_check.sh: the device, the kernels, and both under compute-sanitizer.
+
+plan_device() {
+  echo 'doctor|driver, GPU and libraries are found'
+  echo 'selftest, every operation in f32, bf16 and f16|all agree'
+}
+
+section_device() {
+  local target missing
+  target=$(plan_device | sed -n 's/^doctor|//p')
+  if ! quietly doctor "$PROGRAM" doctor --json; then row doctor FAIL "$(why doctor)" "$target"
+  else
+    # Of each part {"value": TEXT, "ok": TRUTH, ...}: those that are not there, or not well.
+    missing=$(tr -d '\n' <"$work/doctor.out" | awk '{
+      n = split("NVIDIA driver,CUDA runtime,GPU 0,cuDNN,cuBLASLt,NCCL", part, ",")
+      for (i = 1; i <= n; ++i)
+        if (!match($0, "\"" part[i] "\": *{[^}]*\"ok\": *true")) printf "%s%s", m++ ? ", " : "", part[i]}
+      END {if (!NR) print "it prints nothing"}')
+    if [ -z "$missing" ]; then row doctor pass "see the log" "$target"
+    else row doctor FAIL "not well: $missing" "$target"; fi
+  fi
+  local check='selftest, every operation in f32, bf16 and f16'
+  if ! quietly selftest "$PROGRAM" selftest --device cuda; then row "$check" FAIL "$(why selftest)" "all agree"
+  elif ! grep -qE '^total +[1-9][0-9]* +f32 bf16 f16 ' "$work/selftest.out"; then
+    row "$check" FAIL "not in all three types: $(grep -a '^total' "$work/selftest.out")" "all agree"
+  else row "$check" pass "$(awk '$1 == "total" {print $2 " cases"}' "$work/selftest.out")" "all agree"; fi
+}
+
+plan_kernels() { echo 'tests|all pass'; }
+
+section_kernels() {
+  [ -n "$KERNEL_TESTS" ] || { rest skipped "there is no test_kernels_gpu"; return; }
+  local status=3 filter='*' passed=0 failed=0 lost=0 name
+  # A test that loses the device ends the process: on with the others.
+  while [ "$status" -eq 3 ] && [ "$lost" -lt 5 ]; do
+    status=0
+    quietly kernels "$KERNEL_TESTS" --gtest_brief=0 "--gtest_filter=$filter" || status=$?
+    passed=$(($(grep -c '^\[       OK' "$work/kernels.out")))
+    failed=$(($(grep -cE '^\[  FAILED  \] .*\(' "$work/kernels.out")))
+    if [ "$status" -eq 3 ]; then
+      name=$(sed -n 's/^the device is lost after \(.*\): .*/\1/p' "$work/kernels.out")
+      row "$name" FAIL "$(sed -n 's/^the device is lost after .*: //p' "$work/kernels.out")" "the device works on"
+      [ "$lost" -gt 0 ] || filter='*-'
+      filter+=$name:
+      lost=$((lost + 1))
+    fi
+  done
+  if [ "$status" -eq 0 ] && [ "$lost" -eq 0 ] && [ "$passed" -gt 0 ]; then
+    row tests pass "$passed passed" "all pass"
+  else
+    row tests FAIL "$passed passed, $failed failed: $(sed -n 's/^\[  FAILED  \] \([^ ,]*\).* (.*/\1/p' \
+      "$work/kernels.out" | head -n 3 | tr '\n' ' ')" "all pass"
+  fi
+}
+
+# checked CHECK NAME SECONDS TOOL COMMAND...
+checked() {
+  local check=$1 name=$2 seconds=$3 tool=$4 status=0 errors
+  shift 4
+  quietly "$name" timeout -k 5 "$seconds" "$sanitizer" --tool "$tool" --target-processes all --error-exitcode 99 \
+    --report-api-errors no --print-limit 20 "$@" || status=$?
+  errors=$(sed -n 's/.*ERROR SUMMARY: \([0-9]*\) .*/\1/p; s/.*RACECHECK SUMMARY: \([0-9]*\) .*/\1/p' \
+    "$work/$name.out" | awk '{n += $1} END {if (NR) print n}')
+  local found
+  found=$(grep -cE 'Invalid __|Race reported|hazard detected|Error: ' "$work/$name.out")
+  case $status in
+    0)
+      if [ "$errors" = 0 ]; then row "$check" pass "0 reports" "0 reports"
+      else row "$check" FAIL "${errors:-no summary of} reports" "0 reports"; fi ;;
+    124 | 137)
+      if [ "$found" -eq 0 ]; then row "$check" "not all" "0 reports in $seconds s" "0 reports"
+      else row "$check" FAIL "$found reports in $seconds s" "0 reports"; fi ;;
+    99) row "$check" FAIL "${errors:-$found} reports" "0 reports" ;;
+    *)
+      if grep -qi 'device not supported' "$work/$name.out"; then
+        row "$check" "not run" "compute-sanitizer: device not supported" "0 reports"
+      else
+        row "$check" FAIL "exit code $status; ${errors:-no} reports; $(why "$name")" "0 reports"
+      fi
+      ;;
+  esac
+}
+
+plan_sanitizer() {
+  echo 'memcheck, kernel tests|0 reports'
+  echo 'memcheck, training|0 reports'
+  echo 'racecheck, kernel tests|0 reports'
+}
+
+section_sanitizer() {
+  local sanitizer more
+  sanitizer=$(first_of compute-sanitizer "${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer" \
+    /usr/local/cuda/bin/compute-sanitizer)
+  if [ -z "$sanitizer" ]; then
+    rest skipped "no compute-sanitizer in PATH, CUDA_HOME or /usr/local/cuda"
+    return
+  fi
+  mapfile -t more < <(settings)
+  local small='-*Large*:*Many*:*TenThousand*'
+  [ -z "$KERNEL_TESTS" ] || checked "memcheck, kernel tests" memcheck 35 memcheck "$KERNEL_TESTS"
+  checked "memcheck, training" memcheck_training 28 memcheck "$PROGRAM" train -q --output "$work/memcheck_training" \
+    --config "$configs/tutorial.yaml" --device cuda --no-record "${more[@]}" --set train.max_steps=5 \
+    --set train.eval_batch_size=1000
+  [ -z "$KERNEL_TESTS" ] ||
+    checked "racecheck, kernel tests" racecheck 22 racecheck "$KERNEL_TESTS" "--gtest_filter=$small"
+  rest skipped "there is no test_kernels_gpu"
+}
