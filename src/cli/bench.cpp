@@ -1,7 +1,6 @@
 // cifar-train bench: how fast the step, its operations, the update and the sum over ranks are here. Medians of windows;
 // nothing is written.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -9,6 +8,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/seconds.h"
 #include "cli/bench_ops.h"
 #include "cli/config_lookup.h"
 #include "cli/ranks.h"
@@ -28,13 +28,7 @@
 namespace ct {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_of(const std::function<void()>& work) {
-  const auto begin = Clock::now();
-  work();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
+constexpr const char* kFewerElements = "use fewer --elements";
 
 struct Spread {
   double min, median, max;
@@ -116,7 +110,7 @@ class StepBench {
       : flags_(flags),
         comm_(comm),
         batch_(batch_for(config.batch, comm.size())),
-        device_(config, comm),
+        device_(config, comm, "use a smaller train_micro_batch_size_per_gpu (--set)"),
         data_(open_datasets(config, comm)) {
     programs_ = lower_programs(config, batch_, {comm.rank(), comm.size()}, data_.train->classes());
     const auto schedule = [rule = update_rule(config), lr = lr_schedule(config)](int64_t step) {
@@ -259,7 +253,7 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
 int bench_update(const BenchFlags& f, Communicator& comm) {
   const int64_t all = f.elements > 0 ? f.elements : 25'700'000;
   const int64_t n = all / comm.size() / kChunk * kChunk;
-  const auto backend = make_cpu_backend();
+  const auto backend = make_cpu_backend(kFewerElements);
   backend->enter_thread();
   std::vector<Memory> memory;
   const auto buffer = [&](float value) {
@@ -325,7 +319,7 @@ int bench_update(const BenchFlags& f, Communicator& comm) {
 
 /// On a GPU: Adam by itself, and with the copy that layers compute with, against a plain copy.
 int bench_device_update(const BenchFlags& f, const Config& config) {
-  const auto backend = make_backend(config);
+  const auto backend = make_backend(config, /*local_rank=*/0, kFewerElements);
   backend->enter_thread();
   const int64_t n = f.elements > 0 ? f.elements : 25'700'000;
   const auto value = [n](DType type) { return Value{.shape = {n}, .dtype = type}; };
@@ -340,24 +334,20 @@ int bench_device_update(const BenchFlags& f, const Config& config) {
   backend->copy(memory.back().data(), scalars.data(), sizeof(StepScalars));
   const DevicePeaks peaks = measure_peaks(*backend, compute_type(config));
   const auto seconds = [&](ValueId copy) {
-    return time_operation(*backend,
-                          Adam{.masters = 0,
-                               .grads = 1,
-                               .exp_avg = 2,
-                               .exp_avg_sq = 3,
-                               .copy = copy,
-                               .scalars = 5,
-                               .beta1 = 0.9,
-                               .beta2 = 0.999,
-                               .eps = 1e-8,
-                               .weight_decay = 0.01,
-                               .mode = AdamMode::decoupled},
-                          values,
-                          [&](ValueId id) {
-                            const auto i = static_cast<size_t>(id);
-                            return Tensor{memory[i].data(), values[i].dtype, values[i].shape};
-                          },
-                          {.windows = f.windows, .window = f.window, .record = config.cuda.record});
+    return time_operation(
+        *backend,
+        Adam{.slices = {{.masters = 0, .grads = 1, .exp_avg = 2, .exp_avg_sq = 3, .copy = copy, .weight_decay = 0.01}},
+             .scalars = 5,
+             .beta1 = 0.9,
+             .beta2 = 0.999,
+             .eps = 1e-8,
+             .mode = AdamMode::decoupled},
+        values,
+        [&](ValueId id) {
+          const auto i = static_cast<size_t>(id);
+          return Tensor{memory[i].data(), values[i].dtype, values[i].shape};
+        },
+        {.windows = f.windows, .window = f.window, .record = config.cuda.record});
   };
   const double alone = seconds(kNone), whole = seconds(4), m = static_cast<double>(n) / 1e6;
   char text[320];
@@ -381,18 +371,26 @@ int bench_device_update(const BenchFlags& f, const Config& config) {
   return 0;
 }
 
-// ---- the sum over ranks, through the communicator that training uses
+// ---- the sum over ranks, in the memory of the devices and through the communicator that training uses
 
-int bench_reduce(const BenchFlags& f, Communicator& comm) {
+int bench_reduce(const BenchFlags& f, const Config& config, Communicator& comm) {
+  RankDevice device(config, comm, kFewerElements);
+  Backend& backend = device.backend();
+  Communicator& sums = device.collectives();
   const int64_t n = f.elements > 0 ? f.elements : 11'175'000;
-  std::byte* memory = comm.allocate(static_cast<size_t>(n) * sizeof(float));
-  const std::span<float> data{reinterpret_cast<float*>(memory), static_cast<size_t>(n)};
+  const size_t bytes = static_cast<size_t>(n) * sizeof(float);
+  std::byte* memory = sums.allocate(bytes);
+  const Memory host = backend.allocate_host(bytes);
+  const std::span<float> data{reinterpret_cast<float*>(host.data()), static_cast<size_t>(n)};
   const auto value = [](int rank, int64_t i) {
     return static_cast<float>(rank + 1) * 0.1f + static_cast<float>(i % 1000) * 1e-3f;
   };
   for (int64_t i = 0; i < n; ++i) data[static_cast<size_t>(i)] = value(comm.rank(), i);
-  const auto reduce = comm.all_reduce(data);
+  backend.copy(memory, host.data(), bytes);
+  const auto reduce = sums.all_reduce({reinterpret_cast<float*>(memory), static_cast<size_t>(n)});
   reduce->launch();
+  backend.copy(host.data(), memory, bytes);
+  backend.wait();
 
   // The result against the tree, bit by bit.
   TreeSum tree(kChainBlock, comm.size());
@@ -409,15 +407,17 @@ int bench_reduce(const BenchFlags& f, Communicator& comm) {
   if (any_rank(comm, !same)) fail(ExitCode::bug, "the sum over ranks differs from the tree");
 
   std::fill(data.begin(), data.end(), 0.0f);  // repeated sums must not overflow
+  backend.copy(memory, host.data(), bytes);
   comm.barrier();
   const Spread time = time_windows(comm, f, [&](int64_t count) {
     for (int64_t i = 0; i < count; ++i) reduce->launch();
+    backend.wait();
   });
   if (comm.rank() != 0) return 0;
   char text[256];
   std::snprintf(text, sizeof text,
                 "sum of %.1f MB over %d ranks (%s): %.2f ms (%.2f - %.2f), equal to the tree bit by bit",
-                static_cast<double>(n) * 4e-6, comm.size(), comm.description().c_str(), 1e3 * time.median,
+                static_cast<double>(n) * 4e-6, comm.size(), sums.description().c_str(), 1e3 * time.median,
                 1e3 * time.min, 1e3 * time.max);
   print(f,
         {{"bench", "reduce"},
@@ -444,14 +444,12 @@ int verb_bench(const Words& words) {
   app.add_option("--windows", f.windows, "timed windows, whose median is printed")->check(CLI::Range(1, 1000));
   app.add_option("--seconds", f.window, "of one window")->check(CLI::Range(0.001, 60.0));
   app.add_flag("--ops", f.operations, "step on one rank: each operation against the device's measured peaks");
-  app.add_option("--device", f.device, "step, update: auto | cpu | cuda | cuda:N")->check(device_problem);
+  app.add_option("--device", f.device, "auto | cpu | cuda | cuda:N")->check(device_problem);
   app.add_option("--cuda-path", f.cuda_path, "where cuDNN and cuBLAS are looked for first");
   app.add_flag("--json", f.json, "one JSON object instead of text");
   if (!parse(app, words)) return 0;
 
   std::vector<std::string> warnings;
-  if (f.what == "reduce" && f.device.starts_with("cuda"))
-    fail(ExitCode::usage, "bench reduce measures sums in the host's memory: leave --device out");
   Config config = load_config({.files = {locate_config(f.config)}, .sets = f.sets}, &warnings);
   if (!f.device.empty()) config.device = f.device;
   if (!f.cuda_path.empty()) config.cuda.path = f.cuda_path;
@@ -460,9 +458,10 @@ int verb_bench(const Words& words) {
   const bool device_update = f.what == "update" && !f.device.empty() && wants_cuda(config);
   if (device_update && ranks > 1) fail(ExitCode::usage, "bench update measures one GPU: leave --ranks out");
   if (device_update) return bench_device_update(f, config);
+  if (f.what != "update" && launch_rank() == 0) warn(gpu_left_out(config));
   return run_job(ranks, [&](Communicator& comm) {
     if (f.what == "update") return bench_update(f, comm);
-    if (f.what == "reduce") return bench_reduce(f, comm);
+    if (f.what == "reduce") return bench_reduce(f, config, comm);
     return bench_step(f, config, comm);
   });
 }

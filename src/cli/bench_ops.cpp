@@ -1,18 +1,20 @@
 #include "cli/bench_ops.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
+
+#include "base/seconds.h"
 
 namespace ct {
 namespace {
 
-double seconds_of(Backend& backend, const std::function<void()>& work) {
+/// Until the device has done it, from when it had nothing to do.
+double seconds_on(Backend& backend, const std::function<void()>& work) {
   backend.wait();
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  backend.wait();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return seconds_of([&] {
+    work();
+    backend.wait();
+  });
 }
 
 /// Shares of the peaks; 0 where there is nothing to compare.
@@ -33,7 +35,7 @@ double time_operation(Backend& backend, const ComputeOp& op, const std::vector<V
   const Memory workspace = backend.allocate(kernel->workspace_bytes());
   kernel->bind(operands, workspace.data());
   kernel->launch();  // loads what is loaded on first use
-  const double once = seconds_of(backend, [&] { kernel->launch(); });
+  const double once = seconds_on(backend, [&] { kernel->launch(); });
   const int launches = static_cast<int>(std::clamp(options.window / once, 1.0, double{kMostLaunches}));
   const auto row = [&] {
     for (int i = 0; i < launches; ++i) kernel->launch();
@@ -41,7 +43,7 @@ double time_operation(Backend& backend, const ComputeOp& op, const std::vector<V
   const auto replay = options.record && kernel->recordable() ? backend.record(row) : nullptr;
   std::vector<double> times;
   for (int w = 0; w < options.windows; ++w)
-    times.push_back(seconds_of(backend, [&] { replay ? replay->launch() : row(); }) / launches);
+    times.push_back(seconds_on(backend, [&] { replay ? replay->launch() : row(); }) / launches);
   std::nth_element(times.begin(), times.begin() + options.windows / 2, times.end());
   return times[static_cast<size_t>(options.windows / 2)];
 }

@@ -68,7 +68,8 @@ int verb_eval(const Words& words) {
   config.data.std = info.std;
   config.bf16.enabled = info.compute == "bf16";
   config.fp16.enabled = info.compute == "f16";
-  const auto backend = make_backend(config);
+  warn(gpu_left_out(config));
+  const auto backend = make_backend(config, /*local_rank=*/0, "use a smaller --batch-size");
   backend->enter_thread();
   const Graph graph = build_graph(find_model(info.model), input_spec(config, batch_size, classes, Mode::evaluate));
   const FlatLayout flat = flatten_parameters(graph);

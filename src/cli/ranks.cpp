@@ -106,7 +106,7 @@ Error error_in_flight() {
   } catch (const Error& e) {
     return e;
   } catch (const std::bad_alloc&) {
-    return {ExitCode::memory, "out of memory: use a smaller micro-batch or fewer ranks on this machine"};
+    return {ExitCode::memory, "out of memory on this host: use fewer ranks or smaller batches, or end other programs"};
   } catch (const std::exception& e) {
     return {ExitCode::bug, std::string("internal error: ") + e.what()};
   }

@@ -46,7 +46,8 @@ int verb_selftest(const Words& words) {
   app.add_flag("-v,--verbose", verbose, "a line for every case");
   if (!parse(app, words)) return 0;
 
-  const auto backend = make_backend(config);
+  warn(gpu_left_out(config));
+  const auto backend = make_backend(config, /*local_rank=*/0, /*less_memory=*/"");
   backend->enter_thread();
   const SelftestReport report = run_selftest(*backend, op_cases(), [&](const OpCase& c, const CaseResult& result) {
     if (!verbose || json) return;

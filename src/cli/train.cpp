@@ -75,6 +75,7 @@ ResumeMode resume_mode(const TrainFlags& f) {
 int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
   const auto comm = make_solo();
   const BatchSizes batch = batch_for(options.config.batch, ranks);
+  warn(gpu_left_out(options.config));
   const auto backend = make_backend(options.config);
   backend->enter_thread();
   if (const int gpus = gpu_count(options.config); !detect_launch().parallel() && wants_cuda(options.config) &&
@@ -97,14 +98,21 @@ int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
                         .batch = batch,
                         .ranks = ranks,
                         .classes = data.train->classes(),
-                        .test_images = data.test->count()};
-  require_device_memory(*backend, what);
+                        .test_images = data.test->count(),
+                        .sharing = detect_launch().parallel() ? Sharing{} : foretell_sharing(options.config, ranks)};
+  require_device_memory(*backend, what, backend->room());
   const RankMemory rank = estimate_stage(*backend, what, options.config.zero_optimization.stage).rank;
   std::printf(
       "bytes a rank: %ld weights, %ld gradients (%ld of them partial sums), %ld optimizer, %ld activations and "
       "workspace, %ld gradient buckets, %ld snapshot for saving, %ld other\n",
       rank.use.weights, rank.use.gradients, rank.partial_sums, rank.use.optimizer, rank.use.activations,
-      rank.use.exchange, rank.snapshot, rank.use.other + rank.overhead);
+      rank.use.exchange + rank.received, rank.on_gpu ? 0 : rank.snapshot,
+      rank.use.other + (rank.on_gpu ? 0 : rank.overhead));
+  if (rank.on_gpu)
+    std::printf(
+        "of the host's memory: %ld bytes a rank for offloaded optimizer state, %ld page-locked copies, %ld staged "
+        "collectives, %ld snapshot for saving, %ld other\n",
+        rank.use.host, rank.mirrors, rank.staged, rank.snapshot, rank.overhead);
   return 0;
 }
 

@@ -25,6 +25,10 @@ std::span<const Verb> verbs() {
   return kVerbs;
 }
 
+void warn(const std::string& text) {
+  if (!text.empty()) std::fprintf(stderr, "warning: %s\n", text.c_str());
+}
+
 bool parse(CLI::App& app, const Words& words) {
   Words reversed(words.rbegin(), words.rend());  // CLI11 takes them from the back
   try {

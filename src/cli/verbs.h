@@ -34,6 +34,9 @@ int verb_selftest(const Words& words);
 /// For CLI::Option::check: why this is no device; empty: it is one.
 std::string device_problem(const std::string& word);
 
+/// "warning: ..." on stderr; nothing of an empty text.
+void warn(const std::string& text);
+
 /// Parses `words` into `app`. False when help was asked for and printed; a wrong word is Error(usage) naming it.
 bool parse(CLI::App& app, const Words& words);
 

@@ -11,8 +11,8 @@ namespace ct {
 
 std::string version_text() {
   return str("cifar-train ", version(), " (", commit(), ")\n", "compiler: g++ ", __VERSION__, "\n",
-             "device: ", make_cpu_backend()->description(), "\n", "MPI: ", mpi_library(), "\n",
-             "OpenSSL: ", OpenSSL_version(OPENSSL_VERSION), "\n");
+             "device: ", make_cpu_backend()->description(), "\n", "GPUs: ", cuda_build(), "\n", "MPI: ", mpi_library(),
+             "\n", "OpenSSL: ", OpenSSL_version(OPENSSL_VERSION), "\n");
 }
 
 }  // namespace ct

@@ -5,7 +5,8 @@
 
 namespace ct {
 
-/// A few lines: version and commit, compiler, libraries, instruction set.
+/// A few lines: version and commit, compiler, libraries, instruction set, kinds of GPUs. Opens no library and no
+/// device.
 std::string version_text();
 
 }  // namespace ct

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace ct {
 namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(100);
 constexpr auto kPatience = std::chrono::seconds(1);
+constexpr auto kFarewell = std::chrono::seconds(5);
 
 std::string version_text(int version) {
   const int major = version < 10000 ? 1000 : 10000;  // 2.8.4 is 2804, 2.9.6 is 20906
@@ -83,6 +85,9 @@ NcclLink::~NcclLink() {
   }
   changed_.notify_all();
   watcher_.join();
+  // An abort waits until recordings are gone, which a GPU that is lost may never say; its peers wait for this rank, and
+  // nothing more runs on that GPU.
+  aborted_.wait_for(kFarewell);
 }
 
 std::string NcclLink::library() const { return "NCCL " + version_text(version_); }
@@ -175,7 +180,10 @@ void NcclLink::watch() {
   // A call that does not come to an end waits for a peer, and only the abort ends it.
   changed_.wait_for(lock, kPatience, [this] { return !calling_; });
   lock.unlock();
-  api_.comm_abort(comm_);  // sets what kernels look at, then waits for recordings to go: nobody can wait for it here
+  // Sets what kernels look at, then waits for recordings to go: nobody can wait for it here.
+  std::packaged_task<void()> abort([abort = api_.comm_abort, comm = comm_] { abort(comm); });
+  aborted_ = abort.get_future();
+  std::thread(std::move(abort)).detach();
 }
 
 }  // namespace ct

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <future>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -60,6 +61,7 @@ class NcclLink {
   bool calling_ = false, stop_ = false;  // with the mutex held
   std::optional<Error> failure_;         // likewise; none where a peer's abort() is the reason
   std::atomic<bool> over_{false};        // nothing may be called any more
+  std::future<void> aborted_;            // of the watching thread; when NCCL has ended
   std::thread watcher_;                  // after all that it uses
 };
 

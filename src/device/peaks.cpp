@@ -1,22 +1,16 @@
 #include "device/peaks.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 
+#include "base/seconds.h"
 #include "device/cpu/kernels/peak.h"
 
 namespace ct {
 namespace {
 
 constexpr int kTries = 5;
-
-double seconds_of(const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 double core_flops() {
   float sink = 0;

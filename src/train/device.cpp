@@ -7,6 +7,7 @@
 #include "base/host.h"
 #include "comm/nccl.h"
 #include "comm/staged.h"
+#include "device/cuda/library.h"
 #include "train/agree.h"
 
 namespace ct {
@@ -44,7 +45,7 @@ int local_rank(Communicator& comm) {
 
 /// Null: `host` itself. Collective.
 std::unique_ptr<Communicator> make_collectives(const Config& config, Backend& backend, Communicator& host,
-                                               std::string& note) {
+                                               Sharing& sharing_here, std::string& note) {
   const std::string& wanted = config.communication.backend;
   if (backend.is_host()) {
     if (wanted == "nccl")
@@ -54,6 +55,7 @@ std::unique_ptr<Communicator> make_collectives(const Config& config, Backend& ba
   const std::vector<std::string> devices = texts(host, backend.identity());
   const auto [a, b] = sharing(devices);
   const bool shared = b > 0;
+  sharing_here.ranks_a_device = static_cast<int>(std::count(devices.begin(), devices.end(), backend.identity()));
   if (shared && !config.communication.share_device)
     fail(ExitCode::usage, "ranks ", a, " and ", b, " have the same GPU (", devices[a],
          "); start at most one rank a GPU, or set communication.share_device: true");
@@ -61,13 +63,13 @@ std::unique_ptr<Communicator> make_collectives(const Config& config, Backend& ba
     fail(ExitCode::usage, "communication.backend: nccl needs a GPU for every rank, but ranks ", a, " and ", b,
          " share one; use auto");
   const cuda::LibraryPlaces places{config.cuda.path};
-  if (wanted == "nccl") return make_nccl(backend, host, {.places = places});
+  sharing_here.nccl = wanted == "nccl";
   if (host.size() > 1 && !shared && wanted == "auto") {
     const std::string problem = nccl_problem(places);
-    if (!any_rank(host, !problem.empty())) return make_nccl(backend, host, {.places = places});
-    note = "sums go through the host's memory, slower than by NCCL: " + problem;
+    sharing_here.nccl = !any_rank(host, !problem.empty());
+    if (!sharing_here.nccl) note = "sums go through the host's memory, slower than by NCCL: " + problem;
   }
-  return make_staged(backend, host);
+  return sharing_here.nccl ? make_nccl(backend, host, {.places = places}) : make_staged(backend, host);
 }
 
 }  // namespace
@@ -80,18 +82,39 @@ bool wants_cuda(const Config& config) {
   return config.device.starts_with("cuda") || (config.device == "auto" && cuda_problem().empty());
 }
 
-int gpu_count(const Config& config) { return std::max(cuda_device_count() - first_gpu(config).value_or(0), 0); }
+int gpu_count(const Config& config) {
+  const int first = first_gpu(config).value_or(0);
+  return cuda_problem(first).empty() ? cuda_device_count() - first : 0;
+}
 
-std::unique_ptr<Backend> make_backend(const Config& config, int local_rank) {
+Sharing foretell_sharing(const Config& config, int ranks) {
+  if (!wants_cuda(config)) return {};
+  const int gpus = gpu_count(config);
+  Sharing sharing{.ranks_a_device = gpus == 0 ? 1 : (ranks + gpus - 1) / gpus};
+  const std::string& wanted = config.communication.backend;
+  sharing.nccl = wanted == "nccl" || (wanted == "auto" && ranks > 1 && sharing.ranks_a_device == 1 &&
+                                      (gpus == 0 || nccl_problem({config.cuda.path}).empty()));
+  return sharing;
+}
+
+std::string gpu_left_out(const Config& config) {
+  if (config.device != "auto" || wants_cuda(config) || !cuda_expected()) return "";
+  return str("device: auto computes on the CPU: ", cuda_problem(), ", or say --device cpu");
+}
+
+std::unique_ptr<Backend> make_backend(const Config& config, int local_rank, const std::string& less_memory) {
+  // A wrong folder is a mistake even where nothing is looked for in it.
+  if (!config.cuda.path.empty()) cuda::search_folders({config.cuda.path});
   std::unique_ptr<Backend> backend;
   if (wants_cuda(config)) {
     const int count = std::max(gpu_count(config), 1);
     backend = make_cuda_backend({.device = first_gpu(config).value_or(0) + local_rank % count,
                                  .autotune = config.cuda.autotune,
                                  .tf32 = config.cuda.tf32,
-                                 .library_path = config.cuda.path});
+                                 .library_path = config.cuda.path,
+                                 .less_memory = less_memory});
   } else {
-    backend = make_cpu_backend();
+    backend = make_cpu_backend(less_memory);
   }
   const DType compute = compute_type(config);
   if (const std::string problem = backend->problem_with(compute); !problem.empty())
@@ -99,11 +122,12 @@ std::unique_ptr<Backend> make_backend(const Config& config, int local_rank) {
   return backend;
 }
 
-RankDevice::RankDevice(const Config& config, Communicator& host) : host_(host) {
+RankDevice::RankDevice(const Config& config, Communicator& host, const std::string& less_memory)
+    : host_(host), note_(gpu_left_out(config)) {
   const int number = local_rank(host);
-  together(host, [&] { backend_ = make_backend(config, number); });
+  together(host, [&] { backend_ = make_backend(config, number, less_memory); });
   backend_->enter_thread();
-  collectives_ = make_collectives(config, *backend_, host, note_);
+  collectives_ = make_collectives(config, *backend_, host, sharing_, note_);
 }
 
 }  // namespace ct

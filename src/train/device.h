@@ -14,30 +14,50 @@ DType compute_type(const Config& config);
 
 /// cpu or cuda: what `device` says, auto meaning cuda where there is a GPU that this program can compute on.
 bool wants_cuda(const Config& config);
-/// That are visible to this process, from the one that `device: cuda:N` names on.
+/// That are visible to this process, from the one that `device: cuda:N` names on (number 0 where it names none); 0 if
+/// that one cannot be used.
 int gpu_count(const Config& config);
 
+/// How ranks and GPUs go together; on CPUs as by default.
+struct Sharing {
+  int ranks_a_device = 1;  // that have one GPU together
+  bool nccl = false;       // collectives go from GPU to GPU, not through the host's memory
+};
+/// Of `ranks` ranks on this host, before there are any. Where no GPU is visible each rank is taken to have its own.
+Sharing foretell_sharing(const Config& config, int ranks);
+
+/// Why `device: auto` computes on the CPU although people would expect it to find a GPU; empty: there is no such thing.
+std::string gpu_left_out(const Config& config);
+
+/// What training can do about too little memory.
+inline constexpr const char* kTrainWithLess =
+    "use a smaller train_micro_batch_size_per_gpu or train.eval_batch_size, or a higher zero_optimization.stage";
+
 /// Where a run takes place, as the checkpoint records it: another kind may end in other bits. `local_rank`: among the
-/// ranks of this host, for which there is a GPU each if there are as many. Error(usage) where the device, or its
-/// arithmetic, is not there.
-std::unique_ptr<Backend> make_backend(const Config& config, int local_rank = 0);
+/// ranks of this host, for which there is a GPU each if there are as many. `less_memory`: what errors for want of
+/// memory advise, "use ...". Error(usage) where the device, or its arithmetic, or the folder cuda.path is not there.
+std::unique_ptr<Backend> make_backend(const Config& config, int local_rank = 0,
+                                      const std::string& less_memory = kTrainWithLess);
 
 /// What one rank of several computes on, and what its engine's collectives go through.
 class RankDevice {
  public:
   /// Collective; the calling thread will launch kernels. `host` outlives the object. Error(usage) where two ranks have
   /// the same GPU and communication.share_device does not allow it.
-  RankDevice(const Config& config, Communicator& host);
+  RankDevice(const Config& config, Communicator& host, const std::string& less_memory = kTrainWithLess);
   Backend& backend() { return *backend_; }
   /// On CPUs `host` itself; between GPUs NCCL, where communication.backend wants or allows it, or else `host` by way of
   /// host memory.
   Communicator& collectives() { return collectives_ ? *collectives_ : host_; }
+  /// As this rank finds it.
+  const Sharing& sharing() const { return sharing_; }
   /// What is slower than it could be, for people; empty: nothing.
   const std::string& note() const { return note_; }
 
  private:
   Communicator& host_;
   std::unique_ptr<Backend> backend_;
+  Sharing sharing_;
   std::unique_ptr<Communicator> collectives_;
   std::string note_;
 };

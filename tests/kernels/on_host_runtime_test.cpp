@@ -374,12 +374,13 @@ TEST_F(OnHostRuntime, DevicesAreWhatTheEnvironmentSays) {
   int count = -1;
   cudaDeviceProp first = {}, second = {};
   {
-    const Environment devices("ON_HOST_DEVICES", "3"), capability("ON_HOST_CAPABILITY", "7.5");
+    const Environment devices("ON_HOST_DEVICES", "3"), capability("ON_HOST_CAPABILITY", "9.0,7.5");
     OK(cudaGetDeviceCount(&count));
     EXPECT_EQ(count, 3);
     OK(cudaGetDeviceProperties(&first, 0));
     OK(cudaGetDeviceProperties(&second, 2));
-    EXPECT_EQ(first.major * 10 + first.minor, 75);
+    EXPECT_EQ(first.major * 10 + first.minor, 90);
+    EXPECT_EQ(second.major * 10 + second.minor, 75);
     EXPECT_EQ(first.totalGlobalMem, size_t{2} << 30);
     EXPECT_NE(std::memcmp(&first.uuid, &second.uuid, 16), 0);
     EXPECT_EQ(cudaGetDeviceProperties(&first, 3), cudaErrorInvalidDevice);

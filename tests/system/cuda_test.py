@@ -40,6 +40,11 @@ def plain(**changed):
     return {**PLAIN, "data.path": few(1000, 4), **{k.replace("__", "."): v for k, v in changed.items()}}
 
 
+def estimate_words(sets):
+    config, name, _, _, *rest = train_words("", sets)
+    return ["estimate", config, name, *rest]
+
+
 def some(cases, number):
     """All of them, or a few that are the same in every run."""
     cases = list(cases)
@@ -188,6 +193,9 @@ def losses_in_fp16():
     expect(scales[-1] < scales[0] <= 2 ** 24 and all(b <= a for a, b in zip(scales, scales[1:])), scales)
     train(path("fp16-twin"), sets, "--no-record", *CUDA, config=TUTORIAL)
     expect_same_result(path("fp16-twin"), result(path("fp16")), "--no-record")
+    # A skipped update leaves the weights that travel to the device as they were.
+    train(path("fp16-host"), {**sets, "zero_optimization.offload_optimizer.device": "cpu"}, *CUDA, config=TUTORIAL)
+    expect_same_result(path("fp16-host"), result(path("fp16")), "offloaded")
 
 
 # ---- the same bits
@@ -449,30 +457,40 @@ def refused_without_a_gpu(env, *culprits):
 @check
 def no_driver():
     need_stand_in()
-    refused_without_a_gpu({"ON_HOST_DRIVER": "0"}, "device: cuda", "no NVIDIA driver", "libcuda.so.1")
+    refused_without_a_gpu({"ON_HOST_DRIVER": "0"}, "device: cuda", "no NVIDIA driver", "libcuda.so.1",
+                          "; install the NVIDIA driver, or use --device cpu")
 
 
 @check
 def a_driver_that_is_too_old():
     need_stand_in()
-    refused_without_a_gpu({"ON_HOST_DRIVER": "11080"}, "device: cuda", "driver is too old", "11.8", "update the driver")
+    refused_without_a_gpu({"ON_HOST_DRIVER": "11080"}, "device: cuda", "driver is too old", "11.8",
+                          "; update the driver, or use --device cpu")
 
 
 @check
 def no_gpu():
     need_stand_in()
-    refused_without_a_gpu({"ON_HOST_DEVICES": "0"}, "device: cuda", "no GPU")
+    refused_without_a_gpu({"ON_HOST_DEVICES": "0"}, "device: cuda", "no GPU",
+                          "; look at nvidia-smi, or use --device cpu")
 
 
 @check
 def gpus_hidden_by_cuda_visible_devices():
-    refused_without_a_gpu({"CUDA_VISIBLE_DEVICES": ""}, "device: cuda", "no GPU", "CUDA_VISIBLE_DEVICES is ''")
+    refused_without_a_gpu({"CUDA_VISIBLE_DEVICES": ""}, "device: cuda", "no GPU", "CUDA_VISIBLE_DEVICES is ''",
+                          "; have it name GPUs that nvidia-smi -L lists, or use --device cpu")
 
 
 @check
 def a_gpu_that_is_too_old():
     need_stand_in()
-    refused_without_a_gpu({"ON_HOST_CAPABILITY": "7.0"}, "GPU 0", "sm_70", "too old", "sm_80")
+    refused_without_a_gpu({"ON_HOST_CAPABILITY": "7.0"}, "GPU 0", "sm_70", "too old", "sm_80",
+                          "; choose others by CUDA_VISIBLE_DEVICES, or use --device cpu")
+
+
+@check
+def a_gpu_that_is_not_there():
+    refused(USAGE, ["no GPU number 77", "; choose one of those, or use --device cpu"], device=("--device", "cuda:77"))
 
 
 @check
@@ -498,6 +516,62 @@ def the_table_of_memory():
 
 
 @check
+def a_shared_gpu_too_small_for_two_ranks():
+    """Each rank alone would fit; nobody may meet an allocation that fails."""
+    need_stand_in()
+    sets = small(train_batch_size=8, zero_optimization__stage=0)
+    words = ["train", *train_words(path("shared"), sets, *CUDA, "--ranks", 2)]
+    foretold = json.loads(run(*estimate_words(sets), *CUDA, "--ranks", 2, "--json", env=ONE_GPU).stdout)
+    need = foretold["stages"][0]["device"]
+    expect_equal([foretold["ranks_a_gpu"], need], [2, 2 * foretold["stages"][0]["rank"]["device"]])
+    for available, advice in ((need // 2 + 1, ""), (need - 1, "zero_optimization.stage 1 is the lowest that fits")):
+        for more in ([], ["--dry-run"]):
+            line = fails(MEMORY, run(*words, *more, env={**ONE_GPU, "ON_HOST_MEMORY": str(available)}),
+                         "out of memory on GPU 0", "for weights", "for optimizer state", "for activations",
+                         "2 ranks that share the GPU: %d in all" % need, "but %d of %d are free" % (available, available),
+                         advice)
+    print("      " + line)
+    done = run(*words, env={**ONE_GPU, "ON_HOST_MEMORY": str(need + 4096)})
+    expect_equal(done.returncode, DONE, done.stderr)
+
+
+@check
+def estimates_of_a_gpu():
+    """They are compared with its memory, and the host's part with the host's."""
+    need_stand_in()
+    sets = small(zero_optimization__offload_optimizer__device="cpu", train_batch_size=64,
+                 train_micro_batch_size_per_gpu=64)
+    words = [*estimate_words(sets), "--ranks", 1]
+    found = json.loads(run(*words, *CUDA, "--json", env={"ON_HOST_MEMORY": "2000000"}).stdout)
+    rank, = {json.dumps(s["rank"]) for s in found["stages"]}  # one rank shares nothing
+    rank = json.loads(rank)
+    expect_equal(found["available_of_gpu"], 2000000)
+    expect(rank["device"] > 2000000 and rank["offloaded"] >= 12 * found["parameters"], rank)
+    expect_equal(rank["optimizer"], 0)
+    expect_equal(rank["host"], rank["offloaded"] + rank["mirrors"] + rank["staged"] + rank["snapshot"] + rank["overhead"])
+    expect_equal([s["fits"] for s in found["stages"]], 4 * [False])
+    expect(1 <= found["largest_micro_batch"] < 64, found["advice"])
+    text = run(*words, *CUDA, env={"ON_HOST_MEMORY": "2000000"}).stdout
+    expect(re.search(r"2\.0 MB of GPU 0", text) and re.search(r"a GPU with 1 rank, MB\n.*\n  fits +no", text), text)
+    expect("page-locked copies" in text and re.search(r"this host, MB\n.*\n  fits +yes", text), text)
+    # A login node has no GPU: the sizes are told, but there is nothing to compare them with.
+    nowhere = run(*words, *CUDA, env={"ON_HOST_DRIVER": "0"})
+    expect_equal(nowhere.returncode, DONE, nowhere.stderr)
+    expect("fits" not in nowhere.stdout and "a GPU with 1 rank" in nowhere.stdout, nowhere.stdout)
+    expect(re.search("nothing is compared.*no NVIDIA driver", nowhere.stdout.splitlines()[-1]), nowhere.stdout)
+    host = json.loads(run(*words, *CPU, "--json").stdout)
+    expect_equal([host["available_of_gpu"], host["stages"][0]["device"]], [None, 0])
+
+
+@check
+def dry_runs_tell_what_is_offloaded():
+    done = train(path("dry-offload"), small(zero_optimization__offload_optimizer__device="cpu"), "--dry-run", *CUDA)
+    found = re.search(r"^of the host's memory: (\d+) bytes a rank for offloaded optimizer state, (\d+) page-locked",
+                      done.stdout, re.MULTILINE)
+    expect(found and int(found[1]) >= 12 * 62006 and int(found[2]) > 0, done.stdout)
+
+
+@check
 def overlap_comm_and_offloading_change_nothing():
     """DeepSpeed's configurations often ask for the first; a GPU's stream orders everything."""
     need_two_gpus()
@@ -505,8 +579,8 @@ def overlap_comm_and_offloading_change_nothing():
         for stage in range(4) if FULL else (0, 3):
             as_one_rank(Ranks(2), stage, communication__backend=backend, communication__share_device=False,
                         zero_optimization__overlap_comm=True)
-    for ranks, stage in [(1, 0), (2, 3)]:
-        as_one_rank(Ranks(ranks), stage, zero_optimization__offload_optimizer__device="cpu")
+    for ranks, stage, bf16 in [(1, 0, False), (2, 3, False), (1, 0, True)]:
+        as_one_rank(Ranks(ranks), stage, bf16=bf16, zero_optimization__offload_optimizer__device="cpu")
 
 
 @check
@@ -621,6 +695,98 @@ def a_dry_run_refuses_what_a_run_refuses():
     if not REAL:
         fails(MEMORY, run("train", *train_words(path("dry"), small(), "--dry-run", *CUDA),
                           env={"ON_HOST_MEMORY": "1000000"}), "out of memory")
+
+
+# ---- what a driver, a GPU or a folder does wrong
+
+def left_out(done):
+    expect_equal(done.returncode, DONE, done.stdout, done.stderr)
+    return [line for line in done.stderr.splitlines() if line.startswith("warning: device: auto ")]
+
+
+@check
+def auto_beside_a_gpu_that_cannot_be_used():
+    """One line says why; where there is nothing to wonder at there is none."""
+    need_stand_in()
+    auto, sets = ("--device", "auto"), small(train__max_steps=0)
+    for env, why in (({"ON_HOST_DRIVER": "12080"}, "driver is too old: it serves CUDA 12.8.*; update the driver"),
+                     ({"ON_HOST_CAPABILITY": "7.5"}, r"GPU 0.*sm_75.*; choose others by CUDA_VISIBLE_DEVICES"),
+                     ({"ON_HOST_DRIVER": "0"}, None), ({"ON_HOST_DEVICES": "0"}, None),
+                     ({"CUDA_VISIBLE_DEVICES": ""}, None), ({}, None)):
+        jobs = [ranks.words(*train_words(path("left-out"), sets, "--reset", *auto))
+                for ranks in (Ranks(1), Ranks(2), *([Ranks(2, mpi=True)] if has_mpi() else []))]
+        if why:
+            jobs += [[PROGRAM, *words] for words in (
+                ["train", *train_words(path("left-out"), sets, "--dry-run", *auto)],
+                ["eval", "--ckpt", os.path.join(unbroken(), "best.bin"), "--max-images", "1", *auto],
+                ["bench", "reduce", "--elements", "1000", "--windows", "1", "--seconds", "0.001", *auto])]
+        for job in jobs:
+            lines = left_out(finish(start(job, env=env)))
+            expect_equal(len(lines), 1 if why else 0, job, lines)
+            expect(not why or re.search("computes on the CPU: .*%s, or say --device cpu$" % why, lines[0]), lines)
+    expect_equal(left_out(train(path("left-out"), sets, "--reset", *CPU, env={"ON_HOST_DRIVER": "12080"})), [])
+
+
+@check
+def a_cuda_path_that_is_no_folder():
+    """Also where nothing is looked for in it."""
+    wrong = ("--cuda-path", path("no-such-folder"))
+    line = fails(USAGE, run("doctor", *wrong), wrong[1])
+    for device in (CUDA, CPU):
+        expect_equal(refused(USAGE, [], *wrong, device=device), line)
+        for words in (["train", *train_words(path("never"), small(), "--dry-run")],
+                      ["eval", "--ckpt", os.path.join(unbroken(), "best.bin")], ["selftest"],
+                      ["bench", "reduce", "--ranks", "1"]):
+            expect_equal(fails(USAGE, run(*words, *wrong, *device)), line, words)
+
+
+@check
+def every_verb_has_its_own_remedy_for_too_little_memory():
+    need_stand_in()
+    evaluate = ["eval", "--ckpt", os.path.join(unbroken(), "best.bin")]
+    step = [*estimate_words(small(train_batch_size=4)), "--ranks", "1", "--windows", "1", "--seconds", "0.001"]
+    for words, remedy in (
+            (["train", *train_words(path("never"), small(train_batch_size=4))], "train_micro_batch_size_per_gpu or"),
+            (evaluate, "--batch-size"), (["bench", "step", *step[1:]], "train_micro_batch_size_per_gpu (--set)"),
+            (["bench", "reduce", "--ranks", "1"], "--elements"), (["bench", "update", "--ranks", "1"], "--elements")):
+        line = fails(MEMORY, run(*words, *CUDA, env={"ON_HOST_FAIL": "cudaMalloc:2:1"}), "out of memory on GPU 0",
+                     " bytes more are needed", "or end other programs on the GPU")
+        expect(re.search("; use (a smaller|fewer) " + re.escape(remedy), line), line)
+    expect("--batch-size" in fails(MEMORY, run(*evaluate, *CUDA, env={"ON_HOST_MEMORY": "300000"})), evaluate)
+
+
+@check
+def a_gpu_that_is_lost_midway():
+    """All ranks end, one line names the GPU, and the run goes on from its last checkpoint to the same weights."""
+    need_stand_in()
+    sets = long(8, train__save_interval=2, communication__share_device=False)
+    cases = [("unrecorded", Ranks(1), {"cuda.record": False}, "cudaLaunchKernelEx:220:400"),
+             ("one", Ranks(1), {}, "cudaGraphLaunch:214:10"),
+             ("threads", Ranks(2), {"communication.backend": "threads"}, "cudaGraphLaunch:214:20"),
+             ("nccl", Ranks(2), {"communication.backend": "nccl"}, "cudaGraphLaunch:214:20")]
+    for name, ranks, more, failure in cases if FULL else cases[1:]:
+        output = path("lost-" + name)
+        words = ranks.words(*train_words(output, {**sets, **more}, *CUDA))
+        lost(name, output, words, {"ON_HOST_FAIL": failure}, words)
+    if not has_mpi():
+        return
+    output = path("lost-mpi")
+    rank = ["-np", "1", PROGRAM, *train_words(output, {**sets, "communication.backend": "mpi"}, *CUDA)]
+    line = lost("mpi", output, ["mpirun", *rank, ":", "-x", "ON_HOST_FAIL=cudaGraphLaunch:214:10", *rank], {},
+                ["mpirun", *rank, ":", *rank])
+    expect("GPU 1 of host " in line, line)
+    print("      " + line)
+
+
+def lost(name, output, words, env, again):
+    line = fails(LOST, finish(start(words, env=env)), "GPU ", " of host ", " is lost: ", "run the same command again",
+                 "look at dmesg")
+    last = max(checkpoints(output))
+    expect(0 < last < 8, "%s: the last checkpoint is step %d" % (name, last))
+    done = finish(start(again))
+    expect_equal(done.returncode, DONE, name, done.stdout, done.stderr)
+    expect_same_result(output, result(unbroken()), name)
+    return line
 
 
 def problem():

@@ -405,6 +405,32 @@ class Verbs(unittest.TestCase):
     def test_selftest_without_a_gpu_is_one_line(self):
         self.bad(USAGE, "no NVIDIA driver", "selftest", "--device", "cuda", program=ON_HOST, ON_HOST_DRIVER="0")
 
+    # ---- devices
+
+    def test_version_tells_of_gpus(self):
+        self.assertRegex(self.good("--version"), r"(?m)^GPUs: (none \(built without CUDA\)|CUDA \d+\.\d for sm_.*)$")
+
+    @unittest.skipUnless(os.path.exists(ON_HOST), "needs a build with cifar-train-on-host")
+    def test_version_asks_no_driver(self):
+        text = self.good("--version", program=ON_HOST, ON_HOST_DRIVER="0")
+        self.assertRegex(text, r"(?m)^GPUs: CUDA 13\.0 for the stand-in on the host$")
+
+    @unittest.skipUnless(os.path.exists(ON_HOST), "needs a build with cifar-train-on-host")
+    def test_the_gpu_that_is_asked_for_is_judged(self):
+        """Number 0 is too old, those after it are not."""
+        gpus = {"program": ON_HOST, "ON_HOST_DEVICES": "3", "ON_HOST_CAPABILITY": "7.0,9.0"}
+        words = ["reduce", "--elements", 5000, "--ranks", "auto", "--json", "--device"]
+        self.assertEqual(json.loads(self.bench(*words, "cuda:1", **gpus))["ranks"], 2)  # one a GPU from there on
+        self.bad(USAGE, "GPU 0, On-host GPU (sm_70), is too old", "bench", *words, "cuda", **gpus)
+        self.bad(USAGE, "no GPU number 3: 3 are visible", "bench", *words, "cuda:3", **gpus)
+        self.assertIn(", cpu", self.bench("step", "--device", "auto", **gpus))
+
+    @unittest.skipUnless(os.path.exists(ON_HOST), "needs a build with cifar-train-on-host")
+    def test_a_shared_gpu_is_named_as_nvidia_smi_names_it(self):
+        words = ["bench", "reduce", "--device", "cuda", "--ranks", 2]
+        self.bad(USAGE, "ranks 0 and 1 have the same GPU (GPU-10355a7f-a4c9-ee13-385d-82a7ccf1163b)", *words,
+                 program=ON_HOST, ON_HOST_DEVICES="1")
+
     # ---- bench
 
     def bench(self, *words, **options):
@@ -418,7 +444,24 @@ class Verbs(unittest.TestCase):
         self.assertRegex(text, r"(?m)^measured peaks of this core: \d+ GFLOP/s, \d+\.\d GB/s copy$")
         self.assertRegex(text, r"(?m)^  linear +\d+\.\d\d +\d+ +\d+% +\d+\.\d$")
         self.assertRegex(text, r"(?m)^  sum +\d+\.\d\d$")
-        self.bad(USAGE, "--device", "bench", "reduce", "--device", "cuda")
+
+    def test_bench_of_the_sum_over_ranks(self):
+        result = json.loads(self.bench("reduce", "--device", "cpu", "--elements", 5000, "--ranks", 2, "--json"))
+        self.assertEqual((result["ranks"], result["bytes"], result["equal_to_tree"]), (2, 20000, True))
+        self.bad(USAGE, "--device cpu", "bench", "reduce", "--device", "cuda", CUDA_VISIBLE_DEVICES="")
+
+    @unittest.skipUnless(os.path.exists(ON_HOST), "needs a build with cifar-train-on-host")
+    def test_bench_of_the_sum_over_ranks_on_gpus(self):
+        def reduce(*words, **environment):
+            return self.bench("reduce", "--device", "cuda", "--elements", 5000, "--ranks", 2, *words, program=ON_HOST,
+                              **environment)
+        for backend, gpus, way in (("nccl", 2, "NCCL"), ("threads", 2, "through host memory"),
+                                   ("auto", 1, "through host memory")):
+            text = reduce("--set", "communication.backend=" + backend, "--set", "communication.share_device=true",
+                          ON_HOST_DEVICES=str(gpus))
+            self.assertRegex(text, r"^sum of 0\.0 MB over 2 ranks \(.*%s.*\): .*, equal to the tree bit by bit$" % way)
+        self.bad(USAGE, "share_device", "bench", "reduce", "--device", "cuda", "--ranks", 2, program=ON_HOST,
+                 ON_HOST_DEVICES="1")
 
     @unittest.skipUnless(os.path.exists(ON_HOST), "needs a build with cifar-train-on-host")
     def test_bench_of_operations_on_a_gpu(self):

@@ -44,6 +44,8 @@ class Done final : public Mark {
 
 class CpuBackend final : public Backend {
  public:
+  explicit CpuBackend(std::string less_memory) : less_memory_(std::move(less_memory)) {}
+
   std::string description() const override {
     const std::string library = cpu::convolution_library();
     return "cpu, " + cpu::instruction_set() + (library.empty() ? "" : ", " + library);
@@ -65,8 +67,8 @@ class CpuBackend final : public Backend {
     const size_t length = (bytes + 4095) / 4096 * 4096 + 4096;  // vector loads may touch the line after the end
     void* at = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
-      fail(ExitCode::memory, "out of memory: ", bytes,
-           " bytes more are needed; use a smaller micro-batch or fewer ranks");
+      fail(ExitCode::memory, "out of memory: ", bytes, " bytes more are needed; ", less_memory_,
+           less_memory_.empty() ? "" : ", or ", "end other programs");
     if (length >= kHuge) madvise(at, length, MADV_HUGEPAGE);
     return {static_cast<std::byte*>(at), bytes, [length](std::byte* p) { munmap(p, length); }};
   }
@@ -84,10 +86,15 @@ class CpuBackend final : public Backend {
       return cpu::prepare_in_f32(op, values);
     return std::visit([&](const auto& kind) { return cpu::prepare(kind, cpu::Shapes(values)); }, op);
   }
+
+ private:
+  std::string less_memory_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cpu_backend() { return std::make_unique<CpuBackend>(); }
+std::unique_ptr<Backend> make_cpu_backend(std::string less_memory) {
+  return std::make_unique<CpuBackend>(std::move(less_memory));
+}
 
 }  // namespace ct

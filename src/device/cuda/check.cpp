@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/host.h"
 
 namespace ct::cuda {
 namespace {
@@ -12,10 +13,18 @@ namespace {
 // What a step computed is in doubt after a failure on the device, and every later call fails likewise: only a new
 // process can go on.
 constexpr const char* kResume = ": run the same command again, which goes on from the last checkpoint";
-constexpr const char* kDevices = ": look at nvidia-smi and CUDA_VISIBLE_DEVICES, or compute with --device cpu";
-constexpr const char* kDriver = ": install an NVIDIA driver that is new enough, or compute with --device cpu";
-constexpr const char* kBusy =
-    ": the GPU may be another process's alone, or not be up: look at nvidia-smi, or compute with --device cpu";
+constexpr const char* kLost =
+    ": run the same command again, which goes on from the last checkpoint; if the GPU is lost again, look at dmesg and "
+    "leave it out by CUDA_VISIBLE_DEVICES";
+// A bug of a kernel most often, but a GPU that fails may say it too.
+constexpr const char* kKernel =
+    ": run the same command again, which goes on from the last checkpoint; if dmesg has lines with Xid, the GPU may be "
+    "broken";
+constexpr const char* kDevices = ": look at nvidia-smi and CUDA_VISIBLE_DEVICES";
+constexpr const char* kDriver = ": install an NVIDIA driver that is new enough";
+constexpr const char* kBusy = ": the GPU may be another process's alone, or not be up: look at nvidia-smi";
+constexpr const char* kMps =
+    ": restart CUDA's MPS daemon (nvidia-cuda-mps-control), or wait until other programs have left it";
 
 /// By name, for not every toolkit knows every one of them. The others are bugs, without a remedy.
 struct Meaning {
@@ -24,40 +33,58 @@ struct Meaning {
   const char* remedy;
 };
 constexpr Meaning kMeanings[] = {
-    {"cudaErrorMemoryAllocation", ExitCode::memory, ": use a smaller micro-batch, or free the GPU of other processes"},
+    {"cudaErrorMemoryAllocation", ExitCode::memory,
+     ": end other programs on the GPU, or compute fewer images at a time"},
     {"cudaErrorNoDevice", ExitCode::usage, kDevices},
     {"cudaErrorInvalidDevice", ExitCode::usage, kDevices},
     {"cudaErrorInsufficientDriver", ExitCode::usage, kDriver},
-    {"cudaErrorSystemDriverMismatch", ExitCode::usage, kDriver},
-    {"cudaErrorCompatNotSupportedOnDevice", ExitCode::usage, kDriver},
+    {"cudaErrorSystemDriverMismatch", ExitCode::usage,
+     ": the driver's libraries are not of its kernel module's version: restart the machine after an update"},
+    {"cudaErrorCompatNotSupportedOnDevice", ExitCode::usage,
+     ": take CUDA's compatibility libraries (cuda-compat) out of LD_LIBRARY_PATH"},
     {"cudaErrorUnsupportedPtxVersion", ExitCode::usage, kDriver},
     {"cudaErrorCallRequiresNewerDriver", ExitCode::usage, kDriver},
     {"cudaErrorStubLibrary", ExitCode::usage, kDriver},
     {"cudaErrorNoKernelImageForDevice", ExitCode::usage,
      ": this program has no kernels for such a GPU: use another, or compute with --device cpu"},
     {"cudaErrorDevicesUnavailable", ExitCode::usage, kBusy},
-    {"cudaErrorSystemNotReady", ExitCode::usage, kBusy},
     {"cudaErrorInitializationError", ExitCode::usage, kBusy},
-    {"cudaErrorECCUncorrectable", ExitCode::peer, kResume},
-    {"cudaErrorNvlinkUncorrectable", ExitCode::peer, kResume},
-    {"cudaErrorContained", ExitCode::peer, kResume},
+    {"cudaErrorSystemNotReady", ExitCode::usage,
+     ": start the driver's services (nvidia-fabricmanager where there are NVSwitches), or look at nvidia-smi"},
+    {"cudaErrorMpsConnectionFailed", ExitCode::usage, kMps},
+    {"cudaErrorMpsServerNotReady", ExitCode::usage, kMps},
+    {"cudaErrorMpsMaxClientsReached", ExitCode::usage, kMps},
+    {"cudaErrorMpsMaxConnectionsReached", ExitCode::usage, kMps},
+    {"cudaErrorMpsRpcFailure", ExitCode::peer, kLost},
+    {"cudaErrorMpsClientTerminated", ExitCode::peer, kLost},
+    {"cudaErrorECCUncorrectable", ExitCode::peer, kLost},
+    {"cudaErrorNvlinkUncorrectable", ExitCode::peer, kLost},
+    {"cudaErrorContained", ExitCode::peer, kLost},
+    {"cudaErrorUnknown", ExitCode::peer, kLost},  // of a GPU that fell off its bus
     {"cudaErrorIllegalAddress", ExitCode::bug, kResume},
     {"cudaErrorMisalignedAddress", ExitCode::bug, kResume},
     {"cudaErrorInvalidAddressSpace", ExitCode::bug, kResume},
     {"cudaErrorIllegalInstruction", ExitCode::bug, kResume},
     {"cudaErrorInvalidPc", ExitCode::bug, kResume},
-    {"cudaErrorHardwareStackError", ExitCode::bug, kResume},
+    {"cudaErrorHardwareStackError", ExitCode::bug, kKernel},
     {"cudaErrorAssert", ExitCode::bug, kResume},
     {"cudaErrorTensorMemoryLeak", ExitCode::bug, kResume},
-    {"cudaErrorLaunchFailure", ExitCode::bug, kResume},
-    {"cudaErrorLaunchTimeout", ExitCode::bug, kResume},
+    {"cudaErrorLaunchFailure", ExitCode::bug, kKernel},
+    {"cudaErrorLaunchTimeout", ExitCode::usage,
+     ": the GPU serves a display, which ends kernels that take long: use another GPU"},
     {"cudaErrorExternalDevice", ExitCode::bug, kResume},
-    {"cudaErrorUnknown", ExitCode::bug, kResume},
 };
 
+Meaning meaning_of(cudaError_t status) {
+  const std::string_view name = cudaGetErrorName(status);
+  const auto* found = std::ranges::find(kMeanings, name, &Meaning::error);
+  return found != std::end(kMeanings) ? *found : Meaning{name, ExitCode::bug, ""};
+}
+
 std::string device() {
-  int number = 0;
-  return cudaGetDevice(&number) == cudaSuccess ? str("GPU ", number) : "the GPU";
+  int number = -1;  // cudaGetDevice() may fail too, for what went wrong before
+  (void)cudaGetDevice(&number);
+  return (number >= 0 ? str("GPU ", number) : "the GPU") + " of host " + host_name();
 }
 
 }  // namespace
@@ -65,11 +92,14 @@ std::string device() {
 void check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
   (void)cudaGetLastError();  // told here, so not once more at the next launch
-  const std::string_view name = cudaGetErrorName(status);
-  const auto* found = std::ranges::find(kMeanings, name, &Meaning::error);
-  const Meaning meaning = found != std::end(kMeanings) ? *found : Meaning{name, ExitCode::bug, ""};
+  const Meaning meaning = meaning_of(status);
   fail(meaning.code, meaning.code == ExitCode::peer ? device() + " is lost: " : "", call, ": ",
-       cudaGetErrorString(status), " (", name, "), at or before this call", meaning.remedy);
+       cudaGetErrorString(status), " (", meaning.error, "), at or before this call", meaning.remedy);
+}
+
+std::string setup_remedy(cudaError_t status) {
+  const Meaning meaning = meaning_of(status);
+  return meaning.code == ExitCode::usage ? meaning.remedy : ": look at nvidia-smi and dmesg";
 }
 
 }  // namespace ct::cuda

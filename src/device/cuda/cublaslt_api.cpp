@@ -1,13 +1,10 @@
 #include "device/cuda/cublaslt_api.h"
 
 #include "base/error.h"
+#include "device/cuda/library_files.h"
 
 namespace ct::cuda {
 namespace {
-
-// The version whose headers this was compiled with goes first: the driver that suits the CUDA runtime of the program
-// suits it as well. What is used here is the same in both.
-constexpr int kOther = CUBLAS_VER_MAJOR == 12 ? 13 : 12;
 
 template <class Function>
 void find(const Library& library, const char* name, Function*& function) {
@@ -16,10 +13,7 @@ void find(const Library& library, const char* name, Function*& function) {
 
 }  // namespace
 
-CublasLt::CublasLt(const LibraryPlaces& places)
-    : library("cuBLASLt",
-              std::vector<std::string>{str("libcublasLt.so.", CUBLAS_VER_MAJOR), str("libcublasLt.so.", kOther)},
-              places) {
+CublasLt::CublasLt(const LibraryPlaces& places) : library("cuBLASLt", cublaslt_files(), places) {
   find(library, "cublasLtCreate", create);
   find(library, "cublasLtDestroy", destroy);
   find(library, "cublasLtGetVersion", get_version);
@@ -47,7 +41,7 @@ void CublasLt::check(cublasStatus_t status, const char* call) const {
   };
   switch (status) {
     case CUBLAS_STATUS_ALLOC_FAILED:
-      throw_it(ExitCode::memory, ": use a smaller micro-batch, or free the GPU of other processes");
+      throw_it(ExitCode::memory, ": end other programs on the GPU, or compute fewer images at a time");
     case CUBLAS_STATUS_NOT_INITIALIZED:  // also: its CUDA runtime does not suit the driver
     case CUBLAS_STATUS_ARCH_MISMATCH:
     case CUBLAS_STATUS_NOT_SUPPORTED:

@@ -19,6 +19,7 @@
 #include "device/cuda/convolution.h"
 #include "device/cuda/cuda_kernel.h"
 #include "device/cuda/handle.h"
+#include "device/cuda/library_files.h"
 #include "kernels/elementwise.h"
 
 // The frontend declares it and leaves the definition to the program.
@@ -52,7 +53,7 @@ static void check(cudnnStatus_t status, const char* call) {
        : setup ? ExitCode::usage
                : ExitCode::bug,
        "cuDNN: ", call, ": ", fe::detail::get_error_string(status), " ", one_line(fe::detail::get_last_error_string_()),
-       memory  ? ": use a smaller micro-batch, or free the GPU of other processes"
+       memory  ? ": end other programs on the GPU, or compute fewer images at a time"
        : setup ? ": check that all of cuDNN's files are of one version and that the NVIDIA driver is not older"
                : "");
 }
@@ -215,8 +216,7 @@ std::string name(ConvolutionPass pass, const ConvolutionShape& s) {
 /// What a Convolution needs of its Convolutions, for as long as it lives.
 class Session {
  public:
-  explicit Session(const ConvolutionOptions& options)
-      : options_(options), library_("cuDNN", "libcudnn.so.9", options.places) {
+  explicit Session(const LibraryOptions& options) : options_(options), library_("cuDNN", kCudnnFile, options.places) {
     // Backends of several threads set it alike.
     static std::once_flag set;
     std::call_once(set, [&] { fe::cudnn_dlhandle = library_.handle(); });
@@ -230,7 +230,7 @@ class Session {
     CT_CUDA(fe::detail::set_stream(handle_, options.stream));
   }
 
-  const ConvolutionOptions& options() const { return options_; }
+  const LibraryOptions& options() const { return options_; }
   cudnnHandle_t handle() const { return handle_; }
   std::string description() const { return str("cuDNN ", text(version())); }
 
@@ -250,7 +250,7 @@ class Session {
     }
   }
 
-  ConvolutionOptions options_;
+  LibraryOptions options_;
   Library library_;
   Handle<cudnnHandle_t, fe::detail::destroy_handle> handle_;
 };
@@ -381,7 +381,7 @@ class CudnnConvolution final : public Convolution {
 
 class CudnnConvolutions final : public Convolutions {
  public:
-  explicit CudnnConvolutions(const ConvolutionOptions& options) : session_(std::make_shared<const Session>(options)) {}
+  explicit CudnnConvolutions(const LibraryOptions& options) : session_(std::make_shared<const Session>(options)) {}
 
   std::unique_ptr<Convolution> prepare(ConvolutionPass pass, const ConvolutionShape& shape,
                                        const std::string& plan) override {
@@ -418,7 +418,7 @@ class CudnnConvolutions final : public Convolutions {
 
 }  // namespace
 
-std::unique_ptr<Convolutions> make_convolutions(const ConvolutionOptions& options) {
+std::unique_ptr<Convolutions> make_convolutions(const LibraryOptions& options) {
   return std::make_unique<CudnnConvolutions>(options);
 }
 

@@ -12,7 +12,7 @@ inline constexpr int kLeastCapability = 80;  // sm_80: what kernels are compiled
 struct Device {
   int number;        // among the visible ones
   std::string name;  // "NVIDIA H200"
-  std::string uuid;  // 32 hexadecimal digits: the same GPU has the same in every process
+  std::string uuid;  // as nvidia-smi has it: the same GPU has the same in every process
   int capability;    // 90
   size_t bytes;      // of memory
 };

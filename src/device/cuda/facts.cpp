@@ -7,6 +7,7 @@
 #include "device/cuda/check.h"
 #include "device/cuda/device.h"
 #include "device/cuda/library.h"
+#include "device/cuda/library_files.h"
 
 namespace ct::cuda {
 namespace {
@@ -38,12 +39,6 @@ DeviceFact runtime() {
   return {"CUDA runtime", str(version_text(version), ", a part of this program"), ""};
 }
 
-/// As nvidia-smi and CUDA_VISIBLE_DEVICES have it.
-std::string uuid_text(std::string digits) {
-  for (const size_t at : {20, 16, 12, 8}) digits.insert(at, "-");
-  return "GPU-" + digits;
-}
-
 DeviceFact gpu(int number) {
   const std::string what = str("GPU ", number);
   try {
@@ -53,7 +48,7 @@ DeviceFact gpu(int number) {
     CT_CUDA(cudaMemGetInfo(&available, &total));
     return {what,
             str(device.name, " (sm_", device.capability, "), ", gigabytes(available), " free of ", gigabytes(total),
-                ", ", uuid_text(device.uuid)),
+                ", ", device.uuid),
             available < total / 10 ? "little memory is free: end other programs on it, or choose another GPU by "
                                      "CUDA_VISIBLE_DEVICES"
                                    : ""};
@@ -89,14 +84,11 @@ DeviceFact library(const Wanted& wanted, const LibraryPlaces& places, bool neede
 
 std::vector<Wanted> libraries() {
   return {{"cuDNN",
-           {"libcudnn.so.9"},
+           {kCudnnFile},
            [](const Library& library) { return hundreds(function<size_t()>(library, "cudnnGetVersion")()); }},
-          {"cuBLASLt",
-           // As cublaslt_api.cpp has it: the runtime's own version first.
-           CUDART_VERSION < 13000 ? std::vector<std::string>{"libcublasLt.so.12", "libcublasLt.so.13"}
-                                  : std::vector<std::string>{"libcublasLt.so.13", "libcublasLt.so.12"},
+          {"cuBLASLt", cublaslt_files(),
            [](const Library& library) { return hundreds(function<size_t()>(library, "cublasLtGetVersion")()); }},
-          {"NCCL", {"libnccl.so.2"}, [](const Library& library) {
+          {"NCCL", {kNcclFile}, [](const Library& library) {
              int version = 0;
              const int status = function<int(int*)>(library, "ncclGetVersion")(&version);
              if (status != 0) fail(ExitCode::usage, "ncclGetVersion in ", library.path(), " gives error ", status);

@@ -1,10 +1,10 @@
 #include "device/peaks.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/seconds.h"
 #include "device/cuda/check.h"
 #include "device/cuda/cuda_backend.h"
 #include "kernels/copy.h"
@@ -19,14 +19,14 @@ constexpr int64_t kCopyBytes = int64_t{1} << 30, kLeastCopyBytes = int64_t{1} <<
 constexpr int64_t kProductSize = 8192, kLeastProductSize = 128;
 
 /// Of one launch, the best of a few rows of them.
-double seconds_of(Backend& backend, const std::function<void()>& launch) {
-  using Clock = std::chrono::steady_clock;
+double best_seconds(Backend& backend, const std::function<void()>& launch) {
   const auto row = [&](int launches) {
     backend.wait();
-    const auto begin = Clock::now();
-    for (int i = 0; i < launches; ++i) launch();
-    backend.wait();
-    return std::chrono::duration<double>(Clock::now() - begin).count() / launches;
+    const double seconds = seconds_of([&] {
+      for (int i = 0; i < launches; ++i) launch();
+      backend.wait();
+    });
+    return seconds / launches;
   };
   row(1);  // loads the kernel
   double best = row(1);
@@ -68,7 +68,7 @@ Measured copy_rate(CudaBackend& backend) {
   for (int64_t bytes = kLeastCopyBytes; bytes <= kCopyBytes && 3 * bytes < backend.room()->available; bytes *= 4) {
     const Memory from = backend.allocate(static_cast<size_t>(bytes)), to = backend.allocate(static_cast<size_t>(bytes));
     const kernels::CopyArgs args{.from = from.data(), .to = to.data(), .bytes = bytes};
-    const double seconds = seconds_of(backend, [&] { CT_CUDA(kernels::copy(args, backend.stream())); });
+    const double seconds = best_seconds(backend, [&] { CT_CUDA(kernels::copy(args, backend.stream())); });
     best = {bytes, 2 * static_cast<double>(bytes) / seconds};  // the largest: smaller ones may lie in a cache
     if (seconds > kLong) break;
   }
@@ -86,7 +86,7 @@ Measured product_rate(CudaBackend& backend, DType type) {
         backend.plan(LinearPass::forward, {.rows = n, .in = n, .out = n, .dtype = type, .y_dtype = type});
     const Memory workspace = backend.allocate(matmul->workspace_bytes());
     const LinearOperands operands{.x = x.data(), .w = w.data(), .y = y.data(), .b = reinterpret_cast<float*>(b.data())};
-    const double seconds = seconds_of(backend, [&] { matmul->launch(operands, workspace.data()); });
+    const double seconds = best_seconds(backend, [&] { matmul->launch(operands, workspace.data()); });
     const auto size = static_cast<double>(n);
     best = {n, 2 * size * size * size / seconds};
     if (seconds > kLong) break;

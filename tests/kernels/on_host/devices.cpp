@@ -18,7 +18,7 @@ std::string environment(const char* name, const char* otherwise) {
 }
 
 bool is_sticky(cudaError_t error) {
-  return error == cudaErrorECCUncorrectable ||
+  return error == cudaErrorECCUncorrectable || error == cudaErrorNvlinkUncorrectable || error == cudaErrorContained ||
          (error >= cudaErrorIllegalAddress && error <= cudaErrorLaunchFailure &&
           error != cudaErrorHostMemoryAlreadyRegistered && error != cudaErrorHostMemoryNotRegistered);
 }
@@ -27,7 +27,10 @@ cudaDeviceProp properties_of(int number) {
   cudaDeviceProp p = {};
   std::snprintf(p.name, sizeof p.name, "On-host GPU");
   for (int i = 0; i < 16; ++i) p.uuid.bytes[i] = static_cast<char>(0x10 * (number + 1) + i * 37);
-  std::sscanf(environment("ON_HOST_CAPABILITY", "9.0").c_str(), "%d.%d", &p.major, &p.minor);
+  std::istringstream capabilities(environment("ON_HOST_CAPABILITY", "9.0"));
+  std::string capability;
+  for (int i = 0; i <= number && std::getline(capabilities, capability, ','); ++i)
+    std::sscanf(capability.c_str(), "%d.%d", &p.major, &p.minor);
   p.totalGlobalMem = std::strtoull(environment("ON_HOST_MEMORY", "2147483648").c_str(), nullptr, 10);
   p.warpSize = 32;
   p.multiProcessorCount = 4;
@@ -78,6 +81,12 @@ void begin(State& s) {
       s.devices.push_back(std::move(device));
     }
   if (s.devices.empty() && s.no_device == cudaSuccess) s.no_device = cudaErrorNoDevice;
+
+  std::istringstream failure(environment("ON_HOST_FAIL", ""));
+  std::string call;
+  int error = 0, nth = 1;
+  if (std::getline(failure, call, ':') && failure >> error && failure.ignore() && failure >> nth)
+    s.failures.push_back({call, static_cast<cudaError_t>(error), nth});
 }
 
 }  // namespace

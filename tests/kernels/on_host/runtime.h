@@ -27,9 +27,10 @@
 // compared with a GPU's.
 //
 // Environment: ON_HOST_STREAMS (lazy | eager); ON_HOST_PROTECT (keys, the default where the CPU has them | pages, slow
-// and blind while any thread's work runs | none); ON_HOST_DEVICES (2), of ON_HOST_CAPABILITY (9.0) with ON_HOST_MEMORY
-// (2147483648) bytes for each process; CUDA_VISIBLE_DEVICES as for CUDA; ON_HOST_DRIVER (13000): older than 13000 is
-// too old, 0 none.
+// and blind while any thread's work runs | none); ON_HOST_DEVICES (2), of ON_HOST_CAPABILITY (9.0; one each,
+// such as 7.0,9.0, of which the last stands for the rest too) with ON_HOST_MEMORY (2147483648) bytes for each process;
+// CUDA_VISIBLE_DEVICES as for CUDA; ON_HOST_DRIVER (13000): older than 13000 is too old, 0 none;
+// ON_HOST_FAIL (nothing; CALL:ERROR:NTH, such as cudaGraphLaunch:214:5): fail_next() with these.
 #pragma once
 
 #include <functional>

@@ -15,20 +15,28 @@
   X(cudaErrorInvalidConfiguration, 9, "invalid configuration argument")                                       \
   X(cudaErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy")                                 \
   X(cudaErrorInsufficientDriver, 35, "CUDA driver version is insufficient for CUDA runtime version")          \
+  X(cudaErrorDevicesUnavailable, 46, "the device is busy or unavailable")                                     \
   X(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")                                             \
   X(cudaErrorInvalidDevice, 101, "invalid device ordinal")                                                    \
   X(cudaErrorNoKernelImageForDevice, 209, "no kernel image is available for execution on the device")         \
   X(cudaErrorECCUncorrectable, 214, "uncorrectable ECC error encountered")                                    \
+  X(cudaErrorNvlinkUncorrectable, 220, "uncorrectable NVLink error")                                          \
+  X(cudaErrorContained, 226, "contained error")                                                               \
   X(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")                                           \
   X(cudaErrorIllegalState, 401, "the operation cannot be performed in the present state")                     \
   X(cudaErrorNotReady, 600, "device not ready")                                                               \
   X(cudaErrorIllegalAddress, 700, "an illegal memory access was encountered")                                 \
+  X(cudaErrorLaunchTimeout, 702, "the launch timed out and was ended")                                        \
   X(cudaErrorHostMemoryAlreadyRegistered, 712, "part or all of the requested memory range is already mapped") \
   X(cudaErrorHostMemoryNotRegistered, 713, "pointer does not correspond to a registered memory region")       \
+  X(cudaErrorHardwareStackError, 714, "hardware stack error")                                                 \
   X(cudaErrorMisalignedAddress, 716, "misaligned address")                                                    \
   X(cudaErrorLaunchFailure, 719, "unspecified launch failure")                                                \
   X(cudaErrorNotPermitted, 800, "operation not permitted")                                                    \
   X(cudaErrorNotSupported, 801, "operation not supported")                                                    \
+  X(cudaErrorSystemNotReady, 802, "system not yet initialized")                                               \
+  X(cudaErrorSystemDriverMismatch, 803, "driver libraries and kernel module do not match")                    \
+  X(cudaErrorMpsConnectionFailed, 805, "no connection to the MPS daemon")                                     \
   X(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted when stream is capturing")               \
   X(cudaErrorStreamCaptureInvalidated, 901, "operation failed due to a previous error during capture")        \
   X(cudaErrorStreamCaptureMerge, 902, "operation would result in a merge of separate capture sequences")      \
