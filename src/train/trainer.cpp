@@ -47,14 +47,17 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   checkpoint = from_rank_0(comm, checkpoint);
 
   const int classes = data_.train->classes();
-  config_.train.eval_batch_size = std::min(config_.train.eval_batch_size, data_.test->count());
-  programs_ = lower_programs(config_, batch_, {comm.rank(), comm.size()}, classes);
+  // What is saved stays as it was asked for, or the same command would not resume.
+  const int64_t evaluation_batch = std::min(config_.train.eval_batch_size, data_.test->count());
+  Config lowered = config_;
+  lowered.train.eval_batch_size = evaluation_batch;
+  programs_ = lower_programs(lowered, batch_, {comm.rank(), comm.size()}, classes);
   const Distribution d = programs_.train.distribution;
   pipeline_ =
       std::make_unique<Pipeline>(*data_.train, data_.parts.training, pipeline_options(config_, batch_, d, comm.rank()));
-  test_ = std::make_unique<EvalPipeline>(*data_.test, config_.train.eval_batch_size);
+  test_ = std::make_unique<EvalPipeline>(*data_.test, evaluation_batch);
   if (!data_.parts.validation.empty())
-    validation_ = std::make_unique<EvalPipeline>(*data_.train, data_.parts.validation, config_.train.eval_batch_size);
+    validation_ = std::make_unique<EvalPipeline>(*data_.train, data_.parts.validation, evaluation_batch);
   total_steps_ = config_.train.epochs * pipeline_->steps_per_epoch();
   if (config_.train.max_steps >= 0) total_steps_ = std::min(total_steps_, config_.train.max_steps);
 

@@ -99,6 +99,15 @@ def epoch_by_epoch():
 
 
 @check
+def a_batch_of_evaluation_larger_than_the_test_set():
+    """It is cut to the test set, but what is saved is what was asked for: the same command goes on."""
+    larger = settings(train__eval_batch_size=100000, train__max_steps=4)
+    train(path("larger"), larger)
+    train(path("larger"), {**larger, "train.max_steps": STEPS})
+    expect_same_result(path("larger"), result(whole()))
+
+
+@check
 def early_stopping_remembers_its_patience():
     stopping = settings(optimizer__params__lr=0, scheduler__params__warmup_max_lr=0, train__early_stopping__patience=3)
     train(path("patient"), stopping)
