@@ -75,7 +75,7 @@ __device__ __forceinline__ void push_at(const Push& push, int64_t i) {
   Floats sum = reinterpret_cast<const Floats*>(push.values)[i];
   const Merge merge = merge_of(push);
   for (int first = 0; first < push.level_count; first += kInFlight) {
-    Floats terms[kInFlight];
+    Floats terms[kInFlight] = {};
 #pragma unroll
     for (int u = 0; u < kInFlight; ++u)
       if (merge.levels >> (first + u) & 1) terms[u] = reinterpret_cast<const Floats*>(push.levels[first + u])[i];

@@ -46,7 +46,8 @@ std::string text(const cudaUUID_t& uuid) {
   for (int i = 0; i < 16; ++i) {
     char hex[4];
     std::snprintf(hex, sizeof hex, "%02x", static_cast<unsigned char>(uuid.bytes[i]));
-    all += (i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "") + std::string(hex);
+    if (i == 4 || i == 6 || i == 8 || i == 10) all += '-';
+    all += hex;
   }
   return all;
 }
