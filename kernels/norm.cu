@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "element.h"
 #include "norm.h"
 
@@ -42,93 +40,12 @@ __global__ void __launch_bounds__(kThreads) square_sums_kernel(SquareSumsArgs ar
   args.sums[chunk.sum] = sum;
 }
 
-// ---- step control
-
-/// Makes of the state what this step does; returns what its gradients are to be divided by.
-__device__ double next_loss_scale(const LossScaleOptions& options, LossScaleState& state, bool overflow) {
-  const double before = state.scale;
-  if (options.dynamic && overflow) {
-    state.last_overflow = state.step;
-    if (!options.without_hysteresis && state.hysteresis_left > 1)
-      --state.hysteresis_left;
-    else if (!options.without_hysteresis && state.scale <= options.min)
-      ++state.diverged;
-    else
-      state.scale = fmax(state.scale / 2, options.min);
-  } else if (options.dynamic) {
-    const int64_t clean = state.step - state.last_overflow - (options.without_hysteresis ? 1 : 0);
-    const bool window_full = clean > 0 && clean % options.window == 0;
-    if (options.consecutive_hysteresis || window_full) state.hysteresis_left = options.hysteresis;
-    if (window_full) state.scale *= 2;
-  }
-  ++state.step;
-  return options.unscale_by_new ? state.scale : before;
-}
-
-__device__ void control(const StepControlArgs& args, double total) {
-  StepScalars& s = *args.scalars;
-  const bool skip = !isfinite(total);
-  const double unscale =
-      args.loss_scale == nullptr ? 1 : next_loss_scale(args.loss_scale_options, *args.loss_scale, skip);
-  const double leaves = static_cast<double>(args.micro_batches);
-  s.norm = sqrt(total) / leaves / unscale;
-  s.skip = skip;
-  const ScheduleRow row = args.schedule[s.applied - s.window_begin];
-  s.lr = row.lr;
-  if (skip) {
-    ++s.skipped;
-    ++s.bad_streak;
-    return;
-  }
-  const double factor = args.clip > 0 ? fmin(1.0, args.clip / (s.norm + 1e-6)) : 1.0;
-  s.grad_scale = factor / leaves / unscale;
-  s.bias_correction1 = row.bias_correction1;
-  s.bias_correction2 = row.bias_correction2;
-  s.bad_streak = 0;
-  ++s.applied;
-}
-
-constexpr int kTile = 1024;
-constexpr int kControlThreads = 2 * kWarp;
-
-/// One thread adds, for the order's sake, out of shared memory, which the other warp fills a tile ahead.
-__global__ void __launch_bounds__(kControlThreads) step_control_kernel(StepControlArgs args) {
-  auto* tiles = shared_memory<double>();
-  const auto fill = [&](int64_t tile, int first_thread) {
-    const int64_t begin = tile * kTile;
-    const int64_t left = args.count - begin;
-    for (int i = static_cast<int>(threadIdx.x) - first_thread; i >= 0 && i < kTile && i < left;
-         i += kControlThreads - first_thread)
-      tiles[tile % 2 * kTile + i] = args.sums[begin + i];
-  };
-  fill(0, 0);
-  __syncthreads();
-  double total = 0;
-  for (int64_t tile = 0; tile * kTile < args.count; ++tile) {
-    fill(tile + 1, kWarp);
-    if (threadIdx.x == 0) {
-      const double* sums = tiles + tile % 2 * kTile;
-      const int64_t left = args.count - tile * kTile;
-      const int count = left < kTile ? static_cast<int>(left) : kTile;
-#pragma unroll 16
-      for (int i = 0; i < count; ++i) total += sums[i];
-    }
-    __syncthreads();
-  }
-  if (threadIdx.x == 0) control(args, total);
-}
-
 }  // namespace
 
 cudaError_t square_sums(const SquareSumsArgs& args, cudaStream_t stream) {
   const Grid grid{
       .blocks = static_cast<unsigned>(args.count), .threads = kThreads, .shared_bytes = kWarps * sizeof(double)};
   return launch(square_sums_kernel, grid, stream, args);
-}
-
-cudaError_t step_control(const StepControlArgs& args, cudaStream_t stream) {
-  const Grid grid{.blocks = 1, .threads = kControlThreads, .shared_bytes = 2 * kTile * sizeof(double)};
-  return launch(step_control_kernel, grid, stream, args);
 }
 
 }  // namespace ct::kernels

@@ -2,8 +2,8 @@
 // replayed and a skipped one advances nothing without the host knowing.
 //
 // StepScalars, ScheduleRow and the first members of LossScaleState have the layout of ct::StepScalars and
-// ct::ScheduleRow (plan/step_scalars.h) and ct::LossScaleState (optim/loss_scale.h), which this folder does not see:
-// tests/kernels/norm_test.cpp compares them.
+// ct::ScheduleRow (plan/step_scalars.h) and ct::LossScaleState (graph/loss_scale.h), which this folder does not see:
+// tests/kernels/step_control_test.cpp compares them.
 #pragma once
 
 #include <cstdint>

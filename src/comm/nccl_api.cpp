@@ -1,6 +1,6 @@
 #include "comm/nccl_api.h"
 
-#include "device/cuda/library_files.h"
+#include "device/cuda/library_names.h"
 
 namespace ct {
 namespace {

@@ -5,9 +5,6 @@
 namespace ct {
 namespace {
 
-constexpr size_t kInputSlots = 4;
-constexpr size_t kLogSlots = 256;
-
 size_t bytes_of(const Tensor& t) { return static_cast<size_t>(t.shape.stored()) * size_of(t.dtype); }
 
 }  // namespace

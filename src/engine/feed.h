@@ -8,6 +8,9 @@
 
 namespace ct {
 
+inline constexpr size_t kInputSlots = 4;  // micro-batches that may be on their way
+inline constexpr size_t kLogSlots = 256;  // values that are kept before the host looks
+
 /// Where the host writes a micro-batch: images u8 [N][C][H][W], draws i32 [N][4], labels i32 [N].
 struct Inputs {
   uint8_t* images;

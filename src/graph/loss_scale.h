@@ -1,5 +1,5 @@
 // The loss scale of fp16 training as data: the loss is multiplied by it, so that small gradients do not vanish, and
-// gradients are divided by it before the update. optim/loss_scale.h says how it moves.
+// gradients are divided by it before the update. kernels/step_control.cu moves it, selftest/reference/loss_scale.h says how.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct LossScaleOptions {
   int64_t hysteresis = 2;               // overflows it takes to lower the scale; at least 1
   bool consecutive_hysteresis = false;  // a clean step forgives the overflows before it
 
-  // The reference's surprises, see optim/loss_scale.h's seed_loss_scale.
+  // The reference's surprises, see selftest/reference/loss_scale.h's seed_loss_scale.
   bool without_hysteresis = false;  // DeepSpeed's FP16_Optimizer
   bool unscale_by_new = false;      // a step that doubles the scale is divided by the doubled one: half an update
 };

@@ -6,13 +6,13 @@
 
 #include "comm/nccl.h"
 #include "comm/pieces.h"
+#include "engine/feed.h"
 #include "plan/step_scalars.h"
 
 namespace ct {
 namespace {
 
 constexpr int64_t kFloat = sizeof(float);
-constexpr int64_t kInputSlots = 4, kLogSlots = 256;      // engine/feed.cpp
 constexpr int64_t kChunkRowBytes = 3 * sizeof(int64_t);  // device/cuda/updates.cpp: of the table of SquareSums
 constexpr int64_t kLeafCounterBytes = sizeof(int32_t);   // comm/nccl.cpp
 
@@ -124,7 +124,8 @@ int64_t whole_bytes(const Lowered& program, const Ids& ids, int64_t multiple) {
   return bytes;
 }
 int64_t input_bytes(const Lowered& program) {
-  return kInputSlots * whole_bytes(program, {program.ports.images, program.ports.draws, program.ports.labels}, 64);
+  return static_cast<int64_t>(kInputSlots) *
+         whole_bytes(program, {program.ports.images, program.ports.draws, program.ports.labels}, 64);
 }
 
 /// Tables, and what travels of slices that the host updates: two at a time (device/cuda/offload.cpp).
@@ -163,9 +164,10 @@ GpuExtras gpu_extras(const GpuExtrasOf& what) {
   const bool replicas = what.compares_replicas && train.distribution.effective_stage() < 3;
   if (replicas && train.params != train.states.front().value) mirror(train.params);
   for (ValueId id : {train.ports.losses, train.scalars, train.loss_scale})
-    if (id != kNone) extras.mirrors += kLogSlots * stored_bytes(train[id]);
+    if (id != kNone) extras.mirrors += static_cast<int64_t>(kLogSlots) * stored_bytes(train[id]);
   const Ports& results = evaluate.ports;
-  extras.mirrors += kLogSlots * whole_bytes(evaluate, {results.losses, results.predicted, results.larger}, 1);
+  extras.mirrors +=
+      static_cast<int64_t>(kLogSlots) * whole_bytes(evaluate, {results.losses, results.predicted, results.larger}, 1);
   extras.mirrors += input_bytes(train) + input_bytes(evaluate);
   if (what.nccl) {
     add_nccl(extras, train);

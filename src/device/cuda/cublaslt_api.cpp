@@ -1,7 +1,7 @@
 #include "device/cuda/cublaslt_api.h"
 
 #include "base/error.h"
-#include "device/cuda/library_files.h"
+#include "device/cuda/library_names.h"
 
 namespace ct::cuda {
 namespace {

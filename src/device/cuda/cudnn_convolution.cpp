@@ -19,7 +19,7 @@
 #include "device/cuda/convolution.h"
 #include "device/cuda/cuda_kernel.h"
 #include "device/cuda/handle.h"
-#include "device/cuda/library_files.h"
+#include "device/cuda/library_names.h"
 #include "kernels/elementwise.h"
 
 // The frontend declares it and leaves the definition to the program.

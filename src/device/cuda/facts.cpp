@@ -7,7 +7,7 @@
 #include "device/cuda/check.h"
 #include "device/cuda/device.h"
 #include "device/cuda/library.h"
-#include "device/cuda/library_files.h"
+#include "device/cuda/library_names.h"
 
 namespace ct::cuda {
 namespace {

@@ -3,6 +3,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
+#include "kernels/step_control.h"
 #include "kernels/tree_sum.h"
 #include "plan/flat.h"
 

@@ -1,4 +1,4 @@
-#include "optim/loss_scale.h"
+#include "selftest/reference/loss_scale.h"
 
 #include <gtest/gtest.h>
 
