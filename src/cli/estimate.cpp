@@ -59,10 +59,8 @@ struct Compared {
 };
 
 Compared compare_with(const Config& config, const Backend& backend) {
-  if (wants_cuda(config) && gpu_count(config) == 0) {
-    const std::string problem = cuda_problem();
-    return {.problem = problem.empty() ? "there is no " + config.device : problem};
-  }
+  if (wants_cuda(config) && gpu_count(config) == 0)
+    return {.problem = cuda_problem() + "; the figures are those of a CPU's plan, whose workspaces differ"};
   Compared with{.limits = {.host = host_memory().available}, .room = backend.room()};
   if (with.room) with.limits.device = with.room->available;
   return with;
@@ -70,7 +68,8 @@ Compared compare_with(const Config& config, const Backend& backend) {
 
 /// What to do, in one line.
 std::string advice(const std::vector<StageEstimate>& stages, size_t configured, const BatchSizes& batch,
-                   const std::optional<BatchSizes>& largest, const Compared& with) {
+                   const std::optional<BatchSizes>& largest, const std::optional<StageAndBatch>& both,
+                   const Compared& with) {
   if (!with.problem.empty()) return "nothing is compared with what there is: " + with.problem;
   const auto fits = [&](const StageEstimate& s) { return with.limits.allow(s); };
   if (fits(stages[configured])) {
@@ -84,7 +83,9 @@ std::string advice(const std::vector<StageEstimate>& stages, size_t configured, 
       return str("stage ", stages[configured].stage, " does not fit; set zero_optimization.stage=", s.stage,
                  largest ? ", or " + settings(*largest) : "");
   if (largest) return str("no stage fits with micro-batches of ", batch.micro, "; set ", settings(*largest));
-  return "nothing fits: use fewer ranks on this host, a smaller train.eval_batch_size or model";
+  if (both) return str("set zero_optimization.stage=", both->stage, " and ", settings(both->batch));
+  return str("nothing fits: use ", with.room ? "more GPUs, zero_optimization.offload_optimizer.device=cpu, " : "",
+             "fewer ranks on this host, bf16, or a smaller train.eval_batch_size or model");
 }
 
 Json to_json(const Moved& moved) { return {{"elements", moved.elements}, {"bytes", moved.bytes}}; }
@@ -198,6 +199,7 @@ int verb_estimate(const Words& words) {
   ConfigSources sources{.files = {locate_config(config_name)}, .sets = sets};
   if (app.count("--device") > 0) sources.overrides.push_back({"device", device, "--device"});
   const Config config = for_this_machine(load_config(sources, &warnings));
+  require_gpu(config);
   const int ranks = rank_count(config, asked_ranks);
   const DataSetSize data = data_set_size(config);
   const EstimateOf what{.config = config,
@@ -214,8 +216,9 @@ int verb_estimate(const Words& words) {
   for (int stage = 0; stage <= 3; ++stage) stages.push_back(estimate_stage(*backend, what, stage));
   const auto configured = static_cast<size_t>(config.zero_optimization.stage);
   const auto largest =
-      with.problem.empty() ? largest_micro_batch(*backend, what, with.limits) : std::optional<BatchSizes>();
-  const std::string line = advice(stages, configured, what.batch, largest, with);
+      with.problem.empty() ? largest_micro_batch(*backend, what, stages[configured].stage, with.limits) : std::nullopt;
+  const auto both = with.problem.empty() && !largest ? smaller_in_both(*backend, what, with.limits) : std::nullopt;
+  const std::string line = advice(stages, configured, what.batch, largest, both, with);
 
   const BatchSizes& batch = what.batch;
   if (json) {

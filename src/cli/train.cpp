@@ -82,6 +82,7 @@ int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
                                                   ranks > gpus && !options.config.communication.share_device)
     fail(ExitCode::usage, ranks, " ranks on ", gpus, gpus == 1 ? " GPU" : " GPUs",
          ": start at most one rank a GPU, or set communication.share_device: true");
+  require_backend(options.config, *backend);
   const Datasets data = open_datasets(options.config, *comm, IfAbsent::keep_in_memory);
   const Programs programs = lower_programs(options.config, batch, {0, ranks}, data.train->classes());
   if (dump_plan) {
@@ -104,9 +105,9 @@ int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
   const RankMemory rank = estimate_stage(*backend, what, options.config.zero_optimization.stage).rank;
   std::printf(
       "bytes a rank: %ld weights, %ld gradients (%ld of them partial sums), %ld optimizer, %ld activations and "
-      "workspace, %ld gradient buckets, %ld snapshot for saving, %ld other\n",
+      "workspace, %ld gradient buckets, %ld received by NCCL, %ld snapshot for saving, %ld other\n",
       rank.use.weights, rank.use.gradients, rank.partial_sums, rank.use.optimizer, rank.use.activations,
-      rank.use.exchange + rank.received, rank.on_gpu ? 0 : rank.snapshot,
+      rank.use.exchange, rank.received, rank.on_gpu ? 0 : rank.snapshot,
       rank.use.other + (rank.on_gpu ? 0 : rank.overhead));
   if (rank.on_gpu)
     std::printf(

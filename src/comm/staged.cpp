@@ -86,7 +86,9 @@ class Staged final : public Communicator {
 
   int rank() const override { return host_.rank(); }
   int size() const override { return host_.size(); }
-  std::string description() const override { return host_.description() + ", through host memory"; }
+  std::string description() const override {
+    return size() == 1 ? host_.description() : host_.description() + ", through host memory";
+  }
 
   std::byte* allocate(size_t bytes) override {
     Room room{.device = backend_.allocate(bytes), .host = host_.allocate(bytes)};

@@ -145,6 +145,7 @@ std::vector<StateBuffer> Engine::state() {
 void Engine::state_written() {
   for (const HeldState& s : lowered().states) upload(s.value);
   bound_.run_begin();
+  backend_.wait();  // the host's own collectives may come next, for which nobody's device should have to wait
 }
 
 std::span<const std::byte> Engine::read_params() {

@@ -29,11 +29,24 @@ std::pair<size_t, size_t> sharing(const std::vector<std::string>& devices) {
   return {0, 0};
 }
 
-/// Of "cuda:N".
-std::optional<int> first_gpu(const Config& config) {
+/// The GPUs of a run.
+struct Gpus {
+  int first = 0, count = 0;
+};
+/// From number N on with "cuda:N", which is then judged by itself; with "auto" the first that can be used and those
+/// right behind it that can be used too.
+Gpus gpus_of(const Config& config) {
+  const int visible = cuda_device_count();
+  const auto usable = [](int gpu) { return cuda_problem(gpu).empty(); };
   const size_t colon = config.device.find(':');
-  if (colon == std::string::npos) return std::nullopt;
-  return std::stoi(config.device.substr(colon + 1));
+  Gpus gpus{.first = colon == std::string::npos ? 0 : std::stoi(config.device.substr(colon + 1))};
+  if (config.device != "auto") {
+    gpus.count = usable(gpus.first) ? visible - gpus.first : 0;
+    return gpus;
+  }
+  while (gpus.first < visible && !usable(gpus.first)) ++gpus.first;
+  while (gpus.first + gpus.count < visible && usable(gpus.first + gpus.count)) ++gpus.count;
+  return gpus;
 }
 
 /// Ranks of the same host before this one. Collective.
@@ -47,11 +60,8 @@ int local_rank(Communicator& comm) {
 std::unique_ptr<Communicator> make_collectives(const Config& config, Backend& backend, Communicator& host,
                                                Sharing& sharing_here, std::string& note) {
   const std::string& wanted = config.communication.backend;
-  if (backend.is_host()) {
-    if (wanted == "nccl")
-      fail(ExitCode::usage, "communication.backend: nccl connects GPUs, but device is cpu; use auto");
-    return nullptr;
-  }
+  require_backend(config, backend);
+  if (backend.is_host()) return nullptr;
   const std::vector<std::string> devices = texts(host, backend.identity());
   const auto [a, b] = sharing(devices);
   const bool shared = b > 0;
@@ -79,12 +89,19 @@ DType compute_type(const Config& config) {
 }
 
 bool wants_cuda(const Config& config) {
-  return config.device.starts_with("cuda") || (config.device == "auto" && cuda_problem().empty());
+  return config.device.starts_with("cuda") || (config.device == "auto" && gpus_of(config).count > 0);
 }
 
-int gpu_count(const Config& config) {
-  const int first = first_gpu(config).value_or(0);
-  return cuda_problem(first).empty() ? cuda_device_count() - first : 0;
+int gpu_count(const Config& config) { return gpus_of(config).count; }
+
+void require_gpu(const Config& config) {
+  if (!config.device.starts_with("cuda") || cuda_device_count() == 0 || gpu_count(config) > 0) return;
+  fail(ExitCode::usage, "device: ", config.device, ": ", cuda_problem(gpus_of(config).first), ", or use --device cpu");
+}
+
+void require_backend(const Config& config, const Backend& backend) {
+  if (backend.is_host() && config.communication.backend == "nccl")
+    fail(ExitCode::usage, "communication.backend: nccl connects GPUs, but device is cpu; use auto");
 }
 
 Sharing foretell_sharing(const Config& config, int ranks) {
@@ -98,8 +115,11 @@ Sharing foretell_sharing(const Config& config, int ranks) {
 }
 
 std::string gpu_left_out(const Config& config) {
-  if (config.device != "auto" || wants_cuda(config) || !cuda_expected()) return "";
-  return str("device: auto computes on the CPU: ", cuda_problem(), ", or say --device cpu");
+  if (config.device != "auto" || !cuda_expected()) return "";
+  const Gpus gpus = gpus_of(config);
+  if (gpus.count == 0) return str("device: auto computes on the CPU: ", cuda_problem(), ", or say --device cpu");
+  const int left = gpus.first > 0 ? 0 : gpus.count;
+  return left < cuda_device_count() ? str("device: auto leaves a GPU out: ", cuda_problem(left)) : "";
 }
 
 std::unique_ptr<Backend> make_backend(const Config& config, int local_rank, const std::string& less_memory) {
@@ -107,8 +127,8 @@ std::unique_ptr<Backend> make_backend(const Config& config, int local_rank, cons
   if (!config.cuda.path.empty()) cuda::search_folders({config.cuda.path});
   std::unique_ptr<Backend> backend;
   if (wants_cuda(config)) {
-    const int count = std::max(gpu_count(config), 1);
-    backend = make_cuda_backend({.device = first_gpu(config).value_or(0) + local_rank % count,
+    const Gpus gpus = gpus_of(config);
+    backend = make_cuda_backend({.device = gpus.first + local_rank % std::max(gpus.count, 1),
                                  .autotune = config.cuda.autotune,
                                  .tf32 = config.cuda.tf32,
                                  .library_path = config.cuda.path,

@@ -15,8 +15,12 @@ DType compute_type(const Config& config);
 /// cpu or cuda: what `device` says, auto meaning cuda where there is a GPU that this program can compute on.
 bool wants_cuda(const Config& config);
 /// That are visible to this process, from the one that `device: cuda:N` names on (number 0 where it names none); 0 if
-/// that one cannot be used.
+/// that one cannot be used. `auto`: only those that can be used, from the first of them to the next one that cannot.
 int gpu_count(const Config& config);
+/// Throws ExitCode::usage where `device` names a GPU that is not there although others are.
+void require_gpu(const Config& config);
+/// Throws ExitCode::usage where communication.backend is not for this device.
+void require_backend(const Config& config, const Backend& backend);
 
 /// How ranks and GPUs go together; on CPUs as by default.
 struct Sharing {
@@ -26,7 +30,8 @@ struct Sharing {
 /// Of `ranks` ranks on this host, before there are any. Where no GPU is visible each rank is taken to have its own.
 Sharing foretell_sharing(const Config& config, int ranks);
 
-/// Why `device: auto` computes on the CPU although people would expect it to find a GPU; empty: there is no such thing.
+/// Why `device: auto` computes on the CPU although people would expect it to find a GPU, or which GPU it cannot use;
+/// empty: there is no such thing.
 std::string gpu_left_out(const Config& config);
 
 /// What training can do about too little memory.

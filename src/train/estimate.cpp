@@ -136,15 +136,21 @@ StageEstimate estimate_stage(Backend& backend, const EstimateOf& what, int stage
   return estimate;
 }
 
-std::optional<BatchSizes> largest_micro_batch(Backend& backend, const EstimateOf& what, const Limits& limits,
+std::optional<BatchSizes> largest_micro_batch(Backend& backend, const EstimateOf& what, int stage, const Limits& limits,
                                               int64_t least_accumulation) {
   const int64_t images = what.batch.train / what.ranks;  // of a rank, in a step
   for (int64_t accumulation = least_accumulation; accumulation <= images; ++accumulation) {
     if (images % accumulation != 0) continue;
     EstimateOf smaller = what;
     smaller.batch = {what.batch.train, images / accumulation, accumulation};
-    if (limits.allow(estimate_stage(backend, smaller, configured_stage(what)))) return smaller.batch;
+    if (limits.allow(estimate_stage(backend, smaller, stage))) return smaller.batch;
   }
+  return std::nullopt;
+}
+
+std::optional<StageAndBatch> smaller_in_both(Backend& backend, const EstimateOf& what, const Limits& limits) {
+  for (int stage = configured_stage(what) + 1; stage <= 3 && what.ranks > 1; ++stage)
+    if (const auto batch = largest_micro_batch(backend, what, stage, limits)) return StageAndBatch{stage, *batch};
   return std::nullopt;
 }
 
@@ -159,20 +165,26 @@ void require_device_memory(Backend& backend, const EstimateOf& what, const std::
   for (int stage = configured + 1; stage <= 3 && what.ranks > 1 && advice.empty(); ++stage)
     if (limits.allow(estimate_stage(backend, what, stage)))
       advice = str("zero_optimization.stage ", stage, " is the lowest that fits");
-  if (const auto smaller = largest_micro_batch(backend, what, limits, what.batch.accumulation + 1))
+  if (const auto smaller = largest_micro_batch(backend, what, configured, limits, what.batch.accumulation + 1))
     advice += str(advice.empty() ? "" : "; ", "a micro-batch (train_micro_batch_size_per_gpu) of ", smaller->micro,
                   " is the largest that fits");
   if (advice.empty())
-    advice = str("neither another ZeRO stage nor a smaller micro-batch fits; use more GPUs, ",
-                 sharing > 1 ? "fewer ranks on each, " : "", "or the CPU");
+    if (const auto both = smaller_in_both(backend, what, limits))
+      advice = str("zero_optimization.stage ", both->stage, " with a micro-batch (train_micro_batch_size_per_gpu) of ",
+                   both->batch.micro, " fits");
+  if (advice.empty())
+    advice =
+        str("no ZeRO stage and no micro-batch fits; set zero_optimization.offload_optimizer.device: cpu or "
+            "bf16.enabled: true, or use more GPUs, ",
+            sharing > 1 ? "fewer ranks on each, " : "", "or the CPU");
   const RankMemory& rank = needed.rank;
   const std::string of_all =
       sharing > 1 ? str(" for each of the ", sharing, " ranks that share the GPU: ", needed.device) : "";
   fail(ExitCode::memory, "out of memory on ", room->device, ": ", rank.use.weights, " bytes for weights, ",
        rank.use.gradients, " for gradients, ", rank.use.optimizer, " for optimizer state, ", rank.use.activations,
-       " for activations and workspace, ", rank.use.exchange + rank.received, " for gradient buckets, ", rank.use.other,
-       " for the rest: ", rank.device(), of_all, " in all, but ", room->available, " of ", room->total, " are free; ",
-       advice);
+       " for activations and workspace, ", rank.use.exchange, " for gradient buckets, ", rank.received,
+       " for what NCCL receives, ", rank.use.other, " for the rest: ", rank.device(), of_all, " in all, but ",
+       room->available, " of ", room->total, " are free; ", advice);
 }
 
 }  // namespace ct

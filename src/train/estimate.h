@@ -65,9 +65,17 @@ struct Limits {
 };
 
 /// The largest micro-batch, among those that divide what a rank computes in a step into `least_accumulation`
-/// micro-steps or more, with which the configured stage keeps to the limits; nothing if even one image is too much.
-std::optional<BatchSizes> largest_micro_batch(Backend& backend, const EstimateOf& what, const Limits& limits,
+/// micro-steps or more, with which the stage keeps to the limits; nothing if even one image is too much.
+std::optional<BatchSizes> largest_micro_batch(Backend& backend, const EstimateOf& what, int stage, const Limits& limits,
                                               int64_t least_accumulation = 1);
+
+/// Where neither a higher stage nor a smaller micro-batch is enough: the lowest stage above the configured one with
+/// which some micro-batch keeps to the limits, and the largest such.
+struct StageAndBatch {
+  int stage;
+  BatchSizes batch;
+};
+std::optional<StageAndBatch> smaller_in_both(Backend& backend, const EstimateOf& what, const Limits& limits);
 
 /// Throws ExitCode::memory where the ranks that share a device need more memory than `room`, which was there before any
 /// of them allocated: what needs how much, the lowest ZeRO stage and the largest micro-batch that fit. Nothing is asked

@@ -441,6 +441,9 @@ bool Trainer::evaluate_now(Because because) {
     std::snprintf(text, sizeof text, "step %ld: %s accuracy %.2f %%, loss %.4f", state_.step, e.split.c_str(),
                   100 * e.accuracy(), e.loss);
     console_.note(text);
+    if (!std::isfinite(e.loss))
+      console_.note(
+          str("warning: the weights of step ", state_.step, " give no finite loss on the ", e.split, " split"));
   }
   const Evaluation& judged = config_.train.best.split == "val" || !validation_ ? results.front() : results.back();
   keep_best(judged);
@@ -503,6 +506,7 @@ bool Trainer::finish() {
     complete_save(MustSucceed::yes);
   }
   if (evaluated_step_ != state_.step && !evaluate_now(evaluation_due() ? Because::due : Because::ended)) return false;
+  if (!std::isfinite(test_result_->loss)) give_up("diverged: the loss on the test split is not finite");
   comm_.pulse().advance(Phase::end);
   const Traffic moved = device_.collectives().traffic(TrafficKind::training) - moved_before_;
   const Json usage = usage_of(comm_, {.engine = *engine_,

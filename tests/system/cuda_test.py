@@ -202,6 +202,14 @@ def losses_in_fp16():
     expect_same_result(path("fp16-host"), result(path("fp16")), "offloaded")
 
 
+@check
+def weights_that_fp16_has_destroyed():
+    """Steps that overflow are skipped, but a run whose weights give no finite loss has not succeeded."""
+    sets = plain(model__name="cnn", fp16__enabled=True, train__max_steps=4, scheduler__params__warmup_max_lr=1e38,
+                 scheduler__params__warmup_num_steps=1)
+    fails(DIVERGED, train(path("destroyed"), sets, *CUDA, expecting=DIVERGED), "test split is not finite", "optimizer.params.lr")
+
+
 # ---- the same bits
 
 def same_bits(name, sets, variants, *words):
@@ -583,7 +591,7 @@ def overlap_comm_and_offloading_change_nothing():
         for stage in range(4) if FULL else (0, 3):
             as_one_rank(Ranks(2), stage, communication__backend=backend, communication__share_device=False,
                         zero_optimization__overlap_comm=True)
-    for ranks, stage, bf16 in [(1, 0, False), (2, 3, False), (1, 0, True)]:
+    for ranks, stage, bf16 in [(1, 0, False), (2, 3, False), (1, 0, True), (2, 1, True), (2, 2, True)]:
         as_one_rank(Ranks(ranks), stage, bf16=bf16, zero_optimization__offload_optimizer__device="cpu")
 
 
@@ -729,6 +737,19 @@ def auto_beside_a_gpu_that_cannot_be_used():
             expect_equal(len(lines), 1 if why else 0, job, lines)
             expect(not why or re.search("computes on the CPU: .*%s, or say --device cpu$" % why, lines[0]), lines)
     expect_equal(left_out(train(path("left-out"), sets, "--reset", *CPU, env={"ON_HOST_DRIVER": "12080"})), [])
+
+
+@check
+def auto_takes_the_gpus_that_can_be_used():
+    """A workstation's old display card must not stand in the way of its good one, wherever it is numbered."""
+    need_stand_in()
+    for capabilities, old in (("9.0,7.0", 1), ("7.0,9.0", 0)):
+        words = train_words(path("mixed"), small(train_batch_size=4, communication__share_device=False), "--reset",
+                            "--device", "auto")
+        done = finish(start([PROGRAM, *words], env={"ON_HOST_CAPABILITY": capabilities}))
+        expect_equal(done.returncode, DONE, done.stderr)
+        expect("cuda, On-host GPU (sm_90)" in done.stderr and "solo" in done.stderr, done.stderr)
+        expect(re.search("leaves a GPU out: GPU %d, .*too old" % old, "\n".join(left_out(done))), done.stderr)
 
 
 @check

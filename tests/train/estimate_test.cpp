@@ -143,7 +143,7 @@ TEST(Estimate, FindsTheLargestMicroBatchThatFits) {
     return estimate_stage(*backend, other, 0).host;
   };
   const auto largest = [&](int64_t bytes, int64_t least_accumulation = 1) {
-    return largest_micro_batch(*backend, what, {.host = bytes}, least_accumulation);
+    return largest_micro_batch(*backend, what, /*stage=*/0, {.host = bytes}, least_accumulation);
   };
   EXPECT_EQ(largest(int64_t{1} << 40), (BatchSizes{960, 480, 1}));
   EXPECT_EQ(largest(int64_t{1} << 40, 3), (BatchSizes{960, 160, 3}));

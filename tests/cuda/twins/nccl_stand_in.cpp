@@ -140,6 +140,9 @@ std::shared_ptr<ncclComm> find(ncclComm_t comm) {
   return at == process().live.end() ? nullptr : at->second;
 }
 
+/// So long a rank waits for the hosts of its peers, then their devices go on without them.
+constexpr std::chrono::milliseconds kAlone{300};
+
 std::chrono::milliseconds patience() {
   const std::lock_guard lock(process().mutex);
   return process().options.patience;
@@ -192,8 +195,18 @@ class Run {
 
   template <class Done>
   void wait(const Operation& operation, Done done) {
-    const bool in_time = clique_.changed.wait_for(
-        lock_, patience(), [&] { return clique_.gone[rank_] || !clique_.broken.empty() || done(); });
+    const auto over = [&] { return clique_.gone[rank_] || !clique_.broken.empty() || done(); };
+    const auto limit = std::chrono::steady_clock::now() + patience();
+    bool in_time = clique_.changed.wait_until(lock_, std::min(limit, std::chrono::steady_clock::now() + kAlone), over);
+    if (!in_time && std::chrono::steady_clock::now() < limit) {
+      std::thread([] {
+        try {
+          let_streams_go_on();
+        } catch (const std::exception&) {  // it was told to the rank whose work it is, or will be
+        }
+      }).detach();
+      in_time = clique_.changed.wait_until(lock_, limit, over);
+    }
     if (clique_.gone[rank_]) leave();
     if (!clique_.broken.empty() || !in_time)
       give_up("rank " + std::to_string(rank_) + " waits in vain in " + operation.text());

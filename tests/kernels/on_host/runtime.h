@@ -52,6 +52,10 @@ RuntimeOptions& runtime_options();
 /// other thread may be at work; this one's device is 0 again.
 void restart();
 
+/// As devices do by themselves: runs what lies in any stream that no thread runs. For work of one that waits for
+/// another's, while the host is elsewhere.
+void let_streams_go_on();
+
 enum class Protection { none, keys, pages };
 Protection protection();
 

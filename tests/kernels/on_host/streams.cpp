@@ -10,9 +10,9 @@ namespace {
 
 using Stream = std::shared_ptr<CUstream_st>;
 
-/// Runs the stream's oldest item; false: there is none. An item that another thread runs is waited for.
-bool step(CUstream_st& stream) {
-  const std::lock_guard running(stream.running);
+/// Runs the oldest item of a stream that `running` is of; false: there is none.
+bool step(CUstream_st& stream, const std::unique_lock<std::mutex>& running) {
+  if (!running.owns_lock()) return false;
   Item item;
   {
     const Lock lock(state().mutex);
@@ -34,6 +34,9 @@ bool step(CUstream_st& stream) {
   }
   return true;
 }
+
+/// An item that another thread runs is waited for.
+bool step(CUstream_st& stream) { return step(stream, std::unique_lock(stream.running)); }
 
 void drain(CUstream_st& stream) {
   while (step(stream)) continue;
@@ -131,6 +134,16 @@ Stream find_stream(cudaStream_t handle) {
 }
 
 void drain_device(int device) { drain_streams(device, Which::all); }
+
+void let_streams_go_on() {
+  std::vector<Stream> streams;
+  {
+    const Lock lock(state().mutex);
+    for (const auto& [handle, stream] : state().streams) streams.push_back(stream);
+  }
+  for (const Stream& stream : streams)
+    while (step(*stream, std::unique_lock(stream->running, std::try_to_lock))) continue;
+}
 
 cudaError_t push(Lock& lock, const Stream& stream, std::string what, Work run) {
   if (stream->capture) return record(*stream, std::move(what), std::move(run));
