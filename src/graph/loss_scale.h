@@ -1,5 +1,6 @@
 // The loss scale of fp16 training as data: the loss is multiplied by it, so that small gradients do not vanish, and
-// gradients are divided by it before the update. kernels/step_control.cu moves it, selftest/reference/loss_scale.h says how.
+// gradients are divided by it before the update. kernels/step_control.cu moves it, selftest/reference/loss_scale.h says
+// how.
 #pragma once
 
 #include <cstdint>

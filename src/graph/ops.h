@@ -4,8 +4,8 @@
 //
 // A new operation is a struct here and in ComputeOp below, a builder function (graph/graph.h), a gradient rule
 // (graph/autodiff.cpp), its floating-point operations if it has many (plan/cost.cpp), a prepare() of each backend
-// (device/cpu/layers.h, and cpu_backend.cpp's list if it runs in bf16; device/cuda/layers.h, with a family of kernels/),
-// and cases in src/selftest/op_cases.cpp.
+// (device/cpu/layers.h, and cpu_backend.cpp's list if it runs in bf16; device/cuda/layers.h, with a family of
+// kernels/), and cases in src/selftest/op_cases.cpp.
 #pragma once
 
 #include <cstdint>
