@@ -506,7 +506,6 @@ bool Trainer::finish() {
     complete_save(MustSucceed::yes);
   }
   if (evaluated_step_ != state_.step && !evaluate_now(evaluation_due() ? Because::due : Because::ended)) return false;
-  if (!std::isfinite(test_result_->loss)) give_up("diverged: the loss on the test split is not finite");
   comm_.pulse().advance(Phase::end);
   const Traffic moved = device_.collectives().traffic(TrafficKind::training) - moved_before_;
   const Json usage = usage_of(comm_, {.engine = *engine_,

@@ -26,6 +26,7 @@
 #include "optimizer.h"
 #include "pool.h"
 #include "softmax_cross_entropy.h"
+#include "step_control.h"
 #include "tree_sum.h"
 
 namespace ct::kernels {

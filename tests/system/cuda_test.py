@@ -204,10 +204,11 @@ def losses_in_fp16():
 
 @check
 def weights_that_fp16_has_destroyed():
-    """Steps that overflow are skipped, but a run whose weights give no finite loss has not succeeded."""
+    """Steps that overflow are skipped, and the loss scale falls for long before that is divergence: a warning tells."""
     sets = plain(model__name="cnn", fp16__enabled=True, train__max_steps=4, scheduler__params__warmup_max_lr=1e38,
                  scheduler__params__warmup_num_steps=1)
-    fails(DIVERGED, train(path("destroyed"), sets, *CUDA, expecting=DIVERGED), "test split is not finite", "optimizer.params.lr")
+    done = train(path("destroyed"), sets, *CUDA)
+    expect("warning: the weights of step 4 give no finite loss on the test split" in done.stderr, done.stderr)
 
 
 # ---- the same bits

@@ -423,7 +423,7 @@ class Verbs(unittest.TestCase):
         self.assertEqual(json.loads(self.bench(*words, "cuda:1", **gpus))["ranks"], 2)  # one a GPU from there on
         self.bad(USAGE, "GPU 0, On-host GPU (sm_70), is too old", "bench", *words, "cuda", **gpus)
         self.bad(USAGE, "no GPU number 3: 3 are visible", "bench", *words, "cuda:3", **gpus)
-        self.assertIn(", cpu", self.bench("step", "--device", "auto", **gpus))
+        self.assertIn("cuda, On-host GPU (sm_90)", self.bench("step", "--device", "auto", **gpus))
 
     @unittest.skipUnless(os.path.exists(ON_HOST), "needs a build with cifar-train-on-host")
     def test_a_shared_gpu_is_named_as_nvidia_smi_names_it(self):
