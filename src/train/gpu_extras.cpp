@@ -114,20 +114,6 @@ void add_twins(GpuExtras& extras, const Lowered& program, ValueId theirs = kNone
   }
 }
 
-/// Of what these values lie in, each rounded up.
-int64_t whole_bytes(const Lowered& program, const Ids& ids, int64_t multiple) {
-  std::set<ValueId> wholes;
-  for (ValueId id : ids)
-    if (id != kNone) wholes.insert(origin(program.values, id).value);
-  int64_t bytes = 0;
-  for (ValueId id : wholes) bytes += round_up(stored_bytes(program[id]), multiple);
-  return bytes;
-}
-int64_t input_bytes(const Lowered& program) {
-  return static_cast<int64_t>(kInputSlots) *
-         whole_bytes(program, {program.ports.images, program.ports.draws, program.ports.labels}, 64);
-}
-
 /// Tables, and what travels of slices that the host updates: two at a time (device/cuda/offload.cpp).
 void add_updates(GpuExtras& extras, const Lowered& program) {
   const auto on_host = [&](ValueId id) { return program[origin(program.values, id).value].home == Home::host; };
@@ -165,10 +151,9 @@ GpuExtras gpu_extras(const GpuExtrasOf& what) {
   if (replicas && train.params != train.states.front().value) mirror(train.params);
   for (ValueId id : {train.ports.losses, train.scalars, train.loss_scale})
     if (id != kNone) extras.mirrors += static_cast<int64_t>(kLogSlots) * stored_bytes(train[id]);
-  const Ports& results = evaluate.ports;
-  extras.mirrors +=
-      static_cast<int64_t>(kLogSlots) * whole_bytes(evaluate, {results.losses, results.predicted, results.larger}, 1);
-  extras.mirrors += input_bytes(train) + input_bytes(evaluate);
+  extras.mirrors += static_cast<int64_t>(kLogSlots) * stored_bytes(evaluate[evaluate.ports.outputs]);
+  for (const Lowered* program : {&train, &evaluate})
+    extras.mirrors += static_cast<int64_t>(kInputSlots) * stored_bytes((*program)[program->ports.inputs]);
   if (what.nccl) {
     add_nccl(extras, train);
   } else {
