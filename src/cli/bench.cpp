@@ -112,7 +112,7 @@ class StepBench {
         batch_(batch_for(config.batch, comm.size())),
         device_(config, comm, "use a smaller train_micro_batch_size_per_gpu (--set)"),
         data_(open_datasets(config, comm)) {
-    programs_ = lower_programs(config, batch_, {comm.rank(), comm.size()}, data_.train->classes());
+    programs_ = lower_programs(config, batch_, {comm.rank(), comm.size()}, data_.train->classes(), data_.test->count());
     const auto schedule = [rule = update_rule(config), lr = lr_schedule(config)](int64_t step) {
       return schedule_row(lr, rule, step);
     };

@@ -84,7 +84,8 @@ int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
          ": start at most one rank a GPU, or set communication.share_device: true");
   require_backend(options.config, *backend);
   const Datasets data = open_datasets(options.config, *comm, IfAbsent::keep_in_memory);
-  const Programs programs = lower_programs(options.config, batch, {0, ranks}, data.train->classes());
+  const Programs programs =
+      lower_programs(options.config, batch, {0, ranks}, data.train->classes(), data.test->count());
   if (dump_plan) {
     std::fputs(to_text(programs.train, plan_program(*backend, programs.train)).c_str(), stdout);
     return 0;

@@ -102,8 +102,8 @@ int64_t program_bytes() { return kProgramBytes; }
 StageEstimate estimate_stage(Backend& backend, const EstimateOf& what, int stage) {
   Config config = what.config;
   config.zero_optimization.stage = stage;
-  config.train.eval_batch_size = std::min(config.train.eval_batch_size, what.test_images);
-  const Programs programs = lower_programs(config, what.batch, {.rank = what.rank, .ranks = what.ranks}, what.classes);
+  const Programs programs =
+      lower_programs(config, what.batch, {.rank = what.rank, .ranks = what.ranks}, what.classes, what.test_images);
   const Lowered& train = programs.train;
 
   StageEstimate estimate{

@@ -129,12 +129,12 @@ Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_abs
   return sets;
 }
 
-Programs lower_programs(const Config& config, const BatchSizes& batch, RankOf who, int classes) {
+Programs lower_programs(const Config& config, const BatchSizes& batch, RankOf who, int classes, int64_t test_images) {
   const Builder model = find_model(config.model.name);
   const Distribution d = distribution(config, batch, who);
   Programs programs{.graph = build_graph(model, input_spec(config, batch.micro, classes, Mode::train))};
   programs.train = lower_training(programs.graph, update_rule(config), d);
-  const int64_t images = config.train.eval_batch_size;
+  const int64_t images = std::min(config.train.eval_batch_size, test_images);
   programs.evaluate = lower_evaluation(build_graph(model, input_spec(config, images, classes, Mode::evaluate)), d);
   return programs;
 }

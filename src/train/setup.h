@@ -45,7 +45,8 @@ struct Programs {
   Graph graph;  // of the training step
   Lowered train, evaluate;
 };
-Programs lower_programs(const Config& config, const BatchSizes& batch, RankOf who, int classes);
+/// A batch of evaluation is no larger than the test set; the configuration, which is saved, stays as it was asked for.
+Programs lower_programs(const Config& config, const BatchSizes& batch, RankOf who, int classes, int64_t test_images);
 
 /// Weights drawn from the seed, into what this rank holds. Collective.
 void initialize(Engine& engine, const Graph& graph, uint64_t seed);

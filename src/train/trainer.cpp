@@ -47,11 +47,8 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   checkpoint = from_rank_0(comm, checkpoint);
 
   const int classes = data_.train->classes();
-  // What is saved stays as it was asked for, or the same command would not resume.
-  const int64_t evaluation_batch = std::min(config_.train.eval_batch_size, data_.test->count());
-  Config lowered = config_;
-  lowered.train.eval_batch_size = evaluation_batch;
-  programs_ = lower_programs(lowered, batch_, {comm.rank(), comm.size()}, classes);
+  programs_ = lower_programs(config_, batch_, {comm.rank(), comm.size()}, classes, data_.test->count());
+  const int64_t evaluation_batch = programs_.evaluate[programs_.evaluate.ports.labels].shape[0];
   const Distribution d = programs_.train.distribution;
   pipeline_ =
       std::make_unique<Pipeline>(*data_.train, data_.parts.training, pipeline_options(config_, batch_, d, comm.rank()));

@@ -59,7 +59,7 @@ Used used(const Config& asked, int ranks, int stage) {
   run_ranks(ranks, [&](Communicator& comm) {
     const auto backend = make_cpu_backend();
     backend->enter_thread();
-    const Programs programs = lower_programs(config, batch_for(config.batch, ranks), {comm.rank(), ranks}, 10);
+    const Programs programs = lower_programs(config, batch_for(config.batch, ranks), {comm.rank(), ranks}, 10, 100);
     const auto schedule = [&](int64_t step) { return schedule_row(lr_schedule(config), update_rule(config), step); };
     Engine engine(*backend, comm, programs.train, schedule,
                   {.least_arena = plan_program(*backend, programs.evaluate).arena_bytes});
@@ -114,7 +114,7 @@ TEST(Estimate, AHostHasItsRanksAndOnceTheProgramAndTheData) {
 
 TEST(Estimate, OnlyAsynchronousSavesKeepASnapshotOfWeightsAndMoments) {
   const Config asynchronous = config();
-  const Graph graph = lower_programs(asynchronous, batch_for(asynchronous.batch, 1), {}, 10).graph;
+  const Graph graph = lower_programs(asynchronous, batch_for(asynchronous.batch, 1), {}, 10, 100).graph;
   const int64_t snapshot = estimate(asynchronous, 1, 0).rank.snapshot;
   EXPECT_GE(snapshot, 12 * graph.parameter_count());
   EXPECT_LE(snapshot, 12 * 1.02 * static_cast<double>(graph.parameter_count()));
