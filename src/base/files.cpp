@@ -30,29 +30,45 @@ int FileSystem::unlink(const Path& path) { return ::unlink(path.c_str()); }
 int FileSystem::mkdir(const Path& path) { return ::mkdir(path.c_str(), 0777); }
 int FileSystem::rmdir(const Path& path) { return ::rmdir(path.c_str()); }
 
-void fail_io(std::string_view what, const Path& path, int error) {
-  std::string_view remedy = "check the path and the file system";
+namespace {
+
+std::string_view remedy_for(int error) {
   switch (error) {
     case ENOSPC:
     case EDQUOT:
-      remedy = "free some space or choose another folder";
-      break;
+      return "free some space or choose another folder";
+    case EFBIG:
+      return "raise the limit of a file's size (ulimit -f) or choose another file system";
     case EACCES:
     case EPERM:
     case EROFS:
-      remedy = "check its permissions or choose another folder";
-      break;
+      return "check its permissions and its folder's, or choose another";
     case ENOENT:
     case ENOTDIR:
-      remedy = "check the path";
-      break;
+      return "check the path";
+    case ELOOP:
+      return "its symbolic links lead in a circle: mend them or give another path";
+    case ENAMETOOLONG:
+      return "give a shorter path";
+    case EMFILE:
+    case ENFILE:
+      return "raise the limit of open files (ulimit -n)";
+    case ENOMEM:
+      return "raise the limit of memory (ulimit -v) or give the job more";
     case EIO:
-      remedy = "the disk or the network file system is failing";
-      break;
+    case ESTALE:
+      return "the disk or the network file system is failing";
     default:
-      break;
+      return "check the path and the file system";
   }
-  fail(ExitCode::io, "cannot ", what, " ", in_quotes(path.native()), ": ", std::strerror(error), ": ", remedy);
+}
+
+}  // namespace
+
+void fail_io(std::string_view what, const Path& path, int error, ExitCode code) {
+  const bool memory = error == ENOMEM;
+  fail(memory ? ExitCode::memory : code, memory ? "out of memory: " : "", "cannot ", what, " ",
+       in_quotes(path.native()), ": ", std::strerror(error), ": ", remedy_for(error));
 }
 
 std::string in_quotes(std::string_view text) {

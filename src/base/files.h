@@ -16,6 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+
 namespace ct {
 
 using Path = std::filesystem::path;
@@ -37,8 +39,9 @@ class FileSystem {
   virtual int rmdir(const Path& path);
 };
 
-/// Throws Error(ExitCode::io): "cannot <what> <path>: <strerror(error)>: <remedy>".
-[[noreturn]] void fail_io(std::string_view what, const Path& path, int error);
+/// Throws Error(code): "cannot <what> <path>: <strerror(error)>: <remedy>". Where the system has no memory left,
+/// Error(ExitCode::memory) whatever `code` says.
+[[noreturn]] void fail_io(std::string_view what, const Path& path, int error, ExitCode code = ExitCode::io);
 
 /// Someone else's text, fit for one line of output: quoted, control characters escaped, cut when long.
 std::string in_quotes(std::string_view text);

@@ -1,0 +1,47 @@
+#include "base/paths.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <optional>
+
+namespace ct {
+namespace {
+
+/// Nothing there: nullopt. Any other failure: Error(code).
+template <class Ask>
+std::optional<struct stat> ask(Ask ask_system, const Path& path, ExitCode code) {
+  struct stat info {};
+  int result;
+  do {
+    result = ask_system(path.c_str(), &info);
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) return info;
+  if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+  fail_io("look at", path, errno, code);
+}
+
+PathKind kind_of(const std::optional<struct stat>& info) {
+  if (!info) return PathKind::nothing;
+  if (S_ISREG(info->st_mode)) return PathKind::file;
+  if (S_ISDIR(info->st_mode)) return PathKind::folder;
+  return S_ISLNK(info->st_mode) ? PathKind::link : PathKind::other;
+}
+
+}  // namespace
+
+PathKind kind_of(const Path& path, ExitCode code) { return kind_of(ask(::stat, path, code)); }
+PathKind kind_of_entry(const Path& path, ExitCode code) { return kind_of(ask(::lstat, path, code)); }
+
+bool same_place(const Path& a, const Path& b, ExitCode code) {
+  const auto at_a = ask(::stat, a, code), at_b = ask(::stat, b, code);
+  return at_a && at_b && at_a->st_dev == at_b->st_dev && at_a->st_ino == at_b->st_ino;
+}
+
+Path absolute_of(const Path& path) {
+  std::error_code error;
+  const Path absolute = std::filesystem::absolute(path, error);
+  return error ? path : absolute.lexically_normal();
+}
+
+}  // namespace ct
