@@ -13,6 +13,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/held_folder.h"
+#include "base/paths.h"
+#include "base/utf8.h"
 
 namespace ct {
 
@@ -71,20 +74,31 @@ void fail_io(std::string_view what, const Path& path, int error, ExitCode code) 
        in_quotes(path.native()), ": ", std::strerror(error), ": ", remedy_for(error));
 }
 
+std::string printable(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = utf8_length(text, at), bytes = std::max<size_t>(length, 1);
+    if (length > 0 && !is_control(text, at)) {
+      out += text.substr(at, bytes);
+    } else {
+      for (const unsigned char byte : text.substr(at, bytes)) {
+        char hex[5];
+        std::snprintf(hex, sizeof hex, "\\x%02x", byte);
+        out += hex;
+      }
+    }
+    at += bytes;
+  }
+  return out;
+}
+
 std::string in_quotes(std::string_view text) {
   constexpr size_t kLongest = 200;
-  std::string out = "'";
-  for (char c : text.substr(0, kLongest)) {
-    const auto u = static_cast<unsigned char>(c);
-    if (u < 0x20 || u == 0x7f) {
-      char hex[5];
-      std::snprintf(hex, sizeof hex, "\\x%02x", u);
-      out += hex;
-    } else {
-      out += c;
-    }
-  }
-  return out + (text.size() > kLongest ? "...'" : "'");
+  const std::string named = name_of_held(text);
+  if (named.size() <= kLongest) return "'" + printable(named) + "'";
+  size_t end = kLongest;
+  while (end > 0 && (static_cast<unsigned char>(named[end]) & 0xc0) == 0x80) --end;  // not within a character
+  return "'" + printable(std::string_view(named).substr(0, end)) + "...'";
 }
 
 // ---- File
@@ -224,20 +238,18 @@ void remove_file(FileSystem& files, const Path& path) {
 }
 
 void make_folders(FileSystem& files, const Path& path) {
-  if (path.empty() || std::filesystem::is_directory(path)) return;
+  if (path.empty() || is_folder(path)) return;
   if (path.has_parent_path() && path.parent_path() != path) make_folders(files, path.parent_path());
   if (path.filename().empty()) return;  // "a/b/" after "a/b"
-  // Another process may have made it meanwhile.
-  if (files.mkdir(path) != 0 && !(errno == EEXIST && std::filesystem::is_directory(path))) {
-    fail_io("create the folder", path, errno);
-  }
+  if (files.mkdir(path) == 0) return;
+  const int error = errno;
+  if (error != EEXIST || !is_folder(path))
+    fail_io("create the folder", path, error);  // another process may have made it
 }
 
 bool remove_known(FileSystem& files, const Path& folder, const std::function<bool(const std::string&)>& is_ours) {
   for (const std::string& name : list_folder(folder)) {
-    std::error_code error;
-    const auto status = std::filesystem::symlink_status(folder / name, error);
-    if (is_ours(name) && !std::filesystem::is_directory(status)) remove_file(files, folder / name);
+    if (is_ours(name) && kind_of_entry(folder / name) != PathKind::folder) remove_file(files, folder / name);
   }
   if (files.rmdir(folder) == 0 || errno == ENOENT) return true;
   if (errno == ENOTEMPTY || errno == EEXIST) return false;
@@ -248,20 +260,50 @@ Path temporary_of(const Path& path) {
   return path.parent_path() / (std::string(kTemporaryPrefix) + path.filename().native());
 }
 
+Path replaced_by_writing(const Path& path) {
+  constexpr int kMostLinks = 40;  // as the kernel follows
+  const PathKind kind = kind_of(path);
+  if (kind == PathKind::folder || kind == PathKind::other)
+    fail(ExitCode::io, "cannot replace ", in_quotes(path.native()), ": it is ",
+         kind == PathKind::folder ? "a folder" : "a device, pipe or socket", ": give the path of a file");
+  Path at = path;
+  for (int links = 0; kind_of_entry(at) == PathKind::link; ++links) {
+    std::error_code error;
+    const Path target = std::filesystem::read_symlink(at, error);
+    if (error || links == kMostLinks) fail_io("follow the link", at, error ? error.value() : ELOOP);
+    at = target.is_absolute() ? target : at.parent_path() / target;
+  }
+  // A link of /proc to a file without a name reads like a path, but leads elsewhere.
+  if (kind == PathKind::file && !same_place(at, path))
+    fail(ExitCode::io, "cannot replace what ", in_quotes(path.native()), " leads to: it has no name: give a path");
+  return at;
+}
+
+namespace {
+
+void write_through(FileSystem& files, const Path& path, const std::function<void(File&)>& write) {
+  File file(files, path, O_WRONLY | O_NOCTTY);
+  write(file);
+  file.close();
+}
+
+}  // namespace
+
 void write_file_atomic(FileSystem& files, const Path& path, const std::function<void(File&)>& write) {
-  const Path temporary = temporary_of(path);
+  if (kind_of(path) == PathKind::other) return write_through(files, path, write);
+  const Path target = replaced_by_writing(path), temporary = temporary_of(target);
   remove_file(files, temporary);  // of a run that was killed here
   try {
     File file(files, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
     write(file);
     file.sync();
     file.close();
-    rename_file(files, temporary, path);
+    rename_file(files, temporary, target);
   } catch (const Error&) {
     files.unlink(temporary);  // a full disk should not stay full because of us
     throw;
   }
-  sync_folder(files, path.parent_path());
+  sync_folder(files, target.parent_path());
 }
 
 void write_file_atomic(FileSystem& files, const Path& path, std::string_view text) {
@@ -269,15 +311,15 @@ void write_file_atomic(FileSystem& files, const Path& path, std::string_view tex
 }
 
 void link_or_copy(FileSystem& files, const Path& from, const Path& to) {
-  const Path temporary = temporary_of(to);
+  const Path source = replaced_by_writing(from), target = replaced_by_writing(to), temporary = temporary_of(target);
   remove_file(files, temporary);
-  if (files.link(from, temporary) != 0) {  // another disk, or a file system without links
-    const MappedFile source(from);
-    return write_file_atomic(files, to, [&](File& file) { file.write(source.bytes()); });
+  if (files.link(source, temporary) != 0) {  // another disk, or a file system without links
+    const MappedFile contents(source);
+    return write_file_atomic(files, target, [&](File& file) { file.write(contents.bytes()); });
   }
-  rename_file(files, temporary, to);
+  rename_file(files, temporary, target);
   remove_file(files, temporary);  // it is left where both were names of one file already
-  sync_folder(files, to.parent_path());
+  sync_folder(files, target.parent_path());
 }
 
 // ---- LineFile

@@ -43,7 +43,11 @@ class FileSystem {
 /// Error(ExitCode::memory) whatever `code` says.
 [[noreturn]] void fail_io(std::string_view what, const Path& path, int error, ExitCode code = ExitCode::io);
 
-/// Someone else's text, fit for one line of output: quoted, control characters escaped, cut when long.
+/// Someone else's text, fit for a terminal: control characters (line breaks among them) and what is not UTF-8 become
+/// \x0a and the like.
+std::string printable(std::string_view text);
+
+/// The same in quotes, and cut when long. A path through a folder held open (base/held_folder.h) reads as its name.
 std::string in_quotes(std::string_view text);
 
 /// An open file, closed by the destructor. `files` must outlive it.
@@ -94,8 +98,14 @@ class MappedFile {
 std::string read_file(const Path& path, uint64_t limit = uint64_t{1} << 30,
                       MappedFile::Links links = MappedFile::Links::follow);
 
-/// Replaces `path` so that a crash at any moment leaves the old or the new contents: written as ".tmp-<name>" beside
-/// it, synced, renamed, the folder synced. One writer per path at a time.
+/// Where that lies which is written to `path`: symbolic links are followed, also to what is not there yet, so that a
+/// link stays one when its file is replaced. Refuses what can only be written to, not replaced: a folder, device, pipe
+/// or socket.
+Path replaced_by_writing(const Path& path);
+
+/// Replaces what `path` leads to so that a crash at any moment leaves the old or the new contents: written as
+/// ".tmp-<name>" beside it, synced, renamed, the folder synced. A device or pipe is written to as it is. One writer per
+/// path at a time.
 void write_file_atomic(FileSystem& files, const Path& path, const std::function<void(File&)>& write);
 void write_file_atomic(FileSystem& files, const Path& path, std::string_view text);
 inline constexpr std::string_view kTemporaryPrefix = ".tmp-";
@@ -103,7 +113,7 @@ inline constexpr std::string_view kTemporaryPrefix = ".tmp-";
 Path temporary_of(const Path& path);
 
 /// Replaces `to` by what `from` is now, as write_file_atomic does: by another name for it where the file system can,
-/// else by a copy. For files that are only ever replaced, never changed.
+/// else by a copy. Links are followed on both sides. For files that are only ever replaced, never changed.
 void link_or_copy(FileSystem& files, const Path& from, const Path& to);
 
 /// Makes `path` and its missing parents; fine when it exists as a folder.

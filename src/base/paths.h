@@ -18,7 +18,9 @@ PathKind kind_of(const Path& path, ExitCode code = ExitCode::io);
 /// What lies there itself, links not followed.
 PathKind kind_of_entry(const Path& path, ExitCode code = ExitCode::io);
 
-inline bool exists(const Path& path, ExitCode code = ExitCode::io) { return kind_of(path, code) != PathKind::nothing; }
+inline bool is_there(const Path& path, ExitCode code = ExitCode::io) {
+  return kind_of(path, code) != PathKind::nothing;
+}
 inline bool is_folder(const Path& path, ExitCode code = ExitCode::io) {
   return kind_of(path, code) == PathKind::folder;
 }

@@ -97,7 +97,7 @@ void write_together(Communicator& comm, FileSystem& files, const Path& path, con
                     const Metadata& metadata, std::span<const Rows> own, const ReadRows& read) {
   const SafetensorsPlan plan(tensors,
                              nlohmann::json::parse(from_rank_0(comm, nlohmann::json(metadata).dump())).get<Metadata>());
-  const Path temporary = temporary_of(path);
+  const Path target = replaced_by_writing(path), temporary = temporary_of(target);
   const bool first = comm.rank() == 0;
   std::optional<File> file;
   try {
@@ -121,8 +121,8 @@ void write_together(Communicator& comm, FileSystem& files, const Path& path, con
       file->write_at(plan.header(join(plan, written)), 0);
       file->sync();
       file->close();
-      rename_file(files, temporary, path);
-      sync_folder(files, path.parent_path());
+      rename_file(files, temporary, target);
+      sync_folder(files, target.parent_path());
     });
   } catch (const Error&) {
     if (first) files.unlink(temporary);  // a full disk should not stay full because of us

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,13 +10,31 @@
 
 #include "base/error.h"
 #include "base/host.h"
+#include "base/paths.h"
 
 namespace ct {
-RunLock::RunLock(FileSystem& files, const Path& out)
-    : file_([&] {
-        make_folders(files, out);
-        return File(files, out / kLockName, O_RDWR | O_CREAT | O_NOFOLLOW);
-      }()) {
+namespace {
+
+constexpr std::string_view kHolder = "pid ";  // how the text of a lock begins
+
+File open_lock(FileSystem& files, const Path& out) {
+  make_folders(files, out);
+  const Path path = out / kLockName;
+  const PathKind kind = kind_of_entry(path);
+  if (kind == PathKind::nothing || kind == PathKind::file) {
+    File file(files, path, O_RDWR | O_CREAT | O_NOFOLLOW);
+    char start[kHolder.size()] = {};
+    const ssize_t n = pread(file.fd(), start, sizeof start, 0);
+    if (n < 0) fail_io("read", path, errno);
+    if (n == 0 || std::string_view(start, static_cast<size_t>(n)) == kHolder) return file;
+  }
+  fail(ExitCode::usage, in_quotes(path.native()),
+       " is not the lock of a run, and a run would replace it: move it away, or give another --output");
+}
+
+}  // namespace
+
+RunLock::RunLock(FileSystem& files, const Path& out) : file_(open_lock(files, out)) {
   int result;
   do {
     result = flock(file_.fd(), LOCK_EX | LOCK_NB);
@@ -33,7 +52,14 @@ RunLock::RunLock(FileSystem& files, const Path& out)
                    "): take care that no second run uses it");
   }
   file_.truncate(0);
-  file_.write(str("pid ", getpid(), " on host ", host_name(), "\n"));
+  file_.write(str(kHolder, getpid(), " on host ", host_name(), "\n"));
+}
+
+bool RunLock::is_in(const Path& out) const {
+  struct stat held {
+  }, there{};
+  return fstat(file_.fd(), &held) == 0 && lstat((out / kLockName).c_str(), &there) == 0 &&
+         held.st_dev == there.st_dev && held.st_ino == there.st_ino;
 }
 
 }  // namespace ct

@@ -9,6 +9,7 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/paths.h"
 #include "checkpoint/sealed_json.h"
 
 namespace ct {
@@ -164,7 +165,7 @@ Written write_safetensors(FileSystem& files, const Path& path, std::vector<Tenso
 
 SafetensorsFile::SafetensorsFile(const Path& path, Check check, MappedFile::Links links)
     : path_(path), file_([&] {
-        if (!std::filesystem::exists(std::filesystem::symlink_status(path))) {
+        if (kind_of_entry(path, ExitCode::checkpoint) == PathKind::nothing) {
           refuse(path, "there is no such file: check the path");
         }
         return MappedFile(path, links);

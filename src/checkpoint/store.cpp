@@ -8,6 +8,7 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/paths.h"
 #include "checkpoint/sealed_json.h"
 
 namespace ct {
@@ -38,7 +39,7 @@ std::optional<Shard> shard_of(const std::string& name) {
 }
 
 std::string read_part(const Path& path) {
-  if (!std::filesystem::exists(std::filesystem::symlink_status(path))) refuse(path, "it is missing");
+  if (kind_of_entry(path, ExitCode::checkpoint) == PathKind::nothing) refuse(path, "it is missing");
   try {
     return read_file(path, kLongestJson, MappedFile::Links::refuse);
   } catch (const Error& e) {
@@ -108,7 +109,7 @@ void check_part(const Path& folder, const Part& part, SafetensorsFile::Check che
                 const std::function<void(const std::string&)>& wrong) {
   const Path path = folder / part.name;
   try {
-    if (!std::filesystem::exists(std::filesystem::symlink_status(path))) refuse(path, "it is missing");
+    if (kind_of_entry(path, ExitCode::checkpoint) == PathKind::nothing) refuse(path, "it is missing");
     const MappedFile file(path, MappedFile::Links::refuse);
     if (file.bytes().size() != part.bytes) {
       refuse(path, str("it has ", file.bytes().size(), " bytes, the manifest says ", part.bytes));
@@ -287,7 +288,7 @@ void Store::commit(int64_t step, std::vector<Part> parts, const Json& state) {
                      {"files", std::move(list)}};
   write_file_atomic(files_, being / kManifest, seal(kOpening, "\"," + rest.dump(1).substr(1) + "\n"));
 
-  const bool replaces = std::filesystem::exists(final);
+  const bool replaces = is_there(final);
   if (replaces) {
     remove_step_folder(old);
     rename_file(files_, final, old);
@@ -308,7 +309,7 @@ void Store::recover() {
     if (!is_scratch_name(name)) continue;
     if (name.starts_with(kOld)) {
       const Path final = folder_ / name.substr(kOld.size());
-      if (!std::filesystem::exists(final)) {
+      if (!is_there(final)) {
         rename_file(files_, folder_ / name, final);
         sync_folder(files_, folder_);
         continue;
@@ -356,7 +357,7 @@ std::vector<int64_t> Store::list() const {
 
 Path Store::path_of(int64_t step) const {
   const Path final = folder_ / step_name(step), old = scratch(kOld, step);
-  return !std::filesystem::exists(final) && std::filesystem::exists(old) ? old : final;
+  return !is_there(final) && is_there(old) ? old : final;
 }
 
 std::vector<std::string> Store::verify(int64_t step) const {

@@ -10,11 +10,13 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/paths.h"
 #include "checkpoint/inspect.h"
 #include "checkpoint/store.h"
 #include "checkpoint/weights_hash.h"
 #include "cli/subverbs.h"
-#include "train/run_folder.h"
+#include "train/provenance.h"
+#include "train/run_files.h"
 
 namespace ct {
 namespace {
@@ -25,12 +27,12 @@ namespace fs = std::filesystem;
 enum class Target { file, checkpoint, run };
 
 Target target_of(const Path& path) {
-  std::error_code error;  // what may not be looked at is not there
-  if (!fs::exists(path, error))
+  const auto kind = [](const Path& at) { return kind_of(at, ExitCode::checkpoint); };
+  if (kind(path) == PathKind::nothing)
     fail(ExitCode::checkpoint, in_quotes(path.native()), ": no such file or folder; check the path");
-  if (!fs::is_directory(path, error)) return Target::file;
-  if (fs::exists(path / "manifest.json", error) || step_of(path.filename().native())) return Target::checkpoint;
-  if (fs::is_directory(path / "ckpt", error)) return Target::run;
+  if (kind(path) != PathKind::folder) return Target::file;
+  if (kind(path / "manifest.json") != PathKind::nothing || step_of(path.filename().native())) return Target::checkpoint;
+  if (kind(path / kCheckpointFolder) == PathKind::folder) return Target::run;
   fail(ExitCode::checkpoint, in_quotes(path.native()),
        ": neither a run (it has no ckpt/) nor a checkpoint (it has no manifest.json); give one, or a .bin file");
 }
@@ -44,7 +46,7 @@ Path without_slash(const std::string& text) {
 /// OUT/ckpt of a run, read-only.
 class RunCheckpoints {
  public:
-  explicit RunCheckpoints(const Path& run) : store_(files_, run / "ckpt", {}) {
+  explicit RunCheckpoints(const Path& run) : store_(files_, run / kCheckpointFolder, {}) {
     if (store_.list().empty())
       fail(ExitCode::checkpoint, in_quotes(run.native()), " holds no checkpoint; give the output folder of a run");
   }
@@ -58,8 +60,7 @@ class RunCheckpoints {
 /// The checkpoint that a run would continue from.
 Path newest_good(const Path& run) {
   const RunCheckpoints checkpoints(run);
-  const auto step = checkpoints.store().newest_good(
-      [](const std::string& problem) { std::fprintf(stderr, "warning: %s\n", problem.c_str()); });
+  const auto step = checkpoints.store().newest_good(warn);
   return checkpoints.store().path_of(*step);
 }
 
@@ -104,8 +105,8 @@ int ls(const Words& words) {
     } catch (const Error& e) {
       problems.emplace_back(e.what());
     }
-    if (!fs::exists(folder)) continue;  // a run that is still going has removed it meanwhile
-    for (const std::string& line : problems) std::fprintf(stderr, "warning: %s\n", line.c_str());
+    if (!is_there(folder)) continue;  // a run that is still going has removed it meanwhile
+    for (const std::string& line : problems) warn(line);
     std::printf("%10lld  %8s  %-19s  %5s  %s\n", static_cast<long long>(step), human_bytes(bytes_in(folder)).c_str(),
                 local_time(folder / "manifest.json").c_str(), ranks.c_str(), problems.empty() ? "good" : "damaged");
   }
@@ -181,7 +182,7 @@ int inspect(const Words& words) {
       fail(ExitCode::usage, "--hash: ", in_quotes(path.native()),
            " holds weights only; give a checkpoint's folder or a run's");
     const SafetensorsFile file(path);
-    std::printf("%s\n", path.c_str());
+    std::printf("%s\n", printable(path.native()).c_str());
     print_file(file);
     print_weights_hash(file);
     return 0;
@@ -190,15 +191,16 @@ int inspect(const Words& words) {
   const Checkpoint checkpoint = load_checkpoint(path, {});
   const Provenance made_by = provenance_from(checkpoint.state);
   const std::string state_hash = hash ? hash_of_state(checkpoint) : "";
-  std::printf("%s\n", path.c_str());
+  std::printf("%s\n", printable(path.native()).c_str());
   print_file(checkpoint.weights);
   for (const SafetensorsFile& file : checkpoint.optimizer) {
-    std::printf("\n%s\n", file.path().filename().c_str());
+    std::printf("\n%s\n", printable(file.path().filename().native()).c_str());
     print_tensors(file.views());
   }
   std::printf("\n");
   const Json state = to_json(run_state_from(checkpoint.state));
-  for (const auto& [key, value] : state.items()) std::printf("state %s: %s\n", key.c_str(), value.dump().c_str());
+  for (const auto& [key, value] : state.items())
+    std::printf("state %s: %s\n", plain(key).c_str(), value.dump().c_str());
   std::printf("run: %s, model %s, data %s, %lld ranks, %s\n", plain(checkpoint.manifest.identity.run).c_str(),
               plain(checkpoint.manifest.identity.model).c_str(), plain(made_by.dataset).c_str(),
               static_cast<long long>(made_by.ranks), plain(made_by.device).c_str());
@@ -242,16 +244,16 @@ bool print_difference(const TensorDifference& d) {
     case TensorDifference::Kind::same_bytes:
       return false;
     case TensorDifference::Kind::only_first:
-      std::printf("%s: only in the first\n", name.c_str());
+      std::printf("%s: only in the first\n", plain(name).c_str());
       return true;
     case TensorDifference::Kind::only_second:
-      std::printf("%s: only in the second\n", name.c_str());
+      std::printf("%s: only in the second\n", plain(name).c_str());
       return true;
     case TensorDifference::Kind::shape_or_type:
-      std::printf("%s: of another shape or type\n", name.c_str());
+      std::printf("%s: of another shape or type\n", plain(name).c_str());
       return true;
     case TensorDifference::Kind::values:
-      std::printf("%s: %llu elements differ, by %.6g at most, l2 %.6g\n", name.c_str(),
+      std::printf("%s: %llu elements differ, by %.6g at most, l2 %.6g\n", plain(name).c_str(),
                   static_cast<unsigned long long>(d.differing), d.largest, d.l2);
       return true;
   }
@@ -275,16 +277,17 @@ int diff(const Words& words) {
   if (const auto x = a.state(), y = b.state(); x && y)
     for (const auto& [key, value] : x->items())
       if (const Json& other = y->at(key); other != value)
-        std::printf("state %s: %s and %s\n", key.c_str(), value.dump().c_str(), other.dump().c_str());
-  std::printf("%s and %s: %zu of %zu tensors differ\n", a.path().c_str(), b.path().c_str(), different, all);
+        std::printf("state %s: %s and %s\n", plain(key).c_str(), value.dump().c_str(), other.dump().c_str());
+  std::printf("%s and %s: %zu of %zu tensors differ\n", printable(a.path().native()).c_str(),
+              printable(b.path().native()).c_str(), different, all);
   return 0;
 }
 
 /// Prints "good" or its problems, which are added to `problems`.
 void report(const Path& path, const std::vector<std::string>& wrong, std::vector<std::string>& problems,
             const char* remark = "") {
-  if (wrong.empty()) std::printf("%s: good%s\n", path.c_str(), remark);
-  for (const std::string& line : wrong) std::printf("%s\n", line.c_str());
+  if (wrong.empty()) std::printf("%s: good%s\n", printable(path.native()).c_str(), remark);
+  for (const std::string& line : wrong) std::printf("%s\n", printable(line).c_str());
   problems.insert(problems.end(), wrong.begin(), wrong.end());
 }
 
@@ -320,7 +323,7 @@ void verify_run(const Path& path, std::vector<std::string>& problems) {
   const RunCheckpoints checkpoints(path);
   const Store& store = checkpoints.store();
   for (const int64_t step : store.list()) report(store.path_of(step), store.verify(step), problems);
-  for (const Path& folder : {path, path / "ckpt"})
+  for (const Path& folder : {path, path / kCheckpointFolder})
     for (const std::string& name : list_folder(folder))
       if (name.ends_with(".bin") && !name.starts_with(kTemporaryPrefix)) verify_file(folder / name, problems);
 }

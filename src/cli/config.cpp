@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "cli/config_lookup.h"
 #include "cli/ranks.h"
 #include "cli/subverbs.h"
@@ -12,8 +13,8 @@
 namespace ct {
 namespace {
 
-void warn(const std::vector<std::string>& warnings) {
-  for (const std::string& line : warnings) std::fprintf(stderr, "warning: %s\n", line.c_str());
+void warn_of(const std::vector<std::string>& warnings) {
+  for (const std::string& line : warnings) warn(line);
 }
 
 int show(const Words& words) {
@@ -31,7 +32,7 @@ int show(const Words& words) {
   std::vector<std::string> warnings;
   const Config config = load_config(sources, &warnings);
   const std::string text = to_yaml(config, {.origins = true, .ranks = rank_count(config, ranks)});
-  warn(warnings);
+  warn_of(warnings);
   std::fputs(text.c_str(), stdout);
   return 0;
 }
@@ -44,7 +45,7 @@ std::string check_file(const std::string& name) {
   std::vector<std::string> warnings;
   const Config config = load_config(sources, &warnings);
   for (std::string& line : warnings) line = path.string() + ": " + line;
-  warn(warnings);
+  warn_of(warnings);
   if (fitting_ranks(config.batch, 1).empty()) {
     try {
       batch_for(config.batch, 1);
@@ -72,7 +73,7 @@ int check(const Words& words) {
   }
   if (wrong.empty()) return 0;
   if (wrong.size() == 1) throw wrong.front();
-  for (const Error& error : wrong) std::printf("wrong: %s\n", error.what());
+  for (const Error& error : wrong) std::printf("wrong: %s\n", printable(error.what()).c_str());
   fail(ExitCode::usage, wrong.size(), " of ", files.size(), " configurations are wrong, as listed above");
 }
 

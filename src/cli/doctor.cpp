@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/memory.h"
+#include "base/paths.h"
 #include "base/version.h"
 #include "cli/config_lookup.h"
 #include "cli/data_folder.h"
@@ -45,7 +46,7 @@ std::string environment(const char* variable) {
 Finding program() {
   std::string configs, warning;
   try {
-    configs = fs::absolute(locate_config("default.yaml").parent_path()).lexically_normal().string();
+    configs = absolute_of(locate_config("default.yaml").parent_path()).string();
   } catch (const Error&) {
     warning = "default.yaml is nowhere to be found: install with cmake --install, or give --config";
   }
@@ -101,19 +102,27 @@ Finding launcher() {
   }
 }
 
+/// What cannot be looked at is none of what doctor looks for.
+bool is_folder_here(const fs::path& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
+bool can_run(const fs::path& path) { return access(path.c_str(), X_OK) == 0 && !is_folder_here(path); }
+
 /// Where a bundle has it: in bin/, beside the folder of the program that bin/ starts.
 std::optional<fs::path> in_bundle(const std::string& program) {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   const fs::path path = self.parent_path().parent_path() / "bin" / program;
-  return !error && access(path.c_str(), X_OK) == 0 && !fs::is_directory(path) ? std::optional(path) : std::nullopt;
+  return !error && can_run(path) ? std::optional(path) : std::nullopt;
 }
 
 std::optional<fs::path> on_path(const std::string& program) {
   std::istringstream folders(environment("PATH"));
   for (std::string folder; std::getline(folders, folder, ':');) {
     const fs::path path = fs::path(folder.empty() ? "." : folder) / program;
-    if (access(path.c_str(), X_OK) == 0 && !fs::is_directory(path)) return path;
+    if (can_run(path)) return path;
   }
   return std::nullopt;
 }
@@ -151,7 +160,7 @@ std::optional<Space> space(const fs::path& folder) {
   return Space{uint64_t{fs.f_blocks} * fs.f_frsize, uint64_t{fs.f_bavail} * fs.f_frsize};
 }
 
-bool writable(const fs::path& folder) { return fs::is_directory(folder) && access(folder.c_str(), W_OK | X_OK) == 0; }
+bool writable(const fs::path& folder) { return is_folder_here(folder) && access(folder.c_str(), W_OK | X_OK) == 0; }
 
 /// Where the processes of one host meet: /dev/shm, else TMPDIR.
 std::vector<Finding> shared_memory() {
@@ -182,7 +191,7 @@ Finding data_set(const std::string& path) {
   try {
     const auto folder = find_batches("auto", path);
     if (!folder) {
-      const bool in_the_way = fs::exists(path) && !fs::is_directory(path);
+      const bool in_the_way = is_there(path) && !is_folder(path);
       return {"data", str("none in ", path, ": the synthetic set is written there when it is needed"),
               in_the_way ? path + " is no folder: move it away or set data.path" : ""};
     }
@@ -250,8 +259,8 @@ int verb_doctor(const Words& words) {
     warnings += !f.warning.empty();
     object[f.what] = {{"value", f.value}, {"ok", f.warning.empty()}, {"warning", f.warning}};
     if (json) continue;
-    std::printf("%-4s  %-14s  %s\n", f.warning.empty() ? "ok" : "warn", f.what.c_str(), f.value.c_str());
-    if (!f.warning.empty()) std::printf("      %-14s  -> %s\n", "", f.warning.c_str());
+    std::printf("%-4s  %-14s  %s\n", f.warning.empty() ? "ok" : "warn", f.what.c_str(), printable(f.value).c_str());
+    if (!f.warning.empty()) std::printf("      %-14s  -> %s\n", "", printable(f.warning).c_str());
   }
   if (json)
     std::printf("%s\n", object.dump(1, ' ', false, Json::error_handler_t::replace).c_str());

@@ -90,9 +90,9 @@ int verb_eval(const Words& words) {
   }
   Console console(true, Verbosity::normal);
   char text[160];
-  std::snprintf(text, sizeof text, "%s: %s, step %ld, %s %s images; loss %.4f, accuracy %.2f %%", checkpoint.c_str(),
-                info.model.c_str(), info.step, info.dataset.c_str(), split.c_str(), result.loss,
-                100 * result.accuracy());
+  std::snprintf(text, sizeof text, "%s: %s, step %ld, %s %s images; loss %.4f, accuracy %.2f %%",
+                printable(checkpoint).c_str(), info.model.c_str(), info.step, info.dataset.c_str(), split.c_str(),
+                result.loss, 100 * result.accuracy());
   console.note(text);
   console.data(accuracy_line(result.correct, result.images, result.split));
   if (classes > 5) {

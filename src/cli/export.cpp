@@ -2,7 +2,9 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/paths.h"
 #include "cli/verbs.h"
+#include "train/run_files.h"
 #include "train/weights.h"
 
 namespace ct {
@@ -19,9 +21,12 @@ int verb_export(const Words& words) {
   if (format != "safetensors")
     fail(ExitCode::usage, "--format ", format, " is not supported by this version; use safetensors");
   const SafetensorsFile file(weights_file(checkpoint));
+  require_own_weights(out);
   FileSystem files;
   write_safetensors(files, out, file.views(), file.metadata());
-  std::printf("%s: %zu tensors\n", out.c_str(), file.tensors().size());
+  // Into a pipe or device the weights are the data, so that what is said of them goes elsewhere.
+  std::FILE* const chatter = kind_of(out) == PathKind::other ? stderr : stdout;
+  std::fprintf(chatter, "%s: %zu tensors\n", printable(out).c_str(), file.tensors().size());
   return 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/cores.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/host.h"
 #include "comm/launch.h"
 #include "comm/mpi.h"
@@ -20,7 +21,8 @@
 namespace ct {
 namespace {
 
-void print_error(const std::string& message) { std::fprintf(stderr, "error: %s\n", message.c_str()); }
+/// One line, whatever somebody's words in it hold.
+void print_error(const std::string& message) { std::fprintf(stderr, "error: %s\n", printable(message).c_str()); }
 
 /// Ranks of an MPI job: whoever fails first says why, all end with its code.
 int run_mpi(const Launch& launch, const std::function<int(Communicator&)>& body, Supervision supervision) {

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/paths.h"
 #include "cli/config_lookup.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
@@ -66,8 +67,8 @@ ResumeMode resume_mode(const TrainFlags& f) {
   if (f.resume == "auto") return {ResumeMode::automatic, {}};
   if (f.resume == "must") return {ResumeMode::must, {}};
   if (f.resume == "never") return {ResumeMode::never, {}};
-  if (!std::filesystem::is_directory(f.resume))
-    fail(ExitCode::usage, "--resume ", f.resume, ": give auto, must, never or the folder of a checkpoint");
+  if (!is_folder(f.resume, ExitCode::checkpoint))
+    fail(ExitCode::usage, "--resume ", in_quotes(f.resume), ": give auto, must, never or the folder of a checkpoint");
   return {ResumeMode::path, f.resume};
 }
 
@@ -91,8 +92,8 @@ int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
     return 0;
   }
   const Pipeline pipeline(*data.train, data.parts.training, {.train_batch = batch.train, .micro_batch = batch.micro});
-  std::printf("configuration %s\n%s\n%s\n", options.config_source.c_str(), backend->description().c_str(),
-              data.source.note.c_str());
+  std::printf("configuration %s\n%s\n%s\n", printable(options.config_source).c_str(), backend->description().c_str(),
+              printable(data.source.note).c_str());
   std::printf("%ld parameters; batch %ld = %ld x %ld micro-steps x %d ranks; %ld steps an epoch\n",
               programs.graph.parameter_count(), batch.train, batch.micro, batch.accumulation, ranks,
               pipeline.steps_per_epoch());

@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "base/error.h"
+#include "base/files.h"
 
 namespace ct {
 
@@ -26,7 +27,7 @@ std::span<const Verb> verbs() {
 }
 
 void warn(const std::string& text) {
-  if (!text.empty()) std::fprintf(stderr, "warning: %s\n", text.c_str());
+  if (!text.empty()) std::fprintf(stderr, "warning: %s\n", printable(text).c_str());
 }
 
 bool parse(CLI::App& app, const Words& words) {
@@ -39,9 +40,7 @@ bool parse(CLI::App& app, const Words& words) {
   } catch (const CLI::CallForAllHelp&) {
     std::fputs(app.help("", CLI::AppFormatMode::All).c_str(), stdout);
   } catch (const CLI::ParseError& e) {
-    std::string message = e.what();
-    std::replace(message.begin(), message.end(), '\n', ' ');
-    fail(ExitCode::usage, message, "; see ", app.get_name(), " --help");
+    fail(ExitCode::usage, e.what(), "; see ", app.get_name(), " --help");
   }
   return false;
 }

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/files.h"
+
 namespace ct {
 namespace {
 
@@ -31,14 +33,14 @@ void Console::clear_progress() {
 void Console::data(const std::string& line) {
   if (!speaks_) return;
   clear_progress();
-  std::fputs((line + "\n").c_str(), stdout);
+  std::fputs((printable(line) + "\n").c_str(), stdout);
   std::fflush(stdout);
 }
 
 void Console::note(const std::string& line) {
   if (!speaks_ || verbosity_ == Verbosity::quiet) return;
   clear_progress();
-  std::fputs((line + "\n").c_str(), stderr);
+  std::fputs((printable(line) + "\n").c_str(), stderr);
 }
 
 void Console::detail(const std::string& line) {

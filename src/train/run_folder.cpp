@@ -8,11 +8,13 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/paths.h"
 #include "comm/together.h"
 #include "train/config/load.h"
 #include "train/config/print.h"
 #include "train/config/resume.h"
 #include "train/reset.h"
+#include "train/run_files.h"
 
 namespace ct {
 namespace {
@@ -27,20 +29,26 @@ std::string new_run_id() {
   return id.str();
 }
 
+/// `out`, once nothing in it stands in the way of a run.
+const Path& without_foreign_files(const Path& out) {
+  require_own_files(out);
+  return out;
+}
+
 }  // namespace
 
 RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console)
     : out_(config.output),
-      lock_(files_, out_),
+      lock_(std::in_place, files_, without_foreign_files(out_)),
+      held_(out_),
       reset_(reset),
       keep_last_(static_cast<int>(config.checkpoint.keep_last)) {
-  if (!lock_.warning().empty()) console.note("warning: " + lock_.warning());
-  const Path folder = out_ / "ckpt";
-  store_ = std::make_unique<Store>(files_, folder, RunIdentity{"", config.model.name});
+  if (!lock_->warning().empty()) console.note("warning: " + lock_->warning());
+  const Path folder = out_ / kCheckpointFolder;
+  store_ = std::make_unique<Store>(files_, held() / kCheckpointFolder, RunIdentity{"", config.model.name});
   store_->recover();
 
-  const bool any_checkpoint = !store_->list().empty();
-  const bool present = !reset && (any_checkpoint || std::filesystem::exists(out_ / "metrics.jsonl"));
+  const bool present = !reset && holds_run(held());
   if (reset && resume.kind == ResumeMode::must)
     fail(ExitCode::usage, "--reset forgets the run that --resume must asks for: give one of them");
   if (present && resume.kind == ResumeMode::never)
@@ -48,19 +56,19 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
          " holds a run and --resume never was given: add --reset to forget it, or give another --output");
   if (resume.kind == ResumeMode::path) {
     resume_from_ = resume.checkpoint;
-    if (!std::filesystem::exists(resume_from_ / "manifest.json"))
+    if (!is_there(resume_from_ / "manifest.json", ExitCode::checkpoint))
       fail(ExitCode::checkpoint, "--resume ", in_quotes(resume_from_.native()),
            ": not a checkpoint; give the folder of one, such as RUN/ckpt/step-00000120");
-    if (reset && std::filesystem::exists(folder) && std::filesystem::equivalent(resume_from_.parent_path(), folder))
+    goes_back_ = same_place(resume_from_.parent_path(), folder);
+    if (reset && goes_back_)
       fail(ExitCode::usage, "--reset would delete ", in_quotes(resume_from_.native()),
            ", which --resume names: leave --reset out");
-    if (present && !std::filesystem::equivalent(resume_from_.parent_path(), folder))
+    if (present && !goes_back_)
       fail(ExitCode::usage, "output folder ", in_quotes(out_.native()), " holds another run than ",
            in_quotes(resume_from_.native()), ": give another --output, or add --reset to forget it");
-    goes_back_ = std::filesystem::exists(folder) && std::filesystem::equivalent(resume_from_.parent_path(), folder);
   } else if (resume.kind != ResumeMode::never && !reset) {
     const auto step = store_->newest_good([&](const std::string& problem) { console.note("warning: " + problem); });
-    if (step) resume_from_ = store_->path_of(*step);
+    if (step) resume_from_ = folder / store_->path_of(*step).filename();  // by name: other ranks read it too
     if (!step && resume.kind == ResumeMode::must)
       fail(ExitCode::checkpoint, "--resume must: there is no checkpoint in ", in_quotes(folder.native()),
            "; leave --resume out to start a new run");
@@ -101,8 +109,8 @@ bool RunFolder::contains(int64_t step) const {
 }
 
 std::string RunFolder::end_at(int64_t step) const {
-  if (!std::filesystem::exists(out_ / "metrics.jsonl")) return "";
-  std::istringstream lines(read_file(out_ / "metrics.jsonl"));
+  if (!is_there(held() / kMetricsFile)) return "";
+  std::istringstream lines(read_file(held() / kMetricsFile));
   std::string reason;
   for (std::string line; std::getline(lines, line);) {
     const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -115,27 +123,48 @@ std::string RunFolder::end_at(int64_t step) const {
 }
 
 bool RunFolder::begin(const Config& config, int ranks, const RunState* resumed, const std::string& init) {
-  if (reset_) reset_run(files_, out_);
+  if (reset_) reset_run(files_, held());
   remove_spare_best();
   const std::string started = init.empty() ? "" : "# started with --init " + in_quotes(init) + "\n";
-  write_file_atomic(files_, out_ / "config.yaml", started + to_yaml(config, {.ranks = ranks}));
+  write_file_atomic(files_, held() / kConfigFile, sealed_config(started + to_yaml(config, {.ranks = ranks})));
   constexpr int64_t kBeforeAll = -1;  // a run without a checkpoint starts anew, and so do its records
-  MetricsLog::rewind(files_, out_, resumed != nullptr ? resumed->step : kBeforeAll);
+  MetricsLog::rewind(files_, held(), resumed != nullptr ? resumed->step : kBeforeAll);
   if (resumed == nullptr) return false;
   // Going on from an earlier checkpoint of this folder by its path gives up those after it.
   if (goes_back_) store_->forget_after(resumed->step);
   // Evaluations after the checkpoint are undone, and with them what they thought best. The checkpoint may lie
   // elsewhere.
   const Path earlier = resume_from_.parent_path() / saved_best_name(resumed->step);
-  if (std::filesystem::exists(earlier)) link_or_copy(files_, earlier, out_ / "best.bin");
-  return std::filesystem::exists(out_ / "best.bin");
+  if (is_there(earlier)) link_or_copy(files_, earlier, held() / kBestFile);
+  return is_there(held() / kBestFile);
 }
 
 void RunFolder::keep_best(int64_t step) {
-  const Path folder = out_ / "ckpt";
-  if (!std::filesystem::exists(out_ / "best.bin")) return;
+  const Path best = held() / kBestFile, folder = held() / kCheckpointFolder;
+  if (!is_there(best)) return;
   make_folders(files_, folder);
-  link_or_copy(files_, out_ / "best.bin", folder / saved_best_name(step));
+  link_or_copy(files_, best, folder / saved_best_name(step));
+}
+
+std::string RunFolder::look_after() {
+  switch (held_.fate()) {
+    case HeldFolder::Fate::removed:
+      fail(ExitCode::io, "output folder ", in_quotes(out_.native()),
+           " was removed, with all checkpoints in it, while the run was using it: start again with another --output");
+    case HeldFolder::Fate::renamed:
+      if (const Path now = held_.name(); now != out_) {
+        const Path before = std::exchange(out_, now);
+        return str("output folder ", in_quotes(before.native()), " was renamed: the run goes on in ",
+                   in_quotes(out_.native()));
+      }
+      break;
+    case HeldFolder::Fate::in_place:
+      break;
+  }
+  if (lock_->is_in(held())) return "";
+  lock_.emplace(files_, held());
+  return str(in_quotes((out_ / kLockName).native()),
+             " was removed while the run was using the folder: it is locked anew; what else was removed is lost");
 }
 
 void RunFolder::make_room(int64_t step) {
@@ -145,7 +174,7 @@ void RunFolder::make_room(int64_t step) {
 
 /// Of checkpoints that are gone or never were, and pieces.
 void RunFolder::remove_spare_best() {
-  const Path folder = out_ / "ckpt";
+  const Path folder = held() / kCheckpointFolder;
   for (const std::string& name : list_folder(folder))
     if (const auto step = saved_best_step(name); step && (name.starts_with(kTemporaryPrefix) || !contains(*step)))
       remove_file(files_, folder / name);
@@ -153,7 +182,7 @@ void RunFolder::remove_spare_best() {
 
 void require_shared_folder(Communicator& comm, const Path& out) {
   if (comm.size() == 1) return;
-  const Path token = out / kTokenName;
+  const Path token = out / kTokenFile;
   FileSystem files;
   const std::string text = from_rank_0(comm, new_run_id());
   together(comm, [&] {
@@ -167,10 +196,9 @@ void require_shared_folder(Communicator& comm, const Path& out) {
       for (int attempt = 0; attempt < kLooks; ++attempt) {
         if (attempt > 0)
           std::this_thread::sleep_for(kBetweenLooks);  // network file systems remember what was not there
-        std::error_code error;
-        if (std::filesystem::exists(token, error) && read_file(token) == text) return;
+        if (is_there(token) && read_file(token) == text) return;
       }
-      fail(ExitCode::io, "output folder ", in_quotes(std::filesystem::absolute(out).native()),
+      fail(ExitCode::io, "output folder ", in_quotes(absolute_of(out).native()),
            " is not the one that rank 0 writes to: set output to a folder on a file system that all hosts share");
     });
   } catch (const Error& error) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "base/held_folder.h"
 #include "checkpoint/run_lock.h"
 #include "checkpoint/store.h"
 #include "comm/communicator.h"
@@ -23,11 +24,14 @@ struct ResumeMode {
 /// Rank 0 only.
 class RunFolder {
  public:
-  /// Locks the folder and decides where to start from; nothing is changed yet. Throws where it may not:
-  /// in use, present against --resume never, nothing that verifies, another configuration.
+  /// Locks the folder and decides where to start from; nothing is changed yet. Throws where it may not: in use, files
+  /// of somebody else in the way, present against --resume never, nothing that verifies, another configuration.
   RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console);
 
+  /// As it was named, until it is found renamed.
   const Path& path() const { return out_; }
+  /// The same folder by its descriptor: for whatever is read and written in it from begin() on.
+  const Path& held() const { return held_.path(); }
   FileSystem& files() { return files_; }
   /// The checkpoint to continue from; empty: a fresh run.
   const Path& resume_from() const { return resume_from_; }
@@ -47,6 +51,10 @@ class RunFolder {
 
   /// Who the checkpoints say they belong to: a resumed run's id, or a new one.
   const RunIdentity& identity() const { return identity_; }
+  /// Before a save: has the folder kept its name and its lock? Returns a line to warn with where it was renamed, or
+  /// where the lock had to be taken anew; Error(io) where it was removed. The run goes on in the folder itself, not in
+  /// what else may have got its name.
+  std::string look_after();
   /// Keeps best.bin as it is now beside the checkpoint of that step, before that exists.
   void keep_best(int64_t step);
   /// After a checkpoint of that step was written: removes those that checkpoint.keep_last gives no place any more.
@@ -57,7 +65,8 @@ class RunFolder {
 
   FileSystem files_;
   Path out_;
-  RunLock lock_;
+  std::optional<RunLock> lock_;  // always there
+  HeldFolder held_;
   bool reset_;
   int keep_last_;
   Path resume_from_;
@@ -67,8 +76,6 @@ class RunFolder {
   std::unique_ptr<Store> store_;
 };
 
-/// What rank 0 writes into a run's folder at the start and removes again.
-inline constexpr std::string_view kTokenName = ".shared-by-all-ranks";
 /// Unless every rank sees what rank 0 writes into `out` (made if need be): Error(io) on all ranks, naming the first
 /// rank's host that does not. Collective; for whoever has locked the folder.
 void require_shared_folder(Communicator& comm, const Path& out);

@@ -8,6 +8,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/paths.h"
 #include "base/version.h"
 #include "train/agree.h"
 #include "train/config/print.h"
@@ -111,7 +112,7 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   bool has_best = false;
   if (folder_ && !ended_) {
     has_best = folder_->begin(config_, comm.size(), checkpoint.empty() ? nullptr : &state_, options.init);
-    metrics_ = std::make_unique<MetricsLog>(folder_->files(), folder_->path());
+    metrics_ = std::make_unique<MetricsLog>(folder_->files(), folder_->held());
   }
   writer_ = std::make_unique<CheckpointWriter>(CheckpointWriter::Args{.comm = comm,
                                                                       .out = config_.output,
@@ -351,13 +352,23 @@ Metadata Trainer::weights_metadata() const {
                       .std = config_.data.std,
                       .class_names = data_.train->class_names(),
                       .dataset = data_.source.name,
-                      .data_path = std::filesystem::absolute(config_.data.path).lexically_normal().string(),
+                      .data_path = absolute_of(config_.data.path).string(),
                       .step = state_.step,
                       .epoch = state_.epoch,
                       .seed = config_.seed,
                       .validation = config_.data.validation,
                       .on_corrupt = config_.data.on_corrupt,
                       .compute = std::string(name_of(compute_type(config_)))});
+}
+
+/// Before a save: the folder as it should be, and in it the records, which a checkpoint without them would lose.
+void Trainer::look_after_folder() {
+  if (!folder_) return;
+  metrics_->flush();
+  const std::string warning = folder_->look_after();
+  if (warning.empty()) return;
+  console_.note("warning: " + warning);
+  metrics_ = std::make_unique<MetricsLog>(folder_->files(), folder_->held());  // it may be gone too
 }
 
 /// Begins a save; asynchronous ones end in stop_agreed() or complete_save().
@@ -372,9 +383,7 @@ void Trainer::save(MustSucceed must) {
   state_.loss_scale = engine_->latest().loss_scale;
   saving_step_ = state_.step;
   try {
-    together(comm_, [&] {
-      if (metrics_) metrics_->flush();  // a checkpoint without its records would lose them
-    });
+    together(comm_, [&] { look_after_folder(); });
     writer_->begin(state_, provenance_, weights_metadata());
     if (!config_.checkpoint.asynchronous) saved(writer_->finish());
   } catch (const Error& e) {
@@ -406,8 +415,10 @@ void Trainer::saved(const CheckpointWriter::Saved& what) {
 /// All ranks come here together.
 void Trainer::not_saved(const Error& e, MustSucceed must) {
   if (must == MustSucceed::yes || config_.checkpoint.on_failure == "error" || e.code() != ExitCode::io) throw e;
-  console_.note(str("warning: no checkpoint was saved at step ", saving_step_, " (the one of step ", saved_step_,
-                    " is intact, training goes on): ", e.what()));
+  const std::string last = folder_ && folder_->contains(saved_step_)
+                               ? str("the one of step ", saved_step_, " is intact, training goes on")
+                               : "training goes on";
+  console_.note(str("warning: no checkpoint was saved at step ", saving_step_, " (", last, "): ", e.what()));
 }
 
 /// False: ranks agreed to stop instead.

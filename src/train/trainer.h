@@ -46,6 +46,7 @@ class Trainer {
   bool save_due() const;
   bool evaluation_due() const;
   enum class MustSucceed : bool { no, yes };
+  void look_after_folder();
   void save(MustSucceed must);
   void complete_save(MustSucceed must);
   void saved(const CheckpointWriter::Saved& what);

@@ -6,6 +6,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/half.h"
+#include "base/paths.h"
 #include "checkpoint/store.h"
 #include "checkpoint/weights_hash.h"
 #include "device/cpu/kernels/plain.h"
@@ -115,14 +116,14 @@ std::string weights_sha256_of(const Path& path) {
 }
 
 Path weights_file(const Path& path) {
-  if (!std::filesystem::is_directory(path)) return path;
+  if (!is_folder(path, ExitCode::checkpoint)) return path;
   const Path folder = path.has_filename() ? path : path.parent_path();  // "a/b/" is "a/b"
   if (const auto step = step_of(folder.filename().string())) {
     FileSystem files;
     Store(files, folder.parent_path(), {}).load(*step);  // weights of another step would pass for this one's
   }
   for (const char* name : {"best.bin", "weights.safetensors"})
-    if (std::filesystem::exists(path / name)) return path / name;
+    if (is_there(path / name, ExitCode::checkpoint)) return path / name;
   fail(ExitCode::usage, in_quotes(path.native()),
        " has neither best.bin, which a run's first evaluation writes, nor weights.safetensors; give a file, or the "
        "folder of a checkpoint such as RUN/ckpt/step-00000100");

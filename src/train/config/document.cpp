@@ -8,6 +8,10 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/error.h"
+#include "base/paths.h"
+#include "base/utf8.h"
+
 namespace ct::document {
 namespace {
 
@@ -52,25 +56,19 @@ bool reads_ambiguously(const std::string& text) {
 
 /// The first byte that is not UTF-8 text (tab and line ends are the only control characters), or npos.
 size_t first_bad_byte(const std::string& text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const int length = byte < 0x80 ? 1 : (byte >> 5) == 6 ? 2 : (byte >> 4) == 14 ? 3 : (byte >> 3) == 30 ? 4 : 0;
-    if (length == 0 || i + length > text.size()) return i;
-    if (length == 1 && (byte < 0x20 || byte == 0x7f) && byte != '\t' && byte != '\n' && byte != '\r') return i;
-    uint32_t code = length == 1 ? byte : byte & (0x7f >> length);
-    for (int k = 1; k < length; ++k) {
-      const auto next = static_cast<unsigned char>(text[i + k]);
-      if ((next >> 6) != 2) return i;
-      code = code << 6 | (next & 0x3f);
-    }
-    constexpr uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (code < kSmallest[length] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return i;
-    i += length;
+  for (size_t at = 0, length; at < text.size(); at += length) {
+    length = utf8_length(text, at);
+    if (length == 0) return at;
+    const char c = text[at];
+    const bool control = length == 1 && is_control(text, at);
+    if (control && c != '\t' && c != '\n' && c != '\r') return at;
   }
   return std::string::npos;
 }
 
 }  // namespace
+
+bool is_text(const std::string& text) { return first_bad_byte(text) == std::string::npos; }
 
 std::string Mark::text() const {
   if (!origin) return "default";
@@ -114,9 +112,8 @@ Node plain_scalar(const std::string& text, const Mark& mark) {
 
 Node read_file(const std::filesystem::path& path) {
   auto origin = std::make_shared<Origin>(Origin{path.string()});
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored))
-    fail(ExitCode::usage, path.string(), ": is a folder, not a configuration file");
+  if (is_folder(path, ExitCode::usage))
+    fail(ExitCode::usage, in_quotes(path.native()), ": is a folder, not a configuration file");
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(ExitCode::usage, path.string(), ": cannot be read: ", std::strerror(errno));
   std::string text(kMaxBytes + 1, '\0');

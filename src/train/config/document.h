@@ -58,6 +58,9 @@ struct Entry {
 /// The root is a map; an empty file is an empty map.
 Node read_file(const std::filesystem::path& path);
 
+/// Is it UTF-8, with no control characters but tabs and line ends?
+bool is_text(const std::string& text);
+
 Node parse_yaml(const std::string& text, std::shared_ptr<const Origin> origin);
 Node parse_json(const std::string& text, std::shared_ptr<const Origin> origin);
 

@@ -1,6 +1,7 @@
 #include "train/config/find.h"
 
 #include "base/error.h"
+#include "base/paths.h"
 
 namespace ct {
 
@@ -10,12 +11,11 @@ std::filesystem::path find_config(const std::string& name, const std::vector<std
     for (const auto& directory : directories) candidates.push_back(directory / name);
   std::string looked;
   for (const auto& candidate : candidates) {
-    std::error_code error;
-    const auto status = std::filesystem::status(candidate, error);
-    if (std::filesystem::exists(status) && !std::filesystem::is_directory(status)) return candidate;
+    const PathKind kind = kind_of(candidate, ExitCode::usage);
+    if (kind != PathKind::nothing && kind != PathKind::folder) return candidate;
     if (&candidate != &candidates[0]) looked += (looked.empty() ? " nor in " : ", ") + candidate.parent_path().string();
   }
-  fail(ExitCode::usage, "--config ", name.empty() ? "''" : name, ": there is no such file here", looked,
+  fail(ExitCode::usage, "--config ", in_quotes(name), ": there is no such file here", looked,
        "; give a path, or leave it out for default.yaml");
 }
 

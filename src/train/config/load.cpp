@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/files.h"
 #include "train/config/document.h"
 #include "train/config/schema.h"
 #include "train/config/tutorial_flags.h"
@@ -241,7 +242,12 @@ Config load_config(const ConfigSources& sources, std::vector<std::string>* warni
   std::stable_partition(words.begin(), words.end(), [](const ConfigOverride& word) {
     return word.key == "optimizer.type" || word.key == "scheduler.type";
   });
-  for (const ConfigOverride& word : words) merge.add_override(word);
+  for (const ConfigOverride& word : words) {
+    if (!document::is_text(word.key + word.value))
+      fail(ExitCode::usage, word.origin, " ", in_quotes(word.value),
+           ": is not text in UTF-8, as all of a configuration is");
+    merge.add_override(word);
+  }
 
   return validate(merge, sources.files.empty() ? "" : sources.files.back().string() + ": ", warnings);
 }

@@ -18,7 +18,7 @@ import tempfile
 import time
 import traceback
 
-PROGRAM = os.environ.get("CIFAR_TRAIN", "")
+PROGRAM = os.path.abspath(os.environ["CIFAR_TRAIN"]) if os.environ.get("CIFAR_TRAIN") else ""
 CONFIGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "configs")
 DEFAULT = os.path.join(CONFIGS, "default.yaml")
 DONE, BUG, USAGE, DATA, DIVERGED, CHECKPOINT, MEMORY, LOST, IO, STOPPED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 75

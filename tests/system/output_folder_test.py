@@ -1,0 +1,305 @@
+"""The files that the program writes: somebody else's survive, links and devices stay what they are, and a run keeps to
+its own folder whatever becomes of the folder's name. Paths that cannot be looked at, and words that terminals obey."""
+import os
+import stat
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from harness import *
+
+SETTINGS = {**FEW, "train.epochs": 1, "train.max_steps": 4}
+
+
+def settings(**changed):
+    return {**SETTINGS, "data.path": few(), **{k.replace("__", "."): v for k, v in changed.items()}}
+
+
+@functools.lru_cache(None)
+def trained():
+    train(path("trained"), settings())
+    return path("trained")
+
+
+def best():
+    return os.path.join(trained(), "best.bin")
+
+
+def file_of(name, content=b"somebody's own\n"):
+    os.makedirs(os.path.dirname(path(name)), exist_ok=True)
+    with open(path(name), "wb") as file:
+        file.write(content if isinstance(content, bytes) else content.encode())
+    return path(name)
+
+
+def content_of(name):
+    with open(name, "rb") as file:
+        return file.read()
+
+
+# ---- what is written to
+
+def export(out):
+    return run("export", "--ckpt", best(), "--out", out)
+
+
+@check
+def devices_and_pipes_are_written_through():
+    whole = len(content_of(best()))
+    if os.geteuid() == 0:
+        node = path("null")
+        try:
+            os.mknod(node, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        except PermissionError:
+            node = None
+        if node:
+            expect_equal(export(node).returncode, DONE)
+            expect(stat.S_ISCHR(os.stat(node).st_mode), "a device was replaced by a file")
+    pipe, received = path("pipe"), []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: received.append(content_of(pipe)))
+    reader.start()
+    expect_equal(export(pipe).returncode, DONE)
+    reader.join()
+    expect(stat.S_ISFIFO(os.stat(pipe).st_mode), "a pipe was replaced by a file")
+    expect_equal(len(received[0]), whole)
+    done = subprocess.run([PROGRAM, "export", "--ckpt", best(), "--out", "/dev/stdout"], capture_output=True)
+    expect_equal(done.returncode, DONE)
+    expect(done.stdout == received[0], "a sentence is mixed with the weights")
+    fails(IO, export("/dev/full"), "/dev/full", "No space left")
+
+
+@check
+def links_are_followed():
+    for name, target in [("to-file", file_of("target/there.st", content_of(best()))), ("to-nothing", path("target", "new.st"))]:
+        os.symlink(os.path.relpath(target, path()), path(name))
+        expect_equal(export(path(name)).returncode, DONE)
+        expect(os.path.islink(path(name)), "a link was replaced")
+        expect_equal(safetensors(target)[0], safetensors(best())[0])
+    os.symlink("circle", path("circle"))
+    fails(IO, export(path("circle")), "circle", "links")
+
+
+@check
+def files_of_others_are_not_replaced():
+    mine = file_of("mine/notes.txt")
+    fails(USAGE, export(mine), "notes.txt", "not written by this program")
+    fails(USAGE, export(os.path.dirname(mine)), "is a folder")
+    expect_equal(content_of(mine), b"somebody's own\n")
+    expect_equal(export(file_of("mine/own.st", content_of(best()))).returncode, DONE)
+
+
+def config_text():
+    return "# my notes\n" + content_of(DEFAULT).decode()
+
+
+@check
+def a_run_replaces_nothing_that_is_not_its_own():
+    cases = [("config.yaml", config_text()), ("last.bin", b"notes"), ("best.bin", content_of(best())),
+             ("metrics.jsonl", '{"loss": 1}\n'), ("metrics.csv", "loss\n1\n"), (".lock", "notes\n")]
+    for name, content in cases:
+        mine = file_of("foreign-%s/%s" % (name, name), content)
+        before = snapshot(os.path.dirname(mine))
+        for words in [], ["--reset"], ["--resume", "never"]:
+            done = finish(start(Ranks(1).words(*train_words(os.path.dirname(mine), settings(), *words))))
+            fails(USAGE, done, name, "--output")
+        expect_equal({n: d for n, d in snapshot(os.path.dirname(mine)).items() if n in before}, before)
+    # The run's own configuration, in its own folder.
+    folder = os.path.dirname(file_of("own/config.yaml", config_text()))
+    fails(USAGE, run("--config", "config.yaml", "--output", ".", cwd=folder), "config.yaml")
+    expect_equal(content_of(os.path.join(folder, "config.yaml")).decode(), config_text())
+
+
+@check
+def an_edited_configuration_of_a_run_survives():
+    shutil.copytree(trained(), path("edited"))
+    config = path("edited", "config.yaml")
+    text = content_of(config).decode()
+    file_of("edited/config.yaml", text.replace("epochs: 1", "epochs: 1  # enough"))
+    before = snapshot(path("edited"))
+    for words in [], ["--reset"]:
+        done = finish(start([PROGRAM, *train_words(path("edited"), settings(train__max_steps=8), *words)]))
+        fails(USAGE, done, "config.yaml", "edited")
+    expect_equal(snapshot(path("edited")), before)
+    file_of("edited/config.yaml", text)
+    train(path("edited"), settings(train__max_steps=8))
+
+
+@check
+def files_of_a_run_may_be_links():
+    """Results on another disk, say."""
+    os.makedirs(path("linked"))
+    os.makedirs(path("elsewhere", "ckpt"))
+    for name in ["last.bin", "ckpt", "config.yaml"]:
+        os.symlink(path("elsewhere", name), path("linked", name))
+    for steps in (4, 8):
+        train(path("linked"), settings(train__max_steps=steps))
+        for name in ["last.bin", "ckpt", "config.yaml"]:
+            expect(os.path.islink(path("linked", name)), name + " is no link any more")
+    expect_equal(int(safetensors(path("elsewhere", "last.bin"))[1]["cifar_train.step"]), 8)
+    os.mkfifo(path("with-pipe-last.bin"))
+    os.makedirs(path("with-pipe"))
+    os.rename(path("with-pipe-last.bin"), path("with-pipe", "last.bin"))
+    fails(USAGE, finish(start([PROGRAM, *train_words(path("with-pipe"), settings())])), "last.bin")
+
+
+# ---- a folder that changes its name
+
+def long_run(output, **changed):
+    """Goes on until it is told to stop."""
+    words = train_words(output, settings(**{"train__epochs": 100000, "train__max_steps": -1, "train__save_interval": 50,
+                                            "train__eval_interval": 1000000, **changed}))
+    job = start(Ranks(2).words(*words))
+    wait_for(lambda: os.path.isdir(os.path.join(output, "ckpt")) and len(checkpoints(output)) > 1, job)
+    return job
+
+
+def wait_for(condition, job, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        expect(job.poll() is None, "the run ended", job.returncode)
+        expect(time.monotonic() < end, "nothing happened for %d s" % seconds)
+        time.sleep(0.02)
+
+
+def stopped(job):
+    os.kill(job.pid, signal.SIGUSR1)
+    return finish(job)
+
+
+@check
+def a_renamed_folder_is_followed():
+    before, after = path("before"), path("after")
+    job = long_run(before)
+    os.rename(before, after)
+    step = checkpoints(after)[-1]
+    wait_for(lambda: checkpoints(after)[-1] > step + 100, job)
+    os.makedirs(before)  # another one takes the name
+    step = checkpoints(after)[-1]
+    wait_for(lambda: checkpoints(after)[-1] > step + 100, job)
+    done = stopped(job)
+    expect_equal(done.returncode, STOPPED, done.stderr)
+    expect_equal(done.stderr.count("was renamed"), 1, done.stderr)
+    expect("after" in [line for line in done.stderr.splitlines() if "was renamed" in line][0], done.stderr)
+    expect_equal(os.listdir(before), [])
+    last = checkpoints(after)[-1]
+    expect(str(last) in done.stderr, done.stderr)
+    expect_equal(run("ckpt", "verify", after).returncode, DONE)
+    expect_equal(records(after, "checkpoint")[-1]["step"], last)
+    train(after, settings(train__epochs=100000, train__max_steps=last + 2, train__save_interval=50,
+                          train__eval_interval=1000000), ranks=Ranks(2))
+
+
+@check
+def a_removed_folder_is_missed():
+    gone = path("gone")
+    job = long_run(gone)
+    aside = path("aside")
+    os.rename(gone, aside)
+    shutil.rmtree(aside, ignore_errors=True)
+    while os.path.isdir(aside):
+        shutil.rmtree(aside, ignore_errors=True)
+    os.kill(job.pid, signal.SIGUSR1)
+    done = finish(job)
+    line = fails(IO, done, "gone", "removed")
+    expect("intact" not in done.stderr and "the checkpoint is good" not in done.stderr, done.stderr)
+    expect(not os.path.exists(gone) and not os.path.exists(aside), "the folder was made again", line)
+
+
+@check
+def a_removed_folder_is_told_of_at_each_save():
+    gone = path("gone-early")
+    job = long_run(gone, train__max_steps=4000)
+    while os.path.isdir(gone):
+        shutil.rmtree(gone, ignore_errors=True)
+    done = finish(job)
+    fails(IO, done, "gone-early", "removed")
+    warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: no checkpoint was saved")]
+    expect(len(warnings) > 1 and not any("intact" in line for line in warnings), done.stderr)
+
+
+@check
+def a_folder_that_was_emptied_is_locked_anew():
+    emptied = path("emptied")
+    job = long_run(emptied)
+    for name in [".lock", "metrics.jsonl"]:
+        os.remove(os.path.join(emptied, name))
+    wait_for(lambda: os.path.exists(os.path.join(emptied, ".lock")) and records(emptied, "checkpoint"), job)
+    other = finish(start([PROGRAM, *train_words(emptied, settings())]))
+    fails(USAGE, other, "in use")
+    done = stopped(job)
+    expect_equal(done.returncode, STOPPED, done.stderr)
+    expect("locked anew" in done.stderr, done.stderr)
+
+
+# ---- paths that cannot be looked at
+
+def unsearchable():
+    """A folder that this process may not search, and a prefix that runs a program as somebody whom that stops."""
+    folder = path("closed")
+    os.makedirs(folder, exist_ok=True)
+    file_of("closed/a.bin", content_of(best()))
+    os.chmod(folder, 0o600)
+    if os.geteuid() != 0:
+        return folder, []
+    if not shutil.which("setpriv"):
+        raise Skip("root may search every folder, and there is no setpriv to be somebody else")
+    os.chmod(scratch(), 0o755)
+    prefix = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    if finish(start([*prefix, PROGRAM, "--version"])).returncode != DONE:
+        raise Skip("somebody else than root cannot run the program here")
+    return folder, prefix
+
+
+@check
+def paths_that_cannot_be_looked_at():
+    folder, prefix = unsearchable()
+    os.symlink("turn", path("turn"))
+    work = path("work")
+    os.makedirs(work)
+    os.chmod(work, 0o777)
+    few()
+    for place, reason in [(os.path.join(folder, "a.bin"), "ermission"), (path("turn"), "links"),
+                          (path("turn", "a.bin"), "links"), (path("n" * 300), "too long")]:
+        def refused(code, *words):
+            line = fails(code, finish(start([*prefix, PROGRAM, *words], cwd=work)), os.path.basename(place)[:40], reason)
+            expect("internal" not in line, line)
+        for verb in ["eval", "export", "ckpt inspect", "ckpt verify", "ckpt ls"]:
+            option = [] if verb.startswith("ckpt") else ["--ckpt"]
+            out = ["--out", path("x.st")] if verb == "export" else []
+            refused(CHECKPOINT, *verb.split(), *option, place, *out)
+        common = train_words(os.path.join(work, "run"), settings())
+        refused(CHECKPOINT, *common, "--init", place)
+        refused(CHECKPOINT, *common, "--resume", place)
+        refused(IO, *train_words(place, settings()))
+        refused(USAGE, "--config", place, "--output", os.path.join(work, "run"))
+        refused(USAGE, "config", "check", place)
+    os.chmod(folder, 0o755)
+
+
+# ---- words that terminals obey
+
+@check
+def words_of_others_reach_the_terminal_as_text():
+    nasty = "a\x1b[31m\nb\x9b"
+    for words in [["--set", nasty + "=1"], ["--set", "model.name=" + nasty], ["--config", nasty], [nasty], ["data", nasty],
+                  ["--device", nasty], ["--resume", nasty], ["--" + nasty], ["eval", "--ckpt", nasty],
+                  ["eval", "--ckpt", best(), "--split", nasty], ["eval", "--ckpt", best(), "--data", nasty],
+                  ["export", "--ckpt", nasty, "--out", "x"], ["export", "--ckpt", best(), "--out", nasty + "/x"],
+                  ["export", "--ckpt", best(), "--out", "x", "--format", nasty], ["ckpt", "ls", nasty],
+                  ["ckpt", "verify", nasty], ["ckpt", "inspect", nasty], ["ckpt", "diff", nasty, nasty],
+                  ["config", "show", nasty], ["config", "check", nasty], ["estimate", "--config", nasty],
+                  ["estimate", "--ranks", nasty], ["bench", "--config", nasty], ["bench", nasty],
+                  ["data", "verify", "--data", nasty], ["selftest", "--only", nasty], ["doctor", nasty]]:
+        done = run(*words, cwd=path())
+        text = done.stderr + done.stdout
+        expect(done.returncode in (USAGE, DATA, CHECKPOINT, IO), done.args, text)
+        expect(not any(c in text for c in "\x1b\x9b"), done.args, repr(text))
+        errors = [line for line in done.stderr.splitlines() if line]
+        expect(len(errors) == 1 and errors[0].startswith("error: "), done.args, done.stderr)
+    broken = b"run\xff"
+    done = finish(start([PROGRAM, "--output", broken.decode("utf-8", "surrogateescape")]))
+    fails(USAGE, done, "UTF-8")
+
+
+main()
