@@ -1,11 +1,14 @@
-// cifar-train selftest: does this device compute what the references say?
+// cifar-train selftest: does this device compute, and do its collectives move, what the references say?
 #include "selftest/selftest.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/error.h"
+#include "cli/ranks.h"
 #include "cli/verbs.h"
 #include "metrics/metrics_log.h"
+#include "selftest/collectives.h"
 #include "train/device.h"
 
 namespace ct {
@@ -32,20 +35,56 @@ Json to_json(const OpReport& report) {
           {"largest_error", report.worst}};
 }
 
+/// One rank, which sends to itself: what a machine with one GPU can show.
+int selftest_collectives(Config config, bool json) {
+  if (!wants_cuda(config))
+    fail(ExitCode::usage, "selftest --collectives is of NCCL, which connects GPUs: use --device cuda");
+  config.communication.backend = "nccl";
+  return run_job(1, [&](Communicator& comm) {
+    RankDevice device(config, comm);
+    Communicator& collectives = device.collectives();
+    const std::vector<CollectiveResult> results = run_collectives(device.backend(), collectives);
+    collectives.finish();
+    const std::string where = collectives.description() + "; " + device.backend().description();
+    Json cases = Json::object();
+    if (!json) std::printf("%s\n", where.c_str());
+    for (const auto& [name, problem] : results) {
+      cases[name] = problem.empty() ? "ok" : problem;
+      if (!json) std::printf("%-6s  %s\n", problem.empty() ? "ok" : "FAILED", name.c_str());
+    }
+    const auto is_bad = [](const CollectiveResult& result) { return !result.problem.empty(); };
+    const auto failed = std::count_if(results.begin(), results.end(), is_bad);
+    if (json)
+      std::printf("%s\n", Json{{"device", where}, {"cases", results.size()}, {"failed", failed}, {"collectives", cases}}
+                              .dump(1, ' ', false, Json::error_handler_t::replace)
+                              .c_str());
+    else
+      std::printf("total   %zu collectives, each launched, then recorded and replayed three times\n", results.size());
+    if (failed == 0) return 0;
+    std::fflush(stdout);
+    const CollectiveResult& first = *std::find_if(results.begin(), results.end(), is_bad);
+    fail(ExitCode::bug, "selftest: ", failed, " of ", results.size(), " collectives have wrong results on ", where,
+         ", the first: ", first.name, ": ", first.problem);
+  });
+}
+
 }  // namespace
 
 int verb_selftest(const Words& words) {
   CLI::App app(
-      "Every operation in every type on this device, against its reference. Exit code 0 if all agree, 1 if not.",
+      "Every operation in every type on this device, or every collective, against its reference. Exit code 0 if all "
+      "agree, 1 if not.",
       "cifar-train selftest");
   Config config;
-  bool json = false, verbose = false;
+  bool collectives = false, json = false, verbose = false;
   app.add_option("--device", config.device, "auto | cpu | cuda | cuda:N")->check(device_problem);
   app.add_option("--cuda-path", config.cuda.path, "where cuDNN and cuBLAS are looked for first");
+  app.add_flag("--collectives", collectives, "NCCL's, launched and replayed by one rank, in place of the operations");
   app.add_flag("--json", json, "one JSON object instead of text");
   app.add_flag("-v,--verbose", verbose, "a line for every case");
   if (!parse(app, words)) return 0;
 
+  if (collectives) return selftest_collectives(config, json);
   warn(gpu_left_out(config));
   const auto backend = make_backend(config, /*local_rank=*/0, /*less_memory=*/"");
   backend->enter_thread();

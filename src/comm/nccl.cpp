@@ -41,7 +41,6 @@ int64_t bytes_of(const Piece& piece) { return piece.elements * piece.element_byt
 
 /// Are the pieces what NCCL's own collectives take: one a rank, all of one length, in rank order without gaps?
 bool is_even(const Ownership& pieces) {
-  if (pieces.size() == 1) return false;
   for (size_t r = 0; r < pieces.size(); ++r) {
     if (pieces[r].size() != 1) return false;
     const Piece &first = pieces[0][0], &piece = pieces[r][0];
@@ -306,7 +305,7 @@ class NcclCommunicator final : public Communicator {
   std::unique_ptr<Collective> all_reduce(std::span<float> data, SumOrder order) override {
     const Ownership slices = tidy(even_slices(size(), static_cast<int64_t>(data.size())), size(), data.size_bytes(),
                                   /*in_place=*/true);
-    if (order == SumOrder::canonical || size() == 1) return std::make_unique<CanonicalAllReduce>(shared_, data, slices);
+    if (order == SumOrder::canonical) return std::make_unique<CanonicalAllReduce>(shared_, data, slices);
     return std::make_unique<AllReduceByNccl>(shared_, data, traffic_of_all_reduce(slices, rank()));
   }
   std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership pieces, int64_t leaves,

@@ -22,6 +22,7 @@ namespace on_host {
 namespace {
 
 enum class Kind { send, receive, all_reduce, reduce_scatter, all_gather };
+constexpr std::array kNames{"send", "receive", "all_reduce", "reduce_scatter", "all_gather"};  // by Kind
 
 struct Operation {
   Kind kind;
@@ -35,7 +36,6 @@ struct Operation {
   bool is_collective() const { return kind != Kind::send && kind != Kind::receive; }
   bool same_as(const Operation& o) const { return kind == o.kind && count == o.count && type == o.type; }
   std::string text() const {
-    constexpr std::array kNames{"send", "receive", "all_reduce", "reduce_scatter", "all_gather"};
     std::ostringstream text;
     text << kNames[static_cast<size_t>(kind)] << " of " << count << (type == ncclFloat32 ? " floats" : " bytes");
     if (!is_collective()) text << (kind == Kind::send ? " to rank " : " from rank ") << peer;
@@ -73,6 +73,17 @@ struct Clique {
 
 /// Thrown through an operation that is to leave any result.
 struct Aborted {};
+
+/// Is this the fault that ON_HOST_NCCL_FAULT plants?
+bool planted(const std::string& fault) {
+  const char* const wanted = std::getenv("ON_HOST_NCCL_FAULT");
+  return wanted != nullptr && fault == wanted;
+}
+/// The last bit of the last element, of what an operation has written.
+void plant_fault(const Operation& operation) {
+  if (operation.bytes() >= 4 && planted(kNames[static_cast<size_t>(operation.kind)]))
+    static_cast<char*>(operation.out)[operation.bytes() - 4] ^= 1;
+}
 
 }  // namespace
 }  // namespace on_host
@@ -220,6 +231,7 @@ class Run {
       give_up("rank " + std::to_string(rank_) + ": " + operation.text() + ", which sends " +
               std::to_string(offer->bytes) + " bytes");
     std::memmove(operation.out, offer->from, offer->bytes);
+    plant_fault(operation);
     offer->taken = true;
     from.pop_front();
     clique_.changed.notify_all();
@@ -244,7 +256,9 @@ class Run {
     }
     const std::vector<std::byte> result = result_of(operation);
     meet(operation);  // all have read before anyone writes
-    if (!result.empty()) std::memcpy(operation.out, result.data(), result.size());
+    if (result.empty()) return;
+    std::memcpy(operation.out, result.data(), result.size());
+    plant_fault(operation);
   }
 
   std::vector<std::byte> result_of(const Operation& operation) const {
@@ -280,6 +294,7 @@ ncclResult_t launch(Group& group) {
   std::shared_ptr<int> recording;
   if (capture == cudaStreamCaptureStatusActive) recording = group.comm->recordings;
   const auto body = [comm = group.comm, operations = std::move(group.operations), recording] {
+    if (recording && planted("replay")) return;  // what was recorded does nothing
     try {
       Run{*comm, operations}();
     } catch (const Aborted&) {

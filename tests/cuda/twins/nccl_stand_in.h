@@ -10,7 +10,9 @@
 // Aborting a communicator ends what of it runs or comes later, leaving any results, and waits for graphs with its
 // operations to be destroyed (of NCCL 2.26 and later): longer than `patience`, and it is a complaint. Sums are added
 // from the last rank to the first, unlike the canonical tree. Not here: several communicators in one group, operations
-// of one rank in two streams at a time, ncclInProgress.
+// of one rank in two streams at a time, ncclInProgress. For tests of what looks for faults, ON_HOST_NCCL_FAULT plants
+// one: receive, all_reduce, reduce_scatter or all_gather delivers a wrong bit, or with `replay` no replay does
+// anything.
 #pragma once
 
 #include <chrono>

@@ -1,0 +1,23 @@
+// The collectives of training in a device's memory: launched, recorded and replayed, against sums on the host.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "device/backend.h"
+
+namespace ct {
+
+struct CollectiveResult {
+  std::string name;     // "reduce_scatter of even pieces, canonical order, 3 micro-steps"
+  std::string problem;  // empty: the expected bits, whether launched or replayed
+};
+
+/// Each as training has it: in the canonical order and in the library's, pieces that NCCL's own collectives take and
+/// others, one and several micro-steps. Each is launched, then recorded and replayed three times, with other numbers
+/// every time. One rank is enough: NCCL then sends to itself. Collective. Throws what the device or the library
+/// reports.
+std::vector<CollectiveResult> run_collectives(Backend& backend, Communicator& comm);
+
+}  // namespace ct
