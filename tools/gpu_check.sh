@@ -5,25 +5,37 @@ set -uo pipefail
 self=$(readlink -f "${BASH_SOURCE[0]}")
 root=$(dirname "$(dirname "$self")")
 
+total=480
+# In this order, the most telling first, each with its seconds, which together are fewer than $total.
+sections() {
+  cat <<'LIST'
+device     40  doctor, selftest, NCCL's collectives on one rank
+ladder     60  four networks, small to large: launched, then recorded
+tutorial   50  images/s of the small network and PyTorch's, without and with TF32
+step       50  ResNet-18's training step
+speed      35  every kernel against copy bandwidth, and Adam
+kernels    35  the tests of the kernels on the GPU
+training   60  the CPU's losses against the GPU's
+features   45  bf16, fp16, offload, autotune, resuming, ResNet-18
+bits       35  recorded or not, 1 or 2 ranks, stages 0 to 3
+sanitizer  60  compute-sanitizer: memcheck, racecheck
+LIST
+}
+
 usage() {
   cat <<'HELP'
 usage: tools/gpu_check.sh [SECTION[:SECONDS]]...
 Run from a source tree after tools/build_cuda.sh and tools/build_kernels.sh --all, or from the unpacked bundle that
-tools/bundle.sh --build build/cuda then makes. Without sections: all of them, each within its time; none keeps the next
-from its turn. The table, gpu_check.txt, is written again after every section, with a row for all that was to be
-checked; all that was printed is in gpu_check.log.
+tools/bundle.sh --build build/cuda then makes. Without sections: all of them, in this order, each within its seconds;
+none keeps the next from its turn, and no program outlives its limit. A row is printed, and added to the table
+gpu_check.txt, as soon as it is known, and there is one for all that was to be checked; all that was printed is in
+gpu_check.log.
 Exit code 0: everything was checked, passed and met its target; 1: something failed or missed its target; 3: neither,
 but rows are skipped or not run; 77: nothing could be checked (without a GPU nothing is written either).
 
-  device     doctor and selftest                              45 s
-  kernels    the tests of the kernels on the GPU              40 s
-  sanitizer  compute-sanitizer: memcheck, racecheck           90 s
-  training   the CPU's losses against the GPU's               75 s
-  bits       recorded or not, 1 or 2 ranks, stages 0 to 3     50 s
-  features   NCCL, bf16, fp16, offload, autotune, ResNet-18   60 s
-  tutorial   images/s of the small network, and PyTorch's     40 s
-  speed      every kernel against copy bandwidth, and Adam    40 s
-  step       ResNet-18's training step                        40 s
+HELP
+  sections | sed 's/^/  /'
+  cat <<'HELP'
 
 PyTorch is measured where python3 has it; awk, sed and the program do the rest. From the environment:
   OUT                   folder of the results (./gpu_check)
@@ -34,11 +46,9 @@ PyTorch is measured where python3 has it; awk, sed and the program do the rest. 
   GPU_CHECK_SEEDS       sets of weights (10)
   GPU_CHECK_BENCHMARK   more words for the kernel benchmark
   GPU_CHECK_SECONDS     of a window in which steps are timed (0.3)
+  GPU_CHECK_LIMIT       seconds after which any program is killed (30)
 HELP
 }
-
-all_sections=(device:45 kernels:40 sanitizer:90 training:75 bits:50 features:60 tutorial:40 speed:40 step:40)
-total=480
 
 first_of() {  # the first of these that can be run
   local file
@@ -59,6 +69,7 @@ peers=$root/tools
 [ -f "$peers/torch_tutorial.py" ] || peers=$root/tests/bench
 configs=$root/configs
 : "${OUT:=gpu_check}" "${GPU_CHECK_STEPS:=50 200}" "${GPU_CHECK_SEEDS:=10}" "${GPU_CHECK_SECONDS:=0.3}"
+: "${GPU_CHECK_LIMIT:=30}"
 read -r short_steps long_steps <<<"$GPU_CHECK_STEPS"
 at_once=$(($(nproc) / 2))  # runs that share the GPU
 [ "$at_once" -ge 1 ] || at_once=1
@@ -68,53 +79,62 @@ if [ "$(id -u)" -eq 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 # The program looks for libraries in the Python of VIRTUAL_ENV: here in the one that python3 is.
-if [ -z "${VIRTUAL_ENV:-}" ] && prefix=$(python3 -c 'import sys; print(sys.prefix)' 2>/dev/null); then
+if [ -z "${VIRTUAL_ENV:-}" ] && prefix=$(timeout -k 2 10 python3 -c 'import sys; print(sys.prefix)' 2>/dev/null); then
   export VIRTUAL_ENV=$prefix
 fi
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+# Libraries obey these before they obey their programs: what is said to run with TF32, ours too, would run without, or
+# the other way round. Each program is told by its own switch instead.
+unset NVIDIA_TF32_OVERRIDE TORCH_ALLOW_TF32_CUBLAS_OVERRIDE
 
-for part in table device training features speed; do
+for part in runs table device ladder training features speed; do
   . "$root/tools/gpu_check/$part.sh" || exit 2
 done
 
-if [ "${1:-}" = --section ]; then  # a child of the run below, which gave it its files
+if [ "${1:-}" = --section ]; then  # a child of the run below, which gave it its files: --section NAME SECONDS
   section=$2
+  section_end=$3
+  exec 3>&1 >>"$log" 2>&1
   "section_$section"
-  exit
+  rest "not run" "the section ended before"
+  exit 0
 fi
 
 wanted=()
 for word in "$@"; do
   case $word in
     -h | --help) usage; exit 0 ;;
-    *)
-      entry=$(printf '%s\n' "${all_sections[@]}" | grep -E "^${word%:*}:[0-9]+$")
-      if [ -z "$entry" ] || ! [[ $word =~ ^[a-z]+(:[0-9]+)?$ ]]; then
-        echo "error: gpu_check.sh: there is no section '$word' (see gpu_check.sh --help)" >&2
-        exit 2
-      fi
-      [[ $word != *:* ]] || entry=$word
-      wanted+=("$entry")
-      ;;
   esac
+  seconds=$(sections | awk -v name="${word%%:*}" '$1 == name {print $2}')
+  if [ -z "$seconds" ] || ! [[ $word =~ ^[a-z]+(:[0-9]+)?$ ]]; then
+    echo "error: gpu_check.sh: there is no section '$word' (see gpu_check.sh --help)" >&2
+    exit 2
+  fi
+  [[ $word == *:* ]] || word+=:$seconds
+  wanted+=("$word")
 done
-[ ${#wanted[@]} -gt 0 ] || wanted=("${all_sections[@]}")
+[ ${#wanted[@]} -gt 0 ] || mapfile -t wanted < <(sections | awk '{print $1 ":" $2}')
 if [ -z "$PROGRAM" ]; then
   echo "error: gpu_check.sh: there is no cifar-train beside it: build it, or set PROGRAM" >&2
   exit 2
 fi
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+mkdir "$work/running"
+interrupted=
+trap 'interrupted=yes' INT TERM HUP
+trap 'end_all; rm -rf "$work"' EXIT
 log=$work/log
 section=start
+section_end=$total
 
-device=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null) || device=
-device=$(head -n 1 <<<"$device" | sed 's/, /, driver /')
+device=
+! quietly nvidia-smi nvidia-smi --query-gpu=name,driver_version --format=csv,noheader ||
+  device=$(head -n 1 "$work/nvidia-smi.out" | sed 's/, /, driver /')
 nodes=(/dev/nvidia[0-9]*)
 if [ -z "$device" ] && [ ! -e "${nodes[0]}" ] && [ ! -e /dev/dxg ]; then
   # Only a program for tests finds a GPU here.
-  if ! quietly probe timeout 60 "$PROGRAM" bench step --config "$configs/linear.yaml" --set device=cuda --windows 1 \
+  if ! quietly probe "$PROGRAM" bench step --config "$configs/linear.yaml" --set device=cuda --windows 1 \
     --seconds 0.001 --set data.path="$work"; then
     why probe
     exit 77
@@ -129,38 +149,45 @@ rows=$work/rows
 data=${GPU_CHECK_DATA:-$work/data}
 : >"$log"
 : >"$rows"
-export OUT PROGRAM MPIRUN KERNEL_TESTS KERNEL_BENCHMARK work log rows data
-export GPU_CHECK_STEPS GPU_CHECK_SEEDS GPU_CHECK_SECONDS
+export OUT PROGRAM MPIRUN KERNEL_TESTS KERNEL_BENCHMARK work log rows table data
+export GPU_CHECK_STEPS GPU_CHECK_SEEDS GPU_CHECK_SECONDS GPU_CHECK_LIMIT
 if [ -z "${GPU_CHECK_DATA:-}" ] && ! quietly data "$PROGRAM" data synth --out "$data"; then
   cat "$work/data.out" >&2
   exit 1
 fi
+quietly version "$PROGRAM" --version
+exec 3>&1
+{
+  printf '%s\n%s, %s\n\n' "$(head -n 1 "$work/version.out")" "${device:-no nvidia-smi}" "$(date -u '+%Y-%m-%d %H:%M UTC')"
+  line section check result figure target
+} | tee "$table"
 
 for entry in "${wanted[@]}"; do
   section=${entry%:*}
   budget=${entry#*:}
   begin=$SECONDS
   [ "$budget" -le $((total - SECONDS)) ] || budget=$((total - SECONDS))
-  if [ "$budget" -lt 1 ]; then
-    rest "not run" "no time left"
+  if [ -n "$interrupted" ]; then rest "not run" interrupted
+  elif [ "$budget" -lt 1 ]; then rest "not run" "no time left"
   else
+    # Its programs end with its time, and it says so; longer it takes only if it hangs itself.
     status=0
-    timeout -k 5 "$budget" bash "$self" --section "$section" >>"$log" 2>&1 </dev/null || status=$?
-    case $status in
-      0) ;;
-      124 | 137) row "" FAIL "stopped after its $budget s" "" ;;
-      *) row "" FAIL "ended with exit code $status, see the log" "" ;;
-    esac
-    rest "not run" "the section ended before"
+    within $((budget + 5)) bash "$self" --section "$section" "$budget" </dev/null || status=$?
+    end_all
+    if [ -n "$interrupted" ]; then rest "not run" interrupted
+    elif [ "$status" -ne 0 ]; then
+      row "" FAIL "the section ended with exit code $status, see the log" ""
+      rest "not run" "the section ended before"
+    fi
   fi
-  print_table
-  printf '%s: %d s\n' "$section" $((SECONDS - begin)) | tee -a "$log"
+  printf '%s: %d s\n' "$section" $((SECONDS - begin)) >>"$log"
 done
 
 if [ "$(stat -c %s "$log")" -gt $((12 << 20)) ]; then  # what may come back from a lent machine
   { head -c 4M "$log"; printf '\n...\n'; tail -c 8M "$log"; } >"$log.part" && mv "$log.part" "$log"
 fi
-cat "$table"
+printf '\n%d pass, met or reported; %d FAIL or MISSED; %d skipped or not run; %d s\n' "$(count "$good")" \
+  "$(count "$bad")" "$(count "$unchecked")" "$SECONDS" | tee -a "$table"
 if [ "$(count "$bad")" -gt 0 ]; then exit 1
 elif [ "$(count "$good")" -eq 0 ]; then exit 77
 elif [ "$(count "$unchecked")" -gt 0 ]; then exit 3; fi

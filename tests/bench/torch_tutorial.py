@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """The tutorial's network on a GPU, four images a step with Adam: another program against PyTorch, images/s.
 
-    torch_tutorial.py [--rounds 5] [--seconds 0.5] -- cifar-train bench step --json ...
+    torch_tutorial.py [--rounds 5] [--seconds 0.5] [--tf32 off] -- cifar-train bench step --json ...
 
 The command prints JSON with samples_per_sec. Each round runs it, then times PyTorch's eager step, then PyTorch's whole
-step in one CUDA graph with fused Adam; medians over rounds. PyTorch's batch already lies on the device. Prints one
-JSON line.
+step in one CUDA graph with fused Adam; medians over rounds. PyTorch's batch already lies on the device. --tf32 says
+whether its f32 convolutions and products take TF32, for which it has two defaults; the command is to say the same to
+the other program (cuda.tf32). Prints one JSON line.
 """
 import argparse
 import json
@@ -87,11 +88,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5, help="of a window of PyTorch's")
+    parser.add_argument("--tf32", choices=("off", "on"), default="off", help="PyTorch's")
     parser.add_argument("command", nargs="+", help="after --: the program to compare with")
     options = parser.parse_args()
-    # What makes PyTorch fastest: cuDNN's best engines, TF32.
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cudnn.benchmark = True  # its fastest engines
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = options.tf32 == "on"
     eager, graph = make_step(), captured(make_step(fused=True, capturable=True))
     ours, eager_rates, graph_rates = [], [], []
     for _ in range(options.rounds):
@@ -99,9 +100,10 @@ def main():
         eager_rates.append(images_per_second(eager, options.seconds))
         graph_rates.append(images_per_second(graph, options.seconds))
     a, b, c = map(statistics.median, (ours, eager_rates, graph_rates))
-    print(json.dumps({"torch": "torch " + torch.__version__, "rounds": options.rounds, "images_per_s": round(a),
-                      "eager_per_s": round(b), "graph_per_s": round(c), "over_eager": round(a / b, 3),
-                      "over_graph": round(a / c, 3)}))
+    print(json.dumps({"torch": "torch " + torch.__version__, "rounds": options.rounds,
+                      "tf32": [torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32],
+                      "images_per_s": round(a), "eager_per_s": round(b), "graph_per_s": round(c),
+                      "over_eager": round(a / b, 3), "over_graph": round(a / c, 3)}))
 
 
 main()

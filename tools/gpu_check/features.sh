@@ -2,8 +2,6 @@
 
 plan_features() {
   cat <<'PLAN'
-NCCL, one rank|same bits
-NCCL, one rank, stage 3, two micro-steps|same bits
 NCCL, bench reduce|equal to the tree
 two ranks on one GPU, bench reduce|equal to the tree
 two micro-steps, losses of the CPU|<= 1e-5
@@ -64,94 +62,85 @@ tune_and_resume() {
   done
 }
 
-evaluate() { quietly "eval-$1" "$PROGRAM" eval --ckpt "$work/f32/last.bin" --device "$1" --json; }
-
-reduce() {  # reduce NAME WORD...
-  local more
-  mapfile -t more < <(settings)
-  quietly "$1" "$PROGRAM" bench reduce --config "$configs/tutorial.yaml" --device cuda --json --windows 3 \
-    --seconds "$GPU_CHECK_SECONDS" "${@:2}" "${more[@]}"
-}
-
 section_features() {
   if few_images "$work/few"; then data=$work/few; fi
-  local two=(--set train_batch_size=8) nccl=(--set communication.backend=nccl)
+  local two=(--set train_batch_size=8) fp16=(--set fp16.enabled=true --set fp16.initial_scale_power=8)
   local skips=(--set fp16.enabled=true --set fp16.initial_scale_power=26 --set fp16.hysteresis=1
     --set train.max_bad_steps=100 --set train.max_steps=24)
-  in_turn resnet resnet18-cpu cpu
-  in_turn small f32 cuda
-  in_turn small nccl cuda "${nccl[@]}"
-  in_turn small nccl-3 cuda "${nccl[@]}" "${two[@]}" --set zero_optimization.stage=3
-  in_turn small two cuda "${two[@]}"
-  in_turn small two-cpu cpu "${two[@]}"
-  in_turn small bf16 cuda --set bf16.enabled=true
-  in_turn small fp16 cuda --set fp16.enabled=true --set fp16.initial_scale_power=8
-  in_turn small skips cuda "${skips[@]}"
-  in_turn small skips-unrecorded cuda "${skips[@]}" --no-record
-  in_turn small offload cuda --set zero_optimization.offload_optimizer.device=cpu
-  in_turn tune_and_resume
-  in_turn stop_and_resume
-  in_turn small plain cuda --set model.name=cnn_plain
-  in_turn small tf32 cuda --set model.name=cnn_plain --set cuda.tf32=true
-  in_turn resnet resnet18-f32 cuda
-  in_turn resnet resnet18-bf16 cuda --set bf16.enabled=true
-  in_turn resnet resnet18-fp16 cuda --set fp16.enabled=true --set fp16.initial_scale_power=8
+  # First those that several others are compared with.
+  turn; resnet resnet18-f32 cuda &
+  turn; small f32 cuda &
+  turn; small plain cuda --set model.name=cnn_plain &
   wait
-  in_turn evaluate cuda
-  in_turn evaluate cpu
-  in_turn reduce reduce-nccl --ranks 1 "${nccl[@]}"
-  in_turn reduce reduce-two --ranks 2 --set communication.share_device=true
+  turn; { resnet resnet18-cpu cpu
+    close "resnet18 in f32, losses of the CPU" resnet18-f32 resnet18-cpu 1e-3; } &
+  turn; { small two cuda "${two[@]}" && small two-cpu cpu "${two[@]}"
+    close "two micro-steps, losses of the CPU" two two-cpu 1e-5; } &
+  turn; { small bf16 cuda --set bf16.enabled=true
+    close "bf16, losses of f32" bf16 f32 0.03 differ; } &
+  turn; { small fp16 cuda "${fp16[@]}"
+    close "fp16, losses of f32" fp16 f32 0.01 differ; } &
+  turn; { small skips cuda "${skips[@]}"
+    skipped "fp16, a scale too large: steps skipped" skips
+    small skips-unrecorded cuda "${skips[@]}" --no-record
+    alike "fp16, a scale too large: recorded or not" skips skips-unrecorded; } &
+  turn; { small offload cuda --set zero_optimization.offload_optimizer.device=cpu
+    alike "offload_optimizer: cpu" f32 offload; } &
+  turn; { stop_and_resume
+    alike "stopped and resumed" f32 stopped; } &
+  turn; { small tf32 cuda --set model.name=cnn_plain --set cuda.tf32=true
+    close "tf32, losses without" tf32 plain 0.01; } &
+  turn; { tune_and_resume
+    tuned; } &
+  turn; { resnet resnet18-bf16 cuda --set bf16.enabled=true
+    close "resnet18 in bf16, losses of f32" resnet18-bf16 resnet18-f32 0.1 differ; } &
+  turn; { resnet resnet18-fp16 cuda "${fp16[@]}"
+    close "resnet18 in fp16, losses of f32" resnet18-fp16 resnet18-f32 0.05 differ; } &
+  turn; evaluated "eval, loss of the CPU" &
+  turn; reduced "NCCL, bench reduce" reduce-nccl --ranks 1 --set communication.backend=nccl &
+  turn; reduced "two ranks on one GPU, bench reduce" reduce-two --ranks 2 --set communication.share_device=true &
   wait
+}
 
-  through_nccl "NCCL, one rank" f32 nccl
-  through_nccl "NCCL, one rank, stage 3, two micro-steps" two nccl-3
-  reduced "NCCL, bench reduce" reduce-nccl
-  reduced "two ranks on one GPU, bench reduce" reduce-two
-  close "two micro-steps, losses of the CPU" two two-cpu 1e-5
-  close "bf16, losses of f32" bf16 f32 0.03 differ
-  close "fp16, losses of f32" fp16 f32 0.01 differ
-  skipped "fp16, a scale too large: steps skipped" skips
-  alike "fp16, a scale too large: recorded or not" skips skips-unrecorded
-  alike "offload_optimizer: cpu" f32 offload
+tuned() {
   close "autotune, losses without" tuned plain 1e-4
   if [ -n "$(weights tuned)" ] && [ -z "$(text plans "$work/tuned/ckpt/step-00000004/state.json")" ]; then
     row "autotune, resumed twice from its plans" FAIL "the checkpoint has no plans" "same bits"
   else alike "autotune, resumed twice from its plans" tuned tuned-again tuned-once-more; fi
-  close "tf32, losses without" tf32 plain 0.01
-  alike "stopped and resumed" f32 stopped
-  evaluated "eval, loss of the CPU"
-  close "resnet18 in f32, losses of the CPU" resnet18-f32 resnet18-cpu 1e-3
-  close "resnet18 in bf16, losses of f32" resnet18-bf16 resnet18-f32 0.1 differ
-  close "resnet18 in fp16, losses of f32" resnet18-fp16 resnet18-f32 0.05 differ
 }
 
-through_nccl() {  # through_nccl CHECK NAME NAME: as alike, if the second says that it used NCCL
-  local used
-  used=$(text collectives "$work/$3/metrics.jsonl")
-  if [ -n "$(weights "$3")" ] && [[ $used != *NCCL* ]]; then row "$1" FAIL "through ${used:-?}" "same bits"
-  else alike "$@"; fi
-}
-
-reduced() {  # reduced CHECK NAME
-  if grep -q '"equal_to_tree": *true' "$work/$2.out"; then
+reduced() {  # reduced CHECK NAME WORD...
+  local more
+  mapfile -t more < <(settings)
+  if quietly "$2" "$PROGRAM" bench reduce --config "$configs/tutorial.yaml" --device cuda --json --windows 3 \
+    --seconds "$GPU_CHECK_SECONDS" "${@:3}" "${more[@]}" && grep -q '"equal_to_tree": *true' "$work/$2.out"; then
     row "$1" pass "$(number ms "$work/$2.out") ms" "equal to the tree"
-  else row "$1" FAIL "$(why "$2")" "equal to the tree"; fi
+  else failed "$1" "$2" "equal to the tree"; fi
 }
 
 skipped() {  # skipped CHECK NAME
   local target='some, not the last' counts
   mapfile -t counts < <(grep -a '"event":"step"' "$work/$2/metrics.jsonl" 2>/dev/null |
     sed 's/.*"skipped":\([0-9]*\).*/\1/')
-  if [ ${#counts[@]} -lt 2 ] || [ -z "$(weights "$2")" ]; then row "$1" FAIL "$(why "$2")" "$target"
+  ended "$1" "$target" "$2" || return
+  if [ ${#counts[@]} -lt 2 ]; then row "$1" FAIL "${#counts[@]} steps" "$target"
   elif [ "${counts[0]}" -gt 0 ] && [ "${counts[-1]}" -eq "${counts[-2]}" ]; then
     row "$1" pass "${counts[-1]} of ${#counts[@]}" "$target"
   else row "$1" FAIL "${counts[-1]} of ${#counts[@]}, the first ${counts[0]}" "$target"; fi
 }
 
 evaluated() {  # evaluated CHECK
+  local device
+  ended "$1" "<= 1e-5" f32 || return
+  for device in cuda cpu; do
+    if ! quietly "eval-$device" "$PROGRAM" eval --ckpt "$work/f32/last.bin" --device "$device" --json; then
+      failed "$1" "eval-$device" "<= 1e-5" "$device: "
+      return
+    fi
+  done
   local cuda=$work/eval-cuda.out cpu=$work/eval-cpu.out
-  if [ -z "$(number loss "$cuda")" ] || [ "$(number images "$cuda")" != "$(number images "$cpu")" ]; then
-    row "$1" FAIL "$(why eval-cuda)" "<= 1e-5"
+  if [ -z "$(number images "$cuda")" ] || [ "$(number images "$cuda")" != "$(number images "$cpu")" ]; then
+    row "$1" FAIL "not of the same number of images" "<= 1e-5"
   else
     compared "$1" "$(awk -v a="$(number loss "$cuda")" -v b="$(number loss "$cpu")" \
       'BEGIN {d = b ? (a - b) / b : 1; printf "%.3g", d < 0 ? -d : d}')" %.2g 'x <= 1e-5' '<= 1e-5'

@@ -12,36 +12,60 @@ step_words() {  # step_words CONFIG SETTING...: the command that times a step
 rate() { awk -v x="$(number samples_per_sec "$work/$1.out")" 'BEGIN {printf "%.0f images/s", x}'; }
 
 has_torch() {
-  python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' >/dev/null 2>&1
+  quietly has_torch python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())'
 }
 
 plan_tutorial() {
-  echo 'batch 4|'
-  echo 'to PyTorch, eager|>= 20'
-  echo 'to PyTorch, its step in a graph, fused Adam|>= 3, aim 4'
+  local tf32
+  for tf32 in off on; do
+    echo "batch 4, TF32 $tf32|"
+    echo "to PyTorch, eager, TF32 $tf32|>= 20"
+    echo "to PyTorch, its step in a graph, TF32 $tf32|>= 3, aim 4"
+  done
 }
 
+# PyTorch's convolutions take TF32 unless told otherwise, ours do not, so both programs are told: off, then on.
 section_tutorial() {
-  local words
-  mapfile -t words < <(step_words default.yaml train_batch_size=4)
+  local tf32
   if has_torch; then
-    if quietly torch_tutorial python3 "$peers/torch_tutorial.py" --seconds "$GPU_CHECK_SECONDS" -- "${words[@]}"; then
-      local file=$work/torch_tutorial.out
-      row "batch 4" reported "$(number images_per_s "$file") images/s" ""
-      row "batch 4, $(text torch "$file")" reported \
-        "eager $(number eager_per_s "$file"), graph $(number graph_per_s "$file") images/s" ""
-      compared "to PyTorch, eager" "$(number over_eager "$file")" %.1f 'x >= 20' '>= 20'
-      compared "to PyTorch, its step in a graph, fused Adam" "$(number over_graph "$file")" %.2f 'x >= 3' '>= 3, aim 4'
-      return
-    fi
-    row PyTorch FAIL "$(why torch_tutorial)" ">= 20, >= 3"
-  else
-    row "to PyTorch, eager" skipped "python3 has no PyTorch with CUDA" ">= 20"
-    row "to PyTorch, its step in a graph, fused Adam" skipped "python3 has no PyTorch with CUDA" ">= 3, aim 4"
+    for tf32 in off on; do beside_torch $tf32; done
+    return
   fi
-  if quietly tutorial "${words[@]}"; then
-    row "batch 4" reported "$(rate tutorial)" ""
-  else row "batch 4" FAIL "$(why tutorial)" "ends well"; fi
+  for tf32 in off on; do alone $tf32; done
+  if [ -e "$work/has_torch.cut" ]; then rest "not run" "$(cat "$work/has_torch.cut")"
+  else rest skipped "python3 has no PyTorch with CUDA"; fi
+}
+
+tutorial_words() {  # tutorial_words off|on
+  step_words default.yaml train_batch_size=4 "cuda.tf32=$(truth "$1" on)"
+}
+
+beside_torch() {  # beside_torch off|on
+  local tf32=$1 words name=torch_tutorial_$1 file=$work/torch_tutorial_$1.out
+  mapfile -t words < <(tutorial_words "$tf32")
+  if ! quietly "$name" python3 "$peers/torch_tutorial.py" --tf32 "$tf32" --rounds 3 --seconds "$GPU_CHECK_SECONDS" -- \
+    "${words[@]}"; then
+    failed "to PyTorch, eager, TF32 $tf32" "$name" ">= 20"
+    failed "to PyTorch, its step in a graph, TF32 $tf32" "$name" ">= 3, aim 4"
+    alone "$tf32"
+    return
+  fi
+  row "batch 4, TF32 $tf32" reported "$(number images_per_s "$file") images/s" ""
+  row "batch 4, TF32 $tf32, $(text torch "$file"), fused Adam" reported \
+    "eager $(number eager_per_s "$file"), graph $(number graph_per_s "$file") images/s" ""
+  compared "to PyTorch, eager, TF32 $tf32" "$(number over_eager "$file")" %.1f 'x >= 20' '>= 20'
+  compared "to PyTorch, its step in a graph, TF32 $tf32" "$(number over_graph "$file")" %.2f 'x >= 3' '>= 3, aim 4'
+}
+
+alone() {  # alone off|on
+  local words
+  mapfile -t words < <(tutorial_words "$1")
+  timed "batch 4, TF32 $1" "tutorial-$1" "${words[@]}"
+}
+
+timed() {  # timed CHECK NAME COMMAND...: bench step's images/s
+  if quietly "${@:2}"; then row "$1" reported "$(rate "$2")" ""
+  else failed "$1" "$2" ""; fi
 }
 
 plan_speed() {
@@ -56,7 +80,7 @@ section_speed() {
   [ -n "$KERNEL_BENCHMARK" ] || { rest skipped "there is no kernel_benchmark"; return; }
   # shellcheck disable=SC2086
   if ! quietly kernel_benchmark "$KERNEL_BENCHMARK" --json "$OUT/kernel_benchmark.json" ${GPU_CHECK_BENCHMARK:-}; then
-    row "kernels at large sizes" FAIL "$(why kernel_benchmark)" ">= 85 %, Adam >= 92 %"
+    failed "kernels at large sizes" kernel_benchmark ">= 85 %, Adam >= 92 %"
     return
   fi
   cp "$work/kernel_benchmark.out" "$OUT/kernel_benchmark.txt"
@@ -79,23 +103,23 @@ section_speed() {
       row "Adam, 161 tensors, us: ours, PyTorch's in a graph" reported \
         "$adam, $(number us "$work/torch_adam.out"): $(awk -v a="$adam" -v b="$(number us "$work/torch_adam.out")" \
           'BEGIN {printf "%.2f", b / a}') times as fast" ""
-    else row "PyTorch's Adam" FAIL "$(why torch_adam)" ""; fi
+    else failed "Adam, 161 tensors, us: ours, PyTorch's in a graph" torch_adam ""; fi
   else rest skipped "python3 has no PyTorch with CUDA"; fi
 }
 
 plan_step() {
-  printf 'resnet18-%s of a batch of 128|\n' bf16-128 bf16-32 f32-128 f32-32
+  printf 'resnet18, %s of a batch of 128|\n' 'bf16, '{128,32} 'f32, TF32 off, '{128,32} 'f32, TF32 on, '{128,32}
 }
 
 section_step() {
-  local bf16 micro words name
-  for bf16 in true false; do
+  local type micro words
+  for type in 'bf16' 'f32, TF32 off' 'f32, TF32 on'; do
     for micro in 128 32; do
-      name=resnet18-$([ $bf16 = true ] && echo bf16 || echo f32)-$micro
-      mapfile -t words < <(step_words resnet18.yaml bf16.enabled=$bf16 train_micro_batch_size_per_gpu=$micro)
-      if quietly "$name" "${words[@]}"; then
-        row "$name of a batch of 128" reported "$(rate "$name")" ""
-      else row "$name" FAIL "$(why "$name")" "ends well"; fi
+      mapfile -t words < <(step_words resnet18.yaml "bf16.enabled=$(truth "$type" bf16)" \
+        "cuda.tf32=$(truth "$type" 'f32, TF32 on')" "train_micro_batch_size_per_gpu=$micro")
+      timed "resnet18, $type, $micro of a batch of 128" "step-${type//[, ]/-}-$micro" "${words[@]}"
     done
   done
 }
+
+truth() { if [ "$1" = "$2" ]; then echo true; else echo false; fi; }  # truth A B: are they the same?

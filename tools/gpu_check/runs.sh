@@ -1,0 +1,103 @@
+# Sourced by ../gpu_check.sh: how programs are run. None outlives its limit or its section, whatever it does: a hung one
+# would keep the GPU busy while others are timed. $work is this run's folder; $section_end, on the clock SECONDS, is when
+# the section's time is over.
+
+# within SECONDS COMMAND...: in a session of its own, of which nothing is left afterwards. (Killing a process group is
+# not enough: mpirun gives each rank one of its own.)
+within() {
+  local seconds=$1 status=0 id
+  shift
+  setsid timeout -k 2 "$seconds" "$@" &
+  id=$!
+  : >"$work/running/$id"
+  wait "$id" 2>/dev/null || status=$?  # it would tell of what was killed
+  end_session "$id"
+  return "$status"
+}
+
+end_session() {  # end_session ID: kills what is left of it, but for what the kernel does not let go
+  local left
+  for _ in {1..20}; do
+    # /proc/N/stat: "N (NAME) STATE PARENT GROUP SESSION ...". Zombies are nobody's burden.
+    left=$(sed -n "s/^\([0-9]*\) (.*) [^ZX] [0-9-]* [0-9-]* $1 .*/\1/p" /proc/[0-9]*/stat 2>/dev/null)
+    [ -n "$left" ] || break
+    # shellcheck disable=SC2086
+    kill -KILL $left 2>/dev/null
+    sleep 0.1
+  done
+  rm -f "$work/running/$1"
+}
+
+end_all() {  # what a section that was killed has left
+  local file
+  for file in "$work"/running/*; do
+    [ ! -e "$file" ] || end_session "${file##*/}"
+  done
+}
+
+# quietly NAME COMMAND...: within $limit seconds (GPU_CHECK_LIMIT where that is not set, or less) and the section's time;
+# output to $work/NAME.out, and to the log when it is all there. 124: stopped, or not even begun.
+quietly() {
+  local name=$1 status=0 begin=$SECONDS seconds=${limit:-$GPU_CHECK_LIMIT} cut=
+  shift
+  [ "$seconds" -le "$GPU_CHECK_LIMIT" ] || seconds=$GPU_CHECK_LIMIT
+  [ "$seconds" -le $((section_end - SECONDS)) ] || { seconds=$((section_end - SECONDS)) cut=yes; }
+  rm -f "$work/$name.cut" "$work/$name.stopped"
+  if [ "$seconds" -lt 1 ]; then
+    echo "no time left" >"$work/$name.cut"
+    printf '\n==== %s: no time left for %s\n' "$section" "$*" >>"$log"
+    : >"$work/$name.out"
+    return 124
+  fi
+  within "$seconds" "$@" >"$work/$name.out" 2>&1 </dev/null 3>&- || status=$?
+  if [[ $status =~ ^(124|137)$ ]] && [ $((SECONDS - begin)) -ge "$seconds" ]; then
+    status=124
+    if [ -n "$cut" ]; then echo "stopped after $seconds s: no time left" >"$work/$name.cut"
+    else echo "stopped after its $seconds s" >"$work/$name.stopped"; fi
+  fi
+  {
+    printf '\n==== %s: %s\n' "$section" "$*"
+    cat "$work/$name.out"
+    printf -- '---- exit code %d, %d s\n' "$status" $((SECONDS - begin))
+  } >>"$log"
+  return "$status"
+}
+
+why() {  # what of $work/NAME.out tells most of a run that did not end well
+  local said
+  said=$({ grep -m 1 -aE '^error:|[Ee]rror|FAILED|Killed' "$work/$1.out" || grep -a . "$work/$1.out" | tail -n 1; } \
+    2>/dev/null)
+  if [ -e "$work/$1.stopped" ]; then said="$(cat "$work/$1.stopped")${said:+: $said}"; fi
+  printf '%s\n' "${said:-it says nothing}" | cut -c 1-160 | tr '|' '/'
+}
+
+settings() {  # the words of all runs
+  local word
+  printf -- '--set\ndata.path=%s\n' "$data"
+  for word in ${GPU_CHECK_SET:-}; do printf -- '--set\n%s\n' "$word"; done
+}
+
+# train NAME DEVICE WORD...: into $work/NAME
+train() {
+  local name=$1 device=$2 more
+  shift 2
+  mapfile -t more < <(settings)
+  quietly "$name" "$PROGRAM" train -q --output "$work/$name" --device "$device" "$@" "${more[@]}"
+}
+
+train_on_two() {  # train_on_two NAME WORD...
+  local name=$1 more
+  shift
+  mapfile -t more < <(settings)
+  quietly "$name" "$MPIRUN" -np 2 "$PROGRAM" train -q --output "$work/$name" --device cuda "$@" "${more[@]}" \
+    --set communication.backend=mpi --set communication.share_device=true
+}
+
+running=0
+turn() {  # `turn; COMMAND &`: beside at most so many others; `wait` for all of them afterwards
+  if [ "$running" -ge "$at_once" ]; then
+    wait -n
+    running=$((running - 1))
+  fi
+  running=$((running + 1))
+}
