@@ -11,8 +11,8 @@ sections() {
   cat <<'LIST'
 device     40  doctor, selftest, NCCL's collectives on one rank
 ladder     60  four networks, small to large: launched, then recorded
-tutorial   50  images/s of the small network and PyTorch's, without and with TF32
-step       50  ResNet-18's training step
+tutorial   55  images/s of the small network and PyTorch's, without and with TF32
+step       45  ResNet-18's training step
 speed      35  every kernel against copy bandwidth, and Adam
 kernels    35  the tests of the kernels on the GPU
 training   60  the CPU's losses against the GPU's
@@ -158,7 +158,8 @@ fi
 quietly version "$PROGRAM" --version
 exec 3>&1
 {
-  printf '%s\n%s, %s\n\n' "$(head -n 1 "$work/version.out")" "${device:-no nvidia-smi}" "$(date -u '+%Y-%m-%d %H:%M UTC')"
+  head -n 1 "$work/version.out"
+  printf '%s, %s\n\n' "${device:-no nvidia-smi}" "$(date -u '+%Y-%m-%d %H:%M UTC')"
   line section check result figure target
 } | tee "$table"
 

@@ -11,9 +11,8 @@
 namespace ct {
 namespace {
 
-constexpr int64_t kNumel = 50'000;  // that a rank owns of a buffer
-constexpr int kRounds = 4;          // launched, then replayed three times
-constexpr float kUntouched = -7;    // what lies in results that no collective has written
+constexpr int kRounds = 4;        // launched, then replayed three times
+constexpr float kUntouched = -7;  // what lies in results that no collective has written
 
 using Values = std::vector<float>;
 
@@ -28,19 +27,19 @@ Values sum_of_leaves(int round, int64_t leaves, int64_t numel, SumOrder order) {
   return reference_tree(all);
 }
 
-/// A piece of kNumel floats for each rank, as NCCL's own collectives have it; or two pieces with a gap between them,
+/// A piece of `numel` floats for each rank, as NCCL's own collectives have it; or two pieces with a gap between them,
 /// which lie in the shard the other way round and are sent one by one.
-Ownership pieces_of(int ranks, bool even) {
+Ownership pieces_of(int ranks, int64_t numel, bool even) {
   constexpr auto kSize = static_cast<int64_t>(sizeof(float));
-  constexpr int64_t kSecond = kNumel / 3, kGap = 64, kFirst = kNumel - kSecond - kGap;
+  const int64_t second = numel / 3, gap = 64, first = numel - second - gap;
   Ownership pieces;
   for (int rank = 0; rank < ranks; ++rank) {
-    const int64_t begin = rank * kNumel * kSize;
+    const int64_t begin = rank * numel * kSize;
     if (even) {
-      pieces.push_back({{.whole = begin, .shard = 0, .elements = kNumel}});
+      pieces.push_back({{.whole = begin, .shard = 0, .elements = numel}});
     } else {
-      pieces.push_back({{.whole = begin, .shard = kSecond * kSize, .elements = kFirst},
-                        {.whole = begin + (kFirst + kGap) * kSize, .shard = 0, .elements = kSecond}});
+      pieces.push_back({{.whole = begin, .shard = second * kSize, .elements = first},
+                        {.whole = begin + (first + gap) * kSize, .shard = 0, .elements = second}});
     }
   }
   return pieces;
@@ -59,11 +58,11 @@ std::string text(bool even) { return even ? "even pieces" : "uneven pieces"; }
 
 class Exercise {
  public:
-  Exercise(Backend& backend, Communicator& comm)
-      : backend_(backend), comm_(comm), ranks_(comm.size()), rank_(comm.rank()) {}
+  Exercise(Backend& backend, Communicator& comm, int64_t numel)
+      : backend_(backend), comm_(comm), numel_(numel), ranks_(comm.size()), rank_(comm.rank()) {}
 
   void all_reduce(SumOrder order) {
-    const int64_t numel = ranks_ * kNumel;
+    const int64_t numel = ranks_ * numel_;
     Buffer data(*this, numel);
     const auto collective = comm_.all_reduce(data.device, order);
     compare(
@@ -72,9 +71,9 @@ class Exercise {
   }
 
   void reduce_scatter(bool even, SumOrder order, int64_t micro_steps) {
-    const int64_t numel = ranks_ * kNumel, leaves = ranks_ * micro_steps;
-    const Ownership pieces = pieces_of(ranks_, even);
-    Buffer whole(*this, numel), shard(*this, kNumel);
+    const int64_t numel = ranks_ * numel_, leaves = ranks_ * micro_steps;
+    const Ownership pieces = pieces_of(ranks_, numel_, even);
+    Buffer whole(*this, numel), shard(*this, numel_);
     std::vector<std::unique_ptr<Buffer>> gradients;
     for (int64_t j = 0; j < micro_steps; ++j) gradients.push_back(std::make_unique<Buffer>(*this, numel));
     const auto reduction = comm_.reduce_scatter(whole.device, shard.device.data(), pieces, leaves, order);
@@ -85,7 +84,7 @@ class Exercise {
         [&](int round) {
           for (int64_t j = 0; j < micro_steps; ++j)
             gradients[static_cast<size_t>(j)]->upload(leaf(round, j * ranks_ + rank_, numel, order));
-          shard.upload(Values(kNumel, kUntouched));
+          shard.upload(Values(static_cast<size_t>(numel_), kUntouched));
         },
         [&] {
           for (int64_t j = 0; j < micro_steps; ++j) {
@@ -96,7 +95,7 @@ class Exercise {
         },
         [&](int round) {
           const Values sum = sum_of_leaves(round, leaves, numel, order);
-          Values want(kNumel, kUntouched);
+          Values want(static_cast<size_t>(numel_), kUntouched);
           for (const Piece& piece : pieces[static_cast<size_t>(rank_)])
             copy_piece(piece, sum, piece.whole, want, piece.shard);
           return want;
@@ -104,22 +103,22 @@ class Exercise {
   }
 
   void all_gather(bool even) {
-    const int64_t numel = ranks_ * kNumel;
-    const Ownership pieces = pieces_of(ranks_, even);
-    Buffer whole(*this, numel), shard(*this, kNumel);
+    const int64_t numel = ranks_ * numel_;
+    const Ownership pieces = pieces_of(ranks_, numel_, even);
+    Buffer whole(*this, numel), shard(*this, numel_);
     const auto collective =
         comm_.all_gather(std::as_writable_bytes(whole.device), std::as_writable_bytes(shard.device), pieces);
     compare(
         "all_gather of " + text(even), whole,
         [&](int round) {
-          shard.upload(leaf(round, rank_, kNumel, SumOrder::canonical));
+          shard.upload(leaf(round, rank_, numel_, SumOrder::canonical));
           whole.upload(Values(static_cast<size_t>(numel), kUntouched));
         },
         [&] { collective->launch(); },
         [&](int round) {
           Values want(static_cast<size_t>(numel), kUntouched);
           for (int r = 0; r < ranks_; ++r) {
-            const Values from = leaf(round, r, kNumel, SumOrder::canonical);
+            const Values from = leaf(round, r, numel_, SumOrder::canonical);
             for (const Piece& piece : pieces[static_cast<size_t>(r)])
               copy_piece(piece, from, piece.shard, want, piece.whole);
           }
@@ -176,14 +175,15 @@ class Exercise {
 
   Backend& backend_;
   Communicator& comm_;
+  int64_t numel_;  // that a rank owns
   int ranks_, rank_;
   std::vector<CollectiveResult> results_;
 };
 
 }  // namespace
 
-std::vector<CollectiveResult> run_collectives(Backend& backend, Communicator& comm) {
-  Exercise exercise(backend, comm);
+std::vector<CollectiveResult> run_collectives(Backend& backend, Communicator& comm, int64_t numel) {
+  Exercise exercise(backend, comm, numel);
   for (const SumOrder order : {SumOrder::canonical, SumOrder::any}) {
     exercise.all_reduce(order);
     for (const bool even : {true, false})

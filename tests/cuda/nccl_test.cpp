@@ -222,7 +222,7 @@ TEST_P(Nccl, RecordedIsDirect) {
 /// itself.
 TEST_P(Nccl, SelftestOfCollectivesHolds) {
   run_gpus(GetParam(), [&](cuda::CudaBackend& backend, Communicator& comm) {
-    const std::vector<CollectiveResult> results = run_collectives(backend, comm);
+    const std::vector<CollectiveResult> results = run_collectives(backend, comm, /*numel=*/300);
     EXPECT_EQ(results.size(), 12u);
     for (const CollectiveResult& result : results) EXPECT_EQ(result.problem, "") << result.name;
     comm.finish();

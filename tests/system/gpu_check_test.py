@@ -424,12 +424,12 @@ def the_ladder_on_the_host():
     done, rows, _ = gpu_check(
         "ladder-on-host", "ladder:300", PROGRAM=ON_HOST, ON_HOST_DEVICES="1", GPU_CHECK_DATA=few(train=80, test=8),
         GPU_CHECK_SET="model.name=linear data.on_corrupt=skip train.eval_batch_size=8 train_batch_size=8 "
-                      "train_micro_batch_size_per_gpu=8 data.augment=[]", GPU_CHECK_LIMIT="100")
+                      "train_micro_batch_size_per_gpu=8 data.augment=[] train.max_steps=3", GPU_CHECK_LIMIT="100")
     text = "\n".join(map(str, rows.items())) + done.stderr
     expect_equal([result for result, _ in rows.values()], ["pass"] * 8, text)
 
 
-COLLECTIVES_OF = {"receive": 8, "all_reduce": 1, "reduce_scatter": 2, "all_gather": 4, "replay": 10}  # of NCCL
+COLLECTIVES_OF = {"receive": 8, "all_reduce": 1, "reduce_scatter": 2, "all_gather": 2, "replay": 11}  # of NCCL
 
 
 @check

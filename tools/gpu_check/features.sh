@@ -71,7 +71,7 @@ section_features() {
   turn; resnet resnet18-f32 cuda &
   turn; small f32 cuda &
   turn; small plain cuda --set model.name=cnn_plain &
-  wait
+  all_done
   turn; { resnet resnet18-cpu cpu
     close "resnet18 in f32, losses of the CPU" resnet18-f32 resnet18-cpu 1e-3; } &
   turn; { small two cuda "${two[@]}" && small two-cpu cpu "${two[@]}"
@@ -99,7 +99,7 @@ section_features() {
   turn; evaluated "eval, loss of the CPU" &
   turn; reduced "NCCL, bench reduce" reduce-nccl --ranks 1 --set communication.backend=nccl &
   turn; reduced "two ranks on one GPU, bench reduce" reduce-two --ranks 2 --set communication.share_device=true &
-  wait
+  all_done
 }
 
 tuned() {

@@ -1,6 +1,6 @@
-# Sourced by ../gpu_check.sh: how programs are run. None outlives its limit or its section, whatever it does: a hung one
-# would keep the GPU busy while others are timed. $work is this run's folder; $section_end, on the clock SECONDS, is when
-# the section's time is over.
+# Sourced by ../gpu_check.sh: how programs are run. None outlives its limit or its section, whatever it does: a hung
+# one would keep the GPU busy while others are timed. $work is this run's folder; $section_end, on the clock SECONDS,
+# is when the section's time is over.
 
 # within SECONDS COMMAND...: in a session of its own, of which nothing is left afterwards. (Killing a process group is
 # not enough: mpirun gives each rank one of its own.)
@@ -35,8 +35,8 @@ end_all() {  # what a section that was killed has left
   done
 }
 
-# quietly NAME COMMAND...: within $limit seconds (GPU_CHECK_LIMIT where that is not set, or less) and the section's time;
-# output to $work/NAME.out, and to the log when it is all there. 124: stopped, or not even begun.
+# quietly NAME COMMAND...: within $limit seconds (GPU_CHECK_LIMIT where that is not set, or less) and the section's
+# time; output to $work/NAME.out, and to the log when it is all there. 124: stopped, or not even begun.
 quietly() {
   local name=$1 status=0 begin=$SECONDS seconds=${limit:-$GPU_CHECK_LIMIT} cut=
   shift
@@ -94,10 +94,14 @@ train_on_two() {  # train_on_two NAME WORD...
 }
 
 running=0
-turn() {  # `turn; COMMAND &`: beside at most so many others; `wait` for all of them afterwards
+turn() {  # `turn; COMMAND &`: beside at most so many others; all_done afterwards
   if [ "$running" -ge "$at_once" ]; then
     wait -n
     running=$((running - 1))
   fi
   running=$((running + 1))
+}
+all_done() {
+  wait
+  running=0
 }

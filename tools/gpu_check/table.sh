@@ -1,5 +1,5 @@
-# Sourced by ../gpu_check.sh: rows of the table, and what they tell of runs. $work, $log, $rows and $table are this run's
-# files, and $section is the section that runs.
+# Sourced by ../gpu_check.sh: rows of the table, and what they tell of runs. $work, $log, $rows and $table are this
+# run's files, and $section is the section that runs.
 
 line() { printf '%-10s %-52s %-9s %-50s %s\n' "$@"; }
 

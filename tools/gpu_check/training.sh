@@ -33,7 +33,7 @@ section_training() {
         turn; train "${runs[-1]}" "$device" "${words[@]}" --set "seed=$seed" &
       done
     done
-    wait
+    all_done
     twice "$optimizer"
     if ended "$(first_check $optimizer)" ">= $(enough $optimizer) of $GPU_CHECK_SEEDS" "${runs[@]}"; then
       measured "$optimizer"
@@ -98,5 +98,5 @@ all_stages() {  # all_stages RANKS COMMAND...: into $work/RANKS-rank-stage-STAGE
       turn; "$2" "$1-rank-stage-$stage-$record" "${@:3}" "${words[@]}" &
     done
   done
-  wait
+  all_done
 }
