@@ -41,7 +41,7 @@ int selftest_collectives(Config config, bool json) {
     fail(ExitCode::usage, "selftest --collectives is of NCCL, which connects GPUs: use --device cuda");
   config.communication.backend = "nccl";
   return run_job(1, [&](Communicator& comm) {
-    RankDevice device(config, comm);
+    RankDevice device(config, comm, /*less_memory=*/"");
     Communicator& collectives = device.collectives();
     const std::vector<CollectiveResult> results = run_collectives(device.backend(), collectives);
     collectives.finish();
