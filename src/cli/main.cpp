@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 
 #include "base/error.h"
+#include "base/standard_streams.h"
 #include "base/version.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
@@ -50,16 +52,27 @@ int run(const ct::Words& words) {
   return ct::verb_train(words);
 }
 
+/// All has reached standard output, or Error(io).
+void flush_output() {
+  std::fflush(stdout);
+  if (const int error = ct::output_error())
+    ct::fail(ct::ExitCode::io, "standard output could not be written: ", std::strerror(error),
+             error == EBADF ? "; it is closed: lead it to a file, a pipe or /dev/null"
+                            : "; look at the disk or pipe it leads to");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  // First of all: a request to stop counts from the first moment.
+  // First of all: no file that is opened later may become a standard stream, and a request to stop counts from the
+  // first moment.
+  ct::open_missing_streams();
   if (trains({argv + 1, argv + argc})) ct::StopSignals::install();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit (ulimit -f) is a failed write, as on a full disk
   try {
+    ct::watch_output();
     const int code = run({argv + 1, argv + argc});
-    if (code == 0 && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0))
-      ct::fail(ct::ExitCode::io, "standard output could not be written: ", std::strerror(errno),
-               "; look at the disk or pipe it leads to");
+    if (code == 0) flush_output();
     return code;
   } catch (...) {
     return ct::report_failure(ct::error_in_flight());

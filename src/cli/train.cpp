@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/standard_streams.h"
 #include "cli/config_lookup.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
@@ -126,6 +127,9 @@ int verb_train(const Words& words) {
   TrainFlags f;
   add_options(app, f);
   if (!parse(app, words)) return 0;
+  // Hours of training must not end because `head` has seen enough. Whatever only prints ends as other tools do: a
+  // reader that leaves ends it (SIGPIPE), in silence.
+  if (!f.print_config && !f.dry_run && !f.dump_plan) outlive_readers();
 
   TrainOptions options{.resume = resume_mode(f), .reset = f.reset, .init = f.init};
   ConfigSources sources{.files = {locate_config(f.config)}, .flags = f.tutorial, .overrides = {}, .sets = f.sets};

@@ -3,13 +3,15 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/paths.h"
 
 namespace ct {
 namespace {
 
-constexpr const char* kColumns[] = {"event",        "step",      "epoch",      "split",   "loss",    "accuracy",
-                                    "lr",           "grad_norm", "loss_scale", "skipped", "samples", "samples_per_sec",
-                                    "wait_fraction"};
+/// All scalars of step and eval records.
+constexpr const char* kColumns[] = {
+    "event", "step",      "epoch",      "split",   "loss",    "accuracy",        "top5",         "images",
+    "lr",    "grad_norm", "loss_scale", "skipped", "samples", "samples_per_sec", "wait_fraction"};
 
 Path jsonl_path(const Path& run) { return run / "metrics.jsonl"; }
 Path csv_path(const Path& run) { return run / "metrics.csv"; }
@@ -50,7 +52,13 @@ std::optional<std::string> csv_line(const Json& record) {
 
 MetricsLog::MetricsLog(FileSystem& files, const Path& run)
     : jsonl_{LineFile(files, jsonl_path(run)), {}}, csv_{LineFile(files, csv_path(run)), {}} {
-  if (std::filesystem::file_size(csv_path(run)) == 0) csv_.file.append(csv_header());
+  const std::string csv = read_file(csv_path(run));
+  if (csv.empty()) {
+    csv_.file.append(csv_header());
+  } else if (!csv.starts_with(csv_header() + "\n")) {  // a run's own was brought up to date by rewind()
+    fail(ExitCode::usage, in_quotes(csv_path(run).native()),
+         " has other columns than this program writes, and no metrics.jsonl beside it: move it away");
+  }
 }
 
 void MetricsLog::write(const Json& record) {
@@ -72,7 +80,7 @@ void MetricsLog::flush() {
 }
 
 void MetricsLog::rewind(FileSystem& files, const Path& run, int64_t step) {
-  if (!std::filesystem::exists(jsonl_path(run))) return;
+  if (!ct::exists(jsonl_path(run))) return;
   std::istringstream old(read_file(jsonl_path(run)));
   std::string jsonl, csv = csv_header() + "\n";
   for (std::string line; std::getline(old, line);) {

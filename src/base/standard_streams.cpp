@@ -1,0 +1,75 @@
+#include "base/standard_streams.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+namespace ct {
+namespace {
+
+enum class OnFailure { tell, drop };
+std::atomic<OnFailure> on_failure{OnFailure::tell};
+std::atomic<int> first_error{0};
+
+/// Writes what it can and returns how much that was; errno tells why there is a rest.
+size_t write_some(const char* text, size_t bytes) {
+  size_t done = 0;
+  while (done < bytes) {
+    const ssize_t n = write(STDOUT_FILENO, text + done, bytes - done);
+    if (n >= 0) {
+      done += static_cast<size_t>(n);
+    } else if (errno != EINTR) {
+      break;
+    }
+  }
+  return done;
+}
+
+/// What stdio calls to empty the buffer of `stdout`; less than `bytes` is a failure to it.
+ssize_t write_output(void*, const char* text, size_t bytes) {
+  const bool drop = on_failure == OnFailure::drop;
+  const auto all = static_cast<ssize_t>(bytes);
+  if (drop && first_error != 0) return all;
+  const size_t done = write_some(text, bytes);
+  if (done == bytes) return all;
+  int none = 0;
+  const bool first = first_error.compare_exchange_strong(none, errno);
+  if (!drop) return static_cast<ssize_t>(done);
+  if (first)
+    std::fprintf(stderr, "warning: standard output cannot be written (%s): it is dropped from here on\n",
+                 std::strerror(first_error));
+  return all;
+}
+
+}  // namespace
+
+void open_missing_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // The lowest free number is taken, so this one.
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDONLY);
+  }
+}
+
+void watch_output() {
+  // stdio keeps that a write failed, but not why.
+  std::FILE* watched =
+      fopencookie(nullptr, "w", {.read = nullptr, .write = write_output, .seek = nullptr, .close = nullptr});
+  if (watched == nullptr) throw std::bad_alloc();
+  setvbuf(watched, nullptr, isatty(STDOUT_FILENO) != 0 ? _IOLBF : _IOFBF, BUFSIZ);
+  stdout = watched;
+}
+
+int output_error() { return on_failure == OnFailure::tell ? first_error.load() : 0; }
+
+void outlive_readers() {
+  std::signal(SIGPIPE, SIG_IGN);
+  on_failure = OnFailure::drop;
+}
+
+}  // namespace ct
