@@ -1,6 +1,7 @@
 #include "base/standard_streams.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -24,6 +25,9 @@ size_t write_some(const char* text, size_t bytes) {
     const ssize_t n = write(STDOUT_FILENO, text + done, bytes - done);
     if (n >= 0) {
       done += static_cast<size_t>(n);
+    } else if (errno == EAGAIN) {  // someone else who has it open asked for that
+      pollfd room{STDOUT_FILENO, POLLOUT, 0};
+      poll(&room, 1, -1);
     } else if (errno != EINTR) {
       break;
     }
@@ -33,18 +37,15 @@ size_t write_some(const char* text, size_t bytes) {
 
 /// What stdio calls to empty the buffer of `stdout`; less than `bytes` is a failure to it.
 ssize_t write_output(void*, const char* text, size_t bytes) {
-  const bool drop = on_failure == OnFailure::drop;
-  const auto all = static_cast<ssize_t>(bytes);
-  if (drop && first_error != 0) return all;
   const size_t done = write_some(text, bytes);
-  if (done == bytes) return all;
+  if (done == bytes) return static_cast<ssize_t>(bytes);
   int none = 0;
   const bool first = first_error.compare_exchange_strong(none, errno);
-  if (!drop) return static_cast<ssize_t>(done);
+  if (on_failure == OnFailure::tell) return static_cast<ssize_t>(done);
   if (first)
-    std::fprintf(stderr, "warning: standard output cannot be written (%s): it is dropped from here on\n",
+    std::fprintf(stderr, "warning: standard output cannot be written (%s): what it does not take is dropped\n",
                  std::strerror(first_error));
-  return all;
+  return static_cast<ssize_t>(bytes);
 }
 
 }  // namespace

@@ -14,8 +14,8 @@ void watch_output();
 /// errno of the first write to standard output that failed; 0: none so far.
 int output_error();
 
-/// For a job that is worth more than what it prints: from now on a reader that leaves is no signal (SIGPIPE), and once
-/// a write has failed standard output is dropped, which one line on standard error says.
+/// For a job that is worth more than what it prints: from now on a reader that leaves is no signal (SIGPIPE), and what
+/// standard output does not take is dropped, which one line on standard error says.
 void outlive_readers();
 
 }  // namespace ct

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -91,11 +92,16 @@ void SharedFile::remove_name() {
 }
 
 void fail_no_shared_memory(size_t bytes) {
+  const std::string need = str("the ranks of this host need ", (bytes >> 20) + 1, " MB of shared memory");
+  struct rlimit limit {};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes)
+    fail(ExitCode::memory, need, " in one file, but the limit of a file's size (ulimit -f) is ", limit.rlim_cur >> 10,
+         " kB: raise it, or start the ranks as threads of one process (--ranks)");
   std::string free;
   for (const std::string& folder : shared_file_folders()) {
     free += str(free.empty() ? "" : " and ", folder, " has ", free_space(folder) >> 20, " MB free");
   }
-  fail(ExitCode::memory, "the ranks of this host need ", (bytes >> 20) + 1, " MB of shared memory, but ", free,
+  fail(ExitCode::memory, need, ", but ", free,
        ": enlarge /dev/shm (docker: --shm-size) or point TMPDIR at a folder with room");
 }
 

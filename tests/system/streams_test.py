@@ -1,0 +1,186 @@
+"""Standard streams that are closed, full or left by their reader, and files that may not grow: said, and nothing lost."""
+import os
+import resource
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from harness import *
+
+CLOSED, FULL = ">&-", ">/dev/full"
+LOST = "warning: standard output cannot be written"
+
+
+def settings(**changed):
+    return {**FEW, "data.path": few(), "train.max_steps": 12, "train.log_interval": 8,
+            **{k.replace("__", "."): v for k, v in changed.items()}}
+
+
+@functools.lru_cache(None)
+def whole():
+    train(path("whole"), settings())
+    return path("whole")
+
+
+def with_streams(redirections):
+    """What starts a program with these redirections of a shell."""
+    return ["sh", "-c", 'exec "$@" ' + redirections, "sh"]
+
+
+def expect_a_good_run(output, done, *what):
+    expect_equal(done.returncode, DONE, done.stderr, *what)
+    expect_same_result(output, result(whole()), *what)
+    with open(os.path.join(output, ".lock")) as lock, open(os.path.join(whole(), ".lock")) as usual:
+        expect_equal(len(lock.read().splitlines()), len(usual.read().splitlines()), "chatter in the lock", *what)
+
+
+@check
+def no_file_becomes_a_closed_stream():
+    whole()
+    for i, closed in enumerate(["<&- >&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-"]):
+        output = path("closed-%d" % i)
+        done = finish(start([PROGRAM, *train_words(output, settings())], prefix=with_streams(closed)))
+        expect_a_good_run(output, done, closed)
+        expect_equal(done.stderr.count(LOST), 1 if closed == "<&- >&-" else 0, closed)
+
+
+@check
+def no_file_of_a_rank_becomes_a_closed_stream():
+    need_mpi()
+    output = path("closed-ranks")
+    done = finish(start(["mpirun", "-np", 2, *with_streams("<&- >&- 2>&-"), PROGRAM, *train_words(output, settings())]))
+    expect_a_good_run(output, done)
+
+
+@check
+def output_that_cannot_be_written_is_named_with_its_reason():
+    weights = os.path.join(whole(), "best.bin")
+    for words in (["--help"], ["--version"], ["train", "--help"], ["train", "--print-config", "--config", DEFAULT],
+                  ["config", "show", "--config", DEFAULT], ["eval", "--ckpt", weights], ["ckpt", "ls", whole()],
+                  ["eval", "--ckpt", weights, "--json"], ["ckpt", "inspect", weights], ["ckpt", "verify", whole()],
+                  ["data", "info", "--data", few()], ["estimate", "--config", DEFAULT], ["doctor"]):
+        for to, reason in (CLOSED, "Bad file descriptor"), (FULL, "No space left on device"):
+            fails(IO, run(*words, prefix=with_streams(to)), "standard output", reason)
+
+
+@check
+def training_goes_on_without_its_output():
+    for i, to in enumerate([FULL, CLOSED]):
+        output = path("unwritten-%d" % i)
+        done = finish(start([PROGRAM, *train_words(output, settings())], prefix=with_streams(to)))
+        expect_a_good_run(output, done, to)
+        expect_equal(done.stderr.count(LOST), 1, done.stderr)
+
+
+class NoReader:
+    """A pipe whose reader has left."""
+
+    def __enter__(self):
+        gone, self.end = os.pipe()
+        os.close(gone)
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.end)
+
+    def start(self, words, streams=">&%d", before=""):
+        """`before`: what the shell is to do first."""
+        prefix = with_streams(streams.replace("%d", str(self.end)))
+        prefix[2] = before + prefix[2]
+        return start(words, prefix=prefix, pass_fds=[self.end])
+
+
+@check
+def training_outlives_its_reader():
+    with NoReader() as pipe:
+        for i, (streams, warnings) in enumerate([(">&%d", 1), (">&%d 2>&%d", 0), (">&%d 2>&-", 0)]):
+            output = path("left-%d" % i)
+            done = finish(pipe.start([PROGRAM, *train_words(output, settings())], streams))
+            expect_a_good_run(output, done, streams)
+            expect_equal(done.stderr.count(LOST), warnings, done.stderr)
+    # The first line still arrives.
+    output = path("head")
+    job = start([PROGRAM, *train_words(output, settings())])
+    expect_equal(job.stdout.readline(), "[1,     8] loss: %.3f\n" % records(output, "step")[0]["loss"])
+    job.stdout.close()
+    job.stdout = None
+    expect_a_good_run(output, finish(job))
+
+
+@check
+def what_only_prints_ends_with_its_reader():
+    weights = os.path.join(whole(), "best.bin")
+    with NoReader() as pipe:
+        for words in ["eval", "--ckpt", weights], ["ckpt", "inspect", weights], ["train", "--print-config", "--config",
+                                                                                 DEFAULT]:
+            done = finish(pipe.start([PROGRAM, *words]))
+            expect_equal(done.returncode, -signal.SIGPIPE, words, done.stderr)
+            expect("error" not in done.stderr, done.stderr)
+            fails(IO, finish(pipe.start([PROGRAM, *words], before="trap '' PIPE; ")), "standard output", "Broken pipe")
+
+
+# ---- files that may not grow
+
+def limited(words, file_bytes):
+    return finish(start(words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))))
+
+
+@check
+def a_limit_of_file_sizes_is_a_failed_write():
+    weights, kilobyte = os.path.join(whole(), "best.bin"), 1 << 10
+    reasons = ["File too large", "ulimit -f"]
+    for file_bytes in 0, 8 * kilobyte:
+        fails(IO, limited([PROGRAM, *train_words(path("no-room"), settings())], file_bytes), *reasons)
+    fails(IO, limited([PROGRAM, "data", "synth", "--out", path("no-room-data")], 100 * kilobyte), *reasons)
+    expect_equal(os.listdir(path("no-room-data")), [])
+    out = path("no-room.safetensors")
+    fails(IO, limited([PROGRAM, "export", "--ckpt", weights, "--out", out], 100 * kilobyte), "no-room", *reasons)
+    expect(not os.path.exists(out))
+    # A set that cannot be written is kept in memory, which is said.
+    os.makedirs(path("small"))
+    sets = {"data.path": path("small"), "train.max_steps": 1}
+    done = limited([PROGRAM, *train_words(path("in-memory"), sets)], 4 << 20)
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect("in memory (" in done.stderr and "ulimit -f" in done.stderr, done.stderr)
+
+
+def limit_while_training(ranks, asynchronous):
+    """A limit that is reached in the midst of a run: it warns and goes on; asked to stop, it cannot."""
+    output = path("limited-%d-%s" % (ranks.number, asynchronous))
+    sets = settings(train__max_steps=100000, train__epochs=100000, train__save_interval=5,
+                    checkpoint__asynchronous=asynchronous, train__eval_interval=100000)
+    job = start(ranks.words(*train_words(output, sets)))
+    while job.poll() is None and not (os.path.isdir(os.path.join(output, "ckpt")) and checkpoints(output)):
+        time.sleep(0.01)
+    for pid in [job.pid, *children(job.pid)]:
+        if os.path.basename(PROGRAM) in os.path.basename(os.readlink("/proc/%d/exe" % pid)):
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+    read = []
+    for line in job.stderr:
+        read.append(line)
+        if line.startswith("warning: no checkpoint was saved"):
+            break
+    expect(read[-1:] and "File too large" in read[-1], ranks, "".join(read))
+    job.send_signal(signal.SIGUSR1)
+    fails(IO, finish(job), "File too large", "ulimit -f")
+    # What was saved before is whole.
+    sets["train.max_steps"] = checkpoints(output)[-1] + 5
+    train(output, sets)
+
+
+@check
+def a_limit_of_file_sizes_while_training():
+    for asynchronous in False, True:
+        limit_while_training(Ranks(1), asynchronous)
+
+
+@check
+def a_limit_of_file_sizes_under_mpirun():
+    need_mpi()
+    limit_while_training(Ranks(2, mpi=True), True)
+    # Ranks meet in a file.
+    words = ["mpirun", "-np", 2, "sh", "-c", 'ulimit -f 16; exec "$@"', "sh", PROGRAM]
+    fails(MEMORY, finish(start([*words, *train_words(path("no-meeting"), settings())])), "ulimit -f", "shared memory")
+
+
+if __name__ == "__main__":
+    main()
