@@ -21,9 +21,9 @@ def whole():
     return path("whole")
 
 
-def with_streams(redirections):
-    """What starts a program with these redirections of a shell."""
-    return ["sh", "-c", 'exec "$@" ' + redirections, "sh"]
+def with_streams(redirections, before=""):
+    """What starts a program with these redirections of a shell; `before`: what the shell is to do first."""
+    return ["sh", "-c", before + 'exec "$@" ' + redirections, "sh"]
 
 
 def expect_a_good_run(output, done, *what):
@@ -57,9 +57,25 @@ def output_that_cannot_be_written_is_named_with_its_reason():
     for words in (["--help"], ["--version"], ["train", "--help"], ["train", "--print-config", "--config", DEFAULT],
                   ["config", "show", "--config", DEFAULT], ["eval", "--ckpt", weights], ["ckpt", "ls", whole()],
                   ["eval", "--ckpt", weights, "--json"], ["ckpt", "inspect", weights], ["ckpt", "verify", whole()],
-                  ["data", "info", "--data", few()], ["estimate", "--config", DEFAULT], ["doctor"]):
-        for to, reason in (CLOSED, "Bad file descriptor"), (FULL, "No space left on device"):
-            fails(IO, run(*words, prefix=with_streams(to)), "standard output", reason)
+                  ["data", "--help"], ["estimate", "--config", DEFAULT], ["doctor"]):
+        for to, before, reason in [(CLOSED, "", "Bad file descriptor"), (FULL, "", "No space left on device"),
+                                   (">" + path("limited"), "ulimit -f 0; ", "File too large")]:
+            fails(IO, run(*words, prefix=with_streams(to, before)), "standard output", reason)
+
+
+@check
+def a_pipe_that_does_not_wait_is_waited_for():
+    from_program, to_reader = os.pipe()
+    os.set_blocking(to_reader, False)
+    filled = os.write(to_reader, bytes(1 << 20))
+    job = start([PROGRAM, "--help"], prefix=with_streams(">&%d" % to_reader), pass_fds=[to_reader])
+    os.close(to_reader)
+    time.sleep(0.3)  # it would have given up
+    with open(from_program, "rb") as reader:
+        text = reader.read()
+    done = finish(job)
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect_equal(text[filled:].decode(), run("--help").stdout)
 
 
 @check
@@ -83,10 +99,7 @@ class NoReader:
         os.close(self.end)
 
     def start(self, words, streams=">&%d", before=""):
-        """`before`: what the shell is to do first."""
-        prefix = with_streams(streams.replace("%d", str(self.end)))
-        prefix[2] = before + prefix[2]
-        return start(words, prefix=prefix, pass_fds=[self.end])
+        return start(words, prefix=with_streams(streams.replace("%d", str(self.end)), before), pass_fds=[self.end])
 
 
 @check
