@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -68,11 +69,19 @@ std::vector<WrittenRows> write_rows(File& file, const SafetensorsPlan& plan, std
       read(some, out);
       file.write_at(out, plan.begin(all.tensor) + static_cast<uint64_t>(begin) * row);
       done.crc = crc32c(out, done.crc);
+      done.finite = done.finite && all_finite(tensor.dtype, out);
       after_bucket();
     }
     written.push_back(done);
   }
   return written;
+}
+
+std::vector<size_t> not_finite(std::span<const WrittenRows> rows) {
+  std::set<size_t> tensors;
+  for (const WrittenRows& written : rows)
+    if (!written.finite) tensors.insert(written.rows.tensor);
+  return {tensors.begin(), tensors.end()};
 }
 
 std::vector<uint32_t> join(const SafetensorsPlan& plan, std::vector<WrittenRows> rows) {
@@ -81,7 +90,7 @@ std::vector<uint32_t> join(const SafetensorsPlan& plan, std::vector<WrittenRows>
   });
   std::vector<uint32_t> crcs(plan.tensors().size(), 0);
   std::vector<int64_t> next(plan.tensors().size(), 0);
-  for (const auto& [part, crc] : rows) {
+  for (const auto& [part, crc, finite] : rows) {
     const TensorSpec& tensor = plan.tensors()[part.tensor];
     check(next[part.tensor] == part.begin, "rows of ", tensor.name, " are written twice or by no rank");
     next[part.tensor] = part.end;
@@ -194,6 +203,16 @@ const LogicalTensor* find(const std::vector<LogicalTensor>& tensors, std::string
   const auto at = std::lower_bound(tensors.begin(), tensors.end(), name,
                                    [](const LogicalTensor& t, std::string_view n) { return t.name < n; });
   return at != tensors.end() && at->name == name ? &*at : nullptr;
+}
+
+std::vector<std::string> not_finite(const std::vector<LogicalTensor>& tensors) {
+  std::vector<std::string> names;
+  for (const LogicalTensor& tensor : tensors)
+    if (std::ranges::any_of(tensor.pieces, [&](const LogicalTensor::Piece& piece) {
+          return !all_finite(tensor.dtype, piece.stored->data);
+        }))
+      names.push_back(tensor.name);
+  return names;
 }
 
 void require_tensors(const std::vector<LogicalTensor>& tensors, const std::vector<TensorSpec>& wanted, const Path& path,

@@ -23,11 +23,14 @@ struct Rows {
 /// Puts some rows, as the file has them, into `out`, which has just their bytes.
 using ReadRows = std::function<void(const Rows& rows, std::span<std::byte> out)>;
 
-/// Rows that a file has now, and the CRC32C of their bytes.
+/// Rows that a file has now, the CRC32C of their bytes, and whether all their elements are finite.
 struct WrittenRows {
   Rows rows;
   uint32_t crc = 0;
+  bool finite = true;
 };
+/// The tensors, by their index in a plan, some of whose rows are not finite; ascending.
+std::vector<size_t> not_finite(std::span<const WrittenRows> rows);
 
 /// Elements go to a file through a buffer of so many bytes, or of one row where that is longer.
 inline constexpr size_t kBucketBytes = size_t{4} << 20;
@@ -74,6 +77,9 @@ struct LogicalTensor {
 std::vector<LogicalTensor> logical_tensors(std::span<const SafetensorsFile> files);
 /// Null if there is none of that name.
 const LogicalTensor* find(const std::vector<LogicalTensor>& tensors, std::string_view name);
+
+/// The names of those that hold an infinity or a NaN.
+std::vector<std::string> not_finite(const std::vector<LogicalTensor>& tensors);
 
 /// Error(checkpoint) unless `tensors`, found in `path`, are these, whatever else is among them that `ignored` accepts.
 void require_tensors(const std::vector<LogicalTensor>& tensors, const std::vector<TensorSpec>& wanted, const Path& path,

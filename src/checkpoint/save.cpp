@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "base/error.h"
 #include "comm/together.h"
@@ -61,45 +62,49 @@ CheckpointSave::Own CheckpointSave::write() {
     file->sync();
     file->close();
   }
-  own.shard = write_shard();
+  write_shard(own);
   return own;
 }
 
-Part CheckpointSave::write_shard() {
+void CheckpointSave::write_shard(Own& own) {
   // A file of what is owned alone, whose tensor i is contents_.own_moments[i].
   Metadata metadata = store_.marks(contents_.step, comm_.rank(), comm_.size());
   std::vector<TensorSpec> specs;
   std::vector<Rows> rows;
-  for (const Rows& own : contents_.own_moments) {
-    TensorSpec spec = contents_.moments[own.tensor];
+  for (const Rows& owned : contents_.own_moments) {
+    TensorSpec spec = contents_.moments[owned.tensor];
     if (!spec.shape.empty()) {
-      metadata[kRowsKey + spec.name] = rows_text(own.begin, own.end, spec.shape[0]);
-      spec.shape[0] = own.end - own.begin;
+      metadata[kRowsKey + spec.name] = rows_text(owned.begin, owned.end, spec.shape[0]);
+      spec.shape[0] = owned.end - owned.begin;
     }
-    rows.push_back({specs.size(), 0, own.end - own.begin});
+    rows.push_back({specs.size(), 0, owned.end - owned.begin});
     specs.push_back(std::move(spec));
   }
   const SafetensorsPlan plan(std::move(specs), std::move(metadata));
   File file = store_.create_shard(contents_.step, comm_.rank(), comm_.size());
   const ReadRows read = [&](const Rows& some, std::span<std::byte> out) {
-    const Rows& own = contents_.own_moments[some.tensor];
-    contents_.read_moments({own.tensor, own.begin + some.begin, own.begin + some.end}, out);
+    const Rows& owned = contents_.own_moments[some.tensor];
+    contents_.read_moments({owned.tensor, owned.begin + some.begin, owned.begin + some.end}, out);
   };
-  const auto crcs = join(plan, write_rows(file, plan, rows, read, [&] { after_bucket(); }));
+  const auto written = write_rows(file, plan, rows, read, [&] { after_bucket(); });
+  for (const size_t i : not_finite(written)) own.moments_not_finite.push_back(contents_.own_moments[i].tensor);
+  const auto crcs = join(plan, written);
   file.write_at(plan.header(crcs), 0);
   file.sync();
   file.close();
-  return {file.path().filename().native(), plan.bytes(), plan.crc(crcs)};
+  own.shard = {file.path().filename().native(), plan.bytes(), plan.crc(crcs)};
 }
 
-void CheckpointSave::end(const std::vector<uint32_t>& weight_crcs, std::vector<Part> parts) {
+void CheckpointSave::end(All all) {
   if (contents_.background) give_way();
+  const auto weight_crcs = join(*plan_, std::move(all.weights));
   file_->write_at(plan_->header(weight_crcs), 0);
   file_->sync();
   file_->close();
+  std::vector<Part> parts = std::move(all.shards);
   parts.push_back({file_->path().filename().native(), plan_->bytes(), plan_->crc(weight_crcs)});
   if (contents_.before_commit) contents_.before_commit();
-  store_.commit(contents_.step, std::move(parts), contents_.state);
+  store_.commit(contents_.step, std::move(parts), contents_.state, std::move(all.not_finite));
   if (contents_.after_commit) contents_.after_commit();
 }
 
@@ -107,20 +112,22 @@ void CheckpointSave::end(const std::vector<uint32_t>& weight_crcs, std::vector<P
 void CheckpointSave::collect() {
   Own own;
   agree([&] { own = writing_.get(); });
-  std::vector<WrittenRows> rows = gather<WrittenRows>(comm_, own.weights);
+  All all{.weights = gather<WrittenRows>(comm_, own.weights)};
   struct Sum {
     uint64_t bytes;
     uint32_t crc;
   };
   const Sum sum{own.shard.bytes, own.shard.crc};
   const auto sums = gather<Sum>(comm_, std::span(&sum, 1));
-  std::vector<Part> parts;
   for (size_t r = 0; r < sums.size(); ++r)
-    parts.push_back({shard_name(static_cast<int>(r), comm_.size()), sums[r].bytes, sums[r].crc});
+    all.shards.push_back({shard_name(static_cast<int>(r), comm_.size()), sums[r].bytes, sums[r].crc});
+  std::set<std::string> names;
+  for (const size_t i : not_finite(all.weights)) names.insert(contents_.weights[i].name);
+  for (const size_t i : gather<size_t>(comm_, own.moments_not_finite)) names.insert(contents_.moments[i].name);
+  all.not_finite.assign(names.begin(), names.end());
   collected_ = true;
   if (comm_.rank() != 0) return;
-  ending_ = std::async(std::launch::async,
-                       [this, rows = std::move(rows), parts = std::move(parts)] { end(join(*plan_, rows), parts); });
+  ending_ = std::async(std::launch::async, [this, all = std::move(all)]() mutable { end(std::move(all)); });
 }
 
 /// Waits, and is alive to watchdogs for as long as buckets get written.

@@ -58,11 +58,18 @@ class CheckpointSave {
   struct Own {
     std::vector<WrittenRows> weights;
     Part shard;
+    std::vector<size_t> moments_not_finite;  // of SaveContents::moments
+  };
+  /// What all ranks have written.
+  struct All {
+    std::vector<WrittenRows> weights;
+    std::vector<Part> shards;
+    std::vector<std::string> not_finite;
   };
 
   Own write();
-  Part write_shard();
-  void end(const std::vector<uint32_t>& weight_crcs, std::vector<Part> parts);
+  void write_shard(Own& own);
+  void end(All all);
   bool advance(bool wait);
   void collect();
   void after_bucket();

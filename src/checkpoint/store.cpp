@@ -101,6 +101,10 @@ Manifest read_manifest(const Path& folder) {
     refuse(path, "it does not list all files of a checkpoint");
   }
   std::sort(m.parts.begin(), m.parts.end(), [](const Part& a, const Part& b) { return a.name < b.name; });
+  if (const Json& names = at(json, "not_finite"); !names.is_null()) {
+    const bool right = names.is_array() && std::ranges::all_of(names, &Json::is_string);
+    m.not_finite = field<std::vector<std::string>>(path, json, "not_finite", right);
+  }
   return m;
 }
 
@@ -183,6 +187,20 @@ Checkpoint open_checkpoint(const Path& folder, const Manifest& manifest, Safeten
 }
 
 }  // namespace
+
+std::vector<std::string> Checkpoint::not_finite() const {
+  if (manifest.not_finite) return *manifest.not_finite;
+  std::vector<std::string> names = ct::not_finite(logical_tensors(std::span(&weights, 1)));
+  for (const std::string& name : ct::not_finite(moments())) names.push_back(name);
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string not_finite_text(const std::vector<std::string>& names) {
+  if (names.empty()) return "";
+  if (names.size() == 1) return str("tensor ", in_quotes(names.front()), " is not finite");
+  return str(names.size(), " tensors are not finite (the first is ", in_quotes(names.front()), ")");
+}
 
 // ---- names
 
@@ -273,7 +291,8 @@ void Store::abandon(int64_t step) noexcept {
   }
 }
 
-void Store::commit(int64_t step, std::vector<Part> parts, const Json& state) {
+void Store::commit(int64_t step, std::vector<Part> parts, const Json& state,
+                   const std::vector<std::string>& not_finite) {
   const Path being = scratch(kBeing, step), old = scratch(kOld, step), final = folder_ / step_name(step);
   const std::string state_text = state.dump(1) + "\n";
   write_file_atomic(files_, being / kState, state_text);
@@ -281,11 +300,9 @@ void Store::commit(int64_t step, std::vector<Part> parts, const Json& state) {
 
   Json list = Json::array();
   for (const Part& p : parts) list.push_back({{"name", p.name}, {"bytes", p.bytes}, {"crc32c", crc_text(p.crc)}});
-  const Json rest = {{"version", kCheckpointVersion},
-                     {"step", step},
-                     {"run", identity_.run},
-                     {"model", identity_.model},
-                     {"files", std::move(list)}};
+  const Json rest = {{"version", kCheckpointVersion}, {"step", step},
+                     {"run", identity_.run},          {"model", identity_.model},
+                     {"files", std::move(list)},      {"not_finite", not_finite}};
   write_file_atomic(files_, being / kManifest, seal(kOpening, "\"," + rest.dump(1).substr(1) + "\n"));
 
   const bool replaces = is_there(final);
@@ -325,8 +342,9 @@ std::vector<int64_t> Store::prune(int keep_last, std::optional<int64_t> good) {
   const auto steps = list();
   if (steps.size() <= static_cast<size_t>(keep_last)) return removed;
   if (!good) good = newest_good([](const std::string&) {});
+  const auto finite = newest_finite(good);
   for (size_t i = 0; i + static_cast<size_t>(keep_last) < steps.size(); ++i) {
-    if (steps[i] == good) continue;
+    if (steps[i] == good || steps[i] == finite) continue;
     remove_checkpoint(steps[i]);
     removed.push_back(steps[i]);
   }
@@ -384,6 +402,25 @@ std::optional<int64_t> Store::newest_good(const std::function<void(const std::st
   if (steps.empty()) return std::nullopt;
   fail(ExitCode::checkpoint, "none of the ", steps.size(), " checkpoints in ", in_quotes(folder_.native()),
        " is good, the newest is ", step_name(steps.back()), ": restore a copy of one, or forget the run with --reset");
+}
+
+std::optional<int64_t> Store::newest_finite(std::optional<int64_t> good) const {
+  const auto steps = list();
+  for (size_t i = steps.size(); i-- > 0;) {
+    try {  // the manifest first: it says in a moment what need not be verified
+      if (const auto known = manifest(steps[i]).not_finite; known && !known->empty()) continue;
+      if (steps[i] != good && !verify(steps[i]).empty()) continue;
+      if (not_finite(steps[i]).empty()) return steps[i];
+    } catch (const Error& e) {
+      if (e.code() != ExitCode::checkpoint && e.code() != ExitCode::io) throw;
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> Store::not_finite(int64_t step) const {
+  const Manifest m = manifest(step);
+  return m.not_finite ? *m.not_finite : open_checkpoint(path_of(step), m, SafetensorsFile::Check::header).not_finite();
 }
 
 Manifest Store::manifest(int64_t step) const {

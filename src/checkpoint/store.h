@@ -39,6 +39,9 @@ struct Manifest {
   int64_t step = 0;
   RunIdentity identity;
   std::vector<Part> parts;  // sorted by name
+  /// Names of weights and moments that hold an infinity or a NaN, as found while they were written. Nothing: the
+  /// checkpoint is of a version that did not look.
+  std::optional<std::vector<std::string>> not_finite;
 };
 
 /// Tensors are views of mapped files: they live as long as this.
@@ -49,7 +52,11 @@ struct Checkpoint {
   nlohmann::json state;
   /// The moments, put together from all shards.
   std::vector<LogicalTensor> moments() const { return logical_tensors(optimizer); }
+  /// Names of weights and moments that hold an infinity or a NaN, sorted: training does not recover from them.
+  std::vector<std::string> not_finite() const;
 };
+/// "3 tensors are not finite (the first is 'conv1.weight')"; empty: all are finite.
+std::string not_finite_text(const std::vector<std::string>& names);
 
 class Store {
  public:
@@ -66,14 +73,16 @@ class Store {
   /// What files of a checkpoint say in their metadata of where they belong; a shard also which it is.
   Metadata marks(int64_t step) const;
   Metadata marks(int64_t step, int shard, int shards) const;
-  /// `parts` are all files but state.json, each of them synced.
-  void commit(int64_t step, std::vector<Part> parts, const nlohmann::json& state);
+  /// `parts` are all files but state.json, each of them synced; `not_finite` is for the manifest.
+  void commit(int64_t step, std::vector<Part> parts, const nlohmann::json& state,
+              const std::vector<std::string>& not_finite);
   /// Removes what there is of a checkpoint that will not be committed, as far as the disk allows.
   void abandon(int64_t step) noexcept;
 
   /// Ends what a killed writer had begun: old checkpoints get their name back, temporary ones are removed. Writer only.
   void recover();
-  /// Removes all but the newest `keep_last` checkpoints, never the newest good one; returns the steps removed.
+  /// Removes all but the newest `keep_last` checkpoints, never the newest good one nor the newest good one whose
+  /// tensors are all finite; returns the steps removed.
   /// `good`: a step that is known to be good, such as that just committed; without it, the newest good one is looked
   /// for.
   std::vector<int64_t> prune(int keep_last, std::optional<int64_t> good = {});
@@ -90,6 +99,10 @@ class Store {
   /// The newest checkpoint that verifies; nothing when there is no checkpoint at all. Each damaged one on the way is
   /// told to `report`, a line each; if none verifies: Error(ExitCode::checkpoint).
   std::optional<int64_t> newest_good(const std::function<void(const std::string&)>& report) const;
+  /// The newest checkpoint that verifies and whose weights and moments are all finite. `good` is known to verify.
+  std::optional<int64_t> newest_finite(std::optional<int64_t> good = {}) const;
+  /// Checkpoint::not_finite() of a checkpoint that verifies.
+  std::vector<std::string> not_finite(int64_t step) const;
   /// Verifies all and opens it.
   Checkpoint load(int64_t step) const;
   Manifest manifest(int64_t step) const;

@@ -90,4 +90,29 @@ double element(const TensorView& tensor, size_t i) {
   fail(ExitCode::bug, "unknown stored type");
 }
 
+namespace {
+
+/// An exponent of all ones is an infinity or a NaN: adding one to it carries into the sign. Saving scans all that it
+/// writes, so the loop is one that vectorises.
+bool f32_all_finite(std::span<const std::byte> elements) {
+  constexpr uint32_t kExponent = 0x7f800000, kOne = 0x00800000;
+  uint32_t carried = 0;
+  for (size_t at = 0; at < elements.size(); at += sizeof(uint32_t)) {
+    uint32_t bits;
+    std::memcpy(&bits, elements.data() + at, sizeof bits);
+    carried |= (bits & kExponent) + kOne;
+  }
+  return carried >> 31 == 0;
+}
+
+}  // namespace
+
+bool all_finite(StoredType type, std::span<const std::byte> elements) {
+  if (type == StoredType::f32) return f32_all_finite(elements);
+  const TensorView view{.dtype = type, .data = elements};
+  for (size_t i = 0; i < elements.size() / size_of(type); ++i)
+    if (!std::isfinite(element(view, i))) return false;
+  return true;
+}
+
 }  // namespace ct

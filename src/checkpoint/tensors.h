@@ -42,5 +42,7 @@ uint64_t row_bytes(StoredType type, std::span<const int64_t> shape);
 std::string describe(const TensorView& tensor);
 /// Element i of a tensor as a double (an I64 beyond 2^53 is rounded).
 double element(const TensorView& tensor, size_t i);
+/// Is there neither an infinity nor a NaN among these elements?
+bool all_finite(StoredType type, std::span<const std::byte> elements);
 
 }  // namespace ct

@@ -99,16 +99,23 @@ int ls(const Words& words) {
   for (const int64_t step : store.list()) {
     const Path folder = store.path_of(step);
     auto problems = store.verify(step);
+    std::vector<std::string> not_finite;
     std::string ranks = "-";
     try {
-      if (problems.empty()) ranks = std::to_string(provenance_from(store.load(step).state).ranks);
+      if (problems.empty()) {
+        const Checkpoint checkpoint = store.load(step);
+        ranks = std::to_string(provenance_from(checkpoint.state).ranks);
+        not_finite = checkpoint.not_finite();
+      }
     } catch (const Error& e) {
       problems.emplace_back(e.what());
     }
     if (!is_there(folder)) continue;  // a run that is still going has removed it meanwhile
     for (const std::string& line : problems) warn(line);
+    if (!not_finite.empty()) warn(str(folder.native(), ": ", not_finite_text(not_finite)));
+    const char* state = !problems.empty() ? "damaged" : not_finite.empty() ? "good" : "not finite";
     std::printf("%10lld  %8s  %-19s  %5s  %s\n", static_cast<long long>(step), human_bytes(bytes_in(folder)).c_str(),
-                local_time(folder / "manifest.json").c_str(), ranks.c_str(), problems.empty() ? "good" : "damaged");
+                local_time(folder / "manifest.json").c_str(), ranks.c_str(), state);
   }
   return 0;
 }
@@ -283,46 +290,52 @@ int diff(const Words& words) {
   return 0;
 }
 
-/// Prints "good" or its problems, which are added to `problems`.
+/// Prints "good" or its problems, which are added to `problems`. What is not finite is as it was written: no problem.
 void report(const Path& path, const std::vector<std::string>& wrong, std::vector<std::string>& problems,
-            const char* remark = "") {
-  if (wrong.empty()) std::printf("%s: good%s\n", printable(path.native()).c_str(), remark);
+            const std::vector<std::string>& not_finite = {}, const char* remark = "") {
+  const std::string but = not_finite.empty() ? "" : ", but " + not_finite_text(not_finite);
+  if (wrong.empty()) std::printf("%s: good%s%s\n", printable(path.native()).c_str(), printable(but).c_str(), remark);
   for (const std::string& line : wrong) std::printf("%s\n", printable(line).c_str());
   problems.insert(problems.end(), wrong.begin(), wrong.end());
 }
 
 void verify_file(const Path& path, std::vector<std::string>& problems) {
-  std::vector<std::string> wrong;
+  std::vector<std::string> wrong, not_finite;
   bool checksums = true;
   try {
     const SafetensorsFile file(path, SafetensorsFile::Check::header);
     wrong = file.damaged_tensors();
     checksums = file.checksums();
+    not_finite = ct::not_finite(logical_tensors(std::span(&file, 1)));
   } catch (const Error& error) {
     wrong = {error.what()};
   }
-  report(path, wrong, problems, checksums ? "" : " (it carries no checksums: only its layout was checked)");
+  report(path, wrong, problems, not_finite, checksums ? "" : " (it carries no checksums: only its layout was checked)");
+}
+
+void verify_step(const Store& store, int64_t step, const Path& path, std::vector<std::string>& problems) {
+  const auto wrong = store.verify(step);
+  report(path, wrong, problems, wrong.empty() ? store.not_finite(step) : std::vector<std::string>());
 }
 
 void verify_checkpoint(const Path& path, std::vector<std::string>& problems) {
-  std::vector<std::string> wrong;
   if (const auto step = step_of(path.filename().native())) {
     FileSystem files;
-    wrong = Store(files, path.parent_path(), {}).verify(*step);
-  } else {
-    try {  // a copy under another name
-      load_checkpoint(path, {});
-    } catch (const Error& error) {
-      wrong = {error.what()};
-    }
+    return verify_step(Store(files, path.parent_path(), {}), *step, path, problems);
   }
-  report(path, wrong, problems);
+  std::vector<std::string> wrong, not_finite;
+  try {  // a copy under another name
+    not_finite = load_checkpoint(path, {}).not_finite();
+  } catch (const Error& error) {
+    wrong = {error.what()};
+  }
+  report(path, wrong, problems, not_finite);
 }
 
 void verify_run(const Path& path, std::vector<std::string>& problems) {
   const RunCheckpoints checkpoints(path);
   const Store& store = checkpoints.store();
-  for (const int64_t step : store.list()) report(store.path_of(step), store.verify(step), problems);
+  for (const int64_t step : store.list()) verify_step(store, step, store.path_of(step), problems);
   for (const Path& folder : {path, path / kCheckpointFolder})
     for (const std::string& name : list_folder(folder))
       if (name.ends_with(".bin") && !name.starts_with(kTemporaryPrefix)) verify_file(folder / name, problems);

@@ -107,6 +107,7 @@ void CheckpointWriter::begin(const RunState& state, const Provenance& provenance
     contents.after_commit = [this, folder, step = state.step] {
       try {
         folder->make_room(step);
+        warning_ = folder->news_of_not_finite(step);
       } catch (const Error& e) {  // the checkpoint is good all the same
         warning_ = e.what();
       }

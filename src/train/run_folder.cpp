@@ -6,6 +6,7 @@
 #include <chrono>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/paths.h"
@@ -78,6 +79,7 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
   identity_ = {new_run_id(), config.model.name};
   if (!resume_from_.empty()) {
     const Checkpoint checkpoint = load_checkpoint(resume_from_, identity_);
+    warn_of_not_finite(checkpoint, console);
     identity_.run = checkpoint.manifest.identity.run;
     resumed_ = provenance_from(checkpoint.state);
     const Config saved = load_config_text(resumed_->config, resume_from_.string() + "/state.json");
@@ -122,21 +124,15 @@ std::string RunFolder::end_at(int64_t step) const {
   return reason;
 }
 
-bool RunFolder::begin(const Config& config, int ranks, const RunState* resumed, const std::string& init) {
+void RunFolder::begin(const Config& config, int ranks, const RunState* resumed, const std::string& init) {
   if (reset_) reset_run(files_, held());
   remove_spare_best();
   const std::string started = init.empty() ? "" : "# started with --init " + in_quotes(init) + "\n";
   write_file_atomic(files_, held() / kConfigFile, sealed_config(started + to_yaml(config, {.ranks = ranks})));
   constexpr int64_t kBeforeAll = -1;  // a run without a checkpoint starts anew, and so do its records
   MetricsLog::rewind(files_, held(), resumed != nullptr ? resumed->step : kBeforeAll);
-  if (resumed == nullptr) return false;
   // Going on from an earlier checkpoint of this folder by its path gives up those after it.
-  if (goes_back_) store_->forget_after(resumed->step);
-  // Evaluations after the checkpoint are undone, and with them what they thought best. The checkpoint may lie
-  // elsewhere.
-  const Path earlier = resume_from_.parent_path() / saved_best_name(resumed->step);
-  if (is_there(earlier)) link_or_copy(files_, earlier, held() / kBestFile);
-  return is_there(held() / kBestFile);
+  if (resumed != nullptr && goes_back_) store_->forget_after(resumed->step);
 }
 
 void RunFolder::keep_best(int64_t step) {
@@ -170,6 +166,32 @@ std::string RunFolder::look_after() {
 void RunFolder::make_room(int64_t step) {
   store_->prune(keep_last_, step);
   remove_spare_best();
+}
+
+Path RunFolder::newest_finite() const {
+  const auto step = store_->newest_finite();
+  return step ? out_ / kCheckpointFolder / step_name(*step) : Path();
+}
+
+std::string RunFolder::news_of_not_finite(int64_t step) {
+  const std::string text = not_finite_text(store_->not_finite(step));
+  const bool told = std::exchange(not_finite_told_, !text.empty());
+  if (text.empty() || told) return "";
+  const auto finite = store_->newest_finite(step);
+  return str("the checkpoint of step ", step, " is saved, but ", text,
+             finite ? str("; the newest one that is all finite, that of step ", *finite, ", stays") : "");
+}
+
+void RunFolder::warn_of_not_finite(const Checkpoint& checkpoint, Console& console) {
+  const std::string text = not_finite_text(checkpoint.not_finite());
+  if (text.empty()) return;
+  not_finite_told_ = true;
+  const Store source(files_, resume_from_.parent_path(), {});
+  const auto finite = source.newest_finite();
+  console.note(str("warning: ", in_quotes(resume_from_.native()), ": ", text, "; ",
+                   finite ? str("to go back to the newest checkpoint that is all finite: --resume ",
+                                source.path_of(*finite).native())
+                          : std::string("no checkpoint beside it is all finite")));
 }
 
 /// Of checkpoints that are gone or never were, and pieces.

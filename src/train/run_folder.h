@@ -44,10 +44,9 @@ class RunFolder {
   std::string end_at(int64_t step) const;
   static constexpr const char *kFinished = "finished", *kStoppedEarly = "stopped early";
 
-  /// Takes the folder into use: an earlier run is forgotten if that was asked; config.yaml is written; metrics and
-  /// best.bin go back to what they were at `resumed` (null: a fresh run, whose weights came from `init` if not empty).
-  /// Returns whether there is a best.bin now.
-  bool begin(const Config& config, int ranks, const RunState* resumed, const std::string& init);
+  /// Takes the folder into use: an earlier run is forgotten if that was asked; config.yaml is written; metrics go back
+  /// to what they were at `resumed` (null: a fresh run, whose weights came from `init` if not empty).
+  void begin(const Config& config, int ranks, const RunState* resumed, const std::string& init);
 
   /// Who the checkpoints say they belong to: a resumed run's id, or a new one.
   const RunIdentity& identity() const { return identity_; }
@@ -59,8 +58,13 @@ class RunFolder {
   void keep_best(int64_t step);
   /// After a checkpoint of that step was written: removes those that checkpoint.keep_last gives no place any more.
   void make_room(int64_t step);
+  /// The newest checkpoint that verifies and whose weights and moments are all finite; empty: there is none.
+  Path newest_finite() const;
+  /// What to tell of a checkpoint just written that is not finite, once until one is finite again; empty: nothing.
+  std::string news_of_not_finite(int64_t step);
 
  private:
+  void warn_of_not_finite(const Checkpoint& checkpoint, Console& console);
   void remove_spare_best();
 
   FileSystem files_;
@@ -73,6 +77,7 @@ class RunFolder {
   bool goes_back_ = false;  // to a checkpoint of this folder that was named
   std::optional<Provenance> resumed_;
   RunIdentity identity_;
+  bool not_finite_told_ = false;
   std::unique_ptr<Store> store_;
 };
 

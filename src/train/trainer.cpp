@@ -26,7 +26,6 @@ constexpr double kVoteSeconds = 0.02;  // how long a request to stop may wait un
 
 double seconds(std::chrono::steady_clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
-bool better(const std::string& metric, double a, double b) { return metric == "loss" ? a < b : a > b; }
 double metric_of(const Evaluation& e, const std::string& metric) { return metric == "loss" ? e.loss : e.accuracy(); }
 
 }  // namespace
@@ -109,10 +108,14 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   } else {
     initialize(*engine_, programs_.graph, static_cast<uint64_t>(config_.seed));
   }
-  bool has_best = false;
-  if (folder_ && !ended_) {
-    has_best = folder_->begin(config_, comm.size(), checkpoint.empty() ? nullptr : &state_, options.init);
-    metrics_ = std::make_unique<MetricsLog>(folder_->files(), folder_->held());
+  if (folder_) {
+    best_weights_ =
+        std::make_unique<BestWeights>(folder_->files(), folder_->held(), config_,
+                                      [&console](const std::string& problem) { console.note("warning: " + problem); });
+    if (!ended_) {
+      folder_->begin(config_, comm.size(), checkpoint.empty() ? nullptr : &state_, options.init);
+      metrics_ = std::make_unique<MetricsLog>(folder_->files(), folder_->held());
+    }
   }
   writer_ = std::make_unique<CheckpointWriter>(CheckpointWriter::Args{.comm = comm,
                                                                       .out = config_.output,
@@ -120,9 +123,21 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
                                                                       .graph = programs_.graph,
                                                                       .engine = *engine_,
                                                                       .asynchronous = config_.checkpoint.asynchronous});
-  // A best evaluation whose weights are gone must not stand in the way of the next one.
-  if (!broadcast_value(comm, has_best || ended_)) state_.best_step = -1;
+  if (!checkpoint.empty() && !ended_)
+    settle_best([&](BestWeights& weights) { return weights.return_to(checkpoint, state_); });
   announce(checkpoint);
+}
+
+/// What is called best must be what lies in best.bin: an evaluation whose weights are lost must not stand in the way of
+/// the next one.
+void Trainer::settle_best(const std::function<BestEvaluation(BestWeights&)>& look) {
+  BestEvaluation best;
+  together(comm_, [&] {
+    if (best_weights_) best = look(*best_weights_);
+  });
+  best = broadcast_value(comm_, best);
+  state_.best_step = best.step;
+  state_.best_value = best.value;
 }
 
 /// Rank 0 chooses the ways of a device's libraries, or takes the checkpoint's; all ranks go them, for the same bits.
@@ -305,7 +320,15 @@ void Trainer::look_for_skips() {
 void Trainer::give_up(const std::string& why) {
   engine_->settle();  // peers may be in the update's gathers: whoever gives up completes them first
   complete_save(MustSucceed::no);
-  fail(ExitCode::diverged, why, "; the last checkpoint saved is step ", saved_step_,
+  std::string finite;
+  together(comm_, [&] {
+    if (folder_) finite = folder_->newest_finite().string();
+  });
+  finite = from_rank_0(comm_, finite);
+  const std::string back =
+      finite.empty() ? "no checkpoint is all finite"
+                     : str("--resume ", in_quotes(finite), " returns to the newest checkpoint that is all finite");
+  fail(ExitCode::diverged, why, "; ", back,
        ": lower optimizer.params.lr or set gradient_clipping, and train again with --reset");
 }
 
@@ -384,6 +407,7 @@ void Trainer::save(MustSucceed must) {
   saving_step_ = state_.step;
   try {
     together(comm_, [&] { look_after_folder(); });
+    settle_best([&](BestWeights& weights) { return weights.look_after(state_); });
     writer_->begin(state_, provenance_, weights_metadata());
     if (!config_.checkpoint.asynchronous) saved(writer_->finish());
   } catch (const Error& e) {
@@ -476,24 +500,45 @@ void Trainer::keep_best(const Evaluation& judged) {
   const std::string& split = config_.train.best.split;
   const double value = metric_of(judged, config_.train.best.metric);
   const bool finite = std::isfinite(judged.loss);
+  Metadata metadata = weights_metadata(), best_metadata = metadata;
+  best_metadata.merge(selection_metadata(config_, finite ? value : std::nan("")));
   const bool best = state_.best_step < 0 ||
                     (finite && (split == "last" || better(config_.train.best.metric, value, state_.best_value)));
-  if (!ended_) {
-    try {
-      comm_.pulse().advance(Phase::save);
-      Metadata metadata = weights_metadata();
-      writer_->write_weights("last.bin", metadata);
-      metadata["selected_by"] = split == "last" ? split : split + " " + config_.train.best.metric;
-      if (best) writer_->write_weights("best.bin", metadata);
-    } catch (const Error& e) {
-      if (state_.step == total_steps_ || config_.checkpoint.on_failure == "error" || e.code() != ExitCode::io) throw;
-      console_.note(str("warning: the evaluated weights of step ", state_.step, " were not written: ", e.what()));
-      return;  // what is called best must be what lies in best.bin
-    }
+  comm_.pulse().advance(Phase::save);
+  if (ended_) return mend_best(best, best_metadata);
+  try {
+    writer_->write_weights("last.bin", metadata);
+    if (best) writer_->write_weights("best.bin", best_metadata);
+  } catch (const Error& e) {
+    if (state_.step == total_steps_ || config_.checkpoint.on_failure == "error" || e.code() != ExitCode::io) throw;
+    console_.note(str("warning: the evaluated weights of step ", state_.step, " were not written: ", e.what()));
+    return;  // what is called best must be what lies in best.bin
   }
   if (best && finite) {  // what is not finite gives way to anything that is
     state_.best_step = state_.step;
     state_.best_value = value;
+  }
+}
+
+/// The best.bin of a run that had ended is made again where it was lost: of the weights at hand if they are the best,
+/// otherwise of what was kept beside the checkpoint.
+void Trainer::mend_best(bool newest, const Metadata& metadata) {
+  std::string problem;
+  together(comm_, [&] {
+    if (best_weights_) problem = best_weights_->problem_unless_of(state_.step, state_.best_step);
+  });
+  problem = from_rank_0(comm_, problem);
+  if (problem.empty()) return;
+  try {
+    if (newest) {
+      writer_->write_weights("best.bin", metadata);
+      console_.note(str("warning: ", problem, "; it was written again from the checkpoint of step ", state_.step));
+    } else {
+      settle_best([&](BestWeights& weights) { return weights.return_to(saved_path_, state_); });
+    }
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::io) throw;
+    console_.note(str("warning: ", problem, "; it could not be written again: ", e.what()));
   }
 }
 

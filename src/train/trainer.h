@@ -3,11 +3,13 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 
 #include "base/files.h"
 #include "metrics/console.h"
 #include "metrics/metrics_log.h"
+#include "train/best_weights.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
 #include "train/run_folder.h"
@@ -54,6 +56,8 @@ class Trainer {
   enum class Because : bool { due, ended };
   bool evaluate_now(Because because);
   void keep_best(const Evaluation& judged);
+  void mend_best(bool newest, const Metadata& metadata);
+  void settle_best(const std::function<BestEvaluation(BestWeights&)>& look);
   bool finish();
   void drain_losses();
   void record(const Json& record);
@@ -75,8 +79,9 @@ class Trainer {
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<Pipeline> pipeline_;
   std::unique_ptr<EvalPipeline> test_, validation_;
-  std::unique_ptr<RunFolder> folder_;    // rank 0 only
-  std::unique_ptr<MetricsLog> metrics_;  // rank 0 only
+  std::unique_ptr<RunFolder> folder_;          // rank 0 only
+  std::unique_ptr<BestWeights> best_weights_;  // rank 0 only
+  std::unique_ptr<MetricsLog> metrics_;        // rank 0 only
   std::unique_ptr<CheckpointWriter> writer_;
 
   Provenance provenance_;

@@ -29,6 +29,8 @@ class Samples {
     data_.emplace_back(*bytes_of(type, shape));
     auto& bytes = data_.back();
     for (std::byte& b : bytes) b = std::byte(random_());
+    if (type == StoredType::f16 || type == StoredType::bf16)
+      for (size_t i = 1; i < bytes.size(); i += 2) bytes[i] &= std::byte{0xbf};  // finite: not all of the exponent
     for (size_t i = 0; type == StoredType::f32 && i + 4 <= bytes.size(); i += 4) {
       const float x = static_cast<float>(random_() % 2001) / 1000 - 1;
       std::memcpy(&bytes[i], &x, 4);
