@@ -190,7 +190,7 @@ void RunFolder::warn_of_not_finite(const Checkpoint& checkpoint, Console& consol
   const auto finite = source.newest_finite();
   console.note(str("warning: ", in_quotes(resume_from_.native()), ": ", text, "; ",
                    finite ? str("to go back to the newest checkpoint that is all finite: --resume ",
-                                source.path_of(*finite).native())
+                                in_quotes(source.path_of(*finite).native()))
                           : std::string("no checkpoint beside it is all finite")));
 }
 
