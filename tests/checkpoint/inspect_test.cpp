@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "base/crc32c.h"
 #include "checkpoint/samples.h"
@@ -42,6 +43,29 @@ TEST(Inspect, ElementsOfEveryType) {
   EXPECT_EQ(element(view("l", StoredType::i64, std::array<int64_t, 1>{-7}), 0), -7);
   EXPECT_EQ(element(view("u", StoredType::u8, std::array<uint8_t, 1>{200}), 0), 200);
   EXPECT_EQ(element(view("d", StoredType::f64, std::array<double, 1>{0.1}), 0), 0.1);
+}
+
+TEST(Tensors, AllFinite) {
+  const auto finite = [](StoredType type, auto value, size_t at) {
+    std::vector<decltype(value)> values(37, 1);
+    values[at] = value;
+    return all_finite(type, std::as_bytes(std::span(values)));
+  };
+  using F = std::numeric_limits<float>;
+  for (const size_t at : {size_t{0}, size_t{20}, size_t{36}}) {
+    for (const float x : {F::infinity(), -F::infinity(), F::quiet_NaN(), -F::quiet_NaN(), F::signaling_NaN()})
+      EXPECT_FALSE(finite(StoredType::f32, x, at)) << x;
+    for (const float x : {F::max(), F::lowest(), F::denorm_min(), -0.0f})
+      EXPECT_TRUE(finite(StoredType::f32, x, at)) << x;
+    EXPECT_FALSE(finite(StoredType::f64, std::numeric_limits<double>::infinity(), at));
+    EXPECT_TRUE(finite(StoredType::f64, 1e300, at));
+    EXPECT_FALSE(finite(StoredType::bf16, uint16_t{0x7f80}, at));
+    EXPECT_TRUE(finite(StoredType::bf16, uint16_t{0x7c00}, at));
+    EXPECT_FALSE(finite(StoredType::f16, uint16_t{0xfc00}, at));
+    EXPECT_TRUE(finite(StoredType::f16, uint16_t{0x7bff}, at));
+    EXPECT_TRUE(finite(StoredType::i32, int32_t{0x7f800000}, at));
+  }
+  EXPECT_TRUE(all_finite(StoredType::f32, {}));
 }
 
 TEST(Inspect, Differences) {

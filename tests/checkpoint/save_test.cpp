@@ -73,6 +73,28 @@ TEST_F(SaveTest, AnyNumberOfRanksSavesTheSame) {
   EXPECT_EQ(runs, (std::vector<std::pair<int64_t, size_t>>{{2, 1}, {3, 1}, {4, 1}}));
 }
 
+TEST_F(SaveTest, WhatIsNotFiniteIsRecordedWhicheverRankWritesIt) {
+  for (const int ranks : {1, 2, 4, 7}) {
+    on_ranks(ranks, [&](Communicator& comm) {
+      Store store(files_, path_, kRun);
+      save_samples(comm, store, ranks, 1, spoil);
+    });
+    EXPECT_TRUE(store_.verify(ranks).empty());
+    const std::vector<std::string> names{"conv1.bias", "conv1.weight"};
+    EXPECT_EQ(store_.manifest(ranks).not_finite, names);
+    // Of an earlier version, which did not record it.
+    forge_manifest(store_.path_of(ranks), [](nlohmann::json& manifest) { manifest.erase("not_finite"); });
+    EXPECT_EQ(store_.manifest(ranks).not_finite, std::nullopt);
+    EXPECT_EQ(store_.load(ranks).not_finite(), names);
+    EXPECT_EQ(store_.not_finite(ranks), names);
+  }
+  save(2, 8, 1);
+  EXPECT_EQ(store_.manifest(8).not_finite, std::vector<std::string>{});
+  EXPECT_EQ(not_finite_text({}), "");
+  EXPECT_EQ(not_finite_text({"a"}), "tensor 'a' is not finite");
+  EXPECT_EQ(not_finite_text({"a", "b"}), "2 tensors are not finite (the first is 'a')");
+}
+
 TEST_F(SaveTest, TensorsOfManyBuckets) {
   Samples samples;
   samples.add("large", StoredType::f32, {3001, 1000});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/crc32c.h"
 #include "checkpoint/samples.h"
@@ -54,6 +55,21 @@ inline void save_samples(Communicator& comm, Store& store, int64_t step, uint32_
   contents.state = {{"seed", seed}};
   if (change) change(contents);
   CheckpointSave(comm, store, std::move(contents)).finish();
+}
+
+/// Of the first two tensors of Samples: NaN in row 4 of the moments of conv1.weight, an infinity in row 5 of the
+/// weights of conv1.bias.
+inline void spoil(SaveContents& contents) {
+  const auto put = [](const ReadRows& read, size_t tensor, int64_t row, float value) -> ReadRows {
+    return [=](const Rows& rows, std::span<std::byte> out) {
+      read(rows, out);
+      if (rows.tensor != tensor || row < rows.begin || row >= rows.end) return;
+      const size_t bytes = out.size() / static_cast<size_t>(rows.end - rows.begin);
+      std::memcpy(out.data() + static_cast<size_t>(row - rows.begin) * bytes, &value, sizeof value);
+    };
+  };
+  contents.read_moments = put(contents.read_moments, 0, 4, std::numeric_limits<float>::quiet_NaN());
+  contents.read_weights = put(contents.read_weights, 1, 5, -std::numeric_limits<float>::infinity());
 }
 
 /// Are these the samples of that seed, however they are cut?
