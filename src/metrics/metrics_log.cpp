@@ -80,7 +80,7 @@ void MetricsLog::flush() {
 }
 
 void MetricsLog::rewind(FileSystem& files, const Path& run, int64_t step) {
-  if (!ct::exists(jsonl_path(run))) return;
+  if (!is_there(jsonl_path(run))) return;
   std::istringstream old(read_file(jsonl_path(run)));
   std::string jsonl, csv = csv_header() + "\n";
   for (std::string line; std::getline(old, line);) {
