@@ -1,5 +1,8 @@
 #include "checkpoint/safetensors.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -10,6 +13,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/paths.h"
+#include "checkpoint/foreign.h"
 #include "checkpoint/sealed_json.h"
 
 namespace ct {
@@ -172,13 +176,17 @@ SafetensorsFile::SafetensorsFile(const Path& path, Check check, MappedFile::Link
       }()) {
   const auto all = file_.bytes();
   uint64_t size = 0;
-  if (all.size() < sizeof size) refuse(path, "it has only ", all.size(), " bytes", kDamaged);
+  const auto not_safetensors = [&](const auto&... why) {
+    if (const std::string_view format = foreign_format(all); !format.empty()) refuse(path, "it is ", format);
+    refuse(path, why..., kDamaged);
+  };
+  if (all.size() < sizeof size) not_safetensors("it has only ", all.size(), " bytes");
   std::memcpy(&size, all.data(), sizeof size);
   if (size > kLongestHeader || size > all.size() - sizeof size) {
-    refuse(path, "its header would have ", size, " bytes in a file of ", all.size(), kDamaged);
+    not_safetensors("its header would have ", size, " bytes in a file of ", all.size());
   }
   const std::string_view header(reinterpret_cast<const char*>(all.data() + sizeof size), size);
-  if (!header.starts_with('{')) refuse(path, "its header does not begin with '{'", kDamaged);
+  if (!header.starts_with('{')) not_safetensors("its header does not begin with '{'");
   checksums_ = is_sealed(header, kOpening, crc_of_size(size));
   const Json json = parse_strict_json(header, in_quotes(path.native()) + ": its header");
 
@@ -223,8 +231,21 @@ std::vector<std::string> SafetensorsFile::damaged_tensors() const {
     if (t.crc && crc32c(t.data) != *t.crc) {
       lines.push_back(str(in_quotes(path_.native()), ": tensor ", in_quotes(t.name), " does not have its checksum"));
     }
+    let_go(t.data);
   }
   return lines;
+}
+
+void SafetensorsFile::let_go(std::span<const std::byte> part) const {
+  if (part.empty()) return;
+  const auto whole = bytes();
+  check(part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size(),
+        "memory is let go that is not the file's");
+  // Whole pages, those that it shares with its neighbours too.
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE)),
+               into = static_cast<size_t>(part.data() - whole.data());
+  const size_t begin = into / page * page;
+  madvise(const_cast<std::byte*>(whole.data()) + begin, into + part.size() - begin, MADV_DONTNEED);
 }
 
 }  // namespace ct

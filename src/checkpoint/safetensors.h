@@ -83,6 +83,9 @@ class SafetensorsFile {
   bool checksums() const { return checksums_; }
   /// One line for each tensor whose elements do not have their checksum.
   std::vector<std::string> damaged_tensors() const;
+  /// Gives back the memory of a part of bytes() that was read: it is read from the file again where it is needed.
+  /// Otherwise a file counts in full as the process's memory once all of it was looked at.
+  void let_go(std::span<const std::byte> part) const;
 
  private:
   Path path_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/half.h"
 
 namespace ct {
 namespace {
@@ -22,15 +23,15 @@ T read(const TensorView& tensor, size_t i) {
   return value;
 }
 
-double half_to_double(uint16_t bits) {
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  double value;
-  if (exponent == 31) {
-    value = fraction ? std::nan("") : HUGE_VAL;
-  } else {
-    value = exponent ? std::ldexp(1024 + fraction, exponent - 25) : std::ldexp(fraction, -24);
+float from_bf16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+
+template <class T, class Convert>
+void convert_all(std::span<const std::byte> from, std::span<float> to, Convert convert) {
+  for (size_t i = 0; i < to.size(); ++i) {
+    T value;  // may lie unaligned
+    std::memcpy(&value, from.data() + i * sizeof(T), sizeof(T));
+    to[i] = convert(value);
   }
-  return bits >> 15 ? -value : value;
 }
 
 }  // namespace
@@ -70,6 +71,16 @@ std::string describe(const TensorView& tensor) {
   return text + (tensor.shape.empty() ? " []" : "]");
 }
 
+std::string place_of(std::span<const int64_t> shape, uint64_t i) {
+  std::string text = "]";
+  for (size_t d = shape.size(); d-- > 0;) {
+    const auto size = static_cast<uint64_t>(shape[d]);
+    text = str(d > 0 ? ", " : "", i % size, text);
+    i /= size;
+  }
+  return "[" + text;
+}
+
 double element(const TensorView& tensor, size_t i) {
   switch (tensor.dtype) {
     case StoredType::f32:
@@ -77,9 +88,9 @@ double element(const TensorView& tensor, size_t i) {
     case StoredType::f64:
       return read<double>(tensor, i);
     case StoredType::f16:
-      return half_to_double(read<uint16_t>(tensor, i));
+      return from_f16(read<uint16_t>(tensor, i));
     case StoredType::bf16:
-      return std::bit_cast<float>(uint32_t{read<uint16_t>(tensor, i)} << 16);
+      return from_bf16(read<uint16_t>(tensor, i));
     case StoredType::u8:
       return read<uint8_t>(tensor, i);
     case StoredType::i32:
@@ -113,6 +124,28 @@ bool all_finite(StoredType type, std::span<const std::byte> elements) {
   for (size_t i = 0; i < elements.size() / size_of(type); ++i)
     if (!std::isfinite(element(view, i))) return false;
   return true;
+}
+
+bool is_float(StoredType type) {
+  return type == StoredType::f32 || type == StoredType::f64 || type == StoredType::f16 || type == StoredType::bf16;
+}
+
+std::optional<size_t> to_f32(StoredType type, std::span<const std::byte> from, std::span<float> to) {
+  check(is_float(type) && from.size() == to.size() * size_of(type), from.size(), " bytes are not ", to.size(), " ",
+        name_of(type));
+  if (type == StoredType::f32 && !to.empty()) std::memcpy(to.data(), from.data(), from.size());
+  if (type == StoredType::f16) convert_all<uint16_t>(from, to, from_f16);
+  if (type == StoredType::bf16) convert_all<uint16_t>(from, to, from_bf16);
+  if (type != StoredType::f64) return std::nullopt;
+  std::optional<size_t> too_large;
+  size_t i = 0;
+  convert_all<double>(from, to, [&](double x) {
+    const auto rounded = static_cast<float>(x);
+    if (std::isinf(rounded) && std::isfinite(x) && !too_large) too_large = i;
+    ++i;
+    return rounded;
+  });
+  return too_large;
 }
 
 }  // namespace ct

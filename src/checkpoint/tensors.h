@@ -40,9 +40,16 @@ int64_t rows_of(std::span<const int64_t> shape);
 uint64_t row_bytes(StoredType type, std::span<const int64_t> shape);
 /// "F32 [6, 3, 5, 5]"
 std::string describe(const TensorView& tensor);
+/// Where element i lies: "[3, 0, 17]".
+std::string place_of(std::span<const int64_t> shape, uint64_t i);
 /// Element i of a tensor as a double (an I64 beyond 2^53 is rounded).
 double element(const TensorView& tensor, size_t i);
 /// Is there neither an infinity nor a NaN among these elements?
 bool all_finite(StoredType type, std::span<const std::byte> elements);
+
+/// F32, F64, F16, BF16: what can be turned into f32.
+bool is_float(StoredType type);
+/// Elements of such a type as f32, rounded to nearest. Returns the first that is finite but too large for f32.
+std::optional<size_t> to_f32(StoredType type, std::span<const std::byte> from, std::span<float> to);
 
 }  // namespace ct

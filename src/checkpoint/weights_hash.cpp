@@ -1,6 +1,7 @@
 #include "checkpoint/weights_hash.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -9,14 +10,15 @@
 namespace ct {
 namespace {
 
+constexpr size_t kPartBytes = size_t{1} << 20;
+
 template <class Tensor>
 void sort_by_name(std::vector<Tensor>& tensors) {
   std::sort(tensors.begin(), tensors.end(), [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
 }
 
-}  // namespace
-
-std::string weights_sha256(std::vector<TensorView> weights) {
+/// Calls done(part) for every part of a tensor that was added.
+std::string hash_of(std::vector<TensorView> weights, const std::function<void(std::span<const std::byte>)>& done) {
   sort_by_name(weights);
   Sha256 hash;
   for (const TensorView& t : weights) {
@@ -24,9 +26,23 @@ std::string weights_sha256(std::vector<TensorView> weights) {
     if (t.dtype != StoredType::f32) {
       fail(ExitCode::checkpoint, "weights_sha256 is defined on F32, tensor ", in_quotes(t.name), " is ", describe(t));
     }
-    hash.update(t.data.data(), t.data.size());
+    for (size_t at = 0; at < t.data.size(); at += kPartBytes) {
+      const auto part = t.data.subspan(at, std::min(kPartBytes, t.data.size() - at));
+      hash.update(part.data(), part.size());
+      done(part);
+    }
   }
   return hash.hex();
+}
+
+}  // namespace
+
+std::string weights_sha256(std::vector<TensorView> weights) {
+  return hash_of(std::move(weights), [](auto) {});
+}
+
+std::string weights_sha256(const SafetensorsFile& file) {
+  return hash_of(file.views(), [&](std::span<const std::byte> part) { file.let_go(part); });
 }
 
 std::string state_sha256(std::vector<LogicalTensor> tensors, const nlohmann::json& state) {

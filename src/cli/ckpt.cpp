@@ -153,7 +153,7 @@ void print_file(const SafetensorsFile& file) {
 void print_weights_hash(const SafetensorsFile& weights) {
   std::string hash;
   try {
-    hash = weights_sha256(weights.views());
+    hash = weights_sha256(weights);
   } catch (const Error& error) {  // another program's file may hold other types
     hash = str("none (", error.what(), ")");
   }

@@ -54,6 +54,8 @@ int verb_eval(const Words& words) {
 
   const SafetensorsFile file(weights_file(checkpoint));
   const WeightsInfo info = info_of(file);
+  if (const std::string converted = conversions(file); !converted.empty())
+    std::fprintf(stderr, "%s: %s\n", in_quotes(checkpoint).c_str(), converted.c_str());
   if (data_path.empty()) data_path = info.data_path;
   const std::string dataset = info.dataset == kCifarName ? "cifar10" : "synthetic";
   const ImageSet images = open_split(dataset, data_path, split, info);

@@ -100,11 +100,15 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
     ended_ = end == RunFolder::kStoppedEarly || (state_.step >= total_steps_ && !end.empty());
     if (!options.init.empty()) console.note("warning: --init is ignored: the run continues from its checkpoint");
   } else if (!options.init.empty()) {
+    std::string converted;
     together(comm, [&] {
-      load_weights(SafetensorsFile(weights_file(options.init)), programs_.graph, programs_.train.flat,
-                   engine_->state().front());
+      const SafetensorsFile file(weights_file(options.init), SafetensorsFile::Check::header);
+      require_finite(file, programs_.graph);
+      load_weights(file, programs_.graph, programs_.train.flat, engine_->state().front());
+      converted = conversions(file);
     });
     engine_->state_written();
+    if (!converted.empty()) console.note("--init: " + converted);
   } else {
     initialize(*engine_, programs_.graph, static_cast<uint64_t>(config_.seed));
   }
@@ -560,13 +564,6 @@ bool Trainer::finish() {
   }
   if (evaluated_step_ != state_.step && !evaluate_now(evaluation_due() ? Because::due : Because::ended)) return false;
   comm_.pulse().advance(Phase::end);
-  const Traffic moved = device_.collectives().traffic(TrafficKind::training) - moved_before_;
-  const Json usage = usage_of(comm_, {.engine = *engine_,
-                                      .evaluator = *evaluator_,
-                                      .snapshot_bytes = writer_->snapshot_bytes(),
-                                      .steps = state_.step - first_step_,
-                                      .moved = moved - moved_aside_,
-                                      .norms = device_.collectives().traffic(TrafficKind::norms) - norms_before_});
   if (!ended_) console_.data("Finished Training");
 
   const Evaluation& test = *test_result_;
@@ -581,10 +578,20 @@ bool Trainer::finish() {
   for (size_t c = 0; c < test.classes.size(); ++c)
     console_.data(class_accuracy_line(data_.test->class_names()[c], test.classes[c].correct, test.classes[c].images));
 
+  std::string hash;
+  together(comm_, [&] {
+    if (metrics_) hash = weights_sha256_of(Path(saved_path_) / "weights.safetensors");
+  });
+  const Traffic moved = device_.collectives().traffic(TrafficKind::training) - moved_before_;
+  const Json usage = usage_of(comm_, {.engine = *engine_,  // after all that takes memory
+                                      .evaluator = *evaluator_,
+                                      .snapshot_bytes = writer_->snapshot_bytes(),
+                                      .steps = state_.step - first_step_,
+                                      .moved = moved - moved_aside_,
+                                      .norms = device_.collectives().traffic(TrafficKind::norms) - norms_before_});
   if (!metrics_) return true;
   const int64_t steps = state_.step - first_step_;
   const double rate = static_cast<double>(steps * batch_.train) / std::max(train_seconds, 1e-9);
-  const std::string hash = weights_sha256_of(Path(saved_path_) / "weights.safetensors");
   Json end = {{"event", "end"},
               {"step", state_.step},
               {"reason", early_stop_ ? RunFolder::kStoppedEarly : RunFolder::kFinished},

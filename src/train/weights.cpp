@@ -1,7 +1,9 @@
 #include "train/weights.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cctype>
+#include <cmath>
+#include <map>
 
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -23,6 +25,28 @@ std::vector<TensorSpec> weight_specs(const Graph& graph) {
   return specs;
 }
 
+/// A file's weights may be of any floating-point type; all else must be the model's.
+void require_weights(const std::vector<LogicalTensor>& tensors, const Graph& graph, const Path& path) {
+  std::vector<TensorSpec> specs = weight_specs(graph);
+  for (TensorSpec& spec : specs) {
+    const LogicalTensor* t = find(tensors, spec.name);
+    if (t == nullptr) continue;
+    if (!is_float(t->dtype))
+      fail(ExitCode::checkpoint, in_quotes(path.native()), ": tensor ", in_quotes(t->name), " is ",
+           describe({t->name, t->dtype, t->shape, {}}),
+           ": weights are F32, F64, F16 or BF16; convert it before it is saved, as with tensor.float()");
+    spec.dtype = t->dtype;
+  }
+  require_tensors(tensors, specs, path, is_counter);
+}
+
+[[noreturn]] void refuse_element(const LogicalTensor& tensor, int64_t row, size_t element, const std::string& why) {
+  const uint64_t in_row = row_bytes(tensor.dtype, tensor.shape) / size_of(tensor.dtype);
+  fail(ExitCode::checkpoint, in_quotes(tensor.pieces.front().file->path().native()), ": tensor ",
+       in_quotes(tensor.name), " is ", why, " at ",
+       place_of(tensor.shape, static_cast<uint64_t>(row) * in_row + element), ": take another file");
+}
+
 /// Calls f(first row, elements of whole rows in PyTorch's order), a bucket at a time, for all of rows begin..end.
 void each_bucket(const LogicalTensor& tensor, int64_t begin, int64_t end,
                  const std::function<void(int64_t, std::span<const float>)>& f) {
@@ -33,15 +57,18 @@ void each_bucket(const LogicalTensor& tensor, int64_t begin, int64_t end,
            " does not have its checksum: take another copy of the file");
   }
   const size_t row = row_bytes(tensor.dtype, tensor.shape), at_once = std::max<size_t>(1, kBucketBytes / row) * row;
-  std::vector<float> bucket;  // a file's elements may lie unaligned
+  std::vector<float> bucket;
   tensor.visit(begin, end, [&](int64_t first, std::span<const std::byte> bytes) {
     for (size_t at = 0; at < bytes.size(); at += at_once) {
       const auto part = bytes.subspan(at, std::min(at_once, bytes.size() - at));
-      bucket.resize(part.size() / sizeof(float));
-      std::memcpy(bucket.data(), part.data(), part.size());
-      f(first + static_cast<int64_t>(at / row), bucket);
+      bucket.resize(part.size() / size_of(tensor.dtype));
+      const int64_t at_row = first + static_cast<int64_t>(at / row);
+      if (const auto too_large = to_f32(tensor.dtype, part, bucket))
+        refuse_element(tensor, at_row, *too_large, "too large for f32");
+      f(at_row, bucket);
     }
   });
+  for (const LogicalTensor::Piece& piece : tensor.pieces) piece.file->let_go(piece.stored->data);
 }
 
 }  // namespace
@@ -58,7 +85,7 @@ void load_rows(const std::vector<LogicalTensor>& tensors, const Graph& graph, co
     const LogicalTensor* tensor = find(tensors, name(p));
     if (tensor == nullptr) continue;
     each_bucket(*tensor, held.begin, held.end, [&](int64_t first, std::span<const float> torch) {
-      const auto n = static_cast<int64_t>(torch.size() * sizeof(float) / row_bytes(tensor->dtype, tensor->shape));
+      const auto n = static_cast<int64_t>(torch.size()) / (p.layout.numel() / p.layout.dims[0]);
       const Layout layout = p.layout.rows(n);
       const int64_t begin = held.storage.begin + (first - held.begin) * layout.strides[0];
       layout.from_torch(torch, state({begin, begin + layout.stored}));
@@ -84,13 +111,13 @@ void write_weights(const Graph& graph, const FlatLayout& flat, const StateBuffer
 
 void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, const StateBuffer& weights) {
   const auto tensors = logical_tensors(std::span(&file, 1));
-  require_tensors(tensors, weight_specs(graph), file.path(), is_counter);
+  require_weights(tensors, graph, file.path());
   load_rows(tensors, graph, flat, weights, [](const Parameter& p) { return p.name; });
 }
 
 void load_compute_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, std::byte* params) {
   const auto tensors = logical_tensors(std::span(&file, 1));
-  require_tensors(tensors, weight_specs(graph), file.path(), is_counter);
+  require_weights(tensors, graph, file.path());
   std::vector<float> storage;
   for (size_t i = 0; i < flat.parameters.size(); ++i) {
     const Parameter& p = graph.parameters()[i];
@@ -111,8 +138,35 @@ void load_compute_weights(const SafetensorsFile& file, const Graph& graph, const
   }
 }
 
+void require_finite(const SafetensorsFile& file, const Graph& graph) {
+  const auto tensors = logical_tensors(std::span(&file, 1));
+  require_weights(tensors, graph, file.path());
+  for (const Parameter& p : graph.parameters()) {
+    const LogicalTensor& tensor = *find(tensors, p.name);
+    each_bucket(tensor, 0, p.layout.dims[0], [&](int64_t first, std::span<const float> values) {
+      const auto bad = std::ranges::find_if_not(values, [](float x) { return std::isfinite(x); });
+      if (bad != values.end())
+        refuse_element(tensor, first, static_cast<size_t>(bad - values.begin()), str("not finite (", *bad, ")"));
+    });
+  }
+}
+
+std::string conversions(const SafetensorsFile& file) {
+  std::map<StoredType, int> counts;
+  for (const StoredTensor& t : file.tensors())
+    if (t.dtype != StoredType::f32 && is_float(t.dtype)) ++counts[t.dtype];
+  std::string text;
+  for (const auto& [type, count] : counts) {
+    std::string name(name_of(type));
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+    text +=
+        str(text.empty() ? "" : ", ", count, count == 1 ? " tensor" : " tensors", " converted from ", name, " to f32");
+  }
+  return text;
+}
+
 std::string weights_sha256_of(const Path& path) {
-  return weights_sha256(SafetensorsFile(path, SafetensorsFile::Check::header).views());
+  return weights_sha256(SafetensorsFile(path, SafetensorsFile::Check::header));
 }
 
 Path weights_file(const Path& path) {

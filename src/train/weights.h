@@ -28,12 +28,20 @@ using TorchValues = std::function<std::span<const float>(size_t parameter)>;
 void write_weights(const Graph& graph, const FlatLayout& flat, const StateBuffer& weights,
                    const TorchValues& torch_values);
 
-/// Replaces what the buffer holds by the weights of a safetensors file, whoever wrote it. PyTorch's counters
-/// "...num_batches_tracked" are ignored. Error(checkpoint) naming what does not fit; nothing is changed then.
+/// Replaces what the buffer holds by the weights of a safetensors file, whoever wrote it; those of other floating-point
+/// types are converted to f32. PyTorch's counters "...num_batches_tracked" are ignored. Error(checkpoint) naming what
+/// does not fit.
 void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, const StateBuffer& weights);
 
 /// The same into memory of flat.compute_bytes, in the form that layers compute with.
 void load_compute_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, std::byte* params);
+
+/// Error(checkpoint) naming the first element of a weight that is not finite: what was trained from it would be lost.
+void require_finite(const SafetensorsFile& file, const Graph& graph);
+
+/// "10 tensors converted from bf16 to f32": of a file's tensors, those that are converted when they are loaded. Empty
+/// if there are none.
+std::string conversions(const SafetensorsFile& file);
 
 /// weights_sha256 of a file, such as a finished run's last checkpoint's.
 std::string weights_sha256_of(const Path& path);

@@ -18,12 +18,57 @@ def estimate(*words, **options):
     return json.loads(done.stdout)
 
 
-@check
-def runs_need_what_was_estimated():
-    """The tutorial network on two ranks; the peak is mostly its large micro-batch and the data set."""
+def need_true_sizes():
     with open(PROGRAM, "rb") as file:
         if re.search(b"__[at]san_init", file.read()):
             raise Skip("a sanitizer's memory counts too")
+
+
+def peaks(config, ranks, settings):
+    """Largest resident set of a run in bytes: the kernel's, at the process's very end; the record's; the estimate's,
+    where the data set counts once for each rank, as the kernel counts it (each thread maps it)."""
+    output, config = path("run"), os.path.join(CONFIGS, config + ".yaml")
+    words = train_words(output, settings, "--reset", config=config)
+    job = start(Ranks(ranks).words(*words))
+    _, status, usage = os.wait4(job.pid, 0)
+    job.returncode = os.waitstatus_to_exitcode(status)
+    out, err = job.communicate()
+    expect_equal(job.returncode, DONE, out, err)
+    foretold = estimate(*(w for w in words if w not in ("--output", output, "--reset")), "--ranks", ranks)
+    host = foretold["stages"][foretold["configured_stage"]]["host"]
+    return (1024 * usage.ru_maxrss, ranks * records(output, "end")[-1]["peak_bytes"]["process"],
+            host + (ranks - 1) * foretold["data_set"])
+
+
+@check
+def the_record_and_the_estimate_are_the_kernels_peak():
+    """All of the run counts: what follows the last evaluation too, such as reading the weights to hash them."""
+    need_true_sizes()
+    sets = {"data.path": few(train=8, test=8), "data.on_corrupt": "skip", "data.dataset": "cifar10",
+            "train.max_steps": 1, "train_batch_size": 8, "train_micro_batch_size_per_gpu": 4, "train.eval_batch_size": 8}
+    for config, ranks, more in [("default", 1, {}), ("default", 2, {}), ("linear", 1, {}), ("resnet18", 1, {})]:
+        kernel, record, foretold = peaks(config, ranks, {**sets, **more})
+        for name, bytes_ in [("record", record), ("estimate", foretold)]:
+            expect(abs(bytes_ / kernel - 1) < 0.02, "%s, %d ranks: %d by the kernel, %d by the %s" % (
+                config, ranks, kernel, bytes_, name))
+
+
+@check
+def a_peak_is_the_runs_own_whoever_started_it():
+    """A child is counted as large as its parent was until it is another program."""
+    need_true_sizes()
+    sets = {"data.path": few(train=8, test=8), "data.on_corrupt": "skip", "data.dataset": "cifar10",
+            "train.max_steps": 1, "train_batch_size": 8, "train_micro_batch_size_per_gpu": 4, "train.eval_batch_size": 8}
+    ballast = b"x" * (400 << 20)
+    kernel, record, foretold = peaks("linear", 1, sets)
+    expect(kernel > len(ballast), "the kernel counts no parent here: this shows nothing")
+    expect(abs(record / foretold - 1) < 0.02, record, foretold)
+
+
+@check
+def runs_need_what_was_estimated():
+    """The tutorial network on two ranks; the peak is mostly its large micro-batch and the data set."""
+    need_true_sizes()
     done = subprocess.run([sys.executable, TOOL, "--cases", "9", "--stages", "0,3", "--cifar-train", PROGRAM],
                           text=True, capture_output=True)
     expect_equal(done.returncode, 0, done.stdout, done.stderr)

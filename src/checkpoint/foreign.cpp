@@ -1,0 +1,64 @@
+#include "checkpoint/foreign.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace ct {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::string_view kPickle =
+    "a PyTorch pickle, which can run code when it is read: make safetensors of it, with python3 -c \"import torch; "
+    "from "
+    "safetensors.torch import save_file; save_file(torch.load('W.pth', map_location='cpu', weights_only=True), "
+    "'W.safetensors')\"";
+
+struct Format {
+  std::string_view begin, what;
+};
+
+constexpr Format kFormats[] = {
+    {"PK\3\4"sv, "a zip archive: unpack it and give the safetensors in it"},
+    {"\x1f\x8b"sv, "compressed (gzip): unpack it and give the safetensors in it"},
+    {"\xfd"
+     "7zXZ\0"sv,
+     "compressed (xz): unpack it and give the safetensors in it"},
+    {"\x28\xb5\x2f\xfd"sv, "compressed (zstd): unpack it and give the safetensors in it"},
+    {"BZh"sv, "compressed (bzip2): unpack it and give the safetensors in it"},
+    {"\x89HDF\r\n\x1a\n"sv, "HDF5, as Keras writes it: save the weights as safetensors, under PyTorch's names"},
+    {"\x93NUMPY"sv, "a NumPy array: save all weights as one file of safetensors, under PyTorch's names"},
+    {"GGUF"sv, "a GGUF model: give its weights as safetensors, under PyTorch's names"},
+    {"version https://git-lfs"sv, "a pointer of Git LFS, not the file itself: run git lfs pull"},
+    {"<"sv, "a web page, not what the page offers: download the file itself"},
+};
+
+/// PyTorch's archives hold their pickle as "<name>/data.pkl"; the names lie between the files and again at the end.
+bool holds_pickle(std::string_view zip) {
+  const size_t part = std::min<size_t>(zip.size(), 65536);
+  const auto names = [](std::string_view text) { return text.find("/data.pkl") != text.npos; };
+  return names(zip.substr(0, part)) || names(zip.substr(zip.size() - part));
+}
+
+/// The protocol's number, 2 to 5, follows the opcode PROTO; other opcodes follow, none of which is 0.
+bool is_pickle(std::string_view file) {
+  return file.size() > 2 && file[0] == '\x80' && file[1] >= 2 && file[1] <= 5 && file[2] != 0;
+}
+
+/// A protocol buffer: the version of the format, then the producer, the graph or the operators' version.
+bool is_onnx(std::string_view file) {
+  return file.size() > 2 && file[0] == 8 && file[1] > 0 && file[1] < 32 && "\x12\x3a\x42"sv.find(file[2]) != file.npos;
+}
+
+}  // namespace
+
+std::string_view foreign_format(std::span<const std::byte> bytes) {
+  const std::string_view file(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (file.empty()) return "empty: take another copy of it";
+  if (is_pickle(file) || (file.starts_with("PK\3\4") && holds_pickle(file))) return kPickle;
+  if (is_onnx(file)) return "an ONNX model: give its weights as safetensors, under PyTorch's names";
+  const auto known = std::ranges::find_if(kFormats, [&](const Format& f) { return file.starts_with(f.begin); });
+  return known == std::end(kFormats) ? "" : known->what;
+}
+
+}  // namespace ct

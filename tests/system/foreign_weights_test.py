@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""Weights that other programs wrote: in other floating-point types, not finite, or no safetensors at all."""
+import gzip
+import math
+import os
+import sys
+import zipfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from harness import *
+
+SETTINGS = {**FEW, "train.max_steps": 0}
+
+
+def settings(**changed):
+    return {**SETTINGS, "data.path": few(), **{k.replace("__", "."): v for k, v in changed.items()}}
+
+
+@functools.lru_cache(None)
+def own():
+    """The tensors and metadata of a file of our own: the initial weights of seed 7."""
+    train(path("own"), settings(seed=7))
+    return safetensors(path("own", "last.bin"))
+
+
+def without_checksums(metadata):
+    return {key: value for key, value in metadata.items() if "crc32c" not in key}
+
+
+def write(name, tensors, metadata=None):
+    """A file as another program writes it, of {name: (dtype, shape, bytes)}."""
+    header, body = {"__metadata__": metadata} if metadata else {}, b""
+    for tensor, (dtype, shape, data) in tensors.items():
+        header[tensor] = {"dtype": dtype, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+    text = json.dumps(header).encode()
+    with open(path(name), "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + body)
+    return path(name)
+
+
+def numbers(data):
+    return struct.unpack("<%df" % (len(data) // 4), data)
+
+
+def f32(values):
+    return struct.pack("<%df" % len(values), *values)
+
+
+def as_f16(data):
+    values = numbers(data)
+    halves = struct.pack("<%de" % len(values), *values)
+    return halves, f32(struct.unpack("<%de" % len(values), halves))
+
+
+def as_bf16(data):
+    """The upper half of each element."""
+    halves = b"".join(data[i + 2:i + 4] for i in range(0, len(data), 4))
+    return halves, b"".join(b"\0\0" + halves[i:i + 2] for i in range(0, len(halves), 2))
+
+
+def as_f64(data):
+    """A little off what f32 can say, so that they must be rounded."""
+    values = [x * (1 + 2 ** -30) for x in numbers(data)]
+    return struct.pack("<%dd" % len(values), *values), f32(values)
+
+
+TYPES = {"F16": as_f16, "BF16": as_bf16, "F64": as_f64}
+
+
+def in_type(dtype, names=None):
+    """Our tensors, those of `names` in another type, and what they are in f32."""
+    foreign, expected = {}, {}
+    for name, (_, shape, data) in own()[0].items():
+        stored, kept = TYPES[dtype](data) if names is None or name in names else (data, data)
+        foreign[name] = ("F32" if stored is data else dtype, shape, stored)
+        expected[name] = ("F32", shape, kept)
+    return foreign, expected
+
+
+@check
+def init_converts_other_floating_types():
+    for dtype, ranks, stage in [("F16", 1, 0), ("BF16", 2, 3), ("F64", 2, 1)]:
+        foreign, expected = in_type(dtype)
+        output = path("from-" + dtype)
+        done = train(output, settings(zero_optimization__stage=stage), "--init", write(dtype, foreign),
+                     ranks=Ranks(ranks))
+        expect_equal(safetensors(os.path.join(output, "last.bin"))[0], expected, dtype)
+        said = "--init: 10 tensors converted from %s to f32" % dtype.lower()
+        expect_equal(done.stderr.count(said), 1, done.stderr)
+    foreign, expected = in_type("BF16", names=["fc1.weight"])
+    done = train(path("from-mixed"), settings(), "--init", write("mixed", foreign))
+    expect_equal(safetensors(path("from-mixed", "last.bin"))[0], expected)
+    expect("--init: 1 tensor converted from bf16 to f32" in done.stderr, done.stderr)
+    done = train(path("from-own"), settings(), "--init", path("own", "last.bin"))
+    expect("converted" not in done.stderr, done.stderr)
+
+
+@check
+def eval_and_export_convert_too():
+    foreign, expected = in_type("BF16")
+    ours = without_checksums(own()[1])
+    half, whole = write("half.bin", foreign, ours), write("whole.bin", expected, ours)
+    by_half, by_whole = (run("eval", "--ckpt", file, "--json") for file in (half, whole))
+    expect_equal([by_half.returncode, by_whole.returncode], [DONE, DONE], by_half.stderr, by_whole.stderr)
+    expect_equal(by_half.stdout, by_whole.stdout)
+    expect("half.bin': 10 tensors converted from bf16 to f32" in by_half.stderr, by_half.stderr)
+    expect("converted" not in by_whole.stderr, by_whole.stderr)
+    done = run("export", "--ckpt", half, "--out", path("exported"))
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect_equal(safetensors(path("exported"))[0], expected)
+    counter = {"bn.num_batches_tracked": ("I64", [], struct.pack("<q", 3))}
+    expect_equal(run("export", "--ckpt", write("counted", {**foreign, **counter}), "--out", path("exported"))
+                 .returncode, DONE)
+    expect_equal(safetensors(path("exported"))[0], {**expected, **counter})
+
+
+def changed(name, at, value, dtype="F32"):
+    """Our tensors, with one element of a tensor replaced."""
+    tensors = dict(own()[0])
+    _, shape, data = tensors[name]
+    code = {"F32": "f", "F64": "d"}[dtype]
+    values = list(numbers(data))
+    values[at] = value
+    tensors[name] = (dtype, shape, struct.pack("<%d%s" % (len(values), code), *values))
+    return tensors
+
+
+@check
+def init_names_the_first_element_that_is_not_finite():
+    for value, text in [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf")]:
+        bad = write("bad", changed("fc1.weight", 3 * 400 + 17, value))
+        for ranks, stage in [(1, 0), (2, 3)]:  # fc1.weight is [120, 400]: row 3 is rank 0's
+            done = finish(start(Ranks(ranks).words(*train_words(
+                path("never"), settings(zero_optimization__stage=stage), "--init", bad))))
+            fails(CHECKPOINT, done, bad, "tensor 'fc1.weight'", "not finite (%s)" % text, "[3, 17]")
+    done = run(*train_words(path("never"), settings(), "--init", write("bad", changed("conv1.bias", 5, math.nan, "F64"))))
+    fails(CHECKPOINT, done, "tensor 'conv1.bias'", "not finite (nan) at [5]")
+    expect(not os.path.exists(path("never", "metrics.jsonl")), "a run began")
+    # What is only looked at may be anything.
+    bad = write("bad", changed("fc3.bias", 0, math.nan), without_checksums(own()[1]))
+    for words in (["eval", "--ckpt", bad], ["ckpt", "inspect", bad],
+                  ["export", "--ckpt", bad, "--out", path("copy")]):
+        done = run(*words)
+        expect_equal(done.returncode, DONE, done.stderr)
+
+
+@check
+def init_refuses_what_f32_cannot_hold():
+    large = write("large", changed("fc2.weight", 121, -1e300, "F64"), without_checksums(own()[1]))
+    for words in (train_words(path("never"), settings(), "--init", large), ["eval", "--ckpt", large],
+                  ["export", "--ckpt", large, "--out", path("never.safetensors")]):
+        fails(CHECKPOINT, run(*words), large, "tensor 'fc2.weight'", "too large for f32 at [1, 1]")
+    expect(not os.path.exists(path("never.safetensors")), "a part was exported")
+    integers = dict(own()[0])
+    integers["fc2.bias"] = ("I64", [84], bytes(8 * 84))
+    done = run(*train_words(path("never"), settings(), "--init", write("integers", integers)))
+    fails(CHECKPOINT, done, "tensor 'fc2.bias' is I64 [84]", "BF16")
+    short = dict(own()[0])
+    short["fc2.bias"] = ("BF16", [42], bytes(84))
+    done = run(*train_words(path("never"), settings(), "--init", write("short", short)))
+    fails(CHECKPOINT, done, "tensor 'fc2.bias' is BF16 [42]", "of another model")
+
+
+def spill(name, data):
+    with open(path(name), "wb") as file:
+        file.write(data)
+    return path(name)
+
+
+def archive(name, entries):
+    with zipfile.ZipFile(path(name), "w") as file:
+        for entry in entries:
+            file.writestr(entry, bytes(100))
+    return path(name)
+
+
+@check
+def files_of_other_formats_are_told_as_such():
+    remedy = "save_file(torch.load("
+    files = [
+        (archive("new.pth", ["archive/data.pkl", "archive/byteorder", "archive/data/0"]), "PyTorch pickle", remedy),
+        (spill("old.pth", b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03."), "PyTorch pickle", remedy),
+        (archive("other.zip", ["weights.safetensors"]), "zip archive", "unpack"),
+        (spill("packed.gz", gzip.compress(bytes(100))), "gzip", "unpack"),
+        (spill("weights.h5", b"\x89HDF\r\n\x1a\n" + bytes(100)), "HDF5", "safetensors"),
+        (spill("array.npy", b"\x93NUMPY\x01\0v\0{'descr': '<f4'}" + bytes(100)), "NumPy", "safetensors"),
+        (spill("model.onnx", b"\x08\x07\x12\x07pytorch\x1a\x051.9.0" + bytes(100)), "ONNX", "safetensors"),
+        (spill("pointer", b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"), "Git LFS", "pull"),
+        (spill("page", b"<!DOCTYPE html><html></html>"), "web page", "download"),
+        (spill("nothing", b""), "empty", "another copy"),
+    ]
+    for file, *culprits in files:
+        for words in (train_words(path("never"), settings(), "--init", file), ["eval", "--ckpt", file],
+                      ["export", "--ckpt", file, "--out", path("never.safetensors")], ["ckpt", "inspect", file],
+                      ["ckpt", "verify", file]):
+            fails(CHECKPOINT, run(*words), file, *culprits)
+    # A header of 640 bytes begins as a pickle does.
+    sized = json.dumps({"t": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).ljust(640).encode()
+    with_header = spill("640", struct.pack("<Q", len(sized)) + sized + bytes(4))
+    expect_equal(struct.pack("<Q", len(sized))[:2], b"\x80\x02")
+    done = run("ckpt", "inspect", with_header)
+    expect_equal(done.returncode, DONE, done.stderr)
+
+
+main()
