@@ -45,7 +45,7 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", metavar="I,I", help="numbers of configurations, from 0; default: all")
     parser.add_argument("--stages", metavar="S,S", default="0,1,2,3", help="ZeRO stages; default: 0,1,2,3")
-    parser.add_argument("--limit", metavar="PERCENT", type=float, default=5, help="largest error allowed; default: 5")
+    parser.add_argument("--limit", metavar="PERCENT", type=float, default=2, help="largest error allowed; default: 2")
     parser.add_argument("--cifar-train", metavar="PATH", default=os.path.join(ROOT, "build", "release", "cifar-train"))
     return parser.parse_args()
 
