@@ -139,6 +139,9 @@ TEST_F(ConfigTest, TypesAndRangesAreChecked) {
   const std::pair<std::string, std::string> cases[] = {
       {"seed: x", "c.yaml:1:7: seed expects a whole number, found 'x'"},
       {"seed: 1.5", "whole number, found '1.5'"},
+      {"seed: 99999999999999999999", "seed has too large a whole number, found '99999999999999999999'"},
+      {"seed: -99999999999999999999", "whole number, found '-99999999999999999999'"},
+      {"gradient_clipping: -99999999999999999999", "at least 0, found -1e+20"},
       {"seed: -1", "seed must be at least 0, found -1"},
       {"seed:", "seed expects a whole number, found nothing"},
       {"seed: {a: 1}", "seed expects a whole number"},

@@ -97,16 +97,15 @@ Node plain_scalar(const std::string& text, const Mark& mark) {
   if (!looks_numeric(text)) return node;
   const char* first = text.data() + (text[0] == '+');
   const char* last = text.data() + text.size();
-  if (text.find_first_of(".eE") == std::string::npos) {
+  if (text.find_first_of(".eE") == std::string::npos && std::from_chars(first, last, node.integer).ec == std::errc()) {
     node.kind = Kind::integer;
-    if (std::from_chars(first, last, node.integer).ec != std::errc())
-      fail_at(mark, quoted(text), " does not fit a 64-bit integer");
     node.real = static_cast<double>(node.integer);
-  } else {
-    node.kind = Kind::real;
-    if (std::from_chars(first, last, node.real).ec != std::errc())
-      fail_at(mark, quoted(text), " does not fit a double-precision number");
+    return node;
   }
+  // Digits beyond 64 bits too: they are a real number to whoever takes one.
+  node.kind = Kind::real;
+  if (std::from_chars(first, last, node.real).ec != std::errc())
+    fail_at(mark, quoted(text), " does not fit a double-precision number");
   return node;
 }
 

@@ -41,7 +41,7 @@ struct Node {
   Mark mark;
   bool boolean = false;
   int64_t integer = 0;
-  double real = 0;   // integers fill it too
+  double real = 0;   // integers fill it too; those beyond 64 bits are Kind::real
   std::string text;  // of a scalar: its value as written, escapes resolved
   std::vector<Node> items;
   std::vector<Entry> entries;  // in file order, keys unique

@@ -91,8 +91,9 @@ int64_t checked_integer(const ConfigField& field, const Node& node) {
   }
   // DeepSpeed's files write whole numbers as 5e8 too.
   constexpr double kExact = 1LL << 53;
-  if (node.kind != Kind::real || std::floor(node.real) != node.real || std::abs(node.real) > kExact)
-    wrong_type(field, node, "a whole number");
+  if (node.kind != Kind::real || std::floor(node.real) != node.real) wrong_type(field, node, "a whole number");
+  if (std::abs(node.real) > kExact)
+    fail_at(node.mark, field.key, " has too large a whole number, found ", quoted(node.text));
   return static_cast<int64_t>(checked_number(field, node));
 }
 
