@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/in_flight.h"
 #include "base/standard_streams.h"
 #include "base/version.h"
 #include "cli/ranks.h"

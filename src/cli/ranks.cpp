@@ -5,13 +5,13 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <new>
 #include <optional>
 
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/host.h"
+#include "base/in_flight.h"
 #include "comm/launch.h"
 #include "comm/mpi.h"
 #include "comm/threads.h"
@@ -100,18 +100,6 @@ int run_job(int ranks, const std::function<int(Communicator&)>& body, Supervisio
   const std::unique_ptr<Communicator> comm = make_solo();
   const Watchdog watchdog(*comm, supervision);
   return body(*comm);
-}
-
-Error error_in_flight() {
-  try {
-    throw;
-  } catch (const Error& e) {
-    return e;
-  } catch (const std::bad_alloc&) {
-    return {ExitCode::memory, "out of memory on this host: use fewer ranks or smaller batches, or end other programs"};
-  } catch (const std::exception& e) {
-    return {ExitCode::bug, std::string("internal error: ") + e.what()};
-  }
 }
 
 int launch_rank() {

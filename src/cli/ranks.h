@@ -25,7 +25,4 @@ int launch_rank();
 /// rank 0; the others wait for the launcher to end them). Returns the exit code.
 int report_failure(const Error& error);
 
-/// Inside a catch block: what was thrown as an Error with its exit code, whatever it was.
-Error error_in_flight();
-
 }  // namespace ct

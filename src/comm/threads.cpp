@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/in_flight.h"
 #include "comm/shared.h"
 
 namespace ct {
@@ -78,20 +79,16 @@ int run_ranks(int ranks, const std::function<int(Communicator&)>& body) {
   MeetingState* state = make_state(*memory, ranks);
   std::vector<int> codes(static_cast<size_t>(ranks));
   std::exception_ptr first;  // written by the one caller for which abort_job() is true
-  const auto failed = [&](int rank, ExitCode code) {
-    if (abort_job(*state, rank, static_cast<int>(code))) first = std::current_exception();
+  const auto failed = [&](int rank) {
+    if (abort_job(*state, rank, static_cast<int>(error_in_flight().code()))) first = std::current_exception();
   };
   const auto run = [&](int rank) {
     std::unique_ptr<Communicator> comm;  // outlives the handlers: peers must see the failure before they miss the rank
     try {
       comm = std::make_unique<ThreadCommunicator>(memory, state, rank, ranks);
       codes[static_cast<size_t>(rank)] = body(*comm);
-    } catch (const Error& error) {
-      failed(rank, error.code());
-    } catch (const std::bad_alloc&) {
-      failed(rank, ExitCode::memory);
     } catch (...) {
-      failed(rank, ExitCode::bug);
+      failed(rank);
     }
   };
   std::vector<std::thread> threads;
@@ -99,7 +96,7 @@ int run_ranks(int ranks, const std::function<int(Communicator&)>& body) {
     try {
       threads.emplace_back(run, rank);
     } catch (...) {  // no more threads: those that started wait for this one
-      failed(rank, ExitCode::memory);
+      failed(rank);
       break;
     }
   }

@@ -1,11 +1,11 @@
 #include "comm/together.h"
 
 #include <algorithm>
-#include <new>
 #include <optional>
 
 #include "base/error.h"
 #include "base/host.h"
+#include "base/in_flight.h"
 
 namespace ct {
 namespace {
@@ -13,12 +13,8 @@ namespace {
 std::optional<Error> error_of(const std::function<void()>& work) {
   try {
     work();
-  } catch (const Error& error) {
-    return error;
-  } catch (const std::bad_alloc&) {
-    return Error(ExitCode::memory, "out of memory: use fewer ranks on this host or a smaller model");
-  } catch (const std::exception& error) {
-    return Error(ExitCode::bug, str("internal error: ", error.what()));
+  } catch (const std::exception&) {
+    return error_in_flight();
   }
   return std::nullopt;
 }

@@ -160,6 +160,7 @@ std::unique_ptr<Kernel> prepared_best(const char* what, Way way, Make make) {
   try {
     return make(Way::direct);
   } catch (const dnnl::error& e) {
+    if (e.status == dnnl_out_of_memory) throw std::bad_alloc();
     fail(ExitCode::bug, "oneDNN cannot prepare ", what, ": ", e.what());
   }
 }

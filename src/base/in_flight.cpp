@@ -1,0 +1,32 @@
+#include "base/in_flight.h"
+
+#include <new>
+#include <string>
+#include <system_error>
+
+namespace ct {
+
+Error error_in_flight() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return {ExitCode::memory,
+            "out of memory on this host: use fewer ranks or smaller batches, end other programs or raise the limit of "
+            "memory (ulimit -v)"};
+  } catch (const std::system_error& error) {
+    const bool thread = error.code() == std::errc::resource_unavailable_try_again;
+    if (thread || error.code() == std::errc::not_enough_memory)
+      return {ExitCode::memory, str("out of memory: cannot start a thread: ", error.code().message(),
+                                    ": use fewer ranks, or raise the limits of memory (ulimit -v) and of processes "
+                                    "(ulimit -u)")};
+    return {ExitCode::bug, str("internal error: ", error.what())};
+  } catch (const std::exception& error) {
+    return {ExitCode::bug, str("internal error: ", error.what())};
+  } catch (...) {
+    return {ExitCode::bug, "internal error: an exception of an unknown kind"};
+  }
+}
+
+}  // namespace ct

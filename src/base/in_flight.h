@@ -1,0 +1,11 @@
+// Whatever was thrown, as an Error with its exit code.
+#pragma once
+
+#include "base/error.h"
+
+namespace ct {
+
+/// For catch blocks. The system's refusal of memory or of a thread is Error(memory); what is no Error otherwise, a bug.
+Error error_in_flight();
+
+}  // namespace ct
