@@ -167,41 +167,108 @@ void File::close() {
 
 // ---- reading
 
-MappedFile::MappedFile(const Path& path, Links links) {
-  FileSystem files;
-  const File file(files, path, O_RDONLY | O_NONBLOCK | (links == Links::refuse ? O_NOFOLLOW : 0));
-  struct stat info {};
-  if (fstat(file.fd(), &info) != 0) fail_io("read", path, errno);
-  if (!S_ISREG(info.st_mode))
-    fail(ExitCode::io, "cannot read ", in_quotes(path.native()), ": it is not a regular file");
-  size_ = static_cast<size_t>(info.st_size);
-  if (size_ == 0) return;
-  void* data = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.fd(), 0);
-  if (data == MAP_FAILED) fail_io("map", path, errno);
+namespace {
+
+/// A regular file opened for reading, without waiting for a pipe to open.
+class OpenedFile {
+ public:
+  OpenedFile(const Path& path, MappedFile::Links links, ExitCode code) : path_(path), code_(code) {
+    const int nofollow = links == MappedFile::Links::refuse ? O_NOFOLLOW : 0;
+    do {
+      fd_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | nofollow);
+    } while (fd_ < 0 && errno == EINTR);
+    if (fd_ < 0) fail_io("open", path, errno, code);
+    const bool known = fstat(fd_, &info_) == 0;
+    if (known && S_ISREG(info_.st_mode)) return;
+    const int error = errno;
+    ::close(fd_);
+    if (!known) fail_io("read", path, error, code);
+    fail(code, "cannot read ", in_quotes(path.native()), ": it is not a regular file");
+  }
+  OpenedFile(const OpenedFile&) = delete;
+  OpenedFile& operator=(const OpenedFile&) = delete;
+  ~OpenedFile() { ::close(fd_); }
+
+  int fd() const { return fd_; }
+  const struct stat& info() const { return info_; }
+  uint64_t size() const { return static_cast<uint64_t>(info_.st_size); }
+  /// The next bytes; fewer than asked for at the file's end.
+  size_t read(std::span<std::byte> out) {
+    size_t done = 0;
+    while (done < out.size()) {
+      const ssize_t n = ::read(fd_, out.data() + done, out.size() - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail_io("read", path_, errno, code_);
+      if (n == 0) break;
+      done += static_cast<size_t>(n);
+    }
+    return done;
+  }
+
+ private:
+  Path path_;
+  ExitCode code_;
+  int fd_;
+  struct stat info_ {};
+};
+
+}  // namespace
+
+MappedFile::MappedFile(const Path& path, Links links, ExitCode code) : path_(path) {
+  const OpenedFile file(path, links, code);
+  opened_ = file.info();
+  if (file.size() == 0) return;
+  void* data = mmap(nullptr, file.size(), PROT_READ, MAP_PRIVATE, file.fd(), 0);
+  if (data == MAP_FAILED) fail_io("map", path, errno, code);
   data_ = static_cast<const std::byte*>(data);
+  size_ = file.size();
+  try {
+    guard_ = std::make_unique<GuardedRegion>(bytes());
+  } catch (...) {
+    munmap(data, size_);
+    throw;
+  }
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+MappedFile::MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(opened_, other.opened_);
+  std::swap(guard_, other.guard_);
   return *this;
 }
 
 MappedFile::~MappedFile() {
+  guard_.reset();
   if (data_) munmap(const_cast<std::byte*>(data_), size_);
 }
 
-std::string read_file(const Path& path, uint64_t limit, MappedFile::Links links) {
-  const MappedFile file(path, links);
-  const auto bytes = file.bytes();
-  if (bytes.size() > limit) {
-    fail(ExitCode::io, "cannot read ", in_quotes(path.native()), ": it has ", bytes.size(), " bytes, more than the ",
-         limit, " that such a file can have");
+void MappedFile::require_unchanged(ExitCode code) const {
+  struct stat now {};
+  const bool here = stat(path_.c_str(), &now) == 0 && now.st_dev == opened_.st_dev && now.st_ino == opened_.st_ino;
+  const auto same_time = [](const timespec& a, const timespec& b) {
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+  };
+  if (here && (now.st_size != opened_.st_size || !same_time(now.st_mtim, opened_.st_mtim)))
+    fail(code, in_quotes(path_.native()), ": changed while it was in use; restore the file and start again");
+  if (was_cut())
+    fail(code, in_quotes(path_.native()),
+         ": could not be read to its end: it was cut while it was in use, or its disk fails; restore the file and "
+         "start again");
+}
+
+std::string read_file(const Path& path, uint64_t limit, MappedFile::Links links, ExitCode code) {
+  OpenedFile file(path, links, code);
+  if (file.size() > limit) {
+    fail(code, "cannot read ", in_quotes(path.native()), ": it has ", file.size(), " bytes, more than the ", limit,
+         " that such a file can have");
   }
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::string text(file.size(), '\0');
+  text.resize(file.read(std::as_writable_bytes(std::span(text))));
+  return text;
 }
 
 std::vector<std::string> list_folder(const Path& folder) {
@@ -314,8 +381,17 @@ void link_or_copy(FileSystem& files, const Path& from, const Path& to) {
   const Path source = replaced_by_writing(from), target = replaced_by_writing(to), temporary = temporary_of(target);
   remove_file(files, temporary);
   if (files.link(source, temporary) != 0) {  // another disk, or a file system without links
-    const MappedFile contents(source);
-    return write_file_atomic(files, target, [&](File& file) { file.write(contents.bytes()); });
+    OpenedFile contents(source, MappedFile::Links::follow, ExitCode::io);
+    return write_file_atomic(files, target, [&](File& file) {
+      std::vector<std::byte> block(size_t{1} << 20);
+      uint64_t copied = 0;
+      while (const size_t n = contents.read(block)) {
+        file.write(std::span(block).first(n));
+        copied += n;
+      }
+      if (copied < contents.size())
+        fail(ExitCode::io, "cannot copy ", in_quotes(source.native()), ": it was cut while it was read");
+    });
   }
   rename_file(files, temporary, target);
   remove_file(files, temporary);  // it is left where both were names of one file already

@@ -5,18 +5,21 @@
 // Every failure is Error(ExitCode::io) with the path, the system's reason and what to do.
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "base/mapped_guard.h"
 
 namespace ct {
 
@@ -78,25 +81,37 @@ class File {
   int fd_;
 };
 
-/// A whole regular file mapped for reading; it stays readable when the name is replaced by another file.
+/// A whole regular file mapped for reading; it stays readable when the name is replaced by another file. Where it is
+/// cut meanwhile, or its disk fails, zeros are read (base/mapped_guard.h): ask require_unchanged() once all is read,
+/// before the results count.
 class MappedFile {
  public:
   enum class Links { follow, refuse };
-  /// Refuses what is not a regular file (without waiting for a pipe to open).
-  explicit MappedFile(const Path& path, Links links = Links::follow);
+  /// Refuses what is not a regular file (without waiting for a pipe to open). Every failure is Error(code).
+  explicit MappedFile(const Path& path, Links links = Links::follow, ExitCode code = ExitCode::io);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
+  const Path& path() const { return path_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  /// Were zeros read in place of bytes that are gone? Cheap, but says nothing of what was written over, nor of the
+  /// page that holds a cut file's new end.
+  bool was_cut() const { return guard_ && guard_->was_cut(); }
+  /// Throws Error(code) naming the file when it was written or cut since it was opened. Replaced or removed, it does no
+  /// harm.
+  void require_unchanged(ExitCode code) const;
 
  private:
+  Path path_;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
+  struct stat opened_ {};
+  std::unique_ptr<GuardedRegion> guard_;
 };
 
-/// A whole regular file; one larger than `limit` bytes is refused.
+/// A whole regular file; one larger than `limit` bytes is refused. Every failure is Error(code).
 std::string read_file(const Path& path, uint64_t limit = uint64_t{1} << 30,
-                      MappedFile::Links links = MappedFile::Links::follow);
+                      MappedFile::Links links = MappedFile::Links::follow, ExitCode code = ExitCode::io);
 
 /// Where that lies which is written to `path`: symbolic links are followed, also to what is not there yet, so that a
 /// link stays one when its file is replaced. Refuses what can only be written to, not replaced: a folder, device, pipe

@@ -147,7 +147,7 @@ uint32_t SafetensorsPlan::crc(std::span<const uint32_t> crcs) const {
 }
 
 Written write_safetensors(FileSystem& files, const Path& path, std::vector<TensorView> tensors,
-                          const Metadata& metadata) {
+                          const Metadata& metadata, const std::function<void()>& before_rename) {
   std::sort(tensors.begin(), tensors.end(), [](const TensorView& a, const TensorView& b) { return a.name < b.name; });
   std::vector<TensorSpec> specs;
   std::vector<uint32_t> crcs;
@@ -161,6 +161,7 @@ Written write_safetensors(FileSystem& files, const Path& path, std::vector<Tenso
   write_file_atomic(files, path, [&](File& file) {
     file.write(plan.header(crcs));
     for (const TensorView& t : tensors) file.write(t.data);
+    if (before_rename) before_rename();
   });
   return {plan.bytes(), plan.crc(crcs)};
 }
@@ -233,6 +234,7 @@ std::vector<std::string> SafetensorsFile::damaged_tensors() const {
     }
     let_go(t.data);
   }
+  require_unchanged();
   return lines;
 }
 

@@ -11,6 +11,7 @@
 // A damaged or foreign file is Error(ExitCode::checkpoint) that names the file and, where it can, the tensor.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -56,9 +57,9 @@ class SafetensorsPlan {
   uint64_t header_bytes_ = 0, payload_bytes_ = 0;
 };
 
-/// Replaces `path` atomically (write_file_atomic); metadata as above.
+/// Replaces `path` atomically (write_file_atomic), unless `before_rename` throws; metadata as above.
 Written write_safetensors(FileSystem& files, const Path& path, std::vector<TensorView> tensors,
-                          const Metadata& metadata);
+                          const Metadata& metadata, const std::function<void()>& before_rename = {});
 
 struct StoredTensor : TensorView {
   std::optional<uint32_t> crc;  // as the file states it
@@ -81,7 +82,10 @@ class SafetensorsFile {
   const StoredTensor* find(std::string_view name) const;
   /// Does the file carry checksums?
   bool checksums() const { return checksums_; }
-  /// One line for each tensor whose elements do not have their checksum.
+  /// Throws Error(checkpoint) when the file was cut or written over since it was opened: call it before what was made
+  /// of the elements counts.
+  void require_unchanged() const { file_.require_unchanged(ExitCode::checkpoint); }
+  /// One line for each tensor whose elements do not have their checksum. Of a file that was cut meanwhile: an Error.
   std::vector<std::string> damaged_tensors() const;
   /// Gives back the memory of a part of bytes() that was read: it is read from the file again where it is needed.
   /// Otherwise a file counts in full as the process's memory once all of it was looked at.

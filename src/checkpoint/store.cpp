@@ -40,11 +40,7 @@ std::optional<Shard> shard_of(const std::string& name) {
 
 std::string read_part(const Path& path) {
   if (kind_of_entry(path, ExitCode::checkpoint) == PathKind::nothing) refuse(path, "it is missing");
-  try {
-    return read_file(path, kLongestJson, MappedFile::Links::refuse);
-  } catch (const Error& e) {
-    fail(ExitCode::checkpoint, e.what());
-  }
+  return read_file(path, kLongestJson, MappedFile::Links::refuse, ExitCode::checkpoint);
 }
 
 template <class T>
@@ -114,11 +110,12 @@ void check_part(const Path& folder, const Part& part, SafetensorsFile::Check che
   const Path path = folder / part.name;
   try {
     if (kind_of_entry(path, ExitCode::checkpoint) == PathKind::nothing) refuse(path, "it is missing");
-    const MappedFile file(path, MappedFile::Links::refuse);
+    const MappedFile file(path, MappedFile::Links::refuse, ExitCode::checkpoint);
     if (file.bytes().size() != part.bytes) {
       refuse(path, str("it has ", file.bytes().size(), " bytes, the manifest says ", part.bytes));
     }
     if (check == SafetensorsFile::Check::header || crc32c(file.bytes()) == part.crc) return;
+    file.require_unchanged(ExitCode::checkpoint);
     if (part.name.ends_with(".safetensors")) {
       // Say which tensor, where that is possible.
       const SafetensorsFile tensors(path, SafetensorsFile::Check::header, MappedFile::Links::refuse);
@@ -128,6 +125,7 @@ void check_part(const Path& folder, const Part& part, SafetensorsFile::Check che
     }
     refuse(path, "it does not have the checksum of the manifest");
   } catch (const Error& e) {
+    if (e.code() == ExitCode::memory) throw;  // which is no fault of the file
     wrong(e.what());
   }
 }
@@ -387,6 +385,7 @@ std::vector<std::string> Store::verify(int64_t step) const {
     for (const Part& part : m.parts) check_part(folder, part, SafetensorsFile::Check::all, add);
     if (problems.empty()) open_checkpoint(folder, m, SafetensorsFile::Check::all);
   } catch (const Error& e) {
+    if (e.code() == ExitCode::memory) throw;
     add(e.what());
   }
   return problems;

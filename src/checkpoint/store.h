@@ -54,6 +54,11 @@ struct Checkpoint {
   std::vector<LogicalTensor> moments() const { return logical_tensors(optimizer); }
   /// Names of weights and moments that hold an infinity or a NaN, sorted: training does not recover from them.
   std::vector<std::string> not_finite() const;
+  /// SafetensorsFile::require_unchanged of all its files.
+  void require_unchanged() const {
+    weights.require_unchanged();
+    for (const SafetensorsFile& file : optimizer) file.require_unchanged();
+  }
 };
 /// "3 tensors are not finite (the first is 'conv1.weight')"; empty: all are finite.
 std::string not_finite_text(const std::vector<std::string>& names);

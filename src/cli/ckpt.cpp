@@ -192,6 +192,7 @@ int inspect(const Words& words) {
     std::printf("%s\n", printable(path.native()).c_str());
     print_file(file);
     print_weights_hash(file);
+    file.require_unchanged();
     return 0;
   }
   if (target == Target::run) path = newest_good(path);
@@ -213,6 +214,7 @@ int inspect(const Words& words) {
               static_cast<long long>(made_by.ranks), plain(made_by.device).c_str());
   print_weights_hash(checkpoint.weights);
   if (hash) std::printf("state_sha256: %s\n", state_hash.c_str());
+  checkpoint.require_unchanged();
   return 0;
 }
 
@@ -232,6 +234,7 @@ class Opened {
   }
   const Path& path() const { return path_; }
   const std::vector<TensorView>& views() const { return views_; }
+  void require_unchanged() const { file_ ? file_->require_unchanged() : checkpoint_->require_unchanged(); }
   std::optional<Json> state() const {
     return checkpoint_ ? std::optional(to_json(run_state_from(checkpoint_->state))) : std::nullopt;
   }
@@ -285,6 +288,8 @@ int diff(const Words& words) {
     for (const auto& [key, value] : x->items())
       if (const Json& other = y->at(key); other != value)
         std::printf("state %s: %s and %s\n", plain(key).c_str(), value.dump().c_str(), other.dump().c_str());
+  a.require_unchanged();
+  b.require_unchanged();
   std::printf("%s and %s: %zu of %zu tensors differ\n", printable(a.path().native()).c_str(),
               printable(b.path().native()).c_str(), different, all);
   return 0;
@@ -308,6 +313,7 @@ void verify_file(const Path& path, std::vector<std::string>& problems) {
     checksums = file.checksums();
     not_finite = ct::not_finite(logical_tensors(std::span(&file, 1)));
   } catch (const Error& error) {
+    if (error.code() == ExitCode::memory) throw;
     wrong = {error.what()};
   }
   report(path, wrong, problems, not_finite, checksums ? "" : " (it carries no checksums: only its layout was checked)");
@@ -327,6 +333,7 @@ void verify_checkpoint(const Path& path, std::vector<std::string>& problems) {
   try {  // a copy under another name
     not_finite = load_checkpoint(path, {}).not_finite();
   } catch (const Error& error) {
+    if (error.code() == ExitCode::memory) throw;
     wrong = {error.what()};
   }
   report(path, wrong, problems, not_finite);
@@ -364,6 +371,7 @@ int verify(const Words& words) {
           break;
       }
     } catch (const Error& error) {
+      if (error.code() == ExitCode::memory) throw;
       report(path, {error.what()}, problems);
     }
   }

@@ -41,7 +41,13 @@ int verb_export(const Words& words) {
   std::list<std::vector<float>> storage;
   std::vector<TensorView> tensors;
   for (const StoredTensor& t : file.tensors()) tensors.push_back(in_f32(file, t, storage));
-  write_safetensors(files, out, tensors, file.metadata());
+  const auto still_whole = [&file] { file.require_unchanged(); };
+  try {
+    write_safetensors(files, out, tensors, file.metadata(), still_whole);
+  } catch (const Error&) {
+    still_whole();  // what is gone of the source cannot be written either
+    throw;
+  }
   const std::string converted = conversions(file);
   // Into a pipe or device the weights are the data, so that what is said of them goes elsewhere.
   std::FILE* const chatter = kind_of(out) == PathKind::other ? stderr : stdout;

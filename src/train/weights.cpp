@@ -52,9 +52,10 @@ void each_bucket(const LogicalTensor& tensor, int64_t begin, int64_t end,
                  const std::function<void(int64_t, std::span<const float>)>& f) {
   for (const LogicalTensor::Piece& piece : tensor.pieces) {
     if (piece.begin >= end || piece.end <= begin || !piece.stored->crc) continue;
-    if (crc32c(piece.stored->data) != *piece.stored->crc)
-      fail(ExitCode::checkpoint, in_quotes(piece.file->path().native()), ": tensor ", in_quotes(tensor.name),
-           " does not have its checksum: take another copy of the file");
+    if (crc32c(piece.stored->data) == *piece.stored->crc) continue;
+    piece.file->require_unchanged();
+    fail(ExitCode::checkpoint, in_quotes(piece.file->path().native()), ": tensor ", in_quotes(tensor.name),
+         " does not have its checksum: take another copy of the file");
   }
   const size_t row = row_bytes(tensor.dtype, tensor.shape), at_once = std::max<size_t>(1, kBucketBytes / row) * row;
   std::vector<float> bucket;
@@ -68,7 +69,10 @@ void each_bucket(const LogicalTensor& tensor, int64_t begin, int64_t end,
       f(at_row, bucket);
     }
   });
-  for (const LogicalTensor::Piece& piece : tensor.pieces) piece.file->let_go(piece.stored->data);
+  for (const LogicalTensor::Piece& piece : tensor.pieces) {
+    piece.file->require_unchanged();
+    piece.file->let_go(piece.stored->data);
+  }
 }
 
 }  // namespace
@@ -166,7 +170,10 @@ std::string conversions(const SafetensorsFile& file) {
 }
 
 std::string weights_sha256_of(const Path& path) {
-  return weights_sha256(SafetensorsFile(path, SafetensorsFile::Check::header));
+  const SafetensorsFile file(path, SafetensorsFile::Check::header);
+  std::string hash = weights_sha256(file);
+  file.require_unchanged();
+  return hash;
 }
 
 Path weights_file(const Path& path) {
