@@ -1,5 +1,5 @@
 // cifar-train bench: how fast the step, its operations, the update and the sum over ranks are here. Medians of windows;
-// nothing is written.
+// nothing is written but the synthetic set where it is missing.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -112,6 +112,7 @@ class StepBench {
         batch_(batch_for(config.batch, comm.size())),
         device_(config, comm, "use a smaller train_micro_batch_size_per_gpu (--set)"),
         data_(open_datasets(config, comm)) {
+    if (data_.source.written) std::fprintf(stderr, "%s\n", data_.source.note.c_str());
     programs_ = lower_programs(config, batch_, {comm.rank(), comm.size()}, data_.train->classes(), data_.test->count());
     const auto schedule = [rule = update_rule(config), lr = lr_schedule(config)](int64_t step) {
       return schedule_row(lr, rule, step);

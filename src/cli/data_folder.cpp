@@ -1,5 +1,6 @@
 #include "cli/data_folder.h"
 
+#include "base/paths.h"
 #include "data/cifar_binary.h"
 
 namespace ct {
@@ -7,13 +8,12 @@ namespace fs = std::filesystem;
 
 std::optional<fs::path> find_batches(const std::string& dataset, const fs::path& path) {
   const fs::path given = path.has_filename() ? path : path.parent_path();
-  std::error_code error;  // what may not be looked at is not there
   const bool itself = given.filename() == kCifarFolder || given.filename() == kSyntheticFolder ||
-                      fs::exists(given / batch_files(Split::train).front(), error);
+                      exists(given / batch_files(Split::train).front(), ExitCode::data);
   for (const auto& [set, name] : {std::pair{"cifar10", kCifarFolder}, {"synthetic", kSyntheticFolder}}) {
     if (dataset != "auto" && dataset != set) continue;
     const fs::path folder = itself ? given : given / name;
-    if (!fs::is_directory(folder, error)) continue;
+    if (!is_folder(folder, ExitCode::data)) continue;
     // A moved synthetic set says what it is by its class names.
     if (is_synthetic_folder(folder) == (set == std::string("synthetic"))) return folder;
   }

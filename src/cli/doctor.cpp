@@ -22,6 +22,7 @@
 #include "comm/mpi.h"
 #include "comm/shared_file.h"
 #include "data/cifar_binary.h"
+#include "data/locate.h"
 #include "device/backend.h"
 #include "metrics/metrics_log.h"
 
@@ -191,7 +192,9 @@ Finding data_set(const std::string& path) {
   try {
     const auto folder = find_batches("auto", path);
     if (!folder) {
-      const bool in_the_way = is_there(path) && !is_folder(path);
+      require_named_folder(path);
+      const PathKind kind = kind_of(path, ExitCode::data);
+      const bool in_the_way = kind != PathKind::nothing && kind != PathKind::folder;
       return {"data", str("none in ", path, ": the synthetic set is written there when it is needed"),
               in_the_way ? path + " is no folder: move it away or set data.path" : ""};
     }

@@ -27,8 +27,12 @@ ImageSet open_split(const std::string& dataset, const std::string& path, const s
                     const WeightsInfo& info) {
   const ImageSetOptions options{.on_corrupt = info.on_corrupt == "skip" ? OnCorrupt::skip : OnCorrupt::error};
   try {
-    return open_images(locate_data(dataset, path), split == "test" ? Split::test : Split::train, options);
+    // Looking at weights makes no folders: of the run's own, perhaps on another machine, neither.
+    const DataSource source = locate_data(dataset, path, IfAbsent::keep_in_memory);
+    if (source.folder.empty()) std::fprintf(stderr, "%s\n", source.note.c_str());
+    return open_images(source, split == "test" ? Split::test : Split::train, options, /*threads=*/0);
   } catch (const Error& e) {
+    if (e.code() != ExitCode::data) throw;
     fail(e.code(), e.what(), "; or say where the images lie with --data DIR");
   }
 }
@@ -56,7 +60,10 @@ int verb_eval(const Words& words) {
   const WeightsInfo info = info_of(file);
   if (const std::string converted = conversions(file); !converted.empty())
     std::fprintf(stderr, "%s: %s\n", in_quotes(checkpoint).c_str(), converted.c_str());
-  if (data_path.empty()) data_path = info.data_path;
+  if (data_path.empty())
+    data_path = info.data_path;
+  else
+    require_named_folder(data_path);
   const std::string dataset = info.dataset == kCifarName ? "cifar10" : "synthetic";
   const ImageSet images = open_split(dataset, data_path, split, info);
   const int classes = static_cast<int>(info.class_names.size());
@@ -84,6 +91,7 @@ int verb_eval(const Words& words) {
 
   const Evaluation result =
       *evaluate(evaluator, EvalPipeline(images, std::move(chosen), batch_size), classes, split, *comm);
+  images.check_unchanged();
   if (json) {
     Json record = {{"event", "eval"}, {"step", info.step}};
     record.update(result.to_json(classes > 5));

@@ -1,10 +1,9 @@
 #include "data/cifar_binary.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <sstream>
 
+#include "base/paths.h"
 #include "data/synthetic.h"
 
 namespace ct {
@@ -17,15 +16,9 @@ constexpr std::array<std::string_view, 10> kTutorialNames = {"plane", "car",  "b
 constexpr std::array<std::string_view, 10> kArchiveNames = {"airplane", "automobile", "bird",  "cat",  "deer",
                                                             "dog",      "frog",       "horse", "ship", "truck"};
 
-std::vector<std::string> strings(const std::array<std::string_view, 10>& names) { return {names.begin(), names.end()}; }
+constexpr uint64_t kLongestNames = 4096;  // bytes of the file with the class names
 
-MappedFile map_data_file(const fs::path& path, bool synthetic) {
-  try {
-    return MappedFile(path);
-  } catch (const Error& error) {
-    fail(ExitCode::data, error.what(), "; ", data_remedy(synthetic));
-  }
-}
+std::vector<std::string> strings(const std::array<std::string_view, 10>& names) { return {names.begin(), names.end()}; }
 
 }  // namespace
 
@@ -55,19 +48,14 @@ std::string size_problem(uint64_t bytes, int64_t records_per_file) {
 
 std::vector<std::string> read_class_names(const fs::path& folder) {
   const fs::path path = folder / "batches.meta.txt";
-  std::error_code error;
-  if (!fs::exists(path, error)) return {};
+  if (!exists(path, ExitCode::data)) return {};
+  std::istringstream in(read_file(path, kLongestNames, MappedFile::Links::follow, ExitCode::data));
   std::vector<std::string> names;
   bool clean = true;
-  try {
-    std::istringstream in(read_file(path, 4096));
-    for (std::string line; std::getline(in, line);) {
-      while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-      clean = clean && std::none_of(line.begin(), line.end(), [](unsigned char c) { return c < 32 || c == 127; });
-      if (!line.empty()) names.push_back(line);
-    }
-  } catch (const Error&) {  // a folder, unreadable, or far too long
-    clean = false;
+  for (std::string line; std::getline(in, line);) {
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+    clean = clean && std::none_of(line.begin(), line.end(), [](unsigned char c) { return c < 32 || c == 127; });
+    if (!line.empty()) names.push_back(line);
   }
   if (!clean || names.size() != kImageClasses) {
     fail(ExitCode::data, path.string(), ": not a list of ", kImageClasses,
@@ -83,9 +71,8 @@ bool is_synthetic_folder(const fs::path& folder) {
 
 ImageSet::ImageSet(const fs::path& folder, Split split, const ImageSetOptions& options)
     : split_(split), folder_(folder) {
-  std::error_code error;
-  if (!fs::is_directory(folder, error)) {
-    fail(ExitCode::data, folder.string(), ": ", fs::exists(folder, error) ? "not a folder" : "no such folder",
+  if (const PathKind kind = kind_of(folder, ExitCode::data); kind != PathKind::folder) {
+    fail(ExitCode::data, folder.string(), ": ", kind == PathKind::nothing ? "no such folder" : "not a folder",
          "; data.path names the folder that holds ", kCifarFolder, "/");
   }
   const bool synthetic = is_synthetic_folder(folder);
@@ -98,19 +85,11 @@ ImageSet::ImageSet(const fs::path& folder, Split split, const ImageSetOptions& o
   }
   for (const std::string& file : batch_files(split)) {
     const fs::path path = folder / file;
-    struct stat info {};  // before the mapping: what is written later shows
-    const bool present = stat(path.c_str(), &info) == 0;
-    if (!present || !S_ISREG(info.st_mode)) {
-      fail(ExitCode::data, path.string(), ": ", present ? "not a file" : "no such file", "; ", data_remedy(synthetic));
+    if (const PathKind kind = kind_of(path, ExitCode::data); kind != PathKind::file) {
+      fail(ExitCode::data, path.string(), ": ", kind == PathKind::nothing ? "no such file" : "not a file", "; ",
+           data_remedy(synthetic));
     }
-    files_.push_back({.path = path,
-                      .map = map_data_file(path, synthetic),
-                      .device = info.st_dev,
-                      .inode = info.st_ino,
-                      .size = static_cast<uint64_t>(info.st_size),
-                      .modified_s = info.st_mtim.tv_sec,
-                      .modified_ns = info.st_mtim.tv_nsec});
-    const auto bytes = files_.back().map.bytes();
+    const auto bytes = files_.emplace_back(path, MappedFile::Links::follow, ExitCode::data).bytes();
     const std::string problem = size_problem(bytes.size(), options.records_per_file);
     if (!problem.empty()) fail(ExitCode::data, path.string(), ": ", problem, "; ", data_remedy(synthetic));
     add_records(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size() / kRecordBytes, path.string(),
@@ -146,14 +125,7 @@ void ImageSet::add_records(const uint8_t* data, int64_t count, const std::string
 }
 
 void ImageSet::check_unchanged() const {
-  for (const BatchFile& file : files_) {
-    struct stat now {};
-    if (stat(file.path.c_str(), &now) != 0 || now.st_dev != file.device || now.st_ino != file.inode) continue;
-    if (static_cast<uint64_t>(now.st_size) != file.size || now.st_mtim.tv_sec != file.modified_s ||
-        now.st_mtim.tv_nsec != file.modified_ns) {
-      fail(ExitCode::data, file.path.string(), ": changed while it was in use; restore the file and start again");
-    }
-  }
+  for (const MappedFile& file : files_) file.require_unchanged(ExitCode::data);
 }
 
 }  // namespace ct

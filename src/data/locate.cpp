@@ -1,5 +1,6 @@
 #include "data/locate.h"
 
+#include "base/paths.h"
 #include "data/synthetic.h"
 
 namespace ct {
@@ -19,11 +20,13 @@ fs::path folder_named(std::string_view name, const fs::path& path) {
 DataSource synthetic_source(const fs::path& folder, const std::string& why, IfAbsent if_absent,
                             const std::function<void()>& progress) {
   if (if_absent == IfAbsent::keep_in_memory && !synthetic_complete(folder))
-    return {std::string(kSyntheticName), {}, str("data: ", kSyntheticName, " in memory", why)};
+    return {std::string(kSyntheticName),
+            {},
+            str("data: ", kSyntheticName, " in memory (none lies in ", folder.string(), ")", why)};
   try {
     const bool written = write_synthetic(folder, progress);
     return {std::string(kSyntheticName), folder,
-            str("data: ", kSyntheticName, (written ? ", written to " : " in "), folder.string(), why)};
+            str("data: ", kSyntheticName, (written ? ", written to " : " in "), folder.string(), why), written};
   } catch (const Error& error) {
     if (error.code() != ExitCode::io) throw;
     return {std::string(kSyntheticName), {}, str("data: ", kSyntheticName, " in memory (", error.what(), ")", why)};
@@ -39,12 +42,11 @@ DataSource locate_data(std::string_view dataset, const fs::path& where, IfAbsent
     fail(ExitCode::usage, "data.dataset: '", dataset, "' is not a data set; use auto, cifar10 or synthetic");
   }
   const fs::path path = where.empty() ? fs::path(".") : where.has_filename() ? where : where.parent_path();
-  std::error_code error;
-  if (fs::exists(path, error) && !fs::is_directory(path, error)) {
+  if (const PathKind kind = kind_of(path, ExitCode::data); kind != PathKind::nothing && kind != PathKind::folder) {
     fail(ExitCode::data, path.string(), ": not a folder; data.path names the folder that holds ", kCifarFolder, "/");
   }
   // A folder of batches under any name may be given itself.
-  const bool itself = fs::exists(path / batch_files(Split::train).front(), error);
+  const bool itself = exists(path / batch_files(Split::train).front(), ExitCode::data);
   if (itself && is_synthetic_folder(path)) {
     if (dataset == "cifar10")
       fail(ExitCode::data, path.string(), ": holds the synthetic set; ", how_to_get_cifar(path / ".."));
@@ -52,7 +54,7 @@ DataSource locate_data(std::string_view dataset, const fs::path& where, IfAbsent
   }
   const fs::path cifar = itself ? path : folder_named(kCifarFolder, path);
   const std::string remedy = how_to_get_cifar(cifar.has_parent_path() ? cifar.parent_path() : fs::path("."));
-  const bool there = fs::exists(cifar, error);
+  const bool there = exists(cifar, ExitCode::data);
   if (dataset != "synthetic" && (there || cifar == path)) {
     if (!there) fail(ExitCode::data, cifar.string(), ": no such folder; ", remedy);
     if (!is_synthetic_folder(cifar))
@@ -65,6 +67,12 @@ DataSource locate_data(std::string_view dataset, const fs::path& where, IfAbsent
   const fs::path base = cifar == path ? (path.has_parent_path() ? path.parent_path() : fs::path(".")) : path;
   return synthetic_source(folder_named(kSyntheticFolder, base),
                           automatic ? str("; for ", kCifarName, ", ", remedy) : "", if_absent, progress);
+}
+
+void require_named_folder(const fs::path& path) {
+  if (absolute_of(path / "") == absolute_of(fs::path(kShippedFolder) / "") || exists(path, ExitCode::data)) return;
+  fail(ExitCode::data, in_quotes(path.native()), ": no such folder; give the one that holds ", kCifarFolder,
+       "/, or make it with: cifar-train data synth --out ", in_quotes(path.native()));
 }
 
 ImageSet open_images(const DataSource& source, Split split, const ImageSetOptions& options, int threads) {

@@ -14,6 +14,7 @@ struct DataSource {
   std::string name;              // "CIFAR-10" or "synthetic-10"
   std::filesystem::path folder;  // empty: the synthetic set in memory
   std::string note;              // a sentence for the user: what was chosen and, if not CIFAR-10, how to get it
+  bool written = false;          // the synthetic set, just now
 };
 
 /// data.dataset (auto, cifar10 or synthetic) under data.path, which may also be the folder of batches itself. auto
@@ -24,6 +25,13 @@ struct DataSource {
 enum class IfAbsent { write, keep_in_memory };  // the synthetic set that is not on disk yet
 DataSource locate_data(std::string_view dataset, const std::filesystem::path& path,
                        IfAbsent if_absent = IfAbsent::write, const std::function<void()>& progress = {});
+
+/// The folder that data.path means when nothing else is said. It alone is made where it is not there.
+inline constexpr std::string_view kShippedFolder = "data";
+
+/// Throws Error(data) when there is nothing at a path that somebody named (data.path, --data), other than the shipped
+/// folder: a slip of the pen must not become a folder with a data set in it.
+void require_named_folder(const std::filesystem::path& path);
 
 /// Opens one split of what locate_data found, on any rank. `threads` generate a set in memory (0: all cores at hand).
 ImageSet open_images(const DataSource& source, Split split, const ImageSetOptions& options = {}, int threads = 1);

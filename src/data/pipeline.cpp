@@ -42,6 +42,7 @@ void Pipeline::fill(int64_t epoch, int64_t step, int64_t k, std::span<uint8_t> i
     draws[i] = draw_augmentation(options_.augment, options_.seed, epoch, chosen[i]);
     labels[i] = set_.label(chosen[i]);
   }
+  set_.check_not_cut();
   for (uint32_t image : upcoming(step, k, 2)) set_.prefetch_pages(image);
   for (uint32_t image : upcoming(step, k, 1)) set_.prefetch(image);
 }
@@ -76,6 +77,7 @@ int64_t EvalPipeline::fill(int64_t b, std::span<uint8_t> images, std::span<Draw>
     std::memcpy(images.data() + i * kImageBytes, set_.pixels(image), kImageBytes);
     labels[i] = set_.label(image);
   }
+  set_.check_not_cut();
   std::fill(images.begin() + count * kImageBytes, images.end(), uint8_t{0});
   std::fill(labels.begin() + count, labels.end(), 0);
   std::fill(draws.begin(), draws.end(), Draw{});

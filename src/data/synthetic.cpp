@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/paths.h"
 #include "base/random.h"
 #include "data/cifar_binary.h"
 
@@ -194,9 +195,11 @@ std::vector<std::string> all_batch_files() {
 std::string first_problem(const fs::path& folder) {
   for (const std::string& name : all_batch_files()) {
     const fs::path path = folder / name;
+    if (kind_of(path, ExitCode::data) != PathKind::file) return str(path.string(), ": no such file");
     std::error_code error;
-    if (!fs::is_regular_file(path, error)) return str(path.string(), ": no such file");
-    const std::string problem = size_problem(fs::file_size(path, error), kRecordsPerFile);
+    const uint64_t bytes = fs::file_size(path, error);
+    if (error) fail_io("look at", path, error.value(), ExitCode::data);
+    const std::string problem = size_problem(bytes, kRecordsPerFile);
     if (!problem.empty()) return str(path.string(), ": ", problem);
   }
   return "";
@@ -246,8 +249,8 @@ bool synthetic_complete(const fs::path& folder) { return first_problem(folder).e
 bool write_synthetic(const fs::path& path, const std::function<void()>& progress) {
   const fs::path folder = path.has_filename() ? path : path.parent_path();  // "data/x/" is "data/x"
   if (synthetic_complete(folder)) return false;
-  std::error_code error;
-  if (fs::exists(folder, error) && !fs::is_empty(folder, error)) {
+  const PathKind kind = kind_of(folder, ExitCode::data);
+  if (kind != PathKind::nothing && (kind != PathKind::folder || !list_folder(folder).empty())) {
     const std::string problem = first_problem(folder);  // another process may just have finished
     if (problem.empty()) return false;
     fail(ExitCode::data, problem, "; ", folder.string(),
@@ -255,6 +258,7 @@ bool write_synthetic(const fs::path& path, const std::function<void()>& progress
   }
   FileSystem files;
   const fs::path temporary = make_temporary(files, folder);
+  std::error_code ignored;
   try {
     write_files(files, temporary, progress);
     if (files.rename(temporary, folder) == 0) {
@@ -265,10 +269,10 @@ bool write_synthetic(const fs::path& path, const std::function<void()>& progress
     if ((errno != ENOTEMPTY && errno != EEXIST) || !synthetic_complete(folder))
       fail_io("create the folder", folder, errno);
   } catch (...) {
-    fs::remove_all(temporary, error);
+    fs::remove_all(temporary, ignored);
     throw;
   }
-  fs::remove_all(temporary, error);
+  fs::remove_all(temporary, ignored);
   return false;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/paths.h"
 #include "base/sha256.h"
 #include "data/synthetic.h"
 
@@ -12,13 +13,12 @@ namespace {
 FileReport inspect_file(const fs::path& path, std::string_view expected_sha256) {
   FileReport report;
   report.path = path;
-  std::error_code error;
-  if (!fs::exists(path, error)) {
-    report.problem = "no such file";
-    return report;
-  }
   try {
-    const MappedFile map(path);
+    if (!exists(path, ExitCode::data)) {
+      report.problem = "no such file";
+      return report;
+    }
+    const MappedFile map(path, MappedFile::Links::follow, ExitCode::data);
     const auto* const data = reinterpret_cast<const uint8_t*>(map.bytes().data());
     report.bytes = map.bytes().size();
     report.sha256 = sha256_hex(data, report.bytes);
@@ -32,7 +32,9 @@ FileReport inspect_file(const fs::path& path, std::string_view expected_sha256) 
         report.problem = str("record ", i, " has label ", label, ", the classes are 0 to ", kImageClasses - 1);
       }
     }
+    map.require_unchanged(ExitCode::data);
   } catch (const Error& unreadable) {
+    if (unreadable.code() == ExitCode::memory) throw;
     report.problem = unreadable.what();
   }
   if (report.problem.empty() && !expected_sha256.empty() && report.sha256 != expected_sha256) {
@@ -44,8 +46,7 @@ FileReport inspect_file(const fs::path& path, std::string_view expected_sha256) 
 }  // namespace
 
 std::vector<FileReport> inspect_files(const fs::path& folder) {
-  std::error_code error;
-  if (!fs::is_directory(folder, error)) fail(ExitCode::data, folder.string(), ": no such folder; check data.path");
+  if (!is_folder(folder, ExitCode::data)) fail(ExitCode::data, folder.string(), ": no such folder; check data.path");
   const bool synthetic = is_synthetic_folder(folder);
   std::vector<FileReport> reports;
   for (Split split : {Split::train, Split::test}) {

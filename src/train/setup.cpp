@@ -116,7 +116,10 @@ Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_abs
   Datasets sets;
   const auto progress = [&] { comm.pulse().advance(Phase::data); };
   progress();
-  if (comm.rank() == 0) sets.source = locate_data(config.data.dataset, config.data.path, if_absent, progress);
+  if (comm.rank() == 0) {
+    require_named_folder(config.data.path);
+    sets.source = locate_data(config.data.dataset, config.data.path, if_absent, progress);
+  }
   sets.source.name = from_rank_0(comm, sets.source.name);
   sets.source.folder = from_rank_0(comm, sets.source.folder.string());
   sets.source.note = from_rank_0(comm, sets.source.note);

@@ -165,6 +165,7 @@ void Trainer::describe_run() {
         reinterpret_cast<const std::byte*>(data_.train->pixels(i) - 1);  // the label lies before the pixels
     crc = crc32c(std::span(record, kRecordBytes), crc);
   }
+  check_data();
   provenance_ = {to_yaml(config_),         comm_.size(), data_.source.name, crc, device_.backend().description(),
                  device_.backend().plans()};
 }
@@ -209,7 +210,7 @@ ExitCode Trainer::stop() {
 
 void Trainer::train_step() {
   const Distribution& d = programs_.train.distribution;
-  if (state_.batch == 0) data_.train->check_unchanged();
+  if (state_.batch == 0) check_data();
   for (int j = 0; j < d.accumulation; ++j) {
     const auto begin = Clock::now();
     comm_.pulse().advance(Phase::data);
@@ -343,6 +344,12 @@ void Trainer::check_replicas() {
     require_same_replicas(comm_, *engine_, programs_.graph);
 }
 
+/// Nothing that was learnt or measured of a file since cut or written over may be saved or believed.
+void Trainer::check_data() const {
+  data_.train->check_unchanged();
+  data_.test->check_unchanged();
+}
+
 /// Ranks must stop after the same step, so a request counts only once all have heard of it. They compare notes every
 /// kVoteSeconds or every step, whichever is longer, at steps that rank 0's clock chose at the previous vote. A pending
 /// save is looked after at the same time.
@@ -409,6 +416,7 @@ void Trainer::save(MustSucceed must) {
   state_.scalars = engine_->latest().scalars;
   state_.loss_scale = engine_->latest().loss_scale;
   saving_step_ = state_.step;
+  check_data();
   try {
     together(comm_, [&] { look_after_folder(); });
     settle_best([&](BestWeights& weights) { return weights.look_after(state_); });
@@ -464,6 +472,7 @@ bool Trainer::evaluate_now(Because because) {
     if (!result) return false;
     results.push_back(*std::move(result));
   }
+  check_data();
   const Traffic moved_here = device_.collectives().traffic(TrafficKind::training) - moved;
   moved_aside_ = {moved_aside_.elements + moved_here.elements, moved_aside_.bytes + moved_here.bytes};
   test_result_ = results.back();

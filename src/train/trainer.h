@@ -43,6 +43,8 @@ class Trainer {
   void record_step();
   void show_progress();
   void check_replicas();
+  void check_data() const;
+  void check_data() const;
   bool stop_agreed();
   ExitCode stop();
   bool save_due() const;

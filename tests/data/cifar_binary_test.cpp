@@ -1,6 +1,9 @@
 #include "data/cifar_binary.h"
 
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "data/data_fixture.h"
 #include "data/synthetic.h"
@@ -99,10 +102,31 @@ TEST_F(ImageSetTest, ClassNamesComeFromTheFolder) {
   };
   EXPECT_EQ(names("airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n")[0], "plane");
   EXPECT_EQ(names("a\r\nb\r\nc\r\nd\r\ne\r\nf\r\ng\r\nh\r\ni\r\nj\r\n")[9], "j");
-  for (const std::string& garbage : {std::string(), std::string("a\nb\n"),
-                                     std::string("\x01\n\x02\n3\n4\n5\n6\n7\n8\n9\n0"), std::string(100000, 'x')}) {
+  for (const std::string& garbage :
+       {std::string(), std::string("a\nb\n"), std::string("\x01\n\x02\n3\n4\n5\n6\n7\n8\n9\n0")}) {
     expect_error(ExitCode::data, {"batches.meta.txt", "class names"}, [&] { names(garbage); });
   }
+  expect_error(ExitCode::data, {"batches.meta.txt", "100000 bytes"}, [&] { names(std::string(100000, 'x')); });
+}
+
+TEST_F(ImageSetTest, ClassNamesThatCannotBeReadAreNotTakenForWrongOnes) {
+  const fs::path folder = make_set("set", 3);
+  std::ofstream(folder / "batches.meta.txt") << "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n";
+  struct rlimit before {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  struct rlimit none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  std::string message;
+  try {
+    read_class_names(folder);
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_NE(message.find("batches.meta.txt': Too many open files"), std::string::npos) << message;
+  EXPECT_NE(message.find("ulimit -n"), std::string::npos) << message;
+  EXPECT_EQ(read_class_names(folder).size(), 10u);
 }
 
 TEST_F(ImageSetTest, TheSyntheticSetIsKnownByFolderOrNames) {
@@ -125,6 +149,22 @@ TEST_F(ImageSetTest, NoticesAFileThatChanges) {
   set.check_unchanged();
   fs::resize_file(folder / "data_batch_3.bin", 100);
   expect_error(ExitCode::data, {"data_batch_3.bin", "changed while it was in use"}, [&] { set.check_unchanged(); });
+}
+
+TEST_F(ImageSetTest, NoticesAFileThatIsCutWhereItIsRead) {
+  const fs::path folder = make_set("set", 100);
+  const ImageSet set(folder, Split::train, {.records_per_file = 100});
+  set.check_not_cut();
+  // It has no name any more: only reading it tells.
+  const fs::path file = folder / "data_batch_3.bin";
+  const int open_file = open(file.c_str(), O_RDWR);
+  fs::remove(file);
+  ASSERT_EQ(ftruncate(open_file, 0), 0);
+  close(open_file);
+  set.check_unchanged();
+  EXPECT_EQ(set.pixels(250)[0], 0);
+  expect_error(ExitCode::data, {"data_batch_3.bin", "could not be read to its end"}, [&] { set.check_not_cut(); });
+  expect_error(ExitCode::data, {"data_batch_3.bin"}, [&] { set.check_unchanged(); });
 }
 
 TEST_F(ImageSetTest, InMemory) {

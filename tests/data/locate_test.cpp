@@ -58,6 +58,20 @@ TEST_F(LocateTest, KeepsTheSyntheticSetInMemoryWhereItCannotBeWritten) {
   EXPECT_TRUE(std::equal(record.begin() + 1, record.end(), test.pixels(123)));
 }
 
+TEST_F(LocateTest, ANamedFolderMustBeThere) {
+  require_named_folder(root);
+  write(root / "file", {1});
+  require_named_folder(root / "file");  // what it is, is another question
+  expect_error(ExitCode::data, {"tpyo", "no such folder", "synth"}, [&] { require_named_folder(root / "tpyo"); });
+  expect_error(ExitCode::data, {"data", "no such folder"}, [&] { require_named_folder(root / "data"); });
+  const fs::path here = fs::current_path();
+  fs::current_path(root);
+  for (const char* shipped : {"data", "data/", "./data"}) EXPECT_NO_THROW(require_named_folder(shipped)) << shipped;
+  EXPECT_NO_THROW(require_named_folder(fs::absolute("data")));
+  EXPECT_THROW(require_named_folder("data/sub"), Error);
+  fs::current_path(here);
+}
+
 TEST_F(LocateTest, Errors) {
   expect_error(ExitCode::usage, {"data.dataset", "'mnist'", "cifar10"}, [&] { locate_data("mnist", root); });
   expect_error(ExitCode::data, {"cifar-10-batches-bin", "no such folder", "kriz", root.string() + "/", "auto"},

@@ -1,0 +1,284 @@
+"""Files of data and weights that are cut while they are read, cannot be read, or are not there at all: one line of error
+with the file's name, its own exit code, and nothing learnt from what was lost."""
+import mmap
+import os
+import resource
+import shutil
+import struct
+import sys
+import time
+
+os.environ.setdefault("TMPDIR", "/tmp")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from harness import *
+
+SETTINGS = {**FEW, "train.epochs": 10 ** 6, "train.save_interval": 1, "train.eval_interval": 10 ** 6,
+            "checkpoint.keep_last": 1}
+SYNTHETIC = "synthetic-10-batches-bin"
+
+
+def wait_for(what, job, patience=60):
+    """Until what() is true; the job must not end before."""
+    end = time.monotonic() + patience
+    while not what():
+        if job.poll() is not None:
+            done = finish(job)
+            raise AssertionError("ended before it was time, %d\n%s%s" % (done.returncode, done.stdout, done.stderr))
+        expect(time.monotonic() < end, "waited in vain")
+
+
+def maps(job, file):
+    try:
+        with open("/proc/%d/maps" % job.pid) as lines:
+            return file in lines.read()
+    except OSError:  # it has just ended
+        return False
+
+
+def cut_while_mapped(file, size, *words):
+    """Runs the program and cuts the file once it is mapped; the finished job."""
+    job = start([PROGRAM, *words])
+    wait_for(lambda: maps(job, file), job)
+    os.truncate(file, size)
+    return finish(job)
+
+
+def own_copy(name, source):
+    """A data.path whose files are copies, not links of one another."""
+    shutil.copytree(source, path(name))
+    return path(name)
+
+
+def sets(data, **changed):
+    return {**SETTINGS, "data.path": data, **{k.replace("__", "."): v for k, v in changed.items()}}
+
+
+def steps(output):
+    try:
+        return len(records(output, "step"))
+    except (OSError, ValueError):
+        return 0
+
+
+# ---- files cut while they are read
+
+@check
+def a_data_file_cut_while_training():
+    # Behind the new end there is nothing to read; but the page in which it lies reads as zeros from there on, without
+    # a signal: here that is the end of the last image, the others being whole.
+    last_image = 400 * RECORD - 300
+    cases = [(Ranks(1), 2 * mmap.PAGESIZE), (Ranks(1), last_image), (Ranks(2), 2 * mmap.PAGESIZE)]
+    if has_mpi():
+        cases.append((Ranks(2, mpi=True), 2 * mmap.PAGESIZE))
+    for i, (ranks, size) in enumerate(cases):
+        data, output = own_copy("cut-data-%d" % i, few()), path("cut-%d" % i)
+        file = os.path.join(data, "cifar-10-batches-bin", "data_batch_1.bin")
+        job = start(ranks.words(*train_words(output, sets(data))))
+        wait_for(lambda: steps(output) >= 3, job)
+        os.truncate(file, size)
+        done = finish(job)
+        fails(DATA, done, file)
+        expect("rank 0 was lost" not in done.stderr and "Signal" not in done.stderr, done.stderr)
+        # What was saved was learnt from whole images: continued on the restored file, the run is as if never cut.
+        step = checkpoints(output)[-1] + 5
+        shutil.copyfile(os.path.join(few(), "cifar-10-batches-bin", "data_batch_1.bin"), file)
+        train(output, sets(data, train__max_steps=step), ranks=ranks)
+        train(path("whole-%d" % i), sets(few(), train__max_steps=step), ranks=ranks)
+        expect_same_result(output, result(path("whole-%d" % i)), ranks, size)
+
+
+@functools.lru_cache(None)
+def trained():
+    """A run's folder, on the synthetic set."""
+    train(path("trained"), {**FEW, "data.path": synthetic(), "train.max_steps": 1, "train.eval_batch_size": 250})
+    return path("trained")
+
+
+@check
+def the_test_file_cut_while_it_is_evaluated():
+    data = own_copy("cut-test", synthetic())
+    file = os.path.join(data, SYNTHETIC, "test_batch.bin")
+    done = cut_while_mapped(file, 4096, "eval", "--ckpt", trained(), "--data", data, "--batch-size", "1", "--json")
+    fails(DATA, done, file)
+    expect_equal(done.stdout, "")
+
+
+@check
+def a_data_file_cut_while_it_is_verified():
+    data = own_copy("cut-verified", synthetic())
+    file = os.path.join(data, SYNTHETIC, "data_batch_1.bin")
+    fails(DATA, cut_while_mapped(file, 4096, "data", "verify", "--data", data), file, "while it was in use")
+
+
+def large_weights(name, elements=1 << 26):
+    """Somebody's safetensors without checksums, sparse on disk: reading it takes a while."""
+    header = ('{"w":{"dtype":"F32","shape":[%d],"data_offsets":[0,%d]}}' % (elements, 4 * elements)).encode()
+    with open(path(name), "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        file.truncate(8 + len(header) + 4 * elements)
+    return path(name)
+
+
+@check
+def weights_cut_while_they_are_read():
+    out = path("exported.safetensors")
+    for words in [("ckpt", "inspect"), ("export", "--out", out, "--ckpt"), ("ckpt", "diff", large_weights("other"))]:
+        file = large_weights("cut.safetensors")
+        fails(CHECKPOINT, cut_while_mapped(file, 1 << 20, *words, file), file, "while it was in use")
+    expect(not os.path.exists(out), "zeros were exported")
+
+
+# ---- memory and files that cannot be had
+
+def limited(*limits):
+    def set_limits():
+        for what, value in limits:
+            resource.setrlimit(what, (value, value))
+    return set_limits
+
+
+@check
+def too_little_memory_to_map_the_data():
+    def starts(mib):
+        return run("--version", preexec_fn=limited((resource.RLIMIT_AS, mib << 20))).returncode == DONE
+    low, high = 0, 1 << 15  # MiB
+    if not starts(high):
+        raise Skip("the program needs more than 32 GiB of addresses to start")
+    while high - low > 8:
+        middle = (low + high) // 2
+        low, high = (low, middle) if starts(middle) else (middle, high)
+    # Five training files of 29.3 MiB are mapped one after the other: not all of them fit.
+    done = run("data", "info", "--data", synthetic(), preexec_fn=limited((resource.RLIMIT_AS, (high + 80) << 20)))
+    line = fails(MEMORY, done, "out of memory", "data_batch_")
+    expect("delete" not in line and "unpack" not in line, line)
+    words = train_words(path("out-memory"), {"data.path": synthetic(), "data.dataset": "synthetic"})
+    job = start([PROGRAM, *words], preexec_fn=limited((resource.RLIMIT_AS, (high + 80) << 20)))
+    fails(MEMORY, finish(job), "out of memory")
+
+
+@check
+def a_thread_that_cannot_be_had():
+    """Fewer processes than threads wanted: a rank of the job, or the watchdog's."""
+    done = as_nobody([PROGRAM, *train_words(path("out-threads"), {"data.path": few(), **FEW}), "--ranks", "8"],
+                     (resource.RLIMIT_NPROC, 1))
+    fails(MEMORY, done, "thread", "ulimit -u")
+
+
+def as_nobody(words, *limits):
+    """Without root's rights, which know no permissions."""
+    nobody = 65534
+    os.chmod(scratch(), 0o755)
+
+    def become():
+        limited(*limits)()
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(nobody)
+            os.setuid(nobody)
+    if os.geteuid() == 0:
+        try:
+            if finish(start([PROGRAM, "--version"], preexec_fn=become)).returncode != DONE and not limits:
+                raise Skip("nobody cannot run the program")
+        except PermissionError:
+            raise Skip("the program lies where nobody cannot reach it")
+    return finish(start(words, preexec_fn=become))
+
+
+@check
+def class_names_that_cannot_be_read():
+    data = own_copy("meta", few())
+    meta = os.path.join(data, "cifar-10-batches-bin", "batches.meta.txt")
+
+    def refused(reason, run_it=lambda words: run(*words)):
+        for words in [("data", "info", "--data", data), ("data", "verify", "--data", data),
+                      ("train", *train_words(path("out-meta"), sets(data)))]:
+            line = fails(DATA, run_it(words), "batches.meta.txt", reason)
+            expect("not a list" not in line, line)
+
+    os.symlink("batches.meta.txt", meta)
+    refused("symbolic link")
+    os.remove(meta)
+    os.mkdir(meta)
+    refused("not a regular file")
+    os.rmdir(meta)
+    with open(meta, "w") as file:
+        file.write("one\n")
+    fails(DATA, run("data", "info", "--data", data), "batches.meta.txt", "not a list of 10 class names")
+    os.chmod(meta, 0)
+    refused("Permission denied", lambda words: as_nobody([PROGRAM, *words]))
+
+
+@check
+def a_data_path_that_cannot_be_looked_at():
+    locked, loop = path("locked", "data"), path("loop")
+    os.makedirs(locked)
+    os.chmod(os.path.dirname(locked), 0)
+    os.symlink("loop", loop)
+    cases = [(loop, "symbolic link", run), (os.path.join(scratch(), "x" * 256), "shorter path", run),
+             (locked, "permission", lambda *words: as_nobody([PROGRAM, *words]))]
+    checkpoint = os.path.join(trained(), "best.bin")
+    for data, reason, run_it in cases:
+        for words in [("train", *train_words(path("out-locked"), sets(data))), ("data", "info", "--data", data),
+                      ("data", "verify", "--data", data), ("eval", "--ckpt", checkpoint, "--data", data),
+                      ("data", "synth", "--out", data)]:
+            fails(DATA, run_it(*words), os.path.basename(data)[:100], reason)
+    os.chmod(os.path.dirname(locked), 0o755)
+
+
+# ---- folders that are not there
+
+@check
+def a_data_folder_that_is_not_there():
+    typo = path("tpyo")
+    few_words = ("--set", "data.path=" + typo)
+    for words in [("train", *train_words(path("out-typo"), sets(typo))),
+                  ("train", *train_words(path("out-typo"), sets(typo)), "--dry-run"),
+                  ("train", *train_words(path("out-typo"), sets(typo)), "--ranks", "2"),
+                  ("bench", *few_words), ("eval", "--ckpt", trained(), "--data", typo),
+                  ("data", "verify", "--data", typo), ("data", "info", "--data", typo)]:
+        fails(DATA, run(*words), typo)
+        expect(not os.path.exists(typo), "%r made the folder" % (words,))
+
+
+@check
+def the_synthetic_set_is_announced():
+    # The shipped folder, where it is not there: made by train.
+    work = path("work")
+    os.mkdir(work)
+    small = {**FEW, "data.path": "data", "train.max_steps": 1, "train.eval_batch_size": 250}
+    done = finish(start([PROGRAM, *train_words("run", small)], cwd=work))
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect("written to data/" + SYNTHETIC in done.stderr, done.stderr)
+    # Weights say where their run had its images: gone, the set is made in memory, and nothing on disk.
+    shutil.rmtree(os.path.join(work, "data"))
+    evaluated = run("eval", "--ckpt", os.path.join(work, "run"), "--json")
+    expect_equal(evaluated.returncode, DONE, evaluated.stderr)
+    expect("synthetic-10 in memory" in evaluated.stderr, evaluated.stderr)
+    expect(not os.path.exists(os.path.join(work, "data")), "eval wrote a data set")
+    wanted = records(os.path.join(work, "run"), "eval")[-1]
+    expect_equal(json.loads(evaluated.stdout)["accuracy"], wanted["accuracy"])
+
+
+# ---- numbers
+
+@check
+def whole_numbers_beyond_64_bits():
+    large = "99999999999999999999"
+    yaml, as_json = path("large.yaml"), path("large.json")
+    rest = '"train_batch_size": 4, "optimizer": {"type": "SGD", "params": {"lr": 0.1}}'
+    for name in (yaml, as_json):
+        with open(name, "w") as file:
+            file.write('{%s, "gradient_clipping": %s}\n' % (rest, large))
+    for words in [("--config", yaml), ("--config", as_json), ("--set", "gradient_clipping=" + large)]:
+        done = run("train", *words, "--print-config")
+        expect_equal(done.returncode, DONE, done.stderr)
+        expect("gradient_clipping: 1e+20" in done.stdout, done.stdout)
+    fails(USAGE, run("train", "--set", "gradient_clipping=-" + large, "--print-config"), "gradient_clipping", "at least 0")
+    for number in (large, "-" + large):
+        fails(USAGE, run("train", "--set", "seed=" + number, "--print-config"), "seed", number)
+    with open(as_json, "w") as file:
+        file.write('{%s, "seed": %s}\n' % (rest, large))
+    fails(USAGE, run("train", "--config", as_json, "--print-config"), "seed", large, "large.json:1:")
+
+
+main()
