@@ -382,8 +382,8 @@ void link_or_copy(FileSystem& files, const Path& from, const Path& to) {
   remove_file(files, temporary);
   if (files.link(source, temporary) != 0) {  // another disk, or a file system without links
     OpenedFile contents(source, MappedFile::Links::follow, ExitCode::io);
+    std::vector<std::byte> block(size_t{1} << 20);
     return write_file_atomic(files, target, [&](File& file) {
-      std::vector<std::byte> block(size_t{1} << 20);
       uint64_t copied = 0;
       while (const size_t n = contents.read(block)) {
         file.write(std::span(block).first(n));

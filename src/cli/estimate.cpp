@@ -31,7 +31,7 @@ DataSetSize data_set_size(const Config& config) {
   if (!folder && config.data.dataset == "cifar10") {
     size.note = str("no CIFAR-10 under ", plain(config.data.path), " yet: its usual size is taken");
   } else if (!folder) {
-    size.note = "the synthetic set, which train would write";
+    size.note = str("no data under ", plain(config.data.path), " yet: the synthetic set's size is taken");
   } else {
     const ImageSetOptions options{.on_corrupt = config.data.on_corrupt == "skip" ? OnCorrupt::skip : OnCorrupt::error};
     const ImageSet test(*folder, Split::test, options);

@@ -19,17 +19,19 @@ fs::path folder_named(std::string_view name, const fs::path& path) {
 
 DataSource synthetic_source(const fs::path& folder, const std::string& why, IfAbsent if_absent,
                             const std::function<void()>& progress) {
-  if (if_absent == IfAbsent::keep_in_memory && !synthetic_complete(folder))
-    return {std::string(kSyntheticName),
-            {},
-            str("data: ", kSyntheticName, " in memory (none lies in ", folder.string(), ")", why)};
+  const auto in_memory = [&](const std::string& because) {
+    return DataSource{
+        std::string(kSyntheticName), {}, str("data: ", kSyntheticName, " in memory (", because, ")", why)};
+  };
   try {
+    if (if_absent == IfAbsent::keep_in_memory && !synthetic_there(folder))
+      return in_memory("none lies in " + folder.string());
     const bool written = write_synthetic(folder, progress);
     return {std::string(kSyntheticName), folder,
             str("data: ", kSyntheticName, (written ? ", written to " : " in "), folder.string(), why), written};
   } catch (const Error& error) {
     if (error.code() != ExitCode::io) throw;
-    return {std::string(kSyntheticName), {}, str("data: ", kSyntheticName, " in memory (", error.what(), ")", why)};
+    return in_memory(error.what());
   }
 }
 

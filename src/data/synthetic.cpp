@@ -244,18 +244,19 @@ void write_files(FileSystem& files, const fs::path& folder, const std::function<
 
 }  // namespace
 
-bool synthetic_complete(const fs::path& folder) { return first_problem(folder).empty(); }
+bool synthetic_there(const fs::path& folder) {
+  if (first_problem(folder).empty()) return true;
+  const PathKind kind = kind_of(folder, ExitCode::data);
+  if (kind == PathKind::nothing || (kind == PathKind::folder && list_folder(folder).empty())) return false;
+  const std::string problem = first_problem(folder);  // another process may just have finished
+  if (problem.empty()) return true;
+  fail(ExitCode::data, problem, "; ", folder.string(),
+       " is not a whole synthetic set: delete it, and it is written anew");
+}
 
 bool write_synthetic(const fs::path& path, const std::function<void()>& progress) {
   const fs::path folder = path.has_filename() ? path : path.parent_path();  // "data/x/" is "data/x"
-  if (synthetic_complete(folder)) return false;
-  const PathKind kind = kind_of(folder, ExitCode::data);
-  if (kind != PathKind::nothing && (kind != PathKind::folder || !list_folder(folder).empty())) {
-    const std::string problem = first_problem(folder);  // another process may just have finished
-    if (problem.empty()) return false;
-    fail(ExitCode::data, problem, "; ", folder.string(),
-         " is not a whole synthetic set: delete it, and it is written anew");
-  }
+  if (synthetic_there(folder)) return false;
   FileSystem files;
   const fs::path temporary = make_temporary(files, folder);
   std::error_code ignored;
@@ -266,8 +267,9 @@ bool write_synthetic(const fs::path& path, const std::function<void()>& progress
       return true;
     }
     // Another process was faster: its files are the same.
-    if ((errno != ENOTEMPTY && errno != EEXIST) || !synthetic_complete(folder))
-      fail_io("create the folder", folder, errno);
+    const int error = errno;
+    if ((error != ENOTEMPTY && error != EEXIST) || !first_problem(folder).empty())
+      fail_io("create the folder", folder, error);
   } catch (...) {
     fs::remove_all(temporary, ignored);
     throw;

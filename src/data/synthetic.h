@@ -33,8 +33,9 @@ std::vector<uint8_t> synthetic_records(uint64_t seed, uint32_t first, uint32_t c
 /// SHA-256 of data_batch_1..5.bin and test_batch.bin, in this order.
 extern const std::array<std::string_view, 6> kSyntheticSha256;
 
-/// Does the folder hold all of the set's files, each as long as it must be? (Their bytes: data/verify.h.)
-bool synthetic_complete(const std::filesystem::path& folder);
+/// Does the folder hold all of the set's files, each as long as it must be? (Their bytes: data/verify.h.) False where
+/// there is nothing; Error(data) where something else stands in its place, such as a damaged set.
+bool synthetic_there(const std::filesystem::path& folder);
 
 /// Writes data_batch_1..5.bin, test_batch.bin and batches.meta.txt (the class names) into `folder`, atomically: a
 /// folder beside it is filled, flushed and renamed, so no reader ever meets a part. Several processes may do so at

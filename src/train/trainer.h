@@ -44,7 +44,6 @@ class Trainer {
   void show_progress();
   void check_replicas();
   void check_data() const;
-  void check_data() const;
   bool stop_agreed();
   ExitCode stop();
   bool save_due() const;

@@ -43,10 +43,16 @@ def cut_while_mapped(file, size, *words):
     return finish(job)
 
 
-def own_copy(name, source):
-    """A data.path whose files are copies, not links of one another."""
-    shutil.copytree(source, path(name))
-    return path(name)
+def own_copy(name, source, file=None):
+    """A data.path of links to another's files, but for a copy of one, whose path is the second that is returned."""
+    shutil.copytree(source, path(name), copy_function=os.link)
+    folder = os.path.join(path(name), os.listdir(source)[0])
+    if file is None:
+        return path(name), folder
+    victim = os.path.join(folder, file)
+    os.remove(victim)
+    shutil.copyfile(os.path.join(source, os.path.basename(folder), file), victim)
+    return path(name), victim
 
 
 def sets(data, **changed):
@@ -71,8 +77,7 @@ def a_data_file_cut_while_training():
     if has_mpi():
         cases.append((Ranks(2, mpi=True), 2 * mmap.PAGESIZE))
     for i, (ranks, size) in enumerate(cases):
-        data, output = own_copy("cut-data-%d" % i, few()), path("cut-%d" % i)
-        file = os.path.join(data, "cifar-10-batches-bin", "data_batch_1.bin")
+        (data, file), output = own_copy("cut-data-%d" % i, few(), "data_batch_1.bin"), path("cut-%d" % i)
         job = start(ranks.words(*train_words(output, sets(data))))
         wait_for(lambda: steps(output) >= 3, job)
         os.truncate(file, size)
@@ -96,8 +101,7 @@ def trained():
 
 @check
 def the_test_file_cut_while_it_is_evaluated():
-    data = own_copy("cut-test", synthetic())
-    file = os.path.join(data, SYNTHETIC, "test_batch.bin")
+    data, file = own_copy("cut-test", synthetic(), "test_batch.bin")
     done = cut_while_mapped(file, 4096, "eval", "--ckpt", trained(), "--data", data, "--batch-size", "1", "--json")
     fails(DATA, done, file)
     expect_equal(done.stdout, "")
@@ -105,8 +109,7 @@ def the_test_file_cut_while_it_is_evaluated():
 
 @check
 def a_data_file_cut_while_it_is_verified():
-    data = own_copy("cut-verified", synthetic())
-    file = os.path.join(data, SYNTHETIC, "data_batch_1.bin")
+    data, file = own_copy("cut-verified", synthetic(), "data_batch_1.bin")
     fails(DATA, cut_while_mapped(file, 4096, "data", "verify", "--data", data), file, "while it was in use")
 
 
@@ -186,8 +189,8 @@ def as_nobody(words, *limits):
 
 @check
 def class_names_that_cannot_be_read():
-    data = own_copy("meta", few())
-    meta = os.path.join(data, "cifar-10-batches-bin", "batches.meta.txt")
+    data, folder = own_copy("meta", few())
+    meta = os.path.join(folder, "batches.meta.txt")
 
     def refused(reason, run_it=lambda words: run(*words)):
         for words in [("data", "info", "--data", data), ("data", "verify", "--data", data),
@@ -230,11 +233,9 @@ def a_data_path_that_cannot_be_looked_at():
 @check
 def a_data_folder_that_is_not_there():
     typo = path("tpyo")
-    few_words = ("--set", "data.path=" + typo)
-    for words in [("train", *train_words(path("out-typo"), sets(typo))),
-                  ("train", *train_words(path("out-typo"), sets(typo)), "--dry-run"),
-                  ("train", *train_words(path("out-typo"), sets(typo)), "--ranks", "2"),
-                  ("bench", *few_words), ("eval", "--ckpt", trained(), "--data", typo),
+    training = ("train", *train_words(path("out-typo"), sets(typo, train__max_steps=1)))
+    for words in [training, (*training, "--dry-run"), (*training, "--ranks", "2"),
+                  ("bench", "--set", "data.path=" + typo), ("eval", "--ckpt", trained(), "--data", typo),
                   ("data", "verify", "--data", typo), ("data", "info", "--data", typo)]:
         fails(DATA, run(*words), typo)
         expect(not os.path.exists(typo), "%r made the folder" % (words,))
