@@ -235,7 +235,7 @@ def a_data_folder_that_is_not_there():
     typo = path("tpyo")
     training = ("train", *train_words(path("out-typo"), sets(typo, train__max_steps=1)))
     for words in [training, (*training, "--dry-run"), (*training, "--ranks", "2"),
-                  ("bench", "--set", "data.path=" + typo), ("eval", "--ckpt", trained(), "--data", typo),
+                  ("bench", "--config", DEFAULT, "--set", "data.path=" + typo), ("eval", "--ckpt", trained(), "--data", typo),
                   ("data", "verify", "--data", typo), ("data", "info", "--data", typo)]:
         fails(DATA, run(*words), typo)
         expect(not os.path.exists(typo), "%r made the folder" % (words,))
@@ -247,7 +247,7 @@ def the_synthetic_set_is_announced():
     work = path("work")
     os.mkdir(work)
     small = {**FEW, "data.path": "data", "train.max_steps": 1, "train.eval_batch_size": 250}
-    done = finish(start([PROGRAM, *train_words("run", small)], cwd=work))
+    done = finish(start([os.path.abspath(PROGRAM), *train_words("run", small)], cwd=work))
     expect_equal(done.returncode, DONE, done.stderr)
     expect("written to data/" + SYNTHETIC in done.stderr, done.stderr)
     # Weights say where their run had its images: gone, the set is made in memory, and nothing on disk.
@@ -270,13 +270,15 @@ def whole_numbers_beyond_64_bits():
     for name in (yaml, as_json):
         with open(name, "w") as file:
             file.write('{%s, "gradient_clipping": %s}\n' % (rest, large))
-    for words in [("--config", yaml), ("--config", as_json), ("--set", "gradient_clipping=" + large)]:
+    for words in [("--config", yaml), ("--config", as_json),
+                  ("--config", DEFAULT, "--set", "gradient_clipping=" + large)]:
         done = run("train", *words, "--print-config")
         expect_equal(done.returncode, DONE, done.stderr)
         expect("gradient_clipping: 1e+20" in done.stdout, done.stdout)
-    fails(USAGE, run("train", "--set", "gradient_clipping=-" + large, "--print-config"), "gradient_clipping", "at least 0")
-    for number in (large, "-" + large):
-        fails(USAGE, run("train", "--set", "seed=" + number, "--print-config"), "seed", number)
+    for key, number, problem in [("gradient_clipping", "-" + large, "at least 0"), ("seed", large, "'%s'" % large),
+                                 ("seed", "-" + large, "'-%s'" % large)]:
+        done = run("train", "--config", DEFAULT, "--set", "%s=%s" % (key, number), "--print-config")
+        fails(USAGE, done, key, problem)
     with open(as_json, "w") as file:
         file.write('{%s, "seed": %s}\n' % (rest, large))
     fails(USAGE, run("train", "--config", as_json, "--print-config"), "seed", large, "large.json:1:")
