@@ -9,7 +9,7 @@ namespace fs = std::filesystem;
 std::optional<fs::path> find_batches(const std::string& dataset, const fs::path& path) {
   const fs::path given = path.has_filename() ? path : path.parent_path();
   const bool itself = given.filename() == kCifarFolder || given.filename() == kSyntheticFolder ||
-                      exists(given / batch_files(Split::train).front(), ExitCode::data);
+                      is_there(given / batch_files(Split::train).front(), ExitCode::data);
   for (const auto& [set, name] : {std::pair{"cifar10", kCifarFolder}, {"synthetic", kSyntheticFolder}}) {
     if (dataset != "auto" && dataset != set) continue;
     const fs::path folder = itself ? given : given / name;

@@ -48,7 +48,7 @@ std::string size_problem(uint64_t bytes, int64_t records_per_file) {
 
 std::vector<std::string> read_class_names(const fs::path& folder) {
   const fs::path path = folder / "batches.meta.txt";
-  if (!exists(path, ExitCode::data)) return {};
+  if (!is_there(path, ExitCode::data)) return {};
   std::istringstream in(read_file(path, kLongestNames, MappedFile::Links::follow, ExitCode::data));
   std::vector<std::string> names;
   bool clean = true;

@@ -48,7 +48,7 @@ DataSource locate_data(std::string_view dataset, const fs::path& where, IfAbsent
     fail(ExitCode::data, path.string(), ": not a folder; data.path names the folder that holds ", kCifarFolder, "/");
   }
   // A folder of batches under any name may be given itself.
-  const bool itself = exists(path / batch_files(Split::train).front(), ExitCode::data);
+  const bool itself = is_there(path / batch_files(Split::train).front(), ExitCode::data);
   if (itself && is_synthetic_folder(path)) {
     if (dataset == "cifar10")
       fail(ExitCode::data, path.string(), ": holds the synthetic set; ", how_to_get_cifar(path / ".."));
@@ -56,7 +56,7 @@ DataSource locate_data(std::string_view dataset, const fs::path& where, IfAbsent
   }
   const fs::path cifar = itself ? path : folder_named(kCifarFolder, path);
   const std::string remedy = how_to_get_cifar(cifar.has_parent_path() ? cifar.parent_path() : fs::path("."));
-  const bool there = exists(cifar, ExitCode::data);
+  const bool there = is_there(cifar, ExitCode::data);
   if (dataset != "synthetic" && (there || cifar == path)) {
     if (!there) fail(ExitCode::data, cifar.string(), ": no such folder; ", remedy);
     if (!is_synthetic_folder(cifar))
@@ -72,7 +72,7 @@ DataSource locate_data(std::string_view dataset, const fs::path& where, IfAbsent
 }
 
 void require_named_folder(const fs::path& path) {
-  if (absolute_of(path / "") == absolute_of(fs::path(kShippedFolder) / "") || exists(path, ExitCode::data)) return;
+  if (absolute_of(path / "") == absolute_of(fs::path(kShippedFolder) / "") || is_there(path, ExitCode::data)) return;
   fail(ExitCode::data, in_quotes(path.native()), ": no such folder; give the one that holds ", kCifarFolder,
        "/, or make it with: cifar-train data synth --out ", in_quotes(path.native()));
 }

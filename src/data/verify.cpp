@@ -14,7 +14,7 @@ FileReport inspect_file(const fs::path& path, std::string_view expected_sha256) 
   FileReport report;
   report.path = path;
   try {
-    if (!exists(path, ExitCode::data)) {
+    if (!is_there(path, ExitCode::data)) {
       report.problem = "no such file";
       return report;
     }
