@@ -21,7 +21,7 @@ class CheckpointWriter {
  public:
   struct Args {
     Communicator& comm;
-    Path out;           // the run's folder
+    Path out;           // the run's folder, which exists
     RunFolder* folder;  // rank 0's; null elsewhere
     const Graph& graph;
     Engine& engine;

@@ -47,7 +47,7 @@ bool has_records(std::string_view text) {
   return false;
 }
 
-bool is_metrics_table(std::string_view text) { return text.starts_with("event,step,epoch,"); }
+bool is_metrics_table(std::string_view text) { return text.starts_with("event,step,"); }
 
 /// An empty file holds nothing that could be lost.
 bool is_own(const Path& path, bool (*accepts)(std::string_view)) {

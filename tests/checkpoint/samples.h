@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/checks.h"
 #include "base/error.h"
 #include "checkpoint/tensors.h"
 
@@ -48,21 +49,6 @@ class Samples {
 inline bool same(const TensorView& a, const TensorView& b) {
   return a.name == b.name && a.dtype == b.dtype && a.shape == b.shape && a.data.size() == b.data.size() &&
          std::equal(a.data.begin(), a.data.end(), b.data.begin());
-}
-
-inline void spill(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
-}
-
-/// The message of the Error that f throws with this code; "" when it throws none or another.
-template <class F>
-std::string error_of(ExitCode code, F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.code() == code && std::string(e.what()).find('\n') == std::string::npos ? e.what() : "";
-  }
-  return "";
 }
 
 }  // namespace ct

@@ -100,7 +100,8 @@ TEST_F(CheckpointTest, AnyRanksAndStageReadAnyOther) {
     for (const int stage : {0, 1, 2, 3})
       if (ranks > 1 || stage == 0) settings.push_back({ranks, stage});
   const auto path_of = [&](const Setting& s) { return folder_ / str("from-", s.ranks, "-", s.stage); };
-  for (const Setting& s : settings)
+  for (const Setting& s : settings) {
+    std::filesystem::create_directory(path_of(s));
     on_ranks(s.ranks, [&](Communicator& comm) {
       Rank rank(comm, s.stage);
       rank.fill(1);
@@ -112,7 +113,9 @@ TEST_F(CheckpointTest, AnyRanksAndStageReadAnyOther) {
       EXPECT_FALSE(saves.pending());
       EXPECT_GT(saves.snapshot_bytes(), 0u);
     });
+  }
   const std::string expected = hash(path_of(settings[0]) / "ckpt" / step_name(5));
+  std::filesystem::create_directory(folder_ / "again");
   for (const Setting& from : settings) {
     const Path checkpoint = path_of(from) / "ckpt" / step_name(5);
     EXPECT_EQ(hash(checkpoint), expected);
