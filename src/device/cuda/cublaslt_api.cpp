@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "device/cuda/library_names.h"
+#include "device/cuda/nvrtc.h"
 
 namespace ct::cuda {
 namespace {
@@ -27,6 +28,7 @@ CublasLt::CublasLt(const LibraryPlaces& places) : library("cuBLASLt", cublaslt_f
   find(library, "cublasLtMatmulAlgoConfigGetAttribute", algo_config_get);
   find(library, "cublasLtMatmulAlgoCheck", algo_check);
   find(library, "cublasLtMatmul", matmul);
+  open_nvrtc_for(get_version() / 10000, places);  // it compiles some of its kernels
 }
 
 std::string CublasLt::description() const {

@@ -8,6 +8,7 @@
 #include "device/cuda/device.h"
 #include "device/cuda/library.h"
 #include "device/cuda/library_names.h"
+#include "device/cuda/nvrtc.h"
 
 namespace ct::cuda {
 namespace {
@@ -82,6 +83,24 @@ DeviceFact library(const Wanted& wanted, const LibraryPlaces& places, bool neede
   }
 }
 
+/// For cuDNN, of the CUDA that this one was built for.
+DeviceFact nvrtc(const LibraryPlaces& places, bool needed) {
+  size_t major = CUDART_VERSION / 1000;
+  try {
+    major = function<size_t()>(Library("cuDNN", kCudnnFile, places), "cudnnGetCudartVersion")() / 1000;
+  } catch (const Error&) {  // which has its own line
+  }
+  try {
+    const Nvrtc found(major, places);
+    found.try_out();
+    return {"NVRTC", found.description(), ""};
+  } catch (const Error& e) {
+    if (!needed) return {"NVRTC", e.what(), ""};
+    return {"NVRTC", "cannot be used",
+            str("cuDNN is without the kernels that it compiles as it needs them: ", e.what())};
+  }
+}
+
 std::vector<Wanted> libraries() {
   return {{"cuDNN",
            {kCudnnFile},
@@ -111,6 +130,7 @@ std::vector<DeviceFact> cuda_facts(const CudaOptions& options) {
   cudaGetLastError();  // driver() has told
   for (int number = 0; number < count; ++number) facts.push_back(cuda::gpu(number));
   for (const cuda::Wanted& wanted : cuda::libraries()) facts.push_back(cuda::library(wanted, places, count > 0));
+  facts.push_back(cuda::nvrtc(places, count > 0));
   return facts;
 }
 

@@ -1,0 +1,70 @@
+#include "device/cuda/nvrtc.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+
+namespace ct::cuda {
+namespace {
+
+// What is used of its interface, the same in all versions; results are numbers, 0 for success.
+struct Program;
+using Version = int(int*, int*);
+using Create = int(Program**, const char*, const char*, int, const char* const*, const char* const*);
+using Compile = int(Program*, int, const char* const*);
+using LogSize = int(Program*, size_t*);
+using Log = int(Program*, char*);
+using Destroy = int(Program**);
+
+template <class Function>
+Function* function(const Library& library, const char* name) {
+  return reinterpret_cast<Function*>(library.symbol(name));
+}
+
+std::string version_of(const Library& library) {
+  int major = 0, minor = 0;
+  if (const int status = function<Version>(library, "nvrtcVersion")(&major, &minor); status != 0)
+    fail(ExitCode::usage, "nvrtcVersion in ", library.path(), " gives error ", status);
+  return str(major, ".", minor);
+}
+
+/// Of the file in its folder, wherever that lies.
+LibraryPlaces beside(const std::string& file) { return {.first = std::filesystem::path(file).parent_path()}; }
+
+}  // namespace
+
+Nvrtc::Nvrtc(size_t major, const LibraryPlaces& places)
+    : library_("NVRTC", str("libnvrtc.so.", major), places),
+      version_(version_of(library_)),
+      builtins_("NVRTC's builtins", "libnvrtc-builtins.so." + version_, beside(library_.path())) {}
+
+std::string Nvrtc::description() const { return str(version_, " in ", library_.path(), ", with ", builtins_.path()); }
+
+void Nvrtc::try_out() const {
+  Program* program = nullptr;
+  int status = function<Create>(library_, "nvrtcCreateProgram")(&program, "__global__ void kernel() {}", "kernel.cu", 0,
+                                                                nullptr, nullptr);
+  if (status == 0) status = function<Compile>(library_, "nvrtcCompileProgram")(program, 0, nullptr);
+  std::string log;
+  size_t size = 0;
+  if (program != nullptr && function<LogSize>(library_, "nvrtcGetProgramLogSize")(program, &size) == 0) {
+    log.resize(size);
+    function<Log>(library_, "nvrtcGetProgramLog")(program, log.data());
+    std::ranges::replace_if(
+        log, [](char c) { return c == '\n' || c == '\0'; }, ' ');
+  }
+  if (program != nullptr) function<Destroy>(library_, "nvrtcDestroyProgram")(&program);
+  if (status != 0)
+    fail(ExitCode::usage, "NVRTC in ", library_.path(), " cannot compile (error ", status, "): ", log,
+         ": give another's folder by --cuda-path");
+}
+
+void open_nvrtc_for(size_t major, const LibraryPlaces& places) {
+  try {
+    Nvrtc(major, places);
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace ct::cuda
