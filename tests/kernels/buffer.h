@@ -1,10 +1,13 @@
-// Operands of kernel tests, in memory that host and kernels see alike. A launch on the null stream is complete when it
-// returns, on the host's stand-in (on_host/) as on a GPU (on_gpu/).
+// Operands of kernel tests, in memory of the device and the host's copy of it. A launch on the null stream is complete
+// when it returns, on the host's stand-in (on_host/) as on a GPU (on_gpu/). data() is the device's, for kernels alone;
+// everything else is the host's.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "element.h"
@@ -14,27 +17,44 @@ namespace ct::kernels {
 
 /// What a kernel reads without guards around it: a read outside is memory checkers' to see.
 template <class T>
-using Operand = std::vector<T, KernelMemory<T>>;
+class Operand : public std::vector<T> {
+ public:
+  using std::vector<T>::vector;
+  /// With the elements as they are now; null: there is none.
+  T* data() const {
+    if (this->empty()) return nullptr;
+    const size_t bytes = this->size() * sizeof(T);
+    if (!memory_ || memory_.use_count() > 1 || bytes != bytes_)
+      memory_ = std::make_shared<KernelMemory>(bytes_ = bytes);
+    std::memcpy(memory_->write(), std::vector<T>::data(), bytes);
+    return static_cast<T*>(memory_->device());
+  }
+
+ private:
+  mutable std::shared_ptr<KernelMemory> memory_;
+  mutable size_t bytes_ = 0;
+};
 
 /// 16-byte aligned, full of NaN until something is written, with guards that must stay intact.
 template <class T>
 class Buffer {
  public:
   /// `shift`: elements by which the data misses 16-byte alignment.
-  explicit Buffer(size_t n, size_t shift = 0) : n_(n), begin_(kGuard + shift), all_(begin_ + n + kGuard) {
-    all_.fill(0xff);
+  explicit Buffer(size_t n, size_t shift = 0)
+      : n_(n), begin_(kGuard + shift), all_(begin_ + n + kGuard), memory_(std::max(all_, size_t{1}) * sizeof(T)) {
+    std::memset(memory_.write(), 0xff, all_ * sizeof(T));
   }
   explicit Buffer(const std::vector<float>& values, size_t shift = 0) : Buffer(values.size(), shift) {
-    for (size_t i = 0; i < n_; ++i) data()[i] = from<T>(values[i]);
+    for (size_t i = 0; i < n_; ++i) at(i) = from<T>(values[i]);
   }
   ~Buffer() { EXPECT_TRUE(intact()) << "written outside"; }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  T* data() { return all_.data() + begin_; }
+  T* data() { return static_cast<T*>(memory_.device()) + begin_; }
   size_t size() const { return n_; }
-  float operator[](size_t i) const { return to<T>(all_[begin_ + i]); }
-  T& at(size_t i) { return all_[begin_ + i]; }
+  float operator[](size_t i) const { return to<T>(host()[begin_ + i]); }
+  T& at(size_t i) { return written()[begin_ + i]; }
   std::vector<float> values() const {
     std::vector<float> v(n_);
     for (size_t i = 0; i < n_; ++i) v[i] = (*this)[i];
@@ -42,17 +62,17 @@ class Buffer {
   }
   /// Bytes as they are: for results that must be the same to the bit.
   std::vector<unsigned char> bytes() const {
-    const auto* at = reinterpret_cast<const unsigned char*>(all_.data() + begin_);
+    const auto* at = reinterpret_cast<const unsigned char*>(host() + begin_);
     return {at, at + n_ * sizeof(T)};
   }
   bool intact() const {
     const auto untouched = [&](size_t from, size_t until) {
-      const auto* bytes = reinterpret_cast<const unsigned char*>(all_.data());
+      const auto* bytes = reinterpret_cast<const unsigned char*>(host());
       for (size_t i = from * sizeof(T); i < until * sizeof(T); ++i)
         if (bytes[i] != 0xff) return false;
       return true;
     };
-    return untouched(0, begin_) && untouched(begin_ + n_, all_.size());
+    return untouched(0, begin_) && untouched(begin_ + n_, all_);
   }
 
  private:
@@ -70,26 +90,11 @@ class Buffer {
     else
       return to_float(x);
   }
-  struct alignas(64) Line {
-    unsigned char bytes[64];
-  };
   static constexpr size_t kGuard = 64 / sizeof(T) * 4;
-  /// A vector whose first element is aligned to 64 bytes.
-  struct Storage {
-    explicit Storage(size_t n) : lines((n * sizeof(T) + 63) / 64), n(n) {}
-    T* data() { return reinterpret_cast<T*>(lines.data()); }
-    const T* data() const { return reinterpret_cast<const T*>(lines.data()); }
-    size_t size() const { return n; }
-    void fill(unsigned char byte) {
-      for (Line& line : lines) std::memset(line.bytes, byte, sizeof line.bytes);
-    }
-    T& operator[](size_t i) { return data()[i]; }
-    const T& operator[](size_t i) const { return data()[i]; }
-    Operand<Line> lines;
-    size_t n;
-  };
-  size_t n_, begin_;
-  Storage all_;
+  const T* host() const { return reinterpret_cast<const T*>(memory_.read()); }
+  T* written() { return reinterpret_cast<T*>(memory_.write()); }
+  size_t n_, begin_, all_;
+  KernelMemory memory_;
 };
 
 /// Values that differ from each other, some negative, for index i of operand `which`.

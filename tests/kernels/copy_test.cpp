@@ -26,7 +26,7 @@ TEST(Copy, MovesEveryByteAndNoOther) {
         SCOPED_TRACE(testing::Message() << n << " bytes, shifted by " << from_shift << " and " << to_shift);
         const Bytes bytes = some_bytes(n);
         Buffer<unsigned char> from(n, from_shift);
-        std::copy(bytes.begin(), bytes.end(), from.data());
+        for (size_t i = 0; i < bytes.size(); ++i) from.at(i) = bytes[i];
         on_host::in_all_orders([&] {
           Buffer<unsigned char> to(n, to_shift);
           ASSERT_EQ(copy({.from = from.data(), .to = to.data(), .bytes = static_cast<int64_t>(n)}, nullptr),

@@ -68,9 +68,10 @@ void control(const std::vector<double>& sums, const std::vector<ct::ScheduleRow>
   const Operand<double> operands(sums.begin(), sums.end());
   Operand<ScheduleRow> rows;
   for (const ct::ScheduleRow& r : schedule) rows.push_back({r.lr, r.bias_correction1, r.bias_correction2});
-  Operand<StepScalars> mirror(1);
-  std::memcpy(static_cast<void*>(mirror.data()), &scalars, sizeof scalars);
-  Operand<LossScaleState> states(1, state ? *state : LossScaleState());
+  Buffer<StepScalars> mirror(1);
+  std::memcpy(static_cast<void*>(&mirror.at(0)), &scalars, sizeof scalars);
+  Buffer<LossScaleState> states(1);
+  states.at(0) = state ? *state : LossScaleState();
   ASSERT_EQ(step_control({.sums = operands.data(),
                           .count = static_cast<int64_t>(sums.size()),
                           .schedule = rows.data(),
@@ -81,8 +82,8 @@ void control(const std::vector<double>& sums, const std::vector<ct::ScheduleRow>
                           .loss_scale_options = options},
                          nullptr),
             cudaSuccess);
-  std::memcpy(static_cast<void*>(&scalars), mirror.data(), sizeof scalars);
-  if (state) *state = states[0];
+  std::memcpy(static_cast<void*>(&scalars), &mirror.at(0), sizeof scalars);
+  if (state) *state = states.at(0);
 }
 
 void expect_same(const ct::StepScalars& got, const ct::StepScalars& expected) {
