@@ -132,6 +132,11 @@ class StepBench {
     moved_ = {moved.elements / (step_ - first), moved.bytes / (step_ - first)};
     return time;
   }
+  /// By all ranks together, when nothing more is timed.
+  void finish() {
+    engine_.reset();
+    device_.finish();
+  }
   Engine& engine() { return *engine_; }
   Backend& backend() { return device_.backend(); }
   const BatchSizes& batch() const { return batch_; }
@@ -167,10 +172,12 @@ class StepBench {
   Traffic moved_;
 };
 
-/// A step of another configuration, where recording is the other way.
-double other_step(const BenchFlags& f, Config config, Communicator& comm) {
-  config.cuda.record = !config.cuda.record;
-  return StepBench(f, config, comm).run().median;
+/// A step of another configuration.
+double other_step(const BenchFlags& f, const Config& config, Communicator& comm) {
+  StepBench bench(f, config, comm);
+  const double median = bench.run().median;
+  bench.finish();
+  return median;
 }
 
 /// On a device beside the host, one rank: operations against peaks, the step recorded and not, and what of it is no
@@ -180,8 +187,11 @@ std::string bench_device_operations(const BenchFlags& f, const Config& config, C
   const DevicePeaks peaks = measure_peaks(bench->backend(), compute_type(config));
   const OpTimes times =
       time_operations(bench->engine(), bench->backend(), {.windows = f.windows, .window = std::min(f.window, 0.01)});
+  bench->finish();
   bench.reset();  // makes room
-  const double other = other_step(f, config, comm);
+  Config flipped = config;
+  flipped.cuda.record = !config.cuda.record;
+  const double other = other_step(f, flipped, comm);
   const double recorded = config.cuda.record ? step : other, unrecorded = config.cuda.record ? other : step;
   result["peaks"] = {{"flops", peaks.flops}, {"copy_bytes_per_sec", peaks.bytes}, {"text", peaks.text}};
   result["ops"] = to_json(times, peaks);
@@ -208,8 +218,10 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
   if (sums && !f.operations) {
     Config flipped = config;
     flipped.communication.reproducible = !config.communication.reproducible;
-    other = StepBench(f, flipped, comm).run().median;
+    other = other_step(f, flipped, comm);
   }
+  const bool operations = f.operations && comm.size() == 1, host = bench.backend().is_host();
+  if (!operations) bench.finish();
   if (comm.rank() != 0) return 0;
   const BatchSizes& batch = bench.batch();
   const double images = static_cast<double>(batch.train);
@@ -242,7 +254,6 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
     text += line;
     result["reproducible_cost"] = with / without - 1;
   }
-  const bool operations = f.operations && comm.size() == 1, host = bench.backend().is_host();
   if (operations && !host) text += bench_device_operations(f, config, comm, std::move(owned), time.median, result);
   print(f, result, text);
   if (operations && host) print_operations(bench.engine(), bench.backend());
@@ -388,7 +399,8 @@ int bench_reduce(const BenchFlags& f, const Config& config, Communicator& comm) 
   };
   for (int64_t i = 0; i < n; ++i) data[static_cast<size_t>(i)] = value(comm.rank(), i);
   backend.copy(memory, host.data(), bytes);
-  const auto reduce = sums.all_reduce({reinterpret_cast<float*>(memory), static_cast<size_t>(n)});
+  auto reduce = sums.all_reduce({reinterpret_cast<float*>(memory), static_cast<size_t>(n)});
+  comm.barrier();  // nobody allocates any more, which may have to wait for a device
   reduce->launch();
   backend.copy(host.data(), memory, bytes);
   backend.wait();
@@ -414,12 +426,13 @@ int bench_reduce(const BenchFlags& f, const Config& config, Communicator& comm) 
     for (int64_t i = 0; i < count; ++i) reduce->launch();
     backend.wait();
   });
+  reduce.reset();
+  device.finish();
   if (comm.rank() != 0) return 0;
   char text[256];
-  std::snprintf(text, sizeof text,
-                "sum of %.1f MB over %d ranks (%s): %.2f ms (%.2f - %.2f), equal to the tree bit by bit",
-                static_cast<double>(n) * 4e-6, comm.size(), sums.description().c_str(), 1e3 * time.median,
-                1e3 * time.min, 1e3 * time.max);
+  std::snprintf(
+      text, sizeof text, "sum of %.1f MB over %d ranks (%s): %.2f ms (%.2f - %.2f), equal to the tree bit by bit",
+      static_cast<double>(n) * 4e-6, comm.size(), sums.description().c_str(), 1e3 * time.median, 1e3 * time.min, 1e3 * time.max);
   print(f,
         {{"bench", "reduce"},
          {"bytes", n * 4},

@@ -290,7 +290,9 @@ class AllReduceByNccl final : public Collective {
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(cuda::CudaBackend& backend, Communicator& control, const NcclOptions& options)
-      : control_(control), shared_{.backend = backend, .link{backend.stream(), control, options.places}} {}
+      : control_(control), shared_{.backend = backend, .link{backend.stream(), control, options.places}} {
+    load_kernels();
+  }
 
   int rank() const override { return control_.rank(); }
   int size() const override { return control_.size(); }
@@ -335,11 +337,37 @@ class NcclCommunicator final : public Communicator {
   bool abort(int exit_code) noexcept override { return control_.abort(exit_code); }
   bool aborted() const noexcept override { return shared_.link.failed() || control_.aborted(); }
   void finish() override {
-    shared_.backend.wait();  // what peers wait for goes out before this end is aborted
-    control().finish();
+    shared_.backend.wait();  // what peers wait for goes out first
+    control().barrier();
+    shared_.link.finish();
   }
 
  private:
+  /// Those that add what collectives bring. Loaded on first use they would be so beside a collective, and a device may
+  /// have to come to rest before it takes up a new kernel: so ranks meet when all have them.
+  void load_kernels() {
+    constexpr int64_t kNumel = 4;
+    Memory memory = shared_.backend.allocate(3 * kNumel * sizeof(float));
+    auto* const terms = reinterpret_cast<float*>(memory.data());
+    float *const sum = terms + kNumel, *const level = sum + kNumel;
+    auto* const counter = reinterpret_cast<int32_t*>(terms);
+    const cudaStream_t stream = shared_.backend.stream();
+    CT_CUDA(kernels::sum_in_order({.terms = &terms, .count = 1, .out = sum, .n = kNumel}, stream));
+    CT_CUDA(kernels::tree_push({.values = sum,
+                                .counter = counter,
+                                .last = false,
+                                .levels = &level,
+                                .level_count = 1,
+                                .out = nullptr,
+                                .n = kNumel},
+                               stream));
+    CT_CUDA(kernels::count_leaf(counter, /*last=*/true, stream));
+    shared_.backend.copy(sum, level, kNumel * sizeof(float));
+    shared_.backend.wait();
+    memory = {};
+    control().barrier();
+  }
+
   Communicator& control() {
     shared_.link.throw_if_failed();
     return control_;

@@ -6,8 +6,9 @@
 // NCCL, which ends what waits in the stream. **Results after that are worthless, and no wait for the stream says so**:
 // having waited, the host asks aborted(), which is true from then on; barrier() (and any other call) throws why.
 //
-// Recordings of collectives, and the collectives, must be gone before the communicator, for NCCL waits for that.
-// Recorded launches count their traffic once, when they are recorded.
+// Recordings of collectives, and the collectives, must be gone before the communicator's finish(), and before the
+// communicator where there is none, for NCCL waits for that. finish() ends NCCL in order; the control plane goes on,
+// for it is its owner's to finish. Recorded launches count their traffic once, when they are recorded.
 #pragma once
 
 #include <bit>

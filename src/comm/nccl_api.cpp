@@ -22,6 +22,8 @@ NcclApi open_nccl(const cuda::LibraryPlaces& places) {
   find(library, "ncclGetUniqueId", api.get_unique_id);
   find(library, "ncclCommInitRankConfig", api.comm_init_rank_config);
   find(library, "ncclCommGetAsyncError", api.comm_get_async_error);
+  find(library, "ncclCommFinalize", api.comm_finalize);
+  find(library, "ncclCommDestroy", api.comm_destroy);
   find(library, "ncclCommAbort", api.comm_abort);
   find(library, "ncclGroupStart", api.group_start);
   find(library, "ncclGroupEnd", api.group_end);

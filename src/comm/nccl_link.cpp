@@ -48,16 +48,22 @@ NcclLink::NcclLink(cudaStream_t stream, Communicator& control, const cuda::Libra
   watcher_ = std::thread([this] { watch(); });
 }
 
-NcclLink::~NcclLink() {
+NcclLink::~NcclLink() { end_watch(/*in_order=*/false); }
+
+void NcclLink::finish() { end_watch(/*in_order=*/true); }
+
+void NcclLink::end_watch(bool in_order) {
+  if (!watcher_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
+    in_order_ = in_order;
   }
   changed_.notify_all();
   watcher_.join();
-  // An abort waits until recordings are gone, which a GPU that is lost may never say; its peers wait for this rank, and
-  // nothing more runs on that GPU.
-  aborted_.wait_for(kFarewell);
+  // An abort waits until recordings are gone, which a GPU that is lost may never say, and an orderly end for peers, of
+  // which one may be lost this very moment; its peers wait for this rank, and nothing more runs on its GPU.
+  ended_.wait_for(kFarewell);
 }
 
 std::string NcclLink::library() const { return "NCCL " + version_text(version_); }

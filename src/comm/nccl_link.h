@@ -20,12 +20,16 @@ class NcclLink {
  public:
   /// Of this thread's GPU. Collective over `control`; see make_nccl() for what it throws.
   NcclLink(cudaStream_t stream, Communicator& control, const cuda::LibraryPlaces& places);
+  /// Aborts NCCL, unless finish() came before.
   ~NcclLink();
   NcclLink(const NcclLink&) = delete;
   NcclLink& operator=(const NcclLink&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  /// The orderly end, by all ranks together when nothing of NCCL runs and no recording of it is left. Failures are no
+  /// matter any more.
+  void finish();
   /// "NCCL 2.27.7"
   std::string library() const;
 
@@ -49,6 +53,7 @@ class NcclLink {
  private:
   void check(ncclResult_t status, const char* call) const;
   void watch();
+  void end_watch(bool in_order);
 
   NcclApi api_;
   Communicator& control_;
@@ -58,11 +63,11 @@ class NcclLink {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool calling_ = false, stop_ = false;  // with the mutex held
-  std::optional<Error> failure_;         // likewise; none where a peer's abort() is the reason
-  std::atomic<bool> over_{false};        // nothing may be called any more
-  std::future<void> aborted_;            // of the watching thread; when NCCL has ended
-  std::thread watcher_;                  // after all that it uses
+  bool calling_ = false, stop_ = false, in_order_ = false;  // with the mutex held
+  std::optional<Error> failure_;                            // likewise; none where a peer's abort() is the reason
+  std::atomic<bool> over_{false};                           // nothing may be called any more
+  std::future<void> ended_;                                 // of the watching thread; when NCCL has ended
+  std::thread watcher_;                                     // after all that it uses
 };
 
 }  // namespace ct

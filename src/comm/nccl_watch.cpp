@@ -59,9 +59,9 @@ void NcclLink::throw_if_failed() {
   fail(ExitCode::peer, "NCCL was aborted: the job has failed");
 }
 
-/// The only place that ends the connection: at once on a failure, so that the stream drains and whoever waits for it
-/// goes on; else when the link goes. An abort at the good end as well, for it needs no peer, while an orderly farewell
-/// waits for all of them.
+/// The only place that ends the connection: in order where finish() says so, for then all peers do so too. Else by an
+/// abort, which needs no peer: at once on a failure, so that the stream drains and whoever waits for it goes on, or
+/// when the link goes.
 void NcclLink::watch() {
   std::unique_lock lock(mutex_);
   while (!stop_ && !failure_ && !control_.aborted()) {
@@ -77,11 +77,16 @@ void NcclLink::watch() {
   over_ = true;
   // A call that does not come to an end waits for a peer, and only the abort ends it.
   changed_.wait_for(lock, kPatience, [this] { return !calling_; });
+  const bool in_order = in_order_ && !failure_ && !control_.aborted();
   lock.unlock();
-  // Sets what kernels look at, then waits for recordings to go: nobody can wait for it here.
-  std::packaged_task<void()> abort([abort = api_.comm_abort, comm = comm_] { abort(comm); });
-  aborted_ = abort.get_future();
-  std::thread(std::move(abort)).detach();
+  // An abort sets what kernels look at, then waits for recordings to go: nobody can wait for it here.
+  std::packaged_task<void()> end([api = api_, comm = comm_, in_order] {
+    if (!in_order) return void(api.comm_abort(comm));
+    api.comm_finalize(comm);
+    api.comm_destroy(comm);
+  });
+  ended_ = end.get_future();
+  std::thread(std::move(end)).detach();
 }
 
 }  // namespace ct

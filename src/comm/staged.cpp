@@ -142,7 +142,11 @@ class Staged final : public Communicator {
   std::shared_ptr<MeetingState> meeting() override { return host_.meeting(); }
   bool abort(int exit_code) noexcept override { return host_.abort(exit_code); }
   bool aborted() const noexcept override { return host_.aborted(); }
-  void finish() override { host_.finish(); }
+  /// The host's ranks are their owner's to finish.
+  void finish() override {
+    backend_.wait();
+    host_.barrier();
+  }
 
  private:
   struct Room {

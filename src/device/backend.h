@@ -89,6 +89,8 @@ class Backend {
   virtual Memory pin(std::span<std::byte> memory) = 0;
   /// Between memory of allocate(), allocate_host() and pin(), in any direction.
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
+  /// Memory of allocate() is zero again.
+  virtual void clear(void* at, size_t bytes) = 0;
   /// Until everything is done. Throws what went wrong since the last call.
   virtual void wait() = 0;
   virtual std::unique_ptr<Mark> make_mark() = 0;
@@ -99,8 +101,11 @@ class Backend {
   /// Has operations prepared from now on take the ways of another rank or an earlier run on such a device, for the same
   /// bits. A way that is not there (another version of a library) is chosen anew.
   virtual void use_plans(const std::string&) {}
+  /// The first of those ways that were not there, why, and how many more; empty: all were.
+  virtual std::string plans_missed() const { return ""; }
   /// What `body` launches, which has been launched before, to be launched again; body runs once, and nothing of it
-  /// takes effect. Null where recording gains nothing.
+  /// takes effect, also where it throws: then the same launches may still succeed one by one. Null where recording
+  /// gains nothing.
   virtual std::unique_ptr<Replay> record(const std::function<void()>& body) = 0;
 };
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 #include "base/error.h"
+#include "comm/together.h"
 
 namespace ct {
 namespace {
@@ -26,14 +28,18 @@ MemoryPlan plan_with(const Lowered& program, const Kernels& micro, const Kernels
   return plan_memory(program, bytes(micro), bytes(last));
 }
 
+size_t communications(const Program& steps) {
+  return static_cast<size_t>(
+      std::count_if(steps.begin(), steps.end(), [](const Step& s) { return std::holds_alternative<CommOp>(s.op); }));
+}
+
 /// Those of an update may be under way when the next program runs.
 size_t most_communications(const Lowered& program) {
-  const auto of = [](const Program& steps) {
-    return static_cast<size_t>(
-        std::count_if(steps.begin(), steps.end(), [](const Step& s) { return std::holds_alternative<CommOp>(s.op); }));
-  };
-  return 1 + of(program.update) + std::max({of(program.begin), of(program.micro), of(program.last)});
+  return 1 + communications(program.update) +
+         std::max({communications(program.begin), communications(program.micro), communications(program.last)});
 }
+
+constexpr TrafficKind kKinds[] = {TrafficKind::training, TrafficKind::norms};
 
 int64_t& account_of(MemoryUse& use, Account account) {
   switch (account) {
@@ -59,7 +65,9 @@ BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program
     : backend_(backend),
       comm_(comm),
       program_(std::move(program)),
+      warn_(options.warn),
       record_(options.record && !backend.is_host()),
+      collective_(comm.size() > 1 && most_communications(program_) > 1),
       lane_(backend.is_host() && options.lane.beside.value_or(comm.overlaps()) && comm.size() > 1,
             most_communications(program_), [&backend] { backend.enter_thread(); }) {
   const auto prepared = [&](const Program& steps) { return prepare(backend_, steps, program_.values); };
@@ -76,7 +84,7 @@ BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program
     arena_ = {memories_.back().data(), bytes};
     allocated_.activations = static_cast<int64_t>(bytes);
   }
-  if (plan_.exchange_bytes > 0) exchange_ = comm_.allocate(static_cast<size_t>(plan_.exchange_bytes));
+  if (plan_.exchange_bytes > 0) exchange_ = allocate_shared(static_cast<size_t>(plan_.exchange_bytes));
   const MemoryUse planned = memory_use(program_, plan_);
   allocated_.exchange = planned.exchange;
   allocated_.gathered_weights = planned.gathered_weights;
@@ -91,6 +99,21 @@ BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program
   micro_ = bind(program_.micro, kernels_micro_, /*uses_arena=*/true);
   last_ = bind(program_.last, kernels_last_, /*uses_arena=*/true);
   update_ = bind(program_.update, kernels_update_, /*uses_arena=*/false);
+  if (comm_.recordable() && comm_.size() > 1) load_kernels();
+}
+
+/// Computes on zeros, and leaves zeros.
+void BoundProgram::load_kernels() {
+  for (const Part* part : {&begin_, &micro_, &last_, &update_})
+    for (const Stretch& stretch : part->stretches)
+      for (const Bound& step : stretch.steps)
+        if (!step.communication) step.launch();
+  backend_.clear(arena_.data(), arena_.size());
+  for (const Memory& memory : memories_) backend_.clear(memory.data(), memory.bytes());
+  for (const auto& [at, bytes] : of_comm_) backend_.clear(at, bytes);
+  backend_.wait();
+  for (const Memory& memory : host_memories_) std::memset(memory.data(), 0, memory.bytes());
+  comm_.barrier();
 }
 
 void BoundProgram::allocate_residents(std::byte* params) {
@@ -105,14 +128,19 @@ void BoundProgram::allocate_residents(std::byte* params) {
     }
     const int64_t bytes = stored_bytes(value);
     if (shared) {
-      address_[i] = comm_.allocate(static_cast<size_t>(bytes));
+      address_[i] = allocate_shared(static_cast<size_t>(bytes));
     } else {
-      memories_.push_back(host ? backend_.allocate_host(static_cast<size_t>(bytes))
-                               : backend_.allocate(static_cast<size_t>(bytes)));
-      address_[i] = memories_.back().data();
+      std::vector<Memory>& memories = host ? host_memories_ : memories_;
+      memories.push_back(host ? backend_.allocate_host(static_cast<size_t>(bytes))
+                              : backend_.allocate(static_cast<size_t>(bytes)));
+      address_[i] = memories.back().data();
     }
     (host ? allocated_.host : account_of(allocated_, value.account)) += bytes;
   }
+}
+
+std::byte* BoundProgram::allocate_shared(size_t bytes) {
+  return of_comm_.emplace_back(comm_.allocate(bytes), bytes).first;
 }
 
 MemoryUse BoundProgram::allocated() const {
@@ -133,26 +161,63 @@ std::span<std::byte> BoundProgram::bytes_of(ValueId id) const {
   return {tensor(id).data, static_cast<size_t>(stored_bytes(program_[id]))};
 }
 
-void BoundProgram::run(Stretches& program) {
+void BoundProgram::run(Part& part) {
   const int64_t lane_begin = lane_.started();
-  for (Stretch& stretch : program) {
-    if (stretch.repeats)
-      repeat(stretch, lane_begin);
-    else
+  if (record_ && part.runs++ == 1) record(part);
+  for (Stretch& stretch : part.stretches) {
+    if (stretch.replay) {
+      stretch.replay->launch();
+      count(stretch.moved);
+    } else {
       run(stretch.steps, lane_begin);
+    }
   }
 }
 
-void BoundProgram::repeat(Stretch& stretch, int64_t lane_begin) {
-  constexpr TrafficKind kKinds[] = {TrafficKind::training, TrafficKind::norms};
-  std::array<Traffic, 2> before;
-  for (size_t i = 0; i < 2; ++i) before[i] = comm_.traffic(kKinds[i]);
-  const Recorded::Run ran = stretch.recorded.run(backend_, [&] { run(stretch.steps, lane_begin); });
-  // Collectives count when they are launched: once for the recording and its first replay.
-  for (size_t i = 0; i < 2; ++i) {
-    if (ran == Recorded::Run::recorded) stretch.moved[i] = comm_.traffic(kKinds[i]) - before[i];
-    if (ran == Recorded::Run::replayed) comm_.count(kKinds[i], stretch.moved[i]);
+/// Nothing of it takes effect. What a library cannot do while it is recorded it can still do launch by launch: then the
+/// part stays as it is, on all ranks, for collectives of a recording want recorded peers. As kernels, a recording is
+/// taken up by a device that may have to rest: meanwhile no rank has a collective under way.
+void BoundProgram::record(Part& part) {
+  const auto record_all = [&] {
+    for (Stretch& stretch : part.stretches)
+      if (stretch.repeats) record(stretch);
+  };
+  if (collective_) {
+    backend_.wait();
+    comm_.barrier();
   }
+  try {
+    collective_ ? together(comm_, record_all) : record_all();
+  } catch (const Error& error) {
+    if (comm_.aborted()) throw;
+    for (Stretch& stretch : part.stretches) stretch.replay.reset();
+    if (warn_)
+      warn_(str("kernels are launched one by one, for they could not be recorded (the same bits, slower): ",
+                error.what()));
+  }
+}
+
+/// Collectives count when they are launched, into a recording too.
+void BoundProgram::record(Stretch& stretch) {
+  const Moved before = moved();
+  const auto taken_back = [&] {
+    const Moved after = moved();
+    for (size_t i = 0; i < before.size(); ++i) stretch.moved[i] = after[i] - before[i];
+    count({before[0] - after[0], before[1] - after[1]});
+  };
+  try {
+    stretch.replay = backend_.record([&] { run(stretch.steps, lane_.started()); });
+  } catch (...) {
+    taken_back();
+    throw;
+  }
+  taken_back();
+}
+
+BoundProgram::Moved BoundProgram::moved() const { return {comm_.traffic(kKinds[0]), comm_.traffic(kKinds[1])}; }
+
+void BoundProgram::count(const Moved& moved) {
+  for (size_t i = 0; i < moved.size(); ++i) comm_.count(kKinds[i], moved[i]);
 }
 
 void BoundProgram::run(const std::vector<Bound>& steps, int64_t lane_begin) {
@@ -192,8 +257,9 @@ void BoundProgram::run_update() {
 }
 
 /// What a device repeats by itself lies between collectives that need the host.
-BoundProgram::Stretches BoundProgram::bind(const Program& steps, const Kernels& kernels, bool uses_arena) {
-  Stretches stretches;
+BoundProgram::Part BoundProgram::bind(const Program& steps, const Kernels& kernels, bool uses_arena) {
+  Part part;
+  std::vector<Stretch>& stretches = part.stretches;
   const auto add = [&](Bound bound) {
     const bool repeats = record_ && (bound.communication ? comm_.recordable() : bound.recordable);
     if (stretches.empty() || (record_ && stretches.back().repeats != repeats))
@@ -222,7 +288,7 @@ BoundProgram::Stretches BoundProgram::bind(const Program& steps, const Kernels& 
          .after = steps[i].after,
          .after_update = steps[i].after_update});
   }
-  return stretches;
+  return part;
 }
 
 /// Which pieces of `place` each rank owns, and where they lie in its shard.
@@ -294,9 +360,9 @@ BoundProgram::Launch BoundProgram::bind_comm(const CommOp& op) {
 std::vector<BoundProgram::Timing> BoundProgram::time_steps() {
   settle();
   std::vector<Timing> timings;
-  const auto time = [&](const Program& steps, const Stretches& program) {
+  const auto time = [&](const Program& steps, const Part& part) {
     auto step = steps.begin();
-    for (const Stretch& stretch : program)
+    for (const Stretch& stretch : part.stretches)
       for (const Bound& bound : stretch.steps) {
         const auto begin = std::chrono::steady_clock::now();
         bound.launch();
@@ -305,7 +371,7 @@ std::vector<BoundProgram::Timing> BoundProgram::time_steps() {
         timings.push_back({std::string(name_of((step++)->op)), took.count()});
       }
   };
-  if (last_.empty())
+  if (last_.stretches.empty())
     time(program_.micro, micro_);
   else
     time(program_.last, last_);

@@ -2,15 +2,16 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "comm/communicator.h"
 #include "device/backend.h"
 #include "engine/lane.h"
-#include "engine/recorded.h"
 #include "plan/memory.h"
 
 namespace ct {
@@ -24,11 +25,14 @@ struct BindOptions {
   int64_t least_arena = 0;          // bytes of an own arena, for such another program to come
   LaneOptions lane;
   bool record = true;  // what runs again and again, where the device can repeat it by itself
+  std::function<void(const std::string&)> warn = {};  // hears of what goes on, but slower than it could
 };
 
 class BoundProgram {
  public:
-  /// Collective over ranks.
+  /// Collective over ranks. Where collectives run in the device's stream, every kernel is launched once before it
+  /// returns, on any rank: a device may have to come to rest before it takes up a new kernel, and then no collective
+  /// must be waiting there for a peer that this one holds up.
   BoundProgram(Backend& backend, Communicator& comm, Lowered program, const BindOptions& options = {});
 
   const Lowered& lowered() const { return program_; }
@@ -63,19 +67,29 @@ class BoundProgram {
     bool recordable = true;  // computation
     int after = -1, after_update = -1;
   };
-  /// Steps that are recorded together.
+  using Moved = std::array<Traffic, 2>;  // training, norms
+  /// Steps that are recorded together, if the device can repeat them.
   struct Stretch {
     std::vector<Bound> steps;
     bool repeats;
-    Recorded recorded;
-    std::array<Traffic, 2> moved = {};  // by its collectives each time, where they are recorded: training, norms
+    std::unique_ptr<Replay> replay = nullptr;
+    Moved moved = {};  // by the collectives of a replay
   };
-  using Stretches = std::vector<Stretch>;
-  void run(Stretches& program);
-  void repeat(Stretch& stretch, int64_t lane_begin);
+  /// What runs at a time: launched the first time, which warms up what the device loads on first use, then recorded.
+  struct Part {
+    std::vector<Stretch> stretches;
+    int64_t runs = 0;
+  };
+  void run(Part& part);
   void run(const std::vector<Bound>& steps, int64_t lane_begin);
+  void record(Part& part);
+  void record(Stretch& stretch);
+  Moved moved() const;
+  void count(const Moved& moved);
+  void load_kernels();
+  std::byte* allocate_shared(size_t bytes);
   void allocate_residents(std::byte* params);
-  Stretches bind(const Program& steps, const Kernels& kernels, bool uses_arena);
+  Part bind(const Program& steps, const Kernels& kernels, bool uses_arena);
   Launch bind_comm(const CommOp& op);
   Ownership ownership(const std::vector<Run>& place, bool in_place, AllGather::What what) const;
   std::span<std::byte> bytes_of(ValueId id) const;
@@ -87,13 +101,16 @@ class BoundProgram {
   MemoryUse allocated_;
   std::span<std::byte> arena_;
   std::byte* exchange_ = nullptr;
-  std::vector<Memory> memories_;
-  std::vector<std::byte*> address_;  // by ValueId, null for views
+  std::vector<Memory> memories_, host_memories_;
+  std::vector<std::pair<std::byte*, size_t>> of_comm_;  // memory that is the communicator's
+  std::vector<std::byte*> address_;                     // by ValueId, null for views
   Kernels kernels_begin_, kernels_micro_, kernels_last_, kernels_update_;
   std::vector<std::unique_ptr<Collective>> collectives_;
   std::map<std::pair<std::byte*, int64_t>, std::unique_ptr<Reduction>> reductions_;  // by whole and first element
-  Stretches begin_, micro_, last_, update_;
+  Part begin_, micro_, last_, update_;
+  std::function<void(const std::string&)> warn_;
   bool record_;
+  bool collective_;                      // do all ranks run every part, and as often as each other?
   std::optional<int64_t> update_begin_;  // number on the lane of the last update's first communication
   CommLane lane_;                        // last: its thread ends before what it works on
 };

@@ -150,4 +150,8 @@ RankDevice::RankDevice(const Config& config, Communicator& host, const std::stri
   collectives_ = make_collectives(config, *backend_, host, sharing_, note_);
 }
 
+void RankDevice::finish() {
+  if (collectives_) collectives_->finish();
+}
+
 }  // namespace ct

@@ -50,6 +50,9 @@ class RankDevice {
   /// Collective; the calling thread will launch kernels. `host` outlives the object. Error(usage) where two ranks have
   /// the same GPU and communication.share_device does not allow it.
   RankDevice(const Config& config, Communicator& host, const std::string& less_memory = kTrainWithLess);
+  /// The orderly end, by all ranks together, when whatever used collectives() is gone; `host` goes on. Without it
+  /// (after an error) the destructor waits for nobody.
+  void finish();
   Backend& backend() { return *backend_; }
   /// On CPUs `host` itself; between GPUs NCCL, where communication.backend wants or allows it, or else `host` by way of
   /// host memory.

@@ -61,7 +61,6 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   const auto schedule = [rule = update_rule(config_), lr = lr_schedule(config_)](int64_t step) {
     return schedule_row(lr, rule, step);
   };
-  const LaneOptions lane = lane_options(config_);
   agree_on_plans();
   // Training and evaluation take turns in one arena.
   const int64_t evaluation = plan_program(device_.backend(), programs_.evaluate).arena_bytes;
@@ -78,14 +77,18 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
                            .sharing = device_.sharing()},
                           room);
   });
-  const bool record = config_.cuda.record;
-  engine_ = std::make_unique<Engine>(device_.backend(), device_.collectives(), programs_.train, schedule,
-                                     BindOptions{.least_arena = evaluation, .lane = lane, .record = record});
-  evaluator_ = std::make_unique<Evaluator>(
-      device_.backend(), device_.collectives(), programs_.evaluate,
-      BindOptions{.params = engine_->params(), .arena = engine_->bound().arena(), .lane = lane, .record = record});
+  BindOptions bind{.least_arena = evaluation,
+                   .lane = lane_options(config_),
+                   .record = config_.cuda.record,
+                   .warn = [this](const std::string& text) { console_.note("warning: " + text); }};
+  engine_ = std::make_unique<Engine>(device_.backend(), device_.collectives(), programs_.train, schedule, bind);
+  bind.params = engine_->params();
+  bind.arena = engine_->bound().arena();
+  evaluator_ = std::make_unique<Evaluator>(device_.backend(), device_.collectives(), programs_.evaluate, bind);
 
   require_same_machine(comm, device_.backend().description());  // with the libraries that were opened meanwhile
+  if (const std::string missed = device_.backend().plans_missed(); !missed.empty())
+    console.note("warning: " + missed + "; another was chosen, so bits may differ from those before");
   if (folder_) {
     describe_run();
     folder_->require_same_origin(provenance_, console);
@@ -171,6 +174,15 @@ void Trainer::describe_run() {
 }
 
 ExitCode Trainer::run() {
+  const ExitCode code = run_to_end();
+  writer_.reset();
+  evaluator_.reset();
+  engine_.reset();
+  device_.finish();
+  return code;
+}
+
+ExitCode Trainer::run_to_end() {
   begun_ = window_begun_ = Clock::now();
   first_step_ = window_step_ = next_vote_ = state_.step;
   moved_before_ = device_.collectives().traffic(TrafficKind::training);

@@ -30,12 +30,13 @@ struct TrainOptions {
 class Trainer {
  public:
   Trainer(const TrainOptions& options, Communicator& comm, Console& console);
-  /// done or stopped; anything else is thrown.
+  /// done or stopped; anything else is thrown. Once.
   ExitCode run();
 
  private:
   using Clock = std::chrono::steady_clock;
 
+  ExitCode run_to_end();
   void describe_run();
   void announce(const std::string& checkpoint);
   void train_step();

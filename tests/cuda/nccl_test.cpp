@@ -102,7 +102,10 @@ class Awaited final : public Communicator {
 /// Four GPUs.
 class Nccl : public testing::TestWithParam<int> {
  protected:
-  void SetUp() override { set("ON_HOST_DEVICES", "4"); }
+  void SetUp() override {
+    set("ON_HOST_DEVICES", "4");
+    on_host::nccl_ends();
+  }
   void TearDown() override {
     EXPECT_EQ(on_host::live_nccl_communicators(), 0u);
     EXPECT_EQ(on_host::nccl_complaints(), std::vector<std::string>{});
@@ -258,6 +261,49 @@ TEST_P(Nccl, AddsEvenPiecesItself) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Nccl, testing::Values(1, 2, 3, 4));
+
+TEST_P(Nccl, FinishedIsDestroyedAndLeftIsAborted) {
+  const auto ranks = static_cast<size_t>(GetParam());
+  const auto sum = [](cuda::CudaBackend& backend, Communicator& comm) {
+    Floats data(backend, comm, 64);
+    const auto collective = comm.all_reduce(data.device);
+    collective->launch();
+    backend.wait();
+  };
+  run_gpus(GetParam(), [&](cuda::CudaBackend& backend, Communicator& comm) {
+    sum(backend, comm);
+    comm.finish();
+    EXPECT_TRUE(comm.aborted());  // nothing may be called any more
+  });
+  const on_host::NcclEnds good = on_host::nccl_ends();
+  EXPECT_EQ(good.destroyed, ranks);
+  EXPECT_EQ(good.aborted, 0u);
+  run_gpus(GetParam(), sum);
+  const on_host::NcclEnds left = on_host::nccl_ends();
+  EXPECT_EQ(left.destroyed, 0u);
+  EXPECT_EQ(left.aborted, ranks);
+}
+
+/// Collectives bring kernels of their own: they are there before the first of them runs.
+TEST_P(Nccl, NothingIsLoadedBesideACollective) {
+  wait_in_streams();
+  run_gpus(GetParam(), [&](cuda::CudaBackend& backend, Communicator& comm) {
+    constexpr int64_t kNumel = 16;
+    Floats whole(backend, comm, comm.size() * kNumel), shard(backend, comm, kNumel);
+    const Ownership pieces = even_pieces(comm.size(), kNumel);
+    const auto sum = comm.reduce_scatter(whole.device, shard.device.data(), pieces, 3 * comm.size());
+    const auto gather = comm.all_gather(whole.bytes(), shard.bytes(), pieces);
+    comm.barrier();
+    sum->push();
+    sum->push();
+    sum->finish();
+    gather->launch();
+    backend.wait();
+    comm.barrier();
+    comm.finish();
+  });
+  EXPECT_EQ(on_host::complaints(), std::vector<std::string>{});
+}
 
 TEST_F(Nccl, OrdersThatDifferAreReported) {
   wait_in_streams();

@@ -47,6 +47,7 @@ class WrongBackend final : public Backend {
   Memory allocate_host(size_t bytes) override { return cpu_->allocate_host(bytes); }
   Memory pin(std::span<std::byte> memory) override { return cpu_->pin(memory); }
   void copy(void* to, const void* from, size_t bytes) override { cpu_->copy(to, from, bytes); }
+  void clear(void* at, size_t bytes) override { cpu_->clear(at, bytes); }
   void wait() override {}
   std::unique_ptr<Mark> make_mark() override { return cpu_->make_mark(); }
   std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) override {

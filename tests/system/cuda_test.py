@@ -303,6 +303,113 @@ def ranks_connected_by_nccl():
                     communication__share_device=False)
 
 
+def reported(name):
+    """A file for ON_HOST_REPORT, and what to read from it."""
+    env = {"ON_HOST_REPORT": path("report-" + name)}
+
+    def lines():
+        if not os.path.exists(env["ON_HOST_REPORT"]):
+            return []
+        with open(env["ON_HOST_REPORT"]) as file:
+            return file.read().splitlines()
+    return env, lines
+
+
+@check
+def nccl_ends_in_order_and_nobody_loads_beside_a_collective():
+    """At the good end of a run NCCL is destroyed, not aborted; a failed one aborts it. A kernel's first launch, a new
+    graph, new memory: a real device may first have to come to rest, which a collective keeps it from that waits for a
+    sibling which waits for the same lock. So there is none of it while a collective is under way."""
+    need_stand_in()
+    good = 2 * ["ncclCommDestroy"]
+    for stage, changed in ((0, {"communication__check_interval": 1}), (3, {}), (1, {"train__eval_interval": 1})):
+        env, lines = reported("stage-%d" % stage)
+        as_one_rank(Ranks(2), stage, communication__backend="nccl", communication__share_device=False, env=env,
+                    **changed)
+        expect_equal(lines(), good, "stage %d" % stage)
+    stopped = reported("twice")
+    for steps in (1, 2):  # a run that goes on takes up a checkpoint's weights
+        train(path("twice"), small(communication__backend="nccl", train__max_steps=steps, train_batch_size=8,
+                                   communication__share_device=False, zero_optimization__stage=2), *CUDA,
+              ranks=Ranks(2), env=stopped[0])
+    expect_equal(stopped[1](), 2 * good)
+    for words in (("reduce", "--elements", "1000"), ("step", "--set", "train_batch_size=8", "--set",
+                                                     "train_micro_batch_size_per_gpu=4", "--config", TUTORIAL,
+                                                     "--set", "data.path=" + few(1000, 4), "--set",
+                                                     "data.on_corrupt=skip")):
+        env, lines = reported("bench-" + words[0])
+        done = run("bench", *words, "--ranks", "2", "--windows", "1", "--seconds", "0.001", *CUDA, env=env)
+        expect_equal(done.returncode, DONE, done.stdout, done.stderr)
+        expect_equal(set(lines()), set(good), lines())
+    env, lines = reported("failed")
+    train(path("failed"), small(communication__backend="nccl", train_batch_size=8, optimizer__params__lr=1e20,
+                                communication__share_device=False, train__max_steps=20), *CUDA, ranks=Ranks(2),
+          env=env, expecting=DIVERGED)
+    expect_equal(lines(), 2 * ["ncclCommAbort"])
+
+
+@check
+def what_cannot_be_recorded_is_launched():
+    """A library that fails while a step is recorded, on one rank: all ranks go on launch by launch, to the same bits."""
+    need_stand_in()
+    expected = reference(4, "cnn_plain", False)
+    for call in ("launch_on_device@capture:801:1", "cudaGraphInstantiate:2:1"):
+        for ranks, changed in ((Ranks(1), {}), (Ranks(2), {"communication.share_device": False}),
+                               (Ranks(2), {"communication.backend": "threads"})):
+            env, lines = reported("unrecorded")
+            done = train(path("unrecorded"), {**small(), **changed}, "--reset", *CUDA, ranks=ranks,
+                         env={**env, "ON_HOST_FAIL": call})
+            said = [line for line in done.stderr.splitlines() if "could not be recorded" in line]
+            expect_equal(len(said), 1, call, ranks, done.stderr)
+            expect(said[0].startswith("warning: kernels are launched one by one"), said)
+            expect(ranks.number == 1 or re.search(r"rank \d on host ", said[0]), said)
+            expect_same_result(path("unrecorded"), expected, call, ranks)
+            expect(not [line for line in lines() if line != "ncclCommDestroy"], lines())
+            traffic = records(path("unrecorded"), "end")[-1]["traffic"]
+            train(path("recorded"), {**small(), **changed}, "--reset", *CUDA, ranks=ranks)
+            expect_equal(records(path("recorded"), "end")[-1]["traffic"], traffic, call, ranks)
+
+
+@check
+def a_stored_plan_that_is_not_there():
+    """A library that lacks the way which the checkpoint records: another is taken, and said."""
+    need_stand_in()
+    output = path("plans")
+    sets = long(2, model__name="cnn_plain", cuda__autotune=True)
+    train(output, sets, *CUDA)
+    again = train(output, {**sets, "train.max_steps": 3}, *CUDA)
+    expect("stored plan" not in again.stderr, again.stderr)
+    other = train(output, {**sets, "train.max_steps": 4}, *CUDA, env={"ON_HOST_PLAN": "other loops"})
+    said = [line for line in other.stderr.splitlines() if "stored plan" in line]
+    expect(len(said) == 1 and said[0].startswith("warning: the stored plan \"plain loops\""), other.stderr)
+    # From here on the checkpoint records the other one.
+    last = train(output, {**sets, "train.max_steps": 5}, *CUDA, env={"ON_HOST_PLAN": "other loops"})
+    expect("stored plan" not in last.stderr, last.stderr)
+
+
+@check
+def doctor_tries_nvrtc_out():
+    """It opens its builtins by their name, wherever it lies itself."""
+    need_stand_in()
+    made_up = os.path.join(os.path.dirname(WITHOUT_CUDA), "made_up")
+    folder = path("nvrtc")
+    os.makedirs(folder)
+    with open(os.path.join(folder, "libcudnn.so.9"), "w") as file:
+        file.write("no library, so that no cuDNN's version of NVRTC is asked for")
+
+    def row(**env):
+        return json.loads(run("doctor", "--json", "--cuda-path", folder, env=env).stdout)["NVRTC"]
+
+    shutil.copy(os.path.join(made_up, "libnvrtc.so.13"), folder)
+    without = row()
+    expect_equal((without["ok"], without["value"]), (False, "cannot be used"))
+    expect("libnvrtc-builtins.so.13.77" in without["warning"] and folder in without["warning"], without)
+    expect(row(ON_HOST_DEVICES="0")["ok"], "there is no GPU that could miss it")
+    shutil.copy(os.path.join(made_up, "libnvrtc-builtins.so.13.77"), folder)
+    expect_equal(row(), {"ok": True, "warning": "", "value": "13.77 in %s, with %s" % (
+        os.path.join(folder, "libnvrtc.so.13"), os.path.join(folder, "libnvrtc-builtins.so.13.77"))})
+
+
 @check
 def nccls_own_sums():
     """communication.reproducible: false may change bits, not what is computed."""

@@ -77,6 +77,7 @@ class CpuBackend final : public Backend {
   Memory allocate_host(size_t bytes) override { return allocate(bytes); }
   Memory pin(std::span<std::byte>) override { return {}; }
   void copy(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+  void clear(void* at, size_t bytes) override { std::memset(at, 0, bytes); }
   void wait() override {}
   std::unique_ptr<Mark> make_mark() override { return std::make_unique<Done>(); }
   std::unique_ptr<Replay> record(const std::function<void()>&) override { return nullptr; }

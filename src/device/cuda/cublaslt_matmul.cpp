@@ -20,6 +20,7 @@
 #include "device/cuda/cuda_kernel.h"
 #include "device/cuda/handle.h"
 #include "device/cuda/matmul.h"
+#include "device/cuda/recording.h"
 #include "kernels/bias.h"
 #include "kernels/elementwise.h"
 
@@ -165,7 +166,7 @@ class CublasltMatmul final : public Matmul {
       algorithm_ = each;
       if (relu && !shows_nan(scratch)) continue;
       const double time = autotune ? milliseconds(scratch) : 0;
-      if (time < least) {
+      if (!best || time < least) {
         best = each;
         least = time;
       }
@@ -313,29 +314,11 @@ class CublasltMatmul final : public Matmul {
     return first[0] != 0 || first[1] != 0;
   }
 
-  /// Of one launch: the least of a few rounds.
+  /// Of one launch; infinite where the algorithm cannot be recorded, or not be launched.
   double milliseconds(const Scratch& scratch) {
-    constexpr int kRounds = 5, kLaunches = 10;
     const cudaStream_t stream = context_->options.stream;
-    const auto event = [] {
-      cudaEvent_t raw = nullptr;
-      CT_CUDA(cudaEventCreate(&raw));
-      return Handle<cudaEvent_t, cudaEventDestroy>(raw);
-    };
-    const auto begin = event(), end = event();
     scratch.fill(0x3c, stream);  // numbers of ordinary size
-    launch(scratch.operands(), scratch.workspace());
-    float least = std::numeric_limits<float>::infinity();
-    for (int round = 0; round < kRounds; ++round) {
-      CT_CUDA(cudaEventRecord(begin, stream));
-      for (int i = 0; i < kLaunches; ++i) launch(scratch.operands(), scratch.workspace());
-      CT_CUDA(cudaEventRecord(end, stream));
-      CT_CUDA(cudaEventSynchronize(end));
-      float time = 0;
-      CT_CUDA(cudaEventElapsedTime(&time, begin, end));
-      least = std::min(least, time);
-    }
-    return least / kLaunches;
+    return time_of_candidate(stream, [&] { launch(scratch.operands(), scratch.workspace()); });
   }
 
   std::shared_ptr<const Context> context_;
@@ -383,7 +366,7 @@ class CublasltMatmuls final : public Matmuls {
       if (matmul->use(data)) return matmul;
     }
     fail(ExitCode::usage, "the stored plan ", in_quotes(plan), " is none of ", description(), " for ",
-         name(pass, shape), ": start without stored plans");
+         name(pass, shape));
   }
 
   std::shared_ptr<const Context> context_;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "device/cuda/check.h"
 #include "device/cuda/layers.h"
+#include "device/cuda/recording.h"
 
 namespace ct::cuda {
 namespace {
@@ -30,38 +31,6 @@ class CudaMark final : public Mark {
   cudaStream_t stream_;
   Event event_;
 };
-
-class GraphReplay final : public Replay {
- public:
-  GraphReplay(cudaGraph_t graph, cudaStream_t stream) : stream_(stream) {
-    const Handle<cudaGraph_t, cudaGraphDestroy> captured(graph);
-    cudaGraphExec_t exec = nullptr;
-    CT_CUDA(cudaGraphInstantiate(&exec, captured, 0));
-    exec_ = Handle<cudaGraphExec_t, cudaGraphExecDestroy>(exec);
-    CT_CUDA(cudaGraphUpload(exec_, stream_));
-  }
-  void launch() override { CT_CUDA(cudaGraphLaunch(exec_, stream_)); }
-
- private:
-  cudaStream_t stream_;
-  Handle<cudaGraphExec_t, cudaGraphExecDestroy> exec_;
-};
-
-/// What was prepared already, or else by `plan`, if there is one that still works, or by a new one, which is kept:
-/// networks repeat their shapes, programs are planned before they are bound, and a library takes its time.
-template <class Library, class Pass, class Shape, class Prepared>
-std::shared_ptr<Prepared> prepare_by_plan(Library& library, Pass pass, const Shape& shape, std::string& plan,
-                                          std::shared_ptr<Prepared>& prepared) {
-  if (prepared && prepared->plan() == plan) return prepared;
-  try {
-    if (!plan.empty()) return prepared = library.prepare(pass, shape, plan);
-  } catch (const Error& e) {
-    if (e.code() != ExitCode::usage) throw;  // of another version of the library, which its description tells
-  }
-  prepared = library.prepare(pass, shape);
-  plan = prepared->plan();
-  return prepared;
-}
 
 Device enter(int number) {
   if (const std::string problem = driver_problem(); !problem.empty())
@@ -105,7 +74,7 @@ Memory CudaBackend::allocate(size_t bytes) {
   }
   check(status, "cudaMalloc");
   Memory memory(static_cast<std::byte*>(at), bytes, [](std::byte* p) { cudaFree(p); });
-  CT_CUDA(cudaMemsetAsync(at, 0, bytes, stream_));
+  clear(at, bytes);
   return memory;
 }
 
@@ -148,6 +117,8 @@ void CudaBackend::write(const Memory& to, const void* from, size_t bytes) {
   wait();
 }
 
+void CudaBackend::clear(void* at, size_t bytes) { CT_CUDA(cudaMemsetAsync(at, 0, bytes, stream_)); }
+
 void CudaBackend::wait() { CT_CUDA(cudaStreamSynchronize(stream_)); }
 
 std::unique_ptr<Mark> CudaBackend::make_mark() { return std::make_unique<CudaMark>(stream_); }
@@ -161,19 +132,7 @@ std::unique_ptr<Kernel> CudaBackend::prepare(const ComputeOp& op, const std::vec
   return std::visit([&](const auto& kind) { return cuda::prepare(kind, in); }, op);
 }
 
-std::unique_ptr<Replay> CudaBackend::record(const std::function<void()>& body) {
-  CT_CUDA(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
-  cudaGraph_t graph = nullptr;
-  try {
-    body();
-  } catch (...) {
-    cudaStreamEndCapture(stream_, &graph);
-    if (graph != nullptr) cudaGraphDestroy(graph);
-    throw;
-  }
-  CT_CUDA(cudaStreamEndCapture(stream_, &graph));
-  return std::make_unique<GraphReplay>(graph, stream_);
-}
+std::unique_ptr<Replay> CudaBackend::record(const std::function<void()>& body) { return cuda::record(stream_, body); }
 
 Convolutions& CudaBackend::convolutions() {
   if (!convolutions_) convolutions_ = make_convolutions(library_options());
@@ -183,6 +142,23 @@ Convolutions& CudaBackend::convolutions() {
 Matmuls& CudaBackend::matmuls() {
   if (!matmuls_) matmuls_ = make_matmuls(library_options());
   return *matmuls_;
+}
+
+/// What was prepared already, or else by `plan`, if there is one that still works, or by a new one, which is kept:
+/// networks repeat their shapes, programs are planned before they are bound, and a library takes its time.
+template <class Library, class Pass, class Shape, class Prepared>
+std::shared_ptr<Prepared> CudaBackend::prepare_by_plan(Library& library, Pass pass, const Shape& shape,
+                                                       std::string& plan, std::shared_ptr<Prepared>& prepared) {
+  if (prepared && prepared->plan() == plan) return prepared;
+  try {
+    if (!plan.empty()) return prepared = library.prepare(pass, shape, plan);
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::usage) throw;
+    missed_.emplace_back(e.what());
+  }
+  prepared = library.prepare(pass, shape);
+  plan = prepared->plan();
+  return prepared;
 }
 
 std::shared_ptr<Convolution> CudaBackend::plan(ConvolutionPass pass, const ConvolutionShape& s) {
@@ -213,6 +189,12 @@ void CudaBackend::use_plans(const std::string& text) {
   for (std::string line; std::getline(lines, line);)
     if (const size_t tab = line.find('\t'); tab != std::string::npos)
       plans_[line.substr(0, tab)] = line.substr(tab + 1);
+}
+
+std::string CudaBackend::plans_missed() const {
+  if (missed_.empty()) return "";
+  const size_t more = missed_.size() - 1;
+  return missed_.front() + (more > 0 ? str(" (and ", more, " more like it)") : "");
 }
 
 }  // namespace ct::cuda

@@ -30,6 +30,7 @@ class CudaBackend final : public Backend {
   Memory allocate_host(size_t bytes) override;
   Memory pin(std::span<std::byte> memory) override;
   void copy(void* to, const void* from, size_t bytes) override;
+  void clear(void* at, size_t bytes) override;
   void wait() override;
   std::unique_ptr<Mark> make_mark() override;
   std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) override;
@@ -49,6 +50,7 @@ class CudaBackend final : public Backend {
   std::shared_ptr<Matmul> plan(LinearPass pass, const LinearShape& shape);
   std::string plans() const override;
   void use_plans(const std::string& text) override;
+  std::string plans_missed() const override;
 
  private:
   LibraryOptions library_options() const {
@@ -57,6 +59,9 @@ class CudaBackend final : public Backend {
   Convolutions& convolutions();
   Matmuls& matmuls();
   void write(const Memory& to, const void* from, size_t bytes);
+  template <class Library, class Pass, class Shape, class Prepared>
+  std::shared_ptr<Prepared> prepare_by_plan(Library& library, Pass pass, const Shape& shape, std::string& plan,
+                                            std::shared_ptr<Prepared>& prepared);
 
   CudaOptions options_;
   Device device_;
@@ -65,6 +70,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Matmuls> matmuls_;
   std::unique_ptr<Offload> offload_;
   std::map<std::string, std::string> plans_;  // by GPU, pass and shape; so are those that were made by them
+  std::vector<std::string> missed_;           // why, of those that were not there
   std::map<std::string, std::shared_ptr<Convolution>> prepared_convolutions_;
   std::map<std::string, std::shared_ptr<Matmul>> prepared_matmuls_;
 };

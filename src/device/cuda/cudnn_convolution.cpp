@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <map>
 #include <mutex>
 #include <sstream>
 #include <utility>
@@ -20,6 +19,8 @@
 #include "device/cuda/cuda_kernel.h"
 #include "device/cuda/handle.h"
 #include "device/cuda/library_names.h"
+#include "device/cuda/nvrtc.h"
+#include "device/cuda/recording.h"
 #include "kernels/elementwise.h"
 
 // The frontend declares it and leaves the definition to the program.
@@ -122,6 +123,13 @@ Engine engine_named(const std::string& name) {
   return engine;
 }
 
+/// Is it what was asked for? An engine may name knobs beside those that it was given.
+bool is(const Engine& found, const Engine& wanted) {
+  return found.number == wanted.number && std::ranges::all_of(wanted.knobs, [&](const auto& knob) {
+           return std::ranges::find(found.knobs, knob) != found.knobs.end();
+         });
+}
+
 /// One convolution, and the plans for it. What the frontend would do with calls of CUDA's runtime is done without: it
 /// would look for a runtime of its own beside the one that the program is linked with.
 class Graph : public fe::graph::Graph {
@@ -192,6 +200,12 @@ class Graph : public fe::graph::Graph {
     return name;
   }
 
+  /// Frees the other plans, which hold kernels on the GPU.
+  void keep_only(int64_t index) {
+    for (size_t i = 0; i < plans.execution_plans.size(); ++i)
+      if (i != static_cast<size_t>(index)) plans.execution_plans[i].reset();
+  }
+
   size_t workspace_bytes(int64_t index) const { return static_cast<size_t>(get_workspace_size_plan_at_index(index)); }
 
   /// Image, weights and result, as the pass computes one from the others.
@@ -242,11 +256,10 @@ class Session {
   /// Where they are not installed, it has other engines.
   void open_what_engines_need() {
     const auto built_for = reinterpret_cast<size_t (*)()>(library_.symbol("cudnnGetCudartVersion"))() / 1000;
-    for (const auto& [name, file] : {std::pair{"NVRTC", "libnvrtc.so."}, {"cuBLASLt", "libcublasLt.so."}}) {
-      try {
-        Library(name, str(file, built_for), options_.places);
-      } catch (const Error&) {
-      }
+    open_nvrtc_for(built_for, options_.places);
+    try {
+      Library("cuBLASLt", str("libcublasLt.so.", built_for), options_.places);
+    } catch (const Error&) {
     }
   }
 
@@ -283,6 +296,8 @@ class CudnnConvolution final : public Convolution {
     }
     if (built.empty()) return reason;
     index_ = built.size() == 1 ? built[0] : fastest(built);
+    graph_->keep_only(index_);
+    engine_ = graph_->name(index_);
     return "";
   }
 
@@ -295,8 +310,10 @@ class CudnnConvolution final : public Convolution {
     }
     graph_->keep_reproducible(shape_.dtype, session_->options().tf32);
     index_ = 0;
-    const std::string refused = graph_->build(index_);
-    return refused.empty() && graph_->name(index_) != engine ? str("it is ", graph_->name(index_)) : refused;
+    engine_ = engine;
+    if (const std::string refused = graph_->build(index_); !refused.empty()) return refused;
+    const std::string found = graph_->name(index_);
+    return is(engine_named(found), engine_named(engine)) ? "" : str("it is ", found);
   }
 
   size_t workspace_bytes() const override { return cast_bytes_ + graph_->workspace_bytes(index_); }
@@ -311,22 +328,15 @@ class CudnnConvolution final : public Convolution {
     CT_CUDA(kernels::cast(cast_, session_->options().stream));
   }
 
-  std::string plan() const override { return session_->description() + " " + graph_->name(index_); }
+  std::string plan() const override { return session_->description() + " " + engine_; }
 
  private:
   using Memory = Handle<void*, cudaFree>;
-  using Event = Handle<cudaEvent_t, cudaEventDestroy>;
 
   static Memory allocate(size_t bytes) {
     void* memory = nullptr;
     CT_CUDA(cudaMalloc(&memory, std::max(bytes, size_t{1})));
     return Memory(memory);
-  }
-
-  static Event event() {
-    cudaEvent_t event = nullptr;
-    CT_CUDA(cudaEventCreate(&event));
-    return Event(event);
   }
 
   /// Of plans that are built. One whose workspace finds no room is passed over.
@@ -338,11 +348,12 @@ class CudnnConvolution final : public Convolution {
     for (const Image& operand : {image, weights, result})  // numbers of ordinary size
       CT_CUDA(cudaMemsetAsync(operands[i++], 0x3c, bytes_of(operand), session_->options().stream));
     int64_t best = built[0];
-    float least = std::numeric_limits<float>::infinity();
+    double least = std::numeric_limits<double>::infinity();
     for (const int64_t index : built) {
       try {
         const Memory workspace = allocate(graph_->workspace_bytes(index));
-        const float time = milliseconds(index, operands, workspace);
+        const double time = time_of_candidate(session_->options().stream,
+                                              [&] { graph_->run(session_->handle(), index, operands, workspace); });
         if (time < least) best = index;
         least = std::min(least, time);
       } catch (const Error& error) {
@@ -352,29 +363,11 @@ class CudnnConvolution final : public Convolution {
     return best;
   }
 
-  /// Of some launches: the least of a few rounds.
-  float milliseconds(int64_t index, const std::array<void*, 3>& operands, void* workspace) {
-    constexpr int kRounds = 4, kLaunches = 5;
-    const cudaStream_t stream = session_->options().stream;
-    const Event begin = event(), end = event();
-    graph_->run(session_->handle(), index, operands, workspace);
-    float least = std::numeric_limits<float>::infinity();
-    for (int round = 0; round < kRounds; ++round) {
-      CT_CUDA(cudaEventRecord(begin, stream));
-      for (int i = 0; i < kLaunches; ++i) graph_->run(session_->handle(), index, operands, workspace);
-      CT_CUDA(cudaEventRecord(end, stream));
-      CT_CUDA(cudaEventSynchronize(end));
-      float time = 0;
-      CT_CUDA(cudaEventElapsedTime(&time, begin, end));
-      least = std::min(least, time);
-    }
-    return least;
-  }
-
   std::shared_ptr<const Session> session_;
   ConvolutionShape shape_;
   std::unique_ptr<Graph> graph_;
   int64_t index_ = 0;
+  std::string engine_;     // its name, as it is stored
   size_t cast_bytes_ = 0;  // of the workspace, before the engine's: dw as the engine writes it
   kernels::CastArgs cast_{};
 };
@@ -386,16 +379,12 @@ class CudnnConvolutions final : public Convolutions {
   std::unique_ptr<Convolution> prepare(ConvolutionPass pass, const ConvolutionShape& shape,
                                        const std::string& plan) override {
     if (!plan.empty()) return restored(pass, shape, plan);
-    std::string& chosen = chosen_[name(pass, shape)];
-    if (!chosen.empty()) return restored(pass, shape, chosen);
     auto convolution = std::make_unique<CudnnConvolution>(session_, pass, shape);
     const std::string reason = convolution->choose();
     if (!reason.empty())
       fail(ExitCode::usage, description(), " has no reproducible plan for ", name(pass, shape), " (", reason,
            "): give another version's folder by --cuda-path, or another precision");
-    chosen = convolution->plan();
-    // Those that lost the race hold kernels on the GPU.
-    return session_->options().autotune ? restored(pass, shape, chosen) : std::move(convolution);
+    return convolution;
   }
 
   std::string description() const override { return session_->description(); }
@@ -408,12 +397,11 @@ class CudnnConvolutions final : public Convolutions {
         plan.starts_with(version) ? convolution->use(plan.substr(version.size())) : "it is of another version";
     if (!reason.empty())
       fail(ExitCode::usage, "the stored plan ", in_quotes(plan), " is none of ", description(), " for ",
-           name(pass, shape), " (", reason, "): start without stored plans");
+           name(pass, shape), " (", reason, ")");
     return convolution;
   }
 
   std::shared_ptr<const Session> session_;
-  std::map<std::string, std::string> chosen_;  // by name(): a network has many layers of the same shape
 };
 
 }  // namespace

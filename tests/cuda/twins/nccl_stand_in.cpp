@@ -64,7 +64,7 @@ struct Clique {
   std::string broken;      // what ended it for all
   std::vector<char> gone;  // aborted, by rank
   std::vector<std::string> devices;
-  size_t joined = 0;
+  size_t joined = 0, finalized = 0;
   // The meeting of a collective: how many are there, how often all have been.
   size_t arrived = 0, met = 0;
   std::vector<const Operation*> current;
@@ -92,6 +92,7 @@ struct ncclComm {
   std::shared_ptr<on_host::Clique> clique;
   int rank;
   std::atomic<ncclResult_t> async_error{ncclSuccess};
+  bool finalized = false;
   // Held by every recording: NCCL waits for their end.
   std::shared_ptr<int> recordings = std::make_shared<int>(0);
 };
@@ -107,6 +108,7 @@ struct Process {
   std::map<ncclComm_t, std::shared_ptr<ncclComm>> live;
   std::map<std::string, ncclResult_t> failures;
   std::vector<std::string> complaints;
+  NcclEnds ends;
   std::atomic<size_t> finished{0};
 };
 Process& process() {
@@ -300,7 +302,8 @@ ncclResult_t launch(Group& group) {
     } catch (const Aborted&) {
     }
   };
-  const cudaError_t error = launch_on_device(group.stream, body, "a group of NCCL");
+  const Meets meets = group.comm->clique->size() > 1 ? Meets::others : Meets::nobody;
+  const cudaError_t error = launch_on_device(group.stream, body, "a group of NCCL", meets);
   return error == cudaSuccess ? ncclSuccess : refuse(ncclUnhandledCudaError, cudaGetErrorString(error));
 }
 
@@ -423,6 +426,19 @@ ncclResult_t comm_get_async_error(ncclComm_t handle, ncclResult_t* error) {
   return ncclSuccess;
 }
 
+/// The communicator is no more.
+void end(const std::shared_ptr<ncclComm>& comm, const char* call, size_t NcclEnds::*count) {
+  const auto deadline = std::chrono::steady_clock::now() + patience();
+  while (comm->recordings.use_count() > 1 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const std::lock_guard lock(process().mutex);
+  if (comm->recordings.use_count() > 1)
+    process().complaints.push_back(std::string(call) + " waits for graphs with its operations to be destroyed");
+  process().live.erase(comm.get());
+  ++(process().ends.*count);
+  report(call);
+}
+
 ncclResult_t comm_abort(ncclComm_t handle) {
   const auto comm = find(handle);
   if (!comm) return refuse(ncclInvalidArgument, "ncclCommAbort: no communicator");
@@ -431,13 +447,28 @@ ncclResult_t comm_abort(ncclComm_t handle) {
     comm->clique->gone[static_cast<size_t>(comm->rank)] = 1;
   }
   comm->clique->changed.notify_all();
-  const auto deadline = std::chrono::steady_clock::now() + patience();
-  while (comm->recordings.use_count() > 1 && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  const std::lock_guard lock(process().mutex);
-  if (comm->recordings.use_count() > 1)
-    process().complaints.push_back("ncclCommAbort waits for graphs with its operations to be destroyed");
-  process().live.erase(handle);
+  end(comm, "ncclCommAbort", &NcclEnds::aborted);
+  return ncclSuccess;
+}
+
+ncclResult_t comm_finalize(ncclComm_t handle) {
+  if (const auto result = injected("ncclCommFinalize")) return *result;
+  const auto comm = find(handle);
+  if (!comm) return refuse(ncclInvalidArgument, "ncclCommFinalize: no communicator");
+  Clique& clique = *comm->clique;
+  std::unique_lock lock(clique.mutex);
+  if (std::exchange(comm->finalized, true)) return refuse(ncclInvalidArgument, "ncclCommFinalize: twice");
+  ++clique.finalized;
+  clique.changed.notify_all();
+  if (!clique.changed.wait_for(lock, patience(), [&] { return clique.finalized == clique.gone.size(); }))
+    return refuse(ncclSystemError, "ncclCommFinalize waits in vain for other ranks");
+  return ncclSuccess;
+}
+
+ncclResult_t comm_destroy(ncclComm_t handle) {
+  const auto comm = find(handle);
+  if (!comm || !comm->finalized) return refuse(ncclInvalidArgument, "ncclCommDestroy: no finalized communicator");
+  end(comm, "ncclCommDestroy", &NcclEnds::destroyed);
   return ncclSuccess;
 }
 
@@ -495,6 +526,11 @@ size_t live_nccl_communicators() {
   return process().live.size();
 }
 
+NcclEnds nccl_ends() {
+  const std::lock_guard lock(process().mutex);
+  return std::exchange(process().ends, {});
+}
+
 size_t finished_nccl_operations() { return process().finished; }
 
 std::vector<std::string> nccl_complaints() {
@@ -517,6 +553,8 @@ NcclApi open_nccl(const cuda::LibraryPlaces&) {
           .get_unique_id = on_host::get_unique_id,
           .comm_init_rank_config = on_host::comm_init_rank_config,
           .comm_get_async_error = on_host::comm_get_async_error,
+          .comm_finalize = on_host::comm_finalize,
+          .comm_destroy = on_host::comm_destroy,
           .comm_abort = on_host::comm_abort,
           .group_start = on_host::group_start,
           .group_end = on_host::group_end,

@@ -7,8 +7,9 @@
 // - sends and receives that differ in their bytes, collectives that differ in kind, count, type or place;
 // - ranks whose operations come in different orders, or do not come: a wait that is longer than `patience`.
 // By result codes, as NCCL: two ranks on one GPU, calls of no communicator, unbalanced groups, wrong arguments.
-// Aborting a communicator ends what of it runs or comes later, leaving any results, and waits for graphs with its
-// operations to be destroyed (of NCCL 2.26 and later): longer than `patience`, and it is a complaint. Sums are added
+// Aborting a communicator ends what of it runs or comes later, leaving any results; finalizing it waits for all ranks
+// to do so, and destroying it wants that first. Both ends wait for graphs with its operations to be destroyed (of NCCL
+// 2.26 and later): longer than `patience`, and it is a complaint. Sums are added
 // from the last rank to the first, unlike the canonical tree. Not here: several communicators in one group, operations
 // of one rank in two streams at a time, ncclInProgress. For tests of what looks for faults, ON_HOST_NCCL_FAULT plants
 // one: receive, all_reduce, reduce_scatter or all_gather delivers a wrong bit, or with `replay` no replay does
@@ -35,8 +36,13 @@ void fail_next_nccl(const std::string& call, ncclResult_t result);
 /// ncclCommGetAsyncError tells it from now on, for that rank of every communicator.
 void set_async_nccl_error(int rank, ncclResult_t result);
 
-/// That were not aborted.
+/// That were neither destroyed nor aborted.
 size_t live_nccl_communicators();
+/// How communicators have ended, of all ranks, since the last call. ON_HOST_REPORT has a line for each.
+struct NcclEnds {
+  size_t destroyed = 0, aborted = 0;
+};
+NcclEnds nccl_ends();
 /// Operations that ran to their good end, of all ranks: groups, whose parts count as one.
 size_t finished_nccl_operations();
 /// Since the last call.

@@ -1,5 +1,6 @@
 // What cudnn_convolution.cpp is to a GPU: convolutions for tests on the host, by plain loops that sum in double, in the
 // stream's turn. The workspace is scribbled over, so that memory planned for two uses at once shows.
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -15,7 +16,11 @@ namespace ct::cuda {
 namespace {
 
 constexpr size_t kWorkspaceBytes = 512;
-constexpr const char* kPlan = "plain loops";
+/// The one way there is: "plain loops", or as ON_HOST_PLAN says, for a library of which a later version lacks it.
+std::string the_plan() {
+  const char* name = std::getenv("ON_HOST_PLAN");
+  return name != nullptr ? name : "plain loops";
+}
 
 std::vector<double> load(const void* from, DType dtype, int64_t n) {
   std::vector<double> values(static_cast<size_t>(n));
@@ -104,9 +109,9 @@ class PlainConvolution final : public Convolution {
       std::memset(workspace, 0xff, kWorkspaceBytes);
       compute(shape, {image, weights, result});
     };
-    CT_CUDA(on_host::launch_on_device(stream_, body, "convolution"));
+    CT_CUDA(on_host::launch_on_device(stream_, body, str("convolution ", static_cast<int>(pass_))));
   }
-  std::string plan() const override { return kPlan; }
+  std::string plan() const override { return the_plan(); }
 
  private:
   cudaStream_t stream_;
@@ -119,7 +124,8 @@ class PlainConvolutions final : public Convolutions {
   explicit PlainConvolutions(cudaStream_t stream) : stream_(stream) {}
   std::unique_ptr<Convolution> prepare(ConvolutionPass pass, const ConvolutionShape& shape,
                                        const std::string& plan) override {
-    if (!plan.empty() && plan != kPlan) fail(ExitCode::usage, "the stored plan ", in_quotes(plan), " is none of these");
+    if (!plan.empty() && plan != the_plan())
+      fail(ExitCode::usage, "the stored plan ", in_quotes(plan), " is none of these");
     return std::make_unique<PlainConvolution>(stream_, pass, shape);
   }
   std::string description() const override { return "convolutions on the host"; }

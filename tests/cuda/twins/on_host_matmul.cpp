@@ -1,5 +1,6 @@
 // What cublaslt_matmul.cpp is to a GPU: products of linear layers for tests on the host, by plain loops that sum in
 // double, in the stream's turn. The workspace is scribbled over, so that memory planned for two uses at once shows.
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -15,7 +16,11 @@ namespace ct::cuda {
 namespace {
 
 constexpr size_t kWorkspaceBytes = 512;
-constexpr const char* kPlan = "plain loops";
+/// The one way there is: "plain loops", or as ON_HOST_PLAN says, for a library of which a later version lacks it.
+std::string the_plan() {
+  const char* name = std::getenv("ON_HOST_PLAN");
+  return name != nullptr ? name : "plain loops";
+}
 
 /// [rows][columns] without pads, from rows that have them.
 std::vector<double> load(const void* from, DType dtype, int64_t rows, int64_t columns) {
@@ -100,9 +105,9 @@ class PlainMatmul final : public Matmul {
       std::memset(workspace, 0xff, kWorkspaceBytes);
       compute(shape, operands);
     };
-    CT_CUDA(on_host::launch_on_device(stream_, body, "matmul"));
+    CT_CUDA(on_host::launch_on_device(stream_, body, str("matmul ", static_cast<int>(pass_))));
   }
-  std::string plan() const override { return kPlan; }
+  std::string plan() const override { return the_plan(); }
 
  private:
   cudaStream_t stream_;
@@ -116,7 +121,8 @@ class PlainMatmuls final : public Matmuls {
   std::unique_ptr<Matmul> prepare(LinearPass pass, const LinearShape& shape, const std::string& plan) override {
     check(shape.rows > 0 && shape.in > 0 && shape.out > 0, "a product of nothing");
     check(shape.y_dtype == shape.dtype || shape.y_dtype == DType::f32, "a product of types that cuBLASLt lacks");
-    if (!plan.empty() && plan != kPlan) fail(ExitCode::usage, "the stored plan ", in_quotes(plan), " is none of these");
+    if (!plan.empty() && plan != the_plan())
+      fail(ExitCode::usage, "the stored plan ", in_quotes(plan), " is none of these");
     return std::make_unique<PlainMatmul>(stream_, pass, shape);
   }
   std::string description() const override { return "products on the host"; }

@@ -36,9 +36,9 @@ struct cudaLaunchConfig_t {
 
 namespace on_host {
 /// Set by the runtime's stand-in (runtime.h) where a program links it; without it there are no streams but the null
-/// one, and kernels run at once. `configuration`: an error, or cudaSuccess.
+/// one, and kernels run at once. `configuration`: an error, or cudaSuccess; `function`: the kernel's address.
 using LaunchHook = cudaError_t (*)(cudaStream_t stream, cudaError_t configuration, std::function<void()> kernel,
-                                   const char* type);
+                                   const void* function, const char* type);
 inline LaunchHook launch_hook = nullptr;
 }  // namespace on_host
 
@@ -56,7 +56,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   };
   if (on_host::launch_hook)
     return on_host::launch_hook(config->stream, valid ? cudaSuccess : cudaErrorInvalidConfiguration, run,
-                                typeid(kernel).name());
+                                reinterpret_cast<const void*>(kernel), typeid(kernel).name());
   run();
   return cudaSuccess;
 }

@@ -1,7 +1,10 @@
 // Devices as the environment describes them, errors and injected failures.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "state.h"
 
@@ -118,6 +121,9 @@ void restart() {
   s.executables = {};
   while (!s.captures.empty()) end(s.captures.back());  // which point to their streams and back
   s.failures.clear();
+  s.loaded.clear();
+  s.meeting = 0;
+  s.complaints.clear();
   device_of_thread = 0;
   last_error = cudaSuccess;
   begin(s);
@@ -135,6 +141,33 @@ void fail_next(const std::string& call, cudaError_t error, int nth) {
   state().failures.push_back({call, error, nth});
 }
 
+void report(const std::string& line) {
+  const char* file = std::getenv("ON_HOST_REPORT");
+  if (file == nullptr) return;
+  std::ofstream(file, std::ios::app) << line + "\n";
+}
+
+void complain_beside_a_meeting(const std::string& what) {
+  if (state().meeting == 0) return;
+  state().complaints.push_back(what + " while a collective is under way");
+  report("complaint: " + state().complaints.back());
+}
+
+std::vector<std::string> complaints() {
+  const Lock lock(state().mutex);
+  return std::exchange(state().complaints, {});
+}
+
+/// "cudaMalloc": any such call; "": any call; with "@capture" behind it: only where this thread captures.
+static bool names(const std::string& failing, const std::string& call) {
+  const size_t at = failing.find('@');
+  const std::string name = failing.substr(0, at);
+  if (!name.empty() && name != call) return false;
+  return at == std::string::npos || std::ranges::any_of(state().captures, [](const auto& capture) {
+           return capture->thread == std::this_thread::get_id();
+         });
+}
+
 cudaError_t begin_call(const char* name, Needs needs) {
   State& s = state();
   const Lock lock(s.mutex);
@@ -143,7 +176,7 @@ cudaError_t begin_call(const char* name, Needs needs) {
   if (needs == Needs::device && !device) return s.no_device;
   if (needs == Needs::device && device->lost != cudaSuccess) return device->lost;
   for (auto failure = s.failures.begin(); failure != s.failures.end(); ++failure) {
-    if (!(failure->call.empty() || failure->call == name) || --failure->nth > 0) continue;
+    if (!names(failure->call, name) || --failure->nth > 0) continue;
     const cudaError_t error = failure->error;
     s.failures.erase(failure);
     if (device && is_sticky(error)) device->lost = error;

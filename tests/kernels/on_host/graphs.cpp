@@ -55,10 +55,10 @@ cudaError_t forbidden_in_capture() {
   return error;
 }
 
-cudaError_t record(CUstream_st& stream, std::string what, Work run) {
+cudaError_t record(CUstream_st& stream, Item item) {
   Capture& capture = *stream.capture;
   if (capture.invalid) return cudaErrorStreamCaptureInvalidated;
-  capture.nodes.push_back({{std::move(what), std::move(run)}, stream.last});
+  capture.nodes.push_back({std::move(item), stream.last});
   stream.last = {capture.nodes.size() - 1};
   return cudaSuccess;
 }
@@ -133,6 +133,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* pGraphExec, cudaGraph_t handle
     const Lock lock(state().mutex);
     const auto graph = state().graphs.find(handle);
     if (!graph) return cudaErrorInvalidValue;
+    complain_beside_a_meeting("cudaGraphInstantiate");
     *pGraphExec = state().executables.add(
         std::make_shared<CUgraphExec_st>(CUgraphExec_st{in_order(graph->nodes, runtime_options().streams)}));
     return cudaSuccess;
@@ -154,13 +155,15 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graphExec, cudaStream_t stream_handl
     const auto stream = find_stream(stream_handle);
     if (!graph) return cudaErrorInvalidValue;
     if (!stream) return cudaErrorInvalidResourceHandle;
-    return push(lock, stream, "a graph", [graph] {
+    const bool meets = std::ranges::any_of(graph->items, &Item::meets);
+    const auto run = [graph] {
       for (const Item& item : graph->items) try {
           item.run();
         } catch (const Error& error) {
           throw Error(item.what + ": " + error.what());
         }
-    });
+    };
+    return push(lock, stream, "a graph", run, meets);
   });
 }
 

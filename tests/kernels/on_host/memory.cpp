@@ -233,6 +233,7 @@ using namespace on_host;
 cudaError_t cudaMalloc(void** devPtr, size_t size) {
   return outside_capture("cudaMalloc", [&] {
     const Lock lock(state().mutex);
+    complain_beside_a_meeting("cudaMalloc");
     return allocate_on_device(devPtr, size);
   });
 }
@@ -242,6 +243,7 @@ cudaError_t cudaFree(void* devPtr) {
     int device = current_device();
     {
       const Lock lock(state().mutex);
+      complain_beside_a_meeting("cudaFree");
       if (const auto* found = locate(devPtr)) device = found->second.device;
     }
     drain_device(device);
@@ -274,6 +276,7 @@ cudaError_t cudaFreeAsync(void* devPtr, cudaStream_t stream) {
 cudaError_t cudaHostAlloc(void** pHost, size_t size, unsigned) {
   return outside_capture("cudaHostAlloc", [&] {
     const Lock lock(state().mutex);
+    complain_beside_a_meeting("cudaHostAlloc");
     *pHost = size ? add_memory(cudaMemoryTypeHost, size, current_device()) : nullptr;
     return *pHost || size == 0 ? cudaSuccess : cudaErrorMemoryAllocation;
   });

@@ -30,11 +30,13 @@
 // and blind while any thread's work runs | none); ON_HOST_DEVICES (2), of ON_HOST_CAPABILITY (9.0; one each,
 // such as 7.0,9.0, of which the last stands for the rest too) with ON_HOST_MEMORY (2147483648) bytes for each process;
 // CUDA_VISIBLE_DEVICES as for CUDA; ON_HOST_DRIVER (13000): older than 13000 is too old, 0 none;
-// ON_HOST_FAIL (nothing; CALL:ERROR:NTH, such as cudaGraphLaunch:214:5): fail_next() with these.
+// ON_HOST_FAIL (nothing; CALL:ERROR:NTH, such as cudaGraphLaunch:214:5): fail_next() with these; ON_HOST_REPORT
+// (nothing): a file to which complaints() are added, and what other stand-ins report.
 #pragma once
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "cuda_runtime.h"
 
@@ -63,7 +65,7 @@ Protection protection();
 size_t allocated_bytes();
 size_t live_handles();
 
-/// The nth call from now of that name (empty: of any) returns the error instead of doing anything. Kernel launches are
+/// The nth call from now of that name (empty: of any; "NAME@capture": of those in a thread that captures) returns the error instead of doing anything. Kernel launches are
 /// called "cudaLaunchKernelEx", launch_on_device "launch_on_device", cudaMallocHost "cudaHostAlloc", and what creates
 /// streams and events by its name WithFlags. An error that leaves a real device unusable
 /// (illegal address, launch failure, uncorrectable ECC, ...) stays: the current device is lost.
@@ -71,6 +73,15 @@ void fail_next(const std::string& call, cudaError_t error, int nth = 1);
 
 /// What a library's kernels would do: body() runs in the stream's turn, or is recorded, with access to device memory.
 /// It may wait for other streams' bodies in other threads; it must not call CUDA.
-cudaError_t launch_on_device(cudaStream_t stream, std::function<void()> body, const std::string& name = "");
+/// `others`: it waits for work that other threads launch.
+enum class Meets { nobody, others };
+cudaError_t launch_on_device(cudaStream_t stream, std::function<void()> body, const std::string& name = "",
+                             Meets meets = Meets::nobody);
+
+/// Since the last call: what a real driver may do by waiting for devices, with other threads kept out (loading a kernel
+/// at its first launch on a device, taking up a graph, allocating and freeing), while work that Meets::others was
+/// launched and not done. Where that work's peer is one of those kept out, a real program stops there for ever.
+std::vector<std::string> complaints();
+void report(const std::string& line);
 
 }  // namespace on_host

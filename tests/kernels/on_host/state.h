@@ -7,7 +7,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string>
 #include <thread>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -21,6 +24,7 @@ using Lock = std::unique_lock<std::mutex>;
 struct Item {
   std::string what;
   Work run;
+  bool meets = false;  // waits for work that others launch
 };
 struct Node {
   Item item;
@@ -95,6 +99,9 @@ struct State {
   Handles<CUgraphExec_st> executables;
   std::vector<std::shared_ptr<Capture>> captures;  // the active ones
   std::vector<Failure> failures;
+  std::set<std::tuple<int, const void*, std::string>> loaded;  // by device: kernels, and those of libraries by name
+  size_t meeting = 0;                                          // items that meet others, launched and not done
+  std::vector<std::string> complaints;
 };
 State& state();
 
@@ -109,6 +116,8 @@ cudaError_t call(const char* name, Body body, Needs needs = Needs::device) {
   return end_call(error == cudaSuccess ? body() : error);
 }
 int current_device();
+/// With the lock held. Of what may wait for devices to come to rest, and keep other threads out meanwhile.
+void complain_beside_a_meeting(const std::string& what);
 /// While one exists, this thread runs what a stream called: it may not call CUDA.
 struct InWork {
   InWork();
@@ -129,7 +138,8 @@ void choose_protection();
 // ---- streams.cpp
 
 /// Puts the work into the stream, or into its capture; runs it if the stream is not to wait. Unlocks.
-cudaError_t push(Lock& lock, const std::shared_ptr<CUstream_st>& stream, std::string what, Work run);
+cudaError_t push(Lock& lock, const std::shared_ptr<CUstream_st>& stream, std::string what, Work run,
+                 bool meets = false);
 cudaError_t push(cudaStream_t stream, std::string what, Work run);
 /// Null where there is no such stream.
 std::shared_ptr<CUstream_st> find_stream(cudaStream_t stream);
@@ -140,7 +150,7 @@ void drain_device(int device);
 cudaError_t invalidate(Capture& capture, cudaError_t error);
 /// cudaErrorStreamCaptureUnsupported where a capture forbids this thread calls that are not its stream's.
 cudaError_t forbidden_in_capture();
-cudaError_t record(CUstream_st& stream, std::string what, Work run);
+cudaError_t record(CUstream_st& stream, Item item);
 void end(const std::shared_ptr<Capture>& capture);
 
 }  // namespace on_host

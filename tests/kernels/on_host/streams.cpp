@@ -23,6 +23,7 @@ bool step(CUstream_st& stream, const std::unique_lock<std::mutex>& running) {
     CUstream_st& stream;
     ~Pop() {
       const Lock lock(state().mutex);
+      state().meeting -= stream.queue.front().meets;
       stream.queue.pop_front();
     }
   } pop{stream};
@@ -78,7 +79,13 @@ bool patience_ends(int& queries) {
 
 std::mutex kernel_mutex;  // a kernel's blockDim, and what run() keeps, are the process's
 
-cudaError_t launch_kernel(cudaStream_t handle, cudaError_t configuration, Work kernel, const char* type) {
+/// With the lock held. Kernels are loaded into a device when it first runs them.
+void load(int device, const void* function, const std::string& name) {
+  if (state().loaded.emplace(device, function, name).second) complain_beside_a_meeting("the first launch of " + name);
+}
+
+cudaError_t launch_kernel(cudaStream_t handle, cudaError_t configuration, Work kernel, const void* function,
+                          const char* type) {
   return call("cudaLaunchKernelEx", [&] {
     if (configuration != cudaSuccess) return configuration;
     Lock lock(state().mutex);
@@ -87,6 +94,7 @@ cudaError_t launch_kernel(cudaStream_t handle, cudaError_t configuration, Work k
     char* readable = abi::__cxa_demangle(type, nullptr, nullptr, nullptr);
     const std::string what = std::string("kernel ") + (readable ? readable : type);
     std::free(readable);
+    load(stream->device, function, what);
     return push(lock, stream, what, [kernel = std::move(kernel)] {
       const std::lock_guard one(kernel_mutex);
       const Access access;
@@ -145,13 +153,14 @@ void let_streams_go_on() {
     while (step(*stream, std::unique_lock(stream->running, std::try_to_lock))) continue;
 }
 
-cudaError_t push(Lock& lock, const Stream& stream, std::string what, Work run) {
-  if (stream->capture) return record(*stream, std::move(what), std::move(run));
+cudaError_t push(Lock& lock, const Stream& stream, std::string what, Work run, bool meets) {
+  if (stream->capture) return record(*stream, {std::move(what), std::move(run), meets});
   if (stream->legacy && blocking_stream_captures(stream->device)) {
     for (const auto& capture : state().captures) invalidate(*capture, cudaSuccess);
     return cudaErrorStreamCaptureImplicit;
   }
-  stream->queue.push_back({std::move(what), std::move(run)});
+  stream->queue.push_back({std::move(what), std::move(run), meets});
+  state().meeting += meets;
   stream->queries = 0;
   const bool now = stream->legacy || runtime_options().streams == RuntimeOptions::Streams::eager ||
                    stream->queue.size() > runtime_options().longest_queue;
@@ -167,13 +176,21 @@ cudaError_t push(cudaStream_t handle, std::string what, Work run) {
   return stream ? push(lock, stream, std::move(what), std::move(run)) : cudaErrorInvalidResourceHandle;
 }
 
-cudaError_t launch_on_device(cudaStream_t stream, std::function<void()> body, const std::string& name) {
-  return call("launch_on_device", [&] {
-    return push(stream, name.empty() ? "launch_on_device" : name, [body = std::move(body)] {
-      const Access access;
-      const InWork in_work;
-      body();
-    });
+cudaError_t launch_on_device(cudaStream_t handle, std::function<void()> body, const std::string& name, Meets meets) {
+  return call("launch_on_device", [&]() -> cudaError_t {
+    Lock lock(state().mutex);
+    const Stream stream = find_stream(handle);
+    if (!stream) return cudaErrorInvalidResourceHandle;
+    const std::string what = name.empty() ? "launch_on_device" : name;
+    if (meets == Meets::nobody) load(stream->device, nullptr, what);
+    return push(
+        lock, stream, what,
+        [body = std::move(body)] {
+          const Access access;
+          const InWork in_work;
+          body();
+        },
+        meets == Meets::others);
   });
 }
 
