@@ -189,7 +189,7 @@ void BoundProgram::record(Part& part) {
   try {
     collective_ ? together(comm_, record_all) : record_all();
   } catch (const Error& error) {
-    if (comm_.aborted()) throw;
+    if (comm_.aborted() || error.code() == ExitCode::peer) throw;  // the job has failed, or a device is lost
     for (Stretch& stretch : part.stretches) stretch.replay.reset();
     if (warn_)
       warn_(str("kernels are launched one by one, for they could not be recorded (the same bits, slower): ",

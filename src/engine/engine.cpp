@@ -144,6 +144,7 @@ std::vector<StateBuffer> Engine::state() {
 
 void Engine::state_written() {
   for (const HeldState& s : lowered().states) upload(s.value);
+  comm_.barrier();  // from here on collectives may be under way, beside which no rank should allocate what it needs
   bound_.run_begin();
   backend_.wait();  // the host's own collectives may come next, for which nobody's device should have to wait
 }

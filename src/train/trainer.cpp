@@ -82,6 +82,8 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
                    .record = config_.cuda.record,
                    .warn = [this](const std::string& text) { console_.note("warning: " + text); }};
   engine_ = std::make_unique<Engine>(device_.backend(), device_.collectives(), programs_.train, schedule, bind);
+  // Its copy on the host is made before there are collectives, beside which nothing should be allocated.
+  if (config_.communication.check_interval > 0 && d.effective_stage() < 3) engine_->read_params();
   bind.params = engine_->params();
   bind.arena = engine_->bound().arena();
   evaluator_ = std::make_unique<Evaluator>(device_.backend(), device_.collectives(), programs_.evaluate, bind);
