@@ -1,5 +1,5 @@
-// As much of an NVRTC as `doctor` asks for. It compiles nothing, but like NVIDIA's it needs its builtins for that, which
-// it opens by their name.
+// As much of an NVRTC as `doctor` asks for. It compiles nothing, but like NVIDIA's it needs its builtins for that,
+// which it opens by their name.
 #include <dlfcn.h>
 
 #include <cstddef>
