@@ -430,9 +430,10 @@ int bench_reduce(const BenchFlags& f, const Config& config, Communicator& comm) 
   device.finish();
   if (comm.rank() != 0) return 0;
   char text[256];
-  std::snprintf(
-      text, sizeof text, "sum of %.1f MB over %d ranks (%s): %.2f ms (%.2f - %.2f), equal to the tree bit by bit",
-      static_cast<double>(n) * 4e-6, comm.size(), sums.description().c_str(), 1e3 * time.median, 1e3 * time.min, 1e3 * time.max);
+  std::snprintf(text, sizeof text,
+                "sum of %.1f MB over %d ranks (%s): %.2f ms (%.2f - %.2f), equal to the tree bit by bit",
+                static_cast<double>(n) * 4e-6, comm.size(), sums.description().c_str(), 1e3 * time.median,
+                1e3 * time.min, 1e3 * time.max);
   print(f,
         {{"bench", "reduce"},
          {"bytes", n * 4},

@@ -65,10 +65,11 @@ Protection protection();
 size_t allocated_bytes();
 size_t live_handles();
 
-/// The nth call from now of that name (empty: of any; "NAME@capture": of those in a thread that captures) returns the error instead of doing anything. Kernel launches are
-/// called "cudaLaunchKernelEx", launch_on_device "launch_on_device", cudaMallocHost "cudaHostAlloc", and what creates
-/// streams and events by its name WithFlags. An error that leaves a real device unusable
-/// (illegal address, launch failure, uncorrectable ECC, ...) stays: the current device is lost.
+/// The nth call from now of that name (empty: of any; "NAME@capture": of those in a thread that captures) returns the
+/// error instead of doing anything. Kernel launches are called "cudaLaunchKernelEx", launch_on_device
+/// "launch_on_device", cudaMallocHost "cudaHostAlloc", and what creates streams and events by its name WithFlags. An
+/// error that leaves a real device unusable (illegal address, launch failure, uncorrectable ECC, ...) stays: the
+/// current device is lost.
 void fail_next(const std::string& call, cudaError_t error, int nth = 1);
 
 /// What a library's kernels would do: body() runs in the stream's turn, or is recorded, with access to device memory.
