@@ -115,12 +115,12 @@ TEST_F(CheckpointTest, AnyRanksAndStageReadAnyOther) {
     });
   }
   const std::string expected = hash(path_of(settings[0]) / "ckpt" / step_name(5));
-  std::filesystem::create_directory(folder_ / "again");
   for (const Setting& from : settings) {
     const Path checkpoint = path_of(from) / "ckpt" / step_name(5);
     EXPECT_EQ(hash(checkpoint), expected);
     for (const Setting& to : settings) {
       const Path again = folder_ / "again";
+      std::filesystem::create_directory(again);
       on_ranks(to.ranks, [&](Communicator& comm) {
         Rank rank(comm, to.stage);
         EXPECT_EQ(restore_checkpoint(checkpoint, "", rank.graph, *rank.engine).step, 5);
