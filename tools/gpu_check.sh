@@ -184,7 +184,7 @@ for entry in "${wanted[@]}"; do
   printf '%s: %d s\n' "$section" $((SECONDS - begin)) >>"$log"
 done
 
-if [ "$(stat -c %s "$log")" -gt $((12 << 20)) ]; then  # what may come back from a lent machine
+if [ "$(stat -c %s "$log")" -gt $((12 << 20)) ]; then  # so that the table stays beside a log of some size
   { head -c 4M "$log"; printf '\n...\n'; tail -c 8M "$log"; } >"$log.part" && mv "$log.part" "$log"
 fi
 printf '\n%d pass, met or reported; %d FAIL or MISSED; %d skipped or not run; %d s\n' "$(count "$good")" \

@@ -28,7 +28,11 @@ HeldFolder::HeldFolder(const Path& path)
 HeldFolder::Fate HeldFolder::fate() const {
   struct stat held {};
   if (fstat(folder_.fd(), &held) != 0 || held.st_nlink == 0) return Fate::removed;
-  return same_place(path_, opened_as_) ? Fate::in_place : Fate::renamed;
+  try {
+    return same_place(path_, opened_as_) ? Fate::in_place : Fate::renamed;
+  } catch (const Error&) {  // the name cannot be looked at just now, which says nothing of the folder
+    return Fate::in_place;
+  }
 }
 
 Path HeldFolder::name() const { return name_of_held(path_.native()); }

@@ -1,6 +1,7 @@
 // Mapped files that are cut while they are read. Behind the new end, or where the disk fails, a read of the mapping
 // raises SIGBUS, which would end the process without a word. A guarded region reads as zeros from there on instead,
-// and says so: whoever used its bytes asks was_cut() before their results count. Any other SIGBUS stays what it was.
+// and says so: whoever used its bytes asks was_cut() before their results count. Any other SIGBUS goes to the
+// handler that was there before; whoever survives one is without the guard until the next file is mapped.
 #pragma once
 
 #include <atomic>

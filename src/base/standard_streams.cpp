@@ -23,8 +23,11 @@ size_t write_some(const char* text, size_t bytes) {
   size_t done = 0;
   while (done < bytes) {
     const ssize_t n = write(STDOUT_FILENO, text + done, bytes - done);
-    if (n >= 0) {
+    if (n > 0) {
       done += static_cast<size_t>(n);
+    } else if (n == 0) {  // no device takes nothing for ever and calls it a success
+      errno = EIO;
+      break;
     } else if (errno == EAGAIN) {  // someone else who has it open asked for that
       pollfd room{STDOUT_FILENO, POLLOUT, 0};
       poll(&room, 1, -1);

@@ -117,8 +117,10 @@ class StepBench {
     const auto schedule = [rule = update_rule(config), lr = lr_schedule(config)](int64_t step) {
       return schedule_row(lr, rule, step);
     };
-    engine_ = std::make_unique<Engine>(device_.backend(), device_.collectives(), programs_.train, schedule,
-                                       BindOptions{.lane = lane_options(config), .record = config.cuda.record});
+    engine_ = std::make_unique<Engine>(
+        device_.backend(), device_.collectives(), programs_.train, schedule,
+        BindOptions{
+            .lane = lane_options(config), .record = config.cuda.record, .warn = comm.rank() == 0 ? warn : nullptr});
     initialize(*engine_, programs_.graph, static_cast<uint64_t>(config.seed));
     pipeline_ = std::make_unique<Pipeline>(*data_.train, data_.parts.training,
                                            pipeline_options(config, batch_, programs_.train.distribution, comm.rank()));
@@ -142,6 +144,7 @@ class StepBench {
   const BatchSizes& batch() const { return batch_; }
   /// By this rank, a step.
   const Traffic& moved() const { return moved_; }
+  const std::string& not_recorded() const { return engine_->bound().not_recorded(); }
 
  private:
   void steps(int64_t count) {
@@ -221,6 +224,7 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
     other = other_step(f, flipped, comm);
   }
   const bool operations = f.operations && comm.size() == 1, host = bench.backend().is_host();
+  const std::string not_recorded = bench.not_recorded();
   if (!operations) bench.finish();
   if (comm.rank() != 0) return 0;
   const BatchSizes& batch = bench.batch();
@@ -242,6 +246,7 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
                  {"step_us", 1e6 * time.median},
                  {"step_us_min", 1e6 * time.min},
                  {"step_us_max", 1e6 * time.max}};
+  if (!not_recorded.empty()) result["not_recorded"] = not_recorded;
   if (comm.size() > 1) {
     text += str("; ", bench.moved().elements, " elements (", bench.moved().bytes, " bytes) moved a step by rank 0");
     result["traffic"] = {{"elements", bench.moved().elements}, {"bytes", bench.moved().bytes}};

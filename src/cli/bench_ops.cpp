@@ -43,7 +43,9 @@ double time_operation(Backend& backend, const ComputeOp& op, const std::vector<V
   std::unique_ptr<Replay> replay;
   try {
     if (options.record && kernel->recordable()) replay = backend.record(row);
-  } catch (const Error&) {  // it is timed as it runs then: launch by launch
+  } catch (const Error& e) {  // it is timed as it runs then: launch by launch
+    if (e.code() == ExitCode::peer) throw;
+    backend.wait();  // throws where the device has failed for good
   }
   std::vector<double> times;
   for (int w = 0; w < options.windows; ++w)

@@ -87,7 +87,7 @@ int verb_eval(const Words& words) {
   load_compute_weights(file, graph, flat, host.data());
   backend->copy(params.data(), host.data(), params.bytes());
   backend->wait();
-  Evaluator evaluator(*backend, *comm, lower_evaluation(graph, {}), {.params = params.data()});
+  Evaluator evaluator(*backend, *comm, lower_evaluation(graph, {}), {.params = params.data(), .warn = warn});
 
   const Evaluation result =
       *evaluate(evaluator, EvalPipeline(images, std::move(chosen), batch_size), classes, split, *comm);

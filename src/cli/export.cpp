@@ -36,7 +36,7 @@ int verb_export(const Words& words) {
   if (format != "safetensors")
     fail(ExitCode::usage, "--format ", format, " is not supported by this version; use safetensors");
   const SafetensorsFile file(weights_file(checkpoint));
-  require_own_weights(out);
+  require_replaceable_weights(out);
   FileSystem files;
   std::list<std::vector<float>> storage;
   std::vector<TensorView> tensors;

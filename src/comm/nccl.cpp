@@ -343,8 +343,8 @@ class NcclCommunicator final : public Communicator {
   }
 
  private:
-  /// Those that add what collectives bring. Loaded on first use they would be so beside a collective, and a device may
-  /// have to come to rest before it takes up a new kernel: so ranks meet when all have them.
+  /// The kernels that sum what collectives bring. Loaded on first use they would be so beside a collective, and a
+  /// device may have to come to rest before it takes up a new kernel: so ranks meet when all have them.
   void load_kernels() {
     constexpr int64_t kNumel = 4;
     Memory memory = shared_.backend.allocate(3 * kNumel * sizeof(float));

@@ -91,6 +91,7 @@ void NcclLink::group(const std::function<void()>& calls) {
     const std::lock_guard lock(mutex_);
     calling_ = false;
     if (error && !failure_ && !over_) failure_ = error;
+    if (failure_) failing_ = true;
   }
   changed_.notify_all();
   if (!error) return;

@@ -45,8 +45,8 @@ class NcclLink {
   void reduce_scatter(const float* in, float* out, int64_t count);
   void all_gather(const void* in, void* out, int64_t bytes);
 
-  /// Has NCCL failed here, or been aborted because a rank has called abort()?
-  bool failed() const { return over_.load(std::memory_order_acquire); }
+  /// Has NCCL failed here, or been aborted because a rank has called abort()? An end in order is no failure.
+  bool failed() const { return failing_.load(std::memory_order_acquire); }
   /// Throws why.
   void throw_if_failed();
 
@@ -66,6 +66,7 @@ class NcclLink {
   bool calling_ = false, stop_ = false, in_order_ = false;  // with the mutex held
   std::optional<Error> failure_;                            // likewise; none where a peer's abort() is the reason
   std::atomic<bool> over_{false};                           // nothing may be called any more
+  std::atomic<bool> failing_{false};                        // as soon as there is a failure, or an abort
   std::future<void> ended_;                                 // of the watching thread; when NCCL has ended
   std::thread watcher_;                                     // after all that it uses
 };

@@ -75,6 +75,7 @@ void NcclLink::watch() {
     changed_.wait_for(lock, kLook, [this] { return stop_ || failure_.has_value(); });
   }
   over_ = true;
+  if (!in_order_ || failure_) failing_ = true;
   // A call that does not come to an end waits for a peer, and only the abort ends it.
   changed_.wait_for(lock, kPatience, [this] { return !calling_; });
   const bool in_order = in_order_ && !failure_ && !control_.aborted();
@@ -82,7 +83,8 @@ void NcclLink::watch() {
   // An abort sets what kernels look at, then waits for recordings to go: nobody can wait for it here.
   std::packaged_task<void()> end([api = api_, comm = comm_, in_order] {
     if (!in_order) return void(api.comm_abort(comm));
-    api.comm_finalize(comm);
+    // What cannot be finalised, with a peer lost this very moment, is aborted.
+    if (api.comm_finalize(comm) != ncclSuccess) return void(api.comm_abort(comm));
     api.comm_destroy(comm);
   });
   ended_ = end.get_future();

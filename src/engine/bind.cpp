@@ -191,7 +191,10 @@ void BoundProgram::record(Part& part) {
   } catch (const Error& error) {
     if (comm_.aborted() || error.code() == ExitCode::peer) throw;  // the job has failed, or a device is lost
     for (Stretch& stretch : part.stretches) stretch.replay.reset();
-    if (warn_)
+    backend_.wait();  // throws where the device has failed for good, which no launch would survive
+    const bool first = not_recorded_.empty();
+    not_recorded_ = error.what();
+    if (first && warn_)
       warn_(str("kernels are launched one by one, for they could not be recorded (the same bits, slower): ",
                 error.what()));
   }

@@ -58,6 +58,9 @@ class BoundProgram {
   /// What was really allocated; partial sums are among the gradients.
   MemoryUse allocated() const;
 
+  /// Why something that should repeat by itself is launched kernel by kernel instead; empty: nothing is.
+  const std::string& not_recorded() const { return not_recorded_; }
+
  private:
   using Launch = CommLane::Launch;
   using Kernels = std::vector<std::unique_ptr<Kernel>>;  // by step; null for communication
@@ -109,6 +112,7 @@ class BoundProgram {
   std::map<std::pair<std::byte*, int64_t>, std::unique_ptr<Reduction>> reductions_;  // by whole and first element
   Part begin_, micro_, last_, update_;
   std::function<void(const std::string&)> warn_;
+  std::string not_recorded_;
   bool record_;
   bool collective_;                      // do all ranks run every part, and as often as each other?
   std::optional<int64_t> update_begin_;  // number on the lane of the last update's first communication

@@ -26,6 +26,9 @@ void reset_run(FileSystem& files, const Path& out) {
     fail(ExitCode::usage, "--reset: ", in_quotes(out.native()),
          " does not look like a run (no metrics.jsonl, no ckpt/step-...): empty it by hand or give another --output");
   }
+  if (kind_of_entry(ckpt) == PathKind::link && is_folder(ckpt))
+    fail(ExitCode::usage, "--reset: ", in_quotes(ckpt.native()),
+         " is a link, and what it leads to is not deleted: empty that folder by hand, or give another --output");
   for (const std::string& name : checkpoints) {
     if (!ours(name) || !is_real_folder(ckpt / name)) continue;
     remove_known(files, ckpt / name, [](const std::string& n) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
 
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -41,11 +40,15 @@ bool is_record_of_a_run(const Json& json) {
 }
 
 bool has_records(std::string_view text) {
-  std::istringstream lines{std::string(text)};
-  for (std::string line; std::getline(lines, line);)
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
     if (is_record_of_a_run(Json::parse(line, nullptr, /*allow_exceptions=*/false))) return true;
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+  }
   return false;
 }
+
+bool is_token(std::string_view text) { return text.find_first_not_of("0123456789abcdef-") == std::string_view::npos; }
 
 bool is_metrics_table(std::string_view text) { return text.starts_with("event,step,"); }
 
@@ -58,8 +61,21 @@ bool is_own(const Path& path, bool (*accepts)(std::string_view)) {
   return file.bytes().empty() || accepts(text_of(file));
 }
 
-[[noreturn]] void refuse(const Path& path, std::string_view why) {
-  fail(ExitCode::usage, in_quotes(path.native()), " ", why, ": move it away, or give another --output");
+struct RunFile {
+  std::string_view name;
+  bool (*accepts)(std::string_view);
+};
+constexpr RunFile kMarked[] = {{kMetricsFile, has_records},     {kMetricsTable, is_metrics_table},
+                               {kConfigFile, is_sealed_config}, {kLastFile, has_marks},
+                               {kBestFile, has_marks},          {kTokenFile, is_token}};
+
+/// A name beside `path` that nothing has yet.
+Path free_name_for(const Path& path) {
+  for (int i = 1;; ++i) {
+    Path free = path;
+    free += i == 1 ? ".aside" : str(".aside-", i);
+    if (kind_of_entry(free) == PathKind::nothing) return free;
+  }
 }
 
 }  // namespace
@@ -78,24 +94,43 @@ bool holds_run(const Path& out) {
 }
 
 void require_own_files(const Path& out) {
-  constexpr std::string_view kForeign = "was not written by this program, which would replace it";
-  if (!is_own(out / kMetricsFile, has_records)) refuse(out / kMetricsFile, kForeign);
-  if (!is_own(out / kMetricsTable, is_metrics_table)) refuse(out / kMetricsTable, kForeign);
-  if (!is_own(out / kConfigFile, is_sealed_config))
-    refuse(out / kConfigFile, "was not written by this program, or was edited since, and a run would replace it");
-  const bool run = holds_run(out);
-  for (const std::string_view name : {kLastFile, kBestFile}) {
-    if (!is_own(out / name, has_marks)) refuse(out / name, kForeign);
-    if (!run && is_there(out / name)) refuse(out / name, "is of another run, and this one would replace it");
-  }
+  if (holds_run(out)) return;
+  const auto refuse = [&](const Path& path, std::string_view why) {
+    fail(ExitCode::usage, in_quotes(path.native()), " ", why, ": move it away, or give another --output");
+  };
+  for (const RunFile& file : kMarked)
+    if (!is_own(out / file.name, file.accepts))
+      refuse(out / file.name, "was not written by this program, or was edited since, and a run would replace it");
+  for (const std::string_view name : {kLastFile, kBestFile})
+    if (is_there(out / name)) refuse(out / name, "is of another run, and this one would replace it");
 }
 
-void require_own_weights(const Path& path) {
+std::vector<std::string> set_aside_foreign_files(FileSystem& files, const Path& out) {
+  std::vector<std::string> warnings;
+  if (!holds_run(out)) return warnings;
+  for (const RunFile& file : kMarked) {
+    const Path path = out / file.name;
+    if (is_own(path, file.accepts)) continue;
+    const Path aside = free_name_for(path);
+    rename_file(files, path, aside);
+    warnings.push_back(str(in_quotes(path.native()), " is not as the run wrote it: it is kept as ",
+                           in_quotes(aside.filename().native())));
+  }
+  return warnings;
+}
+
+bool is_own_weights(const Path& path) { return is_own(path, has_marks); }
+
+void require_replaceable_weights(const Path& path) {
   const PathKind kind = kind_of(path);
   if (kind == PathKind::other) return;
-  if (kind == PathKind::folder)
-    fail(ExitCode::usage, in_quotes(path.native()), " is a folder: give the path of the file to write");
-  if (!is_own(path, has_marks))
+  if (kind == PathKind::folder || !path.has_filename())
+    fail(ExitCode::usage, in_quotes(path.native()), " names no file: give the path of the file to write");
+  const Path folder = path.parent_path();
+  const bool of_checkpoint = is_there(folder / "manifest.json") || saved_best_step(path.filename().native());
+  if (of_checkpoint || (is_run_file(path.filename().native()) && holds_run(folder)))
+    fail(ExitCode::usage, in_quotes(path.native()), " belongs to a run, which needs it as it is: give another --out");
+  if (!is_own_weights(path))
     fail(ExitCode::usage, in_quotes(path.native()),
          " was not written by this program, which would replace it: give another --out, or remove it first");
 }

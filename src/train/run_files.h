@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/files.h"
 
@@ -23,12 +24,19 @@ std::string sealed_config(const std::string& text);
 /// Does `out` hold a run of this program: a checkpoint, or records in metrics.jsonl?
 bool holds_run(const Path& out);
 
-/// Error(usage) naming the first file that a run in `out` would replace and that no run wrote: weights without this
-/// program's marks, a configuration or records that are somebody's own or were edited, and, where there is no run yet,
-/// any weights at all.
+/// A folder that holds no run yet: Error(usage) naming the first file that a run would replace and that is not of its
+/// making: weights of whomever, a configuration, records or a table without this program's marks.
 void require_own_files(const Path& out);
 
-/// Error(usage) unless `path` is free, a device or pipe, or holds weights that this program wrote.
-void require_own_weights(const Path& path);
+/// A folder that holds a run: such files there (a configuration that was edited, weights that are damaged beyond
+/// recognition) keep their contents under another name. Returns a line to warn with for each.
+std::vector<std::string> set_aside_foreign_files(FileSystem& files, const Path& out);
+
+/// Nothing, or weights with this program's marks, damaged or not.
+bool is_own_weights(const Path& path);
+
+/// For a file of weights that somebody asks for: Error(usage) unless `path` is free, a device or pipe, or holds weights
+/// that this program wrote and no run needs.
+void require_replaceable_weights(const Path& path);
 
 }  // namespace ct

@@ -39,8 +39,9 @@ const Path& without_foreign_files(const Path& out) {
 }  // namespace
 
 RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console)
-    : out_(config.output),
-      lock_(std::in_place, files_, without_foreign_files(out_)),
+    : given_(config.output),
+      out_(given_),
+      lock_(std::make_unique<RunLock>(files_, without_foreign_files(out_))),
       held_(out_),
       reset_(reset),
       keep_last_(static_cast<int>(config.checkpoint.keep_last)) {
@@ -124,11 +125,14 @@ std::string RunFolder::end_at(int64_t step) const {
   return reason;
 }
 
-void RunFolder::begin(const Config& config, int ranks, const RunState* resumed, const std::string& init) {
+void RunFolder::begin(const Config& config, int ranks, const RunState* resumed, const std::string& init,
+                      Console& console) {
+  for (const std::string& warning : set_aside_foreign_files(files_, held())) console.note("warning: " + warning);
   if (reset_) reset_run(files_, held());
   remove_spare_best();
   const std::string started = init.empty() ? "" : "# started with --init " + in_quotes(init) + "\n";
-  write_file_atomic(files_, held() / kConfigFile, sealed_config(started + to_yaml(config, {.ranks = ranks})));
+  config_text_ = sealed_config(started + to_yaml(config, {.ranks = ranks}));
+  write_file_atomic(files_, held() / kConfigFile, config_text_);
   constexpr int64_t kBeforeAll = -1;  // a run without a checkpoint starts anew, and so do its records
   MetricsLog::rewind(files_, held(), resumed != nullptr ? resumed->step : kBeforeAll);
   // Going on from an earlier checkpoint of this folder by its path gives up those after it.
@@ -143,24 +147,43 @@ void RunFolder::keep_best(int64_t step) {
 }
 
 std::string RunFolder::look_after() {
-  switch (held_.fate()) {
-    case HeldFolder::Fate::removed:
-      fail(ExitCode::io, "output folder ", in_quotes(out_.native()),
-           " was removed, with all checkpoints in it, while the run was using it: start again with another --output");
-    case HeldFolder::Fate::renamed:
-      if (const Path now = held_.name(); now != out_) {
-        const Path before = std::exchange(out_, now);
-        return str("output folder ", in_quotes(before.native()), " was renamed: the run goes on in ",
-                   in_quotes(out_.native()));
-      }
-      break;
-    case HeldFolder::Fate::in_place:
-      break;
+  const HeldFolder::Fate fate = held_.fate();
+  if (fate == HeldFolder::Fate::removed)
+    fail(ExitCode::io, "output folder ", in_quotes(out_.native()),
+         " was removed, with all checkpoints in it, while the run was using it: start again with another --output");
+  const Path now = fate == HeldFolder::Fate::in_place ? given_ : held_.name(), before = std::exchange(out_, now);
+  std::string news;
+  if (before != out_)
+    news = str("output folder ", in_quotes(before.native()), " was renamed: the run goes on in ",
+               in_quotes(out_.native()));
+  std::string lost;
+  const auto add = [&lost](std::string_view name) { lost += (lost.empty() ? "" : ", ") + std::string(name); };
+  if (!lock_->is_in(held())) {
+    add(kLockName);
+    lock_again();
   }
-  if (lock_->is_in(held())) return "";
-  lock_.emplace(files_, held());
-  return str(in_quotes((out_ / kLockName).native()),
-             " was removed while the run was using the folder: it is locked anew; what else was removed is lost");
+  if (!is_there(held() / kConfigFile)) {
+    add(kConfigFile);
+    write_file_atomic(files_, held() / kConfigFile, config_text_);
+  }
+  if (!is_there(held() / kMetricsFile)) add(kMetricsFile);
+  if (lost.empty()) return news;
+  return str(news, news.empty() ? "" : "; ", "files were removed from ", in_quotes(out_.native()),
+             " while the run was using it (", lost, "): they are begun anew");
+}
+
+void RunFolder::lock_again() {
+  try {
+    lock_ = std::make_unique<RunLock>(files_, held());
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::usage) throw;
+    fail(ExitCode::usage, "the run's ", in_quotes((out_ / kLockName).native()),
+         " was removed, and since then: ", e.what());
+  }
+}
+
+Path RunFolder::readable(int64_t step, const Path& elsewhere) const {
+  return contains(step) ? store_->path_of(step) : elsewhere;
 }
 
 void RunFolder::make_room(int64_t step) {
@@ -198,7 +221,8 @@ void RunFolder::warn_of_not_finite(const Checkpoint& checkpoint, Console& consol
 void RunFolder::remove_spare_best() {
   const Path folder = held() / kCheckpointFolder;
   for (const std::string& name : list_folder(folder))
-    if (const auto step = saved_best_step(name); step && (name.starts_with(kTemporaryPrefix) || !contains(*step)))
+    if (const auto step = saved_best_step(name);
+        step && (name.starts_with(kTemporaryPrefix) || !contains(*step)) && is_own_weights(folder / name))
       remove_file(files_, folder / name);
 }
 

@@ -28,8 +28,9 @@ class RunFolder {
   /// of somebody else in the way, present against --resume never, nothing that verifies, another configuration.
   RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console);
 
-  /// As it was named, until it is found renamed.
+  /// Its present name: as it was given, until look_after() finds it renamed.
   const Path& path() const { return out_; }
+  bool renamed() const { return out_ != given_; }
   /// The same folder by its descriptor: for whatever is read and written in it from begin() on.
   const Path& held() const { return held_.path(); }
   FileSystem& files() { return files_; }
@@ -46,14 +47,17 @@ class RunFolder {
 
   /// Takes the folder into use: an earlier run is forgotten if that was asked; config.yaml is written; metrics go back
   /// to what they were at `resumed` (null: a fresh run, whose weights came from `init` if not empty).
-  void begin(const Config& config, int ranks, const RunState* resumed, const std::string& init);
+  void begin(const Config& config, int ranks, const RunState* resumed, const std::string& init, Console& console);
 
   /// Who the checkpoints say they belong to: a resumed run's id, or a new one.
   const RunIdentity& identity() const { return identity_; }
-  /// Before a save: has the folder kept its name and its lock? Returns a line to warn with where it was renamed, or
-  /// where the lock had to be taken anew; Error(io) where it was removed. The run goes on in the folder itself, not in
+  /// Before a save: has the folder kept its name, its lock, its configuration and its records? Returns a line to warn
+  /// with where it has not; what can be written anew is, but for the records, which are their writer's. Error(io) where
+  /// the folder was removed, Error(usage) where another run has taken it. The run goes on in the folder itself, not in
   /// what else may have got its name.
   std::string look_after();
+  /// Where the checkpoint of that step can be read: here by the descriptor, or else `elsewhere`.
+  Path readable(int64_t step, const Path& elsewhere) const;
   /// Keeps best.bin as it is now beside the checkpoint of that step, before that exists.
   void keep_best(int64_t step);
   /// After a checkpoint of that step was written: removes those that checkpoint.keep_last gives no place any more.
@@ -66,16 +70,18 @@ class RunFolder {
  private:
   void warn_of_not_finite(const Checkpoint& checkpoint, Console& console);
   void remove_spare_best();
+  void lock_again();
 
   FileSystem files_;
-  Path out_;
-  std::optional<RunLock> lock_;  // always there
+  Path given_, out_;
+  std::unique_ptr<RunLock> lock_;
   HeldFolder held_;
   bool reset_;
   int keep_last_;
   Path resume_from_;
   bool goes_back_ = false;  // to a checkpoint of this folder that was named
   std::optional<Provenance> resumed_;
+  std::string config_text_;  // of config.yaml
   RunIdentity identity_;
   bool not_finite_told_ = false;
   std::unique_ptr<Store> store_;

@@ -89,8 +89,9 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   evaluator_ = std::make_unique<Evaluator>(device_.backend(), device_.collectives(), programs_.evaluate, bind);
 
   require_same_machine(comm, device_.backend().description());  // with the libraries that were opened meanwhile
-  if (const std::string missed = device_.backend().plans_missed(); !missed.empty())
-    console.note("warning: " + missed + "; another was chosen, so bits may differ from those before");
+  plans_missed_ = gather_plans_missed();
+  if (!plans_missed_.empty())
+    console.note("warning: " + plans_missed_ + "; another was chosen, so bits may differ from those before");
   if (folder_) {
     describe_run();
     folder_->require_same_origin(provenance_, console);
@@ -122,7 +123,7 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
         std::make_unique<BestWeights>(folder_->files(), folder_->held(), config_,
                                       [&console](const std::string& problem) { console.note("warning: " + problem); });
     if (!ended_) {
-      folder_->begin(config_, comm.size(), checkpoint.empty() ? nullptr : &state_, options.init);
+      folder_->begin(config_, comm.size(), checkpoint.empty() ? nullptr : &state_, options.init, console);
       metrics_ = std::make_unique<MetricsLog>(folder_->files(), folder_->held());
     }
   }
@@ -160,6 +161,17 @@ void Trainer::agree_on_plans() {
     plan_program(backend, programs_.evaluate);
   });
   backend.use_plans(from_rank_0(comm_, folder_ ? backend.plans() : ""));
+}
+
+/// Plans that were stored or chosen by rank 0 and are not to be had, of the first rank that misses one.
+std::string Trainer::gather_plans_missed() {
+  const std::string mine = device_.backend().plans_missed();
+  const auto all = gather_bytes(comm_, std::as_bytes(std::span(mine)));
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const std::string text(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
+    if (!text.empty()) return rank == 0 ? text : str("rank ", rank, ": ", text);
+  }
+  return "";
 }
 
 /// What every checkpoint will say of where it comes from.
@@ -218,7 +230,9 @@ ExitCode Trainer::stop() {
     complete_save(MustSucceed::yes);
   }
   console_.note("stopped on request after step " + std::to_string(state_.step) +
-                "; the checkpoint is good: run the same command again to continue");
+                "; the checkpoint is good: run the same command again" +
+                (folder_ && folder_->renamed() ? " with --output " + in_quotes(folder_->path().native()) : "") +
+                " to continue");
   return ExitCode::stopped;
 }
 
@@ -344,11 +358,14 @@ void Trainer::give_up(const std::string& why) {
     if (folder_) finite = folder_->newest_finite().string();
   });
   finite = from_rank_0(comm_, finite);
-  const std::string back =
-      finite.empty() ? "no checkpoint is all finite"
-                     : str("--resume ", in_quotes(finite), " returns to the newest checkpoint that is all finite");
+  const std::string back = finite.empty() ? "no checkpoint is all finite"
+                                          : str("the newest checkpoint that is all finite is ", in_quotes(finite));
+  const std::string from_there =
+      finite.empty() ? ""
+                     : str(", or from there with --init ", in_quotes((Path(finite) / "weights.safetensors").native()),
+                           " and another --output");
   fail(ExitCode::diverged, why, "; ", back,
-       ": lower optimizer.params.lr or set gradient_clipping, and train again with --reset");
+       ": lower optimizer.params.lr or set gradient_clipping, and train again with --reset", from_there);
 }
 
 /// Every so many steps, replicas are compared: silent damage to one rank's memory would spread through the gradients.
@@ -561,7 +578,9 @@ void Trainer::mend_best(bool newest, const Metadata& metadata) {
       writer_->write_weights("best.bin", metadata);
       console_.note(str("warning: ", problem, "; it was written again from the checkpoint of step ", state_.step));
     } else {
-      settle_best([&](BestWeights& weights) { return weights.return_to(saved_path_, state_); });
+      settle_best(
+          [&](BestWeights& weights) { return weights.return_to(folder_->readable(state_.step, saved_path_), state_); });
+      if (state_.best_step < 0) writer_->write_weights("best.bin", metadata);  // the run's end is all that is left
     }
   } catch (const Error& e) {
     if (e.code() != ExitCode::io) throw;
@@ -603,7 +622,7 @@ bool Trainer::finish() {
 
   std::string hash;
   together(comm_, [&] {
-    if (metrics_) hash = weights_sha256_of(Path(saved_path_) / "weights.safetensors");
+    if (metrics_) hash = weights_sha256_of(folder_->readable(state_.step, saved_path_) / "weights.safetensors");
   });
   const Traffic moved = device_.collectives().traffic(TrafficKind::training) - moved_before_;
   const Json usage = usage_of(comm_, {.engine = *engine_,  // after all that takes memory
@@ -621,6 +640,10 @@ bool Trainer::finish() {
               {"seconds", seconds(Clock::now() - begun_)},
               {"samples_per_sec", rate}};
   end.update(usage);
+  // What a script that checks speed or repeatability has to know.
+  for (const std::string& why : {engine_->bound().not_recorded(), evaluator_->bound().not_recorded()})
+    if (!why.empty()) end["not_recorded"] = why;
+  if (!plans_missed_.empty()) end["plans_missed"] = plans_missed_;
   end["weights_sha256"] = hash;
   record(end);
   metrics_->flush();

@@ -64,6 +64,7 @@ class Trainer {
   void drain_losses();
   void record(const Json& record);
   void agree_on_plans();
+  std::string gather_plans_missed();
   void look_for_skips();
   [[noreturn]] void give_up(const std::string& why);
   Metadata weights_metadata() const;
@@ -87,6 +88,7 @@ class Trainer {
   std::unique_ptr<CheckpointWriter> writer_;
 
   Provenance provenance_;
+  std::string plans_missed_;
   RunState state_;
   int64_t total_steps_ = 0;
   int64_t saved_step_ = -1, saving_step_ = -1, evaluated_step_ = -1;

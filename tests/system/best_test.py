@@ -162,6 +162,7 @@ def a_finished_run_is_repeated():
         os.remove(file)
     done = train(output, settings())
     expect_equal(len(warnings(done, best_bin(output), saved_best(output), "are lost")), 1, done.stderr)
+    expect_equal(step_in(best_bin(output)), checkpoints(output)[-1], "the run's end is all that is left")
 
 
 @check
@@ -215,7 +216,7 @@ def the_last_finite_checkpoint_stays():
         kept = checkpoints(output)
         expect_equal(len(kept), 2, done.stderr)
         finite, bad = (os.path.join(output, "ckpt", "step-%08d" % step) for step in kept)
-        fails(DIVERGED, done, "--resume '%s'" % finite)
+        fails(DIVERGED, done, "'%s'" % finite, "--init '%s" % finite)
         expect_equal(len(warnings(done, "step %d" % kept[1], "not finite", "step %d" % kept[0])), 1, done.stderr)
         verify = run("ckpt", "verify", output)
         expect_equal(verify.returncode, DONE, verify.stdout)

@@ -84,9 +84,14 @@ def links_are_followed():
 def files_of_others_are_not_replaced():
     mine = file_of("mine/notes.txt")
     fails(USAGE, export(mine), "notes.txt", "not written by this program")
-    fails(USAGE, export(os.path.dirname(mine)), "is a folder")
+    fails(USAGE, export(os.path.dirname(mine)), "names no file")
+    fails(USAGE, export(path("mine") + "/"), "names no file")
     expect_equal(content_of(mine), b"somebody's own\n")
     expect_equal(export(file_of("mine/own.st", content_of(best()))).returncode, DONE)
+    shutil.copytree(trained(), path("needed"))
+    for name in ["ckpt/step-00000004/weights.safetensors", "ckpt/best-00000004.bin", "best.bin", "last.bin"]:
+        fails(USAGE, export(path("needed", name)), os.path.basename(name), "belongs to a run")
+    expect_equal(run("ckpt", "verify", path("needed")).returncode, DONE)
 
 
 def config_text():
@@ -96,7 +101,8 @@ def config_text():
 @check
 def a_run_replaces_nothing_that_is_not_its_own():
     cases = [("config.yaml", config_text()), ("last.bin", b"notes"), ("best.bin", content_of(best())),
-             ("metrics.jsonl", '{"loss": 1}\n'), ("metrics.csv", "loss\n1\n"), (".lock", "notes\n")]
+             ("metrics.jsonl", '{"loss": 1}\n'), ("metrics.csv", "loss\n1\n"), (".lock", "notes\n"),
+             (".shared-by-all-ranks", "notes\n")]
     for name, content in cases:
         mine = file_of("foreign-%s/%s" % (name, name), content)
         before = snapshot(os.path.dirname(mine))
@@ -104,6 +110,9 @@ def a_run_replaces_nothing_that_is_not_its_own():
             done = finish(start(Ranks(1).words(*train_words(os.path.dirname(mine), settings(), *words))))
             fails(USAGE, done, name, "--output")
         expect_equal({n: d for n, d in snapshot(os.path.dirname(mine)).items() if n in before}, before)
+    mine = file_of("foreign-saved/ckpt/best-00000010.bin")  # a name of the run's, but nothing that it has to replace
+    train(path("foreign-saved"), settings())
+    expect_equal(content_of(mine), b"somebody's own\n")
     # The run's own configuration, in its own folder.
     folder = os.path.dirname(file_of("own/config.yaml", config_text()))
     fails(USAGE, run("--config", "config.yaml", "--output", ".", cwd=folder), "config.yaml")
@@ -111,18 +120,24 @@ def a_run_replaces_nothing_that_is_not_its_own():
 
 
 @check
-def an_edited_configuration_of_a_run_survives():
-    shutil.copytree(trained(), path("edited"))
-    config = path("edited", "config.yaml")
-    text = content_of(config).decode()
-    file_of("edited/config.yaml", text.replace("epochs: 1", "epochs: 1  # enough"))
-    before = snapshot(path("edited"))
+def what_is_not_as_a_run_wrote_it_is_kept():
+    """An edited configuration, files damaged beyond recognition, the configuration of an earlier version: the run goes
+    on, and they keep their contents under another name."""
     for words in [], ["--reset"]:
-        done = finish(start([PROGRAM, *train_words(path("edited"), settings(train__max_steps=8), *words)]))
-        fails(USAGE, done, "config.yaml", "edited")
-    expect_equal(snapshot(path("edited")), before)
-    file_of("edited/config.yaml", text)
-    train(path("edited"), settings(train__max_steps=8))
+        output = path("edited%d" % len(words))
+        shutil.copytree(trained(), output)
+        text = content_of(os.path.join(output, "config.yaml")).decode()
+        kept = {"config.yaml": text.replace("epochs: 1", "epochs: 1  # enough").encode(), "metrics.csv": b"even",
+                "last.bin": content_of(best())[:10], "best.bin": bytes(5000)}
+        for name, content in kept.items():
+            file_of(os.path.join(output, name), content)
+        done = train(output, settings(train__max_steps=8), *words)
+        for name, content in kept.items():
+            expect_equal(content_of(os.path.join(output, name + ".aside")), content)
+            expect_equal(done.stderr.count("'%s.aside'" % name), 1, done.stderr)
+        expect_equal(run("ckpt", "verify", output).returncode, DONE)
+        again = train(output, settings(train__max_steps=12))
+        expect("aside" not in again.stderr, again.stderr)
 
 
 @check
@@ -183,11 +198,26 @@ def a_renamed_folder_is_followed():
     expect("after" in [line for line in done.stderr.splitlines() if "was renamed" in line][0], done.stderr)
     expect_equal(os.listdir(before), [])
     last = checkpoints(after)[-1]
-    expect(str(last) in done.stderr, done.stderr)
+    expect(str(last) in done.stderr and "--output '%s'" % after in done.stderr, done.stderr)
     expect_equal(run("ckpt", "verify", after).returncode, DONE)
     expect_equal(records(after, "checkpoint")[-1]["step"], last)
     train(after, settings(train__epochs=100000, train__max_steps=last + 2, train__save_interval=50,
                           train__eval_interval=1000000), ranks=Ranks(2))
+
+
+@check
+def a_folder_may_be_renamed_and_back():
+    there, away = path("there"), path("away")
+    job = long_run(there, train__max_steps=3000)
+    os.rename(there, away)
+    step = checkpoints(away)[-1]
+    wait_for(lambda: checkpoints(away)[-1] > step + 100, job)
+    os.rename(away, there)
+    done = finish(job)
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect_equal(done.stderr.count("was renamed"), 2, done.stderr)
+    expect("results: " + os.path.join(there, "best.bin") in done.stderr, done.stderr)
+    expect_equal(records(there, "end")[-1]["step"], 3000)
 
 
 @check
@@ -222,14 +252,16 @@ def a_removed_folder_is_told_of_at_each_save():
 def a_folder_that_was_emptied_is_locked_anew():
     emptied = path("emptied")
     job = long_run(emptied)
-    for name in [".lock", "metrics.jsonl"]:
+    wanted = content_of(os.path.join(emptied, "config.yaml"))
+    for name in [".lock", "metrics.jsonl", "config.yaml"]:
         os.remove(os.path.join(emptied, name))
     wait_for(lambda: os.path.exists(os.path.join(emptied, ".lock")) and records(emptied, "checkpoint"), job)
     other = finish(start([PROGRAM, *train_words(emptied, settings())]))
     fails(USAGE, other, "in use")
     done = stopped(job)
     expect_equal(done.returncode, STOPPED, done.stderr)
-    expect("locked anew" in done.stderr, done.stderr)
+    expect(".lock, config.yaml, metrics.jsonl" in done.stderr, done.stderr)
+    expect_equal(content_of(os.path.join(emptied, "config.yaml")), wanted)
 
 
 # ---- paths that cannot be looked at

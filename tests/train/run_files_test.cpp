@@ -21,7 +21,25 @@ TEST(RunFiles, ItsOwnAreKnownAgain) {
   spill(folder / "metrics.jsonl", "damaged\n{\"event\":\"step\",\"step\":3}\n");
   EXPECT_TRUE(holds_run(folder.path()));
   spill(folder / "best.bin", "damaged, but with \"header_crc32c\" in it");
-  EXPECT_NO_THROW(require_own_files(folder.path()));
+  FileSystem files;
+  EXPECT_TRUE(set_aside_foreign_files(files, folder.path()).empty());
+}
+
+TEST(RunFiles, InARunOthersAreSetAside) {
+  TemporaryFolder folder;
+  FileSystem files;
+  spill(folder / "metrics.jsonl", "{\"event\":\"start\",\"step\":0}\n");
+  for (int i = 0; i < 2; ++i) {
+    spill(folder / "config.yaml", str("edited ", i));
+    spill(folder / "best.bin", "zeros");
+    EXPECT_NO_THROW(require_own_files(folder.path()));
+    EXPECT_EQ(set_aside_foreign_files(files, folder.path()).size(), 2u);
+  }
+  EXPECT_EQ(read_file(folder / "config.yaml.aside"), "edited 0");
+  EXPECT_EQ(read_file(folder / "config.yaml.aside-2"), "edited 1");
+  EXPECT_EQ(list_folder(folder.path()),
+            (std::vector<std::string>{"best.bin.aside", "best.bin.aside-2", "config.yaml.aside", "config.yaml.aside-2",
+                                      "metrics.jsonl"}));
 }
 
 TEST(RunFiles, OthersAreNamed) {

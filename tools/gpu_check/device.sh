@@ -13,7 +13,7 @@ section_device() {
   else
     # Of each part {"value": TEXT, "ok": TRUTH, ...}: those that are not there, or not well.
     missing=$(tr -d '\n' <"$work/doctor.out" | awk '{
-      n = split("NVIDIA driver,CUDA runtime,GPU 0,cuDNN,cuBLASLt,NCCL", part, ",")
+      n = split("NVIDIA driver,CUDA runtime,GPU 0,cuDNN,cuBLASLt,NVRTC,NCCL", part, ",")
       for (i = 1; i <= n; ++i)
         if (!match($0, "\"" part[i] "\": *{[^}]*\"ok\": *true")) printf "%s%s", m++ ? ", " : "", part[i]}
       END {if (!NR) print "it prints nothing"}')

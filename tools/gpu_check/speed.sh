@@ -64,8 +64,8 @@ alone() {  # alone off|on
 }
 
 timed() {  # timed CHECK NAME COMMAND...: bench step's images/s
-  if quietly "${@:2}"; then row "$1" reported "$(rate "$2")" ""
-  else failed "$1" "$2" ""; fi
+  if ! quietly "${@:2}"; then failed "$1" "$2" ""
+  elif whole "$1" "" "" "$work/$2.out"; then row "$1" reported "$(rate "$2")" ""; fi
 }
 
 plan_speed() {
@@ -88,7 +88,7 @@ section_speed() {
   local missed met
   missed=$(grep -c '"MISSED"' "$OUT/kernel_benchmark.json")
   met=$(grep -c '"met"' "$OUT/kernel_benchmark.json")
-  if [ "$missed" -eq 0 ] && [ "$met" -gt 0 ]; then 
+  if [ "$missed" -eq 0 ] && [ "$met" -gt 0 ]; then
     row "kernels at large sizes" met "$met of $met" ">= 85 %, Adam >= 92 %"
   else row "kernels at large sizes" MISSED "$met of $((met + missed))" ">= 85 %, Adam >= 92 %"; fi
   while IFS=$'\t' read -r kernel share target; do

@@ -50,11 +50,25 @@ compared() {  # compared CHECK VALUE FORMAT CONDITION TARGET: met or MISSED, by 
 losses() { grep -a '"event":"step"' "$work/$1/metrics.jsonl" 2>/dev/null | sed 's/.*"loss":\([^,]*\),.*/\1/'; }
 weights() { text weights_sha256 "$work/$1/metrics.jsonl"; }
 
+# whole CHECK TARGET PREFIX FILE: did the run or benchmark do all that it was to do? Its results look the same where it
+# did not. If not, that is the row.
+whole() {
+  local key reason
+  for key in not_recorded plans_missed; do
+    reason=$(text $key "$4")
+    if [ -n "$reason" ]; then
+      row "$1" FAIL "$(printf '%s%s: %s' "$3" "$key" "$reason" | cut -c 1-160 | tr '|' '/')" "$2"
+      return 1
+    fi
+  done
+}
+
 ended() {  # ended CHECK TARGET NAME...: have all these runs? If not, that is the row
   local check=$1 target=$2 name
   shift 2
   for name in "$@"; do
     [ -n "$(weights "$name")" ] || { failed "$check" "$name" "$target" "$name: "; return 1; }
+    whole "$check" "$target" "$name: " "$work/$name/metrics.jsonl" || return
   done
 }
 
