@@ -36,7 +36,7 @@ void reset_run(FileSystem& files, const Path& out) {
     });
   }
   if (is_real_folder(ckpt))
-    remove_known(files, ckpt, [](const std::string& n) { return saved_best_step(n).has_value(); });
+    remove_known(files, ckpt, [&](const std::string& n) { return saved_best_step(n) && is_own_weights(ckpt / n); });
   // metrics.jsonl last: until then a reset that was killed can be repeated.
   for (const std::string& name : names) {
     if (is_run_file(name) && name != kMetricsFile && !is_real_folder(out / name)) remove_file(files, out / name);

@@ -61,13 +61,22 @@ bool is_own(const Path& path, bool (*accepts)(std::string_view)) {
   return file.bytes().empty() || accepts(text_of(file));
 }
 
+/// A file of a run, and how its writer knows it again.
 struct RunFile {
-  std::string_view name;
+  Path path;
   bool (*accepts)(std::string_view);
 };
-constexpr RunFile kMarked[] = {{kMetricsFile, has_records},     {kMetricsTable, is_metrics_table},
-                               {kConfigFile, is_sealed_config}, {kLastFile, has_marks},
-                               {kBestFile, has_marks},          {kTokenFile, is_token}};
+
+std::vector<RunFile> run_files(const Path& out) {
+  std::vector<RunFile> files = {{out / kMetricsFile, has_records},     {out / kMetricsTable, is_metrics_table},
+                                {out / kConfigFile, is_sealed_config}, {out / kLastFile, has_marks},
+                                {out / kBestFile, has_marks},          {out / kTokenFile, is_token}};
+  const Path checkpoints = out / kCheckpointFolder;
+  if (!is_folder(checkpoints)) return files;
+  for (const std::string& name : list_folder(checkpoints))
+    if (saved_best_step(name)) files.push_back({checkpoints / name, has_marks});
+  return files;
+}
 
 /// A name beside `path` that nothing has yet.
 Path free_name_for(const Path& path) {
@@ -98,9 +107,9 @@ void require_own_files(const Path& out) {
   const auto refuse = [&](const Path& path, std::string_view why) {
     fail(ExitCode::usage, in_quotes(path.native()), " ", why, ": move it away, or give another --output");
   };
-  for (const RunFile& file : kMarked)
-    if (!is_own(out / file.name, file.accepts))
-      refuse(out / file.name, "was not written by this program, or was edited since, and a run would replace it");
+  for (const RunFile& file : run_files(out))
+    if (!is_own(file.path, file.accepts))
+      refuse(file.path, "was not written by this program, or was edited since, and a run would replace it");
   for (const std::string_view name : {kLastFile, kBestFile})
     if (is_there(out / name)) refuse(out / name, "is of another run, and this one would replace it");
 }
@@ -108,9 +117,8 @@ void require_own_files(const Path& out) {
 std::vector<std::string> set_aside_foreign_files(FileSystem& files, const Path& out) {
   std::vector<std::string> warnings;
   if (!holds_run(out)) return warnings;
-  for (const RunFile& file : kMarked) {
-    const Path path = out / file.name;
-    if (is_own(path, file.accepts)) continue;
+  for (const auto& [path, accepts] : run_files(out)) {
+    if (is_own(path, accepts)) continue;
     const Path aside = free_name_for(path);
     rename_file(files, path, aside);
     warnings.push_back(str(in_quotes(path.native()), " is not as the run wrote it: it is kept as ",

@@ -167,6 +167,7 @@ std::string RunFolder::look_after() {
     write_file_atomic(files_, held() / kConfigFile, config_text_);
   }
   if (!is_there(held() / kMetricsFile)) add(kMetricsFile);
+  if (saved_ && store_->list().empty()) add(kCheckpointFolder);
   if (lost.empty()) return news;
   return str(news, news.empty() ? "" : "; ", "files were removed from ", in_quotes(out_.native()),
              " while the run was using it (", lost, "): they are begun anew");
@@ -187,6 +188,7 @@ Path RunFolder::readable(int64_t step, const Path& elsewhere) const {
 }
 
 void RunFolder::make_room(int64_t step) {
+  saved_ = true;
   store_->prune(keep_last_, step);
   remove_spare_best();
 }

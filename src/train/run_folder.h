@@ -79,6 +79,7 @@ class RunFolder {
   bool reset_;
   int keep_last_;
   Path resume_from_;
+  bool saved_ = false;      // a checkpoint, by this process
   bool goes_back_ = false;  // to a checkpoint of this folder that was named
   std::optional<Provenance> resumed_;
   std::string config_text_;  // of config.yaml

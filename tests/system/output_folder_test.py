@@ -110,8 +110,9 @@ def a_run_replaces_nothing_that_is_not_its_own():
             done = finish(start(Ranks(1).words(*train_words(os.path.dirname(mine), settings(), *words))))
             fails(USAGE, done, name, "--output")
         expect_equal({n: d for n, d in snapshot(os.path.dirname(mine)).items() if n in before}, before)
-    mine = file_of("foreign-saved/ckpt/best-00000010.bin")  # a name of the run's, but nothing that it has to replace
-    train(path("foreign-saved"), settings())
+    mine = file_of("foreign-saved/ckpt/best-00000010.bin")
+    for words in [], ["--reset"]:
+        fails(USAGE, finish(start([PROGRAM, *train_words(path("foreign-saved"), settings(), *words)])), "best-00000010.bin")
     expect_equal(content_of(mine), b"somebody's own\n")
     # The run's own configuration, in its own folder.
     folder = os.path.dirname(file_of("own/config.yaml", config_text()))
@@ -128,13 +129,13 @@ def what_is_not_as_a_run_wrote_it_is_kept():
         shutil.copytree(trained(), output)
         text = content_of(os.path.join(output, "config.yaml")).decode()
         kept = {"config.yaml": text.replace("epochs: 1", "epochs: 1  # enough").encode(), "metrics.csv": b"even",
-                "last.bin": content_of(best())[:10], "best.bin": bytes(5000)}
+                "last.bin": content_of(best())[:10], "best.bin": bytes(5000), "ckpt/best-00000008.bin": b"mine"}
         for name, content in kept.items():
             file_of(os.path.join(output, name), content)
         done = train(output, settings(train__max_steps=8), *words)
         for name, content in kept.items():
             expect_equal(content_of(os.path.join(output, name + ".aside")), content)
-            expect_equal(done.stderr.count("'%s.aside'" % name), 1, done.stderr)
+            expect_equal(done.stderr.count("'%s.aside'" % os.path.basename(name)), 1, done.stderr)
         expect_equal(run("ckpt", "verify", output).returncode, DONE)
         again = train(output, settings(train__max_steps=12))
         expect("aside" not in again.stderr, again.stderr)
@@ -253,6 +254,7 @@ def a_folder_that_was_emptied_is_locked_anew():
     emptied = path("emptied")
     job = long_run(emptied)
     wanted = content_of(os.path.join(emptied, "config.yaml"))
+    shutil.rmtree(os.path.join(emptied, "ckpt"), ignore_errors=True)
     for name in [".lock", "metrics.jsonl", "config.yaml"]:
         os.remove(os.path.join(emptied, name))
     wait_for(lambda: os.path.exists(os.path.join(emptied, ".lock")) and records(emptied, "checkpoint"), job)

@@ -15,6 +15,8 @@ std::filesystem::path find_config(const std::string& name, const std::vector<std
     if (kind != PathKind::nothing && kind != PathKind::folder) return candidate;
     if (&candidate != &candidates[0]) looked += (looked.empty() ? " nor in " : ", ") + candidate.parent_path().string();
   }
+  if (is_folder(candidates[0], ExitCode::usage))
+    fail(ExitCode::usage, "--config ", in_quotes(name), ": it is a folder; give the path of a file, or leave it out");
   fail(ExitCode::usage, "--config ", in_quotes(name), ": there is no such file here", looked,
        "; give a path, or leave it out for default.yaml");
 }
