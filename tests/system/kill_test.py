@@ -33,14 +33,36 @@ def whole():
     return path("whole"), time.monotonic() - begin
 
 
+def state_of(pid):
+    """A letter of /proc: T stopped, Z dead; X: gone."""
+    try:
+        with open("/proc/%d/stat" % pid) as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return "X"
+
+
+def wait_for_state(pid, states):
+    end = time.monotonic() + 30
+    while state_of(pid) not in states:
+        expect(time.monotonic() < end, "process %d is in state %s" % (pid, state_of(pid)))
+        time.sleep(0.002)
+
+
 def kill_all(job):
-    """The launcher first, stopped before its children are listed so that it starts no more."""
-    for pid in [job.pid, *([os.kill(job.pid, signal.SIGSTOP)] and children(job.pid))]:
+    """The launcher first, stopped before its children are listed so that it starts no more. Returns when all are dead:
+    a process that is still being taken down holds its files and locks."""
+    os.kill(job.pid, signal.SIGSTOP)
+    wait_for_state(job.pid, "TZX")
+    pids = [job.pid, *children(job.pid)]
+    for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
     job.communicate()
+    for pid in pids:
+        wait_for_state(pid, "ZX")
 
 
 def ranks_of(job):
