@@ -74,24 +74,6 @@ void fail_io(std::string_view what, const Path& path, int error, ExitCode code) 
        in_quotes(path.native()), ": ", std::strerror(error), ": ", remedy_for(error));
 }
 
-std::string printable(std::string_view text) {
-  std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const size_t length = utf8_length(text, at), bytes = std::max<size_t>(length, 1);
-    if (length > 0 && !is_control(text, at)) {
-      out += text.substr(at, bytes);
-    } else {
-      for (const unsigned char byte : text.substr(at, bytes)) {
-        char hex[5];
-        std::snprintf(hex, sizeof hex, "\\x%02x", byte);
-        out += hex;
-      }
-    }
-    at += bytes;
-  }
-  return out;
-}
-
 std::string in_quotes(std::string_view text) {
   constexpr size_t kLongest = 200;
   const std::string named = name_of_held(text);
@@ -310,8 +292,8 @@ void make_folders(FileSystem& files, const Path& path) {
   if (path.filename().empty()) return;  // "a/b/" after "a/b"
   if (files.mkdir(path) == 0) return;
   const int error = errno;
-  if (error != EEXIST || !is_folder(path))
-    fail_io("create the folder", path, error);  // another process may have made it
+  // Another process may have made it meanwhile.
+  if (error != EEXIST || !is_folder(path)) fail_io("create the folder", path, error);
 }
 
 bool remove_known(FileSystem& files, const Path& folder, const std::function<bool(const std::string&)>& is_ours) {

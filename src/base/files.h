@@ -46,11 +46,8 @@ class FileSystem {
 /// Error(ExitCode::memory) whatever `code` says.
 [[noreturn]] void fail_io(std::string_view what, const Path& path, int error, ExitCode code = ExitCode::io);
 
-/// Someone else's text, fit for a terminal: control characters (line breaks among them) and what is not UTF-8 become
-/// \x0a and the like.
-std::string printable(std::string_view text);
-
-/// The same in quotes, and cut when long. A path through a folder held open (base/held_folder.h) reads as its name.
+/// Someone else's text as printable() has it (base/utf8.h), in quotes, and cut when long. A path through a folder held
+/// open (base/held_folder.h) reads as its name.
 std::string in_quotes(std::string_view text);
 
 /// An open file, closed by the destructor. `files` must outlive it.

@@ -1,6 +1,8 @@
 #include "base/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdio>
 
 namespace ct {
 
@@ -22,6 +24,24 @@ size_t utf8_length(std::string_view text, size_t at) {
 bool is_control(std::string_view text, size_t at) {
   const auto byte = static_cast<unsigned char>(text[at]);
   return byte < 0x20 || byte == 0x7f || (byte == 0xc2 && static_cast<unsigned char>(text[at + 1]) < 0xa0);
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = utf8_length(text, at), bytes = std::max<size_t>(length, 1);
+    if (length > 0 && !is_control(text, at)) {
+      out += text.substr(at, bytes);
+    } else {
+      for (const unsigned char byte : text.substr(at, bytes)) {
+        char hex[5];
+        std::snprintf(hex, sizeof hex, "\\x%02x", byte);
+        out += hex;
+      }
+    }
+    at += bytes;
+  }
+  return out;
 }
 
 }  // namespace ct

@@ -10,8 +10,7 @@ using namespace std::string_view_literals;
 
 constexpr std::string_view kPickle =
     "a PyTorch pickle, which can run code when it is read: make safetensors of it, with python3 -c \"import torch; "
-    "from "
-    "safetensors.torch import save_file; save_file(torch.load('W.pth', map_location='cpu', weights_only=True), "
+    "from safetensors.torch import save_file; save_file(torch.load('W.pth', map_location='cpu', weights_only=True), "
     "'W.safetensors')\"";
 
 struct Format {

@@ -11,6 +11,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/utf8.h"
 #include "checkpoint/inspect.h"
 #include "checkpoint/store.h"
 #include "checkpoint/weights_hash.h"

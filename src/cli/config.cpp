@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/utf8.h"
 #include "cli/config_lookup.h"
 #include "cli/ranks.h"
 #include "cli/subverbs.h"

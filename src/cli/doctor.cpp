@@ -14,6 +14,7 @@
 #include "base/host.h"
 #include "base/memory.h"
 #include "base/paths.h"
+#include "base/utf8.h"
 #include "base/version.h"
 #include "cli/config_lookup.h"
 #include "cli/data_folder.h"

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "cli/verbs.h"
 #include "comm/threads.h"
 #include "metrics/console.h"

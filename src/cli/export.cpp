@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/utf8.h"
 #include "cli/verbs.h"
 #include "train/run_files.h"
 #include "train/weights.h"

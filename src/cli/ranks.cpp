@@ -9,9 +9,9 @@
 
 #include "base/cores.h"
 #include "base/error.h"
-#include "base/files.h"
 #include "base/host.h"
 #include "base/in_flight.h"
+#include "base/utf8.h"
 #include "comm/launch.h"
 #include "comm/mpi.h"
 #include "comm/threads.h"

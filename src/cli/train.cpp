@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/standard_streams.h"
+#include "base/utf8.h"
 #include "cli/config_lookup.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"

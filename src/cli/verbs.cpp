@@ -6,7 +6,7 @@
 #include <regex>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/utf8.h"
 
 namespace ct {
 

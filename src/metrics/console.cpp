@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "base/files.h"
+#include "base/utf8.h"
 
 namespace ct {
 namespace {

@@ -191,10 +191,8 @@ def features_on_the_host():
     expect_equal(done.returncode, BUG, text)
 
 
-@check
-def different_losses_are_found():
-    """A program whose GPU computes something else: each device has its own losses, and one run ends early."""
-    program = script("other", r'''
+# How a made-up program that only trains begins: $out is its folder, $device and $seed are what it was told.
+TRAINS = r"""
 for word; do
   case $before in --output) out=$word ;; --device) device=$word ;; esac
   case $word in seed=*) seed=${word#seed=} ;; esac
@@ -202,6 +200,13 @@ for word; do
 done
 [ "$1" = train ] || exit 0
 mkdir -p "$out"
+"""
+
+
+@check
+def different_losses_are_found():
+    """A program whose GPU computes something else: each device has its own losses, and one run ends early."""
+    program = script("other", TRAINS + r'''
 [ "$device" = cpu ] && losses="2 1 0.5" || losses="2.00001 1.1 0.5"
 [ "$out" = "${out%AdamW-cuda-2}" ] || losses="2 1"
 for loss in $losses; do echo "{\"event\":\"step\",\"loss\":$loss,\"lr\":1}"; done >"$out/metrics.jsonl"
@@ -224,14 +229,7 @@ echo "{\"event\":\"end\",\"weights_sha256\":\"$out\"}" >>"$out/metrics.jsonl"
 @check
 def adamw_may_lose_three_sets_of_ten_and_sgd_none():
     """One step each, in which so many sets are off by a thousandth."""
-    program = script("jumps", r'''
-for word; do
-  case $before in --output) out=$word ;; --device) device=$word ;; esac
-  case $word in seed=*) seed=${word#seed=} ;; esac
-  before=$word
-done
-[ "$1" = train ] || exit 0
-mkdir -p "$out"
+    program = script("jumps", TRAINS + r'''
 loss=2
 [ "$device" = cpu ] || [ "$seed" -gt "$JUMPS" ] || loss=2.002
 echo "{\"event\":\"step\",\"loss\":$loss,\"lr\":1}" >"$out/metrics.jsonl"
