@@ -22,8 +22,7 @@
 #include "plan/cost.h"
 #include "train/agree.h"
 #include "train/config/load.h"
-#include "train/device.h"
-#include "train/setup.h"
+#include "train/session.h"
 
 namespace ct {
 namespace {
@@ -108,69 +107,45 @@ class StepBench {
  public:
   StepBench(const BenchFlags& flags, const Config& config, Communicator& comm)
       : flags_(flags),
-        comm_(comm),
-        batch_(batch_for(config.batch, comm.size())),
-        device_(config, comm, "use a smaller train_micro_batch_size_per_gpu (--set)"),
-        data_(open_datasets(config, comm)) {
-    if (data_.source.written) std::fprintf(stderr, "%s\n", data_.source.note.c_str());
-    programs_ = lower_programs(config, batch_, {comm.rank(), comm.size()}, data_.train->classes(), data_.test->count());
-    const auto schedule = [rule = update_rule(config), lr = lr_schedule(config)](int64_t step) {
-      return schedule_row(lr, rule, step);
-    };
-    engine_ = std::make_unique<Engine>(
-        device_.backend(), device_.collectives(), programs_.train, schedule,
-        BindOptions{
-            .lane = lane_options(config), .record = config.cuda.record, .warn = comm.rank() == 0 ? warn : nullptr});
-    initialize(*engine_, programs_.graph, static_cast<uint64_t>(config.seed));
-    pipeline_ = std::make_unique<Pipeline>(*data_.train, data_.parts.training,
-                                           pipeline_options(config, batch_, programs_.train.distribution, comm.rank()));
+        session_(config, comm,
+                 {.less_memory = "use a smaller train_micro_batch_size_per_gpu (--set)",
+                  .evaluates = false,
+                  .warn = comm.rank() == 0 ? warn : nullptr}) {
+    const DataSource& source = session_.data().source;
+    if (source.written) std::fprintf(stderr, "%s\n", source.note.c_str());
+    session_.prepare();
+    session_.initialize();
   }
 
   Spread run() {
-    const Traffic before = device_.collectives().traffic(TrafficKind::training);
+    Communicator& comm = session_.collectives();
+    const Traffic before = comm.traffic(TrafficKind::training);
     const int64_t first = step_;
-    const Spread time = time_windows(comm_, flags_, [this](int64_t count) { steps(count); });
-    const Traffic moved = device_.collectives().traffic(TrafficKind::training) - before;
+    const Spread time = time_windows(session_.comm(), flags_, [this](int64_t count) { steps(count); });
+    const Traffic moved = comm.traffic(TrafficKind::training) - before;
     moved_ = {moved.elements / (step_ - first), moved.bytes / (step_ - first)};
     return time;
   }
   /// By all ranks together, when nothing more is timed.
-  void finish() {
-    engine_.reset();
-    device_.finish();
-  }
-  Engine& engine() { return *engine_; }
-  Backend& backend() { return device_.backend(); }
-  const BatchSizes& batch() const { return batch_; }
+  void finish() { session_.finish(); }
+  Engine& engine() { return session_.engine(); }
+  Backend& backend() { return session_.backend(); }
+  const BatchSizes& batch() const { return session_.batch(); }
   /// By this rank, a step.
   const Traffic& moved() const { return moved_; }
-  const std::string& not_recorded() const { return engine_->bound().not_recorded(); }
+  const std::string& not_recorded() { return engine().bound().not_recorded(); }
 
  private:
   void steps(int64_t count) {
-    const Distribution& d = programs_.train.distribution;
-    const int64_t epoch = pipeline_->steps_per_epoch();
-    for (int64_t i = 0; i < count; ++i, ++step_) {
-      for (int j = 0; j < d.accumulation; ++j) {
-        comm_.pulse().advance(Phase::step);
-        fill_micro_batch(*pipeline_, step_ / epoch, step_ % epoch, d.micro_batch(comm_.rank(), j), *engine_);
-        engine_->micro_step();
-      }
-      engine_->update();
-    }
-    engine_->settle();
-    engine_->drain_losses();
-    engine_->drain_outcomes();
+    const int64_t epoch = session_.steps_per_epoch();
+    for (int64_t i = 0; i < count; ++i, ++step_) session_.step(step_ / epoch, step_ % epoch);
+    engine().settle();
+    engine().drain_losses();
+    engine().drain_outcomes();
   }
 
   const BenchFlags& flags_;
-  Communicator& comm_;
-  BatchSizes batch_;
-  RankDevice device_;
-  Datasets data_;
-  Programs programs_;
-  std::unique_ptr<Engine> engine_;
-  std::unique_ptr<Pipeline> pipeline_;
+  TrainingSession session_;
   int64_t step_ = 0;
   Traffic moved_;
 };

@@ -57,6 +57,7 @@ using Ownership = std::vector<std::vector<Piece>>;  // by rank; no byte of `whol
 /// a peer's memory. Of n elements and N ranks, all_reduce moves 2 n (N-1)/N a rank in the mean, the others n (N-1)/N.
 struct Traffic {
   int64_t elements = 0, bytes = 0;
+  Traffic operator+(const Traffic& more) const { return {elements + more.elements, bytes + more.bytes}; }
   Traffic operator-(const Traffic& earlier) const { return {elements - earlier.elements, bytes - earlier.bytes}; }
 };
 enum class TrafficKind : uint8_t { training, norms };

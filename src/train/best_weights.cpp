@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/paths.h"
 #include "checkpoint/store.h"
+#include "train/model_selection.h"
 #include "train/weights.h"
 
 namespace ct {
@@ -25,8 +26,6 @@ std::vector<Path> all_saved(const Path& folder) {
 }
 
 }  // namespace
-
-bool better(const std::string& metric, double a, double b) { return metric == "loss" ? a < b : a > b; }
 
 Metadata selection_metadata(const Config& config, double value) {
   const Config::Train::Best& best = config.train.best;

@@ -20,8 +20,6 @@ struct BestEvaluation {
   double value = 0;
 };
 
-/// Is `a` the better one? By train.best.metric and the like.
-bool better(const std::string& metric, double a, double b);
 /// How best.bin was chosen, which it says beside what all weights files say. `value`: of train.best.metric.
 Metadata selection_metadata(const Config& config, double value);
 

@@ -1,0 +1,15 @@
+// Steps that were skipped because their loss or gradient is not finite, and when there were too many of them.
+#pragma once
+
+#include <string>
+
+#include "train/run_context.h"
+
+namespace ct {
+
+/// Tells of each step skipped since the last call. Returns why training has diverged: as many in a row as
+/// train.max_bad_steps, or, with a dynamic loss scale, one at its smallest; empty: it has not. At the same steps on
+/// every rank, so that all give up together.
+std::string tell_of_skipped_steps(const RunContext& run);
+
+}  // namespace ct

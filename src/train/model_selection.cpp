@@ -1,0 +1,42 @@
+#include "train/model_selection.h"
+
+#include <cmath>
+#include <limits>
+
+namespace ct {
+
+bool better(const std::string& metric, double a, double b) { return metric == "loss" ? a < b : a > b; }
+
+double ModelSelection::value(const Judged& judged) const {
+  const Judged::Figures& figures = chosen(judged);
+  return std::isfinite(figures.loss) ? figures.of(config_.train.best.metric) : std::numeric_limits<double>::quiet_NaN();
+}
+
+bool ModelSelection::is_best(const Judged& judged) const {
+  if (state_.best_step < 0) return true;
+  const double now = value(judged);
+  return !std::isnan(now) &&
+         (config_.train.best.split == "last" || better(config_.train.best.metric, now, state_.best_value));
+}
+
+void ModelSelection::remember(const Judged& judged) {
+  const double now = value(judged);
+  if (std::isnan(now)) return;
+  state_.best_step = state_.step;
+  state_.best_value = now;
+}
+
+bool ModelSelection::out_of_patience(const Judged& judged) {
+  const auto& stopping = config_.train.early_stopping;
+  if (stopping.patience <= 0) return false;
+  const double now = judged.first.of(stopping.metric);
+  const bool first = state_.patience_used < 0;
+  if (std::isfinite(now) && (first || better(stopping.metric, now, state_.patience_value))) {
+    state_.patience_value = now;
+    state_.patience_used = 0;
+    return false;
+  }
+  return !first && ++state_.patience_used >= stopping.patience;
+}
+
+}  // namespace ct

@@ -1,0 +1,49 @@
+// Which evaluation is the best so far (train.best), and when it is time to stop (train.early_stopping): of numbers
+// alone, without files or ranks.
+#pragma once
+
+#include "train/config/config.h"
+#include "train/run_state.h"
+
+namespace ct {
+
+/// What is compared of an evaluation's splits. `first` is val where images are held out, otherwise test.
+struct Judged {
+  struct Figures {
+    double loss = 0, accuracy = 0;
+    double of(const std::string& metric) const { return metric == "loss" ? loss : accuracy; }
+  };
+  Figures first, test;
+};
+
+/// Is `a` the better one? By train.best.metric and the like.
+bool better(const std::string& metric, double a, double b);
+
+/// Keeps its numbers in the run's state, which is saved and restored.
+class ModelSelection {
+ public:
+  /// Both must outlive this. `holds_out`: Judged::first is val.
+  ModelSelection(const Config& config, RunState& state, bool holds_out)
+      : config_(config), state_(state), holds_out_(holds_out) {}
+
+  /// Of train.best.metric on train.best.split; NaN where the loss is not finite.
+  double value(const Judged& judged) const;
+  /// Is it the best so far? The first always is. What is not finite gives way to anything that is.
+  bool is_best(const Judged& judged) const;
+  /// Once its weights are kept. What is not finite is not remembered.
+  void remember(const Judged& judged);
+
+  /// Counts evaluations without a better value; true: train.early_stopping has no patience left.
+  bool out_of_patience(const Judged& judged);
+
+ private:
+  const Judged::Figures& chosen(const Judged& judged) const {
+    return config_.train.best.split == "val" || !holds_out_ ? judged.first : judged.test;
+  }
+
+  const Config& config_;
+  RunState& state_;
+  bool holds_out_;
+};
+
+}  // namespace ct

@@ -1,0 +1,19 @@
+// What all parts of a run on one rank work with.
+#pragma once
+
+#include "train/run_log.h"
+#include "train/run_state.h"
+#include "train/session.h"
+#include "train/training_clock.h"
+
+namespace ct {
+
+struct RunContext {
+  const Config& config;
+  TrainingSession& session;
+  RunState& state;
+  TrainingClock& clock;
+  RunLog& log;
+};
+
+}  // namespace ct

@@ -1,0 +1,34 @@
+// What a run tells: lines for people, and records for programs (metrics.jsonl), which rank 0 keeps.
+#pragma once
+
+#include <optional>
+
+#include "metrics/console.h"
+#include "metrics/metrics_log.h"
+
+namespace ct {
+
+class RunLog {
+ public:
+  explicit RunLog(Console& console) : console_(console) {}
+
+  /// Begins to keep records, or goes on where their files were removed. Rank 0 only.
+  void open(FileSystem& files, const Path& run) { metrics_.emplace(files, run); }
+  bool keeps_records() const { return metrics_.has_value(); }
+  /// Nothing where no records are kept.
+  void record(const Json& record);
+  /// Error(io) where records still wait for the disk.
+  void flush() {
+    if (metrics_) metrics_->flush();
+  }
+
+  Console& console() { return console_; }
+  void note(const std::string& line) { console_.note(line); }
+  void warn(const std::string& line) { console_.note("warning: " + line); }
+
+ private:
+  Console& console_;
+  std::optional<MetricsLog> metrics_;
+};
+
+}  // namespace ct

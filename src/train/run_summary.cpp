@@ -1,0 +1,101 @@
+#include "train/run_summary.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/host.h"
+#include "base/version.h"
+#include "train/run_files.h"
+
+namespace ct {
+
+void RunSummary::announce(const std::string& config_source, const std::string& checkpoint) const {
+  const Config& config = run_.config;
+  TrainingSession& session = run_.session;
+  RunLog& log = run_.log;
+  const Distribution& d = session.distribution();
+  const BatchSizes& batch = session.batch();
+  const Datasets& data = session.data();
+  const int64_t damaged = data.train->skipped() + data.test->skipped();
+  log.note(str("cifar-train ", version(), ", configuration ", config_source));
+  if (!session.device().note().empty()) log.warn(session.device().note());
+  log.note(str(session.collectives().description(), "; ", session.backend().description()));
+  log.note(data.source.note);
+  if (config.communication.check_interval > 0 && d.effective_stage() == 3)
+    log.warn("communication.check_interval has nothing to compare: ZeRO stage 3 keeps no copies");
+  if (damaged > 0) log.note(str(damaged, " damaged records are left out (data.on_corrupt: skip)"));
+  log.note(str("model ", config.model.name, ": ", session.graph().parameter_count(), " parameters; ",
+               optimizer_note(config), "; batch ", batch.train, " = ", batch.micro, " x ", batch.accumulation,
+               " micro-steps x ", d.ranks, " ranks"));
+  const int64_t left = session.pipeline().images() % batch.train;
+  log.note(str(session.steps_per_epoch(), " steps an epoch, ", total_steps_, " in all",
+               left ? str("; ", left, " images are left over each epoch") : std::string()));
+  if (!config.batch.micro && checkpoint.empty())
+    log.note(
+        "the micro-batch size follows from the number of ranks, so another number gives other bits; give "
+        "train_micro_batch_size_per_gpu to prevent that");
+  if (config.train.best.split == "last")
+    log.note("best.bin will be the newest evaluated weights (train.best.split: last)");
+  if (!checkpoint.empty()) log.note(str("resumed from ", checkpoint, " at step ", run_.state.step));
+  log.record({{"event", "start"},
+              {"step", run_.state.step},
+              {"version", version()},
+              {"model", config.model.name},
+              {"parameters", session.graph().parameter_count()},
+              {"dataset", data.source.name},
+              {"damaged_records", damaged},
+              {"device", session.backend().description()},
+              {"collectives", session.collectives().description()},
+              {"ranks", d.ranks},
+              {"zero_stage", d.zero_stage},
+              {"train_batch_size", batch.train},
+              {"micro_batch_size", batch.micro},
+              {"gradient_accumulation_steps", batch.accumulation},
+              {"seed", config.seed},
+              {"host", host_name()}});
+}
+
+void RunSummary::print_results(const Evaluation& test) const {
+  const std::vector<std::string>& class_names = run_.session.data().test->class_names();
+  const auto names = [&](const std::vector<int32_t>& labels) {
+    std::vector<std::string> text;
+    for (int32_t label : labels) text.push_back(class_names[static_cast<size_t>(label)]);
+    return text;
+  };
+  Console& console = run_.log.console();
+  console.data(labels_line("GroundTruth", names(test.labels)));
+  console.data(labels_line("Predicted", names(test.predicted)));
+  console.data(accuracy_line(test.correct, test.images, test.split));
+  for (size_t c = 0; c < test.classes.size(); ++c)
+    console.data(class_accuracy_line(class_names[c], test.classes[c].correct, test.classes[c].images));
+}
+
+double RunSummary::images_a_second() const {
+  return static_cast<double>(steps() * run_.session.batch().train) / std::max(run_.clock.seconds(), 1e-9);
+}
+
+void RunSummary::record_end(const std::string& reason, const Json& usage, const std::string& weights_sha256) const {
+  Json end = {{"event", "end"},
+              {"step", run_.state.step},
+              {"reason", reason},
+              {"seconds", run_.clock.wall_seconds()},
+              {"samples_per_sec", images_a_second()}};
+  end.update(usage);
+  // What a script that checks speed or repeatability has to know.
+  TrainingSession& session = run_.session;
+  for (const std::string& why : {session.engine().bound().not_recorded(), session.evaluator().bound().not_recorded()})
+    if (!why.empty()) end["not_recorded"] = why;
+  if (!session.plans_missed().empty()) end["plans_missed"] = session.plans_missed();
+  end["weights_sha256"] = weights_sha256;
+  run_.log.record(end);
+}
+
+void RunSummary::print_end(const std::string& weights_sha256, const Path& folder) const {
+  char speed[96];
+  std::snprintf(speed, sizeof speed, "%.1f s (%.0f images/s)", run_.clock.seconds(), images_a_second());
+  const std::string best = (folder / kBestFile).string();
+  run_.log.note(str("trained ", steps(), " steps in ", speed, "; weights_sha256 ", weights_sha256));
+  run_.log.note("results: " + best + "; evaluate with: cifar-train eval --ckpt " + best);
+}
+
+}  // namespace ct

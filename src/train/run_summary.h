@@ -1,0 +1,33 @@
+// What a run says of itself when it begins and when it ends.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "train/evaluation.h"
+#include "train/run_context.h"
+
+namespace ct {
+
+class RunSummary {
+ public:
+  RunSummary(const RunContext& run, int64_t total_steps) : run_(run), total_steps_(total_steps) {}
+
+  /// From what it was made, what it will do. `checkpoint`: that it goes on from; empty: none.
+  void announce(const std::string& config_source, const std::string& checkpoint) const;
+  /// The tutorial's last lines: some labels and what was predicted, accuracy, accuracy by class.
+  void print_results(const Evaluation& test) const;
+  /// The `end` record. `reason` as in RunFolder; `usage` as usage_of gives it; `weights_sha256` of the last checkpoint.
+  void record_end(const std::string& reason, const Json& usage, const std::string& weights_sha256) const;
+  /// The last lines for people. `folder`: the run's.
+  void print_end(const std::string& weights_sha256, const Path& folder) const;
+
+ private:
+  int64_t steps() const { return run_.state.step - run_.clock.first_step(); }
+  double images_a_second() const;
+
+  RunContext run_;
+  int64_t total_steps_;
+};
+
+}  // namespace ct

@@ -1,0 +1,107 @@
+#include "train/session.h"
+
+#include "base/error.h"
+#include "base/seconds.h"
+#include "train/agree.h"
+#include "train/estimate.h"
+
+namespace ct {
+
+TrainingSession::TrainingSession(const Config& config, Communicator& comm, Options options)
+    : config_(config),
+      comm_(comm),
+      options_(std::move(options)),
+      batch_(batch_for(config.batch, comm.size())),
+      device_(config, comm, options_.less_memory) {
+  require_same_machine(comm, backend().description());
+  require_same_config(comm, config);
+  data_ = open_datasets(config, comm);
+}
+
+void TrainingSession::prepare(const std::string& plans) {
+  programs_ =
+      lower_programs(config_, batch_, {comm_.rank(), comm_.size()}, data_.train->classes(), data_.test->count());
+  pipeline_ = std::make_unique<Pipeline>(*data_.train, data_.parts.training,
+                                         pipeline_options(config_, batch_, distribution(), comm_.rank()));
+  agree_on_plans(plans);
+  BindOptions bind{.lane = lane_options(config_), .record = config_.cuda.record, .warn = options_.warn};
+  // Training and evaluation take turns in one arena.
+  if (options_.evaluates) bind.least_arena = plan_program(backend(), programs_.evaluate).arena_bytes;
+  comm_.barrier();  // all ranks have opened the libraries, which take their part, and none has allocated
+  require_memory();
+  const auto schedule = [rule = update_rule(config_), lr = lr_schedule(config_)](int64_t step) {
+    return schedule_row(lr, rule, step);
+  };
+  engine_ = std::make_unique<Engine>(backend(), collectives(), programs_.train, schedule, bind);
+  // Its copy on the host is made before there are collectives, beside which nothing should be allocated.
+  if (config_.communication.check_interval > 0 && distribution().effective_stage() < 3) engine_->read_params();
+  if (options_.evaluates) {
+    bind.params = engine_->params();
+    bind.arena = engine_->bound().arena();
+    evaluator_ = std::make_unique<Evaluator>(backend(), collectives(), programs_.evaluate, bind);
+  }
+  require_same_machine(comm_, backend().description());  // with the libraries that were opened meanwhile
+  plans_missed_ = gather_plans_missed();
+}
+
+/// Rank 0 chooses the ways of a device's libraries, or takes the checkpoint's; all ranks go them.
+void TrainingSession::agree_on_plans(const std::string& plans) {
+  if (backend().is_host()) return;
+  together(comm_, [&] {
+    if (comm_.rank() != 0) return;
+    backend().use_plans(plans);
+    plan_program(backend(), programs_.train);
+    if (options_.evaluates) plan_program(backend(), programs_.evaluate);
+  });
+  backend().use_plans(from_rank_0(comm_, comm_.rank() == 0 ? backend().plans() : ""));
+}
+
+void TrainingSession::require_memory() {
+  std::optional<Backend::Room> room;
+  together(comm_, [&] { room = backend().room(); });
+  together(comm_, [&] {
+    require_device_memory(backend(),
+                          {.config = config_,
+                           .batch = batch_,
+                           .ranks = comm_.size(),
+                           .classes = classes(),
+                           .test_images = data_.test->count(),
+                           .sharing = device_.sharing()},
+                          room);
+  });
+}
+
+std::string TrainingSession::gather_plans_missed() {
+  const std::string mine = backend().plans_missed();
+  const auto all = gather_bytes(comm_, std::as_bytes(std::span(mine)));
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const std::string text(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
+    if (!text.empty()) return rank == 0 ? text : str("rank ", rank, ": ", text);
+  }
+  return "";
+}
+
+void TrainingSession::step(int64_t epoch, int64_t batch) {
+  const Distribution& d = distribution();
+  for (int j = 0; j < d.accumulation; ++j) {
+    comm_.pulse().advance(Phase::data);
+    waited_ +=
+        seconds_of([&] { fill_micro_batch(*pipeline_, epoch, batch, d.micro_batch(comm_.rank(), j), *engine_); });
+    comm_.pulse().advance(Phase::step);
+    engine_->micro_step();
+  }
+  engine_->update();
+}
+
+void TrainingSession::check_data() const {
+  data_.train->check_unchanged();
+  data_.test->check_unchanged();
+}
+
+void TrainingSession::finish() {
+  evaluator_.reset();
+  engine_.reset();
+  device_.finish();
+}
+
+}  // namespace ct

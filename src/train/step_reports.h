@@ -1,0 +1,39 @@
+// What is told of steps: the tutorial's lines, records of metrics.jsonl, progress on a terminal.
+#pragma once
+
+#include <vector>
+
+#include "train/run_context.h"
+
+namespace ct {
+
+class StepReports {
+ public:
+  StepReports(const RunContext& run, int64_t total_steps) : run_(run), total_steps_(total_steps) {}
+
+  /// When the clock is started.
+  void start() { window_ = {run_.clock.seconds(), run_.state.step}; }
+
+  /// After a step that is counted in the state, before its epoch is. True: something was due to be told, at the same
+  /// steps on every rank.
+  bool after_step();
+  /// Folds the losses of all ranks since the last call into the running loss, in the order of micro-batches.
+  /// Collective.
+  void drain_losses();
+
+ private:
+  double loss_of_step() const;
+  void record();
+  void show_progress();
+
+  RunContext run_;
+  int64_t total_steps_;
+  std::vector<double> step_losses_;  // of the latest step's micro-batches
+  double shown_ = -1;                // by the clock: progress
+  struct Window {                    // since the latest record
+    double begun = 0;
+    int64_t step = 0;
+  } window_;
+};
+
+}  // namespace ct

@@ -1,0 +1,43 @@
+// Time that a process trains: evaluations and saves do not count.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "base/seconds.h"
+
+namespace ct {
+
+class TrainingClock {
+ public:
+  /// Counting begins after that step.
+  void start(int64_t step) {
+    begun_ = Clock::now();
+    aside_ = 0;
+    trained_.reset();
+    first_step_ = step;
+  }
+  /// Training is over; what is done from here on counts no more.
+  void stop() { trained_ = seconds(); }
+  double seconds() const { return trained_ ? *trained_ : wall_seconds() - aside_; }
+  /// With what was done aside.
+  double wall_seconds() const { return std::chrono::duration<double>(Clock::now() - begun_).count(); }
+  double seconds_a_step(int64_t step) const { return seconds() / static_cast<double>(step - first_step_); }
+  int64_t first_step() const { return first_step_; }
+
+  /// Does work that is no training.
+  template <class Work>
+  void aside(const Work& work) {
+    aside_ += seconds_of(work);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begun_ = Clock::now();
+  double aside_ = 0;
+  std::optional<double> trained_;
+  int64_t first_step_ = 0;
+};
+
+}  // namespace ct
