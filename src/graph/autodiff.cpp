@@ -85,12 +85,9 @@ class Backward {
     give(op.a, grad(op.y));
     give(op.b, grad(op.y));
   }
-  void rule(const SoftmaxCrossEntropy&) {}  // writes its own gradient
-  void rule(const Augment&) {}
-  template <class Other>
-  void rule(const Other&) {
-    fail(ExitCode::bug, "operation ", Other::kName, " has no gradient");
-  }
+  /// A loss writes its own gradient, and nothing lies behind an input. The others are made here or later.
+  template <class Op>
+  requires(Op::kFacts.role != Role::layer) void rule(const Op&) {}
 
   static size_t index(ValueId v) { return static_cast<size_t>(v); }
   ValueId grad(ValueId y) const {

@@ -2,10 +2,7 @@
 // An op says nothing about how it runs; a backend prepares each kind once (device/backend.h). Gradient ops write
 // (never accumulate into) their results. A ValueId of kNone marks an operand that is not wanted.
 //
-// A new operation is a struct here and in ComputeOp below, a builder function (graph/graph.h), a gradient rule
-// (graph/autodiff.cpp), its floating-point operations if it has many (plan/cost.cpp), a prepare() of each backend
-// (device/cpu/layers.h, and cpu_backend.cpp's list if it runs in bf16; device/cuda/layers.h, with a family of
-// kernels/), and cases in src/selftest/op_cases.cpp.
+// docs/extending.md tells what a new operation consists of. What is left out does not compile.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +19,22 @@ using ValueId = int32_t;
 inline constexpr ValueId kNone = -1;
 using Ids = std::vector<ValueId>;
 
+/// Who must know an operation beside its backends: layers have a gradient rule (graph/autodiff.cpp).
+enum class Role : uint8_t { input, layer, loss, gradient, update };
+/// What its time should follow: the bytes it moves, or the floating-point operations that plan/cost.cpp counts.
+enum class Limit : uint8_t { memory, arithmetic };
+struct Facts {
+  Role role;
+  Limit limit;
+};
+
 // ---- input
 
 /// out[n][c][y][x] = u8 * scale[c] + shift[c] of the pixel at (y + dy, x' + dx), x' mirrored when flipped; outside the
 /// image the pixel is 0. images u8 [N][C][H][W], draws i32 [N][4] = {dy, dx, flip, 0}.
 struct Augment {
   static constexpr std::string_view kName = "augment";
+  static constexpr Facts kFacts{Role::input, Limit::memory};
   ValueId images, draws, out;
   std::vector<float> scale, shift;
   Ids reads() const { return {images, draws}; }
@@ -43,6 +50,7 @@ struct Augment {
 /// its window, 4 where ReLU cut it. x is planar images or NHWC; w [out][kh][kw][in]; y NHWC.
 struct ConvReluPool {
   static constexpr std::string_view kName = "conv_relu_pool";
+  static constexpr Facts kFacts{Role::layer, Limit::arithmetic};
   ValueId x, w, b, y, winner;
   int kernel;
   bool planar;
@@ -51,6 +59,7 @@ struct ConvReluPool {
 };
 struct ConvReluPoolGradW {
   static constexpr std::string_view kName = "conv_relu_pool_grad_w";
+  static constexpr Facts kFacts{Role::gradient, Limit::arithmetic};
   ValueId x, dy, winner, dw, db;
   int kernel;
   bool planar;
@@ -59,6 +68,7 @@ struct ConvReluPoolGradW {
 };
 struct ConvReluPoolGradX {
   static constexpr std::string_view kName = "conv_relu_pool_grad_x";
+  static constexpr Facts kFacts{Role::gradient, Limit::arithmetic};
   ValueId w, dy, winner, dx;
   int kernel;
   Ids reads() const { return {w, dy, winner}; }
@@ -68,6 +78,7 @@ struct ConvReluPoolGradX {
 /// y = conv(x, w) + b, NHWC; w [out][kh][kw][in].
 struct Conv2d {
   static constexpr std::string_view kName = "conv2d";
+  static constexpr Facts kFacts{Role::layer, Limit::arithmetic};
   ValueId x, w, b, y;
   int kernel, stride, pad;
   bool planar;
@@ -76,6 +87,7 @@ struct Conv2d {
 };
 struct Conv2dGradW {
   static constexpr std::string_view kName = "conv2d_grad_w";
+  static constexpr Facts kFacts{Role::gradient, Limit::arithmetic};
   ValueId x, dy, dw, db;
   int kernel, stride, pad;
   bool planar;
@@ -84,6 +96,7 @@ struct Conv2dGradW {
 };
 struct Conv2dGradX {
   static constexpr std::string_view kName = "conv2d_grad_x";
+  static constexpr Facts kFacts{Role::gradient, Limit::arithmetic};
   ValueId w, dy, dx;
   int kernel, stride, pad;
   Ids reads() const { return {w, dy}; }
@@ -93,6 +106,7 @@ struct Conv2dGradX {
 /// 2-D max pooling, NHWC, window = stride = size; winner (u8) is the first maximum's place in its window.
 struct MaxPool {
   static constexpr std::string_view kName = "max_pool";
+  static constexpr Facts kFacts{Role::layer, Limit::memory};
   ValueId x, y, winner;
   int size;
   Ids reads() const { return {x}; }
@@ -100,6 +114,7 @@ struct MaxPool {
 };
 struct MaxPoolGrad {
   static constexpr std::string_view kName = "max_pool_grad";
+  static constexpr Facts kFacts{Role::gradient, Limit::memory};
   ValueId dy, winner, dx;
   int size;
   Ids reads() const { return {dy, winner}; }
@@ -109,12 +124,14 @@ struct MaxPoolGrad {
 /// y = mean over the image: [N][H][W][C] -> [N][C].
 struct AveragePool {
   static constexpr std::string_view kName = "average_pool";
+  static constexpr Facts kFacts{Role::layer, Limit::memory};
   ValueId x, y;
   Ids reads() const { return {x}; }
   Ids writes() const { return {y}; }
 };
 struct AveragePoolGrad {
   static constexpr std::string_view kName = "average_pool_grad";
+  static constexpr Facts kFacts{Role::gradient, Limit::memory};
   ValueId dy, dx;
   Ids reads() const { return {dy}; }
   Ids writes() const { return {dx}; }
@@ -125,6 +142,7 @@ struct AveragePoolGrad {
 /// var of the micro-batch, f32 [C]; evaluation (mean and var kNone) takes the running statistics.
 struct BatchNorm {
   static constexpr std::string_view kName = "batch_norm";
+  static constexpr Facts kFacts{Role::layer, Limit::memory};
   ValueId x, residual, w, b, running_mean, running_var, y, mean, var;
   double eps;
   bool relu;
@@ -135,6 +153,7 @@ struct BatchNorm {
 /// gradients of the running statistics, batch_mean = mean and batch_var = the unbiased variance.
 struct BatchNormGrad {
   static constexpr std::string_view kName = "batch_norm_grad";
+  static constexpr Facts kFacts{Role::gradient, Limit::memory};
   ValueId x, y, dy, w, mean, var, dx, dresidual, dw, db, batch_mean, batch_var;
   double eps;
   Ids reads() const;
@@ -143,6 +162,7 @@ struct BatchNormGrad {
 
 struct Relu {
   static constexpr std::string_view kName = "relu";
+  static constexpr Facts kFacts{Role::layer, Limit::memory};
   ValueId x, y;
   Ids reads() const { return {x}; }
   Ids writes() const { return {y}; }
@@ -150,6 +170,7 @@ struct Relu {
 /// dx = dy where y > 0, else 0.
 struct ReluGrad {
   static constexpr std::string_view kName = "relu_grad";
+  static constexpr Facts kFacts{Role::gradient, Limit::memory};
   ValueId y, dy, dx;
   Ids reads() const { return {y, dy}; }
   Ids writes() const { return {dx}; }
@@ -158,12 +179,14 @@ struct ReluGrad {
 /// [N][...] -> [N][features]: a copy, because rank-2 rows are padded.
 struct Flatten {
   static constexpr std::string_view kName = "flatten";
+  static constexpr Facts kFacts{Role::layer, Limit::memory};
   ValueId x, y;
   Ids reads() const { return {x}; }
   Ids writes() const { return {y}; }
 };
 struct FlattenGrad {
   static constexpr std::string_view kName = "flatten_grad";
+  static constexpr Facts kFacts{Role::gradient, Limit::memory};
   ValueId dy, dx;
   Ids reads() const { return {dy}; }
   Ids writes() const { return {dx}; }
@@ -172,6 +195,7 @@ struct FlattenGrad {
 /// y = x w^T + b, then ReLU if asked; x [N][in], w [out][in], y [N][out].
 struct Linear {
   static constexpr std::string_view kName = "linear";
+  static constexpr Facts kFacts{Role::layer, Limit::arithmetic};
   ValueId x, w, b, y;
   bool relu;
   Ids reads() const { return {x, w, b}; }
@@ -179,12 +203,14 @@ struct Linear {
 };
 struct LinearGradX {
   static constexpr std::string_view kName = "linear_grad_x";
+  static constexpr Facts kFacts{Role::gradient, Limit::arithmetic};
   ValueId w, dy, dx;
   Ids reads() const { return {w, dy}; }
   Ids writes() const { return {dx}; }
 };
 struct LinearGradW {
   static constexpr std::string_view kName = "linear_grad_w";
+  static constexpr Facts kFacts{Role::gradient, Limit::arithmetic};
   ValueId x, dy, dw, db;
   Ids reads() const { return {x, dy}; }
   Ids writes() const { return {dw, db}; }
@@ -193,6 +219,7 @@ struct LinearGradW {
 /// y = a + b: a residual connection, or two gradients that meet.
 struct Add {
   static constexpr std::string_view kName = "add";
+  static constexpr Facts kFacts{Role::layer, Limit::memory};
   ValueId a, b, y;
   Ids reads() const { return {a, b}; }
   Ids writes() const { return {y}; }
@@ -202,6 +229,7 @@ struct Add {
 /// dlogits = d mean(losses) / d logits, NaN where a loss is not finite so that the step is skipped; kNone: evaluation.
 struct SoftmaxCrossEntropy {
   static constexpr std::string_view kName = "softmax_cross_entropy";
+  static constexpr Facts kFacts{Role::loss, Limit::memory};
   ValueId logits, labels, losses, predicted, larger, dlogits;
   float label_smoothing;
   ValueId loss_scale = kNone;  // LossScaleState (graph/loss_scale.h), by whose scale dlogits is multiplied
@@ -222,6 +250,7 @@ struct Range {
 /// y = x in y's element type: a copy of master weights for computing with.
 struct Cast {
   static constexpr std::string_view kName = "cast";
+  static constexpr Facts kFacts{Role::update, Limit::memory};
   ValueId x, y;
   Ids reads() const { return {x}; }
   Ids writes() const { return {y}; }
@@ -231,6 +260,7 @@ struct Cast {
 /// the last leaf of the step merges everything back into `leaf` and sets the counter to 0.
 struct TreePush {
   static constexpr std::string_view kName = "tree_push";
+  static constexpr Facts kFacts{Role::update, Limit::memory};
   ValueId leaf, counter;
   Ids levels;  // one only: the order does not matter, and leaves are added as they come
   bool last;
@@ -241,6 +271,7 @@ struct TreePush {
 /// sums[chunks[i].sum] (f64) = sum of squares of grads' elements in chunks[i].range.
 struct SquareSums {
   static constexpr std::string_view kName = "square_sums";
+  static constexpr Facts kFacts{Role::update, Limit::memory};
   struct Chunk {
     Range range;
     int64_t sum;
@@ -255,6 +286,7 @@ struct SquareSums {
 /// factor, learning rate, bias corrections, skip. Advances the count of applied steps, but not on a skip.
 struct StepControl {
   static constexpr std::string_view kName = "step_control";
+  static constexpr Facts kFacts{Role::update, Limit::memory};
   ValueId sums, schedule, scalars;
   double clip;                 // 0: off
   int64_t micro_batches;       // S, leaves of the sum: the gradient is their mean
@@ -271,6 +303,7 @@ struct StepControl {
 enum class AdamMode { decoupled, l2 };
 struct Adam {
   static constexpr std::string_view kName = "adam";
+  static constexpr Facts kFacts{Role::update, Limit::memory};
   struct Slice {
     ValueId masters, grads, exp_avg, exp_avg_sq, copy;
     double weight_decay;
@@ -285,6 +318,7 @@ struct Adam {
 
 struct Sgd {
   static constexpr std::string_view kName = "sgd";
+  static constexpr Facts kFacts{Role::update, Limit::memory};
   struct Slice {
     ValueId masters, grads, momentum_buffer, copy;  // no momentum: no buffer
     double weight_decay;
@@ -301,6 +335,7 @@ struct Sgd {
 /// skipped; `sums` holds the sum over the micro-batches.
 struct Blend {
   static constexpr std::string_view kName = "blend";
+  static constexpr Facts kFacts{Role::update, Limit::memory};
   struct Slice {
     ValueId masters, sums, copy;
     double momentum;

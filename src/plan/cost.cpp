@@ -16,10 +16,8 @@ class Flops {
   double operator()(const Linear& op) const { return product(op.y, op.w); }
   double operator()(const LinearGradW& op) const { return product(op.dy, op.dw); }
   double operator()(const LinearGradX& op) const { return product(op.dy, op.w); }
-  template <class Other>
-  double operator()(const Other&) const {
-    return 0;
-  }
+  template <class Op>
+  requires(Op::kFacts.limit == Limit::memory) double operator()(const Op&) const { return 0; }
 
  private:
   double numel(ValueId id) const { return static_cast<double>(values_[static_cast<size_t>(id)].shape.numel()); }

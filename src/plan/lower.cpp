@@ -11,17 +11,17 @@
 namespace ct {
 namespace {
 
-/// ZeRO (Rajbhandari et al., arXiv 1910.02054) as a table: what each rank keeps whole, and what meets when.
+/// ZeRO (Rajbhandari et al., arXiv 1910.02054) as a table: what each rank keeps whole. Whole states need all gradients
+/// (all-reduce), others the owned ones (reduce-scatter: after the step where gradients are whole, else after every
+/// micro-step). Parameters that are whole while states are not are gathered after the update.
 struct ZeroRow {
-  bool whole_params, whole_grads, whole_states;
-  enum class Reduce : uint8_t { all_reduce_last, scatter_last, scatter_every } after_backward;
-  bool gather_after_update;
+  bool whole_params, whole_grads, whole_states, gather_after_update;
 };
 constexpr ZeroRow kZero[] = {
-    {true, true, true, ZeroRow::Reduce::all_reduce_last, false},
-    {true, true, false, ZeroRow::Reduce::scatter_last, true},
-    {true, false, false, ZeroRow::Reduce::scatter_every, true},
-    {false, false, false, ZeroRow::Reduce::scatter_every, false},
+    {true, true, true, false},
+    {true, true, false, true},
+    {true, false, false, true},
+    {false, false, false, false},
 };
 
 constexpr int64_t kFloat = sizeof(float);
@@ -259,13 +259,13 @@ class Lowering {
     if (d.ranks == 1 || (contiguous && !last)) return;
     for (const Range& part : group.cuts) {
       const Run place{part, DType::f32, (part.begin - group.first) * kFloat};
-      if (contiguous && zero_.after_backward == ZeroRow::Reduce::all_reduce_last) {
+      if (contiguous && zero_.whole_states) {
         communicate(program, AllReduce{view(group.whole, place.byte, part.size())});
         continue;
       }
       const ValueId shard = zero_.whole_grads ? group.whole : out_.grads;
       communicate(program, ReduceScatter{group.whole, shard, {place}, last});
-      if (last && zero_.after_backward == ZeroRow::Reduce::all_reduce_last)
+      if (last && zero_.whole_states)
         communicate(program, AllGather{group.whole, group.whole, {place}, AllGather::What::grads});
     }
     group.pending = lane_ - 1;

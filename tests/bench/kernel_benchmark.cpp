@@ -509,6 +509,16 @@ class Bench {
                           .momentum_buffer = arena_.take<float>(size),
                           .n = size,
                           .weight_decay = 0.01});
+      std::vector<BlendSlice> blended;
+      for (const SgdSlice& slice : slices)
+        blended.push_back({.masters = slice.masters, .sums = slice.grads, .n = slice.n, .momentum = 0.1});
+      large("blend", "f32", shape, 12 * n, 0, [blended, scalars = scalars()](cudaStream_t s) {
+        return blend({.slices = blended.data(),
+                      .slice_count = static_cast<int>(blended.size()),
+                      .micro_batches = 1,
+                      .scalars = scalars},
+                     s);
+      });
       large("sgd", "f32", shape, 20 * n, 0, [slices, scalars = scalars()](cudaStream_t s) {
         return sgd({.slices = slices.data(),
                     .slice_count = static_cast<int>(slices.size()),
@@ -606,10 +616,10 @@ class Bench {
                                          .winner = forward.winner,
                                          .dx = arena_.take(shape.type, x)};
     small("conv_relu_pool", name, text, [=](cudaStream_t s) { return conv_relu_pool(forward, s); });
-    small("conv_relu_pool_grad_weights", name, text,
+    small("conv_relu_pool_grad_w", name, text,
           [=](cudaStream_t s) { return conv_relu_pool_grad_weights(of_weights, s); });
     if (!shape.planar)
-      small("conv_relu_pool_grad_input", name, text,
+      small("conv_relu_pool_grad_x", name, text,
             [=](cudaStream_t s) { return conv_relu_pool_grad_input(of_input, s); });
   }
   void layer(int64_t n, int64_t in, int64_t out) {
@@ -653,8 +663,8 @@ class Bench {
                                      .dw = arena_.take<float>(out * in_stride),
                                      .db = arena_.take<float>(out)};
     small("linear", "f32", text, [=](cudaStream_t s) { return linear(forward, s); });
-    small("linear_grad_input", "f32", text, [=](cudaStream_t s) { return linear_grad_input(of_input, s); });
-    small("linear_grad_weights", "f32", text, [=](cudaStream_t s) { return linear_grad_weights(of_weights, s); });
+    small("linear_grad_x", "f32", text, [=](cudaStream_t s) { return linear_grad_input(of_input, s); });
+    small("linear_grad_w", "f32", text, [=](cudaStream_t s) { return linear_grad_weights(of_weights, s); });
   }
   void at_the_tutorials_sizes() {
     for (const int64_t n : {int64_t{4}, shrunk(512)}) {

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <map>
 
 #include "base/error.h"
+#include "base/files.h"
 
 namespace ct {
 namespace {
@@ -148,6 +151,29 @@ TEST(Selftest, EveryOperationHasCasesInEveryTypeThatItComputesIn) {
   EXPECT_EQ(operations, static_cast<int>(std::variant_size_v<ComputeOp>));
   // All but sums of gradients, their norm and statistics, which are f32 always.
   EXPECT_EQ(static_cast<int>(halves.size()), operations - 3);
+}
+
+template <class... Ops>
+std::vector<std::string> names_of(std::variant<Ops...>*) {
+  return {std::string(Ops::kName)...};
+}
+
+/// How fast each operation is on a GPU can be looked up: tests/bench/kernel_benchmark.cpp has a row of its name.
+TEST(Selftest, EveryOperationHasABenchmarkRow) {
+  // Rows of the kernel that does it; convolutions are a library's, and `bench --ops` times them.
+  const std::map<std::string, std::string> done_by = {{"flatten", "copy_rows"},
+                                                      {"flatten_grad", "copy_rows"},
+                                                      {"conv2d", "cuDNN"},
+                                                      {"conv2d_grad_w", "cuDNN"},
+                                                      {"conv2d_grad_x", "cuDNN"}};
+  const std::string rows =
+      read_file(std::filesystem::path(__FILE__).parent_path().parent_path() / "bench" / "kernel_benchmark.cpp");
+  for (const std::string& name : names_of(static_cast<ComputeOp*>(nullptr))) {
+    const std::string row = done_by.contains(name) ? done_by.at(name) : name;
+    EXPECT_TRUE(row == "cuDNN" || rows.find('"' + row + '"') != std::string::npos ||
+                rows.find('"' + row + '+') != std::string::npos)
+        << "no row of " << name;
+  }
 }
 
 }  // namespace

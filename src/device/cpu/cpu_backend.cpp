@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <type_traits>
 
 #include "base/error.h"
 #include "device/cpu/convolution.h"
@@ -15,15 +14,12 @@
 namespace ct {
 namespace {
 
-template <class T, class... Some>
-inline constexpr bool kOneOf = (std::is_same_v<T, Some> || ...);
-
 /// Has `op` kernels for the element types of its operands?
 template <class T>
 bool runs_as_it_is(const T& op, const std::vector<Value>& values) {
-  constexpr bool kUpdate = kOneOf<T, Cast, TreePush, SquareSums, StepControl, Adam, Sgd, Blend>;
-  constexpr bool kConvolution = kOneOf<T, Conv2d, Conv2dGradW, Conv2dGradX>;
-  constexpr bool kBf16 = kOneOf<T, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, Relu, ReluGrad, Add>;
+  constexpr bool kUpdate = T::kFacts.role == Role::update;
+  static_assert(kUpdate + cpu::InBf16::count<T> + cpu::InBf16ByOneDnn::count<T> + cpu::InF32::count<T> == 1,
+                "how does this operation run in bf16? See device/cpu/layers.h");
   bool any = false, all = true;  // of the operands that may be bf16: all but vectors
   for (const Ids& ids : {op.reads(), op.writes()})
     for (ValueId id : ids) {
@@ -32,7 +28,7 @@ bool runs_as_it_is(const T& op, const std::vector<Value>& values) {
       all = all && (value.dtype == DType::bf16 || value.shape.rank() == 1);
     }
   if (kUpdate || !any) return true;
-  return all && (kBf16 || (kConvolution && cpu::convolution_bf16_problem().empty()));
+  return all && (cpu::InBf16::count<T> || (cpu::InBf16ByOneDnn::count<T> && cpu::convolution_bf16_problem().empty()));
 }
 
 /// The CPU is done with everything when the call returns.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <type_traits>
 
 #include "device/backend.h"
 
@@ -49,5 +50,16 @@ std::unique_ptr<Kernel> prepare(const StepControl& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Adam& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Sgd& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Blend& op, const Shapes& shape);
+
+template <class... Ops>
+struct Kinds {
+  template <class Op>
+  static constexpr int count = (std::is_same_v<Op, Ops> + ... + 0);
+};
+/// Kernels of their own for bf16, oneDNN's, or f32 ones between conversions (in_f32.h).
+using InBf16 = Kinds<AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, Relu, ReluGrad, Add>;
+using InBf16ByOneDnn = Kinds<Conv2d, Conv2dGradW, Conv2dGradX>;
+using InF32 = Kinds<Augment, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, MaxPool, MaxPoolGrad, Flatten,
+                    FlattenGrad, Linear, LinearGradX, LinearGradW, SoftmaxCrossEntropy>;
 
 }  // namespace ct::cpu
