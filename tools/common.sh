@@ -21,6 +21,7 @@ jobs=$(nproc)
 if [ -z "${CMAKE_CXX_COMPILER_LAUNCHER:-}" ] && cache=$(ccache --get-config cache_dir 2>/dev/null) &&
   mkdir -p "$cache" 2>/dev/null && [ -w "$cache" ]; then
   export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+  export CCACHE_SLOPPINESS=pch_defines,time_macros  # what precompiled headers need
 fi
 
 # configure_preset NAME: quiet unless it fails.

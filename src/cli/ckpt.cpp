@@ -16,8 +16,8 @@
 #include "checkpoint/store.h"
 #include "checkpoint/weights_hash.h"
 #include "cli/subverbs.h"
-#include "train/provenance.h"
-#include "train/run_files.h"
+#include "train/run/provenance.h"
+#include "train/run/run_files.h"
 
 namespace ct {
 namespace {

@@ -1,6 +1,6 @@
 // cifar-train estimate: what a run would need of memory and of the wires, for every ZeRO stage. Nothing is trained or
 // written, and no images are needed.
-#include "train/estimate.h"
+#include "train/memory/estimate.h"
 
 #include <cstdio>
 #include <utility>

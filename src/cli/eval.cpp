@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "cli/verbs.h"
-#include "comm/threads.h"
+#include "comm/host/threads.h"
 #include "metrics/console.h"
 #include "model/models.h"
 #include "train/evaluation.h"

@@ -7,7 +7,7 @@
 #include "base/paths.h"
 #include "base/utf8.h"
 #include "cli/verbs.h"
-#include "train/run_files.h"
+#include "train/run/run_files.h"
 #include "train/weights.h"
 
 namespace ct {

@@ -12,9 +12,9 @@
 #include "base/host.h"
 #include "base/in_flight.h"
 #include "base/utf8.h"
+#include "comm/host/threads.h"
 #include "comm/launch.h"
-#include "comm/mpi.h"
-#include "comm/threads.h"
+#include "comm/mpi/mpi.h"
 #include "train/device.h"
 #include "train/signals.h"
 

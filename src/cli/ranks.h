@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "comm/communicator.h"
-#include "comm/watchdog.h"
+#include "comm/watchdog/watchdog.h"
 #include "train/config/config.h"
 
 namespace ct {

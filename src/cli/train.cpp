@@ -8,11 +8,11 @@
 #include "cli/config_lookup.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
+#include "comm/host/threads.h"
 #include "comm/launch.h"
-#include "comm/threads.h"
 #include "train/config/load.h"
 #include "train/config/print.h"
-#include "train/estimate.h"
+#include "train/memory/estimate.h"
 #include "train/trainer.h"
 
 namespace ct {

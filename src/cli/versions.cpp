@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/version.h"
-#include "comm/mpi.h"
+#include "comm/mpi/mpi.h"
 #include "device/backend.h"
 
 namespace ct {

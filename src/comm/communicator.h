@@ -4,9 +4,10 @@
 // every step. *Control calls* (gather, broadcast, barrier) move a few bytes and block. Every rank makes the same calls
 // in the same order.
 //
-// Sums over ranks are reproducible: leaves are added in one canonical tree (comm/tree_sum.h), whatever the number of
-// ranks. No wait hangs on a job that has failed: it ends with Error(ExitCode::peer) naming a rank that was lost, or,
-// when a rank has called abort(), with an Error of the code given there (so that all ranks end with one code).
+// Sums over ranks are reproducible: leaves are added in one canonical tree (comm/reduction/tree_sum.h), whatever the
+// number of ranks. No wait hangs on a job that has failed: it ends with Error(ExitCode::peer) naming a rank that was
+// lost, or, when a rank has called abort(), with an Error of the code given there (so that all ranks end with one
+// code).
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/pulse.h"
+#include "comm/watchdog/pulse.h"
 
 namespace ct {
 
@@ -107,7 +108,7 @@ class Communicator {
   virtual void barrier() = 0;
   /// What this rank tells its watchdog, and through it its peers.
   virtual Pulse& pulse() = 0;
-  /// Where ranks that share memory meet (comm/meeting.h); null: they share none.
+  /// Where ranks that share memory meet (comm/host/meeting.h); null: they share none.
   virtual std::shared_ptr<MeetingState> meeting() { return nullptr; }
   /// Marks the whole job as failed: peers leave their waits. True for the first rank that calls it: its error is the
   /// one to print, and its code the one that all ranks end with; false for those that failed because another had.

@@ -256,8 +256,8 @@ struct Cast {
   Ids writes() const { return {y}; }
 };
 
-/// One leaf of the step's gradient sum (binary counter; comm/tree_sum.h). Leaf number `counter`, which is counted up;
-/// the last leaf of the step merges everything back into `leaf` and sets the counter to 0.
+/// One leaf of the step's gradient sum (binary counter; comm/reduction/tree_sum.h). Leaf number `counter`, which is
+/// counted up; the last leaf of the step merges everything back into `leaf` and sets the counter to 0.
 struct TreePush {
   static constexpr std::string_view kName = "tree_push";
   static constexpr Facts kFacts{Role::update, Limit::memory};

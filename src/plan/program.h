@@ -21,7 +21,8 @@ struct Step {
 };
 using Program = std::vector<Step>;
 
-/// How the global batch's micro-batches 0..S-1 reach the ranks (comm/tree_sum.h: one tree for any number of ranks).
+/// How the global batch's micro-batches 0..S-1 reach the ranks (comm/reduction/tree_sum.h: one tree for any number of
+/// ranks).
 enum class Dealing : uint8_t {
   contiguous,  // rank r computes r*A .. r*A+A-1 and contributes one finished subtree
   in_turn,     // micro-step j of rank r is micro-batch j*N + r; leaves meet at every micro-step

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/host.h"
-#include "comm/nccl.h"
-#include "comm/staged.h"
+#include "comm/host/staged.h"
+#include "comm/nccl/nccl.h"
 #include "device/cuda/library.h"
 #include "train/agree.h"
 

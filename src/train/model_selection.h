@@ -3,7 +3,7 @@
 #pragma once
 
 #include "train/config/config.h"
-#include "train/run_state.h"
+#include "train/run/run_state.h"
 
 namespace ct {
 

@@ -1,8 +1,8 @@
 // What all parts of a run on one rank work with.
 #pragma once
 
+#include "train/run/run_state.h"
 #include "train/run_log.h"
-#include "train/run_state.h"
 #include "train/session.h"
 #include "train/training_clock.h"
 

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/version.h"
-#include "train/run_files.h"
+#include "train/run/run_files.h"
 
 namespace ct {
 

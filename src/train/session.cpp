@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/seconds.h"
 #include "train/agree.h"
-#include "train/estimate.h"
+#include "train/memory/estimate.h"
 
 namespace ct {
 

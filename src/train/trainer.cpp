@@ -8,9 +8,9 @@
 #include "train/agree.h"
 #include "train/config/print.h"
 #include "train/divergence.h"
+#include "train/memory/usage.h"
 #include "train/replicas.h"
 #include "train/signals.h"
-#include "train/usage.h"
 #include "train/weights.h"
 
 namespace ct {

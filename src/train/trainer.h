@@ -6,8 +6,8 @@
 
 #include "train/evaluation.h"
 #include "train/model_selection.h"
-#include "train/run_folder.h"
-#include "train/run_saver.h"
+#include "train/run/run_folder.h"
+#include "train/run/run_saver.h"
 #include "train/run_summary.h"
 #include "train/session.h"
 #include "train/step_reports.h"

@@ -8,7 +8,7 @@
 
 #include "checkpoint/rows.h"
 #include "engine/engine.h"
-#include "train/run_state.h"
+#include "train/run/run_state.h"
 
 namespace ct {
 

@@ -12,7 +12,7 @@
 #include "base/temporary_folder.h"
 #include "checkpoint/saving.h"
 #include "checkpoint/weights_hash.h"
-#include "comm/threads.h"
+#include "comm/host/threads.h"
 #include "comm/together.h"
 
 namespace ct {

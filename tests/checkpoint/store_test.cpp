@@ -6,7 +6,7 @@
 #include "base/faulty_file_system.h"
 #include "base/temporary_folder.h"
 #include "checkpoint/saving.h"
-#include "comm/threads.h"
+#include "comm/host/threads.h"
 
 namespace ct {
 namespace {

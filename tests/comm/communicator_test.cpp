@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "comm/exercise.h"
-#include "comm/processes.h"
-#include "comm/threads.h"
+#include "comm/host/processes.h"
+#include "comm/host/threads.h"
 
 namespace ct {
 namespace {

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "comm/mpi.h"
+#include "comm/mpi/mpi.h"
 #include "comm/reference.h"
 
 namespace ct {

@@ -1,5 +1,5 @@
 // Ranks started by mpirun: this very program, as rank_program (exercise.cpp).
-#include "comm/mpi.h"
+#include "comm/mpi/mpi.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "comm/tree_sum.h"
+#include "comm/reduction/tree_sum.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "comm/watchdog.h"
+#include "comm/watchdog/watchdog.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@
 #include <functional>
 
 #include "base/error.h"
-#include "comm/processes.h"
-#include "comm/threads.h"
-#include "comm/watchdog_calls.h"
+#include "comm/host/processes.h"
+#include "comm/host/threads.h"
+#include "comm/watchdog/watchdog_calls.h"
 
 namespace ct {
 namespace {

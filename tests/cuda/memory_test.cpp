@@ -1,15 +1,15 @@
-// The account of memory (train/estimate.h) against what the program allocates: the stand-in for CUDA counts every byte
-// of device and page-locked memory.
+// The account of memory (train/memory/estimate.h) against what the program allocates: the stand-in for CUDA counts
+// every byte of device and page-locked memory.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <string>
 
 #include "base/error.h"
-#include "comm/threads.h"
+#include "comm/host/threads.h"
 #include "runtime.h"
 #include "train/config/load.h"
-#include "train/estimate.h"
+#include "train/memory/estimate.h"
 #include "train/replicas.h"
 
 namespace ct {

@@ -1,4 +1,4 @@
-#include "comm/nccl.h"
+#include "comm/nccl/nccl.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "comm/exercise.h"
+#include "comm/host/threads.h"
 #include "comm/reference.h"
-#include "comm/threads.h"
 #include "cuda/twins/nccl_stand_in.h"
 #include "device/cuda/cuda_backend.h"
 #include "run.h"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/random.h"
-#include "comm/threads.h"
+#include "comm/host/threads.h"
 #include "plan/lower.h"
 
 namespace ct {

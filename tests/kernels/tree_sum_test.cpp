@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "buffer.h"
-#include "comm/tree_sum.h"
+#include "comm/reduction/tree_sum.h"
 #include "run.h"
 
 namespace ct::kernels {

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "base/random.h"
-#include "comm/threads.h"
+#include "comm/host/threads.h"
 #include "engine/engine.h"
 #include "model/models.h"
 #include "plan/lower.h"

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/host.h"
-#include "comm/threads.h"
+#include "comm/host/threads.h"
 
 namespace ct {
 namespace {

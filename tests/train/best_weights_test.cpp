@@ -1,4 +1,4 @@
-#include "train/best_weights.h"
+#include "train/run/best_weights.h"
 
 #include <gtest/gtest.h>
 

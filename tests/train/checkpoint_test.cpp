@@ -1,4 +1,4 @@
-#include "train/checkpoint.h"
+#include "train/run/checkpoint.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "base/temporary_folder.h"
 #include "checkpoint/samples.h"
 #include "checkpoint/weights_hash.h"
-#include "comm/threads.h"
+#include "comm/host/threads.h"
 #include "model/models.h"
 #include "plan/lower.h"
 

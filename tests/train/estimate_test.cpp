@@ -1,12 +1,12 @@
-#include "train/estimate.h"
+#include "train/memory/estimate.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 
 #include "base/error.h"
-#include "comm/threads.h"
-#include "comm/tree_sum.h"
+#include "comm/host/threads.h"
+#include "comm/reduction/tree_sum.h"
 #include "train/config/load.h"
 
 namespace ct {

@@ -6,7 +6,7 @@
 #include <iomanip>
 #include <iostream>
 
-#include "comm/threads.h"
+#include "comm/host/threads.h"
 #include "data/synthetic.h"
 #include "model/models.h"
 #include "reference/cnn.h"

@@ -1,4 +1,4 @@
-#include "train/reset.h"
+#include "train/run/reset.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "train/run_files.h"
+#include "train/run/run_files.h"
 
 #include <gtest/gtest.h>
 

@@ -18,7 +18,7 @@ namespace {
 template <class T>
 bool runs_as_it_is(const T& op, const std::vector<Value>& values) {
   constexpr bool kUpdate = T::kFacts.role == Role::update;
-  static_assert(kUpdate + cpu::InBf16::count<T> + cpu::InBf16ByOneDnn::count<T> + cpu::InF32::count<T> == 1,
+  static_assert(kUpdate + cpu::InBf16::count<T> + cpu::InBf16ByOneDnn::count<T> + cpu::ThroughF32::count<T> == 1,
                 "how does this operation run in bf16? See device/cpu/layers.h");
   bool any = false, all = true;  // of the operands that may be bf16: all but vectors
   for (const Ids& ids : {op.reads(), op.writes()})

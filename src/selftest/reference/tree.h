@@ -1,5 +1,5 @@
-// The canonical sum of leaves (comm/tree_sum.h) by its recursive definition, and leaves on which the order of additions
-// shows.
+// The canonical sum of leaves (comm/reduction/tree_sum.h) by its recursive definition, and leaves on which the order of
+// additions shows.
 #pragma once
 
 #include <bit>

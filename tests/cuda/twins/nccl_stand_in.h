@@ -1,6 +1,6 @@
 // A stand-in for NCCL: ranks are threads of this process, each with its device of the CUDA runtime's stand-in
 // (tests/kernels/on_host/runtime.h), in whose streams the operations wait for their turn. Linked in place of
-// src/comm/nccl_api.cpp, it is what open_nccl() finds.
+// src/comm/nccl/nccl_api.cpp, it is what open_nccl() finds.
 //
 // What NCCL leaves undefined or punishes with silence is an error here: on_host::Error, thrown by the call that waits
 // for the stream, on every rank that takes part:
@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/nccl_api.h"
+#include "comm/nccl/nccl_api.h"
 
 namespace on_host {
 

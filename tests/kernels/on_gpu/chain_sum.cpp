@@ -1,5 +1,5 @@
-// comm/chain_sum.h without vectors: the CPU's sums that tests compare with need no other library then.
-#include "comm/chain_sum.h"
+// comm/reduction/chain_sum.h without vectors: the CPU's sums that tests compare with need no other library then.
+#include "comm/reduction/chain_sum.h"
 
 namespace ct {
 

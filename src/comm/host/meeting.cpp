@@ -1,0 +1,135 @@
+#include "comm/host/meeting.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "base/error.h"
+
+namespace ct {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr Clock::duration kSpin = 20us, kYield = 2ms, kLongestSleep = 1ms, kProbeInterval = 100ms;
+
+void pause_core() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+Meeting::Meeting(MeetingState* state, int rank, int size) : state_(state), rank_(rank), size_(size) {
+  MeetingState::Rank& mine = state_->ranks()[rank_];
+  const std::bitset<kMaxCpus> cpus = allowed_cpus();
+  for (size_t cpu = 0; cpu < kMaxCpus; ++cpu) {
+    if (cpus[cpu]) mine.cpus[cpu / 64].fetch_or(uint64_t{1} << (cpu % 64), std::memory_order_relaxed);
+  }
+  gethostname(mine.host, sizeof mine.host - 1);
+  mine.pid.store(getpid(), std::memory_order_release);
+  peers_.resize(static_cast<size_t>(size_));
+  barrier();
+
+  // mpirun may bind each rank to a core of its own: only together do they tell how many cores the ranks share.
+  std::bitset<kMaxCpus> all;
+  for (int r = 0; r < size_; ++r) {
+    MeetingState::Rank& peer = state_->ranks()[r];
+    for (size_t cpu = 0; cpu < kMaxCpus; ++cpu) {
+      if (peer.cpus[cpu / 64].load(std::memory_order_relaxed) >> (cpu % 64) & 1) all.set(cpu);
+    }
+    const pid_t pid = peer.pid.load(std::memory_order_acquire);
+    if (pid != getpid()) peers_[static_cast<size_t>(r)] = PeerProcess(pid);
+  }
+  if (size_ <= available_cores(all, cpu_quota())) spin_ = kSpin;
+}
+
+void Meeting::barrier() {
+  ++barriers_;
+  Pulse& mine = pulse();
+  mine.collectives.store(barriers_, std::memory_order_relaxed);
+  mine.waiting.store(1, std::memory_order_relaxed);
+  state_->ranks()[rank_].arrived.store(barriers_, std::memory_order_release);
+  for (int r = 0; r < size_; ++r) {
+    if (!arrived(r)) wait_for(r);
+  }
+  mine.waiting.store(0, std::memory_order_relaxed);
+}
+
+void Meeting::wait_for(int peer) {
+  const auto begin = Clock::now();
+  auto next_probe = begin + kProbeInterval;
+  while (!arrived(peer)) {
+    if (aborted()) probe();
+    const auto now = Clock::now();
+    if (now - begin < spin_) {
+      for (int i = 0; i < 8 && !arrived(peer); ++i) pause_core();
+    } else if (now - begin < kYield) {
+      sched_yield();
+    } else {
+      // In proportion to the wait so far: no core is burnt in a long one, and it ends late by a sixteenth at most.
+      std::this_thread::sleep_for(std::min(kLongestSleep, (now - begin) / 16));
+    }
+    if (now >= next_probe) {
+      probe();
+      next_probe = now + kProbeInterval;
+    }
+  }
+}
+
+bool Meeting::gone(int peer) const {
+  return state_->ranks()[peer].left.load(std::memory_order_acquire) != 0 || peers_[static_cast<size_t>(peer)].dead();
+}
+
+void Meeting::probe() {
+  if (const int64_t failure = state_->failure.load(std::memory_order_acquire); failure != 0) {
+    fail(static_cast<ExitCode>((failure & 0xffffffff) - 1), "rank ", failure >> 32, " failed");
+  }
+  // Of all that are missing, not of this one alone: rank 0 may wait for rank 1, which waits for a dead rank 2.
+  for (int r = 0; r < size_; ++r) {
+    // It may have arrived just before it left: then it was not missing.
+    if (arrived(r) || !gone(r) || arrived(r)) continue;
+    const MeetingState::Rank& who = state_->ranks()[r];
+    const pid_t pid = who.pid.load(std::memory_order_acquire);
+    if (pid == getpid()) fail(ExitCode::peer, "rank ", r, " left while others waited for it");
+    fail(ExitCode::peer, "rank ", r, " (pid ", pid, ", host ", who.host, ") was lost");
+  }
+}
+
+void Meeting::gather_all(std::span<const std::byte> mine, std::span<std::byte> all) {
+  check(all.size() == mine.size() * static_cast<size_t>(size_), "gather_all of ", mine.size(), " bytes into ",
+        all.size());
+  for (size_t at = 0; at < mine.size(); at += MeetingState::kMessageBytes) {
+    const size_t bytes = std::min(MeetingState::kMessageBytes, mine.size() - at);
+    const size_t turn = messages_++ % 2;
+    std::memcpy(state_->ranks()[rank_].message[turn], mine.data() + at, bytes);
+    barrier();
+    for (int r = 0; r < size_; ++r) {
+      std::memcpy(all.data() + static_cast<size_t>(r) * mine.size() + at, state_->ranks()[r].message[turn], bytes);
+    }
+  }
+}
+
+void Meeting::broadcast(std::span<std::byte> data, int root) {
+  for (size_t at = 0; at < data.size(); at += MeetingState::kMessageBytes) {
+    const size_t bytes = std::min(MeetingState::kMessageBytes, data.size() - at);
+    const size_t turn = messages_++ % 2;
+    if (rank_ == root) std::memcpy(state_->ranks()[root].message[turn], data.data() + at, bytes);
+    barrier();
+    if (rank_ != root) std::memcpy(data.data() + at, state_->ranks()[root].message[turn], bytes);
+  }
+}
+
+bool abort_job(MeetingState& state, int rank, int exit_code) noexcept {
+  int64_t none = 0;
+  return state.failure.compare_exchange_strong(none, int64_t{rank} << 32 | (int64_t{exit_code} + 1));
+}
+
+}  // namespace ct

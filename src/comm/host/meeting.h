@@ -1,0 +1,82 @@
+// Where ranks that can read each other's memory meet: barrier, abort flag and small messages in plain shared words.
+//
+// The state is a block of zero bytes in memory that all ranks see (threads: the heap; processes: a mapped file). Every
+// word has one writer, except the abort word. A barrier is one counter a rank: write one's own, wait for the others'.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bitset>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/cores.h"
+#include "comm/host/peer_process.h"
+#include "comm/watchdog/pulse.h"
+
+namespace ct {
+
+struct MeetingState {
+  static constexpr size_t kMessageBytes = 4096;
+  static constexpr size_t kHostBytes = 64;
+
+  struct alignas(64) Rank {
+    std::atomic<uint64_t> arrived;  // barriers that this rank has reached
+    std::atomic<uint32_t> left;     // 1: its communicator is gone
+    std::atomic<int32_t> pid;
+    char host[kHostBytes];
+    std::array<std::atomic<uint64_t>, kMaxCpus / 64> cpus;  // that it may run on
+    alignas(64) Pulse pulse;
+    // Two, in turn: the next message is written while a slow reader still reads the last one.
+    alignas(64) std::byte message[2][kMessageBytes];
+  };
+  alignas(64) std::atomic<int64_t> failure;  // 0: none; otherwise rank << 32 | exit code + 1
+
+  static size_t bytes(int ranks) { return sizeof(MeetingState) + static_cast<size_t>(ranks) * sizeof(Rank); }
+  Rank* ranks() { return reinterpret_cast<Rank*>(this + 1); }
+};
+
+/// Notes the job's failure: true for the first, see Communicator::abort.
+bool abort_job(MeetingState& state, int rank, int exit_code) noexcept;
+
+/// One rank's view of it. Made by all ranks together. Not for several threads, but for abort() and aborted().
+class Meeting {
+ public:
+  /// state: MeetingState::bytes(size) bytes, zero before the first rank comes; outlives this.
+  Meeting(MeetingState* state, int rank, int size);
+  ~Meeting() { state_->ranks()[rank_].left.store(1, std::memory_order_release); }
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  MeetingState& state() { return *state_; }
+  Pulse& pulse() { return state_->ranks()[rank_].pulse; }
+  void barrier();
+  /// all: size() parts of mine.size() bytes, in rank order.
+  void gather_all(std::span<const std::byte> mine, std::span<std::byte> all);
+  void broadcast(std::span<std::byte> data, int root);
+  bool abort(int exit_code) noexcept { return abort_job(*state_, rank_, exit_code); }
+  bool aborted() const noexcept { return state_->failure.load(std::memory_order_relaxed) != 0; }
+
+ private:
+  void wait_for(int peer);
+  /// Throws if the job has failed or a rank that is still awaited is gone.
+  void probe();
+  bool gone(int peer) const;
+  bool arrived(int peer) const { return state_->ranks()[peer].arrived.load(std::memory_order_acquire) >= barriers_; }
+
+  MeetingState* state_;
+  int rank_, size_;
+  uint64_t barriers_ = 0, messages_ = 0;
+  std::chrono::nanoseconds spin_{0};  // how long to wait before the core is offered to others
+  std::vector<PeerProcess> peers_;    // none for ranks of this process
+};
+
+}  // namespace ct

@@ -1,0 +1,81 @@
+// What collectives over pieces have in common, whatever carries the bytes.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/reduction/tree_sum.h"
+
+namespace ct {
+
+int64_t elements_of(const std::vector<Piece>& pieces);
+int64_t bytes_of(const std::vector<Piece>& pieces);
+
+/// The same ownership with each rank's pieces in the order of `whole`, neighbours joined and empty ones left out.
+/// Checks that there is a list for each rank, that pieces lie inside `whole` and do not overlap there, and, where
+/// `whole` is the shard too, that they are at their places.
+Ownership tidy(Ownership pieces, int ranks, size_t whole_bytes, bool in_place);
+
+/// Checks that every rank's pieces lie inside its shard.
+void check_inside(const Ownership& pieces, size_t shard_bytes);
+
+/// Even, contiguous slices of `numel` floats that are shard and whole at once.
+Ownership even_slices(int ranks, int64_t numel);
+
+/// The sums of the f32 pieces that one rank owns.
+class PieceSums {
+ public:
+  /// Where the leaf of `rank` for this piece is, which begins `packed` elements into the rank's pieces laid end to end.
+  using FindLeaf = std::function<const float*(int rank, const Piece& piece, int64_t packed)>;
+
+  PieceSums(const std::vector<Piece>& pieces, float* shard, int ranks, int64_t leaves, SumOrder order);
+  void push(const FindLeaf& leaf) { add(leaf, false); }
+  void finish(const FindLeaf& leaf) { add(leaf, true); }
+  size_t bytes() const;
+
+ private:
+  struct Sum {
+    Piece piece;
+    int64_t packed;
+    float* out;
+    TreeSum tree;
+    std::vector<float> partial;  // SumOrder::any: all that was pushed
+  };
+  void add(const FindLeaf& leaf, bool last);
+
+  std::vector<Sum> sums_;
+  std::vector<const float*> leaves_;  // of one piece, by rank
+  SumOrder order_;
+  bool begun_ = false;
+};
+
+/// By kind. Counted by the thread that launches, read by any.
+class TrafficCounters {
+ public:
+  class Counter {
+   public:
+    void add(const Traffic& more) {
+      elements_.fetch_add(more.elements, std::memory_order_relaxed);
+      bytes_.fetch_add(more.bytes, std::memory_order_relaxed);
+    }
+    Traffic read() const { return {elements_.load(std::memory_order_relaxed), bytes_.load(std::memory_order_relaxed)}; }
+
+   private:
+    std::atomic<int64_t> elements_{0}, bytes_{0};
+  };
+  Counter& operator[](TrafficKind kind) { return counters_[static_cast<size_t>(kind)]; }
+  const Counter& operator[](TrafficKind kind) const { return counters_[static_cast<size_t>(kind)]; }
+
+ private:
+  std::array<Counter, 2> counters_;
+};
+
+/// What `rank` counts for one launch: the transport does not matter.
+Traffic traffic_of_all_reduce(const Ownership& slices, int rank);
+Traffic traffic_of_reduce_scatter(const Ownership& pieces, int rank);
+Traffic traffic_of_all_gather(const Ownership& pieces, int rank);
+
+}  // namespace ct

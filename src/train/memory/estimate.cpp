@@ -1,0 +1,190 @@
+#include "train/memory/estimate.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/error.h"
+#include "checkpoint/rows.h"
+#include "comm/reduction/tree_sum.h"
+#include "train/memory/gpu_extras.h"
+
+namespace ct {
+namespace {
+
+constexpr int64_t kFloat = sizeof(float);
+
+// What no plan knows, measured as the "rest" that tools/measure_estimate.py prints, over 1, 2 and 4 ranks and models
+// from 0.06 to 11 million parameters.
+constexpr int64_t kProgramBytes = 16'000'000;  // code and data of the program and its libraries
+constexpr int64_t kRankBytes = 1'000'000;      // stacks, programs, the index of the images
+constexpr int64_t kConvolutionBytes = 75'000;  // what oneDNN keeps of a prepared one
+
+/// What the rank owns, without padding between parameters.
+int64_t owned_elements(const Lowered& program) {
+  int64_t owned = 0;
+  for (const Range& parameter : program.flat.parameters)
+    for (const Range& part : program.shards.owned(program.distribution.rank, parameter)) owned += part.size();
+  return owned;
+}
+
+/// What reductions keep between micro-steps of the elements that this rank owns: see PieceSums.
+int64_t partial_sum_bytes(const Lowered& program) {
+  const Distribution& d = program.distribution;
+  const auto reduces = [](const Step& step) {
+    const auto* comm = std::get_if<CommOp>(&step.op);
+    return comm != nullptr && std::holds_alternative<ReduceScatter>(*comm);
+  };
+  if (std::none_of(program.micro.begin(), program.micro.end(), reduces)) return 0;
+  const int64_t buffers = d.reproducible ? touched_levels(d.ranks, d.accumulation) : d.accumulation > 1;
+  return buffers * owned_elements(program) * kFloat;
+}
+
+/// What a rank's heap keeps of memory that it needs now and then: initial values, and the buffer of the thread that
+/// saves, which grows by copying.
+int64_t kept_by_the_heap(const Graph& graph) {
+  int64_t largest = 0;
+  for (const Parameter& p : graph.parameters()) largest = std::max(largest, p.layout.numel() * kFloat);
+  return largest + 2 * std::min(largest, static_cast<int64_t>(kBucketBytes));
+}
+
+int64_t convolutions(const Program& steps) {
+  return std::count_if(steps.begin(), steps.end(), [](const Step& step) {
+    const auto* op = std::get_if<ComputeOp>(&step.op);
+    return op != nullptr && (std::holds_alternative<Conv2d>(*op) || std::holds_alternative<Conv2dGradW>(*op) ||
+                             std::holds_alternative<Conv2dGradX>(*op));
+  });
+}
+
+/// The parameters of the training program serve the evaluator too, and so does its arena, which is as large as the
+/// larger of both wants it.
+void add_evaluator(MemoryUse& use, const Lowered& program, const MemoryPlan& plan) {
+  const MemoryUse more = memory_use(program, plan);
+  use.weights += more.weights - stored_bytes(program[program.params]);
+  use.other += more.other;
+  use.gathered_weights = std::max(use.gathered_weights, more.gathered_weights);
+  use.activations = std::max(use.activations, plan.arena_bytes);
+}
+
+/// Scratch of operations outside the arena.
+int64_t workspaces(Backend& backend, const Lowered& program) {
+  size_t bytes = 0;
+  for (const Program* steps : {&program.begin, &program.update})
+    for (const Step& step : *steps)
+      if (const auto* op = std::get_if<ComputeOp>(&step.op))
+        bytes += backend.prepare(*op, program.values)->workspace_bytes();
+  return static_cast<int64_t>(bytes);
+}
+
+/// Sums over ranks are made in the host's memory, unless NCCL makes them.
+void add_gpu(RankMemory& rank, const GpuExtras& extras, bool nccl) {
+  rank.on_gpu = true;
+  rank.use.other += extras.updates;
+  rank.received = extras.received;
+  rank.mirrors = extras.mirrors;
+  rank.staged = extras.staged + (nccl ? 0 : rank.partial_sums);
+  rank.partial_sums = extras.partial_sums;
+}
+
+int configured_stage(const EstimateOf& what) { return static_cast<int>(what.config.zero_optimization.stage); }
+
+}  // namespace
+
+int64_t touched_levels(int ranks, int accumulation) {
+  const int64_t leaves = int64_t{ranks} * accumulation, highest = std::max(1, TreeSum::level_count(leaves)) - 1;
+  uint64_t touched = 0;  // a bit for each level: those of the counter after every push but the last
+  for (int64_t j = 1; j < accumulation; ++j) touched |= static_cast<uint64_t>(j * ranks);
+  const uint64_t below = (uint64_t{1} << highest) - 1;
+  return std::popcount(touched & below) + ((touched & ~below) != 0 ? 1 : 0);
+}
+
+int64_t program_bytes() { return kProgramBytes; }
+
+StageEstimate estimate_stage(Backend& backend, const EstimateOf& what, int stage) {
+  Config config = what.config;
+  config.zero_optimization.stage = stage;
+  const Programs programs =
+      lower_programs(config, what.batch, {.rank = what.rank, .ranks = what.ranks}, what.classes, what.test_images);
+  const Lowered& train = programs.train;
+
+  StageEstimate estimate{
+      .stage = stage, .parameters = programs.graph.parameter_count(), .traffic = step_traffic(train)};
+  RankMemory& rank = estimate.rank;
+  const MemoryPlan plan = plan_program(backend, train), evaluation = plan_program(backend, programs.evaluate);
+  rank.use = memory_use(train, plan);
+  rank.use.other += workspaces(backend, train);
+  rank.partial_sums = partial_sum_bytes(train);
+  if (wants_cuda(config)) {
+    const GpuExtras extras =
+        gpu_extras({.train = train,
+                    .evaluate = programs.evaluate,
+                    .exchange_bytes = plan.exchange_bytes + evaluation.exchange_bytes,
+                    .nccl = what.sharing.nccl,
+                    .compares_replicas = what.ranks > 1 && config.communication.check_interval > 0});
+    add_gpu(rank, extras, what.sharing.nccl);
+  }
+  rank.use.gradients += rank.partial_sums;
+  for (const Value& value : train.values)  // those of a rank that adds its micro-steps by itself
+    if (value.base == kNone && value.name.starts_with("partial sum")) rank.partial_sums += stored_bytes(value);
+  add_evaluator(rank.use, programs.evaluate, evaluation);
+  if (config.checkpoint.asynchronous)
+    rank.snapshot = static_cast<int64_t>(train.states.size()) * owned_elements(train) * kFloat;
+  rank.overhead = kRankBytes + kept_by_the_heap(programs.graph);
+  for (const Program* steps : {&train.micro, &train.last, &programs.evaluate.micro})
+    if (!rank.on_gpu) rank.overhead += kConvolutionBytes * convolutions(*steps);
+  estimate.device = what.sharing.ranks_a_device * rank.device();
+  estimate.host = program_bytes() + what.data_set_bytes + what.ranks * rank.host();
+  return estimate;
+}
+
+std::optional<BatchSizes> largest_micro_batch(Backend& backend, const EstimateOf& what, int stage, const Limits& limits,
+                                              int64_t least_accumulation) {
+  const int64_t images = what.batch.train / what.ranks;  // of a rank, in a step
+  for (int64_t accumulation = least_accumulation; accumulation <= images; ++accumulation) {
+    if (images % accumulation != 0) continue;
+    EstimateOf smaller = what;
+    smaller.batch = {what.batch.train, images / accumulation, accumulation};
+    if (limits.allow(estimate_stage(backend, smaller, stage))) return smaller.batch;
+  }
+  return std::nullopt;
+}
+
+std::optional<StageAndBatch> smaller_in_both(Backend& backend, const EstimateOf& what, const Limits& limits) {
+  for (int stage = configured_stage(what) + 1; stage <= 3 && what.ranks > 1; ++stage)
+    if (const auto batch = largest_micro_batch(backend, what, stage, limits)) return StageAndBatch{stage, *batch};
+  return std::nullopt;
+}
+
+void require_device_memory(Backend& backend, const EstimateOf& what, const std::optional<Backend::Room>& room) {
+  if (!room) return;
+  const Limits limits{.device = room->available};
+  const int configured = configured_stage(what), sharing = what.sharing.ranks_a_device;
+  const StageEstimate needed = estimate_stage(backend, what, configured);
+  if (limits.allow(needed)) return;
+
+  std::string advice;
+  for (int stage = configured + 1; stage <= 3 && what.ranks > 1 && advice.empty(); ++stage)
+    if (limits.allow(estimate_stage(backend, what, stage)))
+      advice = str("zero_optimization.stage ", stage, " is the lowest that fits");
+  if (const auto smaller = largest_micro_batch(backend, what, configured, limits, what.batch.accumulation + 1))
+    advice += str(advice.empty() ? "" : "; ", "a micro-batch (train_micro_batch_size_per_gpu) of ", smaller->micro,
+                  " is the largest that fits");
+  if (advice.empty())
+    if (const auto both = smaller_in_both(backend, what, limits))
+      advice = str("zero_optimization.stage ", both->stage, " with a micro-batch (train_micro_batch_size_per_gpu) of ",
+                   both->batch.micro, " fits");
+  if (advice.empty())
+    advice =
+        str("no ZeRO stage and no micro-batch fits; set zero_optimization.offload_optimizer.device: cpu or "
+            "bf16.enabled: true, or use more GPUs, ",
+            sharing > 1 ? "fewer ranks on each, " : "", "or the CPU");
+  const RankMemory& rank = needed.rank;
+  const std::string of_all =
+      sharing > 1 ? str(" for each of the ", sharing, " ranks that share the GPU: ", needed.device) : "";
+  fail(ExitCode::memory, "out of memory on ", room->device, ": ", rank.use.weights, " bytes for weights, ",
+       rank.use.gradients, " for gradients, ", rank.use.optimizer, " for optimizer state, ", rank.use.activations,
+       " for activations and workspace, ", rank.use.exchange, " for gradient buckets, ", rank.received,
+       " for what NCCL receives, ", rank.use.other, " for the rest: ", rank.device(), of_all, " in all, but ",
+       room->available, " of ", room->total, " are free; ", advice);
+}
+
+}  // namespace ct

@@ -1,0 +1,170 @@
+#include "train/memory/gpu_extras.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "comm/nccl/nccl.h"
+#include "comm/reduction/pieces.h"
+#include "engine/feed.h"
+#include "plan/step_scalars.h"
+
+namespace ct {
+namespace {
+
+constexpr int64_t kFloat = sizeof(float);
+constexpr int64_t kChunkRowBytes = 3 * sizeof(int64_t);  // device/cuda/updates.cpp: of the table of SquareSums
+constexpr int64_t kLeafCounterBytes = sizeof(int32_t);   // comm/nccl/nccl.cpp
+
+const CommOp* communication(const Step& step) { return std::get_if<CommOp>(&step.op); }
+
+/// The steps of all programs, in the order in which the engine binds them.
+std::vector<const Step*> steps_of(const Lowered& program) {
+  std::vector<const Step*> all;
+  for (const Program* steps : {&program.begin, &program.micro, &program.last, &program.update})
+    for (const Step& step : *steps) all.push_back(&step);
+  return all;
+}
+
+/// What this rank owns of what lies in `place`, without the padding between parameters, as runs of the flat order.
+std::vector<Range> owned_in(const Lowered& program, const std::vector<Run>& place) {
+  std::vector<Range> owned;
+  for (const Range& parameter : program.flat.parameters)
+    for (const Run& part : clip(place, parameter))
+      for (const Range& own : program.shards.owned(program.distribution.rank, part.range)) owned.push_back(own);
+  return owned;
+}
+int64_t elements_of(const std::vector<Range>& ranges) {
+  int64_t sum = 0;
+  for (const Range& range : ranges) sum += range.size();
+  return sum;
+}
+
+/// Reductions that `micro` and `last` have in common are one.
+class Reductions {
+ public:
+  explicit Reductions(const Lowered& program) : program_(program) {}
+  bool is_new(const ReduceScatter& op) {
+    return known_.insert({origin(program_.values, op.whole).value, op.place.front().range.begin}).second;
+  }
+
+ private:
+  const Lowered& program_;
+  std::set<std::pair<ValueId, int64_t>> known_;
+};
+
+/// Every sum has a slot for each rank, at most (NCCL may add by itself, without reproducible), in a buffer of all sums
+/// that is replaced by a larger one where it is too small, but kept.
+void add_nccl(GpuExtras& extras, const Lowered& program) {
+  const Distribution& d = program.distribution;
+  const SumOrder order = d.reproducible ? SumOrder::canonical : SumOrder::any;
+  int64_t largest = 0;
+  const auto slots_for = [&](int64_t elements) {
+    const int64_t bytes = d.ranks * elements * kFloat;
+    if (bytes > largest) extras.received += largest = bytes;
+  };
+  Reductions reductions(program);
+  for (const Step* step : steps_of(program)) {
+    const CommOp* comm = communication(*step);
+    if (comm == nullptr) continue;
+    if (const auto* sum = std::get_if<AllReduce>(comm); sum != nullptr && (d.reproducible || d.ranks == 1)) {
+      const Ownership slices = even_slices(d.ranks, program[sum->data].shape.numel());
+      slots_for(ct::elements_of(slices[static_cast<size_t>(d.rank)]));
+    }
+    if (const auto* sum = std::get_if<ReduceScatter>(comm); sum != nullptr && reductions.is_new(*sum)) {
+      const int64_t owned = elements_of(owned_in(program, sum->place));
+      slots_for(owned);
+      if (const int64_t levels = nccl_sum_levels(d.ranks, d.micro_batches(), order); levels > 0) {
+        extras.partial_sums += levels * owned * kFloat;
+        extras.received += kLeafCounterBytes;
+      }
+    }
+  }
+}
+
+/// The other side of collectives passes through one buffer of the host, replaced by a larger one where it is too small,
+/// but kept. `largest`: so far.
+void add_staging(GpuExtras& extras, const Lowered& program, int64_t& largest) {
+  const Distribution& d = program.distribution;
+  const auto stage = [&](int64_t bytes) {
+    if (bytes > largest) extras.mirrors += largest = bytes;
+  };
+  const std::vector<Run> packed = program.shards.packed(d.rank, {{{0, program.flat.numel}, DType::f32, 0}});
+  Reductions reductions(program);
+  for (const Step* step : steps_of(program)) {
+    const CommOp* comm = communication(*step);
+    if (comm == nullptr) continue;
+    if (const auto* gather = std::get_if<AllGather>(comm); gather != nullptr && gather->whole != gather->shard)
+      stage(bytes_of(gather->place));
+    if (const auto* sum = std::get_if<ReduceScatter>(comm);
+        sum != nullptr && sum->whole != sum->shard && reductions.is_new(*sum)) {
+      int64_t end = 0;
+      for (const Range& own : owned_in(program, sum->place))
+        end = std::max(end, byte_of(packed, own.begin) + own.size() * kFloat);
+      stage(end);
+    }
+  }
+}
+/// A buffer that peers read has a twin in the host's memory.
+void add_twins(GpuExtras& extras, const Lowered& program, ValueId theirs = kNone) {
+  for (size_t i = 0; i < program.values.size(); ++i) {
+    const Value& value = program.values[i];
+    if (value.home == Home::shared && value.base == kNone && static_cast<ValueId>(i) != theirs)
+      extras.staged += stored_bytes(value);
+  }
+}
+
+/// Tables, and what travels of slices that the host updates: two at a time (device/cuda/offload.cpp).
+void add_updates(GpuExtras& extras, const Lowered& program) {
+  const auto on_host = [&](ValueId id) { return program[origin(program.values, id).value].home == Home::host; };
+  int64_t slices = 0, largest = 0;
+  for (const Program* steps : {&program.begin, &program.update})
+    for (const Step& step : *steps) {
+      const auto* op = std::get_if<ComputeOp>(&step.op);
+      if (op == nullptr) continue;
+      if (const auto* sums = std::get_if<SquareSums>(op))
+        extras.updates += kChunkRowBytes * static_cast<int64_t>(sums->chunks.size());
+      const Ids from = reads(step.op);
+      if (std::none_of(from.begin(), from.end(), on_host)) continue;
+      for (ValueId id : writes(step.op))
+        if (origin(program.values, id).value == program.params) {
+          ++slices;
+          largest = std::max(largest, program[id].shape.numel());
+        }
+    }
+  const int64_t slot = largest * kFloat + largest * kFloat / 2 + static_cast<int64_t>(sizeof(StepScalars));
+  extras.mirrors += std::min<int64_t>(slices, 2) * slot;
+}
+
+}  // namespace
+
+GpuExtras gpu_extras(const GpuExtrasOf& what) {
+  const Lowered &train = what.train, &evaluate = what.evaluate;
+  GpuExtras extras;
+  add_updates(extras, train);
+  const auto mirror = [&](ValueId id) {
+    if (id != kNone && train[id].home != Home::host) extras.mirrors += stored_bytes(train[id]);
+  };
+  for (const HeldState& state : train.states) mirror(state.value);
+  for (ValueId id : {train.schedule, train.scalars, train.loss_scale}) mirror(id);
+  const bool replicas = what.compares_replicas && train.distribution.effective_stage() < 3;
+  if (replicas && train.params != train.states.front().value) mirror(train.params);
+  for (ValueId id : {train.ports.losses, train.scalars, train.loss_scale})
+    if (id != kNone) extras.mirrors += static_cast<int64_t>(kLogSlots) * stored_bytes(train[id]);
+  extras.mirrors += static_cast<int64_t>(kLogSlots) * stored_bytes(evaluate[evaluate.ports.outputs]);
+  for (const Lowered* program : {&train, &evaluate})
+    extras.mirrors += static_cast<int64_t>(kInputSlots) * stored_bytes((*program)[program->ports.inputs]);
+  if (what.nccl) {
+    add_nccl(extras, train);
+  } else {
+    int64_t largest = 0;
+    add_staging(extras, train, largest);
+    add_staging(extras, evaluate, largest);
+    add_twins(extras, train);
+    add_twins(extras, evaluate, /*theirs=*/evaluate.params);
+    extras.staged += what.exchange_bytes;
+  }
+  return extras;
+}
+
+}  // namespace ct

@@ -1,0 +1,169 @@
+#include "train/run/best_weights.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "base/paths.h"
+#include "checkpoint/store.h"
+#include "train/model_selection.h"
+#include "train/weights.h"
+
+namespace ct {
+namespace {
+
+constexpr const char *kSelectedBy = "selected_by", *kSelectedValue = "selected_value";
+
+/// Beside the checkpoints in that folder, of the newest first.
+std::vector<Path> all_saved(const Path& folder) {
+  std::vector<Path> paths;
+  for (const std::string& name : list_folder(folder))
+    if (saved_best_step(name) && !name.starts_with(kTemporaryPrefix)) paths.push_back(folder / name);
+  std::ranges::reverse(paths);
+  return paths;
+}
+
+}  // namespace
+
+Metadata selection_metadata(const Config& config, double value) {
+  const Config::Train::Best& best = config.train.best;
+  return {{kSelectedBy, best.split == "last" ? best.split : best.split + " " + best.metric},
+          {kSelectedValue, Json(value).dump()}};
+}
+
+BestWeights::BestWeights(FileSystem& files, const Path& out, const Config& config, Warn warn)
+    : files_(files), out_(out), config_(config), warn_(std::move(warn)) {}
+
+BestEvaluation BestWeights::return_to(const Path& checkpoint, const RunState& state) {
+  if (state.best_step < 0) return {};
+  const Path from = absolute_of(checkpoint.has_filename() ? checkpoint : checkpoint.parent_path());
+  const bool own = same_place(from.parent_path(), out_ / kCheckpointFolder);
+  const Path folder = own ? out_ / kCheckpointFolder : from.parent_path();
+  const Path kept = folder / saved_best_name(state.step), best_then = folder.parent_path() / kBestFile;
+  // A later evaluation may have replaced best.bin: that is undone. Another run's is of no interest but in need.
+  std::vector<Candidate> expected = {candidate(kept, state.best_step)};
+  std::vector<Path> others = all_saved(folder);
+  if (own)
+    expected.push_back(candidate(best_then));
+  else
+    others.insert(others.begin(), best_then);
+  const auto chosen = choose(expected, others, state);
+  tell(expected, chosen, state);
+  // Beside the checkpoint too, so that returning to it again finds the same.
+  if (chosen && own && !same_place(chosen->path, kept)) link_or_copy(files_, chosen->path, kept);
+  return put_in_place(chosen, state);
+}
+
+BestEvaluation BestWeights::look_after(const RunState& state) {
+  if (state.best_step < 0) return {};
+  const auto now = stamp();
+  if (now && now == seen_) return {state.best_step, state.best_value};
+  const std::vector<Candidate> expected = {candidate(best(), state.best_step)};
+  if (expected.front().problem.empty()) {
+    seen_ = now;
+    return {state.best_step, state.best_value};
+  }
+  const auto chosen = choose(expected, all_saved(out_ / kCheckpointFolder), state);
+  tell(expected, chosen, state);
+  return put_in_place(chosen, state);
+}
+
+std::string BestWeights::problem_unless_of(int64_t step, int64_t or_step) const {
+  const Candidate found = candidate(best(), step);
+  return found.whole && found.step == or_step ? "" : found.problem;
+}
+
+BestWeights::Candidate BestWeights::candidate(const Path& path, std::optional<int64_t> wanted_step) const {
+  Candidate found{.path = path};
+  try {
+    if (!is_there(path)) {
+      found.problem = in_quotes(path.native()) + " is missing";
+      return found;
+    }
+    const SafetensorsFile file(path);
+    const WeightsInfo info = info_of(file);
+    if (info.model != config_.model.name)
+      fail(ExitCode::checkpoint, in_quotes(path.native()), " is of the model ", in_quotes(info.model));
+    found.whole = true;
+    found.step = info.step;
+    const auto text = [&](const char* key) {
+      const auto at = file.metadata().find(key);
+      return at == file.metadata().end() ? "" : at->second;
+    };
+    const Json value = Json::parse(text(kSelectedValue), nullptr, /*allow_exceptions=*/false);
+    if (value.is_number() && text(kSelectedBy) == selection_metadata(config_, 0).at(kSelectedBy)) found.value = value;
+    if (found.step != wanted_step.value_or(found.step))
+      found.problem = str(in_quotes(path.native()), " is of step ", found.step);
+  } catch (const Error& e) {
+    if (e.code() == ExitCode::memory) throw;
+    found.problem = e.what();
+  }
+  return found;
+}
+
+/// The weights of the best evaluation; otherwise the best of those of this run that say how good they are, none of
+/// them from after the checkpoint.
+std::optional<BestWeights::Candidate> BestWeights::choose(const std::vector<Candidate>& candidates,
+                                                          const RunState& state) const {
+  const Candidate* best = nullptr;
+  for (const Candidate& c : candidates) {
+    if (!c.whole) continue;
+    if (c.step == state.best_step) return c;
+    if (!c.value || c.step > state.step) continue;
+    const bool newer = best == nullptr || c.step > best->step;
+    if (best == nullptr ||
+        (config_.train.best.split == "last" ? newer : better(config_.train.best.metric, *c.value, *best->value)))
+      best = &c;
+  }
+  return best != nullptr ? std::optional(*best) : std::nullopt;
+}
+
+/// Those that are expected first: the others need not be read where one of them is right.
+std::optional<BestWeights::Candidate> BestWeights::choose(const std::vector<Candidate>& expected,
+                                                          const std::vector<Path>& others,
+                                                          const RunState& state) const {
+  const auto at_once = choose(expected, state);
+  if (at_once && at_once->step == state.best_step) return at_once;
+  std::vector<Candidate> candidates = expected;
+  for (const Path& path : others)
+    if (std::ranges::find(expected, path, &Candidate::path) == expected.end()) candidates.push_back(candidate(path));
+  return choose(candidates, state);
+}
+
+void BestWeights::tell(const std::vector<Candidate>& expected, const std::optional<Candidate>& chosen,
+                       const RunState& state) const {
+  std::string problems;
+  for (const Candidate& c : expected) {
+    if (c.problem.empty()) continue;
+    problems += (problems.empty() ? "" : "; ") + c.problem;
+    if (chosen && chosen->step == state.best_step)
+      warn_(str(c.problem, "; ", in_quotes(chosen->path.native()), ", which is whole and of step ", chosen->step,
+                ", takes its place"));
+  }
+  if (chosen && chosen->step == state.best_step) return;
+  const std::string lost =
+      str("the weights of the best evaluation, that of step ", state.best_step, ", are lost (", problems, "): ");
+  if (chosen)
+    warn_(str(lost, "best.bin is now ", in_quotes(chosen->path.native()), " of step ", chosen->step,
+              ", the best of those that are left"));
+  else
+    warn_(str(lost, "best.bin is chosen anew, among the evaluations from step ", state.step, " on"));
+}
+
+BestEvaluation BestWeights::put_in_place(const std::optional<Candidate>& chosen, const RunState& state) {
+  if (!chosen) return {};
+  if (!same_place(chosen->path, best())) link_or_copy(files_, chosen->path, best());
+  seen_ = stamp();
+  if (chosen->step == state.best_step) return {state.best_step, state.best_value};
+  return {chosen->step, chosen->value.value()};
+}
+
+std::optional<BestWeights::Stamp> BestWeights::stamp() const {
+  struct stat info {};
+  if (stat(best().c_str(), &info) != 0) return std::nullopt;
+  return Stamp{info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec};
+}
+
+}  // namespace ct

@@ -1,0 +1,171 @@
+#include "train/run/checkpoint.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "comm/together.h"
+#include "train/run/run_files.h"
+
+namespace ct {
+namespace {
+
+/// What a rank owns of every parameter: one run of rows, since every unit is dealt out in one piece a rank.
+std::vector<ParameterRows> owned_rows(const Graph& graph, Engine& engine) {
+  std::vector<ParameterRows> rows = rows_in(graph, engine.lowered().flat, engine.owned());
+  std::ranges::sort(rows, {}, &ParameterRows::parameter);
+  for (size_t i = 1; i < rows.size(); ++i)
+    check(rows[i].parameter != rows[i - 1].parameter, "a rank owns two runs of rows of ",
+          graph.parameters()[rows[i].parameter].name);
+  return rows;
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(const Args& args)
+    : args_(args), held_(args.out), owned_(owned_rows(args.graph, args.engine)) {
+  RunIdentity identity;
+  if (args.folder != nullptr) identity = args.folder->identity();
+  identity.run = from_rank_0(args.comm, identity.run);
+  identity.model = from_rank_0(args.comm, identity.model);
+  store_ = std::make_unique<Store>(files_, held_.path() / kCheckpointFolder, identity);
+  for (const ParameterRows& rows : owned_) {
+    places_.push_back(owned_elements_);
+    owned_elements_ += static_cast<size_t>(rows.storage.size());
+  }
+}
+
+CheckpointWriter::~CheckpointWriter() = default;
+
+/// Every state's owned rows, one after the other as they lie in memory.
+void CheckpointWriter::take_snapshot() {
+  const auto states = args_.engine.state();
+  snapshot_.resize(states.size() * owned_elements_);
+  for (size_t s = 0; s < states.size(); ++s)
+    for (size_t i = 0; i < owned_.size(); ++i) {
+      if (s > 0 && args_.graph.parameters()[owned_[i].parameter].statistic) continue;
+      const std::span<const float> now = states[s](owned_[i].storage);
+      std::copy(now.begin(), now.end(), snapshot_.data() + s * owned_elements_ + places_[i]);
+    }
+}
+
+CheckpointWriter::Contents CheckpointWriter::contents_of(size_t first_state, size_t last_state, Source source) const {
+  struct Tensor {
+    size_t state, owned;
+  };
+  Contents contents;
+  std::vector<Tensor> owned;  // by tensor of the file; the rest of them is other ranks'
+  const auto states = args_.engine.state();
+  for (size_t s = first_state; s < last_state; ++s) {
+    size_t next = 0;  // of owned_
+    for (size_t p = 0; p < args_.graph.parameters().size(); ++p) {
+      const Parameter& parameter = args_.graph.parameters()[p];
+      const bool mine = next < owned_.size() && owned_[next].parameter == p;
+      if (mine) ++next;
+      if (s > 0 && parameter.statistic) continue;
+      contents.specs.push_back(s == 0 ? weight_spec(parameter) : moment_spec(parameter, states[s].name));
+      owned.push_back({s, next - 1});
+      if (mine) contents.own.push_back({contents.specs.size() - 1, owned_[next - 1].begin, owned_[next - 1].end});
+    }
+  }
+  contents.read = [this, source, states, owned](const Rows& rows, std::span<std::byte> out) {
+    const auto [s, i] = owned[rows.tensor];
+    const ParameterRows& mine = owned_[i];
+    const Layout layout = args_.graph.parameters()[mine.parameter].layout.rows(rows.end - rows.begin);
+    const int64_t offset = (rows.begin - mine.begin) * layout.strides[0];
+    const float* storage = source == Source::snapshot ? snapshot_.data() + s * owned_elements_ + places_[i]
+                                                      : states[s](mine.storage).data();
+    layout.to_torch({storage + offset, static_cast<size_t>(layout.stored)},
+                    {reinterpret_cast<float*>(out.data()), out.size() / sizeof(float)});
+  };
+  return contents;
+}
+
+void CheckpointWriter::begin(const RunState& state, const Provenance& provenance, const Metadata& metadata) {
+  check(!pending(), "a save begins while another is pending");
+  begun_ = Clock::now();
+  step_ = state.step;
+  RunFolder* folder = args_.folder;
+  together(args_.comm, [&] {
+    if (args_.asynchronous) take_snapshot();
+    if (folder != nullptr && state.best_step >= 0) folder->keep_best(state.step);
+  });
+  const Source source = args_.asynchronous ? Source::snapshot : Source::engine;
+  Contents weights = contents_of(0, 1, source), moments = contents_of(1, args_.engine.lowered().states.size(), source);
+  SaveContents contents{.step = state.step,
+                        .weights = std::move(weights.specs),
+                        .moments = std::move(moments.specs),
+                        .own_weights = std::move(weights.own),
+                        .own_moments = std::move(moments.own),
+                        .read_weights = std::move(weights.read),
+                        .read_moments = std::move(moments.read),
+                        .metadata = metadata,
+                        .state = to_json(state, provenance),
+                        .background = args_.asynchronous};
+  warning_.clear();
+  if (folder != nullptr)
+    contents.after_commit = [this, folder, step = state.step] {
+      try {
+        folder->make_room(step);
+        warning_ = folder->news_of_not_finite(step);
+      } catch (const Error& e) {  // the checkpoint is good all the same
+        warning_ = e.what();
+      }
+    };
+  save_ = std::make_unique<CheckpointSave>(args_.comm, *store_, std::move(contents));
+}
+
+std::optional<CheckpointWriter::Saved> CheckpointWriter::poll() {
+  check(pending(), "no save is pending");
+  try {
+    if (!save_->poll()) return std::nullopt;
+  } catch (...) {
+    save_.reset();
+    throw;
+  }
+  return over();
+}
+
+CheckpointWriter::Saved CheckpointWriter::finish() {
+  check(pending(), "no save is pending");
+  try {
+    save_->finish();
+  } catch (...) {
+    save_.reset();
+    throw;
+  }
+  return over();
+}
+
+CheckpointWriter::Saved CheckpointWriter::over() {
+  save_.reset();
+  const Path out = args_.folder != nullptr ? args_.folder->path() : args_.out;
+  return {step_, (out / kCheckpointFolder / step_name(step_)).string(),
+          std::chrono::duration<double>(Clock::now() - begun_).count(), warning_};
+}
+
+void CheckpointWriter::write_weights(const std::string& name, const Metadata& metadata) {
+  const Contents weights = contents_of(0, 1, Source::engine);
+  write_together(args_.comm, files_, held_.path() / name, weights.specs, metadata, weights.own, weights.read);
+}
+
+RunState restore_checkpoint(const Path& path, const std::string& model, const Graph& graph, Engine& engine) {
+  const Checkpoint checkpoint = load_checkpoint(path, {"", model}, SafetensorsFile::Check::header);
+  const FlatLayout& flat = engine.lowered().flat;
+  const auto states = engine.state();
+  load_weights(checkpoint.weights, graph, flat, states.front());
+  if (states.size() > 1) {
+    const auto moments = checkpoint.moments();
+    std::vector<TensorSpec> specs;
+    for (size_t s = 1; s < states.size(); ++s)
+      for (const Parameter& p : graph.parameters())
+        if (!p.statistic) specs.push_back(moment_spec(p, states[s].name));
+    require_tensors(moments, specs, path);
+    for (size_t s = 1; s < states.size(); ++s)
+      load_rows(moments, graph, flat, states[s],
+                [&](const Parameter& p) { return moment_spec(p, states[s].name).name; });
+  }
+  return run_state_from(checkpoint.state);
+}
+
+}  // namespace ct

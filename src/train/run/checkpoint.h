@@ -1,0 +1,91 @@
+// Saving and restoring an engine's state, by all ranks together: weights and moments by name in PyTorch's layout, the
+// run's state, and where it comes from. Any number of ranks with any ZeRO stage reads what any other has saved.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "checkpoint/save.h"
+#include "train/run/provenance.h"
+#include "train/run/run_folder.h"
+#include "train/weights.h"
+
+namespace ct {
+
+/// Saves the checkpoints of a run, one at a time. Life of a save: begin() - poll() now and then - finish(), or poll()
+/// until it returns something. All of these are collective; a failure on any rank is the same Error on every rank, and
+/// leaves nothing pending and earlier checkpoints untouched.
+class CheckpointWriter {
+ public:
+  struct Args {
+    Communicator& comm;
+    Path out;           // the run's folder, which exists
+    RunFolder* folder;  // rank 0's; null elsewhere
+    const Graph& graph;
+    Engine& engine;
+    /// Save beside training: begin() copies what this rank owns and returns.
+    bool asynchronous = true;
+  };
+  /// Collective.
+  explicit CheckpointWriter(const Args& args);
+  /// A save that is still pending is given up and leaves no checkpoint.
+  ~CheckpointWriter();
+
+  /// What was saved.
+  struct Saved {
+    int64_t step = 0;
+    std::string path;
+    double seconds = 0;   // since begin()
+    std::string warning;  // older checkpoints could not be removed, say
+  };
+
+  /// Begins to save; none may be pending. Only rank 0's `state`, `provenance` and `metadata` count. On return the
+  /// engine may go on: the snapshot is complete (asynchronous), or nothing but finish() may be called (otherwise).
+  void begin(const RunState& state, const Provenance& provenance, const Metadata& metadata);
+  bool pending() const { return save_ != nullptr; }
+  /// Of a pending save: what was saved, once that is complete and durable. Does not wait for the disk.
+  std::optional<Saved> poll();
+  /// Waits for the pending save.
+  Saved finish();
+
+  /// Replaces OUT/name by a weights file, atomically. Complete on return.
+  void write_weights(const std::string& name, const Metadata& metadata);
+
+  /// Memory of the snapshot, which is kept from one save to the next; 0 before the first and when not asynchronous.
+  size_t snapshot_bytes() const { return snapshot_.capacity() * sizeof(float); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class Source : uint8_t { engine, snapshot };
+  /// Of a file to be written: all its tensors, and this rank's rows of them.
+  struct Contents {
+    std::vector<TensorSpec> specs;
+    std::vector<Rows> own;
+    ReadRows read;
+  };
+
+  void take_snapshot();
+  Contents contents_of(size_t first_state, size_t last_state, Source source) const;
+  Saved over();
+
+  Args args_;
+  FileSystem files_;
+  HeldFolder held_;  // args_.out, whatever becomes of its name
+  std::unique_ptr<Store> store_;
+  std::vector<ParameterRows> owned_;  // by this rank, by parameter, each parameter once
+  std::vector<size_t> places_;        // of these in a state's part of the snapshot
+  size_t owned_elements_ = 0;         // of a state
+  std::vector<float> snapshot_;
+  int64_t step_ = 0;
+  std::string warning_;
+  Clock::time_point begun_;
+  std::unique_ptr<CheckpointSave> save_;  // last: its thread reads the others
+};
+
+/// Reads what this rank holds of weights and moments, and the state. The caller then calls engine.state_written() and
+/// engine.restore(state.scalars). No communication: a rank that cannot read throws alone.
+RunState restore_checkpoint(const Path& checkpoint, const std::string& model, const Graph& graph, Engine& engine);
+
+}  // namespace ct

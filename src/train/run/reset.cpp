@@ -1,0 +1,47 @@
+#include "train/run/reset.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/paths.h"
+#include "checkpoint/run_lock.h"
+#include "checkpoint/store.h"
+#include "train/run/run_files.h"
+
+namespace ct {
+namespace {
+
+/// A real folder, not a link to one: what a link leads to is not ours to delete.
+bool is_real_folder(const Path& path) { return kind_of_entry(path) == PathKind::folder; }
+
+}  // namespace
+
+void reset_run(FileSystem& files, const Path& out) {
+  const auto names = list_folder(out);
+  const Path ckpt = out / kCheckpointFolder;
+  const auto checkpoints = is_real_folder(ckpt) ? list_folder(ckpt) : std::vector<std::string>{};
+  const auto ours = [](const std::string& name) { return step_of(name) || is_scratch_name(name); };
+  if (std::all_of(names.begin(), names.end(), [](const std::string& n) { return n == kLockName; })) return;
+  if (!is_there(out / kMetricsFile) && std::none_of(checkpoints.begin(), checkpoints.end(), ours)) {
+    fail(ExitCode::usage, "--reset: ", in_quotes(out.native()),
+         " does not look like a run (no metrics.jsonl, no ckpt/step-...): empty it by hand or give another --output");
+  }
+  if (kind_of_entry(ckpt) == PathKind::link && is_folder(ckpt))
+    fail(ExitCode::usage, "--reset: ", in_quotes(ckpt.native()),
+         " is a link, and what it leads to is not deleted: empty that folder by hand, or give another --output");
+  for (const std::string& name : checkpoints) {
+    if (!ours(name) || !is_real_folder(ckpt / name)) continue;
+    remove_known(files, ckpt / name, [](const std::string& n) {
+      return is_part_name(n) || (n.starts_with(kTemporaryPrefix) && is_part_name(n.substr(kTemporaryPrefix.size())));
+    });
+  }
+  if (is_real_folder(ckpt))
+    remove_known(files, ckpt, [&](const std::string& n) { return saved_best_step(n) && is_own_weights(ckpt / n); });
+  // metrics.jsonl last: until then a reset that was killed can be repeated.
+  for (const std::string& name : names) {
+    if (is_run_file(name) && name != kMetricsFile && !is_real_folder(out / name)) remove_file(files, out / name);
+  }
+  remove_file(files, out / kMetricsFile);
+}
+
+}  // namespace ct

@@ -1,0 +1,146 @@
+#include "train/run/run_files.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "base/paths.h"
+#include "checkpoint/store.h"
+#include "metrics/metrics_log.h"
+
+namespace ct {
+namespace {
+
+constexpr std::array kRunFiles = {kConfigFile, kMetricsTable, kLastFile, kBestFile, kTokenFile, kMetricsFile};
+constexpr std::string_view kSeal = "# as cifar-train wrote it, CRC32C ";
+constexpr uint64_t kLongestHead = 65536;
+
+std::string_view text_of(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+bool is_sealed_config(std::string_view text) {
+  const size_t seal = text.rfind(kSeal);
+  return seal != std::string_view::npos &&
+         text.substr(seal) == str(kSeal, crc_text(crc32c(text.substr(0, seal))), "\n");
+}
+
+/// Looked for near the beginning, not by reading the header: a damaged file of a run is still the run's.
+bool has_marks(std::string_view weights) {
+  const std::string_view head = weights.substr(0, kLongestHead);
+  return head.find("\"header_crc32c\"") != std::string_view::npos ||
+         head.find("\"cifar_train.model\"") != std::string_view::npos;
+}
+
+bool is_record_of_a_run(const Json& json) {
+  constexpr std::array kEvents = {"start", "step", "eval", "checkpoint", "end"};
+  return json.is_object() && json.value("step", Json()).is_number_integer() &&
+         std::ranges::find(kEvents, json.value("event", Json())) != kEvents.end();
+}
+
+bool has_records(std::string_view text) {
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    if (is_record_of_a_run(Json::parse(line, nullptr, /*allow_exceptions=*/false))) return true;
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+  }
+  return false;
+}
+
+bool is_token(std::string_view text) { return text.find_first_not_of("0123456789abcdef-") == std::string_view::npos; }
+
+bool is_metrics_table(std::string_view text) { return text.starts_with("event,step,"); }
+
+/// An empty file holds nothing that could be lost.
+bool is_own(const Path& path, bool (*accepts)(std::string_view)) {
+  const PathKind kind = kind_of(path);
+  if (kind == PathKind::nothing) return true;
+  if (kind != PathKind::file) return false;
+  const MappedFile file(path);
+  return file.bytes().empty() || accepts(text_of(file));
+}
+
+/// A file of a run, and how its writer knows it again.
+struct RunFile {
+  Path path;
+  bool (*accepts)(std::string_view);
+};
+
+std::vector<RunFile> run_files(const Path& out) {
+  std::vector<RunFile> files = {{out / kMetricsFile, has_records},     {out / kMetricsTable, is_metrics_table},
+                                {out / kConfigFile, is_sealed_config}, {out / kLastFile, has_marks},
+                                {out / kBestFile, has_marks},          {out / kTokenFile, is_token}};
+  const Path checkpoints = out / kCheckpointFolder;
+  if (!is_folder(checkpoints)) return files;
+  for (const std::string& name : list_folder(checkpoints))
+    if (saved_best_step(name)) files.push_back({checkpoints / name, has_marks});
+  return files;
+}
+
+/// A name beside `path` that nothing has yet.
+Path free_name_for(const Path& path) {
+  for (int i = 1;; ++i) {
+    Path free = path;
+    free += i == 1 ? ".aside" : str(".aside-", i);
+    if (kind_of_entry(free) == PathKind::nothing) return free;
+  }
+}
+
+}  // namespace
+
+bool is_run_file(std::string_view name) {
+  if (name.starts_with(kTemporaryPrefix)) name.remove_prefix(kTemporaryPrefix.size());
+  return std::find(kRunFiles.begin(), kRunFiles.end(), name) != kRunFiles.end();
+}
+
+std::string sealed_config(const std::string& text) { return str(text, kSeal, crc_text(crc32c(text)), "\n"); }
+
+bool holds_run(const Path& out) {
+  FileSystem files;
+  return (is_folder(out / kCheckpointFolder) && !Store(files, out / kCheckpointFolder, {}).list().empty()) ||
+         (kind_of(out / kMetricsFile) == PathKind::file && has_records(text_of(MappedFile(out / kMetricsFile))));
+}
+
+void require_own_files(const Path& out) {
+  if (holds_run(out)) return;
+  const auto refuse = [&](const Path& path, std::string_view why) {
+    fail(ExitCode::usage, in_quotes(path.native()), " ", why, ": move it away, or give another --output");
+  };
+  for (const RunFile& file : run_files(out))
+    if (!is_own(file.path, file.accepts))
+      refuse(file.path, "was not written by this program, or was edited since, and a run would replace it");
+  for (const std::string_view name : {kLastFile, kBestFile})
+    if (is_there(out / name)) refuse(out / name, "is of another run, and this one would replace it");
+}
+
+std::vector<std::string> set_aside_foreign_files(FileSystem& files, const Path& out) {
+  std::vector<std::string> warnings;
+  if (!holds_run(out)) return warnings;
+  for (const auto& [path, accepts] : run_files(out)) {
+    if (is_own(path, accepts)) continue;
+    const Path aside = free_name_for(path);
+    rename_file(files, path, aside);
+    warnings.push_back(str(in_quotes(path.native()), " is not as the run wrote it: it is kept as ",
+                           in_quotes(aside.filename().native())));
+  }
+  return warnings;
+}
+
+bool is_own_weights(const Path& path) { return is_own(path, has_marks); }
+
+void require_replaceable_weights(const Path& path) {
+  const PathKind kind = kind_of(path);
+  if (kind == PathKind::other) return;
+  if (kind == PathKind::folder || !path.has_filename())
+    fail(ExitCode::usage, in_quotes(path.native()), " names no file: give the path of the file to write");
+  const Path folder = path.parent_path();
+  const bool of_checkpoint = is_there(folder / "manifest.json") || saved_best_step(path.filename().native());
+  if (of_checkpoint || (is_run_file(path.filename().native()) && holds_run(folder)))
+    fail(ExitCode::usage, in_quotes(path.native()), " belongs to a run, which needs it as it is: give another --out");
+  if (!is_own_weights(path))
+    fail(ExitCode::usage, in_quotes(path.native()),
+         " was not written by this program, which would replace it: give another --out, or remove it first");
+}
+
+}  // namespace ct

@@ -1,0 +1,260 @@
+#include "train/run/run_folder.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "base/paths.h"
+#include "comm/together.h"
+#include "train/config/load.h"
+#include "train/config/print.h"
+#include "train/config/resume.h"
+#include "train/run/reset.h"
+#include "train/run/run_files.h"
+
+namespace ct {
+namespace {
+
+constexpr int kLooks = 10;
+constexpr std::chrono::milliseconds kBetweenLooks{200};
+
+std::string new_run_id() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  std::ostringstream id;
+  id << std::hex << std::chrono::duration_cast<std::chrono::microseconds>(now).count() << "-" << std::dec << getpid();
+  return id.str();
+}
+
+/// `out`, once nothing in it stands in the way of a run.
+const Path& without_foreign_files(const Path& out) {
+  require_own_files(out);
+  return out;
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console)
+    : given_(config.output),
+      out_(given_),
+      lock_(std::make_unique<RunLock>(files_, without_foreign_files(out_))),
+      held_(out_),
+      reset_(reset),
+      keep_last_(static_cast<int>(config.checkpoint.keep_last)) {
+  if (!lock_->warning().empty()) console.note("warning: " + lock_->warning());
+  const Path folder = out_ / kCheckpointFolder;
+  store_ = std::make_unique<Store>(files_, held() / kCheckpointFolder, RunIdentity{"", config.model.name});
+  store_->recover();
+
+  const bool present = !reset && holds_run(held());
+  if (reset && resume.kind == ResumeMode::must)
+    fail(ExitCode::usage, "--reset forgets the run that --resume must asks for: give one of them");
+  if (present && resume.kind == ResumeMode::never)
+    fail(ExitCode::usage, "output folder ", in_quotes(out_.native()),
+         " holds a run and --resume never was given: add --reset to forget it, or give another --output");
+  if (resume.kind == ResumeMode::path) {
+    resume_from_ = resume.checkpoint;
+    if (!is_there(resume_from_ / "manifest.json", ExitCode::checkpoint))
+      fail(ExitCode::checkpoint, "--resume ", in_quotes(resume_from_.native()),
+           ": not a checkpoint; give the folder of one, such as RUN/ckpt/step-00000120");
+    goes_back_ = same_place(resume_from_.parent_path(), folder);
+    if (reset && goes_back_)
+      fail(ExitCode::usage, "--reset would delete ", in_quotes(resume_from_.native()),
+           ", which --resume names: leave --reset out");
+    if (present && !goes_back_)
+      fail(ExitCode::usage, "output folder ", in_quotes(out_.native()), " holds another run than ",
+           in_quotes(resume_from_.native()), ": give another --output, or add --reset to forget it");
+  } else if (resume.kind != ResumeMode::never && !reset) {
+    const auto step = store_->newest_good([&](const std::string& problem) { console.note("warning: " + problem); });
+    if (step) resume_from_ = folder / store_->path_of(*step).filename();  // by name: other ranks read it too
+    if (!step && resume.kind == ResumeMode::must)
+      fail(ExitCode::checkpoint, "--resume must: there is no checkpoint in ", in_quotes(folder.native()),
+           "; leave --resume out to start a new run");
+    if (!step && present) console.note("the run in " + out_.string() + " has no checkpoint yet; it starts anew");
+  }
+
+  identity_ = {new_run_id(), config.model.name};
+  if (!resume_from_.empty()) {
+    const Checkpoint checkpoint = load_checkpoint(resume_from_, identity_);
+    warn_of_not_finite(checkpoint, console);
+    identity_.run = checkpoint.manifest.identity.run;
+    resumed_ = provenance_from(checkpoint.state);
+    const Config saved = load_config_text(resumed_->config, resume_from_.string() + "/state.json");
+    const ResumeDifference difference = resume_difference(saved, resumed_->ranks, config, ranks);
+    if (!difference.forbidden.empty()) {
+      std::string keys;
+      for (const std::string& key : difference.forbidden) keys += (keys.empty() ? "" : "; ") + key;
+      fail(ExitCode::checkpoint, "the run in ", in_quotes(out_.native()), " was started with another configuration (",
+           keys, "): restore these keys, or start a new run with --reset or another --output");
+    }
+    for (const std::string& warning : difference.warnings) console.note("warning: " + warning);
+  }
+}
+
+void RunFolder::require_same_origin(const Provenance& now, Console& console) const {
+  if (!resumed_) return;
+  if (resumed_->dataset != now.dataset || resumed_->data_crc != now.data_crc)
+    fail(ExitCode::checkpoint, "the run was trained on other images (", resumed_->dataset,
+         ") than those that data.path now leads to (", now.dataset,
+         "): set data.path to the same data, or start a new run");
+  if (resumed_->device != now.device)
+    console.note("warning: the checkpoint was made on another device or library (" + resumed_->device +
+                 "): the bits may differ from an uninterrupted run's");
+}
+
+bool RunFolder::contains(int64_t step) const {
+  const auto steps = store_->list();
+  return std::find(steps.begin(), steps.end(), step) != steps.end();
+}
+
+std::string RunFolder::end_at(int64_t step) const {
+  if (!is_there(held() / kMetricsFile)) return "";
+  std::istringstream lines(read_file(held() / kMetricsFile));
+  std::string reason;
+  for (std::string line; std::getline(lines, line);) {
+    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!record.is_object() || record.value("event", Json("")) != "end") continue;
+    const auto why = record.find("reason");
+    const bool here = record.value("step", Json(-1)) == step && why != record.end() && why->is_string();
+    reason = here ? why->get<std::string>() : "";
+  }
+  return reason;
+}
+
+void RunFolder::begin(const Config& config, int ranks, const RunState* resumed, const std::string& init,
+                      Console& console) {
+  for (const std::string& warning : set_aside_foreign_files(files_, held())) console.note("warning: " + warning);
+  if (reset_) reset_run(files_, held());
+  remove_spare_best();
+  const std::string started = init.empty() ? "" : "# started with --init " + in_quotes(init) + "\n";
+  config_text_ = sealed_config(started + to_yaml(config, {.ranks = ranks}));
+  write_file_atomic(files_, held() / kConfigFile, config_text_);
+  constexpr int64_t kBeforeAll = -1;  // a run without a checkpoint starts anew, and so do its records
+  MetricsLog::rewind(files_, held(), resumed != nullptr ? resumed->step : kBeforeAll);
+  // Going on from an earlier checkpoint of this folder by its path gives up those after it.
+  if (resumed != nullptr && goes_back_) store_->forget_after(resumed->step);
+}
+
+void RunFolder::keep_best(int64_t step) {
+  const Path best = held() / kBestFile, folder = held() / kCheckpointFolder;
+  if (!is_there(best)) return;
+  make_folders(files_, folder);
+  link_or_copy(files_, best, folder / saved_best_name(step));
+}
+
+std::string RunFolder::look_after() {
+  const HeldFolder::Fate fate = held_.fate();
+  if (fate == HeldFolder::Fate::removed)
+    fail(ExitCode::io, "output folder ", in_quotes(out_.native()),
+         " was removed, with all checkpoints in it, while the run was using it: start again with another --output");
+  const Path now = fate == HeldFolder::Fate::in_place ? given_ : held_.name(), before = std::exchange(out_, now);
+  std::string news;
+  if (before != out_)
+    news = str("output folder ", in_quotes(before.native()), " was renamed: the run goes on in ",
+               in_quotes(out_.native()));
+  std::string lost;
+  const auto add = [&lost](std::string_view name) { lost += (lost.empty() ? "" : ", ") + std::string(name); };
+  if (!lock_->is_in(held())) {
+    add(kLockName);
+    lock_again();
+  }
+  if (!is_there(held() / kConfigFile)) {
+    add(kConfigFile);
+    write_file_atomic(files_, held() / kConfigFile, config_text_);
+  }
+  if (!is_there(held() / kMetricsFile)) add(kMetricsFile);
+  if (saved_ && store_->list().empty()) add(kCheckpointFolder);
+  if (lost.empty()) return news;
+  return str(news, news.empty() ? "" : "; ", "files were removed from ", in_quotes(out_.native()),
+             " while the run was using it (", lost, "): they are begun anew");
+}
+
+void RunFolder::lock_again() {
+  try {
+    lock_ = std::make_unique<RunLock>(files_, held());
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::usage) throw;
+    fail(ExitCode::usage, "the run's ", in_quotes((out_ / kLockName).native()),
+         " was removed, and since then: ", e.what());
+  }
+}
+
+Path RunFolder::readable(int64_t step, const Path& elsewhere) const {
+  return contains(step) ? store_->path_of(step) : elsewhere;
+}
+
+void RunFolder::make_room(int64_t step) {
+  saved_ = true;
+  store_->prune(keep_last_, step);
+  remove_spare_best();
+}
+
+Path RunFolder::newest_finite() const {
+  const auto step = store_->newest_finite();
+  return step ? out_ / kCheckpointFolder / step_name(*step) : Path();
+}
+
+std::string RunFolder::news_of_not_finite(int64_t step) {
+  const std::string text = not_finite_text(store_->not_finite(step));
+  const bool told = std::exchange(not_finite_told_, !text.empty());
+  if (text.empty() || told) return "";
+  const auto finite = store_->newest_finite(step);
+  return str("the checkpoint of step ", step, " is saved, but ", text,
+             finite ? str("; the newest one that is all finite, that of step ", *finite, ", stays") : "");
+}
+
+void RunFolder::warn_of_not_finite(const Checkpoint& checkpoint, Console& console) {
+  const std::string text = not_finite_text(checkpoint.not_finite());
+  if (text.empty()) return;
+  not_finite_told_ = true;
+  const Store source(files_, resume_from_.parent_path(), {});
+  const auto finite = source.newest_finite();
+  console.note(str("warning: ", in_quotes(resume_from_.native()), ": ", text, "; ",
+                   finite ? str("to go back to the newest checkpoint that is all finite: --resume ",
+                                in_quotes(source.path_of(*finite).native()))
+                          : std::string("no checkpoint beside it is all finite")));
+}
+
+/// Of checkpoints that are gone or never were, and pieces.
+void RunFolder::remove_spare_best() {
+  const Path folder = held() / kCheckpointFolder;
+  for (const std::string& name : list_folder(folder))
+    if (const auto step = saved_best_step(name);
+        step && (name.starts_with(kTemporaryPrefix) || !contains(*step)) && is_own_weights(folder / name))
+      remove_file(files_, folder / name);
+}
+
+void require_shared_folder(Communicator& comm, const Path& out) {
+  if (comm.size() == 1) return;
+  const Path token = out / kTokenFile;
+  FileSystem files;
+  const std::string text = from_rank_0(comm, new_run_id());
+  together(comm, [&] {
+    if (comm.rank() != 0) return;
+    make_folders(files, out);
+    write_file_atomic(files, token, text);
+  });
+  std::optional<Error> unseen;
+  try {
+    together(comm, [&] {
+      for (int attempt = 0; attempt < kLooks; ++attempt) {
+        if (attempt > 0)
+          std::this_thread::sleep_for(kBetweenLooks);  // network file systems remember what was not there
+        if (is_there(token) && read_file(token) == text) return;
+      }
+      fail(ExitCode::io, "output folder ", in_quotes(absolute_of(out).native()),
+           " is not the one that rank 0 writes to: set output to a folder on a file system that all hosts share");
+    });
+  } catch (const Error& error) {
+    unseen = error;
+  }
+  // All have looked.
+  if (comm.rank() == 0) files.unlink(token);
+  if (unseen) throw Error(*unseen);
+}
+
+}  // namespace ct

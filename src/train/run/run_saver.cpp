@@ -1,0 +1,181 @@
+#include "train/run/run_saver.h"
+
+#include "base/error.h"
+#include "base/paths.h"
+#include "train/agree.h"
+
+namespace ct {
+
+RunSaver::RunSaver(const RunContext& run, RunFolder* folder, const Provenance& provenance)
+    : run_(run),
+      folder_(folder),
+      provenance_(provenance),
+      writer_({.comm = run.session.comm(),
+               .out = run.config.output,
+               .folder = folder,
+               .graph = run.session.graph(),
+               .engine = run.session.engine(),
+               .asynchronous = run.config.checkpoint.asynchronous}) {
+  if (folder != nullptr)
+    best_weights_.emplace(folder->files(), folder->held(), run.config,
+                          [this](const std::string& problem) { run_.log.warn(problem); });
+}
+
+bool RunSaver::due() const {
+  const int64_t interval = run_.config.train.save_interval;
+  return interval > 0 ? run_.state.step % interval == 0 : run_.state.batch == 0;
+}
+
+void RunSaver::save(MustSucceed must) {
+  if (saved_step_ == run_.state.step) return;
+  complete(MustSucceed::no);
+  if (saved_step_ == run_.state.step) return;  // it was this one that was pending
+  run_.clock.aside([&] {
+    Communicator& comm = run_.session.comm();
+    comm.pulse().advance(Phase::save);
+    const Outcome& latest = run_.session.engine().latest();
+    run_.state.scalars = latest.scalars;
+    run_.state.loss_scale = latest.loss_scale;
+    saving_step_ = run_.state.step;
+    run_.session.check_data();
+    try {
+      together(comm, [&] { look_after_folder(); });
+      settle_best([&](BestWeights& weights) { return weights.look_after(run_.state); });
+      writer_.begin(run_.state, provenance_, metadata());
+      if (!run_.config.checkpoint.asynchronous) saved(writer_.finish());
+    } catch (const Error& e) {
+      not_saved(e, must);
+    }
+  });
+}
+
+void RunSaver::poll() {
+  if (!writer_.pending()) return;
+  try {
+    if (const auto done = writer_.poll()) saved(*done);
+  } catch (const Error& e) {
+    not_saved(e, MustSucceed::no);
+  }
+}
+
+void RunSaver::complete(MustSucceed must) {
+  if (!writer_.pending()) return;
+  run_.clock.aside([&] {
+    run_.session.comm().pulse().advance(Phase::save);
+    try {
+      saved(writer_.finish());
+    } catch (const Error& e) {
+      not_saved(e, must);
+    }
+  });
+}
+
+void RunSaver::saved(const CheckpointWriter::Saved& what) {
+  saved_step_ = what.step;
+  saved_path_ = what.path;
+  run_.log.record({{"event", "checkpoint"}, {"step", what.step}, {"path", what.path}, {"seconds", what.seconds}});
+  run_.log.console().detail("saved " + what.path);
+  if (!what.warning.empty()) run_.log.warn(what.warning);
+}
+
+/// All ranks come here together.
+void RunSaver::not_saved(const Error& e, MustSucceed must) {
+  if (must == MustSucceed::yes || run_.config.checkpoint.on_failure == "error" || e.code() != ExitCode::io) throw e;
+  const std::string last = folder_ != nullptr && folder_->contains(saved_step_)
+                               ? str("the one of step ", saved_step_, " is intact, training goes on")
+                               : "training goes on";
+  run_.log.warn(str("no checkpoint was saved at step ", saving_step_, " (", last, "): ", e.what()));
+}
+
+/// The folder as it should be, and in it the records, which a checkpoint without them would lose.
+void RunSaver::look_after_folder() {
+  if (folder_ == nullptr) return;
+  run_.log.flush();
+  const std::string warning = folder_->look_after();
+  if (warning.empty()) return;
+  run_.log.warn(warning);
+  run_.log.open(folder_->files(), folder_->held());  // the records may be gone too
+}
+
+Path RunSaver::weights_path() const { return folder_->readable(run_.state.step, saved_path_) / "weights.safetensors"; }
+
+/// An evaluation whose weights are lost must not stand in the way of the next one.
+void RunSaver::settle_best(const std::function<BestEvaluation(BestWeights&)>& look) {
+  BestEvaluation best;
+  together(run_.session.comm(), [&] {
+    if (best_weights_) best = look(*best_weights_);
+  });
+  best = broadcast_value(run_.session.comm(), best);
+  run_.state.best_step = best.step;
+  run_.state.best_value = best.value;
+}
+
+void RunSaver::return_to_best_of(const Path& checkpoint) {
+  settle_best([&](BestWeights& weights) { return weights.return_to(checkpoint, run_.state); });
+}
+
+void RunSaver::keep_evaluated(ModelSelection& selection, const Judged& judged, bool last_step) {
+  const bool best = selection.is_best(judged);
+  run_.session.comm().pulse().advance(Phase::save);
+  try {
+    writer_.write_weights(std::string(kLastFile), metadata());
+    if (best) writer_.write_weights(std::string(kBestFile), best_metadata(selection, judged));
+  } catch (const Error& e) {
+    if (last_step || run_.config.checkpoint.on_failure == "error" || e.code() != ExitCode::io) throw;
+    run_.log.warn(str("the evaluated weights of step ", run_.state.step, " were not written: ", e.what()));
+    return;  // what is called best must be what lies in best.bin
+  }
+  if (best) selection.remember(judged);
+}
+
+void RunSaver::mend_best(const ModelSelection& selection, const Judged& judged) {
+  Communicator& comm = run_.session.comm();
+  comm.pulse().advance(Phase::save);
+  std::string problem;
+  together(comm, [&] {
+    if (best_weights_) problem = best_weights_->problem_unless_of(run_.state.step, run_.state.best_step);
+  });
+  problem = from_rank_0(comm, problem);
+  if (problem.empty()) return;
+  try {
+    if (selection.is_best(judged)) {
+      writer_.write_weights(std::string(kBestFile), best_metadata(selection, judged));
+      run_.log.warn(str(problem, "; it was written again from the checkpoint of step ", run_.state.step));
+    } else {
+      settle_best([&](BestWeights& weights) {
+        return weights.return_to(folder_->readable(run_.state.step, saved_path_), run_.state);
+      });
+      if (run_.state.best_step < 0)
+        writer_.write_weights(std::string(kBestFile),
+                              best_metadata(selection, judged));  // the run's end is all that is left
+    }
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::io) throw;
+    run_.log.warn(str(problem, "; it could not be written again: ", e.what()));
+  }
+}
+
+Metadata RunSaver::metadata() const {
+  const Config& config = run_.config;
+  const Datasets& data = run_.session.data();
+  return to_metadata({.model = config.model.name,
+                      .mean = config.data.mean,
+                      .std = config.data.std,
+                      .class_names = data.train->class_names(),
+                      .dataset = data.source.name,
+                      .data_path = absolute_of(config.data.path).string(),
+                      .step = run_.state.step,
+                      .epoch = run_.state.epoch,
+                      .seed = config.seed,
+                      .validation = config.data.validation,
+                      .on_corrupt = config.data.on_corrupt,
+                      .compute = std::string(name_of(compute_type(config)))});
+}
+
+Metadata RunSaver::best_metadata(const ModelSelection& selection, const Judged& judged) const {
+  Metadata all = metadata();
+  all.merge(selection_metadata(run_.config, selection.value(judged)));
+  return all;
+}
+
+}  // namespace ct

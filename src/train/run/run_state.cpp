@@ -1,0 +1,51 @@
+#include "train/run/run_state.h"
+
+#include "base/error.h"
+
+namespace ct {
+namespace {
+
+/// One list of the fields, for both directions.
+template <class State, class F>
+void each_field(State& s, F f) {
+  f("step", s.step);
+  f("epoch", s.epoch);
+  f("batch", s.batch);
+  f("applied", s.scalars.applied);
+  f("skipped", s.scalars.skipped);
+  f("bad_streak", s.scalars.bad_streak);
+  f("loss_scale", s.loss_scale.scale);
+  f("loss_scale_step", s.loss_scale.step);
+  f("loss_scale_last_overflow", s.loss_scale.last_overflow);
+  f("loss_scale_hysteresis_left", s.loss_scale.hysteresis_left);
+  f("running_loss", s.running_loss);
+  f("running_images", s.running_images);
+  f("best_step", s.best_step);
+  f("best_value", s.best_value);
+  f("patience_value", s.patience_value);
+  f("patience_used", s.patience_used);
+}
+
+}  // namespace
+
+Json to_json(const RunState& state) {
+  Json json;
+  each_field(state, [&](const char* name, const auto& value) { json[name] = value; });
+  return json;
+}
+
+RunState run_state_from(const Json& json) {
+  RunState state;
+  each_field(state, [&](const char* name, auto& value) {
+    const auto at = json.find(name);
+    if (at == json.end() || !at->is_number())
+      fail(ExitCode::checkpoint, "state.json has no number '", name,
+           "'; the checkpoint is damaged, use an earlier one");
+    at->get_to(value);
+  });
+  if (state.step < 0 || state.epoch < 0 || state.batch < 0 || state.scalars.applied < 0)
+    fail(ExitCode::checkpoint, "state.json counts below zero; the checkpoint is damaged, use an earlier one");
+  return state;
+}
+
+}  // namespace ct
