@@ -19,38 +19,51 @@ struct Slice {
   void* copy;
   int64_t n;
   float factor;  // weight decay; of a statistic, its momentum
-  Type copy_type;
-  bool aligned = false;
+  float lr_scale = 1;
 };
 
 /// By value in the launch's arguments; block b works on a chunk of the last slice whose first_block is <= b.
 template <int kStates>
 struct Batch {
-  Slice<kStates> slices[kSlicesPerLaunch];
-  uint32_t first_block[kSlicesPerLaunch];
+  static constexpr int kMost = kStates < 4 ? kSlicesPerLaunch : kSlicesPerLaunch / 2;
+  Slice<kStates> slices[kMost];
+  uint32_t first_block[kMost];
+  Type copy_type[kMost];
+  bool aligned[kMost];
   int32_t count;
   int32_t chunk;  // elements a block works on
 };
 
 // ---- one element
 
+__device__ __forceinline__ float minus_lr(const StepScalars& s, float lr_scale) {
+  return -static_cast<float>(s.lr * lr_scale);
+}
+
 template <bool kDecoupled>
 struct AdamRule {
   static constexpr int kStates = 3;
-  float beta1, one_minus_beta1, beta2, one_minus_beta2, eps;
+  float eps;
 
   struct Step {
-    float scale, minus_lr, correct1, correct2;
+    float scale, minus_lr, beta1, one_minus_beta1, beta2, one_minus_beta2, correct1, correct2;
   };
-  __device__ Step step(const StepScalars& s) const {
-    return {static_cast<float>(s.grad_scale), -static_cast<float>(s.lr), static_cast<float>(1 / s.bias_correction1),
-            static_cast<float>(1 / sqrt(s.bias_correction2))};
+  __device__ Step step(const StepScalars& s, float lr_scale) const {
+    const double beta1 = s.coefficients[kBeta1], beta2 = s.coefficients[kBeta2];
+    return {.scale = static_cast<float>(s.grad_scale),
+            .minus_lr = minus_lr(s, lr_scale),
+            .beta1 = static_cast<float>(beta1),
+            .one_minus_beta1 = static_cast<float>(1 - beta1),
+            .beta2 = static_cast<float>(beta2),
+            .one_minus_beta2 = static_cast<float>(1 - beta2),
+            .correct1 = static_cast<float>(1 / s.coefficients[kBiasCorrection1]),
+            .correct2 = static_cast<float>(1 / sqrt(s.coefficients[kBiasCorrection2]))};
   }
   __device__ __forceinline__ void operator()(const Step& step, float weight_decay, float grad, float* states) const {
     float p = states[0], g = grad * step.scale;
     if constexpr (!kDecoupled) g = __fmaf_rn(weight_decay, p, g);
-    const float m = __fmaf_rn(beta1, states[1], one_minus_beta1 * g);
-    const float v = __fmaf_rn(beta2, states[2], one_minus_beta2 * (g * g));
+    const float m = __fmaf_rn(step.beta1, states[1], step.one_minus_beta1 * g);
+    const float v = __fmaf_rn(step.beta2, states[2], step.one_minus_beta2 * (g * g));
     float u = __fdiv_rn(m * step.correct1, __fmaf_rn(__fsqrt_rn(v), step.correct2, eps));
     if constexpr (kDecoupled) u = __fmaf_rn(weight_decay, p, u);
     states[0] = __fmaf_rn(step.minus_lr, u, p);
@@ -60,26 +73,52 @@ struct AdamRule {
 };
 
 enum class Momentum { none, plain, nesterov };
-template <Momentum kMomentum>
+template <Momentum kKind>
 struct SgdRule {
-  static constexpr int kStates = kMomentum == Momentum::none ? 1 : 2;
-  float momentum;
+  static constexpr int kStates = kKind == Momentum::none ? 1 : 2;
 
   struct Step {
-    float scale, minus_lr;
+    float scale, minus_lr, momentum;
   };
-  __device__ Step step(const StepScalars& s) const {
-    return {static_cast<float>(s.grad_scale), -static_cast<float>(s.lr)};
+  __device__ Step step(const StepScalars& s, float lr_scale) const {
+    return {static_cast<float>(s.grad_scale), minus_lr(s, lr_scale), static_cast<float>(s.coefficients[kMomentum])};
   }
   __device__ __forceinline__ void operator()(const Step& step, float weight_decay, float grad, float* states) const {
     const float p = states[0];
     float g = __fmaf_rn(weight_decay, p, grad * step.scale);
-    if constexpr (kMomentum != Momentum::none) {
-      const float buffer = __fmaf_rn(momentum, states[1], g);
+    if constexpr (kKind != Momentum::none) {
+      const float buffer = __fmaf_rn(step.momentum, states[1], g);
       states[1] = buffer;
-      g = kMomentum == Momentum::nesterov ? __fmaf_rn(momentum, buffer, g) : buffer;
+      g = kKind == Momentum::nesterov ? __fmaf_rn(step.momentum, buffer, g) : buffer;
     }
     states[0] = __fmaf_rn(step.minus_lr, g, p);
+  }
+};
+
+// States: masters, square_avg, grad_avg if centered, momentum_buffer if there is one.
+template <bool kCentered, bool kBuffer>
+struct RmsPropRule {
+  static constexpr int kStates = 2 + kCentered + kBuffer;
+  float alpha, one_minus_alpha, eps;
+
+  struct Step {
+    float scale, minus_lr, momentum;
+  };
+  __device__ Step step(const StepScalars& s, float lr_scale) const {
+    return {static_cast<float>(s.grad_scale), minus_lr(s, lr_scale), static_cast<float>(s.coefficients[kMomentum])};
+  }
+  __device__ __forceinline__ void operator()(const Step& step, float weight_decay, float grad, float* states) const {
+    const float p = states[0], g = __fmaf_rn(weight_decay, p, grad * step.scale);
+    float v = __fmaf_rn(alpha, states[1], one_minus_alpha * (g * g));
+    states[1] = v;
+    if constexpr (kCentered) {
+      const float mean = __fmaf_rn(alpha, states[2], one_minus_alpha * g);
+      states[2] = mean;
+      v = fmaxf(__fmaf_rn(-mean, mean, v), 0.0f);
+    }
+    float u = __fdiv_rn(g, __fsqrt_rn(v) + eps);
+    if constexpr (kBuffer) states[kStates - 1] = u = __fmaf_rn(step.momentum, states[kStates - 1], u);
+    states[0] = __fmaf_rn(step.minus_lr, u, p);
   }
 };
 
@@ -88,7 +127,7 @@ struct BlendRule {
   float share;
 
   struct Step {};
-  __device__ Step step(const StepScalars&) const { return {}; }
+  __device__ Step step(const StepScalars&, float) const { return {}; }
   __device__ __forceinline__ void operator()(const Step&, float momentum, float sum, float* states) const {
     states[0] = states[0] + momentum * (sum * share - states[0]);
   }
@@ -129,7 +168,7 @@ __device__ __forceinline__ void store_copy(void* copy, int64_t i, const float* m
 
 /// Elements [i, i + kCount) of a slice.
 template <int kCount, class Rule>
-__device__ __forceinline__ void update_at(const Slice<Rule::kStates>& slice, int64_t i, const Rule& rule,
+__device__ __forceinline__ void update_at(const Slice<Rule::kStates>& slice, Type copy_type, int64_t i, const Rule& rule,
                                           const typename Rule::Step& step) {
   constexpr int kStates = Rule::kStates;
   float grads[kCount], states[kStates][kCount];
@@ -148,7 +187,7 @@ __device__ __forceinline__ void update_at(const Slice<Rule::kStates>& slice, int
 #pragma unroll
   for (int s = 0; s < kStates; ++s) store<kCount>(slice.states[s] + i, states[s]);
   if (slice.copy == nullptr) return;
-  switch (slice.copy_type) {
+  switch (copy_type) {
     case Type::f32:
       return store_copy<kCount, float>(slice.copy, i, states[0]);
     case Type::bf16:
@@ -161,24 +200,26 @@ __device__ __forceinline__ void update_at(const Slice<Rule::kStates>& slice, int
 template <class Rule>
 __global__ void __launch_bounds__(kThreads)
     update(Batch<Rule::kStates> batch, Rule rule, const StepScalars* __restrict__ scalars) {
+  int at = 0;
+#pragma unroll
+  for (int jump = Batch<Rule::kStates>::kMost / 2; jump > 0; jump /= 2)
+    if (at + jump < batch.count && batch.first_block[at + jump] <= blockIdx.x) at += jump;
+  const Slice<Rule::kStates> slice = batch.slices[at];
+
   auto* shared_step = shared_memory<typename Rule::Step>();
-  if (threadIdx.x == 0) *shared_step = rule.step(*scalars);  // one thread a block divides in f64
+  if (threadIdx.x == 0) *shared_step = rule.step(*scalars, slice.lr_scale);  // one thread a block divides in f64
   const bool skip = scalars->skip != 0;
   __syncthreads();
   if (skip) return;
   const typename Rule::Step step = *shared_step;
 
-  int at = 0;
-#pragma unroll
-  for (int jump = kSlicesPerLaunch / 2; jump > 0; jump /= 2)
-    if (at + jump < batch.count && batch.first_block[at + jump] <= blockIdx.x) at += jump;
-  const Slice<Rule::kStates> slice = batch.slices[at];
+  const Type copy_type = batch.copy_type[at];
   const int64_t begin = static_cast<int64_t>(blockIdx.x - batch.first_block[at]) * batch.chunk;
   const int64_t end = begin + batch.chunk < slice.n ? begin + batch.chunk : slice.n;
-  const int64_t scalar_begin = slice.aligned ? end - (end - begin) % kWidth : begin;
+  const int64_t scalar_begin = batch.aligned[at] ? end - (end - begin) % kWidth : begin;
   for (int64_t i = begin + threadIdx.x * kWidth; i < scalar_begin; i += kThreads * kWidth)
-    update_at<kWidth>(slice, i, rule, step);
-  for (int64_t i = scalar_begin + threadIdx.x; i < end; i += kThreads) update_at<1>(slice, i, rule, step);
+    update_at<kWidth>(slice, copy_type, i, rule, step);
+  for (int64_t i = scalar_begin + threadIdx.x; i < end; i += kThreads) update_at<1>(slice, copy_type, i, rule, step);
 }
 
 // ---- launches
@@ -187,18 +228,24 @@ bool copy_aligned(const void* copy, Type type) {
   return reinterpret_cast<uintptr_t>(copy) % (kWidth * (type == Type::f32 ? 4 : 2)) == 0;
 }
 
-/// slice_of(i): the i-th of `count` slices.
-template <class Rule, class SliceOf>
-cudaError_t update_all(const Rule& rule, const StepScalars* scalars, int count, cudaStream_t stream, SliceOf slice_of) {
-  static_assert(sizeof(Batch<Rule::kStates>) + sizeof(Rule) + sizeof(scalars) <= 4096);  // what a launch can take
-  for (int first = 0; first < count; first += kSlicesPerLaunch) {
-    Batch<Rule::kStates> batch = {};
-    batch.count = std::min(count - first, kSlicesPerLaunch);
+/// states_of(slice): masters first, then the rule's own.
+template <class Rule, class S, class StatesOf>
+cudaError_t update_all(const Rule& rule, const Slices<S>& all, cudaStream_t stream, StatesOf states_of) {
+  constexpr int kStates = Rule::kStates;
+  using Launch = Batch<kStates>;
+  static_assert(sizeof(Launch) + sizeof(Rule) + sizeof(all.scalars) <= 4096);  // what a launch can take
+  for (int first = 0; first < all.slice_count; first += Launch::kMost) {
+    Launch batch = {};
+    batch.count = std::min(all.slice_count - first, Launch::kMost);
     int64_t total = 0;
     for (int i = 0; i < batch.count; ++i) {
-      Slice<Rule::kStates>& slice = batch.slices[i] = slice_of(first + i);
-      slice.aligned = aligned_16(slice.grads) && copy_aligned(slice.copy, slice.copy_type) &&
-                      std::all_of(slice.states, slice.states + Rule::kStates, [](float* s) { return aligned_16(s); });
+      const S& s = all.slices[first + i];
+      Slice<kStates>& slice = batch.slices[i] = states_of(s);
+      slice.copy = s.copy;
+      slice.n = s.n;
+      batch.copy_type[i] = s.copy_type;
+      batch.aligned[i] = aligned_16(slice.grads) && copy_aligned(s.copy, s.copy_type) &&
+                         std::all_of(slice.states, slice.states + kStates, [](float* p) { return aligned_16(p); });
       total += slice.n;
     }
     // Small models are spread over the whole device; in large ones a block's preparations are shared by more elements.
@@ -210,43 +257,57 @@ cudaError_t update_all(const Rule& rule, const StepScalars* scalars, int count, 
     }
     const Grid grid{
         .blocks = static_cast<unsigned>(blocks), .threads = kThreads, .shared_bytes = sizeof(typename Rule::Step)};
-    if (const cudaError_t error = launch(update<Rule>, grid, stream, batch, rule, scalars); error != cudaSuccess)
+    if (const cudaError_t error = launch(update<Rule>, grid, stream, batch, rule, all.scalars); error != cudaSuccess)
       return error;
   }
   return cudaSuccess;
 }
 
+/// Of any optimizer, with the states that its rule keeps.
+template <class... States>
+Slice<1 + sizeof...(States)> slice_of(const UpdateSlice& s, States... states) {
+  return {.states = {s.masters, states...},
+          .grads = s.grads,
+          .factor = static_cast<float>(s.weight_decay),
+          .lr_scale = s.lr_scale};
+}
+
+/// Is it there in all slices (1), in none (0), in some (-1)?
+template <class S>
+int kept(const Slices<S>& all, float* S::* state) {
+  const auto count = std::count_if(all.slices, all.slices + all.slice_count,
+                                   [&](const S& s) { return s.*state != nullptr; });
+  return count == 0 ? 0 : count == all.slice_count ? 1 : -1;
+}
+
 template <bool kDecoupled>
 cudaError_t adam_all(const AdamArgs& args, cudaStream_t stream) {
-  const AdamRule<kDecoupled> rule{.beta1 = static_cast<float>(args.beta1),
-                                  .one_minus_beta1 = static_cast<float>(1 - args.beta1),
-                                  .beta2 = static_cast<float>(args.beta2),
-                                  .one_minus_beta2 = static_cast<float>(1 - args.beta2),
-                                  .eps = static_cast<float>(args.eps)};
-  return update_all(rule, args.scalars, args.slice_count, stream, [&](int i) {
-    const AdamSlice& s = args.slices[i];
-    return Slice<3>{.states = {s.masters, s.exp_avg, s.exp_avg_sq},
-                    .grads = s.grads,
-                    .copy = s.copy,
-                    .n = s.n,
-                    .factor = static_cast<float>(s.weight_decay),
-                    .copy_type = s.copy_type};
+  return update_all(AdamRule<kDecoupled>{static_cast<float>(args.eps)}, args.all, stream,
+                    [](const AdamSlice& s) { return slice_of(s, s.exp_avg, s.exp_avg_sq); });
+}
+
+template <Momentum kKind>
+cudaError_t sgd_all(const SgdArgs& args, cudaStream_t stream) {
+  return update_all(SgdRule<kKind>{}, args.all, stream, [](const SgdSlice& s) {
+    if constexpr (kKind == Momentum::none)
+      return slice_of(s);
+    else
+      return slice_of(s, s.momentum_buffer);
   });
 }
 
-template <Momentum kMomentum>
-cudaError_t sgd_all(const SgdArgs& args, cudaStream_t stream) {
-  using Rule = SgdRule<kMomentum>;
-  return update_all(Rule{static_cast<float>(args.momentum)}, args.scalars, args.slice_count, stream, [&](int i) {
-    const SgdSlice& s = args.slices[i];
-    Slice<Rule::kStates> slice{.states = {s.masters},
-                               .grads = s.grads,
-                               .copy = s.copy,
-                               .n = s.n,
-                               .factor = static_cast<float>(s.weight_decay),
-                               .copy_type = s.copy_type};
-    if constexpr (kMomentum != Momentum::none) slice.states[1] = s.momentum_buffer;
-    return slice;
+template <bool kCentered, bool kBuffer>
+cudaError_t rmsprop_all(const RmsPropArgs& args, cudaStream_t stream) {
+  const RmsPropRule<kCentered, kBuffer> rule{.alpha = static_cast<float>(args.alpha),
+                                             .one_minus_alpha = static_cast<float>(1 - args.alpha),
+                                             .eps = static_cast<float>(args.eps)};
+  return update_all(rule, args.all, stream, [](const RmsPropSlice& s) {
+    if constexpr (kCentered && kBuffer)
+      return slice_of(s, s.square_avg, s.grad_avg, s.momentum_buffer);
+    else if constexpr (kCentered || kBuffer)
+      return slice_of(s, s.square_avg, kCentered ? s.grad_avg : s.momentum_buffer);
+    else
+      return slice_of(s, s.square_avg);
   });
 }
 
@@ -257,24 +318,25 @@ cudaError_t adam(const AdamArgs& args, cudaStream_t stream) {
 }
 
 cudaError_t sgd(const SgdArgs& args, cudaStream_t stream) {
-  const auto buffers = std::count_if(args.slices, args.slices + args.slice_count,
-                                     [](const SgdSlice& s) { return s.momentum_buffer != nullptr; });
-  if (buffers == 0) return sgd_all<Momentum::none>(args, stream);
-  if (buffers != args.slice_count) return cudaErrorInvalidValue;
+  const int buffer = kept(args.all, &SgdSlice::momentum_buffer);
+  if (buffer < 0) return cudaErrorInvalidValue;
+  if (buffer == 0) return sgd_all<Momentum::none>(args, stream);
   return args.nesterov ? sgd_all<Momentum::nesterov>(args, stream) : sgd_all<Momentum::plain>(args, stream);
+}
+
+cudaError_t rmsprop(const RmsPropArgs& args, cudaStream_t stream) {
+  const int buffer = kept(args.all, &RmsPropSlice::momentum_buffer), mean = kept(args.all, &RmsPropSlice::grad_avg);
+  if (buffer < 0 || mean < 0) return cudaErrorInvalidValue;
+  if (mean > 0) return buffer > 0 ? rmsprop_all<true, true>(args, stream) : rmsprop_all<true, false>(args, stream);
+  return buffer > 0 ? rmsprop_all<false, true>(args, stream) : rmsprop_all<false, false>(args, stream);
 }
 
 cudaError_t blend(const BlendArgs& args, cudaStream_t stream) {
   if (args.micro_batches < 1) return cudaErrorInvalidValue;
   const BlendRule rule{.share = 1 / static_cast<float>(args.micro_batches)};
-  return update_all(rule, args.scalars, args.slice_count, stream, [&](int i) {
-    const BlendSlice& s = args.slices[i];
-    return Slice<1>{.states = {s.masters},
-                    .grads = s.sums,
-                    .copy = s.copy,
-                    .n = s.n,
-                    .factor = static_cast<float>(s.momentum),
-                    .copy_type = s.copy_type};
+  const Slices<BlendSlice> all{args.slices, args.slice_count, args.scalars};
+  return update_all(rule, all, stream, [](const BlendSlice& s) {
+    return Slice<1>{.states = {s.masters}, .grads = s.sums, .factor = static_cast<float>(s.momentum)};
   });
 }
 

@@ -1,6 +1,6 @@
 // Optimizers, many tensors a launch and every tensor in one pass.
 //
-// All numbers that change from step to step are read from device memory (`scalars`): learning rate, bias corrections,
+// All numbers that change from step to step are read from device memory (`scalars`): learning rate, coefficients,
 // the factor of the gradients (mean over micro-batches, clipping and loss scale in one), and `skip`: not 0 and nothing
 // is written. Masters, gradients and moments are f32 and so is all arithmetic; products and sums are fused exactly
 // where it is said below, square root and division are IEEE's, denormals are kept: a CPU that does the same gets the
@@ -8,7 +8,8 @@
 //
 // A slice is a range of a tensor. `copy`, unless null, gets the new masters in its own element type, rounded to nearest
 // even. Slices must not overlap. 16-byte accesses where a slice's f32 operands are aligned to 16 bytes and its copy to
-// four elements, 4-byte ones otherwise. Empty slices are allowed; 64 slices make a launch, more make more launches.
+// four elements, 4-byte ones otherwise. Empty slices are allowed; kSlicesPerLaunch make a launch (half as many with
+// four states), more make more launches.
 // Everything runs in the stream. Errors: of the launch; cudaErrorInvalidValue where an argument says so.
 #pragma once
 
@@ -19,6 +20,27 @@ namespace ct::kernels {
 
 constexpr int kSlicesPerLaunch = 64;
 
+/// Of any optimizer. The rate of a slice is float(lr * lr_scale).
+struct UpdateSlice {
+  float* masters;
+  const float* grads;
+  void* copy = nullptr;
+  Type copy_type = Type::f32;
+  int64_t n;
+  double weight_decay = 0;
+  float lr_scale = 1;
+};
+template <class Slice>
+struct Slices {
+  const Slice* slices;  // on the host, free for reuse on return; so are those below
+  int slice_count;
+  const StepScalars* scalars;
+};
+
+// Places among StepScalars' coefficients: Adam's, and the others'.
+constexpr int kBeta1 = 0, kBeta2 = 1, kBiasCorrection1 = 2, kBiasCorrection2 = 3;  // 1 - beta^t
+constexpr int kMomentum = 0;
+
 /// Adam (Kingma & Ba, 2015) with L2 regularisation, or AdamW (Loshchilov & Hutter, 2019) when decoupled, as PyTorch's:
 ///   g = grad_scale grad;  not decoupled: g = fma(weight_decay, p, g)
 ///   m = fma(beta1, m, (1 - beta1) g);  v = fma(beta2, v, (1 - beta2) (g g))
@@ -26,21 +48,13 @@ constexpr int kSlicesPerLaunch = 64;
 ///   p = fma(-lr, u, p)
 /// where correct1 = 1 / (1 - beta1^t), correct2 = 1 / sqrt(1 - beta2^t) and 1 - beta are formed in f64 and then
 /// rounded. Moves 28 bytes an element and the copy's 2 or 4.
-struct AdamSlice {
-  float* masters;
-  const float* grads;
+struct AdamSlice : UpdateSlice {
   float *exp_avg, *exp_avg_sq;
-  void* copy = nullptr;
-  Type copy_type = Type::f32;
-  int64_t n;
-  double weight_decay = 0;
 };
 struct AdamArgs {
-  const AdamSlice* slices;  // on the host, free for reuse on return; so are those below
-  int slice_count;
-  double beta1, beta2, eps;
+  Slices<AdamSlice> all;
+  double eps;
   bool decoupled;
-  const StepScalars* scalars;
 };
 cudaError_t adam(const AdamArgs& args, cudaStream_t stream);
 
@@ -48,23 +62,30 @@ cudaError_t adam(const AdamArgs& args, cudaStream_t stream);
 ///   g = fma(weight_decay, p, grad_scale grad);  b = fma(momentum, b, g)
 ///   p = fma(-lr, nesterov ? fma(momentum, b, g) : b, p);  without buffer p = fma(-lr, g, p)
 /// Moves 20 bytes an element, without momentum 12, and the copy's 2 or 4.
-struct SgdSlice {
-  float* masters;
-  const float* grads;
+struct SgdSlice : UpdateSlice {
   float* momentum_buffer;  // null: no momentum; then all are, else cudaErrorInvalidValue
-  void* copy = nullptr;
-  Type copy_type = Type::f32;
-  int64_t n;
-  double weight_decay = 0;
 };
 struct SgdArgs {
-  const SgdSlice* slices;
-  int slice_count;
-  double momentum;
+  Slices<SgdSlice> all;
   bool nesterov;
-  const StepScalars* scalars;
 };
 cudaError_t sgd(const SgdArgs& args, cudaStream_t stream);
+
+/// PyTorch's RMSprop (Tieleman & Hinton, 2012):
+///   g = fma(weight_decay, p, grad_scale grad);  v = fma(alpha, v, (1 - alpha) (g g))
+///   centered: a = fma(alpha, a, (1 - alpha) g) and w = max(fma(-a, a, v), 0), else w = v
+///   u = g / (sqrt(w) + eps);  with momentum: b = fma(momentum, b, u) and u = b;  p = fma(-lr, u, p)
+/// Moves 20 bytes an element, 8 more for each buffer, and the copy's 2 or 4.
+struct RmsPropSlice : UpdateSlice {
+  float* square_avg;
+  float* momentum_buffer;  // null: no momentum; then all are, else cudaErrorInvalidValue
+  float* grad_avg;         // null: not centered; likewise
+};
+struct RmsPropArgs {
+  Slices<RmsPropSlice> all;
+  double alpha, eps;
+};
+cudaError_t rmsprop(const RmsPropArgs& args, cudaStream_t stream);
 
 /// Running statistics, `sums` over a step's micro-batches: p = p + momentum (sum (1 / micro_batches) - p), each
 /// operation rounded. Moves 12 bytes an element and the copy's 2 or 4.

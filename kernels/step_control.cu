@@ -44,8 +44,7 @@ __device__ void control(const StepControlArgs& args, double total) {
   }
   const double factor = args.clip > 0 ? fmin(1.0, args.clip / (s.norm + 1e-6)) : 1.0;
   s.grad_scale = factor / leaves / unscale;
-  s.bias_correction1 = row.bias_correction1;
-  s.bias_correction2 = row.bias_correction2;
+  for (int i = 0; i < kCoefficients; ++i) s.coefficients[i] = row.coefficients[i];
   s.bad_streak = 0;
   ++s.applied;
 }

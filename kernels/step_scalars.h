@@ -1,8 +1,8 @@
 // The scalars of an update as they lie in device memory, where the optimizer reads them, so that a recorded step can be
 // replayed and a skipped one advances nothing without the host knowing.
 //
-// StepScalars, ScheduleRow and the first members of LossScaleState have the layout of ct::StepScalars and
-// ct::ScheduleRow (plan/step_scalars.h) and ct::LossScaleState (graph/loss_scale.h), which this folder does not see:
+// StepScalars, ScheduleRow and the first members of LossScaleState have the layout of ct::StepScalars
+// (plan/step_scalars.h), ct::ScheduleRow (optim/rates.h) and ct::LossScaleState (graph/loss_scale.h), which this folder does not see:
 // tests/kernels/step_control_test.cpp compares them.
 #pragma once
 
@@ -10,11 +10,11 @@
 
 namespace ct::kernels {
 
-/// What the host computes in double for one applied step.
+/// What the host computes in double for one applied step. The optimizer says what its coefficients are (optimizer.h).
+constexpr int kCoefficients = 4;
 struct ScheduleRow {
   double lr = 0;
-  double bias_correction1 = 1;  // 1 - beta1^t
-  double bias_correction2 = 1;  // 1 - beta2^t
+  double coefficients[kCoefficients] = {};
 };
 
 struct StepScalars {
@@ -25,8 +25,7 @@ struct StepScalars {
   double norm = 0;           // of the step's mean gradient, before clipping
   double grad_scale = 0;     // clip factor over the number of micro-batches and over the loss scale
   double lr = 0;
-  double bias_correction1 = 1;
-  double bias_correction2 = 1;
+  double coefficients[kCoefficients] = {};
   int64_t skip = 0;  // this step: 1 when nothing is to be updated
 };
 

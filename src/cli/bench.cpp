@@ -16,7 +16,8 @@
 #include "comm/host/threads.h"
 #include "comm/reduction/chain_sum.h"
 #include "comm/reduction/tree_sum.h"
-#include "device/cpu/kernels/update.h"
+#include "device/cpu/kernels/norm.h"
+#include "device/cpu/kernels/optimizer.h"
 #include "device/peaks.h"
 #include "metrics/metrics_log.h"
 #include "plan/cost.h"
@@ -254,23 +255,22 @@ int bench_update(const BenchFlags& f, Communicator& comm) {
     std::fill_n(at, n, value);
     return at;
   };
-  cpu::AdamArgs args{.n = n,
-                     .grads = buffer(1e-3f),
-                     .params = buffer(0.1f),
-                     .exp_avg = buffer(1e-4f),
-                     .exp_avg_sq = buffer(1e-6f),
-                     .bf16_params = reinterpret_cast<uint16_t*>(buffer(0)),
-                     .scalars = {.learning_rate = 1e-3f,
-                                 .beta1 = 0.9f,
-                                 .one_minus_beta1 = 0.1f,
-                                 .beta2 = 0.999f,
-                                 .one_minus_beta2 = 0.001f,
-                                 .eps = 1e-8f,
-                                 .weight_decay = 0,
-                                 .bias_correction1 = 2,
-                                 .sqrt_bias_correction2 = 20,
-                                 .gradient_scale = 1,
-                                 .decoupled = true}};
+  cpu::AdamArgs args{{.n = n,
+                      .grads = buffer(1e-3f),
+                      .params = buffer(0.1f),
+                      .bf16_params = reinterpret_cast<uint16_t*>(buffer(0)),
+                      .learning_rate = 1e-3f,
+                      .gradient_scale = 1},
+                     buffer(1e-4f),
+                     buffer(1e-6f),
+                     /*beta1=*/0.9f,
+                     /*one_minus_beta1=*/0.1f,
+                     /*beta2=*/0.999f,
+                     /*one_minus_beta2=*/0.001f,
+                     /*eps=*/1e-8f,
+                     /*bias_correction1=*/2,
+                     /*sqrt_bias_correction2=*/20,
+                     /*decoupled=*/true};
   std::vector<double> sums(static_cast<size_t>(n / kChunk));
   const Spread whole = time_windows(comm, f, [&](int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
@@ -279,7 +279,7 @@ int bench_update(const BenchFlags& f, Communicator& comm) {
       std::vector<double> parts(static_cast<size_t>(comm.size()));
       comm.gather_all(std::as_bytes(std::span(&total, 1)), std::as_writable_bytes(std::span(parts)));
       const double norm = std::sqrt(std::accumulate(parts.begin(), parts.end(), 0.0));
-      args.scalars.gradient_scale = static_cast<float>(std::min(1.0, 1 / (norm + 1e-6)));
+      args.gradient_scale = static_cast<float>(std::min(1.0, 1 / (norm + 1e-6)));
       cpu::adam(args);
     }
   });
@@ -322,18 +322,15 @@ int bench_device_update(const BenchFlags& f, const Config& config) {
   std::vector<Memory> memory;
   for (const Value& v : values) memory.push_back(backend->allocate(static_cast<size_t>(stored_bytes(v))));
   const Memory scalars = backend->allocate_host(sizeof(StepScalars));
-  new (scalars.data()) StepScalars{.grad_scale = 1, .lr = 1e-3};
+  new (scalars.data()) StepScalars{.grad_scale = 1, .lr = 1e-3, .coefficients = {0.9, 0.999, 1, 1}};
   backend->copy(memory.back().data(), scalars.data(), sizeof(StepScalars));
   const DevicePeaks peaks = measure_peaks(*backend, compute_type(config));
   const auto seconds = [&](ValueId copy) {
     return time_operation(
         *backend,
-        Adam{.slices = {{.masters = 0, .grads = 1, .exp_avg = 2, .exp_avg_sq = 3, .copy = copy, .weight_decay = 0.01}},
-             .scalars = 5,
-             .beta1 = 0.9,
-             .beta2 = 0.999,
-             .eps = 1e-8,
-             .mode = AdamMode::decoupled},
+        Adam{{.slices = {{.masters = 0, .grads = 1, .states = {2, 3}, .copy = copy, .weight_decay = 0.01}}, .scalars = 5},
+             /*eps=*/1e-8,
+             AdamMode::decoupled},
         values,
         [&](ValueId id) {
           const auto i = static_cast<size_t>(id);

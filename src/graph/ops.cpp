@@ -25,24 +25,21 @@ Ids TreePush::reads() const {
 }
 Ids TreePush::writes() const { return reads(); }
 
-Ids Adam::reads() const {
+Ids Update::reads() const {
   Ids ids{scalars};
-  for (const Slice& s : slices) ids.insert(ids.end(), {s.masters, s.grads, s.exp_avg, s.exp_avg_sq});
-  return ids;
-}
-Ids Adam::writes() const {
-  Ids ids;
-  for (const Slice& s : slices) ids.insert(ids.end(), {s.masters, s.exp_avg, s.exp_avg_sq, s.copy});
+  for (const UpdateSlice& s : slices) {
+    ids.insert(ids.end(), {s.masters, s.grads});
+    ids.insert(ids.end(), s.states.begin(), s.states.end());
+  }
   return present(std::move(ids));
 }
-Ids Sgd::reads() const {
-  Ids ids{scalars};
-  for (const Slice& s : slices) ids.insert(ids.end(), {s.masters, s.grads, s.momentum_buffer});
-  return present(std::move(ids));
-}
-Ids Sgd::writes() const {
+Ids Update::writes() const {
   Ids ids;
-  for (const Slice& s : slices) ids.insert(ids.end(), {s.masters, s.momentum_buffer, s.copy});
+  for (const UpdateSlice& s : slices) {
+    ids.push_back(s.masters);
+    ids.insert(ids.end(), s.states.begin(), s.states.end());
+    ids.push_back(s.copy);
+  }
   return present(std::move(ids));
 }
 Ids Blend::reads() const {

@@ -283,7 +283,7 @@ struct SquareSums {
 };
 
 /// From the chunk sums, the schedule and the counters to the scalars of this update (plan/step_scalars.h): norm, clip
-/// factor, learning rate, bias corrections, skip. Advances the count of applied steps, but not on a skip.
+/// factor, learning rate, the optimizer's coefficients, skip. Advances the count of applied steps, but not on a skip.
 struct StepControl {
   static constexpr std::string_view kName = "step_control";
   static constexpr Facts kFacts{Role::update, Limit::memory};
@@ -296,39 +296,49 @@ struct StepControl {
   Ids writes() const { return loss_scale == kNone ? Ids{scalars} : Ids{scalars, loss_scale}; }
 };
 
-// An update changes many slices of the parameters in one operation, because a device starts one large launch faster
-// than many small ones. `masters` are f32; `copy` is kNone or the same weights in the element type that layers compute
-// with.
-
-enum class AdamMode { decoupled, l2 };
-struct Adam {
-  static constexpr std::string_view kName = "adam";
+/// A range of the parameters that is updated alike. `masters` are f32; `copy` is kNone or the same weights in the
+/// element type that layers compute with.
+struct UpdateSlice {
+  ValueId masters, grads;
+  Ids states;  // by the operation's State; kNone or not there: not kept
+  ValueId copy = kNone;
+  double weight_decay = 0;
+  float lr_scale = 1;
+  ValueId state(size_t which) const { return which < states.size() ? states[which] : kNone; }
+};
+/// What all optimizers' operations share: one changes many slices, because a device starts one large launch faster than
+/// many small ones. `scalars` (plan/step_scalars.h) hold the step's rate and the operation's Coefficients.
+struct Update {
   static constexpr Facts kFacts{Role::update, Limit::memory};
-  struct Slice {
-    ValueId masters, grads, exp_avg, exp_avg_sq, copy;
-    double weight_decay;
-  };
-  std::vector<Slice> slices;
+  std::vector<UpdateSlice> slices;
   ValueId scalars;
-  double beta1, beta2, eps;
-  AdamMode mode;
   Ids reads() const;
   Ids writes() const;
 };
 
-struct Sgd {
+enum class AdamMode { decoupled, l2 };
+struct Adam : Update {
+  static constexpr std::string_view kName = "adam";
+  enum State { exp_avg, exp_avg_sq };
+  enum Coefficient { beta1, beta2, bias_correction1, bias_correction2 };  // 1 - beta^t
+  double eps;
+  AdamMode mode;
+};
+
+struct Sgd : Update {
   static constexpr std::string_view kName = "sgd";
-  static constexpr Facts kFacts{Role::update, Limit::memory};
-  struct Slice {
-    ValueId masters, grads, momentum_buffer, copy;  // no momentum: no buffer
-    double weight_decay;
-  };
-  std::vector<Slice> slices;
-  ValueId scalars;
-  double momentum;
+  enum State { momentum_buffer };  // not kept: no momentum
+  enum Coefficient { momentum };
   bool nesterov;
-  Ids reads() const;
-  Ids writes() const;
+};
+
+/// v = alpha v + (1 - alpha) g^2, of centered a = alpha a + (1 - alpha) g and v - a^2 in its place;
+/// u = g / (sqrt(v) + eps), with momentum b = momentum b + u in its place; p -= lr u.
+struct RmsProp : Update {
+  static constexpr std::string_view kName = "rmsprop";
+  enum State { square_avg, momentum_buffer, grad_avg };  // not kept: no momentum, not centered
+  enum Coefficient { momentum };
+  double alpha, eps;
 };
 
 /// Running statistics: masters += momentum * (mean over the step's S micro-batches - masters), unless the step is
@@ -389,7 +399,7 @@ struct AllGather {
 using ComputeOp = std::variant<Augment, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Conv2d, Conv2dGradW,
                                Conv2dGradX, MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm,
                                BatchNormGrad, Relu, ReluGrad, Flatten, FlattenGrad, Linear, LinearGradX, LinearGradW,
-                               Add, SoftmaxCrossEntropy, Cast, TreePush, SquareSums, StepControl, Adam, Sgd, Blend>;
+                               Add, SoftmaxCrossEntropy, Cast, TreePush, SquareSums, StepControl, Adam, Sgd, RmsProp, Blend>;
 using CommOp = std::variant<AllReduce, ReduceScatter, AllGather>;
 using Op = std::variant<ComputeOp, CommOp>;
 

@@ -1,34 +1,40 @@
-// Learning-rate schedules: pure functions of the number of applied steps, in double.
+// The table of schedules: pure functions of the number of applied steps, in double. A module is a struct of its keys and
+// what they mean: kType, keys() and fault() as an optimizer's (optim/optimizer.h), and
+//   at()          the rates of applied step number `step`, counted from 0, from those that the optimizer was given
+//   kOverridesLr  the key that is the rate in place of the optimizer's; "": none
 #pragma once
 
-#include <cstdint>
-#include <variant>
+#include "optim/optimizer.h"
+#include "optim/step_lr.h"
+#include "optim/table.h"
+#include "optim/warmup_lr.h"
 
-#include "plan/lower.h"
-#include "plan/step_scalars.h"
+namespace ct::optim {
 
-namespace ct {
-
-struct ConstantLr {
-  double lr = 1e-3;
+/// No scheduler.
+struct Constant {
+  static constexpr std::string_view kType = "", kOverridesLr = "";
+  std::vector<ConfigKey> keys() { return {}; }
+  std::optional<ConfigFault> fault() const { return {}; }
+  Rates at(const Rates& given, int64_t) const { return given; }
 };
 
-enum class WarmupType : uint8_t { logarithmic, linear };
+using LrSchedule = std::variant<Constant, WarmupLr, StepLr>;
 
-/// DeepSpeed's WarmupLR. The k-th applied step (k from 1) uses the value at it = k - 2: gamma = ln(it+1)/ln(W) or it/W
-/// below W, then 1; lr = min + (max - min) gamma. The first two steps use min_lr.
-struct WarmupLr {
-  double min_lr = 0, max_lr = 1e-3;
-  int64_t steps = 1000;  // at least 2 are used
-  WarmupType type = WarmupType::logarithmic;
-};
+/// Names of the vocabulary that this version refuses.
+inline const std::vector<std::string> kLaterSchedules = {
+    "WarmupDecayLR",     "WarmupCosineLR",              "OneCycle",   "LRRangeTest", "MultiStepLR",  "ExponentialLR",
+    "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "OneCycleLR", "LinearLR",    "PolynomialLR", "LambdaLR",
+    "ConstantLR",        "CyclicLR",                    "ReduceLROnPlateau"};
 
-using LrSchedule = std::variant<ConstantLr, WarmupLr>;
+/// Of applied step number `step`, counted from 0.
+inline ScheduleRow schedule_row(const LrSchedule& schedule, const Optimizer& optimizer, int64_t step) {
+  return std::visit(
+      [step](const auto& s, const auto& o) {
+        const Rates rates = s.at(o.rates(), step);
+        return ScheduleRow{rates.lr, o.coefficients(rates, step)};
+      },
+      schedule, optimizer);
+}
 
-/// The rate of applied step number `step`, counted from 0.
-double learning_rate(const LrSchedule& schedule, int64_t step);
-
-/// Rate and Adam's bias corrections for applied step number `step`, counted from 0.
-ScheduleRow schedule_row(const LrSchedule& schedule, const UpdateRule& rule, int64_t step);
-
-}  // namespace ct
+}  // namespace ct::optim

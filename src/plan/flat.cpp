@@ -53,17 +53,18 @@ FlatLayout flatten_parameters(const Graph& graph) {
   return flat;
 }
 
-std::vector<UpdateRange> update_ranges(const Graph& graph, const FlatLayout& flat, bool decay_vectors) {
+std::vector<UpdateRange> update_ranges(const Graph& graph, const FlatLayout& flat,
+                                       const std::vector<optim::Treatment>& treatments) {
   std::vector<UpdateRange> all;
   for (size_t i = 0; i < flat.parameters.size(); ++i) {
     const Parameter& p = graph.parameters()[i];
     const Range padded{flat.parameters[i].begin, round_up(flat.parameters[i].end, kRowPad)};
-    all.push_back({padded, !p.statistic && (decay_vectors || !p.is_vector()), p.statistic, p.momentum});
+    all.push_back({padded, treatments[i], p.statistic, p.momentum});
   }
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.range.begin < b.range.begin; });
   std::vector<UpdateRange> merged;
   for (const UpdateRange& r : all) {
-    const bool same = !merged.empty() && merged.back().decays == r.decays && merged.back().statistic == r.statistic &&
+    const bool same = !merged.empty() && merged.back().treatment == r.treatment && merged.back().statistic == r.statistic &&
                       merged.back().momentum == r.momentum;
     if (same)
       merged.back().range.end = r.range.end;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "optim/parameter_groups.h"
 
 namespace ct {
 
@@ -30,11 +31,13 @@ FlatLayout flatten_parameters(const Graph& graph);
 /// Maximal ranges of the flat order that are updated alike.
 struct UpdateRange {
   Range range;
-  bool decays = true;
+  optim::Treatment treatment = {};
   bool statistic = false;
   double momentum = 0;  // of a statistic
 };
-std::vector<UpdateRange> update_ranges(const Graph& graph, const FlatLayout& flat, bool decay_vectors);
+/// `treatments`: by parameter.
+std::vector<UpdateRange> update_ranges(const Graph& graph, const FlatLayout& flat,
+                                       const std::vector<optim::Treatment>& treatments);
 
 /// The parts of `runs` that lie in `range`, at their bytes.
 std::vector<Run> clip(const std::vector<Run>& runs, const Range& range);

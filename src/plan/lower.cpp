@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -370,10 +371,6 @@ class Lowering {
       for (const Run& part : clip({run}, {begin, std::min(begin + kPart, run.range.end)})) parts.push_back(part);
     return parts;
   }
-  ValueId moment(size_t index, const Range& range) {
-    const HeldState& s = out_.states[index];
-    return view(s.value, byte_of(s.held, range.begin), range.size());
-  }
 
   /// Everything, bucket by bucket: act on a part, then gather it where ranks keep params whole but own a part each.
   template <class Act>
@@ -430,31 +427,37 @@ class Lowering {
                      rule.loss_scale.value_or(LossScaleOptions{})},
          after);
 
-    rules_ = update_ranges(graph_, out_.flat, rule.decay_vectors || rule.weight_decay == 0);
-    const auto* adam = std::get_if<AdamRule>(&rule.optimizer);
-    const auto* sgd = std::get_if<SgdRule>(&rule.optimizer);
-    if (adam != nullptr)
-      for (const char* name : {"exp_avg", "exp_avg_sq"}) out_.states.push_back(state(name, Account::optimizer));
-    if (sgd != nullptr && sgd->momentum != 0) out_.states.push_back(state("momentum_buffer", Account::optimizer));
+    std::visit([&](const auto& optimizer) { update_parameters(optimizer, rule.groups); }, rule.optimizer);
+  }
 
+  template <class Optimizer>
+  void update_parameters(const Optimizer& optimizer, const std::vector<optim::ParameterGroup>& groups) {
+    if (!Optimizer::kShards && out_.distribution.effective_stage() > 0)
+      fail(ExitCode::usage, Optimizer::kType, " does not share out its state: zero_optimization.stage must be 0");
+    rules_ = update_ranges(graph_, out_.flat, optim::treatments(graph_, groups, optimizer.weight_decay));
+    std::vector<std::optional<HeldState>> states;  // as the operation has them
+    for (const std::string& name : optimizer.states()) {
+      states.emplace_back();
+      if (!name.empty()) out_.states.push_back(*(states.back() = state(name, Account::optimizer)));
+    }
     gather_params(out_.update, [&](const Range& range) {
-      std::vector<Adam::Slice> by_adam;
-      std::vector<Sgd::Slice> by_sgd;
+      Update update{.scalars = out_.scalars};
       std::vector<Blend::Slice> blended;
       for (const Slice& s : slices(range)) {
         const ValueId grads = view(out_.grads, grad_byte(s.range.begin), s.range.size());
-        const double decay = s.rule.decays ? rule.weight_decay : 0;
-        if (s.rule.statistic)
+        if (s.rule.statistic) {
           blended.push_back({s.masters, grads, s.copy, s.rule.momentum});
-        else if (adam != nullptr)
-          by_adam.push_back({s.masters, grads, moment(1, s.range), moment(2, s.range), s.copy, decay});
-        else
-          by_sgd.push_back({s.masters, grads, sgd->momentum != 0 ? moment(1, s.range) : kNone, s.copy, decay});
+          continue;
+        }
+        const auto [weight_decay, lr_scale] = s.rule.treatment;
+        UpdateSlice& slice = update.slices.emplace_back(UpdateSlice{
+            .masters = s.masters, .grads = grads, .copy = s.copy, .weight_decay = weight_decay, .lr_scale = lr_scale});
+        for (const auto& held : states)
+          slice.states.push_back(
+              held ? view(held->value, byte_of(held->held, s.range.begin), s.range.size()) : kNone);
       }
-      if (!by_adam.empty())
-        emit(out_.update, Adam{std::move(by_adam), out_.scalars, adam->beta1, adam->beta2, adam->eps, adam->mode});
-      if (!by_sgd.empty()) emit(out_.update, Sgd{std::move(by_sgd), out_.scalars, sgd->momentum, sgd->nesterov});
-      if (!blended.empty()) emit(out_.update, Blend{std::move(blended), out_.scalars, d.micro_batches()});
+      if (!update.slices.empty()) emit(out_.update, optimizer.op(std::move(update)));
+      if (!blended.empty()) emit(out_.update, Blend{std::move(blended), out_.scalars, out_.distribution.micro_batches()});
     });
   }
   /// Layers compute with what the update gathers: each waits for the latest gather of its parameters.

@@ -2,24 +2,17 @@
 #pragma once
 
 #include <optional>
-#include <variant>
+#include <vector>
 
+#include "optim/optimizer.h"
+#include "optim/parameter_groups.h"
 #include "plan/program.h"
 
 namespace ct {
 
-struct AdamRule {
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  AdamMode mode = AdamMode::decoupled;
-};
-struct SgdRule {
-  double momentum = 0;
-  bool nesterov = false;
-};
 struct UpdateRule {
-  std::variant<AdamRule, SgdRule> optimizer;
-  double weight_decay = 0;
-  bool decay_vectors = true;
+  optim::Optimizer optimizer;
+  std::vector<optim::ParameterGroup> groups = {};
   double clip = 0;  // global norm; 0: off
   std::optional<LossScaleOptions> loss_scale = {};
 };

@@ -4,14 +4,10 @@
 
 #include <cstdint>
 
+#include "optim/rates.h"
+
 namespace ct {
 
-/// One row of the schedule: what the host computes in double for the (applied + 1)-th applied step.
-struct ScheduleRow {
-  double lr = 0;
-  double bias_correction1 = 1;  // 1 - beta1^t
-  double bias_correction2 = 1;  // 1 - beta2^t
-};
 inline constexpr int64_t kScheduleWindow = 4096;  // rows uploaded at a time
 
 struct StepScalars {
@@ -22,8 +18,7 @@ struct StepScalars {
   double norm = 0;           // of the step's mean gradient, before clipping
   double grad_scale = 0;     // clip factor over the number of micro-batches
   double lr = 0;
-  double bias_correction1 = 1;
-  double bias_correction2 = 1;
+  std::array<double, kCoefficients> coefficients = {};
   int64_t skip = 0;  // this step: 1 when nothing is to be updated
 };
 

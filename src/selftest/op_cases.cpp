@@ -18,7 +18,7 @@
 #include "selftest/reference/norm.h"
 #include "selftest/reference/rounding.h"
 #include "selftest/reference/tree.h"
-#include "selftest/reference/update.h"
+#include "selftest/reference/optimizer.h"
 
 namespace ct {
 namespace {
@@ -867,7 +867,12 @@ const Shape kScalarsShape = shape_of<StepScalars>();
 void add_cases(Cases& cases, Of<StepControl>) {
   const StepScalars before{
       .applied = 12, .skipped = 2, .bad_streak = 1, .window_begin = 10, .norm = -1, .grad_scale = -1};
-  const Doubles schedule{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9};  // rows of lr and two corrections
+  constexpr int64_t kRow = 1 + kCoefficients;  // lr and coefficients
+  Doubles schedule;
+  for (int i = 0; i < 3 * kRow; ++i) schedule.push_back(0.1 * i);
+  const auto take_row = [&](StepScalars& s) {  // number 12 - 10
+    std::copy_n(schedule.begin() + 2 * kRow + 1, kCoefficients, s.coefficients.begin());
+  };
   const double infinity = std::numeric_limits<double>::infinity();
   for (const Doubles& sums : {Doubles{9, 16}, {1e-8}, {0, 0}, {infinity, 1}, {1, std::nan("")}})
     for (const double clip : {0.0, 0.5, 100.0})
@@ -877,10 +882,10 @@ void add_cases(Cases& cases, Of<StepControl>) {
         double total = 0;
         for (const double sum : sums) total += sum;
         after.norm = std::sqrt(total) / static_cast<double>(leaves);
-        after.lr = 0.7;  // of a skipped step too: what it would have been
+        after.lr = schedule[2 * kRow];  // of a skipped step too: what it would have been
         if (std::isfinite(after.norm)) {
           after.applied = 13, after.bad_streak = 0, after.skip = 0;
-          after.bias_correction1 = 0.8, after.bias_correction2 = 0.9;
+          take_row(after);
           after.grad_scale = 1 / static_cast<double>(leaves);
           if (clip > 0 && clip < after.norm + 1e-6)
             after.grad_scale = clip / (after.norm + 1e-6) / static_cast<double>(leaves);
@@ -888,7 +893,7 @@ void add_cases(Cases& cases, Of<StepControl>) {
           after.skipped = 3, after.bad_streak = 2, after.skip = 1;
         }
         const ValueId s = c.in({static_cast<int64_t>(sums.size())}, sums, DType::f64);
-        const ValueId rows = c.in({9}, schedule, DType::f64);
+        const ValueId rows = c.in({3 * kRow}, schedule, DType::f64);
         const ValueId scalars = c.in_out(kScalarsShape, bytes_of(before), bytes_of(after), {}, DType::u8);
         cases.push_back(c.of(StepControl{s, rows, scalars, clip, leaves}, " norm ", after.norm, " clip ", clip, " of ",
                              leaves, " micro-batches"));
@@ -908,13 +913,13 @@ void add_cases(Cases& cases, Of<StepControl>) {
     Case c;
     StepScalars after = before;
     after.norm = p.overflow ? infinity : 5 / 1024.0 / 2;
-    after.lr = 0.7;
+    after.lr = schedule[2 * kRow];
     if (p.overflow)
       after.skipped = 3, after.bad_streak = 2, after.skip = 1;
     else
-      after.applied = 13, after.bad_streak = 0, after.skip = 0, after.bias_correction1 = 0.8,
-      after.bias_correction2 = 0.9, after.grad_scale = 1 / 1024.0 / 2;
-    const ValueId s = c.in({2}, {p.overflow ? infinity : 9, 16}, DType::f64), rows = c.in({9}, schedule, DType::f64);
+      take_row(after), after.applied = 13, after.bad_streak = 0, after.skip = 0, after.grad_scale = 1 / 1024.0 / 2;
+    const ValueId s = c.in({2}, {p.overflow ? infinity : 9, 16}, DType::f64);
+    const ValueId rows = c.in({3 * kRow}, schedule, DType::f64);
     const ValueId scalars = c.in_out(kScalarsShape, bytes_of(before), bytes_of(after), {}, DType::u8);
     const ValueId scale = c.in_out(shape_of<LossScaleState>(), bytes_of(p.before), bytes_of(p.after), {}, DType::u8);
     const LossScaleOptions options{.min = 1, .window = 4, .hysteresis = 2};
@@ -996,30 +1001,27 @@ void add_cases(Cases& cases, Of<Adam>) {
         for (const int step : {1, 30}) {
           Case c;
           const double beta1 = 0.8, beta2 = 0.999;
-          p.scalars.bias_correction1 = 1 - std::pow(beta1, step);
-          p.scalars.bias_correction2 = 1 - std::pow(beta2, step);
-          Adam op{.scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8),
-                  .beta1 = beta1,
-                  .beta2 = beta2,
-                  .eps = 1e-8,
-                  .mode = mode};
+          const double correction1 = 1 - std::pow(beta1, step), correction2 = 1 - std::pow(beta2, step);
+          p.scalars.coefficients = {beta1, beta2, correction1, correction2};
+          Adam op{{.scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8)}, /*eps=*/1e-8, mode};
           for (const int64_t numel : slice_sizes(p)) {
             const double decay = op.slices.empty() ? first_decay : 0.2;
+            const float lr_scale = op.slices.empty() ? 1 : 0.3f;
             const auto n = at(numel);
             const Doubles g = normal(n, 1), params = normal(n, 2), zeros(n);
             const Doubles m = step == 1 ? zeros : normal(n, 3), v = step == 1 ? zeros : squares(normal(n, 4, 0.1));
             Doubles v32 = v;
             for (double& x : v32) x = static_cast<float>(x);
             Doubles p_after = params, m_after = m, v_after = v32, p_tolerance(n), m_tolerance(n), v_tolerance(n);
-            const reference::AdamOptions options{p.scalars.lr, beta1, beta2, 1e-8, decay, mode == AdamMode::decoupled};
+            const reference::AdamOptions options{
+                p.scalars.lr * lr_scale, beta1, beta2, 1e-8, decay, mode == AdamMode::decoupled};
             for (size_t i = 0; i < n && !p.skip; ++i) {
               const double scaled = g[i] * p.scalars.grad_scale;
-              const auto e = reference::adam(options, {params[i], m[i], v32[i]}, scaled, p.scalars.bias_correction1,
-                                             p.scalars.bias_correction2);
+              const auto e = reference::adam(options, {params[i], m[i], v32[i]}, scaled, correction1, correction2);
               // A handful of roundings of each term; the update inherits those of m, v and of its quotient.
               const double size = std::abs(scaled) + decay * std::abs(params[i]);
-              const double update = options.lr * (std::abs(m[i]) + size) / p.scalars.bias_correction1 /
-                                    (std::sqrt(e.v / p.scalars.bias_correction2) + 1e-8);
+              const double update =
+                  options.lr * (std::abs(m[i]) + size) / correction1 / (std::sqrt(e.v / correction2) + 1e-8);
               p_tolerance[i] = kEps * (std::abs(params[i]) + 12 * update + decay * std::abs(params[i]));
               m_tolerance[i] = 4 * kEps * (std::abs(m[i]) + size);
               v_tolerance[i] = 6 * kEps * (v32[i] + size * size);
@@ -1027,10 +1029,11 @@ void add_cases(Cases& cases, Of<Adam>) {
             }
             op.slices.push_back({.masters = c.in_out({numel}, params, p_after, p_tolerance),
                                  .grads = c.in({numel}, g),
-                                 .exp_avg = c.in_out({numel}, m, m_after, m_tolerance),
-                                 .exp_avg_sq = c.in_out({numel}, v32, v_after, v_tolerance),
+                                 .states = {c.in_out({numel}, m, m_after, m_tolerance),
+                                            c.in_out({numel}, v32, v_after, v_tolerance)},
                                  .copy = p.add_copy(c, p_after, p_tolerance),
-                                 .weight_decay = decay});
+                                 .weight_decay = decay,
+                                 .lr_scale = lr_scale});
           }
           cases.push_back(c.of(std::move(op), p.text(), mode == AdamMode::decoupled ? " decoupled" : " L2", " decay ",
                                first_decay, " step ", step));
@@ -1038,21 +1041,21 @@ void add_cases(Cases& cases, Of<Adam>) {
 }
 
 void add_cases(Cases& cases, Of<Sgd>) {
-  for (const UpdateProblem& p : update_problems())
+  for (UpdateProblem p : update_problems())
     for (const double momentum : {0.0, 0.9})
       for (const bool nesterov : {false, true})
         for (const double first_decay : {0.0, 0.05}) {
           if (momentum == 0 && nesterov) continue;
           Case c;
-          Sgd op{.scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8),
-                 .momentum = momentum,
-                 .nesterov = nesterov};
+          p.scalars.coefficients = {momentum};
+          Sgd op{{.scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8)}, nesterov};
           for (const int64_t numel : slice_sizes(p)) {
             const double decay = op.slices.empty() ? first_decay : 0.1;
+            const float lr_scale = op.slices.empty() ? 1 : 0.3f;
             const auto n = at(numel);
             const Doubles g = normal(n, 1), params = normal(n, 2), buffer = normal(n, 3);
             Doubles p_after = params, b_after = buffer, p_tolerance(n), b_tolerance(n);
-            const reference::SgdOptions options{p.scalars.lr, momentum, decay, nesterov};
+            const reference::SgdOptions options{p.scalars.lr * lr_scale, momentum, decay, nesterov};
             for (size_t i = 0; i < n && !p.skip; ++i) {
               const auto e = reference::sgd(options, {params[i], buffer[i]}, g[i] * p.scalars.grad_scale);
               const double size = std::abs(g[i]) + decay * std::abs(params[i]) + momentum * std::abs(buffer[i]);
@@ -1063,11 +1066,60 @@ void add_cases(Cases& cases, Of<Sgd>) {
             op.slices.push_back(
                 {.masters = c.in_out({numel}, params, p_after, p_tolerance),
                  .grads = c.in({numel}, g),
-                 .momentum_buffer = momentum == 0 ? kNone : c.in_out({numel}, buffer, b_after, b_tolerance),
+                 .states = {momentum == 0 ? kNone : c.in_out({numel}, buffer, b_after, b_tolerance)},
                  .copy = p.add_copy(c, p_after, p_tolerance),
-                 .weight_decay = decay});
+                 .weight_decay = decay,
+                 .lr_scale = lr_scale});
           }
           cases.push_back(c.of(std::move(op), p.text(), " momentum ", momentum, nesterov ? " Nesterov" : "", " decay ",
+                               first_decay));
+        }
+}
+
+void add_cases(Cases& cases, Of<RmsProp>) {
+  for (UpdateProblem p : update_problems())
+    for (const double momentum : {0.0, 0.9})
+      for (const bool centered : {false, true})
+        for (const double first_decay : {0.0, 0.05}) {
+          Case c;
+          p.scalars.coefficients = {momentum};
+          RmsProp op{{.scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8)}, /*alpha=*/0.9, /*eps=*/1e-6};
+          for (const int64_t numel : slice_sizes(p)) {
+            const double decay = op.slices.empty() ? first_decay : 0.1;
+            const float lr_scale = op.slices.empty() ? 1 : 0.3f;
+            const auto n = at(numel);
+            const Doubles g = normal(n, 1), params = normal(n, 2), buffer = normal(n, 3), mean = normal(n, 4, 0.1);
+            Doubles square = squares(normal(n, 5));
+            for (double& x : square) x = static_cast<float>(x + 0.05);  // at least the mean's square
+            Doubles after[4] = {params, square, buffer, mean}, tolerance[4];
+            for (Doubles& t : tolerance) t.resize(n);
+            const reference::RmsPropOptions options{p.scalars.lr * lr_scale, op.alpha, op.eps, decay, momentum, centered};
+            for (size_t i = 0; i < n && !p.skip; ++i) {
+              const auto e =
+                  reference::rmsprop(options, {params[i], square[i], buffer[i], mean[i]}, g[i] * p.scalars.grad_scale);
+              const double size = std::abs(g[i]) + decay * std::abs(params[i]) + std::abs(mean[i]);
+              const double rest = e.square_avg - (centered ? e.grad_avg * e.grad_avg : 0);
+              // Of the quotient: its own roundings, and what the difference under the root loses.
+              const double quotient = size / (std::sqrt(rest) + op.eps);
+              const double step = (4 + 4 * (e.square_avg + size * size) / rest) * quotient + std::abs(buffer[i]);
+              after[0][i] = e.p, after[1][i] = e.square_avg, after[2][i] = e.buffer, after[3][i] = e.grad_avg;
+              tolerance[0][i] = kEps * (std::abs(params[i]) + 4 * options.lr * step);
+              tolerance[1][i] = 6 * kEps * (square[i] + size * size);
+              tolerance[2][i] = 4 * kEps * step;
+              tolerance[3][i] = 4 * kEps * size;
+            }
+            const ValueId masters = c.in_out({numel}, params, after[0], tolerance[0]), grads = c.in({numel}, g);
+            op.slices.push_back(
+                {.masters = masters,
+                 .grads = grads,
+                 .states = {c.in_out({numel}, square, after[1], tolerance[1]),
+                            momentum == 0 ? kNone : c.in_out({numel}, buffer, after[2], tolerance[2]),
+                            centered ? c.in_out({numel}, mean, after[3], tolerance[3]) : kNone},
+                 .copy = p.add_copy(c, after[0], tolerance[0]),
+                 .weight_decay = decay,
+                 .lr_scale = lr_scale});
+          }
+          cases.push_back(c.of(std::move(op), p.text(), " momentum ", momentum, centered ? " centered" : "", " decay ",
                                first_decay));
         }
 }

@@ -23,36 +23,27 @@ LossScaleOptions loss_scale_options(const Config& config) {
 }  // namespace
 
 UpdateRule update_rule(const Config& config) {
-  const auto& params = config.optimizer.params;
-  UpdateRule rule{.optimizer = SgdRule{params.momentum, params.nesterov},
-                  .weight_decay = params.weight_decay,
-                  .decay_vectors = params.no_decay != "vectors",
-                  .clip = config.gradient_clipping};
+  UpdateRule rule{
+      .optimizer = config.optimizer.value(), .groups = config.optimizer_groups, .clip = config.gradient_clipping};
+  const bool all_decay = std::visit([](const auto& o) { return o.no_decay == "none"; }, rule.optimizer);
+  if (!all_decay) rule.groups.push_back(optim::kVectorsDoNotDecay);
   if (config.fp16.enabled) rule.loss_scale = loss_scale_options(config);
-  if (config.optimizer.type != "SGD") {
-    const bool decoupled = config.optimizer.type == "AdamW" || params.adam_w_mode;
-    rule.optimizer =
-        AdamRule{params.betas[0], params.betas[1], params.eps, decoupled ? AdamMode::decoupled : AdamMode::l2};
-  }
   return rule;
 }
 
-std::string optimizer_note(const Config& config) {
-  const auto& params = config.optimizer.params;
-  const std::string name = config.optimizer.type;
-  if (params.weight_decay == 0) return name;
-  const UpdateRule rule = update_rule(config);
-  const auto* adam = std::get_if<AdamRule>(&rule.optimizer);
-  if (adam == nullptr) return str(name, " with weight decay ", params.weight_decay);
-  return str(name, " with ", adam->mode == AdamMode::decoupled ? "decoupled (AdamW) " : "L2 ", "weight decay ",
-             params.weight_decay);
+Schedule step_schedule(const Config& config) {
+  return [optimizer = config.optimizer.value(), scheduler = config.scheduler](int64_t step) {
+    return optim::schedule_row(scheduler, optimizer, step);
+  };
 }
 
-LrSchedule lr_schedule(const Config& config) {
-  if (config.scheduler.type.empty()) return ConstantLr{config.optimizer.params.lr};
-  const auto& p = config.scheduler.params;
-  return WarmupLr{p.warmup_min_lr, p.warmup_max_lr, p.warmup_num_steps,
-                  p.warmup_type == "linear" ? WarmupType::linear : WarmupType::logarithmic};
+std::string optimizer_note(const Config& config) {
+  return std::visit(
+      [](const auto& o) {
+        const std::string kind = o.decay().empty() ? "" : str(o.decay(), " ");
+        return o.weight_decay == 0 ? std::string(o.kType) : str(o.kType, " with ", kind, "weight decay ", o.weight_decay);
+      },
+      config.optimizer.value());
 }
 
 Distribution distribution(const Config& config, const BatchSizes& batch, RankOf who) {

@@ -6,16 +6,17 @@
 #include "data/locate.h"
 #include "data/pipeline.h"
 #include "engine/engine.h"
-#include "optim/schedule.h"
+#include "plan/lower.h"
 #include "train/config/config.h"
 #include "train/device.h"
 
 namespace ct {
 
 UpdateRule update_rule(const Config& config);
+/// What update number `step` uses, counted from 0.
+Schedule step_schedule(const Config& config);
 /// "Adam with decoupled (AdamW) weight decay 3e-07", for people.
 std::string optimizer_note(const Config& config);
-LrSchedule lr_schedule(const Config& config);
 /// Whose program is wanted.
 struct RankOf {
   int rank = 0, ranks = 1;

@@ -50,12 +50,21 @@ Graph graph_of(const Builder& model, DType compute = DType::f32, Mode mode = Mod
                              .compute = compute});
 }
 
-const UpdateRule kAdam{.optimizer = AdamRule{.beta1 = 0.8}, .weight_decay = 0.01, .decay_vectors = false, .clip = 1};
-const UpdateRule kSgd{.optimizer = SgdRule{.momentum = 0.9}};
+const UpdateRule kAdam{.optimizer = optim::AdamW{.betas = {0.8, 0.999}, .weight_decay = 0.01},
+                       .groups = {optim::kVectorsDoNotDecay},
+                       .clip = 1};
+const UpdateRule kSgd{.optimizer = optim::Sgd{.momentum = 0.9}};
 
-ScheduleRow schedule(int64_t step) {
-  const double t = static_cast<double>(step + 1);
-  return {.lr = 0.01 / t, .bias_correction1 = 1 - std::pow(0.8, t), .bias_correction2 = 1 - std::pow(0.999, t)};
+Schedule schedule(const UpdateRule& rule) {
+  return [optimizer = rule.optimizer](int64_t step) {
+    return std::visit(
+        [step](const auto& o) {
+          Rates rates = o.rates();
+          rates.lr = 0.01 / static_cast<double>(step + 1);
+          return ScheduleRow{rates.lr, o.coefficients(rates, step)};
+        },
+        optimizer);
+  };
 }
 
 /// Weights that depend on their place alone; pads stay zero because only parameters' elements are drawn.
@@ -173,7 +182,7 @@ Outcome train(const Setting& setting, int64_t steps) {
   run_ranks(setting.ranks, [&](Communicator& comm) {
     const auto backend = backend_of_this_thread();
     const Graph graph = graph_of(setting.model, setting.compute);
-    Engine engine(*backend, comm, lower_training(graph, setting.rule, distribution_of(setting, comm.rank())), schedule,
+    Engine engine(*backend, comm, lower_training(graph, setting.rule, distribution_of(setting, comm.rank())), schedule(setting.rule),
                   BindOptions{.lane = setting.lane});
     set_weights(graph, engine);
     std::vector<double> losses;
@@ -280,7 +289,7 @@ TEST(Engine, MomentumToo) {
 
 TEST(Engine, LossesAreThoseOfTheirMicroBatchesInOrder) {
   // With a single micro-batch a step and a rate of nothing the same losses come one by one.
-  const UpdateRule still{.optimizer = SgdRule{}};
+  const UpdateRule still{.optimizer = optim::Sgd{}};
   const auto losses_of = [&](int accumulation, int64_t steps) {
     const auto backend = backend_of_this_thread();
     const auto comm = make_solo();
@@ -308,7 +317,7 @@ TEST(Engine, ABadMicroBatchOnOneRankSkipsTheStepOnAll) {
         const Graph graph = graph_of(small_net);
         const Lowered lowered = lower_training(
             graph, kAdam, {.ranks = ranks, .rank = comm.rank(), .accumulation = accumulation, .zero_stage = stage});
-        Engine engine(*backend, comm, lowered, schedule), other(*backend, comm, lowered, schedule);
+        Engine engine(*backend, comm, lowered, schedule(kAdam)), other(*backend, comm, lowered, schedule(kAdam));
         const auto me = static_cast<size_t>(comm.rank());
         const auto step = [&](Engine& e, int64_t number) {
           micro_steps(e, comm, number);
@@ -395,7 +404,7 @@ TEST(Engine, ResumesItsScheduleAnywhere) {
 TEST(Engine, AnUpdateInTheMiddleOfAStepIsABug) {
   const auto backend = backend_of_this_thread();
   const auto comm = make_solo();
-  Engine engine(*backend, *comm, lower_training(graph_of(tiny_net), kSgd, {.accumulation = 2}), schedule);
+  Engine engine(*backend, *comm, lower_training(graph_of(tiny_net), kSgd, {.accumulation = 2}), schedule(kSgd));
   feed(engine.inputs(), 0);
   engine.micro_step();
   EXPECT_ANY_THROW(engine.update());
@@ -405,7 +414,7 @@ TEST(Evaluator, SharesTheEnginesParametersAndRepeatsItsLosses) {
   const auto backend = backend_of_this_thread();
   const auto comm = make_solo();
   const Graph graph = graph_of(small_net);
-  Engine engine(*backend, *comm, lower_training(graph, kAdam, {}), schedule);
+  Engine engine(*backend, *comm, lower_training(graph, kAdam, {}), schedule(kAdam));
   set_weights(graph, engine);
   const Graph forward = graph_of(small_net, DType::f32, Mode::evaluate);
   Evaluator evaluator(*backend, *comm, lower_evaluation(forward, {}),
@@ -434,7 +443,7 @@ std::vector<float> evaluated(const Setting& setting) {
     const auto backend = backend_of_this_thread();
     const Graph graph = graph_of(setting.model, setting.compute);
     const Distribution d = distribution_of(setting, comm.rank());
-    Engine engine(*backend, comm, lower_training(graph, setting.rule, d), schedule);
+    Engine engine(*backend, comm, lower_training(graph, setting.rule, d), schedule(setting.rule));
     Evaluator evaluator(*backend, comm, lower_evaluation(graph_of(setting.model, setting.compute, Mode::evaluate), d),
                         {.params = engine.params(), .arena = engine.bound().arena()});
     set_weights(graph, engine);

@@ -6,7 +6,7 @@
 
 #include "buffer.h"
 #include "run.h"
-#include "selftest/reference/update.h"
+#include "selftest/reference/optimizer.h"
 
 namespace ct::kernels {
 namespace {

@@ -36,7 +36,7 @@ class Network {
                                  .shift = {-1, -1, -1},
                                  .compute = compute});
     engine_ = std::make_unique<Engine>(*backend_, *comm_, lower_training(graph_, rule, {}),
-                                       [lr](int64_t) { return ScheduleRow{.lr = lr}; });
+                                       [lr](int64_t) { return ScheduleRow{.lr = lr, .coefficients = {0.9}}; });
     const StateBuffer weights = engine_->state().front();
     for (size_t i = 0; i < graph_.parameters().size(); ++i)
       graph_.parameters()[i].layout.from_torch(initial_values(graph_, i, seed), weights(range(i)));
@@ -114,7 +114,7 @@ void expect_gradients(const reference::Parameters<double>& found, const referenc
   }
 }
 
-const UpdateRule kSgd{.optimizer = SgdRule{.momentum = 0.9}};
+const UpdateRule kSgd{.optimizer = optim::Sgd{.momentum = 0.9}};
 
 TEST(Reference, CnnGradientIsTheDerivativeOfItsLoss) {
   Network network("cnn", 3, kSgd, 0);

@@ -20,7 +20,7 @@ Graph graph(Mode mode = Mode::train) {
   return build_graph(net, {.batch = 2, .classes = 10, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .mode = mode});
 }
 
-const UpdateRule kAdam{.optimizer = AdamRule{}};
+const UpdateRule kAdam{.optimizer = optim::AdamW{}};
 
 TEST(Flat, EveryParameterOnceAlignedAndInsideItsUnit) {
   const Graph g = graph();
@@ -125,11 +125,11 @@ TEST(Flat, GroupsAndCutsCoverUnitsInOrder) {
 TEST(Flat, UpdateRangesSplitVectorsFromMatrices) {
   const Graph g = graph();
   const FlatLayout flat = flatten_parameters(g);
-  EXPECT_EQ(update_ranges(g, flat, true).size(), 1u);
-  const auto ranges = update_ranges(g, flat, false);
+  EXPECT_EQ(update_ranges(g, flat, optim::treatments(g, {}, 0.1)).size(), 1u);
+  const auto ranges = update_ranges(g, flat, optim::treatments(g, {optim::kVectorsDoNotDecay}, 0.1));
   EXPECT_EQ(ranges.size(), 6u);
-  EXPECT_TRUE(ranges[0].decays);
-  EXPECT_FALSE(ranges[1].decays);
+  EXPECT_EQ(ranges[0].treatment.weight_decay, 0.1);
+  EXPECT_EQ(ranges[1].treatment.weight_decay, 0);
   EXPECT_EQ(ranges.front().range.begin, 0);
   EXPECT_EQ(ranges.back().range.end, flat.numel);
 }

@@ -7,7 +7,7 @@
 
 #include "selftest/reference/conv.h"
 #include "selftest/reference/dense.h"
-#include "selftest/reference/update.h"
+#include "selftest/reference/optimizer.h"
 
 namespace ct::reference {
 

@@ -41,12 +41,12 @@ struct Rank {
     backend->enter_thread();
     engine = std::make_unique<Engine>(
         *backend, comm,
-        lower_training(graph, {.optimizer = AdamRule{}},
+        lower_training(graph, {.optimizer = optim::AdamW{}},
                        {.ranks = comm.size(),
                         .rank = comm.rank(),
                         .accumulation = kMicroBatches / comm.size(),
                         .zero_stage = stage}),
-        [](int64_t) { return ScheduleRow{.lr = 0.01, .bias_correction1 = 0.1, .bias_correction2 = 0.001}; });
+        [](int64_t) { return ScheduleRow{.lr = 0.01, .coefficients = {0.9, 0.999, 0.1, 0.001}}; });
   }
   /// Values of every state that depend on their place alone.
   void fill(float first) {

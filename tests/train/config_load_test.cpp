@@ -57,15 +57,21 @@ class ConfigTest : public testing::Test {
 };
 
 const std::string kAdam = "optimizer: {type: Adam}\n";
+
+/// Throws for another type.
+template <class Type>
+Type optimizer(const Config& config) {
+  return std::get<Type>(config.optimizer.value());
+}
+
 #define EXPECT_PART(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 TEST_F(ConfigTest, ShippedDefaultSpellsOutTheDefaults) {
   Config shipped = load_config({.files = {kShipped / "default.yaml"}}, &warnings_);
   EXPECT_TRUE(warnings_.empty());
   EXPECT_EQ(batch_for(shipped.batch, 2), (BatchSizes{16, 4, 2}));
-  EXPECT_EQ(shipped.optimizer.type, "Adam");
-  EXPECT_EQ(shipped.optimizer.params.betas, (std::array{0.8, 0.999}));
-  EXPECT_EQ(shipped.scheduler.type, "WarmupLR");
+  EXPECT_EQ(optimizer<optim::Adam>(shipped).betas, (std::array{0.8, 0.999}));
+  EXPECT_EQ(optim::type_of(shipped.scheduler), "WarmupLR");
   Config expected;  // every other key: the value of an absent one
   expected.batch = shipped.batch;
   expected.optimizer = shipped.optimizer;
@@ -86,9 +92,8 @@ TEST_F(ConfigTest, ShippedDefaultSpellsOutTheDefaults) {
 
 TEST_F(ConfigTest, ShippedFilesLoad) {
   const Config tutorial = load_config({.files = {kShipped / "tutorial.yaml"}}, &warnings_);
-  EXPECT_EQ(tutorial.optimizer.type, "SGD");
-  EXPECT_EQ(tutorial.optimizer.params.momentum, 0.9);
-  EXPECT_EQ(tutorial.scheduler.type, "");
+  EXPECT_EQ(optimizer<optim::Sgd>(tutorial).momentum, 0.9);
+  EXPECT_EQ(optim::type_of(tutorial.scheduler), "");
   EXPECT_EQ(fitting_ranks(tutorial.batch, 9), std::vector<int64_t>{1});
   const Config linear = load_config({.files = {kShipped / "linear.yaml"}}, &warnings_);
   Config expected = load_config({.files = {kShipped / "default.yaml"}}, &warnings_);
@@ -104,14 +109,15 @@ TEST_F(ConfigTest, ShippedFilesLoad) {
 
 TEST_F(ConfigTest, AbsentKeysFollowTheContract) {
   const Config config = load(kAdam + "train_batch_size: 8\n");
-  EXPECT_EQ(config.optimizer.params.lr, 1e-3);
-  EXPECT_EQ(config.optimizer.params.betas, (std::array{0.9, 0.999}));
-  EXPECT_EQ(config.optimizer.params.weight_decay, 0);
-  EXPECT_TRUE(config.optimizer.params.adam_w_mode);
-  EXPECT_EQ(config.scheduler.type, "");
+  const optim::Adam& adam = optimizer<optim::Adam>(config);
+  EXPECT_EQ(adam.lr, 1e-3);
+  EXPECT_EQ(adam.betas, (std::array{0.9, 0.999}));
+  EXPECT_EQ(adam.weight_decay, 0);
+  EXPECT_TRUE(adam.adam_w_mode);
+  EXPECT_EQ(optim::type_of(config.scheduler), "");
   EXPECT_FALSE(config.batch.micro);
-  EXPECT_EQ(load(kAdam + "scheduler: {}").scheduler.type, "");
-  EXPECT_EQ(load("optimizer: {type: adamw}").optimizer.type, "AdamW");
+  EXPECT_EQ(optim::type_of(load(kAdam + "scheduler: {}").scheduler), "");
+  EXPECT_EQ(optim::type_of(*load("optimizer: {type: adamw}").optimizer), "AdamW");
   EXPECT_PART(error("seed: 1"), "c.yaml: no optimizer");
   EXPECT_PART(error(""), "no optimizer");
   EXPECT_PART(error("optimizer: {}"), "no optimizer");
@@ -378,9 +384,9 @@ TEST_F(ConfigTest, LaterSourcesWinAndBlocksAreReplacedWhole) {
   EXPECT_EQ(config.seed, 1);
   EXPECT_EQ(config.train.epochs, 7);
   EXPECT_EQ(config.train.max_steps, 9);
-  EXPECT_EQ(config.optimizer.params.lr, 0.25);
-  EXPECT_EQ(config.optimizer.params.momentum, 0);
-  EXPECT_EQ(config.scheduler.type, "");
+  EXPECT_EQ(optimizer<optim::Sgd>(config).lr, 0.25);
+  EXPECT_EQ(optimizer<optim::Sgd>(config).momentum, 0);
+  EXPECT_EQ(optim::type_of(config.scheduler), "");
   EXPECT_EQ(config.output, "no");
   EXPECT_EQ(config.data.path, "0777");
   ASSERT_EQ(config.data.augment.size(), 2u);
@@ -396,14 +402,13 @@ TEST_F(ConfigTest, LaterSourcesWinAndBlocksAreReplacedWhole) {
 TEST_F(ConfigTest, SetIsTypedAndATypeClearsItsParams) {
   const std::string sgd = "optimizer: {type: SGD, params: {lr: 0.5, momentum: 0.9}}\n";
   const Config config = load(sgd, {"optimizer.params.weight_decay=0.1", "optimizer.type=AdamW"});
-  EXPECT_EQ(config.optimizer.type, "AdamW");
-  EXPECT_EQ(config.optimizer.params.lr, 1e-3);
-  EXPECT_EQ(config.optimizer.params.weight_decay, 0.1);
+  EXPECT_EQ(optimizer<optim::AdamW>(config).lr, 1e-3);
+  EXPECT_EQ(optimizer<optim::AdamW>(config).weight_decay, 0.1);
   EXPECT_EQ(load(sgd, {"output=2024"}).output, "2024");
   EXPECT_EQ(load(sgd, {"output=\"a b\""}).output, "a b");
-  EXPECT_EQ(load(sgd, {"optimizer={type: Adam, params: {betas: [0.1, 0.2]}}"}).optimizer.params.betas,
+  EXPECT_EQ(optimizer<optim::Adam>(load(sgd, {"optimizer={type: Adam, params: {betas: [0.1, 0.2]}}"})).betas,
             (std::array{0.1, 0.2}));
-  EXPECT_EQ(load(sgd + "scheduler: {type: WarmupLR}", {"scheduler={}"}).scheduler.type, "");
+  EXPECT_EQ(optim::type_of(load(sgd + "scheduler: {type: WarmupLR}", {"scheduler={}"}).scheduler), "");
   EXPECT_PART(error(sgd, {"seed=x"}), "--set seed=x: seed expects a whole number");
   EXPECT_PART(error(sgd, {"seed"}), "write --set key=value");
   EXPECT_PART(error(sgd, {"seed="}), "found nothing");
@@ -461,6 +466,9 @@ TEST_F(ConfigTest, PrintedConfigurationLoadsToTheSame) {
           "overlap_comm: false, stage3_param_persistence_threshold: 9, offload_optimizer: {device: cpu}}\n"
           "communication: {reproducible: false, heartbeat_s: 0.1, timeout_s: 1e6, check_interval: 5}\n"
           "checkpoint: {asynchronous: false}\n",
+      "optimizer: {type: RMSprop, params: {alpha: 0.9, momentum: 0.5, centered: true}, groups: [{pattern: '*.b?as', "
+      "lr_scale: 0.1}, {dimensions: 2, weight_decay: 0.5}, {pattern: conv1.weight, dimensions: 4}]}\n"
+      "scheduler: {type: StepLR, params: {step_size: 7, gamma: 0.5}}\n",
       "output: 'no'\noptimizer: {type: Adam, params: {adam_w_mode: false}}\ntrain_micro_batch_size_per_gpu: "
       "4\ngradient_accumulation_steps: 2\n",
   };
@@ -575,10 +583,8 @@ TEST_F(ConfigTest, GarbageFilesGiveOneLine) {
   EXPECT_PART(of_file(write("cut.json", "{\"seed\": ")), "cut.json:1:10: is not valid JSON");
   EXPECT_PART(of_file(write("dup.json", "{\"seed\": 1,\n \"seed\": 2}")), "dup.json:2:2: key 'seed' appears twice");
   // Braces make it JSON whatever it is called, so that comments are understood.
-  EXPECT_EQ(load_config({.files = {write("ds_config", "\xef\xbb\xbf{ // c\n\"optimizer\": {\"type\": \"SGD\"}}")}},
-                        &warnings_)
-                .optimizer.type,
-            "SGD");
+  optimizer<optim::Sgd>(load_config(
+      {.files = {write("ds_config", "\xef\xbb\xbf{ // c\n\"optimizer\": {\"type\": \"SGD\"}}")}}, &warnings_));
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ Used used(const Config& asked, int ranks, int stage) {
     const auto backend = make_cpu_backend();
     backend->enter_thread();
     const Programs programs = lower_programs(config, batch_for(config.batch, ranks), {comm.rank(), ranks}, 10, 100);
-    const auto schedule = [&](int64_t step) { return schedule_row(lr_schedule(config), update_rule(config), step); };
+    const Schedule schedule = step_schedule(config);
     Engine engine(*backend, comm, programs.train, schedule,
                   {.least_arena = plan_program(*backend, programs.evaluate).arena_bytes});
     const Evaluator evaluator(*backend, comm, programs.evaluate,

@@ -26,10 +26,10 @@ struct Recipe {
 };
 const Recipe kRecipes[] = {
     {"SGD, lr 1e-3, momentum 0.9",
-     {.optimizer = SgdRule{.momentum = 0.9}},
+     {.optimizer = optim::Sgd{.momentum = 0.9}},
      reference::sgd_update({.lr = 1e-3, .momentum = 0.9, .weight_decay = 0, .nesterov = false})},
     {"AdamW, lr 1e-3, betas 0.8 0.999, eps 1e-8, weight decay 3e-7",
-     {.optimizer = AdamRule{.beta1 = 0.8, .beta2 = 0.999, .eps = 1e-8}, .weight_decay = 3e-7},
+     {.optimizer = optim::AdamW{.betas = {0.8, 0.999}, .weight_decay = 3e-7}},
      reference::adam_update(
          {.lr = 1e-3, .beta1 = 0.8, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 3e-7, .decoupled = true})}};
 
@@ -63,8 +63,9 @@ class Training {
     backend_->enter_thread();
     graph_ = build_graph(cnn, input_spec(Config(), kBatch, 10, Mode::train));
     engine_ =
-        std::make_unique<Engine>(*backend_, *comm_, lower_training(graph_, recipe.rule, {}),
-                                 [&recipe](int64_t step) { return schedule_row(ConstantLr{1e-3}, recipe.rule, step); });
+        std::make_unique<Engine>(*backend_, *comm_, lower_training(graph_, recipe.rule, {}), [&recipe](int64_t step) {
+          return optim::schedule_row(optim::Constant(), recipe.rule.optimizer, step);  // lr 1e-3, the default
+        });
     initialize(*engine_, graph_, seed);
   }
   reference::Parameters<double> parameters() const {

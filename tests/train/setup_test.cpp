@@ -12,48 +12,49 @@ Config with_optimizer(const std::string& optimizer, const std::string& rest = ""
   return load_config_text("train_batch_size: 4\noptimizer: " + optimizer + "\n" + rest, "test.yaml");
 }
 
-TEST(Setup, SgdTakesMomentum) {
-  const UpdateRule rule = update_rule(with_optimizer(
+TEST(Setup, AnUpdateRuleIsWhatTheConfigurationNames) {
+  const UpdateRule sgd = update_rule(with_optimizer(
       "{type: SGD, params: {lr: 0.1, momentum: 0.9, nesterov: true, weight_decay: 0.01}}", "gradient_clipping: 2"));
-  const SgdRule& sgd = std::get<SgdRule>(rule.optimizer);
-  EXPECT_EQ(sgd.momentum, 0.9);
-  EXPECT_TRUE(sgd.nesterov);
-  EXPECT_EQ(rule.weight_decay, 0.01);
-  EXPECT_EQ(rule.clip, 2);
-  EXPECT_TRUE(rule.decay_vectors);
+  EXPECT_EQ(std::get<optim::Sgd>(sgd.optimizer).momentum, 0.9);
+  EXPECT_TRUE(std::get<optim::Sgd>(sgd.optimizer).nesterov);
+  EXPECT_EQ(std::get<optim::Sgd>(sgd.optimizer).weight_decay, 0.01);
+  EXPECT_EQ(sgd.clip, 2);
+  EXPECT_TRUE(sgd.groups.empty());
+  const UpdateRule adam = update_rule(with_optimizer(
+      "{type: AdamW, params: {lr: 0.1, betas: [0.8, 0.99], eps: 1.0e-6, weight_decay: 3.0e-7, no_decay: vectors}, "
+      "groups: [{pattern: \"fc*\", lr_scale: 0.5}]}"));
+  EXPECT_EQ(std::get<optim::AdamW>(adam.optimizer).betas, (std::array{0.8, 0.99}));
+  EXPECT_EQ(std::get<optim::AdamW>(adam.optimizer).eps, 1e-6);
+  ASSERT_EQ(adam.groups.size(), 2u);  // no_decay is the last group
+  EXPECT_EQ(adam.groups[0].lr_scale, 0.5);
+  EXPECT_EQ(adam.groups[1].dimensions, 1);
+  EXPECT_EQ(adam.groups[1].weight_decay, 0);
 }
 
 TEST(Setup, AdamIsDecoupledUnlessToldOtherwise) {
   const auto mode = [](const std::string& optimizer) {
-    return std::get<AdamRule>(update_rule(with_optimizer(optimizer)).optimizer).mode;
+    const UpdateRule rule = update_rule(with_optimizer(optimizer));
+    return std::get<Adam>(std::visit([](const auto& o) { return o.op({}); }, rule.optimizer)).mode;
   };
   EXPECT_EQ(mode("{type: Adam, params: {lr: 0.1}}"), AdamMode::decoupled);
   EXPECT_EQ(mode("{type: Adam, params: {lr: 0.1, adam_w_mode: false}}"), AdamMode::l2);
   EXPECT_EQ(mode("{type: AdamW, params: {lr: 0.1}}"), AdamMode::decoupled);
 }
 
-TEST(Setup, AdamTakesItsNumbers) {
-  const UpdateRule rule = update_rule(with_optimizer(
-      "{type: AdamW, params: {lr: 0.1, betas: [0.8, 0.99], eps: 1.0e-6, weight_decay: 3.0e-7, no_decay: vectors}}"));
-  const AdamRule& adam = std::get<AdamRule>(rule.optimizer);
-  EXPECT_EQ(adam.beta1, 0.8);
-  EXPECT_EQ(adam.beta2, 0.99);
-  EXPECT_EQ(adam.eps, 1e-6);
-  EXPECT_EQ(rule.weight_decay, 3e-7);
-  EXPECT_FALSE(rule.decay_vectors);
-}
-
-TEST(Setup, ScheduleIsConstantWithoutAScheduler) {
-  const LrSchedule constant = lr_schedule(with_optimizer("{type: SGD, params: {lr: 0.25}}"));
-  EXPECT_EQ(learning_rate(constant, 0), 0.25);
-  EXPECT_EQ(learning_rate(constant, 1000), 0.25);
-  const LrSchedule warm = lr_schedule(
-      with_optimizer("{type: SGD, params: {lr: 0.25}}",
+TEST(Setup, AStepsRowIsTheSchedulesAndTheOptimizers) {
+  const Schedule constant = step_schedule(with_optimizer("{type: SGD, params: {lr: 0.25, momentum: 0.5}}"));
+  EXPECT_EQ(constant(0).lr, 0.25);
+  EXPECT_EQ(constant(1000).lr, 0.25);
+  EXPECT_EQ(constant(7).coefficients[Sgd::momentum], 0.5);
+  const Schedule warm = step_schedule(
+      with_optimizer("{type: Adam, params: {betas: [0.8, 0.999]}}",
                      "scheduler: {type: WarmupLR, params: {warmup_min_lr: 0, warmup_max_lr: 0.5, warmup_num_steps: 10, "
                      "warmup_type: linear}}"));
-  EXPECT_EQ(learning_rate(warm, 0), 0);
-  EXPECT_EQ(learning_rate(warm, 6), 0.25);
-  EXPECT_EQ(learning_rate(warm, 500), 0.5);
+  EXPECT_EQ(warm(0).lr, 0);
+  EXPECT_EQ(warm(6).lr, 0.25);
+  EXPECT_EQ(warm(500).lr, 0.5);
+  EXPECT_DOUBLE_EQ(warm(0).coefficients[Adam::bias_correction1], 0.2);
+  EXPECT_DOUBLE_EQ(warm(0).coefficients[Adam::bias_correction2], 0.001);
 }
 
 TEST(Setup, PixelsAreNormalisedByMeanAndDeviation) {

@@ -8,7 +8,6 @@
 #include "device/cpu/convolution.h"
 #include "device/cpu/in_f32.h"
 #include "device/cpu/isa.h"
-#include "device/cpu/kernels/update.h"
 #include "device/cpu/layers.h"
 
 namespace ct {

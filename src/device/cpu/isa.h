@@ -1,4 +1,4 @@
-// Which instruction set the vector kernels run with on this machine: part of every result.
+// Which instruction set the vector kernels run with on this machine, and how a thread rounds: part of every result.
 #pragma once
 
 #include <string>
@@ -7,5 +7,8 @@ namespace ct::cpu {
 
 /// Highway's name of the best target that was compiled and is supported here, e.g. "AVX3_DL".
 std::string instruction_set();
+
+/// Denormal results and operands count as zero in the calling thread: denormal moments would double Adam's time.
+void flush_denormals_in_this_thread();
 
 }  // namespace ct::cpu

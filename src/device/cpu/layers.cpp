@@ -251,4 +251,17 @@ std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Shapes& sha
   });
 }
 
+std::unique_ptr<Kernel> prepare(const Cast& op, const Shapes& shape) {
+  return make_kernel([op, type = shape.dtype(op.y), n = shape(op.x).stored()](const Operands& at, float*) {
+    return [=, x = at.f32(op.x), y = at.at<std::byte>(op.y)] {
+      if (type == DType::bf16)
+        convert(x, reinterpret_cast<uint16_t*>(y), n);
+      else if (type == DType::f16)
+        convert_to_f16(x, reinterpret_cast<uint16_t*>(y), n);
+      else
+        std::memcpy(y, x, static_cast<size_t>(n) * sizeof(float));
+    };
+  });
+}
+
 }  // namespace ct::cpu

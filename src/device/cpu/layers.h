@@ -1,6 +1,8 @@
-// The CPU's prepared operations, one function an operation kind: layers.cpp, updates.cpp and convolution.h.
+// The CPU's prepared operations, one function an operation kind: layers.cpp, convolution.h, and by family
+// optimizer.cpp, norm.cpp, step_control.cpp, tree_sum.cpp.
 #pragma once
 
+#include <concepts>
 #include <memory>
 #include <type_traits>
 
@@ -47,8 +49,8 @@ std::unique_ptr<Kernel> prepare(const Cast& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const TreePush& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const SquareSums& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const StepControl& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Adam& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Sgd& op, const Shapes& shape);
+template <std::derived_from<Update> Op>
+std::unique_ptr<Kernel> prepare(const Op& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Blend& op, const Shapes& shape);
 
 template <class... Ops>

@@ -26,8 +26,7 @@ inline void step_control(StepScalars& s, std::span<const double> chunk_square_su
   }
   const double factor = clip > 0 ? std::fmin(1.0, clip / (s.norm + 1e-6)) : 1.0;
   s.grad_scale = factor / leaves;
-  s.bias_correction1 = row.bias_correction1;
-  s.bias_correction2 = row.bias_correction2;
+  s.coefficients = row.coefficients;
   s.bad_streak = 0;
   ++s.applied;
 }

@@ -1,7 +1,9 @@
 // A prepared operation on a GPU: a function that, given addresses, returns the function to launch.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <string>
 #include <type_traits>
 
 #include "base/error.h"
@@ -54,5 +56,12 @@ class CudaKernel final : public Kernel {
   Bind bind_;
   std::optional<std::invoke_result_t<Bind, const Operands&, std::byte*>> launch_;
 };
+
+/// Without a workspace: `bind(operands)`.
+template <class Bind>
+std::unique_ptr<Kernel> make_plain_kernel(const std::string& name, Bind bind) {
+  auto without_workspace = [bind = std::move(bind)](const Operands& at, std::byte*) { return bind(at); };
+  return std::make_unique<CudaKernel<decltype(without_workspace)>>(name, 0, std::move(without_workspace));
+}
 
 }  // namespace ct::cuda

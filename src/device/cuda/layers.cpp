@@ -493,4 +493,14 @@ std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Context& in
       });
 }
 
+std::unique_ptr<Kernel> prepare(const Cast& op, const Context& in) {
+  const k::CastArgs args{.from = type_of(in.dtype(op.x)), .to = type_of(in.dtype(op.y)), .n = in.shape(op.x).stored()};
+  return make_plain_kernel(in.label(), [op, args, stream = in.stream()](const Operands& at) {
+    auto a = args;
+    a.x = at.at(op.x);
+    a.y = at.at(op.y);
+    return [=] { CT_CUDA(k::cast(a, stream)); };
+  });
+}
+
 }  // namespace ct::cuda

@@ -1,6 +1,8 @@
-// A GPU's prepared operations, one function an operation kind: layers.cpp and updates.cpp.
+// A GPU's prepared operations, one function an operation kind: layers.cpp, and by family optimizer.cpp, norm.cpp,
+// step_control.cpp, tree_sum.cpp.
 #pragma once
 
+#include <concepts>
 #include <memory>
 #include <string>
 
@@ -53,8 +55,8 @@ std::unique_ptr<Kernel> prepare(const Cast& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const TreePush& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const SquareSums& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const StepControl& op, const Context& in);
-std::unique_ptr<Kernel> prepare(const Adam& op, const Context& in);
-std::unique_ptr<Kernel> prepare(const Sgd& op, const Context& in);
+template <std::derived_from<Update> Op>
+std::unique_ptr<Kernel> prepare(const Op& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const Blend& op, const Context& in);
 
 }  // namespace ct::cuda

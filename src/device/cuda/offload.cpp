@@ -12,6 +12,9 @@
 namespace ct::cuda {
 namespace {
 
+ValueId gradients_of(const UpdateSlice& slice) { return slice.grads; }
+ValueId gradients_of(const Blend::Slice& slice) { return slice.sums; }
+
 /// The parts of an update of one slice, whatever its kind.
 struct Operands4 {
   ValueId masters = kNone, grads = kNone, copy = kNone, scalars = kNone;
@@ -20,14 +23,12 @@ Operands4 operands(const ComputeOp& op) {
   return std::visit(
       [](const auto& o) -> Operands4 {
         using Op = std::decay_t<decltype(o)>;
-        if constexpr (std::is_same_v<Op, Adam> || std::is_same_v<Op, Sgd>)
-          return {o.slices[0].masters, o.slices[0].grads, o.slices[0].copy, o.scalars};
-        else if constexpr (std::is_same_v<Op, Blend>)
-          return {o.slices[0].masters, o.slices[0].sums, o.slices[0].copy, o.scalars};
+        if constexpr (requires { o.slices; })
+          return {o.slices[0].masters, gradients_of(o.slices[0]), o.slices[0].copy, o.scalars};
         else if constexpr (std::is_same_v<Op, Cast>)
           return {.masters = o.x, .copy = o.y};
         else
-          return {};
+          fail(ExitCode::bug, "internal error: ", Op::kName, " of what lies in the host's memory is no update");
       },
       op);
 }
@@ -180,9 +181,10 @@ std::shared_ptr<Offload::Slot> Offload::next_slot() {
 }
 
 bool Offload::wants(const ComputeOp& op, const std::vector<Value>& values) {
-  const ValueId masters = operands(op).masters;
-  if (masters == kNone) return false;
-  return values[static_cast<size_t>(origin(values, masters).value)].home == Home::host;
+  const Ids read = reads(op);
+  return std::any_of(read.begin(), read.end(), [&](ValueId id) {
+    return values[static_cast<size_t>(origin(values, id).value)].home == Home::host;
+  });
 }
 
 std::unique_ptr<Kernel> Offload::prepare(const ComputeOp& op, const std::vector<Value>& values) {

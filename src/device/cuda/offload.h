@@ -23,10 +23,10 @@ class Offload {
   explicit Offload(CudaBackend& backend);
   ~Offload();
 
-  /// Do the masters of this operation lie in the host's memory?
+  /// Does what this operation reads lie in the host's memory?
   static bool wants(const ComputeOp& op, const std::vector<Value>& values);
-  /// Adam, Sgd, Blend, or the Cast of masters into what layers compute with. Bound in the order in which they are
-  /// launched.
+  /// An optimizer's update, Blend, or the Cast of masters into what layers compute with. Bound in the order in which
+  /// they are launched.
   std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values);
 
  private:

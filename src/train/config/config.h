@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "optim/parameter_groups.h"
+#include "optim/schedule.h"
 #include "train/config/batch.h"
 
 namespace ct {
@@ -83,28 +85,9 @@ struct Config {
 
   BatchKeys batch;  // as written; batch_for(batch, ranks) completes it
 
-  struct Optimizer {
-    std::string type;  // SGD | Adam | AdamW
-    struct Params {    // only those of the type count
-      double lr = 1e-3;
-      std::array<double, 2> betas = {0.9, 0.999};
-      double eps = 1e-8;
-      double weight_decay = 0;
-      bool adam_w_mode = true;  // Adam: decay is decoupled, as AdamW's always is
-      double momentum = 0, dampening = 0;
-      bool nesterov = false;
-      std::string no_decay = "none";  // vectors: parameters of rank <= 1 do not decay
-    } params;
-  } optimizer;
-
-  struct Scheduler {
-    std::string type;  // empty: constant, at optimizer.params.lr; else WarmupLR
-    struct Params {
-      double warmup_min_lr = 0, warmup_max_lr = 1e-3;
-      int64_t warmup_num_steps = 1000;
-      std::string warmup_type = "log";  // log | linear
-    } params;
-  } scheduler;
+  std::optional<optim::Optimizer> optimizer;  // none: not given
+  std::vector<optim::ParameterGroup> optimizer_groups;
+  optim::LrSchedule scheduler;
 
   double gradient_clipping = 0;  // largest global L2 norm; 0: off
   struct Bf16 {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/files.h"
+#include "model/models.h"
 #include "train/config/document.h"
 #include "train/config/schema.h"
 #include "train/config/tutorial_flags.h"
@@ -32,10 +34,21 @@ bool is_parameter(const std::string& key) {
 
 bool begins(const std::string& key, const std::string& prefix) { return key.rfind(prefix, 0) == 0; }
 
+/// Names an optimizer or a scheduler.
+bool is_type(const ConfigField& field) {
+  return std::holds_alternative<std::optional<optim::Optimizer>*>(field.target) ||
+         std::holds_alternative<optim::LrSchedule*>(field.target);
+}
+
 /// All sources laid over each other: dotted key -> the value that counts, still unread.
 class Merge {
  public:
-  Merge() : fields_(config_fields(bound_)) {}
+  Merge() : bound_(configs_of_all_types()) {
+    std::set<std::string> keys;
+    for (Config& config : bound_)
+      for (ConfigField& field : config_fields(config))
+        if (keys.insert(field.key).second) fields_.push_back(std::move(field));
+  }
 
   const std::map<std::string, Node>& values() const { return values_; }
   const Node* find(const std::string& key) const {
@@ -80,7 +93,8 @@ class Merge {
   /// Text keys take the words after '=' as they stand, so that --set output=2024 needs no second pair of quotes.
   Node override_value(const ConfigOverride& word, const std::shared_ptr<const document::Origin>& origin) const {
     for (const ConfigField& field : fields_) {
-      if (field.key != word.key || !std::holds_alternative<std::string*>(field.target)) continue;
+      const bool text = std::holds_alternative<std::string*>(field.target) || is_type(field);
+      if (field.key != word.key || !text) continue;
       if (!word.value.empty() && (word.value[0] == '"' || word.value[0] == '\'')) break;
       Node node;
       node.kind = Kind::text;
@@ -127,8 +141,8 @@ class Merge {
     fail_at(mark, "unknown key ", quoted(key), suggest_key(key, fields_));
   }
 
-  Config bound_;  // only its keys matter here
-  std::vector<ConfigField> fields_;
+  std::vector<Config> bound_;        // only their keys matter here
+  std::vector<ConfigField> fields_;  // of all types
   std::map<std::string, Node> values_;
 };
 
@@ -140,21 +154,27 @@ ConfigOverride split_set(const std::string& word) {
 }
 
 void read_fields(const Merge& merge, Config& config) {
-  for (const ConfigField& field : config_fields(config)) {
-    const Node* node = merge.find(field.key);
-    if (!node) continue;
-    // Unsupported types are reported as such before their parameters are called unknown.
-    read_field(field, *node);
-    config.origins[field.key] = node->mark.text();
-  }
+  for (const bool types : {true, false})  // which decide what parameters there are
+    for (const ConfigField& field : config_fields(config)) {
+      const Node* node = is_type(field) == types ? merge.find(field.key) : nullptr;
+      if (!node) continue;
+      read_field(field, *node);
+      config.origins[field.key] = node->mark.text();
+    }
 }
 
 /// Every given parameter must belong to the type that won.
 void check_parameters(const Merge& merge, const Config& config) {
-  for (const auto& [block, type] :
-       {std::pair{"optimizer", config.optimizer.type}, {"scheduler", config.scheduler.type}}) {
-    const std::string prefix = str(block, ".params.");
-    const std::vector<std::string> names = parameters_of(block, type);
+  Config copy = config;
+  const std::vector<ConfigField> fields = config_fields(copy);
+  for (const std::string block : {"optimizer", "scheduler"}) {
+    const std::string prefix = block + ".params.";
+    std::string type;
+    std::vector<std::string> names;
+    for (const ConfigField& field : fields) {
+      if (field.key == block + ".type") type = field_text(field);
+      if (begins(field.key, prefix)) names.push_back(field.key.substr(prefix.size()));
+    }
     for (const auto& [key, node] : merge.values()) {
       if (!begins(key, prefix)) continue;
       const std::string name = key.substr(prefix.size());
@@ -185,9 +205,20 @@ void check_foreign(const Merge& merge, const std::vector<ConfigField>& fields, s
   if (!ignored.empty()) warnings->push_back("ignored, as they change nothing here: " + ignored);
 }
 
+/// That every group has parameters, by the model's names and shapes.
+void check_groups(const Config& config, const std::string& where) {
+  if (config.optimizer_groups.empty()) return;
+  const InputSpec any{.batch = 1, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .mode = Mode::evaluate};
+  try {
+    optim::treatments(build_graph(find_model(config.model.name), any), config.optimizer_groups, 0);
+  } catch (const Error& error) {
+    fail(error.code(), where, error.what());
+  }
+}
+
 /// Rules between keys.
 void check_together(const Config& config, std::vector<std::string>* warnings) {
-  const auto at = [&](const char* key) {
+  const auto at = [&](const std::string& key) {
     const auto found = config.origins.find(key);
     return (found == config.origins.end() ? std::string("default") : found->second) + ": ";
   };
@@ -197,19 +228,29 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
       config.fp16.min_loss_scale > std::ldexp(1.0, static_cast<int>(config.fp16.initial_scale_power)))
     fail(ExitCode::usage, at("fp16.min_loss_scale"),
          "fp16.min_loss_scale is above the first scale, 2^fp16.initial_scale_power; lower it");
-  const auto& optimizer = config.optimizer.params;
-  if (config.optimizer.type == "SGD" && optimizer.nesterov && optimizer.momentum <= 0)
-    fail(ExitCode::usage, at("optimizer.params.nesterov"), "optimizer.params.nesterov needs a momentum above 0");
+  const auto check_params = [&](const std::string& block, const std::optional<ConfigFault>& fault) {
+    if (!fault) return;
+    const std::string key = block + ".params." + fault->key;
+    fail(ExitCode::usage, at(config.origins.contains(key) ? key : block + ".type"), key, " ", fault->text);
+  };
+  check_params("optimizer", optim::fault_of(*config.optimizer));
+  check_params("scheduler", optim::fault_of(config.scheduler));
+  check_groups(config, at("optimizer.groups"));
   if (config.train.best.split == "val" && config.data.validation == 0)
     fail(ExitCode::usage, at("train.best.split"), "train.best.split val needs data.validation above 0");
   if (config.train.early_stopping.patience > 0 && config.train.best.split == "last")
     fail(ExitCode::usage, at("train.early_stopping.patience"),
          "train.early_stopping.patience needs train.best.split val or test to watch");
-  const auto& warmup = config.scheduler.params;
-  if (config.scheduler.type == "WarmupLR" && config.origins.contains("optimizer.params.lr") &&
-      warmup.warmup_max_lr != optimizer.lr)
-    warnings->push_back(str("scheduler.params.warmup_max_lr ", document::flow(warmup.warmup_max_lr),
-                            " overrides optimizer.params.lr ", document::flow(optimizer.lr), ", as in DeepSpeed"));
+  const std::string_view of_schedule = std::visit([](const auto& s) { return s.kOverridesLr; }, config.scheduler);
+  Config copy = config;
+  std::string lr, instead;
+  for (const ConfigField& field : config_fields(copy)) {
+    if (field.key == "optimizer.params.lr") lr = field_text(field);
+    if (field.key == str("scheduler.params.", of_schedule)) instead = field_text(field);
+  }
+  if (!instead.empty() && instead != lr && config.origins.contains("optimizer.params.lr"))
+    warnings->push_back(str("scheduler.params.", of_schedule, " ", instead, " overrides optimizer.params.lr ", lr,
+                            ", as in DeepSpeed"));
 }
 
 Config validate(const Merge& merge, const std::string& where, std::vector<std::string>* warnings) {
@@ -218,7 +259,7 @@ Config validate(const Merge& merge, const std::string& where, std::vector<std::s
   read_fields(merge, config);
   check_foreign(merge, fields, warnings);
   check_parameters(merge, config);
-  if (config.optimizer.type.empty())
+  if (!config.optimizer)
     fail(ExitCode::usage, where,
          "no optimizer is given; add one, such as optimizer: {type: Adam, params: {lr: 0.001}}");
   check_together(config, warnings);

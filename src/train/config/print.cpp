@@ -24,8 +24,8 @@ std::string with_comment(const std::string& line, const std::string& comment) {
 
 /// What the names alone do not say.
 std::string remark(const Config& config, const std::string& key) {
-  const bool decoupled = config.optimizer.type == "Adam" && config.optimizer.params.adam_w_mode;
-  if (key == "optimizer.type" && decoupled && config.optimizer.params.weight_decay > 0)
+  const auto* adam = config.optimizer ? std::get_if<optim::Adam>(&*config.optimizer) : nullptr;
+  if (key == "optimizer.type" && adam && adam->adam_w_mode && adam->weight_decay > 0)
     return "with decoupled weight decay (AdamW), as DeepSpeed's";
   return "";
 }

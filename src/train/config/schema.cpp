@@ -190,6 +190,68 @@ std::string step_text(Config::AugmentStep step) {
   return "{" + step.name + ": {" + parameter.key + ": " + field_text(parameter) + "}}";
 }
 
+std::vector<ConfigField> group_fields(optim::ParameterGroup& group) {
+  return {{"pattern", &group.pattern, "of parameters' names", {}},
+          {"dimensions", &group.dimensions, "of their shape", {.min = 0}},
+          {"lr_scale", &group.lr_scale, "times the rate", {.min = 0}},
+          {"weight_decay", &group.weight_decay, "in place of the optimizer's", {.min = 0}}};
+}
+
+/// {pattern: "*.bias", weight_decay: 0}
+optim::ParameterGroup read_group(const ConfigField& field, const Node& node) {
+  if (node.kind != Kind::map) wrong_type(field, node, "a list of groups such as {pattern: \"*.bias\", weight_decay: 0}");
+  optim::ParameterGroup group;
+  bool chooses = false;
+  for (const document::Entry& entry : node.entries) {
+    std::vector<ConfigField> fields = group_fields(group);
+    const auto found = std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.key == entry.key; });
+    if (found == fields.end()) {
+      std::vector<std::string> keys;
+      for (const ConfigField& known : fields) keys.push_back(known.key);
+      fail_at(entry.mark, "unknown key ", quoted(field.key + "." + entry.key), "; a group takes ", join_choices(keys));
+    }
+    chooses = chooses || entry.key == "pattern" || entry.key == "dimensions";
+    found->key = field.key + "." + found->key;
+    read_field(*found, entry.value);
+  }
+  if (!chooses) fail_at(node.mark, field.key, ": a group needs a pattern or dimensions");
+  return group;
+}
+
+std::string group_text(optim::ParameterGroup group) {
+  std::string text;
+  for (const ConfigField& field : group_fields(group))
+    if (field_text(field) != "null") text += (text.empty() ? "" : ", ") + field.key + ": " + field_text(field);
+  return "{" + text + "}";
+}
+
+/// The keys of a module, as the fields of a block.
+template <class Module>
+void add_params(std::vector<ConfigField>& fields, const std::string& block, Module& module) {
+  for (const ConfigKey& key : optim::keys_of(module))
+    fields.push_back({block + ".params." + key.name,
+                      std::visit([](auto* target) { return ConfigTarget(target); }, key.target), key.doc, key.rule});
+}
+
+std::vector<ConfigField> update_fields(Config& c) {
+  const std::vector<std::string> optimizers = optim::types<optim::Optimizer>();
+  const std::vector<std::string> schedules = optim::types<optim::LrSchedule>();
+  std::vector<ConfigField> fields = {
+      {"optimizer.type",
+       &c.optimizer,
+       join_choices(optimizers),
+       {.values = optimizers, .any_case = true, .later = optim::kLaterOptimizers}}};
+  if (c.optimizer) add_params(fields, "optimizer", *c.optimizer);
+  fields.push_back({"optimizer.groups", &c.optimizer_groups,
+                    "parameters by pattern of name or dimensions, with lr_scale and weight_decay of their own"});
+  fields.push_back({"scheduler.type",
+                    &c.scheduler,
+                    join_choices(schedules) + "; an empty block is constant",
+                    {.values = schedules, .later = optim::kLaterSchedules}});
+  add_params(fields, "scheduler", c.scheduler);
+  return fields;
+}
+
 template <class Numbers>
 std::string numbers_text(const Numbers& numbers) {
   std::string text;
@@ -205,10 +267,8 @@ std::vector<ConfigField> config_fields(Config& c) {
   const ConfigRule patience{.min = 0, .max = 1e6, .above_min = true, .resume_may_change = true};
   const ConfigRule bucket{.min = 1, .resume_may_change = true};
   const auto one_of = [](std::vector<std::string> values) { return ConfigRule{.values = std::move(values)}; };
-  auto& optimizer = c.optimizer.params;
-  auto& warmup = c.scheduler.params;
   auto& zero = c.zero_optimization;
-  return {
+  std::vector<ConfigField> fields = {
       {"seed", &c.seed, "of every random number", natural},
       {"device",
        &c.device,
@@ -290,34 +350,6 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"train_batch_size", &c.batch.train, "images of one optimizer step", batch},
       {"train_micro_batch_size_per_gpu", &c.batch.micro, "images of one pass on one rank", batch},
       {"gradient_accumulation_steps", &c.batch.accumulation, "passes of one optimizer step", batch},
-      {"optimizer.type",
-       &c.optimizer.type,
-       "SGD | Adam | AdamW",
-       {.values = {"SGD", "Adam", "AdamW"},
-        .any_case = true,
-        .later = {"Lamb",       "Lion",    "Adagrad", "OneBitAdam", "ZeroOneAdam", "OneBitLamb", "MuAdam", "MuAdamW",
-                  "MuSGD",      "RMSprop", "RAdam",   "NAdam",      "Adamax",      "Adadelta",   "ASGD",   "Rprop",
-                  "SparseAdam", "LBFGS",   "LARS",    "Muon",       "FusedAdam",   "CPUAdam"}}},
-      {"optimizer.params.lr", &optimizer.lr, "learning rate", not_negative},
-      {"optimizer.params.momentum", &optimizer.momentum, "SGD", not_negative},
-      {"optimizer.params.dampening", &optimizer.dampening, "SGD", {.only = "0"}},
-      {"optimizer.params.nesterov", &optimizer.nesterov, "SGD", {}},
-      {"optimizer.params.betas", &optimizer.betas, "decay of the moments", fraction},
-      {"optimizer.params.eps", &optimizer.eps, "added to the root of the second moment", not_negative},
-      {"optimizer.params.weight_decay", &optimizer.weight_decay, "", not_negative},
-      {"optimizer.params.adam_w_mode", &optimizer.adam_w_mode, "Adam: decoupled decay; false: L2", {}},
-      {"optimizer.params.no_decay", &optimizer.no_decay, "vectors: biases do not decay", one_of({"none", "vectors"})},
-      {"scheduler.type",
-       &c.scheduler.type,
-       "WarmupLR; an empty block is constant",
-       {.values = {"WarmupLR"},
-        .later = {"WarmupDecayLR", "WarmupCosineLR", "OneCycle", "LRRangeTest", "StepLR", "MultiStepLR",
-                  "ExponentialLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "OneCycleLR", "LinearLR",
-                  "PolynomialLR", "LambdaLR", "ConstantLR", "CyclicLR", "ReduceLROnPlateau"}}},
-      {"scheduler.params.warmup_min_lr", &warmup.warmup_min_lr, "", not_negative},
-      {"scheduler.params.warmup_max_lr", &warmup.warmup_max_lr, "overrides the optimizer's lr", not_negative},
-      {"scheduler.params.warmup_num_steps", &warmup.warmup_num_steps, "optimizer steps", natural},
-      {"scheduler.params.warmup_type", &warmup.warmup_type, "log | linear", one_of({"log", "linear"})},
       {"gradient_clipping", &c.gradient_clipping, "largest global L2 norm; 0: off", not_negative},
       {"bf16.enabled", &c.bf16.enabled, "compute in bf16; master weights, gradients and the update in f32", {}},
       {"fp16.enabled", &c.fp16.enabled, "compute in fp16 with a loss scale", {}},
@@ -352,16 +384,17 @@ std::vector<ConfigField> config_fields(Config& c) {
        {.min = 1, .resume_may_change = true}},
       {"wall_clock_breakdown", &c.wall_clock_breakdown, "", {.only = "false", .resume_may_change = true}},
   };
+  std::vector<ConfigField> update = update_fields(c);
+  const auto after = std::find_if(fields.begin(), fields.end(), [](const auto& f) { return f.key == "gradient_clipping"; });
+  fields.insert(after, std::make_move_iterator(update.begin()), std::make_move_iterator(update.end()));
+  return fields;
 }
 
-std::vector<std::string> parameters_of(const std::string& block, const std::string& type) {
-  if (block == "scheduler") {
-    if (type.empty()) return {};
-    return {"warmup_min_lr", "warmup_max_lr", "warmup_num_steps", "warmup_type"};
-  }
-  if (type == "SGD") return {"lr", "momentum", "dampening", "nesterov", "weight_decay", "no_decay"};
-  if (type == "Adam") return {"lr", "betas", "eps", "weight_decay", "adam_w_mode", "no_decay"};
-  return {"lr", "betas", "eps", "weight_decay", "no_decay"};
+std::vector<Config> configs_of_all_types() {
+  std::vector<Config> all;
+  for (const optim::Optimizer& optimizer : optim::all_of<optim::Optimizer>()) all.emplace_back().optimizer = optimizer;
+  for (const optim::LrSchedule& scheduler : optim::all_of<optim::LrSchedule>()) all.emplace_back().scheduler = scheduler;
+  return all;
 }
 
 std::vector<ConfigField> effective_fields(Config& config) {
@@ -370,14 +403,9 @@ std::vector<ConfigField> effective_fields(Config& config) {
     if (const auto* number = std::get_if<std::optional<int64_t>*>(&field.target)) return (*number)->has_value();
     if (const auto* choice = std::get_if<std::optional<bool>*>(&field.target)) return (*choice)->has_value();
     if (field.key.rfind("fp16.", 0) == 0) return config.fp16.enabled || field.key == "fp16.enabled";
-    for (const auto& [block, type] :
-         {std::pair{"optimizer", config.optimizer.type}, {"scheduler", config.scheduler.type}}) {
-      if (field.key == str(block, ".type")) return !type.empty();
-      const std::string params = str(block, ".params.");
-      if (field.key.rfind(params, 0) != 0) continue;
-      const std::vector<std::string> names = parameters_of(block, type);
-      return std::find(names.begin(), names.end(), field.key.substr(params.size())) != names.end();
-    }
+    if (const auto* groups = std::get_if<std::vector<optim::ParameterGroup>*>(&field.target)) return !(*groups)->empty();
+    if (field.key == "optimizer.type") return config.optimizer.has_value();
+    if (field.key == "scheduler.type") return !optim::type_of(config.scheduler).empty();
     return true;
   };
   std::erase_if(fields, [&](const ConfigField& field) { return !counts(field); });
@@ -395,11 +423,19 @@ std::string field_text(const ConfigField& field) {
                },
                [](const std::array<double, 2>* v) { return numbers_text(*v); },
                [](const std::array<double, 3>* v) { return numbers_text(*v); },
+               [](const std::optional<double>* v) { return *v ? flow(**v) : std::string("null"); },
                [](const std::vector<Config::AugmentStep>* v) {
                  std::string text;
                  for (const Config::AugmentStep& step : *v) text += (text.empty() ? "" : ", ") + step_text(step);
                  return "[" + text + "]";
-               }},
+               },
+               [](const std::vector<optim::ParameterGroup>* v) {
+                 std::string text;
+                 for (const optim::ParameterGroup& group : *v) text += (text.empty() ? "" : ", ") + group_text(group);
+                 return "[" + text + "]";
+               },
+               [](const std::optional<optim::Optimizer>* v) { return std::string(*v ? optim::type_of(**v) : ""); },
+               [](const optim::LrSchedule* v) { return std::string(optim::type_of(*v)); }},
       field.target);
 }
 
@@ -419,7 +455,17 @@ void read_field(const ConfigField& field, const Node& node) {
                         if (node.kind != Kind::list) wrong_type(field, node, "a list of steps");
                         v->clear();
                         for (const Node& item : node.items) v->push_back(read_step(field, item));
-                      }},
+                      },
+                      [&](std::optional<double>* v) { *v = checked_number(field, node); },
+                      [&](std::vector<optim::ParameterGroup>* v) {
+                        if (node.kind != Kind::list) wrong_type(field, node, "a list of groups");
+                        v->clear();
+                        for (const Node& item : node.items) v->push_back(read_group(field, item));
+                      },
+                      [&](std::optional<optim::Optimizer>* v) {
+                        *v = optim::of_type<optim::Optimizer>(checked_text(field, node));
+                      },
+                      [&](optim::LrSchedule* v) { *v = optim::of_type<optim::LrSchedule>(checked_text(field, node)); }},
              field.target);
   if (const std::string& only = field.rule.only; !only.empty() && field_text(field) != only)
     refuse(node, field.key, field_text(field), only);

@@ -1,32 +1,21 @@
 // The one table of keys: it drives parsing, error messages, the printed configuration and what a resume may change.
 #pragma once
 
-#include <limits>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "base/config_key.h"
 #include "train/config/config.h"
 #include "train/config/document.h"
 
 namespace ct {
 
 /// Where a value lives in a Config; the alternative is the key's type.
-using ConfigTarget = std::variant<bool*, int64_t*, double*, std::string*, std::optional<int64_t>*, std::optional<bool>*,
-                                  std::array<double, 2>*, std::array<double, 3>*, std::vector<Config::AugmentStep>*>;
-
-struct ConfigRule {
-  double min = -std::numeric_limits<double>::infinity();
-  double max = std::numeric_limits<double>::infinity();
-  bool above_min = false, below_max = false;  // the limit itself is out
-  std::vector<std::string> values = {};       // of text: the spellings allowed; empty: any text
-  bool any_case = false;
-  bool may_be_empty = false;            // of text
-  std::string numbered = {};            // a word of `values` that may be followed by :N
-  std::vector<std::string> later = {};  // words of the vocabulary that this version refuses by name
-  std::string only = {};                // the one value this version supports, as printed; empty: all
-  bool resume_may_change = false;
-};
+using ConfigTarget = std::variant<bool*, int64_t*, double*, std::string*, std::array<double, 2>*, std::array<double, 3>*,
+                                  std::optional<bool>*, std::optional<int64_t>*, std::optional<double>*,
+                                  std::vector<Config::AugmentStep>*, std::vector<optim::ParameterGroup>*,
+                                  std::optional<optim::Optimizer>*, optim::LrSchedule*>;
 
 struct ConfigField {
   std::string key;  // dotted path
@@ -35,16 +24,15 @@ struct ConfigField {
   ConfigRule rule = {};
 };
 
-/// Every key of a configuration in the order of printing, bound to the members of `config`. Parameters of the optimizer
-/// and scheduler are listed for all types; see parameters_of.
+/// Every key of a configuration in the order of printing, bound to the members of `config`; of the params of an
+/// optimizer and scheduler those of its own types.
 std::vector<ConfigField> config_fields(Config& config);
 
-/// Those of config_fields that count: parameters of other optimizers, of other schedulers and of fp16 while it is
-/// off, and absent batch and ZeRO keys left out.
-std::vector<ConfigField> effective_fields(Config& config);
+/// A configuration for every optimizer and scheduler type: together they have every key there is.
+std::vector<Config> configs_of_all_types();
 
-/// Names of the params that an optimizer or scheduler type takes.
-std::vector<std::string> parameters_of(const std::string& block, const std::string& type);
+/// Those of config_fields that count: parameters of fp16 while it is off and absent batch and ZeRO keys left out.
+std::vector<ConfigField> effective_fields(Config& config);
 
 /// The field's present value as YAML in flow style.
 std::string field_text(const ConfigField& field);

@@ -13,7 +13,7 @@ namespace ct {
 namespace {
 
 constexpr int64_t kFloat = sizeof(float);
-constexpr int64_t kChunkRowBytes = 3 * sizeof(int64_t);  // device/cuda/updates.cpp: of the table of SquareSums
+constexpr int64_t kChunkRowBytes = 3 * sizeof(int64_t);  // device/cuda/optimizer.cpp: of the table of SquareSums
 constexpr int64_t kLeafCounterBytes = sizeof(int32_t);   // comm/nccl/nccl.cpp
 
 const CommOp* communication(const Step& step) { return std::get_if<CommOp>(&step.op); }

@@ -1,11 +1,10 @@
-#include "device/cpu/kernels/update.h"
+#include "device/cpu/kernels/optimizer.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "device/cpu/kernels/targets.h"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "device/cpu/kernels/update.cpp"
+#define HWY_TARGET_INCLUDE "device/cpu/kernels/optimizer.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 // After foreach_target.h:
@@ -37,11 +36,10 @@ HWY_INLINE void for_vectors(int64_t n, Body&& body, T*... arrays) {
 
 template <bool Decoupled, bool Bf16>
 HWY_INLINE void adam_pass(const AdamArgs& a) {
-  const AdamScalars& s = a.scalars;
-  const V b1 = hn::Set(d, s.beta1), c1 = hn::Set(d, s.one_minus_beta1), b2 = hn::Set(d, s.beta2),
-          c2 = hn::Set(d, s.one_minus_beta2), eps = hn::Set(d, s.eps), decay = hn::Set(d, s.weight_decay),
-          minus_lr = hn::Set(d, -s.learning_rate), scale = hn::Set(d, s.gradient_scale),
-          correct1 = hn::Set(d, s.bias_correction1), correct2 = hn::Set(d, s.sqrt_bias_correction2);
+  const V b1 = hn::Set(d, a.beta1), c1 = hn::Set(d, a.one_minus_beta1), b2 = hn::Set(d, a.beta2),
+          c2 = hn::Set(d, a.one_minus_beta2), eps = hn::Set(d, a.eps), decay = hn::Set(d, a.weight_decay),
+          minus_lr = hn::Set(d, -a.learning_rate), scale = hn::Set(d, a.gradient_scale),
+          correct1 = hn::Set(d, a.bias_correction1), correct2 = hn::Set(d, a.sqrt_bias_correction2);
   const auto body = [&](const float* grads, float* params, float* exp_avg, float* exp_avg_sq, uint16_t* bf16)
                         CT_UNROLLED {
                           V g = hn::Mul(hn::LoadU(d, grads), scale);
@@ -62,7 +60,7 @@ HWY_INLINE void adam_pass(const AdamArgs& a) {
 
 void Adam(const AdamArgs& a) {
   const bool bf16 = a.bf16_params != nullptr;
-  if (a.scalars.decoupled) return bf16 ? adam_pass<true, true>(a) : adam_pass<true, false>(a);
+  if (a.decoupled) return bf16 ? adam_pass<true, true>(a) : adam_pass<true, false>(a);
   return bf16 ? adam_pass<false, true>(a) : adam_pass<false, false>(a);
 }
 
@@ -87,71 +85,51 @@ HWY_INLINE void sgd_pass(const SgdArgs& a) {
 
 void Sgd(const SgdArgs& a) { return a.momentum_buffer == nullptr ? sgd_pass<false>(a) : sgd_pass<true>(a); }
 
-void SumOfSquares(const float* x, int64_t n, double* sums) {
-  const hn::CappedTag<double, 8> dd;
-  const hn::Rebind<float, decltype(dd)> df;
-  constexpr int64_t kStep = static_cast<int64_t>(hn::MaxLanes(dd));
-  using VD = hn::Vec<decltype(dd)>;
-  for (int64_t first = 0; first < n; first += kSquareChunk, ++sums) {
-    const int64_t end = std::min(n, first + kSquareChunk);
-    VD acc[4] = {hn::Zero(dd), hn::Zero(dd), hn::Zero(dd), hn::Zero(dd)};
-    int64_t i = first;
-    for (; i + 4 * kStep <= end; i += 4 * kStep)
-      unroll<4>([&](auto k) CT_UNROLLED {
-        const VD value = hn::PromoteTo(dd, hn::LoadU(df, x + i + k * kStep));
-        acc[k] = hn::MulAdd(value, value, acc[k]);
-      });
-    double sum = hn::GetLane(hn::SumOfLanes(dd, hn::Add(hn::Add(acc[0], acc[1]), hn::Add(acc[2], acc[3]))));
-    for (; i < end; ++i) sum += static_cast<double>(x[i]) * x[i];
-    *sums = sum;
-  }
+template <bool Centered, bool Momentum>
+HWY_INLINE void rmsprop_pass(const RmsPropArgs& a) {
+  const V alpha = hn::Set(d, a.alpha), rest = hn::Set(d, a.one_minus_alpha), eps = hn::Set(d, a.eps),
+          momentum = hn::Set(d, a.momentum), decay = hn::Set(d, a.weight_decay), minus_lr = hn::Set(d, -a.learning_rate),
+          scale = hn::Set(d, a.gradient_scale);
+  const auto body = [&](const float* grads, float* params, float* square_avg, float* buffer, float* grad_avg,
+                        uint16_t* bf16) CT_UNROLLED {
+    V p = hn::LoadU(d, params);
+    const V g = hn::MulAdd(decay, p, hn::Mul(hn::LoadU(d, grads), scale));
+    V v = hn::MulAdd(alpha, hn::LoadU(d, square_avg), hn::Mul(rest, hn::Mul(g, g)));
+    hn::StoreU(v, d, square_avg);
+    if constexpr (Centered) {
+      const V mean = hn::MulAdd(alpha, hn::LoadU(d, grad_avg), hn::Mul(rest, g));
+      hn::StoreU(mean, d, grad_avg);
+      v = hn::Max(hn::NegMulAdd(mean, mean, v), hn::Zero(d));
+    }
+    V u = hn::Div(g, hn::Add(hn::Sqrt(v), eps));
+    if constexpr (Momentum) {
+      u = hn::MulAdd(momentum, hn::LoadU(d, buffer), u);
+      hn::StoreU(u, d, buffer);
+    }
+    p = hn::MulAdd(minus_lr, u, p);
+    hn::StoreU(p, d, params);
+    if (bf16 != nullptr) store(d, p, bf16);
+  };
+  for_vectors(a.n, body, a.grads, a.params, a.square_avg, a.momentum_buffer, a.grad_avg, a.bf16_params);
 }
 
-void TreeAdd(const float* x, std::span<const float* const> levels, float* out, int64_t n) {
-  int64_t i = 0;
-  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
-    V sum[4];
-    unroll<4>([&](auto k) CT_UNROLLED { sum[k] = hn::LoadU(d, x + i + k * kLanes); });
-    for (const float* level : levels)
-      unroll<4>([&](auto k) CT_UNROLLED { sum[k] = hn::Add(hn::LoadU(d, level + i + k * kLanes), sum[k]); });
-    unroll<4>([&](auto k) CT_UNROLLED { hn::StoreU(sum[k], d, out + i + k * kLanes); });
-  }
-  for (; i < n; ++i) {
-    float sum = x[i];
-    for (const float* level : levels) sum = level[i] + sum;
-    out[i] = sum;
-  }
+void RmsProp(const RmsPropArgs& a) {
+  const bool momentum = a.momentum_buffer != nullptr;
+  if (a.grad_avg != nullptr) return momentum ? rmsprop_pass<true, true>(a) : rmsprop_pass<true, false>(a);
+  return momentum ? rmsprop_pass<false, true>(a) : rmsprop_pass<false, false>(a);
 }
 
 }  // namespace ct::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#if HWY_ARCH_X86
-#include <xmmintrin.h>
-#endif
-
 namespace ct::cpu {
 HWY_EXPORT(Adam);
 HWY_EXPORT(Sgd);
-HWY_EXPORT(SumOfSquares);
-HWY_EXPORT(TreeAdd);
+HWY_EXPORT(RmsProp);
 
 void adam(const AdamArgs& args) { HWY_DYNAMIC_DISPATCH(Adam)(args); }
 void sgd(const SgdArgs& args) { HWY_DYNAMIC_DISPATCH(Sgd)(args); }
-void sum_of_squares(const float* x, int64_t n, double* sums) { HWY_DYNAMIC_DISPATCH(SumOfSquares)(x, n, sums); }
-void tree_add(const float* x, std::span<const float* const> levels, float* out, int64_t n) {
-  HWY_DYNAMIC_DISPATCH(TreeAdd)(x, levels, out, n);
-}
-
-void flush_denormals_in_this_thread() {
-#if HWY_ARCH_X86
-  _mm_setcsr(_mm_getcsr() | 0x8040);  // flush to zero, denormals are zero
-#elif HWY_ARCH_ARM_A64
-  uint64_t fpcr;
-  asm volatile("mrs %0, fpcr" : "=r"(fpcr));
-  asm volatile("msr fpcr, %0" : : "r"(fpcr | (uint64_t{1} << 24)));
-#endif
-}
+void rmsprop(const RmsPropArgs& args) { HWY_DYNAMIC_DISPATCH(RmsProp)(args); }
 }  // namespace ct::cpu
 #endif

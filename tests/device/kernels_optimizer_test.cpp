@@ -1,6 +1,6 @@
 #include <thread>
 
-#include "device/cpu/kernels/update.h"
+#include "device/cpu/kernels/optimizer.h"
 #include "device/kernels_testing.h"
 
 namespace ct::cpu {

@@ -37,4 +37,23 @@ inline SgdElement sgd(const SgdOptions& o, SgdElement e, double g) {
   return e;
 }
 
+/// PyTorch's RMSprop.
+struct RmsPropOptions {
+  double lr, alpha, eps, weight_decay, momentum;
+  bool centered;
+};
+struct RmsPropElement {
+  double p, square_avg, buffer, grad_avg;
+};
+inline RmsPropElement rmsprop(const RmsPropOptions& o, RmsPropElement e, double g) {
+  g += o.weight_decay * e.p;
+  e.square_avg = o.alpha * e.square_avg + (1 - o.alpha) * g * g;
+  if (o.centered) e.grad_avg += (1 - o.alpha) * (g - e.grad_avg);
+  const double mean = o.centered ? e.grad_avg : 0;
+  const double step = g / (std::sqrt(std::fmax(e.square_avg - mean * mean, 0)) + o.eps);
+  e.buffer = o.momentum * e.buffer + step;
+  e.p -= o.lr * (o.momentum > 0 ? e.buffer : step);
+  return e;
+}
+
 }  // namespace ct::reference

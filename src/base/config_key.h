@@ -1,0 +1,40 @@
+// Keys of a configuration: what may be written for one, and where its value lives. The parts of the program that a
+// configuration chooses by name (optimizers, schedules) list their own; train/config reads and prints them all.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ct {
+
+struct ConfigRule {
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  bool above_min = false, below_max = false;  // the limit itself is out
+  std::vector<std::string> values = {};       // of text: the spellings allowed; empty: any text
+  bool any_case = false;
+  bool may_be_empty = false;            // of text
+  std::string numbered = {};            // a word of `values` that may be followed by :N
+  std::vector<std::string> later = {};  // words of the vocabulary that this version refuses by name
+  std::string only = {};                // the one value this version supports, as printed; empty: all
+  bool resume_may_change = false;
+};
+
+struct ConfigKey {
+  std::string name;
+  std::variant<bool*, int64_t*, double*, std::string*, std::array<double, 2>*> target;
+  std::string doc;
+  ConfigRule rule = {};
+};
+
+/// A rule between keys that a configuration breaks.
+struct ConfigFault {
+  std::string key;  // where it is to be mended
+  std::string text;
+};
+
+}  // namespace ct

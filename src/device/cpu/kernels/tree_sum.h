@@ -1,0 +1,12 @@
+// The canonical sum of gradients over micro-batches.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace ct::cpu {
+
+/// out = levels[k] + (... (levels[1] + (levels[0] + x))): the merges of one leaf in one pass. out may be x or a level.
+void tree_add(const float* x, std::span<const float* const> levels, float* out, int64_t n);
+
+}  // namespace ct::cpu

@@ -1,0 +1,17 @@
+// Keys that every optimizer has.
+#pragma once
+
+#include "base/config_key.h"
+
+namespace ct::optim {
+
+inline const ConfigRule kNotNegative{.min = 0}, kFraction{.min = 0, .max = 1, .below_max = true};
+
+inline ConfigKey lr_key(double& lr) { return {"lr", &lr, "learning rate", kNotNegative}; }
+inline ConfigKey weight_decay_key(double& weight_decay) { return {"weight_decay", &weight_decay, "", kNotNegative}; }
+/// A parameter group in short: see optim/parameter_groups.h.
+inline ConfigKey no_decay_key(std::string& no_decay) {
+  return {"no_decay", &no_decay, "vectors: biases do not decay", {.values = {"none", "vectors"}}};
+}
+
+}  // namespace ct::optim

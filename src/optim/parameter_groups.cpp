@@ -1,0 +1,62 @@
+#include "optim/parameter_groups.h"
+
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+
+namespace ct::optim {
+namespace {
+
+bool matches(std::string_view pattern, std::string_view name) {
+  size_t p = 0, n = 0, star = pattern.size(), resume = 0;  // the last *, and where the name goes on behind it
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*')
+      star = p++, resume = n;
+    else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n]))
+      ++p, ++n;
+    else if (star < pattern.size())
+      p = star + 1, n = ++resume;
+    else
+      return false;
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
+bool holds(const ParameterGroup& group, const Parameter& p) {
+  return matches(group.pattern, p.name) &&
+         (!group.dimensions || *group.dimensions == static_cast<int64_t>(p.shape.size()));
+}
+
+}  // namespace
+
+std::vector<Treatment> treatments(const Graph& graph, const std::vector<ParameterGroup>& groups, double weight_decay) {
+  std::vector<Treatment> all(graph.parameters().size());
+  std::vector<int> taken(groups.size()), matched(groups.size());  // parameters
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Parameter& p = graph.parameters()[i];
+    if (p.statistic) continue;
+    all[i] = {weight_decay, 1};
+    bool first = true;
+    for (size_t k = 0; k < groups.size(); ++k) {
+      if (!holds(groups[k], p)) continue;
+      ++matched[k];
+      if (!std::exchange(first, false)) continue;
+      ++taken[k];
+      all[i] = {groups[k].weight_decay.value_or(weight_decay), static_cast<float>(groups[k].lr_scale)};
+    }
+  }
+  for (size_t k = 0; k < groups.size(); ++k) {
+    if (taken[k] > 0 || groups[k].may_be_empty) continue;
+    const std::string group = str("optimizer.groups[", k, "] (pattern ", groups[k].pattern,
+                                  groups[k].dimensions ? str(", dimensions ", *groups[k].dimensions) : "", ")");
+    if (matched[k] > 0) fail(ExitCode::usage, group, " is left nothing by the groups before it; put it before them");
+    std::string names;
+    for (const Parameter& p : graph.parameters())
+      if (!p.statistic) names += (names.empty() ? "" : ", ") + p.name;
+    fail(ExitCode::usage, group, " matches no parameter of the model, whose parameters are ", names);
+  }
+  return all;
+}
+
+}  // namespace ct::optim

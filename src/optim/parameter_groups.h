@@ -1,0 +1,33 @@
+// Parameter groups: parameters by name or number of dimensions that are learnt at another rate or decay differently.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace ct::optim {
+
+struct ParameterGroup {
+  std::string pattern = "*";          // of names: * stands for any characters, ? for one
+  std::optional<int64_t> dimensions;  // of PyTorch's shape; absent: any
+  double lr_scale = 1;
+  std::optional<double> weight_decay;  // absent: the optimizer's
+  bool may_be_empty = false;
+};
+
+/// optimizer.params.no_decay: vectors.
+inline const ParameterGroup kVectorsDoNotDecay{.dimensions = 1, .weight_decay = 0, .may_be_empty = true};
+
+struct Treatment {
+  double weight_decay = 0;
+  float lr_scale = 1;
+  bool operator==(const Treatment&) const = default;
+};
+
+/// How each parameter is updated: as the first group that matches says, else as the optimizer does; of a running
+/// statistic, which is not learnt, nothing. Throws Error(usage) for a group that is left without any parameter.
+std::vector<Treatment> treatments(const Graph& graph, const std::vector<ParameterGroup>& groups, double weight_decay);
+
+}  // namespace ct::optim

@@ -1,0 +1,68 @@
+#include "optim/parameter_groups.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace ct::optim {
+namespace {
+
+/// conv.weight, conv.bias, norm.weight, norm.bias and two statistics, fc.weight, fc.bias
+Graph graph() {
+  return build_graph(
+      [](Graph& g, ValueId x, int classes) {
+        x = g.batchnorm(g.conv2d(x, "conv", 4, 3), "norm");
+        return g.linear(g.flatten(x), "fc", classes);
+      },
+      {.batch = 1, .height = 8, .width = 8, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
+}
+
+std::vector<std::pair<std::string, Treatment>> treated(const std::vector<ParameterGroup>& groups) {
+  const Graph g = graph();
+  const std::vector<Treatment> all = treatments(g, groups, 0.5);
+  std::vector<std::pair<std::string, Treatment>> named;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (!g.parameters()[i].statistic) named.emplace_back(g.parameters()[i].name, all[i]);
+  return named;
+}
+
+std::string refused(const std::vector<ParameterGroup>& groups) {
+  try {
+    treated(groups);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ParameterGroups, TheFirstThatMatchesWins) {
+  const auto all = treated({{.pattern = "fc.*", .lr_scale = 0.1},
+                            {.pattern = "*.b?as", .weight_decay = 0.25},
+                            {.dimensions = 1, .lr_scale = 2, .weight_decay = 0}});
+  const std::vector<std::pair<std::string, Treatment>> expected = {
+      {"conv.weight", {0.5, 1}}, {"conv.bias", {0.25, 1}},   {"norm.weight", {0, 2}},
+      {"norm.bias", {0.25, 1}},  {"fc.weight", {0.5, 0.1f}}, {"fc.bias", {0.5, 0.1f}}};
+  EXPECT_EQ(all, expected);
+}
+
+TEST(ParameterGroups, PatternsAreGlobs) {
+  for (const char* pattern : {"*", "conv.weight", "c*t", "*.w*", "conv?weight", "**weight*", "*o*n*w*g*"})
+    EXPECT_EQ(treated({{.pattern = pattern, .lr_scale = 3}}).front().second.lr_scale, 3) << pattern;
+  for (const char* pattern : {"", "conv", "onv.weight", "conv.weight?", "Conv*", "*x*"})
+    EXPECT_NE(refused({{.pattern = pattern}}), "") << pattern;
+}
+
+TEST(ParameterGroups, AGroupWithoutParametersIsRefusedByName) {
+  EXPECT_EQ(refused({{.pattern = "*"}, {.pattern = "head.*"}}),
+            "optimizer.groups[1] (pattern head.*) matches no parameter of the model, whose parameters are conv.weight, "
+            "conv.bias, norm.weight, norm.bias, fc.weight, fc.bias");
+  EXPECT_EQ(refused({{.dimensions = 1}, {.pattern = "*.bias", .dimensions = 1}}),
+            "optimizer.groups[1] (pattern *.bias, dimensions 1) is left nothing by the groups before it; put it before "
+            "them");
+  EXPECT_NE(refused({{.pattern = "*running_mean"}}), "");  // which is not learnt
+  EXPECT_EQ(refused({{.pattern = "*"}, kVectorsDoNotDecay}), "");
+}
+
+}  // namespace
+}  // namespace ct::optim
