@@ -168,8 +168,8 @@ __device__ __forceinline__ void store_copy(void* copy, int64_t i, const float* m
 
 /// Elements [i, i + kCount) of a slice.
 template <int kCount, class Rule>
-__device__ __forceinline__ void update_at(const Slice<Rule::kStates>& slice, Type copy_type, int64_t i, const Rule& rule,
-                                          const typename Rule::Step& step) {
+__device__ __forceinline__ void update_at(const Slice<Rule::kStates>& slice, Type copy_type, int64_t i,
+                                          const Rule& rule, const typename Rule::Step& step) {
   constexpr int kStates = Rule::kStates;
   float grads[kCount], states[kStates][kCount];
   load<kCount>(slice.grads + i, grads);
@@ -274,9 +274,9 @@ Slice<1 + sizeof...(States)> slice_of(const UpdateSlice& s, States... states) {
 
 /// Is it there in all slices (1), in none (0), in some (-1)?
 template <class S>
-int kept(const Slices<S>& all, float* S::* state) {
-  const auto count = std::count_if(all.slices, all.slices + all.slice_count,
-                                   [&](const S& s) { return s.*state != nullptr; });
+int kept(const Slices<S>& all, float* S::*state) {
+  const auto count =
+      std::count_if(all.slices, all.slices + all.slice_count, [&](const S& s) { return s.*state != nullptr; });
   return count == 0 ? 0 : count == all.slice_count ? 1 : -1;
 }
 

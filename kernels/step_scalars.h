@@ -2,8 +2,8 @@
 // replayed and a skipped one advances nothing without the host knowing.
 //
 // StepScalars, ScheduleRow and the first members of LossScaleState have the layout of ct::StepScalars
-// (plan/step_scalars.h), ct::ScheduleRow (optim/rates.h) and ct::LossScaleState (graph/loss_scale.h), which this folder does not see:
-// tests/kernels/step_control_test.cpp compares them.
+// (plan/step_scalars.h), ct::ScheduleRow (optim/rates.h) and ct::LossScaleState (graph/loss_scale.h), which this folder
+// does not see: tests/kernels/step_control_test.cpp compares them.
 #pragma once
 
 #include <cstdint>

@@ -328,7 +328,8 @@ int bench_device_update(const BenchFlags& f, const Config& config) {
   const auto seconds = [&](ValueId copy) {
     return time_operation(
         *backend,
-        Adam{{.slices = {{.masters = 0, .grads = 1, .states = {2, 3}, .copy = copy, .weight_decay = 0.01}}, .scalars = 5},
+        Adam{{.slices = {{.masters = 0, .grads = 1, .states = {2, 3}, .copy = copy, .weight_decay = 0.01}},
+              .scalars = 5},
              /*eps=*/1e-8,
              AdamMode::decoupled},
         values,

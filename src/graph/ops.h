@@ -396,10 +396,11 @@ struct AllGather {
   Ids writes() const { return {whole}; }
 };
 
-using ComputeOp = std::variant<Augment, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Conv2d, Conv2dGradW,
-                               Conv2dGradX, MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm,
-                               BatchNormGrad, Relu, ReluGrad, Flatten, FlattenGrad, Linear, LinearGradX, LinearGradW,
-                               Add, SoftmaxCrossEntropy, Cast, TreePush, SquareSums, StepControl, Adam, Sgd, RmsProp, Blend>;
+using ComputeOp =
+    std::variant<Augment, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Conv2d, Conv2dGradW, Conv2dGradX, MaxPool,
+                 MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, Relu, ReluGrad, Flatten,
+                 FlattenGrad, Linear, LinearGradX, LinearGradW, Add, SoftmaxCrossEntropy, Cast, TreePush, SquareSums,
+                 StepControl, Adam, Sgd, RmsProp, Blend>;
 using CommOp = std::variant<AllReduce, ReduceScatter, AllGather>;
 using Op = std::variant<ComputeOp, CommOp>;
 

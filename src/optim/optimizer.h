@@ -20,8 +20,8 @@ using Optimizer = std::variant<Sgd, Adam, AdamW, RmsProp>;
 
 /// Names of the vocabulary that this version refuses.
 inline const std::vector<std::string> kLaterOptimizers = {
-    "Lamb",   "Lion",     "Adagrad", "OneBitAdam", "ZeroOneAdam", "OneBitLamb", "MuAdam", "MuAdamW", "MuSGD",     "RAdam",
-    "NAdam",  "Adamax",   "Adadelta", "ASGD",      "Rprop",       "SparseAdam", "LBFGS",  "LARS",    "Muon",      "FusedAdam",
-    "CPUAdam"};
+    "Lamb",    "Lion",       "Adagrad", "OneBitAdam", "ZeroOneAdam", "OneBitLamb", "MuAdam",
+    "MuAdamW", "MuSGD",      "RAdam",   "NAdam",      "Adamax",      "Adadelta",   "ASGD",
+    "Rprop",   "SparseAdam", "LBFGS",   "LARS",       "Muon",        "FusedAdam",  "CPUAdam"};
 
 }  // namespace ct::optim

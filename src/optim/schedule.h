@@ -1,5 +1,5 @@
-// The table of schedules: pure functions of the number of applied steps, in double. A module is a struct of its keys and
-// what they mean: kType, keys() and fault() as an optimizer's (optim/optimizer.h), and
+// The table of schedules: pure functions of the number of applied steps, in double. A module is a struct of its keys
+// and what they mean: kType, keys() and fault() as an optimizer's (optim/optimizer.h), and
 //   at()          the rates of applied step number `step`, counted from 0, from those that the optimizer was given
 //   kOverridesLr  the key that is the rate in place of the optimizer's; "": none
 #pragma once
@@ -23,9 +23,10 @@ using LrSchedule = std::variant<Constant, WarmupLr, StepLr>;
 
 /// Names of the vocabulary that this version refuses.
 inline const std::vector<std::string> kLaterSchedules = {
-    "WarmupDecayLR",     "WarmupCosineLR",              "OneCycle",   "LRRangeTest", "MultiStepLR",  "ExponentialLR",
-    "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "OneCycleLR", "LinearLR",    "PolynomialLR", "LambdaLR",
-    "ConstantLR",        "CyclicLR",                    "ReduceLROnPlateau"};
+    "WarmupDecayLR", "WarmupCosineLR", "OneCycle",          "LRRangeTest",
+    "MultiStepLR",   "ExponentialLR",  "CosineAnnealingLR", "CosineAnnealingWarmRestarts",
+    "OneCycleLR",    "LinearLR",       "PolynomialLR",      "LambdaLR",
+    "ConstantLR",    "CyclicLR",       "ReduceLROnPlateau"};
 
 /// Of applied step number `step`, counted from 0.
 inline ScheduleRow schedule_row(const LrSchedule& schedule, const Optimizer& optimizer, int64_t step) {

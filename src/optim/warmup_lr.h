@@ -10,8 +10,9 @@
 
 namespace ct::optim {
 
-/// DeepSpeed's WarmupLR, which knows nothing of the optimizer's rate. The k-th applied step (k from 1) uses the value at
-/// it = k - 2: gamma = ln(it+1)/ln(W) or it/W below W, then 1; lr = min + (max - min) gamma. The first two steps use min.
+/// DeepSpeed's WarmupLR, which knows nothing of the optimizer's rate. The k-th applied step (k from 1) uses the value
+/// at it = k - 2: gamma = ln(it+1)/ln(W) or it/W below W, then 1; lr = min + (max - min) gamma. The first two steps use
+/// min.
 struct WarmupLr {
   static constexpr std::string_view kType = "WarmupLR", kOverridesLr = "warmup_max_lr";
   double warmup_min_lr = 0, warmup_max_lr = 1e-3;

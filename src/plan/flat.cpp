@@ -64,8 +64,8 @@ std::vector<UpdateRange> update_ranges(const Graph& graph, const FlatLayout& fla
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.range.begin < b.range.begin; });
   std::vector<UpdateRange> merged;
   for (const UpdateRange& r : all) {
-    const bool same = !merged.empty() && merged.back().treatment == r.treatment && merged.back().statistic == r.statistic &&
-                      merged.back().momentum == r.momentum;
+    const bool same = !merged.empty() && merged.back().treatment == r.treatment &&
+                      merged.back().statistic == r.statistic && merged.back().momentum == r.momentum;
     if (same)
       merged.back().range.end = r.range.end;
     else

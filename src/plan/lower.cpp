@@ -453,11 +453,11 @@ class Lowering {
         UpdateSlice& slice = update.slices.emplace_back(UpdateSlice{
             .masters = s.masters, .grads = grads, .copy = s.copy, .weight_decay = weight_decay, .lr_scale = lr_scale});
         for (const auto& held : states)
-          slice.states.push_back(
-              held ? view(held->value, byte_of(held->held, s.range.begin), s.range.size()) : kNone);
+          slice.states.push_back(held ? view(held->value, byte_of(held->held, s.range.begin), s.range.size()) : kNone);
       }
       if (!update.slices.empty()) emit(out_.update, optimizer.op(std::move(update)));
-      if (!blended.empty()) emit(out_.update, Blend{std::move(blended), out_.scalars, out_.distribution.micro_batches()});
+      if (!blended.empty())
+        emit(out_.update, Blend{std::move(blended), out_.scalars, out_.distribution.micro_batches()});
     });
   }
   /// Layers compute with what the update gathers: each waits for the latest gather of its parameters.

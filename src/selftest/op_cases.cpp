@@ -16,9 +16,9 @@
 #include "selftest/reference/conv.h"
 #include "selftest/reference/dense.h"
 #include "selftest/reference/norm.h"
+#include "selftest/reference/optimizer.h"
 #include "selftest/reference/rounding.h"
 #include "selftest/reference/tree.h"
-#include "selftest/reference/optimizer.h"
 
 namespace ct {
 namespace {
@@ -1013,8 +1013,8 @@ void add_cases(Cases& cases, Of<Adam>) {
             Doubles v32 = v;
             for (double& x : v32) x = static_cast<float>(x);
             Doubles p_after = params, m_after = m, v_after = v32, p_tolerance(n), m_tolerance(n), v_tolerance(n);
-            const reference::AdamOptions options{
-                p.scalars.lr * lr_scale, beta1, beta2, 1e-8, decay, mode == AdamMode::decoupled};
+            const reference::AdamOptions options{p.scalars.lr * lr_scale,    beta1, beta2, 1e-8, decay,
+                                                 mode == AdamMode::decoupled};
             for (size_t i = 0; i < n && !p.skip; ++i) {
               const double scaled = g[i] * p.scalars.grad_scale;
               const auto e = reference::adam(options, {params[i], m[i], v32[i]}, scaled, correction1, correction2);
@@ -1027,13 +1027,13 @@ void add_cases(Cases& cases, Of<Adam>) {
               v_tolerance[i] = 6 * kEps * (v32[i] + size * size);
               p_after[i] = e.p, m_after[i] = e.m, v_after[i] = e.v;
             }
-            op.slices.push_back({.masters = c.in_out({numel}, params, p_after, p_tolerance),
-                                 .grads = c.in({numel}, g),
-                                 .states = {c.in_out({numel}, m, m_after, m_tolerance),
-                                            c.in_out({numel}, v32, v_after, v_tolerance)},
-                                 .copy = p.add_copy(c, p_after, p_tolerance),
-                                 .weight_decay = decay,
-                                 .lr_scale = lr_scale});
+            op.slices.push_back(
+                {.masters = c.in_out({numel}, params, p_after, p_tolerance),
+                 .grads = c.in({numel}, g),
+                 .states = {c.in_out({numel}, m, m_after, m_tolerance), c.in_out({numel}, v32, v_after, v_tolerance)},
+                 .copy = p.add_copy(c, p_after, p_tolerance),
+                 .weight_decay = decay,
+                 .lr_scale = lr_scale});
           }
           cases.push_back(c.of(std::move(op), p.text(), mode == AdamMode::decoupled ? " decoupled" : " L2", " decay ",
                                first_decay, " step ", step));
@@ -1063,13 +1063,12 @@ void add_cases(Cases& cases, Of<Sgd>) {
               b_tolerance[i] = 4 * kEps * size;
               p_after[i] = e.p, b_after[i] = e.buffer;
             }
-            op.slices.push_back(
-                {.masters = c.in_out({numel}, params, p_after, p_tolerance),
-                 .grads = c.in({numel}, g),
-                 .states = {momentum == 0 ? kNone : c.in_out({numel}, buffer, b_after, b_tolerance)},
-                 .copy = p.add_copy(c, p_after, p_tolerance),
-                 .weight_decay = decay,
-                 .lr_scale = lr_scale});
+            op.slices.push_back({.masters = c.in_out({numel}, params, p_after, p_tolerance),
+                                 .grads = c.in({numel}, g),
+                                 .states = {momentum == 0 ? kNone : c.in_out({numel}, buffer, b_after, b_tolerance)},
+                                 .copy = p.add_copy(c, p_after, p_tolerance),
+                                 .weight_decay = decay,
+                                 .lr_scale = lr_scale});
           }
           cases.push_back(c.of(std::move(op), p.text(), " momentum ", momentum, nesterov ? " Nesterov" : "", " decay ",
                                first_decay));
@@ -1093,7 +1092,8 @@ void add_cases(Cases& cases, Of<RmsProp>) {
             for (double& x : square) x = static_cast<float>(x + 0.05);  // at least the mean's square
             Doubles after[4] = {params, square, buffer, mean}, tolerance[4];
             for (Doubles& t : tolerance) t.resize(n);
-            const reference::RmsPropOptions options{p.scalars.lr * lr_scale, op.alpha, op.eps, decay, momentum, centered};
+            const reference::RmsPropOptions options{
+                p.scalars.lr * lr_scale, op.alpha, op.eps, decay, momentum, centered};
             for (size_t i = 0; i < n && !p.skip; ++i) {
               const auto e =
                   reference::rmsprop(options, {params[i], square[i], buffer[i], mean[i]}, g[i] * p.scalars.grad_scale);
@@ -1109,15 +1109,14 @@ void add_cases(Cases& cases, Of<RmsProp>) {
               tolerance[3][i] = 4 * kEps * size;
             }
             const ValueId masters = c.in_out({numel}, params, after[0], tolerance[0]), grads = c.in({numel}, g);
-            op.slices.push_back(
-                {.masters = masters,
-                 .grads = grads,
-                 .states = {c.in_out({numel}, square, after[1], tolerance[1]),
-                            momentum == 0 ? kNone : c.in_out({numel}, buffer, after[2], tolerance[2]),
-                            centered ? c.in_out({numel}, mean, after[3], tolerance[3]) : kNone},
-                 .copy = p.add_copy(c, after[0], tolerance[0]),
-                 .weight_decay = decay,
-                 .lr_scale = lr_scale});
+            op.slices.push_back({.masters = masters,
+                                 .grads = grads,
+                                 .states = {c.in_out({numel}, square, after[1], tolerance[1]),
+                                            momentum == 0 ? kNone : c.in_out({numel}, buffer, after[2], tolerance[2]),
+                                            centered ? c.in_out({numel}, mean, after[3], tolerance[3]) : kNone},
+                                 .copy = p.add_copy(c, after[0], tolerance[0]),
+                                 .weight_decay = decay,
+                                 .lr_scale = lr_scale});
           }
           cases.push_back(c.of(std::move(op), p.text(), " momentum ", momentum, centered ? " centered" : "", " decay ",
                                first_decay));

@@ -41,7 +41,8 @@ std::string optimizer_note(const Config& config) {
   return std::visit(
       [](const auto& o) {
         const std::string kind = o.decay().empty() ? "" : str(o.decay(), " ");
-        return o.weight_decay == 0 ? std::string(o.kType) : str(o.kType, " with ", kind, "weight decay ", o.weight_decay);
+        return o.weight_decay == 0 ? std::string(o.kType)
+                                   : str(o.kType, " with ", kind, "weight decay ", o.weight_decay);
       },
       config.optimizer.value());
 }

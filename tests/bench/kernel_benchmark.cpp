@@ -461,35 +461,25 @@ class Bench {
     return sizes;
   }
   StepScalars* scalars() {
-    return arena_.of(std::vector<StepScalars>{{.applied = 1,
-                                               .window_begin = 1,
-                                               .grad_scale = 1,
-                                               .lr = 1e-6,
-                                               .bias_correction1 = 0.1,
-                                               .bias_correction2 = 0.001}});
+    return arena_.of(std::vector<StepScalars>{
+        {.applied = 1, .window_begin = 1, .grad_scale = 1, .lr = 1e-6, .coefficients = {0.9, 0.999, 0.1, 0.001}}});
   }
   std::vector<AdamSlice> adam_slices(const std::vector<int64_t>& sizes, bool copy) {
     std::vector<AdamSlice> slices;
     for (const int64_t n : sizes)
-      slices.push_back({.masters = arena_.take<float>(n),
-                        .grads = arena_.take<float>(n),
-                        .exp_avg = arena_.take<float>(n),
-                        .exp_avg_sq = arena_.zeros<float>(n),
-                        .copy = copy ? arena_.take(Type::bf16, n) : nullptr,
-                        .copy_type = copy ? Type::bf16 : Type::f32,
-                        .n = n,
-                        .weight_decay = 0.01});
+      slices.push_back({{.masters = arena_.take<float>(n),
+                         .grads = arena_.take<float>(n),
+                         .copy = copy ? arena_.take(Type::bf16, n) : nullptr,
+                         .copy_type = copy ? Type::bf16 : Type::f32,
+                         .n = n,
+                         .weight_decay = 0.01},
+                        /*exp_avg=*/arena_.take<float>(n),
+                        /*exp_avg_sq=*/arena_.zeros<float>(n)});
     return slices;
   }
   Launch of_adam(const std::vector<int64_t>& sizes, bool copy) {
     return [slices = adam_slices(sizes, copy), scalars = scalars()](cudaStream_t s) {
-      return adam({.slices = slices.data(),
-                   .slice_count = static_cast<int>(slices.size()),
-                   .beta1 = 0.9,
-                   .beta2 = 0.999,
-                   .eps = 1e-8,
-                   .decoupled = true,
-                   .scalars = scalars},
+      return adam({.all = {slices.data(), static_cast<int>(slices.size()), scalars}, .eps = 1e-8, .decoupled = true},
                   s);
     };
   }
@@ -504,11 +494,9 @@ class Bench {
       large("adam+copy", "f32-bf16", shape, 30 * n, kAdamShare, of_adam(sizes, /*copy=*/true));
       std::vector<SgdSlice> slices;
       for (const int64_t size : sizes)
-        slices.push_back({.masters = arena_.take<float>(size),
-                          .grads = arena_.take<float>(size),
-                          .momentum_buffer = arena_.take<float>(size),
-                          .n = size,
-                          .weight_decay = 0.01});
+        slices.push_back(
+            {{.masters = arena_.take<float>(size), .grads = arena_.take<float>(size), .n = size, .weight_decay = 0.01},
+             /*momentum_buffer=*/arena_.take<float>(size)});
       std::vector<BlendSlice> blended;
       for (const SgdSlice& slice : slices)
         blended.push_back({.masters = slice.masters, .sums = slice.grads, .n = slice.n, .momentum = 0.1});
@@ -520,12 +508,17 @@ class Bench {
                      s);
       });
       large("sgd", "f32", shape, 20 * n, 0, [slices, scalars = scalars()](cudaStream_t s) {
-        return sgd({.slices = slices.data(),
-                    .slice_count = static_cast<int>(slices.size()),
-                    .momentum = 0.9,
-                    .nesterov = false,
-                    .scalars = scalars},
-                   s);
+        return sgd({.all = {slices.data(), static_cast<int>(slices.size()), scalars}, .nesterov = false}, s);
+      });
+      std::vector<RmsPropSlice> centered;
+      for (const int64_t size : sizes)
+        centered.push_back({{.masters = arena_.take<float>(size), .grads = arena_.take<float>(size), .n = size},
+                            /*square_avg=*/arena_.zeros<float>(size),
+                            /*momentum_buffer=*/arena_.take<float>(size),
+                            /*grad_avg=*/arena_.zeros<float>(size)});
+      large("rmsprop", "f32", shape, 36 * n, 0, [centered, scalars = scalars()](cudaStream_t s) {
+        return rmsprop(
+            {.all = {centered.data(), static_cast<int>(centered.size()), scalars}, .alpha = 0.99, .eps = 1e-8}, s);
       });
     }
   }

@@ -1,7 +1,11 @@
 #include <thread>
 
+#include "device/cpu/isa.h"
+#include "device/cpu/kernels/norm.h"
 #include "device/cpu/kernels/optimizer.h"
+#include "device/cpu/kernels/tree_sum.h"
 #include "device/kernels_testing.h"
+#include "selftest/reference/optimizer.h"
 
 namespace ct::cpu {
 namespace {
@@ -18,19 +22,23 @@ float from_bf16(uint16_t bits) {
   return value;
 }
 
-AdamScalars scalars(int step, bool decoupled) {
+struct Moments {
+  float *exp_avg, *exp_avg_sq;
+};
+AdamArgs adam_args(int64_t n, const float* grads, float* params, Moments moments, uint16_t* half, int step,
+                   bool decoupled) {
   const double b1 = 0.8, b2 = 0.999;
-  return {.learning_rate = 1e-2f,
-          .beta1 = static_cast<float>(b1),
-          .one_minus_beta1 = static_cast<float>(1 - b1),
-          .beta2 = static_cast<float>(b2),
-          .one_minus_beta2 = static_cast<float>(1 - b2),
-          .eps = 1e-8f,
-          .weight_decay = 0.1f,
-          .bias_correction1 = static_cast<float>(1 / (1 - std::pow(b1, step))),
-          .sqrt_bias_correction2 = static_cast<float>(1 / std::sqrt(1 - std::pow(b2, step))),
-          .gradient_scale = 0.5f,
-          .decoupled = decoupled};
+  return {{n, grads, params, half, /*learning_rate=*/1e-2f, /*weight_decay=*/0.1f, /*gradient_scale=*/0.5f},
+          moments.exp_avg,
+          moments.exp_avg_sq,
+          static_cast<float>(b1),
+          static_cast<float>(1 - b1),
+          static_cast<float>(b2),
+          static_cast<float>(1 - b2),
+          /*eps=*/1e-8f,
+          static_cast<float>(1 / (1 - std::pow(b1, step))),
+          static_cast<float>(1 / std::sqrt(1 - std::pow(b2, step))),
+          decoupled};
 }
 
 TEST_P(Update, AdamFollowsTheFormula) {
@@ -42,7 +50,7 @@ TEST_P(Update, AdamFollowsTheFormula) {
     for (int step = 1; step <= 20; ++step) {
       const auto g = normal(kN, 100 + step);
       Buffer<float> grads(g);
-      adam({kN, grads, params, exp_avg, exp_avg_sq, half, scalars(step, decoupled)});
+      adam(adam_args(kN, grads, params, {exp_avg, exp_avg_sq}, half, step, decoupled));
       for (size_t i = 0; i < kN; ++i) {
         const double scaled = 0.5 * g[i] + (decoupled ? 0 : 0.1 * p[i]);
         m[i] = 0.8 * m[i] + 0.2 * scaled;
@@ -66,14 +74,48 @@ TEST_P(Update, SameBitsWhereverTheRangeIsCut) {
   Buffer<float> grads(g), whole(p), whole_m(g), whole_v(v), parts(p), parts_m(g), parts_v(v);
   for (size_t i = 0; i < kN; ++i) whole_v[i] = parts_v[i] = std::abs(whole_v[i]);
   Buffer<uint16_t> whole_half(kN), parts_half(kN);
-  adam({kN, grads, whole, whole_m, whole_v, whole_half, scalars(3, true)});
+  adam(adam_args(kN, grads, whole, {whole_m, whole_v}, whole_half, 3, true));
   for (const auto& [begin, end] : {std::pair<int, int>{0, 1}, {1, 7}, {7, 300}, {300, 301}, {301, int{kN}}})
-    adam({end - begin, grads + begin, parts + begin, parts_m + begin, parts_v + begin, parts_half + begin,
-          scalars(3, true)});
+    adam(adam_args(end - begin, grads + begin, parts + begin, {parts_m + begin, parts_v + begin}, parts_half + begin, 3,
+                   true));
   EXPECT_EQ(std::memcmp(whole.data(), parts.data(), kN * 4), 0);
   EXPECT_EQ(std::memcmp(whole_m.data(), parts_m.data(), kN * 4), 0);
   EXPECT_EQ(std::memcmp(whole_v.data(), parts_v.data(), kN * 4), 0);
   EXPECT_EQ(std::memcmp(whole_half.data(), parts_half.data(), kN * 2), 0);
+}
+
+/// Over several steps, in double; moments in the order of RmsPropArgs.
+TEST_P(Update, RmsPropFollowsTheFormula) {
+  for (const bool centered : {false, true})
+    for (const bool momentum : {false, true}) {
+      auto p = normal(kN, 1);
+      std::vector<reference::RmsPropElement> expected;
+      for (const double x : p) expected.push_back({x, 0, 0, 0});
+      const std::vector<double> zeros(kN);
+      Buffer<float> params(p), square(zeros), buffer(zeros), mean(zeros);
+      Buffer<uint16_t> half(kN);
+      for (int step = 1; step <= 20; ++step) {
+        const auto g = normal(kN, 100 + step);
+        Buffer<float> grads(g);
+        rmsprop({{kN, grads, params, half, /*learning_rate=*/1e-2f, /*weight_decay=*/0.1f, /*gradient_scale=*/0.5f},
+                 square,
+                 momentum ? buffer.data() : nullptr,
+                 centered ? mean.data() : nullptr,
+                 /*alpha=*/0.9f,
+                 /*one_minus_alpha=*/0.1f,
+                 /*eps=*/1e-6f,
+                 /*momentum=*/0.5f});
+        const reference::RmsPropOptions o{1e-2, 0.9, 1e-6, 0.1, momentum ? 0.5 : 0, centered};
+        for (size_t i = 0; i < kN; ++i) expected[i] = reference::rmsprop(o, expected[i], 0.5 * g[i]);
+      }
+      for (size_t i = 0; i < kN; ++i) {
+        ASSERT_NEAR(params[i], expected[i].p, 2e-5) << i;
+        ASSERT_NEAR(square[i], expected[i].square_avg, 1e-6);
+        ASSERT_NEAR(mean[i], centered ? expected[i].grad_avg : 0, 1e-6);
+        ASSERT_NEAR(from_bf16(half[i]), params[i], std::abs(params[i]) / 256);
+      }
+      EXPECT_TRUE(params.intact() && square.intact() && buffer.intact() && mean.intact() && half.intact());
+    }
 }
 
 TEST_P(Update, Bf16CopyRoundsToNearestEven) {
@@ -84,16 +126,16 @@ TEST_P(Update, Bf16CopyRoundsToNearestEven) {
   Buffer<float> params(bits.size()), grads(std::vector<double>(bits.size(), 0.0));
   std::memcpy(params.data(), bits.data(), bits.size() * 4);
   Buffer<uint16_t> half(bits.size());
-  sgd({.n = static_cast<int64_t>(bits.size()),
-       .grads = grads,
-       .params = params,
-       .momentum_buffer = nullptr,
-       .bf16_params = half,
-       .learning_rate = 0,
-       .momentum = 0,
-       .weight_decay = 0,
-       .gradient_scale = 1,
-       .nesterov = false});
+  sgd({{.n = static_cast<int64_t>(bits.size()),
+        .grads = grads,
+        .params = params,
+        .bf16_params = half,
+        .learning_rate = 0,
+        .weight_decay = 0,
+        .gradient_scale = 1},
+       /*momentum_buffer=*/nullptr,
+       /*momentum=*/0,
+       /*nesterov=*/false});
   for (size_t i = 0; i < bits.size(); ++i) EXPECT_EQ(half[i], expected[i]) << i;
 }
 

@@ -182,8 +182,8 @@ Outcome train(const Setting& setting, int64_t steps) {
   run_ranks(setting.ranks, [&](Communicator& comm) {
     const auto backend = backend_of_this_thread();
     const Graph graph = graph_of(setting.model, setting.compute);
-    Engine engine(*backend, comm, lower_training(graph, setting.rule, distribution_of(setting, comm.rank())), schedule(setting.rule),
-                  BindOptions{.lane = setting.lane});
+    Engine engine(*backend, comm, lower_training(graph, setting.rule, distribution_of(setting, comm.rank())),
+                  schedule(setting.rule), BindOptions{.lane = setting.lane});
     set_weights(graph, engine);
     std::vector<double> losses;
     for (int64_t step = 0; step < steps; ++step) {

@@ -17,8 +17,7 @@ StepScalars some_step() {
   return {.applied = 3,
           .grad_scale = 0.37,
           .lr = 1.3e-2,
-          .bias_correction1 = 1 - std::pow(0.9, 3),
-          .bias_correction2 = 1 - std::pow(0.999, 3)};
+          .coefficients = {0.9, 0.999, 1 - std::pow(0.9, 3), 1 - std::pow(0.999, 3)}};
 }
 
 std::vector<float> positive(std::vector<float> v) {
@@ -74,6 +73,7 @@ struct Case {
   Copy::Kind copy = Copy::Kind::none;
   size_t copy_shift = 0;
   double weight_decay = 0;
+  float lr_scale = 1;
 };
 
 /// Odd sizes, several blocks, empty slices first, between and last; whole packs and lone elements; every kind of copy.
@@ -84,7 +84,7 @@ std::vector<Case> cases() {
           {.n = 3, .shift = 1, .copy = f32},
           {.n = 0},
           {.n = 1024, .copy = bf16, .weight_decay = 0.2},
-          {.n = 1023, .copy = f16, .weight_decay = 0.3},
+          {.n = 1023, .copy = f16, .weight_decay = 0.3, .lr_scale = 0.1f},
           {.n = 2050, .copy = f32, .weight_decay = 0.01},
           {.n = 1025, .shift = 3, .copy = bf16, .copy_shift = 1, .weight_decay = 0.05},
           {.n = 37, .copy = bf16, .copy_shift = 4},
@@ -94,26 +94,29 @@ std::vector<Case> cases() {
           {.n = 0}};
 }
 
-/// The tensors of a case; `kept` is what masters, first and second state were before.
+/// The tensors of a case; `before` is what masters, first, second (positive) and third state were.
 struct Tensors {
   Tensors(const Case& c, uint32_t which)
       : n(c.n),
-        before{numbers(n, 10 * which), numbers(n, 10 * which + 1), positive(numbers(n, 10 * which + 2))},
+        before{numbers(n, 10 * which), numbers(n, 10 * which + 1), positive(numbers(n, 10 * which + 2)),
+               numbers(n, 10 * which + 4)},
         gradient(numbers(n, 10 * which + 3)),
         masters(before[0], c.shift),
         first(before[1], c.shift),
         second(before[2], c.shift),
+        third(before[3], c.shift),
         grads(gradient, c.shift),
         copy(c.copy, n, c.copy_shift) {}
   void expect_untouched() const {
     EXPECT_EQ(masters.values(), before[0]);
     EXPECT_EQ(first.values(), before[1]);
     EXPECT_EQ(second.values(), before[2]);
+    EXPECT_EQ(third.values(), before[3]);
     copy.expect_untouched();
   }
   size_t n;
-  std::vector<float> before[3], gradient;
-  Buffer<float> masters, first, second, grads;
+  std::vector<float> before[4], gradient;
+  Buffer<float> masters, first, second, third, grads;
   Copy copy;
 };
 using AllTensors = std::vector<std::unique_ptr<Tensors>>;
@@ -124,10 +127,20 @@ AllTensors make(const std::vector<Case>& cases) {
   return all;
 }
 
+UpdateSlice slice_of(Tensors& t, const Case& c) {
+  return {.masters = t.masters.data(),
+          .grads = t.grads.data(),
+          .copy = t.copy.data(),
+          .copy_type = t.copy.type(),
+          .n = static_cast<int64_t>(t.n),
+          .weight_decay = c.weight_decay,
+          .lr_scale = c.lr_scale};
+}
+
 // ---- Adam
 
 struct AdamOptions {
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-6;
+  double eps = 1e-6;
   bool decoupled = true;
 };
 
@@ -136,32 +149,21 @@ cudaError_t run_adam(AllTensors& all, const std::vector<Case>& cases, const Adam
   std::vector<AdamSlice> slices;
   for (size_t i = 0; i < cases.size(); ++i) {
     Tensors& t = *all[i];
-    slices.push_back({.masters = t.masters.data(),
-                      .grads = t.grads.data(),
-                      .exp_avg = t.first.data(),
-                      .exp_avg_sq = t.second.data(),
-                      .copy = t.copy.data(),
-                      .copy_type = t.copy.type(),
-                      .n = static_cast<int64_t>(t.n),
-                      .weight_decay = cases[i].weight_decay});
+    slices.push_back({slice_of(t, cases[i]), t.first.data(), t.second.data()});
   }
-  return adam({.slices = slices.data(),
-               .slice_count = static_cast<int>(slices.size()),
-               .beta1 = o.beta1,
-               .beta2 = o.beta2,
-               .eps = o.eps,
-               .decoupled = o.decoupled,
-               .scalars = scalars.data()},
-              nullptr);
+  return adam(
+      {.all = {slices.data(), static_cast<int>(slices.size()), scalars.data()}, .eps = o.eps, .decoupled = o.decoupled},
+      nullptr);
 }
 
 /// What the header promises to the bit.
 void expect_adam(const Tensors& t, const Case& c, const AdamOptions& o, const StepScalars& s) {
-  const auto b1 = static_cast<float>(o.beta1), c1 = static_cast<float>(1 - o.beta1);
-  const auto b2 = static_cast<float>(o.beta2), c2 = static_cast<float>(1 - o.beta2);
-  const auto decay = static_cast<float>(c.weight_decay), lr = static_cast<float>(s.lr);
-  const auto correct1 = static_cast<float>(1 / s.bias_correction1);
-  const auto correct2 = static_cast<float>(1 / std::sqrt(s.bias_correction2));
+  const double beta1 = s.coefficients[kBeta1], beta2 = s.coefficients[kBeta2];
+  const auto b1 = static_cast<float>(beta1), c1 = static_cast<float>(1 - beta1);
+  const auto b2 = static_cast<float>(beta2), c2 = static_cast<float>(1 - beta2);
+  const auto decay = static_cast<float>(c.weight_decay), lr = static_cast<float>(s.lr * c.lr_scale);
+  const auto correct1 = static_cast<float>(1 / s.coefficients[kBiasCorrection1]);
+  const auto correct2 = static_cast<float>(1 / std::sqrt(s.coefficients[kBiasCorrection2]));
   for (size_t i = 0; i < t.n; ++i) {
     const float p = t.before[0][i];
     float g = t.gradient[i] * static_cast<float>(s.grad_scale);
@@ -199,13 +201,13 @@ TEST(Adam, IsPyTorchsAdamOverSeveralSteps) {
     }
     for (int k = 1; k <= 5; ++k) {
       StepScalars step = some_step();
-      step.bias_correction1 = 1 - std::pow(0.9, k);
-      step.bias_correction2 = 1 - std::pow(0.999, k);
+      const double correction1 = step.coefficients[kBiasCorrection1] = 1 - std::pow(0.9, k);
+      const double correction2 = step.coefficients[kBiasCorrection2] = 1 - std::pow(0.999, k);
       const std::vector<float> gradient = numbers(c.n, 100 + static_cast<uint32_t>(k));
       for (size_t i = 0; i < c.n; ++i) {
         t.grads.at(i) = gradient[i];
         expected[i] = reference::adam({step.lr, 0.9, 0.999, 1e-6, c.weight_decay, decoupled}, expected[i],
-                                      gradient[i] * step.grad_scale, step.bias_correction1, step.bias_correction2);
+                                      gradient[i] * step.grad_scale, correction1, correction2);
       }
       ASSERT_EQ(run_adam(all, {c}, {.decoupled = decoupled}, step), cudaSuccess);
     }
@@ -239,21 +241,16 @@ TEST(Adam, AnElementsBitsDoNotDependOnTheCut) {
     Tensors t({.n = 3000}, 7);
     std::vector<AdamSlice> slices;
     for (size_t i = 0; i + 1 < cuts.size(); ++i)
-      slices.push_back({.masters = t.masters.data() + cuts[i],
-                        .grads = t.grads.data() + cuts[i],
-                        .exp_avg = t.first.data() + cuts[i],
-                        .exp_avg_sq = t.second.data() + cuts[i],
-                        .n = static_cast<int64_t>(cuts[i + 1] - cuts[i])});
+      slices.push_back({{.masters = t.masters.data() + cuts[i],
+                         .grads = t.grads.data() + cuts[i],
+                         .n = static_cast<int64_t>(cuts[i + 1] - cuts[i])},
+                        t.first.data() + cuts[i],
+                        t.second.data() + cuts[i]});
     const Operand<StepScalars> scalars(1, some_step());
-    EXPECT_EQ(adam({.slices = slices.data(),
-                    .slice_count = static_cast<int>(slices.size()),
-                    .beta1 = 0.9,
-                    .beta2 = 0.95,
-                    .eps = 1e-8,
-                    .decoupled = true,
-                    .scalars = scalars.data()},
-                   nullptr),
-              cudaSuccess);
+    EXPECT_EQ(
+        adam({.all = {slices.data(), static_cast<int>(slices.size()), scalars.data()}, .eps = 1e-8, .decoupled = true},
+             nullptr),
+        cudaSuccess);
     return std::vector{t.masters.bytes(), t.first.bytes(), t.second.bytes()};
   };
   const auto whole = bytes({0, 3000});
@@ -289,7 +286,6 @@ TEST(Adam, KeepsDenormals) {
 // ---- SGD
 
 struct SgdOptions {
-  double momentum = 0.9;
   bool nesterov = false, buffer = true;
 };
 
@@ -298,29 +294,20 @@ cudaError_t run_sgd(AllTensors& all, const std::vector<Case>& cases, const SgdOp
   std::vector<SgdSlice> slices;
   for (size_t i = 0; i < cases.size(); ++i) {
     Tensors& t = *all[i];
-    slices.push_back({.masters = t.masters.data(),
-                      .grads = t.grads.data(),
-                      .momentum_buffer = o.buffer ? t.first.data() : nullptr,
-                      .copy = t.copy.data(),
-                      .copy_type = t.copy.type(),
-                      .n = static_cast<int64_t>(t.n),
-                      .weight_decay = cases[i].weight_decay});
+    slices.push_back({slice_of(t, cases[i]), o.buffer ? t.first.data() : nullptr});
   }
-  return sgd({.slices = slices.data(),
-              .slice_count = static_cast<int>(slices.size()),
-              .momentum = o.momentum,
-              .nesterov = o.nesterov,
-              .scalars = scalars.data()},
+  return sgd({.all = {slices.data(), static_cast<int>(slices.size()), scalars.data()}, .nesterov = o.nesterov},
              nullptr);
 }
 
 void expect_sgd(const Tensors& t, const Case& c, const SgdOptions& o, const StepScalars& s) {
-  const auto decay = static_cast<float>(c.weight_decay), lr = static_cast<float>(s.lr);
-  const auto momentum = static_cast<float>(o.momentum);
+  const auto decay = static_cast<float>(c.weight_decay), lr = static_cast<float>(s.lr * c.lr_scale);
+  const double given = s.coefficients[kMomentum];
+  const auto momentum = static_cast<float>(given);
   for (size_t i = 0; i < t.n; ++i) {
     const float p = t.before[0][i];
     const reference::SgdElement reference =
-        reference::sgd({s.lr, o.buffer ? o.momentum : 0, c.weight_decay, o.nesterov && o.buffer},
+        reference::sgd({s.lr * c.lr_scale, o.buffer ? given : 0, c.weight_decay, o.nesterov && o.buffer},
                        {p, o.buffer ? t.before[1][i] : 0}, t.gradient[i] * s.grad_scale);
     float g = std::fma(decay, p, t.gradient[i] * static_cast<float>(s.grad_scale));
     if (o.buffer) {
@@ -337,8 +324,7 @@ void expect_sgd(const Tensors& t, const Case& c, const SgdOptions& o, const Step
 }
 
 TEST(Sgd, GivesThePromisedBits) {
-  for (const SgdOptions& options :
-       {SgdOptions{}, SgdOptions{.nesterov = true}, SgdOptions{.momentum = 0, .buffer = false}})
+  for (const SgdOptions& options : {SgdOptions{}, SgdOptions{.nesterov = true}, SgdOptions{.buffer = false}})
     on_host::in_all_orders([&] {
       AllTensors all = make(cases());
       ASSERT_EQ(run_sgd(all, cases(), options, some_step()), cudaSuccess);
@@ -357,11 +343,88 @@ TEST(Sgd, ASkippedStepWritesNothing) {
 
 TEST(Sgd, AllSlicesHaveABufferOrNone) {
   float x[2] = {};
-  const SgdSlice slices[] = {{.masters = &x[0], .grads = &x[0], .momentum_buffer = nullptr, .n = 1},
-                             {.masters = &x[1], .grads = &x[1], .momentum_buffer = &x[1], .n = 1}};
+  const SgdSlice slices[] = {{{.masters = &x[0], .grads = &x[0], .n = 1}, nullptr},
+                             {{.masters = &x[1], .grads = &x[1], .n = 1}, &x[1]}};
   const StepScalars step = some_step();
-  EXPECT_EQ(sgd({.slices = slices, .slice_count = 2, .momentum = 0.9, .nesterov = false, .scalars = &step}, nullptr),
-            cudaErrorInvalidValue);
+  EXPECT_EQ(sgd({.all = {slices, 2, &step}, .nesterov = false}, nullptr), cudaErrorInvalidValue);
+}
+
+// ---- RMSprop
+
+struct RmsPropOptions {
+  bool centered = false, buffer = false;
+  double alpha = 0.9, eps = 1e-6;
+};
+
+cudaError_t run_rmsprop(AllTensors& all, const std::vector<Case>& cases, const RmsPropOptions& o,
+                        const StepScalars& step) {
+  const Operand<StepScalars> scalars(1, step);
+  std::vector<RmsPropSlice> slices;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    Tensors& t = *all[i];
+    slices.push_back({slice_of(t, cases[i]), t.second.data(), o.buffer ? t.first.data() : nullptr,
+                      o.centered ? t.third.data() : nullptr});
+  }
+  return rmsprop(
+      {.all = {slices.data(), static_cast<int>(slices.size()), scalars.data()}, .alpha = o.alpha, .eps = o.eps},
+      nullptr);
+}
+
+void expect_rmsprop(const Tensors& t, const Case& c, const RmsPropOptions& o, const StepScalars& s) {
+  const auto decay = static_cast<float>(c.weight_decay), lr = static_cast<float>(s.lr * c.lr_scale);
+  const auto alpha = static_cast<float>(o.alpha), rest = static_cast<float>(1 - o.alpha);
+  const auto momentum = static_cast<float>(s.coefficients[kMomentum]);
+  for (size_t i = 0; i < t.n; ++i) {
+    const float p = t.before[0][i], g = std::fma(decay, p, t.gradient[i] * static_cast<float>(s.grad_scale));
+    const float square = std::fma(alpha, t.before[2][i], rest * (g * g));
+    const float mean = std::fma(alpha, t.before[3][i], rest * g);
+    const float under = o.centered ? std::fmax(std::fma(-mean, mean, square), 0.0f) : square;
+    float u = g / (std::sqrt(under) + static_cast<float>(o.eps));
+    if (o.buffer) u = std::fma(momentum, t.before[1][i], u);
+    ASSERT_EQ(t.second[i], square) << i;
+    ASSERT_EQ(t.third[i], o.centered ? mean : t.before[3][i]) << i;
+    ASSERT_EQ(t.first[i], o.buffer ? u : t.before[1][i]) << i;
+    ASSERT_EQ(t.masters[i], std::fma(-lr, u, p)) << i;
+    ASSERT_NO_FATAL_FAILURE(t.copy.expect(i, t.masters[i]));
+  }
+}
+
+TEST(RmsProp, GivesThePromisedBits) {
+  for (const RmsPropOptions& options :
+       {RmsPropOptions{}, {.buffer = true}, {.centered = true}, {.centered = true, .buffer = true}})
+    on_host::in_all_orders([&] {
+      AllTensors all = make(cases());
+      ASSERT_EQ(run_rmsprop(all, cases(), options, some_step()), cudaSuccess);
+      for (size_t i = 0; i < all.size(); ++i)
+        ASSERT_NO_FATAL_FAILURE(expect_rmsprop(*all[i], cases()[i], options, some_step())) << "slice " << i;
+    });
+}
+
+TEST(RmsProp, TakesAnyNumberOfSlices) {
+  const RmsPropOptions four_states{.centered = true, .buffer = true};
+  for (const size_t count : {0u, 1u, 31u, 32u, 33u, 65u}) {
+    const std::vector<Case> many(count, {.n = 5, .weight_decay = 0.5});
+    AllTensors all = make(many);
+    ASSERT_EQ(run_rmsprop(all, many, four_states, some_step()), cudaSuccess);
+    for (size_t i = 0; i < count; ++i)
+      ASSERT_NO_FATAL_FAILURE(expect_rmsprop(*all[i], many[i], four_states, some_step())) << i << " of " << count;
+  }
+}
+
+TEST(RmsProp, ASkippedStepWritesNothing) {
+  StepScalars step = some_step();
+  step.skip = 1;
+  AllTensors all = make(cases());
+  ASSERT_EQ(run_rmsprop(all, cases(), {.centered = true, .buffer = true}, step), cudaSuccess);
+  for (const auto& t : all) t->expect_untouched();
+}
+
+TEST(RmsProp, AllSlicesHaveABufferOrNone) {
+  float x[2] = {};
+  const RmsPropSlice slices[] = {{{.masters = &x[0], .grads = &x[0], .n = 1}, &x[0], nullptr, nullptr},
+                                 {{.masters = &x[1], .grads = &x[1], .n = 1}, &x[1], nullptr, &x[1]}};
+  const StepScalars step = some_step();
+  EXPECT_EQ(rmsprop({.all = {slices, 2, &step}, .alpha = 0.9, .eps = 1e-8}, nullptr), cudaErrorInvalidValue);
 }
 
 // ---- running statistics

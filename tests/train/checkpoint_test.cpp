@@ -39,14 +39,15 @@ struct Setting {
 struct Rank {
   Rank(Communicator& comm, int stage) : comm_(comm), backend(make_cpu_backend()), graph(graph_of_small_net()) {
     backend->enter_thread();
-    engine = std::make_unique<Engine>(
-        *backend, comm,
-        lower_training(graph, {.optimizer = optim::AdamW{}},
-                       {.ranks = comm.size(),
-                        .rank = comm.rank(),
-                        .accumulation = kMicroBatches / comm.size(),
-                        .zero_stage = stage}),
-        [](int64_t) { return ScheduleRow{.lr = 0.01, .coefficients = {0.9, 0.999, 0.1, 0.001}}; });
+    engine = std::make_unique<Engine>(*backend, comm,
+                                      lower_training(graph, {.optimizer = optim::AdamW{}},
+                                                     {.ranks = comm.size(),
+                                                      .rank = comm.rank(),
+                                                      .accumulation = kMicroBatches / comm.size(),
+                                                      .zero_stage = stage}),
+                                      [](int64_t) {
+                                        return ScheduleRow{.lr = 0.01, .coefficients = {0.9, 0.999, 0.1, 0.001}};
+                                      });
   }
   /// Values of every state that depend on their place alone.
   void fill(float first) {

@@ -199,7 +199,8 @@ std::vector<ConfigField> group_fields(optim::ParameterGroup& group) {
 
 /// {pattern: "*.bias", weight_decay: 0}
 optim::ParameterGroup read_group(const ConfigField& field, const Node& node) {
-  if (node.kind != Kind::map) wrong_type(field, node, "a list of groups such as {pattern: \"*.bias\", weight_decay: 0}");
+  if (node.kind != Kind::map)
+    wrong_type(field, node, "a list of groups such as {pattern: \"*.bias\", weight_decay: 0}");
   optim::ParameterGroup group;
   bool chooses = false;
   for (const document::Entry& entry : node.entries) {
@@ -236,11 +237,10 @@ void add_params(std::vector<ConfigField>& fields, const std::string& block, Modu
 std::vector<ConfigField> update_fields(Config& c) {
   const std::vector<std::string> optimizers = optim::types<optim::Optimizer>();
   const std::vector<std::string> schedules = optim::types<optim::LrSchedule>();
-  std::vector<ConfigField> fields = {
-      {"optimizer.type",
-       &c.optimizer,
-       join_choices(optimizers),
-       {.values = optimizers, .any_case = true, .later = optim::kLaterOptimizers}}};
+  std::vector<ConfigField> fields = {{"optimizer.type",
+                                      &c.optimizer,
+                                      join_choices(optimizers),
+                                      {.values = optimizers, .any_case = true, .later = optim::kLaterOptimizers}}};
   if (c.optimizer) add_params(fields, "optimizer", *c.optimizer);
   fields.push_back({"optimizer.groups", &c.optimizer_groups,
                     "parameters by pattern of name or dimensions, with lr_scale and weight_decay of their own"});
@@ -385,7 +385,8 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"wall_clock_breakdown", &c.wall_clock_breakdown, "", {.only = "false", .resume_may_change = true}},
   };
   std::vector<ConfigField> update = update_fields(c);
-  const auto after = std::find_if(fields.begin(), fields.end(), [](const auto& f) { return f.key == "gradient_clipping"; });
+  const auto after =
+      std::find_if(fields.begin(), fields.end(), [](const auto& f) { return f.key == "gradient_clipping"; });
   fields.insert(after, std::make_move_iterator(update.begin()), std::make_move_iterator(update.end()));
   return fields;
 }
@@ -393,7 +394,8 @@ std::vector<ConfigField> config_fields(Config& c) {
 std::vector<Config> configs_of_all_types() {
   std::vector<Config> all;
   for (const optim::Optimizer& optimizer : optim::all_of<optim::Optimizer>()) all.emplace_back().optimizer = optimizer;
-  for (const optim::LrSchedule& scheduler : optim::all_of<optim::LrSchedule>()) all.emplace_back().scheduler = scheduler;
+  for (const optim::LrSchedule& scheduler : optim::all_of<optim::LrSchedule>())
+    all.emplace_back().scheduler = scheduler;
   return all;
 }
 
@@ -403,7 +405,8 @@ std::vector<ConfigField> effective_fields(Config& config) {
     if (const auto* number = std::get_if<std::optional<int64_t>*>(&field.target)) return (*number)->has_value();
     if (const auto* choice = std::get_if<std::optional<bool>*>(&field.target)) return (*choice)->has_value();
     if (field.key.rfind("fp16.", 0) == 0) return config.fp16.enabled || field.key == "fp16.enabled";
-    if (const auto* groups = std::get_if<std::vector<optim::ParameterGroup>*>(&field.target)) return !(*groups)->empty();
+    if (const auto* groups = std::get_if<std::vector<optim::ParameterGroup>*>(&field.target))
+      return !(*groups)->empty();
     if (field.key == "optimizer.type") return config.optimizer.has_value();
     if (field.key == "scheduler.type") return !optim::type_of(config.scheduler).empty();
     return true;
@@ -440,33 +443,31 @@ std::string field_text(const ConfigField& field) {
 }
 
 void read_field(const ConfigField& field, const Node& node) {
-  std::visit(Overload{[&](bool* v) { *v = checked_boolean(field, node); },
-                      [&](int64_t* v) { *v = checked_integer(field, node); },
-                      [&](double* v) { *v = checked_number(field, node); },
-                      [&](std::string* v) { *v = checked_text(field, node); },
-                      [&](std::optional<int64_t>* v) { *v = checked_integer(field, node); },
-                      [&](std::optional<bool>* v) {  // DeepSpeed's null leaves the choice open
-                        v->reset();
-                        if (node.kind != Kind::null) *v = checked_boolean(field, node);
-                      },
-                      [&](std::array<double, 2>* v) { *v = checked_numbers<2>(field, node); },
-                      [&](std::array<double, 3>* v) { *v = checked_numbers<3>(field, node); },
-                      [&](std::vector<Config::AugmentStep>* v) {
-                        if (node.kind != Kind::list) wrong_type(field, node, "a list of steps");
-                        v->clear();
-                        for (const Node& item : node.items) v->push_back(read_step(field, item));
-                      },
-                      [&](std::optional<double>* v) { *v = checked_number(field, node); },
-                      [&](std::vector<optim::ParameterGroup>* v) {
-                        if (node.kind != Kind::list) wrong_type(field, node, "a list of groups");
-                        v->clear();
-                        for (const Node& item : node.items) v->push_back(read_group(field, item));
-                      },
-                      [&](std::optional<optim::Optimizer>* v) {
-                        *v = optim::of_type<optim::Optimizer>(checked_text(field, node));
-                      },
-                      [&](optim::LrSchedule* v) { *v = optim::of_type<optim::LrSchedule>(checked_text(field, node)); }},
-             field.target);
+  std::visit(
+      Overload{
+          [&](bool* v) { *v = checked_boolean(field, node); }, [&](int64_t* v) { *v = checked_integer(field, node); },
+          [&](double* v) { *v = checked_number(field, node); }, [&](std::string* v) { *v = checked_text(field, node); },
+          [&](std::optional<int64_t>* v) { *v = checked_integer(field, node); },
+          [&](std::optional<bool>* v) {  // DeepSpeed's null leaves the choice open
+            v->reset();
+            if (node.kind != Kind::null) *v = checked_boolean(field, node);
+          },
+          [&](std::array<double, 2>* v) { *v = checked_numbers<2>(field, node); },
+          [&](std::array<double, 3>* v) { *v = checked_numbers<3>(field, node); },
+          [&](std::vector<Config::AugmentStep>* v) {
+            if (node.kind != Kind::list) wrong_type(field, node, "a list of steps");
+            v->clear();
+            for (const Node& item : node.items) v->push_back(read_step(field, item));
+          },
+          [&](std::optional<double>* v) { *v = checked_number(field, node); },
+          [&](std::vector<optim::ParameterGroup>* v) {
+            if (node.kind != Kind::list) wrong_type(field, node, "a list of groups");
+            v->clear();
+            for (const Node& item : node.items) v->push_back(read_group(field, item));
+          },
+          [&](std::optional<optim::Optimizer>* v) { *v = optim::of_type<optim::Optimizer>(checked_text(field, node)); },
+          [&](optim::LrSchedule* v) { *v = optim::of_type<optim::LrSchedule>(checked_text(field, node)); }},
+      field.target);
   if (const std::string& only = field.rule.only; !only.empty() && field_text(field) != only)
     refuse(node, field.key, field_text(field), only);
 }

@@ -88,8 +88,8 @@ void Sgd(const SgdArgs& a) { return a.momentum_buffer == nullptr ? sgd_pass<fals
 template <bool Centered, bool Momentum>
 HWY_INLINE void rmsprop_pass(const RmsPropArgs& a) {
   const V alpha = hn::Set(d, a.alpha), rest = hn::Set(d, a.one_minus_alpha), eps = hn::Set(d, a.eps),
-          momentum = hn::Set(d, a.momentum), decay = hn::Set(d, a.weight_decay), minus_lr = hn::Set(d, -a.learning_rate),
-          scale = hn::Set(d, a.gradient_scale);
+          momentum = hn::Set(d, a.momentum), decay = hn::Set(d, a.weight_decay),
+          minus_lr = hn::Set(d, -a.learning_rate), scale = hn::Set(d, a.gradient_scale);
   const auto body = [&](const float* grads, float* params, float* square_avg, float* buffer, float* grad_avg,
                         uint16_t* bf16) CT_UNROLLED {
     V p = hn::LoadU(d, params);

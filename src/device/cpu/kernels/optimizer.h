@@ -33,8 +33,8 @@ struct AdamArgs : UpdateArgs {
 };
 void adam(const AdamArgs& args);
 
-/// PyTorch's SGD, dampening 0: g += weight_decay p; buf = momentum buf + g; p -= lr (nesterov ? g + momentum buf : buf).
-/// Buffers start at zero, so that the first buf is g. 20 bytes a parameter.
+/// PyTorch's SGD, dampening 0: g += weight_decay p; buf = momentum buf + g; p -= lr (nesterov ? g + momentum buf :
+/// buf). Buffers start at zero, so that the first buf is g. 20 bytes a parameter.
 struct SgdArgs : UpdateArgs {
   float* momentum_buffer;  // nullptr: no momentum
   float momentum;
