@@ -11,7 +11,7 @@ namespace ct::kernels {
 ///   norm = sqrt(total) / micro_batches / unscale
 ///   skip = total is not finite: ++skipped, ++bad_streak, and lr is what it would have been; otherwise
 ///   grad_scale = min(1, clip / (norm + 1e-6)) / micro_batches / unscale (torch.nn.utils.clip_grad_norm_; clip 0: off),
-///   lr and bias corrections = schedule[applied - window_begin], bad_streak = 0, ++applied.
+///   lr and coefficients = schedule[applied - window_begin], bad_streak = 0, ++applied.
 /// All in f64. `unscale` is 1 without loss scale; otherwise what this step's gradients are to be divided by, and the
 /// state goes through Micikevicius et al.'s (2018) and DeepSpeed's machine: an overflow uses up hysteresis, then halves
 /// the scale down to `min`; `window` clean steps in a row double it. Reads 8 bytes a chunk.

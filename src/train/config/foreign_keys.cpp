@@ -121,6 +121,7 @@ const std::vector<ForeignKey>& foreign_keys() {
       {"optimizer.params.capturable", "*"},
       {"optimizer.params.differentiable", "*"},
       {"scheduler.params.last_batch_iteration", "-1"},
+      {"scheduler.params.last_epoch", "-1"},
   };
   return kKeys;
 }
