@@ -37,36 +37,41 @@ int show(const Words& words) {
   return 0;
 }
 
-/// "FILE: ok" and the batch sizes on a few numbers of ranks.
-std::string check_file(const std::string& name) {
+/// "FILE: ok" and the batch sizes on `ranks`, or on a few numbers of ranks where that is empty.
+std::string check_file(const std::string& name, ConfigSources sources, const std::string& ranks) {
   const std::filesystem::path path = locate_config(name);
-  ConfigSources sources;
   sources.files = {path};
   std::vector<std::string> warnings;
   const Config config = load_config(sources, &warnings);
   for (std::string& line : warnings) line = path.string() + ": " + line;
   warn_of(warnings);
-  if (fitting_ranks(config.batch, 1).empty()) {
+  std::vector<int64_t> listed = {1, 2, 4, 8};
+  if (!ranks.empty()) listed = {rank_count(config, ranks)};
+  if (!ranks.empty() || fitting_ranks(config.batch, 1).empty()) {
     try {
-      batch_for(config.batch, 1);
+      batch_for(config.batch, listed.front());
     } catch (const Error& error) {
       fail(error.code(), path.string(), ": ", error.what());
     }
   }
-  return path.string() + ": ok\n" + batch_table(config.batch);
+  return path.string() + ": ok\n" + batch_table(config.batch, listed);
 }
 
 int check(const Words& words) {
-  CLI::App app("Reads configurations as train would, and lists the batch sizes on 1, 2, 4 and 8 ranks.",
+  CLI::App app("Reads configurations as train would, and lists the batch sizes on 1, 2, 4 and 8 ranks, or on --ranks.",
                "cifar-train config check");
   std::vector<std::string> files;
+  std::string ranks;
+  ConfigSources sources;
   app.add_option("FILE", files, "YAML or DeepSpeed's JSON")->required();
+  app.add_option("--set", sources.sets, "key=value, such as train.epochs=1; repeatable")->allow_extra_args(false);
+  app.add_option("--ranks", ranks, "a number or auto: the batch sizes must fit it");
   if (!parse(app, words)) return 0;
 
   std::vector<Error> wrong;
   for (const std::string& file : files) {
     try {
-      std::fputs(check_file(file).c_str(), stdout);
+      std::fputs(check_file(file, sources, ranks).c_str(), stdout);
     } catch (const Error& error) {
       wrong.push_back(error);
     }

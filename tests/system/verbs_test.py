@@ -135,6 +135,15 @@ class Verbs(unittest.TestCase):
             self.assertEqual(len(text.splitlines()), 6, text)
         self.assertRegex(self.good("config", "check", os.path.join(CONFIGS, "default.yaml")), r"\n +4 +16 +4 +1\n")
 
+    def test_config_check_takes_what_train_takes(self):
+        default = os.path.join(CONFIGS, "default.yaml")
+        text = self.good("config", "check", default, "--set", "train_batch_size=24", "--ranks", 3)
+        self.assertRegex(text, r"ok\n.*\n +3 +24 +4 +2\n$")
+        self.assertRegex(self.good("config", "check", "--ranks", "auto", default), r"\n +\d+ +16 +4 +\d+\n$")
+        self.bad(USAGE, "default.yaml: Check batch related parameters", "config", "check", default, "--ranks", 3)
+        self.bad(USAGE, "--ranks x", "config", "check", default, "--ranks", "x")
+        self.bad(USAGE, "--set train.epochs=many", "config", "check", default, "--set", "train.epochs=many")
+
     def test_wrong_configurations(self):
         default = os.path.join(CONFIGS, "default.yaml")
         typo = self.write("typo.yaml", "optimizer: {type: SGD}\ntrain: {epoch: 1}\n")

@@ -87,7 +87,7 @@ TEST(Batch, AutoRanksFollowTheContract) {
 }
 
 TEST(Batch, TableHasALineForEachRankCount) {
-  const std::string table = batch_table({16, 4, kNone});
+  const std::string table = batch_table({16, 4, kNone}, {1, 2, 4, 8});
   EXPECT_NE(table.find("    2                16            4             2\n"), std::string::npos) << table;
   EXPECT_NE(table.find("    8  Gradient accumulation steps: 0"), std::string::npos) << table;
 }

@@ -89,13 +89,13 @@ int64_t auto_ranks(const BatchKeys& keys, int64_t cores) {
   return ranks;
 }
 
-std::string batch_table(const BatchKeys& keys) {
+std::string batch_table(const BatchKeys& keys, const std::vector<int64_t>& listed) {
   std::string table = "ranks  train_batch_size  micro-batch  accumulation\n";
   const auto cell = [](int64_t value, size_t width) {
     const std::string text = std::to_string(value);
     return std::string(width - std::min(width, text.size()), ' ') + text;
   };
-  for (const int64_t ranks : {1, 2, 4, 8}) {
+  for (const int64_t ranks : listed) {
     table += cell(ranks, 5);
     try {
       const BatchSizes sizes = derive_batch(keys, ranks);

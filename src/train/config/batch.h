@@ -40,7 +40,7 @@ std::vector<int64_t> fitting_ranks(const BatchKeys& keys, size_t limit);
 /// the result would then depend on the machine, and when nothing fits (batch_for then says so).
 int64_t auto_ranks(const BatchKeys& keys, int64_t cores);
 
-/// What `config check` prints: one line for each of 1, 2, 4 and 8 ranks.
-std::string batch_table(const BatchKeys& keys);
+/// What `config check` prints: one line for each of these numbers of ranks.
+std::string batch_table(const BatchKeys& keys, const std::vector<int64_t>& ranks);
 
 }  // namespace ct
