@@ -248,6 +248,8 @@ class Opened {
   std::vector<TensorView> views_;
 };
 
+constexpr int kTheyDiffer = 1;  // diff's own exit code for it
+
 /// Prints a line and returns true if the tensors differ.
 bool print_difference(const TensorDifference& d) {
   const std::string name = plain(d.name);
@@ -272,7 +274,8 @@ bool print_difference(const TensorDifference& d) {
 }
 
 int diff(const Words& words) {
-  CLI::App app("Compares two weights files, checkpoints or runs (their newest good checkpoints), tensor by tensor.",
+  CLI::App app("Compares two weights files, checkpoints or runs (their newest good checkpoints), tensor by tensor.\n"
+               "Exit code 1 where they differ, as diff's is.",
                "cifar-train ckpt diff");
   std::string first, second;
   app.add_option("A", first, "a file, a checkpoint's folder, or a run's")->required();
@@ -281,19 +284,22 @@ int diff(const Words& words) {
 
   const Opened a(without_slash(first)), b(without_slash(second));
   size_t different = 0, all = 0;
+  bool same_state = true;
   for (const TensorDifference& d : differences(a.views(), b.views())) {
     ++all;
     different += print_difference(d);
   }
   if (const auto x = a.state(), y = b.state(); x && y)
     for (const auto& [key, value] : x->items())
-      if (const Json& other = y->at(key); other != value)
+      if (const Json& other = y->at(key); other != value) {
+        same_state = false;
         std::printf("state %s: %s and %s\n", plain(key).c_str(), value.dump().c_str(), other.dump().c_str());
+      }
   a.require_unchanged();
   b.require_unchanged();
   std::printf("%s and %s: %zu of %zu tensors differ\n", printable(a.path().native()).c_str(),
               printable(b.path().native()).c_str(), different, all);
-  return 0;
+  return different == 0 && same_state ? 0 : kTheyDiffer;
 }
 
 /// Prints "good" or its problems, which are added to `problems`. What is not finite is as it was written: no problem.

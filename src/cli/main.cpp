@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
   try {
     ct::watch_output();
     const int code = run({argv + 1, argv + argc});
-    if (code == 0) flush_output();
+    if (code <= 1) flush_output();  // 1: what `ckpt diff` tells is told
     return code;
   } catch (...) {
     return ct::report_failure(ct::error_in_flight());

@@ -250,6 +250,17 @@ class Verbs(unittest.TestCase):
         self.assertEqual(of(self.trained()), of(other))
         self.bad(USAGE, "--hash", "ckpt", "inspect", os.path.join(self.trained(), "last.bin"), "--hash")
 
+    def test_ckpt_diff_exits_as_diff_does(self):
+        self.assertTrue(self.good("ckpt", "diff", self.trained(), self.checkpoint()).endswith(" tensors differ\n"))
+        done = run("ckpt", "diff", self.checkpoint(0), self.checkpoint())
+        self.assertEqual((done.returncode, done.stderr), (1, ""))
+        self.assertRegex(done.stdout, r"(?m)^\S+weight: \d+ elements differ, by .*$")
+        self.assertRegex(done.stdout, r"(?m)^state step: 0 and 3$")
+        with open("/dev/full", "w") as full:  # what differs could not be told
+            self.assertEqual(subprocess.run([PROGRAM, "ckpt", "diff", self.checkpoint(0), self.checkpoint()],
+                                            stdout=full, stderr=subprocess.PIPE).returncode, 8)
+        self.bad(CHECKPOINT, "nowhere", "ckpt", "diff", self.checkpoint(), "nowhere")
+
     def test_ckpt_verify_names_what_is_damaged(self):
         text = self.good("ckpt", "verify", self.trained())
         self.assertIn("last.bin: good", text)
