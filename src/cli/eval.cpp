@@ -25,12 +25,12 @@ std::vector<uint32_t> images_of(const std::string& split, const ImageSet& set, c
 }
 
 ImageSet open_split(const std::string& dataset, const std::string& path, const std::string& split,
-                    const WeightsInfo& info) {
+                    const WeightsInfo& info, Console& console) {
   const ImageSetOptions options{.on_corrupt = info.on_corrupt == "skip" ? OnCorrupt::skip : OnCorrupt::error};
   try {
     // Looking at weights makes no folders: of the run's own, perhaps on another machine, neither.
     const DataSource source = locate_data(dataset, path, IfAbsent::keep_in_memory);
-    if (source.folder.empty()) std::fprintf(stderr, "%s\n", source.note.c_str());
+    if (source.folder.empty()) console.note(source.note);
     return open_images(source, split == "test" ? Split::test : Split::train, options, /*threads=*/0);
   } catch (const Error& e) {
     if (e.code() != ExitCode::data) throw;
@@ -45,7 +45,7 @@ int verb_eval(const Words& words) {
   std::string checkpoint, data_path, split = "test";
   Config config;
   int64_t batch_size = 250, max_images = -1;
-  bool json = false;
+  bool json = false, quiet = false;
   app.add_option("--ckpt", checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint")
       ->required();
   app.add_option("--data", data_path, "where the images lie (default: where the run had them)");
@@ -55,18 +55,23 @@ int verb_eval(const Words& words) {
   app.add_option("--device", config.device, "auto | cpu | cuda | cuda:N")->check(device_problem);
   app.add_option("--cuda-path", config.cuda.path, "where cuDNN and cuBLAS are looked for first");
   app.add_flag("--json", json, "one JSON object instead of text");
+  app.add_flag("-q,--quiet", quiet, "data only, no chatter");
   if (!parse(app, words)) return 0;
 
+  Console console(true, quiet ? Verbosity::quiet : Verbosity::normal);
+  const auto warn = [&console](const std::string& text) {
+    if (!text.empty()) console.note("warning: " + text);
+  };
   const SafetensorsFile file(weights_file(checkpoint));
   const WeightsInfo info = info_of(file);
   if (const std::string converted = conversions(file); !converted.empty())
-    std::fprintf(stderr, "%s: %s\n", in_quotes(checkpoint).c_str(), converted.c_str());
+    console.note(in_quotes(checkpoint) + ": " + converted);
   if (data_path.empty())
     data_path = info.data_path;
   else
     require_named_folder(data_path);
   const std::string dataset = info.dataset == kCifarName ? "cifar10" : "synthetic";
-  const ImageSet images = open_split(dataset, data_path, split, info);
+  const ImageSet images = open_split(dataset, data_path, split, info, console);
   const int classes = static_cast<int>(info.class_names.size());
 
   std::vector<uint32_t> chosen = images_of(split, images, info);
@@ -99,7 +104,6 @@ int verb_eval(const Words& words) {
     std::printf("%s\n", record.dump().c_str());
     return 0;
   }
-  Console console(true, Verbosity::normal);
   char text[160];
   std::snprintf(text, sizeof text, "%s: %s, step %ld, %s %s images; loss %.4f, accuracy %.2f %%",
                 printable(checkpoint).c_str(), info.model.c_str(), info.step, info.dataset.c_str(), split.c_str(),

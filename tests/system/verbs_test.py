@@ -316,6 +316,16 @@ class Verbs(unittest.TestCase):
             self.bad(USAGE, "required", "ckpt", word)
         self.bad(USAGE, "ckpt inspect", "ckpt", "ls", self.checkpoint())
 
+    # ---- eval
+
+    def test_eval_is_quiet_where_that_is_asked(self):
+        words = ["eval", "--ckpt", self.trained(), "--max-images", 10]
+        loud, quiet = run(*words), run(*words, "-q")
+        self.assertIn("loss ", loud.stderr)
+        self.assertEqual((quiet.returncode, quiet.stderr), (DONE, ""))
+        self.assertEqual(quiet.stdout, loud.stdout)
+        self.assertIn("--quiet", self.good("eval", "--help"))
+
     # ---- doctor
 
     def test_doctor(self):
