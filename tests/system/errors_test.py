@@ -132,6 +132,7 @@ def wrong_keys():
             ("unknown.yaml", good + "train:\n  epohcs: 3\n", ["unknown.yaml:3:3", "epohcs", "train.epochs"]),
             ("unknown.json", '{"optimizer": {"type": "SGD"},\n "train_batchsize": 4}',
              ["unknown.json:2:2", "train_batchsize", "train_batch_size"]),
+            ("transposed.yaml", good + "trian:\n  epochs: 3\n", ["transposed.yaml:2:1", "'trian'", "did you mean 'train'"]),
             ("duplicate.yaml", good + "seed: 1\nseed: 2\n", ["duplicate.yaml:3:1", "seed"]),
             ("duplicate.json", '{"optimizer": {"type": "SGD"},\n"seed": 1,\n"seed": 2}', ["duplicate.json:3:1", "seed"]),
             ("mistyped.yaml", good + "train: {epochs: many}\n", ["mistyped.yaml:2:17", "train.epochs", "many"]),
