@@ -15,8 +15,6 @@
 
 namespace {
 
-constexpr std::string_view kLater[] = {"predict", "report", "launch", "jobscript", "completion"};
-
 void print_help() {
   std::fputs("cifar-train: trains image classifiers on CPUs and NVIDIA GPUs, on one core or many hosts.\n\n", stdout);
   std::fputs("usage: cifar-train [VERB] [OPTIONS]\n       mpirun -np 4 cifar-train --config default.yaml\n\n", stdout);
@@ -42,8 +40,7 @@ int run(const ct::Words& words) {
       if (!verb->on_all_ranks && ct::launch_rank() > 0) return 0;
       return verb->run({words.begin() + 1, words.end()});
     }
-    if (std::find(std::begin(kLater), std::end(kLater), words[0]) != std::end(kLater))
-      ct::fail(ct::ExitCode::usage, words[0], " is not supported by this version; cifar-train --help lists what is");
+    ct::refuse_later_verb(words[0]);
     if (!words[0].starts_with('-')) {
       std::string known;
       for (const ct::Verb& v : verbs) known += (known.empty() ? "" : ", ") + std::string(v.name);
