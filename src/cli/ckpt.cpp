@@ -274,9 +274,10 @@ bool print_difference(const TensorDifference& d) {
 }
 
 int diff(const Words& words) {
-  CLI::App app("Compares two weights files, checkpoints or runs (their newest good checkpoints), tensor by tensor.\n"
-               "Exit code 1 where they differ, as diff's is.",
-               "cifar-train ckpt diff");
+  CLI::App app(
+      "Compares two weights files, checkpoints or runs (their newest good checkpoints), tensor by tensor.\n"
+      "Exit code 1 where they differ, as diff's is.",
+      "cifar-train ckpt diff");
   std::string first, second;
   app.add_option("A", first, "a file, a checkpoint's folder, or a run's")->required();
   app.add_option("B", second, "another")->required();
