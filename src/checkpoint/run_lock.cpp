@@ -32,14 +32,33 @@ File open_lock(FileSystem& files, const Path& out) {
        " is not the lock of a run, and a run would replace it: move it away, or give another --output");
 }
 
+/// `out` and the folders above it that are not there, the deepest first.
+std::vector<Path> missing_folders(const Path& out) {
+  std::vector<Path> missing;
+  for (Path at = out; !at.empty() && !is_there(at); at = at.parent_path())
+    if (at.has_filename()) missing.push_back(at);  // "a/b/" has the parent "a/b"
+  return missing;
+}
+
 }  // namespace
 
-RunLock::RunLock(FileSystem& files, const Path& out) : file_(open_lock(files, out)) {
+RunLock::RunLock(FileSystem& files, const Path& out, std::vector<Path> made)
+    : files_(files), out_(out), made_(std::move(made)), file_(open_lock(files, out)) {}
+
+RunLock::~RunLock() {
+  if (made_.empty() || !is_in(out_)) return;
+  files_.unlink(out_ / kLockName);
+  for (const Path& folder : made_)
+    if (files_.rmdir(folder) != 0) return;
+}
+
+RunLock::RunLock(FileSystem& files, const Path& out) : RunLock(files, out, missing_folders(out)) {
   int result;
   do {
     result = flock(file_.fd(), LOCK_EX | LOCK_NB);
   } while (result != 0 && errno == EINTR);
   if (result != 0 && errno == EWOULDBLOCK) {
+    keep();  // it is the other's
     char text[300] = {};
     const ssize_t n = pread(file_.fd(), text, sizeof text - 1, 0);
     std::string holder(text, n > 0 ? static_cast<size_t>(n) : 0);

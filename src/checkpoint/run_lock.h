@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/files.h"
 
@@ -13,14 +14,23 @@ inline constexpr std::string_view kLockName = ".lock";
 /// that name that no run wrote is refused.
 class RunLock {
  public:
-  /// Makes OUT. If another process holds it: Error(ExitCode::usage) with its pid and host.
+  /// Makes OUT. If another process holds it: Error(ExitCode::usage) with its pid and host. `files` outlives the lock.
   RunLock(FileSystem& files, const Path& out);
+  /// Unless keep() was called, the folders that were made for OUT go again if nothing else is in them: a run that is
+  /// refused leaves none behind.
+  ~RunLock();
+  void keep() { made_.clear(); }
   /// Is what is held still what `out` has under the lock's name? Otherwise another run could start there.
   bool is_in(const Path& out) const;
   /// Not empty where the file system has no locks: a line to warn with; a second run is not kept out then.
   const std::string& warning() const { return warning_; }
 
  private:
+  RunLock(FileSystem& files, const Path& out, std::vector<Path> made);
+
+  FileSystem& files_;
+  Path out_;
+  std::vector<Path> made_;  // the deepest first
   File file_;
   std::string warning_;
 };

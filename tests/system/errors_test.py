@@ -14,9 +14,12 @@ def settings(**changed):
 
 
 def refused(code, culprits, output, sets, *words, ranks=Ranks(1), config=DEFAULT, **options):
-    """A train run that must fail. Returns the line."""
+    """A train run that must fail, and leaves no folder of its own unless it had begun. Returns the line."""
+    there = os.path.exists(output)
     done = finish(start(ranks.words(*train_words(output, sets, *words, config=config)), **options))
-    return fails(code, done, *culprits)
+    line = fails(code, done, *culprits)
+    expect(there or code == DIVERGED or not os.path.exists(output), "a refused run left " + output)
+    return line
 
 
 @functools.lru_cache(None)
@@ -272,13 +275,28 @@ def weights_of_another_model_or_damaged():
         damage(path(name))
         fails(CHECKPOINT, run("eval", "--ckpt", path(name)), name)
         fails(CHECKPOINT, run("export", "--ckpt", path(name), "--out", path("never.safetensors")), name)
-        refused(CHECKPOINT, [name], path("out-init"), settings(), "--init", path(name), "--reset"
-                if os.path.exists(path("out-init", "metrics.jsonl")) else "--quiet")
+        refused(CHECKPOINT, [name], path("out-init"), settings(), "--init", path(name))
     fails(CHECKPOINT, run("eval", "--ckpt", path("nowhere.bin")), "nowhere.bin")
     expect(not os.path.exists(path("never.safetensors")), "a damaged file was exported")
 
 
 # ---- the output folder
+
+@check
+def a_refused_run_leaves_no_folder_behind():
+    """Nor the folders above it that it made. One that was there stays, and so does what is in it."""
+    for ranks in [Ranks(1), Ranks(2)] + ([Ranks(2, mpi=True)] if has_mpi() else []):
+        for words in ["--init", path("nowhere.bin")], ["--resume", "must"], ["--resume", path()]:
+            refused(CHECKPOINT, [words[1]] if words[1] != "must" else ["--resume must"], path("above", "nested/"), settings(),
+                    *words, ranks=ranks)
+            expect(not os.path.exists(path("above")), words, ranks)
+    os.makedirs(path("above", "there"))
+    refused(CHECKPOINT, ["nowhere.bin"], path("above", "there"), settings(), "--init", path("nowhere.bin"))
+    expect(os.path.isdir(path("above", "there")), "an empty folder of somebody's was removed")
+    written("above/note", "mine")
+    refused(CHECKPOINT, ["nowhere.bin"], path("above", "new"), settings(), "--init", path("nowhere.bin"))
+    expect_equal(sorted(os.listdir(path("above"))), ["note", "there"])
+
 
 @check
 def output_in_use():

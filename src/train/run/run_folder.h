@@ -24,7 +24,8 @@ struct ResumeMode {
 /// Rank 0 only.
 class RunFolder {
  public:
-  /// Locks the folder and decides where to start from; nothing is changed yet. Throws where it may not: in use, files
+  /// Locks the folder and decides where to start from; nothing is changed yet, and a folder that was made goes again
+  /// if begin() is never reached. Throws where it may not: in use, files
   /// of somebody else in the way, present against --resume never, nothing that verifies, another configuration.
   RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console);
 
