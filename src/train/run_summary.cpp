@@ -74,19 +74,18 @@ double RunSummary::images_a_second() const {
   return static_cast<double>(steps() * run_.session.batch().train) / std::max(run_.clock.seconds(), 1e-9);
 }
 
-void RunSummary::record_end(const std::string& reason, const Json& usage, const std::string& weights_sha256) const {
+void RunSummary::record_end(const std::string& reason, const Json& result) const {
   Json end = {{"event", "end"},
               {"step", run_.state.step},
               {"reason", reason},
               {"seconds", run_.clock.wall_seconds()},
               {"samples_per_sec", images_a_second()}};
-  end.update(usage);
   // What a script that checks speed or repeatability has to know.
   TrainingSession& session = run_.session;
   for (const std::string& why : {session.engine().bound().not_recorded(), session.evaluator().bound().not_recorded()})
     if (!why.empty()) end["not_recorded"] = why;
   if (!session.plans_missed().empty()) end["plans_missed"] = session.plans_missed();
-  end["weights_sha256"] = weights_sha256;
+  end.update(result);
   run_.log.record(end);
 }
 

@@ -17,8 +17,8 @@ class RunSummary {
   void announce(const std::string& config_source, const std::string& checkpoint) const;
   /// The tutorial's last lines: some labels and what was predicted, accuracy, accuracy by class.
   void print_results(const Evaluation& test) const;
-  /// The `end` record. `reason` as in RunFolder; `usage` as usage_of gives it; `weights_sha256` of the last checkpoint.
-  void record_end(const std::string& reason, const Json& usage, const std::string& weights_sha256) const;
+  /// The `end` record, with `result` in it. `reason` as in RunFolder.
+  void record_end(const std::string& reason, const Json& result) const;
   /// The last lines for people. `folder`: the run's.
   void print_end(const std::string& weights_sha256, const Path& folder) const;
 

@@ -79,6 +79,8 @@ ExitCode Trainer::stop() {
     look_for_skips();
     save(MustSucceed::yes);
     saver_->complete(MustSucceed::yes);
+    summary_->record_end(RunFolder::kStopped, Json::object());
+    log_.flush();
   }
   log_.note("stopped on request after step " + std::to_string(state_.step) +
             "; the checkpoint is good: run the same command again" +
@@ -105,14 +107,15 @@ bool Trainer::finish() {
     if (log_.keeps_records()) hash = weights_sha256_of(saver_->weights_path());
   });
   const Communicator& collectives = session_.collectives();
-  const Json usage = usage_of(comm_, {.engine = session_.engine(),  // after all that takes memory
+  Json result = usage_of(comm_, {.engine = session_.engine(),  // after all that takes memory
                                       .evaluator = session_.evaluator(),
                                       .snapshot_bytes = saver_->snapshot_bytes(),
                                       .steps = state_.step - clock_.first_step(),
                                       .moved = collectives.traffic(TrafficKind::training) - uncounted_,
                                       .norms = collectives.traffic(TrafficKind::norms) - norms_before_});
   if (!log_.keeps_records()) return true;
-  summary_->record_end(early_stop_ ? RunFolder::kStoppedEarly : RunFolder::kFinished, usage, hash);
+  result["weights_sha256"] = hash;
+  summary_->record_end(early_stop_ ? RunFolder::kStoppedEarly : RunFolder::kFinished, result);
   log_.flush();
   summary_->print_end(hash, folder_->path());
   return true;

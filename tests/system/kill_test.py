@@ -137,7 +137,7 @@ def stopped_and_resumed(name, ranks, number, to_all=False, code=STOPPED, words=(
     expect_equal(done.stderr.count("stopped on request"), 1, done.stderr)
     step = records(output, "step")[-1]["step"]
     expect_equal(max(checkpoints(output)), step, "the checkpoint is not that of the last step")
-    expect_equal(records(output, "end"), [])
+    expect_equal([(r["step"], r["reason"]) for r in records(output, "end")], [(step, "stopped")])
     until = settings(train__max_steps=step + 5, train__epochs=10 ** 6, train__eval_interval=10 ** 6)
     train(output, until, ranks=Ranks(2 if ranks.number == 1 else 1))
     train(output + "-whole", until)

@@ -122,7 +122,7 @@ std::string RunFolder::end_at(int64_t step) const {
     const bool here = record.value("step", Json(-1)) == step && why != record.end() && why->is_string();
     reason = here ? why->get<std::string>() : "";
   }
-  return reason;
+  return reason == kStopped ? "" : reason;
 }
 
 void RunFolder::begin(const Config& config, int ranks, const RunState* resumed, const std::string& init,

@@ -42,9 +42,10 @@ class RunFolder {
   /// Of the checkpoint that is resumed.
   std::string plans() const { return resumed_ ? resumed_->plans : ""; }
   bool contains(int64_t step) const;
-  /// Why a run ended here at that step, by its `end` record (kFinished, kStoppedEarly); empty: it did not.
+  /// Why a run ended here at that step, by its `end` record (kFinished, kStoppedEarly); empty: it did not, or goes on
+  /// from there (kStopped, on request).
   std::string end_at(int64_t step) const;
-  static constexpr const char *kFinished = "finished", *kStoppedEarly = "stopped early";
+  static constexpr const char *kFinished = "finished", *kStoppedEarly = "stopped early", *kStopped = "stopped";
 
   /// Takes the folder into use: an earlier run is forgotten if that was asked; config.yaml is written; metrics go back
   /// to what they were at `resumed` (null: a fresh run, whose weights came from `init` if not empty).
