@@ -155,12 +155,13 @@ int verb_train(const Words& words) {
   if (f.dry_run || f.dump_plan) return detect_launch().rank == 0 ? dry_run(options, ranks, f.dump_plan) : 0;
 
   const Verbosity verbosity = f.quiet ? Verbosity::quiet : f.verbose ? Verbosity::verbose : Verbosity::normal;
-  const int code = run_job(ranks,
-                           [&](Communicator& comm) {
-                             Console console(comm.rank() == 0, verbosity);
-                             return static_cast<int>(Trainer(options, comm, console).run());
-                           },
-                           {options.config.communication.heartbeat_s, options.config.communication.timeout_s});
+  const int code = run_job(
+      ranks,
+      [&](Communicator& comm) {
+        Console console(comm.rank() == 0, verbosity);
+        return static_cast<int>(Trainer(options, comm, console).run());
+      },
+      options.config.communication.supervision);
   return code == static_cast<int>(ExitCode::stopped) ? f.requeue_code : code;
 }
 

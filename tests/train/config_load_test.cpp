@@ -360,8 +360,8 @@ TEST_F(ConfigTest, SupervisionKeys) {
                              "communication: {reproducible: false, heartbeat_s: 0.5, timeout_s: 90, check_interval: "
                              "10}\ncheckpoint: {asynchronous: false}\n");
   EXPECT_FALSE(config.communication.reproducible);
-  EXPECT_EQ(config.communication.heartbeat_s, 0.5);
-  EXPECT_EQ(config.communication.timeout_s, 90);
+  EXPECT_EQ(config.communication.supervision.heartbeat_s, 0.5);
+  EXPECT_EQ(config.communication.supervision.timeout_s, 90);
   EXPECT_EQ(config.communication.check_interval, 10);
   EXPECT_FALSE(config.checkpoint.asynchronous);
   EXPECT_TRUE(warnings_.empty());

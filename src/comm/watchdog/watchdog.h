@@ -8,14 +8,10 @@
 #include <thread>
 
 #include "comm/communicator.h"
+#include "comm/watchdog/supervision.h"
 #include "comm/watchdog/watchdog_wire.h"
 
 namespace ct {
-
-/// Deadlines, in seconds: for a rank whose process is silent; for ranks that run and get nowhere.
-struct Supervision {
-  double heartbeat_s = 30, timeout_s = 600;
-};
 
 /// When a peer is lost (comm/watchdog/watchdog_rules.h), one watchdog of the job prints one line of error; then each
 /// marks the job as failed, so that its rank leaves its waits with an Error, and ends the process with the exit code of

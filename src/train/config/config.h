@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/watchdog/supervision.h"
 #include "optim/parameter_groups.h"
 #include "optim/schedule.h"
 #include "train/config/batch.h"
@@ -66,8 +67,7 @@ struct Config {
   struct Communication {
     std::string backend = "auto";
     bool reproducible = true;
-    double heartbeat_s = 30;     // a rank silent for so long is lost
-    double timeout_s = 600;      // likewise one alive but without progress
+    Supervision supervision;     // heartbeat_s, timeout_s
     int64_t check_interval = 0;  // optimizer steps between comparing the replicas' weight hashes; 0: never
     bool share_device = false;
   } communication;
