@@ -141,7 +141,7 @@ struct DeviceFact {
   std::string warning;  // what would go wrong, and the remedy; empty: nothing
 };
 /// Driver, GPUs, CUDA and the libraries that are opened at run time: which was found where, or where it was looked for.
-/// Throws ExitCode::usage if library_path is no folder.
+/// Throws ExitCode::usage if library_path is no folder with such libraries.
 std::vector<DeviceFact> cuda_facts(const CudaOptions& options);
 
 }  // namespace ct

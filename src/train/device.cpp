@@ -123,8 +123,7 @@ std::string gpu_left_out(const Config& config) {
 }
 
 std::unique_ptr<Backend> make_backend(const Config& config, int local_rank, const std::string& less_memory) {
-  // A wrong folder is a mistake even where nothing is looked for in it.
-  if (!config.cuda.path.empty()) cuda::search_folders({config.cuda.path});
+  cuda::require_libraries_in(config.cuda.path);  // a mistake even where nothing is looked for in it
   std::unique_ptr<Backend> backend;
   if (wants_cuda(config)) {
     const Gpus gpus = gpus_of(config);

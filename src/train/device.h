@@ -40,7 +40,7 @@ inline constexpr const char* kTrainWithLess =
 
 /// Where a run takes place, as the checkpoint records it: another kind may end in other bits. `local_rank`: among the
 /// ranks of this host, for which there is a GPU each if there are as many. `less_memory`: what errors for want of
-/// memory advise, "use ...". Error(usage) where the device, or its arithmetic, or the folder cuda.path is not there.
+/// memory advise, "use ...". Error(usage) where the device, or its arithmetic, or cuda.path, is not there.
 std::unique_ptr<Backend> make_backend(const Config& config, int local_rank = 0,
                                       const std::string& less_memory = kTrainWithLess);
 

@@ -463,6 +463,16 @@ class Verbs(unittest.TestCase):
 
     # ---- bench
 
+    def test_a_cuda_path_without_libraries(self):
+        """What somebody named must hold what it was named for, also where nothing will be looked for in it."""
+        folder = os.path.join(self.folder, "no-libraries")
+        os.makedirs(os.path.join(folder, "lib64"))
+        reduce = ["bench", "reduce", "--device", "cpu", "--elements", 5000, "--windows", 1, "--seconds", 0.001]
+        for words in ["doctor"], ["selftest", "--device", "cpu"], reduce:
+            self.bad(USAGE, "--cuda-path %s has no libcudnn" % folder, *words, "--cuda-path", folder)
+        self.write("no-libraries/lib64/libnccl.so.2", "whatever it is")
+        self.good(*reduce, "--cuda-path", folder)
+
     def bench(self, *words, **options):
         self.synthetic()
         return self.good("bench", *words, "--windows", 1, "--seconds", 0.001, "--set", "model.name=linear",

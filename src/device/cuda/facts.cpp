@@ -122,7 +122,7 @@ namespace ct {
 
 std::vector<DeviceFact> cuda_facts(const CudaOptions& options) {
   const cuda::LibraryPlaces places{options.library_path};
-  cuda::search_folders(places);  // a wrong --cuda-path is one mistake, not one of each library
+  cuda::require_libraries_in(places.first);  // a wrong --cuda-path is one mistake, not one of each library
   int serves = 0, count = 0;
   cudaDriverGetVersion(&serves);
   std::vector<DeviceFact> facts{cuda::driver(serves), cuda::runtime()};

@@ -127,14 +127,27 @@ Opened open_first(const std::string& name, const std::vector<std::string>& files
        folders.empty() ? "" : " or ", "the loader's own places; give its folder by --cuda-path or set LD_LIBRARY_PATH");
 }
 
+void require_folder(const std::string& first) {
+  if (!is_folder(first))
+    fail(ExitCode::usage, "--cuda-path ", first, " is no folder: give one with CUDA's libraries, or a toolkit");
+}
+
 }  // namespace
+
+void require_libraries_in(const std::string& first) {
+  if (first.empty()) return;
+  require_folder(first);
+  for (const fs::path& folder : {fs::path(first), fs::path(first) / "lib64", fs::path(first) / "lib"})
+    for (const char* library : {"libcudnn.so", "libcublasLt.so", "libnccl.so", "libnvrtc.so"})
+      if (!children(folder, library).empty()) return;
+  fail(ExitCode::usage, "--cuda-path ", first,
+       " has no libcudnn, libcublasLt, libnccl or libnvrtc, nor have its lib64 and lib: give the folder that has one");
+}
 
 std::vector<std::string> search_folders(const LibraryPlaces& places) {
   Folders folders;
   if (!places.first.empty()) {
-    if (!is_folder(places.first))
-      fail(ExitCode::usage, "--cuda-path ", places.first,
-           " is no folder: give one with CUDA's libraries, or a toolkit");
+    require_folder(places.first);
     folders.add(places.first);
     folders.add_toolkit(places.first);
   }

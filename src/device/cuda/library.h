@@ -19,6 +19,10 @@ struct LibraryPlaces {
 /// ExitCode::usage if `first` is no folder.
 std::vector<std::string> search_folders(const LibraryPlaces& places);
 
+/// Throws ExitCode::usage unless `first`, its lib64 or its lib has one at least of the libraries that are looked for
+/// (whatever its version: that is judged when it is opened). Empty: nothing was named.
+void require_libraries_in(const std::string& first);
+
 /// Once opened it stays in the process, where other libraries find it by its file's name, wherever it lies: what such a
 /// library opens by itself and would not find (cuDNN: NVRTC) can be opened here first.
 class Library {

@@ -13,7 +13,7 @@ std::unique_ptr<Backend> make_cuda_backend(const CudaOptions&) {
   fail(ExitCode::usage, "device: cuda: ", cuda_problem(), "; build it with the preset cuda, or use --device cpu");
 }
 std::vector<DeviceFact> cuda_facts(const CudaOptions& options) {
-  if (!options.library_path.empty()) cuda::search_folders({options.library_path});
+  cuda::require_libraries_in(options.library_path);
   return {{"GPUs", "built without CUDA", ""}};
 }
 DevicePeaks measure_cuda_peaks(Backend&, DType) { fail(ExitCode::bug, "no GPU to measure: ", cuda_problem()); }
