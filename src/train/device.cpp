@@ -33,20 +33,37 @@ std::pair<size_t, size_t> sharing(const std::vector<std::string>& devices) {
 struct Gpus {
   int first = 0, count = 0;
 };
-/// From number N on with "cuda:N", which is then judged by itself; with "auto" the first that can be used and those
-/// right behind it that can be used too.
+/// What "auto" finds: the first GPU that can be used and those right behind it that can be used too. The driver is
+/// asked once: its answer stays the same as long as the process lives, and takes a while on a machine of many GPUs.
+struct Automatic {
+  Gpus gpus;
+  std::string left_out;  // see gpu_left_out()
+};
+const Automatic& automatic() {
+  static const Automatic found = [] {
+    Automatic a;
+    if (!cuda_expected()) return a;
+    std::vector<std::string> problems;
+    for (int gpu = 0; gpu < cuda_device_count(); ++gpu) problems.push_back(cuda_problem(gpu));
+    const auto usable = [](const std::string& problem) { return problem.empty(); };
+    const auto first = std::ranges::find_if(problems, usable), end = std::find_if_not(first, problems.end(), usable);
+    a.gpus = {static_cast<int>(first - problems.begin()), static_cast<int>(end - first)};
+    if (first == problems.end())
+      a.left_out = str("device: auto computes on the CPU: ", problems.empty() ? cuda_problem() : problems.front(),
+                       ", or say --device cpu");
+    else if (first != problems.begin() || end != problems.end())
+      a.left_out = str("device: auto leaves a GPU out: ", first != problems.begin() ? problems.front() : *end);
+    return a;
+  }();
+  return found;
+}
+
+/// From number N on with "cuda:N", which is judged by itself.
 Gpus gpus_of(const Config& config) {
-  const int visible = cuda_device_count();
-  const auto usable = [](int gpu) { return cuda_problem(gpu).empty(); };
+  if (config.device == "auto") return automatic().gpus;
   const size_t colon = config.device.find(':');
-  Gpus gpus{.first = colon == std::string::npos ? 0 : std::stoi(config.device.substr(colon + 1))};
-  if (config.device != "auto") {
-    gpus.count = usable(gpus.first) ? visible - gpus.first : 0;
-    return gpus;
-  }
-  while (gpus.first < visible && !usable(gpus.first)) ++gpus.first;
-  while (gpus.first + gpus.count < visible && usable(gpus.first + gpus.count)) ++gpus.count;
-  return gpus;
+  const int first = colon == std::string::npos ? 0 : std::stoi(config.device.substr(colon + 1));
+  return {first, cuda_problem(first).empty() ? cuda_device_count() - first : 0};
 }
 
 /// Ranks of the same host before this one. Collective.
@@ -114,13 +131,7 @@ Sharing foretell_sharing(const Config& config, int ranks) {
   return sharing;
 }
 
-std::string gpu_left_out(const Config& config) {
-  if (config.device != "auto" || !cuda_expected()) return "";
-  const Gpus gpus = gpus_of(config);
-  if (gpus.count == 0) return str("device: auto computes on the CPU: ", cuda_problem(), ", or say --device cpu");
-  const int left = gpus.first > 0 ? 0 : gpus.count;
-  return left < cuda_device_count() ? str("device: auto leaves a GPU out: ", cuda_problem(left)) : "";
-}
+std::string gpu_left_out(const Config& config) { return config.device == "auto" ? automatic().left_out : ""; }
 
 std::unique_ptr<Backend> make_backend(const Config& config, int local_rank, const std::string& less_memory) {
   cuda::require_libraries_in(config.cuda.path);  // a mistake even where nothing is looked for in it

@@ -517,6 +517,13 @@ class Verbs(unittest.TestCase):
 
     @unittest.skipUnless(os.path.exists(ON_HOST), "needs a build with cifar-train-on-host")
     def test_bench_of_the_update_on_a_gpu(self):
+    @unittest.skipUnless(os.path.exists(ON_HOST), "needs a build with cifar-train-on-host")
+    def test_auto_asks_the_driver_once(self):
+        """Each GPU once: a third question would get no answer."""
+        text = self.good("config", "show", os.path.join(CONFIGS, "default.yaml"), "--set", "device=auto", program=ON_HOST,
+                         ON_HOST_DEVICES="2", ON_HOST_FAIL="cudaGetDeviceProperties:46:3")
+        self.assertIn("(follows on 2 ranks)", text)
+
         words = ["update", "--device", "cuda", "--elements", 10000]
         text = self.bench(*words, program=ON_HOST)
         self.assertRegex(text, r"(?m)^update of 0\.0 M parameters: .*; Adam alone: .* %\)$")
