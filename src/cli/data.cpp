@@ -38,10 +38,21 @@ int synth(const Words& words) {
   CLI::App app("Writes the built-in synthetic set, 50,000 + 10,000 images in CIFAR-10's file layout.",
                "cifar-train data synth");
   std::string out = "data";
+  int64_t images = kSyntheticTrain;
   app.add_option("--out", out, str("folder that gets ", kSyntheticFolder, "/"))->capture_default_str();
+  app.add_option("--images", images, "to train on, a multiple of 50, and a fifth as many to test on")
+      ->check(CLI::Range(1, kSyntheticTrain))
+      ->capture_default_str();
   if (!parse(app, words)) return 0;
+  constexpr int64_t kFiles = 5, kClasses = kSyntheticClasses.size();
+  if (images % (kFiles * kClasses) != 0)
+    fail(ExitCode::usage, "--images ", images, ": give a multiple of ", kFiles * kClasses, ", so that each of the ",
+         kFiles, " files has every class equally often");
   const Path folder = Path(out) / kSyntheticFolder;
-  const bool written = write_synthetic(folder);
+  const bool written = write_synthetic(folder, {}, images / kFiles);
+  if (const int64_t there = kFiles * records_per_file(folder); there != images)
+    fail(ExitCode::data, folder.string(), ": has ", there, " images to train on, not ", images,
+         ": give another --out, or delete it first");
   std::printf("%s: %s\n", folder.c_str(), written ? "written" : "was there already");
   return 0;
 }

@@ -205,7 +205,7 @@ Finding data_set(const std::string& path) {
       for (const std::string& name : batch_files(split)) {
         std::error_code error;
         const uint64_t bytes = fs::file_size(*folder / name, error);
-        const std::string wrong = error ? error.message() : size_problem(bytes);
+        const std::string wrong = error ? error.message() : size_problem(bytes, records_per_file(*folder));
         if (problem.empty() && !wrong.empty()) problem = name + ": " + wrong;
       }
     return {"data", str(synthetic ? kSyntheticName : kCifarName, " in ", folder->string()),

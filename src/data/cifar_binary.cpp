@@ -69,6 +69,18 @@ bool is_synthetic_folder(const fs::path& folder) {
   return name == kSyntheticFolder || read_class_names(folder) == strings(kSyntheticClasses);
 }
 
+int64_t records_per_file(const fs::path& folder) {
+  if (!is_synthetic_folder(folder)) return kRecordsPerFile;
+  uint64_t longest = 0;
+  for (const Split split : {Split::train, Split::test})
+    for (const std::string& name : batch_files(split)) {
+      std::error_code error;
+      const uint64_t bytes = fs::file_size(folder / name, error);
+      if (!error) longest = std::max(longest, bytes);
+    }
+  return std::min(static_cast<int64_t>(longest / kRecordBytes), kRecordsPerFile);
+}
+
 ImageSet::ImageSet(const fs::path& folder, Split split, const ImageSetOptions& options)
     : split_(split), folder_(folder) {
   if (const PathKind kind = kind_of(folder, ExitCode::data); kind != PathKind::folder) {
@@ -83,6 +95,7 @@ ImageSet::ImageSet(const fs::path& folder, Split split, const ImageSetOptions& o
   } else if (class_names_.empty() || class_names_ == strings(kArchiveNames)) {
     class_names_ = strings(kTutorialNames);
   }
+  const int64_t records = options.records_per_file.value_or(records_per_file(folder));
   for (const std::string& file : batch_files(split)) {
     const fs::path path = folder / file;
     if (const PathKind kind = kind_of(path, ExitCode::data); kind != PathKind::file) {
@@ -90,7 +103,7 @@ ImageSet::ImageSet(const fs::path& folder, Split split, const ImageSetOptions& o
            data_remedy(synthetic));
     }
     const auto bytes = files_.emplace_back(path, MappedFile::Links::follow, ExitCode::data).bytes();
-    const std::string problem = size_problem(bytes.size(), options.records_per_file);
+    const std::string problem = size_problem(bytes.size(), records);
     if (!problem.empty()) fail(ExitCode::data, path.string(), ": ", problem, "; ", data_remedy(synthetic));
     add_records(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size() / kRecordBytes, path.string(),
                 options.on_corrupt);

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,8 +32,8 @@ inline constexpr std::string_view kCifarFolder = "cifar-10-batches-bin", kSynthe
 std::vector<std::string> batch_files(Split split);
 
 struct ImageSetOptions {
-  OnCorrupt on_corrupt = OnCorrupt::error;     // a record whose label is not a class: refused, or left out and counted
-  int64_t records_per_file = kRecordsPerFile;  // 0: any whole number, for small sets
+  OnCorrupt on_corrupt = OnCorrupt::error;  // a record whose label is not a class: refused, or left out and counted
+  std::optional<int64_t> records_per_file = {};  // absent: see records_per_file(); 0: any whole number, for small sets
 };
 
 class ImageSet {
@@ -100,8 +101,12 @@ std::vector<std::string> read_class_names(const std::filesystem::path& folder);
 /// Does the folder hold the synthetic set: by its own name, or by the class names written in it wherever it was moved?
 bool is_synthetic_folder(const std::filesystem::path& folder);
 
-/// What is wrong with a file of that many bytes, or nothing. records_per_file as in ImageSetOptions.
-std::string size_problem(uint64_t bytes, int64_t records_per_file = kRecordsPerFile);
+/// How many records each file of the set in `folder` should have: kRecordsPerFile, or as the longest file of a
+/// synthetic set, which may have been written with fewer images.
+int64_t records_per_file(const std::filesystem::path& folder);
+
+/// What is wrong with a file of that many bytes, or nothing. records_per_file 0: any whole number.
+std::string size_problem(uint64_t bytes, int64_t records_per_file);
 
 /// How to get whole files again, for error messages: by set.
 std::string data_remedy(bool synthetic);

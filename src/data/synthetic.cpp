@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/paths.h"
 #include "base/random.h"
+#include "base/sha256.h"
 #include "data/cifar_binary.h"
 
 namespace ct {
@@ -193,13 +194,14 @@ std::vector<std::string> all_batch_files() {
 
 /// The first file that is missing or of another length, and how; empty: the set is there.
 std::string first_problem(const fs::path& folder) {
+  const int64_t records = is_folder(folder, ExitCode::data) ? records_per_file(folder) : kRecordsPerFile;
   for (const std::string& name : all_batch_files()) {
     const fs::path path = folder / name;
     if (kind_of(path, ExitCode::data) != PathKind::file) return str(path.string(), ": no such file");
     std::error_code error;
     const uint64_t bytes = fs::file_size(path, error);
     if (error) fail_io("look at", path, error.value(), ExitCode::data);
-    const std::string problem = size_problem(bytes, kRecordsPerFile);
+    const std::string problem = size_problem(bytes, records);
     if (!problem.empty()) return str(path.string(), ": ", problem);
   }
   return "";
@@ -222,19 +224,26 @@ fs::path make_temporary(FileSystem& files, const fs::path& folder) {
   }
 }
 
-void write_files(FileSystem& files, const fs::path& folder, const std::function<void()>& progress) {
+/// The records of one of the set's files: small sets are the beginning of the whole one, as to training and to test.
+std::vector<uint8_t> file_records(size_t file, int64_t count) {
+  const bool test = file == batch_files(Split::train).size();
+  const int64_t first = test ? int64_t{kSyntheticTrain} : static_cast<int64_t>(file) * count;
+  return synthetic_records(kSyntheticSeed, static_cast<uint32_t>(first), static_cast<uint32_t>(count));
+}
+
+void write_files(FileSystem& files, const fs::path& folder, const std::function<void()>& progress,
+                 int64_t records_per_file) {
   const auto write = [&](const std::string& name, std::span<const std::byte> bytes) {
     File file(files, folder / name, O_WRONLY | O_CREAT | O_EXCL);
     file.write(bytes);
     file.sync();
     file.close();
   };
-  uint32_t first = 0;
+  size_t file = 0;
   for (const std::string& name : all_batch_files()) {
     if (progress) progress();
-    const std::vector<uint8_t> records = synthetic_records(kSyntheticSeed, first, kRecordsPerFile);
+    const std::vector<uint8_t> records = file_records(file++, records_per_file);
     write(name, std::as_bytes(std::span(records)));
-    first += kRecordsPerFile;
   }
   std::string list;
   for (std::string_view name : kSyntheticClasses) list += str(name, "\n");
@@ -254,14 +263,20 @@ bool synthetic_there(const fs::path& folder) {
        " is not a whole synthetic set: delete it, and it is written anew");
 }
 
-bool write_synthetic(const fs::path& path, const std::function<void()>& progress) {
+std::string synthetic_sha256(size_t file, int64_t records_per_file) {
+  if (records_per_file == kRecordsPerFile) return std::string(kSyntheticSha256[file]);
+  const std::vector<uint8_t> records = file_records(file, records_per_file);
+  return sha256_hex(records.data(), records.size());
+}
+
+bool write_synthetic(const fs::path& path, const std::function<void()>& progress, int64_t records_per_file) {
   const fs::path folder = path.has_filename() ? path : path.parent_path();  // "data/x/" is "data/x"
   if (synthetic_there(folder)) return false;
   FileSystem files;
   const fs::path temporary = make_temporary(files, folder);
   std::error_code ignored;
   try {
-    write_files(files, temporary, progress);
+    write_files(files, temporary, progress, records_per_file);
     if (files.rename(temporary, folder) == 0) {
       sync_folder(files, folder.parent_path());
       return true;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -32,16 +33,20 @@ std::vector<uint8_t> synthetic_records(uint64_t seed, uint32_t first, uint32_t c
 
 /// SHA-256 of data_batch_1..5.bin and test_batch.bin, in this order.
 extern const std::array<std::string_view, 6> kSyntheticSha256;
+/// Of one of them in a set whose files have so many records.
+std::string synthetic_sha256(size_t file, int64_t records_per_file);
 
 /// Does the folder hold all of the set's files, each as long as it must be? (Their bytes: data/verify.h.) False where
-/// there is nothing; Error(data) where something else stands in its place, such as a damaged set.
+/// there is nothing; Error(data) where something else stands in its place, such as a damaged set. A set that was
+/// written with fewer images is there.
 bool synthetic_there(const std::filesystem::path& folder);
 
 /// Writes data_batch_1..5.bin, test_batch.bin and batches.meta.txt (the class names) into `folder`, atomically: a
 /// folder beside it is filled, flushed and renamed, so no reader ever meets a part. Several processes may do so at
 /// once: the first to finish wins, the others drop their copy. Returns false when the set was there already. Throws
 /// Error(data) when something else stands in its place, Error(io) when it cannot be written. `progress` is called now
-/// and then: it takes seconds.
-bool write_synthetic(const std::filesystem::path& folder, const std::function<void()>& progress = {});
+/// and then: it takes seconds. `records_per_file`: fewer make a small set, whose files begin as the whole one's images.
+bool write_synthetic(const std::filesystem::path& folder, const std::function<void()>& progress = {},
+                     int64_t records_per_file = kSyntheticTest);
 
 }  // namespace ct

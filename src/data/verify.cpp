@@ -10,7 +10,7 @@ namespace ct {
 namespace fs = std::filesystem;
 namespace {
 
-FileReport inspect_file(const fs::path& path, std::string_view expected_sha256) {
+FileReport inspect_file(const fs::path& path, int64_t records, std::string_view expected_sha256) {
   FileReport report;
   report.path = path;
   try {
@@ -23,7 +23,7 @@ FileReport inspect_file(const fs::path& path, std::string_view expected_sha256) 
     report.bytes = map.bytes().size();
     report.sha256 = sha256_hex(data, report.bytes);
     report.records = static_cast<int64_t>(report.bytes / kRecordBytes);
-    report.problem = size_problem(report.bytes);
+    report.problem = size_problem(report.bytes, records);
     for (int64_t i = 0; i < report.records; ++i) {
       const int label = data[i * kRecordBytes];
       if (label < kImageClasses) {
@@ -48,11 +48,12 @@ FileReport inspect_file(const fs::path& path, std::string_view expected_sha256) 
 std::vector<FileReport> inspect_files(const fs::path& folder) {
   if (!is_folder(folder, ExitCode::data)) fail(ExitCode::data, folder.string(), ": no such folder; check data.path");
   const bool synthetic = is_synthetic_folder(folder);
+  const int64_t records = records_per_file(folder);
   std::vector<FileReport> reports;
   for (Split split : {Split::train, Split::test}) {
     for (const std::string& name : batch_files(split)) {
-      const std::string_view expected = synthetic ? kSyntheticSha256[reports.size()] : "";
-      reports.push_back(inspect_file(folder / name, expected));
+      const std::string expected = synthetic ? synthetic_sha256(reports.size(), records) : "";
+      reports.push_back(inspect_file(folder / name, records, expected));
     }
   }
   return reports;

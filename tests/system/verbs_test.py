@@ -205,6 +205,29 @@ class Verbs(unittest.TestCase):
         self.assertEqual(text.count("no such file"), 2)
         with open(os.path.join(folder, "batches.meta.txt"), "w") as file:
             file.write("one\n")
+    def test_a_small_synthetic_set_is_the_beginning_of_the_whole_one(self):
+        out = os.path.join(self.folder, "little")
+        self.assertIn("written", self.good("data", "synth", "--out", out, "--images", 250))
+        self.assertIn("was there already", self.good("data", "synth", "--out", out, "--images", 250))
+        text = self.good("data", "verify", "--data", out)
+        self.assertEqual((text.count(" 153650 "), text.count("  ok\n")), (6, 6))
+        self.assertRegex(self.good("data", "info", "--data", out), r"(?s)250 images to train on, 50 to .*0  striped-disc +25 +5\n")
+        folder = os.path.join(out, "synthetic-10-batches-bin")
+        for name in ("data_batch_1.bin", "test_batch.bin"):
+            with open(os.path.join(folder, name), "rb") as small, open(os.path.join(self.synthetic(), name), "rb") as whole:
+                self.assertEqual(small.read(), whole.read(153650))
+        self.good("train", "--output", os.path.join(self.folder, "little-run"), "--set", "data.path=" + out,
+                  "--set", "model.name=linear", "--set", "train.epochs=1", "--ranks", 1)
+        self.assertTrue(json.loads(self.good("doctor", "--json", "--data", out))["data"]["ok"])
+        for wrong in (0, 49, 60, 50050):
+            self.bad(USAGE, "--images", "data", "synth", "--out", os.path.join(self.folder, "odd"), "--images", wrong)
+        self.bad(DATA, "has 250 images", "data", "synth", "--out", out)
+        flip(os.path.join(folder, "data_batch_2.bin"), 5000)
+        self.bad(DATA, "data_batch_2.bin: bytes differ", "data", "verify", "--data", out)
+        os.truncate(os.path.join(folder, "data_batch_1.bin"), 3073 * 7)
+        self.bad(DATA, "data_batch_1.bin: truncated", "data", "verify", "--data", out)
+        self.bad(DATA, "data_batch_1.bin: truncated", "data", "info", "--data", out)
+
         self.bad(DATA, "batches.meta.txt", "data", "verify", "--data", folder)
 
     def test_missing_or_other_data(self):
