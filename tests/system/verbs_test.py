@@ -128,6 +128,35 @@ class Verbs(unittest.TestCase):
         self.assertRegex(both, r"gradient_clipping: 0\.5 +# .*ds\.json")
         self.assertIn("train_micro_batch_size_per_gpu: 4", both)
 
+    def test_deepspeeds_auto_is_what_follows(self):
+        def ds(**changed):
+            keys = {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2,
+                    "gradient_clipping": "auto", "optimizer": {"type": "Adam", "params": {
+                        "lr": 0.01, "betas": "auto", "eps": "auto", "weight_decay": "auto"}},
+                    "scheduler": {"type": "WarmupLR", "params": {
+                        "warmup_min_lr": "auto", "warmup_max_lr": "auto", "warmup_num_steps": "auto"}},
+                    "zero_optimization": {"stage": 2, "reduce_bucket_size": "auto", "overlap_comm": "auto"}, **changed}
+            return self.write("auto.json", json.dumps(keys))
+
+        done = run("config", "show", ds(), "--ranks", 3)
+        self.assertEqual(done.returncode, DONE, done.stderr)
+        self.assertIn("train_batch_size: 24  (follows on 3 ranks)", done.stdout)
+        self.assertRegex(done.stdout, r"warmup_max_lr: 0\.01 +# default")
+        self.assertRegex(done.stdout, r"betas: \[0\.9, 0\.999\] +# default")
+        self.assertNotIn("bucket_size", done.stdout)
+        self.assertRegex(done.stderr, r"^warning: .*train_batch_size, .*gradient_clipping 0, ")
+        plain = {"optimizer": {"type": "SGD", "params": {"lr": 0.1}}}
+        for changed in ({"train_micro_batch_size_per_gpu": 8, "train_batch_size": 32},
+                        {"train_micro_batch_size_per_gpu": "auto", "train_batch_size": 32},
+                        {"train_batch_size": 32, "train_micro_batch_size_per_gpu": 8, "gradient_accumulation_steps": "auto"}):
+            self.assertRegex(self.good("config", "check", ds(**changed), "--ranks", 2), r"\n +2 +32 +8 +2\n")
+        for changed, key in (({"train_micro_batch_size_per_gpu": "auto"}, "train_micro_batch_size_per_gpu"),
+                             ({"optimizer": {"type": "auto"}}, "optimizer.type"),
+                             ({"zero_optimization": {"offload_optimizer": {"device": "auto"}}}, "offload_optimizer.device"),
+                             ({"bf16": {"enabled": "auto"}}, "bf16.enabled"), ({"seed": "auto"}, "seed"),
+                             ({"train": {"epochs": "auto"}}, "train.epochs")):
+            self.bad(USAGE, key, "config", "check", ds(**{**plain, **changed}))
+
     def test_config_check_prints_the_batch_sizes(self):
         for name in sorted(os.listdir(CONFIGS)):
             text = self.good("config", "check", os.path.join(CONFIGS, name))

@@ -153,14 +153,38 @@ ConfigOverride split_set(const std::string& word) {
   return {word.substr(0, equals), word.substr(equals + 1), "--set " + word};
 }
 
-void read_fields(const Merge& merge, Config& config) {
+/// DeepSpeed's "auto" for one of its numbers: what follows from other keys, or else the value of an absent key. Words
+/// of our own vocabulary that are called so have their own meaning.
+bool is_left_open(const ConfigField& field, const Node& node) {
+  constexpr const char* kDeepSpeed[] = {"optimizer.params.", "scheduler.params.", "zero_optimization.", "fp16."};
+  const bool theirs =
+      field.key.find('.') == std::string::npos
+          ? field.key != "seed"
+          : std::ranges::any_of(kDeepSpeed, [&](const char* block) { return begins(field.key, block); });
+  const bool switch_or_word = std::holds_alternative<bool*>(field.target) ||  //
+                              std::holds_alternative<std::string*>(field.target);
+  return theirs && !switch_or_word && node.kind == Kind::text && node.text == "auto";
+}
+
+void read_fields(const Merge& merge, Config& config, std::vector<std::string>* warnings) {
+  std::string open;
   for (const bool types : {true, false})  // which decide what parameters there are
     for (const ConfigField& field : config_fields(config)) {
       const Node* node = is_type(field) == types ? merge.find(field.key) : nullptr;
       if (!node) continue;
-      read_field(field, *node);
-      config.origins[field.key] = node->mark.text();
+      if (!is_left_open(field, *node)) {
+        read_field(field, *node);
+        config.origins[field.key] = node->mark.text();
+        continue;
+      }
+      const std::string_view rate = std::visit([](const auto& s) { return s.kOverridesLr; }, config.scheduler);
+      if (config.optimizer && field.key == str("scheduler.params.", rate))
+        *std::get<double*>(field.target) = std::visit([](const auto& o) { return o.rates().lr; }, *config.optimizer);
+      const bool follows = std::holds_alternative<std::optional<int64_t>*>(field.target) ||
+                           std::holds_alternative<std::optional<bool>*>(field.target);
+      open += str(open.empty() ? "" : ", ", field.key, follows ? "" : str(" ", field_text(field)));
     }
+  if (!open.empty()) warnings->push_back("\"auto\" is taken as what follows from other keys, or the default: " + open);
 }
 
 /// Every given parameter must belong to the type that won.
@@ -256,7 +280,7 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
 Config validate(const Merge& merge, const std::string& where, std::vector<std::string>* warnings) {
   Config config;
   const std::vector<ConfigField> fields = config_fields(config);
-  read_fields(merge, config);
+  read_fields(merge, config, warnings);
   check_foreign(merge, fields, warnings);
   check_parameters(merge, config);
   if (!config.optimizer)
