@@ -71,7 +71,7 @@ void print(const BenchFlags& f, const Json& result, const std::string& text) {
 
 // ---- the step
 
-void print_operations(Engine& engine, Backend& backend) {
+void print_operations(Engine& engine, Backend& backend, DType compute) {
   engine.restore({});  // each run below takes a row of the schedule
   BoundProgram& bound = engine.bound();
   std::vector<std::vector<double>> times;
@@ -81,7 +81,7 @@ void print_operations(Engine& engine, Backend& backend) {
     times.resize(timings.size());
     for (size_t k = 0; k < timings.size(); ++k) times[k].push_back(timings[k].seconds);
   }
-  const DevicePeaks peaks = measure_peaks(backend, DType::f32);
+  const DevicePeaks peaks = measure_peaks(backend, compute);
   std::printf("%s\n", peaks.text.c_str());
   std::printf("  %-24s %10s %10s %7s %10s\n", "operation", "us", "GFLOP/s", "% peak", "GB/s");
   const Lowered& program = engine.lowered();
@@ -237,7 +237,7 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
   }
   if (operations && !host) text += bench_device_operations(f, config, comm, std::move(owned), time.median, result);
   print(f, result, text);
-  if (operations && host) print_operations(bench.engine(), bench.backend());
+  if (operations && host) print_operations(bench.engine(), bench.backend(), compute_type(config));
   return 0;
 }
 

@@ -544,6 +544,18 @@ class Verbs(unittest.TestCase):
 
     @unittest.skipUnless(os.path.exists(ON_HOST), "needs a build with cifar-train-on-host")
     def test_bench_of_the_sum_over_ranks_on_gpus(self):
+    def test_bench_of_operations_in_bf16(self):
+        """No operation can do more than the processor."""
+        words = ["step", "--ops", "--device", "cpu", "--set", "bf16.enabled=true", "--set", "train_batch_size=64",
+                 "--set", "train_micro_batch_size_per_gpu=64"]
+        refused = run("bench", *words)
+        if "AVX512-BF16" in refused.stderr or "oneDNN" in refused.stderr:
+            self.skipTest("this machine or build does not compute in bf16")
+        text = self.bench(*words)
+        self.assertRegex(text, r"(?m)^measured peaks .* GB/s copy; in bf16 by \S+ at most \d+ times as many, \d+ GFLOP/s$")
+        shares = [int(share) for share in re.findall(r"(?m)^  \S+ .* (\d+)%", text)]
+        self.assertTrue(shares and max(shares) <= 100, text)
+
         def reduce(*words, **environment):
             return self.bench("reduce", "--device", "cuda", "--elements", 5000, "--ranks", 2, *words, program=ON_HOST,
                               **environment)

@@ -16,6 +16,9 @@ std::unique_ptr<Kernel> prepare_conv2d(const Conv2dGradX& op, const std::vector<
 std::string convolution_library();
 /// Why convolutions do not run in bf16 here; empty: they do.
 std::string convolution_bf16_problem();
+/// What multiplies in bf16 here.
+enum class Bf16Unit : uint8_t { none, avx512, amx };
+Bf16Unit bf16_unit();
 /// Holds the library to one thread in the calling thread: its weight gradients depend on the number.
 void convolution_enter_thread();
 

@@ -48,6 +48,7 @@ std::unique_ptr<Kernel> prepare_conv2d(const Conv2dGradX& op, const std::vector<
 }
 
 std::string convolution_library() { return ""; }
+Bf16Unit bf16_unit() { return Bf16Unit::none; }
 std::string convolution_bf16_problem() { return "bf16 needs a build with oneDNN"; }
 void convolution_enter_thread() {}
 

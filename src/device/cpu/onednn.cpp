@@ -225,10 +225,18 @@ std::string convolution_library() {
              static_cast<unsigned>(dnnl::get_effective_cpu_isa()));
 }
 
-std::string convolution_bf16_problem() {
+Bf16Unit bf16_unit() {
   const auto here = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
-  return (here & wanted) == wanted ? "" : "bf16 needs a processor with AVX512-BF16, which oneDNN does not find here";
+  const auto has = [here](dnnl::cpu_isa isa) {
+    return (here & static_cast<unsigned>(isa)) == static_cast<unsigned>(isa);
+  };
+  if (has(dnnl::cpu_isa::avx512_core_amx)) return Bf16Unit::amx;
+  return has(dnnl::cpu_isa::avx512_core_bf16) ? Bf16Unit::avx512 : Bf16Unit::none;
+}
+
+std::string convolution_bf16_problem() {
+  return bf16_unit() != Bf16Unit::none ? ""
+                                       : "bf16 needs a processor with AVX512-BF16, which oneDNN does not find here";
 }
 
 void convolution_enter_thread() { omp_set_num_threads(1); }
