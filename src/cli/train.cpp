@@ -1,8 +1,11 @@
 // cifar-train [train]: configuration, ranks, run.
 #include <cstdio>
 
+#include "base/cores.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/paths.h"
+#include "base/seconds.h"
 #include "base/standard_streams.h"
 #include "base/utf8.h"
 #include "cli/config_lookup.h"
@@ -10,6 +13,7 @@
 #include "cli/verbs.h"
 #include "comm/host/threads.h"
 #include "comm/launch.h"
+#include "comm/together.h"
 #include "train/config/load.h"
 #include "train/config/print.h"
 #include "train/memory/estimate.h"
@@ -40,7 +44,8 @@ void add_options(CLI::App& app, TrainFlags& f) {
   app.add_option("--cuda-path", f.cuda_path, "where cuDNN, cuBLAS and NCCL are looked for first (cuda.path)");
   app.add_option("--ranks", f.ranks, "ranks as threads of this process: a number or auto");
   app.add_flag("--print-config", f.print_config, "print the effective configuration and stop");
-  app.add_flag("--dry-run", f.dry_run, "check everything, print the sizes, train nothing, write nothing");
+  app.add_flag("--dry-run", f.dry_run,
+               "check everything, print the sizes and, by a few steps, the time it will take; write nothing");
   app.add_flag("--dump-plan", f.dump_plan, "print the program and its memory plan and stop");
   app.add_flag("-q,--quiet", f.quiet, "data only, no chatter");
   app.add_flag("-v,--verbose", f.verbose, "more chatter");
@@ -75,8 +80,13 @@ ResumeMode resume_mode(const TrainFlags& f) {
   return {ResumeMode::path, checkpoint.has_filename() ? checkpoint : checkpoint.parent_path()};  // "a/b/" is "a/b"
 }
 
+struct Outlook {
+  int64_t steps = 0;      // of the whole run
+  std::string not_tried;  // why steps should not be tried here; empty: they may
+};
+
 /// Everything short of training: data, program, memory.
-int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
+Outlook look_ahead(const TrainOptions& options, int ranks, bool dump_plan) {
   const auto comm = make_solo();
   const BatchSizes batch = batch_for(options.config.batch, ranks);
   warn(gpu_left_out(options.config));
@@ -92,7 +102,7 @@ int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
       lower_programs(options.config, batch, {0, ranks}, data.train->classes(), data.test->count());
   if (dump_plan) {
     std::fputs(to_text(programs.train, plan_program(*backend, programs.train)).c_str(), stdout);
-    return 0;
+    return {};
   }
   const Pipeline pipeline(*data.train, data.parts.training, {.train_batch = batch.train, .micro_batch = batch.micro});
   std::printf("configuration %s\n%s\n%s\n", printable(options.config_source).c_str(), backend->description().c_str(),
@@ -107,7 +117,8 @@ int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
                         .test_images = data.test->count(),
                         .sharing = detect_launch().parallel() ? Sharing{} : foretell_sharing(options.config, ranks)};
   require_device_memory(*backend, what, backend->room());
-  const RankMemory rank = estimate_stage(*backend, what, options.config.zero_optimization.stage).rank;
+  const StageEstimate stage = estimate_stage(*backend, what, options.config.zero_optimization.stage);
+  const RankMemory& rank = stage.rank;
   std::printf(
       "bytes a rank: %ld weights, %ld gradients (%ld of them partial sums), %ld optimizer, %ld activations and "
       "workspace, %ld gradient buckets, %ld received by NCCL, %ld snapshot for saving, %ld other\n",
@@ -119,7 +130,58 @@ int dry_run(const TrainOptions& options, int ranks, bool dump_plan) {
         "of the host's memory: %ld bytes a rank for offloaded optimizer state, %ld page-locked copies, %ld staged "
         "collectives, %ld snapshot for saving, %ld other\n",
         rank.use.host, rank.mirrors, rank.staged, rank.snapshot, rank.overhead);
-  return 0;
+  const auto& train = options.config.train;
+  Outlook ahead{.steps = train.epochs * pipeline.steps_per_epoch()};
+  if (train.max_steps >= 0) ahead.steps = std::min(ahead.steps, train.max_steps);
+  if (!detect_launch().parallel() && !rank.on_gpu && ranks > available_cores())
+    ahead.not_tried = "there are fewer cores here than ranks";
+  if (const int64_t available = host_memory().available; available > 0 && stage.host > available)
+    ahead.not_tried = "there is too little memory here";
+  return ahead;
+}
+
+/// Seconds that a training step takes: the mean of a few, in half a second or so, after one that warms up. Collective.
+double trial_step_seconds(const Config& config, Communicator& comm) {
+  constexpr double kTrial = 0.5, kMostSteps = 1000;
+  TrainingSession session(config, comm, {.evaluates = false, .if_absent = IfAbsent::keep_in_memory});
+  session.prepare();
+  session.initialize();
+  int64_t step = 0;
+  const auto steps = [&](int64_t count) {
+    for (const int64_t end = step + count; step < end; ++step)
+      session.step(step / session.steps_per_epoch(), step % session.steps_per_epoch());
+    session.engine().settle();
+    session.engine().drain_losses();
+    session.engine().drain_outcomes();
+  };
+  steps(1);
+  double seconds = seconds_of([&] { steps(1); });
+  const auto more = broadcast_value(comm, static_cast<int64_t>(std::min(kTrial / seconds, kMostSteps)));
+  if (more > 0) seconds = seconds_of([&] { steps(more); }) / static_cast<double>(more);
+  session.finish();
+  return seconds;
+}
+
+/// What a run would need of memory and time; the latter by steps of the ranks themselves.
+int dry_run(const TrainOptions& options, int ranks) {
+  return run_job(
+      ranks,
+      [&](Communicator& comm) {
+        Outlook ahead;
+        together(comm, [&] {
+          if (comm.rank() == 0) ahead = look_ahead(options, ranks, /*dump_plan=*/false);
+        });
+        const std::string not_tried = from_rank_0(comm, ahead.not_tried);
+        const double seconds = not_tried.empty() ? trial_step_seconds(options.config, comm) : 0;
+        if (comm.rank() != 0) return 0;
+        if (not_tried.empty())
+          std::printf("time: %ld steps of %.2f ms, %s, and what evaluating and saving takes\n", ahead.steps,
+                      1e3 * seconds, duration(seconds * static_cast<double>(ahead.steps)).c_str());
+        else
+          std::printf("time: %ld steps, which were not tried: %s\n", ahead.steps, not_tried.c_str());
+        return 0;
+      },
+      options.config.communication.supervision);
 }
 
 }  // namespace
@@ -152,7 +214,11 @@ int verb_train(const Words& words) {
     if (detect_launch().rank == 0) std::fputs(to_yaml(options.config, {.ranks = ranks}).c_str(), stdout);
     return 0;
   }
-  if (f.dry_run || f.dump_plan) return detect_launch().rank == 0 ? dry_run(options, ranks, f.dump_plan) : 0;
+  if (f.dump_plan) {
+    if (detect_launch().rank == 0) look_ahead(options, ranks, f.dump_plan);
+    return 0;
+  }
+  if (f.dry_run) return dry_run(options, ranks);
 
   const Verbosity verbosity = f.quiet ? Verbosity::quiet : f.verbose ? Verbosity::verbose : Verbosity::normal;
   const int code = run_job(

@@ -283,6 +283,12 @@ def dry_run_and_print_config_write_nothing():
         done = finish(start(Ranks(2).words(*train_words(path("dry"), settings(), *words))))
         expect_equal(done.returncode, DONE, done.stderr)
         expect(done.stdout.strip(), words)
+        timed = re.search(r"^time: (\d+) steps of ([\d.e+-]+) ms, \d+", done.stdout, re.MULTILINE)
+        expect_equal(bool(timed), words == ["--dry-run"], done.stdout)
+        expect(not timed or int(timed[1]) == 60 and 0 < float(timed[2]) < 1e4, done.stdout)
+    many = 2 * os.cpu_count()
+    crowd = train(path("dry"), settings(train_batch_size=4 * many), "--dry-run", ranks=Ranks(many))
+    expect("\ntime: 60 steps, which were not tried: there are fewer cores" in crowd.stdout, crowd.stdout)
     expect(not os.path.exists(path("dry")), "a dry run wrote something")
 
 

@@ -205,6 +205,29 @@ class Verbs(unittest.TestCase):
             self.assertEqual(text.count(" 30730000 "), 6)
             self.assertEqual(text.count("  ok\n"), 6)
 
+    def test_a_small_synthetic_set_is_the_beginning_of_the_whole_one(self):
+        out = os.path.join(self.folder, "little")
+        self.assertIn("written", self.good("data", "synth", "--out", out, "--images", 250))
+        self.assertIn("was there already", self.good("data", "synth", "--out", out, "--images", 250))
+        text = self.good("data", "verify", "--data", out)
+        self.assertEqual((text.count(" 153650 "), text.count("  ok\n")), (6, 6))
+        self.assertRegex(self.good("data", "info", "--data", out), r"(?s)250 images to train on, 50 to .*0  striped-disc +25 +5\n")
+        folder = os.path.join(out, "synthetic-10-batches-bin")
+        for name in ("data_batch_1.bin", "test_batch.bin"):
+            with open(os.path.join(folder, name), "rb") as small, open(os.path.join(self.synthetic(), name), "rb") as whole:
+                self.assertEqual(small.read(), whole.read(153650))
+        self.good("train", "--output", os.path.join(self.folder, "little-run"), "--set", "data.path=" + out,
+                  "--set", "model.name=linear", "--set", "train.epochs=1", "--ranks", 1)
+        self.assertTrue(json.loads(self.good("doctor", "--json", "--data", out))["data"]["ok"])
+        for wrong in (0, 49, 60, 50050):
+            self.bad(USAGE, "--images", "data", "synth", "--out", os.path.join(self.folder, "odd"), "--images", wrong)
+        self.bad(DATA, "has 250 images", "data", "synth", "--out", out)
+        flip(os.path.join(folder, "data_batch_2.bin"), 5000)
+        self.bad(DATA, "data_batch_2.bin: bytes differ", "data", "verify", "--data", out)
+        os.truncate(os.path.join(folder, "data_batch_1.bin"), 3073 * 7)
+        self.bad(DATA, "data_batch_1.bin: truncated", "data", "verify", "--data", out)
+        self.bad(DATA, "data_batch_1.bin: truncated", "data", "info", "--data", out)
+
     def test_data_info(self):
         self.synthetic()
         text = self.good("data", "info", "--data", self.data)
@@ -234,29 +257,6 @@ class Verbs(unittest.TestCase):
         self.assertEqual(text.count("no such file"), 2)
         with open(os.path.join(folder, "batches.meta.txt"), "w") as file:
             file.write("one\n")
-    def test_a_small_synthetic_set_is_the_beginning_of_the_whole_one(self):
-        out = os.path.join(self.folder, "little")
-        self.assertIn("written", self.good("data", "synth", "--out", out, "--images", 250))
-        self.assertIn("was there already", self.good("data", "synth", "--out", out, "--images", 250))
-        text = self.good("data", "verify", "--data", out)
-        self.assertEqual((text.count(" 153650 "), text.count("  ok\n")), (6, 6))
-        self.assertRegex(self.good("data", "info", "--data", out), r"(?s)250 images to train on, 50 to .*0  striped-disc +25 +5\n")
-        folder = os.path.join(out, "synthetic-10-batches-bin")
-        for name in ("data_batch_1.bin", "test_batch.bin"):
-            with open(os.path.join(folder, name), "rb") as small, open(os.path.join(self.synthetic(), name), "rb") as whole:
-                self.assertEqual(small.read(), whole.read(153650))
-        self.good("train", "--output", os.path.join(self.folder, "little-run"), "--set", "data.path=" + out,
-                  "--set", "model.name=linear", "--set", "train.epochs=1", "--ranks", 1)
-        self.assertTrue(json.loads(self.good("doctor", "--json", "--data", out))["data"]["ok"])
-        for wrong in (0, 49, 60, 50050):
-            self.bad(USAGE, "--images", "data", "synth", "--out", os.path.join(self.folder, "odd"), "--images", wrong)
-        self.bad(DATA, "has 250 images", "data", "synth", "--out", out)
-        flip(os.path.join(folder, "data_batch_2.bin"), 5000)
-        self.bad(DATA, "data_batch_2.bin: bytes differ", "data", "verify", "--data", out)
-        os.truncate(os.path.join(folder, "data_batch_1.bin"), 3073 * 7)
-        self.bad(DATA, "data_batch_1.bin: truncated", "data", "verify", "--data", out)
-        self.bad(DATA, "data_batch_1.bin: truncated", "data", "info", "--data", out)
-
         self.bad(DATA, "batches.meta.txt", "data", "verify", "--data", folder)
 
     def test_missing_or_other_data(self):
@@ -463,6 +463,16 @@ class Verbs(unittest.TestCase):
         self.assertIn(damaged, found["cuDNN"]["warning"])
         self.bad(USAGE, "--cuda-path /nowhere", "doctor", "--cuda-path", "/nowhere", program=ON_HOST)
 
+    def test_a_cuda_path_without_libraries(self):
+        """What somebody named must hold what it was named for, also where nothing will be looked for in it."""
+        folder = os.path.join(self.folder, "no-libraries")
+        os.makedirs(os.path.join(folder, "lib64"))
+        reduce = ["bench", "reduce", "--device", "cpu", "--elements", 5000, "--windows", 1, "--seconds", 0.001]
+        for words in ["doctor"], ["selftest", "--device", "cpu"], reduce:
+            self.bad(USAGE, "--cuda-path %s has no libcudnn" % folder, *words, "--cuda-path", folder)
+        self.write("no-libraries/lib64/libnccl.so.2", "whatever it is")
+        self.good(*reduce, "--cuda-path", folder)
+
     # ---- selftest
 
     def test_selftest(self):
@@ -508,22 +518,19 @@ class Verbs(unittest.TestCase):
         self.assertIn("cuda, On-host GPU (sm_90)", self.bench("step", "--device", "auto", **gpus))
 
     @unittest.skipUnless(os.path.exists(ON_HOST), "needs a build with cifar-train-on-host")
+    def test_auto_asks_the_driver_once(self):
+        """Each GPU once: a third question would get no answer."""
+        text = self.good("config", "show", os.path.join(CONFIGS, "default.yaml"), "--set", "device=auto", program=ON_HOST,
+                         ON_HOST_DEVICES="2", ON_HOST_FAIL="cudaGetDeviceProperties:46:3")
+        self.assertIn("(follows on 2 ranks)", text)
+
+    @unittest.skipUnless(os.path.exists(ON_HOST), "needs a build with cifar-train-on-host")
     def test_a_shared_gpu_is_named_as_nvidia_smi_names_it(self):
         words = ["bench", "reduce", "--device", "cuda", "--ranks", 2]
         self.bad(USAGE, "ranks 0 and 1 have the same GPU (GPU-10355a7f-a4c9-ee13-385d-82a7ccf1163b)", *words,
                  program=ON_HOST, ON_HOST_DEVICES="1")
 
     # ---- bench
-
-    def test_a_cuda_path_without_libraries(self):
-        """What somebody named must hold what it was named for, also where nothing will be looked for in it."""
-        folder = os.path.join(self.folder, "no-libraries")
-        os.makedirs(os.path.join(folder, "lib64"))
-        reduce = ["bench", "reduce", "--device", "cpu", "--elements", 5000, "--windows", 1, "--seconds", 0.001]
-        for words in ["doctor"], ["selftest", "--device", "cpu"], reduce:
-            self.bad(USAGE, "--cuda-path %s has no libcudnn" % folder, *words, "--cuda-path", folder)
-        self.write("no-libraries/lib64/libnccl.so.2", "whatever it is")
-        self.good(*reduce, "--cuda-path", folder)
 
     def bench(self, *words, **options):
         self.synthetic()
@@ -537,13 +544,6 @@ class Verbs(unittest.TestCase):
         self.assertRegex(text, r"(?m)^  linear +\d+\.\d\d +\d+ +\d+% +\d+\.\d$")
         self.assertRegex(text, r"(?m)^  sum +\d+\.\d\d$")
 
-    def test_bench_of_the_sum_over_ranks(self):
-        result = json.loads(self.bench("reduce", "--device", "cpu", "--elements", 5000, "--ranks", 2, "--json"))
-        self.assertEqual((result["ranks"], result["bytes"], result["equal_to_tree"]), (2, 20000, True))
-        self.bad(USAGE, "--device cpu", "bench", "reduce", "--device", "cuda", CUDA_VISIBLE_DEVICES="")
-
-    @unittest.skipUnless(os.path.exists(ON_HOST), "needs a build with cifar-train-on-host")
-    def test_bench_of_the_sum_over_ranks_on_gpus(self):
     def test_bench_of_operations_in_bf16(self):
         """No operation can do more than the processor."""
         words = ["step", "--ops", "--device", "cpu", "--set", "bf16.enabled=true", "--set", "train_batch_size=64",
@@ -556,6 +556,13 @@ class Verbs(unittest.TestCase):
         shares = [int(share) for share in re.findall(r"(?m)^  \S+ .* (\d+)%", text)]
         self.assertTrue(shares and max(shares) <= 100, text)
 
+    def test_bench_of_the_sum_over_ranks(self):
+        result = json.loads(self.bench("reduce", "--device", "cpu", "--elements", 5000, "--ranks", 2, "--json"))
+        self.assertEqual((result["ranks"], result["bytes"], result["equal_to_tree"]), (2, 20000, True))
+        self.bad(USAGE, "--device cpu", "bench", "reduce", "--device", "cuda", CUDA_VISIBLE_DEVICES="")
+
+    @unittest.skipUnless(os.path.exists(ON_HOST), "needs a build with cifar-train-on-host")
+    def test_bench_of_the_sum_over_ranks_on_gpus(self):
         def reduce(*words, **environment):
             return self.bench("reduce", "--device", "cuda", "--elements", 5000, "--ranks", 2, *words, program=ON_HOST,
                               **environment)
@@ -581,13 +588,6 @@ class Verbs(unittest.TestCase):
 
     @unittest.skipUnless(os.path.exists(ON_HOST), "needs a build with cifar-train-on-host")
     def test_bench_of_the_update_on_a_gpu(self):
-    @unittest.skipUnless(os.path.exists(ON_HOST), "needs a build with cifar-train-on-host")
-    def test_auto_asks_the_driver_once(self):
-        """Each GPU once: a third question would get no answer."""
-        text = self.good("config", "show", os.path.join(CONFIGS, "default.yaml"), "--set", "device=auto", program=ON_HOST,
-                         ON_HOST_DEVICES="2", ON_HOST_FAIL="cudaGetDeviceProperties:46:3")
-        self.assertIn("(follows on 2 ranks)", text)
-
         words = ["update", "--device", "cuda", "--elements", 10000]
         text = self.bench(*words, program=ON_HOST)
         self.assertRegex(text, r"(?m)^update of 0\.0 M parameters: .*; Adam alone: .* %\)$")
