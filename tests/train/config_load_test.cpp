@@ -189,7 +189,7 @@ TEST_F(ConfigTest, TypesAndRangesAreChecked) {
        "zero_optimization.reduce_bucket_size must be at least 1, found 0"},
       {"zero_optimization: {reduce_bucket_size: 1.5}", "whole number, found '1.5'"},
       {"zero_optimization: {reduce_bucket_size: 1e20}", "whole number, found '1e"},
-      {"zero_optimization: {reduce_bucket_size: auto}", "whole number, found 'auto'"},
+      {"zero_optimization: {reduce_bucket_size: some}", "whole number, found 'some'"},
       {"zero_optimization: {allgather_bucket_size: -5e8}",
        "zero_optimization.allgather_bucket_size must be at least 1"},
       {"zero_optimization: {allgather_bucket_size: }", "expects a whole number, found nothing"},
