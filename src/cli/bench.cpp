@@ -122,7 +122,10 @@ class StepBench {
     Communicator& comm = session_.collectives();
     const Traffic before = comm.traffic(TrafficKind::training);
     const int64_t first = step_;
-    const Spread time = time_windows(session_.comm(), flags_, [this](int64_t count) { steps(count); });
+    const Spread time = time_windows(session_.comm(), flags_, [this](int64_t count) {
+      session_.run_steps(step_, count);
+      step_ += count;
+    });
     const Traffic moved = comm.traffic(TrafficKind::training) - before;
     moved_ = {moved.elements / (step_ - first), moved.bytes / (step_ - first)};
     return time;
@@ -137,14 +140,6 @@ class StepBench {
   const std::string& not_recorded() { return engine().bound().not_recorded(); }
 
  private:
-  void steps(int64_t count) {
-    const int64_t epoch = session_.steps_per_epoch();
-    for (int64_t i = 0; i < count; ++i, ++step_) session_.step(step_ / epoch, step_ % epoch);
-    engine().settle();
-    engine().drain_losses();
-    engine().drain_outcomes();
-  }
-
   const BenchFlags& flags_;
   TrainingSession session_;
   int64_t step_ = 0;

@@ -146,18 +146,10 @@ double trial_step_seconds(const Config& config, Communicator& comm) {
   TrainingSession session(config, comm, {.evaluates = false, .if_absent = IfAbsent::keep_in_memory});
   session.prepare();
   session.initialize();
-  int64_t step = 0;
-  const auto steps = [&](int64_t count) {
-    for (const int64_t end = step + count; step < end; ++step)
-      session.step(step / session.steps_per_epoch(), step % session.steps_per_epoch());
-    session.engine().settle();
-    session.engine().drain_losses();
-    session.engine().drain_outcomes();
-  };
-  steps(1);
-  double seconds = seconds_of([&] { steps(1); });
+  session.run_steps(0, 1);
+  double seconds = seconds_of([&] { session.run_steps(1, 1); });
   const auto more = broadcast_value(comm, static_cast<int64_t>(std::min(kTrial / seconds, kMostSteps)));
-  if (more > 0) seconds = seconds_of([&] { steps(more); }) / static_cast<double>(more);
+  if (more > 0) seconds = seconds_of([&] { session.run_steps(2, more); }) / static_cast<double>(more);
   session.finish();
   return seconds;
 }

@@ -15,7 +15,7 @@ TrainingSession::TrainingSession(const Config& config, Communicator& comm, Optio
       device_(config, comm, options_.less_memory) {
   require_same_machine(comm, backend().description());
   require_same_config(comm, config);
-  data_ = open_datasets(config, comm);
+  data_ = open_datasets(config, comm, options_.if_absent);
 }
 
 void TrainingSession::prepare(const std::string& plans) {
@@ -88,6 +88,13 @@ void TrainingSession::step(int64_t epoch, int64_t batch) {
     engine_->micro_step();
   }
   engine_->update();
+}
+
+void TrainingSession::run_steps(int64_t first, int64_t count) {
+  for (int64_t i = first; i < first + count; ++i) step(i / steps_per_epoch(), i % steps_per_epoch());
+  engine_->settle();
+  engine_->drain_losses();
+  engine_->drain_outcomes();
 }
 
 void TrainingSession::check_data() const {

@@ -17,6 +17,7 @@ class TrainingSession {
   struct Options {
     std::string less_memory = kTrainWithLess;      // advice to those who are out of memory
     bool evaluates = true;                         // an evaluator shares parameters and arena with the engine
+    IfAbsent if_absent = IfAbsent::write;          // the synthetic set
     std::function<void(const std::string&)> warn;  // may be empty
   };
   /// Opens the device and the data. Throws where ranks differ in machine or configuration. `config` and `comm` must
@@ -32,6 +33,8 @@ class TrainingSession {
 
   /// Step `batch` of an epoch: micro-batches forward and backward, then the update.
   void step(int64_t epoch, int64_t batch);
+  /// So many steps of a run's beginning, `first` being the first of them; what they report is dropped.
+  void run_steps(int64_t first, int64_t count);
   /// Seconds that steps since the last call waited for their micro-batches.
   double take_waited() { return std::exchange(waited_, 0); }
 
