@@ -1,5 +1,5 @@
-// cifar-train bench: how fast the step, its operations, the update and the sum over ranks are here. Medians of windows;
-// nothing is written but the synthetic set where it is missing.
+// cifar-train bench: how fast the step, its operations, its data, the update and the sum over ranks are here. Medians
+// of windows; nothing is written but the synthetic set where it is missing.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -236,6 +236,42 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
   return 0;
 }
 
+// ---- the data: what the pipeline delivers when nobody computes
+
+int bench_data(const BenchFlags& f, const Config& config, Communicator& comm) {
+  const Datasets data = open_datasets(config, comm);
+  const BatchSizes batch = batch_for(config.batch, comm.size());
+  const Distribution d = distribution(config, batch, {comm.rank(), comm.size()});
+  Pipeline pipeline(*data.train, data.parts.training, pipeline_options(config, batch, d, comm.rank()));
+  const auto micro = static_cast<size_t>(batch.micro);
+  std::vector<uint8_t> images(micro * data.train->shape().bytes());
+  std::vector<Draw> draws(micro);
+  std::vector<int32_t> labels(micro);
+  int64_t step = 0;
+  const Spread time = time_windows(comm, f, [&](int64_t count) {
+    for (const int64_t end = step + count; step < end; ++step)
+      for (int j = 0; j < d.accumulation; ++j) {
+        comm.pulse().advance(Phase::data);
+        pipeline.fill(step / pipeline.steps_per_epoch(), step % pipeline.steps_per_epoch(),
+                      d.micro_batch(comm.rank(), j), {images, draws, labels});
+      }
+  });
+  if (comm.rank() != 0) return 0;
+  const double rate = static_cast<double>(batch.train) / time.median;
+  char text[64];
+  std::snprintf(text, sizeof text, "%.0f images/s, %.1f us a step", rate, 1e6 * time.median);
+  print(f,
+        {{"bench", "data"},
+         {"dataset", data.train->name()},
+         {"ranks", comm.size()},
+         {"workers", pipeline.workers()},
+         {"samples_per_sec", rate},
+         {"step_us", 1e6 * time.median}},
+        str(data.train->name(), ", images of ", to_string(data.train->shape()), ", ", comm.size(), " ranks with ",
+            pipeline.workers(), " workers each: ", text));
+  return 0;
+}
+
 // ---- the update: norm, clip, Adam, bf16 copy; each rank has its share of the parameters, as ZeRO deals them
 
 int bench_update(const BenchFlags& f, Communicator& comm) {
@@ -422,9 +458,11 @@ int bench_reduce(const BenchFlags& f, const Config& config, Communicator& comm) 
 }  // namespace
 
 int verb_bench(const Words& words) {
-  CLI::App app("Throughput here: of the training step, of the update, of the sum over ranks.", "cifar-train bench");
+  CLI::App app("Throughput here: of the training step, of its data, of the update, of the sum over ranks.",
+               "cifar-train bench");
   BenchFlags f;
-  app.add_option("what", f.what, "step | update | reduce")->check(CLI::IsMember({"step", "update", "reduce"}));
+  app.add_option("what", f.what, "step | data | update | reduce")
+      ->check(CLI::IsMember({"step", "data", "update", "reduce"}));
   app.add_option("--config", f.config, "the configuration whose step is timed");
   app.add_option("--set", f.sets, "KEY=VALUE, repeatable")->allow_extra_args(false);
   app.add_option("--ranks", f.ranks, "ranks as threads: a number or auto");
@@ -442,13 +480,14 @@ int verb_bench(const Words& words) {
   if (!f.device.empty()) config.device = f.device;
   if (!f.cuda_path.empty()) config.cuda.path = f.cuda_path;
   const int ranks = rank_count(config, f.ranks);
-  if (f.what == "step") batch_for(config.batch, ranks);
+  if (f.what == "step" || f.what == "data") batch_for(config.batch, ranks);
   const bool device_update = f.what == "update" && !f.device.empty() && wants_cuda(config);
   if (device_update && ranks > 1) fail(ExitCode::usage, "bench update measures one GPU: leave --ranks out");
   if (device_update) return bench_device_update(f, config);
   if (f.what != "update" && launch_rank() == 0) warn(gpu_left_out(config));
   return run_job(ranks, [&](Communicator& comm) {
     if (f.what == "update") return bench_update(f, comm);
+    if (f.what == "data") return bench_data(f, config, comm);
     if (f.what == "reduce") return bench_reduce(f, config, comm);
     return bench_step(f, config, comm);
   });

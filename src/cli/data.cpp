@@ -3,10 +3,11 @@
 #include <cstdio>
 
 #include "base/error.h"
-#include "cli/data_folder.h"
 #include "cli/subverbs.h"
-#include "data/synthetic.h"
-#include "data/verify.h"
+#include "data/cifar/cifar_set.h"
+#include "data/locate.h"
+#include "data/statistics.h"
+#include "data/synthetic/synthetic.h"
 
 namespace ct {
 namespace {
@@ -16,23 +17,22 @@ struct DataOptions {
 
   void add_to(CLI::App& app) {
     app.add_option("--data,--path", path, "where the data sets lie, or the folder of one")->capture_default_str();
-    app.add_option("--dataset", dataset, "auto, cifar10 or synthetic; auto: cifar10 when it is there, else synthetic")
-        ->check(CLI::IsMember({"auto", "cifar10", "synthetic"}))
+    app.add_option("--dataset", dataset, "the kind of set; auto: the first that is there")
+        ->check(CLI::IsMember(dataset_choices()))
         ->capture_default_str();
   }
 
-  Path folder() const {
-    if (const auto found = find_batches(dataset, path)) return *found;
-    const std::string synth = str("write the synthetic set with: cifar-train data synth --out ", path);
-    const std::string cifar = str("for CIFAR-10 ", data_remedy(/*synthetic=*/false), " in ", path);
-    fail(ExitCode::data, path, ": no ",
-         dataset == "auto"      ? str(kCifarFolder, " or ", kSyntheticFolder, "; ", synth, "; ", cifar)
-         : dataset == "cifar10" ? str(kCifarFolder, "; ", cifar)
-                                : str(kSyntheticFolder, "; ", synth));
+  DataSource source() const {
+    if (auto found = find_data(dataset, path)) return *std::move(found);
+    std::string missing, remedies;
+    for (const DataKind& kind : data_kinds()) {
+      if (dataset != "auto" && dataset != kind.key) continue;
+      missing += str(missing.empty() ? "" : " or ", kind.folder);
+      remedies = str("; for ", kind.name, ", ", kind.how_to_get(path), remedies);  // what is at hand comes first
+    }
+    fail(ExitCode::data, path, ": no ", missing, remedies);
   }
 };
-
-std::string_view set_name(const Path& folder) { return is_synthetic_folder(folder) ? kSyntheticName : kCifarName; }
 
 int synth(const Words& words) {
   CLI::App app("Writes the built-in synthetic set, 50,000 + 10,000 images in CIFAR-10's file layout.",
@@ -63,14 +63,14 @@ int verify(const Words& words) {
   options.add_to(app);
   if (!parse(app, words)) return 0;
 
-  const Path folder = options.folder();
-  const bool synthetic = is_synthetic_folder(folder);
-  read_class_names(folder);  // refuses damaged ones
-  std::printf("%s in %s; %s\n", std::string(set_name(folder)).c_str(), folder.c_str(),
-              synthetic ? "sizes, labels and SHA-256 are compared" : "sizes and labels are checked");
+  const DataSource source = options.source();
+  const DataKind& kind = *source.kind;
+  const std::vector<FileReport> files = kind.verify(source.folder);
+  std::printf("%s in %s; %s\n", std::string(kind.name).c_str(), source.folder.c_str(),
+              std::string(kind.verified).c_str());
   std::printf("%-18s %9s %7s  %s\n", "file", "bytes", "records", "sha256");
   std::vector<FileReport> wrong;
-  for (const FileReport& file : inspect_files(folder)) {
+  for (const FileReport& file : files) {
     std::printf("%-18s %9llu %7lld  %-64s  %s\n", file.path.filename().c_str(),
                 static_cast<unsigned long long>(file.bytes), static_cast<long long>(file.records),
                 file.sha256.empty() ? "-" : file.sha256.c_str(), file.problem.empty() ? "ok" : file.problem.c_str());
@@ -78,7 +78,7 @@ int verify(const Words& words) {
   }
   if (wrong.empty()) return 0;
   fail(ExitCode::data, wrong.front().path.string(), ": ", wrong.front().problem,
-       wrong.size() > 1 ? str(" (and ", wrong.size() - 1, " more files)") : "", "; ", data_remedy(synthetic));
+       wrong.size() > 1 ? str(" (and ", wrong.size() - 1, " more files)") : "", "; ", kind.remedy);
 }
 
 int info(const Words& words) {
@@ -88,22 +88,28 @@ int info(const Words& words) {
   options.add_to(app);
   if (!parse(app, words)) return 0;
 
-  const Path folder = options.folder();
-  const ImageSet train(folder, Split::train), test(folder, Split::test);
-  std::printf("%s in %s\n%lld images to train on, %lld to test on, %dx%d, %d channels, %d classes\n\n",
-              train.name().c_str(), folder.c_str(), static_cast<long long>(train.count()),
-              static_cast<long long>(test.count()), train.width(), train.height(), train.channels(), train.classes());
-  const auto train_counts = class_counts(train), test_counts = class_counts(test);
+  const DataSource source = options.source();
+  const auto open = [&](Split split) { return source.kind->open(source, split, {}); };
+  const auto train = open(Split::train), test = open(Split::test);
+  const auto& [channels, height, width] = train->shape();
+  std::printf("%s in %s\n%ld images to train on, %ld to test on, %ldx%ld, %ld channels, %d classes\n\n",
+              train->name().c_str(), source.folder.c_str(), train->count(), test->count(), width, height, channels,
+              train->classes());
+  const auto train_counts = class_counts(*train), test_counts = class_counts(*test);
   std::printf("%-5s  %-16s  %6s  %6s\n", "class", "name", "train", "test");
-  for (int c = 0; c < train.classes(); ++c)
-    std::printf("%5d  %-16s  %6lld  %6lld\n", c, train.class_names()[static_cast<size_t>(c)].c_str(),
-                static_cast<long long>(train_counts[static_cast<size_t>(c)]),
-                static_cast<long long>(test_counts[static_cast<size_t>(c)]));
-  const ChannelStatistics statistics = channel_statistics(train);
-  const auto print = [](const char* name, const std::array<double, kImageChannels>& v) {
-    std::printf("%s: [%.4f, %.4f, %.4f]\n", name, v[0], v[1], v[2]);
+  for (size_t c = 0; c < train_counts.size(); ++c)
+    std::printf("%5zu  %-16s  %6ld  %6ld\n", c, train->class_names()[c].c_str(), train_counts[c], test_counts[c]);
+  const ChannelStatistics statistics = channel_statistics(*train);
+  const auto print = [](const char* name, const std::vector<double>& values) {
+    std::string text;
+    char number[16];
+    for (const double v : values) {
+      std::snprintf(number, sizeof number, "%.4f", v);
+      text += (text.empty() ? "" : ", ") + std::string(number);
+    }
+    std::printf("%s: [%s]\n", name, text.c_str());
   };
-  std::printf("\nof the training images, pixels scaled to 0..1, red green blue:\n");
+  std::printf("\nof the training images, pixels scaled to 0..1%s:\n", channels == 3 ? ", red green blue" : "");
   print("mean", statistics.mean);
   print("std", statistics.std);
   return 0;

@@ -17,12 +17,10 @@
 #include "base/utf8.h"
 #include "base/version.h"
 #include "cli/config_lookup.h"
-#include "cli/data_folder.h"
 #include "cli/subverbs.h"
 #include "comm/host/shared_file.h"
 #include "comm/launch.h"
 #include "comm/mpi/mpi.h"
-#include "data/cifar_binary.h"
 #include "data/locate.h"
 #include "device/backend.h"
 #include "metrics/metrics_log.h"
@@ -191,25 +189,17 @@ std::vector<Finding> shared_memory() {
 /// The quick look: names and sizes. `data verify` reads every byte.
 Finding data_set(const std::string& path) {
   try {
-    const auto folder = find_batches("auto", path);
-    if (!folder) {
+    const auto found = find_data("auto", path);
+    if (!found) {
       require_named_folder(path);
       const PathKind kind = kind_of(path, ExitCode::data);
       const bool in_the_way = kind != PathKind::nothing && kind != PathKind::folder;
       return {"data", str("none in ", path, ": the synthetic set is written there when it is needed"),
               in_the_way ? path + " is no folder: move it away or set data.path" : ""};
     }
-    const bool synthetic = is_synthetic_folder(*folder);
-    std::string problem;
-    for (const Split split : {Split::train, Split::test})
-      for (const std::string& name : batch_files(split)) {
-        std::error_code error;
-        const uint64_t bytes = fs::file_size(*folder / name, error);
-        const std::string wrong = error ? error.message() : size_problem(bytes, records_per_file(*folder));
-        if (problem.empty() && !wrong.empty()) problem = name + ": " + wrong;
-      }
-    return {"data", str(synthetic ? kSyntheticName : kCifarName, " in ", folder->string()),
-            problem.empty() ? "" : str(problem, "; ", data_remedy(synthetic))};
+    const std::string problem = found->kind->look(found->folder);
+    return {"data", str(found->kind->name, " in ", found->folder.string()),
+            problem.empty() ? "" : str(problem, "; ", found->kind->remedy)};
   } catch (const std::exception& error) {
     return {"data", path, error.what()};
   }

@@ -8,37 +8,26 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "cli/config_lookup.h"
-#include "cli/data_folder.h"
 #include "cli/ranks.h"
 #include "cli/subverbs.h"
+#include "data/locate.h"
 #include "metrics/metrics_log.h"
 #include "train/config/load.h"
 
 namespace ct {
 namespace {
 
-/// What is known of the data set without reading it.
-struct DataSetSize {
-  std::string note;
-  int64_t bytes = static_cast<int64_t>(kRecordBytes) * kRecordsPerFile *
-                  static_cast<int64_t>(batch_files(Split::train).size() + batch_files(Split::test).size());
-  int64_t test_images = kRecordsPerFile;
-};
-
-DataSetSize data_set_size(const Config& config) {
-  DataSetSize size;
-  const auto folder = find_batches(config.data.dataset, config.data.path);
-  if (!folder && config.data.dataset == "cifar10") {
-    size.note = str("no CIFAR-10 under ", plain(config.data.path), " yet: its usual size is taken");
-  } else if (!folder) {
-    size.note = str("no data under ", plain(config.data.path), " yet: the synthetic set's size is taken");
-  } else {
-    const ImageSetOptions options{.on_corrupt = config.data.on_corrupt == "skip" ? OnCorrupt::skip : OnCorrupt::error};
-    const ImageSet test(*folder, Split::test, options);
-    size.test_images = test.count();
-    size.note = test.name();
-  }
-  return size;
+/// What is known of the data set without reading it, and a note for people.
+std::pair<DataSize, std::string> data_set_size(const Config& config) {
+  const auto found = find_data(config.data.dataset, config.data.path);
+  const DataKind* named = find_kind(config.data.dataset);
+  const DataKind& kind = found ? *found->kind : named != nullptr ? *named : data_kinds().back();
+  const DataSize size =
+      kind.size(found ? found->folder : "", config.data.on_corrupt == "skip" ? OnCorrupt::skip : OnCorrupt::error);
+  if (found) return {size, std::string(kind.name)};
+  const bool made = &kind == &data_kinds().back();
+  return {size, str("no ", made ? "data" : kind.name, " under ", plain(config.data.path),
+                    " yet: ", made ? str("the ", kind.key, " set's") : "its usual", " size is taken")};
 }
 
 std::string mega(int64_t bytes) {
@@ -201,12 +190,11 @@ int verb_estimate(const Words& words) {
   const Config config = for_this_machine(load_config(sources, &warnings));
   require_gpu(config);
   const int ranks = rank_count(config, asked_ranks);
-  const DataSetSize data = data_set_size(config);
+  const auto [data, data_note] = data_set_size(config);
   const EstimateOf what{.config = config,
                         .batch = batch_for(config.batch, ranks),
                         .ranks = ranks,
-                        .classes = kImageClasses,
-                        .test_images = data.test_images,
+                        .data = data.spec,
                         .data_set_bytes = data.bytes,
                         .sharing = foretell_sharing(config, ranks)};
   const auto backend = backend_for_sizes(config);
@@ -249,7 +237,7 @@ int verb_estimate(const Words& words) {
   const std::string available =
       str(with.limits.host ? str("; available here: ", mega(*with.limits.host), " MB") : "",
           with.room ? str(", and ", mega(with.room->available), " MB of ", with.room->device) : "");
-  std::printf("data set: %s, %s MB, once for all ranks; the program itself: %s MB%s\n", data.note.c_str(),
+  std::printf("data set: %s, %s MB, once for all ranks; the program itself: %s MB%s\n", data_note.c_str(),
               mega(data.bytes).c_str(), mega(program_bytes()).c_str(), available.c_str());
   print_table(stages, configured, what, with);
   std::printf("%s\n", line.c_str());

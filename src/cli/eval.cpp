@@ -16,22 +16,30 @@ namespace ct {
 namespace {
 
 /// The images of a split, in file order: of the training files, train is what the run trained on and val the rest.
-std::vector<uint32_t> images_of(const std::string& split, const ImageSet& set, const WeightsInfo& info) {
+std::vector<uint32_t> images_of(const std::string& split, const DataSet& set, const WeightsInfo& info) {
   if (split == "test") return permutation(0, 0, static_cast<uint32_t>(set.count()), /*shuffle=*/false);
   if (split == "val" && info.validation == 0)
     fail(ExitCode::usage, "--split val: the run held no images out (data.validation: 0); use test or train");
-  HoldOut parts = hold_out(static_cast<uint64_t>(info.seed), set.count(), info.validation);
+  HoldOut parts = training_parts(static_cast<uint64_t>(info.seed), set.count(), info.limit, info.validation);
   return split == "val" ? std::move(parts.validation) : std::move(parts.training);
 }
 
-ImageSet open_split(const std::string& dataset, const std::string& path, const std::string& split,
-                    const WeightsInfo& info, Console& console) {
-  const ImageSetOptions options{.on_corrupt = info.on_corrupt == "skip" ? OnCorrupt::skip : OnCorrupt::error};
+std::unique_ptr<DataSet> open_split(const std::string& checkpoint, const std::string& path, const std::string& split,
+                                    const WeightsInfo& info, Console& console) {
+  const DataKind* kind = find_kind(info.dataset);
+  if (kind == nullptr)
+    fail(ExitCode::checkpoint, in_quotes(checkpoint), ": trained on ", in_quotes(info.dataset),
+         ", a kind of data set that this version does not know; use a newer version");
+  const OpenOptions options{.on_corrupt = info.on_corrupt == "skip" ? OnCorrupt::skip : OnCorrupt::error, .threads = 0};
   try {
     // Looking at weights makes no folders: of the run's own, perhaps on another machine, neither.
-    const DataSource source = locate_data(dataset, path, IfAbsent::keep_in_memory);
+    const DataSource source = locate_data(kind->key, path, {.if_absent = IfAbsent::keep_in_memory});
     if (source.folder.empty()) console.note(source.note);
-    return open_images(source, split == "test" ? Split::test : Split::train, options, /*threads=*/0);
+    auto set = kind->open(source, split == "test" ? Split::test : Split::train, options);
+    if (set->class_names().size() != info.class_names.size())
+      fail(ExitCode::data, path, ": ", set->classes(), " classes, but ", in_quotes(checkpoint), " was trained on ",
+           info.class_names.size());
+    return set;
   } catch (const Error& e) {
     if (e.code() != ExitCode::data) throw;
     fail(e.code(), e.what(), "; or say where the images lie with --data DIR");
@@ -70,11 +78,10 @@ int verb_eval(const Words& words) {
     data_path = info.data_path;
   else
     require_named_folder(data_path);
-  const std::string dataset = info.dataset == kCifarName ? "cifar10" : "synthetic";
-  const ImageSet images = open_split(dataset, data_path, split, info, console);
-  const int classes = static_cast<int>(info.class_names.size());
+  const auto images = open_split(checkpoint, data_path, split, info, console);
+  const int classes = images->classes();
 
-  std::vector<uint32_t> chosen = images_of(split, images, info);
+  std::vector<uint32_t> chosen = images_of(split, *images, info);
   if (max_images > 0) chosen.resize(std::min(chosen.size(), static_cast<size_t>(max_images)));
   batch_size = std::min(batch_size, static_cast<int64_t>(chosen.size()));
 
@@ -86,7 +93,9 @@ int verb_eval(const Words& words) {
   warn(gpu_left_out(config));
   const auto backend = make_backend(config, /*local_rank=*/0, "use a smaller --batch-size");
   backend->enter_thread();
-  const Graph graph = build_graph(find_model(info.model), input_spec(config, batch_size, classes, Mode::evaluate));
+  const DataSpec spec{.sample = images->shape(), .classes = classes};
+  require_fitting(info.model, spec.sample.channels, spec.sample.height, spec.sample.width);
+  const Graph graph = build_graph(find_model(info.model), input_spec(config, batch_size, spec, Mode::evaluate));
   const FlatLayout flat = flatten_parameters(graph);
   const Memory params = backend->allocate(static_cast<size_t>(flat.compute_bytes));
   const Memory host = backend->allocate_host(params.bytes());
@@ -95,9 +104,9 @@ int verb_eval(const Words& words) {
   backend->wait();
   Evaluator evaluator(*backend, *comm, lower_evaluation(graph, {}), {.params = params.data(), .warn = warn});
 
-  const Evaluation result =
-      *evaluate(evaluator, EvalPipeline(images, std::move(chosen), batch_size), classes, split, *comm);
-  images.check_unchanged();
+  const EvalPipeline batches(*images, std::move(chosen), batch_size, loader_workers(config, /*ranks=*/1));
+  const Evaluation result = *evaluate(evaluator, batches, split, *comm);
+  images->check_unchanged();
   if (json) {
     Json record = {{"event", "eval"}, {"step", info.step}};
     record.update(result.to_json(classes > 5));
@@ -115,8 +124,7 @@ int verb_eval(const Words& words) {
                   100.0 * static_cast<double>(result.top5) / static_cast<double>(result.images));
     console.data(text);
   }
-  for (size_t c = 0; c < result.classes.size(); ++c)
-    console.data(class_accuracy_line(info.class_names[c], result.classes[c].correct, result.classes[c].images));
+  for (const std::string& line : class_lines(result, info.class_names)) console.data(line);
   return 0;
 }
 

@@ -98,8 +98,7 @@ Outlook look_ahead(const TrainOptions& options, int ranks, bool dump_plan) {
          ": start at most one rank a GPU, or set communication.share_device: true");
   require_backend(options.config, *backend);
   const Datasets data = open_datasets(options.config, *comm, IfAbsent::keep_in_memory);
-  const Programs programs =
-      lower_programs(options.config, batch, {0, ranks}, data.train->classes(), data.test->count());
+  const Programs programs = lower_programs(options.config, batch, {0, ranks}, data.spec());
   if (dump_plan) {
     std::fputs(to_text(programs.train, plan_program(*backend, programs.train)).c_str(), stdout);
     return {};
@@ -113,8 +112,7 @@ Outlook look_ahead(const TrainOptions& options, int ranks, bool dump_plan) {
   const EstimateOf what{.config = options.config,
                         .batch = batch,
                         .ranks = ranks,
-                        .classes = data.train->classes(),
-                        .test_images = data.test->count(),
+                        .data = data.spec(),
                         .sharing = detect_launch().parallel() ? Sharing{} : foretell_sharing(options.config, ranks)};
   require_device_memory(*backend, what, backend->room());
   const StageEstimate stage = estimate_stage(*backend, what, options.config.zero_optimization.stage);

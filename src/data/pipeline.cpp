@@ -1,14 +1,27 @@
 #include "data/pipeline.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/error.h"
 
 namespace ct {
+namespace {
 
-Pipeline::Pipeline(const ImageSet& set, std::vector<uint32_t> images, PipelineOptions options)
+void check_buffers(const BatchBuffers& to, const SampleShape& shape, size_t batch) {
+  check(to.images.size() == batch * shape.bytes() && to.draws.size() == batch && to.labels.size() == batch,
+        "buffers do not fit a batch of ", batch, " images of ", to_string(shape));
+}
+
+void read_in_line(const DataSet& set, const SampleList& list, uint8_t* to) {
+  const size_t bytes = set.shape().bytes();
+  for (size_t i = 0; i < list.images.size(); ++i) set.read(list.images[i], list.key, to + i * bytes);
+  set.check_not_cut();
+}
+
+}  // namespace
+
+Pipeline::Pipeline(const DataSet& set, std::vector<uint32_t> images, PipelineOptions options)
     : set_(set), images_(std::move(images)), options_(std::move(options)) {
   check(options_.train_batch > 0 && options_.micro_batch > 0 && options_.train_batch % options_.micro_batch == 0,
         "a batch of ", options_.train_batch, " in micro-batches of ", options_.micro_batch);
@@ -22,66 +35,98 @@ Pipeline::Pipeline(const ImageSet& set, std::vector<uint32_t> images, PipelineOp
     fail(ExitCode::usage, "train_batch_size: ", options_.train_batch, " is more than the ", this->images(),
          " training images; lower it or data.validation");
   }
+  if (set.direct()) return;
+  loader_ = std::make_unique<Loader>(
+      set, options_.micro_batch, [this](int64_t number) { return planned(number); },
+      LoaderOptions{.workers = options_.workers, .arrived = options_.arrived});
 }
 
-void Pipeline::fill(int64_t epoch, int64_t step, int64_t k, std::span<uint8_t> images, std::span<Draw> draws,
-                    std::span<int32_t> labels) {
-  const size_t micro = options_.micro_batch;
+std::span<const uint32_t> Pipeline::order(int64_t epoch) {
+  Order& order = orders_[static_cast<size_t>(epoch % 2)];
+  if (order.epoch != epoch) {
+    order.images = permutation(options_.seed, epoch, static_cast<uint32_t>(images_.size()), options_.shuffle);
+    for (uint32_t& place : order.images) place = images_[place];
+    order.epoch = epoch;
+  }
+  return order.images;
+}
+
+std::span<const uint32_t> Pipeline::chosen(int64_t epoch, int64_t step, int64_t k) {
+  return micro_batch_images(order(epoch), options_.train_batch, options_.micro_batch, step, k);
+}
+
+SampleList Pipeline::planned(int64_t number) {
+  const int64_t step = number / options_.micros, epoch = step / steps_per_epoch();
+  const int64_t k = options_.first_micro + number % options_.micros * options_.micro_stride;
+  return {chosen(epoch, step % steps_per_epoch(), k), {options_.seed, epoch}};
+}
+
+void Pipeline::fill(int64_t epoch, int64_t step, int64_t k, const BatchBuffers& to) {
+  const auto micro = static_cast<size_t>(options_.micro_batch);
   check(epoch >= 0 && step >= 0 && step < steps_per_epoch() && k >= 0 && k < micros_per_step(), "no micro-batch ", k,
         " of step ", step);
-  check(images.size() == micro * kImageBytes && draws.size() == micro && labels.size() == micro,
-        "buffers do not fit a micro-batch of ", micro);
-  if (epoch != epoch_) {
-    order_ = permutation(options_.seed, epoch, static_cast<uint32_t>(images_.size()), options_.shuffle);
-    for (uint32_t& place : order_) place = images_[place];
-    epoch_ = epoch;
-  }
-  const auto chosen = micro_batch_images(order_, options_.train_batch, options_.micro_batch, step, k);
+  check_buffers(to, set_.shape(), micro);
+  const SampleList list{chosen(epoch, step, k), {options_.seed, epoch}};
+  const int64_t from_first = k - options_.first_micro, place = from_first / options_.micro_stride;
+  const bool foreseen = from_first >= 0 && from_first % options_.micro_stride == 0 && place < options_.micros;
+  if (loader_ && foreseen)
+    loader_->take((epoch * steps_per_epoch() + step) * options_.micros + place, to.images.data());
+  else
+    read_in_line(set_, list, to.images.data());
   for (size_t i = 0; i < micro; ++i) {
-    std::memcpy(images.data() + i * kImageBytes, set_.pixels(chosen[i]), kImageBytes);
-    draws[i] = draw_augmentation(options_.augment, options_.seed, epoch, chosen[i]);
-    labels[i] = set_.label(chosen[i]);
+    to.draws[i] = draw_augmentation(options_.augment, list.key, list.images[i]);
+    to.labels[i] = set_.label(list.images[i]);
   }
-  set_.check_not_cut();
-  for (uint32_t image : upcoming(step, k, 2)) set_.prefetch_pages(image);
-  for (uint32_t image : upcoming(step, k, 1)) set_.prefetch(image);
+  if (!loader_) set_.prefetch(upcoming(epoch, step, k, 1), upcoming(epoch, step, k, 2));
 }
 
-std::span<const uint32_t> Pipeline::upcoming(int64_t step, int64_t k, int64_t n) const {
+std::span<const uint32_t> Pipeline::upcoming(int64_t epoch, int64_t step, int64_t k, int64_t n) {
   const int64_t place = (k - options_.first_micro) / options_.micro_stride + n;
   const int64_t then = step + place / options_.micros;
   if (place < 0 || then >= steps_per_epoch()) return {};  // the next epoch has another order
   constexpr int64_t kMost = 32;                           // more would push each other out of the caches
-  return micro_batch_images(order_, options_.train_batch, options_.micro_batch, then,
-                            options_.first_micro + place % options_.micros * options_.micro_stride)
-      .first(std::min(kMost, options_.micro_batch));
+  return chosen(epoch, then, options_.first_micro + place % options_.micros * options_.micro_stride)
+      .first(static_cast<size_t>(std::min(kMost, options_.micro_batch)));
 }
 
-EvalPipeline::EvalPipeline(const ImageSet& set, int64_t batch)
-    : EvalPipeline(set, permutation(0, 0, static_cast<uint32_t>(set.count()), false), batch) {}
+EvalPipeline::EvalPipeline(const DataSet& set, int64_t batch, int workers)
+    : EvalPipeline(set, permutation(0, 0, static_cast<uint32_t>(set.count()), false), batch, workers) {}
 
-EvalPipeline::EvalPipeline(const ImageSet& set, std::vector<uint32_t> images, int64_t batch)
-    : set_(set), images_(std::move(images)), batch_(batch) {
+EvalPipeline::EvalPipeline(const DataSet& set, std::vector<uint32_t> images, int64_t batch, int workers)
+    : set_(set), images_(std::move(images)), batch_(batch), workers_(workers) {
   check(batch > 0, "an evaluation batch of ", batch);
 }
 
-int64_t EvalPipeline::fill(int64_t b, std::span<uint8_t> images, std::span<Draw> draws,
-                           std::span<int32_t> labels) const {
-  const size_t batch = batch_;
+std::span<const uint32_t> EvalPipeline::chosen(int64_t b) const {
+  if (b >= batches()) return {};
+  return std::span(images_).subspan(static_cast<size_t>(b * batch_),
+                                    static_cast<size_t>(std::min(batch_, images() - b * batch_)));
+}
+
+std::unique_ptr<Loader> EvalPipeline::read_ahead(int64_t stride, std::function<void()> arrived) const {
+  if (set_.direct()) return nullptr;
+  return std::make_unique<Loader>(
+      set_, batch_,
+      [this](int64_t b) {
+        return SampleList{chosen(b), {}};
+      },
+      LoaderOptions{.workers = workers_, .stride = stride, .arrived = std::move(arrived)});
+}
+
+int64_t EvalPipeline::fill(int64_t b, const BatchBuffers& to, Loader* ahead) const {
   check(b >= 0 && b < batches(), "no evaluation batch ", b);
-  check(images.size() == batch * kImageBytes && draws.size() == batch && labels.size() == batch,
-        "buffers do not fit an evaluation batch of ", batch);
-  const size_t count = std::min(batch_, this->images() - b * batch_);
-  for (size_t i = 0; i < count; ++i) {
-    const uint32_t image = images_[b * batch_ + i];
-    std::memcpy(images.data() + i * kImageBytes, set_.pixels(image), kImageBytes);
-    labels[i] = set_.label(image);
-  }
-  set_.check_not_cut();
-  std::fill(images.begin() + count * kImageBytes, images.end(), uint8_t{0});
-  std::fill(labels.begin() + count, labels.end(), 0);
-  std::fill(draws.begin(), draws.end(), Draw{});
-  return static_cast<int64_t>(count);
+  check_buffers(to, set_.shape(), static_cast<size_t>(batch_));
+  const auto images = chosen(b);
+  if (ahead != nullptr)
+    ahead->take(b, to.images.data());
+  else
+    read_in_line(set_, {images, {}}, to.images.data());
+  const auto count = static_cast<int64_t>(images.size());
+  for (size_t i = 0; i < images.size(); ++i) to.labels[i] = set_.label(images[i]);
+  std::fill(to.images.begin() + count * static_cast<int64_t>(set_.shape().bytes()), to.images.end(), uint8_t{0});
+  std::fill(to.labels.begin() + count, to.labels.end(), 0);
+  std::fill(to.draws.begin(), to.draws.end(), Draw{});
+  return count;
 }
 
 }  // namespace ct

@@ -1,18 +1,32 @@
 #include "model/models.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
 #include <numbers>
+#include <optional>
 
 #include "base/error.h"
 #include "base/random.h"
 
 namespace ct {
 namespace {
+/// Channels, height and width of images.
+using ImageShape = std::array<int64_t, 3>;
+constexpr ImageShape kTutorialShape = {3, 32, 32};
+
 struct Entry {
   std::string_view name;
   Builder build;
+  std::optional<ImageShape> takes = {};  // absent: any shape
 };
-const Entry kModels[] = {{"cnn", cnn}, {"cnn_plain", cnn_plain}, {"linear", linear_model}, {"resnet18", resnet18}};
+const Entry kModels[] = {{"cnn", cnn, kTutorialShape},
+                         {"cnn_plain", cnn_plain, kTutorialShape},
+                         {"linear", linear_model},
+                         {"resnet18", resnet18}};
+
+std::string text_of(const ImageShape& s) { return str(s[0], "x", s[1], "x", s[2]); }
 
 double draw(Random& random, const Init& init) {
   switch (init.kind) {
@@ -42,6 +56,19 @@ Builder find_model(std::string_view name) {
     known += (known.empty() ? "" : ", ") + std::string(e.name);
   }
   fail(ExitCode::usage, "model.name: no model is called '", name, "'; there are ", known);
+}
+
+void require_fitting(std::string_view name, int64_t channels, int64_t height, int64_t width) {
+  const ImageShape images{channels, height, width};
+  std::string others;
+  for (const Entry& e : kModels) {
+    if (e.name == name && (!e.takes || *e.takes == images)) return;
+    if (!e.takes) others += (others.empty() ? "" : " or ") + std::string(e.name);
+  }
+  const auto* entry =
+      std::find_if(std::begin(kModels), std::end(kModels), [&](const Entry& e) { return e.name == name; });
+  fail(ExitCode::usage, "model.name: ", name, " takes images of ", text_of(*entry->takes),
+       ", those of the data set are ", text_of(images), "; use ", others, ", or another data.dataset");
 }
 
 std::vector<float> initial_values(const Graph& graph, size_t parameter, uint64_t seed) {

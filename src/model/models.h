@@ -30,6 +30,9 @@ std::vector<std::string> model_names();
 /// Throws ExitCode::usage for a name that is not among them.
 Builder find_model(std::string_view name);
 
+/// Error(usage) naming both shapes unless the model takes images of that shape; most take any.
+void require_fitting(std::string_view name, int64_t channels, int64_t height, int64_t width);
+
 /// How a parameter or statistic begins, in PyTorch's order: drawn from PyTorch's distributions and keyed by (seed,
 /// parameter, element).
 std::vector<float> initial_values(const Graph& graph, size_t parameter, uint64_t seed);

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "metrics/console.h"
+#include "train/setup.h"
+
 namespace ct {
 namespace {
 struct Answer {
@@ -22,12 +26,13 @@ Json Evaluation::to_json(bool with_top5) const {
   return record;
 }
 
-std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& images, int classes, std::string split,
+std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& images, std::string split,
                                    Communicator& comm, const std::function<bool()>& give_up) {
   const auto batch = static_cast<size_t>(evaluator.batch());
   const int64_t ranks = comm.size(), rounds = (images.batches() + ranks - 1) / ranks;
   const size_t share = static_cast<size_t>(rounds) * batch;  // slots for one rank's images
 
+  const auto ahead = images.read_ahead(ranks, [&] { comm.pulse().advance(Phase::evaluation); });
   std::vector<Answer> mine(share), all(share * static_cast<size_t>(ranks));
   for (int64_t round = 0; round < rounds; ++round) {
     if (give_up && give_up()) return std::nullopt;
@@ -36,8 +41,7 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
     const Inputs in = evaluator.inputs();
     int64_t count = 0;
     if (b < images.batches()) {
-      count = images.fill(b, {in.images, batch * kImageBytes}, {reinterpret_cast<Draw*>(in.draws), batch},
-                          {in.labels, batch});
+      count = images.fill(b, buffers(in, evaluator.bound().lowered()), ahead.get());
     } else if (evaluator.collective()) {  // peers gather weights from this rank
       std::fill_n(in.labels, batch, 0);
     } else {
@@ -51,7 +55,7 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
   comm.gather_all(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
 
   Evaluation result{.split = std::move(split), .images = images.images()};
-  result.classes.resize(static_cast<size_t>(classes));
+  result.classes.resize(static_cast<size_t>(images.set().classes()));
   double sum = 0;
   for (int64_t i = 0; i < images.images(); ++i) {
     const size_t b = static_cast<size_t>(i) / batch, rank = b % static_cast<size_t>(ranks);
@@ -70,6 +74,29 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
   }
   result.loss = result.images > 0 ? sum / static_cast<double>(result.images) : 0;
   return result;
+}
+
+std::vector<std::string> class_lines(const Evaluation& evaluation, const std::vector<std::string>& names) {
+  constexpr size_t kAll = 20, kEnds = 10;
+  const auto line = [&](size_t c) {
+    return class_accuracy_line(names[c], evaluation.classes[c].correct, evaluation.classes[c].images);
+  };
+  std::vector<size_t> order;
+  for (size_t c = 0; c < evaluation.classes.size(); ++c) order.push_back(c);
+  std::vector<std::string> lines;
+  if (order.size() <= kAll) {
+    for (const size_t c : order) lines.push_back(line(c));
+    return lines;
+  }
+  std::erase_if(order, [&](size_t c) { return evaluation.classes[c].images == 0; });
+  std::ranges::stable_sort(order, {}, [&](size_t c) {
+    return static_cast<double>(evaluation.classes[c].correct) / static_cast<double>(evaluation.classes[c].images);
+  });
+  const size_t shown = std::min(kEnds, order.size() / 2);
+  lines.push_back(str("The ", shown, " worst and the ", shown, " best of ", order.size(), " classes:"));
+  for (size_t i = 0; i < order.size(); ++i)
+    if (i < shown || i >= order.size() - shown) lines.push_back(line(order[i]));
+  return lines;
 }
 
 }  // namespace ct

@@ -30,7 +30,10 @@ struct Evaluation {
 
 /// Batch b of `images` goes to rank b mod N; the batches are the same for any N. Collective; every rank gets the
 /// result, or none when all ranks agree, by `give_up` (collective, asked between batches; may be empty), to leave it.
-std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& images, int classes, std::string split,
+std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& images, std::string split,
                                    Communicator& comm, const std::function<bool()>& give_up = {});
+
+/// The lines of the table by class, for people: of many classes only the worst and the best.
+std::vector<std::string> class_lines(const Evaluation& evaluation, const std::vector<std::string>& names);
 
 }  // namespace ct

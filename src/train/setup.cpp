@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "model/models.h"
 #include "train/agree.h"
@@ -75,11 +76,29 @@ std::vector<AugmentStep> augment_steps(const Config& config) {
   return steps;
 }
 
-InputSpec input_spec(const Config& config, int64_t batch, int classes, Mode mode) {
-  InputSpec spec{.batch = batch, .classes = classes, .mode = mode, .compute = compute_type(config)};
-  for (size_t c = 0; c < 3; ++c) {  // (u8/255 - mean) / std
-    spec.scale.push_back(static_cast<float>(1 / (255 * config.data.std[c])));
-    spec.shift.push_back(static_cast<float>(-config.data.mean[c] / config.data.std[c]));
+/// A value for each of `channels`: as many as were given, or the one that all of them are.
+static std::vector<double> by_channel(const char* key, const std::vector<double>& given, int64_t channels) {
+  if (static_cast<int64_t>(given.size()) == channels) return given;
+  if (!std::equal(given.begin() + 1, given.end(), given.begin()))
+    fail(ExitCode::usage, "data.normalize.", key, ": ", given.size(), " numbers for images of ", channels,
+         channels == 1 ? " channel" : " channels", "; give one for each");
+  return std::vector<double>(static_cast<size_t>(channels), given.front());
+}
+
+InputSpec input_spec(const Config& config, int64_t batch, const DataSpec& data, Mode mode) {
+  const auto& [channels, height, width] = data.sample;
+  InputSpec spec{.batch = batch,
+                 .channels = channels,
+                 .height = height,
+                 .width = width,
+                 .classes = data.classes,
+                 .mode = mode,
+                 .compute = compute_type(config)};
+  const std::vector<double> mean = by_channel("mean", config.data.mean, channels),
+                            std = by_channel("std", config.data.std, channels);
+  for (size_t c = 0; c < mean.size(); ++c) {  // (u8/255 - mean) / std
+    spec.scale.push_back(static_cast<float>(1 / (255 * std[c])));
+    spec.shift.push_back(static_cast<float>(-mean[c] / std[c]));
   }
   if (mode == Mode::train) spec.label_smoothing = static_cast<float>(config.train.label_smoothing);
   return spec;
@@ -94,43 +113,63 @@ PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, 
           .micro_batch = batch.micro,
           .first_micro = first,
           .micros = d.accumulation,
-          .micro_stride = d.accumulation > 1 ? d.micro_batch(rank, 1) - first : 1};
+          .micro_stride = d.accumulation > 1 ? d.micro_batch(rank, 1) - first : 1,
+          .workers = loader_workers(config, d.ranks)};
 }
 
 void fill_micro_batch(Pipeline& pipeline, int64_t epoch, int64_t step, int64_t k, Engine& engine) {
-  const Inputs in = engine.inputs();
-  const auto micro = static_cast<size_t>(engine.lowered()[engine.lowered().ports.labels].shape[0]);
-  pipeline.fill(epoch, step, k, {in.images, micro * kImageBytes}, {reinterpret_cast<Draw*>(in.draws), micro},
-                {in.labels, micro});
+  pipeline.fill(epoch, step, k, buffers(engine.inputs(), engine.lowered()));
 }
 
-Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent) {
+int loader_workers(const Config& config, int ranks) {
+  constexpr int kMost = 8;
+  if (config.data.workers > 0) return static_cast<int>(config.data.workers);
+  return std::clamp(available_cores() / ranks, 1, kMost);
+}
+
+BatchBuffers buffers(const Inputs& in, const Lowered& program) {
+  const auto numel = [&](ValueId id) { return static_cast<size_t>(program[id].shape.numel()); };
+  const size_t batch = numel(program.ports.labels);
+  return {{in.images, numel(program.ports.images)}, {reinterpret_cast<Draw*>(in.draws), batch}, {in.labels, batch}};
+}
+
+HoldOut training_parts(uint64_t seed, int64_t count, int64_t limit, int64_t validation) {
+  if (limit > count)
+    fail(ExitCode::usage, "data.limit: ", limit, " is more than the ", count,
+         " training images; lower it, or 0 takes all");
+  return hold_out(seed, limit > 0 ? limit : count, validation);
+}
+
+Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent, std::span<const DataKind> kinds) {
   Datasets sets;
   const auto progress = [&] { comm.pulse().advance(Phase::data); };
   progress();
   if (comm.rank() == 0) {
     require_named_folder(config.data.path);
-    sets.source = locate_data(config.data.dataset, config.data.path, if_absent, progress);
+    sets.source =
+        locate_data(config.data.dataset, config.data.path, {.if_absent = if_absent, .progress = progress}, kinds);
   }
-  sets.source.name = from_rank_0(comm, sets.source.name);
+  sets.source.kind = find_kind(from_rank_0(comm, sets.source.kind ? std::string(sets.source.kind->key) : ""), kinds);
   sets.source.folder = from_rank_0(comm, sets.source.folder.string());
   sets.source.note = from_rank_0(comm, sets.source.note);
-  const ImageSetOptions options{.on_corrupt = config.data.on_corrupt == "skip" ? OnCorrupt::skip : OnCorrupt::error};
+  const OpenOptions options{.on_corrupt = config.data.on_corrupt == "skip" ? OnCorrupt::skip : OnCorrupt::error};
   together(comm, [&] {
-    sets.train = std::make_unique<ImageSet>(open_images(sets.source, Split::train, options));
-    sets.test = std::make_unique<ImageSet>(open_images(sets.source, Split::test, options));
+    sets.train = sets.source.kind->open(sets.source, Split::train, options);
+    sets.test = sets.source.kind->open(sets.source, Split::test, options);
   });
-  sets.parts = hold_out(static_cast<uint64_t>(config.seed), sets.train->count(), config.data.validation);
+  sets.parts = training_parts(static_cast<uint64_t>(config.seed), sets.train->count(), config.data.limit,
+                              config.data.validation);
   return sets;
 }
 
-Programs lower_programs(const Config& config, const BatchSizes& batch, RankOf who, int classes, int64_t test_images) {
+Programs lower_programs(const Config& config, const BatchSizes& batch, RankOf who, const DataSpec& data) {
   const Builder model = find_model(config.model.name);
+  require_fitting(config.model.name, data.sample.channels, data.sample.height, data.sample.width);
   const Distribution d = distribution(config, batch, who);
-  Programs programs{.graph = build_graph(model, input_spec(config, batch.micro, classes, Mode::train))};
+  Programs programs{.graph = build_graph(model, input_spec(config, batch.micro, data, Mode::train))};
   programs.train = lower_training(programs.graph, update_rule(config), d);
-  const int64_t images = std::min(config.train.eval_batch_size, test_images);
-  programs.evaluate = lower_evaluation(build_graph(model, input_spec(config, images, classes, Mode::evaluate)), d);
+  const int64_t images = std::min(config.train.eval_batch_size, data.test_images);
+  programs.evaluate = lower_evaluation(build_graph(model, input_spec(config, images, data, Mode::evaluate)), d);
   return programs;
 }
 

@@ -24,10 +24,14 @@ struct RankOf {
 Distribution distribution(const Config& config, const BatchSizes& batch, RankOf who);
 LaneOptions lane_options(const Config& config);
 std::vector<AugmentStep> augment_steps(const Config& config);
-InputSpec input_spec(const Config& config, int64_t batch, int classes, Mode mode);
+InputSpec input_spec(const Config& config, int64_t batch, const DataSpec& data, Mode mode);
 
 /// What `rank` asks of its pipeline.
 PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, const Distribution& d, int rank);
+/// data.workers, or as many as each of this host's ranks has cores for.
+int loader_workers(const Config& config, int ranks);
+/// Where the host writes a batch of a program.
+BatchBuffers buffers(const Inputs& inputs, const Lowered& program);
 
 /// Puts global micro-batch k of a step where the engine takes it from.
 void fill_micro_batch(Pipeline& pipeline, int64_t epoch, int64_t step, int64_t k, Engine& engine);
@@ -36,10 +40,14 @@ void fill_micro_batch(Pipeline& pipeline, int64_t epoch, int64_t step, int64_t k
 /// set if it must), the others open what it found.
 struct Datasets {
   DataSource source;
-  std::unique_ptr<ImageSet> train, test;
+  std::unique_ptr<DataSet> train, test;
   HoldOut parts;
+  DataSpec spec() const { return {train->shape(), train->classes(), test->count(), train->direct()}; }
 };
-Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent = IfAbsent::write);
+Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent = IfAbsent::write,
+                       std::span<const DataKind> kinds = data_kinds());
+/// Which images of `count` a run trains on, and which it holds out. Error(usage) where there are not so many.
+HoldOut training_parts(uint64_t seed, int64_t count, int64_t limit, int64_t validation);
 
 /// Lowered programs of a configuration for one rank.
 struct Programs {
@@ -47,7 +55,8 @@ struct Programs {
   Lowered train, evaluate;
 };
 /// A batch of evaluation is no larger than the test set; the configuration, which is saved, stays as it was asked for.
-Programs lower_programs(const Config& config, const BatchSizes& batch, RankOf who, int classes, int64_t test_images);
+/// Error(usage) where the model does not take the samples.
+Programs lower_programs(const Config& config, const BatchSizes& batch, RankOf who, const DataSpec& data);
 
 /// Weights drawn from the seed, into what this rank holds. Collective.
 void initialize(Engine& engine, const Graph& graph, uint64_t seed);

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/paths.h"
 #include "train/agree.h"
@@ -108,11 +107,11 @@ bool Trainer::finish() {
   });
   const Communicator& collectives = session_.collectives();
   Json result = usage_of(comm_, {.engine = session_.engine(),  // after all that takes memory
-                                      .evaluator = session_.evaluator(),
-                                      .snapshot_bytes = saver_->snapshot_bytes(),
-                                      .steps = state_.step - clock_.first_step(),
-                                      .moved = collectives.traffic(TrafficKind::training) - uncounted_,
-                                      .norms = collectives.traffic(TrafficKind::norms) - norms_before_});
+                                 .evaluator = session_.evaluator(),
+                                 .snapshot_bytes = saver_->snapshot_bytes(),
+                                 .steps = state_.step - clock_.first_step(),
+                                 .moved = collectives.traffic(TrafficKind::training) - uncounted_,
+                                 .norms = collectives.traffic(TrafficKind::norms) - norms_before_});
   if (!log_.keeps_records()) return true;
   result["weights_sha256"] = hash;
   summary_->record_end(early_stop_ ? RunFolder::kStoppedEarly : RunFolder::kFinished, result);
@@ -181,6 +180,16 @@ void Trainer::tell_of(const Evaluation& e) {
 }
 
 // ---- divergence
+
+/// Once, where the loader's threads do not keep up.
+void Trainer::tell_of_waiting(double fraction) {
+  constexpr double kMuch = 0.3, kSettled = 2;  // of the time; seconds until it is worth saying
+  if (told_of_waiting_ || pipeline_->workers() == 0 || fraction < kMuch || training_seconds() < kSettled) return;
+  told_of_waiting_ = true;
+  console_.note(str("warning: training waits for data ", static_cast<int>(100 * fraction),
+                    " % of the time; data.workers is ", pipeline_->workers(),
+                    " a rank: raise it, or keep the data on a faster disk"));
+}
 
 void Trainer::look_for_skips() {
   if (const std::string why = tell_of_skipped_steps(run_); !why.empty()) give_up(why);

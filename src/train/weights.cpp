@@ -191,18 +191,20 @@ Path weights_file(const Path& path) {
 }
 
 Metadata to_metadata(const WeightsInfo& info) {
-  return {{"format", "pt"},
-          {"cifar_train.model", Json{{"name", info.model}}.dump()},
-          {"cifar_train.normalize", Json{{"mean", info.mean}, {"std", info.std}}.dump()},
-          {"cifar_train.class_names", Json(info.class_names).dump()},
-          {"cifar_train.dataset", info.dataset},
-          {"cifar_train.data_path", info.data_path},
-          {"cifar_train.step", std::to_string(info.step)},
-          {"cifar_train.epoch", std::to_string(info.epoch)},
-          {"cifar_train.seed", std::to_string(info.seed)},
-          {"cifar_train.validation", std::to_string(info.validation)},
-          {"cifar_train.on_corrupt", info.on_corrupt},
-          {"cifar_train.compute", info.compute}};
+  Metadata metadata = {{"format", "pt"},
+                       {"cifar_train.model", Json{{"name", info.model}}.dump()},
+                       {"cifar_train.normalize", Json{{"mean", info.mean}, {"std", info.std}}.dump()},
+                       {"cifar_train.class_names", Json(info.class_names).dump()},
+                       {"cifar_train.dataset", info.dataset},
+                       {"cifar_train.data_path", info.data_path},
+                       {"cifar_train.step", std::to_string(info.step)},
+                       {"cifar_train.epoch", std::to_string(info.epoch)},
+                       {"cifar_train.seed", std::to_string(info.seed)},
+                       {"cifar_train.validation", std::to_string(info.validation)},
+                       {"cifar_train.on_corrupt", info.on_corrupt},
+                       {"cifar_train.compute", info.compute}};
+  if (info.limit > 0) metadata["cifar_train.limit"] = std::to_string(info.limit);
+  return metadata;
 }
 
 WeightsInfo info_of(const SafetensorsFile& file) {
@@ -217,8 +219,8 @@ WeightsInfo info_of(const SafetensorsFile& file) {
   try {
     info.model = Json::parse(text("model")).at("name");
     const Json normalize = Json::parse(text("normalize"));
-    info.mean = normalize.at("mean");
-    info.std = normalize.at("std");
+    info.mean = normalize.at("mean").get<std::vector<double>>();
+    info.std = normalize.at("std").get<std::vector<double>>();
     info.class_names = Json::parse(text("class_names")).get<std::vector<std::string>>();
     info.dataset = text("dataset");
     info.data_path = text("data_path");
@@ -229,6 +231,7 @@ WeightsInfo info_of(const SafetensorsFile& file) {
     info.on_corrupt = text("on_corrupt");
     if (file.metadata().contains("cifar_train.compute"))
       info.compute = text("compute");  // earlier versions had f32 only
+    if (file.metadata().contains("cifar_train.limit")) info.limit = std::stoll(text("limit"));
   } catch (const Error&) {
     throw;
   } catch (const std::exception&) {

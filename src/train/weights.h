@@ -53,13 +53,13 @@ Path weights_file(const Path& path);
 /// What a weights file says of itself: all that `eval` and `predict` need beside the tensors.
 struct WeightsInfo {
   std::string model;
-  std::array<double, 3> mean{}, std{};
+  std::vector<double> mean, std;
   std::vector<std::string> class_names;
   std::string dataset, data_path;  // kind ("CIFAR-10", "synthetic-10") and data.path
   int64_t step = 0, epoch = 0;
-  int64_t seed = 0, validation = 0;  // which training images were held out
-  std::string on_corrupt = "error";  // data.on_corrupt
-  std::string compute = "f32";       // or bf16: what the run computed with
+  int64_t seed = 0, validation = 0, limit = 0;  // which training images were held out, and were there at all
+  std::string on_corrupt = "error";             // data.on_corrupt
+  std::string compute = "f32";                  // or bf16: what the run computed with
 };
 Metadata to_metadata(const WeightsInfo& info);
 /// Error(checkpoint) naming the file and what it lacks.

@@ -70,7 +70,7 @@ Compared compare(const Config& config, int ranks) {
                                                        .batch = batch,
                                                        .ranks = ranks,
                                                        .rank = r,
-                                                       .test_images = 100,
+                                                       .data = {{3, 32, 32}, 10, 100},
                                                        .sharing = compared.sharing},
                                                       stage);
         compared.foretold += estimate.rank.device() + estimate.rank.use.host + estimate.rank.mirrors;
@@ -80,7 +80,7 @@ Compared compare(const Config& config, int ranks) {
       }
       compared.allocated = -static_cast<int64_t>(on_host::allocated_bytes());
     });
-    const Programs programs = lower_programs(config, batch, {comm.rank(), ranks}, 10, 100);
+    const Programs programs = lower_programs(config, batch, {comm.rank(), ranks}, {{3, 32, 32}, 10, 100});
     const Schedule schedule = step_schedule(config);
     Engine engine(backend, device.collectives(), programs.train, schedule,
                   {.least_arena = plan_program(backend, programs.evaluate).arena_bytes});

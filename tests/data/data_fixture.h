@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/cifar_binary.h"
+#include "data/cifar/cifar_set.h"
 
 namespace ct {
 

@@ -1,7 +1,8 @@
 #include "data/locate.h"
 
+#include "data/cifar/cifar_set.h"
 #include "data/data_fixture.h"
-#include "data/synthetic.h"
+#include "data/synthetic/synthetic.h"
 
 namespace ct {
 namespace {
@@ -14,7 +15,7 @@ TEST_F(LocateTest, TakesCifarWhereItLies) {
   for (const char* dataset : {"auto", "cifar10"}) {
     for (const fs::path& path : {root, folder, fs::path(folder.string() + "/")}) {
       const DataSource source = locate_data(dataset, path);
-      EXPECT_EQ(source.name, "CIFAR-10");
+      EXPECT_EQ(source.kind->name, "CIFAR-10");
       EXPECT_EQ(source.folder, folder);
       EXPECT_NE(source.note.find(folder.string()), std::string::npos);
     }
@@ -25,12 +26,12 @@ TEST_F(LocateTest, TakesCifarWhereItLies) {
 TEST_F(LocateTest, AutoFallsBackToTheSyntheticSetAndSaysHowToGetTheRealOne) {
   const fs::path folder = root / "data" / "synthetic-10-batches-bin";
   const DataSource source = locate_data("auto", root / "data");
-  EXPECT_EQ(source.name, "synthetic-10");
+  EXPECT_EQ(source.kind->name, "synthetic-10");
   EXPECT_EQ(source.folder, folder);
   for (const char* word : {"synthetic-10", "cifar-10-binary.tar.gz", "https://www.cs.toronto.edu/~kriz/", "unpack"}) {
     EXPECT_NE(source.note.find(word), std::string::npos) << word;
   }
-  EXPECT_EQ(open_images(source, Split::test).count(), 10000);
+  EXPECT_EQ(source.kind->open(source, Split::test, {})->count(), 10000);
   EXPECT_EQ(locate_data("auto", root / "data").folder, folder);
   EXPECT_EQ(locate_data("auto", folder).folder, folder);
 
@@ -41,16 +42,17 @@ TEST_F(LocateTest, AutoFallsBackToTheSyntheticSetAndSaysHowToGetTheRealOne) {
   // Whatever the folder is called, it is not taken for CIFAR-10.
   fs::rename(folder, root / "data" / "cifar-10-batches-bin");
   expect_error(ExitCode::data, {"holds the synthetic set"}, [&] { locate_data("cifar10", root / "data"); });
-  EXPECT_EQ(locate_data("auto", root / "data" / "cifar-10-batches-bin").name, "synthetic-10");
+  EXPECT_EQ(locate_data("auto", root / "data" / "cifar-10-batches-bin").kind->name, "synthetic-10");
 }
 
 TEST_F(LocateTest, KeepsTheSyntheticSetInMemoryWhereItCannotBeWritten) {
   const fs::path blocked = "/proc/self/cannot-be-made";  // for root either
   const DataSource source = locate_data("auto", blocked);
-  EXPECT_EQ(source.name, "synthetic-10");
+  EXPECT_EQ(source.kind->name, "synthetic-10");
   EXPECT_TRUE(source.folder.empty());
   EXPECT_NE(source.note.find("in memory"), std::string::npos);
-  const ImageSet test = open_images(source, Split::test);
+  const auto opened = source.kind->open(source, Split::test, {});
+  const auto& test = dynamic_cast<const CifarSet&>(*opened);
   EXPECT_EQ(test.count(), 10000);
   std::vector<uint8_t> record(kRecordBytes);
   synthetic_record(kSyntheticSeed, 50123, record.data());
@@ -82,7 +84,8 @@ TEST_F(LocateTest, Errors) {
   // A folder that is there but damaged is never passed over.
   fs::create_directory(root / "cifar-10-batches-bin");
   const DataSource source = locate_data("auto", root);
-  expect_error(ExitCode::data, {"data_batch_1.bin", "no such file"}, [&] { open_images(source, Split::train); });
+  expect_error(ExitCode::data, {"data_batch_1.bin", "no such file"},
+               [&] { source.kind->open(source, Split::train, {}); });
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "data/augment.h"
 #include "data/data_fixture.h"
+#include "data/transform.h"
 
 namespace ct {
 namespace {
@@ -71,7 +71,7 @@ TEST_F(SamplerTest, CropsCoverTheirRangeEvenly) {
   const AugmentStep crop[] = {{.kind = AugmentStep::random_crop, .padding = 4}};
   int dy[9] = {}, dx[9] = {};
   for (uint32_t image = 0; image < 9000; ++image) {
-    const Draw draw = draw_augmentation(crop, 42, 3, image);
+    const Draw draw = draw_augmentation(crop, {42, 3}, image);
     ASSERT_LE(std::abs(draw.dy), 4);
     ASSERT_LE(std::abs(draw.dx), 4);
     EXPECT_EQ(draw.flip, 0);
@@ -88,7 +88,7 @@ TEST_F(SamplerTest, FlipsFollowTheirProbability) {
   const auto flips = [](double p) {
     const AugmentStep flip[] = {{.kind = AugmentStep::flip, .p = p}};
     int count = 0;
-    for (uint32_t image = 0; image < 10000; ++image) count += draw_augmentation(flip, 42, 0, image).flip;
+    for (uint32_t image = 0; image < 10000; ++image) count += draw_augmentation(flip, {42, 0}, image).flip;
     return count;
   };
   EXPECT_EQ(flips(0), 0);
@@ -100,7 +100,7 @@ TEST_F(SamplerTest, DrawsAreKeyedByEpochAndImageAndStepsCompose) {
   const AugmentStep crop = {.kind = AugmentStep::random_crop, .padding = 4};
   const AugmentStep mirror = {.kind = AugmentStep::flip, .p = 1};
   const auto draw = [](std::vector<AugmentStep> steps, uint64_t seed, int64_t epoch, uint32_t image) {
-    const Draw d = draw_augmentation(steps, seed, epoch, image);
+    const Draw d = draw_augmentation(steps, {seed, epoch}, image);
     return std::array<int, 3>{d.dy, d.dx, d.flip};
   };
   EXPECT_EQ(draw({}, 1, 1, 1), (std::array<int, 3>{0, 0, 0}));

@@ -20,12 +20,14 @@ Config config(const std::string& rest = "") {
       "test.yaml");
 }
 
+constexpr DataSpec kData = {{3, 32, 32}, 10, 100};
+
 StageEstimate estimate(const Config& config, int ranks, int stage, int64_t data_set_bytes = 0) {
   return estimate_stage(*make_cpu_backend(),
                         {.config = config,
                          .batch = batch_for(config.batch, ranks),
                          .ranks = ranks,
-                         .test_images = 100,
+                         .data = kData,
                          .data_set_bytes = data_set_bytes},
                         stage);
 }
@@ -59,7 +61,7 @@ Used used(const Config& asked, int ranks, int stage) {
   run_ranks(ranks, [&](Communicator& comm) {
     const auto backend = make_cpu_backend();
     backend->enter_thread();
-    const Programs programs = lower_programs(config, batch_for(config.batch, ranks), {comm.rank(), ranks}, 10, 100);
+    const Programs programs = lower_programs(config, batch_for(config.batch, ranks), {comm.rank(), ranks}, kData);
     const Schedule schedule = step_schedule(config);
     Engine engine(*backend, comm, programs.train, schedule,
                   {.least_arena = plan_program(*backend, programs.evaluate).arena_bytes});
@@ -114,7 +116,7 @@ TEST(Estimate, AHostHasItsRanksAndOnceTheProgramAndTheData) {
 
 TEST(Estimate, OnlyAsynchronousSavesKeepASnapshotOfWeightsAndMoments) {
   const Config asynchronous = config();
-  const Graph graph = lower_programs(asynchronous, batch_for(asynchronous.batch, 1), {}, 10, 100).graph;
+  const Graph graph = lower_programs(asynchronous, batch_for(asynchronous.batch, 1), {}, kData).graph;
   const int64_t snapshot = estimate(asynchronous, 1, 0).rank.snapshot;
   EXPECT_GE(snapshot, 12 * graph.parameter_count());
   EXPECT_LE(snapshot, 12 * 1.02 * static_cast<double>(graph.parameter_count()));
@@ -136,7 +138,7 @@ TEST(Estimate, ALargerEvaluationNeedsALargerArena) {
 TEST(Estimate, FindsTheLargestMicroBatchThatFits) {
   const Config c = config("train_batch_size: 960\ntrain_micro_batch_size_per_gpu: 2\n");
   const auto backend = make_cpu_backend();
-  EstimateOf what{.config = c, .batch = batch_for(c.batch, 2), .ranks = 2, .test_images = 100};
+  EstimateOf what{.config = c, .batch = batch_for(c.batch, 2), .ranks = 2, .data = kData};
   const auto host = [&](int64_t micro) {
     EstimateOf other = what;
     other.batch = {960, micro, 480 / micro};
@@ -158,13 +160,10 @@ Config gpu_config(const std::string& rest = "train_batch_size: 24\ntrain_micro_b
 }
 
 StageEstimate estimate_gpu(const Config& config, int ranks, int stage, const Sharing& sharing = {}) {
-  return estimate_stage(*make_cpu_backend(),
-                        {.config = config,
-                         .batch = batch_for(config.batch, ranks),
-                         .ranks = ranks,
-                         .test_images = 100,
-                         .sharing = sharing},
-                        stage);
+  return estimate_stage(
+      *make_cpu_backend(),
+      {.config = config, .batch = batch_for(config.batch, ranks), .ranks = ranks, .data = kData, .sharing = sharing},
+      stage);
 }
 
 TEST(GpuEstimate, TheGpuHoldsTheProgramsAndTheHostTheCopies) {
@@ -179,7 +178,7 @@ TEST(GpuEstimate, TheGpuHoldsTheProgramsAndTheHostTheCopies) {
   EXPECT_EQ(gpu.host, program_bytes() + rank.host());
   EXPECT_EQ(rank.host(), rank.mirrors + rank.snapshot + rank.overhead);
   // A copy of masters and moments for saving, and of inputs and losses.
-  EXPECT_GE(rank.mirrors, 12 * gpu.parameters + 4 * (2 + 4) * kImageBytes);
+  EXPECT_GE(rank.mirrors, 12 * gpu.parameters + 4 * (2 + 4) * static_cast<int64_t>(kData.sample.bytes()));
 }
 
 TEST(GpuEstimate, OffloadedStateIsTheHosts) {
@@ -211,13 +210,10 @@ TEST(GpuEstimate, WhoCarriesTheSumsDecidesWhereTheirBuffersAre) {
 
 std::string refusal(const Config& config, int ranks, const Sharing& sharing, int64_t available) {
   try {
-    require_device_memory(*make_cpu_backend(),
-                          {.config = config,
-                           .batch = batch_for(config.batch, ranks),
-                           .ranks = ranks,
-                           .test_images = 100,
-                           .sharing = sharing},
-                          Backend::Room{"GPU 0 (a test's)", available, 2 * available});
+    require_device_memory(
+        *make_cpu_backend(),
+        {.config = config, .batch = batch_for(config.batch, ranks), .ranks = ranks, .data = kData, .sharing = sharing},
+        Backend::Room{"GPU 0 (a test's)", available, 2 * available});
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::memory);
     return e.what();
@@ -242,7 +238,7 @@ TEST(GpuEstimate, RanksThatShareAGpuNeedItsMemoryTogether) {
 
 TEST(GpuEstimate, DevicesWithoutMemoryOfTheirOwnAreAskedNothing) {
   const Config c = config();
-  require_device_memory(*make_cpu_backend(), {.config = c, .batch = batch_for(c.batch, 1), .test_images = 100},
+  require_device_memory(*make_cpu_backend(), {.config = c, .batch = batch_for(c.batch, 1), .data = kData},
                         std::nullopt);
 }
 

@@ -7,7 +7,7 @@
 #include <iostream>
 
 #include "comm/host/threads.h"
-#include "data/synthetic.h"
+#include "data/synthetic/synthetic.h"
 #include "model/models.h"
 #include "reference/cnn.h"
 #include "train/setup.h"
@@ -61,7 +61,7 @@ class Training {
  public:
   Training(const Recipe& recipe, uint64_t seed) : backend_(make_cpu_backend()), comm_(make_solo()) {
     backend_->enter_thread();
-    graph_ = build_graph(cnn, input_spec(Config(), kBatch, 10, Mode::train));
+    graph_ = build_graph(cnn, input_spec(Config(), kBatch, {{3, 32, 32}, 10}, Mode::train));
     engine_ =
         std::make_unique<Engine>(*backend_, *comm_, lower_training(graph_, recipe.rule, {}), [&recipe](int64_t step) {
           return optim::schedule_row(optim::Constant(), recipe.rule.optimizer, step);  // lr 1e-3, the default

@@ -62,7 +62,7 @@ TEST(Setup, PixelsAreNormalisedByMeanAndDeviation) {
   config.data.mean = {0.5, 0.25, 0};
   config.data.std = {0.5, 0.2, 1};
   config.train.label_smoothing = 0.1;
-  const InputSpec spec = input_spec(config, 4, 10, Mode::train);
+  const InputSpec spec = input_spec(config, 4, {{3, 32, 32}, 10}, Mode::train);
   EXPECT_EQ(spec.batch, 4);
   EXPECT_EQ(spec.classes, 10);
   for (size_t c = 0; c < 3; ++c)
@@ -70,7 +70,8 @@ TEST(Setup, PixelsAreNormalisedByMeanAndDeviation) {
       EXPECT_NEAR(pixel * spec.scale[c] + spec.shift[c], (pixel / 255 - config.data.mean[c]) / config.data.std[c],
                   1e-6);
   EXPECT_FLOAT_EQ(spec.label_smoothing, 0.1f);
-  EXPECT_EQ(input_spec(config, 4, 10, Mode::evaluate).label_smoothing, 0);  // evaluation reports the plain loss
+  EXPECT_EQ(input_spec(config, 4, {{3, 32, 32}, 10}, Mode::evaluate).label_smoothing,
+            0);  // evaluation reports the plain loss
 }
 
 TEST(Setup, AugmentStepsKeepTheirOrder) {

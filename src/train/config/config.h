@@ -36,9 +36,11 @@ struct Config {
     std::string path = "data";
     int64_t validation = 0;  // images held out of the training set
     bool shuffle = true;
-    std::array<double, 3> mean = {0.5, 0.5, 0.5}, std = {0.5, 0.5, 0.5};  // of pixels scaled to 0..1
+    std::vector<double> mean = {0.5, 0.5, 0.5}, std = {0.5, 0.5, 0.5};  // of pixels scaled to 0..1
     std::vector<AugmentStep> augment;
     std::string on_corrupt = "error";
+    int64_t limit = 0;    // images of the training set; 0: all
+    int64_t workers = 0;  // threads of a rank that read ahead; 0: by cores
   } data;
 
   struct Train {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/kinds.h"
 #include "model/models.h"
 
 namespace ct {
@@ -135,6 +136,14 @@ std::string checked_text(const ConfigField& field, const Node& node) {
   const std::string near = nearest(text, vocabulary);
   fail_at(node.mark, field.key, " must be ", choices(rule), ", found ", quoted(text),
           near.empty() ? "" : "; did you mean " + near + "?");
+}
+
+/// One number for each channel, or one for all.
+std::vector<double> checked_list(const ConfigField& field, const Node& node) {
+  if (node.kind != Kind::list || node.items.empty()) wrong_type(field, node, "a list of numbers, one for each channel");
+  std::vector<double> numbers;
+  for (const Node& item : node.items) numbers.push_back(checked_number(field, item));
+  return numbers;
 }
 
 template <size_t N>
@@ -268,6 +277,7 @@ std::vector<ConfigField> config_fields(Config& c) {
   const ConfigRule patience{.min = 0, .max = 1e6, .above_min = true, .resume_may_change = true};
   const ConfigRule bucket{.min = 1, .resume_may_change = true};
   const auto one_of = [](std::vector<std::string> values) { return ConfigRule{.values = std::move(values)}; };
+  const std::vector<std::string> datasets = dataset_choices();
   auto& zero = c.zero_optimization;
   std::vector<ConfigField> fields = {
       {"seed", &c.seed, "of every random number", natural},
@@ -283,8 +293,8 @@ std::vector<ConfigField> config_fields(Config& c) {
         .later = {"resnet34", "resnet50", "resnet101", "resnet152", "vit_tiny", "vit_small", "vit"}}},
       {"data.dataset",
        &c.data.dataset,
-       "auto (cifar10 where it lies in data.path, else synthetic) | cifar10 | synthetic",
-       {.values = {"auto", "cifar10", "synthetic"}, .later = {"image_folder"}}},
+       "of " + join_choices(datasets) + "; auto: the first that lies in data.path, else the last",
+       {.values = datasets, .later = {"image_folder"}}},
       {"data.path", &c.data.path, "the folder with cifar-10-batches-bin/", {.resume_may_change = true}},
       {"data.validation", &c.data.validation, "images held out of the training set", natural},
       {"data.shuffle", &c.data.shuffle, "a fresh permutation every epoch; false: file order", {}},
@@ -292,6 +302,11 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"data.normalize.std", &c.data.std, "likewise", {.min = 0, .above_min = true}},
       {"data.augment", &c.data.augment, "steps in order: random_crop {padding}, flip {p}", {}},
       {"data.on_corrupt", &c.data.on_corrupt, "what a damaged image does", one_of({"error", "skip"})},
+      {"data.limit", &c.data.limit, "images of the training set, the first so many, for trials; 0: all", natural},
+      {"data.workers",
+       &c.data.workers,
+       "threads of a rank that read and decode images; 0: by cores; none where images need no decoding",
+       {.min = 0, .max = 1024, .resume_may_change = true}},
       {"train.epochs", &c.train.epochs, "passes over the training set", {.min = 0, .resume_may_change = true}},
       {"train.max_steps", &c.train.max_steps, "optimizer steps; -1: no limit", {.min = -1, .resume_may_change = true}},
       {"train.log_interval",
@@ -427,8 +442,8 @@ std::string field_text(const ConfigField& field) {
                  return std::string(!*v ? "null" : **v ? "true" : "false");
                },
                [](const std::array<double, 2>* v) { return numbers_text(*v); },
-               [](const std::array<double, 3>* v) { return numbers_text(*v); },
                [](const std::optional<double>* v) { return *v ? flow(**v) : std::string("null"); },
+               [](const std::vector<double>* v) { return numbers_text(*v); },
                [](const std::vector<Config::AugmentStep>* v) {
                  std::string text;
                  for (const Config::AugmentStep& step : *v) text += (text.empty() ? "" : ", ") + step_text(step);
@@ -455,7 +470,7 @@ void read_field(const ConfigField& field, const Node& node) {
             if (node.kind != Kind::null) *v = checked_boolean(field, node);
           },
           [&](std::array<double, 2>* v) { *v = checked_numbers<2>(field, node); },
-          [&](std::array<double, 3>* v) { *v = checked_numbers<3>(field, node); },
+          [&](std::vector<double>* v) { *v = checked_list(field, node); },
           [&](std::vector<Config::AugmentStep>* v) {
             if (node.kind != Kind::list) wrong_type(field, node, "a list of steps");
             v->clear();

@@ -102,8 +102,7 @@ int64_t program_bytes() { return kProgramBytes; }
 StageEstimate estimate_stage(Backend& backend, const EstimateOf& what, int stage) {
   Config config = what.config;
   config.zero_optimization.stage = stage;
-  const Programs programs =
-      lower_programs(config, what.batch, {.rank = what.rank, .ranks = what.ranks}, what.classes, what.test_images);
+  const Programs programs = lower_programs(config, what.batch, {.rank = what.rank, .ranks = what.ranks}, what.data);
   const Lowered& train = programs.train;
 
   StageEstimate estimate{
@@ -131,6 +130,12 @@ StageEstimate estimate_stage(Backend& backend, const EstimateOf& what, int stage
   rank.overhead = kRankBytes + kept_by_the_heap(programs.graph);
   for (const Program* steps : {&train.micro, &train.last, &programs.evaluate.micro})
     if (!rank.on_gpu) rank.overhead += kConvolutionBytes * convolutions(*steps);
+  if (!what.data.direct) {
+    const int workers = loader_workers(config, what.ranks);
+    for (const Lowered* program : {&train, &programs.evaluate})
+      rank.overhead += static_cast<int64_t>(
+          Loader::bytes(what.data.sample, (*program)[program->ports.labels].shape.numel(), workers));
+  }
   estimate.device = what.sharing.ranks_a_device * rank.device();
   estimate.host = program_bytes() + what.data_set_bytes + what.ranks * rank.host();
   return estimate;

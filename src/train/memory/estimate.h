@@ -19,8 +19,7 @@ struct EstimateOf {
   BatchSizes batch;
   int ranks = 1;
   int rank = 0;  // whose part is told as that of each: they differ by a few rows of parameters
-  int classes = 10;
-  int64_t test_images = 0;     // a batch of evaluation is no larger
+  DataSpec data;
   int64_t data_set_bytes = 0;  // mapped: once for all ranks of a host
   Sharing sharing = {};
 };

@@ -1,10 +1,9 @@
-#include "data/verify.h"
-
-#include <cmath>
+#include "data/cifar/verify.h"
 
 #include "base/paths.h"
 #include "base/sha256.h"
-#include "data/synthetic.h"
+#include "data/cifar/cifar_set.h"
+#include "data/synthetic/synthetic.h"
 
 namespace ct {
 namespace fs = std::filesystem;
@@ -24,14 +23,9 @@ FileReport inspect_file(const fs::path& path, int64_t records, std::string_view 
     report.sha256 = sha256_hex(data, report.bytes);
     report.records = static_cast<int64_t>(report.bytes / kRecordBytes);
     report.problem = size_problem(report.bytes, records);
-    for (int64_t i = 0; i < report.records; ++i) {
-      const int label = data[i * kRecordBytes];
-      if (label < kImageClasses) {
-        ++report.per_class[label];
-      } else if (++report.bad_labels == 1 && report.problem.empty()) {
-        report.problem = str("record ", i, " has label ", label, ", the classes are 0 to ", kImageClasses - 1);
-      }
-    }
+    for (int64_t i = 0; i < report.records && report.problem.empty(); ++i)
+      if (const int label = data[static_cast<size_t>(i) * kRecordBytes]; label >= kCifarClasses)
+        report.problem = str("record ", i, " has label ", label, ", the classes are 0 to ", kCifarClasses - 1);
     map.require_unchanged(ExitCode::data);
   } catch (const Error& unreadable) {
     if (unreadable.code() == ExitCode::memory) throw;
@@ -47,6 +41,7 @@ FileReport inspect_file(const fs::path& path, int64_t records, std::string_view 
 
 std::vector<FileReport> inspect_files(const fs::path& folder) {
   if (!is_folder(folder, ExitCode::data)) fail(ExitCode::data, folder.string(), ": no such folder; check data.path");
+  read_class_names(folder);  // refuses damaged ones
   const bool synthetic = is_synthetic_folder(folder);
   const int64_t records = records_per_file(folder);
   std::vector<FileReport> reports;
@@ -57,37 +52,6 @@ std::vector<FileReport> inspect_files(const fs::path& folder) {
     }
   }
   return reports;
-}
-
-ChannelStatistics channel_statistics(const ImageSet& set) {
-  constexpr int kPlane = kImageSide * kImageSide;
-  std::array<uint64_t, kImageChannels> sums{}, squares{};
-  for (int64_t i = 0; i < set.count(); ++i) {
-    for (int c = 0; c < kImageChannels; ++c) {
-      const uint8_t* const plane = set.pixels(i) + c * kPlane;
-      uint32_t sum = 0, square = 0;  // 1,024 * 255^2 fits
-      for (int j = 0; j < kPlane; ++j) {
-        sum += plane[j];
-        square += uint32_t{plane[j]} * plane[j];
-      }
-      sums[c] += sum;
-      squares[c] += square;
-    }
-  }
-  ChannelStatistics statistics;
-  const double pixels = static_cast<double>(set.count()) * kPlane;
-  for (int c = 0; c < kImageChannels; ++c) {
-    const double mean = static_cast<double>(sums[c]) / pixels;
-    statistics.mean[c] = mean / 255;
-    statistics.std[c] = std::sqrt(static_cast<double>(squares[c]) / pixels - mean * mean) / 255;
-  }
-  return statistics;
-}
-
-std::array<int64_t, kImageClasses> class_counts(const ImageSet& set) {
-  std::array<int64_t, kImageClasses> counts{};
-  for (int64_t i = 0; i < set.count(); ++i) ++counts[set.label(i)];
-  return counts;
 }
 
 }  // namespace ct

@@ -1,4 +1,4 @@
-#include "data/synthetic.h"
+#include "data/synthetic/synthetic.h"
 
 #include <atomic>
 #include <chrono>
@@ -6,8 +6,9 @@
 #include <thread>
 
 #include "base/sha256.h"
+#include "data/cifar/verify.h"
 #include "data/data_fixture.h"
-#include "data/verify.h"
+#include "data/statistics.h"
 
 namespace ct {
 namespace {
@@ -56,7 +57,7 @@ TEST_F(SyntheticTest, WritersAtOnceLeaveOneWholeSet) {
   for (const FileReport& report : inspect_files(folder)) EXPECT_EQ(report.problem, "") << report.path;
   EXPECT_EQ(text(folder / "batches.meta.txt").substr(0, 13), "striped-disc\n");
 
-  const ImageSet test(folder, Split::test);
+  const CifarSet test(folder, Split::test);
   EXPECT_EQ(test.count(), 10000);
   for (int64_t count : class_counts(test)) EXPECT_EQ(count, 1000);
   const ChannelStatistics statistics = channel_statistics(test);

@@ -1,4 +1,4 @@
-#include "data/cifar_binary.h"
+#include "data/cifar/cifar_set.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -6,35 +6,36 @@
 #include <unistd.h>
 
 #include "data/data_fixture.h"
-#include "data/synthetic.h"
+#include "data/synthetic/synthetic.h"
 
 namespace ct {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr ImageSetOptions kSmall = {.records_per_file = 3};
+constexpr CifarOptions kSmall = {.records_per_file = 3};
 
-using ImageSetTest = DataFixture;
+using CifarSetTest = DataFixture;
 
-TEST_F(ImageSetTest, NumbersImagesThroughTheFiles) {
+TEST_F(CifarSetTest, NumbersImagesThroughTheFiles) {
   const fs::path folder = make_set("cifar-10-batches-bin", 3);
-  const ImageSet train(folder, Split::train, kSmall), test(folder, Split::test, kSmall);
+  const CifarSet train(folder, Split::train, kSmall), test(folder, Split::test, kSmall);
   EXPECT_EQ(train.name(), "CIFAR-10");
   EXPECT_EQ(train.class_names()[1], "car");
   ASSERT_EQ(train.count(), 15);
   ASSERT_EQ(test.count(), 3);
   const auto expected = records(18);
   for (int i = 0; i < 18; ++i) {
-    const ImageSet& set = i < 15 ? train : test;
+    const CifarSet& set = i < 15 ? train : test;
     const int64_t j = i < 15 ? i : i - 15;
     EXPECT_EQ(set.label(j), i % 10);
     EXPECT_TRUE(std::equal(set.pixels(j), set.pixels(j) + kImageBytes, expected.data() + i * kRecordBytes + 1)) << i;
-    set.prefetch(j);
+    const uint32_t image = static_cast<uint32_t>(j);
+    set.prefetch({&image, 1}, {&image, 1});
   }
 }
 
-TEST_F(ImageSetTest, DamagedFilesAreNamed) {
-  const auto open = [&](const fs::path& folder) { return [=] { ImageSet(folder, Split::train, kSmall); }; };
+TEST_F(CifarSetTest, DamagedFilesAreNamed) {
+  const auto open = [&](const fs::path& folder) { return [=] { CifarSet(folder, Split::train, kSmall); }; };
   expect_error(ExitCode::data, {"nowhere", "no such folder", "data.path"}, open(root / "nowhere"));
   int number = 0;
   const auto damaged = [&](const std::vector<std::string>& words, const std::function<void(const fs::path&)>& damage) {
@@ -65,24 +66,24 @@ TEST_F(ImageSetTest, DamagedFilesAreNamed) {
   });
 }
 
-TEST_F(ImageSetTest, AWholeFileHasTenThousandRecordsUnlessToldOtherwise) {
+TEST_F(CifarSetTest, AWholeFileHasTenThousandRecordsUnlessToldOtherwise) {
   const fs::path folder = make_set("set", 2);
-  expect_error(ExitCode::data, {"data_batch_1.bin", "30730000"}, [&] { ImageSet(folder, Split::train); });
-  EXPECT_EQ(ImageSet(folder, Split::train, {.records_per_file = 0}).count(), 10);
+  expect_error(ExitCode::data, {"data_batch_1.bin", "30730000"}, [&] { CifarSet(folder, Split::train); });
+  EXPECT_EQ(CifarSet(folder, Split::train, {.records_per_file = 0}).count(), 10);
   fs::resize_file(folder / "test_batch.bin", kRecordBytes + 1);
   expect_error(ExitCode::data, {"test_batch.bin", "truncated"},
-               [&] { ImageSet(folder, Split::test, {.records_per_file = 0}); });
+               [&] { CifarSet(folder, Split::test, {.records_per_file = 0}); });
 }
 
-TEST_F(ImageSetTest, BadLabelsAreRefusedOrSkipped) {
+TEST_F(CifarSetTest, BadLabelsAreRefusedOrSkipped) {
   const fs::path folder = make_set("set", 3);
   auto bytes = records(3, 3);
   bytes[kRecordBytes] = 10;
   bytes[2 * kRecordBytes] = 255;
   write(folder / "data_batch_2.bin", bytes);
   expect_error(ExitCode::data, {"data_batch_2.bin", "record 1", "label 10", "on_corrupt"},
-               [&] { ImageSet(folder, Split::train, kSmall); });
-  const ImageSet set(folder, Split::train, {.on_corrupt = OnCorrupt::skip, .records_per_file = 3});
+               [&] { CifarSet(folder, Split::train, kSmall); });
+  const CifarSet set(folder, Split::train, {.on_corrupt = OnCorrupt::skip, .records_per_file = 3});
   EXPECT_EQ(set.count(), 13);
   EXPECT_EQ(set.skipped(), 2);
   EXPECT_EQ(set.label(3), 3);
@@ -91,14 +92,14 @@ TEST_F(ImageSetTest, BadLabelsAreRefusedOrSkipped) {
 
   write(folder / "test_batch.bin", std::vector<uint8_t>(3 * kRecordBytes, 77));
   expect_error(ExitCode::data, {"no record has a valid label"},
-               [&] { ImageSet(folder, Split::test, {.on_corrupt = OnCorrupt::skip, .records_per_file = 3}); });
+               [&] { CifarSet(folder, Split::test, {.on_corrupt = OnCorrupt::skip, .records_per_file = 3}); });
 }
 
-TEST_F(ImageSetTest, ClassNamesComeFromTheFolder) {
+TEST_F(CifarSetTest, ClassNamesComeFromTheFolder) {
   const fs::path folder = make_set("set", 3);
   const auto names = [&](const std::string& list) {
     std::ofstream(folder / "batches.meta.txt") << list;
-    return ImageSet(folder, Split::test, kSmall).class_names();
+    return CifarSet(folder, Split::test, kSmall).class_names();
   };
   EXPECT_EQ(names("airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n")[0], "plane");
   EXPECT_EQ(names("a\r\nb\r\nc\r\nd\r\ne\r\nf\r\ng\r\nh\r\ni\r\nj\r\n")[9], "j");
@@ -109,7 +110,7 @@ TEST_F(ImageSetTest, ClassNamesComeFromTheFolder) {
   expect_error(ExitCode::data, {"batches.meta.txt", "100000 bytes"}, [&] { names(std::string(100000, 'x')); });
 }
 
-TEST_F(ImageSetTest, ClassNamesThatCannotBeReadAreNotTakenForWrongOnes) {
+TEST_F(CifarSetTest, ClassNamesThatCannotBeReadAreNotTakenForWrongOnes) {
   const fs::path folder = make_set("set", 3);
   std::ofstream(folder / "batches.meta.txt") << "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n";
   struct rlimit before {};
@@ -129,20 +130,20 @@ TEST_F(ImageSetTest, ClassNamesThatCannotBeReadAreNotTakenForWrongOnes) {
   EXPECT_EQ(read_class_names(folder).size(), 10u);
 }
 
-TEST_F(ImageSetTest, TheSyntheticSetIsKnownByFolderOrNames) {
-  EXPECT_EQ(ImageSet(make_set("synthetic-10-batches-bin", 3), Split::test, kSmall).name(), "synthetic-10");
+TEST_F(CifarSetTest, TheSyntheticSetIsKnownByFolderOrNames) {
+  EXPECT_EQ(CifarSet(make_set("synthetic-10-batches-bin", 3), Split::test, kSmall).name(), "synthetic-10");
   const fs::path moved = make_set("cifar-10-batches-bin", 3);
   std::ofstream meta(moved / "batches.meta.txt");
   for (std::string_view name : kSyntheticClasses) meta << name << "\n";
   meta.close();
-  const ImageSet set(moved, Split::test, kSmall);
+  const CifarSet set(moved, Split::test, kSmall);
   EXPECT_EQ(set.name(), "synthetic-10");
   EXPECT_EQ(set.class_names()[0], "striped-disc");
 }
 
-TEST_F(ImageSetTest, NoticesAFileThatChanges) {
+TEST_F(CifarSetTest, NoticesAFileThatChanges) {
   const fs::path folder = make_set("set", 3);
-  const ImageSet set(folder, Split::train, kSmall);
+  const CifarSet set(folder, Split::train, kSmall);
   set.check_unchanged();
   fs::rename(folder / "data_batch_1.bin",
              folder / "old.bin");  // replaced or moved: the mapping still holds the old one
@@ -151,9 +152,9 @@ TEST_F(ImageSetTest, NoticesAFileThatChanges) {
   expect_error(ExitCode::data, {"data_batch_3.bin", "changed while it was in use"}, [&] { set.check_unchanged(); });
 }
 
-TEST_F(ImageSetTest, NoticesAFileThatIsCutWhereItIsRead) {
+TEST_F(CifarSetTest, NoticesAFileThatIsCutWhereItIsRead) {
   const fs::path folder = make_set("set", 100);
-  const ImageSet set(folder, Split::train, {.records_per_file = 100});
+  const CifarSet set(folder, Split::train, {.records_per_file = 100});
   set.check_not_cut();
   // It has no name any more: only reading it tells.
   const fs::path file = folder / "data_batch_3.bin";
@@ -167,15 +168,18 @@ TEST_F(ImageSetTest, NoticesAFileThatIsCutWhereItIsRead) {
   expect_error(ExitCode::data, {"data_batch_3.bin"}, [&] { set.check_unchanged(); });
 }
 
-TEST_F(ImageSetTest, InMemory) {
+TEST_F(CifarSetTest, InMemory) {
   const std::vector<std::string> names(10, "x");
-  const ImageSet set("synthetic-10", Split::test, names, records(4));
+  const CifarSet set("synthetic-10", names, records(4));
   EXPECT_EQ(set.count(), 4);
   EXPECT_EQ(set.label(3), 3);
-  EXPECT_TRUE(set.folder().empty());
+  std::vector<uint8_t> sample(set.shape().bytes());
+  set.read(2, {}, sample.data());
+  EXPECT_TRUE(std::equal(sample.begin(), sample.end(), set.pixels(2)));
+  EXPECT_NE(set.fingerprint(), CifarSet("synthetic-10", names, records(4, 1)).fingerprint());
   auto bad = records(4);
   bad[kRecordBytes] = 10;
-  EXPECT_THROW(ImageSet("synthetic-10", Split::test, names, bad), Error);
+  EXPECT_THROW(CifarSet("synthetic-10", names, bad), Error);
 }
 
 }  // namespace

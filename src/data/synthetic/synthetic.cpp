@@ -1,4 +1,4 @@
-#include "data/synthetic.h"
+#include "data/synthetic/synthetic.h"
 
 #include <fcntl.h>
 
@@ -12,14 +12,14 @@
 #include "base/paths.h"
 #include "base/random.h"
 #include "base/sha256.h"
-#include "data/cifar_binary.h"
+#include "data/cifar/cifar_set.h"
 
 namespace ct {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kSide = kImageSide, kPlane = kSide * kSide, kRecord = kRecordBytes;
+constexpr int kSide = kCifarShape.height, kPlane = kSide * kSide, kRecord = kRecordBytes;
 
 // Lengths are in 1/16 pixel, angles in 1/64 turn, directions in 1/256.
 constexpr std::array<int, 17> kQuarterSine = {0,   25,  50,  74,  98,  121, 142, 162, 181,

@@ -1,10 +1,13 @@
-#include "data/cifar_binary.h"
+#include "data/cifar/cifar_set.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <sstream>
 
+#include "base/crc32c.h"
 #include "base/paths.h"
-#include "data/synthetic.h"
+#include "data/synthetic/synthetic.h"
 
 namespace ct {
 namespace fs = std::filesystem;
@@ -29,7 +32,7 @@ std::vector<std::string> batch_files(Split split) {
   return names;
 }
 
-std::string data_remedy(bool synthetic) {
+std::string_view data_remedy(bool synthetic) {
   return synthetic ? "delete the folder: it is written again when it is needed"
                    : "unpack cifar-10-binary.tar.gz from https://www.cs.toronto.edu/~kriz/ again";
 }
@@ -57,8 +60,8 @@ std::vector<std::string> read_class_names(const fs::path& folder) {
     clean = clean && std::none_of(line.begin(), line.end(), [](unsigned char c) { return c < 32 || c == 127; });
     if (!line.empty()) names.push_back(line);
   }
-  if (!clean || names.size() != kImageClasses) {
-    fail(ExitCode::data, path.string(), ": not a list of ", kImageClasses,
+  if (!clean || names.size() != kCifarClasses) {
+    fail(ExitCode::data, path.string(), ": not a list of ", kCifarClasses,
          " class names, one a line; restore or delete it");
   }
   return names;
@@ -81,14 +84,13 @@ int64_t records_per_file(const fs::path& folder) {
   return std::min(static_cast<int64_t>(longest / kRecordBytes), kRecordsPerFile);
 }
 
-ImageSet::ImageSet(const fs::path& folder, Split split, const ImageSetOptions& options)
-    : split_(split), folder_(folder) {
+CifarSet::CifarSet(const fs::path& folder, Split split, const CifarOptions& options)
+    : DataSet(std::string(is_synthetic_folder(folder) ? kSyntheticName : kCifarName), kCifarShape) {
   if (const PathKind kind = kind_of(folder, ExitCode::data); kind != PathKind::folder) {
     fail(ExitCode::data, folder.string(), ": ", kind == PathKind::nothing ? "no such folder" : "not a folder",
          "; data.path names the folder that holds ", kCifarFolder, "/");
   }
-  const bool synthetic = is_synthetic_folder(folder);
-  name_ = synthetic ? kSyntheticName : kCifarName;
+  const bool synthetic = name() == kSyntheticName;
   class_names_ = read_class_names(folder);
   if (synthetic) {
     class_names_ = strings(kSyntheticClasses);
@@ -113,32 +115,60 @@ ImageSet::ImageSet(const fs::path& folder, Split split, const ImageSetOptions& o
     fail(ExitCode::data, folder.string(), ": no record has a valid label; ", data_remedy(synthetic));
 }
 
-ImageSet::ImageSet(std::string name, Split split, std::vector<std::string> class_names, std::vector<uint8_t> records)
-    : name_(std::move(name)), split_(split), class_names_(std::move(class_names)), memory_(std::move(records)) {
-  check(class_names_.size() == kImageClasses && memory_.size() % kRecordBytes == 0,
+CifarSet::CifarSet(std::string name, std::vector<std::string> class_names, std::vector<uint8_t> records)
+    : DataSet(std::move(name), kCifarShape), memory_(std::move(records)) {
+  class_names_ = std::move(class_names);
+  check(class_names_.size() == kCifarClasses && memory_.size() % kRecordBytes == 0,
         "a malformed set of images in memory");
-  add_records(memory_.data(), memory_.size() / kRecordBytes, name_, OnCorrupt::error);
+  add_records(memory_.data(), memory_.size() / kRecordBytes, this->name(), OnCorrupt::error);
 }
 
-void ImageSet::add_records(const uint8_t* data, int64_t count, const std::string& file, OnCorrupt on_corrupt) {
+void CifarSet::add_records(const uint8_t* data, int64_t count, const std::string& file, OnCorrupt on_corrupt) {
   records_.reserve(records_.size() + count);
   labels_.reserve(labels_.size() + count);
   for (int64_t i = 0; i < count; ++i) {
     const uint8_t* const record = data + i * kRecordBytes;
-    if (record[0] < kImageClasses) {
+    if (record[0] < kCifarClasses) {
       records_.push_back(record);
       labels_.push_back(record[0]);
     } else if (on_corrupt == OnCorrupt::skip) {
       ++skipped_;
     } else {
       fail(ExitCode::data, file, ": record ", i, " has label ", int{record[0]}, ", the classes are 0 to ",
-           kImageClasses - 1, "; restore the file or set data.on_corrupt to skip");
+           kCifarClasses - 1, "; restore the file or set data.on_corrupt to skip");
     }
   }
 }
 
-void ImageSet::check_unchanged() const {
+uint32_t CifarSet::fingerprint() const {
+  uint32_t crc = 0;
+  for (const uint8_t* record : records_) crc = crc32c({reinterpret_cast<const std::byte*>(record), kRecordBytes}, crc);
+  return crc;
+}
+
+void CifarSet::read(int64_t i, const SampleKey&, uint8_t* to) const { std::memcpy(to, pixels(i), kImageBytes); }
+
+/// Cache lines are asked for only where their page is known to the processor, which is why pages come a micro-batch
+/// earlier: a page walk costs as much as the copy of half an image.
+void CifarSet::prefetch(std::span<const uint32_t> next, std::span<const uint32_t> after_next) const {
+  for (const uint32_t image : after_next) {
+    __builtin_prefetch(pixels(image), 0, 2);
+    __builtin_prefetch(pixels(image) + kImageBytes - 1, 0, 2);
+  }
+  for (const uint32_t image : next) {
+    const uint8_t* const at = pixels(image);
+    for (size_t byte = 0; byte < kImageBytes; byte += 64) __builtin_prefetch(at + byte, 0, 2);
+    __builtin_prefetch(at + kImageBytes - 1, 0, 2);
+  }
+}
+
+void CifarSet::check_unchanged() const {
   for (const MappedFile& file : files_) file.require_unchanged(ExitCode::data);
+}
+
+void CifarSet::check_not_cut() const {
+  for (const MappedFile& file : files_)
+    if (file.was_cut()) file.require_unchanged(ExitCode::data);
 }
 
 }  // namespace ct

@@ -1,0 +1,88 @@
+#include "data/cifar/cifar_kind.h"
+
+#include "base/paths.h"
+#include "data/cifar/verify.h"
+
+namespace ct {
+namespace fs = std::filesystem;
+namespace {
+
+std::optional<fs::path> find(const fs::path& path) {
+  const fs::path folder = batches_at(kCifarFolder, path);
+  if (!is_folder(folder, ExitCode::data) || is_synthetic_folder(folder)) return std::nullopt;
+  return folder;
+}
+
+std::optional<DataSource> locate(const fs::path& path, const LocateOptions& options) {
+  const bool itself = holds_batches(path);
+  const fs::path folder = itself ? path : folder_named(kCifarFolder, path);
+  const std::string remedy = how_to_get_cifar(!folder.has_parent_path() ? fs::path(".")
+                                              : itself                  ? path / ".."
+                                                                        : folder.parent_path());
+  const bool there = itself || is_there(folder, ExitCode::data);
+  if (!there && folder == path) fail(ExitCode::data, folder.string(), ": no such folder; ", remedy);
+  if (there && !is_synthetic_folder(folder))
+    return DataSource{.folder = folder, .note = str("data: ", kCifarName, " in ", folder.string())};
+  if (!options.by_name) return std::nullopt;
+  if (there) fail(ExitCode::data, folder.string(), ": holds the synthetic set; ", remedy);
+  fail(ExitCode::data, folder.string(), ": no such folder; ", remedy, ", or set data.dataset to auto");
+}
+
+}  // namespace
+
+std::string how_to_get_cifar(const fs::path& parent) {
+  return str("download cifar-10-binary.tar.gz from https://www.cs.toronto.edu/~kriz/ and unpack it in ",
+             parent.string(), "/");
+}
+
+fs::path folder_named(std::string_view name, const fs::path& path) {
+  return path.filename() == name ? path : path / name;
+}
+
+bool holds_batches(const fs::path& folder) {
+  return is_there(folder / batch_files(Split::train).front(), ExitCode::data);
+}
+
+fs::path batches_at(std::string_view name, const fs::path& path) {
+  const bool named = path.filename() == kCifarFolder || path.filename() == kSyntheticFolder;
+  return named || holds_batches(path) ? path : path / name;
+}
+
+std::unique_ptr<DataSet> open_batches(const DataSource& source, Split split, const OpenOptions& options) {
+  return std::make_unique<CifarSet>(source.folder, split, CifarOptions{.on_corrupt = options.on_corrupt});
+}
+
+DataSize size_of_batches(const fs::path& folder, OnCorrupt on_corrupt) {
+  const auto files = static_cast<int64_t>(batch_files(Split::train).size() + batch_files(Split::test).size());
+  const int64_t records = folder.empty() ? kRecordsPerFile : records_per_file(folder);
+  const int64_t images = folder.empty() ? records : CifarSet(folder, Split::test, {.on_corrupt = on_corrupt}).count();
+  return {.spec = {kCifarShape, kCifarClasses, images}, .bytes = static_cast<int64_t>(kRecordBytes) * records * files};
+}
+
+std::string look_at_batches(const fs::path& folder) {
+  for (const Split split : {Split::train, Split::test})
+    for (const std::string& name : batch_files(split)) {
+      std::error_code error;
+      const uint64_t bytes = fs::file_size(folder / name, error);
+      const std::string wrong = error ? error.message() : size_problem(bytes, records_per_file(folder));
+      if (!wrong.empty()) return name + ": " + wrong;
+    }
+  return "";
+}
+
+DataKind cifar_kind() {
+  return {.key = "cifar10",
+          .name = kCifarName,
+          .folder = kCifarFolder,
+          .remedy = data_remedy(/*synthetic=*/false),
+          .how_to_get = how_to_get_cifar,
+          .find = find,
+          .locate = locate,
+          .open = open_batches,
+          .size = size_of_batches,
+          .look = look_at_batches,
+          .verified = "sizes and labels are checked",
+          .verify = inspect_files};
+}
+
+}  // namespace ct

@@ -1,0 +1,78 @@
+// Data sets in CIFAR-10's binary layout (https://www.cs.toronto.edu/~kriz/cifar.html): five training files
+// data_batch_1..5.bin and test_batch.bin of 10,000 records each; a record is one label byte and 3,072 pixel bytes,
+// planar: 32x32 red, then green, then blue, row by row.
+//
+// The files are mapped read-only, so the ranks of one host share the pages; labels are copied and checked at open.
+// Everything wrong with them is Error(data), one line that names the file (and record) and the remedy.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/files.h"
+#include "data/dataset.h"
+
+namespace ct {
+
+inline constexpr int kCifarClasses = 10;
+inline constexpr SampleShape kCifarShape = {3, 32, 32};
+inline constexpr size_t kImageBytes = 3072, kRecordBytes = 3073;
+inline constexpr int64_t kRecordsPerFile = 10000;
+inline constexpr std::string_view kCifarName = "CIFAR-10", kSyntheticName = "synthetic-10";
+inline constexpr std::string_view kCifarFolder = "cifar-10-batches-bin", kSyntheticFolder = "synthetic-10-batches-bin";
+
+/// The file names of a split, in the order in which images are numbered.
+std::vector<std::string> batch_files(Split split);
+
+struct CifarOptions {
+  OnCorrupt on_corrupt = OnCorrupt::error;  // a record whose label is not a class: refused, or left out and counted
+  std::optional<int64_t> records_per_file = {};  // absent: see records_per_file(); 0: any whole number, for small sets
+};
+
+class CifarSet final : public DataSet {
+ public:
+  /// Maps the files of `split` in `folder`. Whether it is CIFAR-10 or the synthetic set shows in the folder
+  /// (is_synthetic_folder).
+  CifarSet(const std::filesystem::path& folder, Split split, const CifarOptions& options = {});
+  /// Owns records in memory; no files. Labels are checked likewise.
+  CifarSet(std::string name, std::vector<std::string> class_names, std::vector<uint8_t> records);
+
+  /// 3,072 planar bytes of image i, valid as long as the set.
+  const uint8_t* pixels(int64_t i) const { return records_[static_cast<size_t>(i)] + 1; }
+
+  uint32_t fingerprint() const override;
+  void read(int64_t i, const SampleKey& key, uint8_t* to) const override;
+  bool direct() const override { return true; }
+  void prefetch(std::span<const uint32_t> next, std::span<const uint32_t> after_next) const override;
+  void check_unchanged() const override;
+  void check_not_cut() const override;
+
+ private:
+  void add_records(const uint8_t* data, int64_t count, const std::string& file, OnCorrupt on_corrupt);
+
+  std::vector<MappedFile> files_;
+  std::vector<uint8_t> memory_;
+  std::vector<const uint8_t*> records_;
+};
+
+/// Names listed in folder/batches.meta.txt; empty when there is no such file. Error(data) where it cannot be read, or
+/// there are not ten.
+std::vector<std::string> read_class_names(const std::filesystem::path& folder);
+
+/// Does the folder hold the synthetic set: by its own name, or by the class names written in it wherever it was moved?
+bool is_synthetic_folder(const std::filesystem::path& folder);
+
+/// How many records each file of the set in `folder` should have: kRecordsPerFile, or as the longest file of a
+/// synthetic set, which may have been written with fewer images.
+int64_t records_per_file(const std::filesystem::path& folder);
+
+/// What is wrong with a file of that many bytes, or nothing. records_per_file 0: any whole number.
+std::string size_problem(uint64_t bytes, int64_t records_per_file);
+
+/// How to get whole files again, for error messages: by set.
+std::string_view data_remedy(bool synthetic);
+
+}  // namespace ct

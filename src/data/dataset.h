@@ -1,0 +1,77 @@
+// A data set: labelled images of one shape, numbered from 0. Each kind has a folder of its own (data/cifar,
+// data/synthetic) and a row in data/kinds.cpp.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "data/transform.h"
+
+namespace ct {
+
+enum class Split { train, test };
+enum class OnCorrupt { error, skip };
+
+/// A sample as a model takes it: u8, planar, row by row.
+struct SampleShape {
+  int64_t channels = 0, height = 0, width = 0;
+  size_t bytes() const { return static_cast<size_t>(channels * height * width); }
+  bool operator==(const SampleShape&) const = default;
+};
+inline std::string to_string(const SampleShape& s) { return str(s.channels, "x", s.height, "x", s.width); }
+
+/// What a program is made for: the samples, their classes, and how many there are to test on.
+struct DataSpec {
+  SampleShape sample;
+  int classes = 0;
+  int64_t test_images = 0;
+  bool direct = true;  // DataSet::direct()
+};
+
+/// One split. What is wrong with its files is Error(data), one line that names the file and the remedy.
+class DataSet {
+ public:
+  virtual ~DataSet() = default;
+
+  const std::string& name() const { return name_; }  // its kind's: "CIFAR-10"
+  int64_t count() const { return static_cast<int64_t>(labels_.size()); }
+  int label(int64_t i) const { return labels_[static_cast<size_t>(i)]; }
+  int classes() const { return static_cast<int>(class_names_.size()); }
+  const std::vector<std::string>& class_names() const { return class_names_; }
+  const SampleShape& shape() const { return shape_; }
+  int64_t skipped() const { return skipped_; }  // left out by OnCorrupt::skip
+
+  /// A checksum of the content, which checkpoints record and a resumed run compares.
+  virtual uint32_t fingerprint() const = 0;
+
+  /// Writes shape().bytes() of sample i. Any thread, several at once.
+  virtual void read(int64_t i, const SampleKey& key, uint8_t* to) const = 0;
+  /// Is read() a copy from memory? Then it is done in line: no worker is worth its cost.
+  virtual bool direct() const { return false; }
+  /// Of a direct set: samples that are read next, and those after them, whose memory can be asked for in advance.
+  virtual void prefetch(std::span<const uint32_t> next, std::span<const uint32_t> after_next) const {
+    (void)next, (void)after_next;
+  }
+
+  /// Throws Error(data) naming the file that was written or cut since the set was opened, where samples show such
+  /// changes: call it before what was made of them counts. Files replaced or removed do no harm.
+  virtual void check_unchanged() const {}
+  /// The same where a cut file has shown already: it costs next to nothing.
+  virtual void check_not_cut() const {}
+
+ protected:
+  DataSet(std::string name, SampleShape shape) : name_(std::move(name)), shape_(shape) {}
+
+  std::vector<std::string> class_names_;
+  std::vector<uint16_t> labels_;
+  int64_t skipped_ = 0;
+
+ private:
+  std::string name_;
+  SampleShape shape_;
+};
+
+}  // namespace ct

@@ -1,0 +1,83 @@
+// The kinds of data sets: all that the rest of the program knows of one. A new kind is a folder beside this file and a
+// row in kinds.cpp.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "data/dataset.h"
+
+namespace ct {
+
+struct DataKind;
+
+/// A data set that was found.
+struct DataSource {
+  const DataKind* kind = nullptr;
+  std::filesystem::path folder;  // empty: in memory
+  std::string note;      // a sentence for the user: what was chosen and, where it is a makeshift, what else to do
+  bool written = false;  // just now
+};
+
+enum class IfAbsent { write, keep_in_memory };  // a set that the program makes itself
+struct LocateOptions {
+  bool by_name = false;  // data.dataset names it: not to find it is an error
+  IfAbsent if_absent = IfAbsent::write;
+  std::function<void()> progress = {};  // called now and then while a set is written
+};
+
+struct OpenOptions {
+  OnCorrupt on_corrupt = OnCorrupt::error;
+  int threads = 1;  // that generate a set in memory; 0: all cores at hand
+};
+
+/// What is known of a set without reading its images.
+struct DataSize {
+  DataSpec spec;
+  int64_t bytes = 0;  // mapped: once for all ranks of a host
+};
+
+/// One file of a set.
+struct FileReport {
+  std::filesystem::path path;
+  uint64_t bytes = 0;
+  std::string sha256;  // empty: not readable
+  int64_t records = 0;
+  std::string problem;  // what is wrong, in one line without the path; empty: nothing
+};
+
+struct DataKind {
+  std::string_view key;     // data.dataset: "cifar10"
+  std::string_view name;    // in records, checkpoints and messages: "CIFAR-10"
+  std::string_view folder;  // where it lies under data.path
+  std::string_view remedy;  // how to get whole files again
+  /// What to do where there is none, `path` being data.path.
+  std::string (*how_to_get)(const std::filesystem::path& path);
+  /// The set's folder, which is `path` or lies below; nothing where it is not. Looks, and changes nothing.
+  std::optional<std::filesystem::path> (*find)(const std::filesystem::path& path);
+  /// The same for a run, damaged or not (opening tells); by name, or for a kind that makes its set, it is there after.
+  std::optional<DataSource> (*locate)(const std::filesystem::path& path, const LocateOptions& options);
+  std::unique_ptr<DataSet> (*open)(const DataSource& source, Split split, const OpenOptions& options);
+  /// Of the set in `folder`, or as large as it usually is where that is empty.
+  DataSize (*size)(const std::filesystem::path& folder, OnCorrupt on_corrupt);
+  /// Names and sizes of the files: what is wrong, in one line; empty: nothing.
+  std::string (*look)(const std::filesystem::path& folder);
+  std::string_view verified;  // what verify() does: "sizes and labels are checked"
+  /// Reads every file, whole or not: damage is reported, not thrown.
+  std::vector<FileReport> (*verify)(const std::filesystem::path& folder);
+};
+
+/// In the order in which data.dataset: auto tries them; the last one is always to be had.
+std::span<const DataKind> data_kinds();
+
+/// By key or by name; null: there is none.
+const DataKind* find_kind(std::string_view key_or_name, std::span<const DataKind> kinds = data_kinds());
+
+/// "auto" and the keys.
+std::vector<std::string> dataset_choices();
+
+}  // namespace ct

@@ -1,0 +1,110 @@
+#include "data/loader.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstring>
+#include <system_error>
+
+namespace ct {
+namespace {
+
+/// Two micro-batches ahead, and as many more as it takes to keep every worker busy.
+size_t ring_size(int64_t batch, int workers) { return static_cast<size_t>(2 + (workers - 1) / batch); }
+
+}  // namespace
+
+Loader::Loader(const DataSet& set, int64_t batch, Plan plan, LoaderOptions options)
+    : set_(set), plan_(std::move(plan)), options_(std::move(options)), ring_(ring_size(batch, options_.workers)) {
+  check(batch > 0 && options_.workers > 0, options_.workers, " workers for micro-batches of ", batch);
+  for (Slot& slot : ring_) slot.samples.resize(static_cast<size_t>(batch) * set.shape().bytes());
+  try {
+    for (int i = 0; i < options_.workers; ++i) workers_.emplace_back(&Loader::work, this);
+  } catch (const std::system_error& error) {
+    stop();
+    fail(ExitCode::memory, "data.workers: ", options_.workers,
+         " threads that read data cannot be started: ", error.what(), "; use fewer");
+  }
+}
+
+void Loader::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wanted_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+size_t Loader::bytes(const SampleShape& shape, int64_t batch, int workers) {
+  return ring_size(batch, workers) * static_cast<size_t>(batch) * shape.bytes();
+}
+
+/// What the i-th slot from the head will hold.
+void Loader::plan(size_t i) {
+  Slot& slot = ahead(i);
+  const SampleList list = plan_(next_ + static_cast<int64_t>(i) * options_.stride);
+  slot.images.assign(list.images.begin(), list.images.end());
+  slot.key = list.key;
+  slot.begun = slot.done = 0;
+  slot.error = nullptr;
+}
+
+/// From another place than expected: what was read ahead is forgotten.
+void Loader::restart(std::unique_lock<std::mutex>& lock, int64_t number) {
+  for (Slot& slot : ring_) slot.begun = slot.images.size();
+  arrived_.wait(lock, [&] { return readers_ == 0; });
+  next_ = number;
+  for (size_t i = 0; i < ring_.size(); ++i) plan(i);
+  wanted_.notify_all();
+}
+
+void Loader::take(int64_t number, uint8_t* to) {
+  std::unique_lock lock(mutex_);
+  if (number != next_) restart(lock, number);
+  Slot& slot = ahead(0);
+  while (!slot.error && slot.done < slot.images.size()) {
+    arrived_.wait(lock);
+    if (options_.arrived) options_.arrived();
+  }
+  if (slot.error) std::rethrow_exception(slot.error);
+  lock.unlock();
+  std::memcpy(to, slot.samples.data(), slot.images.size() * set_.shape().bytes());
+  lock.lock();
+  next_ += options_.stride;
+  head_ = (head_ + 1) % ring_.size();
+  plan(ring_.size() - 1);
+  wanted_.notify_all();
+}
+
+Loader::Slot* Loader::next_to_read() {
+  for (size_t i = 0; i < ring_.size(); ++i)
+    if (Slot& slot = ahead(i); slot.begun < slot.images.size()) return &slot;
+  return nullptr;
+}
+
+void Loader::work() {
+  pthread_setname_np(pthread_self(), "loader");
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    Slot* slot = nullptr;
+    wanted_.wait(lock, [&] { return stopping_ || (slot = next_to_read()) != nullptr; });
+    if (stopping_) return;
+    const size_t i = slot->begun++;
+    ++readers_;
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      set_.read(slot->images[i], slot->key, slot->samples.data() + i * set_.shape().bytes());
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    --readers_;
+    ++slot->done;
+    if (error && !slot->error) slot->error = error;
+    arrived_.notify_one();
+  }
+}
+
+}  // namespace ct

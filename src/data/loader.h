@@ -1,0 +1,75 @@
+// Micro-batches read ahead of the step by worker threads: an ordered ring, filled sample by sample. What is taken
+// depends on its number alone, so nothing of it is ever saved, and any number of workers gives the same.
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace ct {
+
+/// The samples of one micro-batch.
+struct SampleList {
+  std::span<const uint32_t> images;  // none: nothing comes any more
+  SampleKey key;
+};
+
+struct LoaderOptions {
+  int workers = 1;
+  int64_t stride = 1;  // from one micro-batch's number to the next one's
+  /// Called by the thread that waits in take(), whenever samples have arrived: a sign of life.
+  std::function<void()> arrived = {};
+};
+
+class Loader {
+ public:
+  /// Called by the thread that takes, for numbers that are ahead of it.
+  using Plan = std::function<SampleList(int64_t number)>;
+  /// For micro-batches of at most `batch` samples. The set must outlive the loader.
+  Loader(const DataSet& set, int64_t batch, Plan plan, LoaderOptions options);
+  ~Loader() { stop(); }
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  /// Waits for a micro-batch and copies its samples; those that follow are read meanwhile. Any number may be asked for,
+  /// but only the next one is ready. Throws what reading one of its samples threw.
+  void take(int64_t number, uint8_t* to);
+
+  /// Memory of the ring.
+  static size_t bytes(const SampleShape& shape, int64_t batch, int workers);
+
+ private:
+  struct Slot {
+    std::vector<uint32_t> images;
+    SampleKey key;
+    std::vector<uint8_t> samples;
+    size_t begun = 0, done = 0;
+    std::exception_ptr error;
+  };
+  Slot& ahead(size_t i) { return ring_[(head_ + i) % ring_.size()]; }
+  void plan(size_t i);
+  void restart(std::unique_lock<std::mutex>& lock, int64_t number);
+  Slot* next_to_read();
+  void work();
+  void stop();
+
+  const DataSet& set_;
+  const Plan plan_;
+  const LoaderOptions options_;
+  std::mutex mutex_;
+  std::condition_variable wanted_, arrived_;
+  std::vector<Slot> ring_;
+  size_t head_ = 0;      // where the next micro-batch to be taken lies
+  int64_t next_ = -1;    // its number
+  int64_t readers_ = 0;  // workers inside DataSet::read()
+  bool stopping_ = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace ct

@@ -1,0 +1,73 @@
+#include "data/synthetic/synthetic_kind.h"
+
+#include "base/paths.h"
+#include "data/cifar/cifar_kind.h"
+#include "data/cifar/verify.h"
+#include "data/synthetic/synthetic.h"
+
+namespace ct {
+namespace fs = std::filesystem;
+namespace {
+
+std::optional<fs::path> find(const fs::path& path) {
+  const fs::path folder = batches_at(kSyntheticFolder, path);
+  if (!is_folder(folder, ExitCode::data) || !is_synthetic_folder(folder)) return std::nullopt;
+  return folder;
+}
+
+std::optional<DataSource> locate(const fs::path& path, const LocateOptions& options) {
+  const bool itself = holds_batches(path);
+  if (itself && is_synthetic_folder(path))
+    return DataSource{.folder = path, .note = str("data: ", kSyntheticName, " in ", path.string())};
+  const bool other = itself || path.filename() == kCifarFolder;  // it goes beside another set, never into it
+  const fs::path parent = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const fs::path folder = folder_named(kSyntheticFolder, other ? parent : path);
+  const std::string why =
+      options.by_name ? "" : str("; for ", kCifarName, ", ", how_to_get_cifar(other ? parent : path));
+  const auto in_memory = [&](const std::string& because) {
+    return DataSource{.note = str("data: ", kSyntheticName, " in memory (", because, ")", why)};
+  };
+  try {
+    if (options.if_absent == IfAbsent::keep_in_memory && !synthetic_there(folder))
+      return in_memory("none lies in " + folder.string());
+    const bool written = write_synthetic(folder, options.progress);
+    return DataSource{.folder = folder,
+                      .note = str("data: ", kSyntheticName, (written ? ", written to " : " in "), folder.string(), why),
+                      .written = written};
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::io) throw;
+    return in_memory(error.what());
+  }
+}
+
+std::unique_ptr<DataSet> open(const DataSource& source, Split split, const OpenOptions& options) {
+  if (!source.folder.empty()) return open_batches(source, split, options);
+  const bool train = split == Split::train;
+  return std::make_unique<CifarSet>(std::string(kSyntheticName),
+                                    std::vector<std::string>{kSyntheticClasses.begin(), kSyntheticClasses.end()},
+                                    synthetic_records(kSyntheticSeed, train ? 0 : kSyntheticTrain,
+                                                      train ? kSyntheticTrain : kSyntheticTest, options.threads));
+}
+
+std::string how_to_get(const fs::path& path) {
+  return str("write it with: cifar-train data synth --out ", path.string());
+}
+
+}  // namespace
+
+DataKind synthetic_kind() {
+  return {.key = "synthetic",
+          .name = kSyntheticName,
+          .folder = kSyntheticFolder,
+          .remedy = data_remedy(/*synthetic=*/true),
+          .how_to_get = how_to_get,
+          .find = find,
+          .locate = locate,
+          .open = open,
+          .size = size_of_batches,
+          .look = look_at_batches,
+          .verified = "sizes, labels and SHA-256 are compared",
+          .verify = inspect_files};
+}
+
+}  // namespace ct

@@ -1,0 +1,59 @@
+// What happens to a sample between its data set and the model. Steps that need it as it was stored, before it has its
+// size (decoding, resizing), run on the host, in DataSet::read(); steps that move or change pixels of a sample of the
+// final size are drawn here and run on the device, in the augment operation.
+//
+// Every draw is keyed by (seed, epoch, image, place in the list), whoever asks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/random.h"
+
+namespace ct {
+
+/// Whose draws a sample takes.
+struct SampleKey {
+  uint64_t seed = 0;
+  int64_t epoch = kEvaluation;
+  static constexpr int64_t kEvaluation = -1;  // nothing is drawn
+};
+
+/// The stream of numbers of one place in the list; place 0 is shared by the steps on the device, which draw in turn.
+inline Random draws_of(const SampleKey& key, uint32_t image, uint32_t place) {
+  return Random(key.seed, Purpose::augment, static_cast<uint64_t>(key.epoch) << 32 | image, place);
+}
+
+struct AugmentStep {
+  enum Kind { random_crop, flip } kind;
+  int padding = 0;  // random_crop: the image is padded by so many black pixels on each side, then cut to its old size
+  double p = 0.5;   // flip: probability of mirroring left and right
+};
+
+/// Output pixel (y, x) is input pixel (y + dy, x' + dx), x' = flip ? width - 1 - x : x; black outside the image.
+struct Draw {
+  int32_t dy = 0, dx = 0, flip = 0, unused = 0;
+};
+static_assert(sizeof(Draw) == 16);
+
+/// What the device does to one image. Each crop moves by -padding..padding in both directions, uniformly (torchvision's
+/// RandomCrop(side, padding)). Several crops add up, as if padding never were cut off in between, and several flips
+/// cancel out; a crop after a flip moves the mirrored image.
+inline Draw draw_augmentation(std::span<const AugmentStep> steps, const SampleKey& key, uint32_t image) {
+  Draw draw;
+  if (steps.empty() || key.epoch == SampleKey::kEvaluation) return draw;
+  Random random = draws_of(key, image, /*place=*/0);
+  for (const AugmentStep& step : steps) {
+    if (step.kind == AugmentStep::flip) {
+      draw.flip ^= random.uniform() < step.p;
+    } else {
+      const int dy = static_cast<int>(random.below(2 * step.padding + 1)) - step.padding;
+      const int dx = static_cast<int>(random.below(2 * step.padding + 1)) - step.padding;
+      draw.dy += dy;
+      draw.dx += draw.flip ? -dx : dx;
+    }
+  }
+  return draw;
+}
+
+}  // namespace ct

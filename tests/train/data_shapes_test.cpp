@@ -1,0 +1,156 @@
+// Data sets that are not CIFAR, through whole runs: other shapes, other numbers of classes, read by worker threads.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/temporary_folder.h"
+#include "comm/host/threads.h"
+#include "comm/watchdog/watchdog.h"
+#include "data/made_up_set.h"
+#include "train/config/load.h"
+#include "train/trainer.h"
+#include "train/weights.h"
+
+namespace ct {
+namespace {
+
+using Open = std::unique_ptr<DataSet> (*)(const DataSource&, Split, const OpenOptions&);
+
+template <int C, int H, int W, int K>
+std::unique_ptr<DataSet> in_memory(const DataSource&, Split split, const OpenOptions&) {
+  return std::make_unique<MadeUpSet>(SampleShape{C, H, W}, K, split == Split::train ? 50 : 21);
+}
+
+struct Run {
+  std::string model;
+  Open open;
+  std::string output;
+  std::string more = "";  // configuration
+  int ranks = 1;
+};
+
+int train(const Run& run, Supervision* supervision = nullptr) {
+  TrainOptions options;
+  options.config = load_config_text(
+      str("model: {name: ", run.model, "}\ntrain_batch_size: 8\ntrain_micro_batch_size_per_gpu: 2\noutput: ",
+          run.output, "\ntrain: {eval_batch_size: 4, eval_interval: 100, best: {split: test}",
+          run.more.empty() ? "" : ", ", run.more, "}\noptimizer: {type: SGD, params: {lr: 0.01, momentum: 0.9}}\n",
+          "data: {dataset: synthetic, path: ", run.output, "/.., limit: 48, validation: 5, augment: [flip]}\n"),
+      "test.yaml");
+  const DataKind kinds[] = {made_up_kind(run.open)};
+  options.data_kinds = kinds;
+  return run_ranks(run.ranks, [&](Communicator& comm) {
+    std::optional<Watchdog> watchdog;
+    if (supervision != nullptr) watchdog.emplace(comm, *supervision);
+    Console console(/*speaks=*/false, Verbosity::quiet);
+    return static_cast<int>(Trainer(options, comm, console).run());
+  });
+}
+
+Json last_record(const std::string& folder, const std::string& event) {
+  std::ifstream in(folder + "/metrics.jsonl");
+  Json found;
+  for (std::string line; std::getline(in, line);)
+    if (Json record = Json::parse(line); record["event"] == event) found = std::move(record);
+  return found;
+}
+
+class DataShapes : public testing::Test {
+ protected:
+  std::string folder(const std::string& name) const { return (temporary_.path() / name).string(); }
+  TemporaryFolder temporary_;
+};
+
+TEST_F(DataShapes, TrainSaveResumeAndEvaluateToTheSameBits) {
+  for (const auto& [open, classes, name] : {std::tuple<Open, size_t, std::string>{in_memory<3, 40, 24, 7>, 7, "wide"},
+                                            {in_memory<1, 28, 28, 300>, 300, "grey"}}) {
+    const std::string whole = folder(name), parts = folder(name + "-parts");
+    ASSERT_EQ(train({"linear", open, whole, "epochs: 3"}), 0);  // 15 steps, 5 an epoch
+    ASSERT_EQ(train({"linear", open, parts, "epochs: 3, max_steps: 7", 2}), 0);
+    ASSERT_EQ(train({"linear", open, parts, "epochs: 3", 4}), 0);
+    const Json end = last_record(whole, "end"), eval = last_record(whole, "eval");
+    EXPECT_EQ(end["step"], 15);
+    EXPECT_EQ(end["weights_sha256"], last_record(parts, "end")["weights_sha256"]);
+    EXPECT_EQ(eval["loss"], last_record(parts, "eval")["loss"]);
+    EXPECT_EQ(eval["images"], 21);
+    EXPECT_EQ(eval["per_class"].size(), classes);
+    const WeightsInfo info = info_of(SafetensorsFile(whole + "/best.bin"));
+    EXPECT_EQ(info.dataset, "made-up");
+    EXPECT_EQ(info.class_names.size(), classes);
+    EXPECT_EQ(info.limit, 48);
+  }
+  EXPECT_GT(last_record(folder("wide"), "eval")["accuracy"], 0.3);  // and learns
+}
+
+TEST_F(DataShapes, AResidualNetworkTakesAnyShape) {
+  for (const Open open : {Open(in_memory<3, 40, 24, 7>), Open(in_memory<1, 28, 28, 300>)}) {
+    const std::string out = folder(open == Open(in_memory<1, 28, 28, 300>) ? "grey" : "wide");
+    EXPECT_EQ(train({"resnet18", open, out, "max_steps: 1"}), 0);
+    EXPECT_EQ(last_record(out, "eval")["images"], 21);
+  }
+}
+
+TEST_F(DataShapes, SamplesThatDoNotFitAreRefused) {
+  const auto refusal = [&](const std::string& model, Open open) {
+    try {
+      train({model, open, folder("refused")});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::usage);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string text = refusal("cnn", in_memory<1, 28, 28, 300>);
+  for (const char* word : {"cnn", "3x32x32", "1x28x28", "resnet18"})
+    EXPECT_NE(text.find(word), std::string::npos) << word << " in: " << text;
+  EXPECT_NE(refusal("cnn_plain", in_memory<3, 40, 24, 7>).find("3x40x24"), std::string::npos);
+}
+
+std::unique_ptr<DataSet> with_a_bad_image(const DataSource&, Split split, const OpenOptions&) {
+  return std::make_unique<MadeUpSet>(SampleShape{1, 8, 8}, 2, 50, [split](int64_t i) {
+    if (split == Split::train && i == 17) fail(ExitCode::data, "pictures/17.png: not a picture; restore it");
+  });
+}
+
+TEST_F(DataShapes, AnErrorOfAWorkerIsTheRanks) {
+  try {
+    train({.model = "linear", .open = with_a_bad_image, .output = folder("bad"), .ranks = 2});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::data);
+    EXPECT_EQ(error.what(), std::string("pictures/17.png: not a picture; restore it"));
+  }
+}
+
+std::unique_ptr<DataSet> that_hangs(const DataSource&, Split, const OpenOptions&) {
+  return std::make_unique<MadeUpSet>(SampleShape{1, 8, 8}, 2, 50, [](int64_t i) {
+    while (i == 17) std::this_thread::sleep_for(std::chrono::seconds(1));
+  });
+}
+
+TEST_F(DataShapes, AWorkerThatNeverReturnsEndsTheRun) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  Supervision supervision{.heartbeat_s = 30, .timeout_s = 1};
+  EXPECT_EXIT(train({.model = "linear", .open = that_hangs, .output = folder("hangs"), .ranks = 2}, &supervision),
+              testing::ExitedWithCode(static_cast<int>(ExitCode::peer)), "makes no progress .* in phase data");
+}
+
+TEST(ClassTable, OfManyClassesTheWorstAndTheBest) {
+  Evaluation evaluation;
+  std::vector<std::string> names;
+  for (int c = 0; c < 300; ++c) {
+    evaluation.classes.push_back({.images = c == 5 ? 0 : 1000, .correct = c});
+    names.push_back(str("class-", c));
+  }
+  const auto lines = class_lines(evaluation, names);
+  ASSERT_EQ(lines.size(), 21u);
+  EXPECT_EQ(lines[0], "The 10 worst and the 10 best of 299 classes:");
+  EXPECT_EQ(lines[1], class_accuracy_line("class-0", 0, 1000));
+  EXPECT_EQ(lines[6], class_accuracy_line("class-6", 6, 1000));
+  EXPECT_EQ(lines[20], class_accuracy_line("class-299", 299, 1000));
+  evaluation.classes.resize(20);
+  EXPECT_EQ(class_lines(evaluation, names).size(), 20u);
+}
+
+}  // namespace
+}  // namespace ct
