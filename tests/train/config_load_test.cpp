@@ -162,7 +162,7 @@ TEST_F(ConfigTest, TypesAndRangesAreChecked) {
        "c.yaml:1:15: model.name must be " + join_choices(model_names()) + ", found 'cnnn'; did you mean cnn?"},
       {"data: {normalize: {mean: 0.5}}", "a list of numbers, one for each channel"},
       {"data: {normalize: {mean: []}}", "a list of numbers, one for each channel"},
-      {"data: {limit: -1}}", "data.limit must be at least 0"},
+      {"data: {limit: -1}", "data.limit must be at least 0"},
       {"data: {normalize: {std: [0.5, 0, 1]}}", "c.yaml:1:31: data.normalize.std must be more than 0, found 0"},
       {"data: {augment: flip}", "a list of steps"},
       {"data: {augment: [flop]}", "did you mean flip?"},
