@@ -59,7 +59,7 @@ struct DataKind {
   std::string (*how_to_get)(const std::filesystem::path& path);
   /// The set's folder, which is `path` or lies below; nothing where it is not. Looks, and changes nothing.
   std::optional<std::filesystem::path> (*find)(const std::filesystem::path& path);
-  /// The same for a run, damaged or not (opening tells); by name, or for a kind that makes its set, it is there after.
+  /// The same for a run; by name not to find it is Error(data). Null: find() does. A kind that makes its set does so.
   std::optional<DataSource> (*locate)(const std::filesystem::path& path, const LocateOptions& options);
   std::unique_ptr<DataSet> (*open)(const DataSource& source, Split split, const OpenOptions& options);
   /// Of the set in `folder`, or as large as it usually is where that is empty.

@@ -10,6 +10,14 @@ fs::path without_slash(const fs::path& path) {
   return path.empty() ? fs::path(".") : path.has_filename() ? path : path.parent_path();
 }
 
+/// A kind that is there or is not.
+std::optional<DataSource> locate_found(const DataKind& kind, const fs::path& path, const LocateOptions& options) {
+  if (const auto folder = kind.find(path))
+    return DataSource{.folder = *folder, .note = str("data: ", kind.name, " in ", folder->string())};
+  if (!options.by_name) return std::nullopt;
+  fail(ExitCode::data, path.string(), ": no ", kind.folder, "; for ", kind.name, ", ", kind.how_to_get(path));
+}
+
 }  // namespace
 
 DataSource locate_data(std::string_view dataset, const fs::path& where, LocateOptions options,
@@ -22,7 +30,7 @@ DataSource locate_data(std::string_view dataset, const fs::path& where, LocateOp
   }
   for (const DataKind& kind : kinds) {
     if (options.by_name && kind.key != dataset) continue;
-    if (auto source = kind.locate(path, options)) {
+    if (auto source = kind.locate ? kind.locate(path, options) : locate_found(kind, path, options)) {
       source->kind = &kind;
       return *std::move(source);
     }

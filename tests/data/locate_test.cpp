@@ -74,6 +74,27 @@ TEST_F(LocateTest, ANamedFolderMustBeThere) {
   fs::current_path(here);
 }
 
+TEST_F(LocateTest, AKindNeedSayNoMoreThanWhereItLies) {
+  const DataKind kinds[] = {{.key = "letters",
+                             .name = "Letters",
+                             .folder = "letters",
+                             .how_to_get = [](const fs::path& path) { return "write them in " + path.string(); },
+                             .find = [](const fs::path& path) -> std::optional<fs::path> {
+                               if (!fs::exists(path / "letters")) return std::nullopt;
+                               return path / "letters";
+                             }},
+                            data_kinds().back()};
+  expect_error(ExitCode::data, {root.string(), "no letters", "write them in"},
+               [&] { locate_data("letters", root, {}, kinds); });
+  EXPECT_EQ(locate_data("auto", root, {.if_absent = IfAbsent::keep_in_memory}, kinds).kind->key, "synthetic");
+  fs::create_directory(root / "letters");
+  for (const char* dataset : {"auto", "letters"}) {
+    const DataSource source = locate_data(dataset, root, {}, kinds);
+    EXPECT_EQ(source.kind, &kinds[0]);
+    EXPECT_EQ(source.folder, root / "letters");
+  }
+}
+
 TEST_F(LocateTest, Errors) {
   expect_error(ExitCode::usage, {"data.dataset", "'mnist'", "cifar10"}, [&] { locate_data("mnist", root); });
   expect_error(ExitCode::data, {"cifar-10-batches-bin", "no such folder", "kriz", root.string() + "/", "auto"},
