@@ -154,12 +154,14 @@ double trial_step_seconds(const Config& config, Communicator& comm) {
 
 /// What a run would need of memory and time; the latter by steps of the ranks themselves.
 int dry_run(const TrainOptions& options, int ranks) {
+  const bool launched = detect_launch().parallel();
+  Outlook ahead;  // of this process
+  if (!launched) ahead = look_ahead(options, ranks, /*dump_plan=*/false);
   return run_job(
       ranks,
       [&](Communicator& comm) {
-        Outlook ahead;
         together(comm, [&] {
-          if (comm.rank() == 0) ahead = look_ahead(options, ranks, /*dump_plan=*/false);
+          if (launched && comm.rank() == 0) ahead = look_ahead(options, ranks, /*dump_plan=*/false);
         });
         const std::string not_tried = from_rank_0(comm, ahead.not_tried);
         const double seconds = not_tried.empty() ? trial_step_seconds(options.config, comm) : 0;

@@ -42,7 +42,7 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
               {"version", version()},
               {"model", config.model.name},
               {"parameters", session.graph().parameter_count()},
-              {"dataset", data.source.name},
+              {"dataset", data.train->name()},
               {"damaged_records", damaged},
               {"device", session.backend().description()},
               {"collectives", session.collectives().description()},
@@ -66,8 +66,7 @@ void RunSummary::print_results(const Evaluation& test) const {
   console.data(labels_line("GroundTruth", names(test.labels)));
   console.data(labels_line("Predicted", names(test.predicted)));
   console.data(accuracy_line(test.correct, test.images, test.split));
-  for (size_t c = 0; c < test.classes.size(); ++c)
-    console.data(class_accuracy_line(class_names[c], test.classes[c].correct, test.classes[c].images));
+  for (const std::string& line : class_lines(test, class_names)) console.data(line);
 }
 
 double RunSummary::images_a_second() const {

@@ -15,14 +15,14 @@ TrainingSession::TrainingSession(const Config& config, Communicator& comm, Optio
       device_(config, comm, options_.less_memory) {
   require_same_machine(comm, backend().description());
   require_same_config(comm, config);
-  data_ = open_datasets(config, comm, options_.if_absent);
+  data_ = open_datasets(config, comm, options_.if_absent, options_.data_kinds);
 }
 
 void TrainingSession::prepare(const std::string& plans) {
-  programs_ =
-      lower_programs(config_, batch_, {comm_.rank(), comm_.size()}, data_.train->classes(), data_.test->count());
-  pipeline_ = std::make_unique<Pipeline>(*data_.train, data_.parts.training,
-                                         pipeline_options(config_, batch_, distribution(), comm_.rank()));
+  programs_ = lower_programs(config_, batch_, {comm_.rank(), comm_.size()}, data_.spec());
+  PipelineOptions reading = pipeline_options(config_, batch_, distribution(), comm_.rank());
+  reading.arrived = [this] { comm_.pulse().advance(Phase::data); };
+  pipeline_ = std::make_unique<Pipeline>(*data_.train, data_.parts.training, std::move(reading));
   agree_on_plans(plans);
   BindOptions bind{.lane = lane_options(config_), .record = config_.cuda.record, .warn = options_.warn};
   // Training and evaluation take turns in one arena.
@@ -57,14 +57,10 @@ void TrainingSession::require_memory() {
   std::optional<Backend::Room> room;
   together(comm_, [&] { room = backend().room(); });
   together(comm_, [&] {
-    require_device_memory(backend(),
-                          {.config = config_,
-                           .batch = batch_,
-                           .ranks = comm_.size(),
-                           .classes = classes(),
-                           .test_images = data_.test->count(),
-                           .sharing = device_.sharing()},
-                          room);
+    require_device_memory(
+        backend(),
+        {.config = config_, .batch = batch_, .ranks = comm_.size(), .data = data_.spec(), .sharing = device_.sharing()},
+        room);
   });
 }
 

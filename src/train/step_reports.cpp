@@ -5,6 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include "base/error.h"
+
 namespace ct {
 
 bool StepReports::after_step() {
@@ -66,6 +68,7 @@ void StepReports::record() {
   const Outcome& latest = run_.session.engine().latest();
   const StepScalars& scalars = latest.scalars;
   const double elapsed = std::max(run_.clock.seconds() - window_.begun, 1e-9);
+  const double waiting = run_.session.take_waited() / elapsed;
   const double images = static_cast<double>((run_.state.step - window_.step) * run_.session.batch().train);
   run_.log.record({{"event", "step"},
                    {"step", run_.state.step},
@@ -77,8 +80,19 @@ void StepReports::record() {
                    {"skipped", scalars.skipped},
                    {"samples", run_.state.step * run_.session.batch().train},
                    {"samples_per_sec", images / elapsed},
-                   {"wait_fraction", run_.session.take_waited() / elapsed}});
+                   {"wait_fraction", waiting}});
+  tell_of_waiting(waiting);
   window_ = {run_.clock.seconds(), run_.state.step};
+}
+
+/// Once, where the loader's threads do not keep up.
+void StepReports::tell_of_waiting(double fraction) {
+  constexpr double kMuch = 0.3, kSettled = 2;  // of the time; seconds until it is worth saying
+  const int workers = run_.session.pipeline().workers();
+  if (told_of_waiting_ || workers == 0 || fraction < kMuch || run_.clock.seconds() < kSettled) return;
+  told_of_waiting_ = true;
+  run_.log.warn(str("training waits for data ", static_cast<int>(100 * fraction), " % of the time; data.workers is ",
+                    workers, " a rank: raise it, or keep the data on a faster disk"));
 }
 
 }  // namespace ct

@@ -24,13 +24,15 @@ class StepReports {
  private:
   double loss_of_step() const;
   void record();
+  void tell_of_waiting(double fraction);
   void show_progress();
 
   RunContext run_;
   int64_t total_steps_;
   std::vector<double> step_losses_;  // of the latest step's micro-batches
-  double shown_ = -1;                // by the clock: progress
-  struct Window {                    // since the latest record
+  bool told_of_waiting_ = false;
+  double shown_ = -1;  // by the clock: progress
+  struct Window {      // since the latest record
     double begun = 0;
     int64_t step = 0;
   } window_;

@@ -142,7 +142,7 @@ bool Trainer::evaluate_now(Because because) {
     const auto give_up = [this] { return any_rank(comm_, StopSignals::requested() != 0); };
     for (const auto& [images, split] : {std::pair{&validation_, "val"}, {&test_, "test"}}) {
       if (!*images) continue;
-      auto result = evaluate(session_.evaluator(), **images, session_.classes(), split, comm_, give_up);
+      auto result = evaluate(session_.evaluator(), **images, split, comm_, give_up);
       if (!result) return;
       results.push_back(*std::move(result));
     }
@@ -220,15 +220,17 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
       config_(options.config),
       comm_(comm),
       log_(console),
-      session_(config_, comm, {.warn = [this](const std::string& text) { log_.warn(text); }}) {
+      session_(config_, comm,
+               {.data_kinds = options.data_kinds, .warn = [this](const std::string& text) { log_.warn(text); }}) {
   const std::string checkpoint = open_folder();
   session_.prepare(folder_ ? folder_->plans() : "");
   if (!session_.plans_missed().empty())
     log_.warn(session_.plans_missed() + "; another was chosen, so bits may differ from those before");
   const int64_t batch = session_.evaluator().batch();
-  test_.emplace(*session_.data().test, batch);
+  const int workers = session_.pipeline().workers();
+  test_.emplace(*session_.data().test, batch, workers);
   if (const auto& held_out = session_.data().parts.validation; !held_out.empty())
-    validation_.emplace(*session_.data().train, held_out, batch);
+    validation_.emplace(*session_.data().train, held_out, batch, workers);
   total_steps_ = config_.train.epochs * session_.steps_per_epoch();
   if (config_.train.max_steps >= 0) total_steps_ = std::min(total_steps_, config_.train.max_steps);
 
@@ -248,7 +250,7 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
 
 /// Locks the run's folder. Returns the checkpoint to go on from; empty: none.
 std::string Trainer::open_folder() {
-  config_.data.dataset = session_.data().source.name == kCifarName ? "cifar10" : "synthetic";  // what a resume compares
+  config_.data.dataset = session_.data().source.kind->key;  // what a resume compares
   if (comm_.rank() == 0)
     folder_ = std::make_unique<RunFolder>(config_, comm_.size(), options_.resume, options_.reset, log_.console());
   require_shared_folder(comm_, config_.output);
@@ -257,16 +259,11 @@ std::string Trainer::open_folder() {
 
 /// What every checkpoint will say of where it comes from.
 void Trainer::describe_run() {
-  const ImageSet& images = *session_.data().train;
-  uint32_t crc = 0;
-  for (int64_t i = 0; i < images.count(); ++i) {
-    const auto* record = reinterpret_cast<const std::byte*>(images.pixels(i) - 1);  // the label lies before the pixels
-    crc = crc32c(std::span(record, kRecordBytes), crc);
-  }
+  const DataSet& images = *session_.data().train;
+  const uint32_t crc = images.fingerprint();
   session_.check_data();
-  provenance_ = {
-      to_yaml(config_),          comm_.size(), session_.data().source.name, crc, session_.backend().description(),
-      session_.backend().plans()};
+  provenance_ = {to_yaml(config_),          comm_.size(), images.name(), crc, session_.backend().description(),
+                 session_.backend().plans()};
 }
 
 /// Weights and state of the checkpoint; without one, initial weights. Then the folder is taken into use.

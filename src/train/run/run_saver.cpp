@@ -162,12 +162,13 @@ Metadata RunSaver::metadata() const {
                       .mean = config.data.mean,
                       .std = config.data.std,
                       .class_names = data.train->class_names(),
-                      .dataset = data.source.name,
+                      .dataset = data.train->name(),
                       .data_path = absolute_of(config.data.path).string(),
                       .step = run_.state.step,
                       .epoch = run_.state.epoch,
                       .seed = config.seed,
                       .validation = config.data.validation,
+                      .limit = config.data.limit,
                       .on_corrupt = config.data.on_corrupt,
                       .compute = std::string(name_of(compute_type(config)))});
 }
