@@ -36,8 +36,8 @@ extern const std::array<std::string_view, 6> kSyntheticSha256;
 /// Of one of them in a set whose files have so many records.
 std::string synthetic_sha256(size_t file, int64_t records_per_file);
 
-/// Does the folder hold all of the set's files, each as long as it must be? (Their bytes: data/cifar/verify.h.) False where
-/// there is nothing; Error(data) where something else stands in its place, such as a damaged set. A set that was
+/// Does the folder hold all of the set's files, each as long as it must be? (Their bytes: data/cifar/verify.h.) False
+/// where there is nothing; Error(data) where something else stands in its place, such as a damaged set. A set that was
 /// written with fewer images is there.
 bool synthetic_there(const std::filesystem::path& folder);
 
