@@ -23,7 +23,7 @@ using Ids = std::vector<ValueId>;
 enum class Role : uint8_t { input, layer, loss, gradient, update };
 /// What its time should follow: the bytes it moves, or the floating-point operations that plan/cost.cpp counts.
 enum class Limit : uint8_t { memory, arithmetic };
-struct Facts {
+struct OpFacts {
   Role role;
   Limit limit;
 };
@@ -34,7 +34,7 @@ struct Facts {
 /// image the pixel is 0. images u8 [N][C][H][W], draws i32 [N][4] = {dy, dx, flip, 0}.
 struct Augment {
   static constexpr std::string_view kName = "augment";
-  static constexpr Facts kFacts{Role::input, Limit::memory};
+  static constexpr OpFacts kFacts{Role::input, Limit::memory};
   ValueId images, draws, out;
   std::vector<float> scale, shift;
   Ids reads() const { return {images, draws}; }
@@ -50,7 +50,7 @@ struct Augment {
 /// its window, 4 where ReLU cut it. x is planar images or NHWC; w [out][kh][kw][in]; y NHWC.
 struct ConvReluPool {
   static constexpr std::string_view kName = "conv_relu_pool";
-  static constexpr Facts kFacts{Role::layer, Limit::arithmetic};
+  static constexpr OpFacts kFacts{Role::layer, Limit::arithmetic};
   ValueId x, w, b, y, winner;
   int kernel;
   bool planar;
@@ -59,7 +59,7 @@ struct ConvReluPool {
 };
 struct ConvReluPoolGradW {
   static constexpr std::string_view kName = "conv_relu_pool_grad_w";
-  static constexpr Facts kFacts{Role::gradient, Limit::arithmetic};
+  static constexpr OpFacts kFacts{Role::gradient, Limit::arithmetic};
   ValueId x, dy, winner, dw, db;
   int kernel;
   bool planar;
@@ -68,7 +68,7 @@ struct ConvReluPoolGradW {
 };
 struct ConvReluPoolGradX {
   static constexpr std::string_view kName = "conv_relu_pool_grad_x";
-  static constexpr Facts kFacts{Role::gradient, Limit::arithmetic};
+  static constexpr OpFacts kFacts{Role::gradient, Limit::arithmetic};
   ValueId w, dy, winner, dx;
   int kernel;
   Ids reads() const { return {w, dy, winner}; }
@@ -78,7 +78,7 @@ struct ConvReluPoolGradX {
 /// y = conv(x, w) + b, NHWC; w [out][kh][kw][in].
 struct Conv2d {
   static constexpr std::string_view kName = "conv2d";
-  static constexpr Facts kFacts{Role::layer, Limit::arithmetic};
+  static constexpr OpFacts kFacts{Role::layer, Limit::arithmetic};
   ValueId x, w, b, y;
   int kernel, stride, pad;
   bool planar;
@@ -87,7 +87,7 @@ struct Conv2d {
 };
 struct Conv2dGradW {
   static constexpr std::string_view kName = "conv2d_grad_w";
-  static constexpr Facts kFacts{Role::gradient, Limit::arithmetic};
+  static constexpr OpFacts kFacts{Role::gradient, Limit::arithmetic};
   ValueId x, dy, dw, db;
   int kernel, stride, pad;
   bool planar;
@@ -96,7 +96,7 @@ struct Conv2dGradW {
 };
 struct Conv2dGradX {
   static constexpr std::string_view kName = "conv2d_grad_x";
-  static constexpr Facts kFacts{Role::gradient, Limit::arithmetic};
+  static constexpr OpFacts kFacts{Role::gradient, Limit::arithmetic};
   ValueId w, dy, dx;
   int kernel, stride, pad;
   Ids reads() const { return {w, dy}; }
@@ -106,7 +106,7 @@ struct Conv2dGradX {
 /// 2-D max pooling, NHWC, window = stride = size; winner (u8) is the first maximum's place in its window.
 struct MaxPool {
   static constexpr std::string_view kName = "max_pool";
-  static constexpr Facts kFacts{Role::layer, Limit::memory};
+  static constexpr OpFacts kFacts{Role::layer, Limit::memory};
   ValueId x, y, winner;
   int size;
   Ids reads() const { return {x}; }
@@ -114,7 +114,7 @@ struct MaxPool {
 };
 struct MaxPoolGrad {
   static constexpr std::string_view kName = "max_pool_grad";
-  static constexpr Facts kFacts{Role::gradient, Limit::memory};
+  static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
   ValueId dy, winner, dx;
   int size;
   Ids reads() const { return {dy, winner}; }
@@ -124,14 +124,14 @@ struct MaxPoolGrad {
 /// y = mean over the image: [N][H][W][C] -> [N][C].
 struct AveragePool {
   static constexpr std::string_view kName = "average_pool";
-  static constexpr Facts kFacts{Role::layer, Limit::memory};
+  static constexpr OpFacts kFacts{Role::layer, Limit::memory};
   ValueId x, y;
   Ids reads() const { return {x}; }
   Ids writes() const { return {y}; }
 };
 struct AveragePoolGrad {
   static constexpr std::string_view kName = "average_pool_grad";
-  static constexpr Facts kFacts{Role::gradient, Limit::memory};
+  static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
   ValueId dy, dx;
   Ids reads() const { return {dy}; }
   Ids writes() const { return {dx}; }
@@ -142,7 +142,7 @@ struct AveragePoolGrad {
 /// var of the micro-batch, f32 [C]; evaluation (mean and var kNone) takes the running statistics.
 struct BatchNorm {
   static constexpr std::string_view kName = "batch_norm";
-  static constexpr Facts kFacts{Role::layer, Limit::memory};
+  static constexpr OpFacts kFacts{Role::layer, Limit::memory};
   ValueId x, residual, w, b, running_mean, running_var, y, mean, var;
   double eps;
   bool relu;
@@ -153,7 +153,7 @@ struct BatchNorm {
 /// gradients of the running statistics, batch_mean = mean and batch_var = the unbiased variance.
 struct BatchNormGrad {
   static constexpr std::string_view kName = "batch_norm_grad";
-  static constexpr Facts kFacts{Role::gradient, Limit::memory};
+  static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
   ValueId x, y, dy, w, mean, var, dx, dresidual, dw, db, batch_mean, batch_var;
   double eps;
   Ids reads() const;
@@ -162,7 +162,7 @@ struct BatchNormGrad {
 
 struct Relu {
   static constexpr std::string_view kName = "relu";
-  static constexpr Facts kFacts{Role::layer, Limit::memory};
+  static constexpr OpFacts kFacts{Role::layer, Limit::memory};
   ValueId x, y;
   Ids reads() const { return {x}; }
   Ids writes() const { return {y}; }
@@ -170,7 +170,7 @@ struct Relu {
 /// dx = dy where y > 0, else 0.
 struct ReluGrad {
   static constexpr std::string_view kName = "relu_grad";
-  static constexpr Facts kFacts{Role::gradient, Limit::memory};
+  static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
   ValueId y, dy, dx;
   Ids reads() const { return {y, dy}; }
   Ids writes() const { return {dx}; }
@@ -179,14 +179,14 @@ struct ReluGrad {
 /// [N][...] -> [N][features]: a copy, because rank-2 rows are padded.
 struct Flatten {
   static constexpr std::string_view kName = "flatten";
-  static constexpr Facts kFacts{Role::layer, Limit::memory};
+  static constexpr OpFacts kFacts{Role::layer, Limit::memory};
   ValueId x, y;
   Ids reads() const { return {x}; }
   Ids writes() const { return {y}; }
 };
 struct FlattenGrad {
   static constexpr std::string_view kName = "flatten_grad";
-  static constexpr Facts kFacts{Role::gradient, Limit::memory};
+  static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
   ValueId dy, dx;
   Ids reads() const { return {dy}; }
   Ids writes() const { return {dx}; }
@@ -195,7 +195,7 @@ struct FlattenGrad {
 /// y = x w^T + b, then ReLU if asked; x [N][in], w [out][in], y [N][out].
 struct Linear {
   static constexpr std::string_view kName = "linear";
-  static constexpr Facts kFacts{Role::layer, Limit::arithmetic};
+  static constexpr OpFacts kFacts{Role::layer, Limit::arithmetic};
   ValueId x, w, b, y;
   bool relu;
   Ids reads() const { return {x, w, b}; }
@@ -203,14 +203,14 @@ struct Linear {
 };
 struct LinearGradX {
   static constexpr std::string_view kName = "linear_grad_x";
-  static constexpr Facts kFacts{Role::gradient, Limit::arithmetic};
+  static constexpr OpFacts kFacts{Role::gradient, Limit::arithmetic};
   ValueId w, dy, dx;
   Ids reads() const { return {w, dy}; }
   Ids writes() const { return {dx}; }
 };
 struct LinearGradW {
   static constexpr std::string_view kName = "linear_grad_w";
-  static constexpr Facts kFacts{Role::gradient, Limit::arithmetic};
+  static constexpr OpFacts kFacts{Role::gradient, Limit::arithmetic};
   ValueId x, dy, dw, db;
   Ids reads() const { return {x, dy}; }
   Ids writes() const { return {dw, db}; }
@@ -219,7 +219,7 @@ struct LinearGradW {
 /// y = a + b: a residual connection, or two gradients that meet.
 struct Add {
   static constexpr std::string_view kName = "add";
-  static constexpr Facts kFacts{Role::layer, Limit::memory};
+  static constexpr OpFacts kFacts{Role::layer, Limit::memory};
   ValueId a, b, y;
   Ids reads() const { return {a, b}; }
   Ids writes() const { return {y}; }
@@ -229,7 +229,7 @@ struct Add {
 /// dlogits = d mean(losses) / d logits, NaN where a loss is not finite so that the step is skipped; kNone: evaluation.
 struct SoftmaxCrossEntropy {
   static constexpr std::string_view kName = "softmax_cross_entropy";
-  static constexpr Facts kFacts{Role::loss, Limit::memory};
+  static constexpr OpFacts kFacts{Role::loss, Limit::memory};
   ValueId logits, labels, losses, predicted, larger, dlogits;
   float label_smoothing;
   ValueId loss_scale = kNone;  // LossScaleState (graph/loss_scale.h), by whose scale dlogits is multiplied
@@ -250,7 +250,7 @@ struct Range {
 /// y = x in y's element type: a copy of master weights for computing with.
 struct Cast {
   static constexpr std::string_view kName = "cast";
-  static constexpr Facts kFacts{Role::update, Limit::memory};
+  static constexpr OpFacts kFacts{Role::update, Limit::memory};
   ValueId x, y;
   Ids reads() const { return {x}; }
   Ids writes() const { return {y}; }
@@ -260,7 +260,7 @@ struct Cast {
 /// counted up; the last leaf of the step merges everything back into `leaf` and sets the counter to 0.
 struct TreePush {
   static constexpr std::string_view kName = "tree_push";
-  static constexpr Facts kFacts{Role::update, Limit::memory};
+  static constexpr OpFacts kFacts{Role::update, Limit::memory};
   ValueId leaf, counter;
   Ids levels;  // one only: the order does not matter, and leaves are added as they come
   bool last;
@@ -271,7 +271,7 @@ struct TreePush {
 /// sums[chunks[i].sum] (f64) = sum of squares of grads' elements in chunks[i].range.
 struct SquareSums {
   static constexpr std::string_view kName = "square_sums";
-  static constexpr Facts kFacts{Role::update, Limit::memory};
+  static constexpr OpFacts kFacts{Role::update, Limit::memory};
   struct Chunk {
     Range range;
     int64_t sum;
@@ -286,7 +286,7 @@ struct SquareSums {
 /// factor, learning rate, the optimizer's coefficients, skip. Advances the count of applied steps, but not on a skip.
 struct StepControl {
   static constexpr std::string_view kName = "step_control";
-  static constexpr Facts kFacts{Role::update, Limit::memory};
+  static constexpr OpFacts kFacts{Role::update, Limit::memory};
   ValueId sums, schedule, scalars;
   double clip;                 // 0: off
   int64_t micro_batches;       // S, leaves of the sum: the gradient is their mean
@@ -309,7 +309,7 @@ struct UpdateSlice {
 /// What all optimizers' operations share: one changes many slices, because a device starts one large launch faster than
 /// many small ones. `scalars` (plan/step_scalars.h) hold the step's rate and the operation's Coefficients.
 struct Update {
-  static constexpr Facts kFacts{Role::update, Limit::memory};
+  static constexpr OpFacts kFacts{Role::update, Limit::memory};
   std::vector<UpdateSlice> slices;
   ValueId scalars;
   Ids reads() const;
@@ -345,7 +345,7 @@ struct RmsProp : Update {
 /// skipped; `sums` holds the sum over the micro-batches.
 struct Blend {
   static constexpr std::string_view kName = "blend";
-  static constexpr Facts kFacts{Role::update, Limit::memory};
+  static constexpr OpFacts kFacts{Role::update, Limit::memory};
   struct Slice {
     ValueId masters, sums, copy;
     double momentum;
