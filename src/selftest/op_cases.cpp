@@ -1089,7 +1089,8 @@ void add_cases(Cases& cases, Of<RmsProp>) {
             const auto n = at(numel);
             const Doubles g = normal(n, 1), params = normal(n, 2), buffer = normal(n, 3), mean = normal(n, 4, 0.1);
             Doubles square = squares(normal(n, 5));
-            for (double& x : square) x = static_cast<float>(x + 0.05);  // at least the mean's square
+            for (size_t i = 0; i < n; ++i)  // more than the mean's square, as a mean of squares is
+              square[i] = static_cast<float>(square[i] + mean[i] * mean[i] + 0.05);
             Doubles after[4] = {params, square, buffer, mean}, tolerance[4];
             for (Doubles& t : tolerance) t.resize(n);
             const reference::RmsPropOptions options{
