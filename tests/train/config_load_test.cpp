@@ -217,7 +217,8 @@ TEST_F(ConfigTest, TypesAndRangesAreChecked) {
       {"scheduler: {type: StepLR}", "scheduler.params.step_size must be given"},
       {"optimizer: {type: Adam, groups: [{pattern: 'head.*'}]}", "optimizer.groups[0] (pattern head.*) matches no"},
       {"optimizer: {type: Adam, groups: [{lr_scale: 2}]}", "a group needs a pattern or dimensions"},
-      {"optimizer: {type: Adam, groups: [{patern: x}]}", "unknown key 'optimizer.groups.patern'; a group takes pattern"},
+      {"optimizer: {type: Adam, groups: [{patern: x}]}",
+       "unknown key 'optimizer.groups.patern'; a group takes pattern"},
       {"optimizer: {type: Adam}\ntrain: {early_stopping: {patience: 3}}", "train.best.split val or test"},
   };
   for (const auto& [text, part] : cases) EXPECT_PART(error(text), part);
