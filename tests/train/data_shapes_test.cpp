@@ -27,14 +27,16 @@ struct Run {
   std::string output;
   std::string more = "";  // configuration
   int ranks = 1;
+  bool speaks = false;
 };
 
 int train(const Run& run, Supervision* supervision = nullptr) {
   TrainOptions options;
   options.config = load_config_text(
-      str("model: {name: ", run.model, "}\ntrain_batch_size: 8\ntrain_micro_batch_size_per_gpu: 2\noutput: ",
-          run.output, "\ntrain: {eval_batch_size: 4, eval_interval: 100, best: {split: test}",
-          run.more.empty() ? "" : ", ", run.more, "}\noptimizer: {type: SGD, params: {lr: 0.01, momentum: 0.9}}\n",
+      str("model: {name: ", run.model,
+          "}\ntrain_batch_size: 8\ntrain_micro_batch_size_per_gpu: 2\noutput: ", run.output,
+          "\ntrain: {eval_batch_size: 4, eval_interval: 100, best: {split: test}", run.more.empty() ? "" : ", ",
+          run.more, "}\noptimizer: {type: SGD, params: {lr: 0.01, momentum: 0.9}}\nsteps_per_print: 2\n",
           "data: {dataset: synthetic, path: ", Path(run.output).parent_path().string(),
           ", limit: 48, validation: 5, augment: [flip]}\n"),
       "test.yaml");
@@ -43,7 +45,7 @@ int train(const Run& run, Supervision* supervision = nullptr) {
   return run_ranks(run.ranks, [&](Communicator& comm) {
     std::optional<Watchdog> watchdog;
     if (supervision != nullptr) watchdog.emplace(comm, *supervision);
-    Console console(/*speaks=*/false, Verbosity::quiet);
+    Console console(run.speaks && comm.rank() == 0, Verbosity::normal);
     return static_cast<int>(Trainer(options, comm, console).run());
   });
 }
@@ -134,6 +136,27 @@ TEST_F(DataShapes, AWorkerThatNeverReturnsEndsTheRun) {
   Supervision supervision{.heartbeat_s = 30, .timeout_s = 1};
   EXPECT_EXIT(train({.model = "linear", .open = that_hangs, .output = folder("hangs"), .ranks = 2}, &supervision),
               testing::ExitedWithCode(static_cast<int>(ExitCode::peer)), "makes no progress .* in phase data");
+}
+
+std::unique_ptr<DataSet> that_is_slow(const DataSource&, Split split, const OpenOptions&) {
+  const std::chrono::milliseconds each(split == Split::train ? 80 : 0);
+  return std::make_unique<MadeUpSet>(SampleShape{1, 8, 8}, 2, 50,
+                                     [each](int64_t) { std::this_thread::sleep_for(each); });
+}
+
+TEST_F(DataShapes, WaitingForDataIsSaidOnce) {
+  testing::internal::CaptureStderr();
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(
+      train(
+          {.model = "linear", .open = that_is_slow, .output = folder("slow"), .more = "max_steps: 10", .speaks = true}),
+      0);
+  testing::internal::GetCapturedStdout();
+  const std::string said = testing::internal::GetCapturedStderr();
+  const size_t at = said.find("warning: training waits for data");
+  ASSERT_NE(at, std::string::npos) << said;
+  EXPECT_NE(said.find("data.workers is ", at), std::string::npos) << said;
+  EXPECT_EQ(said.find("waits for data", at + 30), std::string::npos) << said;
 }
 
 TEST(ClassTable, OfManyClassesTheWorstAndTheBest) {
