@@ -214,7 +214,7 @@ TEST_F(ConfigTest, TypesAndRangesAreChecked) {
       {"optimizer: {type: Adam}\ntrain: {best: {split: val}}", "needs data.validation"},
       {"optimizer: {type: RMSprp}", "did you mean RMSprop?"},
       {"scheduler: {type: StepLr}", "did you mean StepLR?"},
-      {"scheduler: {type: StepLR}", "scheduler.params.step_size must be given"},
+      {"optimizer: {type: Adam}\nscheduler: {type: StepLR}", "scheduler.params.step_size must be given"},
       {"optimizer: {type: Adam, groups: [{pattern: 'head.*'}]}", "optimizer.groups[0] (pattern head.*) matches no"},
       {"optimizer: {type: Adam, groups: [{lr_scale: 2}]}", "a group needs a pattern or dimensions"},
       {"optimizer: {type: Adam, groups: [{patern: x}]}",
