@@ -181,16 +181,6 @@ void Trainer::tell_of(const Evaluation& e) {
 
 // ---- divergence
 
-/// Once, where the loader's threads do not keep up.
-void Trainer::tell_of_waiting(double fraction) {
-  constexpr double kMuch = 0.3, kSettled = 2;  // of the time; seconds until it is worth saying
-  if (told_of_waiting_ || pipeline_->workers() == 0 || fraction < kMuch || training_seconds() < kSettled) return;
-  told_of_waiting_ = true;
-  console_.note(str("warning: training waits for data ", static_cast<int>(100 * fraction),
-                    " % of the time; data.workers is ", pipeline_->workers(),
-                    " a rank: raise it, or keep the data on a faster disk"));
-}
-
 void Trainer::look_for_skips() {
   if (const std::string why = tell_of_skipped_steps(run_); !why.empty()) give_up(why);
 }

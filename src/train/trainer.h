@@ -23,7 +23,6 @@ struct TrainOptions {
   bool reset = false;
   std::string init;  // weights to start from; empty: drawn from the seed
   std::span<const DataKind> data_kinds = ct::data_kinds();
-  std::span<const DataKind> data_kinds = ct::data_kinds();
 };
 
 class Trainer {
