@@ -187,7 +187,8 @@ int verb_train(const Words& words) {
   // reader that leaves ends it (SIGPIPE), in silence.
   if (!f.print_config && !f.dry_run && !f.dump_plan) outlive_readers();
 
-  TrainOptions options{.resume = resume_mode(f), .reset = f.reset, .init = f.init};
+  const ResumeMode resume = resume_mode(f);  // not below: g++ 12 destroys twice what is made before one that throws
+  TrainOptions options{.resume = resume, .reset = f.reset, .init = f.init};
   ConfigSources sources{.files = {locate_config(f.config)}, .flags = f.tutorial, .overrides = {}, .sets = f.sets};
   options.config_source = sources.files[0].string();
   if (!f.deepspeed_config.empty()) {
