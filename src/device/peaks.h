@@ -13,8 +13,8 @@ struct DevicePeaks {
 };
 
 /// CPU: fused multiply-adds in registers of this thread's core in f32, from which follows what it can do in bf16, and
-/// memcpy. GPU: a matrix
-/// product in `compute`, by cuBLASLt, and kernels/copy.h, each as large as it takes to be at its best and fits.
+/// memcpy. GPU: a matrix product in `compute`, by cuBLASLt, and kernels/copy.h, each as large as it takes to be at its
+/// best and fits.
 DevicePeaks measure_peaks(Backend& backend, DType compute);
 
 /// The part of it for CPUs: of a core that was measured in f32 and multiplies in bf16 by `unit`.
