@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Adds up one run of ctest: prints what failed and what was skipped and why, then the total as the last line.
+"""Adds up one run of ctest: prints the ten slowest, what failed and what was skipped and why, then the total as the
+last line.
 
 usage: test_report.py RESULTS CTEST_STATUS
 
@@ -76,6 +77,20 @@ def results_of(test, folder):
     return results
 
 
+def times_of(test, folder):
+    """(seconds, name) of everything that one test of ctest stands for, as far as it says."""
+    name = test.get("name")
+    checks = re.findall(r"^(?:ok|FAIL)  +(.+) \(([\d.]+) s\)$", test.findtext("system-out") or "", re.MULTILINE)
+    times = [(float(seconds), f"{name}: {check}") for check, seconds in checks]
+    if not name.startswith("system."):
+        try:
+            cases = ElementTree.parse(folder / f"{name}.xml").iter("testcase")
+            times = [(float(c.get("time", 0)), f"{name}: {c.get('classname')}.{c.get('name')}") for c in cases]
+        except (OSError, ElementTree.ParseError):
+            pass
+    return times or [(float(test.get("time", 0)), name)]
+
+
 def main():
     folder, ctest_status = pathlib.Path(sys.argv[1]), int(sys.argv[2])
     tests = list(ElementTree.parse(folder / "ctest.xml").iter("testcase"))
@@ -84,6 +99,10 @@ def main():
     if ctest_status != 0 and count["failed"] == 0:
         results.append(("ctest", "failed", f"exit status {ctest_status}"))
         count["failed"] = 1
+    times = sorted((time for test in tests for time in times_of(test, folder)), reverse=True)
+    print("\nthe slowest:")
+    for seconds, name in times[:10]:
+        print(f"  {seconds:6.1f} s  {name}")
     print()
     for kind in ("skipped", "failed"):
         for name, result, reason in results:
