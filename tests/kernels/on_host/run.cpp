@@ -246,13 +246,20 @@ class Launch {
     shared_.emplace_back(new unsigned char[shared_bytes_]);
     std::memset(shared_.back().get(), options().poison, shared_bytes_);
     // ThreadSanitizer would take what the threads of the last block did on their stacks for races with these.
-    if (!stacks_ || races_are_watched()) stacks_.emplace(threads_.size());
+    if (!stacks_ || races_are_watched()) take_stacks();
     start_threads(block);
     const auto warps = static_cast<unsigned>((threads_.size() + kWarp - 1) / kWarp);
     do {
       for (unsigned warp : in_order(warps, random_)) run_warp(warp);
     } while (!failure_ && pass_barrier());
     end_threads();
+  }
+
+  void take_stacks() {
+    stacks_.emplace(threads_.size());
+    if (!__asan_unpoison_memory_region) return;
+    // What lay at these addresses before may have left marks of its frames.
+    for (size_t i = 0; i < threads_.size(); ++i) __asan_unpoison_memory_region((*stacks_)[i], kStack);
   }
 
   void start_threads(uint3 block) {
