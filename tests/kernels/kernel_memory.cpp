@@ -3,7 +3,9 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <exception>
+#include <mutex>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -11,12 +13,24 @@
 namespace ct::kernels {
 namespace {
 
-size_t launches = 0;
+/// Memories belong to the test's thread; others may launch, too.
+std::atomic<size_t> launches = 0;
 
-/// By the host since the last launch. Never freed: operands of static tests may outlive whatever would free it.
-std::set<KernelMemory*>& written() {
-  static auto& memories = *new std::set<KernelMemory*>;
-  return memories;
+/// The memories that the host has written since the last launch.
+struct Written {
+  std::mutex mutex;
+  std::set<KernelMemory*> memories;
+};
+
+/// Never freed: operands of static tests may outlive whatever would free it.
+Written& written() {
+  static auto& all = *new Written;
+  return all;
+}
+
+void note_written(KernelMemory* memory) {
+  const std::lock_guard lock(written().mutex);
+  written().memories.insert(memory);
 }
 
 /// Where a device is lost the test has failed, and says so once more.
@@ -31,11 +45,14 @@ KernelMemory::KernelMemory(size_t bytes) : bytes_(bytes), seen_(launches), host_
   const cudaError_t error = cudaMalloc(&device_, bytes);
   if (error != cudaSuccess)
     throw std::runtime_error("no device memory for " + std::to_string(bytes) + " bytes: " + cudaGetErrorString(error));
-  written().insert(this);
+  note_written(this);
 }
 
 KernelMemory::~KernelMemory() {
-  written().erase(this);
+  {
+    const std::lock_guard lock(written().mutex);
+    written().memories.erase(this);
+  }
   try {
     expect(cudaFree(device_), "cudaFree");
   } catch (const std::exception& found) {  // by the stand-in: a write outside
@@ -47,7 +64,7 @@ const std::byte* KernelMemory::read() const { return fetch(); }
 
 std::byte* KernelMemory::write() {
   std::byte* const host = fetch();
-  written().insert(this);
+  note_written(this);
   return host;
 }
 
@@ -58,9 +75,10 @@ std::byte* KernelMemory::fetch() const {
 }
 
 void before_launch() {
-  for (KernelMemory* memory : written())
+  const std::lock_guard lock(written().mutex);
+  for (KernelMemory* memory : written().memories)
     expect(cudaMemcpy(memory->device_, memory->host_.get(), memory->bytes_, cudaMemcpyHostToDevice), "cudaMemcpy");
-  written().clear();
+  written().memories.clear();
   ++launches;
 }
 
