@@ -152,7 +152,7 @@ Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_abs
   sets.source.kind = find_kind(from_rank_0(comm, sets.source.kind ? std::string(sets.source.kind->key) : ""), kinds);
   sets.source.folder = from_rank_0(comm, sets.source.folder.string());
   sets.source.note = from_rank_0(comm, sets.source.note);
-  const OpenOptions options{.on_corrupt = config.data.on_corrupt == "skip" ? OnCorrupt::skip : OnCorrupt::error};
+  const OpenOptions options{.on_corrupt = on_corrupt(config.data.on_corrupt)};
   together(comm, [&] {
     sets.train = sets.source.kind->open(sets.source, Split::train, options);
     sets.test = sets.source.kind->open(sets.source, Split::test, options);
