@@ -9,13 +9,15 @@
 #include <variant>
 #include <vector>
 
+#include "base/choice.h"
+
 namespace ct {
 
 struct ConfigRule {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   bool above_min = false, below_max = false;  // the limit itself is out
-  std::vector<std::string> values = {};       // of text: the spellings allowed; empty: any text
+  std::vector<std::string> values = {};       // of text: the spellings allowed; empty: any text. A Choice has its own
   bool any_case = false;
   bool may_be_empty = false;            // of text
   std::string numbered = {};            // a word of `values` that may be followed by :N
@@ -26,7 +28,7 @@ struct ConfigRule {
 
 struct ConfigKey {
   std::string name;
-  std::variant<bool*, int64_t*, double*, std::string*, std::array<double, 2>*> target;
+  std::variant<bool*, int64_t*, double*, std::array<double, 2>*, Choice> target;
   std::string doc;
   ConfigRule rule = {};
 };

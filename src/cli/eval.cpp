@@ -30,7 +30,7 @@ std::unique_ptr<DataSet> open_split(const std::string& checkpoint, const std::st
   if (kind == nullptr)
     fail(ExitCode::checkpoint, in_quotes(checkpoint), ": trained on ", in_quotes(info.dataset),
          ", a kind of data set that this version does not know; use a newer version");
-  const OpenOptions options{.on_corrupt = on_corrupt(info.on_corrupt), .threads = 0};
+  const OpenOptions options{.on_corrupt = info.on_corrupt, .threads = 0};
   try {
     // Looking at weights makes no folders: of the run's own, perhaps on another machine, neither.
     const DataSource source = locate_data(kind->key, path, {.if_absent = IfAbsent::keep_in_memory});

@@ -76,7 +76,7 @@ int rank_count(const Config& config, const std::string& asked) {
     if (!is_auto && number > 1)
       fail(ExitCode::usage, "--ranks ", number, " under ", name(launch.kind),
            ": its processes are the ranks already; leave --ranks out");
-    if (config.communication.backend == "threads")
+    if (config.communication.backend == CommBackend::threads)
       fail(ExitCode::usage, "communication.backend: threads cannot connect the ", launch.size, " processes of ",
            name(launch.kind), "; use auto or mpi");
     return launch.size;
@@ -86,7 +86,7 @@ int rank_count(const Config& config, const std::string& asked) {
     fail(ExitCode::usage, "RANK=", torch_rank, " and WORLD_SIZE=", world,
          " are set, as by torchrun or deepspeed, which cannot connect this program's ranks: start it with mpirun -np ",
          world, ", or unset them");
-  if (config.communication.backend == "mpi" && launch.kind == Launch::Kind::none)
+  if (config.communication.backend == CommBackend::mpi && launch.kind == Launch::Kind::none)
     fail(ExitCode::usage, "communication.backend: mpi needs a launcher: start with mpirun -np N cifar-train ...");
   if (!is_auto) return number;
   const int places = wants_cuda(config) ? std::max(gpu_count(config), 1) : available_cores();

@@ -39,7 +39,7 @@ Json to_json(const OpReport& report) {
 int selftest_collectives(Config config, bool json) {
   if (!wants_cuda(config))
     fail(ExitCode::usage, "selftest --collectives is of NCCL, which connects GPUs: use --device cuda");
-  config.communication.backend = "nccl";
+  config.communication.backend = CommBackend::nccl;
   return run_job(1, [&](Communicator& comm) {
     RankDevice device(config, comm, /*less_memory=*/"");
     Communicator& collectives = device.collectives();

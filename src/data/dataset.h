@@ -7,13 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "base/choice.h"
 #include "base/error.h"
 #include "data/transform.h"
 
 namespace ct {
 
 enum class Split { train, test };
-enum class OnCorrupt { error, skip };
+enum class OnCorrupt : uint8_t { error, skip };  // what a damaged image does
+constexpr auto words_of(OnCorrupt) { return std::to_array<std::string_view>({"error", "skip"}); }
 
 /// A sample as a model takes it: u8, planar, row by row.
 struct SampleShape {

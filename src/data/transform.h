@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/choice.h"
 #include "base/random.h"
 
 namespace ct {
@@ -25,10 +26,11 @@ inline Random draws_of(const SampleKey& key, uint32_t image, uint32_t place) {
 }
 
 struct AugmentStep {
-  enum Kind { random_crop, flip } kind;
-  int padding = 0;  // random_crop: the image is padded by so many black pixels on each side, then cut to its old size
-  double p = 0.5;   // flip: probability of mirroring left and right
+  enum Kind : uint8_t { random_crop, flip } kind;
+  int64_t padding = 4;  // random_crop: so many black pixels are added on each side, then it is cut to its old size
+  double p = 0.5;       // flip: probability of mirroring left and right
 };
+constexpr auto words_of(AugmentStep::Kind) { return std::to_array<std::string_view>({"random_crop", "flip"}); }
 
 /// Output pixel (y, x) is input pixel (y + dy, x' + dx), x' = flip ? width - 1 - x : x; black outside the image.
 struct Draw {
@@ -47,8 +49,9 @@ inline Draw draw_augmentation(std::span<const AugmentStep> steps, const SampleKe
     if (step.kind == AugmentStep::flip) {
       draw.flip ^= random.uniform() < step.p;
     } else {
-      const int dy = static_cast<int>(random.below(2 * step.padding + 1)) - step.padding;
-      const int dx = static_cast<int>(random.below(2 * step.padding + 1)) - step.padding;
+      const auto padding = static_cast<int>(step.padding);
+      const int dy = static_cast<int>(random.below(2 * padding + 1)) - padding;
+      const int dx = static_cast<int>(random.below(2 * padding + 1)) - padding;
       draw.dy += dy;
       draw.dx += draw.flip ? -dx : dx;
     }

@@ -5,6 +5,7 @@
 
 #include "base/config_key.h"
 #include "graph/ops.h"
+#include "optim/parameter_groups.h"
 #include "optim/rates.h"
 
 namespace ct::optim {
@@ -15,7 +16,7 @@ struct AdamW {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};
   double eps = 1e-8, weight_decay = 0;
-  std::string no_decay = "none";
+  NoDecay no_decay = NoDecay::none;
 
   std::vector<ConfigKey> keys();
   std::optional<ConfigFault> fault() const { return {}; }

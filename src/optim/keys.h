@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/config_key.h"
+#include "optim/parameter_groups.h"
 
 namespace ct::optim {
 
@@ -10,8 +11,6 @@ inline const ConfigRule kNotNegative{.min = 0}, kFraction{.min = 0, .max = 1, .b
 inline ConfigKey lr_key(double& lr) { return {"lr", &lr, "learning rate", kNotNegative}; }
 inline ConfigKey weight_decay_key(double& weight_decay) { return {"weight_decay", &weight_decay, "", kNotNegative}; }
 /// A parameter group in short: see optim/parameter_groups.h.
-inline ConfigKey no_decay_key(std::string& no_decay) {
-  return {"no_decay", &no_decay, "vectors: biases do not decay", {.values = {"none", "vectors"}}};
-}
+inline ConfigKey no_decay_key(NoDecay& no_decay) { return {"no_decay", &no_decay, "vectors: biases do not decay"}; }
 
 }  // namespace ct::optim

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/choice.h"
 #include "graph/graph.h"
 
 namespace ct::optim {
@@ -17,7 +18,11 @@ struct ParameterGroup {
   bool may_be_empty = false;
 };
 
-/// optimizer.params.no_decay: vectors.
+/// optimizer.params.no_decay.
+enum class NoDecay : uint8_t { none, vectors };
+constexpr auto words_of(NoDecay) { return std::to_array<std::string_view>({"none", "vectors"}); }
+
+/// The group that NoDecay::vectors stands for.
 inline const ParameterGroup kVectorsDoNotDecay{.dimensions = 1, .weight_decay = 0, .may_be_empty = true};
 
 struct Treatment {

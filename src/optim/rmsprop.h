@@ -5,6 +5,7 @@
 
 #include "base/config_key.h"
 #include "graph/ops.h"
+#include "optim/parameter_groups.h"
 #include "optim/rates.h"
 
 namespace ct::optim {
@@ -15,7 +16,7 @@ struct RmsProp {
   double lr = 1e-2, alpha = 0.99, eps = 1e-8, momentum = 0;
   bool centered = false;
   double weight_decay = 0;
-  std::string no_decay = "none";
+  NoDecay no_decay = NoDecay::none;
 
   std::vector<ConfigKey> keys();
   std::optional<ConfigFault> fault() const { return {}; }

@@ -5,6 +5,7 @@
 
 #include "base/config_key.h"
 #include "graph/ops.h"
+#include "optim/parameter_groups.h"
 #include "optim/rates.h"
 
 namespace ct::optim {
@@ -15,7 +16,7 @@ struct Sgd {
   double lr = 1e-3, momentum = 0, dampening = 0;
   bool nesterov = false;
   double weight_decay = 0;
-  std::string no_decay = "none";
+  NoDecay no_decay = NoDecay::none;
 
   std::vector<ConfigKey> keys();
   std::optional<ConfigFault> fault() const;

@@ -76,7 +76,7 @@ int local_rank(Communicator& comm) {
 /// Null: `host` itself. Collective.
 std::unique_ptr<Communicator> make_collectives(const Config& config, Backend& backend, Communicator& host,
                                                Sharing& sharing_here, std::string& note) {
-  const std::string& wanted = config.communication.backend;
+  const CommBackend wanted = config.communication.backend;
   require_backend(config, backend);
   if (backend.is_host()) return nullptr;
   const std::vector<std::string> devices = texts(host, backend.identity());
@@ -86,12 +86,12 @@ std::unique_ptr<Communicator> make_collectives(const Config& config, Backend& ba
   if (shared && !config.communication.share_device)
     fail(ExitCode::usage, "ranks ", a, " and ", b, " have the same GPU (", devices[a],
          "); start at most one rank a GPU, or set communication.share_device: true");
-  if (shared && wanted == "nccl")
+  if (shared && wanted == CommBackend::nccl)
     fail(ExitCode::usage, "communication.backend: nccl needs a GPU for every rank, but ranks ", a, " and ", b,
          " share one; use auto");
   const cuda::LibraryPlaces places{config.cuda.path};
-  sharing_here.nccl = wanted == "nccl";
-  if (host.size() > 1 && !shared && wanted == "auto") {
+  sharing_here.nccl = wanted == CommBackend::nccl;
+  if (host.size() > 1 && !shared && wanted == CommBackend::automatic) {
     const std::string problem = nccl_problem(places);
     sharing_here.nccl = !any_rank(host, !problem.empty());
     if (!sharing_here.nccl) note = "sums go through the host's memory, slower than by NCCL: " + problem;
@@ -117,7 +117,7 @@ void require_gpu(const Config& config) {
 }
 
 void require_backend(const Config& config, const Backend& backend) {
-  if (backend.is_host() && config.communication.backend == "nccl")
+  if (backend.is_host() && config.communication.backend == CommBackend::nccl)
     fail(ExitCode::usage, "communication.backend: nccl connects GPUs, but device is cpu; use auto");
 }
 
@@ -125,8 +125,9 @@ Sharing foretell_sharing(const Config& config, int ranks) {
   if (!wants_cuda(config)) return {};
   const int gpus = gpu_count(config);
   Sharing sharing{.ranks_a_device = gpus == 0 ? 1 : (ranks + gpus - 1) / gpus};
-  const std::string& wanted = config.communication.backend;
-  sharing.nccl = wanted == "nccl" || (wanted == "auto" && ranks > 1 && sharing.ranks_a_device == 1 &&
+  const CommBackend wanted = config.communication.backend;
+  sharing.nccl =
+      wanted == CommBackend::nccl || (wanted == CommBackend::automatic && ranks > 1 && sharing.ranks_a_device == 1 &&
                                       (gpus == 0 || nccl_problem({config.cuda.path}).empty()));
   return sharing;
 }

@@ -5,7 +5,7 @@
 
 namespace ct {
 
-bool better(const std::string& metric, double a, double b) { return metric == "loss" ? a < b : a > b; }
+bool better(Metric metric, double a, double b) { return metric == Metric::loss ? a < b : a > b; }
 
 double ModelSelection::value(const Judged& judged) const {
   const Judged::Figures& figures = chosen(judged);
@@ -16,7 +16,7 @@ bool ModelSelection::is_best(const Judged& judged) const {
   if (state_.best_step < 0) return true;
   const double now = value(judged);
   return !std::isnan(now) &&
-         (config_.train.best.split == "last" || better(config_.train.best.metric, now, state_.best_value));
+         (config_.train.best.split == BestSplit::last || better(config_.train.best.metric, now, state_.best_value));
 }
 
 void ModelSelection::remember(const Judged& judged) {

@@ -11,13 +11,13 @@ namespace ct {
 struct Judged {
   struct Figures {
     double loss = 0, accuracy = 0;
-    double of(const std::string& metric) const { return metric == "loss" ? loss : accuracy; }
+    double of(Metric metric) const { return metric == Metric::loss ? loss : accuracy; }
   };
   Figures first, test;
 };
 
 /// Is `a` the better one? By train.best.metric and the like.
-bool better(const std::string& metric, double a, double b);
+bool better(Metric metric, double a, double b);
 
 /// Keeps its numbers in the run's state, which is saved and restored.
 class ModelSelection {
@@ -38,7 +38,7 @@ class ModelSelection {
 
  private:
   const Judged::Figures& chosen(const Judged& judged) const {
-    return config_.train.best.split == "val" || !holds_out_ ? judged.first : judged.test;
+    return config_.train.best.split == BestSplit::val || !holds_out_ ? judged.first : judged.test;
   }
 
   const Config& config_;

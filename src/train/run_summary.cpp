@@ -34,7 +34,7 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
     log.note(
         "the micro-batch size follows from the number of ranks, so another number gives other bits; give "
         "train_micro_batch_size_per_gpu to prevent that");
-  if (config.train.best.split == "last")
+  if (config.train.best.split == BestSplit::last)
     log.note("best.bin will be the newest evaluated weights (train.best.split: last)");
   if (!checkpoint.empty()) log.note(str("resumed from ", checkpoint, " at step ", run_.state.step));
   log.record({{"event", "start"},

@@ -26,7 +26,7 @@ LossScaleOptions loss_scale_options(const Config& config) {
 UpdateRule update_rule(const Config& config) {
   UpdateRule rule{
       .optimizer = config.optimizer.value(), .groups = config.optimizer_groups, .clip = config.gradient_clipping};
-  const bool all_decay = std::visit([](const auto& o) { return o.no_decay == "none"; }, rule.optimizer);
+  const bool all_decay = std::visit([](const auto& o) { return o.no_decay == optim::NoDecay::none; }, rule.optimizer);
   if (!all_decay) rule.groups.push_back(optim::kVectorsDoNotDecay);
   if (config.fp16.enabled) rule.loss_scale = loss_scale_options(config);
   return rule;
@@ -58,23 +58,10 @@ Distribution distribution(const Config& config, const BatchSizes& batch, RankOf 
           .zero = {.reduce_bucket_size = zero.reduce_bucket_size.value_or(0),
                    .allgather_bucket_size = zero.allgather_bucket_size.value_or(0),
                    .persistence_threshold = zero.stage3_param_persistence_threshold,
-                   .offload_optimizer = zero.offload_optimizer_device == "cpu" && wants_cuda(config)}};
+                   .offload_optimizer = zero.offload_optimizer_device == OffloadDevice::cpu && wants_cuda(config)}};
 }
 
 LaneOptions lane_options(const Config& config) { return {.beside = config.zero_optimization.overlap_comm}; }
-
-std::vector<AugmentStep> augment_steps(const Config& config) {
-  std::vector<AugmentStep> steps;
-  for (const auto& step : config.data.augment) {
-    if (step.name == "flip")
-      steps.push_back({.kind = AugmentStep::flip, .p = step.p});
-    else if (step.name == "random_crop")
-      steps.push_back({.kind = AugmentStep::random_crop, .padding = static_cast<int>(step.padding)});
-    else
-      fail(ExitCode::bug, "augmentation ", step.name, " has no meaning");
-  }
-  return steps;
-}
 
 /// A value for each of `channels`: as many as were given, or the one that all of them are.
 static std::vector<double> by_channel(const char* key, const std::vector<double>& given, int64_t channels) {
@@ -108,7 +95,7 @@ PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, 
   const int first = d.micro_batch(rank, 0);
   return {.seed = static_cast<uint64_t>(config.seed),
           .shuffle = config.data.shuffle,
-          .augment = augment_steps(config),
+          .augment = config.data.augment,
           .train_batch = batch.train,
           .micro_batch = batch.micro,
           .first_micro = first,
@@ -152,7 +139,7 @@ Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_abs
   sets.source.kind = find_kind(from_rank_0(comm, sets.source.kind ? std::string(sets.source.kind->key) : ""), kinds);
   sets.source.folder = from_rank_0(comm, sets.source.folder.string());
   sets.source.note = from_rank_0(comm, sets.source.note);
-  const OpenOptions options{.on_corrupt = on_corrupt(config.data.on_corrupt)};
+  const OpenOptions options{.on_corrupt = config.data.on_corrupt};
   together(comm, [&] {
     sets.train = sets.source.kind->open(sets.source, Split::train, options);
     sets.test = sets.source.kind->open(sets.source, Split::test, options);

@@ -23,7 +23,6 @@ struct RankOf {
 };
 Distribution distribution(const Config& config, const BatchSizes& batch, RankOf who);
 LaneOptions lane_options(const Config& config);
-std::vector<AugmentStep> augment_steps(const Config& config);
 InputSpec input_spec(const Config& config, int64_t batch, const DataSpec& data, Mode mode);
 
 /// What `rank` asks of its pipeline.
@@ -35,9 +34,6 @@ BatchBuffers buffers(const Inputs& inputs, const Lowered& program);
 
 /// Puts global micro-batch k of a step where the engine takes it from.
 void fill_micro_batch(Pipeline& pipeline, int64_t epoch, int64_t step, int64_t k, Engine& engine);
-
-/// What data.on_corrupt says, in a configuration or in weights.
-inline OnCorrupt on_corrupt(std::string_view word) { return word == "skip" ? OnCorrupt::skip : OnCorrupt::error; }
 
 /// The training set, the part held out of it, and the test set. Collective: rank 0 locates (and writes the synthetic
 /// set if it must), the others open what it found.

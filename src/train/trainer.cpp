@@ -162,7 +162,7 @@ bool Trainer::evaluate_now(Because because) {
     early_stop_ = because == Because::due && selection_->out_of_patience(judged);
     if (early_stop_)
       log_.note(str("early stopping: ", state_.patience_used, " evaluations without a better ",
-                    config_.train.early_stopping.metric));
+                    word_of(config_.train.early_stopping.metric)));
   });
   return done;
 }

@@ -201,7 +201,7 @@ Metadata to_metadata(const WeightsInfo& info) {
                        {"cifar_train.epoch", std::to_string(info.epoch)},
                        {"cifar_train.seed", std::to_string(info.seed)},
                        {"cifar_train.validation", std::to_string(info.validation)},
-                       {"cifar_train.on_corrupt", info.on_corrupt},
+                       {"cifar_train.on_corrupt", std::string(word_of(info.on_corrupt))},
                        {"cifar_train.compute", info.compute}};
   if (info.limit > 0) metadata["cifar_train.limit"] = std::to_string(info.limit);
   return metadata;
@@ -228,7 +228,7 @@ WeightsInfo info_of(const SafetensorsFile& file) {
     info.epoch = std::stoll(text("epoch"));
     info.seed = std::stoll(text("seed"));
     info.validation = std::stoll(text("validation"));
-    info.on_corrupt = text("on_corrupt");
+    info.on_corrupt = of_word(text("on_corrupt"), OnCorrupt::error);
     if (file.metadata().contains("cifar_train.compute"))
       info.compute = text("compute");  // earlier versions had f32 only
     if (file.metadata().contains("cifar_train.limit")) info.limit = std::stoll(text("limit"));

@@ -114,11 +114,11 @@ TEST_F(GpuMemory, OfOneRankIsWhatItAllocates) {
 
 TEST_F(GpuMemory, OfRanksIsWhatTheyAllocate) {
   gpus("2");
-  for (const char* backend : {"auto", "threads"})
+  for (const CommBackend backend : {CommBackend::automatic, CommBackend::threads})
     for (int stage = 0; stage <= 3; ++stage)
       for (const int accumulation : {1, 2}) {
         const bool bf16 = accumulation == 1;
-        SCOPED_TRACE(testing::Message() << backend << ", stage " << stage << (bf16 ? ", bf16, " : ", ")
+        SCOPED_TRACE(testing::Message() << word_of(backend) << ", stage " << stage << (bf16 ? ", bf16, " : ", ")
                                         << accumulation);
         Config c = config(batch(4 * accumulation, 2));
         c.communication.backend = backend;
@@ -126,7 +126,7 @@ TEST_F(GpuMemory, OfRanksIsWhatTheyAllocate) {
         c.bf16.enabled = bf16;
         c.zero_optimization.stage = stage;
         const Compared found = compare(c, 2);
-        EXPECT_EQ(found.sharing.nccl, std::string(backend) == "auto");
+        EXPECT_EQ(found.sharing.nccl, backend == CommBackend::automatic);
         EXPECT_EQ(found.sharing.ranks_a_device, 1);
         EXPECT_NEAR(found.allocated, found.foretold, 2 * kTables);
         if (!found.sharing.nccl && accumulation == 1) {  // which makes no partial sums

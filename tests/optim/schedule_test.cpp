@@ -33,7 +33,7 @@ TEST(WarmupLr, LogarithmicGolden) {
 
 TEST(WarmupLr, LinearGolden) {
   for (const Golden& g : {Golden{1, 0}, {2, 0}, {3, 1e-6}, {501, 0.000499}, {1001, 0.000999}, {1002, 0.001}})
-    EXPECT_EQ(rate(WarmupLr{.warmup_type = "linear"}, g.step - 1), g.lr) << g.step;
+    EXPECT_EQ(rate(WarmupLr{.warmup_type = WarmupType::linear}, g.step - 1), g.lr) << g.step;
 }
 
 TEST(WarmupLr, FewerThanTwoStepsCountAsTwo) {

@@ -14,7 +14,7 @@ namespace {
 class BestWeightsTest : public testing::Test {
  protected:
   BestWeightsTest() {
-    config_.train.best = {.split = "test", .metric = "accuracy"};
+    config_.train.best = {.split = BestSplit::test, .metric = Metric::accuracy};
     make_folders(files_, ckpt_);
   }
   /// A whole file of best weights.
@@ -63,7 +63,7 @@ TEST_F(BestWeightsTest, TheBestOfWhatIsLeft) {
   ASSERT_EQ(said_.size(), 1u);
   EXPECT_NE(said_[0].find(kept_.native()), std::string::npos) << said_[0];
   // Chosen in another way, its value means nothing here.
-  config_.train.best.metric = "loss";
+  config_.train.best.metric = Metric::loss;
   EXPECT_EQ(return_to(at_20_).step, -1);
   EXPECT_NE(said_[1].find("chosen anew"), std::string::npos) << said_[1];
 }

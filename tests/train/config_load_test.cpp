@@ -313,7 +313,7 @@ TEST_F(ConfigTest, ZeroKeysAsDeepSpeedWritesThem) {
   EXPECT_FALSE(none.zero_optimization.allgather_bucket_size);
   EXPECT_FALSE(none.zero_optimization.overlap_comm);
   EXPECT_EQ(none.zero_optimization.stage3_param_persistence_threshold, 0);
-  EXPECT_EQ(none.zero_optimization.offload_optimizer_device, "none");
+  EXPECT_EQ(none.zero_optimization.offload_optimizer_device, OffloadDevice::none);
 
   const Config all = load(kAdam +
                           "zero_optimization: {stage: 3, reduce_bucket_size: 5e8, allgather_bucket_size: 200000000, "
@@ -326,7 +326,7 @@ TEST_F(ConfigTest, ZeroKeysAsDeepSpeedWritesThem) {
   EXPECT_EQ(all.zero_optimization.allgather_bucket_size, 200000000);
   EXPECT_EQ(all.zero_optimization.overlap_comm, false);
   EXPECT_EQ(all.zero_optimization.stage3_param_persistence_threshold, 100000);
-  EXPECT_EQ(all.zero_optimization.offload_optimizer_device, "cpu");
+  EXPECT_EQ(all.zero_optimization.offload_optimizer_device, OffloadDevice::cpu);
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_PART(warnings_[0], "zero_optimization.stage3_prefetch_bucket_size");
 
@@ -335,7 +335,7 @@ TEST_F(ConfigTest, ZeroKeysAsDeepSpeedWritesThem) {
                    .zero_optimization.overlap_comm);
   EXPECT_EQ(load(kAdam, {"zero_optimization.stage=2"}).zero_optimization.stage, 2);
   EXPECT_EQ(load(kAdam, {"zero_optimization.offload_optimizer.device=cpu"}).zero_optimization.offload_optimizer_device,
-            "cpu");
+            OffloadDevice::cpu);
 }
 
 TEST_F(ConfigTest, PrecisionBlocks) {
@@ -399,7 +399,7 @@ TEST_F(ConfigTest, LaterSourcesWinAndBlocksAreReplacedWhole) {
   EXPECT_EQ(config.output, "no");
   EXPECT_EQ(config.data.path, "0777");
   ASSERT_EQ(config.data.augment.size(), 2u);
-  EXPECT_EQ(config.data.augment[0].name, "flip");
+  EXPECT_EQ(config.data.augment[0].kind, AugmentStep::flip);
   EXPECT_EQ(config.data.augment[0].p, 0.5);
   EXPECT_EQ(config.data.augment[1].padding, 2);
   EXPECT_EQ(config.origins.at("train.epochs"), "-e 7");
@@ -439,9 +439,9 @@ TEST_F(ConfigTest, TutorialFlagsKeepWorking) {
   EXPECT_EQ(with({.epochs = 30}).train.epochs, 30);
   EXPECT_EQ(with({.log_interval = 100}).train.log_interval, 100);
   EXPECT_EQ(with({.stage = 0, .dtype = "fp32"}).origins.at("bf16.enabled"), "--dtype fp32");
-  EXPECT_EQ(with({.backend = "mpi"}).communication.backend, "mpi");
+  EXPECT_EQ(with({.backend = "mpi"}).communication.backend, CommBackend::mpi);
   EXPECT_TRUE(warnings_.empty());
-  EXPECT_EQ(with({.backend = "gloo"}).communication.backend, "auto");
+  EXPECT_EQ(with({.backend = "gloo"}).communication.backend, CommBackend::automatic);
   with({.local_rank = 0});
   ASSERT_EQ(warnings_.size(), 2u);
   EXPECT_PART(warnings_[1], "--local_rank is ignored");
@@ -450,7 +450,7 @@ TEST_F(ConfigTest, TutorialFlagsKeepWorking) {
   EXPECT_EQ(refused({.stage = 4}), "--stage 4: zero_optimization.stage must be at least 0 and at most 3, found 4");
   EXPECT_TRUE(with({.dtype = "fp16"}).fp16.enabled);
   EXPECT_PART(refused({.dtype = "int8"}), "--dtype must be fp32, bf16 or fp16");
-  EXPECT_EQ(with({.backend = "nccl"}).communication.backend, "nccl");
+  EXPECT_EQ(with({.backend = "nccl"}).communication.backend, CommBackend::nccl);
   EXPECT_EQ(with({.with_cuda = true}).device, "cuda");
   EXPECT_PART(refused({.use_ema = true}), "--use_ema: train.ema.decay");
 }

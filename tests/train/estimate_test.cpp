@@ -184,7 +184,7 @@ TEST(GpuEstimate, TheGpuHoldsTheProgramsAndTheHostTheCopies) {
 TEST(GpuEstimate, OffloadedStateIsTheHosts) {
   Config c = gpu_config();
   const StageEstimate before = estimate_gpu(c, 1, 0);
-  c.zero_optimization.offload_optimizer_device = "cpu";
+  c.zero_optimization.offload_optimizer_device = OffloadDevice::cpu;
   const StageEstimate after = estimate_gpu(c, 1, 0);
   EXPECT_EQ(after.rank.use.optimizer, 0);
   EXPECT_GE(after.rank.use.host, 12 * after.parameters);

@@ -31,7 +31,7 @@ struct Chosen {
 
 TEST(ModelSelection, TakesTheHighestAccuracyAndTheFirstOfEquals) {
   Chosen run;
-  run.config.train.best = {.split = "test", .metric = "accuracy"};
+  run.config.train.best = {.split = BestSplit::test, .metric = Metric::accuracy};
   EXPECT_TRUE(run.evaluate(on_test(2, 0.1)));
   EXPECT_TRUE(run.evaluate(on_test(3, 0.2)));
   EXPECT_FALSE(run.evaluate(on_test(1, 0.2)));
@@ -42,7 +42,7 @@ TEST(ModelSelection, TakesTheHighestAccuracyAndTheFirstOfEquals) {
 
 TEST(ModelSelection, TakesTheLowestLoss) {
   Chosen run;
-  run.config.train.best = {.split = "test", .metric = "loss"};
+  run.config.train.best = {.split = BestSplit::test, .metric = Metric::loss};
   EXPECT_TRUE(run.evaluate(on_test(2, 0.1)));
   EXPECT_FALSE(run.evaluate(on_test(3, 0.9)));
   EXPECT_TRUE(run.evaluate(on_test(1, 0)));
@@ -51,7 +51,7 @@ TEST(ModelSelection, TakesTheLowestLoss) {
 
 TEST(ModelSelection, TakesTheNewestWhereThatIsAsked) {
   Chosen run;
-  run.config.train.best = {.split = "last", .metric = "accuracy"};
+  run.config.train.best = {.split = BestSplit::last, .metric = Metric::accuracy};
   EXPECT_TRUE(run.evaluate(on_test(1, 0.9)));
   EXPECT_TRUE(run.evaluate(on_test(2, 0.1)));
   EXPECT_EQ(run.state.best_step, 2);
@@ -61,29 +61,29 @@ TEST(ModelSelection, LooksAtTheSplitThatWasNamed) {
   const Judged judged{.first = {1, 0.3}, .test = {2, 0.4}};
   Chosen run;
   run.holds_out = true;
-  run.config.train.best = {.split = "val", .metric = "accuracy"};
+  run.config.train.best = {.split = BestSplit::val, .metric = Metric::accuracy};
   EXPECT_EQ(run.selection().value(judged), 0.3);
-  run.config.train.best.split = "test";
+  run.config.train.best.split = BestSplit::test;
   EXPECT_EQ(run.selection().value(judged), 0.4);
-  run.config.train.best.split = "last";
+  run.config.train.best.split = BestSplit::last;
   EXPECT_EQ(run.selection().value(judged), 0.4);
 }
 
 TEST(ModelSelection, WhatIsNotFiniteGivesWay) {
   Chosen run;
-  run.config.train.best = {.split = "test", .metric = "accuracy"};
+  run.config.train.best = {.split = BestSplit::test, .metric = Metric::accuracy};
   EXPECT_TRUE(run.evaluate(on_test(kNan, 0.9)));  // there is nothing else
   EXPECT_EQ(run.state.best_step, -1);
   EXPECT_TRUE(run.evaluate(on_test(2, 0.1)));
   EXPECT_EQ(run.state.best_step, 2);
   EXPECT_FALSE(run.evaluate(on_test(std::numeric_limits<double>::infinity(), 0.9)));
-  run.config.train.best.split = "last";
+  run.config.train.best.split = BestSplit::last;
   EXPECT_FALSE(run.evaluate(on_test(kNan, 0.9)));
 }
 
 TEST(ModelSelection, PatienceCountsEvaluationsWithoutABetterOne) {
   Chosen run;
-  run.config.train.early_stopping = {.patience = 2, .metric = "loss"};
+  run.config.train.early_stopping = {.patience = 2, .metric = Metric::loss};
   EXPECT_FALSE(run.out_of_patience(on_test(2, 0)));
   EXPECT_FALSE(run.out_of_patience(on_test(2, 0)));
   EXPECT_FALSE(run.out_of_patience(on_test(1, 0)));  // better: it begins anew

@@ -74,10 +74,10 @@ TEST(Setup, PixelsAreNormalisedByMeanAndDeviation) {
             0);  // evaluation reports the plain loss
 }
 
-TEST(Setup, AugmentStepsKeepTheirOrder) {
+TEST(Setup, AugmentationKeepsItsOrder) {
   const Config config = with_optimizer("{type: SGD, params: {lr: 0.1}}",
                                        "data: {augment: [{flip: {p: 0.25}}, {random_crop: {padding: 4}}]}");
-  const auto steps = augment_steps(config);
+  const std::vector<AugmentStep>& steps = config.data.augment;
   ASSERT_EQ(steps.size(), 2u);
   EXPECT_EQ(steps[0].kind, AugmentStep::flip);
   EXPECT_EQ(steps[0].p, 0.25);

@@ -10,12 +10,25 @@
 #include <string>
 #include <vector>
 
+#include "base/choice.h"
 #include "comm/watchdog/supervision.h"
+#include "data/dataset.h"
 #include "optim/parameter_groups.h"
 #include "optim/schedule.h"
 #include "train/config/batch.h"
 
 namespace ct {
+
+enum class BestSplit : uint8_t { last, val, test };
+constexpr auto words_of(BestSplit) { return std::to_array<std::string_view>({"last", "val", "test"}); }
+enum class Metric : uint8_t { accuracy, loss };
+constexpr auto words_of(Metric) { return std::to_array<std::string_view>({"accuracy", "loss"}); }
+enum class SaveFailure : uint8_t { warn, error };
+constexpr auto words_of(SaveFailure) { return std::to_array<std::string_view>({"warn", "error"}); }
+enum class CommBackend : uint8_t { automatic, threads, mpi, nccl };
+constexpr auto words_of(CommBackend) { return std::to_array<std::string_view>({"auto", "threads", "mpi", "nccl"}); }
+enum class OffloadDevice : uint8_t { none, cpu };
+constexpr auto words_of(OffloadDevice) { return std::to_array<std::string_view>({"none", "cpu"}); }
 
 struct Config {
   int64_t seed = 42;
@@ -26,11 +39,6 @@ struct Config {
     std::string name = "cnn";
   } model;
 
-  struct AugmentStep {
-    std::string name;   // random_crop | flip
-    int64_t padding{};  // random_crop: pixels on each side
-    double p{};         // flip: its probability
-  };
   struct Data {
     std::string dataset = "auto";
     std::string path = "data";
@@ -38,7 +46,7 @@ struct Config {
     bool shuffle = true;
     std::vector<double> mean = {0.5, 0.5, 0.5}, std = {0.5, 0.5, 0.5};  // of pixels scaled to 0..1
     std::vector<AugmentStep> augment;
-    std::string on_corrupt = "error";
+    OnCorrupt on_corrupt = OnCorrupt::error;
     int64_t limit = 0;    // images of the training set; 0: all
     int64_t workers = 0;  // threads of a rank that read ahead; 0: by cores
   } data;
@@ -50,11 +58,12 @@ struct Config {
     int64_t save_interval = 0, eval_interval = 0;  // optimizer steps; 0: every epoch
     int64_t eval_batch_size = 250;
     struct Best {
-      std::string split = "last", metric = "accuracy";
+      BestSplit split = BestSplit::last;
+      Metric metric = Metric::accuracy;
     } best;
     struct EarlyStopping {
       int64_t patience = 0;  // evaluations without improvement; 0: never stop early
-      std::string metric = "loss";
+      Metric metric = Metric::loss;
     } early_stopping;
     double label_smoothing = 0;
     int64_t max_bad_steps = 3;  // the n-th non-finite step in a row ends the run
@@ -62,12 +71,12 @@ struct Config {
 
   struct Checkpoint {
     int64_t keep_last = 3;
-    std::string on_failure = "warn";
+    SaveFailure on_failure = SaveFailure::warn;
     bool asynchronous = true;  // saving runs beside training; false: training waits
   } checkpoint;
 
   struct Communication {
-    std::string backend = "auto";
+    CommBackend backend = CommBackend::automatic;
     bool reproducible = true;
     Supervision supervision;     // heartbeat_s, timeout_s
     int64_t check_interval = 0;  // optimizer steps between comparing the replicas' weight hashes; 0: never
@@ -109,7 +118,7 @@ struct Config {
     std::optional<int64_t> reduce_bucket_size, allgather_bucket_size;  // elements; absent: the program's choice
     std::optional<bool> overlap_comm;                                  // absent: the program's choice by transport
     int64_t stage3_param_persistence_threshold = 0;  // vectors of at most so many elements stay whole on every rank
-    std::string offload_optimizer_device = "none";   // none | cpu: where moments and master weights live
+    OffloadDevice offload_optimizer_device = OffloadDevice::none;  // where moments and master weights live
   } zero_optimization;
   int64_t steps_per_print = 10;
   bool wall_clock_breakdown = false;

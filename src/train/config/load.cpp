@@ -34,6 +34,10 @@ bool is_parameter(const std::string& key) {
 
 bool begins(const std::string& key, const std::string& prefix) { return key.rfind(prefix, 0) == 0; }
 
+bool is_text(const ConfigField& field) {
+  return std::holds_alternative<std::string*>(field.target) || std::holds_alternative<Choice>(field.target);
+}
+
 /// Names an optimizer or a scheduler.
 bool is_type(const ConfigField& field) {
   return std::holds_alternative<std::optional<optim::Optimizer>*>(field.target) ||
@@ -93,7 +97,7 @@ class Merge {
   /// Text keys take the words after '=' as they stand, so that --set output=2024 needs no second pair of quotes.
   Node override_value(const ConfigOverride& word, const std::shared_ptr<const document::Origin>& origin) const {
     for (const ConfigField& field : fields_) {
-      const bool text = std::holds_alternative<std::string*>(field.target) || is_type(field);
+      const bool text = is_text(field) || is_type(field);
       if (field.key != word.key || !text) continue;
       if (!word.value.empty() && (word.value[0] == '"' || word.value[0] == '\'')) break;
       Node node;
@@ -161,8 +165,7 @@ bool is_left_open(const ConfigField& field, const Node& node) {
       field.key.find('.') == std::string::npos
           ? field.key != "seed"
           : std::ranges::any_of(kDeepSpeed, [&](const char* block) { return begins(field.key, block); });
-  const bool switch_or_word = std::holds_alternative<bool*>(field.target) ||  //
-                              std::holds_alternative<std::string*>(field.target);
+  const bool switch_or_word = std::holds_alternative<bool*>(field.target) || is_text(field);
   return theirs && !switch_or_word && node.kind == Kind::text && node.text == "auto";
 }
 
@@ -260,9 +263,9 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
   check_params("optimizer", optim::fault_of(*config.optimizer));
   check_params("scheduler", optim::fault_of(config.scheduler));
   check_groups(config, at("optimizer.groups"));
-  if (config.train.best.split == "val" && config.data.validation == 0)
+  if (config.train.best.split == BestSplit::val && config.data.validation == 0)
     fail(ExitCode::usage, at("train.best.split"), "train.best.split val needs data.validation above 0");
-  if (config.train.early_stopping.patience > 0 && config.train.best.split == "last")
+  if (config.train.early_stopping.patience > 0 && config.train.best.split == BestSplit::last)
     fail(ExitCode::usage, at("train.early_stopping.patience"),
          "train.early_stopping.patience needs train.best.split val or test to watch");
   const std::string_view of_schedule = std::visit([](const auto& s) { return s.kOverridesLr; }, config.scheduler);

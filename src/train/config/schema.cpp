@@ -155,49 +155,53 @@ std::array<double, N> checked_numbers(const ConfigField& field, const Node& node
 }
 
 /// A bound pair of name and parameter: the fields of one augmentation step, so that they obey the common rules.
-std::vector<ConfigField> augment_fields(Config::AugmentStep& step) {
-  if (step.name == "random_crop") return {{"padding", &step.padding, "pixels on each side", {.min = 0, .max = 16}}};
-  if (step.name == "flip") return {{"p", &step.p, "probability", {.min = 0, .max = 1}}};
-  fail(ExitCode::bug, "augmentation ", step.name, " has no parameters");
+std::vector<ConfigField> augment_fields(AugmentStep& step) {
+  switch (step.kind) {
+    case AugmentStep::random_crop:
+      return {{"padding", &step.padding, "pixels on each side", {.min = 0, .max = 16}}};
+    case AugmentStep::flip:
+      return {{"p", &step.p, "probability", {.min = 0, .max = 1}}};
+  }
+  return {};
 }
 
-const std::vector<std::string> kSteps = {"random_crop", "flip"};
 const std::vector<std::string> kLaterSteps = {
     "random_resized_crop", "resize", "center_crop",  "cutout",        "mixup", "cutmix",
     "translate",           "rotate", "color_jitter", "random_erasing"};
 
 /// random_crop | {random_crop: {padding: 4}}
-Config::AugmentStep read_step(const ConfigField& field, const Node& node) {
-  Config::AugmentStep step{.name = "", .padding = 4, .p = 0.5};
+AugmentStep read_step(const ConfigField& field, const Node& node) {
+  AugmentStep step{};
   const bool with_parameters = node.kind == Kind::map && node.entries.size() == 1;
   if (!with_parameters && node.kind != Kind::text)
     wrong_type(field, node, "a list of steps such as flip or {random_crop: {padding: 4}}");
   Node name = node;
   name.kind = Kind::text;
   if (with_parameters) name.text = node.entries[0].key, name.mark = node.entries[0].mark;
-  read_field({field.key, &step.name, "", {.values = kSteps, .later = kLaterSteps}}, name);
+  read_field({field.key, &step.kind, "", {.later = kLaterSteps}}, name);
+  const std::string word(word_of(step.kind));
   if (!with_parameters) return step;
   const Node& parameters = node.entries[0].value;
   if (parameters.kind == Kind::null) return step;
-  if (parameters.kind != Kind::map) wrong_type(field, parameters, "parameters of " + step.name + " in braces");
+  if (parameters.kind != Kind::map) wrong_type(field, parameters, "parameters of " + word + " in braces");
   for (const document::Entry& entry : parameters.entries) {
     bool known = false;
     for (ConfigField parameter : augment_fields(step)) {
       if (parameter.key != entry.key) continue;
-      parameter.key = field.key + "." + step.name + "." + parameter.key;
+      parameter.key = field.key + "." + word + "." + parameter.key;
       read_field(parameter, entry.value);
       known = true;
     }
     if (!known)
-      fail_at(entry.mark, "unknown key ", quoted(field.key + "." + step.name + "." + entry.key), "; ", step.name,
-              " takes ", augment_fields(step)[0].key);
+      fail_at(entry.mark, "unknown key ", quoted(field.key + "." + word + "." + entry.key), "; ", word, " takes ",
+              augment_fields(step)[0].key);
   }
   return step;
 }
 
-std::string step_text(Config::AugmentStep step) {
+std::string step_text(AugmentStep step) {
   const ConfigField parameter = augment_fields(step)[0];
-  return "{" + step.name + ": {" + parameter.key + ": " + field_text(parameter) + "}}";
+  return "{" + std::string(word_of(step.kind)) + ": {" + parameter.key + ": " + field_text(parameter) + "}}";
 }
 
 std::vector<ConfigField> group_fields(optim::ParameterGroup& group) {
@@ -241,7 +245,7 @@ template <class Module>
 void add_params(std::vector<ConfigField>& fields, const std::string& block, Module& module) {
   for (const ConfigKey& key : optim::keys_of(module))
     fields.push_back({block + ".params." + key.name,
-                      std::visit([](auto* target) { return ConfigTarget(target); }, key.target), key.doc, key.rule});
+                      std::visit([](auto target) { return ConfigTarget(target); }, key.target), key.doc, key.rule});
 }
 
 std::vector<ConfigField> update_fields(Config& c) {
@@ -276,7 +280,6 @@ std::vector<ConfigField> config_fields(Config& c) {
   const ConfigRule interval{.min = 0, .resume_may_change = true}, fraction{.min = 0, .max = 1, .below_max = true};
   const ConfigRule patience{.min = 0, .max = 1e6, .above_min = true, .resume_may_change = true};
   const ConfigRule bucket{.min = 1, .resume_may_change = true};
-  const auto one_of = [](std::vector<std::string> values) { return ConfigRule{.values = std::move(values)}; };
   const std::vector<std::string> datasets = dataset_choices();
   auto& zero = c.zero_optimization;
   std::vector<ConfigField> fields = {
@@ -301,7 +304,7 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"data.normalize.mean", &c.data.mean, "of pixels scaled to 0..1, per channel", {}},
       {"data.normalize.std", &c.data.std, "likewise", {.min = 0, .above_min = true}},
       {"data.augment", &c.data.augment, "steps in order: random_crop {padding}, flip {p}", {}},
-      {"data.on_corrupt", &c.data.on_corrupt, "what a damaged image does", one_of({"error", "skip"})},
+      {"data.on_corrupt", &c.data.on_corrupt, "what a damaged image does"},
       {"data.limit", &c.data.limit, "images of the training set, the first so many, for trials; 0: all", natural},
       {"data.workers",
        &c.data.workers,
@@ -319,26 +322,20 @@ std::vector<ConfigField> config_fields(Config& c) {
        &c.train.eval_batch_size,
        "images; part of the result",
        {.min = 1, .max = kLargestBatch}},
-      {"train.best.split", &c.train.best.split, "what best.bin follows", one_of({"last", "val", "test"})},
-      {"train.best.metric", &c.train.best.metric, "accuracy | loss", one_of({"accuracy", "loss"})},
+      {"train.best.split", &c.train.best.split, "what best.bin follows"},
+      {"train.best.metric", &c.train.best.metric, "accuracy | loss"},
       {"train.early_stopping.patience", &c.train.early_stopping.patience, "evaluations without improvement; 0: off",
        natural},
-      {"train.early_stopping.metric", &c.train.early_stopping.metric, "loss | accuracy", one_of({"loss", "accuracy"})},
+      {"train.early_stopping.metric", &c.train.early_stopping.metric, "accuracy | loss"},
       {"train.label_smoothing", &c.train.label_smoothing, "share of the target spread over all classes", fraction},
       {"train.max_bad_steps", &c.train.max_bad_steps, "non-finite steps in a row that end the run", positive},
       {"checkpoint.keep_last", &c.checkpoint.keep_last, "checkpoints kept", {.min = 1, .resume_may_change = true}},
-      {"checkpoint.on_failure",
-       &c.checkpoint.on_failure,
-       "of a save while training",
-       {.values = {"warn", "error"}, .resume_may_change = true}},
+      {"checkpoint.on_failure", &c.checkpoint.on_failure, "of a save while training", {.resume_may_change = true}},
       {"checkpoint.asynchronous",
        &c.checkpoint.asynchronous,
        "saving runs beside training; false: training waits",
        {.resume_may_change = true}},
-      {"communication.backend",
-       &c.communication.backend,
-       "auto | threads | mpi | nccl",
-       {.values = {"auto", "threads", "mpi", "nccl"}, .resume_may_change = true}},
+      {"communication.backend", &c.communication.backend, "auto | threads | mpi | nccl", {.resume_may_change = true}},
       {"communication.reproducible",
        &c.communication.reproducible,
        "the same bits on any number of ranks",
@@ -394,7 +391,7 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"zero_optimization.offload_optimizer.device",
        &zero.offload_optimizer_device,
        "none | cpu: where the optimizer's state lives",
-       {.values = {"none", "cpu"}, .later = {"nvme"}, .resume_may_change = true}},
+       {.later = {"nvme"}, .resume_may_change = true}},
       {"steps_per_print",
        &c.steps_per_print,
        "optimizer steps between two step records",
@@ -436,7 +433,7 @@ std::string field_text(const ConfigField& field) {
   return std::visit(
       Overload{[](const bool* v) { return std::string(*v ? "true" : "false"); },
                [](const int64_t* v) { return std::to_string(*v); }, [](const double* v) { return flow(*v); },
-               [](const std::string* v) { return flow(*v); },
+               [](const std::string* v) { return flow(*v); }, [](const Choice& v) { return flow(v.word()); },
                [](const std::optional<int64_t>* v) { return *v ? std::to_string(**v) : std::string("null"); },
                [](const std::optional<bool>* v) {
                  return std::string(!*v ? "null" : **v ? "true" : "false");
@@ -444,9 +441,9 @@ std::string field_text(const ConfigField& field) {
                [](const std::array<double, 2>* v) { return numbers_text(*v); },
                [](const std::optional<double>* v) { return *v ? flow(**v) : std::string("null"); },
                [](const std::vector<double>* v) { return numbers_text(*v); },
-               [](const std::vector<Config::AugmentStep>* v) {
+               [](const std::vector<AugmentStep>* v) {
                  std::string text;
-                 for (const Config::AugmentStep& step : *v) text += (text.empty() ? "" : ", ") + step_text(step);
+                 for (const AugmentStep& step : *v) text += (text.empty() ? "" : ", ") + step_text(step);
                  return "[" + text + "]";
                },
                [](const std::vector<optim::ParameterGroup>* v) {
@@ -464,6 +461,11 @@ void read_field(const ConfigField& field, const Node& node) {
       Overload{
           [&](bool* v) { *v = checked_boolean(field, node); }, [&](int64_t* v) { *v = checked_integer(field, node); },
           [&](double* v) { *v = checked_number(field, node); }, [&](std::string* v) { *v = checked_text(field, node); },
+          [&](const Choice& v) {
+            ConfigField worded = field;
+            worded.rule.values = v.words();
+            v.choose(checked_text(worded, node));
+          },
           [&](std::optional<int64_t>* v) { *v = checked_integer(field, node); },
           [&](std::optional<bool>* v) {  // DeepSpeed's null leaves the choice open
             v->reset();
@@ -471,7 +473,7 @@ void read_field(const ConfigField& field, const Node& node) {
           },
           [&](std::array<double, 2>* v) { *v = checked_numbers<2>(field, node); },
           [&](std::vector<double>* v) { *v = checked_list(field, node); },
-          [&](std::vector<Config::AugmentStep>* v) {
+          [&](std::vector<AugmentStep>* v) {
             if (node.kind != Kind::list) wrong_type(field, node, "a list of steps");
             v->clear();
             for (const Node& item : node.items) v->push_back(read_step(field, item));

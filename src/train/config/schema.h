@@ -12,10 +12,10 @@
 namespace ct {
 
 /// Where a value lives in a Config; the alternative is the key's type.
-using ConfigTarget = std::variant<bool*, int64_t*, double*, std::string*, std::array<double, 2>*, std::vector<double>*,
-                                  std::optional<bool>*, std::optional<int64_t>*, std::optional<double>*,
-                                  std::vector<Config::AugmentStep>*, std::vector<optim::ParameterGroup>*,
-                                  std::optional<optim::Optimizer>*, optim::LrSchedule*>;
+using ConfigTarget =
+    std::variant<bool*, int64_t*, double*, std::string*, Choice, std::array<double, 2>*, std::vector<double>*,
+                 std::optional<bool>*, std::optional<int64_t>*, std::optional<double>*, std::vector<AugmentStep>*,
+                 std::vector<optim::ParameterGroup>*, std::optional<optim::Optimizer>*, optim::LrSchedule*>;
 
 struct ConfigField {
   std::string key;  // dotted path

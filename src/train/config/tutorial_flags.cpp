@@ -31,11 +31,11 @@ std::vector<ConfigOverride> tutorial_flag_overrides(const TutorialFlags& flags, 
   if (flags.backend) {
     const bool gloo = *flags.backend == "gloo";
     if (gloo)
-      warnings->push_back("--backend gloo: this program's own ranks take its place (communication.backend auto)");
+      warnings->emplace_back("--backend gloo: this program's own ranks take its place (communication.backend auto)");
     overrides.push_back({"communication.backend", gloo ? "auto" : *flags.backend, "--backend " + *flags.backend});
   }
   if (flags.local_rank)
-    warnings->push_back("--local_rank is ignored: the launcher's environment says which rank this is");
+    warnings->emplace_back("--local_rank is ignored: the launcher's environment says which rank this is");
   return overrides;
 }
 

@@ -29,7 +29,7 @@ std::vector<Path> all_saved(const Path& folder) {
 
 Metadata selection_metadata(const Config& config, double value) {
   const Config::Train::Best& best = config.train.best;
-  return {{kSelectedBy, best.split == "last" ? best.split : best.split + " " + best.metric},
+  return {{kSelectedBy, best.split == BestSplit::last ? "last" : str(word_of(best.split), " ", word_of(best.metric))},
           {kSelectedValue, Json(value).dump()}};
 }
 
@@ -114,7 +114,8 @@ std::optional<BestWeights::Candidate> BestWeights::choose(const std::vector<Cand
     if (!c.value || c.step > state.step) continue;
     const bool newer = best == nullptr || c.step > best->step;
     if (best == nullptr ||
-        (config_.train.best.split == "last" ? newer : better(config_.train.best.metric, *c.value, *best->value)))
+        (config_.train.best.split == BestSplit::last ? newer
+                                                     : better(config_.train.best.metric, *c.value, *best->value)))
       best = &c;
   }
   return best != nullptr ? std::optional(*best) : std::nullopt;

@@ -80,7 +80,8 @@ void RunSaver::saved(const CheckpointWriter::Saved& what) {
 
 /// All ranks come here together.
 void RunSaver::not_saved(const Error& e, MustSucceed must) {
-  if (must == MustSucceed::yes || run_.config.checkpoint.on_failure == "error" || e.code() != ExitCode::io) throw e;
+  if (must == MustSucceed::yes || run_.config.checkpoint.on_failure == SaveFailure::error || e.code() != ExitCode::io)
+    throw e;
   const std::string last = folder_ != nullptr && folder_->contains(saved_step_)
                                ? str("the one of step ", saved_step_, " is intact, training goes on")
                                : "training goes on";
@@ -121,7 +122,7 @@ void RunSaver::keep_evaluated(ModelSelection& selection, const Judged& judged, b
     writer_.write_weights(std::string(kLastFile), metadata());
     if (best) writer_.write_weights(std::string(kBestFile), best_metadata(selection, judged));
   } catch (const Error& e) {
-    if (last_step || run_.config.checkpoint.on_failure == "error" || e.code() != ExitCode::io) throw;
+    if (last_step || run_.config.checkpoint.on_failure == SaveFailure::error || e.code() != ExitCode::io) throw;
     run_.log.warn(str("the evaluated weights of step ", run_.state.step, " were not written: ", e.what()));
     return;  // what is called best must be what lies in best.bin
   }
