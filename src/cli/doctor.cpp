@@ -22,7 +22,7 @@
 #include "comm/launch.h"
 #include "comm/mpi/mpi.h"
 #include "data/locate.h"
-#include "device/backend.h"
+#include "device/cuda.h"
 #include "metrics/metrics_log.h"
 
 namespace ct {

@@ -11,6 +11,7 @@
 #include "cli/ranks.h"
 #include "cli/subverbs.h"
 #include "data/locate.h"
+#include "device/cuda.h"
 #include "metrics/metrics_log.h"
 #include "train/config/load.h"
 

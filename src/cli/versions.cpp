@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/version.h"
 #include "comm/mpi/mpi.h"
-#include "device/backend.h"
+#include "device/cuda.h"
 
 namespace ct {
 

@@ -109,39 +109,7 @@ class Backend {
   virtual std::unique_ptr<Replay> record(const std::function<void()>& body) = 0;
 };
 
-/// What every machine offers. `less_memory`: as in CudaOptions.
+/// What every machine offers. `memory_advice`: what errors for want of memory advise, "use a smaller ...".
 std::unique_ptr<Backend> make_cpu_backend(std::string less_memory = "");
-
-/// What a rank asks of a GPU.
-struct CudaOptions {
-  int device = 0;                 // among those that are visible to this process
-  bool autotune = false;          // time the libraries' plans instead of taking the first deterministic one
-  bool tf32 = false;              // f32 products by TF32's 10-bit mantissas
-  std::string library_path = {};  // where cuDNN, cuBLAS and NCCL are looked for first; empty: nowhere special
-  std::string less_memory = {};   // what errors for want of memory advise: "use a smaller ..."
-};
-/// Throws ExitCode::usage where there is no GPU, driver or library to compute with, naming it and where it was looked
-/// for, and ExitCode::memory.
-std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
-/// "CUDA 13.0 for sm_80, compute_80", the toolkit and the kernels' machine code and PTX, or that this program is
-/// without. Asks neither driver nor GPU.
-std::string cuda_build();
-/// Why make_cuda_backend() could not compute on this GPU, in a line; empty: it can. Quick, and loads nothing where
-/// there is no driver.
-std::string cuda_problem(int device = 0);
-/// Would people expect to compute on a GPU here? Not without a driver, nor where it shows no GPU.
-bool cuda_expected();
-/// How many GPUs are visible to this process, old ones too; 0 where no driver shows them.
-int cuda_device_count();
-
-/// What somebody who wants to know why a GPU is not used, or used badly, should see.
-struct DeviceFact {
-  std::string what;     // "cuDNN"
-  std::string value;    // "9.10.2 in /usr/local/cuda/lib64/libcudnn.so.9"
-  std::string warning;  // what would go wrong, and the remedy; empty: nothing
-};
-/// Driver, GPUs, CUDA and the libraries that are opened at run time: which was found where, or where it was looked for.
-/// Throws ExitCode::usage if library_path is no folder with such libraries.
-std::vector<DeviceFact> cuda_facts(const CudaOptions& options);
 
 }  // namespace ct

@@ -22,6 +22,10 @@ struct Inputs {
 class InputFeed {
  public:
   InputFeed(Backend& backend, const BoundProgram& bound);
+  /// What it takes of a GPU's host memory, page-locked.
+  static int64_t host_bytes(const Lowered& program) {
+    return static_cast<int64_t>(kInputSlots) * stored_bytes(program[program.ports.inputs]);
+  }
   /// For the next micro-batch, until send(); waits while the device still reads the slot.
   Inputs next();
   /// What was written, for the launches that follow.
@@ -46,6 +50,8 @@ class OutputLog {
   /// `take` is called with what each keep() kept, in order, by settle() at the latest.
   using Take = std::function<void(const std::byte* value)>;
   OutputLog(Backend& backend, const Tensor& value, Take take);
+  /// What it takes of a GPU's host memory, page-locked.
+  static int64_t host_bytes(const Value& value) { return static_cast<int64_t>(kLogSlots) * stored_bytes(value); }
   /// Keeps what the launches so far leave in the value.
   void keep();
   void settle();

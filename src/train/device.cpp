@@ -7,6 +7,7 @@
 #include "base/host.h"
 #include "comm/host/staged.h"
 #include "comm/nccl/nccl.h"
+#include "device/cuda.h"
 #include "device/cuda/library.h"
 #include "train/agree.h"
 

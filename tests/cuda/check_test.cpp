@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/host.h"
-#include "device/backend.h"
+#include "device/cuda.h"
 #include "runtime.h"
 
 namespace ct {

@@ -1,3 +1,4 @@
+#include "device/cuda.h"
 #include "selftest/op_case_checks.h"
 
 namespace ct {

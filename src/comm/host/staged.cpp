@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "comm/reduction/pieces.h"
+#include "device/scratch.h"
 
 namespace ct {
 namespace {
@@ -168,15 +169,13 @@ class Staged final : public Communicator {
   std::byte* stage(const std::vector<Piece>& pieces, int64_t Piece::*place) {
     int64_t end = 0;
     for (const Piece& p : pieces) end = std::max(end, p.*place + p.elements * p.element_bytes);
-    const auto bytes = static_cast<size_t>(end);
-    if (staging_.empty() || staging_.back().bytes() < bytes) staging_.push_back(backend_.allocate_host(bytes));
-    return staging_.back().data();
+    return staging_.of(static_cast<size_t>(end));
   }
 
   Backend& backend_;
   Communicator& host_;
   std::vector<Room> rooms_;
-  std::vector<Memory> staging_;  // the last one is in use; those before it were too small for what came later
+  Scratch staging_{[this](size_t bytes) { return backend_.allocate_host(bytes); }};
 };
 
 }  // namespace

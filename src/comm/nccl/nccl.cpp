@@ -10,6 +10,7 @@
 #include "comm/reduction/pieces.h"
 #include "device/cuda/check.h"
 #include "device/cuda/cuda_backend.h"
+#include "device/scratch.h"
 
 namespace ct {
 namespace {
@@ -18,21 +19,9 @@ namespace {
 struct Shared {
   cuda::CudaBackend& backend;
   TrafficCounters traffic{};
-  std::vector<Memory> buffers{};  // for what is received, each larger than the one before
-  NcclLink link;                  // ends NCCL before memory goes that it may be using
+  Scratch received{[this](size_t bytes) { return backend.allocate(bytes); }};  // collectives run in one stream
+  NcclLink link;  // ends NCCL before memory goes that it may be using
 
-  /// All collectives run one after the other, in one stream: they may use the same. Those that came before keep theirs,
-  /// for their launches may have been recorded.
-  float* buffer(int64_t floats) {
-    const auto bytes = static_cast<size_t>(floats) * sizeof(float);
-    if (buffers.empty() || buffers.back().bytes() < bytes) buffers.push_back(backend.allocate(bytes));
-    return reinterpret_cast<float*>(buffers.back().data());
-  }
-  size_t buffer_bytes() const {
-    size_t bytes = 0;
-    for (const Memory& memory : buffers) bytes += memory.bytes();
-    return bytes;
-  }
   /// A single rank sends to itself what it could copy: so one GPU is enough to see these calls work.
   bool sends_to(int peer) const { return peer != link.rank() || link.size() == 1; }
 };
@@ -80,7 +69,7 @@ class NcclReduction final : public Reduction {
     plan_tree(leaves, order);
     if (own_.empty()) return;
     const int slots = !added_by_nccl_ ? link_.size() : levels_.empty() ? 0 : 1;
-    slots_ = slots == 0 ? nullptr : shared_.buffer(slots * numel_);
+    slots_ = slots == 0 ? nullptr : floats(shared_.received.of(static_cast<size_t>(nccl_slot_bytes(slots, numel_))));
     if (link_.size() > 1 && is_one_run(own_, &Piece::whole)) own_leaf_ = floats(whole_ + own_.front().whole);
     sums_in_place_ = is_one_run(own_, &Piece::shard);
     sums_ = sums_in_place_ ? floats(shard_ + own_.front().shard) : slot(link_.rank());
@@ -104,8 +93,8 @@ class NcclReduction final : public Reduction {
     const int levels = nccl_sum_levels(ranks, leaves, order);
     if (levels == 0) return;
     check(levels <= kernels::kMaxLevels, "a sum of ", leaves, " leaves");
-    level_memory_ = shared_.backend.allocate(static_cast<size_t>(levels * numel_) * sizeof(float));
-    counter_memory_ = shared_.backend.allocate(sizeof(int32_t));
+    level_memory_ = shared_.backend.allocate(static_cast<size_t>(nccl_slot_bytes(levels, numel_)));
+    counter_memory_ = shared_.backend.allocate(kNcclCounterBytes);
     for (int level = 0; level < levels; ++level) levels_.push_back(floats(level_memory_.data()) + level * numel_);
   }
 
@@ -325,7 +314,7 @@ class NcclCommunicator final : public Communicator {
   void count(TrafficKind kind, const Traffic& more) override { shared_.traffic[kind].add(more); }
   bool overlaps() const override { return false; }
   bool recordable() const override { return true; }
-  size_t allocated_bytes() const override { return allocated_ + shared_.buffer_bytes(); }
+  size_t allocated_bytes() const override { return allocated_ + shared_.received.bytes(); }
 
   void gather_all(std::span<const std::byte> mine, std::span<std::byte> all) override {
     control().gather_all(mine, all);

@@ -25,6 +25,14 @@ struct NcclOptions {
   cuda::LibraryPlaces places = {};  // of libnccl.so.2
 };
 
+/// What a sum of `elements` f32 that the rank owns takes of the GPU's memory: for what it receives a slot a rank at
+/// most, in memory that all sums share (device/scratch.h), and for its partial sums, if it keeps any, one a level, and
+/// a counter.
+inline int64_t nccl_slot_bytes(int64_t slots, int64_t elements) {
+  return slots * elements * static_cast<int64_t>(sizeof(float));
+}
+inline constexpr size_t kNcclCounterBytes = sizeof(int32_t);
+
 /// How many partial sums, each as long as what the rank owns, a reduction of at most `leaves` leaves keeps in the GPU's
 /// memory.
 inline int nccl_sum_levels(int ranks, int64_t leaves, SumOrder order) {

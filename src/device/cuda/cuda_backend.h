@@ -4,7 +4,7 @@
 #include <map>
 #include <optional>
 
-#include "device/backend.h"
+#include "device/cuda.h"
 #include "device/cuda/convolution.h"
 #include "device/cuda/device.h"
 #include "device/cuda/handle.h"

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "device/backend.h"
+#include "device/cuda.h"
 #include "device/cuda/check.h"
 
 namespace ct::cuda {

@@ -3,7 +3,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "device/backend.h"
+#include "device/cuda.h"
 #include "device/cuda/check.h"
 #include "device/cuda/device.h"
 #include "device/cuda/library.h"

@@ -1,5 +1,5 @@
 #include "base/error.h"
-#include "device/backend.h"
+#include "device/cuda.h"
 #include "device/cuda/library.h"
 #include "device/peaks.h"
 

@@ -8,7 +8,7 @@ namespace ct::cuda {
 
 namespace k = kernels;
 
-static_assert(kChunk <= k::kSquareChunk);  // one sum a chunk
+static_assert(sizeof(k::SquareChunk) == kCudaTableRowBytes && kChunk <= k::kSquareChunk);  // one sum a chunk
 
 std::unique_ptr<Kernel> prepare(const SquareSums& op, const Context& in) {
   std::vector<k::SquareChunk> chunks;

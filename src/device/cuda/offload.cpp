@@ -170,11 +170,11 @@ Offload::~Offload() = default;
 
 std::shared_ptr<Offload::Slot> Offload::next_slot() {
   std::shared_ptr<Slot>& slot = slots_[turn_++ % slots_.size()];
-  const size_t bytes = static_cast<size_t>(largest_) * sizeof(float);
-  if (!slot || slot->grads.bytes() < bytes)
-    slot = std::make_shared<Slot>(Slot{.grads = backend_.allocate_host(bytes),
-                                       .scalars = backend_.allocate_host(sizeof(StepScalars)),
-                                       .copy = backend_.allocate_host(bytes / 2),
+  const OffloadSlotBytes bytes(largest_);
+  if (!slot || slot->grads.bytes() < bytes.grads)
+    slot = std::make_shared<Slot>(Slot{.grads = backend_.allocate_host(bytes.grads),
+                                       .scalars = backend_.allocate_host(bytes.scalars),
+                                       .copy = backend_.allocate_host(bytes.copy),
                                        .arrived = backend_.make_mark(),
                                        .sent = backend_.make_mark()});
   return slot;

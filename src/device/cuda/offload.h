@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include "device/backend.h"
+#include "device/cuda.h"
 
 namespace ct::cuda {
 
@@ -39,7 +39,7 @@ class Offload {
   std::unique_ptr<Backend> cpu_;
   std::vector<Update*> updates_;  // as bound
   int64_t largest_ = 0;           // elements of a slice
-  std::array<std::shared_ptr<Slot>, 2> slots_;
+  std::array<std::shared_ptr<Slot>, kOffloadSlots> slots_;
   size_t turn_ = 0;
 };
 

@@ -6,15 +6,14 @@
 
 #include "comm/nccl/nccl.h"
 #include "comm/reduction/pieces.h"
+#include "device/cuda.h"
+#include "device/scratch.h"
 #include "engine/feed.h"
-#include "plan/step_scalars.h"
 
 namespace ct {
 namespace {
 
 constexpr int64_t kFloat = sizeof(float);
-constexpr int64_t kChunkRowBytes = 3 * sizeof(int64_t);  // device/cuda/optimizer.cpp: of the table of SquareSums
-constexpr int64_t kLeafCounterBytes = sizeof(int32_t);   // comm/nccl/nccl.cpp
 
 const CommOp* communication(const Step& step) { return std::get_if<CommOp>(&step.op); }
 
@@ -34,6 +33,7 @@ std::vector<Range> owned_in(const Lowered& program, const std::vector<Run>& plac
       for (const Range& own : program.shards.owned(program.distribution.rank, part.range)) owned.push_back(own);
   return owned;
 }
+
 int64_t elements_of(const std::vector<Range>& ranges) {
   int64_t sum = 0;
   for (const Range& range : ranges) sum += range.size();
@@ -53,16 +53,12 @@ class Reductions {
   std::set<std::pair<ValueId, int64_t>> known_;
 };
 
-/// Every sum has a slot for each rank, at most (NCCL may add by itself, without reproducible), in a buffer of all sums
-/// that is replaced by a larger one where it is too small, but kept.
+/// Every sum has a slot for each rank, at most (NCCL may add by itself, without reproducible).
 void add_nccl(GpuExtras& extras, const Lowered& program) {
   const Distribution& d = program.distribution;
   const SumOrder order = d.reproducible ? SumOrder::canonical : SumOrder::any;
-  int64_t largest = 0;
-  const auto slots_for = [&](int64_t elements) {
-    const int64_t bytes = d.ranks * elements * kFloat;
-    if (bytes > largest) extras.received += largest = bytes;
-  };
+  ScratchBytes received;
+  const auto slots_for = [&](int64_t elements) { received.of(nccl_slot_bytes(d.ranks, elements)); };
   Reductions reductions(program);
   for (const Step* step : steps_of(program)) {
     const CommOp* comm = communication(*step);
@@ -75,36 +71,34 @@ void add_nccl(GpuExtras& extras, const Lowered& program) {
       const int64_t owned = elements_of(owned_in(program, sum->place));
       slots_for(owned);
       if (const int64_t levels = nccl_sum_levels(d.ranks, d.micro_batches(), order); levels > 0) {
-        extras.partial_sums += levels * owned * kFloat;
-        extras.received += kLeafCounterBytes;
+        extras.partial_sums += nccl_slot_bytes(levels, owned);
+        extras.received += static_cast<int64_t>(kNcclCounterBytes);
       }
     }
   }
+  extras.received += received.sum;
 }
 
-/// The other side of collectives passes through one buffer of the host, replaced by a larger one where it is too small,
-/// but kept. `largest`: so far.
-void add_staging(GpuExtras& extras, const Lowered& program, int64_t& largest) {
+/// What the other side of collectives passes through.
+void add_staging(ScratchBytes& staging, const Lowered& program) {
   const Distribution& d = program.distribution;
-  const auto stage = [&](int64_t bytes) {
-    if (bytes > largest) extras.mirrors += largest = bytes;
-  };
   const std::vector<Run> packed = program.shards.packed(d.rank, {{{0, program.flat.numel}, DType::f32, 0}});
   Reductions reductions(program);
   for (const Step* step : steps_of(program)) {
     const CommOp* comm = communication(*step);
     if (comm == nullptr) continue;
     if (const auto* gather = std::get_if<AllGather>(comm); gather != nullptr && gather->whole != gather->shard)
-      stage(bytes_of(gather->place));
+      staging.of(bytes_of(gather->place));
     if (const auto* sum = std::get_if<ReduceScatter>(comm);
         sum != nullptr && sum->whole != sum->shard && reductions.is_new(*sum)) {
       int64_t end = 0;
       for (const Range& own : owned_in(program, sum->place))
         end = std::max(end, byte_of(packed, own.begin) + own.size() * kFloat);
-      stage(end);
+      staging.of(end);
     }
   }
 }
+
 /// A buffer that peers read has a twin in the host's memory.
 void add_twins(GpuExtras& extras, const Lowered& program, ValueId theirs = kNone) {
   for (size_t i = 0; i < program.values.size(); ++i) {
@@ -123,7 +117,7 @@ void add_updates(GpuExtras& extras, const Lowered& program) {
       const auto* op = std::get_if<ComputeOp>(&step.op);
       if (op == nullptr) continue;
       if (const auto* sums = std::get_if<SquareSums>(op))
-        extras.updates += kChunkRowBytes * static_cast<int64_t>(sums->chunks.size());
+        extras.updates += static_cast<int64_t>(kCudaTableRowBytes * sums->chunks.size());
       const Ids from = reads(step.op);
       if (std::none_of(from.begin(), from.end(), on_host)) continue;
       for (ValueId id : writes(step.op))
@@ -132,8 +126,7 @@ void add_updates(GpuExtras& extras, const Lowered& program) {
           largest = std::max(largest, program[id].shape.numel());
         }
     }
-  const int64_t slot = largest * kFloat + largest * kFloat / 2 + static_cast<int64_t>(sizeof(StepScalars));
-  extras.mirrors += std::min<int64_t>(slices, 2) * slot;
+  extras.mirrors += std::min<int64_t>(slices, kOffloadSlots) * OffloadSlotBytes(largest).sum();
 }
 
 }  // namespace
@@ -150,16 +143,16 @@ GpuExtras gpu_extras(const GpuExtrasOf& what) {
   const bool replicas = what.compares_replicas && train.distribution.effective_stage() < 3;
   if (replicas && train.params != train.states.front().value) mirror(train.params);
   for (ValueId id : {train.ports.losses, train.scalars, train.loss_scale})
-    if (id != kNone) extras.mirrors += static_cast<int64_t>(kLogSlots) * stored_bytes(train[id]);
-  extras.mirrors += static_cast<int64_t>(kLogSlots) * stored_bytes(evaluate[evaluate.ports.outputs]);
-  for (const Lowered* program : {&train, &evaluate})
-    extras.mirrors += static_cast<int64_t>(kInputSlots) * stored_bytes((*program)[program->ports.inputs]);
+    if (id != kNone) extras.mirrors += OutputLog::host_bytes(train[id]);
+  extras.mirrors += OutputLog::host_bytes(evaluate[evaluate.ports.outputs]);
+  for (const Lowered* program : {&train, &evaluate}) extras.mirrors += InputFeed::host_bytes(*program);
   if (what.nccl) {
     add_nccl(extras, train);
   } else {
-    int64_t largest = 0;
-    add_staging(extras, train, largest);
-    add_staging(extras, evaluate, largest);
+    ScratchBytes staging;
+    add_staging(staging, train);
+    add_staging(staging, evaluate);
+    extras.mirrors += staging.sum;
     add_twins(extras, train);
     add_twins(extras, evaluate, /*theirs=*/evaluate.params);
     extras.staged += what.exchange_bytes;
