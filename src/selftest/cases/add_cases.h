@@ -1,0 +1,43 @@
+// The cases of every operation: a declaration each. op_cases() calls them for all alternatives of ComputeOp, so an
+// operation that is not here does not compile.
+#pragma once
+
+#include "selftest/cases/case.h"
+
+namespace ct::cases {
+
+// Layers, in a type that they compute with.
+void add_cases(Cases&, Of<Augment>, DType);
+void add_cases(Cases&, Of<Conv2d>, DType);
+void add_cases(Cases&, Of<Conv2dGradW>, DType);
+void add_cases(Cases&, Of<Conv2dGradX>, DType);
+void add_cases(Cases&, Of<ConvReluPool>, DType);
+void add_cases(Cases&, Of<ConvReluPoolGradW>, DType);
+void add_cases(Cases&, Of<ConvReluPoolGradX>, DType);
+void add_cases(Cases&, Of<MaxPool>, DType);
+void add_cases(Cases&, Of<MaxPoolGrad>, DType);
+void add_cases(Cases&, Of<AveragePool>, DType);
+void add_cases(Cases&, Of<AveragePoolGrad>, DType);
+void add_cases(Cases&, Of<BatchNorm>, DType);
+void add_cases(Cases&, Of<BatchNormGrad>, DType);
+void add_cases(Cases&, Of<Relu>, DType);
+void add_cases(Cases&, Of<ReluGrad>, DType);
+void add_cases(Cases&, Of<Flatten>, DType);
+void add_cases(Cases&, Of<FlattenGrad>, DType);
+void add_cases(Cases&, Of<Add>, DType);
+void add_cases(Cases&, Of<Linear>, DType);
+void add_cases(Cases&, Of<LinearGradX>, DType);
+void add_cases(Cases&, Of<LinearGradW>, DType);
+
+// What has one type, or goes over types by itself.
+void add_cases(Cases&, Of<SoftmaxCrossEntropy>);
+void add_cases(Cases&, Of<TreePush>);
+void add_cases(Cases&, Of<SquareSums>);
+void add_cases(Cases&, Of<StepControl>);
+void add_cases(Cases&, Of<Cast>);
+void add_cases(Cases&, Of<Blend>);
+void add_cases(Cases&, Of<Adam>);
+void add_cases(Cases&, Of<Sgd>);
+void add_cases(Cases&, Of<RmsProp>);
+
+}  // namespace ct::cases

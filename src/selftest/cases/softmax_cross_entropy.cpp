@@ -1,0 +1,84 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "graph/loss_scale.h"
+#include "selftest/cases/add_cases.h"
+#include "selftest/cases/case.h"
+#include "selftest/reference/dense.h"
+
+namespace ct::cases {
+namespace {
+
+struct LossProblem {
+  int64_t n, classes;
+  float smoothing;
+  Doubles z, labels;
+  double scale = 1;  // of fp16 training
+
+  template <class T>
+  std::vector<T> row(const std::vector<T>& values, int64_t i) const {
+    return {values.begin() + i * classes, values.begin() + (i + 1) * classes};
+  }
+  template <class T>
+  T loss(const std::vector<T>& values, int64_t i) const {
+    return reference::softmax_cross_entropy(row(values, i), static_cast<int64_t>(labels[at(i)]),
+                                            static_cast<double>(smoothing));
+  }
+};
+
+OpCase loss_case(const LossProblem& p, bool gradient, const std::string& text) {
+  Case c;
+  Doubles losses, predicted, larger, dlogits, loss_tolerance, dlogits_tolerance;
+  for (int64_t i = 0; i < p.n; ++i) {
+    const Doubles z = p.row(p.z, i);
+    const auto label = static_cast<int64_t>(p.labels[at(i)]);
+    double widest = 0, above = 0;
+    for (const double v : z) widest = std::max(widest, std::abs(v)), above += v > z[at(label)];
+    losses.push_back(p.loss(p.z, i));
+    predicted.push_back(static_cast<double>(std::max_element(z.begin(), z.end()) - z.begin()));
+    larger.push_back(above);
+    loss_tolerance.push_back((4 + 2 * widest) * kEps);  // exponents up to 2 widest, rounded before exp
+    for (double d : reference::softmax_cross_entropy_gradient(z, label, static_cast<double>(p.smoothing))) {
+      dlogits.push_back(p.scale * d / static_cast<double>(p.n));
+      dlogits_tolerance.push_back(p.scale * (4 + 2 * widest) * kEps / static_cast<double>(p.n));
+    }
+  }
+  for (const double loss : losses)
+    if (!std::isfinite(loss)) dlogits.assign(dlogits.size(), std::numeric_limits<double>::quiet_NaN());
+  const ValueId z = c.in({p.n, p.classes}, p.z), labels = c.in({p.n}, p.labels, DType::i32);
+  const ValueId loss = c.out({p.n}, losses, loss_tolerance);
+  const ValueId best = c.out({p.n}, predicted, {}, DType::i32), more = c.out({p.n}, larger, {}, DType::i32);
+  const ValueId dz = gradient ? c.out({p.n, p.classes}, dlogits, dlogits_tolerance) : kNone;
+  const ValueId scale =
+      p.scale == 1 ? kNone : c.in(shape_of<LossScaleState>(), bytes_of(LossScaleState{.scale = p.scale}), DType::u8);
+  if (gradient && p.scale == 1 && std::isfinite(dlogits[0]))
+    c.gradient(dz, p.z, [p](const std::vector<Complex>& values) {
+      Complex mean = 0;
+      for (int64_t i = 0; i < p.n; ++i) mean += p.loss(values, i) / static_cast<double>(p.n);
+      return mean;
+    });
+  return c.of(SoftmaxCrossEntropy{z, labels, loss, best, more, dz, p.smoothing, scale}, " ", p.n, " of ", p.classes,
+              " smoothing ", p.smoothing, gradient ? "" : " evaluation", text);
+}
+
+}  // namespace
+
+void add_cases(Cases& cases, Of<SoftmaxCrossEntropy>) {
+  for (const int64_t n : {1, 3, 4, 17})
+    for (const int64_t classes : {2, 10, 16, 100})
+      for (const float smoothing : {0.0f, 0.1f}) {
+        LossProblem p{n, classes, smoothing, normal(at(n * classes), 7, 3), {}};
+        for (int64_t i = 0; i < n; ++i) p.labels.push_back(static_cast<double>((i * 7 + 1) % classes));
+        cases.push_back(loss_case(p, true, ""));
+        cases.push_back(loss_case(p, false, ""));
+      }
+  cases.push_back(loss_case({2, 10, 0, Doubles(20, 0.5), {3, 0}}, true, " of equal logits"));
+  // One image's loss is not finite: the whole gradient is NaN, so that the step is skipped.
+  LossProblem broken{3, 10, 0, normal(30, 7), {1, 2, 3}};
+  broken.z[14] = std::numeric_limits<double>::infinity();
+  cases.push_back(loss_case(broken, true, " with an infinite logit"));
+  cases.push_back(loss_case({3, 10, 0.1f, normal(30, 7, 3), {1, 2, 3}, /*scale=*/0x1p15}, true, " scaled"));
+}
+
+}  // namespace ct::cases
