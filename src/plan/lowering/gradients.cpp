@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <bit>
+
+#include "plan/lowering/lowering.h"
+
+namespace ct {
+
+void Lowering::scale_loss(const LossScaleOptions& options) {
+  out_.first_loss_scale = {.scale = options.initial, .hysteresis_left = options.hysteresis};
+  out_.loss_scale = buffer("loss scale", sizeof(LossScaleState), Account::other);
+  for (ComputeOp& op : ops_)
+    if (auto* loss = std::get_if<SoftmaxCrossEntropy>(&op)) loss->loss_scale = out_.loss_scale;
+}
+
+Range Lowering::units_range(const Range& units) const {
+  const auto& all = out_.flat.units;
+  return {all[static_cast<size_t>(units.begin)].begin, all[static_cast<size_t>(units.end) - 1].end};
+}
+
+void Lowering::place_gradients() {
+  const FlatLayout& flat = out_.flat;
+  const Distribution& d = out_.distribution;
+  const BucketSize bucket = bucket_size(flat, d.zero.reduce_bucket_size);
+  if (zero_.whole_grads)
+    out_.grads = floats("gradients", flat.numel, Account::gradients, shared());
+  else
+    out_.grads = floats("gradient shard", bytes_of(packed_) / kFloat, Account::gradients);
+
+  for (const Range& units : unit_groups(flat, bucket, /*backward=*/true)) {
+    Group group{.range = units_range(units)};
+    group.cuts = cut(flat, group.range, bucket.most);
+    if (zero_.whole_grads) {
+      group.whole = out_.grads;
+    } else {
+      const std::string name = "gradients of " + graph_.units()[static_cast<size_t>(units.begin)];
+      group.whole = floats(name, group.range.size(), Account::gradients, Home::exchange);
+      group.first = group.range.begin;
+    }
+    for (size_t i = 0; i < flat.parameters.size(); ++i) {
+      const Range& p = flat.parameters[i];
+      if (p.begin < group.range.begin || p.begin >= group.range.end) continue;
+      const ValueId grad = graph_.parameters()[i].grad;
+      place(grad, group.whole, (p.begin - group.first) * kFloat);
+      for (size_t k = 0; k < ops_.size(); ++k) {
+        const Ids written = writes(Op{ops_[k]});
+        if (std::find(written.begin(), written.end(), grad) == written.end()) continue;
+        group.ready = std::max(group.ready, static_cast<int>(k));
+        group.needed = std::min(group.needed, static_cast<int>(k));
+      }
+    }
+    groups_.push_back(std::move(group));
+  }
+  if (d.dealing() == Dealing::contiguous && d.accumulation > 1) add_levels();
+}
+
+/// Partial sums of the micro-steps that one rank adds by itself: a binary counter, or just the sum so far.
+void Lowering::add_levels() {
+  const auto a = static_cast<unsigned>(out_.distribution.accumulation);
+  const int count = out_.distribution.reproducible ? static_cast<int>(std::bit_width(a - 1)) : 1;
+  for (int k = 0; k < count; ++k) {
+    const ValueId level = floats("partial sum " + std::to_string(k), out_.flat.numel, Account::gradients);
+    for (Group& g : groups_) g.levels.push_back(view(level, g.range.begin * kFloat, g.range.size()));
+  }
+  for (Group& g : groups_)
+    g.counter =
+        add({.name = "leaves", .shape = {1}, .dtype = DType::i32, .home = Home::resident, .account = Account::other});
+}
+
+/// Gradients of micro-batches are the leaves of a sum that is added in one canonical tree, over micro-steps and
+/// ranks.
+void Lowering::reduce(Program& program, Group& group, bool last) {
+  const Distribution& d = out_.distribution;
+  const bool contiguous = d.dealing() == Dealing::contiguous;
+  if (group.counter != kNone)
+    emit(program, TreePush{view(group.whole, (group.range.begin - group.first) * kFloat, group.range.size()),
+                           group.counter, group.levels, last});
+  if (d.ranks == 1 || (contiguous && !last)) return;
+  for (const Range& part : group.cuts) {
+    const Run place{part, DType::f32, (part.begin - group.first) * kFloat};
+    if (contiguous && zero_.whole_states) {
+      communicate(program, AllReduce{view(group.whole, place.byte, part.size())});
+      continue;
+    }
+    const ValueId shard = zero_.whole_grads ? group.whole : out_.grads;
+    communicate(program, ReduceScatter{group.whole, shard, {place}, last});
+    if (last && zero_.whole_states)
+      communicate(program, AllGather{group.whole, group.whole, {place}, AllGather::What::grads});
+  }
+  group.pending = lane_ - 1;
+}
+
+int64_t Lowering::grad_byte(int64_t element) const {
+  return zero_.whole_grads ? element * kFloat : byte_of(packed_, element);
+}
+
+}  // namespace ct

@@ -1,0 +1,73 @@
+#include <algorithm>
+
+#include "plan/lowering/lowering.h"
+
+namespace ct {
+
+/// What layers compute with: whole, or packed shards and, for each unit, room for what is gathered.
+void Lowering::place_params() {
+  const FlatLayout& flat = out_.flat;
+  const Distribution& d = out_.distribution;
+  if (zero_.whole_params) {
+    out_.params =
+        buffer("params", flat.compute_bytes, Account::weights, zero_.gather_after_update ? shared() : Home::resident);
+    for (size_t i = 0; i < flat.parameters.size(); ++i)
+      place(graph_.parameters()[i].value, out_.params, byte_of(flat.runs, flat.parameters[i].begin));
+    return;
+  }
+  shard_runs_ = out_.shards.packed(d.rank, flat.runs);
+  int64_t largest = 0;  // peers find a shard at the same place everywhere, so all are as long as the longest
+  for (int r = 0; r < d.ranks; ++r) largest = std::max(largest, bytes_of(out_.shards.packed(r, flat.runs)));
+  out_.params = buffer("parameter shard", largest, Account::weights, shared());
+
+  unit_place_.resize(flat.units.size());
+  int64_t persistent_bytes = 0;
+  for (size_t i : by_place()) {
+    const Parameter& p = graph_.parameters()[i];
+    const Range padded{flat.parameters[i].begin, round_up(flat.parameters[i].end, kRowPad)};
+    const DType dtype = graph_[p.value].dtype;
+    const int64_t bytes = padded.size() * static_cast<int64_t>(size_of(dtype));
+    const bool whole = p.is_vector() && p.layout.numel() <= d.zero.persistence_threshold;
+    std::vector<Run>& runs = whole ? persistent_ : unit_place_[static_cast<size_t>(p.unit)];
+    const int64_t byte = round_up(whole ? persistent_bytes : bytes_of(runs), 64);
+    runs.push_back({padded, dtype, byte});
+    if (whole) persistent_bytes = byte + bytes;
+  }
+  if (!persistent_.empty()) persistent_value_ = buffer("persistent parameters", persistent_bytes, Account::weights);
+  for (size_t u = 0; u < unit_place_.size(); ++u)
+    unit_value_.push_back(unit_place_[u].empty() ? kNone
+                                                 : buffer("gathered " + graph_.units()[u], bytes_of(unit_place_[u]),
+                                                          Account::weights, Home::transient));
+  for (size_t i = 0; i < flat.parameters.size(); ++i) {
+    const Parameter& p = graph_.parameters()[i];
+    const int64_t begin = flat.parameters[i].begin;
+    const auto unit = static_cast<size_t>(p.unit);
+    const bool whole = clip(persistent_, {begin, begin + 1}).size() == 1;
+    place(p.value, whole ? persistent_value_ : unit_value_[unit],
+          byte_of(whole ? persistent_ : unit_place_[unit], begin));
+  }
+}
+
+std::vector<size_t> Lowering::by_place() const {
+  std::vector<size_t> order(out_.flat.parameters.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return out_.flat.parameters[a].begin < out_.flat.parameters[b].begin; });
+  return order;
+}
+
+/// f32 masters: the params themselves where layers compute in f32.
+void Lowering::place_masters() {
+  if (!mixed_)
+    out_.states.push_back({"weights", out_.params, zero_.whole_params ? whole_ : shard_runs_});
+  else
+    out_.states.push_back(state("weights", Account::optimizer));
+}
+
+HeldState Lowering::state(const std::string& name, Account account) {
+  const std::vector<Run>& held = zero_.whole_states ? whole_ : packed_;
+  const Home home = out_.distribution.zero.offload_optimizer ? Home::host : Home::resident;
+  return {name, floats(name, bytes_of(held) / kFloat, account, home), held};
+}
+
+}  // namespace ct

@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "plan/lowering/lowering.h"
+#include "plan/step_scalars.h"
+
+namespace ct {
+
+std::vector<Lowering::Slice> Lowering::slices(const Range& range) {
+  const Distribution& d = out_.distribution;
+  std::vector<Slice> found;
+  const auto& held = out_.states.front();
+  const std::vector<Range> mine = zero_.whole_states ? std::vector<Range>{range} : out_.shards.owned(d.rank, range);
+  const std::vector<Run>& compute_form = zero_.whole_params ? out_.flat.runs : shard_runs_;
+  for (const UpdateRange& rule : rules_)
+    for (const Range& own : mine)
+      for (const Run& run : clip(clip(compute_form, own), rule.range))
+        for (const Run& part : offload_parts(run)) {
+          const int64_t n = part.range.size();
+          Slice s{part.range, rule};
+          s.masters = view(held.value, byte_of(held.held, part.range.begin), n);
+          if (mixed_) s.copy = view(out_.params, part.byte, n, part.dtype);
+          found.push_back(s);
+        }
+  return found;
+}
+
+/// What the host updates travels in parts, so that transfers and arithmetic overlap.
+std::vector<Run> Lowering::offload_parts(const Run& run) const {
+  constexpr int64_t kPart = int64_t{1} << 20;
+  if (!out_.distribution.zero.offload_optimizer) return {run};
+  std::vector<Run> parts;
+  for (int64_t begin = run.range.begin; begin < run.range.end; begin += kPart)
+    for (const Run& part : clip({run}, {begin, std::min(begin + kPart, run.range.end)})) parts.push_back(part);
+  return parts;
+}
+
+/// Everything, bucket by bucket: act on a part, then gather it where ranks keep params whole but own a part each.
+void Lowering::gather_params(Program& program, const std::function<void(const Range&)>& act) {
+  const FlatLayout& flat = out_.flat;
+  const Range all{0, flat.numel};
+  if (!zero_.gather_after_update) {
+    act(all);
+    if (persistent_value_ != kNone)
+      communicate(program, AllGather{persistent_value_, out_.params, persistent_, AllGather::What::params});
+    return;
+  }
+  const BucketSize bucket = bucket_size(flat, out_.distribution.zero.allgather_bucket_size);
+  for (const Range& units : unit_groups(flat, bucket, /*backward=*/false))
+    for (const Range& part : cut(flat, units_range(units), bucket.most)) {
+      act(part);
+      communicate(program, AllGather{out_.params, out_.params, clip(flat.runs, part), AllGather::What::params});
+    }
+}
+
+template <class Optimizer>
+void Lowering::update_parameters(const Optimizer& optimizer, const std::vector<optim::ParameterGroup>& groups) {
+  if (!Optimizer::kShards && out_.distribution.effective_stage() > 0)
+    fail(ExitCode::usage, Optimizer::kType, " does not share out its state: zero_optimization.stage must be 0");
+  rules_ = update_ranges(graph_, out_.flat, optim::treatments(graph_, groups, optimizer.weight_decay));
+  std::vector<std::optional<HeldState>> states;  // as the operation has them
+  for (const std::string& name : optimizer.states()) {
+    states.emplace_back();
+    if (!name.empty()) out_.states.push_back(*(states.back() = state(name, Account::optimizer)));
+  }
+  gather_params(out_.update, [&](const Range& range) {
+    Update update{.scalars = out_.scalars};
+    std::vector<Blend::Slice> blended;
+    for (const Slice& s : slices(range)) {
+      const ValueId grads = view(out_.grads, grad_byte(s.range.begin), s.range.size());
+      if (s.rule.statistic) {
+        blended.push_back({s.masters, grads, s.copy, s.rule.momentum});
+        continue;
+      }
+      const auto [weight_decay, lr_scale] = s.rule.treatment;
+      UpdateSlice& slice = update.slices.emplace_back(UpdateSlice{
+          .masters = s.masters, .grads = grads, .copy = s.copy, .weight_decay = weight_decay, .lr_scale = lr_scale});
+      for (const auto& held : states)
+        slice.states.push_back(held ? view(held->value, byte_of(held->held, s.range.begin), s.range.size()) : kNone);
+    }
+    if (!update.slices.empty()) emit(out_.update, optimizer.op(std::move(update)));
+    if (!blended.empty()) emit(out_.update, Blend{std::move(blended), out_.scalars, out_.distribution.micro_batches()});
+  });
+}
+
+void Lowering::update(const UpdateRule& rule) {
+  const Distribution& d = out_.distribution;
+  const auto& chunks = out_.flat.chunks;
+  const auto count = static_cast<int64_t>(chunks.size());
+  const ValueId sums = add({.name = "chunk square sums",
+                            .shape = {count},
+                            .dtype = DType::f64,
+                            .home = zero_.whole_states ? Home::resident : shared(),
+                            .account = Account::other});
+  const int64_t row = sizeof(ScheduleRow) / sizeof(double);
+  out_.schedule = add({.name = "schedule",
+                       .shape = {kScheduleWindow * row},
+                       .dtype = DType::f64,
+                       .home = Home::resident,
+                       .account = Account::other});
+  out_.scalars = buffer("step scalars", sizeof(StepScalars), Account::other);
+
+  lane_ = 0;
+  std::vector<SquareSums::Chunk> mine;
+  for (size_t i = 0; i < chunks.size(); ++i)
+    for (const Range& own : zero_.whole_states ? std::vector<Range>{chunks[i]} : out_.shards.owned(d.rank, chunks[i])) {
+      const int64_t at = grad_byte(own.begin) / kFloat;
+      mine.push_back({{at, at + own.size()}, static_cast<int64_t>(i)});
+    }
+  emit(out_.update, SquareSums{out_.grads, sums, std::move(mine)});
+  int after = -1;
+  if (!zero_.whole_states) {
+    after = lane_;
+    communicate(out_.update, AllGather{sums, sums, {{{0, count}, DType::f64, 0}}, AllGather::What::chunk_sums});
+  }
+  emit(out_.update,
+       StepControl{sums, out_.schedule, out_.scalars, rule.clip, d.micro_batches(), out_.loss_scale,
+                   rule.loss_scale.value_or(LossScaleOptions{})},
+       after);
+
+  std::visit([&](const auto& optimizer) { update_parameters(optimizer, rule.groups); }, rule.optimizer);
+}
+
+}  // namespace ct

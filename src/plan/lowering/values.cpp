@@ -1,0 +1,48 @@
+#include "plan/lowering/lowering.h"
+
+namespace ct {
+
+ValueId Lowering::add(Value value) {
+  out_.values.push_back(std::move(value));
+  return static_cast<ValueId>(out_.values.size() - 1);
+}
+
+ValueId Lowering::buffer(const std::string& name, int64_t bytes, Account account, Home home) {
+  return add({.name = name, .shape = {bytes}, .dtype = DType::u8, .home = home, .account = account});
+}
+
+ValueId Lowering::floats(const std::string& name, int64_t numel, Account account, Home home) {
+  return add({.name = name, .shape = {numel}, .home = home, .account = account});
+}
+
+void Lowering::place(ValueId id, ValueId base, int64_t byte) {
+  Value& value = out_.values[static_cast<size_t>(id)];
+  value.base = base;
+  value.offset = byte;
+  value.account = out_.values[static_cast<size_t>(base)].account;
+}
+
+ValueId Lowering::view(ValueId base, int64_t byte, int64_t numel, DType dtype) {
+  const Value& of = out_.values[static_cast<size_t>(base)];
+  const Value value{
+      .name = of.name, .shape = {numel}, .dtype = dtype, .base = base, .offset = byte, .account = of.account};
+  return add(value);
+}
+
+/// A flattened image whose rows need no padding is the image itself: a view, and no operation.
+void Lowering::alias_flattened() {
+  const auto alias = [this](ValueId from, ValueId to) {
+    if (graph_[from].shape.stored() != graph_[to].shape.stored() || graph_[from].dtype != graph_[to].dtype)
+      return false;
+    place(to, from, 0);
+    return true;
+  };
+  for (const ComputeOp& op : graph_.ops()) {
+    bool dropped = false;
+    if (const auto* flat = std::get_if<Flatten>(&op)) dropped = alias(flat->x, flat->y);
+    if (const auto* flat = std::get_if<FlattenGrad>(&op)) dropped = alias(flat->dy, flat->dx);
+    if (!dropped) ops_.push_back(op);
+  }
+}
+
+}  // namespace ct
