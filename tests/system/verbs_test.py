@@ -543,6 +543,13 @@ class Verbs(unittest.TestCase):
         self.assertRegex(text, r"(?m)^measured peaks of this core: \d+ GFLOP/s, \d+\.\d GB/s copy$")
         self.assertRegex(text, r"(?m)^  linear +\d+\.\d\d +\d+ +\d+% +\d+\.\d$")
         self.assertRegex(text, r"(?m)^  sum +\d+\.\d\d$")
+        json_text = self.bench("step", "--ops", "--device", "cpu", "--json")
+        self.assertEqual(len(json_text.splitlines()), 1, json_text)
+        result = json.loads(json_text)
+        self.assertEqual([op["name"] for op in result["ops"]], re.findall(r"(?m)^  ([a-z]\w+) .*\d+\.\d$", text))
+        self.assertGreater(result["peaks"]["flops"], 0)
+        # A micro-batch's operations count four times.
+        self.assertGreater(result["ops_us"], sum(op["us"] for op in result["ops"]))
 
     def test_bench_of_operations_in_bf16(self):
         """No operation can do more than the processor."""

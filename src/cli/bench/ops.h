@@ -1,4 +1,4 @@
-// How long each operation of a training step takes on a device that works beside the host.
+// How long each operation of a training step takes.
 #pragma once
 
 #include <string>
@@ -20,6 +20,7 @@ struct OpTime {
 struct OpTimes {
   std::vector<OpTime> ops;  // of a micro-batch (the step's last), then of the update
   double step;              // what they take in a step: a micro-batch's as often as there are micro-batches
+  bool in_caches = false;   // where they find their operands: a copy of much memory is no bound then
 };
 
 struct OpTimingOptions {
@@ -32,12 +33,16 @@ struct OpTimingOptions {
 double time_operation(Backend& backend, const ComputeOp& op, const std::vector<Value>& values, const Resolve& operands,
                       const OpTimingOptions& options);
 
-/// Of the computing steps, prepared anew and launched on the engine's memory, which holds nonsense afterwards.
-OpTimes time_operations(Engine& engine, Backend& backend, const OpTimingOptions& options);
+/// On a device that works beside the host: of the computing steps, prepared anew and launched on the engine's memory,
+/// which holds nonsense afterwards.
+OpTimes time_device_operations(Engine& engine, Backend& backend, const OpTimingOptions& options);
+
+/// On the host, one rank: medians of steps, operation after operation.
+OpTimes time_host_operations(Engine& engine);
 
 /// A line for each operation, its share of the peaks and their sum.
 std::string table(const OpTimes& times, const DevicePeaks& peaks);
-/// {"name", "us", "gflops", "gbytes_per_sec", "peak_share", "copy_share"} for each.
-Json to_json(const OpTimes& times, const DevicePeaks& peaks);
+/// "peaks", "ops_us" and, of each of "ops", {"name", "us", "gflops", "gbytes_per_sec", "peak_share", "copy_share"}.
+void add_operations(Json& result, const OpTimes& times, const DevicePeaks& peaks);
 
 }  // namespace ct

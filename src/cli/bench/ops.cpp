@@ -1,9 +1,10 @@
-#include "cli/bench_ops.h"
+#include "cli/bench/ops.h"
 
 #include <algorithm>
 #include <cstdio>
 
 #include "base/seconds.h"
+#include "cli/bench/bench.h"
 
 namespace ct {
 namespace {
@@ -54,7 +55,7 @@ double time_operation(Backend& backend, const ComputeOp& op, const std::vector<V
   return times[static_cast<size_t>(options.windows / 2)];
 }
 
-OpTimes time_operations(Engine& engine, Backend& backend, const OpTimingOptions& options) {
+OpTimes time_device_operations(Engine& engine, Backend& backend, const OpTimingOptions& options) {
   const Lowered& program = engine.lowered();
   const Program& micro = program.last.empty() ? program.micro : program.last;
   OpTimes times{.ops = {}, .step = 0};
@@ -71,11 +72,32 @@ OpTimes time_operations(Engine& engine, Backend& backend, const OpTimingOptions&
   return times;
 }
 
+OpTimes time_host_operations(Engine& engine) {
+  engine.restore({});  // each run below takes a row of the schedule
+  constexpr int kRuns = 200;
+  std::vector<std::vector<double>> runs;  // of each operation
+  for (int i = 0; i < kRuns; ++i) {
+    const auto timings = engine.bound().time_steps();
+    runs.resize(timings.size());
+    for (size_t k = 0; k < timings.size(); ++k) runs[k].push_back(timings[k].seconds);
+  }
+  const Lowered& program = engine.lowered();
+  OpTimes times{.ops = {}, .step = 0, .in_caches = true};
+  for (const auto& [steps, repeats] :
+       {std::pair(&program.last, program.distribution.accumulation), {&program.update, 1}})
+    for (const Step& step : *steps) {
+      const double seconds = spread(std::move(runs[times.ops.size()])).median;
+      times.ops.push_back({std::string(name_of(step.op)), seconds, cost_of(step.op, program.values)});
+      times.step += repeats * seconds;
+    }
+  return times;
+}
+
 std::string table(const OpTimes& times, const DevicePeaks& peaks) {
   char line[160];
-  std::snprintf(line, sizeof line, "\n  %-24s %10s %10s %7s %10s %7s", "operation", "us", "GFLOP/s", "% peak", "GB/s",
-                "% copy");
+  std::snprintf(line, sizeof line, "\n  %-24s %10s %10s %7s %10s", "operation", "us", "GFLOP/s", "% peak", "GB/s");
   std::string text = peaks.text + line;
+  if (!times.in_caches) text += "  % copy";
   double sum = 0;
   for (const OpTime& op : times.ops) {
     const Shares of = shares(op, peaks);
@@ -83,19 +105,25 @@ std::string table(const OpTimes& times, const DevicePeaks& peaks) {
     std::snprintf(line, sizeof line, "\n  %-24s %10.2f", op.name.c_str(), 1e6 * op.seconds);
     text += line;
     if (op.cost.flops > 0)
-      std::snprintf(line, sizeof line, " %10.0f %6.1f%%", op.cost.flops / op.seconds / 1e9, 100 * of.flops);
+      std::snprintf(line, sizeof line, " %10.0f %6.*f%%", op.cost.flops / op.seconds / 1e9, times.in_caches ? 0 : 1,
+                    100 * of.flops);
     else
       std::snprintf(line, sizeof line, " %10s %7s", "", "");
     text += line;
-    std::snprintf(line, sizeof line, " %10.1f %6.1f%%", op.cost.bytes / op.seconds / 1e9, 100 * of.bytes);
+    std::snprintf(line, sizeof line, " %10.1f", op.cost.bytes / op.seconds / 1e9);
+    text += line;
+    if (times.in_caches) continue;
+    std::snprintf(line, sizeof line, " %6.1f%%", 100 * of.bytes);
     text += line;
   }
   std::snprintf(line, sizeof line, "\n  %-24s %10.2f", "sum", 1e6 * sum);
   return text + line;
 }
 
-Json to_json(const OpTimes& times, const DevicePeaks& peaks) {
-  Json ops = Json::array();
+void add_operations(Json& result, const OpTimes& times, const DevicePeaks& peaks) {
+  result["peaks"] = {{"flops", peaks.flops}, {"copy_bytes_per_sec", peaks.bytes}, {"text", peaks.text}};
+  result["ops_us"] = 1e6 * times.step;
+  Json& ops = result["ops"] = Json::array();
   for (const OpTime& op : times.ops) {
     const Shares of = shares(op, peaks);
     ops.push_back({{"name", op.name},
@@ -105,7 +133,6 @@ Json to_json(const OpTimes& times, const DevicePeaks& peaks) {
                    {"peak_share", of.flops},
                    {"copy_share", of.bytes}});
   }
-  return ops;
 }
 
 }  // namespace ct

@@ -1,0 +1,45 @@
+// What the members of `cifar-train bench` share: their options and windows of time. Each has a file of its name.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "metrics/metrics_log.h"
+#include "train/config/config.h"
+
+namespace ct {
+
+struct BenchFlags {
+  std::string what = "step", config = "default.yaml", ranks = "1";
+  std::vector<std::string> sets;
+  double window = 0.25;
+  int windows = 9;
+  int64_t elements = 0;
+  bool json = false, operations = false;
+  std::string device, cuda_path;  // empty: what the configuration says
+};
+
+// Each returns the exit code. All ranks of a job call it, and rank 0 prints.
+int bench_step(const BenchFlags& f, const Config& config, Communicator& comm);
+int bench_data(const BenchFlags& f, const Config& config, Communicator& comm);
+int bench_update(const BenchFlags& f, Communicator& comm);
+int bench_reduce(const BenchFlags& f, const Config& config, Communicator& comm);
+/// The update on one GPU.
+int bench_device_update(const BenchFlags& f, const Config& config);
+
+inline constexpr const char* kFewerElements = "use fewer --elements";
+
+struct Spread {
+  double min, median, max;
+};
+Spread spread(std::vector<double> values);
+
+/// All ranks run `work(count)` for each window; rank 0's clock counts, from barrier to barrier.
+Spread time_windows(Communicator& comm, const BenchFlags& f, const std::function<void(int64_t)>& work);
+
+/// On stdout: `result` by --json, else `text`.
+void print(const BenchFlags& f, const Json& result, const std::string& text);
+
+}  // namespace ct

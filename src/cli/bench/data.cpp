@@ -1,0 +1,45 @@
+// bench data: what the pipeline delivers when nobody computes.
+#include <cstdio>
+
+#include "base/error.h"
+#include "cli/bench/bench.h"
+#include "train/agree.h"
+#include "train/session.h"
+
+namespace ct {
+
+int bench_data(const BenchFlags& f, const Config& config, Communicator& comm) {
+  const Datasets data = open_datasets(config, comm);
+  const BatchSizes batch = batch_for(config.batch, comm.size());
+  const Distribution d = distribution(config, batch, {comm.rank(), comm.size()});
+  Pipeline pipeline(*data.train, data.parts.training, pipeline_options(config, batch, d, comm.rank()));
+  const auto micro = static_cast<size_t>(batch.micro);
+  std::vector<uint8_t> images(micro * data.train->shape().bytes());
+  std::vector<Draw> draws(micro);
+  std::vector<int32_t> labels(micro);
+  int64_t step = 0;
+  const Spread time = time_windows(comm, f, [&](int64_t count) {
+    for (const int64_t end = step + count; step < end; ++step)
+      for (int j = 0; j < d.accumulation; ++j) {
+        comm.pulse().advance(Phase::data);
+        pipeline.fill(step / pipeline.steps_per_epoch(), step % pipeline.steps_per_epoch(),
+                      d.micro_batch(comm.rank(), j), {images, draws, labels});
+      }
+  });
+  if (comm.rank() != 0) return 0;
+  const double rate = static_cast<double>(batch.train) / time.median;
+  char text[64];
+  std::snprintf(text, sizeof text, "%.0f images/s, %.1f us a step", rate, 1e6 * time.median);
+  print(f,
+        {{"bench", "data"},
+         {"dataset", data.train->name()},
+         {"ranks", comm.size()},
+         {"workers", pipeline.workers()},
+         {"samples_per_sec", rate},
+         {"step_us", 1e6 * time.median}},
+        str(data.train->name(), ", images of ", to_string(data.train->shape()), ", ", comm.size(), " ranks with ",
+            pipeline.workers(), " workers each: ", text));
+  return 0;
+}
+
+}  // namespace ct
