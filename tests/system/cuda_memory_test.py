@@ -1,0 +1,127 @@
+"""The memory of GPUs: what is too little for a run, and what estimates and dry runs tell of it before."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from cuda import *
+
+
+@check
+def too_little_memory_on_the_gpu():
+    need_stand_in()
+    env = {"ON_HOST_MEMORY": "1000000"}
+    line = refused(MEMORY, ["out of memory", "GPU 0", "1000000", "micro-batch"], env=env)
+    print("      " + line)
+    fails(MEMORY, run("train", *train_words(path("auto"), small(), "--device", "auto"), env=env), "out of memory")
+
+
+@check
+def the_table_of_memory():
+    """Where the GPU's is too little: what needs how much, and what would fit."""
+    need_stand_in()
+    # 62006 parameters, each with its gradient and Adam's state, and the activations of 64 images: with 16 it fits.
+    sets = small(model__name="cnn_plain", train_batch_size=64, train_micro_batch_size_per_gpu=64, train__max_steps=1)
+    done = run("train", *train_words(path("table"), sets, *CUDA), env={"ON_HOST_MEMORY": "3500000"})
+    fails(MEMORY, done, "out of memory")
+    for what in ("weights", "gradients", "optimizer", "activations"):
+        expect(what in done.stderr, "nothing is said of the %s" % what, done.stderr)
+    expect(re.search(r"micro-batch[^\n]*\b\d+", done.stderr), "no micro-batch that fits is named", done.stderr)
+
+
+@check
+def a_shared_gpu_too_small_for_two_ranks():
+    """Each rank alone would fit; nobody may meet an allocation that fails."""
+    need_stand_in()
+    sets = small(train_batch_size=8, zero_optimization__stage=0)
+    words = ["train", *train_words(path("shared"), sets, *CUDA, "--ranks", 2)]
+    foretold = json.loads(run(*estimate_words(sets), *CUDA, "--ranks", 2, "--json", env=ONE_GPU).stdout)
+    need = foretold["stages"][0]["device"]
+    expect_equal([foretold["ranks_a_gpu"], need], [2, 2 * foretold["stages"][0]["rank"]["device"]])
+    for available, advice in ((need // 2 + 1, ""), (need - 1, "zero_optimization.stage 1 is the lowest that fits")):
+        for more in ([], ["--dry-run"]):
+            line = fails(MEMORY, run(*words, *more, env={**ONE_GPU, "ON_HOST_MEMORY": str(available)}),
+                         "out of memory on GPU 0", "for weights", "for optimizer state", "for activations",
+                         "2 ranks that share the GPU: %d in all" % need, "but %d of %d are free" % (available, available),
+                         advice)
+    print("      " + line)
+    done = run(*words, env={**ONE_GPU, "ON_HOST_MEMORY": str(need + 4096)})
+    expect_equal(done.returncode, DONE, done.stderr)
+
+
+@check
+def estimates_of_a_gpu():
+    """They are compared with its memory, and the host's part with the host's."""
+    need_stand_in()
+    sets = small(zero_optimization__offload_optimizer__device="cpu", train_batch_size=64,
+                 train_micro_batch_size_per_gpu=64)
+    words = [*estimate_words(sets), "--ranks", 1]
+    found = json.loads(run(*words, *CUDA, "--json", env={"ON_HOST_MEMORY": "2000000"}).stdout)
+    rank, = {json.dumps(s["rank"]) for s in found["stages"]}  # one rank shares nothing
+    rank = json.loads(rank)
+    expect_equal(found["available_of_gpu"], 2000000)
+    expect(rank["device"] > 2000000 and rank["offloaded"] >= 12 * found["parameters"], rank)
+    expect_equal(rank["optimizer"], 0)
+    expect_equal(rank["host"], rank["offloaded"] + rank["mirrors"] + rank["staged"] + rank["snapshot"] + rank["overhead"])
+    expect_equal([s["fits"] for s in found["stages"]], 4 * [False])
+    expect(1 <= found["largest_micro_batch"] < 64, found["advice"])
+    text = run(*words, *CUDA, env={"ON_HOST_MEMORY": "2000000"}).stdout
+    expect(re.search(r"2\.0 MB of GPU 0", text) and re.search(r"a GPU with 1 rank, MB\n.*\n  fits +no", text), text)
+    expect("page-locked copies" in text and re.search(r"this host, MB\n.*\n  fits +yes", text), text)
+    # A login node has no GPU: the sizes are told, but there is nothing to compare them with.
+    nowhere = run(*words, *CUDA, env={"ON_HOST_DRIVER": "0"})
+    expect_equal(nowhere.returncode, DONE, nowhere.stderr)
+    expect("fits" not in nowhere.stdout and "a GPU with 1 rank" in nowhere.stdout, nowhere.stdout)
+    expect(re.search("nothing is compared.*no NVIDIA driver", nowhere.stdout.splitlines()[-1]), nowhere.stdout)
+    host = json.loads(run(*words, *CPU, "--json").stdout)
+    expect_equal([host["available_of_gpu"], host["stages"][0]["device"]], [None, 0])
+
+
+@check
+def dry_runs_tell_what_is_offloaded():
+    done = train(path("dry-offload"), small(zero_optimization__offload_optimizer__device="cpu"), "--dry-run", *CUDA)
+    found = re.search(r"^of the host's memory: (\d+) bytes a rank for offloaded optimizer state, (\d+) page-locked",
+                      done.stdout, re.MULTILINE)
+    expect(found and int(found[1]) >= 12 * 62006 and int(found[2]) > 0, done.stdout)
+
+
+@check
+def dry_runs():
+    for ranks, env in ((Ranks(1), {}), (Ranks(2), ONE_GPU)):
+        for sets in (small(), small(bf16__enabled=True, zero_optimization__stage=3)):
+            done = train(path("dry"), sets, "--dry-run", *CUDA, ranks=ranks, env=env)
+            expect(re.search(r"^cuda, .*sm_\d+.*CUDA \d+\.\d+.*driver", done.stdout, re.MULTILINE), done.stdout)
+            expect("activations" in done.stdout, done.stdout)
+            expect(not os.path.exists(path("dry")), "a dry run has left something")
+    shown = run("train", *train_words(path("dry"), small(), "--print-config", *CUDA, "--no-record"))
+    expect_equal(shown.returncode, DONE, shown.stderr)
+    expect(re.search(r"device: cuda", shown.stdout) and re.search(r"record: false", shown.stdout), shown.stdout)
+    plan = run("train", *train_words(path("dry"), small(), "--dump-plan", *CUDA))
+    expect(plan.returncode == DONE and plan.stdout, plan.stderr)
+
+
+@check
+def a_dry_run_refuses_what_a_run_refuses():
+    sets = small(communication__share_device=False)
+    fails(USAGE, run("train", *train_words(path("dry"), sets, "--dry-run", *CUDA, "--ranks", "2"), env=ONE_GPU),
+          "share_device")
+    if not REAL:
+        fails(MEMORY, run("train", *train_words(path("dry"), small(), "--dry-run", *CUDA),
+                          env={"ON_HOST_MEMORY": "1000000"}), "out of memory")
+
+
+@check
+def every_verb_has_its_own_remedy_for_too_little_memory():
+    need_stand_in()
+    evaluate = ["eval", "--ckpt", os.path.join(unbroken(), "best.bin")]
+    step = [*estimate_words(small(train_batch_size=4)), "--ranks", "1", "--windows", "1", "--seconds", "0.001"]
+    for words, remedy in (
+            (["train", *train_words(path("never"), small(train_batch_size=4))], "train_micro_batch_size_per_gpu or"),
+            (evaluate, "--batch-size"), (["bench", "step", *step[1:]], "train_micro_batch_size_per_gpu (--set)"),
+            (["bench", "reduce", "--ranks", "1"], "--elements"), (["bench", "update", "--ranks", "1"], "--elements")):
+        line = fails(MEMORY, run(*words, *CUDA, env={"ON_HOST_FAIL": "cudaMalloc:2:1"}), "out of memory on GPU 0",
+                     " bytes more are needed", "or end other programs on the GPU")
+        expect(re.search("; use (a smaller|fewer) " + re.escape(remedy), line), line)
+    expect("--batch-size" in fails(MEMORY, run(*evaluate, *CUDA, env={"ON_HOST_MEMORY": "300000"})), evaluate)
+
+
+main()

@@ -1,0 +1,91 @@
+"""Ranks on GPUs, as threads and as processes, that share one or have one each: the bits of one rank, in every stage."""
+import os
+import random
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from cuda import *
+
+
+def some(cases, number):
+    """All of them, or a few that are the same in every run."""
+    cases = list(cases)
+    return cases if FULL else random.Random(11).sample(cases, min(number, len(cases)))
+
+
+# Micro-batches a step: with two ranks each has two of four, and three, no power of two, of six.
+EVERY = [(micros, stage, bf16) for bf16 in (False, True) for micros in (4, 2, 6) for stage in range(4)]
+
+
+@check
+def ranks_that_share_a_gpu():
+    for micros, stage, bf16 in EVERY if FULL else [(4, 0, False), (4, 1, False), (4, 2, False), (4, 3, False),
+                                                   (6, 2, False), (2, 3, True)]:
+        as_one_rank(Ranks(2), stage, micros, bf16=bf16, env=ONE_GPU)
+    as_one_rank(Ranks(2), 3, 2, model="cnn", env=ONE_GPU)
+
+
+@check
+def ranks_with_a_gpu_each():
+    need_two_gpus()
+    for micros, stage, bf16 in some(EVERY, 3):
+        as_one_rank(Ranks(2), stage, micros, bf16=bf16, communication__backend="threads")
+
+
+@check
+def processes_that_share_a_gpu():
+    need_mpi()
+    for micros, stage, bf16 in some(EVERY, 2):
+        as_one_rank(Ranks(2, mpi=True), stage, micros, bf16=bf16, env=ONE_GPU, communication__backend="mpi")
+
+
+@check
+def processes_with_a_gpu_each():
+    need_mpi(), need_two_gpus()
+    for micros, stage, bf16 in some(EVERY, 1):
+        as_one_rank(Ranks(2, mpi=True), stage, micros, bf16=bf16, communication__backend="mpi")
+
+
+@check
+def ranks_connected_by_nccl():
+    need_two_gpus()
+    for micros, stage, bf16 in EVERY if FULL else [(4, 0, False), (4, 3, True)]:
+        as_one_rank(Ranks(2), stage, micros, bf16=bf16, communication__backend="nccl",
+                    communication__share_device=False)
+
+
+@check
+def nccls_own_sums():
+    """communication.reproducible: false may change bits, not what is computed."""
+    need_two_gpus()
+    for stage in range(4) if FULL else (0,):
+        train(path("own-sums"), small(communication__backend="nccl", communication__reproducible=False,
+                                      zero_optimization__stage=stage), "--reset", *CUDA, ranks=Ranks(2))
+        for a, b in zip(records(path("own-sums"), "step"), reference(4, "cnn_plain", False)[1]):
+            expect(distance(a["loss"], b["loss"]) <= 1e-5, a, b)
+
+
+@check
+def as_many_ranks_as_gpus():
+    """Without --ranks."""
+    need_two_gpus()
+    output = path("auto-ranks")
+    done = finish(start([PROGRAM, *train_words(output, small(train_batch_size=8, train__max_steps=1), *CUDA)],
+                        env={"CUDA_VISIBLE_DEVICES": "0,1"}))
+    expect_equal(done.returncode, DONE, done.stdout, done.stderr)
+    expect_equal(records(output, "start")[0]["ranks"], 2)
+
+
+@check
+def overlap_comm_and_offloading_change_nothing():
+    """DeepSpeed's configurations often ask for the first; a GPU's stream orders everything."""
+    need_two_gpus()
+    for backend in ("nccl", "threads"):
+        for stage in range(4) if FULL else (0, 3):
+            as_one_rank(Ranks(2), stage, communication__backend=backend, communication__share_device=False,
+                        zero_optimization__overlap_comm=True)
+    for ranks, stage, bf16 in [(1, 0, False), (2, 3, False), (1, 0, True), (2, 1, True), (2, 2, True)]:
+        as_one_rank(Ranks(ranks), stage, bf16=bf16, zero_optimization__offload_optimizer__device="cpu")
+
+
+main()

@@ -1,0 +1,108 @@
+"""Steps that are recorded and replayed, or launched where they cannot be, on streams that run when they like."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from cuda import *
+
+
+def same_bits(name, sets, variants, *words):
+    """Every variant (label, words, environment) ends as the first."""
+    expected = None
+    for label, more, env in variants:
+        output = path("%s-%s" % (name, label))
+        train(output, sets, *words, *more, *CUDA, env=env)
+        expected = expected or result(output)
+        expect_same_result(output, expected, label)
+        expect_equal(weights_sha256(os.path.join(output, "last.bin")), expected[0], label)
+        shutil.rmtree(output)
+    return expected
+
+
+@check
+def the_same_run_twice_and_unrecorded():
+    cases = [("cnn", False), ("cnn_plain", True), ("cnn", True), ("cnn_plain", False)]
+    for model, bf16 in cases if FULL else cases[:2]:
+        same_bits("twice", small(model__name=model, bf16__enabled=bf16, train_batch_size=8),
+                  [("first", (), None), ("second", (), None), ("no-record", ("--no-record",), None)])
+
+
+@check
+def streams_late_and_at_once():
+    need_stand_in()
+    for model in ("cnn", "cnn_plain"):
+        kinds = [(kind + more[0] if more else kind, more, {"ON_HOST_STREAMS": kind})
+                 for kind in ("lazy", "eager") for more in [(), ("--no-record",)][:2 if FULL else 1]]
+        same_bits("streams", small(model__name=model, train_batch_size=8), kinds)
+
+
+def reported(name):
+    """A file for ON_HOST_REPORT, and what to read from it."""
+    env = {"ON_HOST_REPORT": path("report-" + name)}
+
+    def lines():
+        if not os.path.exists(env["ON_HOST_REPORT"]):
+            return []
+        with open(env["ON_HOST_REPORT"]) as file:
+            return file.read().splitlines()
+    return env, lines
+
+
+@check
+def nccl_ends_in_order_and_nobody_loads_beside_a_collective():
+    """At the good end of a run NCCL is destroyed, not aborted; a failed one aborts it. A kernel's first launch, a new
+    graph, new memory: a real device may first have to come to rest, which a collective keeps it from that waits for a
+    sibling which waits for the same lock. So there is none of it while a collective is under way."""
+    need_stand_in()
+    good = 2 * ["ncclCommDestroy"]
+    nccl = {"communication__backend": "nccl", "communication__share_device": False}
+    for stage in (0, 3):
+        env, lines = reported("stage-%d" % stage)
+        as_one_rank(Ranks(2), stage, env=env, **nccl)
+        expect_equal(lines(), good, "stage %d" % stage)
+    env, lines = reported("twice")
+    for steps in (2, 3):  # a run that goes on takes up a checkpoint's weights
+        train(path("twice"), small(train__max_steps=steps, train_batch_size=8, zero_optimization__stage=2,
+                                   steps_per_print=9, bf16__enabled=True,
+                                   communication__check_interval=1, **nccl), *CUDA, ranks=Ranks(2), env=env)
+    expect_equal(lines(), 2 * good)
+    for words in (("reduce", "--elements", "1000"), ("step", "--set", "train_batch_size=2", "--set",
+                                                     "train_micro_batch_size_per_gpu=1", "--config", TUTORIAL,
+                                                     "--set", "data.path=" + few(1000, 4), "--set",
+                                                     "data.on_corrupt=skip")):
+        env, lines = reported("bench-" + words[0])
+        done = run("bench", *words, "--ranks", "2", "--windows", "1", "--seconds", "0.001", *CUDA, env=env)
+        expect_equal(done.returncode, DONE, done.stdout, done.stderr)
+        expect_equal(set(lines()), set(good), lines())
+    env, lines = reported("failed")
+    train(path("failed"), small(train_batch_size=8, train__max_steps=20, scheduler__params__warmup_max_lr=1e20, **nccl),
+          *CUDA, ranks=Ranks(2), env=env, expecting=DIVERGED)
+    expect_equal(lines(), 2 * ["ncclCommAbort"])
+
+
+@check
+def what_cannot_be_recorded_is_launched():
+    """A library that fails while a step is recorded, on one rank: all ranks go on launch by launch, to the same bits."""
+    need_stand_in()
+    expected = reference(4, "cnn_plain", False)
+    nccl = {"communication.share_device": False}
+    in_capture = "launch_on_device@capture:801:1"
+    for call, ranks, changed in ((in_capture, Ranks(1), {}), (in_capture, Ranks(2), nccl),
+                                 (in_capture, Ranks(2), {"communication.backend": "threads"}),
+                                 ("cudaGraphInstantiate:2:1", Ranks(2), nccl)):
+        env, lines = reported("unrecorded")
+        done = train(path("unrecorded"), {**small(), **changed}, "--reset", *CUDA, ranks=ranks,
+                     env={**env, "ON_HOST_FAIL": call})
+        said = [line for line in done.stderr.splitlines() if "could not be recorded" in line]
+        expect_equal(len(said), 1, call, ranks, done.stderr)
+        expect(said[0].startswith("warning: kernels are launched one by one"), said)
+        expect(ranks.number == 1 or re.search(r"rank \d on host ", said[0]), said)
+        expect_same_result(path("unrecorded"), expected, call, ranks)
+        expect(not [line for line in lines() if line != "ncclCommDestroy"], lines())
+    # What collectives moved is counted alike.
+    traffic = records(path("unrecorded"), "end")[-1]["traffic"]
+    train(path("recorded"), {**small(), **nccl}, *CUDA, ranks=Ranks(2))
+    expect_equal(records(path("recorded"), "end")[-1]["traffic"], traffic)
+
+
+main()

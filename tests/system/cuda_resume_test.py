@@ -1,0 +1,137 @@
+"""Going on with CUDA: after an end, a stop or a lost GPU, on other ranks or devices, with other plans; and evaluation."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from cuda import *
+
+
+def end_of(output):
+    return records(output, "end")[-1]["weights_sha256"]
+
+
+@check
+def resumed_in_the_middle():
+    output = copied(half("cuda"), "resumed")
+    done = until(output, 8, CUDA, "--resume", "must")
+    expect_same_result(output, result(unbroken()))
+    expect("another device" not in done.stdout + done.stderr, done.stdout, done.stderr)
+
+
+@check
+def resumed_by_other_ranks_and_unrecorded():
+    output = copied(half("cuda"), "resumed-by-others")
+    for step, ranks, more in ((5, 2, ()), (6, 1, ("--no-record",)), (7, 2, ("--no-record",)), (8, 1, ())):
+        train(output, long(step, zero_optimization__stage=step % 4), "--resume", "must", *more, *CUDA,
+              ranks=Ranks(ranks), env=ONE_GPU)
+    expect_same_result(output, result(unbroken()))
+
+
+@check
+def resumed_on_another_device():
+    for source, target in (("cpu", "cuda"), ("cuda", "cpu")):
+        output = copied(half(source), "from-" + source)
+        done = until(output, 8, ("--device", target), "--resume", "must")
+        text = done.stdout + done.stderr
+        expect(re.search("^warning: .*another device.*bits may differ", text, re.MULTILINE), text)
+        for a, b in zip(records(output, "step"), records(unbroken(), "step")):
+            expect(a["step"] == b["step"] and distance(a["loss"], b["loss"]) <= 1e-5, a, b)
+        expect_equal(len(records(output, "step")), 8)
+
+
+@check
+def a_stored_plan_that_is_not_there():
+    """A library that lacks the way which the checkpoint records: another is taken, and said."""
+    need_stand_in()
+    output = path("plans")
+    sets = long(2, model__name="cnn_plain", cuda__autotune=True)
+    train(output, sets, *CUDA)
+    again = train(output, {**sets, "train.max_steps": 3}, *CUDA)
+    expect("stored plan" not in again.stderr, again.stderr)
+    other = train(output, {**sets, "train.max_steps": 4}, *CUDA, env={"ON_HOST_PLAN": "other loops"})
+    said = [line for line in other.stderr.splitlines() if "stored plan" in line]
+    expect(len(said) == 1 and said[0].startswith("warning: the stored plan 'plain loops' is none of these"), other.stderr)
+    # From here on the checkpoint records the other one.
+    last = train(output, {**sets, "train.max_steps": 5}, *CUDA, env={"ON_HOST_PLAN": "other loops"})
+    expect("stored plan" not in last.stderr, last.stderr)
+
+
+@check
+def evaluation():
+    best = os.path.join(unbroken(), "best.bin")
+    found = {}
+    for device in ("cpu", "cuda"):
+        done = run("eval", "--ckpt", best, "--device", device, "--json")
+        expect_equal(done.returncode, DONE, done.stderr)
+        found[device] = json.loads(done.stdout)
+    loss = {device: read.pop("loss") for device, read in found.items()}
+    expect_equal(found["cuda"], found["cpu"])
+    expect(distance(loss["cuda"], loss["cpu"]) <= 1e-6, loss)
+    shown = [run("eval", "--ckpt", best, "--device", device).stdout for device in ("cpu", "cuda")]
+    expect_equal(shown[1], shown[0])
+
+
+@check
+def stopped_on_request():
+    output = path("stopped")
+    job = start(Ranks(1).words(*train_words(output, small(train__max_steps=10 ** 6, train__epochs=10 ** 6,
+                                                          train_batch_size=4, train__eval_interval=10 ** 6,
+                                                          train__save_interval=10 ** 6), *CUDA)))
+    for _ in range(1000):
+        if os.path.exists(os.path.join(output, "metrics.jsonl")) and len(records_so_far(output)) >= 3:
+            break
+        time.sleep(0.05)
+    os.kill(job.pid, signal.SIGUSR1)
+    done = finish(job)
+    expect_equal(done.returncode, STOPPED, done.stdout, done.stderr)
+    reached = records(output, "step")[-1]["step"]
+    expect(reached in checkpoints(output), "stopped in step %d" % reached, checkpoints(output))
+    expect_equal(run("ckpt", "verify", output).returncode, DONE)
+    more = small(train__max_steps=reached + 2, train__epochs=10 ** 6, train_batch_size=4,
+                 train__eval_interval=10 ** 6, train__save_interval=10 ** 6)
+    train(output, more, "--resume", "must", *CUDA)
+    train(path("not-stopped"), more, *CUDA)
+    expect_equal(end_of(output), end_of(path("not-stopped")))
+
+
+def records_so_far(output):
+    """While the program writes them: the last line may be half a line."""
+    with open(os.path.join(output, "metrics.jsonl")) as lines:
+        return [line for line in lines if '"event":"step"' in line and line.endswith("\n")]
+
+
+@check
+def a_gpu_that_is_lost_midway():
+    """All ranks end, one line names the GPU, and the run goes on from its last checkpoint to the same weights."""
+    need_stand_in()
+    sets = long(8, train__save_interval=2, communication__share_device=False)
+    cases = [("unrecorded", Ranks(1), {"cuda.record": False}, "cudaLaunchKernelEx:220:400"),
+             ("one", Ranks(1), {}, "cudaGraphLaunch:214:10"),
+             ("threads", Ranks(2), {"communication.backend": "threads"}, "cudaGraphLaunch:214:20"),
+             ("nccl", Ranks(2), {"communication.backend": "nccl"}, "cudaGraphLaunch:214:20")]
+    for name, ranks, more, failure in cases if FULL else cases[1:]:
+        output = path("lost-" + name)
+        words = ranks.words(*train_words(output, {**sets, **more}, *CUDA))
+        lost(name, output, words, {"ON_HOST_FAIL": failure}, words)
+    if not has_mpi():
+        return
+    output = path("lost-mpi")
+    rank = ["-np", "1", PROGRAM, *train_words(output, {**sets, "communication.backend": "mpi"}, *CUDA)]
+    line = lost("mpi", output, ["mpirun", *rank, ":", "-x", "ON_HOST_FAIL=cudaGraphLaunch:214:10", *rank], {},
+                ["mpirun", *rank, ":", *rank])
+    expect("GPU 1 of host " in line, line)
+    print("      " + line)
+
+
+def lost(name, output, words, env, again):
+    line = fails(LOST, finish(start(words, env=env)), "GPU ", " of host ", " is lost: ", "run the same command again",
+                 "look at dmesg")
+    last = max(checkpoints(output))
+    expect(0 < last < 8, "%s: the last checkpoint is step %d" % (name, last))
+    done = finish(start(again))
+    expect_equal(done.returncode, DONE, name, done.stdout, done.stderr)
+    expect_same_result(output, result(unbroken()), name)
+    return line
+
+
+main()

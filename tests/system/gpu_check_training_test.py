@@ -1,0 +1,135 @@
+"""tools/gpu_check.sh: the sections ladder, training and bits, and what they make of wrong losses."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from gpu_check import *
+
+
+@check
+def losses_and_bits_are_compared():
+    need_on_host()
+    done, rows, files = gpu_check(
+        "on-host", "training:200", "bits:200", PROGRAM=ON_HOST, GPU_CHECK_DATA=few(train=80, test=8),
+        GPU_CHECK_STEPS="2 3", GPU_CHECK_SEEDS="2",
+        GPU_CHECK_SET="model.name=linear data.on_corrupt=skip train.eval_batch_size=8", ON_HOST_DEVICES="1")
+    text = "\n".join(map(str, rows.items())) + done.stderr
+    for optimizer in ("SGD", "AdamW"):
+        result, figure = rows["training", optimizer + ", sets of weights within 1e-5 over 2 steps"]
+        expect_equal(result, "met", text)
+        expect(figure.startswith("2, the furthest "), text)
+        result, figure = rows["training", optimizer + ", 2 sets, 3 steps, median"]
+        expect_equal(result, "met", text)
+        expect(0 <= float(figure) <= 1e-5, text)
+        expect_equal(rows["training", optimizer + ", the same run twice"][0], "pass", text)
+    expect_equal(rows["bits", "1 rank, stages 0-3, recorded or not"], ("pass", "8 runs"), text)
+    two = rows["bits", "2 ranks on one GPU, stages 0-3, recorded or not"]
+    expect_equal(two, ("pass", "9 runs") if has_mpi() else ("skipped", "there is no mpirun"), text)
+    expect_equal(done.returncode, DONE if has_mpi() else NOT_ALL, text)
+    expect_equal(sorted(files), ["gpu_check.log", "gpu_check.txt"])
+
+
+# How a made-up program that only trains begins: $out is its folder, $device and $seed are what it was told.
+TRAINS = r"""
+for word; do
+  case $before in --output) out=$word ;; --device) device=$word ;; esac
+  case $word in seed=*) seed=${word#seed=} ;; esac
+  before=$word
+done
+[ "$1" = train ] || exit 0
+mkdir -p "$out"
+"""
+
+
+@check
+def different_losses_are_found():
+    """A program whose GPU computes something else: each device has its own losses, and one run ends early."""
+    program = script("other", TRAINS + r'''
+[ "$device" = cpu ] && losses="2 1 0.5" || losses="2.00001 1.1 0.5"
+[ "$out" = "${out%AdamW-cuda-2}" ] || losses="2 1"
+for loss in $losses; do echo "{\"event\":\"step\",\"loss\":$loss,\"lr\":1}"; done >"$out/metrics.jsonl"
+[ "$out" = "${out%SGD-cpu-2}" ] || { echo "error: no memory"; exit 6; }
+echo "{\"event\":\"end\",\"weights_sha256\":\"$out\"}" >>"$out/metrics.jsonl"
+''')
+    done, rows, _ = gpu_check("different", "training", PROGRAM=program, GPU_CHECK_DATA=scratch(), GPU_CHECK_STEPS="1 3",
+                              GPU_CHECK_SEEDS="2")
+    text = "\n".join(map(str, rows.items())) + done.stderr
+    expect_equal(rows["training", "SGD, sets of weights within 1e-5 over 1 steps"],
+                 ("FAIL", "SGD-cpu-2: error: no memory"), text)
+    expect_equal(rows["training", "SGD, 2 sets, 3 steps, median"], ("FAIL", "SGD-cpu-2: error: no memory"), text)
+    expect_equal(rows["training", "SGD, the same run twice"][0], "FAIL", text)  # their weights differ
+    expect_equal(rows["training", "AdamW"], ("FAIL", "not all runs have 3 steps"), text)
+    expect_equal(rows["training", "AdamW, sets of weights within 1e-5 over 1 steps"][0], "met", text)
+    expect_equal(rows["training", "AdamW, 2 sets, 3 steps, median"], ("MISSED", "0.05"), text)
+    expect_equal(done.returncode, BUG, text)
+
+
+@check
+def adamw_may_lose_three_sets_of_ten_and_sgd_none():
+    """One step each, in which so many sets are off by a thousandth."""
+    program = script("jumps", TRAINS + r'''
+loss=2
+[ "$device" = cpu ] || [ "$seed" -gt "$JUMPS" ] || loss=2.002
+echo "{\"event\":\"step\",\"loss\":$loss,\"lr\":1}" >"$out/metrics.jsonl"
+echo "{\"event\":\"end\",\"weights_sha256\":\"$seed\"}" >>"$out/metrics.jsonl"
+''')
+    for jumps, sgd, adamw in ((3, "MISSED", "met"), (4, "MISSED", "MISSED")):
+        _, rows, _ = gpu_check("jumps-%d" % jumps, "training", PROGRAM=program, GPU_CHECK_DATA=scratch(),
+                               GPU_CHECK_STEPS="1 1", JUMPS=str(jumps))
+        for optimizer, result in (("SGD", sgd), ("AdamW", adamw)):
+            found, figure = rows["training", optimizer + ", sets of weights within 1e-5 over 1 steps"]
+            expect_equal(found, result, rows)
+            expect(figure.startswith("%d, the furthest " % (10 - jumps)), rows)
+
+
+RUNGS = ("tutorial network", "cnn_plain", "linear, batch 2048", "resnet18, bf16")
+CLIMBS = r"""
+for word; do
+  case $before in --output) out=$word ;; esac
+  before=$word
+done
+[ "$1" = train ] || exit 0
+echo "${out##*/} $*" >>"$CLIMBED"
+case ${out##*/} in
+  cnn_plain-launched) echo "error: cuDNN: no engine"; exit 2 ;;
+  linear-replayed) weights=other ;;
+  resnet18-replayed) weights=same more=',"not_recorded":"no graph"' ;;
+  *) weights=same ;;
+esac
+mkdir -p "$out"
+for loss in 2.5 2.25; do echo "{\"event\":\"step\",\"loss\":$loss,\"lr\":1}"; done >"$out/metrics.jsonl"
+echo "{\"event\":\"end\"$more,\"weights_sha256\":\"$weights\"}" >>"$out/metrics.jsonl"
+"""
+
+
+@check
+def the_ladder_says_at_which_rung_it_ends():
+    climbed = path("climbed")
+    done, rows, _ = gpu_check("ladder", "ladder", PROGRAM=script("climbs", CLIMBS), GPU_CHECK_DATA=scratch(),
+                              CLIMBED=climbed)
+    text = "\n".join(map(str, rows.items())) + done.stderr
+    expect_equal([check for _, check in rows], [rung + how for rung in RUNGS for how in (", launched", ", replayed")])
+    expect_equal([rows["ladder", rung + ", launched"] for rung in RUNGS],
+                 [("pass", "loss 2.5 2.25"), ("FAIL", "cnn_plain-launched: error: cuDNN: no engine"),
+                  ("pass", "loss 2.5 2.25"), ("pass", "loss 2.5 2.25")], text)
+    expect_equal([rows["ladder", rung + ", replayed"][0] for rung in RUNGS], ["pass", "FAIL", "FAIL", "FAIL"], text)
+    expect_equal(rows["ladder", RUNGS[3] + ", replayed"][1], "resnet18-replayed: not_recorded: no graph", text)
+    with open(climbed) as file:
+        for line in file:
+            expect_equal(" --no-record" in line, "-launched " in line, line)
+            expect_equal("bf16.enabled=true" in line, line.startswith("resnet18-"), line)
+
+
+@check
+def the_ladder_on_the_host():
+    """Through the whole program, whatever the rung one linear layer."""
+    need_on_host()
+    done, rows, _ = gpu_check(
+        "ladder-on-host", "ladder:300", PROGRAM=ON_HOST, ON_HOST_DEVICES="1", GPU_CHECK_DATA=few(train=80, test=8),
+        GPU_CHECK_SET="model.name=linear data.on_corrupt=skip train.eval_batch_size=8 train_batch_size=8 "
+                      "train_micro_batch_size_per_gpu=8 data.augment=[] train.max_steps=3", GPU_CHECK_LIMIT="100")
+    text = "\n".join(map(str, rows.items())) + done.stderr
+    expect_equal([result for result, _ in rows.values()], ["pass"] * 8, text)
+
+
+main()
