@@ -158,7 +158,7 @@ std::vector<std::string> names_of(std::variant<Ops...>*) {
   return {std::string(Ops::kName)...};
 }
 
-/// How fast each operation is on a GPU can be looked up: tests/bench/kernel_benchmark.cpp has a row of its name.
+/// How fast each operation is on a GPU can be looked up: tests/bench/kernel_benchmark/ has a row of its name.
 TEST(Selftest, EveryOperationHasABenchmarkRow) {
   // Rows of the kernel that does it; convolutions are a library's, and `bench --ops` times them.
   const std::map<std::string, std::string> done_by = {{"flatten", "copy_rows"},
@@ -166,8 +166,10 @@ TEST(Selftest, EveryOperationHasABenchmarkRow) {
                                                       {"conv2d", "cuDNN"},
                                                       {"conv2d_grad_w", "cuDNN"},
                                                       {"conv2d_grad_x", "cuDNN"}};
-  const std::string rows =
-      read_file(std::filesystem::path(__FILE__).parent_path().parent_path() / "bench" / "kernel_benchmark.cpp");
+  std::string rows;
+  const auto tests = std::filesystem::path(__FILE__).parent_path().parent_path();
+  for (const auto& file : std::filesystem::directory_iterator(tests / "bench" / "kernel_benchmark"))
+    rows += read_file(file.path());
   for (const std::string& name : names_of(static_cast<ComputeOp*>(nullptr))) {
     const std::string row = done_by.contains(name) ? done_by.at(name) : name;
     EXPECT_TRUE(row == "cuDNN" || rows.find('"' + row + '"') != std::string::npos ||

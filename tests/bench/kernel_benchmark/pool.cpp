@@ -1,0 +1,71 @@
+#include "pool.h"
+
+#include "bench.h"
+
+namespace ct::kernels {
+
+void Bench::pools() {
+  for (const Type type : {Type::f32, Type::bf16}) {
+    const int64_t e = size_of(type), n = shrunk(256), side = 112, channels = 64;
+    const int64_t x = n * side * side * channels, p = x / 4;
+    const std::string name = name_of(type), shape = shape_of(n, side, side, channels);
+    void *const image = arena_.take(type, x), *const pooled = arena_.take(type, p);
+    auto* const winner = arena_.take<uint8_t>(p);
+    const MaxPoolArgs args{.type = type,
+                           .n = n,
+                           .height = side,
+                           .width = side,
+                           .channels = channels,
+                           .size = 2,
+                           .x = image,
+                           .y = pooled,
+                           .winner = winner};
+    large("max_pool", name, shape, 5 * p * e + p, kShare, [=](cudaStream_t s) { return max_pool(args, s); });
+    // The winners that it wrote are still there.
+    const MaxPoolGradArgs grad{.type = type,
+                               .n = n,
+                               .height = side,
+                               .width = side,
+                               .channels = channels,
+                               .size = 2,
+                               .dy = pooled,
+                               .winner = winner,
+                               .dx = image};
+    large("max_pool_grad", name, shape, (x + p) * e + p, kShare,
+          [=](cudaStream_t s) { return max_pool_grad(grad, s); });
+    const ReluPoolArgs of_relu{.type = type,
+                               .n = n,
+                               .height = side,
+                               .width = side,
+                               .channels = channels,
+                               .x = arena_.take(type, x),
+                               .b = arena_.take<float>(channels),
+                               .y = arena_.take(type, p),
+                               .winner = arena_.take<uint8_t>(p)};
+    large("relu_pool", name, shape, 5 * p * e + p + 4 * channels, kShare,
+          [=](cudaStream_t s) { return relu_pool(of_relu, s); });
+
+    const int64_t images = shrunk(2048), pixels = 49, features = 2048, all = images * pixels * features;
+    const AveragePoolArgs average{.type = type,
+                                  .n = images,
+                                  .pixels = pixels,
+                                  .channels = features,
+                                  .y_stride = features,
+                                  .x = arena_.take(type, all),
+                                  .y = arena_.take(type, images * features)};
+    const std::string of_images = shape_of(images, pixels, features);
+    large("average_pool", name, of_images, (all + images * features) * e, kShare,
+          [=](cudaStream_t s) { return average_pool(average, s); });
+    const AveragePoolGradArgs spread{.type = type,
+                                     .n = images,
+                                     .pixels = pixels,
+                                     .channels = features,
+                                     .dy_stride = features,
+                                     .dy = arena_.take(type, images * features),
+                                     .dx = arena_.take(type, all)};
+    large("average_pool_grad", name, of_images, (all + images * features) * e, kShare,
+          [=](cudaStream_t s) { return average_pool_grad(spread, s); });
+  }
+}
+
+}  // namespace ct::kernels
