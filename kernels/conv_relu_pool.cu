@@ -328,7 +328,7 @@ __global__ void __launch_bounds__(kThreads, 2) forward(ConvReluPoolArgs a, Forwa
     }
     const int64_t to = ((image * ph + py) * pw + px) * s.out_channels + o;
     static_cast<T*>(a.y)[to] = from_float<T>(best <= 0 ? 0 : best);
-    a.winner[to] = static_cast<uint8_t>(best <= 0 ? 4 : first);
+    a.argmax[to] = static_cast<uint8_t>(best <= 0 ? 4 : first);
   }
 }
 
@@ -483,10 +483,10 @@ __global__ void __launch_bounds__(kThreads, 2) grad_weights(ConvReluPoolGradWArg
       const bool inside = py < ph && px < pw && o < out;
       const int64_t from = inside ? ((at.image * ph + py) * pw + px) * out + o : 0;
       const float gradient = to_float(dy[from]);
-      const int winner = a.winner[from];
+      const int argmax = a.argmax[from];
       const int base =
-          tile.whole * p.x.to_tile + (2 * window.whole + winner / 2) * p.pitch + (2 * window.rest + winner % 2) * p.ins;
-      records[e] = {gradient, inside && winner < 4 ? base : -1};
+          tile.whole * p.x.to_tile + (2 * window.whole + argmax / 2) * p.pitch + (2 * window.rest + argmax % 2) * p.ins;
+      records[e] = {gradient, inside && argmax < 4 ? base : -1};
     }
     __syncthreads();
     if (slice < p.slices) {
@@ -630,8 +630,8 @@ __global__ void __launch_bounds__(kThreads, 2) grad_input(ConvReluPoolGradXArgs 
         const bool inside = py >= 0 && py < ph && px >= 0 && px < pw && by_out.rest < outs;
         const int64_t from = inside ? ((image * ph + py) * pw + px) * out + out0 + by_out.rest : 0;
         const float gradient = to_float(dy[from]);
-        const int winner = a.winner[from];
-        records[e] = {gradient, inside && winner < 4 ? winner : -1};
+        const int argmax = a.argmax[from];
+        records[e] = {gradient, inside && argmax < 4 ? argmax : -1};
       }
     }
     __syncthreads();

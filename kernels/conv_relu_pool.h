@@ -1,15 +1,15 @@
 // Convolution (kernel x kernel, stride 1, no padding) + bias + ReLU + 2x2 max-pool as one operation, and its gradients.
 //
 //   y[n][py][px][o] = max(0, max over the window {2py, 2py + 1} x {2px, 2px + 1} of b[o] + sum w[o][ky][kx][i] x[..])
-//   winner          = place (row * 2 + column) of the window's first maximum as `sum > best` finds it: a NaN wins from
+//   argmax          = place (row * 2 + column) of the window's first maximum as `sum > best` finds it: a NaN wins from
 //                     place 0, and only from there; 4 where ReLU cut it (maximum <= 0)
-//   dw, db, dx      = gradients of sum(dy y), through winners alone: what lies at other places is never multiplied, so
-//                     that a NaN there stays there; any winner > 3 lets nothing through
+//   dw, db, dx      = gradients of sum(dy y), through argmax alone: what lies at other places is never multiplied, so
+//                     that a NaN there stays there; any argmax > 3 lets nothing through
 //
-// x is planar [n][in][height][width] or NHWC; w [out][kernel][kernel][in]; y, dy, winner [n][ph][pw][out] with ph =
+// x is planar [n][in][height][width] or NHWC; w [out][kernel][kernel][in]; y, dy, argmax [n][ph][pw][out] with ph =
 // (height - kernel + 1) / 2 and pw likewise: an odd last row or column of the convolution is left out; dx NHWC. x, w,
 // y, dy, dx of shape.type, b, dw, db f32; all dense, any alignment (x and w: 4 elements at a time where they are
-// aligned to as many, and rows are whole numbers of them). Sums are f32, fused (__fmaf_rn), winners those of f32: only
+// aligned to as many, and rows are whole numbers of them). Sums are f32, fused (__fmaf_rn), argmax those of f32: only
 // y itself is rounded to the type.
 //
 // The order of every sum follows from the shape alone, never from the device or the alignment; no atomics:
@@ -48,7 +48,7 @@ struct ConvReluPoolArgs {
   const void *x, *w;
   const float* b;
   void* y;
-  uint8_t* winner;
+  uint8_t* argmax;
 };
 /// One kernel.
 cudaError_t conv_relu_pool(const ConvReluPoolArgs& args, cudaStream_t stream);
@@ -56,7 +56,7 @@ cudaError_t conv_relu_pool(const ConvReluPoolArgs& args, cudaStream_t stream);
 struct ConvReluPoolGradWArgs {
   ConvReluPoolShape shape;
   const void *x, *dy;
-  const uint8_t* winner;
+  const uint8_t* argmax;
   float *dw, *db;   // overwritten
   void* workspace;  // 4-byte aligned; its contents need not survive between calls
 };
@@ -69,7 +69,7 @@ size_t conv_relu_pool_grad_weights_workspace(const ConvReluPoolShape& shape);
 struct ConvReluPoolGradXArgs {
   ConvReluPoolShape shape;
   const void *w, *dy;
-  const uint8_t* winner;
+  const uint8_t* argmax;
   void* dx;  // all of it is written
 };
 /// One kernel.

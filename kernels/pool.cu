@@ -43,13 +43,13 @@ __global__ void __launch_bounds__(kThreads) pool_windows(MaxPoolArgs a, Groups a
       }
     }
   Pack<T, N> y;
-  Pack<uint8_t, N> winner;
+  Pack<uint8_t, N> argmax;
   for (int k = 0; k < N; ++k) {
     y.at[k] = from_float<T>(best[k]);
-    winner.at[k] = static_cast<uint8_t>(first[k]);
+    argmax.at[k] = static_cast<uint8_t>(first[k]);
   }
   static_cast<Pack<T, N>*>(a.y)[i] = y;
-  reinterpret_cast<Pack<uint8_t, N>*>(a.winner)[i] = winner;
+  reinterpret_cast<Pack<uint8_t, N>*>(a.argmax)[i] = argmax;
 }
 
 /// A thread N channels of a window.
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kThreads) relu_pool_windows(ReluPoolArgs a, Gr
   float b[N] = {};
   if (a.b != nullptr) load_floats(a.b + at.channel, b);
   Pack<T, N> y;
-  Pack<uint8_t, N> winner;
+  Pack<uint8_t, N> argmax;
   for (int k = 0; k < N; ++k) {
     float best = 0;
     int first = 0;
@@ -79,10 +79,10 @@ __global__ void __launch_bounds__(kThreads) relu_pool_windows(ReluPoolArgs a, Gr
       }
     }
     y.at[k] = from_float<T>(best <= 0 ? 0 : best);
-    winner.at[k] = static_cast<uint8_t>(best <= 0 ? 4 : first);
+    argmax.at[k] = static_cast<uint8_t>(best <= 0 ? 4 : first);
   }
   static_cast<Pack<T, N>*>(a.y)[i] = y;
-  reinterpret_cast<Pack<uint8_t, N>*>(a.winner)[i] = winner;
+  reinterpret_cast<Pack<uint8_t, N>*>(a.argmax)[i] = argmax;
 }
 
 /// A thread N channels of a window, those that the edge cuts included. Size 0: as the arguments say.
@@ -95,14 +95,14 @@ __global__ void __launch_bounds__(kThreads) spread_windows(MaxPoolGradArgs a, Gr
   const int64_t rows = all.rows - (int64_t{all.rows} * size > a.height ? 1 : 0);  // of whole windows
   const int64_t columns = all.columns - (int64_t{all.columns} * size > a.width ? 1 : 0);
   float dy[N] = {};
-  int winner[N] = {};
+  int argmax[N] = {};
   if (at.row < rows && at.column < columns) {
     const int64_t from = ((at.image * rows + at.row) * columns + at.column) * a.channels + at.channel;
     const auto values = *reinterpret_cast<const Pack<T, N>*>(static_cast<const T*>(a.dy) + from);
-    const auto places = *reinterpret_cast<const Pack<uint8_t, N>*>(a.winner + from);
+    const auto places = *reinterpret_cast<const Pack<uint8_t, N>*>(a.argmax + from);
     for (int k = 0; k < N; ++k) {
       dy[k] = to_float(values.at[k]);
-      winner[k] = places.at[k];
+      argmax[k] = places.at[k];
     }
   }
   for (int row = 0; row < size; ++row)
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kThreads) spread_windows(MaxPoolGradArgs a, Gr
       const int64_t y = at.row * size + row, x = at.column * size + column;
       if (y >= a.height || x >= a.width) continue;
       Pack<T, N> dx;
-      for (int k = 0; k < N; ++k) dx.at[k] = from_float<T>(winner[k] == row * size + column ? dy[k] : 0);
+      for (int k = 0; k < N; ++k) dx.at[k] = from_float<T>(argmax[k] == row * size + column ? dy[k] : 0);
       const int64_t pixel = (at.image * a.height + y) * a.width + x;
       static_cast<Pack<T, N>*>(a.dx)[(pixel * a.channels + at.channel) / N] = dx;
     }
@@ -181,7 +181,7 @@ cudaError_t max_pool(const MaxPoolArgs& a, cudaStream_t stream) {
   const int64_t rows = a.height / a.size, columns = a.width / a.size;
   return with_type(a.type, [&]<class T>(T) {
     constexpr int kWide = Pack<T>::kSize;
-    if (a.channels % kWide != 0 || !aligned_16(a.x, a.y, a.winner))
+    if (a.channels % kWide != 0 || !aligned_16(a.x, a.y, a.argmax))
       return launch_groups(pool_windows<T, 1, 0>, rows, columns, a.channels, a, stream);
     const auto kernel = a.size == 2 ? pool_windows<T, kWide, 2> : pool_windows<T, kWide, 0>;
     return launch_groups(kernel, rows, columns, a.channels / kWide, a, stream);
@@ -193,7 +193,7 @@ cudaError_t relu_pool(const ReluPoolArgs& a, cudaStream_t stream) {
   const int64_t rows = a.height / 2, columns = a.width / 2;
   return with_type(a.type, [&]<class T>(T) {
     constexpr int kWide = Pack<T>::kSize;
-    if (a.channels % kWide != 0 || !aligned_16(a.x, a.b, a.y, a.winner))
+    if (a.channels % kWide != 0 || !aligned_16(a.x, a.b, a.y, a.argmax))
       return launch_groups(relu_pool_windows<T, 1>, rows, columns, a.channels, a, stream);
     return launch_groups(relu_pool_windows<T, kWide>, rows, columns, a.channels / kWide, a, stream);
   });
@@ -204,7 +204,7 @@ cudaError_t max_pool_grad(const MaxPoolGradArgs& a, cudaStream_t stream) {
   const auto rows = divide_up<int64_t>(a.height, a.size), columns = divide_up<int64_t>(a.width, a.size);
   return with_type(a.type, [&]<class T>(T) {
     constexpr int kWide = Pack<T>::kSize;
-    if (a.channels % kWide != 0 || !aligned_16(a.dy, a.winner, a.dx))
+    if (a.channels % kWide != 0 || !aligned_16(a.dy, a.argmax, a.dx))
       return launch_groups(spread_windows<T, 1, 0>, rows, columns, a.channels, a, stream);
     const auto kernel = a.size == 2 ? spread_windows<T, kWide, 2> : spread_windows<T, kWide, 0>;
     return launch_groups(kernel, rows, columns, a.channels / kWide, a, stream);

@@ -2,11 +2,11 @@
 // convolution), the mean over the image, and their gradients, as gathers without atomics. Activations of type `type`;
 // arithmetic in f32.
 //
-// Windows are size x size with stride = size <= 15; those that the image's edge cuts are left out: y, dy and winner are
-// [n][height / size][width / size][channels], winner u8 with the place (row * size + column) of the window's first
+// Windows are size x size with stride = size <= 15; those that the image's edge cuts are left out: y, dy and argmax are
+// [n][height / size][width / size][channels], argmax u8 with the place (row * size + column) of the window's first
 // maximum, as `x > best` finds it: a NaN wins from place 0, and only from there, like on the CPU.
 //
-// With every pointer and the channels a multiple of 16 bytes accesses are 16 bytes wide (winner: as many places), else
+// With every pointer and the channels a multiple of 16 bytes accesses are 16 bytes wide (argmax: as many places), else
 // one element. Launchers enqueue in the stream and return; cudaErrorInvalidValue: a type, size or stride that makes no
 // sense, or 2^31 accesses or more of y (of a gradient: with those for windows that the edge cuts, of an average's: of
 // dx). With e bytes an element and P = elements of y, X = of the image:
@@ -28,11 +28,11 @@ struct MaxPoolArgs {
   int size;
   const void* x;
   void* y;
-  uint8_t* winner;
+  uint8_t* argmax;
 };
 cudaError_t max_pool(const MaxPoolArgs& args, cudaStream_t stream);
 
-/// y = max over 2x2 of relu(x + b[channel]), winner 4 where ReLU cut it (maximum <= 0). b f32 [channels], null: none;
+/// y = max over 2x2 of relu(x + b[channel]), argmax 4 where ReLU cut it (maximum <= 0). b f32 [channels], null: none;
 /// x + b is rounded to the type first: the bits of bias() (bias.h), then relu_pool.
 struct ReluPoolArgs {
   Type type;
@@ -40,18 +40,18 @@ struct ReluPoolArgs {
   const void* x;
   const float* b;
   void* y;
-  uint8_t* winner;
+  uint8_t* argmax;
 };
 cudaError_t relu_pool(const ReluPoolArgs& args, cudaStream_t stream);
 
-/// dx [n][height][width][channels] = dy at its window's winner, 0 everywhere else; all of it is written, once. Of
+/// dx [n][height][width][channels] = dy at its window's argmax, 0 everywhere else; all of it is written, once. Of
 /// relu_pool, too, with size 2: place 4 is outside the window, so nothing passes.
 struct MaxPoolGradArgs {
   Type type;
   int64_t n, height, width, channels;
   int size;
   const void* dy;
-  const uint8_t* winner;
+  const uint8_t* argmax;
   void* dx;
 };
 cudaError_t max_pool_grad(const MaxPoolGradArgs& args, cudaStream_t stream);

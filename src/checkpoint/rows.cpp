@@ -119,7 +119,7 @@ void write_together(Communicator& comm, FileSystem& files, const Path& path, con
     std::vector<WrittenRows> written;
     together(comm, [&] {
       if (!first) file.emplace(files, temporary, O_WRONLY | O_NOFOLLOW);
-      written = write_rows(*file, plan, own, read, [&] { comm.pulse().advance(Phase::save); });
+      written = write_rows(*file, plan, own, read, [&] { comm.heartbeat().advance(Phase::save); });
       if (first) return;
       file->sync();
       file->close();

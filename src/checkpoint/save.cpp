@@ -136,7 +136,7 @@ void CheckpointSave::wait_for(const std::future<T>& future) {
   int64_t seen = -1;
   do {
     const int64_t now = buckets_;
-    if (now != seen) comm_.pulse().advance(Phase::save);
+    if (now != seen) comm_.heartbeat().advance(Phase::save);
     seen = now;
   } while (future.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready);
 }

@@ -52,9 +52,9 @@ int run_threads(int ranks, const std::function<int(Communicator&)>& body, Superv
   std::optional<Watchdog> watchdog;
   const int result = run_ranks(ranks, [&](Communicator& comm) {
     struct Ended {
-      Pulse& pulse;
-      ~Ended() { pulse.ended.store(1, std::memory_order_relaxed); }
-    } const ended{comm.pulse()};
+      Heartbeat& heartbeat;
+      ~Ended() { heartbeat.ended.store(1, std::memory_order_relaxed); }
+    } const ended{comm.heartbeat()};
     if (comm.rank() == 0) watchdog.emplace(comm, supervision);
     return body(comm);
   });

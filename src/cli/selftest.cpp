@@ -41,7 +41,7 @@ int selftest_collectives(Config config, bool json) {
     fail(ExitCode::usage, "selftest --collectives is of NCCL, which connects GPUs: use --device cuda");
   config.communication.backend = CommBackend::nccl;
   return run_job(1, [&](Communicator& comm) {
-    RankDevice device(config, comm, /*less_memory=*/"");
+    RankDevice device(config, comm, /*memory_advice=*/"");
     Communicator& collectives = device.collectives();
     const std::vector<CollectiveResult> results = run_collectives(device.backend(), collectives);
     collectives.finish();
@@ -86,7 +86,7 @@ int verb_selftest(const Words& words) {
 
   if (collectives) return selftest_collectives(config, json);
   warn(gpu_left_out(config));
-  const auto backend = make_backend(config, /*local_rank=*/0, /*less_memory=*/"");
+  const auto backend = make_backend(config, /*local_rank=*/0, /*memory_advice=*/"");
   backend->enter_thread();
   const SelftestReport report = run_selftest(*backend, op_cases(), [&](const OpCase& c, const CaseResult& result) {
     if (!verbose || json) return;

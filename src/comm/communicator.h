@@ -17,11 +17,11 @@
 #include <string>
 #include <vector>
 
-#include "comm/watchdog/pulse.h"
+#include "comm/watchdog/heartbeat.h"
 
 namespace ct {
 
-struct MeetingState;
+struct RendezvousState;
 
 /// A collective whose buffers are known: launch() runs it on the calling thread and returns when this rank's result is
 /// complete and its input may be overwritten. Prepared by all ranks together; launched in the same order everywhere,
@@ -47,12 +47,12 @@ class Reduction {
 
 /// A run of elements that one rank owns: where it lies in the `whole` that all ranks have alike, and where in the
 /// owner's `shard`, in bytes.
-struct Piece {
+struct ShardRange {
   int64_t whole = 0, shard = 0;
   int64_t elements = 0;
   int element_bytes = 4;
 };
-using Ownership = std::vector<std::vector<Piece>>;  // by rank; no byte of `whole` twice
+using Ownership = std::vector<std::vector<ShardRange>>;  // by rank; no byte of `whole` twice
 
 /// What prepared collectives have moved between ranks, counted by the rank that receives or reads it, or writes it into
 /// a peer's memory. Of n elements and N ranks, all_reduce moves 2 n (N-1)/N a rank in the mean, the others n (N-1)/N.
@@ -82,14 +82,14 @@ class Communicator {
   /// data (from allocate(), same length everywhere) becomes the tree sum over ranks, rank r being leaf r.
   virtual std::unique_ptr<Collective> all_reduce(std::span<float> data, SumOrder order = SumOrder::canonical) = 0;
   /// `whole` (from allocate(), same length everywhere) holds f32 leaves, at most `leaves` of them a step from all ranks
-  /// together; this rank's sums go to its pieces of `shard`: any memory beside `whole`, or `whole` itself with every
-  /// piece at its place.
-  virtual std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership pieces,
+  /// together; this rank's sums go to its ranges of `shard`: any memory beside `whole`, or `whole` itself with every
+  /// range at its place.
+  virtual std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership ranges,
                                                     int64_t leaves, SumOrder order = SumOrder::canonical) = 0;
-  /// Completes `whole` (any memory) on every rank, own pieces included, from the owners' shards (from allocate(), same
-  /// length everywhere); whole may be the shard itself, with every piece at its place.
+  /// Completes `whole` (any memory) on every rank, own ranges included, from the owners' shards (from allocate(), same
+  /// length everywhere); whole may be the shard itself, with every range at its place.
   virtual std::unique_ptr<Collective> all_gather(std::span<std::byte> whole, std::span<std::byte> shard,
-                                                 Ownership pieces, TrafficKind kind = TrafficKind::training) = 0;
+                                                 Ownership ranges, TrafficKind kind = TrafficKind::training) = 0;
   /// So far. May be asked while another thread launches.
   virtual Traffic traffic(TrafficKind kind) const = 0;
   /// Counts what a recording moves when it is replayed without a launch() (see recordable()).
@@ -107,9 +107,9 @@ class Communicator {
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
   virtual void barrier() = 0;
   /// What this rank tells its watchdog, and through it its peers.
-  virtual Pulse& pulse() = 0;
-  /// Where ranks that share memory meet (comm/host/meeting.h); null: they share none.
-  virtual std::shared_ptr<MeetingState> meeting() { return nullptr; }
+  virtual Heartbeat& heartbeat() = 0;
+  /// Where ranks that share memory meet (comm/host/rendezvous.h); null: they share none.
+  virtual std::shared_ptr<RendezvousState> rendezvous() { return nullptr; }
   /// Marks the whole job as failed: peers leave their waits. True for the first rank that calls it: its error is the
   /// one to print, and its code the one that all ranks end with; false for those that failed because another had.
   virtual bool abort(int exit_code) noexcept = 0;

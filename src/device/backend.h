@@ -49,9 +49,9 @@ class Replay {
 };
 
 /// A point in the order of a backend's work.
-class Mark {
+class Event {
  public:
-  virtual ~Mark() = default;
+  virtual ~Event() = default;
   virtual void set() = 0;
   /// Until everything before the latest set() is done; at once, if there was none.
   virtual void wait() = 0;
@@ -93,7 +93,7 @@ class Backend {
   virtual void clear(void* at, size_t bytes) = 0;
   /// Until everything is done. Throws what went wrong since the last call.
   virtual void wait() = 0;
-  virtual std::unique_ptr<Mark> make_mark() = 0;
+  virtual std::unique_ptr<Event> make_event() = 0;
 
   virtual std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) = 0;
   /// Which of the libraries' ways the operations prepared so far take, as lines of text; empty: there is no choice.
@@ -109,7 +109,7 @@ class Backend {
   virtual std::unique_ptr<Replay> record(const std::function<void()>& body) = 0;
 };
 
-/// What every machine offers. `memory_advice`: what errors for want of memory advise, "use a smaller ...".
-std::unique_ptr<Backend> make_cpu_backend(std::string less_memory = "");
+/// What every machine offers. `memory_advice`: what errors out of memory advise, "use a smaller ...".
+std::unique_ptr<Backend> make_cpu_backend(std::string memory_advice = "");
 
 }  // namespace ct

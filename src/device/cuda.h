@@ -13,11 +13,11 @@ namespace ct {
 
 /// What a rank asks of a GPU.
 struct CudaOptions {
-  int device = 0;                 // among those that are visible to this process
-  bool autotune = false;          // time the libraries' plans instead of taking the first deterministic one
-  bool tf32 = false;              // f32 products by TF32's 10-bit mantissas
-  std::string library_path = {};  // where cuDNN, cuBLAS and NCCL are looked for first; empty: nowhere special
-  std::string less_memory = {};   // what errors for want of memory advise: "use a smaller ..."
+  int device = 0;                  // among those that are visible to this process
+  bool autotune = false;           // time the libraries' plans instead of taking the first deterministic one
+  bool tf32 = false;               // f32 products by TF32's 10-bit mantissas
+  std::string library_path = {};   // where cuDNN, cuBLAS and NCCL are looked for first; empty: nowhere special
+  std::string memory_advice = {};  // what errors out of memory advise: "use a smaller ..."
 };
 /// Throws ExitCode::usage where there is no GPU, driver or library to compute with, naming it and where it was looked
 /// for, and ExitCode::memory.

@@ -36,7 +36,7 @@ size_t communications(const Program& steps) {
 /// Those of an update may be under way when the next program runs.
 size_t most_communications(const Lowered& program) {
   return 1 + communications(program.update) +
-         std::max({communications(program.begin), communications(program.micro), communications(program.last)});
+         std::max({communications(program.refresh), communications(program.micro), communications(program.last)});
 }
 
 constexpr TrafficKind kKinds[] = {TrafficKind::training, TrafficKind::norms};
@@ -68,10 +68,10 @@ BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program
       warn_(options.warn),
       record_(options.record && !backend.is_host()),
       collective_(comm.size() > 1 && most_communications(program_) > 1),
-      lane_(backend.is_host() && options.lane.beside.value_or(comm.overlaps()) && comm.size() > 1,
-            most_communications(program_), [&backend] { backend.enter_thread(); }) {
+      queue_(backend.is_host() && options.queue.beside.value_or(comm.overlaps()) && comm.size() > 1,
+             most_communications(program_), [&backend] { backend.enter_thread(); }) {
   const auto prepared = [&](const Program& steps) { return prepare(backend_, steps, program_.values); };
-  kernels_begin_ = prepared(program_.begin);
+  kernels_refresh_ = prepared(program_.refresh);
   kernels_micro_ = prepared(program_.micro);
   kernels_last_ = prepared(program_.last);
   kernels_update_ = prepared(program_.update);
@@ -95,7 +95,7 @@ BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program
       address_[i] = (program_.values[i].home == Home::exchange ? exchange_ : arena_.data()) + plan_.values[i].offset;
   allocate_residents(options.params);
 
-  begin_ = bind(program_.begin, kernels_begin_, /*uses_arena=*/false);
+  refresh_ = bind(program_.refresh, kernels_refresh_, /*uses_arena=*/false);
   micro_ = bind(program_.micro, kernels_micro_, /*uses_arena=*/true);
   last_ = bind(program_.last, kernels_last_, /*uses_arena=*/true);
   update_ = bind(program_.update, kernels_update_, /*uses_arena=*/false);
@@ -104,7 +104,7 @@ BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program
 
 /// Computes on zeros, and leaves zeros.
 void BoundProgram::load_kernels() {
-  for (const Part* part : {&begin_, &micro_, &last_, &update_})
+  for (const Part* part : {&refresh_, &micro_, &last_, &update_})
     for (const Stretch& stretch : part->stretches)
       for (const Bound& step : stretch.steps)
         if (!step.communication) step.launch();
@@ -162,7 +162,7 @@ std::span<std::byte> BoundProgram::bytes_of(ValueId id) const {
 }
 
 void BoundProgram::run(Part& part) {
-  const int64_t lane_begin = lane_.started();
+  const int64_t lane_begin = queue_.started();
   if (record_ && part.runs++ == 1) record(part);
   for (Stretch& stretch : part.stretches) {
     if (stretch.replay) {
@@ -209,7 +209,7 @@ void BoundProgram::record(Stretch& stretch) {
     count({before[0] - after[0], before[1] - after[1]});
   };
   try {
-    stretch.replay = backend_.record([&] { run(stretch.steps, lane_.started()); });
+    stretch.replay = backend_.record([&] { run(stretch.steps, queue_.started()); });
   } catch (...) {
     taken_back();
     throw;
@@ -226,10 +226,10 @@ void BoundProgram::count(const Moved& moved) {
 void BoundProgram::run(const std::vector<Bound>& steps, int64_t lane_begin) {
   for (const Bound& step : steps) {
     if (step.communication) {
-      lane_.start(step.launch);
+      queue_.start(step.launch);
     } else {
-      if (step.after_update >= 0 && update_begin_) lane_.wait(*update_begin_ + step.after_update);
-      if (step.after >= 0) lane_.wait(lane_begin + step.after);
+      if (step.after_update >= 0 && update_begin_) queue_.wait(*update_begin_ + step.after_update);
+      if (step.after >= 0) queue_.wait(lane_begin + step.after);
       step.launch();
     }
   }
@@ -237,7 +237,7 @@ void BoundProgram::run(const std::vector<Bound>& steps, int64_t lane_begin) {
 
 void BoundProgram::run_begin() {
   settle();
-  run(begin_);
+  run(refresh_);
   settle();
 }
 
@@ -253,9 +253,9 @@ void BoundProgram::run_last() {
 
 void BoundProgram::run_update() {
   settle();
-  update_begin_ = lane_.started();
+  update_begin_ = queue_.started();
   run(update_);
-  // The host's own collectives may come next; not every transport can run them beside the lane's.
+  // The host's own collectives may come next; not every transport can run them beside the queue's.
   if (!comm_.overlaps()) settle();
 }
 
@@ -294,7 +294,7 @@ BoundProgram::Part BoundProgram::bind(const Program& steps, const Kernels& kerne
   return part;
 }
 
-/// Which pieces of `place` each rank owns, and where they lie in its shard.
+/// Which ranges of `place` each rank owns, and where they lie in its shard.
 Ownership BoundProgram::ownership(const std::vector<Run>& place, bool in_place, AllGather::What what) const {
   const FlatLayout& flat = program_.flat;
   const Shards& shards = program_.shards;
@@ -303,11 +303,11 @@ Ownership BoundProgram::ownership(const std::vector<Run>& place, bool in_place, 
   if (what == AllGather::What::grads) {  // nobody writes the padding between parameters in a bucket
     placed.clear();
     for (const Range& parameter : flat.parameters)
-      for (const Run& part : clip(place, parameter)) placed.push_back(part);
+      for (const Run& part : intersection(place, parameter)) placed.push_back(part);
   }
-  Ownership pieces(static_cast<size_t>(comm_.size()));
+  Ownership ranges(static_cast<size_t>(comm_.size()));
   for (int r = 0; r < comm_.size(); ++r) {
-    auto& of_rank = pieces[static_cast<size_t>(r)];
+    auto& of_rank = ranges[static_cast<size_t>(r)];
     std::vector<Range> owned = shards.owned(r);
     if (what == AllGather::What::chunk_sums) {  // in place of elements, the numbers of the chunks that lie in them
       std::vector<Range> numbers;
@@ -322,13 +322,13 @@ Ownership BoundProgram::ownership(const std::vector<Run>& place, bool in_place, 
     }
     const std::vector<Run> packed = shards.packed(r, what == AllGather::What::params ? flat.runs : all_f32);
     for (const Range& range : owned)
-      for (const Run& part : clip(placed, range))
+      for (const Run& part : intersection(placed, range))
         of_rank.push_back({.whole = part.byte,
                            .shard = in_place ? part.byte : byte_of(packed, part.range.begin),
                            .elements = part.range.size(),
                            .element_bytes = static_cast<int>(size_of(part.dtype))});
   }
-  return pieces;
+  return ranges;
 }
 
 BoundProgram::Launch BoundProgram::bind_comm(const CommOp& op) {

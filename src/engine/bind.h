@@ -11,7 +11,7 @@
 
 #include "comm/communicator.h"
 #include "device/backend.h"
-#include "engine/lane.h"
+#include "engine/comm_queue.h"
 #include "plan/memory.h"
 
 namespace ct {
@@ -23,7 +23,7 @@ struct BindOptions {
   std::byte* params = nullptr;      // of another bound program, to share; null: own ones
   std::span<std::byte> arena = {};  // of another bound program that never runs at the same time; too small: an own one
   int64_t least_arena = 0;          // bytes of an own arena, for such another program to come
-  LaneOptions lane;
+  CommQueueOptions queue;
   bool record = true;  // what runs again and again, where the device can repeat it by itself
   std::function<void(const std::string&)> warn = {};  // hears of what goes on, but slower than it could
 };
@@ -46,7 +46,7 @@ class BoundProgram {
   /// where they first use it, everybody else calls settle().
   void run_update();
   /// Until nothing is under way.
-  void settle() { lane_.drain(); }
+  void settle() { queue_.drain(); }
 
   /// Runs and times each step of micro/last and update once: (name, seconds). Communication runs in line.
   struct Timing {
@@ -62,7 +62,7 @@ class BoundProgram {
   const std::string& not_recorded() const { return not_recorded_; }
 
  private:
-  using Launch = CommLane::Launch;
+  using Launch = CommQueue::Launch;
   using Kernels = std::vector<std::unique_ptr<Kernel>>;  // by step; null for communication
   struct Bound {
     Launch launch;
@@ -107,16 +107,16 @@ class BoundProgram {
   std::vector<Memory> memories_, host_memories_;
   std::vector<std::pair<std::byte*, size_t>> of_comm_;  // memory that is the communicator's
   std::vector<std::byte*> address_;                     // by ValueId, null for views
-  Kernels kernels_begin_, kernels_micro_, kernels_last_, kernels_update_;
+  Kernels kernels_refresh_, kernels_micro_, kernels_last_, kernels_update_;
   std::vector<std::unique_ptr<Collective>> collectives_;
   std::map<std::pair<std::byte*, int64_t>, std::unique_ptr<Reduction>> reductions_;  // by whole and first element
-  Part begin_, micro_, last_, update_;
+  Part refresh_, micro_, last_, update_;
   std::function<void(const std::string&)> warn_;
   std::string not_recorded_;
   bool record_;
   bool collective_;                      // do all ranks run every part, and as often as each other?
-  std::optional<int64_t> update_begin_;  // number on the lane of the last update's first communication
-  CommLane lane_;                        // last: its thread ends before what it works on
+  std::optional<int64_t> update_begin_;  // number on the queue of the last update's first communication
+  CommQueue queue_;                      // last: its thread ends before what it works on
 };
 
 }  // namespace ct

@@ -19,7 +19,7 @@ InputFeed::InputFeed(Backend& backend, const BoundProgram& bound) : backend_(bac
   draws_ = begin_of(ports.draws);
   labels_ = begin_of(ports.labels);
   if (backend.is_host()) return;
-  for (size_t i = 0; i < kInputSlots; ++i) slots_.push_back({backend.allocate_host(bytes_), backend.make_mark()});
+  for (size_t i = 0; i < kInputSlots; ++i) slots_.push_back({backend.allocate_host(bytes_), backend.make_event()});
 }
 
 Inputs InputFeed::next() {

@@ -34,7 +34,7 @@ class InputFeed {
  private:
   struct Slot {
     Memory memory;
-    std::unique_ptr<Mark> read;
+    std::unique_ptr<Event> read;
   };
 
   Backend& backend_;

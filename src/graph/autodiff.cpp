@@ -41,8 +41,8 @@ class Backward {
   }
   void rule(const ConvReluPool& op) {
     const ValueId dy = grad(op.y), dw = parameter_grad(op.w), db = parameter_grad(op.b);
-    g_.add_op(ConvReluPoolGradW{op.x, dy, op.winner, dw, db, op.kernel, op.planar});
-    contribute(op.x, [&](ValueId dx) { g_.add_op(ConvReluPoolGradX{op.w, dy, op.winner, dx, op.kernel}); });
+    g_.add_op(ConvReluPoolGradW{op.x, dy, op.argmax, dw, db, op.kernel, op.planar});
+    contribute(op.x, [&](ValueId dx) { g_.add_op(ConvReluPoolGradX{op.w, dy, op.argmax, dx, op.kernel}); });
   }
   void rule(const Conv2d& op) {
     const ValueId dy = grad(op.y), dw = parameter_grad(op.w), db = op.b == kNone ? kNone : parameter_grad(op.b);
@@ -50,7 +50,7 @@ class Backward {
     contribute(op.x, [&](ValueId dx) { g_.add_op(Conv2dGradX{op.w, dy, dx, op.kernel, op.stride, op.pad}); });
   }
   void rule(const MaxPool& op) {
-    contribute(op.x, [&](ValueId dx) { g_.add_op(MaxPoolGrad{grad(op.y), op.winner, dx, op.size}); });
+    contribute(op.x, [&](ValueId dx) { g_.add_op(MaxPoolGrad{grad(op.y), op.argmax, dx, op.size}); });
   }
   void rule(const AveragePool& op) {
     contribute(op.x, [&](ValueId dx) { g_.add_op(AveragePoolGrad{grad(op.y), dx}); });

@@ -64,8 +64,8 @@ ValueId Graph::conv_relu_pool(ValueId x, const std::string& name, int width, int
   const ValueId b = parameter(name, "bias", {width}, Layout::vector(width), init);
   const Shape shape{batch, out_h, out_w, width};
   const ValueId y = activation(name + ".out", shape);
-  const ValueId winner = activation(name + ".winner", shape, DType::u8);
-  add_op(ConvReluPool{x, w, b, y, winner, kernel, planar(x)});
+  const ValueId argmax = activation(name + ".argmax", shape, DType::u8);
+  add_op(ConvReluPool{x, w, b, y, argmax, kernel, planar(x)});
   return y;
 }
 
@@ -109,8 +109,8 @@ ValueId Graph::max_pool(ValueId x, int size) {
   const auto [batch, height, width, channels] = image(x);
   const Shape shape{batch, height / size, width / size, channels};
   const ValueId y = activation((*this)[x].name + ".pool", shape);
-  const ValueId winner = activation((*this)[x].name + ".winner", shape, DType::u8);
-  add_op(MaxPool{x, y, winner, size});
+  const ValueId argmax = activation((*this)[x].name + ".argmax", shape, DType::u8);
+  add_op(MaxPool{x, y, argmax, size});
   return y;
 }
 

@@ -46,32 +46,32 @@ struct Augment {
 // Activations and their gradients are in the graph's compute type (f32, bf16 or f16), and so are weights of rank 2 and
 // more; vectors, gradients of parameters, logits and their gradient are f32, and so is all arithmetic inside.
 
-/// y = max over 2x2 of relu(conv(x, w) + b), stride 1, no padding; winner (u8, like y) is the first maximum's place in
+/// y = max over 2x2 of relu(conv(x, w) + b), stride 1, no padding; argmax (u8, like y) is the first maximum's place in
 /// its window, 4 where ReLU cut it. x is planar images or NHWC; w [out][kh][kw][in]; y NHWC.
 struct ConvReluPool {
   static constexpr std::string_view kName = "conv_relu_pool";
   static constexpr OpFacts kFacts{Role::layer, Limit::arithmetic};
-  ValueId x, w, b, y, winner;
+  ValueId x, w, b, y, argmax;
   int kernel;
   bool planar;
   Ids reads() const { return {x, w, b}; }
-  Ids writes() const { return {y, winner}; }
+  Ids writes() const { return {y, argmax}; }
 };
 struct ConvReluPoolGradW {
   static constexpr std::string_view kName = "conv_relu_pool_grad_w";
   static constexpr OpFacts kFacts{Role::gradient, Limit::arithmetic};
-  ValueId x, dy, winner, dw, db;
+  ValueId x, dy, argmax, dw, db;
   int kernel;
   bool planar;
-  Ids reads() const { return {x, dy, winner}; }
+  Ids reads() const { return {x, dy, argmax}; }
   Ids writes() const { return {dw, db}; }
 };
 struct ConvReluPoolGradX {
   static constexpr std::string_view kName = "conv_relu_pool_grad_x";
   static constexpr OpFacts kFacts{Role::gradient, Limit::arithmetic};
-  ValueId w, dy, winner, dx;
+  ValueId w, dy, argmax, dx;
   int kernel;
-  Ids reads() const { return {w, dy, winner}; }
+  Ids reads() const { return {w, dy, argmax}; }
   Ids writes() const { return {dx}; }
 };
 
@@ -103,21 +103,21 @@ struct Conv2dGradX {
   Ids writes() const { return {dx}; }
 };
 
-/// 2-D max pooling, NHWC, window = stride = size; winner (u8) is the first maximum's place in its window.
+/// 2-D max pooling, NHWC, window = stride = size; argmax (u8) is the first maximum's place in its window.
 struct MaxPool {
   static constexpr std::string_view kName = "max_pool";
   static constexpr OpFacts kFacts{Role::layer, Limit::memory};
-  ValueId x, y, winner;
+  ValueId x, y, argmax;
   int size;
   Ids reads() const { return {x}; }
-  Ids writes() const { return {y, winner}; }
+  Ids writes() const { return {y, argmax}; }
 };
 struct MaxPoolGrad {
   static constexpr std::string_view kName = "max_pool_grad";
   static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
-  ValueId dy, winner, dx;
+  ValueId dy, argmax, dx;
   int size;
-  Ids reads() const { return {dy, winner}; }
+  Ids reads() const { return {dy, argmax}; }
   Ids writes() const { return {dx}; }
 };
 

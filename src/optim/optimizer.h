@@ -1,6 +1,6 @@
 // The table of optimizers. A module is a struct of its keys and what they mean:
 //   kType          its name in a configuration
-//   kShards        may an element be updated without knowing its tensor? Then ZeRO deals its state out to the ranks
+//   kShards        may an element be updated without knowing its tensor? Then ZeRO divides its state among the ranks
 //   keys()         its keys, bound to its members, whose initialisers are the defaults; fault() is a rule between them
 //   decay()        which weight decay it is, for people; "" says nothing
 //   rates()        what a schedule starts from

@@ -7,7 +7,7 @@ class Flops {
  public:
   explicit Flops(const std::vector<Value>& values) : values_(values) {}
 
-  double operator()(const ConvReluPool& op) const { return 4 * convolution(op.y, op.w); }  // 2x2 outputs a winner
+  double operator()(const ConvReluPool& op) const { return 4 * convolution(op.y, op.w); }  // 2x2 outputs an argmax
   double operator()(const ConvReluPoolGradW& op) const { return convolution(op.dy, op.dw); }
   double operator()(const ConvReluPoolGradX& op) const { return convolution(op.dy, op.w); }
   double operator()(const Conv2d& op) const { return convolution(op.y, op.w); }

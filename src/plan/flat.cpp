@@ -74,7 +74,7 @@ std::vector<UpdateRange> update_ranges(const Graph& graph, const FlatLayout& fla
   return merged;
 }
 
-std::vector<Run> clip(const std::vector<Run>& runs, const Range& range) {
+std::vector<Run> intersection(const std::vector<Run>& runs, const Range& range) {
   std::vector<Run> clipped;
   for (const Run& run : runs) {
     const Range r{std::max(run.range.begin, range.begin), std::min(run.range.end, range.end)};

@@ -40,7 +40,7 @@ std::vector<UpdateRange> update_ranges(const Graph& graph, const FlatLayout& fla
                                        const std::vector<optim::Treatment>& treatments);
 
 /// The parts of `runs` that lie in `range`, at their bytes.
-std::vector<Run> clip(const std::vector<Run>& runs, const Range& range);
+std::vector<Run> intersection(const std::vector<Run>& runs, const Range& range);
 /// The byte of one element; it must be in a run.
 int64_t byte_of(const std::vector<Run>& runs, int64_t element);
 

@@ -29,8 +29,8 @@ Lowering::Lowering(const Graph& graph, const Distribution& d) : graph_(graph), z
   out_.shards = Shards(out_.flat, d.ranks);
   whole_ = {{{0, out_.flat.numel}, DType::f32, 0}};
   packed_ = out_.shards.packed(d.rank, whole_);
-  mixed_ = d.zero.offload_optimizer || std::any_of(out_.flat.runs.begin(), out_.flat.runs.end(),
-                                                   [](const Run& r) { return r.dtype != DType::f32; });
+  separate_masters_ = d.zero.offload_optimizer || std::any_of(out_.flat.runs.begin(), out_.flat.runs.end(),
+                                                              [](const Run& r) { return r.dtype != DType::f32; });
   alias_flattened();
   place_params();
 }
@@ -44,10 +44,10 @@ Lowered Lowering::training(const UpdateRule& rule) {
   update(rule);
   if (zero_.gather_after_update || persistent_value_ != kNone)
     for (Program* program : {&out_.micro, &out_.last}) wait_for_update(*program);
-  lane_ = 0;
-  gather_params(out_.begin, [this](const Range& range) {
+  queue_ = 0;
+  gather_params(out_.refresh, [this](const Range& range) {
     for (const Slice& s : slices(range))
-      if (s.copy != kNone) emit(out_.begin, Cast{s.masters, s.copy});
+      if (s.copy != kNone) emit(out_.refresh, Cast{s.masters, s.copy});
   });
   return std::move(out_);
 }

@@ -201,7 +201,7 @@ std::string to_text(const Lowered& program, const MemoryPlan& plan) {
          name_of(program.micro[shared].op) == name_of(program.last[shared].op) &&
          !std::holds_alternative<TreePush>(std::get<ComputeOp>(program.micro[shared].op)))
     ++shared;
-  if (!program.begin.empty()) list("begin (once, after weights were loaded)", program.begin);
+  if (!program.refresh.empty()) list("refresh (once, after weights were loaded)", program.refresh);
   list("micro (every micro-step but the last)", program.micro);
   list("last (the last micro-step): the same up to here, then", program.last, shared);
   list("update", program.update);

@@ -4,14 +4,14 @@
 
 namespace ct {
 
-Dealing Distribution::dealing() const {
+Assignment Distribution::assignment() const {
   const bool whole_subtree = std::has_single_bit(static_cast<unsigned>(accumulation));
-  return effective_stage() <= 1 && (ranks == 1 || whole_subtree || !reproducible) ? Dealing::contiguous
-                                                                                  : Dealing::in_turn;
+  return effective_stage() <= 1 && (ranks == 1 || whole_subtree || !reproducible) ? Assignment::contiguous
+                                                                                  : Assignment::in_turn;
 }
 
 int Distribution::micro_batch(int rank, int micro_step) const {
-  return dealing() == Dealing::contiguous ? rank * accumulation + micro_step : micro_step * ranks + rank;
+  return assignment() == Assignment::contiguous ? rank * accumulation + micro_step : micro_step * ranks + rank;
 }
 
 Origin origin(const std::vector<Value>& values, ValueId id) {

@@ -10,7 +10,7 @@
 
 namespace ct {
 
-/// Computation runs in order; communication runs in order on a lane of its own, beside it. A communication starts when
+/// Computation runs in order; communication runs in order on a queue of its own, beside it. A communication starts when
 /// all computation before it in the program is done; a computation waits for the communications that it depends on. The
 /// update's gathers may go on beside the forward pass that follows.
 struct Step {
@@ -23,7 +23,7 @@ using Program = std::vector<Step>;
 
 /// How the global batch's micro-batches 0..S-1 reach the ranks (comm/reduction/tree_sum.h: one tree for any number of
 /// ranks).
-enum class Dealing : uint8_t {
+enum class Assignment : uint8_t {
   contiguous,  // rank r computes r*A .. r*A+A-1 and contributes one finished subtree
   in_turn,     // micro-step j of rank r is micro-batch j*N + r; leaves meet at every micro-step
 };
@@ -46,7 +46,7 @@ struct Distribution {
   int micro_batches() const { return ranks * accumulation; }
   /// One rank has nothing to share out.
   int effective_stage() const { return ranks == 1 ? 0 : zero_stage; }
-  Dealing dealing() const;
+  Assignment assignment() const;
   /// The global micro-batch that `rank` computes at `micro_step`.
   int micro_batch(int rank, int micro_step) const;
 };
@@ -61,8 +61,8 @@ struct HeldState {
 struct Lowered {
   std::vector<Value> values;
   Ports ports;
-  Program begin;  // once, when masters have been written from outside: brings what layers compute with up to date
-  Program micro;  // every micro-step of a step but the last; for evaluation, the only program
+  Program refresh;  // once, when masters have been written from outside: brings what layers compute with up to date
+  Program micro;    // every micro-step of a step but the last; for evaluation, the only program
   Program last;
   Program update;
   FlatLayout flat;

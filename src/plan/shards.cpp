@@ -56,7 +56,7 @@ std::vector<Run> Shards::packed(int rank, const std::vector<Run>& form) const {
   std::vector<Run> runs;
   int64_t byte = 0;
   for (const Range& r : owned(rank))
-    for (Run run : clip(form, r)) {
+    for (Run run : intersection(form, r)) {
       run.byte = byte;
       byte = round_up(byte + run.range.size() * static_cast<int64_t>(size_of(run.dtype)), 64);
       runs.push_back(run);

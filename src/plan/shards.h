@@ -1,4 +1,4 @@
-// Which rank owns which part of the flat order: whole grains, dealt out unit by unit, so that every unit's reduction
+// Which rank owns which part of the flat order: whole grains, assigned unit by unit, so that every unit's reduction
 // and every rank's memory is shared out as evenly as grains allow, for any number of ranks.
 #pragma once
 

@@ -21,7 +21,7 @@ Moved of_runs(const std::vector<Run>& runs) {
 /// Gradients are moved without the padding between parameters.
 Moved of_gradients(const FlatLayout& flat, const std::vector<Run>& place) {
   Moved moved;
-  for (const Range& parameter : flat.parameters) moved += of_runs(clip(place, parameter));
+  for (const Range& parameter : flat.parameters) moved += of_runs(intersection(place, parameter));
   return moved;
 }
 

@@ -27,34 +27,34 @@ Values sum_of_leaves(int round, int64_t leaves, int64_t numel, SumOrder order) {
   return reference_tree(all);
 }
 
-/// A piece of `numel` floats for each rank, as NCCL's own collectives have it; or two pieces with a gap between them,
+/// A range of `numel` floats for each rank, as NCCL's own collectives have it; or two ranges with a gap between them,
 /// which lie in the shard the other way round and are sent one by one.
-Ownership pieces_of(int ranks, int64_t numel, bool even) {
+Ownership ranges_of(int ranks, int64_t numel, bool even) {
   constexpr auto kSize = static_cast<int64_t>(sizeof(float));
   const int64_t second = numel / 3, gap = 64, first = numel - second - gap;
-  Ownership pieces;
+  Ownership ranges;
   for (int rank = 0; rank < ranks; ++rank) {
     const int64_t begin = rank * numel * kSize;
     if (even) {
-      pieces.push_back({{.whole = begin, .shard = 0, .elements = numel}});
+      ranges.push_back({{.whole = begin, .shard = 0, .elements = numel}});
     } else {
-      pieces.push_back({{.whole = begin, .shard = second * kSize, .elements = first},
+      ranges.push_back({{.whole = begin, .shard = second * kSize, .elements = first},
                         {.whole = begin + (first + gap) * kSize, .shard = 0, .elements = second}});
     }
   }
-  return pieces;
+  return ranges;
 }
 
-void copy_piece(const Piece& piece, const Values& from, int64_t from_byte, Values& to, int64_t to_byte) {
+void copy_piece(const ShardRange& range, const Values& from, int64_t from_byte, Values& to, int64_t to_byte) {
   std::memcpy(reinterpret_cast<std::byte*>(to.data()) + to_byte,
               reinterpret_cast<const std::byte*>(from.data()) + from_byte,
-              static_cast<size_t>(piece.elements * piece.element_bytes));
+              static_cast<size_t>(range.elements * range.element_bytes));
 }
 
 bool same_bits(float a, float b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
 std::string text(SumOrder order) { return order == SumOrder::canonical ? "canonical order" : "the library's order"; }
-std::string text(bool even) { return even ? "even pieces" : "uneven pieces"; }
+std::string text(bool even) { return even ? "even ranges" : "uneven ranges"; }
 
 class Exercise {
  public:
@@ -72,11 +72,11 @@ class Exercise {
 
   void reduce_scatter(bool even, SumOrder order, int64_t micro_steps) {
     const int64_t numel = ranks_ * numel_, leaves = ranks_ * micro_steps;
-    const Ownership pieces = pieces_of(ranks_, numel_, even);
+    const Ownership ranges = ranges_of(ranks_, numel_, even);
     Buffer whole(*this, numel), shard(*this, numel_);
     std::vector<std::unique_ptr<Buffer>> gradients;
     for (int64_t j = 0; j < micro_steps; ++j) gradients.push_back(std::make_unique<Buffer>(*this, numel));
-    const auto reduction = comm_.reduce_scatter(whole.device, shard.device.data(), pieces, leaves, order);
+    const auto reduction = comm_.reduce_scatter(whole.device, shard.device.data(), ranges, leaves, order);
     compare(
         str("reduce_scatter of ", text(even), ", ", text(order), ", ", micro_steps,
             micro_steps == 1 ? " micro-step" : " micro-steps"),
@@ -96,18 +96,18 @@ class Exercise {
         [&](int round) {
           const Values sum = sum_of_leaves(round, leaves, numel, order);
           Values want(static_cast<size_t>(numel_), kUntouched);
-          for (const Piece& piece : pieces[static_cast<size_t>(rank_)])
-            copy_piece(piece, sum, piece.whole, want, piece.shard);
+          for (const ShardRange& range : ranges[static_cast<size_t>(rank_)])
+            copy_piece(range, sum, range.whole, want, range.shard);
           return want;
         });
   }
 
   void all_gather(bool even) {
     const int64_t numel = ranks_ * numel_;
-    const Ownership pieces = pieces_of(ranks_, numel_, even);
+    const Ownership ranges = ranges_of(ranks_, numel_, even);
     Buffer whole(*this, numel), shard(*this, numel_);
     const auto collective =
-        comm_.all_gather(std::as_writable_bytes(whole.device), std::as_writable_bytes(shard.device), pieces);
+        comm_.all_gather(std::as_writable_bytes(whole.device), std::as_writable_bytes(shard.device), ranges);
     compare(
         "all_gather of " + text(even), whole,
         [&](int round) {
@@ -119,8 +119,8 @@ class Exercise {
           Values want(static_cast<size_t>(numel), kUntouched);
           for (int r = 0; r < ranks_; ++r) {
             const Values from = leaf(round, r, numel_, SumOrder::canonical);
-            for (const Piece& piece : pieces[static_cast<size_t>(r)])
-              copy_piece(piece, from, piece.shard, want, piece.whole);
+            for (const ShardRange& range : ranges[static_cast<size_t>(r)])
+              copy_piece(range, from, range.shard, want, range.whole);
           }
           return want;
         });

@@ -10,11 +10,11 @@
 namespace ct {
 
 struct CollectiveResult {
-  std::string name;     // "reduce_scatter of even pieces, canonical order, 3 micro-steps"
+  std::string name;     // "reduce_scatter of even ranges, canonical order, 3 micro-steps"
   std::string problem;  // empty: the expected bits, whether launched or replayed
 };
 
-/// Each as training has it: in the canonical order and in the library's, pieces that NCCL's own collectives take and
+/// Each as training has it: in the canonical order and in the library's, ranges that NCCL's own collectives take and
 /// others, one and several micro-steps. Each is launched, then recorded and replayed three times, with other numbers
 /// every time. One rank is enough: NCCL then sends to itself. `numel`: floats that a rank owns of a buffer. Collective.
 /// Throws what the device or the library reports.

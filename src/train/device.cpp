@@ -135,7 +135,7 @@ Sharing foretell_sharing(const Config& config, int ranks) {
 
 std::string gpu_left_out(const Config& config) { return config.device == "auto" ? automatic().left_out : ""; }
 
-std::unique_ptr<Backend> make_backend(const Config& config, int local_rank, const std::string& less_memory) {
+std::unique_ptr<Backend> make_backend(const Config& config, int local_rank, const std::string& memory_advice) {
   cuda::require_libraries_in(config.cuda.path);  // a mistake even where nothing is looked for in it
   std::unique_ptr<Backend> backend;
   if (wants_cuda(config)) {
@@ -144,9 +144,9 @@ std::unique_ptr<Backend> make_backend(const Config& config, int local_rank, cons
                                  .autotune = config.cuda.autotune,
                                  .tf32 = config.cuda.tf32,
                                  .library_path = config.cuda.path,
-                                 .less_memory = less_memory});
+                                 .memory_advice = memory_advice});
   } else {
-    backend = make_cpu_backend(less_memory);
+    backend = make_cpu_backend(memory_advice);
   }
   const DType compute = compute_type(config);
   if (const std::string problem = backend->problem_with(compute); !problem.empty())
@@ -154,10 +154,10 @@ std::unique_ptr<Backend> make_backend(const Config& config, int local_rank, cons
   return backend;
 }
 
-RankDevice::RankDevice(const Config& config, Communicator& host, const std::string& less_memory)
+RankDevice::RankDevice(const Config& config, Communicator& host, const std::string& memory_advice)
     : host_(host), note_(gpu_left_out(config)) {
   const int number = local_rank(host);
-  together(host, [&] { backend_ = make_backend(config, number, less_memory); });
+  together(host, [&] { backend_ = make_backend(config, number, memory_advice); });
   backend_->enter_thread();
   collectives_ = make_collectives(config, *backend_, host, sharing_, note_);
 }

@@ -39,17 +39,17 @@ inline constexpr const char* kTrainWithLess =
     "use a smaller train_micro_batch_size_per_gpu or train.eval_batch_size, or a higher zero_optimization.stage";
 
 /// Where a run takes place, as the checkpoint records it: another kind may end in other bits. `local_rank`: among the
-/// ranks of this host, for which there is a GPU each if there are as many. `less_memory`: what errors for want of
+/// ranks of this host, for which there is a GPU each if there are as many. `memory_advice`: what errors for want of
 /// memory advise, "use ...". Error(usage) where the device, or its arithmetic, or cuda.path, is not there.
 std::unique_ptr<Backend> make_backend(const Config& config, int local_rank = 0,
-                                      const std::string& less_memory = kTrainWithLess);
+                                      const std::string& memory_advice = kTrainWithLess);
 
 /// What one rank of several computes on, and what its engine's collectives go through.
 class RankDevice {
  public:
   /// Collective; the calling thread will launch kernels. `host` outlives the object. Error(usage) where two ranks have
   /// the same GPU and communication.share_device does not allow it.
-  RankDevice(const Config& config, Communicator& host, const std::string& less_memory = kTrainWithLess);
+  RankDevice(const Config& config, Communicator& host, const std::string& memory_advice = kTrainWithLess);
   /// The orderly end, by all ranks together, when whatever used collectives() is gone; `host` goes on. Without it
   /// (after an error) the destructor waits for nobody.
   void finish();

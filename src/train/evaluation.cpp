@@ -32,11 +32,11 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
   const int64_t ranks = comm.size(), rounds = (images.batches() + ranks - 1) / ranks;
   const size_t share = static_cast<size_t>(rounds) * batch;  // slots for one rank's images
 
-  const auto ahead = images.read_ahead(ranks, [&] { comm.pulse().advance(Phase::evaluation); });
+  const auto ahead = images.read_ahead(ranks, [&] { comm.heartbeat().advance(Phase::evaluation); });
   std::vector<Answer> mine(share), all(share * static_cast<size_t>(ranks));
   for (int64_t round = 0; round < rounds; ++round) {
     if (give_up && give_up()) return std::nullopt;
-    comm.pulse().advance(Phase::evaluation);
+    comm.heartbeat().advance(Phase::evaluation);
     const int64_t b = round * ranks + comm.rank();
     const Inputs in = evaluator.inputs();
     int64_t count = 0;

@@ -13,7 +13,7 @@ std::vector<uint32_t> replica_checksums(Engine& engine, const Graph& graph) {
   const std::span<const std::byte> params = engine.read_params();
   for (size_t i = 0; i < graph.parameters().size(); ++i) {
     const Range& range = lowered.flat.parameters[i];
-    const Run run = clip(lowered.flat.runs, range).front();
+    const Run run = intersection(lowered.flat.runs, range).front();
     const size_t bytes = static_cast<size_t>(range.size()) * size_of(run.dtype);
     checksums.push_back(crc32c(params.subspan(static_cast<size_t>(run.byte), bytes)));
   }

@@ -12,7 +12,7 @@ TrainingSession::TrainingSession(const Config& config, Communicator& comm, Optio
       comm_(comm),
       options_(std::move(options)),
       batch_(batch_for(config.batch, comm.size())),
-      device_(config, comm, options_.less_memory) {
+      device_(config, comm, options_.memory_advice) {
   require_same_machine(comm, backend().description());
   require_same_config(comm, config);
   data_ = open_datasets(config, comm, options_.if_absent, options_.data_kinds);
@@ -21,10 +21,10 @@ TrainingSession::TrainingSession(const Config& config, Communicator& comm, Optio
 void TrainingSession::prepare(const std::string& plans) {
   programs_ = lower_programs(config_, batch_, {comm_.rank(), comm_.size()}, data_.spec());
   PipelineOptions reading = pipeline_options(config_, batch_, distribution(), comm_.rank());
-  reading.arrived = [this] { comm_.pulse().advance(Phase::data); };
+  reading.arrived = [this] { comm_.heartbeat().advance(Phase::data); };
   pipeline_ = std::make_unique<Pipeline>(*data_.train, data_.parts.training, std::move(reading));
   agree_on_plans(plans);
-  BindOptions bind{.lane = lane_options(config_), .record = config_.cuda.record, .warn = options_.warn};
+  BindOptions bind{.queue = comm_queue_options(config_), .record = config_.cuda.record, .warn = options_.warn};
   // Training and evaluation take turns in one arena.
   if (options_.evaluates) bind.least_arena = plan_program(backend(), programs_.evaluate).arena_bytes;
   comm_.barrier();  // all ranks have opened the libraries, which take their part, and none has allocated
@@ -77,10 +77,10 @@ std::string TrainingSession::gather_plans_missed() {
 void TrainingSession::step(int64_t epoch, int64_t batch) {
   const Distribution& d = distribution();
   for (int j = 0; j < d.accumulation; ++j) {
-    comm_.pulse().advance(Phase::data);
+    comm_.heartbeat().advance(Phase::data);
     waited_ +=
         seconds_of([&] { fill_micro_batch(*pipeline_, epoch, batch, d.micro_batch(comm_.rank(), j), *engine_); });
-    comm_.pulse().advance(Phase::step);
+    comm_.heartbeat().advance(Phase::step);
     engine_->micro_step();
   }
   engine_->update();

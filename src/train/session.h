@@ -15,9 +15,9 @@ namespace ct {
 class TrainingSession {
  public:
   struct Options {
-    std::string less_memory = kTrainWithLess;  // advice to those who are out of memory
-    bool evaluates = true;                     // an evaluator shares parameters and arena with the engine
-    IfAbsent if_absent = IfAbsent::write;      // a set that the program makes itself
+    std::string memory_advice = kTrainWithLess;  // advice to those who are out of memory
+    bool evaluates = true;                       // an evaluator shares parameters and arena with the engine
+    IfAbsent if_absent = IfAbsent::write;        // a set that the program makes itself
     std::span<const DataKind> data_kinds = ct::data_kinds();
     std::function<void(const std::string&)> warn;  // may be empty
   };

@@ -61,7 +61,7 @@ Distribution distribution(const Config& config, const BatchSizes& batch, RankOf 
                    .offload_optimizer = zero.offload_optimizer_device == OffloadDevice::cpu && wants_cuda(config)}};
 }
 
-LaneOptions lane_options(const Config& config) { return {.beside = config.zero_optimization.overlap_comm}; }
+CommQueueOptions comm_queue_options(const Config& config) { return {.beside = config.zero_optimization.overlap_comm}; }
 
 /// A value for each of `channels`: as many as were given, or the one that all of them are.
 static std::vector<double> by_channel(const char* key, const std::vector<double>& given, int64_t channels) {
@@ -129,7 +129,7 @@ HoldOut training_parts(uint64_t seed, int64_t count, int64_t limit, int64_t vali
 
 Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent, std::span<const DataKind> kinds) {
   Datasets sets;
-  const auto progress = [&] { comm.pulse().advance(Phase::data); };
+  const auto progress = [&] { comm.heartbeat().advance(Phase::data); };
   progress();
   if (comm.rank() == 0) {
     require_named_folder(config.data.path);

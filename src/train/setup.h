@@ -22,7 +22,7 @@ struct RankOf {
   int rank = 0, ranks = 1;
 };
 Distribution distribution(const Config& config, const BatchSizes& batch, RankOf who);
-LaneOptions lane_options(const Config& config);
+CommQueueOptions comm_queue_options(const Config& config);
 InputSpec input_spec(const Config& config, int64_t batch, const DataSpec& data, Mode mode);
 
 /// What `rank` asks of its pipeline.

@@ -97,7 +97,7 @@ bool Trainer::finish() {
     saver_->complete(MustSucceed::yes);
   }
   if (evaluated_step_ != state_.step && !evaluate_now(evaluation_due() ? Because::due : Because::ended)) return false;
-  comm_.pulse().advance(Phase::end);
+  comm_.heartbeat().advance(Phase::end);
   if (!ended_) log_.console().data("Finished Training");
   summary_->print_results(*test_result_);
 

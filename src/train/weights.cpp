@@ -125,7 +125,7 @@ void load_compute_weights(const SafetensorsFile& file, const Graph& graph, const
   std::vector<float> storage;
   for (size_t i = 0; i < flat.parameters.size(); ++i) {
     const Parameter& p = graph.parameters()[i];
-    const Run run = clip(flat.runs, flat.parameters[i]).at(0);
+    const Run run = intersection(flat.runs, flat.parameters[i]).at(0);
     each_bucket(*find(tensors, p.name), 0, p.layout.dims[0], [&](int64_t first, std::span<const float> torch) {
       const auto n = static_cast<int64_t>(torch.size()) / (p.layout.numel() / p.layout.dims[0]);
       const Layout layout = p.layout.rows(n);

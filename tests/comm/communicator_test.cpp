@@ -54,7 +54,7 @@ std::vector<int> run_processes(int size, const std::function<void(Communicator&)
     if (pid == 0) {
       std::unique_ptr<Communicator> comm;
       try {
-        auto mine = SharedFile::open(file.path(), meeting_bytes(size));
+        auto mine = SharedFile::open(file.path(), rendezvous_bytes(size));
         comm = std::make_unique<ProcessCommunicator>(*std::move(mine), rank, size);
         body(*comm);
         comm->finish();

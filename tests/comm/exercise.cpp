@@ -89,9 +89,9 @@ struct Pieces {
   int64_t whole_bytes = 0, shard_bytes = 0;
 };
 
-/// Up to `count` pieces of random owners, lengths and gaps; some are empty, some neighbours, the second rank of several
+/// Up to `count` ranges of random owners, lengths and gaps; some are empty, some neighbours, the second rank of several
 /// has none. Packed shards hold them last to first, which no order of `whole` gives.
-Pieces random_pieces(int ranks, int count, int element_bytes, bool in_place) {
+Pieces random_ranges(int ranks, int count, int element_bytes, bool in_place) {
   Random random(3, Purpose::init, static_cast<uint64_t>(ranks * 1000 + count * 10 + element_bytes));
   Pieces p;
   p.owned.resize(static_cast<size_t>(ranks));
@@ -111,9 +111,9 @@ Pieces random_pieces(int ranks, int count, int element_bytes, bool in_place) {
   p.covered.resize(static_cast<size_t>(p.whole_bytes));
   for (auto& own : p.owned) {
     int64_t at = 0;
-    for (auto piece = own.rbegin(); piece != own.rend(); ++piece) {
-      piece->shard = in_place ? piece->whole : at;
-      at += piece->elements * element_bytes;
+    for (auto range = own.rbegin(); range != own.rend(); ++range) {
+      range->shard = in_place ? range->whole : at;
+      at += range->elements * element_bytes;
     }
     p.shard_bytes = std::max(p.shard_bytes, at);
     if (own.size() > 2) std::swap(own[0], own[2]);  // no order is asked for
@@ -123,7 +123,7 @@ Pieces random_pieces(int ranks, int count, int element_bytes, bool in_place) {
 }
 
 void gather(Communicator& comm, int count, int element_bytes, bool in_place, TrafficKind kind) {
-  const Pieces p = random_pieces(comm.size(), count, element_bytes, in_place);
+  const Pieces p = random_ranges(comm.size(), count, element_bytes, in_place);
   const auto size = [](int64_t bytes) { return static_cast<size_t>(bytes); };
   std::byte* memory = comm.allocate(size(p.shard_bytes));
   std::vector<std::byte> elsewhere(in_place ? 0 : size(p.whole_bytes));
@@ -135,9 +135,9 @@ void gather(Communicator& comm, int count, int element_bytes, bool in_place, Tra
   const TrafficWatch other(comm, kind == TrafficKind::norms ? TrafficKind::training : TrafficKind::norms);
   for (int round = 0; round < 3; ++round) {
     std::ranges::fill(whole, std::byte{99});
-    for (const Piece& piece : p.owned[static_cast<size_t>(comm.rank())]) {
-      for (int64_t i = 0; i < piece.elements * element_bytes; ++i) {
-        shard[size(piece.shard + i)] = content(piece.whole + i, round);
+    for (const ShardRange& range : p.owned[static_cast<size_t>(comm.rank())]) {
+      for (int64_t i = 0; i < range.elements * element_bytes; ++i) {
+        shard[size(range.shard + i)] = content(range.whole + i, round);
       }
     }
     round == 1 ? on_another_thread([&] { collective->launch(); }) : collective->launch();
@@ -152,7 +152,7 @@ void gather(Communicator& comm, int count, int element_bytes, bool in_place, Tra
 }
 
 void scatter(Communicator& comm, int count, int64_t micro_steps, bool in_place, SumOrder order) {
-  const Pieces p = random_pieces(comm.size(), count, sizeof(float), in_place);
+  const Pieces p = random_ranges(comm.size(), count, sizeof(float), in_place);
   const int64_t n = comm.size(), numel = p.whole_bytes / 4;
   const bool integers = order == SumOrder::any;  // whose sums are exact
   const auto want = reference_tree(random_leaves(n * micro_steps, numel, integers));
@@ -162,7 +162,7 @@ void scatter(Communicator& comm, int count, int64_t micro_steps, bool in_place, 
   const auto reduction = comm.reduce_scatter(whole, shard, p.owned, n * micro_steps, order);
   const auto& mine = p.owned[static_cast<size_t>(comm.rank())];
   int64_t own_bytes = 0;
-  for (const Piece& piece : mine) own_bytes += piece.elements * 4;
+  for (const ShardRange& range : mine) own_bytes += range.elements * 4;
   const TrafficWatch watch(comm, TrafficKind::training);
   for (int round = 0; round < 3; ++round) {
     const auto step = [&] {
@@ -172,11 +172,11 @@ void scatter(Communicator& comm, int count, int64_t micro_steps, bool in_place, 
       }
     };
     round == 1 ? on_another_thread(step) : step();
-    for (const Piece& piece : mine) {
-      const std::span<const float> sum(shard + piece.shard / 4, static_cast<size_t>(piece.elements));
+    for (const ShardRange& range : mine) {
+      const std::span<const float> sum(shard + range.shard / 4, static_cast<size_t>(range.elements));
       const std::span<const float> part =
-          std::span(want).subspan(static_cast<size_t>(piece.whole / 4), static_cast<size_t>(piece.elements));
-      check(same_bits(sum, part), "reduce_scatter of ", count, " pieces, ", micro_steps, " micro-steps, on rank ",
+          std::span(want).subspan(static_cast<size_t>(range.whole / 4), static_cast<size_t>(range.elements));
+      check(same_bits(sum, part), "reduce_scatter of ", count, " ranges, ", micro_steps, " micro-steps, on rank ",
             comm.rank());
     }
     std::ranges::fill(whole, -7.f);
@@ -252,9 +252,10 @@ void exercise(Communicator& comm) {
     }
     for (const int count : {0, 1, 300}) scatter(comm, count, 2, in_place, SumOrder::canonical);
   }
-  const uint64_t meetings = comm.pulse().collectives;
+  const uint64_t meetings = comm.heartbeat().collectives;
   comm.barrier();
-  check(comm.pulse().collectives > meetings && comm.pulse().waiting == 0, "the pulse of rank ", comm.rank());
+  check(comm.heartbeat().collectives > meetings && comm.heartbeat().waiting == 0, "the heartbeat of rank ",
+        comm.rank());
 }
 
 int rank_program(const std::string& program) {
@@ -270,7 +271,7 @@ int rank_program(const std::string& program) {
     if (program == "messages-stuck") {  // rank 1 stays away; rank 0's watchdog finds out
       if (comm->rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(60));
       std::thread watchdog([&] {
-        while (comm->pulse().waiting == 0) std::this_thread::yield();
+        while (comm->heartbeat().waiting == 0) std::this_thread::yield();
         std::printf("first: %d\n", comm->abort(static_cast<int>(ExitCode::peer)));
         std::fflush(stdout);
       });

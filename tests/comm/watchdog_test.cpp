@@ -306,8 +306,8 @@ bool exchange_until(WatchdogWire& wire, const std::function<bool()>& holds) {
 
 TEST(Star, EveryPulseReachesRankZeroAndItsOwnAllOthers) {
   with_star(4, [](Communicator& comm, WatchdogWire& wire) {
-    comm.pulse().collectives = 100 + static_cast<uint64_t>(comm.rank());
-    comm.pulse().phase = Phase::evaluation;
+    comm.heartbeat().collectives = 100 + static_cast<uint64_t>(comm.rank());
+    comm.heartbeat().phase = Phase::evaluation;
     const auto heard = [&](int r) {
       return wire.signs()[static_cast<size_t>(r)].collectives >= 100 + static_cast<uint64_t>(r) &&
              wire.signs()[static_cast<size_t>(r)].phase == Phase::evaluation;
@@ -406,7 +406,7 @@ Outcome supervised(int size, Supervision supervision, Watchdog::Wire wire,
       close(errors[0]);
       int status = 99;
       {
-        auto mine = SharedFile::open(file.path(), meeting_bytes(size));
+        auto mine = SharedFile::open(file.path(), rendezvous_bytes(size));
         ProcessCommunicator comm(*std::move(mine), rank, size);
         std::optional<Watchdog> watchdog;
         try {
@@ -470,11 +470,11 @@ constexpr Supervision kPatient{.heartbeat_s = 100, .timeout_s = 100}, kQuick{.he
 
 /// What ranks do until they are told to end.
 void train_for_ever(Communicator& comm, const std::function<void()>& ready) {
-  comm.pulse().advance(Phase::step);
+  comm.heartbeat().advance(Phase::step);
   comm.barrier();
   ready();
   for (;;) {
-    comm.pulse().advance(Phase::step);
+    comm.heartbeat().advance(Phase::step);
     comm.barrier();
     std::this_thread::sleep_for(1ms);
   }
@@ -482,7 +482,7 @@ void train_for_ever(Communicator& comm, const std::function<void()>& ready) {
 
 /// Ranks that hear of nothing by themselves: only the watchdog can end them.
 void compute_for_ever(Communicator& comm, const std::function<void()>& ready) {
-  comm.pulse().advance(Phase::evaluation);
+  comm.heartbeat().advance(Phase::evaluation);
   comm.barrier();
   ready();
   for (;;) pause();
@@ -496,7 +496,7 @@ TEST_P(Processes, AllIsWell) {
       [](Communicator& comm, const auto& ready) {
         ready();
         for (int i = 0; i < 300; ++i) {
-          comm.pulse().advance(Phase::step);
+          comm.heartbeat().advance(Phase::step);
           comm.barrier();
           std::this_thread::sleep_for(1ms * comm.rank());
         }
@@ -544,7 +544,7 @@ TEST_P(Processes, ASuspendedJobGoesOn) {
       [](Communicator& comm, const auto& ready) {
         ready();
         for (int i = 0; i < 400; ++i) {
-          comm.pulse().advance(Phase::step);
+          comm.heartbeat().advance(Phase::step);
           comm.barrier();
           std::this_thread::sleep_for(10ms);
         }
@@ -564,7 +564,7 @@ TEST_P(Processes, ARankThatIsStuckIsNamed) {
   const auto done = supervised(
       3, {.heartbeat_s = 100, .timeout_s = 1}, GetParam(),
       [](Communicator& comm, const auto& ready) {
-        comm.pulse().advance(Phase::save);
+        comm.heartbeat().advance(Phase::save);
         comm.barrier();
         ready();
         while (comm.rank() == 1) pause();
@@ -611,7 +611,7 @@ TEST(WatchdogDeathTest, AStuckThreadEndsTheProcess) {
     std::optional<Watchdog> watchdog;
     run_ranks(3, [&](Communicator& comm) {
       if (comm.rank() == 0) watchdog.emplace(comm, Supervision{.heartbeat_s = 100, .timeout_s = 1});
-      comm.pulse().advance(Phase::data);
+      comm.heartbeat().advance(Phase::data);
       while (comm.rank() == 2) pause();
       comm.barrier();
       return 0;

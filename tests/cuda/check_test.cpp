@@ -78,7 +78,7 @@ TEST(CudaCheck, LostDevicesAreNamedAndStayLost) {
 TEST(CudaCheck, WantOfMemoryHasTheCallersRemedy) {
   on_host::restart();
   const auto advice = [](const char* call, const std::string& less) {
-    const auto backend = make_cuda_backend({.less_memory = less});
+    const auto backend = make_cuda_backend({.memory_advice = less});
     on_host::fail_next(call, cudaErrorMemoryAllocation);
     const Error error = error_of([&] {
       if (std::string(call) == "cudaMalloc")

@@ -48,13 +48,13 @@ class Awaited final : public Communicator {
   std::unique_ptr<Collective> all_reduce(std::span<float> data, SumOrder order) override {
     return std::make_unique<Launch>(comm_.all_reduce(data, order), backend_);
   }
-  std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership pieces, int64_t leaves,
+  std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership ranges, int64_t leaves,
                                             SumOrder order) override {
-    return std::make_unique<Sum>(comm_.reduce_scatter(whole, shard, std::move(pieces), leaves, order), backend_);
+    return std::make_unique<Sum>(comm_.reduce_scatter(whole, shard, std::move(ranges), leaves, order), backend_);
   }
-  std::unique_ptr<Collective> all_gather(std::span<std::byte> whole, std::span<std::byte> shard, Ownership pieces,
+  std::unique_ptr<Collective> all_gather(std::span<std::byte> whole, std::span<std::byte> shard, Ownership ranges,
                                          TrafficKind kind) override {
-    return std::make_unique<Launch>(comm_.all_gather(whole, shard, std::move(pieces), kind), backend_);
+    return std::make_unique<Launch>(comm_.all_gather(whole, shard, std::move(ranges), kind), backend_);
   }
   Traffic traffic(TrafficKind kind) const override { return comm_.traffic(kind); }
   bool overlaps() const override { return comm_.overlaps(); }
@@ -63,7 +63,7 @@ class Awaited final : public Communicator {
   void gather_all(std::span<const std::byte> mine, std::span<std::byte> all) override { comm_.gather_all(mine, all); }
   void broadcast(std::span<std::byte> data, int root) override { comm_.broadcast(data, root); }
   void barrier() override { comm_.barrier(); }
-  Pulse& pulse() override { return comm_.pulse(); }
+  Heartbeat& heartbeat() override { return comm_.heartbeat(); }
   bool abort(int exit_code) noexcept override { return comm_.abort(exit_code); }
   bool aborted() const noexcept override { return comm_.aborted(); }
   void finish() override { comm_.finish(); }
@@ -164,11 +164,11 @@ struct Floats {
   std::span<float> host;
 };
 
-/// One piece a rank, all of `numel` floats, packed in the shard.
-Ownership even_pieces(int ranks, int64_t numel) {
-  Ownership pieces;
-  for (int r = 0; r < ranks; ++r) pieces.push_back({{.whole = r * numel * 4, .shard = 0, .elements = numel}});
-  return pieces;
+/// One range a rank, all of `numel` floats, packed in the shard.
+Ownership even_ranges(int ranks, int64_t numel) {
+  Ownership ranges;
+  for (int r = 0; r < ranks; ++r) ranges.push_back({{.whole = r * numel * 4, .shard = 0, .elements = numel}});
+  return ranges;
 }
 
 TEST_P(Nccl, DoesWhatEveryCommunicatorMust) {
@@ -185,15 +185,15 @@ TEST_P(Nccl, DoesWhatEveryCommunicatorMust) {
 
 /// Everything that a step has, recorded and replayed with new numbers: the leaves' count lives on the device.
 TEST_P(Nccl, RecordedIsDirect) {
-  constexpr int64_t kNumel = 24, kSteps = 3;  // of a rank's piece; micro-steps
+  constexpr int64_t kNumel = 24, kSteps = 3;  // of a rank's range; micro-steps
   const int ranks = GetParam();
   run_gpus(ranks, [&](cuda::CudaBackend& backend, Communicator& comm) {
     Floats whole(backend, comm, ranks * kNumel), shard(backend, comm, kNumel), all(backend, comm, ranks * kNumel);
     std::vector<std::unique_ptr<Floats>> leaves;
     for (int64_t j = 0; j < kSteps; ++j) leaves.push_back(std::make_unique<Floats>(backend, comm, ranks * kNumel));
-    const Ownership pieces = even_pieces(ranks, kNumel);
-    const auto reduction = comm.reduce_scatter(whole.device, shard.device.data(), pieces, ranks * kSteps);
-    const auto gather = comm.all_gather(all.bytes(), shard.bytes(), pieces);
+    const Ownership ranges = even_ranges(ranks, kNumel);
+    const auto reduction = comm.reduce_scatter(whole.device, shard.device.data(), ranges, ranks * kSteps);
+    const auto gather = comm.all_gather(all.bytes(), shard.bytes(), ranges);
     const auto again = comm.all_reduce(all.device);
     const auto step = [&] {
       for (int64_t j = 0; j < kSteps; ++j) {
@@ -232,16 +232,16 @@ TEST_P(Nccl, SelftestOfCollectivesHolds) {
   });
 }
 
-/// Where order does not matter and pieces are even, the library adds: here from the last rank to the first.
+/// Where order does not matter and ranges are even, the library adds: here from the last rank to the first.
 TEST_P(Nccl, AddsEvenPiecesItself) {
   constexpr int64_t kNumel = 10;
   const int ranks = GetParam();
   run_gpus(ranks, [&](cuda::CudaBackend& backend, Communicator& comm) {
-    const Ownership pieces = even_pieces(ranks, kNumel);
+    const Ownership ranges = even_ranges(ranks, kNumel);
     for (const int64_t micro_steps : {1, 3}) {
       Floats whole(backend, comm, ranks * kNumel), shard(backend, comm, kNumel);
       const auto reduction =
-          comm.reduce_scatter(whole.device, shard.device.data(), pieces, ranks * micro_steps, SumOrder::any);
+          comm.reduce_scatter(whole.device, shard.device.data(), ranges, ranks * micro_steps, SumOrder::any);
       EXPECT_EQ(reduction->bytes(), micro_steps == 1 ? 0u : kNumel * sizeof(float));
       std::vector<float> want(kNumel);
       for (int64_t j = 0; j < micro_steps; ++j) {
@@ -290,9 +290,9 @@ TEST_P(Nccl, NothingIsLoadedBesideACollective) {
   run_gpus(GetParam(), [&](cuda::CudaBackend& backend, Communicator& comm) {
     constexpr int64_t kNumel = 16;
     Floats whole(backend, comm, comm.size() * kNumel), shard(backend, comm, kNumel);
-    const Ownership pieces = even_pieces(comm.size(), kNumel);
-    const auto sum = comm.reduce_scatter(whole.device, shard.device.data(), pieces, 3 * comm.size());
-    const auto gather = comm.all_gather(whole.bytes(), shard.bytes(), pieces);
+    const Ownership ranges = even_ranges(comm.size(), kNumel);
+    const auto sum = comm.reduce_scatter(whole.device, shard.device.data(), ranges, 3 * comm.size());
+    const auto gather = comm.all_gather(whole.bytes(), shard.bytes(), ranges);
     comm.barrier();
     sum->push();
     sum->push();

@@ -17,9 +17,9 @@ TEST_P(NotFinite, PassesThroughReluAndPooling) {
     Buffer<float> x(normal(s.n * s.in_channels * s.height * s.width, 1), 16),
         w(normal(s.out_channels * s.kernel * s.kernel * s.in_channels, 2)), b(normal(s.out_channels, 3)),
         y(s.n * s.pooled_height() * s.pooled_width() * s.out_channels), workspace(conv_relu_pool_workspace(s));
-    Buffer<uint8_t> winner(y.size());
+    Buffer<uint8_t> argmax(y.size());
     w[0] = std::numeric_limits<float>::quiet_NaN();
-    conv_relu_pool({s, x, w, b, y, winner, workspace});
+    conv_relu_pool({s, x, w, b, y, argmax, workspace});
     EXPECT_TRUE(std::isnan(y[0]));
   }
 }

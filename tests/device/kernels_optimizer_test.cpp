@@ -1,7 +1,7 @@
 #include <thread>
 
 #include "device/cpu/isa.h"
-#include "device/cpu/kernels/norm.h"
+#include "device/cpu/kernels/grad_norm.h"
 #include "device/cpu/kernels/optimizer.h"
 #include "device/cpu/kernels/tree_sum.h"
 #include "device/kernels_testing.h"

@@ -163,7 +163,7 @@ struct Setting {
   Builder model = small_net;
   DType compute = DType::f32;
   ZeroOptions zero = {};
-  LaneOptions lane = {};
+  CommQueueOptions queue = {};
   bool reproducible = true;
 };
 
@@ -183,7 +183,7 @@ Outcome train(const Setting& setting, int64_t steps) {
     const auto backend = backend_of_this_thread();
     const Graph graph = graph_of(setting.model, setting.compute);
     Engine engine(*backend, comm, lower_training(graph, setting.rule, distribution_of(setting, comm.rank())),
-                  schedule(setting.rule), BindOptions{.lane = setting.lane});
+                  schedule(setting.rule), BindOptions{.queue = setting.queue});
     set_weights(graph, engine);
     std::vector<double> losses;
     for (int64_t step = 0; step < steps; ++step) {
@@ -256,7 +256,7 @@ TEST_P(EveryStage, NeitherBucketsNorOverlapChangeABit) {
                               .zero = {.reduce_bucket_size = bucket,
                                        .allgather_bucket_size = bucket,
                                        .persistence_threshold = bucket == 5000 ? 20 : 0},
-                              .lane = {.beside = beside}};
+                              .queue = {.beside = beside}};
         expect_same_bits(train(setting, 3), alone);
       }
 }

@@ -8,7 +8,7 @@
 
 #include "buffer.h"
 #include "run.h"
-#include "selftest/reference/norm.h"
+#include "selftest/reference/batch_norm.h"
 #include "typed.h"
 
 namespace ct::kernels {

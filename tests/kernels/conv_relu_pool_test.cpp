@@ -90,13 +90,13 @@ struct Forward {
   Forward(const Case& c, const std::vector<float>& nhwc, const std::vector<float>& weights,
           const std::vector<float>& bias)
       : c(c), x(laid_out(c, nhwc), c.shift), w(weights, c.shift), b(bias, c.shift) {}
-  void run(Buffer<T>& y, Buffer<uint8_t>& winner) {
+  void run(Buffer<T>& y, Buffer<uint8_t>& argmax) {
     const ConvReluPoolArgs args{.shape = c.shape(Named<T>::kType),
                                 .x = x.data(),
                                 .w = w.data(),
                                 .b = b.data(),
                                 .y = y.data(),
-                                .winner = winner.data()};
+                                .argmax = argmax.data()};
     ASSERT_EQ(conv_relu_pool(args, nullptr), cudaSuccess);
   }
   Case c;
@@ -107,19 +107,19 @@ struct Forward {
 template <class T>
 struct Backward {
   Backward(const Case& c, const std::vector<float>& nhwc, const std::vector<float>& weights,
-           const std::vector<float>& gradient, const std::vector<uint8_t>& winners)
+           const std::vector<float>& gradient, const std::vector<uint8_t>& argmax)
       : c(c),
         x(laid_out(c, nhwc), c.shift),
         w(weights, c.shift),
         dy(gradient, c.shift),
-        winner(std::vector<float>(winners.begin(), winners.end()), c.shift) {}
+        argmax(std::vector<float>(argmax.begin(), argmax.end()), c.shift) {}
   void grad_weights(Buffer<float>& dw, Buffer<float>& db) {
     const ConvReluPoolShape shape = c.shape(Named<T>::kType);
     Buffer<float> workspace(conv_relu_pool_grad_weights_workspace(shape) / sizeof(float));  // of NaN
     const ConvReluPoolGradWArgs args{.shape = shape,
                                      .x = x.data(),
                                      .dy = dy.data(),
-                                     .winner = winner.data(),
+                                     .argmax = argmax.data(),
                                      .dw = dw.data(),
                                      .db = db.data(),
                                      .workspace = workspace.data()};
@@ -127,16 +127,16 @@ struct Backward {
   }
   void grad_input(Buffer<T>& dx) {
     const ConvReluPoolGradXArgs args{
-        .shape = c.shape(Named<T>::kType), .w = w.data(), .dy = dy.data(), .winner = winner.data(), .dx = dx.data()};
+        .shape = c.shape(Named<T>::kType), .w = w.data(), .dy = dy.data(), .argmax = argmax.data(), .dx = dx.data()};
     ASSERT_EQ(conv_relu_pool_grad_input(args, nullptr), cudaSuccess);
   }
   Case c;
   Buffer<T> x, w, dy;
-  Buffer<uint8_t> winner;
+  Buffer<uint8_t> argmax;
 };
 
 /// A place for every output, a quarter of them cut by ReLU, some with a value that nobody should take for a place.
-std::vector<uint8_t> some_winners(size_t n) {
+std::vector<uint8_t> some_argmax(size_t n) {
   std::vector<uint8_t> v(n);
   const std::vector<float> random = numbers(n, 9);
   for (size_t i = 0; i < n; ++i) {
@@ -170,14 +170,14 @@ TYPED_TEST(ConvReluPool, ExactSumsGiveExactMaximaAndTheFirstOfEquals) {
     SCOPED_TRACE(testing::Message() << c);
     const std::vector<float> x = coarse(c.image(), 1), w = coarse(c.weights(), 2),
                              b = coarse(static_cast<size_t>(c.out), 3);
-    std::vector<uint8_t> winners;
+    std::vector<uint8_t> argmax;
     const std::vector<double> y =
-        reference::conv_relu_pool(c.conv(), to_doubles(x), to_doubles(w), to_doubles(b), winners);
+        reference::conv_relu_pool(c.conv(), to_doubles(x), to_doubles(w), to_doubles(b), argmax);
     const std::vector<double> sums = reference::conv2d(c.conv(), to_doubles(x), to_doubles(w), to_doubles(b));
     const reference::Conv conv = c.conv();
     std::vector<float> want(y.begin(), y.end());
     for (size_t i = 0; i < y.size(); ++i) {
-      cut += winners[i] == 4;
+      cut += argmax[i] == 4;
       const auto o = static_cast<int64_t>(i) % c.out, window = static_cast<int64_t>(i) / c.out;
       const int64_t pw = conv.out_width() / 2, ph = conv.out_height() / 2;
       int best = 0;
@@ -189,10 +189,10 @@ TYPED_TEST(ConvReluPool, ExactSumsGiveExactMaximaAndTheFirstOfEquals) {
       ties += best > 1 && y[i] > 0;
     }
     Buffer<T> got(c.pooled(), c.shift);
-    Buffer<uint8_t> winner(c.pooled(), c.shift);
-    Forward<T>(c, x, w, b).run(got, winner);
+    Buffer<uint8_t> places(c.pooled(), c.shift);
+    Forward<T>(c, x, w, b).run(got, places);
     expect_same(got.values(), rounded<T>(want));
-    EXPECT_EQ(winner.bytes(), winners);
+    EXPECT_EQ(places.bytes(), argmax);
   }
   EXPECT_GT(ties, 50u);
   EXPECT_GT(cut, 50u);
@@ -203,9 +203,9 @@ Bytes expect_sums(const Case& c) {
   SCOPED_TRACE(testing::Message() << c);
   const std::vector<float> x = rounded_numbers<T>(c.image(), 1), w = rounded_numbers<T>(c.weights(), 2),
                            b = numbers(static_cast<size_t>(c.out), 3);
-  std::vector<uint8_t> winners, of_magnitudes;
+  std::vector<uint8_t> argmax, of_magnitudes;
   const std::vector<double> y =
-      reference::conv_relu_pool(c.conv(), to_doubles(x), to_doubles(w), to_doubles(b), winners);
+      reference::conv_relu_pool(c.conv(), to_doubles(x), to_doubles(w), to_doubles(b), argmax);
   // Of every place |b| + sum |x w| bounds what is rounded, so the largest of the window does.
   const std::vector<double> largest = reference::conv_relu_pool(
       c.conv(), magnitudes(to_doubles(x)), magnitudes(to_doubles(w)), magnitudes(to_doubles(b)), of_magnitudes);
@@ -214,11 +214,11 @@ Bytes expect_sums(const Case& c) {
   for (size_t i = 0; i < y.size(); ++i)
     bound[i] = largest[i] * terms * 0x1p-24 + std::fabs(y[i]) * Named<T>::kRounding * 1.01 + 0x1p-25;
   Buffer<T> got(c.pooled(), c.shift);
-  Buffer<uint8_t> winner(c.pooled(), c.shift);
-  Forward<T>(c, x, w, b).run(got, winner);
+  Buffer<uint8_t> places(c.pooled(), c.shift);
+  Forward<T>(c, x, w, b).run(got, places);
   expect_near(got.values(), y, bound);
   Bytes bytes = got.bytes();
-  for (const unsigned char place : winner.bytes()) bytes.push_back(place);
+  for (const unsigned char place : places.bytes()) bytes.push_back(place);
   return bytes;
 }
 
@@ -251,11 +251,11 @@ TEST(ConvReluPoolOrder, IsTheHeadersForFewImagesAndForMany) {
     Case one = many;
     one.n = 1;
     Buffer<float> y(many.pooled()), y_one(one.pooled());
-    Buffer<uint8_t> winner(many.pooled()), winner_one(one.pooled());
-    Forward<float>(many, x, w, b).run(y, winner);
+    Buffer<uint8_t> argmax(many.pooled()), argmax_one(one.pooled());
+    Forward<float>(many, x, w, b).run(y, argmax);
     const int64_t last = many.n - 1;
     const std::vector<float> last_x(x.end() - static_cast<int64_t>(one.image()), x.end());
-    Forward<float>(one, last_x, w, b).run(y_one, winner_one);
+    Forward<float>(one, last_x, w, b).run(y_one, argmax_one);
     const size_t begin = many.pooled() - one.pooled();
     const int64_t pw = (many.width - many.kernel + 1) / 2;
     for (size_t i = 0; i < one.pooled(); ++i) {
@@ -270,8 +270,8 @@ TEST(ConvReluPoolOrder, IsTheHeadersForFewImagesAndForMany) {
       if (best <= 0) best = 0, place_of_best = 4;
       EXPECT_EQ(y[begin + i], best) << i;
       EXPECT_EQ(y_one[i], best) << i;
-      EXPECT_EQ(winner[begin + i], place_of_best) << i;
-      EXPECT_EQ(winner_one[i], place_of_best) << i;
+      EXPECT_EQ(argmax[begin + i], place_of_best) << i;
+      EXPECT_EQ(argmax_one[i], place_of_best) << i;
     }
   }
 }
@@ -281,10 +281,10 @@ TEST(ConvReluPoolWindows, NaNWinsOnlyFromTheFirstPlace) {
   const std::vector<float> windows = {1, 1, 1, 1, 0, 2, 2, 1, -1, 0, -0.0f, -2, kNaN, 3, 4, 5, 1, kNaN, 3, kNaN};
   const Case c{5, 1, 2, 2, 1, 1};
   Buffer<float> y(5);
-  Buffer<uint8_t> winner(5);
-  Forward<float>(c, windows, {1}, {0}).run(y, winner);
+  Buffer<uint8_t> argmax(5);
+  Forward<float>(c, windows, {1}, {0}).run(y, argmax);
   expect_same(y.values(), {1, 2, 0, kNaN, 3});
-  EXPECT_EQ(winner.bytes(), (std::vector<unsigned char>{0, 1, 4, 0, 2}));
+  EXPECT_EQ(argmax.bytes(), (std::vector<unsigned char>{0, 1, 4, 0, 2}));
 }
 
 template <class T>
@@ -294,11 +294,11 @@ struct Gradients {
         x(rounded_numbers<T>(c.image(), 1)),
         w(rounded_numbers<T>(c.weights(), 2)),
         dy(rounded_numbers<T>(c.pooled(), 3)),
-        winners(some_winners(c.pooled())),
-        want(reference::conv_relu_pool_gradients(c.conv(), to_doubles(x), to_doubles(w), to_doubles(dy), winners)),
+        argmax(some_argmax(c.pooled())),
+        want(reference::conv_relu_pool_gradients(c.conv(), to_doubles(x), to_doubles(w), to_doubles(dy), argmax)),
         largest(reference::conv_relu_pool_gradients(c.conv(), magnitudes(to_doubles(x)), magnitudes(to_doubles(w)),
-                                                    magnitudes(to_doubles(dy)), winners)),
-        backward(c, x, w, dy, winners) {}
+                                                    magnitudes(to_doubles(dy)), argmax)),
+        backward(c, x, w, dy, argmax) {}
 
   Bytes expect_weights() {
     SCOPED_TRACE(testing::Message() << c);
@@ -332,7 +332,7 @@ struct Gradients {
 
   Case c;
   std::vector<float> x, w, dy;
-  std::vector<uint8_t> winners;
+  std::vector<uint8_t> argmax;
   reference::ConvGradients want, largest;
   Backward<T> backward;
 };
@@ -376,20 +376,20 @@ TEST(ConvReluPoolOrder, OfThreadsAndBlocksChangesNothing) {
   }
 }
 
-// A NaN in x or w reaches just what winners touch, one in a gradient that ReLU cut nothing.
+// A NaN in x or w reaches just what argmax touch, one in a gradient that ReLU cut nothing.
 TEST(ConvReluPoolGradients, OtherPlacesAreNotMultiplied) {
   const Case c{2, 2, 6, 6, 2, 3};
   std::vector<float> x(c.image(), kNaN), w = numbers(c.weights(), 2), dy(c.pooled(), kNaN);
-  std::vector<uint8_t> winners(c.pooled(), 4);
+  std::vector<uint8_t> argmax(c.pooled(), 4);
   // Image 1, window (1, 0), channel 1: place 2, whose patch is rows 3 to 5, columns 0 to 2.
   const size_t at = ((1 * 2 + 1) * 2 + 0) * 2 + 1;
-  winners[at] = 2;
+  argmax[at] = 2;
   dy[at] = 0.5f;
   for (size_t row = 3; row < 6; ++row)
     for (size_t column = 0; column < 3; ++column)
       for (size_t i = 0; i < 2; ++i) x[((6 + row) * 6 + column) * 2 + i] = static_cast<float>(row * 10 + column) + 1;
   for (size_t i = 0; i < c.weights() / 2; ++i) w[i] = kNaN;  // of channel 0
-  Backward<float> backward(c, x, w, dy, winners);
+  Backward<float> backward(c, x, w, dy, argmax);
   on_host::in_all_orders([&] {
     Buffer<float> dw(c.weights()), db(2), dx(c.image());
     backward.grad_weights(dw, db);
@@ -414,12 +414,12 @@ TEST(ConvReluPoolGradients, OfInputIsTheSameForOneImageAndForMany) {
   Case one = many;
   one.n = 1;
   const std::vector<float> x(many.image()), w = numbers(many.weights(), 2), dy = numbers(many.pooled(), 3);
-  const std::vector<uint8_t> winners = some_winners(many.pooled());
+  const std::vector<uint8_t> argmax = some_argmax(many.pooled());
   Buffer<float> dx(many.image()), dx_one(one.image());
-  Backward<float>(many, x, w, dy, winners).grad_input(dx);
+  Backward<float>(many, x, w, dy, argmax).grad_input(dx);
   Backward<float>(one, {x.end() - static_cast<int64_t>(one.image()), x.end()}, w,
                   {dy.end() - static_cast<int64_t>(one.pooled()), dy.end()},
-                  {winners.end() - static_cast<int64_t>(one.pooled()), winners.end()})
+                  {argmax.end() - static_cast<int64_t>(one.pooled()), argmax.end()})
       .grad_input(dx_one);
   const std::vector<float> all = dx.values();
   expect_same(dx_one.values(), {all.end() - static_cast<int64_t>(one.image()), all.end()});
@@ -433,7 +433,7 @@ TEST(ConvReluPoolGradients, FewImagesNeedNoWorkspace) {
 
 TEST(ConvReluPoolArguments, RefusesWhatMakesNoSense) {
   Buffer<float> x(64), y(64), dw(64);
-  Buffer<uint8_t> winner(64);
+  Buffer<uint8_t> argmax(64);
   const ConvReluPoolShape good{1, 1, 4, 4, 1, 3, kNhwc, Type::f32};
   std::vector<ConvReluPoolShape> bad(12, good);
   bad[0].n = -1;
@@ -453,16 +453,16 @@ TEST(ConvReluPoolArguments, RefusesWhatMakesNoSense) {
   for (size_t i = 0; i < bad.size(); ++i) {
     SCOPED_TRACE(i);
     const ConvReluPoolArgs forward{
-        .shape = bad[i], .x = x.data(), .w = x.data(), .b = x.data(), .y = y.data(), .winner = winner.data()};
+        .shape = bad[i], .x = x.data(), .w = x.data(), .b = x.data(), .y = y.data(), .argmax = argmax.data()};
     const ConvReluPoolGradWArgs grad_w{.shape = bad[i],
                                        .x = x.data(),
                                        .dy = x.data(),
-                                       .winner = winner.data(),
+                                       .argmax = argmax.data(),
                                        .dw = dw.data(),
                                        .db = dw.data(),
                                        .workspace = nullptr};
     const ConvReluPoolGradXArgs grad_x{
-        .shape = bad[i], .w = x.data(), .dy = x.data(), .winner = winner.data(), .dx = y.data()};
+        .shape = bad[i], .w = x.data(), .dy = x.data(), .argmax = argmax.data(), .dx = y.data()};
     EXPECT_EQ(conv_relu_pool(forward, nullptr), cudaErrorInvalidValue);
     if (i < 11) {
       EXPECT_EQ(conv_relu_pool_grad_weights(grad_w, nullptr), cudaErrorInvalidValue);

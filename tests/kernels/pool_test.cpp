@@ -8,8 +8,8 @@
 
 #include "buffer.h"
 #include "run.h"
+#include "selftest/reference/batch_norm.h"
 #include "selftest/reference/conv.h"
-#include "selftest/reference/norm.h"
 #include "typed.h"
 
 namespace ct::kernels {
@@ -56,17 +56,17 @@ TYPED_TEST(Pool, MaximaAndTheirGradient) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(testing::Message() << c);
     const std::vector<float> values = image_of<T>(c, 1);
-    std::vector<uint8_t> winners;
+    std::vector<uint8_t> want_argmax;
     const std::vector<float> want =
-        to_floats(reference::max_pool(c.n, c.height, c.width, c.channels, c.size, to_doubles(values), winners));
+        to_floats(reference::max_pool(c.n, c.height, c.width, c.channels, c.size, to_doubles(values), want_argmax));
     std::vector<float> grads = numbers(c.pooled(), 2);
     for (float& g : grads) g = rounded<T>(g);
-    const std::vector<float> want_dx =
-        to_floats(reference::max_pool_gradient(c.n, c.height, c.width, c.channels, c.size, to_doubles(grads), winners));
+    const std::vector<float> want_dx = to_floats(
+        reference::max_pool_gradient(c.n, c.height, c.width, c.channels, c.size, to_doubles(grads), want_argmax));
     Buffer<T> x(values, c.shift), dy(grads, c.shift);
     on_host::in_all_orders([&] {
       Buffer<T> y(c.pooled(), c.shift), dx(c.elements(), c.shift);
-      Buffer<uint8_t> winner(c.pooled(), c.shift);
+      Buffer<uint8_t> argmax(c.pooled(), c.shift);
       const MaxPoolArgs args{.type = Named<T>::kType,
                              .n = c.n,
                              .height = c.height,
@@ -75,10 +75,10 @@ TYPED_TEST(Pool, MaximaAndTheirGradient) {
                              .size = c.size,
                              .x = x.data(),
                              .y = y.data(),
-                             .winner = winner.data()};
+                             .argmax = argmax.data()};
       ASSERT_EQ(max_pool(args, nullptr), cudaSuccess);
       expect_same(y.values(), want);
-      EXPECT_EQ(winner.bytes(), winners);
+      EXPECT_EQ(argmax.bytes(), want_argmax);
       const MaxPoolGradArgs grad{.type = Named<T>::kType,
                                  .n = c.n,
                                  .height = c.height,
@@ -86,7 +86,7 @@ TYPED_TEST(Pool, MaximaAndTheirGradient) {
                                  .channels = c.channels,
                                  .size = c.size,
                                  .dy = dy.data(),
-                                 .winner = winner.data(),
+                                 .argmax = argmax.data(),
                                  .dx = dx.data()};
       ASSERT_EQ(max_pool_grad(grad, nullptr), cudaSuccess);
       expect_same(dx.values(), want_dx);
@@ -97,7 +97,7 @@ TYPED_TEST(Pool, MaximaAndTheirGradient) {
 TEST(MaxPool, FirstOfEqualsWinsAndNaNOnlyFromTheFirstPlace) {
   const std::vector<float> windows = {1, 1, 1, 1, 0, 2, 2, 1, -0.0f, 0, 0, -0.0f, kNaN, 3, 4, 5, 1, kNaN, 3, kNaN};
   Buffer<float> y(5);
-  Buffer<uint8_t> winner(5);
+  Buffer<uint8_t> argmax(5);
   Buffer<float> x(windows);  // five images of 2x2
   const MaxPoolArgs args{.type = Type::f32,
                          .n = 5,
@@ -107,10 +107,10 @@ TEST(MaxPool, FirstOfEqualsWinsAndNaNOnlyFromTheFirstPlace) {
                          .size = 2,
                          .x = x.data(),
                          .y = y.data(),
-                         .winner = winner.data()};
+                         .argmax = argmax.data()};
   ASSERT_EQ(max_pool(args, nullptr), cudaSuccess);
   expect_same(y.values(), {1, 2, -0.0f, kNaN, 3});
-  EXPECT_EQ(winner.bytes(), (std::vector<unsigned char>{0, 1, 0, 0, 2}));
+  EXPECT_EQ(argmax.bytes(), (std::vector<unsigned char>{0, 1, 0, 0, 2}));
 }
 
 TYPED_TEST(Pool, ReluThenMaximaAndTheirGradient) {
@@ -119,22 +119,22 @@ TYPED_TEST(Pool, ReluThenMaximaAndTheirGradient) {
     if (c.size != 2) continue;
     SCOPED_TRACE(testing::Message() << c);
     const std::vector<float> values = image_of<T>(c, 1);
-    std::vector<uint8_t> winners;
+    std::vector<uint8_t> want_argmax;
     std::vector<float> want =
-        to_floats(reference::max_pool(c.n, c.height, c.width, c.channels, 2, to_doubles(values), winners));
+        to_floats(reference::max_pool(c.n, c.height, c.width, c.channels, 2, to_doubles(values), want_argmax));
     for (size_t i = 0; i < want.size(); ++i)
       if (want[i] <= 0) {
         want[i] = 0;
-        winners[i] = 4;
+        want_argmax[i] = 4;
       }
     std::vector<float> grads = numbers(c.pooled(), 2);
     for (float& g : grads) g = rounded<T>(g);
     const std::vector<float> want_dx =
-        to_floats(reference::max_pool_gradient(c.n, c.height, c.width, c.channels, 2, to_doubles(grads), winners));
+        to_floats(reference::max_pool_gradient(c.n, c.height, c.width, c.channels, 2, to_doubles(grads), want_argmax));
     Buffer<T> x(values, c.shift), dy(grads, c.shift);
     on_host::in_all_orders([&] {
       Buffer<T> y(c.pooled(), c.shift), dx(c.elements(), c.shift);
-      Buffer<uint8_t> winner(c.pooled(), c.shift);
+      Buffer<uint8_t> argmax(c.pooled(), c.shift);
       const ReluPoolArgs args{.type = Named<T>::kType,
                               .n = c.n,
                               .height = c.height,
@@ -143,10 +143,10 @@ TYPED_TEST(Pool, ReluThenMaximaAndTheirGradient) {
                               .x = x.data(),
                               .b = nullptr,
                               .y = y.data(),
-                              .winner = winner.data()};
+                              .argmax = argmax.data()};
       ASSERT_EQ(relu_pool(args, nullptr), cudaSuccess);
       expect_same(y.values(), want);
-      EXPECT_EQ(winner.bytes(), winners);
+      EXPECT_EQ(argmax.bytes(), want_argmax);
       const MaxPoolGradArgs grad{.type = Named<T>::kType,
                                  .n = c.n,
                                  .height = c.height,
@@ -154,7 +154,7 @@ TYPED_TEST(Pool, ReluThenMaximaAndTheirGradient) {
                                  .channels = c.channels,
                                  .size = 2,
                                  .dy = dy.data(),
-                                 .winner = winner.data(),
+                                 .argmax = argmax.data(),
                                  .dx = dx.data()};
       ASSERT_EQ(max_pool_grad(grad, nullptr), cudaSuccess);
       expect_same(dx.values(), want_dx);
@@ -174,7 +174,7 @@ TYPED_TEST(Pool, ReluPoolAddsABiasLikeBiasDoes) {
     Buffer<float> b(offsets, c.shift);
     for (size_t i = 0; i < values.size(); ++i)
       shifted.at(i) = from_float<T>(values[i] + offsets[i % static_cast<size_t>(c.channels)]);
-    const auto pooled = [&](Buffer<T>& x, const float* b, Buffer<T>& y, Buffer<uint8_t>& winner) {
+    const auto pooled = [&](Buffer<T>& x, const float* b, Buffer<T>& y, Buffer<uint8_t>& argmax) {
       return relu_pool({.type = Named<T>::kType,
                         .n = c.n,
                         .height = c.height,
@@ -183,16 +183,16 @@ TYPED_TEST(Pool, ReluPoolAddsABiasLikeBiasDoes) {
                         .x = x.data(),
                         .b = b,
                         .y = y.data(),
-                        .winner = winner.data()},
+                        .argmax = argmax.data()},
                        nullptr);
     };
     on_host::in_all_orders([&] {
       Buffer<T> y(c.pooled(), c.shift), z(c.pooled(), c.shift);
-      Buffer<uint8_t> winner(c.pooled(), c.shift), other(c.pooled(), c.shift);
-      ASSERT_EQ(pooled(x, b.data(), y, winner), cudaSuccess);
+      Buffer<uint8_t> argmax(c.pooled(), c.shift), other(c.pooled(), c.shift);
+      ASSERT_EQ(pooled(x, b.data(), y, argmax), cudaSuccess);
       ASSERT_EQ(pooled(shifted, nullptr, z, other), cudaSuccess);
       EXPECT_EQ(y.bytes(), z.bytes());
-      EXPECT_EQ(winner.bytes(), other.bytes());
+      EXPECT_EQ(argmax.bytes(), other.bytes());
     });
   }
 }
@@ -258,7 +258,7 @@ TYPED_TEST(Pool, AveragesInOneOrderAndTheirGradient) {
 
 TEST(PoolArgs, RefusesWhatMakesNoSense) {
   Buffer<float> x(16), y(16);
-  Buffer<uint8_t> winner(16);
+  Buffer<uint8_t> argmax(16);
   MaxPoolArgs pool{.type = Type::f32,
                    .n = 1,
                    .height = 4,
@@ -267,7 +267,7 @@ TEST(PoolArgs, RefusesWhatMakesNoSense) {
                    .size = 0,
                    .x = x.data(),
                    .y = y.data(),
-                   .winner = winner.data()};
+                   .argmax = argmax.data()};
   EXPECT_EQ(max_pool(pool, nullptr), cudaErrorInvalidValue);
   pool.size = 16;  // places would not fit a byte
   EXPECT_EQ(max_pool(pool, nullptr), cudaErrorInvalidValue);
@@ -278,7 +278,7 @@ TEST(PoolArgs, RefusesWhatMakesNoSense) {
                        .channels = 1,
                        .size = 0,
                        .dy = x.data(),
-                       .winner = winner.data(),
+                       .argmax = argmax.data(),
                        .dx = y.data()};
   EXPECT_EQ(max_pool_grad(grad, nullptr), cudaErrorInvalidValue);
   const ReluPoolArgs relu{.type = static_cast<Type>(3),
@@ -289,7 +289,7 @@ TEST(PoolArgs, RefusesWhatMakesNoSense) {
                           .x = x.data(),
                           .b = nullptr,
                           .y = y.data(),
-                          .winner = winner.data()};
+                          .argmax = argmax.data()};
   EXPECT_EQ(relu_pool(relu, nullptr), cudaErrorInvalidValue);
   const AveragePoolArgs average{
       .type = Type::f32, .n = 1, .pixels = 0, .channels = 1, .y_stride = 1, .x = x.data(), .y = y.data()};

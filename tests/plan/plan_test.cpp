@@ -138,14 +138,14 @@ TEST(Flat, Bf16WeightsTakeHalfAndVectorsStayF32) {
   const Graph g = build_graph(net, {.batch = 2, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .compute = DType::bf16});
   const FlatLayout flat = flatten_parameters(g);
   for (size_t i = 0; i < flat.parameters.size(); ++i) {
-    const auto runs = clip(flat.runs, flat.parameters[i]);
+    const auto runs = intersection(flat.runs, flat.parameters[i]);
     ASSERT_EQ(runs.size(), 1u);
     EXPECT_EQ(runs[0].dtype, g.parameters()[i].is_vector() ? DType::f32 : DType::bf16);
   }
   EXPECT_LT(flat.compute_bytes, flat.numel * 5 / 2);
 }
 
-TEST(Dealing, EveryMicroBatchOnce) {
+TEST(Assignment, EveryMicroBatchOnce) {
   for (int ranks = 1; ranks <= 6; ++ranks)
     for (int a = 1; a <= 6; ++a)
       for (int stage : {0, 2}) {
@@ -213,7 +213,7 @@ TEST(Lowering, ParametersAreWaitedForWhereTheyAreUsed) {
         for (ValueId id : reads(step.op))
           for (size_t i = 0; i < g.parameters().size(); ++i)
             for (size_t n = 0; n < gathers.size(); ++n)
-              if (g.parameters()[i].value == id && !clip(gathers[n], l.flat.parameters[i]).empty())
+              if (g.parameters()[i].value == id && !intersection(gathers[n], l.flat.parameters[i]).empty())
                 needed = std::max(needed, static_cast<int>(n));
         EXPECT_GE(waited, needed);
       }

@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
+#include "selftest/reference/batch_norm.h"
 #include "selftest/reference/conv.h"
 #include "selftest/reference/dense.h"
-#include "selftest/reference/norm.h"
 
 namespace ct::reference {
 

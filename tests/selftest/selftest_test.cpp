@@ -52,7 +52,7 @@ class WrongBackend final : public Backend {
   void copy(void* to, const void* from, size_t bytes) override { cpu_->copy(to, from, bytes); }
   void clear(void* at, size_t bytes) override { cpu_->clear(at, bytes); }
   void wait() override {}
-  std::unique_ptr<Mark> make_mark() override { return cpu_->make_mark(); }
+  std::unique_ptr<Event> make_event() override { return cpu_->make_event(); }
   std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) override {
     if (missing) fail(ExitCode::usage, "libexample.so was not found");
     auto kernel = cpu_->prepare(op, values);

@@ -21,7 +21,7 @@ int bench_data(const BenchFlags& f, const Config& config, Communicator& comm) {
   const Spread time = time_windows(comm, f, [&](int64_t count) {
     for (const int64_t end = step + count; step < end; ++step)
       for (int j = 0; j < d.accumulation; ++j) {
-        comm.pulse().advance(Phase::data);
+        comm.heartbeat().advance(Phase::data);
         pipeline.fill(step / pipeline.steps_per_epoch(), step % pipeline.steps_per_epoch(),
                       d.micro_batch(comm.rank(), j), {images, draws, labels});
       }

@@ -20,7 +20,7 @@ class StepBench {
   StepBench(const BenchFlags& flags, const Config& config, Communicator& comm)
       : flags_(flags),
         session_(config, comm,
-                 {.less_memory = "use a smaller train_micro_batch_size_per_gpu (--set)",
+                 {.memory_advice = "use a smaller train_micro_batch_size_per_gpu (--set)",
                   .evaluates = false,
                   .warn = comm.rank() == 0 ? warn : nullptr}) {
     const DataSource& source = session_.data().source;

@@ -1,4 +1,4 @@
-// bench update: norm, clip, Adam, bf16 copy; each rank has its share of the parameters, as ZeRO deals them.
+// bench update: norm, clip, Adam, bf16 copy; each rank has its share of the parameters, as ZeRO assigns them.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -6,7 +6,7 @@
 
 #include "cli/bench/bench.h"
 #include "cli/bench/ops.h"
-#include "device/cpu/kernels/norm.h"
+#include "device/cpu/kernels/grad_norm.h"
 #include "device/cpu/kernels/optimizer.h"
 #include "device/peaks.h"
 #include "train/session.h"

@@ -12,22 +12,22 @@
 
 namespace ct {
 
-size_t meeting_bytes(int ranks) { return MeetingState::bytes(ranks); }
+size_t rendezvous_bytes(int ranks) { return RendezvousState::bytes(ranks); }
 
 SharedFile create_meeting_file(int ranks) {
-  const size_t bytes = meeting_bytes(ranks);
+  const size_t bytes = rendezvous_bytes(ranks);
   for (const std::string& folder : shared_file_folders()) {
     if (auto file = SharedFile::create(folder, bytes); file && file->reserve(0, bytes)) return *std::move(file);
   }
   fail_no_shared_memory(bytes);
 }
 
-ProcessCommunicator::ProcessCommunicator(SharedFile meeting_file, int rank, int size)
-    : ProcessCommunicator(std::make_shared<SharedFile>(std::move(meeting_file)), rank, size) {}
+ProcessCommunicator::ProcessCommunicator(SharedFile rendezvous_file, int rank, int size)
+    : ProcessCommunicator(std::make_shared<SharedFile>(std::move(rendezvous_file)), rank, size) {}
 
-ProcessCommunicator::ProcessCommunicator(std::shared_ptr<SharedFile> meeting_file, int rank, int size)
-    : SharedCommunicator(meeting_file, reinterpret_cast<MeetingState*>(meeting_file->data()), rank, size) {
-  meeting_file->remove_name();  // all have it open: the meeting's first barrier is behind us
+ProcessCommunicator::ProcessCommunicator(std::shared_ptr<SharedFile> rendezvous_file, int rank, int size)
+    : SharedCommunicator(rendezvous_file, reinterpret_cast<RendezvousState*>(rendezvous_file->data()), rank, size) {
+  rendezvous_file->remove_name();  // all have it open: the rendezvous's first barrier is behind us
 }
 
 std::string ProcessCommunicator::description() const {

@@ -13,20 +13,20 @@ using Counter = TrafficCounters::Counter;
 
 class AllReduceShared : public Collective {
  public:
-  AllReduceShared(Meeting& meeting, Counter& counter, const std::vector<std::byte*>& buffers, int64_t numel)
-      : meeting_(meeting), counter_(counter), leaves_(buffers.size()) {
+  AllReduceShared(Rendezvous& rendezvous, Counter& counter, const std::vector<std::byte*>& buffers, int64_t numel)
+      : rendezvous_(rendezvous), counter_(counter), leaves_(buffers.size()) {
     for (std::byte* buffer : buffers) buffers_.push_back(reinterpret_cast<float*>(buffer));
-    const Ownership slices = even_slices(meeting.size(), numel);
-    const Piece& mine = slices[static_cast<size_t>(meeting.rank())][0];
+    const Ownership slices = even_slices(rendezvous.size(), numel);
+    const ShardRange& mine = slices[static_cast<size_t>(rendezvous.rank())][0];
     begin_ = mine.whole / static_cast<int64_t>(sizeof(float));
     end_ = begin_ + mine.elements;
-    traffic_ = traffic_of_all_reduce(slices, meeting.rank());
+    traffic_ = traffic_of_all_reduce(slices, rendezvous.rank());
   }
 
   void launch() override {
-    const auto mine = static_cast<size_t>(meeting_.rank());
+    const auto mine = static_cast<size_t>(rendezvous_.rank());
     if (buffers_.size() == 1) return;
-    meeting_.barrier();
+    rendezvous_.barrier();
     for (int64_t at = begin_; at < end_; at += kBlock) {
       const int64_t length = std::min(kBlock, end_ - at);
       for (size_t r = 0; r < buffers_.size(); ++r) leaves_[r] = buffers_[r] + at;
@@ -36,14 +36,14 @@ class AllReduceShared : public Collective {
         if (r != mine) std::memcpy(buffers_[r] + at, sum, static_cast<size_t>(length) * sizeof(float));
       }
     }
-    meeting_.barrier();
+    rendezvous_.barrier();
     counter_.add(traffic_);
   }
 
  private:
   static constexpr int64_t kBlock = 1024;  // a block of the sum is still in the cache when it is copied
 
-  Meeting& meeting_;
+  Rendezvous& rendezvous_;
   Counter& counter_;
   std::vector<float*> buffers_;
   std::vector<const float*> leaves_;
@@ -53,8 +53,13 @@ class AllReduceShared : public Collective {
 
 class ReductionShared : public Reduction {
  public:
-  ReductionShared(Meeting& meeting, Counter& counter, std::vector<std::byte*> wholes, PieceSums sums, Traffic traffic)
-      : meeting_(meeting), counter_(counter), wholes_(std::move(wholes)), sums_(std::move(sums)), traffic_(traffic) {}
+  ReductionShared(Rendezvous& rendezvous, Counter& counter, std::vector<std::byte*> wholes, PieceSums sums,
+                  Traffic traffic)
+      : rendezvous_(rendezvous),
+        counter_(counter),
+        wholes_(std::move(wholes)),
+        sums_(std::move(sums)),
+        traffic_(traffic) {}
   void push() override {
     add([&](const auto& leaf) { sums_.push(leaf); });
   }
@@ -66,15 +71,15 @@ class ReductionShared : public Reduction {
  private:
   template <class Add>
   void add(Add to_sums) {
-    meeting_.barrier();
-    to_sums([&](int rank, const Piece& piece, int64_t) {
-      return reinterpret_cast<const float*>(wholes_[static_cast<size_t>(rank)] + piece.whole);
+    rendezvous_.barrier();
+    to_sums([&](int rank, const ShardRange& range, int64_t) {
+      return reinterpret_cast<const float*>(wholes_[static_cast<size_t>(rank)] + range.whole);
     });
-    meeting_.barrier();
+    rendezvous_.barrier();
     counter_.add(traffic_);
   }
 
-  Meeting& meeting_;
+  Rendezvous& rendezvous_;
   Counter& counter_;
   std::vector<std::byte*> wholes_;
   PieceSums sums_;
@@ -83,24 +88,24 @@ class ReductionShared : public Reduction {
 
 class AllGatherShared : public Collective {
  public:
-  AllGatherShared(Meeting& meeting, Counter& counter, std::byte* whole, const std::vector<std::byte*>& shards,
-                  const Ownership& pieces)
-      : meeting_(meeting), counter_(counter), traffic_(traffic_of_all_gather(pieces, meeting.rank())) {
-    const auto mine = static_cast<size_t>(meeting.rank()), ranks = shards.size();
+  AllGatherShared(Rendezvous& rendezvous, Counter& counter, std::byte* whole, const std::vector<std::byte*>& shards,
+                  const Ownership& ranges)
+      : rendezvous_(rendezvous), counter_(counter), traffic_(traffic_of_all_gather(ranges, rendezvous.rank())) {
+    const auto mine = static_cast<size_t>(rendezvous.rank()), ranks = shards.size();
     for (size_t i = 1; i <= ranks; ++i) {
       const size_t r = (mine + i) % ranks;  // each rank begins with another owner
       if (shards[r] == whole) continue;
-      for (const Piece& piece : pieces[r]) {
+      for (const ShardRange& range : ranges[r]) {
         copies_.push_back(
-            {shards[r] + piece.shard, whole + piece.whole, static_cast<size_t>(piece.elements * piece.element_bytes)});
+            {shards[r] + range.shard, whole + range.whole, static_cast<size_t>(range.elements * range.element_bytes)});
       }
     }
   }
 
   void launch() override {
-    meeting_.barrier();
+    rendezvous_.barrier();
     for (const Copy& copy : copies_) std::memcpy(copy.to, copy.from, copy.bytes);
-    meeting_.barrier();
+    rendezvous_.barrier();
     counter_.add(traffic_);
   }
 
@@ -110,7 +115,7 @@ class AllGatherShared : public Collective {
     std::byte* to;
     size_t bytes;
   };
-  Meeting& meeting_;
+  Rendezvous& rendezvous_;
   Counter& counter_;
   std::vector<Copy> copies_;
   Traffic traffic_;
@@ -152,25 +157,25 @@ std::vector<std::byte*> SharedCommunicator::counterparts(std::span<std::byte> mi
 }
 
 std::unique_ptr<Collective> SharedCommunicator::all_reduce(std::span<float> data, SumOrder) {
-  return std::make_unique<AllReduceShared>(meeting_, traffic_[TrafficKind::training],
+  return std::make_unique<AllReduceShared>(rendezvous_, traffic_[TrafficKind::training],
                                            counterparts(std::as_writable_bytes(data)),
                                            static_cast<int64_t>(data.size()));
 }
 
-std::unique_ptr<Reduction> SharedCommunicator::reduce_scatter(std::span<float> whole, float* shard, Ownership pieces,
+std::unique_ptr<Reduction> SharedCommunicator::reduce_scatter(std::span<float> whole, float* shard, Ownership ranges,
                                                               int64_t leaves, SumOrder order) {
-  pieces = tidy(std::move(pieces), size(), whole.size_bytes(), whole.data() == shard);
-  PieceSums sums(pieces[static_cast<size_t>(rank())], shard, size(), leaves, order);
-  return std::make_unique<ReductionShared>(meeting_, traffic_[TrafficKind::training],
+  ranges = tidy(std::move(ranges), size(), whole.size_bytes(), whole.data() == shard);
+  PieceSums sums(ranges[static_cast<size_t>(rank())], shard, size(), leaves, order);
+  return std::make_unique<ReductionShared>(rendezvous_, traffic_[TrafficKind::training],
                                            counterparts(std::as_writable_bytes(whole)), std::move(sums),
-                                           traffic_of_reduce_scatter(pieces, rank()));
+                                           traffic_of_reduce_scatter(ranges, rank()));
 }
 
 std::unique_ptr<Collective> SharedCommunicator::all_gather(std::span<std::byte> whole, std::span<std::byte> shard,
-                                                           Ownership pieces, TrafficKind kind) {
-  pieces = tidy(std::move(pieces), size(), whole.size(), whole.data() == shard.data());
-  check_inside(pieces, shard.size());
-  return std::make_unique<AllGatherShared>(meeting_, traffic_[kind], whole.data(), counterparts(shard), pieces);
+                                                           Ownership ranges, TrafficKind kind) {
+  ranges = tidy(std::move(ranges), size(), whole.size(), whole.data() == shard.data());
+  check_inside(ranges, shard.size());
+  return std::make_unique<AllGatherShared>(rendezvous_, traffic_[kind], whole.data(), counterparts(shard), ranges);
 }
 
 }  // namespace ct

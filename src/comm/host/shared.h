@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/host/meeting.h"
-#include "comm/reduction/pieces.h"
+#include "comm/host/rendezvous.h"
+#include "comm/reduction/ownership.h"
 
 namespace ct {
 
@@ -16,38 +16,38 @@ namespace ct {
 /// What is left to derived classes is where memory comes from.
 class SharedCommunicator : public Communicator {
  public:
-  /// state: see Meeting; `keep` owns it.
-  SharedCommunicator(std::shared_ptr<void> keep, MeetingState* state, int rank, int size)
-      : keep_(std::move(keep)), meeting_(state, rank, size) {}
+  /// state: see Rendezvous; `keep` owns it.
+  SharedCommunicator(std::shared_ptr<void> keep, RendezvousState* state, int rank, int size)
+      : keep_(std::move(keep)), rendezvous_(state, rank, size) {}
 
-  int rank() const override { return meeting_.rank(); }
-  int size() const override { return meeting_.size(); }
+  int rank() const override { return rendezvous_.rank(); }
+  int size() const override { return rendezvous_.size(); }
   std::byte* allocate(size_t bytes) override;
   std::unique_ptr<Collective> all_reduce(std::span<float> data, SumOrder order) override;
-  std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership pieces, int64_t leaves,
+  std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership ranges, int64_t leaves,
                                             SumOrder order) override;
-  std::unique_ptr<Collective> all_gather(std::span<std::byte> whole, std::span<std::byte> shard, Ownership pieces,
+  std::unique_ptr<Collective> all_gather(std::span<std::byte> whole, std::span<std::byte> shard, Ownership ranges,
                                          TrafficKind kind) override;
   Traffic traffic(TrafficKind kind) const override { return traffic_[kind].read(); }
   bool overlaps() const override { return false; }  // the core itself moves the bytes
   size_t allocated_bytes() const override;
   void gather_all(std::span<const std::byte> mine, std::span<std::byte> all) override {
-    meeting_.gather_all(mine, all);
+    rendezvous_.gather_all(mine, all);
   }
-  void broadcast(std::span<std::byte> data, int root) override { meeting_.broadcast(data, root); }
-  void barrier() override { meeting_.barrier(); }
-  Pulse& pulse() override { return meeting_.pulse(); }
-  bool abort(int exit_code) noexcept override { return meeting_.abort(exit_code); }
-  bool aborted() const noexcept override { return meeting_.aborted(); }
-  void finish() override { meeting_.barrier(); }
-  std::shared_ptr<MeetingState> meeting() override { return {keep_, &meeting_.state()}; }
+  void broadcast(std::span<std::byte> data, int root) override { rendezvous_.broadcast(data, root); }
+  void barrier() override { rendezvous_.barrier(); }
+  Heartbeat& heartbeat() override { return rendezvous_.heartbeat(); }
+  bool abort(int exit_code) noexcept override { return rendezvous_.abort(exit_code); }
+  bool aborted() const noexcept override { return rendezvous_.aborted(); }
+  void finish() override { rendezvous_.barrier(); }
+  std::shared_ptr<RendezvousState> rendezvous() override { return {keep_, &rendezvous_.state()}; }
 
  protected:
   /// Collective: where each rank's zeroed part of `bytes` lies in this rank's address space.
   virtual std::vector<std::byte*> share(size_t bytes) = 0;
 
   std::shared_ptr<void> keep_;
-  Meeting meeting_;
+  Rendezvous rendezvous_;
 
  private:
   struct Segment {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "comm/reduction/pieces.h"
+#include "comm/reduction/ownership.h"
 #include "device/scratch.h"
 
 namespace ct {
@@ -24,11 +24,12 @@ void to_device(Backend& backend, const Twins& twins) {
   for (const Twin& t : twins) backend.copy(t.device, t.host, static_cast<size_t>(t.bytes));
 }
 
-/// The bytes of pieces at `place` in a buffer and its twin, neighbours joined.
-Twins twins_of(std::vector<Piece> pieces, int64_t Piece::*place, std::byte* device, std::byte* host) {
-  std::sort(pieces.begin(), pieces.end(), [&](const Piece& a, const Piece& b) { return a.*place < b.*place; });
+/// The bytes of ranges at `place` in a buffer and its twin, neighbours joined.
+Twins twins_of(std::vector<ShardRange> ranges, int64_t ShardRange::*place, std::byte* device, std::byte* host) {
+  std::sort(ranges.begin(), ranges.end(),
+            [&](const ShardRange& a, const ShardRange& b) { return a.*place < b.*place; });
   Twins twins;
-  for (const Piece& p : pieces) {
+  for (const ShardRange& p : ranges) {
     const int64_t begin = p.*place, bytes = p.elements * p.element_bytes;
     if (!twins.empty() && twins.back().device + twins.back().bytes == device + begin)
       twins.back().bytes += bytes;
@@ -38,9 +39,9 @@ Twins twins_of(std::vector<Piece> pieces, int64_t Piece::*place, std::byte* devi
   return twins;
 }
 
-std::vector<Piece> all_of(const Ownership& pieces) {
-  std::vector<Piece> all;
-  for (const auto& of_rank : pieces) all.insert(all.end(), of_rank.begin(), of_rank.end());
+std::vector<ShardRange> all_of(const Ownership& ranges) {
+  std::vector<ShardRange> all;
+  for (const auto& of_rank : ranges) all.insert(all.end(), of_rank.begin(), of_rank.end());
   return all;
 }
 
@@ -107,29 +108,29 @@ class Staged final : public Communicator {
         backend_, host_.all_reduce({reinterpret_cast<float*>(host), data.size()}, order), whole, whole);
   }
 
-  std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership pieces, int64_t leaves,
+  std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership ranges, int64_t leaves,
                                             SumOrder order) override {
     auto* device = reinterpret_cast<std::byte*>(whole.data());
     auto* to = reinterpret_cast<std::byte*>(shard);
     std::byte* host = twin(device);
     check(host != nullptr, "a collective over memory that allocate() did not give");
-    const auto& mine = pieces[static_cast<size_t>(rank())];
-    std::byte* host_shard = to == device ? host : stage(mine, &Piece::shard);
-    Twins in = twins_of(all_of(pieces), &Piece::whole, device, host);
-    Twins out = twins_of(mine, &Piece::shard, to, host_shard);
+    const auto& mine = ranges[static_cast<size_t>(rank())];
+    std::byte* host_shard = to == device ? host : stage(mine, &ShardRange::shard);
+    Twins in = twins_of(all_of(ranges), &ShardRange::whole, device, host);
+    Twins out = twins_of(mine, &ShardRange::shard, to, host_shard);
     auto reduction = host_.reduce_scatter({reinterpret_cast<float*>(host), whole.size()},
-                                          reinterpret_cast<float*>(host_shard), std::move(pieces), leaves, order);
+                                          reinterpret_cast<float*>(host_shard), std::move(ranges), leaves, order);
     return std::make_unique<StagedReduction>(backend_, std::move(reduction), std::move(in), std::move(out));
   }
 
-  std::unique_ptr<Collective> all_gather(std::span<std::byte> whole, std::span<std::byte> shard, Ownership pieces,
+  std::unique_ptr<Collective> all_gather(std::span<std::byte> whole, std::span<std::byte> shard, Ownership ranges,
                                          TrafficKind kind) override {
     std::byte* host_shard = twin(shard.data());
     check(host_shard != nullptr, "a collective over memory that allocate() did not give");
-    std::byte* host_whole = whole.data() == shard.data() ? host_shard : stage(all_of(pieces), &Piece::whole);
-    Twins in = twins_of(pieces[static_cast<size_t>(rank())], &Piece::shard, shard.data(), host_shard);
-    Twins out = twins_of(all_of(pieces), &Piece::whole, whole.data(), host_whole);
-    auto gather = host_.all_gather({host_whole, whole.size()}, {host_shard, shard.size()}, std::move(pieces), kind);
+    std::byte* host_whole = whole.data() == shard.data() ? host_shard : stage(all_of(ranges), &ShardRange::whole);
+    Twins in = twins_of(ranges[static_cast<size_t>(rank())], &ShardRange::shard, shard.data(), host_shard);
+    Twins out = twins_of(all_of(ranges), &ShardRange::whole, whole.data(), host_whole);
+    auto gather = host_.all_gather({host_whole, whole.size()}, {host_shard, shard.size()}, std::move(ranges), kind);
     return std::make_unique<StagedCollective>(backend_, std::move(gather), std::move(in), std::move(out));
   }
 
@@ -139,8 +140,8 @@ class Staged final : public Communicator {
   void gather_all(std::span<const std::byte> mine, std::span<std::byte> all) override { host_.gather_all(mine, all); }
   void broadcast(std::span<std::byte> data, int root) override { host_.broadcast(data, root); }
   void barrier() override { host_.barrier(); }
-  Pulse& pulse() override { return host_.pulse(); }
-  std::shared_ptr<MeetingState> meeting() override { return host_.meeting(); }
+  Heartbeat& heartbeat() override { return host_.heartbeat(); }
+  std::shared_ptr<RendezvousState> rendezvous() override { return host_.rendezvous(); }
   bool abort(int exit_code) noexcept override { return host_.abort(exit_code); }
   bool aborted() const noexcept override { return host_.aborted(); }
   /// The host's ranks are their owner's to finish.
@@ -164,11 +165,11 @@ class Staged final : public Communicator {
     return nullptr;
   }
 
-  /// Host memory for pieces of a buffer that peers do not see: one for all collectives, because each waits for the
+  /// Host memory for ranges of a buffer that peers do not see: one for all collectives, because each waits for the
   /// device before it begins, and what it leaves here is on its way when it ends.
-  std::byte* stage(const std::vector<Piece>& pieces, int64_t Piece::*place) {
+  std::byte* stage(const std::vector<ShardRange>& ranges, int64_t ShardRange::*place) {
     int64_t end = 0;
-    for (const Piece& p : pieces) end = std::max(end, p.*place + p.elements * p.element_bytes);
+    for (const ShardRange& p : ranges) end = std::max(end, p.*place + p.elements * p.element_bytes);
     return staging_.of(static_cast<size_t>(end));
   }
 

@@ -36,7 +36,7 @@ class Memory {
 
 class ThreadCommunicator : public SharedCommunicator {
  public:
-  ThreadCommunicator(std::shared_ptr<Memory> memory, MeetingState* state, int rank, int size)
+  ThreadCommunicator(std::shared_ptr<Memory> memory, RendezvousState* state, int rank, int size)
       : SharedCommunicator(memory, state, rank, size), memory_(*memory) {}
   std::string description() const override { return size() == 1 ? "solo" : str(size(), " threads of one process"); }
 
@@ -61,22 +61,22 @@ class ThreadCommunicator : public SharedCommunicator {
   Memory& memory_;
 };
 
-MeetingState* make_state(Memory& memory, int ranks) {
-  return reinterpret_cast<MeetingState*>(memory.allocate(MeetingState::bytes(ranks)));
+RendezvousState* make_state(Memory& memory, int ranks) {
+  return reinterpret_cast<RendezvousState*>(memory.allocate(RendezvousState::bytes(ranks)));
 }
 
 }  // namespace
 
 std::unique_ptr<Communicator> make_solo() {
   auto memory = std::make_shared<Memory>();
-  MeetingState* state = make_state(*memory, 1);
+  RendezvousState* state = make_state(*memory, 1);
   return std::make_unique<ThreadCommunicator>(std::move(memory), state, 0, 1);
 }
 
 int run_ranks(int ranks, const std::function<int(Communicator&)>& body) {
   check(ranks >= 1, "a job of ", ranks, " ranks");
   auto memory = std::make_shared<Memory>();
-  MeetingState* state = make_state(*memory, ranks);
+  RendezvousState* state = make_state(*memory, ranks);
   std::vector<int> codes(static_cast<size_t>(ranks));
   std::exception_ptr first;  // written by the one caller for which abort_job() is true
   const auto failed = [&](int rank) {

@@ -45,11 +45,11 @@ SharedFile share_meeting_file(int rank, int size) {
     }
   }
   check_mpi(MPI_Bcast(path.data(), static_cast<int>(path.size()), MPI_BYTE, 0, MPI_COMM_WORLD), "MPI_Bcast");
-  if (rank != 0 && path[0] != '\0') file = SharedFile::open(path.data(), meeting_bytes(size));
+  if (rank != 0 && path[0] != '\0') file = SharedFile::open(path.data(), rendezvous_bytes(size));
   const int mine = file.has_value();
   int all = 0;
   check_mpi(MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
-  if (all == 0) fail_no_shared_memory(meeting_bytes(size));
+  if (all == 0) fail_no_shared_memory(rendezvous_bytes(size));
   return *std::move(file);
 }
 

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "comm/reduction/pieces.h"
+#include "comm/reduction/ownership.h"
 
 namespace ct {
 
@@ -39,7 +39,7 @@ using Block = std::unique_ptr<std::byte[], Free>;
 /// What the collectives of one communicator share.
 struct Link {
   int rank = 0, size = 0;
-  Pulse pulse;
+  Heartbeat heartbeat;
   std::atomic<int> failure{-1};  // exit code of the first abort()
   TrafficCounters traffic;
   std::vector<float> received;  // by the one collective that runs
@@ -52,16 +52,16 @@ struct Link {
 /// The bytes of one peer, wherever they lie in a buffer: MPI takes them as one message.
 class Parts {
  public:
-  /// where: &Piece::whole or &Piece::shard.
-  Parts(const std::vector<Piece>& pieces, int64_t Piece::*where, std::mutex& calls) : calls_(&calls) {
+  /// where: &ShardRange::whole or &ShardRange::shard.
+  Parts(const std::vector<ShardRange>& ranges, int64_t ShardRange::*where, std::mutex& calls) : calls_(&calls) {
     constexpr int64_t kLongest = int64_t{1} << 30;  // MPI counts in ints
     std::vector<int> lengths;
     std::vector<MPI_Aint> begins;
-    for (const Piece& piece : pieces) {
-      const int64_t bytes = piece.elements * piece.element_bytes;
+    for (const ShardRange& range : ranges) {
+      const int64_t bytes = range.elements * range.element_bytes;
       for (int64_t at = 0; at < bytes; at += kLongest) {
         lengths.push_back(static_cast<int>(std::min(kLongest, bytes - at)));
-        begins.push_back(piece.*where + at);
+        begins.push_back(range.*where + at);
       }
     }
     if (lengths.empty()) return;
@@ -109,9 +109,9 @@ class Pending {
 
   void wait() {
     using Clock = std::chrono::steady_clock;
-    link_.pulse.collectives.fetch_add(1, std::memory_order_relaxed);
+    link_.heartbeat.collectives.fetch_add(1, std::memory_order_relaxed);
     const auto begin = Clock::now();
-    Waiting waiting(link_.pulse.waiting);
+    Waiting waiting(link_.heartbeat.waiting);
     while (!done()) {
       waiting.tell();
       // What is under way stays so: the process is about to end, and nobody reads what MPI may still write.
@@ -122,7 +122,7 @@ class Pending {
       if (waited < std::chrono::milliseconds(2)) {
         std::this_thread::yield();
       } else {
-        // MPI moves its messages in pieces, and only while it is called: long naps would slow the wire down.
+        // MPI moves its messages in ranges, and only while it is called: long naps would slow the wire down.
         const bool long_wait = waited > std::chrono::seconds(5);
         std::this_thread::sleep_for(std::chrono::microseconds(long_wait ? 1000 : 20));
       }
@@ -157,19 +157,19 @@ class Pending {
   std::vector<MPI_Request> requests_;
 };
 
-/// Every rank gets its pieces of all ranks' `whole`, laid end to end, and sums them; the own ones are read in place.
+/// Every rank gets its ranges of all ranks' `whole`, laid end to end, and sums them; the own ones are read in place.
 class ReductionMessages : public Reduction {
  public:
-  ReductionMessages(Link& link, std::span<float> whole, float* shard, const Ownership& pieces, int64_t leaves,
+  ReductionMessages(Link& link, std::span<float> whole, float* shard, const Ownership& ranges, int64_t leaves,
                     SumOrder order)
       : link_(link),
         whole_(reinterpret_cast<const std::byte*>(whole.data())),
-        numel_(elements_of(pieces[static_cast<size_t>(link.rank)])),
-        receive_({{.elements = numel_}}, &Piece::whole, link.calls),
-        sums_(pieces[static_cast<size_t>(link.rank)], shard, link.size, leaves, order),
-        traffic_(traffic_of_reduce_scatter(pieces, link.rank)),
+        numel_(elements_of(ranges[static_cast<size_t>(link.rank)])),
+        receive_({{.elements = numel_}}, &ShardRange::whole, link.calls),
+        sums_(ranges[static_cast<size_t>(link.rank)], shard, link.size, leaves, order),
+        traffic_(traffic_of_reduce_scatter(ranges, link.rank)),
         pending_(link) {
-    for (const std::vector<Piece>& own : pieces) send_.emplace_back(own, &Piece::whole, link.calls);
+    for (const std::vector<ShardRange>& own : ranges) send_.emplace_back(own, &ShardRange::whole, link.calls);
     const auto floats = static_cast<size_t>(numel_ * (link.size - 1));
     if (link.received.size() < floats) link.received = std::vector<float>(floats);
   }
@@ -185,8 +185,8 @@ class ReductionMessages : public Reduction {
 
  private:
   float* received(int from) const { return link_.received.data() + numel_ * (from < link_.rank ? from : from - 1); }
-  const float* leaf(int rank, const Piece& piece, int64_t packed) const {
-    if (rank == link_.rank) return reinterpret_cast<const float*>(whole_ + piece.whole);
+  const float* leaf(int rank, const ShardRange& range, int64_t packed) const {
+    if (rank == link_.rank) return reinterpret_cast<const float*>(whole_ + range.whole);
     return received(rank) + packed;
   }
   void exchange() {
@@ -214,16 +214,16 @@ class ReductionMessages : public Reduction {
 
 class AllGatherMessages : public Collective {
  public:
-  AllGatherMessages(Link& link, std::byte* whole, const std::byte* shard, const Ownership& pieces, TrafficKind kind)
+  AllGatherMessages(Link& link, std::byte* whole, const std::byte* shard, const Ownership& ranges, TrafficKind kind)
       : link_(link),
         whole_(whole),
         shard_(shard),
-        mine_(pieces[static_cast<size_t>(link.rank)]),
-        send_(mine_, &Piece::shard, link.calls),
+        mine_(ranges[static_cast<size_t>(link.rank)]),
+        send_(mine_, &ShardRange::shard, link.calls),
         counter_(link.traffic[kind]),
-        traffic_(traffic_of_all_gather(pieces, link.rank)),
+        traffic_(traffic_of_all_gather(ranges, link.rank)),
         pending_(link) {
-    for (const std::vector<Piece>& own : pieces) receive_.emplace_back(own, &Piece::whole, link.calls);
+    for (const std::vector<ShardRange>& own : ranges) receive_.emplace_back(own, &ShardRange::whole, link.calls);
     if (whole == shard) mine_.clear();
   }
 
@@ -233,9 +233,9 @@ class AllGatherMessages : public Collective {
       const int from = (link_.rank + link_.size - i) % link_.size;
       pending_.receive(whole_, receive_[static_cast<size_t>(from)], from);
     }
-    for (const Piece& piece : mine_) {
-      std::memcpy(whole_ + piece.whole, shard_ + piece.shard,
-                  static_cast<size_t>(piece.elements * piece.element_bytes));
+    for (const ShardRange& range : mine_) {
+      std::memcpy(whole_ + range.whole, shard_ + range.shard,
+                  static_cast<size_t>(range.elements * range.element_bytes));
     }
     pending_.wait();
     counter_.add(traffic_);
@@ -245,7 +245,7 @@ class AllGatherMessages : public Collective {
   Link& link_;
   std::byte* whole_;
   const std::byte* shard_;
-  std::vector<Piece> mine_;  // to be copied
+  std::vector<ShardRange> mine_;  // to be copied
   Parts send_;
   std::vector<Parts> receive_;  // by rank
   TrafficCounters::Counter& counter_;
@@ -315,16 +315,16 @@ class MpiMessages : public Communicator {
     if (order == SumOrder::canonical) return std::make_unique<AllReduceMessages>(link_, data, slices);
     return std::make_unique<AllReduceByMpi>(link_, data, traffic_of_all_reduce(slices, link_.rank));
   }
-  std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership pieces, int64_t leaves,
+  std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership ranges, int64_t leaves,
                                             SumOrder order) override {
-    pieces = tidy(std::move(pieces), link_.size, whole.size_bytes(), whole.data() == shard);
-    return std::make_unique<ReductionMessages>(link_, whole, shard, pieces, leaves, order);
+    ranges = tidy(std::move(ranges), link_.size, whole.size_bytes(), whole.data() == shard);
+    return std::make_unique<ReductionMessages>(link_, whole, shard, ranges, leaves, order);
   }
-  std::unique_ptr<Collective> all_gather(std::span<std::byte> whole, std::span<std::byte> shard, Ownership pieces,
+  std::unique_ptr<Collective> all_gather(std::span<std::byte> whole, std::span<std::byte> shard, Ownership ranges,
                                          TrafficKind kind) override {
-    pieces = tidy(std::move(pieces), link_.size, whole.size(), whole.data() == shard.data());
-    check_inside(pieces, shard.size());
-    return std::make_unique<AllGatherMessages>(link_, whole.data(), shard.data(), pieces, kind);
+    ranges = tidy(std::move(ranges), link_.size, whole.size(), whole.data() == shard.data());
+    check_inside(ranges, shard.size());
+    return std::make_unique<AllGatherMessages>(link_, whole.data(), shard.data(), ranges, kind);
   }
   Traffic traffic(TrafficKind kind) const override { return link_.traffic[kind].read(); }
   bool overlaps() const override { return true; }
@@ -354,7 +354,7 @@ class MpiMessages : public Communicator {
     pending.begin("MPI_Ibarrier", [&](MPI_Request* request) { return MPI_Ibarrier(link_.control, request); });
     pending.wait();
   }
-  Pulse& pulse() override { return link_.pulse; }
+  Heartbeat& heartbeat() override { return link_.heartbeat; }
   // Other hosts learn of it from the launcher, which ends the job as soon as this process has exited.
   bool abort(int exit_code) noexcept override {
     int none = -1;

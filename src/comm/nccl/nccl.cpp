@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "comm/nccl/nccl_link.h"
-#include "comm/reduction/pieces.h"
+#include "comm/reduction/ownership.h"
 #include "device/cuda/check.h"
 #include "device/cuda/cuda_backend.h"
 #include "device/scratch.h"
@@ -26,52 +26,52 @@ struct Shared {
   bool sends_to(int peer) const { return peer != link.rank() || link.size() == 1; }
 };
 
-int64_t bytes_of(const Piece& piece) { return piece.elements * piece.element_bytes; }
+int64_t bytes_of(const ShardRange& range) { return range.elements * range.element_bytes; }
 
-/// Are the pieces what NCCL's own collectives take: one a rank, all of one length, in rank order without gaps?
-bool is_even(const Ownership& pieces) {
-  for (size_t r = 0; r < pieces.size(); ++r) {
-    if (pieces[r].size() != 1) return false;
-    const Piece &first = pieces[0][0], &piece = pieces[r][0];
+/// Are the ranges what NCCL's own collectives take: one a rank, all of one length, in rank order without gaps?
+bool is_even(const Ownership& ranges) {
+  for (size_t r = 0; r < ranges.size(); ++r) {
+    if (ranges[r].size() != 1) return false;
+    const ShardRange &first = ranges[0][0], &range = ranges[r][0];
     const int64_t bytes = bytes_of(first);
-    if (bytes_of(piece) != bytes || piece.whole != first.whole + static_cast<int64_t>(r) * bytes) return false;
+    if (bytes_of(range) != bytes || range.whole != first.whole + static_cast<int64_t>(r) * bytes) return false;
   }
   return true;
 }
 
-/// Do pieces lie without gaps from the first one on, in `whole` or in the shard?
-bool is_one_run(const std::vector<Piece>& pieces, int64_t Piece::*where) {
-  for (size_t i = 1; i < pieces.size(); ++i)
-    if (pieces[i].*where != pieces[i - 1].*where + bytes_of(pieces[i - 1])) return false;
+/// Do ranges lie without gaps from the first one on, in `whole` or in the shard?
+bool is_one_run(const std::vector<ShardRange>& ranges, int64_t ShardRange::*where) {
+  for (size_t i = 1; i < ranges.size(); ++i)
+    if (ranges[i].*where != ranges[i - 1].*where + bytes_of(ranges[i - 1])) return false;
   return true;
 }
 
-/// Every owner gets its pieces of all ranks' `whole`, each rank's packed into a slot of the buffer, and sums the slots.
+/// Every owner gets its ranges of all ranks' `whole`, each rank's packed into a slot of the buffer, and sums the slots.
 /// Its own are read, and the sums written, in place where they are one run. A sum of any order lets NCCL add where the
-/// pieces are even.
+/// ranges are even.
 class NcclReduction final : public Reduction {
  public:
-  NcclReduction(Shared& shared, std::span<float> whole, float* shard, Ownership pieces, int64_t leaves, SumOrder order)
+  NcclReduction(Shared& shared, std::span<float> whole, float* shard, Ownership ranges, int64_t leaves, SumOrder order)
       : shared_(shared),
         link_(shared.link),
         whole_(reinterpret_cast<std::byte*>(whole.data())),
         shard_(reinterpret_cast<std::byte*>(shard)),
-        pieces_(std::move(pieces)),
-        own_(pieces_[static_cast<size_t>(link_.rank())]),
+        ranges_(std::move(ranges)),
+        own_(ranges_[static_cast<size_t>(link_.rank())]),
         numel_(elements_of(own_)),
-        traffic_(traffic_of_reduce_scatter(pieces_, link_.rank())),
-        added_by_nccl_(order == SumOrder::any && is_even(pieces_)) {
-    for (const Piece& piece : own_) {
-      check(piece.element_bytes == sizeof(float) && piece.whole % alignof(float) == 0 &&
-                piece.shard % alignof(float) == 0,
+        traffic_(traffic_of_reduce_scatter(ranges_, link_.rank())),
+        added_by_nccl_(order == SumOrder::any && is_even(ranges_)) {
+    for (const ShardRange& range : own_) {
+      check(range.element_bytes == sizeof(float) && range.whole % alignof(float) == 0 &&
+                range.shard % alignof(float) == 0,
             "a sum of elements that are not f32");
     }
     plan_tree(leaves, order);
     if (own_.empty()) return;
     const int slots = !added_by_nccl_ ? link_.size() : levels_.empty() ? 0 : 1;
     slots_ = slots == 0 ? nullptr : floats(shared_.received.of(static_cast<size_t>(nccl_slot_bytes(slots, numel_))));
-    if (link_.size() > 1 && is_one_run(own_, &Piece::whole)) own_leaf_ = floats(whole_ + own_.front().whole);
-    sums_in_place_ = is_one_run(own_, &Piece::shard);
+    if (link_.size() > 1 && is_one_run(own_, &ShardRange::whole)) own_leaf_ = floats(whole_ + own_.front().whole);
+    sums_in_place_ = is_one_run(own_, &ShardRange::shard);
     sums_ = sums_in_place_ ? floats(shard_ + own_.front().shard) : slot(link_.rank());
   }
 
@@ -104,8 +104,8 @@ class NcclReduction final : public Reduction {
     shared_.traffic[TrafficKind::training].add(traffic_);
     if (own_.empty()) return;
     if (!added_by_nccl_ && link_.size() > 1 && own_leaf_ == nullptr)
-      copy_pieces([this](int64_t packed, const Piece& piece, size_t bytes) {
-        shared_.backend.copy(slot(link_.rank()) + packed, whole_ + piece.whole, bytes);
+      copy_ranges([this](int64_t packed, const ShardRange& range, size_t bytes) {
+        shared_.backend.copy(slot(link_.rank()) + packed, whole_ + range.whole, bytes);
       });
     const int ranks = link_.size();
     if (levels_.empty()) {
@@ -117,13 +117,13 @@ class NcclReduction final : public Reduction {
       push_leaf(added_by_nccl_ ? sum_of_nccl() : tree(0, ranks, nullptr), last);
     }
     if (last && !sums_in_place_)
-      copy_pieces([this](int64_t packed, const Piece& piece, size_t bytes) {
-        shared_.backend.copy(shard_ + piece.shard, sums_ + packed, bytes);
+      copy_ranges([this](int64_t packed, const ShardRange& range, size_t bytes) {
+        shared_.backend.copy(shard_ + range.shard, sums_ + packed, bytes);
       });
   }
 
   void reduce_scatter() {
-    const Piece& first = pieces_.front().front();
+    const ShardRange& first = ranges_.front().front();
     link_.reduce_scatter(floats(whole_ + first.whole), sum_of_nccl(), first.elements);
   }
 
@@ -131,23 +131,23 @@ class NcclReduction final : public Reduction {
     for (int i = 0; i < link_.size(); ++i) {
       const int to = (link_.rank() + i) % link_.size(), from = (link_.rank() + link_.size() - i) % link_.size();
       if (!shared_.sends_to(to)) continue;
-      for (const Piece& piece : pieces_[static_cast<size_t>(to)]) {
-        link_.send(whole_ + piece.whole, bytes_of(piece), to);
+      for (const ShardRange& range : ranges_[static_cast<size_t>(to)]) {
+        link_.send(whole_ + range.whole, bytes_of(range), to);
       }
       int64_t packed = 0;
-      for (const Piece& piece : own_) {
-        link_.receive(slot(from) + packed, bytes_of(piece), from);
-        packed += piece.elements;
+      for (const ShardRange& range : own_) {
+        link_.receive(slot(from) + packed, bytes_of(range), from);
+        packed += range.elements;
       }
     }
   }
 
   template <class Copy>
-  void copy_pieces(const Copy& copy) {
+  void copy_ranges(const Copy& copy) {
     int64_t packed = 0;
-    for (const Piece& piece : own_) {
-      copy(packed, piece, static_cast<size_t>(bytes_of(piece)));
-      packed += piece.elements;
+    for (const ShardRange& range : own_) {
+      copy(packed, range, static_cast<size_t>(bytes_of(range)));
+      packed += range.elements;
     }
   }
 
@@ -181,8 +181,8 @@ class NcclReduction final : public Reduction {
   Shared& shared_;
   NcclLink& link_;
   std::byte *whole_, *shard_;
-  Ownership pieces_;
-  const std::vector<Piece>& own_;
+  Ownership ranges_;
+  const std::vector<ShardRange>& own_;
   int64_t numel_;  // of what this rank owns, and of a slot
   Traffic traffic_;
   bool added_by_nccl_, by_rank_ = false, sums_in_place_ = true;
@@ -195,27 +195,27 @@ class NcclReduction final : public Reduction {
 
 class NcclAllGather final : public Collective {
  public:
-  NcclAllGather(Shared& shared, std::byte* whole, std::byte* shard, Ownership pieces, TrafficKind kind)
+  NcclAllGather(Shared& shared, std::byte* whole, std::byte* shard, Ownership ranges, TrafficKind kind)
       : shared_(shared),
         link_(shared.link),
         whole_(whole),
         shard_(shard),
-        pieces_(std::move(pieces)),
-        own_(pieces_[static_cast<size_t>(link_.rank())]),
-        even_(is_even(pieces_)),
+        ranges_(std::move(ranges)),
+        own_(ranges_[static_cast<size_t>(link_.rank())]),
+        even_(is_even(ranges_)),
         counter_(shared.traffic[kind]),
-        traffic_(traffic_of_all_gather(pieces_, link_.rank())) {}
+        traffic_(traffic_of_all_gather(ranges_, link_.rank())) {}
 
   void launch() override {
     link_.group([this] {
       if (even_)
-        link_.all_gather(shard_ + own_.front().shard, whole_ + pieces_.front().front().whole, bytes_of(own_.front()));
+        link_.all_gather(shard_ + own_.front().shard, whole_ + ranges_.front().front().whole, bytes_of(own_.front()));
       else
         exchange();
     });
     if (!even_ && whole_ != shard_ && link_.size() > 1) {
-      for (const Piece& piece : own_) {
-        shared_.backend.copy(whole_ + piece.whole, shard_ + piece.shard, static_cast<size_t>(bytes_of(piece)));
+      for (const ShardRange& range : own_) {
+        shared_.backend.copy(whole_ + range.whole, shard_ + range.shard, static_cast<size_t>(bytes_of(range)));
       }
     }
     counter_.add(traffic_);
@@ -226,9 +226,9 @@ class NcclAllGather final : public Collective {
     for (int i = 0; i < link_.size(); ++i) {
       const int to = (link_.rank() + i) % link_.size(), from = (link_.rank() + link_.size() - i) % link_.size();
       if (!shared_.sends_to(to) || (to == link_.rank() && whole_ == shard_)) continue;
-      for (const Piece& piece : own_) link_.send(shard_ + piece.shard, bytes_of(piece), to);
-      for (const Piece& piece : pieces_[static_cast<size_t>(from)]) {
-        link_.receive(whole_ + piece.whole, bytes_of(piece), from);
+      for (const ShardRange& range : own_) link_.send(shard_ + range.shard, bytes_of(range), to);
+      for (const ShardRange& range : ranges_[static_cast<size_t>(from)]) {
+        link_.receive(whole_ + range.whole, bytes_of(range), from);
       }
     }
   }
@@ -236,8 +236,8 @@ class NcclAllGather final : public Collective {
   Shared& shared_;
   NcclLink& link_;
   std::byte *whole_, *shard_;
-  Ownership pieces_;
-  const std::vector<Piece>& own_;
+  Ownership ranges_;
+  const std::vector<ShardRange>& own_;
   bool even_;
   TrafficCounters::Counter& counter_;
   Traffic traffic_;
@@ -299,16 +299,16 @@ class NcclCommunicator final : public Communicator {
     if (order == SumOrder::canonical) return std::make_unique<CanonicalAllReduce>(shared_, data, slices);
     return std::make_unique<AllReduceByNccl>(shared_, data, traffic_of_all_reduce(slices, rank()));
   }
-  std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership pieces, int64_t leaves,
+  std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership ranges, int64_t leaves,
                                             SumOrder order) override {
-    pieces = tidy(std::move(pieces), size(), whole.size_bytes(), whole.data() == shard);
-    return std::make_unique<NcclReduction>(shared_, whole, shard, std::move(pieces), leaves, order);
+    ranges = tidy(std::move(ranges), size(), whole.size_bytes(), whole.data() == shard);
+    return std::make_unique<NcclReduction>(shared_, whole, shard, std::move(ranges), leaves, order);
   }
-  std::unique_ptr<Collective> all_gather(std::span<std::byte> whole, std::span<std::byte> shard, Ownership pieces,
+  std::unique_ptr<Collective> all_gather(std::span<std::byte> whole, std::span<std::byte> shard, Ownership ranges,
                                          TrafficKind kind) override {
-    pieces = tidy(std::move(pieces), size(), whole.size(), whole.data() == shard.data());
-    check_inside(pieces, shard.size());
-    return std::make_unique<NcclAllGather>(shared_, whole.data(), shard.data(), std::move(pieces), kind);
+    ranges = tidy(std::move(ranges), size(), whole.size(), whole.data() == shard.data());
+    check_inside(ranges, shard.size());
+    return std::make_unique<NcclAllGather>(shared_, whole.data(), shard.data(), std::move(ranges), kind);
   }
   Traffic traffic(TrafficKind kind) const override { return shared_.traffic[kind].read(); }
   void count(TrafficKind kind, const Traffic& more) override { shared_.traffic[kind].add(more); }
@@ -321,8 +321,8 @@ class NcclCommunicator final : public Communicator {
   }
   void broadcast(std::span<std::byte> data, int root) override { control().broadcast(data, root); }
   void barrier() override { control().barrier(); }
-  Pulse& pulse() override { return control_.pulse(); }
-  std::shared_ptr<MeetingState> meeting() override { return control_.meeting(); }
+  Heartbeat& heartbeat() override { return control_.heartbeat(); }
+  std::shared_ptr<RendezvousState> rendezvous() override { return control_.rendezvous(); }
   bool abort(int exit_code) noexcept override { return control_.abort(exit_code); }
   bool aborted() const noexcept override { return shared_.link.failed() || control_.aborted(); }
   void finish() override {

@@ -40,9 +40,10 @@ NcclLink::NcclLink(cudaStream_t stream, Communicator& control, const cuda::Libra
   if (rank_ == 0) check(api_.get_unique_id(&id), "ncclGetUniqueId");
   control_.broadcast(std::as_writable_bytes(std::span(id.internal)), 0);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  // Calls that return at once and are asked for until they are done would let this thread give up a meeting by itself.
-  // But they launch from threads of NCCL's, also into a stream that is recorded, which few programs do. Here the
-  // meeting is the one call that nobody ends: all ranks were alive a moment ago, and a peer's death closes its sockets.
+  // Calls that return at once and are asked for until they are done would let this thread give up a rendezvous by
+  // itself. But they launch from threads of NCCL's, also into a stream that is recorded, which few programs do. Here
+  // the rendezvous is the one call that nobody ends: all ranks were alive a moment ago, and a peer's death closes its
+  // sockets.
   config.blocking = 1;
   check(api_.comm_init_rank_config(&comm_, size_, id, rank_, &config), "ncclCommInitRankConfig");
   watcher_ = std::thread([this] { watch(); });

@@ -6,7 +6,7 @@
 
 namespace ct {
 
-/// Longest piece that chain_sum takes: short enough that a tree's partial sums stay in the first-level cache.
+/// Longest range that chain_sum takes: short enough that a tree's partial sums stay in the first-level cache.
 inline constexpr int64_t kChainBlock = 1024;
 
 /// out[i] = terms[n-1][i] + (... + (terms[1][i] + terms[0][i])) for i < numel <= kChainBlock; n = terms.size() >= 1.

@@ -17,14 +17,14 @@ int culprit(std::span<const Signs> ranks) {
 
 }  // namespace
 
-Signs signs_of(const Pulse& pulse) {
+Signs signs_of(const Heartbeat& heartbeat) {
   constexpr auto relaxed = std::memory_order_relaxed;
-  return {.beats = pulse.beats.load(relaxed),
-          .progress = pulse.progress.load(relaxed),
-          .collectives = pulse.collectives.load(relaxed),
-          .phase = pulse.phase.load(relaxed),
-          .waiting = static_cast<uint8_t>(pulse.waiting.load(relaxed) != 0),
-          .ended = static_cast<uint8_t>(pulse.ended.load(relaxed) != 0)};
+  return {.beats = heartbeat.beats.load(relaxed),
+          .progress = heartbeat.progress.load(relaxed),
+          .collectives = heartbeat.collectives.load(relaxed),
+          .phase = heartbeat.phase.load(relaxed),
+          .waiting = static_cast<uint8_t>(heartbeat.waiting.load(relaxed) != 0),
+          .ended = static_cast<uint8_t>(heartbeat.ended.load(relaxed) != 0)};
 }
 
 std::string text_of(const Finding& finding, const Signs& signs, const RankPlace& place) {

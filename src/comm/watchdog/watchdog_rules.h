@@ -7,18 +7,18 @@
 #include <string>
 #include <vector>
 
-#include "comm/watchdog/pulse.h"
+#include "comm/watchdog/heartbeat.h"
 
 namespace ct {
 
-/// A rank's signs of life at one moment: its Pulse, and what is known of it from elsewhere. Plain data.
+/// A rank's signs of life at one moment: its Heartbeat, and what is known of it from elsewhere. Plain data.
 struct Signs {
   uint64_t beats = 0, progress = 0, collectives = 0;
   Phase phase = Phase::start;
   uint8_t waiting = 0, ended = 0;
   uint8_t gone = 0;  // 1: its process is dead, or its connection is
 };
-Signs signs_of(const Pulse& pulse);
+Signs signs_of(const Heartbeat& heartbeat);
 
 /// What is wrong with a rank, and for how long it has been, in seconds.
 struct Finding {

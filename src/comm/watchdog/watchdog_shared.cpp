@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "comm/host/meeting.h"
 #include "comm/host/peer_process.h"
+#include "comm/host/rendezvous.h"
 #include "comm/watchdog/watchdog_wire.h"
 
 namespace ct {
@@ -12,7 +12,7 @@ namespace {
 
 class SharedWire : public WatchdogWire {
  public:
-  SharedWire(std::shared_ptr<MeetingState> state, int rank, int size, int wake)
+  SharedWire(std::shared_ptr<RendezvousState> state, int rank, int size, int wake)
       : owner_(std::move(state)),
         state_(*owner_),
         rank_(rank),
@@ -33,7 +33,7 @@ class SharedWire : public WatchdogWire {
     const pid_t here = getpid();
     for (int r = 0; r < size_; ++r) {
       if (state_.ranks()[r].pid.load(std::memory_order_relaxed) == here)
-        state_.ranks()[r].pulse.beats.fetch_add(1, std::memory_order_relaxed);
+        state_.ranks()[r].heartbeat.beats.fetch_add(1, std::memory_order_relaxed);
     }
     poll(events_.data(), events_.size(), static_cast<int>(time.count()));
     for (pollfd& event : events_) {
@@ -43,7 +43,7 @@ class SharedWire : public WatchdogWire {
       const auto i = static_cast<size_t>(r);
       // Death first: what the dead said last is then complete.
       const bool dead = peers_[i].dead();
-      signs_[i] = signs_of(state_.ranks()[r].pulse);
+      signs_[i] = signs_of(state_.ranks()[r].heartbeat);
       signs_[i].gone = dead;
     }
   }
@@ -59,13 +59,13 @@ class SharedWire : public WatchdogWire {
   bool claim(int exit_code) override { return abort_job(state_, rank_, exit_code); }
   void release(int exit_code) override { claim(exit_code); }
   void close() override {
-    if (!in_process_) state_.ranks()[rank_].pulse.ended.store(1, std::memory_order_release);
+    if (!in_process_) state_.ranks()[rank_].heartbeat.ended.store(1, std::memory_order_release);
   }
   bool in_process() const override { return in_process_; }
 
  private:
-  std::shared_ptr<MeetingState> owner_;
-  MeetingState& state_;
+  std::shared_ptr<RendezvousState> owner_;
+  RendezvousState& state_;
   int rank_, size_;
   bool in_process_ = true;
   std::vector<PeerProcess> peers_;
@@ -75,7 +75,7 @@ class SharedWire : public WatchdogWire {
 
 }  // namespace
 
-std::unique_ptr<WatchdogWire> make_shared_wire(std::shared_ptr<MeetingState> state, int rank, int size, int wake) {
+std::unique_ptr<WatchdogWire> make_shared_wire(std::shared_ptr<RendezvousState> state, int rank, int size, int wake) {
   return std::make_unique<SharedWire>(std::move(state), rank, size, wake);
 }
 

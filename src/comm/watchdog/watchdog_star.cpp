@@ -43,7 +43,7 @@ class StarWire : public WatchdogWire {
  public:
   StarWire(Communicator& comm, int wake)
       : comm_(comm),
-        pulse_(comm.pulse()),
+        heartbeat_(comm.heartbeat()),
         rank_(comm.rank()),
         size_(comm.size()),
         wake_(wake),
@@ -102,7 +102,7 @@ class StarWire : public WatchdogWire {
   void release(int exit_code) override { comm_.abort(exit_code); }
 
   void close() override {
-    pulse_.ended.store(verdict_.rank < 0, std::memory_order_relaxed);
+    heartbeat_.ended.store(verdict_.rank < 0, std::memory_order_relaxed);
     // Nobody closes a connection with something unread in it: that would destroy what is on its way to the other end.
     const auto all = [&](auto holds) {
       for (size_t r = 0; r < links_.size(); ++r) {
@@ -137,8 +137,8 @@ class StarWire : public WatchdogWire {
   void beat() {
     urgent_ = false;
     next_beat_ = Clock::now() + kBeat;
-    pulse_.beats.fetch_add(1, std::memory_order_relaxed);
-    mine() = signs_of(pulse_);
+    heartbeat_.beats.fetch_add(1, std::memory_order_relaxed);
+    mine() = signs_of(heartbeat_);
     if (is_hub()) {
       std::vector<std::byte> board(sizeof(Verdict) + slots() * sizeof(Signs));
       std::memcpy(board.data(), &verdict_, sizeof verdict_);
@@ -205,7 +205,7 @@ class StarWire : public WatchdogWire {
   }
 
   Communicator& comm_;
-  Pulse& pulse_;
+  Heartbeat& heartbeat_;
   int rank_, size_, wake_;
   std::vector<WatchdogLink> links_;  // rank 0: by rank; the others: to rank 0
   std::vector<Signs> signs_, view_;  // as heard; as this rank may judge

@@ -35,12 +35,12 @@ class WatchdogWire {
   virtual bool in_process() const { return false; }
 };
 
-/// Ranks of one host: pulses lie in the meeting, the operating system tells of dead processes.
-std::unique_ptr<WatchdogWire> make_shared_wire(std::shared_ptr<MeetingState> state, int rank, int size, int wake);
+/// Ranks of one host: heartbeats lie in the rendezvous, the operating system tells of dead processes.
+std::unique_ptr<WatchdogWire> make_shared_wire(std::shared_ptr<RendezvousState> state, int rank, int size, int wake);
 
-/// Ranks anywhere: rank 0 holds a TCP connection (IPv4) to each of the others. Their pulses go to it at every beat, and
-/// those of all come back. A connection that ends is a process that has; rank 0 decides who claims first, and when it
-/// is lost itself, the lowest of the others speaks. Collective; throws the same Error(peer) on every rank if one of
+/// Ranks anywhere: rank 0 holds a TCP connection (IPv4) to each of the others. Their heartbeats go to it at every beat,
+/// and those of all come back. A connection that ends is a process that has; rank 0 decides who claims first, and when
+/// it is lost itself, the lowest of the others speaks. Collective; throws the same Error(peer) on every rank if one of
 /// them cannot reach rank 0.
 std::unique_ptr<WatchdogWire> make_star_wire(Communicator& comm, int wake);
 

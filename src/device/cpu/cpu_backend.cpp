@@ -31,7 +31,7 @@ bool runs_as_it_is(const T& op, const std::vector<Value>& values) {
 }
 
 /// The CPU is done with everything when the call returns.
-class Done final : public Mark {
+class Done final : public Event {
  public:
   void set() override {}
   void wait() override {}
@@ -39,7 +39,7 @@ class Done final : public Mark {
 
 class CpuBackend final : public Backend {
  public:
-  explicit CpuBackend(std::string less_memory) : less_memory_(std::move(less_memory)) {}
+  explicit CpuBackend(std::string memory_advice) : less_memory_(std::move(memory_advice)) {}
 
   std::string description() const override {
     const std::string library = cpu::convolution_library();
@@ -74,7 +74,7 @@ class CpuBackend final : public Backend {
   void copy(void* to, const void* from, size_t bytes) override { std::memcpy(to, from, bytes); }
   void clear(void* at, size_t bytes) override { std::memset(at, 0, bytes); }
   void wait() override {}
-  std::unique_ptr<Mark> make_mark() override { return std::make_unique<Done>(); }
+  std::unique_ptr<Event> make_event() override { return std::make_unique<Done>(); }
   std::unique_ptr<Replay> record(const std::function<void()>&) override { return nullptr; }
 
   std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) override {
@@ -89,8 +89,8 @@ class CpuBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cpu_backend(std::string less_memory) {
-  return std::make_unique<CpuBackend>(std::move(less_memory));
+std::unique_ptr<Backend> make_cpu_backend(std::string memory_advice) {
+  return std::make_unique<CpuBackend>(std::move(memory_advice));
 }
 
 }  // namespace ct

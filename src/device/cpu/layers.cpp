@@ -35,7 +35,7 @@ size_t pool_workspace(const ConvPoolShape& s) { return conv_relu_pool_workspace(
 std::unique_ptr<Kernel> prepare(const ConvReluPool& op, const Shapes& shape) {
   const ConvPoolShape s = pool_shape(shape(op.x), shape(op.y), op.kernel, op.planar);
   return make_kernel(pool_workspace(s), [=](const Operands& at, float* workspace) {
-    const ConvReluPoolArgs args{s, at.f32(op.x), at.f32(op.w), at.f32(op.b), at.f32(op.y), at.u8(op.winner), workspace};
+    const ConvReluPoolArgs args{s, at.f32(op.x), at.f32(op.w), at.f32(op.b), at.f32(op.y), at.u8(op.argmax), workspace};
     return [=] { conv_relu_pool(args); };
   });
 }
@@ -44,7 +44,7 @@ std::unique_ptr<Kernel> prepare(const ConvReluPoolGradW& op, const Shapes& shape
   const ConvPoolShape s = pool_shape(shape(op.x), shape(op.dy), op.kernel, op.planar);
   return make_kernel(pool_workspace(s), [=](const Operands& at, float* workspace) {
     const ConvReluPoolGradWArgs args{
-        s, at.f32(op.x), at.f32(op.dy), at.u8(op.winner), at.f32(op.dw), at.f32(op.db), workspace};
+        s, at.f32(op.x), at.f32(op.dy), at.u8(op.argmax), at.f32(op.dw), at.f32(op.db), workspace};
     return [=] { conv_relu_pool_grad_weights(args); };
   });
 }
@@ -52,7 +52,7 @@ std::unique_ptr<Kernel> prepare(const ConvReluPoolGradW& op, const Shapes& shape
 std::unique_ptr<Kernel> prepare(const ConvReluPoolGradX& op, const Shapes& shape) {
   const ConvPoolShape s = pool_shape(shape(op.dx), shape(op.dy), op.kernel, /*planar=*/false);
   return make_kernel(pool_workspace(s), [=](const Operands& at, float* workspace) {
-    const ConvReluPoolGradXArgs args{s, at.f32(op.w), at.f32(op.dy), at.u8(op.winner), at.f32(op.dx), workspace};
+    const ConvReluPoolGradXArgs args{s, at.f32(op.w), at.f32(op.dy), at.u8(op.argmax), at.f32(op.dx), workspace};
     return [=] { conv_relu_pool_grad_input(args); };
   });
 }
@@ -69,15 +69,15 @@ std::unique_ptr<Kernel> prepare(const MaxPool& op, const Shapes& shape) {
   const Shape x = shape(op.x);
   return make_kernel([=](const Operands& at, float*) {
     return [s = MaxPoolShape{x[0], x[1], x[2], x[3], op.size}, x = at.f32(op.x), y = at.f32(op.y),
-            winner = at.u8(op.winner)] { max_pool(s, x, y, winner); };
+            argmax = at.u8(op.argmax)] { max_pool(s, x, y, argmax); };
   });
 }
 
 std::unique_ptr<Kernel> prepare(const MaxPoolGrad& op, const Shapes& shape) {
   const Shape x = shape(op.dx);
   return make_kernel([=](const Operands& at, float*) {
-    return [s = MaxPoolShape{x[0], x[1], x[2], x[3], op.size}, dy = at.f32(op.dy), winner = at.u8(op.winner),
-            dx = at.f32(op.dx)] { max_pool_grad(s, dy, winner, dx); };
+    return [s = MaxPoolShape{x[0], x[1], x[2], x[3], op.size}, dy = at.f32(op.dy), argmax = at.u8(op.argmax),
+            dx = at.f32(op.dx)] { max_pool_grad(s, dy, argmax, dx); };
   });
 }
 

@@ -1,5 +1,5 @@
 // The CPU's prepared operations, one function an operation kind: layers.cpp, convolution.h, and by family
-// optimizer.cpp, norm.cpp, step_control.cpp, tree_sum.cpp.
+// optimizer.cpp, grad_norm.cpp, step_control.cpp, tree_sum.cpp.
 #pragma once
 
 #include <concepts>

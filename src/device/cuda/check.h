@@ -12,7 +12,7 @@ namespace ct::cuda {
 
 using ct::check;  // which the overload would hide
 
-/// ExitCode::memory for want of memory, usage where no device or driver fits, peer (naming the device and the host) if
+/// ExitCode::memory out of memory, usage where no device or driver fits, peer (naming the device and the host) if
 /// the device is lost, else bug. Errors of kernels come up at a later call, so the message says "at or before".
 void check(cudaError_t status, const char* call);
 

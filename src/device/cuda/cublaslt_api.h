@@ -15,7 +15,7 @@ struct CublasLt {
 
   /// "cuBLASLt 13.1.0"
   std::string description() const;
-  /// Throws an Error that names the call: ExitCode::memory for want of memory, usage for what this library or GPU does
+  /// Throws an Error that names the call: ExitCode::memory out of memory, usage for what this library or GPU does
   /// not offer, else bug.
   void check(cublasStatus_t status, const char* call) const;
 

@@ -17,19 +17,19 @@ Stream make_stream() {
   return Stream(stream);
 }
 
-class CudaMark final : public Mark {
+class StreamEvent final : public Event {
  public:
-  explicit CudaMark(cudaStream_t stream) : stream_(stream) {
+  explicit StreamEvent(cudaStream_t stream) : stream_(stream) {
     cudaEvent_t event = nullptr;
     CT_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-    event_ = Event(event);
+    event_ = CudaEvent(event);
   }
   void set() override { CT_CUDA(cudaEventRecord(event_, stream_)); }
   void wait() override { CT_CUDA(cudaEventSynchronize(event_)); }
 
  private:
   cudaStream_t stream_;
-  Event event_;
+  CudaEvent event_;
 };
 
 Device enter(int number) {
@@ -69,7 +69,7 @@ Memory CudaBackend::allocate(size_t bytes) {
     cudaGetLastError();  // forgotten: it is told here
     const Room left = *room();
     fail(ExitCode::memory, "out of memory on ", left.device, ": ", bytes, " bytes more are needed, ", left.available,
-         " of ", left.total, " are free; ", options_.less_memory, options_.less_memory.empty() ? "" : ", or ",
+         " of ", left.total, " are free; ", options_.memory_advice, options_.memory_advice.empty() ? "" : ", or ",
          "end other programs on the GPU");
   }
   check(status, "cudaMalloc");
@@ -91,7 +91,7 @@ Memory CudaBackend::allocate_host(size_t bytes) {
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     fail(ExitCode::memory, "out of memory: ", bytes, " bytes of page-locked host memory are needed; ",
-         options_.less_memory, options_.less_memory.empty() ? "" : ", or ",
+         options_.memory_advice, options_.memory_advice.empty() ? "" : ", or ",
          "raise the limit (ulimit -l, the job's memory)");
   }
   check(status, "cudaHostAlloc");
@@ -121,7 +121,7 @@ void CudaBackend::clear(void* at, size_t bytes) { CT_CUDA(cudaMemsetAsync(at, 0,
 
 void CudaBackend::wait() { CT_CUDA(cudaStreamSynchronize(stream_)); }
 
-std::unique_ptr<Mark> CudaBackend::make_mark() { return std::make_unique<CudaMark>(stream_); }
+std::unique_ptr<Event> CudaBackend::make_event() { return std::make_unique<StreamEvent>(stream_); }
 
 std::unique_ptr<Kernel> CudaBackend::prepare(const ComputeOp& op, const std::vector<Value>& values) {
   if (Offload::wants(op, values)) {

@@ -14,7 +14,7 @@
 namespace ct::cuda {
 
 using Stream = Handle<cudaStream_t, cudaStreamDestroy>;
-using Event = Handle<cudaEvent_t, cudaEventDestroy>;
+using CudaEvent = Handle<cudaEvent_t, cudaEventDestroy>;
 
 class CudaBackend final : public Backend {
  public:
@@ -32,7 +32,7 @@ class CudaBackend final : public Backend {
   void copy(void* to, const void* from, size_t bytes) override;
   void clear(void* at, size_t bytes) override;
   void wait() override;
-  std::unique_ptr<Mark> make_mark() override;
+  std::unique_ptr<Event> make_event() override;
   std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) override;
   std::unique_ptr<Replay> record(const std::function<void()>& body) override;
 

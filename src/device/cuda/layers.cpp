@@ -124,7 +124,7 @@ std::unique_ptr<Kernel> prepare(const ConvReluPool& op, const Context& in) {
                       a.w = at.at(op.w);
                       a.b = at.f32(op.b);
                       a.y = at.at(op.y);
-                      a.winner = at.u8(op.winner);
+                      a.argmax = at.u8(op.argmax);
                     });
 }
 
@@ -135,7 +135,7 @@ std::unique_ptr<Kernel> prepare(const ConvReluPoolGradW& op, const Context& in) 
     const k::ConvReluPoolGradWArgs args{.shape = s,
                                         .x = at.at(op.x),
                                         .dy = at.at(op.dy),
-                                        .winner = at.u8(op.winner),
+                                        .argmax = at.u8(op.argmax),
                                         .dw = at.f32(op.dw),
                                         .db = at.f32(op.db),
                                         .workspace = carver.take<float>(bytes)};
@@ -149,7 +149,7 @@ std::unique_ptr<Kernel> prepare(const ConvReluPoolGradX& op, const Context& in) 
                     [op](const Operands& at, k::ConvReluPoolGradXArgs& a) {
                       a.w = at.at(op.w);
                       a.dy = at.at(op.dy);
-                      a.winner = at.u8(op.winner);
+                      a.argmax = at.u8(op.argmax);
                       a.dx = at.at(op.dx);
                     });
 }
@@ -212,7 +212,7 @@ std::unique_ptr<Kernel> prepare(const MaxPool& op, const Context& in) {
       [op](const Operands& at, k::MaxPoolArgs& a) {
         a.x = at.at(op.x);
         a.y = at.at(op.y);
-        a.winner = at.u8(op.winner);
+        a.argmax = at.u8(op.argmax);
       });
 }
 
@@ -227,7 +227,7 @@ std::unique_ptr<Kernel> prepare(const MaxPoolGrad& op, const Context& in) {
                                        .size = op.size},
                     [op](const Operands& at, k::MaxPoolGradArgs& a) {
                       a.dy = at.at(op.dy);
-                      a.winner = at.u8(op.winner);
+                      a.argmax = at.u8(op.argmax);
                       a.dx = at.at(op.dx);
                     });
 }

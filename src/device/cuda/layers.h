@@ -1,4 +1,4 @@
-// A GPU's prepared operations, one function an operation kind: layers.cpp, and by family optimizer.cpp, norm.cpp,
+// A GPU's prepared operations, one function an operation kind: layers.cpp, and by family optimizer.cpp, grad_norm.cpp,
 // step_control.cpp, tree_sum.cpp.
 #pragma once
 

@@ -67,7 +67,7 @@ std::vector<ComputeOp> apart(const ComputeOp& op) {
 /// Host memory for a slice under way; two take turns.
 struct Offload::Slot {
   Memory grads, scalars, copy;
-  std::unique_ptr<Mark> arrived, sent;  // what comes from the device, the copy that goes there
+  std::unique_ptr<Event> arrived, sent;  // what comes from the device, the copy that goes there
 };
 
 /// Of one slice.
@@ -175,8 +175,8 @@ std::shared_ptr<Offload::Slot> Offload::next_slot() {
     slot = std::make_shared<Slot>(Slot{.grads = backend_.allocate_host(bytes.grads),
                                        .scalars = backend_.allocate_host(bytes.scalars),
                                        .copy = backend_.allocate_host(bytes.copy),
-                                       .arrived = backend_.make_mark(),
-                                       .sent = backend_.make_mark()});
+                                       .arrived = backend_.make_event(),
+                                       .sent = backend_.make_event()});
   return slot;
 }
 

@@ -10,7 +10,7 @@ namespace ct::cuda {
 namespace {
 
 using Graph = Handle<cudaGraph_t, cudaGraphDestroy>;
-using Event = Handle<cudaEvent_t, cudaEventDestroy>;
+using CudaEvent = Handle<cudaEvent_t, cudaEventDestroy>;
 
 Graph capture(cudaStream_t stream, const std::function<void()>& body) {
   CT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
@@ -42,10 +42,10 @@ class GraphReplay final : public Replay {
   Handle<cudaGraphExec_t, cudaGraphExecDestroy> exec_;
 };
 
-Event make_event() {
+CudaEvent make_cuda_event() {
   cudaEvent_t event = nullptr;
   CT_CUDA(cudaEventCreate(&event));
-  return Event(event);
+  return CudaEvent(event);
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ double milliseconds(cudaStream_t stream, const std::function<void()>& launch) {
     for (int i = 0; i < kLaunches; ++i) launch();
   });
   replay->launch();  // the first one is the device's to get ready for
-  const Event begin = make_event(), end = make_event();
+  const CudaEvent begin = make_cuda_event(), end = make_cuda_event();
   float least = std::numeric_limits<float>::infinity();
   for (int round = 0; round < kRounds; ++round) {
     CT_CUDA(cudaEventRecord(begin, stream));

@@ -50,7 +50,7 @@ void Lowering::place_gradients() {
     }
     groups_.push_back(std::move(group));
   }
-  if (d.dealing() == Dealing::contiguous && d.accumulation > 1) add_levels();
+  if (d.assignment() == Assignment::contiguous && d.accumulation > 1) add_levels();
 }
 
 /// Partial sums of the micro-steps that one rank adds by itself: a binary counter, or just the sum so far.
@@ -70,7 +70,7 @@ void Lowering::add_levels() {
 /// ranks.
 void Lowering::reduce(Program& program, Group& group, bool last) {
   const Distribution& d = out_.distribution;
-  const bool contiguous = d.dealing() == Dealing::contiguous;
+  const bool contiguous = d.assignment() == Assignment::contiguous;
   if (group.counter != kNone)
     emit(program, TreePush{view(group.whole, (group.range.begin - group.first) * kFloat, group.range.size()),
                            group.counter, group.levels, last});
@@ -86,7 +86,7 @@ void Lowering::reduce(Program& program, Group& group, bool last) {
     if (last && zero_.whole_states)
       communicate(program, AllGather{group.whole, group.whole, {place}, AllGather::What::grads});
   }
-  group.pending = lane_ - 1;
+  group.pending = queue_ - 1;
 }
 
 int64_t Lowering::grad_byte(int64_t element) const {

@@ -95,7 +95,7 @@ class Lowering {
 
   const Graph& graph_;
   const ZeroRow& zero_;
-  bool mixed_ = false;  // layers compute in another type than f32
+  bool separate_masters_ = false;  // layers compute in another type than f32
   std::vector<ComputeOp> ops_;
   std::vector<Run> whole_, packed_;  // all elements in f32; what this rank owns
   std::vector<Run> shard_runs_;      // stage 3: what this rank owns in the form that layers compute with
@@ -105,7 +105,7 @@ class Lowering {
   ValueId persistent_value_ = kNone;
   std::vector<Group> groups_;
   std::vector<UpdateRange> rules_;
-  int time_ = 0, lane_ = 0;
+  int time_ = 0, queue_ = 0;
   Lowered out_;
 };
 

@@ -42,7 +42,7 @@ void Lowering::place_params() {
     const Parameter& p = graph_.parameters()[i];
     const int64_t begin = flat.parameters[i].begin;
     const auto unit = static_cast<size_t>(p.unit);
-    const bool whole = clip(persistent_, {begin, begin + 1}).size() == 1;
+    const bool whole = intersection(persistent_, {begin, begin + 1}).size() == 1;
     place(p.value, whole ? persistent_value_ : unit_value_[unit],
           byte_of(whole ? persistent_ : unit_place_[unit], begin));
   }
@@ -58,7 +58,7 @@ std::vector<size_t> Lowering::by_place() const {
 
 /// f32 masters: the params themselves where layers compute in f32.
 void Lowering::place_masters() {
-  if (!mixed_)
+  if (!separate_masters_)
     out_.states.push_back({"weights", out_.params, zero_.whole_params ? whole_ : shard_runs_});
   else
     out_.states.push_back(state("weights", Account::optimizer));

@@ -9,7 +9,7 @@ void Lowering::emit(Program& program, ComputeOp op, int after) { program.push_ba
 
 void Lowering::communicate(Program& program, CommOp op) {
   program.push_back({std::move(op), time_, -1});
-  ++lane_;
+  ++queue_;
 }
 
 std::vector<Lowering::Use> Lowering::uses() const {
@@ -31,7 +31,7 @@ std::vector<Lowering::Use> Lowering::uses() const {
 }
 
 void Lowering::compute(Program& program, bool last) {
-  lane_ = 0;
+  queue_ = 0;
   for (Group& g : groups_) g.pending = -1;
   const std::vector<Use> gathers = zero_.whole_params ? std::vector<Use>{} : uses();
   std::vector<int> gathered(gathers.size(), -1);  // number of the collective
@@ -39,7 +39,7 @@ void Lowering::compute(Program& program, bool last) {
   const auto gather_until = [&](size_t count) {
     for (; begun < std::min(count, gathers.size()); ++begun) {
       const auto unit = static_cast<size_t>(gathers[begun].unit);
-      gathered[begun] = lane_;
+      gathered[begun] = queue_;
       communicate(program, AllGather{unit_value_[unit], out_.params, unit_place_[unit], AllGather::What::params});
     }
   };
@@ -73,7 +73,7 @@ void Lowering::wait_for_update(Program& program) const {
     if (comm == nullptr) continue;
     if (const auto* gather = std::get_if<AllGather>(comm); gather && gather->what == AllGather::What::params)
       for (size_t i = 0; i < flat.parameters.size(); ++i)
-        if (!clip(gather->place, flat.parameters[i]).empty())
+        if (!intersection(gather->place, flat.parameters[i]).empty())
           gather_of[static_cast<size_t>(graph_.parameters()[i].value)] = number;
     ++number;
   }

@@ -15,12 +15,12 @@ std::vector<Lowering::Slice> Lowering::slices(const Range& range) {
   const std::vector<Run>& compute_form = zero_.whole_params ? out_.flat.runs : shard_runs_;
   for (const UpdateRange& rule : rules_)
     for (const Range& own : mine)
-      for (const Run& run : clip(clip(compute_form, own), rule.range))
+      for (const Run& run : intersection(intersection(compute_form, own), rule.range))
         for (const Run& part : offload_parts(run)) {
           const int64_t n = part.range.size();
           Slice s{part.range, rule};
           s.masters = view(held.value, byte_of(held.held, part.range.begin), n);
-          if (mixed_) s.copy = view(out_.params, part.byte, n, part.dtype);
+          if (separate_masters_) s.copy = view(out_.params, part.byte, n, part.dtype);
           found.push_back(s);
         }
   return found;
@@ -32,7 +32,7 @@ std::vector<Run> Lowering::offload_parts(const Run& run) const {
   if (!out_.distribution.zero.offload_optimizer) return {run};
   std::vector<Run> parts;
   for (int64_t begin = run.range.begin; begin < run.range.end; begin += kPart)
-    for (const Run& part : clip({run}, {begin, std::min(begin + kPart, run.range.end)})) parts.push_back(part);
+    for (const Run& part : intersection({run}, {begin, std::min(begin + kPart, run.range.end)})) parts.push_back(part);
   return parts;
 }
 
@@ -50,7 +50,7 @@ void Lowering::gather_params(Program& program, const std::function<void(const Ra
   for (const Range& units : unit_groups(flat, bucket, /*backward=*/false))
     for (const Range& part : cut(flat, units_range(units), bucket.most)) {
       act(part);
-      communicate(program, AllGather{out_.params, out_.params, clip(flat.runs, part), AllGather::What::params});
+      communicate(program, AllGather{out_.params, out_.params, intersection(flat.runs, part), AllGather::What::params});
     }
 }
 
@@ -101,7 +101,7 @@ void Lowering::update(const UpdateRule& rule) {
                        .account = Account::other});
   out_.scalars = buffer("step scalars", sizeof(StepScalars), Account::other);
 
-  lane_ = 0;
+  queue_ = 0;
   std::vector<SquareSums::Chunk> mine;
   for (size_t i = 0; i < chunks.size(); ++i)
     for (const Range& own : zero_.whole_states ? std::vector<Range>{chunks[i]} : out_.shards.owned(d.rank, chunks[i])) {
@@ -111,7 +111,7 @@ void Lowering::update(const UpdateRule& rule) {
   emit(out_.update, SquareSums{out_.grads, sums, std::move(mine)});
   int after = -1;
   if (!zero_.whole_states) {
-    after = lane_;
+    after = queue_;
     communicate(out_.update, AllGather{sums, sums, {{{0, count}, DType::f64, 0}}, AllGather::What::chunk_sums});
   }
   emit(out_.update,

@@ -1,8 +1,9 @@
+#include "selftest/reference/batch_norm.h"
+
 #include <cmath>
 
 #include "selftest/cases/add_cases.h"
 #include "selftest/cases/case.h"
-#include "selftest/reference/norm.h"
 
 namespace ct::cases {
 namespace {

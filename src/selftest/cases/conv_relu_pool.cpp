@@ -10,12 +10,12 @@ namespace ct::cases {
 namespace {
 
 struct PoolProblem : ConvProblem {
-  Doubles y, tolerance, winner_tolerance, dy;
-  Bytes winner;
+  Doubles y, tolerance, argmax_tolerance, dy;
+  Bytes argmax;
 
   PoolProblem(DType type_, const reference::Conv& conv, bool is_planar)
       : ConvProblem(type_, conv, is_planar, /*pool=*/2) {
-    y = conv_relu_pool(s, x, w, b, winner);
+    y = conv_relu_pool(s, x, w, b, argmax);
     const Doubles z = conv2d(s, x, w, b);
     const Doubles z_tolerance = rounding(conv2d(s, squares(x), squares(w), squares(b)), terms() + 1);
     dy = normal(type, y.size(), 4);
@@ -34,7 +34,7 @@ struct PoolProblem : ConvProblem {
             int candidates = std::abs(top) < 2 * widest;
             for (int64_t k = 0; k < 4; ++k) candidates += z[place(k)] > top - 2 * widest;
             tolerance.push_back(widest);
-            winner_tolerance.push_back(candidates > 1 ? 4 : 0);
+            argmax_tolerance.push_back(candidates > 1 ? 4 : 0);
           }
   }
 };
@@ -64,8 +64,8 @@ void add_cases(Cases& cases, Of<ConvReluPool>, DType type) {
     Case c(type);
     const ValueId x = c.wide_in(p->x_shape, p->x_stored), w = c.wide_in(p->w_shape, p->w), b = c.in(p->b_shape, p->b);
     const ValueId y = c.wide_out(p->y_shape, p->y, p->tolerance);
-    const ValueId winner = c.out(p->y_shape, doubles(p->winner), p->winner_tolerance, DType::u8);
-    cases.push_back(c.of(ConvReluPool{x, w, b, y, winner, p->kernel(), p->planar}, p->text()));
+    const ValueId argmax = c.out(p->y_shape, doubles(p->argmax), p->argmax_tolerance, DType::u8);
+    cases.push_back(c.of(ConvReluPool{x, w, b, y, argmax, p->kernel(), p->planar}, p->text()));
   }
   for (const auto& p :
        pool_problems(type)) {  // small numbers: sums are exact, windows full of ties, zeros at ReLU's edge
@@ -79,19 +79,19 @@ void add_cases(Cases& cases, Of<ConvReluPool>, DType type) {
     const Doubles expected = conv_relu_pool(q.s, q.x, q.w, q.b, places);
     const ValueId x = c.wide_in(q.x_shape, q.x_stored), w = c.wide_in(q.w_shape, q.w), b = c.in(q.b_shape, q.b);
     const ValueId y = c.wide_out(q.y_shape, expected, Doubles(expected.size())),
-                  winner = c.out(q.y_shape, doubles(places), {}, DType::u8);
-    cases.push_back(c.of(ConvReluPool{x, w, b, y, winner, q.kernel(), q.planar}, q.text(), " of small integers"));
+                  argmax = c.out(q.y_shape, doubles(places), {}, DType::u8);
+    cases.push_back(c.of(ConvReluPool{x, w, b, y, argmax, q.kernel(), q.planar}, q.text(), " of small integers"));
   }
 }
 
 void add_cases(Cases& cases, Of<ConvReluPoolGradW>, DType type) {
   for (const auto& p : pool_problems(type)) {
     Case c(type);
-    const auto g = conv_relu_pool_gradients(p->s, p->x, p->w, p->dy, p->winner);
-    const auto g2 = conv_relu_pool_gradients(p->s, squares(p->x), squares(p->w), squares(p->dy), p->winner);
+    const auto g = conv_relu_pool_gradients(p->s, p->x, p->w, p->dy, p->argmax);
+    const auto g2 = conv_relu_pool_gradients(p->s, squares(p->x), squares(p->w), squares(p->dy), p->argmax);
     const int64_t terms = p->y_shape.numel() / p->s.out;
     const ValueId x = c.wide_in(p->x_shape, p->x_stored), dy = c.wide_in(p->y_shape, p->dy);
-    const ValueId winner = c.in(p->y_shape, doubles(p->winner), DType::u8);
+    const ValueId argmax = c.in(p->y_shape, doubles(p->argmax), DType::u8);
     const ValueId dw = c.out(p->w_shape, g.dw, rounding(g2.dw, terms));
     const ValueId db = c.out(p->b_shape, g.db, rounding(g2.db, terms));
     Bytes unused;
@@ -101,7 +101,7 @@ void add_cases(Cases& cases, Of<ConvReluPoolGradW>, DType type) {
     c.gradient(db, p->b, [=](const auto& b) mutable {
       return weighted(p->dy, conv_relu_pool(p->s, complex(p->x), complex(p->w), b, unused));
     });
-    cases.push_back(c.of(ConvReluPoolGradW{x, dy, winner, dw, db, p->kernel(), p->planar}, p->text()));
+    cases.push_back(c.of(ConvReluPoolGradW{x, dy, argmax, dw, db, p->kernel(), p->planar}, p->text()));
   }
 }
 
@@ -110,16 +110,16 @@ void add_cases(Cases& cases, Of<ConvReluPoolGradX>, DType type) {
     if (p->planar) continue;
     Case c(type);
     const ValueId w = c.wide_in(p->w_shape, p->w), dy = c.wide_in(p->y_shape, p->dy);
-    const ValueId winner = c.in(p->y_shape, doubles(p->winner), DType::u8);
+    const ValueId argmax = c.in(p->y_shape, doubles(p->argmax), DType::u8);
     const ValueId dx =
-        c.wide_out(p->x_shape, conv_relu_pool_gradients(p->s, p->x, p->w, p->dy, p->winner).dx,
-                   rounding(conv_relu_pool_gradients(p->s, squares(p->x), squares(p->w), squares(p->dy), p->winner).dx,
+        c.wide_out(p->x_shape, conv_relu_pool_gradients(p->s, p->x, p->w, p->dy, p->argmax).dx,
+                   rounding(conv_relu_pool_gradients(p->s, squares(p->x), squares(p->w), squares(p->dy), p->argmax).dx,
                             p->s.kernel * p->s.kernel * p->s.out));
     Bytes unused;
     c.gradient(dx, p->x, [=](const auto& x) mutable {
       return weighted(p->dy, conv_relu_pool(p->s, x, complex(p->w), complex(p->b), unused));
     });
-    cases.push_back(c.of(ConvReluPoolGradX{w, dy, winner, dx, p->kernel()}, p->text()));
+    cases.push_back(c.of(ConvReluPoolGradX{w, dy, argmax, dx, p->kernel()}, p->text()));
   }
 }
 

@@ -2,8 +2,8 @@
 
 #include "selftest/cases/add_cases.h"
 #include "selftest/cases/case.h"
+#include "selftest/reference/batch_norm.h"
 #include "selftest/reference/conv.h"
-#include "selftest/reference/norm.h"
 
 namespace ct::cases {
 namespace {
@@ -11,14 +11,14 @@ namespace {
 struct MaxPoolProblem {
   int64_t n, height, width, channels, size;
   Doubles x, y;
-  Bytes winner;
+  Bytes argmax;
   Shape x_shape, y_shape;
 
   MaxPoolProblem(int64_t n_, int64_t h, int64_t w, int64_t c, int64_t s)
       : n(n_), height(h), width(w), channels(c), size(s), x_shape{n, h, w, c}, y_shape{n, h / s, w / s, c} {
     x = normal(at(x_shape.numel()), 1);
     for (double& v : x) v = std::round(v * 2) / 2;  // ties
-    y = pool(x, winner);
+    y = pool(x, argmax);
   }
   template <class T>
   std::vector<T> pool(const std::vector<T>& values, Bytes& places) const {
@@ -36,8 +36,8 @@ void add_cases(Cases& cases, Of<MaxPool>, DType type) {
   for (const MaxPoolProblem& p : max_pool_problems()) {
     Case c(type);
     const ValueId x = c.wide_in(p.x_shape, p.x), y = c.exact_out(p.y_shape, p.y);
-    const ValueId winner = c.out(p.y_shape, doubles(p.winner), {}, DType::u8);
-    cases.push_back(c.of(MaxPool{x, y, winner, static_cast<int>(p.size)}, " ", to_string(p.x_shape), " by ", p.size));
+    const ValueId argmax = c.out(p.y_shape, doubles(p.argmax), {}, DType::u8);
+    cases.push_back(c.of(MaxPool{x, y, argmax, static_cast<int>(p.size)}, " ", to_string(p.x_shape), " by ", p.size));
   }
 }
 
@@ -45,15 +45,15 @@ void add_cases(Cases& cases, Of<MaxPoolGrad>, DType type) {
   for (const MaxPoolProblem& p : max_pool_problems()) {
     Case c(type);
     const Doubles dy = normal(type, p.y.size(), 2);
-    const ValueId d = c.wide_in(p.y_shape, dy), winner = c.in(p.y_shape, doubles(p.winner), DType::u8);
+    const ValueId d = c.wide_in(p.y_shape, dy), argmax = c.in(p.y_shape, doubles(p.argmax), DType::u8);
     const ValueId dx =
-        c.exact_out(p.x_shape, reference::max_pool_gradient(p.n, p.height, p.width, p.channels, p.size, dy, p.winner));
+        c.exact_out(p.x_shape, reference::max_pool_gradient(p.n, p.height, p.width, p.channels, p.size, dy, p.argmax));
     c.gradient(dx, p.x, [=](const auto& x) {
       Bytes unused;
       return weighted(dy, p.pool(x, unused));
     });
     cases.push_back(
-        c.of(MaxPoolGrad{d, winner, dx, static_cast<int>(p.size)}, " ", to_string(p.x_shape), " by ", p.size));
+        c.of(MaxPoolGrad{d, argmax, dx, static_cast<int>(p.size)}, " ", to_string(p.x_shape), " by ", p.size));
   }
 }
 

@@ -41,12 +41,12 @@ std::vector<T> conv2d(const Conv& s, const std::vector<T>& x, const std::vector<
   return y;
 }
 
-/// Windows of size x size; winner: place of the first maximum.
+/// Windows of size x size; argmax: place of the first maximum.
 template <class T>
 std::vector<T> max_pool(int64_t n, int64_t height, int64_t width, int64_t channels, int64_t size,
-                        const std::vector<T>& x, std::vector<uint8_t>& winner) {
+                        const std::vector<T>& x, std::vector<uint8_t>& argmax) {
   std::vector<T> y;
-  winner.clear();
+  argmax.clear();
   for (int64_t i = 0; i < n; ++i)
     for (int64_t py = 0; py < height / size; ++py)
       for (int64_t px = 0; px < width / size; ++px)
@@ -58,7 +58,7 @@ std::vector<T> max_pool(int64_t n, int64_t height, int64_t width, int64_t channe
           for (int64_t k = 1; k < size * size; ++k)
             if (real(at(k)) > real(at(best))) best = k;
           y.push_back(at(best));
-          winner.push_back(static_cast<uint8_t>(best));
+          argmax.push_back(static_cast<uint8_t>(best));
         }
   return y;
 }
@@ -92,36 +92,36 @@ inline ConvGradients conv2d_gradients(const Conv& s, const std::vector<double>& 
   return g;
 }
 
-/// Each dy goes to its window's winner; a winner outside the window (ReLU's 4) lets nothing through.
+/// Each dy goes to its window's argmax; an argmax outside the window (ReLU's 4) lets nothing through.
 inline std::vector<double> max_pool_gradient(int64_t n, int64_t height, int64_t width, int64_t channels, int64_t size,
-                                             const std::vector<double>& dy, const std::vector<uint8_t>& winner) {
+                                             const std::vector<double>& dy, const std::vector<uint8_t>& argmax) {
   std::vector<double> dx(static_cast<size_t>(n * height * width * channels));
   size_t at = 0;
   for (int64_t i = 0; i < n; ++i)
     for (int64_t py = 0; py < height / size; ++py)
       for (int64_t px = 0; px < width / size; ++px)
         for (int64_t c = 0; c < channels; ++c, ++at)
-          if (const int64_t k = winner[at]; k < size * size)
+          if (const int64_t k = argmax[at]; k < size * size)
             dx[((i * height + py * size + k / size) * width + px * size + k % size) * channels + c] += dy[at];
   return dx;
 }
 
-/// max-pool 2x2 of relu of the convolution; winner 4 where ReLU cuts.
+/// max-pool 2x2 of relu of the convolution; argmax 4 where ReLU cuts.
 template <class T>
 std::vector<T> conv_relu_pool(const Conv& s, const std::vector<T>& x, const std::vector<T>& w, const std::vector<T>& b,
-                              std::vector<uint8_t>& winner) {
-  std::vector<T> y = max_pool(s.n, s.out_height(), s.out_width(), s.out, 2, conv2d(s, x, w, b), winner);
+                              std::vector<uint8_t>& argmax) {
+  std::vector<T> y = max_pool(s.n, s.out_height(), s.out_width(), s.out, 2, conv2d(s, x, w, b), argmax);
   for (size_t i = 0; i < y.size(); ++i)
     if (real(y[i]) <= 0) {
       y[i] = 0;
-      winner[i] = 4;
+      argmax[i] = 4;
     }
   return y;
 }
 
 inline ConvGradients conv_relu_pool_gradients(const Conv& s, const std::vector<double>& x, const std::vector<double>& w,
-                                              const std::vector<double>& dy, const std::vector<uint8_t>& winner) {
-  return conv2d_gradients(s, x, w, max_pool_gradient(s.n, s.out_height(), s.out_width(), s.out, 2, dy, winner));
+                                              const std::vector<double>& dy, const std::vector<uint8_t>& argmax) {
+  return conv2d_gradients(s, x, w, max_pool_gradient(s.n, s.out_height(), s.out_width(), s.out, 2, dy, argmax));
 }
 
 }  // namespace ct::reference

@@ -68,7 +68,7 @@ void add_evaluator(MemoryUse& use, const Lowered& program, const MemoryPlan& pla
 /// Scratch of operations outside the arena.
 int64_t workspaces(Backend& backend, const Lowered& program) {
   size_t bytes = 0;
-  for (const Program* steps : {&program.begin, &program.update})
+  for (const Program* steps : {&program.refresh, &program.update})
     for (const Step& step : *steps)
       if (const auto* op = std::get_if<ComputeOp>(&step.op))
         bytes += backend.prepare(*op, program.values)->workspace_bytes();

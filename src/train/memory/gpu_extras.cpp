@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "comm/nccl/nccl.h"
-#include "comm/reduction/pieces.h"
+#include "comm/reduction/ownership.h"
 #include "device/cuda.h"
 #include "device/scratch.h"
 #include "engine/feed.h"
@@ -20,7 +20,7 @@ const CommOp* communication(const Step& step) { return std::get_if<CommOp>(&step
 /// The steps of all programs, in the order in which the engine binds them.
 std::vector<const Step*> steps_of(const Lowered& program) {
   std::vector<const Step*> all;
-  for (const Program* steps : {&program.begin, &program.micro, &program.last, &program.update})
+  for (const Program* steps : {&program.refresh, &program.micro, &program.last, &program.update})
     for (const Step& step : *steps) all.push_back(&step);
   return all;
 }
@@ -29,7 +29,7 @@ std::vector<const Step*> steps_of(const Lowered& program) {
 std::vector<Range> owned_in(const Lowered& program, const std::vector<Run>& place) {
   std::vector<Range> owned;
   for (const Range& parameter : program.flat.parameters)
-    for (const Run& part : clip(place, parameter))
+    for (const Run& part : intersection(place, parameter))
       for (const Range& own : program.shards.owned(program.distribution.rank, part.range)) owned.push_back(own);
   return owned;
 }
@@ -112,7 +112,7 @@ void add_twins(GpuExtras& extras, const Lowered& program, ValueId theirs = kNone
 void add_updates(GpuExtras& extras, const Lowered& program) {
   const auto on_host = [&](ValueId id) { return program[origin(program.values, id).value].home == Home::host; };
   int64_t slices = 0, largest = 0;
-  for (const Program* steps : {&program.begin, &program.update})
+  for (const Program* steps : {&program.refresh, &program.update})
     for (const Step& step : *steps) {
       const auto* op = std::get_if<ComputeOp>(&step.op);
       if (op == nullptr) continue;

@@ -10,7 +10,7 @@
 namespace ct {
 namespace {
 
-/// What a rank owns of every parameter: one run of rows, since every unit is dealt out in one piece a rank.
+/// What a rank owns of every parameter: one run of rows, since every unit is assigned in one piece a rank.
 std::vector<ParameterRows> owned_rows(const Graph& graph, Engine& engine) {
   std::vector<ParameterRows> rows = rows_in(graph, engine.lowered().flat, engine.owned());
   std::ranges::sort(rows, {}, &ParameterRows::parameter);

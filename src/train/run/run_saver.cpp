@@ -32,7 +32,7 @@ void RunSaver::save(MustSucceed must) {
   if (saved_step_ == run_.state.step) return;  // it was this one that was pending
   run_.clock.aside([&] {
     Communicator& comm = run_.session.comm();
-    comm.pulse().advance(Phase::save);
+    comm.heartbeat().advance(Phase::save);
     const Outcome& latest = run_.session.engine().latest();
     run_.state.scalars = latest.scalars;
     run_.state.loss_scale = latest.loss_scale;
@@ -61,7 +61,7 @@ void RunSaver::poll() {
 void RunSaver::complete(MustSucceed must) {
   if (!writer_.pending()) return;
   run_.clock.aside([&] {
-    run_.session.comm().pulse().advance(Phase::save);
+    run_.session.comm().heartbeat().advance(Phase::save);
     try {
       saved(writer_.finish());
     } catch (const Error& e) {
@@ -117,7 +117,7 @@ void RunSaver::return_to_best_of(const Path& checkpoint) {
 
 void RunSaver::keep_evaluated(ModelSelection& selection, const Judged& judged, bool last_step) {
   const bool best = selection.is_best(judged);
-  run_.session.comm().pulse().advance(Phase::save);
+  run_.session.comm().heartbeat().advance(Phase::save);
   try {
     writer_.write_weights(std::string(kLastFile), metadata());
     if (best) writer_.write_weights(std::string(kBestFile), best_metadata(selection, judged));
@@ -131,7 +131,7 @@ void RunSaver::keep_evaluated(ModelSelection& selection, const Judged& judged, b
 
 void RunSaver::mend_best(const ModelSelection& selection, const Judged& judged) {
   Communicator& comm = run_.session.comm();
-  comm.pulse().advance(Phase::save);
+  comm.heartbeat().advance(Phase::save);
   std::string problem;
   together(comm, [&] {
     if (best_weights_) problem = best_weights_->problem_unless_of(run_.state.step, run_.state.best_step);

@@ -13,7 +13,7 @@
 #include "augment.h"
 #include "conv_relu_pool.h"
 #include "element.h"
-#include "norm.h"
+#include "grad_norm.h"
 #include "optimizer.h"
 #include "softmax_cross_entropy.h"
 #include "step_scalars.h"

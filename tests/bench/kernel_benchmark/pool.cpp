@@ -10,7 +10,7 @@ void Bench::pools() {
     const int64_t x = n * side * side * channels, p = x / 4;
     const std::string name = name_of(type), shape = shape_of(n, side, side, channels);
     void *const image = arena_.take(type, x), *const pooled = arena_.take(type, p);
-    auto* const winner = arena_.take<uint8_t>(p);
+    auto* const argmax = arena_.take<uint8_t>(p);
     const MaxPoolArgs args{.type = type,
                            .n = n,
                            .height = side,
@@ -19,9 +19,9 @@ void Bench::pools() {
                            .size = 2,
                            .x = image,
                            .y = pooled,
-                           .winner = winner};
+                           .argmax = argmax};
     large("max_pool", name, shape, 5 * p * e + p, kShare, [=](cudaStream_t s) { return max_pool(args, s); });
-    // The winners that it wrote are still there.
+    // The argmax that it wrote are still there.
     const MaxPoolGradArgs grad{.type = type,
                                .n = n,
                                .height = side,
@@ -29,7 +29,7 @@ void Bench::pools() {
                                .channels = channels,
                                .size = 2,
                                .dy = pooled,
-                               .winner = winner,
+                               .argmax = argmax,
                                .dx = image};
     large("max_pool_grad", name, shape, (x + p) * e + p, kShare,
           [=](cudaStream_t s) { return max_pool_grad(grad, s); });
@@ -41,7 +41,7 @@ void Bench::pools() {
                                .x = arena_.take(type, x),
                                .b = arena_.take<float>(channels),
                                .y = arena_.take(type, p),
-                               .winner = arena_.take<uint8_t>(p)};
+                               .argmax = arena_.take<uint8_t>(p)};
     large("relu_pool", name, shape, 5 * p * e + p + 4 * channels, kShare,
           [=](cudaStream_t s) { return relu_pool(of_relu, s); });
 

@@ -16,17 +16,17 @@ void Bench::convolutions(const ConvReluPoolShape& shape) {
                                  .w = arena_.take(shape.type, w),
                                  .b = arena_.take<float>(shape.out_channels),
                                  .y = arena_.take(shape.type, y),
-                                 .winner = arena_.take<uint8_t>(y)};
+                                 .argmax = arena_.take<uint8_t>(y)};
   const ConvReluPoolGradWArgs of_weights{
       .shape = shape,
       .x = forward.x,
       .dy = arena_.take(shape.type, y),
-      .winner = forward.winner,
+      .argmax = forward.argmax,
       .dw = arena_.take<float>(w),
       .db = arena_.take<float>(shape.out_channels),
       .workspace = arena_.take<float>(static_cast<int64_t>(conv_relu_pool_grad_weights_workspace(shape) / 4) + 1)};
   const ConvReluPoolGradXArgs of_input{
-      .shape = shape, .w = forward.w, .dy = of_weights.dy, .winner = forward.winner, .dx = arena_.take(shape.type, x)};
+      .shape = shape, .w = forward.w, .dy = of_weights.dy, .argmax = forward.argmax, .dx = arena_.take(shape.type, x)};
   small("conv_relu_pool", name, text, [=](cudaStream_t s) { return conv_relu_pool(forward, s); });
   small("conv_relu_pool_grad_w", name, text,
         [=](cudaStream_t s) { return conv_relu_pool_grad_weights(of_weights, s); });

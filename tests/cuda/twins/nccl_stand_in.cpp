@@ -65,7 +65,7 @@ struct Clique {
   std::vector<char> gone;  // aborted, by rank
   std::vector<std::string> devices;
   size_t joined = 0, finalized = 0;
-  // The meeting of a collective: how many are there, how often all have been.
+  // The rendezvous of a collective: how many are there, how often all have been.
   size_t arrived = 0, met = 0;
   std::vector<const Operation*> current;
   std::vector<std::deque<std::shared_ptr<Offer>>> offers;  // of sender * size + receiver

@@ -34,12 +34,12 @@ void forward_any(const ConvReluPoolArgs& a) {
   const ConvPoolShape& s = a.shape;
   const int64_t run = s.kernel * s.in_channels, row = s.width * s.in_channels;
   float* y = a.y;
-  uint8_t* winner = a.winner;
+  uint8_t* argmax = a.argmax;
   for (int64_t n = 0; n < s.n; ++n) {
     const float* x = channels_last(s, a.x, n, a.workspace);
     for (int64_t py = 0; py < s.pooled_height(); ++py)
       for (int64_t px = 0; px < s.pooled_width(); ++px)
-        for (int64_t o = 0; o < s.out_channels; ++o, ++y, ++winner) {
+        for (int64_t o = 0; o < s.out_channels; ++o, ++y, ++argmax) {
           const float* w = a.w + o * s.kernel * run;
           float best = 0;
           for (int place = 0; place < 4; ++place) {
@@ -48,12 +48,12 @@ void forward_any(const ConvReluPoolArgs& a) {
             for (int64_t ky = 0; ky < s.kernel; ++ky) sum += dot(patch + ky * row, w + ky * run, run);
             if (place == 0 || sum > best) {
               best = sum;
-              *winner = static_cast<uint8_t>(place);
+              *argmax = static_cast<uint8_t>(place);
             }
           }
           if (best <= 0) {
             best = 0;
-            *winner = 4;
+            *argmax = 4;
           }
           *y = best;
         }
@@ -66,14 +66,14 @@ void grad_weights_any(const ConvReluPoolGradWArgs& a) {
   std::fill_n(a.dw, s.out_channels * s.kernel * run, 0.0f);
   std::fill_n(a.db, s.out_channels, 0.0f);
   const float* dy = a.dy;
-  const uint8_t* winner = a.winner;
+  const uint8_t* argmax = a.argmax;
   for (int64_t n = 0; n < s.n; ++n) {
     const float* x = channels_last(s, a.x, n, a.workspace);
     for (int64_t py = 0; py < s.pooled_height(); ++py)
       for (int64_t px = 0; px < s.pooled_width(); ++px)
-        for (int64_t o = 0; o < s.out_channels; ++o, ++dy, ++winner) {
-          if (*winner == 4) continue;
-          const float* patch = x + (2 * py + *winner / 2) * row + (2 * px + *winner % 2) * s.in_channels;
+        for (int64_t o = 0; o < s.out_channels; ++o, ++dy, ++argmax) {
+          if (*argmax == 4) continue;
+          const float* patch = x + (2 * py + *argmax / 2) * row + (2 * px + *argmax % 2) * s.in_channels;
           a.db[o] += *dy;
           for (int64_t ky = 0; ky < s.kernel; ++ky) axpy(*dy, patch + ky * row, a.dw + (o * s.kernel + ky) * run, run);
         }
@@ -85,14 +85,14 @@ void grad_input_any(const ConvReluPoolGradXArgs& a) {
   const int64_t run = s.kernel * s.in_channels, row = s.width * s.in_channels;
   std::fill_n(a.dx, s.n * s.height * row, 0.0f);
   const float* dy = a.dy;
-  const uint8_t* winner = a.winner;
+  const uint8_t* argmax = a.argmax;
   for (int64_t n = 0; n < s.n; ++n) {
     float* dx = a.dx + n * s.height * row;
     for (int64_t py = 0; py < s.pooled_height(); ++py)
       for (int64_t px = 0; px < s.pooled_width(); ++px)
-        for (int64_t o = 0; o < s.out_channels; ++o, ++dy, ++winner) {
-          if (*winner == 4) continue;
-          float* patch = dx + (2 * py + *winner / 2) * row + (2 * px + *winner % 2) * s.in_channels;
+        for (int64_t o = 0; o < s.out_channels; ++o, ++dy, ++argmax) {
+          if (*argmax == 4) continue;
+          float* patch = dx + (2 * py + *argmax / 2) * row + (2 * px + *argmax % 2) * s.in_channels;
           for (int64_t ky = 0; ky < s.kernel; ++ky) axpy(*dy, a.w + (o * s.kernel + ky) * run, patch + ky * row, run);
         }
   }

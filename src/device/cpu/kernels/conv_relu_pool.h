@@ -1,10 +1,10 @@
 // Convolution (k x k, stride 1, no padding) + bias + ReLU + 2x2 max-pool as one operation, and its gradients.
 //
 //   y[n][py][px][o] = max(0, max over the window {2py,2py+1} x {2px,2px+1} of b[o] + sum w[o][ky][kx][i] * x[..])
-//   winner: place (0..3, row-major) of the window's first maximum, 4 where ReLU cut it (maximum <= 0).
+//   argmax: place (0..3, row-major) of the window's first maximum, 4 where ReLU cut it (maximum <= 0).
 //
-// Only a window's winner carries gradient: a quarter of the convolution's outputs at most. Backward touches just those.
-// Layouts: x planar [N][C][H][W] (images) or NHWC; w, dw [out][kh][kw][in]; y, dy, winner [N][PH][PW][out] with
+// Only a window's argmax carries gradient: a quarter of the convolution's outputs at most. Backward touches just those.
+// Layouts: x planar [N][C][H][W] (images) or NHWC; w, dw [out][kh][kw][in]; y, dy, argmax [N][PH][PW][out] with
 // PH = (H-k+1)/2, PW = (W-k+1)/2 (an odd last row or column is dropped); dx NHWC. All float buffers 64-byte aligned.
 // A planar x may be read up to 64 bytes past its end: pad it. Outputs are overwritten; dw and db are sums over the
 // batch. An image costs 2*k*k*in*out*(H-k+1)*(W-k+1) flops forward, and a quarter of that for each gradient. Fast
@@ -27,20 +27,20 @@ struct ConvReluPoolArgs {
   ConvPoolShape shape;
   const float *x, *w, *b;
   float* y;
-  uint8_t* winner;
+  uint8_t* argmax;
   float* workspace;
 };
 struct ConvReluPoolGradWArgs {
   ConvPoolShape shape;
   const float *x, *dy;
-  const uint8_t* winner;
+  const uint8_t* argmax;
   float *dw, *db;
   float* workspace;
 };
 struct ConvReluPoolGradXArgs {
   ConvPoolShape shape;
   const float *w, *dy;
-  const uint8_t* winner;
+  const uint8_t* argmax;
   float* dx;
   float* workspace;
 };

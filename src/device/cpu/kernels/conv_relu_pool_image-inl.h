@@ -105,7 +105,7 @@ HWY_INLINE void interleave_channels(const float* HWY_RESTRICT values, float* HWY
 }
 
 /// [6][16] of i32 -> [14][6] of bytes.
-HWY_INLINE void interleave_places(const int32_t* HWY_RESTRICT places, uint8_t* HWY_RESTRICT winner) {
+HWY_INLINE void interleave_places(const int32_t* HWY_RESTRICT places, uint8_t* HWY_RESTRICT argmax) {
   alignas(64) int32_t low[16], high[16];
   for (int x = 0; x < 16; x += kLanes) {
     VI c[kOut];
@@ -115,8 +115,8 @@ HWY_INLINE void interleave_places(const int32_t* HWY_RESTRICT places, uint8_t* H
     hn::Store(hn::Or(c[4], hn::ShiftLeft<8>(c[5])), di, high + x);
   }
   for (int x = 0; x < kPooled; ++x) {
-    std::memcpy(winner + x * kOut, low + x, 4);
-    std::memcpy(winner + x * kOut + 4, high + x, 2);
+    std::memcpy(argmax + x * kOut, low + x, 4);
+    std::memcpy(argmax + x * kOut + 4, high + x, 2);
   }
 }
 
@@ -132,15 +132,15 @@ HWY_INLINE void forward(const ConvReluPoolArgs& a) {
           if (px < kPooled)
             pooled_columns<kCount>(x + 2 * px, a.w + o * kTaps, a.b + o, values + o * 16 + px, places + o * 16 + px);
       interleave_channels(values, a.y + (n * kPooled + py) * kRow);
-      interleave_places(places, a.winner + (n * kPooled + py) * kRow);
+      interleave_places(places, a.argmax + (n * kPooled + py) * kRow);
     }
 }
 
-// ---- weight gradient: every winner adds dy times its 5 x (5*3) patch. A patch's row is 15 contiguous floats of the
+// ---- weight gradient: every argmax adds dy times its 5 x (5*3) patch. A patch's row is 15 contiguous floats of the
 // channels-last image; rows are first copied to 64-byte windows, since loads that cross cache lines cost double.
 // Lane 15 of every window is 1, so that it sums the bias gradient.
 
-constexpr int kWindows = 28, kWindowRow = kWindows * 16, kBandRows = 18;  // a band: 7 rows of winners, 18 rows of image
+constexpr int kWindows = 28, kWindowRow = kWindows * 16, kBandRows = 18;  // a band: 7 rows of argmax, 18 rows of image
 constexpr int kBand = kBandRows * kWindowRow;
 
 HWY_INLINE void copy_windows(const float* HWY_RESTRICT x, float* HWY_RESTRICT windows) {
@@ -160,7 +160,7 @@ HWY_INLINE void copy_windows(const float* HWY_RESTRICT x, float* HWY_RESTRICT wi
   }
 }
 
-/// Seven rows of winners into sums [6][5][16], channels [o, o + Count).
+/// Seven rows of argmax into sums [6][5][16], channels [o, o + Count).
 template <int Count>
 HWY_NOINLINE void add_band(const float* HWY_RESTRICT windows, const float* HWY_RESTRICT dy,
                            const int32_t* HWY_RESTRICT offsets, float* HWY_RESTRICT sums) {
@@ -183,10 +183,10 @@ HWY_NOINLINE void add_band(const float* HWY_RESTRICT windows, const float* HWY_R
 }
 
 HWY_INLINE void grad_weights(const ConvReluPoolGradWArgs& a) {
-  constexpr int kCount = kWide ? 6 : 1, kWinners = 7 * kRow;  // 588 winners a band
+  constexpr int kCount = kWide ? 6 : 1, kWinners = 7 * kRow;  // 588 argmax a band
   float* windows = a.workspace;                               // kBand
   float* g = windows + kBand;                                 // dy, 0 where ReLU cut
-  int32_t* offsets = reinterpret_cast<int32_t*>(g + 592);     // of the winner's first window in the band
+  int32_t* offsets = reinterpret_cast<int32_t*>(g + 592);     // of the argmax's first window in the band
   alignas(64) float sums[kOut * kKernel * 16] = {};
   alignas(64) int32_t corners[592];  // of the pooling window's first place
   for (int p = 0; p < kWinners; ++p) corners[p] = 2 * (p / kRow) * kWindowRow + 2 * (p % kRow / kOut) * 16;
@@ -200,7 +200,7 @@ HWY_INLINE void grad_weights(const ConvReluPoolGradWArgs& a) {
       for (int p = 0; p < kWinners; p += kLanes) {
         // The last vector overlaps the one before: nothing is read past the end.
         const int q = p + kLanes <= kWinners ? p : kWinners - kLanes;
-        const VI place = hn::PromoteTo(di, hn::LoadU(d8, a.winner + first + q));
+        const VI place = hn::PromoteTo(di, hn::LoadU(d8, a.argmax + first + q));
         const auto cut = hn::Gt(place, three);
         const VI shift = hn::Add(hn::ShiftLeft<4>(hn::And(place, one)),
                                  hn::Mul(hn::And(hn::ShiftRight<1>(place), one), hn::Set(di, kWindowRow)));

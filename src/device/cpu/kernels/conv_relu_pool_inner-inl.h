@@ -73,7 +73,7 @@ HWY_INLINE void add_image_row(const float* HWY_RESTRICT x, const float* HWY_REST
 /// Pools `Pools` windows of one row of windows.
 template <int Pools>
 HWY_NOINLINE void pooled_row(const float* HWY_RESTRICT x, const float* HWY_RESTRICT w, const float* HWY_RESTRICT b,
-                             float* HWY_RESTRICT y, uint8_t* HWY_RESTRICT winner) {
+                             float* HWY_RESTRICT y, uint8_t* HWY_RESTRICT argmax) {
   V acc[Pools][4][kVecs];
   unroll<kVecs>([&](auto v) CT_UNROLLED {
     const V bias = hn::LoadU(d, b + v * kLanes);
@@ -112,7 +112,7 @@ HWY_NOINLINE void pooled_row(const float* HWY_RESTRICT x, const float* HWY_RESTR
                                     hn::IfThenElse(hn::RebindMask(di, right0), one, zero));
     hn::Store(hn::IfThenZeroElse(cut, best), d, y + p * kOut + v * kLanes);
     hn::Store(hn::DemoteTo(d8, hn::IfThenElse(hn::RebindMask(di, cut), four, place)), d8,
-              winner + p * kOut + v * kLanes);
+              argmax + p * kOut + v * kLanes);
   });
 }
 
@@ -123,11 +123,11 @@ HWY_INLINE void forward(const ConvReluPoolArgs& a) {
     for (int py = 0; py < kPooled; ++py)
       for (int px = 0; px < kPooled; px += kPools) {
         const int64_t at = ((n * kPooled + py) * kPooled + px) * kOut;
-        pooled_row<kPools>(a.x + n * kImage + 2 * py * kRow + 2 * px * kIn, a.workspace, a.b, a.y + at, a.winner + at);
+        pooled_row<kPools>(a.x + n * kImage + 2 * py * kRow + 2 * px * kIn, a.workspace, a.b, a.y + at, a.argmax + at);
       }
 }
 
-// ---- weight gradient: every winner adds dy times its patch, whose rows are first copied to 128-byte windows, since
+// ---- weight gradient: every argmax adds dy times its patch, whose rows are first copied to 128-byte windows, since
 // loads that cross cache lines cost double. Lane 30 of every window is 1, so that it sums the bias gradient.
 
 constexpr int kColumns = 10, kWindowRow = kColumns * 32, kWindows = kSide * kWindowRow;
@@ -148,7 +148,7 @@ HWY_INLINE void copy_windows(const float* HWY_RESTRICT x, float* HWY_RESTRICT wi
     }
 }
 
-/// One image's winners of one channel into sums [5][32], floats [half * 16, half * 16 + Vectors * kLanes) of every row.
+/// One image's argmax of one channel into sums [5][32], floats [half * 16, half * 16 + Vectors * kLanes) of every row.
 template <int Vectors>
 HWY_NOINLINE void add_channel(const float* HWY_RESTRICT windows, const float* HWY_RESTRICT dy,
                               const int32_t* HWY_RESTRICT offsets, float* HWY_RESTRICT sums) {
@@ -174,7 +174,7 @@ HWY_INLINE void grad_weights(const ConvReluPoolGradWArgs& a) {
   float* windows = a.workspace;                                          // kWindows
   float* sums = windows + kWindows;                                      // [16][5][32]
   float* g = sums + kOut * kSums;                                        // [25][16] dy, 0 where ReLU cut
-  int32_t* offsets = reinterpret_cast<int32_t*>(g + kPositions * kOut);  // of the winner's first window
+  int32_t* offsets = reinterpret_cast<int32_t*>(g + kPositions * kOut);  // of the argmax's first window
   static_assert(kWindows + kOut * kSums + 2 * kPositions * kOut <= kFastPathWorkspace);
   std::memset(sums, 0, kOut * kSums * sizeof(float));
   const hn::Rebind<uint8_t, D> d8;
@@ -185,7 +185,7 @@ HWY_INLINE void grad_weights(const ConvReluPoolGradWArgs& a) {
       const VI corner = hn::Set(di, 2 * (position / kPooled) * kWindowRow + 2 * (position % kPooled) * 32);
       for (int o = 0; o < kOut; o += kLanes) {
         const int p = position * kOut + o;
-        const VI place = hn::PromoteTo(di, hn::LoadU(d8, a.winner + n * kPositions * kOut + p));
+        const VI place = hn::PromoteTo(di, hn::LoadU(d8, a.argmax + n * kPositions * kOut + p));
         const VI shift = hn::Add(hn::ShiftLeft<5>(hn::And(place, one)),
                                  hn::Mul(hn::And(hn::ShiftRight<1>(place), one), hn::Set(di, kWindowRow)));
         hn::Store(hn::Add(corner, shift), di, offsets + p);
@@ -209,14 +209,14 @@ HWY_INLINE void grad_weights(const ConvReluPoolGradWArgs& a) {
   }
 }
 
-// ---- input gradient: the four patches that a pooling window's winners can touch cover 6 x 6 pixels, 6 rows of 36
+// ---- input gradient: the four patches that a pooling window's argmax can touch cover 6 x 6 pixels, 6 rows of 36
 // floats, which stay in registers while the channels add theirs: per row 32 floats in whole vectors, and the last four
-// of several rows together in `tail` vectors. Weights are first spread so that a winner's place selects an address.
+// of several rows together in `tail` vectors. Weights are first spread so that an argmax's place selects an address.
 
 constexpr int kPatch = 6, kEnds = 32;
 constexpr int kRows = 6 * 32;  // of one channel: a row of zeros, which also ends the channel before, and five
-constexpr int kShift = kOut * kRows + 32;  // of all channels for one column of the winner
-constexpr int kEndsOfRow = kOut * kEnds;   // of all channels for one row of the winner
+constexpr int kShift = kOut * kRows + 32;  // of all channels for one column of the argmax
+constexpr int kEndsOfRow = kOut * kEnds;   // of all channels for one row of the argmax
 
 /// main [2 columns][16][6][32] with a row of zeros after either column; tail [32] zeros, then [2 rows][16][32].
 HWY_INLINE void spread_weights(const float* HWY_RESTRICT w, float* HWY_RESTRICT main, float* HWY_RESTRICT tail) {
@@ -234,14 +234,14 @@ HWY_INLINE void spread_weights(const float* HWY_RESTRICT w, float* HWY_RESTRICT 
 /// Adds rows [first, first + Rows) of one pooling window's patch to dx.
 template <int Rows>
 HWY_NOINLINE void add_patch(const float* HWY_RESTRICT main, const float* HWY_RESTRICT tail,
-                            const float* HWY_RESTRICT dy, const uint8_t* HWY_RESTRICT winner, uint32_t active,
+                            const float* HWY_RESTRICT dy, const uint8_t* HWY_RESTRICT argmax, uint32_t active,
                             int first, float* HWY_RESTRICT dx) {
   constexpr int kRowVecs = 2 * kVecs, kTailVecs = (Rows * 4 + kLanes - 1) / kLanes;
   V acc[Rows][kRowVecs], rest[kTailVecs];
   unroll<Rows * kRowVecs>([&](auto i) CT_UNROLLED { acc[i / kRowVecs][i % kRowVecs] = hn::Zero(d); });
   unroll<kTailVecs>([&](auto i) CT_UNROLLED { rest[i] = hn::Zero(d); });
   for (; active != 0; active &= active - 1) {
-    const int o = __builtin_ctz(active), place = winner[o];
+    const int o = __builtin_ctz(active), place = argmax[o];
     const int column = place & 1, row = place >> 1;
     const float* rows = main + column * kShift + o * kRows + (1 - row + first) * 32;
     const float* ends = tail + (-column & (kEnds + row * kEndsOfRow + o * kEnds)) + first * 4;
@@ -274,10 +274,10 @@ HWY_INLINE void grad_input(const ConvReluPoolGradXArgs& a) {
     for (int position = 0; position < kPositions; ++position) {
       const int64_t at = (n * kPositions + position) * kOut;
       uint8_t bits[8] = {};
-      hn::StoreMaskBits(d8, hn::Ne(hn::LoadU(d8, a.winner + at), hn::Set(d8, 4)), bits);
+      hn::StoreMaskBits(d8, hn::Ne(hn::LoadU(d8, a.argmax + at), hn::Set(d8, 4)), bits);
       const uint32_t active = bits[0] | uint32_t{bits[1]} << 8;
       for (int first = 0; first < kPatch; first += kAtOnce)
-        add_patch<kAtOnce>(main, tail, a.dy + at, a.winner + at, active, first,
+        add_patch<kAtOnce>(main, tail, a.dy + at, a.argmax + at, active, first,
                            dx + 2 * (position / kPooled) * kRow + 2 * (position % kPooled) * kIn);
     }
   }

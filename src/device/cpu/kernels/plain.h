@@ -35,12 +35,12 @@ void average_pool_grad(const AveragePoolShape& shape, const float* dy, float* dx
 void average_pool_grad(const AveragePoolShape& shape, const uint16_t* dy, uint16_t* dx);
 
 /// size x size windows, stride = size, an incomplete last row or column of windows is dropped (and gets zero gradient).
-/// winner (u8, so size <= 15): place of the window's first maximum, row-major.
+/// argmax (u8, so size <= 15): place of the window's first maximum, row-major.
 struct MaxPoolShape {
   int64_t n, height, width, channels, size;
 };
-void max_pool(const MaxPoolShape& shape, const float* x, float* y, uint8_t* winner);
-void max_pool_grad(const MaxPoolShape& shape, const float* dy, const uint8_t* winner, float* dx);
+void max_pool(const MaxPoolShape& shape, const float* x, float* y, uint8_t* argmax);
+void max_pool_grad(const MaxPoolShape& shape, const float* dy, const uint8_t* argmax, float* dx);
 
 /// Square kernel, zero padding. x NHWC or (planar) NCHW; the input gradient is always NHWC.
 struct ConvShape {

@@ -1,4 +1,4 @@
-#include "comm/watchdog/pulse.h"
+#include "comm/watchdog/heartbeat.h"
 
 namespace ct {
 

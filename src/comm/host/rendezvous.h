@@ -18,11 +18,11 @@
 
 #include "base/cores.h"
 #include "comm/host/peer_process.h"
-#include "comm/watchdog/pulse.h"
+#include "comm/watchdog/heartbeat.h"
 
 namespace ct {
 
-struct MeetingState {
+struct RendezvousState {
   static constexpr size_t kMessageBytes = 4096;
   static constexpr size_t kHostBytes = 64;
 
@@ -32,32 +32,32 @@ struct MeetingState {
     std::atomic<int32_t> pid;
     char host[kHostBytes];
     std::array<std::atomic<uint64_t>, kMaxCpus / 64> cpus;  // that it may run on
-    alignas(64) Pulse pulse;
+    alignas(64) Heartbeat heartbeat;
     // Two, in turn: the next message is written while a slow reader still reads the last one.
     alignas(64) std::byte message[2][kMessageBytes];
   };
   alignas(64) std::atomic<int64_t> failure;  // 0: none; otherwise rank << 32 | exit code + 1
 
-  static size_t bytes(int ranks) { return sizeof(MeetingState) + static_cast<size_t>(ranks) * sizeof(Rank); }
+  static size_t bytes(int ranks) { return sizeof(RendezvousState) + static_cast<size_t>(ranks) * sizeof(Rank); }
   Rank* ranks() { return reinterpret_cast<Rank*>(this + 1); }
 };
 
 /// Notes the job's failure: true for the first, see Communicator::abort.
-bool abort_job(MeetingState& state, int rank, int exit_code) noexcept;
+bool abort_job(RendezvousState& state, int rank, int exit_code) noexcept;
 
 /// One rank's view of it. Made by all ranks together. Not for several threads, but for abort() and aborted().
-class Meeting {
+class Rendezvous {
  public:
-  /// state: MeetingState::bytes(size) bytes, zero before the first rank comes; outlives this.
-  Meeting(MeetingState* state, int rank, int size);
-  ~Meeting() { state_->ranks()[rank_].left.store(1, std::memory_order_release); }
-  Meeting(const Meeting&) = delete;
-  Meeting& operator=(const Meeting&) = delete;
+  /// state: RendezvousState::bytes(size) bytes, zero before the first rank comes; outlives this.
+  Rendezvous(RendezvousState* state, int rank, int size);
+  ~Rendezvous() { state_->ranks()[rank_].left.store(1, std::memory_order_release); }
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  MeetingState& state() { return *state_; }
-  Pulse& pulse() { return state_->ranks()[rank_].pulse; }
+  RendezvousState& state() { return *state_; }
+  Heartbeat& heartbeat() { return state_->ranks()[rank_].heartbeat; }
   void barrier();
   /// all: size() parts of mine.size() bytes, in rank order.
   void gather_all(std::span<const std::byte> mine, std::span<std::byte> all);
@@ -72,7 +72,7 @@ class Meeting {
   bool gone(int peer) const;
   bool arrived(int peer) const { return state_->ranks()[peer].arrived.load(std::memory_order_acquire) >= barriers_; }
 
-  MeetingState* state_;
+  RendezvousState* state_;
   int rank_, size_;
   uint64_t barriers_ = 0, messages_ = 0;
   std::chrono::nanoseconds spin_{0};  // how long to wait before the core is offered to others

@@ -1,4 +1,4 @@
-// The lane on which a program's communication runs: beside computation on a thread of its own, or, where a collective
+// The queue on which a program's communication runs: beside computation on a thread of its own, or, where a collective
 // keeps the core busy anyhow, in line.
 #pragma once
 
@@ -12,19 +12,19 @@
 
 namespace ct {
 
-struct LaneOptions {
-  std::optional<bool> beside;  // absent: as the transport overlaps. On a GPU its stream is the lane, in any case
+struct CommQueueOptions {
+  std::optional<bool> beside;  // absent: as the transport overlaps. On a GPU its stream is the queue, in any case
 };
 
-class CommLane {
+class CommQueue {
  public:
   using Launch = std::function<void()>;
 
-  /// `most`: communications under way at a time. `enter`: called once by the lane's thread.
-  CommLane(bool beside, size_t most, const std::function<void()>& enter);
-  ~CommLane();
-  CommLane(const CommLane&) = delete;
-  CommLane& operator=(const CommLane&) = delete;
+  /// `most`: communications under way at a time. `enter`: called once by the queue's thread.
+  CommQueue(bool beside, size_t most, const std::function<void()>& enter);
+  ~CommQueue();
+  CommQueue(const CommQueue&) = delete;
+  CommQueue& operator=(const CommQueue&) = delete;
 
   bool beside() const { return thread_.joinable(); }
   /// The next communication; `launch` must live until it is complete.
@@ -33,7 +33,7 @@ class CommLane {
   int64_t started() const { return started_.load(std::memory_order_relaxed); }
   /// Until communication `number`, counted from the first ever, is complete. Throws what any of them threw.
   void wait(int64_t number);
-  /// Until all are complete. What is still queued when the lane goes is dropped, though peers may wait for it: an
+  /// Until all are complete. What is still queued when the queue goes is dropped, though peers may wait for it: an
   /// orderly end drains first.
   void drain() { wait(started() - 1); }
 

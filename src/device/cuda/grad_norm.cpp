@@ -1,4 +1,4 @@
-#include "kernels/norm.h"
+#include "kernels/grad_norm.h"
 
 #include "device/cuda/cuda_kernel.h"
 #include "device/cuda/layers.h"

@@ -1,4 +1,4 @@
-#include "device/cpu/kernels/norm.h"
+#include "device/cpu/kernels/grad_norm.h"
 
 #include "device/cpu/cpu_kernel.h"
 #include "device/cpu/layers.h"

@@ -1,4 +1,4 @@
-#include "engine/lane.h"
+#include "engine/comm_queue.h"
 
 #include <sched.h>
 #include <sys/prctl.h>
@@ -46,18 +46,18 @@ void ask_for_short_slices() {
 
 }  // namespace
 
-CommLane::CommLane(bool beside, size_t most, const std::function<void()>& enter) : queue_(most) {
+CommQueue::CommQueue(bool beside, size_t most, const std::function<void()>& enter) : queue_(most) {
   if (beside) thread_ = std::thread([this, enter] { work(enter); });
 }
 
-CommLane::~CommLane() {
+CommQueue::~CommQueue() {
   if (!thread_.joinable()) return;
   started_.store(kStop, std::memory_order_release);
   started_.notify_all();
   thread_.join();
 }
 
-void CommLane::work(const std::function<void()>& enter) {
+void CommQueue::work(const std::function<void()>& enter) {
   enter();
   ask_for_short_slices();
   for (;;) {
@@ -77,7 +77,7 @@ void CommLane::work(const std::function<void()>& enter) {
   }
 }
 
-void CommLane::start(const Launch& launch) {
+void CommQueue::start(const Launch& launch) {
   if (!beside()) return launch();
   const int64_t number = started();
   check(number - done_.load(std::memory_order_acquire) < static_cast<int64_t>(queue_.size()),
@@ -87,7 +87,7 @@ void CommLane::start(const Launch& launch) {
   started_.notify_all();
 }
 
-void CommLane::wait(int64_t number) {
+void CommQueue::wait(int64_t number) {
   if (!beside()) return;
   await(done_, [&](int64_t done) { return done > number; });
   if (failed_.load(std::memory_order_acquire)) std::rethrow_exception(error_);

@@ -1,5 +1,5 @@
 #include "element.h"
-#include "norm.h"
+#include "grad_norm.h"
 
 namespace ct::kernels {
 namespace {

@@ -1,4 +1,4 @@
-#include "norm.h"
+#include "grad_norm.h"
 
 #include <array>
 #include <cmath>

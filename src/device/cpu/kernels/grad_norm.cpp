@@ -1,10 +1,10 @@
-#include "device/cpu/kernels/norm.h"
+#include "device/cpu/kernels/grad_norm.h"
 
 #include <algorithm>
 
 #include "device/cpu/kernels/targets.h"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "device/cpu/kernels/norm.cpp"
+#define HWY_TARGET_INCLUDE "device/cpu/kernels/grad_norm.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 // After foreach_target.h:

@@ -12,7 +12,7 @@ enum class Phase : uint32_t { start, data, step, save, evaluation, end };
 std::string_view name_of(Phase phase);
 
 /// In memory that peers may share, zero at first. Written by one rank only.
-struct Pulse {
+struct Heartbeat {
   std::atomic<uint64_t> beats{0};        // by the rank's watchdog: its process runs
   std::atomic<uint64_t> progress{0};     // by the rank: it gets somewhere
   std::atomic<uint64_t> collectives{0};  // meetings with its peers so far, begun or done

@@ -1,4 +1,4 @@
-// What collectives over pieces have in common, whatever carries the bytes.
+// What collectives over ranges have in common, whatever carries the bytes.
 #pragma once
 
 #include <array>
@@ -11,34 +11,34 @@
 
 namespace ct {
 
-int64_t elements_of(const std::vector<Piece>& pieces);
-int64_t bytes_of(const std::vector<Piece>& pieces);
+int64_t elements_of(const std::vector<ShardRange>& ranges);
+int64_t bytes_of(const std::vector<ShardRange>& ranges);
 
-/// The same ownership with each rank's pieces in the order of `whole`, neighbours joined and empty ones left out.
-/// Checks that there is a list for each rank, that pieces lie inside `whole` and do not overlap there, and, where
+/// The same ownership with each rank's ranges in the order of `whole`, neighbours joined and empty ones left out.
+/// Checks that there is a list for each rank, that ranges lie inside `whole` and do not overlap there, and, where
 /// `whole` is the shard too, that they are at their places.
-Ownership tidy(Ownership pieces, int ranks, size_t whole_bytes, bool in_place);
+Ownership tidy(Ownership ranges, int ranks, size_t whole_bytes, bool in_place);
 
-/// Checks that every rank's pieces lie inside its shard.
-void check_inside(const Ownership& pieces, size_t shard_bytes);
+/// Checks that every rank's ranges lie inside its shard.
+void check_inside(const Ownership& ranges, size_t shard_bytes);
 
 /// Even, contiguous slices of `numel` floats that are shard and whole at once.
 Ownership even_slices(int ranks, int64_t numel);
 
-/// The sums of the f32 pieces that one rank owns.
+/// The sums of the f32 ranges that one rank owns.
 class PieceSums {
  public:
-  /// Where the leaf of `rank` for this piece is, which begins `packed` elements into the rank's pieces laid end to end.
-  using FindLeaf = std::function<const float*(int rank, const Piece& piece, int64_t packed)>;
+  /// Where the leaf of `rank` for this range is, which begins `packed` elements into the rank's ranges laid end to end.
+  using FindLeaf = std::function<const float*(int rank, const ShardRange& range, int64_t packed)>;
 
-  PieceSums(const std::vector<Piece>& pieces, float* shard, int ranks, int64_t leaves, SumOrder order);
+  PieceSums(const std::vector<ShardRange>& ranges, float* shard, int ranks, int64_t leaves, SumOrder order);
   void push(const FindLeaf& leaf) { add(leaf, false); }
   void finish(const FindLeaf& leaf) { add(leaf, true); }
   size_t bytes() const;
 
  private:
   struct Sum {
-    Piece piece;
+    ShardRange range;
     int64_t packed;
     float* out;
     TreeSum tree;
@@ -47,7 +47,7 @@ class PieceSums {
   void add(const FindLeaf& leaf, bool last);
 
   std::vector<Sum> sums_;
-  std::vector<const float*> leaves_;  // of one piece, by rank
+  std::vector<const float*> leaves_;  // of one range, by rank
   SumOrder order_;
   bool begun_ = false;
 };
@@ -75,7 +75,7 @@ class TrafficCounters {
 
 /// What `rank` counts for one launch: the transport does not matter.
 Traffic traffic_of_all_reduce(const Ownership& slices, int rank);
-Traffic traffic_of_reduce_scatter(const Ownership& pieces, int rank);
-Traffic traffic_of_all_gather(const Ownership& pieces, int rank);
+Traffic traffic_of_reduce_scatter(const Ownership& ranges, int rank);
+Traffic traffic_of_all_gather(const Ownership& ranges, int rank);
 
 }  // namespace ct
