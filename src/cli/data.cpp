@@ -1,4 +1,5 @@
 // `data synth|verify|info`
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -68,10 +69,12 @@ int verify(const Words& words) {
   const std::vector<FileReport> files = kind.verify(source.folder);
   std::printf("%s in %s; %s\n", std::string(kind.name).c_str(), source.folder.c_str(),
               std::string(kind.verified).c_str());
-  std::printf("%-18s %9s %7s  %s\n", "file", "bytes", "records", "sha256");
+  int width = 18;
+  for (const FileReport& file : files) width = std::max(width, static_cast<int>(file.path.filename().native().size()));
+  std::printf("%-*s %9s %7s  %s\n", width, "file", "bytes", "records", "sha256");
   std::vector<FileReport> wrong;
   for (const FileReport& file : files) {
-    std::printf("%-18s %9llu %7lld  %-64s  %s\n", file.path.filename().c_str(),
+    std::printf("%-*s %9llu %7lld  %-64s  %s\n", width, file.path.filename().c_str(),
                 static_cast<unsigned long long>(file.bytes), static_cast<long long>(file.records),
                 file.sha256.empty() ? "-" : file.sha256.c_str(), file.problem.empty() ? "ok" : file.problem.c_str());
     if (!file.problem.empty()) wrong.push_back(file);

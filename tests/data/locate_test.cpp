@@ -96,7 +96,7 @@ TEST_F(LocateTest, AKindNeedSayNoMoreThanWhereItLies) {
 }
 
 TEST_F(LocateTest, Errors) {
-  expect_error(ExitCode::usage, {"data.dataset", "'mnist'", "cifar10"}, [&] { locate_data("mnist", root); });
+  expect_error(ExitCode::usage, {"data.dataset", "'letters'", "cifar10"}, [&] { locate_data("letters", root); });
   expect_error(ExitCode::data, {"cifar-10-batches-bin", "no such folder", "kriz", root.string() + "/", "auto"},
                [&] { locate_data("cifar10", root); });
   expect_error(ExitCode::data, {"no such folder", "kriz"}, [&] { locate_data("auto", root / "cifar-10-batches-bin"); });

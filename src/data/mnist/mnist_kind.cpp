@@ -1,0 +1,104 @@
+#include "data/mnist/mnist_kind.h"
+
+#include "base/paths.h"
+#include "base/sha256.h"
+#include "data/mnist/mnist_set.h"
+
+namespace ct {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr int64_t kTrain = 60000, kTest = 10000;
+
+/// One file of a split at least, be it still compressed: opening tells of the others.
+bool holds_files(const fs::path& folder) {
+  for (const Split split : {Split::train, Split::test})
+    for (const std::string_view name : {mnist_files(split).images, mnist_files(split).labels})
+      if (is_there(folder / name, ExitCode::data) || is_there(folder / str(name, ".gz"), ExitCode::data)) return true;
+  return false;
+}
+
+std::string how_to_get(const fs::path& path) {
+  return str("download its four .gz files from ", kMnistSource, " into ", (path / kMnistFolder).string(),
+             "/ and gunzip them");
+}
+
+std::optional<fs::path> find(const fs::path& path) {
+  for (const fs::path& folder : {path, path / kMnistFolder})
+    if (holds_files(folder)) return folder;
+  return std::nullopt;
+}
+
+std::unique_ptr<DataSet> open(const DataSource& source, Split split, const OpenOptions& options) {
+  return std::make_unique<MnistSet>(source.folder, split, options.on_corrupt);
+}
+
+DataSize size(const fs::path& folder, OnCorrupt on_corrupt) {
+  int64_t train = kTrain, test = kTest;
+  if (!folder.empty()) {
+    train = MnistSet(folder, Split::train, on_corrupt).count();
+    test = MnistSet(folder, Split::test, on_corrupt).count();
+  }
+  return {.spec = {kMnistShape, kMnistClasses, test},
+          .bytes = (train + test) * static_cast<int64_t>(kMnistShape.bytes())};
+}
+
+FileReport inspect(const fs::path& path, bool images, bool whole) {
+  FileReport report{.path = path};
+  try {
+    if (report.problem = missing_file(path); !report.problem.empty()) return report;
+    const MappedFile map(path, MappedFile::Links::follow, ExitCode::data);
+    report.bytes = map.bytes().size();
+    if (whole) report.sha256 = sha256_hex(map.bytes().data(), report.bytes);
+    const IdxFile file = images ? read_images(map.bytes()) : read_labels(map.bytes());
+    report.records = file.count;
+    report.problem = file.problem;
+    for (int64_t i = 0; i < file.count && !images && report.problem.empty(); ++i)
+      if (const int label = std::to_integer<int>(file.items[static_cast<size_t>(i)]); label >= kMnistClasses)
+        report.problem = bad_label(i, label);
+    map.require_unchanged(ExitCode::data);
+  } catch (const Error& unreadable) {
+    if (unreadable.code() == ExitCode::memory) throw;
+    report.problem = unreadable.what();
+  }
+  return report;
+}
+
+/// All four files; their SHA-256 too where they are to be read whole.
+std::vector<FileReport> inspect_files(const fs::path& folder, bool whole) {
+  std::vector<FileReport> reports;
+  for (const Split split : {Split::train, Split::test}) {
+    const FileReport images = inspect(folder / mnist_files(split).images, /*images=*/true, whole);
+    FileReport labels = inspect(folder / mnist_files(split).labels, /*images=*/false, whole);
+    if (images.problem.empty() && labels.problem.empty())
+      labels.problem = count_problem(images.records, labels.records);
+    reports.insert(reports.end(), {images, labels});
+  }
+  return reports;
+}
+
+std::vector<FileReport> verify(const fs::path& folder) { return inspect_files(folder, /*whole=*/true); }
+
+std::string look(const fs::path& folder) {
+  for (const FileReport& file : inspect_files(folder, /*whole=*/false))
+    if (!file.problem.empty()) return str(file.path.filename().string(), ": ", file.problem);
+  return "";
+}
+
+}  // namespace
+
+DataKind mnist_kind() {
+  return {.key = "mnist",
+          .name = kMnistName,
+          .folder = kMnistFolder,
+          .remedy = mnist_remedy(),
+          .how_to_get = how_to_get,
+          .find = find,
+          .open = open,
+          .size = size,
+          .look = look,
+          .verified = "headers, sizes and labels are checked",
+          .verify = verify};
+}
+
+}  // namespace ct

@@ -1,0 +1,68 @@
+// MNIST: handwritten digits in idx files (http://yann.lecun.com/exdb/mnist/), two for each split. One of images has a
+// header of 16 bytes (0x803, count, rows, columns, all big-endian), then their bytes, row by row; one of labels has 8
+// (0x801, count), then a byte for each.
+//
+// The files of images are mapped read-only, so the ranks of one host share the pages; labels are copied and checked.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/files.h"
+#include "data/dataset.h"
+
+namespace ct {
+
+inline constexpr int kMnistClasses = 10;
+inline constexpr SampleShape kMnistShape = {1, 28, 28};
+inline constexpr std::string_view kMnistName = "MNIST", kMnistFolder = "mnist";
+inline constexpr std::string_view kMnistSource = "https://ossci-datasets.s3.amazonaws.com/mnist/";
+
+struct MnistFiles {
+  std::string_view images, labels;
+};
+inline constexpr MnistFiles mnist_files(Split split) {
+  return split == Split::train ? MnistFiles{"train-images-idx3-ubyte", "train-labels-idx1-ubyte"}
+                               : MnistFiles{"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+}
+
+/// A file of images or of labels.
+struct IdxFile {
+  std::span<const std::byte> items = {};  // all of them, behind the header
+  int64_t count = 0;
+  std::string problem = {};  // what is wrong, in one line without the path; empty: nothing
+};
+IdxFile read_images(std::span<const std::byte> file);
+IdxFile read_labels(std::span<const std::byte> file);
+
+/// Why there is nothing to open at `path`, which may lie there still compressed; empty: there is a file.
+std::string missing_file(const std::filesystem::path& path);
+/// How to get whole files again, for error messages.
+std::string_view mnist_remedy();
+/// "label 3 is 77, the classes are 0 to 9"
+std::string bad_label(int64_t i, int label);
+/// "9 labels for 10 images"; empty: one for each.
+std::string count_problem(int64_t images, int64_t labels);
+
+class MnistSet final : public DataSet {
+ public:
+  /// Opens the files of `split`. Error(data) names the one that is wrong.
+  MnistSet(const std::filesystem::path& folder, Split split, OnCorrupt on_corrupt);
+
+  uint32_t fingerprint() const override;
+  void read(int64_t i, const SampleKey& key, uint8_t* to) const override;
+  bool direct() const override { return true; }
+  void check_unchanged() const override { file_.require_unchanged(ExitCode::data); }
+  void check_not_cut() const override {
+    if (file_.was_cut()) check_unchanged();
+  }
+
+ private:
+  MappedFile file_;                       // of images
+  std::vector<const std::byte*> pixels_;  // of each image
+};
+
+}  // namespace ct

@@ -1,0 +1,155 @@
+"""MNIST's idx files through the program: training, resuming and evaluating, and what is wrong with them said in one line."""
+import gzip
+import os
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from harness import *
+
+LINEAR = os.path.join(CONFIGS, "linear.yaml")
+TRAIN_IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
+TEST_IMAGES, TEST_LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
+HEADER = 16  # bytes of a file of images; one of labels has 8
+
+
+def digits(name, train=320, test=100):
+    """A data.path whose mnist/ holds noise, brighter where the class's stripe lies."""
+    folder = path(name, "mnist")
+    os.makedirs(folder)
+    numbers = random.Random(3)
+    for images, labels, count in [(TRAIN_IMAGES, TRAIN_LABELS, train), (TEST_IMAGES, TEST_LABELS, test)]:
+        classes = bytes(numbers.randrange(10) for _ in range(count))
+        pixels = bytearray(b & 0x3f for b in numbers.randbytes(784 * count))
+        for i, c in enumerate(classes):
+            pixels[784 * i + 56 * c:784 * i + 56 * c + 56] = b"\xf0" * 56
+        for file, header, content in [(images, (0x803, count, 28, 28), pixels), (labels, (0x801, count), classes)]:
+            with open(os.path.join(folder, file), "wb") as out:
+                out.write(struct.pack(">%dI" % len(header), *header) + content)
+    return path(name)
+
+
+def settings(data, **changed):
+    return {"data.path": data, "train_batch_size": 16, "train.epochs": 3, "train.save_interval": 10,
+            "train.best.split": "test", "steps_per_print": 1, **{k.replace("__", "."): v for k, v in changed.items()}}
+
+
+@functools.lru_cache(None)
+def trained():
+    """(data.path, folder of the run, what it printed)"""
+    data = digits("whole")
+    return data, path("run"), train(path("run"), settings(data), config=LINEAR)
+
+
+@check
+def it_is_found_learnt_and_evaluated():
+    data, output, done = trained()
+    expect("data: MNIST in %s/mnist" % data in done.stderr, done.stderr)
+    last = records(output, "eval")[-1]
+    expect_equal(last["images"], 100)
+    expect(last["accuracy"] > 0.9, last)
+    tensors, metadata = safetensors(os.path.join(output, "best.bin"))
+    expect_equal({name: shape for name, (_, shape, _) in tensors.items()},
+                 {"linear.weight": [10, 784], "linear.bias": [10]})
+    expect_equal(metadata["cifar_train.dataset"], "MNIST")
+    evaluated = json.loads(run("eval", "--ckpt", os.path.join(output, "last.bin"), "--json").stdout)
+    expect_equal((evaluated["accuracy"], evaluated["loss"]), (last["accuracy"], last["loss"]))
+    expect_equal(len(evaluated["per_class"]), 10)
+    expect_equal(json.loads(metadata["cifar_train.class_names"]), list("0123456789"))
+
+
+@check
+def resumed_on_other_ranks_it_has_the_same_bits():
+    data, whole, _ = trained()
+    parts = path("parts")
+    train(parts, settings(data, train__max_steps=23), config=LINEAR, ranks=Ranks(2))
+    train(parts, settings(data), config=LINEAR)
+    expect_equal(result(parts)[0], result(whole)[0])
+
+
+@check
+def it_is_described_and_verified():
+    data, _, _ = trained()
+    info = run("data", "info", "--data", data).stdout
+    expect("MNIST in %s/mnist\n320 images to train on, 100 to test on, 28x28, 1 channels, 10 classes" % data in info, info)
+    verified = run("data", "verify", "--data", os.path.join(data, "mnist"))
+    expect_equal((verified.returncode, verified.stdout.count("  ok\n")), (DONE, 4), verified.stdout, verified.stderr)
+    estimate = run("estimate", "--config", LINEAR, "--set", "data.path=" + data)
+    expect("data set: MNIST, 0.3 MB" in estimate.stdout, estimate.stdout, estimate.stderr)
+
+
+@check
+def damaged_files_are_refused_by_name():
+    def write(at, content):
+        def damage(file):
+            with open(file, "r+b") as out:
+                out.seek(at)
+                out.write(content)
+        return damage
+
+    def compress(file):
+        with open(file, "rb") as content, gzip.open(file + ".gz", "wb") as out:
+            out.write(content.read())
+        os.remove(file)
+
+    def append(file):
+        with open(file, "ab") as out:
+            out.write(b"\0")
+
+    no_items = lambda header: lambda file: (write(4, bytes(4))(file), os.truncate(file, header))
+    cases = [("missing", TEST_LABELS, os.remove, "no such file"),
+             ("compressed", TRAIN_IMAGES, compress, "only train-images-idx3-ubyte.gz; unpack it by gunzip"),
+             ("magic", TRAIN_IMAGES, write(0, struct.pack(">I", 0x801)), "begins with the number 2049"),
+             ("swapped", TRAIN_LABELS, write(0, struct.pack("<I", 0x801)), "begins with the number"),
+             ("truncated", TRAIN_IMAGES, lambda file: os.truncate(file, HEADER + 784 * 319), "truncated"),
+             ("header", TEST_LABELS, lambda file: os.truncate(file, 5), "truncated"),
+             ("oversized", TEST_IMAGES, append, "too long"),
+             ("count", TRAIN_LABELS, lambda file: (write(4, struct.pack(">I", 319))(file), os.truncate(file, 8 + 319)),
+              "319 labels for 320 images"),
+             ("label", TEST_LABELS, write(8 + 7, b"\x0a"), "label 7 is 10"),
+             ("none", TRAIN_IMAGES, no_items(HEADER), "0 items"),
+             ("no-labels", TEST_LABELS, no_items(8), "0 items"),
+             ("size", TRAIN_IMAGES, write(8, struct.pack(">II", 56, 14)), "images of 56x14")]
+    for name, file, damage, problem in cases:
+        data = digits("data-" + name)
+        damage(os.path.join(data, "mnist", file))
+        output = path("out-" + name)
+        for words in [("train", *train_words(output, settings(data), config=LINEAR)),
+                      ("data", "info", "--data", data), ("data", "verify", "--data", data)]:
+            line = fails(DATA, run(*words), file, problem)
+            expect("gunzip" in line or "data.on_corrupt" in line, line)
+        expect(not os.path.exists(output), "a refused run left a folder")
+        if file in (TEST_IMAGES, TEST_LABELS):
+            fails(DATA, run("eval", "--ckpt", os.path.join(trained()[1], "best.bin"), "--data", data), file, problem)
+
+
+@check
+def a_bad_label_may_be_skipped():
+    data = digits("skipped")
+    with open(os.path.join(data, "mnist", TRAIN_LABELS), "r+b") as file:
+        file.seek(8)
+        file.write(b"\xff")
+    done = train(path("out-skipped"), settings(data, data__on_corrupt="skip"), config=LINEAR)
+    expect("1 damaged records are left out" in done.stderr, done.stderr)
+
+
+@check
+def other_data_does_not_continue_its_run():
+    data = digits("other", test=90)
+    with open(os.path.join(data, "mnist", TRAIN_IMAGES), "r+b") as file:
+        file.seek(HEADER + 5)
+        file.write(b"\x77")
+    shutil.copytree(trained()[1], path("continued"))
+    words = train_words(path("continued"), settings(data, train__epochs=4), config=LINEAR)
+    fails(CHECKPOINT, run("train", *words), "other images (MNIST)", "data.path")
+
+
+@check
+def a_model_of_another_shape_is_refused():
+    data, _, _ = trained()
+    fails(USAGE, run("train", *train_words(path("out-cnn"), {"data.path": data})), "1x28x28", "3x32x32")
+    fails(DATA, run("train", *train_words(path("out-none"), {"data.dataset": "mnist", "data.path": scratch()})),
+          "no mnist", "gunzip")
+
+
+main()
