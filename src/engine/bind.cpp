@@ -162,14 +162,14 @@ std::span<std::byte> BoundProgram::bytes_of(ValueId id) const {
 }
 
 void BoundProgram::run(Part& part) {
-  const int64_t lane_begin = queue_.started();
+  const int64_t queue_begin = queue_.started();
   if (record_ && part.runs++ == 1) record(part);
   for (Stretch& stretch : part.stretches) {
     if (stretch.replay) {
       stretch.replay->launch();
       count(stretch.moved);
     } else {
-      run(stretch.steps, lane_begin);
+      run(stretch.steps, queue_begin);
     }
   }
 }
@@ -223,13 +223,13 @@ void BoundProgram::count(const Moved& moved) {
   for (size_t i = 0; i < moved.size(); ++i) comm_.count(kKinds[i], moved[i]);
 }
 
-void BoundProgram::run(const std::vector<Bound>& steps, int64_t lane_begin) {
+void BoundProgram::run(const std::vector<Bound>& steps, int64_t queue_begin) {
   for (const Bound& step : steps) {
     if (step.communication) {
       queue_.start(step.launch);
     } else {
       if (step.after_update >= 0 && update_begin_) queue_.wait(*update_begin_ + step.after_update);
-      if (step.after >= 0) queue_.wait(lane_begin + step.after);
+      if (step.after >= 0) queue_.wait(queue_begin + step.after);
       step.launch();
     }
   }

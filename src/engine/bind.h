@@ -84,7 +84,7 @@ class BoundProgram {
     int64_t runs = 0;
   };
   void run(Part& part);
-  void run(const std::vector<Bound>& steps, int64_t lane_begin);
+  void run(const std::vector<Bound>& steps, int64_t queue_begin);
   void record(Part& part);
   void record(Stretch& stretch);
   Moved moved() const;

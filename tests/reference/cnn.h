@@ -28,7 +28,7 @@ inline Conv cnn_conv2(int64_t n) { return {n, 6, 14, 14, 16, 5, 1, 0}; }
 template <class T>
 struct CnnPass {
   std::vector<T> x, w1, w2, h1, h2, flat, f1, f2, logits;
-  std::vector<uint8_t> winner1, winner2;
+  std::vector<uint8_t> argmax1, argmax2;
   T loss = 0;
 };
 
@@ -39,8 +39,8 @@ CnnPass<T> cnn_forward(const Parameters<T>& p, const Batch& batch) {
   a.x = to_channels_last(std::vector<T>(batch.images.begin(), batch.images.end()), n, 3, 32 * 32);
   a.w1 = to_channels_last(p[0], 6, 3, 25);
   a.w2 = to_channels_last(p[2], 16, 6, 25);
-  a.h1 = conv_relu_pool(cnn_conv1(n), a.x, a.w1, p[1], a.winner1);
-  a.h2 = conv_relu_pool(cnn_conv2(n), a.h1, a.w2, p[3], a.winner2);
+  a.h1 = conv_relu_pool(cnn_conv1(n), a.x, a.w1, p[1], a.argmax1);
+  a.h2 = conv_relu_pool(cnn_conv2(n), a.h1, a.w2, p[3], a.argmax2);
   a.flat = to_channels_last(a.h2, n, 25, 16);  // channels first: the transposition is its own kind
   a.f1 = relu(linear(n, 400, 120, a.flat, p[4], p[5]));
   a.f2 = relu(linear(n, 120, 84, a.f1, p[6], p[7]));
@@ -65,8 +65,8 @@ inline double cnn_gradient(const Parameters<double>& p, const Batch& batch, Para
   const LinearGradients g2 = linear_gradients(n, 120, 84, a.f1, p[6], relu_gradient(a.f2, g3.dx));
   const LinearGradients g1 = linear_gradients(n, 400, 120, a.flat, p[4], relu_gradient(a.f1, g2.dx));
   const std::vector<double> dh2 = to_channels_last(g1.dx, n, 16, 25);
-  const ConvGradients c2 = conv_relu_pool_gradients(cnn_conv2(n), a.h1, a.w2, dh2, a.winner2);
-  const ConvGradients c1 = conv_relu_pool_gradients(cnn_conv1(n), a.x, a.w1, c2.dx, a.winner1);
+  const ConvGradients c2 = conv_relu_pool_gradients(cnn_conv2(n), a.h1, a.w2, dh2, a.argmax2);
+  const ConvGradients c1 = conv_relu_pool_gradients(cnn_conv1(n), a.x, a.w1, c2.dx, a.argmax1);
   gradients = {to_channels_last(c1.dw, 6, 25, 3),
                c1.db,
                to_channels_last(c2.dw, 16, 25, 6),

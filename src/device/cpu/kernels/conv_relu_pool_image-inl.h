@@ -183,23 +183,23 @@ HWY_NOINLINE void add_band(const float* HWY_RESTRICT windows, const float* HWY_R
 }
 
 HWY_INLINE void grad_weights(const ConvReluPoolGradWArgs& a) {
-  constexpr int kCount = kWide ? 6 : 1, kWinners = 7 * kRow;  // 588 argmax a band
-  float* windows = a.workspace;                               // kBand
-  float* g = windows + kBand;                                 // dy, 0 where ReLU cut
-  int32_t* offsets = reinterpret_cast<int32_t*>(g + 592);     // of the argmax's first window in the band
+  constexpr int kCount = kWide ? 6 : 1, kPlaces = 7 * kRow;  // 588 a band
+  float* windows = a.workspace;                              // kBand
+  float* g = windows + kBand;                                // dy, 0 where ReLU cut
+  int32_t* offsets = reinterpret_cast<int32_t*>(g + 592);    // of the argmax's first window in the band
   alignas(64) float sums[kOut * kKernel * 16] = {};
   alignas(64) int32_t corners[592];  // of the pooling window's first place
-  for (int p = 0; p < kWinners; ++p) corners[p] = 2 * (p / kRow) * kWindowRow + 2 * (p % kRow / kOut) * 16;
-  for (int p = kWinners; p < 592; ++p) corners[p] = 0;
+  for (int p = 0; p < kPlaces; ++p) corners[p] = 2 * (p / kRow) * kWindowRow + 2 * (p % kRow / kOut) * 16;
+  for (int p = kPlaces; p < 592; ++p) corners[p] = 0;
   const hn::Rebind<uint8_t, D> d8;
   const VI one = hn::Set(di, 1), three = hn::Set(di, 3);
   for (int64_t n = 0; n < a.shape.n; ++n)
     for (int band = 0; band < 2; ++band) {
       copy_windows(a.x + n * kIn * kPlane + band * 14 * kSide, windows);
-      const int64_t first = (n * 2 + band) * kWinners;
-      for (int p = 0; p < kWinners; p += kLanes) {
+      const int64_t first = (n * 2 + band) * kPlaces;
+      for (int p = 0; p < kPlaces; p += kLanes) {
         // The last vector overlaps the one before: nothing is read past the end.
-        const int q = p + kLanes <= kWinners ? p : kWinners - kLanes;
+        const int q = p + kLanes <= kPlaces ? p : kPlaces - kLanes;
         const VI place = hn::PromoteTo(di, hn::LoadU(d8, a.argmax + first + q));
         const auto cut = hn::Gt(place, three);
         const VI shift = hn::Add(hn::ShiftLeft<4>(hn::And(place, one)),
