@@ -43,7 +43,7 @@ Partition partition(const BatchNormShape& s) {
   return p;
 }
 
-/// In the workspace: two numbers of each part and channel, [part][2][channel], and factors [channel] of the last pass.
+/// The workspace: two numbers of each part and channel, [part][2][channel], and factors [channel] of the last pass.
 struct Scratch {
   double* parts;
   float *scale, *slope, *offset;
@@ -77,7 +77,7 @@ __device__ __forceinline__ Floats<N> floats(const Pack<T, N>& pack) {
   for (int i = 0; i < N; ++i) x.at[i] = to_float(pack.at[i]);
   return x;
 }
-/// Of the thread's channels, from numbers [channel].
+/// Factors of the thread's channels, from numbers [channel].
 template <int N>
 __device__ __forceinline__ Floats<N> factors(const float* from) {
   return floats(load<N, false>(from));
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
   }
 }
 
-/// From the parts' statistics to those of all rows.
+/// Merges the parts' statistics to those of all rows.
 __global__ void __launch_bounds__(kMergedChannels* kMergeLanes)
     merge_statistics(Partition p, double eps, const float* w, Scratch scratch, float* mean, float* var) {
   const int64_t channel = static_cast<int64_t>(blockIdx.x) * kMergedChannels + threadIdx.x;
@@ -233,7 +233,7 @@ __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
   });
 }
 
-/// Of a row, what gradients are made of; y only with Relu.
+/// What gradients are made of, of a row; y only with Relu.
 template <class T, int N, bool Aligned, bool Relu>
 struct GradientRow {
   Pack<T, N> x, y, dy;
@@ -284,7 +284,7 @@ __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
   }
 }
 
-/// From the parts' sums to everything of a channel, and to the factors of dx.
+/// Makes everything of a channel, and the factors of dx, from the parts' sums.
 __global__ void __launch_bounds__(kMergedChannels* kMergeLanes)
     merge_gradients(Partition p, BatchNormGradArgs a, Scratch scratch) {
   const int64_t channel = static_cast<int64_t>(blockIdx.x) * kMergedChannels + threadIdx.x;

@@ -121,7 +121,7 @@ __device__ __forceinline__ void stage(const Box& box, int tiles, const T* tensor
     stage_packs<1>(box, tiles, tensor, corner, to);
 }
 
-/// Of x, its rows and columns from a corner on.
+/// A box of x: its rows and columns from a corner on.
 Box image_box(const ConvReluPoolShape& s, int rows, int columns, int channels) {
   Box b;
   b.rows = rows;
@@ -351,7 +351,7 @@ struct GradWPlan {
   int tile_floats() const { return whole_packs(x.rows * pitch) + 2 * outs * windows(); }
 };
 
-/// With block sizes as given; at most `most` tiles or a single one at a time.
+/// Sets tiles for block sizes as given: as many at a time as `most_floats` hold, or a single one.
 void set_tiles(const ConvReluPoolShape& s, int most_floats, GradWPlan& p) {
   const int k = s.kernel;
   p.rows = std::max(1, static_cast<int>(std::min<int64_t>(s.pooled_height(), 4096)));

@@ -50,7 +50,7 @@ struct ConvReluPoolArgs {
   void* y;
   uint8_t* argmax;
 };
-/// One kernel.
+/// Launches one kernel.
 cudaError_t conv_relu_pool(const ConvReluPoolArgs& args, cudaStream_t stream);
 
 struct ConvReluPoolGradWArgs {
@@ -60,7 +60,7 @@ struct ConvReluPoolGradWArgs {
   float *dw, *db;   // overwritten
   void* workspace;  // 4-byte aligned; its contents need not survive between calls
 };
-/// One kernel for few images, which need no workspace; else two.
+/// Launches one kernel for few images, which need no workspace; else two.
 cudaError_t conv_relu_pool_grad_weights(const ConvReluPoolGradWArgs& args, cudaStream_t stream);
 
 /// Bytes of workspace, 0 where there is one part.
@@ -72,7 +72,7 @@ struct ConvReluPoolGradXArgs {
   const uint8_t* argmax;
   void* dx;  // all of it is written
 };
-/// One kernel.
+/// Launches one kernel.
 cudaError_t conv_relu_pool_grad_input(const ConvReluPoolGradXArgs& args, cudaStream_t stream);
 
 }  // namespace ct::kernels

@@ -30,8 +30,8 @@
 
 namespace ct::kernels {
 
-/// With e and e_y bytes an element moves in (n + out) e + 4 out + n y_stride e_y; w comes from the caches again for
-/// every four images, x for every output (for every four where the launch is large).
+/// The forward pass. Moves (n + out) e + 4 out + n y_stride e_y with e and e_y bytes an element; w comes from the
+/// caches again for every four images, x for every output (for every four where the launch is large).
 struct LinearArgs {
   Type type, y_type;
   int64_t n, in, out;

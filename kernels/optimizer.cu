@@ -22,7 +22,7 @@ struct Slice {
   float lr_scale = 1;
 };
 
-/// By value in the launch's arguments; block b works on a chunk of the last slice whose first_block is <= b.
+/// Slices of one launch, by value in its arguments; block b works on a chunk of the last with first_block <= b.
 template <int kStates>
 struct Batch {
   static constexpr int kMost = kStates < 4 ? kSlicesPerLaunch : kSlicesPerLaunch / 2;
@@ -263,7 +263,7 @@ cudaError_t update_all(const Rule& rule, const Slices<S>& all, cudaStream_t stre
   return cudaSuccess;
 }
 
-/// Of any optimizer, with the states that its rule keeps.
+/// The slice of any optimizer, with the states that its rule keeps.
 template <class... States>
 Slice<1 + sizeof...(States)> slice_of(const UpdateSlice& s, States... states) {
   return {.states = {s.masters, states...},
@@ -272,7 +272,7 @@ Slice<1 + sizeof...(States)> slice_of(const UpdateSlice& s, States... states) {
           .lr_scale = s.lr_scale};
 }
 
-/// Is it there in all slices (1), in none (0), in some (-1)?
+/// Is the state there in all slices (1), in none (0), in some (-1)?
 template <class S>
 int kept(const Slices<S>& all, float* S::*state) {
   const auto count =

@@ -20,7 +20,7 @@ namespace ct::kernels {
 
 constexpr int kSlicesPerLaunch = 64;
 
-/// Of any optimizer. The rate of a slice is float(lr * lr_scale).
+/// A slice of any optimizer. Its rate is float(lr * lr_scale).
 struct UpdateSlice {
   float* masters;
   const float* grads;

@@ -7,7 +7,7 @@
 
 namespace ct::kernels {
 
-/// With total = sums[0] + sums[1] + ... in this order, by one thread:
+/// What the step does, with total = sums[0] + sums[1] + ... in this order, by one thread:
 ///   norm = sqrt(total) / micro_batches / unscale
 ///   skip = total is not finite: ++skipped, ++bad_streak, and lr is what it would have been; otherwise
 ///   grad_scale = min(1, clip / (norm + 1e-6)) / micro_batches / unscale (torch.nn.utils.clip_grad_norm_; clip 0: off),

@@ -13,7 +13,7 @@ struct Terms {
   int count;
 };
 
-/// [i * kCount, (i + 1) * kCount) of `out`.
+/// Sums elements [i * kCount, (i + 1) * kCount) of `out`.
 template <int kCount>
 __device__ __forceinline__ void sum_at(const Terms& terms, int64_t i, float* out) {
   using Floats = Pack<float, kCount>;
@@ -87,7 +87,7 @@ __device__ __forceinline__ void push_at(const Push& push, int64_t i) {
   reinterpret_cast<Floats*>(merge.out)[i] = sum;
 }
 
-/// As sum_kernel.
+/// Threads as in sum_kernel: a pack each, then an element each of those that are left.
 __global__ void __launch_bounds__(kThreads) push_kernel(Push push, int64_t n, int64_t packs) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < packs) push_at<Pack<float>::kSize>(push, i);

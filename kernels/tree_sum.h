@@ -43,7 +43,7 @@ struct TreePushArgs {
 };
 cudaError_t tree_push(const TreePushArgs& args, cudaStream_t stream);
 
-/// After the pushes of a leaf: adds one to the counter, or sets it to 0 after the last leaf. Moves 8 bytes.
+/// Counts a leaf after its pushes: adds one to the counter, or sets it to 0 after the last leaf. Moves 8 bytes.
 cudaError_t count_leaf(int32_t* counter, bool last, cudaStream_t stream);
 
 }  // namespace ct::kernels

@@ -43,7 +43,7 @@ class Choice {
 
   const std::vector<std::string>& words() const { return words_; }
   std::string word() const { return std::string(word_()); }
-  /// `word` is one of them.
+  /// Sets the value to that of `word`, which is one of words().
   void choose(const std::string& word) const { choose_(word); }
 
  private:

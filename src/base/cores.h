@@ -16,9 +16,9 @@ std::bitset<kMaxCpus> allowed_cpus();
 /// "/", or a folder that imitates it.
 std::optional<double> cpu_quota(const std::filesystem::path& root = "/");
 
-/// Of `cpus` allowed ones, those that the quota pays for: at least 1.
+/// Cores that may be used: of the allowed `cpus` those that the quota pays for, at least 1.
 int available_cores(const std::bitset<kMaxCpus>& cpus, std::optional<double> quota);
-/// Of this process.
+/// Cores that this process may use: its allowed_cpus() under its cpu_quota().
 int available_cores();
 
 }  // namespace ct

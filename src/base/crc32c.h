@@ -15,7 +15,7 @@ namespace ct {
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t crc = 0);
 uint32_t crc32c(std::string_view text, uint32_t crc = 0);
 
-/// Of what `first` stands for followed by the `bytes` bytes that `second` stands for.
+/// The checksum of what `first` stands for followed by the `bytes` bytes that `second` stands for.
 uint32_t crc32c_combine(uint32_t first, uint32_t second, uint64_t bytes);
 
 /// The table form, which crc32c() falls back on.

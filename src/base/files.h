@@ -60,10 +60,10 @@ class File {
   ~File();
   int fd() const { return fd_; }
   const Path& path() const { return path_; }
-  /// All of it, or an Error.
+  /// Writes everything, or throws an Error.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
-  /// All of it at that place; several processes may write different places of a file.
+  /// Writes everything at that place; several processes may write different places of a file.
   void write_at(std::span<const std::byte> bytes, uint64_t offset);
   void write_at(std::string_view text, uint64_t offset);
   void truncate(uint64_t bytes);

@@ -18,9 +18,9 @@ class HeldFolder {
   const Path& path() const { return path_; }
 
   enum class Fate : uint8_t { in_place, renamed, removed };
-  /// What has become of the name it was opened by.
+  /// What has become of the name that the folder was opened by.
   Fate fate() const;
-  /// The name it has now.
+  /// The name that the folder has now.
   Path name() const;
 
  private:
@@ -30,7 +30,7 @@ class HeldFolder {
   Path path_;
 };
 
-/// For people: `path` with the present name of the folder where it begins with a HeldFolder's path(), else unchanged.
+/// `path`, for people: with the present name of the folder where it begins with a HeldFolder's path(), else unchanged.
 std::string name_of_held(std::string_view path);
 
 }  // namespace ct

@@ -5,7 +5,8 @@
 
 namespace ct {
 
-/// For catch blocks. The system's refusal of memory or of a thread is Error(memory); what is no Error otherwise, a bug.
+/// What a catch block has caught, as an Error. The system's refusal of memory or of a thread is Error(memory); what is
+/// no Error otherwise, a bug.
 Error error_in_flight();
 
 }  // namespace ct

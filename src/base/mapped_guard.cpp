@@ -38,7 +38,7 @@ void on_bus_error(int signal, siginfo_t* info, void*) {
   errno = error;
 }
 
-/// At every region: a library may have put its own handler in place of ours meanwhile.
+/// Installs the handler, at every region: a library may have put its own in place of ours meanwhile.
 void install_handler() {
   struct sigaction ours {
   }, now{};

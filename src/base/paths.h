@@ -28,7 +28,7 @@ inline bool is_folder(const Path& path, ExitCode code = ExitCode::io) {
 /// Do both lead to the same file or folder? False where one of them leads to nothing.
 bool same_place(const Path& a, const Path& b, ExitCode code = ExitCode::io);
 
-/// From the root, without "." and ".."; as it was given where there is no working folder any more.
+/// `path` from the root, without "." and ".."; as it was given where there is no working folder any more.
 Path absolute_of(const Path& path);
 
 }  // namespace ct

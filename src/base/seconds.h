@@ -5,7 +5,7 @@
 
 namespace ct {
 
-/// Of work(), by the clock on the wall.
+/// Seconds that work() takes, by the clock on the wall.
 template <class Work>
 double seconds_of(const Work& work) {
   const auto begin = std::chrono::steady_clock::now();

@@ -8,14 +8,14 @@ namespace ct {
 /// get its number and with it all that is printed. For reading only: writing to it fails and is noticed.
 void open_missing_streams();
 
-/// From now on output_error() tells of `stdout`.
+/// Makes output_error() tell of `stdout` from now on.
 void watch_output();
 
 /// errno of the first write to standard output that failed; 0: none so far.
 int output_error();
 
-/// For a job that is worth more than what it prints: from now on a reader that leaves is no signal (SIGPIPE), and what
-/// standard output does not take is dropped, which one line on standard error says.
+/// Protects a job that is worth more than what it prints: from now on a reader that leaves is no signal (SIGPIPE), and
+/// what standard output does not take is dropped, which one line on standard error says.
 void outlive_readers();
 
 }  // namespace ct

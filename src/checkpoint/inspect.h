@@ -26,7 +26,7 @@ struct TensorDifference {
   uint64_t differing = 0;      // elements whose bytes differ
   double largest = 0, l2 = 0;  // of |a - b|; infinite or NaN where an element is
 };
-/// Both in any order; the result is sorted bytewise by name and has every name of either.
+/// How two lists of tensors, in any order, differ: sorted bytewise by name, with every name of either.
 std::vector<TensorDifference> differences(const std::vector<TensorView>& first, const std::vector<TensorView>& second);
 
 }  // namespace ct

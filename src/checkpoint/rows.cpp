@@ -24,7 +24,7 @@ struct Stretch {
   int64_t begin, end, of;
 };
 
-/// Only what rows_text() writes.
+/// Reads only what rows_text() writes; nothing for any other text.
 std::optional<Stretch> parse_rows(const std::string& text) {
   Stretch s{};
   if (std::sscanf(text.c_str(), "%18" SCNd64 ":%18" SCNd64 " of %18" SCNd64, &s.begin, &s.end, &s.of) != 3)

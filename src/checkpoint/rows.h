@@ -78,7 +78,7 @@ std::vector<LogicalTensor> logical_tensors(std::span<const SafetensorsFile> file
 /// Null if there is none of that name.
 const LogicalTensor* find(const std::vector<LogicalTensor>& tensors, std::string_view name);
 
-/// The names of those that hold an infinity or a NaN.
+/// The names of the tensors that hold an infinity or a NaN.
 std::vector<std::string> not_finite(const std::vector<LogicalTensor>& tensors);
 
 /// Error(checkpoint) unless `tensors`, found in `path`, are these, whatever else is among them that `ignored` accepts.

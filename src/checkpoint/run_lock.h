@@ -22,7 +22,7 @@ class RunLock {
   void keep() { made_.clear(); }
   /// Is what is held still what `out` has under the lock's name? Otherwise another run could start there.
   bool is_in(const Path& out) const;
-  /// Not empty where the file system has no locks: a line to warn with; a second run is not kept out then.
+  /// A line to warn with where the file system has no locks: a second run is not kept out then. Else empty.
   const std::string& warning() const { return warning_; }
 
  private:

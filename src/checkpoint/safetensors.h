@@ -40,13 +40,13 @@ class SafetensorsPlan {
   SafetensorsPlan(std::vector<TensorSpec> tensors, Metadata metadata);
 
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
-  /// Of the file.
+  /// Bytes of the file.
   uint64_t bytes() const { return header_bytes_ + payload_bytes_; }
   /// Where a tensor's elements begin in the file.
   uint64_t begin(size_t tensor) const { return header_bytes_ + offsets_[tensor]; }
   /// The file's first bytes, up to the first element, given the CRC32C of every tensor.
   std::string header(std::span<const uint32_t> crcs) const;
-  /// The whole file's, given the same.
+  /// The CRC32C of the whole file, given that of every tensor.
   uint32_t crc(std::span<const uint32_t> crcs) const;
 
  private:
@@ -74,9 +74,9 @@ class SafetensorsFile {
 
   const Path& path() const { return path_; }
   std::span<const std::byte> bytes() const { return file_.bytes(); }
-  /// Without the checksums.
+  /// The file's metadata without the checksums.
   const Metadata& metadata() const { return metadata_; }
-  /// Sorted bytewise by name.
+  /// The file's tensors, sorted bytewise by name.
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
   std::vector<TensorView> views() const { return {tensors_.begin(), tensors_.end()}; }
   const StoredTensor* find(std::string_view name) const;

@@ -27,7 +27,7 @@ struct SaveContents {
   std::vector<Rows> own_weights, own_moments;
   /// Called from the writing thread until the save is over.
   ReadRows read_weights, read_moments;
-  /// Of rank 0. Numbers in `state` that are not finite become null.
+  /// Metadata and state are those of rank 0. Numbers in `state` that are not finite become null.
   Metadata metadata;  // of the weights
   nlohmann::json state;
   /// Done on rank 0, on the writing thread: when everything but the manifest is on the disk, and after the checkpoint

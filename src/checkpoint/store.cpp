@@ -349,7 +349,7 @@ std::vector<int64_t> Store::prune(int keep_last, std::optional<int64_t> good) {
   return removed;
 }
 
-/// Out of sight in one step, so that a kill halfway leaves no damaged checkpoint.
+/// Removes a checkpoint, out of sight in one step, so that a kill halfway leaves no damaged one.
 void Store::remove_checkpoint(int64_t step) {
   const Path trash = scratch(kTrash, step);
   remove_step_folder(trash);

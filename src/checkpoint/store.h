@@ -22,7 +22,7 @@ namespace ct {
 
 inline constexpr int kCheckpointVersion = 1;
 
-/// Whose checkpoints: the model's name is compared when one is loaded.
+/// The run that checkpoints belong to: the model's name is compared when one is loaded.
 struct RunIdentity {
   std::string run;    // the run's id
   std::string model;  // "" accepts any

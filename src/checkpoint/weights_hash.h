@@ -12,7 +12,7 @@ namespace ct {
 /// SHA-256 over the f32 little-endian elements of parameters and running statistics, names sorted bytewise, nothing
 /// between them; "…num_batches_tracked" is left out. Another type than F32 is Error(ExitCode::checkpoint).
 std::string weights_sha256(std::vector<TensorView> weights);
-/// The same of a file, read a little at a time: it never lies in memory as a whole.
+/// weights_sha256 of a file, read a little at a time: it never lies in memory as a whole.
 std::string weights_sha256(const SafetensorsFile& file);
 
 /// SHA-256 over all logical tensors (name, type, shape, elements; sorted by name), however they are cut, and the state,

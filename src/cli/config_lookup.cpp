@@ -19,7 +19,7 @@ fs::path source_of_build(const fs::path& folder) {
   return {};
 }
 
-/// Looked for upward from the executable: nothing compiled in that a move could turn into a lie.
+/// The source's configs/, looked for upward from the executable: nothing compiled in that a move could turn into a lie.
 fs::path source_configs(const fs::path& executable) {
   std::error_code error;
   for (fs::path folder = executable.parent_path(); folder.has_relative_path(); folder = folder.parent_path())

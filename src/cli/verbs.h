@@ -34,7 +34,7 @@ int verb_estimate(const Words& words);
 int verb_doctor(const Words& words);
 int verb_selftest(const Words& words);
 
-/// For CLI::Option::check: why this is no device; empty: it is one.
+/// Why this is no device, for CLI::Option::check; empty: it is one.
 std::string device_problem(const std::string& word);
 
 /// "warning: ..." on stderr; nothing of an empty text.

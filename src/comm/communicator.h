@@ -39,7 +39,7 @@ class Reduction {
   virtual ~Reduction() = default;
   /// Pushes what this rank owns of every rank's `whole`, in rank order, into this rank's trees.
   virtual void push() = 0;
-  /// The same with the last leaves; the finished sums go to `shard`.
+  /// Pushes as push() does, but the last leaves; the finished sums go to `shard`.
   virtual void finish() = 0;
   /// Memory of the partial sums that are kept between calls, made at the first need: none if finish() is all there is.
   virtual size_t bytes() const = 0;
@@ -71,7 +71,7 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// For people: "solo", "4 threads of one process", "2 processes on host a (shared memory)".
+  /// The transport, for people: "solo", "4 threads of one process", "2 processes on host a (shared memory)".
   virtual std::string description() const = 0;
 
   /// Zeroed, 64-byte-aligned memory for buffers of prepared collectives, readable by peers where the transport can.
@@ -90,7 +90,7 @@ class Communicator {
   /// length everywhere); whole may be the shard itself, with every range at its place.
   virtual std::unique_ptr<Collective> all_gather(std::span<std::byte> whole, std::span<std::byte> shard,
                                                  Ownership ranges, TrafficKind kind = TrafficKind::training) = 0;
-  /// So far. May be asked while another thread launches.
+  /// Traffic so far. May be asked while another thread launches.
   virtual Traffic traffic(TrafficKind kind) const = 0;
   /// Counts what a recording moves when it is replayed without a launch() (see recordable()).
   virtual void count(TrafficKind, const Traffic&) {}

@@ -25,7 +25,7 @@ using Environment = std::function<const char*(const char*)>;
 /// allocation alone (SLURM_NTASKS in a batch script) starts nothing: one process.
 /// Throws ExitCode::usage naming the variable that makes no sense.
 Launch detect_launch(const Environment& environment);
-/// Of this process.
+/// How this process was launched.
 Launch detect_launch();
 
 }  // namespace ct

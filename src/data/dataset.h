@@ -53,7 +53,7 @@ class DataSet {
   virtual void read(int64_t i, const SampleKey& key, uint8_t* to) const = 0;
   /// Is read() a copy from memory? Then it is done in line: no worker is worth its cost.
   virtual bool direct() const { return false; }
-  /// Of a direct set: samples that are read next, and those after them, whose memory can be asked for in advance.
+  /// Tells a direct set which samples are read next and which after those, to ask for their memory in advance.
   virtual void prefetch(std::span<const uint32_t> next, std::span<const uint32_t> after_next) const {
     (void)next, (void)after_next;
   }
@@ -61,7 +61,7 @@ class DataSet {
   /// Throws Error(data) naming the file that was written or cut since the set was opened, where samples show such
   /// changes: call it before what was made of them counts. Files replaced or removed do no harm.
   virtual void check_unchanged() const {}
-  /// The same where a cut file has shown already: it costs next to nothing.
+  /// Throws like check_unchanged() where a cut file has shown already: it costs next to nothing.
   virtual void check_not_cut() const {}
 
  protected:

@@ -59,10 +59,10 @@ struct DataKind {
   std::string (*how_to_get)(const std::filesystem::path& path);
   /// The set's folder, which is `path` or lies below; nothing where it is not. Looks, and changes nothing.
   std::optional<std::filesystem::path> (*find)(const std::filesystem::path& path);
-  /// The same for a run; by name not to find it is Error(data). Null: find() does. A kind that makes its set does so.
+  /// Finds the set for a run, or makes it if the kind does; not to find it by name is Error(data). Null: find() does.
   std::optional<DataSource> (*locate)(const std::filesystem::path& path, const LocateOptions& options);
   std::unique_ptr<DataSet> (*open)(const DataSource& source, Split split, const OpenOptions& options);
-  /// Of the set in `folder`, or as large as it usually is where that is empty.
+  /// What is known of the set in `folder`, or of one as large as it usually is where that is empty.
   DataSize (*size)(const std::filesystem::path& folder, OnCorrupt on_corrupt);
   /// Names and sizes of the files: what is wrong, in one line; empty: nothing.
   std::string (*look)(const std::filesystem::path& folder);
@@ -71,10 +71,10 @@ struct DataKind {
   std::vector<FileReport> (*verify)(const std::filesystem::path& folder);
 };
 
-/// In the order in which data.dataset: auto tries them; the last one is always to be had.
+/// The kinds in the order in which data.dataset: auto tries them; the last one is always to be had.
 std::span<const DataKind> data_kinds();
 
-/// By key or by name; null: there is none.
+/// The kind with that key or name; null: there is none.
 const DataKind* find_kind(std::string_view key_or_name, std::span<const DataKind> kinds = data_kinds());
 
 /// "auto" and the keys.

@@ -50,7 +50,7 @@ void Loader::plan(size_t i) {
   slot.error = nullptr;
 }
 
-/// From another place than expected: what was read ahead is forgotten.
+/// Goes on from another place than expected: what was read ahead is forgotten.
 void Loader::restart(std::unique_lock<std::mutex>& lock, int64_t number) {
   for (Slot& slot : ring_) slot.begun = slot.images.size();
   arrived_.wait(lock, [&] { return readers_ == 0; });

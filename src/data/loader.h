@@ -31,7 +31,7 @@ class Loader {
  public:
   /// Called by the thread that takes, for numbers that are ahead of it.
   using Plan = std::function<SampleList(int64_t number)>;
-  /// For micro-batches of at most `batch` samples. The set must outlive the loader.
+  /// Reads micro-batches of at most `batch` samples. The set must outlive the loader.
   Loader(const DataSet& set, int64_t batch, Plan plan, LoaderOptions options);
   ~Loader() { stop(); }
   Loader(const Loader&) = delete;

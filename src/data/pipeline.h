@@ -25,7 +25,7 @@ struct PipelineOptions {
   std::vector<AugmentStep> augment = {};
   int64_t train_batch = 0;  // images of one step, over all ranks and micro-batches
   int64_t micro_batch = 0;  // divides train_batch
-  // Those micro-batches of each step that this rank will ask for: first, first + stride, ... (micros 0: to the step's
+  // The micro-batches of each step that this rank will ask for: first, first + stride, ... (micros 0: to the step's
   // end). A wrong guess costs only time.
   int64_t first_micro = 0, micros = 0, micro_stride = 1;
   int workers = 1;                     // of a set that is not direct
@@ -62,7 +62,7 @@ class Pipeline {
   };
   std::span<const uint32_t> order(int64_t epoch);
   std::span<const uint32_t> chosen(int64_t epoch, int64_t step, int64_t k);
-  /// Of this rank's micro-batches, numbered through all epochs.
+  /// The samples of one of this rank's micro-batches, numbered through all epochs.
   SampleList planned(int64_t number);
   /// The images that this rank's n-th next micro-batch should hold; none behind the epoch's end.
   std::span<const uint32_t> upcoming(int64_t epoch, int64_t step, int64_t k, int64_t n);
@@ -84,7 +84,7 @@ class EvalPipeline {
   int64_t images() const { return static_cast<int64_t>(images_.size()); }
   int64_t batches() const { return (images() + batch_ - 1) / batch_; }
 
-  /// For whoever is about to ask for batches first, first + stride, ...; null: the set is direct.
+  /// A loader for whoever is about to ask for batches first, first + stride, ...; null: the set is direct.
   std::unique_ptr<Loader> read_ahead(int64_t stride, std::function<void()> arrived) const;
 
   /// Batch b, for `batch` images. Returns how many there are: fewer in the last one, whose remaining places are black

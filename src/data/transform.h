@@ -13,7 +13,7 @@
 
 namespace ct {
 
-/// Whose draws a sample takes.
+/// The key of the draws that a sample takes.
 struct SampleKey {
   uint64_t seed = 0;
   int64_t epoch = kEvaluation;

@@ -53,7 +53,7 @@ class Event {
  public:
   virtual ~Event() = default;
   virtual void set() = 0;
-  /// Until everything before the latest set() is done; at once, if there was none.
+  /// Waits until everything before the latest set() is done; not at all, if there was none.
   virtual void wait() = 0;
 };
 
@@ -63,7 +63,7 @@ class Event {
 class Backend {
  public:
   virtual ~Backend() = default;
-  /// For people and for the checkpoint: "cpu, AVX3_ZEN4, oneDNN 2.6.3 with ISA 0xe7". Ranks must agree on it.
+  /// The device for people and checkpoints: "cpu, AVX3_ZEN4, oneDNN 2.6.3 with ISA 0xe7". Ranks must agree on it.
   virtual std::string description() const = 0;
   /// Tells this device from every other, in this and other processes; the CPU has none.
   virtual std::string identity() const { return ""; }
@@ -87,11 +87,11 @@ class Backend {
   /// Has memory of the host that came from elsewhere copied as fast as if it came from allocate_host(); until the
   /// result goes.
   virtual Memory pin(std::span<std::byte> memory) = 0;
-  /// Between memory of allocate(), allocate_host() and pin(), in any direction.
+  /// Copies between memory of allocate(), allocate_host() and pin(), in any direction.
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
-  /// Memory of allocate() is zero again.
+  /// Makes memory of allocate() zero again.
   virtual void clear(void* at, size_t bytes) = 0;
-  /// Until everything is done. Throws what went wrong since the last call.
+  /// Waits until everything is done. Throws what went wrong since the last call.
   virtual void wait() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
 

@@ -17,10 +17,10 @@ struct DevicePeaks {
 /// best and fits.
 DevicePeaks measure_peaks(Backend& backend, DType compute);
 
-/// The part of it for CPUs: of a core that was measured in f32 and multiplies in bf16 by `unit`.
+/// The part of measure_peaks() for CPUs: of a core that was measured in f32 and multiplies in bf16 by `unit`.
 DevicePeaks cpu_peaks(DType compute, cpu::Bf16Unit unit, double f32_flops, double copy_bytes);
 
-/// The part of it for GPUs.
+/// The part of measure_peaks() for GPUs.
 DevicePeaks measure_cuda_peaks(Backend& backend, DType compute);
 
 }  // namespace ct

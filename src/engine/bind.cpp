@@ -33,7 +33,7 @@ size_t communications(const Program& steps) {
       std::count_if(steps.begin(), steps.end(), [](const Step& s) { return std::holds_alternative<CommOp>(s.op); }));
 }
 
-/// Those of an update may be under way when the next program runs.
+/// The most communications under way at a time: those of an update may be when the next program runs.
 size_t most_communications(const Lowered& program) {
   return 1 + communications(program.update) +
          std::max({communications(program.refresh), communications(program.micro), communications(program.last)});

@@ -45,7 +45,7 @@ class BoundProgram {
   /// Returns while parameters may still be on their way to the other ranks: run_micro() and run_last() wait for each
   /// where they first use it, everybody else calls settle().
   void run_update();
-  /// Until nothing is under way.
+  /// Waits until nothing is under way.
   void settle() { queue_.drain(); }
 
   /// Runs and times each step of micro/last and update once: (name, seconds). Communication runs in line.

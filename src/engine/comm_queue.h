@@ -27,14 +27,14 @@ class CommQueue {
   CommQueue& operator=(const CommQueue&) = delete;
 
   bool beside() const { return thread_.joinable(); }
-  /// The next communication; `launch` must live until it is complete.
+  /// Starts the next communication; `launch` must live until it is complete.
   void start(const Launch& launch);
-  /// So far: the number of the next one.
+  /// How many were started so far: the number of the next one.
   int64_t started() const { return started_.load(std::memory_order_relaxed); }
-  /// Until communication `number`, counted from the first ever, is complete. Throws what any of them threw.
+  /// Waits until communication `number`, counted from the first ever, is complete. Throws what any of them threw.
   void wait(int64_t number);
-  /// Until all are complete. What is still queued when the queue goes is dropped, though peers may wait for it: an
-  /// orderly end drains first.
+  /// Waits until all are complete. What is still queued when the queue goes is dropped, though peers may wait for it:
+  /// an orderly end drains first.
   void drain() { wait(started() - 1); }
 
  private:

@@ -75,8 +75,8 @@ std::vector<Outcome> Engine::drain_outcomes() {
   return std::exchange(recent_, {});
 }
 
-/// With a new window of the schedule: a step may be skipped and then uses the same row again, so a window of n rows
-/// serves at least n updates.
+/// Goes on with a new window of the schedule: a step may be skipped and then uses the same row again, so a window of n
+/// rows serves at least n updates.
 void Engine::restore(const Outcome& outcome) {
   latest_ = outcome;
   latest_.scalars.window_begin = latest_.scalars.applied;

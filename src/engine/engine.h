@@ -46,10 +46,10 @@ class Engine {
   void update();
   void settle() { bound_.settle(); }
 
-  /// After the latest update.
+  /// The scalars, and the whole outcome, after the latest update.
   const StepScalars& scalars() { return latest().scalars; }
   const Outcome& latest();
-  /// After each update since the last call.
+  /// The outcome of each update since the last call.
   std::vector<Outcome> drain_outcomes();
   /// How many updates the host should let pass between looks at scalars or losses: each makes it wait for the device.
   int64_t look_interval() const { return backend_.is_host() ? 1 : kLookInterval; }
@@ -59,7 +59,7 @@ class Engine {
   /// The summed image losses of every global micro-batch since the last call, in order: S of them a step. Collective.
   std::vector<double> drain_losses();
 
-  /// As they are now, the masters first. Whoever writes into them calls state_written() afterwards.
+  /// The state's buffers as they are now, the masters first. Whoever writes into them calls state_written() afterwards.
   std::vector<StateBuffer> state();
   /// Collective: the device takes over what was written, and what layers compute with follows the masters.
   void state_written();
@@ -74,7 +74,7 @@ class Engine {
     settle();
     return bound_.tensor(bound_.lowered().params).data;
   }
-  /// The same as the host sees it, until the next call.
+  /// params() as the host sees them, until the next call.
   std::span<const std::byte> read_params();
 
  private:
@@ -114,7 +114,7 @@ class Evaluator {
   /// Do ranks meet in run() (ZeRO stage 3)? Then every rank calls it as often as the others.
   bool collective() const;
   int64_t batch() const { return bound_.lowered()[bound_.lowered().ports.labels].shape[0]; }
-  /// Of the batch just run, image by image.
+  /// Results of the batch just run, image by image.
   const std::vector<float>& losses() const { return losses_; }
   const std::vector<int32_t>& predicted() const { return predicted_; }
   const std::vector<int32_t>& larger() const { return larger_; }

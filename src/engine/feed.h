@@ -26,7 +26,7 @@ class InputFeed {
   static int64_t host_bytes(const Lowered& program) {
     return static_cast<int64_t>(kInputSlots) * stored_bytes(program[program.ports.inputs]);
   }
-  /// For the next micro-batch, until send(); waits while the device still reads the slot.
+  /// Where to write the next micro-batch, until send(); waits while the device still reads the slot.
   Inputs next();
   /// What was written, for the launches that follow.
   void send();

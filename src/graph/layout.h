@@ -25,10 +25,10 @@ struct Layout {
   static Layout convolution(int64_t out, int64_t in, int64_t kernel);
 
   int64_t numel() const;
-  /// Of n consecutive rows (dimension 0), which lie together here and in PyTorch's order.
+  /// The layout of n consecutive rows (dimension 0), which lie together here and in PyTorch's order.
   Layout rows(int64_t n) const;
   void to_torch(std::span<const float> storage, std::span<float> torch) const;
-  /// Also writes the pads' zeros.
+  /// Writes the storage, the pads' zeros too.
   void from_torch(std::span<const float> torch, std::span<float> storage) const;
 };
 

@@ -20,7 +20,7 @@ struct LossScaleOptions {
   bool unscale_by_new = false;      // a step that doubles the scale is divided by the doubled one: half an update
 };
 
-/// As it lies in device memory, too (kernels/step_scalars.h).
+/// The loss scale's state, as it lies in device memory, too (kernels/step_scalars.h).
 struct LossScaleState {
   double scale = 65536;
   int64_t step = 0;            // updates so far

@@ -5,7 +5,7 @@
 namespace ct {
 
 namespace {
-/// Without the operands that are not wanted.
+/// Operands without those that are not wanted (kNone).
 Ids present(Ids ids) {
   std::erase(ids, kNone);
   return ids;

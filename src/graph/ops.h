@@ -149,8 +149,8 @@ struct BatchNorm {
   Ids reads() const;
   Ids writes() const { return mean == kNone ? Ids{y} : Ids{y, mean, var}; }
 };
-/// With g = dy where y > 0 (y kNone, no ReLU: dy): dresidual = g, unless it is kNone; dw, db; and, in the place of
-/// gradients of the running statistics, batch_mean = mean and batch_var = the unbiased variance.
+/// Gradients of BatchNorm: with g = dy where y > 0 (y kNone, no ReLU: dy), dresidual = g, unless it is kNone; dw, db;
+/// and, in the place of gradients of the running statistics, batch_mean = mean and batch_var = the unbiased variance.
 struct BatchNormGrad {
   static constexpr std::string_view kName = "batch_norm_grad";
   static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
@@ -282,7 +282,7 @@ struct SquareSums {
   Ids writes() const { return {sums}; }
 };
 
-/// From the chunk sums, the schedule and the counters to the scalars of this update (plan/step_scalars.h): norm, clip
+/// The scalars of this update (plan/step_scalars.h), from the chunk sums, the schedule and the counters: norm, clip
 /// factor, learning rate, the optimizer's coefficients, skip. Advances the count of applied steps, but not on a skip.
 struct StepControl {
   static constexpr std::string_view kName = "step_control";

@@ -20,11 +20,11 @@ class MetricsLog {
   void write(const Json& record);
   /// Writes what waits, or throws Error(io).
   void flush();
-  /// Empty: nothing waits.
+  /// Why lines wait for the disk; empty: nothing waits.
   const std::string& problem() const { return problem_; }
 
-  /// For a run that continues from the checkpoint of `step`: whatever was recorded later is dropped, and so are
-  /// evaluations at that step, which come after the checkpoint and are repeated where they are due. The files are
+  /// Goes back to the checkpoint of `step`, from which a run continues: whatever was recorded later is dropped, and so
+  /// are evaluations at that step, which come after the checkpoint and are repeated where they are due. The files are
   /// replaced by rename.
   static void rewind(FileSystem& files, const Path& run, int64_t step);
 

@@ -12,7 +12,7 @@ namespace ct {
 
 /// The network of the PyTorch and DeepSpeed CIFAR-10 tutorials: 62,006 parameters.
 ValueId cnn(Graph& g, ValueId images, int classes);
-/// The same network from plain operations, one layer each: what cnn() must equal.
+/// cnn()'s network from plain operations, one layer each: what cnn() must equal.
 ValueId cnn_plain(Graph& g, ValueId images, int classes);
 /// One linear layer on the pixels.
 ValueId linear_model(Graph& g, ValueId images, int classes);

@@ -28,7 +28,7 @@ inline const std::vector<std::string> kLaterSchedules = {
     "OneCycleLR",    "LinearLR",       "PolynomialLR",      "LambdaLR",
     "ConstantLR",    "CyclicLR",       "ReduceLROnPlateau"};
 
-/// Of applied step number `step`, counted from 0.
+/// The schedule's row of applied step number `step`, counted from 0.
 inline ScheduleRow schedule_row(const LrSchedule& schedule, const Optimizer& optimizer, int64_t step) {
   return std::visit(
       [step](const auto& s, const auto& o) {

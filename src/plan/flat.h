@@ -49,7 +49,7 @@ struct BucketSize {
   int64_t enough;  // so many wait for no more
   int64_t most;
 };
-/// As asked, as far as there are so many; 0: an eighth of the model is enough, and the largest unit fits.
+/// The size as asked, at most the whole model's; 0: an eighth of the model is enough, and the largest unit fits.
 BucketSize bucket_size(const FlatLayout& flat, int64_t asked);
 /// Groups of consecutive units, one bucket each; a unit that is larger than a bucket is a group of its own. As ranges
 /// of unit indices, from the first to the last unit, or (`backward`) collected from the last to the first.

@@ -165,7 +165,7 @@ class CaseInMemory {
     by();
     for (OnDevice& copy : on_device_) copy.download();
   }
-  /// On what the last launch left in the backend's memory.
+  /// Launches on what the last launch left in the backend's memory.
   void only_launch() { kernel_->launch(); }
   const std::vector<Guarded>& memory() const { return memory_; }
   const Guarded& workspace() const { return *workspace_; }

@@ -14,10 +14,10 @@ struct CollectiveResult {
   std::string problem;  // empty: the expected bits, whether launched or replayed
 };
 
-/// Each as training has it: in the canonical order and in the library's, ranges that NCCL's own collectives take and
-/// others, one and several micro-steps. Each is launched, then recorded and replayed three times, with other numbers
-/// every time. One rank is enough: NCCL then sends to itself. `numel`: floats that a rank owns of a buffer. Collective.
-/// Throws what the device or the library reports.
+/// Tries each collective as training has it: in the canonical order and in the library's, ranges that NCCL's own
+/// collectives take and others, one and several micro-steps. Each is launched, then recorded and replayed three times,
+/// with other numbers every time. One rank is enough: NCCL then sends to itself. `numel`: floats that a rank owns of a
+/// buffer. Collective. Throws what the device or the library reports.
 std::vector<CollectiveResult> run_collectives(Backend& backend, Communicator& comm, int64_t numel = 50'000);
 
 }  // namespace ct

@@ -36,7 +36,7 @@ struct OpCase {
   std::vector<GradientCheck> gradients;
 };
 
-/// At least one case of every alternative of ComputeOp: one without cases does not compile.
+/// All cases, at least one of every alternative of ComputeOp: one without cases does not compile.
 const std::vector<OpCase>& op_cases();
 
 }  // namespace ct

@@ -59,7 +59,7 @@ const Automatic& automatic() {
   return found;
 }
 
-/// From number N on with "cuda:N", which is judged by itself.
+/// The GPUs of a run: with "cuda:N" from number N on, which is judged by itself.
 Gpus gpus_of(const Config& config) {
   if (config.device == "auto") return automatic().gpus;
   const size_t colon = config.device.find(':');
@@ -74,7 +74,7 @@ int local_rank(Communicator& comm) {
   return static_cast<int>(std::count(hosts.begin(), hosts.begin() + comm.rank(), here));
 }
 
-/// Null: `host` itself. Collective.
+/// The communicator of an engine's collectives; null: `host` itself. Collective.
 std::unique_ptr<Communicator> make_collectives(const Config& config, Backend& backend, Communicator& host,
                                                Sharing& sharing_here, std::string& note) {
   const CommBackend wanted = config.communication.backend;

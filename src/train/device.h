@@ -14,8 +14,8 @@ DType compute_type(const Config& config);
 
 /// cpu or cuda: what `device` says, auto meaning cuda where there is a GPU that this program can compute on.
 bool wants_cuda(const Config& config);
-/// That are visible to this process, from the one that `device: cuda:N` names on (number 0 where it names none); 0 if
-/// that one cannot be used. `auto`: only those that can be used, from the first of them to the next one that cannot.
+/// GPUs that are visible to this process, from the one that `device: cuda:N` names on (number 0 where it names none); 0
+/// if that one cannot be used. `auto`: only those that can be used, from the first of them to the next one that cannot.
 int gpu_count(const Config& config);
 /// Throws ExitCode::usage where `device` names a GPU that is not there although others are.
 void require_gpu(const Config& config);
@@ -27,7 +27,8 @@ struct Sharing {
   int ranks_a_device = 1;  // that have one GPU together
   bool nccl = false;       // collectives go from GPU to GPU, not through the host's memory
 };
-/// Of `ranks` ranks on this host, before there are any. Where no GPU is visible each rank is taken to have its own.
+/// The sharing of `ranks` ranks on this host, before there are any. Where no GPU is visible each rank is taken to have
+/// its own.
 Sharing foretell_sharing(const Config& config, int ranks);
 
 /// Why `device: auto` computes on the CPU although people would expect it to find a GPU, or which GPU it cannot use;
@@ -54,10 +55,10 @@ class RankDevice {
   /// (after an error) the destructor waits for nobody.
   void finish();
   Backend& backend() { return *backend_; }
-  /// On CPUs `host` itself; between GPUs NCCL, where communication.backend wants or allows it, or else `host` by way of
-  /// host memory.
+  /// The communicator of an engine's collectives: on CPUs `host` itself; between GPUs NCCL, where communication.backend
+  /// wants or allows it, or else `host` by way of host memory.
   Communicator& collectives() { return collectives_ ? *collectives_ : host_; }
-  /// As this rank finds it.
+  /// The sharing as this rank finds it.
   const Sharing& sharing() const { return sharing_; }
   /// What is slower than it could be, for people; empty: nothing.
   const std::string& note() const { return note_; }

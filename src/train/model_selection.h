@@ -22,15 +22,15 @@ bool better(Metric metric, double a, double b);
 /// Keeps its numbers in the run's state, which is saved and restored.
 class ModelSelection {
  public:
-  /// Both must outlive this. `holds_out`: Judged::first is val.
+  /// `config` and `state` must outlive this. `holds_out`: Judged::first is val.
   ModelSelection(const Config& config, RunState& state, bool holds_out)
       : config_(config), state_(state), holds_out_(holds_out) {}
 
-  /// Of train.best.metric on train.best.split; NaN where the loss is not finite.
+  /// The value of train.best.metric on train.best.split; NaN where the loss is not finite.
   double value(const Judged& judged) const;
-  /// Is it the best so far? The first always is. What is not finite gives way to anything that is.
+  /// Is this evaluation the best so far? The first always is. What is not finite gives way to anything that is.
   bool is_best(const Judged& judged) const;
-  /// Once its weights are kept. What is not finite is not remembered.
+  /// Remembers an evaluation as the best, once its weights are kept. What is not finite is not remembered.
   void remember(const Judged& judged);
 
   /// Counts evaluations without a better value; true: train.early_stopping has no patience left.

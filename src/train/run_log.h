@@ -15,7 +15,7 @@ class RunLog {
   /// Begins to keep records, or goes on where their files were removed. Rank 0 only.
   void open(FileSystem& files, const Path& run) { metrics_.emplace(files, run); }
   bool keeps_records() const { return metrics_.has_value(); }
-  /// Nothing where no records are kept.
+  /// Keeps a record; does nothing where no records are kept.
   void record(const Json& record);
   /// Error(io) where records still wait for the disk.
   void flush() {

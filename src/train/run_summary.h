@@ -13,7 +13,7 @@ class RunSummary {
  public:
   RunSummary(const RunContext& run, int64_t total_steps) : run_(run), total_steps_(total_steps) {}
 
-  /// From what it was made, what it will do. `checkpoint`: that it goes on from; empty: none.
+  /// Tells from what the run was made and what it will do. `checkpoint`: that it goes on from; empty: none.
   void announce(const std::string& config_source, const std::string& checkpoint) const;
   /// The tutorial's last lines: some labels and what was predicted, accuracy, accuracy by class.
   void print_results(const Evaluation& test) const;

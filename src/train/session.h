@@ -34,7 +34,7 @@ class TrainingSession {
 
   /// Step `batch` of an epoch: micro-batches forward and backward, then the update.
   void step(int64_t epoch, int64_t batch);
-  /// So many steps of a run's beginning, `first` being the first of them; what they report is dropped.
+  /// Runs `count` steps of a run's beginning, `first` being the first of them; what they report is dropped.
   void run_steps(int64_t first, int64_t count);
   /// Seconds that steps since the last call waited for their micro-batches.
   double take_waited() { return std::exchange(waited_, 0); }

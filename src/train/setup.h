@@ -17,7 +17,7 @@ UpdateRule update_rule(const Config& config);
 Schedule step_schedule(const Config& config);
 /// "Adam with decoupled (AdamW) weight decay 3e-07", for people.
 std::string optimizer_note(const Config& config);
-/// Whose program is wanted.
+/// The rank whose program is wanted.
 struct RankOf {
   int rank = 0, ranks = 1;
 };

@@ -15,7 +15,7 @@ struct StopSignals {
   static bool terminated();
   /// A library may have put its own handlers in place of these. Nothing without install().
   static void install_again();
-  /// For those who are about to exit anyway: TERM and INT change nothing any more.
+  /// Makes TERM and INT change nothing any more, for those who are about to exit anyway.
   static void ignore_terminations();
 };
 

@@ -85,7 +85,7 @@ void StepReports::record() {
   window_ = {run_.clock.seconds(), run_.state.step};
 }
 
-/// Once, where the loader's threads do not keep up.
+/// Warns, once, where the loader's threads do not keep up.
 void StepReports::tell_of_waiting(double fraction) {
   constexpr double kMuch = 0.3, kSettled = 2;  // of the time; seconds until it is worth saying
   const int workers = run_.session.pipeline().workers();

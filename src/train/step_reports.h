@@ -11,10 +11,10 @@ class StepReports {
  public:
   StepReports(const RunContext& run, int64_t total_steps) : run_(run), total_steps_(total_steps) {}
 
-  /// When the clock is started.
+  /// Begins the first window of steps, when the clock is started.
   void start() { window_ = {run_.clock.seconds(), run_.state.step}; }
 
-  /// After a step that is counted in the state, before its epoch is. True: something was due to be told, at the same
+  /// Reports a step that is counted in the state, before its epoch is. True: something was due to be told, at the same
   /// steps on every rank.
   bool after_step();
   /// Folds the losses of all ranks since the last call into the running loss, in the order of micro-batches.

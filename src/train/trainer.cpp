@@ -72,7 +72,7 @@ bool Trainer::stop_agreed() {
   return stop_vote_->take(state_.step, clock_.seconds_a_step(state_.step));
 }
 
-/// On request: what was done is kept, and another start goes on from here.
+/// Stops on request: what was done is kept, and another start goes on from here.
 ExitCode Trainer::stop() {
   if (!ended_) {
     look_for_skips();
@@ -88,7 +88,7 @@ ExitCode Trainer::stop() {
   return ExitCode::stopped;
 }
 
-/// False: ranks agreed to stop instead.
+/// Ends the run. False: ranks agreed to stop instead.
 bool Trainer::finish() {
   clock_.stop();
   if (!ended_) {
@@ -131,7 +131,7 @@ bool Trainer::evaluation_due() const {
   return config_.train.eval_interval > 0 ? state_.step % config_.train.eval_interval == 0 : state_.batch == 0;
 }
 
-/// False: ranks agreed to stop instead.
+/// Evaluates the weights as they are. False: ranks agreed to stop instead.
 bool Trainer::evaluate_now(Because because) {
   bool done = false;
   clock_.aside([&] {
@@ -283,7 +283,7 @@ void Trainer::start_from(const std::string& checkpoint) {
   if (!ended_) saver_->return_to_best_of(checkpoint);
 }
 
-/// Those of --init.
+/// Loads the weights of --init.
 void Trainer::load_initial_weights() {
   Engine& engine = session_.engine();
   std::string converted;

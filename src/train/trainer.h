@@ -28,7 +28,7 @@ struct TrainOptions {
 class Trainer {
  public:
   Trainer(const TrainOptions& options, Communicator& comm, Console& console);
-  /// done or stopped; anything else is thrown. Once.
+  /// Trains, once, and returns done or stopped; anything else is thrown.
   ExitCode run();
 
  private:

@@ -21,7 +21,7 @@ class TrainingClock {
   /// Training is over; what is done from here on counts no more.
   void stop() { trained_ = seconds(); }
   double seconds() const { return trained_ ? *trained_ : wall_seconds() - aside_; }
-  /// With what was done aside.
+  /// Seconds with what was done aside.
   double wall_seconds() const { return std::chrono::duration<double>(Clock::now() - begun_).count(); }
   double seconds_a_step(int64_t step) const { return seconds() / static_cast<double>(step - first_step_); }
   int64_t first_step() const { return first_step_; }

@@ -13,7 +13,7 @@
 
 namespace ct {
 
-/// As files have them: "<parameter>", running statistics among them, and "<parameter>.exp_avg", never of a statistic.
+/// Tensors in files: "<parameter>", running statistics among them, and "<parameter>.exp_avg", never of a statistic.
 TensorSpec weight_spec(const Parameter& parameter);
 TensorSpec moment_spec(const Parameter& parameter, const std::string& moment);
 
@@ -34,7 +34,7 @@ void write_weights(const Graph& graph, const FlatLayout& flat, const StateBuffer
 /// does not fit.
 void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, const StateBuffer& weights);
 
-/// The same into memory of flat.compute_bytes, in the form that layers compute with.
+/// load_weights() into memory of flat.compute_bytes, in the form that layers compute with.
 void load_compute_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, std::byte* params);
 
 /// Error(checkpoint) naming the first element of a weight that is not finite: what was trained from it would be lost.

@@ -21,7 +21,7 @@ struct BenchFlags {
   std::string device, cuda_path;  // empty: what the configuration says
 };
 
-// Each returns the exit code. All ranks of a job call it, and rank 0 prints.
+// Members of `cifar-train bench`: each returns the exit code. All ranks of a job call it, and rank 0 prints.
 int bench_step(const BenchFlags& f, const Config& config, Communicator& comm);
 int bench_data(const BenchFlags& f, const Config& config, Communicator& comm);
 int bench_update(const BenchFlags& f, Communicator& comm);
@@ -39,7 +39,7 @@ Spread spread(std::vector<double> values);
 /// All ranks run `work(count)` for each window; rank 0's clock counts, from barrier to barrier.
 Spread time_windows(Communicator& comm, const BenchFlags& f, const std::function<void(int64_t)>& work);
 
-/// On stdout: `result` by --json, else `text`.
+/// Prints on stdout: `result` by --json, else `text`.
 void print(const BenchFlags& f, const Json& result, const std::string& text);
 
 }  // namespace ct

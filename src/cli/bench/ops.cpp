@@ -9,7 +9,7 @@
 namespace ct {
 namespace {
 
-/// Until the device has done it, from when it had nothing to do.
+/// Seconds until the device has done `work`, from when it had nothing to do.
 double seconds_on(Backend& backend, const std::function<void()>& work) {
   backend.wait();
   return seconds_of([&] {

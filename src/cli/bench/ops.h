@@ -33,11 +33,11 @@ struct OpTimingOptions {
 double time_operation(Backend& backend, const ComputeOp& op, const std::vector<Value>& values, const Resolve& operands,
                       const OpTimingOptions& options);
 
-/// On a device that works beside the host: of the computing steps, prepared anew and launched on the engine's memory,
-/// which holds nonsense afterwards.
+/// Times on a device that works beside the host: of the computing steps, prepared anew and launched on the engine's
+/// memory, which holds nonsense afterwards.
 OpTimes time_device_operations(Engine& engine, Backend& backend, const OpTimingOptions& options);
 
-/// On the host, one rank: medians of steps, operation after operation.
+/// Times on the host, one rank: medians of steps, operation after operation.
 OpTimes time_host_operations(Engine& engine);
 
 /// A line for each operation, its share of the peaks and their sum.

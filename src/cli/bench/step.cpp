@@ -41,12 +41,12 @@ class StepBench {
     moved_ = {moved.elements / (step_ - first), moved.bytes / (step_ - first)};
     return time;
   }
-  /// By all ranks together, when nothing more is timed.
+  /// Ends the session, by all ranks together, when nothing more is timed.
   void finish() { session_.finish(); }
   Engine& engine() { return session_.engine(); }
   Backend& backend() { return session_.backend(); }
   const BatchSizes& batch() const { return session_.batch(); }
-  /// By this rank, a step.
+  /// What this rank moved in a step.
   const Traffic& moved() const { return moved_; }
   const std::string& not_recorded() { return engine().bound().not_recorded(); }
 
@@ -65,8 +65,8 @@ double other_step(const BenchFlags& f, const Config& config, Communicator& comm)
   return median;
 }
 
-/// On a device beside the host, one rank: operations against peaks, the step recorded and not, and what of it is no
-/// operation's.
+/// Measures on a device beside the host, one rank: operations against peaks, the step recorded and not, and what of it
+/// is no operation's.
 std::string bench_device_operations(const BenchFlags& f, const Config& config, Communicator& comm,
                                     std::unique_ptr<StepBench> bench, double step, Json& result) {
   const DevicePeaks peaks = measure_peaks(bench->backend(), compute_type(config));

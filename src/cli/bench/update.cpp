@@ -79,7 +79,7 @@ int bench_update(const BenchFlags& f, Communicator& comm) {
   return 0;
 }
 
-/// On a GPU: Adam by itself, and with the copy that layers compute with, against a plain copy.
+/// Measures on a GPU: Adam by itself, and with the copy that layers compute with, against a plain copy.
 int bench_device_update(const BenchFlags& f, const Config& config) {
   const auto backend = make_backend(config, /*local_rank=*/0, kFewerElements);
   backend->enter_thread();

@@ -33,7 +33,7 @@ struct RendezvousState {
     char host[kHostBytes];
     std::array<std::atomic<uint64_t>, kMaxCpus / 64> cpus;  // that it may run on
     alignas(64) Heartbeat heartbeat;
-    // Two, in turn: the next message is written while a slow reader still reads the last one.
+    // Two messages, in turn: the next one is written while a slow reader still reads the last one.
     alignas(64) std::byte message[2][kMessageBytes];
   };
   alignas(64) std::atomic<int64_t> failure;  // 0: none; otherwise rank << 32 | exit code + 1
@@ -45,7 +45,7 @@ struct RendezvousState {
 /// Notes the job's failure: true for the first, see Communicator::abort.
 bool abort_job(RendezvousState& state, int rank, int exit_code) noexcept;
 
-/// One rank's view of it. Made by all ranks together. Not for several threads, but for abort() and aborted().
+/// One rank's view of a rendezvous. Made by all ranks together. Not for several threads, but for abort() and aborted().
 class Rendezvous {
  public:
   /// state: RendezvousState::bytes(size) bytes, zero before the first rank comes; outlives this.

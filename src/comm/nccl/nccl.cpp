@@ -83,7 +83,7 @@ class NcclReduction final : public Reduction {
   static float* floats(std::byte* at) { return reinterpret_cast<float*>(at); }
   float* slot(int rank) const { return slots_ + rank * numel_; }
   float* leaf(int rank) const { return rank == link_.rank() && own_leaf_ != nullptr ? own_leaf_ : slot(rank); }
-  /// Of one exchange.
+  /// Where NCCL puts its sum of one exchange.
   float* sum_of_nccl() const { return levels_.empty() ? sums_ : slots_; }
 
   /// See nccl_sum_levels().

@@ -32,7 +32,7 @@ struct NcclApi {
 /// Throws ExitCode::usage naming the library and the places where it was looked for, or the function that it lacks.
 NcclApi open_nccl(const cuda::LibraryPlaces& places);
 
-/// As NCCL gives it (22809 is 2.28.9). Throws ExitCode::usage if the library is older than 2.18. In nccl_link.cpp.
+/// The version as NCCL gives it (22809 is 2.28.9). Throws ExitCode::usage if that is older than 2.18. In nccl_link.cpp.
 int usable_version(const NcclApi& api);
 
 }  // namespace ct

@@ -18,7 +18,7 @@ namespace ct {
 
 class NcclLink {
  public:
-  /// Of this thread's GPU. Collective over `control`; see make_nccl() for what it throws.
+  /// Connects this thread's GPU. Collective over `control`; see make_nccl() for what it throws.
   NcclLink(cudaStream_t stream, Communicator& control, const cuda::LibraryPlaces& places);
   /// Aborts NCCL, unless finish() came before.
   ~NcclLink();
@@ -38,7 +38,7 @@ class NcclLink {
   void group(const std::function<void()>& calls);
   void send(const void* from, int64_t bytes, int to);
   void receive(void* to, int64_t bytes, int from);
-  /// In any order of the additions; out may be in.
+  /// Sums in any order of the additions; out may be in.
   void all_reduce(const float* in, float* out, int64_t count);
   /// `count`: of a rank. `in` and `out` as NCCL has them for a whole that ranks own evenly, in rank order; what is this
   /// rank's may be at its place there.
@@ -47,7 +47,7 @@ class NcclLink {
 
   /// Has NCCL failed here, or been aborted because a rank has called abort()? An end in order is no failure.
   bool failed() const { return failing_.load(std::memory_order_acquire); }
-  /// Throws why.
+  /// Throws why NCCL has failed or was aborted, if so.
   void throw_if_failed();
 
  private:

@@ -14,7 +14,7 @@ namespace ct {
 int64_t elements_of(const std::vector<ShardRange>& ranges);
 int64_t bytes_of(const std::vector<ShardRange>& ranges);
 
-/// The same ownership with each rank's ranges in the order of `whole`, neighbours joined and empty ones left out.
+/// `ranges` as the same ownership with each rank's in the order of `whole`, neighbours joined and empty ones left out.
 /// Checks that there is a list for each rank, that ranges lie inside `whole` and do not overlap there, and, where
 /// `whole` is the shard too, that they are at their places.
 Ownership tidy(Ownership ranges, int ranks, size_t whole_bytes, bool in_place);
@@ -52,7 +52,7 @@ class PieceSums {
   bool begun_ = false;
 };
 
-/// By kind. Counted by the thread that launches, read by any.
+/// Counters of traffic by kind. Counted by the thread that launches, read by any.
 class TrafficCounters {
  public:
   class Counter {

@@ -25,8 +25,8 @@ class TreeSum {
   int64_t numel() const { return numel_; }
   /// Leaves so far; 0 after finish.
   int64_t pushed() const { return pushed_; }
-  /// Of the partial sums made so far. Each is made when a push first leaves it behind, so that pushes of 2^k leaves at
-  /// a time need none of the k lowest, and a sum that is finished by its first call none at all.
+  /// Bytes of the partial sums made so far. Each is made when a push first leaves it behind, so that pushes of 2^k
+  /// leaves at a time need none of the k lowest, and a sum that is finished by its first call none at all.
   size_t bytes() const;
 
   /// The next leaves, in index order, each numel floats: read once, free for reuse on return.
@@ -37,7 +37,7 @@ class TreeSum {
 
   /// The sum of all that was pushed; the next push begins a new one.
   void finish(float* out);
-  /// The same with the last leaves, in one pass over memory. `out` may be one of them.
+  /// The sum of all that was pushed and the last leaves, in one pass over memory. `out` may be one of them.
   void finish(std::span<const float* const> last, float* out) { last.empty() ? finish(out) : add(last, 0, out); }
 
  private:

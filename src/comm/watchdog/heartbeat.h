@@ -11,7 +11,7 @@ namespace ct {
 enum class Phase : uint32_t { start, data, step, save, evaluation, end };
 std::string_view name_of(Phase phase);
 
-/// In memory that peers may share, zero at first. Written by one rank only.
+/// A rank's signs of life, in memory that peers may share, zero at first. Written by one rank only.
 struct Heartbeat {
   std::atomic<uint64_t> beats{0};        // by the rank's watchdog: its process runs
   std::atomic<uint64_t> progress{0};     // by the rank: it gets somewhere

@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
 
-/// Without stdio, whose locks the main thread may hold for ever.
+/// Prints without stdio, whose locks the main thread may hold for ever.
 void print_error(const std::string& message) {
   const std::string line = str("error: ", message, '\n');
   for (size_t at = 0; at < line.size();) {

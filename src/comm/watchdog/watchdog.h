@@ -30,9 +30,9 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// To be called by the thread that calls stop(), before or after it. This rank has failed with that code: true if it
-  /// is the first in the job, so that its error is to be printed. Where the failure is a lost peer, the watchdogs get
-  /// the time to say it better.
+  /// Claims that this rank has failed with that code: true if it is the first in the job, so that its error is to be
+  /// printed. To be called by the thread that calls stop(), before or after it. Where the failure is a lost peer, the
+  /// watchdogs get the time to say it better.
   bool claim(int exit_code);
   /// The job's exit code once it has failed and this watchdog knows.
   std::optional<int> failure() const;

@@ -19,7 +19,8 @@ class WatchdogLink {
   int fd() const { return fd_; }
   bool open() const { return fd_ >= 0; }
   bool sending() const { return open() && !out_.empty(); }
-  /// Dropped while an earlier message is still on its way: the other end does not read, and the next will say more.
+  /// Sends a message, or drops it while an earlier one is still on its way: the other end does not read, and the next
+  /// will say more.
   void send(std::span<const std::byte> message);
   void flush();
   /// Takes what has arrived; closes when the other end has.

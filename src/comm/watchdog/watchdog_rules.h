@@ -45,7 +45,7 @@ class WatchdogRules {
   /// All deadlines begin at `now`, in seconds of any clock that only goes forward.
   WatchdogRules(int ranks, Deadlines deadlines, double now);
 
-  /// To be called several times a second. A rank that has ended is beyond suspicion. The others are
+  /// Looks for lost ranks; to be called several times a second. One that has ended is beyond suspicion. The others are
   ///   lost    as soon as they are gone,
   ///   silent  when their beats stand still for heartbeat_s,
   ///   stuck   when nobody's progress or collectives move for timeout_s: the culprit is a rank that does not wait for

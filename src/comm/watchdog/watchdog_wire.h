@@ -11,7 +11,7 @@
 
 namespace ct {
 
-/// For the watchdog's thread alone, but for construction.
+/// A watchdog's way to the others, for its thread alone, but for construction.
 class WatchdogWire {
  public:
   static constexpr std::chrono::milliseconds kBeat{100};
@@ -19,7 +19,7 @@ class WatchdogWire {
   virtual ~WatchdogWire() = default;
   /// Beats, and listens until the time is over, a peer is lost, or the file descriptor `wake` is readable.
   virtual void exchange(std::chrono::milliseconds time) = 0;
-  /// By rank, as far as this one may judge: those that others judge are marked as ended.
+  /// Signs of life by rank, as far as this one may judge: those that others judge are marked as ended.
   virtual std::span<const Signs> signs() const = 0;
   virtual RankPlace place(int rank) const = 0;
   /// The exit code of the job once it has failed.

@@ -17,7 +17,7 @@ bool holds_batches(const std::filesystem::path& folder);
 /// `path` itself where it is a folder of batches or has one's name, else path/name.
 std::filesystem::path batches_at(std::string_view name, const std::filesystem::path& path);
 
-/// For the table of kinds.
+/// Members of a DataKind whose files have CIFAR-10's layout: open, size and look.
 std::unique_ptr<DataSet> open_batches(const DataSource& source, Split split, const OpenOptions& options);
 DataSize size_of_batches(const std::filesystem::path& folder, OnCorrupt on_corrupt);
 std::string look_at_batches(const std::filesystem::path& folder);

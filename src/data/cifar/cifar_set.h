@@ -37,7 +37,7 @@ class CifarSet final : public DataSet {
   /// Maps the files of `split` in `folder`. Whether it is CIFAR-10 or the synthetic set shows in the folder
   /// (is_synthetic_folder).
   CifarSet(const std::filesystem::path& folder, Split split, const CifarOptions& options = {});
-  /// Owns records in memory; no files. Labels are checked likewise.
+  /// A set of records that it owns in memory; no files. Labels are checked as files' are.
   CifarSet(std::string name, std::vector<std::string> class_names, std::vector<uint8_t> records);
 
   /// 3,072 planar bytes of image i, valid as long as the set.

@@ -33,7 +33,7 @@ std::vector<uint8_t> synthetic_records(uint64_t seed, uint32_t first, uint32_t c
 
 /// SHA-256 of data_batch_1..5.bin and test_batch.bin, in this order.
 extern const std::array<std::string_view, 6> kSyntheticSha256;
-/// Of one of them in a set whose files have so many records.
+/// SHA-256 of file number `file` of kSyntheticSha256, in a set whose files have so many records.
 std::string synthetic_sha256(size_t file, int64_t records_per_file);
 
 /// Does the folder hold all of the set's files, each as long as it must be? (Their bytes: data/cifar/verify.h.) False

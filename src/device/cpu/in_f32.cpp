@@ -63,7 +63,7 @@ class InF32 final : public Kernel {
   };
   static constexpr size_t kLine = 64;
   static size_t round_up(size_t bytes, size_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
-  /// With the line after the end, which vector loads may touch.
+  /// Bytes of a copy with the line after its end, which vector loads may touch.
   static size_t room(const Copy& copy) { return static_cast<size_t>(copy.numel) * sizeof(float) + kLine; }
 
   std::vector<Copy> copies_;

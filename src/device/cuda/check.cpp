@@ -26,7 +26,7 @@ constexpr const char* kBusy = ": the GPU may be another process's alone, or not 
 constexpr const char* kMps =
     ": restart CUDA's MPS daemon (nvidia-cuda-mps-control), or wait until other programs have left it";
 
-/// By name, for not every toolkit knows every one of them. The others are bugs, without a remedy.
+/// What an error means, by name, for not every toolkit knows every one of them. The others are bugs, without a remedy.
 struct Meaning {
   std::string_view error;
   ExitCode code;

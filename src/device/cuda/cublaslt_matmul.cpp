@@ -39,7 +39,7 @@ cudaDataType_t library_type(DType dtype) {
   return dtype == DType::f32 ? CUDA_R_32F : dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
-/// As the library sees it: `rows` are contiguous.
+/// A matrix as the library sees it: `rows` are contiguous.
 struct Matrix {
   DType dtype;
   int64_t rows, columns, stride;
@@ -314,7 +314,7 @@ class CublasltMatmul final : public Matmul {
     return first[0] != 0 || first[1] != 0;
   }
 
-  /// Of one launch; infinite where the algorithm cannot be recorded, or not be launched.
+  /// Milliseconds of one launch; infinite where the algorithm cannot be recorded, or not be launched.
   double milliseconds(const Scratch& scratch) {
     const cudaStream_t stream = context_->options.stream;
     scratch.fill(0x3c, stream);  // numbers of ordinary size

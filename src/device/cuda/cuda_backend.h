@@ -38,14 +38,14 @@ class CudaBackend final : public Backend {
 
   const Device& device() const { return device_; }
   cudaStream_t stream() const { return stream_; }
-  /// Of a table that kernels read.
+  /// The GPU's copy of a table that kernels read.
   template <class T>
   Memory upload(const std::vector<T>& table) {
     Memory memory = allocate(std::max<size_t>(table.size() * sizeof(T), 1));
     write(memory, table.data(), table.size() * sizeof(T));
     return memory;
   }
-  /// By the libraries, which are opened when an operation first needs them: small networks need neither.
+  /// Plans by the libraries, which are opened when an operation first needs them: small networks need neither.
   std::shared_ptr<Convolution> plan(ConvolutionPass pass, const ConvolutionShape& shape);
   std::shared_ptr<Matmul> plan(LinearPass pass, const LinearShape& shape);
   std::string plans() const override;

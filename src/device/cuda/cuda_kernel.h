@@ -57,7 +57,7 @@ class CudaKernel final : public Kernel {
   std::optional<std::invoke_result_t<Bind, const Operands&, std::byte*>> launch_;
 };
 
-/// Without a workspace: `bind(operands)`.
+/// A kernel without a workspace: `bind(operands)` returns the launch function.
 template <class Bind>
 std::unique_ptr<Kernel> make_plain_kernel(const std::string& name, Bind bind) {
   auto without_workspace = [bind = std::move(bind)](const Operands& at, std::byte*) { return bind(at); };

@@ -339,7 +339,7 @@ class CudnnConvolution final : public Convolution {
     return Memory(memory);
   }
 
-  /// Of plans that are built. One whose workspace finds no room is passed over.
+  /// The fastest of plans that are built. One whose workspace finds no room is passed over.
   int64_t fastest(const std::vector<int64_t>& built) {
     const auto [image, weights, result] = images(shape_);
     const Memory memory[] = {allocate(bytes_of(image)), allocate(bytes_of(weights)), allocate(bytes_of(result))};

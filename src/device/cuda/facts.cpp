@@ -83,7 +83,7 @@ DeviceFact library(const Wanted& wanted, const LibraryPlaces& places, bool neede
   }
 }
 
-/// For cuDNN, of the CUDA that this one was built for.
+/// NVRTC as cuDNN needs it, of the CUDA that the cuDNN found was built for.
 DeviceFact nvrtc(const LibraryPlaces& places, bool needed) {
   size_t major = CUDART_VERSION / 1000;
   try {

@@ -19,7 +19,7 @@ class Context {
   const Shape& shape(ValueId id) const { return (*this)[id].shape; }
   DType dtype(ValueId id) const { return (*this)[id].dtype; }
   cudaStream_t stream() const { return backend.stream(); }
-  /// Of the operation, for profilers: "conv2d layer1.0.conv1.out".
+  /// The operation's name, for profilers: "conv2d layer1.0.conv1.out".
   const std::string& label() const { return label_; }
 
   CudaBackend& backend;

@@ -13,18 +13,18 @@ struct LibraryPlaces {
   std::string first;  // --cuda-path: a folder of libraries, or of a toolkit (its lib64 or lib); empty: none
 };
 
-/// In order: `first`, its lib64 and its lib; the folders of LD_LIBRARY_PATH; lib64 and lib of CUDA_HOME and of
-/// /usr/local/cuda; lib folders of Python's nvidia packages (site-packages/nvidia/*/lib: of VIRTUAL_ENV, of the python3
-/// in PATH, which is not started, of the user, of the system). Only folders that exist, each once. Throws
-/// ExitCode::usage if `first` is no folder.
+/// Folders to search, in order: `first`, its lib64 and its lib; the folders of LD_LIBRARY_PATH; lib64 and lib of
+/// CUDA_HOME and of /usr/local/cuda; lib folders of Python's nvidia packages (site-packages/nvidia/*/lib: of
+/// VIRTUAL_ENV, of the python3 in PATH, which is not started, of the user, of the system). Only folders that exist,
+/// each once. Throws ExitCode::usage if `first` is no folder.
 std::vector<std::string> search_folders(const LibraryPlaces& places);
 
 /// Throws ExitCode::usage unless `first`, its lib64 or its lib has one at least of the libraries that are looked for
 /// (whatever its version: that is judged when it is opened). Empty: nothing was named.
 void require_libraries_in(const std::string& first);
 
-/// Once opened it stays in the process, where other libraries find it by its file's name, wherever it lies: what such a
-/// library opens by itself and would not find (cuDNN: NVRTC) can be opened here first.
+/// A library that, once opened, stays in the process, where others find it by its file's name, wherever it lies: what
+/// such a library opens by itself and would not find (cuDNN: NVRTC) can be opened here first.
 class Library {
  public:
   /// `name` for people ("cuDNN"); `file` with its version ("libcudnn.so.9"). The search folders, then the loader's own

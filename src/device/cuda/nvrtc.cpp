@@ -29,7 +29,7 @@ std::string version_of(const Library& library) {
   return str(major, ".", minor);
 }
 
-/// Of the file in its folder, wherever that lies.
+/// Where to look for what lies beside a file: in its folder, wherever that lies.
 LibraryPlaces beside(const std::string& file) { return {.first = std::filesystem::path(file).parent_path()}; }
 
 }  // namespace

@@ -7,8 +7,9 @@
 
 namespace ct::cuda {
 
-/// Once opened it is found by whoever looks for it by its name, and so are its builtins: a file that NVRTC itself opens
-/// when it compiles, by its name, so that from a folder that is not the loader's it would not find what lies beside it.
+/// NVRTC, which once opened is found by whoever looks for it by its name, and so are its builtins: a file that it opens
+/// itself when it compiles, by its name, so that from a folder that is not the loader's it would not find what lies
+/// beside it.
 class Nvrtc {
  public:
   /// `major`: of CUDA, in the file's name. Throws ExitCode::usage where it or its builtins are not there.
@@ -24,7 +25,7 @@ class Nvrtc {
   Library builtins_;
 };
 
-/// For a library that can do without, in other ways and perhaps slower; `doctor` tells what is missing.
+/// Opens NVRTC for a library that can do without, in other ways and perhaps slower; `doctor` tells what is missing.
 void open_nvrtc_for(size_t major, const LibraryPlaces& places);
 
 }  // namespace ct::cuda

@@ -70,7 +70,7 @@ struct Offload::Slot {
   std::unique_ptr<Event> arrived, sent;  // what comes from the device, the copy that goes there
 };
 
-/// Of one slice.
+/// The update of one slice.
 class Offload::Update {
  public:
   Update(Offload& offload, const ComputeOp& op, const std::vector<Value>& values)
@@ -149,7 +149,7 @@ class Offload::Update {
   bool fetched_ = false;
 };
 
-/// One operation.
+/// The updates of one operation.
 class Offload::Updates final : public Kernel {
  public:
   explicit Updates(std::vector<std::unique_ptr<Update>> slices) : slices_(std::move(slices)) {}

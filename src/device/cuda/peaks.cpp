@@ -18,7 +18,7 @@ constexpr double kLong = 0.05;
 constexpr int64_t kCopyBytes = int64_t{1} << 30, kLeastCopyBytes = int64_t{1} << 18;
 constexpr int64_t kProductSize = 8192, kLeastProductSize = 128;
 
-/// Of one launch, the best of a few rows of them.
+/// Seconds of one launch, the best of a few rows of them.
 double best_seconds(Backend& backend, const std::function<void()>& launch) {
   const auto row = [&](int launches) {
     backend.wait();

@@ -5,7 +5,7 @@
 
 namespace ct::cuda {
 
-/// From here to the end of the scope, on the host's thread.
+/// A named range from here to the end of the scope, on the host's thread.
 class Range {
  public:
   explicit Range(const std::string& name);

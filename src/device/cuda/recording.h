@@ -13,11 +13,11 @@ namespace ct::cuda {
 /// What `body` launches into the stream, recorded: see Backend::record().
 std::unique_ptr<Replay> record(cudaStream_t stream, const std::function<void()>& body);
 
-/// Of one launch, as in a replayed step: the least of a few replays of a recording of several launches. Launched once
-/// before, for what a library loads on first use. Throws where it cannot be recorded.
+/// Milliseconds of one launch, as in a replayed step: the least of a few replays of a recording of several launches.
+/// Launched once before, for what a library loads on first use. Throws where it cannot be recorded.
 double milliseconds(cudaStream_t stream, const std::function<void()>& launch);
 
-/// The same of one way among several: infinite where it does not work, unless the device is lost.
+/// milliseconds() of one way among several: infinite where it does not work; throws where the device is lost.
 double time_of_candidate(cudaStream_t stream, const std::function<void()>& launch);
 
 }  // namespace ct::cuda

@@ -36,13 +36,14 @@ struct NormProblem {
   }
   double sigma(size_t c) const { return std::sqrt(var[c] + s.eps); }
   Shape vector() const { return {s.channels}; }
-  /// Of a channel's mean: sums of numbers of size sigma around its first element, which is as large as the mean.
+  /// Tolerance of means: sums of numbers of size sigma around a channel's first element, which is as large as its mean.
   Doubles mean_tolerance() const {
     Doubles t;
     for (size_t c = 0; c < mean.size(); ++c) t.push_back(kEps * (std::abs(mean[c]) + 8 * sigma(c)));
     return t;
   }
-  /// Squared distances from a first element that is at most a few sigma away: what cancels is a few times the result.
+  /// Tolerance of variances: squared distances from a first element that is at most a few sigma away, so that what
+  /// cancels is a few times the result.
   Doubles var_tolerance() const {
     Doubles t;
     for (size_t c = 0; c < var.size(); ++c) t.push_back(64 * kEps * (var[c] + s.eps));

@@ -39,7 +39,7 @@ Complex weighted(const Doubles& dy, const std::vector<Complex>& y);
 /// them. The factor leaves about seven standard deviations.
 Doubles rounding(Doubles square_sums, int64_t terms);
 
-/// Of a structure in device memory, as u8.
+/// The bytes of a structure in device memory, as u8.
 template <class T>
 Doubles bytes_of(const T& s) {
   Bytes bytes(sizeof s);
@@ -51,7 +51,7 @@ Shape shape_of() {
   return {static_cast<int64_t>(sizeof(T))};
 }
 
-/// Of a case's name.
+/// The end of a case's name, which tells its type.
 std::string suffix(DType type);
 
 /// A case whose activations, their gradients and weights are of one type.
@@ -63,9 +63,9 @@ class Case {
   ValueId out(const Shape& shape, Doubles values, Doubles tolerance = {}, DType dtype = DType::f32);
   ValueId in_out(const Shape& shape, Doubles before, Doubles after, Doubles tolerance = {}, DType dtype = DType::f32);
   ValueId wide_in(const Shape& shape, Doubles values) { return in(shape, std::move(values), type_); }
-  /// Of the type's numbers, which are copied or compared, never rounded.
+  /// An output of the type's numbers, which are copied or compared, never rounded.
   ValueId exact_out(const Shape& shape, Doubles values) { return out(shape, std::move(values), {}, type_); }
-  /// Rounded to the type at last.
+  /// An output that is rounded to the type at last, which `tolerance` does not count.
   ValueId wide_out(const Shape& shape, Doubles values, Doubles tolerance);
   void gradient(ValueId id, const Doubles& x, std::function<Complex(const std::vector<Complex>&)> loss);
   template <class... Parts>
@@ -79,7 +79,7 @@ class Case {
   OpCase case_;
 };
 
-/// Of images with channels last.
+/// Shapes of images with channels last.
 const std::vector<Shape>& image_shapes();
 
 }  // namespace ct::cases

@@ -45,7 +45,7 @@ std::vector<T> batch_norm(const Norm& s, const std::vector<T>& x, const std::vec
 struct NormGradients {
   std::vector<double> dx, g, dw, db;  // g: dy as ReLU lets it through, which is the residual's gradient
 };
-/// Of sum(dy * batch_norm) with the statistics of x itself; y empty: no ReLU.
+/// Gradients of sum(dy * batch_norm) with the statistics of x itself; y empty: no ReLU.
 inline NormGradients batch_norm_gradients(const Norm& s, const std::vector<double>& x, const std::vector<double>& y,
                                           const std::vector<double>& dy, const std::vector<double>& w) {
   const std::vector<double> mean = channel_means(s, x), var = channel_variances(s, x);

@@ -15,7 +15,7 @@ inline double rounded(DType type, double x) {
   return type == DType::f16 ? from_f16(to_f16(x)) : x;
 }
 
-/// What that may change at most: half of the distance between neighbours. f16's smallest are 2^-24 apart.
+/// What rounded() may change at most: half of the distance between neighbours. f16's smallest are 2^-24 apart.
 inline double rounding_to(DType type, double x) {
   if (type == DType::bf16) return std::abs(x) * 0x1p-8;
   return type == DType::f16 ? std::abs(x) * 0x1p-11 + 0x1p-25 : 0;

@@ -128,7 +128,7 @@ struct Config {
   std::map<std::string, std::string> origins;
 };
 
-/// The same values of every key that counts; where they were written does not matter.
+/// Has every key that counts the same value? Where they were written does not matter.
 bool operator==(const Config& a, const Config& b);
 
 }  // namespace ct

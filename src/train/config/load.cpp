@@ -232,7 +232,7 @@ void check_foreign(const Merge& merge, const std::vector<ConfigField>& fields, s
   if (!ignored.empty()) warnings->push_back("ignored, as they change nothing here: " + ignored);
 }
 
-/// That every group has parameters, by the model's names and shapes.
+/// Checks that every group has parameters, by the model's names and shapes.
 void check_groups(const Config& config, const std::string& where) {
   if (config.optimizer_groups.empty()) return;
   const InputSpec any{.batch = 1, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .mode = Mode::evaluate};

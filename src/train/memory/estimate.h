@@ -49,7 +49,7 @@ struct StageEstimate {
   StepTraffic traffic;
 };
 
-/// With another ZeRO stage than the configured one.
+/// The estimate with another ZeRO stage than the configured one.
 StageEstimate estimate_stage(Backend& backend, const EstimateOf& what, int stage);
 
 /// The program before it has a model: code, libraries and their heap.

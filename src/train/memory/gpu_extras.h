@@ -12,11 +12,11 @@ namespace ct {
 
 /// Bytes of a rank.
 struct GpuExtras {
-  // Of the GPU's memory.
+  // Parts of the GPU's memory.
   int64_t updates = 0;       // tables
   int64_t received = 0;      // the slots of NCCL's sums
   int64_t partial_sums = 0;  // of NCCL's sums, between micro-steps
-  // Of the host's memory.
+  // Parts of the host's memory.
   int64_t mirrors = 0;  // page-locked: state, inputs and results, gradients of offloaded updates
   int64_t staged = 0;   // the host's side of collectives where it is not NCCL that runs them; without partial sums
 };

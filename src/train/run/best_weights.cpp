@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char *kSelectedBy = "selected_by", *kSelectedValue = "selected_value";
 
-/// Beside the checkpoints in that folder, of the newest first.
+/// Every best.bin kept beside the checkpoints in that folder, that of the newest first.
 std::vector<Path> all_saved(const Path& folder) {
   std::vector<Path> paths;
   for (const std::string& name : list_folder(folder))
@@ -121,7 +121,7 @@ std::optional<BestWeights::Candidate> BestWeights::choose(const std::vector<Cand
   return best != nullptr ? std::optional(*best) : std::nullopt;
 }
 
-/// Those that are expected first: the others need not be read where one of them is right.
+/// Judges those that are expected first: the others need not be read where one of them is right.
 std::optional<BestWeights::Candidate> BestWeights::choose(const std::vector<Candidate>& expected,
                                                           const std::vector<Path>& others,
                                                           const RunState& state) const {

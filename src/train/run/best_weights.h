@@ -34,7 +34,7 @@ class BestWeights {
   /// Goes back to what was best at that checkpoint of this or another run, whose state is given. Where those weights
   /// are lost, the best of what is left takes their place; step -1: nothing is left, the next evaluation is the best.
   BestEvaluation return_to(const Path& checkpoint, const RunState& state);
-  /// While training: the same where best.bin was removed or changed since this looked last.
+  /// Does what return_to() does, while training, where best.bin was removed or changed since this looked last.
   BestEvaluation look_after(const RunState& state);
   /// What is wrong with best.bin, which should be of one of these two steps; empty: nothing.
   std::string problem_unless_of(int64_t step, int64_t or_step) const;

@@ -45,7 +45,7 @@ class CheckpointWriter {
   /// engine may go on: the snapshot is complete (asynchronous), or nothing but finish() may be called (otherwise).
   void begin(const RunState& state, const Provenance& provenance, const Metadata& metadata);
   bool pending() const { return save_ != nullptr; }
-  /// Of a pending save: what was saved, once that is complete and durable. Does not wait for the disk.
+  /// What a pending save has saved, once that is complete and durable. Does not wait for the disk.
   std::optional<Saved> poll();
   /// Waits for the pending save.
   Saved finish();
@@ -59,7 +59,7 @@ class CheckpointWriter {
  private:
   using Clock = std::chrono::steady_clock;
   enum class Source : uint8_t { engine, snapshot };
-  /// Of a file to be written: all its tensors, and this rank's rows of them.
+  /// The contents of a file to be written: all its tensors, and this rank's rows of them.
   struct Contents {
     std::vector<TensorSpec> specs;
     std::vector<Rows> own;

@@ -26,7 +26,8 @@ bool is_sealed_config(std::string_view text) {
          text.substr(seal) == str(kSeal, crc_text(crc32c(text.substr(0, seal))), "\n");
 }
 
-/// Looked for near the beginning, not by reading the header: a damaged file of a run is still the run's.
+/// Does a file of weights have this program's marks? They are looked for near the beginning, not by reading the header:
+/// a damaged file of a run is still the run's.
 bool has_marks(std::string_view weights) {
   const std::string_view head = weights.substr(0, kLongestHead);
   return head.find("\"header_crc32c\"") != std::string_view::npos ||

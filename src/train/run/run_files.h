@@ -35,8 +35,8 @@ std::vector<std::string> set_aside_foreign_files(FileSystem& files, const Path& 
 /// Nothing, or weights with this program's marks, damaged or not.
 bool is_own_weights(const Path& path);
 
-/// For a file of weights that somebody asks for: Error(usage) unless `path` is free, a device or pipe, or holds weights
-/// that this program wrote and no run needs.
+/// Error(usage) unless a file of weights that somebody asks for may be written: `path` is free, a device or pipe, or
+/// holds weights that this program wrote and no run needs.
 void require_replaceable_weights(const Path& path);
 
 }  // namespace ct

@@ -220,7 +220,7 @@ void RunFolder::warn_of_not_finite(const Checkpoint& checkpoint, Console& consol
                           : std::string("no checkpoint beside it is all finite")));
 }
 
-/// Of checkpoints that are gone or never were, and pieces.
+/// Removes what was kept of best.bin for checkpoints that are gone or never were, and pieces.
 void RunFolder::remove_spare_best() {
   const Path folder = held() / kCheckpointFolder;
   for (const std::string& name : list_folder(folder))

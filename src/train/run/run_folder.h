@@ -21,7 +21,7 @@ struct ResumeMode {
   Path checkpoint;  // of kind path
 };
 
-/// Rank 0 only.
+/// A run's folder, on rank 0 only.
 class RunFolder {
  public:
   /// Locks the folder and decides where to start from; nothing is changed yet, and a folder that was made goes again
@@ -29,17 +29,17 @@ class RunFolder {
   /// of somebody else in the way, present against --resume never, nothing that verifies, another configuration.
   RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console);
 
-  /// Its present name: as it was given, until look_after() finds it renamed.
+  /// The folder's present name: as it was given, until look_after() finds it renamed.
   const Path& path() const { return out_; }
   bool renamed() const { return out_ != given_; }
-  /// The same folder by its descriptor: for whatever is read and written in it from begin() on.
+  /// The folder by its descriptor: for whatever is read and written in it from begin() on.
   const Path& held() const { return held_.path(); }
   FileSystem& files() { return files_; }
   /// The checkpoint to continue from; empty: a fresh run.
   const Path& resume_from() const { return resume_from_; }
   /// When resuming: Error(checkpoint) unless the images are those of the checkpoint; another device is only told.
   void require_same_origin(const Provenance& now, Console& console) const;
-  /// Of the checkpoint that is resumed.
+  /// The plans of the checkpoint that is resumed.
   std::string plans() const { return resumed_ ? resumed_->plans : ""; }
   bool contains(int64_t step) const;
   /// Why a run ended here at that step, by its `end` record (kFinished, kStoppedEarly); empty: it did not, or goes on
@@ -53,16 +53,16 @@ class RunFolder {
 
   /// Who the checkpoints say they belong to: a resumed run's id, or a new one.
   const RunIdentity& identity() const { return identity_; }
-  /// Before a save: has the folder kept its name, its lock, its configuration and its records? Returns a line to warn
-  /// with where it has not; what can be written anew is, but for the records, which are their writer's. Error(io) where
-  /// the folder was removed, Error(usage) where another run has taken it. The run goes on in the folder itself, not in
-  /// what else may have got its name.
+  /// Looks after the folder before a save: has it kept its name, its lock, its configuration and its records? Returns a
+  /// line to warn with where it has not; what can be written anew is, but for the records, which are their writer's.
+  /// Error(io) where the folder was removed, Error(usage) where another run has taken it. The run goes on in the folder
+  /// itself, not in what else may have got its name.
   std::string look_after();
   /// Where the checkpoint of that step can be read: here by the descriptor, or else `elsewhere`.
   Path readable(int64_t step, const Path& elsewhere) const;
   /// Keeps best.bin as it is now beside the checkpoint of that step, before that exists.
   void keep_best(int64_t step);
-  /// After a checkpoint of that step was written: removes those that checkpoint.keep_last gives no place any more.
+  /// Removes, after a checkpoint of that step was written, those that checkpoint.keep_last gives no place any more.
   void make_room(int64_t step);
   /// The newest checkpoint that verifies and whose weights and moments are all finite; empty: there is none.
   Path newest_finite() const;

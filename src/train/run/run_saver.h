@@ -16,13 +16,13 @@ class RunSaver {
   RunSaver(const RunContext& run, RunFolder* folder, const Provenance& provenance);
 
   enum class MustSucceed : bool { no, yes };
-  /// By train.save_interval.
+  /// Is a checkpoint due by train.save_interval?
   bool due() const;
   /// Begins a checkpoint of the state, unless there is one; asynchronous ones end in poll() or complete().
   void save(MustSucceed must);
   /// Looks after a checkpoint that is being saved, without waiting.
   void poll();
-  /// Waits for it.
+  /// Waits for a checkpoint that is being saved.
   void complete(MustSucceed must);
 
   /// The checkpoint that training starts from: `step` -1 where it is another run's.

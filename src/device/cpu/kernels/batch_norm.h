@@ -34,8 +34,8 @@ void batch_norm(const BatchNormArgs<uint16_t>& args);
 void batch_norm_result(const BatchNormArgs<float>& args);
 void batch_norm_result(const BatchNormArgs<uint16_t>& args);
 
-/// With g = dy where y > 0 (y nullptr: dy): db = sum g, dw = sum g (x - mean)/sigma,
-/// dx = w/sigma (g - db/rows - (x - mean)/sigma dw/rows); batch_var = var rows/(rows - 1).
+/// Gradients of batch_norm: with g = dy where y > 0 (y nullptr: dy), db = sum g, dw = sum g (x - mean)/sigma, dx =
+/// w/sigma (g - db/rows - (x - mean)/sigma dw/rows); batch_var = var rows/(rows - 1).
 template <class T>
 struct BatchNormGradArgs {
   BatchNormShape shape;

@@ -9,7 +9,7 @@
 
 namespace ct::cpu {
 
-/// Of any optimizer: g = gradient_scale grad.
+/// The arguments of any optimizer: g = gradient_scale grad.
 struct UpdateArgs {
   int64_t n;
   const float* grads;

@@ -19,10 +19,10 @@ void relu_grad(const uint16_t* y, const uint16_t* dy, uint16_t* dx, int64_t n);
 void add(const float* a, const float* b, float* y, int64_t n);
 void add(const uint16_t* a, const uint16_t* b, uint16_t* y, int64_t n);
 
-/// Between element types.
+/// Conversions between element types.
 void convert(const float* x, uint16_t* y, int64_t n);
 void convert(const uint16_t* x, float* y, int64_t n);
-/// To f16, as base/half.h does: for a GPU, a CPU does not compute in it.
+/// The conversion to f16, as base/half.h does it: for a GPU, a CPU does not compute in it.
 void convert_to_f16(const float* x, uint16_t* y, int64_t n);
 
 /// y[n][c] = mean over pixels of x[n][pixel][c]; rows of y have stride padded(channels) (linear.h), pads zero.
