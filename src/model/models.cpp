@@ -21,10 +21,10 @@ struct Entry {
   Builder build;
   std::optional<ImageShape> takes = {};  // absent: any shape
 };
-const Entry kModels[] = {{"cnn", cnn, kTutorialShape},
-                         {"cnn_plain", cnn_plain, kTutorialShape},
-                         {"linear", linear_model},
-                         {"resnet18", resnet18}};
+const Entry kModels[] = {{"cnn", cnn, kTutorialShape}, {"cnn_plain", cnn_plain, kTutorialShape},
+                         {"linear", linear_model},     {"resnet18", resnet18},
+                         {"resnet34", resnet34},       {"resnet50", resnet50},
+                         {"resnet101", resnet101},     {"resnet152", resnet152}};
 
 std::string text_of(const ImageShape& s) { return str(s[0], "x", s[1], "x", s[2]); }
 

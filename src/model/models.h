@@ -17,14 +17,21 @@ ValueId cnn_plain(Graph& g, ValueId images, int classes);
 /// One linear layer on the pixels.
 ValueId linear_model(Graph& g, ValueId images, int classes);
 
-/// Residual networks of basic blocks: so many in each layer, whose widths double from `width` on.
+/// Residual networks: so many blocks in each layer, whose widths double from `width` on. A basic block has two 3x3
+/// convolutions, a bottleneck a 1x1, a 3x3 and a 1x1 of four times the width.
 struct ResnetSize {
   int width;
   std::vector<int> blocks;
+  enum Block : uint8_t { basic, bottleneck } block = basic;
 };
 ValueId resnet(Graph& g, ValueId images, int classes, const ResnetSize& size);
-/// ResNet-18 for small images: 11,173,962 parameters with 10 classes.
+/// ResNets for small images. With 10 classes they have 11,173,962, 21,282,122, 23,520,842, 42,512,970 and 58,156,618
+/// parameters.
 ValueId resnet18(Graph& g, ValueId images, int classes);
+ValueId resnet34(Graph& g, ValueId images, int classes);
+ValueId resnet50(Graph& g, ValueId images, int classes);
+ValueId resnet101(Graph& g, ValueId images, int classes);
+ValueId resnet152(Graph& g, ValueId images, int classes);
 
 std::vector<std::string> model_names();
 /// Throws ExitCode::usage for a name that is not among them.

@@ -195,23 +195,30 @@ TEST(Network, CnnEqualsItsPlainForm) {
 const reference::Resnet kNarrow{.n = 3, .side = 8, .width = 4, .classes = 10, .blocks = {1, 1}};
 ValueId narrow_resnet(Graph& g, ValueId images, int classes) { return resnet(g, images, classes, {4, {1, 1}}); }
 
-/// The loss of the narrow network at its parameters, any of which may have been moved by a complex step.
-std::complex<double> narrow_loss(const Graph& graph, const reference::Parameters<std::complex<double>>& point,
+const reference::Resnet kBottlenecks{
+    .n = 3, .side = 8, .width = 4, .classes = 10, .blocks = {1, 2}, .bottlenecks = true};
+ValueId narrow_bottlenecks(Graph& g, ValueId images, int classes) {
+  return resnet(g, images, classes, {4, {1, 2}, ResnetSize::bottleneck});
+}
+
+/// The loss of a narrow network at its parameters, any of which may have been moved by a complex step.
+std::complex<double> narrow_loss(const reference::Resnet& net, const Graph& graph,
+                                 const reference::Parameters<std::complex<double>>& point,
                                  const reference::Batch& batch) {
   reference::NamedParameters<std::complex<double>> named;
   for (size_t i = 0; i < point.size(); ++i) named[graph.parameters()[i].name] = point[i];
-  const auto images = reference::to_channels_last(batch.images, kNarrow.n, 3, kNarrow.side * kNarrow.side);
-  return resnet_loss(kNarrow, named, {images.begin(), images.end()}, batch.labels);
+  const auto images = reference::to_channels_last(batch.images, net.n, 3, net.side * net.side);
+  return resnet_loss(net, named, {images.begin(), images.end()}, batch.labels);
 }
 
-TEST(Network, ResnetGradientIsTheComplexStepOfItsLoss) {
-  Network network(narrow_resnet, kNarrow.n, kSgd, 0, 42, kNarrow.side);
+void expect_gradient_of_loss(const reference::Resnet& net, const Builder& model) {
+  Network network(model, net.n, kSgd, 0, 42, net.side);
   const reference::Batch batch = network.feed(1);
   network.micro_step();
   const auto params = network.parameters(), gradients = network.gradients();
   reference::Parameters<std::complex<double>> point;
   for (const auto& p : params) point.emplace_back(p.begin(), p.end());
-  const double loss = narrow_loss(network.graph(), point, batch).real();
+  const double loss = narrow_loss(net, network.graph(), point, batch).real();
   EXPECT_NEAR(network.loss(), loss, 32 * kEps * loss);
   for (size_t i = 0; i < params.size(); ++i) {
     const Parameter& parameter = network.graph().parameters()[i];
@@ -222,13 +229,18 @@ TEST(Network, ResnetGradientIsTheComplexStepOfItsLoss) {
     for (size_t j = 0; j < params[i].size(); j += 1 + params[i].size() / 40) {
       const auto kept = point[i][j];
       point[i][j] += std::complex<double>(0, reference::kComplexStep);
-      const double derivative = narrow_loss(network.graph(), point, batch).imag() / reference::kComplexStep;
+      const double derivative = narrow_loss(net, network.graph(), point, batch).imag() / reference::kComplexStep;
       point[i][j] = kept;
       // A dozen layers deep, each of which normalises what the last has rounded; sums of up to 3*8*8 terms.
       EXPECT_NEAR(gradients[i][j], derivative, 12 * (4 + 2 * std::sqrt(3.0 * 8 * 8)) * kEps * largest)
           << parameter.name << " element " << j;
     }
   }
+}
+
+TEST(Network, ResnetGradientIsTheComplexStepOfItsLoss) { expect_gradient_of_loss(kNarrow, narrow_resnet); }
+TEST(Network, GradientOfBottlenecksIsTheComplexStepOfTheirLoss) {
+  expect_gradient_of_loss(kBottlenecks, narrow_bottlenecks);
 }
 
 /// What bf16 keeps of a direction: the cosine between the gradients of both precisions.
@@ -295,6 +307,29 @@ TEST(Resnet18, IsTorchvisions) {
   EXPECT_EQ(shapes["fc.weight"], (Shape4{10, 512}));
   EXPECT_EQ(shapes.count("layer1.0.downsample.0.weight"), 0u);
   EXPECT_EQ(shapes.count("conv1.bias"), 0u);
+}
+
+TEST(Resnets, HaveTheirParameters) {
+  const auto of = [](const Builder& model) {
+    return build_graph(model, {.batch = 1, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
+  };
+  EXPECT_EQ(of(resnet34).parameter_count(), 21282122);
+  EXPECT_EQ(of(resnet101).parameter_count(), 42512970);
+  EXPECT_EQ(of(resnet152).parameter_count(), 58156618);
+  const Graph graph = of(resnet50);
+  EXPECT_EQ(graph.parameter_count(), 23520842);
+  EXPECT_EQ(graph.units().size(), 18u);
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const Parameter& p : graph.parameters()) shapes[p.name] = p.shape;
+  using Shape4 = std::vector<int64_t>;
+  EXPECT_EQ(shapes["layer1.0.conv1.weight"], (Shape4{64, 64, 1, 1}));
+  EXPECT_EQ(shapes["layer1.0.conv2.weight"], (Shape4{64, 64, 3, 3}));
+  EXPECT_EQ(shapes["layer1.0.conv3.weight"], (Shape4{256, 64, 1, 1}));
+  EXPECT_EQ(shapes["layer1.0.downsample.0.weight"], (Shape4{256, 64, 1, 1}));  // of stride 1, for the width
+  EXPECT_EQ(shapes["layer2.0.conv1.weight"], (Shape4{128, 256, 1, 1}));
+  EXPECT_EQ(shapes["layer4.2.bn3.running_var"], (Shape4{2048}));
+  EXPECT_EQ(shapes["fc.weight"], (Shape4{10, 2048}));
+  EXPECT_EQ(shapes.count("layer1.1.downsample.0.weight"), 0u);
 }
 
 TEST(Initialize, NormalWeightsHaveKaimingsSpreadAndStatisticsAreNeutral) {

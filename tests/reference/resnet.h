@@ -1,4 +1,4 @@
-// Scalar reference of residual networks of basic blocks, by name of parameter.
+// Scalar reference of residual networks, by name of parameter.
 #pragma once
 
 #include <map>
@@ -16,6 +16,7 @@ using NamedParameters = std::map<std::string, std::vector<T>>;
 struct Resnet {
   int64_t n, side, width, classes;
   std::vector<int> blocks;
+  bool bottlenecks = false;
 };
 
 template <class T>
@@ -51,13 +52,20 @@ T resnet_loss(const Resnet& s, const NamedParameters<T>& p, const std::vector<T>
     for (int block = 0; block < s.blocks[layer]; ++block) {
       const std::string name = "layer" + std::to_string(layer + 1) + "." + std::to_string(block) + ".";
       const int64_t width = s.width << layer, stride = layer > 0 && block == 0 ? 2 : 1;
+      const int64_t out = s.bottlenecks ? 4 * width : width;
       Features<T> skip = h;
-      h = norm_layer(s, p, name + "bn1", plain_conv(s, p, name + "conv1", h, width, 3, stride), true);
-      h = plain_conv(s, p, name + "conv2", h, width, 3, 1);
-      if (stride != 1 || skip.channels != width)
-        skip = norm_layer(s, p, name + "downsample.1", plain_conv(s, p, name + "downsample.0", skip, width, 1, stride),
+      if (s.bottlenecks) {
+        h = norm_layer(s, p, name + "bn1", plain_conv(s, p, name + "conv1", h, width, 1, 1), true);
+        h = norm_layer(s, p, name + "bn2", plain_conv(s, p, name + "conv2", h, width, 3, stride), true);
+        h = plain_conv(s, p, name + "conv3", h, out, 1, 1);
+      } else {
+        h = norm_layer(s, p, name + "bn1", plain_conv(s, p, name + "conv1", h, width, 3, stride), true);
+        h = plain_conv(s, p, name + "conv2", h, width, 3, 1);
+      }
+      if (stride != 1 || skip.channels != out)
+        skip = norm_layer(s, p, name + "downsample.1", plain_conv(s, p, name + "downsample.0", skip, out, 1, stride),
                           false);
-      h = norm_layer(s, p, name + "bn2", h, true, skip.x);
+      h = norm_layer(s, p, name + (s.bottlenecks ? "bn3" : "bn2"), h, true, skip.x);
     }
   const auto pooled = average_pool(s.n, h.side * h.side, h.channels, h.x);
   const auto z = linear(s.n, h.channels, s.classes, pooled, p.at("fc.weight"), p.at("fc.bias"));

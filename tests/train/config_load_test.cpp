@@ -240,7 +240,7 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
       {"device: \"cuda:\"", "device must be auto, cpu, cuda or cuda:N, found 'cuda:'"},
       {"device: cuda:1x", "device must be auto, cpu, cuda or cuda:N, found 'cuda:1x'"},
       {"device: cpu:1", "device must be auto, cpu, cuda or cuda:N, found 'cpu:1'"},
-      {"model: {name: resnet50}", "model.name resnet50 is not supported by this version; use cnn"},
+      {"model: {name: vit_tiny}", "model.name vit_tiny is not supported by this version; use cnn"},
       {"data: {dataset: image_folder}", "data.dataset image_folder is not supported"},
       {"data: {augment: [random_resized_crop]}", "data.augment random_resized_crop is not supported"},
       {"optimizer: {type: lamb, params: {max_coeff: 10}}",
