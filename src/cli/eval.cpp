@@ -104,7 +104,7 @@ int verb_eval(const Words& words) {
   backend->wait();
   Evaluator evaluator(*backend, *comm, lower_evaluation(graph, {}), {.params = params.data(), .warn = warn});
 
-  const EvalPipeline batches(*images, std::move(chosen), batch_size, loader_workers(config, /*ranks=*/1));
+  const EvalPipeline batches(*images, std::move(chosen), batch_size, loader_workers(config.data.workers, /*ranks=*/1));
   const Evaluation result = *evaluate(evaluator, batches, split, *comm);
   images->check_unchanged();
   if (json) {

@@ -9,7 +9,7 @@
 
 #include "base/choice.h"
 #include "base/error.h"
-#include "data/transform.h"
+#include "data/augmentation.h"
 
 namespace ct {
 

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <system_error>
 
+#include "base/cores.h"
+
 namespace ct {
 namespace {
 
@@ -13,6 +15,11 @@ namespace {
 size_t ring_size(int64_t batch, int workers) { return static_cast<size_t>(2 + (workers - 1) / batch); }
 
 }  // namespace
+
+int loader_workers(int64_t asked, int ranks) {
+  constexpr int kMost = 8;
+  return asked > 0 ? static_cast<int>(asked) : std::clamp(available_cores() / ranks, 1, kMost);
+}
 
 Loader::Loader(const DataSet& set, int64_t batch, Plan plan, LoaderOptions options)
     : set_(set), plan_(std::move(plan)), options_(std::move(options)), ring_(ring_size(batch, options_.workers)) {

@@ -20,6 +20,10 @@ struct SampleList {
   SampleKey key;
 };
 
+/// Worker threads of one of `ranks` ranks on this host: as many as were `asked` for (data.workers), or, if 0, as it has
+/// cores for, at most 8.
+int loader_workers(int64_t asked, int ranks);
+
 struct LoaderOptions {
   int workers = 1;
   int64_t stride = 1;  // from one micro-batch's number to the next one's

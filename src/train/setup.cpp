@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/cores.h"
 #include "base/error.h"
 #include "model/models.h"
 #include "train/agree.h"
@@ -101,17 +100,11 @@ PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, 
           .first_micro = first,
           .micros = d.accumulation,
           .micro_stride = d.accumulation > 1 ? d.micro_batch(rank, 1) - first : 1,
-          .workers = loader_workers(config, d.ranks)};
+          .workers = loader_workers(config.data.workers, d.ranks)};
 }
 
 void fill_micro_batch(Pipeline& pipeline, int64_t epoch, int64_t step, int64_t k, Engine& engine) {
   pipeline.fill(epoch, step, k, buffers(engine.inputs(), engine.lowered()));
-}
-
-int loader_workers(const Config& config, int ranks) {
-  constexpr int kMost = 8;
-  if (config.data.workers > 0) return static_cast<int>(config.data.workers);
-  return std::clamp(available_cores() / ranks, 1, kMost);
 }
 
 BatchBuffers buffers(const Inputs& in, const Lowered& program) {

@@ -27,8 +27,6 @@ InputSpec input_spec(const Config& config, int64_t batch, const DataSpec& data, 
 
 /// What `rank` asks of its pipeline.
 PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, const Distribution& d, int rank);
-/// data.workers, or as many as each of this host's ranks has cores for.
-int loader_workers(const Config& config, int ranks);
 /// Where the host writes a batch of a program.
 BatchBuffers buffers(const Inputs& inputs, const Lowered& program);
 

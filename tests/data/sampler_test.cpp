@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "data/augmentation.h"
 #include "data/data_fixture.h"
-#include "data/transform.h"
 
 namespace ct {
 namespace {

@@ -10,25 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "base/choice.h"
 #include "comm/watchdog/supervision.h"
 #include "data/dataset.h"
 #include "optim/parameter_groups.h"
 #include "optim/schedule.h"
 #include "train/config/batch.h"
+#include "train/config/choices.h"
 
 namespace ct {
-
-enum class BestSplit : uint8_t { last, val, test };
-constexpr auto words_of(BestSplit) { return std::to_array<std::string_view>({"last", "val", "test"}); }
-enum class Metric : uint8_t { accuracy, loss };
-constexpr auto words_of(Metric) { return std::to_array<std::string_view>({"accuracy", "loss"}); }
-enum class SaveFailure : uint8_t { warn, error };
-constexpr auto words_of(SaveFailure) { return std::to_array<std::string_view>({"warn", "error"}); }
-enum class CommBackend : uint8_t { automatic, threads, mpi, nccl };
-constexpr auto words_of(CommBackend) { return std::to_array<std::string_view>({"auto", "threads", "mpi", "nccl"}); }
-enum class OffloadDevice : uint8_t { none, cpu };
-constexpr auto words_of(OffloadDevice) { return std::to_array<std::string_view>({"none", "cpu"}); }
 
 struct Config {
   int64_t seed = 42;

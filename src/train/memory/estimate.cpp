@@ -131,7 +131,7 @@ StageEstimate estimate_stage(Backend& backend, const EstimateOf& what, int stage
   for (const Program* steps : {&train.micro, &train.last, &programs.evaluate.micro})
     if (!rank.on_gpu) rank.overhead += kConvolutionBytes * convolutions(*steps);
   if (!what.data.direct) {
-    const int workers = loader_workers(config, what.ranks);
+    const int workers = loader_workers(config.data.workers, what.ranks);
     for (const Lowered* program : {&train, &programs.evaluate})
       rank.overhead += static_cast<int64_t>(
           Loader::bytes(what.data.sample, (*program)[program->ports.labels].shape.numel(), workers));

@@ -1,0 +1,25 @@
+// The words of those keys that are one of a few. Modules that have such keys say their own: data/dataset.h (OnCorrupt),
+// data/augmentation.h, optim/.
+#pragma once
+
+#include "base/choice.h"
+
+namespace ct {
+
+/// train.best.split: what best.bin follows.
+enum class BestSplit : uint8_t { last, val, test };
+constexpr auto words_of(BestSplit) { return std::to_array<std::string_view>({"last", "val", "test"}); }
+/// train.best.metric, train.early_stopping.metric.
+enum class Metric : uint8_t { accuracy, loss };
+constexpr auto words_of(Metric) { return std::to_array<std::string_view>({"accuracy", "loss"}); }
+/// checkpoint.on_failure: what a failed save does to training.
+enum class SaveFailure : uint8_t { warn, error };
+constexpr auto words_of(SaveFailure) { return std::to_array<std::string_view>({"warn", "error"}); }
+/// communication.backend.
+enum class CommBackend : uint8_t { automatic, threads, mpi, nccl };
+constexpr auto words_of(CommBackend) { return std::to_array<std::string_view>({"auto", "threads", "mpi", "nccl"}); }
+/// zero_optimization.offload_optimizer.device: where the optimizer's state lives.
+enum class OffloadDevice : uint8_t { none, cpu };
+constexpr auto words_of(OffloadDevice) { return std::to_array<std::string_view>({"none", "cpu"}); }
+
+}  // namespace ct
