@@ -24,10 +24,10 @@ struct DataOptions {
   }
 
   DataSource source() const {
-    if (auto found = find_data(dataset, path)) return *std::move(found);
     std::string missing, remedies;
     for (const DataKind& kind : data_kinds()) {
       if (dataset != "auto" && dataset != kind.key) continue;
+      if (auto found = find_data(kind.key, path)) return *std::move(found);
       missing += str(missing.empty() ? "" : " or ", kind.folder);
       remedies = str("; for ", kind.name, ", ", kind.how_to_get(path), remedies);  // what is at hand comes first
     }

@@ -77,7 +77,7 @@ int verb_eval(const Words& words) {
   if (data_path.empty())
     data_path = info.data_path;
   else
-    require_named_folder(data_path);
+    require_named_folder(data_path, info.dataset);
   const auto images = open_split(checkpoint, data_path, split, info, console);
   const int classes = images->classes();
 

@@ -54,6 +54,7 @@ struct DataKind {
   std::string_view key;     // data.dataset: "cifar10"
   std::string_view name;    // in records, checkpoints and messages: "CIFAR-10"
   std::string_view folder;  // where it lies under data.path
+  bool automatic = true;    // data.dataset: auto takes it; false: it must be asked for by name
   std::string_view remedy;  // how to get whole files again
   /// What to do where there is none, `path` being data.path.
   std::string (*how_to_get)(const std::filesystem::path& path);

@@ -25,11 +25,12 @@ DataSource locate_data(std::string_view dataset, const fs::path& where, LocateOp
   options.by_name = dataset != "auto";
   const fs::path path = without_slash(where);
   if (const PathKind kind = kind_of(path, ExitCode::data); kind != PathKind::nothing && kind != PathKind::folder) {
+    const DataKind* wanted = find_kind(dataset, kinds);
     fail(ExitCode::data, path.string(), ": not a folder; data.path names the folder that holds ",
-         data_kinds().front().folder, "/");
+         (wanted != nullptr ? wanted : &data_kinds().front())->folder, "/");
   }
   for (const DataKind& kind : kinds) {
-    if (options.by_name && kind.key != dataset) continue;
+    if (options.by_name ? kind.key != dataset : !kind.automatic) continue;
     if (auto source = kind.locate ? kind.locate(path, options) : locate_found(kind, path, options)) {
       source->kind = &kind;
       return *std::move(source);
@@ -42,14 +43,17 @@ DataSource locate_data(std::string_view dataset, const fs::path& where, LocateOp
 
 std::optional<DataSource> find_data(std::string_view dataset, const fs::path& path) {
   for (const DataKind& kind : data_kinds()) {
-    if (dataset != "auto" && dataset != kind.key) continue;
+    if (dataset == "auto" ? !kind.automatic : dataset != kind.key) continue;
     if (const auto folder = kind.find(without_slash(path))) return DataSource{.kind = &kind, .folder = *folder};
   }
   return std::nullopt;
 }
 
-void require_named_folder(const fs::path& path) {
+void require_named_folder(const fs::path& path, std::string_view dataset) {
   if (absolute_of(path / "") == absolute_of(fs::path(kShippedFolder) / "") || is_there(path, ExitCode::data)) return;
+  const DataKind* kind = find_kind(dataset);
+  if (kind != nullptr && !kind->automatic)
+    fail(ExitCode::data, in_quotes(path.native()), ": no such folder; give the one that holds ", kind->folder, "/");
   fail(ExitCode::data, in_quotes(path.native()), ": no such folder; give the one that holds ",
        data_kinds().front().folder, "/, or make it with: cifar-train data synth --out ", in_quotes(path.native()));
 }

@@ -11,8 +11,8 @@
 namespace ct {
 
 /// data.dataset (auto or a kind's key) under data.path, which may also be the set's folder itself. auto takes the first
-/// kind that is there (damaged or not: opening it will tell). Call it on one rank. Throws Error(usage) for another
-/// name, Error(data) naming the folder and the remedy.
+/// automatic kind that is there (damaged or not: opening it will tell). Call it on one rank. Throws Error(usage) for
+/// another name, Error(data) naming the folder and the remedy.
 DataSource locate_data(std::string_view dataset, const std::filesystem::path& path, LocateOptions options = {},
                        std::span<const DataKind> kinds = data_kinds());
 
@@ -23,7 +23,8 @@ std::optional<DataSource> find_data(std::string_view dataset, const std::filesys
 inline constexpr std::string_view kShippedFolder = "data";
 
 /// Throws Error(data) when there is nothing at a path that somebody named (data.path, --data), other than the shipped
-/// folder: a slip of the pen must not become a folder with a data set in it.
-void require_named_folder(const std::filesystem::path& path);
+/// folder: a slip of the pen must not become a folder with a data set in it. `dataset`: which is sought, by key or
+/// name.
+void require_named_folder(const std::filesystem::path& path, std::string_view dataset = "auto");
 
 }  // namespace ct

@@ -16,7 +16,6 @@ void check_buffers(const BatchBuffers& to, const SampleShape& shape, size_t batc
 void read_in_line(const DataSet& set, const SampleList& list, uint8_t* to) {
   const size_t bytes = set.shape().bytes();
   for (size_t i = 0; i < list.images.size(); ++i) set.read(list.images[i], list.key, to + i * bytes);
-  set.check_not_cut();
 }
 
 }  // namespace
@@ -33,7 +32,7 @@ Pipeline::Pipeline(const DataSet& set, std::vector<uint32_t> images, PipelineOpt
         micros_per_step());
   if (steps_per_epoch() == 0) {
     fail(ExitCode::usage, "train_batch_size: ", options_.train_batch, " is more than the ", this->images(),
-         " training images; lower it or data.validation");
+         " training images; lower it or data.validation, or raise data.limit");
   }
   if (set.direct()) return;
   loader_ = std::make_unique<Loader>(
@@ -66,13 +65,14 @@ void Pipeline::fill(int64_t epoch, int64_t step, int64_t k, const BatchBuffers& 
   check(epoch >= 0 && step >= 0 && step < steps_per_epoch() && k >= 0 && k < micros_per_step(), "no micro-batch ", k,
         " of step ", step);
   check_buffers(to, set_.shape(), micro);
-  const SampleList list{chosen(epoch, step, k), {options_.seed, epoch}};
   const int64_t from_first = k - options_.first_micro, place = from_first / options_.micro_stride;
   const bool foreseen = from_first >= 0 && from_first % options_.micro_stride == 0 && place < options_.micros;
-  if (loader_ && foreseen)
-    loader_->take((epoch * steps_per_epoch() + step) * options_.micros + place, to.images.data());
-  else
-    read_in_line(set_, list, to.images.data());
+  const bool ahead = loader_ && foreseen;
+  // It may plan epochs ahead, in place of the order of this one.
+  if (ahead) loader_->take((epoch * steps_per_epoch() + step) * options_.micros + place, to.images.data());
+  const SampleList list{chosen(epoch, step, k), {options_.seed, epoch}};
+  if (!ahead) read_in_line(set_, list, to.images.data());
+  set_.check_not_cut();
   for (size_t i = 0; i < micro; ++i) {
     to.draws[i] = draw_augmentation(options_.augment, list.key, list.images[i]);
     to.labels[i] = set_.label(list.images[i]);
@@ -121,6 +121,7 @@ int64_t EvalPipeline::fill(int64_t b, const BatchBuffers& to, Loader* ahead) con
     ahead->take(b, to.images.data());
   else
     read_in_line(set_, {images, {}}, to.images.data());
+  set_.check_not_cut();
   const auto count = static_cast<int64_t>(images.size());
   for (size_t i = 0; i < images.size(); ++i) to.labels[i] = set_.label(images[i]);
   std::fill(to.images.begin() + count * static_cast<int64_t>(set_.shape().bytes()), to.images.end(), uint8_t{0});

@@ -70,7 +70,7 @@ class Pipeline {
   const DataSet& set_;
   std::vector<uint32_t> images_;
   PipelineOptions options_;
-  std::array<Order, 2> orders_;  // a loader is in the next epoch before this one ends
+  std::array<Order, 2> orders_;  // a loader is in the next epoch, or in later ones, before this one ends
   std::unique_ptr<Loader> loader_;
 };
 

@@ -125,7 +125,7 @@ Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_abs
   const auto progress = [&] { comm.heartbeat().advance(Phase::data); };
   progress();
   if (comm.rank() == 0) {
-    require_named_folder(config.data.path);
+    require_named_folder(config.data.path, config.data.dataset);
     sets.source =
         locate_data(config.data.dataset, config.data.path, {.if_absent = if_absent, .progress = progress}, kinds);
   }

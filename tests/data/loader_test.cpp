@@ -65,6 +65,28 @@ TEST(Loader, GivesWhatReadingInLineGives) {
   }
 }
 
+/// The loader is epochs ahead of what is taken.
+TEST(Loader, EpochsOfOneMicroBatch) {
+  const MadeUpSet slow(kShape, 7, 12, dawdle), set(kShape, 7, 12);
+  const auto training = hold_out(5, 12, 0).training;
+  for (const int workers : {1, 8})
+    for (const int64_t micro : {3, 12}) {
+      Pipeline pipeline(slow, training,
+                        {.seed = 5, .train_batch = micro, .micro_batch = micro, .micros = 1, .workers = workers});
+      const int64_t steps = 12 / micro;
+      for (int64_t n = 0; n < 8 * steps; ++n) {
+        const int64_t epoch = n / steps, step = n % steps;
+        std::vector<uint32_t> images;
+        for (uint32_t place : permutation(5, epoch, 12)) images.push_back(training[place]);
+        Batch batch(static_cast<size_t>(micro));
+        pipeline.fill(epoch, step, 0, batch.to());
+        EXPECT_TRUE(batch == expected(set, micro_batch_images(images, micro, micro, step, 0), {5, epoch}))
+            << "epoch " << epoch << ", step " << step << ", micro-batches of " << micro << ", " << workers
+            << " workers";
+      }
+    }
+}
+
 TEST(Loader, EvaluationReadsAheadToo) {
   const MadeUpSet slow(kShape, 7, 11, dawdle), set(kShape, 7, 11);
   const EvalPipeline pipeline(slow, 2, /*workers=*/2);

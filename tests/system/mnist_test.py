@@ -30,7 +30,7 @@ def digits(name, train=320, test=100):
 
 
 def settings(data, **changed):
-    return {"data.path": data, "train_batch_size": 16, "train.epochs": 3, "train.save_interval": 10,
+    return {"data.dataset": "mnist", "data.path": data, "train_batch_size": 16, "train.epochs": 3, "train.save_interval": 10,
             "train.best.split": "test", "steps_per_print": 1, **{k.replace("__", "."): v for k, v in changed.items()}}
 
 
@@ -74,7 +74,7 @@ def it_is_described_and_verified():
     expect("MNIST in %s/mnist\n320 images to train on, 100 to test on, 28x28, 1 channels, 10 classes" % data in info, info)
     verified = run("data", "verify", "--data", os.path.join(data, "mnist"))
     expect_equal((verified.returncode, verified.stdout.count("  ok\n")), (DONE, 4), verified.stdout, verified.stderr)
-    estimate = run("estimate", "--config", LINEAR, "--set", "data.path=" + data)
+    estimate = run("estimate", "--config", LINEAR, "--set", "data.path=" + data, "--set", "data.dataset=mnist")
     expect("data set: MNIST, 0.3 MB" in estimate.stdout, estimate.stdout, estimate.stderr)
 
 
@@ -147,9 +147,20 @@ def other_data_does_not_continue_its_run():
 @check
 def a_model_of_another_shape_is_refused():
     data, _, _ = trained()
-    fails(USAGE, run("train", *train_words(path("out-cnn"), {"data.path": data})), "1x28x28", "3x32x32")
+    fails(USAGE, run("train", *train_words(path("out-cnn"), {"data.dataset": "mnist", "data.path": data})), "1x28x28",
+          "3x32x32")
     fails(DATA, run("train", *train_words(path("out-none"), {"data.dataset": "mnist", "data.path": scratch()})),
           "no mnist", "gunzip")
+    nowhere = path("nowhere")
+    fails(DATA, run("train", *train_words(path("out-none"), {"data.dataset": "mnist", "data.path": nowhere})), nowhere,
+          "give the one that holds mnist/")
+
+
+@check
+def nobody_gets_it_unasked():
+    data = digits("unasked")
+    done = train(path("out-unasked"), {"data.path": data, "train.max_steps": 4})
+    expect("data: synthetic-10, written to %s/" % data in done.stderr, done.stderr)
 
 
 main()

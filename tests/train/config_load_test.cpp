@@ -128,6 +128,14 @@ TEST_F(ConfigTest, UnknownKeysNameTheirPlaceAndTheNearestKey) {
   EXPECT_EQ(error("seed: 1\ntrain:\n  epoch: 3\n"),
             "c.yaml:3:3: unknown key 'train.epoch'; did you mean 'train.epochs'?");
   EXPECT_EQ(error("optimzer: {type: Adam}"), "c.yaml:1:1: unknown key 'optimzer'; did you mean 'optimizer'?");
+  EXPECT_PART(error("schedluer: {type: WarmupLR}"), "did you mean 'scheduler'?");
+  for (const auto& [slip, meant] :
+       std::map<std::string, std::string>{{"schedluer.type", "scheduler.type"},
+                                          {"cdua.path", "cuda.path"},
+                                          {"fp61.enabled", "fp16.enabled"},
+                                          {"trian.epohcs", "train.epochs"},
+                                          {"trian.early_stopping.metric", "train.early_stopping.metric"}})
+    EXPECT_PART(error(kAdam, {slip + "=1"}), str("unknown key '", slip, "'; did you mean '", meant, "'?"));
   EXPECT_EQ(error("lr: 0.1"), "c.yaml:1:1: unknown key 'lr'; did you mean 'optimizer.params.lr'?");
   EXPECT_EQ(error("zzzzzz: 0.1"), "c.yaml:1:1: unknown key 'zzzzzz'");
   EXPECT_EQ(error("zero_optimization: {stge: 0}"),
@@ -377,12 +385,13 @@ TEST_F(ConfigTest, SupervisionKeys) {
 }
 
 TEST_F(ConfigTest, LaterSourcesWinAndBlocksAreReplacedWhole) {
-  const auto yaml =
-      write("c.yaml",
-            "seed: 1\ntrain: {epochs: 5, max_steps: 9}\noptimizer: {type: SGD, params: {lr: 0.5, momentum: 0.9}}\n"
-            "scheduler: {type: WarmupLR, params: {warmup_num_steps: 7, warmup_max_lr: 0.5}}\n");
+  const auto yaml = write("c.yaml",
+                          "seed: 1\ngradient_clipping: 1.5\ntrain: {epochs: 5, max_steps: 9}\noptimizer: {type: SGD, "
+                          "params: {lr: 0.5, momentum: 0.9}}\n"
+                          "scheduler: {type: WarmupLR, params: {warmup_num_steps: 7, warmup_max_lr: 0.5}}\n");
   const auto json = write("ds.json",
-                          "{\"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 0.25}}, \"scheduler\": {}, "
+                          "{\"gradient_clipping\": \"auto\", \"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": "
+                          "0.25}}, \"scheduler\": {}, "
                           "\"train\": {\"epochs\": 6}}");
   const Config config =
       load_config({.files = {yaml, json},
@@ -393,6 +402,7 @@ TEST_F(ConfigTest, LaterSourcesWinAndBlocksAreReplacedWhole) {
   EXPECT_EQ(config.seed, 1);
   EXPECT_EQ(config.train.epochs, 7);
   EXPECT_EQ(config.train.max_steps, 9);
+  EXPECT_EQ(config.gradient_clipping, 1.5);  // "auto" leaves it open
   EXPECT_EQ(optimizer<optim::Sgd>(config).lr, 0.25);
   EXPECT_EQ(optimizer<optim::Sgd>(config).momentum, 0);
   EXPECT_EQ(optim::type_of(config.scheduler), "");
@@ -403,7 +413,7 @@ TEST_F(ConfigTest, LaterSourcesWinAndBlocksAreReplacedWhole) {
   EXPECT_EQ(config.data.augment[0].p, 0.5);
   EXPECT_EQ(config.data.augment[1].padding, 2);
   EXPECT_EQ(config.origins.at("train.epochs"), "-e 7");
-  EXPECT_EQ(config.origins.at("optimizer.params.lr"), json.string() + ":1:48");
+  EXPECT_EQ(config.origins.at("optimizer.params.lr"), json.string() + ":1:77");
   EXPECT_EQ(config.origins.at("seed"), yaml.string() + ":1:7");
   EXPECT_FALSE(config.origins.contains("device"));
 }

@@ -91,6 +91,7 @@ DataKind mnist_kind() {
   return {.key = "mnist",
           .name = kMnistName,
           .folder = kMnistFolder,
+          .automatic = false,  // few networks take its images
           .remedy = mnist_remedy(),
           .how_to_get = how_to_get,
           .find = find,

@@ -39,7 +39,7 @@ class Done final : public Event {
 
 class CpuBackend final : public Backend {
  public:
-  explicit CpuBackend(std::string memory_advice) : less_memory_(std::move(memory_advice)) {}
+  explicit CpuBackend(std::string memory_advice) : memory_advice_(std::move(memory_advice)) {}
 
   std::string description() const override {
     const std::string library = cpu::convolution_library();
@@ -62,8 +62,8 @@ class CpuBackend final : public Backend {
     const size_t length = (bytes + 4095) / 4096 * 4096 + 4096;  // vector loads may touch the line after the end
     void* at = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
-      fail(ExitCode::memory, "out of memory: ", bytes, " bytes more are needed; ", less_memory_,
-           less_memory_.empty() ? "" : ", or ", "end other programs");
+      fail(ExitCode::memory, "out of memory: ", bytes, " bytes more are needed; ", memory_advice_,
+           memory_advice_.empty() ? "" : ", or ", "end other programs");
     if (length >= kHuge) madvise(at, length, MADV_HUGEPAGE);
     return {static_cast<std::byte*>(at), bytes, [length](std::byte* p) { munmap(p, length); }};
   }
@@ -84,7 +84,7 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  std::string less_memory_;
+  std::string memory_advice_;
 };
 
 }  // namespace

@@ -44,6 +44,18 @@ bool is_type(const ConfigField& field) {
          std::holds_alternative<optim::LrSchedule*>(field.target);
 }
 
+/// DeepSpeed's "auto" for one of its numbers: what follows from other keys, or else the value of an absent key. Words
+/// of our own vocabulary that are called so have their own meaning.
+bool is_left_open(const ConfigField& field, const Node& node) {
+  constexpr const char* kDeepSpeed[] = {"optimizer.params.", "scheduler.params.", "zero_optimization.", "fp16."};
+  const bool theirs =
+      field.key.find('.') == std::string::npos
+          ? field.key != "seed"
+          : std::ranges::any_of(kDeepSpeed, [&](const char* block) { return begins(field.key, block); });
+  const bool switch_or_word = std::holds_alternative<bool*>(field.target) || is_text(field);
+  return theirs && !switch_or_word && node.kind == Kind::text && node.text == "auto";
+}
+
 /// All sources laid over each other: dotted key -> the value that counts, still unread.
 class Merge {
  public:
@@ -127,8 +139,8 @@ class Merge {
     if (is_note(name)) return;
     const std::string key = key_of(block, name);
     const bool dotted = name.find('.') != std::string::npos;
-    const bool is_field =
-        std::any_of(fields_.begin(), fields_.end(), [&](const auto& field) { return field.key == key; });
+    const auto field = std::find_if(fields_.begin(), fields_.end(), [&](const auto& f) { return f.key == key; });
+    const bool is_field = field != fields_.end();
     if (!dotted && !is_field && is_config_block(key, fields_)) {
       if (value.kind != Kind::map && value.kind != Kind::null)
         fail_at(value.mark, key, " is a block of keys, found ", quoted(document::flow(value)));
@@ -136,6 +148,7 @@ class Merge {
     }
     // Which parameters exist depends on the type, which a later source may still change.
     if (dotted || !(is_field || is_parameter(key) || find_foreign(key))) unknown(key, mark);
+    if (is_field && is_left_open(*field, value) && values_.contains(key)) return;  // an earlier source has said it
     Node kept = value;
     if (kept.kind == Kind::null) kept.mark = mark;  // an empty value stands at its key
     values_[key] = std::move(kept);
@@ -155,18 +168,6 @@ ConfigOverride split_set(const std::string& word) {
   if (equals == std::string::npos || equals == 0)
     fail(ExitCode::usage, "--set ", quoted(word), ": write --set key=value, such as --set train.epochs=1");
   return {word.substr(0, equals), word.substr(equals + 1), "--set " + word};
-}
-
-/// DeepSpeed's "auto" for one of its numbers: what follows from other keys, or else the value of an absent key. Words
-/// of our own vocabulary that are called so have their own meaning.
-bool is_left_open(const ConfigField& field, const Node& node) {
-  constexpr const char* kDeepSpeed[] = {"optimizer.params.", "scheduler.params.", "zero_optimization.", "fp16."};
-  const bool theirs =
-      field.key.find('.') == std::string::npos
-          ? field.key != "seed"
-          : std::ranges::any_of(kDeepSpeed, [&](const char* block) { return begins(field.key, block); });
-  const bool switch_or_word = std::holds_alternative<bool*>(field.target) || is_text(field);
-  return theirs && !switch_or_word && node.kind == Kind::text && node.text == "auto";
 }
 
 void read_fields(const Merge& merge, Config& config, std::vector<std::string>* warnings) {

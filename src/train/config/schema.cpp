@@ -295,9 +295,9 @@ std::vector<ConfigField> config_fields(Config& c) {
        {.values = model_names(), .later = {"vit_tiny", "vit_small", "vit"}}},
       {"data.dataset",
        &c.data.dataset,
-       "of " + join_choices(datasets) + "; auto: the first that lies in data.path, else the last",
+       "of " + join_choices(datasets) + "; auto: CIFAR-10 where it lies in data.path, else the synthetic set",
        {.values = datasets, .later = {"image_folder"}}},
-      {"data.path", &c.data.path, "the folder with cifar-10-batches-bin/", {.resume_may_change = true}},
+      {"data.path", &c.data.path, "the folder in which the data set lies", {.resume_may_change = true}},
       {"data.validation", &c.data.validation, "images held out of the training set", natural},
       {"data.shuffle", &c.data.shuffle, "a fresh permutation every epoch; false: file order", {}},
       {"data.normalize.mean", &c.data.mean, "of pixels scaled to 0..1, per channel", {}},
@@ -504,13 +504,15 @@ std::string suggest_key(const std::string& key, const std::vector<ConfigField>& 
   };
   const auto [block, name] = split(key);
   std::string best;
-  size_t best_distance = tolerance(name) + 1;
+  // Twice the distance, so that the very same name in a block of quite another name comes after every near one.
+  size_t best_distance = 2 * tolerance(name) + 2;
   const auto consider = [&](const std::string& candidate) {
     const auto [candidate_block, candidate_name] = split(candidate);
     if (candidate_name == "*") return;
-    size_t distance = edit_distance(lower(name), lower(candidate_name));
-    // In another block only the very same name is a likely slip.
-    if (candidate_block != block) distance = distance == 0 ? 1 : best_distance;
+    const size_t names = edit_distance(lower(name), lower(candidate_name));
+    const size_t blocks = edit_distance(lower(block), lower(candidate_block));
+    if (names > tolerance(name) || (blocks > tolerance(block) && names > 0)) return;
+    const size_t distance = blocks <= tolerance(block) ? 2 * (names + blocks) : 2 * tolerance(name) + 1;
     if (distance < best_distance) best = candidate, best_distance = distance;
   };
   const auto consider_with_blocks = [&](std::string candidate) {
