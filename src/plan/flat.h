@@ -44,18 +44,4 @@ std::vector<Run> intersection(const std::vector<Run>& runs, const Range& range);
 /// The byte of one element; it must be in a run.
 int64_t byte_of(const std::vector<Run>& runs, int64_t element);
 
-/// How many elements communicate together.
-struct BucketSize {
-  int64_t enough;  // so many wait for no more
-  int64_t most;
-};
-/// The size as asked, at most the whole model's; 0: an eighth of the model is enough, and the largest unit fits.
-BucketSize bucket_size(const FlatLayout& flat, int64_t asked);
-/// Groups of consecutive units, one bucket each; a unit that is larger than a bucket is a group of its own. As ranges
-/// of unit indices, from the first to the last unit, or (`backward`) collected from the last to the first.
-std::vector<Range> unit_groups(const FlatLayout& flat, const BucketSize& bucket, bool backward);
-/// Cuts a range of the flat order between grains into parts of at most `most` elements (pads behind
-/// the last grain not counted), if grains are that small.
-std::vector<Range> cut(const FlatLayout& flat, const Range& range, int64_t most);
-
 }  // namespace ct

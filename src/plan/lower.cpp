@@ -6,21 +6,7 @@
 #include "plan/lowering/lowering.h"
 
 namespace ct {
-namespace {
-
-/// ZeRO (Rajbhandari et al., arXiv 1910.02054) as a table: what each rank keeps whole. Whole states need all gradients
-/// (all-reduce), others the owned ones (reduce-scatter: after the step where gradients are whole, else after every
-/// micro-step). Parameters that are whole while states are not are gathered after the update.
-constexpr ZeroRow kZero[] = {
-    {true, true, true, false},
-    {true, true, false, true},
-    {true, false, false, true},
-    {false, false, false, false},
-};
-
-}  // namespace
-
-Lowering::Lowering(const Graph& graph, const Distribution& d) : graph_(graph), zero_(kZero[d.effective_stage()]) {
+Lowering::Lowering(const Graph& graph, const Distribution& d) : graph_(graph), zero_(kZeroStages[d.effective_stage()]) {
   check(d.zero_stage >= 0 && d.zero_stage <= 3, "ZeRO stage ", d.zero_stage);
   out_.values = graph.values();
   out_.ports = graph.ports;

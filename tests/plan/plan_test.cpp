@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "plan/buckets.h"
 #include "plan/lower.h"
 #include "plan/memory.h"
 

@@ -8,14 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "plan/buckets.h"
 #include "plan/lower.h"
+#include "plan/zero_stages.h"
 
 namespace ct {
-
-/// What each rank keeps whole in one ZeRO stage, and whether the update ends in gathers: a row of lower.cpp's table.
-struct ZeroRow {
-  bool whole_params, whole_grads, whole_states, gather_after_update;
-};
 
 inline constexpr int64_t kFloat = sizeof(float);
 
