@@ -109,7 +109,7 @@ class Backend {
   virtual std::unique_ptr<Replay> record(const std::function<void()>& body) = 0;
 };
 
-/// What every machine offers. `memory_advice`: what errors out of memory advise, "use a smaller ...".
+/// What every machine offers. `memory_advice`: what errors advise where memory runs out, "use a smaller ...".
 std::unique_ptr<Backend> make_cpu_backend(std::string memory_advice = "");
 
 }  // namespace ct

@@ -17,7 +17,7 @@ struct CudaOptions {
   bool autotune = false;           // time the libraries' plans instead of taking the first deterministic one
   bool tf32 = false;               // f32 products by TF32's 10-bit mantissas
   std::string library_path = {};   // where cuDNN, cuBLAS and NCCL are looked for first; empty: nowhere special
-  std::string memory_advice = {};  // what errors out of memory advise: "use a smaller ..."
+  std::string memory_advice = {};  // what errors advise where memory runs out: "use a smaller ..."
 };
 /// Throws ExitCode::usage where there is no GPU, driver or library to compute with, naming it and where it was looked
 /// for, and ExitCode::memory.

@@ -40,8 +40,8 @@ inline constexpr const char* kTrainWithLess =
     "use a smaller train_micro_batch_size_per_gpu or train.eval_batch_size, or a higher zero_optimization.stage";
 
 /// Where a run takes place, as the checkpoint records it: another kind may end in other bits. `local_rank`: among the
-/// ranks of this host, for which there is a GPU each if there are as many. `memory_advice`: what errors for want of
-/// memory advise, "use ...". Error(usage) where the device, or its arithmetic, or cuda.path, is not there.
+/// ranks of this host, for which there is a GPU each if there are as many. `memory_advice`: what errors advise
+/// where memory runs out, "use ...". Error(usage) where the device, or its arithmetic, or cuda.path, is not there.
 std::unique_ptr<Backend> make_backend(const Config& config, int local_rank = 0,
                                       const std::string& memory_advice = kTrainWithLess);
 

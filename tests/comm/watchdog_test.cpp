@@ -304,7 +304,7 @@ bool exchange_until(WatchdogWire& wire, const std::function<bool()>& holds) {
   return holds();
 }
 
-TEST(Star, EveryPulseReachesRankZeroAndItsOwnAllOthers) {
+TEST(Star, EveryHeartbeatReachesRankZeroAndItsOwnAllOthers) {
   with_star(4, [](Communicator& comm, WatchdogWire& wire) {
     comm.heartbeat().collectives = 100 + static_cast<uint64_t>(comm.rank());
     comm.heartbeat().phase = Phase::evaluation;

@@ -122,7 +122,7 @@ class Pending {
       if (waited < std::chrono::milliseconds(2)) {
         std::this_thread::yield();
       } else {
-        // MPI moves its messages in ranges, and only while it is called: long naps would slow the wire down.
+        // MPI moves its messages in pieces, and only while it is called: long naps would slow the wire down.
         const bool long_wait = waited > std::chrono::seconds(5);
         std::this_thread::sleep_for(std::chrono::microseconds(long_wait ? 1000 : 20));
       }

@@ -12,8 +12,8 @@ namespace ct::cuda {
 
 using ct::check;  // which the overload would hide
 
-/// ExitCode::memory out of memory, usage where no device or driver fits, peer (naming the device and the host) if
-/// the device is lost, else bug. Errors of kernels come up at a later call, so the message says "at or before".
+/// ExitCode::memory where memory runs out, usage where no device or driver fits, peer (naming the device and the host)
+/// if the device is lost, else bug. Errors of kernels come up at a later call, so the message says "at or before".
 void check(cudaError_t status, const char* call);
 
 /// ": install ...": what to do where this keeps a program from any GPU.

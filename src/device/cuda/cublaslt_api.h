@@ -15,8 +15,8 @@ struct CublasLt {
 
   /// "cuBLASLt 13.1.0"
   std::string description() const;
-  /// Throws an Error that names the call: ExitCode::memory out of memory, usage for what this library or GPU does
-  /// not offer, else bug.
+  /// Throws an Error that names the call: ExitCode::memory where memory runs out, usage for what this library or GPU
+  /// does not offer, else bug.
   void check(cublasStatus_t status, const char* call) const;
 
   Library library;
