@@ -1,10 +1,12 @@
 // Keys of a configuration: what may be written for one, and where its value lives. The parts of the program that a
-// configuration chooses by name (optimizers, schedules) list their own; train/config reads and prints them all.
+// configuration chooses by name (optimizers, schedules) list their own, as parameter groups do; train/config reads and
+// prints them all.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -28,7 +30,9 @@ struct ConfigRule {
 
 struct ConfigKey {
   std::string name;
-  std::variant<bool*, int64_t*, double*, std::array<double, 2>*, Choice> target;
+  std::variant<bool*, int64_t*, double*, std::string*, std::array<double, 2>*, std::optional<int64_t>*,
+               std::optional<double>*, Choice>
+      target;
   std::string doc;
   ConfigRule rule = {};
 };

@@ -30,6 +30,13 @@ bool holds(const ParameterGroup& group, const Parameter& p) {
 
 }  // namespace
 
+std::vector<ConfigKey> keys_of(ParameterGroup& group) {
+  return {{"pattern", &group.pattern, "of parameters' names"},
+          {"dimensions", &group.dimensions, "of their shape", {.min = 0}},
+          {"lr_scale", &group.lr_scale, "times the rate", {.min = 0}},
+          {"weight_decay", &group.weight_decay, "in place of the optimizer's", {.min = 0}}};
+}
+
 std::vector<Treatment> treatments(const Graph& graph, const std::vector<ParameterGroup>& groups, double weight_decay) {
   std::vector<Treatment> all(graph.parameters().size());
   std::vector<int> taken(groups.size()), matched(groups.size());  // parameters

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/choice.h"
+#include "base/config_key.h"
 #include "graph/graph.h"
 
 namespace ct::optim {
@@ -17,6 +18,9 @@ struct ParameterGroup {
   std::optional<double> weight_decay;  // absent: the optimizer's
   bool may_be_empty = false;
 };
+
+/// The keys of one of optimizer.groups.
+std::vector<ConfigKey> keys_of(ParameterGroup& group);
 
 /// optimizer.params.no_decay.
 enum class NoDecay : uint8_t { none, vectors };

@@ -22,4 +22,16 @@ std::string tell_of_skipped_steps(const RunContext& run) {
   return "";
 }
 
+void fail_diverged(const std::string& why, const Path& finite) {
+  const std::string back = finite.empty()
+                               ? "no checkpoint is all finite"
+                               : str("the newest checkpoint that is all finite is ", in_quotes(finite.native()));
+  const std::string from_there =
+      finite.empty() ? ""
+                     : str(", or from there with --init ", in_quotes((finite / "weights.safetensors").native()),
+                           " and another --output");
+  fail(ExitCode::diverged, why, "; ", back,
+       ": lower optimizer.params.lr or set gradient_clipping, and train again with --reset", from_there);
+}
+
 }  // namespace ct

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/files.h"
 #include "train/run_context.h"
 
 namespace ct {
@@ -11,5 +12,9 @@ namespace ct {
 /// train.max_bad_steps, or, with a dynamic loss scale, one at its smallest; empty: it has not. At the same steps on
 /// every rank, so that all give up together.
 std::string tell_of_skipped_steps(const RunContext& run);
+
+/// Ends a diverged run: why, where to go back to and what to change. `finite`: the newest checkpoint without a NaN or
+/// an infinity; empty: there is none.
+[[noreturn]] void fail_diverged(const std::string& why, const Path& finite);
 
 }  // namespace ct

@@ -192,15 +192,7 @@ void Trainer::give_up(const std::string& why) {
   together(comm_, [&] {
     if (folder_) finite = folder_->newest_finite().string();
   });
-  finite = from_rank_0(comm_, finite);
-  const std::string back = finite.empty() ? "no checkpoint is all finite"
-                                          : str("the newest checkpoint that is all finite is ", in_quotes(finite));
-  const std::string from_there =
-      finite.empty() ? ""
-                     : str(", or from there with --init ", in_quotes((Path(finite) / "weights.safetensors").native()),
-                           " and another --output");
-  fail(ExitCode::diverged, why, "; ", back,
-       ": lower optimizer.params.lr or set gradient_clipping, and train again with --reset", from_there);
+  fail_diverged(why, from_rank_0(comm_, finite));
 }
 
 // ---- the start

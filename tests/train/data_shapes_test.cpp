@@ -1,7 +1,12 @@
 // Data sets that are not CIFAR, through whole runs: other shapes, other numbers of classes, read by worker threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
 #include <fstream>
+#include <iostream>
+#include <thread>
 
 #include "base/temporary_folder.h"
 #include "comm/host/threads.h"
@@ -25,20 +30,22 @@ struct Run {
   std::string model;
   Open open;
   std::string output;
-  std::string more = "";  // configuration
+  std::string more = "";  // configuration of training
   int ranks = 1;
   bool speaks = false;
+  int micro_batches = 4;  // of two images, in a step
+  std::string data = "";  // configuration of data
 };
 
 int train(const Run& run, Supervision* supervision = nullptr) {
   TrainOptions options;
   options.config = load_config_text(
-      str("model: {name: ", run.model,
-          "}\ntrain_batch_size: 8\ntrain_micro_batch_size_per_gpu: 2\noutput: ", run.output,
+      str("model: {name: ", run.model, "}\ntrain_batch_size: ", 2 * run.micro_batches,
+          "\ntrain_micro_batch_size_per_gpu: 2\noutput: ", run.output,
           "\ntrain: {eval_batch_size: 4, eval_interval: 100, best: {split: test}", run.more.empty() ? "" : ", ",
           run.more, "}\noptimizer: {type: SGD, params: {lr: 0.01, momentum: 0.9}}\nsteps_per_print: 2\n",
           "data: {dataset: synthetic, path: ", Path(run.output).parent_path().string(),
-          ", limit: 48, validation: 5, augment: [flip]}\n"),
+          ", limit: 48, validation: 5, augment: [flip]", run.data.empty() ? "" : ", ", run.data, "}\n"),
       "test.yaml");
   const DataKind kinds[] = {made_up_kind(run.open)};
   options.data_kinds = kinds;
@@ -157,6 +164,42 @@ TEST_F(DataShapes, WaitingForDataIsSaidOnce) {
   ASSERT_NE(at, std::string::npos) << said;
   EXPECT_NE(said.find("data.workers is ", at), std::string::npos) << said;
   EXPECT_EQ(said.find("waits for data", at + 30), std::string::npos) << said;
+}
+
+/// Sleeps in the first image of every micro-batch of two, if it should.
+std::atomic<int> sleep_us;
+std::unique_ptr<DataSet> that_sleeps(const DataSource&, Split split, const OpenOptions&) {
+  static std::atomic<int> reads;
+  return std::make_unique<MadeUpSet>(SampleShape{3, 32, 32}, 10, 50, [split](int64_t) {
+    if (split == Split::train && reads++ % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(sleep_us));
+  });
+}
+
+/// A measurement, no test (it is about time): --gtest_also_run_disabled_tests. How much longer 60 steps take where one
+/// worker sleeps 80 % of a step for each micro-batch.
+TEST_F(DataShapes, DISABLED_ALoaderBesideTheSteps) {
+  const auto seconds_of_a_step = [&](int us) {
+    sleep_us = us;
+    const std::string output = folder("sleeps");
+    std::filesystem::remove_all(output);
+    EXPECT_EQ(train({.model = "resnet18",
+                     .open = that_sleeps,
+                     .output = output,
+                     .more = "max_steps: 60, epochs: 1000, save_interval: 1000",
+                     .micro_batches = 1,
+                     .data = "workers: 1"}),
+              0);
+    return 2.0 / last_record(output, "end")["samples_per_sec"].get<double>();
+  };
+  const double step = seconds_of_a_step(0);
+  std::vector<double> ratios;
+  for (int i = 0; i < 9; ++i) {
+    const double without = seconds_of_a_step(0), with = seconds_of_a_step(static_cast<int>(0.8e6 * step));
+    ratios.push_back(with / without);
+    std::cout << "a step of " << without * 1e3 << " ms takes " << ratios.back() << " times as long\n";
+  }
+  std::sort(ratios.begin(), ratios.end());
+  std::cout << "median " << ratios[4] << "\n";
 }
 
 TEST(ClassTable, OfManyClassesTheWorstAndTheBest) {

@@ -204,11 +204,9 @@ std::string step_text(AugmentStep step) {
   return "{" + std::string(word_of(step.kind)) + ": {" + parameter.key + ": " + field_text(parameter) + "}}";
 }
 
-std::vector<ConfigField> group_fields(optim::ParameterGroup& group) {
-  return {{"pattern", &group.pattern, "of parameters' names", {}},
-          {"dimensions", &group.dimensions, "of their shape", {.min = 0}},
-          {"lr_scale", &group.lr_scale, "times the rate", {.min = 0}},
-          {"weight_decay", &group.weight_decay, "in place of the optimizer's", {.min = 0}}};
+ConfigField as_field(const ConfigKey& key, const std::string& block) {
+  return {block + key.name, std::visit([](auto target) { return ConfigTarget(target); }, key.target), key.doc,
+          key.rule};
 }
 
 /// {pattern: "*.bias", weight_decay: 0}
@@ -218,16 +216,15 @@ optim::ParameterGroup read_group(const ConfigField& field, const Node& node) {
   optim::ParameterGroup group;
   bool chooses = false;
   for (const document::Entry& entry : node.entries) {
-    std::vector<ConfigField> fields = group_fields(group);
-    const auto found = std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.key == entry.key; });
-    if (found == fields.end()) {
-      std::vector<std::string> keys;
-      for (const ConfigField& known : fields) keys.push_back(known.key);
-      fail_at(entry.mark, "unknown key ", quoted(field.key + "." + entry.key), "; a group takes ", join_choices(keys));
+    const std::vector<ConfigKey> keys = optim::keys_of(group);
+    const auto found = std::find_if(keys.begin(), keys.end(), [&](const auto& key) { return key.name == entry.key; });
+    if (found == keys.end()) {
+      std::vector<std::string> names;
+      for (const ConfigKey& key : keys) names.push_back(key.name);
+      fail_at(entry.mark, "unknown key ", quoted(field.key + "." + entry.key), "; a group takes ", join_choices(names));
     }
     chooses = chooses || entry.key == "pattern" || entry.key == "dimensions";
-    found->key = field.key + "." + found->key;
-    read_field(*found, entry.value);
+    read_field(as_field(*found, field.key + "."), entry.value);
   }
   if (!chooses) fail_at(node.mark, field.key, ": a group needs a pattern or dimensions");
   return group;
@@ -235,17 +232,16 @@ optim::ParameterGroup read_group(const ConfigField& field, const Node& node) {
 
 std::string group_text(optim::ParameterGroup group) {
   std::string text;
-  for (const ConfigField& field : group_fields(group))
-    if (field_text(field) != "null") text += (text.empty() ? "" : ", ") + field.key + ": " + field_text(field);
+  for (const ConfigKey& key : optim::keys_of(group))
+    if (const ConfigField field = as_field(key, ""); field_text(field) != "null")
+      text += (text.empty() ? "" : ", ") + field.key + ": " + field_text(field);
   return "{" + text + "}";
 }
 
 /// The keys of a module, as the fields of a block.
 template <class Module>
 void add_params(std::vector<ConfigField>& fields, const std::string& block, Module& module) {
-  for (const ConfigKey& key : optim::keys_of(module))
-    fields.push_back({block + ".params." + key.name,
-                      std::visit([](auto target) { return ConfigTarget(target); }, key.target), key.doc, key.rule});
+  for (const ConfigKey& key : optim::keys_of(module)) fields.push_back(as_field(key, block + ".params."));
 }
 
 std::vector<ConfigField> update_fields(Config& c) {
