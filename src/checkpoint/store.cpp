@@ -16,126 +16,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::string_view kWeights = "weights.safetensors", kState = "state.json", kManifest = "manifest.json";
-constexpr std::string_view kOpening = R"({"manifest_crc32c":")";
 constexpr std::string_view kBeing = ".tmp-", kOld = ".old-", kTrash = ".trash-";
-constexpr uint64_t kLongestJson = uint64_t{64} << 20;
-constexpr std::string_view kRemedy = ": take another checkpoint";
-
-struct Shard {
-  int index, count;
-};
-
-std::optional<Shard> shard_of(const std::string& name) {
-  Shard s{};
-  if (std::sscanf(name.c_str(), "optim-%6d-of-%6d.safetensors", &s.index, &s.count) != 2) return std::nullopt;
-  if (s.index < 0 || s.index >= s.count || shard_name(s.index, s.count) != name)
-    return std::nullopt;  // only the one spelling
-  return s;
-}
-
-[[noreturn]] void refuse(const Path& path, const std::string& what, std::string_view remedy = kRemedy) {
-  fail(ExitCode::checkpoint, in_quotes(path.native()), ": ", what, remedy);
-}
-
-std::string read_part(const Path& path) {
-  if (kind_of_entry(path, ExitCode::checkpoint) == PathKind::nothing) refuse(path, "it is missing");
-  return read_file(path, kLongestJson, MappedFile::Links::refuse, ExitCode::checkpoint);
-}
-
-template <class T>
-T field(const Path& path, const Json& json, const char* key, bool right_type) {
-  if (!right_type) refuse(path, str("its entry '", key, "' is missing or of the wrong type"));
-  return json[key].get<T>();
-}
-
-/// A missing key is null, which is of no type that is asked for.
-const Json& at(const Json& json, const char* key) {
-  static const Json kNull;
-  return json.contains(key) ? json[key] : kNull;
-}
-
-Manifest read_manifest(const Path& folder) {
-  const Path path = folder / kManifest;
-  const std::string text = read_part(path);
-  if (!is_sealed(text, kOpening)) refuse(path, "it does not have its checksum, so it is damaged");
-  const Json json = parse_strict_json(text, in_quotes(path.native()));
-  const auto version = field<uint64_t>(path, json, "version", at(json, "version").is_number_unsigned());
-  if (version > kCheckpointVersion) {
-    refuse(path, str("it is of format ", version, ", this program reads up to ", kCheckpointVersion),
-           ": use the newer version of the program that wrote it");
-  }
-  Manifest m;
-  m.step = static_cast<int64_t>(field<uint64_t>(path, json, "step", at(json, "step").is_number_unsigned()));
-  m.identity.run = field<std::string>(path, json, "run", at(json, "run").is_string());
-  m.identity.model = field<std::string>(path, json, "model", at(json, "model").is_string());
-  if (!at(json, "files").is_array()) refuse(path, "its entry 'files' is missing or of the wrong type");
-  std::set<std::string> names;
-  for (const Json& f : json["files"]) {
-    Part part;
-    part.name = field<std::string>(path, f, "name", f.is_object() && at(f, "name").is_string());
-    part.bytes = field<uint64_t>(path, f, "bytes", at(f, "bytes").is_number_unsigned());
-    const auto crc = parse_crc(field<std::string>(path, f, "crc32c", at(f, "crc32c").is_string()));
-    // Only names that a save uses: no path can lead out of the folder.
-    if (!is_part_name(part.name) || part.name == kManifest || !names.insert(part.name).second || !crc) {
-      refuse(path, str("its file ", in_quotes(part.name), " is not one of a checkpoint"));
-    }
-    part.crc = *crc;
-    m.parts.push_back(part);
-  }
-  // Complete: weights, state, and every shard of one sharding.
-  std::optional<int> shards;
-  int seen = 0;
-  for (const Part& part : m.parts) {
-    if (const auto s = shard_of(part.name)) {
-      if (shards.value_or(s->count) != s->count) refuse(path, "it mixes optimizer files of two different runs");
-      shards = s->count;
-      ++seen;
-    }
-  }
-  if (!names.contains(std::string(kWeights)) || !names.contains(std::string(kState)) || seen != shards.value_or(1)) {
-    refuse(path, "it does not list all files of a checkpoint");
-  }
-  std::sort(m.parts.begin(), m.parts.end(), [](const Part& a, const Part& b) { return a.name < b.name; });
-  if (const Json& names = at(json, "not_finite"); !names.is_null()) {
-    const bool right = names.is_array() && std::ranges::all_of(names, &Json::is_string);
-    m.not_finite = field<std::vector<std::string>>(path, json, "not_finite", right);
-  }
-  return m;
-}
-
-/// Calls `wrong` with a line for each fault of a listed file.
-void check_part(const Path& folder, const Part& part, SafetensorsFile::Check check,
-                const std::function<void(const std::string&)>& wrong) {
-  const Path path = folder / part.name;
-  try {
-    if (kind_of_entry(path, ExitCode::checkpoint) == PathKind::nothing) refuse(path, "it is missing");
-    const MappedFile file(path, MappedFile::Links::refuse, ExitCode::checkpoint);
-    if (file.bytes().size() != part.bytes) {
-      refuse(path, str("it has ", file.bytes().size(), " bytes, the manifest says ", part.bytes));
-    }
-    if (check == SafetensorsFile::Check::header || crc32c(file.bytes()) == part.crc) return;
-    file.require_unchanged(ExitCode::checkpoint);
-    if (part.name.ends_with(".safetensors")) {
-      // Say which tensor, where that is possible.
-      const SafetensorsFile tensors(path, SafetensorsFile::Check::header, MappedFile::Links::refuse);
-      const auto damaged = tensors.damaged_tensors();
-      for (const std::string& line : damaged) wrong(line + std::string(kRemedy));
-      if (!damaged.empty()) return;
-    }
-    refuse(path, "it does not have the checksum of the manifest");
-  } catch (const Error& e) {
-    if (e.code() == ExitCode::memory) throw;  // which is no fault of the file
-    wrong(e.what());
-  }
-}
 
 void check_identity(const Path& folder, const Manifest& manifest, const RunIdentity& identity) {
   if (!identity.model.empty() && manifest.identity.model != identity.model) {
-    refuse(folder,
-           str("it is of the model ", in_quotes(manifest.identity.model), ", the configuration's is ",
-               in_quotes(identity.model)),
-           ": set model.name to that or choose another --output");
+    refuse_part(folder,
+                str("it is of the model ", in_quotes(manifest.identity.model), ", the configuration's is ",
+                    in_quotes(identity.model)),
+                ": set model.name to that or choose another --output");
   }
 }
 
@@ -146,7 +34,7 @@ Metadata marks_of(const RunIdentity& identity, int64_t step) {
   return {{kRunMark, identity.run}, {kModelMark, identity.model}, {kStepMark, std::to_string(step)}};
 }
 
-Metadata with_shard(Metadata marks, Shard shard) {
+Metadata with_shard(Metadata marks, ShardNumber shard) {
   marks[kShardMark] = str(shard.index, " of ", shard.count);
   return marks;
 }
@@ -158,8 +46,8 @@ void check_marks(const SafetensorsFile& file, const Metadata& expected, bool req
     if (found == file.metadata().end() && !required) continue;
     const std::string is = found == file.metadata().end() ? "nothing" : in_quotes(found->second);
     if (is != in_quotes(value))
-      refuse(file.path(),
-             str("it belongs elsewhere: its ", key, " is ", is, " where the checkpoint has ", in_quotes(value)));
+      refuse_part(file.path(),
+                  str("it belongs elsewhere: its ", key, " is ", is, " where the checkpoint has ", in_quotes(value)));
   }
 }
 
@@ -175,9 +63,9 @@ Checkpoint open_checkpoint(const Path& folder, const Manifest& manifest, Safeten
     optimizer.push_back(open(shard_name(i, shards)));
     check_marks(optimizer.back(), with_shard(marks, {i, shards}), shards > 1);
   }
-  SafetensorsFile weights = open(std::string(kWeights));
+  SafetensorsFile weights = open(std::string(kWeightsFile));
   check_marks(weights, marks, shards > 1);
-  const Path state = folder / kState;
+  const Path state = folder / kStateFile;
   Checkpoint checkpoint{manifest, std::move(weights), std::move(optimizer),
                         parse_strict_json(read_part(state), in_quotes(state.native()))};
   checkpoint.moments();  // do the shards fit together?
@@ -200,25 +88,6 @@ std::string not_finite_text(const std::vector<std::string>& names) {
   return str(names.size(), " tensors are not finite (the first is ", in_quotes(names.front()), ")");
 }
 
-// ---- names
-
-std::string step_name(int64_t step) {
-  char name[32];
-  std::snprintf(name, sizeof name, "step-%08lld", static_cast<long long>(step));
-  return name;
-}
-
-std::optional<int64_t> step_of(std::string_view name) {
-  constexpr std::string_view kPrefix = "step-";
-  if (!name.starts_with(kPrefix) || name.size() > kPrefix.size() + 15) return std::nullopt;
-  int64_t step = 0;
-  for (char c : name.substr(kPrefix.size())) {
-    if (c < '0' || c > '9') return std::nullopt;
-    step = step * 10 + (c - '0');
-  }
-  return step_name(step) == name ? std::optional(step) : std::nullopt;
-}
-
 std::string saved_best_name(int64_t step) { return str("best-", step_name(step).substr(5), ".bin"); }
 
 std::optional<int64_t> saved_best_step(std::string_view name) {
@@ -228,16 +97,6 @@ std::optional<int64_t> saved_best_step(std::string_view name) {
   name.remove_prefix(kPrefix.size());
   name.remove_suffix(std::min(name.size(), kSuffix.size()));
   return step_of(str("step-", name));
-}
-
-std::string shard_name(int shard, int shards) {
-  char name[64];
-  std::snprintf(name, sizeof name, "optim-%02d-of-%02d.safetensors", shard, shards);
-  return name;
-}
-
-bool is_part_name(const std::string& name) {
-  return name == kWeights || name == kState || name == kManifest || shard_of(name).has_value();
 }
 
 bool is_scratch_name(std::string_view name) {
@@ -270,10 +129,12 @@ void Store::begin(int64_t step) {
 }
 
 File Store::create_weights(int64_t step) {
-  return File(files_, scratch(kBeing, step) / kWeights, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+  return File(files_, scratch(kBeing, step) / kWeightsFile, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
 }
 
-File Store::open_weights(int64_t step) { return File(files_, scratch(kBeing, step) / kWeights, O_WRONLY | O_NOFOLLOW); }
+File Store::open_weights(int64_t step) {
+  return File(files_, scratch(kBeing, step) / kWeightsFile, O_WRONLY | O_NOFOLLOW);
+}
 
 File Store::create_shard(int64_t step, int shard, int shards) {
   return File(files_, scratch(kBeing, step) / shard_name(shard, shards), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
@@ -293,15 +154,10 @@ void Store::commit(int64_t step, std::vector<Part> parts, const Json& state,
                    const std::vector<std::string>& not_finite) {
   const Path being = scratch(kBeing, step), old = scratch(kOld, step), final = folder_ / step_name(step);
   const std::string state_text = state.dump(1) + "\n";
-  write_file_atomic(files_, being / kState, state_text);
-  parts.push_back({std::string(kState), state_text.size(), crc32c(state_text)});
+  write_file_atomic(files_, being / kStateFile, state_text);
+  parts.push_back({std::string(kStateFile), state_text.size(), crc32c(state_text)});
 
-  Json list = Json::array();
-  for (const Part& p : parts) list.push_back({{"name", p.name}, {"bytes", p.bytes}, {"crc32c", crc_text(p.crc)}});
-  const Json rest = {{"version", kCheckpointVersion}, {"step", step},
-                     {"run", identity_.run},          {"model", identity_.model},
-                     {"files", std::move(list)},      {"not_finite", not_finite}};
-  write_file_atomic(files_, being / kManifest, seal(kOpening, "\"," + rest.dump(1).substr(1) + "\n"));
+  write_file_atomic(files_, being / kManifestFile, manifest_text({step, identity_, std::move(parts), not_finite}));
 
   const bool replaces = is_there(final);
   if (replaces) {
@@ -382,7 +238,7 @@ std::vector<std::string> Store::verify(int64_t step) const {
   try {
     const Path folder = path_of(step);
     const Manifest m = manifest(step);
-    for (const Part& part : m.parts) check_part(folder, part, SafetensorsFile::Check::all, add);
+    for (const Part& part : m.parts) verify_part(folder, part, SafetensorsFile::Check::all, add);
     if (problems.empty()) open_checkpoint(folder, m, SafetensorsFile::Check::all);
   } catch (const Error& e) {
     if (e.code() == ExitCode::memory) throw;
@@ -425,7 +281,7 @@ std::vector<std::string> Store::not_finite(int64_t step) const {
 Manifest Store::manifest(int64_t step) const {
   const Path folder = path_of(step);
   const Manifest m = read_manifest(folder);
-  if (m.step != step) refuse(folder, str("its manifest is that of step ", m.step));
+  if (m.step != step) refuse_part(folder, str("its manifest is that of step ", m.step));
   return m;
 }
 
@@ -438,7 +294,7 @@ Checkpoint load_checkpoint(const Path& folder, const RunIdentity& identity, Safe
   const Manifest m = read_manifest(folder);
   check_identity(folder, m, identity);
   for (const Part& part : m.parts) {
-    check_part(folder, part, check, [](const std::string& line) { fail(ExitCode::checkpoint, line); });
+    verify_part(folder, part, check, [](const std::string& line) { fail(ExitCode::checkpoint, line); });
   }
   return open_checkpoint(folder, m, check);
 }

@@ -1,6 +1,4 @@
-// A run's checkpoints: OUT/ckpt/step-00000120/{weights.safetensors, optim-KK-of-NN.safetensors, state.json,
-// manifest.json}. A checkpoint exists when its manifest verifies: it lists every file with its bytes and CRC32C, is
-// written last and carries its own checksum.
+// A run's checkpoints: OUT/ckpt/step-00000120/, whose files checkpoint/manifest.h names.
 //
 // A save writes ".tmp-step-…", syncs it, renames it and syncs OUT/ckpt. Where the step exists already it is first
 // renamed ".old-step-…", and stands in for the step until the new one has its name; ".trash-step-…" is being deleted.
@@ -16,33 +14,10 @@
 #include <vector>
 
 #include "base/files.h"
+#include "checkpoint/manifest.h"
 #include "checkpoint/rows.h"
 
 namespace ct {
-
-inline constexpr int kCheckpointVersion = 1;
-
-/// The run that checkpoints belong to: the model's name is compared when one is loaded.
-struct RunIdentity {
-  std::string run;    // the run's id
-  std::string model;  // "" accepts any
-};
-
-/// A file written into a checkpoint, as the manifest lists it.
-struct Part {
-  std::string name;
-  uint64_t bytes = 0;
-  uint32_t crc = 0;
-};
-
-struct Manifest {
-  int64_t step = 0;
-  RunIdentity identity;
-  std::vector<Part> parts;  // sorted by name
-  /// Names of weights and moments that hold an infinity or a NaN, as found while they were written. Nothing: the
-  /// checkpoint is of a version that did not look.
-  std::optional<std::vector<std::string>> not_finite;
-};
 
 /// Tensors are views of mapped files: they live as long as this.
 struct Checkpoint {
@@ -122,20 +97,12 @@ class Store {
   RunIdentity identity_;
 };
 
-/// "step-00000120"
-std::string step_name(int64_t step);
-/// The step of such a name; nothing for any other name.
-std::optional<int64_t> step_of(std::string_view name);
 /// "best-00000120.bin": best.bin as it was when that step was saved, beside the step's folder; and back,
 /// also of the temporary file that a killed writer left.
 std::string saved_best_name(int64_t step);
 std::optional<int64_t> saved_best_step(std::string_view name);
-/// Is this a file that a checkpoint's folder has?
-bool is_part_name(const std::string& name);
 /// Is this one of the store's own folders beside checkpoints (".tmp-step-…" and so on)?
 bool is_scratch_name(std::string_view name);
-/// "optim-00-of-04.safetensors"
-std::string shard_name(int shard, int shards);
 /// Opens a checkpoint's folder wherever it lies (`--resume PATH`). Verifies all, or all but the elements, which are
 /// left to whoever reads them (StoredTensor::crc).
 Checkpoint load_checkpoint(const Path& folder, const RunIdentity& identity,

@@ -28,6 +28,9 @@ int verb_bench(const Words& words) {
   app.add_option("--cuda-path", f.cuda_path, "where cuDNN and cuBLAS are looked for first");
   app.add_flag("--json", f.json, "one JSON object instead of text");
   if (!parse(app, words)) return 0;
+  if (f.operations && f.what != "step") fail(ExitCode::usage, "--ops belongs to bench step, not to bench ", f.what);
+  if (app.count("--elements") > 0 && f.what != "update" && f.what != "reduce")
+    fail(ExitCode::usage, "--elements belongs to bench update and reduce, not to bench ", f.what);
 
   std::vector<std::string> warnings;
   Config config = load_config({.files = {locate_config(f.config)}, .sets = f.sets}, &warnings);

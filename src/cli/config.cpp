@@ -79,6 +79,7 @@ int check(const Words& words) {
   if (wrong.empty()) return 0;
   if (wrong.size() == 1) throw wrong.front();
   for (const Error& error : wrong) std::printf("wrong: %s\n", printable(error.what()).c_str());
+  std::fflush(stdout);  // before the summary, where both go to one file
   fail(ExitCode::usage, wrong.size(), " of ", files.size(), " configurations are wrong, as listed above");
 }
 

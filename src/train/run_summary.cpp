@@ -43,6 +43,7 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
               {"model", config.model.name},
               {"parameters", session.graph().parameter_count()},
               {"dataset", data.train->name()},
+              {"train_images", session.pipeline().images()},
               {"damaged_records", damaged},
               {"device", session.backend().description()},
               {"collectives", session.collectives().description()},

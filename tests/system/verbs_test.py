@@ -551,6 +551,10 @@ class Verbs(unittest.TestCase):
         # A micro-batch's operations count four times.
         self.assertGreater(result["ops_us"], sum(op["us"] for op in result["ops"]))
 
+    def test_bench_takes_no_option_that_it_would_ignore(self):
+        self.bad(USAGE, "--ops belongs to bench step, not to bench data", "bench", "data", "--ops")
+        self.bad(USAGE, "--elements belongs to", "bench", "step", "--elements", 10)
+
     def test_bench_of_operations_in_bf16(self):
         """No operation can do more than the processor."""
         words = ["step", "--ops", "--device", "cpu", "--set", "bf16.enabled=true", "--set", "train_batch_size=64",

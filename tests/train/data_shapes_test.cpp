@@ -80,6 +80,7 @@ TEST_F(DataShapes, TrainSaveResumeAndEvaluateToTheSameBits) {
     ASSERT_EQ(train({"linear", open, parts, "epochs: 3", 4}), 0);
     const Json end = last_record(whole, "end"), eval = last_record(whole, "eval");
     EXPECT_EQ(end["step"], 15);
+    EXPECT_EQ(last_record(whole, "start")["train_images"], 43);
     EXPECT_EQ(end["weights_sha256"], last_record(parts, "end")["weights_sha256"]);
     EXPECT_EQ(eval["loss"], last_record(parts, "eval")["loss"]);
     EXPECT_EQ(eval["images"], 21);
