@@ -189,7 +189,9 @@ std::vector<Finding> shared_memory() {
 /// The quick look: names and sizes. `data verify` reads every byte.
 Finding data_set(const std::string& path) {
   try {
-    const auto found = find_data("auto", path);
+    std::optional<DataSource> found = find_data("auto", path);
+    for (const DataKind& kind : data_kinds())  // those that a run must name
+      if (!found) found = find_data(kind.key, path);
     if (!found) {
       require_named_folder(path);
       const PathKind kind = kind_of(path, ExitCode::data);

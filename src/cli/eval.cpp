@@ -74,12 +74,16 @@ int verb_eval(const Words& words) {
   const WeightsInfo info = info_of(file);
   if (const std::string converted = conversions(file); !converted.empty())
     console.note(in_quotes(checkpoint) + ": " + converted);
-  if (data_path.empty())
+  const bool recorded = data_path.empty();
+  if (recorded)
     data_path = info.data_path;
   else
     require_named_folder(data_path, info.dataset);
   const auto images = open_split(checkpoint, data_path, split, info, console);
   const int classes = images->classes();
+  if (recorded && split == "test" && info.test_images > 0 && images->count() != info.test_images)
+    fail(ExitCode::data, data_path, ": ", images->count(), " test images, where the run had ", info.test_images,
+         "; restore the set, or say where other images lie with --data DIR");
 
   std::vector<uint32_t> chosen = images_of(split, *images, info);
   if (max_images > 0) chosen.resize(std::min(chosen.size(), static_cast<size_t>(max_images)));

@@ -27,7 +27,7 @@ std::span<const Verb> verbs() {
 }
 
 void refuse_later_verb(const std::string& word) {
-  constexpr std::string_view kLater[] = {"predict", "report", "launch", "jobscript", "completion"};
+  constexpr std::string_view kLater[] = {"predict", "report", "sweep", "compare", "launch", "jobscript", "completion"};
   if (std::find(std::begin(kLater), std::end(kLater), word) != std::end(kLater))
     fail(ExitCode::usage, word, " is not supported by this version; cifar-train --help lists what is");
 }

@@ -204,6 +204,7 @@ Metadata to_metadata(const WeightsInfo& info) {
                        {"cifar_train.on_corrupt", std::string(word_of(info.on_corrupt))},
                        {"cifar_train.compute", info.compute}};
   if (info.limit > 0) metadata["cifar_train.limit"] = std::to_string(info.limit);
+  if (info.test_images > 0) metadata["cifar_train.test_images"] = std::to_string(info.test_images);
   return metadata;
 }
 
@@ -232,6 +233,7 @@ WeightsInfo info_of(const SafetensorsFile& file) {
     if (file.metadata().contains("cifar_train.compute"))
       info.compute = text("compute");  // earlier versions had f32 only
     if (file.metadata().contains("cifar_train.limit")) info.limit = std::stoll(text("limit"));
+    if (file.metadata().contains("cifar_train.test_images")) info.test_images = std::stoll(text("test_images"));
   } catch (const Error&) {
     throw;
   } catch (const std::exception&) {

@@ -59,6 +59,7 @@ struct WeightsInfo {
   std::string dataset, data_path;  // kind ("CIFAR-10", "synthetic-10") and data.path
   int64_t step = 0, epoch = 0;
   int64_t seed = 0, validation = 0, limit = 0;  // which training images were held out, and were there at all
+  int64_t test_images = 0;                      // 0: not said, by an earlier version
   OnCorrupt on_corrupt = OnCorrupt::error;      // data.on_corrupt
   std::string compute = "f32";                  // or bf16: what the run computed with
 };

@@ -46,6 +46,7 @@ def it_is_found_learnt_and_evaluated():
     data, output, done = trained()
     expect("data: MNIST in %s/mnist" % data in done.stderr, done.stderr)
     last = records(output, "eval")[-1]
+    expect("MNIST in " + data in run("doctor", "--data", data).stdout)
     expect_equal(last["images"], 100)
     expect(last["accuracy"] > 0.9, last)
     tensors, metadata = safetensors(os.path.join(output, "best.bin"))

@@ -93,7 +93,7 @@ class Verbs(unittest.TestCase):
     def test_help_lists_what_works_and_nothing_else(self):
         for verb, members, later in [("config", ["show", "check"], ["schema", "import"]),
                                      ("data", ["synth", "verify", "info"], ["fetch", "convert"]),
-                                     ("ckpt", ["ls", "inspect", "verify", "diff"], ["prune"])]:
+                                     ("ckpt", ["ls", "inspect", "verify", "diff"], ["prune", "import"])]:
             text = self.good(verb, "--help")
             for member in members:
                 self.assertIn("  %s " % member, text)
@@ -218,10 +218,16 @@ class Verbs(unittest.TestCase):
                 self.assertEqual(small.read(), whole.read(153650))
         self.good("train", "--output", os.path.join(self.folder, "little-run"), "--set", "data.path=" + out,
                   "--set", "model.name=linear", "--set", "train.epochs=1", "--ranks", 1)
+        best = os.path.join(self.folder, "little-run", "best.bin")
+        self.assertIn("on the 50 test images", self.good("eval", "--ckpt", best))
+        self.bad(DATA, "no such folder", "eval", "--ckpt", best, "--data", out + "-elsewhere")
         self.assertTrue(json.loads(self.good("doctor", "--json", "--data", out))["data"]["ok"])
         for wrong in (0, 49, 60, 50050):
             self.bad(USAGE, "--images", "data", "synth", "--out", os.path.join(self.folder, "odd"), "--images", wrong)
         self.bad(DATA, "has 250 images", "data", "synth", "--out", out)
+        os.rename(out, out + "-elsewhere")  # the whole set would be made in memory
+        self.bad(DATA, "10000 test images, where the run had 50", "eval", "--ckpt", best)
+        os.rename(out + "-elsewhere", out)
         flip(os.path.join(folder, "data_batch_2.bin"), 5000)
         self.bad(DATA, "data_batch_2.bin: bytes differ", "data", "verify", "--data", out)
         os.truncate(os.path.join(folder, "data_batch_1.bin"), 3073 * 7)
@@ -469,7 +475,7 @@ class Verbs(unittest.TestCase):
         os.makedirs(os.path.join(folder, "lib64"))
         reduce = ["bench", "reduce", "--device", "cpu", "--elements", 5000, "--windows", 1, "--seconds", 0.001]
         for words in ["doctor"], ["selftest", "--device", "cpu"], reduce:
-            self.bad(USAGE, "--cuda-path %s has no libcudnn" % folder, *words, "--cuda-path", folder)
+            self.bad(USAGE, "--cuda-path %s (cuda.path) has no libcudnn" % folder, *words, "--cuda-path", folder)
         self.write("no-libraries/lib64/libnccl.so.2", "whatever it is")
         self.good(*reduce, "--cuda-path", folder)
 

@@ -129,7 +129,8 @@ Opened open_first(const std::string& name, const std::vector<std::string>& files
 
 void require_folder(const std::string& first) {
   if (!is_folder(first))
-    fail(ExitCode::usage, "--cuda-path ", first, " is no folder: give one with CUDA's libraries, or a toolkit");
+    fail(ExitCode::usage, "--cuda-path ", first,
+         " (cuda.path) is no folder: give one with CUDA's libraries, or a toolkit");
 }
 
 }  // namespace
@@ -141,7 +142,8 @@ void require_libraries_in(const std::string& first) {
     for (const char* library : {"libcudnn.so", "libcublasLt.so", "libnccl.so", "libnvrtc.so"})
       if (!children(folder, library).empty()) return;
   fail(ExitCode::usage, "--cuda-path ", first,
-       " has no libcudnn, libcublasLt, libnccl or libnvrtc, nor have its lib64 and lib: give the folder that has one");
+       " (cuda.path) has no libcudnn, libcublasLt, libnccl or libnvrtc, nor have its lib64 and lib: give the folder "
+       "that has one");
 }
 
 std::vector<std::string> search_folders(const LibraryPlaces& places) {

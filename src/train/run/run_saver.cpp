@@ -170,6 +170,7 @@ Metadata RunSaver::metadata() const {
                       .seed = config.seed,
                       .validation = config.data.validation,
                       .limit = config.data.limit,
+                      .test_images = data.test->count(),
                       .on_corrupt = config.data.on_corrupt,
                       .compute = std::string(name_of(compute_type(config)))});
 }
