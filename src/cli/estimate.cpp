@@ -23,7 +23,7 @@ std::pair<DataSize, std::string> data_set_size(const Config& config) {
   const auto found = find_data(config.data.dataset, config.data.path);
   const DataKind* named = find_kind(config.data.dataset);
   const DataKind& kind = found ? *found->kind : named != nullptr ? *named : data_kinds().back();
-  const DataSize size = kind.size(found ? found->folder : "", config.data.on_corrupt);
+  const DataSize size = kind.size(found.value_or(DataSource{}), open_options(config));
   if (found) return {size, std::string(kind.name)};
   const bool made = &kind == &data_kinds().back();
   return {size, str("no ", made ? "data" : kind.name, " under ", plain(config.data.path),

@@ -53,6 +53,7 @@ void Loader::plan(size_t i) {
   const SampleList list = plan_(next_ + static_cast<int64_t>(i) * options_.stride);
   slot.images.assign(list.images.begin(), list.images.end());
   slot.key = list.key;
+  slot.written.assign(slot.images.size(), DataSet::kLeftOut);
   slot.begun = slot.done = 0;
   slot.error = nullptr;
 }
@@ -66,7 +67,7 @@ void Loader::restart(std::unique_lock<std::mutex>& lock, int64_t number) {
   wanted_.notify_all();
 }
 
-void Loader::take(int64_t number, uint8_t* to) {
+void Loader::take(int64_t number, uint8_t* to, std::span<int64_t> written) {
   std::unique_lock lock(mutex_);
   if (number != next_) restart(lock, number);
   Slot& slot = ahead(0);
@@ -77,6 +78,7 @@ void Loader::take(int64_t number, uint8_t* to) {
   if (slot.error) std::rethrow_exception(slot.error);
   lock.unlock();
   std::memcpy(to, slot.samples.data(), slot.images.size() * set_.shape().bytes());
+  std::ranges::copy(slot.written, written.begin());
   lock.lock();
   next_ += options_.stride;
   head_ = (head_ + 1) % ring_.size();
@@ -101,14 +103,16 @@ void Loader::work() {
     ++readers_;
     lock.unlock();
     std::exception_ptr error;
+    int64_t written = DataSet::kLeftOut;
     try {
-      set_.read(slot->images[i], slot->key, slot->samples.data() + i * set_.shape().bytes());
+      written = set_.read(slot->images[i], slot->key, slot->samples.data() + i * set_.shape().bytes());
     } catch (...) {
       error = std::current_exception();
     }
     lock.lock();
     --readers_;
     ++slot->done;
+    slot->written[i] = written;
     if (error && !slot->error) slot->error = error;
     arrived_.notify_one();
   }

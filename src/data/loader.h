@@ -42,8 +42,9 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   /// Waits for a micro-batch and copies its samples; those that follow are read meanwhile. Any number may be asked for,
-  /// but only the next one is ready. Throws what reading one of its samples threw.
-  void take(int64_t number, uint8_t* to);
+  /// but only the next one is ready. `written` gets DataSet::read()'s answer for each. Throws what reading one of its
+  /// samples threw.
+  void take(int64_t number, uint8_t* to, std::span<int64_t> written);
 
   /// Memory of the ring.
   static size_t bytes(const SampleShape& shape, int64_t batch, int workers);
@@ -53,6 +54,7 @@ class Loader {
     std::vector<uint32_t> images;
     SampleKey key;
     std::vector<uint8_t> samples;
+    std::vector<int64_t> written;  // DataSet::read()'s answers
     size_t begun = 0, done = 0;
     std::exception_ptr error;
   };

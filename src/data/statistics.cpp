@@ -9,8 +9,10 @@ ChannelStatistics channel_statistics(const DataSet& set) {
   const auto channels = static_cast<size_t>(shape.channels), plane = shape.bytes() / channels;
   std::vector<uint64_t> sums(channels), squares(channels);
   std::vector<uint8_t> sample(shape.bytes());
+  int64_t images = 0;
   for (int64_t i = 0; i < set.count(); ++i) {
-    set.read(i, {}, sample.data());
+    if (set.read(i, {}, sample.data()) == DataSet::kLeftOut) continue;
+    ++images;
     for (size_t c = 0; c < channels; ++c) {
       uint64_t sum = 0, square = 0;
       for (size_t j = c * plane; j < (c + 1) * plane; ++j) {
@@ -22,7 +24,7 @@ ChannelStatistics channel_statistics(const DataSet& set) {
     }
   }
   ChannelStatistics statistics;
-  const double pixels = static_cast<double>(set.count()) * static_cast<double>(plane);
+  const double pixels = static_cast<double>(images) * static_cast<double>(plane);
   for (size_t c = 0; c < channels; ++c) {
     const double mean = static_cast<double>(sums[c]) / pixels;
     statistics.mean.push_back(mean / 255);

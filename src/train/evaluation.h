@@ -16,6 +16,7 @@ namespace ct {
 struct Evaluation {
   std::string split;  // test | train | val
   int64_t images = 0, correct = 0, top5 = 0;
+  int64_t left_out = 0;  // damaged ones, which count nowhere (data.on_corrupt: skip)
   double loss = 0;  // mean over images, added in f64 in image order
   struct Class {
     int64_t images = 0, correct = 0;

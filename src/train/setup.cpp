@@ -120,6 +120,25 @@ HoldOut training_parts(uint64_t seed, int64_t count, int64_t limit, int64_t vali
   return hold_out(seed, limit > 0 ? limit : count, validation);
 }
 
+OpenOptions open_options(const Config& config) {
+  const auto& data = config.data;
+  OpenOptions options{.on_corrupt = data.on_corrupt,
+                      .pictures = {.size = static_cast<int>(data.size),
+                                   .resize = static_cast<int>(data.resize),
+                                   .exact = data.exact,
+                                   .max_pixels = data.max_pixels}};
+  if (data.resize < data.size)
+    fail(ExitCode::usage, "data.resize: ", data.resize, " is less than data.size, ", data.size,
+         ", which is cut from it; raise it");
+  for (size_t place = 0; place < data.augment.size(); ++place) {
+    if (data.augment[place].kind != AugmentStep::random_resized_crop) continue;
+    if (place > 0)
+      fail(ExitCode::usage, "data.augment: random_resized_crop makes the sample, so it comes first, and once");
+    options.pictures.crop = data.augment[place].resized_crop;
+  }
+  return options;
+}
+
 Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent, std::span<const DataKind> kinds) {
   Datasets sets;
   const auto progress = [&] { comm.heartbeat().advance(Phase::data); };
@@ -132,7 +151,10 @@ Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_abs
   sets.source.kind = find_kind(from_rank_0(comm, sets.source.kind ? std::string(sets.source.kind->key) : ""), kinds);
   sets.source.folder = from_rank_0(comm, sets.source.folder.string());
   sets.source.note = from_rank_0(comm, sets.source.note);
-  const OpenOptions options{.on_corrupt = config.data.on_corrupt};
+  const OpenOptions options = open_options(config);
+  if (options.pictures.crop && !sets.source.kind->pictures)
+    fail(ExitCode::usage, "data.augment: random_resized_crop takes pictures of any size, and those of ",
+         sets.source.kind->name, " have theirs; use random_crop");
   together(comm, [&] {
     sets.train = sets.source.kind->open(sets.source, Split::train, options);
     sets.test = sets.source.kind->open(sets.source, Split::test, options);
