@@ -22,6 +22,8 @@ struct SampleKey {
 };
 
 /// The stream of numbers of one place in the list; place 0 is shared by the steps on the device, which draw in turn.
+/// The steps on the host have places of their own, which are part of every result.
+inline constexpr uint32_t kDevicePlace = 0, kResizedCropPlace = 1, kReplacementPlace = 2;
 inline Random draws_of(const SampleKey& key, uint32_t image, uint32_t place) {
   return Random(key.seed, Purpose::augment, static_cast<uint64_t>(key.epoch) << 32 | image, place);
 }
@@ -54,7 +56,7 @@ static_assert(sizeof(Draw) == 16);
 inline Draw draw_augmentation(std::span<const AugmentStep> steps, const SampleKey& key, uint32_t image) {
   Draw draw;
   if (steps.empty() || key.epoch == SampleKey::kEvaluation) return draw;
-  Random random = draws_of(key, image, /*place=*/0);
+  Random random = draws_of(key, image, kDevicePlace);
   for (const AugmentStep& step : steps) {
     if (step.kind == AugmentStep::flip) {
       draw.flip ^= random.uniform() < step.p;

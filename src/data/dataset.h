@@ -49,10 +49,9 @@ class DataSet {
   /// A checksum of the content, which checkpoints record and a resumed run compares.
   virtual uint32_t fingerprint() const = 0;
 
-  /// Writes shape().bytes() of sample i. Any thread, several at once. Returns the image that was written: i, or, where
-  /// that is damaged and OnCorrupt::skip says to go on, the one in its place or kLeftOut.
-  virtual int64_t read(int64_t i, const SampleKey& key, uint8_t* to) const = 0;
-  static constexpr int64_t kLeftOut = -1;  // black was written, which evaluation does not count
+  /// Writes shape().bytes() of sample i. Any thread, several at once. False where it is damaged and OnCorrupt::skip
+  /// says to go on: what was written is no sample.
+  virtual bool read(int64_t i, const SampleKey& key, uint8_t* to) const = 0;
   /// Is read() a copy from memory? Then it is done in line: no worker is worth its cost.
   virtual bool direct() const { return false; }
   /// Tells a direct set which samples are read next and which after those, to ask for their memory in advance.

@@ -21,6 +21,20 @@ int loader_workers(int64_t asked, int ranks) {
   return asked > 0 ? static_cast<int>(asked) : std::clamp(available_cores() / ranks, 1, kMost);
 }
 
+int64_t read_sample(const DataSet& set, uint32_t image, const SampleList& list, uint8_t* to) {
+  if (set.read(image, list.key, to)) return image;
+  if (list.others.empty()) return kLeftOut;
+  constexpr int kMost = 100;
+  Random draws = draws_of(list.key, image, kReplacementPlace);
+  for (int i = 0; i < kMost; ++i) {
+    const uint32_t other = list.others[draws.below(static_cast<uint32_t>(list.others.size()))];
+    if (set.read(other, list.key, to)) return other;
+  }
+  fail(ExitCode::data, set.name(), ": ", kMost,
+       " images drawn in place of a damaged one are all damaged; check the set "
+       "with: cifar-train data verify");
+}
+
 Loader::Loader(const DataSet& set, int64_t batch, Plan plan, LoaderOptions options)
     : set_(set), plan_(std::move(plan)), options_(std::move(options)), ring_(ring_size(batch, options_.workers)) {
   check(batch > 0 && options_.workers > 0, options_.workers, " workers for micro-batches of ", batch);
@@ -53,7 +67,8 @@ void Loader::plan(size_t i) {
   const SampleList list = plan_(next_ + static_cast<int64_t>(i) * options_.stride);
   slot.images.assign(list.images.begin(), list.images.end());
   slot.key = list.key;
-  slot.written.assign(slot.images.size(), DataSet::kLeftOut);
+  slot.others = list.others;
+  slot.written.assign(slot.images.size(), kLeftOut);
   slot.begun = slot.done = 0;
   slot.error = nullptr;
 }
@@ -103,9 +118,10 @@ void Loader::work() {
     ++readers_;
     lock.unlock();
     std::exception_ptr error;
-    int64_t written = DataSet::kLeftOut;
+    int64_t written = kLeftOut;
     try {
-      written = set_.read(slot->images[i], slot->key, slot->samples.data() + i * set_.shape().bytes());
+      written = read_sample(set_, slot->images[i], {{}, slot->key, slot->others},
+                            slot->samples.data() + i * set_.shape().bytes());
     } catch (...) {
       error = std::current_exception();
     }

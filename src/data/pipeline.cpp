@@ -15,7 +15,7 @@ void check_buffers(const BatchBuffers& to, const SampleShape& shape, size_t batc
 
 void read_in_line(const DataSet& set, const SampleList& list, uint8_t* to, std::span<int64_t> written) {
   const size_t bytes = set.shape().bytes();
-  for (size_t i = 0; i < list.images.size(); ++i) written[i] = set.read(list.images[i], list.key, to + i * bytes);
+  for (size_t i = 0; i < list.images.size(); ++i) written[i] = read_sample(set, list.images[i], list, to + i * bytes);
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ std::span<const uint32_t> Pipeline::chosen(int64_t epoch, int64_t step, int64_t 
 SampleList Pipeline::planned(int64_t number) {
   const int64_t step = number / options_.micros, epoch = step / steps_per_epoch();
   const int64_t k = options_.first_micro + number % options_.micros * options_.micro_stride;
-  return {chosen(epoch, step % steps_per_epoch(), k), {options_.seed, epoch}};
+  return {chosen(epoch, step % steps_per_epoch(), k), {options_.seed, epoch}, images_};
 }
 
 void Pipeline::fill(int64_t epoch, int64_t step, int64_t k, const BatchBuffers& to) {
@@ -71,12 +71,13 @@ void Pipeline::fill(int64_t epoch, int64_t step, int64_t k, const BatchBuffers& 
   const bool ahead = loader_ && foreseen;
   // It may plan epochs ahead, in place of the order of this one.
   if (ahead) loader_->take((epoch * steps_per_epoch() + step) * options_.micros + place, to.images.data(), written_);
-  const SampleList list{chosen(epoch, step, k), {options_.seed, epoch}};
+  const SampleList list{chosen(epoch, step, k), {options_.seed, epoch}, images_};
   if (!ahead) read_in_line(set_, list, to.images.data(), written_);
   set_.check_not_cut();
   for (size_t i = 0; i < micro; ++i) {
     to.draws[i] = draw_augmentation(options_.augment, list.key, list.images[i]);
     to.labels[i] = set_.label(written_[i]);
+    replaced_ += written_[i] != list.images[i];
   }
   if (!loader_) set_.prefetch(upcoming(epoch, step, k, 1), upcoming(epoch, step, k, 2));
 }
@@ -127,7 +128,7 @@ std::vector<int32_t> EvalPipeline::fill(int64_t b, const BatchBuffers& to, Loade
   const auto count = static_cast<int64_t>(images.size());
   std::vector<int32_t> labels(images.size(), kNoLabel);
   for (size_t i = 0; i < images.size(); ++i)
-    if (written[i] != DataSet::kLeftOut) labels[i] = set_.label(written[i]);
+    if (written[i] != kLeftOut) labels[i] = set_.label(written[i]);
   std::ranges::transform(labels, to.labels.begin(), [](int32_t label) { return std::max(label, 0); });
   std::fill(to.images.begin() + count * static_cast<int64_t>(set_.shape().bytes()), to.images.end(), uint8_t{0});
   std::fill(to.labels.begin() + count, to.labels.end(), 0);

@@ -11,7 +11,7 @@ ChannelStatistics channel_statistics(const DataSet& set) {
   std::vector<uint8_t> sample(shape.bytes());
   int64_t images = 0;
   for (int64_t i = 0; i < set.count(); ++i) {
-    if (set.read(i, {}, sample.data()) == DataSet::kLeftOut) continue;
+    if (!set.read(i, {}, sample.data())) continue;
     ++images;
     for (size_t c = 0; c < channels; ++c) {
       uint64_t sum = 0, square = 0;

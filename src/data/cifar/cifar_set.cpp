@@ -146,9 +146,9 @@ uint32_t CifarSet::fingerprint() const {
   return crc;
 }
 
-int64_t CifarSet::read(int64_t i, const SampleKey&, uint8_t* to) const {
+bool CifarSet::read(int64_t i, const SampleKey&, uint8_t* to) const {
   std::memcpy(to, pixels(i), kImageBytes);
-  return i;
+  return true;
 }
 
 /// Cache lines are asked for only where their page is known to the processor, which is why pages come a micro-batch

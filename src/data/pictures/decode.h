@@ -38,10 +38,11 @@ PictureInfo picture_info(std::span<const std::byte> file);
 /// All of it.
 Picture decode(std::span<const std::byte> file, const DecodeOptions& options = {});
 
-/// A window of a picture, perhaps smaller than it was stored, with some pixels around it.
+/// A part of a picture, perhaps smaller than it was stored.
 struct PicturePart {
   Picture picture;
-  Box window;  // where the window lies in it
+  int x = 0, y = 0;  // where it begins in the whole picture of that scale
+  double scale = 1;  // of the whole picture: a power of two, or an eighth's multiple
 };
 
 /// How large a window will be when it is resized, which says what resolution it needs.
@@ -50,7 +51,7 @@ struct Wanted {
   bool exact = true;  // the window's pixels are those of decode(); false: at a fraction of the resolution that suffices
 };
 
-/// Decodes little more than a window, which must lie in the picture. Damage outside of what is read may go unseen.
+/// Decodes a window, which must lie in the picture, and little else. Damage elsewhere may go unseen.
 PicturePart decode_window(std::span<const std::byte> file, const Window& window, const Wanted& wanted,
                           const DecodeOptions& options = {});
 

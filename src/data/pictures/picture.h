@@ -1,15 +1,37 @@
 // A decoded picture and places in it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
+#include <utility>
 #include <vector>
 
 namespace ct {
 
+/// Allocates without clearing: pixels are written anyway, and clearing them costs as much as resizing them.
+template <class T>
+struct Uncleared : std::allocator<T> {
+  template <class U>
+  struct rebind {
+    using other = Uncleared<U>;
+  };
+  template <class U>
+  void construct(U*) {}
+  template <class U, class... Args>
+  void construct(U* at, Args&&... args) {
+    ::new (static_cast<void*>(at)) U(std::forward<Args>(args)...);
+  }
+};
+
 /// Red, green, blue of each pixel, row by row, without gaps.
 struct Picture {
   int width = 0, height = 0;
-  std::vector<uint8_t> rgb;
+  std::vector<uint8_t, Uncleared<uint8_t>> rgb;
+
+  Picture() = default;
+  Picture(int w, int h) : width(w), height(h), rgb(static_cast<size_t>(w) * static_cast<size_t>(h) * 3) {}
   const uint8_t* row(int y) const { return rgb.data() + static_cast<size_t>(y) * static_cast<size_t>(width) * 3; }
   uint8_t* row(int y) { return rgb.data() + static_cast<size_t>(y) * static_cast<size_t>(width) * 3; }
 };

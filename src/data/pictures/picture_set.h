@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/dataset.h"
@@ -11,16 +12,15 @@
 
 namespace ct {
 
-/// A damaged picture is an error that names it, or, with OnCorrupt::skip, is counted: in training the picture that
-/// (seed, epoch, its number) draw takes its place, label and all; evaluation leaves it out.
 class PictureSet : public DataSet {
  public:
-  int64_t read(int64_t i, const SampleKey& key, uint8_t* to) const final;
+  /// A damaged picture is Error(data) that names it, or false with OnCorrupt::skip.
+  bool read(int64_t i, const SampleKey& key, uint8_t* to) const final;
 
-  /// What is wrong with picture i, decoded in full: one line without its name; empty: nothing.
+  /// What is wrong with picture i, decoded in full, in one line without its name; empty: nothing.
   std::string problem(int64_t i) const;
 
-  /// Picture i as it lies on the disk, in `scratch` or in memory that stays.
+  /// Picture i as it lies on the disk, in `scratch` or in memory that stays. Error(data) without its name.
   virtual std::span<const std::byte> bytes(int64_t i, std::vector<std::byte>& scratch) const = 0;
   /// Its path, for people.
   virtual std::string picture_name(int64_t i) const = 0;
@@ -28,6 +28,7 @@ class PictureSet : public DataSet {
  protected:
   PictureSet(std::string name, const PictureTransform& transform, OnCorrupt on_corrupt)
       : DataSet(std::move(name), transform.shape()), transform_(transform), on_corrupt_(on_corrupt) {}
+  const PictureTransform& transform() const { return transform_; }
 
  private:
   PictureTransform transform_;
