@@ -23,6 +23,7 @@ Json Evaluation::to_json(bool with_top5) const {
     per_class.push_back(c.images > 0 ? static_cast<double>(c.correct) / static_cast<double>(c.images) : 0);
   record["per_class"] = std::move(per_class);
   record["images"] = images;
+  if (left_out > 0) record["left_out"] = left_out;
   return record;
 }
 
@@ -77,8 +78,15 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
       result.predicted.push_back(o.predicted);
     }
   }
+  if (result.left_out > 0 && result.images == 0)
+    fail(ExitCode::data, images.set().name(), ": all ", result.left_out, " ", result.split,
+         " images are damaged; check the set with: cifar-train data verify");
   result.loss = result.images > 0 ? sum / static_cast<double>(result.images) : 0;
   return result;
+}
+
+std::string left_out_line(const Evaluation& evaluation) {
+  return str(evaluation.left_out, " damaged ", evaluation.split, " images are left out (data.on_corrupt: skip)");
 }
 
 std::vector<std::string> class_lines(const Evaluation& evaluation, const std::vector<std::string>& names) {

@@ -127,15 +127,8 @@ OpenOptions open_options(const Config& config) {
                                    .resize = static_cast<int>(data.resize),
                                    .exact = data.exact,
                                    .max_pixels = data.max_pixels}};
-  if (data.resize < data.size)
-    fail(ExitCode::usage, "data.resize: ", data.resize, " is less than data.size, ", data.size,
-         ", which is cut from it; raise it");
-  for (size_t place = 0; place < data.augment.size(); ++place) {
-    if (data.augment[place].kind != AugmentStep::random_resized_crop) continue;
-    if (place > 0)
-      fail(ExitCode::usage, "data.augment: random_resized_crop makes the sample, so it comes first, and once");
-    options.pictures.crop = data.augment[place].resized_crop;
-  }
+  if (!data.augment.empty() && data.augment.front().kind == AugmentStep::random_resized_crop)
+    options.pictures.crop = data.augment.front().resized_crop;
   return options;
 }
 
@@ -144,14 +137,19 @@ Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_abs
   const auto progress = [&] { comm.heartbeat().advance(Phase::data); };
   progress();
   if (comm.rank() == 0) {
-    require_named_folder(config.data.path, config.data.dataset);
-    sets.source =
-        locate_data(config.data.dataset, config.data.path, {.if_absent = if_absent, .progress = progress}, kinds);
+    if (config.data.train.empty() || config.data.val.empty())
+      require_named_folder(config.data.path, config.data.dataset);
+    sets.source = locate_data(
+        config.data.dataset, config.data.path,
+        {.train = config.data.train, .val = config.data.val, .if_absent = if_absent, .progress = progress}, kinds);
   }
   sets.source.kind = find_kind(from_rank_0(comm, sets.source.kind ? std::string(sets.source.kind->key) : ""), kinds);
   sets.source.folder = from_rank_0(comm, sets.source.folder.string());
+  sets.source.train = from_rank_0(comm, sets.source.train.string());
+  sets.source.val = from_rank_0(comm, sets.source.val.string());
   sets.source.note = from_rank_0(comm, sets.source.note);
-  const OpenOptions options = open_options(config);
+  OpenOptions options = open_options(config);
+  options.threads = loader_workers(/*asked=*/0, comm.size());
   if (options.pictures.crop && !sets.source.kind->pictures)
     fail(ExitCode::usage, "data.augment: random_resized_crop takes pictures of any size, and those of ",
          sets.source.kind->name, " have theirs; use random_crop");
