@@ -1,5 +1,6 @@
 #include "data/pictures/jpeg.h"
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>

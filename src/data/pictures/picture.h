@@ -13,6 +13,9 @@ namespace ct {
 /// Allocates without clearing: pixels are written anyway, and clearing them costs as much as resizing them.
 template <class T>
 struct Uncleared : std::allocator<T> {
+  Uncleared() = default;
+  template <class U>
+  Uncleared(const Uncleared<U>&) {}
   template <class U>
   struct rebind {
     using other = Uncleared<U>;
