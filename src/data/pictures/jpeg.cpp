@@ -93,18 +93,18 @@ class Jpeg {
     std::snprintf(message_, sizeof message_, "%s", kEndsTooEarly);
     std::longjmp(failed_, 1);
   }
-  /// Pixels made up in place of damaged ones are refused. What is odd but costs no pixel, such as bytes that belong to
-  /// nothing, is found in good pictures too.
+  /// Pixels made up in place of damaged ones are refused. What is odd but costs no pixel is found in good pictures too.
   void warn(int level) {
     if (level >= 0) return;
     switch (errors_.msg_code) {
-      case JWRN_HIT_MARKER:
-      case JWRN_HUFF_BAD_CODE:
-      case JWRN_ARITH_BAD_CODE:
-      case JWRN_MUST_RESYNC:
-        leave();
-      default:
+      case JWRN_ADOBE_XFORM:
+      case JWRN_BOGUS_PROGRESSION:
+      case JWRN_EXTRANEOUS_DATA:
+      case JWRN_JFIF_MAJOR:
+      case JWRN_NOT_SEQUENTIAL:
         break;
+      default:
+        leave();
     }
   }
   void count_scans() {

@@ -36,23 +36,55 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int32_t kHalf = 1 << (kWeightBits - 1);
 
+#if HWY_TARGET == HWY_SCALAR
+
+uint8_t level(int32_t sum) { return static_cast<uint8_t>(std::min(sum >> kWeightBits, 255)); }
+
+void ResizeRowsOf(const ResizeRows& a, int) {
+  const size_t stride = narrow_row_bytes(a.offsets.size());
+  for (size_t row = 0; row < a.rows.size(); ++row)
+    for (size_t x = 0; x < a.offsets.size(); ++x)
+      for (size_t c = 0; c < kPixelBytes; ++c) {
+        const uint8_t* const from = a.rows[row] + a.offsets[x] + c;
+        int32_t sum = kHalf;
+        for (int t = 0; t < a.taps; ++t) sum += from[kPixelBytes * t] * a.weights[x * static_cast<size_t>(a.taps) + t];
+        a.out[row * stride + x / kGroup * kGroupBytes + c * kGroup + x % kGroup] = level(sum);
+      }
+}
+
+void BlendRowsOf(const BlendRows& a) {
+  const size_t stride = narrow_row_bytes(a.pixels);
+  for (size_t x = 0; x < a.pixels; ++x)
+    for (size_t c = 0; c < kPixelBytes; ++c) {
+      const uint8_t* const from = a.first + x / kGroup * kGroupBytes + c * kGroup + x % kGroup;
+      int32_t sum = kHalf;
+      for (size_t t = 0; t < a.weights.size(); ++t) sum += from[t * stride] * a.weights[t];
+      a.out[c * a.plane + x] = level(sum);
+    }
+}
+
+#else
+
 // A vector holds 16 bytes of each of as many rows as fit, and then a pixel of each, as four numbers of 32 bits.
 using D8 = hn::CappedTag<uint8_t, 64>;
 using D32 = hn::Repartition<int32_t, D8>;
 constexpr int kRows = static_cast<int>(hn::MaxLanes(D8()) / 16);
 using Rows = std::array<const uint8_t*, kRows>;
 
-HWY_INLINE hn::Vec<D8> load(const Rows& rows, int offset) {
+template <size_t kCount>
+HWY_INLINE auto load(const std::array<const uint8_t*, kCount>& rows, int offset) {
   const hn::CappedTag<uint8_t, 16> d;
-  if constexpr (kRows == 1) {
+  if constexpr (kCount == 1) {
     return hn::LoadU(d, rows[0] + offset);
   } else {
     const hn::CappedTag<uint8_t, 32> pair;
     const auto low = hn::Combine(pair, hn::LoadU(d, rows[1] + offset), hn::LoadU(d, rows[0] + offset));
-    if constexpr (kRows == 2)
+    if constexpr (kCount == 2) {
       return low;
-    else
-      return hn::Combine(D8(), hn::Combine(pair, hn::LoadU(d, rows[3] + offset), hn::LoadU(d, rows[2] + offset)), low);
+    } else {
+      const auto high = hn::Combine(pair, hn::LoadU(d, rows[3] + offset), hn::LoadU(d, rows[2] + offset));
+      return hn::Combine(hn::CappedTag<uint8_t, 64>(), high, low);
+    }
   }
 }
 
@@ -142,22 +174,23 @@ void BlendRowsOf(const BlendRows& a) {
 
   // Four pixels of a colour are one number of 32 bits.
   const hn::CappedTag<uint32_t, 8> d;
+  const hn::Repartition<uint8_t, decltype(d)> bytes;
   size_t group = 0;
   for (; (group + hn::Lanes(d)) * kGroup <= a.pixels; group += hn::Lanes(d)) {
     hn::Vec<decltype(d)> red, green, blue;
     hn::LoadInterleaved3(d, reinterpret_cast<const uint32_t*>(a.line + group * kGroupBytes), red, green, blue);
     uint8_t* const out = a.out + group * kGroup;
-    hn::StoreU(hn::BitCast(hn::Repartition<uint8_t, decltype(d)>(), red), hn::Repartition<uint8_t, decltype(d)>(), out);
-    hn::StoreU(hn::BitCast(hn::Repartition<uint8_t, decltype(d)>(), green), hn::Repartition<uint8_t, decltype(d)>(),
-               out + a.plane);
-    hn::StoreU(hn::BitCast(hn::Repartition<uint8_t, decltype(d)>(), blue), hn::Repartition<uint8_t, decltype(d)>(),
-               out + 2 * a.plane);
+    hn::StoreU(hn::BitCast(bytes, red), bytes, out);
+    hn::StoreU(hn::BitCast(bytes, green), bytes, out + a.plane);
+    hn::StoreU(hn::BitCast(bytes, blue), bytes, out + 2 * a.plane);
   }
   for (; group < groups; ++group)
     for (size_t c = 0; c < kPixelBytes; ++c)
       std::memcpy(a.out + c * a.plane + group * kGroup, a.line + group * kGroupBytes + c * kGroup,
                   std::min<size_t>(kGroup, a.pixels - group * kGroup));
 }
+
+#endif  // HWY_SCALAR
 
 }  // namespace ct::pictures::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -43,9 +43,9 @@ class ImageFolderTest : public DataFixture {
     return names;
   }
 
-  static std::vector<uint8_t> sample(const DataSet& set, int64_t i) {
-    std::vector<uint8_t> pixels(set.shape().bytes());
-    EXPECT_TRUE(set.read(i, {}, pixels.data()));
+  static std::string sample(const DataSet& set, int64_t i) {
+    std::string pixels(set.shape().bytes(), '\0');
+    EXPECT_TRUE(set.read(i, {}, reinterpret_cast<uint8_t*>(pixels.data())));
     return pixels;
   }
 };
@@ -136,7 +136,7 @@ TEST_F(ImageFolderTest, PicturesThatChangeOrVanishAreNamed) {
     EXPECT_FALSE(tolerant.read(2, {}, pixels.data()));
     EXPECT_EQ(set.problem(2).find(problem), 0u) << set.problem(2);
   };
-  const std::vector<uint8_t> before = sample(set, 2);
+  const std::string before = sample(set, 2);
   const auto size = fs::file_size(at);
   fs::resize_file(at, size - 1);
   expect_problem("changed while it was in use");
@@ -165,19 +165,19 @@ TEST_F(ImageFolderTest, InTrainingAnotherPictureTakesADamagedOnesPlace) {
   const fs::path folder = make_folders(4) / "train";
   for (const char* name : {"ant/p1.png", "cow/p0.png"}) fs::resize_file(folder / name, 60);
   const ImageFolderSet set(folder, {.pictures = kSmall, .on_corrupt = OnCorrupt::skip});
-  std::map<std::vector<uint8_t>, int> label_of;  // by pixels
+  std::map<std::string, int> label_of;  // by pixels
   for (int64_t i = 0; i < set.count(); ++i)
     if (i != 1 && i != 8) label_of[sample(set, i)] = set.label(i);
   ASSERT_EQ(label_of.size(), 10u);
   const HoldOut parts = hold_out(1, set.count(), 3);
   const size_t bytes = set.shape().bytes();
-  std::vector<std::vector<uint8_t>> first;
-  std::vector<std::pair<std::vector<uint8_t>, int>> held_out;
+  std::vector<std::string> first;
+  std::vector<std::pair<std::string, int>> held_out;
   for (const uint32_t i : parts.validation)
     if (i != 1 && i != 8) held_out.emplace_back(sample(set, i), set.label(i));
   for (const int workers : {1, 3}) {
     Pipeline pipeline(set, parts.training, {.seed = 4, .train_batch = 9, .micro_batch = 3, .workers = workers});
-    std::vector<std::vector<uint8_t>> all;
+    std::vector<std::string> all;
     for (int64_t epoch = 0; epoch < 6; ++epoch)
       for (int64_t k = 0; k < 3; ++k) {
         std::vector<uint8_t> images(3 * bytes);
@@ -185,8 +185,8 @@ TEST_F(ImageFolderTest, InTrainingAnotherPictureTakesADamagedOnesPlace) {
         std::vector<int32_t> labels(3);
         pipeline.fill(epoch, 0, k, {images, draws, labels});
         for (size_t i = 0; i < 3; ++i) {
-          const std::vector<uint8_t> pixels(images.begin() + static_cast<std::ptrdiff_t>(i * bytes),
-                                            images.begin() + static_cast<std::ptrdiff_t>((i + 1) * bytes));
+          const std::string pixels(images.begin() + static_cast<std::ptrdiff_t>(i * bytes),
+                                   images.begin() + static_cast<std::ptrdiff_t>((i + 1) * bytes));
           ASSERT_TRUE(label_of.contains(pixels)) << epoch << " " << k << " " << i;
           EXPECT_EQ(labels[i], label_of[pixels]);
           for (const auto& [other, label] : held_out) EXPECT_NE(pixels, other);
