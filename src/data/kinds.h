@@ -19,7 +19,7 @@ struct DataKind;
 /// A data set that was found.
 struct DataSource {
   const DataKind* kind = nullptr;
-  std::filesystem::path folder;  // empty: in memory
+  std::filesystem::path folder;  // or the file that the set is; empty: in memory
   // Where the splits lie, if data.train or data.val say so, of a kind that takes them apart (DataKind::holds_split).
   std::filesystem::path train = {}, val = {};
   std::string note;      // a sentence for the user: what was chosen and, where it is a makeshift, what else to do
@@ -60,6 +60,7 @@ struct DataKind {
   std::string_view name;    // in records, checkpoints and messages: "CIFAR-10"
   std::string_view folder;  // where it lies under data.path
   bool automatic = true;    // data.dataset: auto takes it; false: it must be asked for by name
+  std::string_view suffix;  // of a set that is one file, which data.path may name; empty: it is a folder
   bool pictures = false;    // images are decoded and get their size by OpenOptions::pictures
   std::string_view remedy;  // how to get whole files again
   /// What to do where there is none, `path` being data.path.

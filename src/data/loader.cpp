@@ -71,6 +71,7 @@ void Loader::plan(size_t i) {
   slot.written.assign(slot.images.size(), kLeftOut);
   slot.begun = slot.done = 0;
   slot.error = nullptr;
+  set_.prefetch(slot.images, {});
 }
 
 /// Goes on from another place than expected: what was read ahead is forgotten.

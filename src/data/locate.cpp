@@ -62,17 +62,20 @@ DataSource locate_data(std::string_view dataset, const fs::path& where, LocateOp
   options.by_name = dataset != "auto";
   const fs::path path = without_slash(where);
   if (!options.train.empty() || !options.val.empty()) return locate_apart(dataset, path, options, kinds);
-  if (const PathKind kind = kind_of(path, ExitCode::data); kind != PathKind::nothing && kind != PathKind::folder) {
-    const DataKind* wanted = find_kind(dataset, kinds);
-    fail(ExitCode::data, path.string(), ": not a folder; data.path names the folder that holds ",
-         (wanted != nullptr ? wanted : &data_kinds().front())->folder, "/");
-  }
+  const PathKind there = kind_of(path, ExitCode::data);
+  const bool folder = there == PathKind::nothing || there == PathKind::folder;
   for (const DataKind& kind : kinds) {
     if (options.by_name ? kind.key != dataset : !kind.automatic) continue;
+    if (!folder && (there != PathKind::file || kind.suffix.empty())) continue;
     if (auto source = kind.locate ? kind.locate(path, options) : locate_found(kind, path, options)) {
       source->kind = &kind;
       return *std::move(source);
     }
+  }
+  if (!folder) {
+    const DataKind* wanted = find_kind(dataset, kinds);
+    fail(ExitCode::data, path.string(), ": not a folder; data.path names the folder that holds ",
+         (wanted != nullptr ? wanted : &data_kinds().front())->folder, "/");
   }
   refuse_name(dataset);
 }
@@ -89,6 +92,9 @@ std::optional<DataSource> find_data(std::string_view dataset, const fs::path& pa
 
 void require_named_folder(const fs::path& path, std::string_view dataset) {
   if (absolute_of(path / "") == absolute_of(fs::path(kShippedFolder) / "") || is_there(path, ExitCode::data)) return;
+  for (const DataKind& file : data_kinds())
+    if (!file.suffix.empty() && path.extension() == file.suffix)
+      fail(ExitCode::data, in_quotes(path.native()), ": no such file; ", file.how_to_get(path));
   const DataKind* kind = find_kind(dataset);
   if (kind != nullptr && !kind->automatic)
     fail(ExitCode::data, in_quotes(path.native()), ": no such folder; give the one that holds ", kind->folder, "/");
