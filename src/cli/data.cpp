@@ -1,10 +1,11 @@
-// `data synth|verify|info`
+// `data synth|verify|info|convert` (convert: cli/data_convert.cpp)
 #include <algorithm>
 #include <array>
 #include <cstdio>
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "cli/data_convert.h"
 #include "cli/subverbs.h"
 #include "data/cifar/cifar_set.h"
 #include "data/locate.h"
@@ -136,9 +137,10 @@ int verb_data(const Words& words) {
       Verb{"synth", "write the built-in synthetic set", synth},
       Verb{"verify", "check the files of a data set", verify},
       Verb{"info", "classes, counts, mean and deviation", info},
+      Verb{"convert", "pack pictures into one file; read CIFAR-10's python archive", data_convert},
   };
-  static constexpr std::array kLater = {"fetch", "convert"};
-  return run_family({"data", "writes, checks and describes data sets", kMembers, kLater}, words);
+  static constexpr std::array kLater = {"fetch"};
+  return run_family({"data", "writes, checks, describes and converts data sets", kMembers, kLater}, words);
 }
 
 }  // namespace ct
