@@ -72,9 +72,8 @@ int verify(const Words& words) {
   std::printf("%s in %s; %s\n", std::string(kind.name).c_str(), source.folder.c_str(),
               std::string(kind.verified).c_str());
   int width = 18;
-  const auto name = [&](const FileReport& file) {
-    return printable(file.path.lexically_relative(source.folder).native());
-  };
+  const Path base = kind.suffix.empty() ? source.folder : source.folder.parent_path();
+  const auto name = [&](const FileReport& file) { return printable(file.path.lexically_relative(base).native()); };
   for (const FileReport& file : files) width = std::max(width, static_cast<int>(name(file).size()));
   std::printf("%-*s %9s %7s  %s\n", width, "file", "bytes", "records", "sha256");
   std::vector<FileReport> wrong;

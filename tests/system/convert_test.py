@@ -98,6 +98,7 @@ def it_is_described_and_verified():
     expect("gull" in info, info)
     verified = run("data", "verify", "--data", path("packed"))
     expect_equal((verified.returncode, verified.stdout.count("  ok\n")), (DONE, 1), verified.stdout, verified.stderr)
+    expect("\na.ctpack " in verified.stdout, verified.stdout)
     estimate = run("estimate", "--config", LINEAR, "--set", "data.path=" + out)
     expect("data set: packed pictures" in estimate.stdout, estimate.stdout, estimate.stderr)
 
