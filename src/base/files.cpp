@@ -228,6 +228,14 @@ MappedFile::~MappedFile() {
   if (data_) munmap(const_cast<std::byte*>(data_), size_);
 }
 
+void MappedFile::read_ahead(std::span<const std::byte> part) const {
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(part.data()) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(part.data()) + part.size();
+  // A hint: where it is not taken, the read itself waits.
+  if (!part.empty()) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_WILLNEED);
+}
+
 void MappedFile::require_unchanged(ExitCode code) const {
   struct stat now {};
   const bool here = stat(path_.c_str(), &now) == 0 && now.st_dev == opened_.st_dev && now.st_ino == opened_.st_ino;

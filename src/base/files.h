@@ -91,6 +91,8 @@ class MappedFile {
   ~MappedFile();
   const Path& path() const { return path_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  /// Asks the disk for a part of bytes() that is about to be read; does not wait for it.
+  void read_ahead(std::span<const std::byte> part) const;
   /// Were zeros read in place of bytes that are gone? Cheap, but says nothing of what was written over, nor of the
   /// page that holds a cut file's new end.
   bool was_cut() const { return guard_ && guard_->was_cut(); }

@@ -1,9 +1,11 @@
-// `data synth|verify|info`
+// `data synth|verify|info|convert` (convert: cli/data_convert.cpp)
 #include <algorithm>
 #include <array>
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/utf8.h"
+#include "cli/data_convert.h"
 #include "cli/subverbs.h"
 #include "data/cifar/cifar_set.h"
 #include "data/locate.h"
@@ -70,13 +72,15 @@ int verify(const Words& words) {
   std::printf("%s in %s; %s\n", std::string(kind.name).c_str(), source.folder.c_str(),
               std::string(kind.verified).c_str());
   int width = 18;
-  for (const FileReport& file : files) width = std::max(width, static_cast<int>(file.path.filename().native().size()));
+  const Path base = kind.suffix.empty() ? source.folder : source.folder.parent_path();
+  const auto name = [&](const FileReport& file) { return printable(file.path.lexically_relative(base).native()); };
+  for (const FileReport& file : files) width = std::max(width, static_cast<int>(name(file).size()));
   std::printf("%-*s %9s %7s  %s\n", width, "file", "bytes", "records", "sha256");
   std::vector<FileReport> wrong;
   for (const FileReport& file : files) {
-    std::printf("%-*s %9llu %7lld  %-64s  %s\n", width, file.path.filename().c_str(),
-                static_cast<unsigned long long>(file.bytes), static_cast<long long>(file.records),
-                file.sha256.empty() ? "-" : file.sha256.c_str(), file.problem.empty() ? "ok" : file.problem.c_str());
+    std::printf("%-*s %9llu %7lld  %-64s  %s\n", width, name(file).c_str(), static_cast<unsigned long long>(file.bytes),
+                static_cast<long long>(file.records), file.sha256.empty() ? "-" : file.sha256.c_str(),
+                file.problem.empty() ? "ok" : file.problem.c_str());
     if (!file.problem.empty()) wrong.push_back(file);
   }
   if (wrong.empty()) return 0;
@@ -92,12 +96,17 @@ int info(const Words& words) {
   if (!parse(app, words)) return 0;
 
   const DataSource source = options.source();
-  const auto open = [&](Split split) { return source.kind->open(source, split, {}); };
+  // Of pictures, damage shows when they are decoded, and those that are not tell enough.
+  const OpenOptions opening{.on_corrupt = source.kind->pictures ? OnCorrupt::skip : OnCorrupt::error, .threads = 0};
+  const auto open = [&](Split split) { return source.kind->open(source, split, opening); };
   const auto train = open(Split::train), test = open(Split::test);
   const auto& [channels, height, width] = train->shape();
-  std::printf("%s in %s\n%ld images to train on, %ld to test on, %ldx%ld, %ld channels, %d classes\n\n",
+  std::printf("%s in %s\n%ld images to train on, %ld to test on, %ldx%ld, %ld channels, %d classes\n",
               train->name().c_str(), source.folder.c_str(), train->count(), test->count(), width, height, channels,
               train->classes());
+  if (const int64_t skipped = train->skipped() + test->skipped(); skipped > 0)
+    std::printf("%ld files cannot be read: see cifar-train data verify\n", skipped);
+  std::printf("\n");
   const auto train_counts = class_counts(*train), test_counts = class_counts(*test);
   std::printf("%-5s  %-16s  %6s  %6s\n", "class", "name", "train", "test");
   for (size_t c = 0; c < train_counts.size(); ++c)
@@ -112,7 +121,9 @@ int info(const Words& words) {
     }
     std::printf("%s: [%s]\n", name, text.c_str());
   };
-  std::printf("\nof the training images, pixels scaled to 0..1%s:\n", channels == 3 ? ", red green blue" : "");
+  const std::string of = statistics.images < train->count() ? str(statistics.images, " of ") : "";
+  std::printf("\nof %sthe training images, pixels scaled to 0..1%s:\n", of.c_str(),
+              channels == 3 ? ", red green blue" : "");
   print("mean", statistics.mean);
   print("std", statistics.std);
   return 0;
@@ -125,9 +136,10 @@ int verb_data(const Words& words) {
       Verb{"synth", "write the built-in synthetic set", synth},
       Verb{"verify", "check the files of a data set", verify},
       Verb{"info", "classes, counts, mean and deviation", info},
+      Verb{"convert", "pack pictures into one file; read CIFAR-10's python archive", data_convert},
   };
-  static constexpr std::array kLater = {"fetch", "convert"};
-  return run_family({"data", "writes, checks and describes data sets", kMembers, kLater}, words);
+  static constexpr std::array kLater = {"fetch"};
+  return run_family({"data", "writes, checks, describes and converts data sets", kMembers, kLater}, words);
 }
 
 }  // namespace ct

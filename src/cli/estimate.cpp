@@ -20,10 +20,11 @@ namespace {
 
 /// What is known of the data set without reading it, and a note for people.
 std::pair<DataSize, std::string> data_set_size(const Config& config) {
-  const auto found = find_data(config.data.dataset, config.data.path);
+  const auto found =
+      find_data(config.data.dataset, config.data.path, {.train = config.data.train, .val = config.data.val});
   const DataKind* named = find_kind(config.data.dataset);
   const DataKind& kind = found ? *found->kind : named != nullptr ? *named : data_kinds().back();
-  const DataSize size = kind.size(found ? found->folder : "", config.data.on_corrupt);
+  const DataSize size = kind.size(found.value_or(DataSource{}), open_options(config));
   if (found) return {size, std::string(kind.name)};
   const bool made = &kind == &data_kinds().back();
   return {size, str("no ", made ? "data" : kind.name, " under ", plain(config.data.path),

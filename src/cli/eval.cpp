@@ -30,15 +30,25 @@ std::unique_ptr<DataSet> open_split(const std::string& checkpoint, const std::st
   if (kind == nullptr)
     fail(ExitCode::checkpoint, in_quotes(checkpoint), ": trained on ", in_quotes(info.dataset),
          ", a kind of data set that this version does not know; use a newer version");
-  const OpenOptions options{.on_corrupt = info.on_corrupt, .threads = 0};
+  OpenOptions options{.on_corrupt = info.on_corrupt, .threads = 0};
+  if (info.size > 0) {
+    options.pictures.size = static_cast<int>(info.size);
+    options.pictures.resize = static_cast<int>(info.resize);
+  }
   try {
     // Looking at weights makes no folders: of the run's own, perhaps on another machine, neither.
-    const DataSource source = locate_data(kind->key, path, {.if_absent = IfAbsent::keep_in_memory});
+    LocateOptions where{.if_absent = IfAbsent::keep_in_memory};
+    if (path == info.data_path) where.train = info.data_train, where.val = info.data_val;
+    const DataSource source = locate_data(kind->key, path, where);
     if (source.folder.empty()) console.note(source.note);
     auto set = kind->open(source, split == "test" ? Split::test : Split::train, options);
     if (set->class_names().size() != info.class_names.size())
       fail(ExitCode::data, path, ": ", set->classes(), " classes, but ", in_quotes(checkpoint), " was trained on ",
            info.class_names.size());
+    for (size_t c = 0; c < info.class_names.size() && kind->pictures; ++c)  // which number them
+      if (set->class_names()[c] != info.class_names[c])
+        fail(ExitCode::data, path, ": class ", c, " is ", in_quotes(set->class_names()[c]), ", but that of ",
+             in_quotes(checkpoint), " is ", in_quotes(info.class_names[c]));
     return set;
   } catch (const Error& e) {
     if (e.code() != ExitCode::data) throw;
@@ -122,6 +132,7 @@ int verb_eval(const Words& words) {
                 printable(checkpoint).c_str(), info.model.c_str(), info.step, info.dataset.c_str(), split.c_str(),
                 result.loss, 100 * result.accuracy());
   console.note(text);
+  if (result.left_out > 0) console.note(left_out_line(result));
   console.data(accuracy_line(result.correct, result.images, result.split));
   if (classes > 5) {
     std::snprintf(text, sizeof text, "Top-5 accuracy: %.2f %%",

@@ -5,6 +5,7 @@
 // Every draw is keyed by (seed, epoch, image, place in the list), whoever asks.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -21,16 +22,27 @@ struct SampleKey {
 };
 
 /// The stream of numbers of one place in the list; place 0 is shared by the steps on the device, which draw in turn.
+/// The steps on the host have places of their own, which are part of every result.
+inline constexpr uint32_t kDevicePlace = 0, kResizedCropPlace = 1, kReplacementPlace = 2;
 inline Random draws_of(const SampleKey& key, uint32_t image, uint32_t place) {
   return Random(key.seed, Purpose::augment, static_cast<uint64_t>(key.epoch) << 32 | image, place);
 }
 
+/// A random box of a picture, which becomes the sample: torchvision's RandomResizedCrop (data/pictures/transform.h).
+struct ResizedCrop {
+  std::array<double, 2> scale = {0.08, 1};        // share of the picture's area, from and to
+  std::array<double, 2> ratio = {0.75, 4.0 / 3};  // of width to height, from and to
+};
+
 struct AugmentStep {
-  enum Kind : uint8_t { random_crop, flip } kind;
+  enum Kind : uint8_t { random_crop, flip, random_resized_crop } kind;
   int64_t padding = 4;  // random_crop: so many black pixels are added on each side, then it is cut to its old size
   double p = 0.5;       // flip: probability of mirroring left and right
+  ResizedCrop resized_crop = {};  // random_resized_crop: on the host, before all others
 };
-constexpr auto words_of(AugmentStep::Kind) { return std::to_array<std::string_view>({"random_crop", "flip"}); }
+constexpr auto words_of(AugmentStep::Kind) {
+  return std::to_array<std::string_view>({"random_crop", "flip", "random_resized_crop"});
+}
 
 /// Output pixel (y, x) is input pixel (y + dy, x' + dx), x' = flip ? width - 1 - x : x; black outside the image.
 struct Draw {
@@ -44,11 +56,11 @@ static_assert(sizeof(Draw) == 16);
 inline Draw draw_augmentation(std::span<const AugmentStep> steps, const SampleKey& key, uint32_t image) {
   Draw draw;
   if (steps.empty() || key.epoch == SampleKey::kEvaluation) return draw;
-  Random random = draws_of(key, image, /*place=*/0);
+  Random random = draws_of(key, image, kDevicePlace);
   for (const AugmentStep& step : steps) {
     if (step.kind == AugmentStep::flip) {
       draw.flip ^= random.uniform() < step.p;
-    } else {
+    } else if (step.kind == AugmentStep::random_crop) {
       const auto padding = static_cast<int>(step.padding);
       const int dy = static_cast<int>(random.below(2 * padding + 1)) - padding;
       const int dx = static_cast<int>(random.below(2 * padding + 1)) - padding;

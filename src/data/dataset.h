@@ -49,11 +49,13 @@ class DataSet {
   /// A checksum of the content, which checkpoints record and a resumed run compares.
   virtual uint32_t fingerprint() const = 0;
 
-  /// Writes shape().bytes() of sample i. Any thread, several at once.
-  virtual void read(int64_t i, const SampleKey& key, uint8_t* to) const = 0;
+  /// Writes shape().bytes() of sample i. Any thread, several at once. False where it is damaged and OnCorrupt::skip
+  /// says to go on: what was written is no sample.
+  virtual bool read(int64_t i, const SampleKey& key, uint8_t* to) const = 0;
   /// Is read() a copy from memory? Then it is done in line: no worker is worth its cost.
   virtual bool direct() const { return false; }
-  /// Tells a direct set which samples are read next and which after those, to ask for their memory in advance.
+  /// Tells which samples are read next and which after those, to ask for their memory or their disk in advance. Sets
+  /// that are not direct hear of all next ones once, from the thread that takes samples: it must not wait.
   virtual void prefetch(std::span<const uint32_t> next, std::span<const uint32_t> after_next) const {
     (void)next, (void)after_next;
   }

@@ -1,13 +1,15 @@
 #include "data/kinds.h"
 
 #include "data/cifar/cifar_kind.h"
+#include "data/image_folder/image_folder_kind.h"
 #include "data/mnist/mnist_kind.h"
+#include "data/packed/packed_kind.h"
 #include "data/synthetic/synthetic_kind.h"
 
 namespace ct {
 
 std::span<const DataKind> data_kinds() {
-  static const DataKind kinds[] = {cifar_kind(), mnist_kind(), synthetic_kind()};
+  static const DataKind kinds[] = {cifar_kind(), mnist_kind(), packed_kind(), image_folder_kind(), synthetic_kind()};
   return kinds;
 }
 

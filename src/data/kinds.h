@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "data/dataset.h"
+#include "data/pictures/transform.h"
 
 namespace ct {
 
@@ -18,21 +19,25 @@ struct DataKind;
 /// A data set that was found.
 struct DataSource {
   const DataKind* kind = nullptr;
-  std::filesystem::path folder;  // empty: in memory
+  std::filesystem::path folder;  // or the file that the set is; empty: in memory
+  // Where the splits lie, if data.train or data.val say so, of a kind that takes them apart (DataKind::holds_split).
+  std::filesystem::path train = {}, val = {};
   std::string note;      // a sentence for the user: what was chosen and, where it is a makeshift, what else to do
   bool written = false;  // just now
 };
 
 enum class IfAbsent { write, keep_in_memory };  // a set that the program makes itself
 struct LocateOptions {
-  bool by_name = false;  // data.dataset names it: not to find it is an error
+  std::filesystem::path train = {}, val = {};  // data.train, data.val; empty: not given
+  bool by_name = false;                        // data.dataset names it: not to find it is an error
   IfAbsent if_absent = IfAbsent::write;
   std::function<void()> progress = {};  // called now and then while a set is written
 };
 
 struct OpenOptions {
   OnCorrupt on_corrupt = OnCorrupt::error;
-  int threads = 1;  // that generate a set in memory; 0: all cores at hand
+  int threads = 1;                 // that generate a set in memory, or look at its files; 0: all cores at hand
+  PictureTransform pictures = {};  // how pictures become samples
 };
 
 /// What is known of a set without reading its images.
@@ -55,16 +60,20 @@ struct DataKind {
   std::string_view name;    // in records, checkpoints and messages: "CIFAR-10"
   std::string_view folder;  // where it lies under data.path
   bool automatic = true;    // data.dataset: auto takes it; false: it must be asked for by name
+  std::string_view suffix;  // of a set that is one file, which data.path may name; empty: it is a folder
+  bool pictures = false;    // images are decoded and get their size by OpenOptions::pictures
   std::string_view remedy;  // how to get whole files again
   /// What to do where there is none, `path` being data.path.
   std::string (*how_to_get)(const std::filesystem::path& path);
   /// The set's folder, which is `path` or lies below; nothing where it is not. Looks, and changes nothing.
   std::optional<std::filesystem::path> (*find)(const std::filesystem::path& path);
+  /// Is what lies at `path` one split of such a set? Null: its splits do not lie apart.
+  bool (*holds_split)(const std::filesystem::path& path) = nullptr;
   /// Finds the set for a run, or makes it if the kind does; not to find it by name is Error(data). Null: find() does.
   std::optional<DataSource> (*locate)(const std::filesystem::path& path, const LocateOptions& options);
   std::unique_ptr<DataSet> (*open)(const DataSource& source, Split split, const OpenOptions& options);
-  /// What is known of the set in `folder`, or of one as large as it usually is where that is empty.
-  DataSize (*size)(const std::filesystem::path& folder, OnCorrupt on_corrupt);
+  /// What is known of the set, or of one as large as it usually is where `source` names no folder.
+  DataSize (*size)(const DataSource& source, const OpenOptions& options);
   /// Names and sizes of the files: what is wrong, in one line; empty: nothing.
   std::string (*look)(const std::filesystem::path& folder);
   std::string_view verified;  // what verify() does: "sizes and labels are checked"

@@ -21,6 +21,20 @@ int loader_workers(int64_t asked, int ranks) {
   return asked > 0 ? static_cast<int>(asked) : std::clamp(available_cores() / ranks, 1, kMost);
 }
 
+int64_t read_sample(const DataSet& set, uint32_t image, const SampleList& list, uint8_t* to) {
+  if (set.read(image, list.key, to)) return image;
+  if (list.others.empty()) return kLeftOut;
+  constexpr int kMost = 100;
+  Random draws = draws_of(list.key, image, kReplacementPlace);
+  for (int i = 0; i < kMost; ++i) {
+    const uint32_t other = list.others[draws.below(static_cast<uint32_t>(list.others.size()))];
+    if (set.read(other, list.key, to)) return other;
+  }
+  fail(ExitCode::data, set.name(), ": ", kMost,
+       " images drawn in place of a damaged one are all damaged; check the set "
+       "with: cifar-train data verify");
+}
+
 Loader::Loader(const DataSet& set, int64_t batch, Plan plan, LoaderOptions options)
     : set_(set), plan_(std::move(plan)), options_(std::move(options)), ring_(ring_size(batch, options_.workers)) {
   check(batch > 0 && options_.workers > 0, options_.workers, " workers for micro-batches of ", batch);
@@ -53,8 +67,11 @@ void Loader::plan(size_t i) {
   const SampleList list = plan_(next_ + static_cast<int64_t>(i) * options_.stride);
   slot.images.assign(list.images.begin(), list.images.end());
   slot.key = list.key;
+  slot.others = list.others;
+  slot.written.assign(slot.images.size(), kLeftOut);
   slot.begun = slot.done = 0;
   slot.error = nullptr;
+  set_.prefetch(slot.images, {});
 }
 
 /// Goes on from another place than expected: what was read ahead is forgotten.
@@ -66,7 +83,7 @@ void Loader::restart(std::unique_lock<std::mutex>& lock, int64_t number) {
   wanted_.notify_all();
 }
 
-void Loader::take(int64_t number, uint8_t* to) {
+void Loader::take(int64_t number, uint8_t* to, std::span<int64_t> written) {
   std::unique_lock lock(mutex_);
   if (number != next_) restart(lock, number);
   Slot& slot = ahead(0);
@@ -77,6 +94,7 @@ void Loader::take(int64_t number, uint8_t* to) {
   if (slot.error) std::rethrow_exception(slot.error);
   lock.unlock();
   std::memcpy(to, slot.samples.data(), slot.images.size() * set_.shape().bytes());
+  std::ranges::copy(slot.written, written.begin());
   lock.lock();
   next_ += options_.stride;
   head_ = (head_ + 1) % ring_.size();
@@ -101,14 +119,17 @@ void Loader::work() {
     ++readers_;
     lock.unlock();
     std::exception_ptr error;
+    int64_t written = kLeftOut;
     try {
-      set_.read(slot->images[i], slot->key, slot->samples.data() + i * set_.shape().bytes());
+      written = read_sample(set_, slot->images[i], {{}, slot->key, slot->others},
+                            slot->samples.data() + i * set_.shape().bytes());
     } catch (...) {
       error = std::current_exception();
     }
     lock.lock();
     --readers_;
     ++slot->done;
+    slot->written[i] = written;
     if (error && !slot->error) slot->error = error;
     arrived_.notify_one();
   }

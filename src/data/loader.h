@@ -18,7 +18,14 @@ namespace ct {
 struct SampleList {
   std::span<const uint32_t> images;  // none: nothing comes any more
   SampleKey key;
+  std::span<const uint32_t> others = {};  // that may take a damaged one's place; none: it is left out
 };
+
+/// Reads one image of a list. Where it is damaged and the set says to go on, another is read in its place, label and
+/// all, which (seed, epoch, image) draw. Returns the one that was read, or kLeftOut. Error(data) where one damaged
+/// image after the other is drawn.
+int64_t read_sample(const DataSet& set, uint32_t image, const SampleList& list, uint8_t* to);
+inline constexpr int64_t kLeftOut = -1;
 
 /// Worker threads of one of `ranks` ranks on this host: as many as were `asked` for (data.workers), or, if 0, as it has
 /// cores for, at most 8.
@@ -42,8 +49,9 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   /// Waits for a micro-batch and copies its samples; those that follow are read meanwhile. Any number may be asked for,
-  /// but only the next one is ready. Throws what reading one of its samples threw.
-  void take(int64_t number, uint8_t* to);
+  /// but only the next one is ready. `written` gets read_sample()'s answer for each. Throws what reading one of them
+  /// threw.
+  void take(int64_t number, uint8_t* to, std::span<int64_t> written);
 
   /// Memory of the ring.
   static size_t bytes(const SampleShape& shape, int64_t batch, int workers);
@@ -52,7 +60,9 @@ class Loader {
   struct Slot {
     std::vector<uint32_t> images;
     SampleKey key;
+    std::span<const uint32_t> others;
     std::vector<uint8_t> samples;
+    std::vector<int64_t> written;  // read_sample()'s answers
     size_t begun = 0, done = 0;
     std::exception_ptr error;
   };

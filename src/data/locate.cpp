@@ -18,30 +18,71 @@ std::optional<DataSource> locate_found(const DataKind& kind, const fs::path& pat
   fail(ExitCode::data, path.string(), ": no ", kind.folder, "; for ", kind.name, ", ", kind.how_to_get(path));
 }
 
+[[noreturn]] void refuse_name(std::string_view dataset) {
+  std::string known;
+  for (const std::string& choice : dataset_choices()) known += (known.empty() ? "" : ", ") + choice;
+  fail(ExitCode::usage, "data.dataset: '", dataset, "' is not a data set; use one of ", known);
+}
+
+/// The set whose splits data.train and data.val name.
+std::optional<DataSource> find_apart(std::string_view dataset, const fs::path& path, const LocateOptions& options,
+                                     std::span<const DataKind> kinds) {
+  const fs::path train = options.train.empty() ? path / "train" : without_slash(options.train);
+  const fs::path val = options.val.empty() ? path / "val" : without_slash(options.val);
+  for (const DataKind& kind : kinds) {
+    if (dataset == "auto" ? !kind.automatic : dataset != kind.key) continue;
+    if (kind.holds_split == nullptr || !(kind.holds_split(train) || kind.holds_split(val))) continue;
+    return DataSource{.kind = &kind,
+                      .folder = path,
+                      .train = train,
+                      .val = val,
+                      .note = str("data: ", kind.name, " in ", train.string(), " and ", val.string())};
+  }
+  return std::nullopt;
+}
+
+DataSource locate_apart(std::string_view dataset, const fs::path& path, const LocateOptions& options,
+                        std::span<const DataKind> kinds) {
+  if (auto source = find_apart(dataset, path, options, kinds)) return *std::move(source);
+  const DataKind* const named = find_kind(dataset, kinds);
+  if (named == nullptr && options.by_name) refuse_name(dataset);
+  if (named != nullptr && named->holds_split == nullptr)
+    fail(ExitCode::usage, "data.train and data.val: ", named->name,
+         " has both splits in one place; give it as data.path");
+  const std::string_view key = options.train.empty() ? "data.val" : "data.train";
+  const fs::path& given = options.train.empty() ? options.val : options.train;
+  fail(ExitCode::data, in_quotes(given.native()), ": there is no such part of a data set, which ", key,
+       " names; give a folder that holds a folder of pictures for each class");
+}
+
 }  // namespace
 
 DataSource locate_data(std::string_view dataset, const fs::path& where, LocateOptions options,
                        std::span<const DataKind> kinds) {
   options.by_name = dataset != "auto";
   const fs::path path = without_slash(where);
-  if (const PathKind kind = kind_of(path, ExitCode::data); kind != PathKind::nothing && kind != PathKind::folder) {
-    const DataKind* wanted = find_kind(dataset, kinds);
-    fail(ExitCode::data, path.string(), ": not a folder; data.path names the folder that holds ",
-         (wanted != nullptr ? wanted : &data_kinds().front())->folder, "/");
-  }
+  if (!options.train.empty() || !options.val.empty()) return locate_apart(dataset, path, options, kinds);
+  const PathKind there = kind_of(path, ExitCode::data);
+  const bool folder = there == PathKind::nothing || there == PathKind::folder;
   for (const DataKind& kind : kinds) {
     if (options.by_name ? kind.key != dataset : !kind.automatic) continue;
+    if (!folder && (there != PathKind::file || kind.suffix.empty())) continue;
     if (auto source = kind.locate ? kind.locate(path, options) : locate_found(kind, path, options)) {
       source->kind = &kind;
       return *std::move(source);
     }
   }
-  std::string known;
-  for (const std::string& choice : dataset_choices()) known += (known.empty() ? "" : ", ") + choice;
-  fail(ExitCode::usage, "data.dataset: '", dataset, "' is not a data set; use one of ", known);
+  if (!folder) {
+    const DataKind* wanted = find_kind(dataset, kinds);
+    fail(ExitCode::data, path.string(), ": not a folder; data.path names the folder that holds ",
+         (wanted != nullptr ? wanted : &data_kinds().front())->folder, "/");
+  }
+  refuse_name(dataset);
 }
 
-std::optional<DataSource> find_data(std::string_view dataset, const fs::path& path) {
+std::optional<DataSource> find_data(std::string_view dataset, const fs::path& path, const LocateOptions& options) {
+  if (!options.train.empty() || !options.val.empty())
+    return find_apart(dataset, without_slash(path), options, data_kinds());
   for (const DataKind& kind : data_kinds()) {
     if (dataset == "auto" ? !kind.automatic : dataset != kind.key) continue;
     if (const auto folder = kind.find(without_slash(path))) return DataSource{.kind = &kind, .folder = *folder};
@@ -51,6 +92,9 @@ std::optional<DataSource> find_data(std::string_view dataset, const fs::path& pa
 
 void require_named_folder(const fs::path& path, std::string_view dataset) {
   if (absolute_of(path / "") == absolute_of(fs::path(kShippedFolder) / "") || is_there(path, ExitCode::data)) return;
+  for (const DataKind& file : data_kinds())
+    if (!file.suffix.empty() && path.extension() == file.suffix)
+      fail(ExitCode::data, in_quotes(path.native()), ": no such file; ", file.how_to_get(path));
   const DataKind* kind = find_kind(dataset);
   if (kind != nullptr && !kind->automatic)
     fail(ExitCode::data, in_quotes(path.native()), ": no such folder; give the one that holds ", kind->folder, "/");

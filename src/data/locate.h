@@ -10,14 +10,16 @@
 
 namespace ct {
 
-/// data.dataset (auto or a kind's key) under data.path, which may also be the set's folder itself. auto takes the first
-/// automatic kind that is there (damaged or not: opening it will tell). Call it on one rank. Throws Error(usage) for
-/// another name, Error(data) naming the folder and the remedy.
+/// data.dataset (auto or a kind's key) under data.path, which may also be the set's folder itself, or in data.train and
+/// data.val, whose absent one lies in data.path. auto takes the first automatic kind that is there (damaged or not:
+/// opening it will tell). Call it on one rank. Throws Error(usage) for another name, Error(data) naming the folder and
+/// the remedy.
 DataSource locate_data(std::string_view dataset, const std::filesystem::path& path, LocateOptions options = {},
                        std::span<const DataKind> kinds = data_kinds());
 
 /// The set that `dataset` means under `path`, without making one; nothing where there is none.
-std::optional<DataSource> find_data(std::string_view dataset, const std::filesystem::path& path);
+std::optional<DataSource> find_data(std::string_view dataset, const std::filesystem::path& path,
+                                    const LocateOptions& options = {});
 
 /// The folder that data.path means when nothing else is said. It alone is made where it is not there.
 inline constexpr std::string_view kShippedFolder = "data";

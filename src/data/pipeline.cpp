@@ -13,9 +13,9 @@ void check_buffers(const BatchBuffers& to, const SampleShape& shape, size_t batc
         "buffers do not fit a batch of ", batch, " images of ", to_string(shape));
 }
 
-void read_in_line(const DataSet& set, const SampleList& list, uint8_t* to) {
+void read_in_line(const DataSet& set, const SampleList& list, uint8_t* to, std::span<int64_t> written) {
   const size_t bytes = set.shape().bytes();
-  for (size_t i = 0; i < list.images.size(); ++i) set.read(list.images[i], list.key, to + i * bytes);
+  for (size_t i = 0; i < list.images.size(); ++i) written[i] = read_sample(set, list.images[i], list, to + i * bytes);
 }
 
 }  // namespace
@@ -34,6 +34,7 @@ Pipeline::Pipeline(const DataSet& set, std::vector<uint32_t> images, PipelineOpt
     fail(ExitCode::usage, "train_batch_size: ", options_.train_batch, " is more than the ", this->images(),
          " training images; lower it or data.validation, or raise data.limit");
   }
+  written_.resize(static_cast<size_t>(options_.micro_batch));
   if (set.direct()) return;
   loader_ = std::make_unique<Loader>(
       set, options_.micro_batch, [this](int64_t number) { return planned(number); },
@@ -57,7 +58,7 @@ std::span<const uint32_t> Pipeline::chosen(int64_t epoch, int64_t step, int64_t 
 SampleList Pipeline::planned(int64_t number) {
   const int64_t step = number / options_.micros, epoch = step / steps_per_epoch();
   const int64_t k = options_.first_micro + number % options_.micros * options_.micro_stride;
-  return {chosen(epoch, step % steps_per_epoch(), k), {options_.seed, epoch}};
+  return {chosen(epoch, step % steps_per_epoch(), k), {options_.seed, epoch}, images_};
 }
 
 void Pipeline::fill(int64_t epoch, int64_t step, int64_t k, const BatchBuffers& to) {
@@ -69,13 +70,14 @@ void Pipeline::fill(int64_t epoch, int64_t step, int64_t k, const BatchBuffers& 
   const bool foreseen = from_first >= 0 && from_first % options_.micro_stride == 0 && place < options_.micros;
   const bool ahead = loader_ && foreseen;
   // It may plan epochs ahead, in place of the order of this one.
-  if (ahead) loader_->take((epoch * steps_per_epoch() + step) * options_.micros + place, to.images.data());
-  const SampleList list{chosen(epoch, step, k), {options_.seed, epoch}};
-  if (!ahead) read_in_line(set_, list, to.images.data());
+  if (ahead) loader_->take((epoch * steps_per_epoch() + step) * options_.micros + place, to.images.data(), written_);
+  const SampleList list{chosen(epoch, step, k), {options_.seed, epoch}, images_};
+  if (!ahead) read_in_line(set_, list, to.images.data(), written_);
   set_.check_not_cut();
   for (size_t i = 0; i < micro; ++i) {
     to.draws[i] = draw_augmentation(options_.augment, list.key, list.images[i]);
-    to.labels[i] = set_.label(list.images[i]);
+    to.labels[i] = set_.label(written_[i]);
+    replaced_ += written_[i] != list.images[i];
   }
   if (!loader_) set_.prefetch(upcoming(epoch, step, k, 1), upcoming(epoch, step, k, 2));
 }
@@ -113,21 +115,25 @@ std::unique_ptr<Loader> EvalPipeline::read_ahead(int64_t stride, std::function<v
       LoaderOptions{.workers = workers_, .stride = stride, .arrived = std::move(arrived)});
 }
 
-int64_t EvalPipeline::fill(int64_t b, const BatchBuffers& to, Loader* ahead) const {
+std::vector<int32_t> EvalPipeline::fill(int64_t b, const BatchBuffers& to, Loader* ahead) const {
   check(b >= 0 && b < batches(), "no evaluation batch ", b);
   check_buffers(to, set_.shape(), static_cast<size_t>(batch_));
   const auto images = chosen(b);
+  std::vector<int64_t> written(images.size());
   if (ahead != nullptr)
-    ahead->take(b, to.images.data());
+    ahead->take(b, to.images.data(), written);
   else
-    read_in_line(set_, {images, {}}, to.images.data());
+    read_in_line(set_, {images, {}}, to.images.data(), written);
   set_.check_not_cut();
   const auto count = static_cast<int64_t>(images.size());
-  for (size_t i = 0; i < images.size(); ++i) to.labels[i] = set_.label(images[i]);
+  std::vector<int32_t> labels(images.size(), kNoLabel);
+  for (size_t i = 0; i < images.size(); ++i)
+    if (written[i] != kLeftOut) labels[i] = set_.label(written[i]);
+  std::ranges::transform(labels, to.labels.begin(), [](int32_t label) { return std::max(label, 0); });
   std::fill(to.images.begin() + count * static_cast<int64_t>(set_.shape().bytes()), to.images.end(), uint8_t{0});
   std::fill(to.labels.begin() + count, to.labels.end(), 0);
   std::fill(to.draws.begin(), to.draws.end(), Draw{});
-  return count;
+  return labels;
 }
 
 }  // namespace ct

@@ -51,6 +51,8 @@ class Pipeline {
   int64_t micros_per_step() const { return options_.train_batch / options_.micro_batch; }
   /// Threads that read ahead; none for a direct set.
   int workers() const { return loader_ ? options_.workers : 0; }
+  /// Samples so far in which another image took a damaged one's place.
+  int64_t replaced() const { return replaced_; }
 
   /// Micro-batch k (global) of a step.
   void fill(int64_t epoch, int64_t step, int64_t k, const BatchBuffers& to);
@@ -70,7 +72,9 @@ class Pipeline {
   const DataSet& set_;
   std::vector<uint32_t> images_;
   PipelineOptions options_;
-  std::array<Order, 2> orders_;  // a loader is in the next epoch, or in later ones, before this one ends
+  std::array<Order, 2> orders_;   // a loader is in the next epoch, or in later ones, before this one ends
+  std::vector<int64_t> written_;  // read_sample()'s answers for the micro-batch that is filled
+  int64_t replaced_ = 0;
   std::unique_ptr<Loader> loader_;
 };
 
@@ -87,9 +91,11 @@ class EvalPipeline {
   /// A loader for whoever is about to ask for batches first, first + stride, ...; null: the set is direct.
   std::unique_ptr<Loader> read_ahead(int64_t stride, std::function<void()> arrived) const;
 
-  /// Batch b, for `batch` images. Returns how many there are: fewer in the last one, whose remaining places are black
-  /// images of class 0, not to be counted. Draws are all zero.
-  int64_t fill(int64_t b, const BatchBuffers& to, Loader* ahead = nullptr) const;
+  /// Batch b, for `batch` images. Returns the labels of those that there are: fewer in the last one. The other places,
+  /// and those whose label is kNoLabel as their image is damaged (kLeftOut), are black images of class 0, not
+  /// to be counted. Draws are all zero.
+  static constexpr int32_t kNoLabel = -1;
+  std::vector<int32_t> fill(int64_t b, const BatchBuffers& to, Loader* ahead = nullptr) const;
 
  private:
   std::span<const uint32_t> chosen(int64_t b) const;

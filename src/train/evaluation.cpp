@@ -23,6 +23,7 @@ Json Evaluation::to_json(bool with_top5) const {
     per_class.push_back(c.images > 0 ? static_cast<double>(c.correct) / static_cast<double>(c.images) : 0);
   record["per_class"] = std::move(per_class);
   record["images"] = images;
+  if (left_out > 0) record["left_out"] = left_out;
   return record;
 }
 
@@ -39,9 +40,9 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
     comm.heartbeat().advance(Phase::evaluation);
     const int64_t b = round * ranks + comm.rank();
     const Inputs in = evaluator.inputs();
-    int64_t count = 0;
+    std::vector<int32_t> labels;
     if (b < images.batches()) {
-      count = images.fill(b, buffers(in, evaluator.bound().lowered()), ahead.get());
+      labels = images.fill(b, buffers(in, evaluator.bound().lowered()), ahead.get());
     } else if (evaluator.collective()) {  // peers gather weights from this rank
       std::fill_n(in.labels, batch, 0);
     } else {
@@ -49,31 +50,43 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
     }
     evaluator.run();
     Answer* out = &mine[static_cast<size_t>(round) * batch];
-    for (size_t i = 0; i < static_cast<size_t>(count); ++i)
-      out[i] = {in.labels[i], evaluator.predicted()[i], evaluator.larger()[i], evaluator.losses()[i]};
+    for (size_t i = 0; i < labels.size(); ++i)
+      out[i] = {labels[i], evaluator.predicted()[i], evaluator.larger()[i], evaluator.losses()[i]};
   }
   comm.gather_all(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
 
-  Evaluation result{.split = std::move(split), .images = images.images()};
+  Evaluation result{.split = std::move(split)};
   result.classes.resize(static_cast<size_t>(images.set().classes()));
   double sum = 0;
   for (int64_t i = 0; i < images.images(); ++i) {
     const size_t b = static_cast<size_t>(i) / batch, rank = b % static_cast<size_t>(ranks);
     const Answer& o = all[rank * share + b / static_cast<size_t>(ranks) * batch + static_cast<size_t>(i) % batch];
+    if (o.label == EvalPipeline::kNoLabel) {
+      ++result.left_out;
+      continue;
+    }
     Evaluation::Class& c = result.classes[static_cast<size_t>(o.label)];
     const bool hit = o.predicted == o.label;
     sum += o.loss;
+    ++result.images;
     ++c.images;
     c.correct += hit;
     result.correct += hit;
     result.top5 += o.larger < 5;
-    if (i < kShown) {
+    if (result.images <= kShown) {
       result.labels.push_back(o.label);
       result.predicted.push_back(o.predicted);
     }
   }
+  if (result.left_out > 0 && result.images == 0)
+    fail(ExitCode::data, images.set().name(), ": all ", result.left_out, " ", result.split,
+         " images are damaged; check the set with: cifar-train data verify");
   result.loss = result.images > 0 ? sum / static_cast<double>(result.images) : 0;
   return result;
+}
+
+std::string left_out_line(const Evaluation& evaluation) {
+  return str(evaluation.left_out, " damaged ", evaluation.split, " images are left out (data.on_corrupt: skip)");
 }
 
 std::vector<std::string> class_lines(const Evaluation& evaluation, const std::vector<std::string>& names) {

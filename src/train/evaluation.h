@@ -16,7 +16,8 @@ namespace ct {
 struct Evaluation {
   std::string split;  // test | train | val
   int64_t images = 0, correct = 0, top5 = 0;
-  double loss = 0;  // mean over images, added in f64 in image order
+  int64_t left_out = 0;  // damaged ones, which count nowhere (data.on_corrupt: skip)
+  double loss = 0;       // mean over images, added in f64 in image order
   struct Class {
     int64_t images = 0, correct = 0;
   };
@@ -30,8 +31,12 @@ struct Evaluation {
 
 /// Batch b of `images` goes to rank b mod N; the batches are the same for any N. Collective; every rank gets the
 /// result, or none when all ranks agree, by `give_up` (collective, asked between batches; may be empty), to leave it.
+/// Error(data) where every image is damaged.
 std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& images, std::string split,
                                    Communicator& comm, const std::function<bool()>& give_up = {});
+
+/// "3 damaged test images are left out (data.on_corrupt: skip)"
+std::string left_out_line(const Evaluation& evaluation);
 
 /// The lines of the table by class, for people: of many classes only the worst and the best.
 std::vector<std::string> class_lines(const Evaluation& evaluation, const std::vector<std::string>& names);

@@ -120,19 +120,39 @@ HoldOut training_parts(uint64_t seed, int64_t count, int64_t limit, int64_t vali
   return hold_out(seed, limit > 0 ? limit : count, validation);
 }
 
+OpenOptions open_options(const Config& config) {
+  const auto& data = config.data;
+  OpenOptions options{.on_corrupt = data.on_corrupt,
+                      .pictures = {.size = static_cast<int>(data.size),
+                                   .resize = static_cast<int>(data.resize),
+                                   .exact = data.exact,
+                                   .max_pixels = data.max_pixels}};
+  if (!data.augment.empty() && data.augment.front().kind == AugmentStep::random_resized_crop)
+    options.pictures.crop = data.augment.front().resized_crop;
+  return options;
+}
+
 Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent, std::span<const DataKind> kinds) {
   Datasets sets;
   const auto progress = [&] { comm.heartbeat().advance(Phase::data); };
   progress();
   if (comm.rank() == 0) {
-    require_named_folder(config.data.path, config.data.dataset);
-    sets.source =
-        locate_data(config.data.dataset, config.data.path, {.if_absent = if_absent, .progress = progress}, kinds);
+    if (config.data.train.empty() || config.data.val.empty())
+      require_named_folder(config.data.path, config.data.dataset);
+    sets.source = locate_data(
+        config.data.dataset, config.data.path,
+        {.train = config.data.train, .val = config.data.val, .if_absent = if_absent, .progress = progress}, kinds);
   }
   sets.source.kind = find_kind(from_rank_0(comm, sets.source.kind ? std::string(sets.source.kind->key) : ""), kinds);
   sets.source.folder = from_rank_0(comm, sets.source.folder.string());
+  sets.source.train = from_rank_0(comm, sets.source.train.string());
+  sets.source.val = from_rank_0(comm, sets.source.val.string());
   sets.source.note = from_rank_0(comm, sets.source.note);
-  const OpenOptions options{.on_corrupt = config.data.on_corrupt};
+  OpenOptions options = open_options(config);
+  options.threads = loader_workers(/*asked=*/0, comm.size());
+  if (options.pictures.crop && !sets.source.kind->pictures)
+    fail(ExitCode::usage, "data.augment: random_resized_crop takes pictures of any size, and those of ",
+         sets.source.kind->name, " have theirs; use random_crop");
   together(comm, [&] {
     sets.train = sets.source.kind->open(sets.source, Split::train, options);
     sets.test = sets.source.kind->open(sets.source, Split::test, options);

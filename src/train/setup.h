@@ -33,6 +33,9 @@ BatchBuffers buffers(const Inputs& inputs, const Lowered& program);
 /// Puts global micro-batch k of a step where the engine takes it from.
 void fill_micro_batch(Pipeline& pipeline, int64_t epoch, int64_t step, int64_t k, Engine& engine);
 
+/// How data sets are opened for a run.
+OpenOptions open_options(const Config& config);
+
 /// The training set, the part held out of it, and the test set. Collective: rank 0 locates (and writes the synthetic
 /// set if it must), the others open what it found.
 struct Datasets {

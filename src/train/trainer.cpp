@@ -1,6 +1,8 @@
 #include "train/trainer.h"
 
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "base/paths.h"
@@ -114,6 +116,7 @@ bool Trainer::finish() {
                                  .norms = collectives.traffic(TrafficKind::norms) - norms_before_});
   if (!log_.keeps_records()) return true;
   result["weights_sha256"] = hash;
+  if (replaced_told_ > 0) result["replaced_samples"] = replaced_told_;
   summary_->record_end(early_stop_ ? RunFolder::kStoppedEarly : RunFolder::kFinished, result);
   log_.flush();
   summary_->print_end(hash, folder_->path());
@@ -152,6 +155,7 @@ bool Trainer::evaluate_now(Because because) {
     test_result_ = results.back();
     evaluated_step_ = state_.step;
     for (const Evaluation& e : results) tell_of(e);
+    tell_of_replaced();
 
     const auto figures = [](const Evaluation& e) { return Judged::Figures{e.loss, e.accuracy()}; };
     const Judged judged{figures(results.front()), figures(results.back())};
@@ -175,8 +179,21 @@ void Trainer::tell_of(const Evaluation& e) {
   std::snprintf(text, sizeof text, "step %ld: %s accuracy %.2f %%, loss %.4f", state_.step, e.split.c_str(),
                 100 * e.accuracy(), e.loss);
   log_.note(text);
+  if (e.left_out > 0) log_.note(left_out_line(e));
   if (!std::isfinite(e.loss))
     log_.warn(str("the weights of step ", state_.step, " give no finite loss on the ", e.split, " split"));
+}
+
+/// How often a damaged image's place was taken by another, on all ranks since the start. Collective.
+void Trainer::tell_of_replaced() {
+  if (config_.data.on_corrupt != OnCorrupt::skip || session_.data().train->direct()) return;
+  const int64_t mine = session_.pipeline().replaced();
+  std::vector<int64_t> all(static_cast<size_t>(comm_.size()));
+  comm_.gather_all(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+  const int64_t replaced = std::accumulate(all.begin(), all.end(), int64_t{0});
+  if (replaced > std::exchange(replaced_told_, replaced))
+    log_.note(str(replaced, " damaged samples had others in their places so far (data.on_corrupt: skip); ",
+                  "cifar-train data verify lists them"));
 }
 
 // ---- divergence

@@ -46,6 +46,7 @@ class Trainer {
   enum class Because : bool { due, ended };
   bool evaluate_now(Because because);
   void tell_of(const Evaluation& e);
+  void tell_of_replaced();
   bool finish();
   void look_for_skips();
   [[noreturn]] void give_up(const std::string& why);
@@ -70,6 +71,7 @@ class Trainer {
 
   std::optional<Evaluation> test_result_;
   int64_t evaluated_step_ = -1;
+  int64_t replaced_told_ = 0;
   bool early_stop_ = false;
   bool ended_ = false;                // the run had ended already: its evaluation is repeated, and nothing is written
   Traffic uncounted_, norms_before_;  // before the first step, and by evaluations

@@ -205,6 +205,9 @@ Metadata to_metadata(const WeightsInfo& info) {
                        {"cifar_train.compute", info.compute}};
   if (info.limit > 0) metadata["cifar_train.limit"] = std::to_string(info.limit);
   if (info.test_images > 0) metadata["cifar_train.test_images"] = std::to_string(info.test_images);
+  if (!info.data_train.empty()) metadata["cifar_train.data_train"] = info.data_train;
+  if (!info.data_val.empty()) metadata["cifar_train.data_val"] = info.data_val;
+  if (info.size > 0) metadata["cifar_train.pictures"] = Json{{"size", info.size}, {"resize", info.resize}}.dump();
   return metadata;
 }
 
@@ -234,6 +237,15 @@ WeightsInfo info_of(const SafetensorsFile& file) {
       info.compute = text("compute");  // earlier versions had f32 only
     if (file.metadata().contains("cifar_train.limit")) info.limit = std::stoll(text("limit"));
     if (file.metadata().contains("cifar_train.test_images")) info.test_images = std::stoll(text("test_images"));
+    if (file.metadata().contains("cifar_train.data_train")) info.data_train = text("data_train");
+    if (file.metadata().contains("cifar_train.data_val")) info.data_val = text("data_val");
+    if (file.metadata().contains("cifar_train.pictures")) {
+      const Json pictures = Json::parse(text("pictures"));
+      info.size = pictures.at("size");
+      info.resize = pictures.at("resize");
+      constexpr int64_t kMost = 4096;
+      if (info.size < 1 || info.resize < info.size || info.resize > kMost) throw std::out_of_range("pictures");
+    }
   } catch (const Error&) {
     throw;
   } catch (const std::exception&) {

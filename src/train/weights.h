@@ -56,7 +56,9 @@ struct WeightsInfo {
   std::string model;
   std::vector<double> mean, std;
   std::vector<std::string> class_names;
-  std::string dataset, data_path;  // kind ("CIFAR-10", "synthetic-10") and data.path
+  std::string dataset, data_path;    // kind ("CIFAR-10", "synthetic-10") and data.path
+  std::string data_train, data_val;  // data.train and data.val, where they were given
+  int64_t size = 0, resize = 0;      // data.size and data.resize of pictures; 0: images have their size
   int64_t step = 0, epoch = 0;
   int64_t seed = 0, validation = 0, limit = 0;  // which training images were held out, and were there at all
   int64_t test_images = 0;                      // 0: not said, by an earlier version

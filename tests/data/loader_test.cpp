@@ -96,7 +96,7 @@ TEST(Loader, EvaluationReadsAheadToo) {
       ASSERT_NE(ahead, nullptr);
       for (int64_t b = rank; b < pipeline.batches(); b += ranks) {
         Batch batch(2);
-        const auto count = static_cast<size_t>(pipeline.fill(b, batch.to(), ahead.get()));
+        const auto count = pipeline.fill(b, batch.to(), ahead.get()).size();
         ASSERT_EQ(count, b == 5 ? 1u : 2u);
         const uint32_t images[] = {static_cast<uint32_t>(2 * b), static_cast<uint32_t>(2 * b + 1)};
         Batch whole = expected(set, std::span(images).first(count), {});

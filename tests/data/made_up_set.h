@@ -18,12 +18,13 @@ class MadeUpSet : public DataSet {
   }
   uint32_t fingerprint() const override { return static_cast<uint32_t>(count()); }
   /// Noise over a level that tells the class.
-  void read(int64_t i, const SampleKey& key, uint8_t* to) const override {
+  bool read(int64_t i, const SampleKey& key, uint8_t* to) const override {
     if (reading_) reading_(i);
     Random random(static_cast<uint64_t>(label(i)), Purpose::synthetic,
                   static_cast<uint64_t>(i + 1000 * (key.epoch + 1)));
     for (size_t j = 0; j < shape().bytes(); ++j)
       to[j] = static_cast<uint8_t>(label(i) * 200 / classes() + static_cast<int>(random.next_u32() % 50));
+    return true;
   }
 
  private:

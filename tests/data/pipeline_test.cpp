@@ -108,7 +108,7 @@ TEST_F(PipelineTest, EvaluationCountsEveryImageOnce) {
   int64_t seen = 0;
   for (int64_t b = 0; b < 3; ++b) {
     Batch batch(4);
-    const int64_t count = pipeline.fill(b, batch.to());
+    const auto count = static_cast<int64_t>(pipeline.fill(b, batch.to()).size());
     for (int i = 0; i < count; ++i) expect_image(set, seen + i, batch, i);
     for (int64_t i = count; i < 4; ++i) {
       EXPECT_EQ(batch.labels[i], 0);
@@ -121,7 +121,7 @@ TEST_F(PipelineTest, EvaluationCountsEveryImageOnce) {
   EXPECT_EQ(seen, 10);
   const EvalPipeline held_out(set, {7, 2, 9}, 2);
   Batch batch(2);
-  EXPECT_EQ(held_out.fill(1, batch.to()), 1);
+  EXPECT_EQ(held_out.fill(1, batch.to()).size(), 1u);
   expect_image(set, 9, batch, 0);
   EXPECT_EQ(EvalPipeline(set, std::vector<uint32_t>{}, 2).batches(), 0);
 }

@@ -57,7 +57,7 @@ def tests_that_are_named_exist():
         source = None
         for word in re.findall(r"`([^`]+)`", line.split("|")[2] if line.count("|") == 3 else ""):
             if re.fullmatch(r"\w+_test\.(py|cpp)", word):
-                found = glob.glob(os.path.join(ROOT, "tests", "*", word))
+                found = glob.glob(os.path.join(ROOT, "tests", "**", word), recursive=True)
                 expect(found, "docs/reliability.md: there is no %s" % word)
                 source = "\n".join(text(os.path.relpath(file, ROOT)) for file in found)
             elif re.fullmatch(r"\w+", word) and source:

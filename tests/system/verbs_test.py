@@ -92,7 +92,7 @@ class Verbs(unittest.TestCase):
 
     def test_help_lists_what_works_and_nothing_else(self):
         for verb, members, later in [("config", ["show", "check"], ["schema", "import"]),
-                                     ("data", ["synth", "verify", "info"], ["fetch", "convert"]),
+                                     ("data", ["synth", "verify", "info", "convert"], ["fetch"]),
                                      ("ckpt", ["ls", "inspect", "verify", "diff"], ["prune", "import"])]:
             text = self.good(verb, "--help")
             for member in members:

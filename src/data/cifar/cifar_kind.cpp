@@ -52,10 +52,12 @@ std::unique_ptr<DataSet> open_batches(const DataSource& source, Split split, con
   return std::make_unique<CifarSet>(source.folder, split, CifarOptions{.on_corrupt = options.on_corrupt});
 }
 
-DataSize size_of_batches(const fs::path& folder, OnCorrupt on_corrupt) {
+DataSize size_of_batches(const DataSource& source, const OpenOptions& options) {
+  const fs::path& folder = source.folder;
   const auto files = static_cast<int64_t>(batch_files(Split::train).size() + batch_files(Split::test).size());
   const int64_t records = folder.empty() ? kRecordsPerFile : records_per_file(folder);
-  const int64_t images = folder.empty() ? records : CifarSet(folder, Split::test, {.on_corrupt = on_corrupt}).count();
+  const int64_t images =
+      folder.empty() ? records : CifarSet(folder, Split::test, {.on_corrupt = options.on_corrupt}).count();
   return {.spec = {kCifarShape, kCifarClasses, images}, .bytes = static_cast<int64_t>(kRecordBytes) * records * files};
 }
 

@@ -19,7 +19,7 @@ std::filesystem::path batches_at(std::string_view name, const std::filesystem::p
 
 /// Members of a DataKind whose files have CIFAR-10's layout: open, size and look.
 std::unique_ptr<DataSet> open_batches(const DataSource& source, Split split, const OpenOptions& options);
-DataSize size_of_batches(const std::filesystem::path& folder, OnCorrupt on_corrupt);
+DataSize size_of_batches(const DataSource& source, const OpenOptions& options);
 std::string look_at_batches(const std::filesystem::path& folder);
 
 }  // namespace ct

@@ -146,7 +146,10 @@ uint32_t CifarSet::fingerprint() const {
   return crc;
 }
 
-void CifarSet::read(int64_t i, const SampleKey&, uint8_t* to) const { std::memcpy(to, pixels(i), kImageBytes); }
+bool CifarSet::read(int64_t i, const SampleKey&, uint8_t* to) const {
+  std::memcpy(to, pixels(i), kImageBytes);
+  return true;
+}
 
 /// Cache lines are asked for only where their page is known to the processor, which is why pages come a micro-batch
 /// earlier: a page walk costs as much as the copy of half an image.

@@ -44,7 +44,7 @@ class CifarSet final : public DataSet {
   const uint8_t* pixels(int64_t i) const { return records_[static_cast<size_t>(i)] + 1; }
 
   uint32_t fingerprint() const override;
-  void read(int64_t i, const SampleKey& key, uint8_t* to) const override;
+  bool read(int64_t i, const SampleKey& key, uint8_t* to) const override;
   bool direct() const override { return true; }
   void prefetch(std::span<const uint32_t> next, std::span<const uint32_t> after_next) const override;
   void check_unchanged() const override;

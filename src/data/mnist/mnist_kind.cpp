@@ -33,11 +33,11 @@ std::unique_ptr<DataSet> open(const DataSource& source, Split split, const OpenO
   return std::make_unique<MnistSet>(source.folder, split, options.on_corrupt);
 }
 
-DataSize size(const fs::path& folder, OnCorrupt on_corrupt) {
+DataSize size(const DataSource& source, const OpenOptions& options) {
   int64_t train = kTrain, test = kTest;
-  if (!folder.empty()) {
-    train = MnistSet(folder, Split::train, on_corrupt).count();
-    test = MnistSet(folder, Split::test, on_corrupt).count();
+  if (!source.folder.empty()) {
+    train = MnistSet(source.folder, Split::train, options.on_corrupt).count();
+    test = MnistSet(source.folder, Split::test, options.on_corrupt).count();
   }
   return {.spec = {kMnistShape, kMnistClasses, test},
           .bytes = (train + test) * static_cast<int64_t>(kMnistShape.bytes())};

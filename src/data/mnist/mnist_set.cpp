@@ -114,8 +114,9 @@ uint32_t MnistSet::fingerprint() const {
   return crc;
 }
 
-void MnistSet::read(int64_t i, const SampleKey&, uint8_t* to) const {
+bool MnistSet::read(int64_t i, const SampleKey&, uint8_t* to) const {
   std::memcpy(to, pixels_[static_cast<size_t>(i)], shape().bytes());
+  return true;
 }
 
 }  // namespace ct

@@ -53,7 +53,7 @@ class MnistSet final : public DataSet {
   MnistSet(const std::filesystem::path& folder, Split split, OnCorrupt on_corrupt);
 
   uint32_t fingerprint() const override;
-  void read(int64_t i, const SampleKey& key, uint8_t* to) const override;
+  bool read(int64_t i, const SampleKey& key, uint8_t* to) const override;
   bool direct() const override { return true; }
   void check_unchanged() const override { file_.require_unchanged(ExitCode::data); }
   void check_not_cut() const override {

@@ -1,14 +1,12 @@
 #include "data/synthetic/synthetic.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <thread>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/new_folder.h"
 #include "base/paths.h"
 #include "base/random.h"
 #include "base/sha256.h"
@@ -207,23 +205,6 @@ std::string first_problem(const fs::path& folder) {
   return "";
 }
 
-/// A new, empty folder beside `folder` that no other process uses. What jobs killed an hour ago left goes first.
-fs::path make_temporary(FileSystem& files, const fs::path& folder) {
-  const fs::path parent = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
-  const std::string prefix = str(kTemporaryPrefix, folder.filename().string(), "-");
-  make_folders(files, parent);
-  for (const std::string& name : list_folder(parent)) {
-    std::error_code error;
-    const auto age = fs::file_time_type::clock::now() - fs::last_write_time(parent / name, error);
-    if (name.starts_with(prefix) && !error && age > std::chrono::hours(1)) fs::remove_all(parent / name, error);
-  }
-  for (int i = 0;; ++i) {
-    const fs::path temporary = parent / str(prefix, i);
-    if (files.mkdir(temporary) == 0) return temporary;
-    if (errno != EEXIST) fail_io("create the folder", temporary, errno);
-  }
-}
-
 /// The records of one of the set's files: small sets are the beginning of the whole one, as to training and to test.
 std::vector<uint8_t> file_records(size_t file, int64_t count) {
   const bool test = file == batch_files(Split::train).size();
@@ -233,22 +214,15 @@ std::vector<uint8_t> file_records(size_t file, int64_t count) {
 
 void write_files(FileSystem& files, const fs::path& folder, const std::function<void()>& progress,
                  int64_t records_per_file) {
-  const auto write = [&](const std::string& name, std::span<const std::byte> bytes) {
-    File file(files, folder / name, O_WRONLY | O_CREAT | O_EXCL);
-    file.write(bytes);
-    file.sync();
-    file.close();
-  };
   size_t file = 0;
   for (const std::string& name : all_batch_files()) {
     if (progress) progress();
     const std::vector<uint8_t> records = file_records(file++, records_per_file);
-    write(name, std::as_bytes(std::span(records)));
+    write_new_file(files, folder / name, std::as_bytes(std::span(records)));
   }
   std::string list;
   for (std::string_view name : kSyntheticClasses) list += str(name, "\n");
-  write("batches.meta.txt", std::as_bytes(std::span(list)));
-  sync_folder(files, folder);
+  write_new_file(files, folder / "batches.meta.txt", std::as_bytes(std::span(list)));
 }
 
 }  // namespace
@@ -273,23 +247,10 @@ bool write_synthetic(const fs::path& path, const std::function<void()>& progress
   const fs::path folder = path.has_filename() ? path : path.parent_path();  // "data/x/" is "data/x"
   if (synthetic_there(folder)) return false;
   FileSystem files;
-  const fs::path temporary = make_temporary(files, folder);
-  std::error_code ignored;
-  try {
-    write_files(files, temporary, progress, records_per_file);
-    if (files.rename(temporary, folder) == 0) {
-      sync_folder(files, folder.parent_path());
-      return true;
-    }
-    // Another process was faster: its files are the same.
-    const int error = errno;
-    if ((error != ENOTEMPTY && error != EEXIST) || !first_problem(folder).empty())
-      fail_io("create the folder", folder, error);
-  } catch (...) {
-    fs::remove_all(temporary, ignored);
-    throw;
-  }
-  fs::remove_all(temporary, ignored);
+  const auto fill = [&](const fs::path& temporary) { write_files(files, temporary, progress, records_per_file); };
+  if (make_filled_folder(files, folder, fill)) return true;
+  // Another process was faster: its files are the same.
+  if (!first_problem(folder).empty()) fail_io("create the folder", folder, EEXIST);
   return false;
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "comm/watchdog/supervision.h"
-#include "data/dataset.h"
+#include "data/pictures/transform.h"
 #include "optim/parameter_groups.h"
 #include "optim/schedule.h"
 #include "train/config/batch.h"
@@ -31,10 +31,15 @@ struct Config {
   struct Data {
     std::string dataset = "auto";
     std::string path = "data";
+    std::string train, val;  // the folders of the two splits; empty: in path
     int64_t validation = 0;  // images held out of the training set
     bool shuffle = true;
     std::vector<double> mean = {0.5, 0.5, 0.5}, std = {0.5, 0.5, 0.5};  // of pixels scaled to 0..1
     std::vector<AugmentStep> augment;
+    int64_t size = 224;    // of a sample made from a picture: width and height
+    int64_t resize = 256;  // shorter side of a picture from whose middle a sample is cut
+    bool exact = false;    // random crops are decoded in full resolution
+    int64_t max_pixels = kMaxPixels;
     OnCorrupt on_corrupt = OnCorrupt::error;
     int64_t limit = 0;    // images of the training set; 0: all
     int64_t workers = 0;  // threads of a rank that read ahead; 0: by cores

@@ -264,6 +264,13 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
   check_params("optimizer", optim::fault_of(*config.optimizer));
   check_params("scheduler", optim::fault_of(config.scheduler));
   check_groups(config, at("optimizer.groups"));
+  if (config.data.resize < config.data.size)
+    fail(ExitCode::usage, at(config.origins.contains("data.resize") ? "data.resize" : "data.size"),
+         "data.resize is less than data.size, which is cut from it: ", config.data.resize, " and ", config.data.size);
+  for (size_t place = 1; place < config.data.augment.size(); ++place)
+    if (config.data.augment[place].kind == AugmentStep::random_resized_crop)
+      fail(ExitCode::usage, at("data.augment"),
+           "data.augment random_resized_crop makes the sample that the other steps change: it comes first, and once");
   if (config.train.best.split == BestSplit::val && config.data.validation == 0)
     fail(ExitCode::usage, at("train.best.split"), "train.best.split val needs data.validation above 0");
   if (config.train.early_stopping.patience > 0 && config.train.best.split == BestSplit::last)

@@ -161,13 +161,15 @@ std::vector<ConfigField> augment_fields(AugmentStep& step) {
       return {{"padding", &step.padding, "pixels on each side", {.min = 0, .max = 16}}};
     case AugmentStep::flip:
       return {{"p", &step.p, "probability", {.min = 0, .max = 1}}};
+    case AugmentStep::random_resized_crop:
+      return {{"scale", &step.resized_crop.scale, "share of the area", {.min = 0, .max = 1, .above_min = true}},
+              {"ratio", &step.resized_crop.ratio, "of width to height", {.min = 0.01, .max = 100}}};
   }
   return {};
 }
 
-const std::vector<std::string> kLaterSteps = {
-    "random_resized_crop", "resize", "center_crop",  "cutout",        "mixup", "cutmix",
-    "translate",           "rotate", "color_jitter", "random_erasing"};
+const std::vector<std::string> kLaterSteps = {"resize",    "center_crop", "cutout",       "mixup",         "cutmix",
+                                              "translate", "rotate",      "color_jitter", "random_erasing"};
 
 /// random_crop | {random_crop: {padding: 4}}
 AugmentStep read_step(const ConfigField& field, const Node& node) {
@@ -190,18 +192,26 @@ AugmentStep read_step(const ConfigField& field, const Node& node) {
       if (parameter.key != entry.key) continue;
       parameter.key = field.key + "." + word + "." + parameter.key;
       read_field(parameter, entry.value);
+      if (const auto* range = std::get_if<std::array<double, 2>*>(&parameter.target);
+          range && (**range)[0] > (**range)[1])
+        fail_at(entry.value.mark, parameter.key, " expects two numbers of which the first is no larger, found ",
+                flow(entry.value));
       known = true;
     }
-    if (!known)
-      fail_at(entry.mark, "unknown key ", quoted(field.key + "." + word + "." + entry.key), "; ", word, " takes ",
-              augment_fields(step)[0].key);
+    if (known) continue;
+    std::vector<std::string> keys;
+    for (const ConfigField& parameter : augment_fields(step)) keys.push_back(parameter.key);
+    fail_at(entry.mark, "unknown key ", quoted(field.key + "." + word + "." + entry.key), "; ", word, " takes ",
+            join_choices(keys));
   }
   return step;
 }
 
 std::string step_text(AugmentStep step) {
-  const ConfigField parameter = augment_fields(step)[0];
-  return "{" + std::string(word_of(step.kind)) + ": {" + parameter.key + ": " + field_text(parameter) + "}}";
+  std::string text;
+  for (const ConfigField& parameter : augment_fields(step))
+    text += (text.empty() ? "" : ", ") + parameter.key + ": " + field_text(parameter);
+  return "{" + std::string(word_of(step.kind)) + ": {" + text + "}}";
 }
 
 ConfigField as_field(const ConfigKey& key, const std::string& block) {
@@ -291,14 +301,36 @@ std::vector<ConfigField> config_fields(Config& c) {
        {.values = model_names(), .later = {"vit_tiny", "vit_small", "vit"}}},
       {"data.dataset",
        &c.data.dataset,
-       "of " + join_choices(datasets) + "; auto: CIFAR-10 where it lies in data.path, else the synthetic set",
-       {.values = datasets, .later = {"image_folder"}}},
+       "of " + join_choices(datasets) +
+           "; auto: CIFAR-10 or train/ and val/ where they lie in data.path, else the synthetic set",
+       {.values = datasets}},
       {"data.path", &c.data.path, "the folder in which the data set lies", {.resume_may_change = true}},
+      {"data.train",
+       &c.data.train,
+       "the folder of the pictures to train on; empty: train/ in data.path",
+       {.may_be_empty = true, .resume_may_change = true}},
+      {"data.val",
+       &c.data.val,
+       "the folder of the pictures to test on; empty: val/ in data.path",
+       {.may_be_empty = true, .resume_may_change = true}},
       {"data.validation", &c.data.validation, "images held out of the training set", natural},
       {"data.shuffle", &c.data.shuffle, "a fresh permutation every epoch; false: file order", {}},
       {"data.normalize.mean", &c.data.mean, "of pixels scaled to 0..1, per channel", {}},
       {"data.normalize.std", &c.data.std, "likewise", {.min = 0, .above_min = true}},
-      {"data.augment", &c.data.augment, "steps in order: random_crop {padding}, flip {p}", {}},
+      {"data.augment",
+       &c.data.augment,
+       "steps in order: random_resized_crop {scale, ratio}, random_crop {padding}, flip {p}",
+       {}},
+      {"data.size", &c.data.size, "of a sample made from a picture: width and height", {.min = 1, .max = 1024}},
+      {"data.resize",
+       &c.data.resize,
+       "shorter side of a picture from whose middle a sample is cut",
+       {.min = 1, .max = 2000}},
+      {"data.exact", &c.data.exact, "random_resized_crop decodes in full resolution; false: in what suffices", {}},
+      {"data.max_pixels",
+       &c.data.max_pixels,
+       "larger pictures count as damaged, and are not decoded",
+       {.min = 1, .max = 1e9}},
       {"data.on_corrupt", &c.data.on_corrupt, "what a damaged image does"},
       {"data.limit", &c.data.limit, "images of the training set, the first so many, for trials; 0: all", natural},
       {"data.workers",

@@ -159,12 +159,18 @@ void RunSaver::mend_best(const ModelSelection& selection, const Judged& judged) 
 Metadata RunSaver::metadata() const {
   const Config& config = run_.config;
   const Datasets& data = run_.session.data();
+  const auto given = [](const std::string& path) { return path.empty() ? path : absolute_of(path).string(); };
+  const bool pictures = data.source.kind->pictures;
   return to_metadata({.model = config.model.name,
                       .mean = config.data.mean,
                       .std = config.data.std,
                       .class_names = data.train->class_names(),
                       .dataset = data.train->name(),
                       .data_path = absolute_of(config.data.path).string(),
+                      .data_train = given(config.data.train),
+                      .data_val = given(config.data.val),
+                      .size = pictures ? config.data.size : 0,
+                      .resize = pictures ? config.data.resize : 0,
                       .step = run_.state.step,
                       .epoch = run_.state.epoch,
                       .seed = config.seed,

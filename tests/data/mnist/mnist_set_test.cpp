@@ -174,7 +174,7 @@ TEST_F(MnistSetTest, TheKindFindsItAndTellsHowToGetIt) {
 TEST_F(MnistSetTest, TheKindKnowsSizesAndDamage) {
   const fs::path folder = make();
   const DataKind& kind = *find_kind("mnist");
-  const DataSize usual = kind.size("", OnCorrupt::error), here = kind.size(folder, OnCorrupt::error);
+  const DataSize usual = kind.size({}, {}), here = kind.size({.folder = folder}, {});
   EXPECT_EQ(usual.spec.test_images, 10000);
   EXPECT_EQ(usual.bytes, 70000 * 784);
   EXPECT_EQ(here.spec.test_images, 2);

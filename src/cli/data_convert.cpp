@@ -1,0 +1,145 @@
+#include "cli/data_convert.h"
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "base/cores.h"
+#include "base/paths.h"
+#include "cli/subverbs.h"
+#include "data/cifar/cifar_set.h"
+#include "data/cifar/python/python_batches.h"
+#include "data/file_lists/file_list_set.h"
+#include "data/kinds.h"
+#include "data/packed/pack.h"
+#include "data/packed/packed_set.h"
+#include "data/pictures/encode.h"
+#include "metrics/console.h"
+
+namespace ct {
+namespace {
+
+/// Both splits of what is packed.
+struct Source {
+  std::string what;
+  Path folder;
+  std::unique_ptr<DataSet> train, test;
+};
+
+/// Sets that can be packed: those with file lists, and all kinds but packed files. Nothing where there is none.
+std::optional<Source> find_source(const Path& from, const OpenOptions& options = {}) {
+  if (holds_file_lists(from)) {
+    const auto open = [&](Split split) { return std::make_unique<FileListSet>(from, split, options.on_corrupt); };
+    return Source{"pictures of file lists", from, open(Split::train), open(Split::test)};
+  }
+  for (const DataKind& kind : data_kinds()) {
+    if (!kind.suffix.empty()) continue;
+    const auto folder = kind.find(from);
+    if (!folder) continue;
+    const DataSource source{.kind = &kind, .folder = *folder};
+    const auto open = [&](Split split) { return kind.open(source, split, options); };
+    return Source{std::string(kind.name), *folder, open(Split::train), open(Split::test)};
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void fail_nothing_there(const Path& from) {
+  fail(ExitCode::data, in_quotes(from.native()), ": ",
+       is_there(from, ExitCode::data) ? "nothing that can be converted" : "no such file or folder",
+       "; give a folder with train/ and val/, with ", kTrainingList, " or with ", kCifarFolder, "/, or ",
+       kPythonArchive);
+}
+
+/// Only a packed file is ever replaced, and only when that is asked for.
+void require_replaceable(const Path& out, bool force) {
+  const PathKind kind = kind_of(out);
+  if (kind == PathKind::nothing) return;
+  if (kind != PathKind::file)
+    fail(ExitCode::usage, in_quotes(out.native()), ": is no file that could be replaced: give another --out");
+  if (!is_packed(MappedFile(out).bytes()))
+    fail(ExitCode::usage, in_quotes(out.native()),
+         " was not written by this program, which would replace it: give another --out, or remove it first");
+  if (!force) fail(ExitCode::usage, in_quotes(out.native()), ": is there already: --force makes it anew");
+}
+
+int convert_to_packed(const Path& from, const Path& out, bool force, PackOptions options, Console& console) {
+  require_replaceable(out, force);
+  const auto source = find_source(from, {.on_corrupt = options.on_corrupt, .threads = options.threads});
+  if (!source && find_python_batches(from))
+    fail(ExitCode::usage, in_quotes(from.native()), ": is CIFAR-10's python archive, which becomes ", kCifarFolder,
+         "/: give a folder as --out");
+  if (!source && is_there(from, ExitCode::data) && from.extension() == kPackedSuffix)
+    fail(ExitCode::usage, in_quotes(from.native()), ": is packed already: give what it was made from");
+  if (!source) fail_nothing_there(from);
+  console.note(str(source->what, " in ", source->folder.string(), ": ", source->train->count(), " + ",
+                   source->test->count(), " pictures on ", options.threads, " threads"));
+  options.root = source->folder;
+  options.progress = [&](int64_t done, int64_t of) {
+    if (done % 100 == 0) console.progress(str(done, " of ", of));
+  };
+  options.left_out = [&](const std::string& picture) { console.note("left out: " + picture); };
+  FileSystem files;
+  const PackedCounts counts = pack(files, out, *source->train, *source->test, options);
+  const int64_t left_out = counts.left_out + source->train->skipped() + source->test->skipped();
+  console.data(str(out.string(), ": ", counts.train, " pictures to train on, ", counts.test, " to test on, ",
+                   human_bytes(counts.bytes), left_out > 0 ? str("; ", left_out, " damaged ones are left out") : ""));
+  return 0;
+}
+
+int convert_to_cifar(const Path& from, const Path& out, Console& console) {
+  const auto batches = find_python_batches(from);
+  if (!batches && find_source(from, {.on_corrupt = OnCorrupt::skip}))
+    fail(ExitCode::usage, "--out ", in_quotes(out.native()), ": what is in ", in_quotes(from.native()),
+         " becomes a packed file: give it a name that ends in ", kPackedSuffix);
+  if (!batches) fail_nothing_there(from);
+  const Path folder = out.filename() == kCifarFolder ? out : out / kCifarFolder;
+  FileSystem files;
+  convert_python_batches(files, *batches, folder, [&](const std::string& name) { console.progress(name); });
+  console.data(str(folder.string(), ": written"));
+  return 0;
+}
+
+}  // namespace
+
+int data_convert(const Words& words) {
+  CLI::App app(str("Packs pictures into one file that training starts from at once: a folder with train/ and val/, one "
+                   "with file lists (",
+                   kTrainingList,
+                   "), CIFAR-10's binary files or MNIST. Of CIFAR-10's python archive it makes the "
+                   "binary files."),
+               "cifar-train data convert");
+  std::string from, out, on_corrupt = "error";
+  PackOptions options;
+  options.threads = available_cores();
+  bool force = false, quiet = false;
+  app.add_option("--from", from, "what to convert: a folder, or the python archive")->required();
+  app.add_option("--out", out,
+                 str("the packed file, NAME", kPackedSuffix, "; of the python archive, the folder that gets ",
+                     kCifarFolder, "/"))
+      ->required();
+  app.add_option("--resize", options.resize, "pixels of the shorter side of larger pictures; 0: they stay as they are")
+      ->check(CLI::Range(0, kLongestJpeg))
+      ->capture_default_str();
+  app.add_option("--quality", options.quality, "of pictures that are resized, as JPEG")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  app.add_option("--on-corrupt", on_corrupt, "error | skip: stop at a damaged picture, or name it and leave it out")
+      ->check(CLI::IsMember({"error", "skip"}))
+      ->capture_default_str();
+  app.add_option("--max-pixels", options.max_pixels, "larger pictures are refused")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--threads", options.threads, "that read and resize (default: all cores; no part of the result)")
+      ->check(CLI::Range(1, 1024));
+  app.add_flag("--force", force, "replace the packed file that is there");
+  app.add_flag("-q,--quiet", quiet, "no chatter");
+  if (!parse(app, words)) return 0;
+
+  options.on_corrupt = of_word(on_corrupt, OnCorrupt::error);
+  Console console(true, quiet ? Verbosity::quiet : Verbosity::normal);
+  const Path target = Path(out).has_filename() ? Path(out) : Path(out).parent_path();
+  return target.extension() == kPackedSuffix ? convert_to_packed(from, target, force, options, console)
+                                             : convert_to_cifar(from, target, console);
+}
+
+}  // namespace ct

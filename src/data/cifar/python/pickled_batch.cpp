@@ -1,0 +1,307 @@
+#include "data/cifar/python/pickled_batch.h"
+
+#include <set>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "data/cifar/cifar_set.h"
+
+namespace ct {
+namespace {
+
+// Opcodes, as Python's pickletools names them.
+enum : uint8_t {
+  kProto = 0x80,
+  kStop = '.',
+  kMark = '(',
+  kEmptyDict = '}',
+  kSetItems = 'u',
+  kEmptyList = ']',
+  kAppends = 'e',
+  kBinPut = 'q',
+  kLongBinPut = 'r',
+  kBinGet = 'h',
+  kLongBinGet = 'j',
+  kShortBinString = 'U',
+  kBinString = 'T',
+  kBinUnicode = 'X',
+  kBinInt1 = 'K',
+  kBinInt2 = 'M',
+  kBinInt = 'J',
+  kNone = 'N',
+  kNewTrue = 0x88,
+  kNewFalse = 0x89,
+  kGlobal = 'c',
+  kTuple = 't',
+  kTuple1 = 0x85,
+  kTuple2 = 0x86,
+  kTuple3 = 0x87,
+  kReduce = 'R',
+  kBuild = 'b',
+};
+
+/// Goes through a pickle from front to back; each member takes one thing that must come next.
+class PickleReader {
+ public:
+  explicit PickleReader(std::span<const std::byte> file) : file_(file) {}
+
+  /// A dict with string keys and nothing behind it; `value(key)` takes each value.
+  template <class Value>
+  void whole_dict(Value value) {
+    take(kProto, "a pickle");
+    if (const int64_t version = number(1); version != 2) fail_here("protocol ", version, ", not 2");
+    take(kEmptyDict, "a dict");
+    put();
+    std::set<std::string, std::less<>> seen;
+    while (next() == kMark) {
+      take(kMark, "entries");
+      while (next() != kSetItems) {
+        const std::string_view key = text("a key");
+        if (!seen.emplace(key).second) fail_here("the key ", in_quotes(key), " a second time");
+        value(key);
+      }
+      take(kSetItems, "the end of the entries");
+    }
+    take(kStop, "the end");
+    if (at_ != file_.size()) fail_here(file_.size() - at_, " bytes behind its end");
+  }
+
+  std::string_view text(const char* what) {
+    size_t bytes = 0;
+    switch (next()) {
+      case kShortBinString:
+        ++at_, bytes = static_cast<size_t>(number(1));
+        break;
+      case kBinString:
+      case kBinUnicode:
+        ++at_, bytes = static_cast<size_t>(number(4));
+        break;
+      default:
+        fail_opcode(what);
+    }
+    const auto at = reinterpret_cast<const char*>(raw(bytes).data());
+    put();
+    return {at, bytes};
+  }
+  /// A string that nobody wants to know; one that was there before stands as its number.
+  void skip_text() {
+    if (next() == kBinGet)
+      ++at_, number(1);
+    else if (next() == kLongBinGet)
+      ++at_, number(4);
+    else
+      text("a string");
+  }
+  void exactly(std::string_view expected) {
+    const size_t begin = at_;
+    if (text("a string") != expected) {
+      at_ = begin;
+      fail_here("another string than '", expected, "'");
+    }
+  }
+
+  int64_t whole_number(const char* what) {
+    switch (next()) {
+      case kBinInt1:
+        ++at_;
+        return number(1);
+      case kBinInt2:
+        ++at_;
+        return number(2);
+      case kBinInt:
+        ++at_;
+        return static_cast<int32_t>(number(4));
+      default:
+        fail_opcode(what);
+    }
+  }
+  bool flag() {
+    const uint8_t opcode = next();
+    if (opcode != kNewTrue && opcode != kNewFalse) fail_opcode("true or false");
+    ++at_;
+    return opcode == kNewTrue;
+  }
+
+  /// `item()` takes each.
+  template <class Item>
+  void list(Item item) {
+    take(kEmptyList, "a list");
+    put();
+    while (next() == kMark) {
+      take(kMark, "items");
+      while (next() != kAppends) item();
+      take(kAppends, "the end of the items");
+    }
+  }
+
+  /// A numpy array of `columns` bytes a row: the call that makes an empty one, then its state.
+  PickledBatch array(int64_t columns) {
+    global("numpy.core.multiarray", "_reconstruct");
+    global("numpy", "ndarray");
+    whole_number("a shape");
+    tuple(kTuple1);
+    exactly("b");
+    tuple(kTuple3);
+    call(kReduce);
+    take(kMark, "an array's state");
+    whole_number("a version");
+    const int64_t rows = whole_number("the number of rows");
+    if (const int64_t found = whole_number("the number of columns"); rows < 1 || found != columns)
+      fail_here("an array of ", rows, " x ", found, ", not of ", columns, " columns");
+    tuple(kTuple2);
+    element_type();
+    PickledBatch batch{.by_columns = flag()};
+    const std::string_view bytes = text("an array's bytes");
+    if (bytes.size() != static_cast<uint64_t>(rows) * static_cast<uint64_t>(columns))
+      fail_here(bytes.size(), " bytes for an array of ", rows, " x ", columns);
+    batch.pixels = std::as_bytes(std::span(bytes));
+    tuple(kTuple);
+    call(kBuild);
+    return batch;
+  }
+
+  template <class... Parts>
+  [[noreturn]] void fail_here(const Parts&... parts) const {
+    fail(ExitCode::data, "no file of CIFAR-10's python archive: at byte ", at_, " ", parts...);
+  }
+
+ private:
+  uint8_t next() const {
+    if (at_ >= file_.size()) fail_here("it ends, cut short");
+    return std::to_integer<uint8_t>(file_[at_]);
+  }
+  void take(uint8_t opcode, const char* what) {
+    if (next() != opcode) fail_opcode(what);
+    ++at_;
+  }
+  [[noreturn]] void fail_opcode(const char* wanted) const {
+    constexpr char kHex[] = "0123456789abcdef";
+    const uint8_t opcode = next();
+    fail_here("opcode 0x", kHex[opcode >> 4], kHex[opcode & 15], " in place of ", wanted);
+  }
+  std::span<const std::byte> raw(size_t bytes) {
+    if (bytes > file_.size() - at_) fail_here("it ends, cut short: ", bytes, " bytes should follow");
+    const auto found = file_.subspan(at_, bytes);
+    at_ += bytes;
+    return found;
+  }
+  /// Little-endian, without a sign.
+  int64_t number(size_t bytes) {
+    int64_t value = 0;
+    const auto found = raw(bytes);
+    for (size_t i = bytes; i-- > 0;) value = value << 8 | std::to_integer<int64_t>(found[i]);
+    return value;
+  }
+  /// What was just made may get a number by which it could be meant again.
+  void put() {
+    while (at_ < file_.size() && (next() == kBinPut || next() == kLongBinPut)) {
+      const size_t bytes = next() == kBinPut ? 1 : 4;
+      ++at_;
+      number(bytes);
+    }
+  }
+  void tuple(uint8_t opcode) {
+    take(opcode, "the end of a tuple");
+    put();
+  }
+  void call(uint8_t opcode) {
+    take(opcode, "the call that ends an array or its type");
+    put();
+  }
+  std::string_view line() {
+    const size_t begin = at_;
+    while (next() != '\n') ++at_;
+    ++at_;
+    return {reinterpret_cast<const char*>(file_.data()) + begin, at_ - 1 - begin};
+  }
+  void global(std::string_view module, std::string_view name) {
+    const size_t begin = at_;
+    take(kGlobal, "a name of numpy's");
+    if (line() != module || line() != name) {
+      at_ = begin;
+      fail_here("another name than ", module, ".", name);
+    }
+    put();
+  }
+  /// numpy's dtype of bytes: its name, then its state.
+  void element_type() {
+    global("numpy", "dtype");
+    exactly("u1");
+    const auto number_or_flag = [&] {
+      if (next() == kNewTrue || next() == kNewFalse)
+        flag();
+      else
+        whole_number("a number");
+    };
+    number_or_flag();
+    number_or_flag();
+    tuple(kTuple3);
+    call(kReduce);
+    take(kMark, "a type's state");
+    whole_number("a version");
+    exactly("|");
+    while (next() != kTuple)
+      if (next() == kNone)
+        ++at_;
+      else
+        whole_number("a type's state");
+    tuple(kTuple);
+    call(kBuild);
+  }
+
+  std::span<const std::byte> file_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+PickledBatch read_pickled_batch(std::span<const std::byte> file) {
+  PickleReader reader(file);
+  PickledBatch batch;
+  std::vector<uint8_t> labels;
+  reader.whole_dict([&](std::string_view key) {
+    if (key == "batch_label") {
+      reader.skip_text();
+    } else if (key == "filenames") {
+      reader.list([&] { reader.skip_text(); });
+    } else if (key == "data") {
+      batch = reader.array(kImageBytes);
+    } else if (key == "labels") {
+      reader.list([&] {
+        const int64_t label = reader.whole_number("a label");
+        if (label < 0 || label >= kCifarClasses)
+          reader.fail_here("label ", label, ", the classes are 0 to ", kCifarClasses - 1);
+        labels.push_back(static_cast<uint8_t>(label));
+      });
+    } else {
+      reader.fail_here("the key ", in_quotes(key), ", which such a file does not have");
+    }
+  });
+  if (batch.pixels.empty() || batch.pixels.size() != labels.size() * kImageBytes)
+    reader.fail_here(labels.size(), " labels for ", batch.pixels.size() / kImageBytes, " images");
+  batch.labels = std::move(labels);
+  return batch;
+}
+
+std::vector<std::string> read_pickled_names(std::span<const std::byte> file) {
+  PickleReader reader(file);
+  std::vector<std::string> names;
+  reader.whole_dict([&](std::string_view key) {
+    if (key == "num_cases_per_batch" || key == "num_vis") {
+      reader.whole_number("a number");
+    } else if (key == "label_names") {
+      reader.list([&] {
+        names.emplace_back(reader.text("a name"));
+        if (names.back().empty()) reader.fail_here("an empty class name");
+        if (names.size() > kCifarClasses) reader.fail_here("more than ", kCifarClasses, " class names");
+      });
+    } else {
+      reader.fail_here("the key ", in_quotes(key), ", which such a file does not have");
+    }
+  });
+  if (names.size() != kCifarClasses) reader.fail_here(names.size(), " class names, not ", kCifarClasses);
+  return names;
+}
+
+}  // namespace ct

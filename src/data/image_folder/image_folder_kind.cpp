@@ -1,0 +1,135 @@
+#include "data/image_folder/image_folder_kind.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/cores.h"
+#include "base/in_order.h"
+#include "base/paths.h"
+#include "data/image_folder/image_folder_set.h"
+
+namespace ct {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr int kImageNetClasses = 1000;
+constexpr int64_t kImageNetTest = 50000;
+
+fs::path train_of(const DataSource& source) { return source.train.empty() ? source.folder / "train" : source.train; }
+fs::path val_of(const DataSource& source) { return source.val.empty() ? source.folder / "val" : source.val; }
+
+std::string how_to_get(const fs::path& path) {
+  return str("put the pictures of each class into ", (path / "train" / "CLASS").string(), "/ and ",
+             (path / "val" / "CLASS").string(), "/, or name the two folders by data.train and data.val");
+}
+
+std::optional<fs::path> find(const fs::path& path) {
+  if (!is_folder(path / "train", ExitCode::data) || !is_folder(path / "val", ExitCode::data)) return std::nullopt;
+  return path;
+}
+
+std::optional<DataSource> locate(const fs::path& path, const LocateOptions& options) {
+  // Asked for by name, one of the two is enough: evaluation needs no more, and training will miss the other.
+  const bool there = options.by_name
+                         ? is_there(path / "train", ExitCode::data) || is_there(path / "val", ExitCode::data)
+                         : find(path).has_value();
+  if (there) return DataSource{.folder = path, .note = str("data: ", kImageFolderName, " in ", path.string())};
+  if (!options.by_name) return std::nullopt;
+  fail(ExitCode::data, path.string(), ": no train/ and val/; ", how_to_get(path));
+}
+
+bool holds_split(const fs::path& path) { return is_folder(path, ExitCode::data); }
+
+/// Labels are numbers of classes, so both splits must have the same ones.
+void require_same_classes(const fs::path& train, const fs::path& val) {
+  const std::vector<std::string> in_train = class_folders(train), in_val = class_folders(val);
+  std::vector<std::string> missing, more;
+  std::ranges::set_difference(in_train, in_val, std::back_inserter(missing));
+  std::ranges::set_difference(in_val, in_train, std::back_inserter(more));
+  const auto refuse = [](const std::vector<std::string>& names, const fs::path& lacks, const fs::path& has) {
+    if (names.empty()) return;
+    fail(ExitCode::data, lacks.string(), ": no folder for the class ", in_quotes(names.front()),
+         names.size() > 1 ? str(" and ", names.size() - 1, " more") : "", ", which ", has.string(),
+         " has; both must have the same classes");
+  };
+  refuse(missing, val, train);
+  refuse(more, train, val);
+}
+
+std::unique_ptr<DataSet> open(const DataSource& source, Split split, const OpenOptions& options) {
+  const fs::path train = train_of(source), val = val_of(source);
+  if (split == Split::test && is_there(train, ExitCode::data)) require_same_classes(train, val);
+  return std::make_unique<ImageFolderSet>(
+      split == Split::train ? train : val,
+      ImageFolderOptions{.pictures = options.pictures,
+                         .on_corrupt = options.on_corrupt,
+                         .threads = options.threads > 0 ? options.threads : available_cores()});
+}
+
+/// Nothing is mapped: pictures are read one by one.
+DataSize size(const DataSource& source, const OpenOptions& options) {
+  DataSpec spec{
+      .sample = options.pictures.shape(), .classes = kImageNetClasses, .test_images = kImageNetTest, .direct = false};
+  if (!source.folder.empty() || !source.val.empty()) {
+    const auto test = open(source, Split::test, options);
+    spec.classes = test->classes();
+    spec.test_images = test->count();
+  }
+  return {.spec = spec};
+}
+
+std::string look(const fs::path& folder) {
+  try {
+    require_same_classes(folder / "train", folder / "val");
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+/// A line for each split and each bad picture.
+std::vector<FileReport> verify(const fs::path& folder) {
+  std::vector<FileReport> reports;
+  for (const fs::path& split : {folder / "train", folder / "val"}) {
+    try {
+      const ImageFolderSet set(split, {.on_corrupt = OnCorrupt::skip, .threads = available_cores()});
+      const size_t whole = reports.size();
+      reports.push_back({.path = split, .records = set.count()});
+      for (const NoPicture& file : set.listing().left_out())
+        reports.push_back({.path = file.path, .problem = file.problem});
+      in_order(
+          set.count(), available_cores(), [&](int64_t i) { return set.problem(i); },
+          [&](int64_t i, std::string problem) {
+            const uint32_t bytes = set.listing().bytes(i);
+            reports[whole].bytes += bytes;
+            if (!problem.empty())
+              reports.push_back({.path = set.path(i), .bytes = bytes, .records = 1, .problem = std::move(problem)});
+          });
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::data) throw;
+      reports.push_back({.path = split, .problem = error.what()});
+    }
+  }
+  return reports;
+}
+
+}  // namespace
+
+DataKind image_folder_kind() {
+  return {.key = "image_folder",
+          .name = kImageFolderName,
+          .folder = "train/ and val/",
+          .pictures = true,
+          .remedy = kImageFolderRemedy,
+          .how_to_get = how_to_get,
+          .find = find,
+          .holds_split = holds_split,
+          .locate = locate,
+          .open = open,
+          .size = size,
+          .look = look,
+          .verified = "every picture is decoded",
+          .verify = verify};
+}
+
+}  // namespace ct

@@ -1,0 +1,93 @@
+#include "data/image_folder/image_folder_set.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/crc32c.h"
+#include "base/error.h"
+
+namespace ct {
+namespace fs = std::filesystem;
+namespace {
+
+/// A file open for reading; a pipe or device in its place does not make the program wait.
+class Reading {
+ public:
+  explicit Reading(const fs::path& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    if (fd_ >= 0) return;
+    if (errno == ENOENT) fail(ExitCode::data, "no longer there");
+    if (errno == EMFILE || errno == ENFILE)
+      fail(ExitCode::io, path.string(), ": too many open files; raise the limit (ulimit -n)");
+    fail(ExitCode::data, "it cannot be opened: ", std::strerror(errno));
+  }
+  ~Reading() { close(fd_); }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+  int64_t bytes() const {
+    struct stat info {};
+    if (fstat(fd_, &info) != 0) fail(ExitCode::data, "it cannot be read: ", std::strerror(errno));
+    return S_ISREG(info.st_mode) ? info.st_size : -1;
+  }
+
+  /// As many as `to` holds, or those that there are.
+  size_t read(std::span<std::byte> to) const {
+    size_t done = 0;
+    while (done < to.size()) {
+      const ssize_t n = ::read(fd_, to.data() + done, to.size() - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail(ExitCode::data, "it cannot be read: ", std::strerror(errno));
+      if (n == 0) break;
+      done += static_cast<size_t>(n);
+    }
+    return done;
+  }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+ImageFolderSet::ImageFolderSet(fs::path folder, const ImageFolderOptions& options)
+    : PictureSet(std::string(kImageFolderName), options.pictures, options.on_corrupt),
+      folder_(std::move(folder)),
+      listing_(folder_, class_names_ = class_folders(folder_), options.on_corrupt, options.threads) {
+  labels_ = listing_.take_labels();
+  skipped_ = static_cast<int64_t>(listing_.left_out().size());
+}
+
+uint32_t ImageFolderSet::fingerprint() const {
+  uint32_t crc = 0;
+  const auto add = [&](std::span<const std::byte> bytes) { crc = crc32c(bytes, crc); };
+  for (const std::string& name : class_names_) add(std::as_bytes(std::span(name.c_str(), name.size() + 1)));
+  for (int64_t i = 0; i < count(); ++i) {
+    const std::string_view name = listing_.name(i);
+    const std::array<uint32_t, 2> numbers = {static_cast<uint32_t>(label(i)), listing_.bytes(i)};
+    add(std::as_bytes(std::span(name)));
+    add(std::as_bytes(std::span(numbers)));
+  }
+  return crc;
+}
+
+std::span<const std::byte> ImageFolderSet::bytes(int64_t i, std::vector<std::byte>& scratch) const {
+  const Reading file(path(i));
+  const int64_t before = listing_.bytes(i), now = file.bytes();
+  if (now != before)
+    fail(ExitCode::data, "changed while it was in use: ", now < 0 ? "it is no file any more" : str(now, " bytes"),
+         ", it had ", before);
+  scratch.resize(static_cast<size_t>(before));
+  if (file.read(scratch) != scratch.size()) fail(ExitCode::data, "cut while it was read");
+  return scratch;
+}
+
+fs::path ImageFolderSet::path(int64_t i) const {
+  return folder_ / class_names_[static_cast<size_t>(label(i))] / listing_.name(i);
+}
+
+}  // namespace ct

@@ -1,0 +1,213 @@
+#include "data/image_folder/listing.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <limits>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/in_order.h"
+#include "base/paths.h"
+#include "base/utf8.h"
+
+namespace ct {
+namespace fs = std::filesystem;
+namespace {
+
+/// A folder held open while its entries are read.
+class OpenFolder {
+ public:
+  explicit OpenFolder(const fs::path& path) : folder_(opendir(path.c_str())) {
+    if (folder_ == nullptr) fail_io("open", path, errno, ExitCode::data);
+  }
+  ~OpenFolder() { closedir(folder_); }
+  OpenFolder(const OpenFolder&) = delete;
+  OpenFolder& operator=(const OpenFolder&) = delete;
+
+  int fd() const { return dirfd(folder_); }
+  /// Names but for "." and "..", with what the file system says they are.
+  std::vector<std::pair<std::string, unsigned char>> entries(const fs::path& path) {
+    std::vector<std::pair<std::string, unsigned char>> all;
+    for (;;) {
+      errno = 0;
+      const dirent* const entry = readdir(folder_);
+      if (entry == nullptr && errno != 0) fail_io("list", path, errno, ExitCode::data);
+      if (entry == nullptr) return all;
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") all.emplace_back(name, entry->d_type);
+    }
+  }
+
+ private:
+  DIR* folder_;
+};
+
+/// Is this entry a folder, or a link to one?
+bool leads_to_folder(const OpenFolder& folder, const std::string& name, unsigned char type) {
+  if (type == DT_DIR || type == DT_REG) return type == DT_DIR;
+  struct stat info {};
+  return fstatat(folder.fd(), name.c_str(), &info, 0) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool is_text(const std::string& name) {
+  for (size_t at = 0; at < name.size();) {
+    const size_t length = utf8_length(name, at);
+    if (length == 0 || is_control(name, at)) return false;
+    at += length;
+  }
+  return true;
+}
+
+/// What one folder holds, in the order of names once it is sorted.
+struct FolderFiles {
+  std::string below;                                    // its path, counted from the class's folder
+  std::vector<std::pair<std::string, uint32_t>> files;  // with their bytes
+};
+
+/// All pictures of one class.
+struct ClassFiles {
+  std::string names;  // counted from the class's folder, one behind the other
+  std::vector<size_t> ends;
+  std::vector<uint32_t> bytes;
+  std::vector<NoPicture> left_out;
+};
+
+class ClassReader {
+ public:
+  ClassReader(fs::path folder, OnCorrupt on_corrupt) : folder_(std::move(folder)), on_corrupt_(on_corrupt) {}
+
+  ClassFiles read() {
+    visit("");
+    std::ranges::sort(folders_, {}, &FolderFiles::below);
+    for (FolderFiles& folder : folders_) {
+      std::ranges::sort(folder.files);
+      for (const auto& [name, bytes] : folder.files) {
+        result_.names += folder.below.empty() ? name : str(folder.below, '/', name);
+        result_.ends.push_back(result_.names.size());
+        result_.bytes.push_back(bytes);
+      }
+    }
+    if (result_.bytes.empty())
+      fail(ExitCode::data, folder_.string(), ": no pictures",
+           result_.left_out.empty() ? "" : str(" but ", result_.left_out.size(), " that cannot be read"),
+           "; put some there, or remove the folder of this class");
+    return std::move(result_);
+  }
+
+ private:
+  void visit(const std::string& below) {
+    const fs::path path = below.empty() ? folder_ : folder_ / below;
+    OpenFolder folder(path);
+    struct stat info {};
+    if (fstat(folder.fd(), &info) != 0) fail_io("look at", path, errno, ExitCode::data);
+    const std::pair place{info.st_dev, info.st_ino};
+    if (std::ranges::find(above_, place) != above_.end())
+      fail(ExitCode::data, path.string(), ": a link that leads back to a folder above it; remove it");
+    above_.push_back(place);
+    FolderFiles found{.below = below};
+    for (const auto& [name, type] : folder.entries(path)) {
+      const bool named = is_picture_name(name);
+      if (type == DT_REG && !named) continue;
+      const std::string inside = below.empty() ? name : str(below, '/', name);
+      const int error = type != DT_DIR && fstatat(folder.fd(), name.c_str(), &info, 0) != 0 ? errno : 0;
+      if (type == DT_DIR || (error == 0 && S_ISDIR(info.st_mode)))
+        visit(inside);
+      else if (const std::string problem = problem_of(error, info); named && problem.empty())
+        found.files.emplace_back(name, static_cast<uint32_t>(info.st_size));
+      else if (named)
+        leave_out({path / name, problem});
+    }
+    folders_.push_back(std::move(found));
+    above_.pop_back();
+  }
+
+  static std::string problem_of(int error, const struct stat& info) {
+    if (error != 0) return error == ENOENT ? "a link to nothing" : std::strerror(error);
+    if (!S_ISREG(info.st_mode)) return "not a file";
+    if (info.st_size == 0) return "empty";
+    if (info.st_size > std::numeric_limits<uint32_t>::max()) return str("too large: ", info.st_size, " bytes");
+    return "";
+  }
+
+  void leave_out(NoPicture file) {
+    if (on_corrupt_ == OnCorrupt::error)
+      fail(ExitCode::data, file.path.string(), ": ", file.problem,
+           "; restore or remove it, or set data.on_corrupt to skip");
+    result_.left_out.push_back(std::move(file));
+  }
+
+  const fs::path folder_;
+  const OnCorrupt on_corrupt_;
+  std::vector<std::pair<dev_t, ino_t>> above_;
+  std::vector<FolderFiles> folders_;
+  ClassFiles result_;
+};
+
+}  // namespace
+
+std::vector<std::string> class_folders(const fs::path& folder) {
+  if (const PathKind kind = kind_of(folder, ExitCode::data); kind != PathKind::folder)
+    fail(ExitCode::data, folder.string(), ": ", kind == PathKind::nothing ? "no such folder" : "not a folder",
+         "; it holds a folder for each class, with its pictures");
+  OpenFolder open(folder);
+  std::vector<std::string> names;
+  for (const auto& [name, type] : open.entries(folder))
+    if (leads_to_folder(open, name, type)) names.push_back(name);
+  std::ranges::sort(names);
+  constexpr size_t kMost = size_t{std::numeric_limits<uint16_t>::max()} + 1;
+  if (names.empty())
+    fail(ExitCode::data, folder.string(), ": no folders; put the pictures of each class into a folder of its own");
+  if (names.size() == 1)
+    fail(ExitCode::data, folder.string(), ": one folder alone, ", in_quotes(names.front()),
+         ": there is nothing to tell apart; put the pictures of each class into a folder of its own");
+  if (names.size() > kMost)
+    fail(ExitCode::data, folder.string(), ": ", names.size(), " folders; there may be ", kMost, " classes");
+  for (const std::string& name : names)
+    if (!is_text(name))
+      fail(ExitCode::data, folder.string(), ": the folder ", in_quotes(name),
+           " names a class, but its name is not UTF-8 text; rename it");
+  return names;
+}
+
+bool is_picture_name(std::string_view name) {
+  static constexpr std::array<std::string_view, 9> kEndings = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
+                                                               ".pgm", ".tif",  ".tiff", ".webp"};
+  return std::ranges::any_of(kEndings, [&](std::string_view ending) {
+    return name.size() >= ending.size() &&
+           std::equal(ending.begin(), ending.end(), name.end() - static_cast<std::ptrdiff_t>(ending.size()),
+                      [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); });
+  });
+}
+
+Listing::Listing(const fs::path& folder, const std::vector<std::string>& classes, OnCorrupt on_corrupt, int threads) {
+  in_order(
+      static_cast<int64_t>(classes.size()), std::min(threads, static_cast<int>(classes.size())),
+      [&](int64_t c) { return ClassReader(folder / classes[static_cast<size_t>(c)], on_corrupt).read(); },
+      [&](int64_t c, ClassFiles files) {
+        const size_t before = names_.size();
+        names_ += files.names;
+        for (const size_t end : files.ends) ends_.push_back(before + end);
+        bytes_.insert(bytes_.end(), files.bytes.begin(), files.bytes.end());
+        labels_.insert(labels_.end(), files.bytes.size(), static_cast<uint16_t>(c));
+        std::ranges::move(files.left_out, std::back_inserter(left_out_));
+      });
+  if (bytes_.size() > std::numeric_limits<uint32_t>::max())
+    fail(ExitCode::data, folder.string(), ": ", bytes_.size(), " pictures are too many");
+  names_.shrink_to_fit();
+  ends_.shrink_to_fit();
+  bytes_.shrink_to_fit();
+  labels_.shrink_to_fit();
+}
+
+std::string_view Listing::name(int64_t i) const {
+  const size_t begin = i > 0 ? ends_[static_cast<size_t>(i - 1)] : 0;
+  return std::string_view(names_).substr(begin, ends_[static_cast<size_t>(i)] - begin);
+}
+
+}  // namespace ct

@@ -1,0 +1,54 @@
+// What lies in a split's folder, as torchvision's ImageFolder finds it: a class for each folder, in the order of their
+// names; a class's pictures wherever they lie below, folder by folder in the order of the folders' paths, by name in
+// each. Links are followed. A file counts by its name's ending; what it holds shows when it is read.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace ct {
+
+/// Names of the folders in `folder`, sorted. Error(data) naming it where there are fewer than two, or more than a label
+/// can tell apart, and the name that is no text.
+std::vector<std::string> class_folders(const std::filesystem::path& folder);
+
+/// ".jpeg" in any case, and the other endings that ImageFolder takes.
+bool is_picture_name(std::string_view name);
+
+/// A file that has a picture's name and cannot be one: empty, a broken link, no file at all.
+struct NoPicture {
+  std::filesystem::path path;
+  std::string problem;  // in one line without the path
+};
+
+/// The pictures of all classes. It takes their names' bytes and 14 more for each.
+class Listing {
+ public:
+  /// Looks at `folder`, whose class folders are `classes`, by `threads` threads. What cannot be a picture is
+  /// Error(data), or left out. Error(data) for a class without pictures, and for links in a circle.
+  Listing(const std::filesystem::path& folder, const std::vector<std::string>& classes, OnCorrupt on_corrupt,
+          int threads);
+
+  int64_t count() const { return static_cast<int64_t>(bytes_.size()); }
+  const std::vector<NoPicture>& left_out() const { return left_out_; }
+  /// Below its class's folder.
+  std::string_view name(int64_t i) const;
+  uint32_t bytes(int64_t i) const { return bytes_[static_cast<size_t>(i)]; }
+  /// Of all pictures, which are then the caller's.
+  std::vector<uint16_t> take_labels() { return std::move(labels_); }
+
+ private:
+  std::string names_;             // one behind the other
+  std::vector<uint64_t> ends_;    // of each in names_
+  std::vector<uint32_t> bytes_;   // of each file
+  std::vector<uint16_t> labels_;  // of each picture
+  std::vector<NoPicture> left_out_;
+};
+
+}  // namespace ct

@@ -1,0 +1,84 @@
+// A packed file (NAME.ctpack): the pictures of both splits behind an index, all little-endian.
+//
+//   header       64 bytes: PackedHeader
+//   index        an entry for each picture, training's first: PackedEntry; where each class name ends: u32; then the
+//                class names and the pictures' names, without gaps
+//   pictures     JPEG or PNG files, wherever the entries say
+//
+// Header, index and every picture have a CRC-32C: opening checks the first two and every number in them, reading a
+// picture its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace ct {
+
+inline constexpr std::string_view kPackedSuffix = ".ctpack";
+inline constexpr std::string_view kPackedMagic = "ctpack\r\n";  // a transfer as text shows
+inline constexpr uint32_t kPackedVersion = 1;
+
+struct PackedHeader {
+  char magic[8];
+  uint32_t version;
+  uint32_t header_crc;  // of these 64 bytes with 0 in its place
+  uint64_t file_bytes;
+  uint64_t index_bytes;
+  uint32_t index_crc;
+  uint32_t classes;
+  uint64_t train, test;  // pictures
+  uint64_t text_bytes;   // of all names
+};
+static_assert(sizeof(PackedHeader) == 64);
+
+struct PackedEntry {
+  uint64_t offset;  // from the file's begin
+  uint32_t bytes, crc;
+  uint32_t label;
+  uint32_t name_end;  // in the text; its begin is the end of the entry's before it, or of the class names
+};
+static_assert(sizeof(PackedEntry) == 24);
+
+/// The index, as views of the file's bytes.
+struct PackedIndex {
+  std::vector<std::string> class_names;
+  std::span<const PackedEntry> entries;  // training's first
+  int64_t train = 0;
+  std::string_view text;
+  uint32_t class_text = 0;  // bytes of class names at its begin
+
+  std::span<const PackedEntry> of(Split split) const {
+    const auto count = static_cast<size_t>(train);
+    return split == Split::train ? entries.first(count) : entries.subspan(count);
+  }
+  /// A picture's path below the folder that was packed.
+  std::string_view name(Split split, int64_t i) const;
+};
+
+/// Does a file begin like a packed one, whole or not?
+bool is_packed(std::span<const std::byte> file);
+
+/// What is wrong is Error(data) without the file's name. `file` is all of it, and its pictures are not looked at.
+PackedIndex read_packed_index(std::span<const std::byte> file);
+
+/// A picture to be packed.
+struct PackedPicture {
+  uint64_t offset = 0;
+  uint32_t bytes = 0, crc = 0;
+  int label = 0;
+  std::string name;
+};
+
+/// Header and index.
+std::vector<std::byte> packed_front(std::span<const std::string> class_names, std::span<const PackedPicture> train,
+                                    std::span<const PackedPicture> test, uint64_t file_bytes);
+/// How long that is for so many pictures whose names, with those of the classes, have `text_bytes`.
+uint64_t packed_front_bytes(uint64_t pictures, uint64_t classes, uint64_t text_bytes);
+
+}  // namespace ct

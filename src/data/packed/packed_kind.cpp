@@ -1,0 +1,108 @@
+#include "data/packed/packed_kind.h"
+
+#include "base/paths.h"
+#include "base/sha256.h"
+#include "base/utf8.h"
+#include "data/packed/packed_set.h"
+
+namespace ct {
+namespace fs = std::filesystem;
+namespace {
+
+std::string how_to_get(const fs::path& path) {
+  const fs::path file = path.extension() == kPackedSuffix ? path : path / str("NAME", kPackedSuffix);
+  return str("make one with: cifar-train data convert --from FOLDER --out ", file.string());
+}
+
+/// A file, or the only packed one in a folder.
+std::optional<fs::path> find(const fs::path& path) {
+  const PathKind kind = kind_of(path, ExitCode::data);
+  if (kind == PathKind::file) return path.extension() == kPackedSuffix ? std::optional(path) : std::nullopt;
+  if (kind != PathKind::folder) return std::nullopt;
+  std::optional<fs::path> found;
+  for (const std::string& name : list_folder(path)) {
+    if (name.starts_with(kTemporaryPrefix) || fs::path(name).extension() != kPackedSuffix) continue;
+    if (found)
+      fail(ExitCode::data, path.string(), ": holds several packed files, such as ", found->filename().string(), " and ",
+           printable(name), "; set data.path to one of them");
+    found = path / name;
+  }
+  return found;
+}
+
+std::unique_ptr<DataSet> open(const DataSource& source, Split split, const OpenOptions& options) {
+  return std::make_unique<PackedSet>(source.folder, split, options.pictures, options.on_corrupt);
+}
+
+/// Memory for labels alone: the file's pages are the system's, which takes them back.
+DataSize size(const DataSource& source, const OpenOptions& options) {
+  DataSize size{.spec = {.sample = options.pictures.shape(), .classes = 1000, .test_images = 50000, .direct = false},
+                .bytes = 1331167 * static_cast<int64_t>(sizeof(uint16_t))};  // as ImageNet's
+  if (source.folder.empty()) return size;
+  const PackedFile file(source.folder);
+  size.spec.classes = static_cast<int>(file.index().class_names.size());
+  size.spec.test_images = static_cast<int64_t>(file.index().of(Split::test).size());
+  size.bytes = static_cast<int64_t>(file.index().entries.size() * sizeof(uint16_t));
+  return size;
+}
+
+std::string look(const fs::path& path) {
+  try {
+    const MappedFile file(path, MappedFile::Links::follow, ExitCode::data);
+    read_packed_index(file.bytes());
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::memory) throw;
+    return error.what();
+  }
+  return "";
+}
+
+/// The file, and each of its pictures that is damaged.
+std::vector<FileReport> verify(const fs::path& path) {
+  FileReport report{.path = path};
+  std::vector<FileReport> damaged;
+  try {
+    const MappedFile whole(path, MappedFile::Links::follow, ExitCode::data);
+    report.bytes = whole.bytes().size();
+    report.sha256 = sha256_hex(whole.bytes().data(), report.bytes);
+    if (report.problem = look(path); report.problem.empty()) {
+      const PackedFile file(path);
+      for (const Split split : {Split::train, Split::test}) {
+        const auto pictures = file.index().of(split);
+        report.records += static_cast<int64_t>(pictures.size());
+        for (size_t i = 0; i < pictures.size(); ++i)
+          if (const std::string problem = file.problem(pictures[i]); !problem.empty())
+            damaged.push_back({.path = path / file.index().name(split, static_cast<int64_t>(i)),
+                               .bytes = pictures[i].bytes,
+                               .records = 1,
+                               .problem = problem});
+      }
+    }
+    whole.require_unchanged(ExitCode::data);
+  } catch (const Error& unreadable) {
+    if (unreadable.code() == ExitCode::memory) throw;
+    report.problem = unreadable.what();
+  }
+  damaged.insert(damaged.begin(), report);
+  return damaged;
+}
+
+}  // namespace
+
+DataKind packed_kind() {
+  return {.key = "packed",
+          .name = kPackedName,
+          .folder = "*.ctpack",
+          .suffix = kPackedSuffix,
+          .pictures = true,
+          .remedy = kPackedRemedy,
+          .how_to_get = how_to_get,
+          .find = find,
+          .open = open,
+          .size = size,
+          .look = look,
+          .verified = "the index and the checksum of every picture are compared",
+          .verify = verify};
+}
+
+}  // namespace ct

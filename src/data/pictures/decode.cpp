@@ -1,0 +1,73 @@
+#include "data/pictures/decode.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/error.h"
+#include "data/pictures/jpeg.h"
+#include "data/pictures/png.h"
+
+namespace ct {
+namespace {
+
+struct Signature {
+  std::string_view bytes, format;
+};
+constexpr Signature kJpeg = {"\xff\xd8\xff", "JPEG"}, kPng = {"\x89PNG\r\n\x1a\n", "PNG"};
+constexpr std::array kOthers = {
+    Signature{"GIF8", "GIF"},  Signature{"BM", "BMP"}, Signature{{"II*\0", 4}, "TIFF"}, Signature{{"MM\0*", 4}, "TIFF"},
+    Signature{"RIFF", "WebP"}, Signature{"P1", "PNM"}, Signature{"P2", "PNM"},          Signature{"P3", "PNM"},
+    Signature{"P4", "PNM"},    Signature{"P5", "PNM"}, Signature{"P6", "PNM"},
+};
+
+bool begins_with(std::span<const std::byte> file, const Signature& signature) {
+  return file.size() >= signature.bytes.size() &&
+         std::equal(signature.bytes.begin(), signature.bytes.end(), file.begin(),
+                    [](char a, std::byte b) { return static_cast<std::byte>(a) == b; });
+}
+
+PictureFormat format_of(std::span<const std::byte> file) {
+  if (begins_with(file, kJpeg)) return PictureFormat::jpeg;
+  if (begins_with(file, kPng)) return PictureFormat::png;
+  if (file.empty()) fail(ExitCode::data, "empty");
+  for (const Signature& other : kOthers)
+    if (begins_with(file, other)) fail(ExitCode::data, "a ", other.format, " file: convert it to JPEG or PNG");
+  fail(ExitCode::data, "neither a JPEG nor a PNG file");
+}
+
+PicturePart decode_part(std::span<const std::byte> file, const Window* window, const Wanted& wanted,
+                        const DecodeOptions& options) {
+  return format_of(file) == PictureFormat::jpeg ? decode_jpeg(file, window, wanted, options)
+                                                : decode_png(file, window, options);
+}
+
+}  // namespace
+
+PictureInfo picture_info(std::span<const std::byte> file) {
+  return format_of(file) == PictureFormat::jpeg ? jpeg_info(file) : png_info(file);
+}
+
+Picture decode(std::span<const std::byte> file, const DecodeOptions& options) {
+  return decode_part(file, nullptr, {}, options).picture;
+}
+
+PicturePart decode_window(std::span<const std::byte> file, const Window& window, const Wanted& wanted,
+                          const DecodeOptions& options) {
+  return decode_part(file, &window, wanted, options);
+}
+
+void require_allowed(PictureSize size, const DecodeOptions& options) {
+  if (const int64_t pixels = int64_t{size.width} * size.height; pixels > options.max_pixels)
+    fail(ExitCode::data, size.width, "x", size.height, ": ", pixels, " pixels are more than data.max_pixels, ",
+         options.max_pixels);
+}
+
+void require_inside(const Window& window, PictureSize size) {
+  check(window.x >= 0 && window.y >= 0 && window.width > 0 && window.height > 0 &&
+            window.width <= size.width - window.x && window.height <= size.height - window.y,
+        "no window of ", window.width, "x", window.height, " at ", window.x, ",", window.y, " in a picture of ",
+        size.width, "x", size.height);
+}
+
+}  // namespace ct

@@ -1,0 +1,36 @@
+#include "data/pictures/picture_set.h"
+
+#include "base/error.h"
+
+namespace ct {
+namespace {
+
+/// What is wrong with a picture, where `action` throws Error(data); empty: nothing.
+template <class Action>
+std::string problem_of(Action action) {
+  try {
+    action();
+    return "";
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::data) throw;
+    return error.what();
+  }
+}
+
+}  // namespace
+
+bool PictureSet::read(int64_t i, const SampleKey& key, uint8_t* to) const {
+  std::vector<std::byte> scratch;
+  const std::string problem =
+      problem_of([&] { make_sample(bytes(i, scratch), transform_, key, static_cast<uint32_t>(i), to); });
+  if (problem.empty()) return true;
+  if (on_corrupt_ == OnCorrupt::skip) return false;
+  fail(ExitCode::data, picture_name(i), ": ", problem, "; restore the file or set data.on_corrupt to skip");
+}
+
+std::string PictureSet::problem(int64_t i) const {
+  std::vector<std::byte> scratch;
+  return problem_of([&] { decode(bytes(i, scratch), {.max_pixels = transform_.max_pixels}); });
+}
+
+}  // namespace ct

@@ -1,0 +1,178 @@
+"""Folders of pictures through the program: training, resuming and evaluating with random crops, damage named and counted."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from harness import *
+from png import png
+
+LINEAR = os.path.join(CONFIGS, "linear.yaml")
+CLASSES = ["ant", "bee", "cow"]
+
+
+def folders(name, train=24, val=8):
+    """A data.path with so many pictures of each class, which differ in colour."""
+    numbers = random.Random(5)
+    for split, count in [("train", train), ("val", val)]:
+        for c, label in enumerate(CLASSES):
+            os.makedirs(path(name, split, label))
+            for i in range(count):
+                width, height = numbers.randrange(12, 40), numbers.randrange(12, 40)
+                pixels = bytearray(b & 0x7f for b in numbers.randbytes(3 * width * height))
+                for at in range(c, len(pixels), 3):
+                    pixels[at] |= 0x80
+                with open(path(name, split, label, "p%02d.png" % i), "wb") as file:
+                    file.write(png(width, height, pixels))
+    return path(name)
+
+
+def settings(data, **changed):
+    return {"data.path": data, "data.size": 10, "data.resize": 12, "train_batch_size": 12, "train.epochs": 4,
+            "data.augment": "[{random_resized_crop: {scale: [0.3, 1]}}, {flip: {p: 0.5}}]", "train.eval_batch_size": 7,
+            "train.save_interval": 5, "steps_per_print": 1, "scheduler": "{}", "optimizer.params.lr": 0.003, **{k.replace("__", "."): v for k, v in changed.items()}}
+
+
+def damage(file, content=None):
+    """Cuts a file, or writes something else into it."""
+    if content is None:
+        os.truncate(file, 60)
+    else:
+        with open(file, "wb") as out:
+            out.write(content)
+
+
+@functools.lru_cache(None)
+def trained():
+    """(data.path, folder of the run, what it printed)"""
+    data = folders("whole")
+    return data, path("run"), train(path("run"), settings(data), config=LINEAR)
+
+
+@check
+def they_are_found_learnt_and_evaluated():
+    data, output, done = trained()
+    expect("data: image_folder in %s" % data in done.stderr, done.stderr)
+    last = records(output, "eval")[-1]
+    expect_equal(last["images"], 24)
+    expect(last["accuracy"] > 0.9, last)
+    tensors, metadata = safetensors(os.path.join(output, "best.bin"))
+    expect_equal(tensors["linear.weight"][1], [3, 300])
+    expect_equal(json.loads(metadata["cifar_train.class_names"]), CLASSES)
+    # Weights say how their pictures get their size; --data may name another copy, of which val/ is enough.
+    elsewhere = path("elsewhere")
+    shutil.copytree(os.path.join(data, "val"), os.path.join(elsewhere, "val"))
+    for words in [[], ["--data", elsewhere]]:
+        evaluated = json.loads(run("eval", "--ckpt", os.path.join(output, "best.bin"), "--json", *words).stdout)
+        expect_equal((evaluated["accuracy"], evaluated["loss"]), (last["accuracy"], last["loss"]))
+    os.rename(os.path.join(elsewhere, "val", "bee"), os.path.join(elsewhere, "val", "wasp"))
+    fails(DATA, run("eval", "--ckpt", os.path.join(output, "best.bin"), "--data", elsewhere), "'cow'", "'bee'")
+
+
+@check
+def any_ranks_and_workers_give_the_same():
+    data, output, _ = trained()
+    for ranks, workers, stage in [(1, 3, 0), (3, 1, 2)]:
+        again = path("run-%d-%d" % (ranks, workers))
+        train(again, settings(data, data__workers=workers, zero_optimization__stage=stage), ranks=Ranks(ranks), config=LINEAR)
+        expect_same_result(again, result(output), ranks, workers)
+    # It does matter where the crops lie.
+    other = path("run-other")
+    train(other, settings(data, data__augment="[{flip: {p: 0.5}}]"), config=LINEAR)
+    expect(result(other)[0] != result(output)[0], "without random_resized_crop the same weights")
+
+
+@check
+def a_run_that_stopped_continues_to_the_same_weights():
+    data, output, _ = trained()
+    again = path("resumed")
+    train(again, settings(data, train__max_steps=7), config=LINEAR)
+    train(again, settings(data), config=LINEAR)
+    expect_equal(records(again, "end")[-1]["weights_sha256"], result(output)[0])
+
+
+@check
+def folders_by_names_of_their_own():
+    data, output, _ = trained()
+    apart = path("apart")
+    train(apart, settings(path("nothing-here"), data__train=os.path.join(data, "train"), data__val=os.path.join(data, "val")),
+          config=LINEAR)
+    expect_same_result(apart, result(output))
+    done = run("eval", "--ckpt", os.path.join(apart, "best.bin"), "--json")
+    expect_equal(json.loads(done.stdout)["images"], 24, done.stderr)
+
+
+@check
+def damaged_pictures_are_named_or_counted():
+    data = folders("damaged", train=4, val=4)
+    train_picture, val_picture = os.path.join(data, "train", "bee", "p01.png"), os.path.join(data, "val", "ant", "p02.png")
+    damage(train_picture)
+    failed = train(path("damaged-run"), settings(data), expecting=DATA, config=LINEAR)
+    fails(DATA, failed, train_picture, "truncated", "data.on_corrupt")
+    damage(val_picture, b"This is text.")
+    results = []
+    for ranks in (1, 2):
+        output = path("skip-%d" % ranks)
+        done = train(output, settings(data, data__on_corrupt="skip", train_micro_batch_size_per_gpu=2), ranks=Ranks(ranks),
+                     config=LINEAR)
+        last = records(output, "eval")[-1]
+        expect_equal((last["images"], last["left_out"]), (11, 1))
+        expect("1 damaged test images are left out" in done.stderr, done.stderr)
+        expect_equal(records(output, "end")[-1]["replaced_samples"], 4)  # once an epoch
+        results.append(result(output))
+    expect_equal(*results)
+    done = run("eval", "--ckpt", os.path.join(path("skip-1"), "best.bin"))
+    expect("1 damaged test images are left out" in done.stderr, done.stderr)
+
+    verified = run("data", "verify", "--data", data)
+    fails(DATA, verified, train_picture, "1 more file")
+    for word in ["train/bee/p01.png", "truncated", "val/ant/p02.png", "neither a JPEG nor a PNG"]:
+        expect(word in verified.stdout, verified.stdout)
+    expect_equal(verified.stdout.count(".png"), 2, verified.stdout)
+    for picture in train_picture, val_picture:
+        os.unlink(picture)
+    whole = run("data", "verify", "--data", data)
+    expect_equal(whole.returncode, DONE, whole.stdout, whole.stderr)
+    told = run("data", "info", "--data", data)
+    expect_equal(told.returncode, DONE, told.stderr)
+    expect("11 images to train on, 11 to test on, 224x224, 3 channels, 3 classes" in told.stdout, told.stdout)
+
+
+@check
+def what_does_not_fit_is_refused_by_name():
+    data, _, _ = trained()
+
+    def refused(code, changed, *words):
+        fails(code, train(path("refused"), settings(data, **changed), expecting=code, config=LINEAR), *words)
+
+    refused(USAGE, {"data__resize": 9}, "data.resize", "9 and 10")
+    refused(USAGE, {"data__augment": "[flip, random_resized_crop]"}, "random_resized_crop", "first")
+    refused(USAGE, {"data__augment": "[{random_resized_crop: {scale: [1, 0.5]}}]"}, "scale", "no larger")
+    refused(USAGE, {"data__augment": "[{random_resized_crop: {padding: 4}}]"}, "scale or ratio")
+    refused(USAGE, {"data__path": few(), "data__augment": "[random_resized_crop]", "data__on_corrupt": "skip"},
+            "random_resized_crop", "CIFAR-10", "random_crop")
+    refused(DATA, {"data__max_pixels": 100}, "p", ".png", "data.max_pixels, 100")
+    refused(DATA, {"data__train": path("no", "such")}, path("no", "such"))
+    empty = path("empty-class")
+    shutil.copytree(data, empty)
+    os.makedirs(os.path.join(empty, "train", "dog"))
+    refused(DATA, {"data__path": empty}, os.path.join(empty, "train", "dog"), "no pictures")
+    shutil.rmtree(os.path.join(empty, "train", "dog"))
+    os.makedirs(os.path.join(empty, "val", "dog"))
+    refused(DATA, {"data__path": empty}, os.path.join(empty, "train"), "'dog'")
+
+
+@check
+def a_picture_that_vanishes_while_training_is_named():
+    data = folders("vanishing", train=8, val=2)
+    long = settings(data, train__epochs=100000, train__save_interval=1000, train__eval_interval=100000)
+    job = start(Ranks(1).words(*train_words(path("vanishing-run"), long, config=LINEAR)))
+    metrics = os.path.join(path("vanishing-run"), "metrics.jsonl")
+    for _ in range(600):
+        if os.path.exists(metrics) and os.path.getsize(metrics) > 3000:
+            break
+        time.sleep(0.05)
+    os.unlink(os.path.join(data, "train", "cow", "p03.png"))
+    fails(DATA, finish(job), "cow/p03.png", "no longer there")
+
+
+main()
