@@ -140,6 +140,7 @@ std::unique_ptr<Kernel> prepare(const BatchNormGrad& op, const Shapes& shape) {
                                       .y = at.at<T>(op.y),
                                       .dy = at.at<T>(op.dy),
                                       .w = at.f32(op.w),
+                                      .b = at.f32(op.b),
                                       .mean = at.f32(op.mean),
                                       .var = at.f32(op.var),
                                       .dx = at.at<T>(op.dx),
