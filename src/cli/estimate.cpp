@@ -162,12 +162,12 @@ bool has_gpu(const Config& config) { return wants_cuda(config) && gpu_count(conf
 /// A login node has no GPU, but its sizes are asked for: those of a program on the CPU are the same, but for libraries'
 /// workspaces, and bf16 is as large as fp16. Nothing is timed, which would need what is only estimated.
 Config for_this_machine(Config config) {
-  config.cuda.autotune = false;
+  config.cuda.autotune = config.cpu.autotune = false;
   if (config.fp16.enabled && !has_gpu(config)) std::swap(config.fp16.enabled, config.bf16.enabled);
   return config;
 }
 std::unique_ptr<Backend> backend_for_sizes(const Config& config) {
-  return has_gpu(config) ? make_backend(config) : make_cpu_backend();
+  return has_gpu(config) ? make_backend(config) : make_cpu_backend({.winograd = config.cpu.winograd});
 }
 
 }  // namespace

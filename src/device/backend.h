@@ -109,7 +109,13 @@ class Backend {
   virtual std::unique_ptr<Replay> record(const std::function<void()>& body) = 0;
 };
 
-/// What every machine offers. `memory_advice`: what errors advise where memory runs out, "use a smaller ...".
-std::unique_ptr<Backend> make_cpu_backend(std::string memory_advice = "");
+/// What a rank asks of a CPU.
+struct CpuOptions {
+  bool winograd = true;            // f32 convolutions by Winograd's algorithm, where it is the fastest
+  bool autotune = false;           // time the ways of each convolution instead of taking the built-in table's
+  std::string memory_advice = {};  // what errors advise where memory runs out: "use a smaller ..."
+};
+/// What every machine offers.
+std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options = {});
 
 }  // namespace ct

@@ -63,6 +63,7 @@ class Backward {
                             .y = op.relu ? op.y : kNone,
                             .dy = dy,
                             .w = op.w,
+                            .b = op.relu && op.residual == kNone ? op.b : kNone,
                             .mean = op.mean,
                             .var = op.var,
                             .dx = dx,

@@ -15,7 +15,7 @@ Ids present(Ids ids) {
 Ids BatchNorm::reads() const {
   return mean == kNone ? present({x, residual, w, b, running_mean, running_var}) : present({x, residual, w, b});
 }
-Ids BatchNormGrad::reads() const { return present({x, y, dy, w, mean, var}); }
+Ids BatchNormGrad::reads() const { return present({x, y, dy, w, b, mean, var}); }
 Ids BatchNormGrad::writes() const { return present({dx, dresidual, dw, db, batch_mean, batch_var}); }
 
 Ids TreePush::reads() const {

@@ -151,10 +151,11 @@ struct BatchNorm {
 };
 /// Gradients of BatchNorm: with g = dy where y > 0 (y kNone, no ReLU: dy), dresidual = g, unless it is kNone; dw, db;
 /// and, in the place of gradients of the running statistics, batch_mean = mean and batch_var = the unbiased variance.
+/// b, unless it is kNone, says that there was a ReLU and no residual, so that y > 0 may be computed again from x.
 struct BatchNormGrad {
   static constexpr std::string_view kName = "batch_norm_grad";
   static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
-  ValueId x, y, dy, w, mean, var, dx, dresidual, dw, db, batch_mean, batch_var;
+  ValueId x, y, dy, w, b, mean, var, dx, dresidual, dw, db, batch_mean, batch_var;
   double eps;
   Ids reads() const;
   Ids writes() const;

@@ -146,7 +146,8 @@ std::unique_ptr<Backend> make_backend(const Config& config, int local_rank, cons
                                  .library_path = config.cuda.path,
                                  .memory_advice = memory_advice});
   } else {
-    backend = make_cpu_backend(memory_advice);
+    backend = make_cpu_backend(
+        {.winograd = config.cpu.winograd, .autotune = config.cpu.autotune, .memory_advice = memory_advice});
   }
   const DType compute = compute_type(config);
   if (const std::string problem = backend->problem_with(compute); !problem.empty())

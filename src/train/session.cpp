@@ -41,12 +41,13 @@ void TrainingSession::prepare(const std::string& plans) {
   plans_missed_ = gather_plans_missed();
 }
 
-/// Rank 0 chooses the ways of a device's libraries, or takes the checkpoint's; all ranks go them.
+/// Rank 0 chooses the ways of a device's libraries, or takes the checkpoint's; all ranks go them. A CPU's are the same
+/// on all ranks by themselves, unless they are timed.
 void TrainingSession::agree_on_plans(const std::string& plans) {
-  if (backend().is_host()) return;
   together(comm_, [&] {
     if (comm_.rank() != 0) return;
     backend().use_plans(plans);
+    if (backend().is_host() && !config_.cpu.autotune) return;
     plan_program(backend(), programs_.train);
     if (options_.evaluates) plan_program(backend(), programs_.evaluate);
   });

@@ -104,7 +104,9 @@ TEST(Autodiff, BatchNormPassesItsGradientToTheResidual) {
   EXPECT_NE(backward[0].dresidual, kNone);
   EXPECT_EQ(backward[1].dresidual, kNone);
   EXPECT_EQ(backward[0].y, forward[1].y);  // ReLU's mask
-  const auto sums = all<Add>(g);           // of what reaches bn1 past and through conv2
+  EXPECT_EQ(backward[0].b, kNone);         // which x alone does not tell
+  EXPECT_EQ(backward[1].b, forward[0].b);
+  const auto sums = all<Add>(g);  // of what reaches bn1 past and through conv2
   ASSERT_EQ(sums.size(), 1u);
   EXPECT_TRUE(sums[0].a == backward[0].dresidual || sums[0].b == backward[0].dresidual);
   EXPECT_EQ(backward[1].dy, sums[0].y);

@@ -74,12 +74,17 @@ OpTimes time_device_operations(Engine& engine, Backend& backend, const OpTimingO
 
 OpTimes time_host_operations(Engine& engine) {
   engine.restore({});  // each run below takes a row of the schedule
-  constexpr int kRuns = 200;
+  constexpr int kMostRuns = 200, kFewestRuns = 9;
+  constexpr double kSeconds = 15;
   std::vector<std::vector<double>> runs;  // of each operation
-  for (int i = 0; i < kRuns; ++i) {
+  double spent = 0;
+  for (int i = 0; i < kMostRuns && (i < kFewestRuns || spent < kSeconds); ++i) {
     const auto timings = engine.bound().time_steps();
     runs.resize(timings.size());
-    for (size_t k = 0; k < timings.size(); ++k) runs[k].push_back(timings[k].seconds);
+    for (size_t k = 0; k < timings.size(); ++k) {
+      runs[k].push_back(timings[k].seconds);
+      spent += timings[k].seconds;
+    }
   }
   const Lowered& program = engine.lowered();
   OpTimes times{.ops = {}, .step = 0, .in_caches = true};

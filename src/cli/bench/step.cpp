@@ -146,6 +146,7 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
     const DevicePeaks peaks = measure_peaks(bench.backend(), compute_type(config));
     add_operations(result, times, peaks);
     text += "\n" + table(times, peaks);
+    if (config.cpu.autotune) text += "\n" + bench.backend().plans();
   } else if (operations) {
     text += bench_device_operations(f, config, comm, std::move(owned), time.median, result);
   }

@@ -16,7 +16,7 @@ namespace ct {
 int bench_update(const BenchFlags& f, Communicator& comm) {
   const int64_t all = f.elements > 0 ? f.elements : 25'700'000;
   const int64_t n = all / comm.size() / kChunk * kChunk;
-  const auto backend = make_cpu_backend(kFewerElements);
+  const auto backend = make_cpu_backend({.memory_advice = kFewerElements});
   backend->enter_thread();
   std::vector<Memory> memory;
   const auto buffer = [&](float value) {

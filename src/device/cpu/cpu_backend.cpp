@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "device/cpu/convolution.h"
+#include "device/cpu/convolution_ways.h"
 #include "device/cpu/in_f32.h"
 #include "device/cpu/isa.h"
 #include "device/cpu/layers.h"
@@ -39,7 +40,8 @@ class Done final : public Event {
 
 class CpuBackend final : public Backend {
  public:
-  explicit CpuBackend(std::string memory_advice) : memory_advice_(std::move(memory_advice)) {}
+  explicit CpuBackend(const CpuOptions& options)
+      : memory_advice_(options.memory_advice), ways_(options, CpuBackend::description()) {}
 
   std::string description() const override {
     const std::string library = cpu::convolution_library();
@@ -79,18 +81,21 @@ class CpuBackend final : public Backend {
 
   std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) override {
     if (!std::visit([&](const auto& kind) { return runs_as_it_is(kind, values); }, op))
-      return cpu::prepare_in_f32(op, values);
-    return std::visit([&](const auto& kind) { return cpu::prepare(kind, cpu::Shapes(values)); }, op);
+      return cpu::prepare_in_f32(op, values, ways_);
+    return std::visit([&](const auto& kind) { return cpu::prepare(kind, cpu::Shapes(values, ways_)); }, op);
   }
+
+  std::string plans() const override { return ways_.plans(); }
+  void use_plans(const std::string& plans) override { ways_.use_plans(plans); }
+  std::string plans_missed() const override { return ways_.plans_missed(); }
 
  private:
   std::string memory_advice_;
+  cpu::ConvolutionWays ways_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cpu_backend(std::string memory_advice) {
-  return std::make_unique<CpuBackend>(std::move(memory_advice));
-}
+std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options) { return std::make_unique<CpuBackend>(options); }
 
 }  // namespace ct

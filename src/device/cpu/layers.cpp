@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "device/cpu/convolution.h"
+#include "device/cpu/convolution_ways.h"
 #include "device/cpu/cpu_kernel.h"
 #include "device/cpu/kernels/augment.h"
 #include "device/cpu/kernels/batch_norm.h"
@@ -57,13 +58,16 @@ std::unique_ptr<Kernel> prepare(const ConvReluPoolGradX& op, const Shapes& shape
   });
 }
 
-std::unique_ptr<Kernel> prepare(const Conv2d& op, const Shapes& shape) { return prepare_conv2d(op, shape.values()); }
-std::unique_ptr<Kernel> prepare(const Conv2dGradW& op, const Shapes& shape) {
-  return prepare_conv2d(op, shape.values());
+namespace {
+template <class Op>
+std::unique_ptr<Kernel> prepare_by_way(const Op& op, const Shapes& shape) {
+  return shape.ways().prepare(conv_task(op, shape.values()), shape.values());
 }
-std::unique_ptr<Kernel> prepare(const Conv2dGradX& op, const Shapes& shape) {
-  return prepare_conv2d(op, shape.values());
-}
+}  // namespace
+
+std::unique_ptr<Kernel> prepare(const Conv2d& op, const Shapes& shape) { return prepare_by_way(op, shape); }
+std::unique_ptr<Kernel> prepare(const Conv2dGradW& op, const Shapes& shape) { return prepare_by_way(op, shape); }
+std::unique_ptr<Kernel> prepare(const Conv2dGradX& op, const Shapes& shape) { return prepare_by_way(op, shape); }
 
 std::unique_ptr<Kernel> prepare(const MaxPool& op, const Shapes& shape) {
   const Shape x = shape(op.x);
@@ -140,6 +144,7 @@ std::unique_ptr<Kernel> prepare(const BatchNormGrad& op, const Shapes& shape) {
                                       .y = at.at<T>(op.y),
                                       .dy = at.at<T>(op.dy),
                                       .w = at.f32(op.w),
+                                      .b = at.f32(op.b),
                                       .mean = at.f32(op.mean),
                                       .var = at.f32(op.var),
                                       .dx = at.at<T>(op.dx),

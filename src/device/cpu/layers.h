@@ -10,17 +10,21 @@
 
 namespace ct::cpu {
 
-/// Shapes and element types of the values of a program.
+class ConvolutionWays;
+
+/// Shapes and element types of the values of a program, and the ways of its convolutions.
 class Shapes {
  public:
-  explicit Shapes(const std::vector<Value>& values) : values_(values) {}
+  Shapes(const std::vector<Value>& values, ConvolutionWays& ways) : values_(values), ways_(ways) {}
   const Shape& operator()(ValueId id) const { return values_[static_cast<size_t>(id)].shape; }
   DType dtype(ValueId id) const { return values_[static_cast<size_t>(id)].dtype; }
   bool bf16(ValueId id) const { return dtype(id) == DType::bf16; }
   const std::vector<Value>& values() const { return values_; }
+  ConvolutionWays& ways() const { return ways_; }
 
  private:
   const std::vector<Value>& values_;
+  ConvolutionWays& ways_;
 };
 
 std::unique_ptr<Kernel> prepare(const Augment& op, const Shapes& shape);

@@ -1,9 +1,8 @@
-// Convolution by oneDNN, versions 2.6 and 3. Weights stay in the program's own order; where the library prefers
-// another one, they are reordered on the way in and their gradients on the way out.
-#include <omp.h>
+// Convolution by oneDNN's convolution primitives, versions 2.6 and 3. Weights stay in the program's own order; where
+// the library prefers another one, they are reordered on the way in and their gradients on the way out.
+#include "device/cpu/onednn.h"
 
-#include <algorithm>
-#include <oneapi/dnnl/dnnl.hpp>
+#include <omp.h>
 
 #include "base/error.h"
 #include "device/cpu/convolution.h"
@@ -16,51 +15,33 @@ using dnnl::memory;
 using Tag = memory::format_tag;
 using Dims = memory::dims;
 
-/// How the library is asked: for its direct algorithm in the program's own order of activations or in an order of its
-/// choice, or for Winograd's (Lavin & Gray, 2016), which wants activations in blocks of channels.
-enum class Way { direct, blocked, winograd };
-enum class Pass { forward, grad_x, grad_w };
-
-/// The fastest way; what depends on the shape alone gives the same bits everywhere.
-Way best_way(const ConvDims& d, DType type, Pass pass) {
-  // F(4x4, 3x3) does a quarter of the multiplications but transforms the weights, which takes many tiles to pay.
-  const int64_t in_image = ((d.out_h + 3) / 4) * ((d.out_w + 3) / 4), tiles = d.n * in_image;
-  const bool fits = d.kernel == 3 && d.stride == 1 && std::min(d.in_channels, d.out_channels) >= 32;
-  if (type == DType::f32 && fits && tiles >= (pass == Pass::grad_w || in_image == 1 ? 32 : 64)) return Way::winograd;
-  // Rows of four pixels are too short for the kernels that work on our own order, and quickly reordered.
-  return pass == Pass::forward && d.out_w <= 4 && d.in_channels >= 64 ? Way::blocked : Way::direct;
-}
+/// The library has Winograd's too, in some versions and for some processors, but slower than ours: it wants activations
+/// in blocks of channels.
+constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
 /// A convolution as the library is asked for it, and as the program stores its operands.
 struct Problem {
-  dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
   memory::desc own_x, own_y, own_w, own_b;
   memory::desc x, y, w, b;
   Dims strides, pads;
 
-  Problem(const ConvDims& d, DType x_type, DType y_type, DType w_type, bool bias, Way way) {
-    const auto type = [](DType t) { return t == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32; };
+  Problem(const ConvTask& task, DType w_type, ConvWay way) {
+    const ConvDims& d = task.dims;
+    const auto type = library_type(task.type);
     const Dims x_dims{d.n, d.in_channels, d.in_h, d.in_w}, y_dims{d.n, d.out_channels, d.out_h, d.out_w};
     const Dims w_dims{d.out_channels, d.in_channels, d.kernel, d.kernel};
-    own_x = {x_dims, type(x_type), d.planar ? Tag::nchw : Tag::nhwc};
-    own_y = {y_dims, type(y_type), Tag::nhwc};
-    own_w = {w_dims, type(w_type), Tag::ohwi};
-    if (bias) own_b = b = {{d.out_channels}, memory::data_type::f32, Tag::a};
-    // With planar images the library falls back on its reference code, which is a thousand times slower.
-    x = {x_dims, type(x_type), way == Way::direct ? Tag::nhwc : Tag::any};
-    y = {y_dims, type(y_type), way == Way::direct ? Tag::nhwc : Tag::any};
-    w = {w_dims, type(w_type), Tag::any};
-    if (way == Way::winograd) algorithm = dnnl::algorithm::convolution_winograd;
+    own_x = {x_dims, type, d.planar ? Tag::nchw : Tag::nhwc};
+    own_y = {y_dims, type, Tag::nhwc};
+    own_w = {w_dims, library_type(w_type), Tag::ohwi};
+    if (task.bias != kNone) own_b = b = {{d.out_channels}, memory::data_type::f32, Tag::a};
+    // With planar images the library falls back on its reference code.
+    x = {x_dims, type, way == ConvWay::direct ? Tag::nhwc : Tag::any};
+    y = {y_dims, type, way == ConvWay::direct ? Tag::nhwc : Tag::any};
+    w = {w_dims, library_type(w_type), Tag::any};
     strides = {d.stride, d.stride};
     pads = {d.pad, d.pad};
   }
 };
-
-dnnl::primitive_attr user_scratchpad() {
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return attributes;
-}
 
 using Forward = dnnl::convolution_forward::primitive_desc;
 using BackwardData = dnnl::convolution_backward_data::primitive_desc;
@@ -70,7 +51,7 @@ using BackwardWeights = dnnl::convolution_backward_weights::primitive_desc;
 Forward forward(const dnnl::engine& e, const Problem& p) {
   return {e,
           dnnl::prop_kind::forward_training,
-          p.algorithm,
+          kAlgorithm,
           p.x,
           p.w,
           p.b,
@@ -81,30 +62,23 @@ Forward forward(const dnnl::engine& e, const Problem& p) {
           user_scratchpad()};
 }
 BackwardData backward_data(const dnnl::engine& e, const Problem& p, const Forward& hint) {
-  return {e, p.algorithm, p.x, p.w, p.y, p.strides, p.pads, p.pads, hint, user_scratchpad()};
+  return {e, kAlgorithm, p.x, p.w, p.y, p.strides, p.pads, p.pads, hint, user_scratchpad()};
 }
 BackwardWeights backward_weights(const dnnl::engine& e, const Problem& p, const Forward& hint) {
-  return {e, p.algorithm, p.x, p.w, p.b, p.y, p.strides, p.pads, p.pads, hint, user_scratchpad()};
+  return {e, kAlgorithm, p.x, p.w, p.b, p.y, p.strides, p.pads, p.pads, hint, user_scratchpad()};
 }
 #else
 Forward forward(const dnnl::engine& e, const Problem& p) {
   constexpr auto kKind = dnnl::prop_kind::forward_training;
-  return {{kKind, p.algorithm, p.x, p.w, p.b, p.y, p.strides, p.pads, p.pads}, user_scratchpad(), e};
+  return {{kKind, kAlgorithm, p.x, p.w, p.b, p.y, p.strides, p.pads, p.pads}, user_scratchpad(), e};
 }
 BackwardData backward_data(const dnnl::engine& e, const Problem& p, const Forward& hint) {
-  return {{p.algorithm, p.x, p.w, p.y, p.strides, p.pads, p.pads}, user_scratchpad(), e, hint};
+  return {{kAlgorithm, p.x, p.w, p.y, p.strides, p.pads, p.pads}, user_scratchpad(), e, hint};
 }
 BackwardWeights backward_weights(const dnnl::engine& e, const Problem& p, const Forward& hint) {
-  return {{p.algorithm, p.x, p.w, p.b, p.y, p.strides, p.pads, p.pads}, user_scratchpad(), e, hint};
+  return {{kAlgorithm, p.x, p.w, p.b, p.y, p.strides, p.pads, p.pads}, user_scratchpad(), e, hint};
 }
 #endif
-
-/// The engine and stream of a prepared operation; cheap, and free of anything shared between threads. A primitive
-/// descriptor keeps only a bare pointer to its engine, so both live as long as the kernel.
-struct Library {
-  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream{engine};
-};
 
 /// An operand of a primitive: where the order that the library wants is not the program's own, it is reordered by way
 /// of the workspace.
@@ -115,11 +89,11 @@ struct Operand {
   bool result = false;
 };
 
-size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
+/// Null where the library has only reference code.
 template <class Primitive>
 std::unique_ptr<Kernel> prepared(std::shared_ptr<Library> library, const typename Primitive::primitive_desc& pd,
                                  std::vector<Operand> operands) {
+  if (std::string_view(pd.impl_info_str()).starts_with("ref")) return nullptr;
   std::erase_if(operands, [](const Operand& o) { return o.id == kNone; });
   size_t workspace_bytes = aligned(pd.scratchpad_desc().get_size());
   for (const Operand& o : operands)
@@ -150,72 +124,50 @@ std::unique_ptr<Kernel> prepared(std::shared_ptr<Library> library, const typenam
   });
 }
 
-/// make(way), or directly where the library lacks that way.
-template <class Make>
-std::unique_ptr<Kernel> prepared_best(const char* what, Way way, Make make) {
-  try {
-    if (way != Way::direct) return make(way);
-  } catch (const dnnl::error&) {
+std::unique_ptr<Kernel> prepare_primitive(const ConvTask& task, ConvWay way) {
+  const auto library = std::make_shared<Library>();
+  const Problem p(task, task.type, way);  // of a weight gradient: the forward pass, as a hint
+  const Forward forward_pd = forward(library->engine, p);
+  switch (task.pass) {
+    case ConvPass::forward:
+      return prepared<dnnl::convolution_forward>(
+          library, forward_pd,
+          {{DNNL_ARG_SRC, task.image, p.own_x, forward_pd.src_desc()},
+           {DNNL_ARG_WEIGHTS, task.weights, p.own_w, forward_pd.weights_desc()},
+           {DNNL_ARG_BIAS, task.bias, p.own_b, p.own_b},
+           {DNNL_ARG_DST, task.result, p.own_y, forward_pd.dst_desc(), /*result=*/true}});
+    case ConvPass::grad_x: {
+      const BackwardData pd = backward_data(library->engine, p, forward_pd);
+      return prepared<dnnl::convolution_backward_data>(
+          library, pd,
+          {{DNNL_ARG_DIFF_DST, task.result, p.own_y, pd.diff_dst_desc()},
+           {DNNL_ARG_WEIGHTS, task.weights, p.own_w, pd.weights_desc()},
+           {DNNL_ARG_DIFF_SRC, task.image, p.own_x, pd.diff_src_desc(), /*result=*/true}});
+    }
+    case ConvPass::grad_w: {
+      const Problem in_f32(task, /*w_type=*/DType::f32, way);
+      const BackwardWeights pd = backward_weights(library->engine, in_f32, forward_pd);
+      return prepared<dnnl::convolution_backward_weights>(
+          library, pd,
+          {{DNNL_ARG_SRC, task.image, p.own_x, pd.src_desc()},
+           {DNNL_ARG_DIFF_DST, task.result, p.own_y, pd.diff_dst_desc()},
+           {DNNL_ARG_DIFF_WEIGHTS, task.weights, in_f32.own_w, pd.diff_weights_desc(), /*result=*/true},
+           {DNNL_ARG_DIFF_BIAS, task.bias, in_f32.own_b, in_f32.own_b, /*result=*/true}});
+    }
   }
-  try {
-    return make(Way::direct);
-  } catch (const dnnl::error& e) {
-    if (e.status == dnnl_out_of_memory) throw std::bad_alloc();
-    fail(ExitCode::bug, "oneDNN cannot prepare ", what, ": ", e.what());
-  }
+  return nullptr;
 }
 
 }  // namespace
 
-std::unique_ptr<Kernel> prepare_conv2d(const Conv2d& op, const std::vector<Value>& values) {
-  const auto value = [&](ValueId id) -> const Value& { return values[static_cast<size_t>(id)]; };
-  const Value &x = value(op.x), &y = value(op.y), &w = value(op.w);
-  const ConvDims d = conv_dims(x.shape, y.shape, op.kernel, op.stride, op.pad, op.planar);
-  return prepared_best("conv2d", best_way(d, x.dtype, Pass::forward), [&](Way way) {
-    const auto library = std::make_shared<Library>();
-    const Problem p(d, x.dtype, y.dtype, w.dtype, op.b != kNone, way);
-    const Forward pd = forward(library->engine, p);
-    return prepared<dnnl::convolution_forward>(library, pd,
-                                               {{DNNL_ARG_SRC, op.x, p.own_x, pd.src_desc()},
-                                                {DNNL_ARG_WEIGHTS, op.w, p.own_w, pd.weights_desc()},
-                                                {DNNL_ARG_BIAS, op.b, p.own_b, p.own_b},
-                                                {DNNL_ARG_DST, op.y, p.own_y, pd.dst_desc(), /*result=*/true}});
-  });
-}
-
-std::unique_ptr<Kernel> prepare_conv2d(const Conv2dGradX& op, const std::vector<Value>& values) {
-  const auto value = [&](ValueId id) -> const Value& { return values[static_cast<size_t>(id)]; };
-  const Value &x = value(op.dx), &y = value(op.dy), &w = value(op.w);
-  const ConvDims d = conv_dims(x.shape, y.shape, op.kernel, op.stride, op.pad, /*planar=*/false);
-  return prepared_best("conv2d_grad_x", best_way(d, x.dtype, Pass::grad_x), [&](Way way) {
-    const auto library = std::make_shared<Library>();
-    const Problem p(d, x.dtype, y.dtype, w.dtype, /*bias=*/false, way);
-    const BackwardData pd = backward_data(library->engine, p, forward(library->engine, p));
-    return prepared<dnnl::convolution_backward_data>(
-        library, pd,
-        {{DNNL_ARG_DIFF_DST, op.dy, p.own_y, pd.diff_dst_desc()},
-         {DNNL_ARG_WEIGHTS, op.w, p.own_w, pd.weights_desc()},
-         {DNNL_ARG_DIFF_SRC, op.dx, p.own_x, pd.diff_src_desc(), /*result=*/true}});
-  });
-}
-
-std::unique_ptr<Kernel> prepare_conv2d(const Conv2dGradW& op, const std::vector<Value>& values) {
-  const auto value = [&](ValueId id) -> const Value& { return values[static_cast<size_t>(id)]; };
-  const Value &x = value(op.x), &y = value(op.dy);
-  const ConvDims d = conv_dims(x.shape, y.shape, op.kernel, op.stride, op.pad, op.planar);
-  return prepared_best("conv2d_grad_w", best_way(d, x.dtype, Pass::grad_w), [&](Way way) {
-    const auto library = std::make_shared<Library>();
-    const bool bias = op.db != kNone;
-    const Problem hint(d, x.dtype, y.dtype, /*w_type=*/x.dtype, bias, way);
-    const Problem p(d, x.dtype, y.dtype, /*w_type=*/DType::f32, bias, way);
-    const BackwardWeights pd = backward_weights(library->engine, p, forward(library->engine, hint));
-    return prepared<dnnl::convolution_backward_weights>(
-        library, pd,
-        {{DNNL_ARG_SRC, op.x, p.own_x, pd.src_desc()},
-         {DNNL_ARG_DIFF_DST, op.dy, p.own_y, pd.diff_dst_desc()},
-         {DNNL_ARG_DIFF_WEIGHTS, op.dw, p.own_w, pd.diff_weights_desc(), /*result=*/true},
-         {DNNL_ARG_DIFF_BIAS, op.db, p.own_b, p.own_b, /*result=*/true}});
-  });
+std::unique_ptr<Kernel> prepare_by_library(const ConvTask& task, ConvWay way) {
+  try {
+    return way == ConvWay::product ? prepare_product(task) : prepare_primitive(task, way);
+  } catch (const dnnl::error& e) {
+    if (e.status == dnnl_out_of_memory) throw std::bad_alloc();
+    if (way != ConvWay::product) return nullptr;
+    fail(ExitCode::bug, "oneDNN cannot prepare a matrix product: ", e.what());
+  }
 }
 
 std::string convolution_library() {
@@ -237,6 +189,11 @@ Bf16Unit bf16_unit() {
 std::string convolution_bf16_problem() {
   return bf16_unit() != Bf16Unit::none ? ""
                                        : "bf16 needs a processor with AVX512-BF16, which oneDNN does not find here";
+}
+
+bool convolution_has_avx512() {
+  constexpr auto kCore = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kCore) == kCore;
 }
 
 void convolution_enter_thread() { omp_set_num_threads(1); }

@@ -165,7 +165,8 @@ class Offload::Updates final : public Kernel {
   std::vector<std::unique_ptr<Update>> slices_;
 };
 
-Offload::Offload(CudaBackend& backend) : backend_(backend), cpu_(make_cpu_backend("do without offload_optimizer")) {}
+Offload::Offload(CudaBackend& backend)
+    : backend_(backend), cpu_(make_cpu_backend({.memory_advice = "do without offload_optimizer"})) {}
 Offload::~Offload() = default;
 
 std::shared_ptr<Offload::Slot> Offload::next_slot() {

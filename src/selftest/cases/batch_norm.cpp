@@ -134,11 +134,12 @@ void add_cases(Cases& cases, Of<BatchNormGrad>, DType type) {
                                rows;
       dx_tolerance.push_back(std::abs(p.w[ch]) / p.sigma(ch) * terms);
     }
-    BatchNormGrad op{.y = kNone, .dresidual = kNone, .eps = p.s.eps};
+    BatchNormGrad op{.y = kNone, .b = kNone, .dresidual = kNone, .eps = p.s.eps};
     op.x = c.wide_in(p.shape, p.x);
     if (p.relu) op.y = c.wide_in(p.shape, p.y);
     op.dy = c.wide_in(p.shape, p.dy);
     op.w = c.in(p.vector(), p.w), op.mean = c.in(p.vector(), p.mean), op.var = c.in(p.vector(), p.var);
+    op.b = p.relu && !p.has_residual ? c.in(p.vector(), p.b) : kNone;
     op.dx = c.wide_out(p.shape, g.dx, dx_tolerance);
     if (p.has_residual) op.dresidual = c.exact_out(p.shape, g.g);
     op.dw = c.out(p.vector(), g.dw, dw_tolerance), op.db = c.out(p.vector(), g.db, db_tolerance);

@@ -22,6 +22,8 @@ std::vector<std::shared_ptr<const ConvProblem>> conv_problems(DType type) {
   add({5, 3, 10, 8, 32, 3, 1, 1}, true);
   add({3, 64, 4, 4, 16, 3, 1, 1}, false);   // short rows
   add({16, 32, 7, 8, 48, 3, 1, 1}, false);  // enough of everything for Winograd's algorithm
+  add({4, 32, 9, 9, 24, 1, 2, 0}, false);   // a shortcut of stride 2
+  add({2, 3, 15, 13, 16, 7, 2, 3}, true);   // the stem for large images
   return problems;
 }
 

@@ -79,6 +79,8 @@ struct Config {
 
   struct Cpu {
     int64_t threads = 1;
+    bool winograd = true;   // f32 convolutions by Winograd's algorithm
+    bool autotune = false;  // time the ways of convolutions
   } cpu;
 
   struct Cuda {

@@ -29,23 +29,23 @@ HWY_INLINE void for_channels(int64_t channels, Body&& body) {
   for (; c < channels; ++c) body(hn::CappedTag<float, 1>(), std::integral_constant<int, 1>(), c);
 }
 
-/// What a channel's numbers are scratch for: two sums, and the factors of the pass that follows.
+/// What a channel's numbers are scratch for: two sums, and the factors of forward and backward passes.
 struct Scratch {
   double *sum_a, *sum_b;
-  float *scale, *slope, *offset;
+  float *scale, *slope, *offset, *grad_scale;
   Scratch(void* workspace, int64_t channels) {
     sum_a = static_cast<double*>(workspace);
     sum_b = sum_a + channels;
     scale = reinterpret_cast<float*>(sum_b + channels);
     slope = scale + channels;
     offset = slope + channels;
+    grad_scale = offset + channels;
   }
 };
 
-/// The sums over rows of two numbers of every channel; element(tag, at, centre, a, b) adds those at `at` to a and b.
+/// The sums over rows of two numbers of every channel; element(tag, at, channel, a, b) adds those at `at` to a and b.
 template <class Element>
-HWY_INLINE void sums_over_rows(const BatchNormShape& s, const float* HWY_RESTRICT centre, const Scratch& out,
-                               Element&& element) {
+HWY_INLINE void sums_over_rows(const BatchNormShape& s, const Scratch& out, Element&& element) {
   for_channels<kSumBlock>(s.channels, [&](auto dv, auto vectors, int64_t c) CT_UNROLLED {
     using VV = hn::Vec<decltype(dv)>;
     constexpr int kVectors = decltype(vectors)::value, kStep = static_cast<int>(hn::MaxLanes(dv));
@@ -57,9 +57,7 @@ HWY_INLINE void sums_over_rows(const BatchNormShape& s, const float* HWY_RESTRIC
       unroll<kVectors>([&](auto v) CT_UNROLLED { a[v] = b[v] = hn::Zero(dv); });
       const int64_t end = std::min(s.rows, first + kRun);
       for (int64_t at = first * s.channels + c; at < end * s.channels; at += s.channels)
-        unroll<kVectors>([&](auto v) CT_UNROLLED {
-          element(dv, at + v * kStep, hn::LoadU(dv, centre + c + v * kStep), a[v], b[v]);
-        });
+        unroll<kVectors>([&](auto v) CT_UNROLLED { element(dv, at + v * kStep, c + v * kStep, a[v], b[v]); });
       unroll<kVectors>([&](auto v) CT_UNROLLED {
         hn::StoreU(a[v], dv, a_run + v * kStep);
         hn::StoreU(b[v], dv, b_run + v * kStep);
@@ -83,6 +81,8 @@ HWY_INLINE void for_row_blocks(const BatchNormShape& s, Body&& body) {
     });
   }
 }
+
+HWY_INLINE float scale_of(float w, float var, double eps) { return static_cast<float>(w / std::sqrt(var + eps)); }
 
 template <bool Residual, bool Rectify, class T>
 HWY_INLINE void result_pass(const BatchNormArgs<T>& a, const Scratch& factors) {
@@ -109,8 +109,7 @@ HWY_INLINE void result_pass(const BatchNormArgs<T>& a, const Scratch& factors) {
 template <class T>
 HWY_INLINE void result(const BatchNormArgs<T>& a) {
   const Scratch factors(a.workspace, a.shape.channels);
-  for (int64_t c = 0; c < a.shape.channels; ++c)
-    factors.scale[c] = static_cast<float>(a.w[c] / std::sqrt(a.var[c] + a.shape.eps));
+  for (int64_t c = 0; c < a.shape.channels; ++c) factors.scale[c] = scale_of(a.w[c], a.var[c], a.shape.eps);
   if (a.residual != nullptr) return a.relu ? result_pass<true, true>(a, factors) : result_pass<true, false>(a, factors);
   return a.relu ? result_pass<false, true>(a, factors) : result_pass<false, false>(a, factors);
 }
@@ -121,8 +120,8 @@ HWY_INLINE void forward(const BatchNormArgs<T>& a) {
   const Scratch sums(a.workspace, s.channels);
   const auto rows = static_cast<double>(s.rows);
   for_elements(s.channels, [&](auto dv, int64_t c) CT_UNROLLED { store(dv, load(dv, a.x + c), a.mean + c); });
-  sums_over_rows(s, a.mean, sums, [&](auto dv, int64_t at, auto first, auto& sum, auto& squares) CT_UNROLLED {
-    const auto x = hn::Sub(load(dv, a.x + at), first);
+  sums_over_rows(s, sums, [&](auto dv, int64_t at, int64_t c, auto& sum, auto& squares) CT_UNROLLED {
+    const auto x = hn::Sub(load(dv, a.x + at), hn::LoadU(dv, a.mean + c));  // the channel's first element
     sum = hn::Add(sum, x);
     squares = hn::MulAdd(x, x, squares);
   });
@@ -134,20 +133,30 @@ HWY_INLINE void forward(const BatchNormArgs<T>& a) {
   result(a);
 }
 
-template <bool Rectify, bool Residual, class T>
+/// Where gradients pass the ReLU: everywhere, as there was none; where y > 0; where what y was computed from says so.
+enum class Mask : uint8_t { none, from_y, again };
+
+template <Mask M, bool Residual, class T>
 HWY_INLINE void grad_passes(const BatchNormGradArgs<T>& a) {
   const BatchNormShape& s = a.shape;
   const Scratch sums(a.workspace, s.channels);
-  const auto gradient = [&](auto dv, int64_t at) CT_UNROLLED {
-    const auto dy = load(dv, a.dy + at);
-    if constexpr (Rectify) return hn::IfThenZeroElse(hn::Le(load(dv, a.y + at), hn::Zero(dv)), dy);
-    return dy;
+  const auto gradient = [&](auto dv, int64_t at, int64_t c, auto centred) CT_UNROLLED {
+    auto g = load(dv, a.dy + at);
+    if constexpr (M == Mask::from_y) g = hn::IfThenZeroElse(hn::Le(load(dv, a.y + at), hn::Zero(dv)), g);
+    if constexpr (M == Mask::again) {  // y as result_pass() computes it, to the bit
+      const auto y = hn::MulAdd(centred, hn::LoadU(dv, sums.scale + c), hn::LoadU(dv, a.b + c));
+      g = hn::IfThenZeroElse(hn::Le(y, hn::Zero(dv)), g);
+    }
+    return g;
   };
-  sums_over_rows(s, a.mean, sums, [&](auto dv, int64_t at, auto mean, auto& sum, auto& products) CT_UNROLLED {
-    const auto g = gradient(dv, at);
+  if constexpr (M == Mask::again)
+    for (int64_t c = 0; c < s.channels; ++c) sums.scale[c] = scale_of(a.w[c], a.var[c], s.eps);
+  sums_over_rows(s, sums, [&](auto dv, int64_t at, int64_t c, auto& sum, auto& products) CT_UNROLLED {
+    const auto x = hn::Sub(load(dv, a.x + at), hn::LoadU(dv, a.mean + c));
+    const auto g = gradient(dv, at, c, x);
     if constexpr (Residual) store(dv, g, a.dresidual + at);
     sum = hn::Add(sum, g);
-    products = hn::MulAdd(g, hn::Sub(load(dv, a.x + at), mean), products);
+    products = hn::MulAdd(g, x, products);
   });
   const auto rows = static_cast<double>(s.rows);
   for (int64_t c = 0; c < s.channels; ++c) {
@@ -157,7 +166,7 @@ HWY_INLINE void grad_passes(const BatchNormGradArgs<T>& a) {
     a.dw[c] = static_cast<float>(dw);
     a.batch_mean[c] = a.mean[c];
     a.batch_var[c] = static_cast<float>(a.var[c] * (rows / std::max(1.0, rows - 1)));
-    sums.scale[c] = static_cast<float>(scale);
+    sums.grad_scale[c] = static_cast<float>(scale);
     sums.slope[c] = static_cast<float>(-scale * per_sigma * dw / rows);
     sums.offset[c] = static_cast<float>(-scale * db / rows);
   }
@@ -167,28 +176,30 @@ HWY_INLINE void grad_passes(const BatchNormGradArgs<T>& a) {
     VV mean[kVectors], scale[kVectors], slope[kVectors], offset[kVectors];
     unroll<kVectors>([&](auto v) CT_UNROLLED {
       mean[v] = hn::LoadU(dv, a.mean + c + v * kStep);
-      scale[v] = hn::LoadU(dv, sums.scale + c + v * kStep);
+      scale[v] = hn::LoadU(dv, sums.grad_scale + c + v * kStep);
       slope[v] = hn::LoadU(dv, sums.slope + c + v * kStep);
       offset[v] = hn::LoadU(dv, sums.offset + c + v * kStep);
     });
     for (int64_t at = begin; at < end; at += s.channels)
       unroll<kVectors>([&](auto v) CT_UNROLLED {
         const int64_t i = at + v * kStep;
+        const VV x = hn::Sub(load(dv, a.x + i), mean[v]);
         auto g = hn::Zero(dv);
         if constexpr (Residual)
           g = load(dv, a.dresidual + i);
         else
-          g = gradient(dv, i);
-        const VV straight = hn::MulAdd(hn::Sub(load(dv, a.x + i), mean[v]), slope[v], offset[v]);
-        store(dv, hn::MulAdd(g, scale[v], straight), a.dx + i);
+          g = gradient(dv, i, c + v * kStep, x);
+        store(dv, hn::MulAdd(g, scale[v], hn::MulAdd(x, slope[v], offset[v])), a.dx + i);
       });
   });
 }
 
 template <class T>
 HWY_INLINE void backward(const BatchNormGradArgs<T>& a) {
-  if (a.dresidual != nullptr) return a.y != nullptr ? grad_passes<true, true>(a) : grad_passes<false, true>(a);
-  return a.y != nullptr ? grad_passes<true, false>(a) : grad_passes<false, false>(a);
+  if (a.dresidual != nullptr)
+    return a.y != nullptr ? grad_passes<Mask::from_y, true>(a) : grad_passes<Mask::none, true>(a);
+  if (a.y == nullptr) return grad_passes<Mask::none, false>(a);
+  return a.b != nullptr ? grad_passes<Mask::again, false>(a) : grad_passes<Mask::from_y, false>(a);
 }
 
 void Forward(const BatchNormArgs<float>& a) { forward(a); }
@@ -218,7 +229,7 @@ void batch_norm_grad(const BatchNormGradArgs<float>& args) { HWY_DYNAMIC_DISPATC
 void batch_norm_grad(const BatchNormGradArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(BackwardBf16)(args); }
 
 size_t batch_norm_workspace(const BatchNormShape& shape) {
-  return static_cast<size_t>(shape.channels) * (2 * sizeof(double) + 3 * sizeof(float));
+  return static_cast<size_t>(shape.channels) * (2 * sizeof(double) + 4 * sizeof(float));
 }
 }  // namespace ct::cpu
 #endif

@@ -1,0 +1,199 @@
+#include "device/cpu/convolution_ways.h"
+
+#include <algorithm>
+#include <concepts>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/seconds.h"
+
+namespace ct::cpu {
+namespace {
+
+/// One or more of an enumeration's values.
+template <class Enum>
+class Any {
+ public:
+  template <std::same_as<Enum>... Values>
+  constexpr Any(Values... values) : bits_(((1u << static_cast<unsigned>(values)) | ...)) {}
+  constexpr bool has(Enum value) const { return (bits_ >> static_cast<unsigned>(value) & 1) != 0; }
+
+ private:
+  unsigned bits_;
+};
+using Units = Any<ConvUnit>;
+using Passes = Any<ConvPass>;
+
+constexpr Units kF32(ConvUnit::vector, ConvUnit::avx512), kBf16(ConvUnit::bf16_avx512, ConvUnit::bf16_amx);
+constexpr Units kAll(ConvUnit::vector, ConvUnit::avx512, ConvUnit::bf16_avx512, ConvUnit::bf16_amx);
+constexpr Passes kEvery(ConvPass::forward, ConvPass::grad_x, ConvPass::grad_w);
+constexpr Passes kGradients(ConvPass::grad_x, ConvPass::grad_w);
+
+// Classes of shapes.
+
+bool any_shape(const ConvDims&) { return true; }
+bool planar(const ConvDims& d) { return d.planar; }
+bool pointwise(const ConvDims& d) { return d.kernel == 1 && d.stride == 1; }
+bool strided(const ConvDims& d) { return d.kernel > 1 && d.stride > 1; }
+bool strided_pointwise(const ConvDims& d) { return d.kernel == 1 && d.stride > 1; }
+bool small_strided_pointwise(const ConvDims& d) { return strided_pointwise(d) && d.out_w <= 8; }
+/// Rows so short that the kernels which work on our own order of activations are slow.
+bool short_rows(const ConvDims& d) { return d.out_w <= 4 && d.in_channels >= 64; }
+bool long_rows(const ConvDims& d) { return d.kernel > 1 && d.out_w > 4; }
+/// A quarter of the multiplications, but weights are transformed, which takes some tiles to pay.
+bool enough_tiles(const ConvDims& d) {
+  return d.kernel == 3 && d.stride == 1 && d.n * ((d.out_h + 3) / 4) * ((d.out_w + 3) / 4) >= 32;
+}
+
+struct Row {
+  Units units;
+  Passes passes;
+  bool (*fits)(const ConvDims&);
+  ConvWay way;
+};
+
+/// The first row that fits decides.
+constexpr Row kTable[] = {
+    // Timed with AVX-512, and taken over for less.
+    {kF32, kEvery, enough_tiles, ConvWay::winograd},
+    {kF32, ConvPass::grad_w, planar, ConvWay::direct},
+    {kF32, kGradients, strided, ConvWay::product},
+    {kF32, kEvery, small_strided_pointwise, ConvWay::product},
+    {kF32, ConvPass::grad_w, pointwise, ConvWay::product},
+    {kF32, ConvPass::grad_x, long_rows, ConvWay::product},
+    {kF32, ConvPass::grad_x, short_rows, ConvWay::blocked},
+    {kF32, {ConvPass::forward, ConvPass::grad_w}, short_rows, ConvWay::product},
+    // Not timed where the table was made: followed from what direct kernels and products were seen to reach.
+    {kBf16, ConvPass::grad_w, planar, ConvWay::product},
+    {ConvUnit::bf16_amx, ConvPass::grad_w, any_shape, ConvWay::product},
+    {ConvUnit::bf16_amx, kEvery, short_rows, ConvWay::product},
+    {ConvUnit::bf16_amx, kEvery, strided_pointwise, ConvWay::product},
+    {ConvUnit::bf16_avx512, ConvPass::forward, short_rows, ConvWay::blocked},
+    {kAll, kEvery, any_shape, ConvWay::direct},
+};
+
+/// What a stored plan says first.
+std::string first_word(const std::string& plan) { return plan.substr(0, plan.find(' ')); }
+
+std::string key_of(const std::string& machine, const ConvTask& task) {
+  constexpr const char* kPasses[] = {"forward", "grad_x", "grad_w"};
+  const ConvDims& d = task.dims;
+  return str(machine, ": convolution ", kPasses[static_cast<size_t>(task.pass)], " ", name_of(task.type), " ", d.n, "x",
+             d.in_h, "x", d.in_w, "x", d.in_channels, d.planar ? " planar" : "", " ", d.out_h, "x", d.out_w, "x",
+             d.out_channels, " kernel ", d.kernel, " stride ", d.stride, " pad ", d.pad,
+             task.bias == kNone ? "" : " bias");
+}
+
+/// Milliseconds of a launch on memory of its own: the least of several.
+double milliseconds(Kernel& kernel, const ConvTask& task, const std::vector<Value>& values) {
+  constexpr int kMostRuns = 8;
+  constexpr double kSeconds = 0.3;
+  constexpr size_t kSlack = 64;  // vector loads may touch the line after the end
+  std::map<ValueId, std::vector<std::byte>> memory;
+  const auto allocate = [](size_t bytes) {  // numbers of ordinary size, in either type
+    return std::vector<std::byte>(bytes + 2 * kSlack, std::byte{0x3c});
+  };
+  const auto begin = [](std::vector<std::byte>& bytes) {
+    const auto address = reinterpret_cast<uintptr_t>(bytes.data());
+    return bytes.data() + (kSlack - address % kSlack) % kSlack;
+  };
+  for (const ValueId id : {task.image, task.weights, task.result, task.bias})
+    if (id != kNone) {
+      const Value& value = values[static_cast<size_t>(id)];
+      memory[id] = allocate(static_cast<size_t>(value.shape.stored()) * size_of(value.dtype));
+    }
+  std::vector<std::byte> workspace = allocate(kernel.workspace_bytes());
+  const Resolve operands = [&](ValueId id) {
+    const Value& value = values[static_cast<size_t>(id)];
+    return Tensor{begin(memory.at(id)), value.dtype, value.shape};
+  };
+  kernel.bind(operands, begin(workspace));
+  kernel.launch();
+  double least = std::numeric_limits<double>::infinity(), sum = 0;
+  for (int run = 0; run < kMostRuns && sum < kSeconds; ++run) {
+    const double seconds = seconds_of([&] { kernel.launch(); });
+    least = std::min(least, seconds);
+    sum += seconds;
+  }
+  return 1e3 * least;
+}
+
+}  // namespace
+
+ConvUnit conv_unit(DType type) {
+  if (type == DType::bf16) return bf16_unit() == Bf16Unit::amx ? ConvUnit::bf16_amx : ConvUnit::bf16_avx512;
+  return convolution_has_avx512() ? ConvUnit::avx512 : ConvUnit::vector;
+}
+
+ConvWay table_way(const ConvTask& task, ConvUnit unit, bool winograd) {
+  const auto fits = [&](const Row& row) {
+    return row.units.has(unit) && row.passes.has(task.pass) && row.fits(task.dims) &&
+           (winograd || row.way != ConvWay::winograd);
+  };
+  return std::find_if(std::begin(kTable), std::end(kTable), fits)->way;
+}
+
+std::unique_ptr<Kernel> ConvolutionWays::prepare(const ConvTask& task, const std::vector<Value>& values) {
+  const std::string key = key_of(machine_, task);
+  if (const auto plan = plans_.find(key); plan != plans_.end()) {
+    const std::string word = first_word(plan->second);
+    for (const ConvWay way : kConvWays)
+      if (name_of(way) == word)
+        if (auto kernel = prepare_convolution(task, way)) return kernel;
+    missed_.push_back(str("the stored plan ", in_quotes(word), " is none of ", key));
+    plans_.erase(plan);
+  }
+  if (options_.autotune) {
+    plans_[key] = fastest(task, values);
+    return prepare(task, values);
+  }
+  // The library may lack the table's way for this shape, or in this version.
+  for (const ConvWay way :
+       {table_way(task, conv_unit(task.type), options_.winograd), ConvWay::direct, ConvWay::product})
+    if (auto kernel = prepare_convolution(task, way)) return kernel;
+  fail(ExitCode::bug, "no way of ", key);
+}
+
+/// The fastest way, and in brackets what each took.
+std::string ConvolutionWays::fastest(const ConvTask& task, const std::vector<Value>& values) const {
+  double least = std::numeric_limits<double>::infinity();
+  std::string best, times;
+  for (const ConvWay way : kConvWays) {
+    if (way == ConvWay::winograd && !options_.winograd) continue;
+    const auto kernel = prepare_convolution(task, way);
+    if (!kernel) continue;
+    const double time = milliseconds(*kernel, task, values);
+    char text[64];
+    std::snprintf(text, sizeof text, "%s%s %.3f ms", times.empty() ? "" : ", ", std::string(name_of(way)).c_str(),
+                  time);
+    times += text;
+    if (time < least) best = name_of(way);
+    least = std::min(least, time);
+  }
+  return str(best, " (", times, ")");
+}
+
+std::string ConvolutionWays::plans() const {
+  std::string text;
+  for (const auto& [key, plan] : plans_) text += key + "\t" + plan + "\n";
+  return text;
+}
+
+void ConvolutionWays::use_plans(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (const size_t tab = line.find('\t'); tab != std::string::npos)
+      plans_[line.substr(0, tab)] = line.substr(tab + 1);
+}
+
+std::string ConvolutionWays::plans_missed() const {
+  if (missed_.empty()) return "";
+  const size_t more = missed_.size() - 1;
+  return missed_.front() + (more > 0 ? str(" (and ", more, " more like it)") : "");
+}
+
+}  // namespace ct::cpu

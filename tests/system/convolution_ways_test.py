@@ -1,0 +1,49 @@
+"""Ways of convolutions that were timed: agreed on by all ranks, kept in the checkpoint, taken again."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from harness import *
+
+
+def settings(steps, **changed):
+    return {**FEW, "data.path": few(), "model.name": "cnn_plain", "train.epochs": 10, "train.max_steps": steps,
+            "train.save_interval": 2, **{k.replace("__", "."): v for k, v in changed.items()}}
+
+
+def plans(output):
+    newest = sorted(os.listdir(os.path.join(output, "ckpt")))[-1]
+    with open(os.path.join(output, "ckpt", newest, "state.json")) as file:
+        return json.load(file)["plans"]
+
+
+@check
+def timed_ways_are_kept():
+    whole, parts = path("whole"), path("parts")
+    train(whole, settings(2, cpu__autotune=True), ranks=Ranks(2))
+    timed = plans(whole)
+    expect(": convolution forward f32" in timed and "(direct " in timed, timed)
+    shutil.copytree(whole, parts)
+    train(whole, settings(4, cpu__autotune=True), ranks=Ranks(1))
+    train(parts, settings(3), ranks=Ranks(2))  # it need not be asked for again
+    train(parts, settings(4), ranks=Ranks(1))
+    expect_equal(plans(whole), timed)
+    expect_equal(plans(parts), timed)
+    expect_same_result(parts, result(whole))
+
+
+@check
+def the_table_is_not_stored():
+    train(path("table"), settings(2))
+    expect_equal(plans(path("table")), "")
+
+
+@check
+def winograd_is_part_of_the_result():
+    output = path("winograd")
+    train(output, settings(1))
+    done = train(output, settings(2, cpu__winograd=False), expecting=CHECKPOINT)
+    fails(CHECKPOINT, done, "cpu.winograd")
+
+
+main()
