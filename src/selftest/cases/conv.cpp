@@ -22,6 +22,9 @@ std::vector<std::shared_ptr<const ConvProblem>> conv_problems(DType type) {
   add({5, 3, 10, 8, 32, 3, 1, 1}, true);
   add({3, 64, 4, 4, 16, 3, 1, 1}, false);   // short rows
   add({16, 32, 7, 8, 48, 3, 1, 1}, false);  // enough of everything for Winograd's algorithm
+  add({1, 3, 16, 16, 64, 7, 2, 3}, true);   // the large stem's
+  add({3, 3, 17, 22, 8, 7, 2, 3}, true);
+  add({2, 1, 9, 5, 16, 7, 2, 3}, true);
   return problems;
 }
 
