@@ -159,7 +159,7 @@ void RunSaver::mend_best(const ModelSelection& selection, const Judged& judged) 
 Metadata RunSaver::metadata() const {
   const Config& config = run_.config;
   const Datasets& data = run_.session.data();
-  return to_metadata({.model = config.model.name,
+  return to_metadata({.model = config.model,
                       .mean = config.data.mean,
                       .std = config.data.std,
                       .class_names = data.train->class_names(),
