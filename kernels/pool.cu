@@ -20,27 +20,37 @@ __device__ __forceinline__ Group group_at(const Groups& all, uint32_t i) {
   return {image, line - image * all.rows, window - line * all.columns, int64_t{i - window * all.groups} * N};
 }
 
-/// A thread N channels of a window. Size 0: as the arguments say.
-template <class T, int N, int Size>
+/// Windows of a line of `size` pixels.
+__host__ __device__ constexpr int64_t windows_of(int64_t size, int64_t kernel, int64_t stride, int64_t pad) {
+  return size + 2 * pad < kernel ? 0 : (size + 2 * pad - kernel) / stride + 1;
+}
+
+/// A thread N channels of a window. Kernel 0: as the arguments say. Inside: there is no pad, so that windows lie in the
+/// image.
+template <class T, int N, int Kernel, bool Inside>
 __global__ void __launch_bounds__(kThreads) pool_windows(MaxPoolArgs a, Groups all) {
-  const int size = Size == 0 ? a.size : Size;
+  const int kernel = Kernel == 0 ? a.kernel : Kernel;
   const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= all.count) return;
   const Group at = group_at<N>(all, i);
-  const T* x = static_cast<const T*>(a.x) +
-               ((at.image * a.height + at.row * size) * a.width + at.column * size) * a.channels + at.channel;
+  const int64_t top = at.row * a.stride - a.pad, left = at.column * a.stride - a.pad;
+  const T* image = static_cast<const T*>(a.x) + at.image * a.height * a.width * a.channels + at.channel;
   float best[N] = {};
   int first[N] = {};
-  for (int row = 0; row < size; ++row)
-    for (int column = 0; column < size; ++column) {
-      const auto here = *reinterpret_cast<const Pack<T, N>*>(x + (row * a.width + column) * a.channels);
-      const int place = row * size + column;
+  bool any = false;
+  for (int row = 0; row < kernel; ++row)
+    for (int column = 0; column < kernel; ++column) {
+      const int64_t y = top + row, x = left + column;
+      if (!Inside && (y < 0 || y >= a.height || x < 0 || x >= a.width)) continue;
+      const auto here = *reinterpret_cast<const Pack<T, N>*>(image + (y * a.width + x) * a.channels);
+      const int place = row * kernel + column;
       for (int k = 0; k < N; ++k) {
         const float value = to_float(here.at[k]);
-        const bool better = place == 0 || value > best[k];
+        const bool better = !any || value > best[k];
         best[k] = better ? value : best[k];
         first[k] = better ? place : first[k];
       }
+      any = true;
     }
   Pack<T, N> y;
   Pack<uint8_t, N> argmax;
@@ -85,10 +95,11 @@ __global__ void __launch_bounds__(kThreads) relu_pool_windows(ReluPoolArgs a, Gr
   reinterpret_cast<Pack<uint8_t, N>*>(a.argmax)[i] = argmax;
 }
 
-/// A thread N channels of a window, those that the edge cuts included. Size 0: as the arguments say.
+/// A thread N channels of a window, those that the edge cuts included; windows lie side by side. Size 0: as the
+/// arguments say.
 template <class T, int N, int Size>
 __global__ void __launch_bounds__(kThreads) spread_windows(MaxPoolGradArgs a, Groups all) {
-  const int size = Size == 0 ? a.size : Size;
+  const int size = Size == 0 ? a.kernel : Size;
   const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= all.count) return;
   const Group at = group_at<N>(all, i);
@@ -114,6 +125,33 @@ __global__ void __launch_bounds__(kThreads) spread_windows(MaxPoolGradArgs a, Gr
       const int64_t pixel = (at.image * a.height + y) * a.width + x;
       static_cast<Pack<T, N>*>(a.dx)[(pixel * a.channels + at.channel) / N] = dx;
     }
+}
+
+/// A thread N channels of a pixel: what the windows give it in which it lies. Kernel and Stride 0: as the arguments
+/// say.
+template <class T, int N, int Kernel, int Stride>
+__global__ void __launch_bounds__(kThreads) gather_windows(MaxPoolGradArgs a, Groups all) {
+  const int kernel = Kernel == 0 ? a.kernel : Kernel, stride = Stride == 0 ? a.stride : Stride;
+  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= all.count) return;
+  const Group at = group_at<N>(all, i);
+  const int64_t rows = windows_of(a.height, kernel, stride, a.pad),
+                columns = windows_of(a.width, kernel, stride, a.pad);
+  const int y = static_cast<int>(at.row) + a.pad, x = static_cast<int>(at.column) + a.pad;  // in the padded image
+  const int first_row = y < kernel ? 0 : (y - kernel) / stride + 1;
+  const int first_column = x < kernel ? 0 : (x - kernel) / stride + 1;
+  float dx[N] = {};
+  for (int row = first_row; row < rows && row * stride <= y; ++row)
+    for (int column = first_column; column < columns && column * stride <= x; ++column) {
+      const int64_t from = ((at.image * rows + row) * columns + column) * a.channels + at.channel;
+      const auto values = *reinterpret_cast<const Pack<T, N>*>(static_cast<const T*>(a.dy) + from);
+      const auto places = *reinterpret_cast<const Pack<uint8_t, N>*>(a.argmax + from);
+      const int place = (y - row * stride) * kernel + (x - column * stride);
+      for (int k = 0; k < N; ++k) dx[k] += places.at[k] == place ? to_float(values.at[k]) : 0;
+    }
+  Pack<T, N> result;
+  for (int k = 0; k < N; ++k) result.at[k] = from_float<T>(dx[k]);
+  static_cast<Pack<T, N>*>(a.dx)[i] = result;
 }
 
 constexpr int kColumns = 8;  // groups side by side
@@ -172,18 +210,24 @@ template <class Args>
 bool is_image(const Args& a) {
   return a.n >= 0 && a.height >= 0 && a.width >= 0 && a.channels >= 0;
 }
-bool is_window(int size) { return size >= 1 && size <= 15; }
+template <class Args>
+bool is_window(const Args& a) {
+  return a.kernel >= 1 && a.kernel <= 15 && a.stride >= 1 && a.pad >= 0 && 2 * a.pad <= a.kernel;
+}
 
 }  // namespace
 
 cudaError_t max_pool(const MaxPoolArgs& a, cudaStream_t stream) {
-  if (!is_image(a) || !is_window(a.size)) return cudaErrorInvalidValue;
-  const int64_t rows = a.height / a.size, columns = a.width / a.size;
+  if (!is_image(a) || !is_window(a)) return cudaErrorInvalidValue;
+  const int64_t rows = windows_of(a.height, a.kernel, a.stride, a.pad);
+  const int64_t columns = windows_of(a.width, a.kernel, a.stride, a.pad);
   return with_type(a.type, [&]<class T>(T) {
     constexpr int kWide = Pack<T>::kSize;
     if (a.channels % kWide != 0 || !aligned_16(a.x, a.y, a.argmax))
-      return launch_groups(pool_windows<T, 1, 0>, rows, columns, a.channels, a, stream);
-    const auto kernel = a.size == 2 ? pool_windows<T, kWide, 2> : pool_windows<T, kWide, 0>;
+      return launch_groups(pool_windows<T, 1, 0, false>, rows, columns, a.channels, a, stream);
+    const auto kernel = a.kernel == 2 && a.pad == 0 ? pool_windows<T, kWide, 2, true>
+                        : a.kernel == 3             ? pool_windows<T, kWide, 3, false>
+                                                    : pool_windows<T, kWide, 0, false>;
     return launch_groups(kernel, rows, columns, a.channels / kWide, a, stream);
   });
 }
@@ -200,13 +244,19 @@ cudaError_t relu_pool(const ReluPoolArgs& a, cudaStream_t stream) {
 }
 
 cudaError_t max_pool_grad(const MaxPoolGradArgs& a, cudaStream_t stream) {
-  if (!is_image(a) || !is_window(a.size)) return cudaErrorInvalidValue;
-  const auto rows = divide_up<int64_t>(a.height, a.size), columns = divide_up<int64_t>(a.width, a.size);
+  if (!is_image(a) || !is_window(a)) return cudaErrorInvalidValue;
+  const bool side_by_side = a.stride == a.kernel && a.pad == 0;
+  // Threads: one a window, or one a pixel where windows overlap or leave pixels out.
+  const auto rows = divide_up<int64_t>(a.height, side_by_side ? a.kernel : 1);
+  const auto columns = divide_up<int64_t>(a.width, side_by_side ? a.kernel : 1);
   return with_type(a.type, [&]<class T>(T) {
     constexpr int kWide = Pack<T>::kSize;
     if (a.channels % kWide != 0 || !aligned_16(a.dy, a.argmax, a.dx))
-      return launch_groups(spread_windows<T, 1, 0>, rows, columns, a.channels, a, stream);
-    const auto kernel = a.size == 2 ? spread_windows<T, kWide, 2> : spread_windows<T, kWide, 0>;
+      return launch_groups(side_by_side ? spread_windows<T, 1, 0> : gather_windows<T, 1, 0, 0>, rows, columns,
+                           a.channels, a, stream);
+    const auto kernel = side_by_side ? (a.kernel == 2 ? spread_windows<T, kWide, 2> : spread_windows<T, kWide, 0>)
+                        : a.kernel == 3 && a.stride == 2 ? gather_windows<T, kWide, 3, 2>
+                                                         : gather_windows<T, kWide, 0, 0>;
     return launch_groups(kernel, rows, columns, a.channels / kWide, a, stream);
   });
 }

@@ -2,18 +2,20 @@
 // convolution), the mean over the image, and their gradients, as gathers without atomics. Activations of type `type`;
 // arithmetic in f32.
 //
-// Windows are size x size with stride = size <= 15; those that the image's edge cuts are left out: y, dy and argmax are
-// [n][height / size][width / size][channels], argmax u8 with the place (row * size + column) of the window's first
-// maximum, as `x > best` finds it: a NaN wins from place 0, and only from there, like on the CPU.
+// Windows are kernel x kernel with kernel <= 15, a stride apart, the first `pad` outside the image, 2 pad <= kernel;
+// those that would not fit whole into the padded image are left out: a line of m pixels has (m + 2 pad - kernel) /
+// stride + 1. y, dy and argmax are [n][windows][windows][channels], argmax u8 with the place (row * kernel + column) of
+// the window's first maximum among the pixels in the image, as `x > best` finds it: a NaN wins from the first of them,
+// and only from there, like on the CPU.
 //
 // With every pointer and the channels a multiple of 16 bytes accesses are 16 bytes wide (argmax: as many places), else
 // one element. Launchers enqueue in the stream and return; cudaErrorInvalidValue: a type, size or stride that makes no
-// sense, or 2^31 accesses or more of y (of a gradient: with those for windows that the edge cuts, of an average's: of
-// dx). With e bytes an element and P = elements of y, X = of the image:
+// sense, or 2^31 accesses or more of y (of a gradient: of dx). With e bytes an element and P = elements of y, X = of
+// the image:
 //
-//   max_pool           moves (P size^2 + P) e + P  (each pixel of a window once)
+//   max_pool           moves (X + P) e + P  (windows that overlap meet in the caches)
 //   relu_pool          moves 5 P e + P + 4 channels
-//   max_pool_grad      moves (X + P) e + P
+//   max_pool_grad      moves (X + P) e + P  (likewise)
 //   average_pool       moves (X + n y_stride) e
 //   average_pool_grad  moves (X + n channels) e
 #pragma once
@@ -25,7 +27,7 @@ namespace ct::kernels {
 struct MaxPoolArgs {
   Type type;
   int64_t n, height, width, channels;
-  int size;
+  int kernel, stride, pad;
   const void* x;
   void* y;
   uint8_t* argmax;
@@ -44,12 +46,13 @@ struct ReluPoolArgs {
 };
 cudaError_t relu_pool(const ReluPoolArgs& args, cudaStream_t stream);
 
-/// dx [n][height][width][channels] = dy at its window's argmax, 0 everywhere else; all of it is written, once. Of
-/// relu_pool, too, with size 2: place 4 is outside the window, so nothing passes.
+/// dx [n][height][width][channels] of a pixel = the sum, in f32, of dy over the windows whose maximum it is, row by row
+/// of windows; all of it is written, once. Of relu_pool, too, with kernel and stride 2: place 4 is outside the window,
+/// so nothing passes.
 struct MaxPoolGradArgs {
   Type type;
   int64_t n, height, width, channels;
-  int size;
+  int kernel, stride, pad;
   const void* dy;
   const uint8_t* argmax;
   void* dx;

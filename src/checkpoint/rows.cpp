@@ -215,22 +215,45 @@ std::vector<std::string> not_finite(const std::vector<LogicalTensor>& tensors) {
   return names;
 }
 
-void require_tensors(const std::vector<LogicalTensor>& tensors, const std::vector<TensorSpec>& wanted, const Path& path,
-                     bool (*ignored)(std::string_view name)) {
-  const auto refuse = [&](const std::string& what) {
-    fail(ExitCode::checkpoint, in_quotes(path.native()), ": ", what,
-         ": it is of another model, give the configuration that wrote it");
-  };
+namespace {
+/// "missing: 'a', 'b' and 3 more"
+std::string listed(const char* what, const std::vector<std::string>& tensors) {
+  constexpr size_t kMost = 10;
+  if (tensors.empty()) return "";
+  std::string text;
+  for (size_t i = 0; i < std::min(kMost, tensors.size()); ++i) text += (i == 0 ? "" : ", ") + tensors[i];
+  return str(what, ": ", text, tensors.size() > kMost ? str(" and ", tensors.size() - kMost, " more") : "");
+}
+}  // namespace
+
+std::string tensor_differences(const std::vector<LogicalTensor>& tensors, const std::vector<TensorSpec>& wanted,
+                               bool (*ignored)(std::string_view name)) {
+  std::vector<std::string> missing, other, unexpected;
+  std::set<std::string_view> names;
   for (const TensorSpec& spec : wanted) {
+    names.insert(spec.name);
     const LogicalTensor* t = find(tensors, spec.name);
-    if (t == nullptr) refuse("tensor " + in_quotes(spec.name) + " is missing");
-    if (t->dtype != spec.dtype || t->shape != spec.shape)
-      refuse(str("tensor ", in_quotes(t->name), " is ", describe({t->name, t->dtype, t->shape, {}}), ", the model has ",
-                 describe({spec.name, spec.dtype, spec.shape, {}})));
+    if (t == nullptr)
+      missing.push_back(in_quotes(spec.name));
+    else if (t->dtype != spec.dtype || t->shape != spec.shape)
+      other.push_back(str(in_quotes(t->name), " ", describe({t->name, t->dtype, t->shape, {}}), " for ",
+                          describe({spec.name, spec.dtype, spec.shape, {}})));
   }
   for (const LogicalTensor& t : tensors)
-    if (std::ranges::find(wanted, t.name, &TensorSpec::name) == wanted.end() && !(ignored && ignored(t.name)))
-      refuse("the model has no tensor " + in_quotes(t.name));
+    if (!names.contains(t.name) && !(ignored && ignored(t.name))) unexpected.push_back(in_quotes(t.name));
+  std::string text;
+  for (const std::string& part :
+       {listed("missing", missing), listed("of another shape", other), listed("unexpected", unexpected)})
+    if (!part.empty()) text += (text.empty() ? "" : "; ") + part;
+  return text;
+}
+
+void require_tensors(const std::vector<LogicalTensor>& tensors, const std::vector<TensorSpec>& wanted, const Path& path,
+                     bool (*ignored)(std::string_view name)) {
+  const std::string differences = tensor_differences(tensors, wanted, ignored);
+  if (differences.empty()) return;
+  fail(ExitCode::checkpoint, in_quotes(path.native()), " has other tensors than the model (", differences,
+       "): it is of another model, give the configuration that wrote it");
 }
 
 }  // namespace ct

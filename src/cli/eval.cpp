@@ -108,7 +108,7 @@ int verb_eval(const Words& words) {
   const auto backend = make_backend(config, /*local_rank=*/0, "use a smaller --batch-size");
   backend->enter_thread();
   const DataSpec spec{.sample = images->shape(), .classes = classes};
-  require_fitting(info.model, spec.sample.channels, spec.sample.height, spec.sample.width);
+  require_fitting(info.model.name, spec.sample.channels, spec.sample.height, spec.sample.width);
   const Graph graph = build_graph(find_model(info.model), input_spec(config, batch_size, spec, Mode::evaluate));
   const FlatLayout flat = flatten_parameters(graph);
   const Memory params = backend->allocate(static_cast<size_t>(flat.compute_bytes));
@@ -129,7 +129,7 @@ int verb_eval(const Words& words) {
   }
   char text[160];
   std::snprintf(text, sizeof text, "%s: %s, step %ld, %s %s images; loss %.4f, accuracy %.2f %%",
-                printable(checkpoint).c_str(), info.model.c_str(), info.step, info.dataset.c_str(), split.c_str(),
+                printable(checkpoint).c_str(), info.model.name.c_str(), info.step, info.dataset.c_str(), split.c_str(),
                 result.loss, 100 * result.accuracy());
   console.note(text);
   if (result.left_out > 0) console.note(left_out_line(result));

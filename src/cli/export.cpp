@@ -1,4 +1,5 @@
 // cifar-train export: weights for other programs.
+#include <charconv>
 #include <cstdio>
 #include <list>
 #include <vector>
@@ -23,6 +24,22 @@ TensorView in_f32(const SafetensorsFile& file, const StoredTensor& tensor, std::
   return {tensor.name, StoredType::f32, tensor.shape, std::as_bytes(std::span(values))};
 }
 
+/// PyTorch's counters of batches, which a strict load wants and files of earlier versions lack: the statistics were
+/// updated once a step.
+void add_missing_counters(const SafetensorsFile& file, std::vector<TensorView>& tensors, std::list<int64_t>& storage) {
+  constexpr std::string_view kMean = "running_mean";
+  int64_t step = 0;
+  if (const auto text = file.metadata().find("cifar_train.step"); text != file.metadata().end())
+    std::from_chars(text->second.data(), text->second.data() + text->second.size(), step);
+  for (const StoredTensor& t : file.tensors()) {
+    if (!t.name.ends_with(kMean)) continue;
+    const std::string name = t.name.substr(0, t.name.size() - kMean.size()) + "num_batches_tracked";
+    if (file.find(name) != nullptr) continue;
+    storage.push_back(step);
+    tensors.push_back({name, StoredType::i64, {}, std::as_bytes(std::span(&storage.back(), 1))});
+  }
+}
+
 }  // namespace
 
 int verb_export(const Words& words) {
@@ -42,6 +59,8 @@ int verb_export(const Words& words) {
   std::list<std::vector<float>> storage;
   std::vector<TensorView> tensors;
   for (const StoredTensor& t : file.tensors()) tensors.push_back(in_f32(file, t, storage));
+  std::list<int64_t> counters;
+  add_missing_counters(file, tensors, counters);
   const auto still_whole = [&file] { file.require_unchanged(); };
   try {
     write_safetensors(files, out, tensors, file.metadata(), still_whole);

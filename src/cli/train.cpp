@@ -23,8 +23,8 @@ namespace ct {
 namespace {
 
 struct TrainFlags {
-  std::string config = "default.yaml", deepspeed_config, output, resume = "auto", init, device, cuda_path,
-              ranks = "auto";
+  std::string config = "default.yaml", deepspeed_config, output, resume = "auto", init, init_head = "keep", device,
+              cuda_path, ranks = "auto";
   std::vector<std::string> sets;
   bool reset = false, print_config = false, dry_run = false, dump_plan = false, quiet = false, verbose = false,
        no_record = false;
@@ -39,7 +39,10 @@ void add_options(CLI::App& app, TrainFlags& f) {
   app.add_option("--output", f.output, "the run's folder (output)");
   app.add_option("--resume", f.resume, "auto | must | never | PATH of a checkpoint");
   app.add_flag("--reset", f.reset, "forget an earlier run in the output folder");
-  app.add_option("--init", f.init, "start from the weights of a safetensors file");
+  CLI::Option* init = app.add_option("--init", f.init, "start from the weights of a safetensors file");
+  app.add_option("--init-head", f.init_head, "keep | reset: of --init, begin the last layer anew")
+      ->check(CLI::IsMember({"keep", "reset"}))
+      ->needs(init);
   app.add_option("--device", f.device, "auto | cpu | cuda | cuda:N");
   app.add_option("--cuda-path", f.cuda_path, "where cuDNN, cuBLAS and NCCL are looked for first (cuda.path)");
   app.add_option("--ranks", f.ranks, "ranks as threads of this process: a number or auto");
@@ -63,7 +66,8 @@ void add_options(CLI::App& app, TrainFlags& f) {
   app.add_option("-e,--epochs", f.tutorial.epochs, "train.epochs")->group(tutorial);
   app.add_flag("--with_cuda", f.tutorial.with_cuda, "device: cuda")->group(tutorial);
   app.add_flag("--use_ema", f.tutorial.use_ema, "an average of the weights")
-      ->group("");  // refused by the configuration
+      ->group("");  // refused by the configuration, as is the next
+  app.add_flag("--sync-bn,--sync_bn,--sync_batchnorm", f.tutorial.sync_bn, "batch norm over all ranks")->group("");
   app.add_option("--dtype", f.tutorial.dtype, "fp32 | bf16 | fp16")->group(tutorial);
   app.add_option("--stage", f.tutorial.stage, "zero_optimization.stage")->group(tutorial);
   app.add_option("--log-interval", f.tutorial.log_interval, "train.log_interval")->group(tutorial);
@@ -188,7 +192,10 @@ int verb_train(const Words& words) {
   if (!f.print_config && !f.dry_run && !f.dump_plan) outlive_readers();
 
   const ResumeMode resume = resume_mode(f);  // not below: g++ 12 destroys twice what is made before one that throws
-  TrainOptions options{.resume = resume, .reset = f.reset, .init = f.init};
+  TrainOptions options{.resume = resume,
+                       .reset = f.reset,
+                       .init = f.init,
+                       .init_head = f.init_head == "reset" ? InitHead::reset : InitHead::keep};
   ConfigSources sources{.files = {locate_config(f.config)}, .flags = f.tutorial, .overrides = {}, .sets = f.sets};
   options.config_source = sources.files[0].string();
   if (!f.deepspeed_config.empty()) {

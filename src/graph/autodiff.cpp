@@ -50,7 +50,9 @@ class Backward {
     contribute(op.x, [&](ValueId dx) { g_.add_op(Conv2dGradX{op.w, dy, dx, op.kernel, op.stride, op.pad}); });
   }
   void rule(const MaxPool& op) {
-    contribute(op.x, [&](ValueId dx) { g_.add_op(MaxPoolGrad{grad(op.y), op.argmax, dx, op.size}); });
+    contribute(op.x, [&](ValueId dx) {
+      g_.add_op(MaxPoolGrad{grad(op.y), op.argmax, dx, op.kernel, op.stride, op.pad});
+    });
   }
   void rule(const AveragePool& op) {
     contribute(op.x, [&](ValueId dx) { g_.add_op(AveragePoolGrad{grad(op.y), dx}); });

@@ -1,5 +1,6 @@
 #include "graph/graph.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -82,12 +83,12 @@ ValueId Graph::conv2d(ValueId x, const std::string& name, int width, int kernel,
   return y;
 }
 
-ValueId Graph::batchnorm(ValueId x, const std::string& name, Activation activate, ValueId residual) {
+ValueId Graph::batchnorm(ValueId x, const std::string& name, Activation activate, ValueId residual, double scale) {
   const int64_t channels = shape(x)[shape(x).rank() - 1];
   check(residual == kNone || shape(residual) == shape(x), "the residual of ", name);
   const Layout vector = Layout::vector(channels);
   BatchNorm op{.x = x, .residual = residual, .eps = 1e-5, .relu = activate == Activation::relu};
-  op.w = parameter(name, "weight", {channels}, vector, {Init::constant, 1});
+  op.w = parameter(name, "weight", {channels}, vector, {Init::constant, scale});
   op.b = parameter(name, "bias", {channels}, vector, {Init::constant, 0});
   op.running_mean = statistic(name, "running_mean", channels, 0);
   op.running_var = statistic(name, "running_var", channels, 1);
@@ -105,12 +106,17 @@ ValueId Graph::relu(ValueId x) {
   return y;
 }
 
-ValueId Graph::max_pool(ValueId x, int size) {
+ValueId Graph::max_pool(ValueId x, int kernel, const PoolOptions& o) {
+  check(!planar(x), "max_pool of planar images");
   const auto [batch, height, width, channels] = image(x);
-  const Shape shape{batch, height / size, width / size, channels};
+  const int stride = o.stride > 0 ? o.stride : kernel;
+  check(kernel <= 15 && 2 * o.pad <= kernel && std::min(height, width) + 2 * o.pad >= kernel, "windows of ", kernel,
+        " with a pad of ", o.pad, " on ", (*this)[x].name, " of shape ", to_string(shape(x)));
+  const auto size = [&](int64_t in) { return (in + 2 * o.pad - kernel) / stride + 1; };
+  const Shape shape{batch, size(height), size(width), channels};
   const ValueId y = activation((*this)[x].name + ".pool", shape);
   const ValueId argmax = activation((*this)[x].name + ".argmax", shape, DType::u8);
-  add_op(MaxPool{x, y, argmax, size});
+  add_op(MaxPool{x, y, argmax, kernel, stride, o.pad});
   return y;
 }
 

@@ -65,6 +65,11 @@ struct ConvOptions {
   enum Start : uint8_t { torch_default, kaiming_fan_out } start = torch_default;
 };
 
+struct PoolOptions {
+  int stride = 0;  // 0: the kernel's size, so that windows lie side by side
+  int pad = 0;     // at most half of the kernel
+};
+
 /// What a program takes in and gives back each micro-batch. Each side is one block of bytes with views in it, so that
 /// it travels in one copy.
 struct Ports {
@@ -82,11 +87,12 @@ class Graph {
   // Layers. `name` is the state_dict prefix; a layer outside any unit is a unit of its own.
   ValueId conv_relu_pool(ValueId x, const std::string& name, int width, int kernel);
   ValueId conv2d(ValueId x, const std::string& name, int width, int kernel, const ConvOptions& options = {});
-  /// activation(batchnorm(x) + residual), residual kNone: none; PyTorch's eps 1e-5 and momentum 0.1.
+  /// activation(batchnorm(x) + residual), residual kNone: none; PyTorch's eps 1e-5 and momentum 0.1. The weight begins
+  /// at `scale`.
   ValueId batchnorm(ValueId x, const std::string& name, Activation activation = Activation::none,
-                    ValueId residual = kNone);
+                    ValueId residual = kNone, double scale = 1);
   ValueId relu(ValueId x);
-  ValueId max_pool(ValueId x, int size);
+  ValueId max_pool(ValueId x, int kernel, const PoolOptions& options = {});
   /// [N][H][W][C] -> [N][C]
   ValueId average_pool(ValueId x);
   ValueId add(ValueId a, ValueId b);

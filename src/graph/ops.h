@@ -103,20 +103,23 @@ struct Conv2dGradX {
   Ids writes() const { return {dx}; }
 };
 
-/// 2-D max pooling, NHWC, window = stride = size; argmax (u8) is the first maximum's place in its window.
+/// 2-D max pooling, NHWC: windows of kernel x kernel, a stride apart, the first `pad` outside the image; what would not
+/// fit whole into the padded image is left out. What is outside is no candidate. argmax (u8) is the first maximum's
+/// place in its window, row by row.
 struct MaxPool {
   static constexpr std::string_view kName = "max_pool";
   static constexpr OpFacts kFacts{Role::layer, Limit::memory};
   ValueId x, y, argmax;
-  int size;
+  int kernel, stride, pad;
   Ids reads() const { return {x}; }
   Ids writes() const { return {y, argmax}; }
 };
+/// A pixel's gradient is the sum of dy over the windows whose maximum it is, in the windows' order.
 struct MaxPoolGrad {
   static constexpr std::string_view kName = "max_pool_grad";
   static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
   ValueId dy, argmax, dx;
-  int size;
+  int kernel, stride, pad;
   Ids reads() const { return {dy, argmax}; }
   Ids writes() const { return {dx}; }
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <numbers>
 #include <optional>
@@ -18,13 +19,31 @@ constexpr ImageShape kTutorialShape = {3, 32, 32};
 
 struct Entry {
   std::string_view name;
-  Builder build;
   std::optional<ImageShape> takes = {};  // absent: any shape
+  std::function<Builder(const Model&)> builder;
+  std::function<std::vector<ConfigKey>(Model&)> keys = [](Model&) { return std::vector<ConfigKey>(); };
+
+  Entry(std::string_view n, ValueId (*build)(Graph&, ValueId, int), std::optional<ImageShape> shape = {})
+      : name(n), takes(shape), builder([build](const Model&) { return build; }) {}
+  /// A model with keys of its own, which are that member of a Model.
+  template <class Keys>
+  Entry(std::string_view n, ValueId (*build)(Graph&, ValueId, int, const Keys&), Keys Model::*own)
+      : name(n),
+        builder([=](const Model& model) {
+          return [build, values = model.*own](Graph& g, ValueId images, int classes) {
+            return build(g, images, classes, values);
+          };
+        }),
+        keys([own](Model& model) { return (model.*own).keys(); }) {}
 };
-const Entry kModels[] = {{"cnn", cnn, kTutorialShape}, {"cnn_plain", cnn_plain, kTutorialShape},
-                         {"linear", linear_model},     {"resnet18", resnet18},
-                         {"resnet34", resnet34},       {"resnet50", resnet50},
-                         {"resnet101", resnet101},     {"resnet152", resnet152}};
+const Entry kModels[] = {{"cnn", cnn, kTutorialShape},
+                         {"cnn_plain", cnn_plain, kTutorialShape},
+                         {"linear", linear_model},
+                         {"resnet18", resnet18, &Model::resnet},
+                         {"resnet34", resnet34, &Model::resnet},
+                         {"resnet50", resnet50, &Model::resnet},
+                         {"resnet101", resnet101, &Model::resnet},
+                         {"resnet152", resnet152, &Model::resnet}};
 
 std::string text_of(const ImageShape& s) { return str(s[0], "x", s[1], "x", s[2]); }
 
@@ -43,19 +62,25 @@ double draw(Random& random, const Init& init) {
 }
 }  // namespace
 
+std::vector<ConfigKey> Model::keys() {
+  for (const Entry& e : kModels)
+    if (e.name == name) return e.keys(*this);
+  return {};
+}
+
 std::vector<std::string> model_names() {
   std::vector<std::string> names;
   for (const Entry& e : kModels) names.emplace_back(e.name);
   return names;
 }
 
-Builder find_model(std::string_view name) {
+Builder find_model(const Model& model) {
   std::string known;
   for (const Entry& e : kModels) {
-    if (e.name == name) return e.build;
+    if (e.name == model.name) return e.builder(model);
     known += (known.empty() ? "" : ", ") + std::string(e.name);
   }
-  fail(ExitCode::usage, "model.name: no model is called '", name, "'; there are ", known);
+  fail(ExitCode::usage, "model.name: no model is called '", model.name, "'; there are ", known);
 }
 
 void require_fitting(std::string_view name, int64_t channels, int64_t height, int64_t width) {

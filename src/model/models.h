@@ -6,7 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/config_key.h"
 #include "graph/graph.h"
+#include "model/resnet.h"
 
 namespace ct {
 
@@ -17,25 +19,26 @@ ValueId cnn_plain(Graph& g, ValueId images, int classes);
 /// One linear layer on the pixels.
 ValueId linear_model(Graph& g, ValueId images, int classes);
 
-/// Residual networks: so many blocks in each layer, whose widths double from `width` on. A basic block has two 3x3
-/// convolutions, a bottleneck a 1x1, a 3x3 and a 1x1 of four times the width.
-struct ResnetSize {
-  int width;
-  std::vector<int> blocks;
-  enum Block : uint8_t { basic, bottleneck } block = basic;
+/// A model as a configuration asks for it: its name, and what it says of those models that take keys of their own.
+struct Model {
+  std::string name = "cnn";
+  ResnetKeys resnet;
+
+  /// The keys that the named model takes, bound to this.
+  std::vector<ConfigKey> keys();
+  /// Gives what is left to the program the value that it has for images of that size.
+  void settle(int64_t height, int64_t width) { resnet.settle(height, width); }
+  /// Likewise for what a file left out: earlier versions had the small stem alone.
+  void settle_as_earlier_versions() { resnet.settle(0, 0); }
+  /// Likewise the value that it has in another, which is settled.
+  void settle_like(const Model& other) {
+    if (resnet.stem == Stem::automatic) resnet.stem = other.resnet.stem;
+  }
 };
-ValueId resnet(Graph& g, ValueId images, int classes, const ResnetSize& size);
-/// ResNets for small images. With 10 classes they have 11,173,962, 21,282,122, 23,520,842, 42,512,970 and 58,156,618
-/// parameters.
-ValueId resnet18(Graph& g, ValueId images, int classes);
-ValueId resnet34(Graph& g, ValueId images, int classes);
-ValueId resnet50(Graph& g, ValueId images, int classes);
-ValueId resnet101(Graph& g, ValueId images, int classes);
-ValueId resnet152(Graph& g, ValueId images, int classes);
 
 std::vector<std::string> model_names();
 /// Throws ExitCode::usage for a name that is not among them.
-Builder find_model(std::string_view name);
+Builder find_model(const Model& model);
 
 /// Error(usage) naming both shapes unless the model takes images of that shape; most take any.
 void require_fitting(std::string_view name, int64_t channels, int64_t height, int64_t width);

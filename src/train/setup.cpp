@@ -163,7 +163,7 @@ Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_abs
 }
 
 Programs lower_programs(const Config& config, const BatchSizes& batch, RankOf who, const DataSpec& data) {
-  const Builder model = find_model(config.model.name);
+  const Builder model = find_model(config.model);
   require_fitting(config.model.name, data.sample.channels, data.sample.height, data.sample.width);
   const Distribution d = distribution(config, batch, who);
   Programs programs{.graph = build_graph(model, input_spec(config, batch.micro, data, Mode::train))};

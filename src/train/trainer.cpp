@@ -253,6 +253,11 @@ std::string Trainer::open_folder() {
   if (comm_.rank() == 0)
     folder_ = std::make_unique<RunFolder>(config_, comm_.size(), options_.resume, options_.reset, log_.console());
   require_shared_folder(comm_, config_.output);
+  // What the model's keys leave to the program is as the run began, and with a new run as the images are.
+  if (folder_ && folder_->resumed_model()) config_.model.settle_like(*folder_->resumed_model());
+  const SampleShape& sample = session_.data().train->shape();
+  config_.model.settle(sample.height, sample.width);
+  config_.model.resnet.stem = broadcast_value(comm_, config_.model.resnet.stem);
   return from_rank_0(comm_, folder_ ? folder_->resume_from().string() : "");
 }
 
@@ -283,7 +288,9 @@ void Trainer::start_from(const std::string& checkpoint) {
     session_.initialize();
   }
   if (folder_ && !ended_) {
-    folder_->begin(config_, comm_.size(), checkpoint.empty() ? nullptr : &state_, options_.init, log_.console());
+    const std::string head = options_.init_head == InitHead::reset ? " --init-head reset" : "";
+    const std::string init = options_.init.empty() ? "" : "--init " + in_quotes(options_.init) + head;
+    folder_->begin(config_, comm_.size(), checkpoint.empty() ? nullptr : &state_, init, log_.console());
     log_.open(folder_->files(), folder_->held());
   }
   saver_.emplace(run_, folder_.get(), provenance_);
@@ -295,15 +302,18 @@ void Trainer::start_from(const std::string& checkpoint) {
 /// Loads the weights of --init.
 void Trainer::load_initial_weights() {
   Engine& engine = session_.engine();
+  const bool new_head = options_.init_head == InitHead::reset;
+  if (new_head) session_.initialize();
   std::string converted;
   together(comm_, [&] {
     const SafetensorsFile file(weights_file(options_.init), SafetensorsFile::Check::header);
-    require_finite(file, session_.graph());
-    load_weights(file, session_.graph(), session_.program().flat, engine.state().front());
+    ct::load_initial_weights(file, options_.init_head, session_.graph(), session_.program().flat,
+                             engine.state().front());
     converted = conversions(file);
   });
   engine.state_written();
   if (!converted.empty()) log_.note("--init: " + converted);
+  if (new_head) log_.note("--init: the last layer, " + head_of(session_.graph()) + ", begins anew");
 }
 
 }  // namespace ct

@@ -22,6 +22,7 @@ struct TrainOptions {
   ResumeMode resume;
   bool reset = false;
   std::string init;  // weights to start from; empty: drawn from the seed
+  InitHead init_head = InitHead::keep;
   std::span<const DataKind> data_kinds = ct::data_kinds();
 };
 

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <cmath>
 #include <map>
+#include <stdexcept>
+#include <type_traits>
 
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -25,8 +27,9 @@ std::vector<TensorSpec> weight_specs(const Graph& graph) {
   return specs;
 }
 
-/// A file's weights may be of any floating-point type; all else must be the model's.
-void require_weights(const std::vector<LogicalTensor>& tensors, const Graph& graph, const Path& path) {
+/// What a file of weights must have, which may be of any floating-point type; all else must be the model's.
+std::vector<TensorSpec> wanted_weights(const std::vector<LogicalTensor>& tensors, const Graph& graph,
+                                       const Path& path) {
   std::vector<TensorSpec> specs = weight_specs(graph);
   for (TensorSpec& spec : specs) {
     const LogicalTensor* t = find(tensors, spec.name);
@@ -37,8 +40,23 @@ void require_weights(const std::vector<LogicalTensor>& tensors, const Graph& gra
            ": weights are F32, F64, F16 or BF16; convert it before it is saved, as with tensor.float()");
     spec.dtype = t->dtype;
   }
-  require_tensors(tensors, specs, path, is_counter);
+  return specs;
 }
+
+std::vector<LogicalTensor> weights_in(const SafetensorsFile& file, const Graph& graph) {
+  auto tensors = logical_tensors(std::span(&file, 1));
+  require_tensors(tensors, wanted_weights(tensors, graph, file.path()), file.path(), is_counter);
+  return tensors;
+}
+
+/// Leaves the tensors of a layer out.
+template <class Tensor>
+std::vector<Tensor> without(const std::string& layer, std::vector<Tensor> tensors) {
+  std::erase_if(tensors, [&](const Tensor& t) { return t.name.starts_with(layer + "."); });
+  return tensors;
+}
+
+std::string name_of_weight(const Parameter& p) { return p.name; }
 
 [[noreturn]] void refuse_element(const LogicalTensor& tensor, int64_t row, size_t element, const std::string& why) {
   const uint64_t in_row = row_bytes(tensor.dtype, tensor.shape) / size_of(tensor.dtype);
@@ -113,15 +131,50 @@ void write_weights(const Graph& graph, const FlatLayout& flat, const StateBuffer
   }
 }
 
+std::vector<std::string> counter_names(const Graph& graph) {
+  constexpr std::string_view kMean = "running_mean";
+  std::vector<std::string> names;
+  for (const Parameter& p : graph.parameters())
+    if (p.statistic && p.name.ends_with(kMean))
+      names.push_back(p.name.substr(0, p.name.size() - kMean.size()) + "num_batches_tracked");
+  return names;
+}
+
 void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, const StateBuffer& weights) {
-  const auto tensors = logical_tensors(std::span(&file, 1));
-  require_weights(tensors, graph, file.path());
-  load_rows(tensors, graph, flat, weights, [](const Parameter& p) { return p.name; });
+  load_rows(weights_in(file, graph), graph, flat, weights, name_of_weight);
+}
+
+std::string head_of(const Graph& graph) {
+  const std::string& last = graph.parameters().back().name;
+  return last.substr(0, last.rfind('.'));
+}
+
+void load_initial_weights(const SafetensorsFile& file, InitHead head, const Graph& graph, const FlatLayout& flat,
+                          const StateBuffer& weights) {
+  const std::string last = head_of(graph);
+  auto tensors = logical_tensors(std::span(&file, 1));
+  if (head == InitHead::reset) tensors = without(last, std::move(tensors));
+  std::vector<TensorSpec> wanted = wanted_weights(tensors, graph, file.path());
+  if (head == InitHead::reset) wanted = without(last, std::move(wanted));
+  if (const std::string differences = tensor_differences(tensors, wanted, is_counter); !differences.empty()) {
+    const bool other_head = tensor_differences(without(last, tensors), without(last, wanted), is_counter).empty();
+    fail(ExitCode::checkpoint, in_quotes(file.path().native()), " has other tensors than the model (", differences,
+         "): ",
+         other_head ? "only the last layer differs, which --init-head reset begins anew"
+                    : "it is of another model, give the keys of model that it was made with, such as model.stem");
+  }
+  for (const TensorSpec& spec : wanted)
+    each_bucket(*find(tensors, spec.name), 0, rows_of(spec.shape), [&](int64_t first, std::span<const float> values) {
+      const auto bad = std::ranges::find_if_not(values, [](float x) { return std::isfinite(x); });
+      if (bad != values.end())
+        refuse_element(*find(tensors, spec.name), first, static_cast<size_t>(bad - values.begin()),
+                       str("not finite (", *bad, ")"));
+    });
+  load_rows(tensors, graph, flat, weights, name_of_weight);
 }
 
 void load_compute_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, std::byte* params) {
-  const auto tensors = logical_tensors(std::span(&file, 1));
-  require_weights(tensors, graph, file.path());
+  const auto tensors = weights_in(file, graph);
   std::vector<float> storage;
   for (size_t i = 0; i < flat.parameters.size(); ++i) {
     const Parameter& p = graph.parameters()[i];
@@ -138,19 +191,6 @@ void load_compute_weights(const SafetensorsFile& file, const Graph& graph, const
         std::ranges::transform(storage, reinterpret_cast<uint16_t*>(params + run.byte) + at, to_f16);
       else
         std::ranges::copy(storage, reinterpret_cast<float*>(params + run.byte) + at);
-    });
-  }
-}
-
-void require_finite(const SafetensorsFile& file, const Graph& graph) {
-  const auto tensors = logical_tensors(std::span(&file, 1));
-  require_weights(tensors, graph, file.path());
-  for (const Parameter& p : graph.parameters()) {
-    const LogicalTensor& tensor = *find(tensors, p.name);
-    each_bucket(tensor, 0, p.layout.dims[0], [&](int64_t first, std::span<const float> values) {
-      const auto bad = std::ranges::find_if_not(values, [](float x) { return std::isfinite(x); });
-      if (bad != values.end())
-        refuse_element(tensor, first, static_cast<size_t>(bad - values.begin()), str("not finite (", *bad, ")"));
     });
   }
 }
@@ -190,9 +230,54 @@ Path weights_file(const Path& path) {
        "folder of a checkpoint such as RUN/ckpt/step-00000100");
 }
 
+namespace {
+
+/// {"name": "resnet18", "stem": "cifar", ...}: with all keys that the model takes.
+Json to_json(Model model) {
+  Json json = {{"name", model.name}};
+  for (const ConfigKey& key : model.keys())
+    std::visit(
+        [&]<class Target>(const Target& target) {
+          if constexpr (std::is_same_v<Target, Choice>)
+            json[key.name] = target.word();
+          else
+            json[key.name] = *target;
+        },
+        key.target);
+  return json;
+}
+
+void read_value(const Json& json, const ConfigKey& key, const Choice& target) {
+  const auto word = json.get<std::string>();
+  if (std::ranges::find(target.words(), word) == target.words().end()) throw std::invalid_argument(key.name);
+  target.choose(word);
+}
+void read_value(const Json& json, const ConfigKey& key, int64_t* target) {
+  if (!json.is_number_integer()) throw std::invalid_argument(key.name);
+  *target = json.get<int64_t>();
+  const auto value = static_cast<double>(*target);
+  if (value < key.rule.min || value > key.rule.max) throw std::out_of_range(key.name);
+}
+template <class T>
+void read_value(const Json& json, const ConfigKey&, T* target) {
+  *target = json.get<T>();
+}
+
+/// Throws what is no Error where that is not what to_json() makes.
+Model model_from(const Json& json) {
+  Model model{.name = json.at("name").get<std::string>()};
+  for (const ConfigKey& key : model.keys())
+    if (const auto value = json.find(key.name); value != json.end())
+      std::visit([&](const auto& target) { read_value(*value, key, target); }, key.target);
+  model.settle_as_earlier_versions();
+  return model;
+}
+
+}  // namespace
+
 Metadata to_metadata(const WeightsInfo& info) {
   Metadata metadata = {{"format", "pt"},
-                       {"cifar_train.model", Json{{"name", info.model}}.dump()},
+                       {"cifar_train.model", to_json(info.model).dump()},
                        {"cifar_train.normalize", Json{{"mean", info.mean}, {"std", info.std}}.dump()},
                        {"cifar_train.class_names", Json(info.class_names).dump()},
                        {"cifar_train.dataset", info.dataset},
@@ -221,7 +306,7 @@ WeightsInfo info_of(const SafetensorsFile& file) {
   };
   WeightsInfo info;
   try {
-    info.model = Json::parse(text("model")).at("name");
+    info.model = model_from(Json::parse(text("model")));
     const Json normalize = Json::parse(text("normalize"));
     info.mean = normalize.at("mean").get<std::vector<double>>();
     info.std = normalize.at("std").get<std::vector<double>>();

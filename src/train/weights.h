@@ -9,6 +9,7 @@
 #include "checkpoint/rows.h"
 #include "data/dataset.h"
 #include "engine/engine.h"
+#include "model/models.h"
 #include "train/run/run_state.h"
 
 namespace ct {
@@ -29,16 +30,25 @@ using TorchValues = std::function<std::span<const float>(size_t parameter)>;
 void write_weights(const Graph& graph, const FlatLayout& flat, const StateBuffer& weights,
                    const TorchValues& torch_values);
 
+/// The names of PyTorch's counters "...num_batches_tracked", one for every batch norm: I64, without dimensions. Files
+/// have them for PyTorch: here nothing depends on them, and files without are as good.
+std::vector<std::string> counter_names(const Graph& graph);
+
 /// Replaces what the buffer holds by the weights of a safetensors file, whoever wrote it; those of other floating-point
-/// types are converted to f32. PyTorch's counters "...num_batches_tracked" are ignored. Error(checkpoint) naming what
-/// does not fit.
+/// types are converted to f32. Counters are ignored. Error(checkpoint) naming what does not fit.
 void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, const StateBuffer& weights);
+
+/// The last layer of a model that begins with a file's weights: the file's, or as it is, whatever the file has.
+enum class InitHead : uint8_t { keep, reset };
+/// load_weights() for a run's beginning. Error(checkpoint) also naming the first element that is not finite: what was
+/// trained from it would be lost.
+void load_initial_weights(const SafetensorsFile& file, InitHead head, const Graph& graph, const FlatLayout& flat,
+                          const StateBuffer& weights);
+/// The layer that gives the logits: "fc".
+std::string head_of(const Graph& graph);
 
 /// load_weights() into memory of flat.compute_bytes, in the form that layers compute with.
 void load_compute_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, std::byte* params);
-
-/// Error(checkpoint) naming the first element of a weight that is not finite: what was trained from it would be lost.
-void require_finite(const SafetensorsFile& file, const Graph& graph);
 
 /// "10 tensors converted from bf16 to f32": of a file's tensors, those that are converted when they are loaded. Empty
 /// if there are none.
@@ -53,7 +63,7 @@ Path weights_file(const Path& path);
 
 /// What a weights file says of itself: all that `eval` and `predict` need beside the tensors.
 struct WeightsInfo {
-  std::string model;
+  Model model;
   std::vector<double> mean, std;
   std::vector<std::string> class_names;
   std::string dataset, data_path;    // kind ("CIFAR-10", "synthetic-10") and data.path

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "buffer.h"
 #include "run.h"
@@ -22,19 +23,27 @@ std::vector<double> to_doubles(const std::vector<float>& v) { return {v.begin(),
 
 struct Case {
   int64_t n, height, width, channels;
-  int size;
+  int kernel;
   size_t shift = 0;
-  size_t elements() const { return static_cast<size_t>(n * height * width * channels); }
-  size_t pooled() const { return static_cast<size_t>(n * (height / size) * (width / size) * channels); }
+  int stride = kernel, pad = 0;
+  reference::Pool pool() const { return {n, height, width, channels, kernel, stride, pad}; }
+  size_t elements() const { return static_cast<size_t>(pool().inputs()); }
+  size_t pooled() const { return static_cast<size_t>(pool().outputs()); }
 };
 std::ostream& operator<<(std::ostream& out, const Case& c) {
-  return out << c.n << " x " << c.height << " x " << c.width << " x " << c.channels << " by " << c.size
-             << ", shifted by " << c.shift;
+  return out << c.n << " x " << c.height << " x " << c.width << " x " << c.channels << " by " << c.kernel << ", stride "
+             << c.stride << ", pad " << c.pad << ", shifted by " << c.shift;
 }
 const Case kCases[] = {{1, 2, 2, 1, 2},    {2, 4, 6, 3, 2},  {1, 5, 7, 8, 2},    {2, 6, 4, 16, 2},   {1, 7, 5, 24, 3},
                        {2, 6, 6, 5, 3},    {1, 4, 4, 8, 1},  {2, 5, 4, 8, 4},    {1, 15, 16, 1, 15}, {1, 3, 3, 8, 5},
                        {0, 4, 4, 8, 2},    {1, 4, 4, 0, 2},  {2, 5, 5, 8, 2, 1}, {1, 1, 9, 4, 2},    {2, 14, 14, 16, 2},
                        {1, 9, 9, 8, 3, 1}, {4, 10, 10, 6, 2}};
+/// Windows that overlap, hang over edges or leave pixels out.
+const Case kOverlapping[] = {{2, 16, 16, 16, 3, 0, 2, 1}, {1, 15, 12, 8, 3, 0, 2, 1}, {1, 7, 9, 5, 3, 0, 2, 1},
+                             {2, 8, 7, 24, 3, 1, 2, 1},   {1, 8, 9, 16, 3, 0, 2, 0},  {1, 6, 5, 8, 3, 0, 1, 1},
+                             {1, 9, 8, 3, 5, 0, 2, 2},    {1, 11, 10, 8, 2, 0, 3, 0}, {1, 5, 5, 8, 4, 0, 3, 2},
+                             {2, 1, 1, 16, 3, 0, 2, 1},   {1, 2, 2, 8, 3, 0, 2, 0},   {1, 5, 4, 8, 2, 0, 2, 1},
+                             {1, 20, 16, 1, 15, 0, 4, 7}, {0, 9, 9, 8, 3, 0, 2, 1},   {1, 8, 8, 8, 2, 0, 1, 0}};
 
 /// Coarse, so that windows have ties; some windows are cut by ReLU, and there are NaN, infinities and both zeros.
 template <class T>
@@ -51,18 +60,18 @@ class Pool : public testing::Test {};
 using Types = testing::Types<float, __nv_bfloat16, __half>;
 TYPED_TEST_SUITE(Pool, Types);
 
-TYPED_TEST(Pool, MaximaAndTheirGradient) {
-  using T = TypeParam;
-  for (const Case& c : kCases) {
+template <class T>
+void expect_maxima_and_their_gradient(std::span<const Case> cases) {
+  for (const Case& c : cases) {
     SCOPED_TRACE(testing::Message() << c);
     const std::vector<float> values = image_of<T>(c, 1);
     std::vector<uint8_t> want_argmax;
-    const std::vector<float> want =
-        to_floats(reference::max_pool(c.n, c.height, c.width, c.channels, c.size, to_doubles(values), want_argmax));
+    const std::vector<float> want = to_floats(reference::max_pool(c.pool(), to_doubles(values), want_argmax));
     std::vector<float> grads = numbers(c.pooled(), 2);
-    for (float& g : grads) g = rounded<T>(g);
-    const std::vector<float> want_dx = to_floats(
-        reference::max_pool_gradient(c.n, c.height, c.width, c.channels, c.size, to_doubles(grads), want_argmax));
+    const bool overlap = c.stride < c.kernel;
+    for (float& g : grads) g = overlap ? std::round(g * 4) / 4 : rounded<T>(g);  // quarters: sums of a few are exact
+    const std::vector<float> want_dx =
+        to_floats(reference::max_pool_gradient(c.pool(), to_doubles(grads), want_argmax));
     Buffer<T> x(values, c.shift), dy(grads, c.shift);
     on_host::in_all_orders([&] {
       Buffer<T> y(c.pooled(), c.shift), dx(c.elements(), c.shift);
@@ -72,7 +81,9 @@ TYPED_TEST(Pool, MaximaAndTheirGradient) {
                              .height = c.height,
                              .width = c.width,
                              .channels = c.channels,
-                             .size = c.size,
+                             .kernel = c.kernel,
+                             .stride = c.stride,
+                             .pad = c.pad,
                              .x = x.data(),
                              .y = y.data(),
                              .argmax = argmax.data()};
@@ -84,7 +95,9 @@ TYPED_TEST(Pool, MaximaAndTheirGradient) {
                                  .height = c.height,
                                  .width = c.width,
                                  .channels = c.channels,
-                                 .size = c.size,
+                                 .kernel = c.kernel,
+                                 .stride = c.stride,
+                                 .pad = c.pad,
                                  .dy = dy.data(),
                                  .argmax = argmax.data(),
                                  .dx = dx.data()};
@@ -92,6 +105,10 @@ TYPED_TEST(Pool, MaximaAndTheirGradient) {
       expect_same(dx.values(), want_dx);
     });
   }
+}
+TYPED_TEST(Pool, MaximaAndTheirGradient) { expect_maxima_and_their_gradient<TypeParam>(kCases); }
+TYPED_TEST(Pool, MaximaOfOverlappingWindowsAndTheirGradient) {
+  expect_maxima_and_their_gradient<TypeParam>(kOverlapping);
 }
 
 TEST(MaxPool, FirstOfEqualsWinsAndNaNOnlyFromTheFirstPlace) {
@@ -104,7 +121,9 @@ TEST(MaxPool, FirstOfEqualsWinsAndNaNOnlyFromTheFirstPlace) {
                          .height = 2,
                          .width = 2,
                          .channels = 1,
-                         .size = 2,
+                         .kernel = 2,
+                         .stride = 2,
+                         .pad = 0,
                          .x = x.data(),
                          .y = y.data(),
                          .argmax = argmax.data()};
@@ -116,12 +135,11 @@ TEST(MaxPool, FirstOfEqualsWinsAndNaNOnlyFromTheFirstPlace) {
 TYPED_TEST(Pool, ReluThenMaximaAndTheirGradient) {
   using T = TypeParam;
   for (const Case& c : kCases) {
-    if (c.size != 2) continue;
+    if (c.kernel != 2) continue;
     SCOPED_TRACE(testing::Message() << c);
     const std::vector<float> values = image_of<T>(c, 1);
     std::vector<uint8_t> want_argmax;
-    std::vector<float> want =
-        to_floats(reference::max_pool(c.n, c.height, c.width, c.channels, 2, to_doubles(values), want_argmax));
+    std::vector<float> want = to_floats(reference::max_pool(c.pool(), to_doubles(values), want_argmax));
     for (size_t i = 0; i < want.size(); ++i)
       if (want[i] <= 0) {
         want[i] = 0;
@@ -130,7 +148,7 @@ TYPED_TEST(Pool, ReluThenMaximaAndTheirGradient) {
     std::vector<float> grads = numbers(c.pooled(), 2);
     for (float& g : grads) g = rounded<T>(g);
     const std::vector<float> want_dx =
-        to_floats(reference::max_pool_gradient(c.n, c.height, c.width, c.channels, 2, to_doubles(grads), want_argmax));
+        to_floats(reference::max_pool_gradient(c.pool(), to_doubles(grads), want_argmax));
     Buffer<T> x(values, c.shift), dy(grads, c.shift);
     on_host::in_all_orders([&] {
       Buffer<T> y(c.pooled(), c.shift), dx(c.elements(), c.shift);
@@ -152,7 +170,9 @@ TYPED_TEST(Pool, ReluThenMaximaAndTheirGradient) {
                                  .height = c.height,
                                  .width = c.width,
                                  .channels = c.channels,
-                                 .size = 2,
+                                 .kernel = 2,
+                                 .stride = 2,
+                                 .pad = 0,
                                  .dy = dy.data(),
                                  .argmax = argmax.data(),
                                  .dx = dx.data()};
@@ -165,7 +185,7 @@ TYPED_TEST(Pool, ReluThenMaximaAndTheirGradient) {
 TYPED_TEST(Pool, ReluPoolAddsABiasLikeBiasDoes) {
   using T = TypeParam;
   for (const Case& c : kCases) {
-    if (c.size != 2) continue;
+    if (c.kernel != 2) continue;
     SCOPED_TRACE(testing::Message() << c);
     std::vector<float> values = numbers(c.elements(), 1);  // fine: rounding x + b makes ties
     for (float& v : values) v = rounded<T>(v);
@@ -264,23 +284,35 @@ TEST(PoolArgs, RefusesWhatMakesNoSense) {
                    .height = 4,
                    .width = 4,
                    .channels = 1,
-                   .size = 0,
+                   .kernel = 2,
+                   .stride = 2,
+                   .pad = 0,
                    .x = x.data(),
                    .y = y.data(),
                    .argmax = argmax.data()};
-  EXPECT_EQ(max_pool(pool, nullptr), cudaErrorInvalidValue);
-  pool.size = 16;  // places would not fit a byte
-  EXPECT_EQ(max_pool(pool, nullptr), cudaErrorInvalidValue);
+  struct Window {
+    int kernel, stride, pad;
+  };
+  const Window senseless[] = {{0, 1, 0}, {16, 2, 0}, {3, 0, 1}, {3, -1, 1}, {3, 2, 2}, {3, 2, -1}};  // 16: places in u8
+  for (const auto& [kernel, stride, pad] : senseless) {
+    pool.kernel = kernel, pool.stride = stride, pool.pad = pad;
+    EXPECT_EQ(max_pool(pool, nullptr), cudaErrorInvalidValue);
+  }
   MaxPoolGradArgs grad{.type = Type::f32,
                        .n = 1,
                        .height = 4,
                        .width = 4,
                        .channels = 1,
-                       .size = 0,
+                       .kernel = 2,
+                       .stride = 2,
+                       .pad = 0,
                        .dy = x.data(),
                        .argmax = argmax.data(),
                        .dx = y.data()};
-  EXPECT_EQ(max_pool_grad(grad, nullptr), cudaErrorInvalidValue);
+  for (const auto& [kernel, stride, pad] : senseless) {
+    grad.kernel = kernel, grad.stride = stride, grad.pad = pad;
+    EXPECT_EQ(max_pool_grad(grad, nullptr), cudaErrorInvalidValue);
+  }
   const ReluPoolArgs relu{.type = static_cast<Type>(3),
                           .n = 1,
                           .height = 4,
@@ -304,13 +336,15 @@ TEST(PoolArgs, RefusesWhatMakesNoSense) {
 TEST(PoolArgs, RefusesMoreThan31BitsCount) {
   constexpr int64_t kMany = int64_t{1} << 32;
   MaxPoolArgs pool = {};
-  pool.n = kMany, pool.height = pool.width = pool.size = 2, pool.channels = 1;
+  pool.n = kMany, pool.height = pool.width = pool.kernel = pool.stride = 2, pool.channels = 1;
   EXPECT_EQ(max_pool(pool, nullptr), cudaErrorInvalidValue);
   ReluPoolArgs relu = {};
   relu.n = relu.width = kMany / 2, relu.height = 2, relu.channels = 8;
   EXPECT_EQ(relu_pool(relu, nullptr), cudaErrorInvalidValue);
   MaxPoolGradArgs grad = {};
-  grad.n = 1, grad.height = kMany, grad.width = 3, grad.size = 2, grad.channels = 4;
+  grad.n = 1, grad.height = kMany, grad.width = 3, grad.kernel = grad.stride = 2, grad.channels = 4;
+  EXPECT_EQ(max_pool_grad(grad, nullptr), cudaErrorInvalidValue);
+  grad.kernel = 3, grad.pad = 1;
   EXPECT_EQ(max_pool_grad(grad, nullptr), cudaErrorInvalidValue);
   AveragePoolGradArgs spread = {};
   spread.n = 1, spread.pixels = kMany, spread.channels = spread.dy_stride = 4;

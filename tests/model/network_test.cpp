@@ -42,8 +42,8 @@ class Network {
       graph_.parameters()[i].layout.from_torch(initial_values(graph_, i, seed), weights(range(i)));
     engine_->state_written();
   }
-  Network(std::string_view model, int64_t batch, const UpdateRule& rule, double lr, uint64_t seed = 42)
-      : Network(find_model(model), batch, rule, lr, seed) {}
+  Network(const std::string& model, int64_t batch, const UpdateRule& rule, double lr, uint64_t seed = 42)
+      : Network(find_model({.name = model}), batch, rule, lr, seed) {}
 
   /// The micro-batch number `index` of random pixels and labels, also as the reference wants it.
   reference::Batch feed(uint64_t index) {
@@ -193,12 +193,21 @@ TEST(Network, CnnEqualsItsPlainForm) {
 }
 
 const reference::Resnet kNarrow{.n = 3, .side = 8, .width = 4, .classes = 10, .blocks = {1, 1}};
-ValueId narrow_resnet(Graph& g, ValueId images, int classes) { return resnet(g, images, classes, {4, {1, 1}}); }
+ValueId narrow_resnet(Graph& g, ValueId images, int classes) {
+  return resnet(g, images, classes, {{1, 1}}, {.width = 4});
+}
 
 const reference::Resnet kBottlenecks{
     .n = 3, .side = 8, .width = 4, .classes = 10, .blocks = {1, 2}, .bottlenecks = true};
 ValueId narrow_bottlenecks(Graph& g, ValueId images, int classes) {
-  return resnet(g, images, classes, {4, {1, 2}, ResnetSize::bottleneck});
+  return resnet(g, images, classes, {{1, 2}, ResnetBlocks::bottleneck}, {.width = 4});
+}
+
+/// An odd side, so that the stem's windows hang over the edge: 21 pixels, 11 after the convolution, 6 after the
+/// pooling.
+const reference::Resnet kLargeStem{.n = 3, .side = 21, .width = 4, .classes = 10, .blocks = {1, 1}, .large_stem = true};
+ValueId narrow_with_large_stem(Graph& g, ValueId images, int classes) {
+  return resnet(g, images, classes, {{1, 1}}, {.stem = Stem::imagenet, .width = 4});
 }
 
 /// The loss of a narrow network at its parameters, any of which may have been moved by a complex step.
@@ -231,8 +240,9 @@ void expect_gradient_of_loss(const reference::Resnet& net, const Builder& model)
       point[i][j] += std::complex<double>(0, reference::kComplexStep);
       const double derivative = narrow_loss(net, network.graph(), point, batch).imag() / reference::kComplexStep;
       point[i][j] = kept;
-      // A dozen layers deep, each of which normalises what the last has rounded; sums of up to 3*8*8 terms.
-      EXPECT_NEAR(gradients[i][j], derivative, 12 * (4 + 2 * std::sqrt(3.0 * 8 * 8)) * kEps * largest)
+      // A dozen layers deep, each of which normalises what the last has rounded; sums over all pixels of a layer.
+      const auto terms = static_cast<double>(net.n * (net.large_stem ? 11 * 11 : 8 * 8));
+      EXPECT_NEAR(gradients[i][j], derivative, 12 * (4 + 2 * std::sqrt(terms)) * kEps * largest)
           << parameter.name << " element " << j;
     }
   }
@@ -242,10 +252,13 @@ TEST(Network, ResnetGradientIsTheComplexStepOfItsLoss) { expect_gradient_of_loss
 TEST(Network, GradientOfBottlenecksIsTheComplexStepOfTheirLoss) {
   expect_gradient_of_loss(kBottlenecks, narrow_bottlenecks);
 }
+TEST(Network, GradientWithTheLargeStemIsTheComplexStepOfItsLoss) {
+  expect_gradient_of_loss(kLargeStem, narrow_with_large_stem);
+}
 
 /// What bf16 keeps of a direction: the cosine between the gradients of both precisions.
 TEST(Network, Bf16GradientsPointTheSameWay) {
-  for (const Builder& model : {Builder(narrow_resnet), Builder(cnn)}) {
+  for (const Builder& model : {Builder(narrow_resnet), Builder(narrow_with_large_stem), Builder(cnn)}) {
     Network exact(model, 16, kSgd, 0, 42, 32), half(model, 16, kSgd, 0, 42, 32, DType::bf16);
     exact.feed(5), half.feed(5);
     exact.micro_step(), half.micro_step();
@@ -284,56 +297,124 @@ TEST(Network, RunningStatisticsFollowTheBatches) {
   }
 }
 
-TEST(Resnet18, IsTorchvisions) {
-  const Graph graph = build_graph(resnet18, {.batch = 2, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
-  EXPECT_EQ(graph.parameter_count(), 11173962);
-  std::map<std::string, std::vector<int64_t>> shapes;
-  int unit = 0;
-  for (const Parameter& p : graph.parameters()) {
-    shapes[p.name] = p.shape;
-    EXPECT_TRUE(p.unit == unit || p.unit == unit + 1) << p.name;  // one unit after the other
-    unit = p.unit;
-    EXPECT_EQ(p.statistic, p.name.find(".running_") != std::string::npos) << p.name;
-  }
-  EXPECT_EQ(graph.units().size(), 10u);  // the stem, eight blocks, the last layer
-  EXPECT_EQ(shapes.size(), 102u);        // torchvision's state_dict has 122 with its 20 counters of batches
-  using Shape4 = std::vector<int64_t>;
-  EXPECT_EQ(shapes["conv1.weight"], (Shape4{64, 3, 3, 3}));
-  EXPECT_EQ(shapes["bn1.running_var"], (Shape4{64}));
-  EXPECT_EQ(shapes["layer1.0.conv1.weight"], (Shape4{64, 64, 3, 3}));
-  EXPECT_EQ(shapes["layer2.0.downsample.0.weight"], (Shape4{128, 64, 1, 1}));
-  EXPECT_EQ(shapes["layer2.0.downsample.1.running_mean"], (Shape4{128}));
-  EXPECT_EQ(shapes["layer4.1.bn2.bias"], (Shape4{512}));
-  EXPECT_EQ(shapes["fc.weight"], (Shape4{10, 512}));
-  EXPECT_EQ(shapes.count("layer1.0.downsample.0.weight"), 0u);
-  EXPECT_EQ(shapes.count("conv1.bias"), 0u);
+Graph resnet_graph(const std::string& name, const ResnetKeys& keys = {}, int classes = 10) {
+  return build_graph(find_model({.name = name, .resnet = keys}),
+                     {.batch = 1, .classes = classes, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
 }
 
-TEST(Resnets, HaveTheirParameters) {
-  const auto of = [](const Builder& model) {
-    return build_graph(model, {.batch = 1, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
+using Shapes = std::map<std::string, std::vector<int64_t>>;
+
+/// The state_dict of torchvision's ResNet, as its structure makes it, but for the counters of batches.
+Shapes torchvisions(const std::vector<int>& blocks, bool bottlenecks, int64_t classes) {
+  Shapes shapes;
+  const auto conv = [&](const std::string& name, int64_t in, int64_t out, int64_t kernel) {
+    shapes[name + ".weight"] = {out, in, kernel, kernel};
   };
-  EXPECT_EQ(of(resnet34).parameter_count(), 21282122);
-  EXPECT_EQ(of(resnet101).parameter_count(), 42512970);
-  EXPECT_EQ(of(resnet152).parameter_count(), 58156618);
-  const Graph graph = of(resnet50);
-  EXPECT_EQ(graph.parameter_count(), 23520842);
-  EXPECT_EQ(graph.units().size(), 18u);
-  std::map<std::string, std::vector<int64_t>> shapes;
-  for (const Parameter& p : graph.parameters()) shapes[p.name] = p.shape;
-  using Shape4 = std::vector<int64_t>;
-  EXPECT_EQ(shapes["layer1.0.conv1.weight"], (Shape4{64, 64, 1, 1}));
-  EXPECT_EQ(shapes["layer1.0.conv2.weight"], (Shape4{64, 64, 3, 3}));
-  EXPECT_EQ(shapes["layer1.0.conv3.weight"], (Shape4{256, 64, 1, 1}));
-  EXPECT_EQ(shapes["layer1.0.downsample.0.weight"], (Shape4{256, 64, 1, 1}));  // of stride 1, for the width
-  EXPECT_EQ(shapes["layer2.0.conv1.weight"], (Shape4{128, 256, 1, 1}));
-  EXPECT_EQ(shapes["layer4.2.bn3.running_var"], (Shape4{2048}));
-  EXPECT_EQ(shapes["fc.weight"], (Shape4{10, 2048}));
-  EXPECT_EQ(shapes.count("layer1.1.downsample.0.weight"), 0u);
+  const auto norm = [&](const std::string& name, int64_t channels) {
+    for (const char* of : {".weight", ".bias", ".running_mean", ".running_var"}) shapes[name + of] = {channels};
+  };
+  conv("conv1", 3, 64, 7);
+  norm("bn1", 64);
+  int64_t in = 64;
+  for (size_t layer = 0; layer < blocks.size(); ++layer)
+    for (int block = 0; block < blocks[layer]; ++block) {
+      const std::string name = str("layer", layer + 1, ".", block, ".");
+      const int64_t width = 64 << layer, out = bottlenecks ? 4 * width : width;
+      conv(name + "conv1", in, width, bottlenecks ? 1 : 3);
+      norm(name + "bn1", width);
+      conv(name + "conv2", width, width, 3);
+      norm(name + "bn2", width);
+      if (bottlenecks) {
+        conv(name + "conv3", width, out, 1);
+        norm(name + "bn3", out);
+      }
+      if (block == 0 && (layer > 0 || in != out)) {
+        conv(name + "downsample.0", in, out, 1);
+        norm(name + "downsample.1", out);
+      }
+      in = out;
+    }
+  shapes["fc.weight"] = {classes, in};
+  shapes["fc.bias"] = {classes};
+  return shapes;
+}
+
+TEST(Resnets, AreTorchvisions) {
+  struct Size {
+    const char* name;
+    std::vector<int> blocks;
+    bool bottlenecks;
+    int64_t large, small;  // parameters: the large stem and 1000 classes, the small one and 10
+  };
+  const Size sizes[] = {{"resnet18", {2, 2, 2, 2}, false, 11689512, 11173962},
+                        {"resnet34", {3, 4, 6, 3}, false, 21797672, 21282122},
+                        {"resnet50", {3, 4, 6, 3}, true, 25557032, 23520842},
+                        {"resnet101", {3, 4, 23, 3}, true, 44549160, 42512970},
+                        {"resnet152", {3, 8, 36, 3}, true, 60192808, 58156618}};
+  for (const Size& size : sizes) {
+    SCOPED_TRACE(size.name);
+    const Graph large = resnet_graph(size.name, {.stem = Stem::imagenet}, 1000), small = resnet_graph(size.name);
+    EXPECT_EQ(large.parameter_count(), size.large);
+    EXPECT_EQ(small.parameter_count(), size.small);
+    Shapes expected = torchvisions(size.blocks, size.bottlenecks, 1000), found;
+    int unit = 0;
+    for (const Parameter& p : large.parameters()) {
+      EXPECT_TRUE(found.emplace(p.name, p.shape).second) << p.name;
+      EXPECT_TRUE(p.unit == unit || p.unit == unit + 1) << p.name;  // one unit after the other
+      unit = p.unit;
+      EXPECT_EQ(p.statistic, p.name.find(".running_") != std::string::npos) << p.name;
+    }
+    EXPECT_EQ(found, expected);
+    size_t blocks = 0;
+    for (const int count : size.blocks) blocks += static_cast<size_t>(count);
+    EXPECT_EQ(large.units().size(), 2 + blocks);  // the stem, the blocks, the last layer
+
+    expected = torchvisions(size.blocks, size.bottlenecks, 10);
+    expected["conv1.weight"] = {64, 3, 3, 3};
+    found.clear();
+    for (const Parameter& p : small.parameters()) found[p.name] = p.shape;
+    EXPECT_EQ(found, expected);
+  }
+}
+
+TEST(Resnets, TakeTheStemThatSuitsTheImages) {
+  const auto kernel = [](int64_t height, int64_t width, Stem stem = Stem::automatic) {
+    const Graph g = build_graph(
+        find_model({.name = "resnet18", .resnet = {.stem = stem, .width = 8}}),
+        {.batch = 1, .height = height, .width = width, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .mode = Mode::evaluate});
+    EXPECT_EQ(g.parameters()[0].shape[0], 8);
+    return g.parameters()[0].shape[3];
+  };
+  EXPECT_EQ(kernel(63, 200), 3);
+  EXPECT_EQ(kernel(64, 64), 7);
+  EXPECT_EQ(kernel(224, 224), 7);
+  EXPECT_EQ(kernel(224, 224, Stem::cifar), 3);
+  EXPECT_EQ(kernel(32, 32, Stem::imagenet), 7);
+  EXPECT_EQ(kernel(1, 1, Stem::imagenet), 7);  // one pixel is left everywhere
+  Model model{.name = "resnet18"};
+  model.settle_as_earlier_versions();
+  model.settle(224, 224);
+  EXPECT_EQ(model.resnet.stem, Stem::cifar);
+}
+
+TEST(Resnets, MayBeginAsIdentities) {
+  for (const auto& [name, last] : {std::pair{"resnet18", ".bn2.weight"}, {"resnet50", ".bn3.weight"}})
+    for (const bool zero : {false, true}) {
+      const Graph graph = resnet_graph(name, {.width = 2, .zero_init_residual = zero});
+      int zeros = 0;
+      for (size_t i = 0; i < graph.parameters().size(); ++i) {
+        const std::string& of = graph.parameters()[i].name;
+        if (!of.ends_with(".weight") || of.find("bn") == std::string::npos) continue;
+        const bool is_zero = initial_values(graph, i, 1)[0] == 0;
+        EXPECT_EQ(is_zero, zero && of.ends_with(last)) << of;
+        zeros += is_zero;
+      }
+      EXPECT_EQ(zeros, zero ? std::string(name) == "resnet18" ? 8 : 16 : 0);
+    }
 }
 
 TEST(Initialize, NormalWeightsHaveKaimingsSpreadAndStatisticsAreNeutral) {
-  const Graph graph = build_graph(resnet18, {.batch = 1, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
+  const Graph graph = resnet_graph("resnet18");
   for (size_t i = 0; i < graph.parameters().size(); ++i) {
     const Parameter& p = graph.parameters()[i];
     const std::vector<float> values = initial_values(graph, i, 1);
@@ -367,9 +448,9 @@ TEST(Initialize, DrawsWithinPyTorchsBoundsAndBySeed) {
 }
 
 TEST(Models, AreFoundByName) {
-  for (const std::string_view name : model_names()) EXPECT_TRUE(find_model(name)) << name;
+  for (const std::string& name : model_names()) EXPECT_TRUE(find_model({.name = name})) << name;
   try {
-    find_model("resnet");
+    find_model({.name = "resnet"});
     FAIL();
   } catch (const std::exception& e) {
     EXPECT_NE(std::string(e.what()).find("cnn_plain"), std::string::npos) << e.what();

@@ -17,6 +17,7 @@ struct Resnet {
   int64_t n, side, width, classes;
   std::vector<int> blocks;
   bool bottlenecks = false;
+  bool large_stem = false;
 };
 
 template <class T>
@@ -43,11 +44,24 @@ Features<T> norm_layer(const Resnet& s, const NamedParameters<T>& p, const std::
   return in;
 }
 
+/// A convolution and what comes before the first block, 3x3 or, of large images, 7x7 of stride 2 and a pooling.
+template <class T>
+Features<T> stem(const Resnet& s, const NamedParameters<T>& p, const std::vector<T>& images) {
+  const Features<T> in{images, s.side, 3};
+  Features<T> h = norm_layer(
+      s, p, "bn1",
+      s.large_stem ? plain_conv(s, p, "conv1", in, s.width, 7, 2) : plain_conv(s, p, "conv1", in, s.width, 3, 1), true);
+  if (!s.large_stem) return h;
+  const Pool pool{s.n, h.side, h.side, h.channels, /*kernel=*/3, /*stride=*/2, /*pad=*/1};
+  std::vector<uint8_t> places;
+  return {max_pool(pool, h.x, places), pool.out_height(), h.channels};
+}
+
 /// images [n][side][side][3], normalised; the mean loss.
 template <class T>
 T resnet_loss(const Resnet& s, const NamedParameters<T>& p, const std::vector<T>& images,
               const std::vector<int>& labels) {
-  Features<T> h = norm_layer(s, p, "bn1", plain_conv(s, p, "conv1", {images, s.side, 3}, s.width, 3, 1), true);
+  Features<T> h = stem(s, p, images);
   for (size_t layer = 0; layer < s.blocks.size(); ++layer)
     for (int block = 0; block < s.blocks[layer]; ++block) {
       const std::string name = "layer" + std::to_string(layer + 1) + "." + std::to_string(block) + ".";

@@ -153,11 +153,24 @@ TEST_F(CheckpointTest, WeightsFilesAreTheSameForAnyRanksAndStage) {
   EXPECT_EQ(weights_sha256_of(folder_ / "last.bin"), weights_sha256(file.views()));
   ASSERT_TRUE(file.find("bn.running_var"));
   EXPECT_EQ(file.find("hidden.weight")->shape[0], 20);
-  // And back, with a counter of PyTorch's among them, into what is held and into what layers compute with.
+  ASSERT_TRUE(file.find("bn.num_batches_tracked"));
+  EXPECT_EQ(describe(*file.find("bn.num_batches_tracked")), "I64 []");
+  EXPECT_EQ(element(*file.find("bn.num_batches_tracked"), 0), 0);
+  // And back, with or without PyTorch's counter, into what is held and into what layers compute with.
   auto views = file.views();
+  std::erase_if(views, [](const TensorView& t) { return t.name == "bn.num_batches_tracked"; });
+  FileSystem files;
+  write_safetensors(files, folder_ / "torch.bin", views, {});
+  {
+    const SafetensorsFile without(folder_ / "torch.bin");
+    const auto comm = make_solo();
+    Rank rank(*comm, 0);
+    load_weights(without, rank.graph, rank.engine->lowered().flat, rank.engine->state().front());
+    writer(rank, folder_.path()).write_weights("back.bin", {{"a", "b"}});
+    EXPECT_EQ(read_file(folder_ / "back.bin"), alone);
+  }
   const int64_t counter = 7;
   views.push_back({"bn.num_batches_tracked", StoredType::i64, {}, std::as_bytes(std::span(&counter, 1))});
-  FileSystem files;
   write_safetensors(files, folder_ / "torch.bin", views, {});
   const SafetensorsFile torch(folder_ / "torch.bin");
   const auto comm = make_solo();

@@ -283,6 +283,42 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
   }
 }
 
+TEST_F(ConfigTest, AModelTakesItsOwnKeys) {
+  const Config given = load(kAdam + "model: {name: resnet50, stem: imagenet, width: 32, zero_init_residual: true}\n");
+  EXPECT_EQ(given.model.resnet.stem, Stem::imagenet);
+  EXPECT_EQ(given.model.resnet.width, 32);
+  EXPECT_TRUE(given.model.resnet.zero_init_residual);
+  EXPECT_PART(to_yaml(given), "model:\n  name: resnet50\n  stem: imagenet\n  width: 32\n  zero_init_residual: true\n");
+  EXPECT_EQ(load(kAdam, {"model.width=16", "model.name=resnet18"}).model.resnet.width, 16);
+  EXPECT_EQ(load(kAdam + "model: {name: resnet18}").model.resnet.stem, Stem::automatic);
+  EXPECT_EQ(to_yaml(load(kAdam)).find("stem"), std::string::npos);
+  EXPECT_FALSE(given == load(kAdam + "model: {name: resnet50, stem: cifar, width: 32, zero_init_residual: true}\n"));
+  const std::pair<const char*, const char*> refused[] = {
+      {"model: {name: cnn, stem: imagenet}",
+       "c.yaml:2:26: model.stem is no key of the model cnn; resnet18, resnet34, resnet50, resnet101 or resnet152 take "
+       "it"},
+      {"model: {width: 3}", "model.width is no key of the model cnn"},
+      {"model: {name: resnet18, stem: large}", "model.stem must be auto, cifar or imagenet, found 'large'"},
+      {"model: {name: resnet18, width: 0}", "model.width must be at least 1 and at most 1024, found 0"},
+      {"model: {name: resnet18, zero_init_residual: 1}", "model.zero_init_residual expects true or false, found '1'"},
+      {"model: {name: resnet18, steam: cifar}", "unknown key 'model.steam'; did you mean 'model.stem'?"},
+  };
+  for (const auto& [text, part] : refused) EXPECT_PART(error(kAdam + text), part);
+  EXPECT_PART(error(kAdam, {"model.stem=cifar"}), "--set model.stem=cifar: model.stem is no key of the model cnn");
+}
+
+TEST_F(ConfigTest, BatchNormOverRanksIsRefusedByName) {
+  for (const char* key : {"model.sync_bn", "model.sync_batchnorm", "train.sync_bn", "train.sync_batchnorm", "sync_bn",
+                          "sync_batchnorm"}) {
+    const std::string message = error(kAdam, {str(key, "=true")});
+    EXPECT_PART(message,
+                str(key, " true is not supported by this version; use false: batch norm's statistics are those"));
+    EXPECT_PART(message, "of a micro-batch");
+    load(kAdam, {str(key, "=false")});
+  }
+  EXPECT_PART(error({.files = {kShipped / "default.yaml"}, .flags = {.sync_bn = true}}), "--sync-bn: model.sync_bn");
+}
+
 TEST_F(ConfigTest, HarmlessDeepSpeedKeysAreNotedOnce) {
   const Config config = load_config({.files = {write("ds_config.json", R"({
         "train_batch_size": 4, "steps_per_print": 2000, // DeepSpeed's tutorial
@@ -489,6 +525,8 @@ TEST_F(ConfigTest, PrintedConfigurationLoadsToTheSame) {
       "scheduler: {type: StepLR, params: {step_size: 7, gamma: 0.5}}\n",
       "output: 'no'\noptimizer: {type: Adam, params: {adam_w_mode: false}}\ntrain_micro_batch_size_per_gpu: "
       "4\ngradient_accumulation_steps: 2\n",
+      kAdam + "model: {name: resnet34, stem: cifar, width: 5, zero_init_residual: true}\n",
+      kAdam + "model: {name: resnet18}\n",
   };
   for (const std::string& text : texts) {
     const Config config = load(text);

@@ -101,6 +101,39 @@ TEST_F(DataShapes, AResidualNetworkTakesAnyShape) {
   }
 }
 
+TEST_F(DataShapes, TheStemSuitsTheImagesAndIsRecorded) {
+  const auto recorded = [](const std::string& out) {
+    std::vector<std::string> warnings;
+    const Model model = load_config({.files = {out + "/config.yaml"}}, &warnings).model;
+    const Model of_weights = info_of(SafetensorsFile(out + "/best.bin")).model;
+    EXPECT_EQ(model.resnet.stem, of_weights.resnet.stem);
+    EXPECT_EQ(of_weights.name, "resnet18");
+    EXPECT_EQ(of_weights.resnet.width, 4);
+    return model.resnet.stem;
+  };
+  const std::string small = folder("small"), large = folder("large"), parts = folder("parts"), asked = folder("asked");
+  ASSERT_EQ(train({"resnet18, width: 4", in_memory<3, 40, 70, 7>, small, "max_steps: 1"}), 0);
+  EXPECT_EQ(recorded(small), Stem::cifar);
+  const Open open = in_memory<3, 64, 70, 7>;
+  ASSERT_EQ(train({"resnet18, width: 4", open, large, "max_steps: 3"}), 0);
+  EXPECT_EQ(recorded(large), Stem::imagenet);
+  ASSERT_EQ(train({"resnet18, width: 4", open, parts, "max_steps: 2", 2}), 0);
+  ASSERT_EQ(train({"resnet18, width: 4", open, parts, "max_steps: 3", 4}), 0);
+  EXPECT_EQ(last_record(large, "end")["weights_sha256"], last_record(parts, "end")["weights_sha256"]);
+  // What is left to the program stays as the run began.
+  ASSERT_EQ(train({"resnet18, width: 4, stem: cifar", open, asked, "max_steps: 1"}), 0);
+  ASSERT_EQ(train({"resnet18, width: 4", open, asked, "max_steps: 2", 2}), 0);
+  EXPECT_EQ(recorded(asked), Stem::cifar);
+  try {
+    train({"resnet18, width: 4, stem: imagenet", open, asked, "max_steps: 3"});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::checkpoint);
+    EXPECT_NE(std::string(error.what()).find("model.stem: cifar saved, imagenet now"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST_F(DataShapes, SamplesThatDoNotFitAreRefused) {
   const auto refusal = [&](const std::string& model, Open open) {
     try {

@@ -12,6 +12,7 @@
 #include "device/cpu/kernels/batch_norm.h"
 #include "device/cpu/kernels/conv_relu_pool.h"
 #include "device/cpu/kernels/linear.h"
+#include "device/cpu/kernels/max_pool.h"
 #include "device/cpu/kernels/plain.h"
 #include "device/cpu/kernels/softmax_cross_entropy.h"
 
@@ -69,22 +70,6 @@ std::unique_ptr<Kernel> prepare(const Conv2d& op, const Shapes& shape) { return 
 std::unique_ptr<Kernel> prepare(const Conv2dGradW& op, const Shapes& shape) { return prepare_by_way(op, shape); }
 std::unique_ptr<Kernel> prepare(const Conv2dGradX& op, const Shapes& shape) { return prepare_by_way(op, shape); }
 
-std::unique_ptr<Kernel> prepare(const MaxPool& op, const Shapes& shape) {
-  const Shape x = shape(op.x);
-  return make_kernel([=](const Operands& at, float*) {
-    return [s = MaxPoolShape{x[0], x[1], x[2], x[3], op.size}, x = at.f32(op.x), y = at.f32(op.y),
-            argmax = at.u8(op.argmax)] { max_pool(s, x, y, argmax); };
-  });
-}
-
-std::unique_ptr<Kernel> prepare(const MaxPoolGrad& op, const Shapes& shape) {
-  const Shape x = shape(op.dx);
-  return make_kernel([=](const Operands& at, float*) {
-    return [s = MaxPoolShape{x[0], x[1], x[2], x[3], op.size}, dy = at.f32(op.dy), argmax = at.u8(op.argmax),
-            dx = at.f32(op.dx)] { max_pool_grad(s, dy, argmax, dx); };
-  });
-}
-
 namespace {
 /// Calls with_type(float()) or with_type(uint16_t()), as elements in memory are.
 template <class WithType>
@@ -92,12 +77,43 @@ std::unique_ptr<Kernel> by_type(bool bf16, WithType with_type) {
   return bf16 ? with_type(uint16_t()) : with_type(float());
 }
 
+MaxPoolShape max_pool_shape(const Shape& x, const Shape& y, int kernel, int stride, int pad) {
+  return {.n = x[0],
+          .height = x[1],
+          .width = x[2],
+          .channels = x[3],
+          .out_height = y[1],
+          .out_width = y[2],
+          .kernel = kernel,
+          .stride = stride,
+          .pad = pad};
+}
 AveragePoolShape average_shape(const Shape& x) { return {x[0], x[1] * x[2], x[3]}; }
 BatchNormShape norm_shape(const Shape& x, double eps) {
   const int64_t channels = x[x.rank() - 1];
   return {x.numel() / channels, channels, eps};
 }
 }  // namespace
+
+std::unique_ptr<Kernel> prepare(const MaxPool& op, const Shapes& shape) {
+  const MaxPoolShape s = max_pool_shape(shape(op.x), shape(op.y), op.kernel, op.stride, op.pad);
+  return by_type(shape.bf16(op.x), [&]<class T>(T) {
+    return make_kernel([op, s](const Operands& at, float*) {
+      return [s, x = at.at<T>(op.x), y = at.at<T>(op.y), argmax = at.u8(op.argmax)] { max_pool(s, x, y, argmax); };
+    });
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const MaxPoolGrad& op, const Shapes& shape) {
+  const MaxPoolShape s = max_pool_shape(shape(op.dx), shape(op.dy), op.kernel, op.stride, op.pad);
+  return by_type(shape.bf16(op.dx), [&]<class T>(T) {
+    return make_kernel([op, s](const Operands& at, float*) {
+      return [s, dy = at.at<T>(op.dy), argmax = at.u8(op.argmax), dx = at.at<T>(op.dx)] {
+        max_pool_grad(s, dy, argmax, dx);
+      };
+    });
+  });
+}
 
 std::unique_ptr<Kernel> prepare(const AveragePool& op, const Shapes& shape) {
   return by_type(shape.bf16(op.x), [&]<class T>(T) {

@@ -63,9 +63,9 @@ struct Kinds {
   static constexpr int count = (std::is_same_v<Op, Ops> + ... + 0);
 };
 /// Kernels of their own for bf16, oneDNN's, or f32 ones between conversions (in_f32.h).
-using InBf16 = Kinds<AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, Relu, ReluGrad, Add>;
+using InBf16 = Kinds<MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, Relu, ReluGrad, Add>;
 using InBf16ByOneDnn = Kinds<Conv2d, Conv2dGradW, Conv2dGradX>;
-using ThroughF32 = Kinds<Augment, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, MaxPool, MaxPoolGrad, Flatten,
-                         FlattenGrad, Linear, LinearGradX, LinearGradW, SoftmaxCrossEntropy>;
+using ThroughF32 = Kinds<Augment, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Flatten, FlattenGrad, Linear,
+                         LinearGradX, LinearGradW, SoftmaxCrossEntropy>;
 
 }  // namespace ct::cpu

@@ -205,15 +205,20 @@ std::unique_ptr<Kernel> prepare(const Conv2dGradX& op, const Context& in) {
 
 std::unique_ptr<Kernel> prepare(const MaxPool& op, const Context& in) {
   const Shape& x = in.shape(op.x);
-  return one_launch(
-      in, k::max_pool,
-      k::MaxPoolArgs{
-          .type = type_of(in.dtype(op.x)), .n = x[0], .height = x[1], .width = x[2], .channels = x[3], .size = op.size},
-      [op](const Operands& at, k::MaxPoolArgs& a) {
-        a.x = at.at(op.x);
-        a.y = at.at(op.y);
-        a.argmax = at.u8(op.argmax);
-      });
+  return one_launch(in, k::max_pool,
+                    k::MaxPoolArgs{.type = type_of(in.dtype(op.x)),
+                                   .n = x[0],
+                                   .height = x[1],
+                                   .width = x[2],
+                                   .channels = x[3],
+                                   .kernel = op.kernel,
+                                   .stride = op.stride,
+                                   .pad = op.pad},
+                    [op](const Operands& at, k::MaxPoolArgs& a) {
+                      a.x = at.at(op.x);
+                      a.y = at.at(op.y);
+                      a.argmax = at.u8(op.argmax);
+                    });
 }
 
 std::unique_ptr<Kernel> prepare(const MaxPoolGrad& op, const Context& in) {
@@ -224,7 +229,9 @@ std::unique_ptr<Kernel> prepare(const MaxPoolGrad& op, const Context& in) {
                                        .height = x[1],
                                        .width = x[2],
                                        .channels = x[3],
-                                       .size = op.size},
+                                       .kernel = op.kernel,
+                                       .stride = op.stride,
+                                       .pad = op.pad},
                     [op](const Operands& at, k::MaxPoolGradArgs& a) {
                       a.dy = at.at(op.dy);
                       a.argmax = at.u8(op.argmax);

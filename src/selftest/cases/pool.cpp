@@ -9,25 +9,46 @@ namespace ct::cases {
 namespace {
 
 struct MaxPoolProblem {
-  int64_t n, height, width, channels, size;
+  reference::Pool s;
   Doubles x, y;
   Bytes argmax;
   Shape x_shape, y_shape;
 
-  MaxPoolProblem(int64_t n_, int64_t h, int64_t w, int64_t c, int64_t s)
-      : n(n_), height(h), width(w), channels(c), size(s), x_shape{n, h, w, c}, y_shape{n, h / s, w / s, c} {
+  MaxPoolProblem(const reference::Pool& pool)
+      : s(pool), x_shape{s.n, s.height, s.width, s.channels}, y_shape{s.n, s.out_height(), s.out_width(), s.channels} {
     x = normal(at(x_shape.numel()), 1);
-    for (double& v : x) v = std::round(v * 2) / 2;  // ties
-    y = pool(x, argmax);
+    for (double& v : x) v = std::round(v * 2) / 2 - 1;  // ties; most are negative: a pad's zero would win
+    y = reference::max_pool(s, x, argmax);
   }
-  template <class T>
-  std::vector<T> pool(const std::vector<T>& values, Bytes& places) const {
-    return reference::max_pool(n, height, width, channels, size, values, places);
+  int kernel() const { return static_cast<int>(s.kernel); }
+  int stride() const { return static_cast<int>(s.stride); }
+  int pad() const { return static_cast<int>(s.pad); }
+  /// Does no pixel lie in two windows?
+  bool apart() const { return s.stride >= s.kernel; }
+  std::string text() const {
+    return str(" ", to_string(x_shape), " by ", s.kernel, " stride ", s.stride, " pad ", s.pad);
   }
 };
 
 std::vector<MaxPoolProblem> max_pool_problems() {
-  return {{4, 28, 28, 6, 2}, {17, 10, 10, 16, 2}, {2, 7, 6, 5, 2}, {1, 9, 10, 33, 3}, {3, 4, 4, 1, 4}};
+  std::vector<MaxPoolProblem> problems;
+  for (const reference::Pool& s :
+       std::initializer_list<reference::Pool>{{4, 28, 28, 6, 2, 2},
+                                              {17, 10, 10, 16, 2, 2},
+                                              {2, 7, 6, 5, 2, 2},
+                                              {1, 9, 10, 33, 3, 3},
+                                              {3, 4, 4, 1, 4, 4},
+                                              {2, 16, 16, 64, 3, 2, 1},  // the large stem's
+                                              {2, 15, 16, 16, 3, 2, 1},  // windows hang over one edge, or both
+                                              {1, 7, 9, 35, 3, 2, 1},
+                                              {2, 8, 7, 8, 3, 2},
+                                              {1, 6, 5, 5, 3, 1, 1},
+                                              {1, 9, 8, 3, 5, 2, 2},
+                                              {1, 11, 10, 4, 2, 3},
+                                              {1, 5, 5, 2, 4, 3, 2},
+                                              {2, 1, 1, 16, 3, 2, 1}})
+    problems.emplace_back(s);
+  return problems;
 }
 
 }  // namespace
@@ -37,7 +58,7 @@ void add_cases(Cases& cases, Of<MaxPool>, DType type) {
     Case c(type);
     const ValueId x = c.wide_in(p.x_shape, p.x), y = c.exact_out(p.y_shape, p.y);
     const ValueId argmax = c.out(p.y_shape, doubles(p.argmax), {}, DType::u8);
-    cases.push_back(c.of(MaxPool{x, y, argmax, static_cast<int>(p.size)}, " ", to_string(p.x_shape), " by ", p.size));
+    cases.push_back(c.of(MaxPool{x, y, argmax, p.kernel(), p.stride(), p.pad()}, p.text()));
   }
 }
 
@@ -46,14 +67,17 @@ void add_cases(Cases& cases, Of<MaxPoolGrad>, DType type) {
     Case c(type);
     const Doubles dy = normal(type, p.y.size(), 2);
     const ValueId d = c.wide_in(p.y_shape, dy), argmax = c.in(p.y_shape, doubles(p.argmax), DType::u8);
+    const Doubles expected = reference::max_pool_gradient(p.s, dy, p.argmax);
+    const int64_t windows = (p.s.kernel + p.s.stride - 1) / p.s.stride;  // in a line that a pixel may lie in
     const ValueId dx =
-        c.exact_out(p.x_shape, reference::max_pool_gradient(p.n, p.height, p.width, p.channels, p.size, dy, p.argmax));
+        p.apart() ? c.exact_out(p.x_shape, expected)
+                  : c.wide_out(p.x_shape, expected,
+                               rounding(reference::max_pool_gradient(p.s, squares(dy), p.argmax), windows * windows));
     c.gradient(dx, p.x, [=](const auto& x) {
       Bytes unused;
-      return weighted(dy, p.pool(x, unused));
+      return weighted(dy, reference::max_pool(p.s, x, unused));
     });
-    cases.push_back(
-        c.of(MaxPoolGrad{d, argmax, dx, static_cast<int>(p.size)}, " ", to_string(p.x_shape), " by ", p.size));
+    cases.push_back(c.of(MaxPoolGrad{d, argmax, dx, p.kernel(), p.stride(), p.pad()}, p.text()));
   }
 }
 

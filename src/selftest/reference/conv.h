@@ -41,24 +41,37 @@ std::vector<T> conv2d(const Conv& s, const std::vector<T>& x, const std::vector<
   return y;
 }
 
-/// Windows of size x size; argmax: place of the first maximum.
+/// Windows of kernel x kernel, a stride apart, the first of them `pad` outside the image.
+struct Pool {
+  int64_t n, height, width, channels, kernel, stride, pad = 0;
+  int64_t out_height() const { return windows(height); }
+  int64_t out_width() const { return windows(width); }
+  int64_t outputs() const { return n * out_height() * out_width() * channels; }
+  int64_t inputs() const { return n * height * width * channels; }
+  /// Windows that fit whole into the padded line.
+  int64_t windows(int64_t line) const { return line + 2 * pad < kernel ? 0 : (line + 2 * pad - kernel) / stride + 1; }
+  /// Where place k of a window lies among the pixels of all images, in channels; -1: outside.
+  int64_t at(int64_t image, int64_t py, int64_t px, int64_t k) const {
+    const int64_t y = py * stride - pad + k / kernel, x = px * stride - pad + k % kernel;
+    return y < 0 || y >= height || x < 0 || x >= width ? -1 : ((image * height + y) * width + x) * channels;
+  }
+};
+
+/// argmax: place of the first maximum.
 template <class T>
-std::vector<T> max_pool(int64_t n, int64_t height, int64_t width, int64_t channels, int64_t size,
-                        const std::vector<T>& x, std::vector<uint8_t>& argmax) {
+std::vector<T> max_pool(const Pool& s, const std::vector<T>& x, std::vector<uint8_t>& argmax) {
   std::vector<T> y;
   argmax.clear();
-  for (int64_t i = 0; i < n; ++i)
-    for (int64_t py = 0; py < height / size; ++py)
-      for (int64_t px = 0; px < width / size; ++px)
-        for (int64_t c = 0; c < channels; ++c) {
-          const auto at = [&](int64_t k) {
-            return x[((i * height + py * size + k / size) * width + px * size + k % size) * channels + c];
-          };
-          int64_t best = 0;
-          for (int64_t k = 1; k < size * size; ++k)
-            if (real(at(k)) > real(at(best))) best = k;
-          y.push_back(at(best));
-          argmax.push_back(static_cast<uint8_t>(best));
+  for (int64_t i = 0; i < s.n; ++i)
+    for (int64_t py = 0; py < s.out_height(); ++py)
+      for (int64_t px = 0; px < s.out_width(); ++px)
+        for (int64_t c = 0; c < s.channels; ++c) {
+          int64_t best = -1, place = -1;
+          for (int64_t k = 0; k < s.kernel * s.kernel; ++k)
+            if (const int64_t at = s.at(i, py, px, k); at >= 0 && (best < 0 || real(x[at + c]) > real(x[best])))
+              best = at + c, place = k;
+          y.push_back(x[best]);
+          argmax.push_back(static_cast<uint8_t>(place));
         }
   return y;
 }
@@ -93,24 +106,26 @@ inline ConvGradients conv2d_gradients(const Conv& s, const std::vector<double>& 
 }
 
 /// Each dy goes to its window's argmax; an argmax outside the window (ReLU's 4) lets nothing through.
-inline std::vector<double> max_pool_gradient(int64_t n, int64_t height, int64_t width, int64_t channels, int64_t size,
-                                             const std::vector<double>& dy, const std::vector<uint8_t>& argmax) {
-  std::vector<double> dx(static_cast<size_t>(n * height * width * channels));
+inline std::vector<double> max_pool_gradient(const Pool& s, const std::vector<double>& dy,
+                                             const std::vector<uint8_t>& argmax) {
+  std::vector<double> dx(static_cast<size_t>(s.inputs()));
   size_t at = 0;
-  for (int64_t i = 0; i < n; ++i)
-    for (int64_t py = 0; py < height / size; ++py)
-      for (int64_t px = 0; px < width / size; ++px)
-        for (int64_t c = 0; c < channels; ++c, ++at)
-          if (const int64_t k = argmax[at]; k < size * size)
-            dx[((i * height + py * size + k / size) * width + px * size + k % size) * channels + c] += dy[at];
+  for (int64_t i = 0; i < s.n; ++i)
+    for (int64_t py = 0; py < s.out_height(); ++py)
+      for (int64_t px = 0; px < s.out_width(); ++px)
+        for (int64_t c = 0; c < s.channels; ++c, ++at)
+          if (const int64_t k = argmax[at]; k < s.kernel * s.kernel) dx[s.at(i, py, px, k) + c] += dy[at];
   return dx;
 }
+
+/// 2x2 windows over a convolution's result.
+inline Pool pooled(const Conv& s) { return {s.n, s.out_height(), s.out_width(), s.out, /*kernel=*/2, /*stride=*/2}; }
 
 /// max-pool 2x2 of relu of the convolution; argmax 4 where ReLU cuts.
 template <class T>
 std::vector<T> conv_relu_pool(const Conv& s, const std::vector<T>& x, const std::vector<T>& w, const std::vector<T>& b,
                               std::vector<uint8_t>& argmax) {
-  std::vector<T> y = max_pool(s.n, s.out_height(), s.out_width(), s.out, 2, conv2d(s, x, w, b), argmax);
+  std::vector<T> y = max_pool(pooled(s), conv2d(s, x, w, b), argmax);
   for (size_t i = 0; i < y.size(); ++i)
     if (real(y[i]) <= 0) {
       y[i] = 0;
@@ -121,7 +136,7 @@ std::vector<T> conv_relu_pool(const Conv& s, const std::vector<T>& x, const std:
 
 inline ConvGradients conv_relu_pool_gradients(const Conv& s, const std::vector<double>& x, const std::vector<double>& w,
                                               const std::vector<double>& dy, const std::vector<uint8_t>& argmax) {
-  return conv2d_gradients(s, x, w, max_pool_gradient(s.n, s.out_height(), s.out_width(), s.out, 2, dy, argmax));
+  return conv2d_gradients(s, x, w, max_pool_gradient(pooled(s), dy, argmax));
 }
 
 }  // namespace ct::reference

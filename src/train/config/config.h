@@ -12,6 +12,7 @@
 
 #include "comm/watchdog/supervision.h"
 #include "data/pictures/transform.h"
+#include "model/models.h"
 #include "optim/parameter_groups.h"
 #include "optim/schedule.h"
 #include "train/config/batch.h"
@@ -24,9 +25,7 @@ struct Config {
   std::string device = "auto";
   std::string output = "runs/cnn";
 
-  struct Model {
-    std::string name = "cnn";
-  } model;
+  Model model;
 
   struct Data {
     std::string dataset = "auto";

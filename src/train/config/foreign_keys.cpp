@@ -6,11 +6,22 @@
 
 namespace ct {
 
+static constexpr const char* kNoSyncBatchNorm =
+    "batch norm's statistics are those of a micro-batch, so that they depend on no number of ranks; a larger "
+    "train_micro_batch_size_per_gpu makes them steadier";
+
 const std::vector<ForeignKey>& foreign_keys() {
   static const std::vector<ForeignKey> kKeys = {
       // Words of this program's own vocabulary, of later versions.
       {"compat", ""},
       {"train.ema.decay", "0"},
+      // Batch norm over all ranks, as others call it.
+      {"sync_bn", "false", kNoSyncBatchNorm},
+      {"sync_batchnorm", "false", kNoSyncBatchNorm},
+      {"model.sync_bn", "false", kNoSyncBatchNorm},
+      {"model.sync_batchnorm", "false", kNoSyncBatchNorm},
+      {"train.sync_bn", "false", kNoSyncBatchNorm},
+      {"train.sync_batchnorm", "false", kNoSyncBatchNorm},
       // DeepSpeed: gradients and communication.
       {"prescale_gradients", "false"},
       {"gradient_predivide_factor", "1"},

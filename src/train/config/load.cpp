@@ -38,10 +38,10 @@ bool is_text(const ConfigField& field) {
   return std::holds_alternative<std::string*>(field.target) || std::holds_alternative<Choice>(field.target);
 }
 
-/// Names an optimizer or a scheduler.
+/// Names an optimizer, a scheduler or a model, which have keys of their own.
 bool is_type(const ConfigField& field) {
   return std::holds_alternative<std::optional<optim::Optimizer>*>(field.target) ||
-         std::holds_alternative<optim::LrSchedule*>(field.target);
+         std::holds_alternative<optim::LrSchedule*>(field.target) || field.key == "model.name";
 }
 
 /// DeepSpeed's "auto" for one of its numbers: what follows from other keys, or else the value of an absent key. Words
@@ -172,7 +172,7 @@ ConfigOverride split_set(const std::string& word) {
 
 void read_fields(const Merge& merge, Config& config, std::vector<std::string>* warnings) {
   std::string open;
-  for (const bool types : {true, false})  // which decide what parameters there are
+  for (const bool types : {true, false})  // which decide what other keys there are
     for (const ConfigField& field : config_fields(config)) {
       const Node* node = is_type(field) == types ? merge.find(field.key) : nullptr;
       if (!node) continue;
@@ -216,6 +216,23 @@ void check_parameters(const Merge& merge, const Config& config) {
   }
 }
 
+/// Every key of a model must be one that the model takes.
+void check_model_keys(const Merge& merge, const Config& config) {
+  const auto takes = [](Model model, const std::string& name) {
+    const std::vector<ConfigKey> keys = model.keys();
+    return std::ranges::find(keys, name, &ConfigKey::name) != keys.end();
+  };
+  for (const auto& [key, node] : merge.values()) {
+    const std::string prefix = "model.", name = begins(key, prefix) ? key.substr(prefix.size()) : "name";
+    if (name == "name" || find_foreign(key) || takes(config.model, name)) continue;
+    std::vector<std::string> others;
+    for (const std::string& other : model_names())
+      if (takes({.name = other}, name)) others.push_back(other);
+    fail_at(node.mark, key, " is no key of the model ", config.model.name, "; ", join_choices(others),
+            others.size() == 1 ? " takes it" : " take it");
+  }
+}
+
 /// One line for each kind of thing ignored; an error for a value that would change the result.
 void check_foreign(const Merge& merge, const std::vector<ConfigField>& fields, std::vector<std::string>* warnings) {
   std::string ignored;
@@ -227,7 +244,9 @@ void check_foreign(const Merge& merge, const std::vector<ConfigField>& fields, s
     const std::string value = document::flow(node);
     if (foreign->harmless.empty()) fail_at(node.mark, key, " is not supported by this version; remove it");
     const bool harmless = foreign->harmless == "*" || node.kind == Kind::null || value == foreign->harmless;
-    if (!harmless) fail_at(node.mark, key, " ", value, " is not supported by this version; use ", foreign->harmless);
+    if (!harmless)
+      fail_at(node.mark, key, " ", value, " is not supported by this version; use ", foreign->harmless,
+              foreign->why.empty() ? "" : ": " + foreign->why);
     if (key != "train.ema.decay") ignored += (ignored.empty() ? "" : ", ") + key;
   }
   if (!ignored.empty()) warnings->push_back("ignored, as they change nothing here: " + ignored);
@@ -238,7 +257,7 @@ void check_groups(const Config& config, const std::string& where) {
   if (config.optimizer_groups.empty()) return;
   const InputSpec any{.batch = 1, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .mode = Mode::evaluate};
   try {
-    optim::treatments(build_graph(find_model(config.model.name), any), config.optimizer_groups, 0);
+    optim::treatments(build_graph(find_model(config.model), any), config.optimizer_groups, 0);
   } catch (const Error& error) {
     fail(error.code(), where, error.what());
   }
@@ -294,6 +313,7 @@ Config validate(const Merge& merge, const std::string& where, std::vector<std::s
   read_fields(merge, config, warnings);
   check_foreign(merge, fields, warnings);
   check_parameters(merge, config);
+  check_model_keys(merge, config);
   if (!config.optimizer)
     fail(ExitCode::usage, where,
          "no optimizer is given; add one, such as optimizer: {type: Adam, params: {lr: 0.001}}");

@@ -25,7 +25,8 @@ struct TutorialFlags {
   std::optional<std::string> backend = {};   // --backend mpi | gloo | nccl | threads | auto
   std::optional<int64_t> local_rank = {};    // --local_rank: ignored with a note
   bool with_cuda = false;
-  bool use_ema = false;  // --deepspeed itself asks for nothing
+  bool use_ema = false;
+  bool sync_bn = false;  // --deepspeed itself asks for nothing
 };
 
 struct ConfigSources {

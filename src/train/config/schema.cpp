@@ -248,10 +248,19 @@ std::string group_text(optim::ParameterGroup group) {
   return "{" + text + "}";
 }
 
-/// The keys of a module, as the fields of a block.
-template <class Module>
-void add_params(std::vector<ConfigField>& fields, const std::string& block, Module& module) {
-  for (const ConfigKey& key : optim::keys_of(module)) fields.push_back(as_field(key, block + ".params."));
+/// The keys of a part of the program, as the fields of a block.
+void add_keys(std::vector<ConfigField>& fields, const std::string& block, const std::vector<ConfigKey>& keys) {
+  for (const ConfigKey& key : keys) fields.push_back(as_field(key, block + "."));
+}
+
+std::vector<ConfigField> model_fields(Model& model) {
+  std::vector<ConfigField> fields = {{"model.name",
+                                      &model.name,
+                                      "cnn (the tutorial's network) | cnn_plain (the same, a layer an operation) | "
+                                      "resnet18 to resnet152 | linear",
+                                      {.values = model_names(), .later = {"vit_tiny", "vit_small", "vit"}}}};
+  add_keys(fields, "model", model.keys());
+  return fields;
 }
 
 std::vector<ConfigField> update_fields(Config& c) {
@@ -261,14 +270,14 @@ std::vector<ConfigField> update_fields(Config& c) {
                                       &c.optimizer,
                                       join_choices(optimizers),
                                       {.values = optimizers, .any_case = true, .later = optim::kLaterOptimizers}}};
-  if (c.optimizer) add_params(fields, "optimizer", *c.optimizer);
+  if (c.optimizer) add_keys(fields, "optimizer.params", optim::keys_of(*c.optimizer));
   fields.push_back({"optimizer.groups", &c.optimizer_groups,
                     "parameters by pattern of name or dimensions, with lr_scale and weight_decay of their own"});
   fields.push_back({"scheduler.type",
                     &c.scheduler,
                     join_choices(schedules) + "; an empty block is constant",
                     {.values = schedules, .later = optim::kLaterSchedules}});
-  add_params(fields, "scheduler", c.scheduler);
+  add_keys(fields, "scheduler.params", optim::keys_of(c.scheduler));
   return fields;
 }
 
@@ -295,10 +304,6 @@ std::vector<ConfigField> config_fields(Config& c) {
        "auto (a GPU, where there is one) | cpu | cuda | cuda:N",
        {.values = {"auto", "cpu", "cuda"}, .numbered = "cuda", .resume_may_change = true}},
       {"output", &c.output, "the run's folder", {.resume_may_change = true}},
-      {"model.name",
-       &c.model.name,
-       "cnn (the tutorial's network) | cnn_plain (the same, a layer an operation) | resnet18 to resnet152 | linear",
-       {.values = model_names(), .later = {"vit_tiny", "vit_small", "vit"}}},
       {"data.dataset",
        &c.data.dataset,
        "of " + join_choices(datasets) +
@@ -430,10 +435,12 @@ std::vector<ConfigField> config_fields(Config& c) {
        {.min = 1, .resume_may_change = true}},
       {"wall_clock_breakdown", &c.wall_clock_breakdown, "", {.only = "false", .resume_may_change = true}},
   };
-  std::vector<ConfigField> update = update_fields(c);
-  const auto after =
-      std::find_if(fields.begin(), fields.end(), [](const auto& f) { return f.key == "gradient_clipping"; });
-  fields.insert(after, std::make_move_iterator(update.begin()), std::make_move_iterator(update.end()));
+  const auto insert = [&](std::vector<ConfigField> some, const char* before) {
+    const auto at = std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.key == before; });
+    fields.insert(at, std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
+  };
+  insert(model_fields(c.model), "data.dataset");
+  insert(update_fields(c), "gradient_clipping");
   return fields;
 }
 
@@ -442,6 +449,7 @@ std::vector<Config> configs_of_all_types() {
   for (const optim::Optimizer& optimizer : optim::all_of<optim::Optimizer>()) all.emplace_back().optimizer = optimizer;
   for (const optim::LrSchedule& scheduler : optim::all_of<optim::LrSchedule>())
     all.emplace_back().scheduler = scheduler;
+  for (const std::string& name : model_names()) all.emplace_back().model.name = name;
   return all;
 }
 

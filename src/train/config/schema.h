@@ -24,11 +24,11 @@ struct ConfigField {
   ConfigRule rule = {};
 };
 
-/// Every key of a configuration in the order of printing, bound to the members of `config`; of the params of an
-/// optimizer and scheduler those of its own types.
+/// Every key of a configuration in the order of printing, bound to the members of `config`; of the keys of models and
+/// the params of optimizers and schedulers those of its own model and types.
 std::vector<ConfigField> config_fields(Config& config);
 
-/// A configuration for every optimizer and scheduler type: together they have every key there is.
+/// A configuration for every model and every optimizer and scheduler type: together they have every key there is.
 std::vector<Config> configs_of_all_types();
 
 /// The config_fields that count: parameters of fp16 while it is off and absent batch and ZeRO keys left out.
@@ -45,6 +45,7 @@ void read_field(const ConfigField& field, const document::Node& node);
 struct ForeignKey {
   std::string key;
   std::string harmless;  // the value (as printed) that changes nothing; "*": any; empty: none, so it is always refused
+  std::string why = {};  // any other is refused
 };
 const std::vector<ForeignKey>& foreign_keys();
 

@@ -28,6 +28,7 @@ std::vector<ConfigOverride> tutorial_flag_overrides(const TutorialFlags& flags, 
   }
   if (flags.with_cuda) overrides.push_back({"device", "cuda", "--with_cuda"});
   if (flags.use_ema) overrides.push_back({"train.ema.decay", "0.999", "--use_ema"});
+  if (flags.sync_bn) overrides.push_back({"model.sync_bn", "true", "--sync-bn"});
   if (flags.backend) {
     const bool gloo = *flags.backend == "gloo";
     if (gloo)

@@ -84,8 +84,8 @@ BestWeights::Candidate BestWeights::candidate(const Path& path, std::optional<in
     }
     const SafetensorsFile file(path);
     const WeightsInfo info = info_of(file);
-    if (info.model != config_.model.name)
-      fail(ExitCode::checkpoint, in_quotes(path.native()), " is of the model ", in_quotes(info.model));
+    if (info.model.name != config_.model.name)
+      fail(ExitCode::checkpoint, in_quotes(path.native()), " is of the model ", in_quotes(info.model.name));
     found.whole = true;
     found.step = info.step;
     const auto text = [&](const char* key) {

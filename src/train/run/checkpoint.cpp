@@ -81,6 +81,22 @@ CheckpointWriter::Contents CheckpointWriter::contents_of(size_t first_state, siz
   return contents;
 }
 
+/// Masters, and PyTorch's counters of batches: how often the running statistics were updated, which rank 0 writes.
+CheckpointWriter::Contents CheckpointWriter::weights(Source source) const {
+  Contents contents = contents_of(0, 1, source);
+  const size_t first = contents.specs.size();
+  for (const std::string& name : counter_names(args_.graph)) {
+    if (args_.comm.rank() == 0) contents.own.push_back({contents.specs.size(), 0, 1});
+    contents.specs.push_back({name, StoredType::i64, {}});
+  }
+  contents.read = [first, updates = args_.engine.scalars().applied, read = std::move(contents.read)](
+                      const Rows& rows, std::span<std::byte> out) {
+    if (rows.tensor < first) return read(rows, out);
+    std::memcpy(out.data(), &updates, sizeof updates);
+  };
+  return contents;
+}
+
 void CheckpointWriter::begin(const RunState& state, const Provenance& provenance, const Metadata& metadata) {
   check(!pending(), "a save begins while another is pending");
   begun_ = Clock::now();
@@ -91,13 +107,13 @@ void CheckpointWriter::begin(const RunState& state, const Provenance& provenance
     if (folder != nullptr && state.best_step >= 0) folder->keep_best(state.step);
   });
   const Source source = args_.asynchronous ? Source::snapshot : Source::engine;
-  Contents weights = contents_of(0, 1, source), moments = contents_of(1, args_.engine.lowered().states.size(), source);
+  Contents masters = weights(source), moments = contents_of(1, args_.engine.lowered().states.size(), source);
   SaveContents contents{.step = state.step,
-                        .weights = std::move(weights.specs),
+                        .weights = std::move(masters.specs),
                         .moments = std::move(moments.specs),
-                        .own_weights = std::move(weights.own),
+                        .own_weights = std::move(masters.own),
                         .own_moments = std::move(moments.own),
-                        .read_weights = std::move(weights.read),
+                        .read_weights = std::move(masters.read),
                         .read_moments = std::move(moments.read),
                         .metadata = metadata,
                         .state = to_json(state, provenance),
@@ -145,8 +161,8 @@ CheckpointWriter::Saved CheckpointWriter::over() {
 }
 
 void CheckpointWriter::write_weights(const std::string& name, const Metadata& metadata) {
-  const Contents weights = contents_of(0, 1, Source::engine);
-  write_together(args_.comm, files_, held_.path() / name, weights.specs, metadata, weights.own, weights.read);
+  const Contents masters = weights(Source::engine);
+  write_together(args_.comm, files_, held_.path() / name, masters.specs, metadata, masters.own, masters.read);
 }
 
 RunState restore_checkpoint(const Path& path, const std::string& model, const Graph& graph, Engine& engine) {

@@ -68,6 +68,7 @@ class CheckpointWriter {
 
   void take_snapshot();
   Contents contents_of(size_t first_state, size_t last_state, Source source) const;
+  Contents weights(Source source) const;
   Saved over();
 
   Args args_;

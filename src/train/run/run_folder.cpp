@@ -83,8 +83,11 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
     warn_of_not_finite(checkpoint, console);
     identity_.run = checkpoint.manifest.identity.run;
     resumed_ = provenance_from(checkpoint.state);
-    const Config saved = load_config_text(resumed_->config, resume_from_.string() + "/state.json");
-    const ResumeDifference difference = resume_difference(saved, resumed_->ranks, config, ranks);
+    Config saved = load_config_text(resumed_->config, resume_from_.string() + "/state.json"), now = config;
+    saved.model.settle_as_earlier_versions();
+    resumed_model_ = saved.model;
+    now.model.settle_like(saved.model);
+    const ResumeDifference difference = resume_difference(saved, resumed_->ranks, now, ranks);
     if (!difference.forbidden.empty()) {
       std::string keys;
       for (const std::string& key : difference.forbidden) keys += (keys.empty() ? "" : "; ") + key;
@@ -131,7 +134,7 @@ void RunFolder::begin(const Config& config, int ranks, const RunState* resumed, 
   for (const std::string& warning : set_aside_foreign_files(files_, held())) console.note("warning: " + warning);
   if (reset_) reset_run(files_, held());
   remove_spare_best();
-  const std::string started = init.empty() ? "" : "# started with --init " + in_quotes(init) + "\n";
+  const std::string started = init.empty() ? "" : "# started with " + init + "\n";
   config_text_ = sealed_config(started + to_yaml(config, {.ranks = ranks}));
   write_file_atomic(files_, held() / kConfigFile, config_text_);
   constexpr int64_t kBeforeAll = -1;  // a run without a checkpoint starts anew, and so do its records

@@ -41,6 +41,8 @@ class RunFolder {
   void require_same_origin(const Provenance& now, Console& console) const;
   /// The plans of the checkpoint that is resumed.
   std::string plans() const { return resumed_ ? resumed_->plans : ""; }
+  /// The model of the checkpoint that is resumed, settled.
+  const std::optional<Model>& resumed_model() const { return resumed_model_; }
   bool contains(int64_t step) const;
   /// Why a run ended here at that step, by its `end` record (kFinished, kStoppedEarly); empty: it did not, or goes on
   /// from there (kStopped, on request).
@@ -48,7 +50,7 @@ class RunFolder {
   static constexpr const char *kFinished = "finished", *kStoppedEarly = "stopped early", *kStopped = "stopped";
 
   /// Takes the folder into use: an earlier run is forgotten if that was asked; config.yaml is written; metrics go back
-  /// to what they were at `resumed` (null: a fresh run, whose weights came from `init` if not empty).
+  /// to what they were at `resumed` (null: a fresh run, whose weights came as the options `init` say if not empty).
   void begin(const Config& config, int ranks, const RunState* resumed, const std::string& init, Console& console);
 
   /// Who the checkpoints say they belong to: a resumed run's id, or a new one.
@@ -84,6 +86,7 @@ class RunFolder {
   bool saved_ = false;      // a checkpoint, by this process
   bool goes_back_ = false;  // to a checkpoint of this folder that was named
   std::optional<Provenance> resumed_;
+  std::optional<Model> resumed_model_;
   std::string config_text_;  // of config.yaml
   RunIdentity identity_;
   bool not_finite_told_ = false;

@@ -161,7 +161,7 @@ Metadata RunSaver::metadata() const {
   const Datasets& data = run_.session.data();
   const auto given = [](const std::string& path) { return path.empty() ? path : absolute_of(path).string(); };
   const bool pictures = data.source.kind->pictures;
-  return to_metadata({.model = config.model.name,
+  return to_metadata({.model = config.model,
                       .mean = config.data.mean,
                       .std = config.data.std,
                       .class_names = data.train->class_names(),

@@ -1,5 +1,7 @@
 #include "pool.h"
 
+#include <tuple>
+
 #include "bench.h"
 
 namespace ct::kernels {
@@ -11,28 +13,35 @@ void Bench::pools() {
     const std::string name = name_of(type), shape = shape_of(n, side, side, channels);
     void *const image = arena_.take(type, x), *const pooled = arena_.take(type, p);
     auto* const argmax = arena_.take<uint8_t>(p);
-    const MaxPoolArgs args{.type = type,
-                           .n = n,
-                           .height = side,
-                           .width = side,
-                           .channels = channels,
-                           .size = 2,
-                           .x = image,
-                           .y = pooled,
-                           .argmax = argmax};
-    large("max_pool", name, shape, 5 * p * e + p, kShare, [=](cudaStream_t s) { return max_pool(args, s); });
-    // The argmax that it wrote are still there.
-    const MaxPoolGradArgs grad{.type = type,
-                               .n = n,
-                               .height = side,
-                               .width = side,
-                               .channels = channels,
-                               .size = 2,
-                               .dy = pooled,
-                               .argmax = argmax,
-                               .dx = image};
-    large("max_pool_grad", name, shape, (x + p) * e + p, kShare,
-          [=](cudaStream_t s) { return max_pool_grad(grad, s); });
+    // Side by side, and as a large stem pools: both make images of half the side.
+    for (const auto& [kernel, pad, by] : {std::tuple{2, 0, ", 2x2"}, {3, 1, ", 3x3/2"}}) {
+      const MaxPoolArgs args{.type = type,
+                             .n = n,
+                             .height = side,
+                             .width = side,
+                             .channels = channels,
+                             .kernel = kernel,
+                             .stride = 2,
+                             .pad = pad,
+                             .x = image,
+                             .y = pooled,
+                             .argmax = argmax};
+      large("max_pool", name, shape + by, (x + p) * e + p, kShare, [=](cudaStream_t s) { return max_pool(args, s); });
+      // The argmax that it wrote are still there.
+      const MaxPoolGradArgs grad{.type = type,
+                                 .n = n,
+                                 .height = side,
+                                 .width = side,
+                                 .channels = channels,
+                                 .kernel = kernel,
+                                 .stride = 2,
+                                 .pad = pad,
+                                 .dy = pooled,
+                                 .argmax = argmax,
+                                 .dx = image};
+      large("max_pool_grad", name, shape + by, (x + p) * e + p, kShare,
+            [=](cudaStream_t s) { return max_pool_grad(grad, s); });
+    }
     const ReluPoolArgs of_relu{.type = type,
                                .n = n,
                                .height = side,

@@ -297,9 +297,22 @@ def safetensors(file_path):
 
 
 def weights_sha256(file_path):
-    """By its definition: SHA-256 over the f32 bytes, names sorted bytewise."""
+    """By its definition: SHA-256 over the f32 bytes, names sorted bytewise, PyTorch's counters left out."""
     tensors, _ = safetensors(file_path)
-    return hashlib.sha256(b"".join(tensors[name][2] for name in sorted(tensors, key=str.encode))).hexdigest()
+    names = sorted((name for name in tensors if not name.endswith("num_batches_tracked")), key=str.encode)
+    return hashlib.sha256(b"".join(tensors[name][2] for name in names)).hexdigest()
+
+
+def write_safetensors(file_path, tensors, metadata=None):
+    """A file as another program writes it, of {name: (dtype, shape, bytes)}."""
+    header, body = {"__metadata__": metadata} if metadata else {}, b""
+    for tensor, (dtype, shape, data) in tensors.items():
+        header[tensor] = {"dtype": dtype, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+    text = json.dumps(header).encode()
+    with open(file_path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + body)
+    return file_path
 
 
 def crc32c(data):

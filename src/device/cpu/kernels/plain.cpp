@@ -80,33 +80,6 @@ void AveragePoolGradBf16(const AveragePoolShape& s, const uint16_t* dy, uint16_t
   average_pool_grad_pass(s, dy, dx);
 }
 
-void MaxPool(const MaxPoolShape& s, const float* x, float* y, uint8_t* argmax) {
-  const int64_t c = s.channels, rows = s.height / s.size, columns = s.width / s.size;
-  for (int64_t n = 0; n < s.n; ++n)
-    for (int64_t row = 0; row < rows; ++row)
-      for (int64_t column = 0; column < columns; ++column, y += c, argmax += c)
-        for (int64_t place = 0; place < s.size * s.size; ++place) {
-          const float* from =
-              x + ((n * s.height + row * s.size + place / s.size) * s.width + column * s.size + place % s.size) * c;
-          for (int64_t i = 0; i < c; ++i) {  // simple enough for the compiler's own vectors
-            const bool better = place == 0 || from[i] > y[i];
-            y[i] = better ? from[i] : y[i];
-            argmax[i] = better ? static_cast<uint8_t>(place) : argmax[i];
-          }
-        }
-}
-
-void MaxPoolGrad(const MaxPoolShape& s, const float* dy, const uint8_t* argmax, float* dx) {
-  const int64_t c = s.channels, rows = s.height / s.size, columns = s.width / s.size;
-  std::fill_n(dx, s.n * s.height * s.width * c, 0.0f);
-  for (int64_t n = 0; n < s.n; ++n)
-    for (int64_t row = 0; row < rows; ++row)
-      for (int64_t column = 0; column < columns; ++column, dy += c, argmax += c)
-        for (int64_t i = 0; i < c; ++i)
-          dx[((n * s.height + row * s.size + argmax[i] / s.size) * s.width + column * s.size + argmax[i] % s.size) * c +
-             i] = dy[i];
-}
-
 /// Calls body(image, w offset, x offset, run) for every row of every output position's patch that lies in the image:
 /// `run` contiguous floats of the channels-last image and of one output channel's weights.
 template <class Body>
@@ -197,8 +170,6 @@ HWY_EXPORT(AveragePool);
 HWY_EXPORT(AveragePoolBf16);
 HWY_EXPORT(AveragePoolGrad);
 HWY_EXPORT(AveragePoolGradBf16);
-HWY_EXPORT(MaxPool);
-HWY_EXPORT(MaxPoolGrad);
 HWY_EXPORT(Conv);
 HWY_EXPORT(ConvGradWeights);
 HWY_EXPORT(ConvGradInput);
@@ -223,12 +194,6 @@ void average_pool_grad(const AveragePoolShape& s, const float* dy, float* dx) {
 }
 void average_pool_grad(const AveragePoolShape& s, const uint16_t* dy, uint16_t* dx) {
   HWY_DYNAMIC_DISPATCH(AveragePoolGradBf16)(s, dy, dx);
-}
-void max_pool(const MaxPoolShape& shape, const float* x, float* y, uint8_t* argmax) {
-  HWY_DYNAMIC_DISPATCH(MaxPool)(shape, x, y, argmax);
-}
-void max_pool_grad(const MaxPoolShape& shape, const float* dy, const uint8_t* argmax, float* dx) {
-  HWY_DYNAMIC_DISPATCH(MaxPoolGrad)(shape, dy, argmax, dx);
 }
 size_t conv2d_workspace(const ConvShape& s) { return s.planar ? s.in_channels * s.height * s.width : 0; }
 void conv2d(const ConvArgs& args) { HWY_DYNAMIC_DISPATCH(Conv)(args); }

@@ -34,14 +34,6 @@ void average_pool(const AveragePoolShape& shape, const uint16_t* x, uint16_t* y)
 void average_pool_grad(const AveragePoolShape& shape, const float* dy, float* dx);
 void average_pool_grad(const AveragePoolShape& shape, const uint16_t* dy, uint16_t* dx);
 
-/// size x size windows, stride = size, an incomplete last row or column of windows is dropped (and gets zero gradient).
-/// argmax (u8, so size <= 15): place of the window's first maximum, row-major.
-struct MaxPoolShape {
-  int64_t n, height, width, channels, size;
-};
-void max_pool(const MaxPoolShape& shape, const float* x, float* y, uint8_t* argmax);
-void max_pool_grad(const MaxPoolShape& shape, const float* dy, const uint8_t* argmax, float* dx);
-
 /// Square kernel, zero padding. x NHWC or (planar) NCHW; the input gradient is always NHWC.
 struct ConvShape {
   int64_t n, in_channels, height, width, out_channels, kernel, stride, pad;

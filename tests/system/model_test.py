@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""The keys of models: what is recorded of them, weights under torchvision's names out and in, and what is refused."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from harness import *
+
+WIDTH = 8
+
+
+def settings(steps=2, **changed):
+    return {**FEW, "data.path": few(train=64, test=20), "train_batch_size": 16, "train_micro_batch_size_per_gpu": 4,
+            "model.name": "resnet18", "model.width": WIDTH, "train.max_steps": steps,
+            **{key.replace("__", "."): value for key, value in changed.items()}}
+
+
+def state_dict(classes=10, kernel=3):
+    """Names, types and shapes of torchvision's resnet18 of that width, by its structure."""
+    found = {}
+
+    def conv(name, inputs, outputs, size):
+        found[name + ".weight"] = ("F32", [outputs, inputs, size, size])
+
+    def norm(name, channels):
+        for suffix in ("weight", "bias", "running_mean", "running_var"):
+            found[name + "." + suffix] = ("F32", [channels])
+        found[name + ".num_batches_tracked"] = ("I64", [])
+
+    conv("conv1", 3, WIDTH, kernel)
+    norm("bn1", WIDTH)
+    inputs = WIDTH
+    for layer in range(4):
+        for block in range(2):
+            name, outputs = "layer%d.%d." % (layer + 1, block), WIDTH << layer
+            conv(name + "conv1", inputs, outputs, 3)
+            norm(name + "bn1", outputs)
+            conv(name + "conv2", outputs, outputs, 3)
+            norm(name + "bn2", outputs)
+            if inputs != outputs:
+                conv(name + "downsample.0", inputs, outputs, 1)
+                norm(name + "downsample.1", outputs)
+            inputs = outputs
+    found["fc.weight"], found["fc.bias"] = ("F32", [classes, inputs]), ("F32", [classes])
+    return found
+
+
+def made_up(specs):
+    """A file's tensors: small numbers that differ."""
+    tensors, number = {}, 0
+    for name, (dtype, shape) in specs.items():
+        count = 1
+        for size in shape:
+            count *= size
+        values = [((number + i) % 997 + 1) / 4096 for i in range(count)]
+        number += count
+        tensors[name] = (dtype, shape, struct.pack("<%df" % count, *values) if dtype == "F32" else bytes(8 * count))
+    return tensors
+
+
+def specs_of(tensors):
+    return {name: (dtype, shape) for name, (dtype, shape, _) in tensors.items()}
+
+
+@functools.lru_cache(None)
+def trained():
+    train(path("large"), settings(model__stem="imagenet"))
+    return path("large")
+
+
+@check
+def the_stem_is_recorded_and_nothing_else_need_say_it():
+    large = trained()
+    with open(os.path.join(large, "config.yaml")) as file:
+        expect("\n  stem: imagenet\n" in file.read(), large)
+    train(path("small"), settings())
+    with open(os.path.join(path("small"), "config.yaml")) as file:
+        expect("\n  stem: cifar\n" in file.read(), "the images have 32 pixels")
+    done = run("eval", "--ckpt", os.path.join(large, "best.bin"), "--json", "--data", few(train=64, test=20))
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect_equal(json.loads(done.stdout)["loss"], records(large, "eval")[-1]["loss"])
+    # The same command goes on, and a run from its config.yaml is the same.
+    train(path("longer"), settings(4, model__stem="imagenet"))
+    shutil.copytree(large, path("resumed"))
+    train(path("resumed"), settings(4, model__stem="imagenet"))
+    expect_same_result(path("resumed"), result(path("longer")))
+    train(path("again"), {}, config=os.path.join(large, "config.yaml"))
+    expect_same_result(path("again"), result(large))
+
+
+@check
+def export_gives_a_whole_state_dict_and_init_takes_it():
+    for output, kernel in ((trained(), 7), (path("small"), 3)):
+        if not os.path.exists(output):
+            train(output, settings())
+        done = run("export", "--ckpt", output, "--out", path("exported.safetensors"))
+        expect_equal(done.returncode, DONE, done.stderr)
+        tensors, _ = safetensors(path("exported.safetensors"))
+        expect_equal(specs_of(tensors), state_dict(kernel=kernel))
+        counters = {data for name, (_, _, data) in tensors.items() if name.endswith("num_batches_tracked")}
+        expect_equal(counters, {struct.pack("<q", 2)}, "updates of the running statistics: two steps")
+    from_there = path("from-there")
+    train(from_there, settings(0, model__stem="imagenet", seed=9), "--init", os.path.join(trained(), "last.bin"))
+    expect_equal(records(from_there, "end")[-1]["weights_sha256"], weights_sha256(os.path.join(trained(), "last.bin")))
+    # Files of earlier versions have no counters and do not name the stem: it was the small one.
+    tensors, metadata = safetensors(os.path.join(path("small"), "last.bin"))
+    plain = {key: value for key, value in metadata.items() if "crc32c" not in key}
+    old = write_safetensors(path("old.bin"), {n: t for n, t in tensors.items() if not n.endswith("tracked")},
+                            {**plain, "cifar_train.model": json.dumps({"name": "resnet18", "width": WIDTH})})
+    done = run("eval", "--ckpt", old, "--json", "--data", few(train=64, test=20))
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect_equal(json.loads(done.stdout)["loss"], records(path("small"), "eval")[-1]["loss"])
+    done = run("export", "--ckpt", old, "--out", path("exported.safetensors"))
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect_equal(safetensors(path("exported.safetensors"))[0], tensors)
+    for model in ({"name": "resnet18", "width": -3}, {"name": "resnet18", "width": 1e300}, {"name": 7},
+                  {"name": "resnet18", "stem": "huge"}, {"name": "resnet18", "zero_init_residual": []}, []):
+        bad = write_safetensors(path("bad.bin"), tensors, {**plain, "cifar_train.model": json.dumps(model)})
+        fails(CHECKPOINT, run("eval", "--ckpt", bad), bad, "damaged metadata")
+
+
+@check
+def init_lists_all_that_does_not_fit():
+    specs = state_dict(kernel=7)
+    missing = [name for name in specs if name.startswith("layer3.") and specs[name][0] == "F32"]
+    for name in missing:
+        del specs[name]
+    specs["conv1.weight"] = ("F32", [WIDTH, 3, 3, 3])
+    specs["projection.weight"] = ("F32", [2, 2])
+    other = write_safetensors(path("other.safetensors"), made_up(specs))
+    words = train_words(path("never"), settings(0, model__stem="imagenet"), "--init", other)
+    fails(CHECKPOINT, run(*words), other, "missing: 'layer3.0.", "and %d more" % (len(missing) - 10),
+          "of another shape: 'conv1.weight' F32 [8, 3, 3, 3] for F32 [8, 3, 7, 7]", "unexpected: 'projection.weight'",
+          "of another model", "model.stem")
+    fails(CHECKPOINT, run(*words, "--init-head", "reset"), "unexpected: 'projection.weight'")
+    expect(not os.path.exists(path("never", "metrics.jsonl")), "a run began")
+
+
+@check
+def init_head_begins_the_last_layer_anew():
+    wanted = settings(0, model__stem="imagenet")
+    train(path("fresh"), wanted)
+    fresh, _ = safetensors(path("fresh", "last.bin"))
+    of_torchvision = made_up(state_dict(classes=1000, kernel=7))
+    without = {name: t for name, t in of_torchvision.items() if not name.startswith("fc.")}
+    for name, tensors in (("thousand", of_torchvision), ("headless", without)):
+        file = write_safetensors(path(name), tensors)
+        fails(CHECKPOINT, run(*train_words(path("never"), wanted, "--init", file)), file, "fc.weight", "fc.bias",
+              "only the last layer differs, which --init-head reset begins anew")
+        for ranks, stage in ((1, 0), (2, 3)):
+            output = path("%s-%d" % (name, ranks))
+            done = train(output, {**wanted, "zero_optimization.stage": stage}, "--init", file, "--init-head", "reset",
+                         ranks=Ranks(ranks))
+            expect("the last layer, fc, begins anew" in done.stderr, done.stderr)
+            found, _ = safetensors(os.path.join(output, "last.bin"))
+            for tensor in fresh:
+                source = fresh if tensor.startswith("fc.") or tensor.endswith("tracked") else of_torchvision
+                expect_equal(found[tensor], source[tensor], tensor)
+            with open(os.path.join(output, "config.yaml")) as text:
+                expect("--init-head reset" in text.readline(), output)
+    fails(USAGE, run(*train_words(path("never"), wanted, "--init-head", "reset")), "--init")
+    fails(USAGE, run(*train_words(path("never"), wanted, "--init", file, "--init-head", "new")), "--init-head")
+
+
+@check
+def keys_of_other_models_are_refused_by_name():
+    for words, *culprits in (
+            (["--set", "model.stem=imagenet"], "model.stem is no key of the model cnn", "resnet18"),
+            (["--set", "model.name=resnet18", "--set", "model.stem=vast"], "model.stem must be auto, cifar or imagenet"),
+            (["--set", "model.sync_bn=true"], "model.sync_bn", "statistics are those of a micro-batch"),
+            (["--set", "model.sync_batchnorm=true"], "model.sync_batchnorm", "micro-batch"),
+            (["--sync-bn"], "--sync-bn", "micro-batch"), (["--sync_batchnorm"], "sync", "micro-batch")):
+        fails(USAGE, run("--output", path("never"), *words), *culprits)
+
+
+main()
