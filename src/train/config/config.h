@@ -14,6 +14,7 @@
 #include "data/dataset.h"
 #include "optim/parameter_groups.h"
 #include "optim/schedule.h"
+#include "plan/lower.h"
 #include "train/config/batch.h"
 #include "train/config/choices.h"
 
@@ -31,6 +32,7 @@ struct Config {
   struct Data {
     std::string dataset = "auto";
     std::string path = "data";
+    std::string train, val;  // folders of pictures; empty: train/ and val/ in path
     int64_t validation = 0;  // images held out of the training set
     bool shuffle = true;
     std::vector<double> mean = {0.5, 0.5, 0.5}, std = {0.5, 0.5, 0.5};  // of pixels scaled to 0..1
@@ -54,6 +56,7 @@ struct Config {
       int64_t patience = 0;  // evaluations without improvement; 0: never stop early
       Metric metric = Metric::loss;
     } early_stopping;
+    Recompute recompute = Recompute::none;
     double label_smoothing = 0;
     int64_t max_bad_steps = 3;  // the n-th non-finite step in a row ends the run
   } train;
