@@ -17,7 +17,8 @@ int verb_bench(const Words& words) {
   BenchFlags f;
   app.add_option("what", f.what, "step | data | update | reduce")
       ->check(CLI::IsMember({"step", "data", "update", "reduce"}));
-  app.add_option("--config", f.config, "the configuration whose step is timed");
+  ConfigFiles files;
+  add_config_options(app, files);
   app.add_option("--set", f.sets, "KEY=VALUE, repeatable")->allow_extra_args(false);
   app.add_option("--ranks", f.ranks, "ranks as threads: a number or auto");
   app.add_option("--elements", f.elements, "update, reduce: how many")->check(CLI::PositiveNumber);
@@ -33,7 +34,9 @@ int verb_bench(const Words& words) {
     fail(ExitCode::usage, "--elements belongs to bench update and reduce, not to bench ", f.what);
 
   std::vector<std::string> warnings;
-  Config config = load_config({.files = {locate_config(f.config)}, .sets = f.sets}, &warnings);
+  ConfigSources sources = locate_configs(files, &warnings);
+  sources.sets = f.sets;
+  Config config = load_config(sources, &warnings);
   if (!f.device.empty()) config.device = f.device;
   if (!f.cuda_path.empty()) config.cuda.path = f.cuda_path;
   const int ranks = rank_count(config, f.ranks);

@@ -19,17 +19,17 @@ void warn_of(const std::vector<std::string>& warnings) {
 
 int show(const Words& words) {
   CLI::App app("Prints the effective configuration as YAML, with the origin of each value.", "cifar-train config show");
-  std::string file = "default.yaml", deepspeed, ranks = "auto";
-  ConfigSources sources;
-  app.add_option("FILE,--config", file, "YAML or DeepSpeed's JSON")->capture_default_str();
-  app.add_option("--deepspeed_config", deepspeed, "a second file, whose keys win");
-  app.add_option("--set", sources.sets, "key=value, such as train.epochs=1; repeatable")->allow_extra_args(false);
+  ConfigFiles files;
+  std::vector<std::string> sets;
+  std::string ranks = "auto";
+  add_config_options(app, files, "FILE,--config");
+  app.add_option("--set", sets, "key=value, such as train.epochs=1; repeatable")->allow_extra_args(false);
   app.add_option("--ranks", ranks, "for the batch sizes that follow from it")->capture_default_str();
   if (!parse(app, words)) return 0;
 
-  sources.files = {locate_config(file)};
-  if (!deepspeed.empty()) sources.files.push_back(locate_config(deepspeed));
   std::vector<std::string> warnings;
+  ConfigSources sources = locate_configs(files, &warnings);
+  sources.sets = sets;
   const Config config = load_config(sources, &warnings);
   const std::string text = to_yaml(config, {.origins = true, .ranks = rank_count(config, ranks)});
   warn_of(warnings);
@@ -37,10 +37,11 @@ int show(const Words& words) {
   return 0;
 }
 
-/// "FILE: ok" and the batch sizes on `ranks`, or on a few numbers of ranks where that is empty.
+/// "FILE: ok" and the batch sizes on `ranks`, or on a few numbers of ranks where that is empty. The sources' files are
+/// laid over it.
 std::string check_file(const std::string& name, ConfigSources sources, const std::string& ranks) {
   const std::filesystem::path path = locate_config(name);
-  sources.files = {path};
+  sources.files.insert(sources.files.begin(), path);
   std::vector<std::string> warnings;
   const Config config = load_config(sources, &warnings);
   for (std::string& line : warnings) line = path.string() + ": " + line;
@@ -61,13 +62,15 @@ int check(const Words& words) {
   CLI::App app("Reads configurations as train would, and lists the batch sizes on 1, 2, 4 and 8 ranks, or on --ranks.",
                "cifar-train config check");
   std::vector<std::string> files;
-  std::string ranks;
+  std::string ranks, deepspeed;
   ConfigSources sources;
   app.add_option("FILE", files, "YAML or DeepSpeed's JSON")->required();
+  app.add_option("--deepspeed_config", deepspeed, "DeepSpeed JSON, laid over each of them");
   app.add_option("--set", sources.sets, "key=value, such as train.epochs=1; repeatable")->allow_extra_args(false);
   app.add_option("--ranks", ranks, "a number or auto: the batch sizes must fit it");
   if (!parse(app, words)) return 0;
 
+  if (!deepspeed.empty()) sources.files = {locate_config(deepspeed)};
   std::vector<Error> wrong;
   for (const std::string& file : files) {
     try {

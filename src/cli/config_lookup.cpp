@@ -2,8 +2,10 @@
 
 #include <fstream>
 #include <string_view>
-#include <vector>
 
+#include "base/error.h"
+#include "base/paths.h"
+#include "train/config/env_file.h"
 #include "train/config/find.h"
 
 namespace ct {
@@ -41,6 +43,52 @@ fs::path locate_config(const std::string& name) {
     directories.push_back(installed_configs(executable));
   }
   return find_config(name, directories);
+}
+
+void add_config_options(CLI::App& app, ConfigFiles& files, const std::string& config) {
+  app.add_option(config, files.config,
+                 "YAML, or a DeepSpeed JSON file; looked for as given, then in configs/ (default.yaml)");
+  app.add_option("--deepspeed_config", files.deepspeed, "DeepSpeed JSON, laid over --config");
+  app.add_option("--env", files.env, "a job's KEY=VALUE lines, which may name both of them and --cuda-path");
+}
+
+JobEnvironment enter_job(const std::string& env, std::vector<std::string>* warnings) {
+  JobEnvironment job;
+  if (env.empty()) return job;
+  std::string ignored;
+  for (const EnvEntry& entry : read_env_file(env)) {
+    const auto& [key, value, place] = entry;
+    if (value.empty()) continue;
+    if (key == "PATH_TO_CONFIG_FILE") {
+      job.config = value;
+    } else if (key == "PATH_TO_DS_CONFIG") {
+      job.deepspeed = value;
+    } else if (key == "PATH_TO_WORKING_DIR") {
+      std::error_code error;
+      fs::current_path(value, error);
+      if (error)
+        fail(ExitCode::usage, place, ": ", key, " ", in_quotes(value), ": ", error.message(),
+             "; name the folder in which relative paths start");
+    } else if (key == "CUDA_HOME_PATH" && is_folder(value, ExitCode::usage)) {
+      job.cuda_path = ConfigOverride{"cuda.path", value, place};
+    } else if (key == "CUDA_HOME_PATH") {
+      warnings->push_back(str(place, ": ", key, " is ignored: there is no folder ", in_quotes(value), " here"));
+    } else {
+      ignored += (ignored.empty() ? "" : ", ") + key;
+    }
+  }
+  if (!ignored.empty()) warnings->push_back(str(env, ": ignored, as no option is called so: ", ignored));
+  return job;
+}
+
+ConfigSources locate_configs(const ConfigFiles& files, std::vector<std::string>* warnings) {
+  const JobEnvironment job = enter_job(files.env, warnings);
+  ConfigSources sources;
+  sources.files = {locate_config(files.config.value_or(job.config.empty() ? "default.yaml" : job.config))};
+  if (const std::string deepspeed = files.deepspeed.value_or(job.deepspeed); !deepspeed.empty())
+    sources.files.push_back(locate_config(deepspeed));
+  if (job.cuda_path) sources.overrides.push_back(*job.cuda_path);
+  return sources;
 }
 
 }  // namespace ct

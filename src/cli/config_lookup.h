@@ -1,13 +1,37 @@
-// Where configurations lie: the same places for every verb.
+// What names a configuration on the command line: the same words and places for every verb.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <vector>
+
+#include "train/config/load.h"
 
 namespace ct {
 
 /// `name` as given; else below the configs/ of the source tree that this executable was built in, where it lies in
 /// one; else among the installed ones. Throws Error(usage) that lists where it looked.
 std::filesystem::path locate_config(const std::string& name);
+
+/// The options that name configurations.
+struct ConfigFiles {
+  std::optional<std::string> config, deepspeed;
+  std::string env;  // a job's file of KEY=VALUE lines; empty: none
+};
+/// --config, --deepspeed_config and --env. `config` is the option's name, for verbs that take it without one too.
+void add_config_options(CLI::App& app, ConfigFiles& files, const std::string& config = "--config");
+
+/// What a job's file says of options; see docs/configuration.md.
+struct JobEnvironment {
+  std::string config, deepspeed;
+  std::optional<ConfigOverride> cuda_path;
+};
+/// Reads it and goes to the working folder that it names; `warnings` receives what is ignored. An empty path: nothing.
+JobEnvironment enter_job(const std::string& env, std::vector<std::string>* warnings);
+
+/// The files, options before the job's words, and default.yaml in the end; --set is the caller's.
+ConfigSources locate_configs(const ConfigFiles& files, std::vector<std::string>* warnings);
 
 }  // namespace ct

@@ -56,10 +56,13 @@ Compared compare_with(const Config& config, const Backend& backend) {
   return with;
 }
 
+bool recomputes(const Config& config) { return config.train.recompute == Recompute::blocks; }
+
 /// What to do, in one line.
-std::string advice(const std::vector<StageEstimate>& stages, size_t configured, const BatchSizes& batch,
+std::string advice(const std::vector<StageEstimate>& stages, size_t configured, const EstimateOf& what,
                    const std::optional<BatchSizes>& largest, const std::optional<StageAndBatch>& both,
                    const Compared& with) {
+  const BatchSizes& batch = what.batch;
   if (!with.problem.empty()) return "nothing is compared with what there is: " + with.problem;
   const auto fits = [&](const StageEstimate& s) { return with.limits.allow(s); };
   if (fits(stages[configured])) {
@@ -74,7 +77,8 @@ std::string advice(const std::vector<StageEstimate>& stages, size_t configured, 
                  largest ? ", or " + settings(*largest) : "");
   if (largest) return str("no stage fits with micro-batches of ", batch.micro, "; set ", settings(*largest));
   if (both) return str("set zero_optimization.stage=", both->stage, " and ", settings(both->batch));
-  return str("nothing fits: use ", with.room ? "more GPUs, zero_optimization.offload_optimizer.device=cpu, " : "",
+  return str("nothing fits: use ", recomputes(what.config) ? "" : "train.recompute=blocks, ",
+             with.room ? "more GPUs, zero_optimization.offload_optimizer.device=cpu, " : "",
              "fewer ranks on this host, bf16, or a smaller train.eval_batch_size or model");
 }
 
@@ -175,10 +179,11 @@ std::unique_ptr<Backend> backend_for_sizes(const Config& config) {
 int verb_estimate(const Words& words) {
   CLI::App app("Memory and traffic of a run, for every ZeRO stage; nothing is trained or written.",
                "cifar-train estimate");
-  std::string config_name = "default.yaml", asked_ranks = "auto", device;
+  ConfigFiles files;
+  std::string asked_ranks = "auto", device;
   std::vector<std::string> sets;
   bool json = false;
-  app.add_option("--config", config_name, "YAML, or a DeepSpeed JSON file; looked for as given, then in configs/");
+  add_config_options(app, files);
   app.add_option("--set", sets, "KEY=VALUE, repeatable")->allow_extra_args(false);
   app.add_option("--device", device, "auto | cpu | cuda | cuda:N");
   app.add_option("--ranks", asked_ranks, "ranks on this host: a number or auto");
@@ -186,7 +191,8 @@ int verb_estimate(const Words& words) {
   if (!parse(app, words)) return 0;
 
   std::vector<std::string> warnings;
-  ConfigSources sources{.files = {locate_config(config_name)}, .sets = sets};
+  ConfigSources sources = locate_configs(files, &warnings);
+  sources.sets = sets;
   if (app.count("--device") > 0) sources.overrides.push_back({"device", device, "--device"});
   const Config config = for_this_machine(load_config(sources, &warnings));
   require_gpu(config);
@@ -207,7 +213,7 @@ int verb_estimate(const Words& words) {
   const auto largest =
       with.problem.empty() ? largest_micro_batch(*backend, what, stages[configured].stage, with.limits) : std::nullopt;
   const auto both = with.problem.empty() && !largest ? smaller_in_both(*backend, what, with.limits) : std::nullopt;
-  const std::string line = advice(stages, configured, what.batch, largest, both, with);
+  const std::string line = advice(stages, configured, what, largest, both, with);
 
   const BatchSizes& batch = what.batch;
   if (json) {
@@ -232,9 +238,9 @@ int verb_estimate(const Words& words) {
     std::printf("%s\n", result.dump().c_str());
     return 0;
   }
-  std::printf("%s%s, %s; batch %ld = %ld x %ld micro-steps x %d ranks\n", config.model.name.c_str(),
-              config.bf16.enabled ? " bf16" : "", backend->description().c_str(), batch.train, batch.micro,
-              batch.accumulation, ranks);
+  std::printf("%s%s%s, %s; batch %ld = %ld x %ld micro-steps x %d ranks\n", config.model.name.c_str(),
+              config.bf16.enabled ? " bf16" : "", recomputes(config) ? ", blocks computed again" : "",
+              backend->description().c_str(), batch.train, batch.micro, batch.accumulation, ranks);
   const std::string available =
       str(with.limits.host ? str("; available here: ", mega(*with.limits.host), " MB") : "",
           with.room ? str(", and ", mega(with.room->available), " MB of ", with.room->device) : "");

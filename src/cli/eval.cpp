@@ -4,10 +4,12 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "cli/config_lookup.h"
 #include "cli/verbs.h"
 #include "comm/host/threads.h"
 #include "metrics/console.h"
 #include "model/models.h"
+#include "train/config/imagenet_file.h"
 #include "train/evaluation.h"
 #include "train/setup.h"
 #include "train/weights.h"
@@ -56,22 +58,55 @@ std::unique_ptr<DataSet> open_split(const std::string& checkpoint, const std::st
   }
 }
 
+struct EvalFlags {
+  std::string checkpoint, config, env;
+  int64_t batch_size = 250, max_images = 0;
+  CLI::Option *checkpoint_given, *batch_size_given, *max_images_given, *cuda_path_given;
+};
+
+/// What the files of a job say where options do not.
+void take_files(EvalFlags& f, Config& config, Console& console) {
+  std::vector<std::string> warnings;
+  const JobEnvironment job = enter_job(f.env, &warnings);
+  for (const std::string& line : warnings) console.note("warning: " + line);
+  if (job.cuda_path && f.cuda_path_given->count() == 0) config.cuda.path = job.cuda_path->value;
+  if (f.config.empty()) f.config = job.config;
+  if (!f.config.empty()) {
+    const std::filesystem::path path = locate_config(f.config);
+    const ImagenetEvaluation said = evaluation_of(document::read_file(path));
+    if (f.checkpoint_given->count() == 0) f.checkpoint = said.checkpoint;
+    if (f.batch_size_given->count() == 0) f.batch_size = said.batch_size.value_or(f.batch_size);
+    if (f.max_images_given->count() == 0 && said.max_images) {
+      f.max_images = *said.max_images;
+      console.note(str(path.string(), ": at most ", f.max_images, " images (eval.max_eval); --max-images 0 takes all"));
+    }
+  }
+  if (f.checkpoint.empty())
+    fail(ExitCode::usage, "--ckpt is required",
+         f.config.empty() ? "" : str(", for ", in_quotes(f.config), " has no eval.ckpt_path"),
+         ": give a weights file, or the folder of a run or checkpoint; see cifar-train eval --help");
+}
+
 }  // namespace
 
 int verb_eval(const Words& words) {
   CLI::App app("Loss, accuracy and per-class table of a weights file.", "cifar-train eval");
-  std::string checkpoint, data_path, split = "test";
+  EvalFlags f;
+  std::string data_path, split = "test";
   Config config;
-  int64_t batch_size = 250, max_images = -1;
   bool json = false, quiet = false;
-  app.add_option("--ckpt", checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint")
-      ->required();
+  f.checkpoint_given =
+      app.add_option("--ckpt", f.checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint");
+  app.add_option("--config", f.config, "a configuration with an eval block: ckpt_path, batch_size, max_eval");
+  app.add_option("--env", f.env, "a job's KEY=VALUE lines, which may name it and --cuda-path");
   app.add_option("--data", data_path, "where the images lie (default: where the run had them)");
   app.add_option("--split", split, "test | train | val")->check(CLI::IsMember({"test", "train", "val"}));
-  app.add_option("--batch-size", batch_size, "images at a time")->check(CLI::Range(int64_t{1}, int64_t{100000}));
-  app.add_option("--max-images", max_images, "only the first so many")->check(CLI::PositiveNumber);
+  f.batch_size_given =
+      app.add_option("--batch-size", f.batch_size, "images at a time")->check(CLI::Range(int64_t{1}, int64_t{100000}));
+  f.max_images_given =
+      app.add_option("--max-images", f.max_images, "only the first so many; 0: all")->check(CLI::NonNegativeNumber);
   app.add_option("--device", config.device, "auto | cpu | cuda | cuda:N")->check(device_problem);
-  app.add_option("--cuda-path", config.cuda.path, "where cuDNN and cuBLAS are looked for first");
+  f.cuda_path_given = app.add_option("--cuda-path", config.cuda.path, "where cuDNN and cuBLAS are looked for first");
   app.add_flag("--json", json, "one JSON object instead of text");
   app.add_flag("-q,--quiet", quiet, "data only, no chatter");
   if (!parse(app, words)) return 0;
@@ -80,6 +115,8 @@ int verb_eval(const Words& words) {
   const auto warn = [&console](const std::string& text) {
     if (!text.empty()) console.note("warning: " + text);
   };
+  take_files(f, config, console);
+  const std::string& checkpoint = f.checkpoint;
   const SafetensorsFile file(weights_file(checkpoint));
   const WeightsInfo info = info_of(file);
   if (const std::string converted = conversions(file); !converted.empty())
@@ -96,8 +133,8 @@ int verb_eval(const Words& words) {
          "; restore the set, or say where other images lie with --data DIR");
 
   std::vector<uint32_t> chosen = images_of(split, *images, info);
-  if (max_images > 0) chosen.resize(std::min(chosen.size(), static_cast<size_t>(max_images)));
-  batch_size = std::min(batch_size, static_cast<int64_t>(chosen.size()));
+  if (f.max_images > 0) chosen.resize(std::min(chosen.size(), static_cast<size_t>(f.max_images)));
+  const int64_t batch_size = std::min(f.batch_size, static_cast<int64_t>(chosen.size()));
 
   const auto comm = make_solo();
   config.data.mean = info.mean;

@@ -23,8 +23,8 @@ namespace ct {
 namespace {
 
 struct TrainFlags {
-  std::string config = "default.yaml", deepspeed_config, output, resume = "auto", init, init_head = "keep", device,
-              cuda_path, ranks = "auto";
+  ConfigFiles files;
+  std::string output, resume = "auto", init, init_head = "keep", device, cuda_path, ranks = "auto";
   std::vector<std::string> sets;
   bool reset = false, print_config = false, dry_run = false, dump_plan = false, quiet = false, verbose = false,
        no_record = false;
@@ -33,7 +33,7 @@ struct TrainFlags {
 };
 
 void add_options(CLI::App& app, TrainFlags& f) {
-  app.add_option("--config", f.config, "YAML, or a DeepSpeed JSON file; looked for as given, then in configs/");
+  add_config_options(app, f.files);
   app.add_option("--set", f.sets, "KEY=VALUE, repeatable: replaces a key of the configuration")
       ->allow_extra_args(false);
   app.add_option("--output", f.output, "the run's folder (output)");
@@ -59,7 +59,6 @@ void add_options(CLI::App& app, TrainFlags& f) {
   app.add_flag_callback(
          "--deepspeed", [] {}, "accepted; there is nothing to switch on")
       ->group(tutorial);
-  app.add_option("--deepspeed_config", f.deepspeed_config, "DeepSpeed JSON, laid over --config")->group(tutorial);
   app.add_option("--local_rank", f.tutorial.local_rank, "accepted; the launcher says")->group(tutorial);
   app.add_option("-b,--batch_size", f.tutorial.batch_size, "train_batch_size, and at most that as micro-batch")
       ->group(tutorial);
@@ -132,9 +131,7 @@ Outlook look_ahead(const TrainOptions& options, int ranks, bool dump_plan) {
         "of the host's memory: %ld bytes a rank for offloaded optimizer state, %ld page-locked copies, %ld staged "
         "collectives, %ld snapshot for saving, %ld other\n",
         rank.use.host, rank.mirrors, rank.staged, rank.snapshot, rank.overhead);
-  const auto& train = options.config.train;
-  Outlook ahead{.steps = train.epochs * pipeline.steps_per_epoch()};
-  if (train.max_steps >= 0) ahead.steps = std::min(ahead.steps, train.max_steps);
+  Outlook ahead{.steps = run_steps(options.config, pipeline.steps_per_epoch())};
   if (!detect_launch().parallel() && !rank.on_gpu && ranks > available_cores())
     ahead.not_tried = "there are fewer cores here than ranks";
   if (const int64_t available = host_memory().available; available > 0 && stage.host > available)
@@ -196,12 +193,11 @@ int verb_train(const Words& words) {
                        .reset = f.reset,
                        .init = f.init,
                        .init_head = f.init_head == "reset" ? InitHead::reset : InitHead::keep};
-  ConfigSources sources{.files = {locate_config(f.config)}, .flags = f.tutorial, .overrides = {}, .sets = f.sets};
-  options.config_source = sources.files[0].string();
-  if (!f.deepspeed_config.empty()) {
-    sources.files.push_back(locate_config(f.deepspeed_config));
-    options.config_source += " and " + sources.files[1].string();
-  }
+  ConfigSources sources = locate_configs(f.files, &options.warnings);
+  sources.flags = f.tutorial;
+  sources.sets = f.sets;
+  for (const auto& file : sources.files)
+    options.config_source += (options.config_source.empty() ? "" : " and ") + file.string();
   if (app.count("--output") > 0) sources.overrides.push_back({"output", f.output, "--output"});
   if (app.count("--device") > 0) sources.overrides.push_back({"device", f.device, "--device"});
   if (app.count("--cuda-path") > 0) sources.overrides.push_back({"cuda.path", f.cuda_path, "--cuda-path"});

@@ -82,7 +82,10 @@ class Graph {
   explicit Graph(DType compute = DType::f32, Mode mode = Mode::train) : compute_(compute), mode_(mode) {}
 
   ValueId add_value(Value value);
-  void add_op(ComputeOp op) { ops_.push_back(std::move(op)); }
+  void add_op(ComputeOp op) {
+    ops_.push_back(std::move(op));
+    units_of_ops_.push_back(static_cast<int>(units_.size()) - 1);
+  }
 
   // Layers. `name` is the state_dict prefix; a layer outside any unit is a unit of its own.
   ValueId conv_relu_pool(ValueId x, const std::string& name, int width, int kernel);
@@ -105,6 +108,8 @@ class Graph {
   const std::vector<Value>& values() const { return values_; }
   const Value& operator[](ValueId id) const { return values_[static_cast<size_t>(id)]; }
   const std::vector<ComputeOp>& ops() const { return ops_; }
+  /// By operation of the forward pass: the unit that it is a part of; -1: it comes before all.
+  const std::vector<int>& units_of_ops() const { return units_of_ops_; }
   std::vector<Parameter>& parameters() { return parameters_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<std::string>& units() const { return units_; }
@@ -139,6 +144,7 @@ class Graph {
   Mode mode_;
   std::vector<Value> values_;
   std::vector<ComputeOp> ops_;
+  std::vector<int> units_of_ops_;
   std::vector<Parameter> parameters_;
   std::vector<std::string> units_;
   bool explicit_unit_ = false;

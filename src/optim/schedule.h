@@ -2,11 +2,13 @@
 // and what they mean: kType, keys() and fault() as an optimizer's (optim/optimizer.h), and
 //   at()          the rates of applied step number `step`, counted from 0, from those that the optimizer was given
 //   kOverridesLr  the key that is the rate in place of the optimizer's; "": none
+//   fit_run()     of those that depend on it: is told how many steps the run has, before at() is called
 #pragma once
 
 #include "optim/optimizer.h"
 #include "optim/step_lr.h"
 #include "optim/table.h"
+#include "optim/warmup_cosine_lr.h"
 #include "optim/warmup_lr.h"
 
 namespace ct::optim {
@@ -19,14 +21,32 @@ struct Constant {
   Rates at(const Rates& given, int64_t) const { return given; }
 };
 
-using LrSchedule = std::variant<Constant, WarmupLr, StepLr>;
+using LrSchedule = std::variant<Constant, WarmupLr, WarmupCosineLr, StepLr>;
 
 /// Names of the vocabulary that this version refuses.
-inline const std::vector<std::string> kLaterSchedules = {
-    "WarmupDecayLR", "WarmupCosineLR", "OneCycle",          "LRRangeTest",
-    "MultiStepLR",   "ExponentialLR",  "CosineAnnealingLR", "CosineAnnealingWarmRestarts",
-    "OneCycleLR",    "LinearLR",       "PolynomialLR",      "LambdaLR",
-    "ConstantLR",    "CyclicLR",       "ReduceLROnPlateau"};
+inline const std::vector<std::string> kLaterSchedules = {"WarmupDecayLR",
+                                                         "OneCycle",
+                                                         "LRRangeTest",
+                                                         "MultiStepLR",
+                                                         "ExponentialLR",
+                                                         "CosineAnnealingLR",
+                                                         "CosineAnnealingWarmRestarts",
+                                                         "OneCycleLR",
+                                                         "LinearLR",
+                                                         "PolynomialLR",
+                                                         "LambdaLR",
+                                                         "ConstantLR",
+                                                         "CyclicLR",
+                                                         "ReduceLROnPlateau"};
+
+/// Tells the schedule how many steps the run has.
+inline void fit_run(LrSchedule& schedule, int64_t steps) {
+  std::visit(
+      [steps](auto& s) {
+        if constexpr (requires { s.fit_run(steps); }) s.fit_run(steps);
+      },
+      schedule);
+}
 
 /// The schedule's row of applied step number `step`, counted from 0.
 inline ScheduleRow schedule_row(const LrSchedule& schedule, const Optimizer& optimizer, int64_t step) {

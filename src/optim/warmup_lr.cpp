@@ -1,8 +1,5 @@
 #include "optim/warmup_lr.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "optim/keys.h"
 
 namespace ct::optim {
@@ -15,12 +12,8 @@ std::vector<ConfigKey> WarmupLr::keys() {
 }
 
 Rates WarmupLr::at(Rates given, int64_t step) const {
-  const int64_t it = step - 1, warmup = std::max<int64_t>(2, warmup_num_steps);
-  double gamma = it < 0 ? 0 : 1;
-  if (it >= 0 && it < warmup)
-    gamma = warmup_type == WarmupType::linear
-                ? static_cast<double>(it) / static_cast<double>(warmup)
-                : std::log(static_cast<double>(it + 1)) * (1.0 / std::log(static_cast<double>(warmup)));
+  const int64_t it = deepspeed_iteration(step), warmup = warmup_steps(warmup_num_steps);
+  const double gamma = it < 0 ? 0 : it < warmup ? warmup_share(warmup_type, it, warmup) : 1;
   given.lr = warmup_min_lr + (warmup_max_lr - warmup_min_lr) * gamma;
   return given;
 }

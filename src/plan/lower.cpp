@@ -6,7 +6,8 @@
 #include "plan/lowering/lowering.h"
 
 namespace ct {
-Lowering::Lowering(const Graph& graph, const Distribution& d) : graph_(graph), zero_(kZeroStages[d.effective_stage()]) {
+Lowering::Lowering(const Graph& graph, const Distribution& d, Recompute recompute)
+    : graph_(graph), zero_(kZeroStages[d.effective_stage()]) {
   check(d.zero_stage >= 0 && d.zero_stage <= 3, "ZeRO stage ", d.zero_stage);
   out_.values = graph.values();
   out_.ports = graph.ports;
@@ -17,7 +18,8 @@ Lowering::Lowering(const Graph& graph, const Distribution& d) : graph_(graph), z
   packed_ = out_.shards.packed(d.rank, whole_);
   separate_masters_ = d.zero.offload_optimizer || std::any_of(out_.flat.runs.begin(), out_.flat.runs.end(),
                                                               [](const Run& r) { return r.dtype != DType::f32; });
-  alias_flattened();
+  take_operations();
+  if (recompute == Recompute::blocks) recompute_units();
   place_params();
 }
 
@@ -43,15 +45,16 @@ Lowered Lowering::evaluation() {
   return std::move(out_);
 }
 
-Lowered lower_training(const Graph& graph, const UpdateRule& rule, const Distribution& distribution) {
-  return Lowering(graph, distribution).training(rule);
+Lowered lower_training(const Graph& graph, const UpdateRule& rule, const Distribution& distribution,
+                       Recompute recompute) {
+  return Lowering(graph, distribution, recompute).training(rule);
 }
 
 Lowered lower_evaluation(const Graph& graph, const Distribution& distribution) {
   // What training keeps whole beside its shards is another buffer; evaluation gathers everything from the shards.
   Distribution d = distribution;
   d.zero.persistence_threshold = 0;
-  return Lowering(graph, d).evaluation();
+  return Lowering(graph, d, Recompute::none).evaluation();
 }
 
 }  // namespace ct

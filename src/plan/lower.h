@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/choice.h"
 #include "optim/optimizer.h"
 #include "optim/parameter_groups.h"
 #include "plan/program.h"
@@ -17,7 +18,13 @@ struct UpdateRule {
   std::optional<LossScaleOptions> loss_scale = {};
 };
 
-Lowered lower_training(const Graph& graph, const UpdateRule& rule, const Distribution& distribution);
+/// What the backward pass computes again in place of keeping it: nothing, or the insides of the graph's units
+/// (plan/lowering/recompute.cpp). The bits are the same.
+enum class Recompute : uint8_t { none, blocks };
+constexpr auto words_of(Recompute) { return std::to_array<std::string_view>({"none", "blocks"}); }
+
+Lowered lower_training(const Graph& graph, const UpdateRule& rule, const Distribution& distribution,
+                       Recompute recompute = Recompute::none);
 
 /// The forward pass over the parameters of a training program of the same model and distribution.
 Lowered lower_evaluation(const Graph& graph, const Distribution& distribution);

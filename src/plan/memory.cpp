@@ -57,8 +57,8 @@ class Lives {
       const Step& step = steps[i];
       const bool communication = std::holds_alternative<CommOp>(step.op);
       const int64_t until = communication ? completion(steps, i, communications++) : step.time + 1;
-      // What is gathered again was dead since its last use.
-      const bool fresh = communication && std::holds_alternative<AllGather>(std::get<CommOp>(step.op));
+      // What is gathered or computed again was dead since its last use.
+      const bool fresh = step.again || (communication && std::holds_alternative<AllGather>(std::get<CommOp>(step.op)));
       for (ValueId id : writes(step.op)) touch(id, step.time, until, fresh);
       for (ValueId id : reads(step.op)) touch(id, step.time, until, /*fresh=*/false);
     }
@@ -190,6 +190,7 @@ std::string to_text(const Lowered& program, const MemoryPlan& plan) {
           if (slices > 1) out << " and " << slices - 1 << " more slices";
         }
       }
+      if (steps[i].again) out << "  (again)";
       if (steps[i].after >= 0) out << "  (after communication " << steps[i].after << ")";
       if (steps[i].after_update >= 0) out << "  (after the update's communication " << steps[i].after_update << ")";
       out << "\n";

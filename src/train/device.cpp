@@ -150,8 +150,12 @@ std::unique_ptr<Backend> make_backend(const Config& config, int local_rank, cons
         {.winograd = config.cpu.winograd, .autotune = config.cpu.autotune, .memory_advice = memory_advice});
   }
   const DType compute = compute_type(config);
-  if (const std::string problem = backend->problem_with(compute); !problem.empty())
-    fail(ExitCode::usage, compute == DType::bf16 ? "bf16" : "fp16", ".enabled: ", problem, "; set it to false");
+  if (const std::string problem = backend->problem_with(compute); !problem.empty()) {
+    if (compute == DType::bf16) fail(ExitCode::usage, "bf16.enabled: ", problem, ": --set bf16.enabled=false");
+    const bool has_bf16 = backend->problem_with(DType::bf16).empty();
+    fail(ExitCode::usage, "fp16.enabled: ", problem, ": --set fp16.enabled=false --set bf16.enabled=true",
+         has_bf16 ? "" : " where the CPU has bf16; this one has not: the first of them alone");
+  }
   return backend;
 }
 

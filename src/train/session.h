@@ -57,7 +57,8 @@ class TrainingSession {
   Evaluator& evaluator() { return *evaluator_; }
   const Pipeline& pipeline() const { return *pipeline_; }
   int classes() const { return data_.train->classes(); }
-  int64_t steps_per_epoch() const { return pipeline_->steps_per_epoch(); }
+  int64_t steps_per_epoch() const { return static_cast<int64_t>(data_.parts.training.size()) / batch_.train; }
+  int64_t total_steps() const { return ct::run_steps(config_, steps_per_epoch()); }
   /// Plans that were stored or chosen and are not to be had, of the first rank that misses one; empty: none.
   const std::string& plans_missed() const { return plans_missed_; }
 

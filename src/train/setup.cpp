@@ -31,8 +31,15 @@ UpdateRule update_rule(const Config& config) {
   return rule;
 }
 
-Schedule step_schedule(const Config& config) {
-  return [optimizer = config.optimizer.value(), scheduler = config.scheduler](int64_t step) {
+int64_t run_steps(const Config& config, int64_t steps_per_epoch) {
+  const int64_t steps = config.train.epochs * steps_per_epoch;
+  return config.train.max_steps >= 0 ? std::min(steps, config.train.max_steps) : steps;
+}
+
+Schedule step_schedule(const Config& config, int64_t run_steps) {
+  optim::LrSchedule scheduler = config.scheduler;
+  optim::fit_run(scheduler, run_steps);
+  return [optimizer = config.optimizer.value(), scheduler](int64_t step) {
     return optim::schedule_row(scheduler, optimizer, step);
   };
 }
@@ -167,7 +174,7 @@ Programs lower_programs(const Config& config, const BatchSizes& batch, RankOf wh
   require_fitting(config.model.name, data.sample.channels, data.sample.height, data.sample.width);
   const Distribution d = distribution(config, batch, who);
   Programs programs{.graph = build_graph(model, input_spec(config, batch.micro, data, Mode::train))};
-  programs.train = lower_training(programs.graph, update_rule(config), d);
+  programs.train = lower_training(programs.graph, update_rule(config), d, config.train.recompute);
   const int64_t images = std::min(config.train.eval_batch_size, data.test_images);
   programs.evaluate = lower_evaluation(build_graph(model, input_spec(config, images, data, Mode::evaluate)), d);
   return programs;

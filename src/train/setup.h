@@ -13,8 +13,10 @@
 namespace ct {
 
 UpdateRule update_rule(const Config& config);
-/// What update number `step` uses, counted from 0.
-Schedule step_schedule(const Config& config);
+/// Optimizer steps of a whole run.
+int64_t run_steps(const Config& config, int64_t steps_per_epoch);
+/// What update number `step` of a run of `run_steps` uses, counted from 0.
+Schedule step_schedule(const Config& config, int64_t run_steps);
 /// "Adam with decoupled (AdamW) weight decay 3e-07", for people.
 std::string optimizer_note(const Config& config);
 /// The rank whose program is wanted.

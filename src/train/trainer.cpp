@@ -230,8 +230,7 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   test_.emplace(*session_.data().test, batch, workers);
   if (const auto& held_out = session_.data().parts.validation; !held_out.empty())
     validation_.emplace(*session_.data().train, held_out, batch, workers);
-  total_steps_ = config_.train.epochs * session_.steps_per_epoch();
-  if (config_.train.max_steps >= 0) total_steps_ = std::min(total_steps_, config_.train.max_steps);
+  total_steps_ = session_.total_steps();
 
   if (folder_) {
     describe_run();
@@ -249,7 +248,9 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
 
 /// Locks the run's folder. Returns the checkpoint to go on from; empty: none.
 std::string Trainer::open_folder() {
-  config_.data.dataset = session_.data().source.kind->key;  // what a resume compares
+  // What was left open is recorded, for a resume to compare.
+  config_.data.dataset = session_.data().source.kind->key;
+  optim::fit_run(config_.scheduler, session_.total_steps());
   if (comm_.rank() == 0)
     folder_ = std::make_unique<RunFolder>(config_, comm_.size(), options_.resume, options_.reset, log_.console());
   require_shared_folder(comm_, config_.output);

@@ -165,6 +165,7 @@ struct Setting {
   ZeroOptions zero = {};
   CommQueueOptions queue = {};
   bool reproducible = true;
+  Recompute recompute = Recompute::none;
 };
 
 Distribution distribution_of(const Setting& s, int rank) {
@@ -182,7 +183,8 @@ Outcome train(const Setting& setting, int64_t steps) {
   run_ranks(setting.ranks, [&](Communicator& comm) {
     const auto backend = backend_of_this_thread();
     const Graph graph = graph_of(setting.model, setting.compute);
-    Engine engine(*backend, comm, lower_training(graph, setting.rule, distribution_of(setting, comm.rank())),
+    Engine engine(*backend, comm,
+                  lower_training(graph, setting.rule, distribution_of(setting, comm.rank()), setting.recompute),
                   schedule(setting.rule), BindOptions{.queue = setting.queue});
     set_weights(graph, engine);
     std::vector<double> losses;
@@ -259,6 +261,24 @@ TEST_P(EveryStage, NeitherBucketsNorOverlapChangeABit) {
                               .queue = {.beside = beside}};
         expect_same_bits(train(setting, 3), alone);
       }
+}
+
+TEST_P(EveryStage, BlocksComputedAgainChangeNoBit) {
+  if (!can_compute(compute())) GTEST_SKIP() << "no " << name_of(compute()) << " here";
+  const Outcome alone = train({.micro_batches = 6, .model = model(), .compute = compute()}, 3);
+  for (int stage = 0; stage <= 3; ++stage)
+    for (const int ranks : {1, 3}) {
+      if (ranks == 1 && stage > 0) continue;
+      SCOPED_TRACE(testing::Message() << ranks << " ranks, stage " << stage);
+      const Setting setting{.ranks = ranks,
+                            .micro_batches = 6,
+                            .stage = stage,
+                            .model = model(),
+                            .compute = compute(),
+                            .queue = {.beside = stage % 2 == 1},
+                            .recompute = Recompute::blocks};
+      expect_same_bits(train(setting, 3), alone);
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Engine, EveryStage,

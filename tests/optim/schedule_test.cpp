@@ -43,6 +43,54 @@ TEST(WarmupLr, FewerThanTwoStepsCountAsTwo) {
   EXPECT_EQ(rate(s, 3), 1e-3);
 }
 
+TEST(WarmupCosineLr, Golden) {
+  for (const Golden& g : {Golden{1, 0},
+                          {2, 0},
+                          {3, 0.00030102999566398113},
+                          {4, 0.0004771212547196624},
+                          {10, 0.0009542425094393248},
+                          {11, 0.0009999999999999998},
+                          {12, 0.00099982282328117},
+                          {13, 0.000999291418703597},
+                          {61, 0.0006187014836005639},
+                          {108, 7.622517277655903e-05},
+                          {128, 2.7717671882985936e-07},
+                          {129, 1.0000000000000001e-07},
+                          {130, 1.0000000000000001e-07},  // DeepSpeed's rises again
+                          {140, 1.0000000000000001e-07},
+                          {100000, 1.0000000000000001e-07}})
+    EXPECT_EQ(rate(WarmupCosineLr{.total_num_steps = 128, .warmup_num_steps = 10}, g.step - 1, 1e-3), g.lr) << g.step;
+}
+
+TEST(WarmupCosineLr, RatiosAreOfTheOptimizersRate) {
+  const WarmupCosineLr s{.total_num_steps = 30,
+                         .warmup_min_ratio = 0.5,
+                         .warmup_num_steps = 10,
+                         .cos_min_ratio = 0.25,
+                         .warmup_type = WarmupType::linear};
+  EXPECT_EQ(rate(s, 0, 0.8), 0);  // before DeepSpeed's schedule has begun
+  EXPECT_EQ(rate(s, 1, 0.8), 0.4);
+  EXPECT_DOUBLE_EQ(rate(s, 6, 0.8), 0.6);
+  EXPECT_DOUBLE_EQ(rate(s, 20, 0.8), 0.8 * (0.25 + 0.75 / 2));
+  EXPECT_DOUBLE_EQ(rate(s, 30, 0.8), 0.2);
+}
+
+TEST(WarmupCosineLr, FollowsTheRunUnlessItIsToldAnotherLength) {
+  LrSchedule open = WarmupCosineLr{.warmup_num_steps = 10}, given = WarmupCosineLr{.total_num_steps = 40};
+  fit_run(open, 128);
+  fit_run(given, 128);
+  EXPECT_EQ(rate(open, 127, 1e-3), 2.7717671882985936e-07);
+  EXPECT_EQ(std::get<WarmupCosineLr>(given).total_num_steps, 40);
+}
+
+TEST(WarmupCosineLr, RunsThatEndBeforeTheWarmUpDo) {
+  for (const int64_t total : {0, 1, 2, 5}) {
+    const LrSchedule s = WarmupCosineLr{.total_num_steps = total, .warmup_num_steps = 5};
+    for (int64_t step = 0; step < 20; ++step) EXPECT_TRUE(rate(s, step) >= 0 && rate(s, step) <= 0.1) << step;
+    EXPECT_EQ(rate(s, 6), 0.1 * 1e-4);
+  }
+}
+
 TEST(StepLr, FallsEveryStepSizeSteps) {
   const LrSchedule s = StepLr{.step_size = 3, .gamma = 0.5};
   for (int64_t step = 0; step < 10; ++step) EXPECT_EQ(rate(s, step, 0.8), 0.8 / (1 << (step / 3))) << step;

@@ -79,7 +79,9 @@ TEST_F(ConfigTest, ShippedDefaultSpellsOutTheDefaults) {
   EXPECT_TRUE(shipped == expected) << to_yaml(shipped) << to_yaml(expected);
   // All keys are shown, so that the file is the vocabulary; those without a place in it are listed here.
   for (const ConfigField& field : effective_fields(shipped)) {
-    const std::set<std::string> hidden = {"train.max_bad_steps",
+    const std::set<std::string> hidden = {"data.train",
+                                          "data.val",
+                                          "train.max_bad_steps",
                                           "checkpoint.asynchronous",
                                           "optimizer.params.adam_w_mode",
                                           "optimizer.params.no_decay",
@@ -104,7 +106,23 @@ TEST_F(ConfigTest, ShippedFilesLoad) {
   EXPECT_EQ(resnet.model.name, "resnet18");
   EXPECT_EQ(resnet.data.augment.size(), 2u);
   EXPECT_EQ(fitting_ranks(resnet.batch, 9), (std::vector<int64_t>{1, 2, 4}));
+  const Config resnet18 = load_config({.files = {kShipped / "resnet18_imagenet.yaml"}}, &warnings_);
+  EXPECT_EQ(fitting_ranks(resnet18.batch, 9), (std::vector<int64_t>{1, 2, 4, 8}));
   EXPECT_TRUE(warnings_.empty()) << warnings_[0];
+}
+
+TEST_F(ConfigTest, ShippedImagenetFilesLoadTogether) {
+  const Config config =
+      load_config({.files = {kShipped / "imagenet_resnet50.yaml", kShipped / "imagenet_ds_config.json"}}, &warnings_);
+  EXPECT_EQ(fitting_ranks(config.batch, 99), (std::vector<int64_t>{1, 2, 3, 4, 6, 9, 12, 18, 36}));
+  EXPECT_EQ(optimizer<optim::AdamW>(config).weight_decay, 0.05);
+  EXPECT_EQ(optim::type_of(config.scheduler), "WarmupCosineLR");
+  EXPECT_TRUE(config.fp16.enabled);
+  EXPECT_EQ(config.zero_optimization.offload_optimizer_device, OffloadDevice::cpu);
+  EXPECT_EQ(config.train.save_interval, 60);
+  ASSERT_EQ(warnings_.size(), 2u);
+  EXPECT_PART(warnings_[0], "scheduler.params.total_num_steps");
+  EXPECT_PART(warnings_[1], "fp16.auto_cast");
 }
 
 TEST_F(ConfigTest, AbsentKeysFollowTheContract) {
@@ -253,7 +271,7 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
       {"optimizer: {type: lamb, params: {max_coeff: 10}}",
        "optimizer.type lamb is not supported by this version; use SGD, Adam, AdamW or RMSprop"},
       {"scheduler: {type: OneCycle, params: {cycle_min_lr: 0}}",
-       "scheduler.type OneCycle is not supported by this version; use WarmupLR or StepLR"},
+       "scheduler.type OneCycle is not supported by this version; use WarmupLR, WarmupCosineLR or StepLR"},
       {"train: {ema: {decay: 0.9}}", "train.ema.decay 0.9 is not supported by this version; use 0"},
       {"compat: seed", "compat is not supported by this version; remove it"},
       {"cpu: {threads: 2}", "cpu.threads 2 is not supported by this version; use 1"},
@@ -523,6 +541,10 @@ TEST_F(ConfigTest, PrintedConfigurationLoadsToTheSame) {
       "optimizer: {type: RMSprop, params: {alpha: 0.9, momentum: 0.5, centered: true}, groups: [{pattern: '*.b?as', "
       "lr_scale: 0.1}, {dimensions: 2, weight_decay: 0.5}, {pattern: conv1.weight, dimensions: 4}]}\n"
       "scheduler: {type: StepLR, params: {step_size: 7, gamma: 0.5}}\n",
+      "optimizer: {type: AdamW}\nscheduler: {type: WarmupCosineLR, params: {total_num_steps: 128, cos_min_ratio: "
+      "0.5}}\n"
+      "train: {recompute: blocks}\ndata: {train: a/b, val: 'c d'}\n",
+      "optimizer: {type: AdamW}\nscheduler: {type: WarmupCosineLR, params: {total_num_steps: auto}}\n",
       "output: 'no'\noptimizer: {type: Adam, params: {adam_w_mode: false}}\ntrain_micro_batch_size_per_gpu: "
       "4\ngradient_accumulation_steps: 2\n",
       kAdam + "model: {name: resnet34, stem: cifar, width: 5, zero_init_residual: true}\n",
@@ -560,6 +582,9 @@ TEST_F(ConfigTest, ResumeAllowsOnlyWhatTheContractAllows) {
   const Config free = load(base, {"output=x",
                                   "device=cpu",
                                   "train.epochs=9",
+                                  "train.recompute=blocks",
+                                  "data.train=a",
+                                  "data.val=b",
                                   "train.max_steps=5",
                                   "train.log_interval=1",
                                   "train.save_interval=1",
@@ -587,6 +612,11 @@ TEST_F(ConfigTest, ResumeAllowsOnlyWhatTheContractAllows) {
     return difference.forbidden.empty() ? std::string() : difference.forbidden[0];
   };
   EXPECT_EQ(forbidden("seed=43"), "seed: 42 saved, 43 now");
+  Config longer = load(base, {"scheduler.type=WarmupCosineLR"}), shorter = longer;
+  optim::fit_run(longer.scheduler, 40);
+  optim::fit_run(shorter.scheduler, 20);
+  EXPECT_EQ(resume_difference(shorter, 1, longer, 1).forbidden,
+            std::vector<std::string>{"scheduler.params.total_num_steps: 20 saved, 40 now"});
   EXPECT_EQ(forbidden("train_batch_size=32"), "train_batch_size: 16 saved, 32 now");
   EXPECT_EQ(forbidden("optimizer.params.lr=0.1"), "optimizer.params.lr: 0.001 saved, 0.1 now");
   EXPECT_EQ(forbidden("scheduler.type=WarmupLR"), "scheduler.params.warmup_max_lr: absent saved, 0.001 now");

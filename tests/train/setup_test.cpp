@@ -42,19 +42,44 @@ TEST(Setup, AdamIsDecoupledUnlessToldOtherwise) {
 }
 
 TEST(Setup, AStepsRowIsTheSchedulesAndTheOptimizers) {
-  const Schedule constant = step_schedule(with_optimizer("{type: SGD, params: {lr: 0.25, momentum: 0.5}}"));
+  const Schedule constant = step_schedule(with_optimizer("{type: SGD, params: {lr: 0.25, momentum: 0.5}}"), 9);
   EXPECT_EQ(constant(0).lr, 0.25);
   EXPECT_EQ(constant(1000).lr, 0.25);
   EXPECT_EQ(constant(7).coefficients[Sgd::momentum], 0.5);
   const Schedule warm = step_schedule(
       with_optimizer("{type: Adam, params: {betas: [0.8, 0.999]}}",
                      "scheduler: {type: WarmupLR, params: {warmup_min_lr: 0, warmup_max_lr: 0.5, warmup_num_steps: 10, "
-                     "warmup_type: linear}}"));
+                     "warmup_type: linear}}"),
+      9);
   EXPECT_EQ(warm(0).lr, 0);
   EXPECT_EQ(warm(6).lr, 0.25);
   EXPECT_EQ(warm(500).lr, 0.5);
   EXPECT_DOUBLE_EQ(warm(0).coefficients[Adam::bias_correction1], 0.2);
   EXPECT_DOUBLE_EQ(warm(0).coefficients[Adam::bias_correction2], 0.001);
+}
+
+TEST(Setup, AScheduleMayFollowTheLengthOfTheRun) {
+  const std::string cosine = "scheduler: {type: WarmupCosineLR, params: {warmup_num_steps: 2, cos_min_ratio: 0";
+  const auto rate = [&](const std::string& more, int64_t run_steps, int64_t step) {
+    const Config config = with_optimizer("{type: SGD, params: {lr: 0.5}}", cosine + more + "}}");
+    return step_schedule(config, run_steps)(step).lr;
+  };
+  for (const std::string open : {"", ", total_num_steps: auto"}) {
+    EXPECT_GT(rate(open, 12, 11), 0);
+    EXPECT_EQ(rate(open, 12, 12), 0);
+    EXPECT_GT(rate(open, 24, 12), 0);
+  }
+  EXPECT_EQ(rate(", total_num_steps: 12", 24, 12), 0);  // what is given stays
+}
+
+TEST(Setup, ARunEndsByEpochsOrSteps) {
+  const auto steps = [](const std::string& train) {
+    return run_steps(with_optimizer("{type: SGD}", "train: {" + train + "}"), 10);
+  };
+  EXPECT_EQ(steps("epochs: 3"), 30);
+  EXPECT_EQ(steps("epochs: 3, max_steps: 7"), 7);
+  EXPECT_EQ(steps("epochs: 3, max_steps: 70"), 30);
+  EXPECT_EQ(steps("epochs: 3, max_steps: 0"), 0);
 }
 
 TEST(Setup, PixelsAreNormalisedByMeanAndDeviation) {

@@ -12,7 +12,7 @@
 namespace ct {
 
 struct BenchFlags {
-  std::string what = "step", config = "default.yaml", ranks = "1";
+  std::string what = "step", ranks = "1";
   std::vector<std::string> sets;
   double window = 0.25;
   int windows = 9;

@@ -8,8 +8,8 @@ namespace ct {
 void Lowering::scale_loss(const LossScaleOptions& options) {
   out_.first_loss_scale = {.scale = options.initial, .hysteresis_left = options.hysteresis};
   out_.loss_scale = buffer("loss scale", sizeof(LossScaleState), Account::other);
-  for (ComputeOp& op : ops_)
-    if (auto* loss = std::get_if<SoftmaxCrossEntropy>(&op)) loss->loss_scale = out_.loss_scale;
+  for (Planned& planned : ops_)
+    if (auto* loss = std::get_if<SoftmaxCrossEntropy>(&planned.op)) loss->loss_scale = out_.loss_scale;
 }
 
 Range Lowering::units_range(const Range& units) const {
@@ -42,7 +42,7 @@ void Lowering::place_gradients() {
       const ValueId grad = graph_.parameters()[i].grad;
       place(grad, group.whole, (p.begin - group.first) * kFloat);
       for (size_t k = 0; k < ops_.size(); ++k) {
-        const Ids written = writes(Op{ops_[k]});
+        const Ids written = writes(Op{ops_[k].op});
         if (std::find(written.begin(), written.end(), grad) == written.end()) continue;
         group.ready = std::max(group.ready, static_cast<int>(k));
         group.needed = std::min(group.needed, static_cast<int>(k));

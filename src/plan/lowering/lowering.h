@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ inline constexpr int64_t kFloat = sizeof(float);
 
 class Lowering {
  public:
-  Lowering(const Graph& graph, const Distribution& d);
+  Lowering(const Graph& graph, const Distribution& d, Recompute recompute);
   Lowered training(const UpdateRule& rule);
   Lowered evaluation();
 
@@ -32,7 +33,12 @@ class Lowering {
   ValueId floats(const std::string& name, int64_t numel, Account account, Home home = Home::resident);
   void place(ValueId id, ValueId base, int64_t byte);
   ValueId view(ValueId base, int64_t byte, int64_t numel, DType dtype = DType::f32);
-  void alias_flattened();
+  void take_operations();
+
+  // ---- memory for arithmetic (recompute.cpp)
+
+  void recompute_units();
+  std::set<ValueId> kept() const;
 
   // ---- what layers compute with, and f32 masters (parameters.cpp)
 
@@ -64,7 +70,7 @@ class Lowering {
 
   // ---- forward and backward (passes.cpp)
 
-  void emit(Program& program, ComputeOp op, int after = -1);
+  void emit(Program& program, ComputeOp op, int after = -1, bool again = false);
   void communicate(Program& program, CommOp op);
   /// The first operation of a pass, forward or backward, that uses a unit's parameters.
   struct Use {
@@ -93,7 +99,13 @@ class Lowering {
   const Graph& graph_;
   const ZeroRow& zero_;
   bool separate_masters_ = false;  // layers compute in another type than f32
-  std::vector<ComputeOp> ops_;
+  /// An operation of the graph, in the order of a micro-step.
+  struct Planned {
+    ComputeOp op;
+    int unit;            // of the forward pass: whose part it is; -1: of none
+    bool again = false;  // repeats one of the forward pass
+  };
+  std::vector<Planned> ops_;
   std::vector<Run> whole_, packed_;  // all elements in f32; what this rank owns
   std::vector<Run> shard_runs_;      // stage 3: what this rank owns in the form that layers compute with
   std::vector<std::vector<Run>> unit_place_;

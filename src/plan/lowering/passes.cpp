@@ -5,10 +5,12 @@
 
 namespace ct {
 
-void Lowering::emit(Program& program, ComputeOp op, int after) { program.push_back({std::move(op), time_, after}); }
+void Lowering::emit(Program& program, ComputeOp op, int after, bool again) {
+  program.push_back({std::move(op), time_, after, again});
+}
 
 void Lowering::communicate(Program& program, CommOp op) {
-  program.push_back({std::move(op), time_, -1});
+  program.push_back({std::move(op), time_});
   ++queue_;
 }
 
@@ -20,8 +22,8 @@ std::vector<Lowering::Use> Lowering::uses() const {
   std::vector<Use> found;
   std::set<int> open;
   for (size_t k = 0; k < ops_.size(); ++k) {
-    if (std::holds_alternative<SoftmaxCrossEntropy>(ops_[k])) open.clear();  // the backward pass begins
-    for (ValueId id : reads(Op{ops_[k]})) {
+    if (std::holds_alternative<SoftmaxCrossEntropy>(ops_[k].op)) open.clear();  // the backward pass begins
+    for (ValueId id : reads(Op{ops_[k].op})) {
       const int unit = unit_of[static_cast<size_t>(id)];
       if (unit < 0) continue;
       if (open.insert(unit).second) found.push_back({unit, static_cast<int>(k)});
@@ -57,7 +59,7 @@ void Lowering::compute(Program& program, bool last) {
     // Two groups' gradients at a time: the one that is written, and the one before it, which is on its way.
     for (size_t g = 2; g < groups_.size(); ++g)
       if (!zero_.whole_grads && groups_[g].needed == time_) after = std::max(after, groups_[g - 2].pending);
-    emit(program, ops_[k], after);
+    emit(program, ops_[k].op, after, ops_[k].again);
     for (Group& g : groups_)
       if (g.ready == time_) reduce(program, g, last);
   }

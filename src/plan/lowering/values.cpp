@@ -30,18 +30,19 @@ ValueId Lowering::view(ValueId base, int64_t byte, int64_t numel, DType dtype) {
 }
 
 /// A flattened image whose rows need no padding is the image itself: a view, and no operation.
-void Lowering::alias_flattened() {
+void Lowering::take_operations() {
   const auto alias = [this](ValueId from, ValueId to) {
     if (graph_[from].shape.stored() != graph_[to].shape.stored() || graph_[from].dtype != graph_[to].dtype)
       return false;
     place(to, from, 0);
     return true;
   };
-  for (const ComputeOp& op : graph_.ops()) {
+  for (size_t i = 0; i < graph_.ops().size(); ++i) {
+    const ComputeOp& op = graph_.ops()[i];
     bool dropped = false;
     if (const auto* flat = std::get_if<Flatten>(&op)) dropped = alias(flat->x, flat->y);
     if (const auto* flat = std::get_if<FlattenGrad>(&op)) dropped = alias(flat->dy, flat->dx);
-    if (!dropped) ops_.push_back(op);
+    if (!dropped) ops_.push_back({op, graph_.units_of_ops()[i]});
   }
 }
 

@@ -1,5 +1,5 @@
 // The words of those keys that are one of a few. Modules that have such keys say their own: data/dataset.h (OnCorrupt),
-// data/augmentation.h, optim/.
+// data/augmentation.h, optim/, plan/lower.h (Recompute).
 #pragma once
 
 #include "base/choice.h"

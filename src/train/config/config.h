@@ -15,6 +15,7 @@
 #include "model/models.h"
 #include "optim/parameter_groups.h"
 #include "optim/schedule.h"
+#include "plan/lower.h"
 #include "train/config/batch.h"
 #include "train/config/choices.h"
 
@@ -58,6 +59,7 @@ struct Config {
       int64_t patience = 0;  // evaluations without improvement; 0: never stop early
       Metric metric = Metric::loss;
     } early_stopping;
+    Recompute recompute = Recompute::none;
     double label_smoothing = 0;
     int64_t max_bad_steps = 3;  // the n-th non-finite step in a row ends the run
   } train;

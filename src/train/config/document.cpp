@@ -109,8 +109,7 @@ Node plain_scalar(const std::string& text, const Mark& mark) {
   return node;
 }
 
-Node read_file(const std::filesystem::path& path) {
-  auto origin = std::make_shared<Origin>(Origin{path.string()});
+std::string read_text(const std::filesystem::path& path) {
   if (is_folder(path, ExitCode::usage))
     fail(ExitCode::usage, in_quotes(path.native()), ": is a folder, not a configuration file");
   std::ifstream file(path, std::ios::binary);
@@ -126,8 +125,15 @@ Node read_file(const std::filesystem::path& path) {
     const int line = 1 + static_cast<int>(std::count(text.begin(), text.begin() + bad, '\n'));
     const size_t start = text.rfind('\n', bad);
     const int column = static_cast<int>(start == std::string::npos ? bad + 1 : bad - start);
-    fail_at({origin, line, column}, "is not text in UTF-8, so it is no configuration");
+    fail_at({std::make_shared<Origin>(Origin{path.string()}), line, column},
+            "is not text in UTF-8, so it is no configuration");
   }
+  return text;
+}
+
+Node read_file(const std::filesystem::path& path) {
+  const std::string text = read_text(path);
+  const auto origin = std::make_shared<Origin>(Origin{path.string()});
   const std::string suffix = lower(path.extension().string());
   const size_t first = text.find_first_not_of(" \t\r\n");
   const bool braces = first != std::string::npos && text[first] == '{';

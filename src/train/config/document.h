@@ -54,6 +54,9 @@ struct Entry {
   Node value;
 };
 
+/// The text of a file, without a byte-order mark; at most kMaxBytes of UTF-8.
+std::string read_text(const std::filesystem::path& path);
+
 /// Reads a file: JSON when it is named *.json or begins with '{' and is not named *.yaml or *.yml; otherwise YAML.
 /// The root is a map; an empty file is an empty map.
 Node read_file(const std::filesystem::path& path);

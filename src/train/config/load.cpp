@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "model/models.h"
 #include "train/config/document.h"
+#include "train/config/imagenet_file.h"
 #include "train/config/schema.h"
 #include "train/config/tutorial_flags.h"
 
@@ -73,6 +74,24 @@ class Merge {
   }
 
   void add_file(const Node& root) {
+    for (const Node& layer : in_own_words(root)) add_layer(layer);
+  }
+
+  void add_override(const ConfigOverride& word) {
+    const auto origin = std::make_shared<document::Origin>(document::Origin{word.origin, /*positions=*/false});
+    const Mark mark{origin, 0, 0};
+    for (const char* block : kReplacedWhole) {
+      if (word.key == block) forget(block);
+      if (word.key == str(block, ".type")) forget(str(block, ".params"));
+    }
+    Node value = override_value(word, origin);
+    value.mark = mark;
+    if (value.text == "auto") values_.erase(word.key);  // asked for by name, it is more than a file's silence
+    add_path(word.key, "", mark, value);
+  }
+
+ private:
+  void add_layer(const Node& root) {
     const auto given = [&](const char* key) {
       return std::any_of(root.entries.begin(), root.entries.end(), [&](const auto& entry) { return entry.key == key; });
     };
@@ -85,19 +104,6 @@ class Merge {
     add_map(root, "");
   }
 
-  void add_override(const ConfigOverride& word) {
-    const auto origin = std::make_shared<document::Origin>(document::Origin{word.origin, /*positions=*/false});
-    const Mark mark{origin, 0, 0};
-    for (const char* block : kReplacedWhole) {
-      if (word.key == block) forget(block);
-      if (word.key == str(block, ".type")) forget(str(block, ".params"));
-    }
-    Node value = override_value(word, origin);
-    value.mark = mark;
-    add_path(word.key, "", mark, value);
-  }
-
- private:
   static std::string key_of(const std::string& block, const std::string& name) {
     return block.empty() && name == kBf16Alias ? kBf16 : block + name;
   }

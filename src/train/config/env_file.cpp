@@ -1,0 +1,106 @@
+#include "train/config/env_file.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <sstream>
+#include <string_view>
+
+#include "base/error.h"
+#include "train/config/document.h"
+
+namespace ct {
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r";
+constexpr size_t kLongestValue = 4096;  // so that lines that double each other's values come to an end
+
+std::string_view trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(kBlanks);
+  return first == text.npos ? "" : text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+bool begins_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool continues_name(char c) { return begins_name(c) || (c >= '0' && c <= '9'); }
+
+/// The name that `text` begins with.
+std::string_view name_of(std::string_view text) {
+  if (text.empty() || !begins_name(text[0])) return "";
+  return text.substr(0, static_cast<size_t>(std::ranges::find_if_not(text, continues_name) - text.begin()));
+}
+
+class EnvReader {
+ public:
+  explicit EnvReader(std::string file) : file_(std::move(file)) {}
+
+  void line(std::string_view text, int number) {
+    const std::string place = str(file_, ":", number);
+    text = trimmed(text);
+    if (text.empty() || text[0] == '#') return;
+    constexpr std::string_view kExport = "export";
+    if (text.starts_with(kExport) && text.size() > kExport.size() && kBlanks.find(text[kExport.size()]) != kBlanks.npos)
+      text = trimmed(text.substr(kExport.size()));
+    const std::string_view key = name_of(text);
+    if (key.empty() || key.size() == text.size() || text[key.size()] != '=')
+      fail(ExitCode::usage, place, ": expects KEY=VALUE, found ", document::quoted(std::string(text)));
+    if (find(key)) fail(ExitCode::usage, place, ": ", key, " is given twice; remove one");
+    entries_.push_back({std::string(key), value(text.substr(key.size() + 1), place), place});
+  }
+
+  std::vector<EnvEntry> entries() && { return std::move(entries_); }
+
+ private:
+  const std::string* find(std::string_view key) const {
+    const auto found = std::ranges::find_if(entries_, [&](const EnvEntry& e) { return e.key == key; });
+    return found == entries_.end() ? nullptr : &found->value;
+  }
+
+  std::string value(std::string_view text, const std::string& place) const {
+    const bool quoted = text.size() >= 2 && (text[0] == '"' || text[0] == '\'') && text.back() == text[0];
+    const char quote = quoted ? text[0] : '\0';
+    if (quoted) text = text.substr(1, text.size() - 2);
+    const std::string_view out_of_place = quote == '\'' ? "'" : quote == '"' ? "\"`\\" : "\"'`\\ \t";
+    if (const size_t at = text.find_first_of(out_of_place); at != text.npos)
+      fail(ExitCode::usage, place, ": a ", text[at] == ' ' || text[at] == '\t' ? "blank" : str("'", text[at], "'"),
+           " in the value: no shell reads it; put the value in single quotes, or write it without");
+    return quote == '\'' ? std::string(text) : expanded(text, place);
+  }
+
+  std::string expanded(std::string_view text, const std::string& place) const {
+    std::string result;
+    for (size_t at = 0; at < text.size();) {
+      if (text[at] != '$') {
+        result += text[at++];
+        continue;
+      }
+      const bool braces = text.substr(at + 1).starts_with('{');
+      const std::string name(name_of(text.substr(at + 1 + braces)));
+      at += 1 + braces + name.size();
+      if (name.empty() || (braces && !text.substr(at).starts_with('}')))
+        fail(ExitCode::usage, place, ": after $ a name is expected, as in $HOME or ${HOME}; nothing else is expanded");
+      at += braces;
+      const std::string* earlier = find(name);
+      const char* outer = earlier == nullptr ? std::getenv(name.c_str()) : nullptr;
+      if (earlier == nullptr && outer == nullptr)
+        fail(ExitCode::usage, place, ": $", name, " is set neither by an earlier line nor in the environment");
+      result += earlier != nullptr ? *earlier : outer;
+      if (result.size() > kLongestValue) fail(ExitCode::usage, place, ": the value is too long");
+    }
+    return result;
+  }
+
+  std::string file_;
+  std::vector<EnvEntry> entries_;
+};
+
+}  // namespace
+
+std::vector<EnvEntry> read_env_file(const std::filesystem::path& path) {
+  std::istringstream lines(document::read_text(path));
+  EnvReader reader(path.string());
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) reader.line(line, ++number);
+  return std::move(reader).entries();
+}
+
+}  // namespace ct
