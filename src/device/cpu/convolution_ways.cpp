@@ -58,15 +58,15 @@ struct Row {
 
 /// The first row that fits decides.
 constexpr Row kTable[] = {
-    // Timed with AVX-512, and taken over for less.
+    // Timed with AVX-512, and with the library held to AVX2.
     {kF32, kEvery, enough_tiles, ConvWay::winograd},
     {kF32, ConvPass::grad_w, planar, ConvWay::direct},
     {kF32, kGradients, strided, ConvWay::product},
     {kF32, kEvery, small_strided_pointwise, ConvWay::product},
     {kF32, ConvPass::grad_w, pointwise, ConvWay::product},
-    {kF32, ConvPass::grad_x, long_rows, ConvWay::product},
-    {kF32, ConvPass::grad_x, short_rows, ConvWay::blocked},
-    {kF32, {ConvPass::forward, ConvPass::grad_w}, short_rows, ConvWay::product},
+    {ConvUnit::avx512, ConvPass::grad_x, long_rows, ConvWay::product},
+    {ConvUnit::avx512, ConvPass::grad_x, short_rows, ConvWay::blocked},
+    {kF32, kEvery, short_rows, ConvWay::product},
     // Not timed where the table was made: followed from what direct kernels and products were seen to reach.
     {kBf16, ConvPass::grad_w, planar, ConvWay::product},
     {ConvUnit::bf16_amx, ConvPass::grad_w, any_shape, ConvWay::product},
