@@ -240,6 +240,8 @@ Json to_json(Model model) {
         [&]<class Target>(const Target& target) {
           if constexpr (std::is_same_v<Target, Choice>)
             json[key.name] = target.word();
+          else if constexpr (requires { target->has_value(); })
+            json[key.name] = target->has_value() ? Json(**target) : Json();
           else
             json[key.name] = *target;
         },
@@ -261,6 +263,11 @@ void read_value(const Json& json, const ConfigKey& key, int64_t* target) {
 template <class T>
 void read_value(const Json& json, const ConfigKey&, T* target) {
   *target = json.get<T>();
+}
+template <class T>
+void read_value(const Json& json, const ConfigKey& key, std::optional<T>* target) {
+  target->reset();
+  if (!json.is_null()) read_value(json, key, &target->emplace());
 }
 
 /// Throws what is no Error where that is not what to_json() makes.

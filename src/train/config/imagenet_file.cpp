@@ -22,7 +22,7 @@ constexpr const char* kScript = R"(
 model: {name: resnet50}
 data:
   normalize: {mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]}
-  augment: [flip]
+  augment: [random_resized_crop, flip]
 )";
 
 /// The file's words and this program's.
