@@ -110,6 +110,8 @@ std::vector<FileReport> verify(const fs::path& folder) {
       reports.push_back({.path = split, .problem = error.what()});
     }
   }
+  if (const std::string problem = look(folder); !problem.empty())
+    reports.push_back({.path = folder, .problem = problem});
   return reports;
 }
 

@@ -1,5 +1,6 @@
 #include "data/packed/format.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -80,8 +81,10 @@ bool is_line(std::string_view text) {
 
 std::string_view PackedIndex::name(Split split, int64_t i) const {
   const size_t at = static_cast<size_t>(i + (split == Split::train ? 0 : train));
-  const uint32_t begin = at == 0 ? class_text : entries[at - 1].name_end;
-  return text.substr(begin, entries[at].name_end - begin);
+  // Ends were in order when the file was opened; it may have been written over since.
+  const size_t end = std::min<size_t>(entries[at].name_end, text.size());
+  const size_t begin = std::min<size_t>(at == 0 ? class_text : entries[at - 1].name_end, end);
+  return text.substr(begin, end - begin);
 }
 
 bool is_packed(std::span<const std::byte> file) {

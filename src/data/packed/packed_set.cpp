@@ -18,7 +18,8 @@ PackedFile::PackedFile(const fs::path& path) : file_(path, MappedFile::Links::fo
 }
 
 std::string PackedFile::problem(const PackedEntry& picture) const {
-  if (crc32c(bytes(picture)) == picture.crc) return "";
+  const std::span<const std::byte> held = bytes(picture);
+  if (held.size() == picture.bytes && crc32c(held) == picture.crc) return "";
   return "damaged: its bytes do not match their checksum";
 }
 
@@ -45,7 +46,7 @@ uint32_t PackedSet::fingerprint() const {
 }
 
 std::span<const std::byte> PackedSet::bytes(int64_t i, std::vector<std::byte>&) const {
-  const PackedEntry& picture = pictures_[static_cast<size_t>(i)];
+  const PackedEntry picture = pictures_[static_cast<size_t>(i)];  // a copy: the file may be written over any moment
   if (const std::string problem = packed_.problem(picture); !problem.empty()) {
     check_unchanged();  // a file that was written over is no damaged one
     fail(ExitCode::data, problem);
@@ -58,7 +59,7 @@ std::string PackedSet::picture_name(int64_t i) const {
 }
 
 void PackedSet::prefetch(std::span<const uint32_t> next, std::span<const uint32_t>) const {
-  for (const uint32_t i : next) packed_.file().read_ahead(packed_.bytes(pictures_[i]));
+  for (const uint32_t i : next) packed_.file().read_ahead(packed_.bytes(PackedEntry(pictures_[i])));
 }
 
 }  // namespace ct

@@ -3,6 +3,7 @@
 #include <jpeglib.h>
 #include <png.h>
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>  // jpeglib.h needs it before
 #include <cstdlib>
@@ -56,13 +57,16 @@ bool write_jpeg(const Picture& picture, int quality, JpegError& error, unsigned 
 }  // namespace
 
 std::vector<std::byte> encode_jpeg(const Picture& picture, int quality) {
+  if (std::min(picture.width, picture.height) < 1 || std::max(picture.width, picture.height) > kLongestJpeg)
+    fail(ExitCode::data, "a picture of ", picture.width, "x", picture.height,
+         " cannot be made a JPEG, whose sides have 1 to ", kLongestJpeg, " pixels");
   JpegError error;
   unsigned char* bytes = nullptr;  // libjpeg's, from malloc
   unsigned long count = 0;
   const bool written = write_jpeg(picture, quality, error, bytes, count);
-  // Where it failed, libjpeg may have freed what `bytes` says already.
+  // Only memory can fail now. What `bytes` says is then left alone: libjpeg may have freed it already.
   if (!written)
-    fail(ExitCode::data, "a picture of ", picture.width, "x", picture.height, " cannot be made a JPEG: ", error.text);
+    fail(ExitCode::memory, "a picture of ", picture.width, "x", picture.height, " cannot be made a JPEG: ", error.text);
   std::vector<std::byte> file(reinterpret_cast<std::byte*>(bytes), reinterpret_cast<std::byte*>(bytes) + count);
   std::free(bytes);
   return file;

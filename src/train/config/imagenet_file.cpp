@@ -153,8 +153,10 @@ ImagenetEvaluation evaluation_of(const Node& root) {
     said.checkpoint = own_checkpoint(path->value.text);
   }
   // The script looks after a batch whether it counts more than max_eval, from 0: two more than that are read.
-  if (const auto last = count_of(block->value, "max_eval", 0); last && said.batch_size)
-    said.max_images = (*last + 2) * *said.batch_size;
+  const auto last = count_of(block->value, "max_eval", 0);
+  if (last && !said.batch_size)
+    fail_at(block->mark, "eval.max_eval counts batches, and there is no eval.batch_size; add it or take max_eval out");
+  if (last) said.max_images = (*last + 2) * *said.batch_size;
   return said;
 }
 

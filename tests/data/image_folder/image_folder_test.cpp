@@ -283,6 +283,10 @@ TEST_F(ImageFolderTest, VerifyListsEveryBadPicture) {
   const fs::path folder = make_folders(2);
   const DataKind& kind = *find_kind("image_folder");
   EXPECT_EQ(kind.verify(folder).size(), 2u);
+  fs::create_directory(folder / "val" / "dog");
+  put(folder / "val" / "dog" / "p0.png", FileBytes(30, std::byte{'x'}));
+  EXPECT_NE(kind.verify(folder).back().problem.find("no folder for the class 'dog'"), std::string::npos);
+  fs::remove_all(folder / "val" / "dog");
   fs::resize_file(folder / "train" / "ant" / "p1.png", 70);
   put(folder / "val" / "bee" / "p0.png", {});
   put(folder / "val" / "cow" / "p1.png", FileBytes(30, std::byte{'x'}));

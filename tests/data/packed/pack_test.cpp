@@ -232,6 +232,20 @@ TEST_F(PackTest, AFileThatIsWrittenOverIsToldFromADamagedOne) {
   expect_error(ExitCode::data, {"changed while it was in use"}, [&] { set.check_unchanged(); });
 }
 
+TEST_F(PackTest, AnIndexThatIsWrittenOverLeadsNowhere) {
+  packed(pictures(5, 0), pictures(3, 5));
+  const PackedSet set = open(Split::train);
+  {
+    std::fstream file(out(), std::ios::binary | std::ios::in | std::ios::out);
+    file << std::string(sizeof(PackedHeader) + 8 * sizeof(PackedEntry), '\xff');
+  }
+  const uint32_t all[] = {0, 4};
+  set.prefetch(all, {});
+  std::vector<uint8_t> sample(set.shape().bytes());
+  expect_error(ExitCode::data, {out().string(), "changed while it was in use"},
+               [&] { set.read(4, {}, sample.data()); });
+}
+
 TEST_F(PackTest, AFileThatIsReplacedStaysTheOldOne) {
   packed(pictures(5, 0), pictures(3, 5));
   const PackedSet set = open(Split::train);
