@@ -90,6 +90,7 @@ std::string look(const fs::path& folder) {
 /// A line for each split and each bad picture.
 std::vector<FileReport> verify(const fs::path& folder) {
   std::vector<FileReport> reports;
+  bool both_open = true;
   for (const fs::path& split : {folder / "train", folder / "val"}) {
     try {
       const ImageFolderSet set(split, {.on_corrupt = OnCorrupt::skip, .threads = available_cores()});
@@ -108,10 +109,11 @@ std::vector<FileReport> verify(const fs::path& folder) {
     } catch (const Error& error) {
       if (error.code() != ExitCode::data) throw;
       reports.push_back({.path = split, .problem = error.what()});
+      both_open = false;
     }
   }
-  if (const std::string problem = look(folder); !problem.empty())
-    reports.push_back({.path = folder, .problem = problem});
+  if (std::string problem = both_open ? look(folder) : ""; !problem.empty())
+    reports.push_back({.path = folder, .problem = std::move(problem)});
   return reports;
 }
 

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <filesystem>
 #include <utility>
+
+#include "checkpoint/manifest.h"
 
 namespace ct {
 namespace {
@@ -121,9 +122,7 @@ std::string own_checkpoint(const std::filesystem::path& path) {
   const auto [end, error] = std::from_chars(tag.data(), tag.data() + tag.size(), step);
   const bool numbered = error == std::errc() && end == tag.data() + tag.size() && step >= 0 && step < 100'000'000;
   if (path.filename() != "mp_rank_00_model_states.pt" || !numbered) return path;
-  char name[32];
-  std::snprintf(name, sizeof name, "step-%08ld", step);
-  return path.parent_path().parent_path() / "ckpt" / name;
+  return path.parent_path().parent_path() / "ckpt" / step_name(step);
 }
 
 }  // namespace
