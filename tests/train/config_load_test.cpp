@@ -1,10 +1,10 @@
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <fstream>
 #include <set>
 
 #include "base/error.h"
+#include "base/temporary_folder.h"
 #include "model/models.h"
 #include "train/config/find.h"
 #include "train/config/load.h"
@@ -21,12 +21,6 @@ const fs::path kShipped = fs::path(__FILE__).parent_path() / ".." / ".." / "conf
 
 class ConfigTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "config-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   fs::path write(const std::string& name, const std::string& text) {
     std::ofstream(folder_ / name, std::ios::binary) << text;
     return folder_ / name;
@@ -52,7 +46,8 @@ class ConfigTest : public testing::Test {
     return error(ConfigSources{.files = {write("c.yaml", text)}, .sets = sets});
   }
 
-  fs::path folder_;
+  TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
   std::vector<std::string> warnings_;
 };
 

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/temporary_folder.h"
 
 namespace ct {
 namespace {
@@ -15,12 +16,9 @@ namespace fs = std::filesystem;
 class EnvFile : public testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "env-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
     setenv("CT_TEST_OUTER", "outer", 1);
     unsetenv("CT_TEST_ABSENT");
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   std::vector<EnvEntry> read(const std::string& text) {
     std::ofstream(folder_ / "job.env", std::ios::binary) << text;
@@ -39,7 +37,8 @@ class EnvFile : public testing::Test {
     return "no error";
   }
 
-  fs::path folder_;
+  TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 TEST_F(EnvFile, LinesAreReadAsAJobScriptExportsThem) {

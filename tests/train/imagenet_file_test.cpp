@@ -1,11 +1,11 @@
 #include "train/config/imagenet_file.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <fstream>
 
 #include "base/error.h"
+#include "base/temporary_folder.h"
 #include "train/config/load.h"
 
 namespace ct {
@@ -45,12 +45,6 @@ const std::string kDeepSpeed = R"({
 
 class ImagenetFile : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "imagenet-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   fs::path write(const std::string& name, const std::string& text) {
     std::ofstream(folder_ / name, std::ios::binary) << text;
     return folder_ / name;
@@ -73,7 +67,8 @@ class ImagenetFile : public testing::Test {
     return evaluation_of(document::read_file(write("default.yaml", text)));
   }
 
-  fs::path folder_;
+  TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
   std::vector<std::string> warnings_;
 };
 

@@ -203,17 +203,22 @@ std::unique_ptr<Kernel> prepare(const Conv2dGradX& op, const Context& in) {
   });
 }
 
+/// What a pooling and its gradient share, but for operands; `image` is what the windows lie in.
+template <class Args, class Pooling>
+Args pool_args(const Pooling& op, ValueId image, const Context& in) {
+  const Shape& x = in.shape(image);
+  return {.type = type_of(in.dtype(image)),
+          .n = x[0],
+          .height = x[1],
+          .width = x[2],
+          .channels = x[3],
+          .kernel = op.kernel,
+          .stride = op.stride,
+          .pad = op.pad};
+}
+
 std::unique_ptr<Kernel> prepare(const MaxPool& op, const Context& in) {
-  const Shape& x = in.shape(op.x);
-  return one_launch(in, k::max_pool,
-                    k::MaxPoolArgs{.type = type_of(in.dtype(op.x)),
-                                   .n = x[0],
-                                   .height = x[1],
-                                   .width = x[2],
-                                   .channels = x[3],
-                                   .kernel = op.kernel,
-                                   .stride = op.stride,
-                                   .pad = op.pad},
+  return one_launch(in, k::max_pool, pool_args<k::MaxPoolArgs>(op, op.x, in),
                     [op](const Operands& at, k::MaxPoolArgs& a) {
                       a.x = at.at(op.x);
                       a.y = at.at(op.y);
@@ -222,16 +227,7 @@ std::unique_ptr<Kernel> prepare(const MaxPool& op, const Context& in) {
 }
 
 std::unique_ptr<Kernel> prepare(const MaxPoolGrad& op, const Context& in) {
-  const Shape& x = in.shape(op.dx);
-  return one_launch(in, k::max_pool_grad,
-                    k::MaxPoolGradArgs{.type = type_of(in.dtype(op.dx)),
-                                       .n = x[0],
-                                       .height = x[1],
-                                       .width = x[2],
-                                       .channels = x[3],
-                                       .kernel = op.kernel,
-                                       .stride = op.stride,
-                                       .pad = op.pad},
+  return one_launch(in, k::max_pool_grad, pool_args<k::MaxPoolGradArgs>(op, op.dx, in),
                     [op](const Operands& at, k::MaxPoolGradArgs& a) {
                       a.dy = at.at(op.dy);
                       a.argmax = at.u8(op.argmax);
