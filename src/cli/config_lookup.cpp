@@ -39,8 +39,9 @@ fs::path locate_config(const std::string& name) {
   const fs::path executable = fs::read_symlink("/proc/self/exe", error);
   std::vector<fs::path> directories;
   if (!error) {
-    if (const fs::path configs = source_configs(executable); !configs.empty()) directories.push_back(configs);
+    // The installed ones first: a folder of some build above an installation has no say in it.
     directories.push_back(installed_configs(executable));
+    if (const fs::path configs = source_configs(executable); !configs.empty()) directories.push_back(configs);
   }
   return find_config(name, directories);
 }

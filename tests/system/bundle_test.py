@@ -160,6 +160,19 @@ def starts():
 
 
 @check
+def a_build_above_it_has_no_say():
+    source = path("some source")
+    os.makedirs(os.path.join(source, "configs"))
+    for name in ("CMakeLists.txt", "configs/default.yaml"):
+        open(os.path.join(source, name), "w").close()
+    with open(path("another place", "CMakeCache.txt"), "w") as cache:
+        cache.write("CMAKE_HOME_DIRECTORY:INTERNAL=%s\n" % source)
+    findings = json.loads(done_away(program(), "doctor", "--json").stdout)
+    os.remove(cache.name)
+    expect(os.path.join(bundle(), "share", "cifar-train", "configs") in findings["program"]["value"], findings)
+
+
+@check
 def brings_what_checks_a_gpu():
     done_away(program("test_kernels_gpu"))
     expect(not os.path.exists(program("kernel_benchmark")), "there was none")
