@@ -39,6 +39,7 @@ struct Entry {
 const Entry kModels[] = {{"cnn", cnn, kTutorialShape},
                          {"cnn_plain", cnn_plain, kTutorialShape},
                          {"linear", linear_model},
+                         {"resnet9", resnet9, &Model::resnet9},
                          {"resnet18", resnet18, &Model::resnet},
                          {"resnet34", resnet34, &Model::resnet},
                          {"resnet50", resnet50, &Model::resnet},

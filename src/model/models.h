@@ -9,6 +9,7 @@
 #include "base/config_key.h"
 #include "graph/graph.h"
 #include "model/resnet.h"
+#include "model/resnet9.h"
 
 namespace ct {
 
@@ -23,6 +24,7 @@ ValueId linear_model(Graph& g, ValueId images, int classes);
 struct Model {
   std::string name = "cnn";
   ResnetKeys resnet;
+  Resnet9Keys resnet9;
 
   /// The keys that the named model takes, bound to this.
   std::vector<ConfigKey> keys();

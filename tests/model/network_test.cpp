@@ -15,6 +15,7 @@
 #include "plan/lower.h"
 #include "reference/cnn.h"
 #include "reference/resnet.h"
+#include "reference/resnet9.h"
 
 namespace ct {
 namespace {
@@ -214,10 +215,13 @@ ValueId narrow_with_large_stem(Graph& g, ValueId images, int classes) {
 std::complex<double> narrow_loss(const reference::Resnet& net, const Graph& graph,
                                  const reference::Parameters<std::complex<double>>& point,
                                  const reference::Batch& batch) {
-  reference::NamedParameters<std::complex<double>> named;
+  using Complex = std::complex<double>;
+  reference::NamedParameters<Complex> named;
   for (size_t i = 0; i < point.size(); ++i) named[graph.parameters()[i].name] = point[i];
   const auto images = reference::to_channels_last(batch.images, net.n, 3, net.side * net.side);
-  return resnet_loss(net, named, {images.begin(), images.end()}, batch.labels);
+  const std::vector<Complex> x(images.begin(), images.end());
+  return named.contains("prep.conv.weight") ? resnet9_loss(net, named, x, batch.labels)
+                                            : resnet_loss(net, named, x, batch.labels);
 }
 
 void expect_gradient_of_loss(const reference::Resnet& net, const Builder& model) {
@@ -241,7 +245,7 @@ void expect_gradient_of_loss(const reference::Resnet& net, const Builder& model)
       const double derivative = narrow_loss(net, network.graph(), point, batch).imag() / reference::kComplexStep;
       point[i][j] = kept;
       // A dozen layers deep, each of which normalises what the last has rounded; sums over all pixels of a layer.
-      const auto terms = static_cast<double>(net.n * (net.large_stem ? 11 * 11 : 8 * 8));
+      const auto terms = static_cast<double>(net.n * (net.large_stem ? 11 * 11 : net.side * net.side));
       EXPECT_NEAR(gradients[i][j], derivative, 12 * (4 + 2 * std::sqrt(terms)) * kEps * largest)
           << parameter.name << " element " << j;
     }
@@ -254,6 +258,10 @@ TEST(Network, GradientOfBottlenecksIsTheComplexStepOfTheirLoss) {
 }
 TEST(Network, GradientWithTheLargeStemIsTheComplexStepOfItsLoss) {
   expect_gradient_of_loss(kLargeStem, narrow_with_large_stem);
+}
+TEST(Network, GradientOfResnet9IsTheComplexStepOfItsLoss) {
+  const reference::Resnet narrow{.n = 3, .side = 16, .width = 2, .classes = 10};
+  expect_gradient_of_loss(narrow, find_model({.name = "resnet9", .resnet9 = {.width = narrow.width}}));
 }
 
 /// What bf16 keeps of a direction: the cosine between the gradients of both precisions.
@@ -411,6 +419,17 @@ TEST(Resnets, MayBeginAsIdentities) {
       }
       EXPECT_EQ(zeros, zero ? std::string(name) == "resnet18" ? 8 : 16 : 0);
     }
+}
+
+TEST(Resnet9, TakesImagesOfAnySize) {
+  for (const auto& [width, height, images] :
+       {std::tuple{64, 32, 32}, {32, 32, 32}, {2, 28, 28}, {2, 3, 50}, {2, 1, 1}}) {
+    const Graph g =
+        build_graph(find_model({.name = "resnet9", .resnet9 = {.width = width}}),
+                    {.batch = 1, .height = height, .width = images, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
+    if (width != 2) EXPECT_EQ(g.parameter_count(), width == 64 ? 6573130 : 1646122);
+    EXPECT_EQ(g.units().size(), 5);  // the first convolution, three layers, the last one
+  }
 }
 
 TEST(Initialize, NormalWeightsHaveKaimingsSpreadAndStatisticsAreNeutral) {

@@ -57,6 +57,19 @@ Features<T> stem(const Resnet& s, const NamedParameters<T>& p, const std::vector
   return {max_pool(pool, h.x, places), pool.out_height(), h.channels};
 }
 
+/// The mean loss of what the last layer, fc, makes of the features' means over each image.
+template <class T>
+T loss_of_features(const Resnet& s, const NamedParameters<T>& p, const Features<T>& h, const std::vector<int>& labels) {
+  const auto pooled = average_pool(s.n, h.side * h.side, h.channels, h.x);
+  const auto z = linear(s.n, h.channels, s.classes, pooled, p.at("fc.weight"), p.at("fc.bias"));
+  T loss = 0;
+  for (int64_t i = 0; i < s.n; ++i)
+    loss += softmax_cross_entropy(std::vector<T>(z.begin() + i * s.classes, z.begin() + (i + 1) * s.classes),
+                                  labels[static_cast<size_t>(i)], 0) /
+            static_cast<double>(s.n);
+  return loss;
+}
+
 /// images [n][side][side][3], normalised; the mean loss.
 template <class T>
 T resnet_loss(const Resnet& s, const NamedParameters<T>& p, const std::vector<T>& images,
@@ -81,14 +94,7 @@ T resnet_loss(const Resnet& s, const NamedParameters<T>& p, const std::vector<T>
                           false);
       h = norm_layer(s, p, name + (s.bottlenecks ? "bn3" : "bn2"), h, true, skip.x);
     }
-  const auto pooled = average_pool(s.n, h.side * h.side, h.channels, h.x);
-  const auto z = linear(s.n, h.channels, s.classes, pooled, p.at("fc.weight"), p.at("fc.bias"));
-  T loss = 0;
-  for (int64_t i = 0; i < s.n; ++i)
-    loss += softmax_cross_entropy(std::vector<T>(z.begin() + i * s.classes, z.begin() + (i + 1) * s.classes),
-                                  labels[static_cast<size_t>(i)], 0) /
-            static_cast<double>(s.n);
-  return loss;
+  return loss_of_features(s, p, h, labels);
 }
 
 }  // namespace ct::reference
