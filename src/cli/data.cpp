@@ -85,7 +85,8 @@ int verify(const Words& words) {
   }
   if (wrong.empty()) return 0;
   fail(ExitCode::data, wrong.front().path.string(), ": ", wrong.front().problem,
-       wrong.size() > 1 ? str(" (and ", wrong.size() - 1, " more files)") : "", "; ", kind.remedy);
+       wrong.size() > 1 ? str(" (and ", counted(static_cast<int64_t>(wrong.size()) - 1, "more file"), ")") : "", "; ",
+       kind.remedy);
 }
 
 int info(const Words& words) {
@@ -105,7 +106,7 @@ int info(const Words& words) {
               train->name().c_str(), source.folder.c_str(), train->count(), test->count(), width, height, channels,
               train->classes());
   if (const int64_t skipped = train->skipped() + test->skipped(); skipped > 0)
-    std::printf("%ld files cannot be read: see cifar-train data verify\n", skipped);
+    std::printf("%s cannot be read: see cifar-train data verify\n", counted(skipped, "file").c_str());
   std::printf("\n");
   const auto train_counts = class_counts(*train), test_counts = class_counts(*test);
   std::printf("%-5s  %-16s  %6s  %6s\n", "class", "name", "train", "test");

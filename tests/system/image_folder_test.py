@@ -109,26 +109,38 @@ def damaged_pictures_are_named_or_counted():
     failed = train(path("damaged-run"), settings(data), expecting=DATA, config=LINEAR)
     fails(DATA, failed, train_picture, "truncated", "data.on_corrupt")
     damage(val_picture, b"This is text.")
+    empty, broken = os.path.join(data, "val", "cow", "p98.png"), os.path.join(data, "val", "cow", "p99.png")
+    damage(empty, b"")
+    os.symlink("nothing", broken)
     results = []
     for ranks in (1, 2):
         output = path("skip-%d" % ranks)
         done = train(output, settings(data, data__on_corrupt="skip", train_micro_batch_size_per_gpu=2), ranks=Ranks(ranks),
                      config=LINEAR)
         last = records(output, "eval")[-1]
-        expect_equal((last["images"], last["left_out"]), (11, 1))
-        expect("1 damaged test images are left out" in done.stderr, done.stderr)
+        expect_equal((last["images"], last["left_out"]), (11, 3))
+        expect("3 damaged test images are left out" in done.stderr, done.stderr)
         expect_equal(records(output, "end")[-1]["replaced_samples"], 4)  # once an epoch
         results.append(result(output))
     expect_equal(*results)
     done = run("eval", "--ckpt", os.path.join(path("skip-1"), "best.bin"))
-    expect("1 damaged test images are left out" in done.stderr, done.stderr)
+    expect("3 damaged test images are left out" in done.stderr, done.stderr)
+    os.unlink(empty)
+    os.unlink(broken)
+    done = run("eval", "--ckpt", os.path.join(path("skip-1"), "best.bin"))
+    expect("1 damaged test image is left out" in done.stderr, done.stderr)
+    first = run("eval", "--ckpt", os.path.join(path("skip-1"), "best.bin"), "--max-images", 2)
+    expect("left out" not in first.stderr, first.stderr)
+    damage(empty, b"")
+    os.symlink("nothing", broken)
 
     verified = run("data", "verify", "--data", data)
-    fails(DATA, verified, train_picture, "1 more file")
-    for word in ["train/bee/p01.png", "truncated", "val/ant/p02.png", "neither a JPEG nor a PNG"]:
+    fails(DATA, verified, train_picture, "3 more files")
+    for word in ["train/bee/p01.png", "truncated", "val/ant/p02.png", "neither a JPEG nor a PNG", "val/cow/p98.png", "empty",
+                 "val/cow/p99.png", "a link to nothing"]:
         expect(word in verified.stdout, verified.stdout)
-    expect_equal(verified.stdout.count(".png"), 2, verified.stdout)
-    for picture in train_picture, val_picture:
+    expect_equal(verified.stdout.count(".png"), 4, verified.stdout)
+    for picture in train_picture, val_picture, empty, broken:
         os.unlink(picture)
     whole = run("data", "verify", "--data", data)
     expect_equal(whole.returncode, DONE, whole.stdout, whole.stderr)

@@ -131,7 +131,7 @@ def a_bad_label_may_be_skipped():
         file.seek(8)
         file.write(b"\xff")
     done = train(path("out-skipped"), settings(data, data__on_corrupt="skip"), config=LINEAR)
-    expect("1 damaged records are left out" in done.stderr, done.stderr)
+    expect("1 damaged record is left out" in done.stderr, done.stderr)
 
 
 @check

@@ -96,7 +96,7 @@ std::vector<FileReport> verify(const fs::path& folder) {
       const ImageFolderSet set(split, {.on_corrupt = OnCorrupt::skip, .threads = available_cores()});
       const size_t whole = reports.size();
       reports.push_back({.path = split, .records = set.count()});
-      for (const NoPicture& file : set.listing().left_out())
+      for (const NoPicture& file : set.left_out())
         reports.push_back({.path = file.path, .problem = file.problem});
       in_order(
           set.count(), available_cores(), [&](int64_t i) { return set.problem(i); },

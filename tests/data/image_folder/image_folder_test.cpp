@@ -108,6 +108,9 @@ TEST_F(ImageFolderTest, FilesThatCannotBePicturesAreNamedOrCounted) {
     const ImageFolderSet set(folder, {.on_corrupt = OnCorrupt::skip});
     EXPECT_EQ(set.count(), 6);
     EXPECT_EQ(set.skipped(), 1);
+    ASSERT_EQ(set.left_out().size(), 1u);
+    EXPECT_EQ(set.left_out()[0].path, bad);
+    EXPECT_EQ(set.left_out()[0].problem, problem);
     fs::remove(bad);
   }
 }

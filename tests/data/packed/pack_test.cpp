@@ -1,6 +1,7 @@
 #include "data/packed/pack.h"
 
 #include "base/random.h"
+#include "base/sha256.h"
 #include "data/data_fixture.h"
 #include "data/locate.h"
 #include "data/made_up_set.h"
@@ -301,7 +302,8 @@ TEST_F(PackTest, TheKindKnowsSizesAndDamage) {
   EXPECT_EQ(reports[0].problem, "");
   EXPECT_EQ(reports[0].records, 8);
   EXPECT_EQ(reports[0].bytes, fs::file_size(out()));
-  EXPECT_EQ(reports[0].sha256.size(), 64u);
+  const std::string bytes = text(out());
+  EXPECT_EQ(reports[0].sha256, sha256_hex(bytes.data(), bytes.size()));
 
   const uint64_t third = offset_of(Split::train, 3), second = offset_of(Split::test, 1);
   flip(third);
