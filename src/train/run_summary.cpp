@@ -82,6 +82,7 @@ void RunSummary::record_end(const std::string& reason, const Json& result) const
               {"reason", reason},
               {"seconds", run_.clock.wall_seconds()},
               {"samples_per_sec", images_a_second()}};
+  if (run_.state.replaced > 0) end["replaced_samples"] = run_.state.replaced;
   // What a script that checks speed or repeatability has to know.
   TrainingSession& session = run_.session;
   for (const std::string& why : {session.engine().bound().not_recorded(), session.evaluator().bound().not_recorded()})

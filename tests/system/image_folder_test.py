@@ -149,6 +149,50 @@ def damaged_pictures_are_named_or_counted():
     expect("11 images to train on, 11 to test on, 224x224, 3 channels, 3 classes" in told.stdout, told.stdout)
 
 
+def until_it_trains(output):
+    metrics = os.path.join(output, "metrics.jsonl")
+    for _ in range(600):
+        if os.path.exists(metrics) and os.path.getsize(metrics) > 3000:
+            return
+        time.sleep(0.05)
+    raise AssertionError("no records in " + metrics)
+
+
+@check
+def others_in_damaged_ones_places_are_counted_over_a_stop():
+    data = folders("counted", train=8, val=2)  # an epoch is two steps
+    damage(os.path.join(data, "train", "bee", "p01.png"))
+    output = path("counted-run")
+    skip = settings(data, data__on_corrupt="skip", train__epochs=100000, train__save_interval=1000,
+                    train__eval_interval=100000)
+    job = start(Ranks(2).words(*train_words(output, {**skip, "train_micro_batch_size_per_gpu": 6}, config=LINEAR)))
+    until_it_trains(output)
+    job.send_signal(signal.SIGUSR1)
+    expect_equal(finish(job).returncode, STOPPED)
+    end = records(output, "end")[-1]
+    expect_equal(end["reason"], "stopped")
+    epochs = end["step"] // 2
+    expect(end["replaced_samples"] in (epochs, epochs + end["step"] % 2), end)
+    train(output, {**skip, "train_micro_batch_size_per_gpu": 6, "train.max_steps": 2 * epochs + 4}, config=LINEAR)
+    expect_equal(records(output, "end")[-1]["replaced_samples"], epochs + 2)
+
+
+@check
+def a_run_that_met_damage_goes_on_without_it():
+    data = folders("met", train=8, val=2)
+    damage(os.path.join(data, "train", "bee", "p01.png"))
+    output, whole = path("met-run"), path("met-skip")
+    fails(DATA, train(output, settings(data), expecting=DATA, config=LINEAR), "p01.png", "set data.on_corrupt to skip")
+    expect(checkpoints(output) != [], "nothing was saved")
+    train(output, settings(data, data__on_corrupt="skip"), config=LINEAR)
+    train(whole, settings(data, data__on_corrupt="skip"), config=LINEAR)
+    expect_same_result(output, result(whole))
+    # Pictures of another size are other images.
+    damage(os.path.join(data, "train", "bee", "p02.png"))
+    fails(CHECKPOINT, train(output, settings(data, data__on_corrupt="skip", train__epochs=5), expecting=CHECKPOINT, config=LINEAR),
+          "other images", "restore files")
+
+
 @check
 def what_does_not_fit_is_refused_by_name():
     data, _, _ = trained()
@@ -178,11 +222,7 @@ def a_picture_that_vanishes_while_training_is_named():
     data = folders("vanishing", train=8, val=2)
     long = settings(data, train__epochs=100000, train__save_interval=1000, train__eval_interval=100000)
     job = start(Ranks(1).words(*train_words(path("vanishing-run"), long, config=LINEAR)))
-    metrics = os.path.join(path("vanishing-run"), "metrics.jsonl")
-    for _ in range(600):
-        if os.path.exists(metrics) and os.path.getsize(metrics) > 3000:
-            break
-        time.sleep(0.05)
+    until_it_trains(path("vanishing-run"))
     os.unlink(os.path.join(data, "train", "cow", "p03.png"))
     fails(DATA, finish(job), "cow/p03.png", "no longer there")
 
