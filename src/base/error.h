@@ -2,11 +2,9 @@
 // A message is one line that names the culprit (file, key, rank, tensor) and the remedy; main() prints it once.
 #pragma once
 
-#include <cstdint>
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 
 namespace ct {
 
@@ -39,9 +37,6 @@ std::string str(const Parts&... parts) {
   (out << ... << parts);
   return out.str();
 }
-
-/// "1 picture", "0 pictures", "3 pictures".
-inline std::string counted(int64_t count, std::string_view one) { return str(count, " ", one, count == 1 ? "" : "s"); }
 
 template <class... Parts>
 [[noreturn]] void fail(ExitCode code, const Parts&... parts) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/cores.h"
+#include "base/counted.h"
 #include "base/paths.h"
 #include "cli/subverbs.h"
 #include "data/cifar/cifar_set.h"
@@ -129,7 +130,7 @@ int data_convert(const Words& words) {
       ->check(CLI::IsMember({"error", "skip"}))
       ->capture_default_str();
   app.add_option("--max-pixels", options.max_pixels, "larger pictures are refused")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_problem)
       ->capture_default_str();
   app.add_option("--threads", options.threads, "that read and resize (default: all cores; no part of the result)")
       ->check(CLI::Range(1, 1024));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/version.h"
@@ -24,8 +25,8 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
   if (config.communication.check_interval > 0 && d.effective_stage() == 3)
     log.warn("communication.check_interval has nothing to compare: ZeRO stage 3 keeps no copies");
   if (damaged > 0)
-    log.note(str(counted(damaged, "damaged record"), damaged == 1 ? " is" : " are",
-                 " left out (data.on_corrupt: skip)"));
+    log.note(
+        str(counted(damaged, "damaged record"), damaged == 1 ? " is" : " are", " left out (data.on_corrupt: skip)"));
   log.note(str("model ", config.model.name, ": ", session.graph().parameter_count(), " parameters; ",
                optimizer_note(config), "; batch ", batch.train, " = ", batch.micro, " x ", batch.accumulation,
                " micro-steps x ", d.ranks, " ranks"));

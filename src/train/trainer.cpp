@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/paths.h"
 #include "train/agree.h"
@@ -196,7 +197,8 @@ void Trainer::count_replaced() {
 void Trainer::tell_of_replaced() {
   count_replaced();
   if (state_.replaced <= std::exchange(replaced_told_, state_.replaced)) return;
-  log_.note(str(counted(state_.replaced, "damaged sample"), " had others in their places so far (data.on_corrupt: "
+  log_.note(str(counted(state_.replaced, "damaged sample"),
+                " had others in their places so far (data.on_corrupt: "
                 "skip); cifar-train data verify lists them"));
 }
 
@@ -254,7 +256,10 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
 std::string Trainer::open_folder() {
   // What was left open is recorded, for a resume to compare.
   config_.data.dataset = session_.data().source.kind->key;
+  const bool known = !optim::doubt_of(config_.scheduler).empty();  // told with the configuration
   optim::fit_run(config_.scheduler, session_.total_steps());
+  if (const std::string doubt = optim::doubt_of(config_.scheduler); !doubt.empty() && !known)
+    log_.warn("scheduler.params." + doubt);
   if (comm_.rank() == 0)
     folder_ = std::make_unique<RunFolder>(config_, comm_.size(), options_.resume, options_.reset, log_.console());
   require_shared_folder(comm_, config_.output);
@@ -293,6 +298,7 @@ void Trainer::start_from(const std::string& checkpoint) {
   } else {
     session_.initialize();
   }
+  session_.make_data();
   if (folder_ && !ended_) {
     const std::string head = options_.init_head == InitHead::reset ? " --init-head reset" : "";
     const std::string init = options_.init.empty() ? "" : "--init " + in_quotes(options_.init) + head;

@@ -32,6 +32,16 @@ def settings(data, **changed):
             "train.save_interval": 5, "steps_per_print": 1, "scheduler": "{}", "optimizer.params.lr": 0.003, **{k.replace("__", "."): v for k, v in changed.items()}}
 
 
+@functools.lru_cache(None)
+def no_class():
+    """A data.path whose train/ holds pictures without a class."""
+    data = folders("no-class", train=1, val=1)
+    for label in CLASSES:
+        os.rename(path(data, "train", label, "p00.png"), path(data, "train", label + ".png"))
+        os.rmdir(path(data, "train", label))
+    return data
+
+
 def damage(file, content=None):
     """Cuts a file, or writes something else into it."""
     if content is None:
@@ -136,6 +146,11 @@ def damaged_pictures_are_named_or_counted():
 
     verified = run("data", "verify", "--data", data)
     fails(DATA, verified, train_picture, "3 more files")
+    line = fails(DATA, run("data", "verify", "--data", no_class()), "no folders")
+    expect_equal(line.count(no_class()), 1, line)
+    line = fails(DATA, train(path("refused"), settings(train_picture, data__dataset="image_folder"), expecting=DATA, config=LINEAR),
+                 "not a folder", "train/ and val/")
+    expect("//" not in line, line)
     for word in ["train/bee/p01.png", "truncated", "val/ant/p02.png", "neither a JPEG nor a PNG", "val/cow/p98.png", "empty",
                  "val/cow/p99.png", "a link to nothing"]:
         expect(word in verified.stdout, verified.stdout)

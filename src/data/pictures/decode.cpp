@@ -27,7 +27,6 @@ bool begins_with(std::span<const std::byte> file, const Signature& signature) {
                     [](char a, std::byte b) { return static_cast<std::byte>(a) == b; });
 }
 
-
 /// Without a choice all of the picture.
 PicturePart decode_part(std::span<const std::byte> file, const ChooseWindow& window, const Wanted& wanted,
                         const DecodeOptions& options) {

@@ -74,8 +74,7 @@ class Product {
 
 class ProductKernel final : public Kernel {
  public:
-  explicit ProductKernel(const ConvTask& task)
-      : task_(task) {
+  explicit ProductKernel(const ConvTask& task) : task_(task) {
     const ConvDims& d = task.dims;
     positions_ = d.out_h * d.out_w;
     pixels_ = d.in_h * d.in_w;
