@@ -7,16 +7,20 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
+
 namespace ct {
 
 /// make(i) for i = 0 to count - 1 on so many threads, and take(i, what it made) on this one, in order: the result is
 /// the same for any number of threads. Little more than four things a thread wait to be taken. What make or take throws
-/// ends all and is thrown here; of several, that of the lowest i.
+/// ends all and is thrown here; of several, that of the lowest i. Where the system starts fewer threads, those do it;
+/// Error(memory) where it starts none.
 template <class Make, class Take>
 void in_order(int64_t count, int threads, const Make& make, const Take& take) {
   struct Slot {
@@ -64,7 +68,12 @@ void in_order(int64_t count, int threads, const Make& make, const Take& take) {
     bool& stopping;
     std::vector<std::thread> all = {};
   } pool{mutex, room, stopping};
-  for (int t = 0; t < threads; ++t) pool.all.emplace_back(work);
+  try {
+    for (int t = 0; t < threads; ++t) pool.all.emplace_back(work);
+  } catch (const std::system_error& error) {
+    if (pool.all.empty())
+      fail(ExitCode::memory, "no thread can be started: ", error.what(), "; end other programs, or raise ulimit -u");
+  }
 
   for (int64_t i = 0; i < count; ++i) {
     std::unique_lock lock(mutex);

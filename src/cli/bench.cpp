@@ -21,7 +21,7 @@ int verb_bench(const Words& words) {
   add_config_options(app, files);
   app.add_option("--set", f.sets, "KEY=VALUE, repeatable")->allow_extra_args(false);
   app.add_option("--ranks", f.ranks, "ranks as threads: a number or auto");
-  app.add_option("--elements", f.elements, "update, reduce: how many")->check(CLI::PositiveNumber);
+  app.add_option("--elements", f.elements, "update, reduce: how many")->check(positive_problem);
   app.add_option("--windows", f.windows, "timed windows, whose median is printed")->check(CLI::Range(1, 1000));
   app.add_option("--seconds", f.window, "of one window")->check(CLI::Range(0.001, 60.0));
   app.add_flag("--ops", f.operations, "step on one rank: each operation against the device's measured peaks");
@@ -46,7 +46,7 @@ int verb_bench(const Words& words) {
   if (device_update) return bench_device_update(f, config);
   if (f.what != "update" && launch_rank() == 0) warn(gpu_left_out(config));
   return run_job(ranks, [&](Communicator& comm) {
-    if (f.what == "update") return bench_update(f, comm);
+    if (f.what == "update") return bench_update(f, config, comm);
     if (f.what == "data") return bench_data(f, config, comm);
     if (f.what == "reduce") return bench_reduce(f, config, comm);
     return bench_step(f, config, comm);

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/utf8.h"
 #include "cli/config_lookup.h"
 #include "cli/ranks.h"
@@ -62,15 +63,25 @@ int check(const Words& words) {
   CLI::App app("Reads configurations as train would, and lists the batch sizes on 1, 2, 4 and 8 ranks, or on --ranks.",
                "cifar-train config check");
   std::vector<std::string> files;
-  std::string ranks, deepspeed;
+  std::string ranks, deepspeed, env;
   ConfigSources sources;
-  app.add_option("FILE", files, "YAML or DeepSpeed's JSON")->required();
+  app.add_option("FILE,--config", files, "YAML or DeepSpeed's JSON");
   app.add_option("--deepspeed_config", deepspeed, "DeepSpeed JSON, laid over each of them");
+  app.add_option("--env", env, "a job's KEY=VALUE lines, which may name both of them and --cuda-path");
   app.add_option("--set", sources.sets, "key=value, such as train.epochs=1; repeatable")->allow_extra_args(false);
   app.add_option("--ranks", ranks, "a number or auto: the batch sizes must fit it");
   if (!parse(app, words)) return 0;
 
+  std::vector<std::string> warnings;
+  const JobEnvironment job = enter_job(env, &warnings);
+  warn_of(warnings);
+  if (files.empty() && !job.config.empty()) files = {job.config};
+  if (files.empty())
+    fail(ExitCode::usage, "FILE is required", env.empty() ? "" : str(", for ", in_quotes(env), " names none"),
+         ": give a configuration; see cifar-train config check --help");
+  if (deepspeed.empty()) deepspeed = job.deepspeed;
   if (!deepspeed.empty()) sources.files = {locate_config(deepspeed)};
+  if (job.cuda_path) sources.overrides = {*job.cuda_path};
   std::vector<Error> wrong;
   for (const std::string& file : files) {
     try {

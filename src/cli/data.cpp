@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdio>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/utf8.h"
 #include "cli/data_convert.h"
@@ -30,7 +31,7 @@ struct DataOptions {
     for (const DataKind& kind : data_kinds()) {
       if (dataset != "auto" && dataset != kind.key) continue;
       if (auto found = find_data(kind.key, path)) return *std::move(found);
-      missing += str(missing.empty() ? "" : " or ", kind.folder);
+      missing += str(missing.empty() ? "" : " or ", shown_folder(kind));
       remedies = str("; for ", kind.name, ", ", kind.how_to_get(path), remedies);  // what is at hand comes first
     }
     fail(ExitCode::data, path, ": no ", missing, remedies);
@@ -85,7 +86,8 @@ int verify(const Words& words) {
   }
   if (wrong.empty()) return 0;
   fail(ExitCode::data, wrong.front().path.string(), ": ", wrong.front().problem,
-       wrong.size() > 1 ? str(" (and ", wrong.size() - 1, " more files)") : "", "; ", kind.remedy);
+       wrong.size() > 1 ? str(" (and ", counted(static_cast<int64_t>(wrong.size()) - 1, "more file"), ")") : "", "; ",
+       kind.remedy);
 }
 
 int info(const Words& words) {
@@ -101,11 +103,11 @@ int info(const Words& words) {
   const auto open = [&](Split split) { return source.kind->open(source, split, opening); };
   const auto train = open(Split::train), test = open(Split::test);
   const auto& [channels, height, width] = train->shape();
-  std::printf("%s in %s\n%ld images to train on, %ld to test on, %ldx%ld, %ld channels, %d classes\n",
-              train->name().c_str(), source.folder.c_str(), train->count(), test->count(), width, height, channels,
-              train->classes());
+  std::printf("%s in %s\n%s to train on, %ld to test on, %ldx%ld, %s, %d classes\n", train->name().c_str(),
+              source.folder.c_str(), counted(train->count(), "image").c_str(), test->count(), width, height,
+              counted(channels, "channel").c_str(), train->classes());
   if (const int64_t skipped = train->skipped() + test->skipped(); skipped > 0)
-    std::printf("%ld files cannot be read: see cifar-train data verify\n", skipped);
+    std::printf("%s cannot be read: see cifar-train data verify\n", counted(skipped, "file").c_str());
   std::printf("\n");
   const auto train_counts = class_counts(*train), test_counts = class_counts(*test);
   std::printf("%-5s  %-16s  %6s  %6s\n", "class", "name", "train", "test");

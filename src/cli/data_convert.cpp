@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/cores.h"
+#include "base/counted.h"
 #include "base/paths.h"
 #include "cli/subverbs.h"
 #include "data/cifar/cifar_set.h"
@@ -72,7 +73,7 @@ int convert_to_packed(const Path& from, const Path& out, bool force, PackOptions
     fail(ExitCode::usage, in_quotes(from.native()), ": is packed already: give what it was made from");
   if (!source) fail_nothing_there(from);
   console.note(str(source->what, " in ", source->folder.string(), ": ", source->train->count(), " + ",
-                   source->test->count(), " pictures on ", options.threads, " threads"));
+                   source->test->count(), " pictures on ", counted(options.threads, "thread")));
   options.root = source->folder;
   options.progress = [&](int64_t done, int64_t of) {
     if (done % 100 == 0) console.progress(str(done, " of ", of));
@@ -80,9 +81,11 @@ int convert_to_packed(const Path& from, const Path& out, bool force, PackOptions
   options.left_out = [&](const std::string& picture) { console.note("left out: " + picture); };
   FileSystem files;
   const PackedCounts counts = pack(files, out, *source->train, *source->test, options);
-  const int64_t left_out = counts.left_out + source->train->skipped() + source->test->skipped();
-  console.data(str(out.string(), ": ", counts.train, " pictures to train on, ", counts.test, " to test on, ",
-                   human_bytes(counts.bytes), left_out > 0 ? str("; ", left_out, " damaged ones are left out") : ""));
+  console.data(str(out.string(), ": ", counted(counts.train, "picture"), " to train on, ", counts.test, " to test on, ",
+                   human_bytes(counts.bytes),
+                   counts.left_out == 0   ? ""
+                   : counts.left_out == 1 ? "; a damaged one is left out"
+                                          : str("; ", counts.left_out, " damaged ones are left out")));
   return 0;
 }
 
@@ -127,7 +130,7 @@ int data_convert(const Words& words) {
       ->check(CLI::IsMember({"error", "skip"}))
       ->capture_default_str();
   app.add_option("--max-pixels", options.max_pixels, "larger pictures are refused")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_problem)
       ->capture_default_str();
   app.add_option("--threads", options.threads, "that read and resize (default: all cores; no part of the result)")
       ->check(CLI::Range(1, 1024));

@@ -195,6 +195,8 @@ Finding data_set(const std::string& path) {
     if (!found) {
       require_named_folder(path);
       const PathKind kind = kind_of(path, ExitCode::data);
+      // Throws where the synthetic set would not be written.
+      if (kind == PathKind::folder) locate_data("auto", path, {.if_absent = IfAbsent::write_later});
       const bool in_the_way = kind != PathKind::nothing && kind != PathKind::folder;
       return {"data", str("none in ", path, ": the synthetic set is written there when it is needed"),
               in_the_way ? path + " is no folder: move it away or set data.path" : ""};

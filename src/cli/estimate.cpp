@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/paths.h"
 #include "cli/config_lookup.h"
 #include "cli/ranks.h"
 #include "cli/subverbs.h"
@@ -23,6 +24,9 @@ std::pair<DataSize, std::string> data_set_size(const Config& config) {
   const auto found =
       find_data(config.data.dataset, config.data.path, {.train = config.data.train, .val = config.data.val});
   const DataKind* named = find_kind(config.data.dataset);
+  // Where a run would be refused, there is nothing to estimate.
+  if (!found && named == nullptr && is_folder(config.data.path, ExitCode::data))
+    locate_data(config.data.dataset, config.data.path, {.if_absent = IfAbsent::write_later});
   const DataKind& kind = found ? *found->kind : named != nullptr ? *named : data_kinds().back();
   const DataSize size = kind.size(found.value_or(DataSource{}), open_options(config));
   if (found) return {size, std::string(kind.name)};
@@ -96,6 +100,8 @@ Json to_json(const StageEstimate& s) {
             {"optimizer", use.optimizer},
             {"offloaded", use.host},
             {"activations", use.activations},
+            {"activations_in_training", s.rank.training},
+            {"activations_in_evaluation", s.rank.evaluation},
             {"gradient_buckets", use.exchange},
             {"received", s.rank.received},
             {"other", use.other},
@@ -132,6 +138,8 @@ void print_table(const std::vector<StageEstimate>& stages, size_t configured, co
   bytes("  of them partial sums", [](const auto& s) { return s.rank.partial_sums; });
   bytes("optimizer", [](const auto& s) { return s.rank.use.optimizer; });
   bytes("activations and workspace", [](const auto& s) { return s.rank.use.activations; });
+  bytes("  in training", [](const auto& s) { return s.rank.training; });
+  bytes("  in evaluation", [](const auto& s) { return s.rank.evaluation; });
   bytes("  of them gathered weights", [](const auto& s) { return s.rank.use.gathered_weights; });
   bytes("gradient buckets", [](const auto& s) { return s.rank.use.exchange; });
   if (on_gpu) {
@@ -194,7 +202,11 @@ int verb_estimate(const Words& words) {
   ConfigSources sources = locate_configs(files, &warnings);
   sources.sets = sets;
   if (app.count("--device") > 0) sources.overrides.push_back({"device", device, "--device"});
-  const Config config = for_this_machine(load_config(sources, &warnings));
+  const Config given = load_config(sources, &warnings), config = for_this_machine(given);
+  for (const std::string& line : warnings) warn(line);
+  if (given.fp16.enabled && !config.fp16.enabled)
+    warn(str("fp16.enabled: there is no GPU here, so the figures are those of bf16, which is as large",
+             wants_cuda(given) ? "" : "; training in fp16 on a CPU is refused"));
   require_gpu(config);
   const int ranks = rank_count(config, asked_ranks);
   const auto [data, data_note] = data_set_size(config);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/utf8.h"
 #include "cli/config_lookup.h"
@@ -104,7 +105,7 @@ int verb_eval(const Words& words) {
   f.batch_size_given =
       app.add_option("--batch-size", f.batch_size, "images at a time")->check(CLI::Range(int64_t{1}, int64_t{100000}));
   f.max_images_given =
-      app.add_option("--max-images", f.max_images, "only the first so many; 0: all")->check(CLI::NonNegativeNumber);
+      app.add_option("--max-images", f.max_images, "only the first so many; 0: all")->check(count_problem);
   app.add_option("--device", config.device, "auto | cpu | cuda | cuda:N")->check(device_problem);
   f.cuda_path_given = app.add_option("--cuda-path", config.cuda.path, "where cuDNN and cuBLAS are looked for first");
   app.add_flag("--json", json, "one JSON object instead of text");
@@ -129,8 +130,8 @@ int verb_eval(const Words& words) {
   const auto images = open_split(checkpoint, data_path, split, info, console);
   const int classes = images->classes();
   if (recorded && split == "test" && info.test_images > 0 && images->count() != info.test_images)
-    fail(ExitCode::data, data_path, ": ", images->count(), " test images, where the run had ", info.test_images,
-         "; restore the set, or say where other images lie with --data DIR");
+    fail(ExitCode::data, data_path, ": ", counted(images->count(), "test image"), ", where the run had ",
+         info.test_images, "; restore the set, or say where other images lie with --data DIR");
 
   std::vector<uint32_t> chosen = images_of(split, *images, info);
   if (f.max_images > 0) chosen.resize(std::min(chosen.size(), static_cast<size_t>(f.max_images)));

@@ -1,8 +1,10 @@
 // cifar-train [train]: configuration, ranks, run.
+#include <bitset>
 #include <cstdio>
 
 #include "base/cores.h"
 #include "base/error.h"
+#include "base/host.h"
 #include "base/memory.h"
 #include "base/paths.h"
 #include "base/seconds.h"
@@ -14,6 +16,7 @@
 #include "comm/host/threads.h"
 #include "comm/launch.h"
 #include "comm/together.h"
+#include "train/agree.h"
 #include "train/config/load.h"
 #include "train/config/print.h"
 #include "train/memory/estimate.h"
@@ -85,6 +88,7 @@ ResumeMode resume_mode(const TrainFlags& f) {
 
 struct Outlook {
   int64_t steps = 0;      // of the whole run
+  bool on_host = true;    // ranks take cores, not GPUs
   std::string not_tried;  // why steps should not be tried here; empty: they may
 };
 
@@ -122,21 +126,36 @@ Outlook look_ahead(const TrainOptions& options, int ranks, bool dump_plan) {
   const RankMemory& rank = stage.rank;
   std::printf(
       "bytes a rank: %ld weights, %ld gradients (%ld of them partial sums), %ld optimizer, %ld activations and "
-      "workspace, %ld gradient buckets, %ld received by NCCL, %ld snapshot for saving, %ld other\n",
-      rank.use.weights, rank.use.gradients, rank.partial_sums, rank.use.optimizer, rank.use.activations,
-      rank.use.exchange, rank.received, rank.on_gpu ? 0 : rank.snapshot,
+      "workspace (%ld in training, %ld in evaluation), %ld gradient buckets, %ld received by NCCL, %ld snapshot for "
+      "saving, %ld other\n",
+      rank.use.weights, rank.use.gradients, rank.partial_sums, rank.use.optimizer, rank.use.activations, rank.training,
+      rank.evaluation, rank.use.exchange, rank.received, rank.on_gpu ? 0 : rank.snapshot,
       rank.use.other + (rank.on_gpu ? 0 : rank.overhead));
   if (rank.on_gpu)
     std::printf(
         "of the host's memory: %ld bytes a rank for offloaded optimizer state, %ld page-locked copies, %ld staged "
         "collectives, %ld snapshot for saving, %ld other\n",
         rank.use.host, rank.mirrors, rank.staged, rank.snapshot, rank.overhead);
-  Outlook ahead{.steps = run_steps(options.config, pipeline.steps_per_epoch())};
-  if (!detect_launch().parallel() && !rank.on_gpu && ranks > available_cores())
-    ahead.not_tried = "there are fewer cores here than ranks";
+  Outlook ahead{.steps = run_steps(options.config, pipeline.steps_per_epoch()), .on_host = !rank.on_gpu};
   if (const int64_t available = host_memory().available; available > 0 && stage.host > available)
     ahead.not_tried = "there is too little memory here";
   return ahead;
+}
+
+/// Are there more ranks on some host than cores that they may run on, all together? Collective.
+bool ranks_outnumber_cores(Communicator& comm) {
+  const std::string host = host_name();
+  const auto hosts = gather_bytes(comm, std::as_bytes(std::span(host)));
+  const std::bitset<kMaxCpus> mine = allowed_cpus();
+  const auto cpus = gather(comm, std::span(&mine, 1));
+  std::bitset<kMaxCpus> here;
+  int ranks_here = 0;
+  for (size_t rank = 0; rank < hosts.size(); ++rank) {
+    if (hosts[rank] != hosts[static_cast<size_t>(comm.rank())]) continue;
+    here |= cpus[rank];
+    ++ranks_here;
+  }
+  return any_rank(comm, ranks_here > available_cores(here, cpu_quota()));
 }
 
 /// Seconds that a training step takes: the mean of a few, in half a second or so, after one that warms up. Collective.
@@ -164,7 +183,12 @@ int dry_run(const TrainOptions& options, int ranks) {
         together(comm, [&] {
           if (launched && comm.rank() == 0) ahead = look_ahead(options, ranks, /*dump_plan=*/false);
         });
-        const std::string not_tried = from_rank_0(comm, ahead.not_tried);
+        const bool crowded = ranks_outnumber_cores(comm);
+        std::string not_tried;  // rank 0's is meant
+        if (comm.rank() == 0)
+          not_tried = ahead.not_tried.empty() && ahead.on_host && crowded ? "there are fewer cores here than ranks"
+                                                                          : ahead.not_tried;
+        not_tried = from_rank_0(comm, not_tried);
         const double seconds = not_tried.empty() ? trial_step_seconds(options.config, comm) : 0;
         if (comm.rank() != 0) return 0;
         if (not_tried.empty())

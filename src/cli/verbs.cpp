@@ -64,4 +64,14 @@ std::string device_problem(const std::string& word) {
   return std::regex_match(word, kDevice) ? "" : "give auto, cpu, cuda or cuda:N, not '" + word + "'";
 }
 
+std::string count_problem(const std::string& word) {
+  static const std::regex kCount("[0-9]{1,18}");
+  return std::regex_match(word, kCount) ? "" : "give a whole number, 0 or more, not '" + printable(word) + "'";
+}
+
+std::string positive_problem(const std::string& word) {
+  const bool zero = word.find_first_not_of('0') == word.npos;
+  return count_problem(word).empty() && !zero ? "" : "give a whole number, 1 or more, not '" + printable(word) + "'";
+}
+
 }  // namespace ct

@@ -37,6 +37,10 @@ int verb_selftest(const Words& words);
 /// Why this is no device, for CLI::Option::check; empty: it is one.
 std::string device_problem(const std::string& word);
 
+/// Why this is no whole number of 0 or more, or of 1 or more, likewise.
+std::string count_problem(const std::string& word);
+std::string positive_problem(const std::string& word);
+
 /// "warning: ..." on stderr; nothing of an empty text.
 void warn(const std::string& text);
 

@@ -19,6 +19,11 @@ const DataKind* find_kind(std::string_view key_or_name, std::span<const DataKind
   return nullptr;
 }
 
+std::string shown_folder(const DataKind& kind) {
+  const bool as_it_is = !kind.suffix.empty() || kind.folder.ends_with('/');
+  return std::string(kind.folder) + (as_it_is ? "" : "/");
+}
+
 std::vector<std::string> dataset_choices() {
   std::vector<std::string> choices = {"auto"};
   for (const DataKind& kind : data_kinds()) choices.emplace_back(kind.key);

@@ -24,9 +24,12 @@ struct DataSource {
   std::filesystem::path train = {}, val = {};
   std::string note;      // a sentence for the user: what was chosen and, where it is a makeshift, what else to do
   bool written = false;  // just now
+  // By another call, with IfAbsent::write: until then open() gives a LateSet (data/late_set.h), and the note says why
+  // the set is chosen.
+  bool to_write = false;
 };
 
-enum class IfAbsent { write, keep_in_memory };  // a set that the program makes itself
+enum class IfAbsent { write, write_later, keep_in_memory };  // a set that the program makes itself
 struct LocateOptions {
   std::filesystem::path train = {}, val = {};  // data.train, data.val; empty: not given
   bool by_name = false;                        // data.dataset names it: not to find it is an error
@@ -86,6 +89,9 @@ std::span<const DataKind> data_kinds();
 
 /// The kind with that key or name; null: there is none.
 const DataKind* find_kind(std::string_view key_or_name, std::span<const DataKind> kinds = data_kinds());
+
+/// What lies under data.path, for people: "mnist/", "*.ctpack".
+std::string shown_folder(const DataKind& kind);
 
 /// "auto" and the keys.
 std::vector<std::string> dataset_choices();

@@ -15,7 +15,7 @@ std::optional<DataSource> locate_found(const DataKind& kind, const fs::path& pat
   if (const auto folder = kind.find(path))
     return DataSource{.folder = *folder, .note = str("data: ", kind.name, " in ", folder->string())};
   if (!options.by_name) return std::nullopt;
-  fail(ExitCode::data, path.string(), ": no ", kind.folder, "; for ", kind.name, ", ", kind.how_to_get(path));
+  fail(ExitCode::data, path.string(), ": no ", shown_folder(kind), "; for ", kind.name, ", ", kind.how_to_get(path));
 }
 
 [[noreturn]] void refuse_name(std::string_view dataset) {
@@ -75,7 +75,7 @@ DataSource locate_data(std::string_view dataset, const fs::path& where, LocateOp
   if (!folder) {
     const DataKind* wanted = find_kind(dataset, kinds);
     fail(ExitCode::data, path.string(), ": not a folder; data.path names the folder that holds ",
-         (wanted != nullptr ? wanted : &data_kinds().front())->folder, "/");
+         shown_folder(wanted != nullptr ? *wanted : data_kinds().front()));
   }
   refuse_name(dataset);
 }
@@ -97,9 +97,10 @@ void require_named_folder(const fs::path& path, std::string_view dataset) {
       fail(ExitCode::data, in_quotes(path.native()), ": no such file; ", file.how_to_get(path));
   const DataKind* kind = find_kind(dataset);
   if (kind != nullptr && !kind->automatic)
-    fail(ExitCode::data, in_quotes(path.native()), ": no such folder; give the one that holds ", kind->folder, "/");
+    fail(ExitCode::data, in_quotes(path.native()), ": no such folder; give the one that holds ", shown_folder(*kind));
   fail(ExitCode::data, in_quotes(path.native()), ": no such folder; give the one that holds ",
-       data_kinds().front().folder, "/, or make it with: cifar-train data synth --out ", in_quotes(path.native()));
+       shown_folder(data_kinds().front()), ", or make it with: cifar-train data synth --out ",
+       in_quotes(path.native()));
 }
 
 }  // namespace ct

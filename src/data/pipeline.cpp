@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace ct {
@@ -31,8 +32,8 @@ Pipeline::Pipeline(const DataSet& set, std::vector<uint32_t> images, PipelineOpt
         options_.micros, " micro-batches from ", options_.first_micro, " by ", options_.micro_stride, " of ",
         micros_per_step());
   if (steps_per_epoch() == 0) {
-    fail(ExitCode::usage, "train_batch_size: ", options_.train_batch, " is more than the ", this->images(),
-         " training images; lower it or data.validation, or raise data.limit");
+    fail(ExitCode::usage, "train_batch_size: ", options_.train_batch, " is more than the ",
+         counted(this->images(), "training image"), "; lower it or data.validation, or raise data.limit");
   }
   written_.resize(static_cast<size_t>(options_.micro_batch));
   if (set.direct()) return;

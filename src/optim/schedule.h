@@ -3,6 +3,7 @@
 //   at()          the rates of applied step number `step`, counted from 0, from those that the optimizer was given
 //   kOverridesLr  the key that is the rate in place of the optimizer's; "": none
 //   fit_run()     of those that depend on it: is told how many steps the run has, before at() is called
+//   doubt()       of those that may have one: what was hardly meant, "KEY ...: the remedy"; "" where there is nothing
 #pragma once
 
 #include "optim/optimizer.h"
@@ -44,6 +45,18 @@ inline void fit_run(LrSchedule& schedule, int64_t steps) {
   std::visit(
       [steps](auto& s) {
         if constexpr (requires { s.fit_run(steps); }) s.fit_run(steps);
+      },
+      schedule);
+}
+
+/// What was hardly meant, for a warning; empty: nothing.
+inline std::string doubt_of(const LrSchedule& schedule) {
+  return std::visit(
+      [](const auto& s) {
+        if constexpr (requires { s.doubt(); })
+          return s.doubt();
+        else
+          return std::string();
       },
       schedule);
 }

@@ -16,6 +16,13 @@ std::vector<ConfigKey> WarmupCosineLr::keys() {
           {"warmup_type", &warmup_type, "log | linear"}};
 }
 
+std::string WarmupCosineLr::doubt() const {
+  const int64_t warmup = warmup_steps(warmup_num_steps);
+  if (!total_num_steps || *total_num_steps > warmup) return "";
+  return str("total_num_steps ", *total_num_steps, " is not more than warmup_num_steps ", warmup,
+             ": behind its warm-up the rate is at its lowest at once; lower warmup_num_steps");
+}
+
 Rates WarmupCosineLr::at(Rates given, int64_t step) const {
   check(total_num_steps.has_value(), "WarmupCosineLR does not know how long the run is");
   const int64_t it = deepspeed_iteration(step), warmup = warmup_steps(warmup_num_steps);

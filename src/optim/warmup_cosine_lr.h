@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct WarmupCosineLr {
 
   std::vector<ConfigKey> keys();
   std::optional<ConfigFault> fault() const { return {}; }
+  std::string doubt() const;
   /// Takes the length of the run where none was given.
   void fit_run(int64_t steps) { total_num_steps = total_num_steps.value_or(steps); }
   Rates at(Rates given, int64_t step) const;

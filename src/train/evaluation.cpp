@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "metrics/console.h"
 #include "train/setup.h"
@@ -56,6 +57,8 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
   comm.gather_all(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
 
   Evaluation result{.split = std::move(split)};
+  // What was left out when the set was opened has no number: it belongs to an evaluation of all the rest.
+  if (images.images() == images.set().count()) result.left_out = images.set().skipped();
   result.classes.resize(static_cast<size_t>(images.set().classes()));
   double sum = 0;
   for (int64_t i = 0; i < images.images(); ++i) {
@@ -86,7 +89,8 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
 }
 
 std::string left_out_line(const Evaluation& evaluation) {
-  return str(evaluation.left_out, " damaged ", evaluation.split, " images are left out (data.on_corrupt: skip)");
+  return str(counted(evaluation.left_out, "damaged " + evaluation.split + " image"),
+             evaluation.left_out == 1 ? " is" : " are", " left out (data.on_corrupt: skip)");
 }
 
 std::vector<std::string> class_lines(const Evaluation& evaluation, const std::vector<std::string>& names) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/version.h"
@@ -23,13 +24,15 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
   log.note(data.source.note);
   if (config.communication.check_interval > 0 && d.effective_stage() == 3)
     log.warn("communication.check_interval has nothing to compare: ZeRO stage 3 keeps no copies");
-  if (damaged > 0) log.note(str(damaged, " damaged records are left out (data.on_corrupt: skip)"));
+  if (damaged > 0)
+    log.note(
+        str(counted(damaged, "damaged record"), damaged == 1 ? " is" : " are", " left out (data.on_corrupt: skip)"));
   log.note(str("model ", config.model.name, ": ", session.graph().parameter_count(), " parameters; ",
                optimizer_note(config), "; batch ", batch.train, " = ", batch.micro, " x ", batch.accumulation,
                " micro-steps x ", d.ranks, " ranks"));
   const int64_t left = session.pipeline().images() % batch.train;
   log.note(str(session.steps_per_epoch(), " steps an epoch, ", total_steps_, " in all",
-               left ? str("; ", left, " images are left over each epoch") : std::string()));
+               left ? str("; ", counted(left, "image"), left == 1 ? " is" : " are", " left over each epoch") : ""));
   if (!config.batch.micro && checkpoint.empty())
     log.note(
         "the micro-batch size follows from the number of ranks, so another number gives other bits; give "
@@ -80,6 +83,7 @@ void RunSummary::record_end(const std::string& reason, const Json& result) const
               {"reason", reason},
               {"seconds", run_.clock.wall_seconds()},
               {"samples_per_sec", images_a_second()}};
+  if (run_.state.replaced > 0) end["replaced_samples"] = run_.state.replaced;
   // What a script that checks speed or repeatability has to know.
   TrainingSession& session = run_.session;
   for (const std::string& why : {session.engine().bound().not_recorded(), session.evaluator().bound().not_recorded()})

@@ -17,7 +17,7 @@ class TrainingSession {
   struct Options {
     std::string memory_advice = kTrainWithLess;  // advice to those who are out of memory
     bool evaluates = true;                       // an evaluator shares parameters and arena with the engine
-    IfAbsent if_absent = IfAbsent::write;        // a set that the program makes itself
+    IfAbsent if_absent = IfAbsent::write_later;  // a set that the program makes itself; later: by make_data()
     std::span<const DataKind> data_kinds = ct::data_kinds();
     std::function<void(const std::string&)> warn;  // may be empty
   };
@@ -29,6 +29,9 @@ class TrainingSession {
   /// a checkpoint recorded (only rank 0's count; empty: rank 0 chooses); all ranks go the same, for the same bits.
   /// Error(memory) where the device has no room.
   void prepare(const std::string& plans = "");
+  /// Writes a set that the program makes itself, if there is one to be written: before the first step, when nothing
+  /// else can be refused any more.
+  void make_data() { make_late_datasets(data_, config_, comm_); }
   /// Parameters drawn from the seed.
   void initialize() { ct::initialize(engine(), graph(), static_cast<uint64_t>(config_.seed)); }
 

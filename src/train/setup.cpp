@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/counted.h"
 #include "base/error.h"
+#include "data/late_set.h"
 #include "model/models.h"
 #include "train/agree.h"
 #include "train/weights.h"
@@ -122,8 +124,8 @@ BatchBuffers buffers(const Inputs& in, const Lowered& program) {
 
 HoldOut training_parts(uint64_t seed, int64_t count, int64_t limit, int64_t validation) {
   if (limit > count)
-    fail(ExitCode::usage, "data.limit: ", limit, " is more than the ", count,
-         " training images; lower it, or 0 takes all");
+    fail(ExitCode::usage, "data.limit: ", limit, " is more than the ", counted(count, "training image"),
+         "; lower it, or 0 takes all");
   return hold_out(seed, limit > 0 ? limit : count, validation);
 }
 
@@ -139,24 +141,36 @@ OpenOptions open_options(const Config& config) {
   return options;
 }
 
-Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent, std::span<const DataKind> kinds) {
-  Datasets sets;
+/// Rank 0 finds the set, or writes it, and tells the others.
+static DataSource locate_together(std::string_view dataset, const Config& config, Communicator& comm,
+                                  IfAbsent if_absent, std::span<const DataKind> kinds) {
+  DataSource source;
   const auto progress = [&] { comm.heartbeat().advance(Phase::data); };
   progress();
-  if (comm.rank() == 0) {
-    if (config.data.train.empty() || config.data.val.empty())
-      require_named_folder(config.data.path, config.data.dataset);
-    sets.source = locate_data(
-        config.data.dataset, config.data.path,
+  if (comm.rank() == 0)
+    source = locate_data(
+        dataset, config.data.path,
         {.train = config.data.train, .val = config.data.val, .if_absent = if_absent, .progress = progress}, kinds);
-  }
-  sets.source.kind = find_kind(from_rank_0(comm, sets.source.kind ? std::string(sets.source.kind->key) : ""), kinds);
-  sets.source.folder = from_rank_0(comm, sets.source.folder.string());
-  sets.source.train = from_rank_0(comm, sets.source.train.string());
-  sets.source.val = from_rank_0(comm, sets.source.val.string());
-  sets.source.note = from_rank_0(comm, sets.source.note);
+  source.kind = find_kind(from_rank_0(comm, source.kind ? std::string(source.kind->key) : ""), kinds);
+  source.folder = from_rank_0(comm, source.folder.string());
+  source.train = from_rank_0(comm, source.train.string());
+  source.val = from_rank_0(comm, source.val.string());
+  source.note = from_rank_0(comm, source.note);
+  source.to_write = broadcast_value(comm, source.to_write);
+  return source;
+}
+
+static OpenOptions open_options(const Config& config, const Communicator& comm) {
   OpenOptions options = open_options(config);
   options.threads = loader_workers(/*asked=*/0, comm.size());
+  return options;
+}
+
+Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent, std::span<const DataKind> kinds) {
+  if (comm.rank() == 0 && (config.data.train.empty() || config.data.val.empty()))
+    require_named_folder(config.data.path, config.data.dataset);
+  Datasets sets{.source = locate_together(config.data.dataset, config, comm, if_absent, kinds)};
+  const OpenOptions options = open_options(config, comm);
   if (options.pictures.crop && !sets.source.kind->pictures)
     fail(ExitCode::usage, "data.augment: random_resized_crop takes pictures of any size, and those of ",
          sets.source.kind->name, " have theirs; use random_crop");
@@ -167,6 +181,19 @@ Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_abs
   sets.parts = training_parts(static_cast<uint64_t>(config.seed), sets.train->count(), config.data.limit,
                               config.data.validation);
   return sets;
+}
+
+void make_late_datasets(Datasets& sets, const Config& config, Communicator& comm) {
+  if (!sets.source.to_write) return;
+  const DataKind& kind = *sets.source.kind;
+  const std::string why = sets.source.note;
+  sets.source = locate_together(kind.key, config, comm, IfAbsent::write, std::span(&kind, 1));
+  sets.source.note += why;
+  const OpenOptions options = open_options(config, comm);
+  together(comm, [&] {
+    for (const auto& [set, split] : {std::pair{&sets.train, Split::train}, {&sets.test, Split::test}})
+      dynamic_cast<LateSet&>(**set).arrive(kind.open(sets.source, split, options));
+  });
 }
 
 Programs lower_programs(const Config& config, const BatchSizes& batch, RankOf who, const DataSpec& data) {

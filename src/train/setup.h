@@ -39,7 +39,7 @@ void fill_micro_batch(Pipeline& pipeline, int64_t epoch, int64_t step, int64_t k
 OpenOptions open_options(const Config& config);
 
 /// The training set, the part held out of it, and the test set. Collective: rank 0 locates (and writes the synthetic
-/// set if it must), the others open what it found.
+/// set if it must and `if_absent` says so), the others open what it found.
 struct Datasets {
   DataSource source;
   std::unique_ptr<DataSet> train, test;
@@ -48,6 +48,8 @@ struct Datasets {
 };
 Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent = IfAbsent::write,
                        std::span<const DataKind> kinds = data_kinds());
+/// Makes a set that IfAbsent::write_later left to be made, once nothing else can be refused. Collective.
+void make_late_datasets(Datasets& sets, const Config& config, Communicator& comm);
 /// Which images of `count` a run trains on, and which it holds out. Error(usage) where there are not so many.
 HoldOut training_parts(uint64_t seed, int64_t count, int64_t limit, int64_t validation);
 

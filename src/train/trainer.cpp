@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/paths.h"
 #include "train/agree.h"
@@ -116,7 +117,6 @@ bool Trainer::finish() {
                                  .norms = collectives.traffic(TrafficKind::norms) - norms_before_});
   if (!log_.keeps_records()) return true;
   result["weights_sha256"] = hash;
-  if (replaced_told_ > 0) result["replaced_samples"] = replaced_told_;
   summary_->record_end(early_stop_ ? RunFolder::kStoppedEarly : RunFolder::kFinished, result);
   log_.flush();
   summary_->print_end(hash, folder_->path());
@@ -124,6 +124,7 @@ bool Trainer::finish() {
 }
 
 void Trainer::save(MustSucceed must) {
+  count_replaced();
   reports_->drain_losses();
   saver_->save(must);
 }
@@ -184,16 +185,21 @@ void Trainer::tell_of(const Evaluation& e) {
     log_.warn(str("the weights of step ", state_.step, " give no finite loss on the ", e.split, " split"));
 }
 
-/// How often a damaged image's place was taken by another, on all ranks since the start. Collective.
-void Trainer::tell_of_replaced() {
+/// How often a damaged image's place was taken by another, on all ranks since the run began. Collective.
+void Trainer::count_replaced() {
   if (config_.data.on_corrupt != OnCorrupt::skip || session_.data().train->direct()) return;
   const int64_t mine = session_.pipeline().replaced();
   std::vector<int64_t> all(static_cast<size_t>(comm_.size()));
   comm_.gather_all(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
-  const int64_t replaced = std::accumulate(all.begin(), all.end(), int64_t{0});
-  if (replaced > std::exchange(replaced_told_, replaced))
-    log_.note(str(replaced, " damaged samples had others in their places so far (data.on_corrupt: skip); ",
-                  "cifar-train data verify lists them"));
+  state_.replaced = std::accumulate(all.begin(), all.end(), replaced_before_);
+}
+
+void Trainer::tell_of_replaced() {
+  count_replaced();
+  if (state_.replaced <= std::exchange(replaced_told_, state_.replaced)) return;
+  log_.note(str(counted(state_.replaced, "damaged sample"),
+                " had others in their places so far (data.on_corrupt: "
+                "skip); cifar-train data verify lists them"));
 }
 
 // ---- divergence
@@ -250,7 +256,10 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
 std::string Trainer::open_folder() {
   // What was left open is recorded, for a resume to compare.
   config_.data.dataset = session_.data().source.kind->key;
+  const bool known = !optim::doubt_of(config_.scheduler).empty();  // told with the configuration
   optim::fit_run(config_.scheduler, session_.total_steps());
+  if (const std::string doubt = optim::doubt_of(config_.scheduler); !doubt.empty() && !known)
+    log_.warn("scheduler.params." + doubt);
   if (comm_.rank() == 0)
     folder_ = std::make_unique<RunFolder>(config_, comm_.size(), options_.resume, options_.reset, log_.console());
   require_shared_folder(comm_, config_.output);
@@ -279,6 +288,7 @@ void Trainer::start_from(const std::string& checkpoint) {
     together(comm_, [&] { state_ = restore_checkpoint(checkpoint, config_.model.name, session_.graph(), engine); });
     engine.state_written();
     engine.restore({state_.scalars, state_.loss_scale});
+    replaced_before_ = replaced_told_ = state_.replaced;
     saved_here = broadcast_value(comm_, folder_ && folder_->contains(state_.step) ? state_.step : int64_t{-1});
     const std::string end = from_rank_0(comm_, folder_ ? folder_->end_at(state_.step) : "");
     ended_ = end == RunFolder::kStoppedEarly || (state_.step >= total_steps_ && !end.empty());
@@ -288,6 +298,7 @@ void Trainer::start_from(const std::string& checkpoint) {
   } else {
     session_.initialize();
   }
+  session_.make_data();
   if (folder_ && !ended_) {
     const std::string head = options_.init_head == InitHead::reset ? " --init-head reset" : "";
     const std::string init = options_.init.empty() ? "" : "--init " + in_quotes(options_.init) + head;

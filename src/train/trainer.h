@@ -47,6 +47,7 @@ class Trainer {
   enum class Because : bool { due, ended };
   bool evaluate_now(Because because);
   void tell_of(const Evaluation& e);
+  void count_replaced();
   void tell_of_replaced();
   bool finish();
   void look_for_skips();
@@ -72,7 +73,8 @@ class Trainer {
 
   std::optional<Evaluation> test_result_;
   int64_t evaluated_step_ = -1;
-  int64_t replaced_told_ = 0;
+  int64_t replaced_before_ = 0,
+          replaced_told_ = 0;  // RunState::replaced, when training began here and when it was told
   bool early_stop_ = false;
   bool ended_ = false;                // the run had ended already: its evaluation is repeated, and nothing is written
   Traffic uncounted_, norms_before_;  // before the first step, and by evaluations

@@ -163,13 +163,16 @@ void load_initial_weights(const SafetensorsFile& file, InitHead head, const Grap
          other_head ? "only the last layer differs, which --init-head reset begins anew"
                     : "it is of another model, give the keys of model that it was made with, such as model.stem");
   }
-  for (const TensorSpec& spec : wanted)
+  for (const TensorSpec& spec : wanted) {
+    const bool variance = spec.name.ends_with("running_var");
     each_bucket(*find(tensors, spec.name), 0, rows_of(spec.shape), [&](int64_t first, std::span<const float> values) {
-      const auto bad = std::ranges::find_if_not(values, [](float x) { return std::isfinite(x); });
+      const auto good = [&](float x) { return std::isfinite(x) && !(variance && x < 0); };
+      const auto bad = std::ranges::find_if_not(values, good);
       if (bad != values.end())
         refuse_element(*find(tensors, spec.name), first, static_cast<size_t>(bad - values.begin()),
-                       str("not finite (", *bad, ")"));
+                       str(std::isfinite(*bad) ? "negative, as no variance is (" : "not finite (", *bad, ")"));
     });
+  }
   load_rows(tensors, graph, flat, weights, name_of_weight);
 }
 

@@ -40,8 +40,8 @@ void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLay
 
 /// The last layer of a model that begins with a file's weights: the file's, or as it is, whatever the file has.
 enum class InitHead : uint8_t { keep, reset };
-/// load_weights() for a run's beginning. Error(checkpoint) also naming the first element that is not finite: what was
-/// trained from it would be lost.
+/// load_weights() for a run's beginning. Error(checkpoint) also naming the first element that is not finite, and the
+/// first variance below 0: what was trained from them would be lost.
 void load_initial_weights(const SafetensorsFile& file, InitHead head, const Graph& graph, const FlatLayout& flat,
                           const StateBuffer& weights);
 /// The layer that gives the logits: "fc".

@@ -1,6 +1,7 @@
 #include "base/in_order.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
@@ -8,6 +9,8 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+
+#include "base/error.h"
 
 namespace ct {
 namespace {
@@ -58,6 +61,26 @@ TEST(InOrder, OfWhatIsThrownTheFirstComesOut) {
   EXPECT_THROW(in_order(
                    1000, 4, [](int64_t i) { return i; }, take),
                std::runtime_error);
+}
+
+TEST(InOrder, WhereNoThreadCanBeStartedAnErrorSaysSo) {
+  pthread_attr_t before, huge;
+  ASSERT_EQ(pthread_getattr_default_np(&before), 0);
+  ASSERT_EQ(pthread_attr_init(&huge), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 47), 0);  // more than there are addresses
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+  std::string message;
+  try {
+    in_order(
+        3, 2, [](int64_t i) { return i; }, [](int64_t, int64_t) {});
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::memory);
+    message = error.what();
+  }
+  EXPECT_EQ(pthread_setattr_default_np(&before), 0);
+  EXPECT_NE(message.find("no thread can be started"), std::string::npos) << message;
+  pthread_attr_destroy(&huge);
+  pthread_attr_destroy(&before);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "data/cifar/cifar_set.h"
 #include "data/data_fixture.h"
+#include "data/late_set.h"
 #include "data/synthetic/synthetic.h"
 
 namespace ct {
@@ -43,6 +44,42 @@ TEST_F(LocateTest, AutoFallsBackToTheSyntheticSetAndSaysHowToGetTheRealOne) {
   fs::rename(folder, root / "data" / "cifar-10-batches-bin");
   expect_error(ExitCode::data, {"holds the synthetic set"}, [&] { locate_data("cifar10", root / "data"); });
   EXPECT_EQ(locate_data("auto", root / "data" / "cifar-10-batches-bin").kind->name, "synthetic-10");
+}
+
+TEST_F(LocateTest, ASetThatIsWrittenLaterIsKnownBefore) {
+  const DataSource later = locate_data("auto", root / "data", {.if_absent = IfAbsent::write_later});
+  EXPECT_TRUE(later.to_write);
+  EXPECT_FALSE(fs::exists(root / "data"));
+  std::unique_ptr<DataSet> sets[] = {later.kind->open(later, Split::train, {}),
+                                     later.kind->open(later, Split::test, {})};
+  const DataSource written = locate_data("synthetic", root / "data");
+  EXPECT_EQ(written.folder, later.folder);
+  EXPECT_FALSE(locate_data("auto", root / "data", {.if_absent = IfAbsent::write_later}).to_write);
+  for (const Split split : {Split::train, Split::test}) {
+    auto& late = dynamic_cast<LateSet&>(*sets[split == Split::train ? 0 : 1]);
+    auto images = written.kind->open(written, split, {});
+    EXPECT_EQ(late.name(), images->name());
+    EXPECT_EQ(late.class_names(), images->class_names());
+    EXPECT_EQ(late.shape(), images->shape());
+    EXPECT_EQ(late.direct(), images->direct());
+    ASSERT_EQ(late.count(), images->count());
+    for (int64_t i = 0; i < late.count(); ++i) ASSERT_EQ(late.label(i), images->label(i)) << i;
+    EXPECT_EQ(late.fingerprint(), images->fingerprint());
+    std::vector<uint8_t> expected(late.shape().bytes()), read(expected.size());
+    images->read(77, {}, expected.data());
+    late.check_unchanged();  // before there is anything that could change
+    late.arrive(std::move(images));
+    EXPECT_TRUE(late.read(77, {}, read.data()));
+    EXPECT_EQ(read, expected);
+  }
+  // What lies there by then is another set.
+  const fs::path small = root / "small" / "synthetic-10-batches-bin";
+  const DataSource other = locate_data("auto", root / "small", {.if_absent = IfAbsent::write_later});
+  auto waiting = other.kind->open(other, Split::test, {});
+  write_synthetic(small, {}, 10);
+  const DataSource found = locate_data("synthetic", root / "small");
+  expect_error(ExitCode::data, {"synthetic-10", "another set"},
+               [&] { dynamic_cast<LateSet&>(*waiting).arrive(found.kind->open(found, Split::test, {})); });
 }
 
 TEST_F(LocateTest, KeepsTheSyntheticSetInMemoryWhereItCannotBeWritten) {

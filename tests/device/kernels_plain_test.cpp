@@ -13,13 +13,28 @@ CT_KERNEL_SUITE(Plain);
 std::vector<Complex> complex(const std::vector<double>& v) { return {v.begin(), v.end()}; }
 
 TEST_P(Plain, ConvolutionAndItsGradients) {
-  for (const ConvShape& s : {ConvShape{2, 3, 7, 8, 5, 3, 1, 1, true},
-                             {2, 4, 6, 6, 9, 5, 2, 2, false},
-                             {1, 20, 3, 4, 7, 1, 1, 0, false},
-                             {1, 2, 2, 2, 3, 3, 1, 3, false}}) {
-    const reference::Conv r{s.n, s.in_channels, s.height, s.width, s.out_channels, s.kernel, s.stride, s.pad};
-    const auto x = normal(s.n * s.in_channels * s.height * s.width, 1);
-    const auto x_nhwc = s.planar ? reference::to_channels_last(x, s.n, s.in_channels, s.height * s.width) : x;
+  struct Problem {
+    reference::Conv r;
+    bool planar;
+  };
+  for (const Problem& problem : {Problem{{2, 3, 7, 8, 5, 3, 1, 1}, true},
+                                 {{2, 4, 6, 6, 9, 5, 2, 2}, false},
+                                 {{1, 20, 3, 4, 7, 1, 1, 0}, false},
+                                 {{1, 2, 2, 2, 3, 3, 1, 3}, false}}) {
+    const reference::Conv& r = problem.r;
+    const ConvDims s{.n = r.n,
+                     .in_h = r.height,
+                     .in_w = r.width,
+                     .in_channels = r.in,
+                     .out_h = r.out_height(),
+                     .out_w = r.out_width(),
+                     .out_channels = r.out,
+                     .kernel = r.kernel,
+                     .stride = r.stride,
+                     .pad = r.pad,
+                     .planar = problem.planar};
+    const auto x = normal(s.n * s.in_channels * s.in_h * s.in_w, 1);
+    const auto x_nhwc = s.planar ? reference::to_channels_last(x, s.n, s.in_channels, s.in_h * s.in_w) : x;
     const auto w = normal(s.out_channels * s.kernel * s.kernel * s.in_channels, 2), b = normal(s.out_channels, 3);
     const auto expected = conv2d(r, x_nhwc, w, b);
     const auto dy = normal(expected.size(), 4);

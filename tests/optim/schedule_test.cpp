@@ -91,6 +91,19 @@ TEST(WarmupCosineLr, RunsThatEndBeforeTheWarmUpDo) {
   }
 }
 
+/// As DeepSpeed warns of fewer steps than those of the warm-up.
+TEST(WarmupCosineLr, AWarmUpThatTakesAllStepsIsDoubted) {
+  const auto doubt = [](std::optional<int64_t> total, int64_t warmup) {
+    return doubt_of(WarmupCosineLr{.total_num_steps = total, .warmup_num_steps = warmup});
+  };
+  EXPECT_EQ(doubt(11, 10), "");
+  EXPECT_EQ(doubt(std::nullopt, 1000), "");
+  EXPECT_EQ(doubt(10, 10).find("total_num_steps 10 is not more than warmup_num_steps 10: "), 0u);
+  EXPECT_NE(doubt(0, 10), "");
+  EXPECT_NE(doubt(2, 0), "");  // a warm-up has two steps at least
+  EXPECT_EQ(doubt_of(WarmupLr()), "");
+}
+
 TEST(StepLr, FallsEveryStepSizeSteps) {
   const LrSchedule s = StepLr{.step_size = 3, .gamma = 0.5};
   for (int64_t step = 0; step < 10; ++step) EXPECT_EQ(rate(s, step, 0.8), 0.8 / (1 << (step / 3))) << step;

@@ -121,12 +121,13 @@ def damaged_pictures_are_named_and_left_out():
     source = folder("bad", train=10, val=4)
     cut = write(path("bad", "train", "crab", "004.png"), png(20, 18, 4)[:60])
     write(path("bad", "train", "gull", "005.png"), b"text, whatever its name says")
-    write(path("bad", "val", "gull", "001.png"), b"")
+    empty = write(path("bad", "val", "gull", "001.png"), b"")
     out = path("bad.ctpack")
     fails(DATA, run("data", "convert", "--from", source, "--out", out), path("bad"), ".png")
     expect(not os.path.exists(out), "a refused one left its file")
     done = convert("--from", source, "--out", out, "--on-corrupt", "skip")
     expect("left out: %s: " % cut in done.stderr and "005.png: " in done.stderr, done.stderr)
+    expect("left out: %s: empty" % empty in done.stderr, done.stderr)
     expect("8 pictures to train on, 3 to test on" in done.stdout and "3 damaged ones are left out" in done.stdout,
            done.stdout)
     fails(DATA, run("data", "convert", "--from", packed()[0], "--out", path("large.ctpack"), "--max-pixels", 100), "000.png",

@@ -260,6 +260,47 @@ def the_synthetic_set_is_announced():
     expect_equal(json.loads(evaluated.stdout)["accuracy"], wanted["accuracy"])
 
 
+@check
+def a_refused_run_leaves_no_synthetic_set():
+    data = path("untouched")
+    os.mkdir(data)
+
+    def refused(code, changed, *words, culprits=()):
+        failed = train(path("refused-run"), {**FEW, "data.path": data, "train.max_steps": 1, **changed}, *words,
+                       expecting=code)
+        fails(code, failed, *culprits)
+        expect_equal(os.listdir(data), [], changed, words)
+
+    refused(USAGE, {"data.augment": "[random_resized_crop]"}, culprits=["random_resized_crop", "synthetic-10"])
+    refused(USAGE, {"train_batch_size": 60000}, culprits=["train_batch_size", "50000"])
+    refused(USAGE, {"data.limit": 50001}, culprits=["data.limit"])
+    refused(CHECKPOINT, {}, "--resume", "must", culprits=["--resume must"])
+    refused(CHECKPOINT, {}, "--init", path("no-such.safetensors"), culprits=["no-such.safetensors"])
+    with open(path("theirs.safetensors"), "wb") as file:
+        file.write(b"not weights")
+    refused(CHECKPOINT, {}, "--init", path("theirs.safetensors"), culprits=["theirs.safetensors"])
+    os.makedirs(path("theirs"))
+    with open(path("theirs", "config.yaml"), "w") as file:
+        file.write("mine: 1\n")
+    refused(USAGE, {"output": path("theirs")}, culprits=["config.yaml"])
+    dry = run("train", *train_words(path("dry"), {**FEW, "data.path": data}, "--dry-run"))
+    expect_equal((dry.returncode, os.listdir(data)), (DONE, []), dry.stderr)
+    # Half a folder of pictures is no place for it either.
+    for there, missing, key in [("train", "val", "data.val"), ("val", "train", "data.train")]:
+        half = path("half-" + there)
+        os.makedirs(os.path.join(half, there, "ant"))
+        fails(DATA, train(path("refused-run"), {**FEW, "data.path": half}, expecting=DATA), half,
+              "%s/ but no %s/" % (there, missing), key, "data.dataset: synthetic")
+        fails(DATA, run("estimate", "--config", DEFAULT, "--set", "data.path=" + half), half, key)
+        expect_equal(os.listdir(half), [there])
+    # What is accepted gets it, also by ranks that only wait for it.
+    train(path("accepted"), {**FEW, "data.path": data, "train.max_steps": 1}, ranks=Ranks(2))
+    expect_equal(os.listdir(data), [SYNTHETIC])
+    again = path("accepted-again")
+    train(again, {**FEW, "data.path": data, "train.max_steps": 1})
+    expect_same_result(again, result(path("accepted")))
+
+
 # ---- numbers
 
 @check

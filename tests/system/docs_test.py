@@ -85,6 +85,27 @@ def options_exist():
 
 
 @check
+def keys_that_a_resume_may_change_are_told():
+    """By the table of keys, whose rules with names are some of them."""
+    table = text("src/train/config/schema.cpp")
+    rules = set(re.findall(r"(\w+)\{[^{}]*\.resume_may_change = true", table))
+    may_change = set()
+    for entry in re.split(r"\n      \{(?=\")", table)[1:]:
+        rule = re.search(r"(\w+)\},\s*$", entry)
+        if "resume_may_change" in entry or rule and rule[1] in rules:
+            may_change.add(re.match(r'"([\w.]+)"', entry)[1])
+    section = re.search(r"(?s)These keys may change too:(.*?)Any other difference", text("docs/runs.md"))[1]
+    told = re.findall(r"`([\w.*]+)`", section)
+    whole = [word[:-1] for word in told if word.endswith(".*")]
+    expect(len(may_change) > 25, sorted(may_change))
+    for key in may_change - {"wall_clock_breakdown"}:  # which has one value
+        expect(key in told or key.startswith(tuple(whole)), "docs/runs.md does not say that %s may change" % key)
+    for key in told:
+        known = key in may_change or key.endswith(".*") or key in ("tf32", "data.on_corrupt: skip")
+        expect(known, "docs/runs.md says that %s may change, which src/train/config/schema.cpp does not" % key)
+
+
+@check
 def the_readme_is_a_page():
     expect(len(text("README.md").splitlines()) <= 150, "README.md has more than 150 lines: move some into docs/")
 

@@ -119,6 +119,30 @@ def without_a_gpu_its_sizes_are_told_and_compared_with_nothing():
 
 
 @check
+def fp16_without_a_gpu_is_counted_as_bf16_and_said_so():
+    env = {"CUDA_VISIBLE_DEVICES": ""}
+    fp16 = ["--config", DEFAULT, "--set", "fp16.enabled=true", "--ranks", 2]
+    bf16 = estimate("--config", DEFAULT, "--set", "bf16.enabled=true", "--ranks", 2)
+    for device, refused in [("cpu", True), ("cuda", False)]:
+        done = run("estimate", *fp16, "--device", device, "--json", env=env)
+        expect("warning: fp16.enabled: " in done.stderr and "those of bf16" in done.stderr, done.stderr)
+        expect_equal("refused" in done.stderr, refused, done.stderr)
+        found = json.loads(done.stdout)
+        expect_equal(found["compute"], "bf16")
+        if refused:
+            expect_equal(found["stages"], bf16["stages"])
+    done = run("estimate", "--config", DEFAULT, "--set", "bf16.enabled=true", "--set", "fp16.auto_cast=true")
+    expect("those of bf16" not in done.stderr and "ignored" in done.stderr and "fp16.auto_cast" in done.stderr, done.stderr)
+
+
+@check
+def what_training_and_evaluation_take_is_told_apart():
+    rank = estimate("--config", DEFAULT, "--ranks", 2)["stages"][0]["rank"]
+    expect_equal(rank["activations"], max(rank["activations_in_training"], rank["activations_in_evaluation"]))
+    expect(0 < min(rank["activations_in_training"], rank["activations_in_evaluation"]) < rank["activations"], rank)
+
+
+@check
 def a_batch_that_does_not_fit_the_ranks_is_refused_as_by_train():
     words = ["--config", DEFAULT, "--set", "train_batch_size=16", "--ranks", 3]
     by_train = fails(USAGE, run("train", *words), "3 ranks")

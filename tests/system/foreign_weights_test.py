@@ -129,6 +129,14 @@ def init_names_the_first_element_that_is_not_finite():
     done = run(*train_words(path("never"), settings(), "--init", write("bad", changed("conv1.bias", 5, math.nan, "F64"))))
     fails(CHECKPOINT, done, "tensor 'conv1.bias'", "not finite (nan) at [5]")
     expect(not os.path.exists(path("never", "metrics.jsonl")), "a run began")
+    # A variance is not negative.
+    resnet = settings(model__name="resnet18", model__width=1)
+    train(path("resnet"), resnet)
+    tensors = safetensors(path("resnet", "last.bin"))[0]
+    dtype, shape, data = tensors["bn1.running_var"]
+    tensors["bn1.running_var"] = (dtype, shape, f32([-0.5, *numbers(data)[1:]]))
+    done = run(*train_words(path("never"), resnet, "--init", write("bad", tensors)))
+    fails(CHECKPOINT, done, "tensor 'bn1.running_var'", "negative", "(-0.5) at [0]")
     # What is only looked at may be anything.
     bad = write("bad", changed("fc3.bias", 0, math.nan), without_checksums(own()[1]))
     for words in (["eval", "--ckpt", bad], ["ckpt", "inspect", bad],

@@ -289,6 +289,15 @@ def dry_run_and_print_config_write_nothing():
     many = 2 * os.cpu_count()
     crowd = train(path("dry"), settings(train_batch_size=4 * many), "--dry-run", ranks=Ranks(many))
     expect("\ntime: 60 steps, which were not tried: there are fewer cores" in crowd.stdout, crowd.stdout)
+    if has_mpi():
+        crowd = train(path("dry"), settings(train_batch_size=4 * many), "--dry-run", ranks=Ranks(many, mpi=True))
+        expect("\ntime: 60 steps, which were not tried: there are fewer cores" in crowd.stdout, crowd.stdout)
+    # Evaluation of large batches needs more than training of small ones, and both are told.
+    for batch, larger in [(4, 2), (1000, 3)]:
+        words = [*train_words(path("dry"), settings(train__eval_batch_size=batch, train_micro_batch_size_per_gpu=32,
+                                                    train_batch_size=32)), "--dry-run"]
+        told = re.search(r"(\d+) activations and workspace \((\d+) in training, (\d+) in evaluation\)", run(*words).stdout)
+        expect(told and told[1] == told[larger] and int(told[2]) != int(told[3]), told and told[0])
     expect(not os.path.exists(path("dry")), "a dry run wrote something")
 
 

@@ -32,6 +32,16 @@ def settings(data, **changed):
             "train.save_interval": 5, "steps_per_print": 1, "scheduler": "{}", "optimizer.params.lr": 0.003, **{k.replace("__", "."): v for k, v in changed.items()}}
 
 
+@functools.lru_cache(None)
+def no_class():
+    """A data.path whose train/ holds pictures without a class."""
+    data = folders("no-class", train=1, val=1)
+    for label in CLASSES:
+        os.rename(path(data, "train", label, "p00.png"), path(data, "train", label + ".png"))
+        os.rmdir(path(data, "train", label))
+    return data
+
+
 def damage(file, content=None):
     """Cuts a file, or writes something else into it."""
     if content is None:
@@ -109,32 +119,93 @@ def damaged_pictures_are_named_or_counted():
     failed = train(path("damaged-run"), settings(data), expecting=DATA, config=LINEAR)
     fails(DATA, failed, train_picture, "truncated", "data.on_corrupt")
     damage(val_picture, b"This is text.")
+    empty, broken = os.path.join(data, "val", "cow", "p98.png"), os.path.join(data, "val", "cow", "p99.png")
+    damage(empty, b"")
+    os.symlink("nothing", broken)
     results = []
     for ranks in (1, 2):
         output = path("skip-%d" % ranks)
         done = train(output, settings(data, data__on_corrupt="skip", train_micro_batch_size_per_gpu=2), ranks=Ranks(ranks),
                      config=LINEAR)
         last = records(output, "eval")[-1]
-        expect_equal((last["images"], last["left_out"]), (11, 1))
-        expect("1 damaged test images are left out" in done.stderr, done.stderr)
+        expect_equal((last["images"], last["left_out"]), (11, 3))
+        expect("3 damaged test images are left out" in done.stderr, done.stderr)
         expect_equal(records(output, "end")[-1]["replaced_samples"], 4)  # once an epoch
         results.append(result(output))
     expect_equal(*results)
     done = run("eval", "--ckpt", os.path.join(path("skip-1"), "best.bin"))
-    expect("1 damaged test images are left out" in done.stderr, done.stderr)
+    expect("3 damaged test images are left out" in done.stderr, done.stderr)
+    os.unlink(empty)
+    os.unlink(broken)
+    done = run("eval", "--ckpt", os.path.join(path("skip-1"), "best.bin"))
+    expect("1 damaged test image is left out" in done.stderr, done.stderr)
+    first = run("eval", "--ckpt", os.path.join(path("skip-1"), "best.bin"), "--max-images", 2)
+    expect("left out" not in first.stderr, first.stderr)
+    damage(empty, b"")
+    os.symlink("nothing", broken)
 
     verified = run("data", "verify", "--data", data)
-    fails(DATA, verified, train_picture, "1 more file")
-    for word in ["train/bee/p01.png", "truncated", "val/ant/p02.png", "neither a JPEG nor a PNG"]:
+    fails(DATA, verified, train_picture, "3 more files")
+    line = fails(DATA, run("data", "verify", "--data", no_class()), "no folders")
+    expect_equal(line.count(no_class()), 1, line)
+    line = fails(DATA, train(path("refused"), settings(train_picture, data__dataset="image_folder"), expecting=DATA, config=LINEAR),
+                 "not a folder", "train/ and val/")
+    expect("//" not in line, line)
+    for word in ["train/bee/p01.png", "truncated", "val/ant/p02.png", "neither a JPEG nor a PNG", "val/cow/p98.png", "empty",
+                 "val/cow/p99.png", "a link to nothing"]:
         expect(word in verified.stdout, verified.stdout)
-    expect_equal(verified.stdout.count(".png"), 2, verified.stdout)
-    for picture in train_picture, val_picture:
+    expect_equal(verified.stdout.count(".png"), 4, verified.stdout)
+    for picture in train_picture, val_picture, empty, broken:
         os.unlink(picture)
     whole = run("data", "verify", "--data", data)
     expect_equal(whole.returncode, DONE, whole.stdout, whole.stderr)
     told = run("data", "info", "--data", data)
     expect_equal(told.returncode, DONE, told.stderr)
     expect("11 images to train on, 11 to test on, 224x224, 3 channels, 3 classes" in told.stdout, told.stdout)
+
+
+def until_it_trains(output):
+    metrics = os.path.join(output, "metrics.jsonl")
+    for _ in range(600):
+        if os.path.exists(metrics) and os.path.getsize(metrics) > 3000:
+            return
+        time.sleep(0.05)
+    raise AssertionError("no records in " + metrics)
+
+
+@check
+def others_in_damaged_ones_places_are_counted_over_a_stop():
+    data = folders("counted", train=8, val=2)  # an epoch is two steps
+    damage(os.path.join(data, "train", "bee", "p01.png"))
+    output = path("counted-run")
+    skip = settings(data, data__on_corrupt="skip", train__epochs=100000, train__save_interval=1000,
+                    train__eval_interval=100000)
+    job = start(Ranks(2).words(*train_words(output, {**skip, "train_micro_batch_size_per_gpu": 6}, config=LINEAR)))
+    until_it_trains(output)
+    job.send_signal(signal.SIGUSR1)
+    expect_equal(finish(job).returncode, STOPPED)
+    end = records(output, "end")[-1]
+    expect_equal(end["reason"], "stopped")
+    epochs = end["step"] // 2
+    expect(end["replaced_samples"] in (epochs, epochs + end["step"] % 2), end)
+    train(output, {**skip, "train_micro_batch_size_per_gpu": 6, "train.max_steps": 2 * epochs + 4}, config=LINEAR)
+    expect_equal(records(output, "end")[-1]["replaced_samples"], epochs + 2)
+
+
+@check
+def a_run_that_met_damage_goes_on_without_it():
+    data = folders("met", train=8, val=2)
+    damage(os.path.join(data, "train", "bee", "p01.png"))
+    output, whole = path("met-run"), path("met-skip")
+    fails(DATA, train(output, settings(data), expecting=DATA, config=LINEAR), "p01.png", "set data.on_corrupt to skip")
+    expect(checkpoints(output) != [], "nothing was saved")
+    train(output, settings(data, data__on_corrupt="skip"), config=LINEAR)
+    train(whole, settings(data, data__on_corrupt="skip"), config=LINEAR)
+    expect_same_result(output, result(whole))
+    # Pictures of another size are other images.
+    damage(os.path.join(data, "train", "bee", "p02.png"))
+    fails(CHECKPOINT, train(output, settings(data, data__on_corrupt="skip", train__epochs=5), expecting=CHECKPOINT, config=LINEAR),
+          "other images", "restore files")
 
 
 @check
@@ -166,11 +237,7 @@ def a_picture_that_vanishes_while_training_is_named():
     data = folders("vanishing", train=8, val=2)
     long = settings(data, train__epochs=100000, train__save_interval=1000, train__eval_interval=100000)
     job = start(Ranks(1).words(*train_words(path("vanishing-run"), long, config=LINEAR)))
-    metrics = os.path.join(path("vanishing-run"), "metrics.jsonl")
-    for _ in range(600):
-        if os.path.exists(metrics) and os.path.getsize(metrics) > 3000:
-            break
-        time.sleep(0.05)
+    until_it_trains(path("vanishing-run"))
     os.unlink(os.path.join(data, "train", "cow", "p03.png"))
     fails(DATA, finish(job), "cow/p03.png", "no longer there")
 

@@ -104,7 +104,8 @@ def it_trains_saves_resumes_and_is_evaluated():
         expect("total_num_steps: %d" % STEPS in file.read(), "the length of the run is not recorded")
     # Longer, it would be another schedule.
     fails(CHECKPOINT, run("train", *words("train.epochs=2", *sets), "--ranks", 2),
-          "scheduler.params.total_num_steps: %d saved, %d now" % (STEPS, 2 * STEPS))
+          "scheduler.params.total_num_steps: %d saved, %d now" % (STEPS, 2 * STEPS),
+          "--set scheduler.params.total_num_steps=%d" % STEPS)
     again = run("train", *words("train.epochs=1", *sets), "--ranks", 2)
     expect("the run is finished" in again.stderr, again.stderr)
     # From the sixth step on, as if it had been stopped there.
@@ -112,6 +113,18 @@ def it_trains_saves_resumes_and_is_evaluated():
     resumed = run("train", *words(*sets), "--ranks", 2, "--resume", os.path.join(output, "ckpt", "step-00000006"))
     expect_equal(resumed.returncode, DONE, resumed.stderr)
     expect_same_result(output, whole)
+    # On another number of ranks, which gradient_accumulation_steps must follow.
+    sixth = ["--ranks", 1, "--resume", os.path.join(output, "ckpt", "step-00000006")]
+    fails(USAGE, run("train", *words(*sets), *sixth), "fits 2 ranks, or set gradient_accumulation_steps to 8")
+    resumed = run("train", *words("gradient_accumulation_steps=8", *sets), *sixth)
+    expect_equal(resumed.returncode, DONE, resumed.stderr)
+    expect_same_result(output, whole)
+    # Longer, by the schedule that it had.
+    longer = run("train", *words("train.max_steps=%d" % (STEPS + 2), "train.epochs=2",
+                                 "scheduler.params.total_num_steps=%d" % STEPS, *sets), "--ranks", 2)
+    expect_equal(longer.returncode, DONE, longer.stderr)
+    expect_equal(records(output, "end")[-1]["step"], STEPS + 2)
+    expect_equal(run("train", *words(*sets), "--ranks", 2, "--resume", sixth[3]).returncode, DONE)
 
     asked = ["eval", "--env", job(), "--data", few(), "--json"]
     found = json.loads(run(*asked).stdout)
@@ -120,6 +133,17 @@ def it_trains_saves_resumes_and_is_evaluated():
     whole = json.loads(run(*asked, "--max-images", 0, "--ckpt", output).stdout)
     expect_equal((whole["step"], whole["images"]), (STEPS, 200))
     expect(0 <= whole["accuracy"] <= whole["top5"] <= 1, whole)
+    for number in ("-1", "1.5", "many"):
+        line = fails(USAGE, run(*asked, "--max-images", number), "--max-images", "0 or more, not '%s'" % number)
+        expect(len(line) < 200, line)
+
+
+@check
+def a_warm_up_that_takes_all_steps_is_warned_of():
+    for sets in (["train.max_steps=3"], ["scheduler.params.total_num_steps=3", "train.max_steps=1"]):
+        done = run("train", *words(*sets, *f32_or_bf16()), "--ranks", 2, "--output", path("short"), "--reset")
+        expect_equal(done.returncode, DONE, done.stderr)
+        expect_equal(done.stderr.count("total_num_steps 3 is not more than warmup_num_steps 3"), 1, done.stderr)
 
 
 @check
@@ -148,6 +172,18 @@ def options_win_over_the_jobs_words():
     expect("type: AdamW" in done.stdout and "name: cnn" in done.stdout, done.stdout, done.stderr)
     done = run("config", "show", "--env", job(), "--config", other, "--deepspeed_config", other)
     expect("type: SGD" in done.stdout, done.stdout, done.stderr)
+
+
+@check
+def config_check_takes_the_same_pair():
+    files = [path("job", "configs", name) for name in ("default.yaml", "ds_config.json")]
+    for asked in ["--env", job()], [files[0], "--deepspeed_config", files[1]], ["--config", files[0], "--deepspeed_config", files[1]]:
+        done = run("config", "check", *asked)
+        expect_equal(done.returncode, DONE, done.stderr)
+        expect("default.yaml: ok" in done.stdout and re.search(r"\n +2 +32 +4 +4\n", done.stdout), done.stdout)
+    fails(USAGE, run("config", "check", "--env", job(), "--ranks", 3), "default.yaml", "it fits 2 ranks")
+    fails(USAGE, run("config", "check"), "FILE is required")
+    fails(USAGE, run("config", "check", "--env", write("empty.env", "A=1\n")), "empty.env", "names none")
 
 
 @check

@@ -72,7 +72,7 @@ def resumed_on_other_ranks_it_has_the_same_bits():
 def it_is_described_and_verified():
     data, _, _ = trained()
     info = run("data", "info", "--data", data).stdout
-    expect("MNIST in %s/mnist\n320 images to train on, 100 to test on, 28x28, 1 channels, 10 classes" % data in info, info)
+    expect("MNIST in %s/mnist\n320 images to train on, 100 to test on, 28x28, 1 channel, 10 classes" % data in info, info)
     verified = run("data", "verify", "--data", os.path.join(data, "mnist"))
     expect_equal((verified.returncode, verified.stdout.count("  ok\n")), (DONE, 4), verified.stdout, verified.stderr)
     estimate = run("estimate", "--config", LINEAR, "--set", "data.path=" + data, "--set", "data.dataset=mnist")
@@ -131,7 +131,7 @@ def a_bad_label_may_be_skipped():
         file.seek(8)
         file.write(b"\xff")
     done = train(path("out-skipped"), settings(data, data__on_corrupt="skip"), config=LINEAR)
-    expect("1 damaged records are left out" in done.stderr, done.stderr)
+    expect("1 damaged record is left out" in done.stderr, done.stderr)
 
 
 @check

@@ -574,6 +574,19 @@ class Verbs(unittest.TestCase):
         shares = [int(share) for share in re.findall(r"(?m)^  \S+ .* (\d+)%", text)]
         self.assertTrue(shares and max(shares) <= 100, text)
 
+    def test_bench_of_the_update(self):
+        """Of the configuration's optimizer."""
+        for kind, more, at in (("Adam", [], (34, 28)), ("SGD", ["optimizer.params.momentum=0.9"], (26, 20)),
+                               ("SGD", [], (18, 12)), ("RMSprop", [], (26, 20))):
+            words = ["update", "--device", "cpu", "--ranks", 2, "--elements", 20000,
+                     *[w for s in ["optimizer.type=" + kind, *more] for w in ("--set", s)]]
+            text = self.bench(*words)
+            self.assertRegex(text, r"^update of 0\.0 M parameters on 2 ranks by %s: .* at %d B\); %s alone: .* at %d B\)$"
+                             % (kind, at[0], kind, at[1]))
+            result = json.loads(self.bench(*words, "--json"))
+            self.assertEqual(result["optimizer"], kind)
+            self.assertTrue(0 < result["alone_ms"] and 0 < result["update_ms"], result)
+
     def test_bench_of_the_sum_over_ranks(self):
         result = json.loads(self.bench("reduce", "--device", "cpu", "--elements", 5000, "--ranks", 2, "--json"))
         self.assertEqual((result["ranks"], result["bytes"], result["equal_to_tree"]), (2, 20000, True))
@@ -610,7 +623,7 @@ class Verbs(unittest.TestCase):
         text = self.bench(*words, program=ON_HOST)
         self.assertRegex(text, r"(?m)^update of 0\.0 M parameters: .*; Adam alone: .* %\)$")
         result = json.loads(self.bench(*words, "--json", program=ON_HOST))
-        self.assertTrue(0 < result["adam_copy_share"] and 0 < result["update_copy_share"])
+        self.assertTrue(0 < result["alone_copy_share"] and 0 < result["update_copy_share"])
         self.bad(USAGE, "--ranks", "bench", *words, "--ranks", 2, program=ON_HOST)
 
 

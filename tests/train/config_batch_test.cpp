@@ -69,7 +69,9 @@ TEST(Batch, NamesTheRanksThatFit) {
       text({4, 4, kNone}, 2).find("Gradient accumulation steps: 0 has to be greater than 0 on 2 ranks; it fits 1 rank"),
       std::string::npos);
   EXPECT_NE(text({16, 4, kNone}, 3).find("it fits 1, 2 or 4 ranks"), std::string::npos);
-  EXPECT_NE(text({10080, 280, 1}, 2).find("it fits 36 ranks"), std::string::npos);
+  EXPECT_NE(text({10080, 280, 1}, 2).find("it fits 36 ranks, or set gradient_accumulation_steps to 18"),
+            std::string::npos);
+  EXPECT_EQ(text({10080, 280, 1}, 5).find("or set"), std::string::npos);  // no steps fit five
   EXPECT_NE(text({33, 4, kNone}, 2).find("no number of ranks fits"), std::string::npos);
   EXPECT_EQ(text({kNone, kNone, kNone}, 2).find("fits"), std::string::npos);
   EXPECT_EQ(batch_for({16, 4, kNone}, 2), (BatchSizes{16, 4, 2}));

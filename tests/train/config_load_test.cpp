@@ -584,6 +584,12 @@ TEST_F(ConfigTest, ResumeAllowsOnlyWhatTheContractAllows) {
                                   "train.eval_interval=1",
                                   "steps_per_print=1",
                                   "data.path=y",
+                                  "data.on_corrupt=skip",
+                                  "data.workers=3",
+                                  "cpu.autotune=true",
+                                  "cuda.autotune=true",
+                                  "cuda.record=false",
+                                  "cuda.path=z",
                                   "communication.backend=mpi",
                                   "checkpoint.keep_last=1",
                                   "checkpoint.asynchronous=false",
@@ -609,7 +615,10 @@ TEST_F(ConfigTest, ResumeAllowsOnlyWhatTheContractAllows) {
   optim::fit_run(longer.scheduler, 40);
   optim::fit_run(shorter.scheduler, 20);
   EXPECT_EQ(resume_difference(shorter, 1, longer, 1).forbidden,
-            std::vector<std::string>{"scheduler.params.total_num_steps: 20 saved, 40 now"});
+            std::vector<std::string>{"scheduler.params.total_num_steps: 20 saved, 40 now (not given: --set "
+                                     "scheduler.params.total_num_steps=20 restores it)"});
+  const Config told = load(base, {"scheduler.type=WarmupCosineLR", "scheduler.params.total_num_steps=20"});
+  EXPECT_TRUE(resume_difference(shorter, 1, told, 1).forbidden.empty());
   EXPECT_EQ(forbidden("train_batch_size=32"), "train_batch_size: 16 saved, 32 now");
   EXPECT_EQ(forbidden("optimizer.params.lr=0.1"), "optimizer.params.lr: 0.001 saved, 0.1 now");
   EXPECT_EQ(forbidden("scheduler.type=WarmupLR"), "scheduler.params.warmup_max_lr: absent saved, 0.001 now");
@@ -617,6 +626,11 @@ TEST_F(ConfigTest, ResumeAllowsOnlyWhatTheContractAllows) {
        {"data.shuffle=false", "data.augment=[flip]", "model.name=linear", "train.label_smoothing=0.1",
         "gradient_clipping=1", "bf16.enabled=true", "train.eval_batch_size=1", "data.dataset=synthetic"})
     EXPECT_NE(forbidden(set), "") << set;
+
+  // Accumulation that is given follows the ranks too; with other sizes it is not what differs.
+  const Config two = load(base, {"gradient_accumulation_steps=2"}), one = load(base, {"gradient_accumulation_steps=4"});
+  EXPECT_TRUE(resume_difference(two, 2, one, 1).forbidden.empty());
+  EXPECT_TRUE(resume_difference(two, 2, one, 1).warnings.empty());
 
   const Config derived = load("train_batch_size: 16\noptimizer: {type: Adam}\n");
   const auto moved = resume_difference(derived, 1, derived, 2);

@@ -17,8 +17,11 @@ class EnvFile : public testing::Test {
  protected:
   void SetUp() override {
     setenv("CT_TEST_OUTER", "outer", 1);
+    setenv("HOME", "/home/tester", 1);
     unsetenv("CT_TEST_ABSENT");
   }
+
+  void TearDown() override { setenv("HOME", home_.c_str(), 1); }
 
   std::vector<EnvEntry> read(const std::string& text) {
     std::ofstream(folder_ / "job.env", std::ios::binary) << text;
@@ -37,6 +40,7 @@ class EnvFile : public testing::Test {
     return "no error";
   }
 
+  const std::string home_ = getenv("HOME") != nullptr ? getenv("HOME") : "/";
   TemporaryFolder temporary_;
   const fs::path folder_ = temporary_.path();
 };
@@ -65,6 +69,28 @@ TEST_F(EnvFile, QuotesAndNamesAsInAShellButNothingIsRun) {
   EXPECT_EQ(value("CT_TEST_OUTER=inner\nA=$CT_TEST_OUTER"), "inner");
 }
 
+TEST_F(EnvFile, HomeBeginsAValueWithoutQuotes) {
+  EXPECT_EQ(value("A=~"), "/home/tester");
+  EXPECT_EQ(value("A=~/runs/$CT_TEST_OUTER"), "/home/tester/runs/outer");
+  EXPECT_EQ(value("HOME=/elsewhere\nA=~/runs"), "/elsewhere/runs");
+  EXPECT_EQ(value("A=$HOME/runs"), "/home/tester/runs");
+  for (const char* line : {"A=a~", "A=/~/b", "A='~/b'", "A=\"~/b\""})
+    EXPECT_NE(value(line).find('~'), std::string::npos) << line;
+  EXPECT_NE(error("A=~other/b").find("not another user's folder"), std::string::npos);
+  unsetenv("HOME");
+  EXPECT_NE(error("A=~/b").find("$HOME is set neither"), std::string::npos);
+}
+
+TEST_F(EnvFile, ACommentMayFollowBehindABlank) {
+  for (const char* line :
+       {"A=/x # a comment", "A=/x\t#", "A='/x' # 'quoted'", "A=\"/x\"  #x", "export A=/x # $CT_TEST_ABSENT `"})
+    EXPECT_EQ(value(line), "/x") << line;
+  EXPECT_EQ(value("A= # nothing"), "");
+  EXPECT_EQ(value("A=#x"), "#x");
+  EXPECT_EQ(value("A=/x#y # z"), "/x#y");
+  EXPECT_EQ(value("A='a # b'"), "a # b");
+}
+
 TEST_F(EnvFile, AnythingElseIsRefusedWithItsLine) {
   EXPECT_EQ(error("A=1\nB"), "job.env:2: expects KEY=VALUE, found 'B'");
   for (const char* line : {"=1", "1A=1", "A =1", "A B=1", "export", "set A=1"})
@@ -72,10 +98,16 @@ TEST_F(EnvFile, AnythingElseIsRefusedWithItsLine) {
   EXPECT_EQ(error("A=1\n\nA=2"), "job.env:3: A is given twice; remove one");
   for (const char* line : {"A=$(rm)", "A=$", "A=${B", "A=${}", "A=$1", "A=\"$(x)\""})
     EXPECT_NE(error(line).find("after $ a name is expected"), std::string::npos) << line;
-  for (const char* line : {"A=`x`", "A=a b", "A=\"a", "A=a\\ b", "A='a'b", "A=\"a\"b\"", "A=a # b"})
-    EXPECT_NE(error(line).find("in the value"), std::string::npos) << line;
+  for (const char* line :
+       {"A=`x`", "A=a\\", "A=a'b'", "A=a\"b\"", "A=\"`x`\"", "A=\"a\\b\"", "A=a;b", "A=a&", "A=a|b", "A=a>b"})
+    EXPECT_NE(error(line).find("a shell would act on the"), std::string::npos) << line;
+  for (const char* line : {"A=a b", "A= b", "A=a\\ b", "A='a'b", "A='a' b", "A=\"a\"b\"", "A='a'#b"})
+    EXPECT_NE(error(line).find("behind the value"), std::string::npos) << line;
+  for (const char* line : {"A=\"a", "A='", "A='a\"b"})
+    EXPECT_NE(error(line).find("is not closed"), std::string::npos) << line;
   EXPECT_EQ(error("A=$CT_TEST_ABSENT"),
-            "job.env:1: $CT_TEST_ABSENT is set neither by an earlier line nor in the environment");
+            "job.env:1: $CT_TEST_ABSENT is set neither by an earlier line nor in the environment: set it, or write the "
+            "value without it");
 }
 
 TEST_F(EnvFile, ValuesThatDoubleEachOtherComeToAnEnd) {

@@ -12,6 +12,7 @@ RunState some_state() {
   s.scalars.applied = 5, s.scalars.skipped = 2, s.scalars.bad_streak = 1;
   s.running_loss = 1.0 / 3, s.running_images = 12;
   s.best_step = 6, s.best_value = 0.1, s.patience_value = -0.25, s.patience_used = 2;
+  s.replaced = 9;
   return s;
 }
 
@@ -29,6 +30,16 @@ TEST(RunState, SurvivesItsTextToTheLastBit) {
   EXPECT_EQ(t.best_value, s.best_value);
   EXPECT_EQ(t.patience_value, s.patience_value);
   EXPECT_EQ(t.patience_used, s.patience_used);
+  EXPECT_EQ(t.replaced, s.replaced);
+}
+
+/// Earlier versions did not count them.
+TEST(RunState, ReplacedSamplesAreLeftOutWhereThereAreNone) {
+  RunState s = some_state();
+  s.replaced = 0;
+  const Json json = to_json(s);
+  EXPECT_FALSE(json.contains("replaced_samples"));
+  EXPECT_EQ(run_state_from(json).replaced, 0);
 }
 
 void expect_damaged(const Json& json, const std::string& word) {
@@ -47,7 +58,7 @@ TEST(RunState, EveryFieldMustBeThereAndANumber) {
   for (const auto& [key, value] : whole.items()) {
     Json without = whole;
     without.erase(key);
-    expect_damaged(without, key);
+    if (key != "replaced_samples") expect_damaged(without, key);
     for (const Json& wrong : {Json("5"), Json(nullptr), Json::array({1}), Json::object(), Json(true)}) {
       Json bad = whole;
       bad[key] = wrong;
@@ -59,7 +70,7 @@ TEST(RunState, EveryFieldMustBeThereAndANumber) {
 }
 
 TEST(RunState, CountsAreNotBelowZero) {
-  for (const char* key : {"step", "epoch", "batch", "applied"}) {
+  for (const char* key : {"step", "epoch", "batch", "applied", "replaced_samples"}) {
     Json bad = to_json(some_state());
     bad[key] = -1;
     expect_damaged(bad, "below zero");

@@ -9,10 +9,11 @@
 namespace ct {
 
 int bench_data(const BenchFlags& f, const Config& config, Communicator& comm) {
-  const Datasets data = open_datasets(config, comm);
+  Datasets data = open_datasets(config, comm, IfAbsent::write_later);
   const BatchSizes batch = batch_for(config.batch, comm.size());
   const Distribution d = distribution(config, batch, {comm.rank(), comm.size()});
   Pipeline pipeline(*data.train, data.parts.training, pipeline_options(config, batch, d, comm.rank()));
+  make_late_datasets(data, config, comm);
   const auto micro = static_cast<size_t>(batch.micro);
   std::vector<uint8_t> images(micro * data.train->shape().bytes());
   std::vector<Draw> draws(micro);

@@ -23,9 +23,10 @@ class StepBench {
                  {.memory_advice = "use a smaller train_micro_batch_size_per_gpu (--set)",
                   .evaluates = false,
                   .warn = comm.rank() == 0 ? warn : nullptr}) {
+    session_.prepare();
+    session_.make_data();
     const DataSource& source = session_.data().source;
     if (source.written) std::fprintf(stderr, "%s\n", source.note.c_str());
-    session_.prepare();
     session_.initialize();
   }
 

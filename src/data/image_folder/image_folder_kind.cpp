@@ -28,13 +28,25 @@ std::optional<fs::path> find(const fs::path& path) {
   return path;
 }
 
+/// Half a folder of pictures is a mistake, not a place for a set that the program makes itself.
+void refuse_half(const fs::path& path) {
+  const bool train = is_folder(path / "train", ExitCode::data), val = is_folder(path / "val", ExitCode::data);
+  if (train == val) return;
+  fail(ExitCode::data, path.string(), ": has ", train ? "train/ but no val/" : "val/ but no train/",
+       ", where a folder of pictures has both: name the other one by ", train ? "data.val" : "data.train",
+       ", or set data.dataset: synthetic for the built-in set");
+}
+
 std::optional<DataSource> locate(const fs::path& path, const LocateOptions& options) {
   // Asked for by name, one of the two is enough: evaluation needs no more, and training will miss the other.
   const bool there = options.by_name
                          ? is_there(path / "train", ExitCode::data) || is_there(path / "val", ExitCode::data)
                          : find(path).has_value();
   if (there) return DataSource{.folder = path, .note = str("data: ", kImageFolderName, " in ", path.string())};
-  if (!options.by_name) return std::nullopt;
+  if (!options.by_name) {
+    refuse_half(path);
+    return std::nullopt;
+  }
   fail(ExitCode::data, path.string(), ": no train/ and val/; ", how_to_get(path));
 }
 
@@ -78,12 +90,20 @@ DataSize size(const DataSource& source, const OpenOptions& options) {
   return {.spec = spec};
 }
 
+/// What an error about `path`, or about something below it, says besides that name.
+std::string without(const fs::path& path, const Error& error) {
+  const std::string text = error.what();
+  for (const std::string& begin : {path.string() + ": ", path.string() + "/"})
+    if (text.starts_with(begin)) return text.substr(begin.size());
+  return text;
+}
+
 std::string look(const fs::path& folder) {
   try {
     require_same_classes(folder / "train", folder / "val");
     return "";
   } catch (const Error& error) {
-    return error.what();
+    return without(folder, error);
   }
 }
 
@@ -96,8 +116,7 @@ std::vector<FileReport> verify(const fs::path& folder) {
       const ImageFolderSet set(split, {.on_corrupt = OnCorrupt::skip, .threads = available_cores()});
       const size_t whole = reports.size();
       reports.push_back({.path = split, .records = set.count()});
-      for (const NoPicture& file : set.listing().left_out())
-        reports.push_back({.path = file.path, .problem = file.problem});
+      for (const NoPicture& file : set.left_out()) reports.push_back({.path = file.path, .problem = file.problem});
       in_order(
           set.count(), available_cores(), [&](int64_t i) { return set.problem(i); },
           [&](int64_t i, std::string problem) {
@@ -108,7 +127,7 @@ std::vector<FileReport> verify(const fs::path& folder) {
           });
     } catch (const Error& error) {
       if (error.code() != ExitCode::data) throw;
-      reports.push_back({.path = split, .problem = error.what()});
+      reports.push_back({.path = split, .problem = without(split, error)});
       both_open = false;
     }
   }

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <limits>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/in_order.h"
@@ -95,7 +96,9 @@ class ClassReader {
     }
     if (result_.bytes.empty())
       fail(ExitCode::data, folder_.string(), ": no pictures",
-           result_.left_out.empty() ? "" : str(" but ", result_.left_out.size(), " that cannot be read"),
+           result_.left_out.empty()
+               ? ""
+               : str(" but ", counted(static_cast<int64_t>(result_.left_out.size()), "file"), " that cannot be read"),
            "; put some there, or remove the folder of this class");
     return std::move(result_);
   }

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/dataset.h"
+#include "data/pictures/picture_set.h"
 
 namespace ct {
 
@@ -20,12 +20,6 @@ std::vector<std::string> class_folders(const std::filesystem::path& folder);
 
 /// ".jpeg" in any case, and the other endings that ImageFolder takes.
 bool is_picture_name(std::string_view name);
-
-/// A file that has a picture's name and cannot be one: empty, a broken link, no file at all.
-struct NoPicture {
-  std::filesystem::path path;
-  std::string problem;  // in one line without the path
-};
 
 /// The pictures of all classes. It takes their names' bytes and 14 more for each.
 class Listing {

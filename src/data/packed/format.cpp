@@ -87,6 +87,17 @@ std::string_view PackedIndex::name(Split split, int64_t i) const {
   return text.substr(begin, end - begin);
 }
 
+std::span<const std::byte> packed_bytes(std::span<const std::byte> file, const PackedEntry& picture) {
+  const bool inside = picture.offset <= file.size() && picture.bytes <= file.size() - picture.offset;
+  return inside ? file.subspan(picture.offset, picture.bytes) : std::span<const std::byte>();
+}
+
+std::string packed_problem(std::span<const std::byte> file, const PackedEntry& picture) {
+  const std::span<const std::byte> held = packed_bytes(file, picture);
+  if (held.size() == picture.bytes && crc32c(held) == picture.crc) return "";
+  return "damaged: its bytes do not match their checksum";
+}
+
 bool is_packed(std::span<const std::byte> file) {
   return file.size() >= kPackedMagic.size() && std::memcmp(file.data(), kPackedMagic.data(), kPackedMagic.size()) == 0;
 }

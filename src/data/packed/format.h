@@ -67,6 +67,11 @@ bool is_packed(std::span<const std::byte> file);
 /// What is wrong is Error(data) without the file's name. `file` is all of it, and its pictures are not looked at.
 PackedIndex read_packed_index(std::span<const std::byte> file);
 
+/// A picture's bytes; none where the entry leads out of the file, as it may once the file is written over in place.
+std::span<const std::byte> packed_bytes(std::span<const std::byte> file, const PackedEntry& picture);
+/// What is wrong with them, in one line without the picture's name; empty: nothing.
+std::string packed_problem(std::span<const std::byte> file, const PackedEntry& picture);
+
 /// A picture to be packed.
 struct PackedPicture {
   uint64_t offset = 0;

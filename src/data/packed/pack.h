@@ -20,7 +20,8 @@ struct PackOptions {
   int64_t max_pixels = kMaxPixels;
   int threads = 1;
   std::function<void(int64_t done, int64_t of)> progress = {};
-  std::function<void(const std::string& picture_and_why)> left_out = {};  // called with OnCorrupt::skip
+  /// Called with OnCorrupt::skip for each picture, those that the set itself left out among them.
+  std::function<void(const std::string& picture_and_why)> left_out = {};
 };
 
 struct PackedCounts {

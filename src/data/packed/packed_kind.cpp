@@ -1,5 +1,8 @@
 #include "data/packed/packed_kind.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/paths.h"
 #include "base/sha256.h"
 #include "base/utf8.h"
@@ -62,23 +65,39 @@ std::vector<FileReport> verify(const fs::path& path) {
   FileReport report{.path = path};
   std::vector<FileReport> damaged;
   try {
-    const MappedFile whole(path, MappedFile::Links::follow, ExitCode::data);
-    report.bytes = whole.bytes().size();
-    report.sha256 = sha256_hex(whole.bytes().data(), report.bytes);
-    if (report.problem = look(path); report.problem.empty()) {
-      const PackedFile file(path);
-      for (const Split split : {Split::train, Split::test}) {
-        const auto pictures = file.index().of(split);
-        report.records += static_cast<int64_t>(pictures.size());
-        for (size_t i = 0; i < pictures.size(); ++i)
-          if (const std::string problem = file.problem(pictures[i]); !problem.empty())
-            damaged.push_back({.path = path / file.index().name(split, static_cast<int64_t>(i)),
-                               .bytes = pictures[i].bytes,
-                               .records = 1,
-                               .problem = problem});
+    const MappedFile file(path, MappedFile::Links::follow, ExitCode::data);
+    const std::span<const std::byte> bytes = file.bytes();
+    report.bytes = bytes.size();
+    PackedIndex index;
+    try {
+      index = read_packed_index(bytes);
+    } catch (const Error& error) {
+      if (error.code() == ExitCode::memory) throw;
+      report.problem = error.what();
+    }
+    // The file may be larger than memory: a picture is compared right after its bytes were hashed.
+    Sha256 hash;
+    uint64_t hashed = 0;
+    const auto hash_to = [&](uint64_t end) {
+      if (end > hashed) hash.update(bytes.data() + hashed, end - hashed);
+      hashed = std::max(hashed, end);
+    };
+    for (const Split split : {Split::train, Split::test}) {
+      const auto pictures = report.problem.empty() ? index.of(split) : std::span<const PackedEntry>();
+      report.records += static_cast<int64_t>(pictures.size());
+      for (size_t i = 0; i < pictures.size(); ++i) {
+        const PackedEntry picture = pictures[i];  // a copy: the file may be written over any moment
+        hash_to(std::min<uint64_t>(picture.offset + picture.bytes, bytes.size()));
+        if (std::string problem = packed_problem(bytes, picture); !problem.empty())
+          damaged.push_back({.path = path / index.name(split, static_cast<int64_t>(i)),
+                             .bytes = picture.bytes,
+                             .records = 1,
+                             .problem = std::move(problem)});
       }
     }
-    whole.require_unchanged(ExitCode::data);
+    hash_to(bytes.size());
+    report.sha256 = hash.hex();
+    file.require_unchanged(ExitCode::data);
   } catch (const Error& unreadable) {
     if (unreadable.code() == ExitCode::memory) throw;
     report.problem = unreadable.what();

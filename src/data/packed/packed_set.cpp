@@ -17,12 +17,6 @@ PackedFile::PackedFile(const fs::path& path) : file_(path, MappedFile::Links::fo
   }
 }
 
-std::string PackedFile::problem(const PackedEntry& picture) const {
-  const std::span<const std::byte> held = bytes(picture);
-  if (held.size() == picture.bytes && crc32c(held) == picture.crc) return "";
-  return "damaged: its bytes do not match their checksum";
-}
-
 PackedSet::PackedSet(const fs::path& path, Split split, const PictureTransform& transform, OnCorrupt on_corrupt)
     : PictureSet(std::string(kPackedName), transform, on_corrupt),
       packed_(path),

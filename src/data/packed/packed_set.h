@@ -25,14 +25,8 @@ class PackedFile {
 
   const MappedFile& file() const { return file_; }
   const PackedIndex& index() const { return index_; }
-  /// A picture's bytes; none where the entry leads out of the file, as it may once the file is written over in place.
-  std::span<const std::byte> bytes(const PackedEntry& picture) const {
-    const std::span<const std::byte> all = file_.bytes();
-    const bool inside = picture.offset <= all.size() && picture.bytes <= all.size() - picture.offset;
-    return inside ? all.subspan(picture.offset, picture.bytes) : std::span<const std::byte>();
-  }
-  /// What is wrong with a picture's bytes, in one line without its name; empty: nothing.
-  std::string problem(const PackedEntry& picture) const;
+  std::span<const std::byte> bytes(const PackedEntry& picture) const { return packed_bytes(file_.bytes(), picture); }
+  std::string problem(const PackedEntry& picture) const { return packed_problem(file_.bytes(), picture); }
 
  private:
   MappedFile file_;

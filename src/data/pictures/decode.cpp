@@ -27,34 +27,26 @@ bool begins_with(std::span<const std::byte> file, const Signature& signature) {
                     [](char a, std::byte b) { return static_cast<std::byte>(a) == b; });
 }
 
-PictureFormat format_of(std::span<const std::byte> file) {
-  if (begins_with(file, kJpeg)) return PictureFormat::jpeg;
-  if (begins_with(file, kPng)) return PictureFormat::png;
+/// Without a choice all of the picture.
+PicturePart decode_part(std::span<const std::byte> file, const ChooseWindow& window, const Wanted& wanted,
+                        const DecodeOptions& options) {
+  if (begins_with(file, kJpeg)) return decode_jpeg(file, window, wanted, options);
+  if (begins_with(file, kPng)) return decode_png(file, window, options);
   if (file.empty()) fail(ExitCode::data, "empty");
   for (const Signature& other : kOthers)
     if (begins_with(file, other)) fail(ExitCode::data, "a ", other.format, " file: convert it to JPEG or PNG");
   fail(ExitCode::data, "neither a JPEG nor a PNG file");
 }
 
-PicturePart decode_part(std::span<const std::byte> file, const Window* window, const Wanted& wanted,
-                        const DecodeOptions& options) {
-  return format_of(file) == PictureFormat::jpeg ? decode_jpeg(file, window, wanted, options)
-                                                : decode_png(file, window, options);
-}
-
 }  // namespace
-
-PictureInfo picture_info(std::span<const std::byte> file) {
-  return format_of(file) == PictureFormat::jpeg ? jpeg_info(file) : png_info(file);
-}
 
 Picture decode(std::span<const std::byte> file, const DecodeOptions& options) {
   return decode_part(file, nullptr, {}, options).picture;
 }
 
-PicturePart decode_window(std::span<const std::byte> file, const Window& window, const Wanted& wanted,
+PicturePart decode_window(std::span<const std::byte> file, const ChooseWindow& window, const Wanted& wanted,
                           const DecodeOptions& options) {
-  return decode_part(file, &window, wanted, options);
+  return decode_part(file, window, wanted, options);
 }
 
 void require_allowed(PictureSize size, const DecodeOptions& options) {

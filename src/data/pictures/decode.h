@@ -10,30 +10,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
-#include "base/choice.h"
 #include "data/pictures/picture.h"
 
 namespace ct {
-
-enum class PictureFormat : uint8_t { jpeg, png };
-constexpr auto words_of(PictureFormat) { return std::to_array<std::string_view>({"JPEG", "PNG"}); }
-
-struct PictureInfo {
-  int width = 0, height = 0;
-  PictureFormat format = PictureFormat::jpeg;
-  PictureSize size() const { return {width, height}; }
-};
 
 inline constexpr int64_t kMaxPixels = 100'000'000;
 
 struct DecodeOptions {
   int64_t max_pixels = kMaxPixels;  // data.max_pixels
 };
-
-/// From the file's header alone. Throws as decode() does where there is none.
-PictureInfo picture_info(std::span<const std::byte> file);
 
 /// All of it.
 Picture decode(std::span<const std::byte> file, const DecodeOptions& options = {});
@@ -51,8 +39,11 @@ struct Wanted {
   bool exact = true;  // the window's pixels are those of decode(); false: at a fraction of the resolution that suffices
 };
 
-/// Decodes a window, which must lie in the picture, and little else. Damage elsewhere may go unseen.
-PicturePart decode_window(std::span<const std::byte> file, const Window& window, const Wanted& wanted,
+/// Chooses a window of a picture whose header has been read; it must lie in the picture.
+using ChooseWindow = std::function<Window(PictureSize)>;
+
+/// Decodes a window and little else. Damage elsewhere may go unseen.
+PicturePart decode_window(std::span<const std::byte> file, const ChooseWindow& window, const Wanted& wanted,
                           const DecodeOptions& options = {});
 
 }  // namespace ct

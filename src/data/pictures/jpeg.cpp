@@ -16,10 +16,6 @@
 namespace ct {
 namespace {
 
-/// Scans of a progressive picture: a dozen is usual, and each costs a pass over all of its pixels, however few bytes it
-/// has.
-constexpr int kMostScans = 200;
-
 /// A reader of one file. libjpeg reports errors by a jump over its own frames: every call of it goes through guarded(),
 /// whose body owns nothing.
 class Jpeg {
@@ -57,10 +53,11 @@ class Jpeg {
     body();
   }
 
-  PictureInfo read_header() {
+  PictureSize read_header() {
     guarded([&] { jpeg_read_header(&d, TRUE); });
-    return {static_cast<int>(d.image_width), static_cast<int>(d.image_height), PictureFormat::jpeg};
+    return size();
   }
+  PictureSize size() const { return {static_cast<int>(d.image_width), static_cast<int>(d.image_height)}; }
 
   /// Windows are decoded without a look at what follows them; the end of the picture tells a file that was cut.
   void require_end() {
@@ -108,8 +105,11 @@ class Jpeg {
     }
   }
   void count_scans() {
-    if (d.input_scan_number <= kMostScans) return;
-    std::snprintf(message_, sizeof message_, "a JPEG file of more than %d scans", kMostScans);
+    const int most = most_jpeg_scans(size());
+    if (d.input_scan_number <= most) return;
+    std::snprintf(message_, sizeof message_,
+                  "a JPEG file of more than %d scans, as many as are read of a picture of %dx%d pixels", most,
+                  size().width, size().height);
     std::longjmp(failed_, 1);
   }
 
@@ -156,21 +156,24 @@ void cmyk_to_rgb(const uint8_t* cmyk, int pixels, uint8_t* rgb) {
 
 }  // namespace
 
-PictureInfo jpeg_info(std::span<const std::byte> file) { return Jpeg(file).read_header(); }
+int most_jpeg_scans(PictureSize size) {
+  constexpr int64_t kPixels = 2'000'000'000, kFewest = 20, kMost = 200;  // of all scans: a few seconds
+  const int64_t pixels = std::max<int64_t>(1, int64_t{size.width} * size.height);
+  return static_cast<int>(std::clamp(kPixels / pixels, kFewest, kMost));
+}
 
-PicturePart decode_jpeg(std::span<const std::byte> file, const Window* window, const Wanted& wanted,
+PicturePart decode_jpeg(std::span<const std::byte> file, const ChooseWindow& window, const Wanted& wanted,
                         const DecodeOptions& options) {
   Jpeg jpeg(file);
   jpeg_decompress_struct& d = jpeg.d;
-  const PictureSize size = jpeg.read_header().size();
+  const PictureSize size = jpeg.read_header();
   require_allowed(size, options);
-  const Window whole = {0, 0, size.width, size.height};
-  const Window& part = window != nullptr ? *window : whole;
+  const Window part = window ? window(size) : Window{0, 0, size.width, size.height};
   require_inside(part, size);
   jpeg.require_end();
 
   const bool inks = d.num_components == 4;
-  const int eighths = window != nullptr ? enough_eighths(part, wanted) : 8;
+  const int eighths = window ? enough_eighths(part, wanted) : 8;
   d.out_color_space = inks ? JCS_CMYK : JCS_RGB;
   d.dct_method = JDCT_ISLOW;
   d.scale_num = static_cast<unsigned>(eighths);

@@ -6,9 +6,12 @@
 
 namespace ct {
 
-PictureInfo jpeg_info(std::span<const std::byte> file);
-/// decode_window(), or all of the picture without a window.
-PicturePart decode_jpeg(std::span<const std::byte> file, const Window* window, const Wanted& wanted,
+/// Scans that are read of a progressive picture of that size. A dozen is usual; each costs a pass over all pixels,
+/// however few bytes it has, so that a large picture may have fewer.
+int most_jpeg_scans(PictureSize size);
+
+/// decode_window(), or all of the picture without a choice.
+PicturePart decode_jpeg(std::span<const std::byte> file, const ChooseWindow& window, const Wanted& wanted,
                         const DecodeOptions& options);
 
 }  // namespace ct

@@ -51,10 +51,9 @@ class Png {
     body();
   }
 
-  PictureInfo read_header() {
+  PictureSize read_header() {
     guarded([&] { png_read_info(png, info); });
-    return {static_cast<int>(png_get_image_width(png, info)), static_cast<int>(png_get_image_height(png, info)),
-            PictureFormat::png};
+    return {static_cast<int>(png_get_image_width(png, info)), static_cast<int>(png_get_image_height(png, info))};
   }
 
   png_structp png = nullptr;
@@ -75,15 +74,14 @@ class Png {
 
 }  // namespace
 
-PictureInfo png_info(std::span<const std::byte> file) { return Png(file).read_header(); }
-
-PicturePart decode_png(std::span<const std::byte> file, const Window* window, const DecodeOptions& options) {
+PicturePart decode_png(std::span<const std::byte> file, const ChooseWindow& choose, const DecodeOptions& options) {
   Png reader(file);
   const png_structp png = reader.png;
   const png_infop info = reader.info;
-  const PictureSize size = reader.read_header().size();
+  const PictureSize size = reader.read_header();
   require_allowed(size, options);
-  if (window != nullptr) require_inside(*window, size);
+  const Window window = choose ? choose(size) : Window{0, 0, size.width, size.height};
+  require_inside(window, size);
 
   bool interlaced = false;
   reader.guarded([&] {
@@ -98,8 +96,8 @@ PicturePart decode_png(std::span<const std::byte> file, const Window* window, co
         " bytes for ", size.width, " pixels");
 
   // Passes of an interlaced picture add to what came before, everywhere.
-  const int begin = window != nullptr && !interlaced ? window->y : 0;
-  const int end = window != nullptr && !interlaced ? window->y + window->height : size.height;
+  const int begin = interlaced ? 0 : window.y;
+  const int end = interlaced ? size.height : window.y + window.height;
   PicturePart result{.picture = Picture(size.width, end - begin), .y = begin};
   Picture& picture = result.picture;
   std::vector<uint8_t> other(static_cast<size_t>(size.width) * 3);

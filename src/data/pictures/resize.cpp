@@ -14,71 +14,57 @@ namespace {
 
 constexpr int kOne = 1 << kWeightBits;
 
-/// One side of a picture that is resized: which pixels each wanted pixel is made of, and how much of each.
-struct Side {
-  std::vector<int> first;  // counted from the box's first whole pixel
-  std::vector<int> count;
-  std::vector<int32_t> weights;  // `taps` for each, zero behind its count
-  int taps = 0;
-
-  int begin() const { return first.front(); }
-  int end() const { return first.back() + count.back(); }
-};
-
-/// `at` and `length` in whole or broken pixels become `size` pixels, of which `wanted` from `begin` on count.
-Side make_side(double at, double length, int size, int begin, int wanted) {
-  const double from = at - std::floor(at);
-  const int pixels = static_cast<int>(std::ceil(from + length));
-  const double step = length / size, support = std::max(step, 1.0);
-  Side side;
-  std::vector<double> weights;
-  for (int i = begin; i < begin + wanted; ++i) {
-    const double center = from + (i + 0.5) * step;
-    const int first = std::max(static_cast<int>(center - support + 0.5), 0);
-    const int last = std::min(static_cast<int>(center + support + 0.5), pixels);
-    side.first.push_back(first);
-    side.count.push_back(last - first);
-    side.taps = std::max(side.taps, last - first);
-  }
-  side.taps = padded_taps(side.taps);
-  side.weights.resize(static_cast<size_t>(wanted) * static_cast<size_t>(side.taps));
-  for (size_t i = 0; i < static_cast<size_t>(wanted); ++i) {
-    const double center = from + (begin + static_cast<int>(i) + 0.5) * step;
-    weights.assign(static_cast<size_t>(side.count[i]), 0);
-    double sum = 0;
-    for (size_t t = 0; t < weights.size(); ++t) {
-      const double distance = std::abs((static_cast<int>(t) + side.first[i] - center + 0.5) * (1 / support));
-      weights[t] = distance < 1 ? 1 - distance : 0;
-      sum += weights[t];
-    }
-    int32_t* const to = side.weights.data() + i * static_cast<size_t>(side.taps);
-    for (size_t t = 0; t < weights.size(); ++t)
-      to[t] = static_cast<int32_t>(0.5 + (sum != 0 ? weights[t] / sum : weights[t]) * kOne);
-  }
-  return side;
-}
-
-Side columns_of(const Resizing& r) { return make_side(r.box.x, r.box.width, r.size.width, r.part.x, r.part.width); }
-Side rows_of(const Resizing& r) { return make_side(r.box.y, r.box.height, r.size.height, r.part.y, r.part.height); }
-int whole(double at) { return static_cast<int>(std::floor(at)); }
-
 }  // namespace
 
-Window looked_at(const Resizing& resizing) {
-  const Side columns = columns_of(resizing), rows = rows_of(resizing);
-  return {whole(resizing.box.x) + columns.begin(), whole(resizing.box.y) + rows.begin(),
-          columns.end() - columns.begin(), rows.end() - rows.begin()};
+Resizer::Side::Side(double at, double length, int size, int begin, int wanted)
+    : origin(static_cast<int>(std::floor(at))) {
+  const double from = at - origin;
+  const int pixels = static_cast<int>(std::ceil(from + length));
+  const double step = length / size, support = std::max(step, 1.0);
+  for (int i = begin; i < begin + wanted; ++i) {
+    const double center = from + (i + 0.5) * step;
+    const int from_pixel = std::max(static_cast<int>(center - support + 0.5), 0);
+    const int to_pixel = std::min(static_cast<int>(center + support + 0.5), pixels);
+    first.push_back(from_pixel);
+    count.push_back(to_pixel - from_pixel);
+    taps = std::max(taps, to_pixel - from_pixel);
+  }
+  taps = padded_taps(taps);
+  weights.resize(static_cast<size_t>(wanted) * static_cast<size_t>(taps));
+  std::vector<double> shares;
+  for (size_t i = 0; i < static_cast<size_t>(wanted); ++i) {
+    const double center = from + (begin + static_cast<int>(i) + 0.5) * step;
+    shares.assign(static_cast<size_t>(count[i]), 0);
+    double sum = 0;
+    for (size_t t = 0; t < shares.size(); ++t) {
+      const double distance = std::abs((static_cast<int>(t) + first[i] - center + 0.5) * (1 / support));
+      shares[t] = distance < 1 ? 1 - distance : 0;
+      sum += shares[t];
+    }
+    int32_t* const to = weights.data() + i * static_cast<size_t>(taps);
+    for (size_t t = 0; t < shares.size(); ++t)
+      to[t] = static_cast<int32_t>(0.5 + (sum != 0 ? shares[t] / sum : shares[t]) * kOne);
+  }
 }
 
-void resize(const Picture& picture, int x, int y, const Resizing& resizing, uint8_t* planar) {
-  const Side columns = columns_of(resizing), rows = rows_of(resizing);
-  const int left = whole(resizing.box.x) - x, top = whole(resizing.box.y) - y;
+Resizer::Resizer(const Resizing& r)
+    : columns_(r.box.x, r.box.width, r.size.width, r.part.x, r.part.width),
+      rows_(r.box.y, r.box.height, r.size.height, r.part.y, r.part.height) {}
+
+Window Resizer::looked_at() const {
+  return {columns_.origin + columns_.begin(), rows_.origin + rows_.begin(), columns_.end() - columns_.begin(),
+          rows_.end() - rows_.begin()};
+}
+
+void Resizer::run(const Picture& picture, int x, int y, uint8_t* planar) const {
+  const Side &columns = columns_, &rows = rows_;
+  const int left = columns.origin - x, top = rows.origin - y;
   check(left + columns.begin() >= 0 && left + columns.end() <= picture.width && top + rows.begin() >= 0 &&
             top + rows.end() <= picture.height,
         "a picture of ", picture.width, "x", picture.height, " at ", x, ",", y, " does not hold what is resized");
 
   // Rows become as wide as they must be, and are kept for the columns' turn.
-  const auto wanted = static_cast<size_t>(resizing.part.width);
+  const size_t wanted = columns.first.size();
   const size_t stride = narrow_row_bytes(wanted);
   const int height = rows.end() - rows.begin();
   std::vector<uint8_t, Uncleared<uint8_t>> narrow(stride * static_cast<size_t>(height));
@@ -105,8 +91,8 @@ void resize(const Picture& picture, int x, int y, const Resizing& resizing, uint
                .out = narrow.data()});
 
   std::vector<uint8_t> line(stride);
-  const size_t plane = wanted * static_cast<size_t>(resizing.part.height);
-  for (size_t i = 0; i < static_cast<size_t>(resizing.part.height); ++i) {
+  const size_t plane = wanted * rows.first.size();
+  for (size_t i = 0; i < rows.first.size(); ++i) {
     blend_rows(
         {.first = narrow.data() + static_cast<size_t>(rows.first[i] - rows.begin()) * stride,
          .weights = {rows.weights.data() + i * static_cast<size_t>(rows.taps), static_cast<size_t>(rows.count[i])},
@@ -124,7 +110,7 @@ Picture resized(const Picture& picture, PictureSize size) {
   Picture result(size.width, size.height);
   const size_t plane = result.rgb.size() / 3;
   std::vector<uint8_t, Uncleared<uint8_t>> planar(result.rgb.size());
-  resize(picture, 0, 0, all, planar.data());
+  Resizer(all).run(picture, 0, 0, planar.data());
   for (size_t i = 0; i < plane; ++i)
     for (size_t c = 0; c < 3; ++c) result.rgb[3 * i + c] = planar[c * plane + i];
   return result;

@@ -49,23 +49,30 @@ Window center_window(PictureSize picture, int side) {
 
 void make_sample(std::span<const std::byte> file, const PictureTransform& transform, const SampleKey& key,
                  uint32_t image, uint8_t* to) {
-  const PictureSize size = picture_info(file).size(), sample = {transform.size, transform.size};
   const DecodeOptions options{.max_pixels = transform.max_pixels};
-  Resizing resizing;
-  PicturePart part;
   if (transform.crop && key.epoch != SampleKey::kEvaluation) {
-    Random random = draws_of(key, image, kResizedCropPlace);
-    const Window window = random_window(*transform.crop, size, random);
-    part = decode_window(file, window, {sample, transform.exact}, options);
-    resizing = {.box = at_scale(window, part.scale), .size = sample, .part = {0, 0, sample.width, sample.height}};
-  } else {
-    const PictureSize whole = resized_size(size, transform.resize);
-    resizing = {.box = at_scale({0, 0, size.width, size.height}, 1),
-                .size = whole,
-                .part = center_window(whole, transform.size)};
-    part = decode_window(file, looked_at(resizing), {}, options);
+    const PictureSize sample = {transform.size, transform.size};
+    Window window;
+    const auto choose = [&](PictureSize picture) {
+      Random random = draws_of(key, image, kResizedCropPlace);
+      return window = random_window(*transform.crop, picture, random);
+    };
+    const PicturePart part = decode_window(file, choose, {sample, transform.exact}, options);
+    // The scale that was decoded decides the weights.
+    Resizer({.box = at_scale(window, part.scale), .size = sample, .part = {0, 0, sample.width, sample.height}})
+        .run(part.picture, part.x, part.y, to);
+    return;
   }
-  resize(part.picture, part.x, part.y, resizing, to);
+  std::optional<Resizer> resizer;
+  const auto choose = [&](PictureSize picture) {
+    const PictureSize whole = resized_size(picture, transform.resize);
+    resizer.emplace(Resizing{.box = box_of({0, 0, picture.width, picture.height}),
+                             .size = whole,
+                             .part = center_window(whole, transform.size)});
+    return resizer->looked_at();
+  };
+  const PicturePart part = decode_window(file, choose, {}, options);
+  resizer->run(part.picture, part.x, part.y, to);
 }
 
 }  // namespace ct

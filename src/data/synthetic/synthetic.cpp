@@ -80,12 +80,16 @@ struct Dot {
 
 }  // namespace
 
-void synthetic_record(uint64_t seed, uint32_t index, uint8_t record[kRecord]) {
-  // The label: place index % 10 of this ten's own permutation.
+int synthetic_label(uint64_t seed, uint32_t index) {
+  // Place index % 10 of this ten's own permutation.
   Random order(seed, Purpose::synthetic, index / 10, 1);
   std::array<uint8_t, 10> labels = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
   for (uint32_t i = 9; i > 0; --i) std::swap(labels[i], labels[order.below(i + 1)]);
-  const int label = labels[index % 10];
+  return labels[index % 10];
+}
+
+void synthetic_record(uint64_t seed, uint32_t index, uint8_t record[kRecord]) {
+  const int label = synthetic_label(seed, index);
   const Shape shape = static_cast<Shape>(label / 2);
   const bool checked = label % 2;
 

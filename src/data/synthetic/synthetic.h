@@ -24,6 +24,9 @@ inline constexpr std::array<std::string_view, 10> kSyntheticClasses = {
     "striped-disc",   "checked-disc",     "striped-ring",     "checked-ring",  "striped-square",
     "checked-square", "striped-triangle", "checked-triangle", "striped-cross", "checked-cross"};
 
+/// The class of image `index`.
+int synthetic_label(uint64_t seed, uint32_t index);
+
 /// Writes record `index`: one label byte, then 1024 red, 1024 green and 1024 blue bytes, row by row. Each run of ten
 /// consecutive images holds every class once, in a drawn order.
 void synthetic_record(uint64_t seed, uint32_t index, uint8_t record[3073]);
@@ -33,6 +36,8 @@ std::vector<uint8_t> synthetic_records(uint64_t seed, uint32_t first, uint32_t c
 
 /// SHA-256 of data_batch_1..5.bin and test_batch.bin, in this order.
 extern const std::array<std::string_view, 6> kSyntheticSha256;
+/// What CifarSet::fingerprint() is of the images to train on, and of those to test on.
+inline constexpr uint32_t kSyntheticFingerprints[2] = {0xf51af553, 0x9aa53003};
 /// SHA-256 of file number `file` of kSyntheticSha256, in a set whose files have so many records.
 std::string synthetic_sha256(size_t file, int64_t records_per_file);
 

@@ -3,6 +3,7 @@
 #include "base/paths.h"
 #include "data/cifar/cifar_kind.h"
 #include "data/cifar/verify.h"
+#include "data/late_set.h"
 #include "data/synthetic/synthetic.h"
 
 namespace ct {
@@ -28,8 +29,9 @@ std::optional<DataSource> locate(const fs::path& path, const LocateOptions& opti
     return DataSource{.note = str("data: ", kSyntheticName, " in memory (", because, ")", why)};
   };
   try {
-    if (options.if_absent == IfAbsent::keep_in_memory && !synthetic_there(folder))
-      return in_memory("none lies in " + folder.string());
+    if (options.if_absent != IfAbsent::write && !synthetic_there(folder))
+      return options.if_absent == IfAbsent::write_later ? DataSource{.folder = folder, .note = why, .to_write = true}
+                                                        : in_memory("none lies in " + folder.string());
     const bool written = write_synthetic(folder, options.progress);
     return DataSource{.folder = folder,
                       .note = str("data: ", kSyntheticName, (written ? ", written to " : " in "), folder.string(), why),
@@ -41,12 +43,21 @@ std::optional<DataSource> locate(const fs::path& path, const LocateOptions& opti
 }
 
 std::unique_ptr<DataSet> open(const DataSource& source, Split split, const OpenOptions& options) {
-  if (!source.folder.empty()) return open_batches(source, split, options);
+  if (!source.folder.empty() && !source.to_write) return open_batches(source, split, options);
   const bool train = split == Split::train;
-  return std::make_unique<CifarSet>(std::string(kSyntheticName),
-                                    std::vector<std::string>{kSyntheticClasses.begin(), kSyntheticClasses.end()},
-                                    synthetic_records(kSyntheticSeed, train ? 0 : kSyntheticTrain,
-                                                      train ? kSyntheticTrain : kSyntheticTest, options.threads));
+  const uint32_t first = train ? 0 : kSyntheticTrain, count = train ? kSyntheticTrain : kSyntheticTest;
+  std::vector<std::string> class_names{kSyntheticClasses.begin(), kSyntheticClasses.end()};
+  if (!source.to_write)
+    return std::make_unique<CifarSet>(std::string(kSyntheticName), std::move(class_names),
+                                      synthetic_records(kSyntheticSeed, first, count, options.threads));
+  std::vector<uint16_t> labels;
+  for (uint32_t i = first; i < first + count; ++i)
+    labels.push_back(static_cast<uint16_t>(synthetic_label(kSyntheticSeed, i)));
+  return std::make_unique<LateSet>(LateSet::Known{.name = std::string(kSyntheticName),
+                                                  .shape = kCifarShape,
+                                                  .class_names = std::move(class_names),
+                                                  .labels = std::move(labels),
+                                                  .fingerprint = kSyntheticFingerprints[train ? 0 : 1]});
 }
 
 std::string how_to_get(const fs::path& path) {

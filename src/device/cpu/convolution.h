@@ -7,14 +7,10 @@
 #include <string_view>
 
 #include "device/backend.h"
+#include "device/cpu/kernels/plain.h"
 
 namespace ct::cpu {
 
-/// Dimensions of a convolution; x is [n][in_channels][in_h][in_w] when planar, else [n][in_h][in_w][in_channels].
-struct ConvDims {
-  int64_t n, in_h, in_w, in_channels, out_h, out_w, out_channels, kernel, stride, pad;
-  bool planar;
-};
 inline ConvDims conv_dims(const Shape& x, const Shape& y, int kernel, int stride, int pad, bool planar) {
   return {.n = y[0],
           .in_h = planar ? x[2] : x[1],

@@ -74,17 +74,7 @@ class Product {
 
 class ProductKernel final : public Kernel {
  public:
-  explicit ProductKernel(const ConvTask& task)
-      : task_(task),
-        image_shape_({.n = 1,
-                      .in_channels = task.dims.in_channels,
-                      .height = task.dims.in_h,
-                      .width = task.dims.in_w,
-                      .out_channels = task.dims.out_channels,
-                      .kernel = task.dims.kernel,
-                      .stride = task.dims.stride,
-                      .pad = task.dims.pad,
-                      .planar = false}) {
+  explicit ProductKernel(const ConvTask& task) : task_(task) {
     const ConvDims& d = task.dims;
     positions_ = d.out_h * d.out_w;
     pixels_ = d.in_h * d.in_w;
@@ -223,7 +213,7 @@ class ProductKernel final : public Kernel {
           to_channels_last(image, task_.dims.in_channels, pixels_, reinterpret_cast<T*>(one_image_));
           image = reinterpret_cast<T*>(one_image_);
         }
-        unfold(image_shape_, image, reinterpret_cast<T*>(patches_) + i * positions_ * taps_);
+        unfold(task_.dims, image, reinterpret_cast<T*>(patches_) + i * positions_ * taps_);
       }
     });
     return patches_;
@@ -232,14 +222,13 @@ class ProductKernel final : public Kernel {
     for (int64_t i = 0; i < count; ++i) {
       const auto* rows = reinterpret_cast<const float*>(patches_) + i * positions_ * taps_;
       auto* image = reinterpret_cast<float*>(wants_image() ? one_image_ : image_of(first + i));
-      fold(image_shape_, rows, image);
+      fold(task_.dims, rows, image);
       if (wants_image())
         convert(image, reinterpret_cast<uint16_t*>(image_of(first + i)), pixels_ * task_.dims.in_channels);
     }
   }
 
   ConvTask task_;
-  ConvShape image_shape_;
   int64_t positions_, pixels_, taps_;  // of an image's results, of an image, of a patch
   bool in_place_;                      // an image is its own patches
   int64_t images_;                     // of a chunk

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace ct {
@@ -59,7 +60,9 @@ BatchSizes batch_for(const BatchKeys& keys, int64_t ranks) {
     const bool sizes_are_sound = (keys.train || keys.micro) && keys.train.value_or(1) > 0 &&
                                  keys.micro.value_or(1) > 0 && keys.accumulation.value_or(1) > 0;
     if (!sizes_are_sound) throw;
-    fail(error.code(), error.what(), " on ", ranks, ranks == 1 ? " rank; " : " ranks; ", describe_fit(keys));
+    const bool others_fit = keys.train && keys.micro && *keys.train % (*keys.micro * ranks) == 0;
+    fail(error.code(), error.what(), " on ", counted(ranks, "rank"), "; ", describe_fit(keys),
+         others_fit ? str(", or set gradient_accumulation_steps to ", *keys.train / (*keys.micro * ranks)) : "");
   }
 }
 

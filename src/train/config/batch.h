@@ -29,7 +29,7 @@ inline constexpr int64_t kLargestBatch = 1 << 20;  // of each key, so that no pr
 /// DeepSpeed's rule and, word for word, its five messages. Throws Error(usage) when the numbers do not fit.
 BatchSizes derive_batch(const BatchKeys& keys, int64_t ranks);
 
-/// derive_batch whose error also says which numbers of ranks would fit.
+/// derive_batch whose error also says which numbers of ranks would fit, and which gradient_accumulation_steps.
 BatchSizes batch_for(const BatchKeys& keys, int64_t ranks);
 
 /// The smallest rank counts (at most `limit` of them) that derive_batch accepts.

@@ -56,14 +56,29 @@ class EnvReader {
   }
 
   std::string value(std::string_view text, const std::string& place) const {
-    const bool quoted = text.size() >= 2 && (text[0] == '"' || text[0] == '\'') && text.back() == text[0];
-    const char quote = quoted ? text[0] : '\0';
-    if (quoted) text = text.substr(1, text.size() - 2);
-    const std::string_view out_of_place = quote == '\'' ? "'" : quote == '"' ? "\"`\\" : "\"'`\\ \t";
-    if (const size_t at = text.find_first_of(out_of_place); at != text.npos)
-      fail(ExitCode::usage, place, ": a ", text[at] == ' ' || text[at] == '\t' ? "blank" : str("'", text[at], "'"),
-           " in the value: no shell reads it; put the value in single quotes, or write it without");
-    return quote == '\'' ? std::string(text) : expanded(text, place);
+    const char quote = !text.empty() && (text[0] == '"' || text[0] == '\'') ? text[0] : '\0';
+    if (quote != '\0') text.remove_prefix(1);
+    const size_t end = quote != '\0' ? text.find(quote) : std::min(text.find_first_of(kBlanks), text.size());
+    if (end == text.npos) fail(ExitCode::usage, place, ": the quote before the value is not closed");
+    const std::string_view behind = text.substr(quote != '\0' ? end + 1 : end), rest = trimmed(behind);
+    text = text.substr(0, end);
+    // A comment begins behind a blank.
+    if (!rest.empty() && (rest[0] != '#' || rest.size() == behind.size()))
+      fail(ExitCode::usage, place, ": ", document::quoted(std::string(rest)), " behind the value: ",
+           quote != '\0' ? "one pair of quotes goes around all of it" : "put a value with blanks in quotes");
+    if (quote == '\'') return std::string(text);
+    const std::string_view acted_upon = quote == '"' ? "`\\" : "\"'`\\;&|<>()";
+    const size_t at = text.find_first_of(acted_upon);
+    if (at != text.npos && !text.substr(0, at).ends_with('$'))  // which expanded() refuses
+      fail(ExitCode::usage, place, ": a shell would act on the '", text[at],
+           "' in the value, which is not done here: put the value in single quotes, or write it without");
+    return quote == '\0' && text.starts_with('~') ? at_home(text, place) : expanded(text, place);
+  }
+
+  std::string at_home(std::string_view text, const std::string& place) const {
+    if (text.size() > 1 && text[1] != '/')
+      fail(ExitCode::usage, place, ": only ~ and ~/ are known, not another user's folder: write its path");
+    return expanded("$HOME", place) + expanded(text.substr(1), place);
   }
 
   std::string expanded(std::string_view text, const std::string& place) const {
@@ -77,12 +92,15 @@ class EnvReader {
       const std::string name(name_of(text.substr(at + 1 + braces)));
       at += 1 + braces + name.size();
       if (name.empty() || (braces && !text.substr(at).starts_with('}')))
-        fail(ExitCode::usage, place, ": after $ a name is expected, as in $HOME or ${HOME}; nothing else is expanded");
+        fail(ExitCode::usage, place,
+             ": after $ a name is expected, as in $HOME or ${HOME}; nothing else is expanded: put ",
+             "the value in single quotes if the $ is meant");
       at += braces;
       const std::string* earlier = find(name);
       const char* outer = earlier == nullptr ? std::getenv(name.c_str()) : nullptr;
       if (earlier == nullptr && outer == nullptr)
-        fail(ExitCode::usage, place, ": $", name, " is set neither by an earlier line nor in the environment");
+        fail(ExitCode::usage, place, ": $", name,
+             " is set neither by an earlier line nor in the environment: set it, or write the value without it");
       result += earlier != nullptr ? *earlier : outer;
       if (result.size() > kLongestValue) fail(ExitCode::usage, place, ": the value is too long");
     }

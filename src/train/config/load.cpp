@@ -288,6 +288,8 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
   };
   check_params("optimizer", optim::fault_of(*config.optimizer));
   check_params("scheduler", optim::fault_of(config.scheduler));
+  if (const std::string doubt = optim::doubt_of(config.scheduler); !doubt.empty())
+    warnings->push_back("scheduler.params." + doubt);
   check_groups(config, at("optimizer.groups"));
   if (config.data.resize < config.data.size)
     fail(ExitCode::usage, at(config.origins.contains("data.resize") ? "data.resize" : "data.size"),

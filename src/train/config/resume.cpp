@@ -31,12 +31,20 @@ ResumeDifference resume_difference(const Config& saved, int64_t saved_ranks, con
   };
   batch_key("train_batch_size", saved.batch.train && now.batch.train, before.train, after.train);
   batch_key("train_micro_batch_size_per_gpu", saved.batch.micro && now.batch.micro, before.micro, after.micro);
-  // Accumulation that follows from the ranks changes nothing while the two above stay.
-  if (!saved.batch.accumulation || !now.batch.accumulation) pairs.erase("gradient_accumulation_steps");
+  // Accumulation follows from the ranks, given or not, and changes nothing while the two above stay.
+  const bool same_sizes = before.train == after.train && before.micro == after.micro;
+  if (same_sizes || !saved.batch.accumulation || !now.batch.accumulation) pairs.erase("gradient_accumulation_steps");
 
-  for (const auto& [key, pair] : pairs)
-    if (pair.saved != pair.now && !pair.may_change)
-      difference.forbidden.push_back(str(key, ": ", pair.saved, " saved, ", pair.now, " now"));
+  for (const auto& [key, pair] : pairs) {
+    if (pair.saved == pair.now || pair.may_change) continue;
+    const std::string word = str(key, "=", pair.saved);
+    const bool can_be_given = !now.origins.contains(key) && pair.saved != Pair{}.saved;
+    difference.forbidden.push_back(str(key, ": ", pair.saved, " saved, ", pair.now, " now",
+                                       !can_be_given ? ""
+                                       : word.find(' ') == word.npos
+                                           ? str(" (not given: --set ", word, " restores it)")
+                                           : str(" (not given: --set '", word, "' restores it)")));
+  }
   return difference;
 }
 

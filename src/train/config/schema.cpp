@@ -336,7 +336,7 @@ std::vector<ConfigField> config_fields(Config& c) {
        &c.data.max_pixels,
        "larger pictures count as damaged, and are not decoded",
        {.min = 1, .max = 1e9}},
-      {"data.on_corrupt", &c.data.on_corrupt, "what a damaged image does"},
+      {"data.on_corrupt", &c.data.on_corrupt, "what a damaged image does", {.resume_may_change = true}},
       {"data.limit", &c.data.limit, "images of the training set, the first so many, for trials; 0: all", natural},
       {"data.workers",
        &c.data.workers,

@@ -110,6 +110,8 @@ StageEstimate estimate_stage(Backend& backend, const EstimateOf& what, int stage
   RankMemory& rank = estimate.rank;
   const MemoryPlan plan = plan_program(backend, train), evaluation = plan_program(backend, programs.evaluate);
   rank.use = memory_use(train, plan);
+  rank.training = plan.arena_bytes;
+  rank.evaluation = evaluation.arena_bytes;
   rank.use.other += workspaces(backend, train);
   rank.partial_sums = partial_sum_bytes(train);
   if (wants_cuda(config)) {

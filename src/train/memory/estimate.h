@@ -28,13 +28,14 @@ struct EstimateOf {
 /// not) `use` and `received` are of the GPU's memory, but for what was offloaded, and all else is of the host's.
 struct RankMemory {
   bool on_gpu = false;
-  MemoryUse use;             // the evaluator's own arena among the activations, partial sums among the gradients
-  int64_t partial_sums = 0;  // of accumulation: part of the gradients
-  int64_t received = 0;      // what NCCL's sums receive
-  int64_t mirrors = 0;       // GPU: page-locked copies of state, inputs and results (train/memory/gpu_extras.h)
-  int64_t staged = 0;        // GPU: collectives that go through the host
-  int64_t snapshot = 0;      // of asynchronous saves
-  int64_t overhead = 0;      // stacks, prepared operations, a save's buffer: measured, not planned
+  MemoryUse use;                         // the larger of both arenas as activations, partial sums among the gradients
+  int64_t training = 0, evaluation = 0;  // the arenas: these take turns in one
+  int64_t partial_sums = 0;              // of accumulation: part of the gradients
+  int64_t received = 0;                  // what NCCL's sums receive
+  int64_t mirrors = 0;   // GPU: page-locked copies of state, inputs and results (train/memory/gpu_extras.h)
+  int64_t staged = 0;    // GPU: collectives that go through the host
+  int64_t snapshot = 0;  // of asynchronous saves
+  int64_t overhead = 0;  // stacks, prepared operations, a save's buffer: measured, not planned
   int64_t device() const { return on_gpu ? use.total() + received : 0; }
   int64_t host() const { return (on_gpu ? use.host + mirrors + staged : use.total()) + snapshot + overhead; }
   int64_t total() const { return device() + host(); }

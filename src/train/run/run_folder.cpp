@@ -103,7 +103,7 @@ void RunFolder::require_same_origin(const Provenance& now, Console& console) con
   if (resumed_->dataset != now.dataset || resumed_->data_crc != now.data_crc)
     fail(ExitCode::checkpoint, "the run was trained on other images (", resumed_->dataset,
          ") than those that data.path now leads to (", now.dataset,
-         "): set data.path to the same data, or start a new run");
+         "): restore files that changed since, set data.path to the same data, or start a new run");
   if (resumed_->device != now.device)
     console.note("warning: the checkpoint was made on another device or library (" + resumed_->device +
                  "): the bits may differ from an uninterrupted run's");

@@ -26,24 +26,37 @@ void each_field(State& s, F f) {
   f("patience_used", s.patience_used);
 }
 
+/// Likewise, of counts that are left out where they are 0: checkpoints of earlier versions have none of them.
+template <class State, class F>
+void each_rare_count(State& s, F f) {
+  f("replaced_samples", s.replaced);
+}
+
 }  // namespace
 
 Json to_json(const RunState& state) {
   Json json;
   each_field(state, [&](const char* name, const auto& value) { json[name] = value; });
+  each_rare_count(state, [&](const char* name, int64_t count) {
+    if (count != 0) json[name] = count;
+  });
   return json;
 }
 
 RunState run_state_from(const Json& json) {
   RunState state;
-  each_field(state, [&](const char* name, auto& value) {
+  const auto read = [&](const char* name, auto& value) {
     const auto at = json.find(name);
     if (at == json.end() || !at->is_number())
       fail(ExitCode::checkpoint, "state.json has no number '", name,
            "'; the checkpoint is damaged, use an earlier one");
     at->get_to(value);
+  };
+  each_field(state, read);
+  each_rare_count(state, [&](const char* name, int64_t& count) {
+    if (json.contains(name)) read(name, count);
   });
-  if (state.step < 0 || state.epoch < 0 || state.batch < 0 || state.scalars.applied < 0)
+  if (state.step < 0 || state.epoch < 0 || state.batch < 0 || state.scalars.applied < 0 || state.replaced < 0)
     fail(ExitCode::checkpoint, "state.json counts below zero; the checkpoint is damaged, use an earlier one");
   return state;
 }

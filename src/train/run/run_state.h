@@ -27,6 +27,8 @@ struct RunState {
   // Early stopping: the best value of its metric and the evaluations since.
   double patience_value = 0;
   int64_t patience_used = -1;  // -1: nothing evaluated yet
+
+  int64_t replaced = 0;  // samples in which another image took a damaged one's place, on all ranks
 };
 
 Json to_json(const RunState& state);

@@ -108,6 +108,9 @@ TEST_F(ImageFolderTest, FilesThatCannotBePicturesAreNamedOrCounted) {
     const ImageFolderSet set(folder, {.on_corrupt = OnCorrupt::skip});
     EXPECT_EQ(set.count(), 6);
     EXPECT_EQ(set.skipped(), 1);
+    ASSERT_EQ(set.left_out().size(), 1u);
+    EXPECT_EQ(set.left_out()[0].path, bad);
+    EXPECT_EQ(set.left_out()[0].problem, problem);
     fs::remove(bad);
   }
 }
@@ -244,8 +247,11 @@ TEST_F(ImageFolderTest, TheKindIsFoundByItsFoldersOrByNames) {
   fs::create_directories(folder / "cifar-10-batches-bin");
   EXPECT_EQ(locate_data("auto", folder, memory).kind->key, "cifar10");
   fs::remove(folder / "cifar-10-batches-bin");
-  // Folders by names of their own.
+  // Folders by names of their own. Half a folder of pictures is no place for another set.
   fs::rename(folder / "train", root / "learn");
+  expect_error(ExitCode::data, {folder.string(), "val/ but no train/", "data.train", "data.dataset: synthetic"},
+               [&] { locate_data("auto", folder, memory); });
+  EXPECT_EQ(locate_data("synthetic", folder, memory).kind->key, "synthetic");
   fs::rename(folder / "val", root / "check");
   EXPECT_EQ(locate_data("auto", folder, memory).kind->key, "synthetic");
   expect_error(ExitCode::data, {"no train/ and val/", "data.train"}, [&] { locate_data("image_folder", folder); });
@@ -300,6 +306,9 @@ TEST_F(ImageFolderTest, VerifyListsEveryBadPicture) {
   EXPECT_EQ(reports[3].problem, "empty");
   EXPECT_EQ(reports[4].path, folder / "val" / "cow" / "p1.png");
   EXPECT_EQ(reports[4].problem, "neither a JPEG nor a PNG file");
+  fs::remove_all(folder / "val");
+  fs::create_directory(folder / "val");
+  EXPECT_EQ(kind.verify(folder).back().problem.find("no folders; put"), 0u) << kind.verify(folder).back().problem;
 }
 
 }  // namespace

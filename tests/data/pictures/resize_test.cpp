@@ -112,13 +112,14 @@ TEST(Resize, PartsOfBoxes) {
     const Resizing resizing{box_of(box), size, part};
     const Picture expected = reference(cut(picture, box), 0, 0, box.width, box.height, size);
     std::vector<uint8_t> planar(static_cast<size_t>(3 * part.width * part.height));
-    resize(picture, 0, 0, resizing, planar.data());
+    const Resizer resizer(resizing);
+    resizer.run(picture, 0, 0, planar.data());
     expect_same(expected, part, planar);
-    const Window needed = looked_at(resizing);
+    const Window needed = resizer.looked_at();
     ASSERT_GE(needed.x, box.x);
     ASSERT_LE(needed.x + needed.width, box.x + box.width);
     std::ranges::fill(planar, uint8_t{0});
-    resize(cut(picture, needed), needed.x, needed.y, resizing, planar.data());
+    resizer.run(cut(picture, needed), needed.x, needed.y, planar.data());
     expect_same(expected, part, planar);
   }
 }
@@ -129,7 +130,7 @@ TEST(Resize, BoxesThatBeginInsidePixels) {
   const PictureSize size = {16, 24};
   const Picture expected = reference(cut(picture, {7, 3, 32, 41}), 0.25, 0.5, box.width, box.height, size);
   std::vector<uint8_t> planar(3 * 16 * 24);
-  resize(picture, 0, 0, {box, size, {0, 0, 16, 24}}, planar.data());
+  Resizer({box, size, {0, 0, 16, 24}}).run(picture, 0, 0, planar.data());
   expect_same(expected, {0, 0, 16, 24}, planar);
 }
 

@@ -83,32 +83,32 @@ void AveragePoolGradBf16(const AveragePoolShape& s, const uint16_t* dy, uint16_t
 /// Calls body(image, w offset, x offset, run) for every row of every output position's patch that lies in the image:
 /// `run` contiguous floats of the channels-last image and of one output channel's weights.
 template <class Body>
-HWY_INLINE void for_patch_rows(const ConvShape& s, int64_t oy, int64_t ox, Body&& body) {
+HWY_INLINE void for_patch_rows(const ConvDims& s, int64_t oy, int64_t ox, Body&& body) {
   const int64_t left = ox * s.stride - s.pad, first = std::max<int64_t>(0, -left);
-  const int64_t run = (std::min(s.kernel, s.width - left) - first) * s.in_channels;
+  const int64_t run = (std::min(s.kernel, s.in_w - left) - first) * s.in_channels;
   if (run <= 0) return;
   for (int64_t ky = 0; ky < s.kernel; ++ky) {
     const int64_t y = oy * s.stride - s.pad + ky;
-    if (y < 0 || y >= s.height) continue;
-    body((ky * s.kernel + first) * s.in_channels, (y * s.width + left + first) * s.in_channels, run);
+    if (y < 0 || y >= s.in_h) continue;
+    body((ky * s.kernel + first) * s.in_channels, (y * s.in_w + left + first) * s.in_channels, run);
   }
 }
 
-const float* image(const ConvShape& s, const float* x, int64_t n, float* workspace) {
-  const float* from = x + n * s.in_channels * s.height * s.width;
+const float* image(const ConvDims& s, const float* x, int64_t n, float* workspace) {
+  const float* from = x + n * s.in_channels * s.in_h * s.in_w;
   if (!s.planar) return from;
-  planar_to_channels_last(from, s.in_channels, s.height * s.width, workspace);
+  planar_to_channels_last(from, s.in_channels, s.in_h * s.in_w, workspace);
   return workspace;
 }
 
 void Conv(const ConvArgs& a) {
-  const ConvShape& s = a.shape;
+  const ConvDims& s = a.dims;
   const int64_t taps = s.kernel * s.kernel * s.in_channels;
   float* y = a.y;
   for (int64_t n = 0; n < s.n; ++n) {
     const float* x = image(s, a.x, n, a.workspace);
-    for (int64_t oy = 0; oy < s.out_height(); ++oy)
-      for (int64_t ox = 0; ox < s.out_width(); ++ox)
+    for (int64_t oy = 0; oy < s.out_h; ++oy)
+      for (int64_t ox = 0; ox < s.out_w; ++ox)
         for (int64_t o = 0; o < s.out_channels; ++o) {
           float sum = a.b == nullptr ? 0.0f : a.b[o];
           for_patch_rows(s, oy, ox, [&](int64_t w, int64_t at, int64_t run) HWY_ATTR {
@@ -120,15 +120,15 @@ void Conv(const ConvArgs& a) {
 }
 
 void ConvGradWeights(const ConvGradWArgs& a) {
-  const ConvShape& s = a.shape;
+  const ConvDims& s = a.dims;
   const int64_t taps = s.kernel * s.kernel * s.in_channels;
   std::fill_n(a.dw, s.out_channels * taps, 0.0f);
   if (a.db != nullptr) std::fill_n(a.db, s.out_channels, 0.0f);
   const float* dy = a.dy;
   for (int64_t n = 0; n < s.n; ++n) {
     const float* x = image(s, a.x, n, a.workspace);
-    for (int64_t oy = 0; oy < s.out_height(); ++oy)
-      for (int64_t ox = 0; ox < s.out_width(); ++ox, dy += s.out_channels) {
+    for (int64_t oy = 0; oy < s.out_h; ++oy)
+      for (int64_t ox = 0; ox < s.out_w; ++ox, dy += s.out_channels) {
         if (a.db != nullptr) axpy(1.0f, dy, a.db, s.out_channels);
         for (int64_t o = 0; o < s.out_channels; ++o)
           for_patch_rows(s, oy, ox, [&](int64_t w, int64_t at, int64_t run) HWY_ATTR {
@@ -139,13 +139,13 @@ void ConvGradWeights(const ConvGradWArgs& a) {
 }
 
 void ConvGradInput(const ConvGradXArgs& a) {
-  const ConvShape& s = a.shape;
-  const int64_t taps = s.kernel * s.kernel * s.in_channels, size = s.height * s.width * s.in_channels;
+  const ConvDims& s = a.dims;
+  const int64_t taps = s.kernel * s.kernel * s.in_channels, size = s.in_h * s.in_w * s.in_channels;
   std::fill_n(a.dx, s.n * size, 0.0f);
   const float* dy = a.dy;
   for (int64_t n = 0; n < s.n; ++n)
-    for (int64_t oy = 0; oy < s.out_height(); ++oy)
-      for (int64_t ox = 0; ox < s.out_width(); ++ox, dy += s.out_channels)
+    for (int64_t oy = 0; oy < s.out_h; ++oy)
+      for (int64_t ox = 0; ox < s.out_w; ++ox, dy += s.out_channels)
         for (int64_t o = 0; o < s.out_channels; ++o)
           for_patch_rows(s, oy, ox, [&](int64_t w, int64_t at, int64_t run) HWY_ATTR {
             axpy(dy[o], a.w + o * taps + w, a.dx + n * size + at, run);
@@ -195,7 +195,7 @@ void average_pool_grad(const AveragePoolShape& s, const float* dy, float* dx) {
 void average_pool_grad(const AveragePoolShape& s, const uint16_t* dy, uint16_t* dx) {
   HWY_DYNAMIC_DISPATCH(AveragePoolGradBf16)(s, dy, dx);
 }
-size_t conv2d_workspace(const ConvShape& s) { return s.planar ? s.in_channels * s.height * s.width : 0; }
+size_t conv2d_workspace(const ConvDims& d) { return d.planar ? d.in_channels * d.in_h * d.in_w : 0; }
 void conv2d(const ConvArgs& args) { HWY_DYNAMIC_DISPATCH(Conv)(args); }
 void conv2d_grad_weights(const ConvGradWArgs& args) { HWY_DYNAMIC_DISPATCH(ConvGradWeights)(args); }
 void conv2d_grad_input(const ConvGradXArgs& args) { HWY_DYNAMIC_DISPATCH(ConvGradInput)(args); }

@@ -34,31 +34,31 @@ void average_pool(const AveragePoolShape& shape, const uint16_t* x, uint16_t* y)
 void average_pool_grad(const AveragePoolShape& shape, const float* dy, float* dx);
 void average_pool_grad(const AveragePoolShape& shape, const uint16_t* dy, uint16_t* dx);
 
-/// Square kernel, zero padding. x NHWC or (planar) NCHW; the input gradient is always NHWC.
-struct ConvShape {
-  int64_t n, in_channels, height, width, out_channels, kernel, stride, pad;
+/// Dimensions of a convolution with a square kernel and zero padding; x is [n][in_channels][in_h][in_w] when planar,
+/// else [n][in_h][in_w][in_channels].
+struct ConvDims {
+  int64_t n, in_h, in_w, in_channels, out_h, out_w, out_channels, kernel, stride, pad;
   bool planar;
-  int64_t out_height() const { return (height + 2 * pad - kernel) / stride + 1; }
-  int64_t out_width() const { return (width + 2 * pad - kernel) / stride + 1; }
 };
+/// The input gradient is never planar.
 struct ConvArgs {
-  ConvShape shape;
+  ConvDims dims;
   const float *x, *w, *b;  // b nullptr: no bias
   float *y, *workspace;
 };
 struct ConvGradWArgs {
-  ConvShape shape;
+  ConvDims dims;
   const float *x, *dy;
   float *dw, *db;  // db nullptr: no bias
   float* workspace;
 };
 struct ConvGradXArgs {
-  ConvShape shape;
+  ConvDims dims;
   const float *w, *dy;
   float* dx;
 };
 /// Floats of workspace for conv2d and conv2d_grad_weights: one image when planar, else none.
-size_t conv2d_workspace(const ConvShape& shape);
+size_t conv2d_workspace(const ConvDims& dims);
 void conv2d(const ConvArgs& args);
 void conv2d_grad_weights(const ConvGradWArgs& args);
 void conv2d_grad_input(const ConvGradXArgs& args);

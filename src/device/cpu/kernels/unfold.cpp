@@ -31,42 +31,42 @@ HWY_INLINE uint8_t* zeroed(uint8_t* to, int64_t count) {
 /// Which of `kernel` pixels in a row, from `left` on, lie in the image.
 struct Window {
   int64_t left, before, inside, after;
-  Window(const ConvShape& s, int64_t ox) : left(ox * s.stride - s.pad) {
+  Window(const ConvDims& s, int64_t ox) : left(ox * s.stride - s.pad) {
     before = std::clamp<int64_t>(-left, 0, s.kernel);
-    after = std::clamp<int64_t>(left + s.kernel - s.width, 0, s.kernel - before);
+    after = std::clamp<int64_t>(left + s.kernel - s.in_w, 0, s.kernel - before);
     inside = s.kernel - before - after;
   }
 };
 
-void Unfold(const ConvShape& s, int64_t element, const uint8_t* image, uint8_t* rows) {
+void Unfold(const ConvDims& s, int64_t element, const uint8_t* image, uint8_t* rows) {
   const int64_t pixel = s.in_channels * element;
-  for (int64_t oy = 0; oy < s.out_height(); ++oy)
-    for (int64_t ox = 0; ox < s.out_width(); ++ox) {
+  for (int64_t oy = 0; oy < s.out_h; ++oy)
+    for (int64_t ox = 0; ox < s.out_w; ++ox) {
       const Window w(s, ox);
       for (int64_t ky = 0; ky < s.kernel; ++ky) {
         const int64_t y = oy * s.stride - s.pad + ky;
-        if (y < 0 || y >= s.height || w.inside == 0) {
+        if (y < 0 || y >= s.in_h || w.inside == 0) {
           rows = zeroed(rows, s.kernel * pixel);
           continue;
         }
         rows = zeroed(rows, w.before * pixel);
-        rows = copied(image + (y * s.width + w.left + w.before) * pixel, rows, w.inside * pixel);
+        rows = copied(image + (y * s.in_w + w.left + w.before) * pixel, rows, w.inside * pixel);
         rows = zeroed(rows, w.after * pixel);
       }
     }
 }
 
-void Fold(const ConvShape& s, const float* rows, float* image) {
+void Fold(const ConvDims& s, const float* rows, float* image) {
   const int64_t pixel = s.in_channels;
-  std::fill_n(image, s.height * s.width * pixel, 0.0f);
-  for (int64_t oy = 0; oy < s.out_height(); ++oy)
-    for (int64_t ox = 0; ox < s.out_width(); ++ox) {
+  std::fill_n(image, s.in_h * s.in_w * pixel, 0.0f);
+  for (int64_t oy = 0; oy < s.out_h; ++oy)
+    for (int64_t ox = 0; ox < s.out_w; ++ox) {
       const Window w(s, ox);
       for (int64_t ky = 0; ky < s.kernel; ++ky, rows += s.kernel * pixel) {
         const int64_t y = oy * s.stride - s.pad + ky;
-        if (y < 0 || y >= s.height) continue;
+        if (y < 0 || y >= s.in_h) continue;
         const float* from = rows + w.before * pixel;
-        float* to = image + (y * s.width + w.left + w.before) * pixel;
+        float* to = image + (y * s.in_w + w.left + w.before) * pixel;
         for_elements(w.inside * pixel, [&](auto dv, int64_t i) CT_UNROLLED {
           store(dv, hn::Add(load(dv, to + i), load(dv, from + i)), to + i);
         });
@@ -84,9 +84,9 @@ HWY_EXPORT(Fold);
 
 namespace {
 template <class T>
-void unfold_any(const ConvShape& shape, const T* image, T* rows) {
+void unfold_any(const ConvDims& dims, const T* image, T* rows) {
   HWY_DYNAMIC_DISPATCH(Unfold)
-  (shape, sizeof(T), reinterpret_cast<const uint8_t*>(image), reinterpret_cast<uint8_t*>(rows));
+  (dims, sizeof(T), reinterpret_cast<const uint8_t*>(image), reinterpret_cast<uint8_t*>(rows));
 }
 template <class T>
 void interleave(const T* planar, int64_t channels, int64_t pixels, T* image) {
@@ -95,9 +95,9 @@ void interleave(const T* planar, int64_t channels, int64_t pixels, T* image) {
 }
 }  // namespace
 
-void unfold(const ConvShape& shape, const float* image, float* rows) { unfold_any(shape, image, rows); }
-void unfold(const ConvShape& shape, const uint16_t* image, uint16_t* rows) { unfold_any(shape, image, rows); }
-void fold(const ConvShape& shape, const float* rows, float* image) { HWY_DYNAMIC_DISPATCH(Fold)(shape, rows, image); }
+void unfold(const ConvDims& dims, const float* image, float* rows) { unfold_any(dims, image, rows); }
+void unfold(const ConvDims& dims, const uint16_t* image, uint16_t* rows) { unfold_any(dims, image, rows); }
+void fold(const ConvDims& dims, const float* rows, float* image) { HWY_DYNAMIC_DISPATCH(Fold)(dims, rows, image); }
 void to_channels_last(const float* planar, int64_t channels, int64_t pixels, float* image) {
   interleave(planar, channels, pixels, image);
 }

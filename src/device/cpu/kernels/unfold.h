@@ -14,11 +14,11 @@ namespace ct::cpu {
 /// Bytes after the rows that unfold() writes, and after the image that it reads, where vectors do not end with them.
 inline constexpr int64_t kUnfoldSlack = 64;
 
-/// Of one image, as `shape` says but for its n and planar.
-void unfold(const ConvShape& shape, const float* image, float* rows);
-void unfold(const ConvShape& shape, const uint16_t* image, uint16_t* rows);
+/// Of one image, as `dims` says but for its n and planar.
+void unfold(const ConvDims& dims, const float* image, float* rows);
+void unfold(const ConvDims& dims, const uint16_t* image, uint16_t* rows);
 /// image = sums of the elements of rows at the places that unfold() takes them from.
-void fold(const ConvShape& shape, const float* rows, float* image);
+void fold(const ConvDims& dims, const float* rows, float* image);
 
 /// One image from planar [channels][pixels] to [pixels][channels].
 void to_channels_last(const float* planar, int64_t channels, int64_t pixels, float* image);

@@ -1,0 +1,45 @@
+// A data set that lies nowhere yet: its labels are known, and its images are made once the run that wants them has been
+// accepted. Nothing is written for a run that is refused.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace ct {
+
+class LateSet final : public DataSet {
+ public:
+  /// What is known of a set before it is made.
+  struct Known {
+    std::string name;
+    SampleShape shape;
+    std::vector<std::string> class_names;
+    std::vector<uint16_t> labels;
+    uint32_t fingerprint = 0;
+  };
+  explicit LateSet(Known known);
+
+  /// Takes the set itself, before the first image is read. Error(data) where it is not the one that was expected:
+  /// something else has come to lie in its place.
+  void arrive(std::unique_ptr<DataSet> images);
+
+  uint32_t fingerprint() const override { return fingerprint_; }
+  bool read(int64_t i, const SampleKey& key, uint8_t* to) const override { return images_->read(i, key, to); }
+  bool direct() const override { return true; }
+  void prefetch(std::span<const uint32_t> next, std::span<const uint32_t> after_next) const override {
+    images_->prefetch(next, after_next);
+  }
+  void check_unchanged() const override {
+    if (images_) images_->check_unchanged();
+  }
+  void check_not_cut() const override { images_->check_not_cut(); }
+
+ private:
+  uint32_t fingerprint_;
+  std::unique_ptr<DataSet> images_;  // direct, as its labels are in memory
+};
+
+}  // namespace ct
