@@ -273,7 +273,9 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
       {"communication_data_type: fp16", "use fp32"},
       {"optimizer: {type: SGD, params: {dampening: 0.1}}",
        "optimizer.params.dampening 0.1 is not supported by this version; use 0"},
-      {"tensorboard: {enabled: true}", "tensorboard.enabled true"},
+      {"wandb: {enabled: true}",
+       "wandb.enabled true is not supported by this version; use false: tensorboard.enabled writes event files, which "
+       "wandb sync uploads"},
       {"amp: {enabled: true}", "amp.enabled true"},
       {"zero_optimization: {offload_optimizer: {device: nvme}}",
        "zero_optimization.offload_optimizer.device nvme is not supported by this version; use none or cpu"},
