@@ -394,6 +394,20 @@ TEST_F(ConfigTest, ZeroKeysAsDeepSpeedWritesThem) {
             OffloadDevice::cpu);
 }
 
+TEST_F(ConfigTest, TensorBoardAsDeepSpeedWritesIt) {
+  EXPECT_FALSE(load(kAdam).tensorboard.enabled);
+  const Config given = load(kAdam + "tensorboard: {enabled: true, output_path: logs, job_name: first}\n");
+  EXPECT_TRUE(given.tensorboard.enabled);
+  EXPECT_EQ(given.tensorboard.output_path, "logs");
+  EXPECT_EQ(given.tensorboard.job_name, "first");
+  EXPECT_TRUE(warnings_.empty());
+  EXPECT_PART(to_yaml(given), "tensorboard:\n  enabled: true\n  output_path: logs\n  job_name: first\n");
+  // Where they are off the other keys do not count.
+  EXPECT_TRUE(load(kAdam + "tensorboard: {enabled: false, output_path: logs}\n") == load(kAdam));
+  EXPECT_PART(error(kAdam + "tensorboard: {enable: true}"), "did you mean 'tensorboard.enabled'");
+  EXPECT_PART(error(kAdam + "tensorboard: {job_name: a/b}"), "c.yaml:2:25: tensorboard.job_name names one folder");
+}
+
 TEST_F(ConfigTest, PrecisionBlocks) {
   EXPECT_FALSE(load(kAdam).bf16.enabled);
   EXPECT_TRUE(load(kAdam + "bf16: {enabled: true}").bf16.enabled);
