@@ -14,7 +14,6 @@
 #include "comm/launch.h"
 #include "train/config/print.h"
 #include "train/device.h"
-#include "train/signals.h"
 
 namespace ct {
 namespace {
@@ -83,7 +82,6 @@ int verb_sweep(const Words& words) {
   if (const Launch launch = detect_launch(); launch.parallel())
     fail(ExitCode::usage, "sweep starts its runs by itself: leave ", name(launch.kind),
          " out and give --ranks and --parallel");
-  StopSignals::install();
 
   std::vector<std::string> warnings;
   const ConfigSources sources = sources_of(f, &warnings);

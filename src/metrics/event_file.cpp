@@ -153,7 +153,7 @@ EventFile::EventFile(FileSystem& files, const Path& folder, string_view writer, 
       else
         kept += record(*event), shows |= value;
     }
-    if (kept != old) changed.emplace_back(path, shows ? kept : "");
+    if (kept != old || !shows) changed.emplace_back(path, shows ? kept : "");
   }
   for (const auto& [path, text] : changed)
     text.empty() ? remove_file(files, path) : write_file_atomic(files, path, text);

@@ -18,9 +18,9 @@ def settings(**changed):
 
 def by_epoch(**changed):
     """Saves and evaluates at the ends of epochs."""
-    plain = {k: v for k, v in settings(**changed).items() if k not in ("train.max_steps", "train.save_interval",
-                                                                      "train.eval_interval")}
-    return {**plain, "train.epochs": 3}
+    asked = settings(**{"train__epochs": 3, **changed})
+    return {k: v for k, v in asked.items() if k not in ("train.max_steps", "train.eval_interval")
+            and (k != "train.save_interval" or "train__save_interval" in changed)}
 
 
 def tb(output):
