@@ -207,7 +207,8 @@ def undisturbed():
 
 def start_long(output):
     job = start(words(output, settings(**LONG), *LONG_GRID))
-    wait_until(lambda: len(begun(output)) >= 2 or job.poll() is not None, "no run has begun")
+    wait_until(lambda: len(begun(output)) >= 2 and len(processes(output)) > 2 or job.poll() is not None,
+               "no run has begun")
     expect_equal(job.poll(), None, "the sweep is over before it could be disturbed")
     return job
 
