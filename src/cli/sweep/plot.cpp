@@ -9,7 +9,8 @@
 namespace ct {
 namespace {
 
-constexpr double kLeft = 70, kTop = 40, kHeight = 320, kColumn = 90, kBelow = 220;
+constexpr double kLeft = 70, kTop = 40, kHeight = 320, kColumn = 90, kMargin = 40;
+constexpr double kLetter = 6.5, kTurned = 35, kRight = 0.82, kDown = 0.57;  // labels of columns, and where they end
 
 std::string escaped(const std::string& text) {
   std::string safe;
@@ -51,10 +52,13 @@ std::string plot_text(const std::vector<SweepOutcome>& outcomes) {
   const double bottom = tick * std::floor(least / tick), top = tick * (std::floor(most / tick) + 1);
   const auto y = [&](double accuracy) { return kTop + kHeight * (top - accuracy) / (top - bottom); };
   const double right = kLeft + kColumn * static_cast<double>(groups.size());
+  double longest = 0;
+  for (const SweepGroup& group : groups) longest = std::max(longest, kLetter * static_cast<double>(group.text.size()));
 
-  std::string text = str("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", right + 40, "\" height=\"",
-                         kTop + kHeight + kBelow, "\" font-family=\"sans-serif\" font-size=\"12\">\n",
-                         "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n");
+  std::string text =
+      str("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", right + kRight * longest, "\" height=\"",
+          kTop + kHeight + kDown * longest + kMargin, "\" font-family=\"sans-serif\" font-size=\"12\">\n",
+          "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n");
   text += label(kLeft, kTop - 16, "start", "test accuracy, %: each run, mean and standard deviation over seeds");
   for (double at = bottom; at < top + tick / 2; at += tick) {
     char number[32];
@@ -63,7 +67,7 @@ std::string plot_text(const std::vector<SweepOutcome>& outcomes) {
   }
   for (size_t g = 0; g < groups.size(); ++g) {
     const double x = kLeft + kColumn * (static_cast<double>(g) + 0.5);
-    text += label(x + 4, kTop + kHeight + 16, "end", groups[g].text, -35);
+    text += label(x - 4, kTop + kHeight + 16, "start", groups[g].text, kTurned);
     const std::vector<double> accuracies = groups[g].accuracies();
     if (accuracies.empty()) continue;
     const auto [mean, deviation] = spread_of(accuracies);
