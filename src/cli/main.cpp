@@ -29,6 +29,9 @@ bool trains(const ct::Words& words) {
   return words[0].starts_with('-') && std::find(std::begin(kOthers), std::end(kOthers), words[0]) == std::end(kOthers);
 }
 
+/// Is it worth stopping in order, for what is saved then?
+bool stops_on_request(const ct::Words& words) { return trains(words) || words[0] == "sweep"; }
+
 int run(const ct::Words& words) {
   const auto verbs = ct::verbs();
   if (!words.empty()) {
@@ -65,7 +68,7 @@ int main(int argc, char** argv) {
   // First of all: no file that is opened later may become a standard stream, and a request to stop counts from the
   // first moment.
   ct::open_missing_streams();
-  if (trains({argv + 1, argv + argc})) ct::StopSignals::install();
+  if (stops_on_request({argv + 1, argv + argc})) ct::StopSignals::install();
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit (ulimit -f) is a failed write, as on a full disk
   try {
     ct::watch_output();

@@ -30,6 +30,7 @@ int verb_config(const Words& words);
 int verb_data(const Words& words);
 int verb_ckpt(const Words& words);
 int verb_bench(const Words& words);
+int verb_sweep(const Words& words);
 int verb_estimate(const Words& words);
 int verb_doctor(const Words& words);
 int verb_selftest(const Words& words);

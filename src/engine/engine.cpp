@@ -157,7 +157,8 @@ std::span<const std::byte> Engine::read_params() {
 }
 
 Evaluator::Evaluator(Backend& backend, Communicator& comm, Lowered program, const BindOptions& options)
-    : comm_(comm),
+    : backend_(backend),
+      comm_(comm),
       bound_(backend, comm, std::move(program), options),
       feed_(backend, bound_),
       losses_(static_cast<size_t>(batch())),
@@ -179,6 +180,19 @@ void Evaluator::run() {
   outputs_.keep();
   outputs_.settle();
   trust(comm_);
+}
+
+/// The loss is the program's last operation, so nothing has taken the place of what it reads.
+std::vector<float> Evaluator::logits() const {
+  const Op& last = bound_.lowered().micro.back().op;
+  const Tensor logits = bound_.tensor(std::get<SoftmaxCrossEntropy>(std::get<ComputeOp>(last)).logits);
+  const int64_t rows = logits.shape[0], classes = logits.shape[1], stride = logits.shape.stored() / rows;
+  std::vector<float> stored(static_cast<size_t>(logits.shape.stored()));
+  backend_.copy(stored.data(), logits.data, stored.size() * sizeof(float));
+  backend_.wait();
+  std::vector<float> packed;
+  for (auto row = stored.begin(); row != stored.end(); row += stride) packed.insert(packed.end(), row, row + classes);
+  return packed;  // without what pads the rows
 }
 
 bool Evaluator::collective() const {

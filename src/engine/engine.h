@@ -118,10 +118,13 @@ class Evaluator {
   const std::vector<float>& losses() const { return losses_; }
   const std::vector<int32_t>& predicted() const { return predicted_; }
   const std::vector<int32_t>& larger() const { return larger_; }
+  /// The logits of the batch just run, [batch][classes].
+  std::vector<float> logits() const;
   BoundProgram& bound() { return bound_; }
   const BoundProgram& bound() const { return bound_; }
 
  private:
+  Backend& backend_;
   Communicator& comm_;
   BoundProgram bound_;
   InputFeed feed_;

@@ -14,6 +14,19 @@ struct Answer {
   float loss;
 };
 constexpr int64_t kShown = 4;
+
+void add_examples(Evaluation& result, int64_t most, const uint8_t* images, size_t bytes,
+                  const std::vector<int32_t>& labels) {
+  for (size_t i = 0; i < std::min(labels.size(), static_cast<size_t>(most)); ++i)
+    result.examples.push_back({{images + i * bytes, images + (i + 1) * bytes}, labels[i], {}});
+}
+
+/// `logits` of `rows` images, of which the examples are the first.
+void add_logits(Evaluation& result, const std::vector<float>& logits, size_t rows) {
+  const size_t classes = logits.size() / rows;
+  for (size_t i = 0; i < result.examples.size(); ++i)
+    result.examples[i].logits.assign(&logits[i * classes], &logits[i * classes] + classes);
+}
 }  // namespace
 
 Json Evaluation::to_json(bool with_top5) const {
@@ -29,13 +42,14 @@ Json Evaluation::to_json(bool with_top5) const {
 }
 
 std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& images, std::string split,
-                                   Communicator& comm, const std::function<bool()>& give_up) {
+                                   Communicator& comm, const std::function<bool()>& give_up, int64_t examples) {
   const auto batch = static_cast<size_t>(evaluator.batch());
   const int64_t ranks = comm.size(), rounds = (images.batches() + ranks - 1) / ranks;
   const size_t share = static_cast<size_t>(rounds) * batch;  // slots for one rank's images
 
   const auto ahead = images.read_ahead(ranks, [&] { comm.heartbeat().advance(Phase::evaluation); });
   std::vector<Answer> mine(share), all(share * static_cast<size_t>(ranks));
+  Evaluation result{.split = std::move(split)};
   for (int64_t round = 0; round < rounds; ++round) {
     if (give_up && give_up()) return std::nullopt;
     comm.heartbeat().advance(Phase::evaluation);
@@ -49,14 +63,15 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
     } else {
       continue;
     }
+    if (b == 0 && examples > 0) add_examples(result, examples, in.images, images.set().shape().bytes(), labels);
     evaluator.run();
+    if (!result.examples.empty() && b == 0) add_logits(result, evaluator.logits(), batch);
     Answer* out = &mine[static_cast<size_t>(round) * batch];
     for (size_t i = 0; i < labels.size(); ++i)
       out[i] = {labels[i], evaluator.predicted()[i], evaluator.larger()[i], evaluator.losses()[i]};
   }
   comm.gather_all(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
 
-  Evaluation result{.split = std::move(split)};
   // What was left out when the set was opened has no number: it belongs to an evaluation of all the rest.
   if (images.images() == images.set().count()) result.left_out = images.set().skipped();
   result.classes.resize(static_cast<size_t>(images.set().classes()));

@@ -23,6 +23,13 @@ struct Evaluation {
   };
   std::vector<Class> classes;
   std::vector<int32_t> labels, predicted;  // of the first few images, for people
+  /// An image, as the network gets it, and what it makes of it.
+  struct Example {
+    std::vector<uint8_t> pixels;  // planar
+    int32_t label;
+    std::vector<float> logits;
+  };
+  std::vector<Example> examples;  // the first ones, where they were asked for
 
   double accuracy() const { return images > 0 ? static_cast<double>(correct) / static_cast<double>(images) : 0; }
   /// What an `eval` record holds beside its event, step and epoch.
@@ -31,9 +38,9 @@ struct Evaluation {
 
 /// Batch b of `images` goes to rank b mod N; the batches are the same for any N. Collective; every rank gets the
 /// result, or none when all ranks agree, by `give_up` (collective, asked between batches; may be empty), to leave it.
-/// Error(data) where every image is damaged.
+/// Error(data) where every image is damaged. `examples`: how many of the first images are kept, on rank 0.
 std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& images, std::string split,
-                                   Communicator& comm, const std::function<bool()>& give_up = {});
+                                   Communicator& comm, const std::function<bool()>& give_up = {}, int64_t examples = 0);
 
 /// "3 damaged test images are left out (data.on_corrupt: skip)"
 std::string left_out_line(const Evaluation& evaluation);

@@ -1,6 +1,7 @@
 // What all parts of a run on one rank work with.
 #pragma once
 
+#include "train/event_log.h"
 #include "train/run/run_state.h"
 #include "train/run_log.h"
 #include "train/session.h"
@@ -14,6 +15,7 @@ struct RunContext {
   RunState& state;
   TrainingClock& clock;
   RunLog& log;
+  EventLog& events;
 };
 
 }  // namespace ct

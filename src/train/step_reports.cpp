@@ -19,6 +19,9 @@ bool StepReports::after_step() {
   if (line || record_due || epoch_done) drain_losses();
 
   if (record_due) record();
+  if ((line || record_due) && run_.events.shows())
+    run_.events.show_step(run_.state.step, run_.state.epoch + 1, loss_of_step(),
+                          run_.session.engine().latest().scalars.lr);
   if (run_.log.console().shows_progress() && !step_losses_.empty()) show_progress();
   if (line) {
     const double mean = run_.state.running_images > 0
@@ -30,6 +33,12 @@ bool StepReports::after_step() {
     run_.state.running_loss = 0;
     run_.state.running_images = 0;
   }
+  if (epoch_done) {
+    if (run_.state.epoch_images > 0)
+      run_.events.show_epoch(run_.state.step, run_.state.epoch_loss / static_cast<double>(run_.state.epoch_images));
+    run_.state.epoch_loss = 0;
+    run_.state.epoch_images = 0;
+  }
   return line || record_due || epoch_done;
 }
 
@@ -40,6 +49,8 @@ void StepReports::drain_losses() {
     if (!std::isfinite(loss)) continue;  // of a skipped step
     run_.state.running_loss += loss;
     run_.state.running_images += run_.session.batch().micro;
+    run_.state.epoch_loss += loss;
+    run_.state.epoch_images += run_.session.batch().micro;
   }
   step_losses_.assign(losses.end() - run_.session.distribution().micro_batches(), losses.end());
 }

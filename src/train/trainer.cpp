@@ -146,7 +146,8 @@ bool Trainer::evaluate_now(Because because) {
     const auto give_up = [this] { return any_rank(comm_, StopSignals::requested() != 0); };
     for (const auto& [images, split] : {std::pair{&validation_, "val"}, {&test_, "test"}}) {
       if (!*images) continue;
-      auto result = evaluate(session_.evaluator(), **images, split, comm_, give_up);
+      const int64_t examples = events_.shows() && results.empty() ? EventLog::kExamples : 0;
+      auto result = evaluate(session_.evaluator(), **images, split, comm_, give_up, examples);
       if (!result) return;
       results.push_back(*std::move(result));
     }
@@ -157,6 +158,8 @@ bool Trainer::evaluate_now(Because because) {
     evaluated_step_ = state_.step;
     for (const Evaluation& e : results) tell_of(e);
     tell_of_replaced();
+    const bool ends_epoch = state_.step > 0 && (state_.batch == 0 || state_.step == total_steps_);
+    events_.show_evaluation(state_.step, results.front(), results.back(), ends_epoch);
 
     const auto figures = [](const Evaluation& e) { return Judged::Figures{e.loss, e.accuracy()}; };
     const Judged judged{figures(results.front()), figures(results.back())};
@@ -304,6 +307,8 @@ void Trainer::start_from(const std::string& checkpoint) {
     const std::string init = options_.init.empty() ? "" : "--init " + in_quotes(options_.init) + head;
     folder_->begin(config_, comm_.size(), checkpoint.empty() ? nullptr : &state_, init, log_.console());
     log_.open(folder_->files(), folder_->held());
+    events_.open(folder_->files(), folder_->held(), config_, state_,
+                 {session_.batch().train, session_.steps_per_epoch(), session_.data().train->shape()});
   }
   saver_.emplace(run_, folder_.get(), provenance_);
   if (checkpoint.empty()) return;

@@ -58,10 +58,11 @@ class Trainer {
   Communicator& comm_;
   std::unique_ptr<RunFolder> folder_;  // rank 0 only; its files are written by what follows
   RunLog log_;
+  EventLog events_{log_};
   TrainingClock clock_;
   RunState state_;
   TrainingSession session_;
-  const RunContext run_{config_, session_, state_, clock_, log_};
+  const RunContext run_{config_, session_, state_, clock_, log_, events_};
   Provenance provenance_;
   std::optional<EvalPipeline> test_, validation_;
   int64_t total_steps_ = 0;

@@ -273,7 +273,9 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
       {"communication_data_type: fp16", "use fp32"},
       {"optimizer: {type: SGD, params: {dampening: 0.1}}",
        "optimizer.params.dampening 0.1 is not supported by this version; use 0"},
-      {"tensorboard: {enabled: true}", "tensorboard.enabled true"},
+      {"wandb: {enabled: true}",
+       "wandb.enabled true is not supported by this version; use false: tensorboard.enabled writes event files, which "
+       "wandb sync uploads"},
       {"amp: {enabled: true}", "amp.enabled true"},
       {"zero_optimization: {offload_optimizer: {device: nvme}}",
        "zero_optimization.offload_optimizer.device nvme is not supported by this version; use none or cpu"},
@@ -390,6 +392,20 @@ TEST_F(ConfigTest, ZeroKeysAsDeepSpeedWritesThem) {
   EXPECT_EQ(load(kAdam, {"zero_optimization.stage=2"}).zero_optimization.stage, 2);
   EXPECT_EQ(load(kAdam, {"zero_optimization.offload_optimizer.device=cpu"}).zero_optimization.offload_optimizer_device,
             OffloadDevice::cpu);
+}
+
+TEST_F(ConfigTest, TensorBoardAsDeepSpeedWritesIt) {
+  EXPECT_FALSE(load(kAdam).tensorboard.enabled);
+  const Config given = load(kAdam + "tensorboard: {enabled: true, output_path: logs, job_name: first}\n");
+  EXPECT_TRUE(given.tensorboard.enabled);
+  EXPECT_EQ(given.tensorboard.output_path, "logs");
+  EXPECT_EQ(given.tensorboard.job_name, "first");
+  EXPECT_TRUE(warnings_.empty());
+  EXPECT_PART(to_yaml(given), "tensorboard:\n  enabled: true\n  output_path: logs\n  job_name: first\n");
+  // Where they are off the other keys do not count.
+  EXPECT_TRUE(load(kAdam + "tensorboard: {enabled: false, output_path: logs}\n") == load(kAdam));
+  EXPECT_PART(error(kAdam + "tensorboard: {enable: true}"), "did you mean 'tensorboard.enabled'");
+  EXPECT_PART(error(kAdam + "tensorboard: {job_name: a/b}"), "c.yaml:2:25: tensorboard.job_name names one folder");
 }
 
 TEST_F(ConfigTest, PrecisionBlocks) {

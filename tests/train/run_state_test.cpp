@@ -11,6 +11,7 @@ RunState some_state() {
   RunState s{.step = 7, .epoch = 1, .batch = 3};
   s.scalars.applied = 5, s.scalars.skipped = 2, s.scalars.bad_streak = 1;
   s.running_loss = 1.0 / 3, s.running_images = 12;
+  s.epoch_loss = 1.0 / 7, s.epoch_images = 24;
   s.best_step = 6, s.best_value = 0.1, s.patience_value = -0.25, s.patience_used = 2;
   s.replaced = 9;
   return s;
@@ -26,6 +27,8 @@ TEST(RunState, SurvivesItsTextToTheLastBit) {
   EXPECT_EQ(t.scalars.bad_streak, s.scalars.bad_streak);
   EXPECT_EQ(t.running_loss, s.running_loss);
   EXPECT_EQ(t.running_images, s.running_images);
+  EXPECT_EQ(t.epoch_loss, s.epoch_loss);
+  EXPECT_EQ(t.epoch_images, s.epoch_images);
   EXPECT_EQ(t.best_step, s.best_step);
   EXPECT_EQ(t.best_value, s.best_value);
   EXPECT_EQ(t.patience_value, s.patience_value);
@@ -58,7 +61,7 @@ TEST(RunState, EveryFieldMustBeThereAndANumber) {
   for (const auto& [key, value] : whole.items()) {
     Json without = whole;
     without.erase(key);
-    if (key != "replaced_samples") expect_damaged(without, key);
+    if (key != "replaced_samples" && !key.starts_with("epoch_")) expect_damaged(without, key);
     for (const Json& wrong : {Json("5"), Json(nullptr), Json::array({1}), Json::object(), Json(true)}) {
       Json bad = whole;
       bad[key] = wrong;
@@ -67,6 +70,14 @@ TEST(RunState, EveryFieldMustBeThereAndANumber) {
   }
   for (const Json& garbage : {Json(), Json(3), Json("text"), Json::array(), Json::object()})
     expect_damaged(garbage, "step");
+}
+
+TEST(RunState, OfEarlierVersionsHasNoSumsOfTheEpoch) {
+  Json old = to_json(some_state());
+  old.erase("epoch_loss");
+  old.erase("epoch_images");
+  EXPECT_EQ(run_state_from(old).epoch_images, 0);
+  EXPECT_EQ(run_state_from(old).step, 7);
 }
 
 TEST(RunState, CountsAreNotBelowZero) {

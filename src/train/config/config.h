@@ -118,6 +118,11 @@ struct Config {
     OffloadDevice offload_optimizer_device = OffloadDevice::none;  // where moments and master weights live
   } zero_optimization;
   int64_t steps_per_print = 10;
+  struct TensorBoard {  // the other members count only when enabled
+    bool enabled = false;
+    std::string output_path;  // empty: tb/ in the run's folder
+    std::string job_name;     // a folder in it; empty: none
+  } tensorboard;
   bool wall_clock_breakdown = false;
 
   /// Key -> where its value was written ("default.yaml:3:7", "--set train.epochs=1"); keys left at their default are

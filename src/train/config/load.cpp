@@ -291,6 +291,9 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
   if (const std::string doubt = optim::doubt_of(config.scheduler); !doubt.empty())
     warnings->push_back("scheduler.params." + doubt);
   check_groups(config, at("optimizer.groups"));
+  if (const std::string& job = config.tensorboard.job_name; job.find('/') != std::string::npos || job == "..")
+    fail(ExitCode::usage, at("tensorboard.job_name"), "tensorboard.job_name names one folder in ",
+         "tensorboard.output_path, found ", quoted(job));
   if (config.data.resize < config.data.size)
     fail(ExitCode::usage, at(config.origins.contains("data.resize") ? "data.resize" : "data.size"),
          "data.resize is less than data.size, which is cut from it: ", config.data.resize, " and ", config.data.size);

@@ -437,6 +437,15 @@ std::vector<ConfigField> config_fields(Config& c) {
        &c.steps_per_print,
        "optimizer steps between two step records",
        {.min = 1, .resume_may_change = true}},
+      {"tensorboard.enabled", &c.tensorboard.enabled, "event files for TensorBoard", {.resume_may_change = true}},
+      {"tensorboard.output_path",
+       &c.tensorboard.output_path,
+       "where they lie; empty: in tb/ of the run's folder",
+       {.may_be_empty = true, .resume_may_change = true}},
+      {"tensorboard.job_name",
+       &c.tensorboard.job_name,
+       "a folder in it; empty: none",
+       {.may_be_empty = true, .resume_may_change = true}},
       {"wall_clock_breakdown", &c.wall_clock_breakdown, "", {.only = "false", .resume_may_change = true}},
   };
   const auto insert = [&](std::vector<ConfigField> some, const char* before) {
@@ -463,6 +472,8 @@ std::vector<ConfigField> effective_fields(Config& config) {
     if (const auto* number = std::get_if<std::optional<int64_t>*>(&field.target)) return (*number)->has_value();
     if (const auto* choice = std::get_if<std::optional<bool>*>(&field.target)) return (*choice)->has_value();
     if (field.key.rfind("fp16.", 0) == 0) return config.fp16.enabled || field.key == "fp16.enabled";
+    if (field.key.rfind("tensorboard.", 0) == 0)
+      return config.tensorboard.enabled || field.key == "tensorboard.enabled";
     if (const auto* groups = std::get_if<std::vector<optim::ParameterGroup>*>(&field.target))
       return !(*groups)->empty();
     if (field.key == "optimizer.type") return config.optimizer.has_value();

@@ -14,6 +14,13 @@ namespace {
 /// A real folder, not a link to one: what a link leads to is not ours to delete.
 bool is_real_folder(const Path& path) { return kind_of_entry(path) == PathKind::folder; }
 
+/// Event files, and the folder where nothing else is in it.
+void remove_events(FileSystem& files, const Path& folder) {
+  const auto is_ours = [&](const std::string& name) { return is_own_event_file(folder / name); };
+  const std::vector<std::string> names = list_folder(folder);
+  if (std::ranges::any_of(names, is_ours)) remove_known(files, folder, is_ours);
+}
+
 }  // namespace
 
 void reset_run(FileSystem& files, const Path& out) {
@@ -37,6 +44,11 @@ void reset_run(FileSystem& files, const Path& out) {
   }
   if (is_real_folder(ckpt))
     remove_known(files, ckpt, [&](const std::string& n) { return saved_best_step(n) && is_own_weights(ckpt / n); });
+  if (const Path events = out / kEventFolder; is_real_folder(events)) {
+    for (const std::string& job : list_folder(events))
+      if (is_real_folder(events / job)) remove_events(files, events / job);
+    remove_events(files, events);
+  }
   // metrics.jsonl last: until then a reset that was killed can be repeated.
   for (const std::string& name : names) {
     if (is_run_file(name) && name != kMetricsFile && !is_real_folder(out / name)) remove_file(files, out / name);

@@ -6,7 +6,9 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/utf8.h"
 #include "checkpoint/store.h"
+#include "metrics/event_file.h"
 #include "metrics/metrics_log.h"
 
 namespace ct {
@@ -14,6 +16,7 @@ namespace {
 
 constexpr std::array kRunFiles = {kConfigFile, kMetricsTable, kLastFile, kBestFile, kTokenFile, kMetricsFile};
 constexpr std::string_view kSeal = "# as cifar-train wrote it, CRC32C ";
+constexpr std::string_view kEventWriter = "cifar-train";
 constexpr uint64_t kLongestHead = 65536;
 
 std::string_view text_of(const MappedFile& file) {
@@ -94,6 +97,12 @@ bool is_run_file(std::string_view name) {
   if (name.starts_with(kTemporaryPrefix)) name.remove_prefix(kTemporaryPrefix.size());
   return std::find(kRunFiles.begin(), kRunFiles.end(), name) != kRunFiles.end();
 }
+
+std::string event_writer(const Path& out) {
+  return str(kEventWriter, out.empty() ? "" : ", the run in " + printable(absolute_of(out).native()));
+}
+
+bool is_own_event_file(const Path& path) { return writer_of_events(path).starts_with(kEventWriter); }
 
 std::string sealed_config(const std::string& text) { return str(text, kSeal, crc_text(crc32c(text)), "\n"); }
 

@@ -15,6 +15,13 @@ inline constexpr std::string_view kConfigFile = "config.yaml", kMetricsFile = "m
 /// What rank 0 writes into a run's folder at the start and removes again.
 inline constexpr std::string_view kTokenFile = ".shared-by-all-ranks";
 
+/// Where event files for TensorBoard lie, unless the configuration has another place for them.
+inline constexpr std::string_view kEventFolder = "tb";
+/// What event files name as their writer: the program, and in a folder that others may use too the run, in `out`.
+std::string event_writer(const Path& out = {});
+/// Did this program write the event file at `path`, for whichever run?
+bool is_own_event_file(const Path& path);
+
 /// Is it a name of the run's own, or of a temporary file for one?
 bool is_run_file(std::string_view name);
 

@@ -20,6 +20,8 @@ void each_field(State& s, F f) {
   f("loss_scale_hysteresis_left", s.loss_scale.hysteresis_left);
   f("running_loss", s.running_loss);
   f("running_images", s.running_images);
+  f("epoch_loss", s.epoch_loss);
+  f("epoch_images", s.epoch_images);
   f("best_step", s.best_step);
   f("best_value", s.best_value);
   f("patience_value", s.patience_value);
@@ -47,6 +49,7 @@ RunState run_state_from(const Json& json) {
   RunState state;
   const auto read = [&](const char* name, auto& value) {
     const auto at = json.find(name);
+    if (at == json.end() && std::string_view(name).starts_with("epoch_")) return;  // of earlier versions
     if (at == json.end() || !at->is_number())
       fail(ExitCode::checkpoint, "state.json has no number '", name,
            "'; the checkpoint is damaged, use an earlier one");

@@ -20,6 +20,9 @@ struct RunState {
   // The tutorial's running loss: sum over images since the last line of this epoch.
   double running_loss = 0;
   int64_t running_images = 0;
+  // The same since the epoch's beginning.
+  double epoch_loss = 0;
+  int64_t epoch_images = 0;
 
   // The best evaluation so far, by train.best; step -1: none yet.
   int64_t best_step = -1;

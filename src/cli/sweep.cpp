@@ -1,0 +1,110 @@
+// cifar-train sweep: one network trained with many settings, each with several seeds. Every run is a process of this
+// program with a folder of its own, so that a sweep that was stopped or killed goes on where its runs are.
+#include <algorithm>
+#include <cstdio>
+
+#include "base/cores.h"
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "base/standard_streams.h"
+#include "cli/config_lookup.h"
+#include "cli/ranks.h"
+#include "cli/sweep/runner.h"
+#include "cli/verbs.h"
+#include "comm/launch.h"
+#include "train/config/print.h"
+#include "train/device.h"
+
+namespace ct {
+namespace {
+
+struct SweepFlags {
+  ConfigFiles files;
+  SweepWords words;
+  std::vector<std::string> sets;
+  std::string output = "runs/sweep", device, cuda_path, ranks;
+  int64_t parallel = 1;
+  int requeue_code = static_cast<int>(ExitCode::stopped);
+  bool dry_run = false, quiet = false;
+};
+
+void add_options(CLI::App& app, SweepFlags& f) {
+  add_config_options(app, f.files);
+  app.add_option("--set", f.sets, "KEY=VALUE, repeatable: of all runs")->allow_extra_args(false);
+  app.add_option("--grid", f.words.grid, "KEY=VALUE,VALUE, repeatable: every value with every one of the others")
+      ->allow_extra_args(false);
+  app.add_option("--case", f.words.cases, "\"KEY=VALUE KEY=VALUE\", repeatable: settings that belong together")
+      ->allow_extra_args(false);
+  app.add_option("--repeats", f.words.repeats, "seeds for each, from the configuration's on")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--parallel", f.parallel, "runs side by side")->check(CLI::Range(1, 1024))->capture_default_str();
+  app.add_option("--ranks", f.ranks, "of each run: a number (default: by its share of the cores or GPUs)");
+  app.add_option("--output", f.output, "the folder of the runs' folders")->capture_default_str();
+  app.add_option("--device", f.device, "auto | cpu | cuda | cuda:N");
+  app.add_option("--cuda-path", f.cuda_path, "where cuDNN, cuBLAS and NCCL are looked for first (cuda.path)");
+  app.add_flag("--dry-run", f.dry_run, "check all configurations, list the runs and stop");
+  app.add_flag("-q,--quiet", f.quiet, "the table only");
+  app.add_option("--requeue-code", f.requeue_code, "exit code of a sweep stopped on request (Grid Engine: 99)")
+      ->check(CLI::Range(1, 125));
+}
+
+ConfigSources sources_of(const SweepFlags& f, std::vector<std::string>* warnings) {
+  ConfigSources sources = locate_configs(f.files, warnings);
+  if (!f.device.empty()) sources.overrides.push_back({"device", f.device, "--device"});
+  if (!f.cuda_path.empty()) sources.overrides.push_back({"cuda.path", f.cuda_path, "--cuda-path"});
+  sources.sets = f.sets;
+  for (const std::string& word : f.sets)
+    if (word.starts_with("output="))
+      fail(ExitCode::usage, "--set ", in_quotes(word),
+           ": a sweep names the folders of its runs itself, in the one of --output");
+  return sources;
+}
+
+/// Ranks of each run: as many as were asked for, or by its share of the cores or GPUs.
+int64_t ranks_of(const Config& config, const SweepFlags& f) {
+  const bool gpus = wants_cuda(config);
+  const int places = gpus ? std::max(gpu_count(config), 1) : available_cores();
+  if (gpus && f.parallel > places)
+    fail(ExitCode::usage, "--parallel ", f.parallel, " on ", places, places == 1 ? " GPU" : " GPUs",
+         ": give at most as many, or --device cpu");
+  if (!f.ranks.empty()) return rank_count(config, f.ranks);
+  return auto_ranks(config.batch, std::max<int64_t>(places / f.parallel, 1));
+}
+
+}  // namespace
+
+int verb_sweep(const Words& words) {
+  CLI::App app("Trains with every combination of settings, each with several seeds.", "cifar-train sweep");
+  SweepFlags f;
+  add_options(app, f);
+  if (!parse(app, words)) return 0;
+  if (const Launch launch = detect_launch(); launch.parallel())
+    fail(ExitCode::usage, "sweep starts its runs by itself: leave ", name(launch.kind),
+         " out and give --ranks and --parallel");
+
+  std::vector<std::string> warnings;
+  const ConfigSources sources = sources_of(f, &warnings);
+  const int64_t first_seed = load_config(sources, &warnings).seed;
+  for (const std::string& line : warnings) warn(line);
+  std::vector<SweepOutcome> runs;
+  for (const SweepRun& run : plan_sweep(f.words, first_seed)) {  // all of them, before the first begins
+    ConfigSources own = sources;
+    for (const std::string& word : run.sets()) own.sets.push_back(word);
+    const Config config = load_config(own, &warnings);
+    const int64_t ranks = ranks_of(config, f);
+    batch_for(config.batch, ranks);
+    runs.push_back({.run = run, .config = config, .ranks = ranks, .fingerprint = crc_text(crc32c(to_yaml(config)))});
+  }
+  if (f.dry_run) {
+    for (const SweepOutcome& outcome : runs) std::printf("%s/%s\n", f.output.c_str(), outcome.run.folder().c_str());
+    return 0;
+  }
+  outlive_readers();  // as a run does
+  Console console(true, f.quiet ? Verbosity::quiet : Verbosity::normal);
+  SweepRunner runner({.out = f.output, .sources = sources, .parallel = f.parallel}, std::move(runs), console);
+  const ExitCode code = runner.run();
+  return code == ExitCode::stopped ? f.requeue_code : static_cast<int>(code);
+}
+
+}  // namespace ct

@@ -1,0 +1,146 @@
+#include "cli/sweep/plan.h"
+
+#include <algorithm>
+#include <cctype>
+#include <memory>
+#include <set>
+#include <sstream>
+
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "train/config/document.h"
+
+namespace ct {
+namespace {
+
+using document::Node;
+
+constexpr const char *kSeed = "seed", *kOutput = "output";
+constexpr size_t kMostRuns = 10000, kLongestFolder = 150;
+
+/// One combination of settings.
+using Settings = std::vector<Setting>;
+
+Node parse(const std::string& text, const std::string& origin) {
+  if (!document::is_text(text)) fail(ExitCode::usage, origin, ": is not text in UTF-8");
+  return document::parse_yaml(text, std::make_shared<document::Origin>(document::Origin{origin, false}));
+}
+
+std::pair<std::string, std::string> split(const std::string& word, const std::string& origin) {
+  const size_t equals = word.find('=');
+  if (equals == std::string::npos || equals == 0)
+    fail(ExitCode::usage, origin, ": write KEY=VALUE, such as optimizer.params.lr=0.1");
+  return {word.substr(0, equals), word.substr(equals + 1)};
+}
+
+/// "optimizer.params.lr=0.1,0.01": a combination for each value.
+std::vector<Settings> grid_of(const std::string& word) {
+  const std::string origin = "--grid " + in_quotes(word);
+  const auto [key, values] = split(word, origin);
+  std::vector<Settings> all;
+  for (const Node& value : parse("[" + values + "]", origin).items) {
+    if (value.kind == document::Kind::null) fail(ExitCode::usage, origin, ": one of its values is empty");
+    all.push_back({{key, document::flow(value)}});
+  }
+  if (all.empty()) fail(ExitCode::usage, origin, ": the list of values is empty; give --grid ", key, "=VALUE,VALUE");
+  return all;
+}
+
+/// "optimizer.type=SGD optimizer.params.lr=0.1"
+Settings case_of(const std::string& words) {
+  const std::string origin = "--case " + in_quotes(words);
+  Settings settings;
+  std::istringstream in(words);
+  for (std::string word; in >> word;) {
+    const auto [key, value] = split(word, origin);
+    if (value.empty()) fail(ExitCode::usage, origin, ": ", key, " has no value");
+    settings.push_back({key, document::flow(parse(value, origin))});
+  }
+  if (settings.empty()) fail(ExitCode::usage, origin, ": the list of settings is empty; give --case \"KEY=VALUE ...\"");
+  return settings;
+}
+
+/// Each of `all` with each of `more`.
+std::vector<Settings> product(const std::vector<Settings>& all, const std::vector<Settings>& more) {
+  if (all.size() * more.size() > kMostRuns)
+    fail(ExitCode::usage, "these are more than ", kMostRuns, " runs: give fewer values");
+  std::vector<Settings> result;
+  for (const Settings& first : all)
+    for (const Settings& second : more) {
+      result.push_back(first);
+      result.back().insert(result.back().end(), second.begin(), second.end());
+    }
+  return result;
+}
+
+std::vector<Settings> seeds(int64_t first, int64_t count) {
+  std::vector<Settings> all;
+  for (int64_t i = 0; i < count; ++i) all.push_back({{kSeed, std::to_string(first + i)}});
+  return all;
+}
+
+SweepRun run_of(const Settings& settings) {
+  SweepRun run;
+  std::set<std::string> keys;
+  for (const Setting& setting : settings) {
+    if (setting.key == kOutput) fail(ExitCode::usage, "a sweep names the folders of its runs itself: leave output out");
+    if (!keys.insert(setting.key).second)
+      fail(ExitCode::usage, in_quotes(setting.key), " is given twice: by --grid, --case or --repeats");
+    if (setting.key == kSeed)
+      run.seed = setting.value;
+    else
+      run.settings.push_back(setting);
+  }
+  return run;
+}
+
+}  // namespace
+
+std::string SweepRun::text(bool with_seed) const {
+  std::string text;
+  for (const Setting& setting : settings) text += (text.empty() ? "" : ", ") + setting.text();
+  return with_seed ? str(text, text.empty() ? "" : ", ", kSeed, "=", seed) : text;
+}
+
+std::string SweepRun::folder() const {
+  const auto strange = [](unsigned char c) {
+    return std::isalnum(c) == 0 && std::string_view("._=,+-").find(static_cast<char>(c)) == std::string_view::npos;
+  };
+  const std::string all = text(true);
+  std::string name = all;
+  std::erase(name, ' ');
+  const bool telling = std::ranges::none_of(name, strange) && name.size() <= kLongestFolder;
+  std::ranges::replace_if(name, strange, '_');
+  return telling ? name : name.substr(0, kLongestFolder) + "-" + crc_text(crc32c(all));
+}
+
+std::vector<std::string> SweepRun::sets() const {
+  std::vector<std::string> words = {Setting{kSeed, seed}.text()};
+  for (const Setting& setting : settings) words.push_back(setting.text());
+  return words;
+}
+
+std::vector<SweepRun> plan_sweep(const SweepWords& words, int64_t first_seed) {
+  if (words.grid.empty() && words.cases.empty() && words.repeats < 2)
+    fail(ExitCode::usage,
+         "there is nothing to sweep: give --grid KEY=VALUE,VALUE, --case \"KEY=VALUE ...\" or --repeats");
+  std::vector<Settings> all = {{}};
+  if (!words.cases.empty()) all.clear();
+  for (const std::string& word : words.cases) all.push_back(case_of(word));
+  for (const std::string& word : words.grid) all = product(all, grid_of(word));
+  const bool own_seeds = std::ranges::any_of(all.front(), [](const Setting& s) { return s.key == kSeed; });
+  if (!own_seeds || words.repeats > 1) all = product(all, seeds(first_seed, words.repeats));
+  std::vector<SweepRun> runs;
+  std::set<std::string> folders;
+  for (const Settings& settings : all) {
+    runs.push_back(run_of(settings));
+    if (runs.back().seed.empty())
+      fail(ExitCode::usage, "some cases have a seed and others have none: give all of them one");
+    if (!folders.insert(runs.back().folder()).second)
+      fail(ExitCode::usage, "the same run is there twice: ", runs.back().text(true));
+  }
+  return runs;
+}
+
+}  // namespace ct

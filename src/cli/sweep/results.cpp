@@ -1,0 +1,175 @@
+#include "cli/sweep/results.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <numeric>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/paths.h"
+#include "base/version.h"
+#include "metrics/metrics_log.h"
+#include "train/config/schema.h"
+#include "train/run/run_files.h"
+
+namespace ct {
+namespace {
+
+constexpr const char* kAsConfigured = "as configured";
+
+template <class... Args>
+std::string format(const char* pattern, Args... args) {
+  char text[256];
+  std::snprintf(text, sizeof text, pattern, args...);
+  return text;
+}
+
+/// The number under a key; NaN where there is none, as for a loss that was not finite.
+double number(const Json& record, const char* key) {
+  const auto at = record.find(key);
+  return at != record.end() && at->is_number() ? at->get<double>() : std::nan("");
+}
+int64_t count(const Json& record, const char* key) {
+  const auto at = record.find(key);
+  return at != record.end() && at->is_number_integer() ? at->get<int64_t>() : 0;
+}
+
+/// "1.50 ± 0.25"; without the deviation where there is one number, "-" where there is none.
+std::string spread_text(const std::vector<double>& numbers, int digits) {
+  if (numbers.empty()) return "-";
+  const auto [mean, deviation] = spread_of(numbers);
+  const std::string text = format("%.*f", digits, mean);
+  return numbers.size() == 1 ? text : text + format(" ± %.*f", digits, deviation);
+}
+
+/// The value of a key in the configuration, or `absent` where it has none.
+std::string value_of(const Config& config, const std::string& key, const std::string& absent) {
+  Config copy = config;
+  const std::vector<ConfigField> fields = effective_fields(copy);
+  const auto found = std::ranges::find(fields, key, &ConfigField::key);
+  return found == fields.end() ? absent : field_text(*found);
+}
+
+std::string escaped(std::string text) {
+  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+  return text;
+}
+
+/// Columns as wide as they must be; characters beyond ASCII count once.
+size_t width(const std::string& text) {
+  return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+}  // namespace
+
+std::optional<RunResult> read_result(const Path& run) {
+  if (!is_there(run / kMetricsFile)) return {};
+  std::istringstream lines(read_file(run / kMetricsFile));
+  RunResult result;
+  std::optional<RunResult::Evaluated> best_val, best_test;
+  std::map<int64_t, std::vector<double>> losses;  // by epoch
+  bool ended = false;
+  for (std::string line; std::getline(lines, line);) {
+    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!record.is_object() || !record.value("event", Json()).is_string()) continue;
+    const std::string event = record["event"], reason = record.value("reason", Json("")).dump();
+    ended = event == "end" && (reason == "\"finished\"" || reason == "\"stopped early\"");
+    if (event == "start") result.parameters = count(record, "parameters");
+    if (event == "step") losses[count(record, "epoch")].push_back(number(record, "loss"));
+    if (event != "eval") continue;
+    const RunResult::Evaluated now{number(record, "accuracy"), number(record, "loss"), count(record, "epoch")};
+    const bool val = record.value("split", Json()) == "val";
+    auto& best = val ? best_val : best_test;
+    if (!best || now.accuracy > best->accuracy) best = now;
+    if (!val) result.last = now;
+    result.end_epoch = now.epoch;
+  }
+  if (!ended) return {};
+  result.best = best_val ? best_val : best_test;
+  if (result.best && losses.contains(result.best->epoch))
+    result.best_train_loss = spread_of(losses[result.best->epoch]).mean;
+  return result;
+}
+
+std::vector<SweepGroup> groups_of(const std::vector<SweepOutcome>& outcomes) {
+  std::vector<SweepGroup> groups;
+  for (const SweepOutcome& outcome : outcomes) {
+    const std::string text = outcome.run.text(/*with_seed=*/false);
+    auto group = std::ranges::find(groups, text, &SweepGroup::text);
+    if (group == groups.end()) group = groups.insert(groups.end(), SweepGroup{text, {}, {}});
+    group->all.push_back(&outcome);
+    if (outcome.result) group->ended.push_back(&outcome);
+  }
+  for (SweepGroup& group : groups)
+    if (group.text.empty()) group.text = kAsConfigured;
+  return groups;
+}
+
+Spread spread_of(const std::vector<double>& numbers) {
+  const auto n = static_cast<double>(numbers.size());
+  Spread spread{.mean = std::accumulate(numbers.begin(), numbers.end(), 0.0) / n};
+  double squares = 0;
+  for (const double number : numbers) squares += (number - spread.mean) * (number - spread.mean);
+  if (n > 1) spread.deviation = std::sqrt(squares / (n - 1));
+  return spread;
+}
+
+std::string table_text(const std::vector<SweepOutcome>& outcomes) {
+  std::vector<std::vector<std::string>> rows = {{"settings", "runs", "accuracy %", "loss", "seconds"}};
+  for (const SweepGroup& group : groups_of(outcomes))
+    rows.push_back({escaped(group.text), str(group.ended.size(), " of ", group.all.size()),
+                    spread_text(group.accuracies(), 2),
+                    spread_text(group.numbers([](const SweepOutcome& o) { return o.result->last.loss; }), 4),
+                    spread_text(group.numbers([](const SweepOutcome& o) { return o.seconds; }), 1)});
+  std::vector<size_t> widths(rows.front().size());
+  for (const auto& row : rows)
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width(row[c]));
+  std::string text;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    for (size_t c = 0; c < rows[r].size(); ++c)
+      text += "| " + rows[r][c] + std::string(widths[c] - width(rows[r][c]) + 1, ' ');
+    text += "|\n";
+    if (r > 0) continue;
+    for (const size_t w : widths) text += "|" + std::string(w + 2, '-');
+    text += "|\n";
+  }
+  return text;
+}
+
+std::string results_text(const std::vector<SweepOutcome>& outcomes) {
+  std::string text;
+  for (const SweepOutcome& o : outcomes) {
+    if (!o.result || !o.result->best) continue;
+    const RunResult& result = *o.result;
+    const auto key = [&](const char* name, const char* absent = "0") { return value_of(o.config, name, absent); };
+    const std::string settings = o.run.text(/*with_seed=*/false);
+    const std::pair<const char*, std::string> lines[] = {
+        {"name", o.run.folder()},
+        {"notes", "cifar-train sweep"},
+        {"arch", o.config.model.name},
+        {"params", settings.empty() ? kAsConfigured : settings},
+        {"best_val_acc", format("%.2f", 100 * result.best->accuracy)},
+        {"best_train_loss", format("%.9g", result.best_train_loss)},
+        {"best_val_loss", format("%.9g", result.best->loss)},
+        {"end_epoch", str(result.end_epoch)},
+        {"train_seconds", format("%.2f", o.seconds)},
+        {"num_params", str(result.parameters)},
+        {"git_hash", std::string(commit())},
+        {"timestamp", o.finished},
+        {"seed", o.run.seed},
+        {"lr", key("optimizer.params.lr")},
+        {"weight_decay", key("optimizer.params.weight_decay")},
+        {"dropout", key("model.dropout")},
+        {"max_epochs", key("train.epochs")},
+        {"optimizer", key("optimizer.type", "none")},
+        {"scheduler", key("scheduler.type", "none")},
+    };
+    text += "Experiment:\n";
+    for (const auto& [name, value] : lines) text += format("\t%16s: ", name) + value + "\n";
+  }
+  return text;
+}
+
+}  // namespace ct

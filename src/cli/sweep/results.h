@@ -1,0 +1,71 @@
+// What came of a sweep's runs, for people and scripts.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "cli/sweep/plan.h"
+#include "train/config/config.h"
+
+namespace ct {
+
+/// A run that has ended, by its records.
+struct RunResult {
+  struct Evaluated {
+    double accuracy = 0, loss = 0;
+    int64_t epoch = 0;
+  };
+  Evaluated last;                 // on the test set
+  std::optional<Evaluated> best;  // by accuracy, on the held-out split where there is one, otherwise on the test set
+  double best_train_loss = 0;     // the mean of the `step` records of that epoch
+  int64_t end_epoch = 0, parameters = 0;
+};
+/// Of the run in that folder; none where its records do not say that it ended.
+std::optional<RunResult> read_result(const Path& run);
+
+/// A planned run and what is known of it.
+struct SweepOutcome {
+  SweepRun run;
+  Config config;
+  int64_t ranks = 1;
+  std::string fingerprint;  // of the configuration
+  double seconds = 0;       // of its processes
+  std::string finished;     // when; empty: not yet
+  std::optional<RunResult> result;
+};
+
+/// Of a sample; the standard deviation of a single number is 0.
+struct Spread {
+  double mean = 0, deviation = 0;
+};
+Spread spread_of(const std::vector<double>& numbers);
+
+/// Mean and deviation over seeds, a row for each combination of settings, in Markdown.
+std::string table_text(const std::vector<SweepOutcome>& outcomes);
+
+/// A block "Experiment:" for each run that has ended, of lines "key: value" whose keys end at one column.
+std::string results_text(const std::vector<SweepOutcome>& outcomes);
+
+/// A picture (SVG): the accuracy of each run, with mean and deviation for each combination.
+std::string plot_text(const std::vector<SweepOutcome>& outcomes);
+
+/// Runs that differ by their seeds alone, in the plan's order.
+struct SweepGroup {
+  std::string text;  // settings
+  std::vector<const SweepOutcome*> all, ended;
+  /// A number of each run that has ended.
+  template <class Of>
+  std::vector<double> numbers(Of of) const {
+    std::vector<double> found;
+    for (const SweepOutcome* outcome : ended) found.push_back(of(*outcome));
+    return found;
+  }
+  std::vector<double> accuracies() const {
+    return numbers([](const SweepOutcome& o) { return 100 * o.result->last.accuracy; });
+  }
+};
+std::vector<SweepGroup> groups_of(const std::vector<SweepOutcome>& outcomes);
+
+}  // namespace ct

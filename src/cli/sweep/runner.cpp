@@ -1,0 +1,222 @@
+#include "cli/sweep/runner.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "base/paths.h"
+#include "checkpoint/run_lock.h"
+#include "cli/sweep/own_files.h"
+#include "train/device.h"
+#include "train/signals.h"
+
+namespace ct {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kStopped = static_cast<int>(ExitCode::stopped), kDiverged = static_cast<int>(ExitCode::diverged);
+
+std::string time_text() {
+  const std::time_t now = std::time(nullptr);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", std::localtime(&now));
+  return text;
+}
+
+/// A process of a sweep that was killed just now may not be gone yet.
+void wait_until_free(FileSystem& files, const Path& run) {
+  for (int i = 0; i < 50 && is_there(run / kLockName) && StopSignals::requested() == 0; ++i) {
+    try {
+      const RunLock lock(files, run);
+      return;
+    } catch (const Error&) {  // if it stays so, the run itself will say why
+      std::this_thread::sleep_for(100ms);
+    }
+  }
+}
+
+}  // namespace
+
+SweepRunner::SweepRunner(Options options, std::vector<SweepOutcome> runs, Console& console)
+    : options_(std::move(options)), runs_(std::move(runs)), console_(console), processes_(runs_.size()) {
+  for (int64_t place = 0; place < options_.parallel; ++place) free_places_.push_back(place);
+}
+
+ExitCode SweepRunner::run() {
+  RunLock lock(files_, options_.out);
+  if (!lock.warning().empty()) console_.note("warning: " + lock.warning());
+  require_own_sweep_files(options_.out);
+  lock.keep();
+  take_records();
+  run_all();
+  write_results();
+  std::istringstream table(table_text(runs_));
+  for (std::string line; std::getline(table, line);) console_.data(line);
+  const auto is_left = [&](size_t i) {
+    return !runs_[i].result && (processes_[i].code == 0 || processes_[i].code == kStopped);
+  };
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    if (!is_left(i)) continue;
+    console_.note("stopped on request: run the same command again to continue");
+    return ExitCode::stopped;
+  }
+  require_success();
+  console_.note(str("results: ", (options_.out / kSweepTable).string(), ", ", kSweepResults, ", ", kSweepPlot));
+  return ExitCode::done;
+}
+
+// ---- what earlier starts left
+
+void SweepRunner::take_records() {
+  const Path path = options_.out / kSweepRecords;
+  records_.emplace(files_, path);
+  std::istringstream lines(read_file(path));
+  bool empty = true;
+  for (std::string line; std::getline(lines, line); empty = false)
+    if (const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false); record.is_object())
+      take_record(record);
+  if (empty) records_->append(Json{{"event", "sweep"}}.dump());
+}
+
+/// A run needs no more when it was trained, or diverged, with this very configuration.
+void SweepRunner::take_record(const Json& record) {
+  const auto text = [&](const char* key) {
+    const auto at = record.find(key);
+    return at != record.end() && at->is_string() ? at->get<std::string>() : "";
+  };
+  const auto number = [&](const char* key) {
+    const auto at = record.find(key);
+    return at != record.end() && at->is_number() ? at->get<double>() : 0;
+  };
+  const auto found = std::ranges::find(runs_, text("run"), [](const SweepOutcome& o) { return o.run.folder(); });
+  if (found == runs_.end()) return;
+  const auto i = static_cast<size_t>(found - runs_.begin());
+  const bool same = text("config_crc32c") == found->fingerprint && is_folder(folder(i));
+  const double code = number("code");
+  found->seconds += number("seconds");
+  found->result = same && code == 0 ? read_result(folder(i)) : std::nullopt;
+  found->finished = found->result ? text("ended") : "";
+  processes_[i].code = same && code == kDiverged ? kDiverged : 0;
+}
+
+// ---- processes
+
+void SweepRunner::run_all() {
+  Clock::time_point asked;  // to stop
+  for (size_t next = 0; next < runs_.size() || children_.running() > 0;) {
+    const bool stopping = StopSignals::requested() != 0;
+    if (stopping && children_.running() == 0) return;
+    if (stopping && Clock::now() - asked > 1s) {
+      if (asked == Clock::time_point()) console_.note(str("stopping: ", children_.running(), " runs save and end"));
+      asked = Clock::now();
+      children_.stop();
+    }
+    if (const auto child = children_.poll()) {
+      ended(*child);
+    } else if (!stopping && next < runs_.size() && (runs_[next].result || processes_[next].code != 0)) {
+      tell(next, runs_[next].result ? "is done" : "has diverged before");
+      ++next;
+    } else if (!stopping && next < runs_.size() && !free_places_.empty()) {
+      start(next);
+      ++next;
+    } else {
+      std::this_thread::sleep_for(10ms);
+    }
+  }
+}
+
+std::vector<std::string> SweepRunner::words_of(size_t number) const {
+  const ConfigSources& sources = options_.sources;
+  const SweepOutcome& outcome = runs_[number];
+  std::vector<std::string> words = {"train", "--config", absolute_of(sources.files.front()).string()};
+  const auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
+  if (sources.files.size() > 1) add("--deepspeed_config", absolute_of(sources.files[1]).string());
+  for (const ConfigOverride& override : sources.overrides) add("--set", override.key + "=" + override.value);
+  for (const std::string& set : sources.sets) add("--set", set);
+  for (const std::string& set : outcome.run.sets()) add("--set", set);
+  if (wants_cuda(outcome.config) && options_.parallel > 1) {  // each has GPUs of its own
+    const std::string& device = outcome.config.device;
+    const int64_t first = device.starts_with("cuda:") ? std::stol(device.substr(5)) : 0;
+    add("--device", str("cuda:", first + processes_[number].place * outcome.ranks));
+  }
+  add("--ranks", str(outcome.ranks));
+  add("--output", folder(number).string());
+  return words;
+}
+
+void SweepRunner::start(size_t number) {
+  make_folders(files_, folder(number));
+  wait_until_free(files_, folder(number));
+  processes_[number] = {.place = free_places_.front(), .begun = Clock::now()};
+  free_places_.pop_front();
+  children_.start(number, words_of(number), log(number));
+  tell(number, "begins");
+}
+
+void SweepRunner::ended(const Children::Ended& child) {
+  SweepOutcome& outcome = runs_[child.number];
+  Process& process = processes_[child.number];
+  const std::chrono::duration<double> seconds = Clock::now() - process.begun;
+  free_places_.push_back(process.place);
+  outcome.seconds += seconds.count();
+  // The signal that asks it to stop may come before the process knows what to do with it.
+  process.code = child.signal == SIGUSR1 ? kStopped : child.signal != 0 ? static_cast<int>(ExitCode::peer) : child.code;
+  records_->append(Json{{"event", "run"},
+                        {"run", outcome.run.folder()},
+                        {"code", process.code},
+                        {"seconds", seconds.count()},
+                        {"ended", time_text()},
+                        {"config_crc32c", outcome.fingerprint}}
+                       .dump());
+  if (process.code == 0) outcome.result = read_result(folder(child.number));
+  if (outcome.result) {
+    outcome.finished = time_text();
+    char text[64];
+    std::snprintf(text, sizeof text, "accuracy %.2f %%, ", 100 * outcome.result->last.accuracy);
+    tell(child.number, text + duration(outcome.seconds));
+  } else if (process.code == kStopped) {
+    tell(child.number, "stopped, its checkpoint is good");
+  } else {
+    tell(child.number, str("failed with exit code ", process.code, last_error(child.number)));
+  }
+  write_results();
+}
+
+void SweepRunner::tell(size_t number, const std::string& what) {
+  console_.note(str("[", number + 1, "/", runs_.size(), "] ", runs_[number].run.text(/*with_seed=*/true), ": ", what));
+}
+
+void SweepRunner::write_results() {
+  const auto write = [&](const char* name, const std::string& text) {
+    write_file_atomic(files_, options_.out / name, text);
+  };
+  write(kSweepTable, sealed_sweep_file("\n" + table_text(runs_), "<!-- ", " -->"));
+  write(kSweepResults, sealed_sweep_file(results_text(runs_), "# ", ""));
+  write(kSweepPlot, sealed_sweep_file(plot_text(runs_), "<!-- ", " -->"));
+}
+
+/// ": " and the error that the run's process printed last.
+std::string SweepRunner::last_error(size_t number) const {
+  constexpr std::string_view kError = "error: ";
+  std::istringstream lines(read_file(log(number)));
+  std::string last;
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with(kError)) last = ": " + line.substr(kError.size());
+  return last;
+}
+
+void SweepRunner::require_success() const {
+  const auto failed = [](const Process& process) { return process.code != 0; };
+  const auto count = std::ranges::count_if(processes_, failed);
+  if (count == 0) return;
+  const auto first = static_cast<size_t>(std::ranges::find_if(processes_, failed) - processes_.begin());
+  fail(static_cast<ExitCode>(processes_[first].code), count, " of ", runs_.size(), " runs failed; ",
+       runs_[first].run.text(/*with_seed=*/true), last_error(first), "; look at ", in_quotes(log(first).native()));
+}
+
+}  // namespace ct

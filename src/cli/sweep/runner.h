@@ -1,0 +1,61 @@
+// Trains the runs of a sweep, each as a process with a folder of its own, and keeps the table up to date.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/sweep/children.h"
+#include "cli/sweep/results.h"
+#include "metrics/console.h"
+#include "metrics/metrics_log.h"
+#include "train/config/load.h"
+
+namespace ct {
+
+class SweepRunner {
+ public:
+  struct Options {
+    Path out;               // the folder of the runs' folders
+    ConfigSources sources;  // of all runs
+    int64_t parallel = 1;
+  };
+  SweepRunner(Options options, std::vector<SweepOutcome> runs, Console& console);
+  /// Trains what is not trained yet, and returns done or stopped. Whatever failed is thrown when all others are done.
+  ExitCode run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  /// A run's latest process.
+  struct Process {
+    int code = 0;       // it failed with; stopped: on request
+    int64_t place = 0;  // among those side by side
+    Clock::time_point begun;
+  };
+
+  void take_records();
+  void take_record(const Json& record);
+  void run_all();
+  std::vector<std::string> words_of(size_t number) const;
+  void start(size_t number);
+  void ended(const Children::Ended& child);
+  void tell(size_t number, const std::string& what);
+  void write_results();
+  void require_success() const;
+  Path folder(size_t number) const { return options_.out / runs_[number].run.folder(); }
+  Path log(size_t number) const { return folder(number) / "log.txt"; }
+  std::string last_error(size_t number) const;
+
+  Options options_;
+  std::vector<SweepOutcome> runs_;
+  Console& console_;
+  FileSystem files_;
+  std::optional<LineFile> records_;
+  Children children_;
+  std::vector<Process> processes_;  // of the runs
+  std::deque<int64_t> free_places_;
+};
+
+}  // namespace ct

@@ -1,0 +1,209 @@
+#include "metrics/event_file.h"
+
+#include <fcntl.h>
+#include <png.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <chrono>
+#include <optional>
+#include <set>
+
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "base/paths.h"
+
+namespace ct {
+namespace {
+
+using std::string_view, std::chrono::system_clock;
+
+constexpr string_view kPrefix = "events.out.tfevents.", kVersion = "brain.Event:2";
+
+template <class T>
+std::string raw(const T& value) {
+  static_assert(std::endian::native == std::endian::little);
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+/// A protocol buffer in the making: fields by their numbers.
+class Message {
+ public:
+  Message& number(uint64_t field, uint64_t value) { return varint(field << 3).varint(value); }
+  Message& fixed(uint64_t field, double value) { return varint(field << 3 | 1).add(raw(value)); }
+  Message& fixed(uint64_t field, float value) { return varint(field << 3 | 5).add(raw(value)); }
+  Message& bytes(uint64_t field, string_view value) { return varint(field << 3 | 2).varint(value.size()).add(value); }
+  Message& message(uint64_t field, const Message& value) { return bytes(field, value.text_); }
+  const std::string& text() const { return text_; }
+
+ private:
+  Message& varint(uint64_t value) {
+    for (; value >= 0x80; value >>= 7) text_ += static_cast<char>(value | 0x80);
+    return add(raw(static_cast<char>(value)));
+  }
+  Message& add(string_view bytes) { return text_ += bytes, *this; }
+  std::string text_;
+};
+
+Message event(int64_t step) {
+  const double now = std::chrono::duration<double>(system_clock::now().time_since_epoch()).count();
+  return Message().fixed(1, now).number(2, static_cast<uint64_t>(step));
+}
+
+std::string masked_crc(string_view bytes) { return raw(std::rotr(crc32c(bytes), 15) + 0xa282ead8); }
+
+std::string record(string_view event) {
+  const std::string length = raw(uint64_t{event.size()});
+  return length + masked_crc(length) + std::string(event) + masked_crc(event);
+}
+
+// ---- reading
+
+string_view take(string_view& from, uint64_t bytes) {
+  const string_view taken = from.substr(0, bytes);
+  from.remove_prefix(taken.size());
+  return taken;
+}
+
+uint64_t take_varint(string_view& from) {
+  uint64_t value = 0;
+  for (int shift = 0; shift < 64 && !from.empty(); shift += 7) {
+    const auto byte = static_cast<unsigned char>(take(from, 1)[0]);
+    value |= uint64_t{byte & 0x7fu} << shift;
+    if (byte < 0x80) break;
+  }
+  return value;
+}
+
+/// The event of the next record; none where the file ends, in whatever way.
+std::optional<string_view> take_event(string_view& from) {
+  string_view rest = from;
+  const string_view length = take(rest, 8);
+  uint64_t bytes = 0;
+  std::ranges::copy(length, reinterpret_cast<char*>(&bytes));
+  if (take(rest, 4) != masked_crc(length)) return {};
+  const string_view event = take(rest, bytes);
+  if (take(rest, 4) != masked_crc(event)) return {};
+  from = rest;
+  return event;
+}
+
+/// The first field of that number: its bytes, or its value where it is a number.
+struct Field {
+  string_view bytes;
+  uint64_t number = 0;
+};
+Field find(string_view message, uint64_t wanted) {
+  while (!message.empty()) {
+    const uint64_t key = take_varint(message), kind = key & 7;
+    Field field;
+    if (kind == 0) field.number = take_varint(message);
+    if (kind != 0) field.bytes = take(message, kind == 1 ? 8 : kind == 5 ? 4 : take_varint(message));
+    if (key >> 3 == wanted) return field;
+  }
+  return {};
+}
+
+int64_t step_of(string_view event) { return static_cast<int64_t>(find(event, 2).number); }
+string_view tag_of(string_view event) { return find(find(find(event, 5).bytes, 1).bytes, 1).bytes; }
+
+/// TensorBoard reads the files of a folder in the order of their names, which begin with the time.
+File create(FileSystem& files, const Path& folder) {
+  make_folders(files, folder);
+  int64_t seconds = system_clock::to_time_t(system_clock::now()), other = 0;
+  for (const std::string& name : list_folder(folder))
+    if (name.starts_with(kPrefix))
+      if (std::from_chars(&name[kPrefix.size()], &name[name.size()], other).ec == std::errc())
+        seconds = std::max(seconds, other + 1);
+  return {files, folder / str(kPrefix, seconds, ".", host_name(), ".", getpid()), O_WRONLY | O_CREAT | O_EXCL};
+}
+
+}  // namespace
+
+std::string writer_of_events(const Path& path) {
+  if (!path.filename().native().starts_with(kPrefix) || kind_of_entry(path) != PathKind::file) return "";
+  const MappedFile file(path);
+  string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  const string_view first = take_event(text).value_or("");
+  return find(first, 3).bytes == kVersion ? std::string(find(find(first, 10).bytes, 1).bytes) : "";
+}
+
+EventFile::EventFile(FileSystem& files, const Path& folder, string_view writer, int64_t x, const Keep& keep)
+    : file_(create(files, folder)) {
+  file_.write(record(event(0).bytes(3, kVersion).message(10, Message().bytes(1, writer)).text()));
+  file_.write(record(event(x).message(7, Message().number(1, /*START*/ 1)).text()));
+  std::set<std::string, std::less<>> seen;  // a kill between the writes below leaves some twice
+  std::vector<std::pair<Path, std::string>> changed;
+  for (const std::string& name : list_folder(folder)) {
+    const Path path = folder / name;
+    if (path == file_.path() || writer_of_events(path) != writer) continue;
+    remove_file(files, temporary_of(path));  // of a kill below; TensorBoard would read it too
+    const std::string old = read_file(path);
+    string_view rest = old;
+    std::string kept;
+    bool shows = false;
+    while (const auto event = take_event(rest)) {
+      const bool value = !tag_of(*event).empty(), moves = value && step_of(*event) >= x;
+      if (value && (!keep(tag_of(*event), step_of(*event)) || !seen.emplace(*event).second)) continue;
+      if (moves)
+        file_.write(record(*event));
+      else
+        kept += record(*event), shows |= value;
+    }
+    if (kept != old || !shows) changed.emplace_back(path, shows ? kept : "");
+  }
+  for (const auto& [path, text] : changed)
+    text.empty() ? remove_file(files, path) : write_file_atomic(files, path, text);
+}
+
+void EventFile::write(int64_t x, const std::vector<SummaryValue>& values) {
+  Message summary;
+  for (const SummaryValue& value : values) summary.bytes(1, value);
+  file_.write(record(event(x).message(5, summary).text()));
+}
+
+SummaryValue scalar_summary(string_view tag, double value) {
+  return Message().bytes(1, tag).fixed(2, static_cast<float>(value)).text();
+}
+
+SummaryValue histogram_summary(string_view tag, std::span<const float> values) {
+  constexpr int kBuckets = 30;
+  double counts[kBuckets] = {}, limits[kBuckets], sum = 0, squares = 0;  // limits: the upper ones
+  const auto [least, most] = std::ranges::minmax(values);
+  const double width = std::max((double{most} - least) / kBuckets, 1e-9);
+  for (int i = 0; i < kBuckets; ++i) limits[i] = least + width * (i + 1);
+  for (const double v : values) {
+    counts[std::min(static_cast<int>((v - least) / width), kBuckets - 1)] += 1;
+    sum += v, squares += v * v;
+  }
+  Message histogram;
+  histogram.fixed(1, double{least}).fixed(2, double{most}).fixed(3, static_cast<double>(values.size()));
+  histogram.fixed(4, sum).fixed(5, squares).bytes(6, raw(limits)).bytes(7, raw(counts));
+  return Message().bytes(1, tag).message(5, histogram).text();
+}
+
+SummaryValue image_summary(string_view tag, std::span<const uint8_t> pixels, int64_t width, int64_t channels) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = static_cast<png_uint_32>(width);
+  image.height = static_cast<png_uint_32>(static_cast<int64_t>(pixels.size()) / width / channels);
+  image.format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+  std::string png(PNG_IMAGE_PNG_SIZE_MAX(image), '\0');
+  png_alloc_size_t bytes = png.size();
+  check(png_image_write_to_memory(&image, png.data(), &bytes, 0, pixels.data(), 0, nullptr), image.message);
+  Message encoded;
+  encoded.number(1, image.height).number(2, image.width).number(3, static_cast<uint64_t>(channels));
+  return Message().bytes(1, tag).message(4, encoded.bytes(4, string_view(png).substr(0, bytes))).text();
+}
+
+SummaryValue text_summary(string_view tag, string_view markdown) {
+  const Message plugin = Message().message(1, Message().bytes(1, "text"));
+  const Message shape = Message().message(2, Message().number(1, 1));  // one string
+  const Message tensor = Message().number(1, /*DT_STRING*/ 7).message(2, shape).bytes(8, markdown);
+  return Message().bytes(1, tag).message(9, plugin).message(8, tensor).text();
+}
+
+}  // namespace ct

@@ -1,0 +1,101 @@
+#include "train/event_log.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/paths.h"
+#include "train/config/print.h"
+#include "train/run/run_files.h"
+
+namespace ct {
+namespace {
+
+// Tags, by what their x counts. Optimizer steps:
+constexpr const char *kLoss = "train/loss", *kLr = "train/lr", *kEpoch = "train/epoch", *kAccuracy = "eval/acc",
+                     *kConfiguration = "configuration";
+// Images of all ranks together:
+constexpr const char *kEpochLoss = "AvgTrainLoss", *kValAccuracy = "ValAcc", *kValLoss = "AvgValLoss";
+// Epochs, from 0:
+constexpr const char *kInput = "input", *kLabel = "label", *kOutput = "output";
+
+/// Was it shown before the checkpoint of `step`? Evaluations come after their step's checkpoint and are repeated.
+bool shown_before(int64_t step, const EventLog::Sizes& sizes, std::string_view tag, int64_t x) {
+  if (tag == kLoss) return x <= step;
+  if (tag == kEpochLoss) return x <= step * sizes.batch;
+  if (tag == kValAccuracy) return x < step * sizes.batch;
+  if (tag == kInput || tag.starts_with(kLabel)) return (x + 1) * sizes.steps_per_epoch < step;
+  return x < step;
+}
+
+/// Examples side by side, as a PNG has its pixels.
+SummaryValue picture(const std::vector<Evaluation::Example>& examples, const SampleShape& shape) {
+  const auto [channels, height, width] = shape;
+  std::vector<uint8_t> pixels;
+  for (int64_t row = 0; row < height; ++row)
+    for (const Evaluation::Example& example : examples)
+      for (int64_t column = 0; column < width; ++column)
+        for (int64_t channel = 0; channel < channels; ++channel)
+          pixels.push_back(example.pixels[static_cast<size_t>((channel * height + row) * width + column)]);
+  return image_summary(kInput, pixels, width * static_cast<int64_t>(examples.size()), channels);
+}
+
+}  // namespace
+
+void EventLog::open(FileSystem& files, const Path& run, const Config& config, const RunState& state,
+                    const Sizes& sizes) {
+  if (!config.tensorboard.enabled) return;
+  sizes_ = sizes;
+  const auto& [enabled, output, job] = config.tensorboard;
+  Path folder = output.empty() ? run / kEventFolder : Path(output);
+  if (!job.empty()) folder /= job;
+  try {
+    file_.emplace(files, folder, event_writer(output.empty() ? "" : config.output), state.step,
+                  [&](std::string_view tag, int64_t x) { return shown_before(state.step, sizes, tag, x); });
+  } catch (const Error& e) {
+    return give_up(e);
+  }
+  show(state.step, {text_summary(kConfiguration, "```yaml\n" + to_yaml(config) + "```\n")});
+}
+
+void EventLog::show_step(int64_t step, int64_t epoch, double loss, double lr) {
+  show(step,
+       {scalar_summary(kLoss, loss), scalar_summary(kLr, lr), scalar_summary(kEpoch, static_cast<double>(epoch))});
+}
+
+void EventLog::show_epoch(int64_t step, double loss) { show(step * sizes_.batch, {scalar_summary(kEpochLoss, loss)}); }
+
+void EventLog::show_evaluation(int64_t step, const Evaluation& first, const Evaluation& test, bool ends_epoch) {
+  show(step, {scalar_summary(kAccuracy, test.accuracy())});
+  show(step * sizes_.batch,
+       {scalar_summary(kValAccuracy, 100 * first.accuracy()), scalar_summary(kValLoss, first.loss)});
+  if (!ends_epoch || first.examples.empty()) return;
+  std::vector<SummaryValue> values;
+  if (const int64_t channels = sizes_.sample.channels; channels == 1 || channels == 3)
+    values.push_back(picture(first.examples, sizes_.sample));
+  for (size_t i = 0; i < first.examples.size(); ++i)
+    values.push_back(scalar_summary(str(kLabel, i), first.examples[i].label));
+  for (size_t i = 0; i < first.examples.size(); ++i)
+    if (const std::vector<float>& logits = first.examples[i].logits;
+        std::ranges::all_of(logits, [](float v) { return std::isfinite(v); }))
+      values.push_back(histogram_summary(str(kOutput, i), logits));
+  show((step - 1) / sizes_.steps_per_epoch, values);
+}
+
+void EventLog::show(int64_t x, const std::vector<SummaryValue>& values) {
+  if (!file_) return;
+  try {
+    file_->write(x, values);
+  } catch (const Error& e) {
+    give_up(e);
+  }
+}
+
+/// Curves are not worth a run.
+void EventLog::give_up(const Error& error) {
+  if (error.code() != ExitCode::io) throw error;
+  file_.reset();
+  log_.warn(str("nothing more is shown in TensorBoard, training goes on: ", error.what()));
+}
+
+}  // namespace ct

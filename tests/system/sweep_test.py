@@ -1,0 +1,391 @@
+"""sweep: a grid or a list of settings with repeats, stopped, killed and continued; its table, results.txt and plot."""
+import os
+import statistics
+import sys
+import xml.etree.ElementTree
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from harness import *
+
+LR = "optimizer.params.lr"
+SETTINGS = {**FEW, "model.name": "linear", "scheduler.params.warmup_max_lr": 0.01, "train.epochs": 1,
+            "optimizer.type": "SGD", "scheduler": "{}"}
+GRID = ["--grid", LR + "=0.1,0.01", "--grid", "train.label_smoothing=0,0.1", "--repeats", "2"]
+FOLDERS = ["%s=%s,train.label_smoothing=%s,seed=%d" % (LR, lr, smoothing, seed)
+           for lr in ("0.1", "0.01") for smoothing in ("0", "0.1") for seed in (42, 43)]
+
+
+def settings(**changed):
+    plain = {k: v for k, v in SETTINGS.items() if not k.startswith("scheduler.params")}
+    return {**plain, "data.path": few(), **{k.replace("__", "."): v for k, v in changed.items()}}
+
+
+def words(output, sets, *more):
+    config, name, _, _, *rest = train_words(output, sets)
+    return [PROGRAM, "sweep", config, name, "--output", output, *rest, *more]
+
+
+def sweep(output, *more, expecting=DONE, sets=None):
+    done = finish(start(words(output, sets or settings(), *more)))
+    expect_equal(done.returncode, expecting, done.stdout, done.stderr)
+    return done
+
+
+@functools.lru_cache(None)
+def grid():
+    """(folder, what it printed)."""
+    return path("grid"), sweep(path("grid"), *GRID).stdout
+
+
+def folders(output):
+    return sorted(name for name in os.listdir(output) if os.path.isdir(os.path.join(output, name)))
+
+
+def content(*names):
+    with open(os.path.join(*names), encoding="utf-8") as file:
+        return file.read()
+
+
+def rows(text):
+    """Of the table: lists of cells."""
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()
+            if line.startswith("| ") and not line.startswith("| settings")]
+
+
+def spread(numbers, digits):
+    text = "%.*f" % (digits, statistics.mean(numbers))
+    return text + (" ± %.*f" % (digits, statistics.stdev(numbers)) if len(numbers) > 1 else "")
+
+
+def tests_of(output, name):
+    return [r for r in records(os.path.join(output, name), "eval") if r["split"] == "test"]
+
+
+def processes(output):
+    """Of the program, whose command line names the folder."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/cmdline" % pid, "rb") as line:
+                if os.fsencode(output) in line.read():
+                    found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+def begun(output):
+    """Folders of runs that have begun to train, in which steps are recorded."""
+    return [name for name in (folders(output) if os.path.isdir(output) else [])
+            if os.path.exists(os.path.join(output, name, "metrics.jsonl"))
+            and '"event":"step"' in content(output, name, "metrics.jsonl")]
+
+
+def wait_until(condition, what):
+    end = time.monotonic() + 60
+    while not condition():
+        expect(time.monotonic() < end, what)
+        time.sleep(0.01)
+
+
+# ---- what is trained
+
+@check
+def every_combination_with_every_seed():
+    output, _ = grid()
+    expect_equal(folders(output), sorted(FOLDERS))
+    train(path("by-hand"), settings(optimizer__params__lr=0.01, train__label_smoothing=0.1, seed=43))
+    expect_same_result(os.path.join(output, FOLDERS[-1]), result(path("by-hand")))
+    hashes = {result(os.path.join(output, name))[0] for name in FOLDERS}
+    expect_equal(len(hashes), len(FOLDERS), "runs that should differ do not")
+    expect("Finished Training" in content(output, FOLDERS[0], "log.txt"), "no output in the run's log")
+
+
+@check
+def the_table():
+    output, printed = grid()
+    expect_equal(rows(printed), rows(content(output, "table.md")))
+    expect_equal(len(rows(printed)), 4)
+    for row, pair in zip(rows(printed), zip(FOLDERS[::2], FOLDERS[1::2])):
+        last = [tests_of(output, name)[-1] for name in pair]
+        expect_equal(row[:4], [pair[0].replace(",seed=42", "").replace(",", ", "), "2 of 2",
+                               spread([100 * r["accuracy"] for r in last], 2), spread([r["loss"] for r in last], 4)])
+        expect(re.fullmatch(r"\d+\.\d ± \d+\.\d", row[4]), row)
+    lines = [line for line in printed.splitlines() if line.startswith("|")]
+    expect_equal(len({len(line) for line in lines}), 1, "the columns do not stand below each other", *lines)
+
+
+@check
+def blocks_of_results():
+    output, _ = grid()
+    blocks = content(output, "results.txt").split("Experiment:\n")[1:]
+    expect_equal(len(blocks), len(FOLDERS))
+    keys = ("name notes arch params best_val_acc best_train_loss best_val_loss end_epoch train_seconds num_params "
+            "git_hash timestamp seed lr weight_decay dropout max_epochs optimizer scheduler").split()
+    for name, block in zip(FOLDERS, blocks):
+        lines = block.splitlines()
+        expect_equal([line.split(": ", 1)[0] for line in lines], ["\t%16s" % key for key in keys])
+        found = dict(line.strip().split(": ", 1) for line in lines)
+        best = max(tests_of(output, name), key=lambda r: r["accuracy"])
+        losses = [r["loss"] for r in records(os.path.join(output, name), "step") if r["epoch"] == best["epoch"]]
+        expect_equal(found["name"], name)
+        expect_equal((found["arch"], found["num_params"], found["end_epoch"]), ("linear", "30730", "1"))
+        expect_equal(found["best_val_acc"], "%.2f" % (100 * best["accuracy"]))
+        expect(abs(float(found["best_val_loss"]) - best["loss"]) < 1e-6, found)
+        expect(abs(float(found["best_train_loss"]) - statistics.mean(losses)) < 1e-6, found)
+        expect_equal([found[k] for k in ("seed", "lr", "optimizer", "scheduler", "max_epochs", "dropout")],
+                     [name[-2:], name.split(",")[0].split("=")[1], "SGD", "none", "1", "0"])
+        time.strptime(found["timestamp"], "%Y-%m-%d %H:%M:%S")
+        expect(float(found["train_seconds"]) > 0, found)
+
+
+@check
+def the_plot():
+    output, _ = grid()
+    space = "{http://www.w3.org/2000/svg}"
+    svg = xml.etree.ElementTree.parse(os.path.join(output, "plot.svg")).getroot()
+    expect_equal(svg.tag, space + "svg")
+    expect_equal(len(svg.findall(space + "circle")), len(FOLDERS))
+    labels = [text.text for text in svg.findall(space + "text")]
+    for name in FOLDERS[::2]:
+        expect(name.replace(",seed=42", "").replace(",", ", ") in labels, labels)
+    # Circles stand by the accuracy: the higher the better.
+    places = {}
+    for circle, name in zip(svg.findall(space + "circle"), FOLDERS):
+        places.setdefault(tests_of(output, name)[-1]["accuracy"], set()).add(float(circle.get("cy")))
+    expect(all(len(heights) == 1 for heights in places.values()), places)
+    heights = [places[accuracy] for accuracy in sorted(places, reverse=True)]
+    expect_equal(heights, sorted(heights, key=min))
+
+
+@check
+def side_by_side_gives_the_same():
+    sweep(path("beside"), *GRID, "--parallel", "3")
+    for name in FOLDERS:
+        expect_same_result(path("beside", name), result(os.path.join(grid()[0], name)))
+
+
+@check
+def a_list_of_cases():
+    done = sweep(path("cases"), "--case", "optimizer.type=SGD optimizer.params.lr=0.1 optimizer.params.momentum=0.9",
+                 "--case", "optimizer.params.lr=0.001 optimizer.type=Adam optimizer.params.betas=[0.8,0.99]", "--grid",
+                 "seed=1,2")
+    expect_equal([row[:2] for row in rows(done.stdout)],
+                 [["optimizer.type=SGD, optimizer.params.lr=0.1, optimizer.params.momentum=0.9", "2 of 2"],
+                  ["optimizer.params.lr=0.001, optimizer.type=Adam, optimizer.params.betas=[0.8, 0.99]", "2 of 2"]])
+    train(path("adam"), settings(optimizer__type="Adam", optimizer__params__betas="[0.8,0.99]", seed=2,
+                                 optimizer__params__lr=0.001))
+    wanted = result(path("adam"))[0]
+    expect(wanted in [result(path("cases", name))[0] for name in folders(path("cases"))], folders(path("cases")))
+
+
+@check
+def repeats_alone():
+    done = sweep(path("seeds"), "--repeats", "3", sets=settings(seed=7))
+    expect_equal(folders(path("seeds")), ["seed=7", "seed=8", "seed=9"])
+    expect_equal([row[:2] for row in rows(done.stdout)], [["as configured", "3 of 3"]])
+
+
+@check
+def a_dry_run_lists_them():
+    done = sweep(path("dry"), *GRID, "--dry-run")
+    expect_equal(done.stdout.splitlines(), [path("dry", name) for name in FOLDERS])
+    expect(not os.path.exists(path("dry")))
+
+
+# ---- stopped, killed and continued
+
+LONG = dict(train__epochs=150, train__eval_interval=1000)
+LONG_GRID = ["--grid", LR + "=0.1,0.01", "--repeats", "2", "--parallel", "2"]
+
+
+@functools.lru_cache(None)
+def undisturbed():
+    sweep(path("undisturbed"), *LONG_GRID, sets=settings(**LONG))
+    return path("undisturbed")
+
+
+def start_long(output):
+    job = start(words(output, settings(**LONG), *LONG_GRID))
+    wait_until(lambda: len(begun(output)) >= 2 and len(processes(output)) > 2 or job.poll() is not None,
+               "no run has begun")
+    expect_equal(job.poll(), None, "the sweep is over before it could be disturbed")
+    return job
+
+
+def expect_undisturbed(output):
+    for name in folders(undisturbed()):
+        expect_same_result(os.path.join(output, name), result(os.path.join(undisturbed(), name)))
+    expect_equal([row[:4] for row in rows(content(output, "table.md"))],
+                 [row[:4] for row in rows(content(undisturbed(), "table.md"))])
+
+
+@check
+def a_stopped_sweep_continues():
+    output = path("stopped")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        job = start_long(output)
+        os.kill(job.pid, number)
+        done = finish(job)
+        expect_equal(done.returncode, STOPPED, done.stderr)
+        expect("run the same command again" in done.stderr, done.stderr)
+        expect_equal(processes(output), [], "runs were left behind")
+        for name in begun(output):
+            expect("the checkpoint is good" in content(output, name, "log.txt"), content(output, name, "log.txt"))
+    sweep(output, *LONG_GRID, sets=settings(**LONG))
+    expect_undisturbed(output)
+
+
+@check
+def a_killed_sweep_continues():
+    output = path("killed")
+    job = start_long(output)
+    wait_until(lambda: len(begun(output)) >= 3 or job.poll() is not None, "no third run has begun")
+    job.kill()
+    job.communicate()
+    wait_until(lambda: not processes(output), "a sweep that was killed has left processes behind")
+    ended = [r["run"] for r in map(json.loads, content(output, "sweep.jsonl").splitlines()) if r["event"] == "run"]
+    expect(ended, "no run had ended")
+    done = sweep(output, *LONG_GRID, sets=settings(**LONG))
+    for name in ended:
+        expect(name.replace(",", ", ") + ": is done" in done.stderr, name, done.stderr)
+    expect_undisturbed(output)
+    again = sweep(output, *LONG_GRID, sets=settings(**LONG))
+    expect_equal(again.stderr.count(": is done"), 4, again.stderr)
+
+
+@check
+def a_second_interrupt_ends_everything_at_once():
+    output = path("twice")
+    job = start_long(output)
+    for pid in processes(output):
+        if pid != job.pid:
+            os.kill(pid, signal.SIGSTOP)  # cannot do what it is asked for
+    os.kill(job.pid, signal.SIGINT)
+    time.sleep(0.3)
+    expect_equal(job.poll(), None, "it has not waited for its runs")
+    os.kill(job.pid, signal.SIGINT)
+    expect_equal(finish(job, timeout=10).returncode, 128 + signal.SIGINT)
+    wait_until(lambda: not processes(output), "runs were left behind")
+
+
+@check
+def two_sweeps_in_one_folder():
+    output = path("one-folder")
+    job = start_long(output)
+    fails(USAGE, finish(start(words(output, settings(**LONG), *LONG_GRID))), output, "in use", str(job.pid))
+    os.kill(job.pid, signal.SIGTERM)
+    expect_equal(finish(job).returncode, STOPPED)
+
+
+@check
+def more_epochs_continue_and_another_rate_is_refused():
+    output = path("grown")
+    for epochs in (1, 2):
+        sweep(output, "--repeats", "2", sets=settings(train__epochs=epochs))
+    expect_equal([len(tests_of(output, name)) for name in folders(output)], [2, 2])
+    done = finish(start(words(output, settings(train__epochs=2, optimizer__params__lr=0.5), "--repeats", "2")))
+    fails(CHECKPOINT, done, "2 of 2 runs failed", "seed=42", LR, "log.txt")
+
+
+# ---- failures
+
+@check
+def a_run_that_diverges_stops_no_other():
+    output, more = path("diverged"), ["--grid", LR + "=0.1,1e38", "--repeats", "1"]
+    sets = settings(gradient_clipping=0, train__epochs=3)
+    done = finish(start(words(output, sets, *more)))
+    fails(DIVERGED, done, "1 of 2 runs failed", LR + "=1e+38", "log.txt")
+    expect_equal([row[1] for row in rows(done.stdout)], ["1 of 1", "0 of 1"])
+    again = finish(start(words(output, sets, *more)))
+    fails(DIVERGED, again, LR + "=1e+38")
+    expect("has diverged before" in again.stderr and ": is done" in again.stderr, again.stderr)
+
+
+@check
+def a_run_that_is_killed_is_named():
+    output = path("one-killed")
+    job = start_long(output)
+    victim = next(pid for pid in processes(output) if pid != job.pid)
+    os.kill(victim, signal.SIGKILL)
+    fails(LOST, finish(job), "1 of 4 runs failed", "seed=", "log.txt")
+    sweep(output, *LONG_GRID, sets=settings(**LONG))
+    expect_undisturbed(output)
+
+
+@check
+def missing_data_is_an_error_of_data():
+    done = finish(start(words(path("nodata"), settings(data__path=path("nowhere")), "--repeats", "2")))
+    fails(DATA, done, "2 of 2 runs failed", path("nowhere"))
+
+
+@check
+def mistakes_are_refused_before_anything_begins():
+    cases = [
+        (["--grid", "optimizer.params.lrr=0.1,0.2"], ["unknown key 'optimizer.params.lrr'"]),
+        (["--grid", "train.epoch=1,2"], ["unknown key 'train.epoch'", "did you mean 'train.epochs'"]),
+        (["--case", "trian.epochs=1"], ["unknown key 'trian.epochs'", "did you mean 'train.epochs'"]),
+        (["--grid", "train.epochs="], ["list of values is empty"]),
+        (["--grid", "train.epochs=1,,2"], ["train.epochs=1,,2"]),
+        (["--case", " "], ["list of settings is empty"]),
+        (["--case", "train.epochs"], ["write KEY=VALUE"]),
+        (["--case", "train.epochs="], ["train.epochs has no value"]),
+        (["--grid", "train.epochs=1,x"], ["train.epochs expects a whole number"]),
+        (["--grid", "train.epochs=[1"], ["train.epochs=[1"]),
+        (["--grid", "train.epochs=1,2", "--grid", "train.epochs=3"], ["given twice"]),
+        (["--grid", LR + "=0.1,1e-1"], ["the same run is there twice"]),
+        (["--grid", "seed=1,2", "--repeats", "2"], ["'seed' is given twice"]),
+        (["--case", "seed=1", "--case", "train.epochs=2"], ["some cases have a seed"]),
+        (["--grid", "output=a,b"], ["names the folders of its runs itself"]),
+        (["--repeats", "2", "--set", "output=a"], ["names the folders of its runs itself"]),
+        (["--grid", "train.max_steps=" + ",".join(map(str, range(200))), "--repeats", "51"], ["more than 10000 runs"]),
+        (["--grid", "train_batch_size=32,30"], ["train_batch_size"]),
+        ([], ["nothing to sweep"]),
+    ]
+    for more, culprits in cases:
+        fails(USAGE, finish(start(words(path("refused"), settings(), *more))), *culprits)
+        expect(not os.path.exists(path("refused")), "left behind by", more)
+    for key in ("vit_tinyy", "linear\x1b[31m", "\udcff"):
+        done = finish(start(words(path("refused"), settings(), "--grid", "model.name=cnn," + key)))
+        expect("\x1b" not in fails(USAGE, done), "control characters were printed")
+    if has_mpi():
+        mpi = ["mpirun", "-np", "2", *words(path("refused"), settings(), "--repeats", "2")]
+        fails(USAGE, finish(start(mpi)), "sweep starts its runs by itself")
+
+
+@check
+def files_of_others_are_not_replaced():
+    more = ["--repeats", "2"]
+    for name in ("results.txt", "table.md", "plot.svg", "sweep.jsonl"):
+        output = path("foreign-" + name)
+        os.makedirs(output)
+        with open(os.path.join(output, name), "w") as file:
+            file.write("Experiment:\n\t            name: somebody's own\n")
+        before = snapshot(output)
+        fails(USAGE, finish(start(words(output, settings(), *more))), name, "move it away")
+        expect_equal({k: v for k, v in snapshot(output).items() if k != ".lock"}, before)
+    output = path("edited")
+    sweep(output, *more)
+    with open(os.path.join(output, "table.md"), "a") as file:
+        file.write("and a remark\n")
+    fails(USAGE, finish(start(words(output, settings(), *more))), "table.md", "edited")
+    train(path("a-run"), settings())
+    fails(USAGE, finish(start(words(path("a-run"), settings(), *more))), path("a-run"), "holds a run")
+
+
+@check
+def names_that_no_folder_can_have():
+    """Values with slashes, spaces and quotes, and very long ones."""
+    link = path("data of 'mine'")
+    os.symlink(few(), link)
+    other = path("x" * 200)
+    os.symlink(few(), other)
+    sets = {k: v for k, v in settings(data__augment="[]").items() if k != "data.path"}
+    sweep(path("names"), "--grid", 'data.path="%s","%s"' % (link, other), sets=sets)
+    expect_equal(len(folders(path("names"))), 2)
+    for name in folders(path("names")):
+        expect(re.fullmatch(r"[\w.=,+-]{1,200}", name), name)
+        expect_equal(records(path("names", name), "end")[-1]["reason"], "finished")
+
+
+main()
