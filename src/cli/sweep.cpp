@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/cores.h"
+#include "base/counted.h"
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/standard_streams.h"
@@ -66,7 +67,7 @@ int64_t ranks_of(const Config& config, const SweepFlags& f) {
   const bool gpus = wants_cuda(config);
   const int places = gpus ? std::max(gpu_count(config), 1) : available_cores();
   if (gpus && f.parallel > places)
-    fail(ExitCode::usage, "--parallel ", f.parallel, " on ", places, places == 1 ? " GPU" : " GPUs",
+    fail(ExitCode::usage, "--parallel ", f.parallel, " on ", counted(places, "GPU"),
          ": give at most as many, or --device cpu");
   if (!f.ranks.empty()) return rank_count(config, f.ranks);
   return auto_ranks(config.batch, std::max<int64_t>(places / f.parallel, 1));

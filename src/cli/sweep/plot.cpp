@@ -42,7 +42,7 @@ std::string plot_text(const std::vector<SweepOutcome>& outcomes) {
   for (const SweepGroup& group : groups) {
     std::vector<double> heights = group.accuracies();
     if (heights.empty()) continue;
-    const auto [mean, deviation] = spread_of(heights);
+    const auto [mean, deviation] = mean_and_deviation(heights);
     heights.insert(heights.end(), {mean - deviation, mean + deviation});
     least = std::min(least, std::ranges::min(heights));
     most = std::max(most, std::ranges::max(heights));
@@ -70,7 +70,7 @@ std::string plot_text(const std::vector<SweepOutcome>& outcomes) {
     text += label(x - 4, kTop + kHeight + 16, "start", groups[g].text, kTurned);
     const std::vector<double> accuracies = groups[g].accuracies();
     if (accuracies.empty()) continue;
-    const auto [mean, deviation] = spread_of(accuracies);
+    const auto [mean, deviation] = mean_and_deviation(accuracies);
     text += line(x - 16, y(mean), x + 16, y(mean), "#1f4e8c");
     if (deviation > 0) text += line(x, y(mean - deviation), x, y(mean + deviation), "#1f4e8c");
     for (const double accuracy : accuracies)

@@ -39,7 +39,7 @@ int64_t count(const Json& record, const char* key) {
 /// "1.50 ± 0.25"; without the deviation where there is one number, "-" where there is none.
 std::string spread_text(const std::vector<double>& numbers, int digits) {
   if (numbers.empty()) return "-";
-  const auto [mean, deviation] = spread_of(numbers);
+  const auto [mean, deviation] = mean_and_deviation(numbers);
   const std::string text = format("%.*f", digits, mean);
   return numbers.size() == 1 ? text : text + format(" ± %.*f", digits, deviation);
 }
@@ -89,7 +89,7 @@ std::optional<RunResult> read_result(const Path& run) {
   if (!ended) return {};
   result.best = best_val ? best_val : best_test;
   if (result.best && losses.contains(result.best->epoch))
-    result.best_train_loss = spread_of(losses[result.best->epoch]).mean;
+    result.best_train_loss = mean_and_deviation(losses[result.best->epoch]).mean;
   return result;
 }
 
@@ -107,13 +107,13 @@ std::vector<SweepGroup> groups_of(const std::vector<SweepOutcome>& outcomes) {
   return groups;
 }
 
-Spread spread_of(const std::vector<double>& numbers) {
+MeanAndDeviation mean_and_deviation(const std::vector<double>& numbers) {
   const auto n = static_cast<double>(numbers.size());
-  Spread spread{.mean = std::accumulate(numbers.begin(), numbers.end(), 0.0) / n};
+  MeanAndDeviation result{.mean = std::accumulate(numbers.begin(), numbers.end(), 0.0) / n};
   double squares = 0;
-  for (const double number : numbers) squares += (number - spread.mean) * (number - spread.mean);
-  if (n > 1) spread.deviation = std::sqrt(squares / (n - 1));
-  return spread;
+  for (const double number : numbers) squares += (number - result.mean) * (number - result.mean);
+  if (n > 1) result.deviation = std::sqrt(squares / (n - 1));
+  return result;
 }
 
 std::string table_text(const std::vector<SweepOutcome>& outcomes) {

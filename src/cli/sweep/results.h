@@ -37,10 +37,10 @@ struct SweepOutcome {
 };
 
 /// Of a sample; the standard deviation of a single number is 0.
-struct Spread {
+struct MeanAndDeviation {
   double mean = 0, deviation = 0;
 };
-Spread spread_of(const std::vector<double>& numbers);
+MeanAndDeviation mean_and_deviation(const std::vector<double>& numbers);
 
 /// Mean and deviation over seeds, a row for each combination of settings, in Markdown.
 std::string table_text(const std::vector<SweepOutcome>& outcomes);

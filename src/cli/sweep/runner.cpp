@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
+#include <ranges>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -60,8 +61,7 @@ ExitCode SweepRunner::run() {
   const auto is_left = [&](size_t i) {
     return !runs_[i].result && (processes_[i].code == 0 || processes_[i].code == kStopped);
   };
-  for (size_t i = 0; i < runs_.size(); ++i) {
-    if (!is_left(i)) continue;
+  if (std::ranges::any_of(std::views::iota(size_t{0}, runs_.size()), is_left)) {
     console_.note("stopped on request: run the same command again to continue");
     return ExitCode::stopped;
   }
