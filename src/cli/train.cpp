@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/cores.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/memory.h"
@@ -101,7 +102,7 @@ Outlook look_ahead(const TrainOptions& options, int ranks, bool dump_plan) {
   backend->enter_thread();
   if (const int gpus = gpu_count(options.config); !detect_launch().parallel() && wants_cuda(options.config) &&
                                                   ranks > gpus && !options.config.communication.share_device)
-    fail(ExitCode::usage, ranks, " ranks on ", gpus, gpus == 1 ? " GPU" : " GPUs",
+    fail(ExitCode::usage, ranks, " ranks on ", counted(gpus, "GPU"),
          ": start at most one rank a GPU, or set communication.share_device: true");
   require_backend(options.config, *backend);
   const Datasets data = open_datasets(options.config, *comm, IfAbsent::keep_in_memory);

@@ -75,8 +75,8 @@ CommQueueOptions comm_queue_options(const Config& config) { return {.beside = co
 static std::vector<double> by_channel(const char* key, const std::vector<double>& given, int64_t channels) {
   if (static_cast<int64_t>(given.size()) == channels) return given;
   if (!std::equal(given.begin() + 1, given.end(), given.begin()))
-    fail(ExitCode::usage, "data.normalize.", key, ": ", given.size(), " numbers for images of ", channels,
-         channels == 1 ? " channel" : " channels", "; give one for each");
+    fail(ExitCode::usage, "data.normalize.", key, ": ", given.size(), " numbers for images of ",
+         counted(channels, "channel"), "; give one for each");
   return std::vector<double>(static_cast<size_t>(channels), given.front());
 }
 

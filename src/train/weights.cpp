@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include "base/counted.h"
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/half.h"
@@ -206,8 +207,7 @@ std::string conversions(const SafetensorsFile& file) {
   for (const auto& [type, count] : counts) {
     std::string name(name_of(type));
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-    text +=
-        str(text.empty() ? "" : ", ", count, count == 1 ? " tensor" : " tensors", " converted from ", name, " to f32");
+    text += str(text.empty() ? "" : ", ", counted(count, "tensor"), " converted from ", name, " to f32");
   }
   return text;
 }
