@@ -23,6 +23,25 @@ struct ReluGrad {
   static constexpr int kOperands = 2;
   __device__ float operator()(float y, float dy) const { return y <= 0 ? 0 : dy; }
 };
+/// Of the standard normal distribution: below x, and the density there.
+__device__ __forceinline__ float normal_below(float x) { return 0.5f * erfcf(-0.70710678f * x); }
+__device__ __forceinline__ float normal_density(float x) { return 0.39894228f * expf(-0.5f * x * x); }
+template <class T>
+struct Gelu {
+  using From = T;
+  using To = T;
+  static constexpr int kOperands = 1;
+  __device__ float operator()(float x, float) const { return x * normal_below(x); }
+};
+template <class T>
+struct GeluGrad {
+  using From = T;
+  using To = T;
+  static constexpr int kOperands = 2;
+  __device__ float operator()(float x, float dy) const {
+    return dy * __fmaf_rn(x, normal_density(x), normal_below(x));
+  }
+};
 template <class T, bool ThenRelu>
 struct Add {
   using From = T;
@@ -134,6 +153,14 @@ cudaError_t relu(const ReluArgs& a, cudaStream_t stream) {
 
 cudaError_t relu_grad(const ReluGradArgs& a, cudaStream_t stream) {
   return with_type(a.type, [&]<class T>(T) { return launch_map(ReluGrad<T>{}, a.y, a.dy, a.dx, a.n, stream); });
+}
+
+cudaError_t gelu(const GeluArgs& a, cudaStream_t stream) {
+  return with_type(a.type, [&]<class T>(T) { return launch_map(Gelu<T>{}, a.x, /*b=*/nullptr, a.y, a.n, stream); });
+}
+
+cudaError_t gelu_grad(const GeluGradArgs& a, cudaStream_t stream) {
+  return with_type(a.type, [&]<class T>(T) { return launch_map(GeluGrad<T>{}, a.x, a.dy, a.dx, a.n, stream); });
 }
 
 cudaError_t add(const AddArgs& a, cudaStream_t stream) {

@@ -1,5 +1,5 @@
-// Passes over elements that do not depend on their neighbours: ReLU and its gradient, sums of two, casts, fills, and
-// the copy between row strides. Element types as named by `type`; arithmetic in f32, results rounded once, to nearest
+// Passes over elements that do not depend on their neighbours: ReLU, GELU and their gradients, sums of two, casts, fills,
+// and the copy between row strides. Element types as named by `type`; arithmetic in f32, results rounded once, to nearest
 // even.
 //
 // Dense operands of n elements, any alignment: with every pointer (and, for rows, every stride) a multiple of 16 bytes
@@ -7,8 +7,8 @@
 // pointer); otherwise they must not overlap. Launchers enqueue in the stream and return; cudaErrorInvalidValue: a type,
 // size or stride that makes no sense; n = 0 launches nothing. With e bytes an element:
 //
-//   relu           moves 2 n e       (reads x, writes y)
-//   relu_grad      moves 3 n e
+//   relu, gelu     move 2 n e        (read x, write y)
+//   relu_grad, gelu_grad  move 3 n e
 //   add, add_relu  moves 3 n e
 //   cast           moves n (e_from + e_to)
 //   fill, zero     moves n e, bytes  (writes)
@@ -37,6 +37,24 @@ struct ReluGradArgs {
   void* dx;
 };
 cudaError_t relu_grad(const ReluGradArgs& args, cudaStream_t stream);
+
+/// y = x Phi(x), Phi the standard normal distribution, by erfcf(); y may be x.
+struct GeluArgs {
+  Type type;
+  int64_t n;
+  const void* x;
+  void* y;
+};
+cudaError_t gelu(const GeluArgs& args, cudaStream_t stream);
+
+/// dx = dy (Phi(x) + x phi(x)), phi the density; dx may be dy or x.
+struct GeluGradArgs {
+  Type type;
+  int64_t n;
+  const void *x, *dy;
+  void* dx;
+};
+cudaError_t gelu_grad(const GeluGradArgs& args, cudaStream_t stream);
 
 /// y = a + b, then relu() of it; y may be a or b.
 struct AddArgs {

@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kMaxThreads) outputs(LinearArgs a, unsigned ti
 
   // What this lane is going to store.
   const int64_t image = n + lane / kLanesPerSum / Outputs, output = o + lane / kLanesPerSum % Outputs;
-  const float b = output < a.out ? a.b[output] : 0;
+  const float b = a.b != nullptr && output < a.out ? a.b[output] : 0;
 
   // Rows that do not exist are read as the last one, and not stored.
   const T *x[kImages], *w[Outputs];

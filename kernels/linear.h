@@ -38,7 +38,7 @@ struct LinearArgs {
   int64_t x_stride, w_stride, y_stride;
   bool relu;
   const void *x, *w;
-  const float* b;
+  const float* b;  // null: no bias
   void* y;
 };
 cudaError_t linear(const LinearArgs& args, cudaStream_t stream);
@@ -61,7 +61,7 @@ struct LinearGradWArgs {
   int64_t n, in, out;
   int64_t x_stride, dy_stride, dw_stride;
   const void *x, *dy;
-  float *dw, *db;
+  float *dw, *db;  // db null: not wanted
 };
 cudaError_t linear_grad_weights(const LinearGradWArgs& args, cudaStream_t stream);
 

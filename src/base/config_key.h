@@ -25,6 +25,7 @@ struct ConfigRule {
   std::string numbered = {};            // a word of `values` that may be followed by :N
   std::vector<std::string> later = {};  // words of the vocabulary that this version refuses by name
   std::string only = {};                // the one value this version supports, as printed; empty: all
+  std::string open = {};                // of a switch: the word that leaves it to the program; empty: null does
   bool resume_may_change = false;
 };
 

@@ -25,11 +25,13 @@ int verb_bench(const Words& words) {
   app.add_option("--windows", f.windows, "timed windows, whose median is printed")->check(CLI::Range(1, 1000));
   app.add_option("--seconds", f.window, "of one window")->check(CLI::Range(0.001, 60.0));
   app.add_flag("--ops", f.operations, "step on one rank: each operation against the device's measured peaks");
+  app.add_flag("--large", f.large, "--ops: what only passes over memory also on tensors of 256 MiB, against a copy");
   app.add_option("--device", f.device, "auto | cpu | cuda | cuda:N")->check(device_problem);
   app.add_option("--cuda-path", f.cuda_path, "where cuDNN and cuBLAS are looked for first");
   app.add_flag("--json", f.json, "one JSON object instead of text");
   if (!parse(app, words)) return 0;
   if (f.operations && f.what != "step") fail(ExitCode::usage, "--ops belongs to bench step, not to bench ", f.what);
+  if (f.large && !f.operations) fail(ExitCode::usage, "--large belongs to bench --ops: add --ops");
   if (app.count("--elements") > 0 && f.what != "update" && f.what != "reduce")
     fail(ExitCode::usage, "--elements belongs to bench update and reduce, not to bench ", f.what);
 
@@ -38,6 +40,7 @@ int verb_bench(const Words& words) {
   sources.sets = f.sets;
   Config config = load_config(sources, &warnings);
   if (!f.device.empty()) config.device = f.device;
+  settle_bf16(config);
   if (!f.cuda_path.empty()) config.cuda.path = f.cuda_path;
   const int ranks = rank_count(config, f.ranks);
   if (f.what == "step" || f.what == "data") batch_for(config.batch, ranks);

@@ -175,7 +175,11 @@ bool has_gpu(const Config& config) { return wants_cuda(config) && gpu_count(conf
 /// workspaces, and bf16 is as large as fp16. Nothing is timed, which would need what is only estimated.
 Config for_this_machine(Config config) {
   config.cuda.autotune = config.cpu.autotune = false;
-  if (config.fp16.enabled && !has_gpu(config)) std::swap(config.fp16.enabled, config.bf16.enabled);
+  settle_bf16(config);
+  if (config.fp16.enabled && !has_gpu(config)) {
+    config.fp16.enabled = false;
+    config.bf16.enabled = true;
+  }
   return config;
 }
 std::unique_ptr<Backend> backend_for_sizes(const Config& config) {
@@ -251,7 +255,7 @@ int verb_estimate(const Words& words) {
     return 0;
   }
   std::printf("%s%s%s, %s; batch %ld = %ld x %ld micro-steps x %d ranks\n", config.model.name.c_str(),
-              config.bf16.enabled ? " bf16" : "", recomputes(config) ? ", blocks computed again" : "",
+              config.bf16.enabled == true ? " bf16" : "", recomputes(config) ? ", blocks computed again" : "",
               backend->description().c_str(), batch.train, batch.micro, batch.accumulation, ranks);
   const std::string available =
       str(with.limits.host ? str("; available here: ", mega(*with.limits.host), " MB") : "",

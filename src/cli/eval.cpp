@@ -146,7 +146,7 @@ int verb_eval(const Words& words) {
   const auto backend = make_backend(config, /*local_rank=*/0, "use a smaller --batch-size");
   backend->enter_thread();
   const DataSpec spec{.sample = images->shape(), .classes = classes};
-  require_fitting(info.model.name, spec.sample.channels, spec.sample.height, spec.sample.width);
+  require_fitting(info.model, spec.sample.channels, spec.sample.height, spec.sample.width);
   const Graph graph = build_graph(find_model(info.model), input_spec(config, batch_size, spec, Mode::evaluate));
   const FlatLayout flat = flatten_parameters(graph);
   const Memory params = backend->allocate(static_cast<size_t>(flat.compute_bytes));

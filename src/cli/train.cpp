@@ -235,6 +235,7 @@ int verb_train(const Words& words) {
     if (detect_launch().rank == 0) std::fputs(to_yaml(options.config, {.ranks = ranks}).c_str(), stdout);
     return 0;
   }
+  if (f.dump_plan || f.dry_run) settle_bf16(options.config);  // the run itself may have to take what it began with
   if (f.dump_plan) {
     if (detect_launch().rank == 0) look_ahead(options, ranks, f.dump_plan);
     return 0;

@@ -46,6 +46,7 @@ class Pipeline {
   Pipeline(const DataSet& set, std::vector<uint32_t> images, PipelineOptions options);
 
   int64_t images() const { return static_cast<int64_t>(images_.size()); }
+  uint64_t seed() const { return options_.seed; }
   /// Whole batches only: what is left at the end of an epoch's order is not used in that epoch.
   int64_t steps_per_epoch() const { return images() / options_.train_batch; }
   int64_t micros_per_step() const { return options_.train_batch / options_.micro_batch; }

@@ -18,6 +18,7 @@ InputFeed::InputFeed(Backend& backend, const BoundProgram& bound) : backend_(bac
   bytes_ = bytes_of(block);
   draws_ = begin_of(ports.draws);
   labels_ = begin_of(ports.labels);
+  dropout_key_ = begin_of(ports.dropout_key);
   if (backend.is_host()) return;
   for (size_t i = 0; i < kInputSlots; ++i) slots_.push_back({backend.allocate_host(bytes_), backend.make_event()});
 }
@@ -29,7 +30,7 @@ Inputs InputFeed::next() {
     to = slots_[turn_].memory.data();
   }
   return {reinterpret_cast<uint8_t*>(to), reinterpret_cast<int32_t*>(to + draws_),
-          reinterpret_cast<int32_t*>(to + labels_)};
+          reinterpret_cast<int32_t*>(to + labels_), reinterpret_cast<DropoutKey*>(to + dropout_key_)};
 }
 
 void InputFeed::send() {

@@ -5,17 +5,20 @@
 #include <vector>
 
 #include "engine/bind.h"
+#include "graph/dropout_key.h"
 
 namespace ct {
 
 inline constexpr size_t kInputSlots = 4;  // micro-batches that may be on their way
 inline constexpr size_t kLogSlots = 256;  // values that are kept before the host looks
 
-/// Where the host writes a micro-batch: images u8 [N][C][H][W], draws i32 [N][4], labels i32 [N].
+/// Where the host writes a micro-batch: images u8 [N][C][H][W], draws i32 [N][4], labels i32 [N], and which micro-batch
+/// it is, which evaluation does not ask.
 struct Inputs {
   uint8_t* images;
   int32_t* draws;
   int32_t* labels;
+  DropoutKey* dropout_key;
 };
 
 /// The input side of a bound program: its own memory where that is the host's, else slots that take turns.
@@ -39,8 +42,8 @@ class InputFeed {
 
   Backend& backend_;
   std::byte* block_;
-  size_t bytes_, draws_, labels_;  // where they begin
-  std::vector<Slot> slots_;        // none: the host writes the block itself
+  size_t bytes_, draws_, labels_, dropout_key_;  // where they begin
+  std::vector<Slot> slots_;                      // none: the host writes the block itself
   size_t turn_ = 0;
 };
 

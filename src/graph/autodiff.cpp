@@ -30,12 +30,15 @@ class Backward {
   // One rule an operation. dy is the gradient of its result; contribute() names where a gradient of an operand goes.
   void rule(const Linear& op) {
     ValueId dy = grad(op.y);
-    if (op.relu) {
+    if (op.activation != Activation::none) {
       const ValueId dz = fresh(op.y);
-      g_.add_op(ReluGrad{op.y, dy, dz});
+      if (op.activation == Activation::relu)
+        g_.add_op(ReluGrad{op.y, dy, dz});
+      else
+        g_.add_op(GeluGrad{op.before, dy, dz});
       dy = dz;
     }
-    const ValueId dw = parameter_grad(op.w), db = parameter_grad(op.b);
+    const ValueId dw = parameter_grad(op.w), db = op.b == kNone ? kNone : parameter_grad(op.b);
     g_.add_op(LinearGradW{op.x, dy, dw, db});
     contribute(op.x, [&](ValueId dx) { g_.add_op(LinearGradX{op.w, dy, dx}); });
   }
@@ -78,11 +81,67 @@ class Backward {
     give(op.x, dx);
     if (residual) give(op.residual, op.relu ? dresidual : dy);
   }
+  /// What reaches x (or the sum) by its later uses is all that the operations before this one know of it, and is added
+  /// in the same pass.
+  void rule(const LayerNorm& op) {
+    const ValueId x = op.sum == kNone ? op.x : op.sum, dsum = grad_[index(x)];
+    const ValueId dx = wanted_[index(op.x)] || (op.residual != kNone && wanted_[index(op.residual)]) ? fresh(x) : kNone;
+    g_.add_op(LayerNormGrad{.x = x,
+                            .dy = grad(op.y),
+                            .dsum = dx == kNone ? kNone : dsum,
+                            .w = op.w,
+                            .mean = op.mean,
+                            .rstd = op.rstd,
+                            .dx = dx,
+                            .dw = parameter_grad(op.w),
+                            .db = parameter_grad(op.b)});
+    grad_[index(x)] = dx;
+    if (op.sum == kNone) return;
+    give(op.x, dx);
+    give(op.residual, dx);
+  }
   void rule(const Relu& op) {
     contribute(op.x, [&](ValueId dx) { g_.add_op(ReluGrad{op.y, grad(op.y), dx}); });
   }
+  void rule(const Gelu& op) {
+    contribute(op.x, [&](ValueId dx) { g_.add_op(GeluGrad{op.x, grad(op.y), dx}); });
+  }
   void rule(const Flatten& op) {
     contribute(op.x, [&](ValueId dx) { g_.add_op(FlattenGrad{grad(op.y), dx}); });
+  }
+  void rule(const Tokens& op) {
+    const ValueId dx = fresh(op.x);
+    g_.add_op(TokensGrad{.dy = grad(op.y),
+                         .dx = dx,
+                         .dclass_token = op.class_token == kNone ? kNone : parameter_grad(op.class_token),
+                         .dpositions = parameter_grad(op.positions)});
+    give(op.x, dx);
+  }
+  void rule(const TakeToken& op) {
+    contribute(op.x, [&](ValueId dx) { g_.add_op(TakeTokenGrad{grad(op.y), dx}); });
+  }
+  void rule(const Attention& op) {
+    const ValueId dtemperature = op.temperature == kNone ? kNone : parameter_grad(op.temperature);
+    const ValueId dqkv = fresh(op.qkv);
+    g_.add_op(AttentionGrad{.qkv = op.qkv,
+                            .temperature = op.temperature,
+                            .log_sum_exp = op.log_sum_exp,
+                            .dy = grad(op.y),
+                            .dqkv = dqkv,
+                            .dtemperature = dtemperature,
+                            .heads = op.heads,
+                            .scale = op.scale,
+                            .mask_diagonal = op.mask_diagonal});
+    give(op.qkv, dqkv);
+  }
+  void rule(const SequencePool& op) {
+    const ValueId dx = fresh(op.x), dscore = fresh(op.score);
+    g_.add_op(SequencePoolGrad{op.x, op.score, grad(op.y), dx, dscore});
+    give(op.x, dx);
+    give(op.score, dscore);
+  }
+  void rule(const Dropout& op) {
+    contribute(op.x, [&](ValueId dx) { g_.add_op(Dropout{grad(op.y), op.key, dx, op.p, op.number}); });
   }
   void rule(const Add& op) {  // the same gradient goes both ways, without a copy
     give(op.a, grad(op.y));

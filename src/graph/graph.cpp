@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "graph/autodiff.h"
+#include "graph/dropout_key.h"
 
 namespace ct {
 namespace {
@@ -25,8 +26,10 @@ void Graph::begin_unit(const std::string& name) {
 ValueId Graph::parameter(const std::string& layer, const std::string& suffix, std::vector<int64_t> shape, Layout layout,
                          Init init) {
   if (!explicit_unit_ && (units_.empty() || units_.back() != layer)) units_.push_back(layer);
-  Shape stored = shape.size() == 2 ? Shape{shape[0], shape[1]} : Shape{layout.stored};
-  Parameter p{.name = layer + "." + suffix,
+  Shape stored{layout.stored};
+  if (shape.size() == 2) stored = {shape[0], shape[1]};
+  if (shape.size() == 3) stored = {shape[0], shape[1], shape[2]};
+  Parameter p{.name = suffix.empty() ? layer : layer + "." + suffix,
               .shape = std::move(shape),
               .layout = std::move(layout),
               .init = init,
@@ -73,9 +76,10 @@ ValueId Graph::conv_relu_pool(ValueId x, const std::string& name, int width, int
 ValueId Graph::conv2d(ValueId x, const std::string& name, int width, int kernel, const ConvOptions& o) {
   const auto [batch, height, wide, channels] = image(x);
   const Init standard = by_terms(channels * kernel * kernel);
-  const Init kaiming{Init::normal, std::sqrt(2.0 / (width * kernel * kernel))};
+  const int64_t fan = (o.start == ConvOptions::kaiming_fan_out ? width : channels) * kernel * kernel;
+  const Init kaiming{Init::normal, std::sqrt(2.0 / static_cast<double>(fan))};
   const ValueId w =
-      convolution_weight(name, width, channels, kernel, o.start == ConvOptions::kaiming_fan_out ? kaiming : standard);
+      convolution_weight(name, width, channels, kernel, o.start == ConvOptions::torch_default ? standard : kaiming);
   const ValueId b = o.bias ? parameter(name, "bias", {width}, Layout::vector(width), standard) : kNone;
   const auto size = [&](int64_t in) { return (in + 2 * o.pad - kernel) / o.stride + 1; };
   const ValueId y = activation(name + ".out", {batch, size(height), size(wide), width});
@@ -86,6 +90,7 @@ ValueId Graph::conv2d(ValueId x, const std::string& name, int width, int kernel,
 ValueId Graph::batchnorm(ValueId x, const std::string& name, Activation activate, ValueId residual, double scale) {
   const int64_t channels = shape(x)[shape(x).rank() - 1];
   check(residual == kNone || shape(residual) == shape(x), "the residual of ", name);
+  check(activate != Activation::gelu, "GELU in the batch norm ", name);
   const Layout vector = Layout::vector(channels);
   BatchNorm op{.x = x, .residual = residual, .eps = 1e-5, .relu = activate == Activation::relu};
   op.w = parameter(name, "weight", {channels}, vector, {Init::constant, scale});
@@ -100,9 +105,42 @@ ValueId Graph::batchnorm(ValueId x, const std::string& name, Activation activate
   return op.y;
 }
 
+Graph::SumAndNorm Graph::normalised(ValueId x, ValueId residual, const std::string& name, const LayerNormOptions& o) {
+  const Shape& s = shape(x);
+  check(s.rank() == 2 || s.rank() == 3, "layer norm ", name, " of shape ", to_string(s));
+  check(residual == kNone || shape(residual) == s, "the residual of ", name);
+  const int64_t columns = s.columns(), rows = s.rows();
+  const Layout vector = Layout::vector(columns);
+  LayerNorm op{.x = x, .residual = residual, .sum = kNone, .eps = o.eps};
+  op.w = parameter(name, "weight", {columns}, vector, {Init::constant, 1});
+  op.b = parameter(name, "bias", {columns}, vector, {Init::constant, 0});
+  if (residual != kNone) op.sum = activation(name + ".sum", shape(x));
+  op.y = activation(name + ".out", shape(x));
+  const bool train = mode_ == Mode::train;
+  op.mean = train ? activation(name + ".mean", {rows}, DType::f32) : kNone;
+  op.rstd = train ? activation(name + ".rstd", {rows}, DType::f32) : kNone;
+  add_op(op);
+  return {op.sum, op.y};
+}
+
+ValueId Graph::layer_norm(ValueId x, const std::string& name, const LayerNormOptions& options) {
+  return normalised(x, kNone, name, options).y;
+}
+
+Graph::SumAndNorm Graph::add_layer_norm(ValueId x, ValueId residual, const std::string& name,
+                                        const LayerNormOptions& options) {
+  return normalised(x, residual, name, options);
+}
+
 ValueId Graph::relu(ValueId x) {
   const ValueId y = activation((*this)[x].name + ".relu", shape(x));
   add_op(Relu{x, y});
+  return y;
+}
+
+ValueId Graph::gelu(ValueId x) {
+  const ValueId y = activation((*this)[x].name + ".gelu", shape(x));
+  add_op(Gelu{x, y});
   return y;
 }
 
@@ -135,26 +173,111 @@ ValueId Graph::add(ValueId a, ValueId b) {
   return y;
 }
 
+ValueId Graph::patches(ValueId images, int64_t patch, int64_t shift) {
+  check(planar(images), "patches of what is no image but ", (*this)[images].name);
+  const auto [batch, height, width, channels] = image(images);
+  check(patch > 0 && height % patch == 0 && width % patch == 0, "patches of ", patch, " on images of ",
+        to_string(shape(images)));
+  const int64_t copies = shift > 0 ? 5 : 1;
+  const ValueId y = activation("patches", {batch, height / patch * (width / patch), copies * channels * patch * patch});
+  add_op(Patches{images, y, static_cast<int>(patch), static_cast<int>(shift)});
+  return y;
+}
+
+ValueId Graph::tokens(ValueId x, const TokensOptions& o) {
+  check(!planar(x) && (shape(x).rank() == 3 || shape(x).rank() == 4), "tokens of ", (*this)[x].name, " of shape ",
+        to_string(shape(x)));
+  const int64_t batch = shape(x)[0], width = shape(x).columns(), own = o.class_token.empty() ? 0 : 1;
+  const int64_t count = shape(x).rows() / batch + own;
+  Tokens op{.x = x, .class_token = kNone};
+  if (own > 0)
+    op.class_token = parameter(o.class_token, "", {1, 1, width}, Layout::tokens(1, 1, width), o.class_token_start);
+  op.positions = parameter(o.positions, "", {1, count, width}, Layout::tokens(1, count, width), o.positions_start);
+  op.y = activation("tokens", {batch, count, width});
+  add_op(op);
+  return op.y;
+}
+
+ValueId Graph::take_token(ValueId x) {
+  const Shape& s = shape(x);
+  check(s.rank() == 3, "a token of ", (*this)[x].name, " of shape ", to_string(s));
+  const ValueId y = activation((*this)[x].name + ".token", {s[0], s[2]});
+  add_op(TakeToken{x, y});
+  return y;
+}
+
 ValueId Graph::flatten(ValueId x) {
   const Shape& s = shape(x);
+  check(s.rank() != 3 || s.stride() == s.columns(), "flattening tokens whose rows are padded: ", (*this)[x].name,
+        " of shape ", to_string(s));
   const ValueId y = activation((*this)[x].name + ".flat", {s[0], s.numel() / s[0]});
   add_op(Flatten{x, y});
   return y;
 }
 
-ValueId Graph::linear(ValueId x, const std::string& name, int width, Activation activate) {
+ValueId Graph::linear(ValueId x, const std::string& name, int64_t width, const LinearOptions& o) {
   const Shape in = shape(x);
-  check(in.rank() == 2, "linear layer ", name, " on shape ", to_string(in));
-  Layout layout = Layout::matrix(width, in[1]);
+  check(in.rank() == 2 || in.rank() == 3, "linear layer ", name, " on shape ", to_string(in));
+  const int64_t terms = in.columns();
+  Layout layout = Layout::matrix(width, terms);
   for (const ComputeOp& op : ops_)
-    if (const Flatten* flat = std::get_if<Flatten>(&op); flat && flat->y == x && !planar(flat->x)) {
+    if (const Flatten* flat = std::get_if<Flatten>(&op);
+        flat && flat->y == x && shape(flat->x).rank() == 4 && !planar(flat->x)) {
       const auto [batch, height, wide, channels] = image(flat->x);
       layout = Layout::matrix_of_flattened(width, channels, height, wide);
     }
-  const ValueId w = parameter(name, "weight", {width, in[1]}, layout, by_terms(in[1]));
-  const ValueId b = parameter(name, "bias", {width}, Layout::vector(width), by_terms(in[1]));
-  const ValueId y = activation(name + ".out", {in[0], width});
-  add_op(Linear{x, w, b, y, activate == Activation::relu});
+  const Init start = by_terms(terms);
+  const ValueId w = parameter(name, "weight", {width, terms}, layout, o.weight.value_or(start));
+  const ValueId b =
+      o.bias ? parameter(name, "bias", {width}, Layout::vector(width), o.bias_start.value_or(start)) : kNone;
+  Shape out = in;
+  out[in.rank() - 1] = width;
+  const bool keep = o.activation == Activation::gelu && mode_ == Mode::train;
+  const ValueId before = keep ? activation(name + ".before", out) : kNone;
+  const ValueId y = activation(name + ".out", out);
+  add_op(Linear{x, w, b, y, o.activation, before});
+  return y;
+}
+
+ValueId Graph::attention(ValueId qkv, int heads, const AttentionOptions& o) {
+  const Shape in = shape(qkv);
+  check(in.rank() == 3 && heads > 0 && in[2] % (3 * heads) == 0, "attention of ", heads, " heads on ",
+        (*this)[qkv].name, " of shape ", to_string(in));
+  check(in[1] > 1 || !o.mask_diagonal,
+        "attention of a single token to others, of which there are none: ", (*this)[qkv].name);
+  const int64_t width = in[2] / (3 * heads);
+  const double scale = 1 / std::sqrt(static_cast<double>(width));
+  ValueId temperature = kNone;
+  if (!o.temperature_name.empty()) {
+    const size_t dot = o.temperature_name.rfind('.');
+    check(dot != std::string::npos, "the name of a temperature, ", o.temperature_name, ", says no layer");
+    temperature = parameter(o.temperature_name.substr(0, dot), o.temperature_name.substr(dot + 1), /*shape=*/{},
+                            Layout::vector(1), {Init::constant, std::log(scale)});
+  }
+  const ValueId y = activation((*this)[qkv].name + ".attention", {in[0], in[1], heads * width});
+  const ValueId log_sum_exp = mode_ == Mode::train
+                                  ? activation((*this)[qkv].name + ".log_sum_exp", {in[0] * heads * in[1]}, DType::f32)
+                                  : kNone;
+  add_op(Attention{qkv, temperature, y, log_sum_exp, heads, static_cast<float>(scale), o.mask_diagonal});
+  return y;
+}
+
+ValueId Graph::sequence_pool(ValueId x, ValueId score) {
+  const Shape s = shape(x);
+  check(s.rank() == 3 && shape(score) == Shape({s[0], s[1], 1}), "scores of shape ", to_string(shape(score)), " for ",
+        (*this)[x].name, " of shape ", to_string(s));
+  const ValueId y = activation((*this)[x].name + ".pool", {s[0], s[2]});
+  add_op(SequencePool{x, score, y});
+  return y;
+}
+
+ValueId Graph::dropout(ValueId x, double p) {
+  check(p >= 0 && p < 1, "dropout of ", (*this)[x].name, " with probability ", p);
+  if (mode_ == Mode::evaluate || p == 0) return x;
+  const auto number =
+      std::count_if(ops_.begin(), ops_.end(), [](const ComputeOp& op) { return std::holds_alternative<Dropout>(op); });
+  const ValueId y = activation((*this)[x].name + ".dropout", shape(x), (*this)[x].dtype);
+  add_op(Dropout{x, ports.dropout_key, y, p, static_cast<int>(number)});
   return y;
 }
 
@@ -184,10 +307,12 @@ Graph build_graph(const Builder& model, const InputSpec& in) {
   Graph g(in.compute, in.mode);
   const Shape images{in.batch, in.channels, in.height, in.width};
   Ports& ports = g.ports;
-  ports.inputs = add_block(g, "inputs", Home::input,
-                           {{&ports.images, {.name = "images", .shape = images, .dtype = DType::u8}},
-                            {&ports.draws, {.name = "draws", .shape = {in.batch * 4}, .dtype = DType::i32}},
-                            {&ports.labels, {.name = "labels", .shape = {in.batch}, .dtype = DType::i32}}});
+  ports.inputs =
+      add_block(g, "inputs", Home::input,
+                {{&ports.images, {.name = "images", .shape = images, .dtype = DType::u8}},
+                 {&ports.draws, {.name = "draws", .shape = {in.batch * 4}, .dtype = DType::i32}},
+                 {&ports.labels, {.name = "labels", .shape = {in.batch}, .dtype = DType::i32}},
+                 {&ports.dropout_key, {.name = "dropout key", .shape = {sizeof(DropoutKey)}, .dtype = DType::u8}}});
   g.augmented = g.add_value({.name = "augmented", .shape = images, .dtype = in.compute});
   g.add_op(Augment{ports.images, ports.draws, g.augmented, in.scale, in.shift});
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,15 +55,32 @@ struct Parameter {
   bool is_vector() const { return shape.size() <= 1; }
 };
 
-enum class Activation : uint8_t { none, relu };
-
 enum class Mode : uint8_t { train, evaluate };
 
 struct ConvOptions {
   int stride = 1, pad = 0;
   bool bias = true;
-  /// PyTorch's default, or He et al. (2015), "kaiming normal", by the number of outputs.
-  enum Start : uint8_t { torch_default, kaiming_fan_out } start = torch_default;
+  /// PyTorch's default, or He et al. (2015), "kaiming normal", by the number of outputs or of inputs.
+  enum Start : uint8_t { torch_default, kaiming_fan_out, kaiming_fan_in } start = torch_default;
+};
+
+/// Learnable parts of a sequence of tokens, by their names in the state_dict.
+struct TokensOptions {
+  std::string class_token;  // [1][1][C], before all others; empty: none
+  Init class_token_start = {Init::normal, 1};
+  std::string positions;  // [1][T][C], added
+  Init positions_start = {Init::normal, 1};
+};
+
+struct LinearOptions {
+  bool bias = true;
+  Activation activation = Activation::none;
+  /// How weights and bias begin; absent: PyTorch's default, by the number of inputs.
+  std::optional<Init> weight = {}, bias_start = {};
+};
+
+struct LayerNormOptions {
+  double eps = 1e-5;
 };
 
 struct PoolOptions {
@@ -70,10 +88,18 @@ struct PoolOptions {
   int pad = 0;     // at most half of the kernel
 };
 
+struct AttentionOptions {
+  /// Of a learnt scalar, whose exponential takes the scale's place; empty: the scale is 1 / sqrt(width of a head), as
+  /// the scalar's first value says too.
+  std::string temperature_name = {};
+  bool mask_diagonal = false;  // no token attends to itself
+};
+
 /// What a program takes in and gives back each micro-batch. Each side is one block of bytes with views in it, so that
 /// it travels in one copy.
 struct Ports {
   ValueId inputs = kNone, images = kNone, draws = kNone, labels = kNone;       // u8 [N][C][H][W], i32 [N][4], i32 [N]
+  ValueId dropout_key = kNone;                                                 // DropoutKey (graph/dropout_key.h)
   ValueId outputs = kNone, losses = kNone, predicted = kNone, larger = kNone;  // see SoftmaxCrossEntropy
 };
 
@@ -94,14 +120,36 @@ class Graph {
   /// at `scale`.
   ValueId batchnorm(ValueId x, const std::string& name, Activation activation = Activation::none,
                     ValueId residual = kNone, double scale = 1);
+  /// Over the last dimension of [rows][features] or [N][T][C]; weight and bias begin as ones and zeros.
+  ValueId layer_norm(ValueId x, const std::string& name, const LayerNormOptions& options = {});
+  /// Likewise of sum = x + residual, which goes on as the residual of what comes next.
+  struct SumAndNorm {
+    ValueId sum, y;
+  };
+  SumAndNorm add_layer_norm(ValueId x, ValueId residual, const std::string& name, const LayerNormOptions& options = {});
   ValueId relu(ValueId x);
+  ValueId gelu(ValueId x);
   ValueId max_pool(ValueId x, int kernel, const PoolOptions& options = {});
   /// [N][H][W][C] -> [N][C]
   ValueId average_pool(ValueId x);
   ValueId add(ValueId a, ValueId b);
+  /// Patches of the images as tokens: [N][C][H][W] -> [N][T][patch*patch*C], or 5*C with shifted copies. The patch
+  /// divides height and width.
+  ValueId patches(ValueId images, int64_t patch, int64_t shift = 0);
+  /// [N][T][C] or [N][H][W][C] -> [N][T][C], of one token more with a class token.
+  ValueId tokens(ValueId x, const TokensOptions& options);
+  /// Token 0: [N][T][C] -> [N][C]
+  ValueId take_token(ValueId x);
   /// [N][H][W][C] -> [N][H*W*C]; a following linear() stores its columns in that order.
   ValueId flatten(ValueId x);
-  ValueId linear(ValueId x, const std::string& name, int width, Activation activation = Activation::none);
+  /// [..][in] -> [..][width], of rank 2 or 3.
+  ValueId linear(ValueId x, const std::string& name, int64_t width, const LinearOptions& options = {});
+  /// Attention of tokens [N][T][3*heads*D] (queries, keys, values) to each other: [N][T][heads*D].
+  ValueId attention(ValueId qkv, int heads, const AttentionOptions& options = {});
+  /// The mean of tokens x [N][T][C], weighted by the softmax of their scores [N][T][1]: [N][C].
+  ValueId sequence_pool(ValueId x, ValueId score);
+  /// Zero with probability p, else x / (1 - p); in evaluation, and where p is 0, x itself.
+  ValueId dropout(ValueId x, double p);
   /// Starts a unit: the parameters from here to the next begin_unit() are gathered and reduced together.
   void begin_unit(const std::string& name);
 
@@ -133,6 +181,7 @@ class Graph {
   ValueId activation(std::string name, const Shape& shape) { return activation(std::move(name), shape, compute_); }
   ValueId parameter(const std::string& layer, const std::string& suffix, std::vector<int64_t> shape, Layout layout,
                     Init init);
+  SumAndNorm normalised(ValueId x, ValueId residual, const std::string& name, const LayerNormOptions& options);
   ValueId statistic(const std::string& layer, const std::string& suffix, int64_t channels, double start);
   ValueId convolution_weight(const std::string& layer, int64_t out, int64_t in, int64_t kernel, Init init);
   struct Image {

@@ -13,6 +13,11 @@ Layout Layout::matrix(int64_t out, int64_t in) {
   return {{out, in}, {row, 1}, out * row};
 }
 
+Layout Layout::tokens(int64_t n, int64_t t, int64_t c) {
+  const int64_t row = round_up(c, kRowPad);
+  return {{n, t, c}, {t * row, row, 1}, n * t * row};
+}
+
 Layout Layout::matrix_of_flattened(int64_t out, int64_t channels, int64_t height, int64_t width) {
   const int64_t row = round_up(channels * height * width, kRowPad);
   return {{out, channels, height, width}, {row, 1, width * channels, channels}, out * row};

@@ -19,6 +19,8 @@ struct Layout {
   static Layout vector(int64_t n);
   /// [out][in] with padded rows.
   static Layout matrix(int64_t out, int64_t in);
+  /// [n][t][c] with padded rows: what is added to tokens, as position embeddings are.
+  static Layout tokens(int64_t n, int64_t t, int64_t c);
   /// [out][channels*height*width] whose input was flattened from NHWC while PyTorch flattens NCHW.
   static Layout matrix_of_flattened(int64_t out, int64_t channels, int64_t height, int64_t width);
   /// PyTorch [out][in][k][k], stored [out][k][k][in].

@@ -18,6 +18,13 @@ Ids BatchNorm::reads() const {
 Ids BatchNormGrad::reads() const { return present({x, y, dy, w, b, mean, var}); }
 Ids BatchNormGrad::writes() const { return present({dx, dresidual, dw, db, batch_mean, batch_var}); }
 
+Ids Attention::reads() const { return present({qkv, temperature}); }
+Ids AttentionGrad::reads() const { return present({qkv, temperature, log_sum_exp, dy}); }
+Ids LayerNorm::reads() const { return present({x, residual, w, b}); }
+Ids LayerNorm::writes() const { return present({sum, y, mean, rstd}); }
+Ids LayerNormGrad::reads() const { return present({x, dy, dsum, w, mean, rstd}); }
+Ids LayerNormGrad::writes() const { return present({dx, dw, db}); }
+
 Ids TreePush::reads() const {
   Ids ids{leaf, counter};
   ids.insert(ids.end(), levels.begin(), levels.end());

@@ -41,7 +41,22 @@ struct Augment {
   Ids writes() const { return {out}; }
 };
 
+/// Square patches of planar images as tokens, row by row: y[n][t][(row, column, c)] is channel c of that pixel of patch
+/// t. shift > 0: each pixel has four more sets of channels, of the image moved by so many pixels to the right, left,
+/// down and up; what comes from outside the image is 0.
+struct Patches {
+  static constexpr std::string_view kName = "patches";
+  static constexpr OpFacts kFacts{Role::input, Limit::memory};
+  ValueId images, y;
+  int patch, shift;
+  Ids reads() const { return {images}; }
+  Ids writes() const { return {y}; }
+};
+
 // ---- layers
+
+/// What follows a layer's sums. GELU (Hendrycks & Gimpel, 2016) by the normal distribution function: z Phi(z).
+enum class Activation : uint8_t { none, relu, gelu };
 
 // Activations and their gradients are in the graph's compute type (f32, bf16 or f16), and so are weights of rank 2 and
 // more; vectors, gradients of parameters, logits and their gradient are f32, and so is all arithmetic inside.
@@ -164,6 +179,27 @@ struct BatchNormGrad {
   Ids writes() const;
 };
 
+/// Layer normalisation over the last dimension (Ba, Kiros & Hinton, 2016), a residual before it: sum = x + residual,
+/// y = (sum - mean) * rstd * w + b with a row's mean and rstd = 1 / sqrt(var + eps), var biased. residual and sum
+/// kNone: of x itself. mean and rstd f32 [rows]; kNone: not wanted.
+struct LayerNorm {
+  static constexpr std::string_view kName = "layer_norm";
+  static constexpr OpFacts kFacts{Role::layer, Limit::memory};
+  ValueId x, residual, w, b, sum, y, mean, rstd;
+  double eps;
+  Ids reads() const;
+  Ids writes() const;
+};
+/// Gradients of LayerNorm of x (where there was a residual: of the sum): dw and db; dx, to which dsum is added, what
+/// else of the loss depends on x (kNone: nothing). dx kNone: not wanted.
+struct LayerNormGrad {
+  static constexpr std::string_view kName = "layer_norm_grad";
+  static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
+  ValueId x, dy, dsum, w, mean, rstd, dx, dw, db;
+  Ids reads() const;
+  Ids writes() const;
+};
+
 struct Relu {
   static constexpr std::string_view kName = "relu";
   static constexpr OpFacts kFacts{Role::layer, Limit::memory};
@@ -177,6 +213,23 @@ struct ReluGrad {
   static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
   ValueId y, dy, dx;
   Ids reads() const { return {y, dy}; }
+  Ids writes() const { return {dx}; }
+};
+
+/// y = x Phi(x) (Activation::gelu).
+struct Gelu {
+  static constexpr std::string_view kName = "gelu";
+  static constexpr OpFacts kFacts{Role::layer, Limit::memory};
+  ValueId x, y;
+  Ids reads() const { return {x}; }
+  Ids writes() const { return {y}; }
+};
+/// dx = dy (Phi(x) + x phi(x)), phi the normal density.
+struct GeluGrad {
+  static constexpr std::string_view kName = "gelu_grad";
+  static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
+  ValueId x, dy, dx;
+  Ids reads() const { return {x, dy}; }
   Ids writes() const { return {dx}; }
 };
 
@@ -196,14 +249,51 @@ struct FlattenGrad {
   Ids writes() const { return {dx}; }
 };
 
-/// y = x w^T + b, then ReLU if asked; x [N][in], w [out][in], y [N][out].
+/// Tokens of a transformer: class_token [1][1][C] before those of x, unless it is kNone, and positions [1][T][C] added
+/// to all. x is tokens or an image, whose pixels are tokens row by row.
+struct Tokens {
+  static constexpr std::string_view kName = "tokens";
+  static constexpr OpFacts kFacts{Role::layer, Limit::memory};
+  ValueId x, class_token, positions, y;
+  Ids reads() const { return class_token == kNone ? Ids{x, positions} : Ids{x, class_token, positions}; }
+  Ids writes() const { return {y}; }
+};
+/// dpositions = sum over the images of dy, in their order; dclass_token is its first row; dx = dy but for that row.
+struct TokensGrad {
+  static constexpr std::string_view kName = "tokens_grad";
+  static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
+  ValueId dy, dx, dclass_token, dpositions;
+  Ids reads() const { return {dy}; }
+  Ids writes() const { return dclass_token == kNone ? Ids{dx, dpositions} : Ids{dx, dclass_token, dpositions}; }
+};
+
+/// y = each image's token 0: [N][T][C] -> [N][C].
+struct TakeToken {
+  static constexpr std::string_view kName = "take_token";
+  static constexpr OpFacts kFacts{Role::layer, Limit::memory};
+  ValueId x, y;
+  Ids reads() const { return {x}; }
+  Ids writes() const { return {y}; }
+};
+/// dx = dy for token 0, 0 for the others.
+struct TakeTokenGrad {
+  static constexpr std::string_view kName = "take_token_grad";
+  static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
+  ValueId dy, dx;
+  Ids reads() const { return {dy}; }
+  Ids writes() const { return {dx}; }
+};
+
+/// y = activation(z), z = x w^T + b; x [..][in], w [out][in], b kNone: none, y [..][out]. `before`: z as an activation,
+/// rounded like one, which GELU's gradient needs; kNone: not wanted.
 struct Linear {
   static constexpr std::string_view kName = "linear";
   static constexpr OpFacts kFacts{Role::layer, Limit::arithmetic};
   ValueId x, w, b, y;
-  bool relu;
-  Ids reads() const { return {x, w, b}; }
-  Ids writes() const { return {y}; }
+  Activation activation = Activation::none;
+  ValueId before = kNone;
+  Ids reads() const { return b == kNone ? Ids{x, w} : Ids{x, w, b}; }
+  Ids writes() const { return before == kNone ? Ids{y} : Ids{y, before}; }
 };
 struct LinearGradX {
   static constexpr std::string_view kName = "linear_grad_x";
@@ -215,9 +305,64 @@ struct LinearGradX {
 struct LinearGradW {
   static constexpr std::string_view kName = "linear_grad_w";
   static constexpr OpFacts kFacts{Role::gradient, Limit::arithmetic};
-  ValueId x, dy, dw, db;
+  ValueId x, dy, dw, db;  // db kNone: no bias
   Ids reads() const { return {x, dy}; }
-  Ids writes() const { return {dw, db}; }
+  Ids writes() const { return db == kNone ? Ids{dw} : Ids{dw, db}; }
+};
+
+/// Attention of T tokens to each other, head by head (Vaswani et al., 2017). qkv [N][T][3*heads*D] holds queries, then
+/// keys, then values, each head by head; y [N][T][heads*D] = softmax(logits) v, logits[i][j] = q_i . k_j * scale, or
+/// * exp(temperature) with temperature f32 [1]. mask_diagonal: no token attends to itself. log_sum_exp f32
+/// [N*heads*T] is that of a token's logits; kNone: evaluation.
+struct Attention {
+  static constexpr std::string_view kName = "attention";
+  static constexpr OpFacts kFacts{Role::layer, Limit::arithmetic};
+  ValueId qkv, temperature, y, log_sum_exp;
+  int heads;
+  float scale;
+  bool mask_diagonal;
+  Ids reads() const;
+  Ids writes() const { return log_sum_exp == kNone ? Ids{y} : Ids{y, log_sum_exp}; }
+};
+/// The weights are computed again from qkv and log_sum_exp. dtemperature, unless it is kNone, f32 [1].
+struct AttentionGrad {
+  static constexpr std::string_view kName = "attention_grad";
+  static constexpr OpFacts kFacts{Role::gradient, Limit::arithmetic};
+  ValueId qkv, temperature, log_sum_exp, dy, dqkv, dtemperature;
+  int heads;
+  float scale;
+  bool mask_diagonal;
+  Ids reads() const;
+  Ids writes() const { return dtemperature == kNone ? Ids{dqkv} : Ids{dqkv, dtemperature}; }
+};
+
+/// y [N][C] = sum over tokens of softmax(score)[t] * x[t] (Hassani et al., 2021); x [N][T][C], score [N][T][1].
+struct SequencePool {
+  static constexpr std::string_view kName = "sequence_pool";
+  static constexpr OpFacts kFacts{Role::layer, Limit::memory};
+  ValueId x, score, y;
+  Ids reads() const { return {x, score}; }
+  Ids writes() const { return {y}; }
+};
+struct SequencePoolGrad {
+  static constexpr std::string_view kName = "sequence_pool_grad";
+  static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
+  ValueId x, score, dy, dx, dscore;
+  Ids reads() const { return {x, score, dy}; }
+  Ids writes() const { return {dx, dscore}; }
+};
+
+/// y = x / (1 - p) where the mask keeps an element, which it does with probability 1 - p, else 0. Its own gradient. The
+/// mask is drawn again by whoever needs it, by graph/dropout_key.h from key, the operation's number among the model's
+/// dropouts, and the element's place in memory.
+struct Dropout {
+  static constexpr std::string_view kName = "dropout";
+  static constexpr OpFacts kFacts{Role::layer, Limit::memory};
+  ValueId x, key, y;
+  double p;
+  int number;
+  Ids reads() const { return {x, key}; }
+  Ids writes() const { return {y}; }
 };
 
 /// y = a + b: a residual connection, or two gradients that meet.
@@ -401,10 +546,11 @@ struct AllGather {
 };
 
 using ComputeOp =
-    std::variant<Augment, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Conv2d, Conv2dGradW, Conv2dGradX, MaxPool,
-                 MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, Relu, ReluGrad, Flatten,
-                 FlattenGrad, Linear, LinearGradX, LinearGradW, Add, SoftmaxCrossEntropy, Cast, TreePush, SquareSums,
-                 StepControl, Adam, Sgd, RmsProp, Blend>;
+    std::variant<Augment, Patches, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Conv2d, Conv2dGradW, Conv2dGradX,
+                 MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, LayerNorm, LayerNormGrad,
+                 Relu, ReluGrad, Gelu, GeluGrad, Flatten, FlattenGrad, Tokens, TokensGrad, TakeToken, TakeTokenGrad,
+                 Linear, LinearGradX, LinearGradW, Attention, AttentionGrad, SequencePool, SequencePoolGrad, Dropout,
+                 Add, SoftmaxCrossEntropy, Cast, TreePush, SquareSums, StepControl, Adam, Sgd, RmsProp, Blend>;
 using CommOp = std::variant<AllReduce, ReduceScatter, AllGather>;
 using Op = std::variant<ComputeOp, CommOp>;
 

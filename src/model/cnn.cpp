@@ -4,8 +4,8 @@ namespace ct {
 namespace {
 ValueId head(Graph& g, ValueId h, int classes) {
   h = g.flatten(h);
-  h = g.linear(h, "fc1", 120, Activation::relu);
-  h = g.linear(h, "fc2", 84, Activation::relu);
+  h = g.linear(h, "fc1", 120, {.activation = Activation::relu});
+  h = g.linear(h, "fc2", 84, {.activation = Activation::relu});
   return g.linear(h, "fc3", classes);
 }
 }  // namespace

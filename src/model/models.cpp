@@ -6,6 +6,7 @@
 #include <functional>
 #include <iterator>
 #include <numbers>
+#include <numeric>
 #include <optional>
 
 #include "base/error.h"
@@ -22,6 +23,8 @@ struct Entry {
   std::optional<ImageShape> takes = {};  // absent: any shape
   std::function<Builder(const Model&)> builder;
   std::function<std::vector<ConfigKey>(Model&)> keys = [](Model&) { return std::vector<ConfigKey>(); };
+  std::function<std::optional<ConfigFault>(const Model&)> fault = [](const Model&) { return std::nullopt; };
+  std::function<int64_t(const Model&)> patch = [](const Model&) { return 1; };  // of which images are made
 
   Entry(std::string_view n, ValueId (*build)(Graph&, ValueId, int), std::optional<ImageShape> shape = {})
       : name(n), takes(shape), builder([build](const Model&) { return build; }) {}
@@ -34,7 +37,10 @@ struct Entry {
             return build(g, images, classes, values);
           };
         }),
-        keys([own](Model& model) { return (model.*own).keys(); }) {}
+        keys([own](Model& model) { return (model.*own).keys(); }) {
+    if constexpr (requires(Keys k) { k.fault(); }) fault = [own](const Model& model) { return (model.*own).fault(); };
+    if constexpr (requires(Keys k) { k.patch; }) patch = [own](const Model& model) { return (model.*own).patch; };
+  }
 };
 const Entry kModels[] = {{"cnn", cnn, kTutorialShape},
                          {"cnn_plain", cnn_plain, kTutorialShape},
@@ -44,7 +50,15 @@ const Entry kModels[] = {{"cnn", cnn, kTutorialShape},
                          {"resnet34", resnet34, &Model::resnet},
                          {"resnet50", resnet50, &Model::resnet},
                          {"resnet101", resnet101, &Model::resnet},
-                         {"resnet152", resnet152, &Model::resnet}};
+                         {"resnet152", resnet152, &Model::resnet},
+                         {"vit_tiny", vit_tiny, &Model::vit_tiny},
+                         {"vit", vit, &Model::vit},
+                         {"cct", cct, &Model::cct}};
+
+const Entry* find_entry(std::string_view name) {
+  const auto* found = std::ranges::find(kModels, name, &Entry::name);
+  return found == std::end(kModels) ? nullptr : found;
+}
 
 std::string text_of(const ImageShape& s) { return str(s[0], "x", s[1], "x", s[2]); }
 
@@ -64,9 +78,13 @@ double draw(Random& random, const Init& init) {
 }  // namespace
 
 std::vector<ConfigKey> Model::keys() {
-  for (const Entry& e : kModels)
-    if (e.name == name) return e.keys(*this);
-  return {};
+  const Entry* entry = find_entry(name);
+  return entry ? entry->keys(*this) : std::vector<ConfigKey>();
+}
+
+std::optional<ConfigFault> Model::fault() const {
+  const Entry* entry = find_entry(name);
+  return entry ? entry->fault(*this) : std::nullopt;
 }
 
 std::vector<std::string> model_names() {
@@ -76,25 +94,34 @@ std::vector<std::string> model_names() {
 }
 
 Builder find_model(const Model& model) {
+  if (const Entry* entry = find_entry(model.name)) return entry->builder(model);
   std::string known;
-  for (const Entry& e : kModels) {
-    if (e.name == model.name) return e.builder(model);
-    known += (known.empty() ? "" : ", ") + std::string(e.name);
-  }
+  for (const Entry& e : kModels) known += (known.empty() ? "" : ", ") + std::string(e.name);
   fail(ExitCode::usage, "model.name: no model is called '", model.name, "'; there are ", known);
 }
 
-void require_fitting(std::string_view name, int64_t channels, int64_t height, int64_t width) {
+void require_fitting(const Model& model, int64_t channels, int64_t height, int64_t width) {
   const ImageShape images{channels, height, width};
-  std::string others;
-  for (const Entry& e : kModels) {
-    if (e.name == name && (!e.takes || *e.takes == images)) return;
-    if (!e.takes) others += (others.empty() ? "" : " or ") + std::string(e.name);
+  const Entry* entry = find_entry(model.name);
+  check(entry != nullptr, "no model is called ", model.name);
+  if (entry->takes && *entry->takes != images) {
+    std::string others;
+    for (const Entry& e : kModels)
+      if (!e.takes) others += (others.empty() ? "" : " or ") + std::string(e.name);
+    fail(ExitCode::usage, "model.name: ", model.name, " takes images of ", text_of(*entry->takes),
+         ", those of the data set are ", text_of(images), "; use ", others, ", or another data.dataset");
   }
-  const auto* entry =
-      std::find_if(std::begin(kModels), std::end(kModels), [&](const Entry& e) { return e.name == name; });
-  fail(ExitCode::usage, "model.name: ", name, " takes images of ", text_of(*entry->takes),
-       ", those of the data set are ", text_of(images), "; use ", others, ", or another data.dataset");
+  const int64_t patch = entry->patch(model), both = std::gcd(height, width);
+  if (both % patch == 0) return;
+  int64_t instead = std::min(patch, both);
+  while (both % instead != 0) --instead;
+  fail(ExitCode::usage, "model.patch: ", patch, " does not divide the sides of the data set's images, ",
+       text_of(images), "; use ", instead);
+}
+
+int64_t some_side(const Model& model) {
+  const Entry* entry = find_entry(model.name);
+  return round_up(32, entry ? entry->patch(model) : 1);
 }
 
 std::vector<float> initial_values(const Graph& graph, size_t parameter, uint64_t seed) {

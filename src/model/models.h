@@ -1,6 +1,7 @@
 // The models by name. A model is a function that writes operations into a graph.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -8,8 +9,11 @@
 
 #include "base/config_key.h"
 #include "graph/graph.h"
+#include "model/cct.h"
 #include "model/resnet.h"
 #include "model/resnet9.h"
+#include "model/vit.h"
+#include "model/vit_tiny.h"
 
 namespace ct {
 
@@ -25,9 +29,14 @@ struct Model {
   std::string name = "cnn";
   ResnetKeys resnet;
   Resnet9Keys resnet9;
+  VitTinyKeys vit_tiny;
+  VitKeys vit;
+  CctKeys cct;
 
   /// The keys that the named model takes, bound to this.
   std::vector<ConfigKey> keys();
+  /// A rule between them that they break.
+  std::optional<ConfigFault> fault() const;
   /// Gives what is left to the program the value that it has for images of that size.
   void settle(int64_t height, int64_t width) { resnet.settle(height, width); }
   /// Likewise for what a file left out: earlier versions had the small stem alone.
@@ -43,7 +52,9 @@ std::vector<std::string> model_names();
 Builder find_model(const Model& model);
 
 /// Error(usage) naming both shapes unless the model takes images of that shape; most take any.
-void require_fitting(std::string_view name, int64_t channels, int64_t height, int64_t width);
+void require_fitting(const Model& model, int64_t channels, int64_t height, int64_t width);
+/// A side of square images that the model takes, to look at what it is made of.
+int64_t some_side(const Model& model);
 
 /// How a parameter or statistic begins, in PyTorch's order: drawn from PyTorch's distributions and keyed by (seed,
 /// parameter, element).

@@ -4,8 +4,10 @@
 //   kOverridesLr  the key that is the rate in place of the optimizer's; "": none
 //   fit_run()     of those that depend on it: is told how many steps the run has, before at() is called
 //   doubt()       of those that may have one: what was hardly meant, "KEY ...: the remedy"; "" where there is nothing
+//   overrides_betas()  of those that may: what an optimizer's betas are in their place, for people; "": they stay
 #pragma once
 
+#include "optim/one_cycle.h"
 #include "optim/optimizer.h"
 #include "optim/step_lr.h"
 #include "optim/table.h"
@@ -22,23 +24,15 @@ struct Constant {
   Rates at(const Rates& given, int64_t) const { return given; }
 };
 
-using LrSchedule = std::variant<Constant, WarmupLr, WarmupCosineLr, StepLr>;
+using LrSchedule = std::variant<Constant, WarmupLr, WarmupCosineLr, OneCycle, StepLr>;
 
 /// Names of the vocabulary that this version refuses.
-inline const std::vector<std::string> kLaterSchedules = {"WarmupDecayLR",
-                                                         "OneCycle",
-                                                         "LRRangeTest",
-                                                         "MultiStepLR",
-                                                         "ExponentialLR",
-                                                         "CosineAnnealingLR",
-                                                         "CosineAnnealingWarmRestarts",
-                                                         "OneCycleLR",
-                                                         "LinearLR",
-                                                         "PolynomialLR",
-                                                         "LambdaLR",
-                                                         "ConstantLR",
-                                                         "CyclicLR",
-                                                         "ReduceLROnPlateau"};
+inline const std::vector<std::string> kLaterSchedules = {
+    "WarmupDecayLR",    "LRRangeTest",       "MultiStepLR",
+    "ExponentialLR",    "CosineAnnealingLR", "CosineAnnealingWarmRestarts",
+    "OneCycleLR",       "LinearLR",          "PolynomialLR",
+    "LambdaLR",         "ConstantLR",        "CyclicLR",
+    "ReduceLROnPlateau"};
 
 /// Tells the schedule how many steps the run has.
 inline void fit_run(LrSchedule& schedule, int64_t steps) {
@@ -60,12 +54,29 @@ inline std::string doubt_of(const LrSchedule& schedule) {
       },
       schedule);
 }
+/// overrides_betas() of those that have it.
+inline std::string overrides_betas(const LrSchedule& schedule) {
+  return std::visit(
+      [](const auto& s) {
+        if constexpr (requires { s.overrides_betas(); }) return s.overrides_betas();
+        return std::string();
+      },
+      schedule);
+}
+inline bool has_betas(const Optimizer& optimizer) {
+  return std::visit(
+      [](const auto& o) {
+        return requires { o.betas; };
+      },
+      optimizer);
+}
 
 /// The schedule's row of applied step number `step`, counted from 0.
 inline ScheduleRow schedule_row(const LrSchedule& schedule, const Optimizer& optimizer, int64_t step) {
   return std::visit(
       [step](const auto& s, const auto& o) {
-        const Rates rates = s.at(o.rates(), step);
+        Rates rates = s.at(o.rates(), step);
+        if constexpr (!requires { o.betas; }) rates.betas = o.rates().betas;  // momentum is cycled in betas alone
         return ScheduleRow{rates.lr, o.coefficients(rates, step)};
       },
       schedule, optimizer);

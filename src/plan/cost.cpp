@@ -16,6 +16,9 @@ class Flops {
   double operator()(const Linear& op) const { return product(op.y, op.w); }
   double operator()(const LinearGradW& op) const { return product(op.dy, op.dw); }
   double operator()(const LinearGradX& op) const { return product(op.dy, op.w); }
+  double operator()(const Attention& op) const { return 2 * attention_product(op.qkv); }
+  /// Of queries, keys, values and weights; computing the weights again comes on top.
+  double operator()(const AttentionGrad& op) const { return 4 * attention_product(op.qkv); }
   template <class Op>
   requires(Op::kFacts.limit == Limit::memory) double operator()(const Op&) const { return 0; }
 
@@ -27,7 +30,12 @@ class Flops {
     return 2 * numel(y) * numel(w) / static_cast<double>(shape[shape.rank() - 1]);
   }
   double product(ValueId y, ValueId w) const {
-    return 2 * static_cast<double>(values_[static_cast<size_t>(y)].shape[0]) * numel(w);
+    return 2 * static_cast<double>(values_[static_cast<size_t>(y)].shape.rows()) * numel(w);
+  }
+  /// Every token meets every other one, in all of a head's width.
+  double attention_product(ValueId qkv) const {
+    const Shape& shape = values_[static_cast<size_t>(qkv)].shape;
+    return 2 * numel(qkv) / 3 * static_cast<double>(shape[1]);
   }
 
   const std::vector<Value>& values_;

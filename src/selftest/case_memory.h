@@ -82,19 +82,17 @@ class Guarded {
            std::all_of(all_ + kGuardBytes + bytes_, all_ + 2 * kGuardBytes + bytes_, is_guard);
   }
   bool pads_are_zero() const {
-    if (value_.shape.rank() != 2) return true;
-    const int64_t row = round_up(value_.shape[1], kRowPad);
+    const int64_t row = value_.shape.stride();
     const auto element_bytes = static_cast<int64_t>(size_of(value_.dtype));
     for (int64_t i = 0; i < value_.shape.stored() * element_bytes; ++i)
-      if (i / element_bytes % row >= value_.shape[1] && data()[i] != std::byte(0)) return false;
+      if (i / element_bytes % row >= value_.shape.columns() && data()[i] != std::byte(0)) return false;
     return true;
   }
 
  private:
   size_t position(size_t i) const {
-    if (value_.shape.rank() != 2) return i;
-    const auto columns = static_cast<size_t>(value_.shape[1]);
-    return i / columns * static_cast<size_t>(round_up(value_.shape[1], kRowPad)) + i % columns;
+    const auto columns = static_cast<size_t>(value_.shape.columns());
+    return i / columns * static_cast<size_t>(value_.shape.stride()) + i % columns;
   }
   Value value_;
   unsigned char guard_;

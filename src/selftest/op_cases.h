@@ -14,7 +14,7 @@ namespace ct {
 
 using Complex = std::complex<double>;
 
-/// Values are dense, in logical order; what the storage adds (pads of rank-2 rows) is zero before and after.
+/// Values are dense, in logical order; what the storage adds (pads of rows) is zero before and after.
 struct OpOperand {
   Value value;
   std::vector<double> before;     // empty: filled with bytes 0xFF, which is NaN or -1

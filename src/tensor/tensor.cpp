@@ -36,7 +36,11 @@ int64_t Shape::numel() const {
   return n;
 }
 
-int64_t Shape::stored() const { return rank_ == 2 ? (*this)[0] * round_up((*this)[1], kRowPad) : numel(); }
+int64_t Shape::rows() const {
+  int64_t n = 1;
+  for (int i = 0; i + 1 < rank_; ++i) n *= (*this)[i];
+  return n;
+}
 
 std::string to_string(const Shape& shape) {
   std::string text = "[";

@@ -103,7 +103,23 @@ std::unique_ptr<Communicator> make_collectives(const Config& config, Backend& ba
 }  // namespace
 
 DType compute_type(const Config& config) {
-  return config.bf16.enabled ? DType::bf16 : config.fp16.enabled ? DType::f16 : DType::f32;
+  return config.bf16.enabled == true ? DType::bf16 : config.fp16.enabled ? DType::f16 : DType::f32;
+}
+
+void settle_bf16(Config& config) {
+  if (config.bf16.enabled) return;
+  const bool has_bf16 = wants_cuda(config) || make_cpu_backend()->problem_with(DType::bf16).empty();  // every GPU has
+  config.bf16.enabled = has_bf16 && !config.fp16.enabled;
+}
+
+void require_arithmetic(const Config& config, const Backend& backend) {
+  const DType compute = compute_type(config);
+  const std::string problem = backend.problem_with(compute);
+  if (problem.empty()) return;
+  if (compute == DType::bf16) fail(ExitCode::usage, "bf16.enabled: ", problem, ": --set bf16.enabled=false");
+  const bool has_bf16 = backend.problem_with(DType::bf16).empty();
+  fail(ExitCode::usage, "fp16.enabled: ", problem, ": --set fp16.enabled=false --set bf16.enabled=true",
+       has_bf16 ? "" : " where the CPU has bf16; this one has not: the first of them alone");
 }
 
 bool wants_cuda(const Config& config) {
@@ -149,13 +165,7 @@ std::unique_ptr<Backend> make_backend(const Config& config, int local_rank, cons
     backend = make_cpu_backend(
         {.winograd = config.cpu.winograd, .autotune = config.cpu.autotune, .memory_advice = memory_advice});
   }
-  const DType compute = compute_type(config);
-  if (const std::string problem = backend->problem_with(compute); !problem.empty()) {
-    if (compute == DType::bf16) fail(ExitCode::usage, "bf16.enabled: ", problem, ": --set bf16.enabled=false");
-    const bool has_bf16 = backend->problem_with(DType::bf16).empty();
-    fail(ExitCode::usage, "fp16.enabled: ", problem, ": --set fp16.enabled=false --set bf16.enabled=true",
-         has_bf16 ? "" : " where the CPU has bf16; this one has not: the first of them alone");
-  }
+  require_arithmetic(config, *backend);
   return backend;
 }
 

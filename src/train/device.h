@@ -9,8 +9,12 @@
 
 namespace ct {
 
-/// What layers compute with: f32, bf16 or fp16.
+/// What layers compute with: f32, bf16 or fp16. An open bf16.enabled counts as false.
 DType compute_type(const Config& config);
+/// Gives an open bf16.enabled its value: true where this machine computes in it and fp16 was not asked for.
+void settle_bf16(Config& config);
+/// Throws ExitCode::usage where `backend` does not compute in that type.
+void require_arithmetic(const Config& config, const Backend& backend);
 
 /// cpu or cuda: what `device` says, auto meaning cuda where there is a GPU that this program can compute on.
 bool wants_cuda(const Config& config);

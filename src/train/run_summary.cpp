@@ -39,11 +39,16 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
         "train_micro_batch_size_per_gpu to prevent that");
   if (config.train.best.split == BestSplit::last)
     log.note("best.bin will be the newest evaluated weights (train.best.split: last)");
+  if (config.train.best.split == BestSplit::test)
+    log.note(
+        "best.bin is chosen by the test set, so what is measured on it afterwards is too good (train.best.split: "
+        "test)");
   if (!checkpoint.empty()) log.note(str("resumed from ", checkpoint, " at step ", run_.state.step));
   log.record({{"event", "start"},
               {"step", run_.state.step},
               {"version", version()},
               {"model", config.model.name},
+              {"compute", name_of(compute_type(config))},
               {"parameters", session.graph().parameter_count()},
               {"dataset", data.train->name()},
               {"train_images", session.pipeline().images()},

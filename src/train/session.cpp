@@ -19,6 +19,7 @@ TrainingSession::TrainingSession(const Config& config, Communicator& comm, Optio
 }
 
 void TrainingSession::prepare(const std::string& plans) {
+  together(comm_, [&] { require_arithmetic(config_, backend()); });  // of a resumed run it is the saved one
   programs_ = lower_programs(config_, batch_, {comm_.rank(), comm_.size()}, data_.spec());
   PipelineOptions reading = pipeline_options(config_, batch_, distribution(), comm_.rank());
   reading.arrived = [this] { comm_.heartbeat().advance(Phase::data); };

@@ -113,7 +113,9 @@ PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, 
 }
 
 void fill_micro_batch(Pipeline& pipeline, int64_t epoch, int64_t step, int64_t k, Engine& engine) {
-  pipeline.fill(epoch, step, k, buffers(engine.inputs(), engine.lowered()));
+  const Inputs in = engine.inputs();
+  *in.dropout_key = {pipeline.seed(), epoch * pipeline.steps_per_epoch() + step, k};
+  pipeline.fill(epoch, step, k, buffers(in, engine.lowered()));
 }
 
 BatchBuffers buffers(const Inputs& in, const Lowered& program) {
@@ -198,7 +200,7 @@ void make_late_datasets(Datasets& sets, const Config& config, Communicator& comm
 
 Programs lower_programs(const Config& config, const BatchSizes& batch, RankOf who, const DataSpec& data) {
   const Builder model = find_model(config.model);
-  require_fitting(config.model.name, data.sample.channels, data.sample.height, data.sample.width);
+  require_fitting(config.model, data.sample.channels, data.sample.height, data.sample.width);
   const Distribution d = distribution(config, batch, who);
   Programs programs{.graph = build_graph(model, input_spec(config, batch.micro, data, Mode::train))};
   programs.train = lower_training(programs.graph, update_rule(config), d, config.train.recompute);

@@ -9,6 +9,7 @@
 #include "base/paths.h"
 #include "train/agree.h"
 #include "train/config/print.h"
+#include "train/config/resume.h"
 #include "train/divergence.h"
 #include "train/memory/usage.h"
 #include "train/replicas.h"
@@ -266,11 +267,13 @@ std::string Trainer::open_folder() {
   if (comm_.rank() == 0)
     folder_ = std::make_unique<RunFolder>(config_, comm_.size(), options_.resume, options_.reset, log_.console());
   require_shared_folder(comm_, config_.output);
-  // What the model's keys leave to the program is as the run began, and with a new run as the images are.
-  if (folder_ && folder_->resumed_model()) config_.model.settle_like(*folder_->resumed_model());
+  // What is left to the program is as the run began, and with a new run as the images and the machine are.
+  if (folder_ && folder_->resumed_config()) settle_like(config_, *folder_->resumed_config());
   const SampleShape& sample = session_.data().train->shape();
   config_.model.settle(sample.height, sample.width);
   config_.model.resnet.stem = broadcast_value(comm_, config_.model.resnet.stem);
+  settle_bf16(config_);
+  config_.bf16.enabled = broadcast_value(comm_, config_.bf16.enabled == true);
   return from_rank_0(comm_, folder_ ? folder_->resume_from().string() : "");
 }
 

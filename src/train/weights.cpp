@@ -162,7 +162,8 @@ void load_initial_weights(const SafetensorsFile& file, InitHead head, const Grap
     fail(ExitCode::checkpoint, in_quotes(file.path().native()), " has other tensors than the model (", differences,
          "): ",
          other_head ? "only the last layer differs, which --init-head reset begins anew"
-                    : "it is of another model, give the keys of model that it was made with, such as model.stem");
+                    : "it is of another model, give the keys of model that it was made with, such as model.stem or "
+                      "model.depth");
   }
   for (const TensorSpec& spec : wanted) {
     const bool variance = spec.name.ends_with("running_var");
@@ -257,11 +258,20 @@ void read_value(const Json& json, const ConfigKey& key, const Choice& target) {
   if (std::ranges::find(target.words(), word) == target.words().end()) throw std::invalid_argument(key.name);
   target.choose(word);
 }
+void require_range(const ConfigKey& key, double value) {
+  const ConfigRule& rule = key.rule;
+  const bool low = rule.above_min ? value <= rule.min : value < rule.min;
+  const bool high = rule.below_max ? value >= rule.max : value > rule.max;
+  if (low || high || std::isnan(value)) throw std::out_of_range(key.name);
+}
 void read_value(const Json& json, const ConfigKey& key, int64_t* target) {
   if (!json.is_number_integer()) throw std::invalid_argument(key.name);
   *target = json.get<int64_t>();
-  const auto value = static_cast<double>(*target);
-  if (value < key.rule.min || value > key.rule.max) throw std::out_of_range(key.name);
+  require_range(key, static_cast<double>(*target));
+}
+void read_value(const Json& json, const ConfigKey& key, double* target) {
+  *target = json.get<double>();
+  require_range(key, *target);
 }
 template <class T>
 void read_value(const Json& json, const ConfigKey&, T* target) {
@@ -279,6 +289,7 @@ Model model_from(const Json& json) {
   for (const ConfigKey& key : model.keys())
     if (const auto value = json.find(key.name); value != json.end())
       std::visit([&](const auto& target) { read_value(*value, key, target); }, key.target);
+  if (const auto fault = model.fault()) throw std::invalid_argument(fault->text);
   model.settle_as_earlier_versions();
   return model;
 }

@@ -19,7 +19,7 @@ constexpr int64_t kBatch = 2, kSide = 8, kClasses = 5;
 
 ValueId small_net(Graph& g, ValueId images, int classes) {
   const ValueId h = g.max_pool(g.relu(g.conv2d(images, "conv", 4, 3)), 2);
-  return g.linear(g.linear(g.flatten(h), "hidden", 20, Activation::relu), "out", classes);
+  return g.linear(g.linear(g.flatten(h), "hidden", 20, {.activation = Activation::relu}), "out", classes);
 }
 /// Batch norm, residuals and units of several layers; wide enough that parameters are of several grains.
 ValueId residual_net(Graph& g, ValueId images, int classes) {
@@ -35,6 +35,40 @@ ValueId residual_net(Graph& g, ValueId images, int classes) {
   }
   g.begin_unit("head");
   return g.linear(g.average_pool(h), "fc", classes);
+}
+/// The same bytes in another shape, which needs no padding.
+ValueId as(Graph& g, ValueId x, const Shape& shape) {
+  const ValueId y = g.add_value({.name = g[x].name + " as it is", .shape = shape, .dtype = g.compute()});
+  g.add_op(Flatten{x, y});
+  return y;
+}
+/// Attention, and dropout in units of its own and of others.
+ValueId dropout_net(Graph& g, ValueId images, int classes) {
+  g.begin_unit("stem");
+  ValueId h = g.dropout(g.relu(g.conv2d(images, "stem", 16, 3, {.pad = 1})), 0.2);
+  g.begin_unit("tokens");
+  h = g.dropout(g.relu(g.conv2d(h, "tokens", 96, 4, {.stride = 4})), 0.1);
+  g.begin_unit("attention");
+  const AttentionOptions options{.temperature_name = "attention.temperature", .mask_diagonal = true};
+  h = g.attention(as(g, h, {kBatch, 4, 96}), 2, options);
+  h = g.linear(g.dropout(h, 0.5), "attention.out", 40);
+  g.begin_unit("head");
+  return g.linear(g.dropout(g.sequence_pool(h, g.linear(h, "score", 1)), 0.5), "fc", classes);
+}
+/// A transformer's blocks, without attention: sums go on from unit to unit, and are normalised within.
+ValueId token_net(Graph& g, ValueId images, int classes) {
+  g.begin_unit("embed");
+  ValueId h = g.linear(g.flatten(images), "embed", 40, {.bias = false});
+  for (const char* name : {"block1", "block2", "block3"}) {
+    g.begin_unit(name);
+    const std::string prefix = std::string(name) + ".";
+    const ValueId mixed = g.linear(g.layer_norm(h, prefix + "norm1"), prefix + "mix", 40);
+    const auto [sum, y] = g.add_layer_norm(mixed, h, prefix + "norm2");
+    const ValueId wide = g.linear(y, prefix + "up", 80, {.activation = Activation::gelu});
+    h = g.add(sum, g.linear(g.gelu(wide), prefix + "down", 40));
+  }
+  g.begin_unit("head");
+  return g.linear(g.layer_norm(h, "norm"), "fc", classes);
 }
 ValueId tiny_net(Graph& g, ValueId images, int classes) { return g.linear(g.flatten(images), "out", classes); }
 
@@ -115,7 +149,9 @@ void feed(const Inputs& in, int64_t micro_batch) {
 void micro_steps(Engine& engine, Communicator& comm, int64_t step) {
   const Distribution& d = engine.lowered().distribution;
   for (int j = 0; j < d.accumulation; ++j) {
-    feed(engine.inputs(), step * d.micro_batches() + d.micro_batch(comm.rank(), j));
+    const int k = d.micro_batch(comm.rank(), j);
+    feed(engine.inputs(), step * d.micro_batches() + k);
+    *engine.inputs().dropout_key = {.seed = 7, .step = step, .micro_batch = k};
     engine.micro_step();
   }
 }
@@ -223,7 +259,8 @@ class EveryStage : public testing::TestWithParam<std::tuple<DType, const char*>>
  protected:
   DType compute() const { return std::get<0>(GetParam()); }
   Builder model() const {
-    return std::get<1>(GetParam()) == std::string("residual") ? Builder(residual_net) : Builder(small_net);
+    const std::string name = std::get<1>(GetParam());
+    return name == "residual" ? Builder(residual_net) : name == "dropout" ? Builder(dropout_net) : Builder(small_net);
   }
 };
 
@@ -283,10 +320,29 @@ TEST_P(EveryStage, BlocksComputedAgainChangeNoBit) {
 
 INSTANTIATE_TEST_SUITE_P(Engine, EveryStage,
                          testing::Combine(testing::Values(DType::f32, DType::bf16),
-                                          testing::Values("small", "residual")),
+                                          testing::Values("small", "residual", "dropout")),
                          [](const auto& info) {
                            return std::string(name_of(std::get<0>(info.param))) + "_" + std::get<1>(info.param);
                          });
+
+TEST(Engine, LayersOfTransformersEndInTheSameBits) {
+  const Outcome alone = train({.micro_batches = 6, .model = token_net}, 4);
+  EXPECT_TRUE(std::isfinite(alone.scalars.norm));
+  EXPECT_NE(alone.losses.front(), alone.losses.back());
+  for (int stage = 0; stage <= 3; ++stage)
+    for (const Recompute recompute : {Recompute::none, Recompute::blocks})
+      for (const int ranks : {1, 3}) {
+        if (ranks == 1 && stage > 0) continue;
+        SCOPED_TRACE(testing::Message() << ranks << " ranks, stage " << stage);
+        expect_same_bits(train({.ranks = ranks,
+                                .micro_batches = 6,
+                                .stage = stage,
+                                .model = token_net,
+                                .recompute = recompute},
+                               4),
+                         alone);
+      }
+}
 
 TEST(Engine, SumsInAnyOrderAreCloseToTheCanonicalOnes) {
   const Outcome canonical = train({.micro_batches = 12}, 3);
@@ -419,6 +475,62 @@ TEST(Engine, ResumesItsScheduleAnywhere) {
     EXPECT_EQ(engine.scalars().lr, static_cast<double>(applied + 1));
     EXPECT_EQ(engine.scalars().skipped, 4);
   }
+}
+
+/// Masks follow from which micro-batch it is, not from what was computed before it.
+TEST(Engine, DropoutIsTheSameAfterAResumeAndAfterASkippedStep) {
+  const auto backend = backend_of_this_thread();
+  const auto comm = make_solo();
+  const Graph graph = graph_of(dropout_net);
+  const Lowered lowered = lower_training(graph, kAdam, {.accumulation = 2});
+  Engine engine(*backend, *comm, lowered, schedule(kAdam)), other(*backend, *comm, lowered, schedule(kAdam));
+  const auto step = [&](Engine& e, int64_t number) {
+    micro_steps(e, *comm, number);
+    e.update();
+  };
+  set_weights(graph, engine);
+  step(engine, 0);
+
+  const std::vector<StateBuffer> from = engine.state(), to = other.state();
+  for (size_t i = 0; i < from.size(); ++i)
+    for (const Range& r : from[i].ranges()) std::copy(from[i](r).begin(), from[i](r).end(), to[i](r).begin());
+  other.state_written();
+  other.restore(engine.latest());
+
+  float& weight = first_weight(other);
+  const float kept = std::exchange(weight, std::numeric_limits<float>::quiet_NaN());
+  micro_steps(other, *comm, 1);
+  first_weight(other) = kept;
+  other.update();
+  EXPECT_EQ(other.scalars().skipped, 1);
+  engine.drain_losses();
+  other.drain_losses();
+
+  step(engine, 2);
+  step(other, 2);
+  expect_same_bits(outcome_of(other, *comm, other.drain_losses()), outcome_of(engine, *comm, engine.drain_losses()));
+}
+
+TEST(Engine, DropoutIsDrawnForEachMicroBatchOfEachStep) {
+  const auto backend = backend_of_this_thread();
+  const auto comm = make_solo();
+  const Graph graph = graph_of(dropout_net);
+  Engine engine(*backend, *comm, lower_training(graph, kAdam, {}), schedule(kAdam));
+  set_weights(graph, engine);
+  const auto loss_of = [&](const DropoutKey& key) {
+    feed(engine.inputs(), 0);
+    *engine.inputs().dropout_key = key;
+    engine.micro_step();
+    engine.restore({.scalars = {.applied = 0}});
+    engine.update();
+    set_weights(graph, engine);
+    return engine.drain_losses().front();
+  };
+  const double first = loss_of({1, 2, 3});
+  EXPECT_EQ(loss_of({1, 2, 3}), first);
+  EXPECT_NE(loss_of({2, 2, 3}), first);
+  EXPECT_NE(loss_of({1, 3, 3}), first);
+  EXPECT_NE(loss_of({1, 2, 4}), first);
 }
 
 TEST(Engine, AnUpdateInTheMiddleOfAStepIsABug) {

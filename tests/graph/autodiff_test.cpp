@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 
@@ -10,7 +11,7 @@ namespace ct {
 namespace {
 
 ValueId small_net(Graph& g, ValueId images, int classes) {
-  const ValueId h = g.linear(g.flatten(images), "hidden", 20, Activation::relu);
+  const ValueId h = g.linear(g.flatten(images), "hidden", 20, {.activation = Activation::relu});
   return g.linear(h, "out", classes);
 }
 
@@ -24,6 +25,26 @@ ValueId norm_net(Graph& g, ValueId images, int classes) {
   const ValueId x = g.batchnorm(g.conv2d(images, "conv1", 4, 3, {.pad = 1, .bias = false}), "bn1", Activation::relu);
   const ValueId h = g.conv2d(x, "conv2", 4, 3, {.pad = 1, .bias = false});
   return g.linear(g.average_pool(g.batchnorm(h, "bn2", Activation::relu, x)), "fc", classes);
+}
+
+/// Tokens out of images whose bytes are theirs.
+ValueId attention_net(Graph& g, ValueId images, int classes) {
+  const ValueId patches = g.conv2d(images, "patches", 96, 8, {.stride = 8});
+  const ValueId tokens = g.add_value({.name = "tokens", .shape = {2, 16, 96}, .dtype = g.compute()});
+  g.add_op(Flatten{patches, tokens});
+  const ValueId attended =
+      g.attention(g.dropout(tokens, 0.1), 2, {.temperature_name = "attend.fn.temperature", .mask_diagonal = true});
+  const ValueId score = g.linear(attended, "score", 1);
+  return g.linear(g.dropout(g.sequence_pool(attended, score), 0.5), "out", classes);
+}
+
+/// A block of a transformer without attention.
+ValueId token_net(Graph& g, ValueId images, int classes) {
+  const ValueId flat = g.linear(g.flatten(images), "embed", 32, {.bias = false});
+  const ValueId a = g.layer_norm(flat, "first");
+  const ValueId h = g.linear(a, "up", 64, {.activation = Activation::gelu});
+  const auto [sum, b] = g.add_layer_norm(g.linear(h, "down", 32), flat, "second");
+  return g.linear(g.add(g.gelu(b), sum), "out", classes);
 }
 
 InputSpec spec(Mode mode, DType compute = DType::f32) {
@@ -67,10 +88,12 @@ TEST(Autodiff, GradientsThatMeetAreAdded) {
 }
 
 TEST(Autodiff, OperationsReadOnlyWhatWasWritten) {
-  for (const Builder& model : {Builder(small_net), Builder(residual_net), Builder(norm_net)}) {
+  for (const Builder& model :
+       {Builder(small_net), Builder(residual_net), Builder(norm_net), Builder(token_net), Builder(attention_net)}) {
     const Graph g = build_graph(model, spec(Mode::train));
     std::vector<bool> written(g.values().size());
-    for (ValueId input : {g.ports.images, g.ports.draws, g.ports.labels}) written[static_cast<size_t>(input)] = true;
+    for (ValueId input : {g.ports.images, g.ports.draws, g.ports.labels, g.ports.dropout_key})
+      written[static_cast<size_t>(input)] = true;
     for (const Parameter& p : g.parameters()) written[static_cast<size_t>(p.value)] = true;
     for (const ComputeOp& op : g.ops()) {
       for (ValueId v : reads(op)) EXPECT_TRUE(written[static_cast<size_t>(v)]) << g[v].name;
@@ -124,6 +147,111 @@ TEST(Autodiff, ResidualWithoutReluSharesTheGradient) {
   EXPECT_EQ(backward[0].dresidual, kNone);
   ASSERT_EQ(all<Add>(g).size(), 1u);
   EXPECT_TRUE(all<Add>(g)[0].a == backward[0].dy || all<Add>(g)[0].b == backward[0].dy);
+}
+
+TEST(Autodiff, AttentionPassesItsGradientToTokensAndTemperature) {
+  const Graph g = build_graph(attention_net, spec(Mode::train));
+  const auto forward = all<Attention>(g);
+  const auto backward = all<AttentionGrad>(g);
+  ASSERT_EQ(backward.size(), 1u);
+  EXPECT_EQ(backward[0].qkv, forward[0].qkv);
+  EXPECT_EQ(backward[0].log_sum_exp, forward[0].log_sum_exp);
+  EXPECT_TRUE(backward[0].mask_diagonal);
+  bool found = false;
+  for (const Parameter& p : g.parameters()) {
+    if (p.name != "attend.fn.temperature") continue;
+    found = true;
+    EXPECT_TRUE(p.shape.empty());
+    EXPECT_EQ(p.grad, backward[0].dtemperature);
+    EXPECT_DOUBLE_EQ(std::exp(p.init.spread), 0.25);  // 1 / sqrt(16)
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST(Autodiff, DropoutIsItsOwnGradientAndEvaluationHasNone) {
+  const Graph g = build_graph(attention_net, spec(Mode::train));
+  const auto drops = all<Dropout>(g);  // two forward, and the last one's gradient first
+  ASSERT_EQ(drops.size(), 4u);
+  EXPECT_EQ(drops[0].number, 0);
+  EXPECT_EQ(drops[1].number, 1);
+  EXPECT_EQ(drops[2].number, 1);
+  EXPECT_EQ(drops[3].number, 0);
+  EXPECT_EQ(drops[3].p, drops[0].p);
+  EXPECT_EQ(drops[3].key, g.ports.dropout_key);
+  const Graph evaluation = build_graph(attention_net, spec(Mode::evaluate));
+  EXPECT_EQ(count<Dropout>(evaluation), 0);
+  EXPECT_EQ(all<Attention>(evaluation)[0].log_sum_exp, kNone);
+}
+
+TEST(Autodiff, ImpossibleAttentionAndDropoutAreBugs) {
+  Graph g;
+  const ValueId qkv = g.add_value({.name = "qkv", .shape = {2, 16, 96}});
+  const ValueId single = g.add_value({.name = "single", .shape = {2, 1, 96}});
+  EXPECT_THROW(g.attention(qkv, 5), Error);
+  EXPECT_THROW(g.attention(single, 1, {.mask_diagonal = true}), Error);
+  EXPECT_NO_THROW(g.attention(single, 1));
+  EXPECT_THROW(g.dropout(qkv, 1), Error);
+  EXPECT_THROW(g.dropout(qkv, -0.1), Error);
+  EXPECT_EQ(g.dropout(qkv, 0), qkv);
+}
+
+TEST(Autodiff, LayerNormAddsWhatReachesItsSumOtherwise) {
+  const Graph g = build_graph(token_net, spec(Mode::train));
+  const auto forward = all<LayerNorm>(g);
+  const auto backward = all<LayerNormGrad>(g);  // the last layer's first
+  ASSERT_EQ(forward.size(), 2u);
+  ASSERT_EQ(backward.size(), 2u);
+  EXPECT_EQ(forward[0].sum, kNone);
+  EXPECT_EQ(backward[0].x, forward[1].sum);
+  EXPECT_EQ(backward[1].x, forward[0].x);
+  EXPECT_EQ(backward[0].dsum, all<GeluGrad>(g)[0].dy);  // of the sum that goes past GELU
+  EXPECT_EQ(backward[1].dsum, backward[0].dx);          // the residual's is the sum's
+  EXPECT_EQ(all<Add>(g).size(), 1u);                    // the forward pass's: no gradient is added by itself
+  for (const auto& [op, into] : {std::pair(backward[0], "down"), {backward[1], "embed"}})
+    EXPECT_TRUE(std::ranges::any_of(all<LinearGradW>(g), [&, op = op](const auto& w) { return w.dy == op.dx; }))
+        << into;
+}
+
+TEST(Autodiff, NormalisedInputsNeedNoGradient) {
+  const auto net = [](Graph& g, ValueId images, int classes) {
+    return g.linear(g.layer_norm(g.flatten(images), "norm"), "out", classes);
+  };
+  const auto grads = all<LayerNormGrad>(build_graph(net, spec(Mode::train)));
+  ASSERT_EQ(grads.size(), 1u);
+  EXPECT_EQ(grads[0].dx, kNone);
+  EXPECT_EQ(grads[0].dsum, kNone);
+}
+
+TEST(Autodiff, GeluOfALayerKeepsItsArgumentForTrainingAlone) {
+  for (const Mode mode : {Mode::train, Mode::evaluate}) {
+    const Graph g = build_graph(token_net, spec(mode));
+    const auto layers = all<Linear>(g);
+    EXPECT_EQ(layers[1].before != kNone, mode == Mode::train);
+    EXPECT_EQ(layers[0].before, kNone);
+    EXPECT_EQ(all<LayerNorm>(g)[0].mean != kNone, mode == Mode::train);
+    if (mode == Mode::evaluate) continue;
+    const auto grads = all<GeluGrad>(g);  // of the block's end, then of the layer
+    ASSERT_EQ(grads.size(), 2u);
+    EXPECT_EQ(grads[1].x, layers[1].before);
+  }
+}
+
+TEST(Graph, LinearLayersOfTokensAndWithoutBias) {
+  Graph g;
+  const ValueId tokens = g.add_value({.name = "tokens", .shape = {2, 5, 24}});
+  const ValueId y = g.linear(tokens, "fc", 7, {.bias = false, .weight = Init{Init::normal, 0.02}});
+  EXPECT_EQ(g.shape(y), Shape({2, 5, 7}));
+  EXPECT_EQ(g.shape(y).stored(), 2 * 5 * 16);
+  ASSERT_EQ(g.parameters().size(), 1u);
+  EXPECT_EQ(g.parameters()[0].name, "fc.weight");
+  EXPECT_EQ(g.parameters()[0].init.kind, Init::normal);
+  EXPECT_EQ(g.parameters()[0].init.spread, 0.02);
+  const ValueId z = g.linear(y, "next", 3, {.bias_start = Init{Init::constant, 0}});
+  EXPECT_EQ(g.shape(z), Shape({2, 5, 3}));
+  EXPECT_EQ(g.parameters()[1].init.kind, Init::uniform);  // PyTorch's, by the number of inputs
+  EXPECT_EQ(g.parameters()[1].init.spread, 1 / std::sqrt(7.0));
+  EXPECT_EQ(g.parameters()[2].init.kind, Init::constant);
+  EXPECT_THROW(g.flatten(y), Error);  // its rows are padded
 }
 
 TEST(Statistics, AreNotLearntButHaveABatchsStatisticForAGradient) {
@@ -192,7 +320,7 @@ TEST(Autodiff, UnusedParameterIsABugNotAZero) {
 
 TEST(Layout, ConvolutionAndFlattenedMatrixRoundTrip) {
   for (const Layout& layout : {Layout::vector(7), Layout::matrix(3, 20), Layout::convolution(4, 3, 5),
-                               Layout::matrix_of_flattened(3, 16, 5, 5)}) {
+                               Layout::matrix_of_flattened(3, 16, 5, 5), Layout::tokens(2, 5, 20)}) {
     std::vector<float> torch(static_cast<size_t>(layout.numel())), back(torch.size());
     for (size_t i = 0; i < torch.size(); ++i) torch[i] = static_cast<float>(i + 1);
     std::vector<float> storage(static_cast<size_t>(layout.stored), -1.0f);

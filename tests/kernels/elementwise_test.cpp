@@ -10,6 +10,7 @@
 #include "buffer.h"
 #include "run.h"
 #include "selftest/reference/bf16.h"
+#include "selftest/reference/gelu.h"
 #include "typed.h"
 
 namespace ct::kernels {
@@ -75,6 +76,41 @@ TYPED_TEST(Elementwise, ReluGrad) {
     expect_same(dx.values(), want);
     ASSERT_EQ(into(dy), cudaSuccess);
     expect_same(dy.values(), want);
+  });
+}
+
+/// GELU's arguments: numbers() spread over where it bends and where it does not, and a NaN.
+std::vector<float> gelu_numbers(size_t n) {
+  std::vector<float> v = numbers(n, 1);
+  for (size_t i = 0; i < n; ++i) v[i] *= static_cast<float>(1 + i % 4);
+  if (n > 2) v[1] = kNaN, v[2] = 0;
+  return v;
+}
+
+TYPED_TEST(Elementwise, GeluAndItsGradient) {
+  using T = TypeParam;
+  for_sizes([](size_t n, size_t shift) {
+    const std::vector<float> values = rounded<T>(gelu_numbers(n)), grads = rounded<T>(numbers(n, 2));
+    Buffer<T> x(values, shift), dy(grads, shift), y(n, shift), dx(n, shift);
+    const auto count = static_cast<int64_t>(n);
+    const GeluArgs forward{.type = Named<T>::kType, .n = count, .x = x.data(), .y = y.data()};
+    const GeluGradArgs backward{.type = Named<T>::kType, .n = count, .x = x.data(), .dy = dy.data(), .dx = dx.data()};
+    ASSERT_EQ(gelu(forward, nullptr), cudaSuccess);
+    ASSERT_EQ(gelu_grad(backward, nullptr), cudaSuccess);
+    const auto near = [&](float got, double want, double f32) {
+      return std::isnan(want) ? std::isnan(got)
+                              : std::abs(got - want) <= f32 + Named<T>::kRounding * 1.001 * std::abs(want) + 0x1p-25;
+    };
+    for (size_t i = 0; i < n; ++i) {
+      const double v = values[i], below = reference::normal_below(v), slope = v * reference::normal_density(v);
+      ASSERT_TRUE(near(y[i], v * below, 1e-6 * below)) << v << " gives " << y[i];
+      ASSERT_TRUE(near(dx[i], grads[i] * (below + slope), 1e-6 * (below + std::abs(slope)))) << v << " gives " << dx[i];
+    }
+    const std::vector<unsigned char> into_others = y.bytes();  // in place, the same
+    GeluArgs in_place = forward;
+    in_place.y = x.data();
+    ASSERT_EQ(gelu(in_place, nullptr), cudaSuccess);
+    EXPECT_EQ(x.bytes(), into_others);
   });
 }
 

@@ -328,6 +328,28 @@ TEST(LinearOf, NotANumberPassesTheRelu) {
   EXPECT_TRUE(std::isnan(at[3]));
 }
 
+TEST(LinearOf, NoBias) {
+  Buffer<float> at(std::vector<float>{2, 3, 4, 7, 7});
+  LinearArgs args = one_weight(at);
+  args.b = nullptr;
+  ASSERT_EQ(linear(args, nullptr), cudaSuccess);
+  EXPECT_EQ(at[3], 6);
+  const LinearGradWArgs grad{.type = Type::f32,
+                             .y_type = Type::f32,
+                             .n = 1,
+                             .in = 1,
+                             .out = 1,
+                             .x_stride = 1,
+                             .dy_stride = 1,
+                             .dw_stride = 1,
+                             .x = at.data(),
+                             .dy = at.data() + 1,
+                             .dw = at.data() + 3,
+                             .db = nullptr};
+  ASSERT_EQ(linear_grad_weights(grad, nullptr), cudaSuccess);
+  EXPECT_EQ(at.values(), (Matrix{2, 3, 4, 6, 7}));
+}
+
 TEST(LinearOf, NoRows) {
   Buffer<float> at(std::vector<float>{2, 3, 4, 7, 7});
   LinearArgs args = one_weight(at);

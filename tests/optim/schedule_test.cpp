@@ -104,6 +104,74 @@ TEST(WarmupCosineLr, AWarmUpThatTakesAllStepsIsDoubted) {
   EXPECT_EQ(doubt_of(WarmupLr()), "");
 }
 
+// DeepSpeed's own values: optimizer step (from 1), the rate and the betas that it uses.
+TEST(OneCycle, Golden) {
+  const LrSchedule s = OneCycle{.cycle_min_lr = 1e-4, .cycle_max_lr = 4e-3};
+  struct Row {
+    int64_t step;
+    double lr, beta1;
+  };
+  for (const Row& g : {Row{1, 0.0001, 0.8},
+                       {2, 0.00010195000000000066, 0.89995},
+                       {3, 0.00010389999999999957, 0.8999},
+                       {1001, 0.00205, 0.8500000000000001},
+                       {2000, 0.003998050000000001, 0.80005},
+                       {2001, 0.004, 0.8},
+                       {2002, 0.003998050000000001, 0.80005},
+                       {3001, 0.00205, 0.8500000000000001},
+                       {4000, 0.00010194999999999893, 0.89995},
+                       {4001, 0.0001, 0.9},
+                       {4002, 0.0001, 0.9},
+                       {4201, 0.0001, 0.9}}) {
+    const ScheduleRow row = schedule_row(s, AdamW{.lr = 0.5, .betas = {0.7, 0.999}}, g.step - 1);
+    EXPECT_EQ(row.lr, g.lr) << g.step;
+    EXPECT_EQ(row.coefficients[ct::Adam::beta1], g.beta1) << g.step;
+    EXPECT_EQ(row.coefficients[ct::Adam::beta2], 0.99) << g.step;
+  }
+}
+
+TEST(OneCycle, BothHalvesHaveTheirLengthAndThenItDecays) {
+  const LrSchedule s = OneCycle{.cycle_min_lr = 1,
+                                .cycle_max_lr = 5,
+                                .decay_lr_rate = 2,
+                                .cycle_first_step_size = 4,
+                                .cycle_second_step_size = 8,
+                                .decay_step_size = 10,
+                                .decay_mom_rate = 0.1};
+  const auto beta1 = [&](int64_t step) { return schedule_row(s, AdamW(), step).coefficients[ct::Adam::beta1]; };
+  EXPECT_EQ(rate(s, 0), 1);
+  for (int64_t step = 1; step <= 4; ++step) EXPECT_DOUBLE_EQ(rate(s, step), 1 + static_cast<double>(step)) << step;
+  for (int64_t step = 4; step < 12; ++step)
+    EXPECT_NEAR(rate(s, step), 5 - 0.5 * static_cast<double>(step - 4), 1e-12) << step;
+  EXPECT_EQ(rate(s, 12), 1);
+  EXPECT_DOUBLE_EQ(rate(s, 12 + 1), 1 / (1 + 2 * 0.1));
+  EXPECT_DOUBLE_EQ(rate(s, 12 + 10), 1 / (1 + 2 * 1.0));
+  EXPECT_DOUBLE_EQ(beta1(4), 0.8);
+  EXPECT_DOUBLE_EQ(beta1(12), 0.9);
+  EXPECT_DOUBLE_EQ(beta1(12 + 10), 0.9 * (1 + 0.1));
+  const LrSchedule up =
+      OneCycle{.cycle_min_lr = 1, .cycle_max_lr = 5, .cycle_first_step_size = 4, .cycle_second_step_size = 0};
+  EXPECT_DOUBLE_EQ(rate(up, 3), 4);
+  EXPECT_EQ(rate(up, 5), 1);
+}
+
+TEST(OneCycle, OnlyBetasAreCycledAndOnlyWhereThatIsWanted) {
+  const OneCycle cycle{.cycle_min_lr = 1e-4, .cycle_max_lr = 4e-3};
+  EXPECT_EQ(schedule_row(cycle, Sgd{.momentum = 0.5}, 1000).coefficients[ct::Sgd::momentum], 0.5);
+  EXPECT_EQ(schedule_row(cycle, Sgd{.momentum = 0.5}, 1000).lr, 0.00205);
+  OneCycle still = cycle;
+  still.cycle_momentum = false;
+  const ScheduleRow row = schedule_row(still, AdamW{.betas = {0.7, 0.999}}, 1000);
+  EXPECT_EQ(row.coefficients[ct::Adam::beta1], 0.7);
+  EXPECT_EQ(row.coefficients[ct::Adam::beta2], 0.999);
+  EXPECT_NE(overrides_betas(cycle), "");
+  EXPECT_EQ(overrides_betas(still), "");
+  EXPECT_EQ(overrides_betas(StepLr()), "");
+  EXPECT_TRUE(OneCycle{.cycle_max_lr = 1}.fault());
+  EXPECT_TRUE(OneCycle{.cycle_min_lr = 1}.fault());
+  EXPECT_FALSE(cycle.fault());
+}
+
 TEST(StepLr, FallsEveryStepSizeSteps) {
   const LrSchedule s = StepLr{.step_size = 3, .gamma = 0.5};
   for (int64_t step = 0; step < 10; ++step) EXPECT_EQ(rate(s, step, 0.8), 0.8 / (1 << (step / 3))) << step;

@@ -13,7 +13,7 @@ namespace {
 
 ValueId net(Graph& g, ValueId images, int classes) {
   ValueId h = g.max_pool(g.relu(g.conv2d(images, "conv", 6, 5)), 2);
-  h = g.linear(g.flatten(h), "fc1", 100, Activation::relu);
+  h = g.linear(g.flatten(h), "fc1", 100, {.activation = Activation::relu});
   return g.linear(h, "fc2", classes);
 }
 
@@ -280,7 +280,7 @@ TEST(Memory, EveryOperandOfEveryStepHasAPlaceOrIsResident) {
 /// A chain of layers of equal size, each a unit.
 ValueId chain(Graph& g, ValueId images, int classes) {
   ValueId h = g.linear(g.flatten(images), "in", 64);
-  for (const char* name : {"a", "b", "c", "d", "e"}) h = g.linear(h, name, 64, Activation::relu);
+  for (const char* name : {"a", "b", "c", "d", "e"}) h = g.linear(h, name, 64, {.activation = Activation::relu});
   return g.linear(h, "out", classes);
 }
 

@@ -33,7 +33,7 @@ ValueId blocks(Graph& g, ValueId images, int classes) {
 /// A layer a unit, with results that are views.
 ValueId layers(Graph& g, ValueId images, int classes) {
   const ValueId h = g.max_pool(g.relu(g.conv2d(images, "conv", 16, 5)), 2);
-  return g.linear(g.linear(g.flatten(h), "fc1", 64, Activation::relu), "fc2", classes);
+  return g.linear(g.linear(g.flatten(h), "fc1", 64, {.activation = Activation::relu}), "fc2", classes);
 }
 
 Graph graph(const Builder& model) {

@@ -9,7 +9,7 @@ namespace {
 
 ValueId net(Graph& g, ValueId images, int classes) {
   ValueId h = g.max_pool(g.relu(g.conv2d(images, "conv", 6, 5)), 2);
-  h = g.linear(g.flatten(h), "fc1", 100, Activation::relu);
+  h = g.linear(g.flatten(h), "fc1", 100, {.activation = Activation::relu});
   return g.linear(h, "fc2", classes);
 }
 

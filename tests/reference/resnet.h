@@ -1,17 +1,12 @@
 // Scalar reference of residual networks, by name of parameter.
 #pragma once
 
-#include <map>
-#include <string>
-
+#include "reference/named_parameters.h"
 #include "selftest/reference/batch_norm.h"
 #include "selftest/reference/conv.h"
 #include "selftest/reference/dense.h"
 
 namespace ct::reference {
-
-template <class T>
-using NamedParameters = std::map<std::string, std::vector<T>>;
 
 struct Resnet {
   int64_t n, side, width, classes;
@@ -61,13 +56,7 @@ Features<T> stem(const Resnet& s, const NamedParameters<T>& p, const std::vector
 template <class T>
 T loss_of_features(const Resnet& s, const NamedParameters<T>& p, const Features<T>& h, const std::vector<int>& labels) {
   const auto pooled = average_pool(s.n, h.side * h.side, h.channels, h.x);
-  const auto z = linear(s.n, h.channels, s.classes, pooled, p.at("fc.weight"), p.at("fc.bias"));
-  T loss = 0;
-  for (int64_t i = 0; i < s.n; ++i)
-    loss += softmax_cross_entropy(std::vector<T>(z.begin() + i * s.classes, z.begin() + (i + 1) * s.classes),
-                                  labels[static_cast<size_t>(i)], 0) /
-            static_cast<double>(s.n);
-  return loss;
+  return mean_loss(linear(s.n, h.channels, s.classes, pooled, p.at("fc.weight"), p.at("fc.bias")), labels);
 }
 
 /// images [n][side][side][3], normalised; the mean loss.

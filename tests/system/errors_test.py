@@ -182,9 +182,8 @@ def what_is_not_built_is_refused_by_name():
     nvme = {"zero_optimization.offload_optimizer.device": "nvme"}
     for sets, name in [(nvme, "nvme"), ({"zero_optimization.offload_param.device": "cpu"}, "offload_param"),
                        ({"fp16.enabled": True}, "fp16"), ({"device": "cuda"}, "cuda"), ({"device": "cuda:1"}, "cuda"),
-                       ({"model.name": "vit_tiny"}, "vit_tiny"),
                        ({"optimizer.type": "Lamb"}, "Lamb"),
-                       ({"scheduler.type": "OneCycle"}, "OneCycle"), ({"communication.backend": "nccl"}, "nccl"),
+                       ({"scheduler.type": "LRRangeTest"}, "LRRangeTest"), ({"communication.backend": "nccl"}, "nccl"),
                        ({"train.ema.decay": 0.9}, "train.ema"), ({"cpu.threads": 2}, "cpu.threads"),
                        ({"data.augment": "[mixup]"}, "mixup"), ({"compat": "seed"}, "compat")]:
         refused(USAGE, [name], path("out-later"), sets)

@@ -558,9 +558,22 @@ class Verbs(unittest.TestCase):
         # A micro-batch's operations count four times.
         self.assertGreater(result["ops_us"], sum(op["us"] for op in result["ops"]))
 
+    def test_bench_of_operations_on_large_tensors(self):
+        self.synthetic()
+        result = json.loads(self.good("bench", "--ops", "--large", "--json", "--device", "cpu", "--windows", 1,
+                                      "--seconds", 0.001, "--set", "model.name=cnn_plain",
+                                      "--set", "data.dataset=synthetic", "--set", "data.path=" + self.data))
+        large = {op["name"]: op for op in result["large_ops"]}
+        self.assertLessEqual({"relu", "relu_grad", "max_pool", "max_pool_grad"}, set(large))
+        self.assertNotIn("linear", large)  # not bound by memory
+        for op in large.values():
+            self.assertGreater(op["copy_share"], 0, op)
+        self.assertNotIn("large_ops", json.loads(self.bench("step", "--ops", "--device", "cpu", "--json")))
+
     def test_bench_takes_no_option_that_it_would_ignore(self):
         self.bad(USAGE, "--ops belongs to bench step, not to bench data", "bench", "data", "--ops")
         self.bad(USAGE, "--elements belongs to", "bench", "step", "--elements", 10)
+        self.bad(USAGE, "add --ops", "bench", "step", "--large")
 
     def test_bench_of_operations_in_bf16(self):
         """No operation can do more than the processor."""

@@ -118,6 +118,28 @@ TEST_F(ConfigTest, ShippedImagenetFilesLoadTogether) {
   EXPECT_PART(warnings_[1], "fp16.auto_cast");
 }
 
+TEST_F(ConfigTest, ShippedTransformersLoad) {
+  const Config ours = load_config({.files = {kShipped / "vit_tiny.yaml"}}, &warnings_);
+  EXPECT_EQ(fitting_ranks(ours.batch, 9), (std::vector<int64_t>{1, 2, 4, 8}));
+  EXPECT_FALSE(ours.bf16.enabled.has_value());
+  EXPECT_EQ(ours.data.validation, 5000);
+  EXPECT_EQ(ours.train.best.split, BestSplit::val);
+  EXPECT_EQ(ours.gradient_clipping, 5);
+  const Config seeds = load_config({.files = {kShipped / "vit_tiny_fp16.yaml"}}, &warnings_);
+  EXPECT_TRUE(seeds.fp16.enabled);
+  EXPECT_EQ(seeds.data.validation, 0);
+  EXPECT_EQ(seeds.train.best.split, BestSplit::test);
+  EXPECT_EQ(batch_for(seeds.batch, 3), (BatchSizes{1536, 256, 2}));
+  for (const Config& config : {ours, seeds}) {
+    EXPECT_EQ(optimizer<optim::AdamW>(config).betas, (std::array{0.8, 0.999}));
+    EXPECT_EQ(std::get<optim::OneCycle>(config.scheduler).cycle_max_lr, 4e-3);
+    EXPECT_EQ(config.train.early_stopping.patience, 50);
+    EXPECT_EQ(config.data.mean, std::vector<double>(3));
+  }
+  ASSERT_EQ(warnings_.size(), 2u);
+  for (const std::string& warning : warnings_) EXPECT_PART(warning, "overrides optimizer.params.betas");
+}
+
 TEST_F(ConfigTest, AbsentKeysFollowTheContract) {
   const Config config = load(kAdam + "train_batch_size: 8\n");
   const optim::Adam& adam = optimizer<optim::Adam>(config);
@@ -221,7 +243,8 @@ TEST_F(ConfigTest, TypesAndRangesAreChecked) {
        "zero_optimization.offload_optimizer.device must be none or cpu, found 'gpu'; did you mean cpu?"},
       {"zero_optimization: {offload_optimiser: {device: cpu}}", "did you mean 'zero_optimization.offload_optimizer'?"},
       {"bf16: true", "bf16 is a block of keys, found 'true'"},
-      {"bf16: {enabled: auto}", "bf16.enabled expects true or false, found 'auto'"},
+      {"bf16: {enabled: often}", "bf16.enabled expects true, false or auto, found 'often'"},
+      {"bf16: {enabled: null}", "bf16.enabled expects true, false or auto, found nothing"},
       {"bf16: {enabled: false}\nbfloat16: {enabled: true}",
        "c.yaml:2:1: bfloat16 is another name of bf16, which is given too; remove one"},
       {"fp16: {loss_scale: -1}", "fp16.loss_scale must be at least 0"},
@@ -234,6 +257,12 @@ TEST_F(ConfigTest, TypesAndRangesAreChecked) {
       {"optimizer: {type: RMSprp}", "did you mean RMSprop?"},
       {"scheduler: {type: StepLr}", "did you mean StepLR?"},
       {"optimizer: {type: Adam}\nscheduler: {type: StepLR}", "scheduler.params.step_size must be given"},
+      {"optimizer: {type: Adam}\nscheduler: {type: OneCycle, params: {cycle_max_lr: 1}}",
+       "c.yaml:2:19: scheduler.params.cycle_min_lr must be given"},
+      {"optimizer: {type: Adam}\nscheduler: {type: OneCycle, params: {cycle_min_lr: 1}}",
+       "scheduler.params.cycle_max_lr must be given"},
+      {"scheduler: {type: OneCycle, params: {cycle_max_mom: 1}}", "cycle_max_mom must be at least 0 and less than 1"},
+      {"scheduler: {type: OneCycle, params: {cycle_first_step_size: 0}}", "cycle_first_step_size must be at least 1"},
       {"optimizer: {type: Adam, groups: [{pattern: 'head.*'}]}", "optimizer.groups[0] (pattern head.*) matches no"},
       {"optimizer: {type: Adam, groups: [{lr_scale: 2}]}", "a group needs a pattern or dimensions"},
       {"optimizer: {type: Adam, groups: [{patern: x}]}",
@@ -259,12 +288,13 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
       {"device: \"cuda:\"", "device must be auto, cpu, cuda or cuda:N, found 'cuda:'"},
       {"device: cuda:1x", "device must be auto, cpu, cuda or cuda:N, found 'cuda:1x'"},
       {"device: cpu:1", "device must be auto, cpu, cuda or cuda:N, found 'cpu:1'"},
-      {"model: {name: vit_tiny}", "model.name vit_tiny is not supported by this version; use cnn"},
       {"data: {augment: [color_jitter]}", "data.augment color_jitter is not supported"},
       {"optimizer: {type: lamb, params: {max_coeff: 10}}",
        "optimizer.type lamb is not supported by this version; use SGD, Adam, AdamW or RMSprop"},
-      {"scheduler: {type: OneCycle, params: {cycle_min_lr: 0}}",
-       "scheduler.type OneCycle is not supported by this version; use WarmupLR, WarmupCosineLR or StepLR"},
+      {"scheduler: {type: LRRangeTest}",
+       "scheduler.type LRRangeTest is not supported by this version; use WarmupLR, WarmupCosineLR, OneCycle or StepLR"},
+      {"scheduler: {type: OneCycle, params: {cycle_first_stair_count: 3}}",
+       "scheduler.params.cycle_first_stair_count 3 is not supported by this version; use 0"},
       {"train: {ema: {decay: 0.9}}", "train.ema.decay 0.9 is not supported by this version; use 0"},
       {"compat: seed", "compat is not supported by this version; remove it"},
       {"cpu: {threads: 2}", "cpu.threads 2 is not supported by this version; use 1"},
@@ -318,6 +348,12 @@ TEST_F(ConfigTest, AModelTakesItsOwnKeys) {
   };
   for (const auto& [text, part] : refused) EXPECT_PART(error(kAdam + text), part);
   EXPECT_PART(error(kAdam, {"model.stem=cifar"}), "--set model.stem=cifar: model.stem is no key of the model cnn");
+  EXPECT_PART(error(kAdam + "model: {name: vit, heads: 5}"),
+              "c.yaml:2:27: model.heads must divide model.dim, the width that they share: 192 is no multiple of 5");
+  EXPECT_PART(error(kAdam + "model: {name: cct, dim: 6}"), "model.heads must divide model.dim");
+  EXPECT_EQ(load(kAdam + "model: {name: vit_tiny, dim: 100, dropout: 0.25}").model.vit_tiny.dropout, 0.25);
+  // Groups of parameters are looked at in a graph, whose images the patch must fit.
+  load("model: {name: vit, patch: 48}\noptimizer: {type: Adam, groups: [{pattern: pos_embed, weight_decay: 0}]}\n");
 }
 
 TEST_F(ConfigTest, BatchNormOverRanksIsRefusedByName) {
@@ -408,16 +444,61 @@ TEST_F(ConfigTest, TensorBoardAsDeepSpeedWritesIt) {
   EXPECT_PART(error(kAdam + "tensorboard: {job_name: a/b}"), "c.yaml:2:25: tensorboard.job_name names one folder");
 }
 
+TEST_F(ConfigTest, OneCycleSaysWhatItOverrides) {
+  const std::string cycle = "scheduler: {type: OneCycle, params: {cycle_min_lr: 1e-4, cycle_max_lr: 4e-3}}\n";
+  load(cycle + "optimizer: {type: AdamW, params: {lr: 1e-4, betas: [0.8, 0.999]}}\n");
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_PART(warnings_[0],
+              "cycle_momentum overrides optimizer.params.betas, as in DeepSpeed: the first goes from 0.9");
+  EXPECT_PART(warnings_[0], "to 0.8 and back, the second is 0.99");
+  warnings_.clear();
+  load(cycle + "optimizer: {type: AdamW, params: {lr: 1e-3}}\n", {"scheduler.params.cycle_momentum=false"});
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_PART(warnings_[0], "cycle_min_lr 1e-04 overrides optimizer.params.lr 0.001, as in DeepSpeed");
+  warnings_.clear();
+  load(cycle + "optimizer: {type: SGD, params: {lr: 1e-4, momentum: 0.9}}\n");
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_PART(warnings_[0], "cycle_momentum changes nothing, as in DeepSpeed: SGD has no betas");
+  warnings_.clear();
+  const Config open = load(
+      "optimizer: {type: AdamW, params: {lr: 0.5}}\nscheduler: {type: OneCycle, params: {cycle_min_lr: auto, "
+      "cycle_max_lr: 1}}\n");
+  EXPECT_EQ(std::get<optim::OneCycle>(open.scheduler).cycle_min_lr, 0.5);
+}
+
+TEST_F(ConfigTest, Bf16MayBeLeftToTheMachine) {
+  const std::string base = kAdam + "train_batch_size: 16\n";
+  const Config open = load(base + "bf16: {enabled: auto}\n"), on = load(base + "bf16: {enabled: true}\n"),
+               off = load(base);
+  EXPECT_FALSE(open.bf16.enabled.has_value());
+  EXPECT_FALSE(load(kAdam, {"bf16.enabled=auto"}).bf16.enabled.has_value());
+  EXPECT_EQ(load(kAdam + "bf16: {enabled: auto}\n", {"bf16.enabled=true"}).bf16.enabled, true);
+  EXPECT_PART(to_yaml(open), "bf16:\n  enabled: auto\n");
+  EXPECT_PART(to_yaml(off), "bf16:\n  enabled: false\n");
+  EXPECT_FALSE(open == off);
+  // A run that continues keeps what it began with; one that asks for another is refused.
+  for (const Config* saved : {&on, &off}) {
+    Config now = open;
+    settle_like(now, *saved);
+    EXPECT_TRUE(resume_difference(*saved, 1, now, 1).forbidden.empty());
+    EXPECT_EQ(now.bf16.enabled, saved->bf16.enabled);
+  }
+  Config now = off;
+  settle_like(now, on);
+  EXPECT_EQ(resume_difference(on, 1, now, 1).forbidden,
+            std::vector<std::string>{"bf16.enabled: true saved, false now"});
+}
+
 TEST_F(ConfigTest, PrecisionBlocks) {
-  EXPECT_FALSE(load(kAdam).bf16.enabled);
-  EXPECT_TRUE(load(kAdam + "bf16: {enabled: true}").bf16.enabled);
-  EXPECT_TRUE(load(kAdam, {"bf16.enabled=true"}).bf16.enabled);
-  EXPECT_TRUE(load(kAdam, {"bfloat16.enabled=true"}).bf16.enabled);
-  EXPECT_TRUE(load(kAdam, {"bfloat16={enabled: true}"}).bf16.enabled);
+  EXPECT_EQ(load(kAdam).bf16.enabled, false);
+  EXPECT_EQ(load(kAdam + "bf16: {enabled: true}").bf16.enabled, true);
+  EXPECT_EQ(load(kAdam, {"bf16.enabled=true"}).bf16.enabled, true);
+  EXPECT_EQ(load(kAdam, {"bfloat16.enabled=true"}).bf16.enabled, true);
+  EXPECT_EQ(load(kAdam, {"bfloat16={enabled: true}"}).bf16.enabled, true);
   const Config alias = load(kAdam + "bfloat16: {enabled: true, immediate_grad_update: false}\n");
-  EXPECT_TRUE(alias.bf16.enabled);
+  EXPECT_EQ(alias.bf16.enabled, true);
   EXPECT_EQ(alias.origins.count("bf16.enabled"), 1u);
-  EXPECT_FALSE(load(kAdam + "bfloat16: {enabled: true}\n", {"bf16.enabled=false"}).bf16.enabled);
+  EXPECT_EQ(load(kAdam + "bfloat16: {enabled: true}\n", {"bf16.enabled=false"}).bf16.enabled, false);
 
   const Config off = load(kAdam +
                           "fp16: {enabled: false, auto_cast: true, loss_scale: 128, initial_scale_power: 15, "
@@ -518,7 +599,7 @@ TEST_F(ConfigTest, TutorialFlagsKeepWorking) {
   ASSERT_EQ(warnings_.size(), 2u);
   EXPECT_PART(warnings_[1], "--local_rank is ignored");
   for (const int64_t stage : {0, 1, 2, 3}) EXPECT_EQ(with({.stage = stage}).zero_optimization.stage, stage);
-  EXPECT_TRUE(with({.dtype = "bf16"}).bf16.enabled);
+  EXPECT_EQ(with({.dtype = "bf16"}).bf16.enabled, true);
   EXPECT_EQ(refused({.stage = 4}), "--stage 4: zero_optimization.stage must be at least 0 and at most 3, found 4");
   EXPECT_TRUE(with({.dtype = "fp16"}).fp16.enabled);
   EXPECT_PART(refused({.dtype = "int8"}), "--dtype must be fp32, bf16 or fp16");
@@ -558,6 +639,8 @@ TEST_F(ConfigTest, PrintedConfigurationLoadsToTheSame) {
       "4\ngradient_accumulation_steps: 2\n",
       kAdam + "model: {name: resnet34, stem: cifar, width: 5, zero_init_residual: true}\n",
       kAdam + "model: {name: resnet18}\n",
+      "optimizer: {type: AdamW}\nscheduler: {type: OneCycle, params: {cycle_min_lr: 0, cycle_max_lr: 0.5, "
+      "cycle_first_step_size: 7, cycle_momentum: false}}\nbf16: {enabled: auto}\n",
   };
   for (const std::string& text : texts) {
     const Config config = load(text);

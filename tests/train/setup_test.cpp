@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "base/error.h"
+#include "comm/host/threads.h"
+#include "data/made_up_set.h"
+#include "plan/lower.h"
 #include "train/config/load.h"
 
 namespace ct {
@@ -122,6 +127,46 @@ TEST(Setup, ContiguousRanksReadTheirOwnMicroBatches) {
     EXPECT_EQ(options.micro_batch, 2);
     EXPECT_EQ(options.train_batch, 24);
   }
+}
+
+TEST(Setup, OpenBf16IsWhatTheMachineComputesIn) {
+  Config config;
+  config.device = "cpu";
+  config.bf16.enabled.reset();
+  EXPECT_EQ(compute_type(config), DType::f32);
+  settle_bf16(config);
+  EXPECT_EQ(config.bf16.enabled, make_backend(config)->problem_with(DType::bf16).empty());
+  EXPECT_EQ(compute_type(config), config.bf16.enabled == true ? DType::bf16 : DType::f32);
+  for (const bool given : {false, true}) {
+    config.bf16.enabled = given;
+    settle_bf16(config);
+    EXPECT_EQ(config.bf16.enabled, given);
+  }
+  config.bf16.enabled.reset();
+  config.fp16.enabled = true;
+  settle_bf16(config);
+  EXPECT_EQ(config.bf16.enabled, false);
+  EXPECT_EQ(compute_type(config), DType::f16);
+}
+
+/// By the position in the run, whatever was computed before.
+TEST(Setup, AMicroBatchComesWithTheKeyOfItsDropouts) {
+  const MadeUpSet set({1, 4, 4}, 2, 20);
+  std::vector<uint32_t> images(20);
+  std::iota(images.begin(), images.end(), 0u);
+  Pipeline pipeline(set, images, {.seed = 42, .train_batch = 8, .micro_batch = 2});
+  const auto backend = make_cpu_backend();
+  const auto comm = make_solo();
+  const Graph graph =
+      build_graph([](Graph& g, ValueId x, int classes) { return g.linear(g.flatten(x), "fc", classes); },
+                  {.batch = 2, .channels = 1, .height = 4, .width = 4, .classes = 2, .scale = {1}, .shift = {0}});
+  Engine engine(*backend, *comm, lower_training(graph, {.optimizer = optim::Sgd{}}, {.accumulation = 4}),
+                [](int64_t) { return ScheduleRow{}; });
+  fill_micro_batch(pipeline, /*epoch=*/3, /*step=*/1, /*k=*/2, engine);
+  const DropoutKey& key = *engine.inputs().dropout_key;
+  EXPECT_EQ(key.seed, 42u);
+  EXPECT_EQ(key.step, 3 * 2 + 1);  // an epoch has two steps
+  EXPECT_EQ(key.micro_batch, 2);
 }
 
 TEST(Setup, OnlyTheCpuIsBuilt) {

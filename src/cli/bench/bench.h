@@ -17,7 +17,7 @@ struct BenchFlags {
   double window = 0.25;
   int windows = 9;
   int64_t elements = 0;
-  bool json = false, operations = false;
+  bool json = false, operations = false, large = false;
   std::string device, cuda_path;  // empty: what the configuration says
 };
 

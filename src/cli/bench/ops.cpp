@@ -98,10 +98,10 @@ OpTimes time_host_operations(Engine& engine) {
   return times;
 }
 
-std::string table(const OpTimes& times, const DevicePeaks& peaks) {
+std::string table(const OpTimes& times, const DevicePeaks& peaks, const std::string& title) {
   char line[160];
   std::snprintf(line, sizeof line, "\n  %-24s %10s %10s %7s %10s", "operation", "us", "GFLOP/s", "% peak", "GB/s");
-  std::string text = peaks.text + line;
+  std::string text = title + line;
   if (!times.in_caches) text += "  % copy";
   double sum = 0;
   for (const OpTime& op : times.ops) {
@@ -125,10 +125,8 @@ std::string table(const OpTimes& times, const DevicePeaks& peaks) {
   return text + line;
 }
 
-void add_operations(Json& result, const OpTimes& times, const DevicePeaks& peaks) {
-  result["peaks"] = {{"flops", peaks.flops}, {"copy_bytes_per_sec", peaks.bytes}, {"text", peaks.text}};
-  result["ops_us"] = 1e6 * times.step;
-  Json& ops = result["ops"] = Json::array();
+Json operations(const OpTimes& times, const DevicePeaks& peaks) {
+  Json ops = Json::array();
   for (const OpTime& op : times.ops) {
     const Shares of = shares(op, peaks);
     ops.push_back({{"name", op.name},
@@ -138,6 +136,13 @@ void add_operations(Json& result, const OpTimes& times, const DevicePeaks& peaks
                    {"peak_share", of.flops},
                    {"copy_share", of.bytes}});
   }
+  return ops;
+}
+
+void add_operations(Json& result, const OpTimes& times, const DevicePeaks& peaks) {
+  result["peaks"] = {{"flops", peaks.flops}, {"copy_bytes_per_sec", peaks.bytes}, {"text", peaks.text}};
+  result["ops_us"] = 1e6 * times.step;
+  result["ops"] = operations(times, peaks);
 }
 
 }  // namespace ct

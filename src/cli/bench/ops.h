@@ -40,9 +40,11 @@ OpTimes time_device_operations(Engine& engine, Backend& backend, const OpTimingO
 /// Times on the host, one rank: medians of steps, operation after operation.
 OpTimes time_host_operations(Engine& engine);
 
-/// A line for each operation, its share of the peaks and their sum.
-std::string table(const OpTimes& times, const DevicePeaks& peaks);
-/// "peaks", "ops_us" and, of each of "ops", {"name", "us", "gflops", "gbytes_per_sec", "peak_share", "copy_share"}.
+/// A line for each operation, its share of the peaks and their sum, under a title.
+std::string table(const OpTimes& times, const DevicePeaks& peaks, const std::string& title);
+/// Of each {"name", "us", "gflops", "gbytes_per_sec", "peak_share", "copy_share"}.
+Json operations(const OpTimes& times, const DevicePeaks& peaks);
+/// "peaks", "ops_us" and "ops".
 void add_operations(Json& result, const OpTimes& times, const DevicePeaks& peaks);
 
 }  // namespace ct

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cli/bench/bench.h"
+#include "cli/bench/large_ops.h"
 #include "cli/bench/ops.h"
 #include "cli/verbs.h"
 #include "device/peaks.h"
@@ -66,6 +67,15 @@ double other_step(const BenchFlags& f, const Config& config, Communicator& comm)
   return median;
 }
 
+/// By --large: what passes over memory, on tensors that no cache holds.
+std::string bench_large_operations(const BenchFlags& f, StepBench& bench, const DevicePeaks& peaks, Json& result) {
+  if (!f.large) return "";
+  const OpTimes times = time_large_operations(bench.engine().lowered(), bench.backend(),
+                                              {.windows = f.windows, .window = std::min(f.window, 0.01)});
+  result["large_ops"] = operations(times, peaks);
+  return "\n" + table(times, peaks, str("on tensors of ", kLargeBytes >> 20, " MiB"));
+}
+
 /// Measures on a device beside the host, one rank: operations against peaks, the step recorded and not, and what of it
 /// is no operation's.
 std::string bench_device_operations(const BenchFlags& f, const Config& config, Communicator& comm,
@@ -73,6 +83,7 @@ std::string bench_device_operations(const BenchFlags& f, const Config& config, C
   const DevicePeaks peaks = measure_peaks(bench->backend(), compute_type(config));
   const OpTimes times = time_device_operations(bench->engine(), bench->backend(),
                                                {.windows = f.windows, .window = std::min(f.window, 0.01)});
+  const std::string large = bench_large_operations(f, *bench, peaks, result);
   bench->finish();
   bench.reset();  // makes room
   Config flipped = config;
@@ -89,7 +100,7 @@ std::string bench_device_operations(const BenchFlags& f, const Config& config, C
                 "batches %.1f us (%.1f %% of the recorded step)",
                 1e6 * recorded, 1e6 * unrecorded, 1e6 * times.step, 1e6 * (recorded - times.step),
                 100 * (1 - times.step / recorded));
-  return "\n" + table(times, peaks) + line;
+  return "\n" + table(times, peaks, peaks.text) + large + line;
 }
 
 }  // namespace
@@ -112,7 +123,7 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
   if (comm.rank() != 0) return 0;
   const BatchSizes& batch = bench.batch();
   const double images = static_cast<double>(batch.train);
-  std::string text = str(config.model.name, config.bf16.enabled ? " bf16" : "", ", batch ", batch.train, " = ",
+  std::string text = str(config.model.name, config.bf16.enabled == true ? " bf16" : "", ", batch ", batch.train, " = ",
                          batch.micro, " x ", batch.accumulation, " x ", comm.size(), " ranks, ZeRO stage ",
                          config.zero_optimization.stage, ", ", bench.backend().description(), ": ");
   char line[256];
@@ -146,7 +157,7 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
     const OpTimes times = time_host_operations(bench.engine());
     const DevicePeaks peaks = measure_peaks(bench.backend(), compute_type(config));
     add_operations(result, times, peaks);
-    text += "\n" + table(times, peaks);
+    text += "\n" + table(times, peaks, peaks.text) + bench_large_operations(f, bench, peaks, result);
     if (config.cpu.autotune) text += "\n" + bench.backend().plans();
   } else if (operations) {
     text += bench_device_operations(f, config, comm, std::move(owned), time.median, result);

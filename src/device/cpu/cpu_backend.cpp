@@ -10,9 +10,17 @@
 #include "device/cpu/in_f32.h"
 #include "device/cpu/isa.h"
 #include "device/cpu/layers.h"
+#include "device/cpu/linear.h"
 
 namespace ct {
 namespace {
+
+/// Is an operation that oneDNN computes in bf16 left to it, whatever its type?
+template <class T>
+bool is_librarys(const T& op, const std::vector<Value>& values) {
+  if constexpr (requires { cpu::linear_task(op, values); }) return cpu::wants_library(cpu::linear_task(op, values));
+  return true;
+}
 
 /// Has `op` kernels for the element types of its operands?
 template <class T>
@@ -20,15 +28,19 @@ bool runs_as_it_is(const T& op, const std::vector<Value>& values) {
   constexpr bool kUpdate = T::kFacts.role == Role::update;
   static_assert(kUpdate + cpu::InBf16::count<T> + cpu::InBf16ByOneDnn::count<T> + cpu::ThroughF32::count<T> == 1,
                 "how does this operation run in bf16? See device/cpu/layers.h");
-  bool any = false, all = true;  // of the operands that may be bf16: all but vectors
-  for (const Ids& ids : {op.reads(), op.writes()})
+  bool any = false, all = true;  // of the operands that may be bf16: all but vectors and gradients of parameters
+  const auto look = [&](const Ids& ids, bool may_be_f32) {
     for (ValueId id : ids) {
       const Value& value = values[static_cast<size_t>(id)];
       any = any || value.dtype == DType::bf16;
-      all = all && (value.dtype == DType::bf16 || value.shape.rank() == 1);
+      all = all && (value.dtype == DType::bf16 || value.shape.rank() <= 1 || may_be_f32);
     }
+  };
+  look(op.reads(), false);
+  look(op.writes(), T::kFacts.role == Role::gradient);
   if (kUpdate || !any) return true;
-  return all && (cpu::InBf16::count<T> || (cpu::InBf16ByOneDnn::count<T> && cpu::convolution_bf16_problem().empty()));
+  return all && (cpu::InBf16::count<T> || (cpu::InBf16ByOneDnn::count<T> && cpu::convolution_bf16_problem().empty() &&
+                                           is_librarys(op, values)));
 }
 
 /// The CPU is done with everything when the call returns.

@@ -1,5 +1,6 @@
 #include "device/cpu/layers.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -11,10 +12,14 @@
 #include "device/cpu/kernels/augment.h"
 #include "device/cpu/kernels/batch_norm.h"
 #include "device/cpu/kernels/conv_relu_pool.h"
+#include "device/cpu/kernels/gelu.h"
+#include "device/cpu/kernels/layer_norm.h"
 #include "device/cpu/kernels/linear.h"
 #include "device/cpu/kernels/max_pool.h"
+#include "device/cpu/kernels/patches.h"
 #include "device/cpu/kernels/plain.h"
 #include "device/cpu/kernels/softmax_cross_entropy.h"
+#include "device/cpu/kernels/tokens.h"
 
 namespace ct::cpu {
 
@@ -23,6 +28,25 @@ std::unique_ptr<Kernel> prepare(const Augment& op, const Shapes& shape) {
     return [op, s, images = at.u8(op.images), draws = at.i32(op.draws), out = at.f32(op.out)] {
       augment({s[0], s[1], s[2], s[3], images, draws, op.scale.data(), op.shift.data(), out});
     };
+  });
+}
+
+namespace {
+/// Calls with_type(float()) or with_type(uint16_t()), as elements in memory are.
+template <class WithType>
+std::unique_ptr<Kernel> by_type(bool bf16, WithType with_type) {
+  return bf16 ? with_type(uint16_t()) : with_type(float());
+}
+}  // namespace
+
+std::unique_ptr<Kernel> prepare(const Patches& op, const Shapes& shape) {
+  const Shape& x = shape(op.images);
+  const PatchesShape s{
+      .n = x[0], .channels = x[1], .height = x[2], .width = x[3], .patch = op.patch, .shift = op.shift};
+  return by_type(shape.bf16(op.y), [&]<class T>(T) {
+    return make_kernel([op, s](const Operands& at, float*) {
+      return [s, images = at.at<T>(op.images), y = at.at<T>(op.y)] { patches(s, images, y); };
+    });
   });
 }
 
@@ -71,12 +95,6 @@ std::unique_ptr<Kernel> prepare(const Conv2dGradW& op, const Shapes& shape) { re
 std::unique_ptr<Kernel> prepare(const Conv2dGradX& op, const Shapes& shape) { return prepare_by_way(op, shape); }
 
 namespace {
-/// Calls with_type(float()) or with_type(uint16_t()), as elements in memory are.
-template <class WithType>
-std::unique_ptr<Kernel> by_type(bool bf16, WithType with_type) {
-  return bf16 ? with_type(uint16_t()) : with_type(float());
-}
-
 MaxPoolShape max_pool_shape(const Shape& x, const Shape& y, int kernel, int stride, int pad) {
   return {.n = x[0],
           .height = x[1],
@@ -175,6 +193,50 @@ std::unique_ptr<Kernel> prepare(const BatchNormGrad& op, const Shapes& shape) {
   });
 }
 
+namespace {
+LayerNormShape layer_norm_shape(const Shape& x) { return {x.rows(), x.columns()}; }
+}  // namespace
+
+std::unique_ptr<Kernel> prepare(const LayerNorm& op, const Shapes& shape) {
+  const LayerNormShape s = layer_norm_shape(shape(op.x));
+  return by_type(shape.bf16(op.x), [&]<class T>(T) {
+    return make_kernel(layer_norm_workspace(s), [op, s](const Operands& at, float* workspace) {
+      const LayerNormArgs<T> args{.shape = s,
+                                  .eps = op.eps,
+                                  .x = at.at<T>(op.x),
+                                  .residual = at.at<T>(op.residual),
+                                  .w = at.f32(op.w),
+                                  .b = at.f32(op.b),
+                                  .sum = at.at<T>(op.sum),
+                                  .y = at.at<T>(op.y),
+                                  .mean = at.f32(op.mean),
+                                  .rstd = at.f32(op.rstd),
+                                  .workspace = workspace};
+      return [args] { layer_norm(args); };
+    });
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const LayerNormGrad& op, const Shapes& shape) {
+  const LayerNormShape s = layer_norm_shape(shape(op.x));
+  return by_type(shape.bf16(op.x), [&]<class T>(T) {
+    return make_kernel(layer_norm_workspace(s), [op, s](const Operands& at, float* workspace) {
+      const LayerNormGradArgs<T> args{.shape = s,
+                                      .x = at.at<T>(op.x),
+                                      .dy = at.at<T>(op.dy),
+                                      .dsum = at.at<T>(op.dsum),
+                                      .w = at.f32(op.w),
+                                      .mean = at.f32(op.mean),
+                                      .rstd = at.f32(op.rstd),
+                                      .dx = at.at<T>(op.dx),
+                                      .dw = at.f32(op.dw),
+                                      .db = at.f32(op.db),
+                                      .workspace = workspace};
+      return [args] { layer_norm_grad(args); };
+    });
+  });
+}
+
 std::unique_ptr<Kernel> prepare(const Relu& op, const Shapes& shape) {
   return by_type(shape.bf16(op.x), [&]<class T>(T) {
     return make_kernel([op, n = shape(op.y).stored()](const Operands& at, float*) {
@@ -191,12 +253,29 @@ std::unique_ptr<Kernel> prepare(const ReluGrad& op, const Shapes& shape) {
   });
 }
 
+std::unique_ptr<Kernel> prepare(const Gelu& op, const Shapes& shape) {
+  return by_type(shape.bf16(op.x), [&]<class T>(T) {
+    return make_kernel([op, n = shape(op.y).stored()](const Operands& at, float*) {
+      return [n, x = at.at<T>(op.x), y = at.at<T>(op.y)] { gelu(x, y, n); };
+    });
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const GeluGrad& op, const Shapes& shape) {
+  return by_type(shape.bf16(op.x), [&]<class T>(T) {
+    return make_kernel([op, n = shape(op.dx).stored()](const Operands& at, float*) {
+      return [n, x = at.at<T>(op.x), dy = at.at<T>(op.dy), dx = at.at<T>(op.dx)] { gelu_grad(x, dy, dx, n); };
+    });
+  });
+}
+
 namespace {
-/// Rows of `features` floats between strides; pads of `to` are written as zeros.
-void copy_rows(const float* from, int64_t from_stride, float* to, int64_t to_stride, int64_t rows, int64_t features) {
+/// Rows of `features` elements between strides; what `to` has beyond them is written as zeros.
+template <class T>
+void copy_rows(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t rows, int64_t features) {
   for (int64_t r = 0; r < rows; ++r, from += from_stride, to += to_stride) {
-    std::memcpy(to, from, static_cast<size_t>(features) * sizeof(float));
-    for (int64_t i = features; i < to_stride; ++i) to[i] = 0;
+    std::copy_n(from, features, to);
+    std::fill(to + features, to + to_stride, T(0));
   }
 }
 }  // namespace
@@ -216,27 +295,60 @@ std::unique_ptr<Kernel> prepare(const FlattenGrad& op, const Shapes& shape) {
   });
 }
 
-std::unique_ptr<Kernel> prepare(const Linear& op, const Shapes& shape) {
-  const LinearShape s{shape(op.x)[0], shape(op.x)[1], shape(op.y)[1]};
-  return make_kernel([=](const Operands& at, float*) {
-    const LinearArgs args{s, at.f32(op.x), at.f32(op.w), at.f32(op.b), at.f32(op.y), op.relu};
-    return [=] { linear(args); };
+namespace {
+/// Of Tokens and its gradient: `x` is the operand without class token.
+TokensShape tokens_shape(const Shape& x, const Shape& y) {
+  return {.n = y[0], .tokens = y[1], .columns = y[2], .x_stride = x.stride()};
+}
+}  // namespace
+
+std::unique_ptr<Kernel> prepare(const Tokens& op, const Shapes& shape) {
+  const TokensShape s = tokens_shape(shape(op.x), shape(op.y));
+  return by_type(shape.bf16(op.y), [&]<class T>(T) {
+    return make_kernel([op, s](const Operands& at, float*) {
+      const TokensArgs<T> args{.shape = s,
+                               .x = at.at<T>(op.x),
+                               .class_token = at.at<T>(op.class_token),
+                               .positions = at.at<T>(op.positions),
+                               .y = at.at<T>(op.y)};
+      return [args] { tokens(args); };
+    });
   });
 }
 
-std::unique_ptr<Kernel> prepare(const LinearGradX& op, const Shapes& shape) {
-  const LinearShape s{shape(op.dx)[0], shape(op.dx)[1], shape(op.dy)[1]};
-  return make_kernel([=](const Operands& at, float*) {
-    const LinearGradXArgs args{s, at.f32(op.w), at.f32(op.dy), at.f32(op.dx)};
-    return [=] { linear_grad_input(args); };
+std::unique_ptr<Kernel> prepare(const TokensGrad& op, const Shapes& shape) {
+  const TokensShape s = tokens_shape(shape(op.dx), shape(op.dy));
+  return by_type(shape.bf16(op.dy), [&]<class T>(T) {
+    return make_kernel([op, s](const Operands& at, float*) {
+      const TokensGradArgs<T> args{.shape = s,
+                                   .dy = at.at<T>(op.dy),
+                                   .dx = at.at<T>(op.dx),
+                                   .dclass_token = at.f32(op.dclass_token),
+                                   .dpositions = at.f32(op.dpositions)};
+      return [args] { tokens_grad(args); };
+    });
   });
 }
 
-std::unique_ptr<Kernel> prepare(const LinearGradW& op, const Shapes& shape) {
-  const LinearShape s{shape(op.x)[0], shape(op.x)[1], shape(op.dy)[1]};
-  return make_kernel([=](const Operands& at, float*) {
-    const LinearGradWArgs args{s, at.f32(op.x), at.f32(op.dy), at.f32(op.dw), at.f32(op.db)};
-    return [=] { linear_grad_weights(args); };
+std::unique_ptr<Kernel> prepare(const TakeToken& op, const Shapes& shape) {
+  const Shape x = shape(op.x);
+  return by_type(shape.bf16(op.y), [&]<class T>(T) {
+    return make_kernel([op, x](const Operands& at, float*) {
+      return [x, from = at.at<T>(op.x), to = at.at<T>(op.y)] {
+        copy_rows(from, x[1] * x.stride(), to, x.stride(), x[0], x[2]);
+      };
+    });
+  });
+}
+
+std::unique_ptr<Kernel> prepare(const TakeTokenGrad& op, const Shapes& shape) {
+  const Shape x = shape(op.dx);
+  return by_type(shape.bf16(op.dx), [&]<class T>(T) {
+    return make_kernel([op, x](const Operands& at, float*) {
+      return [x, from = at.at<T>(op.dy), to = at.at<T>(op.dx)] {
+        copy_rows(from, x.stride(), to, x[1] * x.stride(), x[0], x[2]);
+      };
+    });
   });
 }
 

@@ -1,5 +1,5 @@
-// The CPU's prepared operations, one function an operation kind: layers.cpp, convolution.h, and by family
-// optimizer.cpp, grad_norm.cpp, step_control.cpp, tree_sum.cpp.
+// The CPU's prepared operations, one function an operation kind: layers.cpp, linear.cpp, convolution.h, and by family
+// attention.cpp, optimizer.cpp, grad_norm.cpp, step_control.cpp, tree_sum.cpp.
 #pragma once
 
 #include <concepts>
@@ -28,6 +28,7 @@ class Shapes {
 };
 
 std::unique_ptr<Kernel> prepare(const Augment& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Patches& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const ConvReluPool& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const ConvReluPoolGradW& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const ConvReluPoolGradX& op, const Shapes& shape);
@@ -40,13 +41,26 @@ std::unique_ptr<Kernel> prepare(const AveragePool& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const AveragePoolGrad& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const BatchNorm& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const BatchNormGrad& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const LayerNorm& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const LayerNormGrad& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Relu& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const ReluGrad& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Gelu& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const GeluGrad& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Flatten& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const FlattenGrad& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Tokens& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const TokensGrad& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const TakeToken& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const TakeTokenGrad& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Linear& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const LinearGradX& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const LinearGradW& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Attention& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const AttentionGrad& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const SequencePool& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const SequencePoolGrad& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Dropout& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Add& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Cast& op, const Shapes& shape);
@@ -62,10 +76,13 @@ struct Kinds {
   template <class Op>
   static constexpr int count = (std::is_same_v<Op, Ops> + ... + 0);
 };
-/// Kernels of their own for bf16, oneDNN's, or f32 ones between conversions (in_f32.h).
-using InBf16 = Kinds<MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, Relu, ReluGrad, Add>;
-using InBf16ByOneDnn = Kinds<Conv2d, Conv2dGradW, Conv2dGradX>;
-using ThroughF32 = Kinds<Augment, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Flatten, FlattenGrad, Linear,
-                         LinearGradX, LinearGradW, SoftmaxCrossEntropy>;
+/// Kernels of their own for bf16, oneDNN's (of linear layers: the large ones'), or f32 ones between conversions
+/// (in_f32.h).
+using InBf16 = Kinds<MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, LayerNorm,
+                     LayerNormGrad, Relu, ReluGrad, Gelu, GeluGrad, Attention, AttentionGrad, SequencePool,
+                     SequencePoolGrad, Dropout, Add, Patches, Tokens, TokensGrad, TakeToken, TakeTokenGrad>;
+using InBf16ByOneDnn = Kinds<Conv2d, Conv2dGradW, Conv2dGradX, Linear, LinearGradX, LinearGradW>;
+using ThroughF32 =
+    Kinds<Augment, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Flatten, FlattenGrad, SoftmaxCrossEntropy>;
 
 }  // namespace ct::cpu

@@ -1,6 +1,7 @@
-// Convolution without oneDNN: our own plain kernels, which are one way, the direct one.
+// Convolution without oneDNN: our own plain kernels, which are one way, the direct one. Linear layers have own ones, too.
 #include "device/cpu/convolution.h"
 #include "device/cpu/cpu_kernel.h"
+#include "device/cpu/linear.h"
 
 namespace ct::cpu {
 
@@ -22,6 +23,8 @@ std::unique_ptr<Kernel> prepare_by_library(const ConvTask& task, ConvWay way) {
                        return [=] { conv2d_grad_input({d, w, result, image}); };
                      });
 }
+
+std::unique_ptr<Kernel> prepare_linear_by_library(const LinearTask&) { return nullptr; }
 
 std::string convolution_library() { return ""; }
 Bf16Unit bf16_unit() { return Bf16Unit::none; }

@@ -9,68 +9,13 @@
 
 #include "device/cpu/kernels/unfold.h"
 #include "device/cpu/onednn.h"
+#include "device/cpu/onednn_matmul.h"
 
 namespace ct::cpu {
 namespace {
 
-using dnnl::memory;
-
 /// Rows of a chunk's patches that a product needs to run at its speed, and bytes of them that more are taken for.
 constexpr int64_t kEnoughRows = 512, kEnoughBytes = int64_t{1} << 20;
-
-/// An operand of a product, rows one after the other or, transposed, columns.
-struct Matrix {
-  int64_t rows, columns;
-  DType type;
-  bool transposed = false;
-  memory::desc desc() const {
-    const memory::dims strides = transposed ? memory::dims{1, rows} : memory::dims{columns, 1};
-    return {{rows, columns}, library_type(type), strides};
-  }
-};
-
-enum class Into : uint8_t { overwrite, add };
-
-/// c = a b, with a bias for every column where it is wanted, or c += a b.
-class Product {
- public:
-  Product(const Library& library, const Matrix& a, const Matrix& b, const Matrix& c, bool bias, Into into)
-      : pd_(describe(library.engine, a, b, c, bias, into)), primitive_(pd_) {}
-
-  size_t scratch_bytes() const { return pd_.scratchpad_desc().get_size(); }
-  void run(const Library& library, void* a, void* b, float* bias, void* c, void* scratch) const {
-    const auto operand = [&](const memory::desc& desc, void* at) { return memory(desc, library.engine, at); };
-    std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, operand(pd_.src_desc(), a)},
-                                              {DNNL_ARG_WEIGHTS, operand(pd_.weights_desc(), b)},
-                                              {DNNL_ARG_DST, operand(pd_.dst_desc(), c)},
-                                              {DNNL_ARG_SCRATCHPAD, operand(pd_.scratchpad_desc(), scratch)}};
-    if (bias != nullptr) arguments.insert({DNNL_ARG_BIAS, operand(pd_.bias_desc(), bias)});
-    primitive_.execute(library.stream, arguments);
-  }
-
- private:
-  using Description = dnnl::matmul::primitive_desc;
-  static Description describe(const dnnl::engine& engine, const Matrix& a, const Matrix& b, const Matrix& c, bool bias,
-                              Into into) {
-    dnnl::primitive_attr attributes = user_scratchpad();
-    if (into == Into::add) {
-      dnnl::post_ops sum;
-      sum.append_sum(1.0f);
-      attributes.set_post_ops(sum);
-    }
-    const memory::desc vector = Matrix{1, c.columns, DType::f32}.desc();
-#if DNNL_VERSION_MAJOR >= 3
-    return bias ? Description(engine, a.desc(), b.desc(), vector, c.desc(), attributes)
-                : Description(engine, a.desc(), b.desc(), c.desc(), attributes);
-#else
-    return bias ? Description({a.desc(), b.desc(), vector, c.desc()}, attributes, engine)
-                : Description({a.desc(), b.desc(), c.desc()}, attributes, engine);
-#endif
-  }
-
-  Description pd_;
-  dnnl::matmul primitive_;
-};
 
 class ProductKernel final : public Kernel {
  public:

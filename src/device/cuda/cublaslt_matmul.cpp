@@ -78,6 +78,9 @@ std::string name(LinearPass pass, const LinearShape& s) {
              name_of(s.y_dtype));
 }
 
+/// Does a bias, or its gradient, go with the product?
+bool has_bias(LinearPass pass, const LinearShape& s) { return s.bias && pass != LinearPass::grad_input; }
+
 struct Context {
   explicit Context(const LibraryOptions& options) : api(options.places), options(options) {
     cublasLtHandle_t raw = nullptr;
@@ -146,7 +149,7 @@ class CublasltMatmul final : public Matmul {
       cast_bytes_ = aligned(static_cast<size_t>(dy_elements()) * size_of(shape.dtype));
     if (pass == LinearPass::forward && fused && shape.y_dtype != DType::f32)
       cast_bytes_ = aligned(static_cast<size_t>(shape.out) * size_of(shape.y_dtype));
-    if (pass == LinearPass::grad_weights && !fused)
+    if (pass == LinearPass::grad_weights && !fused && shape.bias)
       sums_bytes_ = aligned(kernels::bias_grad_workspace_bytes(shape.rows, shape.out));
   }
 
@@ -217,6 +220,13 @@ class CublasltMatmul final : public Matmul {
                        own, algorithm_.workspace_bytes, stream),
           "cublasLtMatmul");
 
+    if (!shape_.bias) {
+      if (forward && shape_.relu) {
+        const int64_t n = shape_.rows * round_up(shape_.out, kRowPad);
+        CT_CUDA(kernels::relu({.type = type_of(shape_.y_dtype), .n = n, .x = o.y, .y = o.y}, stream));
+      }
+      return;
+    }
     if (forward && !fused_)
       CT_CUDA(kernels::bias({.type = type_of(shape_.y_dtype),
                              .rows = shape_.rows,
@@ -340,7 +350,7 @@ class CublasltMatmuls final : public Matmuls {
     check(shape.y_dtype == shape.dtype || shape.y_dtype == DType::f32, name(pass, shape));
     if (!plan.empty()) return restored(pass, shape, plan);
     for (const bool fused : {true, false}) {
-      if (fused && pass == LinearPass::grad_input) continue;  // no bias in it
+      if (fused && !has_bias(pass, shape)) continue;
       auto matmul = std::make_unique<CublasltMatmul>(context_, pass, shape, fused);
       if (matmul->choose()) return matmul;
     }
@@ -357,7 +367,7 @@ class CublasltMatmuls final : public Matmuls {
     std::string kind, hex, more;
     cublasLtMatmulAlgo_t data{};
     const bool whole = text >> version >> kind >> hex && !(text >> more) &&
-                       (kind == "plain" || (kind == "fused" && pass != LinearPass::grad_input)) &&
+                       (kind == "plain" || (kind == "fused" && has_bias(pass, shape))) &&
                        hex.size() == 2 * sizeof data.data &&
                        hex.find_first_not_of("0123456789abcdef") == std::string::npos;
     if (whole && version == context_->api.get_version()) {

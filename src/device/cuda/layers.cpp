@@ -6,9 +6,12 @@
 #include "kernels/bias.h"
 #include "kernels/conv_relu_pool.h"
 #include "kernels/elementwise.h"
+#include "kernels/layer_norm.h"
 #include "kernels/linear.h"
+#include "kernels/patches.h"
 #include "kernels/pool.h"
 #include "kernels/softmax_cross_entropy.h"
+#include "kernels/tokens.h"
 
 namespace ct::cuda {
 namespace {
@@ -79,6 +82,23 @@ std::unique_ptr<Kernel> prepare(const Augment& op, const Context& in) {
     a.out = at.at(op.out);
     return [a, stream, scale, shift] { CT_CUDA(k::augment(a, stream)); };
   });
+}
+
+std::unique_ptr<Kernel> prepare(const Patches& op, const Context& in) {
+  const Shape& x = in.shape(op.images);
+  return one_launch(in, k::patches,
+                    k::PatchesArgs{.type = type_of(in.dtype(op.y)),
+                                   .n = x[0],
+                                   .channels = x[1],
+                                   .height = x[2],
+                                   .width = x[3],
+                                   .patch = op.patch,
+                                   .shift = op.shift,
+                                   .y_stride = in.shape(op.y).stride()},
+                    [op](const Operands& at, k::PatchesArgs& a) {
+                      a.images = at.at(op.images);
+                      a.y = at.at(op.y);
+                    });
 }
 
 namespace {
@@ -313,6 +333,46 @@ std::unique_ptr<Kernel> prepare(const BatchNormGrad& op, const Context& in) {
   });
 }
 
+std::unique_ptr<Kernel> prepare(const LayerNorm& op, const Context& in) {
+  const Shape& s = in.shape(op.x);
+  return one_launch(in, k::layer_norm,
+                    k::LayerNormArgs{.type = type_of(in.dtype(op.x)),
+                                     .rows = s.rows(),
+                                     .columns = s.columns(),
+                                     .stride = s.stride(),
+                                     .eps = op.eps},
+                    [op](const Operands& at, k::LayerNormArgs& a) {
+                      a.x = at.at(op.x);
+                      a.residual = at.at(op.residual);
+                      a.w = at.f32(op.w);
+                      a.b = at.f32(op.b);
+                      a.sum = at.at(op.sum);
+                      a.y = at.at(op.y);
+                      a.mean = at.f32(op.mean);
+                      a.rstd = at.f32(op.rstd);
+                    });
+}
+
+std::unique_ptr<Kernel> prepare(const LayerNormGrad& op, const Context& in) {
+  const Shape& s = in.shape(op.x);
+  k::LayerNormGradArgs args{
+      .type = type_of(in.dtype(op.x)), .rows = s.rows(), .columns = s.columns(), .stride = s.stride()};
+  const size_t bytes = k::layer_norm_grad_workspace(args.rows, args.columns);
+  return make_kernel(in, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) mutable {
+    args.x = at.at(op.x);
+    args.dy = at.at(op.dy);
+    args.dsum = at.at(op.dsum);
+    args.w = at.f32(op.w);
+    args.mean = at.f32(op.mean);
+    args.rstd = at.f32(op.rstd);
+    args.dx = at.at(op.dx);
+    args.dw = at.f32(op.dw);
+    args.db = at.f32(op.db);
+    args.workspace = carver.take<float>(bytes);
+    return [=] { CT_CUDA(k::layer_norm_grad(args, stream)); };
+  });
+}
+
 std::unique_ptr<Kernel> prepare(const Relu& op, const Context& in) {
   return one_launch(in, k::relu, k::ReluArgs{.type = type_of(in.dtype(op.y)), .n = in.shape(op.y).stored()},
                     [op](const Operands& at, k::ReluArgs& a) {
@@ -325,6 +385,23 @@ std::unique_ptr<Kernel> prepare(const ReluGrad& op, const Context& in) {
   return one_launch(in, k::relu_grad, k::ReluGradArgs{.type = type_of(in.dtype(op.dx)), .n = in.shape(op.dx).stored()},
                     [op](const Operands& at, k::ReluGradArgs& a) {
                       a.y = at.at(op.y);
+                      a.dy = at.at(op.dy);
+                      a.dx = at.at(op.dx);
+                    });
+}
+
+std::unique_ptr<Kernel> prepare(const Gelu& op, const Context& in) {
+  return one_launch(in, k::gelu, k::GeluArgs{.type = type_of(in.dtype(op.y)), .n = in.shape(op.y).stored()},
+                    [op](const Operands& at, k::GeluArgs& a) {
+                      a.x = at.at(op.x);
+                      a.y = at.at(op.y);
+                    });
+}
+
+std::unique_ptr<Kernel> prepare(const GeluGrad& op, const Context& in) {
+  return one_launch(in, k::gelu_grad, k::GeluGradArgs{.type = type_of(in.dtype(op.dx)), .n = in.shape(op.dx).stored()},
+                    [op](const Operands& at, k::GeluGradArgs& a) {
+                      a.x = at.at(op.x);
                       a.dy = at.at(op.dy);
                       a.dx = at.at(op.dx);
                     });
@@ -358,31 +435,100 @@ std::unique_ptr<Kernel> prepare(const FlattenGrad& op, const Context& in) {
                     });
 }
 
+std::unique_ptr<Kernel> prepare(const Tokens& op, const Context& in) {
+  const Shape& y = in.shape(op.y);
+  return one_launch(in, k::tokens,
+                    k::TokensArgs{.type = type_of(in.dtype(op.y)),
+                                  .n = y[0],
+                                  .tokens = y[1],
+                                  .columns = y[2],
+                                  .x_stride = in.shape(op.x).stride(),
+                                  .stride = y.stride()},
+                    [op](const Operands& at, k::TokensArgs& a) {
+                      a.x = at.at(op.x);
+                      a.class_token = at.at(op.class_token);
+                      a.positions = at.at(op.positions);
+                      a.y = at.at(op.y);
+                    });
+}
+
+std::unique_ptr<Kernel> prepare(const TokensGrad& op, const Context& in) {
+  const Shape& dy = in.shape(op.dy);
+  return one_launch(in, k::tokens_grad,
+                    k::TokensGradArgs{.type = type_of(in.dtype(op.dy)),
+                                      .n = dy[0],
+                                      .tokens = dy[1],
+                                      .columns = dy[2],
+                                      .x_stride = in.shape(op.dx).stride(),
+                                      .stride = dy.stride()},
+                    [op](const Operands& at, k::TokensGradArgs& a) {
+                      a.dy = at.at(op.dy);
+                      a.dx = at.at(op.dx);
+                      a.dclass_token = at.f32(op.dclass_token);
+                      a.dpositions = at.f32(op.dpositions);
+                    });
+}
+
+/// Rows of whole images on the one side, of single tokens on the other.
+std::unique_ptr<Kernel> prepare(const TakeToken& op, const Context& in) {
+  const Shape& x = in.shape(op.x);
+  return one_launch(in, k::copy_rows,
+                    k::CopyRowsArgs{.type = type_of(in.dtype(op.y)),
+                                    .rows = x[0],
+                                    .features = x[2],
+                                    .x_stride = x[1] * x.stride(),
+                                    .y_stride = x.stride()},
+                    [op](const Operands& at, k::CopyRowsArgs& a) {
+                      a.x = at.at(op.x);
+                      a.y = at.at(op.y);
+                    });
+}
+
+std::unique_ptr<Kernel> prepare(const TakeTokenGrad& op, const Context& in) {
+  const Shape& dx = in.shape(op.dx);
+  return one_launch(in, k::copy_rows,
+                    k::CopyRowsArgs{.type = type_of(in.dtype(op.dx)),
+                                    .rows = dx[0],
+                                    .features = dx[2],
+                                    .x_stride = dx.stride(),
+                                    .y_stride = dx[1] * dx.stride()},
+                    [op](const Operands& at, k::CopyRowsArgs& a) {
+                      a.x = at.at(op.dy);
+                      a.y = at.at(op.dx);
+                    });
+}
+
 namespace {
 
 /// The three passes of a linear layer, by our own kernels where weights are few (they lie in L2, and a library's launch
 /// is not faster), else by the library. What decides is the shape alone.
 constexpr int64_t kOwnWeights = 1 << 16, kOwnRows = 1024;
 
-LinearShape linear_shape(const Context& in, ValueId x, ValueId y, bool relu = false) {
-  return {.rows = in.shape(x)[0],
-          .in = in.shape(x)[1],
-          .out = in.shape(y)[1],
+LinearShape linear_shape(const Context& in, ValueId x, ValueId y, bool relu = false, bool bias = true) {
+  return {.rows = in.shape(x).rows(),
+          .in = in.shape(x).columns(),
+          .out = in.shape(y).columns(),
           .dtype = in.dtype(x),
           .y_dtype = in.dtype(y),
-          .relu = relu};
+          .relu = relu,
+          .bias = bias};
 }
 
 bool own(const LinearShape& s) { return s.in * s.out <= kOwnWeights && s.rows <= kOwnRows; }
 
-/// `result`: what is written, its type, rows and their length.
+/// What is launched after a product.
+using After = std::function<void()>;
+
+/// `result`: what is written, its type, rows and their length. `after`: what follows, if anything does.
 struct LinearResult {
   ValueId id;
   DType dtype;
   int64_t rows, length;
 };
-std::unique_ptr<Kernel> by_library(const Context& in, LinearPass pass, const LinearShape& s, const LinearResult& result,
-                                   std::function<LinearOperands(const Operands&)> operands) {
+std::unique_ptr<Kernel> by_library(
+    const Context& in, LinearPass pass, const LinearShape& s, const LinearResult& result,
+    std::function<LinearOperands(const Operands&)> operands,
+    std::function<After(const Operands&)> after = [](const Operands&) { return After(); }) {
   const std::shared_ptr<Matmul> matmul = in.backend.plan(pass, s);
   const size_t bytes = matmul->workspace_bytes();
   return make_kernel(in, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
@@ -392,9 +538,10 @@ std::unique_ptr<Kernel> by_library(const Context& in, LinearPass pass, const Lin
                                .features = result.length,
                                .stride = round_up(result.length, kRowPad),
                                .y = at.at(result.id)};
-    return [=, args = operands(at), workspace = carver.take(bytes)] {
+    return [=, args = operands(at), workspace = carver.take(bytes), next = after(at)] {
       matmul->launch(args, workspace);
       CT_CUDA(k::zero_pads(pads, stream));
+      if (next) next();
     };
   });
 }
@@ -402,26 +549,39 @@ std::unique_ptr<Kernel> by_library(const Context& in, LinearPass pass, const Lin
 }  // namespace
 
 std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in) {
-  const LinearShape s = linear_shape(in, op.x, op.y, op.relu);
-  if (own(s))
-    return one_launch(in, k::linear,
-                      k::LinearArgs{.type = type_of(s.dtype),
-                                    .y_type = type_of(s.y_dtype),
-                                    .n = s.rows,
-                                    .in = s.in,
-                                    .out = s.out,
-                                    .x_stride = round_up(s.in, kRowPad),
-                                    .w_stride = round_up(s.in, kRowPad),
-                                    .y_stride = round_up(s.out, kRowPad),
-                                    .relu = op.relu},
-                      [op](const Operands& at, k::LinearArgs& a) {
-                        a.x = at.at(op.x);
-                        a.w = at.at(op.w);
-                        a.b = at.f32(op.b);
-                        a.y = at.at(op.y);
-                      });
-  return by_library(in, LinearPass::forward, s, {op.y, s.y_dtype, s.rows, s.out}, [op](const Operands& at) {
-    return LinearOperands{.x = at.at(op.x), .w = at.at(op.w), .y = at.at(op.y), .b = at.f32(op.b)};
+  const LinearShape s = linear_shape(in, op.x, op.y, op.activation == Activation::relu, op.b != kNone);
+  const ValueId sums = op.before == kNone ? op.y : op.before;
+  const auto gelu_after = [=, stream = in.stream(), gelu = op.activation == Activation::gelu,
+                           n = in.shape(op.y).stored()](const Operands& at) -> After {
+    if (!gelu) return {};
+    const k::GeluArgs args{.type = type_of(s.y_dtype), .n = n, .x = at.at(sums), .y = at.at(op.y)};
+    return [=] { CT_CUDA(k::gelu(args, stream)); };
+  };
+  if (!own(s))
+    return by_library(
+        in, LinearPass::forward, s, {sums, s.y_dtype, s.rows, s.out},
+        [=](const Operands& at) {
+          return LinearOperands{.x = at.at(op.x), .w = at.at(op.w), .y = at.at(sums), .b = at.f32(op.b)};
+        },
+        gelu_after);
+  return make_kernel(in, {}, [=, stream = in.stream()](const Operands& at, Carver) {
+    const k::LinearArgs args{.type = type_of(s.dtype),
+                             .y_type = type_of(s.y_dtype),
+                             .n = s.rows,
+                             .in = s.in,
+                             .out = s.out,
+                             .x_stride = round_up(s.in, kRowPad),
+                             .w_stride = round_up(s.in, kRowPad),
+                             .y_stride = round_up(s.out, kRowPad),
+                             .relu = s.relu,
+                             .x = at.at(op.x),
+                             .w = at.at(op.w),
+                             .b = at.f32(op.b),
+                             .y = at.at(sums)};
+    return [=, next = gelu_after(at)] {
+      CT_CUDA(k::linear(args, stream));
+      if (next) next();
+    };
   });
 }
 
@@ -448,7 +608,7 @@ std::unique_ptr<Kernel> prepare(const LinearGradX& op, const Context& in) {
 }
 
 std::unique_ptr<Kernel> prepare(const LinearGradW& op, const Context& in) {
-  const LinearShape s = linear_shape(in, op.x, op.dy);
+  const LinearShape s = linear_shape(in, op.x, op.dy, /*relu=*/false, op.db != kNone);
   if (own(s))
     return one_launch(in, k::linear_grad_weights,
                       k::LinearGradWArgs{.type = type_of(s.dtype),

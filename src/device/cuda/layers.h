@@ -1,5 +1,5 @@
-// A GPU's prepared operations, one function an operation kind: layers.cpp, and by family optimizer.cpp, grad_norm.cpp,
-// step_control.cpp, tree_sum.cpp.
+// A GPU's prepared operations, one function an operation kind: layers.cpp, and by family attention.cpp, optimizer.cpp,
+// grad_norm.cpp, step_control.cpp, tree_sum.cpp.
 #pragma once
 
 #include <concepts>
@@ -30,6 +30,7 @@ class Context {
 };
 
 std::unique_ptr<Kernel> prepare(const Augment& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Patches& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const ConvReluPool& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const ConvReluPoolGradW& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const ConvReluPoolGradX& op, const Context& in);
@@ -42,13 +43,26 @@ std::unique_ptr<Kernel> prepare(const AveragePool& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const AveragePoolGrad& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const BatchNorm& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const BatchNormGrad& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const LayerNorm& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const LayerNormGrad& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const Relu& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const ReluGrad& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Gelu& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const GeluGrad& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const Flatten& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const FlattenGrad& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Tokens& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const TokensGrad& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const TakeToken& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const TakeTokenGrad& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const LinearGradX& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const LinearGradW& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Attention& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const AttentionGrad& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const SequencePool& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const SequencePoolGrad& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Dropout& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const Add& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const Cast& op, const Context& in);

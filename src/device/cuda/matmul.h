@@ -19,6 +19,7 @@ struct LinearShape {
   int64_t rows, in, out;
   DType dtype, y_dtype;
   bool relu = false;  // of the forward pass
+  bool bias = true;   // else b is null, or db
 };
 
 /// y from x, w and b; dx from dy and w; dw and db from x and dy.

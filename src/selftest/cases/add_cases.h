@@ -8,6 +8,7 @@ namespace ct::cases {
 
 // Layers, in a type that they compute with.
 void add_cases(Cases&, Of<Augment>, DType);
+void add_cases(Cases&, Of<Patches>, DType);
 void add_cases(Cases&, Of<Conv2d>, DType);
 void add_cases(Cases&, Of<Conv2dGradW>, DType);
 void add_cases(Cases&, Of<Conv2dGradX>, DType);
@@ -20,14 +21,27 @@ void add_cases(Cases&, Of<AveragePool>, DType);
 void add_cases(Cases&, Of<AveragePoolGrad>, DType);
 void add_cases(Cases&, Of<BatchNorm>, DType);
 void add_cases(Cases&, Of<BatchNormGrad>, DType);
+void add_cases(Cases&, Of<LayerNorm>, DType);
+void add_cases(Cases&, Of<LayerNormGrad>, DType);
 void add_cases(Cases&, Of<Relu>, DType);
 void add_cases(Cases&, Of<ReluGrad>, DType);
+void add_cases(Cases&, Of<Gelu>, DType);
+void add_cases(Cases&, Of<GeluGrad>, DType);
 void add_cases(Cases&, Of<Flatten>, DType);
 void add_cases(Cases&, Of<FlattenGrad>, DType);
+void add_cases(Cases&, Of<Tokens>, DType);
+void add_cases(Cases&, Of<TokensGrad>, DType);
+void add_cases(Cases&, Of<TakeToken>, DType);
+void add_cases(Cases&, Of<TakeTokenGrad>, DType);
 void add_cases(Cases&, Of<Add>, DType);
 void add_cases(Cases&, Of<Linear>, DType);
 void add_cases(Cases&, Of<LinearGradX>, DType);
 void add_cases(Cases&, Of<LinearGradW>, DType);
+void add_cases(Cases&, Of<Attention>, DType);
+void add_cases(Cases&, Of<AttentionGrad>, DType);
+void add_cases(Cases&, Of<SequencePool>, DType);
+void add_cases(Cases&, Of<SequencePoolGrad>, DType);
+void add_cases(Cases&, Of<Dropout>, DType);
 
 // What has one type, or goes over types by itself.
 void add_cases(Cases&, Of<SoftmaxCrossEntropy>);

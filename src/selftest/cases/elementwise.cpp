@@ -2,13 +2,14 @@
 
 #include "selftest/cases/add_cases.h"
 #include "selftest/cases/case.h"
+#include "selftest/cases/gelu.h"
 #include "selftest/reference/dense.h"
 
 namespace ct::cases {
 namespace {
 
 const std::vector<Shape>& plain_shapes() {
-  static const std::vector<Shape> shapes{{4, 28, 28, 6}, {1, 3, 5, 7}, {17, 84}, {3, 10}, {1, 1}, {77}};
+  static const std::vector<Shape> shapes{{4, 28, 28, 6}, {1, 3, 5, 7}, {17, 84}, {3, 10}, {1, 1}, {77}, {2, 3, 9}};
   return shapes;
 }
 
@@ -35,6 +36,33 @@ void add_cases(Cases& cases, Of<ReluGrad>, DType type) {
                   dx = c.exact_out(shape, reference::relu_gradient(y, dy));
     c.gradient(dx, x, [=](const auto& v) { return weighted(dy, reference::relu(v)); });
     cases.push_back(c.of(ReluGrad{result, d, dx}, " ", to_string(shape)));
+  }
+}
+
+void add_cases(Cases& cases, Of<Gelu>, DType type) {
+  for (const Shape& shape : plain_shapes())
+    for (const bool broken : {false, true}) {
+      Case c(type);
+      Doubles values = normal(type, at(shape.numel()), 1, 3), tolerance;
+      values.front() = 0;
+      Doubles expected = reference::gelu(values);
+      for (const double v : values) tolerance.push_back(gelu_tolerance(v));
+      if (broken) values.back() = expected.back() = std::numeric_limits<double>::quiet_NaN();
+      const ValueId x = c.wide_in(shape, values), y = c.wide_out(shape, expected, tolerance);
+      cases.push_back(c.of(Gelu{x, y}, " ", to_string(shape), broken ? " with NaN" : ""));
+    }
+}
+
+void add_cases(Cases& cases, Of<GeluGrad>, DType type) {
+  for (const Shape& shape : plain_shapes()) {
+    Case c(type);
+    const Doubles x = normal(type, at(shape.numel()), 1, 3), dy = normal(type, x.size(), 2);
+    Doubles tolerance;
+    for (size_t i = 0; i < x.size(); ++i) tolerance.push_back(std::abs(dy[i]) * gelu_gradient_tolerance(x[i]));
+    const ValueId before = c.wide_in(shape, x), d = c.wide_in(shape, dy),
+                  dx = c.wide_out(shape, reference::gelu_gradient(x, dy), tolerance);
+    c.gradient(dx, x, [=](const auto& v) { return weighted(dy, reference::gelu(v)); });
+    cases.push_back(c.of(GeluGrad{before, d, dx}, " ", to_string(shape)));
   }
 }
 

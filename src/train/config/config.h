@@ -99,7 +99,7 @@ struct Config {
 
   double gradient_clipping = 0;  // largest global L2 norm; 0: off
   struct Bf16 {
-    bool enabled = false;
+    std::optional<bool> enabled = false;  // absent: auto, until settle_bf16() (train/device.h)
   } bf16;
   struct Fp16 {  // the other members count only when enabled
     bool enabled = false;

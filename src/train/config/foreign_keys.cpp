@@ -129,6 +129,8 @@ const std::vector<ForeignKey>& foreign_keys() {
       {"optimizer.params.fused", "*"},
       {"optimizer.params.capturable", "*"},
       {"optimizer.params.differentiable", "*"},
+      {"scheduler.params.cycle_first_stair_count", "0"},  // DeepSpeed takes and ignores other values
+      {"scheduler.params.cycle_second_stair_count", "0"},
       {"scheduler.params.last_batch_iteration", "-1"},
       {"scheduler.params.last_epoch", "-1"},
   };

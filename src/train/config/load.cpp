@@ -188,8 +188,11 @@ void read_fields(const Merge& merge, Config& config, std::vector<std::string>* w
         continue;
       }
       const std::string_view rate = std::visit([](const auto& s) { return s.kOverridesLr; }, config.scheduler);
-      if (config.optimizer && field.key == str("scheduler.params.", rate))
-        *std::get<double*>(field.target) = std::visit([](const auto& o) { return o.rates().lr; }, *config.optimizer);
+      if (config.optimizer && field.key == str("scheduler.params.", rate)) {
+        const double lr = std::visit([](const auto& o) { return o.rates().lr; }, *config.optimizer);
+        if (auto* const* target = std::get_if<double*>(&field.target)) **target = lr;
+        if (auto* const* target = std::get_if<std::optional<double>*>(&field.target)) **target = lr;
+      }
       const bool follows = std::holds_alternative<std::optional<int64_t>*>(field.target) ||
                            std::holds_alternative<std::optional<bool>*>(field.target);
       open += str(open.empty() ? "" : ", ", field.key, follows ? "" : str(" ", field_text(field)));
@@ -261,7 +264,9 @@ void check_foreign(const Merge& merge, const std::vector<ConfigField>& fields, s
 /// Checks that every group has parameters, by the model's names and shapes.
 void check_groups(const Config& config, const std::string& where) {
   if (config.optimizer_groups.empty()) return;
-  const InputSpec any{.batch = 1, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .mode = Mode::evaluate};
+  const int64_t side = some_side(config.model);
+  const InputSpec any{
+      .batch = 1, .height = side, .width = side, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .mode = Mode::evaluate};
   try {
     optim::treatments(build_graph(find_model(config.model), any), config.optimizer_groups, 0);
   } catch (const Error& error) {
@@ -275,19 +280,20 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
     const auto found = config.origins.find(key);
     return (found == config.origins.end() ? std::string("default") : found->second) + ": ";
   };
-  if (config.fp16.enabled && config.bf16.enabled)
+  if (config.fp16.enabled && config.bf16.enabled == true)
     fail(ExitCode::usage, at("fp16.enabled"), "fp16.enabled and bf16.enabled are both true; switch one off");
   if (config.fp16.enabled && config.fp16.loss_scale == 0 &&
       config.fp16.min_loss_scale > std::ldexp(1.0, static_cast<int>(config.fp16.initial_scale_power)))
     fail(ExitCode::usage, at("fp16.min_loss_scale"),
          "fp16.min_loss_scale is above the first scale, 2^fp16.initial_scale_power; lower it");
-  const auto check_params = [&](const std::string& block, const std::optional<ConfigFault>& fault) {
+  const auto check_keys = [&](const std::string& block, const char* name, const std::optional<ConfigFault>& fault) {
     if (!fault) return;
-    const std::string key = block + ".params." + fault->key;
-    fail(ExitCode::usage, at(config.origins.contains(key) ? key : block + ".type"), key, " ", fault->text);
+    const std::string key = block + fault->key;
+    fail(ExitCode::usage, at(config.origins.contains(key) ? key : name), key, " ", fault->text);
   };
-  check_params("optimizer", optim::fault_of(*config.optimizer));
-  check_params("scheduler", optim::fault_of(config.scheduler));
+  check_keys("model.", "model.name", config.model.fault());
+  check_keys("optimizer.params.", "optimizer.type", optim::fault_of(*config.optimizer));
+  check_keys("scheduler.params.", "scheduler.type", optim::fault_of(config.scheduler));
   if (const std::string doubt = optim::doubt_of(config.scheduler); !doubt.empty())
     warnings->push_back("scheduler.params." + doubt);
   check_groups(config, at("optimizer.groups"));
@@ -316,6 +322,12 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
   if (!instead.empty() && instead != lr && config.origins.contains("optimizer.params.lr"))
     warnings->push_back(str("scheduler.params.", of_schedule, " ", instead, " overrides optimizer.params.lr ", lr,
                             ", as in DeepSpeed"));
+  if (const std::string betas = optim::overrides_betas(config.scheduler); !betas.empty())
+    warnings->push_back(
+        optim::has_betas(*config.optimizer)
+            ? str("scheduler.params.cycle_momentum overrides optimizer.params.betas, as in DeepSpeed: ", betas)
+            : str("scheduler.params.cycle_momentum changes nothing, as in DeepSpeed: ",
+                  optim::type_of(*config.optimizer), " has no betas"));
 }
 
 Config validate(const Merge& merge, const std::string& where, std::vector<std::string>* warnings) {

@@ -6,6 +6,11 @@
 
 namespace ct {
 
+void settle_like(Config& now, const Config& saved) {
+  now.model.settle_like(saved.model);
+  if (!now.bf16.enabled) now.bf16.enabled = saved.bf16.enabled;
+}
+
 ResumeDifference resume_difference(const Config& saved, int64_t saved_ranks, const Config& now, int64_t ranks) {
   struct Pair {
     std::string saved = "absent", now = "absent";

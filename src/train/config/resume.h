@@ -14,6 +14,9 @@ struct ResumeDifference {
   std::vector<std::string> warnings;   // batch sizes that only follow from the ranks: allowed, but the bits change
 };
 
+/// Gives what `now` leaves to the program the value that it had in the saved run.
+void settle_like(Config& now, const Config& saved);
+
 /// `saved_ranks` is what the saved run had, `ranks` what this one has. Throws Error(usage) when a batch does not fit.
 ResumeDifference resume_difference(const Config& saved, int64_t saved_ranks, const Config& now, int64_t ranks);
 

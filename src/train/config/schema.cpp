@@ -100,7 +100,8 @@ int64_t checked_integer(const ConfigField& field, const Node& node) {
 }
 
 bool checked_boolean(const ConfigField& field, const Node& node) {
-  if (node.kind != Kind::boolean) wrong_type(field, node, "true or false");
+  if (node.kind != Kind::boolean)
+    wrong_type(field, node, field.rule.open.empty() ? "true or false" : "true, false or " + field.rule.open);
   return node.boolean;
 }
 
@@ -257,8 +258,8 @@ std::vector<ConfigField> model_fields(Model& model) {
   std::vector<ConfigField> fields = {{"model.name",
                                       &model.name,
                                       "cnn (the tutorial's network) | cnn_plain (the same, a layer an operation) | "
-                                      "resnet18 to resnet152 | linear",
-                                      {.values = model_names(), .later = {"vit_tiny", "vit_small", "vit"}}}};
+                                      "resnet18 to resnet152 | vit_tiny | vit | cct | linear",
+                                      {.values = model_names()}}};
   add_keys(fields, "model", model.keys());
   return fields;
 }
@@ -406,7 +407,10 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"train_micro_batch_size_per_gpu", &c.batch.micro, "images of one pass on one rank", batch},
       {"gradient_accumulation_steps", &c.batch.accumulation, "passes of one optimizer step", batch},
       {"gradient_clipping", &c.gradient_clipping, "largest global L2 norm; 0: off", not_negative},
-      {"bf16.enabled", &c.bf16.enabled, "compute in bf16; master weights, gradients and the update in f32", {}},
+      {"bf16.enabled",
+       &c.bf16.enabled,
+       "compute in bf16; master weights, gradients and the update in f32; auto: where the machine computes in it",
+       {.open = "auto"}},
       {"fp16.enabled", &c.fp16.enabled, "compute in fp16 with a loss scale", {}},
       {"fp16.loss_scale", &c.fp16.loss_scale, "0: dynamic", not_negative},
       {"fp16.initial_scale_power", &c.fp16.initial_scale_power, "begin at 2^this", {.min = 0, .max = 126}},
@@ -470,7 +474,8 @@ std::vector<ConfigField> effective_fields(Config& config) {
   std::vector<ConfigField> fields = config_fields(config);
   const auto counts = [&](const ConfigField& field) {
     if (const auto* number = std::get_if<std::optional<int64_t>*>(&field.target)) return (*number)->has_value();
-    if (const auto* choice = std::get_if<std::optional<bool>*>(&field.target)) return (*choice)->has_value();
+    if (const auto* choice = std::get_if<std::optional<bool>*>(&field.target))
+      return (*choice)->has_value() || !field.rule.open.empty();
     if (field.key.rfind("fp16.", 0) == 0) return config.fp16.enabled || field.key == "fp16.enabled";
     if (field.key.rfind("tensorboard.", 0) == 0)
       return config.tensorboard.enabled || field.key == "tensorboard.enabled";
@@ -490,8 +495,9 @@ std::string field_text(const ConfigField& field) {
                [](const int64_t* v) { return std::to_string(*v); }, [](const double* v) { return flow(*v); },
                [](const std::string* v) { return flow(*v); }, [](const Choice& v) { return flow(v.word()); },
                [](const std::optional<int64_t>* v) { return *v ? std::to_string(**v) : std::string("null"); },
-               [](const std::optional<bool>* v) {
-                 return std::string(!*v ? "null" : **v ? "true" : "false");
+               [&](const std::optional<bool>* v) {
+                 const std::string& open = field.rule.open;
+                 return !*v ? (open.empty() ? std::string("null") : open) : std::string(**v ? "true" : "false");
                },
                [](const std::array<double, 2>* v) { return numbers_text(*v); },
                [](const std::optional<double>* v) { return *v ? flow(**v) : std::string("null"); },
@@ -523,8 +529,10 @@ void read_field(const ConfigField& field, const Node& node) {
           },
           [&](std::optional<int64_t>* v) { *v = checked_integer(field, node); },
           [&](std::optional<bool>* v) {  // DeepSpeed's null leaves the choice open
+            const std::string& open = field.rule.open;
+            const bool left = open.empty() ? node.kind == Kind::null : node.kind == Kind::text && node.text == open;
             v->reset();
-            if (node.kind != Kind::null) *v = checked_boolean(field, node);
+            if (!left) *v = checked_boolean(field, node);
           },
           [&](std::array<double, 2>* v) { *v = checked_numbers<2>(field, node); },
           [&](std::vector<double>* v) { *v = checked_list(field, node); },

@@ -85,8 +85,8 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
     resumed_ = provenance_from(checkpoint.state);
     Config saved = load_config_text(resumed_->config, resume_from_.string() + "/state.json"), now = config;
     saved.model.settle_as_earlier_versions();
-    resumed_model_ = saved.model;
-    now.model.settle_like(saved.model);
+    settle_like(now, saved);
+    resumed_config_ = saved;
     const ResumeDifference difference = resume_difference(saved, resumed_->ranks, now, ranks);
     if (!difference.forbidden.empty()) {
       std::string keys;

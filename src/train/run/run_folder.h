@@ -41,8 +41,8 @@ class RunFolder {
   void require_same_origin(const Provenance& now, Console& console) const;
   /// The plans of the checkpoint that is resumed.
   std::string plans() const { return resumed_ ? resumed_->plans : ""; }
-  /// The model of the checkpoint that is resumed, settled.
-  const std::optional<Model>& resumed_model() const { return resumed_model_; }
+  /// The configuration of the checkpoint that is resumed; nothing in it is left to the program.
+  const std::optional<Config>& resumed_config() const { return resumed_config_; }
   bool contains(int64_t step) const;
   /// Why a run ended here at that step, by its `end` record (kFinished, kStoppedEarly); empty: it did not, or goes on
   /// from there (kStopped, on request).
@@ -86,7 +86,7 @@ class RunFolder {
   bool saved_ = false;      // a checkpoint, by this process
   bool goes_back_ = false;  // to a checkpoint of this folder that was named
   std::optional<Provenance> resumed_;
-  std::optional<Model> resumed_model_;
+  std::optional<Config> resumed_config_;
   std::string config_text_;  // of config.yaml
   RunIdentity identity_;
   bool not_finite_told_ = false;

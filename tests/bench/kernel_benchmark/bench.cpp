@@ -89,10 +89,14 @@ void Bench::run() {
   biases();
   pools();
   batch_norms();
+  layer_norms();
   augments();
+  tokens_of_images();
   optimizers();
   sums();
   losses();
+  attentions();
+  sequences();
   at_the_tutorials_sizes();
 }
 

@@ -122,10 +122,14 @@ class Bench {
   void biases();
   void pools();
   void batch_norms();
+  void layer_norms();
   void augments();
+  void tokens_of_images();
   void optimizers();
   void sums();
   void losses();
+  void attentions();
+  void sequences();
   void at_the_tutorials_sizes();
 
   // Arguments that more than one file launches with.

@@ -22,6 +22,11 @@ void Bench::elementwise() {
     const ReluGradArgs of_grad{
         .type = type, .n = n, .y = arena_.take(type, n), .dy = arena_.take(type, n), .dx = arena_.take(type, n)};
     large("relu_grad", name, shape, 3 * n * e, kShare, [=](cudaStream_t s) { return relu_grad(of_grad, s); });
+    const GeluArgs of_gelu{.type = type, .n = n, .x = arena_.take(type, n), .y = arena_.take(type, n)};
+    large("gelu", name, shape, 2 * n * e, kShare, [=](cudaStream_t s) { return gelu(of_gelu, s); });
+    const GeluGradArgs of_gelu_grad{
+        .type = type, .n = n, .x = arena_.take(type, n), .dy = arena_.take(type, n), .dx = arena_.take(type, n)};
+    large("gelu_grad", name, shape, 3 * n * e, kShare, [=](cudaStream_t s) { return gelu_grad(of_gelu_grad, s); });
     const AddArgs of_add{
         .type = type, .n = n, .a = arena_.take(type, n), .b = arena_.take(type, n), .y = arena_.take(type, n)};
     large("add", name, shape, 3 * n * e, kShare, [=](cudaStream_t s) { return add(of_add, s); });

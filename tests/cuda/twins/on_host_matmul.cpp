@@ -65,7 +65,7 @@ void forward(const LinearShape& s, const LinearOperands& o) {
   std::vector<double> y(static_cast<size_t>(s.rows * s.out));
   for (int64_t r = 0; r < s.rows; ++r)
     for (int64_t c = 0; c < s.out; ++c) {
-      double sum = o.b[c];
+      double sum = s.bias ? o.b[c] : 0;
       for (int64_t i = 0; i < s.in; ++i) sum += x[r * s.in + i] * w[c * s.in + i];
       y[r * s.out + c] = s.relu && sum <= 0 ? 0 : sum;
     }
@@ -89,7 +89,7 @@ void grad_weights(const LinearShape& s, const LinearOperands& o) {
       db[c] += dy[r * s.out + c];
     }
   store(dw, o.w, DType::f32, s.out, s.in);
-  for (int64_t c = 0; c < s.out; ++c) o.b[c] = static_cast<float>(db[c]);
+  for (int64_t c = 0; c < s.out && s.bias; ++c) o.b[c] = static_cast<float>(db[c]);
 }
 
 class PlainMatmul final : public Matmul {

@@ -42,18 +42,17 @@ HWY_INLINE hn::Vec<DV> load(DV dv, const float* from) {
   return hn::LoadU(dv, from);
 }
 template <class DV>
-HWY_INLINE hn::Vec<DV> load(DV dv, const uint16_t* from) {
+HWY_INLINE hn::Vec<DV> from_bf16(DV dv, hn::Vec<hn::Rebind<uint16_t, DV>> x) {
   const hn::RebindToUnsigned<DV> du;
-  const hn::Rebind<uint16_t, DV> d16;
-  return hn::BitCast(dv, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, from))));
+  return hn::BitCast(dv, hn::ShiftLeft<16>(hn::PromoteTo(du, x)));
 }
 template <class DV>
-HWY_INLINE void store(DV dv, hn::Vec<DV> x, float* to) {
-  hn::StoreU(x, dv, to);
+HWY_INLINE hn::Vec<DV> load(DV dv, const uint16_t* from) {
+  return from_bf16(dv, hn::LoadU(hn::Rebind<uint16_t, DV>(), from));
 }
-/// Rounds to nearest, ties to even; NaN stays NaN.
+/// The upper halves, rounded to nearest, ties to even; NaN stays NaN.
 template <class DV>
-HWY_INLINE void store(DV, hn::Vec<DV> x, uint16_t* to) {
+HWY_INLINE hn::Vec<hn::Rebind<uint16_t, DV>> to_bf16(DV, hn::Vec<DV> x) {
   const hn::RebindToUnsigned<DV> du;
   const hn::RebindToSigned<DV> di;
   const hn::Rebind<uint16_t, DV> d16;
@@ -62,7 +61,39 @@ HWY_INLINE void store(DV, hn::Vec<DV> x, uint16_t* to) {
   const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(du, 0x7FFF)), odd));
   const auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(du, 0x40));  // rounding up could turn NaN into infinity
   const auto result = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), quiet, rounded);
-  hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di, result)), d16, to);
+  return hn::DemoteTo(d16, hn::BitCast(di, result));
+}
+template <class DV>
+HWY_INLINE void store(DV dv, hn::Vec<DV> x, float* to) {
+  hn::StoreU(x, dv, to);
+}
+template <class DV>
+HWY_INLINE void store(DV dv, hn::Vec<DV> x, uint16_t* to) {
+  hn::StoreU(to_bf16(dv, x), hn::Rebind<uint16_t, DV>(), to);
+}
+
+/// Likewise past the caches, where `PastCaches`: for results so large that they would only drive out other things, in
+/// memory that would have to be read first. To addresses that are multiples of the vector's size there; single elements
+/// go as ever.
+template <bool PastCaches, class DV>
+HWY_INLINE void store(DV dv, hn::Vec<DV> x, float* to) {
+  if constexpr (PastCaches && hn::MaxLanes(DV()) == kLanes)
+    hn::Stream(x, dv, to);
+  else
+    store(dv, x, to);
+}
+template <bool PastCaches, class DV>
+HWY_INLINE void store(DV dv, hn::Vec<DV> x, uint16_t* to) {
+  if constexpr (PastCaches && hn::MaxLanes(DV()) == kLanes)
+    hn::Stream(to_bf16(dv, x), hn::Rebind<uint16_t, DV>(), to);
+  else
+    store(dv, x, to);
+}
+/// Is a result of n elements at `to` one of these?
+template <class T>
+HWY_INLINE bool past_caches(const T* to, int64_t n) {
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  return n * static_cast<int64_t>(sizeof(T)) >= kBytes && reinterpret_cast<uintptr_t>(to) % 64 == 0;
 }
 
 /// body(tag, i) for whole vectors from 0 on, then for what is left of n, one element at a time.
@@ -98,6 +129,28 @@ HWY_INLINE void axpy(float a, const float* HWY_RESTRICT x, float* HWY_RESTRICT y
   for (; i + kLanes <= n; i += kLanes)
     hn::StoreU(hn::MulAdd(scale, hn::LoadU(d, x + i), hn::LoadU(d, y + i)), d, y + i);
   for (; i < n; ++i) y[i] += a * x[i];
+}
+
+/// c[0] + c[1] x + ... by Horner's rule.
+template <class DV, int N>
+HWY_INLINE hn::Vec<DV> polynomial(DV dv, hn::Vec<DV> x, const float (&c)[N]) {
+  auto y = hn::Set(dv, c[N - 1]);
+  unroll<N - 1>([&](auto i) CT_UNROLLED { y = hn::MulAdd(y, x, hn::Set(dv, c[N - 2 - i])); });
+  return y;
+}
+
+/// e^x for x <= 88, to 1.5 units in the last place; 0 below -87.3, where it would be denormal; NaN stays NaN.
+template <class DV>
+HWY_INLINE hn::Vec<DV> exp(DV dv, hn::Vec<DV> x) {
+  const hn::RebindToUnsigned<DV> du;
+  constexpr float kTaylor[] = {1.0f,          1.0f,          0.499999911f, 0.166664198f,
+                               0.0416682288f, 0.00837485678f, 0.00138367934f};  // nearly: least error within ln(2) / 2
+  const auto power = hn::NearestInt(hn::Mul(x, hn::Set(dv, 1.44269504f)));
+  const auto n = hn::ConvertTo(dv, power);
+  auto rest = hn::MulAdd(n, hn::Set(dv, -0.693359375f), x);  // x - n ln 2, whose first bits are exact in a product
+  rest = hn::MulAdd(n, hn::Set(dv, 2.12194440e-4f), rest);
+  const auto scale = hn::BitCast(dv, hn::ShiftLeft<23>(hn::Add(hn::BitCast(du, power), hn::Set(du, 127))));
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(dv, -87.3f)), hn::Mul(polynomial(dv, rest, kTaylor), scale));
 }
 
 /// ReLU that lets NaN through.

@@ -1,0 +1,36 @@
+// The mean of an image's tokens, weighted by the softmax of their scores, and its gradient: a block an image.
+//
+//   sequence_pool       y = sum over t of p[t] x[t], p = softmax(score)
+//   sequence_pool_grad  dx[t] = p[t] dy, dscore[t] = p[t] (g[t] - sum of p g), g[t] = x[t] . dy
+//
+// x, dx [n][tokens][channels] with `stride` elements a row; y, dy [n][channels] likewise; score, dscore [n][tokens] of
+// one number a row of `score_stride`. Pads are written as zeros. Arithmetic in f32. With e bytes an element
+// sequence_pool moves n tokens stride e, its gradient twice as much. Any alignment. cudaErrorInvalidValue: a type, size
+// or stride that makes no sense, more than 4096 tokens.
+#pragma once
+
+#include "element.h"
+
+namespace ct::kernels {
+
+constexpr int64_t kMostPooledTokens = 4096;
+
+struct SequencePoolShape {
+  Type type;
+  int64_t n, tokens, channels, stride, score_stride;
+};
+struct SequencePoolArgs {
+  SequencePoolShape shape;
+  const void *x, *score;
+  void* y;
+};
+cudaError_t sequence_pool(const SequencePoolArgs& args, cudaStream_t stream);
+
+struct SequencePoolGradArgs {
+  SequencePoolShape shape;
+  const void *x, *score, *dy;
+  void *dx, *dscore;
+};
+cudaError_t sequence_pool_grad(const SequencePoolGradArgs& args, cudaStream_t stream);
+
+}  // namespace ct::kernels

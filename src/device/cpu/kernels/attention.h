@@ -1,0 +1,49 @@
+// Attention of tokens to each other and its gradient: one image and head after the other, in f32, whatever the memory
+// holds (uint16_t is bf16).
+//
+// Layouts: qkv, dqkv [n][tokens][3*heads*width], queries, keys and values one after the other and heads inside; y, dy
+// [n][tokens][heads*width]; rows padded to 16 elements, pads written as zeros. log_sum_exp [n][heads][tokens]. 64-byte
+// aligned; the line after the end of qkv and dy may be read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ct::cpu {
+
+struct AttentionShape {
+  int64_t n, tokens, heads, width;
+  bool mask_diagonal;  // no token attends to itself
+};
+
+template <class T>
+struct AttentionArgs {
+  AttentionShape shape;
+  const T* qkv;
+  float scale;               // of logits,
+  const float* temperature;  // or the logarithm of it; nullptr: scale
+  T* y;
+  float* log_sum_exp;  // nullptr: not wanted
+  float* workspace;
+};
+/// Floats of workspace.
+size_t attention_workspace(const AttentionShape& shape);
+void attention(const AttentionArgs<float>& args);
+void attention(const AttentionArgs<uint16_t>& args);
+
+template <class T>
+struct AttentionGradArgs {
+  AttentionShape shape;
+  const T* qkv;
+  float scale;
+  const float *temperature, *log_sum_exp;
+  const T* dy;
+  T* dqkv;
+  float* dtemperature;  // nullptr: not wanted
+  float* workspace;
+};
+size_t attention_grad_workspace(const AttentionShape& shape);
+void attention_grad(const AttentionGradArgs<float>& args);
+void attention_grad(const AttentionGradArgs<uint16_t>& args);
+
+}  // namespace ct::cpu

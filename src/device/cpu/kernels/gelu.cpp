@@ -1,0 +1,82 @@
+#include "device/cpu/kernels/gelu.h"
+
+#include "device/cpu/kernels/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "device/cpu/kernels/gelu.cpp"
+#include "hwy/cache_control.h"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// After foreach_target.h:
+#include "device/cpu/kernels/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ct::cpu::HWY_NAMESPACE {
+
+/// Of the standard normal distribution: below x, and the density there.
+template <class DV>
+struct Normal {
+  hn::Vec<DV> below, density;
+};
+template <class DV>
+HWY_INLINE Normal<DV> normal(DV dv, hn::Vec<DV> x) {
+  constexpr float kTail[] = {0.10771922f,   0.107565738f, 0.101657294f,  0.0726155043f, 0.106565267f,
+                             -0.0674718618f, 0.168331161f, -0.125809193f, 0.0288268775f};
+  const auto one = hn::Set(dv, 1.0f);
+  const auto bell = exp(dv, hn::Mul(hn::Mul(x, hn::Set(dv, -0.5f)), x));
+  const auto t = hn::Div(one, hn::MulAdd(hn::Abs(x), hn::Set(dv, 0.27f), one));
+  const auto tail = hn::Mul(hn::Mul(polynomial(dv, t, kTail), t), bell);
+  return {hn::IfThenElse(hn::Lt(x, hn::Zero(dv)), tail, hn::Sub(one, tail)), hn::Mul(bell, hn::Set(dv, 0.39894228f))};
+}
+
+template <bool PastCaches, class T>
+HWY_INLINE void gelu_pass(const T* x, T* y, int64_t n) {
+  for_elements(n, [&](auto dv, int64_t i) CT_UNROLLED {
+    const auto v = load(dv, x + i);
+    store<PastCaches>(dv, hn::Mul(v, normal(dv, v).below), y + i);
+  });
+  if (PastCaches) hwy::FlushStream();
+}
+
+template <bool PastCaches, class T>
+HWY_INLINE void gelu_grad_pass(const T* x, const T* dy, T* dx, int64_t n) {
+  for_elements(n, [&](auto dv, int64_t i) CT_UNROLLED {
+    const auto v = load(dv, x + i);
+    const auto at = normal(dv, v);
+    store<PastCaches>(
+        dv, hn::Mul(load(dv, dy + i), hn::MulAdd(v, at.density, at.below)), dx + i);
+  });
+  if (PastCaches) hwy::FlushStream();
+}
+
+template <class T>
+HWY_INLINE void gelu_of(const T* x, T* y, int64_t n) {
+  past_caches(y, n) ? gelu_pass<true>(x, y, n) : gelu_pass<false>(x, y, n);
+}
+template <class T>
+HWY_INLINE void gelu_grad_of(const T* x, const T* dy, T* dx, int64_t n) {
+  past_caches(dx, n) ? gelu_grad_pass<true>(x, dy, dx, n) : gelu_grad_pass<false>(x, dy, dx, n);
+}
+
+void Gelu(const float* x, float* y, int64_t n) { gelu_of(x, y, n); }
+void GeluBf16(const uint16_t* x, uint16_t* y, int64_t n) { gelu_of(x, y, n); }
+void GeluGrad(const float* x, const float* dy, float* dx, int64_t n) { gelu_grad_of(x, dy, dx, n); }
+void GeluGradBf16(const uint16_t* x, const uint16_t* dy, uint16_t* dx, int64_t n) { gelu_grad_of(x, dy, dx, n); }
+
+}  // namespace ct::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ct::cpu {
+HWY_EXPORT(Gelu);
+HWY_EXPORT(GeluBf16);
+HWY_EXPORT(GeluGrad);
+HWY_EXPORT(GeluGradBf16);
+
+void gelu(const float* x, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(Gelu)(x, y, n); }
+void gelu(const uint16_t* x, uint16_t* y, int64_t n) { HWY_DYNAMIC_DISPATCH(GeluBf16)(x, y, n); }
+void gelu_grad(const float* x, const float* dy, float* dx, int64_t n) { HWY_DYNAMIC_DISPATCH(GeluGrad)(x, dy, dx, n); }
+void gelu_grad(const uint16_t* x, const uint16_t* dy, uint16_t* dx, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(GeluGradBf16)(x, dy, dx, n);
+}
+}  // namespace ct::cpu
+#endif

@@ -1,0 +1,74 @@
+#include "device/cpu/kernels/tokens.h"
+
+#include <algorithm>
+
+#include "device/cpu/kernels/linear.h"
+#include "device/cpu/kernels/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "device/cpu/kernels/tokens.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// After foreach_target.h:
+#include "device/cpu/kernels/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ct::cpu::HWY_NAMESPACE {
+
+template <class T>
+HWY_INLINE void add_positions(const TokensArgs<T>& a) {
+  const TokensShape& s = a.shape;
+  const int64_t stride = padded(s.columns);
+  const T* x = a.x;
+  T* y = a.y;
+  for (int64_t n = 0; n < s.n; ++n)
+    for (int64_t t = 0; t < s.tokens; ++t, y += stride) {
+      const bool own = t == 0 && a.class_token != nullptr;
+      const T *token = own ? a.class_token : x, *position = a.positions + t * stride;
+      for_elements(s.columns, [&](auto dv, int64_t i) CT_UNROLLED {
+        store(dv, hn::Add(load(dv, token + i), load(dv, position + i)), y + i);
+      });
+      std::fill(y + s.columns, y + stride, T(0));
+      if (!own) x += s.x_stride;
+    }
+}
+void TokensF32(const TokensArgs<float>& a) { add_positions(a); }
+void TokensBf16(const TokensArgs<uint16_t>& a) { add_positions(a); }
+
+template <class T>
+HWY_INLINE void sum_positions(const TokensGradArgs<T>& a) {
+  const TokensShape& s = a.shape;
+  const int64_t stride = padded(s.columns);
+  std::fill_n(a.dpositions, s.tokens * stride, 0.0f);
+  const T* dy = a.dy;
+  T* dx = a.dx;
+  for (int64_t n = 0; n < s.n; ++n)
+    for (int64_t t = 0; t < s.tokens; ++t, dy += stride) {
+      float* sum = a.dpositions + t * stride;
+      for_elements(s.columns, [&](auto dv, int64_t i)
+                                  CT_UNROLLED { store(dv, hn::Add(load(dv, sum + i), load(dv, dy + i)), sum + i); });
+      if (t == 0 && a.dclass_token != nullptr) continue;
+      std::copy_n(dy, s.columns, dx);
+      std::fill(dx + s.columns, dx + s.x_stride, T(0));
+      dx += s.x_stride;
+    }
+  if (a.dclass_token != nullptr) std::copy_n(a.dpositions, stride, a.dclass_token);
+}
+void TokensGradF32(const TokensGradArgs<float>& a) { sum_positions(a); }
+void TokensGradBf16(const TokensGradArgs<uint16_t>& a) { sum_positions(a); }
+
+}  // namespace ct::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ct::cpu {
+HWY_EXPORT(TokensF32);
+HWY_EXPORT(TokensBf16);
+HWY_EXPORT(TokensGradF32);
+HWY_EXPORT(TokensGradBf16);
+
+void tokens(const TokensArgs<float>& args) { HWY_DYNAMIC_DISPATCH(TokensF32)(args); }
+void tokens(const TokensArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(TokensBf16)(args); }
+void tokens_grad(const TokensGradArgs<float>& args) { HWY_DYNAMIC_DISPATCH(TokensGradF32)(args); }
+void tokens_grad(const TokensGradArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(TokensGradBf16)(args); }
+}  // namespace ct::cpu
+#endif

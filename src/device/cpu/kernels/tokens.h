@@ -1,0 +1,35 @@
+// Sequences of tokens: a class token before the others, positions added to all, and the gradients of that (ops.h's
+// Tokens). Arithmetic in f32; uint16_t is bf16.
+//
+// Layouts: y, dy [n][tokens][columns] and positions, dpositions [tokens][columns], rows padded to 16 elements
+// (linear.h) with zeros; x, dx [n][tokens - 1][columns], or [n][tokens] without a class token, rows x_stride apart.
+// Forward reads x and writes y; backward reads dy and writes dx, and sums of n rows each in f32, image by image.
+#pragma once
+
+#include <cstdint>
+
+namespace ct::cpu {
+
+struct TokensShape {
+  int64_t n, tokens, columns, x_stride;
+};
+template <class T>
+struct TokensArgs {
+  TokensShape shape;
+  const T *x, *class_token, *positions;  // class_token nullptr: none
+  T* y;
+};
+void tokens(const TokensArgs<float>& args);
+void tokens(const TokensArgs<uint16_t>& args);
+
+template <class T>
+struct TokensGradArgs {
+  TokensShape shape;
+  const T* dy;
+  T* dx;
+  float *dclass_token, *dpositions;  // dclass_token nullptr: none
+};
+void tokens_grad(const TokensGradArgs<float>& args);
+void tokens_grad(const TokensGradArgs<uint16_t>& args);
+
+}  // namespace ct::cpu

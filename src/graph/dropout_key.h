@@ -1,0 +1,45 @@
+// What the masks of dropout are drawn by: the seed and the number of the micro-batch, which lie beside its images in
+// device memory, so that a step that is repeated by the device draws anew. Nothing is counted or saved: whoever feeds a
+// micro-batch knows which one it is, whatever the rank, after skipped steps and after a resume.
+//
+// Elements are taken by groups of 128. Element i of a group belongs to block i % 16 of the group; block b of the
+// operation, counted through all groups, is the four words of Philox for the counter below, which are eight numbers of
+// 16 bits (the lower half of a word before the upper one). Of these the element takes number i / 16, and is kept if it
+// is below keep_below(p). So sixteen neighbours come from sixteen lanes, and a mask costs half a word an element.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "base/random.h"
+
+namespace ct {
+
+/// Of a micro-batch.
+struct DropoutKey {
+  uint64_t seed = 0;
+  int64_t step = 0;         // of the run, skipped ones included; its lower 40 bits count
+  int64_t micro_batch = 0;  // of the step, over all ranks; its lower 24 bits count
+};
+
+inline constexpr int64_t kDropoutGroup = 128, kDropoutLanes = 16;
+
+inline uint32_t keep_below(double p) { return static_cast<uint32_t>(std::lround((1 - p) * 65536)); }
+
+/// The counter of an operation's first block; its first word is the block's number.
+inline std::array<uint32_t, 4> dropout_counter(const DropoutKey& key, int number) {
+  return {0, static_cast<uint32_t>(key.step),
+          (static_cast<uint32_t>(key.step >> 32) & 0xFF) | static_cast<uint32_t>(key.micro_batch) << 8,
+          static_cast<uint32_t>(Purpose::dropout) | static_cast<uint32_t>(number) << 8};
+}
+
+/// Does the mask keep this element?
+inline bool dropout_keeps(const DropoutKey& key, int number, double p, int64_t element) {
+  std::array<uint32_t, 4> counter = dropout_counter(key, number);
+  counter[0] = static_cast<uint32_t>(element / kDropoutGroup * kDropoutLanes + element % kDropoutLanes);
+  const auto which = static_cast<size_t>(element % kDropoutGroup / kDropoutLanes);
+  return (philox(counter, key.seed)[which / 2] >> (which % 2 * 16) & 0xFFFF) < keep_below(p);
+}
+
+}  // namespace ct

@@ -1,0 +1,58 @@
+#include "model/vit.h"
+
+#include "model/residual_stream.h"
+#include "model/transformer_keys.h"
+
+namespace ct {
+namespace {
+
+/// timm's start of a linear layer; its truncation, at a hundred deviations, changes nothing.
+LinearOptions linear(Activation activation = Activation::none) {
+  return {.activation = activation, .weight = Init{Init::normal, 0.02}, .bias_start = Init{Init::constant, 0}};
+}
+
+ValueId mlp(Graph& g, ValueId x, const std::string& name, const VitKeys& k) {
+  x = g.dropout(g.linear(x, name + ".fc1", k.mlp_dim, linear(Activation::gelu)), k.dropout);
+  return g.dropout(g.linear(x, name + ".fc2", k.dim, linear()), k.dropout);
+}
+
+}  // namespace
+
+std::vector<ConfigKey> VitKeys::keys() {
+  return {patch_key(patch),
+          dim_key(dim),
+          depth_key(depth),
+          heads_key(heads),
+          mlp_dim_key(mlp_dim),
+          dropout_key(dropout),
+          emb_dropout_key(emb_dropout)};
+}
+std::optional<ConfigFault> VitKeys::fault() const { return heads_fault(dim, heads); }
+
+ValueId vit(Graph& g, ValueId images, int classes, const VitKeys& k) {
+  constexpr double kEps = 1e-6;
+  g.begin_unit("patch_embed");
+  const int patch = static_cast<int>(k.patch);
+  ValueId h = g.conv2d(images, "patch_embed.proj", static_cast<int>(k.dim), patch, {.stride = patch});
+  h = g.tokens(h, {.class_token = "cls_token",
+                   .class_token_start = {Init::normal, 1e-6},
+                   .positions = "pos_embed",
+                   .positions_start = {Init::normal, 0.02}});
+  ResidualStream x(g, g.dropout(h, k.emb_dropout), kEps);
+  for (int64_t i = 0; i < k.depth; ++i) {
+    const std::string block = "blocks." + std::to_string(i);
+    g.begin_unit(block);
+    h = g.linear(x.norm(block + ".norm1"), block + ".attn.qkv", 3 * k.dim, linear());
+    h = g.attention(h, static_cast<int>(k.heads));
+    if (i + 1 == k.depth) {  // the class token alone is looked at from here on
+      h = g.take_token(h);
+      x.take_token();
+    }
+    x.add(g.dropout(g.linear(h, block + ".attn.proj", k.dim, linear()), k.dropout));
+    x.add(mlp(g, x.norm(block + ".norm2"), block + ".mlp", k));
+  }
+  g.begin_unit("head");
+  return g.linear(x.norm("norm"), "head", classes, linear());
+}
+
+}  // namespace ct

@@ -1,0 +1,24 @@
+// A vision transformer for small data sets (Lee, Lee & Song, 2021): shifted patch tokens, and attention that is
+// sharpened by a temperature and keeps off the diagonal. The names of its parts are those of vit-pytorch's ViT for
+// small data sets.
+#pragma once
+
+#include <vector>
+
+#include "base/config_key.h"
+#include "graph/graph.h"
+
+namespace ct {
+
+/// What a configuration may say of it.
+struct VitTinyKeys {
+  int64_t patch = 4, dim = 512, depth = 4, heads = 6, dim_head = 64, mlp_dim = 256;
+  double dropout = 0.1, emb_dropout = 0.1;
+
+  std::vector<ConfigKey> keys();
+};
+
+/// 4,371,438 parameters with 32x32 images and 10 classes.
+ValueId vit_tiny(Graph& g, ValueId images, int classes, const VitTinyKeys& keys);
+
+}  // namespace ct

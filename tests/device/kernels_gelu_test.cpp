@@ -1,0 +1,89 @@
+#include "device/cpu/kernels/gelu.h"
+#include "device/kernels_testing.h"
+#include "selftest/reference/bf16.h"
+#include "selftest/reference/gelu.h"
+
+namespace ct::cpu {
+namespace {
+
+class Gelu : public KernelTest {};
+CT_KERNEL_SUITE(Gelu);
+
+constexpr double kUlp = 0x1p-24;
+
+/// Every stretch of the line where floats are as far apart, and the ends of what e^(-x^2/2) can hold.
+std::vector<double> line() {
+  std::vector<double> x{0};
+  for (double v = 0x1p-30; v < 20; v *= 1.002) {
+    x.push_back(static_cast<float>(v));
+    x.push_back(static_cast<float>(-v));
+  }
+  return x;
+}
+
+/// What kernels/gelu.h says: off by 8 (1 + x^2/2) 2^-24 of itself, and by 4e-7 at most, where it is not denormal.
+TEST_P(Gelu, TheDistributionIsAsExactAsItSays) {
+  const std::vector<double> numbers = line();
+  Buffer<float> x(numbers), y(numbers.size());
+  gelu(x, y, static_cast<int64_t>(numbers.size()));
+  for (size_t i = 1; i < numbers.size(); ++i) {
+    const double v = numbers[i], want = v < -4 ? 0.5 * std::erfc(-v / std::sqrt(2.0)) : reference::normal_below(v);
+    const double off = std::abs(y[i] / v - want) - kUlp * want;  // the product's own rounding
+    ASSERT_LE(off, 8 * (1 + v * v / 2) * kUlp * want + 1e-37) << v;
+    ASSERT_LE(off, 4e-7) << v;
+  }
+  EXPECT_EQ(y[0], 0);
+  EXPECT_TRUE(y.intact());
+}
+
+TEST_P(Gelu, TheGradientIsTheDerivative) {
+  const std::vector<double> numbers = line(), ones(numbers.size(), 1);
+  Buffer<float> x(numbers), dy(ones), dx(numbers.size());
+  gelu_grad(x, dy, dx, static_cast<int64_t>(numbers.size()));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const auto one = [](const auto& v) { return reference::gelu(v)[0]; };
+    ASSERT_NEAR(dx[i], reference::derivative(one, {numbers[i]}, 0), 1e-6) << numbers[i];
+  }
+  EXPECT_TRUE(dx.intact());
+}
+
+/// bf16 is computed as f32 and rounded once; any number of elements, in place too.
+TEST_P(Gelu, Bf16RoundsTheF32Result) {
+  for (const size_t n : {1, 7, 16, 100}) {
+    std::vector<double> numbers = normal(n, 1, 2), grads = normal(n, 2);
+    for (double& v : numbers) v = reference::rounded_to_bf16(v);
+    for (double& v : grads) v = reference::rounded_to_bf16(v);
+    const auto count = static_cast<int64_t>(n);
+    Buffer<float> x(numbers), dy(grads), y(n), dx(n);
+    gelu(x, y, count);
+    gelu_grad(x, dy, dx, count);
+    Buffer<uint16_t> half_x(n), half_dy(n);
+    for (size_t i = 0; i < n; ++i) {
+      half_x[i] = reference::to_bf16(numbers[i]);
+      half_dy[i] = reference::to_bf16(grads[i]);
+    }
+    gelu_grad(half_x, half_dy, half_dy, count);
+    gelu(half_x, half_x, count);
+    for (size_t i = 0; i < n; ++i) {
+      EXPECT_EQ(half_x[i], reference::to_bf16(y[i]));
+      EXPECT_EQ(half_dy[i], reference::to_bf16(dx[i]));
+    }
+    EXPECT_TRUE(half_x.intact() && half_dy.intact());
+  }
+}
+
+/// Results that go past the caches are the same.
+TEST_P(Gelu, LargeResultsAreTheSame) {
+  const size_t n = (size_t{64} << 20) / sizeof(float) + 5, some = 1000;
+  Buffer<float> x(n), y(n), few(some);
+  for (size_t i = 0; i < n; ++i) x[i] = static_cast<float>(i % 97) / 16 - 3;
+  gelu(x, y, static_cast<int64_t>(n));
+  for (const size_t begin : {size_t{0}, n / 2, n - some}) {
+    gelu(x.data() + begin, few, static_cast<int64_t>(some));
+    EXPECT_EQ(std::memcmp(y.data() + begin, few.data(), some * sizeof(float)), 0);
+  }
+  EXPECT_TRUE(y.intact());
+}
+
+}  // namespace
+}  // namespace ct::cpu

@@ -1,0 +1,269 @@
+// Transformers: names and numbers of parameters, how they begin, and gradients against a scalar reference in double.
+#include "reference/transformers.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "model/network.h"
+
+namespace ct {
+namespace {
+
+using Named = reference::NamedParameters<std::complex<double>>;
+using Logits = std::vector<std::complex<double>> (*)(const reference::Transformer&, const Named&,
+                                                     const std::vector<double>&);
+
+// Widths that leave pads, two layers, of which the last is cut short.
+const reference::Transformer kSmall{
+    .n = 2, .side = 8, .patch = 4, .dim = 6, .depth = 2, .heads = 2, .head_width = 3, .mlp_dim = 5, .classes = 10};
+
+Model small(const std::string& name) {
+  return {
+      .name = name,
+      .vit_tiny =
+          {.patch = 4, .dim = 6, .depth = 2, .heads = 2, .dim_head = 3, .mlp_dim = 5, .dropout = 0, .emb_dropout = 0},
+      .vit = {.patch = 4, .dim = 6, .depth = 2, .heads = 2, .mlp_dim = 5},
+      .cct = {.dim = 6, .depth = 2, .heads = 2, .mlp_dim = 5}};
+}
+
+Graph graph_of(const Model& model, Mode mode = Mode::evaluate) {
+  return build_graph(find_model(model), {.batch = 2, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .mode = mode});
+}
+
+using Shapes = std::map<std::string, std::vector<int64_t>>;
+Shapes shapes_of(const Graph& graph) {
+  Shapes shapes;
+  for (const Parameter& p : graph.parameters()) {
+    EXPECT_TRUE(shapes.emplace(p.name, p.shape).second) << p.name;
+    EXPECT_FALSE(p.statistic) << p.name;
+  }
+  return shapes;
+}
+
+/// weight and bias of a layer, the latter unless it is left out.
+void add_layer(Shapes& shapes, const std::string& name, std::vector<int64_t> weight, bool bias = true) {
+  if (bias) shapes[name + ".bias"] = {weight[0]};
+  shapes[name + ".weight"] = std::move(weight);
+}
+
+TEST(VitTiny, HasTheOriginalsParameters) {
+  const Graph graph = graph_of({.name = "vit_tiny"}, Mode::train);
+  EXPECT_EQ(graph.parameter_count(), 4371438);
+  Shapes expected = {{"cls_token", {1, 1, 512}}, {"pos_embedding", {1, 65, 512}}};
+  add_layer(expected, "to_patch_embedding.to_patch_tokens.1", {240});
+  add_layer(expected, "to_patch_embedding.to_patch_tokens.2", {512, 240});
+  for (int i = 0; i < 4; ++i) {
+    const std::string layer = str("transformer.layers.", i);
+    expected[layer + ".0.fn.temperature"] = {};
+    add_layer(expected, layer + ".0.norm", {512});
+    add_layer(expected, layer + ".0.fn.to_qkv", {1152, 512}, /*bias=*/false);
+    add_layer(expected, layer + ".0.fn.to_out.0", {512, 384});
+    add_layer(expected, layer + ".1.norm", {512});
+    add_layer(expected, layer + ".1.fn.net.0", {256, 512});
+    add_layer(expected, layer + ".1.fn.net.3", {512, 256});
+  }
+  add_layer(expected, "mlp_head.0", {512});
+  add_layer(expected, "mlp_head.1", {10, 512});
+  EXPECT_EQ(shapes_of(graph), expected);
+  EXPECT_EQ(graph.units(),
+            (std::vector<std::string>{"to_patch_embedding", "transformer.layers.0", "transformer.layers.1",
+                                      "transformer.layers.2", "transformer.layers.3", "mlp_head"}));
+}
+
+TEST(Vit, HasTimmsParameters) {
+  const Graph graph = graph_of({.name = "vit"});
+  EXPECT_EQ(graph.parameter_count(), 5362762);
+  Shapes expected = {{"cls_token", {1, 1, 192}}, {"pos_embed", {1, 65, 192}}};
+  add_layer(expected, "patch_embed.proj", {192, 3, 4, 4});
+  for (int i = 0; i < 12; ++i) {
+    const std::string block = str("blocks.", i);
+    add_layer(expected, block + ".norm1", {192});
+    add_layer(expected, block + ".attn.qkv", {576, 192});
+    add_layer(expected, block + ".attn.proj", {192, 192});
+    add_layer(expected, block + ".norm2", {192});
+    add_layer(expected, block + ".mlp.fc1", {768, 192});
+    add_layer(expected, block + ".mlp.fc2", {192, 768});
+  }
+  add_layer(expected, "norm", {192});
+  add_layer(expected, "head", {10, 192});
+  EXPECT_EQ(shapes_of(graph), expected);
+}
+
+TEST(Cct, HasVitPytorchsParameters) {
+  const Graph graph = graph_of({.name = "cct"});
+  EXPECT_EQ(graph.parameter_count(), 3760139);
+  Shapes expected = {{"classifier.positional_emb", {1, 256, 256}}};
+  add_layer(expected, "tokenizer.conv_layers.0.0", {256, 3, 3, 3}, /*bias=*/false);
+  for (int i = 0; i < 7; ++i) {
+    const std::string block = str("classifier.blocks.", i);
+    add_layer(expected, block + ".pre_norm", {256});
+    add_layer(expected, block + ".self_attn.qkv", {768, 256}, /*bias=*/false);
+    add_layer(expected, block + ".self_attn.proj", {256, 256});
+    add_layer(expected, block + ".linear1", {512, 256});
+    add_layer(expected, block + ".norm1", {256});
+    add_layer(expected, block + ".linear2", {256, 512});
+  }
+  add_layer(expected, "classifier.norm", {256});
+  add_layer(expected, "classifier.attention_pool", {1, 256});
+  add_layer(expected, "classifier.fc", {10, 256});
+  EXPECT_EQ(shapes_of(graph), expected);
+  // Two convolutions of 7x7: strides of 2, 64 channels between them.
+  const Shapes more = shapes_of(graph_of({.name = "cct", .cct = {.kernel = 7, .convolutions = 2}}));
+  EXPECT_EQ(more.at("tokenizer.conv_layers.0.0.weight"), (std::vector<int64_t>{64, 3, 7, 7}));
+  EXPECT_EQ(more.at("tokenizer.conv_layers.1.0.weight"), (std::vector<int64_t>{256, 64, 7, 7}));
+  EXPECT_EQ(more.at("classifier.positional_emb"), (std::vector<int64_t>{1, 4, 256}));
+}
+
+struct Spread {
+  double mean, deviation, largest;
+};
+Spread spread_of(const Graph& graph, const std::string& name) {
+  for (size_t i = 0; i < graph.parameters().size(); ++i) {
+    if (graph.parameters()[i].name != name) continue;
+    const std::vector<float> values = initial_values(graph, i, 1);
+    double sum = 0, squares = 0, largest = 0;
+    for (const double v : values) {
+      sum += v;
+      squares += v * v;
+      largest = std::max(largest, std::abs(v));
+    }
+    const auto n = static_cast<double>(values.size());
+    return {sum / n, std::sqrt(squares / n), largest};
+  }
+  ADD_FAILURE() << "no parameter " << name;
+  return {};
+}
+/// Drawn from a normal distribution, not a uniform one.
+void expect_normal(const Graph& graph, const std::string& name, double deviation, double n) {
+  const Spread found = spread_of(graph, name);
+  EXPECT_NEAR(found.mean, 0, 5 * deviation / std::sqrt(n)) << name;
+  EXPECT_NEAR(found.deviation, deviation, 5 * deviation / std::sqrt(2 * n)) << name;
+  EXPECT_GT(found.largest, 2 * deviation) << name;
+}
+void expect_uniform(const Graph& graph, const std::string& name, double fan_in) {
+  const double most = 1 / std::sqrt(fan_in);
+  const Spread found = spread_of(graph, name);
+  EXPECT_LE(found.largest, most * (1 + kEps)) << name;
+  EXPECT_GT(found.largest, 0.95 * most) << name;
+}
+void expect_all(const Graph& graph, const std::string& name, double value) {
+  const Spread found = spread_of(graph, name);
+  EXPECT_NEAR(found.mean, value, 1e-6) << name;
+  EXPECT_NEAR(found.deviation, std::abs(value), 1e-6) << name;
+}
+
+TEST(Transformers, BeginAsTheOriginalsDo) {
+  const Graph ours = graph_of({.name = "vit_tiny"});
+  expect_normal(ours, "cls_token", 1, 512);
+  expect_normal(ours, "pos_embedding", 1, 65 * 512);
+  expect_all(ours, "transformer.layers.2.0.fn.temperature", std::log(1 / 8.0));
+  expect_uniform(ours, "to_patch_embedding.to_patch_tokens.2.weight", 240);
+  expect_uniform(ours, "transformer.layers.0.0.fn.to_qkv.weight", 512);
+  expect_uniform(ours, "transformer.layers.0.0.fn.to_out.0.bias", 384);
+  expect_uniform(ours, "transformer.layers.3.1.fn.net.3.weight", 256);
+  expect_all(ours, "mlp_head.0.weight", 1);
+  expect_all(ours, "mlp_head.0.bias", 0);
+  const Graph timms = graph_of({.name = "vit"});
+  expect_normal(timms, "cls_token", 1e-6, 192);
+  expect_normal(timms, "pos_embed", 0.02, 65 * 192);
+  expect_normal(timms, "blocks.11.attn.qkv.weight", 0.02, 576 * 192);
+  expect_normal(timms, "head.weight", 0.02, 1920);
+  expect_all(timms, "blocks.0.mlp.fc1.bias", 0);
+  expect_uniform(timms, "patch_embed.proj.weight", 48);
+  expect_uniform(timms, "patch_embed.proj.bias", 48);
+  const Graph compact = graph_of({.name = "cct"});
+  expect_normal(compact, "classifier.positional_emb", 0.2, 65536);
+  expect_normal(compact, "tokenizer.conv_layers.0.0.weight", std::sqrt(2 / 27.0), 6912);
+  expect_normal(compact, "classifier.blocks.6.linear1.weight", 0.02, 131072);
+  expect_all(compact, "classifier.blocks.6.linear1.bias", 0);
+}
+
+TEST(Transformers, DropOutInTrainingAlone) {
+  const auto dropouts = [](const Graph& g) {
+    return std::ranges::count_if(g.ops(), [](const ComputeOp& op) { return std::holds_alternative<Dropout>(op); });
+  };
+  const Model model{.name = "vit_tiny"}, without{.name = "vit_tiny", .vit_tiny = {.dropout = 0, .emb_dropout = 0}};
+  EXPECT_EQ(dropouts(graph_of(model)), 0);
+  EXPECT_EQ(dropouts(graph_of(without, Mode::train)), 0);
+  EXPECT_EQ(dropouts(graph_of(model, Mode::train)), 2 * (1 + 3 * 4));  // forward and backward
+}
+
+void expect_gradient_of_loss(const std::string& name, Logits logits) {
+  Network network(find_model(small(name)), kSmall.n, kSgd, 0, 42, kSmall.side);
+  const reference::Batch batch = network.feed(1);
+  network.micro_step();
+  const auto params = network.parameters(), gradients = network.gradients();
+  const std::vector<Parameter>& parameters = network.graph().parameters();
+  Named point;
+  for (size_t i = 0; i < params.size(); ++i) point[parameters[i].name] = {params[i].begin(), params[i].end()};
+  const auto loss = [&] { return reference::mean_loss(logits(kSmall, point, batch.images), batch.labels); };
+  EXPECT_NEAR(network.loss(), loss().real(), 32 * kEps * loss().real());
+  for (size_t i = 0; i < params.size(); ++i) {
+    if (parameters[i].name == "classifier.attention_pool.bias") continue;  // moves all scores alike: nothing changes
+    double largest = 0;
+    for (const double g : gradients[i]) largest = std::max(largest, std::abs(g));
+    EXPECT_GT(largest, 0) << parameters[i].name;
+    for (size_t j = 0; j < params[i].size(); j += 1 + params[i].size() / 12) {
+      std::complex<double>& moved = point[parameters[i].name][j];
+      const auto kept = moved;
+      moved += std::complex<double>(0, reference::kComplexStep);
+      const double derivative = loss().imag() / reference::kComplexStep;
+      moved = kept;
+      // Two layers of a dozen roundings each, some of which are normalised; sums over all tokens.
+      EXPECT_NEAR(gradients[i][j], derivative, 400 * kEps * largest) << parameters[i].name << " element " << j;
+    }
+  }
+}
+
+TEST(VitTiny, GradientIsTheComplexStepOfItsLoss) { expect_gradient_of_loss("vit_tiny", reference::vit_tiny); }
+TEST(Vit, GradientIsTheComplexStepOfItsLoss) { expect_gradient_of_loss("vit", reference::vit); }
+TEST(Cct, GradientIsTheComplexStepOfItsLoss) { expect_gradient_of_loss("cct", reference::cct); }
+
+TEST(Transformers, LearnInBothPrecisions) {
+  for (const char* name : {"vit_tiny", "vit", "cct"})
+    for (const DType compute : {DType::f32, DType::bf16}) {
+      Model model = small(name);
+      model.vit_tiny.dim = model.vit.dim = model.cct.dim = 32;
+      Network network(find_model(model), 8, kSgd, 0.05, 42, 8, compute);
+      network.feed(0);
+      const double first = network.step();
+      double last = first;
+      for (int step = 0; step < 60; ++step) last = network.step();
+      EXPECT_LT(last, first / 4) << name << " " << name_of(compute);
+    }
+}
+
+TEST(Transformers, RefuseWhatDoesNotGoTogether) {
+  const auto refusal = [](const Model& model, int64_t height, int64_t width) {
+    try {
+      require_fitting(model, 3, height, width);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::usage);
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal({.name = "vit_tiny", .vit_tiny = {.patch = 5}}, 32, 32),
+            "model.patch: 5 does not divide the sides of the data set's images, 3x32x32; use 4");
+  EXPECT_NE(refusal({.name = "vit", .vit = {.patch = 64}}, 48, 32).find("use 16"), std::string::npos);
+  EXPECT_EQ(refusal({.name = "vit", .vit = {.patch = 16}}, 48, 32), "");
+  EXPECT_EQ(refusal({.name = "cct"}, 31, 29), "");
+  EXPECT_FALSE(Model{.name = "vit"}.fault());
+  EXPECT_FALSE(
+      (Model{.name = "vit_tiny", .vit_tiny = {.dim = 100, .heads = 7}}.fault()));  // heads have their own width
+  for (const Model& model :
+       {Model{.name = "vit", .vit = {.dim = 100, .heads = 7}}, Model{.name = "cct", .cct = {.dim = 100, .heads = 7}}}) {
+    ASSERT_TRUE(model.fault()) << model.name;
+    EXPECT_EQ(model.fault()->key, "heads");
+    EXPECT_NE(model.fault()->text.find("100 is no multiple of 7"), std::string::npos);
+  }
+  EXPECT_EQ(some_side({.name = "vit", .vit = {.patch = 24}}), 48);
+  EXPECT_EQ(some_side({.name = "cnn"}), 32);
+}
+
+}  // namespace
+}  // namespace ct
