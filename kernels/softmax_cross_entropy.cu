@@ -27,6 +27,16 @@ __device__ __forceinline__ bool any_of_block(bool condition) {
   return result;
 }
 
+/// What a row's label is, or labels are; without a second one that is the first, of which it takes nothing.
+struct Labels {
+  __device__ Labels(const SoftmaxCrossEntropyArgs& a, int64_t n)
+      : first(a.labels[n]),
+        second(a.second_labels == nullptr ? first : a.second_labels[n]),
+        share(a.second_labels == nullptr ? 0.0 : a.second_shares[n]) {}
+  int first, second;
+  double share;
+};
+
 struct Row {
   float top = 0;       // the largest logit
   double sum = 1;      // of exp(z - top)
@@ -36,7 +46,10 @@ struct Row {
 /// Everything of a row but its gradient; all lanes of a warp, and all get the same.
 __device__ __forceinline__ Row row_loss(const SoftmaxCrossEntropyArgs& a, int64_t n, int lane) {
   const float* z = a.logits + n * a.stride;
-  const float label = z[a.labels[n]];
+  const Labels labels(a, n);
+  const float label = z[labels.first];
+  const double wanted =
+      a.second_labels == nullptr ? label : (1 - labels.share) * label + labels.share * z[labels.second];
   float top = -INFINITY;
   int best = INT32_MAX, larger = 0;
   double total = 0;
@@ -59,7 +72,7 @@ __device__ __forceinline__ Row row_loss(const SoftmaxCrossEntropyArgs& a, int64_
   sum = warp_sum(sum);
   const double log_sum = top + log(sum);
   // Also without smoothing: 0 * total keeps the promise that any infinite logit shows in the loss.
-  const auto loss = static_cast<float>((1 - a.label_smoothing) * (log_sum - label) +
+  const auto loss = static_cast<float>((1 - a.label_smoothing) * (log_sum - wanted) +
                                        a.label_smoothing * (log_sum - total / static_cast<double>(a.classes)));
   if (lane == 0) {
     a.losses[n] = loss;
@@ -79,13 +92,14 @@ __global__ void __launch_bounds__(kWarps* kWarp) rows(SoftmaxCrossEntropyArgs a)
   if (n >= a.n) return;
   const float* z = a.logits + n * a.stride;
   float* dz = a.dlogits + n * a.stride;
-  const int label = a.labels[n];
+  const Labels labels(a, n);
+  const double own = 1 - a.label_smoothing, first = own * (1 - labels.share), second = own * labels.share;
   const double per_sum = 1 / row.sum, even = a.label_smoothing / static_cast<double>(a.classes);
   const auto scale = static_cast<float>((a.loss_scale == nullptr ? 1.0 : *a.loss_scale) / static_cast<double>(a.n));
   for (int64_t c = lane; c < a.stride; c += kWarp) {
     float d = 0;
     if (c < a.classes) {
-      const double target = even + (c == label ? 1 - a.label_smoothing : 0.0);
+      const double target = even + (c == labels.first ? first : 0.0) + (c == labels.second ? second : 0.0);
       d = broken ? NAN : scale * static_cast<float>(expf(z[c] - row.top) * per_sum - target);
     }
     dz[c] = d;

@@ -21,7 +21,9 @@ namespace ct::kernels {
 struct SoftmaxCrossEntropyArgs {
   int64_t n, classes, stride;
   const float* logits;
-  const int32_t* labels;  // in [0, classes)
+  const int32_t* labels;         // in [0, classes)
+  const int32_t* second_labels;  // likewise; nullptr: none
+  const float* second_shares;    // in 0..1
   double label_smoothing;
   const double* loss_scale;  // in device memory; nullptr: 1
   float* losses;

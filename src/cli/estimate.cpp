@@ -28,7 +28,9 @@ std::pair<DataSize, std::string> data_set_size(const Config& config) {
   if (!found && named == nullptr && is_folder(config.data.path, ExitCode::data))
     locate_data(config.data.dataset, config.data.path, {.if_absent = IfAbsent::write_later});
   const DataKind& kind = found ? *found->kind : named != nullptr ? *named : data_kinds().back();
-  const DataSize size = kind.size(found.value_or(DataSource{}), open_options(config));
+  const OpenOptions options = open_options(config, kind);
+  DataSize size = kind.size(found.value_or(DataSource{}), options);
+  size.spec.cropped = options.pictures.crop.has_value();
   if (found) return {size, std::string(kind.name)};
   const bool made = &kind == &data_kinds().back();
   return {size, str("no ", made ? "data" : kind.name, " under ", plain(config.data.path),

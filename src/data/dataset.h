@@ -30,7 +30,8 @@ struct DataSpec {
   SampleShape sample;
   int classes = 0;
   int64_t test_images = 0;
-  bool direct = true;  // DataSet::direct()
+  bool direct = true;    // DataSet::direct()
+  bool cropped = false;  // DataSet::cropped()
 };
 
 /// One split. What is wrong with its files is Error(data), one line that names the file and the remedy.
@@ -54,6 +55,8 @@ class DataSet {
   virtual bool read(int64_t i, const SampleKey& key, uint8_t* to) const = 0;
   /// Is read() a copy from memory? Then it is done in line: no worker is worth its cost.
   virtual bool direct() const { return false; }
+  /// Does read() do the random_resized_crop of data.augment, so that the device must not?
+  virtual bool cropped() const { return false; }
   /// Tells which samples are read next and which after those, to ask for their memory or their disk in advance. Sets
   /// that are not direct hear of all next ones once, from the thread that takes samples: it must not wait.
   virtual void prefetch(std::span<const uint32_t> next, std::span<const uint32_t> after_next) const {

@@ -9,8 +9,11 @@
 namespace ct {
 namespace {
 
-void check_buffers(const BatchBuffers& to, const SampleShape& shape, size_t batch) {
-  check(to.images.size() == batch * shape.bytes() && to.draws.size() == batch && to.labels.size() == batch,
+void check_buffers(const BatchBuffers& to, const SampleShape& shape, size_t batch, const Augmentation& augmentation) {
+  const size_t mixed = augmentation.mixes() ? batch : 0;
+  check(to.images.size() == batch * shape.bytes() && to.draws.size() == batch && to.labels.size() == batch &&
+            to.edits.size() == batch * static_cast<size_t>(augmentation.edits()) && to.second_labels.size() == mixed &&
+            to.second_shares.size() == mixed,
         "buffers do not fit a batch of ", batch, " images of ", to_string(shape));
 }
 
@@ -22,7 +25,11 @@ void read_in_line(const DataSet& set, const SampleList& list, uint8_t* to, std::
 }  // namespace
 
 Pipeline::Pipeline(const DataSet& set, std::vector<uint32_t> images, PipelineOptions options)
-    : set_(set), images_(std::move(images)), options_(std::move(options)) {
+    : set_(set),
+      images_(std::move(images)),
+      options_(std::move(options)),
+      augmentation_(options_.augment, set.shape().height, set.shape().width, set.cropped()) {
+  check(!augmentation_.mixes() || options_.micro_batch > 1, "images of a micro-batch of one are mixed");
   check(options_.train_batch > 0 && options_.micro_batch > 0 && options_.train_batch % options_.micro_batch == 0,
         "a batch of ", options_.train_batch, " in micro-batches of ", options_.micro_batch);
   if (options_.micros == 0)
@@ -66,7 +73,7 @@ void Pipeline::fill(int64_t epoch, int64_t step, int64_t k, const BatchBuffers& 
   const auto micro = static_cast<size_t>(options_.micro_batch);
   check(epoch >= 0 && step >= 0 && step < steps_per_epoch() && k >= 0 && k < micros_per_step(), "no micro-batch ", k,
         " of step ", step);
-  check_buffers(to, set_.shape(), micro);
+  check_buffers(to, set_.shape(), micro, augmentation_);
   const int64_t from_first = k - options_.first_micro, place = from_first / options_.micro_stride;
   const bool foreseen = from_first >= 0 && from_first % options_.micro_stride == 0 && place < options_.micros;
   const bool ahead = loader_ && foreseen;
@@ -75,10 +82,15 @@ void Pipeline::fill(int64_t epoch, int64_t step, int64_t k, const BatchBuffers& 
   const SampleList list{chosen(epoch, step, k), {options_.seed, epoch}, images_};
   if (!ahead) read_in_line(set_, list, to.images.data(), written_);
   set_.check_not_cut();
+  const auto edits = static_cast<size_t>(augmentation_.edits());
   for (size_t i = 0; i < micro; ++i) {
-    to.draws[i] = draw_augmentation(options_.augment, list.key, list.images[i]);
+    const auto [moves, mix] = augmentation_.draw(list.key, list.images, i, to.edits.subspan(i * edits, edits));
+    to.draws[i] = moves;
     to.labels[i] = set_.label(written_[i]);
     replaced_ += written_[i] != list.images[i];
+    if (!augmentation_.mixes()) continue;
+    to.second_labels[i] = mix.partner < 0 ? to.labels[i] : set_.label(written_[static_cast<size_t>(mix.partner)]);
+    to.second_shares[i] = mix.share;
   }
   if (!loader_) set_.prefetch(upcoming(epoch, step, k, 1), upcoming(epoch, step, k, 2));
 }
@@ -118,7 +130,7 @@ std::unique_ptr<Loader> EvalPipeline::read_ahead(int64_t stride, std::function<v
 
 std::vector<int32_t> EvalPipeline::fill(int64_t b, const BatchBuffers& to, Loader* ahead) const {
   check(b >= 0 && b < batches(), "no evaluation batch ", b);
-  check_buffers(to, set_.shape(), static_cast<size_t>(batch_));
+  check_buffers(to, set_.shape(), static_cast<size_t>(batch_), {});
   const auto images = chosen(b);
   std::vector<int64_t> written(images.size());
   if (ahead != nullptr)

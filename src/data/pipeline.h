@@ -32,11 +32,15 @@ struct PipelineOptions {
   std::function<void()> arrived = {};  // see LoaderOptions
 };
 
-/// Where a batch goes: images u8 [N][C][H][W], draws [N], labels i32 [N].
+/// Where a batch goes: images u8 [N][C][H][W], draws [N], labels i32 [N]; of training also edits, so many for each
+/// image as its augmentation has, and second labels and their shares [N] where it mixes images.
 struct BatchBuffers {
   std::span<uint8_t> images;
   std::span<Draw> draws;
   std::span<int32_t> labels;
+  std::span<EditDraw> edits = {};
+  std::span<int32_t> second_labels = {};
+  std::span<float> second_shares = {};
 };
 
 class Pipeline {
@@ -73,6 +77,7 @@ class Pipeline {
   const DataSet& set_;
   std::vector<uint32_t> images_;
   PipelineOptions options_;
+  Augmentation augmentation_;
   std::array<Order, 2> orders_;   // a loader is in the next epoch, or in later ones, before this one ends
   std::vector<int64_t> written_;  // read_sample()'s answers for the micro-batch that is filled
   int64_t replaced_ = 0;

@@ -19,6 +19,9 @@ InputFeed::InputFeed(Backend& backend, const BoundProgram& bound) : backend_(bac
   draws_ = begin_of(ports.draws);
   labels_ = begin_of(ports.labels);
   dropout_key_ = begin_of(ports.dropout_key);
+  if (ports.edits != kNone) edits_ = begin_of(ports.edits);
+  if (ports.second_labels != kNone) second_labels_ = begin_of(ports.second_labels);
+  if (ports.second_shares != kNone) second_shares_ = begin_of(ports.second_shares);
   if (backend.is_host()) return;
   for (size_t i = 0; i < kInputSlots; ++i) slots_.push_back({backend.allocate_host(bytes_), backend.make_event()});
 }
@@ -29,8 +32,14 @@ Inputs InputFeed::next() {
     slots_[turn_].read->wait();
     to = slots_[turn_].memory.data();
   }
-  return {reinterpret_cast<uint8_t*>(to), reinterpret_cast<int32_t*>(to + draws_),
-          reinterpret_cast<int32_t*>(to + labels_), reinterpret_cast<DropoutKey*>(to + dropout_key_)};
+  const auto at = [to](const std::optional<size_t>& begin) { return begin ? to + *begin : nullptr; };
+  return {reinterpret_cast<uint8_t*>(to),
+          reinterpret_cast<int32_t*>(to + draws_),
+          reinterpret_cast<int32_t*>(to + labels_),
+          reinterpret_cast<DropoutKey*>(to + dropout_key_),
+          reinterpret_cast<EditDraw*>(at(edits_)),
+          reinterpret_cast<int32_t*>(at(second_labels_)),
+          reinterpret_cast<float*>(at(second_shares_))};
 }
 
 void InputFeed::send() {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "engine/bind.h"
 #include "graph/dropout_key.h"
+#include "graph/edit_draw.h"
 
 namespace ct {
 
@@ -13,12 +15,16 @@ inline constexpr size_t kInputSlots = 4;  // micro-batches that may be on their 
 inline constexpr size_t kLogSlots = 256;  // values that are kept before the host looks
 
 /// Where the host writes a micro-batch: images u8 [N][C][H][W], draws i32 [N][4], labels i32 [N], and which micro-batch
-/// it is, which evaluation does not ask.
+/// it is, which evaluation does not ask; edits, where images are edited, and second labels with their shares, where
+/// labels are mixed (Ports); else null.
 struct Inputs {
   uint8_t* images;
   int32_t* draws;
   int32_t* labels;
   DropoutKey* dropout_key;
+  EditDraw* edits;
+  int32_t* second_labels;
+  float* second_shares;
 };
 
 /// The input side of a bound program: its own memory where that is the host's, else slots that take turns.
@@ -42,8 +48,10 @@ class InputFeed {
 
   Backend& backend_;
   std::byte* block_;
-  size_t bytes_, draws_, labels_, dropout_key_;  // where they begin
-  std::vector<Slot> slots_;                      // none: the host writes the block itself
+  size_t bytes_;
+  size_t draws_, labels_, dropout_key_;                                        // where they begin
+  std::optional<size_t> edits_, second_labels_, second_shares_;  // absent: there are none
+  std::vector<Slot> slots_;                                      // none: the host writes the block itself
   size_t turn_ = 0;
 };
 

@@ -303,18 +303,38 @@ static ValueId add_block(Graph& g, const char* name, Home home, std::vector<std:
   return block;
 }
 
+/// The levels that normalise to what is nearest to 0.
+static std::vector<uint8_t> mean_levels(const InputSpec& in) {
+  std::vector<uint8_t> levels;
+  for (size_t c = 0; c < in.scale.size(); ++c)
+    levels.push_back(static_cast<uint8_t>(std::clamp(std::nearbyint(-in.shift[c] / in.scale[c]), 0.0f, 255.0f)));
+  return levels;
+}
+
 Graph build_graph(const Builder& model, const InputSpec& in) {
   Graph g(in.compute, in.mode);
   const Shape images{in.batch, in.channels, in.height, in.width};
   Ports& ports = g.ports;
-  ports.inputs =
-      add_block(g, "inputs", Home::input,
-                {{&ports.images, {.name = "images", .shape = images, .dtype = DType::u8}},
-                 {&ports.draws, {.name = "draws", .shape = {in.batch * 4}, .dtype = DType::i32}},
-                 {&ports.labels, {.name = "labels", .shape = {in.batch}, .dtype = DType::i32}},
-                 {&ports.dropout_key, {.name = "dropout key", .shape = {sizeof(DropoutKey)}, .dtype = DType::u8}}});
+  std::vector<std::pair<ValueId*, Value>> inputs = {
+      {&ports.images, {.name = "images", .shape = images, .dtype = DType::u8}},
+      {&ports.draws, {.name = "draws", .shape = {in.batch * 4}, .dtype = DType::i32}},
+      {&ports.labels, {.name = "labels", .shape = {in.batch}, .dtype = DType::i32}},
+      {&ports.dropout_key, {.name = "dropout key", .shape = {sizeof(DropoutKey)}, .dtype = DType::u8}}};
+  if (in.edits > 0)
+    inputs.push_back({&ports.edits, {.name = "edits", .shape = {in.batch * in.edits * 8}, .dtype = DType::i32}});
+  if (in.mixes_labels) {
+    inputs.push_back({&ports.second_labels, {.name = "second labels", .shape = {in.batch}, .dtype = DType::i32}});
+    inputs.push_back({&ports.second_shares, {.name = "second shares", .shape = {in.batch}}});
+  }
+  ports.inputs = add_block(g, "inputs", Home::input, std::move(inputs));
+  ValueId edited = ports.images;
+  for (int i = 0; i < in.edits; ++i) {
+    const ValueId before = edited;
+    edited = g.add_value({.name = "edited " + std::to_string(i), .shape = images, .dtype = DType::u8});
+    g.add_op(Edit{before, ports.edits, edited, i, in.edits, mean_levels(in)});
+  }
   g.augmented = g.add_value({.name = "augmented", .shape = images, .dtype = in.compute});
-  g.add_op(Augment{ports.images, ports.draws, g.augmented, in.scale, in.shift});
+  g.add_op(Augment{edited, ports.draws, g.augmented, in.scale, in.shift});
 
   const ValueId logits = model(g, g.augmented, in.classes);
   check(g.shape(logits) == Shape({in.batch, in.classes}), "the model's logits have shape ", to_string(g.shape(logits)));
@@ -326,7 +346,7 @@ Graph build_graph(const Builder& model, const InputSpec& in) {
   const bool train = in.mode == Mode::train;
   const ValueId dlogits = train ? g.add_value({.name = "d logits", .shape = g.shape(logits)}) : kNone;
   g.add_op(SoftmaxCrossEntropy{logits, ports.labels, ports.losses, ports.predicted, ports.larger, dlogits,
-                               in.label_smoothing});
+                               in.label_smoothing, /*loss_scale=*/kNone, ports.second_labels, ports.second_shares});
   if (train) differentiate(g, logits, dlogits);
   return g;
 }

@@ -100,6 +100,7 @@ struct AttentionOptions {
 struct Ports {
   ValueId inputs = kNone, images = kNone, draws = kNone, labels = kNone;       // u8 [N][C][H][W], i32 [N][4], i32 [N]
   ValueId dropout_key = kNone;                                                 // DropoutKey (graph/dropout_key.h)
+  ValueId edits = kNone, second_labels = kNone, second_shares = kNone;    // see Edit, SoftmaxCrossEntropy; or kNone
   ValueId outputs = kNone, losses = kNone, predicted = kNone, larger = kNone;  // see SoftmaxCrossEntropy
 };
 
@@ -207,6 +208,8 @@ struct InputSpec {
   int classes = 10;
   std::vector<float> scale, shift;  // a channel: u8 * scale + shift
   float label_smoothing = 0;
+  int edits = 0;              // of each image, before it is augmented
+  bool mixes_labels = false;  // an image may have a second label
   Mode mode = Mode::train;
   DType compute = DType::f32;  // or bf16, f16
 };

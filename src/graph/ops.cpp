@@ -24,6 +24,7 @@ Ids LayerNorm::reads() const { return present({x, residual, w, b}); }
 Ids LayerNorm::writes() const { return present({sum, y, mean, rstd}); }
 Ids LayerNormGrad::reads() const { return present({x, dy, dsum, w, mean, rstd}); }
 Ids LayerNormGrad::writes() const { return present({dx, dw, db}); }
+Ids SoftmaxCrossEntropy::reads() const { return present({logits, labels, loss_scale, second_labels, second_shares}); }
 
 Ids TreePush::reads() const {
   Ids ids{leaf, counter};

@@ -30,6 +30,18 @@ struct OpFacts {
 
 // ---- input
 
+/// out[n] = images[n] changed by draw number `which` of the `of` that each image has (graph/edit_draw.h). images and
+/// out u8 [N][C][H][W], draws i32 [N][of][8]; fill[c] is what takes the place of pixels that are cut out.
+struct Edit {
+  static constexpr std::string_view kName = "edit";
+  static constexpr OpFacts kFacts{Role::input, Limit::memory};
+  ValueId images, draws, out;
+  int which, of;
+  std::vector<uint8_t> fill;
+  Ids reads() const { return {images, draws}; }
+  Ids writes() const { return {out}; }
+};
+
 /// out[n][c][y][x] = u8 * scale[c] + shift[c] of the pixel at (y + dy, x' + dx), x' mirrored when flipped; outside the
 /// image the pixel is 0. images u8 [N][C][H][W], draws i32 [N][4] = {dy, dx, flip, 0}.
 struct Augment {
@@ -376,13 +388,15 @@ struct Add {
 
 /// losses f32 [N], predicted i32 [N] (first maximum), larger i32 [N] (classes that beat the label: < 5 is a top-5 hit);
 /// dlogits = d mean(losses) / d logits, NaN where a loss is not finite so that the step is skipped; kNone: evaluation.
+/// Of mixed images the target is second_shares f32 [N] of second_labels and the rest of labels.
 struct SoftmaxCrossEntropy {
   static constexpr std::string_view kName = "softmax_cross_entropy";
   static constexpr OpFacts kFacts{Role::loss, Limit::memory};
   ValueId logits, labels, losses, predicted, larger, dlogits;
   float label_smoothing;
   ValueId loss_scale = kNone;  // LossScaleState (graph/loss_scale.h), by whose scale dlogits is multiplied
-  Ids reads() const { return loss_scale == kNone ? Ids{logits, labels} : Ids{logits, labels, loss_scale}; }
+  ValueId second_labels = kNone, second_shares = kNone;
+  Ids reads() const;
   Ids writes() const {
     return dlogits == kNone ? Ids{losses, predicted, larger} : Ids{losses, predicted, larger, dlogits};
   }
@@ -546,7 +560,7 @@ struct AllGather {
 };
 
 using ComputeOp =
-    std::variant<Augment, Patches, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Conv2d, Conv2dGradW, Conv2dGradX,
+    std::variant<Edit, Augment, Patches, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Conv2d, Conv2dGradW, Conv2dGradX,
                  MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, LayerNorm, LayerNormGrad,
                  Relu, ReluGrad, Gelu, GeluGrad, Flatten, FlattenGrad, Tokens, TokensGrad, TakeToken, TakeTokenGrad,
                  Linear, LinearGradX, LinearGradW, Attention, AttentionGrad, SequencePool, SequencePoolGrad, Dropout,

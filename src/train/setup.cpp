@@ -95,8 +95,23 @@ InputSpec input_spec(const Config& config, int64_t batch, const DataSpec& data, 
     spec.scale.push_back(static_cast<float>(1 / (255 * std[c])));
     spec.shift.push_back(static_cast<float>(-mean[c] / std[c]));
   }
-  if (mode == Mode::train) spec.label_smoothing = static_cast<float>(config.train.label_smoothing);
+  if (mode == Mode::train) {
+    spec.label_smoothing = static_cast<float>(config.train.label_smoothing);
+    spec.edits = edits_of(config.data.augment, data.cropped);
+    spec.mixes_labels = mixes_labels(config.data.augment);
+  }
   return spec;
+}
+
+void check_augmentation(const Config& config, int64_t micro_batch, const DataSpec& data) {
+  if (mixes_labels(config.data.augment) && micro_batch < 2)
+    fail(ExitCode::usage, "data.augment mixes images of one micro-batch (mixup, cutmix), which must have 2 or more: ",
+         "train_micro_batch_size_per_gpu is ", micro_batch);
+  const int64_t side = std::max(data.sample.height, data.sample.width);
+  for (const AugmentStep& step : config.data.augment)
+    if (const auto* cutout = std::get_if<Cutout>(&step); cutout && cutout->length > 2 * side)
+      fail(ExitCode::usage, "data.augment.cutout.length must be at least 1 and at most ", 2 * side,
+           ", twice the side of an image of ", to_string(data.sample), ", found ", cutout->length);
 }
 
 PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, const Distribution& d, int rank) {
@@ -121,7 +136,15 @@ void fill_micro_batch(Pipeline& pipeline, int64_t epoch, int64_t step, int64_t k
 BatchBuffers buffers(const Inputs& in, const Lowered& program) {
   const auto numel = [&](ValueId id) { return static_cast<size_t>(program[id].shape.numel()); };
   const size_t batch = numel(program.ports.labels);
-  return {{in.images, numel(program.ports.images)}, {reinterpret_cast<Draw*>(in.draws), batch}, {in.labels, batch}};
+  const auto& ports = program.ports;
+  const size_t edits = ports.edits == kNone ? 0 : numel(ports.edits) * sizeof(int32_t) / sizeof(EditDraw);
+  const size_t mixed = ports.second_labels == kNone ? 0 : batch;
+  return {{in.images, numel(ports.images)},
+          {reinterpret_cast<Draw*>(in.draws), batch},
+          {in.labels, batch},
+          {in.edits, edits},
+          {in.second_labels, mixed},
+          {in.second_shares, mixed}};
 }
 
 HoldOut training_parts(uint64_t seed, int64_t count, int64_t limit, int64_t validation) {
@@ -131,15 +154,33 @@ HoldOut training_parts(uint64_t seed, int64_t count, int64_t limit, int64_t vali
   return hold_out(seed, limit > 0 ? limit : count, validation);
 }
 
-OpenOptions open_options(const Config& config) {
+/// Of pictures the crop is made where they are decoded, which flips before it do not change: a mirrored picture has the
+/// mirrored boxes.
+static std::optional<RandomResizedCrop> crop_of_pictures(const std::vector<AugmentStep>& steps) {
+  std::optional<RandomResizedCrop> crop;
+  bool first = true;
+  for (const AugmentStep& step : steps) {
+    if (const auto* found = std::get_if<RandomResizedCrop>(&step)) {
+      if (!first || crop)
+        fail(ExitCode::usage,
+             "data.augment: random_resized_crop makes samples of pictures as they are stored, which the other steps "
+             "change: it comes first, but for flips, and once");
+      crop = *found;
+    } else if (!std::holds_alternative<Flip>(step) && !std::holds_alternative<AlternatingFlip>(step)) {
+      first = false;
+    }
+  }
+  return crop;
+}
+
+OpenOptions open_options(const Config& config, const DataKind& kind) {
   const auto& data = config.data;
   OpenOptions options{.on_corrupt = data.on_corrupt,
                       .pictures = {.size = static_cast<int>(data.size),
                                    .resize = static_cast<int>(data.resize),
                                    .exact = data.exact,
                                    .max_pixels = data.max_pixels}};
-  if (!data.augment.empty() && data.augment.front().kind == AugmentStep::random_resized_crop)
-    options.pictures.crop = data.augment.front().resized_crop;
+  if (kind.pictures) options.pictures.crop = crop_of_pictures(data.augment);
   return options;
 }
 
@@ -162,8 +203,8 @@ static DataSource locate_together(std::string_view dataset, const Config& config
   return source;
 }
 
-static OpenOptions open_options(const Config& config, const Communicator& comm) {
-  OpenOptions options = open_options(config);
+static OpenOptions open_options(const Config& config, const DataKind& kind, const Communicator& comm) {
+  OpenOptions options = open_options(config, kind);
   options.threads = loader_workers(/*asked=*/0, comm.size());
   return options;
 }
@@ -172,10 +213,7 @@ Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_abs
   if (comm.rank() == 0 && (config.data.train.empty() || config.data.val.empty()))
     require_named_folder(config.data.path, config.data.dataset);
   Datasets sets{.source = locate_together(config.data.dataset, config, comm, if_absent, kinds)};
-  const OpenOptions options = open_options(config, comm);
-  if (options.pictures.crop && !sets.source.kind->pictures)
-    fail(ExitCode::usage, "data.augment: random_resized_crop takes pictures of any size, and those of ",
-         sets.source.kind->name, " have theirs; use random_crop");
+  const OpenOptions options = open_options(config, *sets.source.kind, comm);
   together(comm, [&] {
     sets.train = sets.source.kind->open(sets.source, Split::train, options);
     sets.test = sets.source.kind->open(sets.source, Split::test, options);
@@ -191,7 +229,7 @@ void make_late_datasets(Datasets& sets, const Config& config, Communicator& comm
   const std::string why = sets.source.note;
   sets.source = locate_together(kind.key, config, comm, IfAbsent::write, std::span(&kind, 1));
   sets.source.note += why;
-  const OpenOptions options = open_options(config, comm);
+  const OpenOptions options = open_options(config, kind, comm);
   together(comm, [&] {
     for (const auto& [set, split] : {std::pair{&sets.train, Split::train}, {&sets.test, Split::test}})
       dynamic_cast<LateSet&>(**set).arrive(kind.open(sets.source, split, options));
@@ -201,6 +239,7 @@ void make_late_datasets(Datasets& sets, const Config& config, Communicator& comm
 Programs lower_programs(const Config& config, const BatchSizes& batch, RankOf who, const DataSpec& data) {
   const Builder model = find_model(config.model);
   require_fitting(config.model, data.sample.channels, data.sample.height, data.sample.width);
+  check_augmentation(config, batch.micro, data);
   const Distribution d = distribution(config, batch, who);
   Programs programs{.graph = build_graph(model, input_spec(config, batch.micro, data, Mode::train))};
   programs.train = lower_training(programs.graph, update_rule(config), d, config.train.recompute);

@@ -26,6 +26,8 @@ struct RankOf {
 Distribution distribution(const Config& config, const BatchSizes& batch, RankOf who);
 CommQueueOptions comm_queue_options(const Config& config);
 InputSpec input_spec(const Config& config, int64_t batch, const DataSpec& data, Mode mode);
+/// Error(usage) where steps of data.augment do not fit the samples or the micro-batch.
+void check_augmentation(const Config& config, int64_t micro_batch, const DataSpec& data);
 
 /// What `rank` asks of its pipeline.
 PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, const Distribution& d, int rank);
@@ -35,8 +37,8 @@ BatchBuffers buffers(const Inputs& inputs, const Lowered& program);
 /// Puts global micro-batch k of a step where the engine takes it from.
 void fill_micro_batch(Pipeline& pipeline, int64_t epoch, int64_t step, int64_t k, Engine& engine);
 
-/// How data sets are opened for a run.
-OpenOptions open_options(const Config& config);
+/// How data sets of a kind are opened for a run. Error(usage) where the augmentation is not for pictures, and they are.
+OpenOptions open_options(const Config& config, const DataKind& kind);
 
 /// The training set, the part held out of it, and the test set. Collective: rank 0 locates (and writes the synthetic
 /// set if it must and `if_absent` says so), the others open what it found.
@@ -44,7 +46,7 @@ struct Datasets {
   DataSource source;
   std::unique_ptr<DataSet> train, test;
   HoldOut parts;
-  DataSpec spec() const { return {train->shape(), train->classes(), test->count(), train->direct()}; }
+  DataSpec spec() const { return {train->shape(), train->classes(), test->count(), train->direct(), train->cropped()}; }
 };
 Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent = IfAbsent::write,
                        std::span<const DataKind> kinds = data_kinds());

@@ -33,7 +33,7 @@ class PipelineTest : public DataFixture {
 TEST_F(PipelineTest, FillsWhatTheSamplerChooses) {
   const CifarSet set = small_set(100);
   const HoldOut parts = hold_out(5, 100, 10);
-  const std::vector<AugmentStep> augment = {{.kind = AugmentStep::random_crop, .padding = 4}};
+  const std::vector<AugmentStep> augment = {RandomCrop{.padding = 4}};
   Pipeline pipeline(set, parts.training, {.seed = 5, .augment = augment, .train_batch = 12, .micro_batch = 4});
   EXPECT_EQ(pipeline.steps_per_epoch(), 7);
   EXPECT_EQ(pipeline.micros_per_step(), 3);
@@ -47,7 +47,7 @@ TEST_F(PipelineTest, FillsWhatTheSamplerChooses) {
         for (int i = 0; i < 4; ++i) {
           const uint32_t image = parts.training[order[step * 12 + k * 4 + i]];
           expect_image(set, image, batch, i);
-          const Draw draw = draw_augmentation(augment, {5, epoch}, image);
+          const Draw draw = Augmentation(augment, 32, 32).draw({5, epoch}, {&image, 1}, 0, {}).moves;
           EXPECT_EQ(batch.draws[i].dy, draw.dy);
           EXPECT_EQ(batch.draws[i].dx, draw.dx);
         }
@@ -75,6 +75,43 @@ TEST_F(PipelineTest, RanksShareTheWork) {
         EXPECT_EQ(a.images, b.images);
         EXPECT_EQ(a.labels, b.labels);
       }
+    }
+  }
+}
+
+/// Edits, partners and their labels are those of the micro-batch, whoever asks for it.
+TEST_F(PipelineTest, FillsEditsAndSecondLabels) {
+  const CifarSet set = small_set(40);
+  std::vector<uint32_t> all(40);
+  std::iota(all.begin(), all.end(), 0u);
+  const PipelineOptions options = {
+      .seed = 3, .augment = {Flip{}, RandomResizedCrop{}, Mixup{}}, .train_batch = 10, .micro_batch = 5};
+  const Augmentation augmentation(options.augment, 32, 32);
+  ASSERT_EQ(augmentation.edits(), 3);
+  Pipeline pipeline(set, all, options);
+  const auto order = permutation(3, 2, 40);
+  for (int64_t k : {1, 0}) {
+    Batch batch(5);
+    std::vector<EditDraw> edits(15);
+    std::vector<int32_t> second(5);
+    std::vector<float> shares(5);
+    BatchBuffers to = batch.to();
+    EXPECT_THROW(pipeline.fill(2, 1, k, to), Error);
+    to.edits = edits, to.second_labels = second, to.second_shares = shares;
+    pipeline.fill(2, 1, k, to);
+    const auto images = micro_batch_images(order, 10, 5, 1, k);
+    for (size_t i = 0; i < 5; ++i) {
+      std::vector<EditDraw> expected(3);
+      const auto [moves, mix] = augmentation.draw({3, 2}, images, i, expected);
+      for (size_t e = 0; e < 3; ++e) {
+        EXPECT_EQ(edits[3 * i + e].kind, expected[e].kind);
+        EXPECT_EQ(edits[3 * i + e].at, expected[e].at);
+      }
+      ASSERT_TRUE(mix.partner >= 0 && mix.partner < 5 && mix.partner != static_cast<int32_t>(i));
+      EXPECT_EQ(expected[2].at[4], mix.partner);
+      EXPECT_EQ(second[i], set.label(images[static_cast<size_t>(mix.partner)]));
+      EXPECT_EQ(shares[i], mix.share);
+      EXPECT_EQ(batch.draws[i].flip, 0);  // it was done before the crop
     }
   }
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "data/augmentation.h"
 #include "data/data_fixture.h"
 
 namespace ct {
@@ -65,62 +64,6 @@ TEST_F(SamplerTest, MicroBatchesTileTheOrder) {
   }
   EXPECT_TRUE(std::equal(seen.begin(), seen.end(), order.begin()));
   EXPECT_EQ(seen.size(), 96u);
-}
-
-TEST_F(SamplerTest, CropsCoverTheirRangeEvenly) {
-  const AugmentStep crop[] = {{.kind = AugmentStep::random_crop, .padding = 4}};
-  int dy[9] = {}, dx[9] = {};
-  for (uint32_t image = 0; image < 9000; ++image) {
-    const Draw draw = draw_augmentation(crop, {42, 3}, image);
-    ASSERT_LE(std::abs(draw.dy), 4);
-    ASSERT_LE(std::abs(draw.dx), 4);
-    EXPECT_EQ(draw.flip, 0);
-    ++dy[draw.dy + 4];
-    ++dx[draw.dx + 4];
-  }
-  for (int i = 0; i < 9; ++i) {
-    EXPECT_NEAR(dy[i], 1000, 150);
-    EXPECT_NEAR(dx[i], 1000, 150);
-  }
-}
-
-TEST_F(SamplerTest, FlipsFollowTheirProbability) {
-  const auto flips = [](double p) {
-    const AugmentStep flip[] = {{.kind = AugmentStep::flip, .p = p}};
-    int count = 0;
-    for (uint32_t image = 0; image < 10000; ++image) count += draw_augmentation(flip, {42, 0}, image).flip;
-    return count;
-  };
-  EXPECT_EQ(flips(0), 0);
-  EXPECT_EQ(flips(1), 10000);
-  EXPECT_NEAR(flips(0.25), 2500, 220);
-}
-
-TEST_F(SamplerTest, DrawsAreKeyedByEpochAndImageAndStepsCompose) {
-  const AugmentStep crop = {.kind = AugmentStep::random_crop, .padding = 4};
-  const AugmentStep mirror = {.kind = AugmentStep::flip, .p = 1};
-  const auto draw = [](std::vector<AugmentStep> steps, uint64_t seed, int64_t epoch, uint32_t image) {
-    const Draw d = draw_augmentation(steps, {seed, epoch}, image);
-    return std::array<int, 3>{d.dy, d.dx, d.flip};
-  };
-  EXPECT_EQ(draw({}, 1, 1, 1), (std::array<int, 3>{0, 0, 0}));
-  int same_epoch = 0, same_image = 0, same_seed = 0;
-  for (uint32_t i = 0; i < 100; ++i) {
-    const auto one = draw({crop}, 1, 1, i);
-    EXPECT_EQ(one, draw({crop}, 1, 1, i));
-    same_epoch += one == draw({crop}, 1, 2, i);
-    same_image += one == draw({crop}, 1, 1, i + 1);
-    same_seed += one == draw({crop}, 2, 1, i);
-    // crop, then flip: the crop as it is; flip, then crop: it moves the mirrored image.
-    EXPECT_EQ(draw({crop, mirror}, 1, 1, i), (std::array<int, 3>{one[0], one[1], 1}));
-    const auto unflipped = draw({mirror, mirror, crop}, 1, 1, i);
-    EXPECT_EQ(unflipped[2], 0);
-    const auto flipped = draw({{.kind = AugmentStep::flip, .p = 0}, mirror, crop}, 1, 1, i);
-    EXPECT_EQ(flipped, (std::array<int, 3>{unflipped[0], -unflipped[1], 1}));
-  }
-  EXPECT_LT(same_epoch, 10);
-  EXPECT_LT(same_image, 10);
-  EXPECT_LT(same_seed, 10);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -253,6 +254,46 @@ TEST(Engine, AnyNumberOfRanksEndsInTheSameBits) {
       expect_same_bits(train({.ranks = ranks, .micro_batches = micro_batches}, 5), alone);
     }
   }
+}
+
+/// Mirrored images that an edit mirrors again, and labels of which nothing is taken.
+TEST(Engine, EditsAndSecondLabelsReachTheirOperations) {
+  std::vector<Outcome> outcomes;
+  for (const bool turned : {false, true})
+    run_ranks(1, [&](Communicator& comm) {
+      const auto backend = backend_of_this_thread();
+      const float scale = 1 / 127.5f;
+      const Graph graph = build_graph(small_net, {.batch = kBatch,
+                                                  .height = kSide,
+                                                  .width = kSide,
+                                                  .classes = kClasses,
+                                                  .scale = {scale, scale, scale},
+                                                  .shift = {-1, -1, -1},
+                                                  .edits = turned ? 2 : 0,
+                                                  .mixes_labels = turned});
+      Engine engine(*backend, comm, lower_training(graph, kAdam, distribution_of({.micro_batches = 2}, 0)),
+                    schedule(kAdam));
+      set_weights(graph, engine);
+      for (int64_t micro_batch = 0; micro_batch < 6; ++micro_batch) {
+        const Inputs in = engine.inputs();
+        feed(in, micro_batch);
+        for (int64_t i = 0; turned && i < kBatch; ++i) {
+          for (int64_t row = 0; row < 3 * kSide; ++row) {
+            uint8_t* const first = in.images + (i * 3 * kSide + row) * kSide;
+            std::reverse(first, first + kSide);
+          }
+          in.edits[2 * i] = {};
+          in.edits[2 * i + 1] = {EditKind::move, {0, 0, 1}};
+          in.second_labels[i] = std::exchange(in.labels[i], (in.labels[i] + 1) % static_cast<int32_t>(kClasses));
+          in.second_shares[i] = 1;
+        }
+        engine.micro_step();
+        if (micro_batch % 2 == 1) engine.update();
+      }
+      outcomes.push_back(outcome_of(engine, comm, engine.drain_losses()));
+      return 0;
+    });
+  expect_same_bits(outcomes[1], outcomes[0]);
 }
 
 class EveryStage : public testing::TestWithParam<std::tuple<DType, const char*>> {

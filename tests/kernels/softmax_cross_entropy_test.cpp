@@ -123,6 +123,33 @@ TEST(SoftmaxCrossEntropy, IsTheReferences) {
   }
 }
 
+/// Half of each of two labels is the mean of their losses and gradients; none of the second is the first's alone.
+TEST(SoftmaxCrossEntropy, TakesAShareOfASecondLabel) {
+  for (const Case& c : {Case{4, 10, 16, 0.1}, Case{9, 40, 48}})
+    on_host::in_all_orders([&] {
+      Loss first(c), second(c), mixed(c), none(c);
+      Buffer<int32_t> labels(static_cast<size_t>(c.n));
+      Buffer<float> shares(static_cast<size_t>(c.n)), no_shares(static_cast<size_t>(c.n));
+      for (size_t i = 0; i < static_cast<size_t>(c.n); ++i) {
+        labels.at(i) = second.labels.at(i) = static_cast<int32_t>((i * 3 + 2) % static_cast<size_t>(c.classes));
+        shares.at(i) = 0.25f, no_shares.at(i) = 0;
+      }
+      for (Loss* loss : {&first, &second, &mixed, &none}) {
+        SoftmaxCrossEntropyArgs args = loss->args();
+        if (loss == &mixed || loss == &none) args.second_labels = labels.data();
+        args.second_shares = loss == &mixed ? shares.data() : no_shares.data();
+        ASSERT_EQ(softmax_cross_entropy(args, nullptr), cudaSuccess);
+        loss->expect_ranks();
+      }
+      EXPECT_EQ(none.losses.bytes(), first.losses.bytes());
+      EXPECT_EQ(none.dlogits.bytes(), first.dlogits.bytes());
+      for (size_t i = 0; i < static_cast<size_t>(c.n); ++i)
+        EXPECT_NEAR(mixed.losses[i], 0.75 * first.losses[i] + 0.25 * second.losses[i], 48 * kF32);
+      for (size_t i = 0; i < c.size(); ++i)
+        EXPECT_NEAR(mixed.dlogits[i], 0.75 * first.dlogits[i] + 0.25 * second.dlogits[i], 4 * kF32);
+    });
+}
+
 TEST(SoftmaxCrossEntropy, TenThousandClasses) {
   Loss l({2, 10000, 10000, 0.1});
   ASSERT_EQ(softmax_cross_entropy(l.args(), nullptr), cudaSuccess);

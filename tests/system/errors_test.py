@@ -185,7 +185,7 @@ def what_is_not_built_is_refused_by_name():
                        ({"optimizer.type": "Lamb"}, "Lamb"),
                        ({"scheduler.type": "LRRangeTest"}, "LRRangeTest"), ({"communication.backend": "nccl"}, "nccl"),
                        ({"train.ema.decay": 0.9}, "train.ema"), ({"cpu.threads": 2}, "cpu.threads"),
-                       ({"data.augment": "[mixup]"}, "mixup"), ({"compat": "seed"}, "compat")]:
+                       ({"data.augment": "[random_erasing]"}, "random_erasing"), ({"compat": "seed"}, "compat")]:
         refused(USAGE, [name], path("out-later"), sets)
     for words, name in [(["--device", "cuda"], "cuda"), (["--with_cuda"], "cuda"), (["--use_ema"], "ema"),
                         (["--dtype", "fp16"], "fp16"), (["--backend", "nccl"], "nccl")]:

@@ -79,6 +79,15 @@ def they_are_found_learnt_and_evaluated():
 
 
 @check
+def a_flip_before_the_crop_is_one_after_it():
+    data, output, _ = trained()
+    turned = path("flip-first")
+    train(turned, settings(data, data__augment="[{flip: {p: 0.5}}, {random_resized_crop: {scale: [0.3, 1]}}]"),
+          config=LINEAR)
+    expect_same_result(turned, result(output))
+
+
+@check
 def any_ranks_and_workers_give_the_same():
     data, output, _ = trained()
     for ranks, workers, stage in [(1, 3, 0), (3, 1, 2)]:
@@ -216,11 +225,10 @@ def what_does_not_fit_is_refused_by_name():
         fails(code, train(path("refused"), settings(data, **changed), expecting=code, config=LINEAR), *words)
 
     refused(USAGE, {"data__resize": 9}, "data.resize", "9 and 10")
-    refused(USAGE, {"data__augment": "[flip, random_resized_crop]"}, "random_resized_crop", "first")
+    for steps in ("[random_crop, random_resized_crop]", "[random_resized_crop, flip, random_resized_crop]"):
+        refused(USAGE, {"data__augment": steps}, "random_resized_crop", "first")
     refused(USAGE, {"data__augment": "[{random_resized_crop: {scale: [1, 0.5]}}]"}, "scale", "no larger")
     refused(USAGE, {"data__augment": "[{random_resized_crop: {padding: 4}}]"}, "scale or ratio")
-    refused(USAGE, {"data__path": few(), "data__augment": "[random_resized_crop]", "data__on_corrupt": "skip"},
-            "random_resized_crop", "CIFAR-10", "random_crop")
     refused(DATA, {"data__max_pixels": 100}, "p", ".png", "data.max_pixels, 100")
     refused(DATA, {"data__train": path("no", "such")}, path("no", "such"))
     empty = path("empty-class")

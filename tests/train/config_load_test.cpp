@@ -211,6 +211,28 @@ TEST_F(ConfigTest, TypesAndRangesAreChecked) {
       {"data: {augment: [{flip: {p: 2}}]}", "data.augment.flip.p must be at least 0 and at most 1"},
       {"data: {augment: [{flip: 2}]}", "in braces"},
       {"data: {augment: [3]}", "a list of steps"},
+      {"data: {augment: [{alternating_flip: {p: 0.5}}]}", "alternating_flip takes none"},
+      {"data: {augment: [{random_resized_crop: {scale: [1, 0.5]}}]}",
+       "c.yaml:1:48: data.augment.random_resized_crop.scale"},
+      {"data: {augment: [{random_resized_crop: {scale: [0, 1]}}]}", "scale must be more than 0 and at most 1, found 0"},
+      {"data: {augment: [{random_resized_crop: {ratio: [0.001, 1]}}]}", "ratio must be at least 0.01 and at most 100"},
+      {"data: {augment: [{cutout: {length: 0}}]}", "data.augment.cutout.length must be at least 1 and at most 2048"},
+      {"data: {augment: [{cutout: {length: 1e300}}]}", "data.augment.cutout.length has too large a whole number"},
+      {"data: {augment: [{color_jitter: {hue: 0.6}}]}",
+       "color_jitter.hue must be at least 0 and at most 0.5, found 0.6"},
+      {"data: {augment: [{color_jitter: {contrast: -1}}]}", "contrast must be at least 0 and at most 10, found -1"},
+      {"data: {augment: [{rand_augment: {num_ops: 0}}]}", "num_ops must be at least 1 and at most 14"},
+      {"data: {augment: [{rand_augment: {num_magnitude_bins: 1}}]}", "bins must be at least 2 and at most 1000"},
+      {"data: {augment: [{rand_augment: {magnitude: 31}}]}",
+       "c.yaml:1:45: data.augment.rand_augment.magnitude must be at least 0 and at most 30"},
+      {"data: {augment: [{mixup: {alpha: 0}}]}", "mixup.alpha must be at least 0.001 and at most 100, found 0"},
+      {"data: {augment: [{cutmix: {p: 1.5}}]}", "data.augment.cutmix.p must be at least 0 and at most 1"},
+      {"data: {augment: [{cutmix: {beta: 1}}]}", "cutmix takes alpha or p"},
+      {"data: {augment: [{normalize: {mean: [1], std: [1]}}, flip]}", "c.yaml:1:19: data.augment normalize comes last"},
+      {"data: {augment: [flip, normalize]}", "data.augment normalize needs its numbers"},
+      {"data: {augment: [{normalize: {std: [0]}}]}", "data.normalize.std must be more than 0, found 0"},
+      {"data: {augment: [f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f]}",
+       "at most 32 steps, found 33"},
       {"optimizer: {type: Adam, params: {betas: [0.9, 1]}}", "less than 1, found 1"},
       {"optimizer: {type: SGD, params: {nesterov: true}}", "c.yaml:1:43: optimizer.params.nesterov needs a momentum"},
       {"train_batch_size: 99999999", "at most 1048576"},
@@ -288,7 +310,7 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
       {"device: \"cuda:\"", "device must be auto, cpu, cuda or cuda:N, found 'cuda:'"},
       {"device: cuda:1x", "device must be auto, cpu, cuda or cuda:N, found 'cuda:1x'"},
       {"device: cpu:1", "device must be auto, cpu, cuda or cuda:N, found 'cpu:1'"},
-      {"data: {augment: [color_jitter]}", "data.augment color_jitter is not supported"},
+      {"data: {augment: [rotate]}", "data.augment rotate is not supported"},
       {"optimizer: {type: lamb, params: {max_coeff: 10}}",
        "optimizer.type lamb is not supported by this version; use SGD, Adam, AdamW or RMSprop"},
       {"scheduler: {type: LRRangeTest}",
@@ -552,9 +574,8 @@ TEST_F(ConfigTest, LaterSourcesWinAndBlocksAreReplacedWhole) {
   EXPECT_EQ(config.output, "no");
   EXPECT_EQ(config.data.path, "0777");
   ASSERT_EQ(config.data.augment.size(), 2u);
-  EXPECT_EQ(config.data.augment[0].kind, AugmentStep::flip);
-  EXPECT_EQ(config.data.augment[0].p, 0.5);
-  EXPECT_EQ(config.data.augment[1].padding, 2);
+  EXPECT_EQ(std::get<Flip>(config.data.augment[0]).p, 0.5);
+  EXPECT_EQ(std::get<RandomCrop>(config.data.augment[1]).padding, 2);
   EXPECT_EQ(config.origins.at("train.epochs"), "-e 7");
   EXPECT_EQ(config.origins.at("optimizer.params.lr"), json.string() + ":1:77");
   EXPECT_EQ(config.origins.at("seed"), yaml.string() + ":1:7");

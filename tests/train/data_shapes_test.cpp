@@ -45,7 +45,9 @@ int train(const Run& run, Supervision* supervision = nullptr) {
           "\ntrain: {eval_batch_size: 4, eval_interval: 100, best: {split: test}", run.more.empty() ? "" : ", ",
           run.more, "}\noptimizer: {type: SGD, params: {lr: 0.01, momentum: 0.9}}\nsteps_per_print: 2\n",
           "data: {dataset: synthetic, path: ", Path(run.output).parent_path().string(),
-          ", limit: 48, validation: 5, augment: [flip]", run.data.empty() ? "" : ", ", run.data, "}\n"),
+          ", limit: 48, validation: 5, augment: [flip, random_resized_crop, color_jitter, random_crop, {mixup: {p: "
+          "0.5}}, cutmix]",
+          run.data.empty() ? "" : ", ", run.data, "}\n"),
       "test.yaml");
   const DataKind kinds[] = {made_up_kind(run.open)};
   options.data_kinds = kinds;

@@ -84,7 +84,7 @@ TEST_F(ImagenetFile, LoadsAsItIsWithItsDeepSpeedFile) {
   EXPECT_EQ(c.data.train, "/datasets/imagenet/train");
   EXPECT_EQ(c.data.val, "/datasets/imagenet/val");
   EXPECT_EQ(c.data.mean, (std::vector<double>{0.485, 0.456, 0.406}));
-  EXPECT_EQ(c.data.augment.back().kind, AugmentStep::flip);
+  EXPECT_TRUE(std::holds_alternative<Flip>(c.data.augment.back()));
   EXPECT_EQ(c.train.epochs, 1);
   EXPECT_EQ(c.train.max_steps, -1);
   EXPECT_EQ(c.train.save_interval, 60);

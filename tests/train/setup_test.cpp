@@ -109,10 +109,51 @@ TEST(Setup, AugmentationKeepsItsOrder) {
                                        "data: {augment: [{flip: {p: 0.25}}, {random_crop: {padding: 4}}]}");
   const std::vector<AugmentStep>& steps = config.data.augment;
   ASSERT_EQ(steps.size(), 2u);
-  EXPECT_EQ(steps[0].kind, AugmentStep::flip);
-  EXPECT_EQ(steps[0].p, 0.25);
-  EXPECT_EQ(steps[1].kind, AugmentStep::random_crop);
-  EXPECT_EQ(steps[1].padding, 4);
+  EXPECT_EQ(std::get<Flip>(steps[0]).p, 0.25);
+  EXPECT_EQ(std::get<RandomCrop>(steps[1]).padding, 4);
+}
+
+TEST(Setup, ANormalizeAtTheEndOfTheListIsDataNormalize) {
+  const Config config = with_optimizer("{type: SGD, params: {lr: 0.1}}",
+                                       "data: {augment: [flip, {normalize: {mean: [0.1, 0.2, 0.3], std: [2]}}]}");
+  EXPECT_EQ(config.data.augment.size(), 1u);
+  EXPECT_EQ(config.data.mean, (std::vector<double>{0.1, 0.2, 0.3}));
+  EXPECT_EQ(config.data.std, std::vector<double>{2});
+}
+
+TEST(Setup, EditsAndSecondLabelsAreTrainingsAlone) {
+  const auto spec = [](const std::string& steps, Mode mode, bool cropped) {
+    const Config config = with_optimizer("{type: SGD, params: {lr: 0.1}}", "data: {augment: [" + steps + "]}");
+    return input_spec(config, 4, {.sample = {3, 32, 32}, .classes = 10, .cropped = cropped}, mode);
+  };
+  const std::string all =
+      "flip, random_resized_crop, cutout, {color_jitter: {hue: 0.1}}, random_crop, {rand_augment: "
+      "{num_ops: 3}}, mixup, cutmix, flip";
+  EXPECT_EQ(spec(all, Mode::train, false).edits, 1 + 1 + 1 + 4 + 1 + 3 + 1 + 1);  // two of them moves
+  EXPECT_EQ(spec(all, Mode::train, true).edits, 12);                              // the data set has cropped
+  EXPECT_TRUE(spec(all, Mode::train, false).mixes_labels);
+  EXPECT_EQ(spec(all, Mode::evaluate, false).edits, 0);
+  EXPECT_FALSE(spec(all, Mode::evaluate, false).mixes_labels);
+  EXPECT_EQ(spec("flip, random_crop, alternating_flip", Mode::train, false).edits, 0);  // augment does them
+  EXPECT_FALSE(spec("cutout", Mode::train, false).mixes_labels);
+}
+
+TEST(Setup, StepsMustFitTheSamples) {
+  const auto problem = [](const std::string& steps, int64_t micro_batch) -> std::string {
+    const Config config = with_optimizer("{type: SGD, params: {lr: 0.1}}", "data: {augment: [" + steps + "]}");
+    try {
+      check_augmentation(config, micro_batch, {.sample = {3, 20, 32}, .classes = 10});
+      return "";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::usage);
+      return error.what();
+    }
+  };
+  EXPECT_EQ(problem("mixup, {cutout: {length: 64}}", 2), "");
+  EXPECT_NE(problem("{cutout: {length: 65}}", 2).find("cutout.length must be at least 1 and at most 64"),
+            std::string::npos);
+  for (const char* step : {"mixup", "cutmix"})
+    EXPECT_NE(problem(step, 1).find("train_micro_batch_size_per_gpu is 1"), std::string::npos);
 }
 
 TEST(Setup, ContiguousRanksReadTheirOwnMicroBatches) {

@@ -11,6 +11,7 @@ namespace ct {
 int bench_data(const BenchFlags& f, const Config& config, Communicator& comm) {
   Datasets data = open_datasets(config, comm, IfAbsent::write_later);
   const BatchSizes batch = batch_for(config.batch, comm.size());
+  check_augmentation(config, batch.micro, data.spec());
   const Distribution d = distribution(config, batch, {comm.rank(), comm.size()});
   Pipeline pipeline(*data.train, data.parts.training, pipeline_options(config, batch, d, comm.rank()));
   make_late_datasets(data, config, comm);
@@ -18,13 +19,17 @@ int bench_data(const BenchFlags& f, const Config& config, Communicator& comm) {
   std::vector<uint8_t> images(micro * data.train->shape().bytes());
   std::vector<Draw> draws(micro);
   std::vector<int32_t> labels(micro);
+  const bool mixes = mixes_labels(config.data.augment);
+  std::vector<EditDraw> edits(micro * static_cast<size_t>(edits_of(config.data.augment, data.train->cropped())));
+  std::vector<int32_t> second_labels(mixes ? micro : 0);
+  std::vector<float> second_shares(second_labels.size());
   int64_t step = 0;
   const Spread time = time_windows(comm, f, [&](int64_t count) {
     for (const int64_t end = step + count; step < end; ++step)
       for (int j = 0; j < d.accumulation; ++j) {
         comm.heartbeat().advance(Phase::data);
         pipeline.fill(step / pipeline.steps_per_epoch(), step % pipeline.steps_per_epoch(),
-                      d.micro_batch(comm.rank(), j), {images, draws, labels});
+                      d.micro_batch(comm.rank(), j), {images, draws, labels, edits, second_labels, second_shares});
       }
   });
   if (comm.rank() != 0) return 0;

@@ -23,6 +23,7 @@ class PictureSet : public DataSet {
  public:
   /// A damaged picture is Error(data) that names it, or false with OnCorrupt::skip.
   bool read(int64_t i, const SampleKey& key, uint8_t* to) const final;
+  bool cropped() const final { return transform_.crop.has_value(); }
 
   /// What is wrong with picture i, decoded in full, in one line without its name; empty: nothing.
   std::string problem(int64_t i) const;

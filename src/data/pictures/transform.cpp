@@ -15,7 +15,7 @@ Box at_scale(const Window& w, double scale) { return {w.x * scale, w.y * scale, 
 
 }  // namespace
 
-Window random_window(const ResizedCrop& crop, PictureSize picture, Random& random) {
+Window random_window(const RandomResizedCrop& crop, PictureSize picture, Random& random) {
   const auto& [low, high] = crop.ratio;
   const double area = static_cast<double>(picture.width) * picture.height;
   constexpr int kAttempts = 10;

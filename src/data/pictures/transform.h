@@ -20,15 +20,15 @@ namespace ct {
 struct PictureTransform {
   int size = 224;    // data.size: width and height of a sample
   int resize = 256;  // data.resize: the shorter side of a picture before the sample is cut from its middle
-  std::optional<ResizedCrop> crop = {};  // of data.augment: in training, in place of Resize and CenterCrop
-  bool exact = false;                    // data.exact: what is cropped at random is decoded in full resolution too
-  int64_t max_pixels = kMaxPixels;       // data.max_pixels
+  std::optional<RandomResizedCrop> crop = {};  // of data.augment: in training, in place of Resize and CenterCrop
+  bool exact = false;               // data.exact: what is cropped at random is decoded in full resolution too
+  int64_t max_pixels = kMaxPixels;  // data.max_pixels
   SampleShape shape() const { return {3, size, size}; }
 };
 
 /// RandomResizedCrop's box in a picture: ten attempts at a share of the area (uniform) and a ratio of width to height
 /// (log-uniform), then the largest box in the middle whose ratio is allowed.
-Window random_window(const ResizedCrop& crop, PictureSize picture, Random& random);
+Window random_window(const RandomResizedCrop& crop, PictureSize picture, Random& random);
 
 /// Resize(shorter): the size of a whole picture when its shorter side is resized.
 PictureSize resized_size(PictureSize picture, int shorter);

@@ -12,6 +12,7 @@
 #include "device/cpu/kernels/augment.h"
 #include "device/cpu/kernels/batch_norm.h"
 #include "device/cpu/kernels/conv_relu_pool.h"
+#include "device/cpu/kernels/edit.h"
 #include "device/cpu/kernels/gelu.h"
 #include "device/cpu/kernels/layer_norm.h"
 #include "device/cpu/kernels/linear.h"
@@ -22,6 +23,14 @@
 #include "device/cpu/kernels/tokens.h"
 
 namespace ct::cpu {
+
+std::unique_ptr<Kernel> prepare(const Edit& op, const Shapes& shape) {
+  return make_kernel([op, s = shape(op.out)](const Operands& at, float*) {
+    return [op, s, images = at.u8(op.images), draws = at.at<EditDraw>(op.draws), out = at.u8(op.out)] {
+      edit({s[0], s[1], s[2], s[3], images, draws + op.which, op.of, op.fill.data(), out});
+    };
+  });
+}
 
 std::unique_ptr<Kernel> prepare(const Augment& op, const Shapes& shape) {
   return make_kernel([op, s = shape(op.out)](const Operands& at, float*) {
@@ -368,6 +377,8 @@ std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Shapes& sha
                                        .classes = classes,
                                        .logits = at.f32(op.logits),
                                        .labels = at.i32(op.labels),
+                                       .second_labels = at.i32(op.second_labels),
+                                       .second_shares = at.f32(op.second_shares),
                                        .label_smoothing = op.label_smoothing,
                                        .gradient_scale = 1 / static_cast<float>(n),
                                        .losses = at.f32(op.losses),

@@ -27,6 +27,7 @@ class Shapes {
   ConvolutionWays& ways_;
 };
 
+std::unique_ptr<Kernel> prepare(const Edit& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Augment& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Patches& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const ConvReluPool& op, const Shapes& shape);
@@ -76,9 +77,9 @@ struct Kinds {
   template <class Op>
   static constexpr int count = (std::is_same_v<Op, Ops> + ... + 0);
 };
-/// Kernels of their own for bf16, oneDNN's (of linear layers: the large ones'), or f32 ones between conversions
-/// (in_f32.h).
-using InBf16 = Kinds<MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, LayerNorm,
+/// Kernels of their own for bf16 (or for what has no such numbers), oneDNN's (of linear layers: the large ones'), or f32 ones
+/// between conversions (in_f32.h).
+using InBf16 = Kinds<Edit, MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, LayerNorm,
                      LayerNormGrad, Relu, ReluGrad, Gelu, GeluGrad, Attention, AttentionGrad, SequencePool,
                      SequencePoolGrad, Dropout, Add, Patches, Tokens, TokensGrad, TakeToken, TakeTokenGrad>;
 using InBf16ByOneDnn = Kinds<Conv2d, Conv2dGradW, Conv2dGradX, Linear, LinearGradX, LinearGradW>;

@@ -1,10 +1,12 @@
 #include "device/cuda/layers.h"
 
 #include "device/cuda/cuda_kernel.h"
+#include "graph/edit_draw.h"
 #include "kernels/augment.h"
 #include "kernels/batch_norm.h"
 #include "kernels/bias.h"
 #include "kernels/conv_relu_pool.h"
+#include "kernels/edit.h"
 #include "kernels/elementwise.h"
 #include "kernels/layer_norm.h"
 #include "kernels/linear.h"
@@ -61,6 +63,23 @@ std::unique_ptr<Kernel> one_launch(const Context& in, cudaError_t (*launch)(cons
 }
 
 }  // namespace
+
+static_assert(sizeof(k::EditDraw) == sizeof(EditDraw) && k::kEditOne == kEditOne &&
+              static_cast<int>(k::EditKind::affine) == static_cast<int>(EditKind::affine));
+
+std::unique_ptr<Kernel> prepare(const Edit& op, const Context& in) {
+  const Shape s = in.shape(op.out);
+  const k::EditArgs args{.n = s[0], .channels = s[1], .height = s[2], .width = s[3], .stride = op.of};
+  const auto fill = std::make_shared<Memory>(in.backend.upload(op.fill));
+  return make_kernel(in, {}, [=, stream = in.stream()](const Operands& at, Carver) mutable {
+    auto a = args;
+    a.images = at.u8(op.images);
+    a.draws = at.at<const k::EditDraw>(op.draws) + op.which;
+    a.fill = reinterpret_cast<const uint8_t*>(fill->data());
+    a.out = at.u8(op.out);
+    return [a, stream, fill] { CT_CUDA(k::edit(a, stream)); };
+  });
+}
 
 std::unique_ptr<Kernel> prepare(const Augment& op, const Context& in) {
   const Shape s = in.shape(op.out);
@@ -648,6 +667,8 @@ std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Context& in
       [op](const Operands& at, k::SoftmaxCrossEntropyArgs& a) {
         a.logits = at.f32(op.logits);
         a.labels = at.i32(op.labels);
+        a.second_labels = at.i32(op.second_labels);
+        a.second_shares = at.f32(op.second_shares);
         a.losses = at.f32(op.losses);
         a.predicted = at.i32(op.predicted);
         a.larger = at.i32(op.larger);

@@ -29,6 +29,7 @@ class Context {
   std::string label_;
 };
 
+std::unique_ptr<Kernel> prepare(const Edit& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const Augment& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const Patches& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const ConvReluPool& op, const Context& in);

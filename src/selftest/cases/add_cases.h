@@ -44,6 +44,7 @@ void add_cases(Cases&, Of<SequencePoolGrad>, DType);
 void add_cases(Cases&, Of<Dropout>, DType);
 
 // What has one type, or goes over types by itself.
+void add_cases(Cases&, Of<Edit>);
 void add_cases(Cases&, Of<SoftmaxCrossEntropy>);
 void add_cases(Cases&, Of<TreePush>);
 void add_cases(Cases&, Of<SquareSums>);

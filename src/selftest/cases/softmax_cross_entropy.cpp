@@ -14,7 +14,8 @@ struct LossProblem {
   int64_t n, classes;
   float smoothing;
   Doubles z, labels;
-  double scale = 1;  // of fp16 training
+  double scale = 1;                                // of fp16 training
+  Doubles second_labels = {}, second_shares = {};  // of mixed images; none: plain ones
 
   template <class T>
   std::vector<T> row(const std::vector<T>& values, int64_t i) const {
@@ -22,8 +23,23 @@ struct LossProblem {
   }
   template <class T>
   T loss(const std::vector<T>& values, int64_t i) const {
-    return reference::softmax_cross_entropy(row(values, i), static_cast<int64_t>(labels[at(i)]),
-                                            static_cast<double>(smoothing));
+    const auto of = [&](const Doubles& which) {
+      return reference::softmax_cross_entropy(row(values, i), static_cast<int64_t>(which[at(i)]),
+                                              static_cast<double>(smoothing));
+    };
+    const double share = second_labels.empty() ? 0 : second_shares[at(i)];
+    return share == 0 ? of(labels) : (1 - share) * of(labels) + share * of(second_labels);
+  }
+  Doubles gradient(int64_t i) const {
+    const auto of = [&](const Doubles& which) {
+      return reference::softmax_cross_entropy_gradient(row(z, i), static_cast<int64_t>(which[at(i)]),
+                                                       static_cast<double>(smoothing));
+    };
+    Doubles mixed = of(labels);
+    if (second_labels.empty()) return mixed;
+    const Doubles second = of(second_labels);
+    for (size_t c = 0; c < mixed.size(); ++c) mixed[c] += second_shares[at(i)] * (second[c] - mixed[c]);
+    return mixed;
   }
 };
 
@@ -39,7 +55,7 @@ OpCase loss_case(const LossProblem& p, bool gradient, const std::string& text) {
     predicted.push_back(static_cast<double>(std::max_element(z.begin(), z.end()) - z.begin()));
     larger.push_back(above);
     loss_tolerance.push_back((4 + 2 * widest) * kEps);  // exponents up to 2 widest, rounded before exp
-    for (double d : reference::softmax_cross_entropy_gradient(z, label, static_cast<double>(p.smoothing))) {
+    for (double d : p.gradient(i)) {
       dlogits.push_back(p.scale * d / static_cast<double>(p.n));
       dlogits_tolerance.push_back(p.scale * (4 + 2 * widest) * kEps / static_cast<double>(p.n));
     }
@@ -47,6 +63,9 @@ OpCase loss_case(const LossProblem& p, bool gradient, const std::string& text) {
   for (const double loss : losses)
     if (!std::isfinite(loss)) dlogits.assign(dlogits.size(), std::numeric_limits<double>::quiet_NaN());
   const ValueId z = c.in({p.n, p.classes}, p.z), labels = c.in({p.n}, p.labels, DType::i32);
+  const bool mixed = !p.second_labels.empty();
+  const ValueId second = mixed ? c.in({p.n}, p.second_labels, DType::i32) : kNone;
+  const ValueId shares = mixed ? c.in({p.n}, p.second_shares) : kNone;
   const ValueId loss = c.out({p.n}, losses, loss_tolerance);
   const ValueId best = c.out({p.n}, predicted, {}, DType::i32), more = c.out({p.n}, larger, {}, DType::i32);
   const ValueId dz = gradient ? c.out({p.n, p.classes}, dlogits, dlogits_tolerance) : kNone;
@@ -58,8 +77,8 @@ OpCase loss_case(const LossProblem& p, bool gradient, const std::string& text) {
       for (int64_t i = 0; i < p.n; ++i) mean += p.loss(values, i) / static_cast<double>(p.n);
       return mean;
     });
-  return c.of(SoftmaxCrossEntropy{z, labels, loss, best, more, dz, p.smoothing, scale}, " ", p.n, " of ", p.classes,
-              " smoothing ", p.smoothing, gradient ? "" : " evaluation", text);
+  return c.of(SoftmaxCrossEntropy{z, labels, loss, best, more, dz, p.smoothing, scale, second, shares}, " ", p.n,
+              " of ", p.classes, " smoothing ", p.smoothing, gradient ? "" : " evaluation", text);
 }
 
 }  // namespace
@@ -72,6 +91,11 @@ void add_cases(Cases& cases, Of<SoftmaxCrossEntropy>) {
         for (int64_t i = 0; i < n; ++i) p.labels.push_back(static_cast<double>((i * 7 + 1) % classes));
         cases.push_back(loss_case(p, true, ""));
         cases.push_back(loss_case(p, false, ""));
+        for (int64_t i = 0; i < n; ++i) {  // the same label twice, too
+          p.second_labels.push_back(static_cast<double>((i * 5 + 1) % classes));
+          p.second_shares.push_back(static_cast<double>(static_cast<float>(i % 4) / 3));
+        }
+        cases.push_back(loss_case(p, true, " mixed"));
       }
   cases.push_back(loss_case({2, 10, 0, Doubles(20, 0.5), {3, 0}}, true, " of equal logits"));
   // One image's loss is not finite: the whole gradient is NaN, so that the step is skipped.

@@ -57,6 +57,22 @@ bool is_left_open(const ConfigField& field, const Node& node) {
   return theirs && !switch_or_word && node.kind == Kind::text && node.text == "auto";
 }
 
+/// data.augment may end in {normalize: {mean: ..., std: ...}}, as lists of torchvision's do: that is data.normalize.
+std::optional<document::Entry> take_normalize(Node& steps) {
+  std::optional<document::Entry> taken;
+  for (const Node& step : steps.items) {
+    if (taken)
+      fail_at(taken->mark, "data.augment normalize comes last: the other steps change the pixels that it normalises");
+    const bool with_parameters = step.kind == Kind::map && step.entries.size() == 1;
+    if (with_parameters && step.entries[0].key == "normalize" && step.entries[0].value.kind == Kind::map)
+      taken = step.entries[0];
+    else if (step.text == "normalize" || (with_parameters && step.entries[0].key == "normalize"))
+      fail_at(step.mark, "data.augment normalize needs its numbers: {normalize: {mean: [0.5], std: [0.5]}}");
+  }
+  if (taken) steps.items.pop_back();
+  return taken;
+}
+
 /// All sources laid over each other: dotted key -> the value that counts, still unread.
 class Merge {
  public:
@@ -156,6 +172,8 @@ class Merge {
     if (dotted || !(is_field || is_parameter(key) || find_foreign(key))) unknown(key, mark);
     if (is_field && is_left_open(*field, value) && values_.contains(key)) return;  // an earlier source has said it
     Node kept = value;
+    if (key == "data.augment")
+      if (const auto normalize = take_normalize(kept)) add("normalize", block, normalize->mark, normalize->value);
     if (kept.kind == Kind::null) kept.mark = mark;  // an empty value stands at its key
     values_[key] = std::move(kept);
   }
@@ -303,10 +321,6 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
   if (config.data.resize < config.data.size)
     fail(ExitCode::usage, at(config.origins.contains("data.resize") ? "data.resize" : "data.size"),
          "data.resize is less than data.size, which is cut from it: ", config.data.resize, " and ", config.data.size);
-  for (size_t place = 1; place < config.data.augment.size(); ++place)
-    if (config.data.augment[place].kind == AugmentStep::random_resized_crop)
-      fail(ExitCode::usage, at("data.augment"),
-           "data.augment random_resized_crop makes the sample that the other steps change: it comes first, and once");
   if (config.train.best.split == BestSplit::val && config.data.validation == 0)
     fail(ExitCode::usage, at("train.best.split"), "train.best.split val needs data.validation above 0");
   if (config.train.early_stopping.patience > 0 && config.train.best.split == BestSplit::last)

@@ -155,69 +155,53 @@ std::array<double, N> checked_numbers(const ConfigField& field, const Node& node
   return numbers;
 }
 
-/// A bound pair of name and parameter: the fields of one augmentation step, so that they obey the common rules.
-std::vector<ConfigField> augment_fields(AugmentStep& step) {
-  switch (step.kind) {
-    case AugmentStep::random_crop:
-      return {{"padding", &step.padding, "pixels on each side", {.min = 0, .max = 16}}};
-    case AugmentStep::flip:
-      return {{"p", &step.p, "probability", {.min = 0, .max = 1}}};
-    case AugmentStep::random_resized_crop:
-      return {{"scale", &step.resized_crop.scale, "share of the area", {.min = 0, .max = 1, .above_min = true}},
-              {"ratio", &step.resized_crop.ratio, "of width to height", {.min = 0.01, .max = 100}}};
-  }
-  return {};
+ConfigField as_field(const ConfigKey& key, const std::string& block) {
+  return {block + key.name, std::visit([](auto target) { return ConfigTarget(target); }, key.target), key.doc,
+          key.rule};
 }
 
-const std::vector<std::string> kLaterSteps = {"resize",    "center_crop", "cutout",       "mixup",         "cutmix",
-                                              "translate", "rotate",      "color_jitter", "random_erasing"};
+const std::vector<std::string> kLaterSteps = {"resize", "center_crop", "translate", "rotate", "random_erasing"};
 
 /// random_crop | {random_crop: {padding: 4}}
 AugmentStep read_step(const ConfigField& field, const Node& node) {
-  AugmentStep step{};
   const bool with_parameters = node.kind == Kind::map && node.entries.size() == 1;
   if (!with_parameters && node.kind != Kind::text)
     wrong_type(field, node, "a list of steps such as flip or {random_crop: {padding: 4}}");
   Node name = node;
   name.kind = Kind::text;
   if (with_parameters) name.text = node.entries[0].key, name.mark = node.entries[0].mark;
-  read_field({field.key, &step.kind, "", {.later = kLaterSteps}}, name);
-  const std::string word(word_of(step.kind));
+  std::string word;
+  read_field({field.key, &word, "", {.values = augment_step_names(), .later = kLaterSteps}}, name);
+  AugmentStep step = augment_step(word);
   if (!with_parameters) return step;
   const Node& parameters = node.entries[0].value;
   if (parameters.kind == Kind::null) return step;
   if (parameters.kind != Kind::map) wrong_type(field, parameters, "parameters of " + word + " in braces");
+  const std::string block = field.key + "." + word + ".";
   for (const document::Entry& entry : parameters.entries) {
-    bool known = false;
-    for (ConfigField parameter : augment_fields(step)) {
-      if (parameter.key != entry.key) continue;
-      parameter.key = field.key + "." + word + "." + parameter.key;
-      read_field(parameter, entry.value);
-      if (const auto* range = std::get_if<std::array<double, 2>*>(&parameter.target);
-          range && (**range)[0] > (**range)[1])
-        fail_at(entry.value.mark, parameter.key, " expects two numbers of which the first is no larger, found ",
-                flow(entry.value));
-      known = true;
+    const std::vector<ConfigKey> keys = keys_of(step);
+    const auto found = std::ranges::find(keys, entry.key, &ConfigKey::name);
+    if (found == keys.end()) {
+      std::vector<std::string> names;
+      for (const ConfigKey& key : keys) names.push_back(key.name);
+      fail_at(entry.mark, "unknown key ", quoted(block + entry.key), "; ", word, " takes ",
+              names.empty() ? "none" : join_choices(names));
     }
-    if (known) continue;
-    std::vector<std::string> keys;
-    for (const ConfigField& parameter : augment_fields(step)) keys.push_back(parameter.key);
-    fail_at(entry.mark, "unknown key ", quoted(field.key + "." + word + "." + entry.key), "; ", word, " takes ",
-            join_choices(keys));
+    read_field(as_field(*found, block), entry.value);
+  }
+  if (const auto fault = fault_of(step)) {
+    const auto named = std::ranges::find(parameters.entries, fault->key, &document::Entry::key);
+    fail_at(named == parameters.entries.end() ? parameters.mark : named->value.mark, block, fault->key, " ",
+            fault->text);
   }
   return step;
 }
 
 std::string step_text(AugmentStep step) {
   std::string text;
-  for (const ConfigField& parameter : augment_fields(step))
-    text += (text.empty() ? "" : ", ") + parameter.key + ": " + field_text(parameter);
-  return "{" + std::string(word_of(step.kind)) + ": {" + text + "}}";
-}
-
-ConfigField as_field(const ConfigKey& key, const std::string& block) {
-  return {block + key.name, std::visit([](auto target) { return ConfigTarget(target); }, key.target), key.doc,
-          key.rule};
+  for (const ConfigKey& key : keys_of(step))
+    text += (text.empty() ? "" : ", ") + key.name + ": " + field_text(as_field(key, ""));
+  return "{" + std::string(name_of(step)) + ": {" + text + "}}";
 }
 
 /// {pattern: "*.bias", weight_decay: 0}
@@ -325,7 +309,9 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"data.normalize.std", &c.data.std, "likewise", {.min = 0, .above_min = true}},
       {"data.augment",
        &c.data.augment,
-       "steps in order: random_resized_crop {scale, ratio}, random_crop {padding}, flip {p}",
+       "steps in order: random_crop {padding}, flip {p}, alternating_flip, random_resized_crop {scale, ratio}, cutout "
+       "{length}, color_jitter {brightness, contrast, saturation, hue}, rand_augment {num_ops, magnitude, "
+       "num_magnitude_bins}, mixup {alpha, p}, cutmix {alpha, p}; normalize {mean, std} at last is data.normalize",
        {}},
       {"data.size", &c.data.size, "of a sample made from a picture: width and height", {.min = 1, .max = 1024}},
       {"data.resize",
@@ -538,6 +524,9 @@ void read_field(const ConfigField& field, const Node& node) {
           [&](std::vector<double>* v) { *v = checked_list(field, node); },
           [&](std::vector<AugmentStep>* v) {
             if (node.kind != Kind::list) wrong_type(field, node, "a list of steps");
+            constexpr size_t kMost = 32;
+            if (node.items.size() > kMost)
+              fail_at(node.mark, field.key, " takes at most ", kMost, " steps, found ", node.items.size());
             v->clear();
             for (const Node& item : node.items) v->push_back(read_step(field, item));
           },

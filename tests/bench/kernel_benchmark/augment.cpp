@@ -1,4 +1,5 @@
 #include "bench.h"
+#include "edit.h"
 
 namespace ct::kernels {
 
@@ -35,6 +36,29 @@ void Bench::augments() {
               n * (3072 + 4 + (draws ? 16 : 0) + 1024 * (planar ? 3 : 4) * size_of(type)), draws ? 0 : kShare,
               [=](cudaStream_t s) { return augment(args, s); });
       }
+}
+
+void Bench::edits() {
+  const int64_t n = shrunk(16384);
+  const std::pair<const char*, EditDraw> kinds[] = {
+      {"copy", {EditKind::none, {}}},
+      {"resized crop", {EditKind::resized_crop, {3, 5, 24, 22}}},
+      {"saturation", {EditKind::saturation, {kEditOne / 2}}},
+      {"equalize", {EditKind::equalize, {}}},
+      {"rotation", {EditKind::affine, {64540, 11380, -143000, -11380, 64540, 220000}}}};
+  for (const auto& [name, draw] : kinds) {
+    const EditArgs args{.n = n,
+                        .channels = 3,
+                        .height = 32,
+                        .width = 32,
+                        .stride = 1,
+                        .images = arena_.take<uint8_t>(n * 3072),
+                        .draws = arena_.of(std::vector<EditDraw>(static_cast<size_t>(n), draw)),
+                        .fill = arena_.of(std::vector<uint8_t>(3, 128)),
+                        .out = arena_.take<uint8_t>(n * 3072)};
+    large("edit", "u8", shape_of(n, 3, 32, 32) + ", " + name, n * (2 * 3072 + 32), 0,
+          [=](cudaStream_t s) { return edit(args, s); });
+  }
 }
 
 }  // namespace ct::kernels

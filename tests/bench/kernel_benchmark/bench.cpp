@@ -92,6 +92,7 @@ void Bench::run() {
   layer_norms();
   augments();
   tokens_of_images();
+  edits();
   optimizers();
   sums();
   losses();

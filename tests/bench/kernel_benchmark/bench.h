@@ -125,6 +125,7 @@ class Bench {
   void layer_norms();
   void augments();
   void tokens_of_images();
+  void edits();
   void optimizers();
   void sums();
   void losses();

@@ -23,7 +23,7 @@ TEST(Transform, ResizeAndCenterCropRoundAsTorchvisionDoes) {
 }
 
 TEST(Transform, RandomWindowsLieInThePictureAndFollowTheirRule) {
-  const ResizedCrop crop;
+  const RandomResizedCrop crop;
   for (const PictureSize size : {PictureSize{500, 375}, PictureSize{20, 33}, PictureSize{1, 1}}) {
     double shares = 0;
     constexpr int kDraws = 4000;
@@ -44,7 +44,7 @@ TEST(Transform, RandomWindowsLieInThePictureAndFollowTheirRule) {
 }
 
 TEST(Transform, APictureInWhichNoRatioFitsGivesItsMiddle) {
-  const ResizedCrop crop;
+  const RandomResizedCrop crop;
   Random random(1, Purpose::augment);
   EXPECT_EQ(random_window(crop, {1000, 3}, random), Window(498, 0, 4, 3));
   EXPECT_EQ(random_window(crop, {3, 1000}, random), Window(0, 498, 3, 4));
@@ -77,7 +77,7 @@ Picture cut(const Picture& picture, const Window& w) {
 TEST(Transform, EvaluationIsTheMiddleOfTheResizedPicture) {
   for (const PictureSize size : {PictureSize{190, 131}, PictureSize{64, 200}, PictureSize{40, 36}})
     for (const int shorter : {48, 64}) {
-      const PictureTransform transform{.size = 48, .resize = shorter, .crop = ResizedCrop{}};
+      const PictureTransform transform{.size = 48, .resize = shorter, .crop = RandomResizedCrop{}};
       for (const FileBytes& file :
            {jpeg_file(made_up_picture(size.width, size.height)), png_file(made_up_picture(size.width, size.height))}) {
         const PictureSize whole = resized_size(size, shorter);
@@ -91,7 +91,7 @@ TEST(Transform, EvaluationIsTheMiddleOfTheResizedPicture) {
 }
 
 TEST(Transform, TrainingResizesARandomWindow) {
-  const PictureTransform exact{.size = 32, .resize = 40, .crop = ResizedCrop{}, .exact = true};
+  const PictureTransform exact{.size = 32, .resize = 40, .crop = RandomResizedCrop{}, .exact = true};
   const FileBytes file = jpeg_file(made_up_picture(200, 150));
   for (uint32_t image = 0; image < 20; ++image) {
     const SampleKey key{.seed = 5, .epoch = 2};
@@ -109,7 +109,7 @@ TEST(Transform, TrainingResizesARandomWindow) {
 }
 
 TEST(Transform, DrawsAreKeyedBySeedEpochAndImage) {
-  const PictureTransform transform{.size = 16, .resize = 20, .crop = ResizedCrop{}};
+  const PictureTransform transform{.size = 16, .resize = 20, .crop = RandomResizedCrop{}};
   const FileBytes file = jpeg_file(made_up_picture(90, 70));
   const Sample first(transform, file, {.seed = 1, .epoch = 0}, 4);
   EXPECT_EQ(first, Sample(transform, file, {.seed = 1, .epoch = 0}, 4));
@@ -127,7 +127,7 @@ TEST(Transform, ExtremeShapes) {
       const Sample sample(transform, file, {}, 0);
       EXPECT_FALSE(sample.planar.empty());
       PictureTransform random = transform;
-      random.crop = ResizedCrop{};
+      random.crop = RandomResizedCrop{};
       Sample(random, file, {.seed = 1, .epoch = 1}, 0);
     }
 }

@@ -3,6 +3,9 @@
 //   log p_c = z_c - log sum exp z;   loss = -(1 - e) log p_t - e/C sum_c log p_c   (PyTorch's label_smoothing e)
 //   dlogits_c = gradient_scale * (p_c - (1 - e)[c == t] - e/C)
 //
+// With second labels u and their shares s, (1 - s) log p_t + s log p_u takes the place of log p_t, and (1 - s)[c == t]
+// + s[c == u] that of [c == t].
+//
 // logits, dlogits [n][classes] with row stride padded(classes) (linear.h), dlogits' pads written as zero; the rest [n].
 // A non-finite logit gives a non-finite loss. About 20 ns a class and image.
 #pragma once
@@ -14,7 +17,9 @@ namespace ct::cpu {
 struct SoftmaxCrossEntropyArgs {
   int64_t n, classes;
   const float* logits;
-  const int32_t* labels;  // in [0, classes)
+  const int32_t* labels;         // in [0, classes)
+  const int32_t* second_labels;  // likewise; nullptr: none
+  const float* second_shares;    // in 0..1
   double label_smoothing;
   float gradient_scale;  // 1/n for the mean, times the loss scale
   float* losses;
