@@ -38,9 +38,7 @@ struct GeluGrad {
   using From = T;
   using To = T;
   static constexpr int kOperands = 2;
-  __device__ float operator()(float x, float dy) const {
-    return dy * __fmaf_rn(x, normal_density(x), normal_below(x));
-  }
+  __device__ float operator()(float x, float dy) const { return dy * __fmaf_rn(x, normal_density(x), normal_below(x)); }
 };
 template <class T, bool ThenRelu>
 struct Add {

@@ -1,6 +1,6 @@
-// Passes over elements that do not depend on their neighbours: ReLU, GELU and their gradients, sums of two, casts, fills,
-// and the copy between row strides. Element types as named by `type`; arithmetic in f32, results rounded once, to nearest
-// even.
+// Passes over elements that do not depend on their neighbours: ReLU, GELU and their gradients, sums of two, casts,
+// fills, and the copy between row strides. Element types as named by `type`; arithmetic in f32, results rounded once,
+// to nearest even.
 //
 // Dense operands of n elements, any alignment: with every pointer (and, for rows, every stride) a multiple of 16 bytes
 // accesses are 16 bytes wide, else one element. Where it is said, the result may be one of the operands (the very same

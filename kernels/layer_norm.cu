@@ -3,9 +3,9 @@
 namespace ct::kernels {
 namespace {
 
-constexpr int kWarps = 8;          // of a block; each has a row at a time
+constexpr int kWarps = 8;  // of a block; each has a row at a time
 constexpr int kThreads = kWarps * kWarp;
-constexpr int64_t kTile = 32;      // rows whose gradients of w and b follow while they are in the cache
+constexpr int64_t kTile = 32;  // rows whose gradients of w and b follow while they are in the cache
 constexpr int64_t kMostParts = 512;
 constexpr int kMergeLanes = 8;
 
@@ -88,8 +88,8 @@ __global__ void __launch_bounds__(kThreads) normalise_rows(LayerNormArgs a) {
   for_packs<T>(a.stride, [&](int64_t i) {
     Pack<T> v = load<T, Wide>(x, i, a.columns);
     for (int k = 0; k < kSize; ++k)
-      v.at[k] = from_float<T>(
-          i + k < a.columns ? __fmaf_rn((to_float(v.at[k]) - mean) * rstd, a.w[i + k], a.b[i + k]) : 0);
+      v.at[k] =
+          from_float<T>(i + k < a.columns ? __fmaf_rn((to_float(v.at[k]) - mean) * rstd, a.w[i + k], a.b[i + k]) : 0);
     store<Wide>(v, y, i, a.stride);
   });
   if (threadIdx.x % kWarp != 0) return;

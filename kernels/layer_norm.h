@@ -5,12 +5,12 @@
 //   gradient   with n = (x - mean) rstd and g = dy w: dx = dsum + rstd (g - mean of g - n mean of g n);
 //              dw = sum over rows of dy n, db = sum over rows of dy
 //
-// x, residual, sum, y and their gradients [rows][columns], of `type`, `stride` elements from a row to the next: what lies
-// between is written as zeros, and never matters where it is read. w, b, dw and db are f32 [columns], mean and rstd f32
-// [rows].
+// x, residual, sum, y and their gradients [rows][columns], of `type`, `stride` elements from a row to the next: what
+// lies between is written as zeros, and never matters where it is read. w, b, dw and db are f32 [columns], mean and
+// rstd f32 [rows].
 //
-// With every pointer to rows aligned to 16 bytes and such a stride, accesses are 16 bytes wide, else one element; with V
-// elements in 16 bytes, lane l of a warp adds the elements i with i / V % 32 == l in order, then lanes are added by
+// With every pointer to rows aligned to 16 bytes and such a stride, accesses are 16 bytes wide, else one element; with
+// V elements in 16 bytes, lane l of a warp adds the elements i with i / V % 32 == l in order, then lanes are added by
 // halves, either way. dw and db: rows are cut into parts by their number alone, at most 512, of multiples of 32 rows; a
 // part's are added in f32, 32 rows at a time, and parts in f64, part p to lane p % 8, then lanes in order.
 //

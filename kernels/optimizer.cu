@@ -133,6 +133,21 @@ struct BlendRule {
   }
 };
 
+// State: the average; the masters come as gradients do.
+struct EmaRule {
+  static constexpr int kStates = 1;
+  float rest;  // 1 - decay
+  int64_t start;
+
+  struct Step {
+    bool copies;
+  };
+  __device__ Step step(const StepScalars& s, float) const { return {.copies = s.applied <= start}; }
+  __device__ __forceinline__ void operator()(const Step& step, float, float master, float* states) const {
+    states[0] = step.copies ? master : __fmaf_rn(rest, master - states[0], states[0]);
+  }
+};
+
 // ---- all elements
 
 // Accesses of kCount elements at once, 1 or kWidth; through a vector type, since the compiler splits a struct's.
@@ -241,10 +256,12 @@ cudaError_t update_all(const Rule& rule, const Slices<S>& all, cudaStream_t stre
     for (int i = 0; i < batch.count; ++i) {
       const S& s = all.slices[first + i];
       Slice<kStates>& slice = batch.slices[i] = states_of(s);
-      slice.copy = s.copy;
       slice.n = s.n;
-      batch.copy_type[i] = s.copy_type;
-      batch.aligned[i] = aligned_16(slice.grads) && copy_aligned(s.copy, s.copy_type) &&
+      if constexpr (!std::is_same_v<S, EmaSlice>) {
+        slice.copy = s.copy;
+        batch.copy_type[i] = s.copy_type;
+      }
+      batch.aligned[i] = aligned_16(slice.grads) && copy_aligned(slice.copy, batch.copy_type[i]) &&
                          std::all_of(slice.states, slice.states + kStates, [](float* p) { return aligned_16(p); });
       total += slice.n;
     }
@@ -338,6 +355,13 @@ cudaError_t blend(const BlendArgs& args, cudaStream_t stream) {
   return update_all(rule, all, stream, [](const BlendSlice& s) {
     return Slice<1>{.states = {s.masters}, .grads = s.sums, .factor = static_cast<float>(s.momentum)};
   });
+}
+
+cudaError_t ema(const EmaArgs& args, cudaStream_t stream) {
+  const EmaRule rule{.rest = static_cast<float>(1 - args.decay), .start = args.start};
+  const Slices<EmaSlice> all{args.slices, args.slice_count, args.scalars};
+  return update_all(rule, all, stream,
+                    [](const EmaSlice& s) { return Slice<1>{.states = {s.average}, .grads = s.masters}; });
 }
 
 }  // namespace ct::kernels

@@ -105,4 +105,20 @@ struct BlendArgs {
 };
 cudaError_t blend(const BlendArgs& args, cudaStream_t stream);
 
+/// Exponential moving average of masters: a = fma(1 - decay, p - a, a), where 1 - decay is formed in f64 and then
+/// rounded; a = p where scalars->applied, which counts this step, is at most `start`. Moves 12 bytes an element.
+struct EmaSlice {
+  const float* masters;
+  float* average;
+  int64_t n;
+};
+struct EmaArgs {
+  const EmaSlice* slices;
+  int slice_count;
+  double decay;
+  int64_t start;
+  const StepScalars* scalars;  // only `skip` and `applied` are read
+};
+cudaError_t ema(const EmaArgs& args, cudaStream_t stream);
+
 }  // namespace ct::kernels

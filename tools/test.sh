@@ -32,7 +32,7 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     --unit) unit=yes ;;
-    --full) export CIFAR_TRAIN_FULL=1 CIFAR_TRAIN_KILLS=200 CIFAR_TRAIN_SUPERVISION=full ;;
+    --full) export CIFAR_TRAIN_FULL=1 CIFAR_TRAIN_KILLS=200 CIFAR_TRAIN_EVALUATIONS=1000 CIFAR_TRAIN_SUPERVISION=full ;;
     --no-install) packages=no ;;
     -h | --help) usage; exit 0 ;;
     *) usage_error "unknown option '$1'" ;;

@@ -35,14 +35,27 @@ std::string hash_of(std::vector<TensorView> weights, const std::function<void(st
   return hash.hex();
 }
 
+bool is_ema(const TensorView& tensor) { return tensor.name.ends_with(kEmaSuffix); }
+
 }  // namespace
 
 std::string weights_sha256(std::vector<TensorView> weights) {
+  std::erase_if(weights, is_ema);
   return hash_of(std::move(weights), [](auto) {});
 }
 
 std::string weights_sha256(const SafetensorsFile& file) {
-  return hash_of(file.views(), [&](std::span<const std::byte> part) { file.let_go(part); });
+  std::vector<TensorView> weights = file.views();
+  std::erase_if(weights, is_ema);
+  return hash_of(std::move(weights), [&](std::span<const std::byte> part) { file.let_go(part); });
+}
+
+std::string ema_sha256(const SafetensorsFile& file) {
+  std::vector<TensorView> averages = file.views();
+  std::erase_if(averages, std::not_fn(is_ema));
+  if (averages.empty()) return "";
+  for (TensorView& t : averages) t.name.resize(t.name.size() - kEmaSuffix.size());
+  return hash_of(std::move(averages), [&](std::span<const std::byte> part) { file.let_go(part); });
 }
 
 std::string state_sha256(std::vector<LogicalTensor> tensors, const nlohmann::json& state) {

@@ -9,11 +9,17 @@
 
 namespace ct {
 
+/// In a file of weights: the moving average of "conv1.weight" is "conv1.weight.ema".
+inline constexpr std::string_view kEmaSuffix = ".ema";
+
 /// SHA-256 over the f32 little-endian elements of parameters and running statistics, names sorted bytewise, nothing
-/// between them; "…num_batches_tracked" is left out. Another type than F32 is Error(ExitCode::checkpoint).
+/// between them; "…num_batches_tracked" and averages are left out. Another type than F32 is
+/// Error(ExitCode::checkpoint).
 std::string weights_sha256(std::vector<TensorView> weights);
 /// weights_sha256 of a file, read a little at a time: it never lies in memory as a whole.
 std::string weights_sha256(const SafetensorsFile& file);
+/// The same of the averages in their place, under the names of what they are averages of; empty: the file has none.
+std::string ema_sha256(const SafetensorsFile& file);
 
 /// SHA-256 over all logical tensors (name, type, shape, elements; sorted by name), however they are cut, and the state,
 /// from which the caller has taken what may differ between equal runs (ranks, stage, times).

@@ -152,13 +152,15 @@ void print_file(const SafetensorsFile& file) {
 }
 
 void print_weights_hash(const SafetensorsFile& weights) {
-  std::string hash;
+  std::string hash, average;
   try {
     hash = weights_sha256(weights);
+    average = ema_sha256(weights);
   } catch (const Error& error) {  // another program's file may hold other types
     hash = str("none (", error.what(), ")");
   }
   std::printf("weights_sha256: %s\n", hash.c_str());
+  if (!average.empty()) std::printf("ema_sha256: %s\n", average.c_str());
 }
 
 /// Weights and moments, whatever files they are cut into.
@@ -180,7 +182,7 @@ int inspect(const Words& words) {
   bool hash = false;
   app.add_option("PATH", text, "a .bin or .safetensors file, a checkpoint's folder, or a run's (its newest good one)")
       ->required();
-  app.add_flag("--hash", hash, "one number over weights, moments and state, equal for runs that agree");
+  app.add_flag("--hash", hash, "one number over weights, their average, moments and state, equal for runs that agree");
   if (!parse(app, words)) return 0;
 
   Path path = without_slash(text);

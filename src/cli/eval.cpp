@@ -1,5 +1,8 @@
-// cifar-train eval: what a weights file is worth. It needs nothing but the file and the data.
+// cifar-train eval: what a weights file is worth. It needs nothing but the file and the data. Where nothing else is
+// asked for it computes as the run's own evaluation did, to the same loss in all its digits.
 #include <algorithm>
+#include <cctype>
+#include <cmath>
 #include <cstdio>
 
 #include "base/counted.h"
@@ -7,6 +10,7 @@
 #include "base/utf8.h"
 #include "cli/config_lookup.h"
 #include "cli/verbs.h"
+#include "cli/weight_set.h"
 #include "comm/host/threads.h"
 #include "metrics/console.h"
 #include "model/models.h"
@@ -59,9 +63,30 @@ std::unique_ptr<DataSet> open_split(const std::string& checkpoint, const std::st
   }
 }
 
+/// What layers compute with: `word` of --dtype, or as the run did. Error(usage) where this device does not.
+DType dtype_of(const std::string& word, const WeightsInfo& info, const std::string& checkpoint,
+               const Backend& backend) {
+  const std::string name = word.empty() ? info.compute : word;
+  const DType type = name == "bf16" ? DType::bf16 : name == "fp16" || name == "f16" ? DType::f16 : DType::f32;
+  if (const std::string problem = backend.problem_with(type); !problem.empty())
+    fail(ExitCode::usage, word.empty() ? in_quotes(checkpoint) + " was computed with in " : "--dtype ", name, ": ",
+         problem, "; use --dtype fp32");
+  return type;
+}
+
+/// "Test loss = 0.3985...", "Test accuracy: 84.16%", in as many digits as metrics.jsonl has.
+void print_figures(const Evaluation& result, Console& console) {
+  std::string split = result.split;
+  split[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(split[0])));
+  const auto text = [](double x) { return std::isfinite(x) ? Json(x).dump() : str(x); };
+  console.data(split + " loss = " + text(result.loss));
+  console.data(split + " accuracy: " +
+               text(100.0 * static_cast<double>(result.correct) / static_cast<double>(result.images)) + "%");
+}
+
 struct EvalFlags {
   std::string checkpoint, config, env;
-  int64_t batch_size = 250, max_images = 0;
+  int64_t batch_size = 0, max_images = 0;  // 0: the run's; all
   CLI::Option *checkpoint_given, *batch_size_given, *max_images_given, *cuda_path_given;
 };
 
@@ -93,8 +118,9 @@ void take_files(EvalFlags& f, Config& config, Console& console) {
 int verb_eval(const Words& words) {
   CLI::App app("Loss, accuracy and per-class table of a weights file.", "cifar-train eval");
   EvalFlags f;
-  std::string data_path, split = "test";
+  std::string data_path, split = "test", dtype;
   Config config;
+  WeightSetOptions which;
   bool json = false, quiet = false;
   f.checkpoint_given =
       app.add_option("--ckpt", f.checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint");
@@ -103,9 +129,13 @@ int verb_eval(const Words& words) {
   app.add_option("--data", data_path, "where the images lie (default: where the run had them)");
   app.add_option("--split", split, "test | train | val")->check(CLI::IsMember({"test", "train", "val"}));
   f.batch_size_given =
-      app.add_option("--batch-size", f.batch_size, "images at a time")->check(CLI::Range(int64_t{1}, int64_t{100000}));
+      app.add_option("--batch-size", f.batch_size, "images at a time (default: as many as the run's evaluations took)")
+          ->check(CLI::Range(int64_t{1}, int64_t{100000}));
   f.max_images_given =
       app.add_option("--max-images", f.max_images, "only the first so many; 0: all")->check(count_problem);
+  which.add_to(app);
+  app.add_option("--dtype", dtype, "fp32 | bf16 | fp16: what layers compute with (default: as the run did)")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   app.add_option("--device", config.device, "auto | cpu | cuda | cuda:N")->check(device_problem);
   f.cuda_path_given = app.add_option("--cuda-path", config.cuda.path, "where cuDNN and cuBLAS are looked for first");
   app.add_flag("--json", json, "one JSON object instead of text");
@@ -122,6 +152,9 @@ int verb_eval(const Words& words) {
   const WeightsInfo info = info_of(file);
   if (const std::string converted = conversions(file); !converted.empty())
     console.note(in_quotes(checkpoint) + ": " + converted);
+  const WeightSet set = which.of(file);
+  if (const std::string note = weight_set_note(file, set); !note.empty())
+    console.note(in_quotes(checkpoint) + ": " + note);
   const bool recorded = data_path.empty();
   if (recorded)
     data_path = info.data_path;
@@ -135,23 +168,29 @@ int verb_eval(const Words& words) {
 
   std::vector<uint32_t> chosen = images_of(split, *images, info);
   if (f.max_images > 0) chosen.resize(std::min(chosen.size(), static_cast<size_t>(f.max_images)));
-  const int64_t batch_size = std::min(f.batch_size, static_cast<int64_t>(chosen.size()));
+  const bool as_the_run = f.batch_size == 0 && f.max_images == 0;
+  const int64_t wanted = f.batch_size > 0 ? f.batch_size : info.eval_batch > 0 ? info.eval_batch : 250;
+  const int64_t batch_size = std::min(wanted, as_the_run ? images->count() : static_cast<int64_t>(chosen.size()));
 
   const auto comm = make_solo();
   config.data.mean = info.mean;
   config.data.std = info.std;
-  config.bf16.enabled = info.compute == "bf16";
-  config.fp16.enabled = info.compute == "f16";
+  config.cpu.winograd = info.winograd;
+  config.cuda.tf32 = info.tf32;
   warn(gpu_left_out(config));
   const auto backend = make_backend(config, /*local_rank=*/0, "use a smaller --batch-size");
   backend->enter_thread();
+  backend->use_plans(info.plans);
+  const DType compute = dtype_of(dtype, info, checkpoint, *backend);
+  config.bf16.enabled = compute == DType::bf16;
+  config.fp16.enabled = compute == DType::f16;
   const DataSpec spec{.sample = images->shape(), .classes = classes};
   require_fitting(info.model, spec.sample.channels, spec.sample.height, spec.sample.width);
   const Graph graph = build_graph(find_model(info.model), input_spec(config, batch_size, spec, Mode::evaluate));
   const FlatLayout flat = flatten_parameters(graph);
   const Memory params = backend->allocate(static_cast<size_t>(flat.compute_bytes));
   const Memory host = backend->allocate_host(params.bytes());
-  load_compute_weights(file, graph, flat, host.data());
+  load_compute_weights(file, set, graph, flat, host.data());
   backend->copy(params.data(), host.data(), params.bytes());
   backend->wait();
   Evaluator evaluator(*backend, *comm, lower_evaluation(graph, {}), {.params = params.data(), .warn = warn});
@@ -159,9 +198,12 @@ int verb_eval(const Words& words) {
   const EvalPipeline batches(*images, std::move(chosen), batch_size, loader_workers(config.data.workers, /*ranks=*/1));
   const Evaluation result = *evaluate(evaluator, batches, split, *comm);
   images->check_unchanged();
+  if (const std::string missed = backend->plans_missed(); !missed.empty())
+    warn(missed + "; another was chosen, so last digits may differ from the run's");
   if (json) {
     Json record = {{"event", "eval"}, {"step", info.step}};
     record.update(result.to_json(classes > 5));
+    if (set == WeightSet::ema) record["weights"] = "ema";
     std::printf("%s\n", record.dump().c_str());
     return 0;
   }
@@ -171,6 +213,7 @@ int verb_eval(const Words& words) {
                 result.loss, 100 * result.accuracy());
   console.note(text);
   if (result.left_out > 0) console.note(left_out_line(result));
+  print_figures(result, console);
   console.data(accuracy_line(result.correct, result.images, result.split));
   if (classes > 5) {
     std::snprintf(text, sizeof text, "Top-5 accuracy: %.2f %%",

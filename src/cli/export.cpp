@@ -7,12 +7,28 @@
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/utf8.h"
+#include "checkpoint/weights_hash.h"
 #include "cli/verbs.h"
+#include "cli/weight_set.h"
 #include "train/run/run_files.h"
 #include "train/weights.h"
 
 namespace ct {
 namespace {
+
+/// The file's tensors of one set, the average's under the names of what they are averages of; others, such as counters,
+/// as they are.
+std::vector<StoredTensor> tensors_of(const SafetensorsFile& file, WeightSet set) {
+  std::vector<StoredTensor> taken;
+  for (StoredTensor tensor : file.tensors()) {
+    const bool is_average = tensor.name.ends_with(kEmaSuffix);
+    if (is_average) tensor.name.resize(tensor.name.size() - kEmaSuffix.size());
+    const bool has_average = file.find(str(tensor.name, kEmaSuffix)) != nullptr;
+    if (has_average && is_average != (set == WeightSet::ema)) continue;
+    taken.push_back(std::move(tensor));
+  }
+  return taken;
+}
 
 /// A tensor of a floating-point type as f32, in `storage` where it is converted; others as they are.
 TensorView in_f32(const SafetensorsFile& file, const StoredTensor& tensor, std::list<std::vector<float>>& storage) {
@@ -49,21 +65,26 @@ int verb_export(const Words& words) {
       ->required();
   app.add_option("--out", out, "the file to write")->required();
   app.add_option("--format", format, "safetensors");
+  WeightSetOptions which;
+  which.add_to(app);
   if (!parse(app, words)) return 0;
 
   if (format != "safetensors")
     fail(ExitCode::usage, "--format ", format, " is not supported by this version; use safetensors");
   const SafetensorsFile file(weights_file(checkpoint));
+  const WeightSet set = which.of(file);
   require_replaceable_weights(out);
   FileSystem files;
   std::list<std::vector<float>> storage;
   std::vector<TensorView> tensors;
-  for (const StoredTensor& t : file.tensors()) tensors.push_back(in_f32(file, t, storage));
+  for (const StoredTensor& t : tensors_of(file, set)) tensors.push_back(in_f32(file, t, storage));
   std::list<int64_t> counters;
   add_missing_counters(file, tensors, counters);
+  Metadata metadata = file.metadata();
+  metadata.erase("cifar_train.evaluated");  // there is but one set
   const auto still_whole = [&file] { file.require_unchanged(); };
   try {
-    write_safetensors(files, out, tensors, file.metadata(), still_whole);
+    write_safetensors(files, out, tensors, metadata, still_whole);
   } catch (const Error&) {
     still_whole();  // what is gone of the source cannot be written either
     throw;
@@ -71,8 +92,9 @@ int verb_export(const Words& words) {
   const std::string converted = conversions(file);
   // Into a pipe or device the weights are the data, so that what is said of them goes elsewhere.
   std::FILE* const chatter = kind_of(out) == PathKind::other ? stderr : stdout;
-  std::fprintf(chatter, "%s: %zu tensors%s%s\n", printable(out).c_str(), tensors.size(), converted.empty() ? "" : "; ",
-               converted.c_str());
+  const std::string note = weight_set_note(file, set);
+  std::fprintf(chatter, "%s: %zu tensors%s%s%s%s\n", printable(out).c_str(), tensors.size(), note.empty() ? "" : ": ",
+               note.c_str(), converted.empty() ? "" : "; ", converted.c_str());
   return 0;
 }
 

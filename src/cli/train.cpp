@@ -68,9 +68,10 @@ void add_options(CLI::App& app, TrainFlags& f) {
       ->group(tutorial);
   app.add_option("-e,--epochs", f.tutorial.epochs, "train.epochs")->group(tutorial);
   app.add_flag("--with_cuda", f.tutorial.with_cuda, "device: cuda")->group(tutorial);
-  app.add_flag("--use_ema", f.tutorial.use_ema, "an average of the weights")
-      ->group("");  // refused by the configuration, as is the next
-  app.add_flag("--sync-bn,--sync_bn,--sync_batchnorm", f.tutorial.sync_bn, "batch norm over all ranks")->group("");
+  app.add_flag("--use_ema", f.tutorial.use_ema, "train.ema.decay: 0.999, a moving average of the weights")
+      ->group(tutorial);
+  app.add_flag("--sync-bn,--sync_bn,--sync_batchnorm", f.tutorial.sync_bn, "batch norm over all ranks")
+      ->group("");  // refused by the configuration
   app.add_option("--dtype", f.tutorial.dtype, "fp32 | bf16 | fp16")->group(tutorial);
   app.add_option("--stage", f.tutorial.stage, "zero_optimization.stage")->group(tutorial);
   app.add_option("--log-interval", f.tutorial.log_interval, "train.log_interval")->group(tutorial);

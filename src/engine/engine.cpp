@@ -136,14 +136,53 @@ std::vector<StateBuffer> Engine::state() {
   std::vector<StateBuffer> buffers;
   for (const HeldState& s : lowered().states) {
     download(s.value);
-    buffers.push_back({s.name, mirror(s.value), s.held});
+    buffers.push_back(buffer_of(s));
   }
   trust(comm_);
   return buffers;
 }
 
+StateBuffer Engine::buffer_of(const HeldState& state) {
+  return {state.kind, state.name, mirror(state.value), state.held};
+}
+
 void Engine::state_written() {
   for (const HeldState& s : lowered().states) upload(s.value);
+  follow_masters();
+}
+
+namespace {
+/// Calls f(weights, average) for what is held of both.
+template <class F>
+void each_pair(const StateBuffer& weights, const StateBuffer& average, F f) {
+  for (const Range& range : average.ranges())
+    for (const Run& part : intersection(weights.held, range)) f(weights(part.range), average(part.range));
+}
+}  // namespace
+
+void Engine::begin_average() {
+  if (!lowered().has_ema()) return;
+  const auto buffers = state();
+  each_pair(buffers[0], buffers[1],
+            [](std::span<float> weights, std::span<float> average) { std::ranges::copy(weights, average.begin()); });
+  upload(lowered().states[1].value);
+}
+
+void Engine::exchange_average() {
+  check(lowered().has_ema(), "there is no average of the weights");
+  settle();
+  backend_.wait();
+  comm_.barrier();  // peers may be reading what this rank owns
+  const HeldState &weights = lowered().states[0], &average = lowered().states[1];
+  for (const HeldState* s : {&weights, &average}) download(s->value);
+  each_pair(buffer_of(weights), buffer_of(average),
+            [](std::span<float> a, std::span<float> b) { std::swap_ranges(a.begin(), a.end(), b.begin()); });
+  for (const HeldState* s : {&weights, &average}) upload(s->value);
+  follow_masters();
+}
+
+/// What layers compute with, when masters have been written from outside.
+void Engine::follow_masters() {
   comm_.barrier();  // from here on collectives may be under way, beside which no rank should allocate what it needs
   bound_.run_begin();
   backend_.wait();  // the host's own collectives may come next, for which nobody's device should have to wait

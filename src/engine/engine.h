@@ -11,9 +11,10 @@
 
 namespace ct {
 
-/// One kind of training state on this rank: the f32 master weights ("weights", running statistics among them) or an
-/// optimizer moment, in the host's memory. A rank holds all of it, or what it owns (plan/shards.h).
+/// One kind of training state on this rank, as HeldState names it, in the host's memory. A rank holds all of it, or
+/// what it owns (plan/shards.h).
 struct StateBuffer {
+  StateKind kind;
   std::string name;
   std::byte* data;
   std::vector<Run> held;
@@ -63,6 +64,13 @@ class Engine {
   std::vector<StateBuffer> state();
   /// Collective: the device takes over what was written, and what layers compute with follows the masters.
   void state_written();
+
+  /// The average of the weights, if there is one, begins as the weights are.
+  void begin_average();
+  /// Collective: weights and their average change places, and what layers compute with follows. Called again it undoes
+  /// that, to the bit; what trains, saves or compares wants that first.
+  void exchange_average();
+
   /// The part of the flat order that this rank saves: all ranks' parts together are everything, once.
   const std::vector<Range>& owned() const { return lowered().shards.owned(comm_.rank()); }
 
@@ -86,6 +94,8 @@ class Engine {
   bool on_host(ValueId id) const { return backend_.is_host() || lowered()[id].home == Home::host; }
   void download(ValueId id);
   void upload(ValueId id);
+  void follow_masters();
+  StateBuffer buffer_of(const HeldState& state);
   void write(ValueId id, const void* from, size_t bytes);
 
   Backend& backend_;

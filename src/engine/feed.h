@@ -49,7 +49,7 @@ class InputFeed {
   Backend& backend_;
   std::byte* block_;
   size_t bytes_;
-  size_t draws_, labels_, dropout_key_;                                        // where they begin
+  size_t draws_, labels_, dropout_key_;                          // where they begin
   std::optional<size_t> edits_, second_labels_, second_shares_;  // absent: there are none
   std::vector<Slot> slots_;                                      // none: the host writes the block itself
   size_t turn_ = 0;

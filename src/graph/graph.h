@@ -98,8 +98,8 @@ struct AttentionOptions {
 /// What a program takes in and gives back each micro-batch. Each side is one block of bytes with views in it, so that
 /// it travels in one copy.
 struct Ports {
-  ValueId inputs = kNone, images = kNone, draws = kNone, labels = kNone;       // u8 [N][C][H][W], i32 [N][4], i32 [N]
-  ValueId dropout_key = kNone;                                                 // DropoutKey (graph/dropout_key.h)
+  ValueId inputs = kNone, images = kNone, draws = kNone, labels = kNone;  // u8 [N][C][H][W], i32 [N][4], i32 [N]
+  ValueId dropout_key = kNone;                                            // DropoutKey (graph/dropout_key.h)
   ValueId edits = kNone, second_labels = kNone, second_shares = kNone;    // see Edit, SoftmaxCrossEntropy; or kNone
   ValueId outputs = kNone, losses = kNone, predicted = kNone, larger = kNone;  // see SoftmaxCrossEntropy
 };

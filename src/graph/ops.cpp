@@ -60,6 +60,16 @@ Ids Blend::writes() const {
   for (const Slice& s : slices) ids.insert(ids.end(), {s.masters, s.copy});
   return present(std::move(ids));
 }
+Ids Ema::reads() const {
+  Ids ids{scalars};
+  for (const Slice& s : slices) ids.insert(ids.end(), {s.masters, s.average});
+  return ids;
+}
+Ids Ema::writes() const {
+  Ids ids;
+  for (const Slice& s : slices) ids.push_back(s.average);
+  return ids;
+}
 
 namespace {
 template <class F>

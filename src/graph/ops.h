@@ -520,6 +520,23 @@ struct Blend {
   Ids writes() const;
 };
 
+/// Exponential moving average of the masters, running statistics among them: average += (1 - decay) (masters -
+/// average), unless the step is skipped. Up to the applied step number `start`, counted from 1, the average is the
+/// masters.
+struct Ema {
+  static constexpr std::string_view kName = "ema";
+  static constexpr OpFacts kFacts{Role::update, Limit::memory};
+  struct Slice {
+    ValueId masters, average;
+  };
+  std::vector<Slice> slices;
+  ValueId scalars;
+  double decay;
+  int64_t start;
+  Ids reads() const;
+  Ids writes() const;
+};
+
 // ---- communication, between the ranks' copies of the same value. `whole` is a value that all ranks have alike,
 // `place` says which elements of the flat order lie where in it; `shard` holds what this rank owns (plan/shards.h),
 // packed, or is `whole` itself, where owned elements lie at their places.
@@ -560,11 +577,12 @@ struct AllGather {
 };
 
 using ComputeOp =
-    std::variant<Edit, Augment, Patches, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Conv2d, Conv2dGradW, Conv2dGradX,
-                 MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, LayerNorm, LayerNormGrad,
-                 Relu, ReluGrad, Gelu, GeluGrad, Flatten, FlattenGrad, Tokens, TokensGrad, TakeToken, TakeTokenGrad,
-                 Linear, LinearGradX, LinearGradW, Attention, AttentionGrad, SequencePool, SequencePoolGrad, Dropout,
-                 Add, SoftmaxCrossEntropy, Cast, TreePush, SquareSums, StepControl, Adam, Sgd, RmsProp, Blend>;
+    std::variant<Edit, Augment, Patches, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Conv2d, Conv2dGradW,
+                 Conv2dGradX, MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, LayerNorm,
+                 LayerNormGrad, Relu, ReluGrad, Gelu, GeluGrad, Flatten, FlattenGrad, Tokens, TokensGrad, TakeToken,
+                 TakeTokenGrad, Linear, LinearGradX, LinearGradW, Attention, AttentionGrad, SequencePool,
+                 SequencePoolGrad, Dropout, Add, SoftmaxCrossEntropy, Cast, TreePush, SquareSums, StepControl, Adam,
+                 Sgd, RmsProp, Blend, Ema>;
 using CommOp = std::variant<AllReduce, ReduceScatter, AllGather>;
 using Op = std::variant<ComputeOp, CommOp>;
 

@@ -25,11 +25,13 @@ Lowering::Lowering(const Graph& graph, const Distribution& d, Recompute recomput
 
 Lowered Lowering::training(const UpdateRule& rule) {
   place_masters();
+  if (rule.ema) out_.states.push_back(state(StateKind::ema, "ema"));
   if (rule.loss_scale) scale_loss(*rule.loss_scale);
   place_gradients();
   compute(out_.micro, /*last=*/false);
   compute(out_.last, /*last=*/true);
   update(rule);
+  if (rule.ema) update_average(*rule.ema);
   if (zero_.gather_after_update || persistent_value_ != kNone)
     for (Program* program : {&out_.micro, &out_.last}) wait_for_update(*program);
   queue_ = 0;

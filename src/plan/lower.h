@@ -11,11 +11,18 @@
 
 namespace ct {
 
+/// An exponential moving average of the weights: what Ema (graph/ops.h) is told.
+struct EmaOptions {
+  double decay = 0;
+  int64_t start = 0;
+};
+
 struct UpdateRule {
   optim::Optimizer optimizer;
   std::vector<optim::ParameterGroup> groups = {};
   double clip = 0;  // global norm; 0: off
   std::optional<LossScaleOptions> loss_scale = {};
+  std::optional<EmaOptions> ema = {};
 };
 
 /// What the backward pass computes again in place of keeping it: nothing, or the insides of the graph's units

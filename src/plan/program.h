@@ -52,9 +52,15 @@ struct Distribution {
   int micro_batch(int rank, int micro_step) const;
 };
 
+/// What a buffer of training state is: the f32 masters, their exponential moving average, or an optimizer's moment.
+enum class StateKind : uint8_t { weights, ema, moment };
+/// Running statistics are among the weights, and so among their average; an optimizer knows nothing of them.
+constexpr bool has_statistics(StateKind kind) { return kind != StateKind::moment; }
+
 /// A buffer of training state on this rank and the elements that it holds: all, or what the rank owns.
 struct HeldState {
-  std::string name;  // "weights" (the f32 masters), or PyTorch's: exp_avg, exp_avg_sq, momentum_buffer
+  StateKind kind = StateKind::weights;
+  std::string name;  // "weights", "ema", or PyTorch's: exp_avg, exp_avg_sq, momentum_buffer
   ValueId value = kNone;
   std::vector<Run> held;
 };
@@ -73,9 +79,10 @@ struct Lowered {
   ValueId params = kNone, grads = kNone, schedule = kNone, scalars = kNone;
   ValueId loss_scale = kNone;  // LossScaleState; kNone: there is none
   LossScaleState first_loss_scale;
-  std::vector<HeldState> states;  // the masters first
+  std::vector<HeldState> states;  // the masters first, then their average, if there is one
 
   const Value& operator[](ValueId id) const { return values[static_cast<size_t>(id)]; }
+  bool has_ema() const { return states.size() > 1 && states[1].kind == StateKind::ema; }
 };
 
 /// The value that owns the memory behind a view, and where the view begins in it, in bytes.

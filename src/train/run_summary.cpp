@@ -37,6 +37,8 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
     log.note(
         "the micro-batch size follows from the number of ranks, so another number gives other bits; give "
         "train_micro_batch_size_per_gpu to prevent that");
+  if (evaluates_average(config))
+    log.note("evaluations, and what goes by them, are of the moving average of the weights (train.ema)");
   if (config.train.best.split == BestSplit::last)
     log.note("best.bin will be the newest evaluated weights (train.best.split: last)");
   if (config.train.best.split == BestSplit::test)

@@ -30,6 +30,7 @@ UpdateRule update_rule(const Config& config) {
   const bool all_decay = std::visit([](const auto& o) { return o.no_decay == optim::NoDecay::none; }, rule.optimizer);
   if (!all_decay) rule.groups.push_back(optim::kVectorsDoNotDecay);
   if (config.fp16.enabled) rule.loss_scale = loss_scale_options(config);
+  if (config.train.ema.decay > 0) rule.ema = {config.train.ema.decay, config.train.ema.start};
   return rule;
 }
 

@@ -105,9 +105,11 @@ bool Trainer::finish() {
   if (!ended_) log_.console().data("Finished Training");
   summary_->print_results(*test_result_);
 
-  std::string hash;
+  std::string hash, average;
   together(comm_, [&] {
-    if (log_.keeps_records()) hash = weights_sha256_of(saver_->weights_path());
+    if (!log_.keeps_records()) return;
+    hash = weights_sha256_of(saver_->weights_path());
+    average = ema_sha256_of(saver_->weights_path());
   });
   const Communicator& collectives = session_.collectives();
   Json result = usage_of(comm_, {.engine = session_.engine(),  // after all that takes memory
@@ -118,6 +120,7 @@ bool Trainer::finish() {
                                  .norms = collectives.traffic(TrafficKind::norms) - norms_before_});
   if (!log_.keeps_records()) return true;
   result["weights_sha256"] = hash;
+  if (!average.empty()) result["ema_sha256"] = average;
   summary_->record_end(early_stop_ ? RunFolder::kStoppedEarly : RunFolder::kFinished, result);
   log_.flush();
   summary_->print_end(hash, folder_->path());
@@ -136,22 +139,36 @@ bool Trainer::evaluation_due() const {
   return config_.train.eval_interval > 0 ? state_.step % config_.train.eval_interval == 0 : state_.batch == 0;
 }
 
-/// Evaluates the weights as they are. False: ranks agreed to stop instead.
+/// Evaluates the held-out images, if there are any, and the test set, with the weights as they are or their average.
+/// Empty: ranks agreed to stop instead.
+std::vector<Evaluation> Trainer::evaluate_splits() {
+  const bool average = evaluates_average(config_);
+  if (average) session_.engine().exchange_average();
+  std::vector<Evaluation> results;
+  const auto give_up = [this] { return any_rank(comm_, StopSignals::requested() != 0); };
+  for (const auto& [images, split] : {std::pair{&validation_, "val"}, {&test_, "test"}}) {
+    if (!*images) continue;
+    const int64_t examples = events_.shows() && results.empty() ? EventLog::kExamples : 0;
+    auto result = evaluate(session_.evaluator(), **images, split, comm_, give_up, examples);
+    if (!result) {
+      results.clear();
+      break;
+    }
+    results.push_back(*std::move(result));
+  }
+  if (average) session_.engine().exchange_average();
+  return results;
+}
+
+/// Evaluates, and keeps what was evaluated. False: ranks agreed to stop instead.
 bool Trainer::evaluate_now(Because because) {
   bool done = false;
   clock_.aside([&] {
     session_.engine().settle();
     const Traffic before = session_.collectives().traffic(TrafficKind::training);
     reports_->drain_losses();
-    std::vector<Evaluation> results;
-    const auto give_up = [this] { return any_rank(comm_, StopSignals::requested() != 0); };
-    for (const auto& [images, split] : {std::pair{&validation_, "val"}, {&test_, "test"}}) {
-      if (!*images) continue;
-      const int64_t examples = events_.shows() && results.empty() ? EventLog::kExamples : 0;
-      auto result = evaluate(session_.evaluator(), **images, split, comm_, give_up, examples);
-      if (!result) return;
-      results.push_back(*std::move(result));
-    }
+    const std::vector<Evaluation> results = evaluate_splits();
+    if (results.empty()) return;
     done = true;
     session_.check_data();
     uncounted_ = uncounted_ + (session_.collectives().traffic(TrafficKind::training) - before);
@@ -179,6 +196,7 @@ bool Trainer::evaluate_now(Because because) {
 void Trainer::tell_of(const Evaluation& e) {
   Json record = {{"event", "eval"}, {"step", state_.step}, {"epoch", state_.epoch + (state_.batch > 0)}};
   record.update(e.to_json(session_.classes() > 5));
+  if (evaluates_average(config_)) record["weights"] = "ema";
   log_.record(record);
   char text[160];
   std::snprintf(text, sizeof text, "step %ld: %s accuracy %.2f %%, loss %.4f", state_.step, e.split.c_str(),
@@ -305,6 +323,7 @@ void Trainer::start_from(const std::string& checkpoint) {
     session_.initialize();
   }
   session_.make_data();
+  if (checkpoint.empty()) engine.begin_average();
   if (folder_ && !ended_) {
     const std::string head = options_.init_head == InitHead::reset ? " --init-head reset" : "";
     const std::string init = options_.init.empty() ? "" : "--init " + in_quotes(options_.init) + head;
@@ -325,13 +344,17 @@ void Trainer::load_initial_weights() {
   const bool new_head = options_.init_head == InitHead::reset;
   if (new_head) session_.initialize();
   std::string converted;
+  bool average = false;
   together(comm_, [&] {
     const SafetensorsFile file(weights_file(options_.init), SafetensorsFile::Check::header);
+    average = evaluated_set(file) == WeightSet::ema;
     ct::load_initial_weights(file, options_.init_head, session_.graph(), session_.program().flat,
                              engine.state().front());
     converted = conversions(file);
   });
   engine.state_written();
+  if (average)
+    log_.note("--init: the moving average of the weights, as its run evaluated (export --no-ema gives the weights)");
   if (!converted.empty()) log_.note("--init: " + converted);
   if (new_head) log_.note("--init: the last layer, " + head_of(session_.graph()) + ", begins anew");
 }

@@ -46,6 +46,7 @@ class Trainer {
   bool evaluation_due() const;
   enum class Because : bool { due, ended };
   bool evaluate_now(Because because);
+  std::vector<Evaluation> evaluate_splits();
   void tell_of(const Evaluation& e);
   void count_replaced();
   void tell_of_replaced();

@@ -15,6 +15,7 @@
 #include "checkpoint/store.h"
 #include "checkpoint/weights_hash.h"
 #include "device/cpu/kernels/plain.h"
+#include "train/config/batch.h"
 
 namespace ct {
 namespace {
@@ -24,7 +25,7 @@ bool is_counter(std::string_view name) { return name.ends_with("num_batches_trac
 
 std::vector<TensorSpec> weight_specs(const Graph& graph) {
   std::vector<TensorSpec> specs;
-  for (const Parameter& p : graph.parameters()) specs.push_back(weight_spec(p));
+  for (const Parameter& p : graph.parameters()) specs.push_back(state_spec(p, StateKind::weights, ""));
   return specs;
 }
 
@@ -44,8 +45,25 @@ std::vector<TensorSpec> wanted_weights(const std::vector<LogicalTensor>& tensors
   return specs;
 }
 
-std::vector<LogicalTensor> weights_in(const SafetensorsFile& file, const Graph& graph) {
+/// The tensors of one set, sorted, under the names of their parameters.
+std::vector<LogicalTensor> tensors_of(const SafetensorsFile& file, WeightSet set) {
   auto tensors = logical_tensors(std::span(&file, 1));
+  std::erase_if(tensors,
+                [&](const LogicalTensor& t) { return t.name.ends_with(kEmaSuffix) != (set == WeightSet::ema); });
+  if (set == WeightSet::weights) return tensors;
+  if (tensors.empty())
+    fail(ExitCode::checkpoint, in_quotes(file.path().native()),
+         " has no moving average of its weights, for its run kept none (train.ema.decay); take another file");
+  for (LogicalTensor& t : tensors) t.name.resize(t.name.size() - kEmaSuffix.size());
+  std::ranges::sort(tensors, {}, &LogicalTensor::name);
+  return tensors;
+}
+
+/// As the file has it.
+const std::string& stored_name(const LogicalTensor& tensor) { return tensor.pieces.front().stored->name; }
+
+std::vector<LogicalTensor> weights_in(const SafetensorsFile& file, WeightSet set, const Graph& graph) {
+  auto tensors = tensors_of(file, set);
   require_tensors(tensors, wanted_weights(tensors, graph, file.path()), file.path(), is_counter);
   return tensors;
 }
@@ -62,7 +80,7 @@ std::string name_of_weight(const Parameter& p) { return p.name; }
 [[noreturn]] void refuse_element(const LogicalTensor& tensor, int64_t row, size_t element, const std::string& why) {
   const uint64_t in_row = row_bytes(tensor.dtype, tensor.shape) / size_of(tensor.dtype);
   fail(ExitCode::checkpoint, in_quotes(tensor.pieces.front().file->path().native()), ": tensor ",
-       in_quotes(tensor.name), " is ", why, " at ",
+       in_quotes(stored_name(tensor)), " is ", why, " at ",
        place_of(tensor.shape, static_cast<uint64_t>(row) * in_row + element), ": take another file");
 }
 
@@ -73,7 +91,7 @@ void each_bucket(const LogicalTensor& tensor, int64_t begin, int64_t end,
     if (piece.begin >= end || piece.end <= begin || !piece.stored->crc) continue;
     if (crc32c(piece.stored->data) == *piece.stored->crc) continue;
     piece.file->require_unchanged();
-    fail(ExitCode::checkpoint, in_quotes(piece.file->path().native()), ": tensor ", in_quotes(tensor.name),
+    fail(ExitCode::checkpoint, in_quotes(piece.file->path().native()), ": tensor ", in_quotes(stored_name(tensor)),
          " does not have its checksum: take another copy of the file");
   }
   const size_t row = row_bytes(tensor.dtype, tensor.shape), at_once = std::max<size_t>(1, kBucketBytes / row) * row;
@@ -96,9 +114,17 @@ void each_bucket(const LogicalTensor& tensor, int64_t begin, int64_t end,
 
 }  // namespace
 
-TensorSpec weight_spec(const Parameter& p) { return {p.name, StoredType::f32, p.shape}; }
-TensorSpec moment_spec(const Parameter& p, const std::string& moment) {
-  return {p.name + "." + moment, StoredType::f32, p.shape};
+TensorSpec state_spec(const Parameter& p, StateKind kind, const std::string& name) {
+  return {kind == StateKind::weights ? p.name : p.name + "." + name, StoredType::f32, p.shape};
+}
+
+bool has_ema(const SafetensorsFile& file) {
+  return std::ranges::any_of(file.tensors(), [](const StoredTensor& t) { return t.name.ends_with(kEmaSuffix); });
+}
+
+WeightSet evaluated_set(const SafetensorsFile& file) {
+  const auto at = file.metadata().find("cifar_train.evaluated");
+  return at != file.metadata().end() && at->second == "ema" && has_ema(file) ? WeightSet::ema : WeightSet::weights;
 }
 
 void load_rows(const std::vector<LogicalTensor>& tensors, const Graph& graph, const FlatLayout& flat,
@@ -142,7 +168,8 @@ std::vector<std::string> counter_names(const Graph& graph) {
 }
 
 void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, const StateBuffer& weights) {
-  load_rows(weights_in(file, graph), graph, flat, weights, name_of_weight);
+  const WeightSet set = weights.kind == StateKind::ema ? WeightSet::ema : WeightSet::weights;
+  load_rows(weights_in(file, set, graph), graph, flat, weights, name_of_weight);
 }
 
 std::string head_of(const Graph& graph) {
@@ -153,7 +180,7 @@ std::string head_of(const Graph& graph) {
 void load_initial_weights(const SafetensorsFile& file, InitHead head, const Graph& graph, const FlatLayout& flat,
                           const StateBuffer& weights) {
   const std::string last = head_of(graph);
-  auto tensors = logical_tensors(std::span(&file, 1));
+  auto tensors = tensors_of(file, evaluated_set(file));
   if (head == InitHead::reset) tensors = without(last, std::move(tensors));
   std::vector<TensorSpec> wanted = wanted_weights(tensors, graph, file.path());
   if (head == InitHead::reset) wanted = without(last, std::move(wanted));
@@ -178,8 +205,9 @@ void load_initial_weights(const SafetensorsFile& file, InitHead head, const Grap
   load_rows(tensors, graph, flat, weights, name_of_weight);
 }
 
-void load_compute_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, std::byte* params) {
-  const auto tensors = weights_in(file, graph);
+void load_compute_weights(const SafetensorsFile& file, WeightSet set, const Graph& graph, const FlatLayout& flat,
+                          std::byte* params) {
+  const auto tensors = weights_in(file, set, graph);
   std::vector<float> storage;
   for (size_t i = 0; i < flat.parameters.size(); ++i) {
     const Parameter& p = graph.parameters()[i];
@@ -213,12 +241,17 @@ std::string conversions(const SafetensorsFile& file) {
   return text;
 }
 
-std::string weights_sha256_of(const Path& path) {
+namespace {
+std::string hash_of(const Path& path, std::string (*hash)(const SafetensorsFile&)) {
   const SafetensorsFile file(path, SafetensorsFile::Check::header);
-  std::string hash = weights_sha256(file);
+  std::string found = hash(file);
   file.require_unchanged();
-  return hash;
+  return found;
 }
+}  // namespace
+
+std::string weights_sha256_of(const Path& path) { return hash_of(path, weights_sha256); }
+std::string ema_sha256_of(const Path& path) { return hash_of(path, ema_sha256); }
 
 Path weights_file(const Path& path) {
   if (!is_folder(path, ExitCode::checkpoint)) return path;
@@ -314,6 +347,11 @@ Metadata to_metadata(const WeightsInfo& info) {
   if (!info.data_train.empty()) metadata["cifar_train.data_train"] = info.data_train;
   if (!info.data_val.empty()) metadata["cifar_train.data_val"] = info.data_val;
   if (info.size > 0) metadata["cifar_train.pictures"] = Json{{"size", info.size}, {"resize", info.resize}}.dump();
+  if (info.evaluated == WeightSet::ema) metadata["cifar_train.evaluated"] = "ema";
+  if (info.eval_batch > 0) metadata["cifar_train.eval_batch_size"] = std::to_string(info.eval_batch);
+  if (!info.winograd) metadata["cifar_train.winograd"] = "false";
+  if (info.tf32) metadata["cifar_train.tf32"] = "true";
+  if (!info.plans.empty()) metadata["cifar_train.plans"] = info.plans;
   return metadata;
 }
 
@@ -352,6 +390,14 @@ WeightsInfo info_of(const SafetensorsFile& file) {
       constexpr int64_t kMost = 4096;
       if (info.size < 1 || info.resize < info.size || info.resize > kMost) throw std::out_of_range("pictures");
     }
+    info.evaluated = evaluated_set(file);
+    if (file.metadata().contains("cifar_train.eval_batch_size")) {
+      info.eval_batch = std::stoll(text("eval_batch_size"));
+      if (info.eval_batch < 1 || info.eval_batch > kLargestBatch) throw std::out_of_range("eval_batch_size");
+    }
+    info.winograd = !file.metadata().contains("cifar_train.winograd") || text("winograd") != "false";
+    info.tf32 = file.metadata().contains("cifar_train.tf32") && text("tf32") == "true";
+    if (file.metadata().contains("cifar_train.plans")) info.plans = text("plans");
   } catch (const Error&) {
     throw;
   } catch (const std::exception&) {

@@ -14,9 +14,15 @@
 
 namespace ct {
 
-/// Tensors in files: "<parameter>", running statistics among them, and "<parameter>.exp_avg", never of a statistic.
-TensorSpec weight_spec(const Parameter& parameter);
-TensorSpec moment_spec(const Parameter& parameter, const std::string& moment);
+/// Tensors in files: "<parameter>", running statistics among them, "<parameter>.ema" likewise, and
+/// "<parameter>.exp_avg", never of a statistic. `name` is the state's.
+TensorSpec state_spec(const Parameter& parameter, StateKind kind, const std::string& name);
+
+/// Of a file that has both: the weights or their moving average.
+enum class WeightSet : uint8_t { weights, ema };
+bool has_ema(const SafetensorsFile& file);
+/// What the evaluations of the file's run were of, by which it chose its best weights.
+WeightSet evaluated_set(const SafetensorsFile& file);
 
 /// Fills what `state` holds with the rows of tensors, which are named by `name`; a parameter without a tensor keeps its
 /// value. The elements read are compared with their checksums: Error(checkpoint) naming file and tensor.
@@ -34,28 +40,31 @@ void write_weights(const Graph& graph, const FlatLayout& flat, const StateBuffer
 /// have them for PyTorch: here nothing depends on them, and files without are as good.
 std::vector<std::string> counter_names(const Graph& graph);
 
-/// Replaces what the buffer holds by the weights of a safetensors file, whoever wrote it; those of other floating-point
-/// types are converted to f32. Counters are ignored. Error(checkpoint) naming what does not fit.
+/// Replaces what the buffer holds, which is the weights or their average, by those of a safetensors file, whoever wrote
+/// it; those of other floating-point types are converted to f32. Counters are ignored. Error(checkpoint) naming what
+/// does not fit.
 void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, const StateBuffer& weights);
 
 /// The last layer of a model that begins with a file's weights: the file's, or as it is, whatever the file has.
 enum class InitHead : uint8_t { keep, reset };
-/// load_weights() for a run's beginning. Error(checkpoint) also naming the first element that is not finite, and the
-/// first variance below 0: what was trained from them would be lost.
+/// load_weights() for a run's beginning, of the file's evaluated_set(). Error(checkpoint) also naming the first element
+/// that is not finite, and the first variance below 0: what was trained from them would be lost.
 void load_initial_weights(const SafetensorsFile& file, InitHead head, const Graph& graph, const FlatLayout& flat,
                           const StateBuffer& weights);
 /// The layer that gives the logits: "fc".
 std::string head_of(const Graph& graph);
 
 /// load_weights() into memory of flat.compute_bytes, in the form that layers compute with.
-void load_compute_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, std::byte* params);
+void load_compute_weights(const SafetensorsFile& file, WeightSet set, const Graph& graph, const FlatLayout& flat,
+                          std::byte* params);
 
 /// "10 tensors converted from bf16 to f32": of a file's tensors, those that are converted when they are loaded. Empty
 /// if there are none.
 std::string conversions(const SafetensorsFile& file);
 
-/// weights_sha256 of a file, such as a finished run's last checkpoint's.
+/// weights_sha256 of a file, such as a finished run's last checkpoint's; and ema_sha256.
 std::string weights_sha256_of(const Path& path);
+std::string ema_sha256_of(const Path& path);
 
 /// The weights file that `path` means: itself, a run's best.bin, or a checkpoint's weights. Error(usage) for a folder
 /// that has none.
@@ -74,6 +83,11 @@ struct WeightsInfo {
   int64_t test_images = 0;                      // 0: not said, by an earlier version
   OnCorrupt on_corrupt = OnCorrupt::error;      // data.on_corrupt
   std::string compute = "f32";                  // or bf16: what the run computed with
+  // What else an evaluation needs for the very same loss.
+  WeightSet evaluated = WeightSet::weights;
+  int64_t eval_batch = 0;  // images at a time; 0: not said, by an earlier version
+  bool winograd = true, tf32 = false;
+  std::string plans;  // Backend::plans
 };
 Metadata to_metadata(const WeightsInfo& info);
 /// Error(checkpoint) naming the file and what it lacks.

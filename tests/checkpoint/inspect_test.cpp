@@ -96,6 +96,7 @@ TEST(WeightsHash, IsThatOfTheSortedElements) {
   const std::string hash = "9c56cc51b374c3ba189210d5b6d4bf57790d351c96c47c02190ecf1e430635ab";
   EXPECT_EQ(weights_sha256({a, b}), hash);
   EXPECT_EQ(weights_sha256({b, n, a}), hash);
+  EXPECT_EQ(weights_sha256({b, {"a.ema", StoredType::f32, b.shape, b.data}, a}), hash);
   EXPECT_NE(error_of(ExitCode::checkpoint, [&] { weights_sha256({{"x", StoredType::f16, {2}, a.data}}); }), "");
 }
 

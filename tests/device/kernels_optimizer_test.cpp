@@ -118,6 +118,26 @@ TEST_P(Update, RmsPropFollowsTheFormula) {
     }
 }
 
+TEST_P(Update, EmaFollowsTheFormulaWhereverTheRangeIsCut) {
+  const float rest = 0.01f;
+  std::vector<double> expected = normal(kN, 1);
+  Buffer<float> whole(expected), parts(expected);
+  for (int step = 1; step <= 20; ++step) {
+    const auto p = normal(kN, 100 + static_cast<uint32_t>(step));
+    Buffer<float> params(p);
+    ema({.n = kN, .params = params, .average = whole, .rest = rest});
+    for (const auto& [begin, end] : {std::pair<int, int>{0, 1}, {1, 7}, {7, 300}, {300, 301}, {301, int{kN}}})
+      ema({.n = end - begin, .params = params + begin, .average = parts + begin, .rest = rest});
+    for (size_t i = 0; i < kN; ++i) {
+      expected[i] = reference::ema(1 - rest, expected[i], p[i]);
+      ASSERT_NEAR(whole[i], expected[i], 1e-6) << i;
+    }
+    EXPECT_TRUE(params.intact());
+  }
+  EXPECT_EQ(std::memcmp(whole.data(), parts.data(), kN * 4), 0);
+  EXPECT_TRUE(whole.intact() && parts.intact());
+}
+
 TEST_P(Update, Bf16CopyRoundsToNearestEven) {
   const std::vector<uint32_t> bits = {0x3F800000, 0x3F807FFF, 0x3F808000, 0x3F808001, 0x3F818000, 0xBF818000,
                                       0x7F7FFFFF, 0x00000000, 0x80000000, 0x3F7FFFFF, 0x7FFFFFFF};

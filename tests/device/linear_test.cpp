@@ -45,8 +45,7 @@ TEST(Linear, SmallLayersKeepTheirOwnKernels) {
 /// A matrix in memory: rows padded as tensors are, in either type.
 class Rows {
  public:
-  Rows(DType type, int64_t columns, const Doubles& dense)
-      : columns_(columns), stride_(round_up(columns, kRowPad)) {
+  Rows(DType type, int64_t columns, const Doubles& dense) : columns_(columns), stride_(round_up(columns, kRowPad)) {
     const Doubles stored = with_stride(dense, columns, stride_);
     if (type == DType::f32)
       f32_ = std::make_unique<Buffer<float>>(stored);

@@ -88,6 +88,12 @@ Graph graph_of(const Builder& model, DType compute = DType::f32, Mode mode = Mod
 const UpdateRule kAdam{.optimizer = optim::AdamW{.betas = {0.8, 0.999}, .weight_decay = 0.01},
                        .groups = {optim::kVectorsDoNotDecay},
                        .clip = 1};
+/// With an average of the weights that begins behind the second step.
+const UpdateRule kAveraged = [] {
+  UpdateRule rule = kAdam;
+  rule.ema = {.decay = 0.9, .start = 2};
+  return rule;
+}();
 const UpdateRule kSgd{.optimizer = optim::Sgd{.momentum = 0.9}};
 
 Schedule schedule(const UpdateRule& rule) {
@@ -121,6 +127,7 @@ void set_weights(const Graph& graph, Engine& engine) {
   const StateBuffer weights = engine.state().front();
   for (const Range& r : weights.ranges()) std::copy(all.begin() + r.begin, all.begin() + r.end, weights(r).begin());
   engine.state_written();
+  engine.begin_average();
 }
 
 /// Of those that this rank holds.
@@ -359,6 +366,25 @@ TEST_P(EveryStage, BlocksComputedAgainChangeNoBit) {
     }
 }
 
+TEST_P(EveryStage, AveragesTheWeightsToTheSameBits) {
+  if (!can_compute(compute())) GTEST_SKIP() << "no " << name_of(compute()) << " here";
+  const Setting setting{.rule = kAveraged, .micro_batches = 12, .model = model(), .compute = compute()};
+  const Outcome alone = train(setting, 5);
+  const Outcome without = train({.micro_batches = 12, .model = model(), .compute = compute()}, 5);
+  ASSERT_EQ(alone.state.size(), 4u);
+  EXPECT_EQ(alone.state[0], without.state[0]) << "the weights hear of their average";
+  EXPECT_NE(alone.state[1], alone.state[0]);
+  for (int stage = 0; stage <= 3; ++stage)
+    for (const int ranks : {2, 3, 4}) {
+      SCOPED_TRACE(testing::Message() << ranks << " ranks, stage " << stage);
+      Setting shared = setting;
+      shared.ranks = ranks;
+      shared.stage = stage;
+      shared.zero.persistence_threshold = ranks == 3 ? 20 : 0;
+      expect_same_bits(train(shared, 5), alone);
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Engine, EveryStage,
                          testing::Combine(testing::Values(DType::f32, DType::bf16),
                                           testing::Values("small", "residual", "dropout")),
@@ -375,13 +401,9 @@ TEST(Engine, LayersOfTransformersEndInTheSameBits) {
       for (const int ranks : {1, 3}) {
         if (ranks == 1 && stage > 0) continue;
         SCOPED_TRACE(testing::Message() << ranks << " ranks, stage " << stage);
-        expect_same_bits(train({.ranks = ranks,
-                                .micro_batches = 6,
-                                .stage = stage,
-                                .model = token_net,
-                                .recompute = recompute},
-                               4),
-                         alone);
+        expect_same_bits(
+            train({.ranks = ranks, .micro_batches = 6, .stage = stage, .model = token_net, .recompute = recompute}, 4),
+            alone);
       }
 }
 
@@ -424,6 +446,8 @@ TEST(Engine, LossesAreThoseOfTheirMicroBatchesInOrder) {
 }
 
 TEST(Engine, ABadMicroBatchOnOneRankSkipsTheStepOnAll) {
+  UpdateRule rule = kAveraged;
+  rule.ema->start = 0;  // what would move is an average
   for (const auto& [ranks, accumulation, stage] :
        {std::tuple{1, 1, 0}, {1, 3, 0}, {2, 2, 0}, {3, 2, 1}, {2, 3, 0}, {2, 2, 2}, {3, 2, 3}})
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
@@ -433,8 +457,8 @@ TEST(Engine, ABadMicroBatchOnOneRankSkipsTheStepOnAll) {
         const auto backend = backend_of_this_thread();
         const Graph graph = graph_of(small_net);
         const Lowered lowered = lower_training(
-            graph, kAdam, {.ranks = ranks, .rank = comm.rank(), .accumulation = accumulation, .zero_stage = stage});
-        Engine engine(*backend, comm, lowered, schedule(kAdam)), other(*backend, comm, lowered, schedule(kAdam));
+            graph, rule, {.ranks = ranks, .rank = comm.rank(), .accumulation = accumulation, .zero_stage = stage});
+        Engine engine(*backend, comm, lowered, schedule(rule)), other(*backend, comm, lowered, schedule(rule));
         const auto me = static_cast<size_t>(comm.rank());
         const auto step = [&](Engine& e, int64_t number) {
           micro_steps(e, comm, number);
@@ -475,6 +499,35 @@ TEST(Engine, ABadMicroBatchOnOneRankSkipsTheStepOnAll) {
         expect_same_bits(later[r], never[r]);
       }
     }
+}
+
+TEST(Engine, TheAverageFollowsItsFormula) {
+  for (const int64_t start : {0, 3}) {
+    UpdateRule rule = kAdam;
+    rule.ema = {.decay = 0.8, .start = start};
+    const auto backend = backend_of_this_thread();
+    const auto comm = make_solo();
+    const Graph graph = graph_of(residual_net);  // whose running statistics are averaged too
+    Engine engine(*backend, *comm, lower_training(graph, rule, {}), schedule(rule));
+    set_weights(graph, engine);
+    Outcome now = outcome_of(engine, *comm, {});
+    EXPECT_EQ(now.state[1], now.state[0]);
+    std::vector<double> expected(now.state[0].begin(), now.state[0].end());
+    for (int64_t step = 0; step < 6; ++step) {
+      micro_steps(engine, *comm, step);
+      engine.update();
+      now = outcome_of(engine, *comm, {});
+      double moved = 0;
+      for (size_t i = 0; i < expected.size(); ++i) {
+        const double p = now.state[0][i];
+        expected[i] = step < start ? p : 0.8 * expected[i] + 0.2 * p;
+        ASSERT_NEAR(now.state[1][i], expected[i], 1e-6 * std::max(1.0, std::abs(p))) << i << " in step " << step;
+        moved = std::max(moved, std::abs(p - expected[i]));
+      }
+      EXPECT_EQ(now.state[1] == now.state[0], step < start);
+      EXPECT_EQ(moved > 1e-4, step >= start);
+    }
+  }
 }
 
 TEST(Engine, ScheduleGoesOnBeyondItsWindowAndSkippedStepsUseNoRow) {
@@ -631,6 +684,69 @@ std::vector<float> evaluated(const Setting& setting) {
     return 0;
   });
   return losses;
+}
+
+/// What evaluations say of weights and average, and whether exchanging both leaves no trace.
+struct Exchanged {
+  std::vector<float> of_weights, of_average, of_average_as_weights;
+};
+Exchanged exchanged(const Setting& setting) {
+  Exchanged found;
+  run_ranks(setting.ranks, [&](Communicator& comm) {
+    const auto backend = backend_of_this_thread();
+    const Graph graph = graph_of(setting.model, setting.compute);
+    const Distribution d = distribution_of(setting, comm.rank());
+    Engine engine(*backend, comm, lower_training(graph, setting.rule, d), schedule(setting.rule));
+    Evaluator evaluator(*backend, comm, lower_evaluation(graph_of(setting.model, setting.compute, Mode::evaluate), d),
+                        {.params = engine.params(), .arena = engine.bound().arena()});
+    const auto losses = [&] {
+      feed(evaluator.inputs(), 50);
+      evaluator.run();
+      return std::vector<float>(evaluator.losses().begin(), evaluator.losses().end());
+    };
+    set_weights(graph, engine);
+    for (int64_t step = 0; step < 4; ++step) {
+      micro_steps(engine, comm, step);
+      engine.update();
+    }
+    const Outcome before = outcome_of(engine, comm, {});
+    const std::vector<float> plain = losses();
+    engine.exchange_average();
+    const std::vector<float> average = losses();
+    engine.exchange_average();
+    expect_same_bits(outcome_of(engine, comm, {}), before);
+    EXPECT_EQ(losses(), plain);
+    // Training goes on as if nothing had been evaluated, and the average as weights gives the same.
+    micro_steps(engine, comm, 4);
+    engine.update();
+    const StateBuffer weights = engine.state().front();
+    for (const Range& r : weights.ranges())
+      std::copy(before.state[1].begin() + r.begin, before.state[1].begin() + r.end, weights(r).begin());
+    engine.state_written();
+    const std::vector<float> as_weights = losses();
+    if (comm.rank() == 0) found = {plain, average, as_weights};
+    return 0;
+  });
+  return found;
+}
+
+TEST_P(EveryStage, EvaluatesTheAverageInThePlaceOfTheWeights) {
+  if (!can_compute(compute())) GTEST_SKIP() << "no " << name_of(compute()) << " here";
+  const Setting alone{.rule = kAveraged, .micro_batches = 4, .model = model(), .compute = compute()};
+  const Exchanged expected = exchanged(alone);
+  EXPECT_NE(expected.of_average, expected.of_weights);
+  for (int stage = 0; stage <= 3; ++stage)
+    for (const int64_t threshold : {0, 20, 1 << 20}) {
+      SCOPED_TRACE(testing::Message() << "stage " << stage << ", vectors of " << threshold << " stay whole");
+      Setting setting = alone;
+      setting.ranks = 2;
+      setting.stage = stage;
+      setting.zero.persistence_threshold = threshold;
+      const Exchanged found = exchanged(setting);
+      EXPECT_EQ(found.of_weights, expected.of_weights);
+      EXPECT_EQ(found.of_average, expected.of_average);
+      EXPECT_EQ(found.of_average_as_weights, expected.of_average);
+    }
 }
 
 TEST_P(EveryStage, EvaluatesTheSame) {

@@ -478,5 +478,69 @@ TEST(Blend, ASkippedStepWritesNothing) {
   EXPECT_EQ(run_blend(all, 0, step), cudaErrorInvalidValue);
 }
 
+// ---- averages of weights
+
+/// The first state is the average.
+cudaError_t run_ema(AllTensors& all, double decay, int64_t start, const StepScalars& step) {
+  const Operand<StepScalars> scalars(1, step);
+  std::vector<EmaSlice> slices;
+  for (auto& t : all)
+    slices.push_back({.masters = t->masters.data(), .average = t->first.data(), .n = static_cast<int64_t>(t->n)});
+  return ema({.slices = slices.data(),
+              .slice_count = static_cast<int>(slices.size()),
+              .decay = decay,
+              .start = start,
+              .scalars = scalars.data()},
+             nullptr);
+}
+
+void expect_ema(const Tensors& t, double decay) {
+  const auto rest = static_cast<float>(1 - decay);
+  EXPECT_EQ(t.masters.values(), t.before[0]);
+  t.copy.expect_untouched();
+  for (size_t i = 0; i < t.n; ++i) {
+    const float p = t.before[0][i], a = t.before[1][i];
+    ASSERT_EQ(t.first[i], std::fma(rest, p - a, a)) << i;
+    ASSERT_NEAR(t.first[i], reference::ema(decay, a, p), 1e-6) << i;
+  }
+}
+
+TEST(Ema, GivesThePromisedBits) {
+  for (const double decay : {0.0, 0.9, 0.9999})
+    on_host::in_all_orders([&] {
+      AllTensors all = make(cases());
+      ASSERT_EQ(run_ema(all, decay, /*start=*/some_step().applied - 1, some_step()), cudaSuccess);
+      for (const auto& t : all) ASSERT_NO_FATAL_FAILURE(expect_ema(*t, decay));
+    });
+}
+
+TEST(Ema, UpToItsStartItIsTheWeights) {
+  for (const int64_t start : {some_step().applied, some_step().applied + 5}) {
+    AllTensors all = make(cases());
+    ASSERT_EQ(run_ema(all, 0.9, start, some_step()), cudaSuccess);
+    for (const auto& t : all) EXPECT_EQ(t->first.values(), t->before[0]);
+  }
+}
+
+TEST(Ema, ASkippedStepWritesNothing) {
+  StepScalars step = some_step();
+  step.skip = 1;
+  for (const int64_t start : {int64_t{0}, step.applied}) {
+    AllTensors all = make(cases());
+    ASSERT_EQ(run_ema(all, 0.9, start, step), cudaSuccess);
+    for (const auto& t : all) t->expect_untouched();
+  }
+}
+
+TEST(Ema, TakesAnyNumberOfSlicesAndLargeOnes) {
+  for (const size_t count : {0u, 1u, 65u, 130u}) {
+    std::vector<Case> many(count, {.n = 5});
+    if (count == 1) many[0] = {.n = (size_t{1} << 20) + 1030};
+    AllTensors all = make(many);
+    ASSERT_EQ(run_ema(all, 0.5, 0, some_step()), cudaSuccess);
+    for (const auto& t : all) ASSERT_NO_FATAL_FAILURE(expect_ema(*t, 0.5)) << count;
+  }
+}
+
 }  // namespace
 }  // namespace ct::kernels

@@ -88,4 +88,28 @@ def overlap_comm_and_offloading_change_nothing():
         as_one_rank(Ranks(ranks), stage, bf16=bf16, zero_optimization__offload_optimizer__device="cpu")
 
 
+@check
+def averages_of_weights():
+    """Kept, evaluated in the weights' place and exported: the same by recorded and unrecorded steps, offloaded or not."""
+    average = {"train__ema__decay": 0.8, "train__ema__start": 1, "train__eval_interval": 1}
+    offloaded = {"zero_optimization__offload_optimizer__device": "cpu"}
+    cases = [(1, {}, ("--no-record",)), (2, {"zero_optimization__stage": 2}, ()), (2, {"zero_optimization__stage": 3}, ()),
+             (1, offloaded, ()), (2, {**offloaded, "zero_optimization__stage": 3}, ())]
+    if gpus() > 1:
+        nccl = {"communication__backend": "nccl", "communication__share_device": False}
+        cases += [(2, {**nccl, "zero_optimization__stage": stage}, ()) for stage in (0, 1)]
+    for bf16 in (False, True):
+        one = path("average-%d" % bf16)
+        train(one, small(bf16__enabled=bf16, **average), *CUDA, env=ONE_GPU)
+        end = records(one, "end")[-1]
+        expect(end["ema_sha256"] != end["weights_sha256"], end)
+        for ranks, changed, words in cases if FULL else cases[bf16::2]:
+            output = path("averaged")
+            train(output, small(bf16__enabled=bf16, **average, **changed), "--reset", *words, *CUDA, ranks=Ranks(ranks))
+            expect_same_result(output, result(one), ranks, changed)
+            expect_equal(records(output, "end")[-1]["ema_sha256"], end["ema_sha256"], ranks, changed)
+        done = run("eval", "--ckpt", one, "--json", *CUDA)
+        expect_equal(json.loads(done.stdout)["loss"], records(one, "eval")[-1]["loss"], done.stderr)
+
+
 main()

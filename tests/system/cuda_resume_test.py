@@ -67,7 +67,9 @@ def evaluation():
     loss = {device: read.pop("loss") for device, read in found.items()}
     expect_equal(found["cuda"], found["cpu"])
     expect(distance(loss["cuda"], loss["cpu"]) <= 1e-6, loss)
-    shown = [run("eval", "--ckpt", best, "--device", device).stdout for device in ("cpu", "cuda")]
+    shown = [run("eval", "--ckpt", best, "--device", device).stdout.splitlines() for device in ("cpu", "cuda")]
+    for lines in shown:
+        expect(lines.pop(0).startswith("Test loss = "), lines)  # in all digits
     expect_equal(shown[1], shown[0])
 
 

@@ -184,10 +184,10 @@ def what_is_not_built_is_refused_by_name():
                        ({"fp16.enabled": True}, "fp16"), ({"device": "cuda"}, "cuda"), ({"device": "cuda:1"}, "cuda"),
                        ({"optimizer.type": "Lamb"}, "Lamb"),
                        ({"scheduler.type": "LRRangeTest"}, "LRRangeTest"), ({"communication.backend": "nccl"}, "nccl"),
-                       ({"train.ema.decay": 0.9}, "train.ema"), ({"cpu.threads": 2}, "cpu.threads"),
+                       ({"cpu.threads": 2}, "cpu.threads"),
                        ({"data.augment": "[random_erasing]"}, "random_erasing"), ({"compat": "seed"}, "compat")]:
         refused(USAGE, [name], path("out-later"), sets)
-    for words, name in [(["--device", "cuda"], "cuda"), (["--with_cuda"], "cuda"), (["--use_ema"], "ema"),
+    for words, name in [(["--device", "cuda"], "cuda"), (["--with_cuda"], "cuda"),
                         (["--dtype", "fp16"], "fp16"), (["--backend", "nccl"], "nccl")]:
         fails(USAGE, run("train", "--config", DEFAULT, "--output", path("out-later"), *words), name)
     for verb in ["predict", "report", "launch", "jobscript", "completion"]:

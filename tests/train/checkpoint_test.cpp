@@ -45,10 +45,11 @@ struct Setting {
 
 /// One rank's engine of a setting.
 struct Rank {
-  Rank(Communicator& comm, int stage) : comm_(comm), backend(make_cpu_backend()), graph(graph_of_small_net()) {
+  Rank(Communicator& comm, int stage, std::optional<EmaOptions> ema = {})
+      : comm_(comm), backend(make_cpu_backend()), graph(graph_of_small_net()) {
     backend->enter_thread();
     engine = std::make_unique<Engine>(*backend, comm,
-                                      lower_training(graph, {.optimizer = optim::AdamW{}},
+                                      lower_training(graph, {.optimizer = optim::AdamW{}, .ema = ema},
                                                      {.ranks = comm.size(),
                                                       .rank = comm.rank(),
                                                       .accumulation = kMicroBatches / comm.size(),
@@ -75,6 +76,7 @@ struct Rank {
   Graph graph;
   std::unique_ptr<Engine> engine;
 };
+constexpr EmaOptions kEma{.decay = 0.9};
 
 class CheckpointTest : public testing::Test {
  protected:
@@ -112,7 +114,7 @@ TEST_F(CheckpointTest, AnyRanksAndStageReadAnyOther) {
   for (const Setting& s : settings) {
     std::filesystem::create_directory(path_of(s));
     on_ranks(s.ranks, [&](Communicator& comm) {
-      Rank rank(comm, s.stage);
+      Rank rank(comm, s.stage, kEma);
       rank.fill(1);
       auto saves = writer(rank, path_of(s));
       saves.begin({.step = 5}, provenance_, {});
@@ -131,7 +133,7 @@ TEST_F(CheckpointTest, AnyRanksAndStageReadAnyOther) {
       const Path again = folder_ / "again";
       std::filesystem::create_directory(again);
       on_ranks(to.ranks, [&](Communicator& comm) {
-        Rank rank(comm, to.stage);
+        Rank rank(comm, to.stage, kEma);
         EXPECT_EQ(restore_checkpoint(checkpoint, "", rank.graph, *rank.engine).step, 5);
         auto saves = writer(rank, again, nullptr, /*asynchronous=*/false);
         saves.begin({.step = 5}, provenance_, {});
@@ -189,7 +191,7 @@ TEST_F(CheckpointTest, WeightsFilesAreTheSameForAnyRanksAndStage) {
   EXPECT_EQ(read_file(folder_ / "back.bin"), alone);
   rank.engine->state_written();
   std::vector<std::byte> compute(static_cast<size_t>(rank.engine->lowered().flat.compute_bytes));
-  load_compute_weights(torch, rank.graph, rank.engine->lowered().flat, compute.data());
+  load_compute_weights(torch, WeightSet::weights, rank.graph, rank.engine->lowered().flat, compute.data());
   for (const Range& p : rank.engine->lowered().flat.parameters) {
     const auto at = static_cast<size_t>(byte_of(rank.engine->lowered().flat.runs, p.begin));
     EXPECT_EQ(std::memcmp(compute.data() + at, rank.engine->params() + at, static_cast<size_t>(p.size()) * 4), 0);
@@ -202,6 +204,43 @@ TEST_F(CheckpointTest, WeightsFilesAreTheSameForAnyRanksAndStage) {
                                     rank.engine->state().front());
                      }),
             "");
+}
+
+TEST_F(CheckpointTest, AnAverageLiesBesideTheWeights) {
+  on_ranks(3, [&](Communicator& comm) {
+    Rank rank(comm, 2, kEma);
+    rank.fill(3);  // the weights; of the average it is 103
+    writer(rank, folder_.path()).write_weights("last.bin", {{"cifar_train.evaluated", "ema"}});
+  });
+  const SafetensorsFile file(folder_ / "last.bin");
+  EXPECT_TRUE(has_ema(file));
+  EXPECT_EQ(evaluated_set(file), WeightSet::ema);
+  EXPECT_EQ(element(*file.find("bn.running_mean"), 2), element(*file.find("bn.running_mean.ema"), 2) - 100);
+  const auto comm = make_solo();
+  Rank rank(*comm, 0, kEma), other(*comm, 0);
+  other.fill(103);
+  // As the average's own buffer, as what layers compute with, and as initial weights.
+  const FlatLayout& flat = rank.engine->lowered().flat;
+  load_weights(file, rank.graph, flat, rank.engine->state()[1]);
+  std::vector<std::byte> compute(static_cast<size_t>(flat.compute_bytes));
+  load_compute_weights(file, WeightSet::ema, rank.graph, flat, compute.data());
+  load_initial_weights(file, InitHead::keep, rank.graph, flat, rank.engine->state()[0]);
+  for (const Range& p : flat.parameters) {
+    const auto bytes = static_cast<size_t>(p.size()) * sizeof(float);
+    const auto expected = other.engine->state()[0](p);
+    for (const StateBuffer& state : {rank.engine->state()[0], rank.engine->state()[1]})
+      EXPECT_EQ(std::memcmp(state(p).data(), expected.data(), bytes), 0) << state.name;
+    EXPECT_EQ(std::memcmp(compute.data() + byte_of(flat.runs, p.begin), expected.data(), bytes), 0);
+  }
+  writer(other, folder_.path()).write_weights("other.bin", {});
+  EXPECT_EQ(ema_sha256_of(folder_ / "last.bin"), weights_sha256_of(folder_ / "other.bin"));
+  EXPECT_NE(weights_sha256_of(folder_ / "last.bin"), weights_sha256_of(folder_ / "other.bin"));
+  EXPECT_EQ(ema_sha256_of(folder_ / "other.bin"), "");
+  const SafetensorsFile without(folder_ / "other.bin");
+  EXPECT_EQ(evaluated_set(without), WeightSet::weights);
+  const std::string error =
+      error_of(ExitCode::checkpoint, [&] { load_weights(without, rank.graph, flat, rank.engine->state()[1]); });
+  EXPECT_NE(error.find("other.bin' has no moving average of its weights"), std::string::npos) << error;
 }
 
 TEST_F(CheckpointTest, DamagedElementsAreFoundByTheRankThatReadsThem) {

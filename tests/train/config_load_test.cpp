@@ -317,7 +317,6 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
        "scheduler.type LRRangeTest is not supported by this version; use WarmupLR, WarmupCosineLR, OneCycle or StepLR"},
       {"scheduler: {type: OneCycle, params: {cycle_first_stair_count: 3}}",
        "scheduler.params.cycle_first_stair_count 3 is not supported by this version; use 0"},
-      {"train: {ema: {decay: 0.9}}", "train.ema.decay 0.9 is not supported by this version; use 0"},
       {"compat: seed", "compat is not supported by this version; remove it"},
       {"cpu: {threads: 2}", "cpu.threads 2 is not supported by this version; use 1"},
       {"wall_clock_breakdown: true", "wall_clock_breakdown true"},
@@ -626,7 +625,23 @@ TEST_F(ConfigTest, TutorialFlagsKeepWorking) {
   EXPECT_PART(refused({.dtype = "int8"}), "--dtype must be fp32, bf16 or fp16");
   EXPECT_EQ(with({.backend = "nccl"}).communication.backend, CommBackend::nccl);
   EXPECT_EQ(with({.with_cuda = true}).device, "cuda");
-  EXPECT_PART(refused({.use_ema = true}), "--use_ema: train.ema.decay");
+  EXPECT_EQ(with({.use_ema = true}).train.ema.decay, 0.999);
+}
+
+TEST_F(ConfigTest, AnAverageOfTheWeightsHasItsKeys) {
+  const auto given = load(kAdam + "train: {ema: {decay: 0.99, start: 20, evaluate: false}}\n").train.ema;
+  EXPECT_EQ(given.decay, 0.99);
+  EXPECT_EQ(given.start, 20);
+  EXPECT_FALSE(given.evaluate);
+  EXPECT_TRUE(load(kAdam).train.ema.evaluate);
+  EXPECT_PART(error(kAdam + "train: {ema: {decay: 1}}"), "train.ema.decay must be at least 0 and less than 1, found 1");
+  EXPECT_PART(error(kAdam + "train: {ema: {decay: -0.1}}"), "train.ema.decay must be at least 0");
+  EXPECT_PART(error(kAdam + "train: {ema: {start: -1}}"), "train.ema.start must be at least 0");
+  EXPECT_PART(error(kAdam + "train: {ema: 0.9}"), "train.ema");
+  EXPECT_PART(error(kAdam + "train: {ema: {dekay: 0.9}}"), "did you mean 'train.ema.decay'?");
+  // Without a decay the other keys mean nothing.
+  EXPECT_TRUE(load(kAdam + "train: {ema: {start: 3, evaluate: false}}") == load(kAdam));
+  EXPECT_EQ(to_yaml(load(kAdam)).find("evaluate"), std::string::npos);
 }
 
 TEST_F(ConfigTest, ASchedulerThatOverridesTheRateIsSaid) {
@@ -642,7 +657,8 @@ TEST_F(ConfigTest, PrintedConfigurationLoadsToTheSame) {
       "{eps: 3e-9, lr: 0.1}}\n"
       "data: {augment: [{random_crop: {padding: 2}}, {flip: {p: 0.3333333333333333}}], validation: 100, normalize: "
       "{mean: [0.1, 0.2, 0.3]}}\n"
-      "train: {best: {split: val, metric: loss}, early_stopping: {patience: 2}, label_smoothing: 0.1}\n"
+      "train: {best: {split: val, metric: loss}, early_stopping: {patience: 2}, label_smoothing: 0.1, ema: {decay: "
+      "0.9999, start: 7, evaluate: false}}\n"
       "scheduler: {type: WarmupLR, params: {warmup_max_lr: 0.1, warmup_type: linear}}\ngradient_clipping: 1e-3\n",
       kAdam +
           "bf16: {enabled: true}\nzero_optimization: {stage: 3, reduce_bucket_size: 5e8, allgather_bucket_size: 7, "

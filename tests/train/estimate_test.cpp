@@ -90,7 +90,10 @@ Used used(const Config& asked, int ranks, int stage) {
 
 TEST(Estimate, IsWhatAnEngineAndItsEvaluatorAllocateAndMove) {
   const std::string batch = "train_batch_size: 24\ntrain_micro_batch_size_per_gpu: ";
-  for (const Config& c : {config(), config(batch + "4\n"), config(batch + "2\ncommunication: {reproducible: false}\n")})
+  Config averaged = config();
+  averaged.train.ema.decay = 0.99;
+  for (const Config& c :
+       {config(), averaged, config(batch + "4\n"), config(batch + "2\ncommunication: {reproducible: false}\n")})
     for (const int ranks : {1, 2, 3})
       for (int stage = 0; stage <= 3; ++stage) {
         const StageEstimate e = estimate(c, ranks, stage);

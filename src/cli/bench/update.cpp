@@ -1,5 +1,5 @@
-// bench update: norm, clip, the configuration's optimizer, bf16 copy; each rank has its share of the parameters, as
-// ZeRO assigns them.
+// bench update: norm, clip, the configuration's optimizer, bf16 copy; the optimizer and the average of weights by
+// themselves; each rank has its share of the parameters, as ZeRO assigns them.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -123,18 +123,27 @@ int bench_update(const BenchFlags& f, const Config& config, Communicator& comm) 
   const Spread alone_time = time_windows(comm, f, [&](int64_t count) {
     for (int64_t i = 0; i < count; ++i) alone->launch();
   });
+  const Memory averages = backend->allocate(static_cast<size_t>(n) * sizeof(float));
+  const auto* const masters = reinterpret_cast<const float*>(memory.front().data());
+  const auto average = reinterpret_cast<float*>(averages.data());
+  std::fill_n(average, n, 1e-4f);
+  const Spread ema = time_windows(comm, f, [&](int64_t count) {
+    for (int64_t i = 0; i < count; ++i) cpu::ema({.n = n, .params = masters, .average = average, .rest = 0.001f});
+  });
   if (comm.rank() != 0) return 0;
   const double m = static_cast<double>(n * comm.size()) / 1e6, whole = whole_time.median, by_itself = alone_time.median;
   const int64_t read_for_norm = sizeof(float), bytes = update.bytes(true) + read_for_norm,
                 bytes_alone = update.bytes(false);
   const char* const name = update.name().c_str();
-  char text[256];
-  std::snprintf(text, sizeof text,
-                "update of %.1f M parameters on %d ranks by %s: %.0f Mparam/s (%.1f ms, %.1f GB/s at %ld B); %s alone: "
-                "%.0f Mparam/s (%.1f ms, %.1f GB/s at %ld B)",
-                m, comm.size(), name, m / whole, 1e3 * whole, m * 1e-3 * static_cast<double>(bytes) / whole, bytes,
-                name, m / by_itself, 1e3 * by_itself, m * 1e-3 * static_cast<double>(bytes_alone) / by_itself,
-                bytes_alone);
+  char text[400];
+  std::snprintf(
+      text, sizeof text,
+      "update of %.1f M parameters on %d ranks by %s: %.0f Mparam/s (%.1f ms, %.1f GB/s at %ld B); %s alone: "
+      "%.0f Mparam/s (%.1f ms, %.1f GB/s at %ld B); an average of weights: %.0f Mparam/s (%.1f ms, %.1f GB/s at "
+      "12 B)",
+      m, comm.size(), name, m / whole, 1e3 * whole, m * 1e-3 * static_cast<double>(bytes) / whole, bytes, name,
+      m / by_itself, 1e3 * by_itself, m * 1e-3 * static_cast<double>(bytes_alone) / by_itself, bytes_alone,
+      m / ema.median, 1e3 * ema.median, m * 12e-3 / ema.median);
   print(f,
         {{"bench", "update"},
          {"optimizer", update.name()},
@@ -143,7 +152,9 @@ int bench_update(const BenchFlags& f, const Config& config, Communicator& comm) 
          {"update_ms", 1e3 * whole},
          {"update_mparam_per_sec", m / whole},
          {"alone_ms", 1e3 * by_itself},
-         {"alone_mparam_per_sec", m / by_itself}},
+         {"alone_mparam_per_sec", m / by_itself},
+         {"ema_ms", 1e3 * ema.median},
+         {"ema_mparam_per_sec", m / ema.median}},
         text);
   return 0;
 }

@@ -39,8 +39,8 @@ bool runs_as_it_is(const T& op, const std::vector<Value>& values) {
   look(op.reads(), false);
   look(op.writes(), T::kFacts.role == Role::gradient);
   if (kUpdate || !any) return true;
-  return all && (cpu::InBf16::count<T> || (cpu::InBf16ByOneDnn::count<T> && cpu::convolution_bf16_problem().empty() &&
-                                           is_librarys(op, values)));
+  return all && (cpu::InBf16::count<T> ||
+                 (cpu::InBf16ByOneDnn::count<T> && cpu::convolution_bf16_problem().empty() && is_librarys(op, values)));
 }
 
 /// The CPU is done with everything when the call returns.

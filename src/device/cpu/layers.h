@@ -71,14 +71,15 @@ std::unique_ptr<Kernel> prepare(const StepControl& op, const Shapes& shape);
 template <std::derived_from<Update> Op>
 std::unique_ptr<Kernel> prepare(const Op& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Blend& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Ema& op, const Shapes& shape);
 
 template <class... Ops>
 struct Kinds {
   template <class Op>
   static constexpr int count = (std::is_same_v<Op, Ops> + ... + 0);
 };
-/// Kernels of their own for bf16 (or for what has no such numbers), oneDNN's (of linear layers: the large ones'), or f32 ones
-/// between conversions (in_f32.h).
+/// Kernels of their own for bf16 (or for what has no such numbers), oneDNN's (of linear layers: the large ones'), or
+/// f32 ones between conversions (in_f32.h).
 using InBf16 = Kinds<Edit, MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, LayerNorm,
                      LayerNormGrad, Relu, ReluGrad, Gelu, GeluGrad, Attention, AttentionGrad, SequencePool,
                      SequencePoolGrad, Dropout, Add, Patches, Tokens, TokensGrad, TakeToken, TakeTokenGrad>;

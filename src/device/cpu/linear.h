@@ -26,8 +26,8 @@ LinearTask linear_task(const Linear& op, const std::vector<Value>& values);
 LinearTask linear_task(const LinearGradX& op, const std::vector<Value>& values);
 LinearTask linear_task(const LinearGradW& op, const std::vector<Value>& values);
 
-/// Does it take the library's product, which brings its operands in order first? By the shape alone, so that bits depend
-/// on the kind of machine alone.
+/// Does it take the library's product, which brings its operands in order first? By the shape alone, so that bits
+/// depend on the kind of machine alone.
 bool wants_library(const LinearTask& task);
 
 /// Null without a library.

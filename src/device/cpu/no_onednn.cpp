@@ -1,4 +1,5 @@
-// Convolution without oneDNN: our own plain kernels, which are one way, the direct one. Linear layers have own ones, too.
+// Convolution without oneDNN: our own plain kernels, which are one way, the direct one. Linear layers have own ones,
+// too.
 #include "device/cpu/convolution.h"
 #include "device/cpu/cpu_kernel.h"
 #include "device/cpu/linear.h"

@@ -4,8 +4,8 @@
 //   grad_x    dx [rows][in]  = dy [rows][out] x w [out][in]
 //   grad_w    dw [out][in]   = dy^T [out][rows] x x [rows][in], db by a kernel of its own
 //
-// Columns of `in` are taken with their pads, which are zero: those of results become zero by themselves, and rows lie one
-// after the other. An activation follows a chunk of rows at a time, while they are in the cache.
+// Columns of `in` are taken with their pads, which are zero: those of results become zero by themselves, and rows lie
+// one after the other. An activation follows a chunk of rows at a time, while they are in the cache.
 #include <algorithm>
 #include <optional>
 

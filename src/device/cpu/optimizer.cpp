@@ -135,4 +135,26 @@ std::unique_ptr<Kernel> prepare(const Blend& op, const Shapes& shape) {
   });
 }
 
+std::unique_ptr<Kernel> prepare(const Ema& op, const Shapes& shape) {
+  std::vector<int64_t> sizes;
+  for (const Ema::Slice& s : op.slices) sizes.push_back(shape(s.masters).numel());
+  return make_kernel([op, sizes = std::move(sizes)](const Operands& at, float*) {
+    std::vector<EmaArgs> slices;
+    for (size_t i = 0; i < op.slices.size(); ++i)
+      slices.push_back({.n = sizes[i],
+                        .params = at.f32(op.slices[i].masters),
+                        .average = at.f32(op.slices[i].average),
+                        .rest = static_cast<float>(1 - op.decay)});
+    return [slices = std::move(slices), start = op.start, scalars = at.at<const StepScalars>(op.scalars)] {
+      if (scalars->skip) return;
+      for (const EmaArgs& s : slices) {
+        if (scalars->applied <= start)
+          copy_masters(s.params, s.average, s.n);
+        else
+          ema(s);
+      }
+    };
+  });
+}
+
 }  // namespace ct::cpu

@@ -172,8 +172,9 @@ std::shared_ptr<Convolution> CudaBackend::plan(ConvolutionPass pass, const Convo
 
 std::shared_ptr<Matmul> CudaBackend::plan(LinearPass pass, const LinearShape& s) {
   constexpr const char* kPasses[] = {"forward", "grad_input", "grad_weights"};
-  const std::string key = str(device_.name, ": linear ", kPasses[static_cast<size_t>(pass)], s.relu ? " relu " : " ",
-                              name_of(s.dtype), " ", name_of(s.y_dtype), " ", s.rows, "x", s.in, "x", s.out, s.bias ? "" : " without bias");
+  const std::string key =
+      str(device_.name, ": linear ", kPasses[static_cast<size_t>(pass)], s.relu ? " relu " : " ", name_of(s.dtype), " ",
+          name_of(s.y_dtype), " ", s.rows, "x", s.in, "x", s.out, s.bias ? "" : " without bias");
   return prepare_by_plan(matmuls(), pass, s, plans_[key], prepared_matmuls_[key]);
 }
 

@@ -73,5 +73,6 @@ std::unique_ptr<Kernel> prepare(const StepControl& op, const Context& in);
 template <std::derived_from<Update> Op>
 std::unique_ptr<Kernel> prepare(const Op& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const Blend& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Ema& op, const Context& in);
 
 }  // namespace ct::cuda

@@ -23,7 +23,7 @@ Operands4 operands(const ComputeOp& op) {
   return std::visit(
       [](const auto& o) -> Operands4 {
         using Op = std::decay_t<decltype(o)>;
-        if constexpr (requires { o.slices; })
+        if constexpr (requires { o.slices[0].copy; })
           return {o.slices[0].masters, gradients_of(o.slices[0]), o.slices[0].copy, o.scalars};
         else if constexpr (std::is_same_v<Op, Cast>)
           return {.masters = o.x, .copy = o.y};
@@ -37,7 +37,7 @@ Operands4 operands(const ComputeOp& op) {
 ComputeOp without_copy(ComputeOp op) {
   std::visit(
       [](auto& o) {
-        if constexpr (requires { o.slices; }) o.slices[0].copy = kNone;
+        if constexpr (requires { o.slices[0].copy; }) o.slices[0].copy = kNone;
       },
       op);
   return op;
@@ -165,6 +165,38 @@ class Offload::Updates final : public Kernel {
   std::vector<std::unique_ptr<Update>> slices_;
 };
 
+/// The average of weights: all of it lies here but the step's scalars.
+class Offload::Average final : public Kernel {
+ public:
+  Average(Offload& offload, const Ema& op, const std::vector<Value>& values)
+      : offload_(offload), op_(op), kernel_(offload.cpu_->prepare(op, values)) {}
+  void bind(const Resolve& resolve, std::byte*) override {
+    slot_ = offload_.next_slot();
+    scalars_ = resolve(op_.scalars).data;
+    kernel_->bind(
+        [&](ValueId id) {
+          Tensor tensor = resolve(id);
+          if (id == op_.scalars) tensor.data = slot_->scalars.data();
+          return tensor;
+        },
+        nullptr);
+  }
+  void launch() override {
+    offload_.backend_.copy(slot_->scalars.data(), scalars_, sizeof(StepScalars));
+    slot_->arrived->set();
+    slot_->arrived->wait();
+    kernel_->launch();
+  }
+  bool recordable() const override { return false; }
+
+ private:
+  Offload& offload_;
+  Ema op_;
+  std::unique_ptr<Kernel> kernel_;
+  std::shared_ptr<Slot> slot_;
+  std::byte* scalars_ = nullptr;  // of the device
+};
+
 Offload::Offload(CudaBackend& backend)
     : backend_(backend), cpu_(make_cpu_backend({.memory_advice = "do without offload_optimizer"})) {}
 Offload::~Offload() = default;
@@ -189,6 +221,7 @@ bool Offload::wants(const ComputeOp& op, const std::vector<Value>& values) {
 }
 
 std::unique_ptr<Kernel> Offload::prepare(const ComputeOp& op, const std::vector<Value>& values) {
+  if (const auto* ema = std::get_if<Ema>(&op)) return std::make_unique<Average>(*this, *ema, values);
   std::vector<std::unique_ptr<Update>> slices;
   for (const ComputeOp& slice : apart(op)) {
     check(operands(slice).copy != kNone, "an update on the host without a copy on the device");

@@ -25,14 +25,15 @@ class Offload {
 
   /// Does what this operation reads lie in the host's memory?
   static bool wants(const ComputeOp& op, const std::vector<Value>& values);
-  /// An optimizer's update, Blend, or the Cast of masters into what layers compute with. Bound in the order in which
-  /// they are launched.
+  /// An optimizer's update, Blend, Ema, or the Cast of masters into what layers compute with. Bound in the order in
+  /// which they are launched.
   std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values);
 
  private:
   struct Slot;
   class Update;
   class Updates;
+  class Average;
   std::shared_ptr<Slot> next_slot();
 
   CudaBackend& backend_;

@@ -106,4 +106,23 @@ std::unique_ptr<Kernel> prepare(const Blend& op, const Context& in) {
   });
 }
 
+std::unique_ptr<Kernel> prepare(const Ema& op, const Context& in) {
+  std::vector<int64_t> sizes;
+  for (const Ema::Slice& s : op.slices) sizes.push_back(in.shape(s.masters).numel());
+  return make_plain_kernel(in.label(), [op, sizes = std::move(sizes), stream = in.stream()](const Operands& at) {
+    std::vector<k::EmaSlice> slices;
+    for (size_t i = 0; i < op.slices.size(); ++i)
+      slices.push_back(
+          {.masters = at.f32(op.slices[i].masters), .average = at.f32(op.slices[i].average), .n = sizes[i]});
+    return [op, stream, slices = std::move(slices), scalars = scalars_at(at, op.scalars)] {
+      CT_CUDA(k::ema({.slices = slices.data(),
+                      .slice_count = static_cast<int>(slices.size()),
+                      .decay = op.decay,
+                      .start = op.start,
+                      .scalars = scalars},
+                     stream));
+    };
+  });
+}
+
 }  // namespace ct::cuda

@@ -45,7 +45,7 @@ class Lowering {
   void place_params();
   std::vector<size_t> by_place() const;
   void place_masters();
-  HeldState state(const std::string& name, Account account);
+  HeldState state(StateKind kind, const std::string& name);
 
   // ---- gradients and their sum (gradients.cpp)
 
@@ -95,6 +95,7 @@ class Lowering {
   void update(const UpdateRule& rule);
   template <class Optimizer>
   void update_parameters(const Optimizer& optimizer, const std::vector<optim::ParameterGroup>& groups);
+  void update_average(const EmaOptions& options);
 
   const Graph& graph_;
   const ZeroRow& zero_;

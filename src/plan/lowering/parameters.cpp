@@ -59,15 +59,16 @@ std::vector<size_t> Lowering::by_place() const {
 /// f32 masters: the params themselves where layers compute in f32.
 void Lowering::place_masters() {
   if (!separate_masters_)
-    out_.states.push_back({"weights", out_.params, zero_.whole_params ? whole_ : shard_runs_});
+    out_.states.push_back({StateKind::weights, "weights", out_.params, zero_.whole_params ? whole_ : shard_runs_});
   else
-    out_.states.push_back(state("weights", Account::optimizer));
+    out_.states.push_back(state(StateKind::weights, "weights"));
 }
 
-HeldState Lowering::state(const std::string& name, Account account) {
+/// Shared out as the stage shares out the optimizer's state.
+HeldState Lowering::state(StateKind kind, const std::string& name) {
   const std::vector<Run>& held = zero_.whole_states ? whole_ : packed_;
   const Home home = out_.distribution.zero.offload_optimizer ? Home::host : Home::resident;
-  return {name, floats(name, bytes_of(held) / kFloat, account, home), held};
+  return {kind, name, floats(name, bytes_of(held) / kFloat, Account::optimizer, home), held};
 }
 
 }  // namespace ct

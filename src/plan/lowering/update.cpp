@@ -62,7 +62,7 @@ void Lowering::update_parameters(const Optimizer& optimizer, const std::vector<o
   std::vector<std::optional<HeldState>> states;  // as the operation has them
   for (const std::string& name : optimizer.states()) {
     states.emplace_back();
-    if (!name.empty()) out_.states.push_back(*(states.back() = state(name, Account::optimizer)));
+    if (!name.empty()) out_.states.push_back(*(states.back() = state(StateKind::moment, name)));
   }
   gather_params(out_.update, [&](const Range& range) {
     Update update{.scalars = out_.scalars};
@@ -82,6 +82,19 @@ void Lowering::update_parameters(const Optimizer& optimizer, const std::vector<o
     if (!update.slices.empty()) emit(out_.update, optimizer.op(std::move(update)));
     if (!blended.empty()) emit(out_.update, Blend{std::move(blended), out_.scalars, out_.distribution.micro_batches()});
   });
+}
+
+/// Of all that this rank updates, when all of it is new; what the update gathers may travel meanwhile.
+void Lowering::update_average(const EmaOptions& options) {
+  const HeldState masters = out_.states[0], average = out_.states[1];
+  Ema op{.scalars = out_.scalars, .decay = options.decay, .start = options.start};
+  for (const Run& run : average.held)
+    for (const Run& part : intersection(masters.held, run.range)) {
+      const int64_t n = part.range.size();
+      op.slices.push_back({.masters = view(masters.value, part.byte, n),
+                           .average = view(average.value, byte_of(average.held, part.range.begin), n)});
+    }
+  if (!op.slices.empty()) emit(out_.update, std::move(op));
 }
 
 void Lowering::update(const UpdateRule& rule) {

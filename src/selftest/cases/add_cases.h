@@ -51,6 +51,7 @@ void add_cases(Cases&, Of<SquareSums>);
 void add_cases(Cases&, Of<StepControl>);
 void add_cases(Cases&, Of<Cast>);
 void add_cases(Cases&, Of<Blend>);
+void add_cases(Cases&, Of<Ema>);
 void add_cases(Cases&, Of<Adam>);
 void add_cases(Cases&, Of<Sgd>);
 void add_cases(Cases&, Of<RmsProp>);

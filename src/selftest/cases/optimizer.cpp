@@ -69,6 +69,31 @@ void add_cases(Cases& cases, Of<Blend>) {
     }
 }
 
+void add_cases(Cases& cases, Of<Ema>) {
+  for (UpdateProblem p : update_problems())
+    for (const int64_t start : {0, 7, 8}) {  // behind it, and at its last step
+      if (p.copy) continue;                  // an average has none
+      Case c;
+      p.scalars.applied = 8;
+      Ema op{.scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8), .decay = 0.99, .start = start};
+      for (const int64_t numel : slice_sizes(p)) {
+        const auto n = at(numel);
+        const Doubles params = normal(n, 1), average = normal(n, 2);
+        Doubles after = average, tolerance(n);
+        for (size_t i = 0; i < n && !p.skip; ++i) {
+          const bool copies = start == 8;
+          after[i] = copies ? params[i] : reference::ema(op.decay, average[i], params[i]);
+          // Of the difference, of 1 - decay, and of the sum.
+          if (!copies)
+            tolerance[i] = kEps * ((1 - op.decay) * (std::abs(params[i]) + std::abs(average[i])) + std::abs(after[i]));
+        }
+        op.slices.push_back(
+            {.masters = c.in({numel}, params), .average = c.in_out({numel}, average, after, tolerance)});
+      }
+      cases.push_back(c.of(std::move(op), p.text(), " from step ", start));
+    }
+}
+
 void add_cases(Cases& cases, Of<Adam>) {
   for (UpdateProblem p : update_problems())
     for (const AdamMode mode : {AdamMode::decoupled, AdamMode::l2})

@@ -56,4 +56,7 @@ inline RmsPropElement rmsprop(const RmsPropOptions& o, RmsPropElement e, double 
   return e;
 }
 
+/// Exponential moving average.
+inline double ema(double decay, double average, double p) { return decay * average + (1 - decay) * p; }
+
 }  // namespace ct::reference

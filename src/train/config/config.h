@@ -59,6 +59,11 @@ struct Config {
       int64_t patience = 0;  // evaluations without improvement; 0: never stop early
       Metric metric = Metric::loss;
     } early_stopping;
+    struct Ema {             // exponential moving average of the weights; the others count only with a decay
+      double decay = 0;      // 0: none
+      int64_t start = 0;     // applied steps until it is an average
+      bool evaluate = true;  // evaluations are of the average
+    } ema;
     Recompute recompute = Recompute::none;
     double label_smoothing = 0;
     int64_t max_bad_steps = 3;  // the n-th non-finite step in a row ends the run
@@ -129,6 +134,9 @@ struct Config {
   /// absent.
   std::map<std::string, std::string> origins;
 };
+
+/// Are evaluations of the weights' average?
+inline bool evaluates_average(const Config& config) { return config.train.ema.decay > 0 && config.train.ema.evaluate; }
 
 /// Has every key that counts the same value? Where they were written does not matter.
 bool operator==(const Config& a, const Config& b);

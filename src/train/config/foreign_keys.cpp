@@ -14,7 +14,6 @@ const std::vector<ForeignKey>& foreign_keys() {
   static const std::vector<ForeignKey> kKeys = {
       // Words of this program's own vocabulary, of later versions.
       {"compat", ""},
-      {"train.ema.decay", "0"},
       // Batch norm over all ranks, as others call it.
       {"sync_bn", "false", kNoSyncBatchNorm},
       {"sync_batchnorm", "false", kNoSyncBatchNorm},

@@ -274,7 +274,7 @@ void check_foreign(const Merge& merge, const std::vector<ConfigField>& fields, s
     if (!harmless)
       fail_at(node.mark, key, " ", value, " is not supported by this version; use ", foreign->harmless,
               foreign->why.empty() ? "" : ": " + foreign->why);
-    if (key != "train.ema.decay") ignored += (ignored.empty() ? "" : ", ") + key;
+    ignored += (ignored.empty() ? "" : ", ") + key;
   }
   if (!ignored.empty()) warnings->push_back("ignored, as they change nothing here: " + ignored);
 }

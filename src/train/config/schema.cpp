@@ -346,6 +346,11 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"train.early_stopping.patience", &c.train.early_stopping.patience, "evaluations without improvement; 0: off",
        natural},
       {"train.early_stopping.metric", &c.train.early_stopping.metric, "accuracy | loss"},
+      {"train.ema.decay", &c.train.ema.decay,
+       "of an exponential moving average of the weights: what a step leaves of it; 0: none", fraction},
+      {"train.ema.start", &c.train.ema.start, "applied optimizer steps up to which the average is the weights",
+       natural},
+      {"train.ema.evaluate", &c.train.ema.evaluate, "evaluations, best.bin and early stopping go by the average", {}},
       {"train.recompute",
        &c.train.recompute,
        "none | blocks: each block computes again what its backward pass needs",
@@ -465,6 +470,7 @@ std::vector<ConfigField> effective_fields(Config& config) {
     if (field.key.rfind("fp16.", 0) == 0) return config.fp16.enabled || field.key == "fp16.enabled";
     if (field.key.rfind("tensorboard.", 0) == 0)
       return config.tensorboard.enabled || field.key == "tensorboard.enabled";
+    if (field.key.rfind("train.ema.", 0) == 0) return config.train.ema.decay > 0 || field.key == "train.ema.decay";
     if (const auto* groups = std::get_if<std::vector<optim::ParameterGroup>*>(&field.target))
       return !(*groups)->empty();
     if (field.key == "optimizer.type") return config.optimizer.has_value();

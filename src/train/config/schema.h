@@ -31,7 +31,8 @@ std::vector<ConfigField> config_fields(Config& config);
 /// A configuration for every model and every optimizer and scheduler type: together they have every key there is.
 std::vector<Config> configs_of_all_types();
 
-/// The config_fields that count: parameters of fp16 while it is off and absent batch and ZeRO keys left out.
+/// The config_fields that count: parameters of fp16 and of the average while they are off, and absent batch and ZeRO
+/// keys left out.
 std::vector<ConfigField> effective_fields(Config& config);
 
 /// The field's present value as YAML in flow style.

@@ -20,6 +20,8 @@ std::vector<ParameterRows> owned_rows(const Graph& graph, Engine& engine) {
   return rows;
 }
 
+bool is_kept(StateKind kind, const Parameter& parameter) { return has_statistics(kind) || !parameter.statistic; }
+
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(const Args& args)
@@ -43,27 +45,28 @@ void CheckpointWriter::take_snapshot() {
   snapshot_.resize(states.size() * owned_elements_);
   for (size_t s = 0; s < states.size(); ++s)
     for (size_t i = 0; i < owned_.size(); ++i) {
-      if (s > 0 && args_.graph.parameters()[owned_[i].parameter].statistic) continue;
+      if (!is_kept(states[s].kind, args_.graph.parameters()[owned_[i].parameter])) continue;
       const std::span<const float> now = states[s](owned_[i].storage);
       std::copy(now.begin(), now.end(), snapshot_.data() + s * owned_elements_ + places_[i]);
     }
 }
 
-CheckpointWriter::Contents CheckpointWriter::contents_of(size_t first_state, size_t last_state, Source source) const {
+CheckpointWriter::Contents CheckpointWriter::contents_of(bool (*kinds)(StateKind), Source source) const {
   struct Tensor {
     size_t state, owned;
   };
   Contents contents;
   std::vector<Tensor> owned;  // by tensor of the file; the rest of them is other ranks'
   const auto states = args_.engine.state();
-  for (size_t s = first_state; s < last_state; ++s) {
+  for (size_t s = 0; s < states.size(); ++s) {
+    if (!kinds(states[s].kind)) continue;
     size_t next = 0;  // of owned_
     for (size_t p = 0; p < args_.graph.parameters().size(); ++p) {
       const Parameter& parameter = args_.graph.parameters()[p];
       const bool mine = next < owned_.size() && owned_[next].parameter == p;
       if (mine) ++next;
-      if (s > 0 && parameter.statistic) continue;
-      contents.specs.push_back(s == 0 ? weight_spec(parameter) : moment_spec(parameter, states[s].name));
+      if (!is_kept(states[s].kind, parameter)) continue;
+      contents.specs.push_back(state_spec(parameter, states[s].kind, states[s].name));
       owned.push_back({s, next - 1});
       if (mine) contents.own.push_back({contents.specs.size() - 1, owned_[next - 1].begin, owned_[next - 1].end});
     }
@@ -81,9 +84,10 @@ CheckpointWriter::Contents CheckpointWriter::contents_of(size_t first_state, siz
   return contents;
 }
 
-/// Masters, and PyTorch's counters of batches: how often the running statistics were updated, which rank 0 writes.
+/// Masters, their average if there is one, and PyTorch's counters of batches: how often the running statistics were
+/// updated, which rank 0 writes.
 CheckpointWriter::Contents CheckpointWriter::weights(Source source) const {
-  Contents contents = contents_of(0, 1, source);
+  Contents contents = contents_of(has_statistics, source);
   const size_t first = contents.specs.size();
   for (const std::string& name : counter_names(args_.graph)) {
     if (args_.comm.rank() == 0) contents.own.push_back({contents.specs.size(), 0, 1});
@@ -107,7 +111,8 @@ void CheckpointWriter::begin(const RunState& state, const Provenance& provenance
     if (folder != nullptr && state.best_step >= 0) folder->keep_best(state.step);
   });
   const Source source = args_.asynchronous ? Source::snapshot : Source::engine;
-  Contents masters = weights(source), moments = contents_of(1, args_.engine.lowered().states.size(), source);
+  Contents masters = weights(source);
+  Contents moments = contents_of([](StateKind kind) { return kind == StateKind::moment; }, source);
   SaveContents contents{.step = state.step,
                         .weights = std::move(masters.specs),
                         .moments = std::move(moments.specs),
@@ -168,19 +173,20 @@ void CheckpointWriter::write_weights(const std::string& name, const Metadata& me
 RunState restore_checkpoint(const Path& path, const std::string& model, const Graph& graph, Engine& engine) {
   const Checkpoint checkpoint = load_checkpoint(path, {"", model}, SafetensorsFile::Check::header);
   const FlatLayout& flat = engine.lowered().flat;
+  const auto is_moment = [](const StateBuffer& state) { return state.kind == StateKind::moment; };
   const auto states = engine.state();
-  load_weights(checkpoint.weights, graph, flat, states.front());
-  if (states.size() > 1) {
-    const auto moments = checkpoint.moments();
-    std::vector<TensorSpec> specs;
-    for (size_t s = 1; s < states.size(); ++s)
-      for (const Parameter& p : graph.parameters())
-        if (!p.statistic) specs.push_back(moment_spec(p, states[s].name));
-    require_tensors(moments, specs, path);
-    for (size_t s = 1; s < states.size(); ++s)
-      load_rows(moments, graph, flat, states[s],
-                [&](const Parameter& p) { return moment_spec(p, states[s].name).name; });
-  }
+  for (const StateBuffer& state : states)
+    if (!is_moment(state)) load_weights(checkpoint.weights, graph, flat, state);
+  const auto moments = checkpoint.moments();
+  std::vector<TensorSpec> specs;
+  for (const StateBuffer& state : states)
+    for (const Parameter& p : graph.parameters())
+      if (is_moment(state) && is_kept(state.kind, p)) specs.push_back(state_spec(p, state.kind, state.name));
+  if (!specs.empty()) require_tensors(moments, specs, path);
+  for (const StateBuffer& state : states)
+    if (is_moment(state))
+      load_rows(moments, graph, flat, state,
+                [&](const Parameter& p) { return state_spec(p, state.kind, state.name).name; });
   return run_state_from(checkpoint.state);
 }
 

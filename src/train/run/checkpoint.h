@@ -67,7 +67,8 @@ class CheckpointWriter {
   };
 
   void take_snapshot();
-  Contents contents_of(size_t first_state, size_t last_state, Source source) const;
+  /// Of the states of these kinds.
+  Contents contents_of(bool (*kinds)(StateKind), Source source) const;
   Contents weights(Source source) const;
   Saved over();
 

@@ -178,7 +178,12 @@ Metadata RunSaver::metadata() const {
                       .limit = config.data.limit,
                       .test_images = data.test->count(),
                       .on_corrupt = config.data.on_corrupt,
-                      .compute = std::string(name_of(compute_type(config)))});
+                      .compute = std::string(name_of(compute_type(config))),
+                      .evaluated = evaluates_average(config) ? WeightSet::ema : WeightSet::weights,
+                      .eval_batch = run_.session.evaluator().batch(),
+                      .winograd = config.cpu.winograd,
+                      .tf32 = config.cuda.tf32,
+                      .plans = run_.session.backend().plans()});
 }
 
 Metadata RunSaver::best_metadata(const ModelSelection& selection, const Judged& judged) const {

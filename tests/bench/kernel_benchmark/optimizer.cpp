@@ -73,6 +73,17 @@ void Bench::optimizers() {
                     .scalars = scalars},
                    s);
     });
+    std::vector<EmaSlice> averaged;
+    for (const SgdSlice& slice : slices)
+      averaged.push_back({.masters = slice.masters, .average = slice.momentum_buffer, .n = slice.n});
+    large("ema", "f32", shape, 12 * n, 0, [averaged, scalars = scalars()](cudaStream_t s) {
+      return ema({.slices = averaged.data(),
+                  .slice_count = static_cast<int>(averaged.size()),
+                  .decay = 0.999,
+                  .start = 0,
+                  .scalars = scalars},
+                 s);
+    });
     large("sgd", "f32", shape, 20 * n, 0, [slices, scalars = scalars()](cudaStream_t s) {
       return sgd({.all = {slices.data(), static_cast<int>(slices.size()), scalars}, .nesterov = false}, s);
     });

@@ -297,9 +297,9 @@ def safetensors(file_path):
 
 
 def weights_sha256(file_path):
-    """By its definition: SHA-256 over the f32 bytes, names sorted bytewise, PyTorch's counters left out."""
+    """By its definition: SHA-256 over the f32 bytes, names sorted bytewise, PyTorch's counters and averages left out."""
     tensors, _ = safetensors(file_path)
-    names = sorted((name for name in tensors if not name.endswith("num_batches_tracked")), key=str.encode)
+    names = sorted((name for name in tensors if not name.endswith(("num_batches_tracked", ".ema"))), key=str.encode)
     return hashlib.sha256(b"".join(tensors[name][2] for name in names)).hexdigest()
 
 

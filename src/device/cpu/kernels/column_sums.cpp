@@ -13,8 +13,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace ct::cpu::HWY_NAMESPACE {
 
-constexpr int kBlock = 8;      // vectors of columns whose sums stay in registers
-constexpr int64_t kRun = 64;   // rows that are summed in f32
+constexpr int kBlock = 8;     // vectors of columns whose sums stay in registers
+constexpr int64_t kRun = 64;  // rows that are summed in f32
 
 template <int Vectors, class DV, class T>
 HWY_INLINE void sum_block(DV dv, const T* x, int64_t rows, int64_t stride, float* sums) {

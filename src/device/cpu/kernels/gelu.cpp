@@ -19,7 +19,7 @@ struct Normal {
 };
 template <class DV>
 HWY_INLINE Normal<DV> normal(DV dv, hn::Vec<DV> x) {
-  constexpr float kTail[] = {0.10771922f,   0.107565738f, 0.101657294f,  0.0726155043f, 0.106565267f,
+  constexpr float kTail[] = {0.10771922f,    0.107565738f, 0.101657294f,  0.0726155043f, 0.106565267f,
                              -0.0674718618f, 0.168331161f, -0.125809193f, 0.0288268775f};
   const auto one = hn::Set(dv, 1.0f);
   const auto bell = exp(dv, hn::Mul(hn::Mul(x, hn::Set(dv, -0.5f)), x));
@@ -42,8 +42,7 @@ HWY_INLINE void gelu_grad_pass(const T* x, const T* dy, T* dx, int64_t n) {
   for_elements(n, [&](auto dv, int64_t i) CT_UNROLLED {
     const auto v = load(dv, x + i);
     const auto at = normal(dv, v);
-    store<PastCaches>(
-        dv, hn::Mul(load(dv, dy + i), hn::MulAdd(v, at.density, at.below)), dx + i);
+    store<PastCaches>(dv, hn::Mul(load(dv, dy + i), hn::MulAdd(v, at.density, at.below)), dx + i);
   });
   if (PastCaches) hwy::FlushStream();
 }

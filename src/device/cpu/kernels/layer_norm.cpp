@@ -16,9 +16,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace ct::cpu::HWY_NAMESPACE {
 
-constexpr int kChains = 4;             // sums of a row side by side: an addition takes as many cycles
-constexpr int kRows = kWide ? 4 : 2;   // rows of a gradient's block, for which dw and db are read and written once
-constexpr int64_t kRun = 64;           // rows whose gradients of w and b are summed in f32
+constexpr int kChains = 4;            // sums of a row side by side: an addition takes as many cycles
+constexpr int kRows = kWide ? 4 : 2;  // rows of a gradient's block, for which dw and db are read and written once
+constexpr int64_t kRun = 64;          // rows whose gradients of w and b are summed in f32
 
 /// Which of a row's vector lie before its end: all, or those of a mask.
 struct Whole {
@@ -77,21 +77,23 @@ HWY_INLINE void forward_pass(const LayerNormArgs<T>& a) {
   for (int64_t r = 0; r < a.shape.rows; ++r) {
     const T *x = a.x + r * stride, *residual = Residual ? a.residual + r * stride : nullptr;
     T *sum = Residual ? a.sum + r * stride : nullptr, *y = a.y + r * stride;
-    const float mean = sum_of_row(columns, [&](auto, int64_t i) CT_UNROLLED {
-                         V v = load(d, x + i);
-                         if constexpr (Residual) {
-                           v = stored<PastCaches>(hn::Add(v, load(d, residual + i)), sum + i);
-                         }
-                         hn::Store(v, d, row + i);
-                         return v;
-                       }) /
+    const float mean = sum_of_row(columns,
+                                  [&](auto, int64_t i) CT_UNROLLED {
+                                    V v = load(d, x + i);
+                                    if constexpr (Residual) {
+                                      v = stored<PastCaches>(hn::Add(v, load(d, residual + i)), sum + i);
+                                    }
+                                    hn::Store(v, d, row + i);
+                                    return v;
+                                  }) /
                        count;
     const V centre = hn::Set(d, mean);
-    const float var = sum_of_row(columns, [&](auto within, int64_t i) CT_UNROLLED {
-                        const V v = within(hn::Sub(hn::Load(d, row + i), centre));
-                        hn::Store(v, d, row + i);
-                        return hn::Mul(v, v);
-                      }) /
+    const float var = sum_of_row(columns,
+                                 [&](auto within, int64_t i) CT_UNROLLED {
+                                   const V v = within(hn::Sub(hn::Load(d, row + i), centre));
+                                   hn::Store(v, d, row + i);
+                                   return hn::Mul(v, v);
+                                 }) /
                       count;
     const auto rstd = static_cast<float>(1 / std::sqrt(var + a.eps));
     const V scale = hn::Set(d, rstd);

@@ -119,6 +119,15 @@ void RmsProp(const RmsPropArgs& a) {
   return momentum ? rmsprop_pass<false, true>(a) : rmsprop_pass<false, false>(a);
 }
 
+void Ema(const EmaArgs& a) {
+  const V rest = hn::Set(d, a.rest);
+  const auto body = [&](const float* params, float* average) CT_UNROLLED {
+    const V old = hn::LoadU(d, average);
+    hn::StoreU(hn::MulAdd(rest, hn::Sub(hn::LoadU(d, params), old), old), d, average);
+  };
+  for_vectors(a.n, body, a.params, a.average);
+}
+
 }  // namespace ct::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -127,9 +136,11 @@ namespace ct::cpu {
 HWY_EXPORT(Adam);
 HWY_EXPORT(Sgd);
 HWY_EXPORT(RmsProp);
+HWY_EXPORT(Ema);
 
 void adam(const AdamArgs& args) { HWY_DYNAMIC_DISPATCH(Adam)(args); }
 void sgd(const SgdArgs& args) { HWY_DYNAMIC_DISPATCH(Sgd)(args); }
 void rmsprop(const RmsPropArgs& args) { HWY_DYNAMIC_DISPATCH(RmsProp)(args); }
+void ema(const EmaArgs& args) { HWY_DYNAMIC_DISPATCH(Ema)(args); }
 }  // namespace ct::cpu
 #endif

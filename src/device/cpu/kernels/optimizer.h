@@ -53,4 +53,14 @@ struct RmsPropArgs : UpdateArgs {
 };
 void rmsprop(const RmsPropArgs& args);
 
+/// Exponential moving average: average = rest (params - average) + average, in one rounding after that of the
+/// difference. 12 bytes a parameter.
+struct EmaArgs {
+  int64_t n;
+  const float* params;
+  float* average;
+  float rest;  // 1 - decay
+};
+void ema(const EmaArgs& args);
+
 }  // namespace ct::cpu

@@ -143,7 +143,7 @@ HWY_INLINE hn::Vec<DV> polynomial(DV dv, hn::Vec<DV> x, const float (&c)[N]) {
 template <class DV>
 HWY_INLINE hn::Vec<DV> exp(DV dv, hn::Vec<DV> x) {
   const hn::RebindToUnsigned<DV> du;
-  constexpr float kTaylor[] = {1.0f,          1.0f,          0.499999911f, 0.166664198f,
+  constexpr float kTaylor[] = {1.0f,          1.0f,           0.499999911f,  0.166664198f,
                                0.0416682288f, 0.00837485678f, 0.00138367934f};  // nearly: least error within ln(2) / 2
   const auto power = hn::NearestInt(hn::Mul(x, hn::Set(dv, 1.44269504f)));
   const auto n = hn::ConvertTo(dv, power);

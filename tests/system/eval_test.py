@@ -1,0 +1,116 @@
+"""eval: the run's own figures to the last digit, other precisions, and files that a run replaces meanwhile.
+
+CIFAR_TRAIN_EVALUATIONS: how many evaluations while a run saves every step (default 10; 1000 with tools/test.sh --full).
+CIFAR_TRAIN_EVALUATED: what trains meanwhile, a configuration, in place of the tutorial's network on few images; each
+evaluation takes 250 images then.
+"""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from harness import *
+
+EVALUATIONS = int(os.environ.get("CIFAR_TRAIN_EVALUATIONS", 10))
+EVALUATED = os.environ.get("CIFAR_TRAIN_EVALUATED", "")
+SETTINGS = {**FEW, "train.epochs": 10, "train.max_steps": 24, "train.eval_interval": 6, "train.best.split": "test",
+            "train.best.metric": "loss", "scheduler.params.warmup_max_lr": 0.003}
+
+
+def settings(**changed):
+    return {**SETTINGS, "data.path": few(), **{k.replace("__", "."): v for k, v in changed.items()}}
+
+
+def can_bf16():
+    done = finish(start([PROGRAM, *train_words(path("probe"), {"bf16.enabled": True}, "--dry-run")]))
+    return done.returncode == DONE
+
+
+def evaluated(target, *words):
+    done = run("eval", "--ckpt", target, "--json", *words)
+    expect_equal(done.returncode, DONE, done.stderr)
+    return json.loads(done.stdout)
+
+
+# ---- the figures
+
+@check
+def the_best_files_loss_is_the_logged_one():
+    """To the last digit, whatever an evaluation's last digits may depend on."""
+    residual = {"model__name": "resnet18", "model__width": 8, "train__max_steps": 4, "train__eval_interval": 2,
+                "data__path": few(train=100, test=70)}
+    cases = {"plain": {}, "odd": {"train__eval_batch_size": 37}, "held-out": {"data__validation": 90, "train__best__split": "val"},
+             "direct": {**residual, "cpu__winograd": False}, "timed": {**residual, "cpu__autotune": True}}
+    if can_bf16():
+        cases["bf16"] = {"bf16__enabled": True}
+        cases["bf16-residual"] = {**residual, "bf16__enabled": True}
+    for name, changed in cases.items():
+        output, sets = path(name), settings(**changed)
+        train(output, sets)
+        split = sets["train.best.split"]
+        best = min((r for r in records(output, "eval") if r["split"] == split), key=lambda r: r["loss"])
+        found = evaluated(output, "--split", split)
+        for key in ("step", "loss", "accuracy", "per_class", "images"):
+            expect_equal(found[key], best[key], name, key)
+        lines = run("eval", "--ckpt", os.path.join(output, "best.bin"), "--split", split, "-q").stdout.splitlines()
+        expect_equal(lines[0], "%s loss = %r" % (split.title(), best["loss"]), name)
+        percent = re.fullmatch(r"%s accuracy: ([\d.]+)%%" % split.title(), lines[1])
+        expect(percent and abs(float(percent[1]) - 100 * best["accuracy"]) < 1e-9, name, lines[1])
+        expect(lines[2].startswith("Accuracy of the network on the %d " % best["images"]), lines[2])
+
+
+@check
+def other_precisions():
+    train(path("f32"), settings())
+    f32 = evaluated(path("f32"))
+    expect_equal(evaluated(path("f32"), "--dtype", "fp32"), f32)
+    fails(USAGE, run("eval", "--ckpt", path("f32"), "--dtype", "fp16", "--device", "cpu"), "--dtype fp16", "use --dtype fp32")
+    fails(USAGE, run("eval", "--ckpt", path("f32"), "--dtype", "int8"), "--dtype")
+    if not can_bf16():
+        fails(USAGE, run("eval", "--ckpt", path("f32"), "--dtype", "bf16"), "--dtype bf16", "use --dtype fp32")
+        return
+    bf16 = evaluated(path("f32"), "--dtype", "bf16")
+    expect(0 < abs(bf16["loss"] - f32["loss"]) < 0.02, bf16["loss"], f32["loss"])
+    train(path("of-bf16"), settings(bf16__enabled=True))
+    there, back = evaluated(path("of-bf16")), evaluated(path("of-bf16"), "--dtype", "fp32")
+    expect_equal(evaluated(path("of-bf16"), "--dtype", "bf16"), there)
+    expect(0 < abs(back["loss"] - there["loss"]) < 0.02, back["loss"], there["loss"])
+
+
+# ---- while a run saves
+
+@check
+def evaluations_while_training_saves():
+    """Every one reads a whole file, of one step: its loss is the one that the run has recorded for that step."""
+    endless = {"train.epochs": 10 ** 6, "train.max_steps": 10 ** 9, "train.save_interval": 1, "train.eval_interval": 1,
+               "checkpoint.keep_last": 2}
+    output, words = path("saves"), []
+    if EVALUATED:
+        words = ["--max-images", "250"]
+        job = start([PROGRAM, *train_words(output, {**endless, "data.path": synthetic()}, config=EVALUATED)])
+    else:
+        job = start([PROGRAM, *train_words(output, {**settings(train__best__split="last"), **endless})])
+    found = []
+    try:
+        while not os.path.exists(os.path.join(output, "best.bin")):
+            expect(job.poll() is None, *(job.communicate() if job.poll() is not None else ()))
+            time.sleep(0.01)
+        for i in range(EVALUATIONS):
+            target = (output, os.path.join(output, "last.bin"), os.path.join(output, "best.bin"))[i % 3]
+            found.append(evaluated(target, *words))
+        expect(job.poll() is None, "the run ended before its evaluations did")
+    finally:
+        if job.poll() is None:
+            os.kill(job.pid, signal.SIGTERM)
+        done = finish(job)
+    expect_equal(done.returncode, STOPPED, done.stderr)
+    recorded = {r["step"]: r for r in records(output, "eval")}
+    for one in found:
+        expect(one["step"] in recorded, one["step"])
+        if not words:
+            expect_equal(one["loss"], recorded[one["step"]]["loss"], one["step"])
+    steps = {one["step"] for one in found}
+    expect(len(steps) > len(found) / 2, "the files were hardly replaced meanwhile", sorted(steps))
+    print("      %d evaluations of %d steps, %d steps were saved" % (len(found), len(steps), len(recorded)))
+
+
+main()
