@@ -91,6 +91,7 @@ ValueId Graph::batchnorm(ValueId x, const std::string& name, Activation activate
   const int64_t channels = shape(x)[shape(x).rank() - 1];
   check(residual == kNone || shape(residual) == shape(x), "the residual of ", name);
   check(activate != Activation::gelu, "GELU in the batch norm ", name);
+  check(shape(x).rank() == 4 || shape(x).stride() == channels, "batch norm ", name, " of rows that are padded");
   const Layout vector = Layout::vector(channels);
   BatchNorm op{.x = x, .residual = residual, .eps = 1e-5, .relu = activate == Activation::relu};
   op.w = parameter(name, "weight", {channels}, vector, {Init::constant, scale});
@@ -139,6 +140,7 @@ ValueId Graph::relu(ValueId x) {
 }
 
 ValueId Graph::gelu(ValueId x) {
+  check(!planar(x), "GELU of planar images");
   const ValueId y = activation((*this)[x].name + ".gelu", shape(x));
   add_op(Gelu{x, y});
   return y;
@@ -208,8 +210,8 @@ ValueId Graph::take_token(ValueId x) {
 
 ValueId Graph::flatten(ValueId x) {
   const Shape& s = shape(x);
-  check(s.rank() != 3 || s.stride() == s.columns(), "flattening tokens whose rows are padded: ", (*this)[x].name,
-        " of shape ", to_string(s));
+  check(s.rank() == 4 || s.stride() == s.columns(), "flattening rows that are padded: ", (*this)[x].name, " of shape ",
+        to_string(s));
   const ValueId y = activation((*this)[x].name + ".flat", {s[0], s.numel() / s[0]});
   add_op(Flatten{x, y});
   return y;
@@ -273,6 +275,7 @@ ValueId Graph::sequence_pool(ValueId x, ValueId score) {
 
 ValueId Graph::dropout(ValueId x, double p) {
   check(p >= 0 && p < 1, "dropout of ", (*this)[x].name, " with probability ", p);
+  check(!planar(x), "dropout of planar images");
   if (mode_ == Mode::evaluate || p == 0) return x;
   const auto number =
       std::count_if(ops_.begin(), ops_.end(), [](const ComputeOp& op) { return std::holds_alternative<Dropout>(op); });
@@ -311,6 +314,14 @@ static std::vector<uint8_t> mean_levels(const InputSpec& in) {
   return levels;
 }
 
+/// Does a linear layer without GELU make it? Such a layer may write f32 whatever it computes in.
+static bool is_linear(const Graph& g, ValueId x) {
+  return std::ranges::any_of(g.ops(), [x](const ComputeOp& op) {
+    const Linear* linear = std::get_if<Linear>(&op);
+    return linear && linear->y == x && linear->activation != Activation::gelu;
+  });
+}
+
 Graph build_graph(const Builder& model, const InputSpec& in) {
   Graph g(in.compute, in.mode);
   const Shape images{in.batch, in.channels, in.height, in.width};
@@ -338,6 +349,7 @@ Graph build_graph(const Builder& model, const InputSpec& in) {
 
   const ValueId logits = model(g, g.augmented, in.classes);
   check(g.shape(logits) == Shape({in.batch, in.classes}), "the model's logits have shape ", to_string(g.shape(logits)));
+  check(in.compute == DType::f32 || is_linear(g, logits), "logits in 16 bits that no plain linear layer makes");
   g.keep_f32(logits);
   ports.outputs = add_block(g, "outputs", Home::output,
                             {{&ports.losses, {.name = "losses", .shape = {in.batch}}},

@@ -270,7 +270,7 @@ struct Tokens {
   Ids reads() const { return class_token == kNone ? Ids{x, positions} : Ids{x, class_token, positions}; }
   Ids writes() const { return {y}; }
 };
-/// dpositions = sum over the images of dy, in their order; dclass_token is its first row; dx = dy but for that row.
+/// dpositions = sum over the images of dy, in a fixed order; dclass_token is its first row; dx = dy but for that row.
 struct TokensGrad {
   static constexpr std::string_view kName = "tokens_grad";
   static constexpr OpFacts kFacts{Role::gradient, Limit::memory};

@@ -17,8 +17,8 @@ class Flops {
   double operator()(const LinearGradW& op) const { return product(op.dy, op.dw); }
   double operator()(const LinearGradX& op) const { return product(op.dy, op.w); }
   double operator()(const Attention& op) const { return 2 * attention_product(op.qkv); }
-  /// Of queries, keys, values and weights; computing the weights again comes on top.
-  double operator()(const AttentionGrad& op) const { return 4 * attention_product(op.qkv); }
+  /// The gradients of queries, keys, values and weights, and the logits, which nobody keeps.
+  double operator()(const AttentionGrad& op) const { return 5 * attention_product(op.qkv); }
   template <class Op>
   requires(Op::kFacts.limit == Limit::memory) double operator()(const Op&) const { return 0; }
 

@@ -2,8 +2,7 @@
 //
 // Storage: rank 1 and 4 are contiguous. Rank 2 ([rows][features]: activations and weights of linear layers) has its
 // rows padded to a multiple of kRowPad elements so that every row starts on a cache line; pads hold zeros, always. Rank
-// 3
-// ([N][T][C]: T tokens of each picture) lies in memory as [N*T][C] does.
+// 3 ([N][T][C]: T tokens of each picture) lies in memory as [N*T][C] does.
 // Images are planar [N][C][H][W] as they lie on disk; every other rank-4 activation is [N][H][W][C].
 #pragma once
 

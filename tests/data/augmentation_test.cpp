@@ -349,7 +349,9 @@ TEST(Augmentation, BoxesOfCutmixAreTheirShareOfTheLabel) {
       EXPECT_EQ(drawn.mixes[i].share, static_cast<float>(at[2] * at[3]) / (kSide * kSide));
       EXPECT_EQ(at[5], kEditOne);
       // Far from the border the box is whole: its half side is that of a uniform area.
-      if (at[0] > 0 && at[0] + at[2] < kSide) EXPECT_EQ(at[2] % 2, 0);
+      if (at[0] > 0 && at[0] + at[2] < kSide) {
+        EXPECT_EQ(at[2] % 2, 0);
+      }
     }
   }
 }
@@ -364,7 +366,9 @@ TEST(Augmentation, AMicroBatchIsMixedOnceOrNotAtAll) {
       EXPECT_EQ(drawn.edits[2 * i].kind == EditKind::blend, mixup);
       EXPECT_EQ(drawn.edits[2 * i + 1].kind == EditKind::blend, cutmix);
       EXPECT_EQ(drawn.mixes[i].partner >= 0, mixup || cutmix);
-      if (!mixup && !cutmix) EXPECT_EQ(drawn.mixes[i].share, 0);
+      if (!mixup && !cutmix) {
+        EXPECT_EQ(drawn.mixes[i].share, 0);
+      }
     }
     ++counts[mixup ? 1 : cutmix ? 2 : 0];
   }

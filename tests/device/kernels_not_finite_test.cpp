@@ -31,7 +31,7 @@ TEST(SoftmaxCrossEntropy, NonFiniteLogitsShowInTheLoss) {
       Buffer<float> logits(std::vector<double>(16, 0.0)), losses(1), dlogits(16);
       Buffer<int32_t> labels(std::vector<int>{3}), predicted(1), larger(1);
       logits[c] = bad;
-      softmax_cross_entropy({1, 10, logits, labels, 0.0, 1.0f, losses, dlogits, predicted, larger});
+      softmax_cross_entropy({1, 10, logits, labels, nullptr, nullptr, 0.0, 1.0f, losses, dlogits, predicted, larger});
       EXPECT_FALSE(std::isfinite(losses[0])) << bad << " in class " << c;
     }
 }

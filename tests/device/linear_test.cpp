@@ -135,7 +135,9 @@ struct Problem {
                          : activation == Activation::relu ? reference::relu(sums)
                                                           : reference::gelu(sums);
     EXPECT_LT(distance(y.dense(), want), tolerance());
-    if (keep) EXPECT_LT(distance(before.dense(), sums), tolerance());
+    if (keep) {
+      EXPECT_LT(distance(before.dense(), sums), tolerance());
+    }
   }
   void expect_gradients(bool bias) const {
     const auto want = reference::linear_gradients(rows, in, out, x, w, dy);
@@ -160,7 +162,8 @@ TEST(Linear, TheLibrarysProductIsTheReferences) {
   if (!prepare_linear_by_library(task(LinearPass::forward, 1, 1, 1))) GTEST_SKIP() << "no library";
   for (const DType type : {DType::f32, DType::bf16}) {
     if (type == DType::bf16 && bf16_unit() == Bf16Unit::none) continue;
-    // Pads of either's rows, of both, of none; several chunks of rows, one of them short.
+    // Pads of either's rows, of both, of none; columns beyond a block of the library's; several chunks of rows, one of
+    // them short.
     for (const auto& [rows, in, out] :
          std::vector<std::array<int64_t, 3>>{{33, 20, 48}, {20, 48, 10}, {1, 7, 5}, {130, 64, 80}, {1101, 5, 512}}) {
       SCOPED_TRACE(testing::Message() << rows << " of " << in << " -> " << out << " in " << name_of(type));

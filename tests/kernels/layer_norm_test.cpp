@@ -70,7 +70,9 @@ Doubles doubles(const Buffer<float>& buffer) {
 template <class T>
 void expect_zero_pads(const Case& c, const Buffer<T>& rows) {
   for (size_t i = 0; i < c.size(); ++i)
-    if (static_cast<int64_t>(i) % c.stride >= c.columns) ASSERT_EQ(rows[i], 0) << i;
+    if (static_cast<int64_t>(i) % c.stride >= c.columns) {
+      ASSERT_EQ(rows[i], 0) << i;
+    }
 }
 
 template <class T>
@@ -277,7 +279,9 @@ TEST(LayerNormOf, NotANumberStaysInItsRow) {
   f.x.at(32 + 7) = kNan;
   ASSERT_EQ(layer_norm(f.args(), nullptr), cudaSuccess);
   for (size_t i = 0; i < 3 * 32; ++i)
-    if (i % 32 < 20) EXPECT_EQ(std::isnan(f.y[i]), i / 32 == 1) << i;
+    if (i % 32 < 20) {
+      EXPECT_EQ(std::isnan(f.y[i]), i / 32 == 1) << i;
+    }
 }
 
 TEST(LayerNormOf, RefusesNonsense) {

@@ -339,7 +339,9 @@ TEST(Resnet9, TakesImagesOfAnySize) {
     const Graph g =
         build_graph(find_model({.name = "resnet9", .resnet9 = {.width = width}}),
                     {.batch = 1, .height = height, .width = images, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
-    if (width != 2) EXPECT_EQ(g.parameter_count(), width == 64 ? 6573130 : 1646122);
+    if (width != 2) {
+      EXPECT_EQ(g.parameter_count(), width == 64 ? 6573130 : 1646122);
+    }
     EXPECT_EQ(g.units().size(), 5);  // the first convolution, three layers, the last one
   }
 }

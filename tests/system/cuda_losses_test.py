@@ -132,6 +132,25 @@ def losses_in_fp16():
 
 
 @check
+def losses_of_a_transformer():
+    """The same masks of dropout, whatever the device and the arithmetic."""
+    narrow = plain(model="{name: vit_tiny, dim: 24, depth: 2, heads: 2, dim_head: 8, mlp_dim: 20}", train__max_steps=4,
+                   data__path=few(64, 4))
+    found, norms = distances("transformer-", narrow)
+    expect(max(found) <= 1e-4 and norms <= 1e-3, found, norms)
+    steps = records(path("transformer-cuda"), "step")
+    if can_bf16(CPU):
+        found, norms = distances("transformer-bf16-", {**narrow, "bf16.enabled": True})
+        expect(max(found) <= 1e-2 and norms <= 5e-2, found, norms)
+    train(path("transformer-fp16"), {**narrow, "fp16.enabled": True, "fp16.initial_scale_power": 8}, *CUDA,
+          config=TUTORIAL)
+    halves = records(path("transformer-fp16"), "step")
+    expect_equal(halves[-1]["skipped"], 0)
+    furthest = max(distance(a["loss"], b["loss"]) for a, b in zip(halves, steps))
+    expect(0 < furthest <= 1e-2, furthest)
+
+
+@check
 def weights_that_fp16_has_destroyed():
     """Steps that overflow are skipped, and the loss scale falls for long before that is divergence: a warning tells."""
     sets = plain(model__name="cnn", fp16__enabled=True, train__max_steps=4, scheduler__params__warmup_max_lr=1e38,

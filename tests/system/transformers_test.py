@@ -40,6 +40,23 @@ def ranks_stages_and_resumes_give_the_same_bits():
 
 
 @check
+def layers_that_a_library_multiplies_give_the_same_bits():
+    """Wide enough for oneDNN's products, in f32 and in what bf16 the machine has."""
+    wide = {"model__dim": 272, "model__heads": 2, "model__depth": 1, "model__mlp_dim": 272}
+    for compute in (False, "auto"):
+        sets = {**wide, "bf16__enabled": compute}
+        alone = path("wide-%s" % compute)
+        train(alone, settings("vit", **sets))
+        for ranks, stage in ((2, 0), (2, 3)):
+            output = path("wide-%s-%d-%d" % (compute, ranks, stage))
+            train(output, settings("vit", **sets, zero_optimization__stage=stage), ranks=Ranks(ranks))
+            expect_same_result(output, result(alone))
+        output = alone + "-again"
+        train(output, settings("vit", **sets, train__recompute="blocks"))
+        expect_same_result(output, result(alone))
+
+
+@check
 def weights_go_out_and_in_under_the_originals_names():
     for name in NARROW:
         if not os.path.exists(path(name)):

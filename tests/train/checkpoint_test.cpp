@@ -17,18 +17,10 @@ namespace {
 
 constexpr int kMicroBatches = 12;
 
-/// The same bytes in another shape, which needs no padding.
-ValueId as(Graph& g, ValueId x, const Shape& shape) {
-  const ValueId y = g.add_value({.name = g[x].name + " as it is", .shape = shape, .dtype = g.compute()});
-  g.add_op(Flatten{x, y});
-  return y;
-}
-
-/// Convolution, batch normalisation, a scalar, padded rows, flattened images: every way for a parameter to lie in
-/// memory, and weights of several grains.
+/// Convolution, batch normalisation, padded rows, flattened images: every way for a parameter to lie in memory, and
+/// weights of several grains.
 ValueId small_net(Graph& g, ValueId images, int classes) {
-  ValueId h = g.max_pool(g.batchnorm(g.conv2d(images, "conv", 48, 3), "bn", Activation::relu), 2);
-  h = as(g, g.attention(as(g, h, {1, 9, 48}), 1, {.temperature_name = "attend.temperature"}), {1, 3, 3, 16});
+  const ValueId h = g.max_pool(g.batchnorm(g.conv2d(images, "conv", 16, 3), "bn", Activation::relu), 2);
   return g.linear(g.linear(g.flatten(h), "hidden", 20, {.activation = Activation::relu}), "out", classes);
 }
 

@@ -12,6 +12,7 @@
 #include "cli/bench/bench.h"
 #include "cli/bench/ops.h"
 #include "device/cpu/kernels/grad_norm.h"
+#include "device/cpu/kernels/optimizer.h"
 #include "device/peaks.h"
 #include "train/session.h"
 

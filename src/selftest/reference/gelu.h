@@ -11,12 +11,14 @@ namespace ct::reference {
 /// 1 / sqrt(2 pi) e^(-x^2/2)
 inline double normal_density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
 
-/// The standard normal distribution's part below x: 1/2 + the density's integral from 0, by the series
-/// e^(-x^2/2) / sqrt(2 pi) (x + x^3/3 + x^5/(3 5) + ...), whose terms have one sign; also of complex x.
-template <class T>
-T normal_below(T x) {
-  const T square = x * x;
-  T term = x, sum = x;
+/// The standard normal distribution's part below x.
+inline double normal_below(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
+/// Of complex x: 1/2 + the density's integral from 0, by the series e^(-x^2/2) / sqrt(2 pi) (x + x^3/3 + x^5/(3 5) +
+/// ...), whose terms have one sign. Beyond 12 what misses is less than 2e-33.
+inline std::complex<double> normal_below(std::complex<double> x) {
+  if (std::abs(x.real()) > 12) return x.real() > 0 ? 1 : 0;
+  const std::complex<double> square = x * x;
+  std::complex<double> term = x, sum = x;
   for (int n = 3; n < 1000 && std::abs(term) > 1e-18 * std::abs(sum); n += 2)
     sum += term *= square / static_cast<double>(n);
   return 0.5 + std::exp(-square / 2.0) / std::sqrt(2 * std::numbers::pi) * sum;

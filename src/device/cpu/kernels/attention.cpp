@@ -62,11 +62,14 @@ namespace ct::cpu::HWY_NAMESPACE {
 template <class T>
 HWY_INLINE void take_rows(const T* x, int64_t stride, int64_t rows, int64_t width, float scale, float* to) {
   const V factor = hn::Set(d, scale);
-  for (int64_t r = 0; r < rows; ++r, x += stride)
-    for (int64_t i = 0; i < padded(width); i += kLanes, to += kLanes) {
-      const auto inside = hn::FirstN(d, static_cast<size_t>(std::clamp<int64_t>(width - i, 0, kLanes)));
-      hn::StoreU(hn::IfThenElseZero(inside, hn::Mul(load(d, x + i), factor)), d, to);
+  for (int64_t r = 0; r < rows; ++r, x += stride, to += padded(width)) {
+    int64_t i = 0;
+    for (; i + kLanes <= width; i += kLanes) hn::StoreU(hn::Mul(load(d, x + i), factor), d, to + i);
+    for (; i < padded(width); i += kLanes) {
+      const auto inside = hn::FirstN(d, static_cast<size_t>(std::max<int64_t>(width - i, 0)));
+      hn::StoreU(hn::IfThenElseZero(inside, hn::Mul(load(d, x + i), factor)), d, to + i);
     }
+  }
 }
 template <class T>
 HWY_INLINE void give_row(const float* from, int64_t width, float scale, T* to) {
@@ -88,46 +91,50 @@ HWY_INLINE int64_t in_vectors(int64_t tokens) {
   const int64_t rest = tokens % kLanes;
   return rest <= kLanes / 8 ? tokens - rest : tokens;
 }
-/// c[i][j] = a[i] . b[j]
+/// c[i][j] = a[i] . b[j], of padded rows.
 HWY_INLINE void few_columns(int64_t rows, int64_t columns, int64_t row, const float* a, const float* b, float* c,
                             int64_t c_stride) {
   for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; ++j) c[i * c_stride + j] = dot(a + i * row, b + j * row, row);
+    for (int64_t j = 0; j < columns; ++j) {
+      V sum = hn::Zero(d);
+      for (int64_t k = 0; k < row; k += kLanes)
+        sum = hn::MulAdd(hn::LoadU(d, a + i * row + k), hn::LoadU(d, b + j * row + k), sum);
+      c[i * c_stride + j] = hn::GetLane(hn::SumOfLanes(d, sum));
+    }
 }
 
-/// What fills up the last vector of a row of n becomes `value`.
-HWY_INLINE void fill_up(float* row, int64_t n, float value) {
-  const int64_t last = n / kLanes * kLanes;
-  if (last == n) return;
-  const auto inside = hn::FirstN(d, static_cast<size_t>(n - last));
-  hn::StoreU(hn::IfThenElse(inside, hn::LoadU(d, row + last), hn::Set(d, value)), d, row + last);
-}
-/// The logits of a token that no weight must come of: of what fills up the last vector, and of the token itself
-/// (`self`; -1: that counts).
-HWY_INLINE void mask_logits(float* row, int64_t tokens, int64_t self) {
-  constexpr float kNever = -std::numeric_limits<float>::infinity();
-  fill_up(row, tokens, kNever);
-  if (self < 0) return;
-  const int64_t at = self / kLanes * kLanes;
-  const auto is_self = hn::Eq(hn::Iota(d, 0), hn::Set(d, static_cast<float>(self - at)));
-  hn::StoreU(hn::IfThenElse(is_self, hn::Set(d, kNever), hn::LoadU(d, row + at)), d, row + at);
+/// body(i, logits) for the vectors of a row of logits. Of what fills up the last one, and of the token itself (`self`;
+/// -1: that counts), no weight comes: minus infinity.
+template <class Body>
+HWY_INLINE void for_logits(const float* row, int64_t tokens, int64_t self, Body&& body) {
+  const V never = hn::Set(d, -std::numeric_limits<float>::infinity()), lane = hn::Iota(d, 0);
+  V self_lane = hn::Set(d, static_cast<float>(self));
+  int64_t i = 0;
+  for (; i + kLanes <= tokens; i += kLanes, self_lane = hn::Sub(self_lane, hn::Set(d, kLanes)))
+    body(i, hn::IfThenElse(hn::Eq(lane, self_lane), never, hn::LoadU(d, row + i)));
+  if (i == tokens) return;
+  const auto inside = hn::FirstN(d, static_cast<size_t>(tokens - i));
+  body(i, hn::IfThenElse(hn::And(inside, hn::Ne(lane, self_lane)), hn::LoadU(d, row + i), never));
 }
 
-/// Logits become exp(logit - largest).
-struct RowOfWeights {
-  float largest, sum;
-};
-HWY_INLINE RowOfWeights exponentials(float* row, int64_t vectors) {
-  V most = hn::LoadU(d, row);
-  for (int64_t v = 1; v < vectors; ++v) most = hn::Max(most, hn::LoadU(d, row + v * kLanes));
-  most = hn::MaxOfLanes(d, most);
+// What is done to the rows of a tile, one pass after the other: a row waits for a sum over lanes, and the next one with
+// it, if both were done at once.
+
+HWY_INLINE float largest_of(const float* row, int64_t tokens, int64_t self) {
+  V most = hn::Set(d, -std::numeric_limits<float>::infinity());
+  for_logits(row, tokens, self, [&](int64_t, V logits) CT_UNROLLED { most = hn::Max(most, logits); });
+  return hn::GetLane(hn::MaxOfLanes(d, most));
+}
+/// Logits become exp(logit - largest), whose sum this is.
+HWY_INLINE float exponentials(float* row, int64_t tokens, int64_t self, float largest) {
+  const V most = hn::Set(d, largest);
   V sum = hn::Zero(d);
-  for (int64_t v = 0; v < vectors; ++v) {
-    const V weight = exp(d, hn::Sub(hn::LoadU(d, row + v * kLanes), most));
-    hn::StoreU(weight, d, row + v * kLanes);
-    sum = hn::Add(sum, weight);
-  }
-  return {hn::GetLane(most), hn::GetLane(hn::SumOfLanes(d, sum))};
+  for_logits(row, tokens, self, [&](int64_t i, V logits) CT_UNROLLED {
+    const V weights = exp(d, hn::Sub(logits, most));
+    hn::StoreU(weights, d, row + i);
+    sum = hn::Add(sum, weights);
+  });
+  return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
 template <class T>
@@ -140,7 +147,7 @@ void forward(const AttentionArgs<T>& a) {
   float *result = scratch.take(size.tile * size.row), *last_keys = scratch.take(size.few);
   const float scale = a.temperature == nullptr ? a.scale : std::exp(*a.temperature);
   const int64_t all = s.heads * s.width, from = padded(3 * all), to = padded(all);
-  const int64_t vectors = vectors_of(s.tokens), whole = in_vectors(s.tokens);
+  const int64_t whole = in_vectors(s.tokens);
   for (int64_t n = 0; n < s.n; ++n)
     for (int64_t h = 0; h < s.heads; ++h) {
       const T* qkv = a.qkv + n * s.tokens * from + h * s.width;
@@ -161,13 +168,10 @@ void forward(const AttentionArgs<T>& a) {
                                           .c_stride = size.weights_row});
         few_columns(rows, s.tokens - whole, size.row, q + first * size.row, last_keys, weights + whole,
                     size.weights_row);
-        for (int64_t i = 0; i < rows; ++i) {
-          float* row = weights + i * size.weights_row;
-          mask_logits(row, s.tokens, s.mask_diagonal ? first + i : -1);
-          const RowOfWeights of = exponentials(row, vectors);
-          largest[i] = of.largest;
-          sums[i] = of.sum;
-        }
+        const auto self = [&](int64_t i) { return s.mask_diagonal ? first + i : -1; };
+        for (int64_t i = 0; i < rows; ++i) largest[i] = largest_of(weights + i * size.weights_row, s.tokens, self(i));
+        for (int64_t i = 0; i < rows; ++i)
+          sums[i] = exponentials(weights + i * size.weights_row, s.tokens, self(i), largest[i]);
         small_product<RightSide::rows>({.rows = rows,
                                         .depth = s.tokens,
                                         .vectors = size.row / kLanes,
@@ -191,19 +195,23 @@ void forward(const AttentionArgs<T>& a) {
 void Forward(const AttentionArgs<float>& args) { forward(args); }
 void ForwardBf16(const AttentionArgs<uint16_t>& args) { forward(args); }
 
-/// Logits become weights p, and the weights' gradients dp the logits': p * (dp - sum of p * dp).
-HWY_INLINE void grad_of_row(float* logits, float* grads, int64_t vectors, float log_sum_exp) {
+/// Logits become weights p; the sum of p * dp.
+HWY_INLINE float weights_again(float* row, const float* grads, int64_t tokens, int64_t self, float log_sum_exp) {
   const V log_sum = hn::Set(d, log_sum_exp);
-  V mean = hn::Zero(d);
+  V sum = hn::Zero(d);
+  for_logits(row, tokens, self, [&](int64_t i, V logits) CT_UNROLLED {
+    const V weights = exp(d, hn::Sub(logits, log_sum));
+    hn::StoreU(weights, d, row + i);
+    sum = hn::MulAdd(weights, hn::LoadU(d, grads + i), sum);
+  });
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+/// The weights' gradients dp become the logits': p * (dp - mean).
+HWY_INLINE void grad_of_logits(const float* weights, float* grads, int64_t vectors, float mean) {
+  const V subtracted = hn::Set(d, mean);
   for (int64_t v = 0; v < vectors; ++v) {
-    const V weight = exp(d, hn::Sub(hn::LoadU(d, logits + v * kLanes), log_sum));
-    hn::StoreU(weight, d, logits + v * kLanes);
-    mean = hn::MulAdd(weight, hn::LoadU(d, grads + v * kLanes), mean);
-  }
-  mean = hn::SumOfLanes(d, mean);
-  for (int64_t v = 0; v < vectors; ++v) {
-    const V weight = hn::LoadU(d, logits + v * kLanes);
-    hn::StoreU(hn::Mul(weight, hn::Sub(hn::LoadU(d, grads + v * kLanes), mean)), d, grads + v * kLanes);
+    const V grad = hn::Sub(hn::LoadU(d, grads + v * kLanes), subtracted);
+    hn::StoreU(hn::Mul(hn::LoadU(d, weights + v * kLanes), grad), d, grads + v * kLanes);
   }
 }
 
@@ -218,8 +226,9 @@ void backward(const AttentionGradArgs<T>& a) {
   float *dq = scratch.take(size.tile * size.row), *dk = scratch.take(size.matrix), *dv = scratch.take(size.matrix);
   const float scale = a.temperature == nullptr ? a.scale : std::exp(*a.temperature);
   const int64_t all = s.heads * s.width, stride = padded(3 * all), dy_stride = padded(all);
-  float* last_values = scratch.take(size.few);
+  float *last_values = scratch.take(size.few), *means = scratch.take(size.tile);
   const int64_t vectors = vectors_of(s.tokens), whole = in_vectors(s.tokens);
+  std::fill_n(grads, size.weights, 0.0f);  // what fills up rows: weights of 0 are multiplied by it
   double dtemperature = 0;
   for (int64_t n = 0; n < s.n; ++n)
     for (int64_t h = 0; h < s.heads; ++h) {
@@ -252,12 +261,11 @@ void backward(const AttentionGradArgs<T>& a) {
                     size.weights_row);
         few_columns(rows, s.tokens - whole, size.row, dy + first * size.row, last_values, grads + whole,
                     size.weights_row);
-        for (int64_t i = 0; i < rows; ++i) {
-          float* row = weights + i * size.weights_row;
-          mask_logits(row, s.tokens, s.mask_diagonal ? first + i : -1);
-          fill_up(grads + i * size.weights_row, s.tokens, 0);
-          grad_of_row(row, grads + i * size.weights_row, vectors, log_sum_exp[first + i]);
-        }
+        for (int64_t i = 0; i < rows; ++i)
+          means[i] = weights_again(weights + i * size.weights_row, grads + i * size.weights_row, s.tokens,
+                                   s.mask_diagonal ? first + i : -1, log_sum_exp[first + i]);
+        for (int64_t i = 0; i < rows; ++i)
+          grad_of_logits(weights + i * size.weights_row, grads + i * size.weights_row, vectors, means[i]);
 
         const SmallProduct to_queries{.rows = rows,
                                       .depth = s.tokens,
@@ -320,7 +328,8 @@ size_t attention_workspace(const AttentionShape& s) {
 }
 size_t attention_grad_workspace(const AttentionShape& s) {
   const HeadSizes size(s);
-  return static_cast<size_t>(5 * size.matrix + 2 * size.panels + 2 * size.weights + size.tile * size.row + size.few);
+  return static_cast<size_t>(5 * size.matrix + 2 * size.panels + 2 * size.weights + size.tile * size.row + size.few +
+                             padded(size.tile));
 }
 void attention(const AttentionArgs<float>& args) { HWY_DYNAMIC_DISPATCH(Forward)(args); }
 void attention(const AttentionArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(ForwardBf16)(args); }

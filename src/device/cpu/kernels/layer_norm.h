@@ -2,9 +2,9 @@
 // along a row, which stays in the first cache between its sums and its result.
 //
 // x, residual, sum, y and their gradients [rows][columns], float or bf16 (uint16_t), 64-byte aligned; w, b, dw, db f32
-// [columns], mean and rstd f32 [rows]. Row strides are padded(columns) (linear.h); pads hold zeros and are written so.
-// A row's mean comes first, its variance from the distances to it, so that a large mean costs no precision. dw and db
-// are added up row by row, f32 over runs of 64 rows and f64 over runs.
+// [columns], mean and rstd f32 [rows]; w and b are read to the next multiple of 16. Row strides are padded(columns)
+// (linear.h); pads hold zeros and are written so. A row's mean comes first, its variance from the distances to it, so
+// that a large mean costs no precision. dw and db are added up row by row, f32 over runs of 64 rows and f64 over runs.
 #pragma once
 
 #include <cstddef>

@@ -103,7 +103,7 @@ HWY_INLINE void store_blocks(DV dv, hn::Vec<DV> v, float* to, int64_t stride) {
 #endif
 
 /// Four rows of kLanes columns, transposed: column j to `to + j * stride`.
-HWY_INLINE void transpose_four(V v0, V v1, V v2, V v3, float* to, int64_t stride) {
+HWY_INLINE void transpose_four(V v0, V v1, V v2, V v3, float* to, [[maybe_unused]] int64_t stride) {
 #if HWY_TARGET == HWY_SCALAR
   to[0] = hn::GetLane(v0), to[1] = hn::GetLane(v1), to[2] = hn::GetLane(v2), to[3] = hn::GetLane(v3);
 #else
