@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -35,24 +36,37 @@ std::string hash_of(std::vector<TensorView> weights, const std::function<void(st
   return hash.hex();
 }
 
-bool is_ema(const TensorView& tensor) { return tensor.name.ends_with(kEmaSuffix); }
+/// Does has(name) say that there is what a tensor of that name would be the average of?
+template <class Has>
+bool is_average_of(std::string_view name, Has has) {
+  return name.ends_with(kEmaSuffix) && has(name.substr(0, name.size() - kEmaSuffix.size()));
+}
+
+/// The averages among tensors, or the others.
+std::vector<TensorView> chosen(std::vector<TensorView> tensors, bool averages) {
+  std::set<std::string, std::less<>> names;
+  for (const TensorView& t : tensors) names.insert(t.name);
+  const auto has = [&](std::string_view name) { return names.contains(name); };
+  std::erase_if(tensors, [&](const TensorView& t) { return is_average_of(t.name, has) != averages; });
+  return tensors;
+}
 
 }  // namespace
 
+bool is_average(const SafetensorsFile& file, std::string_view name) {
+  return is_average_of(name, [&](std::string_view averaged) { return file.find(averaged) != nullptr; });
+}
+
 std::string weights_sha256(std::vector<TensorView> weights) {
-  std::erase_if(weights, is_ema);
-  return hash_of(std::move(weights), [](auto) {});
+  return hash_of(chosen(std::move(weights), /*averages=*/false), [](auto) {});
 }
 
 std::string weights_sha256(const SafetensorsFile& file) {
-  std::vector<TensorView> weights = file.views();
-  std::erase_if(weights, is_ema);
-  return hash_of(std::move(weights), [&](std::span<const std::byte> part) { file.let_go(part); });
+  return hash_of(chosen(file.views(), /*averages=*/false), [&](std::span<const std::byte> part) { file.let_go(part); });
 }
 
 std::string ema_sha256(const SafetensorsFile& file) {
-  std::vector<TensorView> averages = file.views();
-  std::erase_if(averages, std::not_fn(is_ema));
+  std::vector<TensorView> averages = chosen(file.views(), /*averages=*/true);
   if (averages.empty()) return "";
   for (TensorView& t : averages) t.name.resize(t.name.size() - kEmaSuffix.size());
   return hash_of(std::move(averages), [&](std::span<const std::byte> part) { file.let_go(part); });

@@ -11,6 +11,8 @@ namespace ct {
 
 /// In a file of weights: the moving average of "conv1.weight" is "conv1.weight.ema".
 inline constexpr std::string_view kEmaSuffix = ".ema";
+/// Is that tensor of `file` an average? One of such a name is, where the file has what it would be the average of.
+bool is_average(const SafetensorsFile& file, std::string_view name);
 
 /// SHA-256 over the f32 little-endian elements of parameters and running statistics, names sorted bytewise, nothing
 /// between them; "…num_batches_tracked" and averages are left out. Another type than F32 is

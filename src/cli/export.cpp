@@ -21,10 +21,10 @@ namespace {
 std::vector<StoredTensor> tensors_of(const SafetensorsFile& file, WeightSet set) {
   std::vector<StoredTensor> taken;
   for (StoredTensor tensor : file.tensors()) {
-    const bool is_average = tensor.name.ends_with(kEmaSuffix);
-    if (is_average) tensor.name.resize(tensor.name.size() - kEmaSuffix.size());
+    const bool average = is_average(file, tensor.name);
+    if (average) tensor.name.resize(tensor.name.size() - kEmaSuffix.size());
     const bool has_average = file.find(str(tensor.name, kEmaSuffix)) != nullptr;
-    if (has_average && is_average != (set == WeightSet::ema)) continue;
+    if (has_average && average != (set == WeightSet::ema)) continue;
     taken.push_back(std::move(tensor));
   }
   return taken;

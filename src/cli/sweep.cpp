@@ -40,7 +40,7 @@ void add_options(CLI::App& app, SweepFlags& f) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--parallel", f.parallel, "runs side by side")->check(CLI::Range(1, 1024))->capture_default_str();
-  app.add_option("--ranks", f.ranks, "of each run: a number (default: by its share of the cores or GPUs)");
+  app.add_option("--ranks", f.ranks, "of each run: a number, or auto: by its share of the cores or GPUs");
   app.add_option("--output", f.output, "the folder of the runs' folders")->capture_default_str();
   app.add_option("--device", f.device, "auto | cpu | cuda | cuda:N");
   app.add_option("--cuda-path", f.cuda_path, "where cuDNN, cuBLAS and NCCL are looked for first (cuda.path)");
@@ -64,13 +64,30 @@ ConfigSources sources_of(const SweepFlags& f, std::vector<std::string>* warnings
 
 /// Ranks of each run: as many as were asked for, or by its share of the cores or GPUs.
 int64_t ranks_of(const Config& config, const SweepFlags& f) {
-  const bool gpus = wants_cuda(config);
-  const int places = gpus ? std::max(gpu_count(config), 1) : available_cores();
-  if (gpus && f.parallel > places)
-    fail(ExitCode::usage, "--parallel ", f.parallel, " on ", counted(places, "GPU"),
-         ": give at most as many, or --device cpu");
-  if (!f.ranks.empty()) return rank_count(config, f.ranks);
+  if (!f.ranks.empty() && f.ranks != "auto") return rank_count(config, f.ranks);
+  const int places = wants_cuda(config) ? gpu_count(config) : available_cores();
   return auto_ranks(config.batch, std::max<int64_t>(places / f.parallel, 1));
+}
+
+/// GPUs that each of the runs side by side has for itself: as many as the one with the most ranks needs. Error(usage)
+/// where there are too few.
+int64_t gpus_a_run(const std::vector<SweepOutcome>& runs, int64_t parallel) {
+  int64_t most = 0;
+  const Config* first = nullptr;
+  for (const SweepOutcome& run : runs) {
+    if (!wants_cuda(run.config)) continue;
+    if (!first) first = &run.config;
+    if (parallel > 1 && first_gpu(run.config) != first_gpu(*first))
+      fail(ExitCode::usage, "--parallel ", parallel, ": ", run.run.text(/*with_seed=*/true), " begins at another GPU (",
+           run.config.device, ") than others (", first->device, "): give one --device, or --parallel 1");
+    most = std::max(most, run.ranks);
+  }
+  const int64_t gpus = first ? gpu_count(*first) : 0;  // none: the runs themselves say why
+  if (gpus == 0 || parallel == 1 || parallel * most <= gpus) return most;
+  const std::string fewer = gpus >= most ? str("--parallel ", gpus / most, ", ") : "";
+  const std::string narrower = gpus >= parallel ? str("--ranks ", gpus / parallel, ", ") : "";
+  fail(ExitCode::usage, "--parallel ", parallel, " with ", counted(most, "rank"), " a run needs ", parallel * most,
+       " GPUs, of which there ", gpus == 1 ? "is " : "are ", gpus, ": give ", fewer, narrower, "or --device cpu");
 }
 
 }  // namespace
@@ -88,8 +105,10 @@ int verb_sweep(const Words& words) {
   const ConfigSources sources = sources_of(f, &warnings);
   const int64_t first_seed = load_config(sources, &warnings).seed;
   for (const std::string& line : warnings) warn(line);
+  const std::vector<SweepRun> plan = plan_sweep(f.words, first_seed);
+  f.parallel = std::min(f.parallel, static_cast<int64_t>(plan.size()));
   std::vector<SweepOutcome> runs;
-  for (const SweepRun& run : plan_sweep(f.words, first_seed)) {  // all of them, before the first begins
+  for (const SweepRun& run : plan) {  // all of them, before the first begins
     ConfigSources own = sources;
     for (const std::string& word : run.sets()) own.sets.push_back(word);
     const Config config = load_config(own, &warnings);
@@ -97,13 +116,15 @@ int verb_sweep(const Words& words) {
     batch_for(config.batch, ranks);
     runs.push_back({.run = run, .config = config, .ranks = ranks, .fingerprint = crc_text(crc32c(to_yaml(config)))});
   }
+  const int64_t gpus = gpus_a_run(runs, f.parallel);
   if (f.dry_run) {
     for (const SweepOutcome& outcome : runs) std::printf("%s/%s\n", f.output.c_str(), outcome.run.folder().c_str());
     return 0;
   }
   outlive_readers();  // as a run does
   Console console(true, f.quiet ? Verbosity::quiet : Verbosity::normal);
-  SweepRunner runner({.out = f.output, .sources = sources, .parallel = f.parallel}, std::move(runs), console);
+  SweepRunner runner({.out = f.output, .sources = sources, .parallel = f.parallel, .gpus = gpus}, std::move(runs),
+                     console);
   const ExitCode code = runner.run();
   return code == ExitCode::stopped ? f.requeue_code : static_cast<int>(code);
 }

@@ -60,8 +60,6 @@ std::string record(string_view event) {
   return length + masked_crc(length) + std::string(event) + masked_crc(event);
 }
 
-// ---- reading
-
 string_view take(string_view& from, uint64_t bytes) {
   const string_view taken = from.substr(0, bytes);
   from.remove_prefix(taken.size());
@@ -87,28 +85,22 @@ std::optional<string_view> take_event(string_view& from) {
   if (take(rest, 4) != masked_crc(length)) return {};
   const string_view event = take(rest, bytes);
   if (take(rest, 4) != masked_crc(event)) return {};
-  from = rest;
-  return event;
+  return from = rest, event;
 }
 
-/// The first field of that number: its bytes, or its value where it is a number.
-struct Field {
-  string_view bytes;
-  uint64_t number = 0;
-};
-Field find(string_view message, uint64_t wanted) {
+/// The first field of that number: its bytes, and where it is a number that.
+std::pair<string_view, uint64_t> find(string_view message, uint64_t wanted) {
   while (!message.empty()) {
-    const uint64_t key = take_varint(message), kind = key & 7;
-    Field field;
-    if (kind == 0) field.number = take_varint(message);
-    if (kind != 0) field.bytes = take(message, kind == 1 ? 8 : kind == 5 ? 4 : take_varint(message));
-    if (key >> 3 == wanted) return field;
+    const uint64_t key = take_varint(message), kind = key & 7,
+                   number = kind == 0 || kind == 2 ? take_varint(message) : 0;
+    const string_view bytes = take(message, kind == 0 ? 0 : kind == 1 ? 8 : kind == 5 ? 4 : number);
+    if (key >> 3 == wanted) return {bytes, number};
   }
   return {};
 }
-
-int64_t step_of(string_view event) { return static_cast<int64_t>(find(event, 2).number); }
-string_view tag_of(string_view event) { return find(find(find(event, 5).bytes, 1).bytes, 1).bytes; }
+string_view inside(string_view message, uint64_t wanted) { return find(message, wanted).first; }
+int64_t step_of(string_view event) { return static_cast<int64_t>(find(event, 2).second); }
+string_view tag_of(string_view event) { return inside(inside(inside(event, 5), 1), 1); }
 
 /// TensorBoard reads the files of a folder in the order of their names, which begin with the time.
 File create(FileSystem& files, const Path& folder) {
@@ -128,7 +120,7 @@ std::string writer_of_events(const Path& path) {
   const MappedFile file(path);
   string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   const string_view first = take_event(text).value_or("");
-  return find(first, 3).bytes == kVersion ? std::string(find(find(first, 10).bytes, 1).bytes) : "";
+  return inside(first, 3) == kVersion ? std::string(inside(inside(first, 10), 1)) : "";
 }
 
 EventFile::EventFile(FileSystem& files, const Path& folder, string_view writer, int64_t x, const Keep& keep)
@@ -155,6 +147,7 @@ EventFile::EventFile(FileSystem& files, const Path& folder, string_view writer, 
     }
     if (kept != old || !shows) changed.emplace_back(path, shows ? kept : "");
   }
+  if (!changed.empty()) file_.sync(), sync_folder(files, folder);  // what has moved must not be lost by a crash
   for (const auto& [path, text] : changed)
     text.empty() ? remove_file(files, path) : write_file_atomic(files, path, text);
 }
@@ -186,11 +179,10 @@ SummaryValue histogram_summary(string_view tag, std::span<const float> values) {
 }
 
 SummaryValue image_summary(string_view tag, std::span<const uint8_t> pixels, int64_t width, int64_t channels) {
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  image.width = static_cast<png_uint_32>(width);
-  image.height = static_cast<png_uint_32>(static_cast<int64_t>(pixels.size()) / width / channels);
-  image.format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+  png_image image{.version = PNG_IMAGE_VERSION,
+                  .width = static_cast<png_uint_32>(width),
+                  .height = static_cast<png_uint_32>(static_cast<int64_t>(pixels.size()) / width / channels),
+                  .format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB};
   std::string png(PNG_IMAGE_PNG_SIZE_MAX(image), '\0');
   png_alloc_size_t bytes = png.size();
   check(png_image_write_to_memory(&image, png.data(), &bytes, 0, pixels.data(), 0, nullptr), image.message);
@@ -200,10 +192,9 @@ SummaryValue image_summary(string_view tag, std::span<const uint8_t> pixels, int
 }
 
 SummaryValue text_summary(string_view tag, string_view markdown) {
-  const Message plugin = Message().message(1, Message().bytes(1, "text"));
-  const Message shape = Message().message(2, Message().number(1, 1));  // one string
-  const Message tensor = Message().number(1, /*DT_STRING*/ 7).message(2, shape).bytes(8, markdown);
-  return Message().bytes(1, tag).message(9, plugin).message(8, tensor).text();
+  const Message plugin = Message().bytes(1, "text"), one = Message().number(1, 1);
+  const Message tensor = Message().number(1, /*DT_STRING*/ 7).message(2, Message().message(2, one)).bytes(8, markdown);
+  return Message().bytes(1, tag).message(9, Message().message(1, plugin)).message(8, tensor).text();
 }
 
 }  // namespace ct

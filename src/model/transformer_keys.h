@@ -17,11 +17,12 @@ inline ConfigKey heads_key(int64_t& heads) { return {"heads", &heads, "of attent
 inline ConfigKey mlp_dim_key(int64_t& mlp_dim) {
   return {"mlp_dim", &mlp_dim, "width inside a feed-forward layer", {.min = 1, .max = 16384}};
 }
-inline ConfigKey dropout_key(double& dropout) {
-  return {"dropout", &dropout, "of what branches give", {.min = 0, .max = 1, .below_max = true}};
-}
+/// A mask keeps whole 65,536ths of the elements (graph/dropout_key.h): beyond this it would be off by more than a
+/// hundredth of what it keeps, and in the end keep nothing.
+inline const ConfigRule kDropout{.min = 0, .max = 0.999};
+inline ConfigKey dropout_key(double& dropout) { return {"dropout", &dropout, "of what branches give", kDropout}; }
 inline ConfigKey emb_dropout_key(double& dropout) {
-  return {"emb_dropout", &dropout, "of the embedded tokens", {.min = 0, .max = 1, .below_max = true}};
+  return {"emb_dropout", &dropout, "of the embedded tokens", kDropout};
 }
 
 /// Heads share out the width of a token.

@@ -42,6 +42,14 @@ std::optional<ConfigFault> OneCycle::fault() const {
   return {};
 }
 
+std::optional<ConfigFault> OneCycle::fault_of_run(int64_t steps) const {
+  const double last = steps > 0 && cycle_momentum ? at({}, steps - 1).betas[0] : 0;  // after the cycle it only grows
+  if (last < 1) return {};
+  return ConfigFault{"decay_mom_rate",
+                     str("takes the first of the optimizer's betas, which must stay below 1, to ", last, " by step ",
+                         steps, ", the run's last: lower it, or raise decay_step_size")};
+}
+
 std::string OneCycle::overrides_betas() const {
   return cycle_momentum
              ? str("the first goes from ", cycle_max_mom, " to ", cycle_min_mom, " and back, the second is ", kBeta2)

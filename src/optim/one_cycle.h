@@ -25,6 +25,7 @@ struct OneCycle {
 
   std::vector<ConfigKey> keys();
   std::optional<ConfigFault> fault() const;
+  std::optional<ConfigFault> fault_of_run(int64_t steps) const;
   std::string overrides_betas() const;
   Rates at(Rates given, int64_t step) const;
 };

@@ -4,6 +4,7 @@
 //   kOverridesLr  the key that is the rate in place of the optimizer's; "": none
 //   fit_run()     of those that depend on it: is told how many steps the run has, before at() is called
 //   doubt()       of those that may have one: what was hardly meant, "KEY ...: the remedy"; "" where there is nothing
+//   fault_of_run()     of those that may have one: what is wrong with them in a run of so many steps
 //   overrides_betas()  of those that may: what an optimizer's betas are in their place, for people; "": they stay
 #pragma once
 
@@ -69,6 +70,19 @@ inline bool has_betas(const Optimizer& optimizer) {
         return requires { o.betas; };
       },
       optimizer);
+}
+
+/// fault_of_run() of those that have it, and whose betas the optimizer has.
+inline std::optional<ConfigFault> fault_of_run(const LrSchedule& schedule, const Optimizer& optimizer, int64_t steps) {
+  if (!has_betas(optimizer)) return {};
+  return std::visit(
+      [steps](const auto& s) -> std::optional<ConfigFault> {
+        if constexpr (requires { s.fault_of_run(steps); })
+          return s.fault_of_run(steps);
+        else
+          return {};
+      },
+      schedule);
 }
 
 /// The schedule's row of applied step number `step`, counted from 0.

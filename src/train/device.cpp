@@ -122,11 +122,18 @@ void require_arithmetic(const Config& config, const Backend& backend) {
        has_bf16 ? "" : " where the CPU has bf16; this one has not: the first of them alone");
 }
 
+void require_arithmetic_of_begun(const Backend& backend) {
+  if (const std::string problem = backend.problem_with(DType::bf16); !problem.empty())
+    fail(ExitCode::usage, "the run began in bf16, to which bf16.enabled: auto led there, but ", problem,
+         ": continue it on a machine that has it, or begin anew with --reset or another --output");
+}
+
 bool wants_cuda(const Config& config) {
   return config.device.starts_with("cuda") || (config.device == "auto" && gpus_of(config).count > 0);
 }
 
 int gpu_count(const Config& config) { return gpus_of(config).count; }
+int first_gpu(const Config& config) { return gpus_of(config).first; }
 
 void require_gpu(const Config& config) {
   if (!config.device.starts_with("cuda") || cuda_device_count() == 0 || gpu_count(config) > 0) return;

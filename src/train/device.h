@@ -15,12 +15,16 @@ DType compute_type(const Config& config);
 void settle_bf16(Config& config);
 /// Throws ExitCode::usage where `backend` does not compute in that type.
 void require_arithmetic(const Config& config, const Backend& backend);
+/// Throws ExitCode::usage where `backend` does not compute in bf16, which the run that is to go on began in by itself.
+void require_arithmetic_of_begun(const Backend& backend);
 
 /// cpu or cuda: what `device` says, auto meaning cuda where there is a GPU that this program can compute on.
 bool wants_cuda(const Config& config);
 /// GPUs that are visible to this process, from the one that `device: cuda:N` names on (number 0 where it names none); 0
 /// if that one cannot be used. `auto`: only those that can be used, from the first of them to the next one that cannot.
 int gpu_count(const Config& config);
+/// The number of the first of them.
+int first_gpu(const Config& config);
 /// Throws ExitCode::usage where `device` names a GPU that is not there although others are.
 void require_gpu(const Config& config);
 /// Throws ExitCode::usage where communication.backend is not for this device.

@@ -19,13 +19,16 @@ constexpr const char *kEpochLoss = "AvgTrainLoss", *kValAccuracy = "ValAcc", *kV
 // Epochs, from 0:
 constexpr const char *kInput = "input", *kLabel = "label", *kOutput = "output";
 
-/// Was it shown before the checkpoint of `step`? Evaluations come after their step's checkpoint and are repeated.
-bool shown_before(int64_t step, const EventLog::Sizes& sizes, std::string_view tag, int64_t x) {
-  if (tag == kLoss) return x <= step;
-  if (tag == kEpochLoss) return x <= step * sizes.batch;
-  if (tag == kValAccuracy) return x < step * sizes.batch;
-  if (tag == kInput || tag.starts_with(kLabel)) return (x + 1) * sizes.steps_per_epoch < step;
-  return x < step;
+/// The number of the epoch that the latest step belongs to, from 0.
+int64_t epoch_of(const RunState& state) { return state.epoch - (state.batch == 0); }
+
+/// Was it shown before the checkpoint of `state`? Evaluations come after their step's checkpoint and are repeated.
+bool shown_before(const RunState& state, std::string_view tag, int64_t x) {
+  if (tag == kLoss) return x <= state.step;
+  if (tag == kEpochLoss) return x <= state.samples;
+  if (tag == kValAccuracy) return x < state.samples;
+  if (tag == kInput || tag.starts_with(kLabel)) return x < epoch_of(state);
+  return x < state.step;
 }
 
 /// Examples side by side, as a PNG has its pixels.
@@ -43,15 +46,15 @@ SummaryValue picture(const std::vector<Evaluation::Example>& examples, const Sam
 }  // namespace
 
 void EventLog::open(FileSystem& files, const Path& run, const Config& config, const RunState& state,
-                    const Sizes& sizes) {
+                    const SampleShape& sample) {
   if (!config.tensorboard.enabled) return;
-  sizes_ = sizes;
+  sample_ = sample;
   const auto& [enabled, output, job] = config.tensorboard;
   Path folder = output.empty() ? run / kEventFolder : Path(output);
   if (!job.empty()) folder /= job;
   try {
     file_.emplace(files, folder, event_writer(output.empty() ? "" : config.output), state.step,
-                  [&](std::string_view tag, int64_t x) { return shown_before(state.step, sizes, tag, x); });
+                  [&](std::string_view tag, int64_t x) { return shown_before(state, tag, x); });
   } catch (const Error& e) {
     return give_up(e);
   }
@@ -63,23 +66,25 @@ void EventLog::show_step(int64_t step, int64_t epoch, double loss, double lr) {
        {scalar_summary(kLoss, loss), scalar_summary(kLr, lr), scalar_summary(kEpoch, static_cast<double>(epoch))});
 }
 
-void EventLog::show_epoch(int64_t step, double loss) { show(step * sizes_.batch, {scalar_summary(kEpochLoss, loss)}); }
+void EventLog::show_epoch(const RunState& state, double loss) {
+  show(state.samples, {scalar_summary(kEpochLoss, loss)});
+}
 
-void EventLog::show_evaluation(int64_t step, const Evaluation& first, const Evaluation& test, bool ends_epoch) {
-  show(step, {scalar_summary(kAccuracy, test.accuracy())});
-  show(step * sizes_.batch,
-       {scalar_summary(kValAccuracy, 100 * first.accuracy()), scalar_summary(kValLoss, first.loss)});
+void EventLog::show_evaluation(const RunState& state, const Evaluation& first, const Evaluation& test,
+                               bool ends_epoch) {
+  show(state.step, {scalar_summary(kAccuracy, test.accuracy())});
+  show(state.samples, {scalar_summary(kValAccuracy, 100 * first.accuracy()), scalar_summary(kValLoss, first.loss)});
   if (!ends_epoch || first.examples.empty()) return;
   std::vector<SummaryValue> values;
-  if (const int64_t channels = sizes_.sample.channels; channels == 1 || channels == 3)
-    values.push_back(picture(first.examples, sizes_.sample));
+  if (const int64_t channels = sample_.channels; channels == 1 || channels == 3)
+    values.push_back(picture(first.examples, sample_));
   for (size_t i = 0; i < first.examples.size(); ++i)
     values.push_back(scalar_summary(str(kLabel, i), first.examples[i].label));
   for (size_t i = 0; i < first.examples.size(); ++i)
     if (const std::vector<float>& logits = first.examples[i].logits;
         std::ranges::all_of(logits, [](float v) { return std::isfinite(v); }))
       values.push_back(histogram_summary(str(kOutput, i), logits));
-  show((step - 1) / sizes_.steps_per_epoch, values);
+  show(epoch_of(state), values);
 }
 
 void EventLog::show(int64_t x, const std::vector<SummaryValue>& values) {

@@ -16,22 +16,18 @@ class EventLog {
  public:
   explicit EventLog(RunLog& log) : log_(log) {}
 
-  struct Sizes {
-    int64_t batch = 1, steps_per_epoch = 1;
-    SampleShape sample;
-  };
   /// Begins to show a run that goes on from `state`, where the configuration asks for it. Rank 0 only: elsewhere, and
-  /// once files cannot be written any more, nothing is shown. `run`: the run's folder.
-  void open(FileSystem& files, const Path& run, const Config& config, const RunState& state, const Sizes& sizes);
+  /// once files cannot be written any more, nothing is shown. `run`: the run's folder; `sample`: an image's shape.
+  void open(FileSystem& files, const Path& run, const Config& config, const RunState& state, const SampleShape& sample);
   bool shows() const { return file_.has_value(); }
 
   /// A step: the mean loss of its images, and the rate. `epoch` counts from 1.
   void show_step(int64_t step, int64_t epoch, double loss, double lr);
   /// The end of an epoch: the mean loss of its images.
-  void show_epoch(int64_t step, double loss);
-  /// An evaluation after `step`. `first` is the held-out split where there is one, otherwise test; its examples are
-  /// shown where `ends_epoch` says so.
-  void show_evaluation(int64_t step, const Evaluation& first, const Evaluation& test, bool ends_epoch);
+  void show_epoch(const RunState& state, double loss);
+  /// An evaluation. `first` is the held-out split where there is one, otherwise test; its examples are shown where
+  /// `ends_epoch` says so.
+  void show_evaluation(const RunState& state, const Evaluation& first, const Evaluation& test, bool ends_epoch);
   static constexpr int64_t kExamples = 2;  // that `first` should have
 
  private:
@@ -39,7 +35,7 @@ class EventLog {
   void give_up(const Error& error);
 
   RunLog& log_;
-  Sizes sizes_;
+  SampleShape sample_;
   std::optional<EventFile> file_;
 };
 

@@ -42,6 +42,8 @@ int64_t run_steps(const Config& config, int64_t steps_per_epoch) {
 Schedule step_schedule(const Config& config, int64_t run_steps) {
   optim::LrSchedule scheduler = config.scheduler;
   optim::fit_run(scheduler, run_steps);
+  if (const auto fault = optim::fault_of_run(scheduler, config.optimizer.value(), run_steps))
+    fail(ExitCode::usage, "scheduler.params.", fault->key, " ", fault->text);
   return [optimizer = config.optimizer.value(), scheduler](int64_t step) {
     return optim::schedule_row(scheduler, optimizer, step);
   };

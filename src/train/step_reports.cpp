@@ -34,8 +34,11 @@ bool StepReports::after_step() {
     run_.state.running_images = 0;
   }
   if (epoch_done) {
-    if (run_.state.epoch_images > 0)
-      run_.events.show_epoch(run_.state.step, run_.state.epoch_loss / static_cast<double>(run_.state.epoch_images));
+    if (run_.state.epoch_images > 0) {
+      const double mean = run_.state.epoch_loss / static_cast<double>(run_.state.epoch_images);
+      run_.log.record({{"event", "epoch"}, {"step", run_.state.step}, {"epoch", run_.state.epoch + 1}, {"loss", mean}});
+      run_.events.show_epoch(run_.state, mean);
+    }
     run_.state.epoch_loss = 0;
     run_.state.epoch_images = 0;
   }
@@ -89,7 +92,7 @@ void StepReports::record() {
                    {"grad_norm", scalars.norm},
                    {"loss_scale", run_.session.program().loss_scale == kNone ? 1 : latest.loss_scale.scale},
                    {"skipped", scalars.skipped},
-                   {"samples", run_.state.step * run_.session.batch().train},
+                   {"samples", run_.state.samples},
                    {"samples_per_sec", images / elapsed},
                    {"wait_fraction", waiting}});
   tell_of_waiting(waiting);

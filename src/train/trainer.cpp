@@ -57,6 +57,7 @@ void Trainer::train_step() {
   session_.step(state_.epoch, state_.batch);
   ++state_.step;
   ++state_.batch;
+  state_.samples += session_.batch().train;
   const bool told = reports_->after_step();
   if (state_.batch == session_.steps_per_epoch()) {
     ++state_.epoch;
@@ -177,7 +178,7 @@ bool Trainer::evaluate_now(Because because) {
     for (const Evaluation& e : results) tell_of(e);
     tell_of_replaced();
     const bool ends_epoch = state_.step > 0 && (state_.batch == 0 || state_.step == total_steps_);
-    events_.show_evaluation(state_.step, results.front(), results.back(), ends_epoch);
+    events_.show_evaluation(state_, results.front(), results.back(), ends_epoch);
 
     const auto figures = [](const Evaluation& e) { return Judged::Figures{e.loss, e.accuracy()}; };
     const Judged judged{figures(results.front()), figures(results.back())};
@@ -286,7 +287,9 @@ std::string Trainer::open_folder() {
     folder_ = std::make_unique<RunFolder>(config_, comm_.size(), options_.resume, options_.reset, log_.console());
   require_shared_folder(comm_, config_.output);
   // What is left to the program is as the run began, and with a new run as the images and the machine are.
+  const bool open = !config_.bf16.enabled;
   if (folder_ && folder_->resumed_config()) settle_like(config_, *folder_->resumed_config());
+  if (open && config_.bf16.enabled == true) require_arithmetic_of_begun(session_.backend());
   const SampleShape& sample = session_.data().train->shape();
   config_.model.settle(sample.height, sample.width);
   config_.model.resnet.stem = broadcast_value(comm_, config_.model.resnet.stem);
@@ -312,6 +315,7 @@ void Trainer::start_from(const std::string& checkpoint) {
     together(comm_, [&] { state_ = restore_checkpoint(checkpoint, config_.model.name, session_.graph(), engine); });
     engine.state_written();
     engine.restore({state_.scalars, state_.loss_scale});
+    if (state_.samples < 0) state_.samples = state_.step * session_.batch().train;
     replaced_before_ = replaced_told_ = state_.replaced;
     saved_here = broadcast_value(comm_, folder_ && folder_->contains(state_.step) ? state_.step : int64_t{-1});
     const std::string end = from_rank_0(comm_, folder_ ? folder_->end_at(state_.step) : "");
@@ -329,8 +333,7 @@ void Trainer::start_from(const std::string& checkpoint) {
     const std::string init = options_.init.empty() ? "" : "--init " + in_quotes(options_.init) + head;
     folder_->begin(config_, comm_.size(), checkpoint.empty() ? nullptr : &state_, init, log_.console());
     log_.open(folder_->files(), folder_->held());
-    events_.open(folder_->files(), folder_->held(), config_, state_,
-                 {session_.batch().train, session_.steps_per_epoch(), session_.data().train->shape()});
+    events_.open(folder_->files(), folder_->held(), config_, state_, session_.data().train->shape());
   }
   saver_.emplace(run_, folder_.get(), provenance_);
   if (checkpoint.empty()) return;

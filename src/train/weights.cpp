@@ -48,8 +48,7 @@ std::vector<TensorSpec> wanted_weights(const std::vector<LogicalTensor>& tensors
 /// The tensors of one set, sorted, under the names of their parameters.
 std::vector<LogicalTensor> tensors_of(const SafetensorsFile& file, WeightSet set) {
   auto tensors = logical_tensors(std::span(&file, 1));
-  std::erase_if(tensors,
-                [&](const LogicalTensor& t) { return t.name.ends_with(kEmaSuffix) != (set == WeightSet::ema); });
+  std::erase_if(tensors, [&](const LogicalTensor& t) { return is_average(file, t.name) != (set == WeightSet::ema); });
   if (set == WeightSet::weights) return tensors;
   if (tensors.empty())
     fail(ExitCode::checkpoint, in_quotes(file.path().native()),
@@ -119,7 +118,7 @@ TensorSpec state_spec(const Parameter& p, StateKind kind, const std::string& nam
 }
 
 bool has_ema(const SafetensorsFile& file) {
-  return std::ranges::any_of(file.tensors(), [](const StoredTensor& t) { return t.name.ends_with(kEmaSuffix); });
+  return std::ranges::any_of(file.tensors(), [&](const StoredTensor& t) { return is_average(file, t.name); });
 }
 
 WeightSet evaluated_set(const SafetensorsFile& file) {
@@ -390,7 +389,6 @@ WeightsInfo info_of(const SafetensorsFile& file) {
       constexpr int64_t kMost = 4096;
       if (info.size < 1 || info.resize < info.size || info.resize > kMost) throw std::out_of_range("pictures");
     }
-    info.evaluated = evaluated_set(file);
     if (file.metadata().contains("cifar_train.eval_batch_size")) {
       info.eval_batch = std::stoll(text("eval_batch_size"));
       if (info.eval_batch < 1 || info.eval_batch > kLargestBatch) throw std::out_of_range("eval_batch_size");

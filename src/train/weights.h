@@ -83,8 +83,8 @@ struct WeightsInfo {
   int64_t test_images = 0;                      // 0: not said, by an earlier version
   OnCorrupt on_corrupt = OnCorrupt::error;      // data.on_corrupt
   std::string compute = "f32";                  // or bf16: what the run computed with
+  WeightSet evaluated = WeightSet::weights;     // to be written; evaluated_set() reads it
   // What else an evaluation needs for the very same loss.
-  WeightSet evaluated = WeightSet::weights;
   int64_t eval_batch = 0;  // images at a time; 0: not said, by an earlier version
   bool winograd = true, tf32 = false;
   std::string plans;  // Backend::plans

@@ -97,6 +97,8 @@ TEST(WeightsHash, IsThatOfTheSortedElements) {
   EXPECT_EQ(weights_sha256({a, b}), hash);
   EXPECT_EQ(weights_sha256({b, n, a}), hash);
   EXPECT_EQ(weights_sha256({b, {"a.ema", StoredType::f32, b.shape, b.data}, a}), hash);
+  // A name alone makes no average.
+  EXPECT_EQ(weights_sha256({{"a.ema", StoredType::f32, b.shape, b.data}, a}), hash);
   EXPECT_NE(error_of(ExitCode::checkpoint, [&] { weights_sha256({{"x", StoredType::f16, {2}, a.data}}); }), "");
 }
 

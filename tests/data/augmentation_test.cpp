@@ -340,20 +340,37 @@ TEST(Augmentation, SharesOfMixupAreBetaNumbers) {
 }
 
 TEST(Augmentation, BoxesOfCutmixAreTheirShareOfTheLabel) {
+  // Of a uniform area, a half side is n pixels where the root of the area lies between n and n + 1 sixteenths; the box
+  // lies around any pixel and is cut off at the border.
+  constexpr int kHalf = kSide / 2;
+  std::map<std::pair<int, int>, size_t> number_of;  // by where a side begins and ends
+  std::vector<double> shares;
+  for (int n = 0; n < kHalf; ++n)
+    for (int middle = 0; middle < kSide; ++middle) {
+      const auto [at, is_new] =
+          number_of.try_emplace({std::max(middle - n, 0), std::min(middle + n, kSide)}, shares.size());
+      if (is_new) shares.push_back(0);
+      shares[at->second] += (2 * n + 1) / double{kHalf * kHalf * kSide};
+    }
+  std::vector<double> columns(shares.size()), rows(shares.size());
   for (uint32_t first = 0; first < kDraws; first += 5) {
     const Mixed drawn({Cutmix{}}, some_images(first));
     for (size_t i = 0; i < 5; ++i) {
       const auto& at = drawn.edits[i].at;
       EXPECT_EQ(drawn.edits[i].kind, EditKind::blend);
-      ASSERT_TRUE(at[0] >= 0 && at[1] >= 0 && at[0] + at[2] <= kSide && at[1] + at[3] <= kSide);
       EXPECT_EQ(drawn.mixes[i].share, static_cast<float>(at[2] * at[3]) / (kSide * kSide));
       EXPECT_EQ(at[5], kEditOne);
-      // Far from the border the box is whole: its half side is that of a uniform area.
-      if (at[0] > 0 && at[0] + at[2] < kSide) {
-        EXPECT_EQ(at[2] % 2, 0);
+      const std::pair column{at[0], at[0] + at[2]}, row{at[1], at[1] + at[3]};
+      ASSERT_TRUE(number_of.contains(column) && number_of.contains(row)) << first;
+      ++columns[number_of[column]], ++rows[number_of[row]];
+      const auto whole = [](const auto& side) { return side.first > 0 && side.second < kSide; };
+      if (whole(column) && whole(row)) {
+        EXPECT_EQ(at[2], at[3]);
       }
     }
   }
+  expect_shares(columns, shares, "columns");
+  expect_shares(rows, shares, "rows");
 }
 
 TEST(Augmentation, AMicroBatchIsMixedOnceOrNotAtAll) {

@@ -151,7 +151,7 @@ TEST_F(Events, OfDamagedFilesStayUpToTheDamage) {
 TEST_F(Events, SurviveADiskThatFails) {
   const SummaryValue early = scalar_summary("early", 0.25), late = scalar_summary("late", 0.5);
   /// Goes back with that fault at an operation. How many operations there were.
-  const auto go_back = [&](Fault fault, int at) {
+  const auto go_back = [&](Fault fault, int at, uint32_t seed = 0) {
     for (const std::string& old : list_folder(folder.path())) std::filesystem::remove(folder / old);
     {
       EventFile first = begin(0);
@@ -159,7 +159,7 @@ TEST_F(Events, SurviveADiskThatFails) {
       first.write(1000, {late});
     }
     TemporaryFolder backups;
-    FaultyFileSystem faulty(fault, at, backups.path());
+    FaultyFileSystem faulty(fault, at, backups.path(), seed);
     try {
       EventFile(faulty, folder.path(), "a run", 6, keep_all);
     } catch (const Error& e) {
@@ -170,9 +170,9 @@ TEST_F(Events, SurviveADiskThatFails) {
   };
   const int operations = go_back(Fault::none, -1);
   ASSERT_GT(operations, 5);
-  for (const Fault fault : {Fault::crash, Fault::eio, Fault::enospc, Fault::short_write}) {
-    for (int at = 0; at < operations; ++at) {
-      go_back(fault, at);
+  for (const Fault fault : {Fault::crash, Fault::crash_and_lose, Fault::eio, Fault::enospc, Fault::short_write}) {
+    for (int at = 0; at < operations * (fault == Fault::crash_and_lose ? 8 : 1); ++at) {
+      go_back(fault, at % operations, static_cast<uint32_t>(at / operations));
       begin(6);
       size_t early_ones = 0, late_ones = 0;
       for (size_t file = 0; file < files_there(); ++file) {

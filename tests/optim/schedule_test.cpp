@@ -172,6 +172,27 @@ TEST(OneCycle, OnlyBetasAreCycledAndOnlyWhereThatIsWanted) {
   EXPECT_FALSE(cycle.fault());
 }
 
+/// The first beta of 0.9 grows by a tenth of itself in ten steps: it is 0.99 after them, and 1 after 11.1.
+TEST(OneCycle, MomentumMustStayBelowOneWithinTheRun) {
+  OneCycle grows{
+      .cycle_min_lr = 1, .cycle_max_lr = 5, .cycle_first_step_size = 4, .decay_step_size = 10, .decay_mom_rate = 0.1};
+  const int64_t after = 8 + 1;  // steps of the cycle, the first of which comes before it
+  for (const int64_t steps : {int64_t{0}, int64_t{1}, after, after + 11})
+    EXPECT_FALSE(grows.fault_of_run(steps)) << steps;
+  for (const int64_t steps : {after + 12, after + 13, after + 1000}) {
+    const auto fault = fault_of_run(grows, AdamW(), steps);
+    ASSERT_TRUE(fault) << steps;
+    EXPECT_EQ(fault->key, "decay_mom_rate");
+    EXPECT_NE(fault->text.find("below 1"), std::string::npos);
+    EXPECT_GE(grows.at({}, steps - 1).betas[0], 1);
+    EXPECT_FALSE(fault_of_run(grows, Sgd(), steps)) << "its momentum is not cycled";
+  }
+  EXPECT_LT(grows.at({}, after + 11 - 1).betas[0], 1);
+  grows.cycle_momentum = false;
+  EXPECT_FALSE(fault_of_run(grows, AdamW(), after + 1000));
+  EXPECT_FALSE(fault_of_run(StepLr(), AdamW(), 1000));
+}
+
 TEST(StepLr, FallsEveryStepSizeSteps) {
   const LrSchedule s = StepLr{.step_size = 3, .gamma = 0.5};
   for (int64_t step = 0; step < 10; ++step) EXPECT_EQ(rate(s, step, 0.8), 0.8 / (1 << (step / 3))) << step;

@@ -32,6 +32,34 @@ def ranks_with_a_gpu_each():
         as_one_rank(Ranks(2), stage, micros, bf16=bf16, communication__backend="threads")
 
 
+def sweep_words(output, *words):
+    sets = {k: v for k, v in small().items() if not k.startswith("train_batch")}
+    return [PROGRAM, "sweep", *train_words(output, sets), *CUDA, *words]
+
+
+@check
+def runs_of_a_sweep_have_gpus_of_their_own():
+    """As many as the run with the most ranks; where there are too few, none begins."""
+    need_stand_in()
+    cases = ["--case", "train_batch_size=16", "--case", "train_batch_size=4", "--ranks", "auto", "--parallel", "2"]
+    done = finish(start(sweep_words(path("sweep"), *cases), env={"ON_HOST_DEVICES": "4"}))
+    expect_equal(done.returncode, DONE, done.stdout, done.stderr)
+    devices = []
+    for batch in (16, 4):
+        folder = path("sweep", "train_batch_size=%d,seed=42" % batch)
+        with open(os.path.join(folder, "config.yaml")) as file:
+            devices.append((re.search(r"(?m)^device: .*(cuda:\d)", file.read())[1], records(folder, "start")[0]["ranks"]))
+    expect_equal(devices, [("cuda:0", 2), ("cuda:2", 1)])
+    many = ["--set", "train_batch_size=48"]
+    for words, *culprits in ((["--repeats", "2", "--parallel", "2", "--ranks", "2"], "needs 4 GPUs, of which there are 2",
+                              "give --parallel 1, --ranks 1, or --device cpu"),
+                             (["--repeats", "3", "--parallel", "3"], "needs 3 GPUs", "give --parallel 2, or --device cpu"),
+                             (["--repeats", "2", "--parallel", "2", "--ranks", "3"], "give --ranks 1, or --device cpu"),
+                             (["--grid", "device=cuda:0,cuda:1", "--parallel", "2"], "begins at another GPU")):
+        fails(USAGE, finish(start(sweep_words(path("never"), *many, *words))), "--parallel", *culprits)
+    expect(not os.path.exists(path("never")), "a run began")
+
+
 @check
 def processes_that_share_a_gpu():
     need_mpi()

@@ -40,6 +40,23 @@ def resumed_on_another_device():
 
 
 @check
+def begun_in_bf16_by_itself_and_continued_without_it():
+    """GPUs compute in it; of the CPU this is hidden."""
+    need_stand_in()
+    output = path("bf16")
+    train(output, long(2, bf16__enabled="auto"), *CUDA)
+    before = files(output)
+    done = finish(start([PROGRAM, *train_words(output, long(3, bf16__enabled="auto"), *CPU), "--ranks", "1"],
+                        env={"ONEDNN_MAX_CPU_ISA": "AVX2"}))
+    line = fails(USAGE, done, "began in bf16", "bf16.enabled: auto", "continue it on a machine that has it",
+                 "--reset or another --output")
+    expect("--set" not in line, line)
+    expect_equal(files(output), before)
+    train(output, long(3, bf16__enabled="auto"), *CUDA)
+    expect_equal(records(output, "end")[-1]["step"], 3)
+
+
+@check
 def a_stored_plan_that_is_not_there():
     """A library that lacks the way which the checkpoint records: another is taken, and said."""
     need_stand_in()

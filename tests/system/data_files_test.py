@@ -271,7 +271,7 @@ def a_refused_run_leaves_no_synthetic_set():
         fails(code, failed, *culprits)
         expect_equal(os.listdir(data), [], changed, words)
 
-    refused(USAGE, {"data.augment": "[random_resized_crop]"}, culprits=["random_resized_crop", "synthetic-10"])
+    refused(USAGE, {"data.augment": "[{cutout: {length: 65}}]"}, culprits=["cutout.length", "64", "3x32x32"])
     refused(USAGE, {"train_batch_size": 60000}, culprits=["train_batch_size", "50000"])
     refused(USAGE, {"data.limit": 50001}, culprits=["data.limit"])
     refused(CHECKPOINT, {}, "--resume", "must", culprits=["--resume must"])

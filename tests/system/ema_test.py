@@ -1,5 +1,5 @@
-"""The exponential moving average of the weights (train.ema): the same bits on any ranks with any ZeRO stage, killed and
-resumed; what of it is evaluated, chosen, saved, exported and begun from.
+"""The exponential moving average of the weights (train.ema), also beside all else that draws or remembers: the same bits
+on any ranks with any ZeRO stage, killed and resumed; what of it is evaluated, chosen, saved, exported and begun from.
 
 A part of the combinations by default; all of them with CIFAR_TRAIN_FULL=1.
 """
@@ -28,12 +28,25 @@ def residual():
                     train__eval_interval=3, train__ema__start=1, data__path=few(train=300, test=40))
 
 
+# Dropout, mixed images, a cycle of rate and momentum, clipping, accumulation and patience, which ends the run.
+def transformer(**changed):
+    narrow = {"name": "vit_tiny", "dim": 24, "depth": 2, "heads": 2, "dim_head": 8, "mlp_dim": 20}
+    cycle = {"cycle_min_lr": 0.0001, "cycle_max_lr": 0.01, "cycle_first_step_size": 8}
+    sets = {**settings(data__path=few(train=300, test=40), data__augment="[flip, {mixup: {p: 0.5}}, cutmix]",
+                       optimizer__type="AdamW", scheduler__type="OneCycle", train__eval_interval=2, train__save_interval=1,
+                       train__early_stopping__patience=2, train__early_stopping__metric="accuracy"),
+            **{"model." + key: value for key, value in narrow.items()},
+            **{key.replace("__", "."): value for key, value in changed.items()}}
+    return {**{key: value for key, value in sets.items() if not key.startswith("scheduler.params")},
+            **{"scheduler.params." + key: value for key, value in cycle.items()}}
+
+
 @functools.lru_cache(None)
-def whole():
+def whole(of=settings):
     """The uninterrupted run's folder, and how long it took."""
-    begin = time.monotonic()
-    train(path("whole"), settings())
-    return path("whole"), time.monotonic() - begin
+    begin, output = time.monotonic(), path("whole-" + of.__name__)
+    train(output, of())
+    return output, time.monotonic() - begin
 
 
 def inspected(target, *words):
@@ -77,28 +90,26 @@ def expect_same(output, expected, *what):
 
 @check
 def any_ranks_and_stage():
-    train(path("residual"), residual())
-    expect(averages(path("residual", "last.bin"))["bn1.running_var"] != weights(path("residual", "last.bin"))["bn1.running_var"],
-           "running statistics are not averaged")
-    kinds = [(ranks, stage) for ranks in (2, 3, 4) for stage in range(4)]
-    for name, sets, number in (("whole", settings(), 5), ("residual", residual(), 3)):
-        expected = whole()[0] if name == "whole" else path(name)
+    last = os.path.join(whole(residual)[0], "last.bin")
+    expect(averages(last)["bn1.running_var"] != weights(last)["bn1.running_var"], "running statistics are not averaged")
+    expect_equal(records(whole(transformer)[0], "end")[-1]["reason"], "stopped early")
+    kinds = [(ranks, stage) for ranks in (1, 2, 3, 4) for stage in range(4)][1:]
+    for of, number in ((settings, 5), (residual, 3), (transformer, 4)):
         for ranks, stage in kinds if FULL else random.Random(3).sample(kinds, number):
-            output = path("%s-%d-%d" % (name, ranks, stage))
-            train(output, {**sets, "zero_optimization.stage": stage}, ranks=Ranks(ranks))
-            expect_same(output, expected, "%d ranks, stage %d" % (ranks, stage))
+            output = path("%s-%d-%d" % (of.__name__, ranks, stage))
+            train(output, {**of(), "zero_optimization.stage": stage}, ranks=Ranks(ranks))
+            expect_same(output, whole(of)[0], of.__name__, "%d ranks, stage %d" % (ranks, stage))
             shutil.rmtree(output)
 
 
 @check
 def killed_and_resumed():
-    numbers, longest = random.Random(1), 1.2 * whole()[1]
-    for turn in range(8 if FULL else 2):
-        output, history, kills = path("killed-%d" % turn), [], 0
+    numbers = random.Random(1)
+    for turn, of in enumerate([settings, transformer] * (6 if FULL else 1)):
+        output, history, kills, longest = path("killed-%d" % turn), [of.__name__], 0, 1.2 * whole(of)[1]
         while True:
             ranks, stage, moment = Ranks(1 + (turn + kills) % 4), numbers.randrange(4), numbers.uniform(0.1, 1) * longest
-            changed = settings(train__save_interval=1, zero_optimization__stage=stage)
-            job = start(ranks.words(*train_words(output, changed)))
+            job = start(ranks.words(*train_words(output, of(train__save_interval=1, zero_optimization__stage=stage))))
             history.append("%s, stage %d" % (ranks, stage))
             try:
                 job.wait(moment if kills < 3 else 120)
@@ -110,7 +121,7 @@ def killed_and_resumed():
                 continue
             expect_equal(job.returncode, DONE, *history, *job.communicate())
             break
-        expect_same(output, whole()[0], *history)
+        expect_same(output, whole(of)[0], *history)
 
 
 @check

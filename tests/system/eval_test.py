@@ -1,8 +1,7 @@
 """eval: the run's own figures to the last digit, other precisions, and files that a run replaces meanwhile.
 
 CIFAR_TRAIN_EVALUATIONS: how many evaluations while a run saves every step (default 10; 1000 with tools/test.sh --full).
-CIFAR_TRAIN_EVALUATED: what trains meanwhile, a configuration, in place of the tutorial's network on few images; each
-evaluation takes 250 images then.
+With CIFAR_TRAIN_FULL=1 also 20 while vit_tiny trains.
 """
 import os
 import sys
@@ -11,7 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 from harness import *
 
 EVALUATIONS = int(os.environ.get("CIFAR_TRAIN_EVALUATIONS", 10))
-EVALUATED = os.environ.get("CIFAR_TRAIN_EVALUATED", "")
+FULL = os.environ.get("CIFAR_TRAIN_FULL", "") not in ("", "0")
 SETTINGS = {**FEW, "train.epochs": 10, "train.max_steps": 24, "train.eval_interval": 6, "train.best.split": "test",
             "train.best.metric": "loss", "scheduler.params.warmup_max_lr": 0.003}
 
@@ -78,23 +77,17 @@ def other_precisions():
 
 # ---- while a run saves
 
-@check
-def evaluations_while_training_saves():
+def evaluate_meanwhile(output, count, sets, *words, config=DEFAULT):
     """Every one reads a whole file, of one step: its loss is the one that the run has recorded for that step."""
     endless = {"train.epochs": 10 ** 6, "train.max_steps": 10 ** 9, "train.save_interval": 1, "train.eval_interval": 1,
-               "checkpoint.keep_last": 2}
-    output, words = path("saves"), []
-    if EVALUATED:
-        words = ["--max-images", "250"]
-        job = start([PROGRAM, *train_words(output, {**endless, "data.path": synthetic()}, config=EVALUATED)])
-    else:
-        job = start([PROGRAM, *train_words(output, {**settings(train__best__split="last"), **endless})])
+               "train.best.split": "last", "checkpoint.keep_last": 2}
+    job = start([PROGRAM, *train_words(output, {**sets, **endless}, config=config)])
     found = []
     try:
         while not os.path.exists(os.path.join(output, "best.bin")):
             expect(job.poll() is None, *(job.communicate() if job.poll() is not None else ()))
             time.sleep(0.01)
-        for i in range(EVALUATIONS):
+        for i in range(count):
             target = (output, os.path.join(output, "last.bin"), os.path.join(output, "best.bin"))[i % 3]
             found.append(evaluated(target, *words))
         expect(job.poll() is None, "the run ended before its evaluations did")
@@ -106,11 +99,27 @@ def evaluations_while_training_saves():
     recorded = {r["step"]: r for r in records(output, "eval")}
     for one in found:
         expect(one["step"] in recorded, one["step"])
-        if not words:
-            expect_equal(one["loss"], recorded[one["step"]]["loss"], one["step"])
+        expect_equal(one["loss"], recorded[one["step"]]["loss"], one["step"])
     steps = {one["step"] for one in found}
-    expect(len(steps) > len(found) / 2, "the files were hardly replaced meanwhile", sorted(steps))
     print("      %d evaluations of %d steps, %d steps were saved" % (len(found), len(steps), len(recorded)))
+    return steps
+
+
+@check
+def evaluations_while_training_saves():
+    steps = evaluate_meanwhile(path("saves"), EVALUATIONS, settings())
+    expect(len(steps) > EVALUATIONS / 2, "the files were hardly replaced meanwhile", sorted(steps))
+
+
+@check
+def evaluations_while_vit_tiny_saves():
+    """It has 250 images to test on."""
+    if not FULL:
+        raise Skip("minutes: CIFAR_TRAIN_FULL=1 runs it")
+    small = {"data.path": few(train=320, test=250), "data.on_corrupt": "skip", "data.validation": 0,
+             "train_batch_size": 32, "train_micro_batch_size_per_gpu": 32, "train.early_stopping.patience": 0}
+    steps = evaluate_meanwhile(path("vit"), 20, small, "--max-images", "250", config=os.path.join(CONFIGS, "vit_tiny.yaml"))
+    expect(len(steps) > 4, "the files were hardly replaced meanwhile", sorted(steps))
 
 
 main()

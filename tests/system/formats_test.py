@@ -153,6 +153,7 @@ def metrics_jsonl():
         numbers = {"step": ["step", "epoch", "loss", "lr", "grad_norm", "loss_scale", "skipped", "samples",
                             "samples_per_sec", "wait_fraction"],
                    "eval": ["step", "loss", "accuracy", "images", "top5"], "checkpoint": ["step"], "start": ["seed"],
+                   "epoch": ["step", "epoch", "loss"],
                    "end": ["step", "seconds", "samples_per_sec"]}[r["event"]]
         for key in numbers:
             expect(isinstance(r[key], (int, float)) and not isinstance(r[key], bool), key, r)

@@ -61,6 +61,21 @@ def tests_of(output, name):
     return [r for r in records(os.path.join(output, name), "eval") if r["split"] == "test"]
 
 
+def step_losses(output, epoch):
+    return [r["loss"] for r in records(output, "step") if r["epoch"] == epoch]
+
+
+def results(output):
+    """Of results.txt: a dictionary for each block."""
+    return [dict(line.strip().split(": ", 1) for line in block.splitlines())
+            for block in content(output, "results.txt").split("Experiment:\n")[1:]]
+
+
+def events(output, *kinds):
+    found = [json.loads(line) for line in content(output, "sweep.jsonl").splitlines()]
+    return [r for r in found if r["event"] in kinds]
+
+
 def processes(output):
     """Of the program, whose command line names the folder."""
     found = []
@@ -127,7 +142,7 @@ def blocks_of_results():
         expect_equal([line.split(": ", 1)[0] for line in lines], ["\t%16s" % key for key in keys])
         found = dict(line.strip().split(": ", 1) for line in lines)
         best = max(tests_of(output, name), key=lambda r: r["accuracy"])
-        losses = [r["loss"] for r in records(os.path.join(output, name), "step") if r["epoch"] == best["epoch"]]
+        losses = step_losses(os.path.join(output, name), best["epoch"])
         expect_equal(found["name"], name)
         expect_equal((found["arch"], found["num_params"], found["end_epoch"]), ("linear", "30730", "1"))
         expect_equal(found["best_val_acc"], "%.2f" % (100 * best["accuracy"]))
@@ -137,6 +152,18 @@ def blocks_of_results():
                      [name[-2:], name.split(",")[0].split("=")[1], "SGD", "none", "1", "0"])
         time.strptime(found["timestamp"], "%Y-%m-%d %H:%M:%S")
         expect(float(found["train_seconds"]) > 0, found)
+
+
+@check
+def the_loss_of_training_is_the_epochs():
+    """However seldom steps are recorded; a run that ends within an epoch has none."""
+    sweep(path("seldom"), "--repeats", "2", sets=settings(steps_per_print=1000, optimizer__params__lr=0.1))
+    for block in results(path("seldom")):
+        steps = path("every-step-" + block["seed"])
+        train(steps, settings(optimizer__params__lr=0.1, seed=block["seed"]))
+        expect(abs(float(block["best_train_loss"]) - statistics.mean(step_losses(steps, 1))) < 1e-6, block)
+    sweep(path("cut"), "--repeats", "2", sets=settings(train__max_steps=3))
+    expect_equal([block["best_train_loss"] for block in results(path("cut"))], ["-", "-"])
 
 
 @check
@@ -167,16 +194,33 @@ def side_by_side_gives_the_same():
 
 @check
 def a_list_of_cases():
-    done = sweep(path("cases"), "--case", "optimizer.type=SGD optimizer.params.lr=0.1 optimizer.params.momentum=0.9",
-                 "--case", "optimizer.params.lr=0.001 optimizer.type=Adam optimizer.params.betas=[0.8,0.99]", "--grid",
+    done = sweep(path("cases"), "--case", "optimizer.type=SGD optimizer.params.lr=0.1  optimizer.params.momentum=0.9",
+                 "--case", "optimizer.params.lr=0.002 optimizer.type=Adam optimizer.params.betas=[0.8, 0.99]", "--grid",
                  "seed=1,2")
     expect_equal([row[:2] for row in rows(done.stdout)],
                  [["optimizer.type=SGD, optimizer.params.lr=0.1, optimizer.params.momentum=0.9", "2 of 2"],
-                  ["optimizer.params.lr=0.001, optimizer.type=Adam, optimizer.params.betas=[0.8, 0.99]", "2 of 2"]])
+                  ["optimizer.params.lr=0.002, optimizer.type=Adam, optimizer.params.betas=[0.8, 0.99]", "2 of 2"]])
     train(path("adam"), settings(optimizer__type="Adam", optimizer__params__betas="[0.8,0.99]", seed=2,
-                                 optimizer__params__lr=0.001))
+                                 optimizer__params__lr=0.002))
     wanted = result(path("adam"))[0]
     expect(wanted in [result(path("cases", name))[0] for name in folders(path("cases"))], folders(path("cases")))
+
+
+@check
+def values_of_cases_may_hold_blanks():
+    """In brackets and quotes; an apostrophe within a word is none."""
+    for case, folder in (("data.augment=[ {flip: {p: 0.5}}, cutout ] train.epochs=2",
+                          "data.augment=__flip__p_0.5__,cutout_,train.epochs=2"),
+                         ("data.path='/my data' train.epochs=2", "data.path=__mydata_,train.epochs=2"),
+                         ('data.path="/a \\" b=c" train.epochs=2', "data.path=__a__b=c_,train.epochs=2"),
+                         ("data.path='/it''s here' train.epochs=2", "data.path=__it_shere_,train.epochs=2"),
+                         ("data.path=/it's train.epochs=2", "data.path=__it_s_,train.epochs=2"),
+                         ("data.path=/a[b train.epochs=2", "data.path=__a_b_,train.epochs=2")):
+        done = sweep(path("dry"), "--case", case, "--dry-run", sets={k: v for k, v in settings().items()
+                                                                     if k not in ("data.path", "data.augment")})
+        expect_equal(re.sub(r",seed=42-[0-9a-f]{8}\n$", "", os.path.basename(done.stdout)), folder)
+    for case in ("data.augment=[flip train.epochs=2", "data.path='/a train.epochs=2"):
+        fails(USAGE, finish(start(words(path("dry"), settings(), "--case", case))), case[:20])
 
 
 @check
@@ -241,17 +285,34 @@ def a_killed_sweep_continues():
     output = path("killed")
     job = start_long(output)
     wait_until(lambda: len(begun(output)) >= 3 or job.poll() is not None, "no third run has begun")
+
+    def at_work():
+        ended = [r["run"] for r in events(output, "run")]
+        return [name for name in begun(output) if name not in ended]
+
+    wait_until(lambda: at_work() or job.poll() is not None, "no run has begun to train")
     job.kill()
     job.communicate()
     wait_until(lambda: not processes(output), "a sweep that was killed has left processes behind")
-    ended = [r["run"] for r in map(json.loads, content(output, "sweep.jsonl").splitlines()) if r["event"] == "run"]
-    expect(ended, "no run had ended")
+    ended = [r["run"] for r in events(output, "run")]
+    killed = {r["run"]: r["time"] for r in events(output, "begin") if r["run"] not in ended}
+    longest = {name: time.time() - begin for name, begin in killed.items()}
+    expect(ended and killed, "nothing had ended, or nothing was killed")
     done = sweep(output, *LONG_GRID, sets=settings(**LONG))
+    for block in results(output):  # what the kill has cut off counts
+        parts = [r for r in events(output, "run") if r["run"] == block["name"]]
+        expect_equal([r["code"] for r in parts], [LOST, DONE] if block["name"] in killed else [DONE], parts)
+        expect_equal(block["train_seconds"], "%.2f" % sum(r["seconds"] for r in parts))
+        expect(len(parts) == 1 or parts[0]["seconds"] <= longest[block["name"]], parts, longest)
+    lost = [r["seconds"] for r in events(output, "run") if r["code"] == LOST]
+    expect(max(lost) > 0, lost)
     for name in ended:
         expect(name.replace(",", ", ") + ": is done" in done.stderr, name, done.stderr)
     expect_undisturbed(output)
+    before = events(output, "begin", "run")
     again = sweep(output, *LONG_GRID, sets=settings(**LONG))
     expect_equal(again.stderr.count(": is done"), 4, again.stderr)
+    expect_equal(events(output, "begin", "run"), before)
 
 
 @check
@@ -288,7 +349,45 @@ def more_epochs_continue_and_another_rate_is_refused():
     fails(CHECKPOINT, done, "2 of 2 runs failed", "seed=42", LR, "log.txt")
 
 
+@check
+def another_sweep_does_not_take_a_sweeps_place():
+    output, first = path("two"), ["--grid", LR + "=0.1", "--repeats", "2"]
+    sweep(output, *first)
+    before = {k: v for k, v in snapshot(output).items() if k != ".lock"}
+    fails(USAGE, finish(start(words(output, settings(), "--grid", "train.label_smoothing=0,0.1"))),
+          output, "another sweep", LR + "=0.1,seed=42", "another --output")
+    expect_equal({k: v for k, v in snapshot(output).items() if k != ".lock"}, before)
+    # The same may grow, by values and by seeds.
+    done = sweep(output, "--grid", LR + "=0.1,0.01", "--repeats", "3")
+    expect_equal(done.stderr.count(": is done"), 2, done.stderr)
+    expect_equal([row[1] for row in rows(done.stdout)], ["3 of 3", "3 of 3"])
+
+
 # ---- failures
+
+@check
+def its_own_files_stop_no_run():
+    """A folder in the place of one of them: no table can be written."""
+    output = path("no-table")
+    job = start_long(output)
+    os.mkdir(os.path.join(output, "table.md"))
+    done = finish(job)
+    fails(IO, done, "table.md")
+    expect_equal(done.stderr.count("warning: cannot replace"), 1, done.stderr)
+    os.rmdir(os.path.join(output, "table.md"))
+    again = sweep(output, *LONG_GRID, sets=settings(**LONG))
+    expect_equal(again.stderr.count(": is done"), 4, again.stderr)
+    expect_undisturbed(output)
+
+
+@check
+def a_run_that_cannot_begin_stops_no_other():
+    output = path("no-log")
+    os.makedirs(os.path.join(output, "seed=42", "log.txt"))
+    done = finish(start(words(output, settings(), "--repeats", "3", "--parallel", "2")))
+    fails(IO, done, "1 of 3 runs failed", "seed=42", "log.txt")
+    expect_equal([row[:2] for row in rows(done.stdout)], [["as configured", "2 of 3"]])
+
 
 @check
 def a_run_that_diverges_stops_no_other():

@@ -150,6 +150,19 @@ def a_run_resumed_many_times_too():
 
 
 @check
+def images_are_counted_when_the_batch_changes():
+    """One that follows from the ranks."""
+    sets = settings(train_batch_size="auto", gradient_accumulation_steps=1, train__eval_interval=5)
+    for steps, ranks in ((10, 1), (20, 2)):
+        train(path("derived"), {**sets, "train.max_steps": steps}, ranks=Ranks(ranks))
+    images = {step: 4 * min(step, 10) + 8 * max(step - 10, 0) for step in range(1, 21)}
+    expect_equal({r["step"]: r["samples"] for r in records(path("derived"), "step")}, images)
+    found = shown(tb(path("derived")))
+    expect_equal(sorted(found["ValAcc"]), [images[step] for step in (5, 10, 15, 20)])
+    expect_equal(sorted(found["eval/acc"]), [5, 10, 15, 20])
+
+
+@check
 def epochs_of_one_step():
     """Then x = epochs is as large as x = steps."""
     one = by_epoch(train_batch_size=400, train__epochs=6)

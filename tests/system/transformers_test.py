@@ -93,7 +93,7 @@ def what_does_not_go_together_is_refused():
     for sets, *culprits in (
             ({"model.patch": 5}, "model.patch: 5 does not divide", "3x32x32", "use 4"),
             ({"model.heads": 7}, "--set model.heads=7: model.heads must divide model.dim", "24 is no multiple of 7"),
-            ({"model.dropout": 1}, "model.dropout must be at least 0 and less than 1"),
+            ({"model.dropout": 1}, "model.dropout must be at least 0 and at most 0.999"),
             ({"model.depth": 0}, "model.depth must be at least 1"),
             ({"model.kernel": 3}, "model.kernel is no key of the model vit; cct takes it")):
         fails(USAGE, run(*train_words(path("refused"), {**settings("vit"), **sets})), *culprits)

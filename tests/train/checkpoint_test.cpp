@@ -235,6 +235,33 @@ TEST_F(CheckpointTest, AnAverageLiesBesideTheWeights) {
   EXPECT_NE(error.find("other.bin' has no moving average of its weights"), std::string::npos) << error;
 }
 
+/// What is called X.ema is an average only where there is an X.
+TEST_F(CheckpointTest, ANameAloneMakesNoAverage) {
+  const auto comm = make_solo();
+  Rank rank(*comm, 0);
+  rank.fill(3);
+  writer(rank, folder_.path()).write_weights("plain.bin", {});
+  FileSystem files;
+  const auto stray = [&](const std::string& name) {
+    const SafetensorsFile plain(folder_ / "plain.bin");
+    auto views = plain.views();
+    views.push_back({name, StoredType::f32, views[0].shape, views[0].data});
+    write_safetensors(files, folder_ / "stray.bin", views, {{"cifar_train.evaluated", "ema"}});
+    return SafetensorsFile(folder_ / "stray.bin");
+  };
+  const SafetensorsFile alone = stray("nothing.ema");
+  EXPECT_FALSE(has_ema(alone));
+  EXPECT_EQ(evaluated_set(alone), WeightSet::weights);
+  EXPECT_EQ(ema_sha256_of(folder_ / "stray.bin"), "");
+  EXPECT_NE(weights_sha256_of(folder_ / "stray.bin"), weights_sha256_of(folder_ / "plain.bin"));
+  const FlatLayout& flat = rank.engine->lowered().flat;
+  const std::string error =
+      error_of(ExitCode::checkpoint, [&] { load_weights(alone, rank.graph, flat, rank.engine->state().front()); });
+  EXPECT_NE(error.find("'nothing.ema'"), std::string::npos) << error;
+  EXPECT_TRUE(has_ema(stray("bn.weight.ema")));
+  EXPECT_EQ(weights_sha256_of(folder_ / "stray.bin"), weights_sha256_of(folder_ / "plain.bin"));
+}
+
 TEST_F(CheckpointTest, DamagedElementsAreFoundByTheRankThatReadsThem) {
   on_ranks(2, [&](Communicator& comm) {
     Rank rank(comm, 1);

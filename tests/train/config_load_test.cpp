@@ -230,7 +230,15 @@ TEST_F(ConfigTest, TypesAndRangesAreChecked) {
       {"data: {augment: [{cutmix: {beta: 1}}]}", "cutmix takes alpha or p"},
       {"data: {augment: [{normalize: {mean: [1], std: [1]}}, flip]}", "c.yaml:1:19: data.augment normalize comes last"},
       {"data: {augment: [flip, normalize]}", "data.augment normalize needs its numbers"},
-      {"data: {augment: [{normalize: {std: [0]}}]}", "data.normalize.std must be more than 0, found 0"},
+      {"data: {augment: [{normalize: {mean: [0], std: [0]}}]}", "data.normalize.std must be more than 0, found 0"},
+      {"data: {augment: [{normalize: {}}]}", "c.yaml:1:18: data.augment normalize needs its numbers"},
+      {"data: {augment: [{normalize: {mean: [0.5]}}]}", "c.yaml:1:18: data.augment normalize needs its numbers"},
+      {"data: {augment: [{normalize: {std: [0.5]}}]}", "c.yaml:1:18: data.augment normalize needs its numbers"},
+      {"data: {augment: [{normalize: [0.5]}]}", "c.yaml:1:18: data.augment normalize needs its numbers"},
+      {"data: {normalize: {mean: [0.4]}, augment: [flip, {normalize: {mean: [0.5], std: [0.5]}}]}",
+       "c.yaml:1:8: data.normalize is given by the last step of data.augment too (c.yaml:1:"},
+      {"data: {augment: [{normalize: {mean: [0.5], std: [0.5]}}], normalize: {std: [0.4]}}",
+       "c.yaml:1:59: data.normalize is given by the last step of data.augment too"},
       {"data: {augment: [f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f,f]}",
        "at most 32 steps, found 33"},
       {"optimizer: {type: Adam, params: {betas: [0.9, 1]}}", "less than 1, found 1"},
@@ -494,6 +502,19 @@ TEST_F(ConfigTest, Bf16MayBeLeftToTheMachine) {
   EXPECT_FALSE(open.bf16.enabled.has_value());
   EXPECT_FALSE(load(kAdam, {"bf16.enabled=auto"}).bf16.enabled.has_value());
   EXPECT_EQ(load(kAdam + "bf16: {enabled: auto}\n", {"bf16.enabled=true"}).bf16.enabled, true);
+  // A later file's auto says no more than an earlier file; one that is asked for by name does.
+  const auto both = [&](const std::string& first, const std::string& second, std::vector<std::string> sets = {}) {
+    return load_config({.files = {write("first.yaml", base + "bf16: {enabled: " + first + "}\n"),
+                                  write("second.json", "{\"bf16\": {\"enabled\": " + second + "}}")},
+                        .sets = std::move(sets)},
+                       &warnings_)
+        .bf16.enabled;
+  };
+  for (const bool earlier : {true, false}) {
+    EXPECT_EQ(both(earlier ? "true" : "false", "\"auto\""), earlier);
+    EXPECT_EQ(both("auto", earlier ? "true" : "false"), earlier);
+  }
+  EXPECT_EQ(both("true", "\"auto\"", {"bf16.enabled=auto"}), std::nullopt);
   EXPECT_PART(to_yaml(open), "bf16:\n  enabled: auto\n");
   EXPECT_PART(to_yaml(off), "bf16:\n  enabled: false\n");
   EXPECT_FALSE(open == off);
@@ -506,8 +527,9 @@ TEST_F(ConfigTest, Bf16MayBeLeftToTheMachine) {
   }
   Config now = off;
   settle_like(now, on);
-  EXPECT_EQ(resume_difference(on, 1, now, 1).forbidden,
-            std::vector<std::string>{"bf16.enabled: true saved, false now"});
+  EXPECT_EQ(
+      resume_difference(on, 1, now, 1).forbidden,
+      std::vector<std::string>{"bf16.enabled: true saved, false now (not given: --set bf16.enabled=true restores it)"});
 }
 
 TEST_F(ConfigTest, PrecisionBlocks) {
@@ -626,6 +648,19 @@ TEST_F(ConfigTest, TutorialFlagsKeepWorking) {
   EXPECT_EQ(with({.backend = "nccl"}).communication.backend, CommBackend::nccl);
   EXPECT_EQ(with({.with_cuda = true}).device, "cuda");
   EXPECT_EQ(with({.use_ema = true}).train.ema.decay, 0.999);
+  // Where an average is configured already, that is what --use_ema asks for.
+  const auto averaged = [&](const std::string& decay) {
+    return load_config({.files = {write("ema.yaml", kAdam + "train: {ema: {decay: " + decay + "}}\n")},
+                        .flags = {.use_ema = true}},
+                       &warnings_)
+        .train.ema.decay;
+  };
+  EXPECT_EQ(averaged("0.9"), 0.9);
+  EXPECT_EQ(averaged("0"), 0.999);
+  EXPECT_EQ(averaged("0.0"), 0.999);
+  EXPECT_PART(
+      error({.files = {write("ema.yaml", kAdam + "train: {ema: {decay: much}}\n")}, .flags = {.use_ema = true}}),
+      "train.ema.decay");
 }
 
 TEST_F(ConfigTest, AnAverageOfTheWeightsHasItsKeys) {

@@ -8,7 +8,7 @@ namespace ct {
 namespace {
 
 RunState some_state() {
-  RunState s{.step = 7, .epoch = 1, .batch = 3};
+  RunState s{.step = 7, .epoch = 1, .batch = 3, .samples = 112};
   s.scalars.applied = 5, s.scalars.skipped = 2, s.scalars.bad_streak = 1;
   s.running_loss = 1.0 / 3, s.running_images = 12;
   s.epoch_loss = 1.0 / 7, s.epoch_images = 24;
@@ -22,6 +22,7 @@ TEST(RunState, SurvivesItsTextToTheLastBit) {
   EXPECT_EQ(t.step, s.step);
   EXPECT_EQ(t.epoch, s.epoch);
   EXPECT_EQ(t.batch, s.batch);
+  EXPECT_EQ(t.samples, s.samples);
   EXPECT_EQ(t.scalars.applied, s.scalars.applied);
   EXPECT_EQ(t.scalars.skipped, s.scalars.skipped);
   EXPECT_EQ(t.scalars.bad_streak, s.scalars.bad_streak);
@@ -45,6 +46,13 @@ TEST(RunState, ReplacedSamplesAreLeftOutWhereThereAreNone) {
   EXPECT_EQ(run_state_from(json).replaced, 0);
 }
 
+TEST(RunState, SamplesThatWereNotCountedStayUnknown) {
+  Json old = to_json(some_state());
+  old.erase("samples");
+  EXPECT_EQ(run_state_from(old).samples, -1);
+  EXPECT_EQ(to_json(run_state_from(old)), old) << "an earlier version's state has another hash";
+}
+
 void expect_damaged(const Json& json, const std::string& word) {
   try {
     run_state_from(json);
@@ -61,7 +69,7 @@ TEST(RunState, EveryFieldMustBeThereAndANumber) {
   for (const auto& [key, value] : whole.items()) {
     Json without = whole;
     without.erase(key);
-    if (key != "replaced_samples" && !key.starts_with("epoch_")) expect_damaged(without, key);
+    if (key != "replaced_samples" && key != "samples" && !key.starts_with("epoch_")) expect_damaged(without, key);
     for (const Json& wrong : {Json("5"), Json(nullptr), Json::array({1}), Json::object(), Json(true)}) {
       Json bad = whole;
       bad[key] = wrong;
@@ -81,7 +89,7 @@ TEST(RunState, OfEarlierVersionsHasNoSumsOfTheEpoch) {
 }
 
 TEST(RunState, CountsAreNotBelowZero) {
-  for (const char* key : {"step", "epoch", "batch", "applied", "replaced_samples"}) {
+  for (const char* key : {"step", "epoch", "batch", "applied", "replaced_samples", "samples"}) {
     Json bad = to_json(some_state());
     bad[key] = -1;
     expect_damaged(bad, "below zero");

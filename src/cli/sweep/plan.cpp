@@ -4,7 +4,6 @@
 #include <cctype>
 #include <memory>
 #include <set>
-#include <sstream>
 
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -47,12 +46,45 @@ std::vector<Settings> grid_of(const std::string& word) {
   return all;
 }
 
+/// Words between blanks. A value that begins with a bracket or a quote goes to where that is closed.
+std::vector<std::string> words_in(const std::string& text) {
+  std::vector<std::string> words(1);
+  int depth = 0;   // of brackets
+  char quote = 0;  // that is open
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i], next = i + 1 < text.size() ? text[i + 1] : '\0';
+    std::string& word = words.back();
+    const size_t last = word.find_last_not_of(' ');
+    const char before = last == std::string::npos ? '\0' : word[last];
+    const bool begins = depth > 0 ? std::string_view("[{,:").find(before) != std::string_view::npos : before == '=';
+    if (quote == 0 && depth == 0 && std::isspace(static_cast<unsigned char>(c)) != 0) {
+      if (!word.empty()) words.emplace_back();
+      continue;
+    }
+    word += c;
+    if (quote != 0) {
+      const bool escaped = quote == '"' ? c == '\\' : c == quote && next == quote;
+      if (escaped && next != 0)
+        word += text[++i];
+      else if (c == quote)
+        quote = 0;
+    } else if (begins && (c == '"' || c == '\'')) {
+      quote = c;
+    } else if ((c == '[' || c == '{') && (depth > 0 || begins)) {
+      ++depth;
+    } else if ((c == ']' || c == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  if (words.back().empty()) words.pop_back();
+  return words;
+}
+
 /// "optimizer.type=SGD optimizer.params.lr=0.1"
 Settings case_of(const std::string& words) {
   const std::string origin = "--case " + in_quotes(words);
   Settings settings;
-  std::istringstream in(words);
-  for (std::string word; in >> word;) {
+  for (const std::string& word : words_in(words)) {
     const auto [key, value] = split(word, origin);
     if (value.empty()) fail(ExitCode::usage, origin, ": ", key, " has no value");
     settings.push_back({key, document::flow(parse(value, origin))});

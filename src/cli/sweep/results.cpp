@@ -52,6 +52,8 @@ std::string value_of(const Config& config, const std::string& key, const std::st
   return found == fields.end() ? absent : field_text(*found);
 }
 
+std::string loss_text(double loss) { return std::isnan(loss) ? "-" : format("%.9g", loss); }
+
 std::string escaped(std::string text) {
   for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
   return text;
@@ -69,7 +71,7 @@ std::optional<RunResult> read_result(const Path& run) {
   std::istringstream lines(read_file(run / kMetricsFile));
   RunResult result;
   std::optional<RunResult::Evaluated> best_val, best_test;
-  std::map<int64_t, std::vector<double>> losses;  // by epoch
+  std::map<int64_t, double> losses;  // of training, by epoch
   bool ended = false;
   for (std::string line; std::getline(lines, line);) {
     const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -77,7 +79,7 @@ std::optional<RunResult> read_result(const Path& run) {
     const std::string event = record["event"], reason = record.value("reason", Json("")).dump();
     ended = event == "end" && (reason == "\"finished\"" || reason == "\"stopped early\"");
     if (event == "start") result.parameters = count(record, "parameters");
-    if (event == "step") losses[count(record, "epoch")].push_back(number(record, "loss"));
+    if (event == "epoch") losses[count(record, "epoch")] = number(record, "loss");
     if (event != "eval") continue;
     const RunResult::Evaluated now{number(record, "accuracy"), number(record, "loss"), count(record, "epoch")};
     const bool val = record.value("split", Json()) == "val";
@@ -88,8 +90,7 @@ std::optional<RunResult> read_result(const Path& run) {
   }
   if (!ended) return {};
   result.best = best_val ? best_val : best_test;
-  if (result.best && losses.contains(result.best->epoch))
-    result.best_train_loss = mean_and_deviation(losses[result.best->epoch]).mean;
+  if (result.best && losses.contains(result.best->epoch)) result.best_train_loss = losses[result.best->epoch];
   return result;
 }
 
@@ -151,8 +152,8 @@ std::string results_text(const std::vector<SweepOutcome>& outcomes) {
         {"arch", o.config.model.name},
         {"params", settings.empty() ? kAsConfigured : settings},
         {"best_val_acc", format("%.2f", 100 * result.best->accuracy)},
-        {"best_train_loss", format("%.9g", result.best_train_loss)},
-        {"best_val_loss", format("%.9g", result.best->loss)},
+        {"best_train_loss", loss_text(result.best_train_loss)},
+        {"best_val_loss", loss_text(result.best->loss)},
         {"end_epoch", str(result.end_epoch)},
         {"train_seconds", format("%.2f", o.seconds)},
         {"num_params", str(result.parameters)},

@@ -1,6 +1,7 @@
 // What came of a sweep's runs, for people and scripts.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,7 +20,7 @@ struct RunResult {
   };
   Evaluated last;                 // on the test set
   std::optional<Evaluated> best;  // by accuracy, on the held-out split where there is one, otherwise on the test set
-  double best_train_loss = 0;     // the mean of the `step` records of that epoch
+  double best_train_loss = std::numeric_limits<double>::quiet_NaN();  // of that epoch's images; NaN: it has no end
   int64_t end_epoch = 0, parameters = 0;
 };
 /// Of the run in that folder; none where its records do not say that it ended.

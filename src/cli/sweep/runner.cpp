@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <ranges>
 #include <sstream>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "checkpoint/run_lock.h"
 #include "cli/sweep/own_files.h"
 #include "train/device.h"
+#include "train/run/run_files.h"
 #include "train/signals.h"
 
 namespace ct {
@@ -27,6 +29,11 @@ std::string time_text() {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", std::localtime(&now));
   return text;
+}
+
+template <class TimePoint>
+double since_1970(const TimePoint& time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
 /// A process of a sweep that was killed just now may not be gone yet.
@@ -58,14 +65,16 @@ ExitCode SweepRunner::run() {
   write_results();
   std::istringstream table(table_text(runs_));
   for (std::string line; std::getline(table, line);) console_.data(line);
+  const bool stopping = StopSignals::requested() != 0;
   const auto is_left = [&](size_t i) {
-    return !runs_[i].result && (processes_[i].code == 0 || processes_[i].code == kStopped);
+    return processes_[i].code == kStopped || (stopping && processes_[i].code == 0 && !runs_[i].result);
   };
   if (std::ranges::any_of(std::views::iota(size_t{0}, runs_.size()), is_left)) {
     console_.note("stopped on request: run the same command again to continue");
     return ExitCode::stopped;
   }
   require_success();
+  if (!problem_.empty()) fail(ExitCode::io, problem_);
   console_.note(str("results: ", (options_.out / kSweepTable).string(), ", ", kSweepResults, ", ", kSweepPlot));
   return ExitCode::done;
 }
@@ -77,14 +86,16 @@ void SweepRunner::take_records() {
   records_.emplace(files_, path);
   std::istringstream lines(read_file(path));
   bool empty = true;
+  Open open;
   for (std::string line; std::getline(lines, line); empty = false)
     if (const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false); record.is_object())
-      take_record(record);
+      take_record(record, open);
   if (empty) records_->append(Json{{"event", "sweep"}}.dump());
+  end_what_was_killed(open);
 }
 
 /// A run needs no more when it was trained, or diverged, with this very configuration.
-void SweepRunner::take_record(const Json& record) {
+void SweepRunner::take_record(const Json& record, Open& open) {
   const auto text = [&](const char* key) {
     const auto at = record.find(key);
     return at != record.end() && at->is_string() ? at->get<std::string>() : "";
@@ -94,14 +105,48 @@ void SweepRunner::take_record(const Json& record) {
     return at != record.end() && at->is_number() ? at->get<double>() : 0;
   };
   const auto found = std::ranges::find(runs_, text("run"), [](const SweepOutcome& o) { return o.run.folder(); });
+  const bool ended = text("event") == "run";
+  if (found == runs_.end() && ended)
+    fail(ExitCode::usage, "output folder ", in_quotes(options_.out.native()), " holds another sweep, with the run ",
+         in_quotes(text("run")), ", which this one has not: give another --output");
   if (found == runs_.end()) return;
   const auto i = static_cast<size_t>(found - runs_.begin());
+  if (text("event") == "begin") open[i] = number("time");
+  if (!ended) return;
+  open.erase(i);
   const bool same = text("config_crc32c") == found->fingerprint && is_folder(folder(i));
   const double code = number("code");
   found->seconds += number("seconds");
   found->result = same && code == 0 ? read_result(folder(i)) : std::nullopt;
   found->finished = found->result ? text("ended") : "";
   processes_[i].code = same && code == kDiverged ? kDiverged : 0;
+}
+
+/// Runs that ended with an earlier sweep: they went on until they wrote their records last.
+void SweepRunner::end_what_was_killed(const Open& open) {
+  for (const auto& [number, begun] : open) {
+    std::error_code error;
+    const auto written = std::filesystem::last_write_time(folder(number) / kMetricsFile, error);
+    const double last = error ? begun : since_1970(std::chrono::file_clock::to_sys(written));
+    processes_[number].code = static_cast<int>(ExitCode::peer);
+    record_end(number, std::max(last - begun, 0.0));
+    processes_[number].code = 0;  // it is to be trained
+  }
+}
+
+/// Adds the seconds of a process that has ended.
+void SweepRunner::record_end(size_t number, double seconds) {
+  SweepOutcome& outcome = runs_[number];
+  outcome.seconds += seconds;
+  on_own_files([&] {
+    records_->append(Json{{"event", "run"},
+                          {"run", outcome.run.folder()},
+                          {"code", processes_[number].code},
+                          {"seconds", seconds},
+                          {"ended", time_text()},
+                          {"config_crc32c", outcome.fingerprint}}
+                         .dump());
+  });
 }
 
 // ---- processes
@@ -139,41 +184,44 @@ std::vector<std::string> SweepRunner::words_of(size_t number) const {
   for (const ConfigOverride& override : sources.overrides) add("--set", override.key + "=" + override.value);
   for (const std::string& set : sources.sets) add("--set", set);
   for (const std::string& set : outcome.run.sets()) add("--set", set);
-  if (wants_cuda(outcome.config) && options_.parallel > 1) {  // each has GPUs of its own
-    const std::string& device = outcome.config.device;
-    const int64_t first = device.starts_with("cuda:") ? std::stol(device.substr(5)) : 0;
-    add("--device", str("cuda:", first + processes_[number].place * outcome.ranks));
-  }
+  if (wants_cuda(outcome.config) && options_.parallel > 1)  // each has GPUs of its own; the last --set counts
+    add("--set", str("device=cuda:", first_gpu(outcome.config) + processes_[number].place * options_.gpus));
   add("--ranks", str(outcome.ranks));
   add("--output", folder(number).string());
   return words;
 }
 
 void SweepRunner::start(size_t number) {
-  make_folders(files_, folder(number));
-  wait_until_free(files_, folder(number));
   processes_[number] = {.place = free_places_.front(), .begun = Clock::now()};
+  try {
+    make_folders(files_, folder(number));
+    wait_until_free(files_, folder(number));
+    children_.start(number, words_of(number), log(number));
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::io) throw;
+    processes_[number].code = static_cast<int>(e.code());
+    processes_[number].problem = e.what();
+    return tell(number, str("cannot begin: ", e.what()));
+  }
   free_places_.pop_front();
-  children_.start(number, words_of(number), log(number));
+  const double now = since_1970(std::chrono::system_clock::now());
+  on_own_files([&] {
+    records_->append(Json{{"event", "begin"}, {"run", runs_[number].run.folder()}, {"time", now}}.dump());
+  });
   tell(number, "begins");
 }
 
 void SweepRunner::ended(const Children::Ended& child) {
   SweepOutcome& outcome = runs_[child.number];
   Process& process = processes_[child.number];
-  const std::chrono::duration<double> seconds = Clock::now() - process.begun;
   free_places_.push_back(process.place);
-  outcome.seconds += seconds.count();
   // The signal that asks it to stop may come before the process knows what to do with it.
   process.code = child.signal == SIGUSR1 ? kStopped : child.signal != 0 ? static_cast<int>(ExitCode::peer) : child.code;
-  records_->append(Json{{"event", "run"},
-                        {"run", outcome.run.folder()},
-                        {"code", process.code},
-                        {"seconds", seconds.count()},
-                        {"ended", time_text()},
-                        {"config_crc32c", outcome.fingerprint}}
-                       .dump());
-  if (process.code == 0) outcome.result = read_result(folder(child.number));
+  if (process.code == 0) {
+    on_own_files([&] { outcome.result = read_result(folder(child.number)); });
+    if (!outcome.result) process.code = static_cast<int>(ExitCode::io);  // what it wrote is lost
+  }
+  record_end(child.number, std::chrono::duration<double>(Clock::now() - process.begun).count());
   if (outcome.result) {
     outcome.finished = time_text();
     char text[64];
@@ -193,24 +241,39 @@ void SweepRunner::tell(size_t number, const std::string& what) {
 
 void SweepRunner::write_results() {
   const auto write = [&](const char* name, const std::string& text) {
-    write_file_atomic(files_, options_.out / name, text);
+    on_own_files([&] { write_file_atomic(files_, options_.out / name, text); });
   };
   write(kSweepTable, sealed_sweep_file("\n" + table_text(runs_), "<!-- ", " -->"));
   write(kSweepResults, sealed_sweep_file(results_text(runs_), "# ", ""));
   write(kSweepPlot, sealed_sweep_file(plot_text(runs_), "<!-- ", " -->"));
 }
 
+/// What fails of it is told once, and in the end: no reason to end the runs.
+void SweepRunner::on_own_files(const std::function<void()>& read_or_write) {
+  try {
+    read_or_write();
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::io) throw;
+    if (problem_.empty()) console_.note(str("warning: ", e.what(), "; the runs go on"));
+    if (problem_.empty()) problem_ = e.what();
+  }
+}
+
 /// ": " and the error that the run's process printed last.
-std::string SweepRunner::last_error(size_t number) const {
+std::string SweepRunner::last_error(size_t number) {
   constexpr std::string_view kError = "error: ";
-  std::istringstream lines(read_file(log(number)));
-  std::string last;
+  std::string all, last;
+  if (!processes_[number].problem.empty()) return ": " + processes_[number].problem;
+  on_own_files([&] {
+    if (is_there(log(number))) all = read_file(log(number));
+  });
+  std::istringstream lines(all);
   for (std::string line; std::getline(lines, line);)
     if (line.starts_with(kError)) last = ": " + line.substr(kError.size());
   return last;
 }
 
-void SweepRunner::require_success() const {
+void SweepRunner::require_success() {
   const auto failed = [](const Process& process) { return process.code != 0; };
   const auto count = std::ranges::count_if(processes_, failed);
   if (count == 0) return;

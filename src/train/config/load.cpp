@@ -57,6 +57,12 @@ bool is_left_open(const ConfigField& field, const Node& node) {
   return theirs && !switch_or_word && node.kind == Kind::text && node.text == "auto";
 }
 
+/// A word that says no more than an earlier source: DeepSpeed's "auto", or a switch's own that leaves it open.
+bool gives_way(const ConfigField& field, const Node& node) {
+  const bool open = !field.rule.open.empty() && node.kind == Kind::text && node.text == field.rule.open;
+  return open || is_left_open(field, node);
+}
+
 /// data.augment may end in {normalize: {mean: ..., std: ...}}, as lists of torchvision's do: that is data.normalize.
 std::optional<document::Entry> take_normalize(Node& steps) {
   std::optional<document::Entry> taken;
@@ -64,13 +70,30 @@ std::optional<document::Entry> take_normalize(Node& steps) {
     if (taken)
       fail_at(taken->mark, "data.augment normalize comes last: the other steps change the pixels that it normalises");
     const bool with_parameters = step.kind == Kind::map && step.entries.size() == 1;
-    if (with_parameters && step.entries[0].key == "normalize" && step.entries[0].value.kind == Kind::map)
-      taken = step.entries[0];
-    else if (step.text == "normalize" || (with_parameters && step.entries[0].key == "normalize"))
+    if (step.text != "normalize" && !(with_parameters && step.entries[0].key == "normalize")) continue;
+    const auto has = [&](const char* key) {
+      const std::vector<document::Entry>& numbers = step.entries[0].value.entries;
+      return std::ranges::find(numbers, key, &document::Entry::key) != numbers.end();
+    };
+    if (!with_parameters || !has("mean") || !has("std"))
       fail_at(step.mark, "data.augment normalize needs its numbers: {normalize: {mean: [0.5], std: [0.5]}}");
+    taken = step.entries[0];
   }
   if (taken) steps.items.pop_back();
   return taken;
+}
+
+/// The block `data` of one source must say it in one of the two ways.
+void require_one_normalize(const Node& data) {
+  const document::Entry *key = nullptr, *step = nullptr;
+  for (const document::Entry& entry : data.entries) {
+    Node steps = entry.value;
+    if (entry.key == "normalize" && !entry.value.entries.empty()) key = &entry;
+    if (entry.key == "augment" && take_normalize(steps)) step = &entry;
+  }
+  if (key && step)
+    fail_at(key->mark, "data.normalize is given by the last step of data.augment too (", step->value.mark.text(),
+            "); remove one");
 }
 
 /// All sources laid over each other: dotted key -> the value that counts, still unread.
@@ -154,6 +177,7 @@ class Merge {
   }
 
   void add_map(const Node& map, const std::string& block) {
+    if (block == "data.") require_one_normalize(map);
     for (const document::Entry& entry : map.entries) add(entry.key, block, entry.mark, entry.value);
   }
 
@@ -170,7 +194,7 @@ class Merge {
     }
     // Which parameters exist depends on the type, which a later source may still change.
     if (dotted || !(is_field || is_parameter(key) || find_foreign(key))) unknown(key, mark);
-    if (is_field && is_left_open(*field, value) && values_.contains(key)) return;  // an earlier source has said it
+    if (is_field && gives_way(*field, value) && values_.contains(key)) return;  // an earlier source has said it
     Node kept = value;
     if (key == "data.augment")
       if (const auto normalize = take_normalize(kept)) add("normalize", block, normalize->mark, normalize->value);
@@ -367,7 +391,9 @@ Config load_config(const ConfigSources& sources, std::vector<std::string>* warni
   std::optional<int64_t> micro;
   if (const Node* node = merge.find("train_micro_batch_size_per_gpu"); node && node->kind == Kind::integer)
     micro = node->integer;
-  std::vector<ConfigOverride> words = tutorial_flag_overrides(sources.flags, micro, warnings);
+  const Node* decay = merge.find("train.ema.decay");
+  const bool has_average = decay && !(decay->is_number() && decay->real == 0);
+  std::vector<ConfigOverride> words = tutorial_flag_overrides(sources.flags, micro, has_average, warnings);
   words.insert(words.end(), sources.overrides.begin(), sources.overrides.end());
   for (const std::string& set : sources.sets) words.push_back(split_set(set));
   // A type clears its params, so it goes first: --set optimizer.params.lr=… --set optimizer.type=… means the same

@@ -8,7 +8,7 @@
 namespace ct {
 
 std::vector<ConfigOverride> tutorial_flag_overrides(const TutorialFlags& flags, std::optional<int64_t> micro,
-                                                    std::vector<std::string>* warnings) {
+                                                    bool has_average, std::vector<std::string>* warnings) {
   std::vector<ConfigOverride> overrides;
   const auto set_number = [&](const char* key, std::optional<int64_t> value, const char* flag) {
     if (value) overrides.push_back({key, std::to_string(*value), str(flag, " ", *value)});
@@ -27,7 +27,7 @@ std::vector<ConfigOverride> tutorial_flag_overrides(const TutorialFlags& flags, 
     overrides.push_back({"fp16.enabled", *flags.dtype == "fp16" ? "true" : "false", origin});
   }
   if (flags.with_cuda) overrides.push_back({"device", "cuda", "--with_cuda"});
-  if (flags.use_ema) overrides.push_back({"train.ema.decay", "0.999", "--use_ema"});
+  if (flags.use_ema && !has_average) overrides.push_back({"train.ema.decay", "0.999", "--use_ema"});
   if (flags.sync_bn) overrides.push_back({"model.sync_bn", "true", "--sync-bn"});
   if (flags.backend) {
     const bool gloo = *flags.backend == "gloo";

@@ -8,8 +8,9 @@
 
 namespace ct {
 
-/// `micro` is the micro-batch size that the files give. Throws Error(usage) for words that no script knew.
+/// What the files give: `micro`, the micro-batch size; `has_average`, a decay of train.ema. Throws Error(usage) for
+/// words that no script knew.
 std::vector<ConfigOverride> tutorial_flag_overrides(const TutorialFlags& flags, std::optional<int64_t> micro,
-                                                    std::vector<std::string>* warnings);
+                                                    bool has_average, std::vector<std::string>* warnings);
 
 }  // namespace ct

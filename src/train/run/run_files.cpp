@@ -38,7 +38,7 @@ bool has_marks(std::string_view weights) {
 }
 
 bool is_record_of_a_run(const Json& json) {
-  constexpr std::array kEvents = {"start", "step", "eval", "checkpoint", "end"};
+  constexpr std::array kEvents = {"start", "step", "epoch", "eval", "checkpoint", "end"};
   return json.is_object() && json.value("step", Json()).is_number_integer() &&
          std::ranges::find(kEvents, json.value("event", Json())) != kEvents.end();
 }

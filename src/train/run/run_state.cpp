@@ -28,6 +28,9 @@ void each_field(State& s, F f) {
   f("patience_used", s.patience_used);
 }
 
+/// Which checkpoints of earlier versions lack.
+constexpr const char* kSamples = "samples";
+
 /// Likewise, of counts that are left out where they are 0: checkpoints of earlier versions have none of them.
 template <class State, class F>
 void each_rare_count(State& s, F f) {
@@ -42,6 +45,7 @@ Json to_json(const RunState& state) {
   each_rare_count(state, [&](const char* name, int64_t count) {
     if (count != 0) json[name] = count;
   });
+  if (state.samples >= 0) json[kSamples] = state.samples;
   return json;
 }
 
@@ -59,8 +63,12 @@ RunState run_state_from(const Json& json) {
   each_rare_count(state, [&](const char* name, int64_t& count) {
     if (json.contains(name)) read(name, count);
   });
-  if (state.step < 0 || state.epoch < 0 || state.batch < 0 || state.scalars.applied < 0 || state.replaced < 0)
+  const bool counted = json.contains(kSamples);
+  if (counted) read(kSamples, state.samples);
+  if (state.step < 0 || state.epoch < 0 || state.batch < 0 || state.scalars.applied < 0 || state.replaced < 0 ||
+      state.samples < 0)
     fail(ExitCode::checkpoint, "state.json counts below zero; the checkpoint is damaged, use an earlier one");
+  if (!counted) state.samples = -1;
   return state;
 }
 
