@@ -1,4 +1,5 @@
 #include "elementwise.h"
+#include "gelu.h"
 
 namespace ct::kernels {
 namespace {
@@ -23,22 +24,19 @@ struct ReluGrad {
   static constexpr int kOperands = 2;
   __device__ float operator()(float y, float dy) const { return y <= 0 ? 0 : dy; }
 };
-/// Of the standard normal distribution: below x, and the density there.
-__device__ __forceinline__ float normal_below(float x) { return 0.5f * erfcf(-0.70710678f * x); }
-__device__ __forceinline__ float normal_density(float x) { return 0.39894228f * expf(-0.5f * x * x); }
 template <class T>
 struct Gelu {
   using From = T;
   using To = T;
   static constexpr int kOperands = 1;
-  __device__ float operator()(float x, float) const { return x * normal_below(x); }
+  __device__ float operator()(float x, float) const { return gelu_of(x); }
 };
 template <class T>
 struct GeluGrad {
   using From = T;
   using To = T;
   static constexpr int kOperands = 2;
-  __device__ float operator()(float x, float dy) const { return dy * __fmaf_rn(x, normal_density(x), normal_below(x)); }
+  __device__ float operator()(float x, float dy) const { return dy * gelu_slope(x); }
 };
 template <class T, bool ThenRelu>
 struct Add {

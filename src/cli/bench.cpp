@@ -1,5 +1,5 @@
-// cifar-train bench: how fast the step, its operations, its data, the update and the sum over ranks are here. Medians
-// of windows; nothing is written but the synthetic set where it is missing.
+// cifar-train bench: how fast the step, its operations, evaluation, data, the update and the sum over ranks are here.
+// Medians of windows; nothing is written but the synthetic set where it is missing.
 #include "cli/bench/bench.h"
 
 #include "base/error.h"
@@ -12,11 +12,11 @@
 namespace ct {
 
 int verb_bench(const Words& words) {
-  CLI::App app("Throughput here: of the training step, of its data, of the update, of the sum over ranks.",
+  CLI::App app("Throughput here: of the training step, of evaluation, of data, of the update, of the sum over ranks.",
                "cifar-train bench");
   BenchFlags f;
-  app.add_option("what", f.what, "step | data | update | reduce")
-      ->check(CLI::IsMember({"step", "data", "update", "reduce"}));
+  app.add_option("what", f.what, "step | eval | data | update | reduce")
+      ->check(CLI::IsMember({"step", "eval", "data", "update", "reduce"}));
   ConfigFiles files;
   add_config_options(app, files);
   app.add_option("--set", f.sets, "KEY=VALUE, repeatable")->allow_extra_args(false);
@@ -43,13 +43,14 @@ int verb_bench(const Words& words) {
   settle_bf16(config);
   if (!f.cuda_path.empty()) config.cuda.path = f.cuda_path;
   const int ranks = rank_count(config, f.ranks);
-  if (f.what == "step" || f.what == "data") batch_for(config.batch, ranks);
+  if (f.what == "step" || f.what == "eval" || f.what == "data") batch_for(config.batch, ranks);
   const bool device_update = f.what == "update" && !f.device.empty() && wants_cuda(config);
   if (device_update && ranks > 1) fail(ExitCode::usage, "bench update measures one GPU: leave --ranks out");
   if (device_update) return bench_device_update(f, config);
   if (f.what != "update" && launch_rank() == 0) warn(gpu_left_out(config));
   return run_job(ranks, [&](Communicator& comm) {
     if (f.what == "update") return bench_update(f, config, comm);
+    if (f.what == "eval") return bench_eval(f, config, comm);
     if (f.what == "data") return bench_data(f, config, comm);
     if (f.what == "reduce") return bench_reduce(f, config, comm);
     return bench_step(f, config, comm);

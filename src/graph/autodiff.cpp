@@ -106,6 +106,9 @@ class Backward {
   void rule(const Gelu& op) {
     contribute(op.x, [&](ValueId dx) { g_.add_op(GeluGrad{op.x, grad(op.y), dx}); });
   }
+  void rule(const TreeGelu& op) {
+    contribute(op.x, [&](ValueId dx) { g_.add_op(TreeGeluGrad{op.x, grad(op.y), dx, op.trees}); });
+  }
   void rule(const Flatten& op) {
     contribute(op.x, [&](ValueId dx) { g_.add_op(FlattenGrad{grad(op.y), dx}); });
   }

@@ -217,6 +217,13 @@ ValueId Graph::flatten(ValueId x) {
   return y;
 }
 
+Graph::LinearParameters Graph::linear_parameters(const std::string& name, const Layout& layout, int64_t width,
+                                                 int64_t terms, const LinearOptions& o) {
+  const Init start = by_terms(terms);
+  const ValueId w = parameter(name, "weight", {width, terms}, layout, o.weight.value_or(start));
+  return {w, o.bias ? parameter(name, "bias", {width}, Layout::vector(width), o.bias_start.value_or(start)) : kNone};
+}
+
 ValueId Graph::linear(ValueId x, const std::string& name, int64_t width, const LinearOptions& o) {
   const Shape in = shape(x);
   check(in.rank() == 2 || in.rank() == 3, "linear layer ", name, " on shape ", to_string(in));
@@ -228,16 +235,38 @@ ValueId Graph::linear(ValueId x, const std::string& name, int64_t width, const L
       const auto [batch, height, wide, channels] = image(flat->x);
       layout = Layout::matrix_of_flattened(width, channels, height, wide);
     }
-  const Init start = by_terms(terms);
-  const ValueId w = parameter(name, "weight", {width, terms}, layout, o.weight.value_or(start));
-  const ValueId b =
-      o.bias ? parameter(name, "bias", {width}, Layout::vector(width), o.bias_start.value_or(start)) : kNone;
+  const auto [w, b] = linear_parameters(name, layout, width, terms, o);
   Shape out = in;
   out[in.rank() - 1] = width;
   const bool keep = o.activation == Activation::gelu && mode_ == Mode::train;
   const ValueId before = keep ? activation(name + ".before", out) : kNone;
   const ValueId y = activation(name + ".out", out);
   add_op(Linear{x, w, b, y, o.activation, before});
+  return y;
+}
+
+/// The second product's weights begin by the number of its terms that count.
+ValueId Graph::fast_feed_forward(ValueId x, const std::string& name, int64_t width, const FffTrees& trees) {
+  const Shape in = shape(x);
+  check(in.rank() == 2 || in.rank() == 3, "fast feedforward layer ", name, " on shape ", to_string(in));
+  check(trees.width() <= kMostFffUnits && trees.visited() <= kMostFffVisited, "fast feedforward layer ", name, " of ",
+        trees.width(), " units");
+  const LinearOptions last{
+      .bias = false,
+      .weight = Init{Init::uniform, 1 / std::sqrt(static_cast<double>(trees.count * (trees.depth + 1)))}};
+  if (mode_ == Mode::train) {
+    const ValueId sums = linear(x, name + ".linear_in", trees.width());
+    const ValueId visited = activation(name + ".visited", shape(sums));
+    add_op(TreeGelu{sums, visited, trees});
+    return linear(visited, name + ".linear_out", width, last);
+  }
+  const int64_t units = trees.width(), terms = in.columns();
+  const auto [w_in, b_in] = linear_parameters(name + ".linear_in", Layout::matrix(units, terms), units, terms, {});
+  const ValueId w_out = linear_parameters(name + ".linear_out", Layout::matrix(width, units), width, units, last).w;
+  Shape out = in;
+  out[in.rank() - 1] = width;
+  const ValueId y = activation(name + ".out", out);
+  add_op(Fff{x, w_in, b_in, w_out, y, trees});
   return y;
 }
 

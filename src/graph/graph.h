@@ -145,6 +145,9 @@ class Graph {
   ValueId flatten(ValueId x);
   /// [..][in] -> [..][width], of rank 2 or 3.
   ValueId linear(ValueId x, const std::string& name, int64_t width, const LinearOptions& options = {});
+  /// A fast feedforward layer, [..][in] -> [..][width]: `linear_in` to the units of the trees, GELU at those that a row
+  /// visits, and of these `linear_out` without a bias. Training computes all units, evaluation what a row visits.
+  ValueId fast_feed_forward(ValueId x, const std::string& name, int64_t width, const FffTrees& trees);
   /// Attention of tokens [N][T][3*heads*D] (queries, keys, values) to each other: [N][T][heads*D].
   ValueId attention(ValueId qkv, int heads, const AttentionOptions& options = {});
   /// The mean of tokens x [N][T][C], weighted by the softmax of their scores [N][T][1]: [N][C].
@@ -182,6 +185,11 @@ class Graph {
   ValueId activation(std::string name, const Shape& shape) { return activation(std::move(name), shape, compute_); }
   ValueId parameter(const std::string& layer, const std::string& suffix, std::vector<int64_t> shape, Layout layout,
                     Init init);
+  struct LinearParameters {
+    ValueId w, b;
+  };
+  LinearParameters linear_parameters(const std::string& name, const Layout& layout, int64_t width, int64_t terms,
+                                     const LinearOptions& options);
   SumAndNorm normalised(ValueId x, ValueId residual, const std::string& name, const LayerNormOptions& options);
   ValueId statistic(const std::string& layer, const std::string& suffix, int64_t channels, double start);
   ValueId convolution_weight(const std::string& layer, int64_t out, int64_t in, int64_t kernel, Init init);

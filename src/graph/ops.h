@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "graph/fff_trees.h"
 #include "graph/loss_scale.h"
 #include "tensor/tensor.h"
 
@@ -19,8 +20,9 @@ using ValueId = int32_t;
 inline constexpr ValueId kNone = -1;
 using Ids = std::vector<ValueId>;
 
-/// Who must know an operation beside its backends: layers have a gradient rule (graph/autodiff.cpp).
-enum class Role : uint8_t { input, layer, loss, gradient, update };
+/// Who must know an operation beside its backends: layers have a gradient rule (graph/autodiff.cpp), but for those of
+/// evaluation alone.
+enum class Role : uint8_t { input, layer, evaluation, loss, gradient, update };
 /// What its time should follow: the bytes it moves, or the floating-point operations that plan/cost.cpp counts.
 enum class Limit : uint8_t { memory, arithmetic };
 struct OpFacts {
@@ -322,6 +324,37 @@ struct LinearGradW {
   Ids writes() const { return db == kNone ? Ids{dw} : Ids{dw, db}; }
 };
 
+/// y = GELU of x at the units that a row visits (graph/fff_trees.h), 0 at the others; x, y [..][trees.width()]: what a
+/// fast feedforward layer has between its two products in training.
+struct TreeGelu {
+  static constexpr std::string_view kName = "tree_gelu";
+  static constexpr OpFacts kFacts{Role::layer, Limit::memory};
+  ValueId x, y;
+  FffTrees trees;
+  Ids reads() const { return {x}; }
+  Ids writes() const { return {y}; }
+};
+/// dx = dy times GELU's slope at the units that x visits, 0 at the others: the choice of a way has no gradient.
+struct TreeGeluGrad {
+  static constexpr std::string_view kName = "tree_gelu_grad";
+  static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
+  ValueId x, dy, dx;
+  FffTrees trees;
+  Ids reads() const { return {x, dy}; }
+  Ids writes() const { return {dx}; }
+};
+/// A whole fast feedforward layer: y = sum over the units u that a row visits of GELU(x w_in[u]^T + b_in[u])
+/// w_out[.][u]; x [..][in], w_in [trees.width()][in], w_out [out][trees.width()], y [..][out]. A CPU computes no other
+/// unit.
+struct Fff {
+  static constexpr std::string_view kName = "fff";
+  static constexpr OpFacts kFacts{Role::evaluation, Limit::arithmetic};
+  ValueId x, w_in, b_in, w_out, y;
+  FffTrees trees;
+  Ids reads() const { return {x, w_in, b_in, w_out}; }
+  Ids writes() const { return {y}; }
+};
+
 /// Attention of T tokens to each other, head by head (Vaswani et al., 2017). qkv [N][T][3*heads*D] holds queries, then
 /// keys, then values, each head by head; y [N][T][heads*D] = softmax(logits) v, logits[i][j] = q_i . k_j * scale, or
 /// * exp(temperature) with temperature f32 [1]. mask_diagonal: no token attends to itself. log_sum_exp f32
@@ -580,9 +613,9 @@ using ComputeOp =
     std::variant<Edit, Augment, Patches, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Conv2d, Conv2dGradW,
                  Conv2dGradX, MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, LayerNorm,
                  LayerNormGrad, Relu, ReluGrad, Gelu, GeluGrad, Flatten, FlattenGrad, Tokens, TokensGrad, TakeToken,
-                 TakeTokenGrad, Linear, LinearGradX, LinearGradW, Attention, AttentionGrad, SequencePool,
-                 SequencePoolGrad, Dropout, Add, SoftmaxCrossEntropy, Cast, TreePush, SquareSums, StepControl, Adam,
-                 Sgd, RmsProp, Blend, Ema>;
+                 TakeTokenGrad, Linear, LinearGradX, LinearGradW, TreeGelu, TreeGeluGrad, Fff, Attention, AttentionGrad,
+                 SequencePool, SequencePoolGrad, Dropout, Add, SoftmaxCrossEntropy, Cast, TreePush, SquareSums,
+                 StepControl, Adam, Sgd, RmsProp, Blend, Ema>;
 using CommOp = std::variant<AllReduce, ReduceScatter, AllGather>;
 using Op = std::variant<ComputeOp, CommOp>;
 

@@ -1,5 +1,8 @@
 #include "model/vit.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "model/residual_stream.h"
 #include "model/transformer_keys.h"
 
@@ -12,6 +15,7 @@ LinearOptions linear(Activation activation = Activation::none) {
 }
 
 ValueId mlp(Graph& g, ValueId x, const std::string& name, const VitKeys& k) {
+  if (k.feed_forward.ffn == FeedForward::fff) return fast_feed_forward(g, x, name, k.dim, k.feed_forward);
   x = g.dropout(g.linear(x, name + ".fc1", k.mlp_dim, linear(Activation::gelu)), k.dropout);
   return g.dropout(g.linear(x, name + ".fc2", k.dim, linear()), k.dropout);
 }
@@ -19,15 +23,20 @@ ValueId mlp(Graph& g, ValueId x, const std::string& name, const VitKeys& k) {
 }  // namespace
 
 std::vector<ConfigKey> VitKeys::keys() {
-  return {patch_key(patch),
-          dim_key(dim),
-          depth_key(depth),
-          heads_key(heads),
-          mlp_dim_key(mlp_dim),
-          dropout_key(dropout),
-          emb_dropout_key(emb_dropout)};
+  std::vector<ConfigKey> all = {patch_key(patch),
+                                dim_key(dim),
+                                depth_key(depth),
+                                heads_key(heads),
+                                mlp_dim_key(mlp_dim),
+                                dropout_key(dropout),
+                                emb_dropout_key(emb_dropout)};
+  std::ranges::move(feed_forward.keys(), std::back_inserter(all));
+  return all;
 }
-std::optional<ConfigFault> VitKeys::fault() const { return heads_fault(dim, heads); }
+std::optional<ConfigFault> VitKeys::fault() const {
+  const auto of_heads = heads_fault(dim, heads);
+  return of_heads ? of_heads : feed_forward.fault();
+}
 
 ValueId vit(Graph& g, ValueId images, int classes, const VitKeys& k) {
   constexpr double kEps = 1e-6;
@@ -42,6 +51,7 @@ ValueId vit(Graph& g, ValueId images, int classes, const VitKeys& k) {
   for (int64_t i = 0; i < k.depth; ++i) {
     const std::string block = "blocks." + std::to_string(i);
     g.begin_unit(block);
+    if (k.feed_forward.ffn_pairs) x.add(mlp(g, x.norm(block + ".norm0"), block + ".mlp0", k));
     h = g.linear(x.norm(block + ".norm1"), block + ".attn.qkv", 3 * k.dim, linear());
     h = g.attention(h, static_cast<int>(k.heads));
     if (i + 1 == k.depth) {  // the class token alone is looked at from here on

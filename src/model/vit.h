@@ -6,6 +6,7 @@
 
 #include "base/config_key.h"
 #include "graph/graph.h"
+#include "model/feed_forward.h"
 
 namespace ct {
 
@@ -13,6 +14,7 @@ namespace ct {
 struct VitKeys {
   int64_t patch = 4, dim = 192, depth = 12, heads = 3, mlp_dim = 768;
   double dropout = 0, emb_dropout = 0;
+  FeedForwardKeys feed_forward;
 
   std::vector<ConfigKey> keys();
   std::optional<ConfigFault> fault() const;

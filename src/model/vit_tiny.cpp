@@ -1,5 +1,8 @@
 #include "model/vit_tiny.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "model/residual_stream.h"
 #include "model/transformer_keys.h"
 
@@ -14,6 +17,7 @@ ValueId attention(Graph& g, ValueId x, const std::string& name, const VitTinyKey
 }
 
 ValueId feed_forward(Graph& g, ValueId x, const std::string& name, const VitTinyKeys& k) {
+  if (k.feed_forward.ffn == FeedForward::fff) return fast_feed_forward(g, x, name, k.dim, k.feed_forward);
   x = g.dropout(g.linear(x, name + ".net.0", k.mlp_dim, {.activation = Activation::gelu}), k.dropout);
   return g.dropout(g.linear(x, name + ".net.3", k.dim), k.dropout);
 }
@@ -21,14 +25,16 @@ ValueId feed_forward(Graph& g, ValueId x, const std::string& name, const VitTiny
 }  // namespace
 
 std::vector<ConfigKey> VitTinyKeys::keys() {
-  return {patch_key(patch),
-          dim_key(dim),
-          depth_key(depth),
-          heads_key(heads),
-          {"dim_head", &dim_head, "width of a head", {.min = 1, .max = 512}},
-          mlp_dim_key(mlp_dim),
-          dropout_key(dropout),
-          emb_dropout_key(emb_dropout)};
+  std::vector<ConfigKey> all = {patch_key(patch),
+                                dim_key(dim),
+                                depth_key(depth),
+                                heads_key(heads),
+                                {"dim_head", &dim_head, "width of a head", {.min = 1, .max = 512}},
+                                mlp_dim_key(mlp_dim),
+                                dropout_key(dropout),
+                                emb_dropout_key(emb_dropout)};
+  std::ranges::move(feed_forward.keys(), std::back_inserter(all));
+  return all;
 }
 
 ValueId vit_tiny(Graph& g, ValueId images, int classes, const VitTinyKeys& k) {
@@ -41,13 +47,21 @@ ValueId vit_tiny(Graph& g, ValueId images, int classes, const VitTinyKeys& k) {
   for (int64_t i = 0; i < k.depth; ++i) {
     const std::string layer = "transformer.layers." + std::to_string(i);
     g.begin_unit(layer);
-    h = attention(g, x.norm(layer + ".0.norm"), layer + ".0.fn", k);
+    int parts = 0;
+    const auto next_part = [&] { return layer + "." + std::to_string(parts++); };
+    const auto add_feed_forward = [&] {
+      const std::string part = next_part();
+      x.add(feed_forward(g, x.norm(part + ".norm"), part + ".fn", k));
+    };
+    if (k.feed_forward.ffn_pairs) add_feed_forward();
+    const std::string part = next_part();
+    h = attention(g, x.norm(part + ".norm"), part + ".fn", k);
     if (i + 1 == k.depth) {  // the class token alone is looked at from here on
       h = g.take_token(h);
       x.take_token();
     }
-    x.add(g.dropout(g.linear(h, layer + ".0.fn.to_out.0", k.dim), k.dropout));
-    x.add(feed_forward(g, x.norm(layer + ".1.norm"), layer + ".1.fn", k));
+    x.add(g.dropout(g.linear(h, part + ".fn.to_out.0", k.dim), k.dropout));
+    add_feed_forward();
   }
   g.begin_unit("mlp_head");
   return g.linear(x.norm("mlp_head.0"), "mlp_head.1", classes);

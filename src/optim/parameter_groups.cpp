@@ -1,5 +1,6 @@
 #include "optim/parameter_groups.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -33,31 +34,42 @@ bool holds(const ParameterGroup& group, const Parameter& p) {
 std::vector<ConfigKey> keys_of(ParameterGroup& group) {
   return {{"pattern", &group.pattern, "of parameters' names"},
           {"dimensions", &group.dimensions, "of their shape", {.min = 0}},
+          {"rows", &group.rows, "the first so many of each parameter", {.min = 1}},
           {"lr_scale", &group.lr_scale, "times the rate", {.min = 0}},
           {"weight_decay", &group.weight_decay, "in place of the optimizer's", {.min = 0}}};
 }
 
-std::vector<Treatment> treatments(const Graph& graph, const std::vector<ParameterGroup>& groups, double weight_decay) {
-  std::vector<Treatment> all(graph.parameters().size());
-  std::vector<int> taken(groups.size()), matched(groups.size());  // parameters
+std::vector<ParameterTreatment> treatments(const Graph& graph, const std::vector<ParameterGroup>& groups,
+                                           double weight_decay) {
+  std::vector<ParameterTreatment> all(graph.parameters().size());
+  std::vector<bool> taken(groups.size()), matched(groups.size());
   for (size_t i = 0; i < all.size(); ++i) {
     const Parameter& p = graph.parameters()[i];
     if (p.statistic) continue;
-    all[i] = {weight_decay, 1};
-    bool first = true;
+    static_cast<Treatment&>(all[i]) = {weight_decay, 1};
+    const int64_t rows = p.layout.dims.front();
+    int64_t begin = 0;  // of the rows that no group has taken
     for (size_t k = 0; k < groups.size(); ++k) {
-      if (!holds(groups[k], p)) continue;
-      ++matched[k];
-      if (!std::exchange(first, false)) continue;
-      ++taken[k];
-      all[i] = {groups[k].weight_decay.value_or(weight_decay), static_cast<float>(groups[k].lr_scale)};
+      const ParameterGroup& group = groups[k];
+      if (!holds(group, p)) continue;
+      matched[k] = true;
+      const int64_t end = std::min(group.rows.value_or(rows), rows);
+      if (end <= begin) continue;
+      taken[k] = true;
+      begin = end;
+      const Treatment own{group.weight_decay.value_or(weight_decay), static_cast<float>(group.lr_scale)};
+      if (end == rows)
+        static_cast<Treatment&>(all[i]) = own;
+      else
+        all[i].first_rows.push_back({end, own});
     }
   }
   for (size_t k = 0; k < groups.size(); ++k) {
-    if (taken[k] > 0 || groups[k].may_be_empty) continue;
+    if (taken[k] || groups[k].may_be_empty) continue;
     const std::string group = str("optimizer.groups[", k, "] (pattern ", groups[k].pattern,
-                                  groups[k].dimensions ? str(", dimensions ", *groups[k].dimensions) : "", ")");
-    if (matched[k] > 0) fail(ExitCode::usage, group, " is left nothing by the groups before it; put it before them");
+                                  groups[k].dimensions ? str(", dimensions ", *groups[k].dimensions) : "",
+                                  groups[k].rows ? str(", rows ", *groups[k].rows) : "", ")");
+    if (matched[k]) fail(ExitCode::usage, group, " is left nothing by the groups before it; put it before them");
     std::string names;
     for (const Parameter& p : graph.parameters())
       if (!p.statistic) names += (names.empty() ? "" : ", ") + p.name;

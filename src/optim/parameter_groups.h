@@ -1,4 +1,5 @@
-// Parameter groups: parameters by name or number of dimensions that are learnt at another rate or decay differently.
+// Parameter groups: parameters by name or number of dimensions, whole or their first rows, that are learnt at another
+// rate or decay differently.
 #pragma once
 
 #include <optional>
@@ -14,6 +15,7 @@ namespace ct::optim {
 struct ParameterGroup {
   std::string pattern = "*";          // of names: * stands for any characters, ? for one
   std::optional<int64_t> dimensions;  // of PyTorch's shape; absent: any
+  std::optional<int64_t> rows;        // the first so many, of a shape's first dimension; absent: all
   double lr_scale = 1;
   std::optional<double> weight_decay;  // absent: the optimizer's
   bool may_be_empty = false;
@@ -36,7 +38,20 @@ struct Treatment {
 };
 
 /// How each parameter is updated: as the first group that matches says, else as the optimizer does; of a running
-/// statistic, which is not learnt, nothing. Throws Error(usage) for a group that is left without any parameter.
-std::vector<Treatment> treatments(const Graph& graph, const std::vector<ParameterGroup>& groups, double weight_decay);
+/// statistic, which is not learnt, nothing.
+struct ParameterTreatment : Treatment {
+  /// Rows that are updated otherwise, those before `end` and behind the ones before; they come first.
+  struct Rows {
+    int64_t end;
+    Treatment treatment;
+    bool operator==(const Rows&) const = default;
+  };
+  std::vector<Rows> first_rows;
+  bool operator==(const ParameterTreatment&) const = default;
+};
+
+/// By parameter. Throws Error(usage) for a group that is left without any parameter, or row of one.
+std::vector<ParameterTreatment> treatments(const Graph& graph, const std::vector<ParameterGroup>& groups,
+                                           double weight_decay);
 
 }  // namespace ct::optim

@@ -16,6 +16,11 @@ class Flops {
   double operator()(const Linear& op) const { return product(op.y, op.w); }
   double operator()(const LinearGradW& op) const { return product(op.dy, op.dw); }
   double operator()(const LinearGradX& op) const { return product(op.dy, op.w); }
+  /// Of the units that rows visit.
+  double operator()(const Fff& op) const {
+    const Shape &x = values_[static_cast<size_t>(op.x)].shape, &y = values_[static_cast<size_t>(op.y)].shape;
+    return 2 * static_cast<double>(x.rows() * op.trees.visited() * (x.columns() + y.columns()));
+  }
   double operator()(const Attention& op) const { return 2 * attention_product(op.qkv); }
   /// The gradients of queries, keys, values and weights, and the logits, which nobody keeps.
   double operator()(const AttentionGrad& op) const { return 5 * attention_product(op.qkv); }

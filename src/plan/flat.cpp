@@ -54,12 +54,18 @@ FlatLayout flatten_parameters(const Graph& graph) {
 }
 
 std::vector<UpdateRange> update_ranges(const Graph& graph, const FlatLayout& flat,
-                                       const std::vector<optim::Treatment>& treatments) {
+                                       const std::vector<optim::ParameterTreatment>& treatments) {
   std::vector<UpdateRange> all;
   for (size_t i = 0; i < flat.parameters.size(); ++i) {
     const Parameter& p = graph.parameters()[i];
     const Range padded{flat.parameters[i].begin, round_up(flat.parameters[i].end, kRowPad)};
-    all.push_back({padded, treatments[i], p.statistic, p.momentum});
+    int64_t begin = padded.begin;
+    for (const auto& [rows, treatment] : treatments[i].first_rows) {
+      const int64_t end = padded.begin + rows * p.layout.strides.front();
+      all.push_back({{begin, end}, treatment, p.statistic, p.momentum});
+      begin = end;
+    }
+    all.push_back({{begin, padded.end}, treatments[i], p.statistic, p.momentum});
   }
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.range.begin < b.range.begin; });
   std::vector<UpdateRange> merged;

@@ -37,7 +37,7 @@ struct UpdateRange {
 };
 /// `treatments`: by parameter.
 std::vector<UpdateRange> update_ranges(const Graph& graph, const FlatLayout& flat,
-                                       const std::vector<optim::Treatment>& treatments);
+                                       const std::vector<optim::ParameterTreatment>& treatments);
 
 /// The parts of `runs` that lie in `range`, at their bytes.
 std::vector<Run> intersection(const std::vector<Run>& runs, const Range& range);

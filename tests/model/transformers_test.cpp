@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <type_traits>
 
 #include "base/error.h"
 #include "model/network.h"
@@ -192,16 +193,18 @@ TEST(Transformers, DropOutInTrainingAlone) {
   EXPECT_EQ(dropouts(graph_of(model, Mode::train)), 2 * (1 + 3 * 4));  // forward and backward
 }
 
-void expect_gradient_of_loss(const std::string& name, Logits logits) {
-  Network network(find_model(small(name)), kSmall.n, kSgd, 0, 42, kSmall.side);
+/// `s` is what `model` is made of.
+void expect_gradient_of_loss(const Model& model, Logits logits, const reference::Transformer& s = kSmall) {
+  Network network(find_model(model), s.n, kSgd, 0, 42, s.side);
   const reference::Batch batch = network.feed(1);
   network.micro_step();
   const auto params = network.parameters(), gradients = network.gradients();
   const std::vector<Parameter>& parameters = network.graph().parameters();
   Named point;
   for (size_t i = 0; i < params.size(); ++i) point[parameters[i].name] = {params[i].begin(), params[i].end()};
-  const auto loss = [&] { return reference::mean_loss(logits(kSmall, point, batch.images), batch.labels); };
+  const auto loss = [&] { return reference::mean_loss(logits(s, point, batch.images), batch.labels); };
   EXPECT_NEAR(network.loss(), loss().real(), 32 * kEps * loss().real());
+  EXPECT_NEAR(network.evaluate(1), loss().real(), 32 * kEps * loss().real());
   for (size_t i = 0; i < params.size(); ++i) {
     if (parameters[i].name == "classifier.attention_pool.bias") continue;  // moves all scores alike: nothing changes
     double largest = 0;
@@ -219,9 +222,133 @@ void expect_gradient_of_loss(const std::string& name, Logits logits) {
   }
 }
 
-TEST(VitTiny, GradientIsTheComplexStepOfItsLoss) { expect_gradient_of_loss("vit_tiny", reference::vit_tiny); }
-TEST(Vit, GradientIsTheComplexStepOfItsLoss) { expect_gradient_of_loss("vit", reference::vit); }
-TEST(Cct, GradientIsTheComplexStepOfItsLoss) { expect_gradient_of_loss("cct", reference::cct); }
+TEST(VitTiny, GradientIsTheComplexStepOfItsLoss) { expect_gradient_of_loss(small("vit_tiny"), reference::vit_tiny); }
+TEST(Vit, GradientIsTheComplexStepOfItsLoss) { expect_gradient_of_loss(small("vit"), reference::vit); }
+TEST(Cct, GradientIsTheComplexStepOfItsLoss) { expect_gradient_of_loss(small("cct"), reference::cct); }
+
+// ---- other feed-forward layers
+
+/// vit_tiny with these, in the original's size.
+Graph with(const FeedForwardKeys& keys, Mode mode = Mode::evaluate) {
+  return graph_of({.name = "vit_tiny", .vit_tiny = {.feed_forward = keys}}, mode);
+}
+constexpr FeedForwardKeys kFast{.ffn = FeedForward::fff};
+constexpr FeedForwardKeys kFanOut{.ffn = FeedForward::fff, .fff = {.depth = 3, .fanout = 4}};
+
+TEST(FeedForward, HasTheOriginalsParameters) {
+  for (const Mode mode : {Mode::train, Mode::evaluate}) {
+    const Graph graph = with(kFast, mode);
+    EXPECT_EQ(graph.parameter_count(), 4365290);
+    Shapes expected = shapes_of(graph_of({.name = "vit_tiny"}));
+    for (int i = 0; i < 4; ++i) {
+      const std::string layer = str("transformer.layers.", i, ".1.fn.");
+      for (const char* gone : {"net.0.weight", "net.0.bias", "net.3.weight", "net.3.bias"})
+        expected.erase(layer + gone);
+      add_layer(expected, layer + "linear_in", {255, 512});
+      add_layer(expected, layer + "linear_out", {512, 255}, /*bias=*/false);
+    }
+    EXPECT_EQ(shapes_of(graph), expected);
+  }
+  EXPECT_EQ(with(kFanOut).parameter_count(), 4365290 + 4 * (340 - 255) * (512 + 1 + 512));
+  FeedForwardKeys more = kFast;
+  more.fff.dense = 8;
+  EXPECT_EQ(with(more).parameter_count(), 4365290 + 4 * 8 * (512 + 512));
+  const Shapes beside = shapes_of(with(more));
+  EXPECT_EQ(beside.at("transformer.layers.3.1.fn.dense_in.weight"), (std::vector<int64_t>{8, 512}));
+  EXPECT_FALSE(beside.contains("transformer.layers.3.1.fn.dense_in.bias"));
+  EXPECT_EQ(with({.ffn_pairs = true}).parameter_count(), 4371438 + 4 * (2 * 512 * 256 + 256 + 512 + 2 * 512));
+  more = kFast;
+  more.ffn_pairs = true;
+  const Shapes pairs = shapes_of(with(more));
+  for (const char* part : {"0.norm", "0.fn.linear_in", "1.norm", "1.fn.to_qkv", "2.norm", "2.fn.linear_in"})
+    EXPECT_TRUE(pairs.contains(str("transformer.layers.3.", part, ".weight"))) << part;
+  const Shapes timms = shapes_of(graph_of({.name = "vit", .vit = {.feed_forward = {.ffn_pairs = true}}}));
+  EXPECT_EQ(timms.at("blocks.11.mlp0.fc1.weight"), (std::vector<int64_t>{768, 192}));
+  EXPECT_EQ(timms.at("blocks.11.norm0.weight"), (std::vector<int64_t>{192}));
+}
+
+TEST(FeedForward, FastOnesBeginAsTheOriginalsDo) {
+  const Graph graph = with(kFast), fan_out = with(kFanOut);
+  expect_uniform(graph, "transformer.layers.1.1.fn.linear_in.weight", 512);
+  expect_uniform(graph, "transformer.layers.1.1.fn.linear_in.bias", 512);
+  expect_uniform(graph, "transformer.layers.1.1.fn.linear_out.weight", 8);
+  expect_uniform(fan_out, "transformer.layers.1.1.fn.linear_out.weight", 4);
+}
+
+/// Evaluation computes what a token visits; training masks the rest.
+TEST(FeedForward, FastOnesComputeNoMoreThanIsVisitedInEvaluation) {
+  const auto count = [](const Graph& g, auto kind) {
+    return std::ranges::count_if(
+        g.ops(), [](const ComputeOp& op) { return std::holds_alternative<typename decltype(kind)::type>(op); });
+  };
+  const Graph train = with(kFast, Mode::train), evaluate = with(kFast);
+  EXPECT_EQ(count(train, std::type_identity<Fff>()), 0);
+  EXPECT_EQ(count(train, std::type_identity<TreeGelu>()), 4);
+  EXPECT_EQ(count(train, std::type_identity<TreeGeluGrad>()), 4);
+  EXPECT_EQ(count(evaluate, std::type_identity<Fff>()), 4);
+  EXPECT_EQ(count(evaluate, std::type_identity<TreeGelu>()), 0);
+}
+
+struct Variant {
+  const char* text;
+  FeedForwardKeys keys;
+};
+const Variant kVariants[] = {
+    {"pairs", {.ffn_pairs = true}},
+    {"a tree", {.ffn = FeedForward::fff, .fff = {.depth = 3}}},
+    {"a tree and dense units", {.ffn = FeedForward::fff, .fff = {.depth = 2, .dense = 3}}},
+    {"pairs of fan-out", {.ffn = FeedForward::fff, .ffn_pairs = true, .fff = {.depth = 2, .fanout = 4}}},
+    {"trees", {.ffn = FeedForward::fff, .ffn_pairs = true, .fff = {.depth = 1, .fanout = 3, .trees = 2, .dense = 2}}}};
+
+TEST(FeedForward, GradientIsTheComplexStepOfTheLoss) {
+  for (const auto& [text, keys] : kVariants) {
+    SCOPED_TRACE(text);
+    reference::Transformer s = kSmall;
+    s.pairs = keys.ffn_pairs;
+    s.dense = keys.fff.dense;
+    if (keys.ffn == FeedForward::fff)
+      s.trees = {static_cast<int>(keys.fff.trees), static_cast<int>(keys.fff.depth), static_cast<int>(keys.fff.fanout)};
+    Model model = small("vit_tiny");
+    model.vit_tiny.feed_forward = keys;
+    expect_gradient_of_loss(model, reference::vit_tiny, s);
+    model = small("vit");
+    model.vit.feed_forward = keys;
+    expect_gradient_of_loss(model, reference::vit, s);
+  }
+}
+
+TEST(FeedForward, FastOnesLearnInBothPrecisions) {
+  for (const DType compute : {DType::f32, DType::bf16}) {
+    Model model = small("vit_tiny");
+    model.vit_tiny.dim = 32;
+    model.vit_tiny.feed_forward = {.ffn = FeedForward::fff, .ffn_pairs = true, .fff = {.depth = 3, .dense = 4}};
+    Network network(find_model(model), 8, kSgd, 0.05, 42, 8, compute);
+    network.feed(0);
+    const double first = network.step();
+    for (int step = 0; step < 60; ++step) network.step();
+    EXPECT_LT(network.step(), first / 4) << name_of(compute);
+    EXPECT_LT(network.evaluate(0), first / 4) << name_of(compute);
+  }
+}
+
+TEST(FeedForward, RefusesWhatDoesNotGoTogether) {
+  const auto fault = [](const FeedForwardKeys& keys) {
+    const Model model{.name = "vit_tiny", .vit_tiny = {.feed_forward = keys}};
+    return model.fault() ? model.fault()->key : "";
+  };
+  EXPECT_EQ(fault({}), "");
+  EXPECT_EQ(fault({.ffn_pairs = true}), "");
+  EXPECT_EQ(fault(kFanOut), "");
+  EXPECT_EQ(fault({.fff = {.depth = 3}}), "ffn");  // of an mlp
+  EXPECT_EQ(fault({.ffn = FeedForward::fff, .fff = {.depth = 13}}), "");
+  EXPECT_EQ(fault({.ffn = FeedForward::fff, .fff = {.depth = 13, .trees = 2}}), "fff_depth");
+  EXPECT_EQ(fault({.ffn = FeedForward::fff, .fff = {.depth = 13, .fanout = 64, .trees = 64}}), "fff_depth");
+  EXPECT_EQ(fault({.ffn = FeedForward::fff, .fff = {.depth = 7, .trees = 64}}), "");
+  EXPECT_EQ(fault({.ffn = FeedForward::fff, .fff = {.depth = 1, .fanout = 5, .trees = 64}}), "fff_trees");
+  const Model plain{.name = "vit", .vit = {.feed_forward = {.fff = {.trees = 2}}}};
+  ASSERT_TRUE(plain.fault());
+  EXPECT_EQ(plain.fault()->key, "ffn");
+}
 
 TEST(Transformers, LearnInBothPrecisions) {
   for (const char* name : {"vit_tiny", "vit", "cct"})

@@ -17,10 +17,10 @@ Graph graph() {
       {.batch = 1, .height = 8, .width = 8, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
 }
 
-std::vector<std::pair<std::string, Treatment>> treated(const std::vector<ParameterGroup>& groups) {
+std::vector<std::pair<std::string, ParameterTreatment>> treated(const std::vector<ParameterGroup>& groups) {
   const Graph g = graph();
-  const std::vector<Treatment> all = treatments(g, groups, 0.5);
-  std::vector<std::pair<std::string, Treatment>> named;
+  const std::vector<ParameterTreatment> all = treatments(g, groups, 0.5);
+  std::vector<std::pair<std::string, ParameterTreatment>> named;
   for (size_t i = 0; i < all.size(); ++i)
     if (!g.parameters()[i].statistic) named.emplace_back(g.parameters()[i].name, all[i]);
   return named;
@@ -40,9 +40,25 @@ TEST(ParameterGroups, TheFirstThatMatchesWins) {
   const auto all = treated({{.pattern = "fc.*", .lr_scale = 0.1},
                             {.pattern = "*.b?as", .weight_decay = 0.25},
                             {.dimensions = 1, .lr_scale = 2, .weight_decay = 0}});
-  const std::vector<std::pair<std::string, Treatment>> expected = {
-      {"conv.weight", {0.5, 1}}, {"conv.bias", {0.25, 1}},   {"norm.weight", {0, 2}},
-      {"norm.bias", {0.25, 1}},  {"fc.weight", {0.5, 0.1f}}, {"fc.bias", {0.5, 0.1f}}};
+  const std::vector<std::pair<std::string, ParameterTreatment>> expected = {
+      {"conv.weight", {{0.5, 1}, {}}}, {"conv.bias", {{0.25, 1}, {}}},   {"norm.weight", {{0, 2}, {}}},
+      {"norm.bias", {{0.25, 1}, {}}},  {"fc.weight", {{0.5, 0.1f}, {}}}, {"fc.bias", {{0.5, 0.1f}, {}}}};
+  EXPECT_EQ(all, expected);
+}
+
+TEST(ParameterGroups, RowsAreTheFirstOnesOfAParameter) {
+  const auto all = treated({{.pattern = "fc.*", .rows = 1, .lr_scale = 0.1},
+                            {.pattern = "fc.*", .rows = 3, .lr_scale = 0.5},
+                            {.pattern = "fc.*", .rows = 2, .lr_scale = 9, .may_be_empty = true},  // they have those
+                            {.pattern = "fc.bias", .weight_decay = 0},
+                            {.pattern = "conv.weight", .rows = 99, .lr_scale = 3}});
+  const std::vector<std::pair<std::string, ParameterTreatment>> expected = {
+      {"conv.weight", {{0.5, 3}, {}}},
+      {"conv.bias", {{0.5, 1}, {}}},
+      {"norm.weight", {{0.5, 1}, {}}},
+      {"norm.bias", {{0.5, 1}, {}}},
+      {"fc.weight", {{0.5, 1}, {{1, {0.5, 0.1f}}, {3, {0.5, 0.5f}}}}},
+      {"fc.bias", {{0, 1}, {{1, {0.5, 0.1f}}, {3, {0.5, 0.5f}}}}}};
   EXPECT_EQ(all, expected);
 }
 
@@ -60,6 +76,8 @@ TEST(ParameterGroups, AGroupWithoutParametersIsRefusedByName) {
   EXPECT_EQ(refused({{.dimensions = 1}, {.pattern = "*.bias", .dimensions = 1}}),
             "optimizer.groups[1] (pattern *.bias, dimensions 1) is left nothing by the groups before it; put it before "
             "them");
+  EXPECT_EQ(refused({{.pattern = "fc.*", .rows = 3}, {.pattern = "fc.*", .rows = 2}}),
+            "optimizer.groups[1] (pattern fc.*, rows 2) is left nothing by the groups before it; put it before them");
   EXPECT_NE(refused({{.pattern = "*running_mean"}}), "");  // which is not learnt
   EXPECT_EQ(refused({{.pattern = "*"}, kVectorsDoNotDecay}), "");
 }

@@ -135,6 +135,23 @@ TEST(Flat, UpdateRangesSplitVectorsFromMatrices) {
   EXPECT_EQ(ranges.back().range.end, flat.numel);
 }
 
+TEST(Flat, UpdateRangesSplitParametersBetweenRows) {
+  const Graph g = graph();
+  const FlatLayout flat = flatten_parameters(g);
+  const auto ranges =
+      update_ranges(g, flat, optim::treatments(g, {{.pattern = "*", .rows = 2, .lr_scale = 0.5}}, /*weight_decay=*/0));
+  int64_t at = 0, slow = 0;
+  for (const UpdateRange& r : ranges) {
+    EXPECT_EQ(r.range.begin, at);
+    at = r.range.end;
+    if (r.treatment.lr_scale == 0.5f) slow += r.range.size();
+  }
+  EXPECT_EQ(at, flat.numel);
+  int64_t two_rows = 0;
+  for (const Parameter& p : g.parameters()) two_rows += 2 * p.layout.strides.front();
+  EXPECT_EQ(slow, two_rows);
+}
+
 TEST(Flat, Bf16WeightsTakeHalfAndVectorsStayF32) {
   const Graph g = build_graph(net, {.batch = 2, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .compute = DType::bf16});
   const FlatLayout flat = flatten_parameters(g);

@@ -8,6 +8,7 @@
 #include "selftest/reference/attention.h"
 #include "selftest/reference/conv.h"
 #include "selftest/reference/dense.h"
+#include "selftest/reference/fff.h"
 #include "selftest/reference/gelu.h"
 #include "selftest/reference/layer_norm.h"
 #include "selftest/reference/tokens.h"
@@ -16,7 +17,16 @@ namespace ct::reference {
 
 struct Transformer {
   int64_t n, side, patch, dim, depth, heads, head_width, mlp_dim, classes;
+  bool pairs = false;             // a feed-forward layer before attention too
+  FffTrees trees = {.count = 0};  // of fast feedforward layers; none: two linear ones
+  int64_t dense = 0;              // units beside the trees
 };
+
+template <class T>
+std::vector<T> sum(std::vector<T> a, const std::vector<T>& b) {
+  for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
 
 /// The layers of one network on tokens, rows of `dim` elements or of what is said.
 template <class T>
@@ -44,6 +54,13 @@ struct TransformerLayers {
   std::vector<T> mlp(const std::string& first, const std::string& second, const std::vector<T>& x) const {
     return linear(second, gelu(linear(first, x, s.dim)), s.mlp_dim);
   }
+  /// A fast feedforward layer, with what lies beside it.
+  std::vector<T> fast(const std::string& name, const std::vector<T>& x) const {
+    const std::vector<T> y = fff(s.trees, s.dim, s.dim, x, p.at(name + ".linear_in.weight"),
+                                 p.at(name + ".linear_in.bias"), p.at(name + ".linear_out.weight"));
+    if (s.dense == 0) return y;
+    return sum(y, linear(name + ".dense_out", gelu(linear(name + ".dense_in", x, s.dim)), s.dense));
+  }
   /// Positions, and a class token if there is one, added to tokens.
   std::vector<T> embed(const std::string& class_token, const std::string& positions, const std::vector<T>& x) const {
     const std::vector<T> own = class_token.empty() ? std::vector<T>() : p.at(class_token);
@@ -56,12 +73,6 @@ struct TransformerLayers {
   T scale() const { return 1 / std::sqrt(static_cast<double>(s.head_width)); }
 };
 
-template <class T>
-std::vector<T> sum(std::vector<T> a, const std::vector<T>& b) {
-  for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
-  return a;
-}
-
 /// Logits; images [n][3][side][side], normalised.
 template <class T>
 std::vector<T> vit_tiny(const Transformer& s, const NamedParameters<T>& p, const std::vector<double>& images) {
@@ -73,11 +84,17 @@ std::vector<T> vit_tiny(const Transformer& s, const NamedParameters<T>& p, const
   x = layers.linear(embedding + ".2", layers.norm(embedding + ".1", x, grid.columns()), grid.columns());
   x = layers.embed("cls_token", "pos_embedding", x);
   for (int64_t i = 0; i < s.depth; ++i) {
-    const std::string name = "transformer.layers." + std::to_string(i);
-    const std::vector<T> qkv = layers.linear(name + ".0.fn.to_qkv", layers.norm(name + ".0.norm", x), s.dim);
-    const std::vector<T> y = layers.attention(qkv, std::exp(p.at(name + ".0.fn.temperature")[0]), true);
-    x = sum(x, layers.linear(name + ".0.fn.to_out.0", y, s.heads * s.head_width));
-    x = sum(x, layers.mlp(name + ".1.fn.net.0", name + ".1.fn.net.3", layers.norm(name + ".1.norm", x)));
+    const std::string layer = "transformer.layers." + std::to_string(i) + ".";
+    const auto feed_forward = [&](const std::string& name) {
+      const std::vector<T> h = layers.norm(name + ".norm", x);
+      return s.trees.count > 0 ? layers.fast(name + ".fn", h) : layers.mlp(name + ".fn.net.0", name + ".fn.net.3", h);
+    };
+    if (s.pairs) x = sum(x, feed_forward(layer + "0"));
+    const std::string name = layer + (s.pairs ? "1" : "0");
+    const std::vector<T> qkv = layers.linear(name + ".fn.to_qkv", layers.norm(name + ".norm", x), s.dim);
+    const std::vector<T> y = layers.attention(qkv, std::exp(p.at(name + ".fn.temperature")[0]), true);
+    x = sum(x, layers.linear(name + ".fn.to_out.0", y, s.heads * s.head_width));
+    x = sum(x, feed_forward(layer + (s.pairs ? "2" : "1")));
   }
   return layers.linear("mlp_head.1", layers.norm("mlp_head.0", layers.class_tokens(x)), s.dim);
 }
@@ -93,9 +110,15 @@ std::vector<T> vit(const Transformer& s, const NamedParameters<T>& p, const std:
   x = layers.embed("cls_token", "pos_embed", x);
   for (int64_t i = 0; i < s.depth; ++i) {
     const std::string name = "blocks." + std::to_string(i);
+    const auto feed_forward = [&](const std::string& which) {
+      const std::vector<T> h = layers.norm(name + ".norm" + which, x);
+      const std::string mlp = name + ".mlp" + (which == "2" ? "" : which);
+      return s.trees.count > 0 ? layers.fast(mlp, h) : layers.mlp(mlp + ".fc1", mlp + ".fc2", h);
+    };
+    if (s.pairs) x = sum(x, feed_forward("0"));
     const std::vector<T> qkv = layers.linear(name + ".attn.qkv", layers.norm(name + ".norm1", x), s.dim);
     x = sum(x, layers.linear(name + ".attn.proj", layers.attention(qkv, layers.scale(), false), s.dim));
-    x = sum(x, layers.mlp(name + ".mlp.fc1", name + ".mlp.fc2", layers.norm(name + ".norm2", x)));
+    x = sum(x, feed_forward("2"));
   }
   return layers.linear("head", layers.class_tokens(layers.norm("norm", x)), s.dim);
 }

@@ -161,11 +161,12 @@ std::vector<std::string> names_of(std::variant<Ops...>*) {
 
 /// How fast each operation is on a GPU can be looked up: tests/bench/kernel_benchmark/ has a row of its name.
 TEST(Selftest, EveryOperationHasABenchmarkRow) {
-  // Rows of the kernel that does it; convolutions are a library's, and `bench --ops` times them.
+  // Rows of the kernel that does it; convolutions are a library's, and `bench --ops` times them, as the products of
+  // fff.
   const std::map<std::string, std::string> done_by = {{"flatten", "copy_rows"},    {"flatten_grad", "copy_rows"},
                                                       {"take_token", "copy_rows"}, {"take_token_grad", "copy_rows"},
-                                                      {"conv2d", "cuDNN"},         {"conv2d_grad_w", "cuDNN"},
-                                                      {"conv2d_grad_x", "cuDNN"}};
+                                                      {"fff", "tree_gelu"},        {"conv2d", "cuDNN"},
+                                                      {"conv2d_grad_w", "cuDNN"},  {"conv2d_grad_x", "cuDNN"}};
   std::string rows;
   const auto tests = std::filesystem::path(__FILE__).parent_path().parent_path();
   for (const auto& file : std::filesystem::directory_iterator(tests / "bench" / "kernel_benchmark"))

@@ -380,6 +380,13 @@ TEST_F(ConfigTest, AModelTakesItsOwnKeys) {
   EXPECT_PART(error(kAdam + "model: {name: vit, heads: 5}"),
               "c.yaml:2:27: model.heads must divide model.dim, the width that they share: 192 is no multiple of 5");
   EXPECT_PART(error(kAdam + "model: {name: cct, dim: 6}"), "model.heads must divide model.dim");
+  EXPECT_PART(error(kAdam + "model: {name: vit, fff_trees: 2}"),
+              "model.ffn is mlp, which has no trees: use fff, or leave out the keys that begin with fff_");
+  EXPECT_PART(error(kAdam + "model: {name: vit_tiny, ffn: fff, fff_depth: 9, fff_fanout: 4}"),
+              "c.yaml:2:46: model.fff_depth makes more than 16384 units");
+  EXPECT_EQ(load(kAdam + "model: {name: vit_tiny, ffn: fff, fff_fanout: 4, fff_depth: 3}")
+                .model.vit_tiny.feed_forward.fff.fanout,
+            4);
   EXPECT_EQ(load(kAdam + "model: {name: vit_tiny, dim: 100, dropout: 0.25}").model.vit_tiny.dropout, 0.25);
   // Groups of parameters are looked at in a graph, whose images the patch must fit.
   load("model: {name: vit, patch: 48}\noptimizer: {type: Adam, groups: [{pattern: pos_embed, weight_decay: 0}]}\n");
@@ -711,6 +718,8 @@ TEST_F(ConfigTest, PrintedConfigurationLoadsToTheSame) {
       "4\ngradient_accumulation_steps: 2\n",
       kAdam + "model: {name: resnet34, stem: cifar, width: 5, zero_init_residual: true}\n",
       kAdam + "model: {name: resnet18}\n",
+      "optimizer: {type: Adam, groups: [{pattern: '*.linear_in.*', rows: 3, lr_scale: 0.5}]}\nmodel: {name: vit_tiny, "
+      "ffn: fff, ffn_pairs: true, fff_depth: 3, fff_fanout: 4, fff_trees: 2, fff_dense: 8}\n",
       "optimizer: {type: AdamW}\nscheduler: {type: OneCycle, params: {cycle_min_lr: 0, cycle_max_lr: 0.5, "
       "cycle_first_step_size: 7, cycle_momentum: false}}\nbf16: {enabled: auto}\n",
   };

@@ -23,6 +23,7 @@ struct BenchFlags {
 
 // Members of `cifar-train bench`: each returns the exit code. All ranks of a job call it, and rank 0 prints.
 int bench_step(const BenchFlags& f, const Config& config, Communicator& comm);
+int bench_eval(const BenchFlags& f, const Config& config, Communicator& comm);
 int bench_data(const BenchFlags& f, const Config& config, Communicator& comm);
 int bench_update(const BenchFlags& f, const Config& config, Communicator& comm);
 int bench_reduce(const BenchFlags& f, const Config& config, Communicator& comm);

@@ -1,5 +1,5 @@
 // The CPU's prepared operations, one function an operation kind: layers.cpp, linear.cpp, convolution.h, and by family
-// attention.cpp, optimizer.cpp, grad_norm.cpp, step_control.cpp, tree_sum.cpp.
+// attention.cpp, fff.cpp, optimizer.cpp, grad_norm.cpp, step_control.cpp, tree_sum.cpp.
 #pragma once
 
 #include <concepts>
@@ -57,6 +57,9 @@ std::unique_ptr<Kernel> prepare(const TakeTokenGrad& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Linear& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const LinearGradX& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const LinearGradW& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const TreeGelu& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const TreeGeluGrad& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Fff& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Attention& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const AttentionGrad& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const SequencePool& op, const Shapes& shape);
@@ -80,9 +83,10 @@ struct Kinds {
 };
 /// Kernels of their own for bf16 (or for what has no such numbers), oneDNN's (of linear layers: the large ones'), or
 /// f32 ones between conversions (in_f32.h).
-using InBf16 = Kinds<Edit, MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, LayerNorm,
-                     LayerNormGrad, Relu, ReluGrad, Gelu, GeluGrad, Attention, AttentionGrad, SequencePool,
-                     SequencePoolGrad, Dropout, Add, Patches, Tokens, TokensGrad, TakeToken, TakeTokenGrad>;
+using InBf16 =
+    Kinds<Edit, MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, LayerNorm, LayerNormGrad,
+          Relu, ReluGrad, Gelu, GeluGrad, TreeGelu, TreeGeluGrad, Fff, Attention, AttentionGrad, SequencePool,
+          SequencePoolGrad, Dropout, Add, Patches, Tokens, TokensGrad, TakeToken, TakeTokenGrad>;
 using InBf16ByOneDnn = Kinds<Conv2d, Conv2dGradW, Conv2dGradX, Linear, LinearGradX, LinearGradW>;
 using ThroughF32 =
     Kinds<Augment, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Flatten, FlattenGrad, SoftmaxCrossEntropy>;

@@ -1,5 +1,5 @@
-// A GPU's prepared operations, one function an operation kind: layers.cpp, and by family attention.cpp, optimizer.cpp,
-// grad_norm.cpp, step_control.cpp, tree_sum.cpp.
+// A GPU's prepared operations, one function an operation kind: layers.cpp, and by family attention.cpp, fff.cpp,
+// optimizer.cpp, grad_norm.cpp, step_control.cpp, tree_sum.cpp.
 #pragma once
 
 #include <concepts>
@@ -16,6 +16,7 @@ class Context {
   Context(CudaBackend& backend, const std::vector<Value>& values, std::string label)
       : backend(backend), values_(values), label_(std::move(label)) {}
   const Value& operator[](ValueId id) const { return values_[static_cast<size_t>(id)]; }
+  const std::vector<Value>& values() const { return values_; }
   const Shape& shape(ValueId id) const { return (*this)[id].shape; }
   DType dtype(ValueId id) const { return (*this)[id].dtype; }
   cudaStream_t stream() const { return backend.stream(); }
@@ -59,6 +60,9 @@ std::unique_ptr<Kernel> prepare(const TakeTokenGrad& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const LinearGradX& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const LinearGradW& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const TreeGelu& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const TreeGeluGrad& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Fff& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const Attention& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const AttentionGrad& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const SequencePool& op, const Context& in);

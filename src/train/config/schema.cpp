@@ -257,7 +257,8 @@ std::vector<ConfigField> update_fields(Config& c) {
                                       {.values = optimizers, .any_case = true, .later = optim::kLaterOptimizers}}};
   if (c.optimizer) add_keys(fields, "optimizer.params", optim::keys_of(*c.optimizer));
   fields.push_back({"optimizer.groups", &c.optimizer_groups,
-                    "parameters by pattern of name or dimensions, with lr_scale and weight_decay of their own"});
+                    "parameters by pattern of name or dimensions, or first rows of them, with lr_scale and "
+                    "weight_decay of their own"});
   fields.push_back({"scheduler.type",
                     &c.scheduler,
                     join_choices(schedules) + "; an empty block is constant",

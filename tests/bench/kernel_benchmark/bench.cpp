@@ -98,6 +98,7 @@ void Bench::run() {
   losses();
   attentions();
   sequences();
+  fast_feed_forwards();
   at_the_tutorials_sizes();
 }
 

@@ -131,6 +131,7 @@ class Bench {
   void losses();
   void attentions();
   void sequences();
+  void fast_feed_forwards();
   void at_the_tutorials_sizes();
 
   // Arguments that more than one file launches with.

@@ -1,0 +1,17 @@
+// What GELU is made of, x Phi(x): the standard normal distribution, for every kernel that computes it.
+#pragma once
+
+#include <cmath>
+
+#include "launch.h"
+
+namespace ct::kernels {
+
+/// The part of the distribution below x.
+__device__ __forceinline__ float normal_below(float x) { return 0.5f * erfcf(-0.70710678f * x); }
+__device__ __forceinline__ float normal_density(float x) { return 0.39894228f * expf(-0.5f * x * x); }
+
+__device__ __forceinline__ float gelu_of(float x) { return x * normal_below(x); }
+__device__ __forceinline__ float gelu_slope(float x) { return __fmaf_rn(x, normal_density(x), normal_below(x)); }
+
+}  // namespace ct::kernels

@@ -1,0 +1,34 @@
+// The trees of a fast feedforward layer (Belcak & Wattenhofer, 2023): which units there are, and how many of them a row
+// of inputs visits.
+#pragma once
+
+#include <cstdint>
+
+namespace ct {
+
+/// Complete trees of one form, side by side. In each a row goes from the root to a leaf, and the units of the nodes on
+/// its way are all of the layer that counts for it. Nodes are numbered level by level. Of two children the sum of the
+/// node's one unit decides: the second, where it is above 0. With a greater fan-out a node has a unit for each child,
+/// and the largest sum decides, the first of equal ones.
+struct FffTrees {
+  int count = 1;   // trees
+  int depth = 7;   // levels below the root
+  int fanout = 2;  // children of a node
+
+  /// Units of a node.
+  int64_t group() const { return fanout == 2 ? 1 : fanout; }
+  /// Units of a tree, and of all.
+  int64_t units() const {
+    int64_t nodes = 1, level = 1;
+    for (int d = 0; d < depth; ++d) nodes += level *= fanout;
+    return nodes * group();
+  }
+  int64_t width() const { return count * units(); }
+  /// Units that a row visits in all trees.
+  int64_t visited() const { return count * (depth + 1) * group(); }
+};
+
+/// What operations take: enough for a path's units to lie on the stack.
+constexpr int64_t kMostFffUnits = 16384, kMostFffVisited = 512;
+
+}  // namespace ct
