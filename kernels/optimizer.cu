@@ -23,10 +23,11 @@ struct Slice {
 };
 
 /// Slices of one launch, by value in its arguments; block b works on a chunk of the last with first_block <= b.
-template <int kStates>
+template <int kStates, bool kTrusted>
 struct Batch {
-  static constexpr int kMost = kStates < 4 ? kSlicesPerLaunch : kSlicesPerLaunch / 2;
+  static constexpr int kMost = kStates + kTrusted < 4 ? kSlicesPerLaunch : kSlicesPerLaunch / 2;
   Slice<kStates> slices[kMost];
+  int32_t tensor[kTrusted ? kMost : 1];
   uint32_t first_block[kMost];
   Type copy_type[kMost];
   bool aligned[kMost];
@@ -36,9 +37,22 @@ struct Batch {
 
 // ---- one element
 
-__device__ __forceinline__ float minus_lr(const StepScalars& s, float lr_scale) {
-  return -static_cast<float>(s.lr * lr_scale);
+__device__ __forceinline__ float minus_lr(const StepScalars& s, float lr_scale, double rate_factor = 1) {
+  return -static_cast<float>(s.lr * lr_scale * rate_factor);
 }
+
+/// A rule that reads the ratio of trust of a slice's tensor has `ratios`, and step() takes the ratio.
+template <class Rule>
+constexpr bool kIsTrusted = requires {
+  &Rule::ratios;
+};
+/// How many of a rule's states it changes: all, unless it says so.
+template <class Rule, class = void>
+constexpr int kWrittenStates = Rule::kStates;
+template <class Rule>
+constexpr int kWrittenStates<Rule, std::void_t<decltype(Rule::kWritten)>> = Rule::kWritten;
+template <class Rule>
+using BatchOf = Batch<Rule::kStates, kIsTrusted<Rule>>;
 
 template <bool kDecoupled>
 struct AdamRule {
@@ -122,6 +136,120 @@ struct RmsPropRule {
   }
 };
 
+struct LionRule {
+  static constexpr int kStates = 2;
+
+  struct Step {
+    float scale, minus_lr, beta1, one_minus_beta1, beta2, one_minus_beta2;
+  };
+  __device__ Step step(const StepScalars& s, float lr_scale) const {
+    const double beta1 = s.coefficients[kBeta1], beta2 = s.coefficients[kBeta2];
+    return {.scale = static_cast<float>(s.grad_scale),
+            .minus_lr = minus_lr(s, lr_scale),
+            .beta1 = static_cast<float>(beta1),
+            .one_minus_beta1 = static_cast<float>(1 - beta1),
+            .beta2 = static_cast<float>(beta2),
+            .one_minus_beta2 = static_cast<float>(1 - beta2)};
+  }
+  __device__ __forceinline__ void operator()(const Step& step, float weight_decay, float grad, float* states) const {
+    const float p = states[0], g = grad * step.scale;
+    const float c = __fmaf_rn(step.beta1, states[1], step.one_minus_beta1 * g);
+    const float sign = c > 0 ? 1.0f : c < 0 ? -1.0f : c;  // 0, or NaN
+    states[0] = __fmaf_rn(step.minus_lr, __fmaf_rn(weight_decay, p, sign), p);
+    states[1] = __fmaf_rn(step.beta2, states[1], step.one_minus_beta2 * g);
+  }
+};
+
+struct AdagradRule {
+  static constexpr int kStates = 2;
+  float eps;
+
+  struct Step {
+    float scale, minus_lr;
+  };
+  __device__ Step step(const StepScalars& s, float lr_scale) const {
+    return {static_cast<float>(s.grad_scale), minus_lr(s, lr_scale, s.coefficients[kAdagradRateFactor])};
+  }
+  __device__ __forceinline__ void operator()(const Step& step, float weight_decay, float grad, float* states) const {
+    const float p = states[0], g = __fmaf_rn(weight_decay, p, grad * step.scale);
+    const float sum = __fmaf_rn(g, g, states[1]);
+    states[0] = __fmaf_rn(step.minus_lr, __fdiv_rn(g, __fsqrt_rn(sum) + eps), p);
+    states[1] = sum;
+  }
+};
+
+template <Momentum kKind>
+struct LarsRule {
+  static constexpr int kStates = kKind == Momentum::none ? 1 : 2;
+  const float* ratios;
+
+  struct Step {
+    float scale, minus_lr, momentum, trust;
+  };
+  __device__ Step step(const StepScalars& s, float lr_scale, float trust) const {
+    return {static_cast<float>(s.grad_scale), minus_lr(s, lr_scale), static_cast<float>(s.coefficients[kMomentum]),
+            trust};
+  }
+  __device__ __forceinline__ void operator()(const Step& step, float weight_decay, float grad, float* states) const {
+    const float p = states[0];
+    float g = step.trust * __fmaf_rn(weight_decay, p, grad * step.scale);
+    if constexpr (kKind != Momentum::none) {
+      const float buffer = __fmaf_rn(step.momentum, states[1], g);
+      states[1] = buffer;
+      g = kKind == Momentum::nesterov ? __fmaf_rn(step.momentum, buffer, g) : buffer;
+    }
+    states[0] = __fmaf_rn(step.minus_lr, g, p);
+  }
+};
+
+struct LambRule {
+  static constexpr int kStates = 3, kWritten = 1;
+  const float* ratios;
+  float eps;
+
+  struct Step {
+    float minus_rate;
+  };
+  __device__ Step step(const StepScalars& s, float lr_scale, float trust) const {
+    return {minus_lr(s, lr_scale, s.coefficients[kLambRateFactor]) * trust};
+  }
+  __device__ __forceinline__ void operator()(const Step& step, float weight_decay, float, float* states) const {
+    const float p = states[0];
+    const float u = __fmaf_rn(weight_decay, p, __fdiv_rn(states[1], __fsqrt_rn(states[2]) + eps));
+    states[0] = __fmaf_rn(step.minus_rate, u, p);
+  }
+};
+
+// States: the gradient, which comes as such too, and the momentum.
+struct MuonMomentumRule {
+  static constexpr int kStates = 2;
+  float rest;  // 1 - momentum
+  bool nesterov;
+
+  struct Step {
+    float scale;
+  };
+  __device__ Step step(const StepScalars& s, float) const { return {static_cast<float>(s.grad_scale)}; }
+  __device__ __forceinline__ void operator()(const Step& step, float, float grad, float* states) const {
+    const float g = grad * step.scale, b = __fmaf_rn(rest, g - states[1], states[1]);
+    states[0] = nesterov ? __fmaf_rn(rest, g - b, b) : b;
+    states[1] = b;
+  }
+};
+
+struct MuonRule {
+  static constexpr int kStates = 1;
+
+  struct Step {
+    float minus_lr;
+  };
+  __device__ Step step(const StepScalars& s, float lr_scale) const { return {minus_lr(s, lr_scale)}; }
+  __device__ __forceinline__ void operator()(const Step& step, float weight_decay, float grad, float* states) const {
+    const float p = states[0];
+    states[0] = __fmaf_rn(step.minus_lr, __fmaf_rn(weight_decay, p, grad), p);
+  }
+};
+
 struct BlendRule {
   static constexpr int kStates = 1;
   float share;
@@ -200,7 +328,7 @@ __device__ __forceinline__ void update_at(const Slice<Rule::kStates>& slice, Typ
     for (int s = 0; s < kStates; ++s) states[s][k] = element[s];
   }
 #pragma unroll
-  for (int s = 0; s < kStates; ++s) store<kCount>(slice.states[s] + i, states[s]);
+  for (int s = 0; s < kWrittenStates<Rule>; ++s) store<kCount>(slice.states[s] + i, states[s]);
   if (slice.copy == nullptr) return;
   switch (copy_type) {
     case Type::f32:
@@ -214,15 +342,20 @@ __device__ __forceinline__ void update_at(const Slice<Rule::kStates>& slice, Typ
 
 template <class Rule>
 __global__ void __launch_bounds__(kThreads)
-    update(Batch<Rule::kStates> batch, Rule rule, const StepScalars* __restrict__ scalars) {
+    update(BatchOf<Rule> batch, Rule rule, const StepScalars* __restrict__ scalars) {
   int at = 0;
 #pragma unroll
-  for (int jump = Batch<Rule::kStates>::kMost / 2; jump > 0; jump /= 2)
+  for (int jump = BatchOf<Rule>::kMost / 2; jump > 0; jump /= 2)
     if (at + jump < batch.count && batch.first_block[at + jump] <= blockIdx.x) at += jump;
   const Slice<Rule::kStates> slice = batch.slices[at];
 
   auto* shared_step = shared_memory<typename Rule::Step>();
-  if (threadIdx.x == 0) *shared_step = rule.step(*scalars, slice.lr_scale);  // one thread a block divides in f64
+  if (threadIdx.x == 0) {  // one thread a block divides in f64
+    if constexpr (kIsTrusted<Rule>)
+      *shared_step = rule.step(*scalars, slice.lr_scale, rule.ratios[batch.tensor[at]]);
+    else
+      *shared_step = rule.step(*scalars, slice.lr_scale);
+  }
   const bool skip = scalars->skip != 0;
   __syncthreads();
   if (skip) return;
@@ -247,7 +380,7 @@ bool copy_aligned(const void* copy, Type type) {
 template <class Rule, class S, class StatesOf>
 cudaError_t update_all(const Rule& rule, const Slices<S>& all, cudaStream_t stream, StatesOf states_of) {
   constexpr int kStates = Rule::kStates;
-  using Launch = Batch<kStates>;
+  using Launch = BatchOf<Rule>;
   static_assert(sizeof(Launch) + sizeof(Rule) + sizeof(all.scalars) <= 4096);  // what a launch can take
   for (int first = 0; first < all.slice_count; first += Launch::kMost) {
     Launch batch = {};
@@ -257,10 +390,11 @@ cudaError_t update_all(const Rule& rule, const Slices<S>& all, cudaStream_t stre
       const S& s = all.slices[first + i];
       Slice<kStates>& slice = batch.slices[i] = states_of(s);
       slice.n = s.n;
-      if constexpr (!std::is_same_v<S, EmaSlice>) {
+      if constexpr (requires { s.copy; }) {
         slice.copy = s.copy;
         batch.copy_type[i] = s.copy_type;
       }
+      if constexpr (kIsTrusted<Rule>) batch.tensor[i] = s.tensor;
       batch.aligned[i] = aligned_16(slice.grads) && copy_aligned(slice.copy, batch.copy_type[i]) &&
                          std::all_of(slice.states, slice.states + kStates, [](float* p) { return aligned_16(p); });
       total += slice.n;
@@ -328,6 +462,16 @@ cudaError_t rmsprop_all(const RmsPropArgs& args, cudaStream_t stream) {
   });
 }
 
+template <Momentum kKind>
+cudaError_t lars_all(const LarsArgs& args, cudaStream_t stream) {
+  return update_all(LarsRule<kKind>{args.ratios}, args.all, stream, [](const LarsSlice& s) {
+    if constexpr (kKind == Momentum::none)
+      return slice_of(s);
+    else
+      return slice_of(s, s.momentum_buffer);
+  });
+}
+
 }  // namespace
 
 cudaError_t adam(const AdamArgs& args, cudaStream_t stream) {
@@ -346,6 +490,43 @@ cudaError_t rmsprop(const RmsPropArgs& args, cudaStream_t stream) {
   if (buffer < 0 || mean < 0) return cudaErrorInvalidValue;
   if (mean > 0) return buffer > 0 ? rmsprop_all<true, true>(args, stream) : rmsprop_all<true, false>(args, stream);
   return buffer > 0 ? rmsprop_all<false, true>(args, stream) : rmsprop_all<false, false>(args, stream);
+}
+
+cudaError_t lion(const LionArgs& args, cudaStream_t stream) {
+  return update_all(LionRule{}, args.all, stream, [](const LionSlice& s) { return slice_of(s, s.exp_avg); });
+}
+
+cudaError_t adagrad(const AdagradArgs& args, cudaStream_t stream) {
+  return update_all(AdagradRule{static_cast<float>(args.eps)}, args.all, stream,
+                    [](const AdagradSlice& s) { return slice_of(s, s.sum); });
+}
+
+cudaError_t lars(const LarsArgs& args, cudaStream_t stream) {
+  const int buffer = kept(args.all, &LarsSlice::momentum_buffer);
+  if (buffer < 0) return cudaErrorInvalidValue;
+  if (buffer == 0) return lars_all<Momentum::none>(args, stream);
+  return args.nesterov ? lars_all<Momentum::nesterov>(args, stream) : lars_all<Momentum::plain>(args, stream);
+}
+
+cudaError_t lamb(const LambArgs& args, cudaStream_t stream) {
+  const LambRule rule{.ratios = args.ratios, .eps = static_cast<float>(args.eps)};
+  return update_all(rule, args.all, stream, [](const LambSlice& s) {
+    Slice<3> slice = slice_of(s, s.exp_avg, s.exp_avg_sq);
+    slice.grads = s.masters;  // something that may be read
+    return slice;
+  });
+}
+
+cudaError_t muon_momentum(const MuonMomentumArgs& args, cudaStream_t stream) {
+  const MuonMomentumRule rule{.rest = static_cast<float>(1 - args.momentum), .nesterov = args.nesterov};
+  const Slices<MuonMomentumSlice> all{args.slices, args.slice_count, args.scalars};
+  return update_all(rule, all, stream, [](const MuonMomentumSlice& s) {
+    return Slice<2>{.states = {s.grads, s.momentum_buffer}, .grads = s.grads};
+  });
+}
+
+cudaError_t muon(const MuonArgs& args, cudaStream_t stream) {
+  return update_all(MuonRule{}, args.all, stream, [](const UpdateSlice& s) { return slice_of(s); });
 }
 
 cudaError_t blend(const BlendArgs& args, cudaStream_t stream) {

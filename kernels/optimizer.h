@@ -40,6 +40,7 @@ struct Slices {
 // Places among StepScalars' coefficients: Adam's, and the others'.
 constexpr int kBeta1 = 0, kBeta2 = 1, kBiasCorrection1 = 2, kBiasCorrection2 = 3;  // 1 - beta^t
 constexpr int kMomentum = 0;
+constexpr int kAdagradRateFactor = 0, kLambRateFactor = 2;  // of the rate, before it is rounded
 
 /// Adam (Kingma & Ba, 2015) with L2 regularisation, or AdamW (Loshchilov & Hutter, 2019) when decoupled, as PyTorch's:
 ///   g = grad_scale grad;  not decoupled: g = fma(weight_decay, p, g)
@@ -86,6 +87,80 @@ struct RmsPropArgs {
   double alpha, eps;
 };
 cudaError_t rmsprop(const RmsPropArgs& args, cudaStream_t stream);
+
+/// Lion (Chen et al., 2023): with sign(0) = 0,
+///   g = grad_scale grad;  c = fma(beta1, m, (1 - beta1) g);  p = fma(-lr, fma(weight_decay, p, sign(c)), p)
+///   m = fma(beta2, m, (1 - beta2) g)
+/// Moves 20 bytes an element and the copy's 2 or 4.
+struct LionSlice : UpdateSlice {
+  float* exp_avg;
+};
+struct LionArgs {
+  Slices<LionSlice> all;
+};
+cudaError_t lion(const LionArgs& args, cudaStream_t stream);
+
+/// PyTorch's Adagrad (Duchi et al., 2011), its rate float(lr * lr_scale * rate_factor):
+///   g = fma(weight_decay, p, grad_scale grad);  s = fma(g, g, s);  p = fma(-lr, g / (sqrt(s) + eps), p)
+/// Moves 20 bytes an element and the copy's 2 or 4.
+struct AdagradSlice : UpdateSlice {
+  float* sum;
+};
+struct AdagradArgs {
+  Slices<AdagradSlice> all;
+  double eps;
+};
+cudaError_t adagrad(const AdagradArgs& args, cudaStream_t stream);
+
+/// LARS (You et al., 2017), by the ratio of trust of each slice's tensor (trust.h): g = trust fma(weight_decay, p,
+/// grad_scale grad), then as SGD. Moves what SGD does.
+struct LarsSlice : UpdateSlice {
+  int32_t tensor;
+  float* momentum_buffer;  // null: no momentum; then all are, else cudaErrorInvalidValue
+};
+struct LarsArgs {
+  Slices<LarsSlice> all;
+  const float* ratios;  // by tensor
+  bool nesterov;
+};
+cudaError_t lars(const LarsArgs& args, cudaStream_t stream);
+
+/// LAMB (You et al., 2019), its second pass (trust.h has the first), its rate float(lr * lr_scale * rate_factor):
+///   u = fma(weight_decay, p, m / (sqrt(v) + eps));  p = fma(-(lr trust), u, p)
+/// Moves 16 bytes an element and the copy's 2 or 4; moments are only read.
+struct LambSlice : UpdateSlice {  // of which grads are not looked at
+  int32_t tensor;
+  float *exp_avg, *exp_avg_sq;
+};
+struct LambArgs {
+  Slices<LambSlice> all;
+  const float* ratios;  // by tensor
+  double eps;
+};
+cudaError_t lamb(const LambArgs& args, cudaStream_t stream);
+
+/// Muon's directions (muon.h), in place of gradients:
+///   g = grad_scale grad;  b = fma(1 - momentum, g - b, b);  grad = nesterov ? fma(1 - momentum, g - b, b) : b
+/// Moves 16 bytes an element.
+struct MuonMomentumSlice {
+  float *grads, *momentum_buffer;
+  int64_t n;
+};
+struct MuonMomentumArgs {
+  const MuonMomentumSlice* slices;
+  int slice_count;
+  const StepScalars* scalars;
+  double momentum;
+  bool nesterov;
+};
+cudaError_t muon_momentum(const MuonMomentumArgs& args, cudaStream_t stream);
+
+/// Muon, whose gradients are the orthogonalised directions: p = fma(-lr, fma(weight_decay, p, grad), p). Moves 12 bytes
+/// an element and the copy's 2 or 4.
+struct MuonArgs {
+  Slices<UpdateSlice> all;
+};
+cudaError_t muon(const MuonArgs& args, cudaStream_t stream);
 
 /// Running statistics, `sums` over a step's micro-batches: p = p + momentum (sum (1 / micro_batches) - p), each
 /// operation rounded. Moves 12 bytes an element and the copy's 2 or 4.

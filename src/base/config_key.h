@@ -31,8 +31,8 @@ struct ConfigRule {
 
 struct ConfigKey {
   std::string name;
-  std::variant<bool*, int64_t*, double*, std::string*, std::array<double, 2>*, std::optional<int64_t>*,
-               std::optional<double>*, Choice>
+  std::variant<bool*, int64_t*, double*, std::string*, std::array<double, 2>*, std::vector<double>*,
+               std::optional<int64_t>*, std::optional<double>*, Choice>
       target;
   std::string doc;
   ConfigRule rule = {};

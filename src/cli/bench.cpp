@@ -20,6 +20,7 @@ int verb_bench(const Words& words) {
   ConfigFiles files;
   add_config_options(app, files);
   app.add_option("--set", f.sets, "KEY=VALUE, repeatable")->allow_extra_args(false);
+  app.add_option("--optimizer", f.optimizer, "update: whose, with its defaults");
   app.add_option("--ranks", f.ranks, "ranks as threads: a number or auto");
   app.add_option("--elements", f.elements, "update, reduce: how many")->check(positive_problem);
   app.add_option("--windows", f.windows, "timed windows, whose median is printed")->check(CLI::Range(1, 1000));
@@ -35,9 +36,13 @@ int verb_bench(const Words& words) {
   if (app.count("--elements") > 0 && f.what != "update" && f.what != "reduce")
     fail(ExitCode::usage, "--elements belongs to bench update and reduce, not to bench ", f.what);
 
+  if (!f.optimizer.empty() && f.what != "update")
+    fail(ExitCode::usage, "--optimizer belongs to bench update, not to bench ", f.what);
+
   std::vector<std::string> warnings;
   ConfigSources sources = locate_configs(files, &warnings);
   sources.sets = f.sets;
+  if (!f.optimizer.empty()) sources.sets.insert(sources.sets.begin(), "optimizer.type=" + f.optimizer);
   Config config = load_config(sources, &warnings);
   if (!f.device.empty()) config.device = f.device;
   settle_bf16(config);

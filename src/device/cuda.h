@@ -43,9 +43,11 @@ struct DeviceFact {
 /// Throws ExitCode::usage if library_path is no folder with such libraries.
 std::vector<DeviceFact> cuda_facts(const CudaOptions& options);
 
-/// What it takes beside the values of programs: of the GPU's memory the tables of SquareSums, a row a chunk, and of the
-/// host's, page-locked, what travels of slices that the host updates, a few at a time.
+/// What it takes beside the values of programs: of the GPU's memory the tables of SquareSums and LambMoments, a row a
+/// chunk, and of TrustRatios, a row a tensor, and of the host's, page-locked, what travels of slices that the host
+/// updates, a few at a time.
 inline constexpr size_t kCudaTableRowBytes = 3 * sizeof(int64_t);
+inline constexpr size_t kCudaMomentsRowBytes = 7 * sizeof(int64_t), kCudaTensorRowBytes = 4 * sizeof(int64_t);
 inline constexpr size_t kOffloadSlots = 2;
 struct OffloadSlotBytes {
   explicit OffloadSlotBytes(int64_t elements) : grads(static_cast<size_t>(elements) * sizeof(float)), copy(grads / 2) {}

@@ -94,6 +94,7 @@ BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program
     if (plan_.values[i].offset >= 0)
       address_[i] = (program_.values[i].home == Home::exchange ? exchange_ : arena_.data()) + plan_.values[i].offset;
   allocate_residents(options.params);
+  allocate_scratch();
 
   refresh_ = bind(program_.refresh, kernels_refresh_, /*uses_arena=*/false);
   micro_ = bind(program_.micro, kernels_micro_, /*uses_arena=*/true);
@@ -114,6 +115,17 @@ void BoundProgram::load_kernels() {
   backend_.wait();
   for (const Memory& memory : host_memories_) std::memset(memory.data(), 0, memory.bytes());
   comm_.barrier();
+}
+
+/// The workspace of operations outside the arena, which they use one after the other.
+void BoundProgram::allocate_scratch() {
+  size_t most = 0;
+  for (const Kernels* kernels : {&kernels_refresh_, &kernels_update_})
+    for (const auto& kernel : *kernels) most = std::max(most, kernel ? kernel->workspace_bytes() : 0);
+  if (most == 0) return;
+  memories_.push_back(backend_.allocate(most));
+  scratch_ = memories_.back().data();
+  allocated_.other += static_cast<int64_t>(most);
 }
 
 void BoundProgram::allocate_residents(std::byte* params) {
@@ -276,15 +288,8 @@ BoundProgram::Part BoundProgram::bind(const Program& steps, const Kernels& kerne
       continue;
     }
     std::byte* workspace = nullptr;
-    if (const size_t bytes = kernel->workspace_bytes(); bytes > 0) {
-      if (uses_arena) {
-        workspace = arena_.data() + plan_.workspace[static_cast<size_t>(steps[i].time)].offset;
-      } else {
-        memories_.push_back(backend_.allocate(bytes));
-        workspace = memories_.back().data();
-        allocated_.other += static_cast<int64_t>(bytes);
-      }
-    }
+    if (kernel->workspace_bytes() > 0)
+      workspace = uses_arena ? arena_.data() + plan_.workspace[static_cast<size_t>(steps[i].time)].offset : scratch_;
     kernel->bind([this](ValueId id) { return tensor(id); }, workspace);
     add({.launch = [kernel] { kernel->launch(); },
          .recordable = kernel->recordable(),
@@ -295,7 +300,18 @@ BoundProgram::Part BoundProgram::bind(const Program& steps, const Kernels& kerne
 }
 
 /// Which ranges of `place` each rank owns, and where they lie in its shard.
-Ownership BoundProgram::ownership(const std::vector<Run>& place, bool in_place, AllGather::What what) const {
+Ownership BoundProgram::ownership(const std::vector<Run>& place, bool in_place, AllGather::What what,
+                                  const std::vector<int>& owners) const {
+  if (!owners.empty()) {
+    check(in_place, "runs of owners of their own that are not in place");
+    Ownership ranges(static_cast<size_t>(comm_.size()));
+    for (size_t i = 0; i < place.size(); ++i)
+      ranges[static_cast<size_t>(owners[i])].push_back({.whole = place[i].byte,
+                                                        .shard = place[i].byte,
+                                                        .elements = place[i].range.size(),
+                                                        .element_bytes = static_cast<int>(size_of(place[i].dtype))});
+    return ranges;
+  }
   const FlatLayout& flat = program_.flat;
   const Shards& shards = program_.shards;
   const std::vector<Run> all_f32{{{0, flat.numel}, DType::f32, 0}};
@@ -345,9 +361,10 @@ BoundProgram::Launch BoundProgram::bind_comm(const CommOp& op) {
     return launch(comm_.all_reduce(floats(all_reduce->data), order));
   if (const auto* gather = std::get_if<AllGather>(&op)) {
     const bool norms = gather->what == AllGather::What::chunk_sums;
-    return launch(comm_.all_gather(bytes_of(gather->whole), bytes_of(gather->shard),
-                                   ownership(gather->place, gather->whole == gather->shard, gather->what),
-                                   norms ? TrafficKind::norms : TrafficKind::training));
+    return launch(
+        comm_.all_gather(bytes_of(gather->whole), bytes_of(gather->shard),
+                         ownership(gather->place, gather->whole == gather->shard, gather->what, gather->owners),
+                         norms ? TrafficKind::norms : TrafficKind::training));
   }
   const auto& scatter = std::get<ReduceScatter>(op);
   const std::span<float> whole = floats(scatter.whole);

@@ -92,9 +92,11 @@ class BoundProgram {
   void load_kernels();
   std::byte* allocate_shared(size_t bytes);
   void allocate_residents(std::byte* params);
+  void allocate_scratch();
   Part bind(const Program& steps, const Kernels& kernels, bool uses_arena);
   Launch bind_comm(const CommOp& op);
-  Ownership ownership(const std::vector<Run>& place, bool in_place, AllGather::What what) const;
+  Ownership ownership(const std::vector<Run>& place, bool in_place, AllGather::What what,
+                      const std::vector<int>& owners = {}) const;
   std::span<std::byte> bytes_of(ValueId id) const;
 
   Backend& backend_;
@@ -103,7 +105,7 @@ class BoundProgram {
   MemoryPlan plan_;
   MemoryUse allocated_;
   std::span<std::byte> arena_;
-  std::byte* exchange_ = nullptr;
+  std::byte *exchange_ = nullptr, *scratch_ = nullptr;
   std::vector<Memory> memories_, host_memories_;
   std::vector<std::pair<std::byte*, size_t>> of_comm_;  // memory that is the communicator's
   std::vector<std::byte*> address_;                     // by ValueId, null for views

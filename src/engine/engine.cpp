@@ -143,7 +143,7 @@ std::vector<StateBuffer> Engine::state() {
 }
 
 StateBuffer Engine::buffer_of(const HeldState& state) {
-  return {state.kind, state.name, mirror(state.value), state.held};
+  return {state.kind, state.name, mirror(state.value), state.held, state.scope};
 }
 
 void Engine::state_written() {

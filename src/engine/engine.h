@@ -18,6 +18,7 @@ struct StateBuffer {
   std::string name;
   std::byte* data;
   std::vector<Run> held;
+  Scope scope;
   /// Elements of the flat order, which must lie in one run.
   std::span<float> operator()(const Range& range) const {
     return {reinterpret_cast<float*>(data + byte_of(held, range.begin)), static_cast<size_t>(range.size())};

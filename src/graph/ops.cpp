@@ -50,6 +50,36 @@ Ids Update::writes() const {
   }
   return present(std::move(ids));
 }
+Ids TrustedUpdate::reads() const {
+  Ids ids = Update::reads();
+  ids.push_back(ratios);
+  return ids;
+}
+Ids Lamb::writes() const {
+  Ids ids;
+  for (const UpdateSlice& s : slices) ids.insert(ids.end(), {s.masters, s.copy});
+  return present(std::move(ids));
+}
+Ids LambMoments::reads() const {
+  Ids ids{scalars};
+  for (const Slice& s : slices) ids.insert(ids.end(), {s.masters, s.grads, s.exp_avg, s.exp_avg_sq});
+  return ids;
+}
+Ids LambMoments::writes() const {
+  Ids ids{weight_sums, update_sums};
+  for (const Slice& s : slices) ids.insert(ids.end(), {s.exp_avg, s.exp_avg_sq});
+  return ids;
+}
+Ids MuonMomentum::reads() const {
+  Ids ids{scalars};
+  for (const Slice& s : slices) ids.insert(ids.end(), {s.grads, s.momentum_buffer});
+  return ids;
+}
+Ids MuonMomentum::writes() const {
+  Ids ids;
+  for (const Slice& s : slices) ids.insert(ids.end(), {s.grads, s.momentum_buffer});
+  return ids;
+}
 Ids Blend::reads() const {
   Ids ids{scalars};
   for (const Slice& s : slices) ids.insert(ids.end(), {s.masters, s.sums});

@@ -5,6 +5,7 @@
 // docs/extending.md tells what a new operation consists of. What is left out does not compile.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <variant>
@@ -500,6 +501,7 @@ struct UpdateSlice {
   ValueId copy = kNone;
   double weight_decay = 0;
   float lr_scale = 1;
+  int64_t tensor = -1;  // of operations that read trust ratios: the number of the tensor that it is a part of
   ValueId state(size_t which) const { return which < states.size() ? states[which] : kNone; }
 };
 /// What all optimizers' operations share: one changes many slices, because a device starts one large launch faster than
@@ -535,6 +537,118 @@ struct RmsProp : Update {
   enum State { square_avg, momentum_buffer, grad_avg };  // not kept: no momentum, not centered
   enum Coefficient { momentum };
   double alpha, eps;
+};
+
+/// c = beta1 m + (1 - beta1) g; p -= lr (sign(c) + weight_decay p), sign(0) = 0; m = beta2 m + (1 - beta2) g.
+struct Lion : Update {
+  static constexpr std::string_view kName = "lion";
+  enum State { exp_avg };
+  enum Coefficient { beta1, beta2 };
+};
+
+/// sum += g^2; p -= lr rate_factor g / (sqrt(sum) + eps).
+struct Adagrad : Update {
+  static constexpr std::string_view kName = "adagrad";
+  enum State { sum };
+  enum Coefficient { rate_factor };
+  double eps;
+};
+
+/// What the updates by layers share: each tensor has a ratio of trust, by which its step is longer or shorter.
+struct TrustedUpdate : Update {
+  ValueId ratios;  // f32 [tensors]
+  Ids reads() const;
+};
+
+/// g = trust (g + weight_decay p), then as Sgd without decay.
+struct Lars : TrustedUpdate {
+  static constexpr std::string_view kName = "lars";
+  enum State { momentum_buffer };  // not kept: no momentum
+  enum Coefficient { momentum };
+  bool nesterov;
+};
+
+/// The first pass of LAMB: m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, and by chunks, as SquareSums has
+/// them, the square sums of the weights and of their update u = m / (sqrt(v) + eps) + weight_decay p.
+struct LambMoments {
+  static constexpr std::string_view kName = "lamb_moments";
+  static constexpr OpFacts kFacts{Role::update, Limit::memory};
+  struct Slice {
+    ValueId masters, grads, exp_avg, exp_avg_sq;
+    double weight_decay;
+    std::vector<SquareSums::Chunk> chunks;  // in the slice
+  };
+  std::vector<Slice> slices;
+  ValueId scalars, weight_sums, update_sums;
+  double eps;
+  Ids reads() const;
+  Ids writes() const;
+};
+/// The second: p -= lr rate_factor trust u, u computed again.
+struct Lamb : TrustedUpdate {
+  static constexpr std::string_view kName = "lamb";
+  enum State { exp_avg, exp_avg_sq };
+  enum Coefficient { beta1, beta2, rate_factor };
+  double eps;
+  Ids writes() const;
+};
+
+/// ratios[t] of tensor t, of the norms |w| and |u| that chunk sums give, added in their order:
+/// coefficient |w| / (|u| + weight_decay |w| + eps) between least and most; 1 where either norm is 0.
+struct TrustRatios {
+  static constexpr std::string_view kName = "trust_ratios";
+  static constexpr OpFacts kFacts{Role::update, Limit::memory};
+  struct Tensor {
+    Range chunks;
+    double weight_decay = 0;
+    float lr_scale = 1;
+    bool adapts = true;  // else its ratio is 1
+  };
+  std::vector<Tensor> tensors;
+  ValueId scalars, weight_sums, update_sums, ratios;
+  double coefficient, eps, least, most;
+  bool of_gradients;  // update_sums are of gradients as they are summed: |u| is theirs times the step's grad_scale
+  bool by_rate;       // the ratio is divided by the rate before it is limited
+  Ids reads() const { return {scalars, weight_sums, update_sums}; }
+  Ids writes() const { return {ratios}; }
+};
+
+/// The elementwise part of Muon: b += (1 - momentum) (g - b); grads = nesterov ? b + (1 - momentum) (g - b) : b.
+struct MuonMomentum {
+  static constexpr std::string_view kName = "muon_momentum";
+  static constexpr OpFacts kFacts{Role::update, Limit::memory};
+  struct Slice {
+    ValueId grads, momentum_buffer;
+  };
+  std::vector<Slice> slices;
+  ValueId scalars;
+  double momentum;
+  bool nesterov;
+  Ids reads() const;
+  Ids writes() const;
+};
+
+/// x becomes scale times about the nearest matrix whose rows (or columns, if there are fewer) are orthonormal, by
+/// Newton and Schulz's iteration: x = x / max(|x|, eps), then `steps` times, with g = x x^T (or x^T x),
+/// x = a x + (b g + c g g) x (or x (b g + c g g)). x f32 has the rows of `left` one after the other, as long as
+/// `stride`; the others are scratch: left and product f32 [rows][columns], gram and polynomial f32 [n][n], n the lesser
+/// of these.
+struct Orthogonalize {
+  static constexpr std::string_view kName = "orthogonalize";
+  static constexpr OpFacts kFacts{Role::update, Limit::arithmetic};
+  ValueId x, left, product, gram, polynomial;
+  int64_t stride;  // elements of x from a row to the next, of which left's columns count
+  int steps;
+  std::array<double, 3> coefficients;  // a, b, c
+  double eps, scale;
+  Ids reads() const { return {x}; }
+  Ids writes() const { return {x, left, product, gram, polynomial}; }
+};
+
+/// The update of Muon, whose gradients are the orthogonalised directions: p -= lr (g + weight_decay p). grad_scale is
+/// in them already.
+struct Muon : Update {
+  static constexpr std::string_view kName = "muon";
 };
 
 /// Running statistics: masters += momentum * (mean over the step's S micro-batches - masters), unless the step is
@@ -605,6 +719,7 @@ struct AllGather {
   ValueId whole, shard;
   std::vector<Run> place;
   What what;
+  std::vector<int> owners = {};  // of each run of place, in place of those that plan/shards.h assigns
   Ids reads() const { return {shard}; }
   Ids writes() const { return {whole}; }
 };
@@ -615,7 +730,8 @@ using ComputeOp =
                  LayerNormGrad, Relu, ReluGrad, Gelu, GeluGrad, Flatten, FlattenGrad, Tokens, TokensGrad, TakeToken,
                  TakeTokenGrad, Linear, LinearGradX, LinearGradW, TreeGelu, TreeGeluGrad, Fff, Attention, AttentionGrad,
                  SequencePool, SequencePoolGrad, Dropout, Add, SoftmaxCrossEntropy, Cast, TreePush, SquareSums,
-                 StepControl, Adam, Sgd, RmsProp, Blend, Ema>;
+                 StepControl, Adam, Sgd, RmsProp, Lion, Adagrad, Lars, LambMoments, Lamb, TrustRatios, MuonMomentum,
+                 Orthogonalize, Muon, Blend, Ema>;
 using CommOp = std::variant<AllReduce, ReduceScatter, AllGather>;
 using Op = std::variant<ComputeOp, CommOp>;
 

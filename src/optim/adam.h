@@ -12,11 +12,11 @@ namespace ct::optim {
 
 struct AdamW {
   static constexpr std::string_view kType = "AdamW";
-  static constexpr bool kShards = true;
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};
   double eps = 1e-8, weight_decay = 0;
   NoDecay no_decay = NoDecay::none;
+  bool bias_correction = true;
 
   std::vector<ConfigKey> keys();
   std::optional<ConfigFault> fault() const { return {}; }

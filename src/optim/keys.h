@@ -6,7 +6,8 @@
 
 namespace ct::optim {
 
-inline const ConfigRule kNotNegative{.min = 0}, kFraction{.min = 0, .max = 1, .below_max = true};
+inline const ConfigRule kNotNegative{.min = 0}, kFraction{.min = 0, .max = 1, .below_max = true},
+    kShare{.min = 0, .max = 1}, kPositive{.min = 0, .above_min = true};
 
 inline ConfigKey lr_key(double& lr) { return {"lr", &lr, "learning rate", kNotNegative}; }
 inline ConfigKey weight_decay_key(double& weight_decay) { return {"weight_decay", &weight_decay, "", kNotNegative}; }

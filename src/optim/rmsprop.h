@@ -12,7 +12,6 @@ namespace ct::optim {
 
 struct RmsProp {
   static constexpr std::string_view kType = "RMSprop";
-  static constexpr bool kShards = true;
   double lr = 1e-2, alpha = 0.99, eps = 1e-8, momentum = 0;
   bool centered = false;
   double weight_decay = 0;

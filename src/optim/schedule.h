@@ -8,11 +8,20 @@
 //   overrides_betas()  of those that may: what an optimizer's betas are in their place, for people; "": they stay
 #pragma once
 
+#include "optim/constant_lr.h"
+#include "optim/cosine_annealing_lr.h"
+#include "optim/cosine_annealing_warm_restarts.h"
+#include "optim/exponential_lr.h"
+#include "optim/linear_lr.h"
+#include "optim/lr_range_test.h"
+#include "optim/multi_step_lr.h"
 #include "optim/one_cycle.h"
 #include "optim/optimizer.h"
+#include "optim/polynomial_lr.h"
 #include "optim/step_lr.h"
 #include "optim/table.h"
 #include "optim/warmup_cosine_lr.h"
+#include "optim/warmup_decay_lr.h"
 #include "optim/warmup_lr.h"
 
 namespace ct::optim {
@@ -25,15 +34,14 @@ struct Constant {
   Rates at(const Rates& given, int64_t) const { return given; }
 };
 
-using LrSchedule = std::variant<Constant, WarmupLr, WarmupCosineLr, OneCycle, StepLr>;
+/// DeepSpeed's, then PyTorch's.
+using LrSchedule =
+    std::variant<Constant, WarmupLr, WarmupDecayLr, WarmupCosineLr, OneCycle, LrRangeTest, ConstantLr, StepLr,
+                 MultiStepLr, ExponentialLr, LinearLr, PolynomialLr, CosineAnnealingLr, CosineAnnealingWarmRestarts>;
 
 /// Names of the vocabulary that this version refuses.
-inline const std::vector<std::string> kLaterSchedules = {
-    "WarmupDecayLR",    "LRRangeTest",       "MultiStepLR",
-    "ExponentialLR",    "CosineAnnealingLR", "CosineAnnealingWarmRestarts",
-    "OneCycleLR",       "LinearLR",          "PolynomialLR",
-    "LambdaLR",         "ConstantLR",        "CyclicLR",
-    "ReduceLROnPlateau"};
+inline const std::vector<std::string> kLaterSchedules = {"OneCycleLR", "LambdaLR", "MultiplicativeLR", "CyclicLR",
+                                                         "ReduceLROnPlateau"};
 
 /// Tells the schedule how many steps the run has.
 inline void fit_run(LrSchedule& schedule, int64_t steps) {

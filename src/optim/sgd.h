@@ -12,7 +12,6 @@ namespace ct::optim {
 
 struct Sgd {
   static constexpr std::string_view kType = "SGD";
-  static constexpr bool kShards = true;
   double lr = 1e-3, momentum = 0, dampening = 0;
   bool nesterov = false;
   double weight_decay = 0;

@@ -1,5 +1,7 @@
 #include "plan/cost.h"
 
+#include <cmath>
+
 namespace ct {
 namespace {
 
@@ -24,6 +26,11 @@ class Flops {
   double operator()(const Attention& op) const { return 2 * attention_product(op.qkv); }
   /// The gradients of queries, keys, values and weights, and the logits, which nobody keeps.
   double operator()(const AttentionGrad& op) const { return 5 * attention_product(op.qkv); }
+  /// Each turn x x^T, its square, and their polynomial times x.
+  double operator()(const Orthogonalize& op) const {
+    const double n = std::sqrt(numel(op.gram));
+    return op.steps * (4 * n * numel(op.left) + 2 * n * n * n);
+  }
   template <class Op>
   requires(Op::kFacts.limit == Limit::memory) double operator()(const Op&) const { return 0; }
 

@@ -54,30 +54,43 @@ FlatLayout flatten_parameters(const Graph& graph) {
 }
 
 std::vector<UpdateRange> update_ranges(const Graph& graph, const FlatLayout& flat,
-                                       const std::vector<optim::ParameterTreatment>& treatments) {
+                                       const std::vector<optim::ParameterTreatment>& treatments, Tensors tensors) {
   std::vector<UpdateRange> all;
   for (size_t i = 0; i < flat.parameters.size(); ++i) {
     const Parameter& p = graph.parameters()[i];
     const Range padded{flat.parameters[i].begin, round_up(flat.parameters[i].end, kRowPad)};
+    const int64_t tensor = tensors == Tensors::apart && !p.statistic ? static_cast<int64_t>(i) : -1;
     int64_t begin = padded.begin;
     for (const auto& [rows, treatment] : treatments[i].first_rows) {
       const int64_t end = padded.begin + rows * p.layout.strides.front();
-      all.push_back({{begin, end}, treatment, p.statistic, p.momentum});
+      all.push_back({{begin, end}, treatment, p.statistic, p.momentum, tensor});
       begin = end;
     }
-    all.push_back({{begin, padded.end}, treatments[i], p.statistic, p.momentum});
+    all.push_back({{begin, padded.end}, treatments[i], p.statistic, p.momentum, tensor});
   }
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.range.begin < b.range.begin; });
   std::vector<UpdateRange> merged;
   for (const UpdateRange& r : all) {
     const bool same = !merged.empty() && merged.back().treatment == r.treatment &&
-                      merged.back().statistic == r.statistic && merged.back().momentum == r.momentum;
+                      merged.back().statistic == r.statistic && merged.back().momentum == r.momentum &&
+                      merged.back().tensor == r.tensor;
     if (same)
       merged.back().range.end = r.range.end;
     else
       merged.push_back(r);
   }
   return merged;
+}
+
+std::vector<Range> chunks_of_parameters(const FlatLayout& flat) {
+  std::vector<Range> numbers;
+  for (const Range& p : flat.parameters) {
+    const auto number = [&](int64_t element) {  // of the first chunk that begins there or later
+      return std::ranges::lower_bound(flat.chunks, element, {}, &Range::begin) - flat.chunks.begin();
+    };
+    numbers.push_back({number(p.begin), number(p.end)});
+  }
+  return numbers;
 }
 
 std::vector<Run> intersection(const std::vector<Run>& runs, const Range& range) {

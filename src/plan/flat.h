@@ -34,10 +34,15 @@ struct UpdateRange {
   optim::Treatment treatment = {};
   bool statistic = false;
   double momentum = 0;  // of a statistic
+  int64_t tensor = -1;  // the parameter, where each is by itself
 };
-/// `treatments`: by parameter.
+enum class Tensors : uint8_t { together, apart };
+/// `treatments`: by parameter. Parameters that are treated alike are one range, unless they are to be apart.
 std::vector<UpdateRange> update_ranges(const Graph& graph, const FlatLayout& flat,
-                                       const std::vector<optim::ParameterTreatment>& treatments);
+                                       const std::vector<optim::ParameterTreatment>& treatments,
+                                       Tensors tensors = Tensors::together);
+/// The chunks of each parameter, as a range of their numbers; none of a statistic.
+std::vector<Range> chunks_of_parameters(const FlatLayout& flat);
 
 /// The parts of `runs` that lie in `range`, at their bytes.
 std::vector<Run> intersection(const std::vector<Run>& runs, const Range& range);

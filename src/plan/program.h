@@ -57,12 +57,23 @@ enum class StateKind : uint8_t { weights, ema, moment };
 /// Running statistics are among the weights, and so among their average; an optimizer knows nothing of them.
 constexpr bool has_statistics(StateKind kind) { return kind != StateKind::moment; }
 
+/// Of which parameters there is a state: all, those that are learnt, of these the matrices and convolutions, or all
+/// others.
+enum class Scope : uint8_t { all, learnt, matrices, others };
+inline bool is_matrix(const Parameter& p) { return !p.statistic && (p.shape.size() == 2 || p.shape.size() == 4); }
+inline bool is_in(Scope scope, const Parameter& p) {
+  if (scope == Scope::all) return true;
+  if (p.statistic) return false;
+  return scope == Scope::learnt || (scope == Scope::matrices) == is_matrix(p);
+}
+
 /// A buffer of training state on this rank and the elements that it holds: all, or what the rank owns.
 struct HeldState {
   StateKind kind = StateKind::weights;
   std::string name;  // "weights", "ema", or PyTorch's: exp_avg, exp_avg_sq, momentum_buffer
   ValueId value = kNone;
   std::vector<Run> held;
+  Scope scope = Scope::all;
 };
 
 struct Lowered {

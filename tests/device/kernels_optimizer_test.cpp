@@ -118,6 +118,146 @@ TEST_P(Update, RmsPropFollowsTheFormula) {
     }
 }
 
+/// What a kernel does to parameters and two states, whole and cut into ranges: `run` is called with the first element
+/// and the number of a range, `formula` with an element's number, its parameter, its states and its gradient.
+struct Elements {
+  std::vector<double> p, first, second;
+};
+template <class Run, class Formula>
+void expect_formula_wherever_it_is_cut(Run run, Formula formula) {
+  Elements expected{normal(kN, 1), std::vector<double>(kN), std::vector<double>(kN)};
+  Buffer<float> whole[3] = {Buffer<float>(expected.p), Buffer<float>(expected.first), Buffer<float>(expected.second)};
+  Buffer<float> parts[3] = {Buffer<float>(expected.p), Buffer<float>(expected.first), Buffer<float>(expected.second)};
+  Buffer<uint16_t> whole_half(kN), parts_half(kN);
+  for (int step = 1; step <= 20; ++step) {
+    const auto g = normal(kN, 100 + static_cast<uint32_t>(step));
+    Buffer<float> grads(g), grads_of_parts(g);
+    run(0, int64_t{kN}, grads.data(), whole, whole_half.data());
+    for (const auto& [begin, end] : {std::pair<int, int>{0, 1}, {1, 7}, {7, 300}, {300, 301}, {301, int{kN}}})
+      run(begin, int64_t{end - begin}, grads_of_parts.data(), parts, parts_half.data());
+    for (size_t i = 0; i < kN; ++i) formula(expected.p[i], expected.first[i], expected.second[i], 0.5 * g[i]);
+    EXPECT_EQ(std::memcmp(grads.data(), grads_of_parts.data(), kN * 4), 0);
+  }
+  for (size_t i = 0; i < kN; ++i) {
+    ASSERT_NEAR(whole[0][i], expected.p[i], 2e-5) << i;
+    ASSERT_NEAR(whole[1][i], expected.first[i], 2e-5) << i;
+    ASSERT_NEAR(whole[2][i], expected.second[i], 2e-5) << i;
+    ASSERT_NEAR(from_bf16(whole_half[i]), whole[0][i], std::abs(whole[0][i]) / 256);
+  }
+  for (int k = 0; k < 3; ++k) EXPECT_EQ(std::memcmp(whole[k].data(), parts[k].data(), kN * 4), 0) << k;
+  EXPECT_EQ(std::memcmp(whole_half.data(), parts_half.data(), kN * 2), 0);
+}
+
+UpdateArgs part_of(int64_t begin, int64_t n, const float* grads, Buffer<float>* states, uint16_t* half) {
+  return {.n = n,
+          .grads = grads + begin,
+          .params = states[0].data() + begin,
+          .bf16_params = half + begin,
+          .learning_rate = 1e-2f,
+          .weight_decay = 0.1f,
+          .gradient_scale = 0.5f};
+}
+
+TEST_P(Update, LionFollowsTheFormula) {
+  expect_formula_wherever_it_is_cut(
+      [](int64_t begin, int64_t n, float* grads, Buffer<float>* states, uint16_t* half) {
+        lion({part_of(begin, n, grads, states, half), states[1].data() + begin, 0.9f, 0.1f, 0.99f, 0.01f});
+      },
+      [](double& p, double& m, double&, double g) {
+        const auto e = reference::lion({1e-2, 0.9, 0.99, 0.1}, {p, m}, g);
+        p = e.p, m = e.m;
+      });
+}
+
+TEST_P(Update, LionLeavesAloneWhatNoGradientReaches) {
+  const std::vector<double> zeros(kN);
+  Buffer<float> params(normal(kN, 1)), before(normal(kN, 1)), m(zeros), grads(zeros);
+  lion({{.n = kN,
+         .grads = grads,
+         .params = params,
+         .bf16_params = nullptr,
+         .learning_rate = 1,
+         .weight_decay = 0,
+         .gradient_scale = 1},
+        m,
+        0.9f,
+        0.1f,
+        0.99f,
+        0.01f});
+  EXPECT_EQ(std::memcmp(params.data(), before.data(), kN * 4), 0);
+}
+
+TEST_P(Update, AdagradFollowsTheFormula) {
+  expect_formula_wherever_it_is_cut(
+      [](int64_t begin, int64_t n, float* grads, Buffer<float>* states, uint16_t* half) {
+        adagrad({part_of(begin, n, grads, states, half), states[1].data() + begin, /*eps=*/1e-6f, /*rate_factor=*/1});
+      },
+      [](double& p, double& sum, double&, double g) {
+        const auto e = reference::adagrad({1e-2, 1e-6, 0.1}, {p, sum}, g);
+        p = e.p, sum = e.sum;
+      });
+}
+
+TEST_P(Update, LarsFollowsTheFormula) {
+  for (const bool nesterov : {false, true})
+    expect_formula_wherever_it_is_cut(
+        [=](int64_t begin, int64_t n, float* grads, Buffer<float>* states, uint16_t* half) {
+          lars({part_of(begin, n, grads, states, half), states[1].data() + begin, 0.5f, /*trust=*/0.25f, nesterov});
+        },
+        [=](double& p, double& buffer, double&, double g) {
+          const auto e = reference::lars({1e-2, 0.5, 0.1, nesterov}, 0.25, {p, buffer}, g);
+          p = e.p, buffer = e.buffer;
+        });
+}
+
+TEST_P(Update, LambFollowsTheFormulaInTwoPasses) {
+  const reference::LambOptions o{0.8, 0.999, 1e-3, 0.1};
+  expect_formula_wherever_it_is_cut(
+      [](int64_t begin, int64_t n, float* grads, Buffer<float>* states, uint16_t* half) {
+        Buffer<float> updates(std::vector<double>(static_cast<size_t>(n)));
+        const UpdateArgs part = part_of(begin, n, grads, states, half);
+        float *const m = states[1].data() + begin, *const v = states[2].data() + begin;
+        lamb_moments({part, m, v, updates, 0.8f, 0.2f, 0.999f, 0.001f, 1e-3f});
+        for (int64_t i = 0; i < n; ++i) {
+          const double u = m[i] / (std::sqrt(double{v[i]}) + 1e-3) + 0.1 * part.params[i];
+          ASSERT_NEAR(updates[static_cast<size_t>(i)], u, 1e-5 * (1 + std::abs(u))) << i;
+        }
+        lamb({part, m, v, 1e-3f, /*trust=*/0.5f});
+      },
+      [=](double& p, double& m, double& v, double g) {
+        const auto e = reference::lamb_moments(o, {p, m, v}, g);
+        m = e.m, v = e.v;
+        p -= 1e-2 * 0.5 * reference::lamb_update(o, e);
+      });
+}
+
+TEST_P(Update, MuonFollowsTheFormula) {
+  for (const bool nesterov : {false, true})
+    expect_formula_wherever_it_is_cut(
+        [=](int64_t begin, int64_t n, float* grads, Buffer<float>* states, uint16_t* half) {
+          muon_momentum({.n = n,
+                         .grads = grads + begin,
+                         .momentum_buffer = states[1].data() + begin,
+                         .gradient_scale = 0.5f,
+                         .rest = 0.05f,
+                         .nesterov = nesterov});
+          muon(part_of(begin, n, grads, states, half));  // as if it were orthogonal
+        },
+        [=](double& p, double& buffer, double&, double g) {
+          const auto e = reference::muon_momentum(0.95, nesterov, buffer, g);
+          buffer = e.buffer;
+          p -= 1e-2 * (e.direction + 0.1 * p);
+        });
+}
+
+TEST_P(Update, ScaledSum) {
+  const auto x = normal(kN, 1), y = normal(kN, 2);
+  Buffer<float> from(x), to(y);
+  scaled_sum(0.3f, from, -1.7f, to, kN);
+  for (size_t i = 0; i < kN; ++i) ASSERT_NEAR(to[i], 0.3 * x[i] - 1.7 * y[i], 2e-6) << i;
+  EXPECT_TRUE(to.intact());
+}
+
 TEST_P(Update, EmaFollowsTheFormulaWhereverTheRangeIsCut) {
   const float rest = 0.01f;
   std::vector<double> expected = normal(kN, 1);

@@ -427,6 +427,237 @@ TEST(RmsProp, AllSlicesHaveABufferOrNone) {
   EXPECT_EQ(rmsprop({.all = {slices, 2, &step}, .alpha = 0.9, .eps = 1e-8}, nullptr), cudaErrorInvalidValue);
 }
 
+// ---- Lion
+
+cudaError_t run_lion(AllTensors& all, const std::vector<Case>& cases, const StepScalars& step) {
+  const Operand<StepScalars> scalars(1, step);
+  std::vector<LionSlice> slices;
+  for (size_t i = 0; i < cases.size(); ++i) slices.push_back({slice_of(*all[i], cases[i]), all[i]->first.data()});
+  return lion({.all = {slices.data(), static_cast<int>(slices.size()), scalars.data()}}, nullptr);
+}
+
+void expect_lion(const Tensors& t, const Case& c, const StepScalars& s) {
+  const double beta1 = s.coefficients[kBeta1], beta2 = s.coefficients[kBeta2];
+  const auto decay = static_cast<float>(c.weight_decay), lr = static_cast<float>(s.lr * c.lr_scale);
+  for (size_t i = 0; i < t.n; ++i) {
+    const float p = t.before[0][i], m = t.before[1][i], g = t.gradient[i] * static_cast<float>(s.grad_scale);
+    const float mixed = std::fma(static_cast<float>(beta1), m, static_cast<float>(1 - beta1) * g);
+    const float sign = static_cast<float>((mixed > 0) - (mixed < 0));
+    ASSERT_EQ(t.first[i], std::fma(static_cast<float>(beta2), m, static_cast<float>(1 - beta2) * g)) << i;
+    ASSERT_EQ(t.masters[i], std::fma(-lr, std::fma(decay, p, sign), p)) << i;
+    ASSERT_NO_FATAL_FAILURE(t.copy.expect(i, t.masters[i]));
+  }
+}
+
+TEST(Lion, GivesThePromisedBits) {
+  on_host::in_all_orders([] {
+    AllTensors all = make(cases());
+    for (auto& t : all)  // what no gradient reached stays
+      if (t->n > 2) t->grads.at(2) = t->gradient[2] = t->first.at(2) = t->before[1][2] = 0;
+    ASSERT_EQ(run_lion(all, cases(), some_step()), cudaSuccess);
+    for (size_t i = 0; i < all.size(); ++i)
+      ASSERT_NO_FATAL_FAILURE(expect_lion(*all[i], cases()[i], some_step())) << "slice " << i;
+  });
+}
+
+TEST(Lion, ASkippedStepWritesNothing) {
+  StepScalars step = some_step();
+  step.skip = 1;
+  AllTensors all = make(cases());
+  ASSERT_EQ(run_lion(all, cases(), step), cudaSuccess);
+  for (const auto& t : all) t->expect_untouched();
+}
+
+TEST(Lion, NotANumberShows) {
+  const Case c{.n = 9};
+  AllTensors all = make({c});
+  all[0]->grads.at(5) = kNan;
+  ASSERT_EQ(run_lion(all, {c}, some_step()), cudaSuccess);
+  for (size_t i = 0; i < c.n; ++i) EXPECT_EQ(std::isnan(all[0]->masters[i]), i == 5) << i;
+}
+
+// ---- Adagrad
+
+TEST(Adagrad, GivesThePromisedBits) {
+  on_host::in_all_orders([] {
+    AllTensors all = make(cases());
+    StepScalars step = some_step();
+    step.coefficients[kAdagradRateFactor] = 0.3;
+    const Operand<StepScalars> scalars(1, step);
+    std::vector<AdagradSlice> slices;
+    for (size_t i = 0; i < all.size(); ++i) slices.push_back({slice_of(*all[i], cases()[i]), all[i]->second.data()});
+    ASSERT_EQ(adagrad({.all = {slices.data(), static_cast<int>(slices.size()), scalars.data()}, .eps = 1e-6}, nullptr),
+              cudaSuccess);
+    for (size_t k = 0; k < all.size(); ++k) {
+      const Tensors& t = *all[k];
+      const Case c = cases()[k];
+      const auto decay = static_cast<float>(c.weight_decay), lr = static_cast<float>(step.lr * c.lr_scale * 0.3);
+      for (size_t i = 0; i < t.n; ++i) {
+        const float p = t.before[0][i], g = std::fma(decay, p, t.gradient[i] * static_cast<float>(step.grad_scale));
+        const float sum = std::fma(g, g, t.before[2][i]);
+        ASSERT_EQ(t.second[i], sum) << i;
+        ASSERT_EQ(t.masters[i], std::fma(-lr, g / (std::sqrt(sum) + 1e-6f), p)) << i;
+        ASSERT_NO_FATAL_FAILURE(t.copy.expect(i, t.masters[i]));
+      }
+    }
+  });
+}
+
+// ---- LARS and LAMB
+
+/// Every slice is of a tensor of its own; their ratios go down.
+std::vector<float> ratios_of(const std::vector<Case>& cases) {
+  std::vector<float> ratios;
+  for (size_t i = 0; i < cases.size(); ++i) ratios.push_back(2.0f / static_cast<float>(i + 1));
+  return ratios;
+}
+
+cudaError_t run_lars(AllTensors& all, const std::vector<Case>& cases, const SgdOptions& o, const StepScalars& step) {
+  const Operand<StepScalars> scalars(1, step);
+  Operand<float> ratios;
+  for (const float ratio : ratios_of(cases)) ratios.push_back(ratio);
+  std::vector<LarsSlice> slices;
+  for (size_t i = 0; i < cases.size(); ++i)
+    slices.push_back({slice_of(*all[i], cases[i]), static_cast<int32_t>(i), o.buffer ? all[i]->first.data() : nullptr});
+  return lars({.all = {slices.data(), static_cast<int>(slices.size()), scalars.data()},
+               .ratios = ratios.data(),
+               .nesterov = o.nesterov},
+              nullptr);
+}
+
+TEST(Lars, GivesThePromisedBits) {
+  const StepScalars s = some_step();
+  const auto momentum = static_cast<float>(s.coefficients[kMomentum]);
+  for (const SgdOptions& options : {SgdOptions{}, SgdOptions{.nesterov = true}, SgdOptions{.buffer = false}})
+    on_host::in_all_orders([&] {
+      AllTensors all = make(cases());
+      ASSERT_EQ(run_lars(all, cases(), options, s), cudaSuccess);
+      for (size_t k = 0; k < all.size(); ++k) {
+        const Tensors& t = *all[k];
+        const Case c = cases()[k];
+        const auto decay = static_cast<float>(c.weight_decay), lr = static_cast<float>(s.lr * c.lr_scale);
+        for (size_t i = 0; i < t.n; ++i) {
+          const float p = t.before[0][i], trust = ratios_of(cases())[k];
+          float g = trust * std::fma(decay, p, t.gradient[i] * static_cast<float>(s.grad_scale));
+          if (options.buffer) {
+            const float buffer = std::fma(momentum, t.before[1][i], g);
+            ASSERT_EQ(t.first[i], buffer) << i;
+            g = options.nesterov ? std::fma(momentum, buffer, g) : buffer;
+          }
+          ASSERT_EQ(t.masters[i], std::fma(-lr, g, p)) << i;
+          ASSERT_NO_FATAL_FAILURE(t.copy.expect(i, t.masters[i]));
+        }
+      }
+    });
+}
+
+TEST(Lars, ASkippedStepWritesNothing) {
+  StepScalars step = some_step();
+  step.skip = 1;
+  AllTensors all = make(cases());
+  ASSERT_EQ(run_lars(all, cases(), {}, step), cudaSuccess);
+  for (const auto& t : all) t->expect_untouched();
+}
+
+cudaError_t run_lamb(AllTensors& all, const std::vector<Case>& cases, const StepScalars& step) {
+  const Operand<StepScalars> scalars(1, step);
+  Operand<float> ratios;
+  for (const float ratio : ratios_of(cases)) ratios.push_back(ratio);
+  std::vector<LambSlice> slices;
+  for (size_t i = 0; i < cases.size(); ++i)
+    slices.push_back(
+        {slice_of(*all[i], cases[i]), static_cast<int32_t>(i), all[i]->first.data(), all[i]->second.data()});
+  return lamb(
+      {.all = {slices.data(), static_cast<int>(slices.size()), scalars.data()}, .ratios = ratios.data(), .eps = 1e-6},
+      nullptr);
+}
+
+/// 13 slices, and more than a launch takes.
+TEST(Lamb, GivesThePromisedBitsAndOnlyReadsMoments) {
+  StepScalars s = some_step();
+  s.coefficients[kLambRateFactor] = 0.4;
+  for (const std::vector<Case>& some : {cases(), std::vector<Case>(33, {.n = 5, .weight_decay = 0.5})})
+    on_host::in_all_orders([&] {
+      AllTensors all = make(some);
+      ASSERT_EQ(run_lamb(all, some, s), cudaSuccess);
+      for (size_t k = 0; k < all.size(); ++k) {
+        const Tensors& t = *all[k];
+        const auto decay = static_cast<float>(some[k].weight_decay);
+        const float rate = static_cast<float>(s.lr * some[k].lr_scale * 0.4) * ratios_of(some)[k];
+        EXPECT_EQ(t.first.values(), t.before[1]);
+        EXPECT_EQ(t.second.values(), t.before[2]);
+        for (size_t i = 0; i < t.n; ++i) {
+          const float p = t.before[0][i];
+          const float u = std::fma(decay, p, t.before[1][i] / (std::sqrt(t.before[2][i]) + 1e-6f));
+          ASSERT_EQ(t.masters[i], std::fma(-rate, u, p)) << i;
+          ASSERT_NO_FATAL_FAILURE(t.copy.expect(i, t.masters[i]));
+        }
+      }
+    });
+}
+
+TEST(Lamb, ASkippedStepWritesNothing) {
+  StepScalars step = some_step();
+  step.skip = 1;
+  AllTensors all = make(cases());
+  ASSERT_EQ(run_lamb(all, cases(), step), cudaSuccess);
+  for (const auto& t : all) t->expect_untouched();
+}
+
+// ---- Muon's passes over memory
+
+TEST(MuonMomentum, GivesThePromisedBits) {
+  const StepScalars s = some_step();
+  const auto rest = static_cast<float>(1 - 0.95);
+  for (const bool nesterov : {false, true})
+    for (const int64_t skip : {0, 1})
+      on_host::in_all_orders([&] {
+        AllTensors all = make(cases());
+        StepScalars step = s;
+        step.skip = skip;
+        const Operand<StepScalars> scalars(1, step);
+        std::vector<MuonMomentumSlice> slices;
+        for (auto& t : all)
+          slices.push_back(
+              {.grads = t->grads.data(), .momentum_buffer = t->first.data(), .n = static_cast<int64_t>(t->n)});
+        ASSERT_EQ(muon_momentum({.slices = slices.data(),
+                                 .slice_count = static_cast<int>(slices.size()),
+                                 .scalars = scalars.data(),
+                                 .momentum = 0.95,
+                                 .nesterov = nesterov},
+                                nullptr),
+                  cudaSuccess);
+        for (const auto& t : all)
+          for (size_t i = 0; i < t->n; ++i) {
+            const float g = t->gradient[i] * static_cast<float>(s.grad_scale), old = t->before[1][i];
+            const float b = std::fma(rest, g - old, old);
+            ASSERT_EQ(t->first[i], skip ? old : b) << i;
+            ASSERT_EQ(t->grads[i], skip ? t->gradient[i] : nesterov ? std::fma(rest, g - b, b) : b) << i;
+          }
+      });
+}
+
+TEST(Muon, GivesThePromisedBits) {
+  const StepScalars s = some_step();
+  on_host::in_all_orders([&] {
+    AllTensors all = make(cases());
+    const Operand<StepScalars> scalars(1, s);
+    std::vector<UpdateSlice> slices;
+    for (size_t i = 0; i < all.size(); ++i) slices.push_back(slice_of(*all[i], cases()[i]));
+    ASSERT_EQ(muon({.all = {slices.data(), static_cast<int>(slices.size()), scalars.data()}}, nullptr), cudaSuccess);
+    for (size_t k = 0; k < all.size(); ++k) {
+      const Tensors& t = *all[k];
+      const Case c = cases()[k];
+      const auto decay = static_cast<float>(c.weight_decay), lr = static_cast<float>(s.lr * c.lr_scale);
+      for (size_t i = 0; i < t.n; ++i) {
+        const float p = t.before[0][i];
+        ASSERT_EQ(t.masters[i], std::fma(-lr, std::fma(decay, p, t.gradient[i]), p)) << i;
+        ASSERT_NO_FATAL_FAILURE(t.copy.expect(i, t.masters[i]));
+      }
+    }
+  });
+}
+
 // ---- running statistics
 
 cudaError_t run_blend(AllTensors& all, int64_t micro_batches, const StepScalars& step) {

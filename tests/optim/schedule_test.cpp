@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace ct::optim {
 namespace {
@@ -201,6 +203,114 @@ TEST(StepLr, FallsEveryStepSizeSteps) {
   EXPECT_TRUE(StepLr().fault());  // PyTorch has no default for step_size
 }
 
+TEST(WarmupDecayLr, Golden) {
+  WarmupDecayLr s;
+  s.total_num_steps = 2000;
+  for (const Golden& g : {Golden{1, 0},
+                          {2, 0},
+                          {3, 0.00010034333188799373},
+                          {1001, 0.001},
+                          {1002, 0.001},
+                          {1502, 0.0005},
+                          {2002, 0},
+                          {2051, 0},
+                          {100000, 0}})
+    EXPECT_EQ(rate(s, g.step - 1), g.lr) << g.step;
+}
+
+TEST(WarmupDecayLr, FollowsTheRunUnlessItIsToldAnotherLength) {
+  LrSchedule open = WarmupDecayLr{}, given = WarmupDecayLr{};
+  std::get<WarmupDecayLr>(given).total_num_steps = 4000;
+  for (LrSchedule* s : {&open, &given}) fit_run(*s, 2000);
+  EXPECT_EQ(rate(open, 1501), 0.0005);
+  EXPECT_GT(rate(given, 1501), 0.0008);
+  std::get<WarmupDecayLr>(given).warmup_num_steps = 5000;
+  EXPECT_EQ(doubt_of(given).find("total_num_steps 4000 is less than warmup_num_steps 5000: "), 0u);
+  EXPECT_EQ(doubt_of(open), "");
+  EXPECT_EQ(doubt_of(WarmupDecayLr{}), "");
+}
+
+TEST(LrRangeTest, Golden) {
+  for (const Golden& g : {Golden{1, 0.001}, {2, 0.0010004999999999999}, {3, 0.001001}, {2001, 0.002}, {4001, 0.003}})
+    EXPECT_EQ(rate(LrRangeTest{}, g.step - 1), g.lr) << g.step;
+  for (const Golden& g : {Golden{1, 0.001}, {2, 0.001}, {2000, 0.001}, {2001, 0.002}, {4000, 0.002}, {4001, 0.003}})
+    EXPECT_EQ(rate(LrRangeTest{.lr_range_test_staircase = true}, g.step - 1), g.lr) << g.step;
+}
+
+// Values of torch.optim.lr_scheduler, stepped after every optimizer step.
+
+TEST(ConstantLr, IsAShareAtFirst) {
+  const LrSchedule s = ConstantLr{.factor = 0.5, .total_iters = 4};
+  for (int64_t step = 0; step < 8; ++step) EXPECT_EQ(rate(s, step, 0.05), step < 4 ? 0.025 : 0.05) << step;
+  EXPECT_DOUBLE_EQ(rate(ConstantLr{}, 4, 0.3), 0.1);
+  EXPECT_EQ(rate(ConstantLr{}, 5, 0.3), 0.3);
+}
+
+TEST(MultiStepLr, FallsAtEveryMilestone) {
+  const LrSchedule s = MultiStepLr{.milestones = {30, 80, 80}, .gamma = 0.5};
+  for (const Golden& g : {Golden{0, 0.8}, {29, 0.8}, {30, 0.4}, {79, 0.4}, {80, 0.1}, {1000, 0.1}})
+    EXPECT_EQ(rate(s, g.step, 0.8), g.lr) << g.step;
+  EXPECT_TRUE(MultiStepLr{}.fault());
+  EXPECT_TRUE((MultiStepLr{.milestones = {80, 30}}.fault()));
+  EXPECT_TRUE(MultiStepLr{.milestones = {1.5}}.fault());
+  EXPECT_FALSE((MultiStepLr{.milestones = {30, 80, 80}}.fault()));
+}
+
+TEST(ExponentialLr, FallsAtEveryStep) {
+  for (int64_t step = 0; step < 10; ++step)
+    EXPECT_EQ(rate(ExponentialLr{.gamma = 0.5}, step, 0.8), 0.8 / (1 << step)) << step;
+  EXPECT_TRUE(ExponentialLr{}.fault());
+}
+
+TEST(LinearLr, GoesFromOneFactorToTheOther) {
+  const LrSchedule up = LinearLr{.start_factor = 0.5, .end_factor = 1, .total_iters = 4};
+  for (const Golden& g : {Golden{0, 0.025}, {1, 0.03125}, {2, 0.0375}, {3, 0.04375}, {4, 0.05}, {50, 0.05}})
+    EXPECT_DOUBLE_EQ(rate(up, g.step, 0.05), g.lr) << g.step;
+  const LrSchedule to_a_floor = LinearLr{.start_factor = 1, .end_factor = 0.1, .total_iters = 9};
+  for (int64_t step = 0; step < 20; ++step)
+    EXPECT_NEAR(rate(to_a_floor, step, 1), std::max(0.1, 1 - 0.1 * static_cast<double>(step)), 1e-15) << step;
+}
+
+TEST(PolynomialLr, FallsToZero) {
+  const LrSchedule line = PolynomialLr{.total_iters = 4};
+  for (const Golden& g : {Golden{0, 0.05}, {1, 0.0375}, {2, 0.025}, {3, 0.0125}, {4, 0}, {50, 0}})
+    EXPECT_DOUBLE_EQ(rate(line, g.step, 0.05), g.lr) << g.step;
+  EXPECT_DOUBLE_EQ(rate(PolynomialLr{.total_iters = 4, .power = 2}, 2, 0.8), 0.2);
+}
+
+TEST(CosineAnnealingLr, FallsAlongHalfACosineAndComesBack) {
+  const LrSchedule s = CosineAnnealingLr{.t_max = 4, .eta_min = 0.1};
+  const double quarter = 0.1 + 0.8 * (1 + std::sqrt(0.5)) / 2;
+  for (const Golden& g : {Golden{0, 0.9}, {1, quarter}, {2, 0.5}, {4, 0.1}, {6, 0.5}, {8, 0.9}})
+    EXPECT_NEAR(rate(s, g.step, 0.9), g.lr, 1e-15) << g.step;
+  LrSchedule open = CosineAnnealingLr{};
+  fit_run(open, 100);
+  EXPECT_NEAR(rate(open, 50, 1), 0.5, 1e-15);
+  EXPECT_NEAR(rate(open, 100, 1), 0, 1e-15);
+  LrSchedule nothing = CosineAnnealingLr{};
+  fit_run(nothing, 0);
+  EXPECT_EQ(rate(nothing, 0, 1), 1);
+}
+
+TEST(CosineAnnealingWarmRestarts, BeginsAgain) {
+  const auto share = [](int64_t step, const CosineAnnealingWarmRestarts& s) { return rate(s, step, 1); };
+  const auto half_cosine = [](double x) { return (1 + std::cos(M_PI * x)) / 2; };
+  for (int64_t step = 0; step < 40; ++step) {
+    EXPECT_NEAR(share(step, {.t_0 = 10}), half_cosine(static_cast<double>(step % 10) / 10), 1e-15) << step;
+    // Periods of 10, 20, 40: 0-9, 10-29, 30-69.
+    const int64_t begin = step < 10 ? 0 : step < 30 ? 10 : 30, length = step < 10 ? 10 : step < 30 ? 20 : 40;
+    EXPECT_NEAR(share(step, {.t_0 = 10, .t_mult = 2}),
+                half_cosine(static_cast<double>(step - begin) / static_cast<double>(length)), 1e-15)
+        << step;
+  }
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  for (const int64_t t_mult : {int64_t{1}, int64_t{2}, kMost}) {
+    const double last = share(kMost - 1, {.t_0 = 1, .t_mult = t_mult});
+    EXPECT_TRUE(last >= 0 && last <= 1) << t_mult;
+  }
+  EXPECT_TRUE(CosineAnnealingWarmRestarts{}.fault());
+}
+
 TEST(Schedule, CoefficientsAreTheOptimizersInDouble) {
   const ScheduleRow adam = schedule_row(Constant(), AdamW{.lr = 0.5, .betas = {0.8, 0.999}}, 0);
   EXPECT_EQ(adam.lr, 0.5);
@@ -208,6 +318,16 @@ TEST(Schedule, CoefficientsAreTheOptimizersInDouble) {
   EXPECT_DOUBLE_EQ(adam.coefficients[ct::Adam::bias_correction1], 0.2);
   EXPECT_DOUBLE_EQ(adam.coefficients[ct::Adam::bias_correction2], 0.001);
   EXPECT_EQ(schedule_row(Constant(), Sgd{.momentum = 0.9}, 7).coefficients[ct::Sgd::momentum], 0.9);
+  AdamW uncorrected;
+  uncorrected.bias_correction = false;
+  EXPECT_EQ(schedule_row(Constant(), uncorrected, 0).coefficients[ct::Adam::bias_correction1], 1);
+  EXPECT_EQ(schedule_row(Constant(), uncorrected, 0).coefficients[ct::Adam::bias_correction2], 1);
+  EXPECT_EQ(schedule_row(Constant(), Lion{}, 3).coefficients[ct::Lion::beta2], 0.99);
+  EXPECT_EQ(schedule_row(Constant(), Adagrad{.lr_decay = 0.5}, 0).coefficients[ct::Adagrad::rate_factor], 1);
+  EXPECT_EQ(schedule_row(Constant(), Adagrad{.lr_decay = 0.5}, 6).coefficients[ct::Adagrad::rate_factor], 0.25);
+  const ScheduleRow lamb = schedule_row(Constant(), Lamb{.betas = {0.8, 0.96}}, 0);
+  EXPECT_DOUBLE_EQ(lamb.coefficients[ct::Lamb::rate_factor], std::sqrt(0.04) / 0.2);
+  EXPECT_EQ(schedule_row(Constant(), Lamb{.bias_correction = false}, 0).coefficients[ct::Lamb::rate_factor], 1);
 }
 
 }  // namespace

@@ -149,9 +149,9 @@ TEST(Selftest, EveryOperationHasCasesInEveryTypeThatItComputesIn) {
     if (compute_type(c) == DType::f16 && (halves.empty() || halves.back() != name)) halves.push_back(name);
   }
   EXPECT_EQ(operations, static_cast<int>(std::variant_size_v<ComputeOp>));
-  // All but edits, which are of whole numbers, and sums of gradients, their norm, statistics and averages, which are
-  // f32 always.
-  EXPECT_EQ(static_cast<int>(halves.size()), operations - 5);
+  // All but edits, which are of whole numbers, and what is f32 always: sums of gradients, their norm, statistics,
+  // averages, LAMB's moments, ratios of trust, Muon's momentum and what is made of it.
+  EXPECT_EQ(static_cast<int>(halves.size()), operations - 9);
 }
 
 template <class... Ops>
@@ -165,8 +165,9 @@ TEST(Selftest, EveryOperationHasABenchmarkRow) {
   // fff.
   const std::map<std::string, std::string> done_by = {{"flatten", "copy_rows"},    {"flatten_grad", "copy_rows"},
                                                       {"take_token", "copy_rows"}, {"take_token_grad", "copy_rows"},
-                                                      {"fff", "tree_gelu"},        {"conv2d", "cuDNN"},
-                                                      {"conv2d_grad_w", "cuDNN"},  {"conv2d_grad_x", "cuDNN"}};
+                                                      {"fff", "tree_gelu"},        {"orthogonalize", "muon_begin"},
+                                                      {"conv2d", "cuDNN"},         {"conv2d_grad_w", "cuDNN"},
+                                                      {"conv2d_grad_x", "cuDNN"}};
   std::string rows;
   const auto tests = std::filesystem::path(__FILE__).parent_path().parent_path();
   for (const auto& file : std::filesystem::directory_iterator(tests / "bench" / "kernel_benchmark"))

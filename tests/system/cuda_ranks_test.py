@@ -117,6 +117,28 @@ def overlap_comm_and_offloading_change_nothing():
 
 
 @check
+def every_optimizer():
+    """Those of whole tensors and matrices too: the bits of one rank, a CPU's losses, and the same by masters in the host's
+    memory, where norms are added in another order."""
+    params = {"Lion": {"lr": 1e-4}, "Adagrad": {"lr": 1e-3}, "Lamb": {"lr": 1e-3, "weight_decay": 0.01},
+              "LARS": {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01, "trust_coeff": 0.1}, "Muon": {"lr": 1e-3}}
+    numbers = random.Random(3)
+    for optimizer, given in params.items():
+        sets = {**small(model__name="linear", train__eval_interval=3, **{"scheduler.type": "StepLR"}), "scheduler.params.step_size": 2,
+                "optimizer.type": optimizer, **{"optimizer.params." + k: v for k, v in given.items()}}
+        del sets["scheduler.params.warmup_num_steps"]
+        one = path("optimizer-" + optimizer)
+        train(one, sets, *CUDA, env=ONE_GPU)
+        for stage in range(4) if FULL else sorted(numbers.sample(range(4), 2)):
+            train(path("optimizer"), {**sets, "zero_optimization.stage": stage}, "--reset", *CUDA, ranks=Ranks(2))
+            expect_same_result(path("optimizer"), result(one), optimizer, "stage %d" % stage)
+        for words, changed in ((CPU, {}), (CUDA, {"zero_optimization.offload_optimizer.device": "cpu"})):
+            train(path("optimizer"), {**sets, **changed}, "--reset", *words, env=ONE_GPU)
+            for a, b in zip(records(path("optimizer"), "step"), records(one, "step")):
+                expect(distance(a["loss"], b["loss"]) <= 1e-5, optimizer, words, changed, a, b)
+
+
+@check
 def averages_of_weights():
     """Kept, evaluated in the weights' place and exported: the same by recorded and unrecorded steps, offloaded or not."""
     average = {"train__ema__decay": 0.8, "train__ema__start": 1, "train__eval_interval": 1}

@@ -182,8 +182,8 @@ def what_is_not_built_is_refused_by_name():
     nvme = {"zero_optimization.offload_optimizer.device": "nvme"}
     for sets, name in [(nvme, "nvme"), ({"zero_optimization.offload_param.device": "cpu"}, "offload_param"),
                        ({"fp16.enabled": True}, "fp16"), ({"device": "cuda"}, "cuda"), ({"device": "cuda:1"}, "cuda"),
-                       ({"optimizer.type": "Lamb"}, "Lamb"),
-                       ({"scheduler.type": "LRRangeTest"}, "LRRangeTest"), ({"communication.backend": "nccl"}, "nccl"),
+                       ({"optimizer.type": "MuAdam"}, "MuAdam"),
+                       ({"scheduler.type": "CyclicLR"}, "CyclicLR"), ({"communication.backend": "nccl"}, "nccl"),
                        ({"cpu.threads": 2}, "cpu.threads"),
                        ({"data.augment": "[random_erasing]"}, "random_erasing"), ({"compat": "seed"}, "compat")]:
         refused(USAGE, [name], path("out-later"), sets)

@@ -291,6 +291,27 @@ TEST_F(ConfigTest, TypesAndRangesAreChecked) {
        "c.yaml:2:19: scheduler.params.cycle_min_lr must be given"},
       {"optimizer: {type: Adam}\nscheduler: {type: OneCycle, params: {cycle_min_lr: 1}}",
        "scheduler.params.cycle_max_lr must be given"},
+      {"optimizer: {type: Lamb, params: {min_coeff: 2, max_coeff: 1}}",
+       "optimizer.params.min_coeff must be at most max_coeff"},
+      {"optimizer: {type: Lamb, params: {eps: 0}}", "optimizer.params.eps must be more than 0"},
+      {"optimizer: {type: LARS, params: {nesterov: true}}", "optimizer.params.nesterov needs a momentum above 0"},
+      {"optimizer: {type: Muon, params: {ns_coefficients: [1, 2]}}",
+       "optimizer.params.ns_coefficients are three numbers"},
+      {"optimizer: {type: Muon, params: {ns_coefficients: 1}}",
+       "optimizer.params.ns_coefficients expects a list of numbers"},
+      {"optimizer: {type: Muon, params: {ns_steps: 100}}",
+       "optimizer.params.ns_steps must be at least 1 and at most 99"},
+      {"optimizer: {type: Adagrad, params: {initial_accumulator_value: 1}}",
+       "initial_accumulator_value 1 is not supported"},
+      {"optimizer: {type: Lyon}", "did you mean Lion?"},
+      {"optimizer: {type: Adam}\nscheduler: {type: MultiStepLR}", "scheduler.params.milestones must be given"},
+      {"optimizer: {type: Adam}\nscheduler: {type: MultiStepLR, params: {milestones: [5, 3]}}",
+       "scheduler.params.milestones must be in ascending order"},
+      {"optimizer: {type: Adam}\nscheduler: {type: MultiStepLR, params: {milestones: [1.5]}}", "whole numbers"},
+      {"scheduler: {type: MultiStepLR, params: {milestones: []}}", "expects a list of numbers, found"},
+      {"optimizer: {type: Adam}\nscheduler: {type: ExponentialLR}", "scheduler.params.gamma must be given"},
+      {"optimizer: {type: Adam}\nscheduler: {type: CosineAnnealingWarmRestarts}", "scheduler.params.T_0 must be given"},
+      {"scheduler: {type: CosineAnealingLR}", "did you mean CosineAnnealingLR?"},
       {"scheduler: {type: OneCycle, params: {cycle_max_mom: 1}}", "cycle_max_mom must be at least 0 and less than 1"},
       {"scheduler: {type: OneCycle, params: {cycle_first_step_size: 0}}", "cycle_first_step_size must be at least 1"},
       {"optimizer: {type: Adam, groups: [{pattern: 'head.*'}]}", "optimizer.groups[0] (pattern head.*) matches no"},
@@ -319,10 +340,15 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
       {"device: cuda:1x", "device must be auto, cpu, cuda or cuda:N, found 'cuda:1x'"},
       {"device: cpu:1", "device must be auto, cpu, cuda or cuda:N, found 'cpu:1'"},
       {"data: {augment: [rotate]}", "data.augment rotate is not supported"},
-      {"optimizer: {type: lamb, params: {max_coeff: 10}}",
-       "optimizer.type lamb is not supported by this version; use SGD, Adam, AdamW or RMSprop"},
-      {"scheduler: {type: LRRangeTest}",
-       "scheduler.type LRRangeTest is not supported by this version; use WarmupLR, WarmupCosineLR, OneCycle or StepLR"},
+      {"optimizer: {type: onebitlamb, params: {max_coeff: 10}}",
+       "optimizer.type onebitlamb is not supported by this version; use SGD, Adam, AdamW, RMSprop, Adagrad, Lion, "
+       "Lamb, "
+       "LARS or Muon"},
+      {"scheduler: {type: CyclicLR}",
+       "scheduler.type CyclicLR is not supported by this version; use WarmupLR, WarmupDecayLR, WarmupCosineLR, "
+       "OneCycle, "
+       "LRRangeTest, ConstantLR, StepLR, MultiStepLR, ExponentialLR, LinearLR, PolynomialLR, CosineAnnealingLR or "
+       "CosineAnnealingWarmRestarts"},
       {"scheduler: {type: OneCycle, params: {cycle_first_stair_count: 3}}",
        "scheduler.params.cycle_first_stair_count 3 is not supported by this version; use 0"},
       {"compat: seed", "compat is not supported by this version; remove it"},
@@ -690,6 +716,12 @@ TEST_F(ConfigTest, ASchedulerThatOverridesTheRateIsSaid) {
   load("optimizer: {type: Adam, params: {lr: 0.01}}\nscheduler: {type: WarmupLR}\n");
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_PART(warnings_[0], "warmup_max_lr 0.001 overrides optimizer.params.lr 0.01");
+  load("optimizer: {type: Lion, params: {lr: 0.01}}\nscheduler: {type: LRRangeTest}\n");
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_PART(warnings_[0], "lr_range_test_min_lr 0.001 overrides optimizer.params.lr 0.01");
+  load("optimizer: {type: Lamb, params: {lr: 0.01}}\nscheduler: {type: WarmupDecayLR}\n");
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_PART(warnings_[0], "warmup_max_lr 0.001 overrides optimizer.params.lr 0.01");
 }
 
 TEST_F(ConfigTest, PrintedConfigurationLoadsToTheSame) {
@@ -722,6 +754,17 @@ TEST_F(ConfigTest, PrintedConfigurationLoadsToTheSame) {
       "ffn: fff, ffn_pairs: true, fff_depth: 3, fff_fanout: 4, fff_trees: 2, fff_dense: 8}\n",
       "optimizer: {type: AdamW}\nscheduler: {type: OneCycle, params: {cycle_min_lr: 0, cycle_max_lr: 0.5, "
       "cycle_first_step_size: 7, cycle_momentum: false}}\nbf16: {enabled: auto}\n",
+      "optimizer: {type: Lamb, params: {min_coeff: 0.1, bias_correction: false}}\n"
+      "scheduler: {type: WarmupDecayLR, params: {total_num_steps: 9, warmup_num_steps: 3}}\n",
+      "optimizer: {type: LARS, params: {trust_coeff: 0.02, always_adapt: true}}\n"
+      "scheduler: {type: MultiStepLR, params: {milestones: [3, 5], gamma: 0.5}}\n",
+      "optimizer: {type: Muon, params: {ns_coefficients: [2, -1.5, 0.5], adamw_lr: 0.5, adjust_lr_fn: "
+      "match_rms_adamw}}\n"
+      "scheduler: {type: CosineAnnealingLR, params: {T_max: auto, eta_min: 0.1}}\n",
+      "optimizer: {type: Muon}\nscheduler: {type: CosineAnnealingWarmRestarts, params: {T_0: 4, T_mult: 2}}\n",
+      "optimizer: {type: Lion, params: {betas: [0.5, 0.6]}}\nscheduler: {type: ExponentialLR, params: {gamma: 0.9}}\n",
+      "optimizer: {type: Adagrad, params: {lr_decay: 0.1}}\nscheduler: {type: LRRangeTest}\n",
+      "optimizer: {type: Adam, params: {bias_correction: false}}\nscheduler: {type: PolynomialLR}\n",
   };
   for (const std::string& text : texts) {
     const Config config = load(text);

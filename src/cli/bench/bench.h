@@ -14,6 +14,7 @@ namespace ct {
 struct BenchFlags {
   std::string what = "step", ranks = "1";
   std::vector<std::string> sets;
+  std::string optimizer;  // of bench update; empty: what the configuration says
   double window = 0.25;
   int windows = 9;
   int64_t elements = 0;

@@ -1,15 +1,17 @@
 // bench update: norm, clip, the configuration's optimizer, bf16 copy; the optimizer and the average of weights by
-// themselves; each rank has its share of the parameters, as ZeRO assigns them.
+// themselves; of Muon the orthogonalisation of a matrix too; each rank has its share of the parameters, as ZeRO assigns
+// them.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <functional>
 #include <new>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "cli/bench/bench.h"
+#include "cli/bench/measured_update.h"
 #include "cli/bench/ops.h"
 #include "device/cpu/kernels/grad_norm.h"
 #include "device/cpu/kernels/optimizer.h"
@@ -18,59 +20,6 @@
 
 namespace ct {
 namespace {
-
-/// The configuration's optimizer over one slice of n parameters: its operation, and the values that it works on.
-class MeasuredUpdate {
- public:
-  MeasuredUpdate(const Config& config, int64_t n) {
-    const auto add = [&](Shape shape, DType type) {
-      values_.push_back({.shape = shape, .dtype = type});
-      return static_cast<ValueId>(values_.size() - 1);
-    };
-    slice_.masters = add({n}, DType::f32);
-    grads_ = slice_.grads = add({n}, DType::f32);
-    slice_.copy = add({n}, DType::bf16);
-    scalars_ = add({static_cast<int64_t>(sizeof(StepScalars))}, DType::u8);
-    std::visit(
-        [&](const auto& optimizer) {
-          name_ = optimizer.kType;
-          slice_.weight_decay = optimizer.weight_decay;
-          for (const std::string& state : optimizer.states())
-            slice_.states.push_back(state.empty() ? kNone : add({n}, DType::f32));
-          constexpr int64_t kSteps = 1000;  // applied before
-          step_ = {.grad_scale = 1,
-                   .lr = optimizer.rates().lr,
-                   .coefficients = optimizer.coefficients(optimizer.rates(), kSteps)};
-          op_ = [optimizer](Update update) { return optimizer.op(std::move(update)); };
-        },
-        config.optimizer.value());
-  }
-
-  const std::string& name() const { return name_; }
-  const std::vector<Value>& values() const { return values_; }
-  ValueId grads() const { return grads_; }
-  ValueId scalars() const { return scalars_; }
-  const StepScalars& step() const { return step_; }
-
-  /// The operation with the copy that layers compute with, or by itself.
-  ComputeOp op(bool with_copy) const {
-    UpdateSlice slice = slice_;
-    if (!with_copy) slice.copy = kNone;
-    return op_(Update{.slices = {slice}, .scalars = scalars_});
-  }
-  /// Bytes that it moves of each parameter.
-  int64_t bytes(bool with_copy) const {
-    return std::llround(cost_of(op(with_copy), values_).bytes / static_cast<double>(values_.front().shape.numel()));
-  }
-
- private:
-  std::string name_;
-  std::vector<Value> values_;
-  UpdateSlice slice_;
-  ValueId grads_, scalars_;
-  StepScalars step_;
-  std::function<ComputeOp(Update)> op_;
-};
 
 std::vector<Memory> memory_of(Backend& backend, const std::vector<Value>& values) {
   std::vector<Memory> memory;
@@ -85,6 +34,45 @@ Resolve operands_in(const std::vector<Memory>& memory, const std::vector<Value>&
   };
 }
 
+/// Muon's orthogonalisation of one of ResNet-18's largest matrices.
+struct OrthogonalizeTime {
+  double seconds, flops, peak;
+};
+constexpr int64_t kRows = 512, kColumns = 4608;
+std::optional<OrthogonalizeTime> time_orthogonalize(Backend& backend, const Config& config, const BenchFlags& f) {
+  const auto* muon = std::get_if<optim::Muon>(&config.optimizer.value());
+  if (muon == nullptr) return std::nullopt;
+  const std::vector<Value> values{{.shape = {kRows * kColumns}},
+                                  {.shape = {kRows, kColumns}},
+                                  {.shape = {kRows, kColumns}},
+                                  {.shape = {kRows, kRows}},
+                                  {.shape = {kRows, kRows}}};
+  const Orthogonalize op = muon->orthogonalize(
+      {.x = 0, .left = 1, .product = 2, .gram = 3, .polynomial = 4, .stride = kColumns}, kRows, kColumns);
+  const std::vector<Memory> memory = memory_of(backend, values);
+  const Memory start = backend.allocate_host(static_cast<size_t>(stored_bytes(values[0])));
+  auto* const numbers = reinterpret_cast<float*>(start.data());
+  for (int64_t i = 0; i < kRows * kColumns; ++i) numbers[i] = std::sin(static_cast<float>(i * i % 9973));
+  backend.copy(memory[0].data(), start.data(), start.bytes());
+  const double seconds = time_operation(backend, op, values, operands_in(memory, values),
+                                        {.windows = f.windows, .window = f.window, .record = config.cuda.record});
+  return OrthogonalizeTime{seconds, cost_of(Op(op), values).flops, measure_peaks(backend, DType::f32).flops};
+}
+
+std::string text_of(const std::optional<OrthogonalizeTime>& t) {
+  if (!t) return "";
+  char text[200];
+  std::snprintf(text, sizeof text, "\northogonalisation of %ld x %ld: %.1f ms, %.1f GFLOP/s, %.1f %% of the peak",
+                kRows, kColumns, 1e3 * t->seconds, 1e-9 * t->flops / t->seconds, 100 * t->flops / t->seconds / t->peak);
+  return text;
+}
+
+Json with(Json result, const std::optional<OrthogonalizeTime>& t) {
+  if (t) result["orthogonalize_ms"] = 1e3 * t->seconds;
+  if (t) result["orthogonalize_peak_share"] = t->flops / t->seconds / t->peak;
+  return result;
+}
+
 }  // namespace
 
 int bench_update(const BenchFlags& f, const Config& config, Communicator& comm) {
@@ -95,18 +83,24 @@ int bench_update(const BenchFlags& f, const Config& config, Communicator& comm) 
   backend->enter_thread();
   const MeasuredUpdate update(config, n);
   const std::vector<Memory> memory = memory_of(*backend, update.values());
-  for (size_t i = 0; i < memory.size(); ++i)
+  for (size_t i = 0; i < memory.size(); ++i) {
     if (update.values()[i].dtype == DType::f32) {
       const float value = static_cast<ValueId>(i) == update.grads() ? 1e-3f : 1e-4f;
-      std::fill_n(reinterpret_cast<float*>(memory[i].data()), n, value);
+      std::fill_n(reinterpret_cast<float*>(memory[i].data()), memory[i].bytes() / sizeof(float), value);
+    } else if (update.values()[i].dtype == DType::f64) {
+      std::fill_n(reinterpret_cast<double*>(memory[i].data()), memory[i].bytes() / sizeof(double), 1e-3);
     }
+  }
   const auto at = [&](ValueId id) { return memory[static_cast<size_t>(id)].data(); };
   const float* const grads = reinterpret_cast<const float*>(at(update.grads()));
   StepScalars& scalars = *new (at(update.scalars())) StepScalars(update.step());
   const auto prepared = [&](bool with_copy) {
-    auto kernel = backend->prepare(update.op(with_copy), update.values());
-    kernel->bind(operands_in(memory, update.values()), nullptr);
-    return kernel;
+    std::vector<std::unique_ptr<Kernel>> kernels;
+    for (const ComputeOp& op : update.ops(with_copy)) {
+      kernels.push_back(backend->prepare(op, update.values()));
+      kernels.back()->bind(operands_in(memory, update.values()), nullptr);
+    }
+    return kernels;
   };
   const auto with_copy = prepared(true), alone = prepared(false);
   std::vector<double> sums(static_cast<size_t>(n / kChunk));
@@ -118,11 +112,12 @@ int bench_update(const BenchFlags& f, const Config& config, Communicator& comm) 
       comm.gather_all(std::as_bytes(std::span(&total, 1)), std::as_writable_bytes(std::span(parts)));
       const double norm = std::sqrt(std::accumulate(parts.begin(), parts.end(), 0.0));
       scalars.grad_scale = std::min(1.0, 1 / (norm + 1e-6));
-      with_copy->launch();
+      for (const auto& kernel : with_copy) kernel->launch();
     }
   });
   const Spread alone_time = time_windows(comm, f, [&](int64_t count) {
-    for (int64_t i = 0; i < count; ++i) alone->launch();
+    for (int64_t i = 0; i < count; ++i)
+      for (const auto& kernel : alone) kernel->launch();
   });
   const Memory averages = backend->allocate(static_cast<size_t>(n) * sizeof(float));
   const auto* const masters = reinterpret_cast<const float*>(memory.front().data());
@@ -131,6 +126,7 @@ int bench_update(const BenchFlags& f, const Config& config, Communicator& comm) 
   const Spread ema = time_windows(comm, f, [&](int64_t count) {
     for (int64_t i = 0; i < count; ++i) cpu::ema({.n = n, .params = masters, .average = average, .rest = 0.001f});
   });
+  const std::optional<OrthogonalizeTime> matrix = time_orthogonalize(*backend, config, f);
   if (comm.rank() != 0) return 0;
   const double m = static_cast<double>(n * comm.size()) / 1e6, whole = whole_time.median, by_itself = alone_time.median;
   const int64_t read_for_norm = sizeof(float), bytes = update.bytes(true) + read_for_norm,
@@ -145,18 +141,18 @@ int bench_update(const BenchFlags& f, const Config& config, Communicator& comm) 
       m, comm.size(), name, m / whole, 1e3 * whole, m * 1e-3 * static_cast<double>(bytes) / whole, bytes, name,
       m / by_itself, 1e3 * by_itself, m * 1e-3 * static_cast<double>(bytes_alone) / by_itself, bytes_alone,
       m / ema.median, 1e3 * ema.median, m * 12e-3 / ema.median);
-  print(f,
-        {{"bench", "update"},
-         {"optimizer", update.name()},
-         {"parameters", m * 1e6},
-         {"ranks", comm.size()},
-         {"update_ms", 1e3 * whole},
-         {"update_mparam_per_sec", m / whole},
-         {"alone_ms", 1e3 * by_itself},
-         {"alone_mparam_per_sec", m / by_itself},
-         {"ema_ms", 1e3 * ema.median},
-         {"ema_mparam_per_sec", m / ema.median}},
-        text);
+  Json result = {{"bench", "update"},
+                 {"optimizer", update.name()},
+                 {"parameters", m * 1e6},
+                 {"ranks", comm.size()},
+                 {"update_ms", 1e3 * whole},
+                 {"update_mparam_per_sec", m / whole},
+                 {"alone_ms", 1e3 * by_itself},
+                 {"alone_mparam_per_sec", m / by_itself},
+                 {"alone_gbytes_per_sec", m * 1e-3 * static_cast<double>(bytes_alone) / by_itself},
+                 {"ema_ms", 1e3 * ema.median},
+                 {"ema_mparam_per_sec", m / ema.median}};
+  print(f, with(std::move(result), matrix), text + text_of(matrix));
   return 0;
 }
 
@@ -172,8 +168,11 @@ int bench_device_update(const BenchFlags& f, const Config& config) {
   backend->copy(memory[static_cast<size_t>(update.scalars())].data(), scalars.data(), sizeof(StepScalars));
   const DevicePeaks peaks = measure_peaks(*backend, compute_type(config));
   const auto seconds = [&](bool with_copy) {
-    return time_operation(*backend, update.op(with_copy), update.values(), operands_in(memory, update.values()),
-                          {.windows = f.windows, .window = f.window, .record = config.cuda.record});
+    double sum = 0;
+    for (const ComputeOp& op : update.ops(with_copy))
+      sum += time_operation(*backend, op, update.values(), operands_in(memory, update.values()),
+                            {.windows = f.windows, .window = f.window, .record = config.cuda.record});
+    return sum;
   };
   const double by_itself = seconds(false), whole = seconds(true), m = static_cast<double>(n) / 1e6;
   const int64_t bytes = update.bytes(true), bytes_alone = update.bytes(false);
@@ -186,19 +185,19 @@ int bench_device_update(const BenchFlags& f, const Config& config) {
                 "of the copy); %s alone: %.0f Mparam/s (%.3f ms, %.1f GB/s at %ld B, %.1f %%)",
                 m, name, m / whole, 1e3 * whole, 1e-9 * rate, bytes, 100 * rate / peaks.bytes, name, m / by_itself,
                 1e3 * by_itself, 1e-9 * rate_alone, bytes_alone, 100 * rate_alone / peaks.bytes);
-  print(f,
-        {{"bench", "update"},
-         {"optimizer", update.name()},
-         {"parameters", n},
-         {"device", backend->description()},
-         {"update_ms", 1e3 * whole},
-         {"update_mparam_per_sec", m / whole},
-         {"update_copy_share", rate / peaks.bytes},
-         {"alone_ms", 1e3 * by_itself},
-         {"alone_mparam_per_sec", m / by_itself},
-         {"alone_copy_share", rate_alone / peaks.bytes},
-         {"copy_bytes_per_sec", peaks.bytes}},
-        peaks.text + "\n" + text);
+  const std::optional<OrthogonalizeTime> matrix = time_orthogonalize(*backend, config, f);
+  Json result = {{"bench", "update"},
+                 {"optimizer", update.name()},
+                 {"parameters", n},
+                 {"device", backend->description()},
+                 {"update_ms", 1e3 * whole},
+                 {"update_mparam_per_sec", m / whole},
+                 {"update_copy_share", rate / peaks.bytes},
+                 {"alone_ms", 1e3 * by_itself},
+                 {"alone_mparam_per_sec", m / by_itself},
+                 {"alone_copy_share", rate_alone / peaks.bytes},
+                 {"copy_bytes_per_sec", peaks.bytes}};
+  print(f, with(std::move(result), matrix), peaks.text + "\n" + text + text_of(matrix));
   return 0;
 }
 

@@ -1,5 +1,5 @@
 // The CPU's prepared operations, one function an operation kind: layers.cpp, linear.cpp, convolution.h, and by family
-// attention.cpp, fff.cpp, optimizer.cpp, grad_norm.cpp, step_control.cpp, tree_sum.cpp.
+// attention.cpp, fff.cpp, optimizer.cpp, trust.cpp, muon.cpp, grad_norm.cpp, step_control.cpp, tree_sum.cpp.
 #pragma once
 
 #include <concepts>
@@ -73,6 +73,10 @@ std::unique_ptr<Kernel> prepare(const SquareSums& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const StepControl& op, const Shapes& shape);
 template <std::derived_from<Update> Op>
 std::unique_ptr<Kernel> prepare(const Op& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const LambMoments& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const TrustRatios& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const MuonMomentum& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Orthogonalize& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Blend& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Ema& op, const Shapes& shape);
 

@@ -76,6 +76,10 @@ std::unique_ptr<Kernel> prepare(const SquareSums& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const StepControl& op, const Context& in);
 template <std::derived_from<Update> Op>
 std::unique_ptr<Kernel> prepare(const Op& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const LambMoments& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const TrustRatios& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const MuonMomentum& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Orthogonalize& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const Blend& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const Ema& op, const Context& in);
 

@@ -1,6 +1,8 @@
 #include "device/cuda/offload.h"
 
 #include <algorithm>
+#include <concepts>
+#include <map>
 #include <type_traits>
 #include <utility>
 
@@ -16,14 +18,16 @@ ValueId gradients_of(const UpdateSlice& slice) { return slice.grads; }
 ValueId gradients_of(const Blend::Slice& slice) { return slice.sums; }
 
 /// The parts of an update of one slice, whatever its kind.
-struct Operands4 {
-  ValueId masters = kNone, grads = kNone, copy = kNone, scalars = kNone;
+struct UpdateOperands {
+  ValueId masters = kNone, grads = kNone, copy = kNone, scalars = kNone, ratios = kNone;
 };
-Operands4 operands(const ComputeOp& op) {
+UpdateOperands operands(const ComputeOp& op) {
   return std::visit(
-      [](const auto& o) -> Operands4 {
+      [](const auto& o) -> UpdateOperands {
         using Op = std::decay_t<decltype(o)>;
-        if constexpr (requires { o.slices[0].copy; })
+        if constexpr (std::derived_from<Op, TrustedUpdate>)
+          return {o.slices[0].masters, gradients_of(o.slices[0]), o.slices[0].copy, o.scalars, o.ratios};
+        else if constexpr (requires { o.slices[0].copy; })
           return {o.slices[0].masters, gradients_of(o.slices[0]), o.slices[0].copy, o.scalars};
         else if constexpr (std::is_same_v<Op, Cast>)
           return {.masters = o.x, .copy = o.y};
@@ -85,6 +89,8 @@ class Offload::Update {
     if (ids_.grads == kNone) return;  // nothing to update, only to copy
     update_ = offload.cpu_->prepare(without_copy(op), values);
     scalars_bytes_ = static_cast<size_t>(stored_bytes(value(ids_.scalars)));
+    if (ids_.ratios != kNone)
+      ratios_here_ = backend_.allocate_host(static_cast<size_t>(stored_bytes(value(ids_.ratios))));
   }
   ~Update() { std::erase(offload_.updates_, this); }
 
@@ -97,12 +103,14 @@ class Offload::Update {
       if (id == ids_.grads) tensor.data = slot_->grads.data();
       if (id == ids_.scalars) tensor.data = slot_->scalars.data();
       if (id == ids_.copy) tensor.data = slot_->copy.data();
+      if (id == ids_.ratios) tensor.data = ratios_here_.data();
       return tensor;
     };
     if (cast_) cast_->bind(on_host, nullptr);
     if (!update_) return;
     grads_ = resolve(ids_.grads).data;
     scalars_ = resolve(ids_.scalars).data;
+    if (ids_.ratios != kNone) ratios_ = resolve(ids_.ratios).data;
     update_->bind(on_host, nullptr);
     offload_.updates_.push_back(this);
   }
@@ -129,6 +137,7 @@ class Offload::Update {
     if (std::exchange(fetched_, true)) return;
     backend_.copy(slot_->grads.data(), grads_, grads_bytes_);
     backend_.copy(slot_->scalars.data(), scalars_, scalars_bytes_);
+    if (ratios_ != nullptr) backend_.copy(ratios_here_.data(), ratios_, ratios_here_.bytes());
     slot_->arrived->set();
   }
   /// The update after this one in the program; none after the last.
@@ -140,12 +149,13 @@ class Offload::Update {
 
   Offload& offload_;
   CudaBackend& backend_;
-  Operands4 ids_;
+  UpdateOperands ids_;
+  Memory ratios_here_;
   size_t grads_bytes_, copy_bytes_, scalars_bytes_ = 0;
   std::unique_ptr<Kernel> update_, cast_;  // of the host
   std::shared_ptr<Slot> slot_;
-  std::byte* masters_ = nullptr;                                       // of the host
-  std::byte *grads_ = nullptr, *scalars_ = nullptr, *copy_ = nullptr;  // of the device
+  std::byte* masters_ = nullptr;                                                           // of the host
+  std::byte *grads_ = nullptr, *scalars_ = nullptr, *copy_ = nullptr, *ratios_ = nullptr;  // of the device
   bool fetched_ = false;
 };
 
@@ -197,6 +207,52 @@ class Offload::Average final : public Kernel {
   std::byte* scalars_ = nullptr;  // of the device
 };
 
+/// Any other operation: what it has on the device comes here whole before it, and goes back whole after it.
+class Offload::Staged final : public Kernel {
+ public:
+  Staged(Offload& offload, const ComputeOp& op, const std::vector<Value>& values)
+      : backend_(offload.backend_),
+        read_(reads(op)),
+        written_(writes(op)),
+        kernel_(offload.cpu_->prepare(op, values)),
+        arrived_(backend_.make_event()) {
+    for (const Ids& ids : {read_, written_})
+      for (const ValueId id : ids)
+        if (values[static_cast<size_t>(origin(values, id).value)].home != Home::host && !here_.contains(id))
+          here_.emplace(id, backend_.allocate_host(static_cast<size_t>(stored_bytes(values[static_cast<size_t>(id)]))));
+  }
+  void bind(const Resolve& resolve, std::byte*) override {
+    for (const auto& [id, memory] : here_) there_[id] = resolve(id).data;
+    kernel_->bind(
+        [&](ValueId id) {
+          Tensor tensor = resolve(id);
+          if (const auto staged = here_.find(id); staged != here_.end()) tensor.data = staged->second.data();
+          return tensor;
+        },
+        nullptr);
+  }
+  void launch() override {
+    for (const ValueId id : read_)
+      if (const auto staged = here_.find(id); staged != here_.end())
+        backend_.copy(staged->second.data(), there_[id], staged->second.bytes());
+    arrived_->set();
+    arrived_->wait();  // what went back the last time has gone too
+    kernel_->launch();
+    for (const ValueId id : written_)
+      if (const auto staged = here_.find(id); staged != here_.end())
+        backend_.copy(there_[id], staged->second.data(), staged->second.bytes());
+  }
+  bool recordable() const override { return false; }
+
+ private:
+  CudaBackend& backend_;
+  Ids read_, written_;
+  std::unique_ptr<Kernel> kernel_;  // of the host
+  std::unique_ptr<Event> arrived_;
+  std::map<ValueId, Memory> here_;
+  std::map<ValueId, std::byte*> there_;
+};
+
 Offload::Offload(CudaBackend& backend)
     : backend_(backend), cpu_(make_cpu_backend({.memory_advice = "do without offload_optimizer"})) {}
 Offload::~Offload() = default;
@@ -221,6 +277,9 @@ bool Offload::wants(const ComputeOp& op, const std::vector<Value>& values) {
 }
 
 std::unique_ptr<Kernel> Offload::prepare(const ComputeOp& op, const std::vector<Value>& values) {
+  const bool before_update = std::holds_alternative<SquareSums>(op) || std::holds_alternative<LambMoments>(op) ||
+                             std::holds_alternative<MuonMomentum>(op);
+  if (before_update) return std::make_unique<Staged>(*this, op, values);
   if (const auto* ema = std::get_if<Ema>(&op)) return std::make_unique<Average>(*this, *ema, values);
   std::vector<std::unique_ptr<Update>> slices;
   for (const ComputeOp& slice : apart(op)) {

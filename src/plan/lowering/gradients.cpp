@@ -17,6 +17,15 @@ Range Lowering::units_range(const Range& units) const {
   return {all[static_cast<size_t>(units.begin)].begin, all[static_cast<size_t>(units.end) - 1].end};
 }
 
+/// What this rank owns; where peers read it, all are as long as the longest.
+ValueId Lowering::gradient_shard() {
+  if (!gathers_gradients_) return floats("gradient shard", bytes_of(packed_) / kFloat, Account::gradients);
+  int64_t largest = 0;
+  for (int r = 0; r < out_.distribution.ranks; ++r)
+    largest = std::max(largest, bytes_of(out_.shards.packed(r, whole_)));
+  return floats("gradient shard", largest / kFloat, Account::gradients, shared());
+}
+
 void Lowering::place_gradients() {
   const FlatLayout& flat = out_.flat;
   const Distribution& d = out_.distribution;
@@ -24,7 +33,7 @@ void Lowering::place_gradients() {
   if (zero_.whole_grads)
     out_.grads = floats("gradients", flat.numel, Account::gradients, shared());
   else
-    out_.grads = floats("gradient shard", bytes_of(packed_) / kFloat, Account::gradients);
+    out_.grads = gradient_shard();
 
   for (const Range& units : unit_groups(flat, bucket, /*backward=*/true)) {
     Group group{.range = units_range(units)};

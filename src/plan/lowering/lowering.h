@@ -1,10 +1,11 @@
 // The lowering of one graph: lower.cpp says in which order things come, the files beside this one how each is made.
 // First values and their places (values.cpp, parameters.cpp, gradients.cpp), then the programs that compute and
-// communicate (passes.cpp) and update (update.cpp).
+// communicate (passes.cpp) and update (update.cpp, and of some optimizers trust.cpp and muon.cpp).
 #pragma once
 
 #include <functional>
 #include <limits>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -45,7 +46,8 @@ class Lowering {
   void place_params();
   std::vector<size_t> by_place() const;
   void place_masters();
-  HeldState state(StateKind kind, const std::string& name);
+  HeldState state(StateKind kind, const std::string& name, Scope scope = Scope::all);
+  std::vector<Run> runs_of(Scope scope) const;
 
   // ---- gradients and their sum (gradients.cpp)
 
@@ -63,6 +65,7 @@ class Lowering {
 
   void scale_loss(const LossScaleOptions& options);
   Range units_range(const Range& units) const;
+  ValueId gradient_shard();
   void place_gradients();
   void add_levels();
   void reduce(Program& program, Group& group, bool last);
@@ -95,6 +98,51 @@ class Lowering {
   void update(const UpdateRule& rule);
   template <class Optimizer>
   void update_parameters(const Optimizer& optimizer, const std::vector<optim::ParameterGroup>& groups);
+  /// The states of an optimizer, in its order; nothing for those that it does not keep.
+  using States = std::vector<std::optional<HeldState>>;
+  States add_states(const std::vector<std::string>& names, Scope scope);
+  UpdateSlice update_slice(const Slice& s, const States& states);
+  /// Bucket by bucket the running statistics, and what `emit_learnt` makes of all other slices.
+  void update_slices(const std::function<void(const std::vector<Slice>&)>& emit_learnt);
+
+  // ---- norms of whole tensors (trust.cpp)
+
+  ValueId chunk_sums(const std::string& name);
+  std::vector<SquareSums::Chunk> own_chunks(const std::function<int64_t(int64_t)>& place) const;
+  int gather_chunks(ValueId sums);
+  /// A part of one tensor that this rank updates.
+  struct Part {
+    Range range;
+    UpdateRange rule;
+  };
+  std::vector<Part> own_parts() const;
+  /// The ratios of trust of all tensors.
+  using Treatments = std::vector<optim::ParameterTreatment>;
+  ValueId add_ratios(const optim::Lars& lars, const Treatments& treatments, const States& states);
+  ValueId add_ratios(const optim::Lamb& lamb, const Treatments& treatments, const States& states);
+  std::vector<TrustRatios::Tensor> tensors(const Treatments& treatments) const;
+  ValueId ratios();
+
+  // ---- Muon (muon.cpp)
+
+  /// A matrix, or a convolution seen as one, in the flat order.
+  struct Matrix {
+    Range storage;
+    int64_t rows, columns, stride;
+    int owner = 0;
+    int64_t byte = 0;  // in the buffer where it is whole
+  };
+  void update_by_muon(const optim::Muon& muon);
+  /// Gradients of matrices become directions, at their places; returns the number of the last communication.
+  int add_directions(const optim::Muon& muon, const States& momenta);
+  std::vector<Matrix> matrices_in(const Range& range) const;
+  void assign_owners(std::vector<Matrix>& matrices) const;
+  int orthogonalize(const optim::Muon& muon, ValueId whole, const std::vector<Matrix>& matrices, int after);
+  struct MuonScratch {
+    ValueId left = kNone, product = kNone, gram = kNone, polynomial = kNone;
+  };
+  void add_muon_scratch(const std::vector<Matrix>& matrices);
+
   void update_average(const EmaOptions& options);
 
   const Graph& graph_;
@@ -115,6 +163,9 @@ class Lowering {
   ValueId persistent_value_ = kNone;
   std::vector<Group> groups_;
   std::vector<UpdateRange> rules_;
+  ValueId gradient_sums_ = kNone;   // by chunk
+  bool gathers_gradients_ = false;  // the update does: peers read what this rank owns of them
+  MuonScratch muon_scratch_;
   int time_ = 0, queue_ = 0;
   Lowered out_;
 };

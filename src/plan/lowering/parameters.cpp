@@ -65,10 +65,28 @@ void Lowering::place_masters() {
 }
 
 /// Shared out as the stage shares out the optimizer's state.
-HeldState Lowering::state(StateKind kind, const std::string& name) {
-  const std::vector<Run>& held = zero_.whole_states ? whole_ : packed_;
+HeldState Lowering::state(StateKind kind, const std::string& name, Scope scope) {
+  std::vector<Run> held = zero_.whole_states ? whole_ : packed_;
+  if (scope == Scope::matrices || scope == Scope::others)
+    held = zero_.whole_states ? Shards(out_.flat, 1).packed(0, runs_of(scope))
+                              : out_.shards.packed(out_.distribution.rank, runs_of(scope));
   const Home home = out_.distribution.zero.offload_optimizer ? Home::host : Home::resident;
-  return {kind, name, floats(name, bytes_of(held) / kFloat, Account::optimizer, home), held};
+  return {kind, name, floats(name, bytes_of(held) / kFloat, Account::optimizer, home), held, scope};
+}
+
+/// The parameters of a scope in the flat order, with the pads behind them.
+std::vector<Run> Lowering::runs_of(Scope scope) const {
+  std::vector<Run> runs;
+  for (const size_t i : by_place()) {
+    if (!is_in(scope, graph_.parameters()[i])) continue;
+    const Range& p = out_.flat.parameters[i];
+    const Range padded{p.begin, round_up(p.end, kRowPad)};
+    if (!runs.empty() && runs.back().range.end == padded.begin)
+      runs.back().range.end = padded.end;
+    else
+      runs.push_back({padded, DType::f32, 0});
+  }
+  return runs;
 }
 
 }  // namespace ct

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <optional>
+#include <type_traits>
 
 #include "base/error.h"
 #include "plan/lowering/lowering.h"
@@ -54,34 +54,69 @@ void Lowering::gather_params(Program& program, const std::function<void(const Ra
     }
 }
 
-template <class Optimizer>
-void Lowering::update_parameters(const Optimizer& optimizer, const std::vector<optim::ParameterGroup>& groups) {
-  if (!Optimizer::kShards && out_.distribution.effective_stage() > 0)
-    fail(ExitCode::usage, Optimizer::kType, " does not share out its state: zero_optimization.stage must be 0");
-  rules_ = update_ranges(graph_, out_.flat, optim::treatments(graph_, groups, optimizer.weight_decay));
-  std::vector<std::optional<HeldState>> states;  // as the operation has them
-  for (const std::string& name : optimizer.states()) {
+Lowering::States Lowering::add_states(const std::vector<std::string>& names, Scope scope) {
+  States states;
+  for (const std::string& name : names) {
     states.emplace_back();
-    if (!name.empty()) out_.states.push_back(*(states.back() = state(StateKind::moment, name)));
+    if (!name.empty()) out_.states.push_back(*(states.back() = state(StateKind::moment, name, scope)));
   }
+  return states;
+}
+
+UpdateSlice Lowering::update_slice(const Slice& s, const States& states) {
+  const auto [weight_decay, lr_scale] = s.rule.treatment;
+  UpdateSlice slice{.masters = s.masters,
+                    .grads = view(out_.grads, grad_byte(s.range.begin), s.range.size()),
+                    .copy = s.copy,
+                    .weight_decay = weight_decay,
+                    .lr_scale = lr_scale,
+                    .tensor = s.rule.tensor};
+  for (const auto& held : states)
+    slice.states.push_back(held ? view(held->value, byte_of(held->held, s.range.begin), s.range.size()) : kNone);
+  return slice;
+}
+
+void Lowering::update_slices(const std::function<void(const std::vector<Slice>&)>& emit_learnt) {
   gather_params(out_.update, [&](const Range& range) {
-    Update update{.scalars = out_.scalars};
+    std::vector<Slice> learnt;
     std::vector<Blend::Slice> blended;
     for (const Slice& s : slices(range)) {
-      const ValueId grads = view(out_.grads, grad_byte(s.range.begin), s.range.size());
-      if (s.rule.statistic) {
-        blended.push_back({s.masters, grads, s.copy, s.rule.momentum});
-        continue;
-      }
-      const auto [weight_decay, lr_scale] = s.rule.treatment;
-      UpdateSlice& slice = update.slices.emplace_back(UpdateSlice{
-          .masters = s.masters, .grads = grads, .copy = s.copy, .weight_decay = weight_decay, .lr_scale = lr_scale});
-      for (const auto& held : states)
-        slice.states.push_back(held ? view(held->value, byte_of(held->held, s.range.begin), s.range.size()) : kNone);
+      if (!s.rule.statistic)
+        learnt.push_back(s);
+      else
+        blended.push_back(
+            {s.masters, view(out_.grads, grad_byte(s.range.begin), s.range.size()), s.copy, s.rule.momentum});
     }
-    if (!update.slices.empty()) emit(out_.update, optimizer.op(std::move(update)));
+    if (!learnt.empty()) emit_learnt(learnt);
     if (!blended.empty()) emit(out_.update, Blend{std::move(blended), out_.scalars, out_.distribution.micro_batches()});
   });
+}
+
+template <class Optimizer>
+void Lowering::update_parameters(const Optimizer& optimizer, const std::vector<optim::ParameterGroup>& groups) {
+  constexpr bool kMuon = std::is_same_v<Optimizer, optim::Muon>, kTrusts = requires { &Optimizer::trust; };
+  const Treatments treatments = optim::treatments(graph_, groups, optimizer.weight_decay);
+  if constexpr (kMuon || kTrusts)
+    if (std::ranges::any_of(groups, [](const auto& group) { return group.rows.has_value(); }))
+      fail(ExitCode::usage,
+           "optimizer.groups: rows of a matrix cannot be treated apart by an optimizer that updates it as one (Lamb, "
+           "LARS, Muon); leave out 'rows', or use another optimizer.type");
+  rules_ = update_ranges(graph_, out_.flat, treatments, kMuon || kTrusts ? Tensors::apart : Tensors::together);
+  if constexpr (kMuon) {
+    update_by_muon(optimizer);
+  } else {
+    const States states = add_states(optimizer.states(), Scope::learnt);
+    ValueId ratios = kNone;
+    if constexpr (kTrusts) ratios = add_ratios(optimizer, treatments, states);
+    update_slices([&](const std::vector<Slice>& learnt) {
+      Update update{.scalars = out_.scalars};
+      for (const Slice& s : learnt) update.slices.push_back(update_slice(s, states));
+      if constexpr (kTrusts)
+        emit(out_.update, optimizer.op(TrustedUpdate{std::move(update), ratios}));
+      else
+        emit(out_.update, optimizer.op(std::move(update)));
+    });
+  }
 }
 
 /// Of all that this rank updates, when all of it is new; what the update gathers may travel meanwhile.
@@ -99,13 +134,7 @@ void Lowering::update_average(const EmaOptions& options) {
 
 void Lowering::update(const UpdateRule& rule) {
   const Distribution& d = out_.distribution;
-  const auto& chunks = out_.flat.chunks;
-  const auto count = static_cast<int64_t>(chunks.size());
-  const ValueId sums = add({.name = "chunk square sums",
-                            .shape = {count},
-                            .dtype = DType::f64,
-                            .home = zero_.whole_states ? Home::resident : shared(),
-                            .account = Account::other});
+  gradient_sums_ = chunk_sums("chunk square sums");
   const int64_t row = sizeof(ScheduleRow) / sizeof(double);
   out_.schedule = add({.name = "schedule",
                        .shape = {kScheduleWindow * row},
@@ -115,20 +144,11 @@ void Lowering::update(const UpdateRule& rule) {
   out_.scalars = buffer("step scalars", sizeof(StepScalars), Account::other);
 
   queue_ = 0;
-  std::vector<SquareSums::Chunk> mine;
-  for (size_t i = 0; i < chunks.size(); ++i)
-    for (const Range& own : zero_.whole_states ? std::vector<Range>{chunks[i]} : out_.shards.owned(d.rank, chunks[i])) {
-      const int64_t at = grad_byte(own.begin) / kFloat;
-      mine.push_back({{at, at + own.size()}, static_cast<int64_t>(i)});
-    }
-  emit(out_.update, SquareSums{out_.grads, sums, std::move(mine)});
-  int after = -1;
-  if (!zero_.whole_states) {
-    after = queue_;
-    communicate(out_.update, AllGather{sums, sums, {{{0, count}, DType::f64, 0}}, AllGather::What::chunk_sums});
-  }
+  emit(out_.update, SquareSums{out_.grads, gradient_sums_,
+                               own_chunks([this](int64_t element) { return grad_byte(element) / kFloat; })});
+  const int after = gather_chunks(gradient_sums_);
   emit(out_.update,
-       StepControl{sums, out_.schedule, out_.scalars, rule.clip, d.micro_batches(), out_.loss_scale,
+       StepControl{gradient_sums_, out_.schedule, out_.scalars, rule.clip, d.micro_batches(), out_.loss_scale,
                    rule.loss_scale.value_or(LossScaleOptions{})},
        after);
 

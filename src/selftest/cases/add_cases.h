@@ -58,5 +58,14 @@ void add_cases(Cases&, Of<Ema>);
 void add_cases(Cases&, Of<Adam>);
 void add_cases(Cases&, Of<Sgd>);
 void add_cases(Cases&, Of<RmsProp>);
+void add_cases(Cases&, Of<Lion>);
+void add_cases(Cases&, Of<Adagrad>);
+void add_cases(Cases&, Of<Lars>);
+void add_cases(Cases&, Of<LambMoments>);
+void add_cases(Cases&, Of<Lamb>);
+void add_cases(Cases&, Of<TrustRatios>);
+void add_cases(Cases&, Of<MuonMomentum>);
+void add_cases(Cases&, Of<Orthogonalize>);
+void add_cases(Cases&, Of<Muon>);
 
 }  // namespace ct::cases

@@ -1,49 +1,12 @@
 #include "selftest/reference/optimizer.h"
 
-#include <array>
 #include <cmath>
-#include <optional>
 
-#include "plan/step_scalars.h"
 #include "selftest/cases/add_cases.h"
 #include "selftest/cases/case.h"
+#include "selftest/cases/update_problem.h"
 
 namespace ct::cases {
-namespace {
-
-struct UpdateProblem {
-  int64_t numel;
-  bool skip;
-  std::optional<DType> copy;  // what layers compute with, beside the masters
-  StepScalars scalars{.grad_scale = 0.25, .lr = 0.01};
-  /// Left alone by a skipped step.
-  ValueId add_copy(Case& c, const Doubles& masters, Doubles tolerance) const {
-    if (!copy) return kNone;
-    const Shape shape{static_cast<int64_t>(masters.size())};
-    if (skip) return c.in_out(shape, Doubles(masters.size(), 0.5), Doubles(masters.size(), 0.5), {}, *copy);
-    for (size_t i = 0; i < masters.size(); ++i) tolerance[i] += rounding_to(*copy, std::abs(masters[i]) + tolerance[i]);
-    return c.out(shape, masters, tolerance, *copy);
-  }
-  std::string text() const {
-    return str(" ", numel, skip ? " skipped" : "", copy ? str(" with a", suffix(*copy), " copy") : "");
-  }
-};
-std::vector<UpdateProblem> update_problems() {
-  std::vector<UpdateProblem> problems;
-  for (const std::optional<DType> copy : {std::optional<DType>(), {DType::f32}, {DType::bf16}, {DType::f16}}) {
-    for (const int64_t numel : {1, 93, 128, 5000}) problems.push_back({numel, /*skip=*/false, copy});
-    problems.push_back({128, /*skip=*/true, copy});
-  }
-  for (UpdateProblem& p : problems) p.scalars.skip = p.skip;
-  return problems;
-}
-
-const Shape kScalarsShape = shape_of<StepScalars>();
-
-/// Every update has two slices.
-std::array<int64_t, 2> slice_sizes(const UpdateProblem& p) { return {p.numel, 17}; }
-
-}  // namespace
 
 void add_cases(Cases& cases, Of<Blend>) {
   for (const UpdateProblem& p : update_problems())
@@ -222,6 +185,74 @@ void add_cases(Cases& cases, Of<RmsProp>) {
           cases.push_back(c.of(std::move(op), p.text(), " momentum ", momentum, centered ? " centered" : "", " decay ",
                                first_decay));
         }
+}
+
+void add_cases(Cases& cases, Of<Lion>) {
+  for (UpdateProblem p : update_problems())
+    for (const double first_decay : {0.0, 0.1}) {
+      Case c;
+      const double beta1 = 0.9, beta2 = 0.99;
+      p.scalars.coefficients = {beta1, beta2};
+      Lion op{{.scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8)}};
+      for (const int64_t numel : slice_sizes(p)) {
+        const double decay = op.slices.empty() ? first_decay : 0.2;
+        const float lr_scale = op.slices.empty() ? 1 : 0.3f;
+        const auto n = at(numel);
+        const Doubles params = normal(n, 2);
+        Doubles g = normal(n, 1), m = normal(n, 3);
+        g[n / 2] = m[n / 2] = 0;  // what no gradient reached
+        Doubles p_after = params, m_after = m, p_tolerance(n), m_tolerance(n);
+        const reference::LionOptions options{p.scalars.lr * lr_scale, beta1, beta2, decay};
+        for (size_t i = 0; i < n && !p.skip; ++i) {
+          const auto e = reference::lion(options, {params[i], m[i]}, g[i] * p.scalars.grad_scale);
+          p_tolerance[i] = kEps * (std::abs(params[i]) + 4 * options.lr * (1 + decay * std::abs(params[i])));
+          m_tolerance[i] = 4 * kEps * (std::abs(m[i]) + std::abs(g[i]));
+          p_after[i] = e.p, m_after[i] = e.m;
+        }
+        op.slices.push_back({.masters = c.in_out({numel}, params, p_after, p_tolerance),
+                             .grads = c.in({numel}, g),
+                             .states = {c.in_out({numel}, m, m_after, m_tolerance)},
+                             .copy = p.add_copy(c, p_after, p_tolerance),
+                             .weight_decay = decay,
+                             .lr_scale = lr_scale});
+      }
+      cases.push_back(c.of(std::move(op), p.text(), " decay ", first_decay));
+    }
+}
+
+void add_cases(Cases& cases, Of<Adagrad>) {
+  for (UpdateProblem p : update_problems())
+    for (const double rate_factor : {1.0, 0.25})
+      for (const double first_decay : {0.0, 0.05}) {
+        Case c;
+        p.scalars.coefficients = {rate_factor};
+        Adagrad op{{.scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8)}, /*eps=*/1e-6};
+        for (const int64_t numel : slice_sizes(p)) {
+          const double decay = op.slices.empty() ? first_decay : 0.1;
+          const float lr_scale = op.slices.empty() ? 1 : 0.3f;
+          const auto n = at(numel);
+          const Doubles g = normal(n, 1), params = normal(n, 2);
+          Doubles sum = squares(normal(n, 3));
+          for (double& x : sum) x = static_cast<float>(x);
+          Doubles p_after = params, s_after = sum, p_tolerance(n), s_tolerance(n);
+          const reference::AdagradOptions options{p.scalars.lr * lr_scale * rate_factor, op.eps, decay};
+          for (size_t i = 0; i < n && !p.skip; ++i) {
+            const auto e = reference::adagrad(options, {params[i], sum[i]}, g[i] * p.scalars.grad_scale);
+            const double size = std::abs(g[i]) + decay * std::abs(params[i]);
+            // The quotient is at most 1, but where the gradient is a difference it inherits its roundings.
+            p_tolerance[i] = kEps * (std::abs(params[i]) + 8 * options.lr * (1 + size / std::sqrt(e.sum)));
+            s_tolerance[i] = 6 * kEps * (sum[i] + size * size);
+            p_after[i] = e.p, s_after[i] = e.sum;
+          }
+          op.slices.push_back({.masters = c.in_out({numel}, params, p_after, p_tolerance),
+                               .grads = c.in({numel}, g),
+                               .states = {c.in_out({numel}, sum, s_after, s_tolerance)},
+                               .copy = p.add_copy(c, p_after, p_tolerance),
+                               .weight_decay = decay,
+                               .lr_scale = lr_scale});
+        }
+        cases.push_back(c.of(std::move(op), p.text(), " rate times ", rate_factor, " decay ", first_decay));
+      }
 }
 
 }  // namespace ct::cases

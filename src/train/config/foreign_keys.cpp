@@ -121,7 +121,7 @@ const std::vector<ForeignKey>& foreign_keys() {
       {"optimizer.legacy_fusion", "*"},
       // Parameters that DeepSpeed's and PyTorch's optimizers take beside ours.
       {"optimizer.params.torch_adam", "false"},
-      {"optimizer.params.bias_correction", "true"},
+      {"optimizer.params.eps_inside_sqrt", "false"},
       {"optimizer.params.amsgrad", "false"},
       {"optimizer.params.maximize", "false"},
       {"optimizer.params.foreach", "*"},

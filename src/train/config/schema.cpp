@@ -141,7 +141,9 @@ std::string checked_text(const ConfigField& field, const Node& node) {
 
 /// One number for each channel, or one for all.
 std::vector<double> checked_list(const ConfigField& field, const Node& node) {
-  if (node.kind != Kind::list || node.items.empty()) wrong_type(field, node, "a list of numbers, one for each channel");
+  const bool by_channel = field.key.starts_with("data.normalize.");
+  if (node.kind != Kind::list || node.items.empty())
+    wrong_type(field, node, str("a list of numbers", by_channel ? ", one for each channel" : ""));
   std::vector<double> numbers;
   for (const Node& item : node.items) numbers.push_back(checked_number(field, item));
   return numbers;
@@ -466,6 +468,7 @@ std::vector<ConfigField> effective_fields(Config& config) {
   std::vector<ConfigField> fields = config_fields(config);
   const auto counts = [&](const ConfigField& field) {
     if (const auto* number = std::get_if<std::optional<int64_t>*>(&field.target)) return (*number)->has_value();
+    if (const auto* number = std::get_if<std::optional<double>*>(&field.target)) return (*number)->has_value();
     if (const auto* choice = std::get_if<std::optional<bool>*>(&field.target))
       return (*choice)->has_value() || !field.rule.open.empty();
     if (field.key.rfind("fp16.", 0) == 0) return config.fp16.enabled || field.key == "fp16.enabled";

@@ -65,14 +65,14 @@ void add_evaluator(MemoryUse& use, const Lowered& program, const MemoryPlan& pla
   use.activations = std::max(use.activations, plan.arena_bytes);
 }
 
-/// Scratch of operations outside the arena.
+/// Scratch of operations outside the arena, which share it.
 int64_t workspaces(Backend& backend, const Lowered& program) {
-  size_t bytes = 0;
+  size_t most = 0;
   for (const Program* steps : {&program.refresh, &program.update})
     for (const Step& step : *steps)
       if (const auto* op = std::get_if<ComputeOp>(&step.op))
-        bytes += backend.prepare(*op, program.values)->workspace_bytes();
-  return static_cast<int64_t>(bytes);
+        most = std::max(most, backend.prepare(*op, program.values)->workspace_bytes());
+  return static_cast<int64_t>(most);
 }
 
 /// Sums over ranks are made in the host's memory, unless NCCL makes them.

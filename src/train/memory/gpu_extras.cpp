@@ -108,6 +108,28 @@ void add_twins(GpuExtras& extras, const Lowered& program, ValueId theirs = kNone
   }
 }
 
+/// What the device reads of chunks and tensors beside values.
+int64_t table_bytes(const ComputeOp& op) {
+  size_t bytes = 0;
+  if (const auto* sums = std::get_if<SquareSums>(&op)) bytes += kCudaTableRowBytes * sums->chunks.size();
+  if (const auto* moments = std::get_if<LambMoments>(&op))
+    for (const LambMoments::Slice& slice : moments->slices) bytes += kCudaMomentsRowBytes * slice.chunks.size();
+  if (const auto* ratios = std::get_if<TrustRatios>(&op)) bytes += kCudaTensorRowBytes * ratios->tensors.size();
+  return static_cast<int64_t>(bytes);
+}
+
+/// The ratios of trust, which each slice that the host updates has for itself.
+int64_t ratio_bytes(const ComputeOp& op, const Lowered& program) {
+  return std::visit(
+      [&](const auto& o) -> int64_t {
+        if constexpr (requires { o.slices, o.ratios; })
+          return std::ssize(o.slices) * stored_bytes(program[o.ratios]);
+        else
+          return 0;
+      },
+      op);
+}
+
 /// Tables, and what travels of slices that the host updates: two at a time (device/cuda/offload.cpp).
 void add_updates(GpuExtras& extras, const Lowered& program) {
   const auto on_host = [&](ValueId id) { return program[origin(program.values, id).value].home == Home::host; };
@@ -116,11 +138,20 @@ void add_updates(GpuExtras& extras, const Lowered& program) {
     for (const Step& step : *steps) {
       const auto* op = std::get_if<ComputeOp>(&step.op);
       if (op == nullptr) continue;
-      if (const auto* sums = std::get_if<SquareSums>(op))
-        extras.updates += static_cast<int64_t>(kCudaTableRowBytes * sums->chunks.size());
-      const Ids from = reads(step.op);
-      if (std::none_of(from.begin(), from.end(), on_host)) continue;
-      for (ValueId id : writes(step.op))
+      const Ids from = reads(step.op), to = writes(step.op);
+      if (std::none_of(from.begin(), from.end(), on_host)) {
+        extras.updates += table_bytes(*op);
+        continue;
+      }
+      if (std::holds_alternative<SquareSums>(*op) || std::holds_alternative<LambMoments>(*op) ||
+          std::holds_alternative<MuonMomentum>(*op)) {  // staged whole
+        std::set<ValueId> staged(from.begin(), from.end());
+        staged.insert(to.begin(), to.end());
+        for (ValueId id : staged)
+          if (!on_host(id)) extras.mirrors += stored_bytes(program[id]);
+      }
+      extras.mirrors += ratio_bytes(*op, program);
+      for (ValueId id : to)
         if (origin(program.values, id).value == program.params) {
           ++slices;
           largest = std::max(largest, program[id].shape.numel());

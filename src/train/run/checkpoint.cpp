@@ -20,8 +20,6 @@ std::vector<ParameterRows> owned_rows(const Graph& graph, Engine& engine) {
   return rows;
 }
 
-bool is_kept(StateKind kind, const Parameter& parameter) { return has_statistics(kind) || !parameter.statistic; }
-
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(const Args& args)
@@ -45,7 +43,7 @@ void CheckpointWriter::take_snapshot() {
   snapshot_.resize(states.size() * owned_elements_);
   for (size_t s = 0; s < states.size(); ++s)
     for (size_t i = 0; i < owned_.size(); ++i) {
-      if (!is_kept(states[s].kind, args_.graph.parameters()[owned_[i].parameter])) continue;
+      if (!is_in(states[s].scope, args_.graph.parameters()[owned_[i].parameter])) continue;
       const std::span<const float> now = states[s](owned_[i].storage);
       std::copy(now.begin(), now.end(), snapshot_.data() + s * owned_elements_ + places_[i]);
     }
@@ -65,7 +63,7 @@ CheckpointWriter::Contents CheckpointWriter::contents_of(bool (*kinds)(StateKind
       const Parameter& parameter = args_.graph.parameters()[p];
       const bool mine = next < owned_.size() && owned_[next].parameter == p;
       if (mine) ++next;
-      if (!is_kept(states[s].kind, parameter)) continue;
+      if (!is_in(states[s].scope, parameter)) continue;
       contents.specs.push_back(state_spec(parameter, states[s].kind, states[s].name));
       owned.push_back({s, next - 1});
       if (mine) contents.own.push_back({contents.specs.size() - 1, owned_[next - 1].begin, owned_[next - 1].end});
@@ -181,7 +179,7 @@ RunState restore_checkpoint(const Path& path, const std::string& model, const Gr
   std::vector<TensorSpec> specs;
   for (const StateBuffer& state : states)
     for (const Parameter& p : graph.parameters())
-      if (is_moment(state) && is_kept(state.kind, p)) specs.push_back(state_spec(p, state.kind, state.name));
+      if (is_moment(state) && is_in(state.scope, p)) specs.push_back(state_spec(p, state.kind, state.name));
   if (!specs.empty()) require_tensors(moments, specs, path);
   for (const StateBuffer& state : states)
     if (is_moment(state))

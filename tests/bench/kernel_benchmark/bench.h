@@ -14,9 +14,11 @@
 #include "conv_relu_pool.h"
 #include "element.h"
 #include "grad_norm.h"
+#include "muon.h"
 #include "optimizer.h"
 #include "softmax_cross_entropy.h"
 #include "step_scalars.h"
+#include "trust.h"
 
 namespace ct::kernels {
 
@@ -144,6 +146,9 @@ class Bench {
   // Of their own files.
   std::vector<int64_t> resnet50() const;
   std::vector<AdamSlice> adam_slices(const std::vector<int64_t>& sizes, bool copy);
+  void updates_by_elements(const std::vector<int64_t>& sizes, const std::string& shape);
+  void updates_by_tensors(const std::vector<int64_t>& sizes, const std::string& shape);
+  void directions();
   std::vector<SquareChunk> chunks(int64_t n) const;
   void convolutions(const ConvReluPoolShape& shape);
   void layer(int64_t n, int64_t in, int64_t out);

@@ -53,6 +53,59 @@ struct RmsPropArgs : UpdateArgs {
 };
 void rmsprop(const RmsPropArgs& args);
 
+/// Lion: c = b1 m + (1-b1) g; u = sign(c) + weight_decay p; p -= lr u; m = b2 m + (1-b2) g. 20 bytes a parameter.
+struct LionArgs : UpdateArgs {
+  float* exp_avg;
+  float beta1, one_minus_beta1, beta2, one_minus_beta2;
+};
+void lion(const LionArgs& args);
+
+/// PyTorch's Adagrad: g += weight_decay p; s = s + g^2; p -= lr g / (sqrt(s) + eps). 20 bytes a parameter.
+struct AdagradArgs : UpdateArgs {
+  float* sum;
+  float eps;
+  float rate_factor;  // of the rate, before it is rounded: the caller's
+};
+void adagrad(const AdagradArgs& args);
+
+/// g = trust (g + weight_decay p), then as sgd() without decay. 20 bytes a parameter.
+struct LarsArgs : UpdateArgs {
+  float* momentum_buffer;  // nullptr: no momentum
+  float momentum, trust;
+  bool nesterov;
+};
+void lars(const LarsArgs& args);
+
+/// The first pass of LAMB: m and v as Adam's, and updates[i] = m / (sqrt(v) + eps) + weight_decay p. 24 bytes a
+/// parameter beside the updates.
+struct LambMomentsArgs : UpdateArgs {
+  float *exp_avg, *exp_avg_sq;
+  float* updates;
+  float beta1, one_minus_beta1, beta2, one_minus_beta2, eps;
+};
+void lamb_moments(const LambMomentsArgs& args);
+/// The second: p -= lr trust (m / (sqrt(v) + eps) + weight_decay p), where the caller's rate has trust in it. 16 bytes
+/// a parameter.
+struct LambArgs : UpdateArgs {
+  const float *exp_avg, *exp_avg_sq;
+  float eps, trust;
+};
+void lamb(const LambArgs& args);
+
+/// Muon's directions: b = b + rest (g - b); grads = b, nesterov: b + rest (g - b). 16 bytes a parameter.
+struct MuonMomentumArgs {
+  int64_t n;
+  float *grads, *momentum_buffer;
+  float gradient_scale, rest;  // 1 - momentum
+  bool nesterov;
+};
+void muon_momentum(const MuonMomentumArgs& args);
+/// p -= lr (g + weight_decay p), g = grads without a factor. 12 bytes a parameter.
+void muon(const UpdateArgs& args);
+
+/// y = a x + b y in two roundings.
+void scaled_sum(float a, const float* x, float b, float* y, int64_t n);
+
 /// Exponential moving average: average = rest (params - average) + average, in one rounding after that of the
 /// difference. 12 bytes a parameter.
 struct EmaArgs {

@@ -1,0 +1,56 @@
+// What LARS and LAMB compute of whole tensors: LAMB's first pass, with the square sums of weights and updates by chunk,
+// and the ratios of trust that norms give. Tables lie in device memory. Errors: of the launch.
+#pragma once
+
+#include "launch.h"
+#include "step_scalars.h"
+
+namespace ct::kernels {
+
+/// At most kMomentsChunk elements of one tensor; their sums go to number `sum`.
+struct MomentsChunk {
+  const float *masters, *grads;
+  float *exp_avg, *exp_avg_sq;
+  int64_t n, sum;
+  double weight_decay;
+};
+constexpr int64_t kMomentsChunk = 4096;
+
+/// For each of the `count` chunks, f32 and with products and sums fused where it says so (coefficients as Adam's):
+///   g = grad_scale grad;  m = fma(beta1, m, (1 - beta1) g);  v = fma(beta2, v, (1 - beta2) (g g))
+///   u = fma(weight_decay, p, m / (sqrt(v) + eps))
+/// and the sums of p^2 and u^2 in f64: element e goes to accumulator e % 256, in ascending order, a = fma(x, x, a);
+/// accumulators are added as square_sums adds them (grad_norm.h). A skipped step writes nothing. Moves 24 bytes an
+/// element and 72 a chunk.
+struct LambMomentsArgs {
+  const MomentsChunk* chunks;
+  int64_t count;
+  double eps;
+  const StepScalars* scalars;
+  double *weight_sums, *update_sums;
+};
+cudaError_t lamb_moments(const LambMomentsArgs& args, cudaStream_t stream);
+
+/// Sums begin .. end - 1 of a tensor.
+struct TrustTensor {
+  int64_t begin, end;
+  double weight_decay;
+  float lr_scale;
+  int32_t adapts;  // 0: its ratio is 1
+};
+
+/// ratios[t], in f64 and then rounded: |w| and |u| are roots of a tensor's sums, added in their order, |u| times
+/// grad_scale where it is `of_gradients`; coefficient |w| / (|u| + weight_decay |w| + eps), with `by_rate` over
+/// lr lr_scale, at least `least`, at most `most`; 1 where a norm is not above 0. A skipped step writes nothing.
+struct TrustRatiosArgs {
+  const TrustTensor* tensors;
+  int64_t count;
+  const double *weight_sums, *update_sums;
+  const StepScalars* scalars;
+  double coefficient, eps, least, most;
+  bool of_gradients, by_rate;
+  float* ratios;
+};
+cudaError_t trust_ratios(const TrustRatiosArgs& args, cudaStream_t stream);
+
+}  // namespace ct::kernels

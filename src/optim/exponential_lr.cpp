@@ -1,0 +1,25 @@
+#include "optim/exponential_lr.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "optim/keys.h"
+
+namespace ct::optim {
+
+std::vector<ConfigKey> ExponentialLr::keys() {
+  return {{"gamma", &gamma, "what the rate is multiplied by at every optimizer step", kNotNegative}};
+}
+
+std::optional<ConfigFault> ExponentialLr::fault() const {
+  if (!gamma) return ConfigFault{"gamma", "must be given: what the rate is multiplied by at every optimizer step"};
+  return {};
+}
+
+Rates ExponentialLr::at(Rates given, int64_t step) const {
+  check(gamma.has_value(), "ExponentialLR has no gamma");
+  given.lr *= std::pow(*gamma, static_cast<double>(step));
+  return given;
+}
+
+}  // namespace ct::optim

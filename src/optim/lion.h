@@ -1,0 +1,33 @@
+// Lion (Chen et al., arXiv 2302.06675), with decoupled decay. Its first momentum only chooses the sign:
+//   c = beta1 m + (1 - beta1) g;  p -= lr (sign(c) + weight_decay p);  m = beta2 m + (1 - beta2) g
+// sign(0) is 0; DeepSpeed's kernel takes it for -1, by which weights that no gradient reaches would drift.
+#pragma once
+
+#include <optional>
+
+#include "base/config_key.h"
+#include "graph/ops.h"
+#include "optim/parameter_groups.h"
+#include "optim/rates.h"
+
+namespace ct::optim {
+
+struct Lion {
+  static constexpr std::string_view kType = "Lion";
+  double lr = 1e-4;
+  std::array<double, 2> betas = {0.9, 0.99};
+  double weight_decay = 0;
+  NoDecay no_decay = NoDecay::none;
+
+  std::vector<ConfigKey> keys();
+  std::optional<ConfigFault> fault() const { return {}; }
+  std::string_view decay() const { return "decoupled"; }
+  Rates rates() const { return {lr, betas}; }
+  std::array<double, kCoefficients> coefficients(const Rates& rates, int64_t) const {
+    return {rates.betas[0], rates.betas[1]};
+  }
+  std::vector<std::string> states() const { return {"exp_avg"}; }
+  ComputeOp op(Update update) const { return ct::Lion{std::move(update)}; }
+};
+
+}  // namespace ct::optim

@@ -1,0 +1,24 @@
+#include "optim/lr_range_test.h"
+
+#include <cmath>
+
+#include "optim/keys.h"
+
+namespace ct::optim {
+
+std::vector<ConfigKey> LrRangeTest::keys() {
+  return {
+      {"lr_range_test_min_lr", &lr_range_test_min_lr, "the first rate; overrides the optimizer's lr", kNotNegative},
+      {"lr_range_test_step_size", &lr_range_test_step_size, "optimizer steps", {.min = 1}},
+      {"lr_range_test_step_rate", &lr_range_test_step_rate, "of the first rate, added in so many steps", kNotNegative},
+      {"lr_range_test_staircase", &lr_range_test_staircase, "added at once, after so many steps"}};
+}
+
+Rates LrRangeTest::at(Rates given, int64_t step) const {
+  double stairs = static_cast<double>(step) / static_cast<double>(lr_range_test_step_size);
+  if (lr_range_test_staircase) stairs = std::floor(stairs);
+  given.lr = lr_range_test_min_lr * (1 + lr_range_test_step_rate * stairs);
+  return given;
+}
+
+}  // namespace ct::optim
