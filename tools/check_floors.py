@@ -4,7 +4,7 @@
 usage: check_floors.py [TREE]
 
 Floors are the folders of src/, numbered below; on floor 5 comm may include device. kernels/ is a leaf that only
-device/cuda may use; its files include their own headers, CUDA's and the standard library's. CUDA, NCCL, MPI and oneDNN
+device/cuda may use; its files include their own headers, CUDA's and the standard library's. CUDA, NCCL, MPI, UCX and oneDNN
 are known only to the files named for them: elsewhere no #if may name them and no header of theirs be included; CMake
 picks the files instead. One line per offence; exit 1 if there is any.
 """
@@ -19,10 +19,10 @@ SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".inc", ".cu", ".cuh"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 CONDITION = re.compile(r"^\s*#\s*(?:el)?if(?:n?def)?\b(.*)")
-LIBRARY = re.compile(r"(?<![A-Za-z])(CUDA|CUDNN|CUBLAS\w*|NVCC|NCCL|O?MPI|DNNL|ONEDNN)(?![A-Za-z])", re.IGNORECASE)
-LIBRARY_HEADER = re.compile(r"^(mpi|mpi-ext|nccl|dnnl\w*|cuda\w*|cudnn\w*|cublas\w*|nvml)\.(h|hpp)$|^oneapi/dnnl/")
+LIBRARY = re.compile(r"(?<![A-Za-z])(CUDA|CUDNN|CUBLAS\w*|NVCC|NCCL|O?MPI|UC[XPS]|DNNL|ONEDNN)(?![A-Za-z])", re.IGNORECASE)
+LIBRARY_HEADER = re.compile(r"^(mpi|mpi-ext|nccl|dnnl\w*|cuda\w*|cudnn\w*|cublas\w*|nvml)\.(h|hpp)$|^oneapi/dnnl/|^uc[pst]/")
 CUDA_HEADER = re.compile(r"^(cuda|math_)\w*\.h$")
-LIBRARY_FILE = re.compile(r"^(no_|mpi|onednn|nccl|cuda)")
+LIBRARY_FILE = re.compile(r"^(no_|mpi|ucx|onednn|nccl|cuda)")
 
 
 def may_name_libraries(path):
@@ -32,7 +32,7 @@ def may_name_libraries(path):
 def include_offence(path, quote, target):
     """Why this include is wrong, or None. path is relative to the tree."""
     if LIBRARY_HEADER.search(target) and not may_name_libraries(path):
-        return f"<{target}> belongs into the files named for that library (mpi*, onednn*, nccl*, device/cuda)"
+        return f"<{target}> belongs into the files named for that library (mpi*, ucx*, onednn*, nccl*, device/cuda)"
     folder = target.split("/")[0]
     if path.parts[0] == "kernels":
         own = quote == '"' and "/" not in target and not target.startswith("cuda")

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <limits>
-#include <sstream>
 
 #include "base/cores.h"
 #include "base/error.h"
@@ -17,10 +16,12 @@
 #include "base/utf8.h"
 #include "base/version.h"
 #include "cli/config_lookup.h"
+#include "cli/programs.h"
 #include "cli/subverbs.h"
 #include "comm/host/shared_file.h"
 #include "comm/launch.h"
 #include "comm/mpi/mpi.h"
+#include "comm/ucx/ucx.h"
 #include "data/locate.h"
 #include "device/cuda.h"
 #include "metrics/metrics_log.h"
@@ -92,6 +93,8 @@ Finding mpi() {
                              "build again"};
 }
 
+Finding ucx() { return {"UCX library", ucx_library(), ""}; }
+
 Finding launcher() {
   try {
     const Launch launch = detect_launch();
@@ -106,25 +109,6 @@ Finding launcher() {
 bool is_folder_here(const fs::path& path) {
   std::error_code error;
   return fs::is_directory(path, error);
-}
-
-bool can_run(const fs::path& path) { return access(path.c_str(), X_OK) == 0 && !is_folder_here(path); }
-
-/// Where a bundle has it: in bin/, beside the folder of the program that bin/ starts.
-std::optional<fs::path> in_bundle(const std::string& program) {
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  const fs::path path = self.parent_path().parent_path() / "bin" / program;
-  return !error && can_run(path) ? std::optional(path) : std::nullopt;
-}
-
-std::optional<fs::path> on_path(const std::string& program) {
-  std::istringstream folders(environment("PATH"));
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const fs::path path = fs::path(folder.empty() ? "." : folder) / program;
-    if (can_run(path)) return path;
-  }
-  return std::nullopt;
 }
 
 /// What Open MPI's mpirun wants to be told.
@@ -245,7 +229,7 @@ int verb_doctor(const Words& words) {
 
   std::vector<Finding> findings = {program(), cores(), memory(), device()};
   for (const auto& more : {gpus(library_path),
-                           {mpi(), launcher()},
+                           {mpi(), ucx(), launcher()},
                            mpirun(),
                            shared_memory(),
                            std::vector{data_set(path), disk(), clock()}})

@@ -8,6 +8,7 @@
 #include "base/in_flight.h"
 #include "base/standard_streams.h"
 #include "base/version.h"
+#include "cli/launch/rank_place.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
 #include "cli/versions.h"
@@ -18,7 +19,7 @@ namespace {
 void print_help() {
   std::fputs("cifar-train: trains image classifiers on CPUs and NVIDIA GPUs, on one core or many hosts.\n\n", stdout);
   std::fputs("usage: cifar-train [VERB] [OPTIONS]\n       mpirun -np 4 cifar-train --config default.yaml\n\n", stdout);
-  for (const ct::Verb& verb : ct::verbs()) std::printf("  %-8s  %s\n", verb.name, verb.summary);
+  for (const ct::Verb& verb : ct::verbs()) std::printf("  %-9s  %s\n", verb.name, verb.summary);
   std::fputs("\ncifar-train VERB --help lists the options of a verb; cifar-train --version the libraries.\n", stdout);
 }
 
@@ -41,6 +42,7 @@ int run(const ct::Words& words) {
     if (verb != verbs.end()) {
       // Under a launcher, what concerns one process is done by one.
       if (!verb->on_all_ranks && ct::launch_rank() > 0) return 0;
+      if (verb->on_all_ranks) ct::take_place(ct::own_environment());
       return verb->run({words.begin() + 1, words.end()});
     }
     ct::refuse_later_verb(words[0]);
@@ -50,6 +52,7 @@ int run(const ct::Words& words) {
       ct::fail(ct::ExitCode::usage, "no verb is called '", words[0], "'; there are ", known);
     }
   }
+  ct::take_place(ct::own_environment());
   return ct::verb_train(words);
 }
 

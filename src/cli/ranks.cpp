@@ -4,7 +4,7 @@
 
 #include <charconv>
 #include <cstdio>
-#include <cstdlib>
+#include <memory>
 #include <optional>
 
 #include "base/cores.h"
@@ -12,8 +12,10 @@
 #include "base/host.h"
 #include "base/in_flight.h"
 #include "base/utf8.h"
+#include "cli/verbs.h"
 #include "comm/host/threads.h"
 #include "comm/launch.h"
+#include "comm/meeting/join.h"
 #include "comm/mpi/mpi.h"
 #include "train/device.h"
 #include "train/signals.h"
@@ -24,9 +26,41 @@ namespace {
 /// One line, whatever somebody's words in it hold.
 void print_error(const std::string& message) { std::fprintf(stderr, "error: %s\n", printable(message).c_str()); }
 
-/// Ranks of an MPI job: whoever fails first says why, all end with its code.
-int run_mpi(const Launch& launch, const std::function<int(Communicator&)>& body, Supervision supervision) {
-  const std::unique_ptr<Communicator> comm = join_mpi(launch);
+/// "rank 2 on host b: "
+std::string speaker(const Launch& launch) { return str("rank ", launch.rank, " on host ", host_name(), ": "); }
+
+/// A join that has failed was told by whoever had to tell it.
+struct NotJoined {
+  ExitCode code;
+};
+
+/// Ranks that meet at MASTER_ADDR.
+std::unique_ptr<Communicator> join_at_address(const Launch& launch, Supervision supervision) {
+  std::unique_ptr<Meeting> meeting;
+  try {
+    meeting = std::make_unique<Meeting>(launch, meeting_place(own_environment()),
+                                        MeetingOptions{.timeout_s = supervision.timeout_s,
+                                                       .notice = [](const std::string& text) { warn(text); },
+                                                       .give_up = [] { return StopSignals::requested() != 0; }});
+    return join_ranks(*meeting);
+  } catch (const ToldError& e) {
+    throw NotJoined{e.code()};
+  } catch (const Error& e) {
+    // Those that have met fail alike, unless one was lost.
+    const bool alike = meeting != nullptr && e.code() != ExitCode::peer;
+    if (!alike || launch.rank == 0) print_error(e.what());
+    throw NotJoined{e.code()};
+  }
+}
+
+/// Ranks that are processes: whoever fails first says why, all end with its code.
+int run_processes(const Launch& launch, const std::function<int(Communicator&)>& body, Supervision supervision) {
+  std::unique_ptr<Communicator> comm;
+  try {
+    comm = launch.meet == Launch::Meet::by_mpi ? join_mpi(launch) : join_at_address(launch, supervision);
+  } catch (const NotJoined& failed) {
+    return static_cast<int>(failed.code);
+  }
   StopSignals::install_again();
   std::optional<Watchdog> watchdog;
   try {
@@ -61,6 +95,15 @@ int run_threads(int ranks, const std::function<int(Communicator&)>& body, Superv
   return watchdog ? watchdog->failure().value_or(result) : result;
 }
 
+/// As launched; none where the environment makes no sense: who needs ranks will say so.
+Launch launch_or_none() {
+  try {
+    return detect_launch();
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 int rank_count(const Config& config, const std::string& asked) {
@@ -79,13 +122,14 @@ int rank_count(const Config& config, const std::string& asked) {
     if (config.communication.backend == CommBackend::threads)
       fail(ExitCode::usage, "communication.backend: threads cannot connect the ", launch.size, " processes of ",
            name(launch.kind), "; use auto or mpi");
+    if (launch.meet == Launch::Meet::at_address) {
+      if (config.communication.backend == CommBackend::mpi)
+        fail(ExitCode::usage, "communication.backend: mpi needs mpirun, but these ranks were started by ",
+             name(launch.kind), ", and meet at MASTER_ADDR: use auto");
+      meeting_place(own_environment());  // a mistake in it is one of the words
+    }
     return launch.size;
   }
-  const char *world = std::getenv("WORLD_SIZE"), *torch_rank = std::getenv("RANK");
-  if (launch.kind == Launch::Kind::none && torch_rank != nullptr && world != nullptr && std::atoi(world) > 1)
-    fail(ExitCode::usage, "RANK=", torch_rank, " and WORLD_SIZE=", world,
-         " are set, as by torchrun or deepspeed, which cannot connect this program's ranks: start it with mpirun -np ",
-         world, ", or unset them");
   if (config.communication.backend == CommBackend::mpi && launch.kind == Launch::Kind::none)
     fail(ExitCode::usage, "communication.backend: mpi needs a launcher: start with mpirun -np N cifar-train ...");
   if (!is_auto) return number;
@@ -95,24 +139,24 @@ int rank_count(const Config& config, const std::string& asked) {
 
 int run_job(int ranks, const std::function<int(Communicator&)>& body, Supervision supervision) {
   const Launch launch = detect_launch();
-  if (launch.parallel()) return run_mpi(launch, body, supervision);
+  if (launch.parallel()) return run_processes(launch, body, supervision);
   if (ranks > 1) return run_threads(ranks, body, supervision);
   const std::unique_ptr<Communicator> comm = make_solo();
   const Watchdog watchdog(*comm, supervision);
   return body(*comm);
 }
 
-int launch_rank() {
-  try {
-    return detect_launch().rank;
-  } catch (const Error&) {  // who needs ranks will say so
-    return 0;
-  }
-}
+int launch_rank() { return launch_or_none().rank; }
 
 int report_failure(const Error& error) {
-  if (launch_rank() == 0) {
+  const Launch launch = launch_or_none();
+  if (launch.rank == 0) {
     print_error(error.what());
+    return static_cast<int>(error.code());
+  }
+  // Each host may have a terminal of its own.
+  if (launch.kind == Launch::Kind::address && launch.local_rank == 0) {
+    print_error(speaker(launch) + error.what());
     return static_cast<int>(error.code());
   }
   // The launcher ends all ranks once rank 0 is gone; until then, silence.
@@ -125,8 +169,7 @@ int report_failure(const Error& error) {
     return static_cast<int>(error.code());
   // mpirun would have sent TERM if rank 0 had failed too: the mistake is this rank's alone. Other launchers may let
   // ranks be, and then all would speak.
-  if (detect_launch().kind == Launch::Kind::open_mpi)
-    print_error(str("rank ", launch_rank(), " on host ", host_name(), ": ", error.what()));
+  if (launch.kind == Launch::Kind::open_mpi) print_error(speaker(launch) + error.what());
   return static_cast<int>(error.code());
 }
 

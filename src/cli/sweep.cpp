@@ -7,8 +7,11 @@
 #include "base/counted.h"
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/paths.h"
 #include "base/standard_streams.h"
 #include "cli/config_lookup.h"
+#include "cli/jobscript/options.h"
+#include "cli/programs.h"
 #include "cli/ranks.h"
 #include "cli/sweep/runner.h"
 #include "cli/verbs.h"
@@ -27,6 +30,7 @@ struct SweepFlags {
   int64_t parallel = 1;
   int requeue_code = static_cast<int>(ExitCode::stopped);
   bool dry_run = false, quiet = false;
+  JobOptions job;  // its scheduler empty: none, the runs are trained here
 };
 
 void add_options(CLI::App& app, SweepFlags& f) {
@@ -46,6 +50,9 @@ void add_options(CLI::App& app, SweepFlags& f) {
   app.add_option("--cuda-path", f.cuda_path, "where cuDNN, cuBLAS and NCCL are looked for first (cuda.path)");
   app.add_flag("--dry-run", f.dry_run, "check all configurations, list the runs and stop");
   app.add_flag("-q,--quiet", f.quiet, "the table only");
+  app.add_option("--jobscript", f.job.scheduler,
+                 "slurm | sge | pbs: print a script of an array job, a task for each run, and stop");
+  add_job_options(app, f.job);
   app.add_option("--requeue-code", f.requeue_code, "exit code of a sweep stopped on request (Grid Engine: 99)")
       ->check(CLI::Range(1, 125));
 }
@@ -119,6 +126,20 @@ int verb_sweep(const Words& words) {
   const int64_t gpus = gpus_a_run(runs, f.parallel);
   if (f.dry_run) {
     for (const SweepOutcome& outcome : runs) std::printf("%s/%s\n", f.output.c_str(), outcome.run.folder().c_str());
+    return 0;
+  }
+  if (!f.job.scheduler.empty()) {
+    JobRequest request = job_request(f.job);
+    request.array = true;
+    request.program = own_program().string();
+    for (const SweepOutcome& outcome : runs) {
+      request.ranks_per_node = std::max(request.ranks_per_node, static_cast<int>(outcome.ranks));
+      const Path folder = absolute_of(f.output) / outcome.run.folder();
+      request.words.push_back(words_of_run(sources, outcome.run, outcome.ranks, folder));
+      if (request.scheduler == Scheduler::sge)
+        request.words.back().insert(request.words.back().end(), {"--requeue-code", "99"});
+    }
+    std::fputs(job_script(request).c_str(), stdout);
     return 0;
   }
   outlive_readers();  // as a run does

@@ -12,6 +12,8 @@
 #include "base/standard_streams.h"
 #include "base/utf8.h"
 #include "cli/config_lookup.h"
+#include "cli/jobscript/options.h"
+#include "cli/launch/launch.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
 #include "comm/host/threads.h"
@@ -209,7 +211,14 @@ int verb_train(const Words& words) {
   CLI::App app("Train a model. Without --config: default.yaml.", "cifar-train train");
   TrainFlags f;
   add_options(app, f);
+  LaunchFlags launching;
+  add_launch_options(app, launching, LaunchForms::long_only);
   if (!parse(app, words)) return 0;
+  if (asks_for_launch(app)) {
+    Words own = without_launch_options(app, words);
+    own.insert(own.begin(), "train");
+    return run_launch(launching, own);
+  }
   // Hours of training must not end because `head` has seen enough. Whatever only prints ends as other tools do: a
   // reader that leaves ends it (SIGPIPE), in silence.
   if (!f.print_config && !f.dry_run && !f.dump_plan) outlive_readers();
@@ -243,6 +252,7 @@ int verb_train(const Words& words) {
   }
   if (f.dry_run) return dry_run(options, ranks);
 
+  if (const std::string text = short_job_warning(); !text.empty()) options.warnings.push_back(text);
   const Verbosity verbosity = f.quiet ? Verbosity::quiet : f.verbose ? Verbosity::verbose : Verbosity::normal;
   const int code = run_job(
       ranks,

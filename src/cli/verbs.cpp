@@ -20,6 +20,8 @@ std::span<const Verb> verbs() {
       Verb{"ckpt", "list, inspect and verify checkpoints", verb_ckpt},
       Verb{"bench", "throughput of the training step and of its operations", verb_bench, /*on_all_ranks=*/true},
       Verb{"sweep", "many settings and seeds, a run for each, and a table", verb_sweep, /*on_all_ranks=*/true},
+      Verb{"launch", "train on several hosts, in the words of DeepSpeed's launcher", verb_launch},
+      Verb{"jobscript", "a script for Slurm, Grid Engine or PBS", verb_jobscript},
       Verb{"estimate", "memory and traffic that a run would need, for every ZeRO stage", verb_estimate},
       Verb{"doctor", "what this machine offers and what would go wrong", verb_doctor},
       Verb{"selftest", "every operation on this device against its reference", verb_selftest},
@@ -28,7 +30,7 @@ std::span<const Verb> verbs() {
 }
 
 void refuse_later_verb(const std::string& word) {
-  constexpr std::string_view kLater[] = {"predict", "report", "compare", "launch", "jobscript", "completion"};
+  constexpr std::string_view kLater[] = {"predict", "report", "compare", "completion"};
   if (std::find(std::begin(kLater), std::end(kLater), word) != std::end(kLater))
     fail(ExitCode::usage, word, " is not supported by this version; cifar-train --help lists what is");
 }

@@ -31,6 +31,8 @@ int verb_data(const Words& words);
 int verb_ckpt(const Words& words);
 int verb_bench(const Words& words);
 int verb_sweep(const Words& words);
+int verb_launch(const Words& words);
+int verb_jobscript(const Words& words);
 int verb_estimate(const Words& words);
 int verb_doctor(const Words& words);
 int verb_selftest(const Words& words);

@@ -5,11 +5,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <string_view>
 
 #include "base/error.h"
 
 namespace ct {
 namespace {
+
+using Kind = Launch::Kind;
 
 std::optional<int64_t> number(const Environment& environment, const char* variable) {
   const char* text = environment(variable);
@@ -19,26 +22,35 @@ std::optional<int64_t> number(const Environment& environment, const char* variab
   const auto [stop, error] = std::from_chars(text, end, value);
   if (error != std::errc() || stop != end || value < 0) {
     fail(ExitCode::usage, "environment variable ", variable, "='", text,
-         "' is no number: a launcher (mpirun, srun) sets it; unset it to run without one");
+         "' is no number: a launcher (mpirun, srun, torchrun) sets it; unset it to run without one");
   }
   return value;
 }
 
 struct Variables {
-  Launch::Kind kind;
-  const char *rank, *size, *local_rank;
+  Kind kind;
+  const char *rank, *size, *local_rank, *local_size;
 };
+constexpr Variables kOpenMpi = {Kind::open_mpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                                "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
+constexpr Variables kPmi = {Kind::pmi, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
+constexpr Variables kSlurm = {Kind::slurm_step, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr};
+constexpr Variables kAddress = {Kind::address, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
 
 std::optional<Launch> read(const Environment& environment, const Variables& v) {
   const auto rank = number(environment, v.rank), size = number(environment, v.size);
   if (!rank || !size) return std::nullopt;
   if (*size < 1 || *size > INT32_MAX || *rank >= *size) {
     fail(ExitCode::usage, "environment variables ", v.rank, "=", *rank, " and ", v.size, "=", *size,
-         " contradict each other: a launcher (mpirun, srun) sets both; unset them to run without one");
+         " contradict each other: a launcher (mpirun, srun, torchrun) sets both; unset them to run without one");
   }
   const auto local = number(environment, v.local_rank);
-  return Launch{v.kind, static_cast<int>(*rank), static_cast<int>(*size),
-                static_cast<int>(local && *local < *size ? *local : *rank)};
+  const auto local_size = v.local_size != nullptr ? number(environment, v.local_size) : std::nullopt;
+  return Launch{.kind = v.kind,
+                .rank = static_cast<int>(*rank),
+                .size = static_cast<int>(*size),
+                .local_rank = static_cast<int>(local && *local < *size ? *local : *rank),
+                .local_size = static_cast<int>(local_size && *local_size <= *size ? *local_size : 0)};
 }
 
 /// srun numbers its steps from 0; the batch script, an interactive shell and the like have names, or these huge
@@ -53,39 +65,107 @@ bool in_numbered_step(const Environment& environment) {
   return error == std::errc() && stop == end && id >= 0 && id < kFirstSpecialStep;
 }
 
+/// "2(x3),1" -> the tasks of this node, whose number SLURM_NODEID is; 0 where it cannot be told.
+int slurm_tasks_here(const Environment& environment) {
+  const char *list = environment("SLURM_STEP_TASKS_PER_NODE"), *node = environment("SLURM_NODEID");
+  if (list == nullptr || node == nullptr) return 0;
+  int64_t index = 0;
+  if (std::from_chars(node, node + std::strlen(node), index).ec != std::errc() || index < 0) return 0;
+  for (std::string_view text = list; !text.empty();) {
+    int tasks = 0;
+    int64_t nodes = 1;
+    const char* end = text.data() + text.size();
+    const char* at = std::from_chars(text.data(), end, tasks).ptr;
+    if (at == text.data() || tasks < 1) return 0;
+    if (std::string_view(at, end).starts_with("(x")) {
+      at = std::from_chars(at + 2, end, nodes).ptr;
+      if (at == end || *at++ != ')') return 0;
+    }
+    if (index < nodes) return tasks;
+    index -= nodes;
+    if (at != end && *at++ != ',') return 0;
+    text = {at, end};
+  }
+  return 0;
+}
+
+bool has(const Environment& environment, const char* variable) {
+  const char* text = environment(variable);
+  return text != nullptr && *text != '\0';
+}
+
+[[noreturn]] void contradict(const Launch& a, const Variables& names_a, const Launch& b, const Variables& names_b) {
+  fail(ExitCode::usage, names_a.rank, "=", a.rank, " and ", names_a.size, "=", a.size, " of ", name(a.kind),
+       " contradict ", names_b.rank, "=", b.rank, " and ", names_b.size, "=", b.size, ": unset those of the launcher ",
+       "that did not start this process");
+}
+
+/// Both tell of one world, or one of them is a leftover.
+void require_same(const Launch& a, const Variables& names_a, const std::optional<Launch>& b, const Variables& names_b) {
+  if (b && (a.rank != b->rank || a.size != b->size)) contradict(a, names_a, *b, names_b);
+}
+
+void require_pmix(const Environment& environment, const Launch& launch) {
+  const auto rank = number(environment, "PMIX_RANK");
+  if (rank && *rank != launch.rank)
+    fail(ExitCode::usage, "PMIX_RANK=", *rank, " contradicts rank ", launch.rank, " of ", name(launch.kind),
+         ": unset what the launcher that did not start this process has left");
+}
+
 }  // namespace
 
-std::string name(Launch::Kind kind) {
+std::string name(Kind kind) {
   switch (kind) {
-    case Launch::Kind::open_mpi:
+    case Kind::open_mpi:
       return "mpirun (Open MPI)";
-    case Launch::Kind::pmi:
+    case Kind::pmi:
       return "mpiexec (PMI)";
-    case Launch::Kind::slurm_step:
+    case Kind::slurm_step:
       return "srun";
-    case Launch::Kind::none:
+    case Kind::address:
+      return "torchrun or launch (RANK, WORLD_SIZE)";
+    case Kind::none:
       break;
   }
   return "no launcher";
 }
 
 Launch detect_launch(const Environment& environment) {
-  using Kind = Launch::Kind;
-  if (auto launch = read(environment, {Kind::open_mpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                                       "OMPI_COMM_WORLD_LOCAL_RANK"})) {
+  std::optional<Launch> address = read(environment, kAddress);
+  if (address) address->meet = Launch::Meet::at_address;
+  if (address && has(environment, "TORCHELASTIC_RUN_ID")) return *address;  // whatever started torchrun
+  for (const Variables* variables : {&kOpenMpi, &kPmi}) {
+    auto launch = read(environment, *variables);
+    if (!launch) continue;
+    if (variables == &kOpenMpi) require_pmix(environment, *launch);
+    require_same(*launch, *variables, address, kAddress);
     return *launch;
   }
-  if (auto launch = read(environment, {Kind::pmi, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"})) return *launch;
-  if (in_numbered_step(environment)) {
-    if (auto launch = read(environment, {Kind::slurm_step, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"})) {
-      return *launch;
-    }
+  std::optional<Launch> slurm;
+  if (in_numbered_step(environment)) slurm = read(environment, kSlurm);
+  if (slurm) {
+    slurm->local_size = slurm_tasks_here(environment);
+    require_same(*slurm, kSlurm, address, kAddress);
+    require_pmix(environment, *slurm);
   }
+  if (address) return *address;
+  if (slurm) {
+    const bool has_address = has(environment, "MASTER_ADDR") && has(environment, "MASTER_PORT");
+    if (has_address && !has(environment, "PMIX_RANK")) slurm->meet = Launch::Meet::at_address;
+    return *slurm;
+  }
+  // Slurm's interactive shells and batch scripts may have one, and are no ranks.
+  if (has(environment, "PMIX_RANK") && !has(environment, "SLURM_JOB_ID"))
+    fail(ExitCode::usage, "PMIX_RANK=", environment("PMIX_RANK"),
+         " is set, but not how many ranks there are: start them with mpirun or srun --mpi=pmix, or unset it to run ",
+         "without them");
   return {};
 }
 
-Launch detect_launch() {
-  return detect_launch([](const char* variable) { return std::getenv(variable); });
+Environment own_environment() {
+  return [](const char* variable) { return static_cast<const char*>(std::getenv(variable)); };
 }
+
+Launch detect_launch() { return detect_launch(own_environment()); }
 
 }  // namespace ct

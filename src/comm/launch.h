@@ -7,11 +7,17 @@
 namespace ct {
 
 struct Launch {
-  enum class Kind { none, open_mpi, pmi, slurm_step };
+  /// What told of the rank. `address`: RANK and WORLD_SIZE, as torchrun, torch.distributed.launch and this program's
+  /// own `launch` set them.
+  enum class Kind { none, open_mpi, pmi, slurm_step, address };
+  /// What brings the processes together: MPI, or an address at which rank 0 listens (comm/meeting/place.h).
+  enum class Meet { by_mpi, at_address };
   Kind kind = Kind::none;
   int rank = 0, size = 1;  // as the launcher says
   int local_rank = 0;      // among the processes of this host
-  /// Several processes: they are ranks, and MPI connects them. One process needs no MPI, whoever started it.
+  int local_size = 0;      // processes of this host; 0: not told
+  Meet meet = Meet::by_mpi;
+  /// Several processes: they are ranks, which have to meet. One process needs nobody, whoever started it.
   bool parallel() const { return size > 1; }
 };
 
@@ -20,10 +26,14 @@ std::string name(Launch::Kind kind);
 
 /// Value of an environment variable, nullptr when unset.
 using Environment = std::function<const char*(const char*)>;
+/// That of this process.
+Environment own_environment();
 
-/// Open MPI's mpirun (OMPI_COMM_WORLD_*), MPICH's, Intel's or `srun --mpi=pmi2` (PMI_*), srun (SLURM_STEP_*). An
-/// allocation alone (SLURM_NTASKS in a batch script) starts nothing: one process.
-/// Throws ExitCode::usage naming the variable that makes no sense.
+/// In this order: torchrun, which may itself run under one of the others; Open MPI's mpirun (OMPI_COMM_WORLD_*),
+/// MPICH's, Intel's or `srun --mpi=pmi2` (PMI_*); RANK and WORLD_SIZE; srun (SLURM_STEP_*), whose ranks meet by MPI
+/// unless it gives them no PMIx and MASTER_ADDR and MASTER_PORT are set. An allocation alone (SLURM_NTASKS in a batch
+/// script) starts nothing: one process.
+/// Throws ExitCode::usage naming variables that make no sense, or contradict each other.
 Launch detect_launch(const Environment& environment);
 /// How this process was launched.
 Launch detect_launch();

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "comm/meeting/join.h"
 #include "comm/mpi/mpi.h"
 #include "comm/reference.h"
 
@@ -258,11 +259,23 @@ void exercise(Communicator& comm) {
         comm.rank());
 }
 
-int rank_program(const std::string& program) {
+namespace {
+
+/// By MPI, or, for programs that are called "met-...", at MASTER_ADDR.
+std::unique_ptr<Communicator> join(bool met, bool messages) {
+  if (!met) return join_mpi(detect_launch(), messages ? MpiTransport::messages_only : MpiTransport::automatic);
+  Meeting meeting(detect_launch(), meeting_place(own_environment()), {.timeout_s = 60});
+  return join_ranks(meeting, messages ? MeetTransport::messages_only : MeetTransport::automatic);
+}
+
+}  // namespace
+
+int rank_program(const std::string& name) {
+  const bool met = name.starts_with("met-");
+  const std::string program = met ? name.substr(4) : name;
   std::unique_ptr<Communicator> comm;
   try {
-    comm = join_mpi(detect_launch(),
-                    program.starts_with("messages") ? MpiTransport::messages_only : MpiTransport::automatic);
+    comm = join(met, program.starts_with("messages"));
     if (program == "bench") {
       bench(*comm);
     } else {

@@ -10,7 +10,7 @@ namespace ct {
 /// Throws on the first wrong bit.
 void exercise(Communicator& comm);
 
-/// For ranks started by mpirun: this program as "<test> --rank-program <name>". Returns the exit code.
+/// For ranks that are processes: this program as "<test> --rank-program <name>". Returns the exit code.
 int rank_program(const std::string& name);
 
 }  // namespace ct

@@ -190,7 +190,7 @@ def what_is_not_built_is_refused_by_name():
     for words, name in [(["--device", "cuda"], "cuda"), (["--with_cuda"], "cuda"),
                         (["--dtype", "fp16"], "fp16"), (["--backend", "nccl"], "nccl")]:
         fails(USAGE, run("train", "--config", DEFAULT, "--output", path("out-later"), *words), name)
-    for verb in ["predict", "report", "launch", "jobscript", "completion"]:
+    for verb in ["predict", "report", "completion"]:
         fails(USAGE, run(verb, "x"), verb)
     fails(USAGE, run("export", "--ckpt", "x", "--out", "y", "--format", "onnx"), "onnx")
     expect(not os.path.exists(path("out-later")), "a refused run left an output folder")

@@ -50,6 +50,19 @@ void wait_until_free(FileSystem& files, const Path& run) {
 
 }  // namespace
 
+std::vector<std::string> words_of_run(const ConfigSources& sources, const SweepRun& run, int64_t ranks,
+                                      const Path& folder) {
+  std::vector<std::string> words = {"train", "--config", absolute_of(sources.files.front()).string()};
+  const auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
+  if (sources.files.size() > 1) add("--deepspeed_config", absolute_of(sources.files[1]).string());
+  for (const ConfigOverride& override : sources.overrides) add("--set", override.key + "=" + override.value);
+  for (const std::string& set : sources.sets) add("--set", set);
+  for (const std::string& set : run.sets()) add("--set", set);
+  add("--ranks", str(ranks));
+  add("--output", folder.string());
+  return words;
+}
+
 SweepRunner::SweepRunner(Options options, std::vector<SweepOutcome> runs, Console& console)
     : options_(std::move(options)), runs_(std::move(runs)), console_(console), processes_(runs_.size()) {
   for (int64_t place = 0; place < options_.parallel; ++place) free_places_.push_back(place);
@@ -176,18 +189,11 @@ void SweepRunner::run_all() {
 }
 
 std::vector<std::string> SweepRunner::words_of(size_t number) const {
-  const ConfigSources& sources = options_.sources;
   const SweepOutcome& outcome = runs_[number];
-  std::vector<std::string> words = {"train", "--config", absolute_of(sources.files.front()).string()};
-  const auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
-  if (sources.files.size() > 1) add("--deepspeed_config", absolute_of(sources.files[1]).string());
-  for (const ConfigOverride& override : sources.overrides) add("--set", override.key + "=" + override.value);
-  for (const std::string& set : sources.sets) add("--set", set);
-  for (const std::string& set : outcome.run.sets()) add("--set", set);
+  std::vector<std::string> words = words_of_run(options_.sources, outcome.run, outcome.ranks, folder(number));
   if (wants_cuda(outcome.config) && options_.parallel > 1)  // each has GPUs of its own; the last --set counts
-    add("--set", str("device=cuda:", first_gpu(outcome.config) + processes_[number].place * options_.gpus));
-  add("--ranks", str(outcome.ranks));
-  add("--output", folder(number).string());
+    words.insert(words.end(),
+                 {"--set", str("device=cuda:", first_gpu(outcome.config) + processes_[number].place * options_.gpus)});
   return words;
 }
 

@@ -17,6 +17,10 @@
 
 namespace ct {
 
+/// Words of `cifar-train` that train one run of a sweep.
+std::vector<std::string> words_of_run(const ConfigSources& sources, const SweepRun& run, int64_t ranks,
+                                      const Path& folder);
+
 class SweepRunner {
  public:
   struct Options {

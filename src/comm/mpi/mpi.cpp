@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "comm/host/processes.h"
+#include "comm/messages/message_communicator.h"
 #include "comm/mpi/mpi_messages.h"
 
 namespace ct {
@@ -77,7 +78,7 @@ std::unique_ptr<Communicator> join_mpi(const Launch& launch, MpiTransport transp
            " was built without support for threads, which messages between hosts need (MPI_THREAD_SERIALIZED): use one "
            "that has it, or start all ranks on one host");
     }
-    return make_mpi_messages();
+    return make_message_communicator(make_mpi_wire());
   }
   return std::make_unique<MpiProcesses>(share_meeting_file(rank, size), rank, size);
 }

@@ -128,9 +128,16 @@ class Network:
         """What harness.train takes as `ranks`: as many on each host, options go to mpirun."""
         return _Ranks(self, number, options)
 
+    def _mpi_settings(self):
+        return {"plm_rsh_agent": self._agent, "oob_tcp_if_include": _DEVICE, "btl_tcp_if_include": _DEVICE}
+
+    def mpi_environment(self):
+        """For an mpirun that somebody else starts on the first host."""
+        return {"OMPI_MCA_" + key: value for key, value in self._mpi_settings().items()}
+
     def mpirun(self, number, *options):
         """The words of an mpirun on the first host, rank r on host r mod 2."""
-        settings = {"plm_rsh_agent": self._agent, "oob_tcp_if_include": _DEVICE, "btl_tcp_if_include": _DEVICE}
+        settings = self._mpi_settings()
         return [*self.hosts[0].inside, "mpirun", "--hostfile", self._hostfile, "--map-by", "node", "--bind-to", "none",
                 *[word for key, value in settings.items() for word in ("--mca", key, value)],
                 *options, "-np", str(number)]

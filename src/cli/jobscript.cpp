@@ -1,0 +1,54 @@
+// cifar-train jobscript: what one submits to Slurm, Grid Engine or PBS.
+#include <cstdio>
+
+#include "base/paths.h"
+#include "cli/config_lookup.h"
+#include "cli/jobscript/options.h"
+#include "cli/programs.h"
+#include "cli/verbs.h"
+
+namespace ct {
+
+int verb_jobscript(const Words& words) {
+  CLI::App app("Prints a script that trains a configuration as a batch job, to standard output.",
+               "cifar-train jobscript");
+  ConfigFiles files;
+  JobOptions job;
+  std::string output, device;
+  std::vector<std::string> sets;
+  int nodes = 1, ranks = 1;
+  add_config_options(app, files);
+  app.add_option("--set", sets, "KEY=VALUE, repeatable: replaces a key of the configuration")->allow_extra_args(false);
+  app.add_option("--output", output, "the run's folder (output)");
+  app.add_option("--device", device, "auto | cpu | cuda");
+  app.add_option("--scheduler", job.scheduler, "slurm | sge | pbs")->required();
+  app.add_option("--nodes", nodes, "hosts")->check(CLI::Range(1, 65536))->capture_default_str();
+  app.add_option("--ranks-per-node", ranks, "ranks on each host")->check(CLI::Range(1, 65536))->capture_default_str();
+  add_job_options(app, job);
+  if (!parse(app, words)) return 0;
+
+  std::vector<std::string> warnings;
+  ConfigSources sources = locate_configs(files, &warnings);
+  sources.sets = sets;
+  if (app.count("--output") > 0) sources.overrides.push_back({"output", output, "--output"});
+  if (app.count("--device") > 0) sources.overrides.push_back({"device", device, "--device"});
+  const Config config = load_config(sources, &warnings);
+  for (const std::string& line : warnings) warn(line);
+  batch_for(config.batch, int64_t{nodes} * ranks);  // here, not hours later in a queue
+
+  JobRequest request = job_request(job);
+  request.nodes = nodes;
+  request.ranks_per_node = ranks;
+  request.program = own_program().string();
+  Words own = {"train", "--config", absolute_of(sources.files.front()).string()};
+  const auto add = [&](const char* option, const std::string& value) { own.insert(own.end(), {option, value}); };
+  if (sources.files.size() > 1) add("--deepspeed_config", absolute_of(sources.files[1]).string());
+  for (const ConfigOverride& override : sources.overrides) add("--set", override.key + "=" + override.value);
+  for (const std::string& set : sets) add("--set", set);
+  if (request.scheduler == Scheduler::sge) add("--requeue-code", "99");
+  request.words = {own};
+  std::fputs(job_script(request).c_str(), stdout);
+  return 0;
+}
+
+}  // namespace ct

@@ -1,0 +1,77 @@
+#include "cli/launch/exports.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "base/paths.h"
+
+namespace ct {
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r";
+constexpr uint64_t kLargestFile = uint64_t{1} << 20;
+
+std::string_view trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(kBlanks);
+  return first == text.npos ? "" : text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+bool is_name(std::string_view text) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  return !text.empty() && letter(text[0]) &&
+         std::ranges::all_of(text, [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
+
+std::string_view unquoted(std::string_view text) {
+  const bool quoted = text.size() >= 2 && (text[0] == '"' || text[0] == '\'') && text.back() == text[0];
+  return quoted ? text.substr(1, text.size() - 2) : text;
+}
+
+}  // namespace
+
+void read_exports(std::string_view text, const std::string& origin, Exports& exports) {
+  for (int number = 1; !text.empty(); ++number) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = trimmed(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty() || line[0] == '#') continue;
+    const size_t equals = line.find('=');
+    const std::string_view name = trimmed(line.substr(0, equals));
+    if (equals == line.npos || !is_name(name) || line.find('\0') != line.npos)
+      fail(ExitCode::usage, origin, ":", number, ": expects VAR=VAL, found ", in_quotes(line));
+    exports[std::string(name)] = unquoted(trimmed(line.substr(equals + 1)));
+  }
+}
+
+Exports exports_of_launch(const char* const* environment) {
+  constexpr auto kPrefixes = std::to_array<std::string_view>({"MLFLOW", "PYTHON", "MV2", "UCX", "NCCL", "NEBULA"});
+  Exports exports;
+  for (const char* const* variable = environment; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const size_t equals = text.find('=');
+    const std::string_view name = text.substr(0, equals);
+    if (equals != text.npos && is_name(name) &&
+        std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return name.starts_with(prefix); }))
+      exports[std::string(name)] = text.substr(equals + 1);
+  }
+  const char *name = std::getenv("DS_ENV_FILE"), *home = std::getenv("HOME");
+  std::vector<Path> folders;
+  if (home != nullptr && *home != '\0') folders.emplace_back(home);
+  folders.emplace_back(".");
+  Path last;
+  for (const Path& folder : folders) {
+    const Path file = folder / (name != nullptr && *name != '\0' ? name : ".deepspeed_env");
+    if (kind_of(file, ExitCode::usage) != PathKind::file) continue;
+    if (!last.empty() && same_place(file, last, ExitCode::usage)) continue;  // the home folder is the working folder
+    last = file;
+    read_exports(read_file(file, kLargestFile, MappedFile::Links::follow, ExitCode::usage),
+                 file.lexically_normal().string(), exports);
+  }
+  return exports;
+}
+
+}  // namespace ct

@@ -1,0 +1,113 @@
+#include "cli/launch/options.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/error.h"
+
+namespace ct {
+namespace {
+
+constexpr const char* kGroup = "Launching";
+
+bool is_launch_option(const CLI::Option& option) { return option.get_group() == kGroup; }
+
+/// DeepSpeed's launcher's, that are told by name what becomes of them.
+constexpr const char *kAccepted[] = {"--no_python", "--no_local_rank"},
+                     *kRefused[] = {"--module", "--autotuning", "--elastic_training", "--min_elastic_nodes",
+                                    "--max_elastic_nodes"};
+
+/// The launcher's option that `word` names, by itself or before a '='.
+const CLI::Option* option_of(const CLI::App& app, const std::string& word) {
+  if (!word.starts_with('-')) return nullptr;
+  const std::string name = word.substr(0, word.find('='));
+  for (const CLI::Option* option : app.get_options())
+    if ((is_launch_option(*option) ||
+         std::find(std::begin(kRefused), std::end(kRefused), name) != std::end(kRefused)) &&
+        option->check_name(name))
+      return option;
+  return nullptr;
+}
+
+/// How many words option and value take.
+size_t length_of(const CLI::Option& option, const std::string& word) {
+  return option.get_expected_max() > 0 && word.find('=') == word.npos ? 2 : 1;
+}
+
+}  // namespace
+
+void add_launch_options(CLI::App& app, LaunchFlags& f, LaunchForms forms) {
+  const bool with_short = forms == LaunchForms::with_short;
+  const auto add = [&](const char* name, auto& value, const char* text) {
+    return app.add_option(name, value, text)->group(kGroup);
+  };
+  const auto add_flag = [&](const char* name, bool& value, const char* text) {
+    return app.add_flag(name, value, text)->group(kGroup);
+  };
+  const CLI::Range port(1, 65535), count(1, 65536);
+  add(with_short ? "-H,--hostfile" : "--hostfile", f.hostfile, "lines \"NAME slots=N\"; without one: this machine")
+      ->capture_default_str();
+  add(with_short ? "-i,--include" : "--include", f.include, "only NAME[:SLOT[,SLOT...]][@NAME...]");
+  add(with_short ? "-e,--exclude" : "--exclude", f.exclude, "all but NAME[:SLOT[,SLOT...]][@NAME...]");
+  add("--num_nodes", f.num_nodes, "the first so many hosts")->check(count);
+  add("--num_gpus,--num_accelerators", f.num_gpus, "ranks on each host, on GPUs 0 to N-1")->check(count);
+  add("--master_addr", f.master_addr, "where ranks meet that mpirun does not connect");
+  add("--master_port", f.master_port, "its TCP port (29500)")->check(port);
+  add("--launcher", f.launcher, "openmpi | slurm | pdsh (as openmpi)")->capture_default_str();
+  add("--launcher_args", f.launcher_args, "words for mpirun or srun, in one pair of quotes");
+  add_flag("--no_ssh", f.no_ssh, "start this host's ranks only: the same command on every host, with --node_rank");
+  add("--node_rank", f.node_rank, "with --no_ssh: which of the hosts this is, from 0")->check(CLI::Range(0, 65535));
+  add_flag("--no_ssh_check", f.no_ssh_check, "do not try ssh first");
+  add("--ssh_port", f.ssh_port, "of ssh on the other hosts")->check(port);
+  add_flag("--force_multi", f.force_multi, "one host, too, by the launcher's way to other hosts");
+  add_flag("--bind_cores_to_rank", f.bind_cores, "each rank keeps to its share of its host's cores");
+  add("--bind_core_list", f.bind_core_list, "the cores to share, as in 0-3,8-11; implies --bind_cores_to_rank");
+  add("--enable_each_rank_log", f.rank_log, "what ranks print goes to DIR/TIME_rankN.log");
+  add_flag("--save_pid", f.save_pid, "the launcher's process number into /tmp/PID.deepspeed");
+  if (with_short) add_flag("--dry-run", f.dry_run, "print the command and stop");
+
+  if (!with_short) return;
+  for (const char* name : kAccepted)
+    app.add_flag_callback(
+           name, [] {}, "accepted; there is no script")
+        ->group(kGroup);
+  for (const char* name : kRefused) {
+    app.add_flag_callback(name,
+                          [name] {
+                            fail(ExitCode::usage, name,
+                                 " of DeepSpeed's launcher is not supported by this version: leave it out");
+                          })
+        ->group("");
+  }
+}
+
+bool asks_for_launch(const CLI::App& app) {
+  return std::ranges::any_of(
+      app.get_options(), [](const CLI::Option* option) { return is_launch_option(*option) && option->count() > 0; });
+}
+
+LaunchWords split_launch_words(const CLI::App& app, const Words& words) {
+  size_t at = 0;
+  while (at < words.size()) {
+    const CLI::Option* option = option_of(app, words[at]);
+    if (option == nullptr && words[at] != "--help" && words[at] != "-h") break;
+    at += option == nullptr ? 1 : length_of(*option, words[at]);
+  }
+  at = std::min(at, words.size());
+  const auto middle = words.begin() + static_cast<ptrdiff_t>(at);
+  LaunchWords split{{words.begin(), middle}, {middle, words.end()}};
+  if (!split.program.empty() && split.program[0] == "--") split.program.erase(split.program.begin());
+  return split;
+}
+
+Words without_launch_options(const CLI::App& app, const Words& words) {
+  Words left;
+  for (size_t at = 0; at < words.size();) {
+    const CLI::Option* option = option_of(app, words[at]);
+    if (option == nullptr) left.push_back(words[at]);
+    at += option == nullptr ? 1 : length_of(*option, words[at]);
+  }
+  return left;
+}
+
+}  // namespace ct

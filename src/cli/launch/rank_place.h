@@ -1,0 +1,24 @@
+// What a launch has to say to each of its ranks: variables that `launch` sets and the rank obeys.
+#pragma once
+
+#include <string>
+
+#include "comm/launch.h"
+
+namespace ct {
+
+/// "0,1;0,2": GPUs by host, in the order of ranks; becomes CUDA_VISIBLE_DEVICES.
+inline constexpr const char* kDevicesVariable = "CIFAR_TRAIN_DEVICES";
+/// "all", or a list of logical CPUs that the ranks of a host share.
+inline constexpr const char* kCoresVariable = "CIFAR_TRAIN_CORES";
+/// "DIR/20250131120000": standard output and error go to DIR/20250131120000_rank0.log and so on.
+inline constexpr const char* kLogVariable = "CIFAR_TRAIN_LOG";
+
+/// The host's GPUs of rank `rank`, "0,2". Throws ExitCode::usage where the list has no such rank.
+std::string devices_of_rank(const std::string& devices, int rank);
+
+/// Obeys these variables, if there are any; before anything is printed, and before threads and GPUs. Throws
+/// ExitCode::usage naming the variable that makes no sense, io where the log cannot be written.
+void take_place(const Environment& environment);
+
+}  // namespace ct

@@ -1,0 +1,55 @@
+#include "cli/programs.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <sstream>
+#include <string_view>
+
+namespace ct {
+namespace fs = std::filesystem;
+namespace {
+
+bool can_run(const fs::path& path) {
+  std::error_code error;  // what cannot be looked at is not what is looked for
+  return access(path.c_str(), X_OK) == 0 && !fs::is_directory(path, error);
+}
+
+fs::path executable() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error);
+}
+
+}  // namespace
+
+std::optional<fs::path> in_bundle(const std::string& program) {
+  const fs::path self = executable(), path = self.parent_path().parent_path() / "bin" / program;
+  return !self.empty() && can_run(path) ? std::optional(path) : std::nullopt;
+}
+
+std::optional<fs::path> on_path(const std::string& program) {
+  const char* path_variable = std::getenv("PATH");
+  std::istringstream folders(path_variable != nullptr ? path_variable : "");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const fs::path path = fs::path(folder.empty() ? "." : folder) / program;
+    if (can_run(path)) return path;
+  }
+  return std::nullopt;
+}
+
+fs::path own_program() { return in_bundle("cifar-train").value_or(executable()); }
+
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kPlain = "@%+=:,./-_";
+  const bool plain = !word.empty() && std::ranges::all_of(word, [&](unsigned char c) {
+    return std::isalnum(c) != 0 || kPlain.find(static_cast<char>(c)) != kPlain.npos;
+  });
+  if (plain) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+}  // namespace ct

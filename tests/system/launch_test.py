@@ -1,0 +1,373 @@
+"""launch on one host: the lines that it makes, its words of DeepSpeed's, and ranks that it starts without mpirun; ranks
+that others start with RANK and WORLD_SIZE."""
+import os
+import socket
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from harness import *
+
+SETTINGS = {**FEW, "train.max_steps": 12, "train.epochs": 10}
+ENDLESS = {**FEW, "train.max_steps": 10 ** 6, "train.epochs": 10 ** 6}
+# Nothing of what starts these tests may look like a launcher.
+CLEAN = {name: None for name in os.environ if name.startswith(("SLURM_", "OMPI_COMM_", "PMI", "CUDA_VISIBLE", "NCCL", "UCX",
+                                                              "PYTHON", "MLFLOW", "MV2"))}
+
+
+def settings(base=SETTINGS):
+    return {**base, "data.path": few()}
+
+
+def launch(*words, env=None, **options):
+    return finish(start([PROGRAM, "launch", *words], env={**CLEAN, "HOME": path(), **(env or {})}, **options))
+
+
+def line(*words, **options):
+    """Of a dry run."""
+    done = launch("--dry-run", *words, **options)
+    expect_equal(done.returncode, DONE, done.stderr)
+    return done.stdout.rstrip("\n").replace(PROGRAM, "cifar-train")
+
+
+def written(name, text):
+    with open(path(name), "w") as file:
+        file.write(text)
+    return path(name)
+
+
+@functools.lru_cache(None)
+def expected():
+    """The result of the same run as threads of one process."""
+    train(path("expected"), settings(), ranks=Ranks(2))
+    return result(path("expected"))
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+# ---- lines
+
+@check
+def hosts_become_a_line_of_mpirun():
+    need_mpi()
+    hosts = written("hosts", "w0 slots=2\nw1 slots=4\n")
+    expect_equal(line("-H", hosts, "--config", "a.yaml", "-e", "3"),
+                 "mpirun -np 6 --host w0:2,w1:4 --map-by slot cifar-train train --config a.yaml -e 3")
+    expect_equal(line("--hostfile", hosts, "-i", "w1:0,2@w0", "--launcher", "OpenMPI", "train", "--epochs", "3"),
+                 "mpirun -np 4 --host w0:2,w1:2 --map-by slot -x 'CIFAR_TRAIN_DEVICES=0,1;0,2' cifar-train train "
+                 "--epochs 3")
+    expect_equal(line("-H", hosts, "-e", "w0", "--bind_cores_to_rank"),
+                 "mpirun -np 4 --host w1:4 --map-by slot --bind-to none -x CIFAR_TRAIN_CORES=all cifar-train train")
+    expect_equal(line("--num_gpus", "2", "bench", "step"),
+                 "mpirun -np 2 --host localhost:2 --map-by slot cifar-train bench step")
+    expect_equal(line("--num_gpus", "1"), "mpirun -np 1 --host localhost:1 --map-by slot cifar-train train --ranks 1")
+
+
+@check
+def hosts_become_a_line_of_srun():
+    hosts = written("hosts", "w0 slots=2\nw1 slots=2\n")
+    expect_equal(line("-H", hosts, "--launcher", "slurm", "--config", "a.yaml"),
+                 "srun -n 4 --nodes=2 --ntasks-per-node=2 --nodelist=w0,w1 --mpi=pmix --export=ALL cifar-train train "
+                 "--config a.yaml")
+    expect_equal(line("--launcher", "slurm", env={"SLURM_NTASKS": "8", "SLURM_JOB_NUM_NODES": "2"}),
+                 "srun -n 8 --nodes=2 --mpi=pmix --export=ALL cifar-train train")
+
+
+@check
+def environment_files_are_exported():
+    need_mpi()
+    here = path("with-env")
+    os.makedirs(here)
+    with open(path(".deepspeed_env"), "w") as file:  # HOME's
+        file.write("A=home\nNCCL_DEBUG=INFO\n")
+    with open(os.path.join(here, ".deepspeed_env"), "w") as file:
+        file.write("# a comment\n\nA=here and now\n")
+    try:
+        text = line("--num_gpus", "1", env={"UCX_TLS": "tcp", "NOT_EXPORTED": "1"}, cwd=here)
+        expect_equal(text, "mpirun -np 1 --host localhost:1 --map-by slot -x 'A=here and now' -x NCCL_DEBUG=INFO "
+                     "-x UCX_TLS=tcp cifar-train train --ranks 1")
+        with open(os.path.join(here, "other"), "w") as file:
+            file.write("B=1\nno variable\n")
+        fails(USAGE, launch("--dry-run", "--num_gpus", "1", env={"DS_ENV_FILE": "other"}, cwd=here),
+              "other:2: expects VAR=VAL, found 'no variable'")
+    finally:
+        os.remove(path(".deepspeed_env"))
+
+
+@check
+def options_of_launching_work_under_train_too():
+    need_mpi()
+    output = path("by-train")
+    done = finish(start([PROGRAM, *train_words(output, settings()), "--num_gpus", "2"], env=CLEAN))
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect_same_result(output, expected())
+    expect("processes on host" in done.stderr, "no ranks by mpirun", done.stderr)
+
+
+# ---- mistakes
+
+@check
+def mistakes_have_deepspeeds_words():
+    hosts = written("hosts", "w0 slots=2\nw1 slots=2\n")
+    bad = [("w0", "Hostfile contains a bad entry: w0, unable to proceed with launching"),
+           ("slots=4 w0", "Hostfile contains a bad entry: slots=4 w0, unable to proceed with launching"),
+           ("w0 slots=1\nw0 slots=2", "Hostfile contains multiple entries for w0, unable to proceed with launching"),
+           ("# nothing\n", "Hostfile is empty or not formatted correctly, unable to proceed with launching.")]
+    for text, words in bad:
+        fails(USAGE, launch("-H", written("bad-hosts", text)), words)
+    for words, culprit in [
+            (["-i", "w5"], "Hostname 'w5' not found in hostfile"),
+            (["-i", "w0:9"], "No slot '9' specified on host 'w0'"),
+            (["-e", "w0:9"], "No slot '9' specified on host 'w0'"),
+            (["-i", "w0", "-e", "w1"], "include_str and exclude_str are mutually exclusive."),
+            (["-i", "w0:x"], "invalid literal for int() with base 10: 'x'"),
+            (["-e", "w0@w1"], "no slot is left"),
+            (["-i", "w0", "--num_gpus", "1"], "Cannot specify num_nodes/gpus with include/exclude"),
+            (["--num_nodes", "3"], "--num_nodes 3"),
+            (["--launcher", "mvapich"], "mvapich is not supported by this version"),
+            (["--launcher", "rsh"], "give openmpi, slurm or pdsh"),
+            (["--autotuning", "run"], "--autotuning"),
+            (["--no_ssh"], "--node_rank"),
+            (["--no_ssh", "--node_rank", "0"], "--master_addr"),
+            (["--no_ssh", "--node_rank", "5", "--master_addr", "x"], "--node_rank 5"),
+            (["--launcher_args", "'open"], "a quote is not closed"),
+            (["--master_port", "70000"], "--master_port"),
+            (["train.py", "--deepspeed"], "script of Python's"),
+            (["eval"], "launch starts train and bench"),
+            (["no-verb"], "no-verb")]:
+        fails(USAGE, launch("-H", hosts, *words), culprit)
+    fails(USAGE, launch("--num_nodes", "2"), "Num nodes is >1 but no extra nodes available via hostfile")
+    fails(USAGE, launch("--num_gpus", "2", "--bind_cores_to_rank", env={"KMP_AFFINITY": "compact"}), "KMP_AFFINITY")
+    fails(USAGE, launch("--num_gpus", "2", env={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}),
+          "leave one of the two out")
+
+
+@check
+def what_is_left_out_is_said():
+    need_mpi()
+    done = launch("--dry-run", "-H", path("nowhere"), "--num_gpus", "1", "--launcher", "pdsh", "--master_addr", "x",
+                  env={"CUDA_VISIBLE_DEVICES": "1,3"})
+    for words in ["Unable to find hostfile, will proceed with training with local resources only.",
+                  "mpirun does what pdsh would", "--master_addr and --master_port are left out",
+                  "Detected VISIBLE_DEVICES=1,3 but ignoring it because"]:
+        expect(words in done.stderr, words, done.stderr)
+    done = launch("--dry-run", env={"CUDA_VISIBLE_DEVICES": "1,3"})
+    expect("Detected VISIBLE_DEVICES=1,3: setting --include=localhost:1,3" in done.stderr, done.stderr)
+    expect("mpirun -np 2 --host localhost:2 --map-by slot -x CIFAR_TRAIN_DEVICES=1,3 " in done.stdout, done.stdout)
+
+
+@check
+def a_host_that_ssh_does_not_reach():
+    need_mpi()
+    folder = path("fake-ssh")
+    os.makedirs(folder)
+    with open(os.path.join(folder, "ssh"), "w") as file:
+        file.write("#!/bin/sh\necho \"$@\" >>\"$0.log\"\nexit 255\n")
+    os.chmod(os.path.join(folder, "ssh"), 0o755)
+    done = launch("-H", written("hosts", "w0 slots=1\nw1 slots=1\n"), "--ssh_port", "2222",
+                  env={"PATH": folder + ":" + os.environ["PATH"]})
+    fails(USAGE, done, "Using hostfile at ", " but host=w0 was not reachable via ssh.")
+    with open(os.path.join(folder, "ssh.log")) as log:
+        expect_equal(log.read(), "-o PasswordAuthentication=no -o BatchMode=yes -o ConnectTimeout=10 -p 2222 w0 "
+                     "hostname\n")
+
+
+# ---- ranks that launch starts by itself
+
+def by_itself(output, base=SETTINGS, number=2, words=()):
+    return [PROGRAM, "launch", "--no_ssh", "--num_gpus", str(number), *words, *train_words(output, settings(base))]
+
+
+@check
+def ranks_without_mpirun_give_the_same_bits():
+    output = path("by-itself")
+    done = finish(start(by_itself(output), env=CLEAN))
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect("2 processes on host" in done.stderr, done.stderr)
+    expect_same_result(output, expected())
+
+
+@check
+def ranks_are_told_where_they_are():
+    text = line("--no_ssh", "--num_nodes", "2", "--num_gpus", "2", "--node_rank", "1", "--master_addr", "10.0.0.1",
+                "--master_port", "4711", "--config", "a.yaml").splitlines()
+    expect_equal(len(text), 2, text)
+    for local, words in enumerate(text):
+        for variable in ["RANK=%d" % (2 + local), "LOCAL_RANK=%d" % local, "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2",
+                         "CROSS_RANK=1", "CROSS_SIZE=2", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=4711"]:
+            expect(" %s " % variable in words, variable, words)
+        expect(words.endswith(" cifar-train train --config a.yaml"), words)
+
+
+def wait_for_steps(job, output, steps=3):
+    for _ in range(600):
+        if job.poll() is not None:
+            done = finish(job)
+            raise AssertionError("ended early: %d\n%s%s" % (done.returncode, done.stdout, done.stderr))
+        if os.path.exists(os.path.join(output, "metrics.jsonl")) and len(records(output, "step")) >= steps:
+            return
+        time.sleep(0.05)
+    os.killpg(job.pid, signal.SIGKILL)
+    raise AssertionError("no step within 30 s\n%s%s" % job.communicate())
+
+
+@check
+def a_signal_stops_all_ranks_in_order():
+    output = path("stopped")
+    job = start(by_itself(output, ENDLESS), env=CLEAN)
+    wait_for_steps(job, output)
+    job.send_signal(signal.SIGUSR1)
+    done = finish(job)
+    expect_equal(done.returncode, STOPPED, done.stderr)
+    expect(checkpoints(output), "nothing was saved")
+
+
+@check
+def a_killed_rank_ends_the_others():
+    output = path("killed")
+    job = start(by_itself(output, ENDLESS, 3), env=CLEAN)
+    wait_for_steps(job, output)
+    ranks = sorted(children(job.pid))
+    expect_equal(len(ranks), 3)
+    os.kill(ranks[1], signal.SIGKILL)
+    begin = time.monotonic()
+    done = fails(128 + signal.SIGKILL, finish(job), "(pid %d" % ranks[1], "was lost")
+    expect(time.monotonic() - begin < 15, "it took long", done)
+
+
+@check
+def nobody_outlives_the_launcher():
+    output = path("orphans")
+    job = start(by_itself(output, ENDLESS), env=CLEAN)
+    wait_for_steps(job, output)
+    ranks = children(job.pid)
+    job.kill()
+    finish(job)
+    for _ in range(100):
+        left = [pid for pid in ranks if os.path.exists("/proc/%d" % pid)]
+        if not left:
+            return
+        time.sleep(0.05)
+    raise AssertionError("ranks live on: %r" % left)
+
+
+@check
+def logs_of_ranks_and_the_launchers_number():
+    output, logs = path("logged"), path("logs")
+    job = start(by_itself(output, words=["--enable_each_rank_log", logs, "--save_pid"]), env=CLEAN)
+    done = finish(job)
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect_equal(done.stdout, "", "all goes into the logs")
+    names = sorted(os.listdir(logs))
+    expect(len(names) == 2 and re.fullmatch(r"\d{14}_rank0\.log", names[0])
+           and re.fullmatch(r"\d{14}_rank1\.log", names[1]), names)
+    with open(os.path.join(logs, names[0])) as log:
+        expect("Finished Training" in log.read(), "nothing in rank 0's log")
+    pid_file = "/tmp/%d.deepspeed" % job.pid
+    try:
+        with open(pid_file) as file:
+            expect_equal(file.read(), str(job.pid))
+    finally:
+        os.remove(pid_file)
+
+
+@check
+def each_rank_keeps_to_its_cores():
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        raise Skip("there is one core")
+    pair = cores[:2]
+    output = path("bound")
+    job = start(by_itself(output, ENDLESS, words=["--bind_core_list", "%d,%d" % tuple(pair)]), env=CLEAN)
+    try:
+        wait_for_steps(job, output)
+        bound = [sorted(os.sched_getaffinity(pid)) for pid in sorted(children(job.pid))]
+        expect_equal(bound, [[pair[0]], [pair[1]]])
+    finally:
+        job.send_signal(signal.SIGUSR1)
+        finish(job)
+    fails(USAGE, finish(start(by_itself(path("crowded"), words=["--bind_core_list", str(pair[0])]), env=CLEAN)),
+          "At least one core must be assigned to each rank")
+    fails(USAGE, finish(start(by_itself(path("crowded"), words=["--bind_core_list", "1,0"]), env=CLEAN)),
+          "sub ranges must not overlap")
+
+
+# ---- ranks of others
+
+def ranks_of_others(output, size=2, base=SETTINGS, port=None, words=(), **more):
+    """Each as a job; more: of rank N as rankN=variables."""
+    shared = {**CLEAN, "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port or free_port())}
+    return [start([PROGRAM, *train_words(output, settings(base)), *words],
+                  env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank), **more.get("rank%d" % rank, {})})
+            for rank in range(size)]
+
+
+@check
+def processes_with_rank_and_world_size_meet():
+    output = path("met")
+    for done in [finish(job) for job in ranks_of_others(output, words=["--local_rank", "0"])]:
+        expect_equal(done.returncode, DONE, done.stderr)
+    expect_same_result(output, expected())
+
+
+@check
+def what_does_not_belong_together_is_named():
+    first, second = [finish(job) for job in ranks_of_others(path("sizes"), rank1={"WORLD_SIZE": "3"})]
+    fails(USAGE, first, "has WORLD_SIZE=3, and rank 0 2")
+    fails(USAGE, second, "has WORLD_SIZE=3, and rank 0 2")
+    first, second, third = [finish(job) for job in ranks_of_others(path("twice"), 3, rank2={"RANK": "1"})]
+    fails(USAGE, first, "there are two of one rank: rank 1 (pid ")
+    expect_equal([second.returncode, third.returncode], [USAGE, USAGE])
+    first, second = [finish(job) for job in ranks_of_others(
+        path("jobs"), words=["--set", "communication.timeout_s=3"], rank1={"CIFAR_TRAIN_JOB": "another"})]
+    fails(LOST, first, "rank 1 did not come to host ")
+    fails(USAGE, second, "is rank 0 of another job")
+    expect("of another job called where ranks meet" in first.stderr, first.stderr)
+
+
+@check
+def a_rank_that_does_not_come():
+    job, other = ranks_of_others(path("late"), words=["--set", "communication.timeout_s=1"], rank1={"RANK": "x"})
+    fails(LOST, finish(job), "rank 1 did not come", "within 1 s")
+    fails(USAGE, finish(other), "RANK='x'")
+    fails(USAGE, run("train", "--config", DEFAULT, env={**CLEAN, "RANK": "0", "WORLD_SIZE": "2"}), "MASTER_ADDR is not set")
+
+
+@check
+def a_port_in_use():
+    with socket.socket() as holder:
+        holder.bind(("0.0.0.0", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        first, second = ranks_of_others(path("in-use"), port=port, words=["--set", "communication.timeout_s=2"])
+        fails(USAGE, finish(first), "TCP port 127.0.0.1:%d is in use" % port)
+        fails(LOST, finish(second), "is answered by somebody else")
+
+
+@check
+def variables_that_contradict_each_other():
+    for variables, culprit in [
+            ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "RANK": "0", "WORLD_SIZE": "4"}, "WORLD_SIZE=4"),
+            ({"SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2", "RANK": "0", "WORLD_SIZE": "4"},
+             "SLURM_STEP_NUM_TASKS=2"),
+            ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "PMIX_RANK": "1"}, "PMIX_RANK=1"),
+            ({"PMIX_RANK": "0"}, "PMIX_RANK=0")]:
+        fails(USAGE, run("train", "--config", DEFAULT, env={**CLEAN, "SLURM_JOB_ID": None, **variables}), culprit)
+
+
+@check
+def torchrun_starts_ranks():
+    torchrun = shutil.which("torchrun")
+    if not torchrun:
+        raise Skip("there is no torchrun")
+    output = path("torchrun")
+    done = finish(start([torchrun, "--nproc-per-node", "2", "--master-port", free_port(), "--no-python", PROGRAM,
+                         *train_words(output, settings())], env=CLEAN))
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect_same_result(output, expected())
+
+
+main()

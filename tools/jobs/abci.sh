@@ -1,0 +1,45 @@
+#!/bin/bash
+# Trains on two full nodes of ABCI (Grid Engine), four GPUs each. Edit what is between the lines, then:
+#   qsub -g GROUP tools/jobs/abci.sh
+# When its time is up the run saves and the job ends with 99, upon which Grid Engine runs it again.
+#$ -N cifar-train
+#$ -l rt_F=2
+#$ -l h_rt=01:00:00,s_rt=00:58:00
+#$ -cwd
+#$ -j y
+#$ -notify
+#$ -r y
+#$ -v USE_SSH=1
+
+# ----------------------------------------------------------------
+# source /etc/profile.d/modules.sh
+# module load cuda cudnn hpcx
+config=imagenet_resnet50.yaml
+output=runs/imagenet
+ranks_per_node=4
+seconds=3600  # as h_rt says
+# ----------------------------------------------------------------
+
+CIFAR_TRAIN_JOB_END=$(($(date +%s) + seconds))
+export CIFAR_TRAIN_JOB_END
+export OMPI_MCA_odls_base_sigkill_timeout=60  # seconds that mpirun leaves to ranks that save
+
+hosts=$(mktemp "${TMPDIR:-/tmp}/hosts.XXXXXX") || exit 8
+awk -v slots="$ranks_per_node" '{ print $1, "slots=" slots }' "${SGE_JOB_HOSTLIST:-$PE_HOSTFILE}" >"$hosts"
+
+mpirun --hostfile "$hosts" -np $((NHOSTS * ranks_per_node)) --map-by "ppr:$ranks_per_node:node" \
+  cifar-train train --config "$config" --output "$output" --requeue-code 99 &
+job=$!
+# Signals of the scheduler come to this shell: it passes them on, and waits again.
+trap 'kill -USR1 "$job" 2>/dev/null' USR1 USR2 XCPU TERM INT
+wait "$job"
+code=$?
+while [ "$code" -gt 128 ] && kill -0 "$job" 2>/dev/null; do
+  wait "$job"
+  code=$?
+done
+wait "$job" 2>/dev/null  # it may have ended while a signal was passed on
+last=$?
+[ "$last" -eq 127 ] || code=$last
+rm -f "$hosts"
+exit "$code"

@@ -1,0 +1,52 @@
+#!/bin/bash
+# Trains on two nodes of Miyabi (PBS), a GPU each. Edit what is between the lines and GROUP, then:
+#   qsub -v JOB_SCRIPT=$PWD/tools/jobs/miyabi.sh tools/jobs/miyabi.sh
+# When its time is up the run saves, and the job submits itself again, until the run has finished. PBS sends no signal
+# before the limit: `timeout` does.
+#PBS -N cifar-train
+#PBS -q regular-g
+#PBS -l select=2:mpiprocs=1
+#PBS -l walltime=01:00:00
+#PBS -W group_list=GROUP
+#PBS -j oe
+#PBS -r y
+
+# ----------------------------------------------------------------
+# module load cuda ompi-cuda
+config=imagenet_resnet50.yaml
+output=runs/imagenet
+seconds=3600  # as walltime says
+# ----------------------------------------------------------------
+
+cd "$PBS_O_WORKDIR" || exit 8
+CIFAR_TRAIN_JOB_END=$(($(date +%s) + seconds))
+export CIFAR_TRAIN_JOB_END
+export OMPI_MCA_odls_base_sigkill_timeout=60  # seconds that mpirun leaves to ranks that save
+
+hosts=$(mktemp "${TMPDIR:-/tmp}/hosts.XXXXXX") || exit 8
+awk '!($1 in n) { order[++hosts] = $1 } { ++n[$1] } END { for (i = 1; i <= hosts; ++i) print order[i], "slots=" n[order[i]] }' \
+  "$PBS_NODEFILE" >"$hosts"
+
+timeout --foreground --preserve-status -s USR1 $((seconds - 120)) \
+  mpirun --hostfile "$hosts" -np "$(wc -l <"$PBS_NODEFILE")" --map-by slot \
+  cifar-train train --config "$config" --output "$output" &
+job=$!
+cancelled=
+# Signals of the scheduler come to this shell: it passes them on, and waits again.
+trap 'kill -USR1 "$job" 2>/dev/null' USR1 USR2 XCPU
+trap 'cancelled=yes; kill -USR1 "$job" 2>/dev/null' TERM INT
+wait "$job"
+code=$?
+while [ "$code" -gt 128 ] && kill -0 "$job" 2>/dev/null; do
+  wait "$job"
+  code=$?
+done
+wait "$job" 2>/dev/null  # it may have ended while a signal was passed on
+last=$?
+[ "$last" -eq 127 ] || code=$last
+rm -f "$hosts"
+
+if [ "$code" -eq 75 ] && [ -z "$cancelled" ] && [ -n "${JOB_SCRIPT:-}" ]; then
+  qsub -v JOB_SCRIPT="$JOB_SCRIPT" "$JOB_SCRIPT"
+fi
+exit "$code"
