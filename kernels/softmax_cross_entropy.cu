@@ -95,7 +95,8 @@ __global__ void __launch_bounds__(kWarps* kWarp) rows(SoftmaxCrossEntropyArgs a)
   const Labels labels(a, n);
   const double own = 1 - a.label_smoothing, first = own * (1 - labels.share), second = own * labels.share;
   const double per_sum = 1 / row.sum, even = a.label_smoothing / static_cast<double>(a.classes);
-  const auto scale = static_cast<float>((a.loss_scale == nullptr ? 1.0 : *a.loss_scale) / static_cast<double>(a.n));
+  const auto scale =
+      static_cast<float>((a.loss_scale == nullptr ? 1.0 : *a.loss_scale) / (static_cast<double>(a.n) * a.predivide));
   for (int64_t c = lane; c < a.stride; c += kWarp) {
     float d = 0;
     if (c < a.classes) {

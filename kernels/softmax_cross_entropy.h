@@ -1,8 +1,8 @@
 // Softmax, cross entropy with label smoothing, its gradient and what accuracy needs.
 //
 //   log p_c = z_c - log sum exp z;   loss = -(1 - e) log p_t - e/C sum_c log p_c   (PyTorch's label_smoothing e)
-//   dlogits_c = loss_scale / n * (p_c - (1 - e)[c == t] - e/C): the gradient of the losses' mean, scaled; loss_scale /
-//   n is made in f64 and rounded to f32 once
+//   dlogits_c = loss_scale / (n predivide) * (p_c - (1 - e)[c == t] - e/C): the gradient of the losses' mean, scaled;
+//   the factor is made in f64 and rounded to f32 once
 //
 // A non-finite logit gives a non-finite loss, and any non-finite loss a gradient that is all NaN, so that the step is
 // skipped (its mean has no gradient, and a loss can overflow where its gradient would not). Exponents are of
@@ -30,6 +30,7 @@ struct SoftmaxCrossEntropyArgs {
   int32_t* predicted;  // the first maximum; 0 where the first logit is NaN, otherwise NaN is never the maximum
   int32_t* larger;     // how many classes have a larger logit than the label's: 0 is correct, < 5 is in the top five
   float* dlogits;      // nullptr: no gradient
+  double predivide = 1;
 };
 
 cudaError_t softmax_cross_entropy(const SoftmaxCrossEntropyArgs& args, cudaStream_t stream);

@@ -32,7 +32,7 @@ __device__ void control(const StepControlArgs& args, double total) {
   const bool skip = !isfinite(total);
   const double unscale =
       args.loss_scale == nullptr ? 1 : next_loss_scale(args.loss_scale_options, *args.loss_scale, skip);
-  const double leaves = static_cast<double>(args.micro_batches);
+  const double leaves = static_cast<double>(args.micro_batches) / args.predivided;
   s.norm = sqrt(total) / leaves / unscale;
   s.skip = skip;
   const ScheduleRow row = args.schedule[s.applied - s.window_begin];

@@ -26,6 +26,7 @@ struct ConfigRule {
   std::vector<std::string> later = {};  // words of the vocabulary that this version refuses by name
   std::string only = {};                // the one value this version supports, as printed; empty: all
   std::string open = {};                // of a switch: the word that leaves it to the program; empty: null does
+  std::string refusal = {};             // of text: what is said of any other word, before it; empty: the usual
   bool resume_may_change = false;
 };
 

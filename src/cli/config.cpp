@@ -1,13 +1,20 @@
-// `config show|check`
+// `config show|check|schema|import`
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <sstream>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/new_folder.h"
 #include "base/utf8.h"
 #include "cli/config_lookup.h"
 #include "cli/ranks.h"
 #include "cli/subverbs.h"
+#include "train/config/encoded.h"
+#include "train/config/import.h"
+#include "train/config/json_schema.h"
 #include "train/config/load.h"
 #include "train/config/print.h"
 
@@ -45,7 +52,8 @@ std::string check_file(const std::string& name, ConfigSources sources, const std
   sources.files.insert(sources.files.begin(), path);
   std::vector<std::string> warnings;
   const Config config = load_config(sources, &warnings);
-  for (std::string& line : warnings) line = path.string() + ": " + line;
+  const std::string shown = source_name(path);
+  for (std::string& line : warnings) line = shown + ": " + line;
   warn_of(warnings);
   std::vector<int64_t> listed = {1, 2, 4, 8};
   if (!ranks.empty()) listed = {rank_count(config, ranks)};
@@ -53,10 +61,51 @@ std::string check_file(const std::string& name, ConfigSources sources, const std
     try {
       batch_for(config.batch, listed.front());
     } catch (const Error& error) {
-      fail(error.code(), path.string(), ": ", error.what());
+      fail(error.code(), shown, ": ", error.what());
     }
   }
-  return path.string() + ": ok\n" + batch_table(config.batch, listed);
+  return shown + ": ok\n" + batch_table(config.batch, listed);
+}
+
+int schema(const Words& words) {
+  CLI::App app("Prints a JSON Schema of configurations, for editors.", "cifar-train config schema");
+  if (!parse(app, words)) return 0;
+  std::printf("%s\n", json_schema().dump(2).c_str());
+  return 0;
+}
+
+/// What became of each key, a line each behind `mark`.
+std::string report(const Import& found, const std::string& mark) {
+  std::istringstream lines(to_text(found));
+  std::string text;
+  for (std::string line; std::getline(lines, line);) text += mark + printable(line) + "\n";
+  return text;
+}
+
+int import_file(const Words& words) {
+  CLI::App app(
+      "Tells what becomes of each key of a configuration, and why: honoured, ignored or refused. Prints it as comments "
+      "above the keys that are honoured, in this program's words.",
+      "cifar-train config import");
+  std::string name, out;
+  app.add_option("FILE,--deepspeed_config", name, "DeepSpeed's JSON, or url-safe base64 of it")->required();
+  app.add_option("--out", out, "a new file for the configuration; the comments are printed alone then");
+  if (!parse(app, words)) return 0;
+  const std::filesystem::path path = locate_config(name);
+  const Import result = import_config(path);
+  const std::string text = str("# From ", printable(source_name(path)), ":\n", report(result, "#   "), result.yaml);
+  if (!out.empty()) {
+    FileSystem files;
+    write_new_file(files, out, std::as_bytes(std::span(text)));
+  }
+  std::fputs((out.empty() ? text : report(result, "")).c_str(), stdout);
+  std::fflush(stdout);  // before the error, where both go to one file
+  if (!result.broken.empty()) fail(ExitCode::usage, result.broken);
+  const auto refused = std::ranges::count(result.keys, Fate::refused, &KeyFate::fate);
+  if (refused > 0)
+    fail(ExitCode::usage, source_name(path), ": ", counted(refused, "key"), refused == 1 ? " is" : " are",
+         " refused, for the reasons above; mend or remove ", refused == 1 ? "it" : "them");
+  return 0;
 }
 
 int check(const Words& words) {
@@ -103,9 +152,11 @@ int verb_config(const Words& words) {
   static constexpr std::array kMembers = {
       Verb{"show", "the effective configuration, with the origin of each value", show},
       Verb{"check", "is a configuration right, and on how many ranks", check},
+      Verb{"schema", "a JSON Schema of all keys", schema},
+      Verb{"import", "what becomes of each key of a DeepSpeed configuration, and the same in this program's words",
+           import_file},
   };
-  static constexpr std::array kLater = {"schema", "import"};
-  return run_family({"config", "shows and checks configurations", kMembers, kLater}, words);
+  return run_family({"config", "shows, checks and imports configurations", kMembers, {}}, words);
 }
 
 }  // namespace ct

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "train/config/encoded.h"
 #include "train/config/env_file.h"
 #include "train/config/find.h"
 
@@ -43,13 +44,26 @@ fs::path locate_config(const std::string& name) {
     directories.push_back(installed_configs(executable));
     if (const fs::path configs = source_configs(executable); !configs.empty()) directories.push_back(configs);
   }
-  return find_config(name, directories);
+  try {
+    return find_config(name, directories);
+  } catch (const Error& error) {
+    if (decode_config(name)) return name;  // read_file() takes it so
+    if (!looks_encoded(name)) throw;
+    fail(error.code(), in_quotes(name.substr(0, 60)),
+         ": there is no such file, nor is it base64 of a configuration: Expected a string path to an existing "
+         "deepspeed config, or a dictionary or a valid base64");
+  }
+}
+
+std::string word_of_config(const fs::path& located) {
+  return config_in_place_of(located) ? located.string() : absolute_of(located).string();
 }
 
 void add_config_options(CLI::App& app, ConfigFiles& files, const std::string& config) {
   app.add_option(config, files.config,
                  "YAML, or a DeepSpeed JSON file; looked for as given, then in configs/ (default.yaml)");
-  app.add_option("--deepspeed_config", files.deepspeed, "DeepSpeed JSON, laid over --config");
+  app.add_option("--deepspeed_config,--deepscale_config", files.deepspeed,
+                 "DeepSpeed JSON, or url-safe base64 of it, laid over --config");
   app.add_option("--env", files.env, "a job's KEY=VALUE lines, which may name both of them and --cuda-path");
 }
 
@@ -86,6 +100,9 @@ ConfigSources locate_configs(const ConfigFiles& files, std::vector<std::string>*
   const JobEnvironment job = enter_job(files.env, warnings);
   ConfigSources sources;
   sources.files = {locate_config(files.config.value_or(job.config.empty() ? "default.yaml" : job.config))};
+  if (files.deepspeed == "")
+    fail(ExitCode::usage,
+         "--deepspeed_config is empty: DeepSpeed requires --deepspeed_config to specify configuration file");
   if (const std::string deepspeed = files.deepspeed.value_or(job.deepspeed); !deepspeed.empty())
     sources.files.push_back(locate_config(deepspeed));
   if (job.cuda_path) sources.overrides.push_back(*job.cuda_path);

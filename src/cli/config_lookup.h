@@ -15,6 +15,9 @@ namespace ct {
 /// one; else among the installed ones. Throws Error(usage) that lists where it looked.
 std::filesystem::path locate_config(const std::string& name);
 
+/// The word that names a located one to another process, whose working folder may be another.
+std::string word_of_config(const std::filesystem::path& located);
+
 /// The options that name configurations.
 struct ConfigFiles {
   std::optional<std::string> config, deepspeed;

@@ -1,7 +1,6 @@
 // cifar-train jobscript: what one submits to Slurm, Grid Engine or PBS.
 #include <cstdio>
 
-#include "base/paths.h"
 #include "cli/config_lookup.h"
 #include "cli/jobscript/options.h"
 #include "cli/programs.h"
@@ -40,9 +39,9 @@ int verb_jobscript(const Words& words) {
   request.nodes = nodes;
   request.ranks_per_node = ranks;
   request.program = own_program().string();
-  Words own = {"train", "--config", absolute_of(sources.files.front()).string()};
+  Words own = {"train", "--config", word_of_config(sources.files.front())};
   const auto add = [&](const char* option, const std::string& value) { own.insert(own.end(), {option, value}); };
-  if (sources.files.size() > 1) add("--deepspeed_config", absolute_of(sources.files[1]).string());
+  if (sources.files.size() > 1) add("--deepspeed_config", word_of_config(sources.files[1]));
   for (const ConfigOverride& override : sources.overrides) add("--set", override.key + "=" + override.value);
   for (const std::string& set : sets) add("--set", set);
   if (request.scheduler == Scheduler::sge) add("--requeue-code", "99");

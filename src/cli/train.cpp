@@ -20,6 +20,7 @@
 #include "comm/launch.h"
 #include "comm/together.h"
 #include "train/agree.h"
+#include "train/config/encoded.h"
 #include "train/config/load.h"
 #include "train/config/print.h"
 #include "train/memory/estimate.h"
@@ -33,7 +34,7 @@ struct TrainFlags {
   std::string output, resume = "auto", init, init_head = "keep", device, cuda_path, ranks = "auto";
   std::vector<std::string> sets;
   bool reset = false, print_config = false, dry_run = false, dump_plan = false, quiet = false, verbose = false,
-       no_record = false;
+       no_record = false, deepspeed = false;
   int requeue_code = static_cast<int>(ExitCode::stopped);
   TutorialFlags tutorial;
 };
@@ -62,9 +63,7 @@ void add_options(CLI::App& app, TrainFlags& f) {
       ->check(CLI::Range(1, 125));
   app.add_flag("--no-record", f.no_record, "launch every kernel by itself, not as CUDA graphs (cuda.record: false)");
   const char* tutorial = "The tutorial scripts' flags";
-  app.add_flag_callback(
-         "--deepspeed", [] {}, "accepted; there is nothing to switch on")
-      ->group(tutorial);
+  app.add_flag("--deepspeed,--deepscale", f.deepspeed, "accepted; there is nothing to switch on")->group(tutorial);
   app.add_option("--local_rank", f.tutorial.local_rank, "accepted; the launcher says")->group(tutorial);
   app.add_option("-b,--batch_size", f.tutorial.batch_size, "train_batch_size, and at most that as micro-batch")
       ->group(tutorial);
@@ -232,7 +231,11 @@ int verb_train(const Words& words) {
   sources.flags = f.tutorial;
   sources.sets = f.sets;
   for (const auto& file : sources.files)
-    options.config_source += (options.config_source.empty() ? "" : " and ") + file.string();
+    options.config_source += (options.config_source.empty() ? "" : " and ") + source_name(file);
+  const bool names_none = !f.files.config && !f.files.deepspeed && f.files.env.empty();
+  if (f.deepspeed && names_none)
+    options.warnings.push_back("DeepSpeed requires --deepspeed_config to specify configuration file; without one " +
+                               options.config_source + " is taken");
   if (app.count("--output") > 0) sources.overrides.push_back({"output", f.output, "--output"});
   if (app.count("--device") > 0) sources.overrides.push_back({"device", f.device, "--device"});
   if (app.count("--cuda-path") > 0) sources.overrides.push_back({"cuda.path", f.cuda_path, "--cuda-path"});

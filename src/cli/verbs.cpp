@@ -15,7 +15,7 @@ std::span<const Verb> verbs() {
       Verb{"train", "train a model (the default verb)", verb_train, /*on_all_ranks=*/true},
       Verb{"eval", "loss, accuracy and per-class table of a weights file", verb_eval},
       Verb{"export", "weights under PyTorch's state_dict names", verb_export},
-      Verb{"config", "show or check a configuration", verb_config},
+      Verb{"config", "show, check or import a configuration", verb_config},
       Verb{"data", "write the synthetic set, verify or describe data files", verb_data},
       Verb{"ckpt", "list, inspect and verify checkpoints", verb_ckpt},
       Verb{"bench", "throughput of the training step and of its operations", verb_bench, /*on_all_ranks=*/true},

@@ -15,9 +15,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/watchdog/heartbeat.h"
+#include "tensor/tensor.h"
 
 namespace ct {
 
@@ -66,6 +68,13 @@ enum class TrafficKind : uint8_t { training, norms };
 /// How sums over ranks are added: by the canonical tree, or as suits the transport, with one partial sum at the most.
 enum class SumOrder : uint8_t { canonical, any };
 
+/// Which elements of a sum in any order, [begin, end) in ascending order, are rounded to a type of 16 bits on their
+/// way.
+struct Narrowing {
+  DType type = DType::bf16;
+  std::vector<std::pair<int64_t, int64_t>> elements;
+};
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -86,6 +95,13 @@ class Communicator {
   /// range at its place.
   virtual std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership ranges,
                                                     int64_t leaves, SumOrder order = SumOrder::canonical) = 0;
+  /// Is there a cable between ranks, so that sums in 16 bits are worth their rounding?
+  virtual bool narrows() const { return false; }
+  /// As those above in any order, where it does; `narrowing` counts elements of `data` or `whole`. Each rank's part is
+  /// rounded once and added in f32; of an all_reduce the sum is rounded again.
+  virtual std::unique_ptr<Collective> narrow_all_reduce(std::span<float> data, const Narrowing& narrowing);
+  virtual std::unique_ptr<Reduction> narrow_reduce_scatter(std::span<float> whole, float* shard, Ownership ranges,
+                                                           int64_t leaves, const Narrowing& narrowing);
   /// Completes `whole` (any memory) on every rank, own ranges included, from the owners' shards (from allocate(), same
   /// length everywhere); whole may be the shard itself, with every range at its place.
   virtual std::unique_ptr<Collective> all_gather(std::span<std::byte> whole, std::span<std::byte> shard,

@@ -52,7 +52,8 @@ Pipeline::Pipeline(const DataSet& set, std::vector<uint32_t> images, PipelineOpt
 std::span<const uint32_t> Pipeline::order(int64_t epoch) {
   Order& order = orders_[static_cast<size_t>(epoch % 2)];
   if (order.epoch != epoch) {
-    order.images = permutation(options_.seed, epoch, static_cast<uint32_t>(images_.size()), options_.shuffle);
+    order.images = permutation(options_.seed, options_.same_order ? 0 : epoch, static_cast<uint32_t>(images_.size()),
+                               options_.shuffle);
     for (uint32_t& place : order.images) place = images_[place];
     order.epoch = epoch;
   }

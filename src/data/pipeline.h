@@ -22,6 +22,7 @@ namespace ct {
 struct PipelineOptions {
   uint64_t seed = 0;
   bool shuffle = true;
+  bool same_order = false;  // every epoch has the first one's
   std::vector<AugmentStep> augment = {};
   int64_t train_batch = 0;  // images of one step, over all ranks and micro-batches
   int64_t micro_batch = 0;  // divides train_batch

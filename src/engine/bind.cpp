@@ -347,6 +347,29 @@ Ownership BoundProgram::ownership(const std::vector<Run>& place, bool in_place, 
   return ranges;
 }
 
+/// Do gradients travel in 16 bits?
+bool BoundProgram::narrows() const {
+  const Distribution& d = program_.distribution;
+  return d.wire != DType::f32 && !d.reproducible && comm_.narrows();
+}
+
+/// Of a buffer whose element `first` is the range's first: gradients, but neither running statistics, which would lose
+/// more than gradients do, nor pads.
+Narrowing BoundProgram::narrowing(const Range& range, int64_t first) const {
+  Narrowing narrowing{.type = program_.distribution.wire};
+  for (const Range& chunk : program_.flat.chunks) {
+    const int64_t begin = std::max(chunk.begin, range.begin), end = std::min(chunk.end, range.end);
+    if (begin >= end) continue;
+    const int64_t moved = first - range.begin;
+    auto& all = narrowing.elements;
+    if (!all.empty() && all.back().second == begin + moved)
+      all.back().second = end + moved;
+    else
+      all.emplace_back(begin + moved, end + moved);
+  }
+  return narrowing;
+}
+
 BoundProgram::Launch BoundProgram::bind_comm(const CommOp& op) {
   const SumOrder order = program_.distribution.reproducible ? SumOrder::canonical : SumOrder::any;
   const auto floats = [this](ValueId id) {
@@ -357,8 +380,12 @@ BoundProgram::Launch BoundProgram::bind_comm(const CommOp& op) {
     collectives_.push_back(std::move(collective));
     return [raw = collectives_.back().get()] { raw->launch(); };
   };
-  if (const auto* all_reduce = std::get_if<AllReduce>(&op))
-    return launch(comm_.all_reduce(floats(all_reduce->data), order));
+  if (const auto* all_reduce = std::get_if<AllReduce>(&op)) {
+    const std::span<float> data = floats(all_reduce->data);
+    if (!narrows()) return launch(comm_.all_reduce(data, order));
+    const int64_t begin = data.data() - floats(program_.grads).data();
+    return launch(comm_.narrow_all_reduce(data, narrowing({begin, begin + static_cast<int64_t>(data.size())}, 0)));
+  }
   if (const auto* gather = std::get_if<AllGather>(&op)) {
     const bool norms = gather->what == AllGather::What::chunk_sums;
     return launch(
@@ -368,11 +395,16 @@ BoundProgram::Launch BoundProgram::bind_comm(const CommOp& op) {
   }
   const auto& scatter = std::get<ReduceScatter>(op);
   const std::span<float> whole = floats(scatter.whole);
-  auto& reduction = reductions_[{tensor(scatter.whole).data, scatter.place.front().range.begin}];
-  if (!reduction)
-    reduction = comm_.reduce_scatter(whole, floats(scatter.shard).data(),
-                                     ownership(scatter.place, scatter.whole == scatter.shard, AllGather::What::grads),
-                                     program_.distribution.micro_batches(), order);
+  const Run& place = scatter.place.front();
+  auto& reduction = reductions_[{tensor(scatter.whole).data, place.range.begin}];
+  if (!reduction) {
+    float* const shard = floats(scatter.shard).data();
+    Ownership ranges = ownership(scatter.place, scatter.whole == scatter.shard, AllGather::What::grads);
+    const int64_t leaves = program_.distribution.micro_batches();
+    reduction = narrows() ? comm_.narrow_reduce_scatter(whole, shard, std::move(ranges), leaves,
+                                                        narrowing(place.range, place.byte / 4))
+                          : comm_.reduce_scatter(whole, shard, std::move(ranges), leaves, order);
+  }
   if (scatter.last) return [raw = reduction.get()] { raw->finish(); };
   return [raw = reduction.get()] { raw->push(); };
 }

@@ -95,6 +95,8 @@ class BoundProgram {
   void allocate_scratch();
   Part bind(const Program& steps, const Kernels& kernels, bool uses_arena);
   Launch bind_comm(const CommOp& op);
+  bool narrows() const;
+  Narrowing narrowing(const Range& range, int64_t first) const;
   Ownership ownership(const std::vector<Run>& place, bool in_place, AllGather::What what,
                       const std::vector<int>& owners = {}) const;
   std::span<std::byte> bytes_of(ValueId id) const;

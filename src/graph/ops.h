@@ -430,6 +430,7 @@ struct SoftmaxCrossEntropy {
   float label_smoothing;
   ValueId loss_scale = kNone;  // LossScaleState (graph/loss_scale.h), by whose scale dlogits is multiplied
   ValueId second_labels = kNone, second_shares = kNone;
+  double predivide = 1;  // by which dlogits is divided, so that every gradient is
   Ids reads() const;
   Ids writes() const {
     return dlogits == kNone ? Ids{losses, predicted, larger} : Ids{losses, predicted, larger, dlogits};
@@ -489,6 +490,7 @@ struct StepControl {
   int64_t micro_batches;       // S, leaves of the sum: the gradient is their mean
   ValueId loss_scale = kNone;  // LossScaleState: gradients carry it, and this step may move it
   LossScaleOptions loss_scale_options = {};
+  double predivided = 1;  // by which the leaves are divided already (SoftmaxCrossEntropy::predivide)
   Ids reads() const;
   Ids writes() const { return loss_scale == kNone ? Ids{scalars} : Ids{scalars, loss_scale}; }
 };

@@ -93,13 +93,14 @@ inline std::optional<ConfigFault> fault_of_run(const LrSchedule& schedule, const
       schedule);
 }
 
-/// The schedule's row of applied step number `step`, counted from 0.
-inline ScheduleRow schedule_row(const LrSchedule& schedule, const Optimizer& optimizer, int64_t step) {
+/// The schedule's row of applied step number `step`, counted from 0; the optimizer's own count is `ahead` of it.
+inline ScheduleRow schedule_row(const LrSchedule& schedule, const Optimizer& optimizer, int64_t step,
+                                int64_t ahead = 0) {
   return std::visit(
-      [step](const auto& s, const auto& o) {
+      [step, ahead](const auto& s, const auto& o) {
         Rates rates = s.at(o.rates(), step);
         if constexpr (!requires { o.betas; }) rates.betas = o.rates().betas;  // momentum is cycled in betas alone
-        return ScheduleRow{rates.lr, o.coefficients(rates, step)};
+        return ScheduleRow{rates.lr, o.coefficients(rates, step + ahead)};
       },
       schedule, optimizer);
 }

@@ -30,8 +30,9 @@ Rates WarmupCosineLr::at(Rates given, int64_t step) const {
   if (it >= warmup) {
     const int64_t fallen = it - warmup + 1, fall = *total_num_steps - warmup;
     // In DeepSpeed's order, for its very bits.
-    const double cosine =
-        fallen < fall ? std::cos(std::numbers::pi * static_cast<double>(fallen) / static_cast<double>(fall)) : -1;
+    const double cosine = fallen < fall || (rises_again && fall > 0)
+                              ? std::cos(std::numbers::pi * static_cast<double>(fallen) / static_cast<double>(fall))
+                              : -1;
     ratio = cos_min_ratio + (1 - cos_min_ratio) * ((1 + cosine) / 2);
   } else if (it >= 0) {
     ratio = warmup_min_ratio + (1 - warmup_min_ratio) * warmup_share(warmup_type, it, warmup);

@@ -21,6 +21,7 @@ struct WarmupCosineLr {
   int64_t warmup_num_steps = 1000;
   double cos_min_ratio = 1e-4;
   WarmupType warmup_type = WarmupType::log;
+  bool rises_again = false;  // no key: goes on along the cosine after total_num_steps, as DeepSpeed's does
 
   std::vector<ConfigKey> keys();
   std::optional<ConfigFault> fault() const { return {}; }

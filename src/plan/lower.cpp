@@ -27,6 +27,7 @@ Lowered Lowering::training(const UpdateRule& rule) {
   place_masters();
   if (rule.ema) out_.states.push_back(state(StateKind::ema, "ema"));
   if (rule.loss_scale) scale_loss(*rule.loss_scale);
+  predivide(rule.predivision);
   gathers_gradients_ = std::holds_alternative<optim::Muon>(rule.optimizer);
   place_gradients();
   compute(out_.micro, /*last=*/false);

@@ -17,11 +17,18 @@ struct EmaOptions {
   int64_t start = 0;
 };
 
+/// How much of the mean's division comes before the sum: as much as `factor` says, or all of it.
+struct Predivision {
+  bool whole = false;
+  double factor = 1;  // unless whole
+};
+
 struct UpdateRule {
   optim::Optimizer optimizer;
   std::vector<optim::ParameterGroup> groups = {};
   double clip = 0;  // global norm; 0: off
   std::optional<LossScaleOptions> loss_scale = {};
+  Predivision predivision = {};
   std::optional<EmaOptions> ema = {};
 };
 

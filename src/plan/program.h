@@ -44,6 +44,7 @@ struct Distribution {
   int zero_stage = 0;
   bool reproducible = true;
   ZeroOptions zero;
+  DType wire = DType::f32;  // of gradients between hosts, where bits may depend on ranks
   int micro_batches() const { return ranks * accumulation; }
   /// One rank has nothing to share out.
   int effective_stage() const { return ranks == 1 ? 0 : zero_stage; }

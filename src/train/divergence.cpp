@@ -1,20 +1,40 @@
 #include "train/divergence.h"
 
+#include <utility>
+
 #include "base/error.h"
+#include "train/loss_scale_report.h"
+#include "train/setup.h"
 
 namespace ct {
 
+namespace {
+
+/// What a step made of the loss scale is told where it was skipped, or where all of DeepSpeed's lines are wanted.
+void tell_of_step(const RunContext& run, const std::optional<LossScaleOptions>& scale, int64_t step,
+                  const LossScaleState& before, const Outcome& now) {
+  const bool skipped = now.scalars.skip != 0, in_its_words = run.config.compat.has(CompatFlag::console);
+  if (scale && in_its_words)
+    for (const std::string& line : deepspeed_lines(*scale, before, now.loss_scale, skipped)) run.log.note(line);
+  if (!skipped || (scale && scale->dynamic && in_its_words)) return;
+  const std::string end = scale ? ". " + overflow_text(*scale, before, now.loss_scale) : "";
+  run.log.warn(str("step ", step, " was skipped on all ranks: its loss or gradient is not finite", end));
+}
+
+}  // namespace
+
 std::string tell_of_skipped_steps(const RunContext& run) {
   const std::vector<Outcome> recent = run.session.engine().drain_outcomes();
-  const bool scaled = run.session.program().loss_scale != kNone, dynamic = scaled && run.config.fp16.loss_scale == 0;
+  const std::optional<LossScaleOptions> scale = update_rule(run.config).loss_scale;
+  const bool dynamic = scale && scale->dynamic;
   int64_t step = run.state.step - static_cast<int64_t>(recent.size());
   for (const Outcome& o : recent) {
     ++step;
+    tell_of_step(run, scale, step, std::exchange(run.state.loss_scale, o.loss_scale), o);
     if (o.scalars.skip == 0) continue;
-    const std::string end = scaled ? str("; the loss scale is now ", o.loss_scale.scale) : "";
-    run.log.warn(str("step ", step, " was skipped on all ranks: its loss or gradient is not finite", end));
     if (dynamic && o.loss_scale.diverged > 0)
-      return str("diverged: step ", step, " overflowed at the smallest loss scale, ", o.loss_scale.scale);
+      return str("diverged: step ", step, " overflowed at the smallest loss scale, ", o.loss_scale.scale, " (",
+                 kScaleAtItsMinimum, ")");
     if (!dynamic && o.scalars.bad_streak >= run.config.train.max_bad_steps)
       return str("diverged: the loss or gradient was not finite in ", o.scalars.bad_streak,
                  " steps in a row, up to step ", step);

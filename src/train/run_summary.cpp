@@ -6,7 +6,9 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/version.h"
+#include "train/loss_scale_report.h"
 #include "train/run/run_files.h"
+#include "train/setup.h"
 
 namespace ct {
 
@@ -37,6 +39,8 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
     log.note(
         "the micro-batch size follows from the number of ranks, so another number gives other bits; give "
         "train_micro_batch_size_per_gpu to prevent that");
+  if (const auto scale = update_rule(config).loss_scale) log.note("fp16: " + describe(*scale));
+  if (const std::string line = tell_of_wire(); !line.empty()) log.note(line);
   if (evaluates_average(config))
     log.note("evaluations, and what goes by them, are of the moving average of the weights (train.ema)");
   if (config.train.best.split == BestSplit::last)
@@ -66,6 +70,19 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
               {"host", host_name()}});
 }
 
+/// What becomes of a communication_data_type of 16 bits; empty: none is asked for.
+std::string RunSummary::tell_of_wire() const {
+  const Config& config = run_.config;
+  if (config.communication_data_type == CommDataType::fp32) return "";
+  const std::string asked = str("communication_data_type ", word_of(config.communication_data_type), ": ");
+  if (config.communication.reproducible)
+    return asked + "sums stay f32, the same on any number of ranks, unless communication.reproducible is false";
+  if (!run_.session.collectives().narrows())
+    return str(asked, "sums stay f32 with ", run_.session.collectives().description(),
+               "; messages between CPUs of several hosts travel in 16 bits");
+  return asked + "gradients travel in 16 bits and are added in f32";
+}
+
 void RunSummary::print_results(const Evaluation& test) const {
   const std::vector<std::string>& class_names = run_.session.data().test->class_names();
   const auto names = [&](const std::vector<int32_t>& labels) {
@@ -91,6 +108,7 @@ void RunSummary::record_end(const std::string& reason, const Json& result) const
               {"seconds", run_.clock.wall_seconds()},
               {"samples_per_sec", images_a_second()}};
   if (run_.state.replaced > 0) end["replaced_samples"] = run_.state.replaced;
+  if (run_.state.scalars.skipped > 0) end["skipped"] = run_.state.scalars.skipped;
   // What a script that checks speed or repeatability has to know.
   TrainingSession& session = run_.session;
   for (const std::string& why : {session.engine().bound().not_recorded(), session.evaluator().bound().not_recorded()})
@@ -103,6 +121,13 @@ void RunSummary::record_end(const std::string& reason, const Json& result) const
 void RunSummary::print_end(const std::string& weights_sha256, const Path& folder) const {
   char speed[96];
   std::snprintf(speed, sizeof speed, "%.1f s (%.0f images/s)", run_.clock.seconds(), images_a_second());
+  if (const int64_t skipped = run_.state.scalars.skipped; skipped > 0) {
+    char share[32];
+    std::snprintf(share, sizeof share, "%.1f %%",
+                  100 * static_cast<double>(skipped) / static_cast<double>(run_.state.step));
+    run_.log.note(str(counted(skipped, "step"), " of ", run_.state.step, " (", share, ") ",
+                      skipped == 1 ? "was" : "were", " skipped: the loss or gradient was not finite"));
+  }
   const std::string best = (folder / kBestFile).string();
   run_.log.note(str("trained ", steps(), " steps in ", speed, "; weights_sha256 ", weights_sha256));
   run_.log.note("results: " + best + "; evaluate with: cifar-train eval --ckpt " + best);

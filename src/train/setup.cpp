@@ -20,7 +20,9 @@ LossScaleOptions loss_scale_options(const Config& config) {
           .min = f.min_loss_scale,
           .window = f.loss_scale_window,
           .hysteresis = f.hysteresis,
-          .consecutive_hysteresis = f.consecutive_hysteresis};
+          .consecutive_hysteresis = f.consecutive_hysteresis,
+          .without_hysteresis = config.compat.has(CompatFlag::scaler_b) && config.zero_optimization.stage == 0,
+          .unscale_by_new = config.compat.has(CompatFlag::scale_first)};
 }
 }  // namespace
 
@@ -30,6 +32,7 @@ UpdateRule update_rule(const Config& config) {
   const bool all_decay = std::visit([](const auto& o) { return o.no_decay == optim::NoDecay::none; }, rule.optimizer);
   if (!all_decay) rule.groups.push_back(optim::kVectorsDoNotDecay);
   if (config.fp16.enabled) rule.loss_scale = loss_scale_options(config);
+  rule.predivision = {.whole = config.prescale_gradients, .factor = config.gradient_predivide_factor};
   if (config.train.ema.decay > 0) rule.ema = {config.train.ema.decay, config.train.ema.start};
   return rule;
 }
@@ -44,8 +47,15 @@ Schedule step_schedule(const Config& config, int64_t run_steps) {
   optim::fit_run(scheduler, run_steps);
   if (const auto fault = optim::fault_of_run(scheduler, config.optimizer.value(), run_steps))
     fail(ExitCode::usage, "scheduler.params.", fault->key, " ", fault->text);
-  return [optimizer = config.optimizer.value(), scheduler](int64_t step) {
-    return optim::schedule_row(scheduler, optimizer, step);
+  const Compat& compat = config.compat;
+  if (auto* cosine = std::get_if<optim::WarmupCosineLr>(&scheduler))
+    cosine->rises_again = compat.has(CompatFlag::cosine_rises);
+  const bool begins_at_rate = compat.has(CompatFlag::first_step) && optim::type_of(scheduler).starts_with("Warmup");
+  // DeepSpeed's FP16_Optimizer makes an empty step as it is made.
+  const int64_t ahead = compat.has(CompatFlag::adam_t) && config.fp16.enabled && config.zero_optimization.stage == 0;
+  return [optimizer = config.optimizer.value(), scheduler, begins_at_rate, ahead](int64_t step) {
+    if (begins_at_rate && step == 0) return optim::schedule_row(optim::Constant{}, optimizer, step, ahead);
+    return optim::schedule_row(scheduler, optimizer, step, ahead);
   };
 }
 
@@ -59,6 +69,10 @@ std::string optimizer_note(const Config& config) {
       config.optimizer.value());
 }
 
+static DType wire_of(CommDataType type) {
+  return type == CommDataType::fp16 ? DType::f16 : type == CommDataType::bf16 ? DType::bf16 : DType::f32;
+}
+
 Distribution distribution(const Config& config, const BatchSizes& batch, RankOf who) {
   const auto& zero = config.zero_optimization;
   return {.ranks = who.ranks,
@@ -69,7 +83,8 @@ Distribution distribution(const Config& config, const BatchSizes& batch, RankOf 
           .zero = {.reduce_bucket_size = zero.reduce_bucket_size.value_or(0),
                    .allgather_bucket_size = zero.allgather_bucket_size.value_or(0),
                    .persistence_threshold = zero.stage3_param_persistence_threshold,
-                   .offload_optimizer = zero.offload_optimizer_device == OffloadDevice::cpu && wants_cuda(config)}};
+                   .offload_optimizer = zero.offload_optimizer_device == OffloadDevice::cpu && wants_cuda(config)},
+          .wire = wire_of(config.communication_data_type)};
 }
 
 CommQueueOptions comm_queue_options(const Config& config) { return {.beside = config.zero_optimization.overlap_comm}; }
@@ -121,6 +136,7 @@ PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, 
   const int first = d.micro_batch(rank, 0);
   return {.seed = static_cast<uint64_t>(config.seed),
           .shuffle = config.data.shuffle,
+          .same_order = config.compat.has(CompatFlag::fixed_order),
           .augment = config.data.augment,
           .train_batch = batch.train,
           .micro_batch = batch.micro,

@@ -326,6 +326,7 @@ void Trainer::start_from(const std::string& checkpoint) {
   } else {
     session_.initialize();
   }
+  if (checkpoint.empty()) state_.loss_scale = session_.program().first_loss_scale;
   session_.make_data();
   if (checkpoint.empty()) engine.begin_average();
   if (folder_ && !ended_) {

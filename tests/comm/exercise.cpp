@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -189,6 +190,47 @@ void scatter(Communicator& comm, int count, int64_t micro_steps, bool in_place, 
   if (order == SumOrder::any && micro_steps > 1) check(bytes == own_bytes, "one partial sum takes ", bytes, " bytes");
 }
 
+/// What every rank's numbers become when sums may be rounded to 16 bits but for a stretch in the middle.
+void narrow(Communicator& comm, DType type, bool scattered) {
+  const int64_t numel = 5001, from = 1000, to = 1100;
+  const Narrowing narrowing{type, {{0, from}, {to, numel}}};
+  const float fine = 1 + 0x1p-14f;  // of 16 bits neither type has it
+  const std::span<float> data = floats(comm.allocate(static_cast<size_t>(numel) * sizeof(float)), numel);
+  Ownership ranges(static_cast<size_t>(comm.size()));
+  for (int64_t r = 0; r < comm.size(); ++r) {
+    const int64_t begin = numel * r / comm.size(), end = numel * (r + 1) / comm.size();
+    ranges[static_cast<size_t>(r)] = {{.whole = 4 * begin, .shard = 4 * begin, .elements = end - begin}};
+  }
+  const auto reduce = scattered ? nullptr : comm.narrow_all_reduce(data, narrowing);
+  const auto scatter =
+      scattered ? comm.narrow_reduce_scatter(data, data.data(), ranges, 2 * comm.size(), narrowing) : nullptr;
+  const int micro_steps = scattered ? 2 : 1;
+  for (int round = 0; round < 3; ++round) {
+    for (int j = 0; j < micro_steps; ++j) {
+      for (int64_t i = 0; i < numel; ++i)
+        data[static_cast<size_t>(i)] = i % 7 == 0 ? fine : static_cast<float>(i % 8 + comm.rank());
+      if (!scattered)
+        reduce->launch();
+      else
+        j + 1 < micro_steps ? scatter->push() : scatter->finish();
+    }
+    const auto n = static_cast<float>(comm.size());
+    const ShardRange& mine = ranges[static_cast<size_t>(comm.rank())][0];
+    const int64_t begin = scattered ? mine.whole / 4 : 0, end = scattered ? begin + mine.elements : numel;
+    for (int64_t i = begin; i < end; ++i) {
+      const bool exact = i >= from && i < to;
+      // The own part is not rounded before it is added, the sum of an all_reduce is in the end.
+      const float ones = exact ? n * fine : scattered ? n - 1 + fine : n;
+      const float want =
+          static_cast<float>(micro_steps) * (i % 7 == 0 ? ones : n * static_cast<float>(i % 8) + n * (n - 1) / 2);
+      const float is = data[static_cast<size_t>(i)];
+      check(std::abs(is - want) <= (i % 7 == 0 ? 1e-6f * want : 0), "a narrow sum: element ", i, " is ", is,
+            " in place of ", want, " on rank ", comm.rank());
+    }
+    std::ranges::fill(data, -7.f);
+  }
+}
+
 void control(Communicator& comm) {
   const int n = comm.size();
   for (const size_t bytes : {size_t{0}, size_t{1}, size_t{4096}, size_t{4097}, size_t{100000}}) {
@@ -239,6 +281,9 @@ void exercise(Communicator& comm) {
     all_reduce(comm, numel, false, SumOrder::canonical);
     all_reduce(comm, numel, true, SumOrder::any);
   }
+  if (comm.narrows())
+    for (const DType type : {DType::bf16, DType::f16})
+      for (const bool scattered : {false, true}) narrow(comm, type, scattered);
   const size_t before = comm.allocated_bytes();
   comm.allocate(4096);
   check(comm.allocated_bytes() == before + 4096, "allocated_bytes");

@@ -126,6 +126,19 @@ TEST_F(PipelineTest, WithoutShuffleTheFilesOrder) {
   EXPECT_EQ(batch.draws[4].unused, 0);
 }
 
+TEST_F(PipelineTest, EveryEpochMayHaveTheSameOrder) {
+  const CifarSet set = small_set(20);
+  std::vector<uint32_t> all(20);
+  std::iota(all.begin(), all.end(), 0u);
+  Pipeline pipeline(set, all, {.seed = 5, .same_order = true, .train_batch = 4, .micro_batch = 4});
+  const auto order = permutation(5, 0, 20);
+  for (int epoch : {0, 1, 7}) {
+    Batch batch(4);
+    pipeline.fill(epoch, 2, 0, batch.to());
+    for (int i = 0; i < 4; ++i) expect_image(set, order[8 + i], batch, i);
+  }
+}
+
 TEST_F(PipelineTest, RefusesWhatDoesNotFit) {
   const CifarSet set = small_set(20);
   const auto training = hold_out(1, 20, 5).training;

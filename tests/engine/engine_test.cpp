@@ -479,6 +479,28 @@ TEST(Engine, SumsInAnyOrderAreCloseToTheCanonicalOnes) {
     }
 }
 
+UpdateRule divided_before(const Predivision& predivision) {
+  UpdateRule rule = kAdam;
+  rule.predivision = predivision;
+  return rule;
+}
+
+/// Dividing by a power of two changes no bit.
+TEST(Engine, GradientsMayBeDividedBeforeTheyAreAdded) {
+  const Outcome after = train({.micro_batches = 8}, 4);
+  for (const Predivision& predivision : {Predivision{.whole = true}, Predivision{.factor = 4}})
+    expect_same_bits(train({.rule = divided_before(predivision), .ranks = 2, .micro_batches = 8}, 4), after);
+  // Others round elsewhere, but alike on any ranks and stage.
+  const UpdateRule whole = divided_before({.whole = true}), part = divided_before({.factor = 3});
+  const Outcome sixth = train({.micro_batches = 6}, 4);
+  for (const UpdateRule& rule : {whole, part}) {
+    const Outcome alone = train({.rule = rule, .micro_batches = 6}, 4);
+    EXPECT_NEAR(alone.scalars.norm, sixth.scalars.norm, 1e-4 * sixth.scalars.norm);
+    for (int stage = 0; stage <= 3; ++stage)
+      expect_same_bits(train({.rule = rule, .ranks = 3, .micro_batches = 6, .stage = stage}, 4), alone);
+  }
+}
+
 TEST(Engine, MomentumToo) {
   const Outcome alone = train({.rule = kSgd, .micro_batches = 6}, 4);
   for (int stage = 0; stage <= 3; ++stage)

@@ -116,8 +116,14 @@ def losses_in_fp16():
     sets = plain(model__name="cnn", train__max_steps=8, fp16__enabled=True, fp16__initial_scale_power=24,
                  fp16__hysteresis=1, train__max_bad_steps=100)
     train(path("f32"), plain(model__name="cnn", train__max_steps=1), *CPU, config=TUTORIAL)
-    train(path("fp16"), sets, *CUDA, config=TUTORIAL)
+    done = train(path("fp16"), sets, *CUDA, config=TUTORIAL)
     steps = records(path("fp16"), "step")
+    for line in ("fp16: dynamic loss scale from 16777216, halved at 1 overflow down to 1, doubled after 1000 steps without",
+                 "step 1 was skipped on all ranks: its loss or gradient is not finite. Attempted loss scale: 16777216, "
+                 "reducing to 8388608"):
+        expect(line in done.stderr, line, done.stderr)
+    end = records(path("fp16"), "end")[-1]["skipped"]
+    expect(re.search(r"%d steps? of 8 \(%.1f %%\) (was|were) skipped" % (end, 12.5 * end), done.stderr), done.stderr)
     first = distance(steps[0]["loss"], records(path("f32"), "step")[0]["loss"])
     skipped = [r["skipped"] for r in steps]
     expect(first <= 1e-3, "the loss of the first step is %.1e from that in f32" % first)
@@ -129,6 +135,21 @@ def losses_in_fp16():
     # A skipped update leaves the weights that travel to the device as they were.
     train(path("fp16-host"), {**sets, "zero_optimization.offload_optimizer.device": "cpu"}, *CUDA, config=TUTORIAL)
     expect_same_result(path("fp16-host"), result(path("fp16")), "offloaded")
+
+
+@check
+def the_loss_scale_of_the_reference():
+    """`compat`: DeepSpeed's machine of stage 0, its start at 2^32 in the other stages, and its lines."""
+    sets = plain(model__name="cnn", train__max_steps=6, fp16__enabled=True, train__max_bad_steps=100)
+    done = train(path("scaler-b"), {**sets, "fp16.initial_scale_power": 24, "compat": "[scaler_b, console]"}, *CUDA,
+                 config=TUTORIAL)
+    expect("Overflow detected. Skipping step. Attempted loss scale: 16777216, reducing to 8388608" in done.stderr, done.stderr)
+    expect("Grad overflow on iteration 0" in done.stderr and "was skipped on all ranks" not in done.stderr, done.stderr)
+    done = train(path("scale-32"), {**sets, "zero_optimization.stage": 1, "compat": "seed"}, *CUDA, config=TUTORIAL)
+    expect("[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 4294967296, reducing to 2147483648" in
+           done.stderr, done.stderr)
+    expect_equal([r["loss_scale"] for r in records(path("scale-32"), "step")][:3], [2 ** 31, 2 ** 30, 2 ** 29])
+    expect_equal(records(path("scale-32"), "end")[-1]["skipped"], 6)
 
 
 @check

@@ -185,7 +185,7 @@ def what_is_not_built_is_refused_by_name():
                        ({"optimizer.type": "MuAdam"}, "MuAdam"),
                        ({"scheduler.type": "CyclicLR"}, "CyclicLR"), ({"communication.backend": "nccl"}, "nccl"),
                        ({"cpu.threads": 2}, "cpu.threads"),
-                       ({"data.augment": "[random_erasing]"}, "random_erasing"), ({"compat": "seed"}, "compat")]:
+                       ({"data.augment": "[random_erasing]"}, "random_erasing"), ({"sparse_gradients": True}, "sparse_gradients")]:
         refused(USAGE, [name], path("out-later"), sets)
     for words, name in [(["--device", "cuda"], "cuda"), (["--with_cuda"], "cuda"),
                         (["--dtype", "fp16"], "fp16"), (["--backend", "nccl"], "nccl")]:

@@ -74,6 +74,50 @@ def overlap_changes_no_bit_stage_3():
     overlap_changes_no_bit(3)
 
 
+def gradients_in_16_bits(stage):
+    """Half the bytes, the losses of f32 but for rounding, and the same weights on all ranks."""
+    need_two_hosts()
+    losses, moved = {}, {}
+    with Network() as net:
+        for kind in ("fp32", "bf16", "fp16"):
+            output = path("wire-%d-%s" % (stage, kind))
+            done = train(output, {**SETTINGS, "data.path": synthetic(), "zero_optimization.stage": stage,
+                                  "communication.reproducible": False, "communication_data_type": kind,
+                                  "communication.check_interval": 10 if stage < 3 else 0}, ranks=net.ranks(2))
+            losses[kind] = [r["loss"] for r in records(output, "step")]
+            moved[kind] = records(output, "end")[-1]["traffic"]
+            said = "communication_data_type %s: gradients travel in 16 bits and are added in f32" % kind
+            expect((said in done.stderr) == (kind != "fp32"), done.stderr)
+    for kind in ("bf16", "fp16"):
+        expect_equal(moved[kind]["elements"], moved["fp32"]["elements"], kind)
+        # Stages 1 to 3 gather parameters too, which are f32.
+        share = moved[kind]["bytes"] / moved["fp32"]["bytes"]
+        expect(abs(share - (0.5 if stage == 0 else 0.75)) < 0.02, "stage %d, %s: %.3f of the bytes" % (stage, kind, share))
+        apart = max(abs(a - b) / b for a, b in zip(losses[kind], losses["fp32"]))
+        expect(0 < apart < 0.02, "stage %d, %s: losses are %.1e apart" % (stage, kind, apart))
+
+
+@check
+def gradients_in_16_bits_stage_0():
+    gradients_in_16_bits(0)
+
+
+@check
+def gradients_in_16_bits_stage_1():
+    gradients_in_16_bits(1)
+
+
+@check
+def sums_stay_f32_where_bits_must_be_the_same():
+    """Ranks of one host, and reproducible sums, move f32 as ever, and say so."""
+    settings = {**SETTINGS, "data.path": synthetic(), "communication_data_type": "bf16"}
+    done = train(path("wire-same"), settings, ranks=Ranks(2))
+    expect("communication_data_type bf16: sums stay f32, the same on any number of ranks" in done.stderr, done.stderr)
+    expect_same_result(path("wire-same"), one_host(), "communication_data_type with reproducible sums")
+    done = train(path("wire-any"), {**settings, "communication.reproducible": False}, ranks=Ranks(2))
+    expect("communication_data_type bf16: sums stay f32 with 2 threads of one process" in done.stderr, done.stderr)
+
+
 def bytes_on_the_cable(stage, expected_elements):
     """Twice as many steps less once as many: what starts, ends and evaluates a run costs the same in both."""
     need_two_hosts()

@@ -80,7 +80,11 @@ TEST_F(ConfigTest, ShippedDefaultSpellsOutTheDefaults) {
                                           "optimizer.params.no_decay",
                                           "scheduler.params.warmup_type",
                                           "zero_optimization.stage3_param_persistence_threshold",
-                                          "zero_optimization.offload_optimizer.device"};
+                                          "zero_optimization.offload_optimizer.device",
+                                          "elasticity.enabled",
+                                          "prescale_gradients",
+                                          "gradient_predivide_factor",
+                                          "communication_data_type"};
     EXPECT_NE(shipped.origins.contains(field.key), hidden.contains(field.key)) << field.key;
   }
 }
@@ -254,7 +258,7 @@ TEST_F(ConfigTest, TypesAndRangesAreChecked) {
       {"communication: {check_interval: 0.5}", "whole number, found '0.5'"},
       {"communication: {reproducible: 1}", "true or false, found '1'"},
       {"checkpoint: {asynchronous: maybe}", "checkpoint.asynchronous expects true or false, found 'maybe'"},
-      {"zero_optimization: true", "zero_optimization is a block of keys, found 'true'"},
+      {"zero_optimization: 3", "zero_optimization is a block of keys, found '3'"},
       {"zero_optimization: {stage: 4}", "zero_optimization.stage must be at least 0 and at most 3, found 4"},
       {"zero_optimization: {stage: -1}", "at most 3, found -1"},
       {"zero_optimization: {stage: two}", "zero_optimization.stage expects a whole number, found 'two'"},
@@ -331,7 +335,7 @@ TEST_F(ConfigTest, AGpuMayBeNamedByItsNumber) {
 
 TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
   const std::pair<const char*, const char*> cases[] = {
-      {"fp16: {enabled: true}\nbf16: {enabled: true}", "fp16.enabled and bf16.enabled are both true; switch one off"},
+      {"fp16: {enabled: true}\nbf16: {enabled: true}", "bfloat16 and fp16 modes cannot be simultaneously enabled"},
       {"fp16: {min_loss_scale: 9, enabled: true, initial_scale_power: 3}", "fp16.min_loss_scale is above the first"},
       {"bf16: {bf16_master_weights_and_grads: true}", "bf16.bf16_master_weights_and_grads true is not supported"},
       {"bfloat16: {bf16_optimizer_states: true}", "bf16.bf16_optimizer_states true is not supported"},
@@ -351,11 +355,11 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
        "CosineAnnealingWarmRestarts"},
       {"scheduler: {type: OneCycle, params: {cycle_first_stair_count: 3}}",
        "scheduler.params.cycle_first_stair_count 3 is not supported by this version; use 0"},
-      {"compat: seed", "compat is not supported by this version; remove it"},
       {"cpu: {threads: 2}", "cpu.threads 2 is not supported by this version; use 1"},
       {"wall_clock_breakdown: true", "wall_clock_breakdown true"},
-      {"prescale_gradients: true", "prescale_gradients true is not supported by this version; use false"},
-      {"communication_data_type: fp16", "use fp32"},
+      {"communication_data_type: int8",
+       "communication_data_type: Invalid communication_data_type. Supported data types: ['fp16', 'bf16', 'fp32']. Got: "
+       "int8"},
       {"optimizer: {type: SGD, params: {dampening: 0.1}}",
        "optimizer.params.dampening 0.1 is not supported by this version; use 0"},
       {"wandb: {enabled: true}",
@@ -367,11 +371,27 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
       {"zero_optimization: {stage: 3, offload_param: {device: cpu}}",
        "zero_optimization.offload_param.device cpu is not supported by this version; use none"},
       {"zero_optimization: {offload_param: {device: nvme}}", "offload_param.device nvme is not supported"},
-      {"zero_optimization: {cpu_offload: true}", "zero_optimization.cpu_offload true is not supported"},
+      {"zero_optimization: {cpu_offload_param: true}",
+       "zero_optimization.offload_param.device cpu is not supported by this version; use none: parameters stay on the "
+       "device"},
+      {"zero_optimization: {offload_optimizer: {device: cpu, ratio: 0.3}}",
+       "use 1: Partial offloading only supported for ZeRO Stage 3."},
+      {"zero_optimization: {cpu_offload: true, offload_optimizer: {device: cpu}}",
+       "Cannot provide deprecated parameter 'cpu_offload' and replacing parameter 'offload_optimizer' together"},
+      {"zero_optimization: {max_live_parameters: 1, stage3_max_live_parameters: 2}",
+       "max_live_parameters is another name of stage3_max_live_parameters, which is given too; remove one"},
+      {"zero_optimization: {offload_optimizer: {devise: cpu}}",
+       "did you mean 'zero_optimization.offload_optimizer.device"},
+      {"comms_logger: {enable: true}", "unknown key 'comms_logger.enable'"},
+      {"checkpoint: {tag_validation: sometimes}",
+       "Checkpoint config contains invalid tag_validation value, expecting one of ['WARN', 'IGNORE', 'FAIL']"},
+      {"data_types: {grad_accum_dtype: int8}", "data_types.grad_accum_dtype int8 is not supported"},
       {"zero_optimization: {zero_quantized_gradients: true}", "zero_quantized_gradients true is not supported"},
       {"compression_training: {}", "compression_training is not supported"},
       {"optimizer: {type: Adam, params: {amsgrad: true}}", "optimizer.params.amsgrad true"},
-      {"optimizer: {type: Adam, params: {max_grad_norm: 1}}", "gradient_clipping"},
+      {"optimizer: {type: Adam, params: {max_grad_norm: 1}}",
+       "'max_grad_norm' is not supported as an optimizer parameter, please switch to using the deepspeed parameter "
+       "'gradient_clipping'"},
   };
   for (const auto& [text, part] : cases) {
     const bool has_optimizer = std::string(text).rfind("optimizer", 0) == 0;
@@ -452,7 +472,7 @@ TEST_F(ConfigTest, HarmlessDeepSpeedKeysAreNotedOnce) {
   EXPECT_EQ(config.zero_optimization.overlap_comm, true);
   EXPECT_EQ(config.fp16.initial_scale_power, 15);
   for (const char* key : {"dump_state", "comms_logger.enabled", "zero_optimization.contiguous_gradients",
-                          "zero_optimization.offload_optimizer.pin_memory", "prescale_gradients", "torch_adam"})
+                          "zero_optimization.offload_optimizer.pin_memory", "torch_adam"})
     EXPECT_PART(warnings_[0], key);
   for (const char* key : {"overlap_comm", "allgather_bucket_size", "initial_scale_power"})
     EXPECT_EQ(warnings_[0].find(key), std::string::npos) << warnings_[0];
@@ -490,6 +510,104 @@ TEST_F(ConfigTest, ZeroKeysAsDeepSpeedWritesThem) {
   EXPECT_EQ(load(kAdam, {"zero_optimization.stage=2"}).zero_optimization.stage, 2);
   EXPECT_EQ(load(kAdam, {"zero_optimization.offload_optimizer.device=cpu"}).zero_optimization.offload_optimizer_device,
             OffloadDevice::cpu);
+}
+
+TEST_F(ConfigTest, DeepSpeedsOtherAndFormerNames) {
+  const Config config = load(kAdam +
+                             "zero_optimization: {stage: 3, cpu_offload: true, param_persistence_threshold: 9, "
+                             "stage3_gather_fp16_weights_on_model_save: true}\n");
+  EXPECT_EQ(config.zero_optimization.offload_optimizer_device, OffloadDevice::cpu);
+  EXPECT_EQ(config.zero_optimization.stage3_param_persistence_threshold, 9);
+  ASSERT_EQ(warnings_.size(), 3u);
+  EXPECT_EQ(warnings_[0].substr(warnings_[0].find("c.yaml")),
+            "c.yaml:2:31: Config parameter cpu_offload is deprecated use offload_optimizer instead");
+  EXPECT_PART(warnings_[1],
+              "Config parameter stage3_gather_fp16_weights_on_model_save is deprecated use "
+              "stage3_gather_16bit_weights_on_model_save instead");
+  EXPECT_EQ(warnings_[2],
+            "ignored, as they change nothing here: zero_optimization.stage3_gather_16bit_weights_on_model_save");
+  EXPECT_EQ(load(kAdam + "zero_optimization: true").zero_optimization.stage, 1);
+  EXPECT_EQ(load(kAdam + "zero_optimization: false").zero_optimization.stage, 0);
+  EXPECT_EQ(load(kAdam, {"zero_optimization.param_persistence_threshold=3"})
+                .zero_optimization.stage3_param_persistence_threshold,
+            3);
+  EXPECT_EQ(load(kAdam + "zero_optimization: {cpu_offload: false}").zero_optimization.offload_optimizer_device,
+            OffloadDevice::none);
+}
+
+TEST_F(ConfigTest, AutoIsAsIfDeepSpeedsKeyWereAbsent) {
+  const Config config = load(kAdam +
+                             "zero_optimization: {stage: auto, overlap_comm: auto, reduce_scatter: auto, "
+                             "offload_optimizer: {device: auto, nvme_path: auto}}\nfp16: {enabled: auto}\n"
+                             "tensorboard: {enabled: auto, job_name: auto}\nwandb: {enabled: auto}\n");
+  EXPECT_EQ(config.zero_optimization.stage, 0);
+  EXPECT_FALSE(config.zero_optimization.overlap_comm);
+  EXPECT_EQ(config.zero_optimization.offload_optimizer_device, OffloadDevice::none);
+  EXPECT_FALSE(config.fp16.enabled);
+  EXPECT_FALSE(config.tensorboard.enabled);
+  ASSERT_EQ(warnings_.size(), 2u);
+  EXPECT_PART(warnings_[0], "\"auto\" is taken as what follows from other keys, or the default: fp16.enabled false");
+  EXPECT_PART(error(kAdam + "prescale_gradients: auto"), "prescale_gradients expects true or false");
+}
+
+TEST_F(ConfigTest, GradientsOnTheirWay) {
+  const Config config = load(kAdam +
+                             "prescale_gradients: true\ncommunication_data_type: FP16\ndata_types: "
+                             "{grad_accum_dtype: bf16}\ncommunication: {reproducible: false}\n");
+  EXPECT_TRUE(config.prescale_gradients);
+  EXPECT_EQ(config.communication_data_type, CommDataType::fp16);
+  EXPECT_EQ(warnings_, std::vector<std::string>{"ignored, as they change nothing here: data_types.grad_accum_dtype"});
+  EXPECT_EQ(load(kAdam + "gradient_predivide_factor: 2.5").gradient_predivide_factor, 2.5);
+  EXPECT_EQ(load(kAdam + "communication_data_type: null").communication_data_type, CommDataType::fp32);
+  EXPECT_PART(error(kAdam + "gradient_predivide_factor: 0"), "gradient_predivide_factor must be more than 0");
+  warnings_.clear();
+  load(kAdam + "prescale_gradients: true\nzero_optimization: {stage: 2}\n");
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_PART(warnings_[0], "pre-scale gradients is not yet supported with ZeRO-2 with reduce scatter enabled");
+}
+
+TEST_F(ConfigTest, ElasticityTakesTheBatchOver) {
+  const std::string keys = "max_train_batch_size: 2000, micro_batch_sizes: [2, 4, 6], version: 0.1";
+  const Config config = load(kAdam + "elasticity: {enabled: true, " + keys + ", min_time: 20}\n");
+  EXPECT_EQ(batch_for(config.batch, 7), (BatchSizes{1680, 6, 40}));
+  const std::string yaml = to_yaml(config, {.ranks = 4});
+  EXPECT_PART(yaml, "# train_batch_size: 1680  (follows on 4 ranks)\n");
+  EXPECT_PART(yaml, "  micro_batch_sizes: [2, 4, 6]\n");
+  EXPECT_TRUE(load(yaml) == config);
+  EXPECT_TRUE(load(kAdam + "elasticity: {enabled: false, " + keys + "}\n") == load(kAdam));
+  const std::string batch = "train_batch_size: 8\n";
+  EXPECT_EQ(
+      batch_for(load(kAdam + batch + "elasticity: {enabled: true, ignore_non_elastic_batch_info: true, " + keys + "}\n")
+                    .batch,
+                2)
+          .train,
+      1680);
+  const std::pair<std::string, std::string> cases[] = {
+      {"enabled: true", "c.yaml:2:23: Elasticity config missing max_train_batch_size"},
+      {"enabled: true, max_train_batch_size: 9", "Elasticity config missing micro_batch_sizes"},
+      {"enabled: true, " + keys + ", model_parallel_size: 2", "elasticity.model_parallel_size 2 is not supported"},
+      {"enabled: true, max_train_batch_size: 9, micro_batch_sizes: [2, 0]",
+       "Elasticity expected micro_batch_sizes to only contain positive integers, instead contains: [2, 0]"},
+      {"enabled: true, max_train_batch_size: 9, micro_batch_sizes: 2", "instead contains: 2"},
+      {"enabled: true, max_train_batch_size: 9, micro_batch_sizes: [2, 16], version: 0.1",
+       "All micro batches must be less than or equal to max_acceptable_batch_size: 9"},
+      {"enabled: true, max_train_batch_size: 9, micro_batch_sizes: [2], version: 0.3",
+       "Attempting to run elasticity version 0.3 but runtime only supports up to 0.2"},
+      {"enabled: true, max_train_batch_size: 9, micro_batch_sizes: [2], version: 0.15",
+       "Unable to find elastic logic for version: 0.15"},
+      {"enabled: true, max_train_batch_size: 9, micro_batch_sizes: [2], min_gpus: 3, max_gpus: 2",
+       "Elasticity min_gpus cannot be greater than max_gpus, given min_gpus: 3, max_gpus: 2"},
+  };
+  for (const auto& [text, part] : cases) EXPECT_PART(error(kAdam + "elasticity: {" + text + "}\n"), part);
+  EXPECT_PART(error(kAdam + batch + "elasticity: {enabled: true, " + keys + "}\n"),
+              "c.yaml:2:19: One or more batch related parameters were found in your ds_config");
+}
+
+TEST_F(ConfigTest, AnEmptyFileIsNamed) {
+  const auto empty = write("ds_config.json", " \n");
+  load_config({.files = {write("c.yaml", kAdam), empty}}, &warnings_);
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_PART(warnings_[0], "ds_config.json is empty: it says nothing");
 }
 
 TEST_F(ConfigTest, TensorBoardAsDeepSpeedWritesIt) {
@@ -820,6 +938,7 @@ TEST_F(ConfigTest, ResumeAllowsOnlyWhatTheContractAllows) {
                                   "communication.heartbeat_s=1",
                                   "communication.timeout_s=2",
                                   "communication.check_interval=3",
+                                  "communication_data_type=bf16",
                                   "zero_optimization.stage=3",
                                   "zero_optimization.reduce_bucket_size=1000",
                                   "zero_optimization.allgather_bucket_size=1000",
@@ -897,7 +1016,10 @@ TEST_F(ConfigTest, GarbageFilesGiveOneLine) {
   EXPECT_PART(of_file(write("word.yaml", "hello")), "a configuration is");
   EXPECT_PART(of_file(write("list.json", "[1]")), "a configuration is");
   EXPECT_PART(of_file(write("cut.json", "{\"seed\": ")), "cut.json:1:10: is not valid JSON");
-  EXPECT_PART(of_file(write("dup.json", "{\"seed\": 1,\n \"seed\": 2}")), "dup.json:2:2: key 'seed' appears twice");
+  EXPECT_PART(of_file(write("dup.json", "{\"seed\": 1,\n \"seed\": 2}")),
+              "dup.json:2:2: Duplicate keys in DeepSpeed config: ['seed']; the first is in line 1");
+  EXPECT_PART(of_file(write("dups.json", "{\"a\": 1, \"b\": {\"c\": 1}, \"a\": 2, \"b\": 3, \"a\": 4}")),
+              "Duplicate keys in DeepSpeed config: ['a', 'b']");
   // Braces make it JSON whatever it is called, so that comments are understood.
   optimizer<optim::Sgd>(load_config(
       {.files = {write("ds_config", "\xef\xbb\xbf{ // c\n\"optimizer\": {\"type\": \"SGD\"}}")}}, &warnings_));

@@ -22,11 +22,23 @@ TEST(ResetRun, DeletesOnlyItsOwnFiles) {
                            "ckpt/.tmp-step-00000002/.tmp-state.json"}) {
     spill(folder / name, "x");
   }
+  spill(folder / "ckpt" / "latest", "step-00000001\n");
+  spill(folder / "ckpt" / ".tmp-latest", "step-00000001\n");
   spill(folder / "thesis.txt", "precious");
   spill(folder / "ckpt" / "notes.txt", "precious");
   reset_run(files, folder.path());
   EXPECT_EQ(list_folder(folder.path()), (std::vector<std::string>{".lock", "ckpt", "metrics.csv", "thesis.txt"}));
   EXPECT_EQ(list_folder(folder / "ckpt"), std::vector<std::string>{"notes.txt"});
+}
+
+TEST(ResetRun, ALatestOfAnotherProgramStays) {
+  TemporaryFolder folder;
+  FileSystem files;
+  make_folders(files, folder / "ckpt");
+  spill(folder / "metrics.jsonl", "x");
+  spill(folder / "ckpt" / "latest", "global_step120");
+  reset_run(files, folder.path());
+  EXPECT_EQ(list_folder(folder / "ckpt"), std::vector<std::string>{"latest"});
 }
 
 TEST(ResetRun, RefusesWhatIsNoRun) {

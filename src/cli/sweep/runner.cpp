@@ -12,6 +12,7 @@
 
 #include "base/paths.h"
 #include "checkpoint/run_lock.h"
+#include "cli/config_lookup.h"
 #include "cli/sweep/own_files.h"
 #include "train/device.h"
 #include "train/run/run_files.h"
@@ -52,9 +53,9 @@ void wait_until_free(FileSystem& files, const Path& run) {
 
 std::vector<std::string> words_of_run(const ConfigSources& sources, const SweepRun& run, int64_t ranks,
                                       const Path& folder) {
-  std::vector<std::string> words = {"train", "--config", absolute_of(sources.files.front()).string()};
+  std::vector<std::string> words = {"train", "--config", word_of_config(sources.files.front())};
   const auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
-  if (sources.files.size() > 1) add("--deepspeed_config", absolute_of(sources.files[1]).string());
+  if (sources.files.size() > 1) add("--deepspeed_config", word_of_config(sources.files[1]));
   for (const ConfigOverride& override : sources.overrides) add("--set", override.key + "=" + override.value);
   for (const std::string& set : sources.sets) add("--set", set);
   for (const std::string& set : run.sets()) add("--set", set);

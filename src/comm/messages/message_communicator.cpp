@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "comm/reduction/narrow.h"
 #include "comm/reduction/ownership.h"
 
 namespace ct {
@@ -31,6 +32,7 @@ struct Link {
   std::atomic<int> failure{-1};  // exit code of the first abort()
   TrafficCounters traffic;
   std::vector<float> received;  // by the one collective that runs
+  size_t narrow_bytes = 0;      // of messages in 16 bits
 };
 
 /// The ranges where they lie in a buffer: &ShardRange::whole or &ShardRange::shard.
@@ -240,6 +242,123 @@ class AllReduceByWire : public Collective {
   Pending pending_;
 };
 
+/// A message that is packed, and how it travels.
+struct PackedMessage {
+  PackedMessage(Link& link, size_t size) : bytes(size) {
+    const ByteRun all{.at = 0, .bytes = static_cast<int64_t>(size)};
+    shape = link.wire->shape({&all, 1});
+    link.narrow_bytes += size;
+  }
+  std::vector<std::byte> bytes;
+  std::unique_ptr<MessageShape> shape;
+};
+
+/// Sums that are rounded on the way: packed, sent, and made f32 again.
+class NarrowReductionMessages : public Reduction {
+ public:
+  NarrowReductionMessages(Link& link, std::span<float> whole, float* shard, const Ownership& ranges, int64_t leaves,
+                          const Narrowing& narrowing)
+      : link_(link),
+        whole_(whole.data()),
+        numel_(elements_of(ranges[static_cast<size_t>(link.rank)])),
+        sums_(ranges[static_cast<size_t>(link.rank)], shard, link.size, leaves, SumOrder::any),
+        pending_(link, MessageWire::Plane::data) {
+    for (const std::vector<ShardRange>& own : ranges) messages_.emplace_back(own, narrowing);
+    const size_t mine = message_of(link.rank).bytes();
+    for (int r = 0; r < link.size; ++r) {
+      const bool own = r == link.rank;
+      send_.emplace_back(link, own ? 0 : message_of(r).bytes());
+      receive_.emplace_back(link, own ? 0 : mine);
+    }
+    traffic_ = {numel_ * (link.size - 1), static_cast<int64_t>(mine) * (link.size - 1)};
+    const auto floats = static_cast<size_t>(numel_ * (link.size - 1));
+    if (link.received.size() < floats) link.received = std::vector<float>(floats);
+  }
+  void push() override {
+    exchange();
+    sums_.push([this](auto... of) { return leaf(of...); });
+  }
+  void finish() override {
+    exchange();
+    sums_.finish([this](auto... of) { return leaf(of...); });
+  }
+  size_t bytes() const override { return sums_.bytes(); }
+  /// What a rank owns.
+  const NarrowMessage& message_of(int rank) const { return messages_[static_cast<size_t>(rank)]; }
+
+ private:
+  float* received(int from) const { return link_.received.data() + numel_ * (from < link_.rank ? from : from - 1); }
+  const float* leaf(int rank, const ShardRange& range, int64_t packed) const {
+    return rank == link_.rank ? whole_ + range.whole / 4 : received(rank) + packed;
+  }
+  void exchange() {
+    for (int i = 1; i < link_.size; ++i) {
+      const int to = (link_.rank + i) % link_.size;
+      PackedMessage& message = send_[static_cast<size_t>(to)];
+      message_of(to).pack(whole_, message.bytes.data());
+      pending_.send(message.bytes.data(), message.shape.get(), to);
+    }
+    for (int i = 1; i < link_.size; ++i) {
+      const int from = (link_.rank + link_.size - i) % link_.size;
+      PackedMessage& message = receive_[static_cast<size_t>(from)];
+      pending_.receive(message.bytes.data(), message.shape.get(), from);
+    }
+    pending_.wait();
+    for (int r = 0; r < link_.size; ++r)
+      if (r != link_.rank) message_of(link_.rank).unpack(receive_[static_cast<size_t>(r)].bytes.data(), received(r));
+    link_.traffic[TrafficKind::training].add(traffic_);
+  }
+
+  Link& link_;
+  const float* whole_;
+  int64_t numel_;
+  std::vector<NarrowMessage> messages_;        // by rank
+  std::vector<PackedMessage> send_, receive_;  // by rank
+  PieceSums sums_;
+  Traffic traffic_;
+  Pending pending_;
+};
+
+class NarrowAllReduceMessages : public Collective {
+ public:
+  NarrowAllReduceMessages(Link& link, std::span<float> data, const Ownership& slices, const Narrowing& narrowing)
+      : link_(link),
+        data_(data.data()),
+        reduce_(link, data, data.data(), slices, link.size, narrowing),
+        pending_(link, MessageWire::Plane::data) {
+    traffic_ = traffic_of_all_gather(slices, link.rank);
+    traffic_.bytes = 0;
+    for (int r = 0; r < link.size; ++r) {
+      const PackedMessage& sum = sums_.emplace_back(link, reduce_.message_of(r).bytes());
+      if (r != link.rank) traffic_.bytes += static_cast<int64_t>(sum.bytes.size());
+    }
+  }
+  void launch() override {
+    reduce_.finish();
+    PackedMessage& mine = sums_[static_cast<size_t>(link_.rank)];
+    reduce_.message_of(link_.rank).pack(data_, mine.bytes.data());
+    for (int i = 1; i < link_.size; ++i)
+      pending_.send(mine.bytes.data(), mine.shape.get(), (link_.rank + i) % link_.size);
+    for (int i = 1; i < link_.size; ++i) {
+      const int from = (link_.rank + link_.size - i) % link_.size;
+      PackedMessage& sum = sums_[static_cast<size_t>(from)];
+      pending_.receive(sum.bytes.data(), sum.shape.get(), from);
+    }
+    pending_.wait();
+    // The own part as well: all ranks hold the same bits.
+    for (int r = 0; r < link_.size; ++r) reduce_.message_of(r).place(sums_[static_cast<size_t>(r)].bytes.data(), data_);
+    link_.traffic[TrafficKind::training].add(traffic_);
+  }
+
+ private:
+  Link& link_;
+  float* data_;
+  NarrowReductionMessages reduce_;
+  std::vector<PackedMessage> sums_;  // by rank: its part
+  Traffic traffic_;
+  Pending pending_;
+};
+
 class MessageCommunicator : public Communicator {
  public:
   explicit MessageCommunicator(std::unique_ptr<MessageWire> wire) {
@@ -274,9 +393,21 @@ class MessageCommunicator : public Communicator {
     check_inside(ranges, shard.size());
     return std::make_unique<AllGatherMessages>(link_, whole.data(), shard.data(), ranges, kind);
   }
+  bool narrows() const override { return true; }
+  std::unique_ptr<Collective> narrow_all_reduce(std::span<float> data, const Narrowing& narrowing) override {
+    const Ownership slices = even_slices(link_.size, static_cast<int64_t>(data.size()));
+    return std::make_unique<NarrowAllReduceMessages>(link_, data, slices, narrowing);
+  }
+  std::unique_ptr<Reduction> narrow_reduce_scatter(std::span<float> whole, float* shard, Ownership ranges,
+                                                   int64_t leaves, const Narrowing& narrowing) override {
+    ranges = tidy(std::move(ranges), link_.size, whole.size_bytes(), whole.data() == shard);
+    return std::make_unique<NarrowReductionMessages>(link_, whole, shard, ranges, leaves, narrowing);
+  }
   Traffic traffic(TrafficKind kind) const override { return link_.traffic[kind].read(); }
   bool overlaps() const override { return true; }
-  size_t allocated_bytes() const override { return allocated_ + link_.received.size() * sizeof(float); }
+  size_t allocated_bytes() const override {
+    return allocated_ + link_.received.size() * sizeof(float) + link_.narrow_bytes;
+  }
 
   void gather_all(std::span<const std::byte> mine, std::span<std::byte> all) override {
     check(all.size() == mine.size() * static_cast<size_t>(link_.size) && mine.size() <= INT32_MAX, "gather_all of ",

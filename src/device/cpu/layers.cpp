@@ -373,18 +373,19 @@ std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Shapes& sha
   check(op.loss_scale == kNone, "a loss scale on a CPU, which does not compute in fp16");
   const int64_t n = shape(op.logits)[0], classes = shape(op.logits)[1], stored = shape(op.logits).stored();
   return make_kernel([=](const Operands& at, float*) {
-    const SoftmaxCrossEntropyArgs args{.n = n,
-                                       .classes = classes,
-                                       .logits = at.f32(op.logits),
-                                       .labels = at.i32(op.labels),
-                                       .second_labels = at.i32(op.second_labels),
-                                       .second_shares = at.f32(op.second_shares),
-                                       .label_smoothing = op.label_smoothing,
-                                       .gradient_scale = 1 / static_cast<float>(n),
-                                       .losses = at.f32(op.losses),
-                                       .dlogits = at.f32(op.dlogits),
-                                       .predicted = at.i32(op.predicted),
-                                       .larger = at.i32(op.larger)};
+    const SoftmaxCrossEntropyArgs args{
+        .n = n,
+        .classes = classes,
+        .logits = at.f32(op.logits),
+        .labels = at.i32(op.labels),
+        .second_labels = at.i32(op.second_labels),
+        .second_shares = at.f32(op.second_shares),
+        .label_smoothing = op.label_smoothing,
+        .gradient_scale = static_cast<float>(1 / (static_cast<double>(n) * op.predivide)),
+        .losses = at.f32(op.losses),
+        .dlogits = at.f32(op.dlogits),
+        .predicted = at.i32(op.predicted),
+        .larger = at.i32(op.larger)};
     return [=] {
       softmax_cross_entropy(args);
       if (args.dlogits == nullptr) return;

@@ -11,7 +11,7 @@ std::unique_ptr<Kernel> prepare(const StepControl& op, const Shapes& shape) {
   return make_kernel([op, chunks = shape(op.sums)[0]](const Operands& at, float*) {
     return [op, sums = std::span<const double>(at.at<double>(op.sums), static_cast<size_t>(chunks)),
             schedule = at.at<ScheduleRow>(op.schedule), scalars = at.at<StepScalars>(op.scalars)] {
-      step_control(*scalars, sums, schedule, op.clip, op.micro_batches);
+      step_control(*scalars, sums, schedule, op.clip, op.micro_batches, op.predivided);
     };
   });
 }

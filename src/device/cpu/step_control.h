@@ -8,13 +8,14 @@
 
 namespace ct::cpu {
 
-/// norm = |sum of gradients| / S; clip factor min(1, clip / (norm + 1e-6)) as torch.nn.utils.clip_grad_norm_. A
-/// non-finite norm skips the step and advances nothing but the counts of skips; lr is what it would have been.
+/// norm = |sum of gradients| / S, where S leaves of the sum are not divided by anything yet; clip factor min(1, clip /
+/// (norm + 1e-6)) as torch.nn.utils.clip_grad_norm_. A non-finite norm skips the step and advances nothing but the
+/// counts of skips; lr is what it would have been.
 inline void step_control(StepScalars& s, std::span<const double> chunk_square_sums, const ScheduleRow* schedule,
-                         double clip, int64_t micro_batches) {
+                         double clip, int64_t micro_batches, double predivided = 1) {
   double total = 0;
   for (double sum : chunk_square_sums) total += sum;
-  const double leaves = static_cast<double>(micro_batches);
+  const double leaves = static_cast<double>(micro_batches) / predivided;
   s.norm = std::sqrt(total) / leaves;
   s.skip = !std::isfinite(s.norm);
   const ScheduleRow& row = schedule[s.applied - s.window_begin];

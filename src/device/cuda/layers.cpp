@@ -674,6 +674,7 @@ std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Context& in
         a.larger = at.i32(op.larger);
         a.dlogits = at.f32(op.dlogits);
         a.loss_scale = at.at<const double>(op.loss_scale);  // the first member of LossScaleState
+        a.predivide = op.predivide;
       });
 }
 

@@ -25,7 +25,8 @@ std::unique_ptr<Kernel> prepare(const StepControl& op, const Context& in) {
                                                            .clip = op.clip,
                                                            .micro_batches = op.micro_batches,
                                                            .loss_scale = at.at<k::LossScaleState>(op.loss_scale),
-                                                           .loss_scale_options = options};
+                                                           .loss_scale_options = options,
+                                                           .predivided = op.predivided};
                              return [=] { CT_CUDA(k::step_control(args, stream)); };
                            });
 }

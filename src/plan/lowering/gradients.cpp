@@ -12,6 +12,13 @@ void Lowering::scale_loss(const LossScaleOptions& options) {
     if (auto* loss = std::get_if<SoftmaxCrossEntropy>(&planned.op)) loss->loss_scale = out_.loss_scale;
 }
 
+/// Every gradient follows from the loss's, which is divided in their place.
+void Lowering::predivide(const Predivision& rule) {
+  predivided_ = rule.whole ? out_.distribution.micro_batches() : rule.factor;
+  for (Planned& planned : ops_)
+    if (auto* loss = std::get_if<SoftmaxCrossEntropy>(&planned.op)) loss->predivide = predivided_;
+}
+
 Range Lowering::units_range(const Range& units) const {
   const auto& all = out_.flat.units;
   return {all[static_cast<size_t>(units.begin)].begin, all[static_cast<size_t>(units.end) - 1].end};

@@ -64,6 +64,7 @@ class Lowering {
   };
 
   void scale_loss(const LossScaleOptions& options);
+  void predivide(const Predivision& rule);
   Range units_range(const Range& units) const;
   ValueId gradient_shard();
   void place_gradients();
@@ -163,6 +164,7 @@ class Lowering {
   ValueId persistent_value_ = kNone;
   std::vector<Group> groups_;
   std::vector<UpdateRange> rules_;
+  double predivided_ = 1;           // by which the leaves of the gradient's sum are divided
   ValueId gradient_sums_ = kNone;   // by chunk
   bool gathers_gradients_ = false;  // the update does: peers read what this rank owns of them
   MuonScratch muon_scratch_;

@@ -149,7 +149,7 @@ void Lowering::update(const UpdateRule& rule) {
   const int after = gather_chunks(gradient_sums_);
   emit(out_.update,
        StepControl{gradient_sums_, out_.schedule, out_.scalars, rule.clip, d.micro_batches(), out_.loss_scale,
-                   rule.loss_scale.value_or(LossScaleOptions{})},
+                   rule.loss_scale.value_or(LossScaleOptions{}), predivided_},
        after);
 
   std::visit([&](const auto& optimizer) { update_parameters(optimizer, rule.groups); }, rule.optimizer);

@@ -16,6 +16,7 @@ struct LossProblem {
   Doubles z, labels;
   double scale = 1;                                // of fp16 training
   Doubles second_labels = {}, second_shares = {};  // of mixed images; none: plain ones
+  double predivide = 1;
 
   template <class T>
   std::vector<T> row(const std::vector<T>& values, int64_t i) const {
@@ -56,8 +57,8 @@ OpCase loss_case(const LossProblem& p, bool gradient, const std::string& text) {
     larger.push_back(above);
     loss_tolerance.push_back((4 + 2 * widest) * kEps);  // exponents up to 2 widest, rounded before exp
     for (double d : p.gradient(i)) {
-      dlogits.push_back(p.scale * d / static_cast<double>(p.n));
-      dlogits_tolerance.push_back(p.scale * (4 + 2 * widest) * kEps / static_cast<double>(p.n));
+      dlogits.push_back(p.scale * d / (static_cast<double>(p.n) * p.predivide));
+      dlogits_tolerance.push_back(p.scale * (4 + 2 * widest) * kEps / (static_cast<double>(p.n) * p.predivide));
     }
   }
   for (const double loss : losses)
@@ -71,14 +72,14 @@ OpCase loss_case(const LossProblem& p, bool gradient, const std::string& text) {
   const ValueId dz = gradient ? c.out({p.n, p.classes}, dlogits, dlogits_tolerance) : kNone;
   const ValueId scale =
       p.scale == 1 ? kNone : c.in(shape_of<LossScaleState>(), bytes_of(LossScaleState{.scale = p.scale}), DType::u8);
-  if (gradient && p.scale == 1 && std::isfinite(dlogits[0]))
+  if (gradient && p.scale == 1 && p.predivide == 1 && std::isfinite(dlogits[0]))
     c.gradient(dz, p.z, [p](const std::vector<Complex>& values) {
       Complex mean = 0;
       for (int64_t i = 0; i < p.n; ++i) mean += p.loss(values, i) / static_cast<double>(p.n);
       return mean;
     });
-  return c.of(SoftmaxCrossEntropy{z, labels, loss, best, more, dz, p.smoothing, scale, second, shares}, " ", p.n,
-              " of ", p.classes, " smoothing ", p.smoothing, gradient ? "" : " evaluation", text);
+  return c.of(SoftmaxCrossEntropy{z, labels, loss, best, more, dz, p.smoothing, scale, second, shares, p.predivide},
+              " ", p.n, " of ", p.classes, " smoothing ", p.smoothing, gradient ? "" : " evaluation", text);
 }
 
 }  // namespace
@@ -103,6 +104,9 @@ void add_cases(Cases& cases, Of<SoftmaxCrossEntropy>) {
   broken.z[14] = std::numeric_limits<double>::infinity();
   cases.push_back(loss_case(broken, true, " with an infinite logit"));
   cases.push_back(loss_case({3, 10, 0.1f, normal(30, 7, 3), {1, 2, 3}, /*scale=*/0x1p15}, true, " scaled"));
+  LossProblem divided{3, 10, 0.1f, normal(30, 7, 3), {1, 2, 3}};
+  divided.predivide = 6;
+  cases.push_back(loss_case(divided, true, " divided beforehand"));
 }
 
 }  // namespace ct::cases

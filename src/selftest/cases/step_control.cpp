@@ -44,6 +44,21 @@ void add_cases(Cases& cases, Of<StepControl>) {
                              leaves, " micro-batches"));
       }
 
+  for (const double predivided : {3.0, 4.0, 0.5}) {
+    Case c;
+    StepScalars after = before;
+    const double leaves = 3 / predivided;
+    after.norm = 5 / leaves, after.lr = schedule[2 * kRow];
+    take_row(after), after.applied = 13, after.bad_streak = 0, after.skip = 0, after.grad_scale = 1 / leaves;
+    const ValueId s = c.in({2}, {9, 16}, DType::f64);
+    const ValueId rows = c.in({3 * kRow}, schedule, DType::f64);
+    const ValueId scalars = c.in_out(shape_of<StepScalars>(), bytes_of(before), bytes_of(after), {}, DType::u8);
+    cases.push_back(c.of(
+        StepControl{
+            .sums = s, .schedule = rows, .scalars = scalars, .clip = 0, .micro_batches = 3, .predivided = predivided},
+        " of 3 micro-batches divided by ", predivided, " beforehand"));
+  }
+
   // In fp16 the gradients carry a scale, which this step may move.
   struct Scaled {
     const char* text;

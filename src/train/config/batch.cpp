@@ -8,6 +8,11 @@
 namespace ct {
 namespace {
 
+BatchSizes derive_elastic(const Elasticity& keys, int64_t ranks) {
+  const auto [train, micro] = elastic_sizes(keys, ranks);
+  return {train, micro, train / (micro * ranks)};
+}
+
 std::string describe_fit(const BatchKeys& keys) {
   constexpr size_t kListed = 12;
   const std::vector<int64_t> fits = fitting_ranks(keys, kListed + 1);
@@ -32,6 +37,11 @@ BatchSizes derive_batch(const BatchKeys& keys, int64_t ranks) {
     require_positive("Micro batch size per gpu", values.micro);
     require_positive("Gradient accumulation steps", values.accumulation);
   };
+  if (keys.elastic) {
+    const BatchSizes sizes = derive_elastic(*keys.elastic, ranks);
+    require_all_positive({sizes.train, sizes.micro, sizes.accumulation});
+    return sizes;
+  }
   require_all_positive(keys);  // before dividing by them
   if (!keys.train && !keys.micro)
     fail(ExitCode::usage, "Either train_batch_size or train_micro_batch_size_per_gpu needs to be provided");
@@ -57,6 +67,7 @@ BatchSizes batch_for(const BatchKeys& keys, int64_t ranks) {
   try {
     return derive_batch(keys, ranks);
   } catch (const Error& error) {
+    if (keys.elastic) throw;  // it lists the ranks
     const bool sizes_are_sound = (keys.train || keys.micro) && keys.train.value_or(1) > 0 &&
                                  keys.micro.value_or(1) > 0 && keys.accumulation.value_or(1) > 0;
     if (!sizes_are_sound) throw;
@@ -68,6 +79,11 @@ BatchSizes batch_for(const BatchKeys& keys, int64_t ranks) {
 
 std::vector<int64_t> fitting_ranks(const BatchKeys& keys, size_t limit) {
   std::vector<int64_t> fits;
+  if (keys.elastic) {
+    fits = elastic_batch(*keys.elastic).ranks;
+    if (fits.size() > limit) fits.resize(limit);
+    return fits;
+  }
   const int64_t most = keys.train.value_or(kLargestBatch);  // more ranks than images leave nothing for some
   for (int64_t ranks = 1; ranks <= most && fits.size() < limit; ++ranks) {
     if (keys.train && *keys.train % ranks != 0) continue;
@@ -81,6 +97,11 @@ std::vector<int64_t> fitting_ranks(const BatchKeys& keys, size_t limit) {
 }
 
 int64_t auto_ranks(const BatchKeys& keys, int64_t cores) {
+  if (keys.elastic) {
+    const std::vector<int64_t> fits = elastic_batch(*keys.elastic).ranks;
+    const auto above = std::ranges::upper_bound(fits, cores);
+    return above == fits.begin() ? 1 : *(above - 1);
+  }
   if (!keys.train || !keys.micro || *keys.train <= 0 || *keys.micro <= 0 || *keys.train % *keys.micro != 0) return 1;
   const int64_t micro_batches = *keys.train / *keys.micro;
   if (keys.accumulation) {

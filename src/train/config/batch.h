@@ -5,7 +5,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "train/config/elasticity.h"
 
 namespace ct {
 
@@ -17,16 +20,18 @@ struct BatchSizes {
   bool operator==(const BatchSizes&) const = default;
 };
 
+inline constexpr std::string_view kBatchKeys[] = {"train_batch_size", "train_micro_batch_size_per_gpu",
+                                                  "gradient_accumulation_steps"};
+
 /// What a configuration says; whatever is left out follows from the rest and the number of ranks.
 struct BatchKeys {
   std::optional<int64_t> train, micro, accumulation;
+  std::optional<Elasticity> elastic = {};  // takes their place
 
   bool operator==(const BatchKeys&) const = default;
 };
 
-inline constexpr int64_t kLargestBatch = 1 << 20;  // of each key, so that no product here overflows
-
-/// DeepSpeed's rule and, word for word, its five messages. Throws Error(usage) when the numbers do not fit.
+/// DeepSpeed's rule and, word for word, its messages. Throws Error(usage) when the numbers do not fit.
 BatchSizes derive_batch(const BatchKeys& keys, int64_t ranks);
 
 /// derive_batch whose error also says which numbers of ranks would fit, and which gradient_accumulation_steps.
@@ -36,8 +41,9 @@ BatchSizes batch_for(const BatchKeys& keys, int64_t ranks);
 std::vector<int64_t> fitting_ranks(const BatchKeys& keys, size_t limit);
 
 /// `--ranks auto`: the largest power of two that is at most `cores` and divides train / micro; exactly
-/// train / micro / accumulation when all three are given. 1 when the train or micro-batch size is not given, because
-/// the result would then depend on the machine, and when nothing fits (batch_for then says so).
+/// train / micro / accumulation when all three are given, and of an elastic batch the most that fit. 1 when the train
+/// or micro-batch size is not given, because the result would then depend on the machine, and when nothing fits
+/// (batch_for then says so).
 int64_t auto_ranks(const BatchKeys& keys, int64_t cores);
 
 /// What `config check` prints: one line for each of these numbers of ranks.

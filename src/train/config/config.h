@@ -18,6 +18,7 @@
 #include "plan/lower.h"
 #include "train/config/batch.h"
 #include "train/config/choices.h"
+#include "train/config/compat.h"
 
 namespace ct {
 
@@ -96,13 +97,23 @@ struct Config {
     std::string path;       // --cuda-path: where libraries are looked for first; empty: nowhere special
   } cuda;
 
+  Compat compat;  // of the reference's surprises those that are wanted
+
   BatchKeys batch;  // as written; batch_for(batch, ranks) completes it
+  struct Elastic {  // the other members count only when enabled; then batch.elastic is them
+    bool enabled = false;
+    Elasticity keys;
+    bool ignore_non_elastic_batch_info = false;
+  } elasticity;
 
   std::optional<optim::Optimizer> optimizer;  // none: not given
   std::vector<optim::ParameterGroup> optimizer_groups;
   optim::LrSchedule scheduler;
 
-  double gradient_clipping = 0;  // largest global L2 norm; 0: off
+  double gradient_clipping = 0;          // largest global L2 norm; 0: off
+  bool prescale_gradients = false;       // gradients are divided before they are summed, not after
+  double gradient_predivide_factor = 1;  // unless prescaled: so much of the division comes before the sum
+  CommDataType communication_data_type = CommDataType::fp32;  // in which they travel, where bits may depend on ranks
   struct Bf16 {
     std::optional<bool> enabled = false;  // absent: auto, until settle_bf16() (train/device.h)
   } bf16;

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/utf8.h"
+#include "train/config/encoded.h"
 
 namespace ct::document {
 namespace {
@@ -132,12 +133,19 @@ std::string read_text(const std::filesystem::path& path) {
 }
 
 Node read_file(const std::filesystem::path& path) {
-  const std::string text = read_text(path);
-  const auto origin = std::make_shared<Origin>(Origin{path.string()});
+  const std::optional<std::string> encoded = config_in_place_of(path);
+  const std::string text = encoded ? *encoded : read_text(path);
+  const auto origin = std::make_shared<Origin>(Origin{source_name(path)});
   const std::string suffix = lower(path.extension().string());
   const size_t first = text.find_first_not_of(" \t\r\n");
   const bool braces = first != std::string::npos && text[first] == '{';
-  const bool json = suffix == ".json" || (braces && suffix != ".yaml" && suffix != ".yml");
+  const bool json = encoded || suffix == ".json" || (braces && suffix != ".yaml" && suffix != ".yml");
+  if (first == std::string::npos) {  // an empty file says nothing, in either language
+    Node nothing;
+    nothing.kind = Kind::map;
+    nothing.mark = {origin, 1, 1};
+    return nothing;
+  }
   Node root = json ? parse_json(text, origin) : parse_yaml(text, origin);
   if (root.kind == Kind::null) root.kind = Kind::map;
   if (root.kind != Kind::map)

@@ -57,8 +57,8 @@ struct Entry {
 /// The text of a file, without a byte-order mark; at most kMaxBytes of UTF-8.
 std::string read_text(const std::filesystem::path& path);
 
-/// Reads a file: JSON when it is named *.json or begins with '{' and is not named *.yaml or *.yml; otherwise YAML.
-/// The root is a map; an empty file is an empty map.
+/// Reads a file, or the base64 that stands in its place (encoded.h): JSON when it is named *.json or begins with '{'
+/// and is not named *.yaml or *.yml; otherwise YAML. The root is a map; an empty file is an empty map.
 Node read_file(const std::filesystem::path& path);
 
 /// Is it UTF-8, with no control characters but tabs and line ends?

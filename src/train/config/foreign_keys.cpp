@@ -1,19 +1,38 @@
 // Known keys that set nothing in this version. A harmless value is accepted and noted; any other would change the
-// result, or promise something that does not happen, and is refused by name.
+// result, or promise something that does not happen, and is refused by name. docs/configuration.md has the same words.
 #include <algorithm>
+#include <cctype>
 
+#include "base/error.h"
 #include "train/config/schema.h"
 
 namespace ct {
+namespace {
 
-static constexpr const char* kNoSyncBatchNorm =
+constexpr const char* kNoSyncBatchNorm =
     "batch norm's statistics are those of a micro-batch, so that they depend on no number of ranks; a larger "
     "train_micro_batch_size_per_gpu makes them steadier";
+constexpr const char *kPlan = "what is fetched and released, and when, is planned before the first step",
+                     *kOwnBuffers = "buffers are placed by the program's own memory plan",
+                     *kNotPartOfIt = "it is no part of this program", *kNoNvme = "nothing is kept on NVMe",
+                     *kParametersStay = "parameters stay on the device; zero_optimization.stage 3 shares them out",
+                     *kNoReport = "no such report is written yet", *kNoCsv = "metrics.csv in the run's folder has them",
+                     *kWandb = "tensorboard.enabled writes event files, which wandb sync uploads",
+                     *kTensorBoard = "tensorboard.enabled writes event files", *kOff = "it is switched off",
+                     *kOneWay = "there is one way to update, which is the same on every device",
+                     *kPlusPlus = "what ranks exchange keeps its precision (ZeRO++ is not built)",
+                     *kMics = "shards are those of all ranks (MiCS is not built)",
+                     *kMasters = "master weights and gradients are f32",
+                     *kRecompute = "train.recompute computes activations again in place of keeping them";
+
+bool same_letters(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+}  // namespace
 
 const std::vector<ForeignKey>& foreign_keys() {
   static const std::vector<ForeignKey> kKeys = {
-      // Words of this program's own vocabulary, of later versions.
-      {"compat", ""},
       // Batch norm over all ranks, as others call it.
       {"sync_bn", "false", kNoSyncBatchNorm},
       {"sync_batchnorm", "false", kNoSyncBatchNorm},
@@ -22,116 +41,146 @@ const std::vector<ForeignKey>& foreign_keys() {
       {"train.sync_bn", "false", kNoSyncBatchNorm},
       {"train.sync_batchnorm", "false", kNoSyncBatchNorm},
       // DeepSpeed: gradients and communication.
-      {"prescale_gradients", "false"},
-      {"gradient_predivide_factor", "1"},
-      {"communication_data_type", "fp32"},
-      {"seq_parallel_comm_data_type", "*"},
-      {"sparse_gradients", "false"},
-      {"disable_allgather", "*"},
-      {"data_types.grad_accum_dtype", "fp32"},
-      {"dataloader_drop_last", "true"},
-      {"use_data_before_expert_parallelism", "*"},
-      {"graph_harvesting", "*"},
+      {"seq_parallel_comm_data_type", "*", "no sequence is shared out"},
+      {"sparse_gradients", "false", "no layer here has sparse gradients"},
+      {"disable_allgather", "*", "it does nothing in DeepSpeed either"},
+      {"fp32_allreduce", "*", "sums are f32 unless communication_data_type says otherwise"},
+      {"data_types.grad_accum_dtype",
+       "fp32|float32|torch.float32|fp16|float16|half|torch.float16|bf16|bfloat16|torch.bfloat16",
+       "gradients are added in f32", "it names no type of DeepSpeed's"},
+      {"dataloader_drop_last", "*", "what is left over of an epoch is left out, and said"},
+      {"use_data_before_expert_parallelism", "*", "there are no experts"},
+      {"graph_harvesting", "*", "cuda.record records steps as CUDA graphs"},
+      {"vocabulary_size", "*", "there is no vocabulary"},
       // Precision. Master weights and the optimizer's state are always f32.
-      {"fp16.fp16_master_weights_and_grads", "false"},
-      {"fp16.*", "*"},
-      {"bf16.bf16_master_weights_and_grads", "false"},
-      {"bf16.bf16_optimizer_states", "false"},
-      {"bf16.*", "*"},
-      {"amp.enabled", "false"},
-      {"amp.*", "*"},
+      {"fp16.fp16_master_weights_and_grads", "false", kMasters},
+      {"fp16.auto_cast", "*", "images are always made in the type that layers compute in"},
+      {"bf16.bf16_master_weights_and_grads", "false", kMasters},
+      {"bf16.bf16_optimizer_states", "false", "the optimizer's state is f32"},
+      {"bf16.immediate_grad_update", "*", "gradients are added in f32 as soon as they are there"},
+      {"bf16.check_grad_overflow", "*", "a step whose gradient is not finite is always skipped"},
+      {"amp.enabled", "false", "fp16 or bf16 take its place, with f32 masters"},
+      {"amp.*", "*", kOff},
       // ZeRO. Those accepted steer how DeepSpeed moves and keeps its memory; the result is the same.
-      {"zero_allow_untested_optimizer", "*"},
-      {"zero_force_ds_cpu_optimizer", "*"},
-      {"zero_optimization.allgather_partitions", "*"},
-      {"zero_optimization.contiguous_gradients", "*"},
-      {"zero_optimization.cpu_offload", "false"},
-      {"zero_optimization.cpu_offload_param", "false"},
-      {"zero_optimization.cpu_offload_use_pin_memory", "*"},
-      {"zero_optimization.elastic_checkpoint", "*"},
-      {"zero_optimization.ignore_unused_parameters", "*"},
-      {"zero_optimization.legacy_stage1", "*"},
-      {"zero_optimization.load_from_fp32_weights", "*"},
-      {"zero_optimization.log_trace_cache_warnings", "*"},
-      {"zero_optimization.memory_efficient_linear", "*"},
-      {"zero_optimization.mics_hierarchical_params_gather", "*"},
-      {"zero_optimization.mics_shard_size", "-1"},
-      {"zero_optimization.offload_optimizer.*", "*"},
-      {"zero_optimization.offload_param.device", "none"},
-      {"zero_optimization.offload_param.*", "*"},
-      {"zero_optimization.override_module_apply", "*"},
-      {"zero_optimization.pipeline_loading_checkpoint", "*"},
-      {"zero_optimization.reduce_scatter", "*"},
-      {"zero_optimization.round_robin_gradients", "*"},
-      {"zero_optimization.stage3_gather_16bit_weights_on_model_save", "*"},
-      {"zero_optimization.stage3_gather_fp16_weights_on_model_save", "*"},
-      {"zero_optimization.stage3_max_live_parameters", "*"},
-      {"zero_optimization.stage3_max_reuse_distance", "*"},
-      {"zero_optimization.stage3_model_persistence_threshold", "*"},
-      {"zero_optimization.stage3_module_granularity_threshold", "*"},
-      {"zero_optimization.stage3_prefetch_bucket_size", "*"},
-      {"zero_optimization.stage3_use_all_reduce_for_fetch_params", "*"},
-      {"zero_optimization.sub_group_size", "*"},
-      {"zero_optimization.use_multi_rank_bucket_allreduce", "*"},
-      {"zero_optimization.zero_hpz_partition_size", "1"},
-      {"zero_optimization.zero_quantized_gradients", "false"},
-      {"zero_optimization.zero_quantized_nontrainable_weights", "false"},
-      {"zero_optimization.zero_quantized_weights", "false"},
-      {"zero_optimization.zeropp_loco_param", ""},
+      {"zero_allow_untested_optimizer", "*", "every optimizer here is tested with every stage that takes it"},
+      {"zero_force_ds_cpu_optimizer", "*", kOneWay},
+      {"zero_optimization.allgather_partitions", "*", "updated parameters are gathered bucket by bucket"},
+      {"zero_optimization.contiguous_gradients", "*", "gradients always lie in the buffer of their bucket"},
+      {"zero_optimization.cpu_offload", "false", "it is another name of offload_optimizer"},
+      {"zero_optimization.cpu_offload_param", "false", kParametersStay},
+      {"zero_optimization.cpu_offload_use_pin_memory", "*", "what a GPU exchanges with the host is always page-locked"},
+      {"zero_optimization.elastic_checkpoint", "*", "any number of ranks and any stage loads any checkpoint"},
+      {"zero_optimization.ignore_unused_parameters", "*", "a network has no unused parameters here"},
+      {"zero_optimization.legacy_stage1", "*", "there is one stage 1"},
+      {"zero_optimization.load_from_fp32_weights", "*", "checkpoints hold the f32 masters, and these are loaded"},
+      {"zero_optimization.log_trace_cache_warnings", "*", kPlan},
+      {"zero_optimization.memory_efficient_linear", "*", kOwnBuffers},
+      {"zero_optimization.mics_hierarchical_params_gather", "*", kMics},
+      {"zero_optimization.mics_shard_size", "-1", kMics},
+      {"zero_optimization.offload_optimizer.nvme_path", "*", kNoNvme},
+      {"zero_optimization.offload_optimizer.buffer_count", "*", kNoNvme},
+      {"zero_optimization.offload_optimizer.pin_memory", "*",
+       "what a GPU exchanges with the host is always page-locked"},
+      {"zero_optimization.offload_optimizer.pipeline", "*", kNoNvme},
+      {"zero_optimization.offload_optimizer.pipeline_read", "*", kNoNvme},
+      {"zero_optimization.offload_optimizer.pipeline_write", "*", kNoNvme},
+      {"zero_optimization.offload_optimizer.fast_init", "*", kNoNvme},
+      {"zero_optimization.offload_optimizer.ratio", "1", "the optimizer's state is offloaded whole",
+       "Partial offloading only supported for ZeRO Stage 3., and not here"},
+      {"zero_optimization.offload_param.device", "none", kParametersStay},
+      {"zero_optimization.offload_param.nvme_path", "*", kParametersStay},
+      {"zero_optimization.offload_param.buffer_count", "*", kParametersStay},
+      {"zero_optimization.offload_param.buffer_size", "*", kParametersStay},
+      {"zero_optimization.offload_param.max_in_cpu", "*", kParametersStay},
+      {"zero_optimization.offload_param.pin_memory", "*", kParametersStay},
+      {"zero_optimization.override_module_apply", "*", "a network is one function"},
+      {"zero_optimization.pipeline_loading_checkpoint", "*", "ranks read a checkpoint side by side"},
+      {"zero_optimization.reduce_scatter", "*", "stages 1 to 3 always reduce to the owners"},
+      {"zero_optimization.round_robin_gradients", "*", "shards are even for any number of ranks"},
+      {"zero_optimization.stage3_gather_16bit_weights_on_model_save", "*", "what is saved is always whole, and f32"},
+      {"zero_optimization.stage3_max_live_parameters", "*", kPlan},
+      {"zero_optimization.stage3_max_reuse_distance", "*", kPlan},
+      {"zero_optimization.stage3_model_persistence_threshold", "*", kPlan},
+      {"zero_optimization.stage3_module_granularity_threshold", "*", kPlan},
+      {"zero_optimization.stage3_prefetch_bucket_size", "*", kPlan},
+      {"zero_optimization.stage3_use_all_reduce_for_fetch_params", "*", kPlan},
+      {"zero_optimization.sub_group_size", "*", kOwnBuffers},
+      {"zero_optimization.use_multi_rank_bucket_allreduce", "*", "stages 1 to 3 always reduce to the owners"},
+      {"zero_optimization.zero_hpz_partition_size", "1", kPlusPlus},
+      {"zero_optimization.zero_quantized_gradients", "false", kPlusPlus},
+      {"zero_optimization.zero_quantized_nontrainable_weights", "false", kPlusPlus},
+      {"zero_optimization.zero_quantized_weights", "false", kPlusPlus},
+      {"zero_optimization.zeropp_loco_param", "", kPlusPlus},
       // Records and reports.
-      {"dump_state", "*"},
-      {"memory_breakdown", "*"},
-      {"comms_logger.*", "*"},
-      {"wandb.enabled", "false", "tensorboard.enabled writes event files, which wandb sync uploads"},
-      {"wandb.*", "*"},
-      {"csv_monitor.enabled", "false"},
-      {"csv_monitor.*", "*"},
-      {"comet.enabled", "false"},
-      {"comet.*", "*"},
-      {"flops_profiler.enabled", "*"},
-      {"flops_profiler.*", "*"},
+      {"dump_state", "*", kNoReport},
+      {"memory_breakdown", "*", kNoReport},
+      {"comms_logger.enabled", "*", kNoReport},
+      {"comms_logger.verbose", "*", kNoReport},
+      {"comms_logger.prof_all", "*", kNoReport},
+      {"comms_logger.debug", "*", kNoReport},
+      {"comms_logger.prof_ops", "*", kNoReport},
+      {"wandb.enabled", "false", kWandb},
+      {"wandb.*", "*", kWandb},
+      {"csv_monitor.enabled", "false", kNoCsv},
+      {"csv_monitor.output_path", "*", kNoCsv},
+      {"csv_monitor.job_name", "*", kNoCsv},
+      {"comet.enabled", "false", kTensorBoard},
+      {"comet.*", "*", kTensorBoard},
+      {"flops_profiler.enabled", "*", kNoReport},
+      {"flops_profiler.recompute_fwd_factor", "*", kNoReport},
+      {"flops_profiler.profile_step", "*", kNoReport},
+      {"flops_profiler.module_depth", "*", kNoReport},
+      {"flops_profiler.top_modules", "*", kNoReport},
+      {"flops_profiler.detailed", "*", kNoReport},
+      {"flops_profiler.output_file", "*", kNoReport},
       // Checkpoints.
-      {"checkpoint.tag_validation", "*"},
-      {"checkpoint.load_universal", "*"},  // any number of ranks loads any checkpoint anyway
-      {"checkpoint.use_node_local_storage", "*"},
-      {"checkpoint.parallel_write.*", "*"},
-      {"nebula.enabled", "false"},
-      {"nebula.*", "*"},
+      {"checkpoint.tag_validation", "Warn|Ignore|Fail", "ranks agree on the step that they save, and it is the tag",
+       "Checkpoint config contains invalid tag_validation value, expecting one of ['WARN', 'IGNORE', 'FAIL']"},
+      {"checkpoint.load_universal", "*", "any number of ranks and any stage loads any checkpoint"},
+      {"checkpoint.use_node_local_storage", "*", "checkpoints lie in the run's folder, which all hosts share"},
+      {"checkpoint.parallel_write.pipeline_stage", "*", "all ranks write a checkpoint side by side"},
+      {"nebula.enabled", "false", "checkpoints lie in the run's folder"},
+      {"nebula.*", "*", kOff},
       // Machinery that the tutorial's configurations carry along switched off.
-      {"activation_checkpointing.*", "*"},
-      {"aio.*", "*"},
-      {"autotuning.enabled", "false"},
-      {"autotuning.*", "*"},
-      {"compression_training", ""},
-      {"curriculum_learning.enabled", "false"},
-      {"curriculum_learning.*", "*"},
-      {"data_efficiency.enabled", "false"},
-      {"data_efficiency.*", "*"},
-      {"eigenvalue.enabled", "false"},
-      {"eigenvalue.*", "*"},
-      {"elasticity.enabled", "false"},
-      {"elasticity.*", "*"},
-      {"hybrid_engine.enabled", "false"},
-      {"hybrid_engine.*", "*"},
-      {"pipeline.*", "*"},
-      {"progressive_layer_drop.enabled", "false"},
-      {"progressive_layer_drop.*", "*"},
-      {"sparse_attention", ""},
-      {"tensor_parallel", ""},
-      {"optimizer.legacy_fusion", "*"},
+      {"activation_checkpointing.partition_activations", "*", kRecompute},
+      {"activation_checkpointing.cpu_checkpointing", "*", kRecompute},
+      {"activation_checkpointing.contiguous_memory_optimization", "*", kRecompute},
+      {"activation_checkpointing.number_checkpoints", "*", kRecompute},
+      {"activation_checkpointing.synchronize_checkpoint_boundary", "*", kRecompute},
+      {"activation_checkpointing.profile", "*", kRecompute},
+      {"aio.*", "*", kNoNvme},
+      {"autotuning.enabled", "false", kNotPartOfIt},
+      {"autotuning.*", "*", kOff},
+      {"compression_training", "", kNotPartOfIt},
+      {"curriculum_learning.enabled", "false", kNotPartOfIt},
+      {"curriculum_learning.*", "*", kOff},
+      {"data_efficiency.enabled", "false", kNotPartOfIt},
+      {"data_efficiency.*", "*", kOff},
+      {"eigenvalue.enabled", "false", kNotPartOfIt},
+      {"eigenvalue.*", "*", kOff},
+      {"elasticity.min_time", "*", "a run stops and goes on at any time"},
+      {"elasticity.model_parallel_size", "1", "no layer is shared out among ranks"},
+      {"hybrid_engine.enabled", "false", kNotPartOfIt},
+      {"hybrid_engine.*", "*", kOff},
+      {"pipeline.*", "*", "there are no pipeline stages"},
+      {"progressive_layer_drop.enabled", "false", kNotPartOfIt},
+      {"progressive_layer_drop.*", "*", kOff},
+      {"sparse_attention", "", kNotPartOfIt},
+      {"tensor_parallel", "", "no layer is shared out among ranks"},
+      {"optimizer.legacy_fusion", "*", kOneWay},
       // Parameters that DeepSpeed's and PyTorch's optimizers take beside ours.
-      {"optimizer.params.torch_adam", "false"},
-      {"optimizer.params.eps_inside_sqrt", "false"},
-      {"optimizer.params.amsgrad", "false"},
-      {"optimizer.params.maximize", "false"},
-      {"optimizer.params.foreach", "*"},
-      {"optimizer.params.fused", "*"},
-      {"optimizer.params.capturable", "*"},
-      {"optimizer.params.differentiable", "*"},
-      {"scheduler.params.cycle_first_stair_count", "0"},  // DeepSpeed takes and ignores other values
-      {"scheduler.params.cycle_second_stair_count", "0"},
-      {"scheduler.params.last_batch_iteration", "-1"},
-      {"scheduler.params.last_epoch", "-1"},
+      {"optimizer.params.torch_adam", "false", kOneWay, "adam_w_mode: false is torch's Adam"},
+      {"optimizer.params.eps_inside_sqrt", "false", "eps is added behind the root, as everywhere"},
+      {"optimizer.params.amsgrad", "false", "AMSGrad is not built"},
+      {"optimizer.params.maximize", "false", "the loss is made less"},
+      {"optimizer.params.foreach", "*", kOneWay},
+      {"optimizer.params.fused", "*", kOneWay},
+      {"optimizer.params.capturable", "*", kOneWay},
+      {"optimizer.params.differentiable", "*", kOneWay},
+      {"scheduler.params.cycle_first_stair_count", "0", "DeepSpeed takes and ignores other values"},
+      {"scheduler.params.cycle_second_stair_count", "0", "DeepSpeed takes and ignores other values"},
+      {"scheduler.params.last_batch_iteration", "-1", "a run that continues knows where it was"},
+      {"scheduler.params.last_epoch", "-1", "a run that continues knows where it was"},
   };
   return kKeys;
 }
@@ -146,6 +195,28 @@ const ForeignKey* find_foreign(const std::string& key) {
   if (const ForeignKey* exact = find(key)) return exact;
   const size_t dot = key.rfind('.');
   return dot == std::string::npos ? nullptr : find(key.substr(0, dot) + ".*");
+}
+
+bool is_harmless(const ForeignKey& foreign, const document::Node& value) {
+  if (foreign.harmless.empty()) return false;
+  if (foreign.harmless == "*" || value.kind == document::Kind::null) return true;
+  const std::string text = value.kind == document::Kind::text ? value.text : document::flow(value);
+  if (text == "auto") return true;  // DeepSpeed's: as if it were absent
+  for (size_t begin = 0; begin <= foreign.harmless.size();) {
+    const size_t end = std::min(foreign.harmless.find('|', begin), foreign.harmless.size());
+    if (same_letters(text, std::string_view(foreign.harmless).substr(begin, end - begin))) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+std::string refusal_of(const ForeignKey& foreign, const std::string& key, const document::Node& value) {
+  const std::string& why = foreign.refusal.empty() ? foreign.why : foreign.refusal;
+  const bool none = foreign.harmless.empty();
+  std::string instead;
+  for (const char c : foreign.harmless) instead += c == '|' ? std::string(" or ") : std::string(1, c);
+  return str(key, none ? "" : " " + document::flow(value), " is not supported by this version; ",
+             none ? "remove it" : "use " + instead, ": ", why);
 }
 
 }  // namespace ct

@@ -1,6 +1,8 @@
 // JSON as people write it for DeepSpeed, which reads Hjson: comments, trailing commas and unquoted keys are welcome.
 #include <cctype>
+#include <map>
 
+#include "base/utf8.h"
 #include "train/config/document.h"
 
 namespace ct::document {
@@ -61,7 +63,9 @@ class JsonReader {
     node.mark = here();
     if (peek() == '{') {
       node.kind = Kind::map;
-      read_items('}', node.mark, [&] { read_entry(node, depth); });
+      Names names;
+      read_items('}', node.mark, [&] { read_entry(node, names, depth); });
+      names.refuse_twice();
     } else if (peek() == '[') {
       node.kind = Kind::list;
       read_items(']', node.mark, [&] { node.items.push_back(value(depth + 1)); });
@@ -94,18 +98,42 @@ class JsonReader {
     step();
   }
 
-  void read_entry(Node& map, int depth) {
+  /// The keys of one map; those that come twice are refused together, in DeepSpeed's words.
+  class Names {
+   public:
+    bool add(const std::string& key, const Mark& mark) {
+      const auto [first, fresh] = lines_.emplace(key, mark.line);
+      if (fresh) return true;
+      if (twice_.empty()) mark_ = mark, line_ = first->second;
+      if (twice_.size() < kMostListed && twice_.find("'" + key + "'") == twice_.npos)
+        twice_ += (twice_.empty() ? "'" : ", '") + key + "'";
+      return false;
+    }
+    void refuse_twice() const {
+      if (!twice_.empty())
+        fail_at(mark_, "Duplicate keys in DeepSpeed config: [", printable(twice_.substr(0, kMostListed)),
+                "]; the first is in line ", line_, "; remove one");
+    }
+
+   private:
+    static constexpr size_t kMostListed = 400;  // bytes
+    std::map<std::string, int> lines_;
+    std::string twice_;
+    Mark mark_;
+    int line_ = 0;
+  };
+
+  void read_entry(Node& map, Names& names, int depth) {
     const Mark mark = here();
     const std::string key = peek() == '"' ? string() : bare_word();
     if (key.empty() && text_[next_ - 1] != '"') fail_here("expected a key, found ", quoted(std::string(1, peek())));
-    for (const Entry& entry : map.entries)
-      if (entry.key == key)
-        fail_at(mark, "key ", quoted(key), " appears twice, first in line ", entry.mark.line, "; remove one");
+    const bool fresh = names.add(key, mark);
     skip_blank();
     if (peek() != ':') fail_here("expected ':' after the key ", quoted(key));
     step();
     skip_blank();
-    map.entries.push_back({key, mark, value(depth + 1)});
+    Node of_key = value(depth + 1);
+    if (fresh) map.entries.push_back({key, mark, std::move(of_key)});
   }
 
   std::string bare_word() {

@@ -41,6 +41,7 @@ std::string to_yaml(const Config& config, const PrintOptions& options) {
   std::vector<std::string> open;  // the blocks that the previous line lay in
   const std::vector<ConfigField> counting = effective_fields(copy);
   for (const ConfigField& field : config_fields(copy)) {
+    if (options.given_only && !config.origins.contains(field.key)) continue;
     const auto counts = [&](const ConfigField& other) { return other.key == field.key; };
     if (std::none_of(counting.begin(), counting.end(), counts)) {
       const int64_t derived = !batch                                          ? 0

@@ -9,6 +9,7 @@
 namespace ct {
 
 struct PrintOptions {
+  bool given_only = false;            // keys that were written somewhere, no defaults
   bool origins = false;               // each value's origin as a comment, as `config show` prints them
   std::optional<int64_t> ranks = {};  // given: absent batch keys stand as comments with what follows from so many ranks
 };

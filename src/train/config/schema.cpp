@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 #include "base/error.h"
@@ -65,6 +66,7 @@ std::string nearest(const std::string& word, const std::vector<std::string>& cho
 }
 
 [[noreturn]] void wrong_type(const ConfigField& field, const Node& node, const std::string& expected) {
+  if (!field.rule.refusal.empty()) fail_at(node.mark, field.key, ": ", field.rule.refusal, flow(node));
   const std::string found = node.kind == Kind::null ? "nothing" : quoted(flow(node));
   fail_at(node.mark, field.key, " expects ", expected, ", found ", found);
 }
@@ -130,6 +132,7 @@ std::string checked_text(const ConfigField& field, const Node& node) {
     const auto is_digit = [](unsigned char c) { return c >= '0' && c <= '9'; };
     if (!digits.empty() && digits.size() < 4 && std::all_of(digits.begin(), digits.end(), is_digit)) return text;
   }
+  if (!rule.refusal.empty()) wrong_type(field, node, choices(rule));
   for (const std::string& word : rule.later)
     if (same(word) || text.rfind(word + ":", 0) == 0) refuse(node, field.key, text, choices(rule));
   std::vector<std::string> vocabulary = rule.values;
@@ -147,6 +150,42 @@ std::vector<double> checked_list(const ConfigField& field, const Node& node) {
   std::vector<double> numbers;
   for (const Node& item : node.items) numbers.push_back(checked_number(field, item));
   return numbers;
+}
+
+std::vector<int64_t> checked_integers(const ConfigField& field, const Node& node) {
+  if (node.kind != Kind::list || node.items.empty() || node.items.size() > kMostMicroBatchSizes)
+    wrong_type(field, node, str("a list of 1 to ", kMostMicroBatchSizes, " whole numbers"));
+  std::vector<int64_t> numbers;
+  for (const Node& item : node.items) {
+    if (item.kind != Kind::integer || item.real < field.rule.min || item.real > field.rule.max)
+      wrong_type(field, node, "whole numbers, " + range_text(field.rule));
+    numbers.push_back(item.integer);
+  }
+  return numbers;
+}
+
+/// seed, or a list of flags.
+Compat checked_compat(const ConfigField& field, const Node& node) {
+  Compat compat;
+  if (node.kind == Kind::text && node.text == "seed") {
+    compat.add_all();
+    return compat;
+  }
+  const auto all = words_of(CompatFlag{});
+  const std::vector<std::string> words(all.begin(), all.end());
+  if (node.kind != Kind::list) wrong_type(field, node, "seed or a list of " + join_choices(words));
+  for (const Node& item : node.items) {
+    const std::string word = checked_text({field.key, field.target, "", {.values = words}}, item);
+    compat.add(of_word(word, CompatFlag{}));
+  }
+  return compat;
+}
+
+std::string compat_text(const Compat& compat) {
+  std::string text;
+  for (const std::string_view word : words_of(CompatFlag{}))
+    if (compat.has(of_word(word, CompatFlag{}))) text += str(text.empty() ? "" : ", ", word);
+  return "[" + text + "]";
 }
 
 template <size_t N>
@@ -272,7 +311,13 @@ std::vector<ConfigField> update_fields(Config& c) {
 template <class Numbers>
 std::string numbers_text(const Numbers& numbers) {
   std::string text;
-  for (const double number : numbers) text += (text.empty() ? "" : ", ") + flow(number);
+  for (const auto number : numbers) {
+    if (!text.empty()) text += ", ";
+    if constexpr (std::is_integral_v<decltype(number)>)
+      text += std::to_string(number);
+    else
+      text += flow(number);
+  }
   return "[" + text + "]";
 }
 
@@ -284,7 +329,9 @@ std::vector<ConfigField> config_fields(Config& c) {
   const ConfigRule patience{.min = 0, .max = 1e6, .above_min = true, .resume_may_change = true};
   const ConfigRule bucket{.min = 1, .resume_may_change = true};
   const std::vector<std::string> datasets = dataset_choices();
+  const ConfigRule images{.min = 1, .max = kLargestBatch};
   auto& zero = c.zero_optimization;
+  Elasticity& elastic = c.elasticity.keys;
   std::vector<ConfigField> fields = {
       {"seed", &c.seed, "of every random number", natural},
       {"device",
@@ -397,10 +444,42 @@ std::vector<ConfigField> config_fields(Config& c) {
        &c.cuda.path,
        "where CUDA's libraries are looked for first",
        {.may_be_empty = true, .resume_may_change = true}},
+      {"compat", &c.compat,
+       "surprises of the reference: seed (all) or a list of first_step, cosine_rises, scaler_b, scale_2_32, "
+       "scale_first, adam_t, fixed_order, console"},
       {"train_batch_size", &c.batch.train, "images of one optimizer step", batch},
       {"train_micro_batch_size_per_gpu", &c.batch.micro, "images of one pass on one rank", batch},
       {"gradient_accumulation_steps", &c.batch.accumulation, "passes of one optimizer step", batch},
+      {"elasticity.enabled", &c.elasticity.enabled, "choose the batch so that many numbers of ranks fit it", {}},
+      {"elasticity.max_train_batch_size", &elastic.max_train_batch_size, "images of one optimizer step, at the most",
+       images},
+      {"elasticity.micro_batch_sizes",
+       &elastic.micro_batch_sizes,
+       "the micro-batches to choose from",
+       {.min = 1,
+        .max = kLargestBatch,
+        .refusal = "Elasticity expected micro_batch_sizes to only contain positive integers, instead contains: "}},
+      {"elasticity.min_gpus", &elastic.min_gpus, "the fewest ranks", images},
+      {"elasticity.max_gpus", &elastic.max_gpus, "the most ranks", images},
+      {"elasticity.prefer_larger_batch", &elastic.prefer_larger_batch, "of batches that as many ranks fit", {}},
+      {"elasticity.ignore_non_elastic_batch_info",
+       &c.elasticity.ignore_non_elastic_batch_info,
+       "batch keys that are given too are ignored; false: an error",
+       {}},
+      {"elasticity.version", &elastic.version, "0.1: single ranks come and go; 0.2: whole nodes", {.min = 0.1}},
+      {"elasticity.num_gpus_per_node", &elastic.num_gpus_per_node, "ranks of a node, of version 0.2", images},
       {"gradient_clipping", &c.gradient_clipping, "largest global L2 norm; 0: off", not_negative},
+      {"prescale_gradients", &c.prescale_gradients, "divide gradients before they are summed, not after", {}},
+      {"gradient_predivide_factor",
+       &c.gradient_predivide_factor,
+       "unless they are prescaled: divide by this before the sum, and by the rest after it",
+       {.min = 0, .max = 1e9, .above_min = true}},
+      {"communication_data_type",
+       &c.communication_data_type,
+       "fp32 | fp16 | bf16: what gradients travel in between hosts, where communication.reproducible is false",
+       {.any_case = true,
+        .refusal = "Invalid communication_data_type. Supported data types: ['fp16', 'bf16', 'fp32']. Got: ",
+        .resume_may_change = true}},
       {"bf16.enabled",
        &c.bf16.enabled,
        "compute in bf16; master weights, gradients and the update in f32; auto: where the machine computes in it",
@@ -467,11 +546,16 @@ std::vector<Config> configs_of_all_types() {
 std::vector<ConfigField> effective_fields(Config& config) {
   std::vector<ConfigField> fields = config_fields(config);
   const auto counts = [&](const ConfigField& field) {
-    if (const auto* number = std::get_if<std::optional<int64_t>*>(&field.target)) return (*number)->has_value();
+    const bool of_batch = config.elasticity.enabled && std::ranges::find(kBatchKeys, field.key) != std::end(kBatchKeys);
+    if (const auto* number = std::get_if<std::optional<int64_t>*>(&field.target))
+      return (*number)->has_value() && !of_batch;
     if (const auto* number = std::get_if<std::optional<double>*>(&field.target)) return (*number)->has_value();
     if (const auto* choice = std::get_if<std::optional<bool>*>(&field.target))
       return (*choice)->has_value() || !field.rule.open.empty();
     if (field.key.rfind("fp16.", 0) == 0) return config.fp16.enabled || field.key == "fp16.enabled";
+    if (field.key.rfind("elasticity.", 0) == 0) return config.elasticity.enabled || field.key == "elasticity.enabled";
+    if (field.key == "gradient_predivide_factor") return !config.prescale_gradients;
+    if (const auto* compat = std::get_if<Compat*>(&field.target)) return !(*compat)->empty();
     if (field.key.rfind("tensorboard.", 0) == 0)
       return config.tensorboard.enabled || field.key == "tensorboard.enabled";
     if (field.key.rfind("train.ema.", 0) == 0) return config.train.ema.decay > 0 || field.key == "train.ema.decay";
@@ -498,6 +582,8 @@ std::string field_text(const ConfigField& field) {
                [](const std::array<double, 2>* v) { return numbers_text(*v); },
                [](const std::optional<double>* v) { return *v ? flow(**v) : std::string("null"); },
                [](const std::vector<double>* v) { return numbers_text(*v); },
+               [](const std::vector<int64_t>* v) { return numbers_text(*v); },
+               [](const Compat* v) { return compat_text(*v); },
                [](const std::vector<AugmentStep>* v) {
                  std::string text;
                  for (const AugmentStep& step : *v) text += (text.empty() ? "" : ", ") + step_text(step);
@@ -532,6 +618,8 @@ void read_field(const ConfigField& field, const Node& node) {
           },
           [&](std::array<double, 2>* v) { *v = checked_numbers<2>(field, node); },
           [&](std::vector<double>* v) { *v = checked_list(field, node); },
+          [&](std::vector<int64_t>* v) { *v = checked_integers(field, node); },
+          [&](Compat* v) { *v = checked_compat(field, node); },
           [&](std::vector<AugmentStep>* v) {
             if (node.kind != Kind::list) wrong_type(field, node, "a list of steps");
             constexpr size_t kMost = 32;

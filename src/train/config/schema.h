@@ -14,8 +14,9 @@ namespace ct {
 /// Where a value lives in a Config; the alternative is the key's type.
 using ConfigTarget =
     std::variant<bool*, int64_t*, double*, std::string*, Choice, std::array<double, 2>*, std::vector<double>*,
-                 std::optional<bool>*, std::optional<int64_t>*, std::optional<double>*, std::vector<AugmentStep>*,
-                 std::vector<optim::ParameterGroup>*, std::optional<optim::Optimizer>*, optim::LrSchedule*>;
+                 std::vector<int64_t>*, std::optional<bool>*, std::optional<int64_t>*, std::optional<double>*,
+                 std::vector<AugmentStep>*, std::vector<optim::ParameterGroup>*, std::optional<optim::Optimizer>*,
+                 optim::LrSchedule*, Compat*>;
 
 struct ConfigField {
   std::string key;  // dotted path
@@ -41,17 +42,23 @@ std::string field_text(const ConfigField& field);
 /// Reads `node` into the field's target. Throws Error(usage) with the node's mark, the key and the remedy.
 void read_field(const ConfigField& field, const document::Node& node);
 
-/// Keys that are known but are no setting here: DeepSpeed's that this program does not implement, and later versions'.
-/// "block.*" stands for every key of a block that is not listed itself.
+/// Keys that are known but are no setting here: DeepSpeed's that this program does not implement, and words of other
+/// programs. "block.*" stands for every key of a block that is not listed itself.
 struct ForeignKey {
   std::string key;
-  std::string harmless;  // the value (as printed) that changes nothing; "*": any; empty: none, so it is always refused
-  std::string why = {};  // any other is refused
+  std::string harmless;      // the values (as printed, any case, with | between them) that are ignored; "*": any
+  std::string why;           // they are ignored
+  std::string refusal = {};  // why any other is refused; empty: for the same reason
 };
 const std::vector<ForeignKey>& foreign_keys();
 
 /// The table's entry for a key, or nullptr.
 const ForeignKey* find_foreign(const std::string& key);
+
+/// May this value be ignored?
+bool is_harmless(const ForeignKey& foreign, const document::Node& value);
+/// What is said of a value that may not: "KEY VALUE is not supported by this version; use ...".
+std::string refusal_of(const ForeignKey& foreign, const std::string& key, const document::Node& value);
 
 /// True when `key` is a block: some known key begins with `key.`.
 bool is_config_block(const std::string& key, const std::vector<ConfigField>& fields);

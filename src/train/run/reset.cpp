@@ -43,7 +43,11 @@ void reset_run(FileSystem& files, const Path& out) {
     });
   }
   if (is_real_folder(ckpt))
-    remove_known(files, ckpt, [&](const std::string& n) { return saved_best_step(n) && is_own_weights(ckpt / n); });
+    remove_known(files, ckpt, [&](const std::string& n) {
+      return n == kLatestFile || n == temporary_of(kLatestFile).native()
+                 ? is_own_latest(ckpt / n)
+                 : saved_best_step(n) && is_own_weights(ckpt / n);
+    });
   if (const Path events = out / kEventFolder; is_real_folder(events)) {
     for (const std::string& job : list_folder(events))
       if (is_real_folder(events / job)) remove_events(files, events / job);

@@ -65,6 +65,8 @@ bool is_own(const Path& path, bool (*accepts)(std::string_view)) {
   return file.bytes().empty() || accepts(text_of(file));
 }
 
+bool is_latest(std::string_view text) { return text.ends_with('\n') && step_of(text.substr(0, text.size() - 1)); }
+
 /// A file of a run, and how its writer knows it again.
 struct RunFile {
   Path path;
@@ -77,6 +79,7 @@ std::vector<RunFile> run_files(const Path& out) {
                                 {out / kBestFile, has_marks},          {out / kTokenFile, is_token}};
   const Path checkpoints = out / kCheckpointFolder;
   if (!is_folder(checkpoints)) return files;
+  files.push_back({checkpoints / kLatestFile, is_latest});
   for (const std::string& name : list_folder(checkpoints))
     if (saved_best_step(name)) files.push_back({checkpoints / name, has_marks});
   return files;
@@ -92,6 +95,8 @@ Path free_name_for(const Path& path) {
 }
 
 }  // namespace
+
+bool is_own_latest(const Path& path) { return is_own(path, is_latest); }
 
 bool is_run_file(std::string_view name) {
   if (name.starts_with(kTemporaryPrefix)) name.remove_prefix(kTemporaryPrefix.size());

@@ -12,6 +12,10 @@ namespace ct {
 inline constexpr std::string_view kConfigFile = "config.yaml", kMetricsFile = "metrics.jsonl",
                                   kMetricsTable = "metrics.csv", kLastFile = "last.bin", kBestFile = "best.bin",
                                   kCheckpointFolder = "ckpt";
+/// In the folder of checkpoints: the newest one's name, as DeepSpeed has its tag there.
+inline constexpr std::string_view kLatestFile = "latest";
+/// Nothing, or such a file of this program.
+bool is_own_latest(const Path& path);
 /// What rank 0 writes into a run's folder at the start and removes again.
 inline constexpr std::string_view kTokenFile = ".shared-by-all-ranks";
 

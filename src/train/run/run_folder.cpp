@@ -141,6 +141,7 @@ void RunFolder::begin(const Config& config, int ranks, const RunState* resumed, 
   MetricsLog::rewind(files_, held(), resumed != nullptr ? resumed->step : kBeforeAll);
   // Going on from an earlier checkpoint of this folder by its path gives up those after it.
   if (resumed != nullptr && goes_back_) store_->forget_after(resumed->step);
+  if (resumed != nullptr) name_latest();
 }
 
 void RunFolder::keep_best(int64_t step) {
@@ -193,8 +194,17 @@ Path RunFolder::readable(int64_t step, const Path& elsewhere) const {
 
 void RunFolder::make_room(int64_t step) {
   saved_ = true;
+  name_latest();
   store_->prune(keep_last_, step);
   remove_spare_best();
+}
+
+/// For people and scripts, as DeepSpeed does: the program itself takes the newest checkpoint that verifies.
+void RunFolder::name_latest() {
+  const Path latest = held() / kCheckpointFolder / kLatestFile;
+  const auto steps = store_->list();
+  if (steps.empty() || !is_own_latest(latest)) return;
+  write_file_atomic(files_, latest, step_name(steps.back()) + "\n");
 }
 
 Path RunFolder::newest_finite() const {

@@ -64,7 +64,8 @@ class RunFolder {
   Path readable(int64_t step, const Path& elsewhere) const;
   /// Keeps best.bin as it is now beside the checkpoint of that step, before that exists.
   void keep_best(int64_t step);
-  /// Removes, after a checkpoint of that step was written, those that checkpoint.keep_last gives no place any more.
+  /// After a checkpoint of that step was written: removes those that checkpoint.keep_last gives no place any more, and
+  /// names the newest one in ckpt/latest.
   void make_room(int64_t step);
   /// The newest checkpoint that verifies and whose weights and moments are all finite; empty: there is none.
   Path newest_finite() const;
@@ -74,6 +75,7 @@ class RunFolder {
  private:
   void warn_of_not_finite(const Checkpoint& checkpoint, Console& console);
   void remove_spare_best();
+  void name_latest();
   void lock_again();
 
   FileSystem files_;

@@ -1,0 +1,289 @@
+#include "train/config/merge.h"
+
+#include <algorithm>
+#include <set>
+
+#include "train/config/imagenet_file.h"
+
+namespace ct {
+namespace {
+
+using document::Entry;
+using document::fail_at;
+using document::Kind;
+using document::Mark;
+using document::Node;
+using document::quoted;
+
+constexpr const char* kReplacedWhole[] = {"optimizer", "scheduler"};
+
+constexpr OtherName kOtherNames[] = {
+    {"bfloat16", "bf16"},
+    {"zero_optimization.prefetch_bucket_size", "zero_optimization.stage3_prefetch_bucket_size"},
+    {"zero_optimization.param_persistence_threshold", "zero_optimization.stage3_param_persistence_threshold"},
+    {"zero_optimization.model_persistence_threshold", "zero_optimization.stage3_model_persistence_threshold"},
+    {"zero_optimization.max_live_parameters", "zero_optimization.stage3_max_live_parameters"},
+    {"zero_optimization.max_reuse_distance", "zero_optimization.stage3_max_reuse_distance"},
+    {"zero_optimization.module_granularity_threshold", "zero_optimization.stage3_module_granularity_threshold"},
+    {"zero_optimization.use_all_reduce_for_fetch_params", "zero_optimization.stage3_use_all_reduce_for_fetch_params"},
+    {"zero_optimization.gather_16bit_weights_on_model_save",
+     "zero_optimization.stage3_gather_16bit_weights_on_model_save"},
+    {"zero_optimization.stage3_gather_fp16_weights_on_model_save",
+     "zero_optimization.stage3_gather_16bit_weights_on_model_save", /*given_up=*/true},
+};
+constexpr const char *kZero = "zero_optimization", *kCpuOffload = "zero_optimization.cpu_offload",
+                     *kCpuOffloadParam = "zero_optimization.cpu_offload_param";
+
+const OtherName* other_name(const std::string& key) {
+  const auto found = std::ranges::find(kOtherNames, key, &OtherName::theirs);
+  return found == std::end(kOtherNames) ? nullptr : &*found;
+}
+
+std::string last_part(std::string_view key) { return std::string(key.substr(key.rfind('.') + 1)); }
+
+bool has_entry(const Node& map, const std::string& name) {
+  return std::ranges::find(map.entries, name, &Entry::key) != map.entries.end();
+}
+
+/// A key and its other name in one block would each win or lose by chance.
+void refuse_both(const Node& map, const std::string& block, const Entry& entry) {
+  const std::string key = block + entry.key;
+  if (const OtherName* other = other_name(key); other && has_entry(map, last_part(other->ours))) {
+    const std::string ours = last_part(other->ours);
+    if (other->given_up)
+      fail_at(entry.mark, "Cannot provide deprecated parameter '", entry.key, "' and replacing parameter '", ours,
+              "' together; remove the first");
+    fail_at(entry.mark, entry.key, " is another name of ", ours, ", which is given too; remove one");
+  }
+  for (const auto& [old, replacing] :
+       {std::pair{kCpuOffload, "offload_optimizer"}, std::pair{kCpuOffloadParam, "offload_param"}})
+    if (key == old && entry.value.boolean && has_entry(map, replacing))
+      fail_at(entry.mark, "Cannot provide deprecated parameter '", entry.key, "' and replacing parameter '", replacing,
+              "' together; remove the first");
+}
+
+bool begins(const std::string& key, const std::string& prefix) { return key.rfind(prefix, 0) == 0; }
+
+bool is_text(const ConfigField& field) {
+  return std::holds_alternative<std::string*>(field.target) || std::holds_alternative<Choice>(field.target);
+}
+
+/// A step of data.augment that is data.normalize, as lists of torchvision's end in one.
+bool is_normalize(const Node& step) {
+  return step.text == "normalize" ||
+         (step.kind == Kind::map && step.entries.size() == 1 && step.entries[0].key == "normalize");
+}
+
+/// data.augment may end in {normalize: {mean: ..., std: ...}}: that is data.normalize.
+std::optional<Entry> take_normalize(Node& steps) {
+  std::optional<Entry> taken;
+  for (const Node& step : steps.items) {
+    if (taken)
+      fail_at(taken->mark, "data.augment normalize comes last: the other steps change the pixels that it normalises");
+    if (!is_normalize(step)) continue;
+    if (step.kind != Kind::map || !has_entry(step.entries[0].value, "mean") || !has_entry(step.entries[0].value, "std"))
+      fail_at(step.mark, "data.augment normalize needs its numbers: {normalize: {mean: [0.5], std: [0.5]}}");
+    taken = step.entries[0];
+  }
+  if (taken) steps.items.pop_back();
+  return taken;
+}
+
+/// One source says it in one of the two ways.
+void refuse_second_normalize(const Node& map, const std::string& block, const Entry& entry) {
+  if (block != "data." || entry.key != "normalize" || entry.value.entries.empty()) return;
+  for (const Entry& other : map.entries)
+    if (other.key == "augment" && !other.value.items.empty() && is_normalize(other.value.items.back()))
+      fail_at(entry.mark, "data.normalize is given by the last step of data.augment too (", other.value.mark.text(),
+              "); remove one");
+}
+
+/// A word that says no more than an earlier source: DeepSpeed's "auto", or a switch's own that leaves it open.
+bool gives_way(const ConfigField& field, const Node& node) {
+  const bool open = !field.rule.open.empty() && node.kind == Kind::text && node.text == field.rule.open;
+  return open || is_left_open(field, node);
+}
+
+Node word(const std::string& text, const Mark& mark) {
+  Node node;
+  node.kind = Kind::text;
+  node.mark = mark;
+  node.text = text;
+  return node;
+}
+
+}  // namespace
+
+std::span<const OtherName> other_names() { return kOtherNames; }
+
+bool is_note(const std::string& name) { return begins(name, "_") || begins(name, "x-"); }
+
+bool is_parameter(const std::string& key) {
+  return begins(key, "optimizer.params.") || begins(key, "scheduler.params.");
+}
+
+bool is_type(const ConfigField& field) {
+  return std::holds_alternative<std::optional<optim::Optimizer>*>(field.target) ||
+         std::holds_alternative<optim::LrSchedule*>(field.target) || field.key == "model.name";
+}
+
+bool is_left_open(const ConfigField& field, const Node& node) {
+  constexpr const char* kBlocks[] = {"optimizer.params.", "scheduler.params.", "zero_optimization.", "fp16.",
+                                     "tensorboard."};
+  const bool in_block = std::ranges::any_of(kBlocks, [&](const char* block) { return begins(field.key, block); });
+  const bool top = field.key.find('.') == std::string::npos && field.key != "seed" &&
+                   !std::holds_alternative<bool*>(field.target) && !std::holds_alternative<Compat*>(field.target) &&
+                   !is_text(field);
+  const bool open = field.key == "communication_data_type" && node.kind == Kind::null;
+  return open || ((in_block || top) && !is_type(field) && node.kind == Kind::text && node.text == "auto");
+}
+
+Merge::Merge(Complain complain) : complain_(std::move(complain)), bound_(configs_of_all_types()) {
+  std::set<std::string> keys;
+  for (Config& config : bound_)
+    for (ConfigField& field : config_fields(config))
+      if (keys.insert(field.key).second) fields_.push_back(std::move(field));
+}
+
+const Node* Merge::find(const std::string& key) const {
+  const auto found = values_.find(key);
+  return found == values_.end() ? nullptr : &found->second;
+}
+
+Merge::Written Merge::written_as(const std::string& key) const {
+  for (const auto& [ours, theirs] : other_names_) {
+    if (key == ours) return theirs;
+    if (begins(key, ours + ".")) return {theirs.key + key.substr(ours.size()), ""};
+  }
+  return {};
+}
+
+void Merge::add_file(const Node& root) {
+  for (const Node& layer : in_own_words(root)) add_layer(layer);
+}
+
+void Merge::add_layer(const Node& root) {
+  for (const Entry& entry : root.entries)
+    for (const char* block : kReplacedWhole)
+      if (entry.key == block) forget(block);
+  add_map(root, "");
+}
+
+void Merge::add_override(const ConfigOverride& word) {
+  const auto origin = std::make_shared<document::Origin>(document::Origin{word.origin, /*positions=*/false});
+  const Mark mark{origin, 0, 0};
+  for (const char* block : kReplacedWhole) {
+    if (word.key == block) forget(block);
+    if (word.key == str(block, ".type")) forget(str(block, ".params"));
+  }
+  Node value = override_value(word, origin);
+  value.mark = mark;
+  if (value.text == "auto") values_.erase(word.key);  // asked for by name, it is more than a file's silence
+  add_path(word.key, "", mark, value);
+}
+
+void Merge::forget(const std::string& block) {
+  std::erase_if(values_, [&](const auto& value) { return begins(value.first, block + "."); });
+}
+
+/// Text keys take the words after '=' as they stand, so that --set output=2024 needs no second pair of quotes.
+Node Merge::override_value(const ConfigOverride& word, const std::shared_ptr<const document::Origin>& origin) const {
+  for (const ConfigField& field : fields_) {
+    const bool text = is_text(field) || is_type(field);
+    if (field.key != word.key || !text) continue;
+    if (!word.value.empty() && (word.value[0] == '"' || word.value[0] == '\'')) break;
+    Node node;
+    node.kind = Kind::text;
+    node.text = word.value;
+    return node;
+  }
+  return document::parse_yaml(word.value, origin);
+}
+
+void Merge::add_path(const std::string& rest, const std::string& block, const Mark& mark, const Node& value) {
+  const size_t dot = rest.find('.');
+  const std::string name = rest.substr(0, dot);
+  if (dot == std::string::npos) return add(name, block, mark, value);
+  const std::string key = own_key(block, name, mark);
+  if (is_note(name)) return;
+  if (find_foreign(key) && !is_config_block(key, fields_)) return add(name, block, mark, value);
+  if (!is_config_block(key, fields_)) unknown(block + rest, mark);
+  add_path(rest.substr(dot + 1), key + ".", mark, value);
+}
+
+void Merge::add_map(const Node& map, const std::string& block) {
+  for (const Entry& entry : map.entries) {
+    try {
+      refuse_both(map, block, entry);
+      refuse_second_normalize(map, block, entry);
+      add(entry.key, block, entry.mark, entry.value);
+    } catch (const Error& error) {
+      if (!complain_) throw;
+      complain_(block + entry.key, entry, error);
+    }
+  }
+}
+
+void Merge::add(const std::string& name, const std::string& block, const Mark& mark, const Node& value) {
+  if (is_note(name)) return;
+  const std::string key = own_key(block, name, mark);
+  if (add_old_form(key, mark, value)) return;
+  const bool dotted = name.find('.') != std::string::npos;
+  const auto field = std::find_if(fields_.begin(), fields_.end(), [&](const auto& f) { return f.key == key; });
+  const bool is_field = field != fields_.end();
+  if (!dotted && !is_field && is_config_block(key, fields_)) {
+    if (value.kind != Kind::map && value.kind != Kind::null)
+      fail_at(value.mark, key, " is a block of keys, found ", quoted(document::flow(value)));
+    return add_map(value, key + ".");
+  }
+  // Which parameters exist depends on the type, which a later source may still change.
+  if (dotted || !(is_field || is_parameter(key) || find_foreign(key))) unknown(key, mark);
+  if (is_field && gives_way(*field, value) && values_.contains(key)) return;  // an earlier source has said it
+  Node kept = value;
+  if (key == "data.augment")
+    if (const auto normalize = take_normalize(kept)) add("normalize", block, normalize->mark, normalize->value);
+  if (kept.kind == Kind::null) kept.mark = mark;  // an empty value stands at its key
+  values_[key] = std::move(kept);
+}
+
+/// What DeepSpeed once said otherwise: zero_optimization: true was stage 1, and cpu_offload: true a device.
+bool Merge::add_old_form(const std::string& key, const Mark& mark, const Node& value) {
+  if (value.kind != Kind::boolean) return false;
+  if (key == kZero) {
+    remark(mark, key, "zero_optimization: {stage: 1}");
+    const std::string stage = str(kZero, ".stage");
+    other_names_[stage] = {key, document::flow(value)};
+    values_[stage] = document::plain_scalar(value.boolean ? "1" : "0", value.mark);
+    return true;
+  }
+  for (const auto& [old, block] :
+       {std::pair{kCpuOffload, "offload_optimizer"}, std::pair{kCpuOffloadParam, "offload_param"}}) {
+    if (key != old || !value.boolean) continue;
+    remark(mark, last_part(key), block);
+    const std::string device = str(kZero, ".", block, ".device");
+    other_names_[device] = {key, document::flow(value)};
+    values_[device] = word("cpu", value.mark);
+    return true;
+  }
+  return false;
+}
+
+void Merge::remark(const Mark& mark, const std::string& old, const std::string& instead) {
+  remarks_.push_back(str(mark.text(), ": Config parameter ", old, " is deprecated use ", instead, " instead"));
+}
+
+/// The key's name here.
+std::string Merge::own_key(const std::string& block, const std::string& name, const Mark& mark) {
+  const OtherName* other = other_name(block + name);
+  if (other == nullptr) return block + name;
+  const std::string ours(other->ours);
+  if (other->given_up) remark(mark, name, last_part(ours));
+  other_names_[ours] = {block + name, ""};
+  return ours;
+}
+
+void Merge::unknown(const std::string& key, const Mark& mark) const {
+  fail_at(mark, "unknown key ", quoted(key), suggest_key(key, fields_));
+}
+
+}  // namespace ct

@@ -1,0 +1,240 @@
+#include "train/config/validate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/models.h"
+
+namespace ct {
+namespace {
+
+using document::fail_at;
+using document::Node;
+using document::quoted;
+
+bool begins(const std::string& key, const std::string& prefix) { return key.rfind(prefix, 0) == 0; }
+
+/// Where a key's value was written, for the beginning of an error's line.
+std::string place_of(const Config& config, const std::string& key) {
+  const auto found = config.origins.find(key);
+  return (found == config.origins.end() ? std::string("default") : found->second) + ": ";
+}
+
+void read_fields(const Merge& merge, Config& config, std::vector<std::string>* warnings) {
+  std::string open;
+  for (const bool types : {true, false})  // which decide what other keys there are
+    for (const ConfigField& field : config_fields(config)) {
+      const Node* node = is_type(field) == types ? merge.find(field.key) : nullptr;
+      if (!node) continue;
+      read_or_leave_open(config, field, *node);
+      if (!is_left_open(field, *node) || node->kind == document::Kind::null) continue;
+      const bool follows = std::holds_alternative<std::optional<int64_t>*>(field.target) ||
+                           std::holds_alternative<std::optional<bool>*>(field.target);
+      open += str(open.empty() ? "" : ", ", field.key, follows ? "" : str(" ", field_text(field)));
+    }
+  if (!open.empty()) warnings->push_back("\"auto\" is taken as what follows from other keys, or the default: " + open);
+}
+
+/// Which parameters the type of this block takes; empty: it has none.
+std::vector<std::string> parameters_of(const Config& config, const std::string& block, std::string* type) {
+  Config copy = config;
+  std::vector<std::string> names;
+  const std::string prefix = block + ".params.";
+  for (const ConfigField& field : config_fields(copy)) {
+    if (field.key == block + ".type") *type = field_text(field);
+    if (begins(field.key, prefix)) names.push_back(field.key.substr(prefix.size()));
+  }
+  return names;
+}
+
+std::string stray_parameter(const Config& config, const std::string& key) {
+  const std::string block = key.substr(0, key.find('.')), name = key.substr(block.size() + 1 + sizeof "params");
+  if (name == "max_grad_norm")
+    return key +
+           ": 'max_grad_norm' is not supported as an optimizer parameter, please switch to using the deepspeed "
+           "parameter 'gradient_clipping'";
+  std::string type;
+  const std::vector<std::string> names = parameters_of(config, block, &type);
+  if (type.empty()) return str(key, " needs ", block, ".type");
+  if (std::ranges::find(names, name) != names.end() || find_foreign(key)) return "";
+  return str("unknown key ", quoted(key), "; ", type, " takes ", join_choices(names));
+}
+
+std::string stray_model_key(const Config& config, const std::string& key) {
+  const auto takes = [](Model model, const std::string& name) {
+    const std::vector<ConfigKey> keys = model.keys();
+    return std::ranges::find(keys, name, &ConfigKey::name) != keys.end();
+  };
+  const std::string name = key.substr(sizeof "model");
+  if (name == "name" || find_foreign(key) || takes(config.model, name)) return "";
+  std::vector<std::string> others;
+  for (const std::string& other : model_names())
+    if (takes({.name = other}, name)) others.push_back(other);
+  return str(key, " is no key of the model ", config.model.name, "; ", join_choices(others),
+             others.size() == 1 ? " takes it" : " take it");
+}
+
+/// One line for all that is ignored; an error for a value that would change the result.
+void check_foreign(const Merge& merge, Config& config, std::vector<std::string>* warnings) {
+  const std::vector<ConfigField> fields = config_fields(config);
+  std::string ignored;
+  for (const auto& [key, node] : merge.values()) {
+    const ForeignKey* foreign = find_foreign(key);
+    if (!foreign || std::ranges::find(fields, key, &ConfigField::key) != fields.end()) continue;
+    if (!is_harmless(*foreign, node)) fail_at(node.mark, refusal_of(*foreign, key, node));
+    ignored += (ignored.empty() ? "" : ", ") + key;
+  }
+  if (!ignored.empty()) warnings->push_back("ignored, as they change nothing here: " + ignored);
+}
+
+/// Checks that every group has parameters, by the model's names and shapes.
+void check_groups(const Config& config, const std::string& where) {
+  if (config.optimizer_groups.empty()) return;
+  const int64_t side = some_side(config.model);
+  const InputSpec any{
+      .batch = 1, .height = side, .width = side, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .mode = Mode::evaluate};
+  try {
+    optim::treatments(build_graph(find_model(config.model), any), config.optimizer_groups, 0);
+  } catch (const Error& error) {
+    fail(error.code(), where, error.what());
+  }
+}
+
+/// DeepSpeed's errors, word for word.
+void check_elasticity(const Config& config) {
+  const auto& elastic = config.elasticity;
+  if (!elastic.enabled) return;
+  const auto refuse = [&](const std::string& key, const auto&... parts) {
+    fail(ExitCode::usage, place_of(config, config.origins.contains(key) ? key : "elasticity.enabled"), parts...);
+  };
+  for (const char* key : {"max_train_batch_size", "micro_batch_sizes"})
+    if (!config.origins.contains(str("elasticity.", key))) refuse("", "Elasticity config missing ", key);
+  const double version = elastic.keys.version;
+  if (version > 0.2)
+    refuse("elasticity.version", "Attempting to run elasticity version ", version,
+           " but runtime only supports up to 0.2");
+  if (version != 0.1 && version != 0.2)
+    refuse("elasticity.version", "Unable to find elastic logic for version: ", version);
+  for (const std::string_view key : kBatchKeys)
+    if (config.origins.contains(std::string(key)) && !elastic.ignore_non_elastic_batch_info)
+      refuse(std::string(key),
+             "One or more batch related parameters were found in your ds_config (train_batch_size, "
+             "train_micro_batch_size_per_gpu, and/or gradient_accumulation_steps). These parameters *will not be "
+             "used* since elastic training is enabled, which takes control of these parameters. If you want to "
+             "suppress this error (the parameters will be silently ignored) please set "
+             "ignore_non_elastic_batch_info':true in your elasticity config.");
+  try {
+    elastic_batch(elastic.keys);
+  } catch (const Error& error) {
+    refuse("elasticity.max_train_batch_size", error.what());
+  }
+}
+
+}  // namespace
+
+void read_or_leave_open(Config& config, const ConfigField& field, const Node& node) {
+  if (!is_left_open(field, node)) {
+    read_field(field, node);
+    config.origins[field.key] = node.mark.text();
+    return;
+  }
+  const std::string_view rate = std::visit([](const auto& s) { return s.kOverridesLr; }, config.scheduler);
+  if (!config.optimizer || field.key != str("scheduler.params.", rate)) return;
+  const double lr = std::visit([](const auto& o) { return o.rates().lr; }, *config.optimizer);
+  if (auto* const* target = std::get_if<double*>(&field.target)) **target = lr;
+  if (auto* const* target = std::get_if<std::optional<double>*>(&field.target)) **target = lr;
+}
+
+std::string stray_key(const Config& config, const std::string& key) {
+  if (is_parameter(key)) return stray_parameter(config, key);
+  return begins(key, "model.") ? stray_model_key(config, key) : "";
+}
+
+void settle_together(Config& config) {
+  if (config.elasticity.enabled) config.batch.elastic = config.elasticity.keys;
+  // The keys of a dynamic scale say by their absence alone what DeepSpeed begins with.
+  constexpr const char* kDynamic[] = {"fp16.initial_scale_power", "fp16.loss_scale_window", "fp16.hysteresis",
+                                      "fp16.consecutive_hysteresis", "fp16.min_loss_scale"};
+  const bool silent = std::ranges::none_of(kDynamic, [&](const char* key) { return config.origins.contains(key); });
+  if (!config.compat.has(CompatFlag::scale_2_32) || !config.fp16.enabled || config.fp16.loss_scale != 0 ||
+      config.zero_optimization.stage == 0 || !silent)
+    return;
+  config.fp16.initial_scale_power = 32;
+  config.fp16.hysteresis = 1;
+  for (const char* key : {"fp16.initial_scale_power", "fp16.hysteresis"})
+    config.origins[key] = "compat: " + std::string(word_of(CompatFlag::scale_2_32));
+}
+
+void check_together(const Config& config, std::vector<std::string>* warnings) {
+  const auto at = [&](const std::string& key) { return place_of(config, key); };
+  if (config.fp16.enabled && config.bf16.enabled == true)
+    fail(ExitCode::usage, at("fp16.enabled"),
+         "fp16.enabled and bf16.enabled are both true; switch one off: bfloat16 and fp16 modes cannot be "
+         "simultaneously enabled");
+  if (config.fp16.enabled && config.fp16.loss_scale == 0 &&
+      config.fp16.min_loss_scale > std::ldexp(1.0, static_cast<int>(config.fp16.initial_scale_power)))
+    fail(ExitCode::usage, at("fp16.min_loss_scale"),
+         "fp16.min_loss_scale is above the first scale, 2^fp16.initial_scale_power; lower it");
+  const auto check_keys = [&](const std::string& block, const char* name, const std::optional<ConfigFault>& fault) {
+    if (!fault) return;
+    const std::string key = block + fault->key;
+    fail(ExitCode::usage, at(config.origins.contains(key) ? key : name), key, " ", fault->text);
+  };
+  check_keys("model.", "model.name", config.model.fault());
+  if (config.optimizer) check_keys("optimizer.params.", "optimizer.type", optim::fault_of(*config.optimizer));
+  check_keys("scheduler.params.", "scheduler.type", optim::fault_of(config.scheduler));
+  if (const std::string doubt = optim::doubt_of(config.scheduler); !doubt.empty())
+    warnings->push_back("scheduler.params." + doubt);
+  check_groups(config, at("optimizer.groups"));
+  check_elasticity(config);
+  const bool divided_before = config.prescale_gradients || config.gradient_predivide_factor != 1;
+  if (divided_before && config.zero_optimization.stage == 2)
+    warnings->push_back(
+        str(at(config.prescale_gradients ? "prescale_gradients" : "gradient_predivide_factor"),
+            "DeepSpeed refuses this (pre-scale gradients is not yet supported with ZeRO-2 with reduce scatter "
+            "enabled); here every stage takes it"));
+  if (const std::string& job = config.tensorboard.job_name; job.find('/') != std::string::npos || job == "..")
+    fail(ExitCode::usage, at("tensorboard.job_name"), "tensorboard.job_name names one folder in ",
+         "tensorboard.output_path, found ", quoted(job));
+  if (config.data.resize < config.data.size)
+    fail(ExitCode::usage, at(config.origins.contains("data.resize") ? "data.resize" : "data.size"),
+         "data.resize is less than data.size, which is cut from it: ", config.data.resize, " and ", config.data.size);
+  if (config.train.best.split == BestSplit::val && config.data.validation == 0)
+    fail(ExitCode::usage, at("train.best.split"), "train.best.split val needs data.validation above 0");
+  if (config.train.early_stopping.patience > 0 && config.train.best.split == BestSplit::last)
+    fail(ExitCode::usage, at("train.early_stopping.patience"),
+         "train.early_stopping.patience needs train.best.split val or test to watch");
+  const std::string_view of_schedule = std::visit([](const auto& s) { return s.kOverridesLr; }, config.scheduler);
+  Config copy = config;
+  std::string lr, instead;
+  for (const ConfigField& field : config_fields(copy)) {
+    if (field.key == "optimizer.params.lr") lr = field_text(field);
+    if (field.key == str("scheduler.params.", of_schedule)) instead = field_text(field);
+  }
+  if (!instead.empty() && instead != lr && config.origins.contains("optimizer.params.lr"))
+    warnings->push_back(str("scheduler.params.", of_schedule, " ", instead, " overrides optimizer.params.lr ", lr,
+                            ", as in DeepSpeed"));
+  if (const std::string betas = optim::overrides_betas(config.scheduler); config.optimizer && !betas.empty())
+    warnings->push_back(
+        optim::has_betas(*config.optimizer)
+            ? str("scheduler.params.cycle_momentum overrides optimizer.params.betas, as in DeepSpeed: ", betas)
+            : str("scheduler.params.cycle_momentum changes nothing, as in DeepSpeed: ",
+                  optim::type_of(*config.optimizer), " has no betas"));
+}
+
+Config validate(const Merge& merge, const std::string& where, std::vector<std::string>* warnings) {
+  Config config;
+  warnings->insert(warnings->end(), merge.remarks().begin(), merge.remarks().end());
+  read_fields(merge, config, warnings);
+  check_foreign(merge, config, warnings);
+  for (const auto& [key, node] : merge.values())
+    if (const std::string why = stray_key(config, key); !why.empty()) fail_at(node.mark, why);
+  if (!config.optimizer)
+    fail(ExitCode::usage, where,
+         "no optimizer is given; add one, such as optimizer: {type: Adam, params: {lr: 0.001}}");
+  settle_together(config);
+  check_together(config, warnings);
+  return config;
+}
+
+}  // namespace ct

@@ -1,0 +1,31 @@
+// From merged sources to a Config: values are read, and rules between keys checked.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "train/config/config.h"
+#include "train/config/merge.h"
+
+namespace ct {
+
+/// Throws Error(usage) with the place of the value at fault; `where` stands for the sources as a whole. `warnings`
+/// receives lines for the user.
+Config validate(const Merge& merge, const std::string& where, std::vector<std::string>* warnings);
+
+// ---- its parts, for whoever judges keys one by one
+
+/// Reads a value into the field, or leaves it open; a schedule's rate is then the optimizer's.
+void read_or_leave_open(Config& config, const ConfigField& field, const document::Node& node);
+
+/// Why a key that there is has no meaning in this configuration, whose optimizer, schedule and model are read: they do
+/// not take it. Empty: it has one.
+std::string stray_key(const Config& config, const std::string& key);
+
+/// Sets what follows from several keys.
+void settle_together(Config& config);
+
+/// Rules between keys, of an optimizer only where there is one.
+void check_together(const Config& config, std::vector<std::string>* warnings);
+
+}  // namespace ct

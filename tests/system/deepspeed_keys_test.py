@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""DeepSpeed configurations key by key: `config import` says what docs/configuration.md says, and nothing is silent; the
+JSON Schema knows the same keys."""
+import base64
+import json
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from deepspeed_configs import CONFIGS as DEEPSPEED
+from harness import *
+from json_schema import problems
+
+PAGE = os.path.join(CONFIGS, "..", "docs", "configuration.md")
+LINE = re.compile(r"^#   (honoured|ignored|refused) +([\w.-]+): (.*)$")
+
+
+def written(name, text):
+    file = path(name)
+    with open(file, "w", encoding="utf-8") as out:
+        out.write(text)
+    return file
+
+
+def imported(file):
+    """{key: (fate, value, why)} and the rest of the output."""
+    done = run("config", "import", file)
+    fates, rest = {}, []
+    for line in done.stdout.splitlines():
+        match = LINE.match(line)
+        if match:
+            value, _, why = match[3].partition("  -- ")
+            fates[match[2]] = (match[1], value, why)
+        else:
+            rest.append(line)
+    refused = any(fate == "refused" for fate, _, _ in fates.values())
+    expect_equal(done.returncode, USAGE if refused else DONE, file, done.stdout, done.stderr)
+    expect_equal(len([line for line in done.stderr.splitlines() if line.startswith("error: ")]), int(refused))
+    return fates, "\n".join(rest) + "\n"
+
+
+def told():
+    """What the page says: ({key: None}, {key: (ignored values, why)}); the values are a list, "any" or "none"."""
+    with open(PAGE, encoding="utf-8") as file:
+        page = file.read()
+    section = re.search(r"(?s)## DeepSpeed's keys, one by one\n(.*?)\n## ", page)[1]
+    honoured, ignored = {}, {}
+    for line in section.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        keys = re.findall(r"`([\w.*]+)`", cells[0]) if line.startswith("| `") else []
+        for key in keys:
+            if len(cells) == 2:
+                honoured[key] = None
+            else:
+                values = cells[1] if cells[1] in ("any", "none") else re.findall(r"`([^`]+)`", cells[1])
+                ignored[key] = (values, cells[2])
+    return honoured, ignored
+
+
+def row_of(key, ignored):
+    """By the name that the page has."""
+    key = key.replace("bfloat16.", "bf16.").replace("gather_fp16_weights", "gather_16bit_weights")
+    block, _, name = key.rpartition(".")
+    return ignored.get(key) or ignored.get(block + ".stage3_" + name) or ignored.get(block + ".*")
+
+
+def leaves(tree, block=""):
+    """Keys with their values; a list or an empty map is a value."""
+    for key, value in tree.items():
+        if isinstance(value, dict) and value and block + key not in ("compression_training", "sparse_attention",
+                                                                    "tensor_parallel", "zero_optimization.zeropp_loco_param"):
+            yield from leaves(value, block + key + ".")
+        else:
+            yield block + key, value
+
+
+def tree_of(text):
+    """The file as Python reads it, without what JSON does not have."""
+    text = re.sub(r"/\*.*?\*/|(?<!:)//[^\n]*|# [^\n]*", "", text, flags=re.S)
+    text = re.sub(r",(\s*[}\]])", r"\1", re.sub(r"(?m)([{,]\s*)(\w+):", r'\1"\2":', text))
+    return json.loads(text) if text.strip() else {}
+
+
+@check
+def forty_files_say_what_the_page_says():
+    honoured, ignored = told()
+    expect(len(DEEPSPEED) == 40 and len(honoured) > 50 and len(ignored) > 100, len(DEEPSPEED), len(honoured), len(ignored))
+    seen = set()
+    for name, text in DEEPSPEED.items():
+        fates, yaml = imported(written(name + ".json", text))
+        keys = dict(leaves(tree_of(text)))
+        expect_equal(set(fates), set(keys), name)
+        for key, value in keys.items():
+            fate, _, why = fates[key]
+            where = "%s: %s is %s (%s)" % (name, key, fate, why)
+            seen.add(key)
+            row = row_of(key, ignored)
+            if key.startswith("_"):
+                expect_equal(fate, "ignored", where)
+            elif fates.get(key.split(".")[0] + ".type", ("",))[0] == "refused":
+                expect_equal(fate, "refused", where)  # a type that is not built, and what belongs to it
+            elif key.split(".")[0] in ("optimizer", "scheduler") and fate == "honoured":
+                pass  # which parameters there are depends on the type
+            elif row is None:
+                expect(key in honoured or fate == "refused", where)
+                expect(fate == "honoured" or why, where)
+            elif fate == "honoured":
+                expect(key in ("zero_optimization.cpu_offload",), where)  # true is another key's
+            else:
+                text_of = json.dumps(value).strip('"')
+                harmless = row[0] == "any" or value in (None, "auto") or row[0] != "none" and text_of.rstrip("0").rstrip(
+                    ".").lower() in [v.rstrip("0").rstrip(".").lower() for v in row[0]]
+                expect_equal(fate, "ignored" if harmless else "refused", where)
+                if fate == "ignored":
+                    expect_equal(why, row[1], where)
+                else:
+                    expect("is not supported by this version" in why, where)
+        again = written(name + ".yaml", yaml)
+        if all(fate != "refused" for fate, _, _ in fates.values()) and "optimizer.type" in fates:
+            shown = [run("config", "show", file, "--ranks", 1 if name != "imagenet" else 36) for file in (path(name + ".json"), again)]
+            values = [[line.split(" #")[0].rstrip() for line in done.stdout.splitlines()] for done in shown]
+            expect_equal([done.returncode for done in shown], [DONE, DONE], name, shown[0].stderr, shown[1].stderr)
+            expect_equal(values[1], values[0], name)
+    block_keys = {key.rsplit(".", 1)[0] + ".*" for key in seen if "." in key}
+    missing = [key for key in [*honoured, *ignored] if key not in seen | block_keys]
+    expect_equal(missing, [], "keys of the page that no file has")
+
+
+@check
+def the_page_has_every_key_of_the_table():
+    honoured, ignored = told()
+    schema = json.loads(run("config", "schema").stdout)
+
+    def described(node, block=""):
+        for key, value in node.get("properties", {}).items():
+            if value.get("description", "").startswith(("ignored: ", "refused: ")):
+                yield block + key, value["description"].partition(": ")[2]
+            yield from described(value, block + key + ".")
+
+    known = dict(described(schema))
+    expect(len(known) > 100, known)
+    for key, why in known.items():
+        if "sync_b" not in key:
+            expect_equal(row_of(key, ignored) and row_of(key, ignored)[1], why, key)
+    for key in ignored:
+        expect(key.endswith(".*") or key in known, "the page has %s, which the program does not know" % key)
+
+
+@check
+def base64_stands_in_place_of_a_file():
+    text = DEEPSPEED["tutorial"]
+    word = base64.urlsafe_b64encode(text.encode()).decode()
+    file = written("plain.json", text)
+    expect(len(word) > 255, "longer than a file's name may be")
+    for words in (["config", "import"], ["config", "show", "--ranks", 1]):
+        done = [run(*words, name) for name in (file, word)]
+        expect_equal([d.returncode for d in done], [DONE, DONE], done[1].stderr)
+        of = [[line.split(" #")[0].rstrip() for line in d.stdout.splitlines()[1:]] for d in done]
+        expect_equal(of[1], of[0])
+    expect("From base64 " in run("config", "import", word).stdout, "the word's name")
+    both = run("config", "show", DEFAULT, "--deepspeed_config", word, "--ranks", 1)
+    expect("train_batch_size: 4 " in both.stdout and "base64 " in both.stdout, both.stdout, both.stderr)
+    script = run("jobscript", "--scheduler", "slurm", "--time", "1h", "--config", word)
+    expect(script.returncode == DONE and word in script.stdout, script.stdout, script.stderr)
+    for bad in (word[:200] + "!", word[1:150], "x" * 40, "A" * 5000):
+        done = run("config", "import", bad)
+        expect_equal(done.returncode, USAGE, done.stdout, done.stderr)
+        expect(done.stderr.count("\n") == 1, done.stderr)
+    expect("Expected a string path to an existing deepspeed config, or a dictionary or a valid base64" in
+           run("config", "check", DEFAULT, "--deepspeed_config", "x" * 40).stderr, "DeepSpeed's words")
+
+
+@check
+def deepspeed_without_a_configuration():
+    done = run("--deepspeed", "--print-config")
+    expect_equal(done.returncode, DONE, done.stderr)
+    done = run("--deepspeed_config", "")
+    expect_equal(done.returncode, USAGE)
+    expect("DeepSpeed requires --deepspeed_config to specify configuration file" in done.stderr, done.stderr)
+    expect_equal(run("--deepscale", "--deepscale_config", written("old.json", DEEPSPEED["tutorial"]),
+                     "--print-config").returncode, DONE)
+
+
+@check
+def an_import_writes_new_files_only():
+    file, out = written("in.json", DEEPSPEED["tutorial"]), path("ours.yaml")
+    done = run("config", "import", file, "--out", out)
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect(done.stdout.startswith("honoured  train_batch_size: 4\n"), done.stdout)
+    expect_equal(run("config", "check", out).returncode, DONE)
+    again = run("config", "import", file, "--out", out)
+    expect_equal(again.returncode, IO, again.stdout, again.stderr)
+    expect(out in again.stderr, again.stderr)
+
+
+@check
+def prescaled_gradients():
+    """No bit changes where the number of micro-batches is a power of two; elsewhere the bits are any ranks'."""
+    few_steps = {**FEW, "data.path": few(), "train.max_steps": 6}
+    six = {**few_steps, "train_batch_size": 24}
+    for key, value in (("prescale_gradients", True), ("gradient_predivide_factor", 4)):
+        train(path("plain"), few_steps, "--reset")
+        train(path(key), {**few_steps, key: value}, ranks=Ranks(2))
+        expect_equal(weights_sha256(path(key, "last.bin")), weights_sha256(path("plain", "last.bin")), key)
+    train(path("plain-six"), six)
+    for number in (1, 3):
+        train(path("six-%d" % number), {**six, "prescale_gradients": True}, ranks=Ranks(number))
+    hashes = [weights_sha256(path(name, "last.bin")) for name in ("plain-six", "six-1", "six-3")]
+    expect(hashes[1] == hashes[2] != hashes[0], hashes)
+
+
+@check
+def the_newest_checkpoint_is_named():
+    output = path("named")
+    settings = {**FEW, "data.path": few(), "train.max_steps": 6, "train.save_interval": 2, "checkpoint.keep_last": 2}
+    train(output, settings)
+    latest = os.path.join(output, "ckpt", "latest")
+    with open(latest) as file:
+        expect_equal(file.read(), "step-00000006\n")
+    step = os.path.join(output, "ckpt", "step-00000004")
+    train(output, {**settings, "train.max_steps": 5}, "--resume", step)
+    with open(latest) as file:
+        expect_equal(file.read(), "step-00000005\n")
+    with open(latest, "w") as file:  # someone else's stays
+        file.write("global_step120")
+    train(output, {**settings, "train.max_steps": 7})
+    with open(latest + ".aside") as file:
+        expect_equal(file.read(), "global_step120")
+    with open(latest) as file:
+        expect_equal(file.read(), "step-00000007\n")
+    train(output, settings, "--reset")
+    expect(os.path.exists(latest + ".aside") and os.path.exists(latest), os.listdir(os.path.dirname(latest)))
+
+
+@check
+def elastic_batches():
+    file = written("elastic.json", DEEPSPEED["elastic"])
+    text = run("config", "check", file, "--ranks", 7).stdout
+    expect(re.search(r"\n +7 +1680 +6 +40\n", text), text)
+    done = run("config", "check", file, "--ranks", 9)
+    expect_equal(done.returncode, USAGE)
+    expect("World size (9) is not valid with the current list of valid GPU counts: [1, 2, 3, 4," in done.stderr, done.stderr)
+    strict = run("config", "check", file, "--set", "elasticity.ignore_non_elastic_batch_info=false")
+    expect_equal(strict.returncode, USAGE)
+    expect("These parameters *will not be used* since elastic training is enabled" in strict.stderr, strict.stderr)
+
+
+@check
+def the_schema_accepts_what_the_program_does():
+    schema = json.loads(run("config", "schema").stdout)
+    for name, text in DEEPSPEED.items():
+        fates, _ = imported(path(name + ".json") if os.path.exists(path(name + ".json")) else written(name + ".json", text))
+        found = problems(schema, tree_of(text))
+        # Whether a type takes a key that another refuses is the program's; what it refuses, the schema may not see.
+        if all(fate != "refused" for fate, _, _ in fates.values()):
+            expect_equal(found, [], name)
+    for tree, part in [({"train_batch_sise": 4}, "train_batch_sise"), ({"seed": "x"}, "seed"), ({"seed": -1}, "seed"),
+                       ({"train": {"epoch": 3}}, "epoch"), ({"amp": {"enabled": True}}, "amp"),
+                       ({"optimizer": {"type": "SGD", "params": {"betas": [0.9, 0.9]}}}, "betas"),
+                       ({"optimizer": {"type": "Adma"}}, "type"), ({"compression_training": {}}, "compression_training"),
+                       ({"scheduler": {"type": "WarmupLR", "params": {"warmup_type": "quick"}}}, "warmup_type"),
+                       ({"model": {"name": "cnn", "width": 3}}, "width"), ({"compat": ["first"]}, "compat"),
+                       ({"data": {"augment": [{"flop": {}}]}}, "augment"), ({"device": "cuda:x"}, "device"),
+                       ({"zero_optimization": {"stage": 4}}, "stage")]:
+        expect(any(part in problem for problem in problems(schema, tree)), tree, problems(schema, tree))
+    for tree in ({"_note": 1}, {"optimizer": {"type": "ADAM", "params": {"x-why": 1, "lr": "auto"}}}, {"device": "cuda:3"},
+                 {"model": {"name": "resnet18", "width": 3}}, {"compat": "seed"}, {"compat": ["adam_t"]},
+                 {"data": {"augment": ["flip", {"random_crop": {"padding": 2}}]}}, {"train": None},
+                 {"zero_optimization": True}, {"bfloat16": {"enabled": True}}, {"optimizer": {"groups": [{"pattern": "a"}]}}):
+        expect_equal(problems(schema, tree), [], tree)
+
+
+main()
