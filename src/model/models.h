@@ -9,6 +9,7 @@
 
 #include "base/config_key.h"
 #include "graph/graph.h"
+#include "model/airbench.h"
 #include "model/cct.h"
 #include "model/resnet.h"
 #include "model/resnet9.h"
@@ -29,6 +30,7 @@ struct Model {
   std::string name = "cnn";
   ResnetKeys resnet;
   Resnet9Keys resnet9;
+  AirbenchKeys airbench;
   VitTinyKeys vit_tiny;
   VitKeys vit;
   CctKeys cct;

@@ -1,6 +1,8 @@
 #include "train/evaluation.h"
 
 #include <algorithm>
+#include <cmath>
+#include <span>
 
 #include "base/counted.h"
 #include "base/error.h"
@@ -21,11 +23,41 @@ void add_examples(Evaluation& result, int64_t most, const uint8_t* images, size_
     result.examples.push_back({{images + i * bytes, images + (i + 1) * bytes}, labels[i], {}});
 }
 
-/// `logits` of `rows` images, of which the examples are the first.
-void add_logits(Evaluation& result, const std::vector<float>& logits, size_t rows) {
-  const size_t classes = logits.size() / rows;
+/// `logits` of a batch's images, of which the examples are the first.
+void add_logits(Evaluation& result, const std::vector<float>& logits, size_t classes) {
   for (size_t i = 0; i < result.examples.size(); ++i)
     result.examples[i].logits.assign(&logits[i * classes], &logits[i * classes] + classes);
+}
+
+/// What the evaluator has computed of a batch's images, whose labels those are.
+void take_answers(const Evaluator& evaluator, const std::vector<int32_t>& labels, Answer* out) {
+  for (size_t i = 0; i < labels.size(); ++i)
+    out[i] = {labels[i], evaluator.predicted()[i], evaluator.larger()[i], evaluator.losses()[i]};
+}
+
+/// The same from logits, as SoftmaxCrossEntropy says it.
+Answer answer_of(std::span<const float> logits, int32_t label) {
+  const auto largest = std::ranges::max_element(logits);
+  const float own = logits[static_cast<size_t>(std::max(label, 0))];
+  double sum = 0;
+  for (const float z : logits) sum += std::exp(static_cast<double>(z) - *largest);
+  return {label, static_cast<int32_t>(largest - logits.begin()),
+          static_cast<int32_t>(std::ranges::count_if(logits, [&](float z) { return z > own; })),
+          static_cast<float>(std::log(sum) + *largest - own)};
+}
+
+/// Runs the batch once more with every image mirrored, and gives the mean of both passes' logits.
+std::vector<float> mean_with_mirrored(Evaluator& evaluator, const std::vector<uint8_t>& images,
+                                      const std::vector<int32_t>& labels) {
+  std::vector<float> logits = evaluator.logits();
+  const Inputs in = evaluator.inputs();
+  const BatchBuffers to = buffers(in, evaluator.bound().lowered());
+  std::ranges::copy(images, to.images.begin());
+  std::ranges::copy(labels, to.labels.begin());
+  std::ranges::fill(to.draws, Draw{.flip = 1});
+  evaluator.run();
+  std::ranges::transform(logits, evaluator.logits(), logits.begin(), [](float a, float b) { return (a + b) / 2; });
+  return logits;
 }
 }  // namespace
 
@@ -42,13 +74,17 @@ Json Evaluation::to_json(bool with_top5) const {
 }
 
 std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& images, std::string split,
-                                   Communicator& comm, const std::function<bool()>& give_up, int64_t examples) {
+                                   Communicator& comm, const EvaluationOptions& options,
+                                   const std::function<bool()>& give_up) {
   const auto batch = static_cast<size_t>(evaluator.batch());
   const int64_t ranks = comm.size(), rounds = (images.batches() + ranks - 1) / ranks;
   const size_t share = static_cast<size_t>(rounds) * batch;  // slots for one rank's images
 
   const auto ahead = images.read_ahead(ranks, [&] { comm.heartbeat().advance(Phase::evaluation); });
   std::vector<Answer> mine(share), all(share * static_cast<size_t>(ranks));
+  const auto classes = static_cast<size_t>(images.set().classes());
+  std::vector<uint8_t> pixels;  // of a batch that is run again
+  std::vector<int32_t> fed;
   Evaluation result{.split = std::move(split)};
   for (int64_t round = 0; round < rounds; ++round) {
     if (give_up && give_up()) return std::nullopt;
@@ -63,18 +99,31 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
     } else {
       continue;
     }
-    if (b == 0 && examples > 0) add_examples(result, examples, in.images, images.set().shape().bytes(), labels);
+    const bool shows = b == 0 && options.examples > 0;
+    if (shows) add_examples(result, options.examples, in.images, images.set().shape().bytes(), labels);
+    const BatchBuffers filled = buffers(in, evaluator.bound().lowered());
+    if (options.flip) {  // before the program takes their place
+      pixels.assign(filled.images.begin(), filled.images.end());
+      fed.assign(filled.labels.begin(), filled.labels.end());
+    }
     evaluator.run();
-    if (!result.examples.empty() && b == 0) add_logits(result, evaluator.logits(), batch);
     Answer* out = &mine[static_cast<size_t>(round) * batch];
-    for (size_t i = 0; i < labels.size(); ++i)
-      out[i] = {labels[i], evaluator.predicted()[i], evaluator.larger()[i], evaluator.losses()[i]};
+    std::vector<float> logits;
+    if (options.flip) {
+      logits = mean_with_mirrored(evaluator, pixels, fed);
+      for (size_t i = 0; i < labels.size(); ++i)
+        out[i] = answer_of(std::span(logits).subspan(i * classes, classes), labels[i]);
+    } else {
+      take_answers(evaluator, labels, out);
+      if (shows) logits = evaluator.logits();
+    }
+    if (shows) add_logits(result, logits, classes);
   }
   comm.gather_all(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
 
   // What was left out when the set was opened has no number: it belongs to an evaluation of all the rest.
   if (images.images() == images.set().count()) result.left_out = images.set().skipped();
-  result.classes.resize(static_cast<size_t>(images.set().classes()));
+  result.classes.resize(classes);
   double sum = 0;
   for (int64_t i = 0; i < images.images(); ++i) {
     const size_t b = static_cast<size_t>(i) / batch, rank = b % static_cast<size_t>(ranks);

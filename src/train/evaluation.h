@@ -36,11 +36,17 @@ struct Evaluation {
   Json to_json(bool with_top5) const;
 };
 
+struct EvaluationOptions {
+  bool flip = false;     // the mean of an image's logits and its mirror image's, in two passes
+  int64_t examples = 0;  // how many of the first images are kept, on rank 0
+};
+
 /// Batch b of `images` goes to rank b mod N; the batches are the same for any N. Collective; every rank gets the
 /// result, or none when all ranks agree, by `give_up` (collective, asked between batches; may be empty), to leave it.
-/// Error(data) where every image is damaged. `examples`: how many of the first images are kept, on rank 0.
+/// Error(data) where every image is damaged.
 std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& images, std::string split,
-                                   Communicator& comm, const std::function<bool()>& give_up = {}, int64_t examples = 0);
+                                   Communicator& comm, const EvaluationOptions& options,
+                                   const std::function<bool()>& give_up = {});
 
 /// "3 damaged test images are left out (data.on_corrupt: skip)"
 std::string left_out_line(const Evaluation& evaluation);

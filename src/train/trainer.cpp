@@ -150,7 +150,8 @@ std::vector<Evaluation> Trainer::evaluate_splits() {
   for (const auto& [images, split] : {std::pair{&validation_, "val"}, {&test_, "test"}}) {
     if (!*images) continue;
     const int64_t examples = events_.shows() && results.empty() ? EventLog::kExamples : 0;
-    auto result = evaluate(session_.evaluator(), **images, split, comm_, give_up, examples);
+    const EvaluationOptions options{.flip = config_.train.eval_flip, .examples = examples};
+    auto result = evaluate(session_.evaluator(), **images, split, comm_, options, give_up);
     if (!result) {
       results.clear();
       break;

@@ -348,6 +348,7 @@ Metadata to_metadata(const WeightsInfo& info) {
   if (info.size > 0) metadata["cifar_train.pictures"] = Json{{"size", info.size}, {"resize", info.resize}}.dump();
   if (info.evaluated == WeightSet::ema) metadata["cifar_train.evaluated"] = "ema";
   if (info.eval_batch > 0) metadata["cifar_train.eval_batch_size"] = std::to_string(info.eval_batch);
+  if (info.eval_flip) metadata["cifar_train.eval_flip"] = "true";
   if (!info.winograd) metadata["cifar_train.winograd"] = "false";
   if (info.tf32) metadata["cifar_train.tf32"] = "true";
   if (!info.plans.empty()) metadata["cifar_train.plans"] = info.plans;
@@ -393,6 +394,7 @@ WeightsInfo info_of(const SafetensorsFile& file) {
       info.eval_batch = std::stoll(text("eval_batch_size"));
       if (info.eval_batch < 1 || info.eval_batch > kLargestBatch) throw std::out_of_range("eval_batch_size");
     }
+    info.eval_flip = file.metadata().contains("cifar_train.eval_flip") && text("eval_flip") == "true";
     info.winograd = !file.metadata().contains("cifar_train.winograd") || text("winograd") != "false";
     info.tf32 = file.metadata().contains("cifar_train.tf32") && text("tf32") == "true";
     if (file.metadata().contains("cifar_train.plans")) info.plans = text("plans");

@@ -86,6 +86,7 @@ struct WeightsInfo {
   WeightSet evaluated = WeightSet::weights;     // to be written; evaluated_set() reads it
   // What else an evaluation needs for the very same loss.
   int64_t eval_batch = 0;  // images at a time; 0: not said, by an earlier version
+  bool eval_flip = false;  // with mirror images
   bool winograd = true, tf32 = false;
   std::string plans;  // Backend::plans
 };

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "reference/airbench.h"
 #include "reference/resnet.h"
 #include "reference/resnet9.h"
 
@@ -132,6 +133,7 @@ std::complex<double> narrow_loss(const reference::Resnet& net, const Graph& grap
   for (size_t i = 0; i < point.size(); ++i) named[graph.parameters()[i].name] = point[i];
   const auto images = reference::to_channels_last(batch.images, net.n, 3, net.side * net.side);
   const std::vector<Complex> x(images.begin(), images.end());
+  if (named.contains("block1.0.conv.weight")) return airbench_loss(net, named, x, batch.labels);
   return named.contains("prep.conv.weight") ? resnet9_loss(net, named, x, batch.labels)
                                             : resnet_loss(net, named, x, batch.labels);
 }
@@ -174,6 +176,11 @@ TEST(Network, GradientWithTheLargeStemIsTheComplexStepOfItsLoss) {
 TEST(Network, GradientOfResnet9IsTheComplexStepOfItsLoss) {
   const reference::Resnet narrow{.n = 3, .side = 16, .width = 2, .classes = 10};
   expect_gradient_of_loss(narrow, find_model({.name = "resnet9", .resnet9 = {.width = narrow.width}}));
+}
+
+TEST(Network, GradientOfAirbenchIsTheComplexStepOfItsLoss) {
+  const reference::Resnet narrow{.n = 3, .side = 16, .width = 2, .classes = 10};
+  expect_gradient_of_loss(narrow, find_model({.name = "airbench", .airbench = {.width = narrow.width}}));
 }
 
 /// What bf16 keeps of a direction: the cosine between the gradients of both precisions.
@@ -343,6 +350,18 @@ TEST(Resnet9, TakesImagesOfAnySize) {
       EXPECT_EQ(g.parameter_count(), width == 64 ? 6573130 : 1646122);
     }
     EXPECT_EQ(g.units().size(), 5);  // the first convolution, three layers, the last one
+  }
+}
+
+TEST(Airbench, TakesImagesOfAnySize) {
+  for (const auto& [width, height, images] : {std::tuple{32, 32, 32}, {2, 28, 28}, {2, 3, 50}, {2, 1, 1}}) {
+    const Graph g =
+        build_graph(find_model({.name = "airbench", .airbench = {.width = width}}),
+                    {.batch = 1, .height = height, .width = images, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
+    if (width == 32) {
+      EXPECT_EQ(g.parameter_count(), 1535402);
+    }
+    EXPECT_EQ(g.units().size(), 5);  // the first convolution, three blocks, the last layer
   }
 }
 

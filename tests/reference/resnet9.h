@@ -7,6 +7,7 @@
 
 namespace ct::reference {
 
+/// The maximum of windows of that size side by side.
 template <class T>
 Features<T> pooled(const Resnet& s, const Features<T>& in, int64_t kernel) {
   const Pool pool{s.n, in.side, in.side, in.channels, kernel, kernel};

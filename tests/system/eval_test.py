@@ -75,6 +75,41 @@ def other_precisions():
     expect(0 < abs(back["loss"] - there["loss"]) < 0.02, back["loss"], there["loss"])
 
 
+def mirrored(folder):
+    """A copy of a data set in CIFAR-10's format whose test images are mirrored."""
+    shutil.copytree(folder, path("mirrored"))
+    name = path("mirrored", "cifar-10-batches-bin", "test_batch.bin")
+    with open(name, "rb") as file:
+        data = file.read()
+    with open(name, "wb") as file:
+        for at in range(0, len(data), RECORD):
+            file.write(data[at:at + 1])
+            for row in range(at + 1, at + RECORD, 32):
+                file.write(data[row:row + 32][::-1])
+    return path("mirrored")
+
+
+@check
+def mirror_images_count_as_much():
+    """train.eval_flip and --flip: the mean of both, which does not change when test images are mirrored."""
+    train(path("plain-run"), settings())
+    plain = evaluated(path("plain-run"), "--flip")
+    without = evaluated(path("plain-run"), "--no-flip")
+    expect(plain["loss"] != without["loss"], plain["loss"])
+    other = mirrored(few())
+    expect_equal(evaluated(path("plain-run"), "--flip", "--data", other)["loss"], plain["loss"])
+    expect(evaluated(path("plain-run"), "--data", other)["loss"] != without["loss"], without["loss"])
+    for name, changed, ranks in (("alone", {}, 1), ("spread", {"zero_optimization__stage": 3}, 3)):
+        sets = settings(train__eval_flip=True, train__eval_batch_size=37, train_batch_size=6,
+                        train_micro_batch_size_per_gpu=2, **changed)
+        train(path(name), sets, "--ranks", str(ranks))
+        best = min(records(path(name), "eval"), key=lambda r: r["loss"])
+        for key in ("loss", "accuracy", "per_class"):
+            expect_equal(evaluated(path(name))[key], best[key], name, key)
+        expect(evaluated(path(name), "--no-flip")["loss"] != best["loss"], name)
+    expect_equal([r["loss"] for r in records(path("spread"), "eval")], [r["loss"] for r in records(path("alone"), "eval")])
+
+
 # ---- while a run saves
 
 def evaluate_meanwhile(output, count, sets, *words, config=DEFAULT):

@@ -52,6 +52,7 @@ struct Config {
     int64_t log_interval = 2000;                   // micro-batches of all ranks together
     int64_t save_interval = 0, eval_interval = 0;  // optimizer steps; 0: every epoch
     int64_t eval_batch_size = 250;
+    bool eval_flip = false;  // the mean of an image's logits and its mirror image's
     struct Best {
       BestSplit split = BestSplit::last;
       Metric metric = Metric::accuracy;

@@ -391,6 +391,7 @@ std::vector<ConfigField> config_fields(Config& c) {
        &c.train.eval_batch_size,
        "images; part of the result",
        {.min = 1, .max = kLargestBatch}},
+      {"train.eval_flip", &c.train.eval_flip, "evaluates an image as the mean of its logits and its mirror image's"},
       {"train.best.split", &c.train.best.split, "what best.bin follows"},
       {"train.best.metric", &c.train.best.metric, "accuracy | loss"},
       {"train.early_stopping.patience", &c.train.early_stopping.patience, "evaluations without improvement; 0: off",
