@@ -167,9 +167,10 @@ int report_failure(const Error& error) {
   const timespec patience{5, 0};
   if (StopSignals::terminated() || sigtimedwait(&term, nullptr, &patience) == SIGTERM)
     return static_cast<int>(error.code());
-  // mpirun would have sent TERM if rank 0 had failed too: the mistake is this rank's alone. Other launchers may let
-  // ranks be, and then all would speak.
-  if (launch.kind == Launch::Kind::open_mpi) print_error(speaker(launch) + error.what());
+  // mpirun and torchrun would have sent TERM if rank 0 had failed too: the mistake is this rank's alone, or ranks were
+  // started one by one. srun may let ranks be, and then all would speak.
+  if (launch.kind == Launch::Kind::open_mpi || launch.kind == Launch::Kind::address)
+    print_error(speaker(launch) + error.what());
   return static_cast<int>(error.code());
 }
 

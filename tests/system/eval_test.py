@@ -102,7 +102,7 @@ def mirror_images_count_as_much():
     for name, changed, ranks in (("alone", {}, 1), ("spread", {"zero_optimization__stage": 3}, 3)):
         sets = settings(train__eval_flip=True, train__eval_batch_size=37, train_batch_size=6,
                         train_micro_batch_size_per_gpu=2, **changed)
-        train(path(name), sets, "--ranks", str(ranks))
+        train(path(name), sets, ranks=Ranks(ranks))
         best = min(records(path(name), "eval"), key=lambda r: r["loss"])
         for key in ("loss", "accuracy", "per_class"):
             expect_equal(evaluated(path(name))[key], best[key], name, key)

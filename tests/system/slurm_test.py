@@ -44,7 +44,8 @@ def three_requeues(requeue):
             slurm.wait_for(job, lambda: steps_of(output) > before, "no step in start %d" % time_of_requeue)
             slurm.run("scancel", "--batch", "--signal=USR1", job)
             slurm.wait_for(job, lambda: slurm.field(job, "Restarts") == str(time_of_requeue + 1), "no requeue")
-            slurm.run("scontrol", "update", "job=" + job, "StartTime=now")  # Slurm itself waits two minutes
+            # Slurm itself waits two minutes; at once, the node would not have cleaned up.
+            slurm.run("scontrol", "update", "job=" + job, "StartTime=now+4")
             expect(steps_of(output) < SETTINGS["train.max_steps"], "it has finished too early")
         slurm.wait_for(job, lambda: slurm.field(job, "JobState") == "COMPLETED", "it does not finish")
         expect_equal(slurm.field(job, "ExitCode"), "0:0")

@@ -304,7 +304,7 @@ TEST_F(CheckpointTest, BestWeightsStayBesideTheCheckpointsThatHadThem) {
     }
     comm.barrier();
   });
-  EXPECT_EQ(list_folder(folder_ / "ckpt"), (std::vector<std::string>{"best-00000003.bin", "step-00000003"}));
+  EXPECT_EQ(list_folder(folder_ / "ckpt"), (std::vector<std::string>{"best-00000003.bin", "latest", "step-00000003"}));
   EXPECT_EQ(read_file(folder_ / "ckpt" / "best-00000003.bin"), read_file(folder_ / "best.bin"));
   EXPECT_EQ(list_folder(folder_.path()), (std::vector<std::string>{".lock", "best.bin", "ckpt", "junk"}));
 }

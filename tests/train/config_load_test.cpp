@@ -77,6 +77,7 @@ TEST_F(ConfigTest, ShippedDefaultSpellsOutTheDefaults) {
     const std::set<std::string> hidden = {"train.max_bad_steps",
                                           "checkpoint.asynchronous",
                                           "optimizer.params.adam_w_mode",
+                                          "optimizer.params.bias_correction",
                                           "optimizer.params.no_decay",
                                           "scheduler.params.warmup_type",
                                           "zero_optimization.stage3_param_persistence_threshold",
@@ -834,9 +835,11 @@ TEST_F(ConfigTest, ASchedulerThatOverridesTheRateIsSaid) {
   load("optimizer: {type: Adam, params: {lr: 0.01}}\nscheduler: {type: WarmupLR}\n");
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_PART(warnings_[0], "warmup_max_lr 0.001 overrides optimizer.params.lr 0.01");
+  warnings_.clear();
   load("optimizer: {type: Lion, params: {lr: 0.01}}\nscheduler: {type: LRRangeTest}\n");
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_PART(warnings_[0], "lr_range_test_min_lr 0.001 overrides optimizer.params.lr 0.01");
+  warnings_.clear();
   load("optimizer: {type: Lamb, params: {lr: 0.01}}\nscheduler: {type: WarmupDecayLR}\n");
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_PART(warnings_[0], "warmup_max_lr 0.001 overrides optimizer.params.lr 0.01");

@@ -22,7 +22,8 @@ seconds=3600  # as h_rt says
 
 CIFAR_TRAIN_JOB_END=$(($(date +%s) + seconds))
 export CIFAR_TRAIN_JOB_END
-export OMPI_MCA_odls_base_sigkill_timeout=60  # seconds that mpirun leaves to ranks that save
+# Seconds that mpirun leaves to ranks that save when it is ended; it waits as long before it tells their exit code.
+export OMPI_MCA_odls_base_sigkill_timeout=10
 
 hosts=$(mktemp "${TMPDIR:-/tmp}/hosts.XXXXXX") || exit 8
 awk -v slots="$ranks_per_node" '{ print $1, "slots=" slots }' "${SGE_JOB_HOSTLIST:-$PE_HOSTFILE}" >"$hosts"

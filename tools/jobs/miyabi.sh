@@ -21,7 +21,8 @@ seconds=3600  # as walltime says
 cd "$PBS_O_WORKDIR" || exit 8
 CIFAR_TRAIN_JOB_END=$(($(date +%s) + seconds))
 export CIFAR_TRAIN_JOB_END
-export OMPI_MCA_odls_base_sigkill_timeout=60  # seconds that mpirun leaves to ranks that save
+# Seconds that mpirun leaves to ranks that save when it is ended; it waits as long before it tells their exit code.
+export OMPI_MCA_odls_base_sigkill_timeout=10
 
 hosts=$(mktemp "${TMPDIR:-/tmp}/hosts.XXXXXX") || exit 8
 awk '!($1 in n) { order[++hosts] = $1 } { ++n[$1] } END { for (i = 1; i <= hosts; ++i) print order[i], "slots=" n[order[i]] }' \

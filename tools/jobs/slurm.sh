@@ -19,7 +19,8 @@ seconds=3600  # as --time says
 
 CIFAR_TRAIN_JOB_END=$(($(date +%s) + seconds))
 export CIFAR_TRAIN_JOB_END
-export OMPI_MCA_odls_base_sigkill_timeout=60  # seconds that mpirun leaves to ranks that save
+# Seconds that mpirun leaves to ranks that save when it is ended; it waits as long before it tells their exit code.
+export OMPI_MCA_odls_base_sigkill_timeout=10
 
 hosts=$(mktemp "${TMPDIR:-/tmp}/hosts.XXXXXX") || exit 8
 scontrol show hostnames "$SLURM_JOB_NODELIST" | sed "s/\$/ slots=$SLURM_NTASKS_PER_NODE/" >"$hosts"

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <regex>
 #include <sstream>
+#include <string_view>
 
 #include "base/error.h"
 #include "cli/programs.h"
@@ -122,10 +123,13 @@ std::string command_of(const JobRequest& r, const Dialect& dialect) {
     out << timer << shell_word(r.program) << " \"$@\" &\n";
     return out.str();
   }
-  out << "ranks_per_node=" << r.ranks_per_node << "\n"
-      << "hosts=$(mktemp \"${TMPDIR:-/tmp}/hosts.XXXXXX\") || exit 8\n"
+  if (std::string_view(dialect.hosts).find("$ranks_per_node") != std::string_view::npos)
+    out << "ranks_per_node=" << r.ranks_per_node << "\n";
+  out << "hosts=$(mktemp \"${TMPDIR:-/tmp}/hosts.XXXXXX\") || exit 8\n"
       << dialect.hosts << " >\"$hosts\"\n"
-      << "export OMPI_MCA_odls_base_sigkill_timeout=60  # seconds that mpirun leaves to ranks that save\n\n"
+      << "# Seconds that mpirun leaves to ranks that save when it is ended; it waits as long before it tells their "
+         "exit code.\n"
+      << "export OMPI_MCA_odls_base_sigkill_timeout=10\n\n"
       << timer << "mpirun --hostfile \"$hosts\" -np " << r.nodes * r.ranks_per_node
       << " --map-by ppr:" << r.ranks_per_node << ":node \\\n  " << shell_word(r.program) << line_of(r.words.at(0))
       << " &\n";

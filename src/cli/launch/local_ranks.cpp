@@ -27,7 +27,8 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr std::array kPassedOn = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
-constexpr auto kGrace = 1500ms, kAfterTerm = 30s;  // for the others, once one has failed: watchdogs speak meanwhile
+constexpr std::chrono::milliseconds kGrace = 1500ms,
+                                    kAfterTerm = 30s;  // for the others, once one has failed: watchdogs speak meanwhile
 
 /// The environment of this process with some variables replaced, as exec takes it.
 class Variables {

@@ -46,7 +46,8 @@ class Host:
         self.name, self.address = name, address
         # Says that it is ready, then waits for the end of its input, which is that of this process at the latest.
         # TCP gives a silent peer up after about 6 s instead of 15 minutes: mpirun's own daemons wait for that.
-        script = ('hostname "$0" && mount --bind "$1" /etc/hosts && ip link set lo up && '
+        # UCX looks for network devices in /sys, where those of the outer network would be.
+        script = ('hostname "$0" && mount --bind "$1" /etc/hosts && mount -t sysfs none /sys && ip link set lo up && '
                   'echo 4 >/proc/sys/net/ipv4/tcp_retries2 && echo ready && read -r _')
         self._holder = subprocess.Popen(["unshare", "--net", "--uts", "--ipc", "--mount", "sh", "-c", script, name,
                                          hosts_file], text=True, start_new_session=True, stdin=subprocess.PIPE,
@@ -102,6 +103,9 @@ class Network:
             for host in self.hosts:
                 host.run("ip", "address", "add", host.address + "/24", "dev", _DEVICE)
                 host.run("ip", "link", "set", _DEVICE, "up")
+            for host in self.hosts:  # a moment later it is
+                host.run("sh", "-c", "for i in $(seq 100); do grep -q up /sys/class/net/%s/operstate && exit; "
+                                     "sleep 0.05; done; exit 1" % _DEVICE)
             self._hostfile = self._write("hostfile", "".join("%s slots=64\n" % host.name for host in self.hosts))
             # In place of ssh. What it says goes into a file: a pipe would stay open as long as the other host lives.
             self._agent = self._write("rsh", "#!/bin/sh\nhost=$1\nshift\ncase $host in\n" + "".join(

@@ -43,16 +43,16 @@ hostname node0
 mount --make-rprivate /
 mount -t proc proc /proc
 mount -t tmpfs none /run
-mount -t tmpfs none /dev/shm
 mount -t tmpfs none /sys/fs/cgroup
 mkdir -p /run/munge "$0/state" "$0/spool"
 mount --bind "$0/hosts" /etc/hosts
 mount -t tmpfs none /etc/slurm
 cp "$0/slurm.conf" "$0/cgroup.conf" /etc/slurm
 ip link set lo up
-ip link add cable type dummy
+ip link add cable type veth peer name plug
 ip address add 10.214.7.1/24 dev cable
 ip link set cable up
+ip link set plug up
 munged --force --key-file="$0/munge.key" --socket=/run/munge/munge.socket.2 --pid-file="$0/munged.pid" \\
   --log-file="$0/munged.log" --seed-file="$0/munged.seed"
 slurmctld
