@@ -106,22 +106,14 @@ def any_ranks_and_stage():
 def killed_and_resumed():
     numbers = random.Random(1)
     for turn, of in enumerate([settings, transformer] * (6 if FULL else 1)):
-        output, history, kills, longest = path("killed-%d" % turn), [of.__name__], 0, 1.2 * whole(of)[1]
-        while True:
+        output, longest = path("killed-%d" % turn), 1.2 * whole(of)[1]
+
+        def start_of(kills):
             ranks, stage, moment = Ranks(1 + (turn + kills) % 4), numbers.randrange(4), numbers.uniform(0.1, 1) * longest
-            job = start(ranks.words(*train_words(output, of(train__save_interval=1, zero_optimization__stage=stage))))
-            history.append("%s, stage %d" % (ranks, stage))
-            try:
-                job.wait(moment if kills < 3 else 120)
-            except subprocess.TimeoutExpired:
-                job.kill()
-                job.communicate()
-                kills += 1
-                history.append("killed after %.3f s" % moment)
-                continue
-            expect_equal(job.returncode, DONE, *history, *job.communicate())
-            break
-        expect_same(output, whole(of)[0], *history)
+            words = train_words(output, of(train__save_interval=1, zero_optimization__stage=stage))
+            return "%s, %s, stage %d" % (of.__name__, ranks, stage), ranks.words(*words), moment
+
+        expect_same(output, whole(of)[0], *train_through_kills(3, start_of))
 
 
 @check

@@ -96,24 +96,14 @@ def mpirun_and_bf16():
 def killed_and_resumed():
     numbers = random.Random(1)
     for turn, optimizer in enumerate(OPTIMIZERS if FULL else ("Lamb", "Muon", "Lion", "LARS")):
-        output, history, kills = path("killed-%d" % turn), [], 0
-        while True:
-            ranks, stage = Ranks(1 + (turn + kills) % 4), numbers.randrange(4)
-            moment = numbers.uniform(0.2, 1) * 1.2 * whole(optimizer)[1]
-            job = start(ranks.words(*train_words(output, {**settings(optimizer), "train.save_interval": 1,
-                                                          "zero_optimization.stage": stage})))
-            history.append("%s, %s, stage %d" % (optimizer, ranks, stage))
-            try:
-                job.wait(moment if kills < 2 else 120)
-            except subprocess.TimeoutExpired:
-                job.kill()
-                job.communicate()
-                kills += 1
-                history.append("killed after %.3f s" % moment)
-                continue
-            expect_equal(job.returncode, DONE, *history, *job.communicate())
-            break
-        expect_same(output, whole(optimizer)[0], *history)
+        output, longest = path("killed-%d" % turn), 1.2 * whole(optimizer)[1]
+
+        def start_of(kills):
+            ranks, stage, moment = Ranks(1 + (turn + kills) % 4), numbers.randrange(4), numbers.uniform(0.2, 1) * longest
+            words = train_words(output, {**settings(optimizer), "train.save_interval": 1, "zero_optimization.stage": stage})
+            return "%s, %s, stage %d" % (optimizer, ranks, stage), ranks.words(*words), moment
+
+        expect_same(output, whole(optimizer)[0], *train_through_kills(2, start_of))
 
 
 @check

@@ -201,6 +201,26 @@ def train(output, settings, *words, ranks=Ranks(1), expecting=DONE, config=DEFAU
     return done
 
 
+def train_through_kills(most, start_of):
+    """A run that is killed up to `most` times and then ends by itself. start_of(kills): what the next start is called,
+    its words, and after how many seconds it is killed. What happened, for who looks at a failure."""
+    history, kills = [], 0
+    while True:
+        name, words, moment = start_of(kills)
+        job = start(words)
+        history.append(name)
+        try:
+            job.wait(moment if kills < most else 120)
+        except subprocess.TimeoutExpired:
+            job.kill()
+            job.communicate()
+            kills += 1
+            history.append("killed after %.3f s" % moment)
+            continue
+        expect_equal(job.returncode, DONE, *history, *job.communicate())
+        return history
+
+
 def fails(code, done, *culprits):
     """It must have ended with that code and one line of error, which names the culprits. Returns the line."""
     errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
