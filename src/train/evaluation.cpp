@@ -47,13 +47,12 @@ Answer answer_of(std::span<const float> logits, int32_t label) {
 }
 
 /// Runs the batch once more with every image mirrored, and gives the mean of both passes' logits.
-std::vector<float> mean_with_mirrored(Evaluator& evaluator, const std::vector<uint8_t>& images,
-                                      const std::vector<int32_t>& labels) {
+std::vector<float> mean_with_mirrored(Evaluator& evaluator, const std::vector<uint8_t>& images) {
   std::vector<float> logits = evaluator.logits();
   const Inputs in = evaluator.inputs();
   const BatchBuffers to = buffers(in, evaluator.bound().lowered());
   std::ranges::copy(images, to.images.begin());
-  std::ranges::copy(labels, to.labels.begin());
+  std::ranges::fill(to.labels, 0);  // nobody asks for losses
   std::ranges::fill(to.draws, Draw{.flip = 1});
   evaluator.run();
   std::ranges::transform(logits, evaluator.logits(), logits.begin(), [](float a, float b) { return (a + b) / 2; });
@@ -84,7 +83,6 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
   std::vector<Answer> mine(share), all(share * static_cast<size_t>(ranks));
   const auto classes = static_cast<size_t>(images.set().classes());
   std::vector<uint8_t> pixels;  // of a batch that is run again
-  std::vector<int32_t> fed;
   Evaluation result{.split = std::move(split)};
   for (int64_t round = 0; round < rounds; ++round) {
     if (give_up && give_up()) return std::nullopt;
@@ -101,16 +99,15 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
     }
     const bool shows = b == 0 && options.examples > 0;
     if (shows) add_examples(result, options.examples, in.images, images.set().shape().bytes(), labels);
-    const BatchBuffers filled = buffers(in, evaluator.bound().lowered());
     if (options.flip) {  // before the program takes their place
-      pixels.assign(filled.images.begin(), filled.images.end());
-      fed.assign(filled.labels.begin(), filled.labels.end());
+      const std::span<uint8_t> filled = buffers(in, evaluator.bound().lowered()).images;
+      pixels.assign(filled.begin(), filled.end());
     }
     evaluator.run();
     Answer* out = &mine[static_cast<size_t>(round) * batch];
     std::vector<float> logits;
     if (options.flip) {
-      logits = mean_with_mirrored(evaluator, pixels, fed);
+      logits = mean_with_mirrored(evaluator, pixels);
       for (size_t i = 0; i < labels.size(); ++i)
         out[i] = answer_of(std::span(logits).subspan(i * classes, classes), labels[i]);
     } else {
