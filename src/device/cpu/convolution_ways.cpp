@@ -41,6 +41,11 @@ bool pointwise(const ConvDims& d) { return d.kernel == 1 && d.stride == 1; }
 bool strided(const ConvDims& d) { return d.kernel > 1 && d.stride > 1; }
 bool strided_pointwise(const ConvDims& d) { return d.kernel == 1 && d.stride > 1; }
 bool small_strided_pointwise(const ConvDims& d) { return strided_pointwise(d) && d.out_w <= 8; }
+/// Of these the library's kernel for AVX2 (oneDNN 2.6.3), where the image's sides are whole strides, computes wrong
+/// gradients of weights, and writes behind them.
+bool ragged_strided_pointwise(const ConvDims& d) {
+  return strided_pointwise(d) && (d.in_channels % 8 != 0 || d.out_channels % 8 != 0);
+}
 /// Rows so short that the kernels which work on our own order of activations are slow.
 bool short_rows(const ConvDims& d) { return d.out_w <= 4 && d.in_channels >= 64; }
 bool long_rows(const ConvDims& d) { return d.kernel > 1 && d.out_w > 4; }
@@ -60,6 +65,7 @@ struct Row {
 constexpr Row kTable[] = {
     // Timed with AVX-512, and with the library held to AVX2.
     {kF32, kEvery, enough_tiles, ConvWay::winograd},
+    {ConvUnit::vector, ConvPass::grad_w, ragged_strided_pointwise, ConvWay::product},
     {kF32, ConvPass::grad_w, planar, ConvWay::direct},
     {kF32, kGradients, strided, ConvWay::product},
     {kF32, kEvery, small_strided_pointwise, ConvWay::product},

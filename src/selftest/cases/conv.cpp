@@ -23,7 +23,10 @@ std::vector<std::shared_ptr<const ConvProblem>> conv_problems(DType type) {
   add({3, 64, 4, 4, 16, 3, 1, 1}, false);   // short rows
   add({16, 32, 7, 8, 48, 3, 1, 1}, false);  // enough of everything for Winograd's algorithm
   add({4, 32, 9, 9, 24, 1, 2, 0}, false);   // a shortcut of stride 2
-  add({1, 3, 16, 16, 64, 7, 2, 3}, true);   // the large stem's
+  for (const int64_t width : {4, 12, 32}) add({2, width, 32, 32, 2 * width, 1, 2, 0}, false);  // of longer rows
+  add({2, 16, 32, 34, 20, 1, 2, 0}, false);
+  add({3, 64, 32, 32, 128, 1, 2, 0}, false);
+  add({1, 3, 16, 16, 64, 7, 2, 3}, true);  // the large stem's
   add({3, 3, 17, 22, 8, 7, 2, 3}, true);
   add({2, 1, 9, 5, 16, 7, 2, 3}, true);
   return problems;
