@@ -92,20 +92,41 @@ def wait_for_steps(job, output):
     raise AssertionError("no step within 30 s\n%s%s" % job.communicate())
 
 
+def expect_nothing_left(job):
+    """Of all processes that a job began, its timer among them."""
+    def session(pid):
+        try:
+            return os.getsid(pid)
+        except OSError:  # gone meanwhile
+            return None
+
+    for _ in range(100):
+        left = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if session(pid) == job.pid]
+        if not left:
+            return
+        time.sleep(0.05)
+    raise AssertionError(finish(start(["ps", "-o", "pid,args", "-p", ",".join(map(str, left))])).stdout)
+
+
 @functools.lru_cache(None)
 def uninterrupted():
     train(path("uninterrupted"), settings(), ranks=Ranks(2))
     return result(path("uninterrupted"))
 
 
+def array_script(scheduler):
+    sweep = finish(start([PROGRAM, "sweep", "--jobscript", scheduler, "--time", "1h", "--repeats", "3", "--config",
+                          DEFAULT, "--set", "data.path=" + few(), "--ranks", "1"]))
+    expect_equal(sweep.returncode, DONE, sweep.stderr)
+    name = path("sweep-%s.sh" % scheduler)
+    with open(name, "w") as file:
+        file.write(sweep.stdout)
+    return name
+
+
 @check
 def shellcheck_finds_nothing():
-    sweep = finish(start([PROGRAM, "sweep", "--jobscript", "slurm", "--time", "1h", "--repeats", "3", "--config", DEFAULT,
-                          "--set", "data.path=" + few(), "--ranks", "1"]))
-    expect_equal(sweep.returncode, DONE, sweep.stderr)
-    with open(path("sweep.sh"), "w") as file:
-        file.write(sweep.stdout)
-    shellcheck(path("sweep.sh"), *[script(s, path("checked")) for s in SCHEDULERS],
+    shellcheck(*map(array_script, SCHEDULERS), *[script(s, path("checked")) for s in SCHEDULERS],
                *[os.path.join(ROOT, "tools", "jobs", name) for name in ("slurm.sh", "abci.sh", "miyabi.sh")])
 
 
@@ -120,8 +141,10 @@ def a_job(scheduler, code, expecting):
     expect_equal(finish(job).returncode, code)
     expect_equal(asked(scheduler)[-1:], expecting)
     expect(0 < max(checkpoints(output)) < 2000, "it saved at step %d" % max(checkpoints(output)))
-    done = finish(submit(scheduler, name))
+    job = submit(scheduler, name)
+    done = finish(job)
     expect_equal(done.returncode, DONE, done.stderr)
+    expect_nothing_left(job)
     expect_same_result(output, uninterrupted())
 
 
@@ -140,17 +163,26 @@ def a_job_of_pbs():
     a_job("pbs", STOPPED, ["qsub -v JOB_SCRIPT=/the/job.sh /the/job.sh"])
 
 
-@check
-def pbs_has_a_timer_in_place_of_a_signal():
+def a_timer(scheduler, code):
     need_mpi()
-    output = path("timer")
-    job = submit("pbs", script("pbs", output, ENDLESS, "--time", "66s", "--signal-before", "60"))
+    output = path("timer-" + scheduler)
+    job = submit(scheduler, script(scheduler, output, ENDLESS, "--time", "66s", "--signal-before", "60"))
     begin = time.monotonic()
     done = finish(job)
-    expect_equal(done.returncode, STOPPED, done.stderr)
+    expect_equal(done.returncode, code, done.stderr)
     expect(5 < time.monotonic() - begin < 40, "after %.0f s" % (time.monotonic() - begin))
     expect(checkpoints(output), "nothing was saved")
     expect("too short to save once" not in done.stderr, done.stderr)
+
+
+@check
+def grid_engine_has_a_timer_in_place_of_its_signal():
+    a_timer("sge", 99)
+
+
+@check
+def pbs_has_a_timer_in_place_of_a_signal():
+    a_timer("pbs", STOPPED)
 
 
 @check

@@ -4,7 +4,7 @@
 # When its time is up the run saves and the job ends with 99, upon which Grid Engine runs it again.
 #$ -N cifar-train
 #$ -l rt_F=2
-#$ -l h_rt=01:00:00,s_rt=00:58:00
+#$ -l h_rt=01:00:00
 #$ -cwd
 #$ -j y
 #$ -notify
@@ -31,6 +31,14 @@ awk -v slots="$ranks_per_node" '{ print $1, "slots=" slots }' "${SGE_JOB_HOSTLIS
 mpirun --hostfile "$hosts" -np $((NHOSTS * ranks_per_node)) --map-by "ppr:$ranks_per_node:node" \
   cifar-train train --config "$config" --output "$output" --requeue-code 99 &
 job=$!
+# Grid Engine's own soft limit (s_rt) ends a job for good that it has run again on the same host: this stands in for it.
+(
+  trap 'kill "$nap"; exit' TERM
+  sleep $((seconds - 120)) &
+  nap=$!
+  wait "$nap" && kill -USR1 "$job"
+) >/dev/null 2>&1 &
+timer=$!
 # Signals of the scheduler come to this shell: it passes them on, and waits again.
 trap 'kill -USR1 "$job" 2>/dev/null' USR1 USR2 XCPU TERM INT
 wait "$job"
@@ -42,5 +50,6 @@ done
 wait "$job" 2>/dev/null  # it may have ended while a signal was passed on
 last=$?
 [ "$last" -eq 127 ] || code=$last
+kill "$timer" 2>/dev/null
 rm -f "$hosts"
 exit "$code"

@@ -1,8 +1,7 @@
 #!/bin/bash
 # Trains on two nodes of Miyabi (PBS), a GPU each. Edit what is between the lines and GROUP, then:
 #   qsub -v JOB_SCRIPT=$PWD/tools/jobs/miyabi.sh tools/jobs/miyabi.sh
-# When its time is up the run saves, and the job submits itself again, until the run has finished. PBS sends no signal
-# before the limit: `timeout` does.
+# When its time is up the run saves, and the job submits itself again, until the run has finished.
 #PBS -N cifar-train
 #PBS -q regular-g
 #PBS -l select=2:mpiprocs=1
@@ -28,10 +27,17 @@ hosts=$(mktemp "${TMPDIR:-/tmp}/hosts.XXXXXX") || exit 8
 awk '!($1 in n) { order[++hosts] = $1 } { ++n[$1] } END { for (i = 1; i <= hosts; ++i) print order[i], "slots=" n[order[i]] }' \
   "$PBS_NODEFILE" >"$hosts"
 
-timeout --foreground --preserve-status -s USR1 $((seconds - 120)) \
-  mpirun --hostfile "$hosts" -np "$(wc -l <"$PBS_NODEFILE")" --map-by slot \
+mpirun --hostfile "$hosts" -np "$(wc -l <"$PBS_NODEFILE")" --map-by slot \
   cifar-train train --config "$config" --output "$output" &
 job=$!
+# PBS sends no signal before the limit: this stands in for it.
+(
+  trap 'kill "$nap"; exit' TERM
+  sleep $((seconds - 120)) &
+  nap=$!
+  wait "$nap" && kill -USR1 "$job"
+) >/dev/null 2>&1 &
+timer=$!
 cancelled=
 # Signals of the scheduler come to this shell: it passes them on, and waits again.
 trap 'kill -USR1 "$job" 2>/dev/null' USR1 USR2 XCPU
@@ -45,6 +51,7 @@ done
 wait "$job" 2>/dev/null  # it may have ended while a signal was passed on
 last=$?
 [ "$last" -eq 127 ] || code=$last
+kill "$timer" 2>/dev/null
 rm -f "$hosts"
 
 if [ "$code" -eq 75 ] && [ -z "$cancelled" ] && [ -n "${JOB_SCRIPT:-}" ]; then

@@ -16,10 +16,10 @@ using Words = std::vector<std::string>;
 /// What differs between schedulers. Lines end with a line break.
 struct Dialect {
   std::string header;
-  const char* hosts;    // writes lines "NAME slots=N" of the scheduler's list to standard output
-  const char* task;     // the number of an array job's task, from 0
-  const char* requeue;  // when the run was stopped with a good checkpoint
-  bool timer = false;   // the scheduler has no signal before the limit
+  const char* hosts;       // writes lines "NAME slots=N" of the scheduler's list to standard output
+  const char* task;        // the number of an array job's task, from 0
+  const char* requeue;     // when the run was stopped with a good checkpoint
+  const char* timer = "";  // why the script itself signals before the limit; empty: the scheduler does
 };
 
 Dialect slurm(const JobRequest& r) {
@@ -62,7 +62,7 @@ Dialect sge(const JobRequest& r) {
   const int slots = r.array ? r.ranks_per_node : r.nodes * r.ranks_per_node;
   if (slots > 1) line("pe ", r.parallel_environment, " ", slots);
   if (r.words.size() > 1) line("t 1-", r.words.size());
-  line("l h_rt=", duration_text(r.seconds), ",s_rt=", duration_text(r.seconds - r.signal_before));
+  line("l h_rt=", duration_text(r.seconds));
   line("notify");
   line("r y");
   if (!r.queue.empty()) line("q ", r.queue);
@@ -75,7 +75,8 @@ Dialect sge(const JobRequest& r) {
       .hosts =
           R"(if [ -n "${PE_HOSTFILE:-}" ]; then awk '{ print $1, "slots=" $2 }' "$PE_HOSTFILE"; else echo "localhost slots=$ranks_per_node"; fi)",
       .task = "case ${SGE_TASK_ID:-undefined} in undefined) task=0 ;; *) task=$((SGE_TASK_ID - 1)) ;; esac",
-      .requeue = ""};
+      .requeue = "",
+      .timer = "Grid Engine's own soft limit (s_rt) ends a job for good that it has run again on the same host"};
 }
 
 Dialect pbs(const JobRequest& r) {
@@ -102,7 +103,7 @@ Dialect pbs(const JobRequest& r) {
   qsub -v JOB_SCRIPT="$JOB_SCRIPT" "$JOB_SCRIPT"
 fi
 )",
-      .timer = true};
+      .timer = "PBS sends no signal before the limit"};
 }
 
 std::string line_of(const Words& words) {
@@ -114,13 +115,11 @@ std::string line_of(const Words& words) {
 /// The command that is the job, to be run in the background.
 std::string command_of(const JobRequest& r, const Dialect& dialect) {
   std::ostringstream out;
-  const std::string timer =
-      dialect.timer ? str("timeout --foreground --preserve-status -s USR1 ", r.seconds - r.signal_before, " ") : "";
   if (r.array) {
     out << dialect.task << "\ncase $task in\n";
     for (size_t i = 0; i < r.words.size(); ++i) out << "  " << i << ") set --" << line_of(r.words[i]) << " ;;\n";
     out << "  *) echo \"error: there is no run $task\" >&2; exit 2 ;;\nesac\n\n";
-    out << timer << shell_word(r.program) << " \"$@\" &\n";
+    out << shell_word(r.program) << " \"$@\" &\n";
     return out.str();
   }
   if (std::string_view(dialect.hosts).find("$ranks_per_node") != std::string_view::npos)
@@ -130,10 +129,18 @@ std::string command_of(const JobRequest& r, const Dialect& dialect) {
       << "# Seconds that mpirun leaves to ranks that save when it is ended; it waits as long before it tells their "
          "exit code.\n"
       << "export OMPI_MCA_odls_base_sigkill_timeout=10\n\n"
-      << timer << "mpirun --hostfile \"$hosts\" -np " << r.nodes * r.ranks_per_node
-      << " --map-by ppr:" << r.ranks_per_node << ":node \\\n  " << shell_word(r.program) << line_of(r.words.at(0))
-      << " &\n";
+      << "mpirun --hostfile \"$hosts\" -np " << r.nodes * r.ranks_per_node << " --map-by ppr:" << r.ranks_per_node
+      << ":node \\\n  " << shell_word(r.program) << line_of(r.words.at(0)) << " &\n";
   return out.str();
+}
+
+/// Signals the job when its time is up, where the scheduler does not. What ends all of the script's processes ends it
+/// too.
+std::string timer_of(const JobRequest& r, const Dialect& dialect) {
+  return str("# ", dialect.timer, ": this stands in for it.\n", "(\n",
+             "  trap 'kill \"$nap\"; exit' TERM\n",  // or the nap would outlive the job
+             "  sleep ", r.seconds - r.signal_before, " &\n", "  nap=$!\n", "  wait \"$nap\" && kill -USR1 \"$job\"\n",
+             ") >/dev/null 2>&1 &\n", "timer=$!\n");
 }
 
 }  // namespace
@@ -141,6 +148,7 @@ std::string command_of(const JobRequest& r, const Dialect& dialect) {
 std::string job_script(const JobRequest& r) {
   const Dialect dialect = r.scheduler == Scheduler::slurm ? slurm(r) : r.scheduler == Scheduler::sge ? sge(r) : pbs(r);
   std::ostringstream out;
+  const bool has_timer = *dialect.timer != '\0';
   const bool asks_again = *dialect.requeue != '\0';  // unless somebody has ended the job
   out << "#!/bin/bash\n"
       << dialect.header << "\n"
@@ -148,7 +156,7 @@ std::string job_script(const JobRequest& r) {
   if (r.scheduler == Scheduler::pbs) out << "cd \"$PBS_O_WORKDIR\" || exit 8\n";
   out << kJobEndVariable << "=$(($(date +%s) + " << r.seconds << "))\nexport " << kJobEndVariable << "\n"
       << command_of(r, dialect) << "job=$!\n"
-      << (asks_again ? "cancelled=\n" : "")
+      << (has_timer ? timer_of(r, dialect) : "") << (asks_again ? "cancelled=\n" : "")
       << "# Signals of the scheduler come to this shell: it passes them on, and waits again.\n"
       << "trap 'kill -USR1 \"$job\" 2>/dev/null' USR1 USR2 XCPU" << (asks_again ? "" : " TERM INT") << "\n"
       << (asks_again ? "trap 'cancelled=yes; kill -USR1 \"$job\" 2>/dev/null' TERM INT\n" : "") << "wait \"$job\"\n"
@@ -159,7 +167,8 @@ std::string job_script(const JobRequest& r) {
       << "done\n"
       << "wait \"$job\" 2>/dev/null  # it may have ended while a signal was passed on\n"
       << "last=$?\n"
-      << "[ \"$last\" -eq 127 ] || code=$last\n";
+      << "[ \"$last\" -eq 127 ] || code=$last\n"
+      << (has_timer ? "kill \"$timer\" 2>/dev/null\n" : "");
   if (!r.array) out << "rm -f \"$hosts\"\n";
   out << dialect.requeue << "exit \"$code\"\n";
   return out.str();
