@@ -21,7 +21,15 @@ inline std::array<uint32_t, 4> philox(std::array<uint32_t, 4> c, uint64_t key) {
 }
 
 /// What a number is for. The values are part of every result: never renumber them.
-enum class Purpose : uint32_t { init = 1, shuffle = 2, augment = 3, synthetic = 4, validation = 5, dropout = 6 };
+enum class Purpose : uint32_t {
+  init = 1,
+  shuffle = 2,
+  augment = 3,
+  synthetic = 4,
+  validation = 5,
+  dropout = 6,
+  routing = 7
+};
 
 /// A stream of numbers for one (seed, purpose, a, b): cheap to make, nothing to save or restore.
 class Random {

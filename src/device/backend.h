@@ -57,6 +57,15 @@ class Event {
   virtual void wait() = 0;
 };
 
+/// A moment in the order of a backend's work.
+class Instant {
+ public:
+  virtual ~Instant() = default;
+  virtual void set() = 0;
+  /// Seconds that the device took from `earlier`, of the same backend, to here; both are set. Waits until it is there.
+  virtual double seconds_since(Instant& earlier) = 0;
+};
+
 /// A device as one rank sees it. Launches, copies and replays run in the order of their calls, but beside the host:
 /// before it reads what they write, or overwrites what they read, the host calls wait(), or waits for a mark. The CPU
 /// is done with each when the call returns.
@@ -94,6 +103,7 @@ class Backend {
   /// Waits until everything is done. Throws what went wrong since the last call.
   virtual void wait() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
+  virtual std::unique_ptr<Instant> make_instant() = 0;
 
   virtual std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) = 0;
   /// Which of the libraries' ways the operations prepared so far take, as lines of text; empty: there is no choice.

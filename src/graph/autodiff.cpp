@@ -146,6 +146,44 @@ class Backward {
   void rule(const Dropout& op) {
     contribute(op.x, [&](ValueId dx) { g_.add_op(Dropout{grad(op.y), op.key, dx, op.p, op.number}); });
   }
+  void rule(const Route& op) {
+    contribute(op.logits, [&](ValueId dlogits) {
+      g_.add_op(RouteGrad{.logits = op.logits,
+                          .slots = op.slots,
+                          .load = op.load,
+                          .dweights = grad(op.weights),
+                          .dlogits = dlogits,
+                          .capacity = op.capacity,
+                          .top_k = op.top_k,
+                          .balance_coefficient = op.balance_coefficient});
+    });
+  }
+  void rule(const Dispatch& op) {
+    contribute(op.x, [&](ValueId dx) {
+      Ids from;
+      for (const ValueId to : op.to) from.push_back(grad(to));
+      g_.add_op(Combine{std::move(from), routing(op.sources).slots, /*weights=*/kNone, dx, op.top_k});
+    });
+  }
+  void rule(const Combine& op) {
+    const ValueId dy = grad(op.y), dweights = fresh(op.weights);
+    g_.add_op(CombineGradWeights{op.from, op.slots, dy, dweights, op.top_k});
+    give(op.weights, dweights);
+    Ids to;
+    for (const ValueId from : op.from) to.push_back(fresh(from));
+    g_.add_op(Dispatch{dy, routing(op.slots).sources, op.weights, to, op.top_k});
+    for (size_t e = 0; e < to.size(); ++e) give(op.from[e], to[e]);
+  }
+  void rule(const Jitter& op) {
+    contribute(op.x, [&](ValueId dx) { g_.add_op(Jitter{grad(op.y), op.key, dx, op.number}); });
+  }
+  void rule(const SoftmaxMix& op) {
+    const ValueId da = fresh(op.a), db = fresh(op.b), dscores = fresh(op.scores);
+    g_.add_op(SoftmaxMixGrad{op.a, op.b, op.scores, grad(op.y), da, db, dscores});
+    give(op.a, da);
+    give(op.b, db);
+    give(op.scores, dscores);
+  }
   void rule(const Add& op) {  // the same gradient goes both ways, without a copy
     give(op.a, grad(op.y));
     give(op.b, grad(op.y));
@@ -153,6 +191,15 @@ class Backward {
   /// A loss writes its own gradient, and nothing lies behind an input. The others are made here or later.
   template <class Op>
   requires(Op::kFacts.role != Role::layer) void rule(const Op&) {}
+
+  /// The routing that wrote these slots or sources.
+  const Route& routing(ValueId written) const {
+    for (const ComputeOp& op : g_.ops())
+      if (const auto* route = std::get_if<Route>(&op);
+          route != nullptr && (route->slots == written || route->sources == written))
+        return *route;
+    fail(ExitCode::bug, "no routing wrote ", g_[written].name);
+  }
 
   static size_t index(ValueId v) { return static_cast<size_t>(v); }
   ValueId grad(ValueId y) const {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "graph/autodiff.h"
 #include "graph/dropout_key.h"
+#include "graph/routing_draws.h"
 
 namespace ct {
 namespace {
@@ -220,8 +221,16 @@ ValueId Graph::flatten(ValueId x) {
 Graph::LinearParameters Graph::linear_parameters(const std::string& name, const Layout& layout, int64_t width,
                                                  int64_t terms, const LinearOptions& o) {
   const Init start = by_terms(terms);
-  const ValueId w = parameter(name, "weight", {width, terms}, layout, o.weight.value_or(start));
-  return {w, o.bias ? parameter(name, "bias", {width}, Layout::vector(width), o.bias_start.value_or(start)) : kNone};
+  const auto add = [&](const char* suffix, const std::vector<int64_t>& dims, const Layout& stored, const Init& init) {
+    const ValueId value = parameter(name, suffix, dims, stored, init);
+    if (o.begins_as.empty()) return value;
+    const auto first = std::ranges::find(parameters_, o.begins_as + "." + suffix, &Parameter::name);
+    check(first->value != value && first->shape == dims, "parameter ", name, ".", suffix, " begins as none before it");
+    parameters_.back().begins_as = static_cast<int>(first - parameters_.begin());
+    return value;
+  };
+  const ValueId w = add("weight", {width, terms}, layout, o.weight.value_or(start));
+  return {w, o.bias ? add("bias", {width}, Layout::vector(width), o.bias_start.value_or(start)) : kNone};
 }
 
 ValueId Graph::linear(ValueId x, const std::string& name, int64_t width, const LinearOptions& o) {
@@ -240,7 +249,8 @@ ValueId Graph::linear(ValueId x, const std::string& name, int64_t width, const L
   out[in.rank() - 1] = width;
   const bool keep = o.activation == Activation::gelu && mode_ == Mode::train;
   const ValueId before = keep ? activation(name + ".before", out) : kNone;
-  const ValueId y = activation(name + ".out", out);
+  check(!o.f32 || o.activation != Activation::gelu, "GELU in f32 behind ", name);
+  const ValueId y = activation(name + ".out", out, o.f32 ? DType::f32 : compute_);
   add_op(Linear{x, w, b, y, o.activation, before});
   return y;
 }
@@ -310,6 +320,87 @@ ValueId Graph::dropout(ValueId x, double p) {
       std::count_if(ops_.begin(), ops_.end(), [](const ComputeOp& op) { return std::holds_alternative<Dropout>(op); });
   const ValueId y = activation((*this)[x].name + ".dropout", shape(x), (*this)[x].dtype);
   add_op(Dropout{x, ports.dropout_key, y, p, static_cast<int>(number)});
+  return y;
+}
+
+int64_t expert_capacity(int64_t rows, int64_t experts, int top_k, double factor, int64_t least) {
+  const float share = static_cast<float>(static_cast<double>(rows) / static_cast<double>(experts));
+  const float room = std::ceil(share * static_cast<float>(factor * top_k));  // in f32, as DeepSpeed has it
+  const int64_t most = room < static_cast<float>(rows) ? static_cast<int64_t>(room) : rows;
+  return std::min(rows, std::max(most, std::max<int64_t>(least, 1)));
+}
+
+int Graph::routing_number() const {
+  return static_cast<int>(std::ranges::count_if(ops_, [](const ComputeOp& op) {
+    return std::holds_alternative<Route>(op) || std::holds_alternative<Jitter>(op);
+  }));
+}
+
+Routing Graph::route(ValueId logits, const RouteOptions& o) {
+  const Shape s = shape(logits);
+  const std::string name = (*this)[logits].name;
+  check(s.rank() == 2 && s[1] <= kMostExperts && (o.top_k == 1 || (o.top_k == 2 && s[1] > 1)), "routing by ", name,
+        " of shape ", to_string(s), " to ", o.top_k, " of the experts");
+  check(o.capacity > 0 && o.capacity <= s[0], "room for ", o.capacity, " rows by ", name);
+  check((*this)[logits].dtype == DType::f32, "routing by ", name, ", which is not f32");
+  const bool train = mode_ == Mode::train;
+  const auto vector = [&](const char* what, int64_t n, DType dtype = DType::f32) {
+    return activation(name + what, {n}, dtype);
+  };
+  Route op{.logits = logits,
+           .key = train ? ports.dropout_key : kNone,
+           .slots = vector(".slots", s[0] * o.top_k, DType::i32),
+           .sources = vector(".sources", s[1] * o.capacity, DType::i32),
+           .weights = vector(".weights", s[0] * o.top_k),
+           .load = vector(".load", s[1]),
+           .balance = kNone,
+           .capacity = o.capacity,
+           .top_k = o.top_k,
+           .sampled = o.sampled && train,
+           .balance_coefficient = o.balance_coefficient,
+           .number = routing_number()};
+  if (train) {
+    op.balance = add_value({.name = name + ".balance", .shape = {1}, .home = Home::output});
+    ports.balances.push_back(op.balance);
+  }
+  add_op(op);
+  return {op.slots, op.sources, op.weights, s[1], o.capacity, o.top_k};
+}
+
+Ids Graph::dispatch(ValueId x, const Routing& r) {
+  const Shape s = shape(x);
+  check(s.rank() == 2 && s[0] * r.top_k == shape(r.slots)[0], "routing ", (*this)[x].name, " of shape ", to_string(s));
+  Ids to;
+  for (int64_t e = 0; e < r.experts; ++e)
+    to.push_back(activation((*this)[x].name + ".expert" + std::to_string(e), {r.capacity, s[1]}));
+  add_op(Dispatch{x, r.sources, /*weights=*/kNone, to, r.top_k});
+  return to;
+}
+
+ValueId Graph::combine(const Ids& from, const Routing& r) {
+  check(std::ssize(from) == r.experts, "results of ", from.size(), " experts of ", r.experts);
+  const Shape s = shape(from.front());
+  for (const ValueId id : from)
+    check(shape(id) == s && s[0] == r.capacity, "experts' results of shape ", to_string(shape(id)));
+  const ValueId y = activation((*this)[r.slots].name + ".combined", {shape(r.slots)[0] / r.top_k, s[1]});
+  add_op(Combine{from, r.slots, r.weights, y, r.top_k});
+  return y;
+}
+
+ValueId Graph::jitter(ValueId x) {
+  check(!planar(x), "jitter of planar images");
+  if (mode_ == Mode::evaluate) return x;
+  const ValueId y = activation((*this)[x].name + ".jitter", shape(x), (*this)[x].dtype);
+  add_op(Jitter{x, ports.dropout_key, y, routing_number()});
+  return y;
+}
+
+ValueId Graph::softmax_mix(ValueId a, ValueId b, ValueId scores) {
+  const Shape s = shape(a);
+  check(s.rank() == 2 && shape(b) == s && shape(scores) == Shape({s[0], 2}) && (*this)[scores].dtype == DType::f32,
+        "a mean of ", (*this)[a].name, " and ", (*this)[b].name, " by ", (*this)[scores].name);
+  const ValueId y = activation((*this)[a].name + ".mix", s);
+  add_op(SoftmaxMix{a, b, scores, y});
   return y;
 }
 

@@ -52,6 +52,7 @@ struct Parameter {
   int unit = 0;
   bool statistic = false;
   double momentum = 0;  // of a statistic
+  int begins_as = -1;   // the parameter whose first values it has; -1: it has its own
   bool is_vector() const { return shape.size() <= 1; }
 };
 
@@ -77,10 +78,30 @@ struct LinearOptions {
   Activation activation = Activation::none;
   /// How weights and bias begin; absent: PyTorch's default, by the number of inputs.
   std::optional<Init> weight = {}, bias_start = {};
+  /// A layer before this one whose first values this one has too; empty: none.
+  std::string begins_as = {};
+  bool f32 = false;  // the results, whatever layers compute in; not behind GELU
 };
 
 struct LayerNormOptions {
   double eps = 1e-5;
+};
+
+/// A mixture of experts' gate (Route).
+struct RouteOptions {
+  int top_k = 1;         // experts of a row: 1 or 2
+  int64_t capacity = 0;  // rows of an expert, see expert_capacity()
+  bool sampled = false;  // noise on the choice of one expert, while training
+  double balance_coefficient = 0;
+};
+/// Rows that an expert takes of `rows`: their even share times top_k and a factor, rounded up, or `least` if that is
+/// more, but no more than there are.
+int64_t expert_capacity(int64_t rows, int64_t experts, int top_k, double factor, int64_t least);
+/// What a gate decided.
+struct Routing {
+  ValueId slots = kNone, sources = kNone, weights = kNone;
+  int64_t experts = 0, capacity = 0;
+  int top_k = 1;
 };
 
 struct PoolOptions {
@@ -102,6 +123,7 @@ struct Ports {
   ValueId dropout_key = kNone;                                            // DropoutKey (graph/dropout_key.h)
   ValueId edits = kNone, second_labels = kNone, second_shares = kNone;    // see Edit, SoftmaxCrossEntropy; or kNone
   ValueId outputs = kNone, losses = kNone, predicted = kNone, larger = kNone;  // see SoftmaxCrossEntropy
+  Ids balances;  // f32 [1], of each mixture of experts while training, see Route; not in the outputs' block
 };
 
 class Graph {
@@ -154,6 +176,16 @@ class Graph {
   ValueId sequence_pool(ValueId x, ValueId score);
   /// Zero with probability p, else x / (1 - p); in evaluation, and where p is 0, x itself.
   ValueId dropout(ValueId x, double p);
+  /// Decides by logits [T][experts] in f32 which experts take which rows; evaluation draws nothing.
+  Routing route(ValueId logits, const RouteOptions& options);
+  /// Rows x [T][C] for each expert: [capacity][C].
+  Ids dispatch(ValueId x, const Routing& routing);
+  /// What experts make of these, back in the rows' order and weighted: [T][C].
+  ValueId combine(const Ids& from, const Routing& routing);
+  /// x times 1 +- 0.01, drawn; in evaluation x itself.
+  ValueId jitter(ValueId x);
+  /// The mean of rows a and b, weighted by the softmax of their scores [T][2] in f32.
+  ValueId softmax_mix(ValueId a, ValueId b, ValueId scores);
   /// Starts a unit: the parameters from here to the next begin_unit() are gathered and reduced together.
   void begin_unit(const std::string& name);
 
@@ -190,6 +222,8 @@ class Graph {
   };
   LinearParameters linear_parameters(const std::string& name, const Layout& layout, int64_t width, int64_t terms,
                                      const LinearOptions& options);
+  /// Of what draws by graph/routing_draws.h: the next one.
+  int routing_number() const;
   SumAndNorm normalised(ValueId x, ValueId residual, const std::string& name, const LayerNormOptions& options);
   ValueId statistic(const std::string& layer, const std::string& suffix, int64_t channels, double start);
   ValueId convolution_weight(const std::string& layer, int64_t out, int64_t in, int64_t kernel, Init init);

@@ -24,6 +24,18 @@ Ids LayerNorm::reads() const { return present({x, residual, w, b}); }
 Ids LayerNorm::writes() const { return present({sum, y, mean, rstd}); }
 Ids LayerNormGrad::reads() const { return present({x, dy, dsum, w, mean, rstd}); }
 Ids LayerNormGrad::writes() const { return present({dx, dw, db}); }
+Ids Route::writes() const { return present({slots, sources, weights, load, balance}); }
+Ids RouteGrad::reads() const { return present({logits, slots, load, dweights, loss_scale}); }
+Ids Combine::reads() const {
+  Ids ids = from;
+  ids.insert(ids.end(), {slots, weights});
+  return present(std::move(ids));
+}
+Ids CombineGradWeights::reads() const {
+  Ids ids = from;
+  ids.insert(ids.end(), {slots, dy});
+  return ids;
+}
 Ids SoftmaxCrossEntropy::reads() const { return present({logits, labels, loss_scale, second_labels, second_shares}); }
 
 Ids TreePush::reads() const {

@@ -411,6 +411,103 @@ struct Dropout {
   Ids writes() const { return {y}; }
 };
 
+/// Which experts take which of T rows, a mixture of experts' gate (Shazeer et al., 2017; Fedus et al., 2021), from
+/// logits f32 [T][E]. A row's first expert has its largest logit; of sampled top-1 routing its largest logit plus noise
+/// of Gumbel's distribution. Its second one (top_k 2; Lepikhin et al., 2020) has the largest of the others, plus such
+/// noise while training. An expert has room for `capacity` rows. Of more, top_k 1 takes those whose drawn numbers are
+/// greatest, evaluation and top_k 2 the first ones, all first choices before all second ones. What is not taken is
+/// dropped.
+///   slots i32 [T * top_k]      expert * capacity + place of each choice of a row; -1: dropped
+///   sources i32 [E * capacity] the choice, row * top_k + number, in that place; -1: none
+///   weights f32 [T * top_k]    the softmax of the logits at the expert, of two experts over their sum; dropped: 0
+///   load f32 [E]               the share of rows whose first choice it is
+///   balance f32 [1]            E * sum over experts of load * mean softmax (kNone: not wanted)
+/// Draws are those of graph/routing_draws.h by key (kNone: none are made, as in evaluation) and the operation's number
+/// among the model's routings and jitters.
+struct Route {
+  static constexpr std::string_view kName = "route";
+  static constexpr OpFacts kFacts{Role::layer, Limit::memory};
+  ValueId logits, key, slots, sources, weights, load, balance;
+  int64_t capacity;
+  int top_k;
+  bool sampled;
+  double balance_coefficient;  // by which the balance is a part of the loss
+  int number;
+  Ids reads() const { return key == kNone ? Ids{logits} : Ids{logits, key}; }
+  Ids writes() const;
+};
+/// dlogits f32 [T][E], of the weights (dweights f32 [T * top_k]) and of the balance times its coefficient. Choices have
+/// no gradient.
+struct RouteGrad {
+  static constexpr std::string_view kName = "route_grad";
+  static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
+  ValueId logits, slots, load, dweights, dlogits;
+  int64_t capacity;
+  int top_k;
+  double balance_coefficient;
+  ValueId loss_scale = kNone;  // LossScaleState, by whose scale the coefficient is multiplied
+  double predivide = 1;        // by which it is divided
+  Ids reads() const;
+  Ids writes() const { return {dlogits}; }
+};
+/// Rows to experts: row `place` of to[e] ([capacity][C] each) = x[row] (* weights[choice], unless that is kNone) of the
+/// choice that Route::sources names, 0 where there is none.
+struct Dispatch {
+  static constexpr std::string_view kName = "dispatch";
+  static constexpr OpFacts kFacts{Role::layer, Limit::memory};
+  ValueId x, sources, weights;
+  Ids to;
+  int top_k;
+  Ids reads() const { return weights == kNone ? Ids{x, sources} : Ids{x, sources, weights}; }
+  Ids writes() const { return to; }
+};
+/// And back: y[row] = sum over its choices that were not dropped of weights[choice] (kNone: 1) * the row of from[e]
+/// that Route::slots names. A weight that is not finite makes a row so, dropped or not. Combine is the gradient of a
+/// Dispatch without weights, and a Dispatch with weights that of a Combine for `from`.
+struct Combine {
+  static constexpr std::string_view kName = "combine";
+  static constexpr OpFacts kFacts{Role::layer, Limit::memory};
+  Ids from;
+  ValueId slots, weights, y;
+  int top_k;
+  Ids reads() const;
+  Ids writes() const { return {y}; }
+};
+/// dweights[choice] f32 = the row of from[e] that Route::slots names times dy[row]; 0 of what was dropped.
+struct CombineGradWeights {
+  static constexpr std::string_view kName = "combine_grad_weights";
+  static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
+  Ids from;
+  ValueId slots, dy, dweights;
+  int top_k;
+  Ids reads() const;
+  Ids writes() const { return {dweights}; }
+};
+/// y = x times a number between 0.99 and 1.01, drawn for each element in memory like Route's. Its own gradient.
+struct Jitter {
+  static constexpr std::string_view kName = "jitter";
+  static constexpr OpFacts kFacts{Role::layer, Limit::memory};
+  ValueId x, key, y;
+  int number;
+  Ids reads() const { return {x, key}; }
+  Ids writes() const { return {y}; }
+};
+/// y = c[0] a + c[1] b, row by row, with c the softmax of scores f32 [T][2].
+struct SoftmaxMix {
+  static constexpr std::string_view kName = "softmax_mix";
+  static constexpr OpFacts kFacts{Role::layer, Limit::memory};
+  ValueId a, b, scores, y;
+  Ids reads() const { return {a, b, scores}; }
+  Ids writes() const { return {y}; }
+};
+struct SoftmaxMixGrad {
+  static constexpr std::string_view kName = "softmax_mix_grad";
+  static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
+  ValueId a, b, scores, dy, da, db, dscores;
+  Ids reads() const { return {a, b, scores, dy}; }
+  Ids writes() const { return {da, db, dscores}; }
+};
+
 /// y = a + b: a residual connection, or two gradients that meet.
 struct Add {
   static constexpr std::string_view kName = "add";
@@ -731,9 +828,10 @@ using ComputeOp =
                  Conv2dGradX, MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, LayerNorm,
                  LayerNormGrad, Relu, ReluGrad, Gelu, GeluGrad, Flatten, FlattenGrad, Tokens, TokensGrad, TakeToken,
                  TakeTokenGrad, Linear, LinearGradX, LinearGradW, TreeGelu, TreeGeluGrad, Fff, Attention, AttentionGrad,
-                 SequencePool, SequencePoolGrad, Dropout, Add, SoftmaxCrossEntropy, Cast, TreePush, SquareSums,
-                 StepControl, Adam, Sgd, RmsProp, Lion, Adagrad, Lars, LambMoments, Lamb, TrustRatios, MuonMomentum,
-                 Orthogonalize, Muon, Blend, Ema>;
+                 SequencePool, SequencePoolGrad, Dropout, Route, RouteGrad, Dispatch, Combine, CombineGradWeights,
+                 Jitter, SoftmaxMix, SoftmaxMixGrad, Add, SoftmaxCrossEntropy, Cast, TreePush, SquareSums, StepControl,
+                 Adam, Sgd, RmsProp, Lion, Adagrad, Lars, LambMoments, Lamb, TrustRatios, MuonMomentum, Orthogonalize,
+                 Muon, Blend, Ema>;
 using CommOp = std::variant<AllReduce, ReduceScatter, AllGather>;
 using Op = std::variant<ComputeOp, CommOp>;
 

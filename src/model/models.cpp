@@ -30,8 +30,10 @@ struct Entry {
       : name(n), takes(shape), builder([build](const Model&) { return build; }) {}
   /// A model with keys of its own, which are that member of a Model.
   template <class Keys>
-  Entry(std::string_view n, ValueId (*build)(Graph&, ValueId, int, const Keys&), Keys Model::*own)
+  Entry(std::string_view n, ValueId (*build)(Graph&, ValueId, int, const Keys&), Keys Model::*own,
+        std::optional<ImageShape> shape = {})
       : name(n),
+        takes(shape),
         builder([=](const Model& model) {
           return [build, values = model.*own](Graph& g, ValueId images, int classes) {
             return build(g, images, classes, values);
@@ -44,6 +46,7 @@ struct Entry {
 };
 const Entry kModels[] = {{"cnn", cnn, kTutorialShape},
                          {"cnn_plain", cnn_plain, kTutorialShape},
+                         {"cnn_moe", cnn_moe, &Model::cnn_moe, kTutorialShape},
                          {"linear", linear_model},
                          {"resnet9", resnet9, &Model::resnet9},
                          {"airbench", airbench, &Model::airbench},
@@ -127,7 +130,7 @@ int64_t some_side(const Model& model) {
 
 std::vector<float> initial_values(const Graph& graph, size_t parameter, uint64_t seed) {
   const Parameter& p = graph.parameters()[parameter];
-  Random random(seed, Purpose::init, parameter);
+  Random random(seed, Purpose::init, p.begins_as < 0 ? parameter : static_cast<size_t>(p.begins_as));
   std::vector<float> values(static_cast<size_t>(p.layout.numel()));
   for (float& v : values) v = static_cast<float>(draw(random, p.init));
   return values;

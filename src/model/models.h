@@ -11,6 +11,7 @@
 #include "graph/graph.h"
 #include "model/airbench.h"
 #include "model/cct.h"
+#include "model/cnn_moe.h"
 #include "model/resnet.h"
 #include "model/resnet9.h"
 #include "model/vit.h"
@@ -28,6 +29,7 @@ ValueId linear_model(Graph& g, ValueId images, int classes);
 /// A model as a configuration asks for it: its name, and what it says of those models that take keys of their own.
 struct Model {
   std::string name = "cnn";
+  CnnMoeKeys cnn_moe;
   ResnetKeys resnet;
   Resnet9Keys resnet9;
   AirbenchKeys airbench;

@@ -53,6 +53,7 @@ class WrongBackend final : public Backend {
   void clear(void* at, size_t bytes) override { cpu_->clear(at, bytes); }
   void wait() override {}
   std::unique_ptr<Event> make_event() override { return cpu_->make_event(); }
+  std::unique_ptr<Instant> make_instant() override { return cpu_->make_instant(); }
   std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) override {
     if (missing) fail(ExitCode::usage, "libexample.so was not found");
     auto kernel = cpu_->prepare(op, values);
@@ -150,8 +151,8 @@ TEST(Selftest, EveryOperationHasCasesInEveryTypeThatItComputesIn) {
   }
   EXPECT_EQ(operations, static_cast<int>(std::variant_size_v<ComputeOp>));
   // All but edits, which are of whole numbers, and what is f32 always: sums of gradients, their norm, statistics,
-  // averages, LAMB's moments, ratios of trust, Muon's momentum and what is made of it.
-  EXPECT_EQ(static_cast<int>(halves.size()), operations - 9);
+  // averages, LAMB's moments, ratios of trust, Muon's momentum and what is made of it, and routings.
+  EXPECT_EQ(static_cast<int>(halves.size()), operations - 10);
 }
 
 template <class... Ops>

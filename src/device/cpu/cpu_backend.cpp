@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 
 #include "base/error.h"
@@ -50,6 +51,17 @@ class Done final : public Event {
   void wait() override {}
 };
 
+class HostInstant final : public Instant {
+ public:
+  void set() override { at_ = std::chrono::steady_clock::now(); }
+  double seconds_since(Instant& earlier) override {
+    return std::chrono::duration<double>(at_ - static_cast<HostInstant&>(earlier).at_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point at_;
+};
+
 class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(const CpuOptions& options)
@@ -89,6 +101,7 @@ class CpuBackend final : public Backend {
   void clear(void* at, size_t bytes) override { std::memset(at, 0, bytes); }
   void wait() override {}
   std::unique_ptr<Event> make_event() override { return std::make_unique<Done>(); }
+  std::unique_ptr<Instant> make_instant() override { return std::make_unique<HostInstant>(); }
   std::unique_ptr<Replay> record(const std::function<void()>&) override { return nullptr; }
 
   std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) override {

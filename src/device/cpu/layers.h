@@ -1,5 +1,6 @@
 // The CPU's prepared operations, one function an operation kind: layers.cpp, linear.cpp, convolution.h, and by family
-// attention.cpp, fff.cpp, optimizer.cpp, trust.cpp, muon.cpp, grad_norm.cpp, step_control.cpp, tree_sum.cpp.
+// attention.cpp, experts.cpp, fff.cpp, optimizer.cpp, trust.cpp, muon.cpp, grad_norm.cpp, step_control.cpp,
+// tree_sum.cpp.
 #pragma once
 
 #include <concepts>
@@ -65,6 +66,14 @@ std::unique_ptr<Kernel> prepare(const AttentionGrad& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const SequencePool& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const SequencePoolGrad& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Dropout& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Route& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const RouteGrad& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Dispatch& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Combine& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const CombineGradWeights& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const Jitter& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const SoftmaxMix& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare(const SoftmaxMixGrad& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Add& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Cast& op, const Shapes& shape);
@@ -90,7 +99,8 @@ struct Kinds {
 using InBf16 =
     Kinds<Edit, MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, LayerNorm, LayerNormGrad,
           Relu, ReluGrad, Gelu, GeluGrad, TreeGelu, TreeGeluGrad, Fff, Attention, AttentionGrad, SequencePool,
-          SequencePoolGrad, Dropout, Add, Patches, Tokens, TokensGrad, TakeToken, TakeTokenGrad>;
+          SequencePoolGrad, Dropout, Route, RouteGrad, Dispatch, Combine, CombineGradWeights, Jitter, SoftmaxMix,
+          SoftmaxMixGrad, Add, Patches, Tokens, TokensGrad, TakeToken, TakeTokenGrad>;
 using InBf16ByOneDnn = Kinds<Conv2d, Conv2dGradW, Conv2dGradX, Linear, LinearGradX, LinearGradW>;
 using ThroughF32 =
     Kinds<Augment, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Flatten, FlattenGrad, SoftmaxCrossEntropy>;

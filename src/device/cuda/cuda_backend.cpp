@@ -17,15 +17,33 @@ Stream make_stream() {
   return Stream(stream);
 }
 
+CudaEvent make_cuda_event(unsigned flags) {
+  cudaEvent_t event = nullptr;
+  CT_CUDA(cudaEventCreateWithFlags(&event, flags));
+  return CudaEvent(event);
+}
+
 class StreamEvent final : public Event {
  public:
-  explicit StreamEvent(cudaStream_t stream) : stream_(stream) {
-    cudaEvent_t event = nullptr;
-    CT_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-    event_ = CudaEvent(event);
-  }
+  explicit StreamEvent(cudaStream_t stream) : stream_(stream), event_(make_cuda_event(cudaEventDisableTiming)) {}
   void set() override { CT_CUDA(cudaEventRecord(event_, stream_)); }
   void wait() override { CT_CUDA(cudaEventSynchronize(event_)); }
+
+ private:
+  cudaStream_t stream_;
+  CudaEvent event_;
+};
+
+class StreamInstant final : public Instant {
+ public:
+  explicit StreamInstant(cudaStream_t stream) : stream_(stream), event_(make_cuda_event(cudaEventDefault)) {}
+  void set() override { CT_CUDA(cudaEventRecord(event_, stream_)); }
+  double seconds_since(Instant& earlier) override {
+    CT_CUDA(cudaEventSynchronize(event_));
+    float milliseconds = 0;
+    CT_CUDA(cudaEventElapsedTime(&milliseconds, static_cast<StreamInstant&>(earlier).event_, event_));
+    return double{milliseconds} / 1000;
+  }
 
  private:
   cudaStream_t stream_;
@@ -122,6 +140,8 @@ void CudaBackend::clear(void* at, size_t bytes) { CT_CUDA(cudaMemsetAsync(at, 0,
 void CudaBackend::wait() { CT_CUDA(cudaStreamSynchronize(stream_)); }
 
 std::unique_ptr<Event> CudaBackend::make_event() { return std::make_unique<StreamEvent>(stream_); }
+
+std::unique_ptr<Instant> CudaBackend::make_instant() { return std::make_unique<StreamInstant>(stream_); }
 
 std::unique_ptr<Kernel> CudaBackend::prepare(const ComputeOp& op, const std::vector<Value>& values) {
   if (Offload::wants(op, values)) {

@@ -33,6 +33,7 @@ class CudaBackend final : public Backend {
   void clear(void* at, size_t bytes) override;
   void wait() override;
   std::unique_ptr<Event> make_event() override;
+  std::unique_ptr<Instant> make_instant() override;
   std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) override;
   std::unique_ptr<Replay> record(const std::function<void()>& body) override;
 

@@ -1,5 +1,5 @@
-// A GPU's prepared operations, one function an operation kind: layers.cpp, and by family attention.cpp, fff.cpp,
-// optimizer.cpp, grad_norm.cpp, step_control.cpp, tree_sum.cpp.
+// A GPU's prepared operations, one function an operation kind: layers.cpp, and by family attention.cpp, experts.cpp,
+// fff.cpp, optimizer.cpp, grad_norm.cpp, step_control.cpp, tree_sum.cpp.
 #pragma once
 
 #include <concepts>
@@ -68,6 +68,14 @@ std::unique_ptr<Kernel> prepare(const AttentionGrad& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const SequencePool& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const SequencePoolGrad& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const Dropout& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Route& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const RouteGrad& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Dispatch& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Combine& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const CombineGradWeights& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const Jitter& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const SoftmaxMix& op, const Context& in);
+std::unique_ptr<Kernel> prepare(const SoftmaxMixGrad& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const Add& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const Cast& op, const Context& in);

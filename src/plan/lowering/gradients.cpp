@@ -5,18 +5,27 @@
 
 namespace ct {
 
+/// What writes a gradient of a part of the loss.
+template <class Change>
+void Lowering::for_losses(Change change) {
+  for (Planned& planned : ops_)
+    std::visit(
+        [&](auto& op) {
+          if constexpr (requires { op.predivide; }) change(op);
+        },
+        planned.op);
+}
+
 void Lowering::scale_loss(const LossScaleOptions& options) {
   out_.first_loss_scale = {.scale = options.initial, .hysteresis_left = options.hysteresis};
   out_.loss_scale = buffer("loss scale", sizeof(LossScaleState), Account::other);
-  for (Planned& planned : ops_)
-    if (auto* loss = std::get_if<SoftmaxCrossEntropy>(&planned.op)) loss->loss_scale = out_.loss_scale;
+  for_losses([this](auto& loss) { loss.loss_scale = out_.loss_scale; });
 }
 
-/// Every gradient follows from the loss's, which is divided in their place.
+/// Every gradient follows from the losses', which are divided in their place.
 void Lowering::predivide(const Predivision& rule) {
   predivided_ = rule.whole ? out_.distribution.micro_batches() : rule.factor;
-  for (Planned& planned : ops_)
-    if (auto* loss = std::get_if<SoftmaxCrossEntropy>(&planned.op)) loss->predivide = predivided_;
+  for_losses([this](auto& loss) { loss.predivide = predivided_; });
 }
 
 Range Lowering::units_range(const Range& units) const {

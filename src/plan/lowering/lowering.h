@@ -65,6 +65,8 @@ class Lowering {
 
   void scale_loss(const LossScaleOptions& options);
   void predivide(const Predivision& rule);
+  template <class Change>
+  void for_losses(Change change);
   Range units_range(const Range& units) const;
   ValueId gradient_shard();
   void place_gradients();

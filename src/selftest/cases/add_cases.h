@@ -45,9 +45,17 @@ void add_cases(Cases&, Of<AttentionGrad>, DType);
 void add_cases(Cases&, Of<SequencePool>, DType);
 void add_cases(Cases&, Of<SequencePoolGrad>, DType);
 void add_cases(Cases&, Of<Dropout>, DType);
+void add_cases(Cases&, Of<Dispatch>, DType);
+void add_cases(Cases&, Of<Combine>, DType);
+void add_cases(Cases&, Of<CombineGradWeights>, DType);
+void add_cases(Cases&, Of<Jitter>, DType);
+void add_cases(Cases&, Of<SoftmaxMix>, DType);
+void add_cases(Cases&, Of<SoftmaxMixGrad>, DType);
 
 // What has one type, or goes over types by itself.
 void add_cases(Cases&, Of<Edit>);
+void add_cases(Cases&, Of<Route>);
+void add_cases(Cases&, Of<RouteGrad>);
 void add_cases(Cases&, Of<SoftmaxCrossEntropy>);
 void add_cases(Cases&, Of<TreePush>);
 void add_cases(Cases&, Of<SquareSums>);

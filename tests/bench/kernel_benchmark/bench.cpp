@@ -99,6 +99,7 @@ void Bench::run() {
   attentions();
   sequences();
   fast_feed_forwards();
+  mixtures_of_experts();
   at_the_tutorials_sizes();
 }
 

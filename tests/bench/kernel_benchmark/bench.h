@@ -134,6 +134,7 @@ class Bench {
   void attentions();
   void sequences();
   void fast_feed_forwards();
+  void mixtures_of_experts();
   void at_the_tutorials_sizes();
 
   // Arguments that more than one file launches with.

@@ -1,0 +1,81 @@
+// Rows on their way to experts and back, and what else a mixture of experts does with rows. The formulas are those of
+// src/graph/ops.h: Dispatch, Combine, CombineGradWeights, Jitter, SoftmaxMix.
+//
+// Rows of `stride` elements, pads of operands zero and those of results written so; slots, sources and weights dense,
+// an expert's rows in memory of their own. A warp a row. Arithmetic in f32. Operands must not overlap, but jitter's.
+// With e bytes an element and n = rows * stride, dispatch moves experts capacity (4 + 2 stride e), combine (top_k + 1)
+// n e, combine_grad_weights 2 top_k n e, jitter 2 n e, softmax_mix 3 n e and its gradient 5 n e, and a few bytes a row.
+// Any alignment. cudaErrorInvalidValue: a type or size that makes no sense.
+#pragma once
+
+#include "dropout.h"
+#include "routing.h"
+
+namespace ct::kernels {
+
+struct ExpertsShape {
+  Type type;
+  int64_t rows, stride, experts, capacity;
+  int top_k;
+};
+
+struct DispatchArgs {
+  ExpertsShape shape;
+  const void* x;
+  const int32_t* sources;
+  const float* weights;  // nullptr: 1
+  void* to[kMostExperts];
+};
+cudaError_t dispatch(const DispatchArgs& args, cudaStream_t stream);
+
+struct CombineArgs {
+  ExpertsShape shape;
+  const void* from[kMostExperts];
+  const int32_t* slots;
+  const float* weights;  // nullptr: 1
+  void* y;
+};
+cudaError_t combine(const CombineArgs& args, cudaStream_t stream);
+
+struct CombineGradWeightsArgs {
+  ExpertsShape shape;
+  const void* from[kMostExperts];
+  const int32_t* slots;
+  const void* dy;
+  float* dweights;
+};
+cudaError_t combine_grad_weights(const CombineGradWeightsArgs& args, cudaStream_t stream);
+
+/// Of n elements.
+struct JitterArgs {
+  Type type;
+  int64_t n;
+  const DropoutKey* key;
+  int number;
+  const void* x;
+  void* y;
+};
+cudaError_t jitter(const JitterArgs& args, cudaStream_t stream);
+
+/// scores f32 [rows][2], `score_stride` apart.
+struct SoftmaxMixArgs {
+  Type type;
+  int64_t rows, stride, score_stride;
+  const void *a, *b;
+  const float* scores;
+  void* y;
+};
+cudaError_t softmax_mix(const SoftmaxMixArgs& args, cudaStream_t stream);
+
+struct SoftmaxMixGradArgs {
+  Type type;
+  int64_t rows, stride, score_stride;
+  const void *a, *b;
+  const float* scores;
+  const void* dy;
+  void *da, *db;
+  float* dscores;
+};
+cudaError_t softmax_mix_grad(const SoftmaxMixGradArgs& args, cudaStream_t stream);
+
+}  // namespace ct::kernels

@@ -1,0 +1,46 @@
+// A mixture of experts' gate: which expert takes which rows (graph/ops.h, Route). Few numbers beside those of the
+// experts' products, so in plain code.
+//
+// Layouts: logits, dlogits [rows][experts] padded to 16 floats a row, pads of dlogits written as zeros; the others
+// dense. 64-byte aligned.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "graph/dropout_key.h"
+
+namespace ct::cpu {
+
+struct RouteShape {
+  int64_t rows, experts, capacity;
+  int top_k;
+  int64_t choices() const { return rows * top_k; }
+};
+
+/// Bytes of workspace: the choices of all rows, and what those of one expert are sorted by.
+size_t route_workspace_bytes(const RouteShape& shape);
+
+struct RouteArgs {
+  RouteShape shape;
+  bool sampled;
+  int number;
+  const float* logits;
+  const DropoutKey* key;  // null: nothing is drawn
+  int32_t *slots, *sources;
+  float *weights, *load, *balance;  // balance null: not wanted
+  std::byte* workspace;
+};
+void route(const RouteArgs& args);
+
+struct RouteGradArgs {
+  RouteShape shape;
+  const float* logits;
+  const int32_t* slots;
+  const float *load, *dweights;
+  double balance_coefficient;  // with what the loss is scaled by
+  float* dlogits;
+};
+void route_grad(const RouteGradArgs& args);
+
+}  // namespace ct::cpu
