@@ -10,6 +10,7 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/human_bytes.h"
 #include "base/paths.h"
 #include "base/utf8.h"
 #include "checkpoint/inspect.h"

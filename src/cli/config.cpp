@@ -109,8 +109,10 @@ int import_file(const Words& words) {
 }
 
 int check(const Words& words) {
-  CLI::App app("Reads configurations as train would, and lists the batch sizes on 1, 2, 4 and 8 ranks, or on --ranks.",
-               "cifar-train config check");
+  CLI::App app(
+      "Reads configurations as train would, without their data (train --dry-run looks at that too), and lists the "
+      "batch sizes on 1, 2, 4 and 8 ranks, or on --ranks.",
+      "cifar-train config check");
   std::vector<std::string> files;
   std::string ranks, deepspeed, env;
   ConfigSources sources;

@@ -78,10 +78,17 @@ int verify(const Words& words) {
   for (const FileReport& file : files) width = std::max(width, static_cast<int>(name(file).size()));
   std::printf("%-*s %9s %7s  %s\n", width, "file", "bytes", "records", "sha256");
   std::vector<FileReport> wrong;
+  const auto verdict = [&](const FileReport& file) {
+    if (!file.problem.empty()) return file.problem;
+    const auto damaged = std::ranges::count_if(files, [&](const FileReport& other) {
+      return !other.problem.empty() && other.path.native().starts_with(file.path.native() + "/");
+    });
+    return damaged == 0 ? "ok" : str(damaged, " damaged");
+  };
   for (const FileReport& file : files) {
     std::printf("%-*s %9llu %7lld  %-64s  %s\n", width, name(file).c_str(), static_cast<unsigned long long>(file.bytes),
                 static_cast<long long>(file.records), file.sha256.empty() ? "-" : file.sha256.c_str(),
-                file.problem.empty() ? "ok" : file.problem.c_str());
+                verdict(file).c_str());
     if (!file.problem.empty()) wrong.push_back(file);
   }
   if (wrong.empty()) return 0;

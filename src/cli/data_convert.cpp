@@ -6,6 +6,7 @@
 
 #include "base/cores.h"
 #include "base/counted.h"
+#include "base/human_bytes.h"
 #include "base/paths.h"
 #include "cli/subverbs.h"
 #include "data/cifar/cifar_set.h"

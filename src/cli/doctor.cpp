@@ -11,6 +11,7 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/human_bytes.h"
 #include "base/memory.h"
 #include "base/paths.h"
 #include "base/utf8.h"

@@ -118,10 +118,10 @@ void take_files(EvalFlags& f, Config& config, Console& console) {
 int verb_eval(const Words& words) {
   CLI::App app("Loss, accuracy and per-class table of a weights file.", "cifar-train eval");
   EvalFlags f;
-  std::string data_path, split = "test", dtype;
+  std::string data_path, split = "test", dtype, views;
   Config config;
   WeightSetOptions which;
-  bool json = false, quiet = false, flip = false;
+  bool json = false, quiet = false;
   f.checkpoint_given =
       app.add_option("--ckpt", f.checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint");
   app.add_option("--config", f.config, "a configuration with an eval block: ckpt_path, batch_size, max_eval");
@@ -131,8 +131,10 @@ int verb_eval(const Words& words) {
   f.batch_size_given =
       app.add_option("--batch-size", f.batch_size, "images at a time (default: as many as the run's evaluations took)")
           ->check(CLI::Range(int64_t{1}, int64_t{100000}));
-  const CLI::Option* flip_given = app.add_flag(
-      "--flip,!--no-flip", flip, "the mean of an image's logits and its mirror image's (default: as the run did)");
+  app.add_option("--views", views,
+                 "plain | mirrored | shifted: copies of an image, of whose logits the mean is taken (default: as the "
+                 "run did)")
+      ->check(CLI::IsMember(words_of(EvalViews{})));
   f.max_images_given =
       app.add_option("--max-images", f.max_images, "only the first so many; 0: all")->check(count_problem);
   which.add_to(app);
@@ -198,8 +200,7 @@ int verb_eval(const Words& words) {
   Evaluator evaluator(*backend, *comm, lower_evaluation(graph, {}), {.params = params.data(), .warn = warn});
 
   const EvalPipeline batches(*images, std::move(chosen), batch_size, loader_workers(config.data.workers, /*ranks=*/1));
-  const Evaluation result =
-      *evaluate(evaluator, batches, split, *comm, {.flip = flip_given->count() > 0 ? flip : info.eval_flip});
+  const Evaluation result = *evaluate(evaluator, batches, split, *comm, {.views = of_word(views, info.eval_views)});
   images->check_unchanged();
   if (const std::string missed = backend->plans_missed(); !missed.empty())
     warn(missed + "; another was chosen, so last digits may differ from the run's");

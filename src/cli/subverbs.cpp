@@ -31,14 +31,4 @@ std::string plain(const std::string& text) {
   return quoted.substr(1, quoted.size() - 2) == text ? text : quoted;
 }
 
-std::string human_bytes(uint64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
-  double value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 999.5 && unit + 1 < std::size(kUnits); ++unit) value /= 1000;
-  char text[32];
-  std::snprintf(text, sizeof text, unit > 0 && value < 9.95 ? "%.1f %s" : "%.0f %s", value, kUnits[unit]);
-  return text;
-}
-
 }  // namespace ct

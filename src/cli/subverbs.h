@@ -22,7 +22,4 @@ int run_family(const Family& family, const Words& words);
 /// characters or is long.
 std::string plain(const std::string& text);
 
-/// "1.2 GB", "178 B": decimal units.
-std::string human_bytes(uint64_t bytes);
-
 }  // namespace ct

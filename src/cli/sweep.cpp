@@ -15,9 +15,11 @@
 #include "cli/ranks.h"
 #include "cli/sweep/runner.h"
 #include "cli/verbs.h"
+#include "comm/host/threads.h"
 #include "comm/launch.h"
 #include "train/config/print.h"
 #include "train/device.h"
+#include "train/setup.h"
 
 namespace ct {
 namespace {
@@ -97,6 +99,19 @@ int64_t gpus_a_run(const std::vector<SweepOutcome>& runs, int64_t parallel) {
        " GPUs, of which there ", gpus == 1 ? "is " : "are ", gpus, ": give ", fewer, narrower, "or --device cpu");
 }
 
+/// What the run would refuse once it knows its images, before any run begins.
+void require_fitting_data(const SweepOutcome& run) {
+  const auto comm = make_solo();
+  const BatchSizes batch = batch_for(run.config.batch, run.ranks);
+  try {
+    const Datasets data = open_datasets(run.config, *comm, IfAbsent::write_later);
+    lower_programs(run.config, batch, {0, static_cast<int>(run.ranks)}, data.spec());
+    const Pipeline pipeline(*data.train, data.parts.training, {.train_batch = batch.train, .micro_batch = batch.micro});
+  } catch (const Error& error) {
+    fail(error.code(), run.run.text(/*with_seed=*/true), ": ", error.what());
+  }
+}
+
 }  // namespace
 
 int verb_sweep(const Words& words) {
@@ -124,6 +139,9 @@ int verb_sweep(const Words& words) {
     runs.push_back({.run = run, .config = config, .ranks = ranks, .fingerprint = crc_text(crc32c(to_yaml(config)))});
   }
   const int64_t gpus = gpus_a_run(runs, f.parallel);
+  if (f.job.scheduler.empty())  // where the script is written the images need not be
+    for (const SweepOutcome& run : runs)
+      if (run.run.seed == runs.front().run.seed) require_fitting_data(run);  // seeds change no shape
   if (f.dry_run) {
     for (const SweepOutcome& outcome : runs) std::printf("%s/%s\n", f.output.c_str(), outcome.run.folder().c_str());
     return 0;

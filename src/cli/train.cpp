@@ -76,6 +76,16 @@ void add_options(CLI::App& app, TrainFlags& f) {
   app.add_option("--dtype", f.tutorial.dtype, "fp32 | bf16 | fp16")->group(tutorial);
   app.add_option("--stage", f.tutorial.stage, "zero_optimization.stage")->group(tutorial);
   app.add_option("--log-interval", f.tutorial.log_interval, "train.log_interval")->group(tutorial);
+  TutorialFlags::Moe& moe = f.tutorial.moe;
+  app.add_flag("--moe", moe.moe, "model.name: cnn_moe, mixtures of experts")->group(tutorial);
+  app.add_option("--num-experts", moe.num_experts, "model.num_experts, of each mixture")->group(tutorial);
+  app.add_option("--top-k", moe.top_k, "model.top_k")->group(tutorial);
+  app.add_option("--mlp-type", moe.mlp_type, "model.mlp_type: standard | residual")->group(tutorial);
+  app.add_option("--noisy-gate-policy", moe.noisy_gate_policy, "model.noisy_gate_policy: None | RSample | Jitter")
+      ->group(tutorial);
+  app.add_option("--min-capacity", moe.min_capacity, "model.min_capacity")->group(tutorial);
+  app.add_flag("--moe-param-group", moe.param_group, "model.moe_param_group")->group(tutorial);
+  app.add_option("--ep-world-size", moe.ep_world_size, "accepted: every rank has all experts")->group(tutorial);
   app.add_option("--backend", f.tutorial.backend, "nccl | mpi | gloo")->group(tutorial);
 }
 
@@ -227,6 +237,7 @@ int verb_train(const Words& words) {
                        .reset = f.reset,
                        .init = f.init,
                        .init_head = f.init_head == "reset" ? InitHead::reset : InitHead::keep};
+  const Path caller = std::filesystem::current_path();
   ConfigSources sources = locate_configs(f.files, &options.warnings);
   sources.flags = f.tutorial;
   sources.sets = f.sets;
@@ -241,6 +252,8 @@ int verb_train(const Words& words) {
   if (app.count("--cuda-path") > 0) sources.overrides.push_back({"cuda.path", f.cuda_path, "--cuda-path"});
   if (f.no_record) sources.overrides.push_back({"cuda.record", "false", "--no-record"});
   options.config = load_config(sources, &options.warnings);
+  if (std::filesystem::current_path() != caller)  // the run tells commands for where the caller is
+    options.config.output = absolute_of(options.config.output).string();
   const int ranks = rank_count(options.config, f.ranks);
   batch_for(options.config.batch, ranks);  // before MPI starts: a batch that does not fit is a mistake in the words
 

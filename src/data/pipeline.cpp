@@ -70,6 +70,16 @@ SampleList Pipeline::planned(int64_t number) {
   return {chosen(epoch, step % steps_per_epoch(), k), {options_.seed, epoch}, images_};
 }
 
+std::vector<uint8_t> Pipeline::first_samples(int64_t most) const {
+  std::vector<uint32_t> chosen = permutation(options_.seed, 0, static_cast<uint32_t>(images_.size()), options_.shuffle);
+  chosen.resize(static_cast<size_t>(std::min(most, options_.train_batch)));
+  for (uint32_t& place : chosen) place = images_[place];
+  std::vector<uint8_t> samples(chosen.size() * set_.shape().bytes());
+  std::vector<int64_t> written(chosen.size());
+  read_in_line(set_, {chosen, {options_.seed, 0}, images_}, samples.data(), written);
+  return samples;
+}
+
 void Pipeline::fill(int64_t epoch, int64_t step, int64_t k, const BatchBuffers& to) {
   const auto micro = static_cast<size_t>(options_.micro_batch);
   check(epoch >= 0 && step >= 0 && step < steps_per_epoch() && k >= 0 && k < micros_per_step(), "no micro-batch ", k,

@@ -51,6 +51,7 @@ class Pipeline {
   Pipeline(const DataSet& set, std::vector<uint32_t> images, PipelineOptions options);
 
   int64_t images() const { return static_cast<int64_t>(images_.size()); }
+  const SampleShape& sample() const { return set_.shape(); }
   uint64_t seed() const { return options_.seed; }
   /// Whole batches only: what is left at the end of an epoch's order is not used in that epoch.
   int64_t steps_per_epoch() const { return images() / options_.train_batch; }
@@ -59,6 +60,10 @@ class Pipeline {
   int workers() const { return loader_ ? options_.workers : 0; }
   /// Samples so far in which another image took a damaged one's place.
   int64_t replaced() const { return replaced_; }
+
+  /// The first samples of the first step of all, at most so many, as the set gives them: u8 [N][C][H][W], before what
+  /// the device does to them. Reads them in line, and counts nothing.
+  std::vector<uint8_t> first_samples(int64_t most) const;
 
   /// Micro-batch k (global) of a step.
   void fill(int64_t epoch, int64_t step, int64_t k, const BatchBuffers& to);

@@ -5,7 +5,9 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/seconds.h"
 #include "comm/together.h"
+#include "plan/traffic.h"
 
 namespace ct {
 namespace {
@@ -39,6 +41,20 @@ size_t most_communications(const Lowered& program) {
          std::max({communications(program.refresh), communications(program.micro), communications(program.last)});
 }
 
+using Phases = std::vector<std::optional<StepPhase>>;
+
+/// By step. Computation is of `first`; what follows the loss is the backward pass.
+Phases phases_of(const Program& steps, StepPhase first, StepPhase exchange) {
+  Phases phases;
+  StepPhase computation = first;
+  for (const Step& step : steps) {
+    const auto* op = std::get_if<ComputeOp>(&step.op);
+    phases.push_back(op != nullptr ? computation : exchange);
+    if (op != nullptr && std::holds_alternative<SoftmaxCrossEntropy>(*op)) computation = StepPhase::backward;
+  }
+  return phases;
+}
+
 constexpr TrafficKind kKinds[] = {TrafficKind::training, TrafficKind::norms};
 
 int64_t& account_of(MemoryUse& use, Account account) {
@@ -66,7 +82,9 @@ BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program
       comm_(comm),
       program_(std::move(program)),
       warn_(options.warn),
+      exchanged_(options.exchanged),
       record_(options.record && !backend.is_host()),
+      phase_clock_(options.time_phases ? std::optional<PhaseClock>(backend) : std::nullopt),
       collective_(comm.size() > 1 && most_communications(program_) > 1),
       queue_(backend.is_host() && options.queue.beside.value_or(comm.overlaps()) && comm.size() > 1,
              most_communications(program_), [&backend] { backend.enter_thread(); }) {
@@ -96,10 +114,16 @@ BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program
   allocate_residents(options.params);
   allocate_scratch();
 
-  refresh_ = bind(program_.refresh, kernels_refresh_, /*uses_arena=*/false);
-  micro_ = bind(program_.micro, kernels_micro_, /*uses_arena=*/true);
-  last_ = bind(program_.last, kernels_last_, /*uses_arena=*/true);
-  update_ = bind(program_.update, kernels_update_, /*uses_arena=*/false);
+  const auto phases = [&](const Program& steps, StepPhase first, StepPhase exchange) {
+    return phase_clock_ ? phases_of(steps, first, exchange) : Phases{};
+  };
+  refresh_ = bind(program_.refresh, kernels_refresh_, /*uses_arena=*/false, {});
+  micro_ = bind(program_.micro, kernels_micro_, /*uses_arena=*/true,
+                phases(program_.micro, StepPhase::forward, StepPhase::exchange));
+  last_ = bind(program_.last, kernels_last_, /*uses_arena=*/true,
+               phases(program_.last, StepPhase::forward, StepPhase::exchange));
+  update_ = bind(program_.update, kernels_update_, /*uses_arena=*/false,
+                 phases(program_.update, StepPhase::update, StepPhase::update_exchange));
   if (comm_.recordable() && comm_.size() > 1) load_kernels();
 }
 
@@ -173,15 +197,42 @@ std::span<std::byte> BoundProgram::bytes_of(ValueId id) const {
   return {tensor(id).data, static_cast<size_t>(stored_bytes(program_[id]))};
 }
 
+void BoundProgram::watch(Watch watch) {
+  settle();
+  watch_ = std::move(watch);
+}
+
+void BoundProgram::run_watched(const Part& part) {
+  settle();
+  backend_.wait();
+  for (const Stretch& stretch : part.stretches) {
+    enter(stretch.phase);
+    for (const Bound& bound : stretch.steps) {
+      const double seconds = seconds_of([&] {
+        if (bound.communication) {
+          queue_.start(bound.launch);
+          settle();
+        } else {
+          bound.launch();
+        }
+        backend_.wait();
+      });
+      watch_(*bound.step, seconds);
+    }
+  }
+}
+
 void BoundProgram::run(Part& part) {
+  if (watch_) return run_watched(part);
   const int64_t queue_begin = queue_.started();
   if (record_ && part.runs++ == 1) record(part);
   for (Stretch& stretch : part.stretches) {
+    enter(stretch.phase);
     if (stretch.replay) {
       stretch.replay->launch();
       count(stretch.moved);
     } else {
-      run(stretch.steps, queue_begin);
+      run(stretch, queue_begin);
     }
   }
 }
@@ -221,7 +272,7 @@ void BoundProgram::record(Stretch& stretch) {
     count({before[0] - after[0], before[1] - after[1]});
   };
   try {
-    stretch.replay = backend_.record([&] { run(stretch.steps, queue_.started()); });
+    stretch.replay = backend_.record([&] { run(stretch, queue_.started()); });
   } catch (...) {
     taken_back();
     throw;
@@ -235,16 +286,30 @@ void BoundProgram::count(const Moved& moved) {
   for (size_t i = 0; i < moved.size(); ++i) comm_.count(kKinds[i], moved[i]);
 }
 
-void BoundProgram::run(const std::vector<Bound>& steps, int64_t queue_begin) {
-  for (const Bound& step : steps) {
+void BoundProgram::run(const Stretch& stretch, int64_t queue_begin) {
+  for (const Bound& step : stretch.steps) {
     if (step.communication) {
       queue_.start(step.launch);
     } else {
-      if (step.after_update >= 0 && update_begin_) queue_.wait(*update_begin_ + step.after_update);
-      if (step.after >= 0) queue_.wait(queue_begin + step.after);
+      if (step.after_update >= 0 && update_begin_) wait_for(*update_begin_ + step.after_update, stretch.phase);
+      if (step.after >= 0) wait_for(queue_begin + step.after, stretch.phase);
       step.launch();
     }
   }
+}
+
+void BoundProgram::wait_for(int64_t communication, std::optional<StepPhase> then) {
+  if (!queue_.beside()) return;
+  enter(then ? std::optional(StepPhase::exchange) : std::nullopt);
+  queue_.wait(communication);
+  enter(then);
+}
+
+/// Ends what is timed with the wait for the exchanges under way.
+void BoundProgram::settle_in(StepPhase phase) {
+  if (queue_.beside()) enter(phase);
+  settle();
+  if (phase_clock_) phase_clock_->leave();
 }
 
 void BoundProgram::run_begin() {
@@ -255,12 +320,12 @@ void BoundProgram::run_begin() {
 
 void BoundProgram::run_micro() {
   run(micro_);
-  settle();
+  settle_in(StepPhase::exchange);
 }
 
 void BoundProgram::run_last() {
   run(last_);
-  settle();
+  settle_in(StepPhase::exchange);
 }
 
 void BoundProgram::run_update() {
@@ -268,23 +333,33 @@ void BoundProgram::run_update() {
   update_begin_ = queue_.started();
   run(update_);
   // The host's own collectives may come next; not every transport can run them beside the queue's.
-  if (!comm_.overlaps()) settle();
+  if (!comm_.overlaps())
+    settle_in(StepPhase::update_exchange);
+  else if (phase_clock_)
+    phase_clock_->leave();
 }
 
+PhaseSeconds BoundProgram::take_phases() { return phase_clock_ ? phase_clock_->take() : PhaseSeconds{}; }
+
 /// What a device repeats by itself lies between collectives that need the host.
-BoundProgram::Part BoundProgram::bind(const Program& steps, const Kernels& kernels, bool uses_arena) {
+/// `phases`: of each step; empty: nothing is timed.
+BoundProgram::Part BoundProgram::bind(const Program& steps, const Kernels& kernels, bool uses_arena,
+                                      const std::vector<std::optional<StepPhase>>& phases) {
   Part part;
   std::vector<Stretch>& stretches = part.stretches;
+  std::optional<StepPhase> phase;
   const auto add = [&](Bound bound) {
-    const bool repeats = record_ && (bound.communication ? comm_.recordable() : bound.recordable);
-    if (stretches.empty() || (record_ && stretches.back().repeats != repeats))
-      stretches.push_back({.repeats = repeats});
+    const bool repeats = record_ && (bound.communication ? comm_.recordable() && !exchanged_ : bound.recordable);
+    if (stretches.empty() || (record_ && stretches.back().repeats != repeats) || stretches.back().phase != phase)
+      stretches.push_back({.repeats = repeats, .phase = phase});
     stretches.back().steps.push_back(std::move(bound));
   };
   for (size_t i = 0; i < steps.size(); ++i) {
     Kernel* kernel = kernels[i].get();
+    if (!phases.empty()) phase = phases[i];
     if (kernel == nullptr) {
-      add({.launch = bind_comm(std::get<CommOp>(steps[i].op)), .communication = true});
+      const auto& op = std::get<CommOp>(steps[i].op);
+      add({.launch = timed(bind_comm(op), op), .communication = true, .step = &steps[i]});
       continue;
     }
     std::byte* workspace = nullptr;
@@ -294,7 +369,8 @@ BoundProgram::Part BoundProgram::bind(const Program& steps, const Kernels& kerne
     add({.launch = [kernel] { kernel->launch(); },
          .recordable = kernel->recordable(),
          .after = steps[i].after,
-         .after_update = steps[i].after_update});
+         .after_update = steps[i].after_update,
+         .step = &steps[i]});
   }
   return part;
 }
@@ -407,6 +483,29 @@ BoundProgram::Launch BoundProgram::bind_comm(const CommOp& op) {
   }
   if (scatter.last) return [raw = reduction.get()] { raw->finish(); };
   return [raw = reduction.get()] { raw->push(); };
+}
+
+namespace {
+std::string what_of(const CommOp& op) {
+  const auto* gather = std::get_if<AllGather>(&op);
+  if (gather == nullptr || gather->what == AllGather::What::grads) return "gradients";
+  return gather->what == AllGather::What::params ? "parameters" : "norms";
+}
+}  // namespace
+
+/// Tells `exchanged` of each launch, if it is there.
+BoundProgram::Launch BoundProgram::timed(Launch launch, const CommOp& op) const {
+  if (!exchanged_) return launch;
+  const Exchange told{.name = std::string(name_of(Op{op})), .what = what_of(op), .bytes = message_bytes(program_, op)};
+  return [this, launch = std::move(launch), told] {
+    if (!backend_.is_host()) backend_.wait();  // what it exchanges is computed first
+    Exchange exchange = told;
+    exchange.seconds = seconds_of([&] {
+      launch();
+      if (!backend_.is_host()) backend_.wait();
+    });
+    exchanged_(exchange);
+  };
 }
 
 std::vector<BoundProgram::Timing> BoundProgram::time_steps() {

@@ -12,6 +12,7 @@
 #include "comm/communicator.h"
 #include "device/backend.h"
 #include "engine/comm_queue.h"
+#include "engine/phase_clock.h"
 #include "plan/memory.h"
 
 namespace ct {
@@ -19,13 +20,24 @@ namespace ct {
 /// Where everything of a program would lie on a backend, without binding it.
 MemoryPlan plan_program(Backend& backend, const Lowered& program);
 
+/// A collective that was waited for: what it exchanged ("gradients", "parameters", "norms"), the bytes of its message
+/// (plan/traffic.h), and how long this rank spent in it, waiting for its peers among that.
+struct Exchange {
+  std::string name, what;
+  int64_t bytes = 0;
+  double seconds = 0;
+};
+
 struct BindOptions {
   std::byte* params = nullptr;      // of another bound program, to share; null: own ones
   std::span<std::byte> arena = {};  // of another bound program that never runs at the same time; too small: an own one
   int64_t least_arena = 0;          // bytes of an own arena, for such another program to come
   CommQueueOptions queue;
-  bool record = true;  // what runs again and again, where the device can repeat it by itself
+  bool record = true;        // what runs again and again, where the device can repeat it by itself
+  bool time_phases = false;  // for take_phases(); what is recorded is then a recording for each phase
   std::function<void(const std::string&)> warn = {};  // hears of what goes on, but slower than it could
+  /// Hears of each collective, from the thread that launches it. On a GPU collectives are then waited for one by one.
+  std::function<void(const Exchange&)> exchanged = {};
 };
 
 class BoundProgram {
@@ -55,6 +67,15 @@ class BoundProgram {
   };
   std::vector<Timing> time_steps();
 
+  /// With BindOptions::time_phases: what run_micro(), run_last() and run_update() took since the last call.
+  PhaseSeconds take_phases();
+
+  /// Hears of a step of lowered() when it is done. While there is one, steps run one after the other, communication in
+  /// line; all ranks have one at the same time, or none. Null: steps run as ever. The bits are the same.
+  using Watch = std::function<void(const Step& step, double seconds)>;
+  void watch(Watch watch);
+
+  const MemoryPlan& plan() const { return plan_; }
   /// What was really allocated; partial sums are among the gradients.
   MemoryUse allocated() const;
 
@@ -69,12 +90,14 @@ class BoundProgram {
     bool communication = false;
     bool recordable = true;  // computation
     int after = -1, after_update = -1;
+    const Step* step = nullptr;
   };
   using Moved = std::array<Traffic, 2>;  // training, norms
-  /// Steps that are recorded together, if the device can repeat them.
+  /// Steps that are recorded together, if the device can repeat them, and timed together, where steps are timed.
   struct Stretch {
     std::vector<Bound> steps;
     bool repeats;
+    std::optional<StepPhase> phase;
     std::unique_ptr<Replay> replay = nullptr;
     Moved moved = {};  // by the collectives of a replay
   };
@@ -84,7 +107,13 @@ class BoundProgram {
     int64_t runs = 0;
   };
   void run(Part& part);
-  void run(const std::vector<Bound>& steps, int64_t queue_begin);
+  void run(const Stretch& stretch, int64_t queue_begin);
+  void wait_for(int64_t communication, std::optional<StepPhase> then);
+  void settle_in(StepPhase phase);
+  void enter(std::optional<StepPhase> phase) {
+    if (phase_clock_) phase_clock_->enter(phase);
+  }
+  void run_watched(const Part& part);
   void record(Part& part);
   void record(Stretch& stretch);
   Moved moved() const;
@@ -93,8 +122,10 @@ class BoundProgram {
   std::byte* allocate_shared(size_t bytes);
   void allocate_residents(std::byte* params);
   void allocate_scratch();
-  Part bind(const Program& steps, const Kernels& kernels, bool uses_arena);
+  Part bind(const Program& steps, const Kernels& kernels, bool uses_arena,
+            const std::vector<std::optional<StepPhase>>& phases);
   Launch bind_comm(const CommOp& op);
+  Launch timed(Launch launch, const CommOp& op) const;
   bool narrows() const;
   Narrowing narrowing(const Range& range, int64_t first) const;
   Ownership ownership(const std::vector<Run>& place, bool in_place, AllGather::What what,
@@ -116,8 +147,11 @@ class BoundProgram {
   std::map<std::pair<std::byte*, int64_t>, std::unique_ptr<Reduction>> reductions_;  // by whole and first element
   Part refresh_, micro_, last_, update_;
   std::function<void(const std::string&)> warn_;
+  std::function<void(const Exchange&)> exchanged_;
+  Watch watch_;
   std::string not_recorded_;
   bool record_;
+  std::optional<PhaseClock> phase_clock_;
   bool collective_;                      // do all ranks run every part, and as often as each other?
   std::optional<int64_t> update_begin_;  // number on the queue of the last update's first communication
   CommQueue queue_;                      // last: its thread ends before what it works on

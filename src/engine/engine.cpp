@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -39,6 +40,12 @@ Engine::Engine(Backend& backend, Communicator& comm, Lowered program, Schedule s
       std::memcpy(&latest_.loss_scale, value, sizeof latest_.loss_scale);
       recent_[with_scale_++].loss_scale = latest_.loss_scale;
     });
+  const Ids& balances = lowered().ports.balances;
+  local_balances_.resize(balances.size());
+  for (size_t i = 0; i < balances.size(); ++i)
+    balances_.emplace_back(backend, bound_.tensor(balances[i]), [this, i](const std::byte* value) {
+      local_balances_[i].push_back(static_cast<double>(*reinterpret_cast<const float*>(value)));
+    });
   restore({.loss_scale = lowered().first_loss_scale});
 }
 
@@ -50,6 +57,7 @@ void Engine::micro_step() {
   else
     bound_.run_micro();
   losses_.keep();
+  for (OutputLog& balance : balances_) balance.keep();
 }
 
 void Engine::update() {
@@ -116,18 +124,33 @@ void Engine::upload(ValueId id) {
 
 std::vector<double> Engine::drain_losses() {
   losses_.settle();
+  return in_order(local_losses_);
+}
+
+std::vector<double> Engine::drain_balances() {
+  if (balances_.empty()) return {};
+  for (OutputLog& balance : balances_) balance.settle();
+  std::vector<double> sums(local_balances_.front().size());
+  for (std::vector<double>& one : local_balances_) {
+    std::ranges::transform(sums, one, sums.begin(), std::plus());
+    one.clear();
+  }
+  return in_order(sums);
+}
+
+std::vector<double> Engine::in_order(std::vector<double>& local) {
   trust(comm_);
   const Distribution& d = bound_.lowered().distribution;
-  std::vector<double> all(local_losses_.size() * static_cast<size_t>(d.ranks));
-  comm_.gather_all(std::as_bytes(std::span(local_losses_)), std::as_writable_bytes(std::span(all)));
+  std::vector<double> all(local.size() * static_cast<size_t>(d.ranks));
+  comm_.gather_all(std::as_bytes(std::span(local)), std::as_writable_bytes(std::span(all)));
   std::vector<double> ordered(all.size());
   const size_t a = static_cast<size_t>(d.accumulation), s = static_cast<size_t>(d.micro_batches());
-  for (size_t step = 0; step < local_losses_.size() / a; ++step)
+  for (size_t step = 0; step < local.size() / a; ++step)
     for (int r = 0; r < d.ranks; ++r)
       for (int j = 0; j < d.accumulation; ++j)
         ordered[step * s + static_cast<size_t>(d.micro_batch(r, j))] =
-            all[static_cast<size_t>(r) * local_losses_.size() + step * a + static_cast<size_t>(j)];
-  local_losses_.clear();
+            all[static_cast<size_t>(r) * local.size() + step * a + static_cast<size_t>(j)];
+  local.clear();
   return ordered;
 }
 

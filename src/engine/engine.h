@@ -60,6 +60,9 @@ class Engine {
 
   /// The summed image losses of every global micro-batch since the last call, in order: S of them a step. Collective.
   std::vector<double> drain_losses();
+  /// Likewise the balances of loads of its mixtures of experts (Route), added. Empty where the model has none.
+  /// Collective.
+  std::vector<double> drain_balances();
 
   /// The state's buffers as they are now, the masters first. Whoever writes into them calls state_written() afterwards.
   std::vector<StateBuffer> state();
@@ -88,6 +91,8 @@ class Engine {
 
  private:
   void upload_schedule();
+  /// What every micro-batch of this rank left, of all ranks and in the order of global micro-batches. Collective.
+  std::vector<double> in_order(std::vector<double>& local);
 
   static constexpr int64_t kLookInterval = 32;
   /// Host memory for a value of the device: the value itself where it is the host's, else a copy, made once.
@@ -106,6 +111,7 @@ class Engine {
   InputFeed feed_;
   OutputLog losses_, scalars_;
   std::optional<OutputLog> loss_scales_;
+  std::vector<OutputLog> balances_;  // of each mixture of experts
   Outcome latest_;
   std::vector<Outcome> recent_;
   size_t with_scale_ = 0;  // of recent_, those whose loss scale is known
@@ -113,6 +119,7 @@ class Engine {
   int micro_steps_ = 0;       // done of this step
   int64_t window_steps_ = 0;  // updates since the schedule was uploaded
   std::vector<double> local_losses_;
+  std::vector<std::vector<double>> local_balances_;  // of each mixture of experts
 };
 
 /// The forward pass over an engine's (or any) parameters, in the form that layers compute with.

@@ -53,20 +53,6 @@ void Console::progress(const std::string& line) {
   showing_ = true;
 }
 
-std::string tutorial_loss_line(int64_t epoch, int64_t micro_batches, double mean_loss) {
-  return format("[%ld, %5ld] loss: %.3f", epoch, micro_batches, mean_loss);
-}
-
-std::string accuracy_line(int64_t correct, int64_t images, std::string_view split) {
-  return format("Accuracy of the network on the %ld %.*s images: %ld %%", images, static_cast<int>(split.size()),
-                split.data(), images > 0 ? 100 * correct / images : 0);
-}
-
-std::string class_accuracy_line(std::string_view name, int64_t correct, int64_t images) {
-  return format("Accuracy of %5.*s : %2ld %%", static_cast<int>(name.size()), name.data(),
-                images > 0 ? 100 * correct / images : 0);
-}
-
 std::string labels_line(std::string_view title, std::span<const std::string> names) {
   std::string line = std::string(title) + ": ";
   for (const std::string& name : names) line += " " + format("%5s", name.c_str());

@@ -1,4 +1,4 @@
-// What a run says. Data on stdout: the tutorial's lines, byte for byte. Chatter on stderr. Only rank 0 speaks.
+// What a run says. Data on stdout: lines of metrics/log_format.h, byte for byte. Chatter on stderr. Only rank 0 speaks.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,6 @@ class Console {
   Verbosity verbosity_;
 };
 
-/// "[1,  2000] loss: 2.258"
-std::string tutorial_loss_line(int64_t epoch, int64_t micro_batches, double mean_loss);
-/// "Accuracy of the network on the 10000 test images: 55 %", truncated as the tutorial does.
-std::string accuracy_line(int64_t correct, int64_t images, std::string_view split);
-/// "Accuracy of plane : 75 %"
-std::string class_accuracy_line(std::string_view name, int64_t correct, int64_t images);
 /// "GroundTruth:    cat  ship  ship plane"
 std::string labels_line(std::string_view title, std::span<const std::string> names);
 /// "1h 02m", "3m 20s", "12s"

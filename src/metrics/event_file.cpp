@@ -1,7 +1,6 @@
 #include "metrics/event_file.h"
 
 #include <fcntl.h>
-#include <png.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/paths.h"
+#include "metrics/png.h"
 
 namespace ct {
 namespace {
@@ -179,16 +179,10 @@ SummaryValue histogram_summary(string_view tag, std::span<const float> values) {
 }
 
 SummaryValue image_summary(string_view tag, std::span<const uint8_t> pixels, int64_t width, int64_t channels) {
-  png_image image{.version = PNG_IMAGE_VERSION,
-                  .width = static_cast<png_uint_32>(width),
-                  .height = static_cast<png_uint_32>(static_cast<int64_t>(pixels.size()) / width / channels),
-                  .format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB};
-  std::string png(PNG_IMAGE_PNG_SIZE_MAX(image), '\0');
-  png_alloc_size_t bytes = png.size();
-  check(png_image_write_to_memory(&image, png.data(), &bytes, 0, pixels.data(), 0, nullptr), image.message);
+  const auto height = static_cast<uint64_t>(static_cast<int64_t>(pixels.size()) / width / channels);
   Message encoded;
-  encoded.number(1, image.height).number(2, image.width).number(3, static_cast<uint64_t>(channels));
-  return Message().bytes(1, tag).message(4, encoded.bytes(4, string_view(png).substr(0, bytes))).text();
+  encoded.number(1, height).number(2, static_cast<uint64_t>(width)).number(3, static_cast<uint64_t>(channels));
+  return Message().bytes(1, tag).message(4, encoded.bytes(4, png_of(pixels, width, channels))).text();
 }
 
 SummaryValue text_summary(string_view tag, string_view markdown) {

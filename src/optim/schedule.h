@@ -93,16 +93,28 @@ inline std::optional<ConfigFault> fault_of_run(const LrSchedule& schedule, const
       schedule);
 }
 
-/// The schedule's row of applied step number `step`, counted from 0; the optimizer's own count is `ahead` of it.
-inline ScheduleRow schedule_row(const LrSchedule& schedule, const Optimizer& optimizer, int64_t step,
-                                int64_t ahead = 0) {
+/// What applied step number `step`, counted from 0, uses.
+inline Rates rates_at(const LrSchedule& schedule, const Optimizer& optimizer, int64_t step) {
   return std::visit(
-      [step, ahead](const auto& s, const auto& o) {
+      [step](const auto& s, const auto& o) {
         Rates rates = s.at(o.rates(), step);
         if constexpr (!requires { o.betas; }) rates.betas = o.rates().betas;  // momentum is cycled in betas alone
-        return ScheduleRow{rates.lr, o.coefficients(rates, step + ahead)};
+        return rates;
       },
       schedule, optimizer);
+}
+
+/// What the optimizer makes of them; its own count is `ahead` of the steps.
+inline ScheduleRow schedule_row(const Rates& rates, const Optimizer& optimizer, int64_t step, int64_t ahead = 0) {
+  return std::visit(
+      [&](const auto& o) {
+        return ScheduleRow{rates.lr, o.coefficients(rates, step + ahead)};
+      },
+      optimizer);
+}
+inline ScheduleRow schedule_row(const LrSchedule& schedule, const Optimizer& optimizer, int64_t step,
+                                int64_t ahead = 0) {
+  return schedule_row(rates_at(schedule, optimizer, step), optimizer, step, ahead);
 }
 
 }  // namespace ct::optim

@@ -41,6 +41,11 @@ bool is_norms(const CommOp& op) {
 
 }  // namespace
 
+int64_t message_bytes(const Lowered& program, const CommOp& op) {
+  if (const auto* all_reduce = std::get_if<AllReduce>(&op)) return stored_bytes(program[all_reduce->data]);
+  return static_cast<int64_t>(std::visit([&](const auto& kind) { return whole(program, kind).bytes; }, op));
+}
+
 StepTraffic step_traffic(const Lowered& program) {
   const Distribution& d = program.distribution;
   const double part = of(d.ranks - 1) / d.ranks;

@@ -16,4 +16,8 @@ struct StepTraffic {
 };
 StepTraffic step_traffic(const Lowered& program);
 
+/// Bytes of what a collective adds up or completes, as every rank then has it, whole or in parts; without padding
+/// between the gradients of parameters.
+int64_t message_bytes(const Lowered& program, const CommOp& op);
+
 }  // namespace ct

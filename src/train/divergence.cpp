@@ -31,6 +31,7 @@ std::string tell_of_skipped_steps(const RunContext& run) {
   for (const Outcome& o : recent) {
     ++step;
     tell_of_step(run, scale, step, std::exchange(run.state.loss_scale, o.loss_scale), o);
+    run.csv.show_update(run.state.samples - (run.state.step - step) * run.session.batch().train, o, scale.has_value());
     if (o.scalars.skip == 0) continue;
     if (dynamic && o.loss_scale.diverged > 0)
       return str("diverged: step ", step, " overflowed at the smallest loss scale, ", o.loss_scale.scale, " (",

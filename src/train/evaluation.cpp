@@ -1,6 +1,7 @@
 #include "train/evaluation.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <span>
 
@@ -46,17 +47,47 @@ Answer answer_of(std::span<const float> logits, int32_t label) {
           static_cast<float>(std::log(sum) + *largest - own)};
 }
 
-/// Runs the batch once more with every image mirrored, and gives the mean of both passes' logits.
-std::vector<float> mean_with_mirrored(Evaluator& evaluator, const std::vector<uint8_t>& images) {
-  std::vector<float> logits = evaluator.logits();
-  const Inputs in = evaluator.inputs();
-  const BatchBuffers to = buffers(in, evaluator.bound().lowered());
-  std::ranges::copy(images, to.images.begin());
-  std::ranges::fill(to.labels, 0);  // nobody asks for losses
-  std::ranges::fill(to.draws, Draw{.flip = 1});
-  evaluator.run();
-  std::ranges::transform(logits, evaluator.logits(), logits.begin(), [](float a, float b) { return (a + b) / 2; });
-  return logits;
+/// How an image is looked at, and what it counts.
+struct View {
+  Draw draw;
+  float weight;
+};
+
+std::span<const View> views_of(EvalViews views) {
+  static constexpr Draw kMirrored{.flip = 1}, kUp{.dy = 1, .dx = 1}, kDown{.dy = -1, .dx = -1};
+  static constexpr Draw kUpMirrored{.dy = 1, .dx = 1, .flip = 1}, kDownMirrored{.dy = -1, .dx = -1, .flip = 1};
+  static constexpr std::array kPlainViews{View{{}, 1}};
+  static constexpr std::array kMirroredViews{View{{}, 0.5F}, View{kMirrored, 0.5F}};
+  static constexpr std::array kShiftedViews{View{{}, 0.25F},           View{kMirrored, 0.25F},
+                                            View{kUp, 0.125F},         View{kDown, 0.125F},
+                                            View{kUpMirrored, 0.125F}, View{kDownMirrored, 0.125F}};
+  switch (views) {
+    case EvalViews::plain:
+      return kPlainViews;
+    case EvalViews::mirrored:
+      return kMirroredViews;
+    case EvalViews::shifted:
+      return kShiftedViews;
+  }
+  return {};
+}
+
+/// Runs the batch, whose images the evaluator holds, once for each view; the weighted sum of the logits.
+std::vector<float> weighted_logits(Evaluator& evaluator, std::span<const View> views) {
+  const BatchBuffers first = buffers(evaluator.inputs(), evaluator.bound().lowered());
+  const std::vector<uint8_t> images(first.images.begin(), first.images.end());  // the program takes their place
+  std::vector<float> sum;
+  for (const View& view : views) {
+    const BatchBuffers to = buffers(evaluator.inputs(), evaluator.bound().lowered());
+    std::ranges::copy(images, to.images.begin());
+    std::ranges::fill(to.labels, 0);  // nobody asks for losses
+    std::ranges::fill(to.draws, view.draw);
+    evaluator.run();
+    const std::vector<float> logits = evaluator.logits();
+    sum.resize(logits.size());
+    std::ranges::transform(sum, logits, sum.begin(), [&](float s, float z) { return s + view.weight * z; });
+  }
+  return sum;
 }
 }  // namespace
 
@@ -82,7 +113,6 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
   const auto ahead = images.read_ahead(ranks, [&] { comm.heartbeat().advance(Phase::evaluation); });
   std::vector<Answer> mine(share), all(share * static_cast<size_t>(ranks));
   const auto classes = static_cast<size_t>(images.set().classes());
-  std::vector<uint8_t> pixels;  // of a batch that is run again
   Evaluation result{.split = std::move(split)};
   for (int64_t round = 0; round < rounds; ++round) {
     if (give_up && give_up()) return std::nullopt;
@@ -99,18 +129,14 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
     }
     const bool shows = b == 0 && options.examples > 0;
     if (shows) add_examples(result, options.examples, in.images, images.set().shape().bytes(), labels);
-    if (options.flip) {  // before the program takes their place
-      const std::span<uint8_t> filled = buffers(in, evaluator.bound().lowered()).images;
-      pixels.assign(filled.begin(), filled.end());
-    }
-    evaluator.run();
     Answer* out = &mine[static_cast<size_t>(round) * batch];
     std::vector<float> logits;
-    if (options.flip) {
-      logits = mean_with_mirrored(evaluator, pixels);
+    if (options.views != EvalViews::plain) {
+      logits = weighted_logits(evaluator, views_of(options.views));
       for (size_t i = 0; i < labels.size(); ++i)
         out[i] = answer_of(std::span(logits).subspan(i * classes, classes), labels[i]);
     } else {
+      evaluator.run();
       take_answers(evaluator, labels, out);
       if (shows) logits = evaluator.logits();
     }
@@ -154,10 +180,11 @@ std::string left_out_line(const Evaluation& evaluation) {
              evaluation.left_out == 1 ? " is" : " are", " left out (data.on_corrupt: skip)");
 }
 
-std::vector<std::string> class_lines(const Evaluation& evaluation, const std::vector<std::string>& names) {
+std::vector<std::string> class_lines(const Evaluation& evaluation, const std::vector<std::string>& names,
+                                     LogFormat format) {
   constexpr size_t kAll = 20, kEnds = 10;
   const auto line = [&](size_t c) {
-    return class_accuracy_line(names[c], evaluation.classes[c].correct, evaluation.classes[c].images);
+    return class_accuracy_line(names[c], evaluation.classes[c].correct, evaluation.classes[c].images, format);
   };
   std::vector<size_t> order;
   for (size_t c = 0; c < evaluation.classes.size(); ++c) order.push_back(c);

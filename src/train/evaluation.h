@@ -9,7 +9,9 @@
 #include "comm/communicator.h"
 #include "data/pipeline.h"
 #include "engine/engine.h"
+#include "metrics/log_format.h"
 #include "metrics/metrics_log.h"
+#include "train/config/choices.h"
 
 namespace ct {
 
@@ -37,8 +39,8 @@ struct Evaluation {
 };
 
 struct EvaluationOptions {
-  bool flip = false;     // the mean of an image's logits and its mirror image's, in two passes
-  int64_t examples = 0;  // how many of the first images are kept, on rank 0
+  EvalViews views = EvalViews::plain;  // every one is a pass
+  int64_t examples = 0;                // how many of the first images are kept, on rank 0
 };
 
 /// Batch b of `images` goes to rank b mod N; the batches are the same for any N. Collective; every rank gets the
@@ -52,6 +54,7 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
 std::string left_out_line(const Evaluation& evaluation);
 
 /// The lines of the table by class, for people: of many classes only the worst and the best.
-std::vector<std::string> class_lines(const Evaluation& evaluation, const std::vector<std::string>& names);
+std::vector<std::string> class_lines(const Evaluation& evaluation, const std::vector<std::string>& names,
+                                     LogFormat format = LogFormat::tutorial);
 
 }  // namespace ct

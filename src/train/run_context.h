@@ -1,6 +1,7 @@
 // What all parts of a run on one rank work with.
 #pragma once
 
+#include "train/csv_log.h"
 #include "train/event_log.h"
 #include "train/run/run_state.h"
 #include "train/run_log.h"
@@ -16,6 +17,7 @@ struct RunContext {
   TrainingClock& clock;
   RunLog& log;
   EventLog& events;
+  CsvLog& csv;
 };
 
 }  // namespace ct

@@ -91,10 +91,13 @@ void RunSummary::print_results(const Evaluation& test) const {
     return text;
   };
   Console& console = run_.log.console();
-  console.data(labels_line("GroundTruth", names(test.labels)));
-  console.data(labels_line("Predicted", names(test.predicted)));
-  console.data(accuracy_line(test.correct, test.images, test.split));
-  for (const std::string& line : class_lines(test, class_names)) console.data(line);
+  const LogFormat format = run_.config.train.log_format;
+  if (format != LogFormat::example) {
+    console.data(labels_line("GroundTruth", names(test.labels)));
+    console.data(labels_line("Predicted", names(test.predicted)));
+  }
+  console.data(accuracy_line(test.correct, test.images, test.split, format));
+  for (const std::string& line : class_lines(test, class_names, format)) console.data(line);
 }
 
 double RunSummary::images_a_second() const {

@@ -25,7 +25,11 @@ void TrainingSession::prepare(const std::string& plans) {
   reading.arrived = [this] { comm_.heartbeat().advance(Phase::data); };
   pipeline_ = std::make_unique<Pipeline>(*data_.train, data_.parts.training, std::move(reading));
   agree_on_plans(plans);
-  BindOptions bind{.queue = comm_queue_options(config_), .record = config_.cuda.record, .warn = options_.warn};
+  BindOptions bind{.queue = comm_queue_options(config_),
+                   .record = config_.cuda.record,
+                   .time_phases = config_.wall_clock_breakdown,
+                   .warn = options_.warn,
+                   .exchanged = options_.exchanged};
   // Training and evaluation take turns in one arena.
   if (options_.evaluates) bind.least_arena = plan_program(backend(), programs_.evaluate).arena_bytes;
   comm_.barrier();  // all ranks have opened the libraries, which take their part, and none has allocated
@@ -37,6 +41,7 @@ void TrainingSession::prepare(const std::string& plans) {
   if (options_.evaluates) {
     bind.params = engine_->params();
     bind.arena = engine_->bound().arena();
+    bind.time_phases = false;
     evaluator_ = std::make_unique<Evaluator>(backend(), collectives(), programs_.evaluate, bind);
   }
   require_same_machine(comm_, backend().description());  // with the libraries that were opened meanwhile
@@ -93,6 +98,7 @@ void TrainingSession::run_steps(int64_t first, int64_t count) {
   for (int64_t i = first; i < first + count; ++i) step(i / steps_per_epoch(), i % steps_per_epoch());
   engine_->settle();
   engine_->drain_losses();
+  engine_->drain_balances();
   engine_->drain_outcomes();
 }
 

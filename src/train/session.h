@@ -19,7 +19,8 @@ class TrainingSession {
     bool evaluates = true;                       // an evaluator shares parameters and arena with the engine
     IfAbsent if_absent = IfAbsent::write_later;  // a set that the program makes itself; later: by make_data()
     std::span<const DataKind> data_kinds = ct::data_kinds();
-    std::function<void(const std::string&)> warn;  // may be empty
+    std::function<void(const std::string&)> warn;         // may be empty
+    std::function<void(const Exchange&)> exchanged = {};  // hears of collectives (engine/bind.h); may be empty
   };
   /// Opens the device and the data. Throws where ranks differ in machine or configuration. `config` and `comm` must
   /// outlive this.
@@ -39,8 +40,8 @@ class TrainingSession {
   void step(int64_t epoch, int64_t batch);
   /// Runs `count` steps of a run's beginning, `first` being the first of them; what they report is dropped.
   void run_steps(int64_t first, int64_t count);
-  /// Seconds that steps since the last call waited for their micro-batches.
-  double take_waited() { return std::exchange(waited_, 0); }
+  /// Seconds that steps so far waited for their micro-batches.
+  double waited() const { return waited_; }
 
   /// Nothing that was learnt or measured of a file since cut or written over may be saved or believed: throws.
   void check_data() const;

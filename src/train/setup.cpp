@@ -42,7 +42,7 @@ int64_t run_steps(const Config& config, int64_t steps_per_epoch) {
   return config.train.max_steps >= 0 ? std::min(steps, config.train.max_steps) : steps;
 }
 
-Schedule step_schedule(const Config& config, int64_t run_steps) {
+std::function<Rates(int64_t step)> step_rates(const Config& config, int64_t run_steps) {
   optim::LrSchedule scheduler = config.scheduler;
   optim::fit_run(scheduler, run_steps);
   if (const auto fault = optim::fault_of_run(scheduler, config.optimizer.value(), run_steps))
@@ -51,11 +51,18 @@ Schedule step_schedule(const Config& config, int64_t run_steps) {
   if (auto* cosine = std::get_if<optim::WarmupCosineLr>(&scheduler))
     cosine->rises_again = compat.has(CompatFlag::cosine_rises);
   const bool begins_at_rate = compat.has(CompatFlag::first_step) && optim::type_of(scheduler).starts_with("Warmup");
+  return [optimizer = config.optimizer.value(), scheduler, begins_at_rate](int64_t step) {
+    if (begins_at_rate && step == 0) return optim::rates_at(optim::Constant{}, optimizer, step);
+    return optim::rates_at(scheduler, optimizer, step);
+  };
+}
+
+Schedule step_schedule(const Config& config, int64_t run_steps) {
   // DeepSpeed's FP16_Optimizer makes an empty step as it is made.
-  const int64_t ahead = compat.has(CompatFlag::adam_t) && config.fp16.enabled && config.zero_optimization.stage == 0;
-  return [optimizer = config.optimizer.value(), scheduler, begins_at_rate, ahead](int64_t step) {
-    if (begins_at_rate && step == 0) return optim::schedule_row(optim::Constant{}, optimizer, step, ahead);
-    return optim::schedule_row(scheduler, optimizer, step, ahead);
+  const int64_t ahead =
+      config.compat.has(CompatFlag::adam_t) && config.fp16.enabled && config.zero_optimization.stage == 0;
+  return [optimizer = config.optimizer.value(), rates = step_rates(config, run_steps), ahead](int64_t step) {
+    return optim::schedule_row(rates(step), optimizer, step, ahead);
   };
 }
 

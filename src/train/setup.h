@@ -15,7 +15,8 @@ namespace ct {
 UpdateRule update_rule(const Config& config);
 /// Optimizer steps of a whole run.
 int64_t run_steps(const Config& config, int64_t steps_per_epoch);
-/// What update number `step` of a run of `run_steps` uses, counted from 0.
+/// What update number `step` of a run of `run_steps` uses, counted from 0: rates, and what the optimizer makes of them.
+std::function<Rates(int64_t step)> step_rates(const Config& config, int64_t run_steps);
 Schedule step_schedule(const Config& config, int64_t run_steps);
 /// "Adam with decoupled (AdamW) weight decay 3e-07", for people.
 std::string optimizer_note(const Config& config);

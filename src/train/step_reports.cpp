@@ -4,16 +4,45 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 
 namespace ct {
 
-bool StepReports::after_step() {
-  const int64_t micros = run_.state.batch * run_.session.distribution().micro_batches();
-  const int64_t micros_before = micros - run_.session.distribution().micro_batches();
+void StepReports::start() {
+  window_ = {run_.clock.seconds(), run_.session.waited(), run_.state.step};
+  lines_.start();
+}
+
+bool StepReports::line_due() const {
   const int64_t interval = run_.config.train.log_interval;
-  const bool line = interval > 0 && micros / interval > micros_before / interval;
+  if (run_.config.train.log_format == LogFormat::ema_loss) return run_.state.step % interval == 0;
+  const int64_t micros = run_.session.distribution().micro_batches();
+  return run_.state.batch * micros / interval > (run_.state.batch - 1) * micros / interval;
+}
+
+void StepReports::print_line() const {
+  const RunState& s = run_.state;
+  const double mean = s.running_images > 0 ? s.running_loss / static_cast<double>(s.running_images)
+                                           : std::numeric_limits<double>::quiet_NaN();
+  std::string text =
+      loss_line(run_.config.train.log_format, {.epoch = s.epoch,
+                                               .micro_batches = s.batch * run_.session.distribution().micro_batches(),
+                                               .step = s.step,
+                                               .mean = mean,
+                                               .ema = s.ema_loss});
+  if (balance_) {
+    char balance[32];
+    std::snprintf(balance, sizeof balance, " l_aux: %.3f", *balance_);
+    text += balance;
+  }
+  run_.log.console().data(text);
+}
+
+bool StepReports::after_step() {
+  lines_.after_step();
+  const bool line = line_due();
   const bool record_due = run_.config.steps_per_print > 0 && run_.state.step % run_.config.steps_per_print == 0;
   const bool epoch_done = run_.state.batch == run_.session.steps_per_epoch();
   if (line || record_due || epoch_done) drain_losses();
@@ -23,12 +52,7 @@ bool StepReports::after_step() {
     run_.events.show_step(run_.state.step, run_.state.epoch + 1, loss_of_step(),
                           run_.session.engine().latest().scalars.lr);
   if (run_.log.console().shows_progress() && !step_losses_.empty()) show_progress();
-  if (line) {
-    const double mean = run_.state.running_images > 0
-                            ? run_.state.running_loss / static_cast<double>(run_.state.running_images)
-                            : std::numeric_limits<double>::quiet_NaN();
-    run_.log.console().data(tutorial_loss_line(run_.state.epoch + 1, micros, mean));
-  }
+  if (line) print_line();
   if (line || epoch_done) {
     run_.state.running_loss = 0;
     run_.state.running_images = 0;
@@ -41,6 +65,7 @@ bool StepReports::after_step() {
     }
     run_.state.epoch_loss = 0;
     run_.state.epoch_images = 0;
+    run_.state.ema_loss = 0;
   }
   return line || record_due || epoch_done;
 }
@@ -55,7 +80,16 @@ void StepReports::drain_losses() {
     run_.state.epoch_loss += loss;
     run_.state.epoch_images += run_.session.batch().micro;
   }
-  step_losses_.assign(losses.end() - run_.session.distribution().micro_batches(), losses.end());
+  const int64_t micros = run_.session.distribution().micro_batches(), batch = run_.session.batch().train;
+  int64_t samples = run_.state.samples - static_cast<int64_t>(losses.size()) / micros * batch;
+  if (const std::vector<double> balances = run_.session.engine().drain_balances(); !balances.empty())
+    balance_ = std::accumulate(balances.end() - micros, balances.end(), 0.0) / static_cast<double>(micros);
+  for (auto step = losses.begin(); step != losses.end(); step += micros) {
+    step_losses_.assign(step, step + micros);
+    const double loss = loss_of_step();
+    if (std::isfinite(loss)) run_.state.ema_loss = next_ema_loss(run_.state.ema_loss, loss);
+    run_.csv.show_loss(std::exchange(samples, samples + batch), loss);
+  }
 }
 
 double StepReports::loss_of_step() const {
@@ -82,21 +116,36 @@ void StepReports::record() {
   const Outcome& latest = run_.session.engine().latest();
   const StepScalars& scalars = latest.scalars;
   const double elapsed = std::max(run_.clock.seconds() - window_.begun, 1e-9);
-  const double waiting = run_.session.take_waited() / elapsed;
-  const double images = static_cast<double>((run_.state.step - window_.step) * run_.session.batch().train);
-  run_.log.record({{"event", "step"},
-                   {"step", run_.state.step},
-                   {"epoch", run_.state.epoch + 1},
-                   {"loss", loss_of_step()},
-                   {"lr", scalars.lr},
-                   {"grad_norm", scalars.norm},
-                   {"loss_scale", run_.session.program().loss_scale == kNone ? 1 : latest.loss_scale.scale},
-                   {"skipped", scalars.skipped},
-                   {"samples", run_.state.samples},
-                   {"samples_per_sec", images / elapsed},
-                   {"wait_fraction", waiting}});
-  tell_of_waiting(waiting);
-  window_ = {run_.clock.seconds(), run_.state.step};
+  const double waited = run_.session.waited() - window_.waited;
+  const int64_t steps = run_.state.step - window_.step;
+  const double images = static_cast<double>(steps * run_.session.batch().train);
+  const std::optional<Breakdown> breakdown = take_breakdown(steps, elapsed, waited);
+  Json record = {{"event", "step"},
+                 {"step", run_.state.step},
+                 {"epoch", run_.state.epoch + 1},
+                 {"loss", loss_of_step()},
+                 {"lr", scalars.lr},
+                 {"grad_norm", scalars.norm},
+                 {"loss_scale", run_.session.program().loss_scale == kNone ? 1 : latest.loss_scale.scale},
+                 {"skipped", scalars.skipped},
+                 {"samples", run_.state.samples},
+                 {"samples_per_sec", images / elapsed},
+                 {"wait_fraction", waited / elapsed}};
+  if (breakdown) record["time_ms"] = to_json(*breakdown);
+  if (balance_) record["l_aux"] = *balance_;
+  run_.log.record(record);
+  if (breakdown) run_.csv.show_times(run_.state.samples, breakdown->phases);
+  lines_.tell(steps, elapsed - waited, breakdown);
+  tell_of_waiting(waited / elapsed);
+  window_ = {run_.clock.seconds(), run_.session.waited(), run_.state.step};
+}
+
+std::optional<Breakdown> StepReports::take_breakdown(int64_t steps, double elapsed, double waited) {
+  if (!run_.config.wall_clock_breakdown) return std::nullopt;
+  const double factor = 1000 / static_cast<double>(steps);
+  Breakdown breakdown{run_.session.engine().bound().take_phases(), waited * factor, elapsed * factor};
+  for (double& phase : breakdown.phases) phase *= factor;
+  return breakdown;
 }
 
 /// Warns, once, where the loader's threads do not keep up.

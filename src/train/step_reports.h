@@ -1,18 +1,22 @@
-// What is told of steps: the tutorial's lines, records of metrics.jsonl, progress on a terminal.
+// What is told of steps: lines of losses, records of metrics.jsonl, progress on a terminal.
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "train/breakdown.h"
+#include "train/progress_lines.h"
 #include "train/run_context.h"
 
 namespace ct {
 
 class StepReports {
  public:
-  StepReports(const RunContext& run, int64_t total_steps) : run_(run), total_steps_(total_steps) {}
+  StepReports(const RunContext& run, int64_t total_steps)
+      : run_(run), lines_(run, total_steps), total_steps_(total_steps) {}
 
   /// Begins the first window of steps, when the clock is started.
-  void start() { window_ = {run_.clock.seconds(), run_.state.step}; }
+  void start();
 
   /// Reports a step that is counted in the state, before its epoch is. True: something was due to be told, at the same
   /// steps on every rank.
@@ -22,18 +26,23 @@ class StepReports {
   void drain_losses();
 
  private:
+  bool line_due() const;
+  void print_line() const;
   double loss_of_step() const;
   void record();
+  std::optional<Breakdown> take_breakdown(int64_t steps, double elapsed, double waited);
   void tell_of_waiting(double fraction);
   void show_progress();
 
   RunContext run_;
+  ProgressLines lines_;
   int64_t total_steps_;
   std::vector<double> step_losses_;  // of the latest step's micro-batches
+  std::optional<double> balance_;    // likewise the mean of its mixtures of experts' (Route), where there are any
   bool told_of_waiting_ = false;
   double shown_ = -1;  // by the clock: progress
   struct Window {      // since the latest record
-    double begun = 0;
+    double begun = 0, waited = 0;
     int64_t step = 0;
   } window_;
 };

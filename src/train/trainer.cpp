@@ -13,6 +13,8 @@
 #include "train/divergence.h"
 #include "train/memory/usage.h"
 #include "train/replicas.h"
+#include "train/run/run_files.h"
+#include "train/run/sample_grid.h"
 #include "train/signals.h"
 #include "train/weights.h"
 
@@ -32,6 +34,7 @@ ExitCode Trainer::run() {
 ExitCode Trainer::run_to_end() {
   clock_.start(state_.step);
   reports_->start();
+  if (!ended_) diagnostics_->start();
   uncounted_ = session_.collectives().traffic(TrafficKind::training);
   norms_before_ = session_.collectives().traffic(TrafficKind::norms);
   if (ended_) return finish() ? ExitCode::done : stop();
@@ -54,10 +57,12 @@ ExitCode Trainer::run_to_end() {
 
 void Trainer::train_step() {
   if (state_.batch == 0) session_.check_data();
+  diagnostics_->before_step();
   session_.step(state_.epoch, state_.batch);
   ++state_.step;
   ++state_.batch;
   state_.samples += session_.batch().train;
+  diagnostics_->after_step();
   const bool told = reports_->after_step();
   if (state_.batch == session_.steps_per_epoch()) {
     ++state_.epoch;
@@ -83,6 +88,7 @@ ExitCode Trainer::stop() {
     look_for_skips();
     save(MustSucceed::yes);
     saver_->complete(MustSucceed::yes);
+    diagnostics_->end();
     summary_->record_end(RunFolder::kStopped, Json::object());
     log_.flush();
   }
@@ -103,6 +109,7 @@ bool Trainer::finish() {
   }
   if (evaluated_step_ != state_.step && !evaluate_now(evaluation_due() ? Because::due : Because::ended)) return false;
   comm_.heartbeat().advance(Phase::end);
+  if (!ended_) diagnostics_->end();
   if (!ended_) log_.console().data("Finished Training");
   summary_->print_results(*test_result_);
 
@@ -150,7 +157,7 @@ std::vector<Evaluation> Trainer::evaluate_splits() {
   for (const auto& [images, split] : {std::pair{&validation_, "val"}, {&test_, "test"}}) {
     if (!*images) continue;
     const int64_t examples = events_.shows() && results.empty() ? EventLog::kExamples : 0;
-    const EvaluationOptions options{.flip = config_.train.eval_flip, .examples = examples};
+    const EvaluationOptions options{.views = config_.train.eval_views, .examples = examples};
     auto result = evaluate(session_.evaluator(), **images, split, comm_, options, give_up);
     if (!result) {
       results.clear();
@@ -188,6 +195,7 @@ bool Trainer::evaluate_now(Because because) {
     else
       saver_->keep_evaluated(*selection_, judged, state_.step == total_steps_);
     early_stop_ = because == Because::due && selection_->out_of_patience(judged);
+    if (!ended_) diagnostics_->after_evaluation();
     if (early_stop_)
       log_.note(str("early stopping: ", state_.patience_used, " evaluations without a better ",
                     word_of(config_.train.early_stopping.metric)));
@@ -249,8 +257,11 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
       config_(options.config),
       comm_(comm),
       log_(console),
+      comms_(config_.comms_logger, comm.size()),
       session_(config_, comm,
-               {.data_kinds = options.data_kinds, .warn = [this](const std::string& text) { log_.warn(text); }}) {
+               {.data_kinds = options.data_kinds,
+                .warn = [this](const std::string& text) { log_.warn(text); },
+                .exchanged = comms_.listener()}) {
   const std::string checkpoint = open_folder();
   session_.prepare(folder_ ? folder_->plans() : "");
   if (!session_.plans_missed().empty())
@@ -268,6 +279,7 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   }
   start_from(checkpoint);
   reports_.emplace(run_, total_steps_);
+  diagnostics_.emplace(run_, *saver_, comms_);
   selection_.emplace(config_, state_, validation_.has_value());
   stop_vote_.emplace(comm, state_.step);
   summary_.emplace(run_, total_steps_);
@@ -336,11 +348,23 @@ void Trainer::start_from(const std::string& checkpoint) {
     folder_->begin(config_, comm_.size(), checkpoint.empty() ? nullptr : &state_, init, log_.console());
     log_.open(folder_->files(), folder_->held());
     events_.open(folder_->files(), folder_->held(), config_, state_, session_.data().train->shape());
+    csv_.open(folder_->files(), folder_->held(), config_, state_, total_steps_,
+              checkpoint.empty() ? CsvLog::Begins::anew : CsvLog::Begins::again);
   }
+  if (config_.train.sample_grid && !ended_) together(comm_, [&] { show_first_images(); });
   saver_.emplace(run_, folder_.get(), provenance_);
   if (checkpoint.empty()) return;
   saver_->restored(saved_here, checkpoint);
   if (!ended_) saver_->return_to_best_of(checkpoint);
+}
+
+/// train.sample_grid.
+void Trainer::show_first_images() {
+  if (!folder_) return;
+  if (write_sample_grid(folder_->files(), folder_->held(), session_.pipeline(), config_.data.mean, config_.data.std))
+    log_.note("the first batch's images: " + (folder_->path() / kSampleGridFile).string());
+  else
+    log_.warn(str("train.sample_grid: images of ", session_.pipeline().sample().channels, " channels are no picture"));
 }
 
 /// Loads the weights of --init.
@@ -352,6 +376,8 @@ void Trainer::load_initial_weights() {
   bool average = false;
   together(comm_, [&] {
     const SafetensorsFile file(weights_file(options_.init), SafetensorsFile::Check::header);
+    if (const std::string other = other_model_keys(file, config_.model); !other.empty())
+      log_.warn("--init: these weights are of another network: " + other);
     average = evaluated_set(file) == WeightSet::ema;
     ct::load_initial_weights(file, options_.init_head, session_.graph(), session_.program().flat,
                              engine.state().front());

@@ -6,6 +6,7 @@
 
 #include "train/evaluation.h"
 #include "train/model_selection.h"
+#include "train/reports/diagnostics.h"
 #include "train/run/run_folder.h"
 #include "train/run/run_saver.h"
 #include "train/run_summary.h"
@@ -37,6 +38,7 @@ class Trainer {
   void describe_run();
   void start_from(const std::string& checkpoint);
   void load_initial_weights();
+  void show_first_images();
 
   ExitCode run_to_end();
   void train_step();
@@ -60,16 +62,19 @@ class Trainer {
   std::unique_ptr<RunFolder> folder_;  // rank 0 only; its files are written by what follows
   RunLog log_;
   EventLog events_{log_};
+  CsvLog csv_{log_};
   TrainingClock clock_;
   RunState state_;
+  CommsLog comms_;  // before the session, which tells it
   TrainingSession session_;
-  const RunContext run_{config_, session_, state_, clock_, log_, events_};
+  const RunContext run_{config_, session_, state_, clock_, log_, events_, csv_};
   Provenance provenance_;
   std::optional<EvalPipeline> test_, validation_;
   int64_t total_steps_ = 0;
   std::optional<StepReports> reports_;
   std::optional<RunSummary> summary_;
   std::optional<RunSaver> saver_;
+  std::optional<Diagnostics> diagnostics_;
   std::optional<ModelSelection> selection_;
   std::optional<StopVote> stop_vote_;
 

@@ -25,6 +25,8 @@ class TrainingClock {
   double wall_seconds() const { return std::chrono::duration<double>(Clock::now() - begun_).count(); }
   double seconds_a_step(int64_t step) const { return seconds() / static_cast<double>(step - first_step_); }
   int64_t first_step() const { return first_step_; }
+  /// Seconds since the run was set up, with all that came before its first step.
+  double seconds_since_setup() const { return std::chrono::duration<double>(Clock::now() - set_up_).count(); }
 
   /// Does work that is no training.
   template <class Work>
@@ -34,7 +36,8 @@ class TrainingClock {
 
  private:
   using Clock = std::chrono::steady_clock;
-  Clock::time_point begun_ = Clock::now();
+  const Clock::time_point set_up_ = Clock::now();
+  Clock::time_point begun_ = set_up_;
   double aside_ = 0;
   std::optional<double> trained_;
   int64_t first_step_ = 0;

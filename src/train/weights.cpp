@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "base/paths.h"
+#include "base/utf8.h"
 #include "checkpoint/store.h"
 #include "checkpoint/weights_hash.h"
 #include "device/cpu/kernels/plain.h"
@@ -328,6 +329,23 @@ Model model_from(const Json& json) {
 
 }  // namespace
 
+std::string other_model_keys(const SafetensorsFile& file, Model model) {
+  const auto said = file.metadata().find("cifar_train.model");
+  if (said == file.metadata().end()) return {};
+  const Json there = Json::parse(said->second, nullptr, /*allow_exceptions=*/false);
+  if (!there.is_object() || there.value("name", Json()) != model.name) return {};
+  model.settle_as_earlier_versions();
+  const Json here = to_json(model);
+  std::string text;
+  for (const ConfigKey& key : model.keys()) {
+    const auto value = there.find(key.name);
+    if (value == there.end() || *value == here[key.name] || std::holds_alternative<double*>(key.target)) continue;
+    text += str(text.empty() ? "" : ", ", "model.", key.name, " ", printable(value->dump()), " (here ",
+                here[key.name].dump(), ")");
+  }
+  return text;
+}
+
 Metadata to_metadata(const WeightsInfo& info) {
   Metadata metadata = {{"format", "pt"},
                        {"cifar_train.model", to_json(info.model).dump()},
@@ -348,7 +366,7 @@ Metadata to_metadata(const WeightsInfo& info) {
   if (info.size > 0) metadata["cifar_train.pictures"] = Json{{"size", info.size}, {"resize", info.resize}}.dump();
   if (info.evaluated == WeightSet::ema) metadata["cifar_train.evaluated"] = "ema";
   if (info.eval_batch > 0) metadata["cifar_train.eval_batch_size"] = std::to_string(info.eval_batch);
-  if (info.eval_flip) metadata["cifar_train.eval_flip"] = "true";
+  if (info.eval_views != EvalViews::plain) metadata["cifar_train.eval_views"] = word_of(info.eval_views);
   if (!info.winograd) metadata["cifar_train.winograd"] = "false";
   if (info.tf32) metadata["cifar_train.tf32"] = "true";
   if (!info.plans.empty()) metadata["cifar_train.plans"] = info.plans;
@@ -394,7 +412,8 @@ WeightsInfo info_of(const SafetensorsFile& file) {
       info.eval_batch = std::stoll(text("eval_batch_size"));
       if (info.eval_batch < 1 || info.eval_batch > kLargestBatch) throw std::out_of_range("eval_batch_size");
     }
-    info.eval_flip = file.metadata().contains("cifar_train.eval_flip") && text("eval_flip") == "true";
+    if (file.metadata().contains("cifar_train.eval_views"))
+      info.eval_views = of_word(text("eval_views"), EvalViews::plain);
     info.winograd = !file.metadata().contains("cifar_train.winograd") || text("winograd") != "false";
     info.tf32 = file.metadata().contains("cifar_train.tf32") && text("tf32") == "true";
     if (file.metadata().contains("cifar_train.plans")) info.plans = text("plans");

@@ -10,6 +10,7 @@
 #include "data/dataset.h"
 #include "engine/engine.h"
 #include "model/models.h"
+#include "train/config/choices.h"
 #include "train/run/run_state.h"
 
 namespace ct {
@@ -58,6 +59,10 @@ std::string head_of(const Graph& graph);
 void load_compute_weights(const SafetensorsFile& file, WeightSet set, const Graph& graph, const FlatLayout& flat,
                           std::byte* params);
 
+/// "model.heads 2 (here 1)": keys of the model, other than probabilities, that the file says otherwise. Empty if there
+/// are none, or the file is of another program or of another network.
+std::string other_model_keys(const SafetensorsFile& file, Model model);
+
 /// "10 tensors converted from bf16 to f32": of a file's tensors, those that are converted when they are loaded. Empty
 /// if there are none.
 std::string conversions(const SafetensorsFile& file);
@@ -86,7 +91,7 @@ struct WeightsInfo {
   WeightSet evaluated = WeightSet::weights;     // to be written; evaluated_set() reads it
   // What else an evaluation needs for the very same loss.
   int64_t eval_batch = 0;  // images at a time; 0: not said, by an earlier version
-  bool eval_flip = false;  // with mirror images
+  EvalViews eval_views = EvalViews::plain;
   bool winograd = true, tf32 = false;
   std::string plans;  // Backend::plans
 };

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "base/error.h"
 #include "device/cuda/check.h"
@@ -38,6 +40,20 @@ TEST_F(Recording, TimesAreOfReplays) {
   EXPECT_GE(row, 5);
   EXPECT_EQ((run - 1) % row, 0);
   EXPECT_GE((run - 1) / row, 3);
+}
+
+TEST_F(Recording, InstantsAreOfTheDevice) {
+  CudaBackend backend({});
+  const auto work = [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+  const auto first = backend.make_instant(), second = backend.make_instant(), third = backend.make_instant();
+  first->set();
+  CT_CUDA(on_host::launch_on_device(backend.stream(), work));
+  second->set();
+  third->set();
+  work();  // the host's time is not the device's
+  EXPECT_GE(third->seconds_since(*first), 0.005);
+  EXPECT_GE(second->seconds_since(*first), 0.005);
+  EXPECT_LT(third->seconds_since(*second), third->seconds_since(*first));
 }
 
 TEST_F(Recording, AWayThatDoesNotWorkIsTheSlowest) {

@@ -56,6 +56,21 @@ TEST_F(PipelineTest, FillsWhatTheSamplerChooses) {
   }
 }
 
+TEST_F(PipelineTest, TheFirstSamplesAreThoseOfTheFirstStep) {
+  const CifarSet set = small_set(100);
+  Pipeline pipeline(set, hold_out(5, 100, 10).training, {.seed = 5, .train_batch = 12, .micro_batch = 4});
+  std::vector<uint8_t> step;
+  for (int k = 0; k < 3; ++k) {
+    Batch batch(4);
+    pipeline.fill(0, 0, k, batch.to());
+    step.insert(step.end(), batch.images.begin(), batch.images.end());
+  }
+  EXPECT_EQ(pipeline.first_samples(100), step);
+  step.resize(5 * kImageBytes);
+  EXPECT_EQ(pipeline.first_samples(5), step);
+  EXPECT_EQ(pipeline.sample(), set.shape());
+}
+
 TEST_F(PipelineTest, RanksShareTheWork) {
   const CifarSet set = small_set(64);
   std::vector<uint32_t> all(64);

@@ -28,6 +28,19 @@ def the_same_run_twice_and_unrecorded():
 
 
 @check
+def time_goes_to_the_parts_of_a_step():
+    """Recorded phase by phase, or launched: the same bits, and the device's own times."""
+    train(path("whole"), small(), *CUDA)
+    for name, words in (("timed-recorded", ()), ("timed-launched", ("--no-record",))):
+        train(path(name), small(wall_clock_breakdown=True), *words, *CUDA)
+        expect_same_result(path(name), result(path("whole")))
+        times = [r["time_ms"] for r in records(path(name), "step")]
+        expect_equal(len(times), SMALL["train.max_steps"])
+        for t in times:
+            expect(min(t["forward"], t["backward"], t["update"]) > 0 and t["communication"] == 0, t)
+
+
+@check
 def streams_late_and_at_once():
     need_stand_in()
     for model in ("cnn", "cnn_plain"):

@@ -146,6 +146,19 @@ def init_names_the_first_element_that_is_not_finite():
 
 
 @check
+def init_warns_of_another_network_of_the_same_shapes():
+    small = dict(model__name="vit_tiny", model__patch=8, model__dim=16, model__depth=1, model__heads=2,
+                 model__dim_head=8, model__mlp_dim=16)
+    train(path("two-heads"), settings(**small))
+    weights = path("two-heads", "last.bin")
+    expect("another network" not in train(path("same"), settings(**small, model__dropout=0), "--init", weights).stderr)
+    done = train(path("one-head"), settings(**{**small, "model__heads": 1, "model__dim_head": 16}), "--init", weights)
+    expect("of another network: model.heads 2 (here 1), model.dim_head 8 (here 16)" in done.stderr, done.stderr)
+    done = run(*train_words(path("never"), settings(**{**small, "model__dim": 8}), "--init", weights))
+    expect("model.dim 16 (here 8)" in done.stderr and done.returncode == CHECKPOINT, done.stderr)
+
+
+@check
 def init_refuses_what_f32_cannot_hold():
     large = write("large", changed("fc2.weight", 121, -1e300, "F64"), without_checksums(own()[1]))
     for words in (train_words(path("never"), settings(), "--init", large), ["eval", "--ckpt", large],

@@ -1,5 +1,6 @@
 """Folders of pictures through the program: training, resuming and evaluating with random crops, damage named and counted."""
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
@@ -164,10 +165,12 @@ def damaged_pictures_are_named_or_counted():
                  "val/cow/p99.png", "a link to nothing"]:
         expect(word in verified.stdout, verified.stdout)
     expect_equal(verified.stdout.count(".png"), 4, verified.stdout)
+    expect_equal(re.findall(r"(?m)^(train|val) .*  (.*)$", verified.stdout), [("train", "1 damaged"), ("val", "3 damaged")])
     for picture in train_picture, val_picture, empty, broken:
         os.unlink(picture)
     whole = run("data", "verify", "--data", data)
     expect_equal(whole.returncode, DONE, whole.stdout, whole.stderr)
+    expect_equal(re.findall(r"(?m)^(train|val) .*  (.*)$", whole.stdout), [("train", "ok"), ("val", "ok")])
     told = run("data", "info", "--data", data)
     expect_equal(told.returncode, DONE, told.stderr)
     expect("11 images to train on, 11 to test on, 224x224, 3 channels, 3 classes" in told.stdout, told.stdout)

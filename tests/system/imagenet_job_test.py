@@ -108,6 +108,9 @@ def it_trains_saves_resumes_and_is_evaluated():
           "--set scheduler.params.total_num_steps=%d" % STEPS)
     again = run("train", *words("train.epochs=1", *sets), "--ranks", 2)
     expect("the run is finished" in again.stderr, again.stderr)
+    # What it says to do next holds where the caller is, who is in another folder than the job.
+    told = run("train", *words("train.max_steps=0", *sets), "--output", "told", "--ranks", 2)
+    expect("eval --ckpt %s\n" % path("job", "told", "best.bin") in told.stderr, told.stderr)
     # From the sixth step on, as if it had been stopped there.
     whole = result(output)
     resumed = run("train", *words(*sets), "--ranks", 2, "--resume", os.path.join(output, "ckpt", "step-00000006"))

@@ -135,6 +135,14 @@ def blocks_of_results():
     output, _ = grid()
     blocks = content(output, "results.txt").split("Experiment:\n")[1:]
     expect_equal(len(blocks), len(FOLDERS))
+    read, block = [], {}  # as the project does from which the form is: "Experiment:" ends a block that has lines
+    for line in filter(None, map(str.strip, content(output, "results.txt").splitlines())):
+        if line.startswith("Experiment:"):
+            read, block = read + [block] * bool(block), {}
+        else:
+            key, value = line.split(":", 1)
+            block[key.strip()] = value.strip()
+    expect_equal([found["name"] for found in read + [block]], FOLDERS)
     keys = ("name notes arch params best_val_acc best_train_loss best_val_loss end_epoch train_seconds num_params "
             "git_hash timestamp seed lr weight_decay dropout max_epochs optimizer scheduler").split()
     for name, block in zip(FOLDERS, blocks):
@@ -211,15 +219,15 @@ def values_of_cases_may_hold_blanks():
     """In brackets and quotes; an apostrophe within a word is none."""
     for case, folder in (("data.augment=[ {flip: {p: 0.5}}, cutout ] train.epochs=2",
                           "data.augment=__flip__p_0.5__,cutout_,train.epochs=2"),
-                         ("data.path='/my data' train.epochs=2", "data.path=__mydata_,train.epochs=2"),
-                         ('data.path="/a \\" b=c" train.epochs=2', "data.path=__a__b=c_,train.epochs=2"),
-                         ("data.path='/it''s here' train.epochs=2", "data.path=__it_shere_,train.epochs=2"),
-                         ("data.path=/it's train.epochs=2", "data.path=__it_s_,train.epochs=2"),
-                         ("data.path=/a[b train.epochs=2", "data.path=__a_b_,train.epochs=2")):
+                         ("tensorboard.output_path='/my data' train.epochs=2", "tensorboard.output_path=__mydata_,train.epochs=2"),
+                         ('tensorboard.output_path="/a \\" b=c" train.epochs=2', "tensorboard.output_path=__a__b=c_,train.epochs=2"),
+                         ("tensorboard.output_path='/it''s here' train.epochs=2", "tensorboard.output_path=__it_shere_,train.epochs=2"),
+                         ("tensorboard.output_path=/it's train.epochs=2", "tensorboard.output_path=__it_s_,train.epochs=2"),
+                         ("tensorboard.output_path=/a[b train.epochs=2", "tensorboard.output_path=__a_b_,train.epochs=2")):
         done = sweep(path("dry"), "--case", case, "--dry-run", sets={k: v for k, v in settings().items()
                                                                      if k not in ("data.path", "data.augment")})
         expect_equal(re.sub(r",seed=42-[0-9a-f]{8}\n$", "", os.path.basename(done.stdout)), folder)
-    for case in ("data.augment=[flip train.epochs=2", "data.path='/a train.epochs=2"):
+    for case in ("data.augment=[flip train.epochs=2", "tensorboard.output_path='/a train.epochs=2"):
         fails(USAGE, finish(start(words(path("dry"), settings(), "--case", case))), case[:20])
 
 
@@ -414,8 +422,12 @@ def a_run_that_is_killed_is_named():
 
 @check
 def missing_data_is_an_error_of_data():
-    done = finish(start(words(path("nodata"), settings(data__path=path("nowhere")), "--repeats", "2")))
-    fails(DATA, done, "2 of 2 runs failed", path("nowhere"))
+    for more in ((), ("--dry-run",)):
+        done = finish(start(words(path("nodata"), settings(data__path=path("nowhere")), "--repeats", "2", *more)))
+        fails(DATA, done, path("nowhere"))
+        expect(not os.path.exists(path("nodata")))
+    sweep(path("nodata"), "--repeats", "2", "--jobscript", "slurm", "--time", "1h",
+          sets=settings(data__path=path("nowhere")))
 
 
 @check
@@ -429,6 +441,7 @@ def mistakes_are_refused_before_anything_begins():
         (["--case", " "], ["list of settings is empty"]),
         (["--case", "train.epochs"], ["write KEY=VALUE"]),
         (["--case", "train.epochs="], ["train.epochs has no value"]),
+        (["--grid", "data.validation=10,1000000"], ["data.validation=1000000, seed=42: data.validation"]),
         (["--grid", "train.epochs=1,x"], ["train.epochs expects a whole number"]),
         (["--grid", "train.epochs=[1"], ["train.epochs=[1"]),
         (["--grid", "train.epochs=1,2", "--grid", "train.epochs=3"], ["given twice"]),

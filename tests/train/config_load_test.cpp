@@ -357,7 +357,6 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
       {"scheduler: {type: OneCycle, params: {cycle_first_stair_count: 3}}",
        "scheduler.params.cycle_first_stair_count 3 is not supported by this version; use 0"},
       {"cpu: {threads: 2}", "cpu.threads 2 is not supported by this version; use 1"},
-      {"wall_clock_breakdown: true", "wall_clock_breakdown true"},
       {"communication_data_type: int8",
        "communication_data_type: Invalid communication_data_type. Supported data types: ['fp16', 'bf16', 'fp32']. Got: "
        "int8"},
@@ -472,13 +471,35 @@ TEST_F(ConfigTest, HarmlessDeepSpeedKeysAreNotedOnce) {
   EXPECT_EQ(config.zero_optimization.allgather_bucket_size, 50000000);
   EXPECT_EQ(config.zero_optimization.overlap_comm, true);
   EXPECT_EQ(config.fp16.initial_scale_power, 15);
-  for (const char* key : {"dump_state", "comms_logger.enabled", "zero_optimization.contiguous_gradients",
-                          "zero_optimization.offload_optimizer.pin_memory", "torch_adam"})
+  EXPECT_TRUE(config.dump_state && config.comms_logger.enabled);
+  for (const char* key :
+       {"zero_optimization.contiguous_gradients", "zero_optimization.offload_optimizer.pin_memory", "torch_adam"})
     EXPECT_PART(warnings_[0], key);
   for (const char* key : {"overlap_comm", "allgather_bucket_size", "initial_scale_power"})
     EXPECT_EQ(warnings_[0].find(key), std::string::npos) << warnings_[0];
   EXPECT_EQ(warnings_[0].find("_read_the_docs"), std::string::npos);
   EXPECT_EQ(warnings_[0].find("enabled: false"), std::string::npos);
+}
+
+TEST_F(ConfigTest, ReportsAsDeepSpeedWritesThem) {
+  const Config config = load_config({.files = {write("ds_config.json", R"({"optimizer": {"type": "Adam"},
+        "memory_breakdown": true, "comms_logger": {"enabled": true, "prof_all": false, "prof_ops": ["all_reduce"]},
+        "flops_profiler": {"enabled": true, "recompute_fwd_factor": 0.0, "profile_step": 3, "module_depth": "auto",
+                           "top_modules": 2, "detailed": false, "output_file": null}})")}},
+                                    &warnings_);
+  EXPECT_TRUE(config.memory_breakdown && config.flops_profiler.enabled && config.comms_logger.enabled);
+  EXPECT_FALSE(config.comms_logger.prof_all || config.comms_logger.verbose || config.flops_profiler.detailed);
+  EXPECT_EQ(config.comms_logger.prof_ops, std::vector<std::string>{"all_reduce"});
+  EXPECT_EQ(config.flops_profiler.profile_step, 3);
+  EXPECT_EQ(config.flops_profiler.module_depth, -1);
+  EXPECT_EQ(config.flops_profiler.top_modules, 2);
+  EXPECT_EQ(config.flops_profiler.output_file, "");
+  const Config again = load_config_text(to_yaml(config), "yaml");
+  EXPECT_TRUE(again == config) << to_yaml(config);
+  EXPECT_PART(error(kAdam + std::string("comms_logger: {enabled: true, prof_ops: all_reduce}")),
+              "comms_logger.prof_ops expects a list of at most 64 names");
+  EXPECT_PART(error(kAdam + std::string("flops_profiler: {enabled: true, module_depth: -2}")),
+              "flops_profiler.module_depth must be at least -1");
 }
 
 TEST_F(ConfigTest, ZeroKeysAsDeepSpeedWritesThem) {
@@ -623,6 +644,21 @@ TEST_F(ConfigTest, TensorBoardAsDeepSpeedWritesIt) {
   EXPECT_TRUE(load(kAdam + "tensorboard: {enabled: false, output_path: logs}\n") == load(kAdam));
   EXPECT_PART(error(kAdam + "tensorboard: {enable: true}"), "did you mean 'tensorboard.enabled'");
   EXPECT_PART(error(kAdam + "tensorboard: {job_name: a/b}"), "c.yaml:2:25: tensorboard.job_name names one folder");
+}
+
+TEST_F(ConfigTest, CsvMonitorAsDeepSpeedWritesIt) {
+  EXPECT_FALSE(load(kAdam).csv_monitor.enabled);
+  EXPECT_FALSE(load(kAdam).wall_clock_breakdown);
+  const Config given = load(kAdam +
+                            "csv_monitor: {enabled: true, output_path: logs, job_name: first}\n"
+                            "wall_clock_breakdown: true\n");
+  EXPECT_TRUE(given.csv_monitor.enabled);
+  EXPECT_TRUE(given.wall_clock_breakdown);
+  EXPECT_TRUE(warnings_.empty());
+  EXPECT_PART(to_yaml(given), "csv_monitor:\n  enabled: true\n  output_path: logs\n  job_name: first\n");
+  EXPECT_TRUE(load(kAdam + "csv_monitor: {enabled: false, output_path: logs}\n") == load(kAdam));
+  EXPECT_TRUE(load(kAdam + "csv_monitor: {enabled: auto, job_name: auto}\n") == load(kAdam));
+  EXPECT_PART(error(kAdam + "csv_monitor: {job_name: a/b}"), "c.yaml:2:25: csv_monitor.job_name names one folder");
 }
 
 TEST_F(ConfigTest, OneCycleSaysWhatItOverrides) {

@@ -4,6 +4,7 @@
 
 #include "base/checks.h"
 #include "base/temporary_folder.h"
+#include "metrics/png.h"
 
 namespace ct {
 namespace {
@@ -16,6 +17,7 @@ TEST(RunFiles, ItsOwnAreKnownAgain) {
   spill(folder / "config.yaml", sealed_config("seed: 1\n"));
   spill(folder / "metrics.csv", "event,step,epoch,loss\n");
   spill(folder / "metrics.jsonl", "");
+  spill(folder / "sample_grid.png", png_of(std::vector<uint8_t>(12), 4, 3, kProgramName));
   EXPECT_NO_THROW(require_own_files(folder.path()));
   EXPECT_FALSE(holds_run(folder.path()));
   spill(folder / "metrics.jsonl", "damaged\n{\"event\":\"step\",\"step\":3}\n");
@@ -48,6 +50,7 @@ TEST(RunFiles, OthersAreNamed) {
                                    {"metrics.jsonl", "{\"event\": \"mine\", \"step\": 1}\n"},
                                    {"metrics.csv", "loss\n"},
                                    {"last.bin", "notes"},
+                                   {"sample_grid.png", "\x89PNG\r\n\x1a\n of another program"},
                                    {"best.bin", "\"header_crc32c\" of another run"}}) {
     TemporaryFolder folder;
     spill(folder / name, text);

@@ -14,6 +14,7 @@ RunState some_state() {
   s.epoch_loss = 1.0 / 7, s.epoch_images = 24;
   s.best_step = 6, s.best_value = 0.1, s.patience_value = -0.25, s.patience_used = 2;
   s.replaced = 9;
+  s.ema_loss = 1.0 / 11;
   return s;
 }
 
@@ -35,15 +36,17 @@ TEST(RunState, SurvivesItsTextToTheLastBit) {
   EXPECT_EQ(t.patience_value, s.patience_value);
   EXPECT_EQ(t.patience_used, s.patience_used);
   EXPECT_EQ(t.replaced, s.replaced);
+  EXPECT_EQ(t.ema_loss, s.ema_loss);
 }
 
-/// Earlier versions did not count them.
-TEST(RunState, ReplacedSamplesAreLeftOutWhereThereAreNone) {
+/// Earlier versions did not have them.
+TEST(RunState, WhatEarlierVersionsLackIsLeftOutWhereItIsZero) {
   RunState s = some_state();
-  s.replaced = 0;
+  s.replaced = 0, s.ema_loss = 0;
   const Json json = to_json(s);
-  EXPECT_FALSE(json.contains("replaced_samples"));
+  EXPECT_FALSE(json.contains("replaced_samples") || json.contains("ema_loss"));
   EXPECT_EQ(run_state_from(json).replaced, 0);
+  EXPECT_EQ(run_state_from(json).ema_loss, 0);
 }
 
 TEST(RunState, SamplesThatWereNotCountedStayUnknown) {
@@ -69,7 +72,8 @@ TEST(RunState, EveryFieldMustBeThereAndANumber) {
   for (const auto& [key, value] : whole.items()) {
     Json without = whole;
     without.erase(key);
-    if (key != "replaced_samples" && key != "samples" && !key.starts_with("epoch_")) expect_damaged(without, key);
+    if (key != "replaced_samples" && key != "samples" && key != "ema_loss" && !key.starts_with("epoch_"))
+      expect_damaged(without, key);
     for (const Json& wrong : {Json("5"), Json(nullptr), Json::array({1}), Json::object(), Json(true)}) {
       Json bad = whole;
       bad[key] = wrong;

@@ -251,7 +251,7 @@ void SweepRunner::write_results() {
     on_own_files([&] { write_file_atomic(files_, options_.out / name, text); });
   };
   write(kSweepTable, sealed_sweep_file("\n" + table_text(runs_), "<!-- ", " -->"));
-  write(kSweepResults, sealed_sweep_file(results_text(runs_), "# ", ""));
+  write(kSweepResults, sealed_sweep_file(results_text(runs_), "Experiment: none, this is of ", ""));
   write(kSweepPlot, sealed_sweep_file(plot_text(runs_), "<!-- ", " -->"));
 }
 

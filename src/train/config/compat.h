@@ -16,7 +16,7 @@ enum class CompatFlag : uint8_t {
   scale_first,   // a step that doubles the loss scale is divided by the doubled one
   adam_t,        // stage 0 in fp16: Adam's bias correction counts from 2
   fixed_order,   // every epoch has the first one's order
-  console,       // messages of the loss scale in DeepSpeed's words
+  console,       // lines of progress, and messages of the loss scale, in DeepSpeed's words
 };
 constexpr auto words_of(CompatFlag) {
   return std::to_array<std::string_view>(

@@ -12,6 +12,7 @@
 
 #include "comm/watchdog/supervision.h"
 #include "data/pictures/transform.h"
+#include "metrics/log_format.h"
 #include "model/models.h"
 #include "optim/parameter_groups.h"
 #include "optim/schedule.h"
@@ -48,11 +49,13 @@ struct Config {
 
   struct Train {
     int64_t epochs = 2;
-    int64_t max_steps = -1;                        // optimizer steps; -1: no limit
-    int64_t log_interval = 2000;                   // micro-batches of all ranks together
+    int64_t max_steps = -1;       // optimizer steps; -1: no limit
+    int64_t log_interval = 2000;  // micro-batches of all ranks together; ema_loss: optimizer steps
+    LogFormat log_format = LogFormat::tutorial;
+    bool sample_grid = false;                      // a picture of the first batch's images in the run's folder
     int64_t save_interval = 0, eval_interval = 0;  // optimizer steps; 0: every epoch
     int64_t eval_batch_size = 250;
-    bool eval_flip = false;  // the mean of an image's logits and its mirror image's
+    EvalViews eval_views = EvalViews::plain;
     struct Best {
       BestSplit split = BestSplit::last;
       Metric metric = Metric::accuracy;
@@ -135,12 +138,28 @@ struct Config {
     OffloadDevice offload_optimizer_device = OffloadDevice::none;  // where moments and master weights live
   } zero_optimization;
   int64_t steps_per_print = 10;
-  struct TensorBoard {  // the other members count only when enabled
+  struct Monitor {  // the other members count only when enabled
     bool enabled = false;
-    std::string output_path;  // empty: tb/ in the run's folder
+    std::string output_path;  // empty: in the run's folder, tb/ or csv/
     std::string job_name;     // a folder in it; empty: none
-  } tensorboard;
+  } tensorboard, csv_monitor;
   bool wall_clock_breakdown = false;
+  bool dump_state = false, memory_breakdown = false;  // reports: train/reports/
+  struct FlopsProfiler {                              // the other members count only when enabled
+    bool enabled = false;
+    int64_t profile_step = 1;   // the step that comes after so many is profiled
+    int64_t module_depth = -1;  // how deep modules are told; -1: all
+    int64_t top_modules = 1;    // told of each depth
+    bool detailed = true;       // every module, every kind of operation
+    std::string output_file;    // empty: the console
+  } flops_profiler;
+  struct CommsLogger {  // the other members count only when enabled
+    bool enabled = false;
+    bool verbose = false;               // a line a collective, besides the table at the end
+    bool prof_all = true;               // all of them; false: those of prof_ops
+    bool debug = false;                 // with what each exchanges
+    std::vector<std::string> prof_ops;  // names
+  } comms_logger;
 
   /// Key -> where its value was written ("default.yaml:3:7", "--set train.epochs=1"); keys left at their default are
   /// absent.

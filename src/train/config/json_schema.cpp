@@ -150,6 +150,9 @@ Json values(const ConfigField& field) {
                [&](const std::vector<double>*) -> Json {
                  return {{"type", "array"}, {"items", number(rule, "number")}, {"minItems", 1}};
                },
+               [](const std::vector<std::string>*) -> Json {
+                 return {{"type", "array"}, {"items", {{"type", "string"}, {"minLength", 1}}}};
+               },
                [&](const std::vector<int64_t>*) -> Json {
                  return {{"type", "array"}, {"items", number(rule, "integer")}, {"minItems", 1}};
                },
@@ -166,10 +169,14 @@ Json values(const ConfigField& field) {
 
 Json of_field(const ConfigField& field) {
   Json schema = values(field);
-  Node open;
+  Node open, nothing;
   open.kind = document::Kind::text;
   open.text = "auto";
-  if (is_left_open(field, open)) schema = {{"anyOf", {schema, {{"const", "auto"}}}}};
+  nothing.kind = document::Kind::null;
+  Json choices = Json::array({schema});
+  if (is_left_open(field, open)) choices.push_back({{"const", "auto"}});
+  if (is_left_open(field, nothing)) choices.push_back({{"type", "null"}});
+  if (choices.size() > 1) schema = {{"anyOf", choices}};
   if (!field.doc.empty()) schema["description"] = field.doc;
   const std::string now = field_text(field);
   if (now != "null" && !now.empty() && !is_type(field)) schema["default"] = value_of(now);

@@ -27,6 +27,13 @@ struct TutorialFlags {
   bool with_cuda = false;
   bool use_ema = false;
   bool sync_bn = false;  // --deepspeed itself asks for nothing
+  struct Moe {           // of the example with mixtures of experts, as they are written; empty: not given
+    bool moe = false;    // --moe: model.name cnn_moe
+    std::vector<int64_t> num_experts = {};
+    std::optional<int64_t> top_k = {}, min_capacity = {}, ep_world_size = {};
+    std::optional<std::string> mlp_type = {}, noisy_gate_policy = {};
+    bool param_group = false;
+  } moe = {};
 };
 
 struct ConfigSources {

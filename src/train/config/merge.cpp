@@ -129,12 +129,13 @@ bool is_type(const ConfigField& field) {
 
 bool is_left_open(const ConfigField& field, const Node& node) {
   constexpr const char* kBlocks[] = {"optimizer.params.", "scheduler.params.", "zero_optimization.", "fp16.",
-                                     "tensorboard."};
+                                     "tensorboard.",      "csv_monitor.",      "flops_profiler.",    "comms_logger."};
   const bool in_block = std::ranges::any_of(kBlocks, [&](const char* block) { return begins(field.key, block); });
   const bool top = field.key.find('.') == std::string::npos && field.key != "seed" &&
                    !std::holds_alternative<bool*>(field.target) && !std::holds_alternative<Compat*>(field.target) &&
                    !is_text(field);
-  const bool open = field.key == "communication_data_type" && node.kind == Kind::null;
+  const bool open =
+      (field.key == "communication_data_type" || field.key == "flops_profiler.output_file") && node.kind == Kind::null;
   return open || ((in_block || top) && !is_type(field) && node.kind == Kind::text && node.text == "auto");
 }
 

@@ -164,6 +164,21 @@ std::vector<int64_t> checked_integers(const ConfigField& field, const Node& node
   return numbers;
 }
 
+std::vector<std::string> checked_words(const ConfigField& field, const Node& node) {
+  constexpr size_t kMost = 64;
+  if (node.kind != Kind::list || node.items.size() > kMost)
+    wrong_type(field, node, str("a list of at most ", kMost, " names"));
+  std::vector<std::string> words;
+  for (const Node& item : node.items) words.push_back(checked_text(field, item));
+  return words;
+}
+
+std::string words_text(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + flow(word);
+  return "[" + text + "]";
+}
+
 /// seed, or a list of flags.
 Compat checked_compat(const ConfigField& field, const Node& node) {
   Compat compat;
@@ -283,6 +298,7 @@ std::vector<ConfigField> model_fields(Model& model) {
   std::vector<ConfigField> fields = {{"model.name",
                                       &model.name,
                                       "cnn (the tutorial's network) | cnn_plain (the same, a layer an operation) | "
+                                      "cnn_moe (with mixtures of experts) | "
                                       "resnet18 to resnet152 | vit_tiny | vit | cct | linear",
                                       {.values = model_names()}}};
   add_keys(fields, "model", model.keys());
@@ -332,6 +348,8 @@ std::vector<ConfigField> config_fields(Config& c) {
   const ConfigRule images{.min = 1, .max = kLargestBatch};
   auto& zero = c.zero_optimization;
   Elasticity& elastic = c.elasticity.keys;
+  auto& profiler = c.flops_profiler;
+  auto& logger = c.comms_logger;
   std::vector<ConfigField> fields = {
       {"seed", &c.seed, "of every random number", natural},
       {"device",
@@ -383,15 +401,23 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"train.max_steps", &c.train.max_steps, "optimizer steps; -1: no limit", {.min = -1, .resume_may_change = true}},
       {"train.log_interval",
        &c.train.log_interval,
-       "micro-batches of all ranks between two printed losses",
+       "micro-batches of all ranks between two printed losses; optimizer steps where log_format is ema_loss",
        {.min = 1, .resume_may_change = true}},
+      {"train.log_format",
+       &c.train.log_format,
+       "tutorial | example | ema_loss: how losses and accuracies are printed",
+       {.resume_may_change = true}},
+      {"train.sample_grid",
+       &c.train.sample_grid,
+       "sample_grid.png in the run's folder: the images of the first batch",
+       {.resume_may_change = true}},
       {"train.save_interval", &c.train.save_interval, "optimizer steps; 0: every epoch", interval},
       {"train.eval_interval", &c.train.eval_interval, "optimizer steps; 0: every epoch", interval},
       {"train.eval_batch_size",
        &c.train.eval_batch_size,
        "images; part of the result",
        {.min = 1, .max = kLargestBatch}},
-      {"train.eval_flip", &c.train.eval_flip, "evaluates an image as the mean of its logits and its mirror image's"},
+      {"train.eval_views", &c.train.eval_views, "copies of an image, of whose logits an evaluation takes the mean"},
       {"train.best.split", &c.train.best.split, "what best.bin follows"},
       {"train.best.metric", &c.train.best.metric, "accuracy | loss"},
       {"train.early_stopping.patience", &c.train.early_stopping.patience, "evaluations without improvement; 0: off",
@@ -513,7 +539,7 @@ std::vector<ConfigField> config_fields(Config& c) {
        {.later = {"nvme"}, .resume_may_change = true}},
       {"steps_per_print",
        &c.steps_per_print,
-       "optimizer steps between two step records",
+       "optimizer steps between two step records, and the lines of progress that go with them",
        {.min = 1, .resume_may_change = true}},
       {"tensorboard.enabled", &c.tensorboard.enabled, "event files for TensorBoard", {.resume_may_change = true}},
       {"tensorboard.output_path",
@@ -524,7 +550,59 @@ std::vector<ConfigField> config_fields(Config& c) {
        &c.tensorboard.job_name,
        "a folder in it; empty: none",
        {.may_be_empty = true, .resume_may_change = true}},
-      {"wall_clock_breakdown", &c.wall_clock_breakdown, "", {.only = "false", .resume_may_change = true}},
+      {"csv_monitor.enabled", &c.csv_monitor.enabled, "CSV files as DeepSpeed's", {.resume_may_change = true}},
+      {"csv_monitor.output_path",
+       &c.csv_monitor.output_path,
+       "where they lie; empty: in csv/ of the run's folder",
+       {.may_be_empty = true, .resume_may_change = true}},
+      {"csv_monitor.job_name",
+       &c.csv_monitor.job_name,
+       "a folder in it; empty: none",
+       {.may_be_empty = true, .resume_may_change = true}},
+      {"wall_clock_breakdown",
+       &c.wall_clock_breakdown,
+       "what the time of a step goes to, every steps_per_print steps",
+       {.resume_may_change = true}},
+      {"dump_state", &c.dump_state, "tells every key in force, when training begins", {.resume_may_change = true}},
+      {"memory_breakdown",
+       &c.memory_breakdown,
+       "tells what memory is planned and used, by kind",
+       {.resume_may_change = true}},
+      {"flops_profiler.enabled",
+       &profiler.enabled,
+       "a table of one step's operations by module",
+       {.resume_may_change = true}},
+      {"flops_profiler.profile_step",
+       &profiler.profile_step,
+       "steps before the one that is profiled",
+       {.min = 0, .resume_may_change = true}},
+      {"flops_profiler.module_depth",
+       &profiler.module_depth,
+       "parts of modules' names that are told; 0: the model as one, -1: all",
+       {.min = -1, .resume_may_change = true}},
+      {"flops_profiler.top_modules",
+       &profiler.top_modules,
+       "modules that are told of each depth",
+       {.min = 1, .resume_may_change = true}},
+      {"flops_profiler.detailed",
+       &profiler.detailed,
+       "also every module and every kind of operation",
+       {.resume_may_change = true}},
+      {"flops_profiler.output_file",
+       &profiler.output_file,
+       "where the table goes; empty: the console",
+       {.may_be_empty = true, .resume_may_change = true}},
+      {"comms_logger.enabled",
+       &logger.enabled,
+       "a table of collectives, their sizes, times and bandwidths, at the end",
+       {.resume_may_change = true}},
+      {"comms_logger.verbose", &logger.verbose, "also a line for each", {.resume_may_change = true}},
+      {"comms_logger.prof_all", &logger.prof_all, "all of them; false: those of prof_ops", {.resume_may_change = true}},
+      {"comms_logger.debug", &logger.debug, "with what each exchanges", {.resume_may_change = true}},
+      {"comms_logger.prof_ops",
+       &logger.prof_ops,
+       "all_reduce, reduce_scatter, all_gather",
+       {.resume_may_change = true}},
   };
   const auto insert = [&](std::vector<ConfigField> some, const char* before) {
     const auto at = std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.key == before; });
@@ -559,6 +637,12 @@ std::vector<ConfigField> effective_fields(Config& config) {
     if (const auto* compat = std::get_if<Compat*>(&field.target)) return !(*compat)->empty();
     if (field.key.rfind("tensorboard.", 0) == 0)
       return config.tensorboard.enabled || field.key == "tensorboard.enabled";
+    if (field.key.rfind("csv_monitor.", 0) == 0)
+      return config.csv_monitor.enabled || field.key == "csv_monitor.enabled";
+    if (field.key.rfind("flops_profiler.", 0) == 0)
+      return config.flops_profiler.enabled || field.key == "flops_profiler.enabled";
+    if (field.key.rfind("comms_logger.", 0) == 0)
+      return config.comms_logger.enabled || field.key == "comms_logger.enabled";
     if (field.key.rfind("train.ema.", 0) == 0) return config.train.ema.decay > 0 || field.key == "train.ema.decay";
     if (const auto* groups = std::get_if<std::vector<optim::ParameterGroup>*>(&field.target))
       return !(*groups)->empty();
@@ -584,6 +668,7 @@ std::string field_text(const ConfigField& field) {
                [](const std::optional<double>* v) { return *v ? flow(**v) : std::string("null"); },
                [](const std::vector<double>* v) { return numbers_text(*v); },
                [](const std::vector<int64_t>* v) { return numbers_text(*v); },
+               [](const std::vector<std::string>* v) { return words_text(*v); },
                [](const Compat* v) { return compat_text(*v); },
                [](const std::vector<AugmentStep>* v) {
                  std::string text;
@@ -620,6 +705,7 @@ void read_field(const ConfigField& field, const Node& node) {
           [&](std::array<double, 2>* v) { *v = checked_numbers<2>(field, node); },
           [&](std::vector<double>* v) { *v = checked_list(field, node); },
           [&](std::vector<int64_t>* v) { *v = checked_integers(field, node); },
+          [&](std::vector<std::string>* v) { *v = checked_words(field, node); },
           [&](Compat* v) { *v = checked_compat(field, node); },
           [&](std::vector<AugmentStep>* v) {
             if (node.kind != Kind::list) wrong_type(field, node, "a list of steps");

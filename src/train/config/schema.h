@@ -14,9 +14,9 @@ namespace ct {
 /// Where a value lives in a Config; the alternative is the key's type.
 using ConfigTarget =
     std::variant<bool*, int64_t*, double*, std::string*, Choice, std::array<double, 2>*, std::vector<double>*,
-                 std::vector<int64_t>*, std::optional<bool>*, std::optional<int64_t>*, std::optional<double>*,
-                 std::vector<AugmentStep>*, std::vector<optim::ParameterGroup>*, std::optional<optim::Optimizer>*,
-                 optim::LrSchedule*, Compat*>;
+                 std::vector<int64_t>*, std::vector<std::string>*, std::optional<bool>*, std::optional<int64_t>*,
+                 std::optional<double>*, std::vector<AugmentStep>*, std::vector<optim::ParameterGroup>*,
+                 std::optional<optim::Optimizer>*, optim::LrSchedule*, Compat*>;
 
 struct ConfigField {
   std::string key;  // dotted path

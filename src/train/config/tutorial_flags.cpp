@@ -6,6 +6,43 @@
 #include "train/config/document.h"
 
 namespace ct {
+namespace {
+
+/// Every rank has all experts here, so that where they would lie changes nothing.
+void add_mixture_flags(const TutorialFlags::Moe& flags, std::vector<ConfigOverride>& overrides,
+                       std::vector<std::string>* warnings) {
+  const auto set = [&](const char* key, const std::string& value, const std::string& flag) {
+    overrides.push_back({str("model.", key), value, str(flag, " ", value)});
+  };
+  if (flags.moe) overrides.push_back({"model.name", "cnn_moe", "--moe"});
+  if (!flags.num_experts.empty()) {
+    std::string list, words = "--num-experts";
+    for (const int64_t n : flags.num_experts) {
+      list += (list.empty() ? "[" : ", ") + std::to_string(n);
+      words += " " + std::to_string(n);
+    }
+    overrides.push_back({"model.num_experts", list + "]", words});
+  }
+  if (flags.top_k) set("top_k", std::to_string(*flags.top_k), "--top-k");
+  if (flags.min_capacity) set("min_capacity", std::to_string(*flags.min_capacity), "--min-capacity");
+  if (flags.mlp_type) set("mlp_type", *flags.mlp_type, "--mlp-type");
+  if (flags.noisy_gate_policy) {
+    const bool none = *flags.noisy_gate_policy == "None";  // as the example has it
+    set("noisy_gate_policy", none ? "none" : *flags.noisy_gate_policy, "--noisy-gate-policy");
+  }
+  if (flags.param_group) overrides.push_back({"model.moe_param_group", "true", "--moe-param-group"});
+  if (!flags.ep_world_size) return;
+  const int64_t ranks = *flags.ep_world_size;
+  if (ranks < 1) fail(ExitCode::usage, "--ep-world-size must be at least 1, found ", ranks);
+  for (const int64_t n : flags.num_experts)
+    if (n % ranks != 0)
+      fail(ExitCode::usage, "--ep-world-size ", ranks, ": number of experts (", n,
+           ") should be divisible by expert parallel size (", ranks, ")");
+  if (ranks > 1)
+    warnings->push_back(str("--ep-world-size ", ranks, ": every rank keeps all experts; results are the same"));
+}
+
+}  // namespace
 
 std::vector<ConfigOverride> tutorial_flag_overrides(const TutorialFlags& flags, std::optional<int64_t> micro,
                                                     bool has_average, std::vector<std::string>* warnings) {
@@ -35,6 +72,7 @@ std::vector<ConfigOverride> tutorial_flag_overrides(const TutorialFlags& flags, 
       warnings->emplace_back("--backend gloo: this program's own ranks take its place (communication.backend auto)");
     overrides.push_back({"communication.backend", gloo ? "auto" : *flags.backend, "--backend " + *flags.backend});
   }
+  add_mixture_flags(flags.moe, overrides, warnings);
   if (flags.local_rank)
     warnings->emplace_back("--local_rank is ignored: the launcher's environment says which rank this is");
   return overrides;

@@ -193,9 +193,11 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
         str(at(config.prescale_gradients ? "prescale_gradients" : "gradient_predivide_factor"),
             "DeepSpeed refuses this (pre-scale gradients is not yet supported with ZeRO-2 with reduce scatter "
             "enabled); here every stage takes it"));
-  if (const std::string& job = config.tensorboard.job_name; job.find('/') != std::string::npos || job == "..")
-    fail(ExitCode::usage, at("tensorboard.job_name"), "tensorboard.job_name names one folder in ",
-         "tensorboard.output_path, found ", quoted(job));
+  for (const auto& [monitor, key] :
+       {std::pair{&config.tensorboard, "tensorboard"}, {&config.csv_monitor, "csv_monitor"}})
+    if (const std::string& job = monitor->job_name; job.find('/') != std::string::npos || job == "..")
+      fail(ExitCode::usage, at(str(key, ".job_name")), key, ".job_name names one folder in ", key,
+           ".output_path, found ", quoted(job));
   if (config.data.resize < config.data.size)
     fail(ExitCode::usage, at(config.origins.contains("data.resize") ? "data.resize" : "data.size"),
          "data.resize is less than data.size, which is cut from it: ", config.data.resize, " and ", config.data.size);

@@ -175,6 +175,7 @@ GpuExtras gpu_extras(const GpuExtrasOf& what) {
   if (replicas && train.params != train.states.front().value) mirror(train.params);
   for (ValueId id : {train.ports.losses, train.scalars, train.loss_scale})
     if (id != kNone) extras.mirrors += OutputLog::host_bytes(train[id]);
+  for (ValueId id : train.ports.balances) extras.mirrors += OutputLog::host_bytes(train[id]);
   extras.mirrors += OutputLog::host_bytes(evaluate[evaluate.ports.outputs]);
   for (const Lowered* program : {&train, &evaluate}) extras.mirrors += InputFeed::host_bytes(*program);
   if (what.nccl) {

@@ -6,6 +6,7 @@
 #include "base/paths.h"
 #include "checkpoint/run_lock.h"
 #include "checkpoint/store.h"
+#include "metrics/csv_series.h"
 #include "train/run/run_files.h"
 
 namespace ct {
@@ -14,11 +15,16 @@ namespace {
 /// A real folder, not a link to one: what a link leads to is not ours to delete.
 bool is_real_folder(const Path& path) { return kind_of_entry(path) == PathKind::folder; }
 
-/// Event files, and the folder where nothing else is in it.
-void remove_events(FileSystem& files, const Path& folder) {
-  const auto is_ours = [&](const std::string& name) { return is_own_event_file(folder / name); };
-  const std::vector<std::string> names = list_folder(folder);
-  if (std::ranges::any_of(names, is_ours)) remove_known(files, folder, is_ours);
+/// The files of a monitor in a folder and in those below it, of its jobs; and the folders where nothing else is left.
+void remove_curves(FileSystem& files, const Path& folder, bool (*is_own)(const Path&)) {
+  if (!is_real_folder(folder)) return;
+  const auto remove_from = [&](const Path& place) {
+    const auto is_ours = [&](const std::string& name) { return is_own(place / name); };
+    if (std::ranges::any_of(list_folder(place), is_ours)) remove_known(files, place, is_ours);
+  };
+  for (const std::string& job : list_folder(folder))
+    if (is_real_folder(folder / job)) remove_from(folder / job);
+  remove_from(folder);
 }
 
 }  // namespace
@@ -48,11 +54,8 @@ void reset_run(FileSystem& files, const Path& out) {
                  ? is_own_latest(ckpt / n)
                  : saved_best_step(n) && is_own_weights(ckpt / n);
     });
-  if (const Path events = out / kEventFolder; is_real_folder(events)) {
-    for (const std::string& job : list_folder(events))
-      if (is_real_folder(events / job)) remove_events(files, events / job);
-    remove_events(files, events);
-  }
+  remove_curves(files, out / kEventFolder, is_own_event_file);
+  remove_curves(files, out / kCsvFolder, is_csv_series);
   // metrics.jsonl last: until then a reset that was killed can be repeated.
   for (const std::string& name : names) {
     if (is_run_file(name) && name != kMetricsFile && !is_real_folder(out / name)) remove_file(files, out / name);

@@ -10,13 +10,14 @@
 #include "checkpoint/store.h"
 #include "metrics/event_file.h"
 #include "metrics/metrics_log.h"
+#include "metrics/png.h"
 
 namespace ct {
 namespace {
 
-constexpr std::array kRunFiles = {kConfigFile, kMetricsTable, kLastFile, kBestFile, kTokenFile, kMetricsFile};
+constexpr std::array kRunFiles = {kConfigFile, kMetricsTable, kLastFile,      kBestFile,
+                                  kTokenFile,  kMetricsFile,  kSampleGridFile};
 constexpr std::string_view kSeal = "# as cifar-train wrote it, CRC32C ";
-constexpr std::string_view kEventWriter = "cifar-train";
 constexpr uint64_t kLongestHead = 65536;
 
 std::string_view text_of(const MappedFile& file) {
@@ -54,6 +55,8 @@ bool has_records(std::string_view text) {
 
 bool is_token(std::string_view text) { return text.find_first_not_of("0123456789abcdef-") == std::string_view::npos; }
 
+bool is_sample_grid(std::string_view png) { return is_png_by(png, kProgramName); }
+
 bool is_metrics_table(std::string_view text) { return text.starts_with("event,step,"); }
 
 /// An empty file holds nothing that could be lost.
@@ -74,9 +77,10 @@ struct RunFile {
 };
 
 std::vector<RunFile> run_files(const Path& out) {
-  std::vector<RunFile> files = {{out / kMetricsFile, has_records},     {out / kMetricsTable, is_metrics_table},
-                                {out / kConfigFile, is_sealed_config}, {out / kLastFile, has_marks},
-                                {out / kBestFile, has_marks},          {out / kTokenFile, is_token}};
+  std::vector<RunFile> files = {{out / kMetricsFile, has_records},      {out / kMetricsTable, is_metrics_table},
+                                {out / kConfigFile, is_sealed_config},  {out / kLastFile, has_marks},
+                                {out / kBestFile, has_marks},           {out / kTokenFile, is_token},
+                                {out / kSampleGridFile, is_sample_grid}};
   const Path checkpoints = out / kCheckpointFolder;
   if (!is_folder(checkpoints)) return files;
   files.push_back({checkpoints / kLatestFile, is_latest});
@@ -104,10 +108,10 @@ bool is_run_file(std::string_view name) {
 }
 
 std::string event_writer(const Path& out) {
-  return str(kEventWriter, out.empty() ? "" : ", the run in " + printable(absolute_of(out).native()));
+  return str(kProgramName, out.empty() ? "" : ", the run in " + printable(absolute_of(out).native()));
 }
 
-bool is_own_event_file(const Path& path) { return writer_of_events(path).starts_with(kEventWriter); }
+bool is_own_event_file(const Path& path) { return writer_of_events(path).starts_with(kProgramName); }
 
 std::string sealed_config(const std::string& text) { return str(text, kSeal, crc_text(crc32c(text)), "\n"); }
 

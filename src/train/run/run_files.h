@@ -12,6 +12,8 @@ namespace ct {
 inline constexpr std::string_view kConfigFile = "config.yaml", kMetricsFile = "metrics.jsonl",
                                   kMetricsTable = "metrics.csv", kLastFile = "last.bin", kBestFile = "best.bin",
                                   kCheckpointFolder = "ckpt";
+/// Where train.sample_grid asks for it; its writer is named in it.
+inline constexpr std::string_view kSampleGridFile = "sample_grid.png", kProgramName = "cifar-train";
 /// In the folder of checkpoints: the newest one's name, as DeepSpeed has its tag there.
 inline constexpr std::string_view kLatestFile = "latest";
 /// Nothing, or such a file of this program.
@@ -21,6 +23,8 @@ inline constexpr std::string_view kTokenFile = ".shared-by-all-ranks";
 
 /// Where event files for TensorBoard lie, unless the configuration has another place for them.
 inline constexpr std::string_view kEventFolder = "tb";
+/// Where the files of csv_monitor lie, likewise.
+inline constexpr std::string_view kCsvFolder = "csv";
 /// What event files name as their writer: the program, and in a folder that others may use too the run, in `out`.
 std::string event_writer(const Path& out = {});
 /// Did this program write the event file at `path`, for whichever run?

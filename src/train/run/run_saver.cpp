@@ -181,7 +181,7 @@ Metadata RunSaver::metadata() const {
                       .compute = std::string(name_of(compute_type(config))),
                       .evaluated = evaluates_average(config) ? WeightSet::ema : WeightSet::weights,
                       .eval_batch = run_.session.evaluator().batch(),
-                      .eval_flip = config.train.eval_flip,
+                      .eval_views = config.train.eval_views,
                       .winograd = config.cpu.winograd,
                       .tf32 = config.cuda.tf32,
                       .plans = run_.session.backend().plans()});

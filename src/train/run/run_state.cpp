@@ -31,10 +31,11 @@ void each_field(State& s, F f) {
 /// Which checkpoints of earlier versions lack.
 constexpr const char* kSamples = "samples";
 
-/// Likewise, of counts that are left out where they are 0: checkpoints of earlier versions have none of them.
+/// Likewise, of numbers that are left out where they are 0: checkpoints of earlier versions have none of them.
 template <class State, class F>
-void each_rare_count(State& s, F f) {
+void each_rare_number(State& s, F f) {
   f("replaced_samples", s.replaced);
+  f("ema_loss", s.ema_loss);
 }
 
 }  // namespace
@@ -42,8 +43,8 @@ void each_rare_count(State& s, F f) {
 Json to_json(const RunState& state) {
   Json json;
   each_field(state, [&](const char* name, const auto& value) { json[name] = value; });
-  each_rare_count(state, [&](const char* name, int64_t count) {
-    if (count != 0) json[name] = count;
+  each_rare_number(state, [&](const char* name, const auto& value) {
+    if (value != 0) json[name] = value;
   });
   if (state.samples >= 0) json[kSamples] = state.samples;
   return json;
@@ -60,8 +61,8 @@ RunState run_state_from(const Json& json) {
     at->get_to(value);
   };
   each_field(state, read);
-  each_rare_count(state, [&](const char* name, int64_t& count) {
-    if (json.contains(name)) read(name, count);
+  each_rare_number(state, [&](const char* name, auto& value) {
+    if (json.contains(name)) read(name, value);
   });
   const bool counted = json.contains(kSamples);
   if (counted) read(kSamples, state.samples);

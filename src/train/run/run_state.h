@@ -24,6 +24,7 @@ struct RunState {
   // The same since the epoch's beginning.
   double epoch_loss = 0;
   int64_t epoch_images = 0;
+  double ema_loss = 0;  // next_ema_loss() of the epoch's steps
 
   // The best evaluation so far, by train.best; step -1: none yet.
   int64_t best_step = -1;

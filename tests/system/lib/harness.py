@@ -24,7 +24,7 @@ DEFAULT = os.path.join(CONFIGS, "default.yaml")
 DONE, BUG, USAGE, DATA, DIVERGED, CHECKPOINT, MEMORY, LOST, IO, STOPPED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 75
 RECORD = 3073  # bytes: a label and 3 x 32 x 32 pixels
 # Fields of step and eval records that two runs with the same result need not share.
-FREE_FIELDS = {"samples_per_sec", "wait_fraction", "seconds", "host", "peak_bytes"}
+FREE_FIELDS = {"samples_per_sec", "wait_fraction", "seconds", "host", "peak_bytes", "time_ms"}
 
 # As root, and with more ranks than cores, Open MPI wants to be told that this is meant.
 os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT", "1")

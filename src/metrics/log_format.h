@@ -1,0 +1,41 @@
+// How a run's lines of losses and accuracies look: as the tutorial prints them, as DeepSpeed's example of it does, or
+// as scripts that compare ways to train do.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/choice.h"
+
+namespace ct {
+
+/// train.log_format.
+enum class LogFormat : uint8_t { tutorial, example, ema_loss };
+constexpr auto words_of(LogFormat) { return std::to_array<std::string_view>({"tutorial", "example", "ema_loss"}); }
+
+/// What a line of the loss may tell.
+struct LossLine {
+  int64_t epoch = 0;          // from 0
+  int64_t micro_batches = 0;  // of this epoch, of all ranks
+  int64_t step = 0;           // optimizer steps of the run
+  double mean = 0;            // over the images since the last line of this epoch
+  double ema = 0;             // next_ema_loss()
+};
+/// tutorial: "[1,  2000] loss: 2.258"; example: "[ 1,  2000] loss:  2.258"; ema_loss: ">>> epoch:     0, step:    1000,
+/// loss: 2.3026", on one line.
+std::string loss_line(LogFormat format, const LossLine& line);
+
+/// The moving average of the steps' losses that `ema_loss` prints: it begins each epoch at 0, without a correction, so
+/// that an epoch's first lines are low.
+inline double next_ema_loss(double ema, double loss) { return 0.9 * ema + 0.1 * loss; }
+
+/// "Accuracy of the network on the 10000 test images: 55 %", truncated as the tutorial does; example: rounded, behind
+/// two blanks.
+std::string accuracy_line(int64_t correct, int64_t images, std::string_view split,
+                          LogFormat format = LogFormat::tutorial);
+/// "Accuracy of plane : 75 %", likewise.
+std::string class_accuracy_line(std::string_view name, int64_t correct, int64_t images,
+                                LogFormat format = LogFormat::tutorial);
+
+}  // namespace ct

@@ -1,0 +1,29 @@
+// Rates and momenta by parameter group: those of optimizer.groups in their order, then all other parameters, and of
+// Muon what AdamW updates.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "metrics/deepspeed_lines.h"
+#include "optim/rates.h"
+#include "train/config/config.h"
+
+namespace ct {
+
+class GroupRates {
+ public:
+  /// Of a run of `run_steps` updates.
+  GroupRates(const Config& config, int64_t run_steps);
+
+  /// What applied step number `step` uses, counted from 0.
+  std::vector<double> lr(int64_t step) const;
+  std::vector<GroupMomentum> momenta(int64_t step) const;
+
+ private:
+  optim::Optimizer optimizer_;
+  std::vector<double> scales_;  // of the rate, by group
+  std::function<Rates(int64_t step)> rates_;
+};
+
+}  // namespace ct
