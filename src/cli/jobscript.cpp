@@ -44,7 +44,6 @@ int verb_jobscript(const Words& words) {
   if (sources.files.size() > 1) add("--deepspeed_config", word_of_config(sources.files[1]));
   for (const ConfigOverride& override : sources.overrides) add("--set", override.key + "=" + override.value);
   for (const std::string& set : sets) add("--set", set);
-  if (request.scheduler == Scheduler::sge) add("--requeue-code", "99");
   request.words = {own};
   std::fputs(job_script(request).c_str(), stdout);
   return 0;

@@ -154,8 +154,6 @@ int verb_sweep(const Words& words) {
       request.ranks_per_node = std::max(request.ranks_per_node, static_cast<int>(outcome.ranks));
       const Path folder = absolute_of(f.output) / outcome.run.folder();
       request.words.push_back(words_of_run(sources, outcome.run, outcome.ranks, folder));
-      if (request.scheduler == Scheduler::sge)
-        request.words.back().insert(request.words.back().end(), {"--requeue-code", "99"});
     }
     std::fputs(job_script(request).c_str(), stdout);
     return 0;

@@ -139,11 +139,11 @@ Outlook look_ahead(const TrainOptions& options, int ranks, bool dump_plan) {
   const RankMemory& rank = stage.rank;
   std::printf(
       "bytes a rank: %ld weights, %ld gradients (%ld of them partial sums), %ld optimizer, %ld activations and "
-      "workspace (%ld in training, %ld in evaluation), %ld gradient buckets, %ld received by NCCL, %ld snapshot for "
-      "saving, %ld other\n",
+      "workspace (%ld in training, %ld in evaluation), %ld gradient buckets, %s%ld snapshot for saving, "
+      "%ld other\n",
       rank.use.weights, rank.use.gradients, rank.partial_sums, rank.use.optimizer, rank.use.activations, rank.training,
-      rank.evaluation, rank.use.exchange, rank.received, rank.on_gpu ? 0 : rank.snapshot,
-      rank.use.other + (rank.on_gpu ? 0 : rank.overhead));
+      rank.evaluation, rank.use.exchange, rank.on_gpu ? str(rank.received, " received by NCCL, ").c_str() : "",
+      rank.on_gpu ? 0 : rank.snapshot, rank.use.other + (rank.on_gpu ? 0 : rank.overhead));
   if (rank.on_gpu)
     std::printf(
         "of the host's memory: %ld bytes a rank for offloaded optimizer state, %ld page-locked copies, %ld staged "

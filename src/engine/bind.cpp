@@ -86,7 +86,7 @@ BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program
       record_(options.record && !backend.is_host()),
       phase_clock_(options.time_phases ? std::optional<PhaseClock>(backend) : std::nullopt),
       collective_(comm.size() > 1 && most_communications(program_) > 1),
-      queue_(backend.is_host() && options.queue.beside.value_or(comm.overlaps()) && comm.size() > 1,
+      queue_(backend.is_host() && options.queue.overlap_comm.value_or(comm.overlaps()) && comm.size() > 1,
              most_communications(program_), [&backend] { backend.enter_thread(); }) {
   const auto prepared = [&](const Program& steps) { return prepare(backend_, steps, program_.values); };
   kernels_refresh_ = prepared(program_.refresh);

@@ -13,7 +13,7 @@
 namespace ct {
 
 struct CommQueueOptions {
-  std::optional<bool> beside;  // absent: as the transport overlaps. On a GPU its stream is the queue, in any case
+  std::optional<bool> overlap_comm;  // absent: as the transport overlaps. On a GPU its stream is the queue, in any case
 };
 
 class CommQueue {

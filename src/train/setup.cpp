@@ -94,7 +94,9 @@ Distribution distribution(const Config& config, const BatchSizes& batch, RankOf 
           .wire = wire_of(config.communication_data_type)};
 }
 
-CommQueueOptions comm_queue_options(const Config& config) { return {.beside = config.zero_optimization.overlap_comm}; }
+CommQueueOptions comm_queue_options(const Config& config) {
+  return {.overlap_comm = config.zero_optimization.overlap_comm};
+}
 
 /// A value for each of `channels`: as many as were given, or the one that all of them are.
 static std::vector<double> by_channel(const char* key, const std::vector<double>& given, int64_t channels) {

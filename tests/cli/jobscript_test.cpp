@@ -57,8 +57,10 @@ TEST(JobScript, Directives) {
 TEST(JobScript, TheCommand) {
   for (const Scheduler scheduler : {Scheduler::slurm, Scheduler::sge, Scheduler::pbs}) {
     const std::string script = job_script(request(scheduler));
+    const std::string again = scheduler == Scheduler::sge ? " --requeue-code 99" : "";
     EXPECT_NE(script.find("mpirun --hostfile \"$hosts\" -np 8 --map-by ppr:4:node \\\n"
-                          "  '/opt/a b/cifar-train' train --set 'data.path=it'\\''s' &\n"),
+                          "  '/opt/a b/cifar-train' train --set 'data.path=it'\\''s'" +
+                          again + " &\n"),
               std::string::npos)
         << script;
     const bool has_timer = scheduler != Scheduler::slurm;
@@ -77,7 +79,7 @@ TEST(JobScript, ArrayJobs) {
             "open-mode=append|output=%x-%A_%a.out|");
   array.scheduler = Scheduler::sge;
   EXPECT_NE(job_script(array).find("#$ -t 1-2\n"), std::string::npos);
-  EXPECT_NE(job_script(array).find("  1) set -- train --seed=2 ;;\n"), std::string::npos);
+  EXPECT_NE(job_script(array).find("  1) set -- train --seed=2 --requeue-code 99 ;;\n"), std::string::npos);
   EXPECT_EQ(job_script(array).find("mpirun --hostfile"), std::string::npos);
   array.scheduler = Scheduler::pbs;
   EXPECT_NE(job_script(array).find("#PBS -J 0-1\n"), std::string::npos);

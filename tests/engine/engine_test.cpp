@@ -402,7 +402,7 @@ TEST_P(EveryStage, NeitherBucketsNorOverlapChangeABit) {
                               .zero = {.reduce_bucket_size = bucket,
                                        .allgather_bucket_size = bucket,
                                        .persistence_threshold = bucket == 5000 ? 20 : 0},
-                              .queue = {.beside = beside}};
+                              .queue = {.overlap_comm = beside}};
         expect_same_bits(train(setting, 3), alone);
       }
 }
@@ -419,7 +419,7 @@ TEST_P(EveryStage, BlocksComputedAgainChangeNoBit) {
                             .stage = stage,
                             .model = model(),
                             .compute = compute(),
-                            .queue = {.beside = stage % 2 == 1},
+                            .queue = {.overlap_comm = stage % 2 == 1},
                             .recompute = Recompute::blocks};
       expect_same_bits(train(setting, 3), alone);
     }

@@ -317,7 +317,7 @@ TEST(CnnMoe, LearnsInBothPrecisions) {
     Network network(find_model({.name = "cnn_moe", .cnn_moe = keys}), 8, kSgd, 0.02, 42, 32, compute);
     network.feed(0);
     const double first = network.step();
-    for (int step = 0; step < 300; ++step) network.step();
+    for (int step = 0; step < 1000; ++step) network.step();
     EXPECT_LT(network.step(), first / 4) << name_of(compute);
     EXPECT_LT(network.evaluate(0), first / 4) << name_of(compute);
   }

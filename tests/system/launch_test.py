@@ -318,7 +318,8 @@ def what_does_not_belong_together_is_named():
     first, second = [finish(job) for job in ranks_of_others(path("sizes"), rank1={"WORLD_SIZE": "4"})]
     fails(USAGE, first, "has WORLD_SIZE=4, and rank 0 2")
     fails(USAGE, second, "has WORLD_SIZE=4, and rank 0 2")
-    first, *others = [finish(job) for job in ranks_of_others(path("twice"), 4, rank2={"RANK": "1"})]
+    first, *others = [finish(job) for job in ranks_of_others(
+        path("twice"), 4, words=["--set", "communication.timeout_s=20"], rank2={"RANK": "1"})]
     fails(USAGE, first, "there are two of one rank: rank 1 (pid ")
     for done in others:
         expect(done.returncode in (USAGE, LOST), done.returncode, done.stderr)  # lost: who called after the end

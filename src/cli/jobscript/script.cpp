@@ -145,7 +145,11 @@ std::string timer_of(const JobRequest& r, const Dialect& dialect) {
 
 }  // namespace
 
-std::string job_script(const JobRequest& r) {
+std::string job_script(const JobRequest& asked) {
+  JobRequest r = asked;
+  // Grid Engine runs jobs again that end with 99.
+  if (r.scheduler == Scheduler::sge)
+    for (auto& words : r.words) words.insert(words.end(), {"--requeue-code", "99"});
   const Dialect dialect = r.scheduler == Scheduler::slurm ? slurm(r) : r.scheduler == Scheduler::sge ? sge(r) : pbs(r);
   std::ostringstream out;
   const bool has_timer = *dialect.timer != '\0';
