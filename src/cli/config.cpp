@@ -93,8 +93,10 @@ int import_file(const Words& words) {
   if (!parse(app, words)) return 0;
   const std::filesystem::path path = locate_config(name);
   const Import result = import_config(path);
-  const std::string text = str("# From ", printable(source_name(path)), ":\n", report(result, "#   "), result.yaml);
-  if (!out.empty()) {
+  if (result.keys.empty()) warn(str(printable(source_name(path)), " is empty: it says nothing"));
+  const std::string yaml = result.broken.empty() ? result.yaml : "";  // which would not load
+  const std::string text = str("# From ", printable(source_name(path)), ":\n", report(result, "#   "), yaml);
+  if (!out.empty() && result.broken.empty()) {
     FileSystem files;
     write_new_file(files, out, std::as_bytes(std::span(text)));
   }

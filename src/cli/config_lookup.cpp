@@ -99,6 +99,7 @@ JobEnvironment enter_job(const std::string& env, std::vector<std::string>* warni
 ConfigSources locate_configs(const ConfigFiles& files, std::vector<std::string>* warnings) {
   const JobEnvironment job = enter_job(files.env, warnings);
   ConfigSources sources;
+  sources.begins_with_default = !files.config && job.config.empty();
   sources.files = {locate_config(files.config.value_or(job.config.empty() ? "default.yaml" : job.config))};
   if (files.deepspeed == "")
     fail(ExitCode::usage,

@@ -29,9 +29,10 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
   if (damaged > 0)
     log.note(
         str(counted(damaged, "damaged record"), damaged == 1 ? " is" : " are", " left out (data.on_corrupt: skip)"));
-  log.note(str("model ", config.model.name, ": ", session.graph().parameter_count(), " parameters; ",
-               optimizer_note(config), "; batch ", batch.train, " = ", batch.micro, " x ", batch.accumulation,
-               " micro-steps x ", d.ranks, " ranks"));
+  log.note(str("model ", config.model.name, ": ", session.graph().parameter_count(), " parameters, ",
+               name_of(compute_type(config)), ", ZeRO stage ", d.effective_stage(), "; ", optimizer_note(config),
+               "; batch ", batch.train, " = ", batch.micro, " x ", batch.accumulation, " micro-steps x ", d.ranks,
+               " ranks"));
   const int64_t left = session.pipeline().images() % batch.train;
   log.note(str(session.steps_per_epoch(), " steps an epoch, ", total_steps_, " in all",
                left ? str("; ", counted(left, "image"), left == 1 ? " is" : " are", " left over each epoch") : ""));

@@ -450,6 +450,19 @@ TEST_F(ConfigTest, BatchNormOverRanksIsRefusedByName) {
   EXPECT_PART(error({.files = {kShipped / "default.yaml"}, .flags = {.sync_bn = true}}), "--sync-bn: model.sync_bn");
 }
 
+TEST_F(ConfigTest, ADeepSpeedFileAloneIsNotMixedWithTheDefaults) {
+  const auto file =
+      write("sgd.json", R"({"train_batch_size": 32, "optimizer": {"type": "SGD", "params": {"lr": 0.1}}})");
+  const Config alone =
+      load_config({.files = {kShipped / "default.yaml", file}, .begins_with_default = true}, &warnings_);
+  EXPECT_TRUE(std::holds_alternative<optim::Constant>(alone.scheduler));
+  EXPECT_FALSE(alone.batch.micro);
+  EXPECT_EQ(alone.model.name, "cnn");
+  const Config laid_over = load_config({.files = {kShipped / "default.yaml", file}}, &warnings_);
+  EXPECT_FALSE(std::holds_alternative<optim::Constant>(laid_over.scheduler));
+  EXPECT_EQ(laid_over.batch.micro, 4);
+}
+
 TEST_F(ConfigTest, HarmlessDeepSpeedKeysAreNotedOnce) {
   const Config config = load_config({.files = {write("ds_config.json", R"({
         "train_batch_size": 4, "steps_per_print": 2000, // DeepSpeed's tutorial

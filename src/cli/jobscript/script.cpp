@@ -73,7 +73,7 @@ Dialect sge(const JobRequest& r) {
   return {
       .header = header,
       .hosts =
-          R"(if [ -n "${PE_HOSTFILE:-}" ]; then awk '{ print $1, "slots=" $2 }' "$PE_HOSTFILE"; else echo "localhost slots=$ranks_per_node"; fi)",
+          R"(if [ -n "${PE_HOSTFILE:-}" ]; then awk '{ print $1, "slots=" $2 }' "$PE_HOSTFILE"; else echo "localhost slots=$ranks"; fi)",
       .task = "case ${SGE_TASK_ID:-undefined} in undefined) task=0 ;; *) task=$((SGE_TASK_ID - 1)) ;; esac",
       .requeue = "",
       .timer = "Grid Engine's own soft limit (s_rt) ends a job for good that it has run again on the same host"};
@@ -124,13 +124,15 @@ std::string command_of(const JobRequest& r, const Dialect& dialect) {
   }
   if (std::string_view(dialect.hosts).find("$ranks_per_node") != std::string_view::npos)
     out << "ranks_per_node=" << r.ranks_per_node << "\n";
+  if (std::string_view(dialect.hosts).find("$ranks\"") != std::string_view::npos)
+    out << "ranks=" << r.nodes * r.ranks_per_node << "\n";
   out << "hosts=$(mktemp \"${TMPDIR:-/tmp}/hosts.XXXXXX\") || exit 8\n"
       << dialect.hosts << " >\"$hosts\"\n"
       << "# Seconds that mpirun leaves to ranks that save when it is ended; it waits as long before it tells their "
          "exit code.\n"
       << "export OMPI_MCA_odls_base_sigkill_timeout=10\n\n"
-      << "mpirun --hostfile \"$hosts\" -np " << r.nodes * r.ranks_per_node << " --map-by ppr:" << r.ranks_per_node
-      << ":node \\\n  " << shell_word(r.program) << line_of(r.words.at(0)) << " &\n";
+      << "mpirun --hostfile \"$hosts\" -np " << r.nodes * r.ranks_per_node << " --map-by slot \\\n  "
+      << shell_word(r.program) << line_of(r.words.at(0)) << " &\n";
   return out.str();
 }
 

@@ -13,6 +13,7 @@ namespace ct {
 namespace {
 
 using document::Entry;
+using document::Kind;
 using document::Mark;
 using document::Node;
 
@@ -114,6 +115,9 @@ class Judge {
     for (const Entry& entry : map.entries)
       if (is_note(entry.key))
         add(block + entry.key, entry.value, entry.mark, Fate::ignored, "a note");
+      else if ((entry.value.kind == Kind::null || (entry.value.kind == Kind::map && entry.value.entries.empty())) &&
+               is_config_block(block + entry.key, merge_.fields()))
+        add(block + entry.key, entry.value, entry.mark, Fate::ignored, "it is empty, and says nothing");
       else
         add_notes(entry.value, block + entry.key + ".");
   }

@@ -31,6 +31,7 @@ Config load_config(const ConfigSources& sources, std::vector<std::string>* warni
   for (const auto& file : sources.files) {
     const Node root = document::read_file(file);
     if (root.entries.empty()) warnings->push_back(str(source_name(file), " is empty: it says nothing"));
+    if (sources.begins_with_default && &file != &sources.files.front()) merge.give_way_to(root);
     merge.add_file(root);
   }
 

@@ -38,6 +38,7 @@ struct TutorialFlags {
 
 struct ConfigSources {
   std::vector<std::filesystem::path> files = {};  // in order: a later file's keys win
+  bool begins_with_default = false;               // the first is default.yaml, which nobody has named
   TutorialFlags flags = {};
   std::vector<ConfigOverride> overrides = {};  // other flags that set a key, such as --output
   std::vector<std::string> sets =

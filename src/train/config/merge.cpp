@@ -163,6 +163,13 @@ void Merge::add_file(const Node& root) {
   for (const Node& layer : in_own_words(root)) add_layer(layer);
 }
 
+void Merge::give_way_to(const Node& root) {
+  if (has_entry(root, "optimizer")) forget("scheduler");
+  const auto says = [&](const char* key) { return has_entry(root, key); };
+  if (says("elasticity") || std::ranges::any_of(kBatchKeys, says))
+    for (const char* key : kBatchKeys) values_.erase(key);
+}
+
 void Merge::add_layer(const Node& root) {
   for (const Entry& entry : root.entries)
     for (const char* block : kReplacedWhole)

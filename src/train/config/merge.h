@@ -24,6 +24,9 @@ class Merge {
   explicit Merge(Complain complain = {});
 
   void add_file(const document::Node& root);
+  /// Forgets, before a file is added, what belongs to something that it says for itself: the schedule to the optimizer,
+  /// batch sizes to each other.
+  void give_way_to(const document::Node& root);
   void add_override(const ConfigOverride& word);
 
   /// By dotted key.
