@@ -79,8 +79,10 @@ ValueId Graph::conv2d(ValueId x, const std::string& name, int width, int kernel,
   const Init standard = by_terms(channels * kernel * kernel);
   const int64_t fan = (o.start == ConvOptions::kaiming_fan_out ? width : channels) * kernel * kernel;
   const Init kaiming{Init::normal, std::sqrt(2.0 / static_cast<double>(fan))};
-  const ValueId w =
-      convolution_weight(name, width, channels, kernel, o.start == ConvOptions::torch_default ? standard : kaiming);
+  Init start = o.start == ConvOptions::torch_default ? standard : kaiming;
+  start.passes_on = o.passes_on;
+  start.whitens = o.whitens;
+  const ValueId w = convolution_weight(name, width, channels, kernel, start);
   const ValueId b = o.bias ? parameter(name, "bias", {width}, Layout::vector(width), standard) : kNone;
   const auto size = [&](int64_t in) { return (in + 2 * o.pad - kernel) / o.stride + 1; };
   const ValueId y = activation(name + ".out", {batch, size(height), size(wide), width});

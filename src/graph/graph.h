@@ -38,6 +38,11 @@ struct Value {
 struct Init {
   enum Kind : uint8_t { uniform, normal, constant } kind = uniform;
   double spread = 0;
+  /// Of a convolution: output k begins as input k as it is, as far as there are both (Zagoruyko & Komodakis, 2017).
+  bool passes_on = false;
+  /// Of a convolution of images: where there are training images, its filters begin as those that whiten their patches
+  /// (data/whitening.h).
+  bool whitens = false;
 };
 
 /// A parameter, or a running statistic of batch normalisation: that is stored, saved and hashed like a parameter, has
@@ -63,6 +68,7 @@ struct ConvOptions {
   bool bias = true;
   /// PyTorch's default, or He et al. (2015), "kaiming normal", by the number of outputs or of inputs.
   enum Start : uint8_t { torch_default, kaiming_fan_out, kaiming_fan_in } start = torch_default;
+  bool passes_on = false, whitens = false;  // of the weights, see Init
 };
 
 /// Learnable parts of a sequence of tokens, by their names in the state_dict.

@@ -4,18 +4,22 @@
 
 namespace ct {
 namespace {
-ValueId conv(Graph& g, ValueId x, const std::string& name, int64_t width) {
+ValueId conv(Graph& g, ValueId x, const std::string& name, int64_t width, ConvBegins begins) {
   return g.conv2d(x, name + ".conv", static_cast<int>(width), 3,
-                  {.pad = 1, .bias = false, .start = ConvOptions::kaiming_fan_out});
+                  {.pad = 1,
+                   .bias = false,
+                   .start = ConvOptions::kaiming_fan_out,
+                   .passes_on = begins.passes_on,
+                   .whitens = begins.whitens});
 }
 }  // namespace
 
-ValueId conv_bn_relu(Graph& g, ValueId x, const std::string& name, int64_t width, ValueId residual) {
-  return g.batchnorm(conv(g, x, name, width), name + ".bn", Activation::relu, residual);
+ValueId conv_bn_relu(Graph& g, ValueId x, const std::string& name, int64_t width, ValueId residual, ConvBegins begins) {
+  return g.batchnorm(conv(g, x, name, width, begins), name + ".bn", Activation::relu, residual);
 }
 
-ValueId conv_pool_bn_relu(Graph& g, ValueId x, const std::string& name, int64_t width) {
-  return g.batchnorm(shrink(g, conv(g, x, name, width), 2), name + ".bn", Activation::relu);
+ValueId conv_pool_bn_relu(Graph& g, ValueId x, const std::string& name, int64_t width, ConvBegins begins) {
+  return g.batchnorm(shrink(g, conv(g, x, name, width, begins), 2), name + ".bn", Activation::relu);
 }
 
 ValueId shrink(Graph& g, ValueId x, int kernel) {

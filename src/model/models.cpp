@@ -79,6 +79,14 @@ double draw(Random& random, const Init& init) {
   }
   return init.spread;
 }
+/// The first filters of [out][in][kernel][kernel] as identities.
+void pass_on(const std::vector<int64_t>& shape, std::span<float> values) {
+  const int64_t square = shape[2] * shape[3], filter = shape[1] * square;
+  for (int64_t k = 0; k < std::min(shape[0], shape[1]); ++k) {
+    std::ranges::fill(values.subspan(static_cast<size_t>(k * filter), static_cast<size_t>(filter)), 0.0F);
+    values[static_cast<size_t>(k * filter + k * square + square / 2)] = 1;
+  }
+}
 }  // namespace
 
 std::vector<ConfigKey> Model::keys() {
@@ -133,6 +141,7 @@ std::vector<float> initial_values(const Graph& graph, size_t parameter, uint64_t
   Random random(seed, Purpose::init, p.begins_as < 0 ? parameter : static_cast<size_t>(p.begins_as));
   std::vector<float> values(static_cast<size_t>(p.layout.numel()));
   for (float& v : values) v = static_cast<float>(draw(random, p.init));
+  if (p.init.passes_on) pass_on(p.shape, values);
   return values;
 }
 

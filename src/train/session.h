@@ -33,8 +33,13 @@ class TrainingSession {
   /// Writes a set that the program makes itself, if there is one to be written: before the first step, when nothing
   /// else can be refused any more.
   void make_data() { make_late_datasets(data_, config_, comm_); }
-  /// Parameters drawn from the seed.
-  void initialize() { ct::initialize(engine(), graph(), static_cast<uint64_t>(config_.seed)); }
+  /// Parameters drawn from the seed, and where the model asks for it from the training images: after make_data().
+  void initialize() {
+    ct::initialize(engine(), graph(), static_cast<uint64_t>(config_.seed),
+                   values_by_images(graph(), config_, comm_, data_));
+  }
+  /// From the seed alone: a file has all but the last layer.
+  void initialize_head() { ct::initialize(engine(), graph(), static_cast<uint64_t>(config_.seed)); }
 
   /// Step `batch` of an epoch: micro-batches forward and backward, then the update.
   void step(int64_t epoch, int64_t batch);

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "base/counted.h"
 #include "base/error.h"
 #include "data/late_set.h"
+#include "data/whitening.h"
 #include "model/models.h"
 #include "train/agree.h"
 #include "train/weights.h"
@@ -276,10 +278,32 @@ Programs lower_programs(const Config& config, const BatchSizes& batch, RankOf wh
   return programs;
 }
 
-void initialize(Engine& engine, const Graph& graph, uint64_t seed) {
+ImageValues values_by_images(const Graph& graph, const Config& config, Communicator& comm, const Datasets& data) {
+  ImageValues found;
+  for (size_t i = 0; i < graph.parameters().size(); ++i) {
+    const Parameter& p = graph.parameters()[i];
+    if (!p.init.whitens) continue;
+    std::string bytes;  // rank 0's: others may run on machines that round differently
+    together(comm, [&] {
+      if (comm.rank() != 0) return;
+      const InputSpec input = input_spec(config, 1, data.spec(), Mode::evaluate);
+      const auto filters =
+          whitening_filters(*data.train, data.parts.training, input.scale, input.shift, p.shape[2], p.shape[0]);
+      bytes.assign(reinterpret_cast<const char*>(filters.data()), filters.size() * sizeof(float));
+    });
+    bytes = from_rank_0(comm, bytes);
+    found[i].resize(bytes.size() / sizeof(float));
+    std::memcpy(found[i].data(), bytes.data(), bytes.size());
+  }
+  return found;
+}
+
+void initialize(Engine& engine, const Graph& graph, uint64_t seed, const ImageValues& given) {
   std::vector<float> values;
   write_weights(graph, engine.lowered().flat, engine.state().front(), [&](size_t parameter) {
     values = initial_values(graph, parameter, seed);
+    if (const auto image = given.find(parameter); image != given.end())
+      std::ranges::copy(image->second, values.begin());
     return std::span<const float>(values);
   });
   engine.state_written();

@@ -1,7 +1,9 @@
 // From a configuration to the pieces of a run: model, update rule, schedule, batch sizes, data.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <vector>
 
 #include "data/locate.h"
 #include "data/pipeline.h"
@@ -65,7 +67,12 @@ struct Programs {
 /// Error(usage) where the model does not take the samples.
 Programs lower_programs(const Config& config, const BatchSizes& batch, RankOf who, const DataSpec& data);
 
-/// Weights drawn from the seed, into what this rank holds. Collective.
-void initialize(Engine& engine, const Graph& graph, uint64_t seed);
+/// How parameters begin that do so by training images (Init::whitens), by their number: the first values of each in
+/// PyTorch's order, of which there may be fewer than it has. Collective.
+using ImageValues = std::map<size_t, std::vector<float>>;
+ImageValues values_by_images(const Graph& graph, const Config& config, Communicator& comm, const Datasets& data);
+
+/// Weights drawn from the seed, but for those given, into what this rank holds. Collective.
+void initialize(Engine& engine, const Graph& graph, uint64_t seed, const ImageValues& given = {});
 
 }  // namespace ct

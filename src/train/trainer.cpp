@@ -336,11 +336,10 @@ void Trainer::start_from(const std::string& checkpoint) {
     if (!options_.init.empty()) log_.warn("--init is ignored: the run continues from its checkpoint");
   } else if (!options_.init.empty()) {
     load_initial_weights();
-  } else {
-    session_.initialize();
   }
   if (checkpoint.empty()) state_.loss_scale = session_.program().first_loss_scale;
   session_.make_data();
+  if (checkpoint.empty() && options_.init.empty()) session_.initialize();
   if (checkpoint.empty()) engine.begin_average();
   if (folder_ && !ended_) {
     const std::string head = options_.init_head == InitHead::reset ? " --init-head reset" : "";
@@ -371,7 +370,7 @@ void Trainer::show_first_images() {
 void Trainer::load_initial_weights() {
   Engine& engine = session_.engine();
   const bool new_head = options_.init_head == InitHead::reset;
-  if (new_head) session_.initialize();
+  if (new_head) session_.initialize_head();
   std::string converted;
   bool average = false;
   together(comm_, [&] {

@@ -365,6 +365,23 @@ TEST(Airbench, TakesImagesOfAnySize) {
   }
 }
 
+TEST(Airbench, ConvolutionsMayBeginByHandingTheirInputOn) {
+  const Graph graph = build_graph(find_model({.name = "airbench", .airbench = {.width = 4, .pass_on = true}}),
+                                  {.batch = 1, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
+  for (size_t i = 0; i < graph.parameters().size(); ++i) {
+    const Parameter& p = graph.parameters()[i];
+    if (p.shape.size() != 4) continue;
+    const std::vector<float> values = initial_values(graph, i, 1);
+    const auto in = static_cast<size_t>(p.shape[1]), out = static_cast<size_t>(p.shape[0]);
+    const bool first = p.name.starts_with("prep.");
+    for (size_t k = 0; k < out; ++k) {
+      const std::span filter = std::span(values).subspan(k * in * 9, in * 9);
+      const auto others = std::ranges::count_if(filter, [](float v) { return v != 0; });
+      EXPECT_EQ(others == 1 && filter[(k % in) * 9 + 4] == 1, !first && k < in) << p.name << " " << k;
+    }
+  }
+}
+
 TEST(Initialize, NormalWeightsHaveKaimingsSpreadAndStatisticsAreNeutral) {
   const Graph graph = resnet_graph("resnet18");
   for (size_t i = 0; i < graph.parameters().size(); ++i) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "train/config/batch.h"
 #include "train/config/imagenet_file.h"
 
 namespace ct {
@@ -165,9 +166,9 @@ void Merge::add_file(const Node& root) {
 
 void Merge::give_way_to(const Node& root) {
   if (has_entry(root, "optimizer")) forget("scheduler");
-  const auto says = [&](const char* key) { return has_entry(root, key); };
+  const auto says = [&](std::string_view key) { return has_entry(root, std::string(key)); };
   if (says("elasticity") || std::ranges::any_of(kBatchKeys, says))
-    for (const char* key : kBatchKeys) values_.erase(key);
+    for (const std::string_view key : kBatchKeys) values_.erase(std::string(key));
 }
 
 void Merge::add_layer(const Node& root) {
