@@ -180,8 +180,8 @@ def filters_that_whiten_images_begin_alike_on_all_ranks_and_stay():
     values = struct.unpack("<%df" % (4 * 27), data)
     expect_equal((shape, values[2 * 27:]), ([4, 3, 3, 3], tuple(-v for v in values[:2 * 27])))
     train(path("four"), {**wanted, "train.max_steps": 6}, ranks=Ranks(2))  # goes on
-    train(path("longer"), {**wanted, "train.max_steps": 6})
-    expect_same_result(path("four"), result(path("longer")))
+    train(path("whitened"), {**wanted, "train.max_steps": 6})
+    expect_same_result(path("four"), result(path("whitened")))
 
 
 @check
