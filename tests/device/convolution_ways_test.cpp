@@ -182,34 +182,40 @@ TEST_P(ConvolutionWaysTest, EveryWayAgreesWithTheReference) {
   EXPECT_TRUE(taken.contains(ConvWay::direct) && taken.contains(ConvWay::winograd) && taken.contains(ConvWay::product));
 }
 
-/// Winograd's transforms add numbers of both signs, which cancel: its error is larger, but of the same order.
+/// Winograd's transforms add numbers of both signs, which cancel: its error is larger, but of the same order. In bf16
+/// it is lost in the rounding of the result, which of weights' gradients is f32.
 TEST(ConvolutionWays, WinogradsErrorIsWithinFiveTimesTheDirectOne) {
   convolution_enter_thread();
-  const Problem p({8, 64, 12, 12, 64, 3, 1, 1}, /*planar=*/false, DType::f32);
-  for (const ConvPass pass : kPasses) {
-    ConvTask task = p.task(pass);
-    if (pass == ConvPass::grad_w) task.bias = kNone;
-    const auto error = [&](ConvWay way) {
-      const auto kernel = prepare_convolution(task, way);
-      return kernel ? distance(p.run(*kernel, pass).main, p.expected(pass)) : 0;
-    };
-    const double direct = error(ConvWay::direct), winograd = error(ConvWay::winograd);
-    EXPECT_GT(direct, 0);
-    EXPECT_GT(winograd, 0);
-    EXPECT_LE(winograd, 5 * direct) << "pass " << static_cast<int>(pass);
+  std::vector<DType> types = {DType::f32};
+  if (convolution_bf16_problem().empty()) types.push_back(DType::bf16);
+  for (const DType type : types) {
+    const Problem p({8, 64, 12, 12, 64, 3, 1, 1}, /*planar=*/false, type);
+    for (const ConvPass pass : kPasses) {
+      ConvTask task = p.task(pass);
+      if (pass == ConvPass::grad_w) task.bias = kNone;
+      const auto error = [&](ConvWay way) {
+        const auto kernel = prepare_convolution(task, way);
+        return kernel ? distance(p.run(*kernel, pass).main, p.expected(pass)) : 0;
+      };
+      const double direct = error(ConvWay::direct), winograd = error(ConvWay::winograd);
+      EXPECT_GT(direct, 0);
+      EXPECT_GT(winograd, 0);
+      EXPECT_LE(winograd, (type == DType::bf16 && pass != ConvPass::grad_w ? 1.02 : 5) * direct)
+          << "pass " << static_cast<int>(pass) << " in " << name_of(type);
+    }
   }
 }
 
 TEST(ConvolutionWays, TheTableKnowsEveryTask) {
   for (const ConvUnit unit : {ConvUnit::vector, ConvUnit::avx512, ConvUnit::bf16_avx512, ConvUnit::bf16_amx})
     for (const ConvPass pass : kPasses) {
-      const bool f32 = unit == ConvUnit::vector || unit == ConvUnit::avx512;
+      const bool slower = unit != ConvUnit::bf16_amx;
       const ConvTask task{pass, {32, 32, 32, 64, 32, 32, 64, 3, 1, 1, false}, DType::f32, 0, 1, 2, kNone};
-      EXPECT_EQ(table_way(task, unit, /*winograd=*/true) == ConvWay::winograd, f32);
+      EXPECT_EQ(table_way(task, unit, /*winograd=*/true) == ConvWay::winograd, slower);
       EXPECT_NE(table_way(task, unit, /*winograd=*/false), ConvWay::winograd);
     }
   const ConvTask images{ConvPass::grad_w, {32, 32, 32, 3, 32, 32, 64, 3, 1, 1, true}, DType::bf16, 0, 1, 2, kNone};
-  EXPECT_EQ(table_way(images, ConvUnit::bf16_avx512, true), ConvWay::product);
+  EXPECT_EQ(table_way(images, ConvUnit::bf16_amx, true), ConvWay::product);
   const ConvTask shortcut{ConvPass::grad_x, {32, 8, 8, 256, 4, 4, 512, 1, 2, 0, false}, DType::f32, 0, 1, 2, kNone};
   EXPECT_EQ(table_way(shortcut, ConvUnit::avx512, true), ConvWay::product);
 }

@@ -45,9 +45,11 @@ ConvTask conv_task(const Conv2dGradW& op, const std::vector<Value>& values) {
 
 namespace {
 
+/// Images and weights are of T; a gradient of weights and a bias are f32.
+template <class T>
 std::unique_ptr<Kernel> prepare_winograd(const ConvTask& task) {
   const ConvDims& d = task.dims;
-  const bool fits = task.type == DType::f32 && !d.planar && d.kernel == 3 && d.stride == 1 && d.pad <= 2 &&
+  const bool fits = !d.planar && d.kernel == 3 && d.stride == 1 && d.pad <= 2 &&
                     d.in_channels % kWinogradChannels == 0 && d.out_channels % kWinogradChannels == 0;
   if (!fits || (task.pass == ConvPass::grad_w && task.bias != kNone)) return nullptr;
   WinogradShape s{d.n, d.in_h, d.in_w, d.in_channels, d.out_channels, d.pad};
@@ -55,22 +57,32 @@ std::unique_ptr<Kernel> prepare_winograd(const ConvTask& task) {
   switch (task.pass) {
     case ConvPass::forward:
       return make_kernel(floats(winograd_workspace(s)), [=](const Operands& at, float* workspace) {
-        const WinogradArgs args{
-            s, at.f32(task.image), at.f32(task.weights), at.f32(task.bias), at.f32(task.result), workspace, false};
+        const WinogradArgs<T> args{s,
+                                   at.at<T>(task.image),
+                                   at.at<T>(task.weights),
+                                   at.f32(task.bias),
+                                   at.at<T>(task.result),
+                                   workspace,
+                                   /*rotated=*/false};
         return [=] { winograd(args); };
       });
     case ConvPass::grad_x:
       s = {d.n, d.out_h, d.out_w, d.out_channels, d.in_channels, 2 - d.pad};
       return make_kernel(floats(winograd_workspace(s)), [=](const Operands& at, float* workspace) {
-        const WinogradArgs args{s,         at.f32(task.result), at.f32(task.weights), nullptr, at.f32(task.image),
-                                workspace, /*rotated=*/true};
+        const WinogradArgs<T> args{s,
+                                   at.at<T>(task.result),
+                                   at.at<T>(task.weights),
+                                   nullptr,
+                                   at.at<T>(task.image),
+                                   workspace,
+                                   /*rotated=*/true};
         return [=] { winograd(args); };
       });
     case ConvPass::grad_w:
       break;
   }
   return make_kernel(floats(winograd_grad_weights_workspace(s)), [=](const Operands& at, float* workspace) {
-    const WinogradGradWArgs args{s, at.f32(task.image), at.f32(task.result), at.f32(task.weights), workspace};
+    const WinogradGradWArgs<T> args{s, at.at<T>(task.image), at.at<T>(task.result), at.f32(task.weights), workspace};
     return [=] { winograd_grad_weights(args); };
   });
 }
@@ -78,7 +90,8 @@ std::unique_ptr<Kernel> prepare_winograd(const ConvTask& task) {
 }  // namespace
 
 std::unique_ptr<Kernel> prepare_convolution(const ConvTask& task, ConvWay way) {
-  return way == ConvWay::winograd ? prepare_winograd(task) : prepare_by_library(task, way);
+  if (way != ConvWay::winograd) return prepare_by_library(task, way);
+  return task.type == DType::bf16 ? prepare_winograd<uint16_t>(task) : prepare_winograd<float>(task);
 }
 
 std::string_view name_of(ConvWay way) {

@@ -28,7 +28,7 @@ class Any {
 using Units = Any<ConvUnit>;
 using Passes = Any<ConvPass>;
 
-constexpr Units kF32(ConvUnit::vector, ConvUnit::avx512), kBf16(ConvUnit::bf16_avx512, ConvUnit::bf16_amx);
+constexpr Units kF32(ConvUnit::vector, ConvUnit::avx512);
 constexpr Units kAll(ConvUnit::vector, ConvUnit::avx512, ConvUnit::bf16_avx512, ConvUnit::bf16_amx);
 constexpr Passes kEvery(ConvPass::forward, ConvPass::grad_x, ConvPass::grad_w);
 constexpr Passes kGradients(ConvPass::grad_x, ConvPass::grad_w);
@@ -38,6 +38,7 @@ constexpr Passes kGradients(ConvPass::grad_x, ConvPass::grad_w);
 bool any_shape(const ConvDims&) { return true; }
 bool planar(const ConvDims& d) { return d.planar; }
 bool pointwise(const ConvDims& d) { return d.kernel == 1 && d.stride == 1; }
+bool small_pointwise(const ConvDims& d) { return pointwise(d) && d.out_w <= 16; }
 bool strided(const ConvDims& d) { return d.kernel > 1 && d.stride > 1; }
 bool strided_pointwise(const ConvDims& d) { return d.kernel == 1 && d.stride > 1; }
 bool small_strided_pointwise(const ConvDims& d) { return strided_pointwise(d) && d.out_w <= 8; }
@@ -50,9 +51,11 @@ bool ragged_strided_pointwise(const ConvDims& d) {
 bool short_rows(const ConvDims& d) { return d.out_w <= 4 && d.in_channels >= 64; }
 bool long_rows(const ConvDims& d) { return d.kernel > 1 && d.out_w > 4; }
 /// A quarter of the multiplications, but weights are transformed, which takes some tiles to pay.
-bool enough_tiles(const ConvDims& d) {
-  return d.kernel == 3 && d.stride == 1 && d.n * ((d.out_h + 3) / 4) * ((d.out_w + 3) / 4) >= 32;
+bool tiles_at_least(int64_t count, const ConvDims& d) {
+  return d.kernel == 3 && d.stride == 1 && d.n * ((d.out_h + 3) / 4) * ((d.out_w + 3) / 4) >= count;
 }
+bool enough_tiles(const ConvDims& d) { return tiles_at_least(32, d); }
+bool many_tiles(const ConvDims& d) { return tiles_at_least(64, d); }
 
 struct Row {
   Units units;
@@ -73,12 +76,18 @@ constexpr Row kTable[] = {
     {ConvUnit::avx512, ConvPass::grad_x, long_rows, ConvWay::product},
     {ConvUnit::avx512, ConvPass::grad_x, short_rows, ConvWay::blocked},
     {kF32, kEvery, short_rows, ConvWay::product},
-    // Not timed where the table was made: followed from what direct kernels and products were seen to reach.
-    {kBf16, ConvPass::grad_w, planar, ConvWay::product},
+    // Timed with AVX512-BF16.
+    {ConvUnit::bf16_avx512, ConvPass::forward, many_tiles, ConvWay::winograd},
+    {ConvUnit::bf16_avx512, kGradients, enough_tiles, ConvWay::winograd},
+    {ConvUnit::bf16_avx512, ConvPass::grad_w, planar, ConvWay::direct},
+    {ConvUnit::bf16_avx512, ConvPass::grad_w, strided, ConvWay::product},
+    {ConvUnit::bf16_avx512, ConvPass::grad_w, strided_pointwise, ConvWay::product},
+    {ConvUnit::bf16_avx512, ConvPass::forward, strided_pointwise, ConvWay::product},
+    {ConvUnit::bf16_avx512, Passes(ConvPass::forward, ConvPass::grad_w), small_pointwise, ConvWay::product},
+    // Not timed: followed from what direct kernels and products were seen to reach with AMX.
     {ConvUnit::bf16_amx, ConvPass::grad_w, any_shape, ConvWay::product},
     {ConvUnit::bf16_amx, kEvery, short_rows, ConvWay::product},
     {ConvUnit::bf16_amx, kEvery, strided_pointwise, ConvWay::product},
-    {ConvUnit::bf16_avx512, ConvPass::forward, short_rows, ConvWay::blocked},
     {kAll, kEvery, any_shape, ConvWay::direct},
 };
 

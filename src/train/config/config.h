@@ -90,7 +90,7 @@ struct Config {
 
   struct Cpu {
     int64_t threads = 1;
-    bool winograd = true;   // f32 convolutions by Winograd's algorithm
+    bool winograd = true;   // 3x3 convolutions by Winograd's algorithm
     bool autotune = false;  // time the ways of convolutions
   } cpu;
 

@@ -456,7 +456,7 @@ std::vector<ConfigField> config_fields(Config& c) {
        "several ranks may use one GPU",
        {.resume_may_change = true}},
       {"cpu.threads", &c.cpu.threads, "of one rank; part of the result", {.min = 1, .only = "1"}},
-      {"cpu.winograd", &c.cpu.winograd, "f32 convolutions by Winograd's algorithm, where it is the fastest"},
+      {"cpu.winograd", &c.cpu.winograd, "3x3 convolutions by Winograd's algorithm, where it is the fastest"},
       {"cpu.autotune",
        &c.cpu.autotune,
        "time the ways of convolutions instead of taking the table's; a resumed run keeps its own",

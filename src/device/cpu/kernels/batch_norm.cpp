@@ -44,18 +44,19 @@ struct Scratch {
 };
 
 /// The sums over rows of two numbers of every channel; element(tag, at, channel, a, b) adds those at `at` to a and b.
+/// Memory is read from one end to the other: of kRun rows all channels, then of the next.
 template <class Element>
 HWY_INLINE void sums_over_rows(const BatchNormShape& s, const Scratch& out, Element&& element) {
-  for_channels<kSumBlock>(s.channels, [&](auto dv, auto vectors, int64_t c) CT_UNROLLED {
-    using VV = hn::Vec<decltype(dv)>;
-    constexpr int kVectors = decltype(vectors)::value, kStep = static_cast<int>(hn::MaxLanes(dv));
-    alignas(64) float a_run[kSumBlock * 16], b_run[kSumBlock * 16];
-    std::fill_n(out.sum_a + c, kVectors * kStep, 0.0);
-    std::fill_n(out.sum_b + c, kVectors * kStep, 0.0);
-    for (int64_t first = 0; first < s.rows; first += kRun) {
+  std::fill_n(out.sum_a, s.channels, 0.0);
+  std::fill_n(out.sum_b, s.channels, 0.0);
+  for (int64_t first = 0; first < s.rows; first += kRun) {
+    const int64_t end = std::min(s.rows, first + kRun);
+    for_channels<kSumBlock>(s.channels, [&](auto dv, auto vectors, int64_t c) CT_UNROLLED {
+      using VV = hn::Vec<decltype(dv)>;
+      constexpr int kVectors = decltype(vectors)::value, kStep = static_cast<int>(hn::MaxLanes(dv));
+      alignas(64) float a_run[kSumBlock * 16], b_run[kSumBlock * 16];
       VV a[kVectors], b[kVectors];
       unroll<kVectors>([&](auto v) CT_UNROLLED { a[v] = b[v] = hn::Zero(dv); });
-      const int64_t end = std::min(s.rows, first + kRun);
       for (int64_t at = first * s.channels + c; at < end * s.channels; at += s.channels)
         unroll<kVectors>([&](auto v) CT_UNROLLED { element(dv, at + v * kStep, c + v * kStep, a[v], b[v]); });
       unroll<kVectors>([&](auto v) CT_UNROLLED {
@@ -66,8 +67,8 @@ HWY_INLINE void sums_over_rows(const BatchNormShape& s, const Scratch& out, Elem
         out.sum_a[c + i] += static_cast<double>(a_run[i]);
         out.sum_b[c + i] += static_cast<double>(b_run[i]);
       }
-    }
-  });
+    });
+  }
 }
 
 /// body(tag, vectors, channel, begin, end) over blocks of rows that stay in the cache while channels go by.

@@ -191,30 +191,30 @@ struct Squares {
 };
 
 /// Pixels of some tiles into planes [tile][channel].
-template <class Transform>
-HWY_INLINE void to_planes(const Squares<Transform::kFrom, const float>& squares, const Tiles& tiles, int64_t first,
+template <class Transform, class T>
+HWY_INLINE void to_planes(const Squares<Transform::kFrom, const T>& squares, const Tiles& tiles, int64_t first,
                           int64_t count, const Planes& planes, float* HWY_RESTRICT to) {
   constexpr int kFrom = Transform::kFrom;
-  const float* at[kFrom * kFrom];
+  const T* at[kFrom * kFrom];
   for (int64_t t = 0; t < count; ++t, to += planes.row) {
     squares.of(first + t, tiles, at);
     for (int64_t c = 0; c < squares.channels; c += kLanes)
-      transform<Transform>([&](int i) CT_UNROLLED { return hn::LoadU(d, at[i] + c); },
+      transform<Transform>([&](int i) CT_UNROLLED { return load(d, at[i] + c); },
                            [&](int i, V v) CT_UNROLLED { hn::StoreU(v, d, to + i * planes.plane + c); });
   }
 }
 
 /// Planes [tile][end - begin] into the channels [begin, end) of pixels.
-HWY_INLINE void to_pixels(const Squares<4, float>& squares, const Tiles& tiles, int64_t first, int64_t count,
-                          int64_t begin, int64_t end, const Planes& planes, const float* HWY_RESTRICT from,
-                          const float* b) {
-  float* at[16];
+template <class T>
+HWY_INLINE void to_pixels(const Squares<4, T>& squares, const Tiles& tiles, int64_t first, int64_t count, int64_t begin,
+                          int64_t end, const Planes& planes, const float* HWY_RESTRICT from, const float* b) {
+  T* at[16];
   for (int64_t t = 0; t < count; ++t, from += planes.row) {
     squares.of(first + t, tiles, at);
     for (int64_t c = begin; c < end; c += kLanes) {
       const V bias = b == nullptr ? hn::Zero(d) : hn::LoadU(d, b + c);
       transform<OutputTransform>([&](int i) CT_UNROLLED { return hn::LoadU(d, from + i * planes.plane + (c - begin)); },
-                                 [&](int i, V v) CT_UNROLLED { hn::StoreU(hn::Add(v, bias), d, at[i] + c); });
+                                 [&](int i, V v) CT_UNROLLED { store(d, hn::Add(v, bias), at[i] + c); });
     }
   }
 }
@@ -269,36 +269,54 @@ HWY_INLINE void multiply(Left left, const float* right, int64_t right_step, int6
   blocks(std::integral_constant<int, 1>());
 }
 
+/// The elements i of kLanes rows.
+struct Column {
+  static constexpr hn::RebindToSigned<D> di{};
+  hn::Vec<hn::RebindToSigned<D>> rows;
+  HWY_INLINE explicit Column(int64_t row) : rows(hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<int32_t>(row)))) {}
+
+  HWY_INLINE V operator()(const float* matrix, int64_t i) const { return hn::GatherIndex(d, matrix + i, rows); }
+  /// As halves of the 32 bits that they lie in: rows and `matrix` are even numbers of elements.
+  HWY_INLINE V operator()(const uint16_t* matrix, int64_t i) const {
+    const hn::RebindToUnsigned<D> du;
+    const auto two = hn::BitCast(
+        du, hn::GatherOffset(di, reinterpret_cast<const int32_t*>(matrix + i / 2 * 2), hn::ShiftLeft<1>(rows)));
+    return hn::BitCast(d, i % 2 != 0 ? hn::And(two, hn::Set(du, 0xFFFF0000)) : hn::ShiftLeft<16>(two));
+  }
+};
+
 /// Weights of the outputs [begin, end) into planes [in][end - begin], panels of kColumns columns one after the other.
-HWY_INLINE void transform_weights(const WinogradArgs& a, int64_t begin, int64_t end, const Planes& planes, float* to) {
+template <class T>
+HWY_INLINE void transform_weights(const WinogradArgs<T>& a, int64_t begin, int64_t end, const Planes& planes,
+                                  float* to) {
   const int64_t in = a.shape.in_channels, out = a.shape.out_channels;
-  const hn::RebindToSigned<D> di;
-  const auto by_row = hn::Mul(hn::Iota(di, 0), hn::Set(di, 9 * static_cast<int32_t>(in)));
+  const Column column_of(9 * in);
   for (int64_t o = begin; o < end; o += kLanes) {
     const int64_t panel = (o - begin) / kColumns, column = (o - begin) % kColumns;
     for (int64_t i = 0; i < in; ++i) {
       float* at = to + (panel * in + i) * kColumns + column;
       const auto store_at = [&](int plane, V v) CT_UNROLLED { hn::StoreU(v, d, at + plane * planes.plane); };
       if (a.rotated)
-        transform<WeightTransform>([&](int tap) CT_UNROLLED { return hn::LoadU(d, a.w + (i * 9 + 8 - tap) * out + o); },
+        transform<WeightTransform>([&](int tap) CT_UNROLLED { return load(d, a.w + (i * 9 + 8 - tap) * out + o); },
                                    store_at);
       else
-        transform<WeightTransform>(
-            [&](int tap) CT_UNROLLED { return hn::GatherIndex(d, a.w + (o * 9 + tap) * in + i, by_row); }, store_at);
+        transform<WeightTransform>([&](int tap) CT_UNROLLED { return column_of(a.w + (o * 9 + tap) * in, i); },
+                                   store_at);
     }
   }
 }
 
-void Forward(const WinogradArgs& a) {
+template <class T>
+HWY_INLINE void forward(const WinogradArgs<T>& a) {
   const WinogradShape& s = a.shape;
   const WinogradSpace space = forward_space(s);
   const Tiles& tiles = space.tiles;
   float *weights = a.workspace, *in = weights + space.weights.floats(), *out = in + space.in.floats(),
         *zeros = out + space.out.floats(), *unread = zeros + space.channels;
-  std::fill_n(zeros, space.channels, 0.0f);
+  std::fill_n(zeros, space.channels, 0.0f);  // as bf16 too
   if (!tiles.whole) transform_weights(a, 0, s.out_channels, space.weights, weights);
-  const Squares<6, const float> from{a.x, s.height, s.width, s.in_channels, s.pad, zeros};
-  const Squares<4, float> to{a.y, s.out_height(), s.out_width(), s.out_channels, 0, unread};
+  const Squares<6, const T> from{a.x, s.height, s.width, s.in_channels, s.pad, reinterpret_cast<const T*>(zeros)};
+  const Squares<4, T> to{a.y, s.out_height(), s.out_width(), s.out_channels, 0, reinterpret_cast<T*>(unread)};
   for (int64_t first = 0; first < tiles.all; first += tiles.chunk) {
     const int64_t count = std::min(tiles.chunk, tiles.all - first);
     to_planes<InputTransform>(from, tiles, first, count, space.in, in);
@@ -318,7 +336,8 @@ void Forward(const WinogradArgs& a) {
 }
 
 /// Planes [out][in] of the inputs [begin, end) into the gradient of the weights.
-HWY_INLINE void to_weights(const WinogradGradWArgs& a, int64_t begin, int64_t end, const Planes& planes,
+template <class T>
+HWY_INLINE void to_weights(const WinogradGradWArgs<T>& a, int64_t begin, int64_t end, const Planes& planes,
                            const float* from) {
   const int64_t in = a.shape.in_channels;
   for (int64_t o = 0; o < a.shape.out_channels; ++o, from += planes.row)
@@ -328,15 +347,17 @@ HWY_INLINE void to_weights(const WinogradGradWArgs& a, int64_t begin, int64_t en
                                 [&](int tap, V v) CT_UNROLLED { hn::StoreU(v, d, a.dw + (o * 9 + tap) * in + i); });
 }
 
-void GradWeights(const WinogradGradWArgs& a) {
+template <class T>
+HWY_INLINE void grad_weights(const WinogradGradWArgs<T>& a) {
   const WinogradShape& s = a.shape;
   const WinogradSpace space = grad_weights_space(s);
   const Tiles& tiles = space.tiles;
   float *sums = a.workspace, *in = sums + space.weights.floats(), *out = in + space.in.floats(),
         *zeros = out + space.out.floats();
   std::fill_n(zeros, space.channels, 0.0f);
-  const Squares<6, const float> x{a.x, s.height, s.width, s.in_channels, s.pad, zeros};
-  const Squares<4, const float> dy{a.dy, s.out_height(), s.out_width(), s.out_channels, 0, zeros};
+  const T* outside = reinterpret_cast<const T*>(zeros);
+  const Squares<6, const T> x{a.x, s.height, s.width, s.in_channels, s.pad, outside};
+  const Squares<4, const T> dy{a.dy, s.out_height(), s.out_width(), s.out_channels, 0, outside};
   for (int64_t first = 0; first < tiles.all; first += tiles.chunk) {
     const int64_t count = std::min(tiles.chunk, tiles.all - first);
     to_planes<InputTransform>(x, tiles, first, count, space.in, in);
@@ -356,16 +377,25 @@ void GradWeights(const WinogradGradWArgs& a) {
   if (!tiles.whole) to_weights(a, 0, s.in_channels, space.weights, sums);
 }
 
+void Forward(const WinogradArgs<float>& a) { forward(a); }
+void ForwardBf16(const WinogradArgs<uint16_t>& a) { forward(a); }
+void GradWeights(const WinogradGradWArgs<float>& a) { grad_weights(a); }
+void GradWeightsBf16(const WinogradGradWArgs<uint16_t>& a) { grad_weights(a); }
+
 }  // namespace ct::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ct::cpu {
 HWY_EXPORT(Forward);
+HWY_EXPORT(ForwardBf16);
 HWY_EXPORT(GradWeights);
+HWY_EXPORT(GradWeightsBf16);
 
-void winograd(const WinogradArgs& args) { HWY_DYNAMIC_DISPATCH(Forward)(args); }
-void winograd_grad_weights(const WinogradGradWArgs& args) { HWY_DYNAMIC_DISPATCH(GradWeights)(args); }
+void winograd(const WinogradArgs<float>& args) { HWY_DYNAMIC_DISPATCH(Forward)(args); }
+void winograd(const WinogradArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(ForwardBf16)(args); }
+void winograd_grad_weights(const WinogradGradWArgs<float>& args) { HWY_DYNAMIC_DISPATCH(GradWeights)(args); }
+void winograd_grad_weights(const WinogradGradWArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(GradWeightsBf16)(args); }
 size_t winograd_workspace(const WinogradShape& shape) { return forward_space(shape).floats(); }
 size_t winograd_grad_weights_workspace(const WinogradShape& shape) { return grad_weights_space(shape).floats(); }
 }  // namespace ct::cpu

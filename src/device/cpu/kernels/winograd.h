@@ -1,6 +1,7 @@
 // 3x3 convolutions of stride 1 by Winograd's algorithm F(4x4, 3x3) (Lavin & Gray, 2016): tiles of 6x6 pixels and the
 // weights are transformed, so that 36 products of matrices give the transforms of 4x4 outputs: a quarter of the
-// multiplications. f32, images NHWC, weights [out][3][3][in], channels multiples of kWinogradChannels.
+// multiplications. Images NHWC, weights [out][3][3][in], channels multiples of kWinogradChannels. Images and weights
+// are f32 or, as uint16_t, bf16; all arithmetic is in f32, so that what bf16 costs is the rounding of the result.
 #pragma once
 
 #include <cstddef>
@@ -18,22 +19,28 @@ struct WinogradShape {
 
 /// y = conv(x, w) + b. `rotated`: w is that of the convolution whose input's gradient this is, [in][3][3][out], and its
 /// taps are taken from the last to the first.
+template <class T>
 struct WinogradArgs {
   WinogradShape shape;
-  const float *x, *w, *b;  // b nullptr: none
-  float *y, *workspace;
+  const T *x, *w;
+  const float* b;  // nullptr: none
+  T* y;
+  float* workspace;
   bool rotated;
 };
-void winograd(const WinogradArgs& args);
+void winograd(const WinogradArgs<float>& args);
+void winograd(const WinogradArgs<uint16_t>& args);
 size_t winograd_workspace(const WinogradShape& shape);  // floats; 64-byte aligned
 
 /// dw from x and dy.
+template <class T>
 struct WinogradGradWArgs {
   WinogradShape shape;
-  const float *x, *dy;
+  const T *x, *dy;
   float *dw, *workspace;
 };
-void winograd_grad_weights(const WinogradGradWArgs& args);
+void winograd_grad_weights(const WinogradGradWArgs<float>& args);
+void winograd_grad_weights(const WinogradGradWArgs<uint16_t>& args);
 size_t winograd_grad_weights_workspace(const WinogradShape& shape);
 
 }  // namespace ct::cpu
