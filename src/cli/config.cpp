@@ -48,7 +48,7 @@ int show(const Words& words) {
 /// "FILE: ok" and the batch sizes on `ranks`, or on a few numbers of ranks where that is empty. The sources' files are
 /// laid over it.
 std::string check_file(const std::string& name, ConfigSources sources, const std::string& ranks) {
-  const std::filesystem::path path = locate_config(name);
+  const std::filesystem::path path = locate_config(name, /*option=*/"");
   sources.files.insert(sources.files.begin(), path);
   std::vector<std::string> warnings;
   const Config config = load_config(sources, &warnings);
@@ -91,7 +91,7 @@ int import_file(const Words& words) {
   app.add_option("FILE,--deepspeed_config", name, "DeepSpeed's JSON, or url-safe base64 of it")->required();
   app.add_option("--out", out, "a new file for the configuration; the comments are printed alone then");
   if (!parse(app, words)) return 0;
-  const std::filesystem::path path = locate_config(name);
+  const std::filesystem::path path = locate_config(name, /*option=*/"");
   const Import result = import_config(path);
   if (result.keys.empty()) warn(str(printable(source_name(path)), " is empty: it says nothing"));
   const std::string yaml = result.broken.empty() ? result.yaml : "";  // which would not load
@@ -133,7 +133,7 @@ int check(const Words& words) {
     fail(ExitCode::usage, "FILE is required", env.empty() ? "" : str(", for ", in_quotes(env), " names none"),
          ": give a configuration; see cifar-train config check --help");
   if (deepspeed.empty()) deepspeed = job.deepspeed;
-  if (!deepspeed.empty()) sources.files = {locate_config(deepspeed)};
+  if (!deepspeed.empty()) sources.files = {locate_config(deepspeed, "--deepspeed_config")};
   if (job.cuda_path) sources.overrides = {*job.cuda_path};
   std::vector<Error> wrong;
   for (const std::string& file : files) {

@@ -35,7 +35,7 @@ fs::path source_configs(const fs::path& executable) {
 
 }  // namespace
 
-fs::path locate_config(const std::string& name) {
+fs::path locate_config(const std::string& name, std::string_view option) {
   std::error_code error;
   const fs::path executable = fs::read_symlink("/proc/self/exe", error);
   std::vector<fs::path> directories;
@@ -45,7 +45,7 @@ fs::path locate_config(const std::string& name) {
     if (const fs::path configs = source_configs(executable); !configs.empty()) directories.push_back(configs);
   }
   try {
-    return find_config(name, directories);
+    return find_config(name, directories, option);
   } catch (const Error& error) {
     if (decode_config(name)) return name;  // read_file() takes it so
     if (!looks_encoded(name)) throw;
@@ -105,7 +105,7 @@ ConfigSources locate_configs(const ConfigFiles& files, std::vector<std::string>*
     fail(ExitCode::usage,
          "--deepspeed_config is empty: DeepSpeed requires --deepspeed_config to specify configuration file");
   if (const std::string deepspeed = files.deepspeed.value_or(job.deepspeed); !deepspeed.empty())
-    sources.files.push_back(locate_config(deepspeed));
+    sources.files.push_back(locate_config(deepspeed, "--deepspeed_config"));
   if (job.cuda_path) sources.overrides.push_back(*job.cuda_path);
   return sources;
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "train/config/load.h"
@@ -12,8 +13,9 @@
 namespace ct {
 
 /// `name` as given; else below the configs/ of the source tree that this executable was built in, where it lies in
-/// one; else among the installed ones. Throws Error(usage) that lists where it looked.
-std::filesystem::path locate_config(const std::string& name);
+/// one; else among the installed ones. Throws Error(usage) that begins with the option that named it (empty: none) and
+/// lists where it looked.
+std::filesystem::path locate_config(const std::string& name, std::string_view option = "--config");
 
 /// The word that names a located one to another process, whose working folder may be another.
 std::string word_of_config(const std::filesystem::path& located);

@@ -1043,10 +1043,11 @@ TEST_F(ConfigTest, FilesAreFoundWhereTheContractLooks) {
   EXPECT_EQ(find_config((folder_ / "share/a.yaml").string(), folders), folder_ / "share/a.yaml");
   for (const char* name : {"missing.yaml", "", "/missing/c.yaml"}) {
     try {
-      find_config(name, folders);
+      find_config(name, folders, "--deepspeed_config");
       FAIL() << name;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::usage);
+      EXPECT_TRUE(std::string(error.what()).starts_with("--deepspeed_config '")) << error.what();
       const bool searched = std::string(name) == "missing.yaml";
       EXPECT_EQ(std::string(error.what()).find((folder_ / "share").string()) != std::string::npos, searched)
           << error.what();

@@ -5,7 +5,8 @@
 
 namespace ct {
 
-std::filesystem::path find_config(const std::string& name, const std::vector<std::filesystem::path>& directories) {
+std::filesystem::path find_config(const std::string& name, const std::vector<std::filesystem::path>& directories,
+                                  std::string_view option) {
   std::vector<std::filesystem::path> candidates = {name};
   if (!name.empty() && candidates[0].is_relative())
     for (const auto& directory : directories) candidates.push_back(directory / name);
@@ -15,10 +16,11 @@ std::filesystem::path find_config(const std::string& name, const std::vector<std
     if (kind != PathKind::nothing && kind != PathKind::folder) return candidate;
     if (&candidate != &candidates[0]) looked += (looked.empty() ? " nor in " : ", ") + candidate.parent_path().string();
   }
+  const std::string culprit = str(option, option.empty() ? "" : " ", in_quotes(name));
   if (is_folder(candidates[0], ExitCode::usage))
-    fail(ExitCode::usage, "--config ", in_quotes(name), ": it is a folder; give the path of a file, or leave it out");
-  fail(ExitCode::usage, "--config ", in_quotes(name), ": there is no such file here", looked,
-       "; give a path, or leave it out for default.yaml");
+    fail(ExitCode::usage, culprit, ": it is a folder; give the path of a file");
+  fail(ExitCode::usage, culprit, ": there is no such file here", looked,
+       option == "--config" ? "; give a path, or leave it out for default.yaml" : "; give a path");
 }
 
 std::filesystem::path installed_configs(const std::filesystem::path& executable) {
