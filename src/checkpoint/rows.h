@@ -81,14 +81,4 @@ const LogicalTensor* find(const std::vector<LogicalTensor>& tensors, std::string
 /// The names of the tensors that hold an infinity or a NaN.
 std::vector<std::string> not_finite(const std::vector<LogicalTensor>& tensors);
 
-/// How `tensors` are not the wanted ones, whatever else is among them that `ignored` accepts: lists of layers that have
-/// another length; the first of those that are missing, of another shape or type, unexpected, and how many more. Empty:
-/// they are.
-std::string tensor_differences(const std::vector<LogicalTensor>& tensors, const std::vector<TensorSpec>& wanted,
-                               bool (*ignored)(std::string_view name) = nullptr);
-
-/// Error(checkpoint) unless `tensors`, found in `path`, are the wanted ones.
-void require_tensors(const std::vector<LogicalTensor>& tensors, const std::vector<TensorSpec>& wanted, const Path& path,
-                     bool (*ignored)(std::string_view name) = nullptr);
-
 }  // namespace ct

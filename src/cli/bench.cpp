@@ -2,6 +2,8 @@
 // Medians of windows; nothing is written but the synthetic set where it is missing.
 #include "cli/bench/bench.h"
 
+#include <CLI/CLI.hpp>
+
 #include "base/error.h"
 #include "cli/config_lookup.h"
 #include "cli/ranks.h"

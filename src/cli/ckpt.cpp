@@ -1,6 +1,7 @@
 // `ckpt ls|inspect|verify|diff`
 #include <sys/stat.h>
 
+#include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
 #include <ctime>

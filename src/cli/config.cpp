@@ -1,4 +1,5 @@
 // `config show|check|schema|import`
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>

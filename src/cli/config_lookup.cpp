@@ -1,5 +1,6 @@
 #include "cli/config_lookup.h"
 
+#include <CLI/CLI.hpp>
 #include <fstream>
 #include <string_view>
 

@@ -1,7 +1,6 @@
 // What names a configuration on the command line: the same words and places for every verb.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -9,6 +8,10 @@
 #include <vector>
 
 #include "train/config/load.h"
+
+namespace CLI {
+class App;
+}
 
 namespace ct {
 

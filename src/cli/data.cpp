@@ -1,4 +1,5 @@
 // `data synth|verify|info|convert` (convert: cli/data_convert.cpp)
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>

@@ -1,5 +1,6 @@
 #include "cli/data_convert.h"
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <optional>

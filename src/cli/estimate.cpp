@@ -2,6 +2,7 @@
 // written, and no images are needed.
 #include "train/memory/estimate.h"
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <utility>
 

@@ -1,5 +1,6 @@
 // cifar-train eval: what a weights file is worth. It needs nothing but the file and the data. Where nothing else is
 // asked for it computes as the run's own evaluation did, to the same loss in all its digits.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 #include <cmath>

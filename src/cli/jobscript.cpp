@@ -1,4 +1,5 @@
 // cifar-train jobscript: what one submits to Slurm, Grid Engine or PBS.
+#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "cli/config_lookup.h"

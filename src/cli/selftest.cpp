@@ -1,6 +1,7 @@
 // cifar-train selftest: does this device compute, and do its collectives move, what the references say?
 #include "selftest/selftest.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 

@@ -1,5 +1,6 @@
 // cifar-train sweep: one network trained with many settings, each with several seeds. Every run is a process of this
 // program with a folder of its own, so that a sweep that was stopped or killed goes on where its runs are.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 

@@ -1,4 +1,5 @@
 // cifar-train [train]: configuration, ranks, run.
+#include <CLI/CLI.hpp>
 #include <bitset>
 #include <cstdio>
 

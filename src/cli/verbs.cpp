@@ -1,5 +1,6 @@
 #include "cli/verbs.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>

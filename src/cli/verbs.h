@@ -2,10 +2,13 @@
 // is thrown as Error and printed once, by main().
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <span>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace ct {
 

@@ -1,5 +1,7 @@
 #include "cli/weight_set.h"
 
+#include <CLI/CLI.hpp>
+
 #include "base/error.h"
 
 namespace ct {

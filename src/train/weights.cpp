@@ -1,7 +1,6 @@
 #include "train/weights.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <map>
 #include <stdexcept>
@@ -11,9 +10,11 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/half.h"
+#include "base/lower_case.h"
 #include "base/paths.h"
 #include "base/utf8.h"
 #include "checkpoint/store.h"
+#include "checkpoint/tensor_differences.h"
 #include "checkpoint/weights_hash.h"
 #include "device/cpu/kernels/plain.h"
 #include "train/config/batch.h"
@@ -186,11 +187,10 @@ void load_initial_weights(const SafetensorsFile& file, InitHead head, const Grap
   if (head == InitHead::reset) wanted = without(last, std::move(wanted));
   if (const std::string differences = tensor_differences(tensors, wanted, is_counter); !differences.empty()) {
     const bool other_head = tensor_differences(without(last, tensors), without(last, wanted), is_counter).empty();
-    fail(ExitCode::checkpoint, in_quotes(file.path().native()), " has other tensors than the model (", differences,
-         "): ",
-         other_head ? "only the last layer differs, which --init-head reset begins anew"
-                    : "it is of another model, give the keys of model that it was made with, such as model.stem or "
-                      "model.depth");
+    refuse_tensors(file.path(), differences,
+                   other_head ? "only the last layer differs, which --init-head reset begins anew"
+                              : "it is of another model, give the keys of model that it was made with, such as "
+                                "model.stem or model.depth");
   }
   for (const TensorSpec& spec : wanted) {
     const bool variance = spec.name.ends_with("running_var");
@@ -234,9 +234,8 @@ std::string conversions(const SafetensorsFile& file) {
     if (t.dtype != StoredType::f32 && is_float(t.dtype)) ++counts[t.dtype];
   std::string text;
   for (const auto& [type, count] : counts) {
-    std::string name(name_of(type));
-    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-    text += str(text.empty() ? "" : ", ", counted(count, "tensor"), " converted from ", name, " to f32");
+    text += str(text.empty() ? "" : ", ", counted(count, "tensor"), " converted from ",
+                lower_case(std::string(name_of(type))), " to f32");
   }
   return text;
 }

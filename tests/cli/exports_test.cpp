@@ -36,11 +36,14 @@ TEST(Exports, VariablesOfLibraries) {
   const char* environment[] = {"NCCL_DEBUG=INFO", "UCX_TLS=tcp",       "PYTHONPATH=/a:/b", "HOME=/root", "NCCL",
                                "MV2_X=",          "MLFLOW_RUN_ID=a=b", "BASH_FUNC_x%%=()", nullptr};
   setenv("DS_ENV_FILE", "there-is-no-such-file", 1);
-  EXPECT_EQ(exports_of_launch(environment), (Exports{{"NCCL_DEBUG", "INFO"},
-                                                     {"UCX_TLS", "tcp"},
-                                                     {"PYTHONPATH", "/a:/b"},
-                                                     {"MV2_X", ""},
-                                                     {"MLFLOW_RUN_ID", "a=b"}}));
+  std::vector<std::string> notes;
+  EXPECT_EQ(exports_of_launch(environment, notes), (Exports{{"NCCL_DEBUG", "INFO"},
+                                                            {"UCX_TLS", "tcp"},
+                                                            {"PYTHONPATH", "/a:/b"},
+                                                            {"MV2_X", ""},
+                                                            {"MLFLOW_RUN_ID", "a=b"}}));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_TRUE(notes[0].starts_with("DS_ENV_FILE names 'there-is-no-such-file', ")) << notes[0];
   unsetenv("DS_ENV_FILE");
 }
 

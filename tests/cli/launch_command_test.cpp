@@ -1,6 +1,7 @@
 // From the options of a launch to the line that starts it.
 #include <gtest/gtest.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <fstream>
 #include <map>

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "device/kernels_testing.h"
+#include "device/cpu/kernels/testing.h"
 #include "selftest/op_case_checks.h"
 
 namespace ct {

@@ -139,6 +139,8 @@ def mistakes_have_deepspeeds_words():
             (["eval"], "launch starts train and bench"),
             (["no-verb"], "no-verb")]:
         fails(USAGE, launch("-H", hosts, *words), culprit)
+    fails(USAGE, launch("--config", "x.yaml", "--include", "w0", "--hostfile", hosts),
+          "--include stands behind '--config', where the words of the ranks are: give the options of launch first")
     fails(USAGE, launch("--num_nodes", "2"), "Num nodes is >1 but no extra nodes available via hostfile")
     fails(USAGE, launch("--num_gpus", "2", "--bind_cores_to_rank", env={"KMP_AFFINITY": "compact"}), "KMP_AFFINITY")
     fails(USAGE, launch("--num_gpus", "2", env={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}),
@@ -149,8 +151,9 @@ def mistakes_have_deepspeeds_words():
 def what_is_left_out_is_said():
     need_mpi()
     done = launch("--dry-run", "-H", path("nowhere"), "--num_gpus", "1", "--launcher", "pdsh", "--master_addr", "x",
-                  env={"CUDA_VISIBLE_DEVICES": "1,3"})
-    for words in ["Unable to find hostfile, will proceed with training with local resources only.",
+                  "--node_rank", "0", env={"CUDA_VISIBLE_DEVICES": "1,3", "DS_ENV_FILE": "nowhere"})
+    for words in ["--node_rank is left out: without --no_ssh", "DS_ENV_FILE names 'nowhere', which is no file",
+                  "Unable to find hostfile, will proceed with training with local resources only.",
                   "mpirun does what pdsh would", "--master_addr and --master_port are left out",
                   "Detected VISIBLE_DEVICES=1,3 but ignoring it because"]:
         expect(words in done.stderr, words, done.stderr)

@@ -1,5 +1,6 @@
 #include "cli/jobscript/options.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 #include <charconv>

@@ -1,10 +1,13 @@
 // The options of batch jobs that jobscript and sweep share.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "cli/jobscript/script.h"
+
+namespace CLI {
+class App;
+}
 
 namespace ct {
 

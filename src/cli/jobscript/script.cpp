@@ -16,7 +16,7 @@ using Words = std::vector<std::string>;
 /// What differs between schedulers. Lines end with a line break.
 struct Dialect {
   std::string header;
-  const char* hosts;       // writes lines "NAME slots=N" of the scheduler's list to standard output
+  std::string hosts;       // writes lines "NAME slots=N" of the scheduler's list to standard output
   const char* task;        // the number of an array job's task, from 0
   const char* requeue;     // when the run was stopped with a good checkpoint
   const char* timer = "";  // why the script itself signals before the limit; empty: the scheduler does
@@ -40,7 +40,7 @@ Dialect slurm(const JobRequest& r) {
   if (!r.account.empty()) line("account=", r.account);
   return {
       .header = header,
-      .hosts = R"(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed "s/\$/ slots=$ranks_per_node/")",
+      .hosts = str(R"(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed 's/$/ slots=)", r.ranks_per_node, "/'"),
       .task = "task=${SLURM_ARRAY_TASK_ID:-0}",
       .requeue = R"(# Slurm runs jobs again whose exit code is in its RequeueExit; where 75 is not, the job asks for it.
 if [ "$code" -eq 75 ] && [ -z "$cancelled" ]; then
@@ -72,8 +72,9 @@ Dialect sge(const JobRequest& r) {
                   " GPUs a node by a line of your site's, such as: #$ -l gpu=", r.gpus_per_node, "\n");
   return {
       .header = header,
-      .hosts =
-          R"(if [ -n "${PE_HOSTFILE:-}" ]; then awk '{ print $1, "slots=" $2 }' "$PE_HOSTFILE"; else echo "localhost slots=$ranks"; fi)",
+      .hosts = str(
+          R"(if [ -n "${PE_HOSTFILE:-}" ]; then awk '{ print $1, "slots=" $2 }' "$PE_HOSTFILE"; else echo "localhost slots=)",
+          r.nodes * r.ranks_per_node, R"("; fi)"),
       .task = "case ${SGE_TASK_ID:-undefined} in undefined) task=0 ;; *) task=$((SGE_TASK_ID - 1)) ;; esac",
       .requeue = "",
       .timer = "Grid Engine's own soft limit (s_rt) ends a job for good that it has run again on the same host"};
@@ -122,10 +123,6 @@ std::string command_of(const JobRequest& r, const Dialect& dialect) {
     out << shell_word(r.program) << " \"$@\" &\n";
     return out.str();
   }
-  if (std::string_view(dialect.hosts).find("$ranks_per_node") != std::string_view::npos)
-    out << "ranks_per_node=" << r.ranks_per_node << "\n";
-  if (std::string_view(dialect.hosts).find("$ranks\"") != std::string_view::npos)
-    out << "ranks=" << r.nodes * r.ranks_per_node << "\n";
   out << "hosts=$(mktemp \"${TMPDIR:-/tmp}/hosts.XXXXXX\") || exit 8\n"
       << dialect.hosts << " >\"$hosts\"\n"
       << "# Seconds that mpirun leaves to ranks that save when it is ended; it waits as long before it tells their "

@@ -47,7 +47,7 @@ void read_exports(std::string_view text, const std::string& origin, Exports& exp
   }
 }
 
-Exports exports_of_launch(const char* const* environment) {
+Exports exports_of_launch(const char* const* environment, std::vector<std::string>& notes) {
   constexpr auto kPrefixes = std::to_array<std::string_view>({"MLFLOW", "PYTHON", "MV2", "UCX", "NCCL", "NEBULA"});
   Exports exports;
   for (const char* const* variable = environment; *variable != nullptr; ++variable) {
@@ -58,19 +58,23 @@ Exports exports_of_launch(const char* const* environment) {
         std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return name.starts_with(prefix); }))
       exports[std::string(name)] = text.substr(equals + 1);
   }
-  const char *name = std::getenv("DS_ENV_FILE"), *home = std::getenv("HOME");
+  const char *named = std::getenv("DS_ENV_FILE"), *home = std::getenv("HOME");
+  const std::string name = named != nullptr ? named : "";
   std::vector<Path> folders;
   if (home != nullptr && *home != '\0') folders.emplace_back(home);
   folders.emplace_back(".");
   Path last;
   for (const Path& folder : folders) {
-    const Path file = folder / (name != nullptr && *name != '\0' ? name : ".deepspeed_env");
+    const Path file = folder / (name.empty() ? ".deepspeed_env" : name);
     if (kind_of(file, ExitCode::usage) != PathKind::file) continue;
     if (!last.empty() && same_place(file, last, ExitCode::usage)) continue;  // the home folder is the working folder
     last = file;
     read_exports(read_file(file, kLargestFile, MappedFile::Links::follow, ExitCode::usage),
                  file.lexically_normal().string(), exports);
   }
+  if (last.empty() && !name.empty())
+    notes.push_back(str("DS_ENV_FILE names ", in_quotes(name),
+                        ", which is no file in the home folder nor here: no variables are taken from it"));
   return exports;
 }
 

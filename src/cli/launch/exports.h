@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ct {
 
@@ -14,7 +15,8 @@ using Exports = std::map<std::string, std::string>;
 void read_exports(std::string_view text, const std::string& origin, Exports& exports);
 
 /// Variables of `environment` (environ) that begin with MLFLOW, PYTHON, MV2, UCX, NCCL or NEBULA; then those of
-/// .deepspeed_env (or what DS_ENV_FILE names) in the home folder, then in the working folder: a later one wins.
-Exports exports_of_launch(const char* const* environment);
+/// .deepspeed_env (or what DS_ENV_FILE names) in the home folder, then in the working folder: a later one wins. A file
+/// that DS_ENV_FILE names and that is in neither is told in `notes`.
+Exports exports_of_launch(const char* const* environment, std::vector<std::string>& notes);
 
 }  // namespace ct

@@ -1,5 +1,6 @@
 #include "cli/launch/options.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iterator>
 

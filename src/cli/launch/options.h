@@ -1,7 +1,6 @@
 // The options of a launch: DeepSpeed's launcher's, under `launch` and, those with long names, under `train` too.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>

@@ -1,6 +1,7 @@
 // The lowering of one graph: lower.cpp says in which order things come, the files beside this one how each is made.
 // First values and their places (values.cpp, parameters.cpp, gradients.cpp), then the programs that compute and
-// communicate (passes.cpp) and update (update.cpp, and of some optimizers trust.cpp and muon.cpp).
+// communicate (passes.cpp; recompute.cpp chooses what the backward pass computes again) and update (update.cpp, and of
+// some optimizers trust.cpp and muon.cpp).
 #pragma once
 
 #include <functional>

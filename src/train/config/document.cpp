@@ -1,7 +1,6 @@
 #include "train/config/document.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -9,6 +8,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/lower_case.h"
 #include "base/paths.h"
 #include "base/utf8.h"
 #include "train/config/encoded.h"
@@ -17,11 +17,6 @@ namespace ct::document {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
 
 /// [-+]? (digits [. digits?]? | . digits) ([eE] [-+]? digits)?
 bool looks_numeric(const std::string& text) {
@@ -80,7 +75,7 @@ Node plain_scalar(const std::string& text, const Mark& mark) {
   Node node;
   node.mark = mark;
   node.text = text;
-  const std::string word = lower(text);
+  const std::string word = lower_case(text);
   if (text.empty() || text == "~" || word == "null") return node;
   if (word == "true" || word == "false") {
     node.kind = Kind::boolean;
@@ -136,7 +131,7 @@ Node read_file(const std::filesystem::path& path) {
   const std::optional<std::string> encoded = config_in_place_of(path);
   const std::string text = encoded ? *encoded : read_text(path);
   const auto origin = std::make_shared<Origin>(Origin{source_name(path)});
-  const std::string suffix = lower(path.extension().string());
+  const std::string suffix = lower_case(path.extension().string());
   const size_t first = text.find_first_not_of(" \t\r\n");
   const bool braces = first != std::string::npos && text[first] == '{';
   const bool json = encoded || suffix == ".json" || (braces && suffix != ".yaml" && suffix != ".yml");

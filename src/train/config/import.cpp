@@ -62,6 +62,8 @@ class Judge {
       std::vector<std::string> warnings;
       settle_together(config_);
       check_together(config_, &warnings);
+      const bool given = config_.batch.train || config_.batch.micro || config_.batch.elastic;
+      if (given && fitting_ranks(config_.batch, 1).empty()) batch_for(config_.batch, 1);  // throws: it fits no ranks
     } catch (const Error& error) {
       result_.broken = error.what();
     }

@@ -5,6 +5,7 @@
 
 #include "train/config/batch.h"
 #include "train/config/imagenet_file.h"
+#include "train/config/suggest.h"
 
 namespace ct {
 namespace {
@@ -135,8 +136,8 @@ bool is_left_open(const ConfigField& field, const Node& node) {
   const bool top = field.key.find('.') == std::string::npos && field.key != "seed" &&
                    !std::holds_alternative<bool*>(field.target) && !std::holds_alternative<Compat*>(field.target) &&
                    !is_text(field);
-  const bool open =
-      (field.key == "communication_data_type" || field.key == "flops_profiler.output_file") && node.kind == Kind::null;
+  constexpr const char* kMayBeNull[] = {"communication_data_type", "flops_profiler.output_file", "steps_per_print"};
+  const bool open = node.kind == Kind::null && std::ranges::find(kMayBeNull, field.key) != std::end(kMayBeNull);
   return open || ((in_block || top) && !is_type(field) && node.kind == Kind::text && node.text == "auto");
 }
 

@@ -2,28 +2,11 @@
 #pragma once
 
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "base/config_key.h"
-#include "train/config/config.h"
-#include "train/config/document.h"
+#include "train/config/field.h"
 
 namespace ct {
-
-/// Where a value lives in a Config; the alternative is the key's type.
-using ConfigTarget =
-    std::variant<bool*, int64_t*, double*, std::string*, Choice, std::array<double, 2>*, std::vector<double>*,
-                 std::vector<int64_t>*, std::vector<std::string>*, std::optional<bool>*, std::optional<int64_t>*,
-                 std::optional<double>*, std::vector<AugmentStep>*, std::vector<optim::ParameterGroup>*,
-                 std::optional<optim::Optimizer>*, optim::LrSchedule*, Compat*>;
-
-struct ConfigField {
-  std::string key;  // dotted path
-  ConfigTarget target;
-  std::string doc;
-  ConfigRule rule = {};
-};
 
 /// Every key of a configuration in the order of printing, bound to the members of `config`; of the keys of models and
 /// the params of optimizers and schedulers those of its own model and types.
@@ -35,12 +18,6 @@ std::vector<Config> configs_of_all_types();
 /// The config_fields that count: parameters of fp16 and of the average while they are off, and absent batch and ZeRO
 /// keys left out.
 std::vector<ConfigField> effective_fields(Config& config);
-
-/// The field's present value as YAML in flow style.
-std::string field_text(const ConfigField& field);
-
-/// Reads `node` into the field's target. Throws Error(usage) with the node's mark, the key and the remedy.
-void read_field(const ConfigField& field, const document::Node& node);
 
 /// Keys that are known but are no setting here: DeepSpeed's that this program does not implement, and words of other
 /// programs. "block.*" stands for every key of a block that is not listed itself.
@@ -62,11 +39,5 @@ std::string refusal_of(const ForeignKey& foreign, const std::string& key, const 
 
 /// True when `key` is a block: some known key begins with `key.`.
 bool is_config_block(const std::string& key, const std::vector<ConfigField>& fields);
-
-/// "; did you mean 'train.epochs'?" for the known key nearest to an unknown one, or nothing.
-std::string suggest_key(const std::string& key, const std::vector<ConfigField>& fields);
-
-/// "a, b or c".
-std::string join_choices(const std::vector<std::string>& words);
 
 }  // namespace ct

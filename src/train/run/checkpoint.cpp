@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "checkpoint/tensor_differences.h"
 #include "comm/together.h"
 #include "train/run/run_files.h"
 

@@ -1,7 +1,8 @@
+#include "train/config/batch.h"
+
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "train/config/batch.h"
 
 namespace ct {
 namespace {

@@ -1,5 +1,6 @@
 #include "device/cpu/kernels/gelu.h"
-#include "device/kernels_testing.h"
+
+#include "device/cpu/kernels/testing.h"
 #include "selftest/reference/bf16.h"
 #include "selftest/reference/gelu.h"
 

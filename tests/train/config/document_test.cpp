@@ -1,8 +1,8 @@
+#include "train/config/document.h"
+
 #include <gtest/gtest.h>
 
 #include <functional>
-
-#include "train/config/document.h"
 
 namespace ct::document {
 namespace {

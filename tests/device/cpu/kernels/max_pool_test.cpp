@@ -1,8 +1,9 @@
+#include "device/cpu/kernels/max_pool.h"
+
 #include <algorithm>
 #include <bit>
 
-#include "device/cpu/kernels/max_pool.h"
-#include "device/kernels_testing.h"
+#include "device/cpu/kernels/testing.h"
 #include "selftest/reference/conv.h"
 
 namespace ct::cpu {

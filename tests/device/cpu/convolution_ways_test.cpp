@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "device/kernels_testing.h"
+#include "device/cpu/kernels/testing.h"
 #include "selftest/reference/bf16.h"
 #include "selftest/reference/conv.h"
 

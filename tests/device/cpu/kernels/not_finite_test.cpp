@@ -1,7 +1,7 @@
 // A number that is not finite must show in the loss, so that the step is skipped: no maximum may swallow it.
 #include "device/cpu/kernels/conv_relu_pool.h"
 #include "device/cpu/kernels/softmax_cross_entropy.h"
-#include "device/kernels_testing.h"
+#include "device/cpu/kernels/testing.h"
 
 namespace ct::cpu {
 namespace {

@@ -1,10 +1,11 @@
+#include "device/cpu/kernels/optimizer.h"
+
 #include <thread>
 
 #include "device/cpu/isa.h"
 #include "device/cpu/kernels/grad_norm.h"
-#include "device/cpu/kernels/optimizer.h"
+#include "device/cpu/kernels/testing.h"
 #include "device/cpu/kernels/tree_sum.h"
-#include "device/kernels_testing.h"
 #include "selftest/reference/optimizer.h"
 
 namespace ct::cpu {

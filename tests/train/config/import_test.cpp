@@ -58,6 +58,27 @@ TEST_F(ImportTest, EveryKeyHasItsLineInTheFilesOrder) {
   EXPECT_NE(to_text(said).find("honoured  train_batch_size: 4\n"), std::string::npos) << to_text(said);
 }
 
+TEST_F(ImportTest, ABatchThatFitsNoRanksIsRefusedInDeepSpeedsWords) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"train_batch_size": 0})", "Train batch size: 0 has to be greater than 0"},
+      {R"({"train_batch_size": 8, "train_micro_batch_size_per_gpu": -1})",
+       "Micro batch size per gpu: -1 has to be greater than 0"},
+      {R"({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 3})",
+       "Check batch related parameters. train_batch_size is not equal to"}};
+  for (const auto& [text, words] : cases) {
+    const Import said = of(text);
+    EXPECT_TRUE(said.refused());
+    EXPECT_TRUE(said.broken.starts_with(words)) << said.broken;
+  }
+  EXPECT_FALSE(of(R"({"train_batch_size": 3})").refused());  // 1 or 3 ranks
+  EXPECT_FALSE(of(R"({"gradient_clipping": 1})").refused());
+}
+
+TEST_F(ImportTest, NoStepsPerPrintAreTheDefault) {
+  EXPECT_EQ(line(of(R"({"train_batch_size": 4, "steps_per_print": null})"), "steps_per_print"),
+            "honoured null -- it follows from other keys, or is the default");
+}
+
 TEST_F(ImportTest, TheYamlLoadsToTheSame) {
   for (const std::string& text :
        {kTutorial, std::string(R"({"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": "auto",

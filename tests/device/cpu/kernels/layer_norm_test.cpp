@@ -1,6 +1,7 @@
-#include "device/cpu/kernels/column_sums.h"
 #include "device/cpu/kernels/layer_norm.h"
-#include "device/kernels_testing.h"
+
+#include "device/cpu/kernels/column_sums.h"
+#include "device/cpu/kernels/testing.h"
 
 namespace ct::cpu {
 namespace {

@@ -1,5 +1,6 @@
 #include "device/cpu/kernels/dropout.h"
-#include "device/kernels_testing.h"
+
+#include "device/cpu/kernels/testing.h"
 
 namespace ct::cpu {
 namespace {

@@ -1,6 +1,7 @@
 #include "device/cpu/kernels/fff.h"
+
 #include "device/cpu/kernels/linear.h"
-#include "device/kernels_testing.h"
+#include "device/cpu/kernels/testing.h"
 #include "selftest/reference/bf16.h"
 #include "selftest/reference/fff.h"
 

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "device/cpu/convolution.h"
-#include "device/kernels_testing.h"
+#include "device/cpu/kernels/testing.h"
 #include "selftest/reference/bf16.h"
 #include "selftest/reference/dense.h"
 #include "selftest/reference/gelu.h"

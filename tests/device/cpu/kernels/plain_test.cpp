@@ -1,5 +1,6 @@
 #include "device/cpu/kernels/plain.h"
-#include "device/kernels_testing.h"
+
+#include "device/cpu/kernels/testing.h"
 #include "selftest/reference/conv.h"
 
 namespace ct::cpu {

@@ -1,0 +1,250 @@
+#include "cli/launch/launch.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <iterator>
+
+#include "base/cores.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/lower_case.h"
+#include "base/utf8.h"
+#include "cli/launch/command.h"
+#include "cli/launch/local_ranks.h"
+#include "cli/launch/rank_place.h"
+#include "cli/programs.h"
+#include "comm/meeting/place.h"
+#include "comm/mpi/mpi.h"
+#include "device/cuda.h"
+
+namespace ct {
+namespace {
+
+enum class Way : uint8_t { mpirun, srun, by_itself };
+
+void note(const std::string& text) { std::fprintf(stderr, "launch: %s\n", printable(text).c_str()); }
+
+bool built_with_mpi() { return mpi_library().find("without MPI") == std::string::npos; }
+
+std::string mpirun_path() {
+  const auto path = in_bundle("mpirun");
+  return path ? path->string() : on_path("mpirun") ? "mpirun" : "";
+}
+
+Way way_of(const LaunchFlags& flags, const Resources& resources) {
+  const std::string launcher = lower_case(flags.launcher);
+  if (launcher == "mvapich" || launcher == "mpich" || launcher == "impi")
+    fail(ExitCode::usage, "--launcher ", launcher, " is not supported by this version: use openmpi or slurm");
+  if (launcher != "openmpi" && launcher != "slurm" && launcher != "pdsh")
+    fail(ExitCode::usage, "--launcher ", in_quotes(flags.launcher), ": give openmpi, slurm or pdsh");
+  if (flags.no_ssh) return Way::by_itself;
+  if (launcher == "slurm") return Way::srun;
+  if (launcher == "pdsh") note("--launcher pdsh: mpirun does what pdsh would");
+  const std::string lacks = !built_with_mpi()       ? "this program was built without MPI"
+                            : mpirun_path().empty() ? "there is no mpirun on PATH"
+                                                    : "";
+  if (lacks.empty()) return Way::mpirun;
+  if (resources.here) return Way::by_itself;
+  fail(ExitCode::usage, lacks, ", which reaches other hosts: run the same command on each of them with --no_ssh ",
+       "--node_rank N --master_addr ADDRESS");
+}
+
+/// What is running under another launcher is a rank already.
+void require_no_launcher() {
+  if (const Launch launch = detect_launch(); launch.parallel())
+    fail(ExitCode::usage, "launch starts the ranks itself, and this process is one of ", launch.size, " that ",
+         name(launch.kind), " has started: leave one of the two out");
+}
+
+/// The verb and its words. A script's name is what DeepSpeed's users have there.
+Words checked_program(Words words) {
+  constexpr std::string_view kVerbs[] = {"train", "bench"};
+  if (words.empty() || words[0].starts_with('-')) words.insert(words.begin(), "train");
+  if (words[0].ends_with(".py"))
+    fail(ExitCode::usage, in_quotes(words[0]), " is a script of Python's: leave it out, cifar-train trains by itself");
+  if (std::find(std::begin(kVerbs), std::end(kVerbs), words[0]) == std::end(kVerbs)) {
+    refuse_later_verb(words[0]);
+    const bool is_verb = std::ranges::any_of(verbs(), [&](const Verb& verb) { return words[0] == verb.name; });
+    fail(ExitCode::usage, "launch ", in_quotes(words[0]), ": ",
+         is_verb ? "this verb has no use for several ranks; launch starts train and bench"
+                 : "give the launcher's options, then train or bench and theirs");
+  }
+  return words;
+}
+
+std::string time_stamp() {
+  const std::time_t now = std::time(nullptr);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y%m%d%H%M%S", std::localtime(&now));
+  return text;
+}
+
+/// What ranks are told by variables of this program's own.
+void add_places(const LaunchFlags& flags, const Resources& resources, Exports& exports) {
+  if (const std::string devices = devices_text(resources); !devices.empty()) exports[kDevicesVariable] = devices;
+  if (flags.bind_cores || !flags.bind_core_list.empty()) {
+    if (const char* affinity = std::getenv("KMP_AFFINITY"))
+      fail(ExitCode::usage, "Environment variable KMP_AFFINITY=", in_quotes(affinity),
+           " conflicts with binding cores: unset KMP_AFFINITY, or leave --bind_cores_to_rank out");
+    exports[kCoresVariable] = flags.bind_core_list.empty() ? "all" : flags.bind_core_list;
+  }
+  if (!flags.rank_log.empty() && flags.rank_log != "None")
+    exports[kLogVariable] = (Path(flags.rank_log) / time_stamp()).string();
+}
+
+/// The exit code of a program that is told nothing and says nothing; -1: it could not be started.
+int run_quietly(const std::vector<std::string>& words) {
+  std::vector<std::string> copies = words;
+  std::vector<char*> pointers;
+  for (std::string& word : copies) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  const pid_t child = fork();
+  if (child < 0) return -1;
+  if (child == 0) {
+    const int nothing = open("/dev/null", O_RDWR);
+    dup2(nothing, STDIN_FILENO);
+    dup2(nothing, STDOUT_FILENO);
+    dup2(nothing, STDERR_FILENO);
+    execvp(pointers[0], pointers.data());
+    _exit(127);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+/// mpirun would wait for a password, and say less. Nothing is asked where it does not use ssh.
+void require_ssh(const LaunchFlags& flags, const Resources& resources) {
+  if (resources.here || flags.no_ssh_check || std::getenv("SLURM_JOB_ID") != nullptr ||
+      std::getenv("OMPI_MCA_plm_rsh_agent") != nullptr)
+    return;
+  const std::string& first = resources.hosts[0].name;
+  std::vector<std::string> words = {"ssh",           "-o", "PasswordAuthentication=no", "-o",
+                                    "BatchMode=yes", "-o", "ConnectTimeout=10"};
+  if (flags.ssh_port > 0) words.insert(words.end(), {"-p", std::to_string(flags.ssh_port)});
+  words.insert(words.end(), {first, "hostname"});
+  if (run_quietly(words) != 0)
+    fail(
+        ExitCode::usage, "Using hostfile at ", in_quotes(flags.hostfile), " but host=", first,
+        " was not reachable via ssh. If you are running with a single node please remove it or setup passwordless ssh; "
+        "--no_ssh_check leaves this test out");
+}
+
+/// As DeepSpeed does, for scripts that look there.
+void save_pid() {
+  const Path path = str("/tmp/", getpid(), ".deepspeed");
+  FileSystem files;
+  File file(files, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+  file.write(std::to_string(getpid()));
+  file.close();
+}
+
+/// Becomes the program: its signals and its exit code are this process's.
+[[noreturn]] void become(const Command& command) {
+  for (const auto& [name, value] : command.environment) setenv(name.c_str(), value.c_str(), 1);
+  std::vector<std::string> copies = command.words;
+  std::vector<char*> pointers;
+  for (std::string& word : copies) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  std::fflush(stdout);
+  execvp(pointers[0], pointers.data());
+  fail(ExitCode::usage, "cannot start ", in_quotes(copies[0]), ": ", std::strerror(errno),
+       ": install it, or put its folder on PATH");
+}
+
+std::string random_word() {
+  std::array<unsigned char, 16> bytes{};
+  check(getrandom(bytes.data(), bytes.size(), 0) == std::ssize(bytes), "no random numbers");
+  std::string word;
+  for (const unsigned char byte : bytes) {
+    constexpr const char* kDigits = "0123456789abcdef";
+    word += {kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return word;
+}
+
+/// This host's ranks of the world.
+LocalRanks local_ranks(const LaunchFlags& flags, const RanksToStart& all) {
+  const Hosts& hosts = all.resources.hosts;
+  if (hosts.size() > 1 && (flags.node_rank < 0 || flags.master_addr.empty()))
+    fail(ExitCode::usage, "--no_ssh on ", hosts.size(), " hosts needs ",
+         flags.node_rank < 0 ? "--node_rank N, which of "
+                               "them this is"
+                             : "--master_addr ADDRESS, the first one's",
+         ": run the same command on each with its own N");
+  const auto node = static_cast<size_t>(std::max(flags.node_rank, 0));
+  if (node >= hosts.size())
+    fail(ExitCode::usage, "--node_rank ", flags.node_rank, ": there are only hosts 0 to ", hosts.size() - 1,
+         "; give --num_nodes or a hostfile");
+  LocalRanks ranks{.first = static_cast<int>(slots_of({hosts.begin(), hosts.begin() + static_cast<ptrdiff_t>(node)})),
+                   .count = static_cast<int>(hosts[node].slots.size()),
+                   .size = static_cast<int>(slots_of(hosts)),
+                   .node = static_cast<int>(node),
+                   .nodes = static_cast<int>(hosts.size()),
+                   .address = flags.master_addr.empty() ? "127.0.0.1" : flags.master_addr,
+                   .exports = all.exports,
+                   .program = all.program};
+  const bool alone = hosts.size() == 1;
+  ranks.port = flags.master_port.value_or(alone && !flags.dry_run ? free_port() : kMasterPort);
+  if (alone && std::getenv(kJobVariable) == nullptr)
+    ranks.exports[kJobVariable] = flags.dry_run ? "..." : random_word();
+  return ranks;
+}
+
+void print_local(const LocalRanks& ranks) {
+  for (int local = 0; local < ranks.count; ++local)
+    std::printf("%s\n", text_of(Command{variables_of(ranks, local), ranks.program}).c_str());
+}
+
+}  // namespace
+
+int run_launch(const LaunchFlags& flags, const Words& program) {
+  require_no_launcher();
+  std::vector<std::string> notes;
+  RanksToStart ranks{.program = checked_program(program)};
+  ranks.resources = resources_of(
+      flags, own_environment(),
+      [] {
+        const int gpus = cuda_device_count();
+        return gpus > 0 ? gpus : available_cores();
+      },
+      notes);
+  ranks.exports = exports_of_launch(environ, notes);
+  for (const std::string& text : notes) note(text);
+  if (slots_of(ranks.resources.hosts) == 1 &&
+      std::find(ranks.program.begin(), ranks.program.end(), "--ranks") == ranks.program.end())
+    ranks.program.insert(ranks.program.end(), {"--ranks", "1"});  // one slot is one rank, not one for each core
+  const Way way = way_of(flags, ranks.resources);
+  ranks.program.insert(ranks.program.begin(), own_program().string());
+  add_places(flags, ranks.resources, ranks.exports);
+  if (way != Way::by_itself && (!flags.master_addr.empty() || flags.master_port))
+    note("--master_addr and --master_port are left out: mpirun and srun connect the ranks");
+  if (way != Way::by_itself && flags.node_rank >= 0)
+    note("--node_rank is left out: without --no_ssh this command starts the ranks of all hosts");
+
+  if (way == Way::by_itself) {
+    const LocalRanks here = local_ranks(flags, ranks);
+    if (flags.dry_run) return print_local(here), 0;
+    if (flags.save_pid) save_pid();
+    return run_local_ranks(here);
+  }
+  const Command command =
+      way == Way::srun ? srun_command(flags, ranks, own_environment()) : mpirun_command(mpirun_path(), flags, ranks);
+  if (flags.dry_run) return std::printf("%s\n", text_of(command).c_str()), 0;
+  if (way == Way::mpirun) require_ssh(flags, ranks.resources);
+  if (flags.save_pid) save_pid();
+  become(command);
+}
+
+}  // namespace ct

@@ -1,0 +1,353 @@
+#include "train/config/field.h"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "base/error.h"
+#include "base/lower_case.h"
+#include "train/config/suggest.h"
+
+namespace ct {
+namespace {
+
+using document::fail_at;
+using document::flow;
+using document::Kind;
+using document::Node;
+using document::quoted;
+
+template <class... Types>
+struct Overload : Types... {
+  using Types::operator()...;
+};
+template <class... Types>
+Overload(Types...) -> Overload<Types...>;
+
+[[noreturn]] void refuse(const Node& node, const std::string& key, const std::string& value,
+                         const std::string& instead) {
+  fail_at(node.mark, key, " ", value, " is not supported by this version; use ", instead);
+}
+
+[[noreturn]] void wrong_type(const ConfigField& field, const Node& node, const std::string& expected) {
+  if (!field.rule.refusal.empty()) fail_at(node.mark, field.key, ": ", field.rule.refusal, flow(node));
+  const std::string found = node.kind == Kind::null ? "nothing" : quoted(flow(node));
+  fail_at(node.mark, field.key, " expects ", expected, ", found ", found);
+}
+
+std::string range_text(const ConfigRule& rule) {
+  const bool from = std::isfinite(rule.min), to = std::isfinite(rule.max);
+  std::string text;
+  if (from) text = (rule.above_min ? "more than " : "at least ") + flow(rule.min);
+  if (to) text += (from ? " and " : "") + std::string(rule.below_max ? "less than " : "at most ") + flow(rule.max);
+  return text;
+}
+
+double checked_number(const ConfigField& field, const Node& node) {
+  if (!node.is_number()) wrong_type(field, node, "a number");
+  const ConfigRule& rule = field.rule;
+  const bool low = node.real < rule.min || (rule.above_min && node.real == rule.min);
+  const bool high = node.real > rule.max || (rule.below_max && node.real == rule.max);
+  if (low || high) fail_at(node.mark, field.key, " must be ", range_text(rule), ", found ", flow(node));
+  return node.real;
+}
+
+int64_t checked_integer(const ConfigField& field, const Node& node) {
+  if (node.kind == Kind::integer) {
+    checked_number(field, node);
+    return node.integer;
+  }
+  // DeepSpeed's files write whole numbers as 5e8 too.
+  constexpr double kExact = 1LL << 53;
+  if (node.kind != Kind::real || std::floor(node.real) != node.real) wrong_type(field, node, "a whole number");
+  if (std::abs(node.real) > kExact)
+    fail_at(node.mark, field.key, " has too large a whole number, found ", quoted(node.text));
+  return static_cast<int64_t>(checked_number(field, node));
+}
+
+bool checked_boolean(const ConfigField& field, const Node& node) {
+  if (node.kind != Kind::boolean)
+    wrong_type(field, node, field.rule.open.empty() ? "true or false" : "true, false or " + field.rule.open);
+  return node.boolean;
+}
+
+std::string choices(const ConfigRule& rule) {
+  std::vector<std::string> words = rule.values;
+  if (!rule.numbered.empty()) words.push_back(rule.numbered + ":N");
+  return join_choices(words);
+}
+
+std::string checked_text(const ConfigField& field, const Node& node) {
+  const ConfigRule& rule = field.rule;
+  if (node.kind != Kind::text) {
+    const bool scalar = node.kind == Kind::boolean || node.is_number();
+    wrong_type(field, node, !rule.values.empty() ? choices(rule) : scalar ? "text (put it in quotes)" : "text");
+  }
+  const std::string& text = node.text;
+  if (text.empty() && !rule.may_be_empty) wrong_type(field, node, "text");
+  if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+    wrong_type(field, node, "text on one line, without control characters");
+  if (rule.values.empty()) return text;
+  const auto same = [&](const std::string& word) {
+    return rule.any_case ? lower_case(word) == lower_case(text) : word == text;
+  };
+  if (const auto found = std::find_if(rule.values.begin(), rule.values.end(), same); found != rule.values.end())
+    return *found;
+  if (const std::string prefix = rule.numbered + ":"; !rule.numbered.empty() && text.starts_with(prefix)) {
+    const std::string digits = text.substr(prefix.size());
+    const auto is_digit = [](unsigned char c) { return c >= '0' && c <= '9'; };
+    if (!digits.empty() && digits.size() < 4 && std::all_of(digits.begin(), digits.end(), is_digit)) return text;
+  }
+  if (!rule.refusal.empty()) wrong_type(field, node, choices(rule));
+  for (const std::string& word : rule.later)
+    if (same(word) || text.rfind(word + ":", 0) == 0) refuse(node, field.key, text, choices(rule));
+  std::vector<std::string> vocabulary = rule.values;
+  vocabulary.insert(vocabulary.end(), rule.later.begin(), rule.later.end());
+  const std::string near = nearest(text, vocabulary);
+  fail_at(node.mark, field.key, " must be ", choices(rule), ", found ", quoted(text),
+          near.empty() ? "" : "; did you mean " + near + "?");
+}
+
+/// One number for each channel, or one for all.
+std::vector<double> checked_list(const ConfigField& field, const Node& node) {
+  const bool by_channel = field.key.starts_with("data.normalize.");
+  if (node.kind != Kind::list || node.items.empty())
+    wrong_type(field, node, str("a list of numbers", by_channel ? ", one for each channel" : ""));
+  std::vector<double> numbers;
+  for (const Node& item : node.items) numbers.push_back(checked_number(field, item));
+  return numbers;
+}
+
+std::vector<int64_t> checked_integers(const ConfigField& field, const Node& node) {
+  if (node.kind != Kind::list || node.items.empty() || node.items.size() > kMostMicroBatchSizes)
+    wrong_type(field, node, str("a list of 1 to ", kMostMicroBatchSizes, " whole numbers"));
+  std::vector<int64_t> numbers;
+  for (const Node& item : node.items) {
+    if (item.kind != Kind::integer || item.real < field.rule.min || item.real > field.rule.max)
+      wrong_type(field, node, "whole numbers, " + range_text(field.rule));
+    numbers.push_back(item.integer);
+  }
+  return numbers;
+}
+
+std::vector<std::string> checked_words(const ConfigField& field, const Node& node) {
+  constexpr size_t kMost = 64;
+  if (node.kind != Kind::list || node.items.size() > kMost)
+    wrong_type(field, node, str("a list of at most ", kMost, " names"));
+  std::vector<std::string> words;
+  for (const Node& item : node.items) words.push_back(checked_text(field, item));
+  return words;
+}
+
+std::string words_text(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + flow(word);
+  return "[" + text + "]";
+}
+
+/// seed, or a list of flags.
+Compat checked_compat(const ConfigField& field, const Node& node) {
+  Compat compat;
+  if (node.kind == Kind::text && node.text == "seed") {
+    compat.add_all();
+    return compat;
+  }
+  const auto all = words_of(CompatFlag{});
+  const std::vector<std::string> words(all.begin(), all.end());
+  if (node.kind != Kind::list) wrong_type(field, node, "seed or a list of " + join_choices(words));
+  for (const Node& item : node.items) {
+    const std::string word = checked_text({field.key, field.target, "", {.values = words}}, item);
+    compat.add(of_word(word, CompatFlag{}));
+  }
+  return compat;
+}
+
+std::string compat_text(const Compat& compat) {
+  std::string text;
+  for (const std::string_view word : words_of(CompatFlag{}))
+    if (compat.has(of_word(word, CompatFlag{}))) text += str(text.empty() ? "" : ", ", word);
+  return "[" + text + "]";
+}
+
+template <size_t N>
+std::array<double, N> checked_numbers(const ConfigField& field, const Node& node) {
+  if (node.kind != Kind::list || node.items.size() != N) wrong_type(field, node, str("a list of ", N, " numbers"));
+  std::array<double, N> numbers;
+  for (size_t i = 0; i < N; ++i) numbers[i] = checked_number(field, node.items[i]);
+  return numbers;
+}
+
+const std::vector<std::string> kLaterSteps = {"resize", "center_crop", "translate", "rotate", "random_erasing"};
+
+/// random_crop | {random_crop: {padding: 4}}
+AugmentStep read_step(const ConfigField& field, const Node& node) {
+  const bool with_parameters = node.kind == Kind::map && node.entries.size() == 1;
+  if (!with_parameters && node.kind != Kind::text)
+    wrong_type(field, node, "a list of steps such as flip or {random_crop: {padding: 4}}");
+  Node name = node;
+  name.kind = Kind::text;
+  if (with_parameters) name.text = node.entries[0].key, name.mark = node.entries[0].mark;
+  std::string word;
+  read_field({field.key, &word, "", {.values = augment_step_names(), .later = kLaterSteps}}, name);
+  AugmentStep step = augment_step(word);
+  if (!with_parameters) return step;
+  const Node& parameters = node.entries[0].value;
+  if (parameters.kind == Kind::null) return step;
+  if (parameters.kind != Kind::map) wrong_type(field, parameters, "parameters of " + word + " in braces");
+  const std::string block = field.key + "." + word + ".";
+  for (const document::Entry& entry : parameters.entries) {
+    const std::vector<ConfigKey> keys = keys_of(step);
+    const auto found = std::ranges::find(keys, entry.key, &ConfigKey::name);
+    if (found == keys.end()) {
+      std::vector<std::string> names;
+      for (const ConfigKey& key : keys) names.push_back(key.name);
+      fail_at(entry.mark, "unknown key ", quoted(block + entry.key), "; ", word, " takes ",
+              names.empty() ? "none" : join_choices(names));
+    }
+    read_field(as_field(*found, block), entry.value);
+  }
+  if (const auto fault = fault_of(step)) {
+    const auto named = std::ranges::find(parameters.entries, fault->key, &document::Entry::key);
+    fail_at(named == parameters.entries.end() ? parameters.mark : named->value.mark, block, fault->key, " ",
+            fault->text);
+  }
+  return step;
+}
+
+std::string step_text(AugmentStep step) {
+  std::string text;
+  for (const ConfigKey& key : keys_of(step))
+    text += (text.empty() ? "" : ", ") + key.name + ": " + field_text(as_field(key, ""));
+  return "{" + std::string(name_of(step)) + ": {" + text + "}}";
+}
+
+/// {pattern: "*.bias", weight_decay: 0}
+optim::ParameterGroup read_group(const ConfigField& field, const Node& node) {
+  if (node.kind != Kind::map)
+    wrong_type(field, node, "a list of groups such as {pattern: \"*.bias\", weight_decay: 0}");
+  optim::ParameterGroup group;
+  bool chooses = false;
+  for (const document::Entry& entry : node.entries) {
+    const std::vector<ConfigKey> keys = optim::keys_of(group);
+    const auto found = std::find_if(keys.begin(), keys.end(), [&](const auto& key) { return key.name == entry.key; });
+    if (found == keys.end()) {
+      std::vector<std::string> names;
+      for (const ConfigKey& key : keys) names.push_back(key.name);
+      fail_at(entry.mark, "unknown key ", quoted(field.key + "." + entry.key), "; a group takes ", join_choices(names));
+    }
+    chooses = chooses || entry.key == "pattern" || entry.key == "dimensions";
+    read_field(as_field(*found, field.key + "."), entry.value);
+  }
+  if (!chooses) fail_at(node.mark, field.key, ": a group needs a pattern or dimensions");
+  return group;
+}
+
+std::string group_text(optim::ParameterGroup group) {
+  std::string text;
+  for (const ConfigKey& key : optim::keys_of(group))
+    if (const ConfigField field = as_field(key, ""); field_text(field) != "null")
+      text += (text.empty() ? "" : ", ") + field.key + ": " + field_text(field);
+  return "{" + text + "}";
+}
+
+template <class Numbers>
+std::string numbers_text(const Numbers& numbers) {
+  std::string text;
+  for (const auto number : numbers) {
+    if (!text.empty()) text += ", ";
+    if constexpr (std::is_integral_v<decltype(number)>)
+      text += std::to_string(number);
+    else
+      text += flow(number);
+  }
+  return "[" + text + "]";
+}
+
+}  // namespace
+
+ConfigField as_field(const ConfigKey& key, const std::string& block) {
+  return {block + key.name, std::visit([](auto target) { return ConfigTarget(target); }, key.target), key.doc,
+          key.rule};
+}
+
+std::string field_text(const ConfigField& field) {
+  return std::visit(
+      Overload{[](const bool* v) { return std::string(*v ? "true" : "false"); },
+               [](const int64_t* v) { return std::to_string(*v); }, [](const double* v) { return flow(*v); },
+               [](const std::string* v) { return flow(*v); }, [](const Choice& v) { return flow(v.word()); },
+               [](const std::optional<int64_t>* v) { return *v ? std::to_string(**v) : std::string("null"); },
+               [&](const std::optional<bool>* v) {
+                 const std::string& open = field.rule.open;
+                 return !*v ? (open.empty() ? std::string("null") : open) : std::string(**v ? "true" : "false");
+               },
+               [](const std::array<double, 2>* v) { return numbers_text(*v); },
+               [](const std::optional<double>* v) { return *v ? flow(**v) : std::string("null"); },
+               [](const std::vector<double>* v) { return numbers_text(*v); },
+               [](const std::vector<int64_t>* v) { return numbers_text(*v); },
+               [](const std::vector<std::string>* v) { return words_text(*v); },
+               [](const Compat* v) { return compat_text(*v); },
+               [](const std::vector<AugmentStep>* v) {
+                 std::string text;
+                 for (const AugmentStep& step : *v) text += (text.empty() ? "" : ", ") + step_text(step);
+                 return "[" + text + "]";
+               },
+               [](const std::vector<optim::ParameterGroup>* v) {
+                 std::string text;
+                 for (const optim::ParameterGroup& group : *v) text += (text.empty() ? "" : ", ") + group_text(group);
+                 return "[" + text + "]";
+               },
+               [](const std::optional<optim::Optimizer>* v) { return std::string(*v ? optim::type_of(**v) : ""); },
+               [](const optim::LrSchedule* v) { return std::string(optim::type_of(*v)); }},
+      field.target);
+}
+
+void read_field(const ConfigField& field, const Node& node) {
+  std::visit(
+      Overload{
+          [&](bool* v) { *v = checked_boolean(field, node); }, [&](int64_t* v) { *v = checked_integer(field, node); },
+          [&](double* v) { *v = checked_number(field, node); }, [&](std::string* v) { *v = checked_text(field, node); },
+          [&](const Choice& v) {
+            ConfigField worded = field;
+            worded.rule.values = v.words();
+            v.choose(checked_text(worded, node));
+          },
+          [&](std::optional<int64_t>* v) { *v = checked_integer(field, node); },
+          [&](std::optional<bool>* v) {  // DeepSpeed's null leaves the choice open
+            const std::string& open = field.rule.open;
+            const bool left = open.empty() ? node.kind == Kind::null : node.kind == Kind::text && node.text == open;
+            v->reset();
+            if (!left) *v = checked_boolean(field, node);
+          },
+          [&](std::array<double, 2>* v) { *v = checked_numbers<2>(field, node); },
+          [&](std::vector<double>* v) { *v = checked_list(field, node); },
+          [&](std::vector<int64_t>* v) { *v = checked_integers(field, node); },
+          [&](std::vector<std::string>* v) { *v = checked_words(field, node); },
+          [&](Compat* v) { *v = checked_compat(field, node); },
+          [&](std::vector<AugmentStep>* v) {
+            if (node.kind != Kind::list) wrong_type(field, node, "a list of steps");
+            constexpr size_t kMost = 32;
+            if (node.items.size() > kMost)
+              fail_at(node.mark, field.key, " takes at most ", kMost, " steps, found ", node.items.size());
+            v->clear();
+            for (const Node& item : node.items) v->push_back(read_step(field, item));
+          },
+          [&](std::optional<double>* v) { *v = checked_number(field, node); },
+          [&](std::vector<optim::ParameterGroup>* v) {
+            if (node.kind != Kind::list) wrong_type(field, node, "a list of groups");
+            v->clear();
+            for (const Node& item : node.items) v->push_back(read_group(field, item));
+          },
+          [&](std::optional<optim::Optimizer>* v) { *v = optim::of_type<optim::Optimizer>(checked_text(field, node)); },
+          [&](optim::LrSchedule* v) { *v = optim::of_type<optim::LrSchedule>(checked_text(field, node)); }},
+      field.target);
+  if (const std::string& only = field.rule.only; !only.empty() && field_text(field) != only)
+    refuse(node, field.key, field_text(field), only);
+}
+
+std::string join_choices(const std::vector<std::string>& words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i) text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+  return text;
+}
+
+}  // namespace ct

@@ -1,0 +1,40 @@
+// One key of a configuration: where its value lives, and how it is read, checked and printed.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/config_key.h"
+#include "train/config/config.h"
+#include "train/config/document.h"
+
+namespace ct {
+
+/// Where a value lives in a Config; the alternative is the key's type.
+using ConfigTarget =
+    std::variant<bool*, int64_t*, double*, std::string*, Choice, std::array<double, 2>*, std::vector<double>*,
+                 std::vector<int64_t>*, std::vector<std::string>*, std::optional<bool>*, std::optional<int64_t>*,
+                 std::optional<double>*, std::vector<AugmentStep>*, std::vector<optim::ParameterGroup>*,
+                 std::optional<optim::Optimizer>*, optim::LrSchedule*, Compat*>;
+
+struct ConfigField {
+  std::string key;  // dotted path
+  ConfigTarget target;
+  std::string doc;
+  ConfigRule rule = {};
+};
+
+/// A key of a part of the program as the field `block` + its name.
+ConfigField as_field(const ConfigKey& key, const std::string& block);
+
+/// The field's present value as YAML in flow style.
+std::string field_text(const ConfigField& field);
+
+/// Reads `node` into the field's target. Throws Error(usage) with the node's mark, the key and the remedy.
+void read_field(const ConfigField& field, const document::Node& node);
+
+/// "a, b or c".
+std::string join_choices(const std::vector<std::string>& words);
+
+}  // namespace ct
