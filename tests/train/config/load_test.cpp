@@ -94,6 +94,11 @@ TEST_F(ConfigTest, ShippedTransformersLoad) {
   }
   ASSERT_EQ(warnings_.size(), 2u);
   for (const std::string& warning : warnings_) EXPECT_PART(warning, "overrides optimizer.params.betas");
+  const Config quick = load_config({.files = {kShipped / "vit_tiny_2cores.yaml"}}, &warnings_);
+  EXPECT_EQ(fitting_ranks(quick.batch, 9), (std::vector<int64_t>{1, 2, 4}));
+  EXPECT_EQ(quick.model.name, "vit_tiny");
+  EXPECT_EQ(optimizer<optim::Muon>(quick).lr, 0.02);
+  EXPECT_EQ(warnings_.size(), 2u);
 }
 
 TEST_F(ConfigTest, AbsentKeysFollowTheContract) {
