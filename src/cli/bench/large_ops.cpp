@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <set>
 
 namespace ct {
 namespace {
@@ -36,6 +35,22 @@ std::vector<Value> with_large_batch(std::vector<Value> values, const Ids& operan
   return values;
 }
 
+/// What passes over memory, of each name the operation that moves most, in the program's order.
+std::vector<Step> largest_of_each_name(const std::vector<Step>& steps, const std::vector<Value>& values) {
+  std::vector<Step> largest;
+  for (const Step& step : steps) {
+    const auto* op = std::get_if<ComputeOp>(&step.op);
+    if (op == nullptr || !passes_over_memory(*op)) continue;
+    const auto same_name = [&](const Step& other) { return name_of(other.op) == name_of(step.op); };
+    const auto known = std::ranges::find_if(largest, same_name);
+    if (known == largest.end())
+      largest.push_back(step);
+    else if (cost_of(step.op, values).bytes > cost_of(known->op, values).bytes)
+      *known = step;
+  }
+  return largest;
+}
+
 /// Memory full of numbers of ordinary size, in any type.
 Memory ordinary_numbers(Backend& backend, int64_t bytes) {
   Memory memory = backend.allocate(static_cast<size_t>(bytes));
@@ -47,10 +62,8 @@ Memory ordinary_numbers(Backend& backend, int64_t bytes) {
 
 OpTimes time_large_operations(const Lowered& program, Backend& backend, const OpTimingOptions& options) {
   OpTimes times{.ops = {}, .step = 0};
-  std::set<std::string_view> seen;
-  for (const Step& step : program.last.empty() ? program.micro : program.last) {
+  for (const Step& step : largest_of_each_name(program.last.empty() ? program.micro : program.last, program.values)) {
     const auto* op = std::get_if<ComputeOp>(&step.op);
-    if (op == nullptr || !passes_over_memory(*op) || !seen.insert(name_of(step.op)).second) continue;
     const Ids operands = operands_of(*op);
     const std::vector<Value> values = with_large_batch(program.values, operands);
     std::map<ValueId, Memory> memory;

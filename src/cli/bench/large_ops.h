@@ -8,8 +8,8 @@ namespace ct {
 /// Of the tensors below, the largest of an operation: as large as those of the copy that it is held against.
 inline constexpr int64_t kLargeBytes = int64_t{256} << 20;
 
-/// The first operation of each such kind in a micro-batch of `program`, with the batch so large that its largest tensor
-/// takes kLargeBytes.
+/// Of each such kind the operation of a micro-batch of `program` that moves most, with the batch so large that its
+/// largest tensor takes kLargeBytes.
 OpTimes time_large_operations(const Lowered& program, Backend& backend, const OpTimingOptions& options);
 
 }  // namespace ct

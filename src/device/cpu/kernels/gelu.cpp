@@ -9,25 +9,33 @@
 // After foreach_target.h:
 #include "device/cpu/kernels/simd-inl.h"
 // After simd-inl.h:
+#include "device/cpu/kernels/bf16_pairs-inl.h"
 #include "device/cpu/kernels/gelu-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ct::cpu::HWY_NAMESPACE {
 
+/// y[i] = of(tag, x[i]...), vector by vector; bf16 in pairs of them.
+template <bool PastCaches, class Function, class... X>
+HWY_INLINE void for_each(int64_t n, float* y, Function&& of, const X*... x) {
+  for_elements(n, [&](auto dv, int64_t i) CT_UNROLLED { store<PastCaches>(dv, of(dv, load(dv, x + i)...), y + i); });
+}
+template <bool PastCaches, class Function, class... X>
+HWY_INLINE void for_each(int64_t n, uint16_t* y, Function&& of, const X*... x) {
+  for_pairs<PastCaches>(n, y, of, x...);
+}
+
 template <bool PastCaches, class T>
 HWY_INLINE void gelu_pass(const T* x, T* y, int64_t n) {
-  for_elements(n, [&](auto dv, int64_t i) CT_UNROLLED {
-    const auto v = load(dv, x + i);
-    store<PastCaches>(dv, hn::Mul(v, normal_below(dv, v)), y + i);
-  });
+  for_each<PastCaches>(
+      n, y, [](auto dv, auto v) CT_UNROLLED { return hn::Mul(v, normal_below(dv, v)); }, x);
   if (PastCaches) hwy::FlushStream();
 }
 
 template <bool PastCaches, class T>
 HWY_INLINE void gelu_grad_pass(const T* x, const T* dy, T* dx, int64_t n) {
-  for_elements(n, [&](auto dv, int64_t i) CT_UNROLLED {
-    store<PastCaches>(dv, hn::Mul(load(dv, dy + i), slope(dv, load(dv, x + i))), dx + i);
-  });
+  for_each<PastCaches>(
+      n, dx, [](auto dv, auto g, auto v) CT_UNROLLED { return hn::Mul(g, slope(dv, v)); }, dy, x);
   if (PastCaches) hwy::FlushStream();
 }
 
