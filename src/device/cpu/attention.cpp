@@ -1,6 +1,7 @@
 // What models of tokens have beside linear layers and normalisation: attention, pooling of a sequence, dropout.
 #include "device/cpu/kernels/attention.h"
 
+#include "device/cpu/by_type.h"
 #include "device/cpu/cpu_kernel.h"
 #include "device/cpu/kernels/dropout.h"
 #include "device/cpu/kernels/sequence_pool.h"
@@ -8,12 +9,6 @@
 
 namespace ct::cpu {
 namespace {
-
-/// Calls with_type(float()) or with_type(uint16_t()), as elements in memory are.
-template <class WithType>
-std::unique_ptr<Kernel> by_type(bool bf16, WithType with_type) {
-  return bf16 ? with_type(uint16_t()) : with_type(float());
-}
 
 template <class Op>
 AttentionShape attention_shape(const Op& op, const Shape& qkv) {
