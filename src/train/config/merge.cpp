@@ -5,6 +5,7 @@
 
 #include "train/config/batch.h"
 #include "train/config/imagenet_file.h"
+#include "train/config/inert_keys.h"
 #include "train/config/suggest.h"
 
 namespace ct {
@@ -216,7 +217,7 @@ void Merge::add_path(const std::string& rest, const std::string& block, const Ma
   if (dot == std::string::npos) return add(name, block, mark, value);
   const std::string key = own_key(block, name, mark);
   if (is_note(name)) return;
-  if (find_foreign(key) && !is_config_block(key, fields_)) return add(name, block, mark, value);
+  if (find_inert(key) && !is_config_block(key, fields_)) return add(name, block, mark, value);
   if (!is_config_block(key, fields_)) unknown(block + rest, mark);
   add_path(rest.substr(dot + 1), key + ".", mark, value);
 }
@@ -247,7 +248,7 @@ void Merge::add(const std::string& name, const std::string& block, const Mark& m
     return add_map(value, key + ".");
   }
   // Which parameters exist depends on the type, which a later source may still change.
-  if (dotted || !(is_field || is_parameter(key) || find_foreign(key))) unknown(key, mark);
+  if (dotted || !(is_field || is_parameter(key) || find_inert(key))) unknown(key, mark);
   if (is_field && gives_way(*field, value) && values_.contains(key)) return;  // an earlier source has said it
   Node kept = value;
   if (key == "data.augment")

@@ -4,6 +4,7 @@
 
 #include "data/kinds.h"
 #include "model/models.h"
+#include "train/config/inert_keys.h"
 
 namespace ct {
 namespace {
@@ -362,8 +363,8 @@ std::vector<ConfigField> effective_fields(Config& config) {
 
 bool is_config_block(const std::string& key, const std::vector<ConfigField>& fields) {
   const auto inside = [prefix = key + "."](const auto& known) { return known.key.rfind(prefix, 0) == 0; };
-  const auto& foreign = foreign_keys();
-  return std::any_of(fields.begin(), fields.end(), inside) || std::any_of(foreign.begin(), foreign.end(), inside);
+  const auto& inert = inert_keys();
+  return std::any_of(fields.begin(), fields.end(), inside) || std::any_of(inert.begin(), inert.end(), inside);
 }
 
 bool operator==(const Config& a, const Config& b) {
