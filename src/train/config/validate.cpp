@@ -13,8 +13,6 @@ using document::fail_at;
 using document::Node;
 using document::quoted;
 
-bool begins(const std::string& key, const std::string& prefix) { return key.rfind(prefix, 0) == 0; }
-
 /// Where a key's value was written, for the beginning of an error's line.
 std::string place_of(const Config& config, const std::string& key) {
   const auto found = config.origins.find(key);
@@ -43,7 +41,7 @@ std::vector<std::string> parameters_of(const Config& config, const std::string& 
   const std::string prefix = block + ".params.";
   for (const ConfigField& field : config_fields(copy)) {
     if (field.key == block + ".type") *type = field_text(field);
-    if (begins(field.key, prefix)) names.push_back(field.key.substr(prefix.size()));
+    if (field.key.starts_with(prefix)) names.push_back(field.key.substr(prefix.size()));
   }
   return names;
 }
@@ -148,7 +146,7 @@ void read_or_leave_open(Config& config, const ConfigField& field, const Node& no
 
 std::string stray_key(const Config& config, const std::string& key) {
   if (is_parameter(key)) return stray_parameter(config, key);
-  return begins(key, "model.") ? stray_model_key(config, key) : "";
+  return key.starts_with("model.") ? stray_model_key(config, key) : "";
 }
 
 void settle_together(Config& config) {
