@@ -23,7 +23,7 @@
 
 namespace ct {
 
-struct RendezvousState;
+struct SharedBoard;
 
 /// A collective whose buffers are known: launch() runs it on the calling thread and returns when this rank's result is
 /// complete and its input may be overwritten. Prepared by all ranks together; launched in the same order everywhere,
@@ -124,8 +124,8 @@ class Communicator {
   virtual void barrier() = 0;
   /// What this rank tells its watchdog, and through it its peers.
   virtual Heartbeat& heartbeat() = 0;
-  /// Where ranks that share memory meet (comm/host/rendezvous.h); null: they share none.
-  virtual std::shared_ptr<RendezvousState> rendezvous() { return nullptr; }
+  /// What ranks that share memory write for each other (comm/host/shared_board.h); null: they share none.
+  virtual std::shared_ptr<SharedBoard> board() { return nullptr; }
   /// Marks the whole job as failed: peers leave their waits. True for the first rank that calls it: its error is the
   /// one to print, and its code the one that all ranks end with; false for those that failed because another had.
   virtual bool abort(int exit_code) noexcept = 0;

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "base/cores.h"
+#include "data/replacement.h"
 
 namespace ct {
 namespace {
@@ -19,20 +20,6 @@ size_t ring_size(int64_t batch, int workers) { return static_cast<size_t>(2 + (w
 int loader_workers(int64_t asked, int ranks) {
   constexpr int kMost = 8;
   return asked > 0 ? static_cast<int>(asked) : std::clamp(available_cores() / ranks, 1, kMost);
-}
-
-int64_t read_sample(const DataSet& set, uint32_t image, const SampleList& list, uint8_t* to) {
-  if (set.read(image, list.key, to)) return image;
-  if (list.others.empty()) return kLeftOut;
-  constexpr int kMost = 100;
-  Random draws = draws_of(list.key, image, kReplacementPlace);
-  for (int i = 0; i < kMost; ++i) {
-    const uint32_t other = list.others[draws.below(static_cast<uint32_t>(list.others.size()))];
-    if (set.read(other, list.key, to)) return other;
-  }
-  fail(ExitCode::data, set.name(), ": ", kMost,
-       " images drawn in place of a damaged one are all damaged; check the set "
-       "with: cifar-train data verify");
 }
 
 Loader::Loader(const DataSet& set, int64_t batch, Plan plan, LoaderOptions options)
@@ -121,8 +108,8 @@ void Loader::work() {
     std::exception_ptr error;
     int64_t written = kLeftOut;
     try {
-      written = read_sample(set_, slot->images[i], {{}, slot->key, slot->others},
-                            slot->samples.data() + i * set_.shape().bytes());
+      written =
+          read_sample(set_, slot->images[i], slot->key, slot->others, slot->samples.data() + i * set_.shape().bytes());
     } catch (...) {
       error = std::current_exception();
     }

@@ -5,6 +5,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "data/replacement.h"
 
 namespace ct {
 namespace {
@@ -19,7 +20,8 @@ void check_buffers(const BatchBuffers& to, const SampleShape& shape, size_t batc
 
 void read_in_line(const DataSet& set, const SampleList& list, uint8_t* to, std::span<int64_t> written) {
   const size_t bytes = set.shape().bytes();
-  for (size_t i = 0; i < list.images.size(); ++i) written[i] = read_sample(set, list.images[i], list, to + i * bytes);
+  for (size_t i = 0; i < list.images.size(); ++i)
+    written[i] = read_sample(set, list.images[i], list.key, list.others, to + i * bytes);
 }
 
 }  // namespace

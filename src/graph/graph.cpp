@@ -325,13 +325,6 @@ ValueId Graph::dropout(ValueId x, double p) {
   return y;
 }
 
-int64_t expert_capacity(int64_t rows, int64_t experts, int top_k, double factor, int64_t least) {
-  const float share = static_cast<float>(static_cast<double>(rows) / static_cast<double>(experts));
-  const float room = std::ceil(share * static_cast<float>(factor * top_k));  // in f32, as DeepSpeed has it
-  const int64_t most = room < static_cast<float>(rows) ? static_cast<int64_t>(room) : rows;
-  return std::min(rows, std::max(most, std::max<int64_t>(least, 1)));
-}
-
 int Graph::routing_number() const {
   return static_cast<int>(std::ranges::count_if(ops_, [](const ComputeOp& op) {
     return std::holds_alternative<Route>(op) || std::holds_alternative<Jitter>(op);

@@ -96,13 +96,10 @@ struct LayerNormOptions {
 /// A mixture of experts' gate (Route).
 struct RouteOptions {
   int top_k = 1;         // experts of a row: 1 or 2
-  int64_t capacity = 0;  // rows of an expert, see expert_capacity()
+  int64_t capacity = 0;  // rows of an expert (graph/expert_capacity.h)
   bool sampled = false;  // noise on the choice of one expert, while training
   double balance_coefficient = 0;
 };
-/// Rows that an expert takes of `rows`: their even share times top_k and a factor, rounded up, or `least` if that is
-/// more, but no more than there are.
-int64_t expert_capacity(int64_t rows, int64_t experts, int top_k, double factor, int64_t least);
 /// What a gate decided.
 struct Routing {
   ValueId slots = kNone, sources = kNone, weights = kNone;

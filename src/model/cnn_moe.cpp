@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "graph/expert_capacity.h"
 #include "graph/routing_draws.h"
 
 namespace ct {

@@ -396,7 +396,7 @@ Outcome supervised(int size, Supervision supervision, Watchdog::Wire wire,
                    const std::function<void(const std::vector<pid_t>&)>& act) {
   std::array<int, 2> errors{}, ready{};
   EXPECT_EQ(pipe(errors.data()) + pipe(ready.data()), 0);
-  SharedFile file = create_meeting_file(size);
+  SharedFile file = create_board_file(size);
   std::vector<pid_t> pids;
   for (int rank = 0; rank < size; ++rank) {
     const pid_t pid = fork();
@@ -406,7 +406,7 @@ Outcome supervised(int size, Supervision supervision, Watchdog::Wire wire,
       close(errors[0]);
       int status = 99;
       {
-        auto mine = SharedFile::open(file.path(), rendezvous_bytes(size));
+        auto mine = SharedFile::open(file.path(), board_bytes(size));
         ProcessCommunicator comm(*std::move(mine), rank, size);
         std::optional<Watchdog> watchdog;
         try {

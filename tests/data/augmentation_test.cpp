@@ -8,7 +8,6 @@
 #include <numbers>
 #include <set>
 
-#include "data/pictures/transform.h"
 #include "data/rand_augment.h"
 
 namespace ct {

@@ -8,17 +8,12 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/trimmed.h"
 
 namespace ct {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\r";
 constexpr uint64_t kLargestFile = uint64_t{1} << 20;
-
-std::string_view trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(kBlanks);
-  return first == text.npos ? "" : text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
 
 bool is_name(std::string_view text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/trimmed.h"
 #include "base/utf8.h"
 
 namespace ct {
@@ -16,11 +17,6 @@ namespace {
 constexpr std::string_view kBlanks = " \t\r\v\f";
 constexpr int kMostSlots = 65536;  // of a host
 constexpr uint64_t kLargestHostfile = uint64_t{16} << 20;
-
-std::string_view trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(kBlanks);
-  return first == text.npos ? "" : text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
 
 std::vector<std::string_view> split(std::string_view text, char at) {
   std::vector<std::string_view> parts;
@@ -51,7 +47,7 @@ std::optional<HostSlots> parse_line(std::string_view line) {
   constexpr std::string_view kSlots = "slots=";
   const size_t name = line.find_first_of(kBlanks);
   if (name == line.npos) return std::nullopt;
-  const std::string_view rest = trimmed(line.substr(name));
+  const std::string_view rest = trimmed(line.substr(name), kBlanks);
   const std::optional<int> count =
       rest.starts_with(kSlots) ? leading_number(rest.substr(kSlots.size())) : std::optional<int>();
   if (!count) return std::nullopt;
@@ -117,7 +113,7 @@ Hosts parse_hostfile(std::string_view text, const std::string& origin) {
   int number = 0;
   for (const std::string_view whole : split(text, '\n')) {
     ++number;
-    const std::string_view line = trimmed(whole);
+    const std::string_view line = trimmed(whole, kBlanks);
     if (line.empty() || line[0] == '#') continue;
     std::optional<HostSlots> host = parse_line(line);
     if (!host)

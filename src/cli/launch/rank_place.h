@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "comm/launch.h"
+#include "comm/detect_launch.h"
 
 namespace ct {
 

@@ -7,7 +7,7 @@
 
 #include "cli/launch/hosts.h"
 #include "cli/launch/options.h"
-#include "comm/launch.h"
+#include "comm/detect_launch.h"
 
 namespace ct {
 

@@ -12,22 +12,22 @@
 
 namespace ct {
 
-size_t rendezvous_bytes(int ranks) { return RendezvousState::bytes(ranks); }
+size_t board_bytes(int ranks) { return SharedBoard::bytes(ranks); }
 
-SharedFile create_meeting_file(int ranks) {
-  const size_t bytes = rendezvous_bytes(ranks);
+SharedFile create_board_file(int ranks) {
+  const size_t bytes = board_bytes(ranks);
   for (const std::string& folder : shared_file_folders()) {
     if (auto file = SharedFile::create(folder, bytes); file && file->reserve(0, bytes)) return *std::move(file);
   }
   fail_no_shared_memory(bytes);
 }
 
-ProcessCommunicator::ProcessCommunicator(SharedFile rendezvous_file, int rank, int size)
-    : ProcessCommunicator(std::make_shared<SharedFile>(std::move(rendezvous_file)), rank, size) {}
+ProcessCommunicator::ProcessCommunicator(SharedFile board_file, int rank, int size)
+    : ProcessCommunicator(std::make_shared<SharedFile>(std::move(board_file)), rank, size) {}
 
-ProcessCommunicator::ProcessCommunicator(std::shared_ptr<SharedFile> rendezvous_file, int rank, int size)
-    : SharedCommunicator(rendezvous_file, reinterpret_cast<RendezvousState*>(rendezvous_file->data()), rank, size) {
-  rendezvous_file->remove_name();  // all have it open: the rendezvous's first barrier is behind us
+ProcessCommunicator::ProcessCommunicator(std::shared_ptr<SharedFile> board_file, int rank, int size)
+    : SharedCommunicator(board_file, reinterpret_cast<SharedBoard*>(board_file->data()), rank, size) {
+  board_file->remove_name();  // all have it open: the board's first barrier is behind us
 }
 
 std::string ProcessCommunicator::description() const {

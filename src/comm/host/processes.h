@@ -9,18 +9,18 @@
 
 namespace ct {
 
-/// The file in which `ranks` processes meet, made by one of them and opened by the others (size: rendezvous_bytes).
+/// The file of the board of `ranks` processes, made by one of them and opened by the others (size: board_bytes).
 /// Throws ExitCode::memory.
-SharedFile create_meeting_file(int ranks);
-size_t rendezvous_bytes(int ranks);
+SharedFile create_board_file(int ranks);
+size_t board_bytes(int ranks);
 
 class ProcessCommunicator : public SharedCommunicator {
  public:
-  ProcessCommunicator(SharedFile rendezvous_file, int rank, int size);
+  ProcessCommunicator(SharedFile board_file, int rank, int size);
   std::string description() const override;
 
  private:
-  ProcessCommunicator(std::shared_ptr<SharedFile> rendezvous_file, int rank, int size);
+  ProcessCommunicator(std::shared_ptr<SharedFile> board_file, int rank, int size);
   std::vector<std::byte*> share(size_t bytes) override;
   std::vector<SharedFile> files_;
   std::string folder_ = "/dev/shm";  // of the last segment: it says how fast and how large they are

@@ -13,20 +13,20 @@ using Counter = TrafficCounters::Counter;
 
 class AllReduceShared : public Collective {
  public:
-  AllReduceShared(Rendezvous& rendezvous, Counter& counter, const std::vector<std::byte*>& buffers, int64_t numel)
-      : rendezvous_(rendezvous), counter_(counter), leaves_(buffers.size()) {
+  AllReduceShared(BoardView& view, Counter& counter, const std::vector<std::byte*>& buffers, int64_t numel)
+      : view_(view), counter_(counter), leaves_(buffers.size()) {
     for (std::byte* buffer : buffers) buffers_.push_back(reinterpret_cast<float*>(buffer));
-    const Ownership slices = even_slices(rendezvous.size(), numel);
-    const ShardRange& mine = slices[static_cast<size_t>(rendezvous.rank())][0];
+    const Ownership slices = even_slices(view.size(), numel);
+    const ShardRange& mine = slices[static_cast<size_t>(view.rank())][0];
     begin_ = mine.whole / static_cast<int64_t>(sizeof(float));
     end_ = begin_ + mine.elements;
-    traffic_ = traffic_of_all_reduce(slices, rendezvous.rank());
+    traffic_ = traffic_of_all_reduce(slices, view.rank());
   }
 
   void launch() override {
-    const auto mine = static_cast<size_t>(rendezvous_.rank());
+    const auto mine = static_cast<size_t>(view_.rank());
     if (buffers_.size() == 1) return;
-    rendezvous_.barrier();
+    view_.barrier();
     for (int64_t at = begin_; at < end_; at += kBlock) {
       const int64_t length = std::min(kBlock, end_ - at);
       for (size_t r = 0; r < buffers_.size(); ++r) leaves_[r] = buffers_[r] + at;
@@ -36,14 +36,14 @@ class AllReduceShared : public Collective {
         if (r != mine) std::memcpy(buffers_[r] + at, sum, static_cast<size_t>(length) * sizeof(float));
       }
     }
-    rendezvous_.barrier();
+    view_.barrier();
     counter_.add(traffic_);
   }
 
  private:
   static constexpr int64_t kBlock = 1024;  // a block of the sum is still in the cache when it is copied
 
-  Rendezvous& rendezvous_;
+  BoardView& view_;
   Counter& counter_;
   std::vector<float*> buffers_;
   std::vector<const float*> leaves_;
@@ -53,13 +53,8 @@ class AllReduceShared : public Collective {
 
 class ReductionShared : public Reduction {
  public:
-  ReductionShared(Rendezvous& rendezvous, Counter& counter, std::vector<std::byte*> wholes, PieceSums sums,
-                  Traffic traffic)
-      : rendezvous_(rendezvous),
-        counter_(counter),
-        wholes_(std::move(wholes)),
-        sums_(std::move(sums)),
-        traffic_(traffic) {}
+  ReductionShared(BoardView& view, Counter& counter, std::vector<std::byte*> wholes, PieceSums sums, Traffic traffic)
+      : view_(view), counter_(counter), wholes_(std::move(wholes)), sums_(std::move(sums)), traffic_(traffic) {}
   void push() override {
     add([&](const auto& leaf) { sums_.push(leaf); });
   }
@@ -71,15 +66,15 @@ class ReductionShared : public Reduction {
  private:
   template <class Add>
   void add(Add to_sums) {
-    rendezvous_.barrier();
+    view_.barrier();
     to_sums([&](int rank, const ShardRange& range, int64_t) {
       return reinterpret_cast<const float*>(wholes_[static_cast<size_t>(rank)] + range.whole);
     });
-    rendezvous_.barrier();
+    view_.barrier();
     counter_.add(traffic_);
   }
 
-  Rendezvous& rendezvous_;
+  BoardView& view_;
   Counter& counter_;
   std::vector<std::byte*> wholes_;
   PieceSums sums_;
@@ -88,10 +83,10 @@ class ReductionShared : public Reduction {
 
 class AllGatherShared : public Collective {
  public:
-  AllGatherShared(Rendezvous& rendezvous, Counter& counter, std::byte* whole, const std::vector<std::byte*>& shards,
+  AllGatherShared(BoardView& view, Counter& counter, std::byte* whole, const std::vector<std::byte*>& shards,
                   const Ownership& ranges)
-      : rendezvous_(rendezvous), counter_(counter), traffic_(traffic_of_all_gather(ranges, rendezvous.rank())) {
-    const auto mine = static_cast<size_t>(rendezvous.rank()), ranks = shards.size();
+      : view_(view), counter_(counter), traffic_(traffic_of_all_gather(ranges, view.rank())) {
+    const auto mine = static_cast<size_t>(view.rank()), ranks = shards.size();
     for (size_t i = 1; i <= ranks; ++i) {
       const size_t r = (mine + i) % ranks;  // each rank begins with another owner
       if (shards[r] == whole) continue;
@@ -103,9 +98,9 @@ class AllGatherShared : public Collective {
   }
 
   void launch() override {
-    rendezvous_.barrier();
+    view_.barrier();
     for (const Copy& copy : copies_) std::memcpy(copy.to, copy.from, copy.bytes);
-    rendezvous_.barrier();
+    view_.barrier();
     counter_.add(traffic_);
   }
 
@@ -115,7 +110,7 @@ class AllGatherShared : public Collective {
     std::byte* to;
     size_t bytes;
   };
-  Rendezvous& rendezvous_;
+  BoardView& view_;
   Counter& counter_;
   std::vector<Copy> copies_;
   Traffic traffic_;
@@ -157,7 +152,7 @@ std::vector<std::byte*> SharedCommunicator::counterparts(std::span<std::byte> mi
 }
 
 std::unique_ptr<Collective> SharedCommunicator::all_reduce(std::span<float> data, SumOrder) {
-  return std::make_unique<AllReduceShared>(rendezvous_, traffic_[TrafficKind::training],
+  return std::make_unique<AllReduceShared>(view_, traffic_[TrafficKind::training],
                                            counterparts(std::as_writable_bytes(data)),
                                            static_cast<int64_t>(data.size()));
 }
@@ -166,7 +161,7 @@ std::unique_ptr<Reduction> SharedCommunicator::reduce_scatter(std::span<float> w
                                                               int64_t leaves, SumOrder order) {
   ranges = tidy(std::move(ranges), size(), whole.size_bytes(), whole.data() == shard);
   PieceSums sums(ranges[static_cast<size_t>(rank())], shard, size(), leaves, order);
-  return std::make_unique<ReductionShared>(rendezvous_, traffic_[TrafficKind::training],
+  return std::make_unique<ReductionShared>(view_, traffic_[TrafficKind::training],
                                            counterparts(std::as_writable_bytes(whole)), std::move(sums),
                                            traffic_of_reduce_scatter(ranges, rank()));
 }
@@ -175,7 +170,7 @@ std::unique_ptr<Collective> SharedCommunicator::all_gather(std::span<std::byte> 
                                                            Ownership ranges, TrafficKind kind) {
   ranges = tidy(std::move(ranges), size(), whole.size(), whole.data() == shard.data());
   check_inside(ranges, shard.size());
-  return std::make_unique<AllGatherShared>(rendezvous_, traffic_[kind], whole.data(), counterparts(shard), ranges);
+  return std::make_unique<AllGatherShared>(view_, traffic_[kind], whole.data(), counterparts(shard), ranges);
 }
 
 }  // namespace ct

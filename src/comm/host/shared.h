@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/host/rendezvous.h"
+#include "comm/host/shared_board.h"
 #include "comm/reduction/ownership.h"
 
 namespace ct {
@@ -16,12 +16,12 @@ namespace ct {
 /// What is left to derived classes is where memory comes from.
 class SharedCommunicator : public Communicator {
  public:
-  /// state: see Rendezvous; `keep` owns it.
-  SharedCommunicator(std::shared_ptr<void> keep, RendezvousState* state, int rank, int size)
-      : keep_(std::move(keep)), rendezvous_(state, rank, size) {}
+  /// board: see BoardView; `keep` owns it.
+  SharedCommunicator(std::shared_ptr<void> keep, SharedBoard* board, int rank, int size)
+      : keep_(std::move(keep)), view_(board, rank, size) {}
 
-  int rank() const override { return rendezvous_.rank(); }
-  int size() const override { return rendezvous_.size(); }
+  int rank() const override { return view_.rank(); }
+  int size() const override { return view_.size(); }
   std::byte* allocate(size_t bytes) override;
   std::unique_ptr<Collective> all_reduce(std::span<float> data, SumOrder order) override;
   std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership ranges, int64_t leaves,
@@ -31,23 +31,21 @@ class SharedCommunicator : public Communicator {
   Traffic traffic(TrafficKind kind) const override { return traffic_[kind].read(); }
   bool overlaps() const override { return false; }  // the core itself moves the bytes
   size_t allocated_bytes() const override;
-  void gather_all(std::span<const std::byte> mine, std::span<std::byte> all) override {
-    rendezvous_.gather_all(mine, all);
-  }
-  void broadcast(std::span<std::byte> data, int root) override { rendezvous_.broadcast(data, root); }
-  void barrier() override { rendezvous_.barrier(); }
-  Heartbeat& heartbeat() override { return rendezvous_.heartbeat(); }
-  bool abort(int exit_code) noexcept override { return rendezvous_.abort(exit_code); }
-  bool aborted() const noexcept override { return rendezvous_.aborted(); }
-  void finish() override { rendezvous_.barrier(); }
-  std::shared_ptr<RendezvousState> rendezvous() override { return {keep_, &rendezvous_.state()}; }
+  void gather_all(std::span<const std::byte> mine, std::span<std::byte> all) override { view_.gather_all(mine, all); }
+  void broadcast(std::span<std::byte> data, int root) override { view_.broadcast(data, root); }
+  void barrier() override { view_.barrier(); }
+  Heartbeat& heartbeat() override { return view_.heartbeat(); }
+  bool abort(int exit_code) noexcept override { return view_.abort(exit_code); }
+  bool aborted() const noexcept override { return view_.aborted(); }
+  void finish() override { view_.barrier(); }
+  std::shared_ptr<SharedBoard> board() override { return {keep_, &view_.board()}; }
 
  protected:
   /// Collective: where each rank's zeroed part of `bytes` lies in this rank's address space.
   virtual std::vector<std::byte*> share(size_t bytes) = 0;
 
   std::shared_ptr<void> keep_;
-  Rendezvous rendezvous_;
+  BoardView view_;
 
  private:
   struct Segment {

@@ -141,7 +141,7 @@ class Staged final : public Communicator {
   void broadcast(std::span<std::byte> data, int root) override { host_.broadcast(data, root); }
   void barrier() override { host_.barrier(); }
   Heartbeat& heartbeat() override { return host_.heartbeat(); }
-  std::shared_ptr<RendezvousState> rendezvous() override { return host_.rendezvous(); }
+  std::shared_ptr<SharedBoard> board() override { return host_.board(); }
   bool abort(int exit_code) noexcept override { return host_.abort(exit_code); }
   bool aborted() const noexcept override { return host_.aborted(); }
   /// The host's ranks are their owner's to finish.

@@ -36,8 +36,8 @@ class Memory {
 
 class ThreadCommunicator : public SharedCommunicator {
  public:
-  ThreadCommunicator(std::shared_ptr<Memory> memory, RendezvousState* state, int rank, int size)
-      : SharedCommunicator(memory, state, rank, size), memory_(*memory) {}
+  ThreadCommunicator(std::shared_ptr<Memory> memory, SharedBoard* board, int rank, int size)
+      : SharedCommunicator(memory, board, rank, size), memory_(*memory) {}
   std::string description() const override { return size() == 1 ? "solo" : str(size(), " threads of one process"); }
 
  private:
@@ -61,31 +61,31 @@ class ThreadCommunicator : public SharedCommunicator {
   Memory& memory_;
 };
 
-RendezvousState* make_state(Memory& memory, int ranks) {
-  return reinterpret_cast<RendezvousState*>(memory.allocate(RendezvousState::bytes(ranks)));
+SharedBoard* make_board(Memory& memory, int ranks) {
+  return reinterpret_cast<SharedBoard*>(memory.allocate(SharedBoard::bytes(ranks)));
 }
 
 }  // namespace
 
 std::unique_ptr<Communicator> make_solo() {
   auto memory = std::make_shared<Memory>();
-  RendezvousState* state = make_state(*memory, 1);
-  return std::make_unique<ThreadCommunicator>(std::move(memory), state, 0, 1);
+  SharedBoard* board = make_board(*memory, 1);
+  return std::make_unique<ThreadCommunicator>(std::move(memory), board, 0, 1);
 }
 
 int run_ranks(int ranks, const std::function<int(Communicator&)>& body) {
   check(ranks >= 1, "a job of ", ranks, " ranks");
   auto memory = std::make_shared<Memory>();
-  RendezvousState* state = make_state(*memory, ranks);
+  SharedBoard* board = make_board(*memory, ranks);
   std::vector<int> codes(static_cast<size_t>(ranks));
   std::exception_ptr first;  // written by the one caller for which abort_job() is true
   const auto failed = [&](int rank) {
-    if (abort_job(*state, rank, static_cast<int>(error_in_flight().code()))) first = std::current_exception();
+    if (abort_job(*board, rank, static_cast<int>(error_in_flight().code()))) first = std::current_exception();
   };
   const auto run = [&](int rank) {
     std::unique_ptr<Communicator> comm;  // outlives the handlers: peers must see the failure before they miss the rank
     try {
-      comm = std::make_unique<ThreadCommunicator>(memory, state, rank, ranks);
+      comm = std::make_unique<ThreadCommunicator>(memory, board, rank, ranks);
       codes[static_cast<size_t>(rank)] = body(*comm);
     } catch (...) {
       failed(rank);

@@ -28,18 +28,18 @@ bool all_equal(const std::vector<std::string>& texts) {
 }
 
 /// Rank 0 makes the file and tells its name; all open it, or all fail.
-SharedFile share_meeting_file(Meeting& meeting) {
+SharedFile share_board_file(Meeting& meeting) {
   std::optional<SharedFile> file;
   std::string path;
   if (meeting.rank() == 0) {
     try {
-      file = create_meeting_file(meeting.size());
+      file = create_board_file(meeting.size());
       path = file->path();
     } catch (const Error&) {  // the empty name tells
     }
   }
   path = meeting.from_rank_0(path);
-  const size_t bytes = rendezvous_bytes(meeting.size());
+  const size_t bytes = board_bytes(meeting.size());
   if (meeting.rank() != 0 && !path.empty()) file = SharedFile::open(path, bytes);
   const auto opened = meeting.gather(file ? "yes" : "no");
   if (!all_equal(opened) || !file) fail_no_shared_memory(bytes);
@@ -51,7 +51,7 @@ SharedFile share_meeting_file(Meeting& meeting) {
 std::unique_ptr<Communicator> join_ranks(Meeting& meeting, MeetTransport transport) {
   const bool one_host = all_equal(meeting.gather(host_identity()));
   if (one_host && transport == MeetTransport::automatic)
-    return std::make_unique<ProcessCommunicator>(share_meeting_file(meeting), meeting.rank(), meeting.size());
+    return std::make_unique<ProcessCommunicator>(share_board_file(meeting), meeting.rank(), meeting.size());
   return make_message_communicator(make_ucx_wire(meeting));
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "comm/launch.h"
+#include "comm/detect_launch.h"
 #include "comm/meeting/place.h"
 
 namespace ct {

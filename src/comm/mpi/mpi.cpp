@@ -35,22 +35,22 @@ bool one_host(int size) {
 }
 
 /// Rank 0 makes the file and tells its name; all open it, or all fail.
-SharedFile share_meeting_file(int rank, int size) {
+SharedFile share_board_file(int rank, int size) {
   std::optional<SharedFile> file;
   std::array<char, 4096> path{};
   if (rank == 0) {
     try {
-      file = create_meeting_file(size);
+      file = create_board_file(size);
       file->path().copy(path.data(), path.size() - 1);
     } catch (const Error&) {  // the empty name tells
     }
   }
   check_mpi(MPI_Bcast(path.data(), static_cast<int>(path.size()), MPI_BYTE, 0, MPI_COMM_WORLD), "MPI_Bcast");
-  if (rank != 0 && path[0] != '\0') file = SharedFile::open(path.data(), rendezvous_bytes(size));
+  if (rank != 0 && path[0] != '\0') file = SharedFile::open(path.data(), board_bytes(size));
   const int mine = file.has_value();
   int all = 0;
   check_mpi(MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
-  if (all == 0) fail_no_shared_memory(rendezvous_bytes(size));
+  if (all == 0) fail_no_shared_memory(board_bytes(size));
   return *std::move(file);
 }
 
@@ -80,7 +80,7 @@ std::unique_ptr<Communicator> join_mpi(const Launch& launch, MpiTransport transp
     }
     return make_message_communicator(make_mpi_wire());
   }
-  return std::make_unique<MpiProcesses>(share_meeting_file(rank, size), rank, size);
+  return std::make_unique<MpiProcesses>(share_board_file(rank, size), rank, size);
 }
 
 std::string mpi_library() {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "comm/communicator.h"
-#include "comm/launch.h"
+#include "comm/detect_launch.h"
 
 namespace ct {
 

@@ -322,7 +322,7 @@ class NcclCommunicator final : public Communicator {
   void broadcast(std::span<std::byte> data, int root) override { control().broadcast(data, root); }
   void barrier() override { control().barrier(); }
   Heartbeat& heartbeat() override { return control_.heartbeat(); }
-  std::shared_ptr<RendezvousState> rendezvous() override { return control_.rendezvous(); }
+  std::shared_ptr<SharedBoard> board() override { return control_.board(); }
   bool abort(int exit_code) noexcept override { return control_.abort(exit_code); }
   bool aborted() const noexcept override { return shared_.link.failed() || control_.aborted(); }
   void finish() override {

@@ -24,9 +24,9 @@ void print_error(const std::string& message) {
 }
 
 std::unique_ptr<WatchdogWire> make_wire(Communicator& comm, int wake, Watchdog::Wire wire) {
-  std::shared_ptr<RendezvousState> rendezvous = comm.rendezvous();
-  if (rendezvous == nullptr || wire == Watchdog::Wire::sockets) return make_star_wire(comm, wake);
-  return make_shared_wire(std::move(rendezvous), comm.rank(), comm.size(), wake);
+  std::shared_ptr<SharedBoard> board = comm.board();
+  if (board == nullptr || wire == Watchdog::Wire::sockets) return make_star_wire(comm, wake);
+  return make_shared_wire(std::move(board), comm.rank(), comm.size(), wake);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "comm/host/peer_process.h"
-#include "comm/host/rendezvous.h"
+#include "comm/host/shared_board.h"
 #include "comm/watchdog/watchdog_wire.h"
 
 namespace ct {
@@ -12,16 +12,16 @@ namespace {
 
 class SharedWire : public WatchdogWire {
  public:
-  SharedWire(std::shared_ptr<RendezvousState> state, int rank, int size, int wake)
-      : owner_(std::move(state)),
-        state_(*owner_),
+  SharedWire(std::shared_ptr<SharedBoard> board, int rank, int size, int wake)
+      : owner_(std::move(board)),
+        board_(*owner_),
         rank_(rank),
         size_(size),
         peers_(static_cast<size_t>(size)),
         signs_(static_cast<size_t>(size)) {
     events_.push_back({wake, POLLIN, 0});
     for (int r = 0; r < size; ++r) {
-      const pid_t pid = state_.ranks()[r].pid.load(std::memory_order_acquire);
+      const pid_t pid = board_.ranks()[r].pid.load(std::memory_order_acquire);
       if (pid == getpid()) continue;
       in_process_ = false;
       peers_[static_cast<size_t>(r)] = PeerProcess(pid);
@@ -32,8 +32,8 @@ class SharedWire : public WatchdogWire {
   void exchange(std::chrono::milliseconds time) override {
     const pid_t here = getpid();
     for (int r = 0; r < size_; ++r) {
-      if (state_.ranks()[r].pid.load(std::memory_order_relaxed) == here)
-        state_.ranks()[r].heartbeat.beats.fetch_add(1, std::memory_order_relaxed);
+      if (board_.ranks()[r].pid.load(std::memory_order_relaxed) == here)
+        board_.ranks()[r].heartbeat.beats.fetch_add(1, std::memory_order_relaxed);
     }
     poll(events_.data(), events_.size(), static_cast<int>(time.count()));
     for (pollfd& event : events_) {
@@ -43,29 +43,29 @@ class SharedWire : public WatchdogWire {
       const auto i = static_cast<size_t>(r);
       // Death first: what the dead said last is then complete.
       const bool dead = peers_[i].dead();
-      signs_[i] = signs_of(state_.ranks()[r].heartbeat);
+      signs_[i] = signs_of(board_.ranks()[r].heartbeat);
       signs_[i].gone = dead;
     }
   }
 
   std::span<const Signs> signs() const override { return signs_; }
-  RankPlace place(int rank) const override { return {state_.ranks()[rank].pid, state_.ranks()[rank].host}; }
+  RankPlace place(int rank) const override { return {board_.ranks()[rank].pid, board_.ranks()[rank].host}; }
 
   std::optional<int> failure() const override {
-    const int64_t failure = state_.failure.load(std::memory_order_acquire);
+    const int64_t failure = board_.failure.load(std::memory_order_acquire);
     if (failure == 0) return std::nullopt;
     return static_cast<int>(failure & 0xffffffff) - 1;
   }
-  bool claim(int exit_code) override { return abort_job(state_, rank_, exit_code); }
+  bool claim(int exit_code) override { return abort_job(board_, rank_, exit_code); }
   void release(int exit_code) override { claim(exit_code); }
   void close() override {
-    if (!in_process_) state_.ranks()[rank_].heartbeat.ended.store(1, std::memory_order_release);
+    if (!in_process_) board_.ranks()[rank_].heartbeat.ended.store(1, std::memory_order_release);
   }
   bool in_process() const override { return in_process_; }
 
  private:
-  std::shared_ptr<RendezvousState> owner_;
-  RendezvousState& state_;
+  std::shared_ptr<SharedBoard> owner_;
+  SharedBoard& board_;
   int rank_, size_;
   bool in_process_ = true;
   std::vector<PeerProcess> peers_;
@@ -75,8 +75,8 @@ class SharedWire : public WatchdogWire {
 
 }  // namespace
 
-std::unique_ptr<WatchdogWire> make_shared_wire(std::shared_ptr<RendezvousState> state, int rank, int size, int wake) {
-  return std::make_unique<SharedWire>(std::move(state), rank, size, wake);
+std::unique_ptr<WatchdogWire> make_shared_wire(std::shared_ptr<SharedBoard> board, int rank, int size, int wake) {
+  return std::make_unique<SharedWire>(std::move(board), rank, size, wake);
 }
 
 }  // namespace ct

@@ -35,8 +35,8 @@ class WatchdogWire {
   virtual bool in_process() const { return false; }
 };
 
-/// Ranks of one host: heartbeats lie in the rendezvous, the operating system tells of dead processes.
-std::unique_ptr<WatchdogWire> make_shared_wire(std::shared_ptr<RendezvousState> state, int rank, int size, int wake);
+/// Ranks of one host: heartbeats lie on their board, the operating system tells of dead processes.
+std::unique_ptr<WatchdogWire> make_shared_wire(std::shared_ptr<SharedBoard> board, int rank, int size, int wake);
 
 /// Ranks anywhere: rank 0 holds a TCP connection (IPv4) to each of the others. Their heartbeats go to it at every beat,
 /// and those of all come back. A connection that ends is a process that has; rank 0 decides who claims first, and when

@@ -8,6 +8,7 @@
 #include "base/crc32c.h"
 #include "base/files.h"
 #include "base/paths.h"
+#include "base/trimmed.h"
 #include "base/utf8.h"
 
 namespace ct {
@@ -15,12 +16,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kMostClasses = 65536;  // a label has 16 bits (DataSet)
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r";
-  const size_t begin = text.find_first_not_of(kBlanks);
-  return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
-}
 
 std::optional<int> label_of(std::string_view text) {
   int label = -1;

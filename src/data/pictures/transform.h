@@ -26,10 +26,6 @@ struct PictureTransform {
   SampleShape shape() const { return {3, size, size}; }
 };
 
-/// RandomResizedCrop's box in a picture: ten attempts at a share of the area (uniform) and a ratio of width to height
-/// (log-uniform), then the largest box in the middle whose ratio is allowed.
-Window random_window(const RandomResizedCrop& crop, PictureSize picture, Random& random);
-
 /// Resize(shorter): the size of a whole picture when its shorter side is resized.
 PictureSize resized_size(PictureSize picture, int shorter);
 /// CenterCrop(side).

@@ -1,5 +1,6 @@
 #include "device/cpu/kernels/experts.h"
 
+#include "device/cpu/by_type.h"
 #include "device/cpu/cpu_kernel.h"
 #include "device/cpu/kernels/routing.h"
 #include "device/cpu/layers.h"
@@ -7,12 +8,6 @@
 
 namespace ct::cpu {
 namespace {
-
-/// Calls with_type(float()) or with_type(uint16_t()), as elements in memory are.
-template <class WithType>
-std::unique_ptr<Kernel> by_type(bool bf16, WithType with_type) {
-  return bf16 ? with_type(uint16_t()) : with_type(float());
-}
 
 RouteShape route_shape(const Shape& logits, int64_t capacity, int top_k) {
   return {logits[0], logits[1], capacity, top_k};

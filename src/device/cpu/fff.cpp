@@ -1,18 +1,10 @@
 #include "device/cpu/kernels/fff.h"
 
+#include "device/cpu/by_type.h"
 #include "device/cpu/cpu_kernel.h"
 #include "device/cpu/layers.h"
 
 namespace ct::cpu {
-namespace {
-
-/// Calls with_type(float()) or with_type(uint16_t()), as elements in memory are.
-template <class WithType>
-std::unique_ptr<Kernel> by_type(bool bf16, WithType with_type) {
-  return bf16 ? with_type(uint16_t()) : with_type(float());
-}
-
-}  // namespace
 
 std::unique_ptr<Kernel> prepare(const TreeGelu& op, const Shapes& shape) {
   return by_type(shape.bf16(op.x), [&]<class T>(T) {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "device/cpu/by_type.h"
 #include "device/cpu/convolution.h"
 #include "device/cpu/convolution_ways.h"
 #include "device/cpu/cpu_kernel.h"
@@ -39,14 +40,6 @@ std::unique_ptr<Kernel> prepare(const Augment& op, const Shapes& shape) {
     };
   });
 }
-
-namespace {
-/// Calls with_type(float()) or with_type(uint16_t()), as elements in memory are.
-template <class WithType>
-std::unique_ptr<Kernel> by_type(bool bf16, WithType with_type) {
-  return bf16 ? with_type(uint16_t()) : with_type(float());
-}
-}  // namespace
 
 std::unique_ptr<Kernel> prepare(const Patches& op, const Shapes& shape) {
   const Shape& x = shape(op.images);

@@ -1,6 +1,6 @@
 // The CPU's prepared operations, one function an operation kind: layers.cpp, linear.cpp, convolution.h, and by family
-// attention.cpp, experts.cpp, fff.cpp, optimizer.cpp, trust.cpp, muon.cpp, grad_norm.cpp, step_control.cpp,
-// tree_sum.cpp.
+// attention.cpp, sequence_pool.cpp, dropout.cpp, experts.cpp, fff.cpp, optimizer.cpp, trust.cpp, muon.cpp,
+// grad_norm.cpp, step_control.cpp, tree_sum.cpp.
 #pragma once
 
 #include <concepts>

@@ -116,7 +116,7 @@ std::string read_text(const std::filesystem::path& path) {
   text.resize(static_cast<size_t>(file.gcount()));
   if (text.size() > kMaxBytes)
     fail(ExitCode::usage, path.string(), ": is larger than 1 MiB, so it is no configuration");
-  if (text.rfind("\xef\xbb\xbf", 0) == 0) text.erase(0, 3);  // a byte-order mark
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // a byte-order mark
   if (const size_t bad = first_bad_byte(text); bad != std::string::npos) {
     const int line = 1 + static_cast<int>(std::count(text.begin(), text.begin() + bad, '\n'));
     const size_t start = text.rfind('\n', bad);

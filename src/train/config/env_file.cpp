@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/trimmed.h"
 #include "train/config/document.h"
 
 namespace ct {
@@ -14,11 +15,6 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
 constexpr size_t kLongestValue = 4096;  // so that lines that double each other's values come to an end
-
-std::string_view trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(kBlanks);
-  return first == text.npos ? "" : text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
 
 bool begins_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool continues_name(char c) { return begins_name(c) || (c >= '0' && c <= '9'); }
@@ -35,11 +31,11 @@ class EnvReader {
 
   void line(std::string_view text, int number) {
     const std::string place = str(file_, ":", number);
-    text = trimmed(text);
+    text = trimmed(text, kBlanks);
     if (text.empty() || text[0] == '#') return;
     constexpr std::string_view kExport = "export";
     if (text.starts_with(kExport) && text.size() > kExport.size() && kBlanks.find(text[kExport.size()]) != kBlanks.npos)
-      text = trimmed(text.substr(kExport.size()));
+      text = trimmed(text.substr(kExport.size()), kBlanks);
     const std::string_view key = name_of(text);
     if (key.empty() || key.size() == text.size() || text[key.size()] != '=')
       fail(ExitCode::usage, place, ": expects KEY=VALUE, found ", document::quoted(std::string(text)));
@@ -60,7 +56,7 @@ class EnvReader {
     if (quote != '\0') text.remove_prefix(1);
     const size_t end = quote != '\0' ? text.find(quote) : std::min(text.find_first_of(kBlanks), text.size());
     if (end == text.npos) fail(ExitCode::usage, place, ": the quote before the value is not closed");
-    const std::string_view behind = text.substr(quote != '\0' ? end + 1 : end), rest = trimmed(behind);
+    const std::string_view behind = text.substr(quote != '\0' ? end + 1 : end), rest = trimmed(behind, kBlanks);
     text = text.substr(0, end);
     // A comment begins behind a blank.
     if (!rest.empty() && (rest[0] != '#' || rest.size() == behind.size()))

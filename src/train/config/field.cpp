@@ -100,7 +100,7 @@ std::string checked_text(const ConfigField& field, const Node& node) {
   }
   if (!rule.refusal.empty()) wrong_type(field, node, choices(rule));
   for (const std::string& word : rule.later)
-    if (same(word) || text.rfind(word + ":", 0) == 0) refuse(node, field.key, text, choices(rule));
+    if (same(word) || text.starts_with(word + ":")) refuse(node, field.key, text, choices(rule));
   std::vector<std::string> vocabulary = rule.values;
   vocabulary.insert(vocabulary.end(), rule.later.begin(), rule.later.end());
   const std::string near = nearest(text, vocabulary);

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "train/config/document.h"
+#include "train/config/inert_keys.h"
 #include "train/config/merge.h"
 #include "train/config/print.h"
 #include "train/config/validate.h"
@@ -90,13 +91,13 @@ class Judge {
   /// A key that is none of this configuration's.
   void judge_other(const std::string& key, const Node& node) {
     const std::string block = key.substr(0, key.find('.'));
-    const ForeignKey* foreign = find_foreign(key);
+    const InertKey* inert = find_inert(key);
     if (std::ranges::find(refused_types_, block) != refused_types_.end())
       add(key, node, node.mark, Fate::refused, "it belongs to what is refused");
-    else if (foreign && is_harmless(*foreign, node))
-      add(key, node, node.mark, Fate::ignored, foreign->why);
-    else if (foreign)
-      add(key, node, node.mark, Fate::refused, refusal_of(*foreign, key, node));
+    else if (inert && is_harmless(*inert, node))
+      add(key, node, node.mark, Fate::ignored, inert->why);
+    else if (inert)
+      add(key, node, node.mark, Fate::refused, refusal_of(*inert, key, node));
     else
       add(key, node, node.mark, Fate::refused, stray_key(config_, key));
   }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "train/config/document.h"
+#include "train/config/inert_keys.h"
 #include "train/config/merge.h"
 #include "train/config/schema.h"
 
@@ -183,20 +184,20 @@ Json of_field(const ConfigField& field) {
   return schema;
 }
 
-Json of_foreign(const ForeignKey& foreign) {
+Json of_inert(const InertKey& inert) {
   Json schema = Json::object();
-  if (foreign.harmless.empty()) {
+  if (inert.harmless.empty()) {
     schema["not"] = Json::object();
-  } else if (foreign.harmless != "*") {
+  } else if (inert.harmless != "*") {
     Json choices = Json::array({nullptr, "auto"});
-    for (size_t begin = 0; begin <= foreign.harmless.size();) {
-      const size_t end = std::min(foreign.harmless.find('|', begin), foreign.harmless.size());
-      choices.push_back(value_of(foreign.harmless.substr(begin, end - begin)));
+    for (size_t begin = 0; begin <= inert.harmless.size();) {
+      const size_t end = std::min(inert.harmless.find('|', begin), inert.harmless.size());
+      choices.push_back(value_of(inert.harmless.substr(begin, end - begin)));
       begin = end + 1;
     }
     schema["enum"] = choices;
   }
-  schema["description"] = (foreign.harmless.empty() ? "refused: " : "ignored: ") + foreign.why;
+  schema["description"] = (inert.harmless.empty() ? "refused: " : "ignored: ") + inert.why;
   return schema;
 }
 
@@ -247,8 +248,8 @@ std::set<std::string> names_in(const std::string& block, Config config) {
   const std::string prefix = block + ".";
   for (const ConfigField& field : config_fields(config))
     if (field.key.starts_with(prefix)) names.insert(field.key.substr(prefix.size()));
-  for (const ForeignKey& foreign : foreign_keys())
-    if (foreign.key.starts_with(prefix)) names.insert(foreign.key.substr(prefix.size()));
+  for (const InertKey& inert : inert_keys())
+    if (inert.key.starts_with(prefix)) names.insert(inert.key.substr(prefix.size()));
   return names;
 }
 
@@ -258,11 +259,11 @@ Json json_schema() {
   Tree tree;
   for (Config& config : configs_of_all_types())
     for (const ConfigField& field : config_fields(config)) tree.add(field.key, of_field(field));
-  for (const ForeignKey& foreign : foreign_keys()) {
-    if (foreign.key.ends_with(".*"))
-      tree.open(foreign.key);
+  for (const InertKey& inert : inert_keys()) {
+    if (inert.key.ends_with(".*"))
+      tree.open(inert.key);
     else
-      tree.add(foreign.key, of_foreign(foreign));
+      tree.add(inert.key, of_inert(inert));
   }
   for (const OtherName& other : other_names()) {
     Json& block = tree.block_of(std::string(other.theirs));

@@ -5,6 +5,7 @@
 
 #include "train/config/batch.h"
 #include "train/config/imagenet_file.h"
+#include "train/config/inert_keys.h"
 #include "train/config/suggest.h"
 
 namespace ct {
@@ -64,8 +65,6 @@ void refuse_both(const Node& map, const std::string& block, const Entry& entry) 
               "' together; remove the first");
 }
 
-bool begins(const std::string& key, const std::string& prefix) { return key.rfind(prefix, 0) == 0; }
-
 bool is_text(const ConfigField& field) {
   return std::holds_alternative<std::string*>(field.target) || std::holds_alternative<Choice>(field.target);
 }
@@ -118,10 +117,10 @@ Node word(const std::string& text, const Mark& mark) {
 
 std::span<const OtherName> other_names() { return kOtherNames; }
 
-bool is_note(const std::string& name) { return begins(name, "_") || begins(name, "x-"); }
+bool is_note(const std::string& name) { return name.starts_with("_") || name.starts_with("x-"); }
 
 bool is_parameter(const std::string& key) {
-  return begins(key, "optimizer.params.") || begins(key, "scheduler.params.");
+  return key.starts_with("optimizer.params.") || key.starts_with("scheduler.params.");
 }
 
 bool is_type(const ConfigField& field) {
@@ -132,7 +131,7 @@ bool is_type(const ConfigField& field) {
 bool is_left_open(const ConfigField& field, const Node& node) {
   constexpr const char* kBlocks[] = {"optimizer.params.", "scheduler.params.", "zero_optimization.", "fp16.",
                                      "tensorboard.",      "csv_monitor.",      "flops_profiler.",    "comms_logger."};
-  const bool in_block = std::ranges::any_of(kBlocks, [&](const char* block) { return begins(field.key, block); });
+  const bool in_block = std::ranges::any_of(kBlocks, [&](const char* block) { return field.key.starts_with(block); });
   const bool top = field.key.find('.') == std::string::npos && field.key != "seed" &&
                    !std::holds_alternative<bool*>(field.target) && !std::holds_alternative<Compat*>(field.target) &&
                    !is_text(field);
@@ -156,7 +155,7 @@ const Node* Merge::find(const std::string& key) const {
 Merge::Written Merge::written_as(const std::string& key) const {
   for (const auto& [ours, theirs] : other_names_) {
     if (key == ours) return theirs;
-    if (begins(key, ours + ".")) return {theirs.key + key.substr(ours.size()), ""};
+    if (key.starts_with(ours + ".")) return {theirs.key + key.substr(ours.size()), ""};
   }
   return {};
 }
@@ -193,7 +192,7 @@ void Merge::add_override(const ConfigOverride& word) {
 }
 
 void Merge::forget(const std::string& block) {
-  std::erase_if(values_, [&](const auto& value) { return begins(value.first, block + "."); });
+  std::erase_if(values_, [&](const auto& value) { return value.first.starts_with(block + "."); });
 }
 
 /// Text keys take the words after '=' as they stand, so that --set output=2024 needs no second pair of quotes.
@@ -216,7 +215,7 @@ void Merge::add_path(const std::string& rest, const std::string& block, const Ma
   if (dot == std::string::npos) return add(name, block, mark, value);
   const std::string key = own_key(block, name, mark);
   if (is_note(name)) return;
-  if (find_foreign(key) && !is_config_block(key, fields_)) return add(name, block, mark, value);
+  if (find_inert(key) && !is_config_block(key, fields_)) return add(name, block, mark, value);
   if (!is_config_block(key, fields_)) unknown(block + rest, mark);
   add_path(rest.substr(dot + 1), key + ".", mark, value);
 }
@@ -247,7 +246,7 @@ void Merge::add(const std::string& name, const std::string& block, const Mark& m
     return add_map(value, key + ".");
   }
   // Which parameters exist depends on the type, which a later source may still change.
-  if (dotted || !(is_field || is_parameter(key) || find_foreign(key))) unknown(key, mark);
+  if (dotted || !(is_field || is_parameter(key) || find_inert(key))) unknown(key, mark);
   if (is_field && gives_way(*field, value) && values_.contains(key)) return;  // an earlier source has said it
   Node kept = value;
   if (key == "data.augment")

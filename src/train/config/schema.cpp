@@ -4,6 +4,7 @@
 
 #include "data/kinds.h"
 #include "model/models.h"
+#include "train/config/inert_keys.h"
 
 namespace ct {
 namespace {
@@ -337,19 +338,17 @@ std::vector<ConfigField> effective_fields(Config& config) {
     if (const auto* number = std::get_if<std::optional<double>*>(&field.target)) return (*number)->has_value();
     if (const auto* choice = std::get_if<std::optional<bool>*>(&field.target))
       return (*choice)->has_value() || !field.rule.open.empty();
-    if (field.key.rfind("fp16.", 0) == 0) return config.fp16.enabled || field.key == "fp16.enabled";
-    if (field.key.rfind("elasticity.", 0) == 0) return config.elasticity.enabled || field.key == "elasticity.enabled";
+    if (field.key.starts_with("fp16.")) return config.fp16.enabled || field.key == "fp16.enabled";
+    if (field.key.starts_with("elasticity.")) return config.elasticity.enabled || field.key == "elasticity.enabled";
     if (field.key == "gradient_predivide_factor") return !config.prescale_gradients;
     if (const auto* compat = std::get_if<Compat*>(&field.target)) return !(*compat)->empty();
-    if (field.key.rfind("tensorboard.", 0) == 0)
-      return config.tensorboard.enabled || field.key == "tensorboard.enabled";
-    if (field.key.rfind("csv_monitor.", 0) == 0)
-      return config.csv_monitor.enabled || field.key == "csv_monitor.enabled";
-    if (field.key.rfind("flops_profiler.", 0) == 0)
+    if (field.key.starts_with("tensorboard.")) return config.tensorboard.enabled || field.key == "tensorboard.enabled";
+    if (field.key.starts_with("csv_monitor.")) return config.csv_monitor.enabled || field.key == "csv_monitor.enabled";
+    if (field.key.starts_with("flops_profiler."))
       return config.flops_profiler.enabled || field.key == "flops_profiler.enabled";
-    if (field.key.rfind("comms_logger.", 0) == 0)
+    if (field.key.starts_with("comms_logger."))
       return config.comms_logger.enabled || field.key == "comms_logger.enabled";
-    if (field.key.rfind("train.ema.", 0) == 0) return config.train.ema.decay > 0 || field.key == "train.ema.decay";
+    if (field.key.starts_with("train.ema.")) return config.train.ema.decay > 0 || field.key == "train.ema.decay";
     if (const auto* groups = std::get_if<std::vector<optim::ParameterGroup>*>(&field.target))
       return !(*groups)->empty();
     if (field.key == "optimizer.type") return config.optimizer.has_value();
@@ -361,9 +360,9 @@ std::vector<ConfigField> effective_fields(Config& config) {
 }
 
 bool is_config_block(const std::string& key, const std::vector<ConfigField>& fields) {
-  const auto inside = [prefix = key + "."](const auto& known) { return known.key.rfind(prefix, 0) == 0; };
-  const auto& foreign = foreign_keys();
-  return std::any_of(fields.begin(), fields.end(), inside) || std::any_of(foreign.begin(), foreign.end(), inside);
+  const auto inside = [prefix = key + "."](const auto& known) { return known.key.starts_with(prefix); };
+  const auto& inert = inert_keys();
+  return std::any_of(fields.begin(), fields.end(), inside) || std::any_of(inert.begin(), inert.end(), inside);
 }
 
 bool operator==(const Config& a, const Config& b) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/lower_case.h"
+#include "train/config/inert_keys.h"
 
 namespace ct {
 namespace {
@@ -65,7 +66,7 @@ std::string suggest_key(const std::string& key, const std::vector<ConfigField>& 
     }
   };
   for (const ConfigField& field : fields) consider_with_blocks(field.key);
-  for (const ForeignKey& foreign : foreign_keys()) consider_with_blocks(foreign.key);
+  for (const InertKey& inert : inert_keys()) consider_with_blocks(inert.key);
   return best.empty() ? "" : "; did you mean '" + best + "'?";
 }
 

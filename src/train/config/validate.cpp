@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "model/models.h"
+#include "train/config/inert_keys.h"
 
 namespace ct {
 namespace {
@@ -11,8 +12,6 @@ namespace {
 using document::fail_at;
 using document::Node;
 using document::quoted;
-
-bool begins(const std::string& key, const std::string& prefix) { return key.rfind(prefix, 0) == 0; }
 
 /// Where a key's value was written, for the beginning of an error's line.
 std::string place_of(const Config& config, const std::string& key) {
@@ -43,7 +42,7 @@ std::vector<std::string> parameters_of(const Config& config, const std::string& 
   const std::string prefix = block + ".params.";
   for (const ConfigField& field : config_fields(copy)) {
     if (field.key == block + ".type") *type = field_text(field);
-    if (begins(field.key, prefix)) names.push_back(field.key.substr(prefix.size()));
+    if (field.key.starts_with(prefix)) names.push_back(field.key.substr(prefix.size()));
   }
   return names;
 }
@@ -57,7 +56,7 @@ std::string stray_parameter(const Config& config, const std::string& key) {
   std::string type;
   const std::vector<std::string> names = parameters_of(config, block, &type);
   if (type.empty()) return str(key, " needs ", block, ".type");
-  if (std::ranges::find(names, name) != names.end() || find_foreign(key)) return "";
+  if (std::ranges::find(names, name) != names.end() || find_inert(key)) return "";
   return str("unknown key ", quoted(key), "; ", type, " takes ", join_choices(names));
 }
 
@@ -67,7 +66,7 @@ std::string stray_model_key(const Config& config, const std::string& key) {
     return std::ranges::find(keys, name, &ConfigKey::name) != keys.end();
   };
   const std::string name = key.substr(sizeof "model");
-  if (name == "name" || find_foreign(key) || takes(config.model, name)) return "";
+  if (name == "name" || find_inert(key) || takes(config.model, name)) return "";
   std::vector<std::string> others;
   for (const std::string& other : model_names())
     if (takes({.name = other}, name)) others.push_back(other);
@@ -76,13 +75,13 @@ std::string stray_model_key(const Config& config, const std::string& key) {
 }
 
 /// One line for all that is ignored; an error for a value that would change the result.
-void check_foreign(const Merge& merge, Config& config, std::vector<std::string>* warnings) {
+void check_inert(const Merge& merge, Config& config, std::vector<std::string>* warnings) {
   const std::vector<ConfigField> fields = config_fields(config);
   std::string ignored;
   for (const auto& [key, node] : merge.values()) {
-    const ForeignKey* foreign = find_foreign(key);
-    if (!foreign || std::ranges::find(fields, key, &ConfigField::key) != fields.end()) continue;
-    if (!is_harmless(*foreign, node)) fail_at(node.mark, refusal_of(*foreign, key, node));
+    const InertKey* inert = find_inert(key);
+    if (!inert || std::ranges::find(fields, key, &ConfigField::key) != fields.end()) continue;
+    if (!is_harmless(*inert, node)) fail_at(node.mark, refusal_of(*inert, key, node));
     ignored += (ignored.empty() ? "" : ", ") + key;
   }
   if (!ignored.empty()) warnings->push_back("ignored, as they change nothing here: " + ignored);
@@ -148,7 +147,7 @@ void read_or_leave_open(Config& config, const ConfigField& field, const Node& no
 
 std::string stray_key(const Config& config, const std::string& key) {
   if (is_parameter(key)) return stray_parameter(config, key);
-  return begins(key, "model.") ? stray_model_key(config, key) : "";
+  return key.starts_with("model.") ? stray_model_key(config, key) : "";
 }
 
 void settle_together(Config& config) {
@@ -229,7 +228,7 @@ Config validate(const Merge& merge, const std::string& where, std::vector<std::s
   Config config;
   warnings->insert(warnings->end(), merge.remarks().begin(), merge.remarks().end());
   read_fields(merge, config, warnings);
-  check_foreign(merge, config, warnings);
+  check_inert(merge, config, warnings);
   for (const auto& [key, node] : merge.values())
     if (const std::string why = stray_key(config, key); !why.empty()) fail_at(node.mark, why);
   if (!config.optimizer)

@@ -1,10 +1,9 @@
-// Known keys that set nothing in this version. A harmless value is accepted and noted; any other would change the
-// result, or promise something that does not happen, and is refused by name. docs/configuration.md has the same words.
+#include "train/config/inert_keys.h"
+
 #include <algorithm>
 #include <cctype>
 
 #include "base/error.h"
-#include "train/config/schema.h"
 
 namespace ct {
 namespace {
@@ -30,8 +29,8 @@ bool same_letters(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-const std::vector<ForeignKey>& foreign_keys() {
-  static const std::vector<ForeignKey> kKeys = {
+const std::vector<InertKey>& inert_keys() {
+  static const std::vector<InertKey> kKeys = {
       // Batch norm over all ranks, as others call it.
       {"sync_bn", "false", kNoSyncBatchNorm},
       {"sync_batchnorm", "false", kNoSyncBatchNorm},
@@ -177,36 +176,36 @@ const std::vector<ForeignKey>& foreign_keys() {
   return kKeys;
 }
 
-const ForeignKey* find_foreign(const std::string& key) {
-  const auto& keys = foreign_keys();
+const InertKey* find_inert(const std::string& key) {
+  const auto& keys = inert_keys();
   const auto find = [&](const std::string& wanted) {
     const auto found =
-        std::find_if(keys.begin(), keys.end(), [&](const ForeignKey& known) { return known.key == wanted; });
+        std::find_if(keys.begin(), keys.end(), [&](const InertKey& known) { return known.key == wanted; });
     return found == keys.end() ? nullptr : &*found;
   };
-  if (const ForeignKey* exact = find(key)) return exact;
+  if (const InertKey* exact = find(key)) return exact;
   const size_t dot = key.rfind('.');
   return dot == std::string::npos ? nullptr : find(key.substr(0, dot) + ".*");
 }
 
-bool is_harmless(const ForeignKey& foreign, const document::Node& value) {
-  if (foreign.harmless.empty()) return false;
-  if (foreign.harmless == "*" || value.kind == document::Kind::null) return true;
+bool is_harmless(const InertKey& inert, const document::Node& value) {
+  if (inert.harmless.empty()) return false;
+  if (inert.harmless == "*" || value.kind == document::Kind::null) return true;
   const std::string text = value.kind == document::Kind::text ? value.text : document::flow(value);
   if (text == "auto") return true;  // DeepSpeed's: as if it were absent
-  for (size_t begin = 0; begin <= foreign.harmless.size();) {
-    const size_t end = std::min(foreign.harmless.find('|', begin), foreign.harmless.size());
-    if (same_letters(text, std::string_view(foreign.harmless).substr(begin, end - begin))) return true;
+  for (size_t begin = 0; begin <= inert.harmless.size();) {
+    const size_t end = std::min(inert.harmless.find('|', begin), inert.harmless.size());
+    if (same_letters(text, std::string_view(inert.harmless).substr(begin, end - begin))) return true;
     begin = end + 1;
   }
   return false;
 }
 
-std::string refusal_of(const ForeignKey& foreign, const std::string& key, const document::Node& value) {
-  const std::string& why = foreign.refusal.empty() ? foreign.why : foreign.refusal;
-  const bool none = foreign.harmless.empty();
+std::string refusal_of(const InertKey& inert, const std::string& key, const document::Node& value) {
+  const std::string& why = inert.refusal.empty() ? inert.why : inert.refusal;
+  const bool none = inert.harmless.empty();
   std::string instead;
-  for (const char c : foreign.harmless) instead += c == '|' ? std::string(" or ") : std::string(1, c);
+  for (const char c : inert.harmless) instead += c == '|' ? std::string(" or ") : std::string(1, c);
   return str(key, none ? "" : " " + document::flow(value), " is not supported by this version; ",
              none ? "remove it" : "use " + instead, ": ", why);
 }

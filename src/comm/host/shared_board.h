@@ -1,6 +1,7 @@
-// Where ranks that can read each other's memory meet: barrier, abort flag and small messages in plain shared words.
+// A board that ranks write on which can read each other's memory: barrier, abort flag and small messages in plain
+// shared words.
 //
-// The state is a block of zero bytes in memory that all ranks see (threads: the heap; processes: a mapped file). Every
+// The board is a block of zero bytes in memory that all ranks see (threads: the heap; processes: a mapped file). Every
 // word has one writer, except the abort word. A barrier is one counter a rank: write one's own, wait for the others'.
 #pragma once
 
@@ -22,7 +23,7 @@
 
 namespace ct {
 
-struct RendezvousState {
+struct SharedBoard {
   static constexpr size_t kMessageBytes = 4096;
   static constexpr size_t kHostBytes = 64;
 
@@ -38,41 +39,41 @@ struct RendezvousState {
   };
   alignas(64) std::atomic<int64_t> failure;  // 0: none; otherwise rank << 32 | exit code + 1
 
-  static size_t bytes(int ranks) { return sizeof(RendezvousState) + static_cast<size_t>(ranks) * sizeof(Rank); }
+  static size_t bytes(int ranks) { return sizeof(SharedBoard) + static_cast<size_t>(ranks) * sizeof(Rank); }
   Rank* ranks() { return reinterpret_cast<Rank*>(this + 1); }
 };
 
 /// Notes the job's failure: true for the first, see Communicator::abort.
-bool abort_job(RendezvousState& state, int rank, int exit_code) noexcept;
+bool abort_job(SharedBoard& board, int rank, int exit_code) noexcept;
 
-/// One rank's view of a rendezvous. Made by all ranks together. Not for several threads, but for abort() and aborted().
-class Rendezvous {
+/// One rank's view of a board. Made by all ranks together. Not for several threads, but for abort() and aborted().
+class BoardView {
  public:
-  /// state: RendezvousState::bytes(size) bytes, zero before the first rank comes; outlives this.
-  Rendezvous(RendezvousState* state, int rank, int size);
-  ~Rendezvous() { state_->ranks()[rank_].left.store(1, std::memory_order_release); }
-  Rendezvous(const Rendezvous&) = delete;
-  Rendezvous& operator=(const Rendezvous&) = delete;
+  /// board: SharedBoard::bytes(size) bytes, zero before the first rank comes; outlives this.
+  BoardView(SharedBoard* board, int rank, int size);
+  ~BoardView() { board_->ranks()[rank_].left.store(1, std::memory_order_release); }
+  BoardView(const BoardView&) = delete;
+  BoardView& operator=(const BoardView&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  RendezvousState& state() { return *state_; }
-  Heartbeat& heartbeat() { return state_->ranks()[rank_].heartbeat; }
+  SharedBoard& board() { return *board_; }
+  Heartbeat& heartbeat() { return board_->ranks()[rank_].heartbeat; }
   void barrier();
   /// all: size() parts of mine.size() bytes, in rank order.
   void gather_all(std::span<const std::byte> mine, std::span<std::byte> all);
   void broadcast(std::span<std::byte> data, int root);
-  bool abort(int exit_code) noexcept { return abort_job(*state_, rank_, exit_code); }
-  bool aborted() const noexcept { return state_->failure.load(std::memory_order_relaxed) != 0; }
+  bool abort(int exit_code) noexcept { return abort_job(*board_, rank_, exit_code); }
+  bool aborted() const noexcept { return board_->failure.load(std::memory_order_relaxed) != 0; }
 
  private:
   void wait_for(int peer);
   /// Throws if the job has failed or a rank that is still awaited is gone.
   void probe();
   bool gone(int peer) const;
-  bool arrived(int peer) const { return state_->ranks()[peer].arrived.load(std::memory_order_acquire) >= barriers_; }
+  bool arrived(int peer) const { return board_->ranks()[peer].arrived.load(std::memory_order_acquire) >= barriers_; }
 
-  RendezvousState* state_;
+  SharedBoard* board_;
   int rank_, size_;
   uint64_t barriers_ = 0, messages_ = 0;
   std::chrono::nanoseconds spin_{0};  // how long to wait before the core is offered to others

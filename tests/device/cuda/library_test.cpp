@@ -1,3 +1,5 @@
+#include "device/cuda/library.h"
+
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,7 +13,6 @@
 
 #include "base/error.h"
 #include "base/temporary_folder.h"
-#include "device/cuda/library.h"
 
 namespace ct::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "comm/launch.h"
+#include "comm/detect_launch.h"
 
 #include <charconv>
 #include <cstdint>

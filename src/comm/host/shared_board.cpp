@@ -1,4 +1,4 @@
-#include "comm/host/rendezvous.h"
+#include "comm/host/shared_board.h"
 
 #include <sched.h>
 #include <unistd.h>
@@ -27,8 +27,8 @@ void pause_core() {
 
 }  // namespace
 
-Rendezvous::Rendezvous(RendezvousState* state, int rank, int size) : state_(state), rank_(rank), size_(size) {
-  RendezvousState::Rank& mine = state_->ranks()[rank_];
+BoardView::BoardView(SharedBoard* board, int rank, int size) : board_(board), rank_(rank), size_(size) {
+  SharedBoard::Rank& mine = board_->ranks()[rank_];
   const std::bitset<kMaxCpus> cpus = allowed_cpus();
   for (size_t cpu = 0; cpu < kMaxCpus; ++cpu) {
     if (cpus[cpu]) mine.cpus[cpu / 64].fetch_or(uint64_t{1} << (cpu % 64), std::memory_order_relaxed);
@@ -41,7 +41,7 @@ Rendezvous::Rendezvous(RendezvousState* state, int rank, int size) : state_(stat
   // mpirun may bind each rank to a core of its own: only together do they tell how many cores the ranks share.
   std::bitset<kMaxCpus> all;
   for (int r = 0; r < size_; ++r) {
-    RendezvousState::Rank& peer = state_->ranks()[r];
+    SharedBoard::Rank& peer = board_->ranks()[r];
     for (size_t cpu = 0; cpu < kMaxCpus; ++cpu) {
       if (peer.cpus[cpu / 64].load(std::memory_order_relaxed) >> (cpu % 64) & 1) all.set(cpu);
     }
@@ -51,19 +51,19 @@ Rendezvous::Rendezvous(RendezvousState* state, int rank, int size) : state_(stat
   if (size_ <= available_cores(all, cpu_quota())) spin_ = kSpin;
 }
 
-void Rendezvous::barrier() {
+void BoardView::barrier() {
   ++barriers_;
   Heartbeat& mine = heartbeat();
   mine.collectives.store(barriers_, std::memory_order_relaxed);
   mine.waiting.store(1, std::memory_order_relaxed);
-  state_->ranks()[rank_].arrived.store(barriers_, std::memory_order_release);
+  board_->ranks()[rank_].arrived.store(barriers_, std::memory_order_release);
   for (int r = 0; r < size_; ++r) {
     if (!arrived(r)) wait_for(r);
   }
   mine.waiting.store(0, std::memory_order_relaxed);
 }
 
-void Rendezvous::wait_for(int peer) {
+void BoardView::wait_for(int peer) {
   const auto begin = Clock::now();
   auto next_probe = begin + kProbeInterval;
   while (!arrived(peer)) {
@@ -84,52 +84,52 @@ void Rendezvous::wait_for(int peer) {
   }
 }
 
-bool Rendezvous::gone(int peer) const {
-  return state_->ranks()[peer].left.load(std::memory_order_acquire) != 0 || peers_[static_cast<size_t>(peer)].dead();
+bool BoardView::gone(int peer) const {
+  return board_->ranks()[peer].left.load(std::memory_order_acquire) != 0 || peers_[static_cast<size_t>(peer)].dead();
 }
 
-void Rendezvous::probe() {
-  if (const int64_t failure = state_->failure.load(std::memory_order_acquire); failure != 0) {
+void BoardView::probe() {
+  if (const int64_t failure = board_->failure.load(std::memory_order_acquire); failure != 0) {
     fail(static_cast<ExitCode>((failure & 0xffffffff) - 1), "rank ", failure >> 32, " failed");
   }
   // Of all that are missing, not of this one alone: rank 0 may wait for rank 1, which waits for a dead rank 2.
   for (int r = 0; r < size_; ++r) {
     // It may have arrived just before it left: then it was not missing.
     if (arrived(r) || !gone(r) || arrived(r)) continue;
-    const RendezvousState::Rank& who = state_->ranks()[r];
+    const SharedBoard::Rank& who = board_->ranks()[r];
     const pid_t pid = who.pid.load(std::memory_order_acquire);
     if (pid == getpid()) fail(ExitCode::peer, "rank ", r, " left while others waited for it");
     fail(ExitCode::peer, "rank ", r, " (pid ", pid, ", host ", who.host, ") was lost");
   }
 }
 
-void Rendezvous::gather_all(std::span<const std::byte> mine, std::span<std::byte> all) {
+void BoardView::gather_all(std::span<const std::byte> mine, std::span<std::byte> all) {
   check(all.size() == mine.size() * static_cast<size_t>(size_), "gather_all of ", mine.size(), " bytes into ",
         all.size());
-  for (size_t at = 0; at < mine.size(); at += RendezvousState::kMessageBytes) {
-    const size_t bytes = std::min(RendezvousState::kMessageBytes, mine.size() - at);
+  for (size_t at = 0; at < mine.size(); at += SharedBoard::kMessageBytes) {
+    const size_t bytes = std::min(SharedBoard::kMessageBytes, mine.size() - at);
     const size_t turn = messages_++ % 2;
-    std::memcpy(state_->ranks()[rank_].message[turn], mine.data() + at, bytes);
+    std::memcpy(board_->ranks()[rank_].message[turn], mine.data() + at, bytes);
     barrier();
     for (int r = 0; r < size_; ++r) {
-      std::memcpy(all.data() + static_cast<size_t>(r) * mine.size() + at, state_->ranks()[r].message[turn], bytes);
+      std::memcpy(all.data() + static_cast<size_t>(r) * mine.size() + at, board_->ranks()[r].message[turn], bytes);
     }
   }
 }
 
-void Rendezvous::broadcast(std::span<std::byte> data, int root) {
-  for (size_t at = 0; at < data.size(); at += RendezvousState::kMessageBytes) {
-    const size_t bytes = std::min(RendezvousState::kMessageBytes, data.size() - at);
+void BoardView::broadcast(std::span<std::byte> data, int root) {
+  for (size_t at = 0; at < data.size(); at += SharedBoard::kMessageBytes) {
+    const size_t bytes = std::min(SharedBoard::kMessageBytes, data.size() - at);
     const size_t turn = messages_++ % 2;
-    if (rank_ == root) std::memcpy(state_->ranks()[root].message[turn], data.data() + at, bytes);
+    if (rank_ == root) std::memcpy(board_->ranks()[root].message[turn], data.data() + at, bytes);
     barrier();
-    if (rank_ != root) std::memcpy(data.data() + at, state_->ranks()[root].message[turn], bytes);
+    if (rank_ != root) std::memcpy(data.data() + at, board_->ranks()[root].message[turn], bytes);
   }
 }
 
-bool abort_job(RendezvousState& state, int rank, int exit_code) noexcept {
+bool abort_job(SharedBoard& board, int rank, int exit_code) noexcept {
   int64_t none = 0;
-  return state.failure.compare_exchange_strong(none, int64_t{rank} << 32 | (int64_t{exit_code} + 1));
+  return board.failure.compare_exchange_strong(none, int64_t{rank} << 32 | (int64_t{exit_code} + 1));
 }
 
 }  // namespace ct

@@ -1,0 +1,17 @@
+// A kernel for the element type that is in memory: most are templates over f32 and bf16, whose bits lie in uint16_t.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "device/backend.h"
+
+namespace ct::cpu {
+
+/// Calls with_type(float()) or with_type(uint16_t()), as elements in memory are.
+template <class WithType>
+std::unique_ptr<Kernel> by_type(bool bf16, WithType with_type) {
+  return bf16 ? with_type(uint16_t()) : with_type(float());
+}
+
+}  // namespace ct::cpu

@@ -1,0 +1,20 @@
+// How many rows an expert of a mixture takes. An expert's rows have a fixed place in memory, so their number follows
+// from the configuration, before any gate has chosen.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace ct {
+
+/// Rows that an expert takes of `rows`: min(rows, max(ceil(rows / experts * factor * top_k), least, 1)). That is their
+/// even share times top_k and a factor, rounded up, or `least` if that is more, but no more than there are.
+inline int64_t expert_capacity(int64_t rows, int64_t experts, int top_k, double factor, int64_t least) {
+  const float share = static_cast<float>(static_cast<double>(rows) / static_cast<double>(experts));
+  const float room = std::ceil(share * static_cast<float>(factor * top_k));  // in f32, as DeepSpeed has it
+  const int64_t most = room < static_cast<float>(rows) ? static_cast<int64_t>(room) : rows;
+  return std::min(rows, std::max(most, std::max<int64_t>(least, 1)));
+}
+
+}  // namespace ct
