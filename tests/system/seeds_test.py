@@ -100,7 +100,8 @@ def the_empty_file_is_named():
                "--set", "optimizer.type=SGD", "--set", "optimizer.params.lr=0.001")
     expect_equal(done.returncode, DONE, done.stderr)
     expect(re.search(r"(?m)^warning: .*ds_config\.json.* is empty", done.stderr), done.stderr)
-    fails(USAGE, run("--config", config, "--deepspeed_config", empty, "--output", path("empty")), "optimizer")
+    fails(USAGE, run("--config", config, "--deepspeed_config", empty, "--output", path("empty")),
+          "ds_config.json is empty: no optimizer is given")
 
 
 @check

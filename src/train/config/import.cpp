@@ -84,8 +84,11 @@ class Judge {
       if (is_type(field)) refused_types_.push_back(field.key.substr(0, field.key.find('.')));
       return add(field.key, node, node.mark, Fate::refused, without_place(error, node.mark));
     }
+    const bool narrow = field.key == "communication_data_type" && config_.communication_data_type != CommDataType::fp32;
     add(field.key, node, node.mark, Fate::honoured,
-        is_left_open(field, node) ? "it follows from other keys, or is the default" : "");
+        is_left_open(field, node) ? "it follows from other keys, or is the default"
+        : narrow                  ? "where communication.reproducible is false; else sums stay f32"
+                                  : "");
   }
 
   /// A key that is none of this configuration's.

@@ -28,9 +28,12 @@ ConfigOverride split_set(const std::string& word) {
 
 Config load_config(const ConfigSources& sources, std::vector<std::string>* warnings) {
   Merge merge;
+  std::string where;  // of what the files lack: the last one
   for (const auto& file : sources.files) {
     const Node root = document::read_file(file);
-    if (root.entries.empty()) warnings->push_back(str(source_name(file), " is empty: it says nothing"));
+    const bool empty = root.entries.empty();
+    if (empty) warnings->push_back(str(source_name(file), " is empty: it says nothing"));
+    where = source_name(file) + (empty ? " is empty: " : ": ");
     if (sources.begins_with_default && &file != &sources.files.front()) merge.give_way_to(root);
     merge.add_file(root);
   }
@@ -55,7 +58,7 @@ Config load_config(const ConfigSources& sources, std::vector<std::string>* warni
     merge.add_override(word);
   }
 
-  return validate(merge, sources.files.empty() ? "" : source_name(sources.files.back()) + ": ", warnings);
+  return validate(merge, where, warnings);
 }
 
 Config load_config_text(const std::string& text, const std::string& name) {
