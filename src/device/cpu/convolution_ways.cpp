@@ -47,6 +47,12 @@ bool small_strided_pointwise(const ConvDims& d) { return strided_pointwise(d) &&
 bool ragged_strided_pointwise(const ConvDims& d) {
   return strided_pointwise(d) && (d.in_channels % 8 != 0 || d.out_channels % 8 != 0);
 }
+/// Of what the library may write behind the result: of strided pointwise gradients of weights in f32 it takes that
+/// kernel with AVX-512 too where channels are few. The table has `product` for all of them.
+bool may_write_behind(const ConvTask& task, ConvWay way) {
+  return task.type == DType::f32 && task.pass == ConvPass::grad_w && strided_pointwise(task.dims) &&
+         (way == ConvWay::direct || way == ConvWay::blocked);
+}
 /// Rows so short that the kernels which work on our own order of activations are slow.
 bool short_rows(const ConvDims& d) { return d.out_w <= 4 && d.in_channels >= 64; }
 bool long_rows(const ConvDims& d) { return d.kernel > 1 && d.out_w > 4; }
@@ -178,7 +184,7 @@ std::string ConvolutionWays::fastest(const ConvTask& task, const std::vector<Val
   double least = std::numeric_limits<double>::infinity();
   std::string best, times;
   for (const ConvWay way : kConvWays) {
-    if (way == ConvWay::winograd && !options_.winograd) continue;
+    if ((way == ConvWay::winograd && !options_.winograd) || may_write_behind(task, way)) continue;
     const auto kernel = prepare_convolution(task, way);
     if (!kernel) continue;
     const double time = milliseconds(*kernel, task, values);
