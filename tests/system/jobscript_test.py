@@ -130,6 +130,23 @@ def shellcheck_finds_nothing():
                *[os.path.join(ROOT, "tools", "jobs", name) for name in ("slurm.sh", "abci.sh", "miyabi.sh")])
 
 
+@check
+def scripts_to_be_edited_fit_their_configurations():
+    """What they train is right, and its batch fits the ranks that they ask for."""
+    asks = {"slurm": r"--nodes=(\d+)[\s\S]*--ntasks-per-node=(\d+)", "abci": r"rt_F=(\d+)[\s\S]*ranks_per_node=(\d+)",
+            "miyabi": r"select=(\d+):mpiprocs=(\d+)"}
+    for name, pattern in asks.items():
+        with open(os.path.join(ROOT, "tools", "jobs", name + ".sh")) as file:
+            text = file.read()
+        nodes, each = map(int, re.search(pattern, text).groups())
+        words = re.findall(r"(?m)^config=(.*)$", text)
+        for file in re.findall(r"(?m)^ds_config=(.*)$", text):
+            expect('--deepspeed_config "$ds_config"' in text, name)
+            words += ["--deepspeed_config", file]
+        done = run("config", "check", *words, "--ranks", str(nodes * each))
+        expect_equal(done.returncode, DONE, "%s: %s" % (name, done.stderr))
+
+
 def a_job(scheduler, code, expecting):
     """Stopped by the scheduler's signal, run again, and finished: the bits of a run that was left alone."""
     need_mpi()

@@ -1,9 +1,10 @@
 #!/bin/bash
-# Trains on two full nodes of ABCI (Grid Engine), four GPUs each. Edit what is between the lines, then:
+# Trains on nine full nodes of ABCI (Grid Engine), four GPUs each: the batch of this configuration wants a divisor of 36
+# ranks. Edit what is between the lines, then:
 #   qsub -g GROUP tools/jobs/abci.sh
 # When its time is up the run saves and the job ends with 99, upon which Grid Engine runs it again.
 #$ -N cifar-train
-#$ -l rt_F=2
+#$ -l rt_F=9
 #$ -l h_rt=01:00:00
 #$ -cwd
 #$ -j y
@@ -15,6 +16,7 @@
 # source /etc/profile.d/modules.sh
 # module load cuda cudnn hpcx
 config=imagenet_resnet50.yaml
+ds_config=imagenet_ds_config.json
 output=runs/imagenet
 ranks_per_node=4
 seconds=3600  # as h_rt says
@@ -29,7 +31,7 @@ hosts=$(mktemp "${TMPDIR:-/tmp}/hosts.XXXXXX") || exit 8
 awk -v slots="$ranks_per_node" '{ print $1, "slots=" slots }' "${SGE_JOB_HOSTLIST:-$PE_HOSTFILE}" >"$hosts"
 
 mpirun --hostfile "$hosts" -np $((NHOSTS * ranks_per_node)) --map-by slot \
-  cifar-train train --config "$config" --output "$output" --requeue-code 99 &
+  cifar-train train --config "$config" --deepspeed_config "$ds_config" --output "$output" --requeue-code 99 &
 job=$!
 # Grid Engine's own soft limit (s_rt) ends a job for good that it has run again on the same host: this stands in for it.
 (

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Trains on two nodes of Miyabi (PBS), a GPU each. Edit what is between the lines and GROUP, then:
+# Trains on two nodes of Miyabi (PBS), a GPU each: the batch of this configuration wants a divisor of 36 ranks. Edit
+# what is between the lines and GROUP, then:
 #   qsub -v JOB_SCRIPT=$PWD/tools/jobs/miyabi.sh tools/jobs/miyabi.sh
 # When its time is up the run saves, and the job submits itself again, until the run has finished.
 #PBS -N cifar-train
@@ -13,6 +14,7 @@
 # ----------------------------------------------------------------
 # module load cuda ompi-cuda
 config=imagenet_resnet50.yaml
+ds_config=imagenet_ds_config.json
 output=runs/imagenet
 seconds=3600  # as walltime says
 # ----------------------------------------------------------------
@@ -28,7 +30,7 @@ awk '!($1 in n) { order[++hosts] = $1 } { ++n[$1] } END { for (i = 1; i <= hosts
   "$PBS_NODEFILE" >"$hosts"
 
 mpirun --hostfile "$hosts" -np "$(wc -l <"$PBS_NODEFILE")" --map-by slot \
-  cifar-train train --config "$config" --output "$output" &
+  cifar-train train --config "$config" --deepspeed_config "$ds_config" --output "$output" &
 job=$!
 # PBS sends no signal before the limit: this stands in for it.
 (

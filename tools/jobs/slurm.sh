@@ -1,9 +1,9 @@
 #!/bin/bash
-# Trains on two nodes of four ranks under Slurm. Edit what is between the lines, then: sbatch tools/jobs/slurm.sh
+# Trains on two nodes of two ranks under Slurm. Edit what is between the lines, then: sbatch tools/jobs/slurm.sh
 # When its time is up the run saves, and the job is queued again, until the run has finished.
 #SBATCH --job-name=cifar-train
 #SBATCH --nodes=2
-#SBATCH --ntasks-per-node=4
+#SBATCH --ntasks-per-node=2
 #SBATCH --time=01:00:00
 #SBATCH --signal=B:USR1@120
 #SBATCH --requeue
