@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::string_view kOpening = R"({"manifest_crc32c":")";
+constexpr std::string_view kManifestOpening = R"({"manifest_crc32c":")";
 constexpr uint64_t kLongestJson = uint64_t{64} << 20;
 
 template <class T>
@@ -44,7 +44,7 @@ std::string read_part(const Path& path) {
 Manifest read_manifest(const Path& folder) {
   const Path path = folder / kManifestFile;
   const std::string text = read_part(path);
-  if (!is_sealed(text, kOpening)) refuse_part(path, "it does not have its checksum, so it is damaged");
+  if (!is_sealed(text, kManifestOpening)) refuse_part(path, "it does not have its checksum, so it is damaged");
   const Json json = parse_strict_json(text, in_quotes(path.native()));
   const auto version = field<uint64_t>(path, json, "version", at(json, "version").is_number_unsigned());
   if (version > kCheckpointVersion) {
@@ -100,7 +100,7 @@ std::string manifest_text(const Manifest& m) {
                {"model", m.identity.model},
                {"files", std::move(list)}};
   if (m.not_finite) json["not_finite"] = *m.not_finite;
-  return seal(kOpening, "\"," + json.dump(1).substr(1) + "\n");
+  return seal(kManifestOpening, "\"," + json.dump(1).substr(1) + "\n");
 }
 
 void verify_part(const Path& folder, const Part& part, SafetensorsFile::Check check,

@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr uint64_t kLongestHeader = 100'000'000;  // safetensors' own limit
-constexpr std::string_view kOpening = R"({"__metadata__":{"header_crc32c":")";
+constexpr std::string_view kHeaderOpening = R"({"__metadata__":{"header_crc32c":")";
 constexpr std::string_view kSealKey = "header_crc32c", kFormatKey = "crc32c_format", kTensorKey = "crc32c.";
 
 bool is_checksum_key(std::string_view key) { return key.starts_with("crc32c") || key.starts_with(kSealKey); }
@@ -134,10 +134,10 @@ std::string SafetensorsPlan::header(std::span<const uint32_t> crcs) const {
   else
     rest += "}";
   constexpr size_t kDigits = 8;
-  rest.append((8 - (kOpening.size() + kDigits + rest.size()) % 8) % 8, ' ');
-  const uint64_t size = kOpening.size() + kDigits + rest.size();
+  rest.append((8 - (kHeaderOpening.size() + kDigits + rest.size()) % 8) % 8, ' ');
+  const uint64_t size = kHeaderOpening.size() + kDigits + rest.size();
   check(size <= kLongestHeader, "a header would have ", size, " bytes");
-  return std::string(reinterpret_cast<const char*>(&size), sizeof size) + seal(kOpening, rest, crc_of_size(size));
+  return std::string(reinterpret_cast<const char*>(&size), sizeof size) + seal(kHeaderOpening, rest, crc_of_size(size));
 }
 
 uint32_t SafetensorsPlan::crc(std::span<const uint32_t> crcs) const {
@@ -188,7 +188,7 @@ SafetensorsFile::SafetensorsFile(const Path& path, Check check, MappedFile::Link
   }
   const std::string_view header(reinterpret_cast<const char*>(all.data() + sizeof size), size);
   if (!header.starts_with('{')) not_safetensors("its header does not begin with '{'");
-  checksums_ = is_sealed(header, kOpening, crc_of_size(size));
+  checksums_ = is_sealed(header, kHeaderOpening, crc_of_size(size));
   const Json json = parse_strict_json(header, in_quotes(path.native()) + ": its header");
 
   if (json.contains("__metadata__")) {

@@ -360,7 +360,7 @@ void verify_run(const Path& path, std::vector<std::string>& problems) {
       if (name.ends_with(".bin") && !name.starts_with(kTemporaryPrefix)) verify_file(folder / name, problems);
 }
 
-int verify(const Words& words) {
+int verify_checkpoint(const Words& words) {
   CLI::App app("Checks every byte of weights files and checkpoints against their checksums.",
                "cifar-train ckpt verify");
   std::vector<std::string> paths;
@@ -398,7 +398,7 @@ int verb_ckpt(const Words& words) {
   static constexpr std::array kMembers = {
       Verb{"ls", "the checkpoints of a run", ls},
       Verb{"inspect", "tensors, metadata and hashes", inspect},
-      Verb{"verify", "compare everything with its checksums", verify},
+      Verb{"verify", "compare everything with its checksums", verify_checkpoint},
       Verb{"diff", "what two of them have different", diff},
   };
   static constexpr std::array kLater = {"prune", "import"};

@@ -111,7 +111,7 @@ int import_file(const Words& words) {
   return 0;
 }
 
-int check(const Words& words) {
+int check_config(const Words& words) {
   CLI::App app(
       "Reads configurations as train would, without their data (train --dry-run looks at that too), and lists the "
       "batch sizes on 1, 2, 4 and 8 ranks, or on --ranks.",
@@ -156,7 +156,7 @@ int check(const Words& words) {
 int verb_config(const Words& words) {
   static constexpr std::array kMembers = {
       Verb{"show", "the effective configuration, with the origin of each value", show},
-      Verb{"check", "is a configuration right, and on how many ranks", check},
+      Verb{"check", "is a configuration right, and on how many ranks", check_config},
       Verb{"schema", "a JSON Schema of all keys", schema},
       Verb{"import", "what becomes of each key of a DeepSpeed configuration, and the same in this program's words",
            import_file},

@@ -62,7 +62,7 @@ int synth(const Words& words) {
   return 0;
 }
 
-int verify(const Words& words) {
+int verify_data(const Words& words) {
   CLI::App app("Checks every byte of a data set's files that can be checked.", "cifar-train data verify");
   DataOptions options;
   options.add_to(app);
@@ -144,7 +144,7 @@ int info(const Words& words) {
 int verb_data(const Words& words) {
   static constexpr std::array kMembers = {
       Verb{"synth", "write the built-in synthetic set", synth},
-      Verb{"verify", "check the files of a data set", verify},
+      Verb{"verify", "check the files of a data set", verify_data},
       Verb{"info", "classes, counts, mean and deviation", info},
       Verb{"convert", "pack pictures into one file; read CIFAR-10's python archive", data_convert},
   };

@@ -35,7 +35,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMegabyte = 1000 * 1000, kGigabyte = 1000 * kMegabyte;
 
-struct Finding {
+struct Fact {
   std::string what;     // "memory"
   std::string value;    // "7.6 GB free of 16 GB"
   std::string warning;  // what would go wrong, and the remedy; empty: nothing
@@ -46,7 +46,7 @@ std::string environment(const char* variable) {
   return value == nullptr ? "" : value;
 }
 
-Finding program() {
+Fact program() {
   std::string configs, warning;
   try {
     configs = absolute_of(locate_config("default.yaml").parent_path()).string();
@@ -56,7 +56,7 @@ Finding program() {
   return {"program", str(version(), " (", commit(), ") on ", host_name(), ", configurations in ", configs), warning};
 }
 
-Finding cores() {
+Fact cores() {
   const auto allowed = allowed_cpus().count();
   const auto quota = cpu_quota();
   const int usable = available_cores();
@@ -66,7 +66,7 @@ Finding cores() {
           quota && *quota < 1 ? "less than one core: training is throttled; give the container or job more" : ""};
 }
 
-Finding memory() {
+Fact memory() {
   const HostMemory memory = host_memory();
   const auto bytes = [](int64_t n) { return human_bytes(static_cast<uint64_t>(n)); };
   return {"memory",
@@ -77,27 +77,25 @@ Finding memory() {
               : ""};
 }
 
-Finding device() { return {"device", make_cpu_backend()->description(), ""}; }
+Fact device() { return {"device", make_cpu_backend()->description(), ""}; }
 
-std::vector<Finding> gpus(const std::string& library_path) {
-  std::vector<Finding> findings;
+std::vector<Fact> gpus(const std::string& library_path) {
+  std::vector<Fact> facts;
   for (DeviceFact& fact : cuda_facts({.library_path = library_path}))
-    findings.push_back({std::move(fact.what), std::move(fact.value), std::move(fact.warning)});
-  return findings;
+    facts.push_back({std::move(fact.what), std::move(fact.value), std::move(fact.warning)});
+  return facts;
 }
 
-bool built_with_mpi() { return mpi_library().find("without MPI") == std::string::npos; }
-
-Finding mpi() {
+Fact mpi() {
   return {"MPI library", mpi_library(),
           built_with_mpi() ? ""
                            : "ranks are threads of one process (--ranks N); for mpirun install libopenmpi-dev and "
                              "build again"};
 }
 
-Finding ucx() { return {"UCX library", ucx_library(), ""}; }
+Fact ucx() { return {"UCX library", ucx_library(), ""}; }
 
-Finding launcher() {
+Fact launcher() {
   try {
     const Launch launch = detect_launch();
     if (launch.kind == Launch::Kind::none) return {"launcher", "none: train starts its ranks as threads", ""};
@@ -114,27 +112,27 @@ bool is_folder_here(const fs::path& path) {
 }
 
 /// What Open MPI's mpirun wants to be told.
-std::vector<Finding> mpirun() {
+std::vector<Fact> mpirun() {
   const auto beside = in_bundle("mpirun"), path = beside ? beside : on_path("mpirun");
-  std::vector<Finding> findings = {
+  std::vector<Fact> facts = {
       {"mpirun", path ? path->string() : "not on PATH",
        !path && built_with_mpi() ? "ranks as processes need it: install openmpi-bin, or use --ranks N (threads)" : ""}};
-  if (!path) return findings;
+  if (!path) return facts;
   const bool root = geteuid() == 0;
   const bool allowed =
       environment("OMPI_ALLOW_RUN_AS_ROOT") == "1" && environment("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM") == "1";
-  findings.push_back({"mpirun as root",
+  facts.push_back({"mpirun as root",
                       !root     ? "not root"
                       : allowed ? "root, allowed"
                                 : "root, refused by mpirun",
                       root && !allowed ? "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1" : ""});
   const std::string oversubscribe = environment("OMPI_MCA_rmaps_base_oversubscribe");
   const bool more = oversubscribe == "1" || oversubscribe == "true" || oversubscribe == "yes";
-  findings.push_back({"mpirun -np",
+  facts.push_back({"mpirun -np",
                       more ? "more ranks than cores are allowed"
                            : "as many ranks as cores; for more: export OMPI_MCA_rmaps_base_oversubscribe=1",
                       ""});
-  return findings;
+  return facts;
 }
 
 struct Space {
@@ -149,9 +147,9 @@ std::optional<Space> space(const fs::path& folder) {
 bool writable(const fs::path& folder) { return is_folder_here(folder) && access(folder.c_str(), W_OK | X_OK) == 0; }
 
 /// Where the processes of one host meet: /dev/shm, else TMPDIR.
-std::vector<Finding> shared_memory() {
+std::vector<Fact> shared_memory() {
   const auto folders = shared_file_folders();
-  std::vector<Finding> findings;
+  std::vector<Fact> facts;
   for (const std::string& folder : folders) {
     const bool first = folder == folders.front();
     const auto found = space(folder);
@@ -163,17 +161,17 @@ std::vector<Finding> shared_memory() {
     if (!first && !usable) warning = "no folder to write to: set TMPDIR to one";
     if (!first && usable && found->free < 256 * kMegabyte)
       warning = "little room for what does not fit /dev/shm (ranks end with exit 6): set TMPDIR to another folder";
-    findings.push_back(
+    facts.push_back(
         {first ? folder : "TMPDIR",
          str(first ? "" : folder + ", ",
              usable ? str(human_bytes(found->free), " free of ", human_bytes(found->total)) : "cannot be used"),
          warning});
   }
-  return findings;
+  return facts;
 }
 
 /// The quick look: names and sizes. `data verify` reads every byte.
-Finding data_set(const std::string& path) {
+Fact data_set(const std::string& path) {
   try {
     std::optional<DataSource> found = find_data("auto", path);
     for (const DataKind& kind : data_kinds())  // those that a run must name
@@ -195,7 +193,7 @@ Finding data_set(const std::string& path) {
   }
 }
 
-Finding disk() {
+Fact disk() {
   const auto here = space(".");
   const bool room = here && here->free >= kGigabyte;
   return {"disk here", here ? str(human_bytes(here->free), " free of ", human_bytes(here->total)) : "unknown",
@@ -204,7 +202,7 @@ Finding disk() {
                          : ""};
 }
 
-Finding clock() {
+Fact clock() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
   gmtime_r(&now, &parts);
@@ -229,17 +227,17 @@ int verb_doctor(const Words& words) {
   app.add_option("--cuda-path", library_path, "where cuDNN, cuBLAS and NCCL are looked for first");
   if (!parse(app, words)) return 0;
 
-  std::vector<Finding> findings = {program(), cores(), memory(), device()};
+  std::vector<Fact> facts = {program(), cores(), memory(), device()};
   for (const auto& more : {gpus(library_path),
                            {mpi(), ucx(), launcher()},
                            mpirun(),
                            shared_memory(),
                            std::vector{data_set(path), disk(), clock()}})
-    findings.insert(findings.end(), more.begin(), more.end());
+    facts.insert(facts.end(), more.begin(), more.end());
 
   Json object = Json::object();
   size_t warnings = 0;
-  for (const Finding& f : findings) {
+  for (const Fact& f : facts) {
     warnings += !f.warning.empty();
     object[f.what] = {{"value", f.value}, {"ok", f.warning.empty()}, {"warning", f.warning}};
     if (json) continue;

@@ -9,7 +9,7 @@ namespace ct {
 namespace {
 
 /// vit-pytorch's start of a linear layer; its truncation, at a hundred deviations, changes nothing.
-LinearOptions linear(bool bias = true, Activation activation = Activation::none) {
+LinearOptions vit_pytorch_linear(bool bias = true, Activation activation = Activation::none) {
   return {.bias = bias,
           .activation = activation,
           .weight = Init{Init::normal, 0.02},
@@ -33,13 +33,13 @@ ValueId tokenizer(Graph& g, ValueId h, const CctKeys& k) {
 }
 
 ValueId self_attention(Graph& g, ValueId x, const std::string& name, const CctKeys& k) {
-  const ValueId qkv = g.linear(x, name + ".qkv", 3 * k.dim, linear(/*bias=*/false));
-  return g.dropout(g.linear(g.attention(qkv, static_cast<int>(k.heads)), name + ".proj", k.dim, linear()), k.dropout);
+  const ValueId qkv = g.linear(x, name + ".qkv", 3 * k.dim, vit_pytorch_linear(/*bias=*/false));
+  return g.dropout(g.linear(g.attention(qkv, static_cast<int>(k.heads)), name + ".proj", k.dim, vit_pytorch_linear()), k.dropout);
 }
 
 ValueId feed_forward(Graph& g, ValueId x, const std::string& name, const CctKeys& k) {
-  x = g.dropout(g.linear(x, name + ".linear1", k.mlp_dim, linear(/*bias=*/true, Activation::gelu)), k.dropout);
-  return g.dropout(g.linear(x, name + ".linear2", k.dim, linear()), k.dropout);
+  x = g.dropout(g.linear(x, name + ".linear1", k.mlp_dim, vit_pytorch_linear(/*bias=*/true, Activation::gelu)), k.dropout);
+  return g.dropout(g.linear(x, name + ".linear2", k.dim, vit_pytorch_linear()), k.dropout);
 }
 
 }  // namespace
@@ -73,8 +73,8 @@ ValueId cct(Graph& g, ValueId images, int classes, const CctKeys& k) {
   }
   g.begin_unit("classifier");
   h = x.norm("classifier.norm");
-  h = g.sequence_pool(h, g.linear(h, "classifier.attention_pool", 1, linear()));
-  return g.linear(h, "classifier.fc", classes, linear());
+  h = g.sequence_pool(h, g.linear(h, "classifier.attention_pool", 1, vit_pytorch_linear()));
+  return g.linear(h, "classifier.fc", classes, vit_pytorch_linear());
 }
 
 }  // namespace ct

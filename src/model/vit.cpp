@@ -10,14 +10,14 @@ namespace ct {
 namespace {
 
 /// timm's start of a linear layer; its truncation, at a hundred deviations, changes nothing.
-LinearOptions linear(Activation activation = Activation::none) {
+LinearOptions timm_linear(Activation activation = Activation::none) {
   return {.activation = activation, .weight = Init{Init::normal, 0.02}, .bias_start = Init{Init::constant, 0}};
 }
 
 ValueId mlp(Graph& g, ValueId x, const std::string& name, const VitKeys& k) {
   if (k.feed_forward.ffn == FeedForward::fff) return fast_feed_forward(g, x, name, k.dim, k.feed_forward);
-  x = g.dropout(g.linear(x, name + ".fc1", k.mlp_dim, linear(Activation::gelu)), k.dropout);
-  return g.dropout(g.linear(x, name + ".fc2", k.dim, linear()), k.dropout);
+  x = g.dropout(g.linear(x, name + ".fc1", k.mlp_dim, timm_linear(Activation::gelu)), k.dropout);
+  return g.dropout(g.linear(x, name + ".fc2", k.dim, timm_linear()), k.dropout);
 }
 
 }  // namespace
@@ -52,17 +52,17 @@ ValueId vit(Graph& g, ValueId images, int classes, const VitKeys& k) {
     const std::string block = "blocks." + std::to_string(i);
     g.begin_unit(block);
     if (k.feed_forward.ffn_pairs) x.add(mlp(g, x.norm(block + ".norm0"), block + ".mlp0", k));
-    h = g.linear(x.norm(block + ".norm1"), block + ".attn.qkv", 3 * k.dim, linear());
+    h = g.linear(x.norm(block + ".norm1"), block + ".attn.qkv", 3 * k.dim, timm_linear());
     h = g.attention(h, static_cast<int>(k.heads));
     if (i + 1 == k.depth) {  // the class token alone is looked at from here on
       h = g.take_token(h);
       x.take_token();
     }
-    x.add(g.dropout(g.linear(h, block + ".attn.proj", k.dim, linear()), k.dropout));
+    x.add(g.dropout(g.linear(h, block + ".attn.proj", k.dim, timm_linear()), k.dropout));
     x.add(mlp(g, x.norm(block + ".norm2"), block + ".mlp", k));
   }
   g.begin_unit("head");
-  return g.linear(x.norm("norm"), "head", classes, linear());
+  return g.linear(x.norm("norm"), "head", classes, timm_linear());
 }
 
 }  // namespace ct

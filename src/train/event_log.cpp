@@ -12,22 +12,22 @@ namespace ct {
 namespace {
 
 // Tags, by what their x counts. Optimizer steps:
-constexpr const char *kLoss = "train/loss", *kLr = "train/lr", *kEpoch = "train/epoch", *kAccuracy = "eval/acc",
-                     *kConfiguration = "configuration";
+constexpr const char *kLossTag = "train/loss", *kLrTag = "train/lr", *kEpochTag = "train/epoch", *kAccuracyTag = "eval/acc",
+                     *kConfigurationTag = "configuration";
 // Images of all ranks together:
-constexpr const char *kEpochLoss = "AvgTrainLoss", *kValAccuracy = "ValAcc", *kValLoss = "AvgValLoss";
+constexpr const char *kEpochLossTag = "AvgTrainLoss", *kValAccuracyTag = "ValAcc", *kValLossTag = "AvgValLoss";
 // Epochs, from 0:
-constexpr const char *kInput = "input", *kLabel = "label", *kOutput = "output";
+constexpr const char *kInputTag = "input", *kLabelTag = "label", *kOutputTag = "output";
 
 /// The number of the epoch that the latest step belongs to, from 0.
 int64_t epoch_of(const RunState& state) { return state.epoch - (state.batch == 0); }
 
 /// Was it shown before the checkpoint of `state`? Evaluations come after their step's checkpoint and are repeated.
 bool shown_before(const RunState& state, std::string_view tag, int64_t x) {
-  if (tag == kLoss) return x <= state.step;
-  if (tag == kEpochLoss) return x <= state.samples;
-  if (tag == kValAccuracy) return x < state.samples;
-  if (tag == kInput || tag.starts_with(kLabel)) return x < epoch_of(state);
+  if (tag == kLossTag) return x <= state.step;
+  if (tag == kEpochLossTag) return x <= state.samples;
+  if (tag == kValAccuracyTag) return x < state.samples;
+  if (tag == kInputTag || tag.starts_with(kLabelTag)) return x < epoch_of(state);
   return x < state.step;
 }
 
@@ -40,7 +40,7 @@ SummaryValue picture(const std::vector<Evaluation::Example>& examples, const Sam
       for (int64_t column = 0; column < width; ++column)
         for (int64_t channel = 0; channel < channels; ++channel)
           pixels.push_back(example.pixels[static_cast<size_t>((channel * height + row) * width + column)]);
-  return image_summary(kInput, pixels, width * static_cast<int64_t>(examples.size()), channels);
+  return image_summary(kInputTag, pixels, width * static_cast<int64_t>(examples.size()), channels);
 }
 
 }  // namespace
@@ -58,32 +58,32 @@ void EventLog::open(FileSystem& files, const Path& run, const Config& config, co
   } catch (const Error& e) {
     return give_up(e);
   }
-  show(state.step, {text_summary(kConfiguration, "```yaml\n" + to_yaml(config) + "```\n")});
+  show(state.step, {text_summary(kConfigurationTag, "```yaml\n" + to_yaml(config) + "```\n")});
 }
 
 void EventLog::show_step(int64_t step, int64_t epoch, double loss, double lr) {
   show(step,
-       {scalar_summary(kLoss, loss), scalar_summary(kLr, lr), scalar_summary(kEpoch, static_cast<double>(epoch))});
+       {scalar_summary(kLossTag, loss), scalar_summary(kLrTag, lr), scalar_summary(kEpochTag, static_cast<double>(epoch))});
 }
 
 void EventLog::show_epoch(const RunState& state, double loss) {
-  show(state.samples, {scalar_summary(kEpochLoss, loss)});
+  show(state.samples, {scalar_summary(kEpochLossTag, loss)});
 }
 
 void EventLog::show_evaluation(const RunState& state, const Evaluation& first, const Evaluation& test,
                                bool ends_epoch) {
-  show(state.step, {scalar_summary(kAccuracy, test.accuracy())});
-  show(state.samples, {scalar_summary(kValAccuracy, 100 * first.accuracy()), scalar_summary(kValLoss, first.loss)});
+  show(state.step, {scalar_summary(kAccuracyTag, test.accuracy())});
+  show(state.samples, {scalar_summary(kValAccuracyTag, 100 * first.accuracy()), scalar_summary(kValLossTag, first.loss)});
   if (!ends_epoch || first.examples.empty()) return;
   std::vector<SummaryValue> values;
   if (const int64_t channels = sample_.channels; channels == 1 || channels == 3)
     values.push_back(picture(first.examples, sample_));
   for (size_t i = 0; i < first.examples.size(); ++i)
-    values.push_back(scalar_summary(str(kLabel, i), first.examples[i].label));
+    values.push_back(scalar_summary(str(kLabelTag, i), first.examples[i].label));
   for (size_t i = 0; i < first.examples.size(); ++i)
     if (const std::vector<float>& logits = first.examples[i].logits;
         std::ranges::all_of(logits, [](float v) { return std::isfinite(v); }))
-      values.push_back(histogram_summary(str(kOutput, i), logits));
+      values.push_back(histogram_summary(str(kOutputTag, i), logits));
   show(epoch_of(state), values);
 }
 

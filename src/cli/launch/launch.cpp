@@ -34,8 +34,6 @@ enum class Way : uint8_t { mpirun, srun, by_itself };
 
 void note(const std::string& text) { std::fprintf(stderr, "launch: %s\n", printable(text).c_str()); }
 
-bool built_with_mpi() { return mpi_library().find("without MPI") == std::string::npos; }
-
 std::string mpirun_path() {
   const auto path = in_bundle("mpirun");
   return path ? path->string() : on_path("mpirun") ? "mpirun" : "";

@@ -12,7 +12,7 @@ namespace {
 constexpr double kLeft = 70, kTop = 40, kHeight = 320, kColumn = 90, kMargin = 40;
 constexpr double kLetter = 6.5, kTurned = 35, kRight = 0.82, kDown = 0.57;  // labels of columns, and where they end
 
-std::string escaped(const std::string& text) {
+std::string escaped_for_xml(const std::string& text) {
   std::string safe;
   for (const char c : text)
     safe += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&quot;" : std::string(1, c);
@@ -25,7 +25,7 @@ std::string line(double x1, double y1, double x2, double y2, const char* colour)
 
 std::string label(double x, double y, const std::string& anchor, const std::string& text, double turned = 0) {
   return str("<text x=\"", x, "\" y=\"", y, "\" text-anchor=\"", anchor, "\" transform=\"rotate(", turned, " ", x, " ",
-             y, ")\">", escaped(text), "</text>\n");
+             y, ")\">", escaped_for_xml(text), "</text>\n");
 }
 
 /// A step between ticks: 1, 2 or 5 times a power of ten, about five of them in the range.

@@ -54,7 +54,7 @@ std::string value_of(const Config& config, const std::string& key, const std::st
 
 std::string loss_text(double loss) { return std::isnan(loss) ? "-" : format("%.9g", loss); }
 
-std::string escaped(std::string text) {
+std::string escaped_for_markdown(std::string text) {
   for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
   return text;
 }
@@ -120,7 +120,7 @@ MeanAndDeviation mean_and_deviation(const std::vector<double>& numbers) {
 std::string table_text(const std::vector<SweepOutcome>& outcomes) {
   std::vector<std::vector<std::string>> rows = {{"settings", "runs", "accuracy %", "loss", "seconds"}};
   for (const SweepGroup& group : groups_of(outcomes))
-    rows.push_back({escaped(group.text), str(group.ended.size(), " of ", group.all.size()),
+    rows.push_back({escaped_for_markdown(group.text), str(group.ended.size(), " of ", group.all.size()),
                     spread_text(group.accuracies(), 2),
                     spread_text(group.numbers([](const SweepOutcome& o) { return o.result->last.loss; }), 4),
                     spread_text(group.numbers([](const SweepOutcome& o) { return o.seconds; }), 1)});

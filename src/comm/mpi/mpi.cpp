@@ -83,6 +83,8 @@ std::unique_ptr<Communicator> join_mpi(const Launch& launch, MpiTransport transp
   return std::make_unique<MpiProcesses>(share_board_file(rank, size), rank, size);
 }
 
+bool built_with_mpi() { return true; }
+
 std::string mpi_library() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;

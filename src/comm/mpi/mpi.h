@@ -22,4 +22,6 @@ std::unique_ptr<Communicator> join_mpi(const Launch& launch, MpiTransport transp
 /// "Open MPI 4.1.4", or why there is none. Does not start MPI.
 std::string mpi_library();
 
+bool built_with_mpi();
+
 }  // namespace ct

@@ -12,4 +12,6 @@ std::unique_ptr<Communicator> join_mpi(const Launch& launch, MpiTransport) {
 
 std::string mpi_library() { return "none (built without MPI)"; }
 
+bool built_with_mpi() { return false; }
+
 }  // namespace ct

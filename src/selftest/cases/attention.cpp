@@ -162,10 +162,10 @@ void add_cases(Cases& cases, Of<AttentionGrad>, DType type) {
 
 namespace {
 
-struct PoolProblem {
+struct SequencePoolProblem {
   int64_t n, tokens, channels;
   Doubles x, score, dy;
-  PoolProblem(DType type, const Shape& shape) : n(shape[0]), tokens(shape[1]), channels(shape[2]) {
+  SequencePoolProblem(DType type, const Shape& shape) : n(shape[0]), tokens(shape[1]), channels(shape[2]) {
     x = normal(type, at(shape.numel()), 1);
     score = normal(type, at(n * tokens), 2, 2);
     dy = normal(type, at(n * channels), 3);
@@ -184,8 +184,8 @@ struct PoolProblem {
   }
 };
 
-std::vector<PoolProblem> pool_problems(DType type) {
-  std::vector<PoolProblem> problems;
+std::vector<SequencePoolProblem> sequence_pool_problems(DType type) {
+  std::vector<SequencePoolProblem> problems;
   for (const Shape& shape : {Shape{2, 64, 48}, Shape{3, 17, 5}, Shape{1, 1, 1}, Shape{1, 100, 130}})
     problems.emplace_back(type, shape);
   return problems;
@@ -199,7 +199,7 @@ Doubles absolute(Doubles v) {
 }  // namespace
 
 void add_cases(Cases& cases, Of<SequencePool>, DType type) {
-  for (const PoolProblem& p : pool_problems(type)) {
+  for (const SequencePoolProblem& p : sequence_pool_problems(type)) {
     Case c(type);
     Doubles tolerance = p.forward(absolute(p.x), p.score);
     for (double& t : tolerance) t *= p.of_weight() + of_sum(p.tokens);
@@ -210,7 +210,7 @@ void add_cases(Cases& cases, Of<SequencePool>, DType type) {
 }
 
 void add_cases(Cases& cases, Of<SequencePoolGrad>, DType type) {
-  for (const PoolProblem& p : pool_problems(type)) {
+  for (const SequencePoolProblem& p : sequence_pool_problems(type)) {
     Case c(type);
     const auto g = reference::sequence_pool_gradients(p.n, p.tokens, p.channels, p.x, p.score, p.dy);
     Doubles of_dx = absolute(g.dx), of_dscore;

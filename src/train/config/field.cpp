@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/lower_case.h"
+#include "base/overload.h"
 #include "train/config/suggest.h"
 
 namespace ct {
@@ -16,13 +17,6 @@ using document::flow;
 using document::Kind;
 using document::Node;
 using document::quoted;
-
-template <class... Types>
-struct Overload : Types... {
-  using Types::operator()...;
-};
-template <class... Types>
-Overload(Types...) -> Overload<Types...>;
 
 [[noreturn]] void refuse(const Node& node, const std::string& key, const std::string& value,
                          const std::string& instead) {

@@ -35,7 +35,7 @@ constexpr std::pair<const char*, const char*> kWords[] = {
 };
 constexpr const char *kSavePath = "train.save_path", *kRunName = "wandb.run_name", *kOutput = "output";
 
-std::pair<std::string, std::string> split(const std::string& key) {
+std::pair<std::string, std::string> block_and_name(const std::string& key) {
   const size_t dot = key.find('.');
   return {key.substr(0, dot), dot == std::string::npos ? "" : key.substr(dot + 1)};
 }
@@ -46,7 +46,7 @@ auto at(std::vector<Entry>& entries, const std::string& key) {
 
 /// Takes the entry of a key, of one part or two, out of the tree.
 std::optional<Entry> take(Node& root, const std::string& key) {
-  const auto [block, name] = split(key);
+  const auto [block, name] = block_and_name(key);
   const auto outer = at(root.entries, block);
   if (outer == root.entries.end()) return {};
   std::vector<Entry>& entries = name.empty() ? root.entries : outer->value.entries;
@@ -59,7 +59,7 @@ std::optional<Entry> take(Node& root, const std::string& key) {
 
 /// Puts an entry that was called `old` at a key of one part or two.
 void put(Node& root, const std::string& key, Entry entry, const std::string& old) {
-  const auto [block, name] = split(key);
+  const auto [block, name] = block_and_name(key);
   std::vector<Entry>* entries = &root.entries;
   if (!name.empty()) {
     auto outer = at(root.entries, block);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/overload.h"
 #include "train/config/document.h"
 #include "train/config/inert_keys.h"
 #include "train/config/merge.h"
@@ -15,13 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using document::Node;
-
-template <class... Types>
-struct Overload : Types... {
-  using Types::operator()...;
-};
-template <class... Types>
-Overload(Types...) -> Overload<Types...>;
 
 constexpr const char* kNotes = "^(_|x-)";
 

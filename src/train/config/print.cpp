@@ -7,7 +7,7 @@
 namespace ct {
 namespace {
 
-std::vector<std::string> split(const std::string& key) {
+std::vector<std::string> parts_of(const std::string& key) {
   std::vector<std::string> parts;
   size_t begin = 0;
   for (size_t dot; (dot = key.find('.', begin)) != std::string::npos; begin = dot + 1)
@@ -59,7 +59,7 @@ std::string to_yaml(const Config& config, const PrintOptions& options) {
       }
       continue;
     }
-    const std::vector<std::string> parts = split(field.key);
+    const std::vector<std::string> parts = parts_of(field.key);
     size_t depth = 0;
     while (depth + 1 < parts.size() && depth < open.size() && open[depth] == parts[depth]) ++depth;
     for (; depth + 1 < parts.size(); ++depth) text += std::string(2 * depth, ' ') + parts[depth] + ":\n";

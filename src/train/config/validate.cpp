@@ -14,7 +14,7 @@ using document::Node;
 using document::quoted;
 
 /// Where a key's value was written, for the beginning of an error's line.
-std::string place_of(const Config& config, const std::string& key) {
+std::string place_of_key(const Config& config, const std::string& key) {
   const auto found = config.origins.find(key);
   return (found == config.origins.end() ? std::string("default") : found->second) + ": ";
 }
@@ -105,7 +105,7 @@ void check_elasticity(const Config& config) {
   const auto& elastic = config.elasticity;
   if (!elastic.enabled) return;
   const auto refuse = [&](const std::string& key, const auto&... parts) {
-    fail(ExitCode::usage, place_of(config, config.origins.contains(key) ? key : "elasticity.enabled"), parts...);
+    fail(ExitCode::usage, place_of_key(config, config.origins.contains(key) ? key : "elasticity.enabled"), parts...);
   };
   for (const char* key : {"max_train_batch_size", "micro_batch_sizes"})
     if (!config.origins.contains(str("elasticity.", key))) refuse("", "Elasticity config missing ", key);
@@ -166,7 +166,7 @@ void settle_together(Config& config) {
 }
 
 void check_together(const Config& config, std::vector<std::string>* warnings) {
-  const auto at = [&](const std::string& key) { return place_of(config, key); };
+  const auto at = [&](const std::string& key) { return place_of_key(config, key); };
   if (config.fp16.enabled && config.bf16.enabled == true)
     fail(ExitCode::usage, at("fp16.enabled"),
          "fp16.enabled and bf16.enabled are both true; switch one off: bfloat16 and fp16 modes cannot be "

@@ -13,7 +13,7 @@
 namespace ct {
 namespace {
 
-constexpr int64_t kFloat = sizeof(float);
+constexpr int64_t kFloatBytes = sizeof(float);
 
 const CommOp* communication(const Step& step) { return std::get_if<CommOp>(&step.op); }
 
@@ -93,7 +93,7 @@ void add_staging(ScratchBytes& staging, const Lowered& program) {
         sum != nullptr && sum->whole != sum->shard && reductions.is_new(*sum)) {
       int64_t end = 0;
       for (const Range& own : owned_in(program, sum->place))
-        end = std::max(end, byte_of(packed, own.begin) + own.size() * kFloat);
+        end = std::max(end, byte_of(packed, own.begin) + own.size() * kFloatBytes);
       staging.of(end);
     }
   }
