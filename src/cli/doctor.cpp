@@ -122,16 +122,16 @@ std::vector<Fact> mpirun() {
   const bool allowed =
       environment("OMPI_ALLOW_RUN_AS_ROOT") == "1" && environment("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM") == "1";
   facts.push_back({"mpirun as root",
-                      !root     ? "not root"
-                      : allowed ? "root, allowed"
-                                : "root, refused by mpirun",
-                      root && !allowed ? "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1" : ""});
+                   !root     ? "not root"
+                   : allowed ? "root, allowed"
+                             : "root, refused by mpirun",
+                   root && !allowed ? "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1" : ""});
   const std::string oversubscribe = environment("OMPI_MCA_rmaps_base_oversubscribe");
   const bool more = oversubscribe == "1" || oversubscribe == "true" || oversubscribe == "yes";
   facts.push_back({"mpirun -np",
-                      more ? "more ranks than cores are allowed"
-                           : "as many ranks as cores; for more: export OMPI_MCA_rmaps_base_oversubscribe=1",
-                      ""});
+                   more ? "more ranks than cores are allowed"
+                        : "as many ranks as cores; for more: export OMPI_MCA_rmaps_base_oversubscribe=1",
+                   ""});
   return facts;
 }
 

@@ -34,11 +34,13 @@ ValueId tokenizer(Graph& g, ValueId h, const CctKeys& k) {
 
 ValueId self_attention(Graph& g, ValueId x, const std::string& name, const CctKeys& k) {
   const ValueId qkv = g.linear(x, name + ".qkv", 3 * k.dim, vit_pytorch_linear(/*bias=*/false));
-  return g.dropout(g.linear(g.attention(qkv, static_cast<int>(k.heads)), name + ".proj", k.dim, vit_pytorch_linear()), k.dropout);
+  return g.dropout(g.linear(g.attention(qkv, static_cast<int>(k.heads)), name + ".proj", k.dim, vit_pytorch_linear()),
+                   k.dropout);
 }
 
 ValueId feed_forward(Graph& g, ValueId x, const std::string& name, const CctKeys& k) {
-  x = g.dropout(g.linear(x, name + ".linear1", k.mlp_dim, vit_pytorch_linear(/*bias=*/true, Activation::gelu)), k.dropout);
+  x = g.dropout(g.linear(x, name + ".linear1", k.mlp_dim, vit_pytorch_linear(/*bias=*/true, Activation::gelu)),
+                k.dropout);
   return g.dropout(g.linear(x, name + ".linear2", k.dim, vit_pytorch_linear()), k.dropout);
 }
 

@@ -12,8 +12,8 @@ namespace ct {
 namespace {
 
 // Tags, by what their x counts. Optimizer steps:
-constexpr const char *kLossTag = "train/loss", *kLrTag = "train/lr", *kEpochTag = "train/epoch", *kAccuracyTag = "eval/acc",
-                     *kConfigurationTag = "configuration";
+constexpr const char *kLossTag = "train/loss", *kLrTag = "train/lr", *kEpochTag = "train/epoch",
+                     *kAccuracyTag = "eval/acc", *kConfigurationTag = "configuration";
 // Images of all ranks together:
 constexpr const char *kEpochLossTag = "AvgTrainLoss", *kValAccuracyTag = "ValAcc", *kValLossTag = "AvgValLoss";
 // Epochs, from 0:
@@ -62,8 +62,8 @@ void EventLog::open(FileSystem& files, const Path& run, const Config& config, co
 }
 
 void EventLog::show_step(int64_t step, int64_t epoch, double loss, double lr) {
-  show(step,
-       {scalar_summary(kLossTag, loss), scalar_summary(kLrTag, lr), scalar_summary(kEpochTag, static_cast<double>(epoch))});
+  show(step, {scalar_summary(kLossTag, loss), scalar_summary(kLrTag, lr),
+              scalar_summary(kEpochTag, static_cast<double>(epoch))});
 }
 
 void EventLog::show_epoch(const RunState& state, double loss) {
@@ -73,7 +73,8 @@ void EventLog::show_epoch(const RunState& state, double loss) {
 void EventLog::show_evaluation(const RunState& state, const Evaluation& first, const Evaluation& test,
                                bool ends_epoch) {
   show(state.step, {scalar_summary(kAccuracyTag, test.accuracy())});
-  show(state.samples, {scalar_summary(kValAccuracyTag, 100 * first.accuracy()), scalar_summary(kValLossTag, first.loss)});
+  show(state.samples,
+       {scalar_summary(kValAccuracyTag, 100 * first.accuracy()), scalar_summary(kValLossTag, first.loss)});
   if (!ends_epoch || first.examples.empty()) return;
   std::vector<SummaryValue> values;
   if (const int64_t channels = sample_.channels; channels == 1 || channels == 3)
