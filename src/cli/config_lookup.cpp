@@ -34,19 +34,22 @@ fs::path source_configs(const fs::path& executable) {
   return {};
 }
 
+/// Where the configurations lie that come with the program.
+std::vector<fs::path> config_folders() {
+  std::error_code error;
+  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
+  if (error) return {};
+  // The installed ones first: a folder of some build above an installation has no say in it.
+  std::vector<fs::path> folders = {installed_configs(executable)};
+  if (const fs::path configs = source_configs(executable); !configs.empty()) folders.push_back(configs);
+  return folders;
+}
+
 }  // namespace
 
 fs::path locate_config(const std::string& name, std::string_view option) {
-  std::error_code error;
-  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
-  std::vector<fs::path> directories;
-  if (!error) {
-    // The installed ones first: a folder of some build above an installation has no say in it.
-    directories.push_back(installed_configs(executable));
-    if (const fs::path configs = source_configs(executable); !configs.empty()) directories.push_back(configs);
-  }
   try {
-    return find_config(name, directories, option);
+    return find_config(name, config_folders(), option);
   } catch (const Error& error) {
     if (decode_config(name)) return name;  // read_file() takes it so
     if (!looks_encoded(name)) throw;
@@ -72,7 +75,7 @@ JobEnvironment enter_job(const std::string& env, std::vector<std::string>* warni
   JobEnvironment job;
   if (env.empty()) return job;
   std::string ignored;
-  for (const EnvEntry& entry : read_env_file(env)) {
+  for (const EnvEntry& entry : read_env_file(find_config(env, config_folders(), "--env"))) {
     const auto& [key, value, place] = entry;
     if (value.empty()) continue;
     if (key == "PATH_TO_CONFIG_FILE") {

@@ -32,13 +32,22 @@ std::vector<uint32_t> images_of(const std::string& split, const DataSet& set, co
   return split == "val" ? std::move(parts.validation) : std::move(parts.training);
 }
 
-std::unique_ptr<DataSet> open_split(const std::string& checkpoint, const std::string& path, const std::string& split,
-                                    const WeightsInfo& info, Console& console) {
-  const DataKind* kind = find_kind(info.dataset);
+/// The run's kind of data set, or where both are pictures the kind that lies at `path`: a run on a folder may be
+/// evaluated on what that was packed into.
+const DataKind* kind_at(const std::string& path, const std::string& checkpoint, const WeightsInfo& info) {
+  const DataKind* const kind = find_kind(info.dataset);
   if (kind == nullptr)
     fail(ExitCode::checkpoint, in_quotes(checkpoint), ": trained on ", in_quotes(info.dataset),
          ", a kind of data set that this version does not know; use a newer version");
-  OpenOptions options{.on_corrupt = info.on_corrupt, .threads = 0};
+  if (!kind->pictures || path == info.data_path) return kind;
+  const std::optional<DataSource> there = find_data("auto", path);
+  return there && there->kind->pictures ? there->kind : kind;
+}
+
+std::unique_ptr<DataSet> open_split(const std::string& checkpoint, const std::string& path, const std::string& split,
+                                    OnCorrupt on_corrupt, const WeightsInfo& info, Console& console) {
+  const DataKind* const kind = kind_at(path, checkpoint, info);
+  OpenOptions options{.on_corrupt = on_corrupt, .threads = 0};
   if (info.size > 0) {
     options.pictures.size = static_cast<int>(info.size);
     options.pictures.resize = static_cast<int>(info.resize);
@@ -88,6 +97,7 @@ void print_figures(const Evaluation& result, Console& console) {
 struct EvalFlags {
   std::string checkpoint, config, env;
   int64_t batch_size = 0, max_images = 0;  // 0: the run's; all
+  std::string on_corrupt;                  // empty: as the run did
   CLI::Option *checkpoint_given, *batch_size_given, *max_images_given, *cuda_path_given;
 };
 
@@ -102,6 +112,7 @@ void take_files(EvalFlags& f, Config& config, Console& console) {
     const std::filesystem::path path = locate_config(f.config);
     const ImagenetEvaluation said = evaluation_of(document::read_file(path));
     if (f.checkpoint_given->count() == 0) f.checkpoint = said.checkpoint;
+    if (f.on_corrupt.empty()) f.on_corrupt = said.on_corrupt;
     if (f.batch_size_given->count() == 0) f.batch_size = said.batch_size.value_or(f.batch_size);
     if (f.max_images_given->count() == 0 && said.max_images) {
       f.max_images = *said.max_images;
@@ -125,7 +136,8 @@ int verb_eval(const Words& words) {
   bool json = false, quiet = false;
   f.checkpoint_given =
       app.add_option("--ckpt", f.checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint");
-  app.add_option("--config", f.config, "a configuration with an eval block: ckpt_path, batch_size, max_eval");
+  app.add_option("--config", f.config,
+                 "a configuration with an eval block: ckpt_path, batch_size, max_eval (and data.on_corrupt)");
   app.add_option("--env", f.env, "a job's KEY=VALUE lines, which may name it and --cuda-path");
   app.add_option("--data", data_path, "where the images lie (default: where the run had them)");
   app.add_option("--split", split, "test | train | val")->check(CLI::IsMember({"test", "train", "val"}));
@@ -138,6 +150,8 @@ int verb_eval(const Words& words) {
       ->check(CLI::IsMember(words_of(EvalViews{})));
   f.max_images_given =
       app.add_option("--max-images", f.max_images, "only the first so many; 0: all")->check(count_problem);
+  app.add_option("--on-corrupt", f.on_corrupt, "error | skip: what a damaged image does (default: as in the run)")
+      ->check(CLI::IsMember(words_of(OnCorrupt{})));
   which.add_to(app);
   app.add_option("--dtype", dtype, "fp32 | bf16 | fp16: what layers compute with (default: as the run did)")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
@@ -165,7 +179,7 @@ int verb_eval(const Words& words) {
     data_path = info.data_path;
   else
     require_named_folder(data_path, info.dataset);
-  const auto images = open_split(checkpoint, data_path, split, info, console);
+  const auto images = open_split(checkpoint, data_path, split, of_word(f.on_corrupt, info.on_corrupt), info, console);
   const int classes = images->classes();
   if (recorded && split == "test" && info.test_images > 0 && images->count() != info.test_images)
     fail(ExitCode::data, data_path, ": ", counted(images->count(), "test image"), ", where the run had ",

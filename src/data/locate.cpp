@@ -1,6 +1,7 @@
 #include "data/locate.h"
 
 #include "base/paths.h"
+#include "data/unread_layout.h"
 
 namespace ct {
 namespace fs = std::filesystem;
@@ -67,6 +68,7 @@ DataSource locate_data(std::string_view dataset, const fs::path& where, LocateOp
   for (const DataKind& kind : kinds) {
     if (options.by_name ? kind.key != dataset : !kind.automatic) continue;
     if (!folder && (there != PathKind::file || kind.suffix.empty())) continue;
+    if (!options.by_name && &kind == &kinds.back()) refuse_unread_layout(path);  // before the set that is made
     if (auto source = kind.locate ? kind.locate(path, options) : locate_found(kind, path, options)) {
       source->kind = &kind;
       return *std::move(source);

@@ -40,8 +40,9 @@ std::string accuracy_line(int64_t correct, int64_t images, std::string_view spli
 }
 
 std::string class_accuracy_line(std::string_view name, int64_t correct, int64_t images, LogFormat format) {
-  return format_text("Accuracy of %5.*s : ", static_cast<int>(name.size()), name.data()) +
-         percent(format, correct, images, "% 2.0f", "%2ld") + " %";
+  const std::string begin = format_text("Accuracy of %5.*s : ", static_cast<int>(name.size()), name.data());
+  if (images == 0) return begin + "no images";
+  return begin + percent(format, correct, images, "% 2.0f", "%2ld") + " %";
 }
 
 }  // namespace ct

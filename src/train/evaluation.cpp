@@ -96,7 +96,7 @@ Json Evaluation::to_json(bool with_top5) const {
   if (with_top5) record["top5"] = images > 0 ? static_cast<double>(top5) / static_cast<double>(images) : 0;
   Json per_class = Json::array();
   for (const Class& c : classes)
-    per_class.push_back(c.images > 0 ? static_cast<double>(c.correct) / static_cast<double>(c.images) : 0);
+    per_class.push_back(c.images > 0 ? Json(static_cast<double>(c.correct) / static_cast<double>(c.images)) : Json());
   record["per_class"] = std::move(per_class);
   record["images"] = images;
   if (left_out > 0) record["left_out"] = left_out;

@@ -105,12 +105,24 @@ double RunSummary::images_a_second() const {
   return static_cast<double>(steps() * run_.session.batch().train) / std::max(run_.clock.seconds(), 1e-9);
 }
 
+/// Which evaluation train.best chose; empty: the newest, or none yet.
+Json RunSummary::best_evaluation() const {
+  const auto& [split, metric] = run_.config.train.best;
+  if (split == BestSplit::last || run_.state.best_step < 0) return {};
+  const bool held_out = split == BestSplit::val && run_.config.data.validation > 0;
+  return {{"step", run_.state.best_step},
+          {"split", held_out ? "val" : "test"},
+          {"metric", word_of(metric)},
+          {"value", run_.state.best_value}};
+}
+
 void RunSummary::record_end(const std::string& reason, const Json& result) const {
   Json end = {{"event", "end"},
               {"step", run_.state.step},
               {"reason", reason},
               {"seconds", run_.clock.wall_seconds()},
               {"samples_per_sec", images_a_second()}};
+  if (const Json chosen = best_evaluation(); !chosen.empty()) end["best"] = chosen;
   if (run_.state.replaced > 0) end["replaced_samples"] = run_.state.replaced;
   if (run_.state.scalars.skipped > 0) end["skipped"] = run_.state.scalars.skipped;
   // What a script that checks speed or repeatability has to know.
@@ -134,6 +146,10 @@ void RunSummary::print_end(const std::string& weights_sha256, const Path& folder
   }
   const std::string best = (folder / kBestFile).string();
   run_.log.note(str("trained ", steps(), " steps in ", speed, "; weights_sha256 ", weights_sha256));
+  if (const Json chosen = best_evaluation(); !chosen.empty())
+    run_.log.note(str("best.bin is of step ", chosen["step"].get<int64_t>(), ", whose ",
+                      chosen["split"].get<std::string>(), " ", chosen["metric"].get<std::string>(), " is ",
+                      chosen["value"].dump(), " (train.best)"));
   run_.log.note("results: " + best + "; evaluate with: cifar-train eval --ckpt " + best);
 }
 

@@ -24,6 +24,7 @@ class RunSummary {
 
  private:
   std::string tell_of_wire() const;
+  Json best_evaluation() const;
   int64_t steps() const { return run_.state.step - run_.clock.first_step(); }
   double images_a_second() const;
 

@@ -15,6 +15,7 @@ TEST(LogFormat, OfTheTutorial) {
   EXPECT_EQ(accuracy_line(0, 0, "test"), "Accuracy of the network on the 0 test images: 0 %");
   EXPECT_EQ(class_accuracy_line("plane", 3, 4), "Accuracy of plane : 75 %");
   EXPECT_EQ(class_accuracy_line("cat", 1, 20), "Accuracy of   cat :  5 %");
+  EXPECT_EQ(class_accuracy_line("cat", 0, 0), "Accuracy of   cat : no images");
 }
 
 /// Python's f"[{1 : d}, {2000 : 5d}] loss: {2.2577 : .3f}", f"{55.99 : .0f}" and f"{5.0 : 2.0f}".

@@ -67,6 +67,15 @@ def damages():
 # ---- the best weights
 
 @check
+def it_is_told_at_the_end():
+    done = train(path("told"), settings())
+    best = best_of(range(STEPS + 1), path("told"))
+    loss = next(r["loss"] for r in records(path("told"), "eval") if r["step"] == best)
+    expect_equal(records(path("told"), "end")[-1]["best"], {"step": best, "split": "test", "metric": "loss", "value": loss})
+    expect("best.bin is of step %d, whose test loss is %s (train.best)" % (best, json.dumps(loss)) in done.stderr, done.stderr)
+
+
+@check
 def every_damage_to_best_weights():
     """best.bin whole or lost in one of three ways, and so its copy beside the checkpoint; then the run continues. Where
     one of them is whole the result is as if nothing had happened; a warning names the other."""

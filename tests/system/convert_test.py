@@ -75,6 +75,11 @@ def a_packed_folder_trains_as_the_folder_does():
     done = train(path("run-packed"), settings(out), config=LINEAR)
     expect("data: packed pictures in " + out in done.stderr, done.stderr)
     expect_equal(result(path("run-packed")), result(path("run-folder")))
+    # Either is evaluated on the other one's pictures.
+    told = [run("eval", "--ckpt", path(name), "--json", *words).stdout for name, words in
+            [("run-folder", ()), ("run-folder", ("--data", out)), ("run-packed", ("--data", source))]]
+    expect_equal(told[1:], told[:1] * 2)
+    expect_equal(json.loads(told[0])["images"], 8)
     expect(records(path("run-packed"), "eval")[-1]["accuracy"] > 0.9, records(path("run-packed"), "eval")[-1])
     # Stopped and continued by more ranks and another number of workers, and evaluated.
     parts = path("run-parts")

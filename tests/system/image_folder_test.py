@@ -145,12 +145,21 @@ def damaged_pictures_are_named_or_counted():
     expect_equal(*results)
     done = run("eval", "--ckpt", os.path.join(path("skip-1"), "best.bin"))
     expect("3 damaged test images are left out" in done.stderr, done.stderr)
-    os.unlink(empty)
-    os.unlink(broken)
+    for picture in empty, broken:
+        os.unlink(picture)
+    shutil.copy(os.path.join(data, "val", "cow", "p01.png"), empty)
+    shutil.copy(empty, broken)
     done = run("eval", "--ckpt", os.path.join(path("skip-1"), "best.bin"))
     expect("1 damaged test image is left out" in done.stderr, done.stderr)
+    fails(DATA, run("eval", "--ckpt", os.path.join(path("skip-1"), "best.bin"), "--on-corrupt", "error"), val_picture,
+          "neither a JPEG nor a PNG", "--on-corrupt skip")
+    told = os.path.join(path("skip-1"), "told.yaml")
+    damage(told, b"data: {on_corrupt: error}\n")
+    fails(DATA, run("eval", "--ckpt", os.path.join(path("skip-1"), "best.bin"), "--config", told), val_picture)
     first = run("eval", "--ckpt", os.path.join(path("skip-1"), "best.bin"), "--max-images", 2)
     expect("left out" not in first.stderr, first.stderr)
+    expect_equal(re.findall(r"Accuracy of +(\w+) : no images", first.stdout), ["bee", "cow"], first.stdout)
+    os.unlink(broken)
     damage(empty, b"")
     os.symlink("nothing", broken)
 
@@ -168,12 +177,33 @@ def damaged_pictures_are_named_or_counted():
     expect_equal(re.findall(r"(?m)^(train|val) .*  (.*)$", verified.stdout), [("train", "1 damaged"), ("val", "3 damaged")])
     for picture in train_picture, val_picture, empty, broken:
         os.unlink(picture)
+    train_empty = os.path.join(data, "train", "cow", "p98.png")
+    damage(train_empty, b"")  # what cannot be a picture has its place taken as well
+    done = train(path("skip-empty"), settings(data, data__on_corrupt="skip"), config=LINEAR)
+    expect_equal(records(path("skip-empty"), "end")[-1]["replaced_samples"], 4)
+    os.unlink(train_empty)
     whole = run("data", "verify", "--data", data)
     expect_equal(whole.returncode, DONE, whole.stdout, whole.stderr)
     expect_equal(re.findall(r"(?m)^(train|val) .*  (.*)$", whole.stdout), [("train", "ok"), ("val", "ok")])
     told = run("data", "info", "--data", data)
     expect_equal(told.returncode, DONE, told.stderr)
     expect("11 images to train on, 11 to test on, 224x224, 3 channels, 3 classes" in told.stdout, told.stdout)
+
+
+@check
+def other_layouts_are_told_from_an_empty_place():
+    data = folders("told", train=1, val=1)
+    python = path("python")
+    os.makedirs(os.path.join(python, "cifar-10-batches-py"))
+    damage(os.path.join(python, "cifar-10-batches-py", "data_batch_1"), b"")
+    lists = path("lists")
+    os.makedirs(lists)
+    damage(os.path.join(lists, "training_file_list.txt"), b"a.png 0\n")
+    for place, *words in [(os.path.join(data, "train"), "p00.png", "data.train"), (python, "python archive", "data convert"),
+                          (lists, "file lists", "data convert")]:
+        before = sorted(os.listdir(place))
+        fails(DATA, train(path("told-run"), {"data.path": place}, expecting=DATA), place, "data.dataset: synthetic", *words)
+        expect_equal(sorted(os.listdir(place)), before)
 
 
 def until_it_trains(output):

@@ -16,6 +16,7 @@ class StopSignalsTest : public testing::Test {
     for (const int signal : kAll) sigaction(signal, nullptr, &before_[signal]);
   }
   void TearDown() override {
+    StopSignals::install();  // forgets what was asked for
     for (const int signal : kAll) sigaction(signal, &before_[signal], nullptr);
   }
   struct sigaction before_[65];

@@ -12,6 +12,7 @@
 #include "base/version.h"
 #include "metrics/metrics_log.h"
 #include "train/config/schema.h"
+#include "train/model_selection.h"
 #include "train/run/run_files.h"
 
 namespace ct {
@@ -66,12 +67,17 @@ size_t width(const std::string& text) {
 
 }  // namespace
 
-std::optional<RunResult> read_result(const Path& run) {
+std::optional<RunResult> read_result(const Path& run, const Config& config) {
+  const auto& [split, metric] = config.train.best;
   if (!is_there(run / kMetricsFile)) return {};
   std::istringstream lines(read_file(run / kMetricsFile));
   RunResult result;
-  std::optional<RunResult::Evaluated> best_val, best_test;
-  std::map<int64_t, double> losses;  // of training, by epoch
+  struct Tested {
+    RunResult::Evaluated val, test;
+    bool holds_out = false;
+  };
+  std::map<int64_t, Tested> evaluations;  // by step
+  std::map<int64_t, double> losses;       // of training, by epoch
   bool ended = false;
   for (std::string line; std::getline(lines, line);) {
     const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -82,14 +88,20 @@ std::optional<RunResult> read_result(const Path& run) {
     if (event == "epoch") losses[count(record, "epoch")] = number(record, "loss");
     if (event != "eval") continue;
     const RunResult::Evaluated now{number(record, "accuracy"), number(record, "loss"), count(record, "epoch")};
-    const bool val = record.value("split", Json()) == "val";
-    auto& best = val ? best_val : best_test;
-    if (!best || now.accuracy > best->accuracy) best = now;
-    if (!val) result.last = now;
+    Tested& at = evaluations[count(record, "step")];
+    at.holds_out |= record.value("split", Json()) == "val";
+    (record.value("split", Json()) == "val" ? at.val : at.test) = now;
     result.end_epoch = now.epoch;
   }
   if (!ended) return {};
-  result.best = best_val ? best_val : best_test;
+  for (const auto& [step, at] : evaluations) {
+    const RunResult::Evaluated& now = at.holds_out && split != BestSplit::test ? at.val : at.test;
+    const auto figure = [&](const RunResult::Evaluated& e) { return metric == Metric::loss ? e.loss : e.accuracy; };
+    const bool better_now =
+        !result.best || std::isnan(figure(*result.best)) || better(metric, figure(now), figure(*result.best));
+    if (better_now) result.best = now;
+    if (better_now || split == BestSplit::last) result.kept = at.test;
+  }
   if (result.best && losses.contains(result.best->epoch)) result.best_train_loss = losses[result.best->epoch];
   return result;
 }
@@ -122,7 +134,7 @@ std::string table_text(const std::vector<SweepOutcome>& outcomes) {
   for (const SweepGroup& group : groups_of(outcomes))
     rows.push_back({escaped_for_markdown(group.text), str(group.ended.size(), " of ", group.all.size()),
                     spread_text(group.accuracies(), 2),
-                    spread_text(group.numbers([](const SweepOutcome& o) { return o.result->last.loss; }), 4),
+                    spread_text(group.numbers([](const SweepOutcome& o) { return o.result->kept.loss; }), 4),
                     spread_text(group.numbers([](const SweepOutcome& o) { return o.seconds; }), 1)});
   std::vector<size_t> widths(rows.front().size());
   for (const auto& row : rows)

@@ -18,13 +18,13 @@ struct RunResult {
     double accuracy = 0, loss = 0;
     int64_t epoch = 0;
   };
-  Evaluated last;                 // on the test set
-  std::optional<Evaluated> best;  // by accuracy, on the held-out split where there is one, otherwise on the test set
+  Evaluated kept;                 // on the test set, of the weights in best.bin (train.best)
+  std::optional<Evaluated> best;  // by train.best.metric, on the held-out split where there is one that chooses
   double best_train_loss = std::numeric_limits<double>::quiet_NaN();  // of that epoch's images; NaN: it has no end
   int64_t end_epoch = 0, parameters = 0;
 };
-/// Of the run in that folder; none where its records do not say that it ended.
-std::optional<RunResult> read_result(const Path& run);
+/// Of the run in that folder, by its train.best; none where its records do not say that it ended.
+std::optional<RunResult> read_result(const Path& run, const Config& config);
 
 /// A planned run and what is known of it.
 struct SweepOutcome {
@@ -64,7 +64,7 @@ struct SweepGroup {
     return found;
   }
   std::vector<double> accuracies() const {
-    return numbers([](const SweepOutcome& o) { return 100 * o.result->last.accuracy; });
+    return numbers([](const SweepOutcome& o) { return 100 * o.result->kept.accuracy; });
   }
 };
 std::vector<SweepGroup> groups_of(const std::vector<SweepOutcome>& outcomes);

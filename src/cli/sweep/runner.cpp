@@ -131,7 +131,7 @@ void SweepRunner::take_record(const Json& record, Open& open) {
   const bool same = text("config_crc32c") == found->fingerprint && is_folder(folder(i));
   const double code = number("code");
   found->seconds += number("seconds");
-  found->result = same && code == 0 ? read_result(folder(i)) : std::nullopt;
+  found->result = same && code == 0 ? read_result(folder(i), found->config) : std::nullopt;
   found->finished = found->result ? text("ended") : "";
   processes_[i].code = same && code == kDiverged ? kDiverged : 0;
 }
@@ -225,14 +225,14 @@ void SweepRunner::ended(const Children::Ended& child) {
   // The signal that asks it to stop may come before the process knows what to do with it.
   process.code = child.signal == SIGUSR1 ? kStopped : child.signal != 0 ? static_cast<int>(ExitCode::peer) : child.code;
   if (process.code == 0) {
-    on_own_files([&] { outcome.result = read_result(folder(child.number)); });
+    on_own_files([&] { outcome.result = read_result(folder(child.number), outcome.config); });
     if (!outcome.result) process.code = static_cast<int>(ExitCode::io);  // what it wrote is lost
   }
   record_end(child.number, std::chrono::duration<double>(Clock::now() - process.begun).count());
   if (outcome.result) {
     outcome.finished = time_text();
     char text[64];
-    std::snprintf(text, sizeof text, "accuracy %.2f %%, ", 100 * outcome.result->last.accuracy);
+    std::snprintf(text, sizeof text, "accuracy %.2f %%, ", 100 * outcome.result->kept.accuracy);
     tell(child.number, text + duration(outcome.seconds));
   } else if (process.code == kStopped) {
     tell(child.number, "stopped, its checkpoint is good");

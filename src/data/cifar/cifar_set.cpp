@@ -135,7 +135,7 @@ void CifarSet::add_records(const uint8_t* data, int64_t count, const std::string
       ++skipped_;
     } else {
       fail(ExitCode::data, file, ": record ", i, " has label ", int{record[0]}, ", the classes are 0 to ",
-           kCifarClasses - 1, "; restore the file or set data.on_corrupt to skip");
+           kCifarClasses - 1, "; restore the file or ", kSkipDamaged);
     }
   }
 }

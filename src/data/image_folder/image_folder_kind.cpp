@@ -28,25 +28,13 @@ std::optional<fs::path> find(const fs::path& path) {
   return path;
 }
 
-/// Half a folder of pictures is a mistake, not a place for a set that the program makes itself.
-void refuse_half(const fs::path& path) {
-  const bool train = is_folder(path / "train", ExitCode::data), val = is_folder(path / "val", ExitCode::data);
-  if (train == val) return;
-  fail(ExitCode::data, path.string(), ": has ", train ? "train/ but no val/" : "val/ but no train/",
-       ", where a folder of pictures has both: name the other one by ", train ? "data.val" : "data.train",
-       ", or set data.dataset: synthetic for the built-in set");
-}
-
 std::optional<DataSource> locate(const fs::path& path, const LocateOptions& options) {
   // Asked for by name, one of the two is enough: evaluation needs no more, and training will miss the other.
   const bool there = options.by_name
                          ? is_there(path / "train", ExitCode::data) || is_there(path / "val", ExitCode::data)
                          : find(path).has_value();
   if (there) return DataSource{.folder = path, .note = str("data: ", kImageFolderName, " in ", path.string())};
-  if (!options.by_name) {
-    refuse_half(path);
-    return std::nullopt;
-  }
+  if (!options.by_name) return std::nullopt;
   fail(ExitCode::data, path.string(), ": no train/ and val/; ", how_to_get(path));
 }
 
@@ -116,7 +104,6 @@ std::vector<FileReport> verify(const fs::path& folder) {
       const ImageFolderSet set(split, {.on_corrupt = OnCorrupt::skip, .threads = available_cores()});
       const size_t whole = reports.size();
       reports.push_back({.path = split, .records = set.count()});
-      for (const NoPicture& file : set.left_out()) reports.push_back({.path = file.path, .problem = file.problem});
       in_order(
           set.count(), available_cores(), [&](int64_t i) { return set.problem(i); },
           [&](int64_t i, std::string problem) {

@@ -59,7 +59,6 @@ ImageFolderSet::ImageFolderSet(fs::path folder, const ImageFolderOptions& option
       folder_(std::move(folder)),
       listing_(folder_, class_names_ = class_folders(folder_), options.on_corrupt, options.threads) {
   labels_ = listing_.take_labels();
-  skipped_ = static_cast<int64_t>(listing_.left_out().size());
 }
 
 uint32_t ImageFolderSet::fingerprint() const {
@@ -76,8 +75,11 @@ uint32_t ImageFolderSet::fingerprint() const {
 }
 
 std::span<const std::byte> ImageFolderSet::bytes(int64_t i, std::vector<std::byte>& scratch) const {
+  const int64_t before = listing_.bytes(i);
+  if (const std::string problem = before == 0 ? problem_of_file(path(i)) : ""; !problem.empty())
+    fail(ExitCode::data, problem);
   const Reading file(path(i));
-  const int64_t before = listing_.bytes(i), now = file.bytes();
+  const int64_t now = file.bytes();
   if (now != before)
     fail(ExitCode::data, "changed while it was in use: ", now < 0 ? "it is no file any more" : str(now, " bytes"),
          ", it had ", before);

@@ -27,7 +27,6 @@ class ImageFolderSet final : public PictureSet {
   /// Refuses a file that is not as long as it was when the set was opened.
   std::span<const std::byte> bytes(int64_t i, std::vector<std::byte>& scratch) const override;
   std::string picture_name(int64_t i) const override { return path(i).string(); }
-  std::span<const NoPicture> left_out() const override { return listing_.left_out(); }
   std::filesystem::path path(int64_t i) const;
   const Listing& listing() const { return listing_; }
 

@@ -7,7 +7,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 #include <limits>
 
 #include "base/counted.h"
@@ -71,12 +70,20 @@ struct FolderFiles {
   std::vector<std::pair<std::string, uint32_t>> files;  // with their bytes
 };
 
+/// The same for what stat() said, or failed with.
+std::string problem_of_status(int error, const struct stat& info) {
+  if (error != 0) return error == ENOENT ? "a link to nothing" : std::strerror(error);
+  if (!S_ISREG(info.st_mode)) return "not a file";
+  if (info.st_size == 0) return "empty";
+  if (info.st_size > std::numeric_limits<uint32_t>::max()) return str("too large: ", info.st_size, " bytes");
+  return "";
+}
+
 /// All pictures of one class.
 struct ClassFiles {
   std::string names;  // counted from the class's folder, one behind the other
   std::vector<size_t> ends;
   std::vector<uint32_t> bytes;
-  std::vector<NoPicture> left_out;
 };
 
 class ClassReader {
@@ -94,11 +101,10 @@ class ClassReader {
         result_.bytes.push_back(bytes);
       }
     }
-    if (result_.bytes.empty())
+    const auto all = static_cast<int64_t>(result_.bytes.size()), none = std::ranges::count(result_.bytes, 0u);
+    if (none == all)
       fail(ExitCode::data, folder_.string(), ": no pictures",
-           result_.left_out.empty()
-               ? ""
-               : str(" but ", counted(static_cast<int64_t>(result_.left_out.size()), "file"), " that cannot be read"),
+           none == 0 ? "" : str(" but ", counted(none, "file"), " that cannot be read"),
            "; put some there, or remove the folder of this class");
     return std::move(result_);
   }
@@ -121,28 +127,18 @@ class ClassReader {
       const int error = type != DT_DIR && fstatat(folder.fd(), name.c_str(), &info, 0) != 0 ? errno : 0;
       if (type == DT_DIR || (error == 0 && S_ISDIR(info.st_mode)))
         visit(inside);
-      else if (const std::string problem = problem_of(error, info); named && problem.empty())
-        found.files.emplace_back(name, static_cast<uint32_t>(info.st_size));
       else if (named)
-        leave_out({path / name, problem});
+        found.files.emplace_back(name, bytes_of(path / name, error, info));
     }
     folders_.push_back(std::move(found));
     above_.pop_back();
   }
 
-  static std::string problem_of(int error, const struct stat& info) {
-    if (error != 0) return error == ENOENT ? "a link to nothing" : std::strerror(error);
-    if (!S_ISREG(info.st_mode)) return "not a file";
-    if (info.st_size == 0) return "empty";
-    if (info.st_size > std::numeric_limits<uint32_t>::max()) return str("too large: ", info.st_size, " bytes");
-    return "";
-  }
-
-  void leave_out(NoPicture file) {
-    if (on_corrupt_ == OnCorrupt::error)
-      fail(ExitCode::data, file.path.string(), ": ", file.problem,
-           "; restore or remove it, or set data.on_corrupt to skip");
-    result_.left_out.push_back(std::move(file));
+  uint32_t bytes_of(const fs::path& path, int error, const struct stat& info) const {
+    const std::string problem = problem_of_status(error, info);
+    if (problem.empty()) return static_cast<uint32_t>(info.st_size);
+    if (on_corrupt_ == OnCorrupt::skip) return 0;
+    fail(ExitCode::data, path.string(), ": ", problem, "; restore or remove it, or ", kSkipDamaged);
   }
 
   const fs::path folder_;
@@ -188,6 +184,12 @@ bool is_picture_name(std::string_view name) {
   });
 }
 
+std::string problem_of_file(const fs::path& path) {
+  struct stat info {};
+  const int error = stat(path.c_str(), &info) != 0 ? errno : 0;
+  return problem_of_status(error, info);
+}
+
 Listing::Listing(const fs::path& folder, const std::vector<std::string>& classes, OnCorrupt on_corrupt, int threads) {
   in_order(
       static_cast<int64_t>(classes.size()), std::min(threads, static_cast<int>(classes.size())),
@@ -198,7 +200,6 @@ Listing::Listing(const fs::path& folder, const std::vector<std::string>& classes
         for (const size_t end : files.ends) ends_.push_back(before + end);
         bytes_.insert(bytes_.end(), files.bytes.begin(), files.bytes.end());
         labels_.insert(labels_.end(), files.bytes.size(), static_cast<uint16_t>(c));
-        std::ranges::move(files.left_out, std::back_inserter(left_out_));
       });
   if (bytes_.size() > std::numeric_limits<uint32_t>::max())
     fail(ExitCode::data, folder.string(), ": ", bytes_.size(), " pictures are too many");

@@ -21,18 +21,23 @@ std::vector<std::string> class_folders(const std::filesystem::path& folder);
 /// ".jpeg" in any case, and the other endings that ImageFolder takes.
 bool is_picture_name(std::string_view name);
 
+/// Why a file that has a picture's name cannot be one: empty, too large, a broken link, no file at all. In one line
+/// without the path; empty: it may be one.
+std::string problem_of_file(const std::filesystem::path& path);
+
 /// The pictures of all classes. It takes their names' bytes and 14 more for each.
 class Listing {
  public:
-  /// Looks at `folder`, whose class folders are `classes`, by `threads` threads. What cannot be a picture is
-  /// Error(data), or left out. Error(data) for a class without pictures, and for links in a circle.
+  /// Looks at `folder`, whose class folders are `classes`, by `threads` threads. What cannot be a picture (see
+  /// problem_of_file) is Error(data), or listed as of no bytes. Error(data) for a class without pictures, and for links
+  /// in a circle.
   Listing(const std::filesystem::path& folder, const std::vector<std::string>& classes, OnCorrupt on_corrupt,
           int threads);
 
   int64_t count() const { return static_cast<int64_t>(bytes_.size()); }
-  const std::vector<NoPicture>& left_out() const { return left_out_; }
   /// Below its class's folder.
   std::string_view name(int64_t i) const;
+  /// 0: it cannot be a picture.
   uint32_t bytes(int64_t i) const { return bytes_[static_cast<size_t>(i)]; }
   /// Of all pictures, which are then the caller's.
   std::vector<uint16_t> take_labels() { return std::move(labels_); }
@@ -42,7 +47,6 @@ class Listing {
   std::vector<uint64_t> ends_;    // of each in names_
   std::vector<uint32_t> bytes_;   // of each file
   std::vector<uint16_t> labels_;  // of each picture
-  std::vector<NoPicture> left_out_;
 };
 
 }  // namespace ct

@@ -99,8 +99,7 @@ MnistSet::MnistSet(const fs::path& folder, Split split, OnCorrupt on_corrupt)
     } else if (on_corrupt == OnCorrupt::skip) {
       ++skipped_;
     } else {
-      fail(ExitCode::data, path.string(), ": ", bad_label(i, label),
-           "; restore the file or set data.on_corrupt to skip");
+      fail(ExitCode::data, path.string(), ": ", bad_label(i, label), "; restore the file or ", kSkipDamaged);
     }
   }
   labels_file.require_unchanged(ExitCode::data);

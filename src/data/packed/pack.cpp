@@ -43,7 +43,7 @@ class Packer {
     uint64_t at = front_bytes();  // in full, though pictures that are left out will leave a gap
     for (const size_t split : {0, 1}) {
       const DataSet& set = *sets_[split];
-      counts.left_out += tell_of_left_out(set);
+      counts.left_out += set.skipped();
       const auto make = [&](int64_t i) { return packable(set, i); };
       in_order(set.count(), options_.threads, make, [&](int64_t i, Packable made) {
         if (options_.progress) options_.progress(done_++, sets_[0]->count() + sets_[1]->count());
@@ -116,14 +116,6 @@ class Packer {
     const PictureSize size = resized_size(whole, options_.resize);
     if (std::max(size.width, size.height) > kLongestJpeg) return std::nullopt;
     return encode_jpeg(resized(picture, size), options_.quality);
-  }
-
-  /// Names what the set left out when it was opened, where it knows the names, and returns how many there were.
-  int64_t tell_of_left_out(const DataSet& set) const {
-    if (const auto* const pictures = dynamic_cast<const PictureSet*>(&set); pictures != nullptr && options_.left_out)
-      for (const NoPicture& file : pictures->left_out())
-        options_.left_out(str(printable(file.path.native()), ": ", file.problem));
-    return set.skipped();
   }
 
   void leave_out(const PictureSet& set, int64_t i, const std::string& problem) const {

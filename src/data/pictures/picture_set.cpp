@@ -25,7 +25,7 @@ bool PictureSet::read(int64_t i, const SampleKey& key, uint8_t* to) const {
       problem_of([&] { make_sample(bytes(i, scratch), transform_, key, static_cast<uint32_t>(i), to); });
   if (problem.empty()) return true;
   if (on_corrupt_ == OnCorrupt::skip) return false;
-  fail(ExitCode::data, picture_name(i), ": ", problem, "; restore the file or set data.on_corrupt to skip");
+  fail(ExitCode::data, picture_name(i), ": ", problem, "; restore the file or ", kSkipDamaged);
 }
 
 std::string PictureSet::problem(int64_t i) const {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,12 +11,6 @@
 #include "data/pictures/transform.h"
 
 namespace ct {
-
-/// A file that has a picture's name and cannot be one: empty, a broken link, no file at all.
-struct NoPicture {
-  std::filesystem::path path;
-  std::string problem;  // in one line without the path
-};
 
 class PictureSet : public DataSet {
  public:
@@ -32,8 +25,6 @@ class PictureSet : public DataSet {
   virtual std::span<const std::byte> bytes(int64_t i, std::vector<std::byte>& scratch) const = 0;
   /// Its path, for people.
   virtual std::string picture_name(int64_t i) const = 0;
-  /// Files that were left out when the set was opened (skipped() counts them).
-  virtual std::span<const NoPicture> left_out() const { return {}; }
 
  protected:
   PictureSet(std::string name, const PictureTransform& transform, OnCorrupt on_corrupt)

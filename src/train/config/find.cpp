@@ -9,7 +9,11 @@ std::filesystem::path find_config(const std::string& name, const std::vector<std
                                   std::string_view option) {
   std::vector<std::filesystem::path> candidates = {name};
   if (!name.empty() && candidates[0].is_relative())
-    for (const auto& directory : directories) candidates.push_back(directory / name);
+    for (const auto& directory : directories) {
+      // As files of a job name those that are shipped, from the folder that holds configs/.
+      const bool from_above = *candidates[0].begin() == directory.filename();
+      candidates.push_back((from_above ? directory.parent_path() : directory) / name);
+    }
   std::string looked;
   for (const auto& candidate : candidates) {
     const PathKind kind = kind_of(candidate, ExitCode::usage);

@@ -142,10 +142,13 @@ std::vector<Node> in_own_words(const Node& root) {
 }
 
 ImagenetEvaluation evaluation_of(const Node& root) {
+  ImagenetEvaluation said;
+  if (const Entry* data = find(root, "data"))
+    if (const Entry* word = find(data->value, "on_corrupt")) said.on_corrupt = word->value.text;
   const Entry* block = find(root, "eval");
-  if (block == nullptr) return {};
+  if (block == nullptr) return said;
   require_keys(*block, {"ckpt_path", "batch_size", "max_eval"});
-  ImagenetEvaluation said{.batch_size = count_of(block->value, "batch_size", 1)};
+  said.batch_size = count_of(block->value, "batch_size", 1);
   if (const Entry* path = find(block->value, "ckpt_path")) {
     if (path->value.kind != Kind::text)
       fail_at(path->value.mark, "eval.ckpt_path expects text, found ", quoted(document::flow(path->value)));

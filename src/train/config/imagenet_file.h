@@ -18,6 +18,7 @@ std::vector<document::Node> in_own_words(const document::Node& root);
 struct ImagenetEvaluation {
   std::string checkpoint;  // a weights file, or the folder of a checkpoint; empty: not given
   std::optional<int64_t> batch_size, max_images;
+  std::string on_corrupt;  // data.on_corrupt; empty: not given
 };
 ImagenetEvaluation evaluation_of(const document::Node& root);
 
