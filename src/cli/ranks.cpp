@@ -2,8 +2,10 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 
@@ -29,6 +31,9 @@ void print_error(const std::string& message) { std::fprintf(stderr, "error: %s\n
 /// "rank 2 on host b: "
 std::string speaker(const Launch& launch) { return str("rank ", launch.rank, " on host ", host_name(), ": "); }
 
+/// Each host may have a terminal of its own, on which one rank speaks. Rank 0 does on the first host.
+bool speaks_for_host(const Launch& launch) { return launch.rank == 0 || launch.local_rank == 0; }
+
 /// A join that has failed was told by whoever had to tell it.
 struct NotJoined {
   ExitCode code;
@@ -44,11 +49,12 @@ std::unique_ptr<Communicator> join_at_address(const Launch& launch, Supervision 
                                                        .give_up = [] { return StopSignals::requested() != 0; }});
     return join_ranks(*meeting);
   } catch (const ToldError& e) {
+    if (speaks_for_host(launch)) print_error(speaker(launch) + e.what());
     throw NotJoined{e.code()};
   } catch (const Error& e) {
     // Those that have met fail alike, unless one was lost.
     const bool alike = meeting != nullptr && e.code() != ExitCode::peer;
-    if (!alike || launch.rank == 0) print_error(e.what());
+    if (!alike || speaks_for_host(launch)) print_error(e.what());
     throw NotJoined{e.code()};
   }
 }
@@ -154,8 +160,7 @@ int report_failure(const Error& error) {
     print_error(error.what());
     return static_cast<int>(error.code());
   }
-  // Each host may have a terminal of its own.
-  if (launch.kind == Launch::Kind::address && launch.local_rank == 0) {
+  if (launch.kind == Launch::Kind::address && speaks_for_host(launch)) {
     print_error(speaker(launch) + error.what());
     return static_cast<int>(error.code());
   }
@@ -164,7 +169,9 @@ int report_failure(const Error& error) {
   sigemptyset(&term);
   sigaddset(&term, SIGTERM);
   sigprocmask(SIG_BLOCK, &term, nullptr);
-  const timespec patience{5, 0};
+  // mpirun lets so many seconds pass before it sends TERM.
+  const char* const grace = std::getenv("OMPI_MCA_odls_base_sigkill_timeout");
+  const timespec patience{5 + (grace != nullptr ? std::clamp(std::atoi(grace), 0, 60) : 0), 0};
   if (StopSignals::terminated() || sigtimedwait(&term, nullptr, &patience) == SIGTERM)
     return static_cast<int>(error.code());
   // mpirun and torchrun would have sent TERM if rank 0 had failed too: the mistake is this rank's alone, or ranks were

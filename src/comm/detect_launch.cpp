@@ -112,6 +112,14 @@ void require_pmix(const Environment& environment, const Launch& launch) {
          ": unset what the launcher that did not start this process has left");
 }
 
+/// Ranks that do not know how many they are would each train by itself. A WORLD_SIZE alone is a script's own.
+void require_world_size(const Environment& environment) {
+  const auto rank = number(environment, kAddress.rank);
+  if (rank.value_or(0) == 0 || has(environment, kAddress.size)) return;
+  fail(ExitCode::usage, "environment variable ", kAddress.rank, "=", *rank, " is set, but not ", kAddress.size,
+       ": torchrun and launch set both; set it too, or unset ", kAddress.rank, " to run without a launcher");
+}
+
 }  // namespace
 
 std::string name(Kind kind) {
@@ -159,6 +167,7 @@ Launch detect_launch(const Environment& environment) {
     fail(ExitCode::usage, "PMIX_RANK=", environment("PMIX_RANK"),
          " is set, but not how many ranks there are: start them with mpirun or srun --mpi=pmix, or unset it to run ",
          "without them");
+  require_world_size(environment);
   return {};
 }
 

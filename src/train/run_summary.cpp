@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/version.h"
+#include "data/pictures/picture_set.h"
 #include "train/loss_scale_report.h"
 #include "train/run/run_files.h"
 #include "train/setup.h"
@@ -24,6 +25,8 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
   if (!session.device().note().empty()) log.warn(session.device().note());
   log.note(str(session.collectives().description(), "; ", session.backend().description()));
   log.note(data.source.note);
+  if (const auto* const pictures = dynamic_cast<const PictureSet*>(data.train.get()))
+    if (const std::string line = pictures->enlarged(); !line.empty()) log.warn(line);
   if (config.communication.check_interval > 0 && d.effective_stage() == 3)
     log.warn("communication.check_interval has nothing to compare: ZeRO stage 3 keeps no copies");
   if (damaged > 0)

@@ -100,7 +100,8 @@ TEST(Launch, TorchrunWhateverStartedIt) {
 
 TEST(Launch, RankAndWorldSizeAlone) {
   EXPECT_EQ(detect({{"WORLD_SIZE", "8"}, {"MASTER_ADDR", "a"}}).kind, Kind::none);  // a script's own
-  EXPECT_EQ(detect({{"RANK", "3"}}).kind, Kind::none);
+  EXPECT_EQ(detect({{"RANK", "0"}}).kind, Kind::none);
+  EXPECT_EQ(detect({{"WORLD_SIZE", "1"}}).kind, Kind::none);
   EXPECT_EQ(detect({{"RANK", "3"}, {"WORLD_SIZE", "8"}}).meet, Launch::Meet::at_address);
   EXPECT_FALSE(detect({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).parallel());
 }
@@ -149,6 +150,7 @@ TEST(Launch, ContradictionsAreNamed) {
   step.insert({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "2"}, {"SLURM_STEP_NUM_TASKS", "4"}});
   EXPECT_EQ(said(step).find("SLURM_PROCID=2"), 0u) << said(step);
   EXPECT_EQ(said(pmix).find("PMIX_RANK=1 is set, but not how many"), 0u) << said(pmix);
+  EXPECT_EQ(said({{"RANK", "3"}}).find("environment variable RANK=3 is set, but not WORLD_SIZE"), 0u);
   pmix.insert({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}});
   EXPECT_EQ(said(pmix).find("PMIX_RANK=1 contradicts rank 0"), 0u) << said(pmix);
 }

@@ -261,6 +261,9 @@ def binary_files_are_packed_and_keep_their_pixels():
           config=LINEAR)
     train(path("run-binary"), {**settings(data, data__augment="[]", train__max_steps=2), "data.dataset": "synthetic"},
           config=LINEAR)
+    large = train(path("run-large"), settings(out, data__size=64, data__resize=64, data__augment="[]", train__max_steps=1),
+                  config=LINEAR)
+    expect("train/0 is 32x32 and becomes 64x64: data.size=32 data.resize=32" in large.stderr, large.stderr)
     expect_equal([r["loss"] for r in records(path("run-small"), "step")],
                  [r["loss"] for r in records(path("run-binary"), "step")])
 

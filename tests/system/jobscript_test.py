@@ -176,6 +176,14 @@ def a_job_of_grid_engine():
 
 
 @check
+def grid_engine_must_give_each_host_as_many_slots_as_gpus():
+    with open(path("three"), "w") as file:
+        file.write("localhost 3 all.q UNDEFINED\n")
+    job = submit("sge", script("sge", path("gpus"), ENDLESS, "--gpus-per-node", "2"), {"PE_HOSTFILE": path("three")})
+    fails(USAGE, finish(job), "host localhost has 3 slots, not 2", "allocation_rule is 2")
+
+
+@check
 def a_job_of_pbs():
     a_job("pbs", STOPPED, ["qsub -v JOB_SCRIPT=/the/job.sh /the/job.sh"])
 

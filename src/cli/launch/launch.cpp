@@ -57,11 +57,16 @@ Way way_of(const LaunchFlags& flags, const Resources& resources) {
        "--node_rank N --master_addr ADDRESS");
 }
 
-/// What is running under another launcher is a rank already.
-void require_no_launcher() {
-  if (const Launch launch = detect_launch(); launch.parallel())
-    fail(ExitCode::usage, "launch starts the ranks itself, and this process is one of ", launch.size, " that ",
-         name(launch.kind), " has started: leave one of the two out");
+/// What is running under another launcher is a rank already, unless srun started this once on each host, as it may
+/// start torchrun.
+void require_no_launcher(const LaunchFlags& flags) {
+  const Launch launch = detect_launch();
+  if (!launch.parallel()) return;
+  const bool on_each_host = flags.no_ssh && launch.kind == Launch::Kind::slurm_step;
+  if (on_each_host && launch.local_size == 1) return;
+  fail(ExitCode::usage, "launch starts the ranks itself, and this process is one of ", launch.size, " that ",
+       name(launch.kind), " has started: ",
+       on_each_host ? "start one on each host, by srun --ntasks-per-node=1" : "leave one of the two out");
 }
 
 /// The verb and its words. A script's name is what DeepSpeed's users have there.
@@ -208,7 +213,7 @@ void print_local(const LocalRanks& ranks) {
 }  // namespace
 
 int run_launch(const LaunchFlags& flags, const Words& program) {
-  require_no_launcher();
+  require_no_launcher(flags);
   std::vector<std::string> notes;
   RanksToStart ranks{.program = checked_program(program)};
   ranks.resources = resources_of(

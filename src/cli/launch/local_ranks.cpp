@@ -30,13 +30,20 @@ constexpr std::array kPassedOn = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIG
 constexpr std::chrono::milliseconds kGrace = 1500ms,
                                     kAfterTerm = 30s;  // for the others, once one has failed: watchdogs speak meanwhile
 
+/// What srun told the task that this process is, which its ranks are not.
+bool tells_of_task(std::string_view variable) {
+  constexpr std::array kNames = {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"};
+  return std::ranges::find(kNames, variable) != kNames.end() || variable.starts_with("PMIX_") ||
+         variable.starts_with("PMI_");
+}
+
 /// The environment of this process with some variables replaced, as exec takes it.
 class Variables {
  public:
   explicit Variables(const Exports& replaced) {
     for (char** variable = environ; *variable != nullptr; ++variable) {
-      const std::string text = *variable;
-      if (!replaced.contains(text.substr(0, text.find('=')))) texts_.push_back(text);
+      const std::string text = *variable, name = text.substr(0, text.find('='));
+      if (!replaced.contains(name) && !tells_of_task(name)) texts_.push_back(text);
     }
     for (const auto& [name, value] : replaced) texts_.push_back(name + "=" + value);
     for (std::string& text : texts_) pointers_.push_back(text.data());

@@ -21,7 +21,8 @@ struct MeetingOptions {
   std::function<bool()> give_up = {};
 };
 
-/// The error of a meeting that rank 0 has told this rank of: it is rank 0 that prints it.
+/// The error of a meeting that rank 0 has told this rank of: it is rank 0 that prints it, and one rank of every other
+/// host.
 class ToldError : public Error {
  public:
   using Error::Error;

@@ -1,5 +1,7 @@
 #include "data/pictures/picture_set.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace ct {
@@ -26,6 +28,17 @@ bool PictureSet::read(int64_t i, const SampleKey& key, uint8_t* to) const {
   if (problem.empty()) return true;
   if (on_corrupt_ == OnCorrupt::skip) return false;
   fail(ExitCode::data, picture_name(i), ": ", problem, "; restore the file or ", kSkipDamaged);
+}
+
+std::string PictureSet::enlarged() const {
+  std::vector<std::byte> scratch;
+  Picture first;
+  const auto look = [&] { first = decode(bytes(0, scratch), {.max_pixels = transform_.max_pixels}); };
+  if (count() == 0 || !problem_of(look).empty()) return "";
+  const int side = std::min(first.width, first.height);
+  if (2 * side > transform_.size) return "";
+  return str(picture_name(0), " is ", first.width, "x", first.height, " and becomes ", transform_.size, "x",
+             transform_.size, ": data.size=", side, " data.resize=", side, " would keep such pictures as they are");
 }
 
 std::string PictureSet::problem(int64_t i) const {

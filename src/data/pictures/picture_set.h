@@ -21,6 +21,10 @@ class PictureSet : public DataSet {
   /// What is wrong with picture i, decoded in full, in one line without its name; empty: nothing.
   std::string problem(int64_t i) const;
 
+  /// What a sample makes much larger than it is, in one line by the first picture: "train/a.png is 32x32 ..."; empty:
+  /// nothing, or that picture is damaged.
+  std::string enlarged() const;
+
   /// Picture i as it lies on the disk, in `scratch` or in memory that stays. Error(data) without its name.
   virtual std::span<const std::byte> bytes(int64_t i, std::vector<std::byte>& scratch) const = 0;
   /// Its path, for people.

@@ -111,9 +111,9 @@ const std::vector<InertKey>& inert_keys() {
       {"zero_optimization.zenflow", "", "the optimizer's step is whole, and counts at once (ZenFlow is not built)"},
       {"zero_optimization.zeropp_loco_param", "", kPlusPlus},
       // Records and reports.
-      {"wandb.enabled", "false", kWandb},
+      {"wandb.enabled", "*", kWandb},
       {"wandb.*", "*", kWandb},
-      {"comet.enabled", "false", kTensorBoard},
+      {"comet.enabled", "*", kTensorBoard},
       {"comet.*", "*", kTensorBoard},
       {"flops_profiler.recompute_fwd_factor", "*", "what is computed again is counted and timed as it is"},
       // Checkpoints.

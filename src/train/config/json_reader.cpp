@@ -1,6 +1,9 @@
-// JSON as people write it for DeepSpeed, which reads Hjson: comments, trailing commas and unquoted keys are welcome.
+// JSON as people write it for DeepSpeed, which reads Hjson: comments, a line's end or nothing in place of a comma, keys
+// and texts without quotes, texts of several lines, and no braces around the whole are welcome (hjson.github.io/syntax).
+#include <algorithm>
 #include <cctype>
 #include <map>
+#include <optional>
 
 #include "base/utf8.h"
 #include "train/config/document.h"
@@ -14,7 +17,8 @@ class JsonReader {
 
   Node read() {
     skip_blank();
-    Node root = value(0);
+    const bool braces = at_end() || peek() == '{' || peek() == '[';
+    Node root = braces ? value(0) : map_without_braces();
     skip_blank();
     if (!at_end()) fail_here("unexpected text after the closing brace");
     return root;
@@ -69,10 +73,15 @@ class JsonReader {
     } else if (peek() == '[') {
       node.kind = Kind::list;
       read_items(']', node.mark, [&] { node.items.push_back(value(depth + 1)); });
-    } else if (peek() == '"') {
+    } else if (begins_string()) {
       node.kind = Kind::text;
       node.text = string();
     } else {
+      if (std::optional<std::string> text = rest_of_line()) {
+        node.kind = Kind::text;
+        node.text = *std::move(text);
+        return node;
+      }
       const std::string word = bare_word();
       if (word.empty()) fail_here("unexpected ", quoted(std::string(1, peek())));
       node = plain_scalar(word, node.mark);
@@ -89,10 +98,11 @@ class JsonReader {
     for (skip_blank(); peek() != close; skip_blank()) {
       if (at_end()) fail_at(begin, "is not valid JSON: this bracket is never closed");
       item();
+      const int line = line_;
       skip_blank();
       if (peek() == ',')
         step();
-      else if (!at_end() && peek() != close)
+      else if (!at_end() && peek() != close && line == line_)
         fail_here("expected ',' or '", close, "', found ", quoted(std::string(1, peek())));
     }
     step();
@@ -123,10 +133,30 @@ class JsonReader {
     int line_ = 0;
   };
 
+  Node map_without_braces() {
+    Node map;
+    map.mark = here();
+    map.kind = Kind::map;
+    Names names;
+    while (!at_end()) {
+      read_entry(map, names, 0);
+      const int line = line_;
+      skip_blank();
+      if (peek() == ',')
+        step();
+      else if (!at_end() && line == line_)
+        fail_here("expected ',' or the end of the line, found ", quoted(std::string(1, peek())));
+      skip_blank();
+    }
+    names.refuse_twice();
+    return map;
+  }
+
   void read_entry(Node& map, Names& names, int depth) {
     const Mark mark = here();
-    const std::string key = peek() == '"' ? string() : bare_word();
-    if (key.empty() && text_[next_ - 1] != '"') fail_here("expected a key, found ", quoted(std::string(1, peek())));
+    const bool in_quotes = begins_string();
+    const std::string key = in_quotes ? string() : bare_word();
+    if (key.empty() && !in_quotes) fail_here("expected a key, found ", quoted(std::string(1, peek())));
     const bool fresh = names.add(key, mark);
     skip_blank();
     if (peek() != ':') fail_here("expected ':' after the key ", quoted(key));
@@ -144,10 +174,47 @@ class JsonReader {
     return text_.substr(begin, next_ - begin);
   }
 
-  std::string string() {
+  bool begins_string() const { return peek() == '"' || peek() == '\''; }
+
+  /// A text without quotes, which ends with its line. Nothing where that is a number, true, false or null, or where the
+  /// line goes on as JSON does.
+  std::optional<std::string> rest_of_line() const {
+    const size_t end = std::min(text_.find('\n', next_), text_.size());
+    std::string line = text_.substr(next_, end - next_);
+    while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.pop_back();
+    if (line.empty() || line.find_first_of(",:[]{}\"#") != line.npos || line.find("//") != line.npos) return {};
+    if (line == "null" || line == "true" || line == "false" || plain_scalar(line, here()).is_number()) return {};
+    return line;
+  }
+
+  /// '''A text of several lines''', without the line ends behind the first quotes and before the last, and without
+  /// the blanks before the column in which it begins.
+  std::string lines() {
     const Mark begin = here();
     std::string result;
-    for (step(); peek() != '"';) {
+    for (int i = 0; i < 3; ++i) step();
+    const auto skip_margin = [&] {
+      for (int column = 1; column < begin.column && (peek() == ' ' || peek() == '\t'); ++column) step();
+    };
+    while (!at_end() && (peek() == ' ' || peek() == '\t' || peek() == '\r')) step();
+    if (peek() == '\n') step(), skip_margin();
+    while (text_.compare(next_, 3, "'''") != 0) {
+      if (at_end()) fail_at(begin, "is not valid JSON: this text's closing quotes are missing");
+      const char c = step();
+      if (c != '\r') result += c;
+      if (c == '\n') skip_margin();
+    }
+    for (int i = 0; i < 3; ++i) step();
+    if (result.ends_with('\n')) result.pop_back();
+    return result;
+  }
+
+  std::string string() {
+    if (text_.compare(next_, 3, "'''") == 0) return lines();
+    const Mark begin = here();
+    const char quote = peek();
+    std::string result;
+    for (step(); peek() != quote;) {
       if (at_end() || peek() == '\n') fail_at(begin, "is not valid JSON: this text's closing quote is missing");
       const char c = step();
       if (c == '\\')
@@ -162,7 +229,7 @@ class JsonReader {
   void escape(std::string& result) {
     if (at_end()) fail_here("the text ends in an escape");
     const char c = step();
-    constexpr char kNames[] = "\"\\/bfnrt", kMeanings[] = "\"\\/\b\f\n\r\t";
+    constexpr char kNames[] = "\"'\\/bfnrt", kMeanings[] = "\"'\\/\b\f\n\r\t";
     for (int i = 0; kNames[i]; ++i)
       if (c == kNames[i]) {
         result += kMeanings[i];

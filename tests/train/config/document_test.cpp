@@ -135,6 +135,34 @@ TEST(Document, JsonIsStrict) {
   EXPECT_EQ(json("{\"a\": \"\\u00e9\\ud83d\\ude00\\n\"}").entries[0].value.text, "\u00e9\U0001F600\n");
 }
 
+TEST(Document, HjsonIsReadAsDeepSpeedReadsIt) {
+  const Node root = json(
+      "# a comment\n"
+      "train_batch_size: 16\n"
+      "optimizer: {\n"
+      "  type: AdamW   \n"
+      "  params: {lr: 1e-3, 'betas': [0.9\n 0.99]}\n"
+      "}\n"
+      "'fp16': {\"enabled\": false}, note: '''\n"
+      "                             two\n"
+      "                              lines\n"
+      "                             '''\n"
+      "path: runs/a b 3\n");
+  ASSERT_EQ(root.entries.size(), 5u);
+  EXPECT_EQ(root.entries[0].value.integer, 16);
+  const Node& optimizer = root.entries[1].value;
+  EXPECT_EQ(optimizer.entries[0].value.text, "AdamW");
+  EXPECT_EQ(optimizer.entries[1].value.entries[0].value.real, 1e-3);
+  EXPECT_EQ(optimizer.entries[1].value.entries[1].value.items.at(1).real, 0.99);
+  EXPECT_EQ(root.entries[2].value.entries[0].value.boolean, false);
+  EXPECT_EQ(root.entries[3].value.text, "two\n lines");
+  EXPECT_EQ(root.entries[4].value.text, "runs/a b 3");
+  EXPECT_EQ(json("{a: tru\n b: null\n}").entries[0].value.text, "tru");
+  EXPECT_EQ(json("{a: null\n b: 1\n}").entries[0].value.kind, Kind::null);
+  expect_refused([] { json("a: 1 b: 2"); }, "f:1:6: ", "','");
+  expect_refused([] { json("a: '''x"); }, "f:1:4: ", "quotes");
+}
+
 TEST(Document, ScalarsPrintedReadBackTheSame) {
   for (const double number : {0.1, 1e-8, 3e-7, 0.001, 1.0 / 3, 1e22, 5e-324, 1.7976931348623157e308, -0.5, 100.0})
     EXPECT_EQ(yaml("a: " + flow(number)).entries[0].value.real, number);

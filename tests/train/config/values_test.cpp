@@ -204,9 +204,8 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
        "int8"},
       {"optimizer: {type: SGD, params: {dampening: 0.1}}",
        "optimizer.params.dampening 0.1 is not supported by this version; use 0"},
-      {"wandb: {enabled: true}",
-       "wandb.enabled true is not supported by this version; use false: tensorboard.enabled writes event files, which "
-       "wandb sync uploads"},
+      {"autotuning: {enabled: true}",
+       "autotuning.enabled true is not supported by this version; use false: it is no part of this program"},
       {"amp: {enabled: true}", "amp.enabled true"},
       {"zero_optimization: {offload_optimizer: {device: nvme}}",
        "zero_optimization.offload_optimizer.device nvme is not supported by this version; use none or cpu"},
