@@ -68,7 +68,8 @@ void add_config_options(CLI::App& app, ConfigFiles& files, const std::string& co
                  "YAML, or a DeepSpeed JSON file; looked for as given, then in configs/ (default.yaml)");
   app.add_option("--deepspeed_config,--deepscale_config", files.deepspeed,
                  "DeepSpeed JSON, or url-safe base64 of it, laid over --config");
-  app.add_option("--env", files.env, "a job's KEY=VALUE lines, which may name both of them and --cuda-path");
+  app.add_option("--env", files.env,
+                 "a job's KEY=VALUE lines, looked for likewise, which may name both of them and --cuda-path");
 }
 
 JobEnvironment enter_job(const std::string& env, std::vector<std::string>* warnings) {

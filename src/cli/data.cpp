@@ -106,7 +106,7 @@ int info(const Words& words) {
   if (!parse(app, words)) return 0;
 
   const DataSource source = options.source();
-  // Of pictures, damage shows when they are decoded, and those that are not tell enough.
+  // Of pictures, damage shows when they are decoded: `data verify` does that.
   const OpenOptions opening{.on_corrupt = source.kind->pictures ? OnCorrupt::skip : OnCorrupt::error, .threads = 0};
   const auto open = [&](Split split) { return source.kind->open(source, split, opening); };
   const auto train = open(Split::train), test = open(Split::test);
@@ -114,8 +114,6 @@ int info(const Words& words) {
   std::printf("%s in %s\n%s to train on, %ld to test on, %ldx%ld, %s, %d classes\n", train->name().c_str(),
               source.folder.c_str(), counted(train->count(), "image").c_str(), test->count(), width, height,
               counted(channels, "channel").c_str(), train->classes());
-  if (const int64_t skipped = train->skipped() + test->skipped(); skipped > 0)
-    std::printf("%s cannot be read: see cifar-train data verify\n", counted(skipped, "file").c_str());
   std::printf("\n");
   const auto train_counts = class_counts(*train), test_counts = class_counts(*test);
   std::printf("%-5s  %-16s  %6s  %6s\n", "class", "name", "train", "test");

@@ -32,27 +32,33 @@ std::vector<uint32_t> images_of(const std::string& split, const DataSet& set, co
   return split == "val" ? std::move(parts.validation) : std::move(parts.training);
 }
 
-/// The run's kind of data set, or where both are pictures the kind that lies at `path`: a run on a folder may be
-/// evaluated on what that was packed into.
-const DataKind* kind_at(const std::string& path, const std::string& checkpoint, const WeightsInfo& info) {
+const DataKind* kind_of_run(const std::string& checkpoint, const WeightsInfo& info) {
   const DataKind* const kind = find_kind(info.dataset);
   if (kind == nullptr)
     fail(ExitCode::checkpoint, in_quotes(checkpoint), ": trained on ", in_quotes(info.dataset),
          ", a kind of data set that this version does not know; use a newer version");
-  if (!kind->pictures || path == info.data_path) return kind;
+  return kind;
+}
+
+/// The run's kind of data set, or where that is not at `path` another one of pictures that is: a run on a folder may be
+/// evaluated on what that was packed into.
+const DataKind* kind_at(const std::string& path, const std::string& checkpoint, const WeightsInfo& info) {
+  const DataKind* const kind = kind_of_run(checkpoint, info);
+  if (!kind->pictures || find_data(kind->key, path)) return kind;
   const std::optional<DataSource> there = find_data("auto", path);
   return there && there->kind->pictures ? there->kind : kind;
 }
 
 std::unique_ptr<DataSet> open_split(const std::string& checkpoint, const std::string& path, const std::string& split,
                                     OnCorrupt on_corrupt, const WeightsInfo& info, Console& console) {
-  const DataKind* const kind = kind_at(path, checkpoint, info);
   OpenOptions options{.on_corrupt = on_corrupt, .threads = 0};
   if (info.size > 0) {
     options.pictures.size = static_cast<int>(info.size);
     options.pictures.resize = static_cast<int>(info.resize);
   }
   try {
+    const DataKind* const kind =
+        path == info.data_path ? kind_of_run(checkpoint, info) : kind_at(path, checkpoint, info);
     // Looking at weights makes no folders: of the run's own, perhaps on another machine, neither.
     LocateOptions where{.if_absent = IfAbsent::keep_in_memory};
     if (path == info.data_path) where.train = info.data_train, where.val = info.data_val;
@@ -181,7 +187,8 @@ int verb_eval(const Words& words) {
     require_named_folder(data_path, info.dataset);
   const auto images = open_split(checkpoint, data_path, split, of_word(f.on_corrupt, info.on_corrupt), info, console);
   const int classes = images->classes();
-  if (recorded && split == "test" && info.test_images > 0 && images->count() != info.test_images)
+  const int64_t now_skipped = info.on_corrupt == OnCorrupt::error ? images->skipped() : 0;
+  if (recorded && split == "test" && info.test_images > 0 && images->count() + now_skipped != info.test_images)
     fail(ExitCode::data, data_path, ": ", counted(images->count(), "test image"), ", where the run had ",
          info.test_images, "; restore the set, or say where other images lie with --data DIR");
 

@@ -160,7 +160,8 @@ int report_failure(const Error& error) {
     print_error(error.what());
     return static_cast<int>(error.code());
   }
-  if (launch.kind == Launch::Kind::address && speaks_for_host(launch)) {
+  const bool one_each_host = launch.kind == Launch::Kind::slurm_step && launch.local_size == 1;
+  if ((launch.kind == Launch::Kind::address || one_each_host) && speaks_for_host(launch)) {
     print_error(speaker(launch) + error.what());
     return static_cast<int>(error.code());
   }

@@ -25,19 +25,19 @@ void refuse_half(const fs::path& path) {
 void refuse_split(const fs::path& path) {
   constexpr int kFolders = 20, kFiles = 20;
   std::error_code unreadable;
+  const fs::directory_iterator end;
   int folders = 0;
-  for (const fs::directory_entry& folder : fs::directory_iterator(path, unreadable)) {
-    if (!folder.is_directory(unreadable)) continue;
+  for (fs::directory_iterator in(path, unreadable); in != end && folders < kFolders; in.increment(unreadable)) {
+    if (!in->is_directory(unreadable)) continue;
+    ++folders;
     int files = 0;
-    for (const fs::directory_entry& file : fs::directory_iterator(folder, unreadable)) {
-      if (is_picture_name(file.path().filename().native()))
+    for (fs::directory_iterator file(*in, unreadable); file != end && files < kFiles;
+         file.increment(unreadable), ++files)
+      if (is_picture_name(file->path().filename().native()))
         fail(
-            ExitCode::data, path.string(), ": ", in_quotes(file.path().lexically_relative(path).native()),
+            ExitCode::data, path.string(), ": ", in_quotes(file->path().lexically_relative(path).native()),
             " lies in it, as in one part of a folder of pictures: give the folder that holds train/ and val/, or name ",
             "both by data.train and data.val", kOtherwise);
-      if (++files == kFiles) break;
-    }
-    if (++folders == kFolders) return;
   }
 }
 

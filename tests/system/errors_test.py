@@ -107,6 +107,19 @@ def mislabelled_data_folders():
 
 
 @check
+def a_damaged_label_may_be_skipped_in_evaluation():
+    data = path("data-eval")
+    shutil.copytree(few(), data)
+    train(path("out-eval"), {**DATA_SETTINGS, "data.path": data})
+    test = next(os.path.join(folder, "test_batch.bin") for folder, _, files in os.walk(data) if "test_batch.bin" in files)
+    write_at(RECORD * 5, b"\x63")(test)
+    fails(DATA, run("eval", "--ckpt", path("out-eval")), "test_batch.bin", "--on-corrupt skip")
+    done = run("eval", "--ckpt", path("out-eval"), "--on-corrupt", "skip", "--json")
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect_equal(json.loads(done.stdout)["left_out"], 1, done.stdout)
+
+
+@check
 def a_damaged_label_may_be_skipped():
     data = with_damaged("data-skip", "data_batch_1.bin", write_at(RECORD * 5, b"\x63"))
     train(path("out-skip"), {**DATA_SETTINGS, "data.path": data, "data.on_corrupt": "skip"})

@@ -196,16 +196,17 @@ def ranks_without_mpirun_give_the_same_bits():
 @check
 def srun_may_start_one_launch_on_each_host():
     output, port = path("by-srun"), free_port()
-    def task(number, tasks="1(x2)"):
-        words = ["--num_nodes", "2", "--node_rank", str(number), "--master_addr", "127.0.0.1", "--master_port", str(port)]
-        return start(by_itself(output, number=1, words=words),
+    def task(number, tasks="1(x2)", nodes="2"):
+        words = ["--num_nodes", nodes, "--node_rank", str(number), "--master_addr", "127.0.0.1", "--master_port", str(port)]
+        return start(by_itself(output, number=2, words=words),
                      env={**CLEAN, "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": str(number), "SLURM_NODEID": str(number),
-                          "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": tasks, "CIFAR_TRAIN_JOB": "srun"})
+                          "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": tasks, "CIFAR_TRAIN_JOB": "srun", "PMIX_RANK": str(number)})
     for job in [task(0), task(1)]:
         done = finish(job)
         expect_equal(done.returncode, DONE, done.stderr)
     expect_same_result(output, expected())
     fails(USAGE, finish(task(0, tasks="2")), "srun --ntasks-per-node=1")
+    fails(USAGE, finish(task(0, nodes="3")), "on each of 2 hosts", "give --num_nodes 2")
 
 
 @check

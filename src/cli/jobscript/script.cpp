@@ -72,19 +72,18 @@ Dialect sge(const JobRequest& r) {
                   " GPUs a node by a line of your site's, such as: #$ -l gpu=", r.gpus_per_node, "\n");
   // How many slots a host gets is the parallel environment's decision, and ranks of GPUs must be as many as they are.
   const std::string check =
-      r.gpus_per_node == 0
-          ? ""
-          : str("$2 != ", r.ranks_per_node, R"( { print "error: host " $1 " has " $2 " slots, not )", r.ranks_per_node,
-                R"(: take a parallel environment (qconf -spl) whose allocation_rule is )", r.ranks_per_node,
-                R"(" >"/dev/stderr"; exit 2 } )");
-  return {
-      .header = header,
-      .hosts = str(R"({ if [ -n "${PE_HOSTFILE:-}" ]; then awk ')", check,
-                   R"({ print $1, "slots=" $2 }' "$PE_HOSTFILE" || exit 2; else echo "localhost slots=)",
-                   r.nodes * r.ranks_per_node, R"("; fi; })"),
-      .task = "case ${SGE_TASK_ID:-undefined} in undefined) task=0 ;; *) task=$((SGE_TASK_ID - 1)) ;; esac",
-      .requeue = "",
-      .timer = "Grid Engine's own soft limit (s_rt) ends a job for good that it has run again on the same host"};
+      r.gpus_per_node == 0 ? ""
+                           : str(R"({ n[$1] += $2 } END { for (host in n) if (n[host] != )", r.ranks_per_node,
+                                 R"() { print "error: host " host " has " n[host] " slots, not )", r.ranks_per_node,
+                                 R"(: take a parallel environment (qconf -spl) whose allocation_rule is )",
+                                 r.ranks_per_node, R"(" >"/dev/stderr"; exit 2 } } )");
+  return {.header = header,
+          .hosts = str(R"({ if [ -n "${PE_HOSTFILE:-}" ]; then awk ')", check,
+                       R"({ print $1, "slots=" $2 }' "$PE_HOSTFILE" || exit 2; else echo "localhost slots=)",
+                       r.nodes * r.ranks_per_node, R"("; fi; })"),
+          .task = "case ${SGE_TASK_ID:-undefined} in undefined) task=0 ;; *) task=$((SGE_TASK_ID - 1)) ;; esac",
+          .requeue = "",
+          .timer = "Grid Engine's own soft limit (s_rt) ends a job for good that it has run again on the same host"};
 }
 
 Dialect pbs(const JobRequest& r) {

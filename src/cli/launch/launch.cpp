@@ -66,7 +66,9 @@ void require_no_launcher(const LaunchFlags& flags) {
   if (on_each_host && launch.local_size == 1) return;
   fail(ExitCode::usage, "launch starts the ranks itself, and this process is one of ", launch.size, " that ",
        name(launch.kind), " has started: ",
-       on_each_host ? "start one on each host, by srun --ntasks-per-node=1" : "leave one of the two out");
+       on_each_host   ? "start one on each host, by srun --ntasks-per-node=1"
+       : flags.no_ssh ? "leave one of the two out; srun starts one on each host by --mpi=none --ntasks-per-node=1"
+                      : "leave one of the two out");
 }
 
 /// The verb and its words. A script's name is what DeepSpeed's users have there.
@@ -198,6 +200,9 @@ LocalRanks local_ranks(const LaunchFlags& flags, const RanksToStart& all) {
                    .address = flags.master_addr.empty() ? "127.0.0.1" : flags.master_addr,
                    .exports = all.exports,
                    .program = all.program};
+  if (const Launch task = detect_launch(); task.parallel() && task.size != static_cast<int>(hosts.size()))
+    fail(ExitCode::usage, "srun started one launch on each of ", task.size, " hosts, and this one is told of ",
+         hosts.size(), ": give --num_nodes ", task.size, ", or a hostfile");
   const bool alone = hosts.size() == 1;
   ranks.port = flags.master_port.value_or(alone && !flags.dry_run ? free_port() : kMasterPort);
   if (alone && std::getenv(kJobVariable) == nullptr)

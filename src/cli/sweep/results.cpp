@@ -96,11 +96,13 @@ std::optional<RunResult> read_result(const Path& run, const Config& config) {
   if (!ended) return {};
   for (const auto& [step, at] : evaluations) {
     const RunResult::Evaluated& now = at.holds_out && split != BestSplit::test ? at.val : at.test;
-    const auto figure = [&](const RunResult::Evaluated& e) { return metric == Metric::loss ? e.loss : e.accuracy; };
+    const auto figure = [&](const RunResult::Evaluated& e) {  // as ModelSelection::value() has it
+      return !std::isfinite(e.loss) ? std::nan("") : metric == Metric::loss ? e.loss : e.accuracy;
+    };
     const bool better_now =
         !result.best || std::isnan(figure(*result.best)) || better(metric, figure(now), figure(*result.best));
     if (better_now) result.best = now;
-    if (better_now || split == BestSplit::last) result.kept = at.test;
+    if (better_now || (split == BestSplit::last && std::isfinite(now.loss))) result.kept = at.test;
   }
   if (result.best && losses.contains(result.best->epoch)) result.best_train_loss = losses[result.best->epoch];
   return result;

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "device/cpu/cpu_kernel.h"
-#include "device/cpu/kernels/grad_norm.h"
 #include "device/cpu/kernels/optimizer.h"
 #include "device/cpu/layers.h"
 #include "plan/step_scalars.h"
@@ -54,17 +53,15 @@ std::unique_ptr<Kernel> prepare(const LambMoments& op, const Shapes&) {
             weights = at.at<double>(op.weight_sums), updates = at.at<double>(op.update_sums)]() mutable {
       if (s->skip) return;
       const double beta1 = s->coefficients[Lamb::beta1], beta2 = s->coefficients[Lamb::beta2];
-      alignas(64) float updated[kSquareChunk];
       for (auto& [args, sum] : chunks) {
-        args.updates = updated;
+        args.weight_sum = weights + sum;
+        args.update_sum = updates + sum;
         args.gradient_scale = static_cast<float>(s->grad_scale);
         args.beta1 = static_cast<float>(beta1);
         args.one_minus_beta1 = static_cast<float>(1 - beta1);
         args.beta2 = static_cast<float>(beta2);
         args.one_minus_beta2 = static_cast<float>(1 - beta2);
         lamb_moments(args);
-        sum_of_squares(args.params, args.n, weights + sum);
-        sum_of_squares(updated, args.n, updates + sum);
       }
     };
   });

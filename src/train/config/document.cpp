@@ -134,7 +134,8 @@ Node read_file(const std::filesystem::path& path) {
   const std::string suffix = lower_case(path.extension().string());
   const size_t first = text.find_first_not_of(" \t\r\n");
   const bool braces = first != std::string::npos && text[first] == '{';
-  const bool json = encoded || suffix == ".json" || suffix == ".hjson" || (braces && suffix != ".yaml" && suffix != ".yml");
+  const bool json =
+      encoded || suffix == ".json" || suffix == ".hjson" || (braces && suffix != ".yaml" && suffix != ".yml");
   if (first == std::string::npos) {  // an empty file says nothing, in either language
     Node nothing;
     nothing.kind = Kind::map;

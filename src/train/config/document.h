@@ -1,6 +1,6 @@
 // A configuration text as a tree in which every value knows where it was written.
 //
-// YAML (yaml-cpp reads the grammar) and JSON with comments (// /* */ #) and trailing commas give the same tree, by
+// YAML (yaml-cpp reads the grammar) and JSON or Hjson give the same tree, by
 // stricter rules than either: no duplicate keys, anchors, aliases, merge keys, tags or second documents, no numbers
 // that look octal or hexadecimal, no infinities, no yes/no/on/off. What is refused here would be read differently by
 // another program. Errors: Error with ExitCode::usage whose message begins with "file:line:column: ".
@@ -57,8 +57,8 @@ struct Entry {
 /// The text of a file, without a byte-order mark; at most kMaxBytes of UTF-8.
 std::string read_text(const std::filesystem::path& path);
 
-/// Reads a file, or the base64 that stands in its place (encoded.h): JSON when it is named *.json or begins with '{'
-/// and is not named *.yaml or *.yml; otherwise YAML. The root is a map; an empty file is an empty map.
+/// Reads a file, or the base64 that stands in its place (encoded.h): JSON when it is named *.json or *.hjson, or begins
+/// with '{' and is not named *.yaml or *.yml; otherwise YAML. The root is a map; an empty file is an empty map.
 Node read_file(const std::filesystem::path& path);
 
 /// Is it UTF-8, with no control characters but tabs and line ends?

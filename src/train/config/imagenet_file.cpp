@@ -144,7 +144,12 @@ std::vector<Node> in_own_words(const Node& root) {
 ImagenetEvaluation evaluation_of(const Node& root) {
   ImagenetEvaluation said;
   if (const Entry* data = find(root, "data"))
-    if (const Entry* word = find(data->value, "on_corrupt")) said.on_corrupt = word->value.text;
+    if (const Entry* word = find(data->value, "on_corrupt")) {
+      constexpr auto kChoices = words_of(OnCorrupt{});
+      said.on_corrupt = word->value.text;
+      if (std::ranges::find(kChoices, std::string_view(said.on_corrupt)) == kChoices.end())
+        fail_at(word->value.mark, "data.on_corrupt must be error or skip, found ", quoted(document::flow(word->value)));
+    }
   const Entry* block = find(root, "eval");
   if (block == nullptr) return said;
   require_keys(*block, {"ckpt_path", "batch_size", "max_eval"});

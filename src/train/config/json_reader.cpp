@@ -1,5 +1,6 @@
-// JSON as people write it for DeepSpeed, which reads Hjson: comments, a line's end or nothing in place of a comma, keys
-// and texts without quotes, texts of several lines, and no braces around the whole are welcome (hjson.github.io/syntax).
+// JSON as people write it for DeepSpeed, which reads Hjson: comments, a line's end in place of a comma, keys
+// and texts without quotes, texts of several lines, and no braces around the whole are welcome
+// (hjson.github.io/syntax).
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -79,6 +80,7 @@ class JsonReader {
     } else {
       if (std::optional<std::string> text = rest_of_line()) {
         node.kind = Kind::text;
+        next_ += text->size();
         node.text = *std::move(text);
         return node;
       }
@@ -182,7 +184,9 @@ class JsonReader {
     const size_t end = std::min(text_.find('\n', next_), text_.size());
     std::string line = text_.substr(next_, end - next_);
     while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.pop_back();
-    if (line.empty() || line.find_first_of(",:[]{}\"#") != line.npos || line.find("//") != line.npos) return {};
+    if (line.empty() || line.find_first_of(",:[]{}\"#") != line.npos || line.find("//") != line.npos ||
+        line.find("/*") != line.npos)
+      return {};
     if (line == "null" || line == "true" || line == "false" || plain_scalar(line, here()).is_number()) return {};
     return line;
   }

@@ -143,10 +143,11 @@ TEST(Document, HjsonIsReadAsDeepSpeedReadsIt) {
       "  type: AdamW   \n"
       "  params: {lr: 1e-3, 'betas': [0.9\n 0.99]}\n"
       "}\n"
-      "'fp16': {\"enabled\": false}, note: '''\n"
-      "                             two\n"
-      "                              lines\n"
-      "                             '''\n"
+      "'fp16': {\"enabled\": false /* of the card */\n}\n"
+      "note: '''\n"
+      "      two\n"
+      "       lines\n"
+      "      '''\n"
       "path: runs/a b 3\n");
   ASSERT_EQ(root.entries.size(), 5u);
   EXPECT_EQ(root.entries[0].value.integer, 16);

@@ -366,6 +366,7 @@ TEST_F(ConfigTest, FilesAreFoundWhereTheContractLooks) {
   EXPECT_EQ(find_config("a.yaml", folders), folder_ / "source/a.yaml");
   EXPECT_EQ(find_config("b.yaml", folders), folder_ / "share/b.yaml");
   EXPECT_EQ(find_config((folder_ / "share/a.yaml").string(), folders), folder_ / "share/a.yaml");
+  EXPECT_EQ(find_config("share/b.yaml", folders), folder_ / "share/b.yaml");  // as configs/NAME
   for (const char* name : {"missing.yaml", "", "/missing/c.yaml"}) {
     try {
       find_config(name, folders, "--deepspeed_config");

@@ -9,6 +9,7 @@
 #include "hwy/highway.h"
 // After foreach_target.h:
 #include "device/cpu/kernels/simd-inl.h"
+#include "device/cpu/kernels/square_sum-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ct::cpu::HWY_NAMESPACE {
@@ -178,16 +179,31 @@ void LambMoments(const LambMomentsArgs& a) {
   const V b1 = hn::Set(d, a.beta1), c1 = hn::Set(d, a.one_minus_beta1), b2 = hn::Set(d, a.beta2),
           c2 = hn::Set(d, a.one_minus_beta2), eps = hn::Set(d, a.eps), decay = hn::Set(d, a.weight_decay),
           scale = hn::Set(d, a.gradient_scale);
-  const auto body = [&](const float* grads, const float* params, float* exp_avg, float* exp_avg_sq, float* updates)
-                        CT_UNROLLED {
-                          const V g = hn::Mul(hn::LoadU(d, grads), scale);
-                          const V m = hn::MulAdd(b1, hn::LoadU(d, exp_avg), hn::Mul(c1, g));
-                          const V v = hn::MulAdd(b2, hn::LoadU(d, exp_avg_sq), hn::Mul(c2, hn::Mul(g, g)));
-                          hn::StoreU(m, d, exp_avg);
-                          hn::StoreU(v, d, exp_avg_sq);
-                          hn::StoreU(lamb_update(m, v, hn::LoadU(d, params), eps, decay), d, updates);
-                        };
-  for_vectors(a.n, body, a.grads, static_cast<const float*>(a.params), a.exp_avg, a.exp_avg_sq, a.updates);
+  const auto body = [&](const float* grads, V p, float* exp_avg, float* exp_avg_sq) CT_UNROLLED {
+    const V g = hn::Mul(hn::LoadU(d, grads), scale);
+    const V m = hn::MulAdd(b1, hn::LoadU(d, exp_avg), hn::Mul(c1, g));
+    const V v = hn::MulAdd(b2, hn::LoadU(d, exp_avg_sq), hn::Mul(c2, hn::Mul(g, g)));
+    hn::StoreU(m, d, exp_avg);
+    hn::StoreU(v, d, exp_avg_sq);
+    return lamb_update(m, v, p, eps, decay);
+  };
+  SquareSum weights, updates;
+  int64_t i = 0;
+  for (; i + SquareSum::kStep <= a.n; i += SquareSum::kStep) {
+    const V p0 = hn::LoadU(d, a.params + i), p1 = hn::LoadU(d, a.params + i + kLanes);
+    const V u0 = body(a.grads + i, p0, a.exp_avg + i, a.exp_avg_sq + i);
+    const V u1 = body(a.grads + i + kLanes, p1, a.exp_avg + i + kLanes, a.exp_avg_sq + i + kLanes);
+    weights.add(p0, p1);
+    updates.add(u0, u1);
+  }
+  float last[SquareSum::kStep];
+  for_vectors(
+      a.n - i,
+      [&](const float* grads, const float* params, float* exp_avg, float* exp_avg_sq, float* to)
+          CT_UNROLLED { hn::StoreU(body(grads, hn::LoadU(d, params), exp_avg, exp_avg_sq), d, to); },
+      a.grads + i, static_cast<const float*>(a.params + i), a.exp_avg + i, a.exp_avg_sq + i, last);
+  *a.weight_sum = weights.total(a.params + i, a.n - i);
+  *a.update_sum = updates.total(last, a.n - i);
 }
 
 void Lamb(const LambArgs& a) {

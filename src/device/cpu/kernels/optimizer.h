@@ -76,11 +76,11 @@ struct LarsArgs : UpdateArgs {
 };
 void lars(const LarsArgs& args);
 
-/// The first pass of LAMB: m and v as Adam's, and updates[i] = m / (sqrt(v) + eps) + weight_decay p. 24 bytes a
-/// parameter beside the updates.
+/// The first pass of LAMB: m and v as Adam's, and the sums of squares of p and of m / (sqrt(v) + eps) + weight_decay p,
+/// as sum_of_squares() adds them; of at most kSquareChunk elements. 24 bytes a parameter.
 struct LambMomentsArgs : UpdateArgs {
   float *exp_avg, *exp_avg_sq;
-  float* updates;
+  double *weight_sum, *update_sum;
   float beta1, one_minus_beta1, beta2, one_minus_beta2, eps;
 };
 void lamb_moments(const LambMomentsArgs& args);
