@@ -137,6 +137,11 @@ void File::truncate(uint64_t bytes) {
   if (files_->truncate(fd_, bytes) != 0) fail_io("cut", path_, errno);
 }
 
+bool File::removed() const {
+  struct stat info {};
+  return fstat(fd_, &info) == 0 && info.st_nlink == 0;
+}
+
 void File::sync() {
   // Not repeated after a failure: the kernel may have dropped the pages it could not write and report success next.
   if (files_->fsync(fd_) != 0) fail_io("sync", path_, errno);

@@ -69,6 +69,8 @@ class File {
   void truncate(uint64_t bytes);
   /// Returns once the contents are on the disk.
   void sync();
+  /// Has its last name gone?
+  bool removed() const;
   /// Closes and reports what the destructor would have to swallow.
   void close();
 

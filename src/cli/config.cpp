@@ -53,7 +53,8 @@ std::string check_file(const std::string& name, ConfigSources sources, const std
   sources.files.insert(sources.files.begin(), path);
   std::vector<std::string> warnings;
   const Config config = load_config(sources, &warnings);
-  const std::string shown = source_name(path);
+  std::string shown;  // a key may be in any of them
+  for (const std::filesystem::path& file : sources.files) shown += (shown.empty() ? "" : " + ") + source_name(file);
   for (std::string& line : warnings) line = shown + ": " + line;
   warn_of(warnings);
   std::vector<int64_t> listed = {1, 2, 4, 8};

@@ -17,7 +17,7 @@ enum class Split { train, test };
 enum class OnCorrupt : uint8_t { error, skip };  // what a damaged image does
 constexpr auto words_of(OnCorrupt) { return std::to_array<std::string_view>({"error", "skip"}); }
 /// What an error about such an image advises.
-inline constexpr std::string_view kSkipDamaged = "set data.on_corrupt to skip (eval: --on-corrupt skip)";
+inline constexpr std::string_view kSkipDamaged = "set data.on_corrupt to skip (eval, data convert: --on-corrupt skip)";
 
 /// A sample as a model takes it: u8, planar, row by row.
 struct SampleShape {

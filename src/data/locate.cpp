@@ -98,8 +98,10 @@ void require_named_folder(const fs::path& path, std::string_view dataset) {
     if (!file.suffix.empty() && path.extension() == file.suffix)
       fail(ExitCode::data, in_quotes(path.native()), ": no such file; ", file.how_to_get(path));
   const DataKind* kind = find_kind(dataset);
-  if (kind != nullptr && !kind->automatic)
-    fail(ExitCode::data, in_quotes(path.native()), ": no such folder; give the one that holds ", shown_folder(*kind));
+  // The first and the last one: CIFAR-10 and the set that the program makes in its place.
+  if (kind != nullptr && kind != &data_kinds().front() && kind != &data_kinds().back())
+    fail(ExitCode::data, in_quotes(path.native()), ": no such folder; give the one that holds ", shown_folder(*kind),
+         kind->automatic ? "; " + kind->how_to_get(path) : "");
   fail(ExitCode::data, in_quotes(path.native()), ": no such folder; give the one that holds ",
        shown_folder(data_kinds().front()), ", or make it with: cifar-train data synth --out ",
        in_quotes(path.native()));

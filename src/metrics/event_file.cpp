@@ -155,6 +155,7 @@ EventFile::EventFile(FileSystem& files, const Path& folder, string_view writer, 
 void EventFile::write(int64_t x, const std::vector<SummaryValue>& values) {
   Message summary;
   for (const SummaryValue& value : values) summary.bytes(1, value);
+  if (file_.removed()) fail(ExitCode::io, file_.path().string(), ": was removed while the run used it");
   file_.write(record(event(x).message(5, summary).text()));
 }
 

@@ -22,8 +22,14 @@ std::vector<ConfigKey> FeedForwardKeys::keys() {
 
 std::optional<ConfigFault> FeedForwardKeys::fault() const {
   if (ffn == FeedForward::mlp) {
-    if (fff == Fff{}) return {};
-    return ConfigFault{"ffn", "is mlp, which has no trees: use fff, or leave out the keys that begin with fff_"};
+    const Fff absent;
+    const char* const given = fff.depth != absent.depth     ? "fff_depth"
+                              : fff.fanout != absent.fanout ? "fff_fanout"
+                              : fff.trees != absent.trees   ? "fff_trees"
+                              : fff.dense != absent.dense   ? "fff_dense"
+                                                            : nullptr;
+    if (given == nullptr) return {};
+    return ConfigFault{given, "is of trees, which model.ffn: mlp has not: set model.ffn to fff, or leave this key out"};
   }
   double units = 0, level = static_cast<double>(fff.trees * trees_of(fff).group());
   for (int64_t d = 0; d <= fff.depth; ++d, level *= static_cast<double>(fff.fanout)) units += level;

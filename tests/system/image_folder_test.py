@@ -264,6 +264,12 @@ def what_does_not_fit_is_refused_by_name():
     refused(USAGE, {"data__augment": "[{random_resized_crop: {padding: 4}}]"}, "scale or ratio")
     refused(DATA, {"data__max_pixels": 100}, "p", ".png", "data.max_pixels, 100")
     refused(DATA, {"data__train": path("no", "such")}, path("no", "such"))
+    refused(DATA, {"data__path": path("nowhere"), "data__dataset": "image_folder"}, "nowhere", "train/CLASS")
+    one = path("one-left")
+    shutil.copytree(data, one)
+    for label in "bee", "cow":
+        shutil.rmtree(os.path.join(one, "val", label))
+    refused(DATA, {"data__path": one}, os.path.join(one, "val"), "'bee' and 1 more")
     empty = path("empty-class")
     shutil.copytree(data, empty)
     os.makedirs(os.path.join(empty, "train", "dog"))

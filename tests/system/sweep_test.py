@@ -348,6 +348,14 @@ def two_sweeps_in_one_folder():
 
 
 @check
+def a_run_does_not_take_a_sweeps_place():
+    output, _ = grid()
+    before = sorted(os.listdir(output))
+    fails(USAGE, run("train", *train_words(output, settings())), output, "holds a sweep", "another --output")
+    expect_equal(sorted(os.listdir(output)), before)
+
+
+@check
 def more_epochs_continue_and_another_rate_is_refused():
     output = path("grown")
     for epochs in (1, 2):

@@ -218,6 +218,24 @@ def a_folder_that_cannot_be_written_is_said_once():
 
 
 @check
+def a_folder_that_is_removed_is_said_once():
+    output = path("removed")
+    job = start(Ranks(1).words(*train_words(output, by_epoch(train__epochs=100000, train__save_interval=1000000))))
+    for _ in range(600):
+        if os.path.exists(tb(output)):
+            break
+        time.sleep(0.05)
+    shutil.rmtree(tb(output))
+    time.sleep(1)
+    job.send_signal(signal.SIGUSR1)
+    done = finish(job)
+    expect_equal(done.returncode, STOPPED, done.stderr)
+    warnings = [line for line in done.stderr.splitlines() if "TensorBoard" in line]
+    expect_equal(len(warnings), 1, done.stderr)
+    expect("was removed while the run used it" in warnings[0] and "training goes on" in warnings[0], warnings)
+
+
+@check
 def a_file_that_cannot_grow_is_said_once():
     """By a limit that all other files of the run stay below; pictures make event files long."""
     long = by_epoch(train__epochs=60, steps_per_print=100000, train__save_interval=100000)

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/lower_case.h"
 #include "cli/verbs.h"
 
 namespace ct {
@@ -46,9 +47,10 @@ JobRequest job_request(const JobOptions& o) {
                      .queue = o.queue,
                      .account = o.account,
                      .parallel_environment = o.parallel_environment};
-  if (o.scheduler != "slurm" && o.scheduler != "sge" && o.scheduler != "pbs")
+  const std::string scheduler = lower_case(o.scheduler);
+  if (scheduler != "slurm" && scheduler != "sge" && scheduler != "pbs")
     fail(ExitCode::usage, "scheduler ", in_quotes(o.scheduler), ": give slurm, sge or pbs");
-  request.scheduler = of_word(o.scheduler, Scheduler::slurm);
+  request.scheduler = of_word(scheduler, Scheduler::slurm);
   if (o.time.empty()) fail(ExitCode::usage, "a job needs a limit: give --time HH:MM:SS");
   const auto seconds = parse_duration(o.time);
   if (!seconds) fail(ExitCode::usage, "--time ", in_quotes(o.time), ": give HH:MM:SS, D-HH:MM:SS, or 90m, 12h");
@@ -72,9 +74,14 @@ std::string short_job_warning() {
   for (const char* variable : {kJobEndVariable, "SLURM_JOB_END_TIME"}) {
     const char* text = std::getenv(variable);
     int64_t end = 0;
-    if (text == nullptr || std::from_chars(text, text + std::strlen(text), end).ec != std::errc()) continue;
+    if (text == nullptr) continue;
+    if (const char* stop = text + std::strlen(text); std::from_chars(text, stop, end).ptr != stop || end <= 0)
+      return str(variable, "=", in_quotes(text), " is no time (seconds since 1970), and is ignored");
     const int64_t left = end - static_cast<int64_t>(std::time(nullptr));
-    if (left < 0 || left >= kShort) return "";
+    if (left < 0)
+      return str(variable, "=", text, " is over for ", -left,
+                 " s: it may be an earlier job's, which this one has kept");
+    if (left >= kShort) return "";
     return str("this job ends in ", left, " s (", variable,
                "), which may be too short to save once: ask the scheduler for more time");
   }

@@ -99,14 +99,14 @@ Dialect pbs(const JobRequest& r) {
   line("r y");
   if (!r.queue.empty()) line("q ", r.queue);
   if (!r.account.empty()) line("W group_list=", r.account);
-  header += "# To go on by itself when its time is up: qsub -v JOB_SCRIPT=$PWD/job.sh job.sh\n";
+  header += r.array ? "# PBS runs no task of an array again: submit this script again until all have finished.\n"
+                    : "# To go on by itself when its time is up: qsub -v JOB_SCRIPT=$PWD/job.sh job.sh\n";
   return {
       .header = header,
       .hosts =
           R"(awk '!($1 in n) { order[++hosts] = $1 } { ++n[$1] } END { for (i = 1; i <= hosts; ++i) print order[i], "slots=" n[order[i]] }' "$PBS_NODEFILE")",
       .task = "task=${PBS_ARRAY_INDEX:-0}",
-      .requeue =
-          R"(if [ "$code" -eq 75 ] && [ -z "$cancelled" ] && [ -n "${JOB_SCRIPT:-}" ] && [ -z "${PBS_ARRAY_INDEX:-}" ]; then
+      .requeue = r.array ? "" : R"(if [ "$code" -eq 75 ] && [ -z "$cancelled" ] && [ -n "${JOB_SCRIPT:-}" ]; then
   qsub -v JOB_SCRIPT="$JOB_SCRIPT" "$JOB_SCRIPT"
 fi
 )",

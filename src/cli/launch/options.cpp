@@ -45,7 +45,8 @@ void add_launch_options(CLI::App& app, LaunchFlags& f, LaunchForms forms) {
   const auto add_flag = [&](const char* name, bool& value, const char* text) {
     return app.add_flag(name, value, text)->group(kGroup);
   };
-  const CLI::Range port(1, 65535), count(1, 65536);
+  const CLI::Range port(1, 65535);
+  const CLI::Validator count = CLI::Range(1, 65536) | CLI::IsMember(std::vector<int>{-1});  // DeepSpeed's word for all
   add(with_short ? "-H,--hostfile" : "--hostfile", f.hostfile, "lines \"NAME slots=N\"; without one: this machine")
       ->capture_default_str();
   add(with_short ? "-i,--include" : "--include", f.include, "only NAME[:SLOT[,SLOT...]][@NAME...]");

@@ -37,7 +37,7 @@ std::string sealed_sweep_file(const std::string& text, const char* open, const c
 void require_own_sweep_files(const Path& out) {
   if (holds_run(out))
     fail(ExitCode::usage, "output folder ", in_quotes(out.native()), " holds a run: give the sweep another --output");
-  const std::pair<const char*, bool (*)(const std::string&)> files[] = {
+  const std::pair<std::string_view, bool (*)(const std::string&)> files[] = {
       {kSweepRecords, are_records}, {kSweepTable, is_sealed}, {kSweepResults, is_sealed}, {kSweepPlot, is_sealed}};
   for (const auto& [name, accepts] : files)
     if (!is_own(out / name, accepts))

@@ -7,8 +7,8 @@
 
 namespace ct {
 
-inline constexpr const char *kSweepRecords = "sweep.jsonl",  // what ended when, a line each
-    *kSweepTable = "table.md", *kSweepResults = "results.txt", *kSweepPlot = "plot.svg";
+/// Beside kSweepRecords (train/run/run_files.h): what ended when, a line each.
+inline constexpr const char *kSweepTable = "table.md", *kSweepResults = "results.txt", *kSweepPlot = "plot.svg";
 
 /// Error(usage) naming the first file in `out` that a sweep would replace and that is not of its making.
 void require_own_sweep_files(const Path& out);

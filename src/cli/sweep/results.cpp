@@ -45,14 +45,6 @@ std::string spread_text(const std::vector<double>& numbers, int digits) {
   return numbers.size() == 1 ? text : text + format(" ± %.*f", digits, deviation);
 }
 
-/// The value of a key in the configuration, or `absent` where it has none.
-std::string value_of(const Config& config, const std::string& key, const std::string& absent) {
-  Config copy = config;
-  const std::vector<ConfigField> fields = effective_fields(copy);
-  const auto found = std::ranges::find(fields, key, &ConfigField::key);
-  return found == fields.end() ? absent : field_text(*found);
-}
-
 std::string loss_text(double loss) { return std::isnan(loss) ? "-" : format("%.9g", loss); }
 
 std::string escaped_for_markdown(std::string text) {
@@ -158,7 +150,7 @@ std::string results_text(const std::vector<SweepOutcome>& outcomes) {
   for (const SweepOutcome& o : outcomes) {
     if (!o.result || !o.result->best) continue;
     const RunResult& result = *o.result;
-    const auto key = [&](const char* name, const char* absent = "0") { return value_of(o.config, name, absent); };
+    const auto key = [&](const char* name, const char* absent = "0") { return text_of_key(o.config, name, absent); };
     const std::string settings = o.run.text(/*with_seed=*/false);
     const std::pair<const char*, std::string> lines[] = {
         {"name", o.run.folder()},

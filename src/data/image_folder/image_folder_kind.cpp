@@ -42,7 +42,7 @@ bool holds_split(const fs::path& path) { return is_folder(path, ExitCode::data);
 
 /// Labels are numbers of classes, so both splits must have the same ones.
 void require_same_classes(const fs::path& train, const fs::path& val) {
-  const std::vector<std::string> in_train = class_folders(train), in_val = class_folders(val);
+  const std::vector<std::string> in_train = folders_in(train), in_val = folders_in(val);
   std::vector<std::string> missing, more;
   std::ranges::set_difference(in_train, in_val, std::back_inserter(missing));
   std::ranges::set_difference(in_val, in_train, std::back_inserter(more));

@@ -150,7 +150,7 @@ class ClassReader {
 
 }  // namespace
 
-std::vector<std::string> class_folders(const fs::path& folder) {
+std::vector<std::string> folders_in(const fs::path& folder) {
   if (const PathKind kind = kind_of(folder, ExitCode::data); kind != PathKind::folder)
     fail(ExitCode::data, folder.string(), ": ", kind == PathKind::nothing ? "no such folder" : "not a folder",
          "; it holds a folder for each class, with its pictures");
@@ -159,6 +159,11 @@ std::vector<std::string> class_folders(const fs::path& folder) {
   for (const auto& [name, type] : open.entries(folder))
     if (leads_to_folder(open, name, type)) names.push_back(name);
   std::ranges::sort(names);
+  return names;
+}
+
+std::vector<std::string> class_folders(const fs::path& folder) {
+  std::vector<std::string> names = folders_in(folder);
   constexpr size_t kMost = size_t{std::numeric_limits<uint16_t>::max()} + 1;
   if (names.empty())
     fail(ExitCode::data, folder.string(), ": no folders; put the pictures of each class into a folder of its own");

@@ -14,7 +14,10 @@
 
 namespace ct {
 
-/// Names of the folders in `folder`, sorted. Error(data) naming it where there are fewer than two, or more than a label
+/// Names of the folders in `folder`, sorted. Error(data) where it is none.
+std::vector<std::string> folders_in(const std::filesystem::path& folder);
+
+/// The same as the names of classes. Error(data) naming it where there are fewer than two, or more than a label
 /// can tell apart, and the name that is no text.
 std::vector<std::string> class_folders(const std::filesystem::path& folder);
 

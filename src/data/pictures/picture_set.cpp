@@ -27,7 +27,7 @@ bool PictureSet::read(int64_t i, const SampleKey& key, uint8_t* to) const {
       problem_of([&] { make_sample(bytes(i, scratch), transform_, key, static_cast<uint32_t>(i), to); });
   if (problem.empty()) return true;
   if (on_corrupt_ == OnCorrupt::skip) return false;
-  fail(ExitCode::data, picture_name(i), ": ", problem, "; restore the file or ", kSkipDamaged);
+  fail(ExitCode::data, picture_name(i), ": ", problem, "; mend or remove the file, or ", kSkipDamaged);
 }
 
 std::string PictureSet::enlarged() const {

@@ -40,6 +40,7 @@ const std::vector<InertKey>& inert_keys() {
       {"train.sync_batchnorm", "false", kNoSyncBatchNorm},
       // DeepSpeed: gradients and communication.
       {"seq_parallel_comm_data_type", "*", "no sequence is shared out"},
+      {"seq_parallel_communication_data_type", "*", "no sequence is shared out"},
       {"sparse_gradients", "false", "no layer here has sparse gradients"},
       {"disable_allgather", "*", "it does nothing in DeepSpeed either"},
       {"fp32_allreduce", "*", "sums are f32 unless communication_data_type says otherwise"},
@@ -49,6 +50,12 @@ const std::vector<InertKey>& inert_keys() {
       {"dataloader_drop_last", "*", "what is left over of an epoch is left out, and said"},
       {"use_data_before_expert_parallelism", "*", "every rank has all experts"},
       {"graph_harvesting", "*", "cuda.record records steps as CUDA graphs"},
+      {"disable_python_gc", "*", "there is no Python"},
+      {"log_level", "*", "--quiet and --verbose say how much is printed"},
+      {"gradient_allreduce_op", "mean", "gradients are means over the batch"},
+      {"expert_parallel", "{}", "every rank has all experts"},
+      {"weight_quantization", "{}", kNotPartOfIt},
+      {"data_types.keep_in_fp32_modules", "auto|[]", "normalisation computes in f32, and so do master weights"},
       {"vocabulary_size", "*", "there is no vocabulary"},
       // Precision. Master weights and the optimizer's state are always f32.
       {"fp16.fp16_master_weights_and_grads", "false", kMasters},
@@ -63,6 +70,12 @@ const std::vector<InertKey>& inert_keys() {
       {"zero_allow_untested_optimizer", "*", "every optimizer here is tested with every stage that takes it"},
       {"zero_force_ds_cpu_optimizer", "*", kOneWay},
       {"zero_optimization.allgather_partitions", "*", "updated parameters are gathered bucket by bucket"},
+      {"zero_optimization.compute_grad_norm", "*", "the norm is computed where it is asked for"},
+      {"zero_optimization.stage3_allgather_sequential", "*", kPlan},
+      {"zero_optimization.parameter_alignment", "*", kOwnBuffers},
+      {"zero_optimization.enable_sanity_checks", "*", "communication.check_interval compares ranks"},
+      {"zero_optimization.save_muon_momentum_buffer_in_memory", "*", kOwnBuffers},
+      {"zero_optimization.leaf_module", "*", "a network is one function"},
       {"zero_optimization.contiguous_gradients", "*", "gradients always lie in the buffer of their bucket"},
       {"zero_optimization.cpu_offload", "false", "it is another name of offload_optimizer"},
       {"zero_optimization.cpu_offload_param", "false", kParametersStay},
@@ -83,6 +96,8 @@ const std::vector<InertKey>& inert_keys() {
       {"zero_optimization.offload_optimizer.pipeline_read", "*", kNoNvme},
       {"zero_optimization.offload_optimizer.pipeline_write", "*", kNoNvme},
       {"zero_optimization.offload_optimizer.fast_init", "*", kNoNvme},
+      {"zero_optimization.offload_optimizer.super_offload", "false", "the update runs where the state lies"},
+      {"zero_optimization.offload_optimizer.cpuadam_cores_perc", "*", "a rank has its cores by --bind_cores_to_rank"},
       {"zero_optimization.offload_optimizer.ratio", "1", "the optimizer's state is offloaded whole",
        "Partial offloading only supported for ZeRO Stage 3., and not here"},
       {"zero_optimization.offload_param.device", "none", kParametersStay},
@@ -189,8 +204,9 @@ const InertKey* find_inert(const std::string& key) {
 }
 
 bool is_harmless(const InertKey& inert, const document::Node& value) {
+  if (value.kind == document::Kind::null) return true;  // as if it were absent
   if (inert.harmless.empty()) return false;
-  if (inert.harmless == "*" || value.kind == document::Kind::null) return true;
+  if (inert.harmless == "*") return true;
   const std::string text = value.kind == document::Kind::text ? value.text : document::flow(value);
   if (text == "auto") return true;  // DeepSpeed's: as if it were absent
   for (size_t begin = 0; begin <= inert.harmless.size();) {

@@ -359,6 +359,13 @@ std::vector<ConfigField> effective_fields(Config& config) {
   return fields;
 }
 
+std::string text_of_key(const Config& config, const std::string& key, const std::string& absent) {
+  Config copy = config;
+  const std::vector<ConfigField> fields = effective_fields(copy);
+  const auto found = std::ranges::find(fields, key, &ConfigField::key);
+  return found == fields.end() ? absent : field_text(*found);
+}
+
 bool is_config_block(const std::string& key, const std::vector<ConfigField>& fields) {
   const auto inside = [prefix = key + "."](const auto& known) { return known.key.starts_with(prefix); };
   const auto& inert = inert_keys();

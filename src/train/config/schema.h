@@ -19,6 +19,9 @@ std::vector<Config> configs_of_all_types();
 /// keys left out.
 std::vector<ConfigField> effective_fields(Config& config);
 
+/// The value of a key as it would be written, or `absent` where the key is none that counts.
+std::string text_of_key(const Config& config, const std::string& key, const std::string& absent = "");
+
 /// True when `key` is a block: some known key begins with `key.`.
 bool is_config_block(const std::string& key, const std::vector<ConfigField>& fields);
 

@@ -5,6 +5,7 @@
 
 #include "model/models.h"
 #include "train/config/inert_keys.h"
+#include "train/config/schema.h"
 
 namespace ct {
 namespace {
@@ -181,10 +182,16 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
     fail(ExitCode::usage, at(config.origins.contains(key) ? key : name), key, " ", fault->text);
   };
   check_keys("model.", "model.name", config.model.fault());
+  if (config.origins.contains("model.mlp_dim") && text_of_key(config, "model.ffn") == "fff")
+    warnings->push_back(at("model.mlp_dim") +
+                        "model.mlp_dim changes nothing where model.ffn is fff: its trees have fff_depth and the like");
   if (config.optimizer) check_keys("optimizer.params.", "optimizer.type", optim::fault_of(*config.optimizer));
   check_keys("scheduler.params.", "scheduler.type", optim::fault_of(config.scheduler));
   if (const std::string doubt = optim::doubt_of(config.scheduler); !doubt.empty())
     warnings->push_back("scheduler.params." + doubt);
+  if (const auto& bucket = config.zero_optimization.allgather_bucket_size; bucket && *bucket % 2 != 0)
+    fail(ExitCode::usage, at("zero_optimization.allgather_bucket_size"), "zero_optimization.allgather_bucket_size ",
+         *bucket, ": allgather_bucket_size must be a multiple of 2 (nccl alignment)");
   check_groups(config, at("optimizer.groups"));
   check_elasticity(config);
   const bool divided_before = config.prescale_gradients || config.gradient_predivide_factor != 1;

@@ -14,6 +14,8 @@ inline constexpr std::string_view kConfigFile = "config.yaml", kMetricsFile = "m
                                   kCheckpointFolder = "ckpt";
 /// Where train.sample_grid asks for it; its writer is named in it.
 inline constexpr std::string_view kSampleGridFile = "sample_grid.png", kProgramName = "cifar-train";
+/// Of a sweep, whose folder is no run's.
+inline constexpr std::string_view kSweepRecords = "sweep.jsonl";
 /// In the folder of checkpoints: the newest one's name, as DeepSpeed has its tag there.
 inline constexpr std::string_view kLatestFile = "latest";
 /// Nothing, or such a file of this program.

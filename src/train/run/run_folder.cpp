@@ -33,6 +33,8 @@ std::string new_run_id() {
 /// `out`, once nothing in it stands in the way of a run.
 const Path& without_foreign_files(const Path& out) {
   require_own_files(out);
+  if (!holds_run(out) && is_there(out / kSweepRecords))
+    fail(ExitCode::usage, "output folder ", in_quotes(out.native()), " holds a sweep: give the run another --output");
   return out;
 }
 
@@ -91,6 +93,10 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
     if (!difference.forbidden.empty()) {
       std::string keys;
       for (const std::string& key : difference.forbidden) keys += (keys.empty() ? "" : "; ") + key;
+      if (resume.kind == ResumeMode::path && !goes_back_)
+        fail(ExitCode::checkpoint, "--resume ", in_quotes(resume_from_.native()), " is of another configuration (",
+             keys, "): restore these keys, or begin with its weights: --init ",
+             in_quotes((resume_from_ / kWeightsFile).native()));
       fail(ExitCode::checkpoint, "the run in ", in_quotes(out_.native()), " was started with another configuration (",
            keys, "): restore these keys, or start a new run with --reset or another --output");
     }

@@ -228,7 +228,7 @@ TEST_F(ConfigTest, PrintedConfigurationLoadsToTheSame) {
       "0.9999, start: 7, evaluate: false}}\n"
       "scheduler: {type: WarmupLR, params: {warmup_max_lr: 0.1, warmup_type: linear}}\ngradient_clipping: 1e-3\n",
       kAdam +
-          "bf16: {enabled: true}\nzero_optimization: {stage: 3, reduce_bucket_size: 5e8, allgather_bucket_size: 7, "
+          "bf16: {enabled: true}\nzero_optimization: {stage: 3, reduce_bucket_size: 5e8, allgather_bucket_size: 8, "
           "overlap_comm: false, stage3_param_persistence_threshold: 9, offload_optimizer: {device: cpu}}\n"
           "communication: {reproducible: false, heartbeat_s: 0.1, timeout_s: 1e6, check_interval: 5}\n"
           "checkpoint: {asynchronous: false}\n",
