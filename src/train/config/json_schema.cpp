@@ -181,7 +181,7 @@ Json of_field(const ConfigField& field) {
 Json of_inert(const InertKey& inert) {
   Json schema = Json::object();
   if (inert.harmless.empty()) {
-    schema["not"] = Json::object();
+    schema["enum"] = Json::array({nullptr});
   } else if (inert.harmless != "*") {
     Json choices = Json::array({nullptr, "auto"});
     for (size_t begin = 0; begin <= inert.harmless.size();) {
