@@ -236,7 +236,8 @@ TEST(Decode, TooManyPixelsAreRefusedBeforeTheyAreDecoded) {
   const Picture picture = made_up_picture(50, 40);
   for (const FileBytes& file : {jpeg_file(picture), png_file(picture)}) {
     EXPECT_EQ(problem_of(file, {.max_pixels = 2000}), "");
-    EXPECT_EQ(problem_of(file, {.max_pixels = 1999}), "50x40: 2000 pixels are more than data.max_pixels, 1999, which may be raised");
+    EXPECT_EQ(problem_of(file, {.max_pixels = 1999}),
+              "50x40: 2000 pixels are more than data.max_pixels, 1999, which may be raised");
     EXPECT_TRUE(problem([&] { decode_window(file, at({0, 0, 1, 1}), {}, {.max_pixels = 1999}); }));
   }
   // A header may claim anything.
