@@ -190,7 +190,7 @@ void load_initial_weights(const SafetensorsFile& file, InitHead head, const Grap
     refuse_tensors(file.path(), differences,
                    other_head ? "only the last layer differs, which --init-head reset begins anew"
                               : "it is of another model, give the keys of model that it was made with, such as "
-                                "model.name, model.stem or model.dim");
+                                "model.name, model.stem, model.depth or model.dim");
   }
   for (const TensorSpec& spec : wanted) {
     const bool variance = spec.name.ends_with("running_var");

@@ -341,7 +341,7 @@ TEST(FeedForward, RefusesWhatDoesNotGoTogether) {
   EXPECT_EQ(fault({}), "");
   EXPECT_EQ(fault({.ffn_pairs = true}), "");
   EXPECT_EQ(fault(kFanOut), "");
-  EXPECT_EQ(fault({.fff = {.depth = 3}}), "ffn");  // of an mlp
+  EXPECT_EQ(fault({.fff = {.depth = 3}}), "fff_depth");  // of an mlp
   EXPECT_EQ(fault({.ffn = FeedForward::fff, .fff = {.depth = 13}}), "");
   EXPECT_EQ(fault({.ffn = FeedForward::fff, .fff = {.depth = 13, .trees = 2}}), "fff_depth");
   EXPECT_EQ(fault({.ffn = FeedForward::fff, .fff = {.depth = 13, .fanout = 64, .trees = 64}}), "fff_depth");
@@ -349,7 +349,7 @@ TEST(FeedForward, RefusesWhatDoesNotGoTogether) {
   EXPECT_EQ(fault({.ffn = FeedForward::fff, .fff = {.depth = 1, .fanout = 5, .trees = 64}}), "fff_trees");
   const Model plain{.name = "vit", .vit = {.feed_forward = {.fff = {.trees = 2}}}};
   ASSERT_TRUE(plain.fault());
-  EXPECT_EQ(plain.fault()->key, "ffn");
+  EXPECT_EQ(plain.fault()->key, "fff_trees");
 }
 
 TEST(Transformers, LearnInBothPrecisions) {
