@@ -1,16 +1,12 @@
 #include "train/model_selection.h"
 
 #include <cmath>
-#include <limits>
 
 namespace ct {
 
 bool better(Metric metric, double a, double b) { return metric == Metric::loss ? a < b : a > b; }
 
-double ModelSelection::value(const Judged& judged) const {
-  const Judged::Figures& figures = chosen(judged);
-  return std::isfinite(figures.loss) ? figures.of(config_.train.best.metric) : std::numeric_limits<double>::quiet_NaN();
-}
+double ModelSelection::value(const Judged& judged) const { return chosen(judged).value(config_.train.best.metric); }
 
 bool ModelSelection::is_best(const Judged& judged) const {
   if (state_.best_step < 0) return true;

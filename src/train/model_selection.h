@@ -2,6 +2,8 @@
 // alone, without files or ranks.
 #pragma once
 
+#include <cmath>
+
 #include "train/config/config.h"
 #include "train/run/run_state.h"
 
@@ -12,6 +14,8 @@ struct Judged {
   struct Figures {
     double loss = 0, accuracy = 0;
     double of(Metric metric) const { return metric == Metric::loss ? loss : accuracy; }
+    /// What train.best compares: NaN where the loss is not finite.
+    double value(Metric metric) const { return std::isfinite(loss) ? of(metric) : std::nan(""); }
   };
   Figures first, test;
 };

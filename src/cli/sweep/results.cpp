@@ -88,8 +88,8 @@ std::optional<RunResult> read_result(const Path& run, const Config& config) {
   if (!ended) return {};
   for (const auto& [step, at] : evaluations) {
     const RunResult::Evaluated& now = at.holds_out && split != BestSplit::test ? at.val : at.test;
-    const auto figure = [&](const RunResult::Evaluated& e) {  // as ModelSelection::value() has it
-      return !std::isfinite(e.loss) ? std::nan("") : metric == Metric::loss ? e.loss : e.accuracy;
+    const auto figure = [&](const RunResult::Evaluated& e) {
+      return Judged::Figures{e.loss, e.accuracy}.value(metric);
     };
     const bool better_now =
         !result.best || std::isnan(figure(*result.best)) || better(metric, figure(now), figure(*result.best));
