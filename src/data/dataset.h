@@ -36,6 +36,8 @@ struct DataSpec {
   bool cropped = false;  // DataSet::cropped()
 };
 
+constexpr int kMostClasses = 1 << 16;  // a label has 16 bits
+
 /// One split. What is wrong with its files is Error(data), one line that names the file and the remedy.
 class DataSet {
  public:

@@ -9,8 +9,8 @@
 namespace ct {
 namespace {
 
-struct Batch {
-  explicit Batch(size_t n) : images(n * kImageBytes, 99), draws(n, {9, 9, 9, 9}), labels(n, 99) {}
+struct PipelineBatch {
+  explicit PipelineBatch(size_t n) : images(n * kImageBytes, 99), draws(n, {9, 9, 9, 9}), labels(n, 99) {}
   BatchBuffers to() { return {images, draws, labels}; }
   std::vector<uint8_t> images;
   std::vector<Draw> draws;
@@ -22,7 +22,7 @@ class PipelineTest : public DataFixture {
   static CifarSet small_set(int count) {
     return CifarSet("synthetic-10", std::vector<std::string>(10, "x"), records(count));
   }
-  static void expect_image(const CifarSet& set, int64_t image, const Batch& batch, int place) {
+  static void expect_image(const CifarSet& set, int64_t image, const PipelineBatch& batch, int place) {
     EXPECT_EQ(batch.labels[place], set.label(image));
     EXPECT_TRUE(
         std::equal(set.pixels(image), set.pixels(image) + kImageBytes, batch.images.begin() + place * kImageBytes))
@@ -42,7 +42,7 @@ TEST_F(PipelineTest, FillsWhatTheSamplerChooses) {
     const auto order = permutation(5, epoch, 90);
     for (int step = 6; step >= 0; --step) {
       for (int k = 0; k < 3; ++k) {
-        Batch batch(4);
+        PipelineBatch batch(4);
         pipeline.fill(epoch, step, k, batch.to());
         for (int i = 0; i < 4; ++i) {
           const uint32_t image = parts.training[order[step * 12 + k * 4 + i]];
@@ -61,7 +61,7 @@ TEST_F(PipelineTest, TheFirstSamplesAreThoseOfTheFirstStep) {
   Pipeline pipeline(set, hold_out(5, 100, 10).training, {.seed = 5, .train_batch = 12, .micro_batch = 4});
   std::vector<uint8_t> step;
   for (int k = 0; k < 3; ++k) {
-    Batch batch(4);
+    PipelineBatch batch(4);
     pipeline.fill(0, 0, k, batch.to());
     step.insert(step.end(), batch.images.begin(), batch.images.end());
   }
@@ -84,7 +84,7 @@ TEST_F(PipelineTest, RanksShareTheWork) {
     Pipeline part(set, all, mine);
     for (int step = 0; step < 4; ++step) {
       for (int k = 2 * rank; k < 2 * rank + 2; ++k) {
-        Batch a(4), b(4);
+        PipelineBatch a(4), b(4);
         one.fill(0, step, k, a.to());
         part.fill(0, step, k, b.to());
         EXPECT_EQ(a.images, b.images);
@@ -106,7 +106,7 @@ TEST_F(PipelineTest, FillsEditsAndSecondLabels) {
   Pipeline pipeline(set, all, options);
   const auto order = permutation(3, 2, 40);
   for (int64_t k : {1, 0}) {
-    Batch batch(5);
+    PipelineBatch batch(5);
     std::vector<EditDraw> edits(15);
     std::vector<int32_t> second(5);
     std::vector<float> shares(5);
@@ -134,7 +134,7 @@ TEST_F(PipelineTest, FillsEditsAndSecondLabels) {
 TEST_F(PipelineTest, WithoutShuffleTheFilesOrder) {
   const CifarSet set = small_set(20);
   Pipeline pipeline(set, hold_out(1, 20, 0).training, {.shuffle = false, .train_batch = 5, .micro_batch = 5});
-  Batch batch(5);
+  PipelineBatch batch(5);
   pipeline.fill(3, 2, 0, batch.to());
   for (int i = 0; i < 5; ++i) expect_image(set, 10 + i, batch, i);
   EXPECT_EQ(batch.draws[0].dy, 0);
@@ -148,7 +148,7 @@ TEST_F(PipelineTest, EveryEpochMayHaveTheSameOrder) {
   Pipeline pipeline(set, all, {.seed = 5, .same_order = true, .train_batch = 4, .micro_batch = 4});
   const auto order = permutation(5, 0, 20);
   for (int epoch : {0, 1, 7}) {
-    Batch batch(4);
+    PipelineBatch batch(4);
     pipeline.fill(epoch, 2, 0, batch.to());
     for (int i = 0; i < 4; ++i) expect_image(set, order[8 + i], batch, i);
   }
@@ -160,7 +160,7 @@ TEST_F(PipelineTest, RefusesWhatDoesNotFit) {
   expect_error(ExitCode::usage, {"train_batch_size", "16", "15"},
                [&] { Pipeline(set, training, {.train_batch = 16, .micro_batch = 4}); });
   Pipeline pipeline(set, training, {.train_batch = 8, .micro_batch = 4});
-  Batch batch(4), large(8);
+  PipelineBatch batch(4), large(8);
   EXPECT_THROW(pipeline.fill(0, 1, 0, batch.to()), Error);
   EXPECT_THROW(pipeline.fill(0, 0, 2, batch.to()), Error);
   EXPECT_THROW(pipeline.fill(0, 0, 0, large.to()), Error);
@@ -172,7 +172,7 @@ TEST_F(PipelineTest, EvaluationCountsEveryImageOnce) {
   EXPECT_EQ(pipeline.batches(), 3);
   int64_t seen = 0;
   for (int64_t b = 0; b < 3; ++b) {
-    Batch batch(4);
+    PipelineBatch batch(4);
     const auto count = static_cast<int64_t>(pipeline.fill(b, batch.to()).size());
     for (int i = 0; i < count; ++i) expect_image(set, seen + i, batch, i);
     for (int64_t i = count; i < 4; ++i) {
@@ -185,7 +185,7 @@ TEST_F(PipelineTest, EvaluationCountsEveryImageOnce) {
   }
   EXPECT_EQ(seen, 10);
   const EvalPipeline held_out(set, {7, 2, 9}, 2);
-  Batch batch(2);
+  PipelineBatch batch(2);
   EXPECT_EQ(held_out.fill(1, batch.to()).size(), 1u);
   expect_image(set, 9, batch, 0);
   EXPECT_EQ(EvalPipeline(set, std::vector<uint32_t>{}, 2).batches(), 0);

@@ -11,18 +11,18 @@
 namespace ct {
 namespace {
 
-constexpr SampleShape kShape{2, 9, 7};
+constexpr SampleShape kWhitenedShape{2, 9, 7};
 constexpr std::array<float, 2> kScale = {1 / 60.0F, 1 / 40.0F}, kShift = {-2, -3};
 
 /// Pixels that depend on the one to the left of them, and channels on each other.
 class Correlated : public DataSet {
  public:
-  explicit Correlated(int64_t images) : DataSet("made up", kShape) { labels_.resize(static_cast<size_t>(images)); }
+  explicit Correlated(int64_t images) : DataSet("made up", kWhitenedShape) { labels_.resize(static_cast<size_t>(images)); }
   uint32_t fingerprint() const override { return 0; }
   bool read(int64_t i, const SampleKey&, uint8_t* to) const override {
     if (i == damaged) return false;
     Random random(static_cast<uint64_t>(i), Purpose::init, 0);
-    const auto plane = static_cast<size_t>(kShape.height * kShape.width);
+    const auto plane = static_cast<size_t>(kWhitenedShape.height * kWhitenedShape.width);
     double last = 0;
     for (size_t at = 0; at < plane; ++at) {
       last = 0.6 * last + 30 * (random.uniform() - 0.5) + 50;
@@ -48,17 +48,17 @@ TEST(Whitening, ResultsOfComponentsAreUncorrelatedAndOfVarianceOne) {
   ASSERT_EQ(filters.size(), 16 * elements);
   std::vector<double> moments(elements * elements);
   int64_t patches = 0;
-  std::vector<uint8_t> image(kShape.bytes());
+  std::vector<uint8_t> image(kWhitenedShape.bytes());
   for (int64_t i = 0; i < 200; ++i) {
     set.read(i, {}, image.data());
-    for (int64_t y = 0; y + kSide <= kShape.height; ++y)
-      for (int64_t x = 0; x + kSide <= kShape.width; ++x, ++patches) {
+    for (int64_t y = 0; y + kSide <= kWhitenedShape.height; ++y)
+      for (int64_t x = 0; x + kSide <= kWhitenedShape.width; ++x, ++patches) {
         std::array<double, 8> out{};
         for (size_t k = 0; k < elements; ++k)
           for (size_t e = 0; e < elements; ++e) {
             const auto c = static_cast<int64_t>(e / 4), dy = static_cast<int64_t>(e / 2 % 2),
                        dx = static_cast<int64_t>(e % 2);
-            const double pixel = image[static_cast<size_t>((c * kShape.height + y + dy) * kShape.width + x + dx)];
+            const double pixel = image[static_cast<size_t>((c * kWhitenedShape.height + y + dy) * kWhitenedShape.width + x + dx)];
             out[k] += filters[k * elements + e] * (pixel * kScale[e / 4] + kShift[e / 4]);
           }
         for (size_t a = 0; a < elements; ++a)

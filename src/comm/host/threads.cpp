@@ -14,7 +14,7 @@ namespace ct {
 namespace {
 
 /// All memory of a job; freed when its last rank is gone, since a failed rank's peers may still be reading.
-class Memory {
+class JobMemory {
  public:
   std::byte* allocate(size_t bytes) {
     constexpr std::align_val_t kAlignment{64};
@@ -36,7 +36,7 @@ class Memory {
 
 class ThreadCommunicator : public SharedCommunicator {
  public:
-  ThreadCommunicator(std::shared_ptr<Memory> memory, SharedBoard* board, int rank, int size)
+  ThreadCommunicator(std::shared_ptr<JobMemory> memory, SharedBoard* board, int rank, int size)
       : SharedCommunicator(memory, board, rank, size), memory_(*memory) {}
   std::string description() const override { return size() == 1 ? "solo" : str(size(), " threads of one process"); }
 
@@ -58,24 +58,24 @@ class ThreadCommunicator : public SharedCommunicator {
     return parts;
   }
 
-  Memory& memory_;
+  JobMemory& memory_;
 };
 
-SharedBoard* make_board(Memory& memory, int ranks) {
+SharedBoard* make_board(JobMemory& memory, int ranks) {
   return reinterpret_cast<SharedBoard*>(memory.allocate(SharedBoard::bytes(ranks)));
 }
 
 }  // namespace
 
 std::unique_ptr<Communicator> make_solo() {
-  auto memory = std::make_shared<Memory>();
+  auto memory = std::make_shared<JobMemory>();
   SharedBoard* board = make_board(*memory, 1);
   return std::make_unique<ThreadCommunicator>(std::move(memory), board, 0, 1);
 }
 
 int run_ranks(int ranks, const std::function<int(Communicator&)>& body) {
   check(ranks >= 1, "a job of ", ranks, " ranks");
-  auto memory = std::make_shared<Memory>();
+  auto memory = std::make_shared<JobMemory>();
   SharedBoard* board = make_board(*memory, ranks);
   std::vector<int> codes(static_cast<size_t>(ranks));
   std::exception_ptr first;  // written by the one caller for which abort_job() is true

@@ -21,6 +21,7 @@
 #include "base/sha256.h"
 #include "base/utf8.h"
 #include "base/version.h"
+#include "comm/object_bytes.h"
 
 namespace ct {
 namespace {
@@ -33,7 +34,7 @@ using namespace std::chrono_literals;
 constexpr std::array<char, 16> kMagic = {'c', 'i', 'f', 'a', 'r', '-', 't', 'r', 'a', 'i', 'n', '-', 'm', '1', '\n', 0};
 constexpr uint64_t kLongestText = uint64_t{64} << 20;
 
-struct Hello {
+struct JoinHello {
   std::array<char, 16> magic = kMagic;
   std::array<char, 80> job{};  // a digest of the job's word
   std::array<char, 96> program{};
@@ -202,7 +203,7 @@ struct Meeting::Caller {
   std::unique_ptr<Line> line;
   std::string address;
   Clock::time_point until;
-  Hello hello;
+  JoinHello hello;
   size_t have = 0;
 };
 
@@ -213,15 +214,6 @@ constexpr size_t kMostNotices = 5;
 void wait_for_event(int fd, short events, int milliseconds) {
   pollfd event{fd, events, 0};
   poll(&event, 1, milliseconds);
-}
-
-template <class T>
-std::span<std::byte> room_of(T& value) {
-  return std::as_writable_bytes(std::span(&value, 1));
-}
-template <class T>
-std::span<const std::byte> bytes_of(const T& value) {
-  return std::as_bytes(std::span(&value, 1));
 }
 
 Reply reply_of(Reply::Verdict verdict, ExitCode code = ExitCode::done, const std::string& why = "") {
@@ -313,7 +305,7 @@ void Meeting::receive_all(const MeetingPlace& place) {
 
   /// Is the caller done with?
   const auto judge = [&](Caller& caller) {
-    const Hello& hello = caller.hello;
+    const JoinHello& hello = caller.hello;
     if (hello.magic != kMagic) {
       notice(str("a stranger at ", caller.address, " called where ranks meet, and was sent away"));
       return;
@@ -389,7 +381,7 @@ void Meeting::receive_all(const MeetingPlace& place) {
 // ---- the others
 
 void Meeting::call_rank_0(const MeetingPlace& place) {
-  Hello hello{.rank = rank_, .size = size_, .pid = static_cast<int32_t>(getpid())};
+  JoinHello hello{.rank = rank_, .size = size_, .pid = static_cast<int32_t>(getpid())};
   put(hello.job, digest_of(place.job));
   put(hello.program, program_text());
   put(hello.host, host_name());

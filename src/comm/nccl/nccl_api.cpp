@@ -7,7 +7,7 @@ namespace {
 
 template <class Function>
 void find(const cuda::Library& library, const char* name, Function*& function) {
-  function = reinterpret_cast<Function*>(library.symbol(name));
+  function = library.function<Function>(name);
 }
 
 }  // namespace

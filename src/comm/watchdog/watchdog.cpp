@@ -53,7 +53,7 @@ void Watchdog::run() {
   while (!stopping()) {
     wire_->exchange(WatchdogWire::kBeat);
     uint64_t woken = 0;
-    [[maybe_unused]] const ssize_t drained = read(wake_, &woken, sizeof woken);
+    [[maybe_unused]] const ssize_t drained = ::read(wake_, &woken, sizeof woken);
     const double now = seconds();
 
     // A rank that fails as a thread of this process is the business of those who run the threads.

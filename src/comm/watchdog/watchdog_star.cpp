@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "comm/object_bytes.h"
 #include "comm/watchdog/watchdog_calls.h"
 #include "comm/watchdog/watchdog_wire.h"
 
@@ -29,15 +30,6 @@ struct Place {
   int64_t pid = 0;
   std::array<char, 64> host{};
 };
-
-template <class T>
-std::span<const std::byte> bytes_of(const T& value) {
-  return std::as_bytes(std::span(&value, 1));
-}
-template <class T>
-std::span<std::byte> room_of(T& value) {
-  return std::as_writable_bytes(std::span(&value, 1));
-}
 
 class StarWire : public WatchdogWire {
  public:

@@ -15,7 +15,6 @@ namespace ct {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr int kMostClasses = 65536;  // a label has 16 bits (DataSet)
 
 std::optional<int> label_of(std::string_view text) {
   int label = -1;

@@ -8,13 +8,13 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/utf8.h"
+#include "data/dataset.h"
 
 namespace ct {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr uint64_t kMostClasses = 1 << 16;  // a label has 16 bits (DataSet)
 constexpr uint64_t kMostPictures = std::numeric_limits<uint32_t>::max();
 
 uint32_t crc_of(PackedHeader header) {
@@ -46,7 +46,7 @@ PackedHeader read_header(std::span<const std::byte> file) {
 /// Numbers that its own checksum vouches for, but whoever wrote it may have been wrong.
 void check_sizes(const PackedHeader& h) {
   const bool countable = h.train > 0 && h.test > 0 && h.train <= kMostPictures && h.test <= kMostPictures &&
-                         h.train + h.test <= kMostPictures && h.classes > 0 && h.classes <= kMostClasses &&
+                         h.train + h.test <= kMostPictures && h.classes > 0 && h.classes <= uint64_t{kMostClasses} &&
                          h.text_bytes <= std::numeric_limits<uint32_t>::max();
   if (!countable || h.index_bytes > h.file_bytes - sizeof h ||
       sizeof h + h.index_bytes != packed_front_bytes(h.train + h.test, h.classes, h.text_bytes))

@@ -9,7 +9,7 @@ namespace {
 
 template <class Function>
 void find(const Library& library, const char* name, Function*& function) {
-  function = reinterpret_cast<Function*>(library.symbol(name));
+  function = library.function<Function>(name);
 }
 
 }  // namespace

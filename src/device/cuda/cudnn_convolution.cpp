@@ -255,7 +255,7 @@ class Session {
   /// Some engines compile their kernels and some call cuBLASLt, libraries that cuDNN would look for in fewer places.
   /// Where they are not installed, it has other engines.
   void open_what_engines_need() {
-    const auto built_for = reinterpret_cast<size_t (*)()>(library_.symbol("cudnnGetCudartVersion"))() / 1000;
+    const auto built_for = library_.function<size_t()>("cudnnGetCudartVersion")() / 1000;
     open_nvrtc_for(built_for, options_.places);
     try {
       Library("cuBLASLt", str("libcublasLt.so.", built_for), options_.places);

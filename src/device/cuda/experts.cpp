@@ -2,6 +2,7 @@
 
 #include "device/cuda/cuda_kernel.h"
 #include "device/cuda/layers.h"
+#include "device/cuda/one_launch.h"
 #include "graph/routing_draws.h"
 #include "kernels/routing.h"
 
@@ -27,17 +28,6 @@ k::ExpertsShape experts_shape(const Context& in, ValueId rows, const Ids& expert
 template <class Pointer>
 void take(const Operands& at, const Ids& ids, Pointer (&to)[k::kMostExperts]) {
   for (size_t e = 0; e < ids.size(); ++e) to[e] = at.at(ids[e]);
-}
-
-/// fill(operands, args) completes what launch(args, stream) is given.
-template <class Args, class Fill>
-std::unique_ptr<Kernel> one_launch(const Context& in, cudaError_t (*launch)(const Args&, cudaStream_t), Args args,
-                                   Fill fill) {
-  return make_plain_kernel(in.label(), [=, stream = in.stream()](const Operands& at) {
-    Args a = args;
-    fill(at, a);
-    return [=] { CT_CUDA(launch(a, stream)); };
-  });
 }
 
 }  // namespace

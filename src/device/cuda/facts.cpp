@@ -67,11 +67,6 @@ struct Wanted {
   std::string (*version)(const Library& library);
 };
 
-template <class Function>
-Function* function(const Library& library, const char* name) {
-  return reinterpret_cast<Function*>(library.symbol(name));
-}
-
 /// `needed`: a GPU waits for it.
 DeviceFact library(const Wanted& wanted, const LibraryPlaces& places, bool needed) {
   try {
@@ -87,7 +82,7 @@ DeviceFact library(const Wanted& wanted, const LibraryPlaces& places, bool neede
 DeviceFact nvrtc(const LibraryPlaces& places, bool needed) {
   size_t major = CUDART_VERSION / 1000;
   try {
-    major = function<size_t()>(Library("cuDNN", kCudnnFile, places), "cudnnGetCudartVersion")() / 1000;
+    major = Library("cuDNN", kCudnnFile, places).function<size_t()>("cudnnGetCudartVersion")() / 1000;
   } catch (const Error&) {  // which has its own line
   }
   try {
@@ -104,12 +99,12 @@ DeviceFact nvrtc(const LibraryPlaces& places, bool needed) {
 std::vector<Wanted> libraries() {
   return {{"cuDNN",
            {kCudnnFile},
-           [](const Library& library) { return hundreds(function<size_t()>(library, "cudnnGetVersion")()); }},
+           [](const Library& library) { return hundreds(library.function<size_t()>("cudnnGetVersion")()); }},
           {"cuBLASLt", cublaslt_files(),
-           [](const Library& library) { return hundreds(function<size_t()>(library, "cublasLtGetVersion")()); }},
+           [](const Library& library) { return hundreds(library.function<size_t()>("cublasLtGetVersion")()); }},
           {"NCCL", {kNcclFile}, [](const Library& library) {
              int version = 0;
-             const int status = function<int(int*)>(library, "ncclGetVersion")(&version);
+             const int status = library.function<int(int*)>("ncclGetVersion")(&version);
              if (status != 0) fail(ExitCode::usage, "ncclGetVersion in ", library.path(), " gives error ", status);
              return hundreds(static_cast<size_t>(version));
            }}};

@@ -1,6 +1,7 @@
 #include "device/cuda/layers.h"
 
 #include "device/cuda/cuda_kernel.h"
+#include "device/cuda/one_launch.h"
 #include "graph/edit_draw.h"
 #include "kernels/augment.h"
 #include "kernels/batch_norm.h"
@@ -50,16 +51,6 @@ std::unique_ptr<Kernel> make_kernel(const Context& in, std::initializer_list<siz
     return bind(at, Carver(workspace));
   };
   return std::make_unique<CudaKernel<decltype(carve)>>(in.label(), room, std::move(carve));
-}
-
-/// fill(operands, args) completes what launch(args, stream) is given.
-template <class Args, class Fill>
-std::unique_ptr<Kernel> one_launch(const Context& in, cudaError_t (*launch)(const Args&, cudaStream_t), Args args,
-                                   Fill fill) {
-  return make_kernel(in, {}, [=, stream = in.stream()](const Operands& at, Carver) mutable {
-    fill(at, args);
-    return [=] { CT_CUDA(launch(args, stream)); };
-  });
 }
 
 }  // namespace

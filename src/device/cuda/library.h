@@ -36,6 +36,11 @@ class Library {
   Library(const std::string& name, const std::vector<std::string>& files, const LibraryPlaces& places);
   /// Throws ExitCode::usage naming the library and its file where a symbol is missing: another version.
   void* symbol(const char* name) const;
+  /// The same as a pointer to a function of that type.
+  template <class Function>
+  Function* function(const char* name) const {
+    return reinterpret_cast<Function*>(symbol(name));
+  }
   void* handle() const { return handle_.get(); }
   /// The file that was opened.
   const std::string& path() const { return path_; }

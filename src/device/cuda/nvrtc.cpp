@@ -17,14 +17,9 @@ using LogSize = int(Program*, size_t*);
 using Log = int(Program*, char*);
 using Destroy = int(Program**);
 
-template <class Function>
-Function* function(const Library& library, const char* name) {
-  return reinterpret_cast<Function*>(library.symbol(name));
-}
-
 std::string version_of(const Library& library) {
   int major = 0, minor = 0;
-  if (const int status = function<Version>(library, "nvrtcVersion")(&major, &minor); status != 0)
+  if (const int status = library.function<Version>("nvrtcVersion")(&major, &minor); status != 0)
     fail(ExitCode::usage, "nvrtcVersion in ", library.path(), " gives error ", status);
   return str(major, ".", minor);
 }
@@ -43,18 +38,18 @@ std::string Nvrtc::description() const { return str(version_, " in ", library_.p
 
 void Nvrtc::try_out() const {
   Program* program = nullptr;
-  int status = function<Create>(library_, "nvrtcCreateProgram")(&program, "__global__ void kernel() {}", "kernel.cu", 0,
+  int status = library_.function<Create>("nvrtcCreateProgram")(&program, "__global__ void kernel() {}", "kernel.cu", 0,
                                                                 nullptr, nullptr);
-  if (status == 0) status = function<Compile>(library_, "nvrtcCompileProgram")(program, 0, nullptr);
+  if (status == 0) status = library_.function<Compile>("nvrtcCompileProgram")(program, 0, nullptr);
   std::string log;
   size_t size = 0;
-  if (program != nullptr && function<LogSize>(library_, "nvrtcGetProgramLogSize")(program, &size) == 0) {
+  if (program != nullptr && library_.function<LogSize>("nvrtcGetProgramLogSize")(program, &size) == 0) {
     log.resize(size);
-    function<Log>(library_, "nvrtcGetProgramLog")(program, log.data());
+    library_.function<Log>("nvrtcGetProgramLog")(program, log.data());
     std::ranges::replace_if(
         log, [](char c) { return c == '\n' || c == '\0'; }, ' ');
   }
-  if (program != nullptr) function<Destroy>(library_, "nvrtcDestroyProgram")(&program);
+  if (program != nullptr) library_.function<Destroy>("nvrtcDestroyProgram")(&program);
   if (status != 0)
     fail(ExitCode::usage, "NVRTC in ", library_.path(), " cannot compile (error ", status, "): ", log,
          ": give another's folder by --cuda-path");

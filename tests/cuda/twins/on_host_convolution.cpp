@@ -1,6 +1,5 @@
 // What cudnn_convolution.cpp is to a GPU: convolutions for tests on the host, by plain loops that sum in double, in the
 // stream's turn. The workspace is scribbled over, so that memory planned for two uses at once shows.
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -9,18 +8,12 @@
 #include "device/cuda/check.h"
 #include "device/cuda/convolution.h"
 #include "device/cuda/cuda_kernel.h"
+#include "cuda/twins/the_plan.h"
 #include "kernels/element.h"
 #include "runtime.h"
 
 namespace ct::cuda {
 namespace {
-
-constexpr size_t kWorkspaceBytes = 512;
-/// The one way there is: "plain loops", or as ON_HOST_PLAN says, for a library of which a later version lacks it.
-std::string the_plan() {
-  const char* name = std::getenv("ON_HOST_PLAN");
-  return name != nullptr ? name : "plain loops";
-}
 
 std::vector<double> load(const void* from, DType dtype, int64_t n) {
   std::vector<double> values(static_cast<size_t>(n));

@@ -1,6 +1,5 @@
 // What cublaslt_matmul.cpp is to a GPU: products of linear layers for tests on the host, by plain loops that sum in
 // double, in the stream's turn. The workspace is scribbled over, so that memory planned for two uses at once shows.
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -9,18 +8,12 @@
 #include "device/cuda/check.h"
 #include "device/cuda/cuda_kernel.h"
 #include "device/cuda/matmul.h"
+#include "cuda/twins/the_plan.h"
 #include "kernels/element.h"
 #include "runtime.h"
 
 namespace ct::cuda {
 namespace {
-
-constexpr size_t kWorkspaceBytes = 512;
-/// The one way there is: "plain loops", or as ON_HOST_PLAN says, for a library of which a later version lacks it.
-std::string the_plan() {
-  const char* name = std::getenv("ON_HOST_PLAN");
-  return name != nullptr ? name : "plain loops";
-}
 
 /// [rows][columns] without pads, from rows that have them.
 std::vector<double> load(const void* from, DType dtype, int64_t rows, int64_t columns) {
@@ -60,7 +53,7 @@ void add(double* to, double factor, const double* from, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] += factor * from[i];
 }
 
-void forward(const LinearShape& s, const LinearOperands& o) {
+void linear_forward(const LinearShape& s, const LinearOperands& o) {
   const std::vector<double> x = load(o.x, s.dtype, s.rows, s.in), w = load(o.w, s.dtype, s.out, s.in);
   std::vector<double> y(static_cast<size_t>(s.rows * s.out));
   for (int64_t r = 0; r < s.rows; ++r)
@@ -72,7 +65,7 @@ void forward(const LinearShape& s, const LinearOperands& o) {
   store(y, o.y, s.y_dtype, s.rows, s.out);
 }
 
-void grad_input(const LinearShape& s, const LinearOperands& o) {
+void linear_grad_input(const LinearShape& s, const LinearOperands& o) {
   const std::vector<double> dy = load_dy(s, o.y), w = load(o.w, s.dtype, s.out, s.in);
   std::vector<double> dx(static_cast<size_t>(s.rows * s.in));
   for (int64_t r = 0; r < s.rows; ++r)
@@ -80,7 +73,7 @@ void grad_input(const LinearShape& s, const LinearOperands& o) {
   store(dx, o.x, s.dtype, s.rows, s.in);
 }
 
-void grad_weights(const LinearShape& s, const LinearOperands& o) {
+void linear_grad_weights(const LinearShape& s, const LinearOperands& o) {
   const std::vector<double> x = load(o.x, s.dtype, s.rows, s.in), dy = load_dy(s, o.y);
   std::vector<double> dw(static_cast<size_t>(s.out * s.in)), db(static_cast<size_t>(s.out));
   for (int64_t r = 0; r < s.rows; ++r)
@@ -98,9 +91,9 @@ class PlainMatmul final : public Matmul {
       : stream_(stream), pass_(pass), shape_(shape) {}
   size_t workspace_bytes() const override { return kWorkspaceBytes; }
   void launch(const LinearOperands& operands, void* workspace) override {
-    const auto compute = pass_ == LinearPass::forward      ? forward
-                         : pass_ == LinearPass::grad_input ? grad_input
-                                                           : grad_weights;
+    const auto compute = pass_ == LinearPass::forward      ? linear_forward
+                         : pass_ == LinearPass::grad_input ? linear_grad_input
+                                                           : linear_grad_weights;
     const auto body = [compute, shape = shape_, operands, workspace] {
       std::memset(workspace, 0xff, kWorkspaceBytes);
       compute(shape, operands);

@@ -8,7 +8,7 @@
 namespace ct {
 namespace {
 
-const std::vector<std::string> kNames = {"airplane", "automobile", "bird",  "cat",  "deer",
+const std::vector<std::string> kPickledNames = {"airplane", "automobile", "bird",  "cat",  "deer",
                                          "dog",      "frog",       "horse", "ship", "truck"};
 
 std::string some_pixels(size_t images) {
@@ -48,11 +48,11 @@ TEST(PickledBatch, IsReadAsItWasWritten) {
 }
 
 TEST(PickledBatch, TheArchivesNamesAreRead) {
-  const std::string pickle = pickles::names(kNames);
+  const std::string pickle = pickles::names(kPickledNames);
   EXPECT_EQ(pickle.size(), 158u);  // as the archive's own
-  EXPECT_EQ(read_pickled_names(std::as_bytes(std::span(pickle))), kNames);
-  expect_word("9 class names, not 10", problem(pickles::names({kNames.begin(), kNames.end() - 1}), true));
-  std::vector<std::string> more = kNames;
+  EXPECT_EQ(read_pickled_names(std::as_bytes(std::span(pickle))), kPickledNames);
+  expect_word("9 class names, not 10", problem(pickles::names({kPickledNames.begin(), kPickledNames.end() - 1}), true));
+  std::vector<std::string> more = kPickledNames;
   more.push_back("more");
   expect_word("more than 10", problem(pickles::names(more), true));
   more.resize(10);

@@ -11,28 +11,28 @@
 namespace ct {
 namespace {
 
-using Bytes = std::vector<std::byte>;
+using PackedBytes = std::vector<std::byte>;
 
 constexpr size_t kPictures = 30;  // bytes of each
-const std::vector<std::string> kClasses = {"crab", "große Möwe"};
+const std::vector<std::string> kPackedClasses = {"crab", "große Möwe"};
 
 /// Two pictures to train on and one to test on.
-Bytes whole() {
+PackedBytes whole() {
   const uint64_t begin = packed_front_bytes(3, 2, 4 + 12 + 3 + 4 + 1);
-  Bytes file(begin + 3 * kPictures);
+  PackedBytes file(begin + 3 * kPictures);
   for (size_t i = begin; i < file.size(); ++i) file[i] = static_cast<std::byte>(i);
   const auto picture = [&](int i, int label, std::string name) {
     const uint64_t at = begin + static_cast<uint64_t>(i) * kPictures;
     return PackedPicture{at, kPictures, crc32c(std::span(file).subspan(at, kPictures)), label, std::move(name)};
   };
   const std::vector<PackedPicture> train = {picture(0, 1, "a/b"), picture(1, 0, "c\n/d")}, test = {picture(2, 1, "e")};
-  const Bytes front = packed_front(kClasses, train, test, file.size());
+  const PackedBytes front = packed_front(kPackedClasses, train, test, file.size());
   EXPECT_EQ(front.size(), begin);
   std::memcpy(file.data(), front.data(), front.size());
   return file;
 }
 
-std::string problem(const Bytes& file) {
+std::string format_problem(const PackedBytes& file) {
   try {
     read_packed_index(file);
   } catch (const Error& error) {
@@ -43,8 +43,8 @@ std::string problem(const Bytes& file) {
 }
 
 /// The file with a change that its checksums vouch for.
-Bytes vouched(const std::function<void(PackedHeader&, PackedEntry*, uint32_t* class_ends, char* text)>& change) {
-  Bytes file = whole();
+PackedBytes vouched(const std::function<void(PackedHeader&, PackedEntry*, uint32_t* class_ends, char* text)>& change) {
+  PackedBytes file = whole();
   PackedHeader header;
   std::memcpy(&header, file.data(), sizeof header);
   const auto index = std::span(file).subspan(sizeof header, header.index_bytes);
@@ -59,15 +59,15 @@ Bytes vouched(const std::function<void(PackedHeader&, PackedEntry*, uint32_t* cl
   return file;
 }
 
-void expect_word(const Bytes& file, const std::string& word) {
-  const std::string found = problem(file);
+void expect_word(const PackedBytes& file, const std::string& word) {
+  const std::string found = format_problem(file);
   EXPECT_NE(found.find(word), std::string::npos) << word << " in: " << found;
 }
 
 TEST(PackedFormat, IsReadAsItWasWritten) {
-  const Bytes file = whole();
+  const PackedBytes file = whole();
   const PackedIndex index = read_packed_index(file);
-  EXPECT_EQ(index.class_names, kClasses);
+  EXPECT_EQ(index.class_names, kPackedClasses);
   ASSERT_EQ(index.of(Split::train).size(), 2u);
   ASSERT_EQ(index.of(Split::test).size(), 1u);
   EXPECT_EQ(index.of(Split::train)[0].label, 1u);
@@ -82,35 +82,35 @@ TEST(PackedFormat, IsReadAsItWasWritten) {
 }
 
 TEST(PackedFormat, EveryBitOfHeaderAndIndexCounts) {
-  Bytes file = whole();
+  PackedBytes file = whole();
   const size_t front = packed_front_bytes(3, 2, 24);
   for (size_t bit = 0; bit < 8 * front; ++bit) {
     const std::byte mask{static_cast<uint8_t>(1 << bit % 8)};
     file[bit / 8] ^= mask;
-    EXPECT_NE(problem(file), "") << "bit " << bit;
+    EXPECT_NE(format_problem(file), "") << "bit " << bit;
     file[bit / 8] ^= mask;
   }
-  EXPECT_EQ(problem(file), "");
+  EXPECT_EQ(format_problem(file), "");
 }
 
 TEST(PackedFormat, EveryLengthCounts) {
-  const Bytes file = whole();
-  EXPECT_EQ(problem({}), "empty");
+  const PackedBytes file = whole();
+  EXPECT_EQ(format_problem({}), "empty");
   for (size_t size = 1; size < file.size(); ++size) {
-    const Bytes cut(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(size));
-    EXPECT_NE(problem(cut), "") << size;
+    const PackedBytes cut(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(size));
+    EXPECT_NE(format_problem(cut), "") << size;
     if (size >= sizeof(PackedHeader)) expect_word(cut, "cut short: " + std::to_string(size) + " bytes where ");
   }
-  Bytes longer = file;
+  PackedBytes longer = file;
   longer.push_back({});
   expect_word(longer, "too long");
 }
 
 TEST(PackedFormat, OtherFilesAndVersionsAreNamed) {
-  expect_word(Bytes(1000), "not a packed file");
+  expect_word(PackedBytes(1000), "not a packed file");
   expect_word(vouched([](PackedHeader& h, auto*, auto*, auto*) { h.version = 2; }),
               "written by another version of the program, in format 2");
-  Bytes as_text = whole();
+  PackedBytes as_text = whole();
   as_text.erase(as_text.begin() + 6);  // what a transfer as text leaves of \r\n
   expect_word(as_text, "not a packed file");
 }
@@ -118,14 +118,14 @@ TEST(PackedFormat, OtherFilesAndVersionsAreNamed) {
 TEST(PackedFormat, NumbersThatAChecksumVouchesForAreCheckedToo) {
   const auto header = [](auto change) { return vouched([=](PackedHeader& h, auto*, auto*, auto*) { change(h); }); };
   const auto entry = [](auto change) { return vouched([=](auto&, PackedEntry* e, auto*, auto*) { change(e[1]); }); };
-  for (const Bytes& file :
+  for (const PackedBytes& file :
        {header([](auto& h) { h.train = 0; }), header([](auto& h) { h.test = 0; }), header([](auto& h) { h.train = 3; }),
         header([](auto& h) { h.train = ~uint64_t{0} / 24; }), header([](auto& h) { h.test = uint64_t{1} << 61; }),
         header([](auto& h) { h.classes = 0; }), header([](auto& h) { h.classes = 1 << 20; }),
         header([](auto& h) { h.text_bytes = ~uint64_t{0} - 100; }), header([](auto& h) { h.index_bytes = 1; }),
         header([](auto& h) { h.index_bytes = ~uint64_t{0}; })})
     expect_word(file, "its header contradicts itself");
-  for (const Bytes& file :
+  for (const PackedBytes& file :
        {entry([](auto& e) { e.offset = 0; }), entry([](auto& e) { e.offset = 64; }),
         entry([](auto& e) { e.bytes = 0; }), entry([](auto& e) { e.bytes = 1000; }),
         entry([](auto& e) { e.offset = ~uint64_t{0}; }), entry([](auto& e) { e.bytes = ~uint32_t{0}; })})

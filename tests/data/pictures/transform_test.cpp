@@ -38,7 +38,7 @@ std::vector<uint8_t> planar_of(const Picture& p) {
     for (size_t i = 0; i < p.rgb.size(); i += 3) planar.push_back(p.rgb[i + static_cast<size_t>(c)]);
   return planar;
 }
-Picture cut(const Picture& picture, const Window& w) {
+Picture window_of(const Picture& picture, const Window& w) {
   Picture result(w.width, w.height);
   for (int y = 0; y < w.height; ++y)
     std::memcpy(result.row(y), picture.row(w.y + y) + 3 * w.x, static_cast<size_t>(3 * w.width));
@@ -53,7 +53,7 @@ TEST(Transform, EvaluationIsTheMiddleOfTheResizedPicture) {
       for (const FileBytes& file :
            {jpeg_file(made_up_picture(size.width, size.height)), png_file(made_up_picture(size.width, size.height))}) {
         const PictureSize whole = resized_size(size, shorter);
-        const Picture expected = cut(resized(decode(file), whole), center_window(whole, 48));
+        const Picture expected = window_of(resized(decode(file), whole), center_window(whole, 48));
         EXPECT_EQ(Sample(transform, file, {}, 0).planar, planar_of(expected));
         // Training without random_resized_crop takes the same.
         EXPECT_EQ(Sample({.size = 48, .resize = shorter}, file, {.seed = 1, .epoch = 3}, 0).planar,
@@ -69,7 +69,7 @@ TEST(Transform, TrainingResizesARandomWindow) {
     const SampleKey key{.seed = 5, .epoch = 2};
     Random random = draws_of(key, image, kResizedCropPlace);
     const Window window = random_window(*exact.crop, {200, 150}, random);
-    EXPECT_EQ(Sample(exact, file, key, image).planar, planar_of(resized(cut(decode(file), window), {32, 32})));
+    EXPECT_EQ(Sample(exact, file, key, image).planar, planar_of(resized(window_of(decode(file), window), {32, 32})));
     // At the scale that suffices it looks alike.
     PictureTransform quick = exact;
     quick.exact = false;
