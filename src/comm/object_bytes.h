@@ -1,4 +1,5 @@
-// An object as bytes to send, and as room for bytes that arrive; of types that are copied as bytes (trivially copyable).
+// An object as bytes to send, and as room for bytes that arrive; of types that are copied as bytes (trivially
+// copyable).
 #pragma once
 #include <cstddef>
 #include <span>

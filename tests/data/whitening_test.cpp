@@ -17,7 +17,9 @@ constexpr std::array<float, 2> kScale = {1 / 60.0F, 1 / 40.0F}, kShift = {-2, -3
 /// Pixels that depend on the one to the left of them, and channels on each other.
 class Correlated : public DataSet {
  public:
-  explicit Correlated(int64_t images) : DataSet("made up", kWhitenedShape) { labels_.resize(static_cast<size_t>(images)); }
+  explicit Correlated(int64_t images) : DataSet("made up", kWhitenedShape) {
+    labels_.resize(static_cast<size_t>(images));
+  }
   uint32_t fingerprint() const override { return 0; }
   bool read(int64_t i, const SampleKey&, uint8_t* to) const override {
     if (i == damaged) return false;
@@ -58,7 +60,8 @@ TEST(Whitening, ResultsOfComponentsAreUncorrelatedAndOfVarianceOne) {
           for (size_t e = 0; e < elements; ++e) {
             const auto c = static_cast<int64_t>(e / 4), dy = static_cast<int64_t>(e / 2 % 2),
                        dx = static_cast<int64_t>(e % 2);
-            const double pixel = image[static_cast<size_t>((c * kWhitenedShape.height + y + dy) * kWhitenedShape.width + x + dx)];
+            const double pixel =
+                image[static_cast<size_t>((c * kWhitenedShape.height + y + dy) * kWhitenedShape.width + x + dx)];
             out[k] += filters[k * elements + e] * (pixel * kScale[e / 4] + kShift[e / 4]);
           }
         for (size_t a = 0; a < elements; ++a)

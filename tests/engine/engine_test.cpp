@@ -304,8 +304,8 @@ TEST(Engine, EditsAndSecondLabelsReachTheirOperations) {
   expect_same_bits(outcomes[1], outcomes[0]);
 }
 
-/// Whether a stage is tried on this many ranks: on any, and under sanitizers, where each takes ten times as long, on one
-/// number of ranks a stage.
+/// Whether a stage is tried on this many ranks: on any, and under sanitizers, where each takes ten times as long, on
+/// one number of ranks a stage.
 bool is_tried([[maybe_unused]] int stage, [[maybe_unused]] int ranks) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return ranks == 2 + stage % 3;

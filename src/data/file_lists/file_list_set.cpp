@@ -15,7 +15,6 @@ namespace ct {
 namespace fs = std::filesystem;
 namespace {
 
-
 std::optional<int> label_of(std::string_view text) {
   int label = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);

@@ -39,7 +39,7 @@ std::string Nvrtc::description() const { return str(version_, " in ", library_.p
 void Nvrtc::try_out() const {
   Program* program = nullptr;
   int status = library_.function<Create>("nvrtcCreateProgram")(&program, "__global__ void kernel() {}", "kernel.cu", 0,
-                                                                nullptr, nullptr);
+                                                               nullptr, nullptr);
   if (status == 0) status = library_.function<Compile>("nvrtcCompileProgram")(program, 0, nullptr);
   std::string log;
   size_t size = 0;

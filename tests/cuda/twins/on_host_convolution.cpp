@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "cuda/twins/the_plan.h"
 #include "device/cuda/check.h"
 #include "device/cuda/convolution.h"
 #include "device/cuda/cuda_kernel.h"
-#include "cuda/twins/the_plan.h"
 #include "kernels/element.h"
 #include "runtime.h"
 

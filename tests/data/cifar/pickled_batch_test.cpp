@@ -9,7 +9,7 @@ namespace ct {
 namespace {
 
 const std::vector<std::string> kPickledNames = {"airplane", "automobile", "bird",  "cat",  "deer",
-                                         "dog",      "frog",       "horse", "ship", "truck"};
+                                                "dog",      "frog",       "horse", "ship", "truck"};
 
 std::string some_pixels(size_t images) {
   std::string pixels(images * 3072, '\0');
