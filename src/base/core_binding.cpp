@@ -16,6 +16,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/host.h"
 
 namespace ct {
 namespace {
@@ -109,8 +110,14 @@ void bind_to_share(const std::string& list, int index, int parts) {
   const Topology topology;
   const CpuSet set(hwloc_bitmap_alloc());
   if (!list.empty()) {
-    for (const int cpu : share_of(parse_core_list(list), index, parts))
+    const std::bitset<kMaxCpus> allowed = allowed_cpus();
+    for (const int cpu : share_of(parse_core_list(list), index, parts)) {
+      if (!allowed[static_cast<size_t>(cpu)])
+        fail(ExitCode::usage, "core ", cpu, " of --bind_core_list ", in_quotes(list),
+             " is not there, or not allowed: this process may run on ", counted(available_cores(allowed, {}), "core"),
+             " of ", host_name());
       hwloc_bitmap_set(set.get(), static_cast<unsigned>(cpu));
+    }
   } else {
     const std::vector<std::vector<unsigned>> cores = allowed_cores(topology.get());
     std::vector<int> numbers(cores.size());

@@ -133,7 +133,7 @@ int verb_sweep(const Words& words) {
   std::vector<SweepOutcome> runs;
   for (const SweepRun& run : plan) {  // all of them, before the first begins
     ConfigSources own = sources;
-    for (const std::string& word : run.sets()) own.sets.push_back(word);
+    own.swept = run.overrides();
     const Config config = load_config(own, &warnings);
     const int64_t ranks = ranks_of(config, f);
     batch_for(config.batch, ranks);

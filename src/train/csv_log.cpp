@@ -44,7 +44,7 @@ void CsvLog::show_times(int64_t samples, const PhaseSeconds& milliseconds) {
                                     {"backward", times.backward()},
                                     {"backward_inner", times.backward_inner},
                                     {"backward_allreduce", times.backward_allreduce},
-                                    {"step", times.step}})
+                                    {"step", times.step()}})
     show(str(kTime, name), samples, value);
 }
 

@@ -73,6 +73,8 @@ void ProgressLines::tell_as_deepspeed(int64_t steps, double timed, const std::op
                                   .most_bytes = bytes})));
   if (!breakdown) return;
   const DeepSpeedTimes times(breakdown->phases);
+  const int stage = run_.config.zero_optimization.stage;
+  if (stage == 1 || stage == 2) say(log_dist_line(deepspeed_optimizer_line(times)));
   say(log_dist_line(deepspeed_micro_line(times, micro_steps)));
   say(log_dist_line(deepspeed_line(times)));
 }

@@ -38,6 +38,9 @@ TEST(Hostfile, AsDeepSpeedReadsIt) {
   EXPECT_EQ(hostfile("w0\tslots=2"), "{w0: [0, 1]}");
   EXPECT_EQ(hostfile("   w0 slots=2   "), "{w0: [0, 1]}");
   EXPECT_EQ(hostfile("w0 slots=0\nw1 slots=1"), "{w1: [0]}");  // which has nothing to give
+  std::vector<std::string> notes;
+  parse_hostfile("w0 slots=0\nw1 slots=1", "hosts", &notes);
+  EXPECT_EQ(notes, std::vector<std::string>{"hosts: no rank is started on w0, which has slots=0"});
 }
 
 TEST(Hostfile, MistakesInDeepSpeedsWords) {

@@ -131,6 +131,25 @@ def the_table():
 
 
 @check
+def the_table_is_of_the_weights_that_train_best_chose():
+    for split, name, metric in (("test", "test", "loss"), ("val", "val", "accuracy")):
+        output, late = path("best-" + split), 0
+        sets = settings(train__best__split=split, train__best__metric=metric, train__eval_interval=3,
+                        optimizer__params__lr=2, data__validation=100 if split == "val" else 0)
+        printed = sweep(output, "--grid", "train.label_smoothing=0,0.1", sets=sets).stdout
+        for row, folder, block in zip(rows(printed), ("train.label_smoothing=0,seed=42", "train.label_smoothing=0.1,seed=42"),
+                                      results(output)):
+            found = records(os.path.join(output, folder), "eval")
+            judged = [r for r in found if r["split"] == name]
+            best = min(judged, key=lambda r: r["loss"]) if metric == "loss" else max(judged, key=lambda r: r["accuracy"])
+            kept = next(r for r in found if r["split"] == "test" and r["step"] == best["step"])
+            expect_equal(row[2:4], ["%.2f" % (100 * kept["accuracy"]), "%.4f" % kept["loss"]], split)
+            expect_equal(block["best_val_acc"], "%.2f" % (100 * best["accuracy"]), split)
+            late += best["step"] != judged[-1]["step"]
+        expect(late > 0, "all runs were best at their end: nothing was chosen")
+
+
+@check
 def blocks_of_results():
     output, _ = grid()
     blocks = content(output, "results.txt").split("Experiment:\n")[1:]
@@ -441,9 +460,9 @@ def missing_data_is_an_error_of_data():
 @check
 def mistakes_are_refused_before_anything_begins():
     cases = [
-        (["--grid", "optimizer.params.lrr=0.1,0.2"], ["unknown key 'optimizer.params.lrr'"]),
+        (["--grid", "optimizer.params.lrr=0.1,0.2"], ["--grid optimizer.params.lrr=0.1: unknown key 'optimizer.params.lrr'"]),
         (["--grid", "train.epoch=1,2"], ["unknown key 'train.epoch'", "did you mean 'train.epochs'"]),
-        (["--case", "trian.epochs=1"], ["unknown key 'trian.epochs'", "did you mean 'train.epochs'"]),
+        (["--case", "trian.epochs=1"], ["--case trian.epochs=1: unknown key 'trian.epochs'", "did you mean 'train.epochs'"]),
         (["--grid", "train.epochs="], ["list of values is empty"]),
         (["--grid", "train.epochs=1,,2"], ["train.epochs=1,,2"]),
         (["--case", " "], ["list of settings is empty"]),

@@ -33,6 +33,8 @@ TEST(Breakdown, InDeepSpeedsWords) {
   EXPECT_EQ(deepspeed_micro_line(times, 2),
             "time (ms) | fwd_microstep: 1.00 | bwd_microstep: 2.50 | bwd_inner_microstep: 2.00 | "
             "bwd_allreduce_microstep: 0.50 | step_microstep: 3.25");
+  EXPECT_EQ(deepspeed_optimizer_line(times),
+            "time (ms) | optimizer_allgather: 0.25 | optimizer_gradients: 0.00 | optimizer_step: 3.00");
 }
 
 TEST(PhaseClock, AddsUpWhatIsBetweenMarks) {

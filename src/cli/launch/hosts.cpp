@@ -106,7 +106,7 @@ std::vector<int> first_slots(int count) {
   return slots;
 }
 
-Hosts parse_hostfile(std::string_view text, const std::string& origin) {
+Hosts parse_hostfile(std::string_view text, const std::string& origin, std::vector<std::string>* notes) {
   constexpr const char* kGivenUp = ", unable to proceed with launching";
   Hosts hosts;
   std::set<std::string> names;
@@ -124,6 +124,9 @@ Hosts parse_hostfile(std::string_view text, const std::string& origin) {
            number, ": give the host one line");
     hosts.push_back(*std::move(host));
   }
+  for (const HostSlots& host : hosts)
+    if (host.slots.empty() && notes != nullptr)
+      notes->push_back(str(origin, ": no rank is started on ", shown(host.name), ", which has slots=0"));
   std::erase_if(hosts, [](const HostSlots& host) { return host.slots.empty(); });
   if (hosts.empty())
     fail(ExitCode::usage, "Hostfile is empty or not formatted correctly", kGivenUp, ". ", origin,
@@ -131,8 +134,9 @@ Hosts parse_hostfile(std::string_view text, const std::string& origin) {
   return hosts;
 }
 
-Hosts read_hostfile(const Path& path) {
-  return parse_hostfile(read_file(path, kLargestHostfile, MappedFile::Links::follow, ExitCode::usage), path.string());
+Hosts read_hostfile(const Path& path, std::vector<std::string>& notes) {
+  return parse_hostfile(read_file(path, kLargestHostfile, MappedFile::Links::follow, ExitCode::usage), path.string(),
+                        &notes);
 }
 
 Hosts filter_hosts(const Hosts& hosts, const std::string& include, const std::string& exclude, KnownSlots known) {

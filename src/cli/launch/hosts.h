@@ -24,8 +24,8 @@ std::vector<int> first_slots(int count);
 
 /// The lines of a hostfile, "NAME slots=N": blank ones and those that begin with # are skipped, what follows N is
 /// ignored. Error(usage) names `origin` and the line.
-Hosts parse_hostfile(std::string_view text, const std::string& origin);
-Hosts read_hostfile(const Path& path);
+Hosts parse_hostfile(std::string_view text, const std::string& origin, std::vector<std::string>* notes = nullptr);
+Hosts read_hostfile(const Path& path, std::vector<std::string>& notes);
 
 /// Which slots there may be: those that the hosts have, or any, where they are numbers of CUDA_VISIBLE_DEVICES.
 enum class KnownSlots : uint8_t { of_hosts, any };

@@ -60,9 +60,9 @@ Resources local_resources(const LaunchFlags& flags, const Environment& environme
   return found;
 }
 
-Resources hostfile_resources(const LaunchFlags& flags) {
+Resources hostfile_resources(const LaunchFlags& flags, std::vector<std::string>& notes) {
   Resources found{.here = false, .from_file = true};
-  found.hosts = filter_hosts(read_hostfile(flags.hostfile), flags.include, flags.exclude);
+  found.hosts = filter_hosts(read_hostfile(flags.hostfile, notes), flags.include, flags.exclude);
   if (flags.num_nodes > 0) {
     if (std::cmp_greater(flags.num_nodes, found.hosts.size()))
       fail(ExitCode::usage, "--num_nodes ", flags.num_nodes, ": ", in_quotes(flags.hostfile), " has ",
@@ -85,7 +85,8 @@ Resources resources_of(const LaunchFlags& flags, const Environment& environment,
   if (!there && flags.hostfile != LaunchFlags().hostfile)
     notes.push_back(str("Unable to find hostfile, will proceed with training with local resources only. There is no ",
                         in_quotes(flags.hostfile)));
-  Resources found = there ? hostfile_resources(flags) : local_resources(flags, environment, count_devices, notes);
+  Resources found =
+      there ? hostfile_resources(flags, notes) : local_resources(flags, environment, count_devices, notes);
   if (found.hosts.empty())
     fail(ExitCode::usage, "no slot is left by ", flags.exclude.empty() ? "--include " : "--exclude ",
          in_quotes(flags.exclude.empty() ? flags.include : flags.exclude), ": there is nothing to start");

@@ -40,7 +40,7 @@ std::vector<Settings> grid_of(const std::string& word) {
   std::vector<Settings> all;
   for (const Node& value : parse("[" + values + "]", origin).items) {
     if (value.kind == document::Kind::null) fail(ExitCode::usage, origin, ": one of its values is empty");
-    all.push_back({{key, document::flow(value)}});
+    all.push_back({{key, document::flow(value), "--grid"}});
   }
   if (all.empty()) fail(ExitCode::usage, origin, ": the list of values is empty; give --grid ", key, "=VALUE,VALUE");
   return all;
@@ -87,7 +87,7 @@ Settings case_of(const std::string& words) {
   for (const std::string& word : words_in(words)) {
     const auto [key, value] = split(word, origin);
     if (value.empty()) fail(ExitCode::usage, origin, ": ", key, " has no value");
-    settings.push_back({key, document::flow(parse(value, origin))});
+    settings.push_back({key, document::flow(parse(value, origin)), "--case"});
   }
   if (settings.empty()) fail(ExitCode::usage, origin, ": the list of settings is empty; give --case \"KEY=VALUE ...\"");
   return settings;
@@ -108,7 +108,7 @@ std::vector<Settings> product(const std::vector<Settings>& all, const std::vecto
 
 std::vector<Settings> seeds(int64_t first, int64_t count) {
   std::vector<Settings> all;
-  for (int64_t i = 0; i < count; ++i) all.push_back({{kSeed, std::to_string(first + i)}});
+  for (int64_t i = 0; i < count; ++i) all.push_back({{kSeed, std::to_string(first + i), "--repeats"}});
   return all;
 }
 
@@ -151,6 +151,13 @@ std::vector<std::string> SweepRun::sets() const {
   std::vector<std::string> words = {Setting{kSeed, seed}.text()};
   for (const Setting& setting : settings) words.push_back(setting.text());
   return words;
+}
+
+std::vector<ConfigOverride> SweepRun::overrides() const {
+  std::vector<ConfigOverride> all = {{kSeed, seed, "--repeats"}};
+  for (const Setting& setting : settings)
+    all.push_back({setting.key, setting.value, setting.option + " " + setting.text()});
+  return all;
 }
 
 std::vector<SweepRun> plan_sweep(const SweepWords& words, int64_t first_seed) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "train/config/load.h"
+
 namespace ct {
 
 /// Words of the command line.
@@ -16,7 +18,7 @@ struct SweepWords {
 
 /// A key of the configuration and its value, YAML in flow style.
 struct Setting {
-  std::string key, value;
+  std::string key, value, option;                         // "--grid", "--case" or "--repeats", which it is of
   std::string text() const { return key + "=" + value; }  // as --set takes it
 };
 
@@ -29,6 +31,8 @@ struct SweepRun {
   std::string folder() const;
   /// Words for --set.
   std::vector<std::string> sets() const;
+  /// The same, each of the option that it came from.
+  std::vector<ConfigOverride> overrides() const;
 };
 
 /// All runs in the order of the words: seeds change fastest, then the last grid. Error(usage) for words that make no

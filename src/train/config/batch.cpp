@@ -72,7 +72,9 @@ BatchSizes batch_for(const BatchKeys& keys, int64_t ranks) {
                                  keys.micro.value_or(1) > 0 && keys.accumulation.value_or(1) > 0;
     if (!sizes_are_sound) throw;
     const bool others_fit = keys.train && keys.micro && *keys.train % (*keys.micro * ranks) == 0;
-    fail(error.code(), error.what(), " on ", counted(ranks, "rank"), "; ", describe_fit(keys),
+    const std::string given =
+        keys.train && keys.micro ? str(" with batches of ", *keys.train, " and micro-batches of ", *keys.micro) : "";
+    fail(error.code(), error.what(), " on ", counted(ranks, "rank"), given, "; ", describe_fit(keys),
          others_fit ? str(", or set gradient_accumulation_steps to ", *keys.train / (*keys.micro * ranks)) : "");
   }
 }

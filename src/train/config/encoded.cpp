@@ -53,7 +53,8 @@ std::optional<std::string> config_in_place_of(const std::filesystem::path& file)
 
 bool looks_encoded(const std::string& word) {
   constexpr size_t kShortest = 16;
-  return word.size() >= kShortest && is_alphabet(word);
+  const bool begins_as_json = word.starts_with("eyJ") || word.starts_with("ewo") || word.starts_with("eyA");
+  return word.size() >= kShortest && (begins_as_json || is_alphabet(word)) && word.find_first_of("/.") == word.npos;
 }
 
 std::string source_name(const std::filesystem::path& file) {

@@ -13,7 +13,7 @@ std::optional<std::string> decode_config(const std::string& word);
 /// decode_config() of a name that no file has.
 std::optional<std::string> config_in_place_of(const std::filesystem::path& file);
 
-/// Could it be meant as base64? Long, and of its letters alone.
+/// Could it be meant as base64? Long, no path, and of its letters alone or beginning as base64 of JSON does.
 bool looks_encoded(const std::string& word);
 
 /// For people: the path, or "base64 eyJ0cmFpbl9i..." in place of one.

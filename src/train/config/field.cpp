@@ -181,6 +181,8 @@ AugmentStep read_step(const ConfigField& field, const Node& node) {
   Node name = node;
   name.kind = Kind::text;
   if (with_parameters) name.text = node.entries[0].key, name.mark = node.entries[0].mark;
+  if (name.text == "normalize")
+    fail_at(name.mark, field.key, " normalize is a key of its own: data.normalize: {mean: [...], std: [...]}");
   std::string word;
   read_field({field.key, &word, "", {.values = augment_step_names(), .later = kLaterSteps}}, name);
   AugmentStep step = augment_step(word);

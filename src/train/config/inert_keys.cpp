@@ -149,7 +149,7 @@ const std::vector<InertKey>& inert_keys() {
       {"aio.*", "*", kNoNvme},
       {"autotuning.enabled", "false", kNotPartOfIt},
       {"autotuning.*", "*", kOff},
-      {"compression_training", "{}", kNotPartOfIt},
+      {"compression_training", "{}|off", kNotPartOfIt},
       {"curriculum_learning.enabled", "false", kNotPartOfIt},
       {"curriculum_learning.*", "*", kOff},
       {"data_efficiency.enabled", "false", kNotPartOfIt},
@@ -167,7 +167,7 @@ const std::vector<InertKey>& inert_keys() {
       {"quantize_training.enabled", "false", kNotPartOfIt},
       {"quantize_training.*", "*", kOff},
       {"sparse_attention", "{}", kNotPartOfIt},
-      {"tensor_parallel", "{}", "no layer is shared out among ranks"},
+      {"tensor_parallel", "{}|{autotp_size: 0}|{autotp_size: 1}", "no layer is shared out among ranks"},
       {"timers.throughput.enabled", "*", "lines of progress always have samples/s"},
       {"timers.throughput.synchronized", "*", "lines of progress always have samples/s"},
       {"torch_autocast.enabled", "false", "bf16 or fp16 take its place, with f32 masters"},
@@ -203,6 +203,18 @@ const InertKey* find_inert(const std::string& key) {
   return dot == std::string::npos ? nullptr : find(key.substr(0, dot) + ".*");
 }
 
+/// Is all that a block could switch on switched off? A block that has no switch is no such block.
+bool is_off(const document::Node& block, bool& has_switch) {
+  for (const document::Entry& entry : block.entries) {
+    if (entry.key == "enabled") {
+      has_switch = true;
+      if (entry.value.kind != document::Kind::boolean || entry.value.boolean) return false;
+    }
+    if (!is_off(entry.value, has_switch)) return false;
+  }
+  return true;
+}
+
 bool is_harmless(const InertKey& inert, const document::Node& value) {
   if (value.kind == document::Kind::null) return true;  // as if it were absent
   if (inert.harmless.empty()) return false;
@@ -211,7 +223,9 @@ bool is_harmless(const InertKey& inert, const document::Node& value) {
   if (text == "auto") return true;  // DeepSpeed's: as if it were absent
   for (size_t begin = 0; begin <= inert.harmless.size();) {
     const size_t end = std::min(inert.harmless.find('|', begin), inert.harmless.size());
-    if (same_letters(text, std::string_view(inert.harmless).substr(begin, end - begin))) return true;
+    const std::string_view value_or_off = std::string_view(inert.harmless).substr(begin, end - begin);
+    if (bool has_switch = false; value_or_off == "off" && is_off(value, has_switch) && has_switch) return true;
+    if (same_letters(text, value_or_off)) return true;
     begin = end + 1;
   }
   return false;
@@ -222,6 +236,7 @@ std::string refusal_of(const InertKey& inert, const std::string& key, const docu
   const bool none = inert.harmless.empty();
   std::string instead;
   for (const char c : inert.harmless) instead += c == '|' ? std::string(" or ") : std::string(1, c);
+  if (instead.ends_with(" or off")) instead.replace(instead.size() - 3, 3, "enabled: false in each of its blocks");
   return str(key, none ? "" : " " + document::flow(value), " is not supported by this version; ",
              none ? "remove it" : "use " + instead, ": ", why);
 }

@@ -13,7 +13,9 @@ namespace ct {
 /// of a block that is not listed itself.
 struct InertKey {
   std::string key;
-  std::string harmless;      // the values (as printed, any case, with | between them) that are ignored; "*": any
+  std::string harmless;      // the values (as printed, any case, with | between them) that are ignored; "*": any;
+                             // a block that has
+                             // switches is harmless where each `enabled` of it is false, if "off" is there
   std::string why;           // they are ignored
   std::string refusal = {};  // why any other is refused; empty: for the same reason
 };

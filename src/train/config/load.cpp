@@ -46,6 +46,7 @@ Config load_config(const ConfigSources& sources, std::vector<std::string>* warni
   std::vector<ConfigOverride> words = tutorial_flag_overrides(sources.flags, micro, has_average, warnings);
   words.insert(words.end(), sources.overrides.begin(), sources.overrides.end());
   for (const std::string& set : sources.sets) words.push_back(split_set(set));
+  words.insert(words.end(), sources.swept.begin(), sources.swept.end());
   // A type clears its params, so it goes first: --set optimizer.params.lr=… --set optimizer.type=… means the same
   // either way.
   std::stable_partition(words.begin(), words.end(), [](const ConfigOverride& word) {

@@ -41,8 +41,9 @@ struct ConfigSources {
   bool begins_with_default = false;               // the first is default.yaml, which nobody has named
   TutorialFlags flags = {};
   std::vector<ConfigOverride> overrides = {};  // other flags that set a key, such as --output
-  std::vector<std::string> sets =
-      {};  // "a.b=c", applied last, in order; optimizer.type= first, as it clears the params
+  // "a.b=c", applied in order behind all of these; optimizer.type= first, as it clears the params
+  std::vector<std::string> sets = {};
+  std::vector<ConfigOverride> swept = {};  // of one run of a sweep: behind the sets
 };
 
 /// Reads, merges and checks. Every Error is ExitCode::usage, one line, with the place of the value at fault.

@@ -66,9 +66,10 @@ TEST(Batch, NamesTheRanksThatFit) {
     }
     return std::string();
   };
-  EXPECT_NE(
-      text({4, 4, kNone}, 2).find("Gradient accumulation steps: 0 has to be greater than 0 on 2 ranks; it fits 1 rank"),
-      std::string::npos);
+  EXPECT_NE(text({4, 4, kNone}, 2)
+                .find("Gradient accumulation steps: 0 has to be greater than 0 on 2 ranks with batches of 4 and "
+                      "micro-batches of 4; it fits 1 rank"),
+            std::string::npos);
   EXPECT_NE(text({16, 4, kNone}, 3).find("it fits 1, 2 or 4 ranks"), std::string::npos);
   EXPECT_NE(text({10080, 280, 1}, 2).find("it fits 36 ranks, or set gradient_accumulation_steps to 18"),
             std::string::npos);

@@ -57,6 +57,8 @@ TEST(Encoded, AFileOfThatNameComesFirst) {
 
 TEST(Encoded, LongWordsOfItsLettersLookMeant) {
   EXPECT_TRUE(looks_encoded("eyJ0cmFpbl9iYXRjaF9zaXpl"));
+  EXPECT_TRUE(looks_encoded("eyJ0cmFpbl9iYXRjaF9zaXpl!"));
+  EXPECT_FALSE(looks_encoded("eyJjb25maWcgZmlsZQ.json"));
   EXPECT_FALSE(looks_encoded("ds_config"));
   EXPECT_FALSE(looks_encoded("configs/ds_config.json"));
 }
