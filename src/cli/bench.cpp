@@ -50,6 +50,9 @@ int verb_bench(const Words& words) {
   settle_bf16(config);
   if (!f.cuda_path.empty()) config.cuda.path = f.cuda_path;
   const int ranks = rank_count(config, f.ranks);
+  if (f.operations && ranks > 1)
+    fail(ExitCode::usage, "--ops times operations on one rank, not on ", ranks,
+         ": leave --ranks out, or give --ranks 1");
   if (f.what == "step" || f.what == "eval" || f.what == "data") batch_for(config.batch, ranks);
   const bool device_update = f.what == "update" && !f.device.empty() && wants_cuda(config);
   if (device_update && ranks > 1) fail(ExitCode::usage, "bench update measures one GPU: leave --ranks out");

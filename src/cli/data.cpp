@@ -66,11 +66,15 @@ int verify_data(const Words& words) {
   CLI::App app("Checks every byte of a data set's files that can be checked.", "cifar-train data verify");
   DataOptions options;
   options.add_to(app);
+  OpenOptions opening;
+  app.add_option("--max-pixels", opening.pictures.max_pixels, "of a folder of pictures: larger ones are bad")
+      ->check(positive_problem)
+      ->capture_default_str();
   if (!parse(app, words)) return 0;
 
   const DataSource source = options.source();
   const DataKind& kind = *source.kind;
-  const std::vector<FileReport> files = kind.verify(source.folder);
+  const std::vector<FileReport> files = kind.verify(source.folder, opening);
   std::printf("%s in %s; %s\n", std::string(kind.name).c_str(), source.folder.c_str(),
               std::string(kind.verified).c_str());
   int width = 18;

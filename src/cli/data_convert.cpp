@@ -140,6 +140,8 @@ int data_convert(const Words& words) {
   app.add_flag("-q,--quiet", quiet, "no chatter");
   if (!parse(app, words)) return 0;
 
+  if (app.count("--quality") > 0 && options.resize == 0)
+    fail(ExitCode::usage, "--quality is of pictures that are resized: give --resize too, or leave it out");
   options.on_corrupt = of_word(on_corrupt, OnCorrupt::error);
   Console console(true, quiet ? Verbosity::quiet : Verbosity::normal);
   const Path target = Path(out).has_filename() ? Path(out) : Path(out).parent_path();

@@ -81,7 +81,7 @@ struct DataKind {
   std::string (*look)(const std::filesystem::path& folder);
   std::string_view verified;  // what verify() does: "sizes and labels are checked"
   /// Reads every file, whole or not: damage is reported, not thrown.
-  std::vector<FileReport> (*verify)(const std::filesystem::path& folder);
+  std::vector<FileReport> (*verify)(const std::filesystem::path& folder, const OpenOptions& options);
 };
 
 /// The kinds in the order in which data.dataset: auto tries them; the last one is always to be had.

@@ -314,10 +314,15 @@ std::string Trainer::open_folder() {
 /// What every checkpoint will say of where it comes from.
 void Trainer::describe_run() {
   const DataSet& images = *session_.data().train;
-  const uint32_t crc = images.fingerprint();
+  const uint32_t crc = images.fingerprint(), test_crc = session_.data().test->fingerprint();
   session_.check_data();
-  provenance_ = {to_yaml(config_),          comm_.size(), images.name(), crc, session_.backend().description(),
-                 session_.backend().plans()};
+  provenance_ = {.config = to_yaml(config_),
+                 .ranks = comm_.size(),
+                 .dataset = images.name(),
+                 .data_crc = crc,
+                 .test_data_crc = test_crc,
+                 .device = session_.backend().description(),
+                 .plans = session_.backend().plans()};
 }
 
 /// Weights and state of the checkpoint; without one, initial weights. Then the folder is taken into use.

@@ -247,7 +247,27 @@ def a_run_that_met_damage_goes_on_without_it():
     # Pictures of another size are other images.
     damage(os.path.join(data, "train", "bee", "p02.png"))
     fails(CHECKPOINT, train(output, settings(data, data__on_corrupt="skip", train__epochs=5), expecting=CHECKPOINT, config=LINEAR),
-          "other images", "restore files")
+          "trained on other images", "restore files")
+
+
+@check
+def a_run_is_evaluated_on_the_same_pictures():
+    data, output = folders("judged", train=8, val=2), path("judged-run")
+    train(output, settings(data), config=LINEAR)
+    held = os.path.join(data, "val", "bee", sorted(os.listdir(os.path.join(data, "val", "bee")))[0])
+    with open(held, "rb") as file:
+        whole = file.read()
+
+    def rewrite(content):
+        with open(held, "wb") as file:
+            file.write(content)
+
+    for change in (lambda: os.remove(held), lambda: rewrite(whole + b" ")):
+        change()
+        fails(CHECKPOINT, train(output, settings(data, train__epochs=5), expecting=CHECKPOINT, config=LINEAR),
+              "evaluated on other images", "restore files")
+    rewrite(whole)
+    train(output, settings(data, train__epochs=5), config=LINEAR)
 
 
 @check
@@ -263,6 +283,7 @@ def what_does_not_fit_is_refused_by_name():
     refused(USAGE, {"data__augment": "[{random_resized_crop: {scale: [1, 0.5]}}]"}, "scale", "no larger")
     refused(USAGE, {"data__augment": "[{random_resized_crop: {padding: 4}}]"}, "scale or ratio")
     refused(DATA, {"data__max_pixels": 100}, "p", ".png", "data.max_pixels, 100")
+    fails(DATA, run("data", "verify", "--data", data, "--max-pixels", 100), "data.max_pixels, 100", "--max-pixels")
     refused(DATA, {"data__train": path("no", "such")}, path("no", "such"))
     refused(DATA, {"data__path": path("nowhere"), "data__dataset": "image_folder"}, "nowhere", "train/CLASS")
     one = path("one-left")

@@ -546,12 +546,12 @@ class Verbs(unittest.TestCase):
         text = self.bench("step", "--ops", "--device", "cpu")
         self.assertRegex(text, r"(?m)^linear, batch 16 = 4 x 4 x 1 ranks.* images/s")
         self.assertRegex(text, r"(?m)^measured peaks of this core: \d+ GFLOP/s, \d+\.\d GB/s copy$")
-        self.assertRegex(text, r"(?m)^  linear +\d+\.\d\d +\d+ +\d+% +\d+\.\d$")
+        self.assertRegex(text, r"(?m)^  linear +\d+\.\d\d +\d+ +\d+% +\d+\.\d  \S+ \[[\d,]+\]$")
         self.assertRegex(text, r"(?m)^  sum +\d+\.\d\d$")
         json_text = self.bench("step", "--ops", "--device", "cpu", "--json")
         self.assertEqual(len(json_text.splitlines()), 1, json_text)
         result = json.loads(json_text)
-        self.assertEqual([op["name"] for op in result["ops"]], re.findall(r"(?m)^  ([a-z]\w+) .*\d+\.\d$", text))
+        self.assertEqual([op["name"] for op in result["ops"]], re.findall(r"(?m)^  ([a-z]\w+) .*\d+\.\d  \S.*$", text))
         self.assertGreater(result["peaks"]["flops"], 0)
         # A micro-batch's operations count four times.
         self.assertGreater(result["ops_us"], sum(op["us"] for op in result["ops"]))
@@ -572,6 +572,7 @@ class Verbs(unittest.TestCase):
         self.bad(USAGE, "--ops belongs to bench step, not to bench data", "bench", "data", "--ops")
         self.bad(USAGE, "--elements belongs to", "bench", "step", "--elements", 10)
         self.bad(USAGE, "add --ops", "bench", "step", "--large")
+        self.bad(USAGE, "--ops times operations on one rank, not on 2", "bench", "--ops", "--ranks", 2)
 
     def test_bench_of_operations_in_bf16(self):
         """No operation can do more than the processor."""
@@ -620,7 +621,7 @@ class Verbs(unittest.TestCase):
     def test_bench_of_operations_on_a_gpu(self):
         text = self.bench("step", "--ops", "--device", "cuda", program=ON_HOST)
         self.assertRegex(text, r"(?m)^measured peaks of this GPU: .* GB/s copy of .* GFLOP/s f32 product of \d+\^3$")
-        self.assertRegex(text, r"(?m)^  linear +\d+\.\d\d +\d+ +\d+\.\d% +\d+\.\d +\d+\.\d%$")
+        self.assertRegex(text, r"(?m)^  linear +\d+\.\d\d +\d+ +\d+\.\d% +\d+\.\d +\d+\.\d%  \S+ \[[\d,]+\]$")
         self.assertRegex(text, r"(?m)^step: .* recorded, .* unrecorded; its operations .* gaps")
         result = json.loads(self.bench("step", "--ops", "--device", "cuda", "--json", program=ON_HOST))
         self.assertTrue({"linear", "softmax_cross_entropy", "adam"} <= {op["name"] for op in result["ops"]})

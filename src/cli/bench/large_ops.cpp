@@ -74,7 +74,7 @@ OpTimes time_large_operations(const Lowered& program, Backend& backend, const Op
       return Tensor{memory.at(id).data(), value.dtype, value.shape};
     };
     times.ops.push_back({std::string(name_of(step.op)), time_operation(backend, *op, values, tensor, options),
-                         cost_of(step.op, values)});
+                         cost_of(step.op, values), result_of(step.op, values)});
   }
   return times;
 }

@@ -29,6 +29,13 @@ Shares shares(const OpTime& op, const DevicePeaks& peaks) {
 
 }  // namespace
 
+std::string result_of(const Op& op, const std::vector<Value>& values) {
+  const Ids written = writes(op);
+  if (written.size() == 0) return "";
+  const Value& value = values[static_cast<size_t>(*written.begin())];
+  return str(value.name, " ", to_string(value.shape));
+}
+
 double time_operation(Backend& backend, const ComputeOp& op, const std::vector<Value>& values, const Resolve& operands,
                       const OpTimingOptions& options) {
   constexpr int kMostLaunches = 100;
@@ -66,7 +73,8 @@ OpTimes time_device_operations(Engine& engine, Backend& backend, const OpTimingO
       engine.restore({});  // each launch of the step's control takes a row of the schedule
       const double seconds = time_operation(
           backend, *op, program.values, [&](ValueId id) { return engine.bound().tensor(id); }, options);
-      times.ops.push_back({std::string(name_of(step.op)), seconds, cost_of(step.op, program.values)});
+      times.ops.push_back({std::string(name_of(step.op)), seconds, cost_of(step.op, program.values),
+                           result_of(step.op, program.values)});
       times.step += runs * seconds;
     }
   return times;
@@ -92,7 +100,8 @@ OpTimes time_host_operations(Engine& engine) {
        {std::pair(&program.last, program.distribution.accumulation), {&program.update, 1}})
     for (const Step& step : *steps) {
       const double seconds = spread(std::move(runs[times.ops.size()])).median;
-      times.ops.push_back({std::string(name_of(step.op)), seconds, cost_of(step.op, program.values)});
+      times.ops.push_back({std::string(name_of(step.op)), seconds, cost_of(step.op, program.values),
+                           result_of(step.op, program.values)});
       times.step += repeats * seconds;
     }
   return times;
@@ -103,6 +112,7 @@ std::string table(const OpTimes& times, const DevicePeaks& peaks, const std::str
   std::snprintf(line, sizeof line, "\n  %-24s %10s %10s %7s %10s", "operation", "us", "GFLOP/s", "% peak", "GB/s");
   std::string text = title + line;
   if (!times.in_caches) text += "  % copy";
+  text += "  of";
   double sum = 0;
   for (const OpTime& op : times.ops) {
     const Shares of = shares(op, peaks);
@@ -117,9 +127,8 @@ std::string table(const OpTimes& times, const DevicePeaks& peaks, const std::str
     text += line;
     std::snprintf(line, sizeof line, " %10.1f", op.cost.bytes / op.seconds / 1e9);
     text += line;
-    if (times.in_caches) continue;
-    std::snprintf(line, sizeof line, " %6.1f%%", 100 * of.bytes);
-    text += line;
+    if (!times.in_caches) std::snprintf(line, sizeof line, " %6.1f%%", 100 * of.bytes), text += line;
+    text += "  " + op.result;
   }
   std::snprintf(line, sizeof line, "\n  %-24s %10.2f", "sum", 1e6 * sum);
   return text + line;
@@ -130,6 +139,7 @@ Json operations(const OpTimes& times, const DevicePeaks& peaks) {
   for (const OpTime& op : times.ops) {
     const Shares of = shares(op, peaks);
     ops.push_back({{"name", op.name},
+                   {"result", op.result},
                    {"us", 1e6 * op.seconds},
                    {"gflops", op.cost.flops / op.seconds / 1e9},
                    {"gbytes_per_sec", op.cost.bytes / op.seconds / 1e9},

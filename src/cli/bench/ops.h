@@ -15,7 +15,11 @@ struct OpTime {
   std::string name;
   double seconds;  // of one launch of many in a row
   Cost cost;
+  std::string result;  // what it computes: "layer1.0.conv1.out 64x64x32x32"
 };
+
+/// The name and shape of what an operation writes first.
+std::string result_of(const Op& op, const std::vector<Value>& values);
 
 struct OpTimes {
   std::vector<OpTime> ops;  // of a micro-batch (the step's last), then of the update

@@ -84,7 +84,7 @@ DataKind cifar_kind() {
           .size = size_of_batches,
           .look = look_at_batches,
           .verified = "sizes and labels are checked",
-          .verify = inspect_files};
+          .verify = [](const fs::path& folder, const OpenOptions&) { return inspect_files(folder); }};
 }
 
 }  // namespace ct

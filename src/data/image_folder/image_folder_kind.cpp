@@ -96,12 +96,13 @@ std::string look(const fs::path& folder) {
 }
 
 /// A line for each split and each bad picture.
-std::vector<FileReport> verify(const fs::path& folder) {
+std::vector<FileReport> verify(const fs::path& folder, const OpenOptions& options) {
   std::vector<FileReport> reports;
   bool both_open = true;
   for (const fs::path& split : {folder / "train", folder / "val"}) {
     try {
-      const ImageFolderSet set(split, {.on_corrupt = OnCorrupt::skip, .threads = available_cores()});
+      const ImageFolderSet set(
+          split, {.pictures = options.pictures, .on_corrupt = OnCorrupt::skip, .threads = available_cores()});
       const size_t whole = reports.size();
       reports.push_back({.path = split, .records = set.count()});
       in_order(

@@ -88,6 +88,12 @@ std::span<const std::byte> ImageFolderSet::bytes(int64_t i, std::vector<std::byt
   return scratch;
 }
 
+bool ImageFolderSet::is_as_it_was(int64_t i) const {
+  std::error_code error;
+  const int64_t before = listing_.bytes(i);
+  return before == 0 || (fs::file_size(path(i), error) == static_cast<uint64_t>(before) && !error);
+}
+
 fs::path ImageFolderSet::path(int64_t i) const {
   return folder_ / class_names_[static_cast<size_t>(label(i))] / listing_.name(i);
 }

@@ -31,6 +31,7 @@ class ImageFolderSet final : public PictureSet {
   const Listing& listing() const { return listing_; }
 
  private:
+  bool is_as_it_was(int64_t i) const override;
   std::filesystem::path folder_;
   Listing listing_;
 };

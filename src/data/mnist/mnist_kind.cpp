@@ -77,7 +77,9 @@ std::vector<FileReport> inspect_files(const fs::path& folder, bool whole) {
   return reports;
 }
 
-std::vector<FileReport> verify(const fs::path& folder) { return inspect_files(folder, /*whole=*/true); }
+std::vector<FileReport> verify(const fs::path& folder, const OpenOptions&) {
+  return inspect_files(folder, /*whole=*/true);
+}
 
 std::string look(const fs::path& folder) {
   for (const FileReport& file : inspect_files(folder, /*whole=*/false))

@@ -61,7 +61,7 @@ std::string look(const fs::path& path) {
 }
 
 /// The file, and each of its pictures that is damaged.
-std::vector<FileReport> verify(const fs::path& path) {
+std::vector<FileReport> verify(const fs::path& path, const OpenOptions&) {
   FileReport report{.path = path};
   std::vector<FileReport> damaged;
   try {

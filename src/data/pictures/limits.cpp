@@ -7,7 +7,7 @@ namespace ct {
 void require_allowed(PictureSize size, const DecodeOptions& options) {
   if (const int64_t pixels = int64_t{size.width} * size.height; pixels > options.max_pixels)
     fail(ExitCode::data, size.width, "x", size.height, ": ", pixels, " pixels are more than data.max_pixels, ",
-         options.max_pixels, ", which may be raised");
+         options.max_pixels, ", which may be raised (data verify, data convert: --max-pixels)");
 }
 
 void require_inside(const Window& window, PictureSize size) {

@@ -26,7 +26,9 @@ bool PictureSet::read(int64_t i, const SampleKey& key, uint8_t* to) const {
   const std::string problem =
       problem_of([&] { make_sample(bytes(i, scratch), transform_, key, static_cast<uint32_t>(i), to); });
   if (problem.empty()) return true;
+  check_unchanged();  // a file that was written over is no damaged one
   if (on_corrupt_ == OnCorrupt::skip) return false;
+  if (!is_as_it_was(i)) fail(ExitCode::data, picture_name(i), ": ", problem, "; restore it as it was and start again");
   fail(ExitCode::data, picture_name(i), ": ", problem, "; mend or remove the file, or ", kSkipDamaged);
 }
 

@@ -31,6 +31,8 @@ class PictureSet : public DataSet {
   virtual std::string picture_name(int64_t i) const = 0;
 
  protected:
+  /// Is picture i as it was when the set was opened? false: to restore it is all that helps.
+  virtual bool is_as_it_was(int64_t) const { return true; }
   PictureSet(std::string name, const PictureTransform& transform, OnCorrupt on_corrupt)
       : DataSet(std::move(name), transform.shape()), transform_(transform), on_corrupt_(on_corrupt) {}
   const PictureTransform& transform() const { return transform_; }

@@ -78,7 +78,7 @@ DataKind synthetic_kind() {
           .size = size_of_batches,
           .look = look_at_batches,
           .verified = "sizes, labels and SHA-256 are compared",
-          .verify = inspect_files};
+          .verify = [](const fs::path& folder, const OpenOptions&) { return inspect_files(folder); }};
 }
 
 }  // namespace ct

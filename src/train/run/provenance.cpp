@@ -10,6 +10,7 @@ Json to_json(const RunState& state, const Provenance& p) {
   json["ranks"] = p.ranks;
   json["dataset"] = p.dataset;
   json["data_crc32c"] = p.data_crc;
+  if (p.test_data_crc) json["test_data_crc32c"] = *p.test_data_crc;
   json["device"] = p.device;
   json["plans"] = p.plans;
   return json;
@@ -17,8 +18,14 @@ Json to_json(const RunState& state, const Provenance& p) {
 
 Provenance provenance_from(const Json& state) {
   try {
-    return {state.at("config"),      state.at("ranks"),  state.at("dataset"),
-            state.at("data_crc32c"), state.at("device"), state.value("plans", "")};
+    const auto test = state.find("test_data_crc32c");
+    return {.config = state.at("config"),
+            .ranks = state.at("ranks"),
+            .dataset = state.at("dataset"),
+            .data_crc = state.at("data_crc32c"),
+            .test_data_crc = test == state.end() ? std::nullopt : std::optional(test->get<uint32_t>()),
+            .device = state.at("device"),
+            .plans = state.value("plans", "")};
   } catch (const Json::exception&) {
     fail(ExitCode::checkpoint,
          "state.json does not say what the run was; the checkpoint is damaged, use an earlier one");

@@ -106,9 +106,10 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
 
 void RunFolder::require_same_origin(const Provenance& now, Console& console) const {
   if (!resumed_) return;
-  if (resumed_->dataset != now.dataset || resumed_->data_crc != now.data_crc)
-    fail(ExitCode::checkpoint, "the run was trained on other images (", resumed_->dataset,
-         ") than those that data.path now leads to (", now.dataset,
+  const bool trained = resumed_->dataset != now.dataset || resumed_->data_crc != now.data_crc;
+  if (trained || (resumed_->test_data_crc && resumed_->test_data_crc != now.test_data_crc))
+    fail(ExitCode::checkpoint, "the run was ", trained ? "trained" : "evaluated", " on other images (",
+         resumed_->dataset, ") than those that data.path now leads to (", now.dataset,
          "): restore files that changed since, set data.path to the same data, or start a new run");
   if (resumed_->device != now.device)
     console.note("warning: the checkpoint was made on another device or library (" + resumed_->device +

@@ -132,26 +132,26 @@ TEST_F(ImageFolderTest, PicturesThatChangeOrVanishAreNamed) {
   const fs::path folder = make_folders(2) / "train", at = folder / "bee" / "p0.png";
   const ImageFolderSet set(folder, {.pictures = kSmall}),
       tolerant(folder, {.pictures = kSmall, .on_corrupt = OnCorrupt::skip});
-  const auto expect_problem = [&](const std::string& problem) {
+  constexpr const char* kRestore = "restore it as it was";
+  const auto expect_problem = [&](const std::string& problem, const std::string& remedy) {
     std::vector<uint8_t> pixels(set.shape().bytes());
-    expect_error(ExitCode::data, {"bee/p0.png: " + problem, "data.on_corrupt"},
-                 [&] { set.read(2, {}, pixels.data()); });
+    expect_error(ExitCode::data, {"bee/p0.png: " + problem, remedy}, [&] { set.read(2, {}, pixels.data()); });
     EXPECT_FALSE(tolerant.read(2, {}, pixels.data()));
     EXPECT_EQ(set.problem(2).find(problem), 0u) << set.problem(2);
   };
   const std::string before = sample(set, 2);
   const auto size = fs::file_size(at);
   fs::resize_file(at, size - 1);
-  expect_problem("changed while it was in use");
+  expect_problem("changed while it was in use", kRestore);
   fs::resize_file(at, size);
-  expect_problem("a PNG file that cannot be decoded");
+  expect_problem("a PNG file that cannot be decoded", "data.on_corrupt");
   fs::remove(at);
-  expect_problem("no longer there");
+  expect_problem("no longer there", kRestore);
   fs::create_directory(at);
-  expect_problem("changed while it was in use");
+  expect_problem("changed while it was in use", kRestore);
   fs::remove(at);
   put(at, FileBytes(size, std::byte{'x'}));
-  expect_problem("neither a JPEG nor a PNG");
+  expect_problem("neither a JPEG nor a PNG", "data.on_corrupt");
   put_picture(at, 3);
   EXPECT_EQ(sample(set, 2), before);
   EXPECT_EQ(set.problem(2), "");
@@ -288,15 +288,15 @@ TEST_F(ImageFolderTest, BothSplitsHaveTheSameClasses) {
 TEST_F(ImageFolderTest, VerifyListsEveryBadPicture) {
   const fs::path folder = make_folders(2);
   const DataKind& kind = *find_kind("image_folder");
-  EXPECT_EQ(kind.verify(folder).size(), 2u);
+  EXPECT_EQ(kind.verify(folder, {}).size(), 2u);
   fs::create_directory(folder / "val" / "dog");
   put(folder / "val" / "dog" / "p0.png", FileBytes(30, std::byte{'x'}));
-  EXPECT_NE(kind.verify(folder).back().problem.find("no folder for the class 'dog'"), std::string::npos);
+  EXPECT_NE(kind.verify(folder, {}).back().problem.find("no folder for the class 'dog'"), std::string::npos);
   fs::remove_all(folder / "val" / "dog");
   fs::resize_file(folder / "train" / "ant" / "p1.png", 70);
   put(folder / "val" / "bee" / "p0.png", {});
   put(folder / "val" / "cow" / "p1.png", FileBytes(30, std::byte{'x'}));
-  const std::vector<FileReport> reports = kind.verify(folder);
+  const std::vector<FileReport> reports = kind.verify(folder, {});
   ASSERT_EQ(reports.size(), 5u);
   EXPECT_EQ(reports[0].records, 6);
   EXPECT_EQ(reports[0].problem, "");
@@ -308,7 +308,8 @@ TEST_F(ImageFolderTest, VerifyListsEveryBadPicture) {
   EXPECT_EQ(reports[4].problem, "neither a JPEG nor a PNG file");
   fs::remove_all(folder / "val");
   fs::create_directory(folder / "val");
-  EXPECT_EQ(kind.verify(folder).back().problem.find("no folders; put"), 0u) << kind.verify(folder).back().problem;
+  EXPECT_EQ(kind.verify(folder, {}).back().problem.find("no folders; put"), 0u)
+      << kind.verify(folder, {}).back().problem;
 }
 
 }  // namespace

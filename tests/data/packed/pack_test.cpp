@@ -297,7 +297,7 @@ TEST_F(PackTest, TheKindKnowsSizesAndDamage) {
   EXPECT_FALSE(size.spec.direct);
   EXPECT_GT(kind.size({}, {}).spec.test_images, 1000);
   EXPECT_EQ(kind.look(out()), "");
-  auto reports = kind.verify(out());
+  auto reports = kind.verify(out(), {});
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_EQ(reports[0].problem, "");
   EXPECT_EQ(reports[0].records, 8);
@@ -309,7 +309,7 @@ TEST_F(PackTest, TheKindKnowsSizesAndDamage) {
   flip(third);
   flip(second);
   EXPECT_EQ(kind.look(out()), "");  // the quick look
-  reports = kind.verify(out());
+  reports = kind.verify(out(), {});
   ASSERT_EQ(reports.size(), 3u);
   EXPECT_EQ(reports[0].problem, "");
   EXPECT_EQ(reports[1].path, out() / "crab/3.png");
@@ -318,7 +318,7 @@ TEST_F(PackTest, TheKindKnowsSizesAndDamage) {
 
   fs::resize_file(out(), 500);
   EXPECT_NE(kind.look(out()).find("cut short"), std::string::npos);
-  EXPECT_NE(kind.verify(out())[0].problem.find("cut short"), std::string::npos);
+  EXPECT_NE(kind.verify(out(), {})[0].problem.find("cut short"), std::string::npos);
   expect_error(ExitCode::data, {out().string(), "cut short", "data convert"}, [&] { open(Split::train); });
 }
 

@@ -237,7 +237,8 @@ TEST(Decode, TooManyPixelsAreRefusedBeforeTheyAreDecoded) {
   for (const FileBytes& file : {jpeg_file(picture), png_file(picture)}) {
     EXPECT_EQ(problem_of(file, {.max_pixels = 2000}), "");
     EXPECT_EQ(problem_of(file, {.max_pixels = 1999}),
-              "50x40: 2000 pixels are more than data.max_pixels, 1999, which may be raised");
+              "50x40: 2000 pixels are more than data.max_pixels, 1999, which may be raised (data verify, data convert: "
+              "--max-pixels)");
     EXPECT_TRUE(problem([&] { decode_window(file, at({0, 0, 1, 1}), {}, {.max_pixels = 1999}); }));
   }
   // A header may claim anything.

@@ -72,7 +72,7 @@ constexpr EmaOptions kEma{.decay = 0.9};
 
 class CheckpointTest : public testing::Test {
  protected:
-  const Provenance provenance_{"config", 1, "CIFAR-10", 7, "cpu"};
+  const Provenance provenance_{.config = "config", .ranks = 1, .dataset = "CIFAR-10", .data_crc = 7, .device = "cpu"};
 
   CheckpointWriter writer(Rank& rank, const Path& out, RunFolder* folder = nullptr, bool asynchronous = true) {
     return CheckpointWriter({.comm = rank.comm_,
