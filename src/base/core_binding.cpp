@@ -106,18 +106,22 @@ std::vector<int> share_of(const std::vector<int>& all, int index, int parts) {
   return {first, first + static_cast<ptrdiff_t>(share)};
 }
 
+void require_cores_here(const std::string& list) {
+  const std::bitset<kMaxCpus> allowed = allowed_cpus();
+  for (const int cpu : parse_core_list(list))
+    if (!allowed[static_cast<size_t>(cpu)])
+      fail(ExitCode::usage, "core ", cpu, " of --bind_core_list ", in_quotes(list),
+           " is not there, or not allowed: this process may run on ", counted(available_cores(allowed, {}), "core"),
+           " of ", host_name());
+}
+
 void bind_to_share(const std::string& list, int index, int parts) {
   const Topology topology;
   const CpuSet set(hwloc_bitmap_alloc());
   if (!list.empty()) {
-    const std::bitset<kMaxCpus> allowed = allowed_cpus();
-    for (const int cpu : share_of(parse_core_list(list), index, parts)) {
-      if (!allowed[static_cast<size_t>(cpu)])
-        fail(ExitCode::usage, "core ", cpu, " of --bind_core_list ", in_quotes(list),
-             " is not there, or not allowed: this process may run on ", counted(available_cores(allowed, {}), "core"),
-             " of ", host_name());
+    require_cores_here(list);
+    for (const int cpu : share_of(parse_core_list(list), index, parts))
       hwloc_bitmap_set(set.get(), static_cast<unsigned>(cpu));
-    }
   } else {
     const std::vector<std::vector<unsigned>> cores = allowed_cores(topology.get());
     std::vector<int> numbers(cores.size());

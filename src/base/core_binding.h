@@ -13,6 +13,9 @@ std::vector<int> parse_core_list(const std::string& text);
 /// there are fewer than `parts`.
 std::vector<int> share_of(const std::vector<int>& all, int index, int parts);
 
+/// Error(usage) names the first core of `list` on which this process may not run.
+void require_cores_here(const std::string& list);
+
 /// Binds this process to its share of `list` (numbers of logical CPUs, as the system counts them), or, where that is
 /// empty, of the cores that it may run on, each with all its hardware threads. Before threads are started. Throws
 /// ExitCode::usage where there are too few, or the system refuses.

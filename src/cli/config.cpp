@@ -95,10 +95,13 @@ int import_file(const Words& words) {
   if (!parse(app, words)) return 0;
   const std::filesystem::path path = locate_config(name, /*option=*/"");
   const Import result = import_config(path);
+  for (const std::string& line : result.warnings) warn(line);
   if (result.keys.empty()) warn(str(printable(source_name(path)), " is empty: it says nothing"));
   const std::string yaml = result.broken.empty() ? result.yaml : "";  // which would not load
   const std::string text = str("# From ", printable(source_name(path)), ":\n", report(result, "#   "), yaml);
   if (!out.empty() && result.broken.empty()) {
+    if (is_there(out))
+      fail(ExitCode::usage, "--out ", in_quotes(out), ": is there already, and is not replaced: give another name");
     FileSystem files;
     write_new_file(files, out, std::as_bytes(std::span(text)));
   }

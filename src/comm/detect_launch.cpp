@@ -112,10 +112,15 @@ void require_pmix(const Environment& environment, const Launch& launch) {
          ": unset what the launcher that did not start this process has left");
 }
 
-/// Ranks that do not know how many they are would each train by itself. A WORLD_SIZE alone is a script's own.
-void require_world_size(const Environment& environment) {
+/// Ranks that know not how many they are, or which, would each train by itself. A WORLD_SIZE alone is a script's own,
+/// as is a RANK=0.
+void require_whole_world(const Environment& environment) {
   const auto rank = number(environment, kAddress.rank);
-  if (rank.value_or(0) == 0 || has(environment, kAddress.size)) return;
+  const bool one_of_more = rank && (*rank > 0 || has(environment, "MASTER_ADDR"));
+  if (!rank && has(environment, kAddress.local_rank) && number(environment, kAddress.size).value_or(1) > 1)
+    fail(ExitCode::usage, "environment variables ", kAddress.size, " and ", kAddress.local_rank, " are set, but not ",
+         kAddress.rank, ": torchrun and launch set all three; set it too, or unset them to run without a launcher");
+  if (!one_of_more || has(environment, kAddress.size)) return;
   fail(ExitCode::usage, "environment variable ", kAddress.rank, "=", *rank, " is set, but not ", kAddress.size,
        ": torchrun and launch set both; set it too, or unset ", kAddress.rank, " to run without a launcher");
 }
@@ -167,7 +172,7 @@ Launch detect_launch(const Environment& environment) {
     fail(ExitCode::usage, "PMIX_RANK=", environment("PMIX_RANK"),
          " is set, but not how many ranks there are: start them with mpirun or srun --mpi=pmix, or unset it to run ",
          "without them");
-  require_world_size(environment);
+  require_whole_world(environment);
   return {};
 }
 

@@ -45,12 +45,12 @@ void refuse_split(const fs::path& path) {
 
 void refuse_unread_layout(const fs::path& path) {
   if (!is_folder(path, ExitCode::data)) return;
-  refuse_half(path);
   const auto refuse = [](const fs::path& from, std::string_view what, const std::string& out) {
     fail(ExitCode::data, from.string(), ": ", what, ", which the program does not train from: make what it does by ",
          "cifar-train data convert --from ", in_quotes(from.native()), " --out ", in_quotes(out), kOtherwise);
   };
   if (holds_file_lists(path)) refuse(path, "pictures by file lists", "NAME.ctpack");
+  refuse_half(path);
   if (const auto archive = find_python_batches(path))
     refuse(*archive, "CIFAR-10's python archive", archive->parent_path().string());
   refuse_split(path);

@@ -104,8 +104,11 @@ bool Trainer::finish() {
   clock_.stop();
   if (!ended_) {
     look_for_skips();
+    // A checkpoint does not count the evaluation of its own step, which a run that goes on from it repeats.
+    if (early_stop_) --state_.patience_used;
     save(MustSucceed::yes);
     saver_->complete(MustSucceed::yes);
+    if (early_stop_) ++state_.patience_used;
   }
   if (evaluated_step_ != state_.step && !evaluate_now(evaluation_due() ? Because::due : Because::ended)) return false;
   comm_.heartbeat().advance(Phase::end);
@@ -337,7 +340,9 @@ void Trainer::start_from(const std::string& checkpoint) {
     replaced_before_ = replaced_told_ = state_.replaced;
     saved_here = broadcast_value(comm_, folder_ && folder_->contains(state_.step) ? state_.step : int64_t{-1});
     const std::string end = from_rank_0(comm_, folder_ ? folder_->end_at(state_.step) : "");
-    ended_ = end == RunFolder::kStoppedEarly || (state_.step >= total_steps_ && !end.empty());
+    const int64_t patience = config_.train.early_stopping.patience;  // which may be another now
+    const bool stays_stopped = end == RunFolder::kStoppedEarly && patience > 0 && state_.patience_used + 1 >= patience;
+    ended_ = stays_stopped || (state_.step >= total_steps_ && !end.empty());
     if (!options_.init.empty()) log_.warn("--init is ignored: the run continues from its checkpoint");
   } else if (!options_.init.empty()) {
     load_initial_weights();

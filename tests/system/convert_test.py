@@ -241,6 +241,9 @@ def file_lists_are_packed():
     os.rename(path("lists", "labels.txt"), path("lists", "none.txt"))
     fails(DATA, run("data", "convert", "--from", source, "--out", out, "--force"), "labels.txt")
     os.rename(path("lists", "none.txt"), path("lists", "labels.txt"))
+    os.rename(path("lists", "training_file_list.txt"), path("lists", "none.txt"))
+    fails(DATA, run("data", "convert", "--from", source, "--out", out, "--force"), "has no training_file_list.txt")
+    os.rename(path("lists", "none.txt"), path("lists", "training_file_list.txt"))
     with open(path("lists", "training_file_list.txt"), "a") as file:
         file.write("/nowhere/x.png 1\n")
     fails(DATA, run("data", "convert", "--from", source, "--out", out, "--force"), "/nowhere/x.png")

@@ -198,7 +198,9 @@ def other_layouts_are_told_from_an_empty_place():
     damage(os.path.join(python, "cifar-10-batches-py", "data_batch_1"), b"")
     lists = path("lists")
     os.makedirs(lists)
-    damage(os.path.join(lists, "training_file_list.txt"), b"a.png 0\n")
+    os.makedirs(os.path.join(lists, "train"))  # where the pictures lie
+    for name, line in (("training_file_list", "train/a.png 0"), ("validation_file_list", "train/a.png 0"), ("labels", "a, 0")):
+        damage(os.path.join(lists, name + ".txt"), line.encode() + b"\n")
     for place, *words in [(os.path.join(data, "train"), "p00.png", "data.train"), (python, "python archive", "data convert"),
                           (lists, "file lists", "data convert")]:
         before = sorted(os.listdir(place))

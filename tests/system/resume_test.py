@@ -116,6 +116,12 @@ def early_stopping_remembers_its_patience():
     for k in (6, 10, STEPS):
         train(path("patient-resumed"), {**stopping, "train.max_steps": k}, ranks=Ranks(2))
     expect_same_result(path("patient-resumed"), result(path("patient")))
+    # With more of it a run that was stopped goes on, as if it had had it from the start.
+    longer = {**stopping, "train.early_stopping.patience": 5}
+    train(path("patient"), longer)
+    train(path("patience-5"), longer)
+    expect(records(path("patient"), "end")[-1]["step"] > end, "no step more")
+    expect_same_result(path("patient"), result(path("patience-5")))
 
 
 @check

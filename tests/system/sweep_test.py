@@ -381,7 +381,17 @@ def more_epochs_continue_and_another_rate_is_refused():
         sweep(output, "--repeats", "2", sets=settings(train__epochs=epochs))
     expect_equal([len(tests_of(output, name)) for name in folders(output)], [2, 2])
     done = finish(start(words(output, settings(train__epochs=2, optimizer__params__lr=0.5), "--repeats", "2")))
-    fails(CHECKPOINT, done, "2 of 2 runs failed", "seed=42", LR, "log.txt")
+    before = {k: v for k, v in snapshot(output).items() if k != ".lock"}
+    fails(USAGE, done, "another sweep", "seed=42", LR, "another --output")
+    expect_equal({k: v for k, v in snapshot(output).items() if k != ".lock"}, before)
+
+
+@check
+def what_a_schedule_overrides_is_said_once():
+    sets = {**settings(), "scheduler.type": "WarmupLR", "scheduler.params.warmup_max_lr": 0.01}
+    sets.pop("scheduler", None)
+    done = finish(start(words(path("overridden"), sets, "--grid", LR + "=0.1,0.01", "--repeats", "2", "--dry-run")))
+    expect_equal(done.stderr.count("overrides optimizer.params.lr 0.1"), 1, done.stderr)
 
 
 @check

@@ -102,6 +102,7 @@ void add_places(const LaunchFlags& flags, const Resources& resources, Exports& e
     if (const char* affinity = std::getenv("KMP_AFFINITY"))
       fail(ExitCode::usage, "Environment variable KMP_AFFINITY=", in_quotes(affinity),
            " conflicts with binding cores: unset KMP_AFFINITY, or leave --bind_cores_to_rank out");
+    if (!flags.bind_core_list.empty() && resources.here) require_cores_here(flags.bind_core_list);
     if (!flags.bind_core_list.empty())
       for (const HostSlots& host : resources.hosts)
         share_of(parse_core_list(flags.bind_core_list), 0, static_cast<int>(host.slots.size()));

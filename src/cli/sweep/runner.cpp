@@ -14,6 +14,8 @@
 #include "checkpoint/run_lock.h"
 #include "cli/config_lookup.h"
 #include "cli/sweep/own_files.h"
+#include "train/config/load.h"
+#include "train/config/resume.h"
 #include "train/device.h"
 #include "train/run/run_files.h"
 #include "train/signals.h"
@@ -74,6 +76,7 @@ ExitCode SweepRunner::run() {
   if (!lock.warning().empty()) console_.note("warning: " + lock.warning());
   require_own_sweep_files(options_.out);
   lock.keep();
+  require_same_settings();
   take_records();
   run_all();
   write_results();
@@ -134,6 +137,23 @@ void SweepRunner::take_record(const Json& record, Open& open) {
   found->result = same && code == 0 ? read_result(folder(i), found->config) : std::nullopt;
   found->finished = found->result ? text("ended") : "";
   processes_[i].code = same && code == kDiverged ? kDiverged : 0;
+}
+
+void SweepRunner::require_same_settings() const {
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    const Path path = folder(i) / kConfigFile;
+    if (!is_there(path) || !is_there(folder(i) / kCheckpointFolder)) continue;  // it begins anew
+    Config saved = load_config_text(read_file(path), path.string()), now = runs_[i].config;
+    saved.model.settle_as_earlier_versions();
+    settle_like(now, saved);
+    if (now.data.dataset == "auto") now.data.dataset = saved.data.dataset;  // the run finds it again
+    const ResumeDifference difference = resume_difference(saved, runs_[i].ranks, now, runs_[i].ranks);
+    if (difference.forbidden.empty()) continue;
+    fail(ExitCode::usage, "output folder ", in_quotes(options_.out.native()),
+         " holds another sweep: ", in_quotes(runs_[i].run.folder()), " was begun with other settings (",
+         difference.forbidden.front(), difference.forbidden.size() > 1 ? ", ..." : "",
+         "): restore them, or give another --output");
+  }
 }
 
 /// Runs that ended with an earlier sweep: they went on until they wrote their records last.

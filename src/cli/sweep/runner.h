@@ -49,6 +49,8 @@ class SweepRunner {
   void take_records();
   void take_record(const Json& record, Open& open);
   void end_what_was_killed(const Open& open);
+  /// Error(usage) where a run was begun with settings that this sweep has not: nothing is touched then.
+  void require_same_settings() const;
   void record_end(size_t number, double seconds);
   void run_all();
   std::vector<std::string> words_of(size_t number) const;

@@ -431,7 +431,8 @@ void Meeting::call_rank_0(const MeetingPlace& place) {
     if (Clock::now() >= end)
       fail(ExitCode::peer, "rank ", rank_, " (host ", host_name(), ") did not reach rank 0 at ", text_of(place),
            " within ", options_.timeout_s, " s (", problem,
-           "): start rank 0 there, and allow TCP connections between the hosts");
+           "): start rank 0 there, and allow TCP connections between the hosts; where its ranks are complete already, "
+           "this one is one too many");
   }
 
   const auto patience = Clock::now() +

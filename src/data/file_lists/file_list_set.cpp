@@ -61,7 +61,15 @@ std::vector<std::string> read_names(const fs::path& path) {
 
 }  // namespace
 
-bool holds_file_lists(const fs::path& folder) { return is_there(folder / kTrainingList, ExitCode::data); }
+bool holds_file_lists(const fs::path& folder) {
+  const auto has = [&](std::string_view list) { return is_there(folder / list, ExitCode::data); };
+  if (!has(kTrainingList) && !has(kValidationList)) return false;
+  for (const std::string_view list : {kTrainingList, kValidationList, kLabelList})
+    if (!has(list))
+      fail(ExitCode::data, folder.string(), ": has no ", list, ", which belongs to its other lists: ", kTrainingList,
+           ", ", kValidationList, " and ", kLabelList, " go together");
+  return true;
+}
 
 FileListSet::FileListSet(const fs::path& folder, Split split, OnCorrupt on_corrupt)
     : PictureSet("pictures of file lists", PictureTransform{}, on_corrupt) {

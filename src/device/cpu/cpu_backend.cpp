@@ -73,7 +73,7 @@ class CpuBackend final : public Backend {
   }
 
   std::string problem_with(DType compute) const override {
-    if (compute == DType::f16) return "a CPU does not compute in fp16; use bf16 or f32";
+    if (compute == DType::f16) return "a CPU does not compute in fp16";
     return compute == DType::bf16 ? cpu::convolution_bf16_problem() : "";
   }
 

@@ -60,10 +60,14 @@ class Judge {
           k.fate = Fate::ignored, k.why = "elasticity chooses the batch";
     std::ranges::sort(result_.keys, {}, [](const KeyFate& k) { return std::tuple(k.line, k.column, k.key); });
     try {
-      std::vector<std::string> warnings;
+      result_.warnings = merge_.remarks();
       settle_together(config_);
-      check_together(config_, &warnings);
+      check_together(config_, &result_.warnings);
       const bool given = config_.batch.train || config_.batch.micro || config_.batch.elastic;
+      if (!given)
+        result_.warnings.emplace_back(
+            "it gives no size of a batch: Either train_batch_size or train_micro_batch_size_per_gpu needs to be "
+            "provided, here or by the file that this one is laid over");
       if (given && fitting_ranks(config_.batch, 1).empty()) batch_for(config_.batch, 1);  // throws: it fits no ranks
     } catch (const Error& error) {
       result_.broken = error.what();
@@ -91,16 +95,25 @@ class Judge {
                                   : "");
   }
 
+  /// Is it beside an `enabled` that is refused?
+  bool is_of_refused_block(const std::string& key) const {
+    const std::string enabled = key.substr(0, key.rfind('.') + 1) + "enabled";
+    const Node* const node = merge_.find(enabled);
+    const InertKey* const inert = find_inert(enabled);
+    return node && inert && !is_harmless(*inert, *node);
+  }
+
   /// A key that is none of this configuration's.
   void judge_other(const std::string& key, const Node& node) {
     const std::string block = key.substr(0, key.find('.'));
     const InertKey* inert = find_inert(key);
     if (std::ranges::find(refused_types_, block) != refused_types_.end())
       add(key, node, node.mark, Fate::refused, "it belongs to what is refused");
-    else if (inert && is_harmless(*inert, node))
-      add(key, node, node.mark, Fate::ignored, inert->why);
+    else if (inert && (is_of_refused_block(key) || !is_harmless(*inert, node)))
+      add(key, node, node.mark, Fate::refused,
+          is_harmless(*inert, node) ? "it belongs to what is refused" : refusal_of(*inert, key, node));
     else if (inert)
-      add(key, node, node.mark, Fate::refused, refusal_of(*inert, key, node));
+      add(key, node, node.mark, Fate::ignored, inert->why);
     else
       add(key, node, node.mark, Fate::refused, stray_key(config_, key));
   }

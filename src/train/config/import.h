@@ -20,9 +20,10 @@ struct KeyFate {
 };
 
 struct Import {
-  std::vector<KeyFate> keys;  // in the file's order
-  std::string broken;         // a rule between keys that does not hold; empty: none
-  std::string yaml;           // of the keys that are honoured; loads to the same
+  std::vector<KeyFate> keys;          // in the file's order
+  std::vector<std::string> warnings;  // what a run would say
+  std::string broken;                 // a rule between keys that does not hold; empty: none
+  std::string yaml;                   // of the keys that are honoured; loads to the same
   bool refused() const;
 };
 

@@ -224,7 +224,7 @@ bool is_harmless(const InertKey& inert, const document::Node& value) {
   for (size_t begin = 0; begin <= inert.harmless.size();) {
     const size_t end = std::min(inert.harmless.find('|', begin), inert.harmless.size());
     const std::string_view value_or_off = std::string_view(inert.harmless).substr(begin, end - begin);
-    if (bool has_switch = false; value_or_off == "off" && is_off(value, has_switch) && has_switch) return true;
+    if (bool has_switch = false; value_or_off == kSwitchedOff && is_off(value, has_switch) && has_switch) return true;
     if (same_letters(text, value_or_off)) return true;
     begin = end + 1;
   }

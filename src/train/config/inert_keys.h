@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "train/config/document.h"
@@ -20,6 +21,8 @@ struct InertKey {
   std::string refusal = {};  // why any other is refused; empty: for the same reason
 };
 const std::vector<InertKey>& inert_keys();
+/// Of InertKey::harmless: a block of which every `enabled` is false.
+inline constexpr std::string_view kSwitchedOff = "off";
 
 /// The table's entry for a key, or nullptr.
 const InertKey* find_inert(const std::string& key);

@@ -184,12 +184,18 @@ Json of_inert(const InertKey& inert) {
     schema["enum"] = Json::array({nullptr});
   } else if (inert.harmless != "*") {
     Json choices = Json::array({nullptr, "auto"});
+    bool off = false;
     for (size_t begin = 0; begin <= inert.harmless.size();) {
       const size_t end = std::min(inert.harmless.find('|', begin), inert.harmless.size());
-      choices.push_back(value_of(inert.harmless.substr(begin, end - begin)));
+      const std::string choice = inert.harmless.substr(begin, end - begin);
+      off = off || choice == kSwitchedOff;
+      if (choice != kSwitchedOff) choices.push_back(value_of(choice));
       begin = end + 1;
     }
-    schema["enum"] = choices;
+    if (off)  // which of its blocks are switched on, the program tells
+      schema["anyOf"] = {{{"enum", choices}}, {{"type", "object"}, {"additionalProperties", {{"type", "object"}}}}};
+    else
+      schema["enum"] = choices;
   }
   schema["description"] = (inert.harmless.empty() ? "refused: " : "ignored: ") + inert.why;
   return schema;

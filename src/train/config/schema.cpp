@@ -128,7 +128,7 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"train.best.split", &c.train.best.split, "what best.bin follows"},
       {"train.best.metric", &c.train.best.metric, "accuracy | loss"},
       {"train.early_stopping.patience", &c.train.early_stopping.patience, "evaluations without improvement; 0: off",
-       natural},
+       interval},
       {"train.early_stopping.metric", &c.train.early_stopping.metric, "accuracy | loss"},
       {"train.ema.decay", &c.train.ema.decay,
        "of an exponential moving average of the weights: what a step leaves of it; 0: none", fraction},

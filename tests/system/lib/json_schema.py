@@ -78,4 +78,6 @@ def problems(schema, value, where="$"):
                 found += problems(option, item, inside)
             if not known and schema.get("additionalProperties", True) is False:
                 found.append("%s: is no key" % inside)
+            elif not known and isinstance(schema.get("additionalProperties"), dict):
+                found += problems(schema["additionalProperties"], item, inside)
     return found

@@ -123,7 +123,7 @@ TEST_F(ImportTest, WhatIsRefusedIsLeftOutAndTheRestIsJudged) {
            {"optimizer.params.freeze_step", "refused 3 -- it belongs to what is refused"},
            {"amp.enabled",
             "refused true -- amp.enabled true is not supported by this version; use false: fp16 or bf16"},
-           {"amp.opt_level", "ignored O1 -- it is switched off"},
+           {"amp.opt_level", "refused O1 -- it belongs to what is refused"},
            {"trian_batch_size", "refused 4 -- unknown key 'trian_batch_size'; did you mean 'train_batch_size'?"},
            {"compression_training",
             "refused {a: 1} -- compression_training {a: 1} is not supported by this version; use {} or enabled: false "
