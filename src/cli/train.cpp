@@ -26,6 +26,7 @@
 #include "train/config/print.h"
 #include "train/memory/estimate.h"
 #include "train/trainer.h"
+#include "train/weights.h"
 
 namespace ct {
 namespace {
@@ -172,12 +173,19 @@ bool ranks_outnumber_cores(Communicator& comm) {
   return any_rank(comm, ranks_here > available_cores(here, cpu_quota()));
 }
 
-/// Seconds that a training step takes: the mean of a few, in half a second or so, after one that warms up. Collective.
-double trial_step_seconds(const Config& config, Communicator& comm) {
+/// Seconds that a training step takes: the mean of a few, in half a second or so, after one that warms up. Weights of
+/// --init must fit. Collective.
+double trial_step_seconds(const TrainOptions& options, Communicator& comm) {
   constexpr double kTrial = 0.5, kMostSteps = 1000;
-  TrainingSession session(config, comm, {.evaluates = false, .if_absent = IfAbsent::keep_in_memory});
+  TrainingSession session(options.config, comm, {.evaluates = false, .if_absent = IfAbsent::keep_in_memory});
   session.prepare();
   session.initialize();
+  if (!options.init.empty())
+    together(comm, [&] {
+      load_initial_weights(SafetensorsFile(weights_file(options.init), SafetensorsFile::Check::header),
+                           options.init_head, session.graph(), session.program().flat,
+                           session.engine().state().front());
+    });
   session.run_steps(0, 1);
   double seconds = seconds_of([&] { session.run_steps(1, 1); });
   const auto more = broadcast_value(comm, static_cast<int64_t>(std::min(kTrial / seconds, kMostSteps)));
@@ -189,6 +197,7 @@ double trial_step_seconds(const Config& config, Communicator& comm) {
 /// What a run would need of memory and time; the latter by steps of the ranks themselves.
 int dry_run(const TrainOptions& options, int ranks) {
   const bool launched = detect_launch().parallel();
+  if (!options.init.empty()) SafetensorsFile(weights_file(options.init), SafetensorsFile::Check::header);
   Outlook ahead;  // of this process
   if (!launched) ahead = look_ahead(options, ranks, /*dump_plan=*/false);
   return run_job(
@@ -203,7 +212,7 @@ int dry_run(const TrainOptions& options, int ranks) {
           not_tried = ahead.not_tried.empty() && ahead.on_host && crowded ? "there are fewer cores here than ranks"
                                                                           : ahead.not_tried;
         not_tried = from_rank_0(comm, not_tried);
-        const double seconds = not_tried.empty() ? trial_step_seconds(options.config, comm) : 0;
+        const double seconds = not_tried.empty() ? trial_step_seconds(options, comm) : 0;
         if (comm.rank() != 0) return 0;
         if (not_tried.empty())
           std::printf("time: %ld steps of %.2f ms, %s, and what evaluating and saving takes\n", ahead.steps,

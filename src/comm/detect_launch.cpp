@@ -117,9 +117,12 @@ void require_pmix(const Environment& environment, const Launch& launch) {
 void require_whole_world(const Environment& environment) {
   const auto rank = number(environment, kAddress.rank);
   const bool one_of_more = rank && (*rank > 0 || has(environment, "MASTER_ADDR"));
-  if (!rank && has(environment, kAddress.local_rank) && number(environment, kAddress.size).value_or(1) > 1)
-    fail(ExitCode::usage, "environment variables ", kAddress.size, " and ", kAddress.local_rank, " are set, but not ",
-         kAddress.rank, ": torchrun and launch set all three; set it too, or unset them to run without a launcher");
+  const bool has_address = has(environment, "MASTER_ADDR") && has(environment, "MASTER_PORT");
+  if (!rank && (has_address || has(environment, kAddress.local_rank)) &&
+      number(environment, kAddress.size).value_or(1) > 1)
+    fail(ExitCode::usage, "environment variables ", kAddress.size, " and ",
+         has_address ? "MASTER_ADDR" : kAddress.local_rank, " are set, but not ", kAddress.rank,
+         ": torchrun and launch set all of them; set it too, or unset them to run without a launcher");
   if (!one_of_more || has(environment, kAddress.size)) return;
   fail(ExitCode::usage, "environment variable ", kAddress.rank, "=", *rank, " is set, but not ", kAddress.size,
        ": torchrun and launch set both; set it too, or unset ", kAddress.rank, " to run without a launcher");

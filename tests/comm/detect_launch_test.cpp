@@ -154,6 +154,9 @@ TEST(Launch, ContradictionsAreNamed) {
   EXPECT_EQ(said({{"RANK", "0"}, {"MASTER_ADDR", "h"}}).find("environment variable RANK=0 is set, but not"), 0u);
   EXPECT_EQ(said({{"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}}).find("environment variables WORLD_SIZE and LOCAL_RANK"),
             0u);
+  EXPECT_EQ(said({{"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "1"}})
+                .find("environment variables WORLD_SIZE and MASTER_ADDR are set, but not RANK"),
+            0u);
   EXPECT_EQ(detect({{"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}}).kind, Kind::none);
   pmix.insert({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}});
   EXPECT_EQ(said(pmix).find("PMIX_RANK=1 contradicts rank 0"), 0u) << said(pmix);

@@ -264,6 +264,7 @@ def the_schema_accepts_what_the_program_does():
                        ({"train": {"epoch": 3}}, "epoch"), ({"amp": {"enabled": True}}, "amp"),
                        ({"optimizer": {"type": "SGD", "params": {"betas": [0.9, 0.9]}}}, "betas"),
                        ({"optimizer": {"type": "Adma"}}, "type"), ({"compression_training": {"a": 1}}, "compression_training"),
+                       ({"compression_training": {"a": {"b": {"enabled": True}}}}, "compression_training"),
                        ({"scheduler": {"type": "WarmupLR", "params": {"warmup_type": "quick"}}}, "warmup_type"),
                        ({"model": {"name": "cnn", "width": 3}}, "width"), ({"compat": ["first"]}, "compat"),
                        ({"data": {"augment": [{"flop": {}}]}}, "augment"), ({"device": "cuda:x"}, "device"),
@@ -272,7 +273,7 @@ def the_schema_accepts_what_the_program_does():
     for tree in ({"_note": 1}, {"optimizer": {"type": "ADAM", "params": {"x-why": 1, "lr": "auto"}}}, {"device": "cuda:3"},
                  {"model": {"name": "resnet18", "width": 3}}, {"compat": "seed"}, {"compat": ["adam_t"]},
                  {"data": {"augment": ["flip", {"random_crop": {"padding": 2}}]}}, {"train": None},
-                 {"zero_optimization": True}, {"bfloat16": {"enabled": True}}, {"optimizer": {"groups": [{"pattern": "a"}]}}):
+                 {"compression_training": {"a": {"b": {"enabled": False, "c": 1}}}}, {"zero_optimization": True}, {"bfloat16": {"enabled": True}}, {"optimizer": {"groups": [{"pattern": "a"}]}}):
         expect_equal(problems(schema, tree), [], tree)
 
 

@@ -275,6 +275,8 @@ def weights_of_another_model_or_damaged():
     linear = path("linear", "best.bin")
     refused(CHECKPOINT, ["linear"], path("out-init"), settings(), "--init", linear)
     refused(CHECKPOINT, ["nowhere.bin"], path("out-init"), settings(), "--init", path("nowhere.bin"))
+    for dry in ("linear", linear), ("nowhere.bin", path("nowhere.bin")):  # told before the run, too
+        refused(CHECKPOINT, [dry[0]], path("out-init"), settings(), "--init", dry[1], "--dry-run")
     output = copy_of_whole("other-model")
     shutil.rmtree(os.path.join(output, "ckpt"))
     shutil.copytree(path("linear", "ckpt"), os.path.join(output, "ckpt"))

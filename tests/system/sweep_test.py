@@ -383,6 +383,9 @@ def more_epochs_continue_and_another_rate_is_refused():
     done = finish(start(words(output, settings(train__epochs=2, optimizer__params__lr=0.5), "--repeats", "2")))
     before = {k: v for k, v in snapshot(output).items() if k != ".lock"}
     fails(USAGE, done, "another sweep", "seed=42", LR, "another --output")
+    for fewer in ({"train__epochs": 1}, {"train__epochs": 2, "train__max_steps": 3}, {"train__epochs": 2, "train__eval_interval": 2}):
+        done = finish(start(words(output, settings(**fewer), "--repeats", "2")))
+        fails(USAGE, done, "another sweep", list(fewer)[-1].replace("__", "."))
     expect_equal({k: v for k, v in snapshot(output).items() if k != ".lock"}, before)
 
 

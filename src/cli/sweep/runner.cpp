@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
+#include <limits>
 #include <ranges>
 #include <sstream>
 #include <thread>
@@ -26,6 +27,22 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kStopped = static_cast<int>(ExitCode::stopped), kDiverged = static_cast<int>(ExitCode::diverged);
+
+/// What a run may change when it goes on, and the numbers of a sweep's table may not: all but more epochs or steps.
+std::vector<std::string> other_results(const Config& saved, const Config& now) {
+  std::vector<std::string> others;
+  const auto add = [&](const char* key, int64_t was, int64_t is) {
+    others.push_back(str(key, ": ", was, " saved, ", is, " now"));
+  };
+  const auto most = [](int64_t steps) { return steps < 0 ? std::numeric_limits<int64_t>::max() : steps; };
+  const auto &a = saved.train, &b = now.train;
+  if (b.epochs < a.epochs) add("train.epochs", a.epochs, b.epochs);
+  if (most(b.max_steps) < most(a.max_steps)) add("train.max_steps", a.max_steps, b.max_steps);
+  if (b.eval_interval != a.eval_interval) add("train.eval_interval", a.eval_interval, b.eval_interval);
+  if (b.early_stopping.patience != a.early_stopping.patience)
+    add("train.early_stopping.patience", a.early_stopping.patience, b.early_stopping.patience);
+  return others;
+}
 
 std::string time_text() {
   const std::time_t now = std::time(nullptr);
@@ -147,7 +164,8 @@ void SweepRunner::require_same_settings() const {
     saved.model.settle_as_earlier_versions();
     settle_like(now, saved);
     if (now.data.dataset == "auto") now.data.dataset = saved.data.dataset;  // the run finds it again
-    const ResumeDifference difference = resume_difference(saved, runs_[i].ranks, now, runs_[i].ranks);
+    ResumeDifference difference = resume_difference(saved, runs_[i].ranks, now, runs_[i].ranks);
+    for (std::string& other : other_results(saved, now)) difference.forbidden.push_back(std::move(other));
     if (difference.forbidden.empty()) continue;
     fail(ExitCode::usage, "output folder ", in_quotes(options_.out.native()),
          " holds another sweep: ", in_quotes(runs_[i].run.folder()), " was begun with other settings (",

@@ -178,6 +178,16 @@ Json of_field(const ConfigField& field) {
   return schema;
 }
 
+/// A block that is switched off, and blocks in it, `depth` of them below each other.
+Json switched_off(int depth) {
+  Json block = {{"type", "object"}, {"properties", {{"enabled", {{"const", false}}}}}};
+  if (depth > 0) {
+    const Json below = switched_off(depth - 1), scalar = {{"not", {{"type", "object"}}}};
+    block["additionalProperties"] = {{"anyOf", Json::array({scalar, below})}};
+  }
+  return block;
+}
+
 Json of_inert(const InertKey& inert) {
   Json schema = Json::object();
   if (inert.harmless.empty()) {
@@ -193,7 +203,7 @@ Json of_inert(const InertKey& inert) {
       begin = end + 1;
     }
     if (off)  // which of its blocks are switched on, the program tells
-      schema["anyOf"] = {{{"enum", choices}}, {{"type", "object"}, {"additionalProperties", {{"type", "object"}}}}};
+      schema["anyOf"] = {{{"enum", choices}}, {{"type", "object"}, {"additionalProperties", switched_off(3)}}};
     else
       schema["enum"] = choices;
   }
