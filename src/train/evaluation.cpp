@@ -7,6 +7,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "comm/together.h"
 #include "metrics/console.h"
 #include "train/setup.h"
 
@@ -114,18 +115,24 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
   std::vector<Answer> mine(share), all(share * static_cast<size_t>(ranks));
   const auto classes = static_cast<size_t>(images.set().classes());
   Evaluation result{.split = std::move(split)};
+  std::optional<Error> damaged;  // what this rank met, which all of them are told when all are done
   for (int64_t round = 0; round < rounds; ++round) {
     if (give_up && give_up()) return std::nullopt;
     comm.heartbeat().advance(Phase::evaluation);
     const int64_t b = round * ranks + comm.rank();
     const Inputs in = evaluator.inputs();
     std::vector<int32_t> labels;
-    if (b < images.batches()) {
-      labels = images.fill(b, buffers(in, evaluator.bound().lowered()), ahead.get());
-    } else if (evaluator.collective()) {  // peers gather weights from this rank
-      std::fill_n(in.labels, batch, 0);
-    } else {
-      continue;
+    if (b < images.batches() && !damaged) {
+      try {
+        labels = images.fill(b, buffers(in, evaluator.bound().lowered()), ahead.get());
+      } catch (const Error& error) {
+        if (error.code() != ExitCode::data) throw;
+        damaged = error;
+      }
+    }
+    if (labels.empty()) {
+      if (!evaluator.collective()) continue;
+      std::fill_n(in.labels, batch, 0);  // peers gather weights from this rank
     }
     const bool shows = b == 0 && options.examples > 0;
     if (shows) add_examples(result, options.examples, in.images, images.set().shape().bytes(), labels);
@@ -142,6 +149,9 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
     }
     if (shows) add_logits(result, logits, classes);
   }
+  together(comm, [&] {
+    if (damaged) throw *damaged;
+  });
   comm.gather_all(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
 
   // What was left out when the set was opened has no number: it belongs to an evaluation of all the rest.

@@ -151,22 +151,31 @@ bool Trainer::evaluation_due() const {
 }
 
 /// Evaluates the held-out images, if there are any, and the test set, with the weights as they are or their average.
-/// Empty: ranks agreed to stop instead.
+/// Empty: ranks agreed to stop instead. A damaged image ends the run, of which no step is lost.
 std::vector<Evaluation> Trainer::evaluate_splits() {
   const bool average = evaluates_average(config_);
   if (average) session_.engine().exchange_average();
   std::vector<Evaluation> results;
   const auto give_up = [this] { return any_rank(comm_, StopSignals::requested() != 0); };
-  for (const auto& [images, split] : {std::pair{&validation_, "val"}, {&test_, "test"}}) {
-    if (!*images) continue;
-    const int64_t examples = events_.shows() && results.empty() ? EventLog::kExamples : 0;
-    const EvaluationOptions options{.views = config_.train.eval_views, .examples = examples};
-    auto result = evaluate(session_.evaluator(), **images, split, comm_, options, give_up);
-    if (!result) {
-      results.clear();
-      break;
+  try {
+    for (const auto& [images, split] : {std::pair{&validation_, "val"}, {&test_, "test"}}) {
+      if (!*images) continue;
+      const int64_t examples = events_.shows() && results.empty() ? EventLog::kExamples : 0;
+      const EvaluationOptions options{.views = config_.train.eval_views, .examples = examples};
+      auto result = evaluate(session_.evaluator(), **images, split, comm_, options, give_up);
+      if (!result) {
+        results.clear();
+        break;
+      }
+      results.push_back(*std::move(result));
     }
-    results.push_back(*std::move(result));
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::data || ended_) throw;  // which all ranks have met together
+    if (average) session_.engine().exchange_average();
+    look_for_skips();
+    save(MustSucceed::no);
+    saver_->complete(MustSucceed::no);
+    throw;
   }
   if (average) session_.engine().exchange_average();
   return results;

@@ -253,6 +253,21 @@ def a_run_that_met_damage_goes_on_without_it():
 
 
 @check
+def a_picture_that_ends_an_evaluation_loses_no_step():
+    data = folders("late", train=8, val=4)
+    damage(os.path.join(data, "val", "bee", "p02.png"))
+    whole = path("late-skip")
+    train(whole, settings(data, data__on_corrupt="skip", train__ema__decay=0.9), config=LINEAR)
+    for ranks in (1, 3):
+        output = path("late-%d" % ranks)
+        sets = settings(data, train__save_interval=1000, train__ema__decay=0.9)
+        fails(DATA, train(output, sets, ranks=Ranks(ranks), expecting=DATA, config=LINEAR), "p02.png", "data.on_corrupt")
+        expect_equal(checkpoints(output)[-1], records(whole, "eval")[0]["step"], ranks)
+        train(output, {**sets, "data.on_corrupt": "skip"}, config=LINEAR)
+        expect_same_result(output, result(whole))
+
+
+@check
 def a_run_is_evaluated_on_the_same_pictures():
     data, output = folders("judged", train=8, val=2), path("judged-run")
     train(output, settings(data), config=LINEAR)
