@@ -98,8 +98,8 @@ int verify_data(const Words& words) {
   }
   if (wrong.empty()) return 0;
   fail(ExitCode::data, wrong.front().path.string(), ": ", wrong.front().problem,
-       wrong.size() > 1 ? str(" (and ", counted(static_cast<int64_t>(wrong.size()) - 1, "more file"), ")") : "", "; ",
-       kind.remedy);
+       wrong.size() > 1 ? str(" (and ", counted(static_cast<int64_t>(wrong.size()) - 1, "more file"), ")") : "",
+       is_folder(wrong.front().path) ? "" : str("; ", kind.remedy));  // what is wrong with a folder says what to do
 }
 
 int info(const Words& words) {

@@ -46,14 +46,18 @@ void require_same_classes(const fs::path& train, const fs::path& val) {
   std::vector<std::string> missing, more;
   std::ranges::set_difference(in_train, in_val, std::back_inserter(missing));
   std::ranges::set_difference(in_val, in_train, std::back_inserter(more));
-  const auto refuse = [](const std::vector<std::string>& names, const fs::path& lacks, const fs::path& has) {
-    if (names.empty()) return;
-    fail(ExitCode::data, lacks.string(), ": no folder for the class ", in_quotes(names.front()),
-         names.size() > 1 ? str(" and ", names.size() - 1, " more") : "", ", which ", has.string(),
-         " has; both must have the same classes");
+  const auto named = [](const std::vector<std::string>& names) {
+    return str(in_quotes(names.front()), names.size() > 1 ? str(" and ", names.size() - 1, " more") : "");
   };
-  refuse(missing, val, train);
-  refuse(more, train, val);
+  const auto refuse = [&](const std::vector<std::string>& names, const fs::path& lacks, const fs::path& has,
+                          const std::vector<std::string>& others) {
+    if (names.empty()) return;
+    fail(ExitCode::data, lacks.string(), ": no folder for the class ", named(names), ", which ", has.string(), " has",
+         others.empty() ? "" : ", but one for " + named(others) + ", which it has not",
+         "; both must have the same classes");
+  };
+  refuse(missing, val, train, more);
+  refuse(more, train, val, {});
 }
 
 std::unique_ptr<DataSet> open(const DataSource& source, Split split, const OpenOptions& options) {
