@@ -15,7 +15,7 @@ struct OpTime {
   std::string name;
   double seconds;  // of one launch of many in a row
   Cost cost;
-  std::string result;  // what it computes: "layer1.0.conv1.out 64x64x32x32"
+  std::string result;  // what it computes: "layer1.0.conv1.out [64,64,32,32]"
 };
 
 /// The name and shape of what an operation writes first.
