@@ -52,7 +52,8 @@ fs::path locate_config(const std::string& name, std::string_view option) {
     return find_config(name, config_folders(), option);
   } catch (const Error& error) {
     if (decode_config(name)) return name;  // read_file() takes it so
-    if (!looks_encoded(name)) throw;
+    if (!looks_encoded(name) && option != "--deepspeed_config") throw;
+    if (!looks_encoded(name)) fail(error.code(), error.what(), ", or url-safe base64 of a configuration");
     fail(error.code(), in_quotes(name.substr(0, 60)),
          ": there is no such file, nor is it base64 of a configuration: Expected a string path to an existing "
          "deepspeed config, or a dictionary or a valid base64");

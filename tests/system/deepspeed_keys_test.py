@@ -178,6 +178,12 @@ def base64_stands_in_place_of_a_file():
 
 
 @check
+def what_is_no_base64_is_told_of_it():
+    for word in ("!!!", "bm9uc2Vuc2U=", "eyJ0cmFpbl9iYXRjaF9zaXpl!"):
+        fails(USAGE, run("train", "--config", DEFAULT, "--deepspeed_config", word), word, "base64 of a configuration")
+
+
+@check
 def deepspeed_without_a_configuration():
     done = run("--deepspeed", "--print-config")
     expect_equal(done.returncode, DONE, done.stderr)

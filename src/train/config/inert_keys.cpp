@@ -8,6 +8,18 @@
 namespace ct {
 namespace {
 
+/// Is all that a block could switch on switched off? A block that has no switch is no such block.
+bool is_off(const document::Node& block, bool& has_switch) {
+  for (const document::Entry& entry : block.entries) {
+    if (entry.key == "enabled") {
+      has_switch = true;
+      if (entry.value.kind != document::Kind::boolean || entry.value.boolean) return false;
+    }
+    if (!is_off(entry.value, has_switch)) return false;
+  }
+  return true;
+}
+
 constexpr const char* kNoSyncBatchNorm =
     "batch norm's statistics are those of a micro-batch, so that they depend on no number of ranks; a larger "
     "train_micro_batch_size_per_gpu makes them steadier";
@@ -203,18 +215,6 @@ const InertKey* find_inert(const std::string& key) {
   return dot == std::string::npos ? nullptr : find(key.substr(0, dot) + ".*");
 }
 
-/// Is all that a block could switch on switched off? A block that has no switch is no such block.
-bool is_off(const document::Node& block, bool& has_switch) {
-  for (const document::Entry& entry : block.entries) {
-    if (entry.key == "enabled") {
-      has_switch = true;
-      if (entry.value.kind != document::Kind::boolean || entry.value.boolean) return false;
-    }
-    if (!is_off(entry.value, has_switch)) return false;
-  }
-  return true;
-}
-
 bool is_harmless(const InertKey& inert, const document::Node& value) {
   if (value.kind == document::Kind::null) return true;  // as if it were absent
   if (inert.harmless.empty()) return false;
@@ -224,8 +224,8 @@ bool is_harmless(const InertKey& inert, const document::Node& value) {
   for (size_t begin = 0; begin <= inert.harmless.size();) {
     const size_t end = std::min(inert.harmless.find('|', begin), inert.harmless.size());
     const std::string_view value_or_off = std::string_view(inert.harmless).substr(begin, end - begin);
+    if (value_or_off != kSwitchedOff && same_letters(text, value_or_off)) return true;
     if (bool has_switch = false; value_or_off == kSwitchedOff && is_off(value, has_switch) && has_switch) return true;
-    if (same_letters(text, value_or_off)) return true;
     begin = end + 1;
   }
   return false;

@@ -10,19 +10,19 @@
 
 namespace ct {
 
+inline constexpr std::string_view kSwitchedOff = "off";
+
 /// One of DeepSpeed's that this program does not implement, or a word of other programs. "block.*" stands for every key
 /// of a block that is not listed itself.
 struct InertKey {
   std::string key;
-  std::string harmless;      // the values (as printed, any case, with | between them) that are ignored; "*": any;
-                             // a block that has
-                             // switches is harmless where each `enabled` of it is false, if "off" is there
+  // The values (as printed, any case, with | between them) that are ignored; "*": any. kSwitchedOff stands for a block
+  // that has switches, each `enabled` of which is false.
+  std::string harmless;
   std::string why;           // they are ignored
   std::string refusal = {};  // why any other is refused; empty: for the same reason
 };
 const std::vector<InertKey>& inert_keys();
-/// Of InertKey::harmless: a block of which every `enabled` is false.
-inline constexpr std::string_view kSwitchedOff = "off";
 
 /// The table's entry for a key, or nullptr.
 const InertKey* find_inert(const std::string& key);
