@@ -128,9 +128,11 @@ int verb_sweep(const Words& words) {
   std::vector<std::string> warnings;
   const ConfigSources sources = sources_of(f, &warnings);
   const int64_t first_seed = load_config(sources, &warnings).seed;
-  std::set<std::string> told;
-  for (const std::string& line : warnings)
-    if (told.insert(line).second) warn(line);
+  auto tell = [&, told = std::set<std::string>()]() mutable {  // what all runs would be warned of, once
+    for (const std::string& line : warnings)
+      if (told.insert(line).second) warn(line);
+  };
+  tell();
   const std::vector<SweepRun> plan = plan_sweep(f.words, first_seed);
   f.parallel = std::min(f.parallel, static_cast<int64_t>(plan.size()));
   std::vector<SweepOutcome> runs;
@@ -140,8 +142,7 @@ int verb_sweep(const Words& words) {
     const Config config = load_config(own, &warnings);
     const int64_t ranks = ranks_of(config, f);
     batch_for(config.batch, ranks);
-    for (const std::string& line : warnings)  // what all runs would be warned of is said once
-      if (told.insert(line).second) warn(line);
+    tell();
     runs.push_back({.run = run, .config = config, .ranks = ranks, .fingerprint = crc_text(crc32c(to_yaml(config)))});
   }
   const int64_t gpus = gpus_a_run(runs, f.parallel);

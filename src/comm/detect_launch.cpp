@@ -94,6 +94,10 @@ bool has(const Environment& environment, const char* variable) {
   return text != nullptr && *text != '\0';
 }
 
+bool has_meeting_place(const Environment& environment) {
+  return has(environment, "MASTER_ADDR") && has(environment, "MASTER_PORT");
+}
+
 [[noreturn]] void contradict(const Launch& a, const Variables& names_a, const Launch& b, const Variables& names_b) {
   fail(ExitCode::usage, names_a.rank, "=", a.rank, " and ", names_a.size, "=", a.size, " of ", name(a.kind),
        " contradict ", names_b.rank, "=", b.rank, " and ", names_b.size, "=", b.size, ": unset those of the launcher ",
@@ -116,13 +120,13 @@ void require_pmix(const Environment& environment, const Launch& launch) {
 /// as is a RANK=0.
 void require_whole_world(const Environment& environment) {
   const auto rank = number(environment, kAddress.rank);
-  const bool one_of_more = rank && (*rank > 0 || has(environment, "MASTER_ADDR"));
-  const bool has_address = has(environment, "MASTER_ADDR") && has(environment, "MASTER_PORT");
+  const bool has_address = has_meeting_place(environment);
   if (!rank && (has_address || has(environment, kAddress.local_rank)) &&
       number(environment, kAddress.size).value_or(1) > 1)
     fail(ExitCode::usage, "environment variables ", kAddress.size, " and ",
          has_address ? "MASTER_ADDR" : kAddress.local_rank, " are set, but not ", kAddress.rank,
          ": torchrun and launch set all of them; set it too, or unset them to run without a launcher");
+  const bool one_of_more = rank && (*rank > 0 || has(environment, "MASTER_ADDR"));
   if (!one_of_more || has(environment, kAddress.size)) return;
   fail(ExitCode::usage, "environment variable ", kAddress.rank, "=", *rank, " is set, but not ", kAddress.size,
        ": torchrun and launch set both; set it too, or unset ", kAddress.rank, " to run without a launcher");
@@ -166,8 +170,7 @@ Launch detect_launch(const Environment& environment) {
   }
   if (address) return *address;
   if (slurm) {
-    const bool has_address = has(environment, "MASTER_ADDR") && has(environment, "MASTER_PORT");
-    if (has_address && !has(environment, "PMIX_RANK")) slurm->meet = Launch::Meet::at_address;
+    if (has_meeting_place(environment) && !has(environment, "PMIX_RANK")) slurm->meet = Launch::Meet::at_address;
     return *slurm;
   }
   // Slurm's interactive shells and batch scripts may have one, and are no ranks.

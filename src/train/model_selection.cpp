@@ -32,7 +32,11 @@ bool ModelSelection::out_of_patience(const Judged& judged) {
     state_.patience_used = 0;
     return false;
   }
-  return !first && ++state_.patience_used >= stopping.patience;
+  if (first) return false;
+  // The evaluation that ends a run is not counted: a run that goes on, with more patience, repeats it.
+  if (state_.patience_used + 1 >= stopping.patience) return true;
+  ++state_.patience_used;
+  return false;
 }
 
 }  // namespace ct

@@ -104,11 +104,8 @@ bool Trainer::finish() {
   clock_.stop();
   if (!ended_) {
     look_for_skips();
-    // A checkpoint does not count the evaluation of its own step, which a run that goes on from it repeats.
-    if (early_stop_) --state_.patience_used;
     save(MustSucceed::yes);
     saver_->complete(MustSucceed::yes);
-    if (early_stop_) ++state_.patience_used;
   }
   if (evaluated_step_ != state_.step && !evaluate_now(evaluation_due() ? Because::due : Because::ended)) return false;
   comm_.heartbeat().advance(Phase::end);
@@ -150,35 +147,40 @@ bool Trainer::evaluation_due() const {
   return config_.train.eval_interval > 0 ? state_.step % config_.train.eval_interval == 0 : state_.batch == 0;
 }
 
-/// Evaluates the held-out images, if there are any, and the test set, with the weights as they are or their average.
-/// Empty: ranks agreed to stop instead. A damaged image ends the run, of which no step is lost.
-std::vector<Evaluation> Trainer::evaluate_splits() {
-  const bool average = evaluates_average(config_);
-  if (average) session_.engine().exchange_average();
+/// Evaluates the held-out images, if there are any, and the test set, with the weights as they are. Empty: ranks agreed
+/// to stop instead.
+std::vector<Evaluation> Trainer::evaluate_each_split() {
   std::vector<Evaluation> results;
   const auto give_up = [this] { return any_rank(comm_, StopSignals::requested() != 0); };
+  for (const auto& [images, split] : {std::pair{&validation_, "val"}, {&test_, "test"}}) {
+    if (!*images) continue;
+    const int64_t examples = events_.shows() && results.empty() ? EventLog::kExamples : 0;
+    const EvaluationOptions options{.views = config_.train.eval_views, .examples = examples};
+    auto result = evaluate(session_.evaluator(), **images, split, comm_, options, give_up);
+    if (!result) return {};
+    results.push_back(*std::move(result));
+  }
+  return results;
+}
+
+/// The same with their average, where that is evaluated. A damaged image ends the run, of which no step is lost.
+std::vector<Evaluation> Trainer::evaluate_splits() {
+  const auto exchange = [this] {
+    if (evaluates_average(config_)) session_.engine().exchange_average();
+  };
+  exchange();
   try {
-    for (const auto& [images, split] : {std::pair{&validation_, "val"}, {&test_, "test"}}) {
-      if (!*images) continue;
-      const int64_t examples = events_.shows() && results.empty() ? EventLog::kExamples : 0;
-      const EvaluationOptions options{.views = config_.train.eval_views, .examples = examples};
-      auto result = evaluate(session_.evaluator(), **images, split, comm_, options, give_up);
-      if (!result) {
-        results.clear();
-        break;
-      }
-      results.push_back(*std::move(result));
-    }
+    std::vector<Evaluation> results = evaluate_each_split();
+    exchange();
+    return results;
   } catch (const Error& error) {
     if (error.code() != ExitCode::data || ended_) throw;  // which all ranks have met together
-    if (average) session_.engine().exchange_average();
+    exchange();
     look_for_skips();
     save(MustSucceed::no);
     saver_->complete(MustSucceed::no);
     throw;
   }
-  if (average) session_.engine().exchange_average();
-  return results;
 }
 
 /// Evaluates, and keeps what was evaluated. False: ranks agreed to stop instead.
@@ -209,7 +211,7 @@ bool Trainer::evaluate_now(Because because) {
     early_stop_ = because == Because::due && selection_->out_of_patience(judged);
     if (!ended_) diagnostics_->after_evaluation();
     if (early_stop_)
-      log_.note(str("early stopping: ", state_.patience_used, " evaluations without a better ",
+      log_.note(str("early stopping: ", state_.patience_used + 1, " evaluations without a better ",
                     word_of(config_.train.early_stopping.metric)));
   });
   return done;

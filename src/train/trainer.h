@@ -48,6 +48,7 @@ class Trainer {
   bool evaluation_due() const;
   enum class Because : bool { due, ended };
   bool evaluate_now(Because because);
+  std::vector<Evaluation> evaluate_each_split();
   std::vector<Evaluation> evaluate_splits();
   void tell_of(const Evaluation& e);
   void count_replaced();

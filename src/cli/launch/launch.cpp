@@ -102,11 +102,13 @@ void add_places(const LaunchFlags& flags, const Resources& resources, Exports& e
     if (const char* affinity = std::getenv("KMP_AFFINITY"))
       fail(ExitCode::usage, "Environment variable KMP_AFFINITY=", in_quotes(affinity),
            " conflicts with binding cores: unset KMP_AFFINITY, or leave --bind_cores_to_rank out");
-    if (!flags.bind_core_list.empty() && resources.here) require_cores_here(flags.bind_core_list);
-    if (!flags.bind_core_list.empty())
-      for (const HostSlots& host : resources.hosts)
-        share_of(parse_core_list(flags.bind_core_list), 0, static_cast<int>(host.slots.size()));
-    exports[kCoresVariable] = flags.bind_core_list.empty() ? "all" : flags.bind_core_list;
+    exports[kCoresVariable] = "all";
+  }
+  if (const std::string& list = flags.bind_core_list; !list.empty()) {
+    if (resources.here) require_cores_here(list);
+    const std::vector<int> cores = parse_core_list(list);
+    for (const HostSlots& host : resources.hosts) share_of(cores, 0, static_cast<int>(host.slots.size()));
+    exports[kCoresVariable] = list;
   }
   if (!flags.rank_log.empty() && flags.rank_log != "None")
     exports[kLogVariable] = (Path(flags.rank_log) / time_stamp()).string();

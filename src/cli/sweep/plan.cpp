@@ -147,12 +147,6 @@ std::string SweepRun::folder() const {
   return telling ? name : name.substr(0, kLongestFolder) + "-" + crc_text(crc32c(all));
 }
 
-std::vector<std::string> SweepRun::sets() const {
-  std::vector<std::string> words = {Setting{kSeed, seed}.text()};
-  for (const Setting& setting : settings) words.push_back(setting.text());
-  return words;
-}
-
 std::vector<ConfigOverride> SweepRun::overrides() const {
   std::vector<ConfigOverride> all = {{kSeed, seed, "--repeats"}};
   for (const Setting& setting : settings)

@@ -29,9 +29,7 @@ struct SweepRun {
   std::string text(bool with_seed) const;
   /// Of its folder: another one for every other run.
   std::string folder() const;
-  /// Words for --set.
-  std::vector<std::string> sets() const;
-  /// The same, each of the option that it came from.
+  /// What it sets, each by the option that it came from.
   std::vector<ConfigOverride> overrides() const;
 };
 

@@ -77,7 +77,7 @@ std::vector<std::string> words_of_run(const ConfigSources& sources, const SweepR
   if (sources.files.size() > 1) add("--deepspeed_config", word_of_config(sources.files[1]));
   for (const ConfigOverride& override : sources.overrides) add("--set", override.key + "=" + override.value);
   for (const std::string& set : sources.sets) add("--set", set);
-  for (const std::string& set : run.sets()) add("--set", set);
+  for (const ConfigOverride& set : run.overrides()) add("--set", set.key + "=" + set.value);
   add("--ranks", str(ranks));
   add("--output", folder.string());
   return words;

@@ -18,7 +18,7 @@ namespace ct {
 inline constexpr std::string_view kTrainingList = "training_file_list.txt",
                                   kValidationList = "validation_file_list.txt", kLabelList = "labels.txt";
 
-/// Does the folder have a training list?
+/// Does the folder have lists of pictures? Error(data) names the one of the three that is missing.
 bool holds_file_lists(const std::filesystem::path& folder);
 
 class FileListSet final : public PictureSet {
