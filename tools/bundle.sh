@@ -8,14 +8,14 @@ usage: tools/bundle.sh [--build DIR] [--kernels DIR] [--output FILE]
 Writes a .tar.xz of at most 40 MiB with the program, Open MPI and all their libraries but glibc, the GPU's and those of
 fast networks (ranks on several hosts talk over TCP), and tools/gpu_check.sh with the tests and the benchmark of the
 kernels, where they are built. It needs patchelf and xz-utils. Prints the archive's path.
-  --build DIR      the build folder (build/release; with GPUs: build/cuda)
-  --kernels DIR    what tools/build_kernels.sh --all has built (build/kernels)
+  --build DIR      the build folder (build/release)
+  --kernels DIR    what the target gpu_programs has built (kernels, in the build folder)
   --output FILE    the archive (DIR/cifar-train-VERSION-linux-MACHINE.tar.xz, in the build folder)
 HELP
 }
 
 build=$root/build/release
-kernels=$root/build/kernels
+kernels=
 output=
 while [ $# -gt 0 ]; do
   case $1 in
@@ -44,7 +44,7 @@ done
 
 read -r _ version _ < <("$program" --version) || die "$program does not run here"
 name=cifar-train-$version-linux-$(uname -m)
-: "${output:=$build/$name.tar.xz}"
+: "${output:=$build/$name.tar.xz}" "${kernels:=$build/kernels}"
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 tree=$temporary/$name
@@ -74,11 +74,11 @@ libraries() {  # libraries FILE...: paths of all that they need, but for glibc
 programs=("$program")
 absent=()
 for part in test_kernels_gpu kernel_benchmark; do
-  file=$kernels/kernels/$part
+  file=$kernels/$part
   if [ -x "$file" ]; then programs+=("$file"); else absent+=("$part"); fi
 done
 [ ${#absent[@]} -eq 0 ] ||
-  say "without ${absent[*]}, not in $kernels/kernels: build them by tools/build_kernels.sh --all"
+  say "without ${absent[*]}, not in $kernels: cmake --build --preset release --target gpu_programs"
 install -D -t "$tree/tools" "$root/tools/gpu_check.sh" "$root"/tests/bench/torch_*.py
 install -D -m 644 -t "$tree/tools/gpu_check" "$root"/tools/gpu_check/*.sh
 install -s -t "$tree/libexec" "${programs[@]}"

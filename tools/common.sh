@@ -20,19 +20,25 @@ jobs=$(nproc)
 # without it.
 if [ -z "${CMAKE_CXX_COMPILER_LAUNCHER:-}" ] && cache=$(ccache --get-config cache_dir 2>/dev/null) &&
   mkdir -p "$cache" 2>/dev/null && [ -w "$cache" ]; then
-  export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+  export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
   export CCACHE_SLOPPINESS=pch_defines,time_macros  # what precompiled headers need
 fi
 
-# configure_preset NAME: quiet unless it fails.
+# configure_preset NAME [-DKEY=VALUE...]: quiet unless it fails.
 configure_preset() {
   local log
   log=$(mktemp)
-  if ! (cd "$root" && cmake --preset "$1" >"$log" 2>&1); then
+  if ! (cd "$root" && cmake --preset "$@" >"$log" 2>&1); then
     cat "$log" >&2
     rm -f "$log"
     die "cannot configure build/$1; if the folder came from elsewhere or another user, delete it and run again"
   fi
-  grep -E '^CMake Warning|^-- with ' "$log" >&2 || true
+  grep -E '^CMake Warning|^-- with(out GPUs)?[ :]' "$log" >&2 || true
   rm -f "$log"
+}
+
+# cuda_headers: where there is a toolkit, what its packages lack. Without it the program is built without GPUs, and the
+# build says so.
+cuda_headers() {
+  ! "$root/tools/cuda_roots.sh" >/dev/null 2>&1 || "$root/tools/install_cudnn_frontend.sh" || true
 }

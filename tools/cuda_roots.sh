@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Prints the folders that hold CUDA's toolkit or parts of it, one a line; the first has bin/nvcc. They are sought in
-# CUDA_HOME, which a module sets, by the nvcc in PATH, in /usr/local/cuda, and in nvidia/* among the packages of
-# VIRTUAL_ENV and of the python3 in PATH, where pip puts them. Prints nothing and exits with 1 where there is no nvcc.
+# Prints the folders that hold CUDA's toolkit or parts of it, one a line; the first has the nvcc that is used, the first
+# of 12.8 or later (for sm_100). They are sought in .third_party/cuda, where tools/install_cuda.sh puts one, in CUDA_HOME,
+# which a module sets, by the nvcc in PATH, in /usr/local/cuda, and in nvidia/* among the packages of VIRTUAL_ENV and of
+# the python3 in PATH, where pip puts them. Exits with 1 where there is none, and says on stderr which are too old.
 set -uo pipefail
+least=12.8
 
 candidates() {
-  local python
-  printf '%s\n' "${CUDA_HOME:-}"
+  local python own
+  own=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/.third_party/cuda
+  printf '%s\n' "$own"/lib/python3*/site-packages/nvidia/* "${CUDA_HOME:-}"
   nvcc --dryrun -x cu /dev/null 2>&1 | sed -n 's/^#\$ TOP=//p'  # where it really is, however it was called
   printf '%s\n' /usr/local/cuda
   for python in ${VIRTUAL_ENV:+"$VIRTUAL_ENV/bin/python3"} python3; do
@@ -22,8 +25,15 @@ roots=()
 toolkit=
 while read -r folder; do
   folder=$(realpath -q "$folder") && [ -d "$folder" ] || continue
-  if [ -z "$toolkit" ] && [ -x "$folder/bin/nvcc" ]; then toolkit=$folder; fi
   roots+=("$folder")
+  if [ -z "$toolkit" ] && [ -x "$folder/bin/nvcc" ]; then
+    version=$("$folder/bin/nvcc" --version 2>/dev/null | sed -n 's/.*, V\([0-9]*\.[0-9]*\).*/\1/p')
+    if [ "$(printf '%s\n' $least "${version:-0}" | sort -V | head -n 1)" = $least ]; then
+      toolkit=$folder
+    else
+      echo "$folder has nvcc ${version:-of no version}" >&2
+    fi
+  fi
 done < <(candidates)
 [ -n "$toolkit" ] || exit 1
 printf '%s\n' "$toolkit" "${roots[@]}" | awk '!seen[$0]++'

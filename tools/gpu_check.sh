@@ -25,8 +25,8 @@ LIST
 usage() {
   cat <<'HELP'
 usage: tools/gpu_check.sh [SECTION[:SECONDS]]...
-Run from a source tree after tools/build_cuda.sh and tools/build_kernels.sh --all, or from the unpacked bundle that
-tools/bundle.sh --build build/cuda then makes. Without sections: all of them, in this order, each within its seconds;
+Run from a source tree where the program and the target gpu_programs are built, or from the unpacked bundle that
+tools/bundle.sh then makes. Without sections: all of them, in this order, each within its seconds;
 none keeps the next from its turn, and no program outlives its limit. A row is printed, and added to the table
 gpu_check.txt, as soon as it is known, and there is one for all that was to be checked; all that was printed is in
 gpu_check.log.
@@ -60,11 +60,11 @@ first_of() {  # the first of these that can be run
   done
 }
 
-: "${PROGRAM:=$(first_of "$root/bin/cifar-train" "$root/build/cuda/cifar-train" "$root/build/release/cifar-train")}"
+: "${PROGRAM:=$(first_of "$root/bin/cifar-train" "$root/build/release/cifar-train")}"
 # Empty: there is none.
 : "${MPIRUN=$(first_of "$root/bin/mpirun" mpirun)}"
-: "${KERNEL_TESTS=$(first_of "$root/bin/test_kernels_gpu" "$root/build/kernels/kernels/test_kernels_gpu")}"
-: "${KERNEL_BENCHMARK=$(first_of "$root/bin/kernel_benchmark" "$root/build/kernels/kernels/kernel_benchmark")}"
+: "${KERNEL_TESTS=$(first_of "$root/bin/test_kernels_gpu" "$root/build/release/kernels/test_kernels_gpu")}"
+: "${KERNEL_BENCHMARK=$(first_of "$root/bin/kernel_benchmark" "$root/build/release/kernels/kernel_benchmark")}"
 peers=$root/tools
 [ -f "$peers/torch_tutorial.py" ] || peers=$root/tests/bench
 configs=$root/configs

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Puts the headers of cuDNN's C++ frontend into .third_party/cudnn-frontend/, where CMake looks for them: a build with
 # GPUs needs them and a build for CPUs does not. Silent and offline where they are there. Exits with 77 where they
-# cannot be had, for want of a network.
+# cannot be had, for want of pip or a network.
 . "$(dirname "$0")/common.sh"
 
 version=1.32.0
@@ -33,13 +33,18 @@ skip() { say "skipped: $*"; exit 77; }
 
 machine=$(uname -m)
 [ -n "${hashes[$machine]:-}" ] || skip "there is no package of cuDNN's frontend for $machine"
-python3 -m pip --version >/dev/null 2>&1 || die "there is no pip: install python3-pip, and run this again"
+python=python3
+if ! python3 -m pip --version >/dev/null 2>&1; then
+  python=$root/.third_party/python/bin/python3
+  [ -x "$python" ] || python3 -m venv "$root/.third_party/python" >/dev/null 2>&1 ||
+    skip "there is no pip: install python3-venv, and run this again"
+fi
 
 mkdir -p "$root/.third_party"
 work=$(mktemp -d "$root/.third_party/download.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 echo "nvidia-cudnn-frontend==$version --hash=sha256:${hashes[$machine]}" >"$work/requirements.txt"
-if ! python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes \
+if ! "$python" -m pip download --retries 1 --quiet --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes \
   --python-version 3.11 --implementation cp --abi cp311 --platform "manylinux_2_28_$machine" \
   --dest "$work" --requirement "$work/requirements.txt" >"$work/log" 2>&1; then
   if grep -q 'DO NOT MATCH THE HASHES' "$work/log"; then

@@ -4,18 +4,21 @@
 
 usage() {
   cat <<'HELP'
-usage: tools/install_packages.sh [--all] [--list]
+usage: tools/install_packages.sh [--all] [--cuda] [--list]
 Installs the Debian or Ubuntu packages of tools/packages.txt, as root or through sudo.
   --all    also try the optional ones when only they are missing; never fails because of them
+  --cuda   also those that a build with CUDA needs
   --list   print what is missing and change nothing
 HELP
 }
 
 all=no
 list=no
+kinds=(need)
 for argument in "$@"; do
   case $argument in
     --all) all=yes ;;
+    --cuda) kinds+=(cuda) ;;
     --list) list=yes ;;
     -h | --help) usage; exit 0 ;;
     *) usage_error "unknown option '$argument'" ;;
@@ -25,15 +28,15 @@ done
 command -v dpkg-query >/dev/null 2>&1 ||
   die "this is not Debian or Ubuntu: install the equivalents of tools/packages.txt by hand, then pass --no-install to test.sh or quickstart.sh"
 
-missing() {  # missing KIND: the packages of that kind that are not installed
+missing() {  # missing KIND...: the packages of those kinds that are not installed
   local kind package
   while read -r kind package; do
-    [ "$kind" = "$1" ] || continue
+    [[ " $* " == *" $kind "* ]] || continue
     dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^.i' || printf '%s\n' "$package"
   done <"$root/tools/packages.txt"
 }
 
-mapfile -t need < <(missing need)
+mapfile -t need < <(missing "${kinds[@]}")
 mapfile -t want < <(missing want)
 
 if [ $list = yes ]; then

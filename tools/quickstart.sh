@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # From a fresh machine to a trained network in one command.
 . "$(dirname "$0")/common.sh"
+. "$root/tools/gpu.sh"
 
 usage() {
   cat <<'HELP'
-usage: tools/quickstart.sh [--no-install] [--fresh]
+usage: tools/quickstart.sh [--gpu] [--no-install] [--fresh]
 Installs the packages, builds and installs cifar-train, trains the default configuration into runs/quickstart and
-evaluates it. Run again, it continues or repeats the evaluation.
+evaluates it. Run again, it continues or repeats the evaluation. Where there is a CUDA toolkit, the program is built with
+GPUs: with code for those of this machine, or for all that are supported where it has none.
+  --gpu          where there is no CUDA toolkit, get one by pip: tools/install_cuda.sh (1.3 GB)
   --no-install   do not touch the system's packages
   --fresh        forget the earlier run in runs/quickstart and train anew
 Environment: PREFIX=DIR installs there (default: /usr/local as root, otherwise ~/.local).
@@ -14,9 +17,11 @@ HELP
 }
 
 packages=yes
+gpu=no
 resume=()
 for argument in "$@"; do
   case $argument in
+    --gpu) gpu=yes ;;
     --no-install) packages=no ;;
     --fresh) resume=(--reset) ;;
     -h | --help) usage; exit 0 ;;
@@ -34,8 +39,33 @@ fi
 
 [ $packages = no ] || "$root/tools/install_packages.sh"
 cd "$root"
+
+offer=
+architectures=()
+if "$root/tools/cuda_roots.sh" >/dev/null 2>&1; then
+  gpu=has
+elif gpu_here / || [ $gpu = yes ]; then
+  driver=$(gpu_driver /)
+  if ! serves_cuda_13 "$driver"; then
+    offer="the NVIDIA driver $driver is older than 580, which the toolkit of --gpu needs: update it, or install CUDA's
+toolkit 12.8 or 12.9 with cuDNN 9 and NCCL, and run this again"
+    [ $gpu = no ] || die "$offer"
+  elif [ $gpu = no ]; then
+    offer="this machine has an NVIDIA GPU, but no CUDA toolkit of 12.8 or later: tools/quickstart.sh --gpu gets one
+(1.3 GB, into .third_party/cuda) and builds the program with GPUs"
+  fi
+  [ -z "$offer" ] || say "$offer"
+fi
+if [ $gpu != no ]; then
+  [ $packages = no ] || "$root/tools/install_packages.sh" --cuda || say "going on without python3-venv"
+  [ $gpu = has ] || "$root/tools/install_cuda.sh"
+  cuda_headers
+  found=$(gpu_architectures)
+  [ -z "$found" ] || architectures=("-DCMAKE_CUDA_ARCHITECTURES=$found")
+fi
+
 say "building (build/release)"
-configure_preset release
+configure_preset release ${architectures[@]+"${architectures[@]}"}
 cmake --build --preset release --target cifar-train -j "$jobs" >&2 || die "the build failed: see the first error above"
 cmake --install build/release --prefix "$prefix" >/dev/null ||
   die "cannot install into $prefix: give a folder that you may write, PREFIX=DIR"
@@ -57,6 +87,7 @@ run=runs/quickstart
 
 cat <<DONE
 
+Trained on: $(sed -n 's/.*"event":"start".*"device":"\([^"]*\)".*/\1/p' "$run/metrics.jsonl" | tail -n 1)
 The run lies in $root/$run:
   best.bin, last.bin   weights (safetensors)
   metrics.jsonl        one record a line: steps, evaluations, checkpoints
@@ -71,3 +102,4 @@ DONE
 if [ "$name" != cifar-train ]; then
   say "notice: $prefix/bin is not (first) on your PATH; put it there with: export PATH=\"$prefix/bin:\$PATH\""
 fi
+[ -z "$offer" ] || say "$offer"

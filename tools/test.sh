@@ -55,6 +55,7 @@ elif [ $unit = yes ]; then
 fi
 
 [ $packages = no ] || "$root/tools/install_packages.sh"
+[ $preset != release ] || cuda_headers
 cd "$root"
 say "building (build/$preset)"
 configure_preset "$preset"

@@ -22,11 +22,11 @@ def archive():
         if not shutil.which(tool):
             raise Skip("there is no %s (package %s)" % (tool, package))
     file = path("bundle.tar.xz")
-    kernels = path("built", "kernels")  # any program stands for the tests of the kernels; their benchmark is not there
+    kernels = path("kernels")  # any program stands for the tests of the kernels; their benchmark is not there
     os.makedirs(kernels)
     shutil.copy(shutil.which("true"), os.path.join(kernels, "test_kernels_gpu"))
     done = finish(start([os.path.join(ROOT, "tools", "bundle.sh"), "--build", os.path.dirname(PROGRAM), "--kernels",
-                         path("built"), "--output", file],
+                         kernels, "--output", file],
                         env={"XZ_OPT": "-0"}), timeout=300)  # quick, and larger than it would be
     expect_equal((done.returncode, done.stdout), (DONE, file + "\n"), done.stderr)
     absent = [line for line in done.stderr.splitlines() if "without" in line]

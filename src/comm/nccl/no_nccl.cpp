@@ -6,7 +6,7 @@ namespace ct {
 std::string nccl_problem(const cuda::LibraryPlaces&) { return "this program was built without CUDA"; }
 
 std::unique_ptr<Communicator> make_nccl(Backend&, Communicator&, const NcclOptions&) {
-  fail(ExitCode::usage, "NCCL: this program was built without CUDA; build it with the preset cuda");
+  fail(ExitCode::usage, "NCCL: this program was built without CUDA; tools/quickstart.sh --gpu builds it with CUDA");
 }
 
 }  // namespace ct

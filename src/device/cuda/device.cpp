@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "device/cuda.h"
 #include "device/cuda/check.h"
+#include "device/cuda/gpu_here.h"
 
 namespace ct::cuda {
 namespace {
@@ -94,7 +95,8 @@ bool cuda_expected() {
   cudaDriverGetVersion(&driver);
   const cudaError_t status = cudaGetDeviceCount(&count);
   cudaGetLastError();  // forgotten: cuda_problem() tells it
-  return driver > 0 && status != cudaErrorNoDevice && !(status == cudaSuccess && count == 0);
+  if (driver == 0) return cuda::gpu_here();
+  return status != cudaErrorNoDevice && !(status == cudaSuccess && count == 0);
 }
 
 int cuda_device_count() {

@@ -6,6 +6,7 @@
 #include "device/cuda.h"
 #include "device/cuda/check.h"
 #include "device/cuda/device.h"
+#include "device/cuda/gpu_here.h"
 #include "device/cuda/library.h"
 #include "device/cuda/library_names.h"
 #include "device/cuda/nvrtc.h"
@@ -28,7 +29,7 @@ std::string module_version() {
 }
 
 DeviceFact driver(int serves) {
-  if (serves == 0) return {"NVIDIA driver", driver_problem(), ""};
+  if (serves == 0) return {"NVIDIA driver", gpu_here() ? "none" : driver_problem(), gpu_here() ? driver_problem() : ""};
   const std::string module = module_version();
   return {"NVIDIA driver", str(module, module.empty() ? "" : ", ", "serves CUDA ", version_text(serves)),
           driver_problem()};

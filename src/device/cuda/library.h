@@ -15,8 +15,9 @@ struct LibraryPlaces {
 
 /// Folders to search, in order: `first`, its lib64 and its lib; the folders of LD_LIBRARY_PATH; lib64 and lib of
 /// CUDA_HOME and of /usr/local/cuda; lib folders of Python's nvidia packages (site-packages/nvidia/*/lib: of
-/// VIRTUAL_ENV, of the python3 in PATH, which is not started, of the user, of the system). Only folders that exist,
-/// each once. Throws ExitCode::usage if `first` is no folder.
+/// the toolkit that tools/install_cuda.sh got for this build, of VIRTUAL_ENV, of the python3 in PATH, which is not
+/// started, of the user, of the system). Only folders that exist, each once. Throws ExitCode::usage if `first` is no
+/// folder.
 std::vector<std::string> search_folders(const LibraryPlaces& places);
 
 /// Throws ExitCode::usage unless `first`, its lib64 or its lib has one at least of the libraries that are looked for
