@@ -102,4 +102,40 @@ def few_lines_before_the_first_metric_and_none_twice():
         shutil.rmtree(path("lines"))
 
 
+def cpus_of_the_busiest(pid, number):
+    """Where those threads of a process are that have computed most."""
+    threads = []
+    for thread in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/stat" % (pid, thread)) as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        threads.append((int(fields[11]) + int(fields[12]), int(fields[36])))
+    return [cpu for _, cpu in sorted(threads)[-number:]]
+
+
+@check
+def ranks_do_not_share_a_core_beside_another_program():
+    """Left alone, the kernel has both ranks on one core and the other program, of lowest priority, on the other."""
+    if len(os.sched_getaffinity(0)) < 2:
+        raise Skip("one core")
+    beside = [start(["nice", "-n", "19", sys.executable, "-c", "while True: pass"])
+              for _ in range(len(os.sched_getaffinity(0)) - 1)]
+    job = start(Ranks(2).words("bench", "step", "--set", "train_batch_size=512", "--set", "data.path=" + synthetic(),
+                               "--set", "train_micro_batch_size_per_gpu=256", "--seconds", "0.5", "--windows", "5"))
+    try:
+        time.sleep(1)
+        together, looks = 0, 0
+        while job.poll() is None and looks < 200:
+            a, b = cpus_of_the_busiest(job.pid, 2)
+            together += a == b
+            looks += 1
+            time.sleep(0.005)
+        expect(looks > 100, "the benchmark ended early", looks)
+        expect(together < 0.6 * looks, "%d of %d times on one core" % (together, looks))
+        expect_equal(finish(job).returncode, DONE)
+    finally:
+        for process in [*beside, job]:
+            process.kill()
+            process.communicate()
+
+
 main()

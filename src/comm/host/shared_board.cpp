@@ -1,11 +1,13 @@
 #include "comm/host/shared_board.h"
 
+#include <linux/futex.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <bit>
+#include <climits>
 #include <cstring>
-#include <thread>
 
 #include "base/error.h"
 
@@ -15,7 +17,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr Clock::duration kSpin = 20us, kYield = 2ms, kLongestSleep = 1ms, kProbeInterval = 100ms;
+constexpr Clock::duration kSpin = 60us, kYield = 2ms, kLongestSleep = 20ms, kProbeInterval = 100ms;
+
+/// Of the lower half of `word`, which the kernel knows by its place in memory, whichever process looks at it.
+void futex(std::atomic<uint64_t>& word, int operation, uint32_t value, const timespec* timeout) {
+  static_assert(sizeof word == sizeof(uint64_t) && std::endian::native == std::endian::little);
+  syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
+}
 
 void pause_core() {
 #if defined(__x86_64__)
@@ -48,7 +56,9 @@ BoardView::BoardView(SharedBoard* board, int rank, int size) : board_(board), ra
     const pid_t pid = peer.pid.load(std::memory_order_acquire);
     if (pid != getpid()) peers_[static_cast<size_t>(r)] = PeerProcess(pid);
   }
-  if (size_ <= available_cores(all, cpu_quota())) spin_ = kSpin;
+  const bool fit = size_ <= available_cores(all, cpu_quota());
+  if (fit) spin_ = kSpin;
+  if (size_ > 1) placement_.emplace(rank_, fit);
 }
 
 void BoardView::barrier() {
@@ -56,11 +66,21 @@ void BoardView::barrier() {
   Heartbeat& mine = heartbeat();
   mine.collectives.store(barriers_, std::memory_order_relaxed);
   mine.waiting.store(1, std::memory_order_relaxed);
-  board_->ranks()[rank_].arrived.store(barriers_, std::memory_order_release);
+  SharedBoard::Rank& me = board_->ranks()[rank_];
+  me.cpu.store(sched_getcpu(), std::memory_order_relaxed);
+  me.arrived.store(barriers_, std::memory_order_seq_cst);
+  if (me.sleepers.load(std::memory_order_seq_cst) != 0) futex(me.arrived, FUTEX_WAKE, INT_MAX, nullptr);
   for (int r = 0; r < size_; ++r) {
     if (!arrived(r)) wait_for(r);
   }
   mine.waiting.store(0, std::memory_order_relaxed);
+  if (placement_ && placement_->due()) keep_apart();
+}
+
+void BoardView::keep_apart() {
+  std::vector<int> cpus;
+  for (int r = 0; r < size_; ++r) cpus.push_back(board_->ranks()[r].cpu.load(std::memory_order_relaxed));
+  placement_->look(cpus);
 }
 
 void BoardView::wait_for(int peer) {
@@ -71,17 +91,25 @@ void BoardView::wait_for(int peer) {
     const auto now = Clock::now();
     if (now - begin < spin_) {
       for (int i = 0; i < 8 && !arrived(peer); ++i) pause_core();
-    } else if (now - begin < kYield) {
+    } else if (spin_ == spin_.zero() && now - begin < kYield) {  // whom it waits for may want this core
       sched_yield();
     } else {
-      // In proportion to the wait so far: no core is burnt in a long one, and it ends late by a sixteenth at most.
-      std::this_thread::sleep_for(std::min(kLongestSleep, (now - begin) / 16));
+      sleep_for(board_->ranks()[peer]);
     }
     if (now >= next_probe) {
       probe();
       next_probe = now + kProbeInterval;
     }
   }
+}
+
+void BoardView::sleep_for(SharedBoard::Rank& peer) {
+  // The peer looks for sleepers after it has arrived, and a sleeper for the peer's arrival after it is counted.
+  peer.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  const uint64_t now = peer.arrived.load(std::memory_order_seq_cst);
+  const timespec timeout{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(kLongestSleep).count()};
+  if (now < barriers_) futex(peer.arrived, FUTEX_WAIT, static_cast<uint32_t>(now), &timeout);
+  peer.sleepers.fetch_sub(1, std::memory_order_relaxed);
 }
 
 bool BoardView::gone(int peer) const {

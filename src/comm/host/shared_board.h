@@ -13,11 +13,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/cores.h"
+#include "comm/host/core_placement.h"
 #include "comm/host/peer_process.h"
 #include "comm/watchdog/heartbeat.h"
 
@@ -28,11 +30,13 @@ struct SharedBoard {
   static constexpr size_t kHostBytes = 64;
 
   struct alignas(64) Rank {
-    std::atomic<uint64_t> arrived;  // barriers that this rank has reached
-    std::atomic<uint32_t> left;     // 1: its communicator is gone
+    std::atomic<uint64_t> arrived;   // barriers that this rank has reached
+    std::atomic<uint32_t> sleepers;  // ranks that sleep until it reaches the next one
+    std::atomic<uint32_t> left;      // 1: its communicator is gone
     std::atomic<int32_t> pid;
     char host[kHostBytes];
     std::array<std::atomic<uint64_t>, kMaxCpus / 64> cpus;  // that it may run on
+    std::atomic<int32_t> cpu;                               // where it ran when it came to the last barrier
     alignas(64) Heartbeat heartbeat;
     // Two messages, in turn: the next one is written while a slow reader still reads the last one.
     alignas(64) std::byte message[2][kMessageBytes];
@@ -68,6 +72,9 @@ class BoardView {
 
  private:
   void wait_for(int peer);
+  /// Until `peer` arrives at a barrier, or for a while.
+  void sleep_for(SharedBoard::Rank& peer);
+  void keep_apart();
   /// Throws if the job has failed or a rank that is still awaited is gone.
   void probe();
   bool gone(int peer) const;
@@ -76,8 +83,9 @@ class BoardView {
   SharedBoard* board_;
   int rank_, size_;
   uint64_t barriers_ = 0, messages_ = 0;
-  std::chrono::nanoseconds spin_{0};  // how long to wait before the core is offered to others
-  std::vector<PeerProcess> peers_;    // none for ranks of this process
+  std::chrono::nanoseconds spin_{0};        // how long to wait before the core is offered to others
+  std::optional<CorePlacement> placement_;  // none: this rank is alone
+  std::vector<PeerProcess> peers_;          // none for ranks of this process
 };
 
 }  // namespace ct
