@@ -125,7 +125,7 @@ Fact binding() {
   std::string warning;
   for (const RankProcess& one : here)
     if (warning.empty()) warning = crowded_cores(one, here, unbound_cpus());
-  return {"ranks", here.empty() ? "none runs here" : counted(std::ssize(here), "process") + " here", warning};
+  return {"ranks", here.empty() ? "none runs here" : "in " + counted(std::ssize(here), "program") + " here", warning};
 }
 
 /// What cannot be looked at is none of what doctor looks for.

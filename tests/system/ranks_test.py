@@ -97,14 +97,17 @@ def ranks_bound_to_too_few_cores_are_named():
         raise Skip("there is one core")
     endless = {**FEW, "data.path": few(), "train.max_steps": 10 ** 6, "train.epochs": 10 ** 6}
     bound, jobs = ["taskset", "-c", str(cores[0])], []
-    for name, prefix, ranks in [("first", bound, 1), ("second", bound, 1), ("threads", bound, 2), ("free", [], 1)]:
-        jobs.append(start(Ranks(ranks).words(*train_words(path(name), endless)), prefix=prefix))
-        while not os.path.exists(path(name, "metrics.jsonl")) and jobs[-1].poll() is None:
-            time.sleep(0.05)
-    doctor = json.loads(run("doctor", "--json").stdout)["ranks"]["warning"]
-    for job in jobs:
-        job.send_signal(signal.SIGUSR1)
-    first, second, threads, free = [finish(job).stderr for job in jobs]
+    try:
+        for name, prefix, ranks in [("first", bound, 1), ("second", bound, 1), ("threads", bound, 2), ("free", [], 1)]:
+            jobs.append(start(Ranks(ranks).words(*train_words(path(name), endless)), prefix=prefix))
+            while not os.path.exists(path(name, "metrics.jsonl")) and jobs[-1].poll() is None:
+                time.sleep(0.05)
+        found = json.loads(run("doctor", "--json").stdout)
+    finally:
+        for job in jobs:
+            job.send_signal(signal.SIGUSR1)
+        _, second, threads, free = [finish(job).stderr for job in jobs]
+    doctor = found["ranks"]["warning"]
     bound_here = r"(\d+) ranks of host .* \(pid (.*)\) are bound to 1 core \(%d\)" % cores[0]
     for text, pids in [(doctor, [0, 1, 2]), (second, [0, 1]), (threads, [0, 1, 2])]:
         found = re.search(bound_here, text)
