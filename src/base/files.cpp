@@ -170,7 +170,7 @@ class OpenedFile {
     const int error = errno;
     ::close(fd_);
     if (!known) fail_io("read", path, error, code);
-    fail(code, "cannot read ", in_quotes(path.native()), ": it is not a regular file");
+    fail(code, "cannot read ", in_quotes(path.native()), ": it is not a regular file: give one that is");
   }
   OpenedFile(const OpenedFile&) = delete;
   OpenedFile& operator=(const OpenedFile&) = delete;

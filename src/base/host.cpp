@@ -1,5 +1,6 @@
 #include "base/host.h"
 
+#include <netdb.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -24,6 +25,26 @@ std::string host_name() {
   char name[256] = {};
   gethostname(name, sizeof name - 1);
   return name;
+}
+
+bool is_own_address(const sockaddr* address, socklen_t bytes) {
+  const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool own = fd >= 0 && bind(fd, address, bytes) == 0;
+  if (fd >= 0) close(fd);
+  return own;
+}
+
+bool is_this_host(const std::string& name) {
+  const std::string own = host_name();
+  if (name == "localhost" || name == own || name == own.substr(0, own.find('.'))) return true;
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  if (getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0) return false;
+  bool is_own = false;
+  for (const addrinfo* i = found; i != nullptr && !is_own; i = i->ai_next)
+    is_own = is_own_address(i->ai_addr, i->ai_addrlen);
+  freeaddrinfo(found);
+  return is_own;
 }
 
 int64_t peak_resident_bytes() {

@@ -1,6 +1,5 @@
 #include "base/tar_reader.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -11,7 +10,7 @@
 #include <utility>
 
 #include "base/files.h"
-#include "base/paths.h"
+#include "base/input.h"
 
 namespace ct {
 namespace {
@@ -60,9 +59,7 @@ struct TarReader::Stream {
 
 TarReader::TarReader(const std::filesystem::path& path, uint64_t limit, ExitCode code)
     : path_(path), limit_(limit), code_(code) {
-  if (kind_of(path, code) != PathKind::file) fail(code, path.string(), ": not a file");
-  const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) fail_io("open", path, errno, code);
+  const int fd = Input(path, code).release();
   const gzFile file = gzdopen(fd, "r");
   if (file == nullptr) {
     ::close(fd);

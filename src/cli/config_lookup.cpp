@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "comm/detect_launch.h"
 #include "train/config/encoded.h"
 #include "train/config/env_file.h"
 #include "train/config/find.h"
@@ -45,11 +46,28 @@ std::vector<fs::path> config_folders() {
   return folders;
 }
 
+bool is_pipe(const fs::path& file) {
+  std::error_code error;
+  return fs::is_fifo(file, error);
+}
+
+[[noreturn]] void refuse_pipe(const fs::path& file, const std::string& readers) {
+  fail(ExitCode::usage, in_quotes(file.native()), " is a pipe, which can be read once, and ", readers,
+       " would read it: give a file");
+}
+
+/// `file`, unless it is a pipe that other ranks would read too.
+fs::path for_all_ranks(const fs::path& file) {
+  if (is_pipe(file) && detect_launch().parallel()) refuse_pipe(file, "each rank");
+  return file;
+}
+
 }  // namespace
 
 fs::path locate_config(const std::string& name, std::string_view option) {
+  fs::path found;
   try {
-    return find_config(name, config_folders(), option);
+    found = find_config(name, config_folders(), option);
   } catch (const Error& error) {
     if (decode_config(name)) return name;  // read_file() takes it so
     if (!looks_encoded(name) && option != "--deepspeed_config") throw;
@@ -58,9 +76,11 @@ fs::path locate_config(const std::string& name, std::string_view option) {
          ": there is no such file, nor is it base64 of a configuration: Expected a string path to an existing "
          "deepspeed config, or a dictionary or a valid base64");
   }
+  return for_all_ranks(found);
 }
 
 std::string word_of_config(const fs::path& located) {
+  if (is_pipe(located)) refuse_pipe(located, "each run");
   return config_in_place_of(located) ? located.string() : absolute_of(located).string();
 }
 
@@ -77,7 +97,7 @@ JobEnvironment enter_job(const std::string& env, std::vector<std::string>* warni
   JobEnvironment job;
   if (env.empty()) return job;
   std::string ignored;
-  for (const EnvEntry& entry : read_env_file(find_config(env, config_folders(), "--env"))) {
+  for (const EnvEntry& entry : read_env_file(for_all_ranks(find_config(env, config_folders(), "--env")))) {
     const auto& [key, value, place] = entry;
     if (value.empty()) continue;
     if (key == "PATH_TO_CONFIG_FILE") {

@@ -20,7 +20,7 @@ namespace ct {
 /// lists where it looked.
 std::filesystem::path locate_config(const std::string& name, std::string_view option = "--config");
 
-/// The word that names a located one to another process, whose working folder may be another.
+/// The word that names a located one to another process, whose working folder may be another. A pipe is refused.
 std::string word_of_config(const std::filesystem::path& located);
 
 /// The options that name configurations.

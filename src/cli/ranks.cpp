@@ -136,9 +136,10 @@ int rank_count(const Config& config, const std::string& asked) {
     }
     return launch.size;
   }
-  if (config.communication.backend == CommBackend::mpi && launch.kind == Launch::Kind::none)
+  if (config.communication.backend == CommBackend::mpi && !launch.told())
     fail(ExitCode::usage, "communication.backend: mpi needs a launcher: start with mpirun -np N cifar-train ...");
   if (!is_auto) return number;
+  if (launch.told()) return 1;
   const int places = wants_cuda(config) ? std::max(gpu_count(config), 1) : available_cores();
   return static_cast<int>(auto_ranks(config.batch, places));
 }

@@ -11,7 +11,8 @@
 
 namespace ct {
 
-/// Ranks of this job: `asked` ("auto" or a number) without a launcher, the launcher's under one. Throws Error(usage).
+/// Ranks of this job: `asked` ("auto" or a number) without a launcher, the launcher's under one, whose single process
+/// may still be asked for several. Throws Error(usage).
 int rank_count(const Config& config, const std::string& asked);
 
 /// Runs body on every rank of the job and returns its exit code. An error in any rank, or its loss, ends them all; one

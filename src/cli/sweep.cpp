@@ -63,6 +63,7 @@ void add_options(CLI::App& app, SweepFlags& f) {
 
 ConfigSources sources_of(const SweepFlags& f, std::vector<std::string>* warnings) {
   ConfigSources sources = locate_configs(f.files, warnings);
+  for (const auto& file : sources.files) word_of_config(file);  // which all runs can read
   if (!f.device.empty()) sources.overrides.push_back({"device", f.device, "--device"});
   if (!f.cuda_path.empty()) sources.overrides.push_back({"cuda.path", f.cuda_path, "--cuda-path"});
   sources.sets = f.sets;
@@ -73,9 +74,10 @@ ConfigSources sources_of(const SweepFlags& f, std::vector<std::string>* warnings
   return sources;
 }
 
-/// Ranks of each run: as many as were asked for, or by its share of the cores or GPUs.
+/// Ranks of each run: as many as were asked for, the one that a launcher says, or by its share of the cores or GPUs.
 int64_t ranks_of(const Config& config, const SweepFlags& f) {
-  if (!f.ranks.empty() && f.ranks != "auto") return rank_count(config, f.ranks);
+  const bool is_auto = f.ranks.empty() || f.ranks == "auto";
+  if (!is_auto || detect_launch().told()) return rank_count(config, f.ranks);
   const int places = wants_cuda(config) ? gpu_count(config) : available_cores();
   return auto_ranks(config.batch, std::max<int64_t>(places / f.parallel, 1));
 }

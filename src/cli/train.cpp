@@ -9,6 +9,7 @@
 #include "base/host.h"
 #include "base/memory.h"
 #include "base/paths.h"
+#include "base/rank_processes.h"
 #include "base/seconds.h"
 #include "base/standard_streams.h"
 #include "base/utf8.h"
@@ -157,6 +158,18 @@ Outlook look_ahead(const TrainOptions& options, int ranks, bool dump_plan) {
   return ahead;
 }
 
+/// Of the first host whose ranks, those of other runs among them, are bound to too few cores; empty: none. Collective.
+std::string crowded_cores(Communicator& comm, int ranks_of_process) {
+  std::string mine;
+  if (ranks_of_process == 1 || comm.rank() == 0) {
+    const std::vector<RankProcess> here = rank_processes(ranks_of_process);
+    mine = crowded_cores(here.front(), here, unbound_cpus());
+  }
+  for (const auto& text : gather_bytes(comm, std::as_bytes(std::span(mine))))
+    if (!text.empty()) return {reinterpret_cast<const char*>(text.data()), text.size()};
+  return "";
+}
+
 /// Are there more ranks on some host than cores that they may run on, all together? Collective.
 bool ranks_outnumber_cores(Communicator& comm) {
   const std::string host = host_name();
@@ -280,10 +293,13 @@ int verb_train(const Words& words) {
 
   if (const std::string text = short_job_warning(); !text.empty()) options.warnings.push_back(text);
   const Verbosity verbosity = f.quiet ? Verbosity::quiet : f.verbose ? Verbosity::verbose : Verbosity::normal;
+  const bool launched = detect_launch().parallel();
   const int code = run_job(
       ranks,
       [&](Communicator& comm) {
         Console console(comm.rank() == 0, verbosity);
+        const std::string crowded = crowded_cores(comm, launched ? 1 : ranks);
+        if (!crowded.empty()) console.note("warning: " + crowded);
         return static_cast<int>(Trainer(options, comm, console).run());
       },
       options.config.communication.supervision);

@@ -163,6 +163,7 @@ Launch detect_launch(const Environment& environment) {
   }
   std::optional<Launch> slurm;
   if (in_numbered_step(environment)) slurm = read(environment, kSlurm);
+  if (slurm && slurm->size == 1 && has(environment, "SLURM_PTY_PORT")) slurm.reset();  // somebody's shell
   if (slurm) {
     slurm->local_size = slurm_tasks_here(environment);
     require_same(*slurm, kSlurm, address, kAddress);

@@ -19,6 +19,8 @@ struct Launch {
   Meet meet = Meet::by_mpi;
   /// Several processes: they are ranks, which have to meet. One process needs nobody, whoever started it.
   bool parallel() const { return size > 1; }
+  /// Did a launcher start this? Then there are as many ranks as it says, be it one.
+  bool told() const { return kind != Kind::none; }
 };
 
 /// "mpirun (Open MPI)" and the like, for people.
@@ -32,7 +34,7 @@ Environment own_environment();
 /// In this order: torchrun, which may itself run under one of the others; Open MPI's mpirun (OMPI_COMM_WORLD_*),
 /// MPICH's, Intel's or `srun --mpi=pmi2` (PMI_*); RANK and WORLD_SIZE; srun (SLURM_STEP_*), whose ranks meet by MPI
 /// unless it gives them no PMIx and MASTER_ADDR and MASTER_PORT are set. An allocation alone (SLURM_NTASKS in a batch
-/// script) starts nothing: one process.
+/// script) starts nothing, nor does the shell of `srun --pty`: no launcher.
 /// Throws ExitCode::usage naming variables that make no sense, or contradict each other.
 Launch detect_launch(const Environment& environment);
 /// How this process was launched.

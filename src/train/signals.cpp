@@ -30,8 +30,9 @@ void install_handlers() {
   sigemptyset(&action.sa_mask);
   for (const int signal : kSignals) {
     sigaction(signal, nullptr, &before);
-    const bool nohup = signal == SIGHUP && before.sa_handler == SIG_IGN;
-    if (!nohup) sigaction(signal, &action, nullptr);
+    // nohup, trap '' INT, a script's &: what the terminal sends is not meant for this process.
+    const bool not_meant = (signal == SIGHUP || signal == SIGINT) && before.sa_handler == SIG_IGN;
+    if (!not_meant) sigaction(signal, &action, nullptr);
   }
 }
 

@@ -1,6 +1,7 @@
 // Requests to stop. Job schedulers send USR1, USR2 or XCPU before a limit, often twice, and TERM; people press ^C or
 // close their terminal (HUP). Each asks for the same: finish the step (an evaluation is left and comes
-// again), save, exit. A second TERM or INT ends the process at once.
+// again), save, exit. A second TERM or INT ends the process at once. INT and HUP stay ignored where the parent has
+// them ignored.
 #pragma once
 
 namespace ct {

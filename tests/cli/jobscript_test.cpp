@@ -58,7 +58,7 @@ TEST(JobScript, TheCommand) {
   for (const Scheduler scheduler : {Scheduler::slurm, Scheduler::sge, Scheduler::pbs}) {
     const std::string script = job_script(request(scheduler));
     const std::string again = scheduler == Scheduler::sge ? " --requeue-code 99" : "";
-    EXPECT_NE(script.find("mpirun --hostfile \"$hosts\" -np 8 --map-by slot \\\n"
+    EXPECT_NE(script.find("mpirun --hostfile \"$hosts\" -np 8 --map-by slot --bind-to none \\\n"
                           "  '/opt/a b/cifar-train' train --set 'data.path=it'\\''s'" +
                           again + " &\n"),
               std::string::npos)

@@ -18,11 +18,13 @@ class LaunchCommand : public testing::Test {
   void SetUp() override {
     folder_ = testing::TempDir() + "launch-command-XXXXXX";
     ASSERT_NE(mkdtemp(folder_.data()), nullptr);
-    flags_.hostfile = folder_ + "/hosts";
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  void hostfile(const std::string& text) { std::ofstream(flags_.hostfile) << text; }
+  void hostfile(const std::string& text) {
+    flags_.hostfile = folder_ + "/hosts";
+    std::ofstream(*flags_.hostfile) << text;
+  }
   Environment environment() {
     return [this](const char* name) {
       const auto it = variables_.find(name);
@@ -56,35 +58,38 @@ class LaunchCommand : public testing::Test {
 };
 
 TEST_F(LaunchCommand, ThisMachineWithoutAHostfile) {
-  EXPECT_EQ(mpirun(), "mpirun -np 4 --host localhost:4 --map-by slot prog train");
-  ASSERT_EQ(notes_.size(), 1u);
-  EXPECT_TRUE(notes_[0].starts_with("Unable to find hostfile, will proceed with training with local resources only."))
-      << notes_[0];
+  EXPECT_EQ(mpirun(), "mpirun -np 4 --host localhost:4 --map-by slot --bind-to none prog train");
+  EXPECT_TRUE(notes_.empty()) << notes_[0];
   flags_.num_gpus = 9;  // not checked against slots
-  EXPECT_EQ(mpirun(), "mpirun -np 9 --host localhost:9 --map-by slot prog train");
+  EXPECT_EQ(mpirun(), "mpirun -np 9 --host localhost:9 --map-by slot --bind-to none prog train");
+}
+
+TEST_F(LaunchCommand, AHostfileThatIsNamedMustBeThere) {
+  flags_.hostfile = folder_ + "/hosts";
+  EXPECT_TRUE(error([&] { mpirun(); }).starts_with("Unable to find hostfile '" + *flags_.hostfile + "'"));
 }
 
 TEST_F(LaunchCommand, HostsInTheirOrder) {
   hostfile("w0 slots=2\nw1 slots=4\n");
-  EXPECT_EQ(mpirun(), "mpirun -np 6 --host w0:2,w1:4 --map-by slot prog train");
+  EXPECT_EQ(mpirun(), "mpirun -np 6 --host w0:2,w1:4 --map-by slot --bind-to none prog train");
   EXPECT_EQ(devices_text(resources()), "");
   flags_.include = "w1:0,2@w0";
-  EXPECT_EQ(mpirun(), "mpirun -np 4 --host w0:2,w1:2 --map-by slot prog train");
+  EXPECT_EQ(mpirun(), "mpirun -np 4 --host w0:2,w1:2 --map-by slot --bind-to none prog train");
   EXPECT_EQ(devices_text(resources()), "0,1;0,2");
   flags_.include = "";
   flags_.exclude = "w0";
-  EXPECT_EQ(mpirun(), "mpirun -np 4 --host w1:4 --map-by slot prog train");
+  EXPECT_EQ(mpirun(), "mpirun -np 4 --host w1:4 --map-by slot --bind-to none prog train");
   flags_.exclude = "";
   flags_.num_nodes = 1;
   flags_.num_gpus = 3;
-  EXPECT_EQ(mpirun(), "mpirun -np 3 --host w0:3 --map-by slot prog train");
+  EXPECT_EQ(mpirun(), "mpirun -np 3 --host w0:3 --map-by slot --bind-to none prog train");
 }
 
 TEST_F(LaunchCommand, OneHostThatIsThisOneIsLocal) {
   hostfile(host_name() + " slots=2\n");
-  EXPECT_EQ(mpirun(), "mpirun -np 2 --host localhost:2 --map-by slot prog train");
+  EXPECT_EQ(mpirun(), "mpirun -np 2 --host localhost:2 --map-by slot --bind-to none prog train");
   flags_.force_multi = true;
-  EXPECT_EQ(mpirun(), "mpirun -np 2 --host " + host_name() + ":2 --map-by slot prog train");
+  EXPECT_EQ(mpirun(), "mpirun -np 2 --host " + host_name() + ":2 --map-by slot --bind-to none prog train");
 }
 
 TEST_F(LaunchCommand, WordsAndVariables) {
@@ -101,8 +106,7 @@ TEST_F(LaunchCommand, WordsAndVariables) {
 
 TEST_F(LaunchCommand, VisibleDevices) {
   variables_["CUDA_VISIBLE_DEVICES"] = "1,3";
-  flags_.hostfile = LaunchFlags().hostfile;
-  EXPECT_EQ(mpirun(), "mpirun -np 2 --host localhost:2 --map-by slot prog train");
+  EXPECT_EQ(mpirun(), "mpirun -np 2 --host localhost:2 --map-by slot --bind-to none prog train");
   EXPECT_EQ(devices_text(resources()), "1,3");
   EXPECT_EQ(notes_[0], "Detected VISIBLE_DEVICES=1,3: setting --include=localhost:1,3");
   notes_.clear();
@@ -114,7 +118,7 @@ TEST_F(LaunchCommand, VisibleDevices) {
   EXPECT_EQ(devices_text(resources()), "5");
   flags_.include = "";
   variables_["CUDA_VISIBLE_DEVICES"] = "GPU-1a,GPU-2b";
-  EXPECT_EQ(mpirun(), "mpirun -np 2 --host localhost:2 --map-by slot prog train");
+  EXPECT_EQ(mpirun(), "mpirun -np 2 --host localhost:2 --map-by slot --bind-to none prog train");
   EXPECT_EQ(devices_text(resources()), "");
   variables_["CUDA_VISIBLE_DEVICES"] = "";
   EXPECT_EQ(slots_of(resources().hosts), 4);
@@ -135,7 +139,6 @@ TEST_F(LaunchCommand, ContradictionsAreNamed) {
 }
 
 TEST_F(LaunchCommand, EveryHostByItself) {
-  flags_.hostfile = LaunchFlags().hostfile;
   flags_.no_ssh = true;
   flags_.num_nodes = 3;
   flags_.num_gpus = 2;
@@ -158,7 +161,6 @@ TEST_F(LaunchCommand, Srun) {
 }
 
 TEST_F(LaunchCommand, SrunInAnAllocation) {
-  flags_.hostfile = LaunchFlags().hostfile;
   EXPECT_NE(error([&] { srun(); }).find("it is not known how many ranks to start"), std::string::npos);
   variables_["SLURM_NTASKS"] = "8";
   variables_["SLURM_JOB_NUM_NODES"] = "2";

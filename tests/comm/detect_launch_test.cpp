@@ -64,6 +64,13 @@ TEST(Launch, AnAllocationIsNoLauncher) {
   }
 }
 
+TEST(Launch, AStepOfOneTaskUnlessItIsAShell) {
+  Variables step = {{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "0"}};
+  EXPECT_TRUE(detect(step).told());
+  step["SLURM_PTY_PORT"] = "4711";
+  EXPECT_FALSE(detect(step).told());
+}
+
 TEST(Launch, Srun) {
   const Launch launch = detect({{"SLURM_NTASKS", "8"},
                                 {"SLURM_STEP_NUM_TASKS", "4"},

@@ -323,6 +323,12 @@ def the_python_archive_becomes_the_binary_files():
     shutil.rmtree(made)
     fails(USAGE, run("data", "convert", "--from", whole, "--out", path("python", "x.ctpack")), "give a folder")
 
+    with open(whole, "rb") as file, subprocess.Popen(["cat"], stdin=file, stdout=subprocess.PIPE) as cat:
+        end = cat.stdout.fileno()
+        done = run("data", "convert", "--from", "/dev/fd/%d" % end, "--out", path("piped"), pass_fds=[end])
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect_equal(len(os.listdir(path("piped", "cifar-10-batches-bin"))), 7)
+
     os.truncate(whole, os.path.getsize(whole) // 2)
     fails(DATA, run("data", "convert", "--from", whole, "--out", path("python")), whole, "cut short")
     evil = batch[:200] + b"cos\nsystem\n(U\x0etouch /tmp/evilo" + batch[200:]

@@ -165,6 +165,20 @@ def int_on_1_rank():
 
 
 @check
+def what_the_parent_ignores_of_a_terminal_stays_ignored():
+    output = path("ignored")
+    endless = settings(train__max_steps=10 ** 6, train__epochs=10 ** 6, train__eval_interval=10 ** 6)
+    job = start([PROGRAM, *train_words(output, endless)], prefix=["sh", "-c", "trap '' INT HUP; exec \"$@\"", "sh"])
+    wait_for_step(job, output)
+    for number in (signal.SIGINT, signal.SIGINT, signal.SIGHUP):
+        os.kill(job.pid, number)
+    wait_for_step(job, output, records(output, "step")[-1]["step"] + 2)
+    os.kill(job.pid, signal.SIGTERM)
+    done = finish(job, timeout=20)
+    expect_equal(done.returncode, STOPPED, done.stdout, done.stderr)
+
+
+@check
 def xcpu_on_1_rank():
     stopped_and_resumed("xcpu", Ranks(1), signal.SIGXCPU)
 

@@ -55,15 +55,15 @@ def hosts_become_a_line_of_mpirun():
     need_mpi()
     hosts = written("hosts", "w0 slots=2\nw1 slots=4\n")
     expect_equal(line("-H", hosts, "--config", "a.yaml", "-e", "3"),
-                 "mpirun -np 6 --host w0:2,w1:4 --map-by slot cifar-train train --config a.yaml -e 3")
+                 "mpirun -np 6 --host w0:2,w1:4 --map-by slot --bind-to none cifar-train train --config a.yaml -e 3")
     expect_equal(line("--hostfile", hosts, "-i", "w1:0,2@w0", "--launcher", "OpenMPI", "train", "--epochs", "3"),
-                 "mpirun -np 4 --host w0:2,w1:2 --map-by slot -x 'CIFAR_TRAIN_DEVICES=0,1;0,2' cifar-train train "
+                 "mpirun -np 4 --host w0:2,w1:2 --map-by slot --bind-to none -x 'CIFAR_TRAIN_DEVICES=0,1;0,2' cifar-train train "
                  "--epochs 3")
     expect_equal(line("-H", hosts, "-e", "w0", "--bind_cores_to_rank"),
                  "mpirun -np 4 --host w1:4 --map-by slot --bind-to none -x CIFAR_TRAIN_CORES=all cifar-train train")
     expect_equal(line("--num_gpus", "2", "bench", "step"),
-                 "mpirun -np 2 --host localhost:2 --map-by slot cifar-train bench step")
-    expect_equal(line("--num_gpus", "1"), "mpirun -np 1 --host localhost:1 --map-by slot cifar-train train --ranks 1")
+                 "mpirun -np 2 --host localhost:2 --map-by slot --bind-to none cifar-train bench step")
+    expect_equal(line("--num_gpus", "1"), "mpirun -np 1 --host localhost:1 --map-by slot --bind-to none cifar-train train")
 
 
 @check
@@ -82,13 +82,13 @@ def environment_files_are_exported():
     here = path("with-env")
     os.makedirs(here)
     with open(path(".deepspeed_env"), "w") as file:  # HOME's
-        file.write("A=home\nNCCL_DEBUG=INFO\n")
+        file.write("A=home\nNCCL_DEBUG=INFO\nQUOTED=\"two words\"\n")
     with open(os.path.join(here, ".deepspeed_env"), "w") as file:
         file.write("# a comment\n\nA=here and now\n")
     try:
         text = line("--num_gpus", "1", env={"UCX_TLS": "tcp", "NOT_EXPORTED": "1"}, cwd=here)
-        expect_equal(text, "mpirun -np 1 --host localhost:1 --map-by slot -x 'A=here and now' -x NCCL_DEBUG=INFO "
-                     "-x UCX_TLS=tcp cifar-train train --ranks 1")
+        expect_equal(text, "mpirun -np 1 --host localhost:1 --map-by slot --bind-to none -x 'A=here and now' -x NCCL_DEBUG=INFO "
+                     "-x 'QUOTED=two words' -x UCX_TLS=tcp cifar-train train")
         with open(os.path.join(here, "other"), "w") as file:
             file.write("B=1\nno variable\n")
         fails(USAGE, launch("--dry-run", "--num_gpus", "1", env={"DS_ENV_FILE": "other"}, cwd=here),
@@ -148,34 +148,69 @@ def mistakes_have_deepspeeds_words():
 
 
 @check
+def what_is_named_must_be_there():
+    for option in (["-H", path("nowhere")], ["--hostfile", "nowhere"], ["-H", ""]):
+        fails(USAGE, launch("--dry-run", "--num_gpus", "1", *option), "Unable to find hostfile '%s'" % option[1])
+    fails(USAGE, launch("--dry-run", "--num_gpus", "1", env={"DS_ENV_FILE": "nowhere"}), "DS_ENV_FILE names 'nowhere'")
+
+
+@check
 def what_is_left_out_is_said():
     need_mpi()
-    done = launch("--dry-run", "-H", path("nowhere"), "--num_gpus", "1", "--launcher", "pdsh", "--master_addr", "x",
-                  "--node_rank", "0", env={"CUDA_VISIBLE_DEVICES": "1,3", "DS_ENV_FILE": "nowhere"})
-    for words in ["--node_rank is left out: without --no_ssh", "DS_ENV_FILE names 'nowhere', which is no file",
-                  "Unable to find hostfile, will proceed with training with local resources only.",
-                  "mpirun does what pdsh would", "--master_addr and --master_port are left out",
+    done = launch("--dry-run", "--num_gpus", "1", "--launcher", "pdsh", "--master_addr", "x", "--node_rank", "0",
+                  env={"CUDA_VISIBLE_DEVICES": "1,3"})
+    for words in ["--node_rank is left out: without --no_ssh", "mpirun does what pdsh would", "--master_addr and --master_port are left out",
                   "Detected VISIBLE_DEVICES=1,3 but ignoring it because"]:
         expect(words in done.stderr, words, done.stderr)
     done = launch("--dry-run", env={"CUDA_VISIBLE_DEVICES": "1,3"})
     expect("Detected VISIBLE_DEVICES=1,3: setting --include=localhost:1,3" in done.stderr, done.stderr)
-    expect("mpirun -np 2 --host localhost:2 --map-by slot -x CIFAR_TRAIN_DEVICES=1,3 " in done.stdout, done.stdout)
+    expect("mpirun -np 2 --host localhost:2 --map-by slot --bind-to none -x CIFAR_TRAIN_DEVICES=1,3 " in done.stdout, done.stdout)
 
 
-@check
-def a_host_that_ssh_does_not_reach():
-    need_mpi()
+@functools.lru_cache(None)
+def folder_of_a_deaf_ssh():
+    """Its ssh writes its words into ssh.log, and fails."""
     folder = path("fake-ssh")
     os.makedirs(folder)
     with open(os.path.join(folder, "ssh"), "w") as file:
         file.write("#!/bin/sh\necho \"$@\" >>\"$0.log\"\nexit 255\n")
     os.chmod(os.path.join(folder, "ssh"), 0o755)
-    done = launch("-H", written("hosts", "w0 slots=1\nw1 slots=1\n"), "--ssh_port", "2222",
-                  env={"PATH": folder + ":" + os.environ["PATH"]})
-    fails(USAGE, done, "Using hostfile at ", " but host=w0 was not reachable via ssh.")
-    with open(os.path.join(folder, "ssh.log")) as log:
-        expect_equal(log.read(), "-o PasswordAuthentication=no -o BatchMode=yes -o ConnectTimeout=10 -p 2222 w0 "
-                     "hostname\n")
+    return folder
+
+
+def without_ssh(*words):
+    """launch, and what it asked of ssh."""
+    log = os.path.join(folder_of_a_deaf_ssh(), "ssh.log")
+    open(log, "w").close()
+    done = launch(*words, env={"PATH": folder_of_a_deaf_ssh() + ":" + os.environ["PATH"]})
+    with open(log) as file:
+        return done, file.read()
+
+
+@check
+def a_host_that_ssh_does_not_reach():
+    need_mpi()
+    for hosts, other in [("w0 slots=1\nw1 slots=1\n", "w0"),
+                         ("localhost slots=1\n127.0.0.1 slots=1\n%s slots=1\nw1 slots=1\n" % socket.gethostname(), "w1")]:
+        done, asked = without_ssh("-H", written("hosts", hosts), "--ssh_port", "2222")
+        fails(USAGE, done, "Using hostfile at ", " but host=%s was not reachable via ssh." % other)
+        expect_equal(asked, "-o PasswordAuthentication=no -o BatchMode=yes -o ConnectTimeout=10 -p 2222 %s hostname\n" % other)
+
+
+@check
+def this_host_needs_no_ssh():
+    hosts = written("hosts", "localhost slots=1\n127.0.0.1 slots=1\n")
+    alone = launch("--dry-run", "-H", hosts, env={"PATH": path()})  # without mpirun
+    expect_equal(len(re.findall(" WORLD_SIZE=2 ", alone.stdout)), 2, alone.stdout, alone.stderr)
+    need_mpi()
+    for names in ["127.0.1.1 slots=2", "localhost slots=1\n%s slots=1" % socket.gethostname()]:
+        expect_equal(line("-H", written("more-hosts", names)), "mpirun -np 2 --host localhost:2 --map-by slot --bind-to none cifar-train train")
+    done, asked = without_ssh("-H", hosts, *train_words(path("no-ssh"), settings()))
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect_equal(asked, "")
+    expect_same_result(path("no-ssh"), expected())
+    forced = launch("--dry-run", "-H", hosts, "--force_multi")
+    expect("--host localhost:1,127.0.0.1:1 " in forced.stdout, forced.stdout, forced.stderr)
 
 
 # ---- ranks that launch starts by itself
@@ -382,6 +417,34 @@ def variables_that_contradict_each_other():
 
 
 @check
+def a_launcher_of_one_process_means_one_rank():
+    if len(os.sched_getaffinity(0)) < 2:
+        raise Skip("there is one core")
+
+    def said(*words, pattern, **variables):
+        done = run(*words, env={**CLEAN, **variables})
+        expect_equal(done.returncode, DONE, done.stderr)
+        return re.search(pattern, done.stdout + done.stderr)[1]
+
+    def ranks(*words, **variables):
+        return said("config", "show", DEFAULT, *words, pattern=r"follows on (\d+ ranks?)", **variables)
+
+    step = {"SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}
+    several, torchrun = ranks(), {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+    expect(several != "1 rank", several)
+    for launcher in [torchrun, step, {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"},
+                     {"PMI_RANK": "0", "PMI_SIZE": "1"}]:
+        expect_equal(ranks(**launcher), "1 rank", launcher)
+        expect_equal(ranks("--ranks", "2", **launcher), "2 ranks", launcher)
+    for own in [{"RANK": "0"}, {"WORLD_SIZE": "1"}, {**step, "SLURM_PTY_PORT": "4711"}]:  # a script's, a shell's
+        expect_equal(ranks(**own), several, own)
+    expect_equal(said("train", *train_words(path("one"), {**settings(), "train.max_steps": 1}), **torchrun,
+                      pattern=r"micro-steps x (\d+) ranks"), "1")
+    expect_equal(said("sweep", "--config", DEFAULT, "--grid", "seed=1", "--jobscript", "slurm", "--time", "1h", **torchrun,
+                      pattern=r"--ranks (\d+)"), "1")
+
+
+@check
 def torchrun_starts_ranks():
     torchrun = shutil.which("torchrun")
     if not torchrun:
@@ -391,6 +454,10 @@ def torchrun_starts_ranks():
                          *train_words(output, settings())], env=CLEAN))
     expect_equal(done.returncode, DONE, done.stderr)
     expect_same_result(output, expected())
+    done = finish(start([torchrun, "--standalone", "--nproc-per-node", "1", "--no-python", PROGRAM,
+                         *train_words(path("torchrun-1"), settings())], env=CLEAN))
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect("x 1 ranks" in done.stderr, done.stderr)
 
 
 main()

@@ -1,7 +1,10 @@
-"""Standard streams that are closed, full or left by their reader, and files that may not grow: said, and nothing lost."""
+"""Standard streams that are closed, full or left by their reader, files that may not grow, and pipes in the place of
+files that are read: said, and nothing lost."""
+import contextlib
 import os
 import resource
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from harness import *
@@ -76,6 +79,67 @@ def a_pipe_that_does_not_wait_is_waited_for():
     done = finish(job)
     expect_equal(done.returncode, DONE, done.stderr)
     expect_equal(text[filled:].decode(), run("--help").stdout)
+
+
+@contextlib.contextmanager
+def piped(content):
+    """The name of a pipe's end, as a shell's <(...) gives it, and options for start() that hand it on."""
+    end, other = os.pipe()
+    writer = os.fdopen(other, "wb")
+    feeding = threading.Thread(target=lambda: (writer.write(content), writer.close()))
+    feeding.start()
+    try:
+        yield "/dev/fd/%d" % end, {"pass_fds": [end]}
+    finally:
+        os.close(end)
+        feeding.join()
+
+
+@check
+def inputs_come_through_pipes():
+    with open(DEFAULT, "rb") as file:
+        default = file.read()
+    usual = run("config", "show", DEFAULT).stdout
+    with piped(default) as (name, options):
+        done = run("config", "show", name, **options)
+        expect_equal(re.sub("(?m) +#.*", "", done.stdout), re.sub("(?m) +#.*", "", usual), done.stderr)
+        fails(USAGE, run("config", "show", name, **options), name, "this pipe ended without a byte")
+    with piped(b'{"steps_per_print": 7}') as (name, options):
+        done = run("config", "show", DEFAULT, "--deepspeed_config", name, **options)
+        expect("steps_per_print: 7" in done.stdout, done.stdout, done.stderr)
+    with piped(b"PATH_TO_CONFIG_FILE=tutorial.yaml\n") as (name, options):
+        done = run("train", "--print-config", "--ranks", "1", "--env", name, **options)
+        expect("type: SGD" in done.stdout, done.stdout, done.stderr)
+    with piped(b"a slots=3\n") as (hosts, options), piped(b"A=1\n") as (variables, more):
+        done = run("launch", "--no_ssh", "--dry-run", "-H", hosts, env={"DS_ENV_FILE": variables},
+                   pass_fds=options["pass_fds"] + more["pass_fds"])
+        expect_equal(len(re.findall("A=1 .* WORLD_SIZE=3 ", done.stdout)), 3, done.stdout, done.stderr)
+
+
+@check
+def what_reads_more_than_once_wants_files():
+    with open(DEFAULT, "rb") as file:
+        default = file.read()
+    for words in [["sweep", "--grid", "seed=1,2", "--output", path("sweep")], ["jobscript", "--scheduler", "slurm", "--time", "1h"]]:
+        with piped(default) as (name, options):
+            fails(USAGE, run(*words, "--config", name, **options), name, "is a pipe, which can be read once")
+    with piped(default) as (name, options):
+        fails(USAGE, run("train", "--config", name, env={"RANK": "0", "WORLD_SIZE": "2"}, **options), name, "each rank would read it")
+    with open(os.path.join(whole(), "best.bin"), "rb") as file:
+        weights = file.read()
+    with piped(weights[:4096]) as (name, options):
+        fails(IO, run("eval", "--ckpt", name, **options), name, "not a regular file")
+
+
+@check
+def a_stuck_pipe_is_named():
+    pipe = path("stuck")
+    os.mkfifo(pipe)
+    job = start([PROGRAM, "config", "check", pipe])
+    expect_equal(job.stderr.readline(), "waiting for '%s': nothing comes through this pipe\n" % pipe)
+    with open(DEFAULT) as file, open(pipe, "w") as writer:
+        writer.write(file.read())
+    expect_equal(finish(job).returncode, DONE)
 
 
 @check

@@ -13,7 +13,10 @@ constexpr int kAll[] = {SIGUSR1, SIGUSR2, SIGXCPU, SIGTERM, SIGINT, SIGHUP};
 class StopSignalsTest : public testing::Test {
  protected:
   void SetUp() override {
-    for (const int signal : kAll) sigaction(signal, nullptr, &before_[signal]);
+    for (const int signal : kAll) {
+      sigaction(signal, nullptr, &before_[signal]);
+      std::signal(signal, SIG_DFL);  // whoever started this may ignore some
+    }
   }
   void TearDown() override {
     StopSignals::install();  // forgets what was asked for
@@ -43,12 +46,18 @@ TEST_F(StopSignalsTest, RepeatedWarningsChangeNothing) {
   EXPECT_EQ(StopSignals::requested(), SIGUSR1);
 }
 
-TEST_F(StopSignalsTest, NohupIsRespected) {
-  std::signal(SIGHUP, SIG_IGN);
+TEST_F(StopSignalsTest, WhatTheParentIgnoresOfATerminalStaysIgnored) {
+  for (const int signal : {SIGHUP, SIGINT}) {
+    std::signal(signal, SIG_IGN);
+    StopSignals::install();
+    StopSignals::install_again();
+    std::raise(signal);
+    EXPECT_EQ(StopSignals::requested(), 0);
+  }
+  std::signal(SIGTERM, SIG_IGN);
   StopSignals::install();
-  StopSignals::install_again();
-  std::raise(SIGHUP);
-  EXPECT_EQ(StopSignals::requested(), 0);
+  std::raise(SIGTERM);
+  EXPECT_EQ(StopSignals::requested(), SIGTERM);
 }
 
 TEST_F(StopSignalsTest, HandlersThatALibraryReplacedComeBack) {

@@ -30,7 +30,7 @@ export OMPI_MCA_odls_base_sigkill_timeout=10
 hosts=$(mktemp "${TMPDIR:-/tmp}/hosts.XXXXXX") || exit 8
 awk -v slots="$ranks_per_node" '{ print $1, "slots=" slots }' "${SGE_JOB_HOSTLIST:-$PE_HOSTFILE}" >"$hosts"
 
-mpirun --hostfile "$hosts" -np $((NHOSTS * ranks_per_node)) --map-by slot \
+mpirun --hostfile "$hosts" -np $((NHOSTS * ranks_per_node)) --map-by slot --bind-to none \
   cifar-train train --config "$config" --deepspeed_config "$ds_config" --output "$output" --requeue-code 99 &
 job=$!
 # Grid Engine's own soft limit (s_rt) ends a job for good that it has run again on the same host: this stands in for it.

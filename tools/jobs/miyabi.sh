@@ -29,7 +29,7 @@ hosts=$(mktemp "${TMPDIR:-/tmp}/hosts.XXXXXX") || exit 8
 awk '!($1 in n) { order[++hosts] = $1 } { ++n[$1] } END { for (i = 1; i <= hosts; ++i) print order[i], "slots=" n[order[i]] }' \
   "$PBS_NODEFILE" >"$hosts"
 
-mpirun --hostfile "$hosts" -np "$(wc -l <"$PBS_NODEFILE")" --map-by slot \
+mpirun --hostfile "$hosts" -np "$(wc -l <"$PBS_NODEFILE")" --map-by slot --bind-to none \
   cifar-train train --config "$config" --deepspeed_config "$ds_config" --output "$output" &
 job=$!
 # PBS sends no signal before the limit: this stands in for it.

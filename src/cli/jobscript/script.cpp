@@ -134,7 +134,7 @@ std::string command_of(const JobRequest& r, const Dialect& dialect) {
       << "# Seconds that mpirun leaves to ranks that save when it is ended; it waits as long before it tells their "
          "exit code.\n"
       << "export OMPI_MCA_odls_base_sigkill_timeout=10\n\n"
-      << "mpirun --hostfile \"$hosts\" -np " << r.nodes * r.ranks_per_node << " --map-by slot \\\n  "
+      << "mpirun --hostfile \"$hosts\" -np " << r.nodes * r.ranks_per_node << " --map-by slot --bind-to none \\\n  "
       << shell_word(r.program) << line_of(r.words.at(0)) << " &\n";
   return out.str();
 }

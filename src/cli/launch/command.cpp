@@ -26,7 +26,7 @@ int64_t number_of(const Environment& environment, const char* variable) {
 }
 
 Tasks tasks_of(const LaunchFlags& flags, const Resources& resources, const Environment& environment) {
-  if (resources.from_file) {
+  if (resources.from_file()) {
     const size_t first = resources.hosts[0].slots.size();
     for (const HostSlots& host : resources.hosts)
       if (host.slots.size() != first)
@@ -50,11 +50,12 @@ Tasks tasks_of(const LaunchFlags& flags, const Resources& resources, const Envir
 Command mpirun_command(const std::string& mpirun, const LaunchFlags& flags, const RanksToStart& ranks) {
   const Resources& resources = ranks.resources;
   Command command{.words = {mpirun, "-np", std::to_string(slots_of(resources.hosts)), "--host"}};
-  std::string hosts;
-  for (const HostSlots& host : resources.hosts)
-    hosts += str(hosts.empty() ? "" : ",", resources.here ? kLocalHost : host.name, ":", host.slots.size());
-  append(command.words, {hosts, "--map-by", "slot"});
-  if (flags.bind_cores || !flags.bind_core_list.empty()) append(command.words, {"--bind-to", "none"});
+  std::string hosts = resources.here ? str(kLocalHost, ":", slots_of(resources.hosts)) : "";
+  if (!resources.here)
+    for (const HostSlots& host : resources.hosts)
+      hosts += str(hosts.empty() ? "" : ",", host.name, ":", host.slots.size());
+  // mpirun would bind ranks to the host's first cores, as it does those of every other job there.
+  append(command.words, {hosts, "--map-by", "slot", "--bind-to", "none"});
   if (flags.ssh_port > 0) append(command.words, {"--mca", "plm_rsh_args", str("-p ", flags.ssh_port)});
   append(command.words, part_words(flags.launcher_args));
   for (const auto& [name, value] : ranks.exports) append(command.words, {"-x", name + "=" + value});
@@ -68,7 +69,7 @@ Command srun_command(const LaunchFlags& flags, const RanksToStart& ranks, const 
   Command command{ranks.exports, {"srun", "-n", std::to_string(tasks.all)}};
   if (tasks.nodes > 0) command.words.push_back(str("--nodes=", tasks.nodes));
   if (tasks.a_node > 0) command.words.push_back(str("--ntasks-per-node=", tasks.a_node));
-  if (resources.from_file) {
+  if (resources.from_file()) {
     std::string names;
     for (const HostSlots& host : resources.hosts) names += (names.empty() ? "" : ",") + host.name;
     command.words.push_back("--nodelist=" + names);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/input.h"
 #include "base/paths.h"
 #include "base/trimmed.h"
 
@@ -42,7 +43,7 @@ void read_exports(std::string_view text, const std::string& origin, Exports& exp
   }
 }
 
-Exports exports_of_launch(const char* const* environment, std::vector<std::string>& notes) {
+Exports exports_of_launch(const char* const* environment) {
   constexpr auto kPrefixes = std::to_array<std::string_view>({"MLFLOW", "PYTHON", "MV2", "UCX", "NCCL", "NEBULA"});
   Exports exports;
   for (const char* const* variable = environment; *variable != nullptr; ++variable) {
@@ -61,15 +62,15 @@ Exports exports_of_launch(const char* const* environment, std::vector<std::strin
   Path last;
   for (const Path& folder : folders) {
     const Path file = folder / (name.empty() ? ".deepspeed_env" : name);
-    if (kind_of(file, ExitCode::usage) != PathKind::file) continue;
+    const PathKind kind = kind_of(file, ExitCode::usage);
+    if (kind == PathKind::nothing || kind == PathKind::folder) continue;
     if (!last.empty() && same_place(file, last, ExitCode::usage)) continue;  // the home folder is the working folder
     last = file;
-    read_exports(read_file(file, kLargestFile, MappedFile::Links::follow, ExitCode::usage),
-                 file.lexically_normal().string(), exports);
+    read_exports(read_input(file, kLargestFile, ExitCode::usage), file.lexically_normal().string(), exports);
   }
   if (last.empty() && !name.empty())
-    notes.push_back(str("DS_ENV_FILE names ", in_quotes(name),
-                        ", which is no file in the home folder nor here: no variables are taken from it"));
+    fail(ExitCode::usage, "DS_ENV_FILE names ", in_quotes(name),
+         ", which is no file in the home folder nor here: give its path, or unset DS_ENV_FILE");
   return exports;
 }
 

@@ -4,7 +4,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace ct {
 
@@ -15,8 +14,8 @@ using Exports = std::map<std::string, std::string>;
 void read_exports(std::string_view text, const std::string& origin, Exports& exports);
 
 /// Variables of `environment` (environ) that begin with MLFLOW, PYTHON, MV2, UCX, NCCL or NEBULA; then those of
-/// .deepspeed_env (or what DS_ENV_FILE names) in the home folder, then in the working folder: a later one wins. A file
-/// that DS_ENV_FILE names and that is in neither is told in `notes`.
-Exports exports_of_launch(const char* const* environment, std::vector<std::string>& notes);
+/// .deepspeed_env (or what DS_ENV_FILE names) in the home folder, then in the working folder: a later one wins.
+/// Error(usage) where DS_ENV_FILE names a file that is in neither.
+Exports exports_of_launch(const char* const* environment);
 
 }  // namespace ct

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/input.h"
 #include "base/trimmed.h"
 #include "base/utf8.h"
 
@@ -135,8 +136,7 @@ Hosts parse_hostfile(std::string_view text, const std::string& origin, std::vect
 }
 
 Hosts read_hostfile(const Path& path, std::vector<std::string>& notes) {
-  return parse_hostfile(read_file(path, kLargestHostfile, MappedFile::Links::follow, ExitCode::usage), path.string(),
-                        &notes);
+  return parse_hostfile(read_input(path, kLargestHostfile, ExitCode::usage), path.string(), &notes);
 }
 
 Hosts filter_hosts(const Hosts& hosts, const std::string& include, const std::string& exclude, KnownSlots known) {

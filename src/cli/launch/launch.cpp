@@ -138,17 +138,17 @@ int run_quietly(const std::vector<std::string>& words) {
 
 /// mpirun would wait for a password, and say less. Nothing is asked where it does not use ssh.
 void require_ssh(const LaunchFlags& flags, const Resources& resources) {
-  if (resources.here || flags.no_ssh_check || std::getenv("SLURM_JOB_ID") != nullptr ||
+  const std::string& first = resources.elsewhere;
+  if (first.empty() || flags.no_ssh_check || std::getenv("SLURM_JOB_ID") != nullptr ||
       std::getenv("OMPI_MCA_plm_rsh_agent") != nullptr)
     return;
-  const std::string& first = resources.hosts[0].name;
   std::vector<std::string> words = {"ssh",           "-o", "PasswordAuthentication=no", "-o",
                                     "BatchMode=yes", "-o", "ConnectTimeout=10"};
   if (flags.ssh_port > 0) words.insert(words.end(), {"-p", std::to_string(flags.ssh_port)});
   words.insert(words.end(), {first, "hostname"});
   if (run_quietly(words) != 0)
     fail(
-        ExitCode::usage, "Using hostfile at ", in_quotes(flags.hostfile), " but host=", first,
+        ExitCode::usage, "Using hostfile at ", in_quotes(resources.hostfile.native()), " but host=", first,
         " was not reachable via ssh. If you are running with a single node please remove it or setup passwordless ssh; "
         "--no_ssh_check leaves this test out");
 }
@@ -186,9 +186,10 @@ std::string random_word() {
   return word;
 }
 
-/// This host's ranks of the world.
+/// This host's ranks of the world: all of them, unless this command is one of several.
 LocalRanks local_ranks(const LaunchFlags& flags, const RanksToStart& all) {
-  const Hosts& hosts = all.resources.hosts;
+  Hosts hosts = all.resources.hosts;
+  if (all.resources.here && !flags.no_ssh) hosts = {{kLocalHost, first_slots(static_cast<int>(slots_of(hosts)))}};
   if (hosts.size() > 1 && (flags.node_rank < 0 || flags.master_addr.empty()))
     fail(ExitCode::usage, "--no_ssh on ", hosts.size(), " hosts needs ",
          flags.node_rank < 0 ? "--node_rank N, which of "
@@ -235,11 +236,8 @@ int run_launch(const LaunchFlags& flags, const Words& program) {
         return gpus > 0 ? gpus : available_cores();
       },
       notes);
-  ranks.exports = exports_of_launch(environ, notes);
+  ranks.exports = exports_of_launch(environ);
   for (const std::string& text : notes) note(text);
-  if (slots_of(ranks.resources.hosts) == 1 &&
-      std::find(ranks.program.begin(), ranks.program.end(), "--ranks") == ranks.program.end())
-    ranks.program.insert(ranks.program.end(), {"--ranks", "1"});  // one slot is one rank, not one for each core
   const Way way = way_of(flags, ranks.resources);
   ranks.program.insert(ranks.program.begin(), own_program().string());
   add_places(flags, ranks.resources, ranks.exports);

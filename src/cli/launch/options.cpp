@@ -47,8 +47,8 @@ void add_launch_options(CLI::App& app, LaunchFlags& f, LaunchForms forms) {
   };
   const CLI::Range port(1, 65535);
   const CLI::Validator count = CLI::Range(1, 65536) | CLI::IsMember(std::vector<int>{-1});  // DeepSpeed's word for all
-  add(with_short ? "-H,--hostfile" : "--hostfile", f.hostfile, "lines \"NAME slots=N\"; without one: this machine")
-      ->capture_default_str();
+  add(with_short ? "-H,--hostfile" : "--hostfile", f.hostfile,
+      "lines \"NAME slots=N\"; not given: /job/hostfile, without which this machine");
   add(with_short ? "-i,--include" : "--include", f.include, "only NAME[:SLOT[,SLOT...]][@NAME...]");
   add(with_short ? "-e,--exclude" : "--exclude", f.exclude, "all but NAME[:SLOT[,SLOT...]][@NAME...]");
   add("--num_nodes", f.num_nodes, "the first so many hosts")->check(count);

@@ -10,10 +10,12 @@
 namespace ct {
 
 inline constexpr int kMasterPort = 29500;
+/// Where DeepSpeed looks for one.
+inline constexpr const char* kHostfile = "/job/hostfile";
 
 struct LaunchFlags {
-  std::string hostfile = "/job/hostfile", include, exclude, launcher = "openmpi", launcher_args, master_addr,
-              bind_core_list, rank_log;
+  std::optional<std::string> hostfile;  // else kHostfile, if it is there
+  std::string include, exclude, launcher = "openmpi", launcher_args, master_addr, bind_core_list, rank_log;
   int num_nodes = -1, num_gpus = -1, node_rank = -1, ssh_port = 0;  // -1, 0: not given
   std::optional<int> master_port;
   bool no_ssh = false, no_ssh_check = false, force_multi = false, bind_cores = false, save_pid = false, dry_run = false;

@@ -10,11 +10,6 @@
 namespace ct {
 namespace {
 
-bool is_this_host(const std::string& name) {
-  const std::string own = host_name();
-  return name == kLocalHost || name == "127.0.0.1" || name == own || name == own.substr(0, own.find('.'));
-}
-
 struct Visible {
   std::string text;  // of CUDA_VISIBLE_DEVICES; empty: not set
   int count = 0;
@@ -60,18 +55,20 @@ Resources local_resources(const LaunchFlags& flags, const Environment& environme
   return found;
 }
 
-Resources hostfile_resources(const LaunchFlags& flags, std::vector<std::string>& notes) {
-  Resources found{.here = false, .from_file = true};
-  found.hosts = filter_hosts(read_hostfile(flags.hostfile, notes), flags.include, flags.exclude);
+Resources hostfile_resources(const LaunchFlags& flags, const Path& file, std::vector<std::string>& notes) {
+  Resources found{.here = false, .hostfile = file};
+  found.hosts = filter_hosts(read_hostfile(file, notes), flags.include, flags.exclude);
   if (flags.num_nodes > 0) {
     if (std::cmp_greater(flags.num_nodes, found.hosts.size()))
-      fail(ExitCode::usage, "--num_nodes ", flags.num_nodes, ": ", in_quotes(flags.hostfile), " has ",
+      fail(ExitCode::usage, "--num_nodes ", flags.num_nodes, ": ", in_quotes(file.native()), " has ",
            found.hosts.size(), " with slots");
     found.hosts.resize(static_cast<size_t>(flags.num_nodes));
   }
   if (flags.num_gpus > 0)
     for (HostSlots& host : found.hosts) host.slots = first_slots(flags.num_gpus);
-  found.here = found.hosts.size() == 1 && !flags.force_multi && is_this_host(found.hosts[0].name);
+  const auto other = std::ranges::find_if_not(found.hosts, is_this_host, &HostSlots::name);
+  if (other != found.hosts.end()) found.elsewhere = other->name;
+  found.here = found.elsewhere.empty() && !flags.force_multi;
   return found;
 }
 
@@ -81,12 +78,13 @@ Resources resources_of(const LaunchFlags& flags, const Environment& environment,
                        const std::function<int()>& count_devices, std::vector<std::string>& notes) {
   if ((!flags.include.empty() || !flags.exclude.empty()) && (flags.num_nodes > 0 || flags.num_gpus > 0))
     fail(ExitCode::usage, "Cannot specify num_nodes/gpus with include/exclude: leave one of the two out");
-  const bool there = is_there(flags.hostfile, ExitCode::usage);
-  if (!there && flags.hostfile != LaunchFlags().hostfile)
-    notes.push_back(str("Unable to find hostfile, will proceed with training with local resources only. There is no ",
-                        in_quotes(flags.hostfile)));
+  const Path file = flags.hostfile.value_or(kHostfile);
+  const bool there = is_there(file, ExitCode::usage);
+  if (!there && flags.hostfile)
+    fail(ExitCode::usage, "Unable to find hostfile ", in_quotes(file.native()),
+         ": give its path, or leave --hostfile out to start ranks on this host alone");
   Resources found =
-      there ? hostfile_resources(flags, notes) : local_resources(flags, environment, count_devices, notes);
+      there ? hostfile_resources(flags, file, notes) : local_resources(flags, environment, count_devices, notes);
   if (found.hosts.empty())
     fail(ExitCode::usage, "no slot is left by ", flags.exclude.empty() ? "--include " : "--exclude ",
          in_quotes(flags.exclude.empty() ? flags.include : flags.exclude), ": there is nothing to start");

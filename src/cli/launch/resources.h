@@ -15,9 +15,11 @@ inline constexpr const char* kLocalHost = "localhost";
 
 struct Resources {
   Hosts hosts;
-  bool here = true;          // one host, which is this one
-  bool from_file = false;    // a hostfile names the hosts
+  bool here = true;          // all hosts are this one, by whatever name
+  std::string elsewhere;     // the first host of a hostfile that is not this one
+  Path hostfile;             // that names the hosts; empty: none
   bool own_devices = false;  // slots are numbers of GPUs even where they begin at 0 and have no gap
+  bool from_file() const { return !hostfile.empty(); }
 };
 
 /// `count_devices` tells how many slots this machine has: it is asked only where nothing else says so. `notes` receives

@@ -111,10 +111,8 @@ int bind_at(int fd, in_addr_t address, int port) {
 }
 
 bool is_own(in_addr_t address) {
-  const int fd = stream_socket();
-  const bool own = fd >= 0 && bind_at(fd, address, 0) == 0;
-  if (fd >= 0) close(fd);
-  return own;
+  const sockaddr_in at = socket_address(address, 0);
+  return is_own_address(reinterpret_cast<const sockaddr*>(&at), sizeof at);
 }
 
 /// Rank 0's socket. The address tells whom to trust: names of the loopback are for this host alone.

@@ -1,13 +1,12 @@
 #include "train/config/document.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 
 #include "base/error.h"
+#include "base/input.h"
 #include "base/lower_case.h"
 #include "base/paths.h"
 #include "base/utf8.h"
@@ -106,16 +105,7 @@ Node plain_scalar(const std::string& text, const Mark& mark) {
 }
 
 std::string read_text(const std::filesystem::path& path) {
-  if (is_folder(path, ExitCode::usage))
-    fail(ExitCode::usage, in_quotes(path.native()), ": is a folder, not a configuration file");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail(ExitCode::usage, path.string(), ": cannot be read: ", std::strerror(errno));
-  std::string text(kMaxBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) fail(ExitCode::usage, path.string(), ": cannot be read: ", std::strerror(errno));
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > kMaxBytes)
-    fail(ExitCode::usage, path.string(), ": is larger than 1 MiB, so it is no configuration");
+  std::string text = read_input(path, kMaxBytes, ExitCode::usage);
   if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // a byte-order mark
   if (const size_t bad = first_bad_byte(text); bad != std::string::npos) {
     const int line = 1 + static_cast<int>(std::count(text.begin(), text.begin() + bad, '\n'));

@@ -32,6 +32,12 @@ os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
 os.environ.setdefault("OMPI_MCA_rmaps_base_oversubscribe", "1")
 
 
+# nohup and a script's & have these ignored, and so would all that is started here.
+for _number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.SIG_DFL)
+
+
 class Skip(Exception):
     """This machine cannot run the check; the text says why."""
 

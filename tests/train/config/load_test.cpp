@@ -385,7 +385,7 @@ TEST_F(ConfigTest, FilesAreFoundWhereTheContractLooks) {
 TEST_F(ConfigTest, GarbageFilesGiveOneLine) {
   const auto of_file = [&](const fs::path& path) { return error(ConfigSources{.files = {path}}); };
   EXPECT_PART(of_file(folder_), "is a folder");
-  EXPECT_PART(of_file(folder_ / "absent.yaml"), "cannot be read");
+  EXPECT_PART(of_file(folder_ / "absent.yaml"), "cannot open");
   EXPECT_PART(of_file(write("big.yaml", std::string(2 << 20, '#'))), "larger than 1 MiB");
   EXPECT_PART(of_file(write("zero.yaml", std::string("seed: 1\nou\0tput: x\n", 19))), "zero.yaml:2:3: is not text");
   EXPECT_PART(of_file(write("latin.yaml", "output: caf\xe9\n")), "latin.yaml:1:12: is not text");

@@ -121,6 +121,7 @@ std::optional<fs::path> find_python_batches(const fs::path& path) {
     return name.ends_with(".tar.gz") || name.ends_with(".tgz") || name.ends_with(".tar") ? std::optional(path)
                                                                                          : std::nullopt;
   }
+  if (kind == PathKind::other) return path;  // what comes through a pipe has no name
   if (kind != PathKind::folder) return std::nullopt;
   if (is_batches(path)) return path;
   if (is_batches(path / kPythonFolder)) return path / kPythonFolder;
