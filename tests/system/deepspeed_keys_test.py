@@ -8,6 +8,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from deepspeed_configs import ADAM
 from deepspeed_configs import CONFIGS as DEEPSPEED
 from harness import *
 from json_schema import problems
@@ -111,7 +112,7 @@ def forty_files_say_what_the_page_says():
                 expect(key in honoured or fate == "refused", where)
                 expect(fate == "honoured" or why, where)
             elif fate == "honoured":
-                expect(key in ("zero_optimization.cpu_offload",), where)  # true is another key's
+                expect(key in ("zero_optimization.cpu_offload", "zero_optimization.cpu_offload_param"), where)  # true is another key's
             else:
                 text_of = json.dumps(value).strip('"')
                 harmless = row[0] == "any" or value in (None, "auto") or row[0] != "none" and text_of.rstrip("0").rstrip(
@@ -255,6 +256,19 @@ def elastic_batches():
     strict = run("config", "check", file, "--set", "elasticity.ignore_non_elastic_batch_info=false")
     expect_equal(strict.returncode, USAGE)
     expect("These parameters *will not be used* since elastic training is enabled" in strict.stderr, strict.stderr)
+
+
+@check
+def no_elastic_batch_is_above_its_maximum():
+    for most, sizes, version in ((100, "[8, 10, 12]", 0.1), (50, "[4, 6, 10]", 0.1), (100, "[8, 10, 12]", 0.2)):
+        batch = 120 if most == 100 else 60
+        file = written("excess.json", """{%s, "elasticity": {"enabled": true, "max_train_batch_size": %d,
+          "micro_batch_sizes": %s, "version": %s}}""" % (ADAM, most, sizes, version))
+        fails(USAGE, run("config", "check", file), "excess.json:1:", "max_train_batch_size %d" % most, ", %d, " % batch)
+        imported = run("config", "import", file)
+        fails(USAGE, imported, "max_train_batch_size %d" % most)
+        taken = run("config", "check", file, "--ranks", 1, "--set", "compat=[elastic_excess]")
+        expect(taken.returncode == DONE and re.search(r"\n +1 +%d " % batch, taken.stdout), taken.stdout, taken.stderr)
 
 
 @check

@@ -180,7 +180,7 @@ std::vector<ConfigField> config_fields(Config& c) {
        {.may_be_empty = true, .resume_may_change = true}},
       {"compat", &c.compat,
        "surprises of the reference: seed (all) or a list of first_step, cosine_rises, scaler_b, scale_2_32, "
-       "scale_first, adam_t, fixed_order, console"},
+       "scale_first, adam_t, fixed_order, elastic_excess, console"},
       {"train_batch_size", &c.batch.train, "images of one optimizer step", batch},
       {"train_micro_batch_size_per_gpu", &c.batch.micro, "images of one pass on one rank", batch},
       {"gradient_accumulation_steps", &c.batch.accumulation, "passes of one optimizer step", batch},

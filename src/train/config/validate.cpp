@@ -125,7 +125,7 @@ void check_elasticity(const Config& config) {
              "suppress this error (the parameters will be silently ignored) please set "
              "ignore_non_elastic_batch_info':true in your elasticity config.");
   try {
-    elastic_batch(elastic.keys);
+    elastic_batch(*config.batch.elastic);
   } catch (const Error& error) {
     refuse("elasticity.max_train_batch_size", error.what());
   }
@@ -152,7 +152,10 @@ std::string stray_key(const Config& config, const std::string& key) {
 }
 
 void settle_together(Config& config) {
-  if (config.elasticity.enabled) config.batch.elastic = config.elasticity.keys;
+  if (config.elasticity.enabled) {
+    config.batch.elastic = config.elasticity.keys;
+    config.batch.elastic->may_exceed = config.compat.has(CompatFlag::elastic_excess);
+  }
   // The keys of a dynamic scale say by their absence alone what DeepSpeed begins with.
   constexpr const char* kDynamic[] = {"fp16.initial_scale_power", "fp16.loss_scale_window", "fp16.hysteresis",
                                       "fp16.consecutive_hysteresis", "fp16.min_loss_scale"};
