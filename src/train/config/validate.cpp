@@ -175,6 +175,9 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
     fail(ExitCode::usage, at("fp16.enabled"),
          "fp16.enabled and bf16.enabled are both true; switch one off: bfloat16 and fp16 modes cannot be "
          "simultaneously enabled");
+  if (config.device == "cpu" && config.fp16.enabled) fail(ExitCode::usage, at("fp16.enabled"), kNoFp16OnCpu);
+  if (config.device == "cpu" && config.communication.backend == CommBackend::nccl)
+    fail(ExitCode::usage, at("communication.backend"), kNoNcclOnCpu);
   if (config.fp16.enabled && config.fp16.loss_scale == 0 &&
       config.fp16.min_loss_scale > std::ldexp(1.0, static_cast<int>(config.fp16.initial_scale_power)))
     fail(ExitCode::usage, at("fp16.min_loss_scale"),
