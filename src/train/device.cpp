@@ -142,6 +142,8 @@ void require_gpu_each(const Config& config, int64_t ranks, int64_t gpus) {
 
 void require_fitting_device(const Config& config, bool on_gpu) {
   if (!on_gpu && config.communication.backend == CommBackend::nccl) fail(ExitCode::usage, kNoNcclOnCpu);
+  if (on_gpu && config.zero_optimization.offload_param_device == OffloadDevice::cpu)
+    fail(ExitCode::usage, kNoParamOffload);
 }
 
 Sharing foretell_sharing(const Config& config, int ranks) {

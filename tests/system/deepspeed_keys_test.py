@@ -272,6 +272,22 @@ def no_elastic_batch_is_above_its_maximum():
 
 
 @check
+def parameters_offloaded_to_a_cpu_are_there_already():
+    """On a CPU it is taken as offload_optimizer is, and changes no bit; a GPU's parameters stay there."""
+    zero = {"stage": 3, "zero_hpz_partition_size": 8, "mics_shard_size": 2, "offload_optimizer": {"device": "cpu"},
+            "offload_param": {"device": "cpu", "pin_memory": True}}
+    file = written("offload.json", json.dumps({"zero_optimization": zero}))
+    few_steps = {**FEW, "data.path": few(), "train.max_steps": 3}
+    train(path("there"), {**few_steps, "zero_optimization.stage": 3}, "--device", "cpu")
+    done = train(path("offloaded"), few_steps, "--deepspeed_config", file, "--device", "cpu")
+    expect_equal(weights_sha256(path("offloaded", "last.bin")), weights_sha256(path("there", "last.bin")))
+    for key in ("zero_hpz_partition_size", "mics_shard_size", "pin_memory"):
+        expect(key in done.stderr, key, done.stderr)
+    fails(USAGE, run("config", "check", DEFAULT, "--deepspeed_config", file, "--set", "device=cuda"), "offload_param",
+          "a GPU's parameters stay there")
+
+
+@check
 def the_schema_accepts_what_the_program_does():
     schema = json.loads(run("config", "schema").stdout)
     for name, text in DEEPSPEED.items():

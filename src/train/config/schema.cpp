@@ -244,6 +244,10 @@ std::vector<ConfigField> config_fields(Config& c) {
        &zero.offload_optimizer_device,
        "none | cpu: where the optimizer's state lives",
        {.later = {"nvme"}, .resume_may_change = true}},
+      {"zero_optimization.offload_param.device",
+       &zero.offload_param_device,
+       "none | cpu: where parameters live; a GPU's stay there",
+       {.later = {"nvme"}, .resume_may_change = true}},
       {"steps_per_print",
        &c.steps_per_print,
        "optimizer steps between two step records, and the lines of progress that go with them",
@@ -340,6 +344,8 @@ std::vector<ConfigField> effective_fields(Config& config) {
       return (*choice)->has_value() || !field.rule.open.empty();
     if (field.key.starts_with("fp16.")) return config.fp16.enabled || field.key == "fp16.enabled";
     if (field.key.starts_with("elasticity.")) return config.elasticity.enabled || field.key == "elasticity.enabled";
+    if (field.key == "zero_optimization.offload_param.device")
+      return config.zero_optimization.offload_param_device != OffloadDevice::none;
     if (field.key == "gradient_predivide_factor") return !config.prescale_gradients;
     if (const auto* compat = std::get_if<Compat*>(&field.target)) return !(*compat)->empty();
     if (field.key.starts_with("tensorboard.")) return config.tensorboard.enabled || field.key == "tensorboard.enabled";

@@ -178,6 +178,8 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
   if (config.device == "cpu" && config.fp16.enabled) fail(ExitCode::usage, at("fp16.enabled"), kNoFp16OnCpu);
   if (config.device == "cpu" && config.communication.backend == CommBackend::nccl)
     fail(ExitCode::usage, at("communication.backend"), kNoNcclOnCpu);
+  if (config.device.starts_with("cuda") && config.zero_optimization.offload_param_device == OffloadDevice::cpu)
+    fail(ExitCode::usage, at("zero_optimization.offload_param.device"), kNoParamOffload);
   if (config.fp16.enabled && config.fp16.loss_scale == 0 &&
       config.fp16.min_loss_scale > std::ldexp(1.0, static_cast<int>(config.fp16.initial_scale_power)))
     fail(ExitCode::usage, at("fp16.min_loss_scale"),
