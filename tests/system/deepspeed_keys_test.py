@@ -287,6 +287,51 @@ def parameters_offloaded_to_a_cpu_are_there_already():
           "a GPU's parameters stay there")
 
 
+def shown(*words):
+    """{key: value} of `config show`, by dotted key."""
+    done = run("config", "show", *words, "--ranks", 1)
+    expect_equal(done.returncode, DONE, done.stderr)
+    values, blocks = {}, []
+    for line in done.stdout.splitlines():
+        indent, (key, _, value) = (len(line) - len(line.lstrip())) // 2, line.split(" #")[0].strip().partition(": ")
+        blocks = [*blocks[:indent], key.rstrip(":")]
+        values[".".join(blocks)] = value
+    return values
+
+
+@check
+def auto_batches_alone_are_those_of_the_default():
+    for keys in ('"train_batch_size": "auto"', '"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto"',
+                 '"elasticity": {"enabled": false}', '"elasticity": {}'):
+        found = shown("--deepspeed_config", written("auto.json", "{%s}" % keys))
+        expect_equal((found["train_batch_size"], found["train_micro_batch_size_per_gpu"]), ("16", "4"), keys)
+    found = shown("--deepspeed_config", written("auto.json", '{"train_batch_size": 8, "train_micro_batch_size_per_gpu": "auto"}'))
+    expect_equal(found["train_batch_size"], "8")
+    expect("train_micro_batch_size_per_gpu" not in found, "of default.yaml, which gives way", found)
+
+
+@check
+def auto_parameters_over_a_configuration_are_its_own():
+    base = ["--config", os.path.join(CONFIGS, "resnet18.yaml"), "--deepspeed_config"]
+
+    def over(optimizer, lr, schedule, **more):
+        return written("auto.json", json.dumps({
+            "optimizer": {"type": optimizer, "params": {"lr": lr, "weight_decay": "auto", **more}},
+            "scheduler": {"type": schedule, "params": {"warmup_max_lr": "auto", "warmup_num_steps": "auto"}}}))
+
+    def of(found):
+        return [found.get(key) for key in ("optimizer.params.lr", "optimizer.params.momentum", "optimizer.params.weight_decay",
+                                           "scheduler.params.warmup_max_lr", "scheduler.params.warmup_num_steps")]
+
+    same = shown(*base, over("SGD", "auto", "WarmupLR", momentum="auto"))
+    expect_equal(of(same), ["0.02", "0.9", "5e-04", "0.02", "390"])
+    # A rate of its own is the schedule's too; another type has parameters of its own.
+    expect_equal(of(shown(*base, over("SGD", 0.5, "WarmupLR", momentum="auto"))), ["0.5", "0.9", "5e-04", "0.5", "390"])
+    expect_equal(of(shown(*base, over("Lion", "auto", "WarmupDecayLR")))[2:], ["0", of(shown(*base, over("Lion", "auto", "WarmupLR")))[0], "1000"])
+    rates = shown(*base, written("auto.json", '{"scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": "auto"}}}'))
+    expect_equal(of(rates)[0::3], ["0.02", "0.02"])
+
+
 @check
 def the_schema_accepts_what_the_program_does():
     schema = json.loads(run("config", "schema").stdout)
