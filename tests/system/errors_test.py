@@ -178,6 +178,18 @@ def wrong_keys():
 
 
 @check
+def words_of_python_are_told_those_of_json():
+    for value, ours in [("True", "true"), ("False", "false"), ("None", "null"), ("TRUE", "true"), ("'True'", "true, without quotes"),
+                        ('"false"', "false, without quotes")]:
+        fails(USAGE, run("config", "check", written("python.json", '{"fp16": {"enabled": %s}}' % value)), "python.json:1:",
+              "did you mean %s" % ours)
+    for value, ours in [(".5", "0.5"), ("+1", "1"), ("'1e-3'", "0.001, without quotes")]:
+        fails(USAGE, run("config", "check", written("python.json", '{"gradient_clipping": %s}' % value)), "did you mean " + ours)
+    good = written("python.json", """{'optimizer': {'type': 'SGD', 'params': {'lr': 0.1}}, 'train_batch_size': 8}""")
+    expect_equal(run("config", "check", good).returncode, DONE)
+
+
+@check
 def batches_that_do_not_divide():
     tutorial = os.path.join(CONFIGS, "tutorial.yaml")
     for config, ranks, culprits in [(DEFAULT, Ranks(3), ["3 ranks", "1, 2 or 4"]), (tutorial, Ranks(2), ["2 ranks", "1"])]:
