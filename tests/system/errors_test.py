@@ -178,6 +178,15 @@ def wrong_keys():
 
 
 @check
+def keys_of_other_programs_are_told_ours():
+    for key, ours in [("train_micro_batch_size", "train_micro_batch_size_per_gpu"), ("max_grad_norm", "gradient_clipping"),
+                      ("learning_rate", "optimizer.params.lr"), ("micro_batch_per_gpu", "train_micro_batch_size_per_gpu"),
+                      ("warmup_steps", "scheduler.params.warmup_num_steps")]:
+        fails(USAGE, run("config", "check", written("theirs.json", '{"%s": 1}' % key)),
+              "theirs.json:1:2: unknown key '%s'; did you mean '%s'?" % (key, ours))
+
+
+@check
 def words_of_python_are_told_those_of_json():
     for value, ours in [("True", "true"), ("False", "false"), ("None", "null"), ("TRUE", "true"), ("'True'", "true, without quotes"),
                         ('"false"', "false, without quotes")]:

@@ -16,7 +16,17 @@ TEST_F(ConfigTest, UnknownKeysNameTheirPlaceAndTheNearestKey) {
                                           {"cdua.path", "cuda.path"},
                                           {"fp61.enabled", "fp16.enabled"},
                                           {"trian.epohcs", "train.epochs"},
-                                          {"trian.early_stopping.metric", "train.early_stopping.metric"}})
+                                          {"trian.early_stopping.metric", "train.early_stopping.metric"},
+                                          {"csv_moniter.output_path", "csv_monitor.output_path"},
+                                          {"train_micro_batch_size", "train_micro_batch_size_per_gpu"},
+                                          {"micro_batch_per_gpu", "train_micro_batch_size_per_gpu"},
+                                          {"batch_size", "train_batch_size"},
+                                          {"gradient_accumulation", "gradient_accumulation_steps"},
+                                          {"warmup_steps", "scheduler.params.warmup_num_steps"},
+                                          {"zero_optimization.reduce_bucket", "zero_optimization.reduce_bucket_size"},
+                                          {"max_grad_norm", "gradient_clipping"},
+                                          {"learning_rate", "optimizer.params.lr"},
+                                          {"per_device_train_batch_size", "train_micro_batch_size_per_gpu"}})
     EXPECT_PART(error(kAdam, {slip + "=1"}), str("unknown key '", slip, "'; did you mean '", meant, "'?"));
   EXPECT_EQ(error("lr: 0.1"), "c.yaml:1:1: unknown key 'lr'; did you mean 'optimizer.params.lr'?");
   EXPECT_EQ(error("zzzzzz: 0.1"), "c.yaml:1:1: unknown key 'zzzzzz'");
