@@ -333,6 +333,17 @@ def auto_parameters_over_a_configuration_are_its_own():
 
 
 @check
+def no_steps_of_warming_up_are_no_warm_up():
+    rates = {"scheduler.params.warmup_max_lr": 0.01, "scheduler.params.warmup_num_steps": 0}
+    for kind in ("WarmupLR", "WarmupDecayLR", "WarmupCosineLR"):
+        sets = {**FEW, "data.path": few(), "train.max_steps": 3, "scheduler.type": kind, **rates, "optimizer.params.lr": 0.01}
+        if kind == "WarmupCosineLR":
+            del sets["scheduler.params.warmup_max_lr"]
+        train(path("cold"), sets, "--reset")
+        expect_equal(records(path("cold"), "step")[0]["lr"], 0.01, kind)
+
+
+@check
 def the_schema_accepts_what_the_program_does():
     schema = json.loads(run("config", "schema").stdout)
     for name, text in DEEPSPEED.items():
