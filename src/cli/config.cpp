@@ -58,7 +58,9 @@ std::string check_file(const std::string& name, ConfigSources sources, const std
   std::string shown;  // a key may be in any of them
   for (const std::filesystem::path& file : sources.files) shown += (shown.empty() ? "" : " + ") + source_name(file);
   for (const std::string& line : warnings) {
-    warn(str(shown, ": ", line));
+    const bool says_where = std::ranges::any_of(
+        sources.files, [&](const std::filesystem::path& file) { return line.starts_with(source_name(file)); });
+    warn(says_where ? line : str(shown, ": ", line));
   }
   std::vector<int64_t> listed = {1, 2, 4, 8};
   if (!ranks.empty()) listed = {rank_count(config, ranks)};

@@ -199,6 +199,24 @@ def words_of_python_are_told_those_of_json():
 
 
 @check
+def a_refused_block_is_named_and_not_told():
+    long = json.dumps({"weight_quantization": {"group-%d" % i: {"enabled": True} for i in range(100)}})
+    for key, value in [("compression_training", long), ("sparse_attention", long), ("elasticity", '{"micro_batch_sizes": [%s0]}' % ("7, " * 500))]:
+        line = fails(USAGE, run("config", "check", written("long.json", '{"optimizer": {"type": "SGD"}, "%s": %s}' % (key, value))),
+                     "long.json:1:", key)
+        expect(len(line) < 300, len(line), line)
+
+
+@check
+def a_warning_names_its_file_once():
+    old = written("old.json", '{"optimizer": {"type": "SGD"}, "train_batch_size": 4, "zero_optimization": true}')
+    done = run("config", "check", old)
+    expect_equal(done.returncode, DONE, done.stderr)
+    line, = [line for line in done.stderr.splitlines() if "zero_optimization" in line]
+    expect_equal(line.count("old.json"), 1, line)
+
+
+@check
 def batches_that_do_not_divide():
     tutorial = os.path.join(CONFIGS, "tutorial.yaml")
     for config, ranks, culprits in [(DEFAULT, Ranks(3), ["3 ranks", "1, 2 or 4"]), (tutorial, Ranks(2), ["2 ranks", "1"])]:

@@ -236,7 +236,8 @@ std::string refusal_of(const InertKey& inert, const std::string& key, const docu
   std::string instead;
   for (const char c : inert.harmless) instead += c == '|' ? std::string(" or ") : std::string(1, c);
   if (instead.ends_with(" or off")) instead.replace(instead.size() - 3, 3, "enabled: false in each of its blocks");
-  return str(key, none ? "" : " " + document::flow(value), " is not supported by this version; ",
+  const bool block = value.kind == document::Kind::map;  // its name says enough
+  return str(key, none || block ? "" : " " + document::brief(value), " is not supported by this version; ",
              none ? "remove it" : "use " + instead, ": ", why);
 }
 
