@@ -344,6 +344,20 @@ def no_steps_of_warming_up_are_no_warm_up():
 
 
 @check
+def keys_of_official_examples_are_taken():
+    zero = '"zero_optimization": {"stage": 2, "reduce_bucket_size": 0, "allgather_bucket_size": 0}'
+    file = written("official.json", '{%s, "train_batch_size": 16, "cuda_visible_devices": 0, %s}' % (ADAM, zero))
+    done = run("config", "check", file)
+    expect_equal(done.returncode, DONE, done.stderr)
+    for key in ("cuda_visible_devices", "zero_optimization.reduce_bucket_size 0", "zero_optimization.allgather_bucket_size 0"):
+        expect(key in done.stderr, key, done.stderr)
+    few_steps = {**FEW, "data.path": few(), "train.max_steps": 3, "zero_optimization.stage": 2}
+    train(path("sized"), few_steps, ranks=Ranks(2))
+    train(path("zero-sized"), {**few_steps, "zero_optimization.reduce_bucket_size": 0}, ranks=Ranks(2))
+    expect_equal(weights_sha256(path("zero-sized", "last.bin")), weights_sha256(path("sized", "last.bin")))
+
+
+@check
 def the_schema_accepts_what_the_program_does():
     schema = json.loads(run("config", "schema").stdout)
     for name, text in DEEPSPEED.items():

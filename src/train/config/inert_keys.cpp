@@ -61,6 +61,7 @@ const std::vector<InertKey>& inert_keys() {
        "gradients are added in f32", "it names no type of DeepSpeed's"},
       {"dataloader_drop_last", "*", "what is left over of an epoch is left out, and said"},
       {"use_data_before_expert_parallelism", "*", "every rank has all experts"},
+      {"cuda_visible_devices", "*", "ranks take the GPUs that the environment's CUDA_VISIBLE_DEVICES leaves"},
       {"graph_harvesting", "*", "cuda.record records steps as CUDA graphs"},
       {"disable_python_gc", "*", "there is no Python"},
       {"log_level", "*", "--quiet and --verbose say how much is printed"},

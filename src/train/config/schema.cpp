@@ -50,7 +50,7 @@ std::vector<ConfigField> config_fields(Config& c) {
   const ConfigRule positive{.min = 1}, natural{.min = 0}, not_negative{.min = 0}, batch{.max = kLargestBatch};
   const ConfigRule interval{.min = 0, .resume_may_change = true}, fraction{.min = 0, .max = 1, .below_max = true};
   const ConfigRule patience{.min = 0, .max = 1e6, .above_min = true, .resume_may_change = true};
-  const ConfigRule bucket{.min = 1, .resume_may_change = true};
+  const ConfigRule bucket{.min = 0, .resume_may_change = true};
   const std::vector<std::string> datasets = dataset_choices();
   const ConfigRule images{.min = 1, .max = kLargestBatch};
   auto& zero = c.zero_optimization;
@@ -231,9 +231,9 @@ std::vector<ConfigField> config_fields(Config& c) {
        "what ranks share out: nothing (0), optimizer state (1), gradients too (2), parameters too (3)",
        {.min = 0, .max = 3, .resume_may_change = true}},
       {"zero_optimization.reduce_bucket_size", &zero.reduce_bucket_size,
-       "elements of one gradient exchange; absent: the program's choice", bucket},
+       "elements of one gradient exchange; absent or 0: the program's choice", bucket},
       {"zero_optimization.allgather_bucket_size", &zero.allgather_bucket_size,
-       "elements of one parameter exchange; absent: the program's choice", bucket},
+       "elements of one parameter exchange; absent or 0: the program's choice", bucket},
       {"zero_optimization.overlap_comm",
        &zero.overlap_comm,
        "exchange while computing; absent: as the transport can",

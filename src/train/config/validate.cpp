@@ -200,6 +200,10 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
   if (const auto& bucket = config.zero_optimization.allgather_bucket_size; bucket && *bucket % 2 != 0)
     fail(ExitCode::usage, at("zero_optimization.allgather_bucket_size"), "zero_optimization.allgather_bucket_size ",
          *bucket, ": allgather_bucket_size must be a multiple of 2 (nccl alignment)");
+  const auto& zero = config.zero_optimization;
+  for (const auto& [key, bucket] : {std::pair{"zero_optimization.reduce_bucket_size", zero.reduce_bucket_size},
+                                    {"zero_optimization.allgather_bucket_size", zero.allgather_bucket_size}})
+    if (bucket == 0) warnings->push_back(str(at(key), key, " 0 leaves the size to the program"));
   check_groups(config, at("optimizer.groups"));
   check_elasticity(config);
   const bool divided_before = config.prescale_gradients || config.gradient_predivide_factor != 1;
