@@ -44,12 +44,13 @@ int verb_bench(const Words& words) {
   std::vector<std::string> warnings;
   ConfigSources sources = locate_configs(files, &warnings);
   sources.sets = f.sets;
+  if (!f.device.empty()) sources.overrides.push_back({"device", f.device, "--device"});
+  if (!f.cuda_path.empty()) sources.overrides.push_back({"cuda.path", f.cuda_path, "--cuda-path"});
   if (!f.optimizer.empty()) sources.sets.insert(sources.sets.begin(), "optimizer.type=" + f.optimizer);
   Config config = load_config(sources, &warnings);
-  if (!f.device.empty()) config.device = f.device;
   settle_bf16(config);
-  if (!f.cuda_path.empty()) config.cuda.path = f.cuda_path;
   const int ranks = rank_count(config, f.ranks);
+  require_connection(config, detect_launch());
   if (f.operations && ranks > 1)
     fail(ExitCode::usage, "--ops times operations on one rank, not on ", ranks,
          ": leave --ranks out, or give --ranks 1");

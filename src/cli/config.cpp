@@ -18,6 +18,8 @@
 #include "train/config/json_schema.h"
 #include "train/config/load.h"
 #include "train/config/print.h"
+#include "train/host_lacks.h"
+#include "train/setup.h"
 
 namespace ct {
 namespace {
@@ -55,17 +57,20 @@ std::string check_file(const std::string& name, ConfigSources sources, const std
   const Config config = load_config(sources, &warnings);
   std::string shown;  // a key may be in any of them
   for (const std::filesystem::path& file : sources.files) shown += (shown.empty() ? "" : " + ") + source_name(file);
-  for (std::string& line : warnings) line = shown + ": " + line;
-  warn_of(warnings);
+  for (const std::string& line : warnings) {
+    const bool says_where = std::ranges::any_of(
+        sources.files, [&](const std::filesystem::path& file) { return line.starts_with(source_name(file)); });
+    warn(says_where ? line : str(shown, ": ", line));
+  }
   std::vector<int64_t> listed = {1, 2, 4, 8};
   if (!ranks.empty()) listed = {rank_count(config, ranks)};
-  if (!ranks.empty() || fitting_ranks(config.batch, 1).empty()) {
-    try {
-      batch_for(config.batch, listed.front());
-    } catch (const Error& error) {
-      fail(error.code(), shown, ": ", error.what());
-    }
+  const std::vector<int64_t> fits = fitting_ranks(config.batch, 1);
+  try {
+    batch_sizes(config, !ranks.empty() || fits.empty() ? listed.front() : fits.front());
+  } catch (const Error& error) {
+    fail(error.code(), shown, ": ", error.what());
   }
+  for (const std::string& line : host_warnings(config, listed.front())) warn(str(shown, ": ", line));
   return shown + ": ok\n" + batch_table(config.batch, listed);
 }
 
@@ -117,8 +122,8 @@ int import_file(const Words& words) {
 
 int check_config(const Words& words) {
   CLI::App app(
-      "Reads configurations as train would, without their data (train --dry-run looks at that too), and lists the "
-      "batch sizes on 1, 2, 4 and 8 ranks, or on --ranks.",
+      "Reads configurations as train would, warns of what this host lacks for them, and lists the batch sizes on 1, 2, "
+      "4 and 8 ranks, or on --ranks; train --dry-run reads the data too.",
       "cifar-train config check");
   std::vector<std::string> files;
   std::string ranks, deepspeed, env;

@@ -16,6 +16,7 @@
 #include "device/cuda.h"
 #include "metrics/metrics_log.h"
 #include "train/config/load.h"
+#include "train/host_lacks.h"
 
 namespace ct {
 namespace {
@@ -25,9 +26,6 @@ std::pair<DataSize, std::string> data_set_size(const Config& config) {
   const auto found =
       find_data(config.data.dataset, config.data.path, {.train = config.data.train, .val = config.data.val});
   const DataKind* named = find_kind(config.data.dataset);
-  // Where a run would be refused, there is nothing to estimate.
-  if (!found && named == nullptr && is_folder(config.data.path, ExitCode::data))
-    locate_data(config.data.dataset, config.data.path, {.if_absent = IfAbsent::write_later});
   const DataKind& kind = found ? *found->kind : named != nullptr ? *named : data_kinds().back();
   const OpenOptions options = open_options(config, kind);
   DataSize size = kind.size(found.value_or(DataSource{}), options);
@@ -57,7 +55,8 @@ struct Compared {
 
 Compared compare_with(const Config& config, const Backend& backend) {
   if (wants_cuda(config) && gpu_count(config) == 0)
-    return {.problem = cuda_problem() + "; the figures are those of a CPU's plan, whose workspaces differ"};
+    return {.problem =
+                cuda_problem(first_gpu(config)) + "; the figures are those of a CPU's plan, whose workspaces differ"};
   Compared with{.limits = {.host = host_memory().available}, .room = backend.room()};
   if (with.room) with.limits.device = with.room->available;
   return with;
@@ -212,17 +211,16 @@ int verb_estimate(const Words& words) {
   const Config given = load_config(sources, &warnings), config = for_this_machine(given);
   for (const std::string& line : warnings) warn(line);
   if (given.fp16.enabled && !config.fp16.enabled)
-    warn(str("fp16.enabled: there is no GPU here, so the figures are those of bf16, which is as large",
-             wants_cuda(given) ? "" : "; training in fp16 on a CPU is refused"));
-  require_gpu(config);
+    warn("fp16.enabled: there is no GPU here, so the figures are those of bf16, which is as large");
   const int ranks = rank_count(config, asked_ranks);
   const auto [data, data_note] = data_set_size(config);
   const EstimateOf what{.config = config,
-                        .batch = batch_for(config.batch, ranks),
+                        .batch = batch_sizes(config, ranks),
                         .ranks = ranks,
                         .data = data.spec,
                         .data_set_bytes = data.bytes,
                         .sharing = foretell_sharing(config, ranks)};
+  for (const std::string& line : host_warnings(given, ranks)) warn(line);
   const auto backend = backend_for_sizes(config);
   backend->enter_thread();  // workspaces depend on it
   const Compared with = compare_with(config, *backend);

@@ -5,7 +5,10 @@
 #include "cli/config_lookup.h"
 #include "cli/jobscript/options.h"
 #include "cli/programs.h"
+#include "cli/ranks.h"
 #include "cli/verbs.h"
+#include "train/host_lacks.h"
+#include "train/setup.h"
 
 namespace ct {
 
@@ -34,7 +37,11 @@ int verb_jobscript(const Words& words) {
   if (app.count("--device") > 0) sources.overrides.push_back({"device", device, "--device"});
   const Config config = load_config(sources, &warnings);
   for (const std::string& line : warnings) warn(line);
-  batch_for(config.batch, int64_t{nodes} * ranks);  // here, not hours later in a queue
+  // Here, not hours later in a queue.
+  require_connection(config, {.kind = Launch::Kind::open_mpi, .size = nodes * ranks});
+  batch_sizes(config, int64_t{nodes} * ranks);
+  require_gpus_asked_for(job, config, ranks);
+  for (const std::string& line : host_warnings(config, ranks)) warn(line);
 
   JobRequest request = job_request(job);
   request.nodes = nodes;

@@ -15,7 +15,6 @@
 #include "base/in_flight.h"
 #include "base/utf8.h"
 #include "cli/verbs.h"
-#include "comm/detect_launch.h"
 #include "comm/host/threads.h"
 #include "comm/meeting/join.h"
 #include "comm/mpi/mpi.h"
@@ -125,23 +124,26 @@ int rank_count(const Config& config, const std::string& asked) {
     if (!is_auto && number > 1)
       fail(ExitCode::usage, "--ranks ", number, " under ", name(launch.kind),
            ": its processes are the ranks already; leave --ranks out");
-    if (config.communication.backend == CommBackend::threads)
-      fail(ExitCode::usage, "communication.backend: threads cannot connect the ", launch.size, " processes of ",
-           name(launch.kind), "; use auto or mpi");
-    if (launch.meet == Launch::Meet::at_address) {
-      if (config.communication.backend == CommBackend::mpi)
-        fail(ExitCode::usage, "communication.backend: mpi needs mpirun, but these ranks were started by ",
-             name(launch.kind), ", and meet at MASTER_ADDR: use auto");
+    if (launch.meet == Launch::Meet::at_address)
       meeting_place(own_environment());  // a mistake in it is one of the words
-    }
     return launch.size;
   }
-  if (config.communication.backend == CommBackend::mpi && !launch.told())
-    fail(ExitCode::usage, "communication.backend: mpi needs a launcher: start with mpirun -np N cifar-train ...");
   if (!is_auto) return number;
   if (launch.told()) return 1;
   const int places = wants_cuda(config) ? std::max(gpu_count(config), 1) : available_cores();
   return static_cast<int>(auto_ranks(config.batch, places));
+}
+
+void require_connection(const Config& config, const Launch& launch) {
+  const CommBackend backend = config.communication.backend;
+  if (launch.parallel() && backend == CommBackend::threads)
+    fail(ExitCode::usage, "communication.backend: threads cannot connect the ", launch.size, " processes of ",
+         name(launch.kind), "; use auto or mpi");
+  if (launch.parallel() && launch.meet == Launch::Meet::at_address && backend == CommBackend::mpi)
+    fail(ExitCode::usage, "communication.backend: mpi needs mpirun, but these ranks were started by ",
+         name(launch.kind), ", and meet at MASTER_ADDR: use auto");
+  if (launch.kind == Launch::Kind::none && backend == CommBackend::mpi)
+    fail(ExitCode::usage, "communication.backend: mpi needs a launcher: start with mpirun -np N cifar-train ...");
 }
 
 int run_job(int ranks, const std::function<int(Communicator&)>& body, Supervision supervision) {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "comm/communicator.h"
+#include "comm/detect_launch.h"
 #include "comm/watchdog/watchdog.h"
 #include "train/config/config.h"
 
@@ -14,6 +15,9 @@ namespace ct {
 /// Ranks of this job: `asked` ("auto" or a number) without a launcher, the launcher's under one, whose single process
 /// may still be asked for several. Throws Error(usage).
 int rank_count(const Config& config, const std::string& asked);
+
+/// Throws Error(usage) where communication.backend does not connect ranks that are started so.
+void require_connection(const Config& config, const Launch& launch);
 
 /// Runs body on every rank of the job and returns its exit code. An error in any rank, or its loss, ends them all; one
 /// of them throws or prints it, the others are silent. Handlers of StopSignals stay installed whatever MPI does.

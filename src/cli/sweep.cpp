@@ -21,6 +21,7 @@
 #include "comm/host/threads.h"
 #include "train/config/print.h"
 #include "train/device.h"
+#include "train/host_lacks.h"
 #include "train/setup.h"
 
 namespace ct {
@@ -76,6 +77,7 @@ ConfigSources sources_of(const SweepFlags& f, std::vector<std::string>* warnings
 
 /// Ranks of each run: as many as were asked for, the one that a launcher says, or by its share of the cores or GPUs.
 int64_t ranks_of(const Config& config, const SweepFlags& f) {
+  require_connection(config, Launch{});
   const bool is_auto = f.ranks.empty() || f.ranks == "auto";
   if (!is_auto || detect_launch().told()) return rank_count(config, f.ranks);
   const int places = wants_cuda(config) ? gpu_count(config) : available_cores();
@@ -103,11 +105,12 @@ int64_t gpus_a_run(const std::vector<SweepOutcome>& runs, int64_t parallel) {
        " GPUs, of which there ", gpus == 1 ? "is " : "are ", gpus, ": give ", fewer, narrower, "or --device cpu");
 }
 
-/// What the run would refuse once it knows its images, before any run begins.
-void require_fitting_data(const SweepOutcome& run) {
+/// What the run would refuse once it knows its host and its images, before any run begins.
+void require_fitting_host(const SweepOutcome& run) {
   const auto comm = make_solo();
-  const BatchSizes batch = batch_for(run.config.batch, run.ranks);
+  const BatchSizes batch = batch_sizes(run.config, run.ranks);
   try {
+    for (const Error& lack : host_lacks(run.config, run.ranks)) throw lack;
     const Datasets data = open_datasets(run.config, *comm, IfAbsent::write_later);
     lower_programs(run.config, batch, {0, static_cast<int>(run.ranks)}, data.spec());
     const Pipeline pipeline(*data.train, data.parts.training, {.train_batch = batch.train, .micro_batch = batch.micro});
@@ -143,14 +146,20 @@ int verb_sweep(const Words& words) {
     own.swept = run.overrides();
     const Config config = load_config(own, &warnings);
     const int64_t ranks = ranks_of(config, f);
-    batch_for(config.batch, ranks);
+    batch_sizes(config, ranks);
+    if (!f.job.scheduler.empty()) require_gpus_asked_for(f.job, config, ranks);
     tell();
     runs.push_back({.run = run, .config = config, .ranks = ranks, .fingerprint = crc_text(crc32c(to_yaml(config)))});
   }
   const int64_t gpus = gpus_a_run(runs, f.parallel);
-  if (f.job.scheduler.empty())  // where the script is written the images need not be
-    for (const SweepOutcome& run : runs)
-      if (run.run.seed == runs.front().run.seed) require_fitting_data(run);  // seeds change no shape
+  for (const SweepOutcome& run : runs) {
+    if (run.run.seed != runs.front().run.seed) continue;  // seeds change no shape
+    if (f.job.scheduler.empty())
+      require_fitting_host(run);
+    else
+      warnings = host_warnings(run.config, run.ranks);
+    tell();
+  }
   if (f.dry_run) {
     for (const SweepOutcome& outcome : runs) std::printf("%s/%s\n", f.output.c_str(), outcome.run.folder().c_str());
     return 0;

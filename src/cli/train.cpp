@@ -4,7 +4,6 @@
 #include <cstdio>
 
 #include "base/cores.h"
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/memory.h"
@@ -115,11 +114,9 @@ Outlook look_ahead(const TrainOptions& options, int ranks, bool dump_plan) {
   warn(gpu_left_out(options.config));
   const auto backend = make_backend(options.config);
   backend->enter_thread();
-  if (const int gpus = gpu_count(options.config); !detect_launch().parallel() && wants_cuda(options.config) &&
-                                                  ranks > gpus && !options.config.communication.share_device)
-    fail(ExitCode::usage, ranks, " ranks on ", counted(gpus, "GPU"),
-         ": start at most one rank a GPU, or set communication.share_device: true");
-  require_backend(options.config, *backend);
+  if (!detect_launch().parallel() && wants_cuda(options.config))
+    require_gpu_each(options.config, ranks, gpu_count(options.config));
+  require_fitting_device(options.config, !backend->is_host());
   const Datasets data = open_datasets(options.config, *comm, IfAbsent::keep_in_memory);
   const Programs programs = lower_programs(options.config, batch, {0, ranks}, data.spec());
   if (dump_plan) {
@@ -278,7 +275,8 @@ int verb_train(const Words& words) {
   if (std::filesystem::current_path() != caller)  // the run tells commands for where the caller is
     options.config.output = absolute_of(options.config.output).string();
   const int ranks = rank_count(options.config, f.ranks);
-  batch_for(options.config.batch, ranks);  // before MPI starts: a batch that does not fit is a mistake in the words
+  require_connection(options.config, detect_launch());
+  batch_sizes(options.config, ranks);  // before MPI starts: a batch that does not fit is a mistake in the words
 
   if (f.print_config) {
     if (detect_launch().rank == 0) std::fputs(to_yaml(options.config, {.ranks = ranks}).c_str(), stdout);

@@ -27,7 +27,7 @@ Rates WarmupCosineLr::at(Rates given, int64_t step) const {
   check(total_num_steps.has_value(), "WarmupCosineLR does not know how long the run is");
   const int64_t it = deepspeed_iteration(step), warmup = warmup_steps(warmup_num_steps);
   double ratio = 0;
-  if (it >= warmup) {
+  if (is_warm(it, warmup)) {
     const int64_t fallen = it - warmup + 1, fall = *total_num_steps - warmup;
     // In DeepSpeed's order, for its very bits.
     const double cosine = fallen < fall || (rises_again && fall > 0)

@@ -21,10 +21,11 @@ std::string WarmupDecayLr::doubt() const {
 Rates WarmupDecayLr::at(Rates given, int64_t step) const {
   check(total_num_steps.has_value(), "WarmupDecayLR does not know how long the run is");
   const int64_t it = deepspeed_iteration(step), warmup = warmup_steps(warmup_num_steps);
-  if (it < warmup) return WarmupLr::at(given, step);
+  if (!is_warm(it, warmup)) return WarmupLr::at(given, step);
   // In DeepSpeed's order, for its very bits.
   const double left = static_cast<double>(*total_num_steps - it);
-  const double gamma = std::max(0.0, left / std::max(1.0, static_cast<double>(*total_num_steps - warmup)));
+  const double fall = std::max(1.0, static_cast<double>(*total_num_steps - warmup));
+  const double gamma = std::clamp(left / fall, 0.0, 1.0);
   given.lr = warmup_min_lr + (warmup_max_lr - warmup_min_lr) * gamma;
   return given;
 }

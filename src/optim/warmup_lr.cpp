@@ -13,7 +13,7 @@ std::vector<ConfigKey> WarmupLr::keys() {
 
 Rates WarmupLr::at(Rates given, int64_t step) const {
   const int64_t it = deepspeed_iteration(step), warmup = warmup_steps(warmup_num_steps);
-  const double gamma = it < 0 ? 0 : it < warmup ? warmup_share(warmup_type, it, warmup) : 1;
+  const double gamma = is_warm(it, warmup) ? 1 : it < 0 ? 0 : warmup_share(warmup_type, it, warmup);
   given.lr = warmup_min_lr + (warmup_max_lr - warmup_min_lr) * gamma;
   return given;
 }

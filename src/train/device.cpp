@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "comm/host/staged.h"
@@ -10,6 +11,7 @@
 #include "device/cuda.h"
 #include "device/cuda/library.h"
 #include "train/agree.h"
+#include "train/config/validate.h"
 
 namespace ct {
 namespace {
@@ -78,7 +80,7 @@ int local_rank(Communicator& comm) {
 std::unique_ptr<Communicator> make_collectives(const Config& config, Backend& backend, Communicator& host,
                                                Sharing& sharing_here, std::string& note) {
   const CommBackend wanted = config.communication.backend;
-  require_backend(config, backend);
+  require_fitting_device(config, !backend.is_host());
   if (backend.is_host()) return nullptr;
   const std::vector<std::string> devices = texts(host, backend.identity());
   const auto [a, b] = sharing(devices);
@@ -113,13 +115,10 @@ void settle_bf16(Config& config) {
 }
 
 void require_arithmetic(const Config& config, const Backend& backend) {
-  const DType compute = compute_type(config);
-  const std::string problem = backend.problem_with(compute);
+  const std::string problem = backend.problem_with(compute_type(config));
   if (problem.empty()) return;
-  if (compute == DType::bf16) fail(ExitCode::usage, "bf16.enabled: ", problem, ": --set bf16.enabled=false");
-  const bool has_bf16 = backend.problem_with(DType::bf16).empty();
-  fail(ExitCode::usage, "fp16.enabled: ", problem, ": --set fp16.enabled=false --set bf16.enabled=true",
-       has_bf16 ? "" : " where the CPU has bf16; this one has not: the first of them alone");
+  if (config.fp16.enabled) fail(ExitCode::usage, kNoFp16OnCpu);
+  fail(ExitCode::usage, "bf16.enabled: ", problem, ": --set bf16.enabled=false");
 }
 
 void require_arithmetic_of_begun(const Backend& backend) {
@@ -135,14 +134,16 @@ bool wants_cuda(const Config& config) {
 int gpu_count(const Config& config) { return gpus_of(config).count; }
 int first_gpu(const Config& config) { return gpus_of(config).first; }
 
-void require_gpu(const Config& config) {
-  if (!config.device.starts_with("cuda") || cuda_device_count() == 0 || gpu_count(config) > 0) return;
-  fail(ExitCode::usage, "device: ", config.device, ": ", cuda_problem(gpus_of(config).first), ", or use --device cpu");
+void require_gpu_each(const Config& config, int64_t ranks, int64_t gpus) {
+  if (ranks > gpus && !config.communication.share_device)
+    fail(ExitCode::usage, ranks, " ranks on ", counted(gpus, "GPU"),
+         ": start at most one rank a GPU, or set communication.share_device: true");
 }
 
-void require_backend(const Config& config, const Backend& backend) {
-  if (backend.is_host() && config.communication.backend == CommBackend::nccl)
-    fail(ExitCode::usage, "communication.backend: nccl connects GPUs, but device is cpu; use auto");
+void require_fitting_device(const Config& config, bool on_gpu) {
+  if (!on_gpu && config.communication.backend == CommBackend::nccl) fail(ExitCode::usage, kNoNcclOnCpu);
+  if (on_gpu && config.zero_optimization.offload_param_device == OffloadDevice::cpu)
+    fail(ExitCode::usage, kNoParamOffload);
 }
 
 Sharing foretell_sharing(const Config& config, int ranks) {

@@ -25,10 +25,10 @@ bool wants_cuda(const Config& config);
 int gpu_count(const Config& config);
 /// The number of the first of them.
 int first_gpu(const Config& config);
-/// Throws ExitCode::usage where `device` names a GPU that is not there although others are.
-void require_gpu(const Config& config);
-/// Throws ExitCode::usage where communication.backend is not for this device.
-void require_backend(const Config& config, const Backend& backend);
+/// Throws ExitCode::usage where the ranks of a host have not a GPU each and may not share.
+void require_gpu_each(const Config& config, int64_t ranks, int64_t gpus);
+/// Throws ExitCode::usage where training asks of the device what its kind does not do.
+void require_fitting_device(const Config& config, bool on_gpu);
 
 /// How ranks and GPUs go together; on CPUs as by default.
 struct Sharing {

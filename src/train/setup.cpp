@@ -132,10 +132,20 @@ InputSpec input_spec(const Config& config, int64_t batch, const DataSpec& data, 
   return spec;
 }
 
-void check_augmentation(const Config& config, int64_t micro_batch, const DataSpec& data) {
+static void check_mixing(const Config& config, int64_t micro_batch) {
   if (mixes_labels(config.data.augment) && micro_batch < 2)
     fail(ExitCode::usage, "data.augment mixes images of one micro-batch (mixup, cutmix), which must have 2 or more: ",
          "train_micro_batch_size_per_gpu is ", micro_batch);
+}
+
+BatchSizes batch_sizes(const Config& config, int64_t ranks) {
+  const BatchSizes sizes = batch_for(config.batch, ranks);
+  check_mixing(config, sizes.micro);
+  return sizes;
+}
+
+void check_augmentation(const Config& config, int64_t micro_batch, const DataSpec& data) {
+  check_mixing(config, micro_batch);
   const int64_t side = std::max(data.sample.height, data.sample.width);
   for (const AugmentStep& step : config.data.augment)
     if (const auto* cutout = std::get_if<Cutout>(&step); cutout && cutout->length > 2 * side)

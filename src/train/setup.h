@@ -29,6 +29,8 @@ struct RankOf {
 Distribution distribution(const Config& config, const BatchSizes& batch, RankOf who);
 CommQueueOptions comm_queue_options(const Config& config);
 InputSpec input_spec(const Config& config, int64_t batch, const DataSpec& data, Mode mode);
+/// batch_for(). Error(usage) also where data.augment mixes images and the micro-batch has but one.
+BatchSizes batch_sizes(const Config& config, int64_t ranks);
 /// Error(usage) where steps of data.augment do not fit the samples or the micro-batch.
 void check_augmentation(const Config& config, int64_t micro_batch, const DataSpec& data);
 

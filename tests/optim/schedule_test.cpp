@@ -38,11 +38,28 @@ TEST(WarmupLr, LinearGolden) {
     EXPECT_EQ(rate(WarmupLr{.warmup_type = WarmupType::linear}, g.step - 1), g.lr) << g.step;
 }
 
-TEST(WarmupLr, FewerThanTwoStepsCountAsTwo) {
-  const LrSchedule s = WarmupLr{.warmup_num_steps = 0};
+TEST(WarmupLr, OneStepCountsAsTwo) {
+  const LrSchedule s = WarmupLr{.warmup_num_steps = 1};
   EXPECT_EQ(rate(s, 1), 0);
   EXPECT_TRUE(std::isfinite(rate(s, 2)));
   EXPECT_EQ(rate(s, 3), 1e-3);
+}
+
+TEST(WarmupLr, NoStepsAreNoWarmUp) {
+  const LrSchedule constant = WarmupLr{.warmup_min_lr = 1e-4, .warmup_num_steps = 0};
+  WarmupDecayLr line;
+  line.warmup_num_steps = 0;
+  line.total_num_steps = 4;
+  const LrSchedule decay = line,
+                   cosine = WarmupCosineLr{.total_num_steps = 4, .warmup_num_steps = 0, .cos_min_ratio = 0};
+  for (const int64_t step : {0, 1, 2, 100}) EXPECT_EQ(rate(constant, step), 1e-3) << step;
+  EXPECT_EQ(rate(decay, 0), 1e-3);
+  EXPECT_EQ(rate(decay, 1), 1e-3);
+  EXPECT_EQ(rate(decay, 3), 0.5e-3);
+  EXPECT_EQ(rate(decay, 5), 0);
+  EXPECT_EQ(rate(cosine, 0, 1e-3), 1e-3);
+  EXPECT_NEAR(rate(cosine, 2, 1e-3), 0.5e-3, 1e-12);
+  EXPECT_EQ(rate(cosine, 4, 1e-3), 0);
 }
 
 TEST(WarmupCosineLr, Golden) {
@@ -102,7 +119,8 @@ TEST(WarmupCosineLr, AWarmUpThatTakesAllStepsIsDoubted) {
   EXPECT_EQ(doubt(std::nullopt, 1000), "");
   EXPECT_EQ(doubt(10, 10).find("total_num_steps 10 is not more than warmup_num_steps 10: "), 0u);
   EXPECT_NE(doubt(0, 10), "");
-  EXPECT_NE(doubt(2, 0), "");  // a warm-up has two steps at least
+  EXPECT_NE(doubt(2, 1), "");  // a warm-up has two steps at least
+  EXPECT_EQ(doubt(2, 0), "");  // and 0 are none
   EXPECT_EQ(doubt_of(WarmupLr()), "");
 }
 

@@ -8,6 +8,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from deepspeed_configs import ADAM
 from deepspeed_configs import CONFIGS as DEEPSPEED
 from harness import *
 from json_schema import problems
@@ -111,7 +112,7 @@ def forty_files_say_what_the_page_says():
                 expect(key in honoured or fate == "refused", where)
                 expect(fate == "honoured" or why, where)
             elif fate == "honoured":
-                expect(key in ("zero_optimization.cpu_offload",), where)  # true is another key's
+                expect(key in ("zero_optimization.cpu_offload", "zero_optimization.cpu_offload_param"), where)  # true is another key's
             else:
                 text_of = json.dumps(value).strip('"')
                 harmless = row[0] == "any" or value in (None, "auto") or row[0] != "none" and text_of.rstrip("0").rstrip(
@@ -255,6 +256,105 @@ def elastic_batches():
     strict = run("config", "check", file, "--set", "elasticity.ignore_non_elastic_batch_info=false")
     expect_equal(strict.returncode, USAGE)
     expect("These parameters *will not be used* since elastic training is enabled" in strict.stderr, strict.stderr)
+
+
+@check
+def no_elastic_batch_is_above_its_maximum():
+    for most, sizes, version in ((100, "[8, 10, 12]", 0.1), (50, "[4, 6, 10]", 0.1), (100, "[8, 10, 12]", 0.2)):
+        batch = 120 if most == 100 else 60
+        file = written("excess.json", """{%s, "elasticity": {"enabled": true, "max_train_batch_size": %d,
+          "micro_batch_sizes": %s, "version": %s}}""" % (ADAM, most, sizes, version))
+        fails(USAGE, run("config", "check", file), "excess.json:1:", "max_train_batch_size %d" % most, ", %d, " % batch)
+        imported = run("config", "import", file)
+        fails(USAGE, imported, "max_train_batch_size %d" % most)
+        taken = run("config", "check", file, "--ranks", 1, "--set", "compat=[elastic_excess]")
+        expect(taken.returncode == DONE and re.search(r"\n +1 +%d " % batch, taken.stdout), taken.stdout, taken.stderr)
+
+
+@check
+def parameters_offloaded_to_a_cpu_are_there_already():
+    """On a CPU it is taken as offload_optimizer is, and changes no bit; a GPU's parameters stay there."""
+    zero = {"stage": 3, "zero_hpz_partition_size": 8, "mics_shard_size": 2, "offload_optimizer": {"device": "cpu"},
+            "offload_param": {"device": "cpu", "pin_memory": True}}
+    file = written("offload.json", json.dumps({"zero_optimization": zero}))
+    few_steps = {**FEW, "data.path": few(), "train.max_steps": 3}
+    train(path("there"), {**few_steps, "zero_optimization.stage": 3}, "--device", "cpu")
+    done = train(path("offloaded"), few_steps, "--deepspeed_config", file, "--device", "cpu")
+    expect_equal(weights_sha256(path("offloaded", "last.bin")), weights_sha256(path("there", "last.bin")))
+    for key in ("zero_hpz_partition_size", "mics_shard_size", "pin_memory"):
+        expect(key in done.stderr, key, done.stderr)
+    fails(USAGE, run("config", "check", DEFAULT, "--deepspeed_config", file, "--set", "device=cuda"), "offload_param",
+          "a GPU's parameters stay there")
+
+
+def shown(*words):
+    """{key: value} of `config show`, by dotted key."""
+    done = run("config", "show", *words, "--ranks", 1)
+    expect_equal(done.returncode, DONE, done.stderr)
+    values, blocks = {}, []
+    for line in done.stdout.splitlines():
+        indent, (key, _, value) = (len(line) - len(line.lstrip())) // 2, line.split(" #")[0].strip().partition(": ")
+        blocks = [*blocks[:indent], key.rstrip(":")]
+        values[".".join(blocks)] = value
+    return values
+
+
+@check
+def auto_batches_alone_are_those_of_the_default():
+    for keys in ('"train_batch_size": "auto"', '"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto"',
+                 '"elasticity": {"enabled": false}', '"elasticity": {}'):
+        found = shown("--deepspeed_config", written("auto.json", "{%s}" % keys))
+        expect_equal((found["train_batch_size"], found["train_micro_batch_size_per_gpu"]), ("16", "4"), keys)
+    found = shown("--deepspeed_config", written("auto.json", '{"train_batch_size": 8, "train_micro_batch_size_per_gpu": "auto"}'))
+    expect_equal(found["train_batch_size"], "8")
+    expect("train_micro_batch_size_per_gpu" not in found, "of default.yaml, which gives way", found)
+
+
+@check
+def auto_parameters_over_a_configuration_are_its_own():
+    base = ["--config", os.path.join(CONFIGS, "resnet18.yaml"), "--deepspeed_config"]
+
+    def over(optimizer, lr, schedule, **more):
+        return written("auto.json", json.dumps({
+            "optimizer": {"type": optimizer, "params": {"lr": lr, "weight_decay": "auto", **more}},
+            "scheduler": {"type": schedule, "params": {"warmup_max_lr": "auto", "warmup_num_steps": "auto"}}}))
+
+    def of(found):
+        return [found.get(key) for key in ("optimizer.params.lr", "optimizer.params.momentum", "optimizer.params.weight_decay",
+                                           "scheduler.params.warmup_max_lr", "scheduler.params.warmup_num_steps")]
+
+    same = shown(*base, over("SGD", "auto", "WarmupLR", momentum="auto"))
+    expect_equal(of(same), ["0.02", "0.9", "5e-04", "0.02", "390"])
+    # A rate of its own is the schedule's too; another type has parameters of its own.
+    expect_equal(of(shown(*base, over("SGD", 0.5, "WarmupLR", momentum="auto"))), ["0.5", "0.9", "5e-04", "0.5", "390"])
+    expect_equal(of(shown(*base, over("Lion", "auto", "WarmupDecayLR")))[2:], ["0", of(shown(*base, over("Lion", "auto", "WarmupLR")))[0], "1000"])
+    rates = shown(*base, written("auto.json", '{"scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": "auto"}}}'))
+    expect_equal(of(rates)[0::3], ["0.02", "0.02"])
+
+
+@check
+def no_steps_of_warming_up_are_no_warm_up():
+    rates = {"scheduler.params.warmup_max_lr": 0.01, "scheduler.params.warmup_num_steps": 0}
+    for kind in ("WarmupLR", "WarmupDecayLR", "WarmupCosineLR"):
+        sets = {**FEW, "data.path": few(), "train.max_steps": 3, "scheduler.type": kind, **rates, "optimizer.params.lr": 0.01}
+        if kind == "WarmupCosineLR":
+            del sets["scheduler.params.warmup_max_lr"]
+        train(path("cold"), sets, "--reset")
+        expect_equal(records(path("cold"), "step")[0]["lr"], 0.01, kind)
+
+
+@check
+def keys_of_official_examples_are_taken():
+    zero = '"zero_optimization": {"stage": 2, "reduce_bucket_size": 0, "allgather_bucket_size": 0}'
+    file = written("official.json", '{%s, "train_batch_size": 16, "cuda_visible_devices": 0, %s}' % (ADAM, zero))
+    done = run("config", "check", file)
+    expect_equal(done.returncode, DONE, done.stderr)
+    for key in ("cuda_visible_devices", "zero_optimization.reduce_bucket_size 0", "zero_optimization.allgather_bucket_size 0"):
+        expect(key in done.stderr, key, done.stderr)
+    few_steps = {**FEW, "data.path": few(), "train.max_steps": 3, "zero_optimization.stage": 2}
+    train(path("sized"), few_steps, ranks=Ranks(2))
+    train(path("zero-sized"), {**few_steps, "zero_optimization.reduce_bucket_size": 0}, ranks=Ranks(2))
+    expect_equal(weights_sha256(path("zero-sized", "last.bin")), weights_sha256(path("sized", "last.bin")))
 
 
 @check

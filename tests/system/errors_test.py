@@ -178,6 +178,45 @@ def wrong_keys():
 
 
 @check
+def keys_of_other_programs_are_told_ours():
+    for key, ours in [("train_micro_batch_size", "train_micro_batch_size_per_gpu"), ("max_grad_norm", "gradient_clipping"),
+                      ("learning_rate", "optimizer.params.lr"), ("micro_batch_per_gpu", "train_micro_batch_size_per_gpu"),
+                      ("warmup_steps", "scheduler.params.warmup_num_steps")]:
+        fails(USAGE, run("config", "check", written("theirs.json", '{"%s": 1}' % key)),
+              "theirs.json:1:2: unknown key '%s'; did you mean '%s'?" % (key, ours))
+
+
+@check
+def words_of_python_are_told_those_of_json():
+    for value, ours in [("True", "true"), ("False", "false"), ("None", "null"), ("TRUE", "true"), ("'True'", "true, without quotes"),
+                        ('"false"', "false, without quotes")]:
+        fails(USAGE, run("config", "check", written("python.json", '{"fp16": {"enabled": %s}}' % value)), "python.json:1:",
+              "did you mean %s" % ours)
+    for value, ours in [(".5", "0.5"), ("+1", "1"), ("'1e-3'", "0.001, without quotes")]:
+        fails(USAGE, run("config", "check", written("python.json", '{"gradient_clipping": %s}' % value)), "did you mean " + ours)
+    good = written("python.json", """{'optimizer': {'type': 'SGD', 'params': {'lr': 0.1}}, 'train_batch_size': 8}""")
+    expect_equal(run("config", "check", good).returncode, DONE)
+
+
+@check
+def a_refused_block_is_named_and_not_told():
+    long = json.dumps({"weight_quantization": {"group-%d" % i: {"enabled": True} for i in range(100)}})
+    for key, value in [("compression_training", long), ("sparse_attention", long), ("elasticity", '{"micro_batch_sizes": [%s0]}' % ("7, " * 500))]:
+        line = fails(USAGE, run("config", "check", written("long.json", '{"optimizer": {"type": "SGD"}, "%s": %s}' % (key, value))),
+                     "long.json:1:", key)
+        expect(len(line) < 300, len(line), line)
+
+
+@check
+def a_warning_names_its_file_once():
+    old = written("old.json", '{"optimizer": {"type": "SGD"}, "train_batch_size": 4, "zero_optimization": true}')
+    done = run("config", "check", old)
+    expect_equal(done.returncode, DONE, done.stderr)
+    line, = [line for line in done.stderr.splitlines() if "zero_optimization" in line]
+    expect_equal(line.count("old.json"), 1, line)
+
+
+@check
 def batches_that_do_not_divide():
     tutorial = os.path.join(CONFIGS, "tutorial.yaml")
     for config, ranks, culprits in [(DEFAULT, Ranks(3), ["3 ranks", "1, 2 or 4"]), (tutorial, Ranks(2), ["2 ranks", "1"])]:
@@ -193,7 +232,7 @@ def batches_that_do_not_divide():
 @check
 def what_is_not_built_is_refused_by_name():
     nvme = {"zero_optimization.offload_optimizer.device": "nvme"}
-    for sets, name in [(nvme, "nvme"), ({"zero_optimization.offload_param.device": "cpu"}, "offload_param"),
+    for sets, name in [(nvme, "nvme"), ({"zero_optimization.offload_param.device": "nvme"}, "offload_param"),
                        ({"fp16.enabled": True}, "fp16"), ({"device": "cuda"}, "cuda"), ({"device": "cuda:1"}, "cuda"),
                        ({"optimizer.type": "MuAdam"}, "MuAdam"),
                        ({"scheduler.type": "CyclicLR"}, "CyclicLR"), ({"communication.backend": "nccl"}, "nccl"),
@@ -207,6 +246,58 @@ def what_is_not_built_is_refused_by_name():
         fails(USAGE, run(verb, "x"), verb)
     fails(USAGE, run("export", "--ckpt", "x", "--out", "y", "--format", "onnx"), "onnx")
     expect(not os.path.exists(path("out-later")), "a refused run left an output folder")
+
+
+WITHOUT_GPU = {"CUDA_VISIBLE_DEVICES": ""}
+
+
+def verbs_without_training(config, *sets):
+    """{verb: words} of those that look at a configuration and do not train."""
+    words = ["--config", config, *[word for one in sets for word in ("--set", one)]]
+    return {"check": ["config", "check", *words, "--ranks", 2],
+            "jobscript": ["jobscript", "--scheduler", "slurm", "--time", "1h", "--ranks-per-node", 2, *words],
+            "estimate": ["estimate", *words, "--ranks", 2],
+            "sweep": ["sweep", "--repeats", 2, "--output", path("never-swept"), "--ranks", 2, *words],
+            "array": ["sweep", "--repeats", 2, "--output", path("never-swept"), "--ranks", 2, "--jobscript", "slurm",
+                      "--time", "1h", *words]}
+
+
+@check
+def what_words_alone_rule_out_is_refused_by_every_verb():
+    mixing = ["data.augment=[mixup]", "train_micro_batch_size_per_gpu=1", "train_batch_size=2"]
+    for sets, culprit in [(["device=cpu", "fp16.enabled=true"], "fp16.enabled: a CPU does not compute in fp16"),
+                          (["device=cpu", "communication.backend=nccl"], "communication.backend: nccl connects GPUs"),
+                          (["train_batch_size=20"], "train_batch_size is not equal to"), (mixing, "mixes images"),
+                          (["train.epoch=1"], "unknown key 'train.epoch'")]:
+        by_train = fails(USAGE, run("train", *verbs_without_training(DEFAULT, *sets)["estimate"][1:]), culprit)
+        for verb, words in verbs_without_training(DEFAULT, *sets).items():
+            line = fails(USAGE, run(*words), culprit)
+            expect(by_train.removeprefix("error: ") in line, verb, line, by_train)
+    fails(USAGE, run("sweep", "--config", DEFAULT, "--device", "cpu", "--grid", "fp16.enabled=false,true", "--output",
+                     path("never-swept")), "--grid fp16.enabled=true: fp16.enabled: a CPU")
+    gpus = ["--gpus-per-node", 1, "--set", "device=cuda"]
+    for verb in ("jobscript", "array"):
+        fails(USAGE, run(*verbs_without_training(DEFAULT)[verb], *gpus), "2 ranks on 1 GPU", "share_device")
+    # Whether ranks are processes is how they are started: a script's are, a sweep's are not.
+    for backend, by in [("threads", "jobscript"), ("mpi", "sweep"), ("mpi", "array")]:
+        fails(USAGE, run(*verbs_without_training(DEFAULT, "communication.backend=" + backend)[by]), backend)
+    expect_equal(run(*verbs_without_training(DEFAULT, "communication.backend=mpi")["check"]).returncode, DONE)
+    expect(not os.path.exists(path("never-swept")), "something was swept")
+
+
+@check
+def what_this_host_lacks_is_warned_of_and_sweep_refuses_it():
+    for sets, code, culprit in [(["device=cuda"], USAGE, "device: cuda"), (["fp16.enabled=true"], USAGE, "fp16.enabled: "),
+                                (["data.path=" + path("nowhere")], DATA, path("nowhere"))]:
+        for verb, words in verbs_without_training(DEFAULT, *sets).items():
+            done = run(*words, env=WITHOUT_GPU)
+            if verb == "sweep":
+                fails(code, done, culprit)
+            else:
+                expect_equal(done.returncode, DONE, verb, done.stderr)
+                told = [line for line in done.stderr.splitlines() if "on this host a run would be refused: " in line]
+                expect(len(told) == 1 and culprit in told[0], verb, done.stderr)
+    expect(not os.path.exists(path("never-swept")), "something was swept")
 
 
 # ---- checkpoints

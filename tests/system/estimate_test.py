@@ -123,14 +123,15 @@ def fp16_without_a_gpu_is_counted_as_bf16_and_said_so():
     env = {"CUDA_VISIBLE_DEVICES": ""}
     fp16 = ["--config", DEFAULT, "--set", "fp16.enabled=true", "--ranks", 2]
     bf16 = estimate("--config", DEFAULT, "--set", "bf16.enabled=true", "--ranks", 2)
-    for device, refused in [("cpu", True), ("cuda", False)]:
+    for device in ("auto", "cuda"):
         done = run("estimate", *fp16, "--device", device, "--json", env=env)
         expect("warning: fp16.enabled: " in done.stderr and "those of bf16" in done.stderr, done.stderr)
-        expect_equal("refused" in done.stderr, refused, done.stderr)
+        expect("on this host a run would be refused" in done.stderr, done.stderr)
         found = json.loads(done.stdout)
         expect_equal(found["compute"], "bf16")
-        if refused:
+        if device == "auto":
             expect_equal(found["stages"], bf16["stages"])
+    fails(USAGE, run("estimate", *fp16, "--device", "cpu", env=env), "fp16.enabled: a CPU does not compute in fp16")
     done = run("estimate", "--config", DEFAULT, "--set", "bf16.enabled=true", "--set", "fp16.auto_cast=true")
     expect("those of bf16" not in done.stderr and "ignored" in done.stderr and "fp16.auto_cast" in done.stderr, done.stderr)
 

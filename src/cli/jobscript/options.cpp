@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/lower_case.h"
 #include "cli/verbs.h"
+#include "train/device.h"
 
 namespace ct {
 namespace {
@@ -68,6 +69,10 @@ JobRequest job_request(const JobOptions& o) {
   require_plain("--account", o.account);
   require_plain("--pe", o.parallel_environment);
   return request;
+}
+
+void require_gpus_asked_for(const JobOptions& o, const Config& config, int64_t ranks) {
+  if (o.gpus_per_node > 0 && config.device != "cpu") require_gpu_each(config, ranks, o.gpus_per_node);
 }
 
 std::string short_job_warning() {

@@ -28,7 +28,8 @@ constexpr auto words_of(CommBackend) { return std::to_array<std::string_view>({"
 /// communication_data_type: what gradients are rounded to on their way.
 enum class CommDataType : uint8_t { fp32, fp16, bf16 };
 constexpr auto words_of(CommDataType) { return std::to_array<std::string_view>({"fp32", "fp16", "bf16"}); }
-/// zero_optimization.offload_optimizer.device: where the optimizer's state lives.
+/// zero_optimization.offload_optimizer.device and offload_param.device: where the optimizer's state, and parameters,
+/// live.
 enum class OffloadDevice : uint8_t { none, cpu };
 constexpr auto words_of(OffloadDevice) { return std::to_array<std::string_view>({"none", "cpu"}); }
 

@@ -136,6 +136,7 @@ struct Config {
     std::optional<bool> overlap_comm;                                  // absent: the program's choice by transport
     int64_t stage3_param_persistence_threshold = 0;  // vectors of at most so many elements stay whole on every rank
     OffloadDevice offload_optimizer_device = OffloadDevice::none;  // where moments and master weights live
+    OffloadDevice offload_param_device = OffloadDevice::none;      // likewise parameters: cpu is for CPUs alone
   } zero_optimization;
   int64_t steps_per_print = 10;
   struct Monitor {  // the other members count only when enabled

@@ -207,4 +207,10 @@ std::string flow(const Node& node) {
   return result;
 }
 
+std::string brief(const Node& node) {
+  constexpr size_t kLongest = 60;
+  const std::string text = flow(node);
+  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
+}
+
 }  // namespace ct::document

@@ -73,6 +73,9 @@ Node plain_scalar(const std::string& text, const Mark& mark);
 /// 'text' for an error line: control characters escaped, cut when long.
 std::string quoted(const std::string& text);
 
+/// flow() for a message: as much of it as a line should have.
+std::string brief(const Node& node);
+
 /// The value as the shortest text that reads back the same; lists and maps in flow style.
 std::string flow(const Node& node);
 std::string flow(double value);

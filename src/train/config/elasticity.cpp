@@ -36,7 +36,7 @@ std::optional<int64_t> common_multiple(const std::vector<int64_t>& numbers) {
 }
 
 /// Each base, a micro-batch or their common multiple, times the largest highly composite number with which it stays
-/// within `most`. A base beyond `most` is a candidate as it is, as DeepSpeed's is.
+/// within `most`. A common multiple beyond `most` is a candidate as it is, as DeepSpeed's long was.
 std::set<int64_t> candidates(const std::vector<int64_t>& micro_batches, int64_t most) {
   std::vector<int64_t> bases = micro_batches;
   if (const auto multiple = common_multiple(micro_batches)) bases.push_back(*multiple);
@@ -91,12 +91,8 @@ int64_t batch_of_strangers(const Elasticity& keys, int64_t ranks) {
 
 bool by_nodes(const Elasticity& keys) { return keys.version == 0.2; }
 
-}  // namespace
-
-ElasticBatch elastic_batch(const Elasticity& keys) {
-  if (keys.max_gpus < keys.min_gpus)
-    fail(ExitCode::usage, "Elasticity min_gpus cannot be greater than max_gpus, given min_gpus: ", keys.min_gpus,
-         ", max_gpus: ", keys.max_gpus);
+/// Of single ranks, or of whole nodes.
+ElasticBatch most_fitted(const Elasticity& keys) {
   if (!by_nodes(keys)) return best_batch(keys, keys.max_train_batch_size, keys.min_gpus, keys.max_gpus);
   const int64_t node = keys.num_gpus_per_node, images = keys.max_train_batch_size / node;
   // Less than a node is taken for no limit, as DeepSpeed takes it.
@@ -104,6 +100,22 @@ ElasticBatch elastic_batch(const Elasticity& keys) {
   ElasticBatch batch = best_batch(keys, images, keys.min_gpus / node, nodes);
   batch.train *= node;
   for (int64_t& count : batch.ranks) count *= node;
+  return batch;
+}
+
+}  // namespace
+
+ElasticBatch elastic_batch(const Elasticity& keys) {
+  if (keys.max_gpus < keys.min_gpus)
+    fail(ExitCode::usage, "Elasticity min_gpus cannot be greater than max_gpus, given min_gpus: ", keys.min_gpus,
+         ", max_gpus: ", keys.max_gpus);
+  ElasticBatch batch = most_fitted(keys);
+  if (batch.train > keys.max_train_batch_size && !keys.may_exceed)
+    fail(ExitCode::usage, "elasticity.max_train_batch_size ", keys.max_train_batch_size,
+         " is below the batch that the most numbers of ranks fit, ", batch.train,
+         ", which is a common multiple of micro_batch_sizes ", list_text(keys.micro_batch_sizes), "; raise it to ",
+         batch.train, ", leave a micro-batch size out, or set compat: [elastic_excess] to train with ", batch.train,
+         " as DeepSpeed up to 0.19.5 does");
   return batch;
 }
 

@@ -17,6 +17,7 @@ struct Elasticity {
   bool prefer_larger_batch = true;
   double version = 0.2;           // 0.2: whole nodes come and go
   int64_t num_gpus_per_node = 1;  // of version 0.2
+  bool may_exceed = false;        // no key: a batch above the maximum is taken, as up to DeepSpeed 0.19.5
 
   bool operator==(const Elasticity&) const = default;
 };
@@ -24,7 +25,7 @@ struct Elasticity {
 inline constexpr size_t kMostMicroBatchSizes = 64;
 
 /// The batch that the most counts of ranks fit, and these, ascending. Throws Error(usage) for keys that contradict each
-/// other.
+/// other, and for a batch above the maximum.
 struct ElasticBatch {
   int64_t train = 0;
   std::vector<int64_t> ranks;

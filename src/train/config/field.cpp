@@ -23,10 +23,23 @@ using document::quoted;
   fail_at(node.mark, key, " ", value, " is not supported by this version; use ", instead);
 }
 
-[[noreturn]] void wrong_type(const ConfigField& field, const Node& node, const std::string& expected) {
-  if (!field.rule.refusal.empty()) fail_at(node.mark, field.key, ": ", field.rule.refusal, flow(node));
+[[noreturn]] void wrong_type(const ConfigField& field, const Node& node, const std::string& expected,
+                             const std::string& hint = "") {
+  if (!field.rule.refusal.empty()) fail_at(node.mark, field.key, ": ", field.rule.refusal, document::brief(node));
   const std::string found = node.kind == Kind::null ? "nothing" : quoted(flow(node));
-  fail_at(node.mark, field.key, " expects ", expected, ", found ", found);
+  fail_at(node.mark, field.key, " expects ", expected, ", found ", found, hint);
+}
+
+/// A number or a switch that was written as a text: what to write instead.
+std::string without_quotes(const Node& node, bool number) {
+  if (node.kind != Kind::text) return "";
+  try {
+    const Node meant = document::plain_scalar(node.text, node.mark);
+    if (number ? meant.is_number() : meant.kind == Kind::boolean)
+      return str("; did you mean ", flow(meant), ", without quotes?");
+  } catch (const Error&) {  // it is neither
+  }
+  return "";
 }
 
 std::string range_text(const ConfigRule& rule) {
@@ -38,7 +51,7 @@ std::string range_text(const ConfigRule& rule) {
 }
 
 double checked_number(const ConfigField& field, const Node& node) {
-  if (!node.is_number()) wrong_type(field, node, "a number");
+  if (!node.is_number()) wrong_type(field, node, "a number", without_quotes(node, /*number=*/true));
   const ConfigRule& rule = field.rule;
   const bool low = node.real < rule.min || (rule.above_min && node.real == rule.min);
   const bool high = node.real > rule.max || (rule.below_max && node.real == rule.max);
@@ -53,7 +66,8 @@ int64_t checked_integer(const ConfigField& field, const Node& node) {
   }
   // DeepSpeed's files write whole numbers as 5e8 too.
   constexpr double kExact = 1LL << 53;
-  if (node.kind != Kind::real || std::floor(node.real) != node.real) wrong_type(field, node, "a whole number");
+  if (node.kind != Kind::real || std::floor(node.real) != node.real)
+    wrong_type(field, node, "a whole number", without_quotes(node, /*number=*/true));
   if (std::abs(node.real) > kExact)
     fail_at(node.mark, field.key, " has too large a whole number, found ", quoted(node.text));
   return static_cast<int64_t>(checked_number(field, node));
@@ -61,7 +75,8 @@ int64_t checked_integer(const ConfigField& field, const Node& node) {
 
 bool checked_boolean(const ConfigField& field, const Node& node) {
   if (node.kind != Kind::boolean)
-    wrong_type(field, node, field.rule.open.empty() ? "true or false" : "true, false or " + field.rule.open);
+    wrong_type(field, node, field.rule.open.empty() ? "true or false" : "true, false or " + field.rule.open,
+               without_quotes(node, /*number=*/false));
   return node.boolean;
 }
 

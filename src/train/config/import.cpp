@@ -29,12 +29,6 @@ std::string without_key(const std::string& text, const std::string& key) {
   return text.starts_with(key + ": ") ? text.substr(key.size() + 2) : text;
 }
 
-std::string value_text(const Node& node) {
-  constexpr size_t kLongest = 60;
-  const std::string text = document::flow(node);
-  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
-}
-
 class Judge {
  public:
   explicit Judge(const std::filesystem::path& file)
@@ -123,7 +117,7 @@ class Judge {
     if (!written.key.empty() && fate == Fate::honoured)
       why += str(why.empty() ? "" : "; ", "as ", key, ": ", document::flow(node));
     result_.keys.push_back({.key = written.key.empty() ? key : written.key,
-                            .value = written.value.empty() ? value_text(node) : written.value,
+                            .value = written.value.empty() ? document::brief(node) : written.value,
                             .fate = fate,
                             .why = without_key(why, key),
                             .line = mark.line,

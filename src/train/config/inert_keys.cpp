@@ -61,6 +61,7 @@ const std::vector<InertKey>& inert_keys() {
        "gradients are added in f32", "it names no type of DeepSpeed's"},
       {"dataloader_drop_last", "*", "what is left over of an epoch is left out, and said"},
       {"use_data_before_expert_parallelism", "*", "every rank has all experts"},
+      {"cuda_visible_devices", "*", "ranks take the GPUs that the environment's CUDA_VISIBLE_DEVICES leaves"},
       {"graph_harvesting", "*", "cuda.record records steps as CUDA graphs"},
       {"disable_python_gc", "*", "there is no Python"},
       {"log_level", "*", "--quiet and --verbose say how much is printed"},
@@ -99,7 +100,7 @@ const std::vector<InertKey>& inert_keys() {
       {"zero_optimization.log_trace_cache_warnings", "*", kPlan},
       {"zero_optimization.memory_efficient_linear", "*", kOwnBuffers},
       {"zero_optimization.mics_hierarchical_params_gather", "*", kMics},
-      {"zero_optimization.mics_shard_size", "-1", kMics},
+      {"zero_optimization.mics_shard_size", "*", kMics},
       {"zero_optimization.offload_optimizer.nvme_path", "*", kNoNvme},
       {"zero_optimization.offload_optimizer.buffer_count", "*", kNoNvme},
       {"zero_optimization.offload_optimizer.pin_memory", "*",
@@ -112,7 +113,6 @@ const std::vector<InertKey>& inert_keys() {
       {"zero_optimization.offload_optimizer.cpuadam_cores_perc", "*", "a rank has its cores by --bind_cores_to_rank"},
       {"zero_optimization.offload_optimizer.ratio", "1", "the optimizer's state is offloaded whole",
        "Partial offloading only supported for ZeRO Stage 3., and not here"},
-      {"zero_optimization.offload_param.device", "none", kParametersStay},
       {"zero_optimization.offload_param.nvme_path", "*", kParametersStay},
       {"zero_optimization.offload_param.buffer_count", "*", kParametersStay},
       {"zero_optimization.offload_param.buffer_size", "*", kParametersStay},
@@ -131,7 +131,7 @@ const std::vector<InertKey>& inert_keys() {
       {"zero_optimization.stage3_use_all_reduce_for_fetch_params", "*", kPlan},
       {"zero_optimization.sub_group_size", "*", kOwnBuffers},
       {"zero_optimization.use_multi_rank_bucket_allreduce", "*", "stages 1 to 3 always reduce to the owners"},
-      {"zero_optimization.zero_hpz_partition_size", "1", kPlusPlus},
+      {"zero_optimization.zero_hpz_partition_size", "*", "shards are those of all ranks (hpZ of ZeRO++ is not built)"},
       {"zero_optimization.zero_quantized_gradients", "false", kPlusPlus},
       {"zero_optimization.zero_quantized_nontrainable_weights", "false", kPlusPlus},
       {"zero_optimization.zero_quantized_weights", "false", kPlusPlus},
@@ -237,7 +237,8 @@ std::string refusal_of(const InertKey& inert, const std::string& key, const docu
   std::string instead;
   for (const char c : inert.harmless) instead += c == '|' ? std::string(" or ") : std::string(1, c);
   if (instead.ends_with(" or off")) instead.replace(instead.size() - 3, 3, "enabled: false in each of its blocks");
-  return str(key, none ? "" : " " + document::flow(value), " is not supported by this version; ",
+  const bool block = value.kind == document::Kind::map;  // its name says enough
+  return str(key, none || block ? "" : " " + document::brief(value), " is not supported by this version; ",
              none ? "remove it" : "use " + instead, ": ", why);
 }
 

@@ -89,9 +89,16 @@ class JsonReader {
       node = plain_scalar(word, node.mark);
       const bool keyword = word == "null" || word == "true" || word == "false";
       const bool number = node.is_number() && word[0] != '+' && word[0] != '.';
-      if (!keyword && !number) fail_at(node.mark, "is not valid JSON: ", quoted(word), " wants double quotes");
+      if (!keyword && !number) fail_at(node.mark, "is not valid JSON: ", quoted(word), instead_of(word, node));
     }
     return node;
+  }
+
+  /// What to write in the place of a bare word, which other languages take.
+  static std::string instead_of(const std::string& word, const Node& read) {
+    const bool python_null = word == "None";
+    if (read.kind == Kind::text && !python_null) return " wants double quotes";
+    return str("; did you mean ", python_null ? "null, or a text in double quotes" : flow(read), "?");
   }
 
   template <class Item>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/lower_case.h"
 #include "train/config/batch.h"
 #include "train/config/imagenet_file.h"
 #include "train/config/inert_keys.h"
@@ -44,9 +45,16 @@ const OtherName* other_name(const std::string& key) {
 
 std::string last_part(std::string_view key) { return std::string(key.substr(key.rfind('.') + 1)); }
 
-bool has_entry(const Node& map, const std::string& name) {
-  return std::ranges::find(map.entries, name, &Entry::key) != map.entries.end();
+/// Its value; nullptr: there is none.
+const Node* entry_of(const Node& map, std::string_view name) {
+  const auto found = std::ranges::find(map.entries, name, &Entry::key);
+  return found == map.entries.end() ? nullptr : &found->value;
 }
+
+bool has_entry(const Node& map, std::string_view name) { return entry_of(map, name) != nullptr; }
+
+constexpr std::string_view kAuto = "auto";  // DeepSpeed's, for "as if it were absent"
+bool is_auto(const Node& node) { return node.kind == Kind::text && node.text == kAuto; }
 
 /// A key and its other name in one block would each win or lose by chance.
 void refuse_both(const Node& map, const std::string& block, const Entry& entry) {
@@ -88,6 +96,14 @@ std::optional<Entry> take_normalize(Node& steps) {
   }
   if (taken) steps.items.pop_back();
   return taken;
+}
+
+/// A schedule's key that stands for the optimizer's rate.
+bool is_rate_of_schedule(const std::string& key) {
+  return std::ranges::any_of(optim::all_of<optim::LrSchedule>(), [&](const optim::LrSchedule& schedule) {
+    const std::string_view rate = std::visit([](const auto& s) { return s.kOverridesLr; }, schedule);
+    return !rate.empty() && key == str("scheduler.params.", rate);
+  });
 }
 
 /// One source says it in one of the two ways.
@@ -137,7 +153,7 @@ bool is_left_open(const ConfigField& field, const Node& node) {
                    !is_text(field);
   constexpr const char* kMayBeNull[] = {"communication_data_type", "flops_profiler.output_file", "steps_per_print"};
   const bool open = node.kind == Kind::null && std::ranges::find(kMayBeNull, field.key) != std::end(kMayBeNull);
-  return open || ((in_block || top) && !is_type(field) && node.kind == Kind::text && node.text == "auto");
+  return open || ((in_block || top) && !is_type(field) && is_auto(node));
 }
 
 Merge::Merge(Complain complain) : complain_(std::move(complain)), bound_(configs_of_all_types()) {
@@ -166,16 +182,40 @@ void Merge::add_file(const Node& root) {
 
 void Merge::give_way_to(const Node& root) {
   if (has_entry(root, "optimizer")) forget("scheduler");
-  const auto says = [&](std::string_view key) { return has_entry(root, std::string(key)); };
-  if (says("elasticity") || std::ranges::any_of(kBatchKeys, says))
+  const auto says = [&](std::string_view key) {
+    const Node* value = entry_of(root, key);
+    return value && !is_auto(*value);
+  };
+  const Node* elastic = entry_of(root, "elasticity");
+  const Node* enabled = elastic ? entry_of(*elastic, "enabled") : nullptr;
+  if ((enabled && enabled->boolean) || std::ranges::any_of(kBatchKeys, says))
     for (const std::string_view key : kBatchKeys) values_.erase(std::string(key));
 }
 
 void Merge::add_layer(const Node& root) {
+  const std::map<std::string, Node> before = values_;
   for (const Entry& entry : root.entries)
     for (const char* block : kReplacedWhole)
       if (entry.key == block) forget(block);
   add_map(root, "");
+  keep_where_auto(before, !has_entry(root, "optimizer"));
+}
+
+/// Parameters that a replaced block leaves to "auto" stay as they were, if its type has. The rate of a schedule, which
+/// then is the optimizer's, stays with that.
+void Merge::keep_where_auto(const std::map<std::string, Node>& before, bool rate_stays) {
+  for (const auto& [key, was] : before) {  // the optimizer's before the schedule's
+    const auto now = values_.find(key);
+    if (!is_parameter(key) || now == values_.end() || !is_auto(now->second) || is_auto(was)) continue;
+    const std::string type = key.substr(0, key.find('.')) + ".type";
+    const auto type_before = before.find(type);
+    const Node* type_now = find(type);
+    const bool same_type =
+        type_now && type_before != before.end() && lower_case(type_now->text) == lower_case(type_before->second.text);
+    if (!same_type || (is_rate_of_schedule(key) && !rate_stays)) continue;
+    now->second = was;
+    rate_stays = rate_stays || key == "optimizer.params.lr";
+  }
 }
 
 void Merge::add_override(const ConfigOverride& word) {
@@ -187,7 +227,7 @@ void Merge::add_override(const ConfigOverride& word) {
   }
   Node value = override_value(word, origin);
   value.mark = mark;
-  if (value.text == "auto") values_.erase(word.key);  // asked for by name, it is more than a file's silence
+  if (is_auto(value)) values_.erase(word.key);  // asked for by name, it is more than a file's silence
   add_path(word.key, "", mark, value);
 }
 

@@ -45,6 +45,7 @@ class Merge {
 
  private:
   void add_layer(const document::Node& root);
+  void keep_where_auto(const std::map<std::string, document::Node>& before, bool rate_stays);
   void forget(const std::string& block);
   document::Node override_value(const ConfigOverride& word,
                                 const std::shared_ptr<const document::Origin>& origin) const;

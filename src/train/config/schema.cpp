@@ -50,7 +50,7 @@ std::vector<ConfigField> config_fields(Config& c) {
   const ConfigRule positive{.min = 1}, natural{.min = 0}, not_negative{.min = 0}, batch{.max = kLargestBatch};
   const ConfigRule interval{.min = 0, .resume_may_change = true}, fraction{.min = 0, .max = 1, .below_max = true};
   const ConfigRule patience{.min = 0, .max = 1e6, .above_min = true, .resume_may_change = true};
-  const ConfigRule bucket{.min = 1, .resume_may_change = true};
+  const ConfigRule bucket{.min = 0, .resume_may_change = true};
   const std::vector<std::string> datasets = dataset_choices();
   const ConfigRule images{.min = 1, .max = kLargestBatch};
   auto& zero = c.zero_optimization;
@@ -180,7 +180,7 @@ std::vector<ConfigField> config_fields(Config& c) {
        {.may_be_empty = true, .resume_may_change = true}},
       {"compat", &c.compat,
        "surprises of the reference: seed (all) or a list of first_step, cosine_rises, scaler_b, scale_2_32, "
-       "scale_first, adam_t, fixed_order, console"},
+       "scale_first, adam_t, fixed_order, elastic_excess, console"},
       {"train_batch_size", &c.batch.train, "images of one optimizer step", batch},
       {"train_micro_batch_size_per_gpu", &c.batch.micro, "images of one pass on one rank", batch},
       {"gradient_accumulation_steps", &c.batch.accumulation, "passes of one optimizer step", batch},
@@ -231,9 +231,9 @@ std::vector<ConfigField> config_fields(Config& c) {
        "what ranks share out: nothing (0), optimizer state (1), gradients too (2), parameters too (3)",
        {.min = 0, .max = 3, .resume_may_change = true}},
       {"zero_optimization.reduce_bucket_size", &zero.reduce_bucket_size,
-       "elements of one gradient exchange; absent: the program's choice", bucket},
+       "elements of one gradient exchange; absent or 0: the program's choice", bucket},
       {"zero_optimization.allgather_bucket_size", &zero.allgather_bucket_size,
-       "elements of one parameter exchange; absent: the program's choice", bucket},
+       "elements of one parameter exchange; absent or 0: the program's choice", bucket},
       {"zero_optimization.overlap_comm",
        &zero.overlap_comm,
        "exchange while computing; absent: as the transport can",
@@ -243,6 +243,10 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"zero_optimization.offload_optimizer.device",
        &zero.offload_optimizer_device,
        "none | cpu: where the optimizer's state lives",
+       {.later = {"nvme"}, .resume_may_change = true}},
+      {"zero_optimization.offload_param.device",
+       &zero.offload_param_device,
+       "none | cpu: where parameters live; a GPU's stay there",
        {.later = {"nvme"}, .resume_may_change = true}},
       {"steps_per_print",
        &c.steps_per_print,
@@ -340,6 +344,8 @@ std::vector<ConfigField> effective_fields(Config& config) {
       return (*choice)->has_value() || !field.rule.open.empty();
     if (field.key.starts_with("fp16.")) return config.fp16.enabled || field.key == "fp16.enabled";
     if (field.key.starts_with("elasticity.")) return config.elasticity.enabled || field.key == "elasticity.enabled";
+    if (field.key == "zero_optimization.offload_param.device")
+      return config.zero_optimization.offload_param_device != OffloadDevice::none;
     if (field.key == "gradient_predivide_factor") return !config.prescale_gradients;
     if (const auto* compat = std::get_if<Compat*>(&field.target)) return !(*compat)->empty();
     if (field.key.starts_with("tensorboard.")) return config.tensorboard.enabled || field.key == "tensorboard.enabled";

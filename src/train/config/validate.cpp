@@ -125,7 +125,7 @@ void check_elasticity(const Config& config) {
              "suppress this error (the parameters will be silently ignored) please set "
              "ignore_non_elastic_batch_info':true in your elasticity config.");
   try {
-    elastic_batch(elastic.keys);
+    elastic_batch(*config.batch.elastic);
   } catch (const Error& error) {
     refuse("elasticity.max_train_batch_size", error.what());
   }
@@ -152,7 +152,10 @@ std::string stray_key(const Config& config, const std::string& key) {
 }
 
 void settle_together(Config& config) {
-  if (config.elasticity.enabled) config.batch.elastic = config.elasticity.keys;
+  if (config.elasticity.enabled) {
+    config.batch.elastic = config.elasticity.keys;
+    config.batch.elastic->may_exceed = config.compat.has(CompatFlag::elastic_excess);
+  }
   // The keys of a dynamic scale say by their absence alone what DeepSpeed begins with.
   constexpr const char* kDynamic[] = {"fp16.initial_scale_power", "fp16.loss_scale_window", "fp16.hysteresis",
                                       "fp16.consecutive_hysteresis", "fp16.min_loss_scale"};
@@ -172,6 +175,11 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
     fail(ExitCode::usage, at("fp16.enabled"),
          "fp16.enabled and bf16.enabled are both true; switch one off: bfloat16 and fp16 modes cannot be "
          "simultaneously enabled");
+  if (config.device == "cpu" && config.fp16.enabled) fail(ExitCode::usage, at("fp16.enabled"), kNoFp16OnCpu);
+  if (config.device == "cpu" && config.communication.backend == CommBackend::nccl)
+    fail(ExitCode::usage, at("communication.backend"), kNoNcclOnCpu);
+  if (config.device.starts_with("cuda") && config.zero_optimization.offload_param_device == OffloadDevice::cpu)
+    fail(ExitCode::usage, at("zero_optimization.offload_param.device"), kNoParamOffload);
   if (config.fp16.enabled && config.fp16.loss_scale == 0 &&
       config.fp16.min_loss_scale > std::ldexp(1.0, static_cast<int>(config.fp16.initial_scale_power)))
     fail(ExitCode::usage, at("fp16.min_loss_scale"),
@@ -192,6 +200,10 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
   if (const auto& bucket = config.zero_optimization.allgather_bucket_size; bucket && *bucket % 2 != 0)
     fail(ExitCode::usage, at("zero_optimization.allgather_bucket_size"), "zero_optimization.allgather_bucket_size ",
          *bucket, ": allgather_bucket_size must be a multiple of 2 (nccl alignment)");
+  const auto& zero = config.zero_optimization;
+  for (const auto& [key, bucket] : {std::pair{"zero_optimization.reduce_bucket_size", zero.reduce_bucket_size},
+                                    {"zero_optimization.allgather_bucket_size", zero.allgather_bucket_size}})
+    if (bucket == 0) warnings->push_back(str(at(key), key, " 0 leaves the size to the program"));
   check_groups(config, at("optimizer.groups"));
   check_elasticity(config);
   const bool divided_before = config.prescale_gradients || config.gradient_predivide_factor != 1;

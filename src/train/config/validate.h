@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "train/config/config.h"
@@ -24,6 +25,16 @@ std::string stray_key(const Config& config, const std::string& key);
 
 /// Sets what follows from several keys.
 void settle_together(Config& config);
+
+/// Rules of a CPU, which also hold where `device: auto` finds nothing else: what they say.
+inline constexpr std::string_view kNoFp16OnCpu =
+    "fp16.enabled: a CPU does not compute in fp16: --set fp16.enabled=false --set bf16.enabled=auto";
+inline constexpr std::string_view kNoNcclOnCpu =
+    "communication.backend: nccl connects GPUs, but device is cpu; use auto";
+/// And one of GPUs.
+inline constexpr std::string_view kNoParamOffload =
+    "zero_optimization.offload_param.device: a GPU's parameters stay there: remove it; zero_optimization.stage: 3 "
+    "shares them out among ranks";
 
 /// Rules between keys, of an optimizer only where there is one.
 void check_together(const Config& config, std::vector<std::string>* warnings);

@@ -44,6 +44,9 @@ CONFIGS = {
                             "allgather_partitions": true, "allgather_bucket_size": 2e8, "overlap_comm": true,
                             "reduce_scatter": true, "reduce_bucket_size": 2e8, "contiguous_gradients": true}
     }""",
+    "imagenet_example": """{"train_batch_size": 256, "gradient_accumulation_steps": 1, "steps_per_print": 50, %s,
+      "zero_optimization": {"stage": 0}, "zero_allow_untested_optimizer": true, "fp16": {"enabled": false},
+      "gradient_clipping": 0, "prescale_gradients": false, "cuda_visible_devices": 0, "wall_clock_breakdown": false}""" % ADAM,
     "empty": "",
     "comments_and_commas": """{
       // a comment, and keys without quotes

@@ -84,6 +84,20 @@ TEST(Elasticity, KeysThatContradictEachOtherAreNamed) {
             "Elasticity min_gpus cannot be greater than max_gpus, given min_gpus: 5, max_gpus: 4");
 }
 
+TEST(Elasticity, NoBatchIsAboveTheMaximum) {
+  for (const double version : {0.1, 0.2}) {
+    Elasticity keys{.max_train_batch_size = 100, .micro_batch_sizes = {8, 10, 12}, .version = version};
+    EXPECT_EQ(message([&] { elastic_batch(keys); }).find("elasticity.max_train_batch_size 100 is below the batch"), 0u);
+    keys.may_exceed = true;
+    EXPECT_EQ(elastic_batch(keys).train, 120);
+    keys.max_train_batch_size = 120;
+    keys.may_exceed = false;
+    EXPECT_EQ(elastic_batch(keys).train, 120);
+  }
+  const Elasticity nodes{.max_train_batch_size = 110, .micro_batch_sizes = {4, 6, 10}, .num_gpus_per_node = 2};
+  EXPECT_NE(message([&] { elastic_batch(nodes); }).find(", 120, "), std::string::npos);
+}
+
 TEST(Elasticity, LargeNumbersComeToAnEnd) {
   std::vector<int64_t> primes = {1048573, 1048571, 1048559, 1048549, 1048517, 1048507};
   const ElasticBatch batch =

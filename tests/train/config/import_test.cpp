@@ -126,7 +126,7 @@ TEST_F(ImportTest, WhatIsRefusedIsLeftOutAndTheRestIsJudged) {
            {"amp.opt_level", "refused O1 -- it belongs to what is refused"},
            {"trian_batch_size", "refused 4 -- unknown key 'trian_batch_size'; did you mean 'train_batch_size'?"},
            {"compression_training",
-            "refused {a: 1} -- compression_training {a: 1} is not supported by this version; use {} or enabled: false "
+            "refused {a: 1} -- compression_training is not supported by this version; use {} or enabled: false "
             "in each of its blocks: it is no part"},
            {"checkpoint.tag_validation",
             "refused Maybe -- checkpoint.tag_validation Maybe is not supported by this version; use Warn or Ignore or "
