@@ -6,6 +6,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/paths.h"
 #include "base/utf8.h"
 #include "cli/data_convert.h"
 #include "cli/subverbs.h"
@@ -13,6 +14,7 @@
 #include "data/locate.h"
 #include "data/statistics.h"
 #include "data/synthetic/synthetic.h"
+#include "data/unread_layout.h"
 
 namespace ct {
 namespace {
@@ -35,6 +37,7 @@ struct DataOptions {
       missing += str(missing.empty() ? "" : " or ", shown_folder(kind));
       remedies = str("; for ", kind.name, ", ", kind.how_to_get(path), remedies);  // what is at hand comes first
     }
+    if (const std::string told = unread_layout(path, find_kind(dataset)); !told.empty()) fail(ExitCode::data, told);
     fail(ExitCode::data, path, ": no ", missing, remedies);
   }
 };

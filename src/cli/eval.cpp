@@ -50,7 +50,7 @@ const DataKind* kind_at(const std::string& path, const std::string& checkpoint, 
 }
 
 std::unique_ptr<DataSet> open_split(const std::string& checkpoint, const std::string& path, const std::string& split,
-                                    OnCorrupt on_corrupt, const WeightsInfo& info, Console& console) {
+                                    bool recorded, OnCorrupt on_corrupt, const WeightsInfo& info, Console& console) {
   OpenOptions options{.on_corrupt = on_corrupt, .threads = 0};
   if (info.size > 0) {
     options.pictures.size = static_cast<int>(info.size);
@@ -63,6 +63,9 @@ std::unique_ptr<DataSet> open_split(const std::string& checkpoint, const std::st
     LocateOptions where{.if_absent = IfAbsent::keep_in_memory};
     if (path == info.data_path) where.train = info.data_train, where.val = info.data_val;
     const DataSource source = locate_data(kind->key, path, where);
+    if (source.folder.empty() && !recorded)
+      fail(ExitCode::data, path, ": no ", kind->name, " lies in it, on which ", in_quotes(checkpoint),
+           " was trained; without --data it is made in memory");
     if (source.folder.empty()) console.note(source.note);
     auto set = kind->open(source, split == "test" ? Split::test : Split::train, options);
     if (set->class_names().size() != info.class_names.size())
@@ -185,7 +188,8 @@ int verb_eval(const Words& words) {
     data_path = info.data_path;
   else
     require_named_folder(data_path, info.dataset);
-  const auto images = open_split(checkpoint, data_path, split, of_word(f.on_corrupt, info.on_corrupt), info, console);
+  const auto images =
+      open_split(checkpoint, data_path, split, recorded, of_word(f.on_corrupt, info.on_corrupt), info, console);
   const int classes = images->classes();
   const int64_t now_skipped = info.on_corrupt == OnCorrupt::error ? images->skipped() : 0;
   if (recorded && split == "test" && info.test_images > 0 && images->count() + now_skipped != info.test_images)

@@ -150,7 +150,8 @@ def a_model_of_another_shape_is_refused():
     data, _, _ = trained()
     fails(USAGE, run("train", *train_words(path("out-cnn"), {"data.dataset": "mnist", "data.path": data})), "1x28x28",
           "3x32x32")
-    fails(DATA, run("train", *train_words(path("out-none"), {"data.dataset": "mnist", "data.path": scratch()})),
+    os.makedirs(path("none"))
+    fails(DATA, run("train", *train_words(path("out-none"), {"data.dataset": "mnist", "data.path": path("none")})),
           "no mnist", "gunzip")
     nowhere = path("nowhere")
     fails(DATA, run("train", *train_words(path("out-none"), {"data.dataset": "mnist", "data.path": nowhere})), nowhere,
@@ -160,8 +161,14 @@ def a_model_of_another_shape_is_refused():
 @check
 def nobody_gets_it_unasked():
     data = digits("unasked")
-    done = train(path("out-unasked"), {"data.path": data, "train.max_steps": 4})
-    expect("data: synthetic-10, written to %s/" % data in done.stderr, done.stderr)
+    before = sorted(os.listdir(data))
+    for compressed in (False, True):
+        if compressed:
+            subprocess.run(["gzip", *(os.path.join(data, "mnist", name) for name in os.listdir(os.path.join(data, "mnist")))],
+                           check=True)
+        fails(DATA, train(path("out-unasked"), {"data.path": data, "train.max_steps": 4}, expecting=DATA),
+              os.path.join(data, "mnist"), "set data.dataset: mnist", "data.dataset: synthetic")
+        expect_equal(sorted(os.listdir(data)), before)
 
 
 main()

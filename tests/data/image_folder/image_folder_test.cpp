@@ -253,7 +253,7 @@ TEST_F(ImageFolderTest, TheKindIsFoundByItsFoldersOrByNames) {
                [&] { locate_data("auto", folder, memory); });
   EXPECT_EQ(locate_data("synthetic", folder, memory).kind->key, "synthetic");
   fs::rename(folder / "val", root / "check");
-  EXPECT_EQ(locate_data("auto", folder, memory).kind->key, "synthetic");
+  expect_error(ExitCode::data, {folder.string(), "is empty"}, [&] { locate_data("auto", folder, memory); });
   expect_error(ExitCode::data, {"no train/ and val/", "data.train"}, [&] { locate_data("image_folder", folder); });
   for (const char* dataset : {"auto", "image_folder"}) {
     const DataSource source = locate_data(
