@@ -13,6 +13,7 @@
 #include "cli/verbs.h"
 #include "cli/weight_set.h"
 #include "comm/host/threads.h"
+#include "data/notes.h"
 #include "metrics/console.h"
 #include "model/models.h"
 #include "train/config/imagenet_file.h"
@@ -51,7 +52,7 @@ const DataKind* kind_at(const std::string& path, const std::string& checkpoint, 
 
 std::unique_ptr<DataSet> open_split(const std::string& checkpoint, const std::string& path, const std::string& split,
                                     bool recorded, OnCorrupt on_corrupt, const WeightsInfo& info, Console& console) {
-  OpenOptions options{.on_corrupt = on_corrupt, .threads = 0};
+  OpenOptions options{.on_corrupt = on_corrupt, .threads = 0, .classes = info.class_names};
   if (info.size > 0) {
     options.pictures.size = static_cast<int>(info.size);
     options.pictures.resize = static_cast<int>(info.resize);
@@ -75,6 +76,7 @@ std::unique_ptr<DataSet> open_split(const std::string& checkpoint, const std::st
       if (set->class_names()[c] != info.class_names[c])
         fail(ExitCode::data, path, ": class ", c, " is ", in_quotes(set->class_names()[c]), ", but that of ",
              in_quotes(checkpoint), " is ", in_quotes(info.class_names[c]));
+    for (const std::string& line : notes_of(*set, split == "test" ? Split::test : Split::train)) console.note(line);
     return set;
   } catch (const Error& e) {
     if (e.code() != ExitCode::data) throw;

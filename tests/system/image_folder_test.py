@@ -191,6 +191,61 @@ def damaged_pictures_are_named_or_counted():
 
 
 @check
+def a_class_may_have_no_pictures_to_test_on():
+    data, output = folders("lacking", train=4, val=2), path("lacking-run")
+    shutil.rmtree(os.path.join(data, "val", "bee"))
+    os.mkdir(os.path.join(data, "val", "bee"))
+    told = "no images of the class 'bee' to test on"
+    done = train(output, settings(data), config=LINEAR)
+    expect(told in done.stderr, done.stderr)
+    expect(re.search(r"Accuracy of +bee : no images", done.stdout), done.stdout)
+    expect_equal(records(output, "eval")[-1]["images"], 4)
+    os.rmdir(os.path.join(data, "val", "bee"))  # what is no folder at all has no pictures either
+    done = run("eval", "--ckpt", os.path.join(output, "best.bin"), "--json")
+    expect_equal(json.loads(done.stdout)["images"], 4, done.stderr)
+    expect(told in done.stderr, done.stderr)
+    for words in [("data", "verify", "--data", data), ("data", "info", "--data", data),
+                  train_words(path("lacking-dry"), settings(data), "--dry-run", config=LINEAR)]:
+        done = run(*words)
+        expect_equal(done.returncode, DONE, done.stderr)
+        expect(told in done.stdout, done.stdout)
+    done = run("data", "convert", "--from", data, "--out", path("lacking.ctpack"))
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect(told in done.stderr, done.stderr)
+    done = train(path("lacking-packed"), settings(path("lacking.ctpack")), config=LINEAR)
+    expect(told in done.stderr, done.stderr)
+    # val/ alone, elsewhere: the classes are those of the weights.
+    os.makedirs(path("lacking-alone"))
+    os.rename(os.path.join(data, "val"), path("lacking-alone", "val"))
+    done = run("eval", "--ckpt", os.path.join(output, "best.bin"), "--data", path("lacking-alone"), "--json")
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect_equal(json.loads(done.stdout)["accuracy"], records(output, "eval")[-1]["accuracy"])
+
+
+@check
+def hidden_files_and_folders_are_left_out_and_counted():
+    data, output = folders("hidden", train=4, val=2), path("hidden-run")
+    train(path("unhidden-run"), settings(data), config=LINEAR)
+    os.makedirs(os.path.join(data, "train", ".ipynb_checkpoints"))
+    os.makedirs(os.path.join(data, "train", "bee", "@eaDir"))
+    for file in ("train/ant/._p00.png", "train/ant/.DS_Store", "train/bee/@eaDir/p00.png", "train/Thumbs.db", "val/._p01.png",
+                 "val/cow/._p01.png"):
+        damage(os.path.join(data, file), b"This is no picture.")
+    done = train(output, settings(data), config=LINEAR)
+    expect_same_result(output, result(path("unhidden-run")))
+    in_train, in_val = [re.findall("(\\d) hidden files? or folders? (?:is|are) left out, such as '%s/" % os.path.join(data, split),
+                                   done.stderr) for split in ("train", "val")]
+    expect_equal((in_train, in_val), (["3"], ["1"]), done.stderr)
+    done = run("data", "verify", "--data", data)
+    expect_equal(done.returncode, DONE, done.stdout, done.stderr)
+    expect("3 hidden files or folders are left out" in done.stdout, done.stdout)
+    # A packed file's shadow is no second one.
+    expect_equal(run("data", "convert", "--from", data, "--out", path("hidden-packed", "a.ctpack")).returncode, DONE)
+    damage(path("hidden-packed", "._a.ctpack"), b"\0")
+    expect_equal(run("data", "verify", "--data", path("hidden-packed")).returncode, DONE)
+
+
+@check
 def other_layouts_are_told_from_an_empty_place():
     data = folders("told", train=1, val=1)
     python = path("python")
@@ -303,11 +358,11 @@ def what_does_not_fit_is_refused_by_name():
     fails(DATA, run("data", "verify", "--data", data, "--max-pixels", 100), "data.max_pixels, 100", "--max-pixels")
     refused(DATA, {"data__train": path("no", "such")}, path("no", "such"))
     refused(DATA, {"data__path": path("nowhere"), "data__dataset": "image_folder"}, "nowhere", "train/CLASS")
-    one = path("one-left")
+    one = path("one-other")
     shutil.copytree(data, one)
-    for label in "bee", "cow":
-        shutil.rmtree(os.path.join(one, "val", label))
-    refused(DATA, {"data__path": one}, os.path.join(one, "val"), "'bee' and 1 more")
+    shutil.rmtree(os.path.join(one, "val", "cow"))
+    os.rename(os.path.join(one, "val", "bee"), os.path.join(one, "val", "Bee"))
+    refused(DATA, {"data__path": one}, os.path.join(one, "val"), "'bee' and 1 more", "one for 'Bee'")
     empty = path("empty-class")
     shutil.copytree(data, empty)
     os.makedirs(os.path.join(empty, "train", "dog"))

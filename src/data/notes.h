@@ -1,0 +1,15 @@
+// What users should know of a data set that was opened, though nothing is wrong with it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace ct {
+
+/// A line each: what the set itself says (DataSet::notes()), and the classes of which it has no image.
+std::vector<std::string> notes_of(const DataSet& set, Split split);
+std::vector<std::string> notes_of(const DataSet& train, const DataSet& test);
+
+}  // namespace ct
