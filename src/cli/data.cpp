@@ -125,6 +125,7 @@ int info(const Words& words) {
               source.folder.c_str(), counted(train->count(), "image").c_str(), test->count(), width, height,
               counted(channels, "channel").c_str(), train->classes());
   for (const std::string& line : notes_of(*train, *test)) std::printf("%s\n", line.c_str());
+  warn(same_images(*train, *test));
   std::printf("\n");
   const auto train_counts = class_counts(*train), test_counts = class_counts(*test);
   std::printf("%-5s  %-16s  %6s  %6s\n", "class", "name", "train", "test");

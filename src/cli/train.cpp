@@ -130,6 +130,7 @@ Outlook look_ahead(const TrainOptions& options, int ranks, bool dump_plan) {
   std::printf("configuration %s\n%s\n%s\n", printable(options.config_source).c_str(), backend->description().c_str(),
               printable(data.source.note).c_str());
   for (const std::string& line : notes_of(*data.train, *data.test)) std::printf("%s\n", line.c_str());
+  warn(same_images(*data.train, *data.test));
   std::printf("%ld parameters; batch %ld = %ld x %ld micro-steps x %d ranks; %ld steps an epoch\n",
               programs.graph.parameter_count(), batch.train, batch.micro, batch.accumulation, ranks,
               pipeline.steps_per_epoch());

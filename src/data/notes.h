@@ -12,4 +12,7 @@ namespace ct {
 std::vector<std::string> notes_of(const DataSet& set, Split split);
 std::vector<std::string> notes_of(const DataSet& train, const DataSet& test);
 
+/// A warning where both hold the same images; empty: they do not.
+std::string same_images(const DataSet& train, const DataSet& test);
+
 }  // namespace ct

@@ -27,6 +27,7 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
   log.note(str(session.collectives().description(), "; ", session.backend().description()));
   log.note(data.source.note);
   for (const std::string& line : notes_of(*data.train, *data.test)) log.note(line);
+  if (const std::string line = same_images(*data.train, *data.test); !line.empty()) log.warn(line);
   if (const auto* const pictures = dynamic_cast<const PictureSet*>(data.train.get()))
     if (const std::string line = pictures->enlarged(); !line.empty()) log.warn(line);
   if (config.communication.check_interval > 0 && d.effective_stage() == 3)

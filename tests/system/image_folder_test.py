@@ -223,6 +223,63 @@ def a_class_may_have_no_pictures_to_test_on():
 
 
 @check
+def the_same_images_to_train_and_to_test_on_are_warned_of():
+    data, _, done = trained()
+    warning = "warning: the images to test on are those that are trained on"
+    expect(warning not in done.stderr, done.stderr)
+    copy, links = path("copied-split"), path("linked-split")
+    for place in copy, links:
+        os.mkdir(place)
+        os.symlink(os.path.join(data, "train"), os.path.join(place, "train"))
+    shutil.copytree(os.path.join(data, "train"), os.path.join(copy, "val"))
+    os.symlink(os.path.join(data, "train"), os.path.join(links, "val"))
+    once = os.path.join(data, "train")
+    for changed in ({"data__path": copy}, {"data__path": links}, {"data__train": once, "data__val": once}):
+        done = run(*train_words(path("same-dry"), settings(data, **changed), "--dry-run", config=LINEAR))
+        expect(warning in done.stderr, changed, done.stderr)
+    done = train(path("same-run"), settings(data, data__train=once, data__val=once, train__epochs=1), config=LINEAR)
+    expect(warning in done.stderr, done.stderr)
+    for words in ("data", "info", "--data", links), ("data", "convert", "--from", links, "--out", path("same.ctpack")):
+        done = run(*words)
+        expect(warning in done.stderr, words, done.stderr)
+    # Not as classes of each other either.
+    inside = path("inside")
+    shutil.copytree(data, inside)
+    for changed in ({"data__train": inside, "data__val": os.path.join(inside, "val")},
+                    {"data__val": inside, "data__train": os.path.join(inside, "train")}):
+        fails(DATA, train(path("inside-run"), settings(data, **changed), config=LINEAR, expecting=DATA), inside, "data.train")
+
+
+@check
+def evaluation_names_what_fits():
+    data, output, _ = trained()
+    best = os.path.join(output, "best.bin")
+    wanted = records(output, "eval")[-1]
+    for part, split in ((os.path.join(data, "val"), "test"), (os.path.join(data, "train"), "train")):  # the part itself
+        done = run("eval", "--ckpt", best, "--data", part, "--split", split, "--json")
+        expect_equal(done.returncode, DONE, done.stderr)
+        expect(split == "train" or json.loads(done.stdout)["loss"] == wanted["loss"], done.stdout)
+    other = path("other-classes")
+    shutil.copytree(data, other)
+    for split in "train", "val":
+        os.rename(os.path.join(other, split, "bee"), os.path.join(other, split, "wasp"))
+    fewer = path("fewer-classes")
+    shutil.copytree(data, fewer)
+    for split in "train", "val":
+        shutil.rmtree(os.path.join(fewer, split, "bee"))
+    for place, problem in (other, "class 1 is 'cow', but that of"), (fewer, "2 classes, but"), (path("nowhere-at-all"), "no such folder"):
+        line = fails(DATA, run("eval", "--ckpt", best, "--data", place), place, problem)
+        expect("--data" not in line, line)
+        expect(place not in (other, fewer) or "that it was trained on, 'ant' to 'cow'" in line, line)
+    # Where the run had its images, the option is what helps.
+    copy, moved = path("moved-run"), path("moved-data")
+    shutil.copytree(data, moved)
+    train(copy, settings(moved, train__epochs=1), config=LINEAR)
+    shutil.rmtree(os.path.join(moved, "val"))
+    fails(DATA, run("eval", "--ckpt", os.path.join(copy, "best.bin")), moved, "--data DIR")
+
+
+@check
 def hidden_files_and_folders_are_left_out_and_counted():
     data, output = folders("hidden", train=4, val=2), path("hidden-run")
     train(path("unhidden-run"), settings(data), config=LINEAR)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <tuple>
 
 #include "base/cores.h"
 #include "base/in_order.h"
@@ -47,6 +48,11 @@ void require_known_classes(const fs::path& train, const fs::path& val) {
   std::vector<std::string> missing, more;
   std::ranges::set_difference(in_train, in_val, std::back_inserter(missing));
   std::ranges::set_difference(in_val, in_train, std::back_inserter(more));
+  for (const auto& [outer, names, inner] : {std::tuple(train, missing, val), {val, more, train}})
+    for (const std::string& name : names)
+      if (same_place(outer / name, inner, ExitCode::data))
+        fail(ExitCode::data, inner.string(), ": lies in ", outer.string(), ", of which it would be a class; give ",
+             "data.train and data.val that lie beside each other");
   if (more.empty()) return;
   const auto named = [](const std::vector<std::string>& names) {
     return str(in_quotes(names.front()), names.size() > 1 ? str(" and ", names.size() - 1, " more") : "");
