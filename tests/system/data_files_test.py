@@ -319,6 +319,17 @@ def what_lies_there(data):
 
 
 @check
+def a_file_of_cifar_that_is_something_else_is_named():
+    for content, word in (b"version https://git-lfs.github.com/spec/v1\n", "Git LFS"), (b"<html>", "web page"):
+        data, file = own_copy("pointer" if word == "Git LFS" else "page", few(), "data_batch_1.bin")
+        with open(file, "wb") as out:
+            out.write(content)
+        for words in [("train", *train_words(path("out-pointer"), sets(data))), ("data", "verify", "--data", data),
+                      ("data", "info", "--data", data)]:
+            fails(DATA, run(*words), "data_batch_1.bin", word)
+
+
+@check
 def what_lies_there_is_used_or_refused_by_its_name():
     unpack = "unpack it with: tar -xf"
     cases = [

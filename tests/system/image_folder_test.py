@@ -191,6 +191,24 @@ def damaged_pictures_are_named_or_counted():
 
 
 @check
+def files_that_are_no_pictures_are_named_for_what_they_are():
+    data = folders("no-pictures", train=4, val=1)
+    picture = os.path.join(data, "val", "cow", "p00.png")
+    box = b"\0\0\0\x0c"
+    for content, *words in [(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "Git LFS, not the file itself", "git lfs pull"),
+                            (b"<!DOCTYPE html><html></html>", "a web page", "download the file itself"),
+                            (box + b"ftypavif....", "an AVIF file: convert it to JPEG or PNG"),
+                            (box + b"jP  \r\n\x87\n....", "a JPEG 2000 file: convert it to JPEG or PNG")]:
+        damage(picture, content)
+        for command in [("data", "verify", "--data", data), ("data", "convert", "--from", data, "--out", path("no.ctpack")),
+                        ("train", *train_words(path("no-pictures-run"), settings(data, train__epochs=1), "--reset", config=LINEAR))]:
+            fails(DATA, run(*command), picture, *words)
+    damage(path("pointer.ctpack"), b"version https://git-lfs.github.com/spec/v1\n")
+    for command in ("verify", "info"):
+        fails(DATA, run("data", command, "--data", path("pointer.ctpack")), "pointer.ctpack", "git lfs pull")
+
+
+@check
 def a_class_may_have_no_pictures_to_test_on():
     data, output = folders("lacking", train=4, val=2), path("lacking-run")
     shutil.rmtree(os.path.join(data, "val", "bee"))

@@ -88,6 +88,12 @@ def damaged_files_are_refused_by_name():
                 out.write(content)
         return damage
 
+    def replace(content):
+        def damage(file):
+            with open(file, "wb") as out:
+                out.write(content)
+        return damage
+
     def compress(file):
         with open(file, "rb") as content, gzip.open(file + ".gz", "wb") as out:
             out.write(content.read())
@@ -110,6 +116,8 @@ def damaged_files_are_refused_by_name():
              ("label", TEST_LABELS, write(8 + 7, b"\x0a"), "label 7 is 10"),
              ("none", TRAIN_IMAGES, no_items(HEADER), "0 items"),
              ("no-labels", TEST_LABELS, no_items(8), "0 items"),
+             ("pointer", TRAIN_IMAGES, replace(b"version https://git-lfs.github.com/spec/v1\n"), "Git LFS, not the file itself"),
+             ("page", TEST_LABELS, replace(b"<!DOCTYPE html><html>"), "a web page"),
              ("size", TRAIN_IMAGES, write(8, struct.pack(">II", 56, 14)), "images of 56x14")]
     for name, file, damage, problem in cases:
         data = digits("data-" + name)
