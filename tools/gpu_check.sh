@@ -135,7 +135,7 @@ nodes=(/dev/nvidia[0-9]*)
 if [ -z "$device" ] && [ ! -e "${nodes[0]}" ] && [ ! -e /dev/dxg ]; then
   # Only a program for tests finds a GPU here.
   if ! quietly probe "$PROGRAM" bench step --config "$configs/linear.yaml" --set device=cuda --windows 1 \
-    --seconds 0.001 --set data.path="$work"; then
+    --seconds 0.001 --set data.path="$work" --set data.dataset=synthetic; then
     why probe
     exit 77
   fi

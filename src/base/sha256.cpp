@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 
 #include "base/error.h"
+#include "base/hex.h"
 
 namespace ct {
 
@@ -21,12 +22,7 @@ std::string Sha256::hex() {
   unsigned int size = 0;
   check(context_ && EVP_DigestFinal_ex(context_.get(), digest, &size) == 1, "SHA-256 ended twice");
   context_.reset();
-  std::string text;
-  for (unsigned int i = 0; i < size; ++i) {
-    text += "0123456789abcdef"[digest[i] >> 4];
-    text += "0123456789abcdef"[digest[i] & 15];
-  }
-  return text;
+  return hex_text({digest, size});
 }
 
 }  // namespace ct

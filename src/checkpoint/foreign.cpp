@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/wrong_download.h"
+
 namespace ct {
 namespace {
 
@@ -28,8 +30,6 @@ constexpr Format kFormats[] = {
     {"\x89HDF\r\n\x1a\n"sv, "HDF5, as Keras writes it: save the weights as safetensors, under PyTorch's names"},
     {"\x93NUMPY"sv, "a NumPy array: save all weights as one file of safetensors, under PyTorch's names"},
     {"GGUF"sv, "a GGUF model: give its weights as safetensors, under PyTorch's names"},
-    {"version https://git-lfs"sv, "a pointer of Git LFS, not the file itself: run git lfs pull"},
-    {"<"sv, "a web page, not what the page offers: download the file itself"},
 };
 
 /// PyTorch's archives hold their pickle as "<name>/data.pkl"; the names lie between the files and again at the end.
@@ -56,6 +56,7 @@ std::string_view foreign_format(std::span<const std::byte> bytes) {
   if (file.empty()) return "empty: take another copy of it";
   if (is_pickle(file) || (file.starts_with("PK\3\4") && holds_pickle(file))) return kPickle;
   if (is_onnx(file)) return "an ONNX model: give its weights as safetensors, under PyTorch's names";
+  if (const std::string_view wrong = wrong_download(bytes); !wrong.empty()) return wrong;
   const auto known = std::ranges::find_if(kFormats, [&](const Format& f) { return file.starts_with(f.begin); });
   return known == std::end(kFormats) ? "" : known->what;
 }

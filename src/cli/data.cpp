@@ -6,13 +6,16 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/paths.h"
 #include "base/utf8.h"
 #include "cli/data_convert.h"
 #include "cli/subverbs.h"
 #include "data/cifar/cifar_set.h"
 #include "data/locate.h"
+#include "data/notes.h"
 #include "data/statistics.h"
 #include "data/synthetic/synthetic.h"
+#include "data/unread_layout.h"
 
 namespace ct {
 namespace {
@@ -35,6 +38,7 @@ struct DataOptions {
       missing += str(missing.empty() ? "" : " or ", shown_folder(kind));
       remedies = str("; for ", kind.name, ", ", kind.how_to_get(path), remedies);  // what is at hand comes first
     }
+    if (const std::string told = unread_layout(path, find_kind(dataset)); !told.empty()) fail(ExitCode::data, told);
     fail(ExitCode::data, path, ": no ", missing, remedies);
   }
 };
@@ -96,6 +100,8 @@ int verify_data(const Words& words) {
                 verdict(file).c_str());
     if (!file.problem.empty()) wrong.push_back(file);
   }
+  for (const FileReport& file : files)
+    for (const std::string& line : file.notes) std::printf("%s\n", line.c_str());
   if (wrong.empty()) return 0;
   fail(ExitCode::data, wrong.front().path.string(), ": ", wrong.front().problem,
        wrong.size() > 1 ? str(" (and ", counted(static_cast<int64_t>(wrong.size()) - 1, "more file"), ")") : "",
@@ -118,6 +124,8 @@ int info(const Words& words) {
   std::printf("%s in %s\n%s to train on, %ld to test on, %ldx%ld, %s, %d classes\n", train->name().c_str(),
               source.folder.c_str(), counted(train->count(), "image").c_str(), test->count(), width, height,
               counted(channels, "channel").c_str(), train->classes());
+  for (const std::string& line : notes_of(*train, *test)) std::printf("%s\n", line.c_str());
+  warn(same_images(*train, *test));
   std::printf("\n");
   const auto train_counts = class_counts(*train), test_counts = class_counts(*test);
   std::printf("%-5s  %-16s  %6s  %6s\n", "class", "name", "train", "test");

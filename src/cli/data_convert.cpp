@@ -14,6 +14,7 @@
 #include "data/cifar/python/python_batches.h"
 #include "data/file_lists/file_list_set.h"
 #include "data/kinds.h"
+#include "data/notes.h"
 #include "data/packed/pack.h"
 #include "data/packed/packed_set.h"
 #include "data/pictures/encode.h"
@@ -76,6 +77,8 @@ int convert_to_packed(const Path& from, const Path& out, bool force, PackOptions
   if (!source) fail_nothing_there(from);
   console.note(str(source->what, " in ", source->folder.string(), ": ", source->train->count(), " + ",
                    source->test->count(), " pictures on ", counted(options.threads, "thread")));
+  for (const std::string& line : notes_of(*source->train, *source->test)) console.note(line);
+  warn(same_images(*source->train, *source->test));
   options.root = source->folder;
   options.progress = [&](int64_t done, int64_t of) {
     if (done % 100 == 0) console.progress(str(done, " of ", of));

@@ -8,11 +8,13 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/paths.h"
 #include "base/utf8.h"
 #include "cli/config_lookup.h"
 #include "cli/verbs.h"
 #include "cli/weight_set.h"
 #include "comm/host/threads.h"
+#include "data/notes.h"
 #include "metrics/console.h"
 #include "model/models.h"
 #include "train/config/imagenet_file.h"
@@ -49,34 +51,68 @@ const DataKind* kind_at(const std::string& path, const std::string& checkpoint, 
   return there && there->kind->pictures ? there->kind : kind;
 }
 
-std::unique_ptr<DataSet> open_split(const std::string& checkpoint, const std::string& path, const std::string& split,
-                                    OnCorrupt on_corrupt, const WeightsInfo& info, Console& console) {
-  OpenOptions options{.on_corrupt = on_corrupt, .threads = 0};
+/// The images of a run's weights.
+struct Images {
+  const std::string& checkpoint;
+  const WeightsInfo& info;
+  std::string path;      // where they lie
+  bool recorded = true;  // by the weights; false: --data says so
+  std::string split;     // test | train | val
+  OnCorrupt on_corrupt;
+};
+
+/// Where to look: of a folder of pictures --data may be the part itself, with the folders of the classes.
+LocateOptions places(const Images& images, const DataKind& kind) {
+  const WeightsInfo& info = images.info;
+  LocateOptions where{.if_absent = IfAbsent::keep_in_memory};  // looking at weights makes no folders
+  if (images.path == info.data_path) where.train = info.data_train, where.val = info.data_val;
+  const auto holds_class = [&](const std::string& name) { return is_folder(Path(images.path) / name, ExitCode::data); };
+  if (!images.recorded && kind.holds_split && !kind.find(images.path) &&
+      std::ranges::any_of(info.class_names, holds_class))
+    (images.split == "test" ? where.val : where.train) = images.path;
+  return where;
+}
+
+/// Classes have numbers, which those of pictures have by their names.
+void require_same_classes(const Images& images, const DataSet& set, bool pictures) {
+  const std::vector<std::string>&trained = images.info.class_names, &here = set.class_names();
+  const std::string names =
+      trained.empty() ? "" : str(", ", in_quotes(trained.front()), " to ", in_quotes(trained.back()));
+  const std::string remedy =
+      str("; give images of the classes that it was trained on", names, images.recorded ? ", with --data DIR" : "");
+  if (here.size() != trained.size())
+    fail(ExitCode::data, images.path, ": ", here.size(), " classes, but ", in_quotes(images.checkpoint),
+         " was trained on ", trained.size(), remedy);
+  for (size_t c = 0; c < trained.size() && pictures; ++c)
+    if (here[c] != trained[c])
+      fail(ExitCode::data, images.path, ": class ", c, " is ", in_quotes(here[c]), ", but that of ",
+           in_quotes(images.checkpoint), " is ", in_quotes(trained[c]), remedy);
+}
+
+std::unique_ptr<DataSet> open_images(const Images& images, Console& console) {
+  const auto& [checkpoint, info, path, recorded, split, on_corrupt] = images;
+  OpenOptions options{.on_corrupt = on_corrupt, .threads = 0, .classes = info.class_names};
   if (info.size > 0) {
     options.pictures.size = static_cast<int>(info.size);
     options.pictures.resize = static_cast<int>(info.resize);
   }
+  const DataKind* const kind = path == info.data_path ? kind_of_run(checkpoint, info) : kind_at(path, checkpoint, info);
+  const Split part = split == "test" ? Split::test : Split::train;
+  std::unique_ptr<DataSet> set;
   try {
-    const DataKind* const kind =
-        path == info.data_path ? kind_of_run(checkpoint, info) : kind_at(path, checkpoint, info);
-    // Looking at weights makes no folders: of the run's own, perhaps on another machine, neither.
-    LocateOptions where{.if_absent = IfAbsent::keep_in_memory};
-    if (path == info.data_path) where.train = info.data_train, where.val = info.data_val;
-    const DataSource source = locate_data(kind->key, path, where);
+    const DataSource source = locate_data(kind->key, path, places(images, *kind));
+    if (source.folder.empty() && !recorded)
+      fail(ExitCode::data, path, ": no ", kind->name, " lies in it, on which ", in_quotes(checkpoint),
+           " was trained; without --data it is made in memory");
     if (source.folder.empty()) console.note(source.note);
-    auto set = kind->open(source, split == "test" ? Split::test : Split::train, options);
-    if (set->class_names().size() != info.class_names.size())
-      fail(ExitCode::data, path, ": ", set->classes(), " classes, but ", in_quotes(checkpoint), " was trained on ",
-           info.class_names.size());
-    for (size_t c = 0; c < info.class_names.size() && kind->pictures; ++c)  // which number them
-      if (set->class_names()[c] != info.class_names[c])
-        fail(ExitCode::data, path, ": class ", c, " is ", in_quotes(set->class_names()[c]), ", but that of ",
-             in_quotes(checkpoint), " is ", in_quotes(info.class_names[c]));
-    return set;
+    set = kind->open(source, part, options);
   } catch (const Error& e) {
-    if (e.code() != ExitCode::data) throw;
+    if (e.code() != ExitCode::data || !recorded) throw;
     fail(e.code(), e.what(), "; or say where the images lie with --data DIR");
   }
+  require_same_classes(images, *set, kind->pictures);
+  for (const std::string& line : notes_of(*set, part)) console.note(line);
+  return set;
 }
 
 /// What layers compute with: `word` of --dtype, or as the run did. Error(usage) where this device does not.
@@ -185,7 +221,8 @@ int verb_eval(const Words& words) {
     data_path = info.data_path;
   else
     require_named_folder(data_path, info.dataset);
-  const auto images = open_split(checkpoint, data_path, split, of_word(f.on_corrupt, info.on_corrupt), info, console);
+  const auto images =
+      open_images({checkpoint, info, data_path, recorded, split, of_word(f.on_corrupt, info.on_corrupt)}, console);
   const int classes = images->classes();
   const int64_t now_skipped = info.on_corrupt == OnCorrupt::error ? images->skipped() : 0;
   if (recorded && split == "test" && info.test_images > 0 && images->count() + now_skipped != info.test_images)

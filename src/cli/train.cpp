@@ -20,6 +20,7 @@
 #include "comm/detect_launch.h"
 #include "comm/host/threads.h"
 #include "comm/together.h"
+#include "data/notes.h"
 #include "train/agree.h"
 #include "train/config/encoded.h"
 #include "train/config/load.h"
@@ -126,6 +127,8 @@ Outlook look_ahead(const TrainOptions& options, int ranks, bool dump_plan) {
   const Pipeline pipeline(*data.train, data.parts.training, {.train_batch = batch.train, .micro_batch = batch.micro});
   std::printf("configuration %s\n%s\n%s\n", printable(options.config_source).c_str(), backend->description().c_str(),
               printable(data.source.note).c_str());
+  for (const std::string& line : notes_of(*data.train, *data.test)) std::printf("%s\n", line.c_str());
+  warn(same_images(*data.train, *data.test));
   std::printf("%ld parameters; batch %ld = %ld x %ld micro-steps x %d ranks; %ld steps an epoch\n",
               programs.graph.parameter_count(), batch.train, batch.micro, batch.accumulation, ranks,
               pipeline.steps_per_epoch());

@@ -50,6 +50,8 @@ class DataSet {
   const std::vector<std::string>& class_names() const { return class_names_; }
   const SampleShape& shape() const { return shape_; }
   int64_t skipped() const { return skipped_; }  // left out by OnCorrupt::skip
+  /// What its user should know of what lies there, though nothing is wrong: a line each.
+  const std::vector<std::string>& notes() const { return notes_; }
 
   /// A checksum of the content, which checkpoints record and a resumed run compares.
   virtual uint32_t fingerprint() const = 0;
@@ -79,6 +81,7 @@ class DataSet {
   std::vector<std::string> class_names_;
   std::vector<uint16_t> labels_;
   int64_t skipped_ = 0;
+  std::vector<std::string> notes_;
 
  private:
   std::string name_;

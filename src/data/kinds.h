@@ -41,6 +41,8 @@ struct OpenOptions {
   OnCorrupt on_corrupt = OnCorrupt::error;
   int threads = 1;                 // that generate a set in memory, or look at its files; 0: all cores at hand
   PictureTransform pictures = {};  // how pictures become samples
+  // Of a set to test on whose folders name its classes: those that it may have, where no others lie beside it.
+  std::vector<std::string> classes = {};
 };
 
 /// What is known of a set without reading its images.
@@ -55,7 +57,8 @@ struct FileReport {
   uint64_t bytes = 0;
   std::string sha256;  // empty: not readable
   int64_t records = 0;
-  std::string problem;  // what is wrong, in one line without the path; empty: nothing
+  std::string problem;                  // what is wrong, in one line without the path; empty: nothing
+  std::vector<std::string> notes = {};  // what is worth knowing, and not wrong
 };
 
 struct DataKind {

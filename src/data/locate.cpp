@@ -1,6 +1,8 @@
 #include "data/locate.h"
 
 #include "base/paths.h"
+#include "data/folder_names.h"
+#include "data/unread_file.h"
 #include "data/unread_layout.h"
 
 namespace ct {
@@ -11,12 +13,49 @@ fs::path without_slash(const fs::path& path) {
   return path.empty() ? fs::path(".") : path.has_filename() ? path : path.parent_path();
 }
 
+bool is_shipped_folder(const fs::path& path) {
+  return absolute_of(path / "") == absolute_of(fs::path(kShippedFolder) / "");
+}
+
 /// A kind that is there or is not.
 std::optional<DataSource> locate_found(const DataKind& kind, const fs::path& path, const LocateOptions& options) {
   if (const auto folder = kind.find(path))
     return DataSource{.folder = *folder, .note = str("data: ", kind.name, " in ", folder->string())};
   if (!options.by_name) return std::nullopt;
   fail(ExitCode::data, path.string(), ": no ", shown_folder(kind), "; for ", kind.name, ", ", kind.how_to_get(path));
+}
+
+std::optional<DataSource> locate_kind(const DataKind& kind, const fs::path& path, const LocateOptions& options) {
+  auto source = kind.locate ? kind.locate(path, options) : locate_found(kind, path, options);
+  if (source) source->kind = &kind;
+  return source;
+}
+
+/// A kind that was asked for: where it is not there, what lies there says more of the cause than what does not.
+DataSource locate_named(const DataKind& kind, const fs::path& path, const LocateOptions& options) {
+  try {
+    return *locate_kind(kind, path, options);
+  } catch (const Error& missing) {
+    if (missing.code() != ExitCode::data || kind.find(path)) throw;
+    const std::string told = unread_layout(path, &kind);
+    if (told.empty()) throw;
+    fail(ExitCode::data, told);
+  }
+}
+
+/// The set that `made` makes is for who asks for it, and for who says nothing: where data.path is its default and
+/// nothing else lies there. Wherever else a set is looked for in vain, Error(data) says what is there instead.
+void require_nothing_else(const DataKind& made, const fs::path& path) {
+  const bool there = made.find(path).has_value(), shipped = is_shipped_folder(path);
+  if (shipped && (there || is_vacant(path, made.folder))) return;
+  constexpr std::string_view kOtherwise = ", or set data.dataset: synthetic for the built-in set";
+  if (const std::string told = unread_layout(path); !told.empty()) fail(ExitCode::data, told, kOtherwise);
+  if (there) return;
+  std::string folders;
+  for (const DataKind& kind : data_kinds())
+    if (kind.automatic && kind.key != made.key) folders += str(folders.empty() ? "" : ", ", shown_folder(kind));
+  fail(ExitCode::data, path.string(), is_vacant(path, made.folder) ? ": is empty" : ": holds no data set",
+       "; give a folder that holds one of ", folders, kOtherwise);
 }
 
 [[noreturn]] void refuse_name(std::string_view dataset) {
@@ -68,13 +107,12 @@ DataSource locate_data(std::string_view dataset, const fs::path& where, LocateOp
   for (const DataKind& kind : kinds) {
     if (options.by_name ? kind.key != dataset : !kind.automatic) continue;
     if (!folder && (there != PathKind::file || kind.suffix.empty())) continue;
-    if (!options.by_name && &kind == &kinds.back()) refuse_unread_layout(path);  // before the set that is made
-    if (auto source = kind.locate ? kind.locate(path, options) : locate_found(kind, path, options)) {
-      source->kind = &kind;
-      return *std::move(source);
-    }
+    if (options.by_name) return locate_named(kind, path, options);
+    if (&kind == &kinds.back()) require_nothing_else(kind, path);
+    if (auto source = locate_kind(kind, path, options)) return *std::move(source);
   }
   if (!folder) {
+    if (const std::string told = unread_file(path); !told.empty()) fail(ExitCode::data, told);
     const DataKind* wanted = find_kind(dataset, kinds);
     fail(ExitCode::data, path.string(), ": not a folder; data.path names the folder that holds ",
          shown_folder(wanted != nullptr ? *wanted : data_kinds().front()));
@@ -93,7 +131,7 @@ std::optional<DataSource> find_data(std::string_view dataset, const fs::path& pa
 }
 
 void require_named_folder(const fs::path& path, std::string_view dataset) {
-  if (absolute_of(path / "") == absolute_of(fs::path(kShippedFolder) / "") || is_there(path, ExitCode::data)) return;
+  if (is_shipped_folder(path) || is_there(path, ExitCode::data)) return;
   for (const DataKind& file : data_kinds())
     if (!file.suffix.empty() && path.extension() == file.suffix)
       fail(ExitCode::data, in_quotes(path.native()), ": no such file; ", file.how_to_get(path));

@@ -1,59 +1,188 @@
 #include "data/unread_layout.h"
 
-#include <system_error>
+#include <algorithm>
+#include <array>
+#include <optional>
 
 #include "base/error.h"
+#include "base/files.h"
+#include "base/lower_case.h"
 #include "base/paths.h"
+#include "data/cifar/cifar_set.h"
 #include "data/cifar/python/python_batches.h"
 #include "data/file_lists/file_list_set.h"
+#include "data/folder_names.h"
 #include "data/image_folder/listing.h"
+#include "data/unread_file.h"
 
 namespace ct {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::string_view kOtherwise = ", or set data.dataset: synthetic for the built-in set";
+constexpr size_t kMostNames = 1000;  // of a folder that are looked at: it may be any
+constexpr size_t kMostFolders = 20;  // of them
+constexpr size_t kMostFiles = 20;    // of such a folder
+constexpr int kLevels = 2;           // that a set may lie too deep
 
-void refuse_half(const fs::path& path) {
-  const bool train = is_folder(path / "train", ExitCode::data), val = is_folder(path / "val", ExitCode::data);
-  if (train == val) return;
-  fail(ExitCode::data, path.string(), ": has ", train ? "train/ but no val/" : "val/ but no train/",
-       ", where a folder of pictures has both: name the other one by ", train ? "data.val" : "data.train", kOtherwise);
+/// "Train", "training_set", "test-images": one of the stems, and what people put behind it.
+bool is_split_name(const std::string& name, std::span<const std::string_view> stems) {
+  const std::string small = lower_case(name);
+  std::string_view stem = small;
+  for (const std::string_view end : {"set", "images", "_", "-"})
+    if (stem.ends_with(end)) stem.remove_suffix(end.size());
+  return std::ranges::find(stems, stem) != stems.end();
 }
 
-/// Folders of classes, right here. The folder may be any: only a few names are looked at.
-void refuse_split(const fs::path& path) {
-  constexpr int kFolders = 20, kFiles = 20;
-  std::error_code unreadable;
-  const fs::directory_iterator end;
-  int folders = 0;
-  for (fs::directory_iterator in(path, unreadable); in != end && folders < kFolders; in.increment(unreadable)) {
-    if (!in->is_directory(unreadable)) continue;
-    ++folders;
-    int files = 0;
-    for (fs::directory_iterator file(*in, unreadable); file != end && files < kFiles;
-         file.increment(unreadable), ++files)
-      if (is_picture_name(file->path().filename().native()))
-        fail(
-            ExitCode::data, path.string(), ": ", in_quotes(file->path().lexically_relative(path).native()),
-            " lies in it, as in one part of a folder of pictures: give the folder that holds train/ and val/, or name ",
-            "both by data.train and data.val", kOtherwise);
+constexpr std::array<std::string_view, 3> kTrainStems = {"train", "training", "trn"};
+constexpr std::array<std::string_view, 4> kValStems = {"val", "valid", "validation", "eval"};
+constexpr std::array<std::string_view, 2> kTestStems = {"test", "testing"};
+
+/// The names in a folder, and what they say.
+class Layout {
+ public:
+  Layout(const fs::path& path, const DataKind* wanted)
+      : path_(path), wanted_(wanted), names_(visible_names(path, kMostNames)) {
+    std::erase(names_, kSyntheticFolder);  // which is read, and lies beside anything
+    for (const std::string& name : names_)
+      if (folders_.size() < kMostFolders || is_any_split(name))
+        if (is_folder(path / name, ExitCode::data)) folders_.push_back(name);
   }
-}
+
+  /// See unread_layout().
+  std::string told(int levels) const {
+    using Look = std::string (Layout::*)() const;
+    for (const Look look : {&Layout::lists, &Layout::splits, &Layout::python, &Layout::cifar_100, &Layout::unasked,
+                            &Layout::classes, &Layout::pictures, &Layout::files})
+      if (std::string text = (this->*look)(); !text.empty()) return text;
+    return levels > 0 ? below(levels) : "";
+  }
+
+ private:
+  static bool is_any_split(const std::string& name) {
+    return is_split_name(name, kTrainStems) || is_split_name(name, kValStems) || is_split_name(name, kTestStems);
+  }
+
+  bool wants_folders() const { return wanted_ == nullptr || wanted_->holds_split != nullptr; }
+
+  std::string by_convert(const fs::path& from, std::string_view what, const std::string& out) const {
+    return str(from.string(), ": ", what, ", which the program does not train from: make what it does by ",
+               "cifar-train data convert --from ", in_quotes(from.native()), " --out ", in_quotes(out));
+  }
+
+  std::string lists() const {
+    return wanted_ == nullptr && holds_file_lists(path_) ? by_convert(path_, "pictures by file lists", "NAME.ctpack")
+                                                         : "";
+  }
+
+  std::optional<std::string> folder_of(std::span<const std::string_view> stems) const {
+    const auto found = std::ranges::find_if(folders_, [&](const auto& name) { return is_split_name(name, stems); });
+    return found == folders_.end() ? std::nullopt : std::optional(*found);
+  }
+
+  /// Both parts of a folder of pictures by other names, or one of them.
+  std::string splits() const {
+    if (!wants_folders()) return "";
+    const std::optional<std::string> train = folder_of(kTrainStems);
+    std::optional<std::string> val = folder_of(kValStems);
+    if (!val) val = folder_of(kTestStems);
+    if (train && val)
+      return str(path_.string(), ": has ", *train, "/ and ", *val, "/ where a folder of pictures has train/ and val/: ",
+                 "did you mean data.train=", (path_ / *train).string(), " data.val=", (path_ / *val).string());
+    if (!train && !val) return "";
+    const std::string& one = train ? *train : *val;
+    const std::string_view own = train ? "train" : "val", other = train ? "val" : "train";
+    return str(path_.string(), ": has ", one, "/ but no ", other, "/, where a folder of pictures has both: name ",
+               one == own ? "" : str("this one by data.", own, " and "), "the other one by data.", other);
+  }
+
+  std::string python() const {
+    if (wanted_ != nullptr && wanted_->name != kCifarName) return "";
+    const auto archive = find_python_batches(path_);
+    return archive ? by_convert(*archive, "CIFAR-10's python archive", archive->parent_path().string()) : "";
+  }
+
+  std::string cifar_100() const {
+    if (wanted_ != nullptr) return "";
+    const auto is_100 = [](const std::string& name) { return lower_case(name).starts_with("cifar-100"); };
+    const auto named = std::ranges::find_if(names_, is_100);
+    const bool itself = std::ranges::find(names_, "fine_label_names.txt") != names_.end();
+    if (!itself && named == names_.end()) return "";
+    return str((itself ? path_ : path_ / *named).string(),
+               ": CIFAR-100, which the program does not read: ", kMakePictures);
+  }
+
+  /// A set that data.dataset: auto does not take.
+  std::string unasked() const {
+    if (wanted_ != nullptr) return "";
+    for (const DataKind& kind : data_kinds())
+      if (!kind.automatic)
+        if (const auto folder = kind.find(path_))
+          return str(folder->string(), ": ", kind.name, ", which must be asked for: set data.dataset: ", kind.key);
+    return "";
+  }
+
+  /// Folders of classes, right here.
+  std::string classes() const {
+    if (!wants_folders()) return "";
+    return from_folders([this](const std::string& folder) -> std::string {
+      const std::vector<std::string> files = visible_names(path_ / folder, kMostFiles);
+      const auto picture = std::ranges::find_if(files, is_picture_name);
+      if (picture == files.end()) return "";
+      return str(path_.string(), ": ", in_quotes((fs::path(folder) / *picture).native()),
+                 " lies in it, as in one part of a folder of pictures: give the folder that holds train/ and val/, or ",
+                 "name both by data.train and data.val");
+    });
+  }
+
+  std::string pictures() const {
+    const auto picture = std::ranges::find_if(names_, is_picture_name);
+    if (picture == names_.end() || !wants_folders()) return "";
+    return str(path_.string(), ": ", in_quotes(*picture),
+               " lies right in it: put the pictures of each class into train/CLASS/ and val/CLASS/");
+  }
+
+  std::string files() const {
+    for (const std::string& name : names_)
+      if (std::string text = unread_file(path_ / name); !text.empty()) return text;
+    return "";
+  }
+
+  /// The same one level down, or a set that the program reads.
+  std::string below(int levels) const {
+    return from_folders([&](const std::string& name) {
+      const fs::path folder = path_ / name;
+      for (const DataKind& kind : data_kinds())
+        if ((wanted_ == nullptr || wanted_->key == kind.key) && kind.find(folder))
+          return str(path_.string(), ": ", kind.name, " lies in ", folder.string(),
+                     ": did you mean data.path=", folder.string(),
+                     wanted_ != nullptr || kind.automatic ? "" : str(" data.dataset=", kind.key));
+      return Layout(folder, wanted_).told(levels - 1);
+    });
+  }
+
+  /// What `look` says first of a folder; one that is not ours to look into says nothing.
+  template <class Look>
+  std::string from_folders(Look look) const {
+    for (const std::string& folder : folders_) try {
+        if (std::string text = look(folder); !text.empty()) return text;
+      } catch (const Error& error) {
+        if (error.code() != ExitCode::data) throw;
+      }
+    return "";
+  }
+
+  const fs::path path_;
+  const DataKind* const wanted_;
+  std::vector<std::string> names_;
+  std::vector<std::string> folders_;  // those of names_ that are
+};
 
 }  // namespace
 
-void refuse_unread_layout(const fs::path& path) {
-  if (!is_folder(path, ExitCode::data)) return;
-  const auto refuse = [](const fs::path& from, std::string_view what, const std::string& out) {
-    fail(ExitCode::data, from.string(), ": ", what, ", which the program does not train from: make what it does by ",
-         "cifar-train data convert --from ", in_quotes(from.native()), " --out ", in_quotes(out), kOtherwise);
-  };
-  if (holds_file_lists(path)) refuse(path, "pictures by file lists", "NAME.ctpack");
-  refuse_half(path);
-  if (const auto archive = find_python_batches(path))
-    refuse(*archive, "CIFAR-10's python archive", archive->parent_path().string());
-  refuse_split(path);
+std::string unread_layout(const fs::path& path, const DataKind* wanted) {
+  const PathKind kind = kind_of(path, ExitCode::data);
+  if (kind == PathKind::file) return unread_file(path);
+  return kind == PathKind::folder ? Layout(path, wanted).told(kLevels) : "";
 }
 
 }  // namespace ct

@@ -1,12 +1,16 @@
-// Pictures that somebody has, laid out as no kind of data set reads them.
+// What lies where a data set is looked for and is none that the program reads as it lies there.
 #pragma once
 
 #include <filesystem>
+#include <string>
+
+#include "data/kinds.h"
 
 namespace ct {
 
-/// Throws Error(data), with the remedy, where `path` (data.path) holds half a folder of pictures, one split of it, file
-/// lists or CIFAR-10's python archive: that is a mistake, not a place for a set that the program makes itself.
-void refuse_unread_layout(const std::filesystem::path& path);
+/// What it is that lies at `path` (data.path) and what to do, in a line that names the place: an archive, folders of
+/// pictures under other names or one level down, one split of them, CIFAR-10's python archive, another format. Empty:
+/// nothing that is known here. `wanted`: no more than could become a set of that kind; null: of any.
+std::string unread_layout(const std::filesystem::path& path, const DataKind* wanted = nullptr);
 
 }  // namespace ct

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/version.h"
+#include "data/notes.h"
 #include "data/pictures/picture_set.h"
 #include "train/loss_scale_report.h"
 #include "train/run/run_files.h"
@@ -25,6 +26,8 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
   if (!session.device().note().empty()) log.warn(session.device().note());
   log.note(str(session.collectives().description(), "; ", session.backend().description()));
   log.note(data.source.note);
+  for (const std::string& line : notes_of(*data.train, *data.test)) log.note(line);
+  if (const std::string line = same_images(*data.train, *data.test); !line.empty()) log.warn(line);
   if (const auto* const pictures = dynamic_cast<const PictureSet*>(data.train.get()))
     if (const std::string line = pictures->enlarged(); !line.empty()) log.warn(line);
   if (config.communication.check_interval > 0 && d.effective_stage() == 3)

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/sha1.h"
 
 namespace ct {
 namespace {
@@ -14,6 +15,11 @@ TEST(Sha256, KnownAnswers) {
   const std::string million(1000000, 'a');
   EXPECT_EQ(sha256_hex(million.data(), million.size()),
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Sha1, KnownAnswers) {
+  EXPECT_EQ(sha1_hex({}), "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+  EXPECT_EQ(sha1_hex(std::as_bytes(std::span("abc", 3))), "a9993e364706816aba3e25717850c26c9cd0d89d");
 }
 
 TEST(Sha256, PiecesEqualTheWhole) {

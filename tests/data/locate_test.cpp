@@ -24,8 +24,19 @@ TEST_F(LocateTest, TakesCifarWhereItLies) {
   EXPECT_EQ(locate_data("auto", make_set("renamed", 1)).folder, root / "renamed");
 }
 
+/// The working folder, for data.path's default.
+class InFolder {
+ public:
+  explicit InFolder(const fs::path& folder) { fs::current_path(folder); }
+  ~InFolder() { fs::current_path(before_); }
+
+ private:
+  const fs::path before_ = fs::current_path();
+};
+
 TEST_F(LocateTest, AutoFallsBackToTheSyntheticSetAndSaysHowToGetTheRealOne) {
   const fs::path folder = root / "data" / "synthetic-10-batches-bin";
+  const InFolder here(root);
   const DataSource source = locate_data("auto", root / "data");
   EXPECT_EQ(source.kind->name, "synthetic-10");
   EXPECT_EQ(source.folder, folder);
@@ -47,7 +58,7 @@ TEST_F(LocateTest, AutoFallsBackToTheSyntheticSetAndSaysHowToGetTheRealOne) {
 }
 
 TEST_F(LocateTest, ASetThatIsWrittenLaterIsKnownBefore) {
-  const DataSource later = locate_data("auto", root / "data", {.if_absent = IfAbsent::write_later});
+  const DataSource later = locate_data("synthetic", root / "data", {.if_absent = IfAbsent::write_later});
   EXPECT_TRUE(later.to_write);
   EXPECT_FALSE(fs::exists(root / "data"));
   std::unique_ptr<DataSet> sets[] = {later.kind->open(later, Split::train, {}),
@@ -74,7 +85,7 @@ TEST_F(LocateTest, ASetThatIsWrittenLaterIsKnownBefore) {
   }
   // What lies there by then is another set.
   const fs::path small = root / "small" / "synthetic-10-batches-bin";
-  const DataSource other = locate_data("auto", root / "small", {.if_absent = IfAbsent::write_later});
+  const DataSource other = locate_data("synthetic", root / "small", {.if_absent = IfAbsent::write_later});
   auto waiting = other.kind->open(other, Split::test, {});
   write_synthetic(small, {}, 10);
   const DataSource found = locate_data("synthetic", root / "small");
@@ -84,7 +95,7 @@ TEST_F(LocateTest, ASetThatIsWrittenLaterIsKnownBefore) {
 
 TEST_F(LocateTest, KeepsTheSyntheticSetInMemoryWhereItCannotBeWritten) {
   const fs::path blocked = "/proc/self/cannot-be-made";  // for root either
-  const DataSource source = locate_data("auto", blocked);
+  const DataSource source = locate_data("synthetic", blocked);
   EXPECT_EQ(source.kind->name, "synthetic-10");
   EXPECT_TRUE(source.folder.empty());
   EXPECT_NE(source.note.find("in memory"), std::string::npos);
@@ -103,12 +114,32 @@ TEST_F(LocateTest, ANamedFolderMustBeThere) {
   require_named_folder(root / "file");  // what it is, is another question
   expect_error(ExitCode::data, {"tpyo", "no such folder", "synth"}, [&] { require_named_folder(root / "tpyo"); });
   expect_error(ExitCode::data, {"data", "no such folder"}, [&] { require_named_folder(root / "data"); });
-  const fs::path here = fs::current_path();
-  fs::current_path(root);
+  const InFolder here(root);
   for (const char* shipped : {"data", "data/", "./data"}) EXPECT_NO_THROW(require_named_folder(shipped)) << shipped;
   EXPECT_NO_THROW(require_named_folder(fs::absolute("data")));
   EXPECT_THROW(require_named_folder("data/sub"), Error);
-  fs::current_path(here);
+}
+
+TEST_F(LocateTest, NothingIsMadeWhereSomethingElseLies) {
+  const InFolder here(root);
+  fs::create_directories(root / "data");
+  write(root / "data" / "README.md", {1});
+  write(root / "data" / ".DS_Store", {1});
+  const LocateOptions later{.if_absent = IfAbsent::write_later};
+  EXPECT_TRUE(locate_data("auto", "data", later).to_write);
+  fs::create_directories(root / "named");
+  expect_error(ExitCode::data, {"named", "is empty", "cifar-10-batches-bin/", "*.ctpack", "synthetic"},
+               [&] { locate_data("auto", root / "named", later); });
+  EXPECT_TRUE(locate_data("synthetic", root / "named", later).to_write);
+  for (const fs::path& folder : {root / "data", root / "named"}) {
+    write(folder / "notes.txt", {1});
+    expect_error(ExitCode::data, {folder.filename().string(), "holds no data set", "synthetic"},
+                 [&] { locate_data("auto", folder, later); });
+    const DataSource source = locate_data("synthetic", folder);
+    EXPECT_TRUE(source.folder.empty());
+    EXPECT_NE(source.note.find("in memory"), std::string::npos) << source.note;
+    EXPECT_FALSE(fs::exists(folder / "synthetic-10-batches-bin"));
+  }
 }
 
 TEST_F(LocateTest, AKindNeedSayNoMoreThanWhereItLies) {
@@ -123,7 +154,7 @@ TEST_F(LocateTest, AKindNeedSayNoMoreThanWhereItLies) {
                             data_kinds().back()};
   expect_error(ExitCode::data, {root.string(), "no letters", "write them in"},
                [&] { locate_data("letters", root, {}, kinds); });
-  EXPECT_EQ(locate_data("auto", root, {.if_absent = IfAbsent::keep_in_memory}, kinds).kind->key, "synthetic");
+  expect_error(ExitCode::data, {root.string(), "is empty"}, [&] { locate_data("auto", root, {}, kinds); });
   fs::create_directory(root / "letters");
   for (const char* dataset : {"auto", "letters"}) {
     const DataSource source = locate_data(dataset, root, {}, kinds);

@@ -59,6 +59,17 @@ def sets(data, **changed):
     return {**SETTINGS, "data.path": data, **{k.replace("__", "."): v for k, v in changed.items()}}
 
 
+def lay(name, *files):
+    """A data.path of files, or of folders whose names end in a slash."""
+    for file in files or ("",):
+        target = path(name, file)
+        os.makedirs(target if file.endswith("/") or not file else os.path.dirname(target), exist_ok=True)
+        if file and not file.endswith("/"):
+            with open(target, "wb") as out:
+                out.write(b"not read")
+    return path(name)
+
+
 def steps(output):
     try:
         return len(records(output, "step"))
@@ -243,9 +254,8 @@ def a_data_folder_that_is_not_there():
 
 @check
 def the_synthetic_set_is_announced():
-    # The shipped folder, where it is not there: made by train.
-    work = path("work")
-    os.mkdir(work)
+    # The shipped folder: a README and hidden files are nothing.
+    work = lay("work", "data/README.md", "data/.gitignore")
     small = {**FEW, "data.path": "data", "train.max_steps": 1, "train.eval_batch_size": 250}
     done = finish(start([os.path.abspath(PROGRAM), *train_words("run", small)], cwd=work))
     expect_equal(done.returncode, DONE, done.stderr)
@@ -265,9 +275,10 @@ def a_refused_run_leaves_no_synthetic_set():
     data = path("untouched")
     os.mkdir(data)
 
+    made = {**FEW, "data.path": data, "data.dataset": "synthetic", "train.max_steps": 1}
+
     def refused(code, changed, *words, culprits=()):
-        failed = train(path("refused-run"), {**FEW, "data.path": data, "train.max_steps": 1, **changed}, *words,
-                       expecting=code)
+        failed = train(path("refused-run"), {**made, **changed}, *words, expecting=code)
         fails(code, failed, *culprits)
         expect_equal(os.listdir(data), [], changed, words)
 
@@ -283,9 +294,9 @@ def a_refused_run_leaves_no_synthetic_set():
     with open(path("theirs", "config.yaml"), "w") as file:
         file.write("mine: 1\n")
     refused(USAGE, {"output": path("theirs")}, culprits=["config.yaml"])
-    dry = run("train", *train_words(path("dry"), {**FEW, "data.path": data}, "--dry-run"))
+    dry = run("train", *train_words(path("dry"), made, "--dry-run"))
     expect_equal((dry.returncode, os.listdir(data)), (DONE, []), dry.stderr)
-    # Half a folder of pictures is no place for it either.
+    # Half a folder of pictures is no place for it.
     for there, missing, key in [("train", "val", "data.val"), ("val", "train", "data.train")]:
         half = path("half-" + there)
         os.makedirs(os.path.join(half, there, "ant"))
@@ -295,11 +306,83 @@ def a_refused_run_leaves_no_synthetic_set():
         expect(told.returncode == DONE and "on this host a run would be refused" in told.stderr and key in told.stderr, told.stderr)
         expect_equal(os.listdir(half), [there])
     # What is accepted gets it, also by ranks that only wait for it.
-    train(path("accepted"), {**FEW, "data.path": data, "train.max_steps": 1}, ranks=Ranks(2))
+    train(path("accepted"), made, ranks=Ranks(2))
     expect_equal(os.listdir(data), [SYNTHETIC])
     again = path("accepted-again")
-    train(again, {**FEW, "data.path": data, "train.max_steps": 1})
+    train(again, made)
     expect_same_result(again, result(path("accepted")))
+
+
+# ---- folders that hold something else
+
+def what_lies_there(data):
+    return sorted(os.path.join(folder, name) for folder, below, files in os.walk(data) for name in below + files)
+
+
+@check
+def a_file_of_cifar_that_is_something_else_is_named():
+    for content, word in (b"version https://git-lfs.github.com/spec/v1\n", "Git LFS"), (b"<html>", "web page"):
+        data, file = own_copy("pointer" if word == "Git LFS" else "page", few(), "data_batch_1.bin")
+        with open(file, "wb") as out:
+            out.write(content)
+        for words in [("train", *train_words(path("out-pointer"), sets(data))), ("data", "verify", "--data", data),
+                      ("data", "info", "--data", data)]:
+            fails(DATA, run(*words), "data_batch_1.bin", word)
+
+
+@check
+def what_lies_there_is_used_or_refused_by_its_name():
+    unpack = "unpack it with: tar -xf"
+    cases = [
+        (["cifar-10-binary.tar.gz"], "{}/cifar-10-binary.tar.gz", unpack),
+        (["Training/ant/", "Testing/ant/"], "did you mean data.train={}/Training data.val={}/Testing"),
+        (["Train/ant/", "Val/ant/"], "did you mean data.train={}/Train data.val={}/Val"),
+        (["train/ant/", "test/ant/"], "did you mean data.train={}/train data.val={}/test"),
+        (["test/ant/"], "has test/ but no train/", "data.train"),
+        (["dataset/train/ant/", "dataset/val/ant/"], "did you mean data.path={}/dataset"),
+        (["x/dataset/Training/", "x/dataset/Validation/"], "data.train={}/x/dataset/Training data.val={}/x/dataset/Validation"),
+        (["sets/cifar-10-batches-bin/data_batch_1.bin"], "did you mean data.path={}/sets"),
+        (["cifar-100-binary/train.bin", "cifar-100-binary/test.bin", "cifar-100-binary/fine_label_names.txt"], "CIFAR-100"),
+        (["ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar"], "ILSVRC2012_img_train.tar", unpack),
+        (["MNIST/raw/train-images-idx3-ubyte.gz"], "data.path={}/MNIST/raw data.dataset=mnist"),
+        (["data/train-00000-of-00001.parquet", "README.md"], "Parquet", "train/CLASS/"),
+        (["a.jpg", "b.jpg"], "'a.jpg' lies right in it", "train/CLASS/"),
+        (["photos.zip"], "unpack it with: unzip"),
+        (["notes.txt"], "{}: holds no data set"),
+        ([".DS_Store"], "{}: is empty"),
+        ([], "{}: is empty", "cifar-10-batches-bin/"),
+    ]
+    best = os.path.join(trained(), "best.bin")
+    for i, (files, *words) in enumerate(cases):
+        data = lay("lies-%d" % i, *files)
+        before, words = what_lies_there(data), [word.replace("{}", data) for word in words]
+        fails(DATA, train(path("out-lies"), {"data.path": data, "train.max_steps": 1}, "-q", expecting=DATA), data, *words,
+              "or set data.dataset: synthetic")
+        fails(DATA, run("eval", "--ckpt", best, "--data", data), data, "no synthetic-10")
+        expect_equal(what_lies_there(data), before)
+    # An archive that is named itself, and sets that are asked for by name.
+    archive = os.path.join(path("lies-0"), "cifar-10-binary.tar.gz")
+    fails(DATA, train(path("out-lies"), {"data.path": archive}, expecting=DATA), archive, unpack)
+    for dataset, i, word in [("cifar10", 0, unpack), ("image_folder", 1, "data.train="), ("image_folder", 5, "data.path="),
+                             ("mnist", 10, "data.path=")]:
+        done = train(path("out-lies"), {"data.path": path("lies-%d" % i), "data.dataset": dataset}, expecting=DATA)
+        expect("data.dataset: synthetic" not in fails(DATA, done, word), done.stderr)
+        fails(DATA, run("data", "verify", "--data", path("lies-%d" % i), "--dataset", dataset), word)
+
+
+@check
+def the_synthetic_set_is_never_written_into_others_folders():
+    others = lay("others", "photos/ant/a.jpg")
+    before = what_lies_there(others)
+    small = {**FEW, "train.max_steps": 1, "train.eval_batch_size": 250}
+    done = train(path("beside-others"), {**small, "data.path": others, "data.dataset": "synthetic"})
+    expect("in memory (%s holds something else" % others in done.stderr, done.stderr)
+    expect_equal(what_lies_there(others), before)
+    # Nor into the shipped folder, where it is another's.
+    work = lay("work-with-tables", "data/a.csv")
+    done = finish(start([PROGRAM, *train_words("run", {**small, "data.path": "data"})], cwd=work))
+    fails(DATA, done, "data: holds no data set", "data.dataset: synthetic")
+    expect_equal(os.listdir(os.path.join(work, "data")), ["a.csv"])
 
 
 # ---- numbers

@@ -108,11 +108,9 @@ def mislabelled_data_folders():
 
 @check
 def a_damaged_label_may_be_skipped_in_evaluation():
-    data = path("data-eval")
-    shutil.copytree(few(), data)
+    data = with_damaged("data-eval", "test_batch.bin", lambda file: None)
     train(path("out-eval"), {**DATA_SETTINGS, "data.path": data})
-    test = next(os.path.join(folder, "test_batch.bin") for folder, _, files in os.walk(data) if "test_batch.bin" in files)
-    write_at(RECORD * 5, b"\x63")(test)
+    write_at(RECORD * 5, b"\x63")(os.path.join(data, "synthetic-10-batches-bin", "test_batch.bin"))
     fails(DATA, run("eval", "--ckpt", path("out-eval")), "test_batch.bin", "--on-corrupt skip")
     done = run("eval", "--ckpt", path("out-eval"), "--on-corrupt", "skip", "--json")
     expect_equal(done.returncode, DONE, done.stderr)

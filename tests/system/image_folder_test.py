@@ -191,6 +191,136 @@ def damaged_pictures_are_named_or_counted():
 
 
 @check
+def files_that_are_no_pictures_are_named_for_what_they_are():
+    data = folders("no-pictures", train=4, val=1)
+    picture = os.path.join(data, "val", "cow", "p00.png")
+    box = b"\0\0\0\x0c"
+    for content, *words in [(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "Git LFS, not the file itself", "git lfs pull"),
+                            (b"<!DOCTYPE html><html></html>", "a web page", "download the file itself"),
+                            (box + b"ftypavif....", "an AVIF file: convert it to JPEG or PNG"),
+                            (box + b"jP  \r\n\x87\n....", "a JPEG 2000 file: convert it to JPEG or PNG")]:
+        damage(picture, content)
+        for command in [("data", "verify", "--data", data), ("data", "convert", "--from", data, "--out", path("no.ctpack")),
+                        ("train", *train_words(path("no-pictures-run"), settings(data, train__epochs=1), "--reset", config=LINEAR))]:
+            fails(DATA, run(*command), picture, *words)
+    damage(path("pointer.ctpack"), b"version https://git-lfs.github.com/spec/v1\n")
+    for command in ("verify", "info"):
+        fails(DATA, run("data", command, "--data", path("pointer.ctpack")), "pointer.ctpack", "git lfs pull")
+
+
+@check
+def a_class_may_have_no_pictures_to_test_on():
+    data, output = folders("lacking", train=4, val=2), path("lacking-run")
+    shutil.rmtree(os.path.join(data, "val", "bee"))
+    os.mkdir(os.path.join(data, "val", "bee"))
+    told = "no images of the class 'bee' to test on"
+    done = train(output, settings(data), config=LINEAR)
+    expect(told in done.stderr, done.stderr)
+    expect(re.search(r"Accuracy of +bee : no images", done.stdout), done.stdout)
+    expect_equal(records(output, "eval")[-1]["images"], 4)
+    os.rmdir(os.path.join(data, "val", "bee"))  # what is no folder at all has no pictures either
+    done = run("eval", "--ckpt", os.path.join(output, "best.bin"), "--json")
+    expect_equal(json.loads(done.stdout)["images"], 4, done.stderr)
+    expect(told in done.stderr, done.stderr)
+    for words in [("data", "verify", "--data", data), ("data", "info", "--data", data),
+                  train_words(path("lacking-dry"), settings(data), "--dry-run", config=LINEAR)]:
+        done = run(*words)
+        expect_equal(done.returncode, DONE, done.stderr)
+        expect(told in done.stdout, done.stdout)
+    done = run("data", "convert", "--from", data, "--out", path("lacking.ctpack"))
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect(told in done.stderr, done.stderr)
+    done = train(path("lacking-packed"), settings(path("lacking.ctpack")), config=LINEAR)
+    expect(told in done.stderr, done.stderr)
+    # val/ alone, elsewhere: the classes are those of the weights.
+    os.makedirs(path("lacking-alone"))
+    os.rename(os.path.join(data, "val"), path("lacking-alone", "val"))
+    done = run("eval", "--ckpt", os.path.join(output, "best.bin"), "--data", path("lacking-alone"), "--json")
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect_equal(json.loads(done.stdout)["accuracy"], records(output, "eval")[-1]["accuracy"])
+
+
+@check
+def the_same_images_to_train_and_to_test_on_are_warned_of():
+    data, _, done = trained()
+    warning = "warning: the images to test on are those that are trained on"
+    expect(warning not in done.stderr, done.stderr)
+    copy, links = path("copied-split"), path("linked-split")
+    for place in copy, links:
+        os.mkdir(place)
+        os.symlink(os.path.join(data, "train"), os.path.join(place, "train"))
+    shutil.copytree(os.path.join(data, "train"), os.path.join(copy, "val"))
+    os.symlink(os.path.join(data, "train"), os.path.join(links, "val"))
+    once = os.path.join(data, "train")
+    for changed in ({"data__path": copy}, {"data__path": links}, {"data__train": once, "data__val": once}):
+        done = run(*train_words(path("same-dry"), settings(data, **changed), "--dry-run", config=LINEAR))
+        expect(warning in done.stderr, changed, done.stderr)
+    done = train(path("same-run"), settings(data, data__train=once, data__val=once, train__epochs=1), config=LINEAR)
+    expect(warning in done.stderr, done.stderr)
+    for words in ("data", "info", "--data", links), ("data", "convert", "--from", links, "--out", path("same.ctpack")):
+        done = run(*words)
+        expect(warning in done.stderr, words, done.stderr)
+    # Not as classes of each other either.
+    inside = path("inside")
+    shutil.copytree(data, inside)
+    for changed in ({"data__train": inside, "data__val": os.path.join(inside, "val")},
+                    {"data__val": inside, "data__train": os.path.join(inside, "train")}):
+        fails(DATA, train(path("inside-run"), settings(data, **changed), config=LINEAR, expecting=DATA), inside, "data.train")
+
+
+@check
+def evaluation_names_what_fits():
+    data, output, _ = trained()
+    best = os.path.join(output, "best.bin")
+    wanted = records(output, "eval")[-1]
+    for part, split in ((os.path.join(data, "val"), "test"), (os.path.join(data, "train"), "train")):  # the part itself
+        done = run("eval", "--ckpt", best, "--data", part, "--split", split, "--json")
+        expect_equal(done.returncode, DONE, done.stderr)
+        expect(split == "train" or json.loads(done.stdout)["loss"] == wanted["loss"], done.stdout)
+    other = path("other-classes")
+    shutil.copytree(data, other)
+    for split in "train", "val":
+        os.rename(os.path.join(other, split, "bee"), os.path.join(other, split, "wasp"))
+    fewer = path("fewer-classes")
+    shutil.copytree(data, fewer)
+    for split in "train", "val":
+        shutil.rmtree(os.path.join(fewer, split, "bee"))
+    for place, problem in (other, "class 1 is 'cow', but that of"), (fewer, "2 classes, but"), (path("nowhere-at-all"), "no such folder"):
+        line = fails(DATA, run("eval", "--ckpt", best, "--data", place), place, problem)
+        expect("--data" not in line, line)
+        expect(place not in (other, fewer) or "that it was trained on, 'ant' to 'cow'" in line, line)
+    # Where the run had its images, the option is what helps.
+    copy, moved = path("moved-run"), path("moved-data")
+    shutil.copytree(data, moved)
+    train(copy, settings(moved, train__epochs=1), config=LINEAR)
+    shutil.rmtree(os.path.join(moved, "val"))
+    fails(DATA, run("eval", "--ckpt", os.path.join(copy, "best.bin")), moved, "--data DIR")
+
+
+@check
+def hidden_files_and_folders_are_left_out_and_counted():
+    data, output = folders("hidden", train=4, val=2), path("hidden-run")
+    train(path("unhidden-run"), settings(data), config=LINEAR)
+    os.makedirs(os.path.join(data, "train", ".ipynb_checkpoints"))
+    os.makedirs(os.path.join(data, "train", "bee", "@eaDir"))
+    for file in ("train/ant/._p00.png", "train/ant/.DS_Store", "train/bee/@eaDir/p00.png", "train/Thumbs.db", "val/._p01.png",
+                 "val/cow/._p01.png"):
+        damage(os.path.join(data, file), b"This is no picture.")
+    done = train(output, settings(data), config=LINEAR)
+    expect_same_result(output, result(path("unhidden-run")))
+    in_train, in_val = [re.findall("(\\d) hidden files? or folders? (?:is|are) left out, such as '%s/" % os.path.join(data, split),
+                                   done.stderr) for split in ("train", "val")]
+    expect_equal((in_train, in_val), (["3"], ["1"]), done.stderr)
+    done = run("data", "verify", "--data", data)
+    expect_equal(done.returncode, DONE, done.stdout, done.stderr)
+    expect("3 hidden files or folders are left out" in done.stdout, done.stdout)
+    # A packed file's shadow is no second one.
+    expect_equal(run("data", "convert", "--from", data, "--out", path("hidden-packed", "a.ctpack")).returncode, DONE)
+    damage(path("hidden-packed", "._a.ctpack"), b"\0")
+    expect_equal(run("data", "verify", "--data", path("hidden-packed")).returncode, DONE)
+
+
+@check
 def other_layouts_are_told_from_an_empty_place():
     data = folders("told", train=1, val=1)
     python = path("python")
@@ -303,11 +433,11 @@ def what_does_not_fit_is_refused_by_name():
     fails(DATA, run("data", "verify", "--data", data, "--max-pixels", 100), "data.max_pixels, 100", "--max-pixels")
     refused(DATA, {"data__train": path("no", "such")}, path("no", "such"))
     refused(DATA, {"data__path": path("nowhere"), "data__dataset": "image_folder"}, "nowhere", "train/CLASS")
-    one = path("one-left")
+    one = path("one-other")
     shutil.copytree(data, one)
-    for label in "bee", "cow":
-        shutil.rmtree(os.path.join(one, "val", label))
-    refused(DATA, {"data__path": one}, os.path.join(one, "val"), "'bee' and 1 more")
+    shutil.rmtree(os.path.join(one, "val", "cow"))
+    os.rename(os.path.join(one, "val", "bee"), os.path.join(one, "val", "Bee"))
+    refused(DATA, {"data__path": one}, os.path.join(one, "val"), "'bee' and 1 more", "one for 'Bee'")
     empty = path("empty-class")
     shutil.copytree(data, empty)
     os.makedirs(os.path.join(empty, "train", "dog"))

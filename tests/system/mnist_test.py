@@ -88,6 +88,12 @@ def damaged_files_are_refused_by_name():
                 out.write(content)
         return damage
 
+    def replace(content):
+        def damage(file):
+            with open(file, "wb") as out:
+                out.write(content)
+        return damage
+
     def compress(file):
         with open(file, "rb") as content, gzip.open(file + ".gz", "wb") as out:
             out.write(content.read())
@@ -110,6 +116,8 @@ def damaged_files_are_refused_by_name():
              ("label", TEST_LABELS, write(8 + 7, b"\x0a"), "label 7 is 10"),
              ("none", TRAIN_IMAGES, no_items(HEADER), "0 items"),
              ("no-labels", TEST_LABELS, no_items(8), "0 items"),
+             ("pointer", TRAIN_IMAGES, replace(b"version https://git-lfs.github.com/spec/v1\n"), "Git LFS, not the file itself"),
+             ("page", TEST_LABELS, replace(b"<!DOCTYPE html><html>"), "a web page"),
              ("size", TRAIN_IMAGES, write(8, struct.pack(">II", 56, 14)), "images of 56x14")]
     for name, file, damage, problem in cases:
         data = digits("data-" + name)
@@ -150,7 +158,8 @@ def a_model_of_another_shape_is_refused():
     data, _, _ = trained()
     fails(USAGE, run("train", *train_words(path("out-cnn"), {"data.dataset": "mnist", "data.path": data})), "1x28x28",
           "3x32x32")
-    fails(DATA, run("train", *train_words(path("out-none"), {"data.dataset": "mnist", "data.path": scratch()})),
+    os.makedirs(path("none"))
+    fails(DATA, run("train", *train_words(path("out-none"), {"data.dataset": "mnist", "data.path": path("none")})),
           "no mnist", "gunzip")
     nowhere = path("nowhere")
     fails(DATA, run("train", *train_words(path("out-none"), {"data.dataset": "mnist", "data.path": nowhere})), nowhere,
@@ -160,8 +169,14 @@ def a_model_of_another_shape_is_refused():
 @check
 def nobody_gets_it_unasked():
     data = digits("unasked")
-    done = train(path("out-unasked"), {"data.path": data, "train.max_steps": 4})
-    expect("data: synthetic-10, written to %s/" % data in done.stderr, done.stderr)
+    before = sorted(os.listdir(data))
+    for compressed in (False, True):
+        if compressed:
+            subprocess.run(["gzip", *(os.path.join(data, "mnist", name) for name in os.listdir(os.path.join(data, "mnist")))],
+                           check=True)
+        fails(DATA, train(path("out-unasked"), {"data.path": data, "train.max_steps": 4}, expecting=DATA),
+              os.path.join(data, "mnist"), "set data.dataset: mnist", "data.dataset: synthetic")
+        expect_equal(sorted(os.listdir(data)), before)
 
 
 main()

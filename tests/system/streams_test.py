@@ -214,7 +214,7 @@ def a_limit_of_file_sizes_is_a_failed_write():
     expect(not os.path.exists(out))
     # A set that cannot be written is kept in memory, which is said.
     os.makedirs(path("small"))
-    sets = {"data.path": path("small"), "train.max_steps": 1}
+    sets = {"data.path": path("small"), "data.dataset": "synthetic", "train.max_steps": 1}
     done = limited([PROGRAM, *train_words(path("in-memory"), sets)], 4 << 20)
     expect_equal(done.returncode, DONE, done.stderr)
     expect("in memory (" in done.stderr and "ulimit -f" in done.stderr, done.stderr)

@@ -264,6 +264,19 @@ class Verbs(unittest.TestCase):
             file.write("one\n")
         self.bad(DATA, "batches.meta.txt", "data", "verify", "--data", folder)
 
+    def test_cifar_is_compared_with_the_published_files(self):
+        folder = os.path.join(self.folder, "unpublished", "cifar-10-batches-bin")
+        shutil.copytree(self.synthetic(), folder, copy_function=os.link)  # without its names it is taken for CIFAR-10
+        os.remove(os.path.join(folder, "batches.meta.txt"))
+        text = self.good("data", "verify", "--data", folder)
+        self.assertEqual(text.count("  ok\n"), 6)
+        self.assertIn("not the published files of CIFAR-10 but another encoding", text)
+        second = os.path.join(folder, "data_batch_2.bin")
+        os.remove(second)
+        os.link(os.path.join(folder, "data_batch_1.bin"), second)
+        text = self.bad(DATA, "data_batch_2.bin: the same bytes as data_batch_1.bin; unpack", "data", "verify", "--data", folder)
+        self.assertEqual(text.count("  ok\n"), 5)
+
     def test_missing_or_other_data(self):
         self.synthetic()
         self.bad(DATA, "data synth", "data", "verify", "--data", os.path.join(self.folder, "nowhere"))

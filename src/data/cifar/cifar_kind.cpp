@@ -83,7 +83,7 @@ DataKind cifar_kind() {
           .open = open_batches,
           .size = size_of_batches,
           .look = look_at_batches,
-          .verified = "sizes and labels are checked",
+          .verified = "sizes and labels are checked, bytes compared with those published",
           .verify = [](const fs::path& folder, const OpenOptions&) { return inspect_files(folder); }};
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/crc32c.h"
 #include "base/paths.h"
+#include "base/wrong_download.h"
 #include "data/synthetic/synthetic.h"
 
 namespace ct {
@@ -47,6 +48,11 @@ std::string size_problem(uint64_t bytes, int64_t records_per_file) {
   if (bytes % kRecordBytes != 0)
     return str("truncated: ", bytes, " bytes are no whole number of records of ", kRecordBytes);
   return "";
+}
+
+std::string batch_problem(std::span<const std::byte> file, int64_t records_per_file) {
+  const std::string_view wrong = wrong_download(file);
+  return wrong.empty() ? size_problem(file.size(), records_per_file) : std::string(wrong);
 }
 
 std::vector<std::string> read_class_names(const fs::path& folder) {
@@ -105,7 +111,7 @@ CifarSet::CifarSet(const fs::path& folder, Split split, const CifarOptions& opti
            data_remedy(synthetic));
     }
     const auto bytes = files_.emplace_back(path, MappedFile::Links::follow, ExitCode::data).bytes();
-    const std::string problem = size_problem(bytes.size(), records);
+    const std::string problem = batch_problem(bytes, records);
     if (!problem.empty()) fail(ExitCode::data, path.string(), ": ", problem, "; ", data_remedy(synthetic));
     add_records(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size() / kRecordBytes, path.string(),
                 options.on_corrupt);

@@ -72,6 +72,9 @@ int64_t records_per_file(const std::filesystem::path& folder);
 /// What is wrong with a file of that many bytes, or nothing. records_per_file 0: any whole number.
 std::string size_problem(uint64_t bytes, int64_t records_per_file);
 
+/// What is wrong with such a file, which may be no file of the set at all; labels are not looked at.
+std::string batch_problem(std::span<const std::byte> file, int64_t records_per_file);
+
 /// How to get whole files again, for error messages: by set.
 std::string_view data_remedy(bool synthetic);
 

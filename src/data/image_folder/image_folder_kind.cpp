@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <tuple>
 
 #include "base/cores.h"
 #include "base/in_order.h"
 #include "base/paths.h"
 #include "data/image_folder/image_folder_set.h"
+#include "data/notes.h"
 
 namespace ct {
 namespace fs = std::filesystem;
@@ -40,34 +42,47 @@ std::optional<DataSource> locate(const fs::path& path, const LocateOptions& opti
 
 bool holds_split(const fs::path& path) { return is_folder(path, ExitCode::data); }
 
-/// Labels are numbers of classes, so both splits must have the same ones.
-void require_same_classes(const fs::path& train, const fs::path& val) {
+/// Labels are numbers of the classes to train on, so those to test on may be fewer, but no others.
+void require_known_classes(const fs::path& train, const fs::path& val) {
   const std::vector<std::string> in_train = folders_in(train), in_val = folders_in(val);
   std::vector<std::string> missing, more;
   std::ranges::set_difference(in_train, in_val, std::back_inserter(missing));
   std::ranges::set_difference(in_val, in_train, std::back_inserter(more));
+  for (const auto& [outer, names, inner] : {std::tuple(train, missing, val), {val, more, train}})
+    for (const std::string& name : names)
+      if (same_place(outer / name, inner, ExitCode::data))
+        fail(ExitCode::data, inner.string(), ": lies in ", outer.string(), ", of which it would be a class; give ",
+             "data.train and data.val that lie beside each other");
+  if (more.empty()) return;
   const auto named = [](const std::vector<std::string>& names) {
     return str(in_quotes(names.front()), names.size() > 1 ? str(" and ", names.size() - 1, " more") : "");
   };
-  const auto refuse = [&](const std::vector<std::string>& names, const fs::path& lacks, const fs::path& has,
-                          const std::vector<std::string>& others) {
-    if (names.empty()) return;
-    fail(ExitCode::data, lacks.string(), ": no folder for the class ", named(names), ", which ", has.string(), " has",
-         others.empty() ? "" : ", but one for " + named(others) + ", which it has not",
-         "; both must have the same classes");
-  };
-  refuse(missing, val, train, more);
-  refuse(more, train, val, {});
+  if (missing.empty())
+    fail(ExitCode::data, train.string(), ": no folder for the class ", named(more), ", which ", val.string(),
+         " has; give it pictures to train on, or remove it there");
+  fail(ExitCode::data, val.string(), ": no folder for the class ", named(missing), ", which ", train.string(),
+       " has, but one for ", named(more), ", which it has not; give the same class the same name in both");
+}
+
+/// The classes that `val` is to tell apart, be they there or not: those of `train`, or `known` where that is not there.
+/// None where it has others, or no folder at all.
+std::vector<std::string> classes_to_test(const fs::path& train, const fs::path& val,
+                                         const std::vector<std::string>& known = {}) {
+  const std::vector<std::string> classes = is_there(train, ExitCode::data) ? class_folders(train) : known;
+  std::vector<std::string> sorted = classes;
+  std::ranges::sort(sorted);
+  const std::vector<std::string> in_val = folders_in(val);
+  return !in_val.empty() && std::ranges::includes(sorted, in_val) ? classes : std::vector<std::string>{};
 }
 
 std::unique_ptr<DataSet> open(const DataSource& source, Split split, const OpenOptions& options) {
   const fs::path train = train_of(source), val = val_of(source);
-  if (split == Split::test && is_there(train, ExitCode::data)) require_same_classes(train, val);
-  return std::make_unique<ImageFolderSet>(
-      split == Split::train ? train : val,
-      ImageFolderOptions{.pictures = options.pictures,
-                         .on_corrupt = options.on_corrupt,
-                         .threads = options.threads > 0 ? options.threads : available_cores()});
+  if (split == Split::test && is_there(train, ExitCode::data)) require_known_classes(train, val);
+  ImageFolderOptions folder{.pictures = options.pictures,
+                            .on_corrupt = options.on_corrupt,
+                            .threads = options.threads > 0 ? options.threads : available_cores()};
+  if (split == Split::test) folder.classes = classes_to_test(train, val, options.classes);
+  return std::make_unique<ImageFolderSet>(split == Split::train ? train : val, folder);
 }
 
 /// Nothing is mapped: pictures are read one by one.
@@ -92,7 +107,7 @@ std::string without(const fs::path& path, const Error& error) {
 
 std::string look(const fs::path& folder) {
   try {
-    require_same_classes(folder / "train", folder / "val");
+    require_known_classes(folder / "train", folder / "val");
     return "";
   } catch (const Error& error) {
     return without(folder, error);
@@ -103,12 +118,16 @@ std::string look(const fs::path& folder) {
 std::vector<FileReport> verify(const fs::path& folder, const OpenOptions& options) {
   std::vector<FileReport> reports;
   bool both_open = true;
-  for (const fs::path& split : {folder / "train", folder / "val"}) {
+  const fs::path train = folder / "train", val = folder / "val";
+  for (const fs::path& split : {train, val}) {
     try {
-      const ImageFolderSet set(
-          split, {.pictures = options.pictures, .on_corrupt = OnCorrupt::skip, .threads = available_cores()});
+      ImageFolderOptions opening{
+          .pictures = options.pictures, .on_corrupt = OnCorrupt::skip, .threads = available_cores()};
+      if (split == val && both_open) opening.classes = classes_to_test(train, val);
+      const ImageFolderSet set(split, opening);
       const size_t whole = reports.size();
-      reports.push_back({.path = split, .records = set.count()});
+      reports.push_back(
+          {.path = split, .records = set.count(), .notes = notes_of(set, split == train ? Split::train : Split::test)});
       in_order(
           set.count(), available_cores(), [&](int64_t i) { return set.problem(i); },
           [&](int64_t i, std::string problem) {

@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/counted.h"
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/files.h"
 
 namespace ct {
 namespace fs = std::filesystem;
@@ -57,8 +59,14 @@ class Reading {
 ImageFolderSet::ImageFolderSet(fs::path folder, const ImageFolderOptions& options)
     : PictureSet(std::string(kImageFolderName), options.pictures, options.on_corrupt),
       folder_(std::move(folder)),
-      listing_(folder_, class_names_ = class_folders(folder_), options.on_corrupt, options.threads) {
+      listing_(folder_, class_names_ = options.classes.empty() ? class_folders(folder_) : options.classes,
+               {.on_corrupt = options.on_corrupt,
+                .may_lack_classes = !options.classes.empty(),
+                .threads = options.threads}) {
   labels_ = listing_.take_labels();
+  if (const Hidden& hidden = listing_.hidden(); hidden.count > 0)
+    notes_.push_back(str(counted(hidden.count, "hidden file"), " or folder", hidden.count > 1 ? "s are" : " is",
+                         " left out, such as ", in_quotes(hidden.first.native())));
 }
 
 uint32_t ImageFolderSet::fingerprint() const {

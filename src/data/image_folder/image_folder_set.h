@@ -15,6 +15,8 @@ struct ImageFolderOptions {
   PictureTransform pictures = {};
   OnCorrupt on_corrupt = OnCorrupt::error;
   int threads = 1;  // that look at the files
+  /// Of which some may have no pictures, or no folder; empty: those that have a folder, each with pictures.
+  std::vector<std::string> classes = {};
 };
 
 class ImageFolderSet final : public PictureSet {

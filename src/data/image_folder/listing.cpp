@@ -15,6 +15,7 @@
 #include "base/in_order.h"
 #include "base/paths.h"
 #include "base/utf8.h"
+#include "data/folder_names.h"
 
 namespace ct {
 namespace fs = std::filesystem;
@@ -84,13 +85,15 @@ struct ClassFiles {
   std::string names;  // counted from the class's folder, one behind the other
   std::vector<size_t> ends;
   std::vector<uint32_t> bytes;
+  Hidden hidden;
 };
 
 class ClassReader {
  public:
-  ClassReader(fs::path folder, OnCorrupt on_corrupt) : folder_(std::move(folder)), on_corrupt_(on_corrupt) {}
+  ClassReader(fs::path folder, const ListingOptions& options) : folder_(std::move(folder)), options_(options) {}
 
   ClassFiles read() {
+    if (options_.may_lack_classes && !is_there(folder_, ExitCode::data)) return {};
     visit("");
     std::ranges::sort(folders_, {}, &FolderFiles::below);
     for (FolderFiles& folder : folders_) {
@@ -102,7 +105,7 @@ class ClassReader {
       }
     }
     const auto all = static_cast<int64_t>(result_.bytes.size()), none = std::ranges::count(result_.bytes, 0u);
-    if (none == all)
+    if (none == all && (all > 0 || !options_.may_lack_classes))
       fail(ExitCode::data, folder_.string(), ": no pictures",
            none == 0 ? "" : str(" but ", counted(none, "file"), " that cannot be read"),
            "; put some there, or remove the folder of this class");
@@ -123,6 +126,10 @@ class ClassReader {
     for (const auto& [name, type] : folder.entries(path)) {
       const bool named = is_picture_name(name);
       if (type == DT_REG && !named) continue;
+      if (is_hidden_name(name)) {
+        if (named || leads_to_folder(folder, name, type)) result_.hidden.add(path / name);
+        continue;
+      }
       const std::string inside = below.empty() ? name : str(below, '/', name);
       const int error = type != DT_DIR && fstatat(folder.fd(), name.c_str(), &info, 0) != 0 ? errno : 0;
       if (type == DT_DIR || (error == 0 && S_ISDIR(info.st_mode)))
@@ -137,12 +144,12 @@ class ClassReader {
   uint32_t bytes_of(const fs::path& path, int error, const struct stat& info) const {
     const std::string problem = problem_of_status(error, info);
     if (problem.empty()) return static_cast<uint32_t>(info.st_size);
-    if (on_corrupt_ == OnCorrupt::skip) return 0;
+    if (options_.on_corrupt == OnCorrupt::skip) return 0;
     fail(ExitCode::data, path.string(), ": ", problem, "; restore or remove it, or ", kSkipDamaged);
   }
 
   const fs::path folder_;
-  const OnCorrupt on_corrupt_;
+  const ListingOptions& options_;
   std::vector<std::pair<dev_t, ino_t>> above_;
   std::vector<FolderFiles> folders_;
   ClassFiles result_;
@@ -150,14 +157,19 @@ class ClassReader {
 
 }  // namespace
 
-std::vector<std::string> folders_in(const fs::path& folder) {
+std::vector<std::string> folders_in(const fs::path& folder, Hidden* hidden) {
   if (const PathKind kind = kind_of(folder, ExitCode::data); kind != PathKind::folder)
     fail(ExitCode::data, folder.string(), ": ", kind == PathKind::nothing ? "no such folder" : "not a folder",
          "; it holds a folder for each class, with its pictures");
   OpenFolder open(folder);
   std::vector<std::string> names;
-  for (const auto& [name, type] : open.entries(folder))
-    if (leads_to_folder(open, name, type)) names.push_back(name);
+  for (const auto& [name, type] : open.entries(folder)) {
+    if (!leads_to_folder(open, name, type)) continue;
+    if (!is_hidden_name(name))
+      names.push_back(name);
+    else if (hidden != nullptr)
+      hidden->add(folder / name);
+  }
   std::ranges::sort(names);
   return names;
 }
@@ -195,17 +207,22 @@ std::string problem_of_file(const fs::path& path) {
   return problem_of_status(error, info);
 }
 
-Listing::Listing(const fs::path& folder, const std::vector<std::string>& classes, OnCorrupt on_corrupt, int threads) {
+Listing::Listing(const fs::path& folder, const std::vector<std::string>& classes, const ListingOptions& options) {
+  folders_in(folder, &hidden_);
   in_order(
-      static_cast<int64_t>(classes.size()), std::min(threads, static_cast<int>(classes.size())),
-      [&](int64_t c) { return ClassReader(folder / classes[static_cast<size_t>(c)], on_corrupt).read(); },
+      static_cast<int64_t>(classes.size()), std::min(options.threads, static_cast<int>(classes.size())),
+      [&](int64_t c) { return ClassReader(folder / classes[static_cast<size_t>(c)], options).read(); },
       [&](int64_t c, ClassFiles files) {
         const size_t before = names_.size();
         names_ += files.names;
         for (const size_t end : files.ends) ends_.push_back(before + end);
         bytes_.insert(bytes_.end(), files.bytes.begin(), files.bytes.end());
         labels_.insert(labels_.end(), files.bytes.size(), static_cast<uint16_t>(c));
+        if (hidden_.count == 0) hidden_.first = files.hidden.first;
+        hidden_.count += files.hidden.count;
       });
+  if (bytes_.empty())
+    fail(ExitCode::data, folder.string(), ": no pictures in the folders of any class; put some there");
   if (bytes_.size() > std::numeric_limits<uint32_t>::max())
     fail(ExitCode::data, folder.string(), ": ", bytes_.size(), " pictures are too many");
   names_.shrink_to_fit();

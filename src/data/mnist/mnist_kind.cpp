@@ -3,6 +3,7 @@
 #include "base/paths.h"
 #include "base/sha256.h"
 #include "data/mnist/mnist_set.h"
+#include "data/twins.h"
 
 namespace ct {
 namespace fs = std::filesystem;
@@ -78,7 +79,9 @@ std::vector<FileReport> inspect_files(const fs::path& folder, bool whole) {
 }
 
 std::vector<FileReport> verify(const fs::path& folder, const OpenOptions&) {
-  return inspect_files(folder, /*whole=*/true);
+  std::vector<FileReport> reports = inspect_files(folder, /*whole=*/true);
+  name_twins(reports);
+  return reports;
 }
 
 std::string look(const fs::path& folder) {

@@ -4,6 +4,7 @@
 
 #include "base/crc32c.h"
 #include "base/paths.h"
+#include "base/wrong_download.h"
 
 namespace ct {
 namespace fs = std::filesystem;
@@ -23,6 +24,7 @@ IdxFile read_idx(std::span<const std::byte> file, size_t header, int magic, int6
   if (file.empty()) return wrong("empty");
   if (file.size() > 1 && file[0] == std::byte{0x1f} && file[1] == std::byte{0x8b})
     return wrong("still compressed with gzip");
+  if (const std::string_view other_file = wrong_download(file); !other_file.empty()) return wrong(other_file);
   if (file.size() < header) return wrong("truncated: ", file.size(), " bytes, its header alone has ", header);
   if (const int64_t found = number_at(file, 0); found != magic)
     return wrong("begins with the number ", found, ", such an idx file begins with ", magic);

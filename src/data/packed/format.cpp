@@ -8,6 +8,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/utf8.h"
+#include "base/wrong_download.h"
 #include "data/dataset.h"
 
 namespace ct {
@@ -29,6 +30,7 @@ template <class... Parts>
 
 PackedHeader read_header(std::span<const std::byte> file) {
   if (file.empty()) wrong("empty");
+  if (const std::string_view other = wrong_download(file); !other.empty()) wrong(other);
   if (!is_packed(file)) wrong("not a packed file");
   PackedHeader header;
   if (file.size() < sizeof header) wrong("cut short: ", file.size(), " bytes, its header alone has ", sizeof header);

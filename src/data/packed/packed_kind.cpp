@@ -6,6 +6,7 @@
 #include "base/paths.h"
 #include "base/sha256.h"
 #include "base/utf8.h"
+#include "data/folder_names.h"
 #include "data/packed/packed_set.h"
 
 namespace ct {
@@ -24,7 +25,7 @@ std::optional<fs::path> find(const fs::path& path) {
   if (kind != PathKind::folder) return std::nullopt;
   std::optional<fs::path> found;
   for (const std::string& name : list_folder(path)) {
-    if (name.starts_with(kTemporaryPrefix) || fs::path(name).extension() != kPackedSuffix) continue;
+    if (is_hidden_name(name) || fs::path(name).extension() != kPackedSuffix) continue;
     if (found)
       fail(ExitCode::data, path.string(), ": holds several packed files, such as ", found->filename().string(), " and ",
            printable(name), "; set data.path to one of them");

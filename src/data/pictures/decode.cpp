@@ -1,10 +1,11 @@
 #include "data/pictures/decode.h"
 
 #include <algorithm>
-#include <array>
+#include <cstddef>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/wrong_download.h"
 #include "data/pictures/jpeg.h"
 #include "data/pictures/png.h"
 
@@ -13,17 +14,40 @@ namespace {
 
 struct Signature {
   std::string_view bytes, format;
+  size_t at = 0;  // where they lie in the file
 };
-constexpr Signature kJpeg = {"\xff\xd8\xff", "JPEG"}, kPng = {"\x89PNG\r\n\x1a\n", "PNG"};
-constexpr std::array kOthers = {
-    Signature{"GIF8", "GIF"},  Signature{"BM", "BMP"}, Signature{{"II*\0", 4}, "TIFF"}, Signature{{"MM\0*", 4}, "TIFF"},
-    Signature{"RIFF", "WebP"}, Signature{"P1", "PNM"}, Signature{"P2", "PNM"},          Signature{"P3", "PNM"},
-    Signature{"P4", "PNM"},    Signature{"P5", "PNM"}, Signature{"P6", "PNM"},
+constexpr Signature kJpeg = {"\xff\xd8\xff", "a JPEG"}, kPng = {"\x89PNG\r\n\x1a\n", "a PNG"};
+constexpr Signature kOthers[] = {
+    {"GIF8", "a GIF"},
+    {"BM", "a BMP"},
+    {{"II*\0", 4}, "a TIFF"},
+    {{"MM\0*", 4}, "a TIFF"},
+    {"RIFF", "a WebP"},
+    {"P1", "a PNM"},
+    {"P2", "a PNM"},
+    {"P3", "a PNM"},
+    {"P4", "a PNM"},
+    {"P5", "a PNM"},
+    {"P6", "a PNM"},
+    {"ftypavif", "an AVIF", 4},
+    {"ftypavis", "an AVIF", 4},
+    {"ftyphei", "a HEIC", 4},
+    {"ftyphev", "a HEIC", 4},
+    {"ftypmif1", "a HEIF", 4},
+    {"ftypmsf1", "a HEIF", 4},
+    {"jP  \r\n\x87\n", "a JPEG 2000", 4},
+    {"\xff\x4f\xff\x51", "a JPEG 2000"},
+    {"JXL \r\n\x87\n", "a JPEG XL", 4},
+    {"\xff\x0a", "a JPEG XL"},
+    {"<svg", "an SVG"},
+    {"8BPS", "a Photoshop"},
+    {"%PDF", "a PDF"},
 };
 
 bool begins_with(std::span<const std::byte> file, const Signature& signature) {
-  return file.size() >= signature.bytes.size() &&
-         std::equal(signature.bytes.begin(), signature.bytes.end(), file.begin(),
+  const std::string_view& bytes = signature.bytes;
+  return file.size() >= signature.at + bytes.size() &&
+         std::equal(bytes.begin(), bytes.end(), file.begin() + static_cast<std::ptrdiff_t>(signature.at),
                     [](char a, std::byte b) { return static_cast<std::byte>(a) == b; });
 }
 
@@ -34,7 +58,8 @@ PicturePart decode_part(std::span<const std::byte> file, const ChooseWindow& win
   if (begins_with(file, kPng)) return decode_png(file, window, options);
   if (file.empty()) fail(ExitCode::data, "empty");
   for (const Signature& other : kOthers)
-    if (begins_with(file, other)) fail(ExitCode::data, "a ", other.format, " file: convert it to JPEG or PNG");
+    if (begins_with(file, other)) fail(ExitCode::data, other.format, " file: convert it to JPEG or PNG");
+  if (const std::string_view wrong = wrong_download(file); !wrong.empty()) fail(ExitCode::data, wrong);
   fail(ExitCode::data, "neither a JPEG nor a PNG file");
 }
 

@@ -3,6 +3,7 @@
 #include "base/paths.h"
 #include "data/cifar/cifar_kind.h"
 #include "data/cifar/verify.h"
+#include "data/folder_names.h"
 #include "data/late_set.h"
 #include "data/synthetic/synthetic.h"
 
@@ -22,14 +23,16 @@ std::optional<DataSource> locate(const fs::path& path, const LocateOptions& opti
     return DataSource{.folder = path, .note = str("data: ", kSyntheticName, " in ", path.string())};
   const bool other = itself || path.filename() == kCifarFolder;  // it goes beside another set, never into it
   const fs::path parent = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  const fs::path folder = folder_named(kSyntheticFolder, other ? parent : path);
-  const std::string why =
-      options.by_name ? "" : str("; for ", kCifarName, ", ", how_to_get_cifar(other ? parent : path));
+  const fs::path place = other ? parent : path, folder = folder_named(kSyntheticFolder, place);
+  const std::string why = options.by_name ? "" : str("; for ", kCifarName, ", ", how_to_get_cifar(place));
   const auto in_memory = [&](const std::string& because) {
     return DataSource{.note = str("data: ", kSyntheticName, " in memory (", because, ")", why)};
   };
   try {
-    if (options.if_absent != IfAbsent::write && !synthetic_there(folder))
+    const bool there = synthetic_there(folder);
+    if (!there && !is_vacant(place, kSyntheticFolder))
+      return in_memory(str(place.string(), " holds something else; cifar-train data synth writes it to a folder"));
+    if (!there && options.if_absent != IfAbsent::write)
       return options.if_absent == IfAbsent::write_later ? DataSource{.folder = folder, .note = why, .to_write = true}
                                                         : in_memory("none lies in " + folder.string());
     const bool written = write_synthetic(folder, options.progress);

@@ -67,7 +67,7 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"data.dataset",
        &c.data.dataset,
        "of " + join_choices(datasets) +
-           "; auto: CIFAR-10 or train/ and val/ where they lie in data.path, else the synthetic set",
+           "; auto: CIFAR-10 or train/ and val/ where they lie in data.path, else the synthetic set where nothing does",
        {.values = datasets}},
       {"data.path", &c.data.path, "the folder in which the data set lies", {.resume_may_change = true}},
       {"data.train",

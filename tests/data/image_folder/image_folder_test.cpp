@@ -6,6 +6,7 @@
 #include "data/data_fixture.h"
 #include "data/image_folder/image_folder_set.h"
 #include "data/locate.h"
+#include "data/notes.h"
 #include "data/pictures/made_up_pictures.h"
 #include "data/pipeline.h"
 
@@ -50,11 +51,13 @@ class ImageFolderTest : public DataFixture {
   }
 };
 
-/// What torchvision's ImageFolder lists, in its order.
+/// What torchvision's ImageFolder lists, in its order, but for hidden names.
 TEST_F(ImageFolderTest, FindsPicturesAsImageFolderDoes) {
   const fs::path folder = root / "train";
   for (const char* name : {"b/10.png", "b/9.PNG", "b/a/z.jpg", "b/a-b/k.jpeg", "b/a/deep/x.JPEG", "a/m.webp",
                            "a/n.Tiff", "C/one.bmp", "C/.hidden.pgm", "C/two.ppm", "C/3.tif"})
+    put_picture(folder / name);
+  for (const char* name : {"C/@eaDir/one.bmp", "a/._m.webp", ".ipynb_checkpoints/one.png", "a/.DS_Store"})
     put_picture(folder / name);
   for (const char* name : {"a/readme.txt", "a/jpg", "a/x.jpg.part", "notes.png"}) put(folder / name, {});
   fs::create_directory_symlink(folder / "b" / "a", folder / "a" / "linked");
@@ -64,14 +67,16 @@ TEST_F(ImageFolderTest, FindsPicturesAsImageFolderDoes) {
     const ImageFolderSet set(folder, {.pictures = kSmall, .threads = threads});
     EXPECT_EQ(set.class_names(), (std::vector<std::string>{"C", "a", "b", "d"}));
     EXPECT_EQ(names_of(set, folder),
-              (std::vector<std::string>{"C/.hidden.pgm", "C/3.tif", "C/one.bmp", "C/two.ppm", "a/link.png", "a/m.webp",
-                                        "a/n.Tiff", "a/linked/z.jpg", "a/linked/deep/x.JPEG", "b/10.png", "b/9.PNG",
-                                        "b/a/z.jpg", "b/a-b/k.jpeg", "b/a/deep/x.JPEG", "d/.hidden.pgm", "d/3.tif",
-                                        "d/one.bmp", "d/two.ppm"}));
-    const std::vector<int> labels = {0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 3};
+              (std::vector<std::string>{"C/3.tif", "C/one.bmp", "C/two.ppm", "a/link.png", "a/m.webp", "a/n.Tiff",
+                                        "a/linked/z.jpg", "a/linked/deep/x.JPEG", "b/10.png", "b/9.PNG", "b/a/z.jpg",
+                                        "b/a-b/k.jpeg", "b/a/deep/x.JPEG", "d/3.tif", "d/one.bmp", "d/two.ppm"}));
+    const std::vector<int> labels = {0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3};
     for (size_t i = 0; i < labels.size(); ++i) EXPECT_EQ(set.label(static_cast<int64_t>(i)), labels[i]);
     EXPECT_EQ(set.shape(), (SampleShape{3, 8, 8}));
     EXPECT_FALSE(set.direct());
+    ASSERT_EQ(set.notes().size(), 1u);
+    EXPECT_EQ(set.notes()[0].find("6 hidden files or folders are left out"), 0u) << set.notes()[0];
+    EXPECT_NE(set.notes()[0].find("'" + (folder / ".ipynb_checkpoints").string() + "'"), std::string::npos);
   }
 }
 
@@ -253,7 +258,7 @@ TEST_F(ImageFolderTest, TheKindIsFoundByItsFoldersOrByNames) {
                [&] { locate_data("auto", folder, memory); });
   EXPECT_EQ(locate_data("synthetic", folder, memory).kind->key, "synthetic");
   fs::rename(folder / "val", root / "check");
-  EXPECT_EQ(locate_data("auto", folder, memory).kind->key, "synthetic");
+  expect_error(ExitCode::data, {folder.string(), "is empty"}, [&] { locate_data("auto", folder, memory); });
   expect_error(ExitCode::data, {"no train/ and val/", "data.train"}, [&] { locate_data("image_folder", folder); });
   for (const char* dataset : {"auto", "image_folder"}) {
     const DataSource source = locate_data(
@@ -268,7 +273,28 @@ TEST_F(ImageFolderTest, TheKindIsFoundByItsFoldersOrByNames) {
                [&] { locate_data("cifar10", folder, {.train = root / "learn"}); });
 }
 
-TEST_F(ImageFolderTest, BothSplitsHaveTheSameClasses) {
+TEST_F(ImageFolderTest, ThereMayBeNothingOfAClassToTestOn) {
+  const fs::path folder = make_folders(1);
+  const DataSource source = locate_data("image_folder", folder);
+  fs::remove(folder / "val" / "ant" / "p0.png");
+  fs::remove_all(folder / "val" / "bee");
+  const auto test = source.kind->open(source, Split::test, {});
+  EXPECT_EQ(test->class_names(), (std::vector<std::string>{"ant", "bee", "cow"}));
+  ASSERT_EQ(test->count(), 1);
+  EXPECT_EQ(test->label(0), 2);
+  EXPECT_EQ(notes_of(*test, Split::test),
+            std::vector<std::string>{"no images of the class 'ant' and 1 more to test on"});
+  EXPECT_EQ(source.kind->look(folder), "");
+  // Without train/ the classes are those of the weights.
+  fs::rename(folder / "train", root / "elsewhere");
+  EXPECT_EQ(source.kind->open(source, Split::test, {.classes = {"ant", "bee", "cow"}})->label(0), 2);
+  fs::remove_all(folder / "val" / "cow");
+  expect_error(ExitCode::data, {"val", "no pictures"}, [&] {
+    source.kind->open(source, Split::test, {.classes = {"ant", "bee", "cow"}});
+  });
+}
+
+TEST_F(ImageFolderTest, ThereIsNoClassToTestOnAlone) {
   const fs::path folder = make_folders(1);
   const DataSource source = locate_data("image_folder", folder);
   EXPECT_EQ(source.kind->look(folder), "");

@@ -164,7 +164,7 @@ TEST_F(MnistSetTest, TheKindFindsItAndTellsHowToGetIt) {
   fs::rename(folder / "t10k-images-idx3-ubyte", folder / "t10k-images-idx3-ubyte.gz");
   EXPECT_EQ(locate_data("mnist", root).folder, folder);
   // What most networks do not take is not taken unasked.
-  EXPECT_EQ(locate_data("auto", root, {.if_absent = IfAbsent::keep_in_memory}).kind->key, "synthetic");
+  expect_error(ExitCode::data, {folder.string(), "data.dataset: mnist"}, [&] { locate_data("auto", root); });
   EXPECT_FALSE(find_data("auto", root));
   fs::remove(folder / "t10k-images-idx3-ubyte.gz");
   expect_error(ExitCode::data, {root.string(), "no mnist", "https://", folder.string() + "/", "gunzip"},

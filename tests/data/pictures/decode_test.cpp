@@ -69,6 +69,17 @@ TEST(Decode, FormatsAreToldByContent) {
   expect_problem(bytes_of("GIF89a..........."), "GIF");
   expect_problem(bytes_of("RIFF....WEBPVP8 "), "WebP");
   expect_problem(bytes_of("P6 2 2 255 ............"), "PNM");
+  const auto box = [](const std::string& name) {
+    return bytes_of(std::string("\0\0\0\x0c", 4) + name + "............");
+  };
+  expect_problem(box("ftypavif"), "an AVIF file: convert it");
+  expect_problem(box("ftypheic"), "a HEIC file");
+  expect_problem(box("jP  \r\n\x87\n"), "a JPEG 2000 file");
+  expect_problem(box("JXL \r\n\x87\n"), "a JPEG XL file");
+  expect_problem(bytes_of("\xff\x4f\xff\x51............"), "a JPEG 2000 file");
+  expect_problem(bytes_of("version https://git-lfs.github.com/spec/v1\n"),
+                 "Git LFS, not the file itself: run git lfs pull");
+  expect_problem(bytes_of("\n <!DOCTYPE html><html>"), "a web page");
   expect_problem(bytes_of("This is text, whatever its name."), "neither a JPEG nor a PNG file");
   expect_problem(bytes_of("\xff"), "neither a JPEG nor a PNG file");
 }

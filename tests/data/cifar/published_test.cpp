@@ -1,0 +1,26 @@
+#include "data/cifar/published.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace ct {
+namespace {
+
+TEST(Published, FilesThatAreNotAreNamed) {
+  const std::vector<std::string> published(kCifarSha1.begin(), kCifarSha1.end());
+  EXPECT_EQ(note_of_published(published), "");
+  std::vector<std::string> some = published;
+  some[1] = published[0];
+  some[5] = std::string(40, '0');
+  EXPECT_EQ(note_of_published(some).find("data_batch_2.bin, test_batch.bin: not as published, though other files are"),
+            0u)
+      << note_of_published(some);
+  some[1] = some[5] = "";
+  EXPECT_EQ(note_of_published(some), "");
+  const std::vector<std::string> others(6, std::string(40, '0'));
+  EXPECT_EQ(note_of_published(others).find("not the published files of CIFAR-10"), 0u);
+}
+
+}  // namespace
+}  // namespace ct
