@@ -240,6 +240,12 @@ std::string conversions(const SafetensorsFile& file) {
   return text;
 }
 
+std::vector<std::string> not_finite(const SafetensorsFile& file, WeightSet set) {
+  std::vector<std::string> names = not_finite(logical_tensors(std::span(&file, 1)));
+  std::erase_if(names, [&](const std::string& name) { return is_average(file, name) != (set == WeightSet::ema); });
+  return names;
+}
+
 namespace {
 std::string hash_of(const Path& path, std::string (*hash)(const SafetensorsFile&)) {
   const SafetensorsFile file(path, SafetensorsFile::Check::header);

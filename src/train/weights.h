@@ -67,6 +67,9 @@ std::string other_model_keys(const SafetensorsFile& file, Model model);
 /// if there are none.
 std::string conversions(const SafetensorsFile& file);
 
+/// The tensors of that set which hold an infinity or a NaN, by their names in the file.
+std::vector<std::string> not_finite(const SafetensorsFile& file, WeightSet set);
+
 /// weights_sha256 of a file, such as a finished run's last checkpoint's; and ema_sha256.
 std::string weights_sha256_of(const Path& path);
 std::string ema_sha256_of(const Path& path);
