@@ -165,6 +165,34 @@ def what_is_not_finite_is_named_wherever_weights_are_looked_at():
 
 
 @check
+def init_leaves_out_what_stands_before_all_names():
+    tensors = own()[0]
+
+    def behind(prefix, tensors=tensors):
+        return {prefix + name: tensor for name, tensor in tensors.items()}
+
+    averaged = {**behind("module."), "n_averaged": ("I64", [], struct.pack("<q", 3))}
+    cases = [(prefix, behind(prefix)) for prefix in ("module.", "_orig_mod.", "model.", "net.", "module._orig_mod.")]
+    for number, (prefix, foreign) in enumerate([*cases, ("module.", averaged)]):
+        output, stage = path("behind-%d" % number), 3 if number == 0 else 0
+        done = train(output, settings(seed=9, zero_optimization__stage=stage), "--init", write("behind", foreign),
+                     ranks=Ranks(2 if stage else 1))
+        expect_equal(safetensors(os.path.join(output, "last.bin"))[0], tensors, prefix)
+        expect("--init: '%s' before all names is left out" % prefix in done.stderr, done.stderr)
+    headless = {name: tensor for name, tensor in tensors.items() if not name.startswith("fc3.")}
+    train(path("headless"), settings(), "--init", write("behind", behind("model.", headless)), "--init-head", "reset")
+    expect_equal(safetensors(path("headless", "last.bin"))[0]["fc1.weight"], tensors["fc1.weight"])
+    # Files are told by their own names, and what stands before some names alone is a name.
+    words = train_words(path("never"), settings(), "--init", path("behind"))
+    write("behind", behind("module.", changed("fc1.weight", 0, math.nan)))
+    fails(CHECKPOINT, run(*words), "tensor 'module.fc1.weight' is not finite (nan) at [0, 0]")
+    write("behind", behind("module.", {**headless, "fc3.weight": tensors["fc3.weight"]}))
+    fails(CHECKPOINT, run(*words), "('module.' before all names is left out; missing: 'fc3.bias')")
+    write("behind", {**behind("module.", headless), "fc3.bias": tensors["fc3.bias"]})
+    fails(CHECKPOINT, run(*words), "missing: 'conv1.weight'", "unexpected: 'module.conv1.bias'")
+
+
+@check
 def init_warns_of_another_network_of_the_same_shapes():
     small = dict(model__name="vit_tiny", model__patch=8, model__dim=16, model__depth=1, model__heads=2,
                  model__dim_head=8, model__mlp_dim=16)
