@@ -56,7 +56,7 @@ __device__ __forceinline__ Row row_loss(const SoftmaxCrossEntropyArgs& a, int64_
   for (int c = lane; c < a.classes; c += kWarp) {
     const float v = z[c];
     if (v > top || (v == top && c < best)) top = v, best = c;
-    larger += v > label;
+    larger += !(v <= label);  // NaN is no hit, and beats all
     total += v;
   }
   for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {

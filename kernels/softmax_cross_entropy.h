@@ -28,7 +28,7 @@ struct SoftmaxCrossEntropyArgs {
   const double* loss_scale;  // in device memory; nullptr: 1
   float* losses;
   int32_t* predicted;  // the first maximum; 0 where the first logit is NaN, otherwise NaN is never the maximum
-  int32_t* larger;     // how many classes have a larger logit than the label's: 0 is correct, < 5 is in the top five
+  int32_t* larger;     // how many classes beat the label, all of them where its logit is NaN: < 5 is in the top five
   float* dlogits;      // nullptr: no gradient
   double predivide = 1;
 };

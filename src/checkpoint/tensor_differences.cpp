@@ -78,7 +78,7 @@ std::string tensor_differences(const std::vector<LogicalTensor>& tensors, const 
   return text;
 }
 
-void refuse_tensors(const Path& path, const std::string& differences, const char* why) {
+void refuse_tensors(const Path& path, const std::string& differences, const std::string& why) {
   fail(ExitCode::checkpoint, in_quotes(path.native()), " has other tensors than the model (", differences, "): ", why);
 }
 

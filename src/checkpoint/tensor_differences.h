@@ -18,7 +18,7 @@ std::string tensor_differences(const std::vector<LogicalTensor>& tensors, const 
                                bool (*ignored)(std::string_view name) = nullptr);
 
 /// Error(checkpoint) of the file or folder `path`; `why`: what that means, and what to do.
-[[noreturn]] void refuse_tensors(const Path& path, const std::string& differences, const char* why);
+[[noreturn]] void refuse_tensors(const Path& path, const std::string& differences, const std::string& why);
 
 /// Error(checkpoint) unless `tensors`, found in `path`, are the wanted ones.
 void require_tensors(const std::vector<LogicalTensor>& tensors, const std::vector<TensorSpec>& wanted, const Path& path,

@@ -165,6 +165,10 @@ void print_weights_hash(const SafetensorsFile& weights) {
   if (!average.empty()) std::printf("ema_sha256: %s\n", average.c_str());
 }
 
+void print_not_finite(const std::vector<std::string>& names) {
+  if (!names.empty()) std::printf("%s\n", printable(not_finite_text(names)).c_str());
+}
+
 /// Weights and moments, whatever files they are cut into.
 std::vector<LogicalTensor> all_tensors(const Checkpoint& checkpoint) {
   std::vector<LogicalTensor> tensors = logical_tensors(std::span(&checkpoint.weights, 1));
@@ -196,6 +200,7 @@ int inspect(const Words& words) {
     const SafetensorsFile file(path);
     std::printf("%s\n", printable(path.native()).c_str());
     print_file(file);
+    print_not_finite(not_finite(logical_tensors(std::span(&file, 1))));
     print_weights_hash(file);
     file.require_unchanged();
     return 0;
@@ -217,6 +222,7 @@ int inspect(const Words& words) {
   std::printf("run: %s, model %s, data %s, %lld ranks, %s\n", plain(checkpoint.manifest.identity.run).c_str(),
               plain(checkpoint.manifest.identity.model).c_str(), plain(made_by.dataset).c_str(),
               static_cast<long long>(made_by.ranks), plain(made_by.device).c_str());
+  print_not_finite(checkpoint.not_finite());
   print_weights_hash(checkpoint.weights);
   if (hash) std::printf("state_sha256: %s\n", state_hash.c_str());
   checkpoint.require_unchanged();

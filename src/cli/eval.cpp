@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/utf8.h"
+#include "checkpoint/store.h"
 #include "cli/config_lookup.h"
 #include "cli/verbs.h"
 #include "cli/weight_set.h"
@@ -136,6 +137,15 @@ void print_figures(const Evaluation& result, Console& console) {
                text(100.0 * static_cast<double>(result.correct) / static_cast<double>(result.images)) + "%");
 }
 
+constexpr const char* kDivergedRemedy =
+    ": training had diverged; take an earlier checkpoint (cifar-train ckpt ls RUN), or train again at a lower rate";
+
+void require_finite_loss(const Evaluation& result, const std::string& checkpoint) {
+  if (!std::isfinite(result.loss))
+    fail(ExitCode::diverged, in_quotes(checkpoint), ": the loss on the ", result.split,
+         " images is not finite, though all weights are", kDivergedRemedy);
+}
+
 struct EvalFlags {
   std::string checkpoint, config, env;
   int64_t batch_size = 0, max_images = 0;  // 0: the run's; all
@@ -216,6 +226,8 @@ int verb_eval(const Words& words) {
   const WeightSet set = which.of(file);
   if (const std::string note = weight_set_note(file, set); !note.empty())
     console.note(in_quotes(checkpoint) + ": " + note);
+  if (const std::string lost = not_finite_text(not_finite(file, set)); !lost.empty())
+    fail(ExitCode::diverged, in_quotes(checkpoint), ": ", lost, kDivergedRemedy);
   const bool recorded = data_path.empty();
   if (recorded)
     data_path = info.data_path;
@@ -268,6 +280,7 @@ int verb_eval(const Words& words) {
     record.update(result.to_json(classes > 5));
     if (set == WeightSet::ema) record["weights"] = "ema";
     std::printf("%s\n", record.dump().c_str());
+    require_finite_loss(result, checkpoint);
     return 0;
   }
   char text[160];
@@ -284,6 +297,7 @@ int verb_eval(const Words& words) {
     console.data(text);
   }
   for (const std::string& line : class_lines(result, info.class_names)) console.data(line);
+  require_finite_loss(result, checkpoint);
   return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/utf8.h"
+#include "checkpoint/store.h"
 #include "checkpoint/weights_hash.h"
 #include "cli/verbs.h"
 #include "cli/weight_set.h"
@@ -91,6 +92,8 @@ int verb_export(const Words& words) {
     throw;
   }
   const std::string converted = conversions(file);
+  if (const std::string lost = not_finite_text(not_finite(file, set)); !lost.empty())
+    warn(in_quotes(checkpoint) + ": " + lost);
   // Into a pipe or device the weights are the data, so that what is said of them goes elsewhere.
   std::FILE* const chatter = kind_of(out) == PathKind::other ? stderr : stdout;
   const std::string note = weight_set_note(file, set);

@@ -25,6 +25,7 @@
 #include "train/config/encoded.h"
 #include "train/config/load.h"
 #include "train/config/print.h"
+#include "train/initial_weights.h"
 #include "train/memory/estimate.h"
 #include "train/trainer.h"
 #include "train/weights.h"
@@ -36,8 +37,8 @@ struct TrainFlags {
   ConfigFiles files;
   std::string output, resume = "auto", init, init_head = "keep", device, cuda_path, ranks = "auto";
   std::vector<std::string> sets;
-  bool reset = false, print_config = false, dry_run = false, dump_plan = false, quiet = false, verbose = false,
-       no_record = false, deepspeed = false;
+  bool init_resize = false, reset = false, print_config = false, dry_run = false, dump_plan = false, quiet = false,
+       verbose = false, no_record = false, deepspeed = false;
   int requeue_code = static_cast<int>(ExitCode::stopped);
   TutorialFlags tutorial;
 };
@@ -52,6 +53,8 @@ void add_options(CLI::App& app, TrainFlags& f) {
   CLI::Option* init = app.add_option("--init", f.init, "start from the weights of a safetensors file");
   app.add_option("--init-head", f.init_head, "keep | reset: of --init, begin the last layer anew")
       ->check(CLI::IsMember({"keep", "reset"}))
+      ->needs(init);
+  app.add_flag("--init-resize", f.init_resize, "of --init, resample position embeddings of another picture size")
       ->needs(init);
   app.add_option("--device", f.device, "auto | cpu | cuda | cuda:N");
   app.add_option("--cuda-path", f.cuda_path, "where cuDNN, cuBLAS and NCCL are looked for first (cuda.path)");
@@ -196,7 +199,7 @@ double trial_step_seconds(const TrainOptions& options, Communicator& comm) {
   if (!options.init.empty())
     together(comm, [&] {
       load_initial_weights(SafetensorsFile(weights_file(options.init), SafetensorsFile::Check::header),
-                           options.init_head, session.graph(), session.program().flat,
+                           options.init_options, session.graph(), session.program().flat,
                            session.engine().state().front());
     });
   session.run_steps(0, 1);
@@ -259,7 +262,7 @@ int verb_train(const Words& words) {
   TrainOptions options{.resume = resume,
                        .reset = f.reset,
                        .init = f.init,
-                       .init_head = f.init_head == "reset" ? InitHead::reset : InitHead::keep};
+                       .init_options = {.reset_head = f.init_head == "reset", .resize_positions = f.init_resize}};
   const Path caller = std::filesystem::current_path();
   ConfigSources sources = locate_configs(f.files, &options.warnings);
   sources.flags = f.tutorial;

@@ -143,7 +143,7 @@ class Graph {
   ValueId conv_relu_pool(ValueId x, const std::string& name, int width, int kernel);
   ValueId conv2d(ValueId x, const std::string& name, int width, int kernel, const ConvOptions& options = {});
   /// activation(batchnorm(x) + residual), residual kNone: none; PyTorch's eps 1e-5 and momentum 0.1. The weight begins
-  /// at `scale`.
+  /// at `scale`. Training, Error(usage) where a channel has a single value.
   ValueId batchnorm(ValueId x, const std::string& name, Activation activation = Activation::none,
                     ValueId residual = kNone, double scale = 1);
   /// Over the last dimension of [rows][features] or [N][T][C]; weight and bias begin as ones and zeros.

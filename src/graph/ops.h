@@ -517,9 +517,10 @@ struct Add {
   Ids writes() const { return {y}; }
 };
 
-/// losses f32 [N], predicted i32 [N] (first maximum), larger i32 [N] (classes that beat the label: < 5 is a top-5 hit);
-/// dlogits = d mean(losses) / d logits, NaN where a loss is not finite so that the step is skipped; kNone: evaluation.
-/// Of mixed images the target is second_shares f32 [N] of second_labels and the rest of labels.
+/// losses f32 [N], predicted i32 [N] (first maximum), larger i32 [N] (classes that beat the label: < 5 is a top-5 hit;
+/// a NaN beats every logit, and so does every logit a label's NaN); dlogits = d mean(losses) / d logits, NaN where a
+/// loss is not finite so that the step is skipped; kNone: evaluation. Of mixed images the target is second_shares f32
+/// [N] of second_labels and the rest of labels.
 struct SoftmaxCrossEntropy {
   static constexpr std::string_view kName = "softmax_cross_entropy";
   static constexpr OpFacts kFacts{Role::loss, Limit::memory};

@@ -37,6 +37,16 @@ std::vector<ConfigKey> VitTinyKeys::keys() {
   return all;
 }
 
+std::string name_in_vit_tiny(std::string_view name) {
+  static constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
+      {".net.0.", ".norm."},       {".net.1.", ".fn.net.0."},           {".net.4.", ".fn.net.3."},
+      {".to_qkv.", ".fn.to_qkv."}, {".temperature", ".fn.temperature"}, {".to_out.", ".fn.to_out."}};
+  for (const auto& [theirs, own] : kSpellings)
+    if (const size_t at = name.find(theirs); at != std::string_view::npos)
+      return str(name.substr(0, at), own, name.substr(at + theirs.size()));
+  return std::string(name);
+}
+
 ValueId vit_tiny(Graph& g, ValueId images, int classes, const VitTinyKeys& k) {
   const std::string embedding = "to_patch_embedding.to_patch_tokens";
   g.begin_unit("to_patch_embedding");

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/config_key.h"
@@ -21,6 +23,9 @@ struct VitTinyKeys {
   std::vector<ConfigKey> keys();
   std::optional<ConfigFault> fault() const { return feed_forward.fault(); }
 };
+
+/// What a tensor's name in later versions of vit-pytorch (1.26), whose layers hold their own norms, is here.
+std::string name_in_vit_tiny(std::string_view name);
 
 /// 4,371,438 parameters with 32x32 images and 10 classes; with ffn fff, 4,365,290.
 ValueId vit_tiny(Graph& g, ValueId images, int classes, const VitTinyKeys& keys);

@@ -16,6 +16,7 @@ namespace {
 struct Answer {
   int32_t label, predicted, larger;
   float loss;
+  bool hit() const { return predicted == label && larger == 0; }  // the first maximum, and no NaN beats it
 };
 constexpr int64_t kShown = 4;
 
@@ -44,7 +45,7 @@ Answer answer_of(std::span<const float> logits, int32_t label) {
   double sum = 0;
   for (const float z : logits) sum += std::exp(static_cast<double>(z) - *largest);
   return {label, static_cast<int32_t>(largest - logits.begin()),
-          static_cast<int32_t>(std::ranges::count_if(logits, [&](float z) { return z > own; })),
+          static_cast<int32_t>(std::ranges::count_if(logits, [&](float z) { return !(z <= own); })),
           static_cast<float>(std::log(sum) + *largest - own)};
 }
 
@@ -166,12 +167,11 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
       continue;
     }
     Evaluation::Class& c = result.classes[static_cast<size_t>(o.label)];
-    const bool hit = o.predicted == o.label;
     sum += o.loss;
     ++result.images;
     ++c.images;
-    c.correct += hit;
-    result.correct += hit;
+    c.correct += o.hit();
+    result.correct += o.hit();
     result.top5 += o.larger < 5;
     if (result.images <= kShown) {
       result.labels.push_back(o.label);
@@ -182,6 +182,7 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
     fail(ExitCode::data, images.set().name(), ": all ", result.left_out, " ", result.split,
          " images are damaged; check the set with: cifar-train data verify");
   result.loss = result.images > 0 ? sum / static_cast<double>(result.images) : 0;
+  if (std::isnan(result.loss)) result.loss = std::abs(result.loss);  // "-nan" would say no more
   return result;
 }
 

@@ -363,8 +363,8 @@ void Trainer::start_from(const std::string& checkpoint) {
   if (checkpoint.empty() && options_.init.empty()) session_.initialize();
   if (checkpoint.empty()) engine.begin_average();
   if (folder_ && !ended_) {
-    const std::string head = options_.init_head == InitHead::reset ? " --init-head reset" : "";
-    const std::string init = options_.init.empty() ? "" : "--init " + in_quotes(options_.init) + head;
+    const std::string init =
+        options_.init.empty() ? "" : "--init " + in_quotes(options_.init) + options_.init_options.words();
     folder_->begin(config_, comm_.size(), checkpoint.empty() ? nullptr : &state_, init, log_.console());
     log_.open(folder_->files(), folder_->held());
     events_.open(folder_->files(), folder_->held(), config_, state_, session_.data().train->shape());
@@ -390,23 +390,23 @@ void Trainer::show_first_images() {
 /// Loads the weights of --init.
 void Trainer::load_initial_weights() {
   Engine& engine = session_.engine();
-  const bool new_head = options_.init_head == InitHead::reset;
+  const bool new_head = options_.init_options.reset_head;
   if (new_head) session_.initialize_head();
-  std::string converted;
+  std::vector<std::string> done;
   bool average = false;
   together(comm_, [&] {
     const SafetensorsFile file(weights_file(options_.init), SafetensorsFile::Check::header);
     if (const std::string other = other_model_keys(file, config_.model); !other.empty())
       log_.warn("--init: these weights are of another network: " + other);
     average = evaluated_set(file) == WeightSet::ema;
-    ct::load_initial_weights(file, options_.init_head, session_.graph(), session_.program().flat,
-                             engine.state().front());
-    converted = conversions(file);
+    done = ct::load_initial_weights(file, options_.init_options, session_.graph(), session_.program().flat,
+                                    engine.state().front());
+    if (const std::string converted = conversions(file); !converted.empty()) done.push_back(converted);
   });
   engine.state_written();
   if (average)
     log_.note("--init: the moving average of the weights, as its run evaluated (export --no-ema gives the weights)");
-  if (!converted.empty()) log_.note("--init: " + converted);
+  for (const std::string& text : done) log_.note("--init: " + text);
   if (new_head) log_.note("--init: the last layer, " + head_of(session_.graph()) + ", begins anew");
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "train/evaluation.h"
+#include "train/initial_weights.h"
 #include "train/model_selection.h"
 #include "train/reports/diagnostics.h"
 #include "train/run/run_folder.h"
@@ -23,7 +24,7 @@ struct TrainOptions {
   ResumeMode resume;
   bool reset = false;
   std::string init;  // weights to start from; empty: drawn from the seed
-  InitHead init_head = InitHead::keep;
+  InitOptions init_options;
   std::span<const DataKind> data_kinds = ct::data_kinds();
 };
 

@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "base/counted.h"
-#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/half.h"
 #include "base/lower_case.h"
@@ -18,99 +17,16 @@
 #include "checkpoint/weights_hash.h"
 #include "device/cpu/kernels/plain.h"
 #include "train/config/batch.h"
+#include "train/file_weights.h"
+#include "train/foreign_names.h"
 
 namespace ct {
 namespace {
 
-/// How many batches PyTorch's batch norm has seen: nothing here depends on it.
-bool is_counter(std::string_view name) { return name.ends_with("num_batches_tracked"); }
-
-std::vector<TensorSpec> weight_specs(const Graph& graph) {
-  std::vector<TensorSpec> specs;
-  for (const Parameter& p : graph.parameters()) specs.push_back(state_spec(p, StateKind::weights, ""));
-  return specs;
-}
-
-/// What a file of weights must have, which may be of any floating-point type; all else must be the model's.
-std::vector<TensorSpec> wanted_weights(const std::vector<LogicalTensor>& tensors, const Graph& graph,
-                                       const Path& path) {
-  std::vector<TensorSpec> specs = weight_specs(graph);
-  for (TensorSpec& spec : specs) {
-    const LogicalTensor* t = find(tensors, spec.name);
-    if (t == nullptr) continue;
-    if (!is_float(t->dtype))
-      fail(ExitCode::checkpoint, in_quotes(path.native()), ": tensor ", in_quotes(t->name), " is ",
-           describe({t->name, t->dtype, t->shape, {}}),
-           ": weights are F32, F64, F16 or BF16; convert it before it is saved, as with tensor.float()");
-    spec.dtype = t->dtype;
-  }
-  return specs;
-}
-
-/// The tensors of one set, sorted, under the names of their parameters.
-std::vector<LogicalTensor> tensors_of(const SafetensorsFile& file, WeightSet set) {
-  auto tensors = logical_tensors(std::span(&file, 1));
-  std::erase_if(tensors, [&](const LogicalTensor& t) { return is_average(file, t.name) != (set == WeightSet::ema); });
-  if (set == WeightSet::weights) return tensors;
-  if (tensors.empty())
-    fail(ExitCode::checkpoint, in_quotes(file.path().native()),
-         " has no moving average of its weights, for its run kept none (train.ema.decay); take another file");
-  for (LogicalTensor& t : tensors) t.name.resize(t.name.size() - kEmaSuffix.size());
-  std::ranges::sort(tensors, {}, &LogicalTensor::name);
-  return tensors;
-}
-
-/// As the file has it.
-const std::string& stored_name(const LogicalTensor& tensor) { return tensor.pieces.front().stored->name; }
-
 std::vector<LogicalTensor> weights_in(const SafetensorsFile& file, WeightSet set, const Graph& graph) {
-  auto tensors = tensors_of(file, set);
+  auto tensors = tensors_of_set(file, set);
   require_tensors(tensors, wanted_weights(tensors, graph, file.path()), file.path(), is_counter);
   return tensors;
-}
-
-/// Leaves the tensors of a layer out.
-template <class Tensor>
-std::vector<Tensor> without(const std::string& layer, std::vector<Tensor> tensors) {
-  std::erase_if(tensors, [&](const Tensor& t) { return t.name.starts_with(layer + "."); });
-  return tensors;
-}
-
-std::string name_of_weight(const Parameter& p) { return p.name; }
-
-[[noreturn]] void refuse_element(const LogicalTensor& tensor, int64_t row, size_t element, const std::string& why) {
-  const uint64_t in_row = row_bytes(tensor.dtype, tensor.shape) / size_of(tensor.dtype);
-  fail(ExitCode::checkpoint, in_quotes(tensor.pieces.front().file->path().native()), ": tensor ",
-       in_quotes(stored_name(tensor)), " is ", why, " at ",
-       place_of(tensor.shape, static_cast<uint64_t>(row) * in_row + element), ": take another file");
-}
-
-/// Calls f(first row, elements of whole rows in PyTorch's order), a bucket at a time, for all of rows begin..end.
-void each_bucket(const LogicalTensor& tensor, int64_t begin, int64_t end,
-                 const std::function<void(int64_t, std::span<const float>)>& f) {
-  for (const LogicalTensor::Piece& piece : tensor.pieces) {
-    if (piece.begin >= end || piece.end <= begin || !piece.stored->crc) continue;
-    if (crc32c(piece.stored->data) == *piece.stored->crc) continue;
-    piece.file->require_unchanged();
-    fail(ExitCode::checkpoint, in_quotes(piece.file->path().native()), ": tensor ", in_quotes(stored_name(tensor)),
-         " does not have its checksum: take another copy of the file");
-  }
-  const size_t row = row_bytes(tensor.dtype, tensor.shape), at_once = std::max<size_t>(1, kBucketBytes / row) * row;
-  std::vector<float> bucket;
-  tensor.visit(begin, end, [&](int64_t first, std::span<const std::byte> bytes) {
-    for (size_t at = 0; at < bytes.size(); at += at_once) {
-      const auto part = bytes.subspan(at, std::min(at_once, bytes.size() - at));
-      bucket.resize(part.size() / size_of(tensor.dtype));
-      const int64_t at_row = first + static_cast<int64_t>(at / row);
-      if (const auto too_large = to_f32(tensor.dtype, part, bucket))
-        refuse_element(tensor, at_row, *too_large, "too large for f32");
-      f(at_row, bucket);
-    }
-  });
-  for (const LogicalTensor::Piece& piece : tensor.pieces) {
-    piece.file->require_unchanged();
-    piece.file->let_go(piece.stored->data);
-  }
 }
 
 }  // namespace
@@ -127,6 +43,8 @@ WeightSet evaluated_set(const SafetensorsFile& file) {
   const auto at = file.metadata().find("cifar_train.evaluated");
   return at != file.metadata().end() && at->second == "ema" && has_ema(file) ? WeightSet::ema : WeightSet::weights;
 }
+
+std::string name_of_parameter(const Parameter& parameter) { return parameter.name; }
 
 void load_rows(const std::vector<LogicalTensor>& tensors, const Graph& graph, const FlatLayout& flat,
                const StateBuffer& state, const std::function<std::string(const Parameter&)>& name) {
@@ -152,6 +70,7 @@ void write_weights(const Graph& graph, const FlatLayout& flat, const StateBuffer
     const auto& [parameter, begin, end, storage] = held[i];
     const Layout& layout = graph.parameters()[parameter].layout;
     if (i == 0 || held[i - 1].parameter != parameter) values = torch_values(parameter);
+    if (values.empty()) continue;
     const auto row = static_cast<size_t>(layout.numel() / layout.dims[0]);
     layout.rows(end - begin)
         .from_torch(values.subspan(static_cast<size_t>(begin) * row, static_cast<size_t>(end - begin) * row),
@@ -170,39 +89,12 @@ std::vector<std::string> counter_names(const Graph& graph) {
 
 void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, const StateBuffer& weights) {
   const WeightSet set = weights.kind == StateKind::ema ? WeightSet::ema : WeightSet::weights;
-  load_rows(weights_in(file, set, graph), graph, flat, weights, name_of_weight);
+  load_rows(weights_in(file, set, graph), graph, flat, weights, name_of_parameter);
 }
 
 std::string head_of(const Graph& graph) {
   const std::string& last = graph.parameters().back().name;
   return last.substr(0, last.rfind('.'));
-}
-
-void load_initial_weights(const SafetensorsFile& file, InitHead head, const Graph& graph, const FlatLayout& flat,
-                          const StateBuffer& weights) {
-  const std::string last = head_of(graph);
-  auto tensors = tensors_of(file, evaluated_set(file));
-  if (head == InitHead::reset) tensors = without(last, std::move(tensors));
-  std::vector<TensorSpec> wanted = wanted_weights(tensors, graph, file.path());
-  if (head == InitHead::reset) wanted = without(last, std::move(wanted));
-  if (const std::string differences = tensor_differences(tensors, wanted, is_counter); !differences.empty()) {
-    const bool other_head = tensor_differences(without(last, tensors), without(last, wanted), is_counter).empty();
-    refuse_tensors(file.path(), differences,
-                   other_head ? "only the last layer differs, which --init-head reset begins anew"
-                              : "it is of another model, give the keys of model that it was made with, such as "
-                                "model.name, model.stem, model.depth or model.dim");
-  }
-  for (const TensorSpec& spec : wanted) {
-    const bool variance = spec.name.ends_with("running_var");
-    each_bucket(*find(tensors, spec.name), 0, rows_of(spec.shape), [&](int64_t first, std::span<const float> values) {
-      const auto good = [&](float x) { return std::isfinite(x) && !(variance && x < 0); };
-      const auto bad = std::ranges::find_if_not(values, good);
-      if (bad != values.end())
-        refuse_element(*find(tensors, spec.name), first, static_cast<size_t>(bad - values.begin()),
-                       str(std::isfinite(*bad) ? "negative, as no variance is (" : "not finite (", *bad, ")"));
-    });
-  }
-  load_rows(tensors, graph, flat, weights, name_of_weight);
 }
 
 void load_compute_weights(const SafetensorsFile& file, WeightSet set, const Graph& graph, const FlatLayout& flat,
@@ -238,6 +130,12 @@ std::string conversions(const SafetensorsFile& file) {
                 lower_case(std::string(name_of(type))), " to f32");
   }
   return text;
+}
+
+std::vector<std::string> not_finite(const SafetensorsFile& file, WeightSet set) {
+  std::vector<std::string> names = not_finite(logical_tensors(std::span(&file, 1)));
+  std::erase_if(names, [&](const std::string& name) { return is_average(file, name) != (set == WeightSet::ema); });
+  return names;
 }
 
 namespace {

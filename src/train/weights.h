@@ -25,12 +25,15 @@ bool has_ema(const SafetensorsFile& file);
 /// What the evaluations of the file's run were of, by which it chose its best weights.
 WeightSet evaluated_set(const SafetensorsFile& file);
 
+/// What a weight's tensor is called.
+std::string name_of_parameter(const Parameter& parameter);
 /// Fills what `state` holds with the rows of tensors, which are named by `name`; a parameter without a tensor keeps its
 /// value. The elements read are compared with their checksums: Error(checkpoint) naming file and tensor.
 void load_rows(const std::vector<LogicalTensor>& tensors, const Graph& graph, const FlatLayout& flat,
                const StateBuffer& state, const std::function<std::string(const Parameter&)>& name);
 
-/// Gives a parameter's elements, all of them in PyTorch's order; valid until the next call.
+/// Gives a parameter's elements, all of them in PyTorch's order, or none, which leaves it as it is; valid until the
+/// next call.
 using TorchValues = std::function<std::span<const float>(size_t parameter)>;
 
 /// Stores the rows that the buffer holds. The caller then calls Engine::state_written().
@@ -46,12 +49,6 @@ std::vector<std::string> counter_names(const Graph& graph);
 /// does not fit.
 void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, const StateBuffer& weights);
 
-/// The last layer of a model that begins with a file's weights: the file's, or as it is, whatever the file has.
-enum class InitHead : uint8_t { keep, reset };
-/// load_weights() for a run's beginning, of the file's evaluated_set(). Error(checkpoint) also naming the first element
-/// that is not finite, and the first variance below 0: what was trained from them would be lost.
-void load_initial_weights(const SafetensorsFile& file, InitHead head, const Graph& graph, const FlatLayout& flat,
-                          const StateBuffer& weights);
 /// The layer that gives the logits: "fc".
 std::string head_of(const Graph& graph);
 
@@ -66,6 +63,9 @@ std::string other_model_keys(const SafetensorsFile& file, Model model);
 /// "10 tensors converted from bf16 to f32": of a file's tensors, those that are converted when they are loaded. Empty
 /// if there are none.
 std::string conversions(const SafetensorsFile& file);
+
+/// The tensors of that set which hold an infinity or a NaN, by their names in the file.
+std::vector<std::string> not_finite(const SafetensorsFile& file, WeightSet set);
 
 /// weights_sha256 of a file, such as a finished run's last checkpoint's; and ema_sha256.
 std::string weights_sha256_of(const Path& path);

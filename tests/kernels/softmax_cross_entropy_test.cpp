@@ -67,7 +67,7 @@ struct Loss {
       int32_t best = 0, above = 0;
       for (int32_t j = 0; j < c.classes; ++j) {
         if (logit(i, j) > logit(i, best)) best = j;
-        above += logit(i, j) > logit(i, labels.at(static_cast<size_t>(i)));
+        above += !(logit(i, j) <= logit(i, labels.at(static_cast<size_t>(i))));
       }
       ASSERT_EQ(predicted.at(static_cast<size_t>(i)), best) << c.text() << " row " << i;
       ASSERT_EQ(larger.at(static_cast<size_t>(i)), above) << c.text() << " row " << i;

@@ -226,7 +226,7 @@ TEST(Network, RunningStatisticsFollowTheBatches) {
 
 Graph resnet_graph(const std::string& name, const ResnetKeys& keys = {}, int classes = 10) {
   return build_graph(find_model({.name = name, .resnet = keys}),
-                     {.batch = 1, .classes = classes, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
+                     {.batch = 2, .classes = classes, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
 }
 
 using Shapes = std::map<std::string, std::vector<int64_t>>;
@@ -345,7 +345,7 @@ TEST(Resnet9, TakesImagesOfAnySize) {
        {std::tuple{64, 32, 32}, {32, 32, 32}, {2, 28, 28}, {2, 3, 50}, {2, 1, 1}}) {
     const Graph g =
         build_graph(find_model({.name = "resnet9", .resnet9 = {.width = width}}),
-                    {.batch = 1, .height = height, .width = images, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
+                    {.batch = 2, .height = height, .width = images, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
     if (width != 2) {
       EXPECT_EQ(g.parameter_count(), width == 64 ? 6573130 : 1646122);
     }
@@ -357,11 +357,37 @@ TEST(Airbench, TakesImagesOfAnySize) {
   for (const auto& [width, height, images] : {std::tuple{32, 32, 32}, {2, 28, 28}, {2, 3, 50}, {2, 1, 1}}) {
     const Graph g =
         build_graph(find_model({.name = "airbench", .airbench = {.width = width}}),
-                    {.batch = 1, .height = height, .width = images, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
+                    {.batch = 2, .height = height, .width = images, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
     if (width == 32) {
       EXPECT_EQ(g.parameter_count(), 1535402);
     }
     EXPECT_EQ(g.units().size(), 5);  // the first convolution, three blocks, the last layer
+  }
+}
+
+/// Whatever the network and the size of its images; an evaluation normalises by what was learnt.
+TEST(BatchNorms, OfOneValueAChannelAreRefusedByName) {
+  const auto build = [](const Model& model, int64_t side, int64_t batch, Mode mode) {
+    build_graph(find_model(model),
+                {.batch = batch, .height = side, .width = side, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .mode = mode});
+  };
+  const ResnetKeys large{.stem = Stem::imagenet, .width = 2};
+  for (const auto& [model, side, layer] :
+       {std::tuple{Model{.name = "resnet18", .resnet = large}, 32, "layer4.0.bn1"},
+        {Model{.name = "resnet50", .resnet = large}, 32, "layer4.0.bn2"},
+        {Model{.name = "resnet18", .resnet = {.stem = Stem::cifar, .width = 2}}, 8, "layer4.0.bn1"},
+        {Model{.name = "resnet9", .resnet9 = {.width = 2}}, 8, "layer3"},
+        {Model{.name = "airbench", .airbench = {.width = 2}}, 8, "block3"}}) {
+    try {
+      build(model, side, 1, Mode::train);
+      ADD_FAILURE() << model.name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::usage);
+      EXPECT_NE(std::string(error.what()).find(str("batch norm ", layer)), std::string::npos) << error.what();
+    }
+    build(model, side, 2, Mode::train);
+    build(model, 2 * side, 1, Mode::train);
+    build(model, side, 1, Mode::evaluate);
   }
 }
 

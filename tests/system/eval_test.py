@@ -110,6 +110,24 @@ def images_are_seen_in_several_ways():
     expect_equal([r["loss"] for r in records(path("spread"), "eval")], [r["loss"] for r in records(path("alone"), "eval")])
 
 
+@check
+def weights_that_give_no_numbers_hit_nothing():
+    """One step at a rate of 1e20: all weights are finite, no logit is."""
+    done = train(path("lost"), settings(train__max_steps=1, train__eval_interval=1, optimizer="{type: SGD, params: {lr: 1e20}}",
+                                        scheduler="{type: ConstantLR}", gradient_clipping=0))
+    found = records(path("lost"), "eval")[-1]
+    expect_equal([found["loss"], found["accuracy"], found["top5"], set(found["per_class"])], [None, 0, 0, {0}])
+    expect("accuracy 0.00 %, loss nan" in done.stderr, done.stderr)
+    for words in ((), ("--views", "mirrored")):
+        done = run("eval", "--ckpt", path("lost", "last.bin"), *words)
+        fails(DIVERGED, done, path("lost", "last.bin"), "the loss on the test images is not finite", "earlier checkpoint")
+        for line in ("Test loss = nan", "Test accuracy: 0.0%", "Top-5 accuracy: 0.00 %"):
+            expect(line in done.stdout.splitlines(), done.stdout)
+    done = run("eval", "--ckpt", path("lost", "last.bin"), "--json")
+    fails(DIVERGED, done, "not finite")
+    expect_equal(json.loads(done.stdout)["top5"], 0)
+
+
 # ---- while a run saves
 
 def evaluate_meanwhile(output, count, sets, *words, config=DEFAULT):

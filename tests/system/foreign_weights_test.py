@@ -137,12 +137,59 @@ def init_names_the_first_element_that_is_not_finite():
     tensors["bn1.running_var"] = (dtype, shape, f32([-0.5, *numbers(data)[1:]]))
     done = run(*train_words(path("never"), resnet, "--init", write("bad", tensors)))
     fails(CHECKPOINT, done, "tensor 'bn1.running_var'", "negative", "(-0.5) at [0]")
-    # What is only looked at may be anything.
-    bad = write("bad", changed("fc3.bias", 0, math.nan), without_checksums(own()[1]))
-    for words in (["eval", "--ckpt", bad], ["ckpt", "inspect", bad],
-                  ["export", "--ckpt", bad, "--out", path("copy")]):
-        done = run(*words)
+
+
+@check
+def what_is_not_finite_is_named_wherever_weights_are_looked_at():
+    metadata = without_checksums(own()[1])
+    one, two = changed("fc3.bias", 0, math.nan), changed("fc3.bias", 0, math.inf)
+    two["conv2.bias"] = changed("conv2.bias", 1, -math.inf)["conv2.bias"]
+    for tensors, said in ((one, "tensor 'fc3.bias' is not finite"),
+                          (two, "2 tensors are not finite (the first is 'conv2.bias')")):
+        bad = write("bad", tensors, metadata)
+        fails(DIVERGED, run("eval", "--ckpt", bad), bad, said, "earlier checkpoint")
+        done = run("ckpt", "inspect", bad)
         expect_equal(done.returncode, DONE, done.stderr)
+        expect(said in done.stdout.splitlines(), done.stdout)
+        done = run("export", "--ckpt", bad, "--out", path("copy"))
+        expect_equal(done.returncode, DONE, done.stderr)
+        expect_equal(done.stderr.splitlines(), ["warning: '%s': %s" % (bad, said)])
+        expect_equal(safetensors(path("copy"))[0], tensors)
+    # Of a file with two sets the one that is taken counts.
+    average = {name + ".ema": tensor for name, tensor in own()[0].items()}
+    both = write("both", {**one, **average}, metadata)
+    expect_equal(run("eval", "--ckpt", both, "--ema").returncode, DONE)
+    fails(DIVERGED, run("eval", "--ckpt", both, "--no-ema"), "tensor 'fc3.bias' is not finite")
+    done = run("export", "--ckpt", both, "--ema", "--out", path("copy"))
+    expect_equal([done.returncode, done.stderr], [DONE, ""])
+
+
+@check
+def init_leaves_out_what_stands_before_all_names():
+    tensors = own()[0]
+
+    def behind(prefix, tensors=tensors):
+        return {prefix + name: tensor for name, tensor in tensors.items()}
+
+    averaged = {**behind("module."), "n_averaged": ("I64", [], struct.pack("<q", 3))}
+    cases = [(prefix, behind(prefix)) for prefix in ("module.", "_orig_mod.", "model.", "net.", "module._orig_mod.")]
+    for number, (prefix, foreign) in enumerate([*cases, ("module.", averaged)]):
+        output, stage = path("behind-%d" % number), 3 if number == 0 else 0
+        done = train(output, settings(seed=9, zero_optimization__stage=stage), "--init", write("behind", foreign),
+                     ranks=Ranks(2 if stage else 1))
+        expect_equal(safetensors(os.path.join(output, "last.bin"))[0], tensors, prefix)
+        expect("--init: '%s' before all names is left out" % prefix in done.stderr, done.stderr)
+    headless = {name: tensor for name, tensor in tensors.items() if not name.startswith("fc3.")}
+    train(path("headless"), settings(), "--init", write("behind", behind("model.", headless)), "--init-head", "reset")
+    expect_equal(safetensors(path("headless", "last.bin"))[0]["fc1.weight"], tensors["fc1.weight"])
+    # Files are told by their own names, and what stands before some names alone is a name.
+    words = train_words(path("never"), settings(), "--init", path("behind"))
+    write("behind", behind("module.", changed("fc1.weight", 0, math.nan)))
+    fails(CHECKPOINT, run(*words), "tensor 'module.fc1.weight' is not finite (nan) at [0, 0]")
+    write("behind", behind("module.", {**headless, "fc3.weight": tensors["fc3.weight"]}))
+    fails(CHECKPOINT, run(*words), "('module.' before all names is left out; missing: 'fc3.bias')")
+    write("behind", {**behind("module.", headless), "fc3.bias": tensors["fc3.bias"]})
+    fails(CHECKPOINT, run(*words), "missing: 'conv1.weight'", "unexpected: 'module.conv1.bias'")
 
 
 @check

@@ -185,6 +185,26 @@ def filters_that_whiten_images_begin_alike_on_all_ranks_and_stay():
 
 
 @check
+def a_batch_norm_of_one_value_a_channel_is_refused():
+    """The large stem leaves one pixel of 32 to the last layers: with one image of a micro-batch nothing varies."""
+    one = {**settings(model__stem="imagenet"), "train_batch_size": 2, "train_micro_batch_size_per_gpu": 1}
+    for words in (train_words(path("never"), one), train_words(path("never"), one, "--dry-run"),
+                  ["sweep", *train_words(path("never"), one), "--repeats", "2"]):
+        fails(USAGE, run(*words), "batch norm layer4.0.bn1 has one value a channel", "train_micro_batch_size_per_gpu")
+    fails(USAGE, run(*train_words(path("never"), {**one, "model.name": "resnet50"})), "batch norm layer4.0.bn2")
+    expect(not os.path.exists(path("never", "metrics.jsonl")), "a run began")
+    train(path("two-images"), {**one, "train_micro_batch_size_per_gpu": 2})
+    train(path("four-pixels"), {**one, "model.stem": "cifar"})
+    # Where no micro-batch fits, the smallest of those that are looked at is not the reason.
+    large = {**one, "model.name": "resnet50", "model.width": 1024, "train_micro_batch_size_per_gpu": 2}
+    done = run("estimate", "--ranks", 1, "--config", DEFAULT, *[w for s in large.items() for w in ("--set", "%s=%s" % s)])
+    expect_equal(done.returncode, DONE, done.stderr)
+    for output in (path("two-images"), trained()):  # one image at a time is no micro-batch
+        done = run("eval", "--ckpt", output, "--batch-size", 1, "--max-images", 2)
+        expect_equal(done.returncode, DONE, done.stderr)
+
+
+@check
 def keys_of_other_models_are_refused_by_name():
     for words, *culprits in (
             (["--set", "model.stem=imagenet"], "model.stem is no key of the model cnn", "resnet18"),

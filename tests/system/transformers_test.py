@@ -76,6 +76,99 @@ def weights_go_out_and_in_under_the_originals_names():
     expect_equal(specs(path("vit.safetensors"))["patch_embed.proj.weight"], ("F32", [24, 3, 8, 8]))
 
 
+def in_later_vit_pytorch(name):
+    """The name in vit-pytorch 1.26, where attention and feed-forward layers hold their norms themselves."""
+    layer = re.fullmatch(r"(transformer\.layers\.\d+\.)(0|1)\.(norm|fn)\.(.*)", name)
+    if not layer:
+        return name
+    begin, part, kind, rest = layer.groups()
+    if part == "0":
+        return begin + ("0.norm." if kind == "norm" else "0.") + rest
+    return begin + ("1.net.0." + rest if kind == "norm" else "1." + rest.replace("net.3.", "net.4.").replace("net.0.", "net.1."))
+
+
+@check
+def vit_tiny_takes_both_spellings_of_vit_pytorch():
+    if not os.path.exists(path("vit_tiny")):
+        train(path("vit_tiny"), settings("vit_tiny"))
+    tensors, _ = safetensors(path("vit_tiny", "last.bin"))
+    later = {in_later_vit_pytorch(name): tensor for name, tensor in tensors.items()}
+    layer = {name[len("transformer.layers.1."):] for name in later if name.startswith("transformer.layers.1.")}
+    expect_equal(layer, {"0.temperature", "0.norm.weight", "0.norm.bias", "0.to_qkv.weight", "0.to_out.0.weight",
+                         "0.to_out.0.bias", "1.net.0.weight", "1.net.0.bias", "1.net.1.weight", "1.net.1.bias",
+                         "1.net.4.weight", "1.net.4.bias"})
+    for prefix in ("", "module."):
+        file = write_safetensors(path("later"), {prefix + name: tensor for name, tensor in later.items()})
+        output = path("later-run" + prefix)
+        train(output, settings("vit_tiny", 0, seed=9), "--init", file)
+        expect_equal(safetensors(os.path.join(output, "last.bin"))[0], tensors)  # under the documented names
+    del later["transformer.layers.1.1.net.4.bias"]
+    fails(CHECKPOINT, run(*train_words(path("never"), settings("vit_tiny", 0), "--init",
+                                       write_safetensors(path("later"), later))),
+          "(missing: 'transformer.layers.1.1.fn.net.3.bias')")
+
+
+def embeddings(tokens, dim=24):
+    values = [i * 7919 % 1009 / 1009 - 0.5 for i in range(tokens * dim)]
+    return "F32", [1, tokens, dim], struct.pack("<%df" % len(values), *values)
+
+
+@check
+def positions_of_another_picture_size_are_named_and_resampled():
+    """As timm 1.0's resample_abs_pos_embed does it: of every token the first and the last number."""
+    timms = {6: [(-0.5, 0.012389), (0.079677, -0.043635), (-0.12542, 0.028258), (0.10836, 0.058994), (-0.028253, 0.117533),
+                 (0.059199, -0.256613), (-0.126019, 0.194539), (0.131379, -0.114772), (-0.077165, -0.088558),
+                 (-0.070912, 0.080214), (-0.008254, -0.09389), (0.034831, 0.11699), (0.050744, -0.053326),
+                 (-0.283459, 0.043448), (0.204183, -0.123056), (-0.160976, 0.115036), (0.329697, -0.064744)],
+             2: [(-0.5, 0.012389), (-0.146505, 0.461904), (-0.039946, 0.247022), (0.171352, -0.179075),
+                 (0.277911, -0.393957), (-0.228766, 0.353581), (-0.122207, 0.225947), (0.089091, -0.027143),
+                 (0.19565, -0.154777), (-0.391884, 0.138782), (-0.285325, 0.184155), (-0.074027, 0.274127),
+                 (0.032532, 0.3195), (-0.474144, 0.030459), (-0.367586, 0.16308), (-0.156288, 0.426059),
+                 (-0.049729, 0.55868)]}
+    if not os.path.exists(path("vit")):
+        train(path("vit"), settings("vit"))
+    own, _ = safetensors(path("vit", "last.bin"))
+    wanted = settings("vit", 0, seed=9)
+    for side, ranks in ((6, 1), (2, 2)):
+        file = write_safetensors(path("other-size"), {**own, "pos_embed": embeddings(1 + side * side)})
+        words = train_words(path("never"), wanted, "--init", file)
+        fails(CHECKPOINT, run(*words), file, "'pos_embed' F32 [1, %d, 24] for F32 [1, 17, 24]" % (1 + side * side),
+              "made for pictures of %dx%d pixels, which are 32x32 here" % (8 * side, 8 * side),
+              "--init-resize resamples its positions, %dx%d tokens to 4x4" % (side, side))
+        output = path("resized-%d" % side)
+        done = train(output, {**wanted, "zero_optimization.stage": 3 if ranks > 1 else 0}, "--init", file,
+                     "--init-resize", ranks=Ranks(ranks))
+        expect("--init: 'pos_embed' is resampled, %dx%d tokens to 4x4" % (side, side) in done.stderr, done.stderr)
+        found, _ = safetensors(os.path.join(output, "last.bin"))
+        expect_equal({**found, "pos_embed": None}, {**own, "pos_embed": None})
+        values = struct.unpack("<%df" % (17 * 24), found["pos_embed"][2])
+        for token, expected in enumerate(timms[side]):
+            for at, number in zip((0, 23), expected):
+                expect(abs(values[24 * token + at] - number) < 2e-6, token, at, values[24 * token + at], number)
+        with open(os.path.join(output, "config.yaml")) as text:
+            expect("--init-resize" in text.readline(), output)
+    # With another head both remedies; where nothing differs none is needed.
+    head = {"head.weight": ("F32", [7, 24], bytes(4 * 7 * 24)), "head.bias": ("F32", [7], bytes(28))}
+    file = write_safetensors(path("other-size"), {**own, "pos_embed": embeddings(37), **head})
+    words = train_words(path("never"), wanted, "--init", file)
+    fails(CHECKPOINT, run(*words), "--init-resize resamples its positions", "and --init-head reset begins the last layer anew")
+    fails(CHECKPOINT, run(*words, "--init-resize"), "only the last layer differs")
+    train(path("both"), wanted, "--init", file, "--init-resize", "--init-head", "reset")
+    train(path("neither"), wanted, "--init", path("vit", "last.bin"), "--init-resize")
+    expect_equal(safetensors(path("neither", "last.bin"))[0], own)
+    fails(USAGE, run(*train_words(path("never"), wanted, "--init-resize")), "--init")
+    # Likewise the others: with patches of 4 pixels, and two poolings.
+    for name, tensor, before, side in (("vit_tiny", "pos_embedding", 1, 4), ("cct", "classifier.positional_emb", 0, 10)):
+        if not os.path.exists(path(name)):
+            train(path(name), settings(name))
+        tensors, _ = safetensors(path(name, "last.bin"))
+        file = write_safetensors(path("other-size"), {**tensors, tensor: embeddings(before + side * side)})
+        fails(CHECKPOINT, run(*train_words(path("never"), settings(name, 0), "--init", file)),
+              "pictures of %dx%d pixels, which are 32x32 here" % (4 * side, 4 * side), "%dx%d tokens to 8x8" % (side, side))
+        train(path("resized-" + name), settings(name, 0), "--init", file, "--init-resize")
+    expect(not os.path.exists(path("never", "metrics.jsonl")), "a run began")
+
+
 @check
 def other_widths_and_depths_are_named():
     if not os.path.exists(path("vit")):

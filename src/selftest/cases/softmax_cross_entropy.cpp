@@ -51,7 +51,7 @@ OpCase loss_case(const LossProblem& p, bool gradient, const std::string& text) {
     const Doubles z = p.row(p.z, i);
     const auto label = static_cast<int64_t>(p.labels[at(i)]);
     double widest = 0, above = 0;
-    for (const double v : z) widest = std::max(widest, std::abs(v)), above += v > z[at(label)];
+    for (const double v : z) widest = std::max(widest, std::abs(v)), above += !(v <= z[at(label)]);
     losses.push_back(p.loss(p.z, i));
     predicted.push_back(static_cast<double>(std::max_element(z.begin(), z.end()) - z.begin()));
     larger.push_back(above);
@@ -103,6 +103,11 @@ void add_cases(Cases& cases, Of<SoftmaxCrossEntropy>) {
   LossProblem broken{3, 10, 0, normal(30, 7), {1, 2, 3}};
   broken.z[14] = std::numeric_limits<double>::infinity();
   cases.push_back(loss_case(broken, true, " with an infinite logit"));
+  for (const size_t bad : {12, 14}) {  // the label's own logit, and another one
+    LossProblem nan{3, 10, 0, normal(30, 7), {1, 2, 3}};
+    nan.z[bad] = std::numeric_limits<double>::quiet_NaN();
+    cases.push_back(loss_case(nan, false, bad == 12 ? " with NaN for the label" : " with NaN for another class"));
+  }
   cases.push_back(loss_case({3, 10, 0.1f, normal(30, 7, 3), {1, 2, 3}, /*scale=*/0x1p15}, true, " scaled"));
   LossProblem divided{3, 10, 0.1f, normal(30, 7, 3), {1, 2, 3}};
   divided.predivide = 6;

@@ -143,6 +143,16 @@ StageEstimate estimate_stage(Backend& backend, const EstimateOf& what, int stage
   return estimate;
 }
 
+/// Would a run with that batch fit, and begin? Some micro-batches are too small: for a batch norm, or to be mixed.
+static bool allowed(Backend& backend, const EstimateOf& what, int stage, const Limits& limits) {
+  try {
+    return limits.allow(estimate_stage(backend, what, stage));
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::usage) throw;
+    return false;
+  }
+}
+
 std::optional<BatchSizes> largest_micro_batch(Backend& backend, const EstimateOf& what, int stage, const Limits& limits,
                                               int64_t least_accumulation) {
   const int64_t images = what.batch.train / what.ranks;  // of a rank, in a step
@@ -150,7 +160,7 @@ std::optional<BatchSizes> largest_micro_batch(Backend& backend, const EstimateOf
     if (images % accumulation != 0) continue;
     EstimateOf smaller = what;
     smaller.batch = {what.batch.train, images / accumulation, accumulation};
-    if (limits.allow(estimate_stage(backend, smaller, stage))) return smaller.batch;
+    if (allowed(backend, smaller, stage, limits)) return smaller.batch;
   }
   return std::nullopt;
 }

@@ -11,6 +11,7 @@
 #include "comm/host/threads.h"
 #include "model/models.h"
 #include "plan/lower.h"
+#include "train/initial_weights.h"
 
 namespace ct {
 namespace {
@@ -216,7 +217,7 @@ TEST_F(CheckpointTest, AnAverageLiesBesideTheWeights) {
   load_weights(file, rank.graph, flat, rank.engine->state()[1]);
   std::vector<std::byte> compute(static_cast<size_t>(flat.compute_bytes));
   load_compute_weights(file, WeightSet::ema, rank.graph, flat, compute.data());
-  load_initial_weights(file, InitHead::keep, rank.graph, flat, rank.engine->state()[0]);
+  load_initial_weights(file, {}, rank.graph, flat, rank.engine->state()[0]);
   for (const Range& p : flat.parameters) {
     const auto bytes = static_cast<size_t>(p.size()) * sizeof(float);
     const auto expected = other.engine->state()[0](p);

@@ -19,7 +19,7 @@ void softmax_cross_entropy(const SoftmaxCrossEntropyArgs& a) {
     double total = 0;
     for (int32_t c = 0; c < a.classes; ++c) {
       if (z[c] > z[best]) best = c;
-      larger += z[c] > z[label];
+      larger += !(z[c] <= z[label]);  // NaN is no hit, and beats all
       total += z[c];
     }
     double sum = 0;

@@ -25,7 +25,7 @@ struct SoftmaxCrossEntropyArgs {
   float* losses;
   float* dlogits;      // nullptr: no gradient
   int32_t* predicted;  // the first maximum
-  int32_t* larger;     // how many classes have a larger logit than the label's: 0 is correct, < 5 is in the top five
+  int32_t* larger;     // how many classes beat the label, all of them where its logit is NaN: < 5 is in the top five
 };
 
 void softmax_cross_entropy(const SoftmaxCrossEntropyArgs& args);

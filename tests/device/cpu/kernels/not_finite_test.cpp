@@ -36,5 +36,17 @@ TEST(SoftmaxCrossEntropy, NonFiniteLogitsShowInTheLoss) {
     }
 }
 
+TEST(SoftmaxCrossEntropy, ALabelIsNoHitWhereALogitIsNan) {
+  constexpr int kLabel = 3;
+  for (const int c : {0, kLabel, 9}) {
+    Buffer<float> logits(std::vector<double>(16, 0.0)), losses(1);
+    Buffer<int32_t> labels(std::vector<int>{kLabel}), predicted(1), larger(1);
+    logits[kLabel] = 1;
+    logits[c] = std::numeric_limits<float>::quiet_NaN();
+    softmax_cross_entropy({1, 10, logits, labels, nullptr, nullptr, 0.0, 1.0f, losses, nullptr, predicted, larger});
+    EXPECT_EQ(larger[0], c == kLabel ? 10 : 1) << "in class " << c;
+  }
+}
+
 }  // namespace
 }  // namespace ct::cpu

@@ -1,0 +1,84 @@
+#include "train/file_weights.h"
+
+#include <algorithm>
+
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "checkpoint/weights_hash.h"
+
+namespace ct {
+namespace {
+
+/// As the file has it.
+const std::string& stored_name(const LogicalTensor& tensor) { return tensor.pieces.front().stored->name; }
+
+}  // namespace
+
+std::vector<TensorSpec> weight_specs(const Graph& graph) {
+  std::vector<TensorSpec> specs;
+  for (const Parameter& p : graph.parameters()) specs.push_back(state_spec(p, StateKind::weights, ""));
+  return specs;
+}
+
+std::vector<TensorSpec> wanted_weights(const std::vector<LogicalTensor>& tensors, const Graph& graph,
+                                       const Path& path) {
+  std::vector<TensorSpec> specs = weight_specs(graph);
+  for (TensorSpec& spec : specs) {
+    const LogicalTensor* t = find(tensors, spec.name);
+    if (t == nullptr) continue;
+    if (!is_float(t->dtype))
+      fail(ExitCode::checkpoint, in_quotes(path.native()), ": tensor ", in_quotes(stored_name(*t)), " is ",
+           describe({t->name, t->dtype, t->shape, {}}),
+           ": weights are F32, F64, F16 or BF16; convert it before it is saved, as with tensor.float()");
+    spec.dtype = t->dtype;
+  }
+  return specs;
+}
+
+std::vector<LogicalTensor> tensors_of_set(const SafetensorsFile& file, WeightSet set) {
+  auto tensors = logical_tensors(std::span(&file, 1));
+  std::erase_if(tensors, [&](const LogicalTensor& t) { return is_average(file, t.name) != (set == WeightSet::ema); });
+  if (set == WeightSet::weights) return tensors;
+  if (tensors.empty())
+    fail(ExitCode::checkpoint, in_quotes(file.path().native()),
+         " has no moving average of its weights, for its run kept none (train.ema.decay); take another file");
+  for (LogicalTensor& t : tensors) t.name.resize(t.name.size() - kEmaSuffix.size());
+  std::ranges::sort(tensors, {}, &LogicalTensor::name);
+  return tensors;
+}
+
+void refuse_element(const LogicalTensor& tensor, int64_t row, size_t element, const std::string& why) {
+  const uint64_t in_row = row_bytes(tensor.dtype, tensor.shape) / size_of(tensor.dtype);
+  fail(ExitCode::checkpoint, in_quotes(tensor.pieces.front().file->path().native()), ": tensor ",
+       in_quotes(stored_name(tensor)), " is ", why, " at ",
+       place_of(tensor.shape, static_cast<uint64_t>(row) * in_row + element), ": take another file");
+}
+
+void each_bucket(const LogicalTensor& tensor, int64_t begin, int64_t end,
+                 const std::function<void(int64_t, std::span<const float>)>& f) {
+  for (const LogicalTensor::Piece& piece : tensor.pieces) {
+    if (piece.begin >= end || piece.end <= begin || !piece.stored->crc) continue;
+    if (crc32c(piece.stored->data) == *piece.stored->crc) continue;
+    piece.file->require_unchanged();
+    fail(ExitCode::checkpoint, in_quotes(piece.file->path().native()), ": tensor ", in_quotes(stored_name(tensor)),
+         " does not have its checksum: take another copy of the file");
+  }
+  const size_t row = row_bytes(tensor.dtype, tensor.shape), at_once = std::max<size_t>(1, kBucketBytes / row) * row;
+  std::vector<float> bucket;
+  tensor.visit(begin, end, [&](int64_t first, std::span<const std::byte> bytes) {
+    for (size_t at = 0; at < bytes.size(); at += at_once) {
+      const auto part = bytes.subspan(at, std::min(at_once, bytes.size() - at));
+      bucket.resize(part.size() / size_of(tensor.dtype));
+      const int64_t at_row = first + static_cast<int64_t>(at / row);
+      if (const auto too_large = to_f32(tensor.dtype, part, bucket))
+        refuse_element(tensor, at_row, *too_large, "too large for f32");
+      f(at_row, bucket);
+    }
+  });
+  for (const LogicalTensor::Piece& piece : tensor.pieces) {
+    piece.file->require_unchanged();
+    piece.file->let_go(piece.stored->data);
+  }
+}
+
+}  // namespace ct
