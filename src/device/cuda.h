@@ -28,7 +28,7 @@ std::string cuda_build();
 /// Why make_cuda_backend() could not compute on this GPU, in a line; empty: it can. Quick, and loads nothing where
 /// there is no driver.
 std::string cuda_problem(int device = 0);
-/// Would people expect to compute on a GPU here? Not where a driver shows none, nor where there is neither driver nor GPU.
+/// Would people expect to compute on a GPU here? Not where a driver shows none, nor where there is neither.
 bool cuda_expected();
 /// How many GPUs are visible to this process, old ones too; 0 where no driver shows them.
 int cuda_device_count();
