@@ -22,6 +22,8 @@ std::string driver_problem();
 /// Throws ExitCode::usage where there is no such GPU or it is too old, naming it and those that there are.
 Device find_device(int number);
 
+/// What kernels are compiled for: "sm_90a, compute_100".
+std::string kernel_architectures();
 /// "13.0" of 13000.
 std::string version_text(int version);
 

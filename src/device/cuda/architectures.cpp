@@ -1,0 +1,7 @@
+#include "device/cuda/device.h"
+
+namespace ct::cuda {
+
+std::string kernel_architectures() { return CT_CUDA_ARCHITECTURES; }
+
+}  // namespace ct::cuda
