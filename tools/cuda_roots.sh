@@ -9,7 +9,8 @@ least=12.8
 candidates() {
   local python own
   own=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/.third_party/cuda
-  printf '%s\n' "$own"/lib/python3*/site-packages/nvidia/* "${CUDA_HOME:-}"
+  [ ! -f "$own/packages.txt" ] || printf '%s\n' "$own"/lib/python3*/site-packages/nvidia/*  # else it is not whole
+  printf '%s\n' "${CUDA_HOME:-}"
   nvcc --dryrun -x cu /dev/null 2>&1 | sed -n 's/^#\$ TOP=//p'  # where it really is, however it was called
   printf '%s\n' /usr/local/cuda
   for python in ${VIRTUAL_ENV:+"$VIRTUAL_ENV/bin/python3"} python3; do

@@ -1,10 +1,10 @@
 # Sourced: NVIDIA GPUs and their driver, asked of the system's files, for there may be no driver. ROOT is the system's
 # root, or a folder that imitates it.
 
-# gpu_here ROOT: has this machine an NVIDIA GPU? By its device file (WSL's, too), or on the PCI bus.
+# gpu_here ROOT: has this machine an NVIDIA GPU? By its device file, the driver that WSL lends, or on the PCI bus.
 gpu_here() {
   local root=${1%/} device
-  for device in "$root"/dev/nvidia[0-9]* "$root"/dev/dxg; do
+  for device in "$root"/dev/nvidia[0-9]* "$root"/usr/lib/wsl/lib/libcuda.so.1; do
     [ ! -e "$device" ] || return 0
   done
   for device in "$root"/sys/bus/pci/devices/*; do
@@ -28,14 +28,9 @@ serves_cuda_13() {
 # gpu_architectures: for CMAKE_CUDA_ARCHITECTURES, what the GPUs that nvidia-smi shows can run ("90a-real"), or nothing
 # where there is none or one that needs more than one kind of machine code or PTX.
 gpu_architectures() {
-  local capability found=() IFS=';'
-  while read -r capability; do
-    case $capability in
-      8.*) [ "${found[*]-}" = 80-real ] || found+=(80-real) ;;
-      9.0) found+=(90a-real) ;;
-      10.*) [[ ${found[*]-} == *100-real ]] || found+=(100-real) ;;
-      *) return 0 ;;
-    esac
-  done < <(timeout 20 nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sort -u)
-  printf '%s' "${found[*]-}"
+  local found
+  found=$(timeout 20 nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
+    sed -E 's/^8\..*/80-real/; s/^9\.0$/90a-real/; s/^10\..*/100-real/' | sort -u) || return 0
+  ! grep -qv -- '-real$' <<<"$found" || return 0
+  printf '%s' "${found//$'\n'/;}"
 }

@@ -40,32 +40,40 @@ fi
 [ $packages = no ] || "$root/tools/install_packages.sh"
 cd "$root"
 
+# configure [-DKEY=VALUE]: for the GPUs that are there, or for all that are supported; `said` is what was found.
+configure() {
+  local found architectures=-UCMAKE_CUDA_ARCHITECTURES
+  found=$(gpu_architectures)
+  [ -z "$found" ] || architectures=-DCMAKE_CUDA_ARCHITECTURES=$found
+  said=$(configure_preset release "$architectures" "$@" 2>&1) ||
+    { printf '%s\n' "$said" >&2; exit 1; }
+}
+
+if [ $packages = yes ] && { [ $gpu = yes ] || "$root/tools/cuda_roots.sh" >/dev/null 2>&1; }; then
+  "$root/tools/install_packages.sh" --cuda || say "going on without python3-venv"
+fi
+cuda_headers
+configure
 offer=
-architectures=()
-if "$root/tools/cuda_roots.sh" >/dev/null 2>&1; then
-  gpu=has
-elif gpu_here / || [ $gpu = yes ]; then
+if [[ $said == *'-- without GPUs'* ]] && { [ $gpu = yes ] || gpu_here /; }; then
   driver=$(gpu_driver /)
   if ! serves_cuda_13 "$driver"; then
     offer="the NVIDIA driver $driver is older than 580, which the toolkit of --gpu needs: update it, or install CUDA's
 toolkit 12.8 or 12.9 with cuDNN 9 and NCCL, and run this again"
     [ $gpu = no ] || die "$offer"
   elif [ $gpu = no ]; then
-    offer="this machine has an NVIDIA GPU, but no CUDA toolkit of 12.8 or later: tools/quickstart.sh --gpu gets one
-(1.3 GB, into .third_party/cuda) and builds the program with GPUs"
+    offer="this machine has an NVIDIA GPU, but not all of CUDA that a program for it takes: tools/quickstart.sh --gpu gets
+it (1.3 GB, into .third_party/cuda)"
+  else
+    "$root/tools/install_cuda.sh"
+    cuda_headers
+    configure -DCT_WITH_CUDA=ON
   fi
-  [ -z "$offer" ] || say "$offer"
 fi
-if [ $gpu != no ]; then
-  [ $packages = no ] || "$root/tools/install_packages.sh" --cuda || say "going on without python3-venv"
-  [ $gpu = has ] || "$root/tools/install_cuda.sh"
-  cuda_headers
-  found=$(gpu_architectures)
-  [ -z "$found" ] || architectures=("-DCMAKE_CUDA_ARCHITECTURES=$found")
-fi
+printf '%s\n' "$said" >&2
+[ -z "$offer" ] || say "$offer"
 
 say "building (build/release)"
-configure_preset release ${architectures[@]+"${architectures[@]}"}
 cmake --build --preset release --target cifar-train -j "$jobs" >&2 || die "the build failed: see the first error above"
 cmake --install build/release --prefix "$prefix" >/dev/null ||
   die "cannot install into $prefix: give a folder that you may write, PREFIX=DIR"

@@ -67,7 +67,8 @@ def shell(words, **options):
 @check
 def a_gpu_is_found_by_its_file_or_on_the_bus():
     for there, files in [(False, {}), (False, on_bus("0x8086", "0x030000")), (False, on_bus("0x10de", "0x040300")),
-                         (False, {"dev__nvidiactl": ""}), (True, {"dev__nvidia0": ""}), (True, {"dev__dxg": ""}),
+                         (False, {"dev__nvidiactl": ""}), (True, {"dev__nvidia0": ""}), (False, {"dev__dxg": ""}),
+                         (True, {"usr__lib__wsl__lib__libcuda.so.1": ""}),
                          (True, on_bus("0x10de", "0x030000")), (True, on_bus("0x10de", "0x030200"))]:
         expect_equal(shell("gpu_here %s" % machine(**files)).returncode == 0, there, files)
 
@@ -82,7 +83,8 @@ def the_driver_decides_whether_toolkit_13_will_do():
 @check
 def the_build_is_for_the_gpus_that_are_there():
     for capabilities, architectures in [("", ""), ("9.0\n9.0\n", "90a-real"), ("8.0\n8.9\n", "80-real"),
-                                        ("8.6\n9.0\n", "80-real;90a-real"), ("10.3\n", "100-real"), ("12.0\n", "")]:
+                                        ("8.6\n9.0\n", "80-real;90a-real"), ("10.0\n8.0\n8.6\n", "100-real;80-real"),
+                                        ("7.5\n9.0\n", ""), ("10.3\n", "100-real"), ("12.0\n", "")]:
         folder = machine()
         with open(os.path.join(folder, "nvidia-smi"), "w") as file:
             file.write("#!/bin/sh\nprintf '%s'\n" % capabilities.replace("\n", "\\n"))

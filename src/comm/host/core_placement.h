@@ -2,9 +2,9 @@
 //
 // The kernel puts threads that wait for each other on one core, and leaves them there when another program keeps the
 // other cores busy, however low its priority: each then computes half of the time. So ranks tell each other on which
-// CPU they run. One that shares its core with another moves to one that none of them uses; and one that waits for a
-// rank which has to share its core with another program lends it its own. Nothing is pinned: afterwards the kernel may
-// move the thread as before, and programs that know nothing of each other do not meet on one core.
+// CPU they run, and one that shares its core with another moves to one that none of them uses. Nothing is pinned:
+// afterwards the kernel may move the thread as before, and programs that know nothing of each other do not meet on one
+// core.
 #pragma once
 
 #include <bitset>

@@ -2,7 +2,8 @@
 // shared words.
 //
 // The board is a block of zero bytes in memory that all ranks see (threads: the heap; processes: a mapped file). Every
-// word has one writer, except the abort word. A barrier is one counter a rank: write one's own, wait for the others'.
+// word has one writer, except the abort word and the count of sleepers. A barrier is one counter a rank: write one's
+// own, wait for the others'.
 #pragma once
 
 #include <array>

@@ -26,8 +26,8 @@ bool any_entry(const fs::path& folder, Predicate is) {
 /// nvidia0, nvidia1, ...; not nvidiactl.
 bool is_device_file(const fs::path& path) {
   const std::string name = path.filename().string(), start = "nvidia";
-  return name == "dxg" || (name.starts_with(start) && name.size() > start.size() &&
-                           name.find_first_not_of("0123456789", start.size()) == std::string::npos);
+  return name.starts_with(start) && name.size() > start.size() &&
+         name.find_first_not_of("0123456789", start.size()) == std::string::npos;
 }
 
 bool is_on_bus(const fs::path& device) {
@@ -38,7 +38,9 @@ bool is_on_bus(const fs::path& device) {
 }  // namespace
 
 bool gpu_here(const fs::path& root) {
-  return any_entry(root / "dev", is_device_file) || any_entry(root / "sys/bus/pci/devices", is_on_bus);
+  std::error_code ignored;
+  return any_entry(root / "dev", is_device_file) || fs::exists(root / "usr/lib/wsl/lib/libcuda.so.1", ignored) ||
+         any_entry(root / "sys/bus/pci/devices", is_on_bus);
 }
 
 }  // namespace ct::cuda

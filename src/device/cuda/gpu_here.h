@@ -5,8 +5,8 @@
 
 namespace ct::cuda {
 
-/// By its device file (WSL's, too), or as a display or compute controller on the PCI bus. `root` is "/", or a folder
-/// that imitates it.
+/// By its device file, the driver that WSL lends, or as a display or compute controller on the PCI bus. `root` is "/",
+/// or a folder that imitates it.
 bool gpu_here(const std::filesystem::path& root = "/");
 
 }  // namespace ct::cuda

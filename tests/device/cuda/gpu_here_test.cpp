@@ -36,7 +36,9 @@ TEST_F(GpuHere, ByItsDeviceFile) {
   EXPECT_TRUE(gpu_here(root()));
 }
 TEST_F(GpuHere, InWsl) {
-  write("dev/dxg");
+  write("dev/dxg");  // of any maker
+  EXPECT_FALSE(gpu_here(root()));
+  write("usr/lib/wsl/lib/libcuda.so.1");
   EXPECT_TRUE(gpu_here(root()));
 }
 TEST_F(GpuHere, OnTheBus) {
