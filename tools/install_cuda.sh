@@ -6,7 +6,7 @@ usage() {
   cat <<'HELP'
 usage: tools/install_cuda.sh
 Installs NVIDIA's toolkit 13.0 with cuDNN, cuBLAS, NCCL and NVRTC (packages and hashes: tools/cuda_packages.txt) by pip
-into .third_party/cuda/, a virtual environment: 1.3 GB to download, 2.9 GB on the disk. The program that is built with
+into .third_party/cuda/, a virtual environment: 1.2 GB to download, 1.8 GB on the disk. The program that is built with
 it finds its libraries there. Silent and offline where they are there. It needs python3 with venv; its programs need an
 NVIDIA driver of 580 or later.
 HELP
@@ -27,7 +27,7 @@ fi
 rm -rf "$to"
 mkdir -p "$root/.third_party"
 python3 -m venv "$to" >&2 || die "python3 cannot make a virtual environment: install python3-venv, and run this again"
-say "downloading CUDA's toolkit and libraries (1.3 GB)"
+say "downloading CUDA's toolkit and libraries (1.2 GB)"
 "$to/bin/python3" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes \
   --requirement "$packages" >&2 || die "pip cannot install the packages of tools/cuda_packages.txt: see above"
 cp "$packages" "$to/packages.txt"

@@ -9,7 +9,7 @@ usage: tools/quickstart.sh [--gpu] [--no-install] [--fresh]
 Installs the packages, builds and installs cifar-train, trains the default configuration into runs/quickstart and
 evaluates it. Run again, it continues or repeats the evaluation. Where there is a CUDA toolkit, the program is built with
 GPUs: with code for those of this machine, or for all that are supported where it has none.
-  --gpu          where there is no CUDA toolkit, get one by pip: tools/install_cuda.sh (1.3 GB)
+  --gpu          where there is no CUDA toolkit, get one by pip: tools/install_cuda.sh (1.2 GB)
   --no-install   do not touch the system's packages
   --fresh        forget the earlier run in runs/quickstart and train anew
 Environment: PREFIX=DIR installs there (default: /usr/local as root, otherwise ~/.local).
@@ -63,7 +63,7 @@ toolkit 12.8 or 12.9 with cuDNN 9 and NCCL, and run this again"
     [ $gpu = no ] || die "$offer"
   elif [ $gpu = no ]; then
     offer="this machine has an NVIDIA GPU, but not all of CUDA that a program for it takes: tools/quickstart.sh --gpu gets
-it (1.3 GB, into .third_party/cuda)"
+it (1.2 GB, into .third_party/cuda)"
   else
     "$root/tools/install_cuda.sh"
     cuda_headers
