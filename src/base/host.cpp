@@ -7,6 +7,8 @@
 #include <fstream>
 #include <optional>
 
+#include "base/lower_case.h"
+
 namespace ct {
 namespace {
 
@@ -35,8 +37,9 @@ bool is_own_address(const sockaddr* address, socklen_t bytes) {
 }
 
 bool is_this_host(const std::string& name) {
-  const std::string own = host_name();
-  if (name == "localhost" || name == own || name == own.substr(0, own.find('.'))) return true;
+  const std::string own = lower_case(host_name()), asked = lower_case(name);
+  for (const std::string& known : {std::string("localhost.localdomain"), own})
+    if (asked == known || asked == known.substr(0, known.find('.'))) return true;
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   if (getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0) return false;

@@ -65,6 +65,14 @@ std::bitset<kMaxCpus> cpus_of(pid_t pid) {
   return cpus;
 }
 
+/// Does Open MPI's mpirun have it among its ranks? Its variables stand in what the process was started with.
+bool is_of_mpirun(pid_t pid) {
+  std::ifstream environment(str("/proc/", pid, "/environ"));
+  for (std::string entry; std::getline(environment, entry, '\0');)
+    if (entry.starts_with("OMPI_COMM_WORLD_RANK=")) return true;
+  return false;
+}
+
 /// "0-2,5"
 std::string list_of(const std::bitset<kMaxCpus>& cpus) {
   std::string text;
@@ -82,13 +90,13 @@ std::string list_of(const std::bitset<kMaxCpus>& cpus) {
 
 std::vector<RankProcess> rank_processes(int own_ranks) {
   std::vector<RankProcess> found;
-  if (own_ranks > 0) found.push_back({getpid(), cpus_of(getpid()), own_ranks});
+  if (own_ranks > 0) found.push_back({getpid(), cpus_of(getpid()), own_ranks, is_of_mpirun(getpid())});
   const std::string own_name = name_of("self");
   std::set<pid_t> parents;
   for (const pid_t pid : numbers_in("/proc")) {
     if (name_of(std::to_string(pid)) != own_name) continue;
     parents.insert(parent_of(pid));
-    if (pid != getpid()) found.push_back({pid, cpus_of(pid)});
+    if (pid != getpid()) found.push_back({pid, cpus_of(pid), 1, is_of_mpirun(pid)});
   }
   std::erase_if(found, [&](const RankProcess& one) {
     return one.pid != getpid() && (parents.contains(one.pid) || one.cpus.none());
@@ -102,10 +110,12 @@ std::string crowded_cores(const RankProcess& one, const std::vector<RankProcess>
                           const std::bitset<kMaxCpus>& unbound) {
   if ((unbound & ~one.cpus).none()) return "";
   int ranks = 0;
+  bool by_mpirun = false;
   std::set<pid_t> bound;
   for (const RankProcess& other : all) {
     if ((other.cpus & ~one.cpus).any()) continue;
     ranks += other.ranks;
+    by_mpirun = by_mpirun || other.by_mpirun;
     bound.insert(other.pid);
   }
   const auto cores = static_cast<int>(one.cpus.count());
@@ -113,8 +123,9 @@ std::string crowded_cores(const RankProcess& one, const std::vector<RankProcess>
   std::string pids;
   for (const pid_t pid : bound) pids += str(pids.empty() ? "" : ", ", pid);
   return str(counted(ranks, "rank"), " of host ", host_name(), " (pid ", pids, ") are bound to ",
-             counted(cores, "core"), " (", list_of(one.cpus),
-             ") and share it: start mpirun with --bind-to none, or give each job cores of its own ", "(--cpu-set)");
+             counted(cores, "core"), " (", list_of(one.cpus), ") and share ", cores == 1 ? "it: " : "them: ",
+             by_mpirun ? "start mpirun with --bind-to none, or give each job cores of its own (--cpu-set)"
+                       : "take fewer ranks, or give them more cores (by taskset, or the cpuset)");
 }
 
 }  // namespace ct

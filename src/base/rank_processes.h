@@ -17,6 +17,7 @@ struct RankProcess {
   pid_t pid = 0;
   std::bitset<kMaxCpus> cpus;  // that its threads may run on, all together
   int ranks = 1;
+  bool by_mpirun = false;
 };
 
 /// Those that can be seen; this process first, with `own_ranks`, unless that is 0. What only started others is none.

@@ -46,6 +46,8 @@ std::vector<fs::path> config_folders() {
   return folders;
 }
 
+constexpr const char* kEachRank = "each rank";
+
 bool is_pipe(const fs::path& file) {
   std::error_code error;
   return fs::is_fifo(file, error);
@@ -58,7 +60,7 @@ bool is_pipe(const fs::path& file) {
 
 /// `file`, unless it is a pipe that other ranks would read too.
 fs::path for_all_ranks(const fs::path& file) {
-  if (is_pipe(file) && detect_launch().parallel()) refuse_pipe(file, "each rank");
+  if (is_pipe(file) && detect_launch().parallel()) refuse_pipe(file, kEachRank);
   return file;
 }
 
@@ -91,6 +93,19 @@ void add_config_options(CLI::App& app, ConfigFiles& files, const std::string& co
                  "DeepSpeed JSON, or url-safe base64 of it, laid over --config");
   app.add_option("--env", files.env,
                  "a job's KEY=VALUE lines, looked for likewise, which may name both of them and --cuda-path");
+}
+
+void require_files_for_ranks(const std::vector<std::string>& words) {
+  CLI::App app;
+  app.allow_extras()->set_help_flag();
+  ConfigFiles files;
+  add_config_options(app, files);
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::ParseError&) {  // the ranks tell
+  }
+  for (const std::string& file : {files.config.value_or(""), files.deepspeed.value_or(""), files.env})
+    if (is_pipe(file)) refuse_pipe(file, kEachRank);
 }
 
 JobEnvironment enter_job(const std::string& env, std::vector<std::string>* warnings) {

@@ -31,6 +31,9 @@ struct ConfigFiles {
 /// --config, --deepspeed_config and --env. `config` is the option's name, for verbs that take it without one too.
 void add_config_options(CLI::App& app, ConfigFiles& files, const std::string& config = "--config");
 
+/// Refuses pipes among the files that a rank's words name: a launcher hands none on.
+void require_files_for_ranks(const std::vector<std::string>& words);
+
 /// What a job's file says of options; see docs/configuration.md.
 struct JobEnvironment {
   std::string config, deepspeed;

@@ -22,6 +22,9 @@ TEST(RankProcesses, MoreRanksThanCoresThatTheyAreBoundTo) {
   EXPECT_EQ(said(on_both, {on_second, on_both}).find("3 ranks of host "), 0u);
   EXPECT_NE(said(on_both, {on_second, on_both}).find("are bound to 2 cores (0-1)"), std::string::npos);
   EXPECT_EQ(said(free, {free}), "");
+  const RankProcess threads{16, Cpus(0b0001), 2}, of_mpirun{17, Cpus(0b0001), 1, /*by_mpirun=*/true};
+  EXPECT_NE(said(threads, {threads}).find(": take fewer ranks, or give them more cores"), std::string::npos);
+  EXPECT_NE(said(threads, {threads, of_mpirun}).find(": start mpirun with --bind-to none"), std::string::npos);
 }
 
 TEST(RankProcesses, ThisOneComesFirst) {

@@ -333,6 +333,24 @@ def auto_parameters_over_a_configuration_are_its_own():
 
 
 @check
+def a_switched_off_zero_is_stage_0():
+    for value, stage in [("false", 0), ("true", 1)]:
+        done = run("config", "check", "--config", DEFAULT, "--deepspeed_config", written("zero.json", '{"zero_optimization": %s}' % value))
+        expect("deprecated use zero_optimization: {stage: %d} instead" % stage in done.stderr, done.stdout, done.stderr)
+
+
+@check
+def auto_behind_set_leaves_what_files_say():
+    base = written("base.yaml", "optimizer: {type: Adam, params: {lr: 0.005}}\ngradient_clipping: 3\nsteps_per_print: 7\n"
+                   "zero_optimization: {stage: 2}\ntrain_batch_size: 8\ngradient_accumulation_steps: 4\n")
+    said = {"optimizer.params.lr": "0.005", "gradient_clipping": "3", "steps_per_print": "7", "zero_optimization.stage": "2"}
+    found = shown("--config", base, *(word for key in said for word in ("--set", key + "=auto")))
+    expect_equal({key: found[key] for key in said}, said)
+    expect("gradient_accumulation_steps" not in shown("--config", base, "--set", "gradient_accumulation_steps=auto"),
+           "it follows from the batch")
+
+
+@check
 def no_steps_of_warming_up_are_no_warm_up():
     rates = {"scheduler.params.warmup_max_lr": 0.01, "scheduler.params.warmup_num_steps": 0}
     for kind in ("WarmupLR", "WarmupDecayLR", "WarmupCosineLR"):

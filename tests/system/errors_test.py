@@ -179,7 +179,9 @@ def wrong_keys():
 def keys_of_other_programs_are_told_ours():
     for key, ours in [("train_micro_batch_size", "train_micro_batch_size_per_gpu"), ("max_grad_norm", "gradient_clipping"),
                       ("learning_rate", "optimizer.params.lr"), ("micro_batch_per_gpu", "train_micro_batch_size_per_gpu"),
-                      ("warmup_steps", "scheduler.params.warmup_num_steps")]:
+                      ("warmup_steps", "scheduler.params.warmup_num_steps"), ("max_steps", "train.max_steps"),
+                      ("num_epochs", "train.epochs"), ("Train_Batch_Size", "train_batch_size"), ("model_name", "model.name"),
+                      ("grad_accum_steps", "gradient_accumulation_steps"), ("output_dir", "output")]:
         fails(USAGE, run("config", "check", written("theirs.json", '{"%s": 1}' % key)),
               "theirs.json:1:2: unknown key '%s'; did you mean '%s'?" % (key, ours))
 
@@ -192,6 +194,9 @@ def words_of_python_are_told_those_of_json():
               "did you mean %s" % ours)
     for value, ours in [(".5", "0.5"), ("+1", "1"), ("'1e-3'", "0.001, without quotes")]:
         fails(USAGE, run("config", "check", written("python.json", '{"gradient_clipping": %s}' % value)), "did you mean " + ours)
+    for value in ["NaN", "-Infinity", "inf", "1e1_0"]:
+        fails(USAGE, run("config", "check", written("python.json", '{"gradient_clipping": %s}' % value)), value,
+              "is no number that JSON knows")
     good = written("python.json", """{'optimizer': {'type': 'SGD', 'params': {'lr': 0.1}}, 'train_batch_size': 8}""")
     expect_equal(run("config", "check", good).returncode, DONE)
 

@@ -203,7 +203,8 @@ def this_host_needs_no_ssh():
     alone = launch("--dry-run", "-H", hosts, env={"PATH": path()})  # without mpirun
     expect_equal(len(re.findall(" WORLD_SIZE=2 ", alone.stdout)), 2, alone.stdout, alone.stderr)
     need_mpi()
-    for names in ["127.0.1.1 slots=2", "localhost slots=1\n%s slots=1" % socket.gethostname()]:
+    for names in ["127.0.1.1 slots=2", "localhost slots=1\n%s slots=1" % socket.gethostname(),
+                  "LOCALHOST slots=1\n%s slots=1" % socket.gethostname().upper(), "localhost.localdomain slots=2"]:
         expect_equal(line("-H", written("more-hosts", names)), "mpirun -np 2 --host localhost:2 --map-by slot --bind-to none cifar-train train")
     done, asked = without_ssh("-H", hosts, *train_words(path("no-ssh"), settings()))
     expect_equal(done.returncode, DONE, done.stderr)

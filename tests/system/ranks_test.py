@@ -113,6 +113,7 @@ def ranks_bound_to_too_few_cores_are_named():
         found = re.search(bound_here, text)
         expect(found and int(found[1]) >= 2, text)
         expect(all(str(jobs[i].pid) in found[2].split(", ") for i in pids), text)
+        expect("take fewer ranks, or give them more cores" in text or "mpirun" in text, text)
     expect("are bound to" not in free, free)
 
 

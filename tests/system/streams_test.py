@@ -125,10 +125,26 @@ def what_reads_more_than_once_wants_files():
             fails(USAGE, run(*words, "--config", name, **options), name, "is a pipe, which can be read once")
     with piped(default) as (name, options):
         fails(USAGE, run("train", "--config", name, env={"RANK": "0", "WORLD_SIZE": "2"}, **options), name, "each rank would read it")
+        fails(USAGE, run("launch", "--launcher", "slurm", "--num_gpus", "2", "train", "--config=" + name, **options), name,
+              "is a pipe, which can be read once, and each rank would read it")
+    fails(USAGE, run("train", "--config", "/dev/fd/63"), "--config '/dev/fd/63': nothing is open here", "write its text into a file")
     with open(os.path.join(whole(), "best.bin"), "rb") as file:
         weights = file.read()
     with piped(weights[:4096]) as (name, options):
         fails(IO, run("eval", "--ckpt", name, **options), name, "not a regular file")
+
+
+@check
+def a_pipe_reaches_no_ranks_of_mpirun():
+    need_mpi()
+    for option in ["--config", "--deepspeed_config", "--env"]:
+        with piped(b"") as (name, options):
+            done = run("launch", "--num_gpus", "2", "train", option, name, **options)
+            fails(USAGE, done, name, "is a pipe, which can be read once, and each rank would read it")
+            expect_equal(len(done.stderr.splitlines()), 1, "mpirun was started", done.stderr)
+    with piped(b"") as (name, options):
+        done = finish(start(["mpirun", "-np", 2, PROGRAM, "train", "--config", name], **options))
+        expect("write its text into a file" in done.stderr, done.stderr)
 
 
 @check

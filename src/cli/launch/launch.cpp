@@ -20,6 +20,7 @@
 #include "base/files.h"
 #include "base/lower_case.h"
 #include "base/utf8.h"
+#include "cli/config_lookup.h"
 #include "cli/launch/command.h"
 #include "cli/launch/local_ranks.h"
 #include "cli/launch/rank_place.h"
@@ -252,6 +253,7 @@ int run_launch(const LaunchFlags& flags, const Words& program) {
     if (flags.save_pid) save_pid();
     return run_local_ranks(here);
   }
+  require_files_for_ranks(program);
   const Command command =
       way == Way::srun ? srun_command(flags, ranks, own_environment()) : mpirun_command(mpirun_path(), flags, ranks);
   if (flags.dry_run) return std::printf("%s\n", text_of(command).c_str()), 0;

@@ -6,11 +6,19 @@
 #include <map>
 #include <optional>
 
+#include "base/lower_case.h"
 #include "base/utf8.h"
 #include "train/config/document.h"
 
 namespace ct::document {
 namespace {
+
+/// 1e1_0, -0x10, NaN and Infinity: numbers of other languages.
+bool is_like_a_number(const std::string& word) {
+  const std::string digits = lower_case(word.substr(std::min(word.find_first_not_of("+-."), word.size())));
+  constexpr const char* kNames[] = {"nan", "inf", "infinity"};
+  return std::isdigit(static_cast<unsigned char>(digits[0])) || std::ranges::find(kNames, digits) != std::end(kNames);
+}
 
 class JsonReader {
  public:
@@ -97,7 +105,8 @@ class JsonReader {
   /// What to write in the place of a bare word, which other languages take.
   static std::string instead_of(const std::string& word, const Node& read) {
     const bool python_null = word == "None";
-    if (read.kind == Kind::text && !python_null) return " wants double quotes";
+    if (read.kind == Kind::text && !python_null)
+      return str(is_like_a_number(word) ? " is no number that JSON knows; a text" : "", " wants double quotes");
     return str("; did you mean ", python_null ? "null, or a text in double quotes" : flow(read), "?");
   }
 

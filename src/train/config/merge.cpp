@@ -144,6 +144,11 @@ bool is_type(const ConfigField& field) {
          std::holds_alternative<optim::LrSchedule*>(field.target) || field.key == "model.name";
 }
 
+bool follows(const ConfigField& field) {
+  return std::holds_alternative<std::optional<int64_t>*>(field.target) ||
+         std::holds_alternative<std::optional<bool>*>(field.target);
+}
+
 bool is_left_open(const ConfigField& field, const Node& node) {
   constexpr const char* kBlocks[] = {"optimizer.params.", "scheduler.params.", "zero_optimization.", "fp16.",
                                      "tensorboard.",      "csv_monitor.",      "flops_profiler.",    "comms_logger."};
@@ -227,7 +232,10 @@ void Merge::add_override(const ConfigOverride& word) {
   }
   Node value = override_value(word, origin);
   value.mark = mark;
-  if (is_auto(value)) values_.erase(word.key);  // asked for by name, it is more than a file's silence
+  // Where "auto" has a meaning of its own, asking for it by name is more than a file's silence.
+  const auto field = std::ranges::find(fields_, word.key, &ConfigField::key);
+  if (is_auto(value) && field != fields_.end() && (follows(*field) || field->rule.open == kAuto))
+    values_.erase(word.key);
   add_path(word.key, "", mark, value);
 }
 
@@ -299,10 +307,10 @@ void Merge::add(const std::string& name, const std::string& block, const Mark& m
 bool Merge::add_old_form(const std::string& key, const Mark& mark, const Node& value) {
   if (value.kind != Kind::boolean) return false;
   if (key == kZero) {
-    remark(mark, key, "zero_optimization: {stage: 1}");
-    const std::string stage = str(kZero, ".stage");
+    const std::string stage = str(kZero, ".stage"), number = value.boolean ? "1" : "0";
+    remark(mark, key, str(kZero, ": {stage: ", number, "}"));
     other_names_[stage] = {key, document::flow(value)};
-    values_[stage] = document::plain_scalar(value.boolean ? "1" : "0", value.mark);
+    values_[stage] = document::plain_scalar(number, value.mark);
     return true;
   }
   for (const auto& [old, block] :

@@ -76,6 +76,9 @@ std::span<const OtherName> other_names();
 /// Does the name begin a note, which says nothing to the program?
 bool is_note(const std::string& name);
 
+/// Does an absent key of this kind follow from other keys, or from the run?
+bool follows(const ConfigField& field);
+
 /// DeepSpeed's "auto" for one of its keys: what follows from other keys, or else the value of an absent key. Words of
 /// our own vocabulary that are called so have their own meaning.
 bool is_left_open(const ConfigField& field, const document::Node& node);

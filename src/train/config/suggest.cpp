@@ -31,16 +31,27 @@ size_t edit_distance(const std::string& a, const std::string& b) {
 /// How far a typing error may lie from the word that was meant.
 size_t tolerance(const std::string& word) { return std::max<size_t>(1, word.size() / 3); }
 
-/// What others call a key of ours, where no likeness tells.
+/// What others call a key of ours, where no likeness tells: by its last part, or by the whole of it.
 constexpr std::pair<std::string_view, std::string_view> kOthersNames[] = {
     {"learning_rate", "optimizer.params.lr"},
     {"max_grad_norm", "gradient_clipping"},
     {"clip_grad_norm", "gradient_clipping"},
-    {"grad_clip", "gradient_clipping"},
-    {"num_train_epochs", "train.epochs"},
-    {"num_workers", "data.workers"},
+    {"accumulate_grad_batches", "gradient_accumulation_steps"},
     {"per_device_train_batch_size", "train_micro_batch_size_per_gpu"},
+    {"global_batch_size", "train_batch_size"},
+    {"num_workers", "data.workers"},
+    {"data_dir", "data.path"},
+    {"output_dir", "output"},
+    {"model.type", "model.name"},
+    {"mixed_precision", "bf16.enabled"},
 };
+
+/// What is left where writing differs: no capitals, no underscores and no dots.
+std::string letters(std::string_view name) {
+  std::string left = lower_case(std::string(name));
+  std::erase_if(left, [](char c) { return c == '_' || c == '.'; });
+  return left;
+}
 
 std::vector<std::string> words_of_name(const std::string& name) {
   std::vector<std::string> words;
@@ -49,13 +60,24 @@ std::vector<std::string> words_of_name(const std::string& name) {
   return words;
 }
 
-/// How many words `longer` has more than `name`, whose words are all in it and in their order; 0 where they are not, or
-/// where name is a single word, which says too little.
+/// "grad" is short for "gradient".
+bool is_short_for(const std::string& word, const std::string& whole) {
+  constexpr size_t kShortest = 4;
+  return word == whole || (word.size() >= kShortest && whole.starts_with(word));
+}
+
+/// How many words `longer` has more than `name`, whose words, or what they are short for, are all in it; SIZE_MAX where
+/// they are not, or where name is a single word, which says too little.
 size_t missing_words(const std::string& name, const std::string& longer) {
-  const std::vector<std::string> some = words_of_name(name), all = words_of_name(longer);
-  size_t met = 0;
-  for (const std::string& word : all) met += met < some.size() && word == some[met];
-  return some.size() < 2 || met < some.size() ? 0 : all.size() - some.size();
+  const std::vector<std::string> some = words_of_name(name);
+  std::vector<std::string> left = words_of_name(longer);
+  if (some.size() < 2) return SIZE_MAX;
+  for (const std::string& word : some) {
+    const auto whole = std::ranges::find_if(left, [&](const std::string& other) { return is_short_for(word, other); });
+    if (whole == left.end()) return SIZE_MAX;
+    left.erase(whole);
+  }
+  return left.size();
 }
 
 }  // namespace
@@ -92,15 +114,54 @@ std::vector<std::string> known_keys(const std::vector<ConfigField>& fields) {
   return keys;
 }
 
-/// The key of which this one has some words, in the nearest block, and the most of them.
+/// The key that is written otherwise: Train_Batch_Size, data_path.
+std::string same_letters_as(const std::string& key, const std::vector<std::string>& known) {
+  const auto found =
+      std::ranges::find(known, letters(key), [](const std::string& candidate) { return letters(candidate); });
+  return found == known.end() ? "" : *found;
+}
+
+std::string others_name(const std::string& key, const KeyPath& path) {
+  for (const auto& [theirs, ours] : kOthersNames)
+    if (letters(theirs) == letters(key) || letters(theirs) == letters(path.name)) return std::string(ours);
+  return "";
+}
+
+/// The key of this name in another block, the likest.
+std::string of_other_block(const KeyPath& key, const std::vector<std::string>& known) {
+  std::string best;
+  size_t least = SIZE_MAX;
+  for (const std::string& candidate : known) {
+    const auto [block, name] = split_key(candidate);
+    if (letters(name) != letters(key.name)) continue;
+    const size_t distance = edit_distance(lower_case(key.block), lower_case(block));
+    if (distance < least) best = candidate, least = distance;
+  }
+  return best;
+}
+
+std::string of_same_name(const KeyPath& key, const std::vector<std::string>& known) {
+  const std::string meant = same_letters_as(key.block + key.name, known);
+  return meant.empty() ? of_other_block(key, known) : meant;
+}
+
+/// num_epochs and max_epochs are epochs.
+KeyPath without_count(const KeyPath& key) {
+  for (const std::string prefix : {"num_", "max_", "n_"})
+    if (lower_case(key.name).starts_with(prefix)) return {key.block, key.name.substr(prefix.size())};
+  return {};
+}
+
+/// The key of which this one has the words, or most of them: of this block, then of none, then of another.
 std::string abbreviated(const KeyPath& key, const std::vector<std::string>& known) {
   std::string best;
-  std::pair least{SIZE_MAX, SIZE_MAX};
+  std::pair<size_t, size_t> least{SIZE_MAX, SIZE_MAX};
   for (const std::string& candidate : known) {
     const auto [block, name] = split_key(candidate);
     const size_t missing = missing_words(key.name, name);
-    if (missing == 0) continue;
-    const std::pair distance{edit_distance(key.block, block), missing};
+    if (missing == SIZE_MAX) continue;
+    const size_t elsewhere = block == key.block ? 0 : block.empty() ? 1 : 1 + edit_distance(key.block, block);
+    const std::pair distance{elsewhere, missing};
     if (distance < least) best = candidate, least = distance;
   }
   return best;
@@ -109,16 +170,12 @@ std::string abbreviated(const KeyPath& key, const std::vector<std::string>& know
 /// The key that typing errors made this one of.
 std::string mistyped(const KeyPath& key, const std::vector<std::string>& known) {
   std::string best;
-  // Twice the distance, so that the very same name in a block of quite another name comes after every near one.
-  size_t best_distance = 2 * tolerance(key.name) + 2;
+  size_t least = SIZE_MAX;
   for (const std::string& candidate : known) {
-    const auto [block, name] = split_key(candidate);
-    const size_t names = edit_distance(lower_case(key.name), lower_case(name));
-    const size_t blocks = edit_distance(lower_case(key.block), lower_case(block));
-    const bool near_block = blocks <= tolerance(key.block);
-    if (names > tolerance(key.name) || (!near_block && names > 0)) continue;
-    const size_t distance = near_block ? 2 * (names + blocks) : 2 * tolerance(key.name) + 1;
-    if (distance < best_distance) best = candidate, best_distance = distance;
+    const size_t names = edit_distance(lower_case(key.name), lower_case(split_key(candidate).name));
+    const size_t blocks = edit_distance(lower_case(key.block), lower_case(split_key(candidate).block));
+    if (names > tolerance(key.name) || blocks > tolerance(key.block)) continue;
+    if (names + blocks < least) best = candidate, least = names + blocks;
   }
   return best;
 }
@@ -128,8 +185,9 @@ std::string mistyped(const KeyPath& key, const std::vector<std::string>& known) 
 std::string suggest_key(const std::string& key, const std::vector<ConfigField>& fields) {
   const KeyPath path = split_key(key);
   const std::vector<std::string> known = known_keys(fields);
-  const auto* const other = std::ranges::find(kOthersNames, path.name, [](const auto& names) { return names.first; });
-  std::string meant(other == std::end(kOthersNames) ? "" : other->second);
+  std::string meant = others_name(key, path);
+  if (meant.empty()) meant = of_same_name(path, known);
+  if (meant.empty()) meant = of_same_name(without_count(path), known);
   if (meant.empty()) meant = abbreviated(path, known);
   if (meant.empty()) meant = mistyped(path, known);
   return meant.empty() ? "" : "; did you mean '" + meant + "'?";

@@ -28,10 +28,9 @@ void read_fields(const Merge& merge, Config& config, std::vector<std::string>* w
       if (!node) continue;
       read_or_leave_open(config, field, *node);
       if (!is_left_open(field, *node) || node->kind == document::Kind::null) continue;
-      const bool follows = std::holds_alternative<std::optional<int64_t>*>(field.target) ||
-                           std::holds_alternative<std::optional<bool>*>(field.target);
-      if (follows && is_parameter(field.key)) continue;  // a schedule as long as the run, as the shipped recipes say it
-      open += str(open.empty() ? "" : ", ", field.key, follows ? "" : str(" ", field_text(field)));
+      if (follows(field) && is_parameter(field.key))
+        continue;  // a schedule as long as the run, as the shipped recipes say it
+      open += str(open.empty() ? "" : ", ", field.key, follows(field) ? "" : str(" ", field_text(field)));
     }
   if (!open.empty()) warnings->push_back("\"auto\" is taken as what follows from other keys, or the default: " + open);
 }

@@ -26,7 +26,29 @@ TEST_F(ConfigTest, UnknownKeysNameTheirPlaceAndTheNearestKey) {
                                           {"zero_optimization.reduce_bucket", "zero_optimization.reduce_bucket_size"},
                                           {"max_grad_norm", "gradient_clipping"},
                                           {"learning_rate", "optimizer.params.lr"},
-                                          {"per_device_train_batch_size", "train_micro_batch_size_per_gpu"}})
+                                          {"per_device_train_batch_size", "train_micro_batch_size_per_gpu"},
+                                          {"max_steps", "train.max_steps"},
+                                          {"eval_batch_size", "train.eval_batch_size"},
+                                          {"Train_Batch_Size", "train_batch_size"},
+                                          {"per_gpu_train_batch_size", "train_micro_batch_size_per_gpu"},
+                                          {"train.batch_size", "train_batch_size"},
+                                          {"data.batch_size", "train_batch_size"},
+                                          {"model.type", "model.name"},
+                                          {"num_epochs", "train.epochs"},
+                                          {"max_epochs", "train.epochs"},
+                                          {"n_epochs", "train.epochs"},
+                                          {"num_train_epochs", "train.epochs"},
+                                          {"epochs", "train.epochs"},
+                                          {"output_dir", "output"},
+                                          {"grad_accum_steps", "gradient_accumulation_steps"},
+                                          {"accumulate_grad_batches", "gradient_accumulation_steps"},
+                                          {"global_batch_size", "train_batch_size"},
+                                          {"clip_grad", "gradient_clipping"},
+                                          {"grad_clip", "gradient_clipping"},
+                                          {"learningrate", "optimizer.params.lr"},
+                                          {"model_name", "model.name"},
+                                          {"data_path", "data.path"},
+                                          {"mixed_precision", "bf16.enabled"}})
     EXPECT_PART(error(kAdam, {slip + "=1"}), str("unknown key '", slip, "'; did you mean '", meant, "'?"));
   EXPECT_EQ(error("lr: 0.1"), "c.yaml:1:1: unknown key 'lr'; did you mean 'optimizer.params.lr'?");
   EXPECT_EQ(error("zzzzzz: 0.1"), "c.yaml:1:1: unknown key 'zzzzzz'");
