@@ -2,17 +2,29 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace ct {
+namespace {
+
+constexpr std::string_view kPointer = "a pointer of Git LFS, not the file itself: run git lfs pull";
+constexpr std::string_view kPage = "a web page, not what the page offers: download the file itself";
+
+}  // namespace
 
 std::string_view wrong_download(std::span<const std::byte> file) {
   std::string_view begin(reinterpret_cast<const char*>(file.data()), std::min<size_t>(file.size(), 256));
-  if (begin.starts_with("version https://git-lfs"))
-    return "a pointer of Git LFS, not the file itself: run git lfs pull";
+  if (begin.starts_with("version https://git-lfs")) return kPointer;
   if (begin.starts_with("\xef\xbb\xbf")) begin.remove_prefix(3);  // a byte order mark
   begin.remove_prefix(std::min(begin.find_first_not_of(" \t\r\n"), begin.size()));
   for (const std::string_view page : {"<!DOCTYPE", "<!doctype", "<html", "<HTML", "<?xml", "<head", "<HEAD", "<!--"})
-    if (begin.starts_with(page)) return "a web page, not what the page offers: download the file itself";
+    if (begin.starts_with(page)) return kPage;
   return "";
+}
+
+std::string with_remedy(std::string_view problem, std::string_view remedy) {
+  if (problem.ends_with(kPointer) || problem.ends_with(kPage)) return std::string(problem);
+  return str(problem, "; ", remedy);
 }
 
 }  // namespace ct

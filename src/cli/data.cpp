@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/utf8.h"
+#include "base/wrong_download.h"
 #include "cli/data_convert.h"
 #include "cli/subverbs.h"
 #include "data/cifar/cifar_set.h"
@@ -103,9 +104,10 @@ int verify_data(const Words& words) {
   for (const FileReport& file : files)
     for (const std::string& line : file.notes) std::printf("%s\n", line.c_str());
   if (wrong.empty()) return 0;
-  fail(ExitCode::data, wrong.front().path.string(), ": ", wrong.front().problem,
-       wrong.size() > 1 ? str(" (and ", counted(static_cast<int64_t>(wrong.size()) - 1, "more file"), ")") : "",
-       is_folder(wrong.front().path) ? "" : str("; ", kind.remedy));  // what is wrong with a folder says what to do
+  const FileReport& first = wrong.front();
+  fail(ExitCode::data, first.path.string(), ": ",
+       is_folder(first.path) ? first.problem : with_remedy(first.problem, kind.remedy),  // a folder's says what to do
+       wrong.size() > 1 ? str(" (and ", counted(static_cast<int64_t>(wrong.size()) - 1, "more file"), ")") : "");
 }
 
 int info(const Words& words) {

@@ -20,6 +20,7 @@
 #include "base/rank_processes.h"
 #include "base/utf8.h"
 #include "base/version.h"
+#include "base/wrong_download.h"
 #include "cli/config_lookup.h"
 #include "cli/programs.h"
 #include "cli/subverbs.h"
@@ -210,7 +211,7 @@ Fact data_set(const std::string& path) {
     }
     const std::string problem = found->kind->look(found->folder);
     return {"data", str(found->kind->name, " in ", found->folder.string()),
-            problem.empty() ? "" : str(problem, "; ", found->kind->remedy)};
+            problem.empty() ? "" : with_remedy(problem, found->kind->remedy)};
   } catch (const std::exception& error) {
     return {"data", path, error.what()};
   }

@@ -15,7 +15,9 @@
 #include "cli/verbs.h"
 #include "cli/weight_set.h"
 #include "comm/host/threads.h"
+#include "data/image_folder/image_folder_set.h"
 #include "data/notes.h"
+#include "data/unread_layout.h"
 #include "metrics/console.h"
 #include "model/models.h"
 #include "train/config/imagenet_file.h"
@@ -49,7 +51,8 @@ const DataKind* kind_at(const std::string& path, const std::string& checkpoint, 
   const DataKind* const kind = kind_of_run(checkpoint, info);
   if (!kind->pictures || find_data(kind->key, path)) return kind;
   const std::optional<DataSource> there = find_data("auto", path);
-  return there && there->kind->pictures ? there->kind : kind;
+  if (there && there->kind->pictures) return there->kind;
+  return is_one_split(path) ? find_kind(kImageFolderName) : kind;
 }
 
 /// The images of a run's weights.
@@ -62,14 +65,17 @@ struct Images {
   OnCorrupt on_corrupt;
 };
 
+Split part_of(const Images& images) { return images.split == "test" ? Split::test : Split::train; }
+
 /// Where to look: of a folder of pictures --data may be the part itself, with the folders of the classes.
 LocateOptions places(const Images& images, const DataKind& kind) {
   const WeightsInfo& info = images.info;
-  LocateOptions where{.if_absent = IfAbsent::keep_in_memory};  // looking at weights makes no folders
+  // Looking at weights makes no folders.
+  LocateOptions where{.evaluated = part_of(images), .if_absent = IfAbsent::keep_in_memory};
   if (images.path == info.data_path) where.train = info.data_train, where.val = info.data_val;
   const auto holds_class = [&](const std::string& name) { return is_folder(Path(images.path) / name, ExitCode::data); };
   if (!images.recorded && kind.holds_split && !kind.find(images.path) &&
-      std::ranges::any_of(info.class_names, holds_class))
+      (std::ranges::any_of(info.class_names, holds_class) || is_one_split(images.path)))
     (images.split == "test" ? where.val : where.train) = images.path;
   return where;
 }
@@ -98,7 +104,7 @@ std::unique_ptr<DataSet> open_images(const Images& images, Console& console) {
     options.pictures.resize = static_cast<int>(info.resize);
   }
   const DataKind* const kind = path == info.data_path ? kind_of_run(checkpoint, info) : kind_at(path, checkpoint, info);
-  const Split part = split == "test" ? Split::test : Split::train;
+  const Split part = part_of(images);
   std::unique_ptr<DataSet> set;
   try {
     const DataSource source = locate_data(kind->key, path, places(images, *kind));
@@ -108,7 +114,8 @@ std::unique_ptr<DataSet> open_images(const Images& images, Console& console) {
     if (source.folder.empty()) console.note(source.note);
     set = kind->open(source, part, options);
   } catch (const Error& e) {
-    if (e.code() != ExitCode::data || !recorded) throw;
+    if (e.code() != ExitCode::data || !recorded || std::string_view(e.what()).find("--data") != std::string_view::npos)
+      throw;
     fail(e.code(), e.what(), "; or say where the images lie with --data DIR");
   }
   require_same_classes(images, *set, kind->pictures);

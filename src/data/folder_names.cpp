@@ -21,6 +21,13 @@ std::vector<std::string> visible_names(const fs::path& folder, size_t most) {
   return names;
 }
 
+std::string lack_of(std::string_view sought, const fs::path& folder) {
+  if (kind_of(folder, ExitCode::data) != PathKind::folder) return "no such folder";
+  const std::vector<std::string> names = visible_names(folder, 2);
+  if (names.empty()) return "is empty";
+  return str("holds no ", sought, names.size() == 1 ? ", only " + in_quotes(names.front()) : "");
+}
+
 bool is_vacant(const fs::path& folder, std::string_view set) {
   const PathKind there = kind_of(folder, ExitCode::data);
   if (there != PathKind::folder) return there == PathKind::nothing;

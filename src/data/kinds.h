@@ -33,6 +33,7 @@ enum class IfAbsent { write, write_later, keep_in_memory };  // a set that the p
 struct LocateOptions {
   std::filesystem::path train = {}, val = {};  // data.train, data.val; empty: not given
   bool by_name = false;                        // data.dataset names it: not to find it is an error
+  std::optional<Split> evaluated = {};         // nothing but this is read, from where --data says, not data.*
   IfAbsent if_absent = IfAbsent::write;
   std::function<void()> progress = {};  // called now and then while a set is written
 };

@@ -37,7 +37,7 @@ DataSource locate_named(const DataKind& kind, const fs::path& path, const Locate
     return *locate_kind(kind, path, options);
   } catch (const Error& missing) {
     if (missing.code() != ExitCode::data || kind.find(path)) throw;
-    const std::string told = unread_layout(path, &kind);
+    const std::string told = unread_layout(path, &kind, options.evaluated);
     if (told.empty()) throw;
     fail(ExitCode::data, told);
   }
@@ -54,8 +54,8 @@ void require_nothing_else(const DataKind& made, const fs::path& path) {
   std::string folders;
   for (const DataKind& kind : data_kinds())
     if (kind.automatic && kind.key != made.key) folders += str(folders.empty() ? "" : ", ", shown_folder(kind));
-  fail(ExitCode::data, path.string(), is_vacant(path, made.folder) ? ": is empty" : ": holds no data set",
-       "; give a folder that holds one of ", folders, kOtherwise);
+  fail(ExitCode::data, path.string(), ": ", lack_of("data set", path), "; give a folder that holds one of ", folders,
+       kOtherwise);
 }
 
 [[noreturn]] void refuse_name(std::string_view dataset) {
@@ -81,9 +81,22 @@ std::optional<DataSource> find_apart(std::string_view dataset, const fs::path& p
   return std::nullopt;
 }
 
+/// Where one key is given alone, the other split lies under data.path.
+void require_other_split(std::string_view key, const fs::path& given, const fs::path& place, std::string_view use) {
+  if (given.empty() && !is_there(place, ExitCode::data))
+    fail(ExitCode::data, key, ": not given, and there is no ", in_quotes(place.native()),
+         " in its place; set it to the folder of the pictures to ", use);
+}
+
 DataSource locate_apart(std::string_view dataset, const fs::path& path, const LocateOptions& options,
                         std::span<const DataKind> kinds) {
-  if (auto source = find_apart(dataset, path, options, kinds)) return *std::move(source);
+  if (auto source = find_apart(dataset, path, options, kinds)) {
+    if (!options.evaluated) {
+      require_other_split("data.train", options.train, source->train, "train on");
+      require_other_split("data.val", options.val, source->val, "test on");
+    }
+    return *std::move(source);
+  }
   const DataKind* const named = find_kind(dataset, kinds);
   if (named == nullptr && options.by_name) refuse_name(dataset);
   if (named != nullptr && named->holds_split == nullptr)
@@ -114,8 +127,8 @@ DataSource locate_data(std::string_view dataset, const fs::path& where, LocateOp
   if (!folder) {
     if (const std::string told = unread_file(path); !told.empty()) fail(ExitCode::data, told);
     const DataKind* wanted = find_kind(dataset, kinds);
-    fail(ExitCode::data, path.string(), ": not a folder; data.path names the folder that holds ",
-         shown_folder(wanted != nullptr ? *wanted : data_kinds().front()));
+    fail(ExitCode::data, path.string(), ": not a folder; ", options.evaluated ? "--data" : "data.path",
+         " names the folder that holds ", shown_folder(wanted != nullptr ? *wanted : data_kinds().front()));
   }
   refuse_name(dataset);
 }
@@ -135,14 +148,13 @@ void require_named_folder(const fs::path& path, std::string_view dataset) {
   for (const DataKind& file : data_kinds())
     if (!file.suffix.empty() && path.extension() == file.suffix)
       fail(ExitCode::data, in_quotes(path.native()), ": no such file; ", file.how_to_get(path));
-  const DataKind* kind = find_kind(dataset);
-  // The first and the last one: CIFAR-10 and the set that the program makes in its place.
-  if (kind != nullptr && kind != &data_kinds().front() && kind != &data_kinds().back())
+  const DataKind *kind = find_kind(dataset), *made = &data_kinds().back();
+  if (kind != nullptr && kind != made)
     fail(ExitCode::data, in_quotes(path.native()), ": no such folder; give the one that holds ", shown_folder(*kind),
          kind->automatic ? "; " + kind->how_to_get(path) : "");
-  fail(ExitCode::data, in_quotes(path.native()), ": no such folder; give the one that holds ",
-       shown_folder(data_kinds().front()), ", or make it with: cifar-train data synth --out ",
-       in_quotes(path.native()));
+  fail(ExitCode::data, in_quotes(path.native()), ": no such folder; give ",
+       kind == made ? "one that exists" : "the one that holds " + shown_folder(data_kinds().front()),
+       ", or make it with: cifar-train data synth --out ", in_quotes(path.native()));
 }
 
 }  // namespace ct

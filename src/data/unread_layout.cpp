@@ -40,8 +40,8 @@ constexpr std::array<std::string_view, 2> kTestStems = {"test", "testing"};
 /// The names in a folder, and what they say.
 class Layout {
  public:
-  Layout(const fs::path& path, const DataKind* wanted)
-      : path_(path), wanted_(wanted), names_(visible_names(path, kMostNames)) {
+  Layout(const fs::path& path, const DataKind* wanted, std::optional<Split> evaluated = {})
+      : path_(path), wanted_(wanted), evaluated_(evaluated), names_(visible_names(path, kMostNames)) {
     std::erase(names_, kSyntheticFolder);  // which is read, and lies beside anything
     for (const std::string& name : names_)
       if (folders_.size() < kMostFolders || is_any_split(name))
@@ -57,6 +57,15 @@ class Layout {
     return levels > 0 ? below(levels) : "";
   }
 
+  /// A picture in a folder right below, counted from here; empty: there is none.
+  std::string picture_of_class() const {
+    return from_folders([this](const std::string& folder) {
+      const std::vector<std::string> files = visible_names(path_ / folder, kMostFiles);
+      const auto picture = std::ranges::find_if(files, is_picture_name);
+      return picture == files.end() ? "" : (fs::path(folder) / *picture).string();
+    });
+  }
+
  private:
   static bool is_any_split(const std::string& name) {
     return is_split_name(name, kTrainStems) || is_split_name(name, kValStems) || is_split_name(name, kTestStems);
@@ -70,8 +79,7 @@ class Layout {
   }
 
   std::string lists() const {
-    return wanted_ == nullptr && holds_file_lists(path_) ? by_convert(path_, "pictures by file lists", "NAME.ctpack")
-                                                         : "";
+    return wants_folders() && holds_file_lists(path_) ? by_convert(path_, "pictures by file lists", "NAME.ctpack") : "";
   }
 
   std::optional<std::string> folder_of(std::span<const std::string_view> stems) const {
@@ -85,6 +93,7 @@ class Layout {
     const std::optional<std::string> train = folder_of(kTrainStems);
     std::optional<std::string> val = folder_of(kValStems);
     if (!val) val = folder_of(kTestStems);
+    if (evaluated_) return evaluated_split(train, val);
     if (train && val)
       return str(path_.string(), ": has ", *train, "/ and ", *val, "/ where a folder of pictures has train/ and val/: ",
                  "did you mean data.train=", (path_ / *train).string(), " data.val=", (path_ / *val).string());
@@ -95,6 +104,19 @@ class Layout {
                one == own ? "" : str("this one by data.", own, " and "), "the other one by data.", other);
   }
 
+  /// The one part that evaluation reads, whatever its name is.
+  std::string evaluated_split(const std::optional<std::string>& train, const std::optional<std::string>& val) const {
+    if (!train && !val) return "";
+    const bool test = *evaluated_ == Split::test;
+    const std::string own = test ? "val" : "train";
+    const std::optional<std::string>& part = test ? val : train;
+    if (!part)
+      return str(path_.string(), ": has ", test ? *train : *val, "/ but no ", own,
+                 "/ to evaluate on: give the folder of those pictures with --data DIR");
+    return str(path_.string(), ": has ", *part, "/", *part == own ? "" : " where a folder of pictures has " + own + "/",
+               ": did you mean --data ", (path_ / *part).string());
+  }
+
   std::string python() const {
     if (wanted_ != nullptr && wanted_->name != kCifarName) return "";
     const auto archive = find_python_batches(path_);
@@ -102,7 +124,7 @@ class Layout {
   }
 
   std::string cifar_100() const {
-    if (wanted_ != nullptr) return "";
+    if (!wants_folders()) return "";
     const auto is_100 = [](const std::string& name) { return lower_case(name).starts_with("cifar-100"); };
     const auto named = std::ranges::find_if(names_, is_100);
     const bool itself = std::ranges::find(names_, "fine_label_names.txt") != names_.end();
@@ -123,15 +145,12 @@ class Layout {
 
   /// Folders of classes, right here.
   std::string classes() const {
-    if (!wants_folders()) return "";
-    return from_folders([this](const std::string& folder) -> std::string {
-      const std::vector<std::string> files = visible_names(path_ / folder, kMostFiles);
-      const auto picture = std::ranges::find_if(files, is_picture_name);
-      if (picture == files.end()) return "";
-      return str(path_.string(), ": ", in_quotes((fs::path(folder) / *picture).native()),
-                 " lies in it, as in one part of a folder of pictures: give the folder that holds train/ and val/, or ",
-                 "name both by data.train and data.val");
-    });
+    const std::string picture = wants_folders() ? picture_of_class() : "";
+    if (picture.empty()) return "";
+    if (evaluated_) return str(path_.string(), ": its classes lie right in it: did you mean --data ", path_.string());
+    return str(path_.string(), ": ", in_quotes(picture),
+               " lies in it, as in one part of a folder of pictures: give the folder that holds train/ and val/, or ",
+               "name both by data.train and data.val");
   }
 
   std::string pictures() const {
@@ -153,10 +172,10 @@ class Layout {
       const fs::path folder = path_ / name;
       for (const DataKind& kind : data_kinds())
         if ((wanted_ == nullptr || wanted_->key == kind.key) && kind.find(folder))
-          return str(path_.string(), ": ", kind.name, " lies in ", folder.string(),
-                     ": did you mean data.path=", folder.string(),
+          return str(path_.string(), ": ", kind.name, " lies in ", folder.string(), ": did you mean ",
+                     evaluated_ ? "--data " : "data.path=", folder.string(),
                      wanted_ != nullptr || kind.automatic ? "" : str(" data.dataset=", kind.key));
-      return Layout(folder, wanted_).told(levels - 1);
+      return Layout(folder, wanted_, evaluated_).told(levels - 1);
     });
   }
 
@@ -173,16 +192,21 @@ class Layout {
 
   const fs::path path_;
   const DataKind* const wanted_;
+  const std::optional<Split> evaluated_;
   std::vector<std::string> names_;
   std::vector<std::string> folders_;  // those of names_ that are
 };
 
 }  // namespace
 
-std::string unread_layout(const fs::path& path, const DataKind* wanted) {
+std::string unread_layout(const fs::path& path, const DataKind* wanted, std::optional<Split> evaluated) {
   const PathKind kind = kind_of(path, ExitCode::data);
   if (kind == PathKind::file) return unread_file(path);
-  return kind == PathKind::folder ? Layout(path, wanted).told(kLevels) : "";
+  return kind == PathKind::folder ? Layout(path, wanted, evaluated).told(kLevels) : "";
+}
+
+bool is_one_split(const fs::path& path) {
+  return is_folder(path, ExitCode::data) && !Layout(path, nullptr).picture_of_class().empty();
 }
 
 }  // namespace ct

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "data/kinds.h"
@@ -10,7 +11,12 @@ namespace ct {
 
 /// What it is that lies at `path` (data.path) and what to do, in a line that names the place: an archive, folders of
 /// pictures under other names or one level down, one split of them, CIFAR-10's python archive, another format. Empty:
-/// nothing that is known here. `wanted`: no more than could become a set of that kind; null: of any.
-std::string unread_layout(const std::filesystem::path& path, const DataKind* wanted = nullptr);
+/// nothing that is known here. `wanted`: no more than could become a set of that kind; null: of any. `evaluated`: as in
+/// LocateOptions.
+std::string unread_layout(const std::filesystem::path& path, const DataKind* wanted = nullptr,
+                          std::optional<Split> evaluated = {});
+
+/// Is `path` one split of a folder of pictures: do pictures lie in a folder right below it?
+bool is_one_split(const std::filesystem::path& path);
 
 }  // namespace ct

@@ -289,6 +289,28 @@ def evaluation_names_what_fits():
         line = fails(DATA, run("eval", "--ckpt", best, "--data", place), place, problem)
         expect("--data" not in line, line)
         expect(place not in (other, fewer) or "that it was trained on, 'ant' to 'cow'" in line, line)
+    # One split alone, whatever its classes are called, and parts by other names.
+    for name in "Ant", "ape":
+        alone = path("alone-" + name)
+        shutil.copytree(os.path.join(data, "val"), alone)
+        for c in CLASSES:
+            os.rename(os.path.join(alone, c), os.path.join(alone, name + c))
+        line = fails(DATA, run("eval", "--ckpt", best, "--data", alone), "class 0 is '%sant', but that of" % name)
+        expect("that it was trained on, 'ant' to 'cow'" in line, line)
+    parts, empty, other_set = path("parts"), path("no-parts"), path("cifar-100-parts")
+    shutil.copytree(data, parts)
+    os.rename(os.path.join(parts, "val"), os.path.join(parts, "test"))
+    os.makedirs(empty)
+    os.makedirs(os.path.join(other_set, "cifar-100-binary"))
+    for place, split, problem in [(parts, "test", "did you mean --data %s/test" % parts), (empty, "test", "is empty"),
+                                  (path("parts", "test"), "test", None), (other_set, "test", "CIFAR-100"),
+                                  (parts, "train", None)]:
+        done = run("eval", "--ckpt", best, "--data", place, "--split", split)
+        if problem is None:
+            expect_equal(done.returncode, DONE, done.stderr)
+        else:
+            line = fails(DATA, done, place, problem)
+            expect("data.train" not in line and "data.val" not in line, line)
     # Where the run had its images, the option is what helps.
     copy, moved = path("moved-run"), path("moved-data")
     shutil.copytree(data, moved)
@@ -432,6 +454,8 @@ def what_does_not_fit_is_refused_by_name():
     refused(DATA, {"data__max_pixels": 100}, "p", ".png", "data.max_pixels, 100")
     fails(DATA, run("data", "verify", "--data", data, "--max-pixels", 100), "data.max_pixels, 100", "--max-pixels")
     refused(DATA, {"data__train": path("no", "such")}, path("no", "such"))
+    os.makedirs(path("no-val"))
+    refused(DATA, {"data__train": os.path.join(data, "train"), "data__path": path("no-val")}, "data.val: not given", path("no-val", "val"))
     refused(DATA, {"data__path": path("nowhere"), "data__dataset": "image_folder"}, "nowhere", "train/CLASS")
     one = path("one-other")
     shutil.copytree(data, one)

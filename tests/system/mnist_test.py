@@ -126,7 +126,10 @@ def damaged_files_are_refused_by_name():
         for words in [("train", *train_words(output, settings(data), config=LINEAR)),
                       ("data", "info", "--data", data), ("data", "verify", "--data", data)]:
             line = fails(DATA, run(*words), file, problem)
-            expect("gunzip" in line or "data.on_corrupt" in line, line)
+            if name in ("pointer", "page"):
+                expect("gunzip" not in line, line)  # one remedy is enough
+            else:
+                expect("gunzip" in line or "data.on_corrupt" in line, line)
         expect(not os.path.exists(output), "a refused run left a folder")
         if file in (TEST_IMAGES, TEST_LABELS):
             fails(DATA, run("eval", "--ckpt", os.path.join(trained()[1], "best.bin"), "--data", data), file, problem)

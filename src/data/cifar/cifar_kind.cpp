@@ -25,7 +25,8 @@ std::optional<DataSource> locate(const fs::path& path, const LocateOptions& opti
     return DataSource{.folder = folder, .note = str("data: ", kCifarName, " in ", folder.string())};
   if (!options.by_name) return std::nullopt;
   if (there) fail(ExitCode::data, folder.string(), ": holds the synthetic set; ", remedy);
-  fail(ExitCode::data, folder.string(), ": no such folder; ", remedy, ", or set data.dataset to auto");
+  fail(ExitCode::data, folder.string(), ": no such folder; ", remedy,
+       options.evaluated ? "" : ", or set data.dataset to auto");
 }
 
 }  // namespace

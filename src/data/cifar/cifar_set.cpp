@@ -112,7 +112,7 @@ CifarSet::CifarSet(const fs::path& folder, Split split, const CifarOptions& opti
     }
     const auto bytes = files_.emplace_back(path, MappedFile::Links::follow, ExitCode::data).bytes();
     const std::string problem = batch_problem(bytes, records);
-    if (!problem.empty()) fail(ExitCode::data, path.string(), ": ", problem, "; ", data_remedy(synthetic));
+    if (!problem.empty()) fail(ExitCode::data, path.string(), ": ", with_remedy(problem, data_remedy(synthetic)));
     add_records(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size() / kRecordBytes, path.string(),
                 options.on_corrupt);
   }

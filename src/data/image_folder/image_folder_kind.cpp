@@ -7,6 +7,7 @@
 #include "base/cores.h"
 #include "base/in_order.h"
 #include "base/paths.h"
+#include "data/folder_names.h"
 #include "data/image_folder/image_folder_set.h"
 #include "data/notes.h"
 
@@ -22,7 +23,7 @@ fs::path val_of(const DataSource& source) { return source.val.empty() ? source.f
 
 std::string how_to_get(const fs::path& path) {
   return str("put the pictures of each class into ", (path / "train" / "CLASS").string(), "/ and ",
-             (path / "val" / "CLASS").string(), "/, or name the two folders by data.train and data.val");
+             (path / "val" / "CLASS").string(), "/");
 }
 
 std::optional<fs::path> find(const fs::path& path) {
@@ -31,13 +32,16 @@ std::optional<fs::path> find(const fs::path& path) {
 }
 
 std::optional<DataSource> locate(const fs::path& path, const LocateOptions& options) {
-  // Asked for by name, one of the two is enough: evaluation needs no more, and training will miss the other.
-  const bool there = options.by_name
-                         ? is_there(path / "train", ExitCode::data) || is_there(path / "val", ExitCode::data)
+  const bool there = options.evaluated
+                         ? is_there(path / (options.evaluated == Split::test ? "val" : "train"), ExitCode::data)
                          : find(path).has_value();
   if (there) return DataSource{.folder = path, .note = str("data: ", kImageFolderName, " in ", path.string())};
   if (!options.by_name) return std::nullopt;
-  fail(ExitCode::data, path.string(), ": no train/ and val/; ", how_to_get(path));
+  if (options.evaluated)
+    fail(ExitCode::data, path.string(), ": ", lack_of("folder of pictures", path),
+         "; give the folder that holds train/ and val/, or one of these, with --data DIR");
+  fail(ExitCode::data, path.string(), ": no train/ and val/; ", how_to_get(path),
+       ", or name the two folders by data.train and data.val");
 }
 
 bool holds_split(const fs::path& path) { return is_folder(path, ExitCode::data); }

@@ -39,7 +39,7 @@ IdxFile read_idx(std::span<const std::byte> file, size_t header, int magic, int6
 }
 
 [[noreturn]] void fail_file(const fs::path& path, const std::string& problem) {
-  fail(ExitCode::data, path.string(), ": ", problem, "; ", mnist_remedy());
+  fail(ExitCode::data, path.string(), ": ", with_remedy(problem, mnist_remedy()));
 }
 
 MappedFile map(const fs::path& path) {

@@ -28,7 +28,7 @@ std::optional<fs::path> find(const fs::path& path) {
     if (is_hidden_name(name) || fs::path(name).extension() != kPackedSuffix) continue;
     if (found)
       fail(ExitCode::data, path.string(), ": holds several packed files, such as ", found->filename().string(), " and ",
-           printable(name), "; set data.path to one of them");
+           printable(name), "; name one of them");
     found = path / name;
   }
   return found;

@@ -4,6 +4,7 @@
 
 #include "base/crc32c.h"
 #include "base/utf8.h"
+#include "base/wrong_download.h"
 
 namespace ct {
 namespace fs = std::filesystem;
@@ -13,7 +14,7 @@ PackedFile::PackedFile(const fs::path& path) : file_(path, MappedFile::Links::fo
     index_ = read_packed_index(file_.bytes());
   } catch (const Error& error) {
     file_.require_unchanged(ExitCode::data);  // what was cut just now says more by itself
-    fail(error.code(), path.string(), ": ", error.what(), "; ", kPackedRemedy);
+    fail(error.code(), path.string(), ": ", with_remedy(error.what(), kPackedRemedy));
   }
 }
 

@@ -307,7 +307,7 @@ TEST_F(ImageFolderTest, ThereIsNoClassToTestOnAlone) {
                [&] { source.kind->open(source, Split::test, {}); });
   // Evaluation elsewhere has no train/ to compare with.
   fs::remove_all(folder / "train");
-  const DataSource alone = locate_data("image_folder", folder);
+  const DataSource alone = locate_data("image_folder", folder, {.evaluated = Split::test});
   EXPECT_EQ(alone.kind->open(alone, Split::test, {})->classes(), 4);
 }
 
