@@ -283,7 +283,7 @@ TEST_F(PackTest, ItIsFoundByItsNameOrItsFolder) {
   make_set("cifar-10-batches-bin", 1);
   EXPECT_EQ(locate_data("auto", root).kind->key, "cifar10");
   fs::copy(out(), root / "b.ctpack");
-  expect_error(ExitCode::data, {root.string(), "several packed files", "a.ctpack", "b.ctpack", "data.path"},
+  expect_error(ExitCode::data, {root.string(), "several packed files", "a.ctpack", "b.ctpack", "name one"},
                [&] { locate_data("packed", root); });
 }
 
