@@ -43,12 +43,17 @@ std::optional<double> limit_v1(const fs::path& folder) {
 
 }  // namespace
 
-std::bitset<kMaxCpus> allowed_cpus() {
+std::bitset<kMaxCpus> cpus_of_thread(pid_t thread) {
   std::array<cpu_set_t, kMaxCpus / CPU_SETSIZE> sets{};
   std::bitset<kMaxCpus> cpus;
-  if (sched_getaffinity(0, sizeof sets, sets.data()) != 0) return cpus.set(0);
+  if (sched_getaffinity(thread, sizeof sets, sets.data()) != 0) return cpus;
   for (size_t i = 0; i < kMaxCpus; ++i) cpus[i] = CPU_ISSET_S(i, sizeof sets, sets.data());
   return cpus;
+}
+
+std::bitset<kMaxCpus> allowed_cpus() {
+  const std::bitset<kMaxCpus> cpus = cpus_of_thread(0);
+  return cpus.any() ? cpus : std::bitset<kMaxCpus>().set(0);
 }
 
 std::optional<double> cpu_quota(const fs::path& root) {

@@ -1,6 +1,8 @@
 // How many cores this process may really use.
 #pragma once
 
+#include <sys/types.h>
+
 #include <bitset>
 #include <filesystem>
 #include <optional>
@@ -9,7 +11,9 @@ namespace ct {
 
 inline constexpr int kMaxCpus = 4096;
 
-/// The logical CPUs that the calling thread may run on (taskset, mpirun's binding, cpusets).
+/// The logical CPUs that a thread may run on (taskset, mpirun's binding, cpusets); none where it has gone.
+std::bitset<kMaxCpus> cpus_of_thread(pid_t thread);
+/// Those of the calling thread.
 std::bitset<kMaxCpus> allowed_cpus();
 
 /// CPU time a second that the control groups (v1 or v2) of this process allow, in cores; none: no limit. `root` is

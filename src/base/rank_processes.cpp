@@ -1,9 +1,7 @@
 #include "base/rank_processes.h"
 
-#include <sched.h>
 #include <unistd.h>
 
-#include <array>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -47,15 +45,6 @@ pid_t parent_of(pid_t pid) {
   if (end != text.npos && end + 4 < text.size())
     std::from_chars(text.data() + end + 4, text.data() + text.size(), parent);
   return parent;
-}
-
-/// Those that a thread may run on; none where it has gone.
-std::bitset<kMaxCpus> cpus_of_thread(pid_t thread) {
-  std::array<cpu_set_t, kMaxCpus / CPU_SETSIZE> sets{};
-  std::bitset<kMaxCpus> cpus;
-  if (sched_getaffinity(thread, sizeof sets, sets.data()) != 0) return cpus;
-  for (size_t i = 0; i < kMaxCpus; ++i) cpus[i] = CPU_ISSET_S(i, sizeof sets, sets.data());
-  return cpus;
 }
 
 /// A thread that binds itself does not speak for its process.

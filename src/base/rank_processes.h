@@ -5,7 +5,6 @@
 #include <sys/types.h>
 
 #include <bitset>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -164,7 +164,8 @@ Outlook look_ahead(const TrainOptions& options, int ranks, bool dump_plan) {
 /// Of the first host whose ranks, those of other runs among them, are bound to too few cores; empty: none. Collective.
 std::string crowded_cores(Communicator& comm, int ranks_of_process) {
   std::string mine;
-  if (ranks_of_process == 1 || comm.rank() == 0) {
+  const bool bound = (unbound_cpus() & ~allowed_cpus()).any();  // else there is no need to look at all processes
+  if (bound && (ranks_of_process == 1 || comm.rank() == 0)) {
     const std::vector<RankProcess> here = rank_processes(ranks_of_process);
     mine = crowded_cores(here.front(), here, unbound_cpus());
   }
