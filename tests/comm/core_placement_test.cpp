@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -64,6 +69,75 @@ TEST(CorePlacement, LooksAgainAfterAWhile) {
   EXPECT_TRUE(placement.due());
   std::this_thread::sleep_for(std::chrono::milliseconds(3));
   EXPECT_TRUE(placement.due());
+}
+
+using namespace std::chrono_literals;
+
+TEST(CorePlacement, WaitsLongerAfterLongerWork) {
+  EXPECT_EQ(CorePlacement::patience(100us), 500us);
+  EXPECT_EQ(CorePlacement::patience(80ms), 10ms);
+}
+TEST(CorePlacement, OneLongWaitIsNothingToActOn) {
+  CorePlacement placement(/*rank=*/0, /*fit=*/true);
+  EXPECT_FALSE(placement.held_up(1ms));
+  EXPECT_TRUE(placement.held_up(1ms));
+  std::this_thread::sleep_for(40ms);
+  EXPECT_FALSE(placement.held_up(1ms));
+  std::this_thread::sleep_for(40ms);
+  EXPECT_TRUE(placement.held_up(1s));  // a step takes longer than that
+}
+
+/// A thread that computes until it is told to end, as a rank that others wait for.
+struct Worker {
+  std::atomic<pid_t> id{0};
+  std::atomic<bool> ends{false};
+  std::thread thread{[this] {
+    id = gettid();
+    while (!ends) {
+    }
+  }};
+  Worker() {
+    while (id == 0) std::this_thread::yield();
+  }
+  ~Worker() {
+    ends = true;
+    thread.join();
+  }
+};
+
+TEST(CorePlacement, ChangesPlacesAndLeavesTheOtherFree) {
+  const std::bitset<kMaxCpus> allowed = allowed_cpus();
+  std::vector<int> all;
+  for (int cpu = 0; cpu < kMaxCpus; ++cpu)
+    if (allowed[static_cast<size_t>(cpu)]) all.push_back(cpu);
+  if (all.size() < 2) GTEST_SKIP() << "one CPU";
+  Worker worker;
+  const auto here = static_cast<size_t>(std::ranges::find(all, sched_getcpu()) - all.begin());
+  const size_t there = here == 0 ? 1 : 0;
+  const CorePlacement placement(static_cast<int>(here), /*fit=*/true);
+  {
+    std::optional<KeptOn> kept;
+    if (!placement.change_places(all, static_cast<int>(there), worker.id, kept)) GTEST_SKIP() << "two sockets";
+    EXPECT_EQ(sched_getcpu(), all[there]);
+    EXPECT_EQ(allowed_cpus(), cpus({static_cast<size_t>(all[there])}));
+    EXPECT_EQ(cpus_of_thread(worker.id), allowed);
+  }
+  EXPECT_EQ(allowed_cpus(), allowed);
+}
+TEST(CorePlacement, NobodyChangesPlacesWhereACpuIsFreeOrRanksAreBound) {
+  const int cpu = sched_getcpu();
+  std::optional<KeptOn> kept;
+  Worker worker;
+  const CorePlacement placement(/*rank=*/0, /*fit=*/true);
+  EXPECT_FALSE(placement.change_places(std::vector{cpu, cpu}, 1, worker.id, kept));
+  const KeptOn bound(cpus({static_cast<size_t>(cpu)}));
+  EXPECT_FALSE(placement.change_places(std::vector{cpu, cpu == 0 ? 1 : 0}, 1, worker.id, kept));
+  EXPECT_FALSE(kept);
+}
+TEST(CorePlacement, RanksBeyondTheCoresNeverChangePlaces) {
+  std::optional<KeptOn> kept;
+  Worker worker;
+  EXPECT_FALSE(CorePlacement(/*rank=*/0, /*fit=*/false).change_places(std::vector{0, 1}, 1, worker.id, kept));
 }
 
 }  // namespace

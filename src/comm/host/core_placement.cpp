@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace ct {
@@ -19,11 +20,30 @@ using namespace std::chrono_literals;
 // looked for seldom.
 constexpr auto kInterval = 2ms, kIntervalOfMany = 50ms;
 
-bool allow(const std::bitset<kMaxCpus>& cpus) {
+// Less is the unevenness of ranks and costs less than a move.
+constexpr std::chrono::nanoseconds kPatience = 500us;
+constexpr int kPatienceShare = 8;  // of the time since the last barrier
+// As often as this, it is a program that takes its full share.
+constexpr std::chrono::nanoseconds kAgain = 30ms;
+constexpr int kAgainSteps = 4;  // or so many times the time since the last barrier
+
+bool allow(pid_t thread, const std::bitset<kMaxCpus>& cpus) {
   std::array<cpu_set_t, kMaxCpus / CPU_SETSIZE> sets{};
   for (size_t i = 0; i < kMaxCpus; ++i)
     if (cpus[i]) CPU_SET_S(i, sizeof sets, sets.data());
-  return sched_setaffinity(0, sizeof sets, sets.data()) == 0;
+  return sched_setaffinity(thread, sizeof sets, sets.data()) == 0;
+}
+
+void allow_again(pid_t thread, const std::bitset<kMaxCpus>& before) {
+  if (!allow(thread, before)) allow(thread, std::bitset<kMaxCpus>().set());  // fewer have become allowed: all of those
+}
+
+/// What the kernel says of a CPU in `file`, where a list begins with the number that counts; `cpu` itself where it says
+/// nothing.
+int topology(int cpu, const char* file) {
+  int first = cpu;
+  std::ifstream("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/" + file) >> first;
+  return first;
 }
 
 /// By the rule of next_move(), for things of which each CPU has one.
@@ -51,9 +71,7 @@ int core_of(int cpu) {
   cpu = std::clamp(cpu, 0, kMaxCpus - 1);
   std::atomic<int>& mine = known[static_cast<size_t>(cpu)];
   if (mine.load(std::memory_order_relaxed) == 0) {
-    int first = cpu;  // where the file is not there
-    std::ifstream("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list") >> first;
-    mine.store(first + 1, std::memory_order_relaxed);  // of "3,67" or "6-7" the first
+    mine.store(topology(cpu, "thread_siblings_list") + 1, std::memory_order_relaxed);  // of "3,67" or "6-7" the first
   }
   return mine.load(std::memory_order_relaxed) - 1;
 }
@@ -71,11 +89,40 @@ bool CorePlacement::due() {
 }
 
 void CorePlacement::look(std::span<const int> cpus) {
-  const std::bitset<kMaxCpus> allowed = allowed_cpus();
-  const Move move = next_move(cpus, allowed, core_of);
-  if (move.rank != rank_ || !allow(move.cpus)) return;
-  std::this_thread::sleep_for(1us);                           // when it wakes, the kernel chooses an idle one of these
-  if (!allow(allowed)) allow(std::bitset<kMaxCpus>().set());  // fewer have become allowed: all of those
+  const Move move = next_move(cpus, allowed_cpus(), core_of);
+  if (move.rank != rank_) return;
+  const KeptOn there(move.cpus);
+  if (!there.refused()) std::this_thread::sleep_for(1us);  // when it wakes, the kernel chooses an idle one of these
+}
+
+KeptOn::KeptOn(const std::bitset<kMaxCpus>& cpus) : before_(allowed_cpus()), refused_(!allow(0, cpus)) {}
+KeptOn::~KeptOn() {
+  if (!refused_) allow_again(0, before_);
+}
+
+std::chrono::nanoseconds CorePlacement::patience(std::chrono::nanoseconds computed) {
+  return std::max(kPatience, computed / kPatienceShare);
+}
+
+bool CorePlacement::held_up(std::chrono::nanoseconds computed) {
+  const auto now = std::chrono::steady_clock::now();
+  return now - std::exchange(held_up_, now) < std::max(kAgain, kAgainSteps * computed);
+}
+
+bool CorePlacement::change_places(std::span<const int> cpus, int peer, pid_t thread,
+                                  std::optional<KeptOn>& kept) const {
+  const auto here = static_cast<size_t>(cpus[static_cast<size_t>(rank_)]);
+  const auto there = static_cast<size_t>(cpus[static_cast<size_t>(peer)]);
+  std::bitset<kMaxCpus> of_ranks;
+  for (const int cpu : cpus) of_ranks.set(static_cast<size_t>(cpu));
+  const std::bitset<kMaxCpus> mine = allowed_cpus(), its = cpus_of_thread(thread);
+  if (!fit_ || here == there || !mine[there] || !its[here] || (mine & ~of_ranks).any()) return false;
+  constexpr auto kSocket = "physical_package_id";
+  if (topology(static_cast<int>(here), kSocket) != topology(static_cast<int>(there), kSocket)) return false;
+  if (!allow(thread, std::bitset<kMaxCpus>().set(here))) return false;
+  allow_again(thread, its);
+  kept.emplace(std::bitset<kMaxCpus>().set(there));
+  return true;
 }
 
 }  // namespace ct

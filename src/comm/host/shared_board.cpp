@@ -67,6 +67,8 @@ void BoardView::barrier() {
   mine.collectives.store(barriers_, std::memory_order_relaxed);
   mine.waiting.store(1, std::memory_order_relaxed);
   SharedBoard::Rank& me = board_->ranks()[rank_];
+  thread_local const pid_t thread = gettid();
+  me.thread.store(thread, std::memory_order_relaxed);
   me.cpu.store(sched_getcpu(), std::memory_order_relaxed);
   me.arrived.store(barriers_, std::memory_order_seq_cst);
   if (me.sleepers.load(std::memory_order_seq_cst) != 0) futex(me.arrived, FUTEX_WAKE, INT_MAX, nullptr);
@@ -74,18 +76,32 @@ void BoardView::barrier() {
     if (!arrived(r)) wait_for(r);
   }
   mine.waiting.store(0, std::memory_order_relaxed);
-  if (placement_ && placement_->due()) keep_apart();
+  if (placement_ && placement_->due()) placement_->look(cpus_of_ranks());
+  computes_since_ = Clock::now();
 }
 
-void BoardView::keep_apart() {
+std::vector<int> BoardView::cpus_of_ranks() {
   std::vector<int> cpus;
   for (int r = 0; r < size_; ++r) cpus.push_back(board_->ranks()[r].cpu.load(std::memory_order_relaxed));
-  placement_->look(cpus);
+  return cpus;
+}
+
+void BoardView::help(int peer, std::optional<KeptOn>& kept) {
+  SharedBoard::Rank& other = board_->ranks()[peer];
+  uint64_t last = other.helped.load(std::memory_order_relaxed);
+  if (last >= barriers_ || !other.helped.compare_exchange_strong(last, barriers_)) return;  // one helper is enough
+  std::atomic<int32_t>& cpu = board_->ranks()[rank_].cpu;
+  cpu.store(sched_getcpu(), std::memory_order_relaxed);
+  if (placement_->change_places(cpus_of_ranks(), peer, other.thread.load(std::memory_order_relaxed), kept))
+    cpu.store(sched_getcpu(), std::memory_order_relaxed);
 }
 
 void BoardView::wait_for(int peer) {
   const auto begin = Clock::now();
   auto next_probe = begin + kProbeInterval;
+  const auto computed = begin - computes_since_;
+  auto helps = placement_ ? begin + CorePlacement::patience(computed) : Clock::time_point::max();
+  std::optional<KeptOn> kept;
   while (!arrived(peer)) {
     if (aborted()) probe();
     const auto now = Clock::now();
@@ -93,8 +109,11 @@ void BoardView::wait_for(int peer) {
       for (int i = 0; i < 8 && !arrived(peer); ++i) pause_core();
     } else if (spin_ == spin_.zero() && now - begin < kYield) {  // whom it waits for may want this core
       sched_yield();
+    } else if (now >= helps) {
+      if (placement_->held_up(computed)) help(peer, kept);
+      helps = Clock::time_point::max();
     } else {
-      sleep_for(board_->ranks()[peer]);
+      sleep_for(board_->ranks()[peer], std::min<Clock::duration>(helps - now, kLongestSleep));
     }
     if (now >= next_probe) {
       probe();
@@ -103,11 +122,11 @@ void BoardView::wait_for(int peer) {
   }
 }
 
-void BoardView::sleep_for(SharedBoard::Rank& peer) {
+void BoardView::sleep_for(SharedBoard::Rank& peer, std::chrono::nanoseconds longest) {
   // The peer looks for sleepers after it has arrived, and a sleeper for the peer's arrival after it is counted.
   peer.sleepers.fetch_add(1, std::memory_order_seq_cst);
   const uint64_t now = peer.arrived.load(std::memory_order_seq_cst);
-  const timespec timeout{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(kLongestSleep).count()};
+  const timespec timeout{.tv_sec = 0, .tv_nsec = longest.count()};
   if (now < barriers_) futex(peer.arrived, FUTEX_WAIT, static_cast<uint32_t>(now), &timeout);
   peer.sleepers.fetch_sub(1, std::memory_order_relaxed);
 }

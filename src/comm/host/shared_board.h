@@ -2,8 +2,8 @@
 // shared words.
 //
 // The board is a block of zero bytes in memory that all ranks see (threads: the heap; processes: a mapped file). Every
-// word has one writer, except the abort word and the count of sleepers. A barrier is one counter a rank: write one's
-// own, wait for the others'.
+// word has one writer, except the abort word, the count of sleepers and `helped`. A barrier is one counter a rank:
+// write one's own, wait for the others'.
 #pragma once
 
 #include <array>
@@ -37,7 +37,10 @@ struct SharedBoard {
     std::atomic<int32_t> pid;
     char host[kHostBytes];
     std::array<std::atomic<uint64_t>, kMaxCpus / 64> cpus;  // that it may run on
-    std::atomic<int32_t> cpu;                               // where it ran when it came to the last barrier
+    // Where it ran when it came to the last barrier, and in which thread; the barrier before which a rank that waited
+    // for it gave it its CPU.
+    std::atomic<int32_t> cpu, thread;
+    std::atomic<uint64_t> helped;
     alignas(64) Heartbeat heartbeat;
     // Two messages, in turn: the next one is written while a slow reader still reads the last one.
     alignas(64) std::byte message[2][kMessageBytes];
@@ -73,9 +76,12 @@ class BoardView {
 
  private:
   void wait_for(int peer);
-  /// Until `peer` arrives at a barrier, or for a while.
-  void sleep_for(SharedBoard::Rank& peer);
-  void keep_apart();
+  /// Until `peer` arrives at a barrier, or so long.
+  void sleep_for(SharedBoard::Rank& peer, std::chrono::nanoseconds longest);
+  /// Where each rank ran when it came to its last barrier.
+  std::vector<int> cpus_of_ranks();
+  /// Gives `peer`, for which this rank has waited for long, this rank's CPU.
+  void help(int peer, std::optional<KeptOn>& kept);
   /// Throws if the job has failed or a rank that is still awaited is gone.
   void probe();
   bool gone(int peer) const;
@@ -86,7 +92,8 @@ class BoardView {
   uint64_t barriers_ = 0, messages_ = 0;
   std::chrono::nanoseconds spin_{0};        // how long to wait before the core is offered to others
   std::optional<CorePlacement> placement_;  // none: this rank is alone
-  std::vector<PeerProcess> peers_;          // none for ranks of this process
+  std::chrono::steady_clock::time_point computes_since_{};
+  std::vector<PeerProcess> peers_;  // none for ranks of this process
 };
 
 }  // namespace ct
