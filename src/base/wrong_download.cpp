@@ -18,7 +18,7 @@ std::string_view wrong_download(std::span<const std::byte> file) {
   if (begin.starts_with("\xef\xbb\xbf")) begin.remove_prefix(3);  // a byte order mark
   begin.remove_prefix(std::min(begin.find_first_not_of(" \t\r\n"), begin.size()));
   for (const std::string_view page : {"<!DOCTYPE", "<!doctype", "<html", "<HTML", "<?xml", "<head", "<HEAD", "<!--"})
-    if (begin.starts_with(page)) return kPage;
+    if (begin.starts_with(page) && begin.find("<svg") == std::string_view::npos) return kPage;
   return "";
 }
 

@@ -21,7 +21,7 @@ std::vector<Error> host_lacks(const Config& given, int64_t ranks) {
       },
       [&] {
         const auto& data = config.data;
-        if (data.train.empty() || data.val.empty()) require_named_folder(data.path, data.dataset);
+        if (data.train.empty() && data.val.empty()) require_named_folder(data.path, data.dataset);
         locate_data(data.dataset, data.path,
                     {.train = data.train, .val = data.val, .if_absent = IfAbsent::write_later});
       },

@@ -250,7 +250,7 @@ static OpenOptions open_options(const Config& config, const DataKind& kind, cons
 }
 
 Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent, std::span<const DataKind> kinds) {
-  if (comm.rank() == 0 && (config.data.train.empty() || config.data.val.empty()))
+  if (comm.rank() == 0 && config.data.train.empty() && config.data.val.empty())
     require_named_folder(config.data.path, config.data.dataset);
   Datasets sets{.source = locate_together(config.data.dataset, config, comm, if_absent, kinds)};
   const OpenOptions options = open_options(config, *sets.source.kind, comm);

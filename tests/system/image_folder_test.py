@@ -260,6 +260,8 @@ def the_same_images_to_train_and_to_test_on_are_warned_of():
     for words in ("data", "info", "--data", links), ("data", "convert", "--from", links, "--out", path("same.ctpack")):
         done = run(*words)
         expect(warning in done.stderr, words, done.stderr)
+    done = run("data", "verify", "--data", links)
+    expect(warning in done.stdout, done.stdout, done.stderr)
     # Not as classes of each other either.
     inside = path("inside")
     shutil.copytree(data, inside)

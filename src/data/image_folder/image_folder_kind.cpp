@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <tuple>
 
 #include "base/cores.h"
@@ -122,16 +123,20 @@ std::string look(const fs::path& folder) {
 std::vector<FileReport> verify(const fs::path& folder, const OpenOptions& options) {
   std::vector<FileReport> reports;
   bool both_open = true;
+  std::unique_ptr<ImageFolderSet> last;
   const fs::path train = folder / "train", val = folder / "val";
   for (const fs::path& split : {train, val}) {
     try {
       ImageFolderOptions opening{
           .pictures = options.pictures, .on_corrupt = OnCorrupt::skip, .threads = available_cores()};
       if (split == val && both_open) opening.classes = classes_to_test(train, val);
-      const ImageFolderSet set(split, opening);
+      auto opened = std::make_unique<ImageFolderSet>(split, opening);
+      const ImageFolderSet& set = *opened;
       const size_t whole = reports.size();
       reports.push_back(
           {.path = split, .records = set.count(), .notes = notes_of(set, split == train ? Split::train : Split::test)});
+      if (std::string same = last ? same_images(*last, set) : ""; !same.empty())
+        reports.back().notes.push_back("warning: " + same);
       in_order(
           set.count(), available_cores(), [&](int64_t i) { return set.problem(i); },
           [&](int64_t i, std::string problem) {
@@ -140,6 +145,7 @@ std::vector<FileReport> verify(const fs::path& folder, const OpenOptions& option
             if (!problem.empty())
               reports.push_back({.path = set.path(i), .bytes = bytes, .records = 1, .problem = std::move(problem)});
           });
+      last = std::move(opened);
     } catch (const Error& error) {
       if (error.code() != ExitCode::data) throw;
       reports.push_back({.path = split, .problem = without(split, error)});

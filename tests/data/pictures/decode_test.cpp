@@ -80,6 +80,7 @@ TEST(Decode, FormatsAreToldByContent) {
   expect_problem(bytes_of("version https://git-lfs.github.com/spec/v1\n"),
                  "Git LFS, not the file itself: run git lfs pull");
   expect_problem(bytes_of("\n <!DOCTYPE html><html>"), "a web page");
+  expect_problem(bytes_of("<?xml version=\"1.0\"?><svg width=\"9\">"), "neither a JPEG nor a PNG file");
   expect_problem(bytes_of("This is text, whatever its name."), "neither a JPEG nor a PNG file");
   expect_problem(bytes_of("\xff"), "neither a JPEG nor a PNG file");
 }
