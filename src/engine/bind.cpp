@@ -57,19 +57,6 @@ Phases phases_of(const Program& steps, StepPhase first, StepPhase exchange) {
 
 constexpr TrafficKind kKinds[] = {TrafficKind::training, TrafficKind::norms};
 
-int64_t& account_of(MemoryUse& use, Account account) {
-  switch (account) {
-    case Account::weights:
-      return use.weights;
-    case Account::gradients:
-      return use.gradients;
-    case Account::optimizer:
-      return use.optimizer;
-    default:
-      return use.other;
-  }
-}
-
 }  // namespace
 
 MemoryPlan plan_program(Backend& backend, const Lowered& program) {
@@ -171,7 +158,7 @@ void BoundProgram::allocate_residents(std::byte* params) {
                               : backend_.allocate(static_cast<size_t>(bytes)));
       address_[i] = memories.back().data();
     }
-    (host ? allocated_.host : account_of(allocated_, value.account)) += bytes;
+    (host ? allocated_.host : allocated_.of(value.account)) += bytes;
   }
 }
 

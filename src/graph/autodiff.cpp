@@ -29,15 +29,7 @@ class Backward {
  private:
   // One rule an operation. dy is the gradient of its result; contribute() names where a gradient of an operand goes.
   void rule(const Linear& op) {
-    ValueId dy = grad(op.y);
-    if (op.activation != Activation::none) {
-      const ValueId dz = fresh(op.y);
-      if (op.activation == Activation::relu)
-        g_.add_op(ReluGrad{op.y, dy, dz});
-      else
-        g_.add_op(GeluGrad{op.before, dy, dz});
-      dy = dz;
-    }
+    const ValueId dy = grad_of_sums(op);
     const ValueId dw = parameter_grad(op.w), db = op.b == kNone ? kNone : parameter_grad(op.b);
     g_.add_op(LinearGradW{op.x, dy, dw, db});
     contribute(op.x, [&](ValueId dx) { g_.add_op(LinearGradX{op.w, dy, dx}); });
@@ -199,6 +191,26 @@ class Backward {
           route != nullptr && (route->slots == written || route->sources == written))
         return *route;
     fail(ExitCode::bug, "no routing wrote ", g_[written].name);
+  }
+
+  /// The gradient of a linear layer's sums, before its activation.
+  ValueId grad_of_sums(const Linear& op) {
+    const ValueId dy = grad(op.y);
+    switch (op.activation) {
+      case Activation::none:
+        return dy;
+      case Activation::relu: {
+        const ValueId dz = fresh(op.y);
+        g_.add_op(ReluGrad{op.y, dy, dz});
+        return dz;
+      }
+      case Activation::gelu: {
+        const ValueId dz = fresh(op.y);
+        g_.add_op(GeluGrad{op.before, dy, dz});
+        return dz;
+      }
+    }
+    fail(ExitCode::bug, "no such activation");
   }
 
   static size_t index(ValueId v) { return static_cast<size_t>(v); }

@@ -90,17 +90,29 @@ ValueId Graph::conv2d(ValueId x, const std::string& name, int width, int kernel,
   return y;
 }
 
+/// Does a batch norm apply ReLU? It knows no other activation.
+static bool batchnorm_relu(Activation activation, const std::string& name) {
+  switch (activation) {
+    case Activation::none:
+      return false;
+    case Activation::relu:
+      return true;
+    case Activation::gelu:
+      break;
+  }
+  fail(ExitCode::bug, "batch norm ", name, " knows no activation but ReLU");
+}
+
 ValueId Graph::batchnorm(ValueId x, const std::string& name, Activation activate, ValueId residual, double scale) {
   const int64_t channels = shape(x)[shape(x).rank() - 1];
   check(residual == kNone || shape(residual) == shape(x), "the residual of ", name);
-  check(activate != Activation::gelu, "GELU in the batch norm ", name);
   check(shape(x).rank() == 4 || shape(x).stride() == channels, "batch norm ", name, " of rows that are padded");
   if (mode_ == Mode::train && shape(x).numel() == channels)
     fail(ExitCode::usage, "batch norm ", name,
          " has one value a channel, for the micro-batch is 1 image, which is 1x1 here: a single value has no variance; "
          "raise train_micro_batch_size_per_gpu, or take larger images or a network that shrinks them less");
   const Layout vector = Layout::vector(channels);
-  BatchNorm op{.x = x, .residual = residual, .eps = 1e-5, .relu = activate == Activation::relu};
+  BatchNorm op{.x = x, .residual = residual, .eps = 1e-5, .relu = batchnorm_relu(activate, name)};
   op.w = parameter(name, "weight", {channels}, vector, {Init::constant, scale});
   op.b = parameter(name, "bias", {channels}, vector, {Init::constant, 0});
   op.running_mean = statistic(name, "running_mean", channels, 0);
@@ -253,9 +265,9 @@ ValueId Graph::linear(ValueId x, const std::string& name, int64_t width, const L
   const auto [w, b] = linear_parameters(name, layout, width, terms, o);
   Shape out = in;
   out[in.rank() - 1] = width;
-  const bool keep = o.activation == Activation::gelu && mode_ == Mode::train;
+  const bool keep = mode_ == Mode::train && gradient_reads_input(o.activation);
   const ValueId before = keep ? activation(name + ".before", out) : kNone;
-  check(!o.f32 || o.activation != Activation::gelu, "GELU in f32 behind ", name);
+  check(!o.f32 || is_fused(o.activation), "an activation that is a pass of its own, in f32, behind ", name);
   const ValueId y = activation(name + ".out", out, o.f32 ? DType::f32 : compute_);
   add_op(Linear{x, w, b, y, o.activation, before});
   return y;
@@ -433,11 +445,11 @@ static std::vector<uint8_t> mean_levels(const InputSpec& in) {
   return levels;
 }
 
-/// Does a linear layer without GELU make it? Such a layer may write f32 whatever it computes in.
+/// Does a linear layer make it that may write f32 whatever it computes in?
 static bool is_linear(const Graph& g, ValueId x) {
   return std::ranges::any_of(g.ops(), [x](const ComputeOp& op) {
     const Linear* linear = std::get_if<Linear>(&op);
-    return linear && linear->y == x && linear->activation != Activation::gelu;
+    return linear && linear->y == x && is_fused(linear->activation);
   });
 }
 

@@ -20,8 +20,8 @@ namespace ct {
 /// device.
 enum class Home : uint8_t { input, output, transient, exchange, resident, shared, host };
 
-/// What memory is counted as.
-enum class Account : uint8_t { activations, weights, gradients, optimizer, other };
+/// What memory is counted as. partial_sums: gradients of micro-batches that wait for others of their tree.
+enum class Account : uint8_t { activations, weights, gradients, partial_sums, optimizer, other };
 
 struct Value {
   std::string name;
@@ -86,7 +86,7 @@ struct LinearOptions {
   std::optional<Init> weight = {}, bias_start = {};
   /// A layer before this one whose first values this one has too; empty: none.
   std::string begins_as = {};
-  bool f32 = false;  // the results, whatever layers compute in; not behind GELU
+  bool f32 = false;  // the results, whatever layers compute in; is_fused(activation)
 };
 
 struct LayerNormOptions {

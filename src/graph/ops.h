@@ -73,6 +73,30 @@ struct Patches {
 /// What follows a layer's sums. GELU (Hendrycks & Gimpel, 2016) by the normal distribution function: z Phi(z).
 enum class Activation : uint8_t { none, relu, gelu };
 
+/// Is it computed with the sums, in whatever type they are written? Otherwise it is a pass of its own over them, in the
+/// graph's compute type.
+constexpr bool is_fused(Activation activation) {
+  switch (activation) {
+    case Activation::none:
+    case Activation::relu:
+      return true;
+    case Activation::gelu:
+      return false;
+  }
+  return false;
+}
+/// Does its gradient read what the activation is given? Otherwise it reads the result.
+constexpr bool gradient_reads_input(Activation activation) {
+  switch (activation) {
+    case Activation::none:
+    case Activation::relu:
+      return false;
+    case Activation::gelu:
+      return true;
+  }
+  return true;
+}
+
 // Activations and their gradients are in the graph's compute type (f32, bf16 or f16), and so are weights of rank 2 and
 // more; vectors, gradients of parameters, logits and their gradient are f32, and so is all arithmetic inside.
 
@@ -300,7 +324,7 @@ struct TakeTokenGrad {
 };
 
 /// y = activation(z), z = x w^T + b; x [..][in], w [out][in], b kNone: none, y [..][out]. `before`: z as an activation,
-/// rounded like one, which GELU's gradient needs; kNone: not wanted.
+/// rounded like one, for gradient_reads_input(); kNone: not wanted.
 struct Linear {
   static constexpr std::string_view kName = "linear";
   static constexpr OpFacts kFacts{Role::layer, Limit::arithmetic};

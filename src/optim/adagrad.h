@@ -14,6 +14,7 @@ namespace ct::optim {
 
 struct Adagrad {
   static constexpr std::string_view kType = "Adagrad";
+  static constexpr BetasAre kBetas = BetasAre::nothing;
   double lr = 1e-2, lr_decay = 0, initial_accumulator_value = 0, eps = 1e-10;
   double weight_decay = 0;
   NoDecay no_decay = NoDecay::none;

@@ -12,6 +12,7 @@ namespace ct::optim {
 
 struct AdamW {
   static constexpr std::string_view kType = "AdamW";
+  static constexpr BetasAre kBetas = BetasAre::pair;
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};
   double eps = 1e-8, weight_decay = 0;

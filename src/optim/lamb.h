@@ -15,6 +15,7 @@ namespace ct::optim {
 
 struct Lamb {
   static constexpr std::string_view kType = "Lamb";
+  static constexpr BetasAre kBetas = BetasAre::pair;
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};
   double eps = 1e-8, max_coeff = 10, min_coeff = 0.01;

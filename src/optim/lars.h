@@ -16,6 +16,7 @@ namespace ct::optim {
 
 struct Lars {
   static constexpr std::string_view kType = "LARS";
+  static constexpr BetasAre kBetas = BetasAre::momentum;
   double lr = 1, momentum = 0, dampening = 0;
   bool nesterov = false;
   double trust_coeff = 1e-3, eps = 1e-8;

@@ -14,6 +14,7 @@ namespace ct::optim {
 
 struct Lion {
   static constexpr std::string_view kType = "Lion";
+  static constexpr BetasAre kBetas = BetasAre::pair;
   double lr = 1e-4;
   std::array<double, 2> betas = {0.9, 0.99};
   double weight_decay = 0;

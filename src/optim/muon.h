@@ -21,6 +21,7 @@ constexpr auto words_of(AdjustLr) { return std::to_array<std::string_view>({"ori
 
 struct Muon {
   static constexpr std::string_view kType = "Muon";
+  static constexpr BetasAre kBetas = BetasAre::fixed_pair;
   double lr = 1e-3, momentum = 0.95;
   bool nesterov = true;
   std::vector<double> ns_coefficients = {3.4445, -4.7750, 2.0315};

@@ -1,5 +1,6 @@
 // The table of optimizers. A module is a struct of its keys and what they mean:
 //   kType          its name in a configuration
+//   kBetas         what it makes of its rates' betas
 //   keys()         its keys, bound to its members, whose initialisers are the defaults; fault() is a rule between them
 //   decay()        which weight decay it is, for people; "" says nothing
 //   rates()        what a schedule starts from

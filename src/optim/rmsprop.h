@@ -12,6 +12,7 @@ namespace ct::optim {
 
 struct RmsProp {
   static constexpr std::string_view kType = "RMSprop";
+  static constexpr BetasAre kBetas = BetasAre::momentum;
   double lr = 1e-2, alpha = 0.99, eps = 1e-8, momentum = 0;
   bool centered = false;
   double weight_decay = 0;

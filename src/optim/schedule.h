@@ -73,11 +73,7 @@ inline std::string overrides_betas(const LrSchedule& schedule) {
       schedule);
 }
 inline bool has_betas(const Optimizer& optimizer) {
-  return std::visit(
-      [](const auto& o) {
-        return requires { o.betas; };
-      },
-      optimizer);
+  return std::visit([]<class O>(const O&) { return O::kBetas == BetasAre::pair; }, optimizer);
 }
 
 /// fault_of_run() of those that have it, and whose betas the optimizer has.
@@ -96,9 +92,9 @@ inline std::optional<ConfigFault> fault_of_run(const LrSchedule& schedule, const
 /// What applied step number `step`, counted from 0, uses.
 inline Rates rates_at(const LrSchedule& schedule, const Optimizer& optimizer, int64_t step) {
   return std::visit(
-      [step](const auto& s, const auto& o) {
+      [step]<class O>(const auto& s, const O& o) {
         Rates rates = s.at(o.rates(), step);
-        if constexpr (!requires { o.betas; }) rates.betas = o.rates().betas;  // momentum is cycled in betas alone
+        if constexpr (O::kBetas != BetasAre::pair) rates.betas = o.rates().betas;  // momentum is cycled in betas alone
         return rates;
       },
       schedule, optimizer);

@@ -12,6 +12,7 @@ namespace ct::optim {
 
 struct Sgd {
   static constexpr std::string_view kType = "SGD";
+  static constexpr BetasAre kBetas = BetasAre::momentum;
   double lr = 1e-3, momentum = 0, dampening = 0;
   bool nesterov = false;
   double weight_decay = 0;

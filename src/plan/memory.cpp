@@ -41,7 +41,18 @@ void place_all(std::vector<MemoryPlan::Place*> todo, int64_t& arena_bytes) {
 }
 
 bool in_arena(const Value& value) {
-  return value.base == kNone && value.home != Home::resident && value.home != Home::shared && value.home != Home::host;
+  switch (value.home) {
+    case Home::input:
+    case Home::output:
+    case Home::transient:
+    case Home::exchange:
+      return value.base == kNone;
+    case Home::resident:
+    case Home::shared:
+    case Home::host:
+      return false;
+  }
+  fail(ExitCode::bug, "internal error: no such home");
 }
 
 /// The lives of a program's values, from what its steps touch.
@@ -128,6 +139,22 @@ MemoryPlan plan_memory(const Lowered& program, const std::vector<size_t>& micro_
   return plan;
 }
 
+int64_t& MemoryUse::of(Account account) {
+  switch (account) {
+    case Account::weights:
+      return weights;
+    case Account::gradients:
+    case Account::partial_sums:
+      return gradients;
+    case Account::optimizer:
+      return optimizer;
+    case Account::activations:
+    case Account::other:
+      return other;
+  }
+  fail(ExitCode::bug, "internal error: no such account");
+}
+
 MemoryUse memory_use(const Lowered& program, const MemoryPlan& plan) {
   MemoryUse use{.activations = plan.arena_bytes, .exchange = plan.exchange_bytes};
   const auto most_alive = [&](Account account) {
@@ -148,12 +175,7 @@ MemoryUse memory_use(const Lowered& program, const MemoryPlan& plan) {
   use.gradient_buckets = most_alive(Account::gradients);
   for (const Value& value : program.values) {
     if (value.base != kNone || in_arena(value)) continue;
-    int64_t& bytes = value.account == Account::weights     ? use.weights
-                     : value.account == Account::gradients ? use.gradients
-                     : value.home == Home::host            ? use.host
-                     : value.account == Account::optimizer ? use.optimizer
-                                                           : use.other;
-    bytes += stored_bytes(value);
+    (value.home == Home::host ? use.host : use.of(value.account)) += stored_bytes(value);
   }
   return use;
 }

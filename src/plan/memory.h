@@ -33,6 +33,7 @@ struct MemoryUse {
   int64_t activations = 0;  // the arena: activations, workspaces and the transients below
   int64_t exchange = 0;     // buckets of gradients that peers read
   int64_t gathered_weights = 0, gradient_buckets = 0;  // the most that is alive at one time
+  int64_t& of(Account account);                        // where what outlives a step is counted
   int64_t total() const { return weights + gradients + optimizer + other + activations + exchange; }
 };
 MemoryUse memory_use(const Lowered& program, const MemoryPlan& plan);

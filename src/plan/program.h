@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "graph/graph.h"
 #include "plan/shards.h"
 
@@ -63,9 +64,17 @@ constexpr bool has_statistics(StateKind kind) { return kind != StateKind::moment
 enum class Scope : uint8_t { all, learnt, matrices, others };
 inline bool is_matrix(const Parameter& p) { return !p.statistic && (p.shape.size() == 2 || p.shape.size() == 4); }
 inline bool is_in(Scope scope, const Parameter& p) {
-  if (scope == Scope::all) return true;
-  if (p.statistic) return false;
-  return scope == Scope::learnt || (scope == Scope::matrices) == is_matrix(p);
+  switch (scope) {
+    case Scope::all:
+      return true;
+    case Scope::learnt:
+      return !p.statistic;
+    case Scope::matrices:
+      return is_matrix(p);
+    case Scope::others:
+      return !p.statistic && !is_matrix(p);
+  }
+  fail(ExitCode::bug, "internal error: no such scope");
 }
 
 /// A buffer of training state on this rank and the elements that it holds: all, or what the rank owns.

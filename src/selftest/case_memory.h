@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -146,6 +147,7 @@ class CaseInMemory {
     on_device_.emplace_back(backend, *workspace_);
     kernel_->bind(
         [this](ValueId id) {
+          touched_.insert(id);
           Tensor tensor = memory_[static_cast<size_t>(id)].tensor();
           tensor.data = on_device_[static_cast<size_t>(id)].data();
           return tensor;
@@ -166,6 +168,8 @@ class CaseInMemory {
   /// Launches on what the last launch left in the backend's memory.
   void only_launch() { kernel_->launch(); }
   const std::vector<Guarded>& memory() const { return memory_; }
+  /// The operands for whose addresses the kernel asked.
+  const std::set<ValueId>& touched() const { return touched_; }
   const Guarded& workspace() const { return *workspace_; }
   size_t workspace_bytes() const { return kernel_->workspace_bytes(); }
 
@@ -175,6 +179,7 @@ class CaseInMemory {
   std::vector<Guarded> memory_;
   std::unique_ptr<Guarded> workspace_;
   std::vector<OnDevice> on_device_;  // by operand, then the workspace
+  std::set<ValueId> touched_;
   std::unique_ptr<Kernel> kernel_;
 };
 

@@ -3,12 +3,6 @@
 #include "train/setup.h"
 
 namespace ct {
-namespace {
-
-template <class T>
-constexpr bool kIsMuon = std::is_same_v<T, optim::Muon>;
-
-}  // namespace
 
 GroupRates::GroupRates(const Config& config, int64_t run_steps)
     : optimizer_(config.optimizer.value()), rates_(step_rates(config, run_steps)) {
@@ -27,16 +21,19 @@ std::vector<double> GroupRates::lr(int64_t step) const {
 std::vector<GroupMomentum> GroupRates::momenta(int64_t step) const {
   const Rates rates = rates_(step);
   const GroupMomentum betas{rates.betas[0], rates.betas[1]};
-  return std::visit(
-      [&]<class T>(const T& optimizer) {
-        GroupMomentum own{rates.betas[0], {}};
-        if constexpr (requires { optimizer.betas; }) own = betas;
-        if constexpr (kIsMuon<T>) own = {optimizer.momentum, {}};
-        std::vector<GroupMomentum> all(scales_.size(), own);
-        if constexpr (kIsMuon<T>) all.push_back(betas);
-        return all;
-      },
-      optimizer_);
+  const auto all_groups = [&](const GroupMomentum& own) { return std::vector(scales_.size(), own); };
+  switch (std::visit([]<class O>(const O&) { return O::kBetas; }, optimizer_)) {
+    case BetasAre::nothing:
+    case BetasAre::momentum:
+      return all_groups({rates.betas[0], {}});
+    case BetasAre::pair:
+      return all_groups(betas);
+    case BetasAre::fixed_pair:
+      break;
+  }
+  std::vector<GroupMomentum> all = all_groups({std::get<optim::Muon>(optimizer_).momentum, {}});
+  all.push_back(betas);
+  return all;
 }
 
 }  // namespace ct

@@ -79,7 +79,15 @@ std::string optimizer_note(const Config& config) {
 }
 
 static DType wire_of(CommDataType type) {
-  return type == CommDataType::fp16 ? DType::f16 : type == CommDataType::bf16 ? DType::bf16 : DType::f32;
+  switch (type) {
+    case CommDataType::fp32:
+      return DType::f32;
+    case CommDataType::fp16:
+      return DType::f16;
+    case CommDataType::bf16:
+      return DType::bf16;
+  }
+  fail(ExitCode::bug, "no such type of communication");
 }
 
 Distribution distribution(const Config& config, const BatchSizes& batch, RankOf who) {

@@ -35,11 +35,31 @@ class SpoiledKernel final : public Kernel {
   std::byte* spoiled_ = nullptr;
 };
 
+/// Adds its three results to what was there, which it reads.
+class AddingKernel final : public Kernel {
+ public:
+  explicit AddingKernel(std::unique_ptr<Kernel> kernel) : kernel_(std::move(kernel)) {}
+  void bind(const Resolve& operands, std::byte* workspace) override {
+    kernel_->bind(operands, workspace);
+    results_ = {reinterpret_cast<float*>(operands(1).data), 3};
+  }
+  void launch() override {
+    const std::vector<float> before(results_.begin(), results_.end());
+    kernel_->launch();
+    for (size_t i = 0; i < before.size(); ++i) results_[i] += before[i];
+  }
+
+ private:
+  std::unique_ptr<Kernel> kernel_;
+  std::span<float> results_;
+};
+
 /// A CPU whose ReLU is wrong, or cannot be prepared.
 class WrongBackend final : public Backend {
  public:
   ValueId at = kNone;  // an operand of ReLU to spoil
   int64_t byte = 0;
+  bool adds = false;  // ReLU, to what was there
   bool missing = false;
   bool f16 = false;
 
@@ -57,6 +77,7 @@ class WrongBackend final : public Backend {
   std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) override {
     if (missing) fail(ExitCode::usage, "libexample.so was not found");
     auto kernel = cpu_->prepare(op, values);
+    if (adds) return std::make_unique<AddingKernel>(std::move(kernel));
     if (at == kNone || !std::holds_alternative<Relu>(op)) return kernel;
     return std::make_unique<SpoiledKernel>(std::move(kernel), at, byte);
   }
@@ -119,6 +140,25 @@ TEST(Selftest, WritingElsewhereIsFound) {
   EXPECT_EQ(report_of(backend, cases()).failure, "relu of three: memory around operand 1 was written");
   backend.byte = -1;
   EXPECT_EQ(report_of(backend, cases()).failure, "relu of three: memory around operand 1 was written");
+}
+
+TEST(Selftest, AnOperandThatTheOperationDoesNotNameIsFound) {
+  std::vector<OpCase> table = cases();
+  table[0].operands.push_back({.value = {.shape = {3}}});
+  WrongBackend backend;
+  EXPECT_EQ(report_of(backend, table).failure, "");
+  backend.at = 2;
+  EXPECT_EQ(report_of(backend, table).failure,
+            "relu of three: operand 2 is used without reads() or writes() saying so");
+}
+
+TEST(Selftest, AReadThatTheOperationDoesNotNameIsFound) {
+  std::vector<OpCase> table = {cases()[0]};
+  table[0].operands[1].before = {1, 2, 3};
+  table[0].operands[1].after = {2, 2, 3.5};
+  WrongBackend backend;
+  backend.adds = true;
+  EXPECT_TRUE(report_of(backend, table).failure.starts_with("relu of three: operand 1: element 0 is nan"));
 }
 
 TEST(Selftest, AMissingLibraryFailsItsCases) {

@@ -247,17 +247,25 @@ int run_launch(const LaunchFlags& flags, const Words& program) {
   if (way != Way::by_itself && flags.node_rank >= 0)
     note("--node_rank is left out: without --no_ssh this command starts the ranks of all hosts");
 
-  if (way == Way::by_itself) {
-    const LocalRanks here = local_ranks(flags, ranks);
-    if (flags.dry_run) return print_local(here), 0;
-    if (flags.save_pid) save_pid();
-    return run_local_ranks(here);
+  Command command;
+  switch (way) {
+    case Way::by_itself: {
+      const LocalRanks here = local_ranks(flags, ranks);
+      if (flags.dry_run) return print_local(here), 0;
+      if (flags.save_pid) save_pid();
+      return run_local_ranks(here);
+    }
+    case Way::srun:
+      require_files_for_ranks(program);
+      command = srun_command(flags, ranks, own_environment());
+      break;
+    case Way::mpirun:
+      require_files_for_ranks(program);
+      command = mpirun_command(mpirun_path(), flags, ranks);
+      if (!flags.dry_run) require_ssh(flags, ranks.resources);
+      break;
   }
-  require_files_for_ranks(program);
-  const Command command =
-      way == Way::srun ? srun_command(flags, ranks, own_environment()) : mpirun_command(mpirun_path(), flags, ranks);
   if (flags.dry_run) return std::printf("%s\n", text_of(command).c_str()), 0;
-  if (way == Way::mpirun) require_ssh(flags, ranks.resources);
   if (flags.save_pid) save_pid();
   become(command);
 }

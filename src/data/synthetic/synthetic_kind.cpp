@@ -32,9 +32,14 @@ std::optional<DataSource> locate(const fs::path& path, const LocateOptions& opti
     const bool there = synthetic_there(folder);
     if (!there && !is_vacant(place, kSyntheticFolder))
       return in_memory(str(place.string(), " holds something else; cifar-train data synth writes it to a folder"));
-    if (!there && options.if_absent != IfAbsent::write)
-      return options.if_absent == IfAbsent::write_later ? DataSource{.folder = folder, .note = why, .to_write = true}
-                                                        : in_memory("none lies in " + folder.string());
+    if (!there) switch (options.if_absent) {
+        case IfAbsent::write:
+          break;
+        case IfAbsent::write_later:
+          return DataSource{.folder = folder, .note = why, .to_write = true};
+        case IfAbsent::keep_in_memory:
+          return in_memory("none lies in " + folder.string());
+      }
     const bool written = write_synthetic(folder, options.progress);
     return DataSource{.folder = folder,
                       .note = str("data: ", kSyntheticName, (written ? ", written to " : " in "), folder.string(), why),

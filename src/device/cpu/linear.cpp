@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "base/error.h"
 #include "device/cpu/cpu_kernel.h"
 #include "device/cpu/kernels/gelu.h"
 #include "device/cpu/kernels/linear.h"
@@ -27,6 +28,19 @@ LinearTask task_of(LinearPass pass, const std::vector<Value>& values, ValueId x,
 /// Null: by own kernels.
 std::unique_ptr<Kernel> by_library(const LinearTask& task) {
   return wants_library(task) ? prepare_linear_by_library(task) : nullptr;
+}
+
+/// What is left to do with the sums that the kernel wrote. Null: nothing.
+using Activate = void (*)(const float* sums, float* y, int64_t n);
+Activate activation_pass(Activation activation) {
+  switch (activation) {
+    case Activation::none:
+    case Activation::relu:  // the kernel's own
+      return nullptr;
+    case Activation::gelu:
+      return gelu;
+  }
+  fail(ExitCode::bug, "no such activation");
 }
 
 LinearShape own_shape(const LinearTask& task) { return {task.rows, task.in, task.out}; }
@@ -57,17 +71,16 @@ std::unique_ptr<Kernel> prepare(const Linear& op, const Shapes& shape) {
   if (auto kernel = by_library(task)) return kernel;
   const auto no_bias = std::make_shared<const std::vector<float>>(op.b == kNone ? task.out : 0);
   return make_kernel([=, n = shape(op.y).stored()](const Operands& at, float*) {
-    const bool gelu_follows = op.activation == Activation::gelu;
-    float *y = at.f32(op.y), *sums = gelu_follows && op.before != kNone ? at.f32(op.before) : y;
+    float *y = at.f32(op.y), *sums = op.before == kNone ? y : at.f32(op.before);
     const LinearArgs args{.shape = own_shape(task),
                           .x = at.f32(op.x),
                           .w = at.f32(op.w),
                           .b = op.b == kNone ? no_bias->data() : at.f32(op.b),
                           .y = sums,
                           .relu = op.activation == Activation::relu};
-    return [=, keep = no_bias] {
+    return [=, keep = no_bias, activate = activation_pass(op.activation)] {
       linear(args);
-      if (gelu_follows) gelu(sums, y, n);
+      if (activate != nullptr) activate(sums, y, n);
     };
   });
 }

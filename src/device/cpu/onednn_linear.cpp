@@ -98,8 +98,14 @@ class LinearKernel final : public Kernel {
   void finish(T* sums, T* y, int64_t rows) {
     for (int64_t r = 0; r < rows && task_.out < stride_; ++r)
       std::fill(sums + r * stride_ + task_.out, sums + (r + 1) * stride_, T(0));
-    if (task_.activation == Activation::relu) relu(sums, y, rows * stride_);
-    if (task_.activation == Activation::gelu) gelu(sums, y, rows * stride_);
+    switch (task_.activation) {
+      case Activation::none:
+        return;
+      case Activation::relu:
+        return relu(sums, y, rows * stride_);
+      case Activation::gelu:
+        return gelu(sums, y, rows * stride_);
+    }
   }
 
   LinearTask task_;

@@ -70,11 +70,20 @@ Product product(LinearPass pass, const LinearShape& s) {
   fail(ExitCode::bug, "internal error: no such pass");
 }
 
+const char* result_of(LinearPass pass) {
+  switch (pass) {
+    case LinearPass::forward:
+      return "linear";
+    case LinearPass::grad_input:
+      return "the input gradient of linear";
+    case LinearPass::grad_weights:
+      return "the weight gradient of linear";
+  }
+  fail(ExitCode::bug, "no such pass");
+}
+
 std::string name(LinearPass pass, const LinearShape& s) {
-  const char* what = pass == LinearPass::forward      ? "linear"
-                     : pass == LinearPass::grad_input ? "the input gradient of linear"
-                                                      : "the weight gradient of linear";
-  return str(what, ": x [", s.rows, "][", s.in, "] ", name_of(s.dtype), ", y [", s.rows, "][", s.out, "] ",
+  return str(result_of(pass), ": x [", s.rows, "][", s.in, "] ", name_of(s.dtype), ", y [", s.rows, "][", s.out, "] ",
              name_of(s.y_dtype));
 }
 

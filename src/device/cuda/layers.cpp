@@ -561,11 +561,17 @@ std::unique_ptr<Kernel> by_library(
 std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in) {
   const LinearShape s = linear_shape(in, op.x, op.y, op.activation == Activation::relu, op.b != kNone);
   const ValueId sums = op.before == kNone ? op.y : op.before;
-  const auto gelu_after = [=, stream = in.stream(), gelu = op.activation == Activation::gelu,
-                           n = in.shape(op.y).stored()](const Operands& at) -> After {
-    if (!gelu) return {};
-    const k::GeluArgs args{.type = type_of(s.y_dtype), .n = n, .x = at.at(sums), .y = at.at(op.y)};
-    return [=] { CT_CUDA(k::gelu(args, stream)); };
+  const auto activate = [=, stream = in.stream(), n = in.shape(op.y).stored()](const Operands& at) -> After {
+    switch (op.activation) {
+      case Activation::none:
+      case Activation::relu:  // the product's own
+        return {};
+      case Activation::gelu: {
+        const k::GeluArgs args{.type = type_of(s.y_dtype), .n = n, .x = at.at(sums), .y = at.at(op.y)};
+        return [=] { CT_CUDA(k::gelu(args, stream)); };
+      }
+    }
+    fail(ExitCode::bug, "no such activation");
   };
   if (!own(s))
     return by_library(
@@ -573,7 +579,7 @@ std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in) {
         [=](const Operands& at) {
           return LinearOperands{.x = at.at(op.x), .w = at.at(op.w), .y = at.at(sums), .b = at.f32(op.b)};
         },
-        gelu_after);
+        activate);
   return make_kernel(in, {}, [=, stream = in.stream()](const Operands& at, Carver) {
     const k::LinearArgs args{.type = type_of(s.dtype),
                              .y_type = type_of(s.y_dtype),
@@ -588,7 +594,7 @@ std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in) {
                              .w = at.at(op.w),
                              .b = at.f32(op.b),
                              .y = at.at(sums)};
-    return [=, next = gelu_after(at)] {
+    return [=, next = activate(at)] {
       CT_CUDA(k::linear(args, stream));
       if (next) next();
     };

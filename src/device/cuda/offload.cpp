@@ -37,6 +37,15 @@ UpdateOperands operands(const ComputeOp& op) {
       op);
 }
 
+/// Does it change weights, of which the device has a copy?
+bool writes_weights(const ComputeOp& op) {
+  return std::visit(
+      [](const auto& o) {
+        return std::is_same_v<std::decay_t<decltype(o)>, Cast> || requires { o.slices[0].copy; };
+      },
+      op);
+}
+
 /// An update of one slice without its copy.
 ComputeOp without_copy(ComputeOp op) {
   std::visit(
@@ -175,38 +184,6 @@ class Offload::Updates final : public Kernel {
   std::vector<std::unique_ptr<Update>> slices_;
 };
 
-/// The average of weights: all of it lies here but the step's scalars.
-class Offload::Average final : public Kernel {
- public:
-  Average(Offload& offload, const Ema& op, const std::vector<Value>& values)
-      : offload_(offload), op_(op), kernel_(offload.cpu_->prepare(op, values)) {}
-  void bind(const Resolve& resolve, std::byte*) override {
-    slot_ = offload_.next_slot();
-    scalars_ = resolve(op_.scalars).data;
-    kernel_->bind(
-        [&](ValueId id) {
-          Tensor tensor = resolve(id);
-          if (id == op_.scalars) tensor.data = slot_->scalars.data();
-          return tensor;
-        },
-        nullptr);
-  }
-  void launch() override {
-    offload_.backend_.copy(slot_->scalars.data(), scalars_, sizeof(StepScalars));
-    slot_->arrived->set();
-    slot_->arrived->wait();
-    kernel_->launch();
-  }
-  bool recordable() const override { return false; }
-
- private:
-  Offload& offload_;
-  Ema op_;
-  std::unique_ptr<Kernel> kernel_;
-  std::shared_ptr<Slot> slot_;
-  std::byte* scalars_ = nullptr;  // of the device
-};
-
 /// Any other operation: what it has on the device comes here whole before it, and goes back whole after it.
 class Offload::Staged final : public Kernel {
  public:
@@ -277,10 +254,7 @@ bool Offload::wants(const ComputeOp& op, const std::vector<Value>& values) {
 }
 
 std::unique_ptr<Kernel> Offload::prepare(const ComputeOp& op, const std::vector<Value>& values) {
-  const bool before_update = std::holds_alternative<SquareSums>(op) || std::holds_alternative<LambMoments>(op) ||
-                             std::holds_alternative<MuonMomentum>(op);
-  if (before_update) return std::make_unique<Staged>(*this, op, values);
-  if (const auto* ema = std::get_if<Ema>(&op)) return std::make_unique<Average>(*this, *ema, values);
+  if (!writes_weights(op)) return std::make_unique<Staged>(*this, op, values);
   std::vector<std::unique_ptr<Update>> slices;
   for (const ComputeOp& slice : apart(op)) {
     check(operands(slice).copy != kNone, "an update on the host without a copy on the device");

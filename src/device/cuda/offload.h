@@ -25,15 +25,14 @@ class Offload {
 
   /// Does what this operation reads lie in the host's memory?
   static bool wants(const ComputeOp& op, const std::vector<Value>& values);
-  /// An optimizer's update, what some compute before it (SquareSums of masters, LambMoments, MuonMomentum), Blend, Ema,
-  /// or the Cast of masters into what layers compute with. Bound in the order in which they are launched.
+  /// Any operation: best one that changes weights of which the device has a copy, an optimizer's update, Blend, or the
+  /// Cast of masters into what layers compute with. Bound in the order in which they are launched.
   std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values);
 
  private:
   struct Slot;
   class Update;
   class Updates;
-  class Average;
   class Staged;
   std::shared_ptr<Slot> next_slot();
 

@@ -83,7 +83,7 @@ void Lowering::add_levels() {
   const auto a = static_cast<unsigned>(out_.distribution.accumulation);
   const int count = out_.distribution.reproducible ? static_cast<int>(std::bit_width(a - 1)) : 1;
   for (int k = 0; k < count; ++k) {
-    const ValueId level = floats("partial sum " + std::to_string(k), out_.flat.numel, Account::gradients);
+    const ValueId level = floats("partial sum " + std::to_string(k), out_.flat.numel, Account::partial_sums);
     for (Group& g : groups_) g.levels.push_back(view(level, g.range.begin * kFloat, g.range.size()));
   }
   for (Group& g : groups_)

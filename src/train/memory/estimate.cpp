@@ -125,7 +125,7 @@ StageEstimate estimate_stage(Backend& backend, const EstimateOf& what, int stage
   }
   rank.use.gradients += rank.partial_sums;
   for (const Value& value : train.values)  // those of a rank that adds its micro-steps by itself
-    if (value.base == kNone && value.name.starts_with("partial sum")) rank.partial_sums += stored_bytes(value);
+    if (value.base == kNone && value.account == Account::partial_sums) rank.partial_sums += stored_bytes(value);
   add_evaluator(rank.use, programs.evaluate, evaluation);
   if (config.checkpoint.asynchronous)
     rank.snapshot = static_cast<int64_t>(train.states.size()) * owned_elements(train) * kFloat;
