@@ -22,7 +22,7 @@ gpu_driver() {
 
 # serves_cuda_13 DRIVER: can the driver run what toolkit 13 makes? One that is not there yet may be one that can.
 serves_cuda_13() {
-  [ -z "$1" ] || [ "${1%%.*}" -ge 580 ]
+  [[ ! $1 =~ ^([0-9]+) ]] || [ "${BASH_REMATCH[1]}" -ge 580 ]
 }
 
 # gpu_architectures: for CMAKE_CUDA_ARCHITECTURES, what the GPUs that nvidia-smi shows can run ("90a-real"), or nothing

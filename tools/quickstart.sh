@@ -86,6 +86,10 @@ launcher=mpirun
 [ "$(id -u)" -ne 0 ] || launcher="OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun"
 run=runs/quickstart
 
+# device_of_run: on which it was trained last; starts_of_run: how often it was begun or resumed.
+device_of_run() { sed -n 's/.*"event":"start".*"device":"\([^"]*\)".*/\1/p' "$run/metrics.jsonl" | tail -n 1; }
+starts_of_run() { grep -c '"event":"start"' "$run/metrics.jsonl" 2>/dev/null || true; }
+before=$(starts_of_run)
 "$program" train --config default.yaml --output "$run" ${resume[@]+"${resume[@]}"} || {
   status=$?
   say "training ended with exit code $status; if $run holds a run of other data or settings: tools/quickstart.sh --fresh"
@@ -93,9 +97,15 @@ run=runs/quickstart
 }
 "$program" eval --ckpt "$run/best.bin"
 
+trained=Trained
+again=
+if [ "$(starts_of_run)" = "$before" ]; then
+  trained="Trained before this,"
+  again="; tools/quickstart.sh --fresh trains anew"
+fi
 cat <<DONE
 
-Trained on: $(sed -n 's/.*"event":"start".*"device":"\([^"]*\)".*/\1/p' "$run/metrics.jsonl" | tail -n 1)
+$trained on: $(device_of_run)$again
 The run lies in $root/$run:
   best.bin, last.bin   weights (safetensors)
   metrics.jsonl        one record a line: steps, evaluations, checkpoints

@@ -139,10 +139,11 @@ int check_config(const Words& words) {
   const JobEnvironment job = enter_job(env, &warnings);
   warn_of(warnings);
   if (files.empty() && !job.config.empty()) files = {job.config};
+  if (deepspeed.empty()) deepspeed = job.deepspeed;
+  if (files.empty() && !deepspeed.empty()) files = {"default.yaml"};  // as train does
   if (files.empty())
     fail(ExitCode::usage, "FILE is required", env.empty() ? "" : str(", for ", in_quotes(env), " names none"),
          ": give a configuration; see cifar-train config check --help");
-  if (deepspeed.empty()) deepspeed = job.deepspeed;
   if (!deepspeed.empty()) sources.files = {locate_config(deepspeed, "--deepspeed_config")};
   if (job.cuda_path) sources.overrides = {*job.cuda_path};
   std::vector<Error> wrong;

@@ -10,8 +10,10 @@
 namespace ct {
 
 /// Does a program leave files or folders of this name beside a user's, who does not see them: ".DS_Store", ".git",
-/// ".ipynb_checkpoints", macOS's "._a.jpg", "@eaDir" of a NAS?
-inline bool is_hidden_name(std::string_view name) { return name.starts_with('.') || name == "@eaDir"; }
+/// ".ipynb_checkpoints", macOS's "._a.jpg" and "__MACOSX", "@eaDir" of a NAS, Windows' "$RECYCLE.BIN"?
+inline bool is_hidden_name(std::string_view name) {
+  return name.starts_with('.') || name == "@eaDir" || name == "__MACOSX" || name == "$RECYCLE.BIN";
+}
 
 /// The first `most` names that are not hidden, sorted. Error(data) where the folder cannot be listed.
 std::vector<std::string> visible_names(const std::filesystem::path& folder, size_t most);

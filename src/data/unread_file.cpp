@@ -30,10 +30,20 @@ std::string unpacking(const std::string& name, const std::string& path) {
 
 std::string unread_file(const std::filesystem::path& path) {
   const std::string name = lower_case(path.filename().native());
-  if (const std::string command = unpacking(name, in_quotes(path.native())); !command.empty())
+  if (const std::string command = unpacking(name, in_quotes(path.native())); !command.empty()) {
+    const std::filesystem::path here = path.has_parent_path() ? path.parent_path() : ".";
+    const bool train = name.starts_with("ilsvrc") && name.find("train") != name.npos;
+    const bool val = name.starts_with("ilsvrc") && name.find("val") != name.npos;
     return str(path.string(), ": an archive, from which the program does not train: unpack it with: ", command,
-               in_quotes(path.has_parent_path() ? path.parent_path().native() : "."),
-               name.starts_with("ilsvrc") ? ", and each tar that was in it into a folder of its own" : "");
+               in_quotes((train ? here / "train"
+                          : val ? here / "val"
+                                : here)
+                             .native()),
+               train ? ", and each tar that was in it into a folder of its own there"
+               : val ? ", and move each picture into the folder of its class there, which ImageNet's development kit "
+                       "lists by number"
+                     : "");
+  }
   for (const FormatOfEnding& format : kUnreadFormats)
     if (name.ends_with(format.ending))
       return str(path.string(), ": ", format.what, ", which the program does not read: ", kMakePictures);

@@ -96,7 +96,8 @@ class Layout {
     if (evaluated_) return evaluated_split(train, val);
     if (train && val)
       return str(path_.string(), ": has ", *train, "/ and ", *val, "/ where a folder of pictures has train/ and val/: ",
-                 "did you mean data.train=", (path_ / *train).string(), " data.val=", (path_ / *val).string());
+                 "rename them, or train with data.train=", in_quotes((path_ / *train).native()),
+                 " data.val=", in_quotes((path_ / *val).native()));
     if (!train && !val) return "";
     const std::string& one = train ? *train : *val;
     const std::string_view own = train ? "train" : "val", other = train ? "val" : "train";
@@ -127,7 +128,8 @@ class Layout {
     if (!wants_folders()) return "";
     const auto is_100 = [](const std::string& name) { return lower_case(name).starts_with("cifar-100"); };
     const auto named = std::ranges::find_if(names_, is_100);
-    const bool itself = std::ranges::find(names_, "fine_label_names.txt") != names_.end();
+    const bool itself = std::ranges::find(names_, "fine_label_names.txt") != names_.end() ||
+                        is_100(std::filesystem::weakly_canonical(path_).filename().native());
     if (!itself && named == names_.end()) return "";
     return str((itself ? path_ : path_ / *named).string(),
                ": CIFAR-100, which the program does not read: ", kMakePictures);

@@ -13,8 +13,8 @@ std::vector<ConfigKey> WarmupDecayLr::keys() {
 
 std::string WarmupDecayLr::doubt() const {
   const int64_t warmup = warmup_steps(warmup_num_steps);
-  if (!total_num_steps || *total_num_steps >= warmup) return "";
-  return str("total_num_steps ", *total_num_steps, " is less than warmup_num_steps ", warmup,
+  if (!total_num_steps || *total_num_steps > warmup) return "";
+  return str("total_num_steps ", *total_num_steps, " is not more than warmup_num_steps ", warmup,
              ": behind its warm-up the rate is at its lowest at once; lower warmup_num_steps");
 }
 

@@ -50,6 +50,18 @@ std::optional<OtherPositions> other_positions(const std::vector<LogicalTensor>& 
           " pixels, which are ", images[2], "x", images[3], " here")};
 }
 
+/// The patch size of a vision transformer's file, where it is another than the model's: "its patches are 16x16 ...".
+std::string other_patch(const std::vector<LogicalTensor>& tensors, const std::vector<TensorSpec>& wanted) {
+  const std::string name = "patch_embed.proj.weight";
+  const auto own = std::ranges::find(wanted, name, &TensorSpec::name);
+  const LogicalTensor* theirs = find(tensors, name);
+  if (own == wanted.end() || theirs == nullptr || own->shape.size() != 4 || theirs->shape.size() != 4 ||
+      own->shape[3] == theirs->shape[3])
+    return "";
+  return str("its patches are of ", theirs->shape[2], "x", theirs->shape[3], " pixels, which are ", own->shape[2], "x",
+             own->shape[3], " here: set model.patch: ", theirs->shape[3]);
+}
+
 /// What it means that tensors are not the wanted ones, and what to do.
 std::string remedy_of(const std::vector<LogicalTensor>& tensors, const std::vector<TensorSpec>& wanted,
                       const std::string& head, const std::optional<OtherPositions>& other) {
@@ -65,6 +77,7 @@ std::string remedy_of(const std::vector<LogicalTensor>& tensors, const std::vect
             : "";
   if (other && fit(other->name)) return resize;
   if (other && fit(head, other->name)) return resize + ", and --init-head reset begins the last layer anew";
+  if (const std::string patch = other_patch(tensors, wanted); !patch.empty()) return patch;
   return "it is of another model, give the keys of model that it was made with, such as model.name, model.stem, "
          "model.patch, model.depth or model.dim";
 }

@@ -243,7 +243,11 @@ TEST(WarmupDecayLr, FollowsTheRunUnlessItIsToldAnotherLength) {
   EXPECT_EQ(rate(open, 1501), 0.0005);
   EXPECT_GT(rate(given, 1501), 0.0008);
   std::get<WarmupDecayLr>(given).warmup_num_steps = 5000;
-  EXPECT_EQ(doubt_of(given).find("total_num_steps 4000 is less than warmup_num_steps 5000: "), 0u);
+  EXPECT_EQ(doubt_of(given).find("total_num_steps 4000 is not more than warmup_num_steps 5000: "), 0u);
+  std::get<WarmupDecayLr>(given).warmup_num_steps = 4000;
+  EXPECT_NE(doubt_of(given), "");
+  std::get<WarmupDecayLr>(given).warmup_num_steps = 3999;
+  EXPECT_EQ(doubt_of(given), "");
   EXPECT_EQ(doubt_of(open), "");
   EXPECT_EQ(doubt_of(WarmupDecayLr{}), "");
 }

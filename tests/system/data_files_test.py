@@ -344,15 +344,16 @@ def what_lies_there_is_used_or_refused_by_its_name():
     unpack = "unpack it with: tar -xf"
     cases = [
         (["cifar-10-binary.tar.gz"], "{}/cifar-10-binary.tar.gz", unpack),
-        (["Training/ant/", "Testing/ant/"], "did you mean data.train={}/Training data.val={}/Testing"),
-        (["Train/ant/", "Val/ant/"], "did you mean data.train={}/Train data.val={}/Val"),
-        (["train/ant/", "test/ant/"], "did you mean data.train={}/train data.val={}/test"),
+        (["Training/ant/", "Testing/ant/"], "data.train='{}/Training' data.val='{}/Testing'"),
+        (["Train/ant/", "Val/ant/"], "data.train='{}/Train' data.val='{}/Val'"),
+        (["train/ant/", "test/ant/"], "data.train='{}/train' data.val='{}/test'"),
         (["test/ant/"], "has test/ but no train/", "data.train"),
         (["dataset/train/ant/", "dataset/val/ant/"], "did you mean data.path={}/dataset"),
-        (["x/dataset/Training/", "x/dataset/Validation/"], "data.train={}/x/dataset/Training data.val={}/x/dataset/Validation"),
+        (["x/dataset/Training/", "x/dataset/Validation/"], "data.train='{}/x/dataset/Training' data.val='{}/x/dataset/Validation'"),
         (["sets/cifar-10-batches-bin/data_batch_1.bin"], "did you mean data.path={}/sets"),
         (["cifar-100-binary/train.bin", "cifar-100-binary/test.bin", "cifar-100-binary/fine_label_names.txt"], "CIFAR-100"),
-        (["ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar"], "ILSVRC2012_img_train.tar", unpack),
+        (["ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar"], unpack, "-C '{}/train', and each tar"),
+        (["ILSVRC2012_img_val.tar"], unpack, "-C '{}/val', and move each picture into the folder of its class"),
         (["MNIST/raw/train-images-idx3-ubyte.gz"], "data.path={}/MNIST/raw data.dataset=mnist"),
         (["data/train-00000-of-00001.parquet", "README.md"], "Parquet", "train/CLASS/"),
         (["a.jpg", "b.jpg"], "'a.jpg' lies right in it", "train/CLASS/"),
@@ -370,11 +371,13 @@ def what_lies_there_is_used_or_refused_by_its_name():
               "or set data.dataset: synthetic")
         fails(DATA, run("eval", "--ckpt", best, "--data", data), data, "no synthetic-10")
         expect_equal(what_lies_there(data), before)
+    itself = os.path.join(lay("lies-itself", "cifar-100-binary/train.bin"), "cifar-100-binary")
+    fails(DATA, train(path("out-lies"), {"data.path": itself}, expecting=DATA), itself + ": CIFAR-100")
     # An archive that is named itself, and sets that are asked for by name.
     archive = os.path.join(path("lies-0"), "cifar-10-binary.tar.gz")
     fails(DATA, train(path("out-lies"), {"data.path": archive}, expecting=DATA), archive, unpack)
     for dataset, i, word in [("cifar10", 0, unpack), ("image_folder", 1, "data.train="), ("image_folder", 5, "data.path="),
-                             ("mnist", 10, "data.path=")]:
+                             ("mnist", 11, "data.path=")]:
         done = train(path("out-lies"), {"data.path": path("lies-%d" % i), "data.dataset": dataset}, expecting=DATA)
         expect("data.dataset: synthetic" not in fails(DATA, done, word), done.stderr)
         fails(DATA, run("data", "verify", "--data", path("lies-%d" % i), "--dataset", dataset), word)

@@ -337,6 +337,9 @@ def a_switched_off_zero_is_stage_0():
     for value, stage in [("false", 0), ("true", 1)]:
         done = run("config", "check", "--config", DEFAULT, "--deepspeed_config", written("zero.json", '{"zero_optimization": %s}' % value))
         expect("deprecated use zero_optimization: {stage: %d} instead" % stage in done.stderr, done.stdout, done.stderr)
+        # Without another file it lies over default.yaml, as in training.
+        done = run("config", "check", "--deepspeed_config", path("zero.json"))
+        expect_equal(done.returncode, DONE, done.stderr)
 
 
 @check

@@ -157,6 +157,10 @@ def positions_of_another_picture_size_are_named_and_resampled():
     train(path("neither"), wanted, "--init", path("vit", "last.bin"), "--init-resize")
     expect_equal(safetensors(path("neither", "last.bin"))[0], own)
     fails(USAGE, run(*train_words(path("never"), wanted, "--init-resize")), "--init")
+    patches = {"patch_embed.proj.weight": ("F32", [24, 3, 16, 16], bytes(4 * 24 * 3 * 16 * 16))}
+    file = write_safetensors(path("other-patches"), {**own, **patches, "pos_embed": embeddings(1 + 14 * 14)})
+    fails(CHECKPOINT, run(*train_words(path("never"), wanted, "--init", file)),
+          "its patches are of 16x16 pixels, which are 8x8 here: set model.patch: 16")
     # Likewise the others: with patches of 4 pixels, and two poolings.
     for name, tensor, before, side in (("vit_tiny", "pos_embedding", 1, 4), ("cct", "classifier.positional_emb", 0, 10)):
         if not os.path.exists(path(name)):

@@ -48,7 +48,14 @@ TEST_F(ConfigTest, UnknownKeysNameTheirPlaceAndTheNearestKey) {
                                           {"learningrate", "optimizer.params.lr"},
                                           {"model_name", "model.name"},
                                           {"data_path", "data.path"},
-                                          {"mixed_precision", "bf16.enabled"}})
+                                          {"mixed_precision", "bf16.enabled"},
+                                          {"optimizer.name", "optimizer.type"},
+                                          {"scheduler.name", "scheduler.type"},
+                                          {"zero_stage", "zero_optimization.stage"},
+                                          {"warmup_epochs", "scheduler.params.warmup_num_steps"},
+                                          {"save_steps", "train.save_interval"},
+                                          {"image_size", "data.size"},
+                                          {"num_gpus", "--ranks"}})
     EXPECT_PART(error(kAdam, {slip + "=1"}), str("unknown key '", slip, "'; did you mean '", meant, "'?"));
   EXPECT_EQ(error("lr: 0.1"), "c.yaml:1:1: unknown key 'lr'; did you mean 'optimizer.params.lr'?");
   EXPECT_EQ(error("zzzzzz: 0.1"), "c.yaml:1:1: unknown key 'zzzzzz'");
