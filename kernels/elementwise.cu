@@ -7,15 +7,13 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kInFlight = 4;  // accesses that a thread starts before it waits for the first
 
-__device__ __forceinline__ float positive(float x) { return x <= 0 ? 0 : x; }
-
 // What is computed: of how many operands of which type (From), into which (To).
 template <class T>
 struct Relu {
   using From = T;
   using To = T;
   static constexpr int kOperands = 1;
-  __device__ float operator()(float x, float) const { return positive(x); }
+  __device__ float operator()(float x, float) const { return x <= 0 ? 0 : x; }
 };
 template <class T>
 struct ReluGrad {
@@ -38,12 +36,12 @@ struct GeluGrad {
   static constexpr int kOperands = 2;
   __device__ float operator()(float x, float dy) const { return dy * gelu_slope(x); }
 };
-template <class T, bool ThenRelu>
+template <class T>
 struct Add {
   using From = T;
   using To = T;
   static constexpr int kOperands = 2;
-  __device__ float operator()(float a, float b) const { return ThenRelu ? positive(a + b) : a + b; }
+  __device__ float operator()(float a, float b) const { return a + b; }
 };
 template <class X, class Y>
 struct Cast {
@@ -52,28 +50,19 @@ struct Cast {
   static constexpr int kOperands = 1;
   __device__ float operator()(float x, float) const { return x; }
 };
-template <class T>
-struct Fill {
-  using From = T;
-  using To = T;
-  static constexpr int kOperands = 0;
-  float value;
-  __device__ float operator()(float, float) const { return value; }
-};
-
 /// y[i] = op(a[i], b[i]); thread by thread kInFlight groups of N, a block's width apart; what is left of the last group
 /// is the first block's. Every element is read and written by the same thread, all reads first: y may be an operand.
 template <int N, class Op, class From = typename Op::From, class To = typename Op::To>
 __global__ void __launch_bounds__(kThreads) map(Op op, const From* a, const From* b, To* y, int64_t n) {
   const int64_t groups = n / N, first = int64_t{blockIdx.x} * kThreads * kInFlight + threadIdx.x;
   const auto value = [&op](const From& a, const From& b) {
-    return from_float<To>(op(Op::kOperands > 0 ? to_float(a) : 0, Op::kOperands > 1 ? to_float(b) : 0));
+    return from_float<To>(op(to_float(a), Op::kOperands > 1 ? to_float(b) : 0));
   };
   Pack<From, N> at[kInFlight], bt[kInFlight];
   for (int u = 0; u < kInFlight; ++u) {
     const int64_t i = first + u * kThreads;
     if (i >= groups) continue;
-    if constexpr (Op::kOperands > 0) at[u] = reinterpret_cast<const Pack<From, N>*>(a)[i];
+    at[u] = reinterpret_cast<const Pack<From, N>*>(a)[i];
     if constexpr (Op::kOperands > 1) bt[u] = reinterpret_cast<const Pack<From, N>*>(b)[i];
   }
   for (int u = 0; u < kInFlight; ++u) {
@@ -84,10 +73,9 @@ __global__ void __launch_bounds__(kThreads) map(Op op, const From* a, const From
     reinterpret_cast<Pack<To, N>*>(y)[i] = result;
   }
   if (const int64_t i = groups * N + first; blockIdx.x == 0 && i < n) {
-    From left{}, right{};
-    if constexpr (Op::kOperands > 0) left = a[i];
+    From right{};
     if constexpr (Op::kOperands > 1) right = b[i];
-    y[i] = value(left, right);
+    y[i] = value(a[i], right);
   }
 }
 
@@ -106,16 +94,6 @@ cudaError_t launch_map(Op op, const void* a, const void* b, void* y, int64_t n, 
                   static_cast<const From*>(b), static_cast<To*>(y), n);
   };
   return aligned_16(a, b, y) ? start(map<kWide, Op>, kWide) : start(map<1, Op>, 1);
-}
-
-/// A thread a group; what is left of the last one, byte by byte.
-template <int N>
-__global__ void __launch_bounds__(kThreads) zero_groups(unsigned char* y, int64_t n) {
-  const int64_t i = (int64_t{blockIdx.x} * kThreads + threadIdx.x) * N;
-  if (i + N <= n)
-    *reinterpret_cast<Pack<unsigned char, N>*>(y + i) = {};
-  else
-    for (int64_t k = i; k < n; ++k) y[k] = 0;
 }
 
 /// A thread a group of y.
@@ -160,13 +138,7 @@ cudaError_t gelu_grad(const GeluGradArgs& a, cudaStream_t stream) {
 }
 
 cudaError_t add(const AddArgs& a, cudaStream_t stream) {
-  return with_type(a.type,
-                   [&]<class T>(T) { return launch_map(Add<T, /*ThenRelu=*/false>{}, a.a, a.b, a.y, a.n, stream); });
-}
-
-cudaError_t add_relu(const AddArgs& a, cudaStream_t stream) {
-  return with_type(a.type,
-                   [&]<class T>(T) { return launch_map(Add<T, /*ThenRelu=*/true>{}, a.a, a.b, a.y, a.n, stream); });
+  return with_type(a.type, [&]<class T>(T) { return launch_map(Add<T>{}, a.a, a.b, a.y, a.n, stream); });
 }
 
 cudaError_t cast(const CastArgs& a, cudaStream_t stream) {
@@ -174,19 +146,6 @@ cudaError_t cast(const CastArgs& a, cudaStream_t stream) {
     return with_type(a.to,
                      [&]<class To>(To) { return launch_map(Cast<From, To>{}, a.x, /*b=*/nullptr, a.y, a.n, stream); });
   });
-}
-
-cudaError_t fill(const FillArgs& a, cudaStream_t stream) {
-  return with_type(
-      a.type, [&]<class T>(T) { return launch_map(Fill<T>{a.value}, /*a=*/nullptr, /*b=*/nullptr, a.y, a.n, stream); });
-}
-
-cudaError_t zero(const ZeroArgs& a, cudaStream_t stream) {
-  if (a.bytes < 0) return cudaErrorInvalidValue;
-  const auto start = [&](auto kernel, int64_t width) {
-    return launch(kernel, blocks_for(a.bytes, width * kThreads), stream, static_cast<unsigned char*>(a.y), a.bytes);
-  };
-  return aligned_16(a.y) ? start(zero_groups<16>, 16) : start(zero_groups<1>, 1);
 }
 
 cudaError_t copy_rows(const CopyRowsArgs& a, cudaStream_t stream) {

@@ -9,9 +9,8 @@
 //
 //   relu, gelu     move 2 n e        (read x, write y)
 //   relu_grad, gelu_grad  move 3 n e
-//   add, add_relu  moves 3 n e
+//   add            moves 3 n e
 //   cast           moves n (e_from + e_to)
-//   fill, zero     moves n e, bytes  (writes)
 //   copy_rows      moves rows (features + y_stride) e
 //   zero_pads      moves rows (stride - features) e  (writes)
 #pragma once
@@ -56,7 +55,7 @@ struct GeluGradArgs {
 };
 cudaError_t gelu_grad(const GeluGradArgs& args, cudaStream_t stream);
 
-/// y = a + b, then relu() of it; y may be a or b.
+/// y = a + b; y may be a or b.
 struct AddArgs {
   Type type;
   int64_t n;
@@ -64,7 +63,6 @@ struct AddArgs {
   void* y;
 };
 cudaError_t add(const AddArgs& args, cudaStream_t stream);
-cudaError_t add_relu(const AddArgs& args, cudaStream_t stream);
 
 /// y = x in another element type: to nearest even, too large for f16 becomes infinite.
 struct CastArgs {
@@ -74,22 +72,6 @@ struct CastArgs {
   void* y;
 };
 cudaError_t cast(const CastArgs& args, cudaStream_t stream);
-
-/// y = value, rounded to the type.
-struct FillArgs {
-  Type type;
-  int64_t n;
-  float value;
-  void* y;
-};
-cudaError_t fill(const FillArgs& args, cudaStream_t stream);
-
-/// Zero bytes, whatever they hold.
-struct ZeroArgs {
-  int64_t bytes;
-  void* y;
-};
-cudaError_t zero(const ZeroArgs& args, cudaStream_t stream);
 
 /// y[row][i] = x[row][i] for i < features, and 0 for features <= i < y_stride: rank-2 rows are padded (tensor.h),
 /// images are not. Bits are copied; x's pads are not read as values. Strides in elements, >= features.

@@ -62,39 +62,6 @@ __global__ void __launch_bounds__(kThreads) pool_windows(MaxPoolArgs a, Groups a
   reinterpret_cast<Pack<uint8_t, N>*>(a.argmax)[i] = argmax;
 }
 
-/// A thread N channels of a window.
-template <class T, int N>
-__global__ void __launch_bounds__(kThreads) relu_pool_windows(ReluPoolArgs a, Groups all) {
-  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
-  if (i >= all.count) return;
-  const Group at = group_at<N>(all, i);
-  const T* x = static_cast<const T*>(a.x) +
-               ((at.image * a.height + at.row * 2) * a.width + at.column * 2) * a.channels + at.channel;
-  Pack<T, N> places[4];
-  for (int place = 0; place < 4; ++place)
-    places[place] = *reinterpret_cast<const Pack<T, N>*>(x + (place / 2 * a.width + place % 2) * a.channels);
-  float b[N] = {};
-  if (a.b != nullptr) load_floats(a.b + at.channel, b);
-  Pack<T, N> y;
-  Pack<uint8_t, N> argmax;
-  for (int k = 0; k < N; ++k) {
-    float best = 0;
-    int first = 0;
-    for (int place = 0; place < 4; ++place) {
-      float value = to_float(places[place].at[k]);
-      if (a.b != nullptr) value = to_float(from_float<T>(value + b[k]));
-      if (place == 0 || value > best) {
-        best = value;
-        first = place;
-      }
-    }
-    y.at[k] = from_float<T>(best <= 0 ? 0 : best);
-    argmax.at[k] = static_cast<uint8_t>(best <= 0 ? 4 : first);
-  }
-  static_cast<Pack<T, N>*>(a.y)[i] = y;
-  reinterpret_cast<Pack<uint8_t, N>*>(a.argmax)[i] = argmax;
-}
-
 /// A thread N channels of a window, those that the edge cuts included; windows lie side by side. Size 0: as the
 /// arguments say.
 template <class T, int N, int Size>
@@ -229,17 +196,6 @@ cudaError_t max_pool(const MaxPoolArgs& a, cudaStream_t stream) {
                         : a.kernel == 3             ? pool_windows<T, kWide, 3, false>
                                                     : pool_windows<T, kWide, 0, false>;
     return launch_groups(kernel, rows, columns, a.channels / kWide, a, stream);
-  });
-}
-
-cudaError_t relu_pool(const ReluPoolArgs& a, cudaStream_t stream) {
-  if (!is_image(a)) return cudaErrorInvalidValue;
-  const int64_t rows = a.height / 2, columns = a.width / 2;
-  return with_type(a.type, [&]<class T>(T) {
-    constexpr int kWide = Pack<T>::kSize;
-    if (a.channels % kWide != 0 || !aligned_16(a.x, a.b, a.y, a.argmax))
-      return launch_groups(relu_pool_windows<T, 1>, rows, columns, a.channels, a, stream);
-    return launch_groups(relu_pool_windows<T, kWide>, rows, columns, a.channels / kWide, a, stream);
   });
 }
 

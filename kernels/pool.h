@@ -34,21 +34,8 @@ struct MaxPoolArgs {
 };
 cudaError_t max_pool(const MaxPoolArgs& args, cudaStream_t stream);
 
-/// y = max over 2x2 of relu(x + b[channel]), argmax 4 where ReLU cut it (maximum <= 0). b f32 [channels], null: none;
-/// x + b is rounded to the type first: the bits of bias() (bias.h), then relu_pool.
-struct ReluPoolArgs {
-  Type type;
-  int64_t n, height, width, channels;
-  const void* x;
-  const float* b;
-  void* y;
-  uint8_t* argmax;
-};
-cudaError_t relu_pool(const ReluPoolArgs& args, cudaStream_t stream);
-
 /// dx [n][height][width][channels] of a pixel = the sum, in f32, of dy over the windows whose maximum it is, row by row
-/// of windows; all of it is written, once. Of relu_pool, too, with kernel and stride 2: place 4 is outside the window,
-/// so nothing passes.
+/// of windows; all of it is written, once.
 struct MaxPoolGradArgs {
   Type type;
   int64_t n, height, width, channels;

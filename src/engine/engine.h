@@ -90,7 +90,6 @@ class Engine {
   std::span<const std::byte> read_params();
 
  private:
-  void upload_schedule();
   /// What every micro-batch of this rank left, of all ranks and in the order of global micro-batches. Collective.
   std::vector<double> in_order(std::vector<double>& local);
 

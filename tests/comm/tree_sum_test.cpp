@@ -100,18 +100,15 @@ TEST(TreeSum, PowersOfTwoPerRankEqualTheFlatTree) {
     for (int log2_a = 0; ranks << log2_a <= 48; ++log2_a) {
       const int64_t a = int64_t{1} << log2_a, s = ranks * a;
       const Leaves leaves = random_leaves(s, kNumel);
-      TreeSum outer(kNumel, ranks), inner(kNumel, a), subtrees(kNumel, s);
-      std::vector<float> part(kNumel), out(kNumel), out2(kNumel);
+      TreeSum outer(kNumel, ranks), inner(kNumel, a);
+      std::vector<float> part(kNumel), out(kNumel);
       for (int64_t r = 0; r < ranks; ++r) {
         for (int64_t j = 0; j < a; ++j) inner.push(leaves[static_cast<size_t>(r * a + j)].data());
         inner.finish(part.data());
         outer.push(part.data());
-        subtrees.push_subtree(part.data(), log2_a);
       }
       outer.finish(out.data());
-      subtrees.finish(out2.data());
       EXPECT_TRUE(same_bits(out, reference_tree(leaves))) << ranks << " x " << a;
-      EXPECT_TRUE(same_bits(out2, out)) << ranks << " x " << a;
     }
   }
 }
@@ -156,7 +153,6 @@ TEST(TreeSum, LevelsAndMisuse) {
   TreeSum sum(4, 3);
   EXPECT_ANY_THROW(sum.finish(out.data()));
   sum.push(x.data());
-  EXPECT_ANY_THROW(sum.push_subtree(x.data(), 1));  // no node of the tree begins at leaf 1 with 2 leaves
   sum.push(x.data());
   sum.push(x.data());
   EXPECT_ANY_THROW(sum.push(x.data()));

@@ -118,20 +118,14 @@ TYPED_TEST(Elementwise, Add) {
   using T = TypeParam;
   for_sizes([](size_t n, size_t shift) {
     const std::vector<float> left = rounded<T>(odd_numbers(n, 1)), right = rounded<T>(odd_numbers(n, 2));
-    Buffer<T> a(left, shift), b(right, 0), y(n, shift), z(n, shift);
+    Buffer<T> a(left, shift), b(right, 0), y(n, shift);
     const AddArgs args{
         .type = Named<T>::kType, .n = static_cast<int64_t>(n), .a = a.data(), .b = b.data(), .y = y.data()};
     ASSERT_EQ(add(args, nullptr), cudaSuccess);
-    std::vector<float> want(n), positive(n);
-    for (size_t i = 0; i < n; ++i) {
-      want[i] = rounded<T>(left[i] + right[i]);
-      positive[i] = relu_of(want[i]);
-    }
+    std::vector<float> want(n);
+    for (size_t i = 0; i < n; ++i) want[i] = rounded<T>(left[i] + right[i]);
     expect_same(y.values(), want);
     AddArgs other = args;
-    other.y = z.data();
-    ASSERT_EQ(add_relu(other, nullptr), cudaSuccess);
-    expect_same(z.values(), positive);
     other.y = b.data();  // in place
     ASSERT_EQ(add(other, nullptr), cudaSuccess);
     expect_same(b.values(), want);
@@ -182,26 +176,6 @@ TEST(Cast, RoundsAsF16IsDefined) {
       .from = Type::f32, .to = Type::f16, .n = static_cast<int64_t>(values.size()), .x = x.data(), .y = y.data()};
   ASSERT_EQ(cast(args, nullptr), cudaSuccess);
   expect_same(y.values(), want);
-}
-
-TYPED_TEST(Elementwise, Fill) {
-  using T = TypeParam;
-  for_sizes([](size_t n, size_t shift) {
-    for (const float value : {0.0f, 1.2345f, kInfinity}) {
-      Buffer<T> y(n, shift);
-      const FillArgs args{.type = Named<T>::kType, .n = static_cast<int64_t>(n), .value = value, .y = y.data()};
-      ASSERT_EQ(fill(args, nullptr), cudaSuccess);
-      expect_same(y.values(), std::vector<float>(n, rounded<T>(value)));
-    }
-  });
-}
-
-TEST(Zero, EveryByte) {
-  for_sizes([](size_t n, size_t shift) {
-    Buffer<unsigned char> y(n, shift);
-    ASSERT_EQ(zero({.bytes = static_cast<int64_t>(n), .y = y.data()}, nullptr), cudaSuccess);
-    EXPECT_EQ(y.bytes(), std::vector<unsigned char>(n));
-  });
 }
 
 TYPED_TEST(Elementwise, CopyRows) {
@@ -266,7 +240,6 @@ TEST(ElementwiseArgs, RefusesWhatMakesNoSense) {
   EXPECT_EQ(relu({.type = Type::f32, .n = -1, .x = x.data(), .y = y.data()}, nullptr), cudaErrorInvalidValue);
   EXPECT_EQ(cast({.from = Type::f32, .to = no_type, .n = 8, .x = x.data(), .y = y.data()}, nullptr),
             cudaErrorInvalidValue);
-  EXPECT_EQ(zero({.bytes = -1, .y = y.data()}, nullptr), cudaErrorInvalidValue);
   CopyRowsArgs rows{
       .type = Type::f32, .rows = 1, .features = 8, .x_stride = 7, .y_stride = 8, .x = x.data(), .y = y.data()};
   EXPECT_EQ(copy_rows(rows, nullptr), cudaErrorInvalidValue);

@@ -132,91 +132,6 @@ TEST(MaxPool, FirstOfEqualsWinsAndNaNOnlyFromTheFirstPlace) {
   EXPECT_EQ(argmax.bytes(), (std::vector<unsigned char>{0, 1, 0, 0, 2}));
 }
 
-TYPED_TEST(Pool, ReluThenMaximaAndTheirGradient) {
-  using T = TypeParam;
-  for (const Case& c : kCases) {
-    if (c.kernel != 2) continue;
-    SCOPED_TRACE(testing::Message() << c);
-    const std::vector<float> values = image_of<T>(c, 1);
-    std::vector<uint8_t> want_argmax;
-    std::vector<float> want = to_floats(reference::max_pool(c.pool(), to_doubles(values), want_argmax));
-    for (size_t i = 0; i < want.size(); ++i)
-      if (want[i] <= 0) {
-        want[i] = 0;
-        want_argmax[i] = 4;
-      }
-    std::vector<float> grads = numbers(c.pooled(), 2);
-    for (float& g : grads) g = rounded<T>(g);
-    const std::vector<float> want_dx =
-        to_floats(reference::max_pool_gradient(c.pool(), to_doubles(grads), want_argmax));
-    Buffer<T> x(values, c.shift), dy(grads, c.shift);
-    on_host::in_all_orders([&] {
-      Buffer<T> y(c.pooled(), c.shift), dx(c.elements(), c.shift);
-      Buffer<uint8_t> argmax(c.pooled(), c.shift);
-      const ReluPoolArgs args{.type = Named<T>::kType,
-                              .n = c.n,
-                              .height = c.height,
-                              .width = c.width,
-                              .channels = c.channels,
-                              .x = x.data(),
-                              .b = nullptr,
-                              .y = y.data(),
-                              .argmax = argmax.data()};
-      ASSERT_EQ(relu_pool(args, nullptr), cudaSuccess);
-      expect_same(y.values(), want);
-      EXPECT_EQ(argmax.bytes(), want_argmax);
-      const MaxPoolGradArgs grad{.type = Named<T>::kType,
-                                 .n = c.n,
-                                 .height = c.height,
-                                 .width = c.width,
-                                 .channels = c.channels,
-                                 .kernel = 2,
-                                 .stride = 2,
-                                 .pad = 0,
-                                 .dy = dy.data(),
-                                 .argmax = argmax.data(),
-                                 .dx = dx.data()};
-      ASSERT_EQ(max_pool_grad(grad, nullptr), cudaSuccess);
-      expect_same(dx.values(), want_dx);
-    });
-  }
-}
-
-TYPED_TEST(Pool, ReluPoolAddsABiasLikeBiasDoes) {
-  using T = TypeParam;
-  for (const Case& c : kCases) {
-    if (c.kernel != 2) continue;
-    SCOPED_TRACE(testing::Message() << c);
-    std::vector<float> values = numbers(c.elements(), 1);  // fine: rounding x + b makes ties
-    for (float& v : values) v = rounded<T>(v);
-    const std::vector<float> offsets = numbers(static_cast<size_t>(c.channels), 3);
-    Buffer<T> x(values, c.shift), shifted(values.size(), c.shift);
-    Buffer<float> b(offsets, c.shift);
-    for (size_t i = 0; i < values.size(); ++i)
-      shifted.at(i) = from_float<T>(values[i] + offsets[i % static_cast<size_t>(c.channels)]);
-    const auto pooled = [&](Buffer<T>& x, const float* b, Buffer<T>& y, Buffer<uint8_t>& argmax) {
-      return relu_pool({.type = Named<T>::kType,
-                        .n = c.n,
-                        .height = c.height,
-                        .width = c.width,
-                        .channels = c.channels,
-                        .x = x.data(),
-                        .b = b,
-                        .y = y.data(),
-                        .argmax = argmax.data()},
-                       nullptr);
-    };
-    on_host::in_all_orders([&] {
-      Buffer<T> y(c.pooled(), c.shift), z(c.pooled(), c.shift);
-      Buffer<uint8_t> argmax(c.pooled(), c.shift), other(c.pooled(), c.shift);
-      ASSERT_EQ(pooled(x, b.data(), y, argmax), cudaSuccess);
-      ASSERT_EQ(pooled(shifted, nullptr, z, other), cudaSuccess);
-      EXPECT_EQ(y.bytes(), z.bytes());
-      EXPECT_EQ(argmax.bytes(), other.bytes());
-    });
-  }
-}
-
 struct AverageCase {
   int64_t n, pixels, channels, stride;
   size_t shift = 0;
@@ -313,16 +228,6 @@ TEST(PoolArgs, RefusesWhatMakesNoSense) {
     grad.kernel = kernel, grad.stride = stride, grad.pad = pad;
     EXPECT_EQ(max_pool_grad(grad, nullptr), cudaErrorInvalidValue);
   }
-  const ReluPoolArgs relu{.type = static_cast<Type>(3),
-                          .n = 1,
-                          .height = 4,
-                          .width = 4,
-                          .channels = 1,
-                          .x = x.data(),
-                          .b = nullptr,
-                          .y = y.data(),
-                          .argmax = argmax.data()};
-  EXPECT_EQ(relu_pool(relu, nullptr), cudaErrorInvalidValue);
   const AveragePoolArgs average{
       .type = Type::f32, .n = 1, .pixels = 0, .channels = 1, .y_stride = 1, .x = x.data(), .y = y.data()};
   EXPECT_EQ(average_pool(average, nullptr), cudaErrorInvalidValue);
@@ -338,9 +243,6 @@ TEST(PoolArgs, RefusesMoreThan31BitsCount) {
   MaxPoolArgs pool = {};
   pool.n = kMany, pool.height = pool.width = pool.kernel = pool.stride = 2, pool.channels = 1;
   EXPECT_EQ(max_pool(pool, nullptr), cudaErrorInvalidValue);
-  ReluPoolArgs relu = {};
-  relu.n = relu.width = kMany / 2, relu.height = 2, relu.channels = 8;
-  EXPECT_EQ(relu_pool(relu, nullptr), cudaErrorInvalidValue);
   MaxPoolGradArgs grad = {};
   grad.n = 1, grad.height = kMany, grad.width = 3, grad.kernel = grad.stride = 2, grad.channels = 4;
   EXPECT_EQ(max_pool_grad(grad, nullptr), cudaErrorInvalidValue);

@@ -45,33 +45,32 @@ size_t TreeSum::bytes() const {
   return made * static_cast<size_t>(numel_) * sizeof(float);
 }
 
-void TreeSum::add(std::span<const float* const> nodes, int log2_size, float* out) {
-  const int64_t end = pushed_ + (static_cast<int64_t>(nodes.size()) << log2_size);
-  check(pushed_ % (int64_t{1} << log2_size) == 0 && end <= max_leaves_, "leaf ", end - 1, " pushed to a tree of ",
-        max_leaves_);
+void TreeSum::add(std::span<const float* const> leaves, float* out) {
+  const int64_t end = pushed_ + static_cast<int64_t>(leaves.size());
+  check(end <= max_leaves_, "leaf ", end - 1, " pushed to a tree of ", max_leaves_);
   check(end > 0, "a sum of no leaves");
   // Block by block through the whole tree, so that partial sums which do not outlive this call never leave the cache.
   for (int64_t at = 0; at < numel_; at += kChainBlock) {
-    add_block(nodes, log2_size, out, at, std::min(kChainBlock, numel_ - at));
+    add_block(leaves, out, at, std::min(kChainBlock, numel_ - at));
   }
   pushed_ = out == nullptr ? end : 0;
 }
 
-void TreeSum::add_block(std::span<const float* const> nodes, int log2_size, float* out, int64_t at, int64_t length) {
+void TreeSum::add_block(std::span<const float* const> leaves, float* out, int64_t at, int64_t length) {
   alignas(64) float scratch[kMaxLevels][kChainBlock];
   std::array<const float*, kMaxLevels>
       node_at{};  // the counter: node_at[l] holds 2^l leaves where bit l of `count` is set
   std::array<const float*, kMaxLevels + 1> terms;
   int64_t count = pushed_;
-  const int64_t end = pushed_ + (static_cast<int64_t>(nodes.size()) << log2_size);
+  const int64_t end = pushed_ + static_cast<int64_t>(leaves.size());
   for_bits(count, [&](int l) { node_at[l] = level(l) + at; });
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    int l = log2_size;
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    int l = 0;
     size_t n = 0;
-    terms[n++] = nodes[i] + at;
+    terms[n++] = leaves[i] + at;
     for (; bit(count, l); ++l) terms[n++] = node_at[l];
-    count += int64_t{1} << log2_size;
-    if (out != nullptr && i + 1 == nodes.size()) {
+    ++count;
+    if (out != nullptr && i + 1 == leaves.size()) {
       for_bits(count >> (l + 1), [&](int above) { terms[n++] = node_at[l + 1 + above]; });
       chain_sum({terms.data(), n}, out + at, length);
       return;

@@ -30,19 +30,17 @@ class TreeSum {
   size_t bytes() const;
 
   /// The next leaves, in index order, each numel floats: read once, free for reuse on return.
-  void push(std::span<const float* const> leaves) { add(leaves, 0, nullptr); }
+  void push(std::span<const float* const> leaves) { add(leaves, nullptr); }
   void push(const float* leaf) { push({&leaf, 1}); }
-  /// The next 2^log2_leaves leaves, already summed in this order.
-  void push_subtree(const float* sum, int log2_leaves) { add({&sum, 1}, log2_leaves, nullptr); }
 
   /// The sum of all that was pushed; the next push begins a new one.
   void finish(float* out);
   /// The sum of all that was pushed and the last leaves, in one pass over memory. `out` may be one of them.
-  void finish(std::span<const float* const> last, float* out) { last.empty() ? finish(out) : add(last, 0, out); }
+  void finish(std::span<const float* const> last, float* out) { last.empty() ? finish(out) : add(last, out); }
 
  private:
-  void add(std::span<const float* const> nodes, int log2_size, float* out);
-  void add_block(std::span<const float* const> nodes, int log2_size, float* out, int64_t at, int64_t length);
+  void add(std::span<const float* const> leaves, float* out);
+  void add_block(std::span<const float* const> leaves, float* out, int64_t at, int64_t length);
   float* level(int l);
 
   int64_t numel_, max_leaves_;

@@ -30,9 +30,6 @@ void Bench::elementwise() {
     const AddArgs of_add{
         .type = type, .n = n, .a = arena_.take(type, n), .b = arena_.take(type, n), .y = arena_.take(type, n)};
     large("add", name, shape, 3 * n * e, kShare, [=](cudaStream_t s) { return add(of_add, s); });
-    large("add_relu", name, shape, 3 * n * e, kShare, [=](cudaStream_t s) { return add_relu(of_add, s); });
-    const FillArgs of_fill{.type = type, .n = n, .value = 0.5f, .y = arena_.take(type, n)};
-    large("fill", name, shape, n * e, kShare, [=](cudaStream_t s) { return fill(of_fill, s); });
     const int64_t rows = shrunk((int64_t{512} << 20) / e / 1008);
     const CopyRowsArgs of_rows{.type = type,
                                .rows = rows,
@@ -51,8 +48,6 @@ void Bench::elementwise() {
     large("cast", std::string(name_of(from)) + "-" + name_of(to), shape_of(n), n * (size_of(from) + size_of(to)),
           kShare, [=](cudaStream_t s) { return cast(args, s); });
   }
-  const ZeroArgs args{.bytes = 4 * n, .y = arena_.take<float>(n)};
-  large("zero", "bytes", shape_of(4 * n), 4 * n, kShare, [=](cudaStream_t s) { return zero(args, s); });
 }
 
 void Bench::biases() {

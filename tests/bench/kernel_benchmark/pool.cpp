@@ -42,18 +42,6 @@ void Bench::pools() {
       large("max_pool_grad", name, shape + by, (x + p) * e + p, kShare,
             [=](cudaStream_t s) { return max_pool_grad(grad, s); });
     }
-    const ReluPoolArgs of_relu{.type = type,
-                               .n = n,
-                               .height = side,
-                               .width = side,
-                               .channels = channels,
-                               .x = arena_.take(type, x),
-                               .b = arena_.take<float>(channels),
-                               .y = arena_.take(type, p),
-                               .argmax = arena_.take<uint8_t>(p)};
-    large("relu_pool", name, shape, 5 * p * e + p + 4 * channels, kShare,
-          [=](cudaStream_t s) { return relu_pool(of_relu, s); });
-
     const int64_t images = shrunk(2048), pixels = 49, features = 2048, all = images * pixels * features;
     const AveragePoolArgs average{.type = type,
                                   .n = images,
