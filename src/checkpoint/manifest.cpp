@@ -84,22 +84,17 @@ Manifest read_manifest(const Path& folder) {
     refuse_part(path, "it does not list all files of a checkpoint");
   }
   std::sort(m.parts.begin(), m.parts.end(), [](const Part& a, const Part& b) { return a.name < b.name; });
-  if (const Json& names = at(json, "not_finite"); !names.is_null()) {
-    const bool right = names.is_array() && std::ranges::all_of(names, &Json::is_string);
-    m.not_finite = field<std::vector<std::string>>(path, json, "not_finite", right);
-  }
+  const Json& lost = at(json, "not_finite");
+  const bool right = lost.is_array() && std::ranges::all_of(lost, &Json::is_string);
+  m.not_finite = field<std::vector<std::string>>(path, json, "not_finite", right);
   return m;
 }
 
 std::string manifest_text(const Manifest& m) {
   Json list = Json::array();
   for (const Part& p : m.parts) list.push_back({{"name", p.name}, {"bytes", p.bytes}, {"crc32c", crc_text(p.crc)}});
-  Json json = {{"version", kCheckpointVersion},
-               {"step", m.step},
-               {"run", m.identity.run},
-               {"model", m.identity.model},
-               {"files", std::move(list)}};
-  if (m.not_finite) json["not_finite"] = *m.not_finite;
+  const Json json = {{"version", kCheckpointVersion}, {"step", m.step},           {"run", m.identity.run},
+                     {"model", m.identity.model},     {"files", std::move(list)}, {"not_finite", m.not_finite}};
   return seal(kManifestOpening, "\"," + json.dump(1).substr(1) + "\n");
 }
 

@@ -39,9 +39,9 @@ struct Manifest {
   int64_t step = 0;
   RunIdentity identity;
   std::vector<Part> parts;  // sorted by name
-  /// Names of weights and moments that hold an infinity or a NaN, as found while they were written. Nothing: the
-  /// checkpoint is of a version that did not look.
-  std::optional<std::vector<std::string>> not_finite;
+  /// Names of weights and moments that hold an infinity or a NaN, sorted, as found while they were
+  /// written: training does not recover from them.
+  std::vector<std::string> not_finite;
 };
 
 /// The manifest of a checkpoint's folder, every entry checked: its files have only names that a save uses, and are all

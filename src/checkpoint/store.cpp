@@ -39,11 +39,10 @@ Metadata with_shard(Metadata marks, ShardNumber shard) {
   return marks;
 }
 
-/// A file of another checkpoint under this one's name. Files of earlier versions have no marks, and one shard.
-void check_marks(const SafetensorsFile& file, const Metadata& expected, bool required) {
+/// Refuses a file of another checkpoint under this one's name.
+void check_marks(const SafetensorsFile& file, const Metadata& expected) {
   for (const auto& [key, value] : expected) {
     const auto found = file.metadata().find(key);
-    if (found == file.metadata().end() && !required) continue;
     const std::string is = found == file.metadata().end() ? "nothing" : in_quotes(found->second);
     if (is != in_quotes(value))
       refuse_part(file.path(),
@@ -61,10 +60,10 @@ Checkpoint open_checkpoint(const Path& folder, const Manifest& manifest, Safeten
   for (const Part& part : manifest.parts) shards += shard_of(part.name).has_value();
   for (int i = 0; i < shards; ++i) {
     optimizer.push_back(open(shard_name(i, shards)));
-    check_marks(optimizer.back(), with_shard(marks, {i, shards}), shards > 1);
+    check_marks(optimizer.back(), with_shard(marks, {i, shards}));
   }
   SafetensorsFile weights = open(std::string(kWeightsFile));
-  check_marks(weights, marks, shards > 1);
+  check_marks(weights, marks);
   const Path state = folder / kStateFile;
   Checkpoint checkpoint{manifest, std::move(weights), std::move(optimizer),
                         parse_strict_json(read_part(state), in_quotes(state.native()))};
@@ -73,14 +72,6 @@ Checkpoint open_checkpoint(const Path& folder, const Manifest& manifest, Safeten
 }
 
 }  // namespace
-
-std::vector<std::string> Checkpoint::not_finite() const {
-  if (manifest.not_finite) return *manifest.not_finite;
-  std::vector<std::string> names = ct::not_finite(logical_tensors(std::span(&weights, 1)));
-  for (const std::string& name : ct::not_finite(moments())) names.push_back(name);
-  std::ranges::sort(names);
-  return names;
-}
 
 std::string not_finite_text(const std::vector<std::string>& names) {
   if (names.empty()) return "";
@@ -263,19 +254,13 @@ std::optional<int64_t> Store::newest_finite(std::optional<int64_t> good) const {
   const auto steps = list();
   for (size_t i = steps.size(); i-- > 0;) {
     try {  // the manifest first: it says in a moment what need not be verified
-      if (const auto known = manifest(steps[i]).not_finite; known && !known->empty()) continue;
-      if (steps[i] != good && !verify(steps[i]).empty()) continue;
-      if (not_finite(steps[i]).empty()) return steps[i];
+      if (!manifest(steps[i]).not_finite.empty()) continue;
+      if (steps[i] == good || verify(steps[i]).empty()) return steps[i];
     } catch (const Error& e) {
       if (e.code() != ExitCode::checkpoint && e.code() != ExitCode::io) throw;
     }
   }
   return std::nullopt;
-}
-
-std::vector<std::string> Store::not_finite(int64_t step) const {
-  const Manifest m = manifest(step);
-  return m.not_finite ? *m.not_finite : open_checkpoint(path_of(step), m, SafetensorsFile::Check::header).not_finite();
 }
 
 Manifest Store::manifest(int64_t step) const {

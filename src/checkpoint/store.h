@@ -27,8 +27,6 @@ struct Checkpoint {
   nlohmann::json state;
   /// The moments, put together from all shards.
   std::vector<LogicalTensor> moments() const { return logical_tensors(optimizer); }
-  /// Names of weights and moments that hold an infinity or a NaN, sorted: training does not recover from them.
-  std::vector<std::string> not_finite() const;
   /// SafetensorsFile::require_unchanged of all its files.
   void require_unchanged() const {
     weights.require_unchanged();
@@ -81,8 +79,6 @@ class Store {
   std::optional<int64_t> newest_good(const std::function<void(const std::string&)>& report) const;
   /// The newest checkpoint that verifies and whose weights and moments are all finite. `good` is known to verify.
   std::optional<int64_t> newest_finite(std::optional<int64_t> good = {}) const;
-  /// Checkpoint::not_finite() of a checkpoint that verifies.
-  std::vector<std::string> not_finite(int64_t step) const;
   /// Verifies all and opens it.
   Checkpoint load(int64_t step) const;
   Manifest manifest(int64_t step) const;

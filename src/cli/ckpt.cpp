@@ -108,7 +108,7 @@ int ls(const Words& words) {
       if (problems.empty()) {
         const Checkpoint checkpoint = store.load(step);
         ranks = std::to_string(provenance_from(checkpoint.state).ranks);
-        not_finite = checkpoint.not_finite();
+        not_finite = checkpoint.manifest.not_finite;
       }
     } catch (const Error& e) {
       problems.emplace_back(e.what());
@@ -222,7 +222,7 @@ int inspect(const Words& words) {
   std::printf("run: %s, model %s, data %s, %lld ranks, %s\n", plain(checkpoint.manifest.identity.run).c_str(),
               plain(checkpoint.manifest.identity.model).c_str(), plain(made_by.dataset).c_str(),
               static_cast<long long>(made_by.ranks), plain(made_by.device).c_str());
-  print_not_finite(checkpoint.not_finite());
+  print_not_finite(checkpoint.manifest.not_finite);
   print_weights_hash(checkpoint.weights);
   if (hash) std::printf("state_sha256: %s\n", state_hash.c_str());
   checkpoint.require_unchanged();
@@ -339,7 +339,7 @@ void verify_file(const Path& path, std::vector<std::string>& problems) {
 
 void verify_step(const Store& store, int64_t step, const Path& path, std::vector<std::string>& problems) {
   const auto wrong = store.verify(step);
-  report(path, wrong, problems, wrong.empty() ? store.not_finite(step) : std::vector<std::string>());
+  report(path, wrong, problems, wrong.empty() ? store.manifest(step).not_finite : std::vector<std::string>());
 }
 
 void verify_checkpoint(const Path& path, std::vector<std::string>& problems) {
@@ -349,7 +349,7 @@ void verify_checkpoint(const Path& path, std::vector<std::string>& problems) {
   }
   std::vector<std::string> wrong, not_finite;
   try {  // a copy under another name
-    not_finite = load_checkpoint(path, {}).not_finite();
+    not_finite = load_checkpoint(path, {}).manifest.not_finite;
   } catch (const Error& error) {
     if (error.code() == ExitCode::memory) throw;
     wrong = {error.what()};

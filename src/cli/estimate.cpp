@@ -32,8 +32,8 @@ std::pair<DataSize, std::string> data_set_size(const Config& config) {
   size.spec.cropped = options.pictures.crop.has_value();
   if (found) return {size, std::string(kind.name)};
   const bool made = &kind == &data_kinds().back();
-  return {size, str("no ", made ? "data" : kind.name, " under ", plain(config.data.path),
-                    " yet: ", made ? str("the ", kind.key, " set's") : "its usual", " size is taken")};
+  return {size, str("no ", made ? "data set" : kind.name, " that the program reads under ", plain(config.data.path),
+                    ": ", made ? str("the ", kind.key, " set's") : "its usual", " size is taken")};
 }
 
 std::string mega(int64_t bytes) {

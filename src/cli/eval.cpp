@@ -244,14 +244,14 @@ int verb_eval(const Words& words) {
       open_images({checkpoint, info, data_path, recorded, split, of_word(f.on_corrupt, info.on_corrupt)}, console);
   const int classes = images->classes();
   const int64_t now_skipped = info.on_corrupt == OnCorrupt::error ? images->skipped() : 0;
-  if (recorded && split == "test" && info.test_images > 0 && images->count() + now_skipped != info.test_images)
+  if (recorded && split == "test" && images->count() + now_skipped != info.test_images)
     fail(ExitCode::data, data_path, ": ", counted(images->count(), "test image"), ", where the run had ",
          info.test_images, "; restore the set, or say where other images lie with --data DIR");
 
   std::vector<uint32_t> chosen = images_of(split, *images, info);
   if (f.max_images > 0) chosen.resize(std::min(chosen.size(), static_cast<size_t>(f.max_images)));
   const bool as_the_run = f.batch_size == 0 && f.max_images == 0;
-  const int64_t wanted = f.batch_size > 0 ? f.batch_size : info.eval_batch > 0 ? info.eval_batch : 250;
+  const int64_t wanted = f.batch_size > 0 ? f.batch_size : info.eval_batch;
   const int64_t batch_size = std::min(wanted, as_the_run ? images->count() : static_cast<int64_t>(chosen.size()));
 
   const auto comm = make_solo();

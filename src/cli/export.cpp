@@ -42,22 +42,6 @@ TensorView in_f32(const SafetensorsFile& file, const StoredTensor& tensor, std::
   return {tensor.name, StoredType::f32, tensor.shape, std::as_bytes(std::span(values))};
 }
 
-/// PyTorch's counters of batches, which a strict load wants and files of earlier versions lack: the statistics were
-/// updated once a step.
-void add_missing_counters(const SafetensorsFile& file, std::vector<TensorView>& tensors, std::list<int64_t>& storage) {
-  constexpr std::string_view kMean = "running_mean";
-  int64_t step = 0;
-  if (const auto text = file.metadata().find("cifar_train.step"); text != file.metadata().end())
-    std::from_chars(text->second.data(), text->second.data() + text->second.size(), step);
-  for (const StoredTensor& t : file.tensors()) {
-    if (!t.name.ends_with(kMean)) continue;
-    const std::string name = t.name.substr(0, t.name.size() - kMean.size()) + "num_batches_tracked";
-    if (file.find(name) != nullptr) continue;
-    storage.push_back(step);
-    tensors.push_back({name, StoredType::i64, {}, std::as_bytes(std::span(&storage.back(), 1))});
-  }
-}
-
 }  // namespace
 
 int verb_export(const Words& words) {
@@ -80,8 +64,6 @@ int verb_export(const Words& words) {
   std::list<std::vector<float>> storage;
   std::vector<TensorView> tensors;
   for (const StoredTensor& t : tensors_of(file, set)) tensors.push_back(in_f32(file, t, storage));
-  std::list<int64_t> counters;
-  add_missing_counters(file, tensors, counters);
   Metadata metadata = file.metadata();
   metadata.erase("cifar_train.evaluated");  // there is but one set
   const auto still_whole = [&file] { file.require_unchanged(); };

@@ -48,13 +48,10 @@ class Layout {
         if (is_folder(path / name, ExitCode::data)) folders_.push_back(name);
   }
 
-  /// See unread_layout().
+  /// See unread_layout(). An archive last: what it held may lie beside it by now.
   std::string told(int levels) const {
-    using Look = std::string (Layout::*)() const;
-    for (const Look look : {&Layout::lists, &Layout::splits, &Layout::python, &Layout::cifar_100, &Layout::unasked,
-                            &Layout::classes, &Layout::pictures, &Layout::files})
-      if (std::string text = (this->*look)(); !text.empty()) return text;
-    return levels > 0 ? below(levels) : "";
+    const std::string text = set(levels);
+    return text.empty() ? file(levels) : text;
   }
 
   /// A picture in a folder right below, counted from here; empty: there is none.
@@ -101,6 +98,9 @@ class Layout {
     if (!train && !val) return "";
     const std::string& one = train ? *train : *val;
     const std::string_view own = train ? "train" : "val", other = train ? "val" : "train";
+    for (const std::string& name : names_)  // ImageNet's, of which one is unpacked
+      if (const std::string small = lower_case(name); small.starts_with("ilsvrc") && small.find(other) != small.npos)
+        return unread_file(path_ / name);
     return str(path_.string(), ": has ", one, "/ but no ", other, "/, where a folder of pictures has both: name ",
                one == own ? "" : str("this one by data.", own, " and "), "the other one by data.", other);
   }
@@ -162,14 +162,22 @@ class Layout {
                " lies right in it: put the pictures of each class into train/CLASS/ and val/CLASS/");
   }
 
-  std::string files() const {
+  /// An archive, or a file in another format, here or below.
+  std::string file(int levels) const {
     for (const std::string& name : names_)
       if (std::string text = unread_file(path_ / name); !text.empty()) return text;
-    return "";
+    if (levels == 0) return "";
+    return from_folders(
+        [&](const std::string& name) { return Layout(path_ / name, wanted_, evaluated_).file(levels - 1); });
   }
 
-  /// The same one level down, or a set that the program reads.
-  std::string below(int levels) const {
+  /// A set that lies otherwise than one that the program reads, here or below.
+  std::string set(int levels) const {
+    using Look = std::string (Layout::*)() const;
+    for (const Look look : {&Layout::lists, &Layout::splits, &Layout::python, &Layout::cifar_100, &Layout::unasked,
+                            &Layout::classes, &Layout::pictures})
+      if (std::string text = (this->*look)(); !text.empty()) return text;
+    if (levels == 0) return "";
     return from_folders([&](const std::string& name) {
       const fs::path folder = path_ / name;
       for (const DataKind& kind : data_kinds())
@@ -177,7 +185,7 @@ class Layout {
           return str(path_.string(), ": ", kind.name, " lies in ", folder.string(), ": did you mean ",
                      evaluated_ ? "--data " : "data.path=", folder.string(),
                      wanted_ != nullptr || kind.automatic ? "" : str(" data.dataset=", kind.key));
-      return Layout(folder, wanted_, evaluated_).told(levels - 1);
+      return Layout(folder, wanted_, evaluated_).set(levels - 1);
     });
   }
 

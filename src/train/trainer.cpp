@@ -347,7 +347,6 @@ void Trainer::start_from(const std::string& checkpoint) {
     together(comm_, [&] { state_ = restore_checkpoint(checkpoint, config_.model.name, session_.graph(), engine); });
     engine.state_written();
     engine.restore({state_.scalars, state_.loss_scale});
-    if (state_.samples < 0) state_.samples = state_.step * session_.batch().train;
     replaced_before_ = replaced_told_ = state_.replaced;
     saved_here = broadcast_value(comm_, folder_ && folder_->contains(state_.step) ? state_.step : int64_t{-1});
     const std::string end = from_rank_0(comm_, folder_ ? folder_->end_at(state_.step) : "");

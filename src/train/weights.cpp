@@ -255,14 +255,14 @@ Metadata to_metadata(const WeightsInfo& info) {
                        {"cifar_train.seed", std::to_string(info.seed)},
                        {"cifar_train.validation", std::to_string(info.validation)},
                        {"cifar_train.on_corrupt", std::string(word_of(info.on_corrupt))},
+                       {"cifar_train.test_images", std::to_string(info.test_images)},
+                       {"cifar_train.eval_batch_size", std::to_string(info.eval_batch)},
                        {"cifar_train.compute", info.compute}};
   if (info.limit > 0) metadata["cifar_train.limit"] = std::to_string(info.limit);
-  if (info.test_images > 0) metadata["cifar_train.test_images"] = std::to_string(info.test_images);
   if (!info.data_train.empty()) metadata["cifar_train.data_train"] = info.data_train;
   if (!info.data_val.empty()) metadata["cifar_train.data_val"] = info.data_val;
   if (info.size > 0) metadata["cifar_train.pictures"] = Json{{"size", info.size}, {"resize", info.resize}}.dump();
   if (info.evaluated == WeightSet::ema) metadata["cifar_train.evaluated"] = "ema";
-  if (info.eval_batch > 0) metadata["cifar_train.eval_batch_size"] = std::to_string(info.eval_batch);
   if (info.eval_views != EvalViews::plain) metadata["cifar_train.eval_views"] = word_of(info.eval_views);
   if (!info.winograd) metadata["cifar_train.winograd"] = "false";
   if (info.tf32) metadata["cifar_train.tf32"] = "true";
@@ -292,10 +292,9 @@ WeightsInfo info_of(const SafetensorsFile& file) {
     info.seed = std::stoll(text("seed"));
     info.validation = std::stoll(text("validation"));
     info.on_corrupt = of_word(text("on_corrupt"), OnCorrupt::error);
-    if (file.metadata().contains("cifar_train.compute"))
-      info.compute = text("compute");  // earlier versions had f32 only
+    info.compute = text("compute");
     if (file.metadata().contains("cifar_train.limit")) info.limit = std::stoll(text("limit"));
-    if (file.metadata().contains("cifar_train.test_images")) info.test_images = std::stoll(text("test_images"));
+    info.test_images = std::stoll(text("test_images"));
     if (file.metadata().contains("cifar_train.data_train")) info.data_train = text("data_train");
     if (file.metadata().contains("cifar_train.data_val")) info.data_val = text("data_val");
     if (file.metadata().contains("cifar_train.pictures")) {
@@ -305,10 +304,8 @@ WeightsInfo info_of(const SafetensorsFile& file) {
       constexpr int64_t kMost = 4096;
       if (info.size < 1 || info.resize < info.size || info.resize > kMost) throw std::out_of_range("pictures");
     }
-    if (file.metadata().contains("cifar_train.eval_batch_size")) {
-      info.eval_batch = std::stoll(text("eval_batch_size"));
-      if (info.eval_batch < 1 || info.eval_batch > kLargestBatch) throw std::out_of_range("eval_batch_size");
-    }
+    info.eval_batch = std::stoll(text("eval_batch_size"));
+    if (info.eval_batch < 1 || info.eval_batch > kLargestBatch) throw std::out_of_range("eval_batch_size");
     if (file.metadata().contains("cifar_train.eval_views"))
       info.eval_views = of_word(text("eval_views"), EvalViews::plain);
     info.winograd = !file.metadata().contains("cifar_train.winograd") || text("winograd") != "false";

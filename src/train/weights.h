@@ -85,12 +85,12 @@ struct WeightsInfo {
   int64_t size = 0, resize = 0;      // data.size and data.resize of pictures; 0: images have their size
   int64_t step = 0, epoch = 0;
   int64_t seed = 0, validation = 0, limit = 0;  // which training images were held out, and were there at all
-  int64_t test_images = 0;                      // 0: not said, by an earlier version
-  OnCorrupt on_corrupt = OnCorrupt::error;      // data.on_corrupt
-  std::string compute = "f32";                  // or bf16: what the run computed with
-  WeightSet evaluated = WeightSet::weights;     // to be written; evaluated_set() reads it
+  int64_t test_images = 0;
+  OnCorrupt on_corrupt = OnCorrupt::error;   // data.on_corrupt
+  std::string compute = "f32";               // or bf16: what the run computed with
+  WeightSet evaluated = WeightSet::weights;  // to be written; evaluated_set() reads it
   // What else an evaluation needs for the very same loss.
-  int64_t eval_batch = 0;  // images at a time; 0: not said, by an earlier version
+  int64_t eval_batch = 0;  // images at a time
   EvalViews eval_views = EvalViews::plain;
   bool winograd = true, tf32 = false;
   std::string plans;  // Backend::plans

@@ -188,10 +188,12 @@ def keys_of_other_programs_are_told_ours():
 
 @check
 def words_of_python_are_told_those_of_json():
-    for value, ours in [("True", "true"), ("False", "false"), ("None", "null"), ("TRUE", "true"), ("'True'", "true, without quotes"),
+    for value, ours in [("True", "true"), ("False", "false"), ("TRUE", "true"), ("'True'", "true, without quotes"),
                         ('"false"', "false, without quotes")]:
         fails(USAGE, run("config", "check", written("python.json", '{"fp16": {"enabled": %s}}' % value)), "python.json:1:",
               "did you mean %s" % ours)
+    fails(USAGE, run("config", "check", written("python.json", '{"gradient_clipping": None}')),
+          "'None', which is Python's: leave the key out")
     for value, ours in [(".5", "0.5"), ("+1", "1"), ("'1e-3'", "0.001, without quotes")]:
         fails(USAGE, run("config", "check", written("python.json", '{"gradient_clipping": %s}' % value)), "did you mean " + ours)
     for value in ["NaN", "-Infinity", "inf", "1e1_0"]:

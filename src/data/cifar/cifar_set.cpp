@@ -34,7 +34,7 @@ std::vector<std::string> batch_files(Split split) {
 }
 
 std::string_view data_remedy(bool synthetic) {
-  return synthetic ? "delete the folder: it is written again when it is needed"
+  return synthetic ? "delete the folder; cifar-train data synth --out DIR writes it again"
                    : "unpack cifar-10-binary.tar.gz from https://www.cs.toronto.edu/~kriz/ again";
 }
 

@@ -104,10 +104,10 @@ class JsonReader {
 
   /// What to write in the place of a bare word, which other languages take.
   static std::string instead_of(const std::string& word, const Node& read) {
-    const bool python_null = word == "None";
-    if (read.kind == Kind::text && !python_null)
+    if (word == "None") return ", which is Python's: leave the key out";
+    if (read.kind == Kind::text)
       return str(is_like_a_number(word) ? " is no number that JSON knows; a text" : "", " wants double quotes");
-    return str("; did you mean ", python_null ? "null, or a text in double quotes" : flow(read), "?");
+    return str("; did you mean ", flow(read), "?");
   }
 
   template <class Item>

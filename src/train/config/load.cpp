@@ -21,7 +21,9 @@ ConfigOverride split_set(const std::string& word) {
   const size_t equals = word.find('=');
   if (equals == std::string::npos || equals == 0)
     fail(ExitCode::usage, "--set ", quoted(word), ": write --set key=value, such as --set train.epochs=1");
-  return {word.substr(0, equals), word.substr(equals + 1), "--set " + word};
+  constexpr size_t kLongest = 200;  // of what errors repeat
+  const std::string shown = word.size() <= kLongest ? word : word.substr(0, equals) + "=...";
+  return {word.substr(0, equals), word.substr(equals + 1), "--set " + shown};
 }
 
 }  // namespace

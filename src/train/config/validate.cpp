@@ -6,6 +6,7 @@
 #include "model/models.h"
 #include "train/config/inert_keys.h"
 #include "train/config/schema.h"
+#include "train/config/suggest.h"
 
 namespace ct {
 namespace {
@@ -57,7 +58,10 @@ std::string stray_parameter(const Config& config, const std::string& key) {
   const std::vector<std::string> names = parameters_of(config, block, &type);
   if (type.empty()) return str(key, " needs ", block, ".type");
   if (std::ranges::find(names, name) != names.end() || find_inert(key)) return "";
-  return str("unknown key ", quoted(key), "; ", type, " takes ", join_choices(names));
+  Config copy = config;
+  const std::string meant = suggest_key(key, config_fields(copy));
+  return str("unknown key ", quoted(key), "; ", type, " takes ", join_choices(names),
+             meant.starts_with("; did you mean '" + block + ".params.") ? meant : "");
 }
 
 std::string stray_model_key(const Config& config, const std::string& key) {

@@ -10,7 +10,7 @@ Json to_json(const RunState& state, const Provenance& p) {
   json["ranks"] = p.ranks;
   json["dataset"] = p.dataset;
   json["data_crc32c"] = p.data_crc;
-  if (p.test_data_crc) json["test_data_crc32c"] = *p.test_data_crc;
+  json["test_data_crc32c"] = p.test_data_crc;
   json["device"] = p.device;
   json["plans"] = p.plans;
   return json;
@@ -18,14 +18,13 @@ Json to_json(const RunState& state, const Provenance& p) {
 
 Provenance provenance_from(const Json& state) {
   try {
-    const auto test = state.find("test_data_crc32c");
     return {.config = state.at("config"),
             .ranks = state.at("ranks"),
             .dataset = state.at("dataset"),
             .data_crc = state.at("data_crc32c"),
-            .test_data_crc = test == state.end() ? std::nullopt : std::optional(test->get<uint32_t>()),
+            .test_data_crc = state.at("test_data_crc32c"),
             .device = state.at("device"),
-            .plans = state.value("plans", "")};
+            .plans = state.at("plans")};
   } catch (const Json::exception&) {
     fail(ExitCode::checkpoint,
          "state.json does not say what the run was; the checkpoint is damaged, use an earlier one");

@@ -107,7 +107,7 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
 void RunFolder::require_same_origin(const Provenance& now, Console& console) const {
   if (!resumed_) return;
   const bool trained = resumed_->dataset != now.dataset || resumed_->data_crc != now.data_crc;
-  if (trained || (resumed_->test_data_crc && resumed_->test_data_crc != now.test_data_crc))
+  if (trained || resumed_->test_data_crc != now.test_data_crc)
     fail(ExitCode::checkpoint, "the run was ", trained ? "trained" : "evaluated", " on other images (",
          resumed_->dataset, ") than those that data.path now leads to (", now.dataset,
          "): restore files that changed since, set data.path to the same data, or start a new run");
@@ -220,7 +220,7 @@ Path RunFolder::newest_finite() const {
 }
 
 std::string RunFolder::news_of_not_finite(int64_t step) {
-  const std::string text = not_finite_text(store_->not_finite(step));
+  const std::string text = not_finite_text(store_->manifest(step).not_finite);
   const bool told = std::exchange(not_finite_told_, !text.empty());
   if (text.empty() || told) return "";
   const auto finite = store_->newest_finite(step);
@@ -229,7 +229,7 @@ std::string RunFolder::news_of_not_finite(int64_t step) {
 }
 
 void RunFolder::warn_of_not_finite(const Checkpoint& checkpoint, Console& console) {
-  const std::string text = not_finite_text(checkpoint.not_finite());
+  const std::string text = not_finite_text(checkpoint.manifest.not_finite);
   if (text.empty()) return;
   not_finite_told_ = true;
   const Store source(files_, resume_from_.parent_path(), {});

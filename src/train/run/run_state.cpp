@@ -11,6 +11,7 @@ void each_field(State& s, F f) {
   f("step", s.step);
   f("epoch", s.epoch);
   f("batch", s.batch);
+  f("samples", s.samples);
   f("applied", s.scalars.applied);
   f("skipped", s.scalars.skipped);
   f("bad_streak", s.scalars.bad_streak);
@@ -28,10 +29,7 @@ void each_field(State& s, F f) {
   f("patience_used", s.patience_used);
 }
 
-/// Which checkpoints of earlier versions lack.
-constexpr const char* kSamples = "samples";
-
-/// Likewise, of numbers that are left out where they are 0: checkpoints of earlier versions have none of them.
+/// Likewise, of numbers that are left out where they are 0.
 template <class State, class F>
 void each_rare_number(State& s, F f) {
   f("replaced_samples", s.replaced);
@@ -46,7 +44,6 @@ Json to_json(const RunState& state) {
   each_rare_number(state, [&](const char* name, const auto& value) {
     if (value != 0) json[name] = value;
   });
-  if (state.samples >= 0) json[kSamples] = state.samples;
   return json;
 }
 
@@ -54,7 +51,6 @@ RunState run_state_from(const Json& json) {
   RunState state;
   const auto read = [&](const char* name, auto& value) {
     const auto at = json.find(name);
-    if (at == json.end() && std::string_view(name).starts_with("epoch_")) return;  // of earlier versions
     if (at == json.end() || !at->is_number())
       fail(ExitCode::checkpoint, "state.json has no number '", name,
            "'; the checkpoint is damaged, use an earlier one");
@@ -64,12 +60,9 @@ RunState run_state_from(const Json& json) {
   each_rare_number(state, [&](const char* name, auto& value) {
     if (json.contains(name)) read(name, value);
   });
-  const bool counted = json.contains(kSamples);
-  if (counted) read(kSamples, state.samples);
   if (state.step < 0 || state.epoch < 0 || state.batch < 0 || state.scalars.applied < 0 || state.replaced < 0 ||
       state.samples < 0)
     fail(ExitCode::checkpoint, "state.json counts below zero; the checkpoint is damaged, use an earlier one");
-  if (!counted) state.samples = -1;
   return state;
 }
 

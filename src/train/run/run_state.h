@@ -14,7 +14,7 @@ struct RunState {
   int64_t step = 0;   // optimizer steps done, skipped ones included
   int64_t epoch = 0;  // the next step is `batch` of this epoch
   int64_t batch = 0;
-  int64_t samples = 0;  // of all steps done, on all ranks; -1: not known, of an earlier version's checkpoint
+  int64_t samples = 0;  // of all steps done, on all ranks
   StepScalars scalars;
   LossScaleState loss_scale;  // of fp16
 
