@@ -34,11 +34,9 @@ std::string unread_file(const std::filesystem::path& path) {
     const std::filesystem::path here = path.has_parent_path() ? path.parent_path() : ".";
     const bool train = name.starts_with("ilsvrc") && name.find("train") != name.npos;
     const bool val = name.starts_with("ilsvrc") && name.find("val") != name.npos;
-    return str(path.string(), ": an archive, from which the program does not train: unpack it with: ", command,
-               in_quotes((train ? here / "train"
-                          : val ? here / "val"
-                                : here)
-                             .native()),
+    const std::string to = in_quotes((train ? here / "train" : val ? here / "val" : here).native());
+    return str(path.string(), ": an archive, from which the program does not train: unpack it with: ",
+               train || val ? str("mkdir -p ", to, " && ") : "", command, to,
                train ? ", and each tar that was in it into a folder of its own there"
                : val ? ", and move each picture into the folder of its class there, which ImageNet's development kit "
                        "lists by number"

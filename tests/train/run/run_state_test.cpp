@@ -75,14 +75,6 @@ TEST(RunState, EveryFieldMustBeThereAndANumber) {
     expect_damaged(garbage, "step");
 }
 
-TEST(RunState, OfEarlierVersionsHasNoSumsOfTheEpoch) {
-  Json old = to_json(some_state());
-  old.erase("epoch_loss");
-  old.erase("epoch_images");
-  EXPECT_EQ(run_state_from(old).epoch_images, 0);
-  EXPECT_EQ(run_state_from(old).step, 7);
-}
-
 TEST(RunState, CountsAreNotBelowZero) {
   for (const char* key : {"step", "epoch", "batch", "applied", "replaced_samples", "samples"}) {
     Json bad = to_json(some_state());
