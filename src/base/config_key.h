@@ -21,12 +21,11 @@ struct ConfigRule {
   bool above_min = false, below_max = false;  // the limit itself is out
   std::vector<std::string> values = {};       // of text: the spellings allowed; empty: any text. A Choice has its own
   bool any_case = false;
-  bool may_be_empty = false;            // of text
-  std::string numbered = {};            // a word of `values` that may be followed by :N
-  std::vector<std::string> later = {};  // words of the vocabulary that this version refuses by name
-  std::string only = {};                // the one value this version supports, as printed; empty: all
-  std::string open = {};                // of a switch: the word that leaves it to the program; empty: null does
-  std::string refusal = {};             // of text: what is said of any other word, before it; empty: the usual
+  bool may_be_empty = false;  // of text
+  std::string numbered = {};  // a word of `values` that may be followed by :N
+  std::string only = {};      // the one value this version supports, as printed; empty: all
+  std::string open = {};      // of a switch: the word that leaves it to the program; empty: null does
+  std::string refusal = {};   // of text: what is said of any other word, before it; empty: the usual
   bool resume_may_change = false;
 };
 

@@ -407,8 +407,7 @@ int verb_ckpt(const Words& words) {
       Verb{"verify", "compare everything with its checksums", verify_checkpoint},
       Verb{"diff", "what two of them have different", diff},
   };
-  static constexpr std::array kLater = {"prune", "import"};
-  return run_family({"ckpt", "looks after checkpoints", kMembers, kLater}, words);
+  return run_family({"ckpt", "looks after checkpoints", kMembers}, words);
 }
 
 }  // namespace ct

@@ -171,7 +171,7 @@ int verb_config(const Words& words) {
       Verb{"import", "what becomes of each key of a DeepSpeed configuration, and the same in this program's words",
            import_file},
   };
-  return run_family({"config", "shows, checks and imports configurations", kMembers, {}}, words);
+  return run_family({"config", "shows, checks and imports configurations", kMembers}, words);
 }
 
 }  // namespace ct

@@ -160,8 +160,7 @@ int verb_data(const Words& words) {
       Verb{"info", "classes, counts, mean and deviation", info},
       Verb{"convert", "pack pictures into one file; read CIFAR-10's python archive", data_convert},
   };
-  static constexpr std::array kLater = {"fetch"};
-  return run_family({"data", "writes, checks, describes and converts data sets", kMembers, kLater}, words);
+  return run_family({"data", "writes, checks, describes and converts data sets", kMembers}, words);
 }
 
 }  // namespace ct

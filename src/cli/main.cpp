@@ -45,7 +45,6 @@ int run(const ct::Words& words) {
       if (verb->on_all_ranks) ct::take_place(ct::own_environment());
       return verb->run({words.begin() + 1, words.end()});
     }
-    ct::refuse_later_verb(words[0]);
     if (!words[0].starts_with('-')) {
       std::string known;
       for (const ct::Verb& v : verbs) known += (known.empty() ? "" : ", ") + std::string(v.name);

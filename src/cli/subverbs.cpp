@@ -21,8 +21,6 @@ int run_family(const Family& family, const Words& words) {
     known += (known.empty() ? "" : ", ") + std::string(member.name);
   }
   if (words.empty()) fail(ExitCode::usage, family.name, " needs one of ", known);
-  if (std::find(family.later.begin(), family.later.end(), words[0]) != family.later.end())
-    fail(ExitCode::usage, family.name, " ", words[0], " is not supported by this version; there are ", known);
   fail(ExitCode::usage, family.name, " knows no ", in_quotes(words[0]), "; there are ", known);
 }
 

@@ -12,7 +12,6 @@ struct Family {
   const char* name;     // "data"
   const char* summary;  // the help's first line
   std::span<const Verb> members;
-  std::span<const char* const> later;  // words of the vocabulary that this version refuses by name
 };
 
 /// Runs the member that the first word names, or prints the family's help.

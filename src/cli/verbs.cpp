@@ -31,12 +31,6 @@ std::span<const Verb> verbs() {
   return kVerbs;
 }
 
-void refuse_later_verb(const std::string& word) {
-  constexpr std::string_view kLater[] = {"predict", "report", "compare", "completion"};
-  if (std::find(std::begin(kLater), std::end(kLater), word) != std::end(kLater))
-    fail(ExitCode::usage, word, " is not supported by this version; cifar-train --help lists what is");
-}
-
 void warn(const std::string& text) {
   if (!text.empty()) std::fprintf(stderr, "warning: %s\n", printable(text).c_str());
 }
@@ -52,11 +46,9 @@ bool parse(CLI::App& app, const Words& words) {
     std::fputs(app.help("", CLI::AppFormatMode::All).c_str(), stdout);
   } catch (const CLI::ExtrasError& e) {
     // Training is the default verb: another behind its options would be a strange word to it.
-    for (const std::string& word : app.remaining()) {
-      refuse_later_verb(word);
+    for (const std::string& word : app.remaining())
       if (std::ranges::any_of(verbs(), [&](const Verb& verb) { return word == verb.name; }))
         fail(ExitCode::usage, word, " is a verb, which comes first: cifar-train ", word, " ...");
-    }
     fail(ExitCode::usage, e.what(), "; see ", app.get_name(), " --help");
   } catch (const CLI::ParseError& e) {
     fail(ExitCode::usage, e.what(), "; see ", app.get_name(), " --help");

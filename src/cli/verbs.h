@@ -23,9 +23,6 @@ struct Verb {
 };
 std::span<const Verb> verbs();
 
-/// Error(usage) for a verb of a later version; nothing for any other word.
-void refuse_later_verb(const std::string& word);
-
 int verb_train(const Words& words);
 int verb_eval(const Words& words);
 int verb_export(const Words& words);

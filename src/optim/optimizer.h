@@ -26,9 +26,4 @@ namespace ct::optim {
 
 using Optimizer = std::variant<Sgd, Adam, AdamW, RmsProp, Adagrad, Lion, Lamb, Lars, Muon>;
 
-/// Names of the vocabulary that this version refuses.
-inline const std::vector<std::string> kLaterOptimizers = {
-    "OneBitAdam", "ZeroOneAdam", "OneBitLamb", "MuAdam", "MuAdamW",    "MuSGD", "RAdam",     "NAdam",
-    "Adamax",     "Adadelta",    "ASGD",       "Rprop",  "SparseAdam", "LBFGS", "FusedAdam", "CPUAdam"};
-
 }  // namespace ct::optim

@@ -39,10 +39,6 @@ using LrSchedule =
     std::variant<Constant, WarmupLr, WarmupDecayLr, WarmupCosineLr, OneCycle, LrRangeTest, ConstantLr, StepLr,
                  MultiStepLr, ExponentialLr, LinearLr, PolynomialLr, CosineAnnealingLr, CosineAnnealingWarmRestarts>;
 
-/// Names of the vocabulary that this version refuses.
-inline const std::vector<std::string> kLaterSchedules = {"OneCycleLR", "LambdaLR", "MultiplicativeLR", "CyclicLR",
-                                                         "ReduceLROnPlateau"};
-
 /// Tells the schedule how many steps the run has.
 inline void fit_run(LrSchedule& schedule, int64_t steps) {
   std::visit(

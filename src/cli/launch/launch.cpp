@@ -80,7 +80,6 @@ Words checked_program(Words words) {
   if (words[0].ends_with(".py"))
     fail(ExitCode::usage, in_quotes(words[0]), " is a script of Python's: leave it out, cifar-train trains by itself");
   if (std::find(std::begin(kVerbs), std::end(kVerbs), words[0]) == std::end(kVerbs)) {
-    refuse_later_verb(words[0]);
     const bool is_verb = std::ranges::any_of(verbs(), [&](const Verb& verb) { return words[0] == verb.name; });
     fail(ExitCode::usage, "launch ", in_quotes(words[0]), ": ",
          is_verb ? "this verb has no use for several ranks; launch starts train and bench"

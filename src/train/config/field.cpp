@@ -108,11 +108,7 @@ std::string checked_text(const ConfigField& field, const Node& node) {
     if (!digits.empty() && digits.size() < 4 && std::all_of(digits.begin(), digits.end(), is_digit)) return text;
   }
   if (!rule.refusal.empty()) wrong_type(field, node, choices(rule));
-  for (const std::string& word : rule.later)
-    if (same(word) || text.starts_with(word + ":")) refuse(node, field.key, text, choices(rule));
-  std::vector<std::string> vocabulary = rule.values;
-  vocabulary.insert(vocabulary.end(), rule.later.begin(), rule.later.end());
-  const std::string near = nearest(text, vocabulary);
+  const std::string near = nearest(text, rule.values);
   fail_at(node.mark, field.key, " must be ", choices(rule), ", found ", quoted(text),
           near.empty() ? "" : "; did you mean " + near + "?");
 }
@@ -186,8 +182,6 @@ std::array<double, N> checked_numbers(const ConfigField& field, const Node& node
   return numbers;
 }
 
-const std::vector<std::string> kLaterSteps = {"resize", "center_crop", "translate", "rotate", "random_erasing"};
-
 /// random_crop | {random_crop: {padding: 4}}
 AugmentStep read_step(const ConfigField& field, const Node& node) {
   const bool with_parameters = node.kind == Kind::map && node.entries.size() == 1;
@@ -199,7 +193,7 @@ AugmentStep read_step(const ConfigField& field, const Node& node) {
   if (name.text == "normalize")
     fail_at(name.mark, field.key, " normalize is a key of its own: data.normalize: {mean: [...], std: [...]}");
   std::string word;
-  read_field({field.key, &word, "", {.values = augment_step_names(), .later = kLaterSteps}}, name);
+  read_field({field.key, &word, "", {.values = augment_step_names()}}, name);
   AugmentStep step = augment_step(word);
   if (!with_parameters) return step;
   const Node& parameters = node.entries[0].value;

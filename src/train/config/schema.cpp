@@ -28,10 +28,8 @@ std::vector<ConfigField> model_fields(Model& model) {
 std::vector<ConfigField> update_fields(Config& c) {
   const std::vector<std::string> optimizers = optim::types<optim::Optimizer>();
   const std::vector<std::string> schedules = optim::types<optim::LrSchedule>();
-  std::vector<ConfigField> fields = {{"optimizer.type",
-                                      &c.optimizer,
-                                      join_choices(optimizers),
-                                      {.values = optimizers, .any_case = true, .later = optim::kLaterOptimizers}}};
+  std::vector<ConfigField> fields = {
+      {"optimizer.type", &c.optimizer, join_choices(optimizers), {.values = optimizers, .any_case = true}}};
   if (c.optimizer) add_keys(fields, "optimizer.params", optim::keys_of(*c.optimizer));
   fields.push_back({"optimizer.groups", &c.optimizer_groups,
                     "parameters by pattern of name or dimensions, or first rows of them, with lr_scale and "
@@ -39,7 +37,7 @@ std::vector<ConfigField> update_fields(Config& c) {
   fields.push_back({"scheduler.type",
                     &c.scheduler,
                     join_choices(schedules) + "; an empty block is constant",
-                    {.values = schedules, .later = optim::kLaterSchedules}});
+                    {.values = schedules}});
   add_keys(fields, "scheduler.params", optim::keys_of(c.scheduler));
   return fields;
 }
@@ -243,11 +241,11 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"zero_optimization.offload_optimizer.device",
        &zero.offload_optimizer_device,
        "none | cpu: where the optimizer's state lives",
-       {.later = {"nvme"}, .resume_may_change = true}},
+       {.resume_may_change = true}},
       {"zero_optimization.offload_param.device",
        &zero.offload_param_device,
        "none | cpu: where parameters live; a GPU's stay there",
-       {.later = {"nvme"}, .resume_may_change = true}},
+       {.resume_may_change = true}},
       {"steps_per_print",
        &c.steps_per_print,
        "optimizer steps between two step records, and the lines of progress that go with them",
