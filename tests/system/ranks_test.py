@@ -145,11 +145,12 @@ def ranks_do_not_share_a_core_beside_another_program():
     """Left alone, the kernel has both ranks on one core and the other program, of lowest priority, on the other."""
     if len(os.sched_getaffinity(0)) < 2:
         raise Skip("one core")
-    beside = [start(["nice", "-n", "19", sys.executable, "-c", "while True: pass"])
-              for _ in range(len(os.sched_getaffinity(0)) - 1)]
-    job = start(Ranks(2).words("bench", "step", "--set", "train_batch_size=512", "--set", "data.path=" + synthetic(),
-                               "--set", "train_micro_batch_size_per_gpu=256", "--seconds", "0.5", "--windows", "5"))
+    running = [start(["nice", "-n", "19", sys.executable, "-c", "while True: pass"])
+               for _ in range(len(os.sched_getaffinity(0)) - 1)]
     try:
+        job = start(Ranks(2).words("bench", "step", "--set", "train_batch_size=512", "--set", "data.path=" + synthetic(),
+                                   "--set", "train_micro_batch_size_per_gpu=256", "--seconds", "0.5", "--windows", "5"))
+        running.append(job)
         time.sleep(1)
         together, looks = 0, 0
         while job.poll() is None and looks < 200:
@@ -161,7 +162,7 @@ def ranks_do_not_share_a_core_beside_another_program():
         expect(together < 0.6 * looks, "%d of %d times on one core" % (together, looks))
         expect_equal(finish(job).returncode, DONE)
     finally:
-        for process in [*beside, job]:
+        for process in running:
             process.kill()
             process.communicate()
 
