@@ -50,6 +50,7 @@ struct Cast {
   static constexpr int kOperands = 1;
   __device__ float operator()(float x, float) const { return x; }
 };
+
 /// y[i] = op(a[i], b[i]); thread by thread kInFlight groups of N, a block's width apart; what is left of the last group
 /// is the first block's. Every element is read and written by the same thread, all reads first: y may be an operand.
 template <int N, class Op, class From = typename Op::From, class To = typename Op::To>

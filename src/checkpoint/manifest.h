@@ -39,8 +39,8 @@ struct Manifest {
   int64_t step = 0;
   RunIdentity identity;
   std::vector<Part> parts;  // sorted by name
-  /// Names of weights and moments that hold an infinity or a NaN, sorted, as found while they were
-  /// written: training does not recover from them.
+  /// Names of weights and moments that hold an infinity or a NaN, sorted, as found while they were written: training
+  /// does not recover from them.
   std::vector<std::string> not_finite;
 };
 

@@ -1,6 +1,5 @@
 // cifar-train export: weights for other programs.
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdio>
 #include <list>
 #include <vector>

@@ -30,12 +30,12 @@ namespace {
 
 /// Are some images of both the same, byte for byte? A fingerprint of files is one of their names and sizes.
 bool some_are_the_same(const DataSet& train, const DataSet& test) {
-  constexpr int64_t kSome = 8;
   const auto bytes = static_cast<size_t>(train.shape().bytes());
   if (bytes != static_cast<size_t>(test.shape().bytes())) return false;
   std::vector<uint8_t> one(bytes), other(bytes);
-  for (int64_t i = 0; i < std::min(kSome, train.count()); ++i) {
-    const int64_t at = i * train.count() / std::min(kSome, train.count());
+  const int64_t some = std::min<int64_t>(8, train.count());
+  for (int64_t i = 0; i < some; ++i) {
+    const int64_t at = i * train.count() / some;
     if (train.read(at, {}, one.data()) && test.read(at, {}, other.data()) && one != other) return false;
   }
   return true;

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "device/backend.h"
@@ -49,6 +50,15 @@ std::vector<DeviceFact> cuda_facts(const CudaOptions& options);
 inline constexpr size_t kCudaTableRowBytes = 3 * sizeof(int64_t);
 inline constexpr size_t kCudaMomentsRowBytes = 7 * sizeof(int64_t), kCudaTensorRowBytes = 4 * sizeof(int64_t);
 inline constexpr size_t kOffloadSlots = 2;
+/// Does it change weights, of which the device has a copy? By slices where the host does it, and by the slots below;
+/// what else the host computes of a step has its device operands staged whole.
+inline bool updates_a_copy(const ComputeOp& op) {
+  return std::visit(
+      []<class Op>(const Op& o) {
+        return std::is_same_v<Op, Cast> || requires { o.slices[0].copy; };
+      },
+      op);
+}
 struct OffloadSlotBytes {
   explicit OffloadSlotBytes(int64_t elements) : grads(static_cast<size_t>(elements) * sizeof(float)), copy(grads / 2) {}
   size_t grads, copy, scalars = sizeof(StepScalars);

@@ -38,12 +38,30 @@ void allow_again(pid_t thread, const std::bitset<kMaxCpus>& before) {
   if (!allow(thread, before)) allow(thread, std::bitset<kMaxCpus>().set());  // fewer have become allowed: all of those
 }
 
-/// What the kernel says of a CPU in `file`, where a list begins with the number that counts; `cpu` itself where it says
-/// nothing.
-int topology(int cpu, const char* file) {
-  int first = cpu;
-  std::ifstream("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/" + file) >> first;
-  return first;
+/// What the kernel says of each CPU in one of its files, asked once: the number that the file begins with, of "3,67" or
+/// "6-7" the first; the CPU itself where it says nothing.
+class Topology {
+ public:
+  explicit Topology(const char* file) : file_(file) {}
+  int of(int cpu) {
+    cpu = std::clamp(cpu, 0, kMaxCpus - 1);
+    std::atomic<int>& mine = known_[static_cast<size_t>(cpu)];
+    if (mine.load(std::memory_order_relaxed) == 0) {
+      int first = cpu;
+      std::ifstream("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/" + file_) >> first;
+      mine.store(first + 1, std::memory_order_relaxed);
+    }
+    return mine.load(std::memory_order_relaxed) - 1;
+  }
+
+ private:
+  const char* file_;
+  std::array<std::atomic<int>, kMaxCpus> known_{};  // the answer + 1; 0: not asked yet
+};
+
+int socket_of(size_t cpu) {
+  static Topology sockets("physical_package_id");
+  return sockets.of(static_cast<int>(cpu));
 }
 
 /// By the rule of next_move(), for things of which each CPU has one.
@@ -67,13 +85,8 @@ Move next_move_apart(std::span<const int> cpus, const std::bitset<kMaxCpus>& all
 }  // namespace
 
 int core_of(int cpu) {
-  static std::array<std::atomic<int>, kMaxCpus> known;  // the answer + 1; 0: not asked yet
-  cpu = std::clamp(cpu, 0, kMaxCpus - 1);
-  std::atomic<int>& mine = known[static_cast<size_t>(cpu)];
-  if (mine.load(std::memory_order_relaxed) == 0) {
-    mine.store(topology(cpu, "thread_siblings_list") + 1, std::memory_order_relaxed);  // of "3,67" or "6-7" the first
-  }
-  return mine.load(std::memory_order_relaxed) - 1;
+  static Topology cores("thread_siblings_list");
+  return cores.of(cpu);
 }
 
 Move next_move(std::span<const int> cpus, const std::bitset<kMaxCpus>& allowed, const std::function<int(int)>& core) {
@@ -117,8 +130,7 @@ bool CorePlacement::change_places(std::span<const int> cpus, int peer, pid_t thr
   for (const int cpu : cpus) of_ranks.set(static_cast<size_t>(cpu));
   const std::bitset<kMaxCpus> mine = allowed_cpus(), its = cpus_of_thread(thread);
   if (!fit_ || here == there || !mine[there] || !its[here] || (mine & ~of_ranks).any()) return false;
-  constexpr auto kSocket = "physical_package_id";
-  if (topology(static_cast<int>(here), kSocket) != topology(static_cast<int>(there), kSocket)) return false;
+  if (socket_of(here) != socket_of(there)) return false;
   if (!allow(thread, std::bitset<kMaxCpus>().set(here))) return false;
   allow_again(thread, its);
   kept.emplace(std::bitset<kMaxCpus>().set(there));

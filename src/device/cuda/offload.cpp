@@ -37,15 +37,6 @@ UpdateOperands operands(const ComputeOp& op) {
       op);
 }
 
-/// Does it change weights, of which the device has a copy?
-bool writes_weights(const ComputeOp& op) {
-  return std::visit(
-      [](const auto& o) {
-        return std::is_same_v<std::decay_t<decltype(o)>, Cast> || requires { o.slices[0].copy; };
-      },
-      op);
-}
-
 /// An update of one slice without its copy.
 ComputeOp without_copy(ComputeOp op) {
   std::visit(
@@ -254,7 +245,7 @@ bool Offload::wants(const ComputeOp& op, const std::vector<Value>& values) {
 }
 
 std::unique_ptr<Kernel> Offload::prepare(const ComputeOp& op, const std::vector<Value>& values) {
-  if (!writes_weights(op)) return std::make_unique<Staged>(*this, op, values);
+  if (!updates_a_copy(op)) return std::make_unique<Staged>(*this, op, values);
   std::vector<std::unique_ptr<Update>> slices;
   for (const ComputeOp& slice : apart(op)) {
     check(operands(slice).copy != kNone, "an update on the host without a copy on the device");

@@ -25,8 +25,8 @@ class Offload {
 
   /// Does what this operation reads lie in the host's memory?
   static bool wants(const ComputeOp& op, const std::vector<Value>& values);
-  /// Any operation: best one that changes weights of which the device has a copy, an optimizer's update, Blend, or the
-  /// Cast of masters into what layers compute with. Bound in the order in which they are launched.
+  /// Any operation. One that updates_a_copy(), an optimizer's update, Blend, or the Cast of masters into what layers
+  /// compute with, overlaps its transfers. Bound in the order in which they are launched.
   std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values);
 
  private:

@@ -143,8 +143,7 @@ void add_updates(GpuExtras& extras, const Lowered& program) {
         extras.updates += table_bytes(*op);
         continue;
       }
-      if (std::holds_alternative<SquareSums>(*op) || std::holds_alternative<LambMoments>(*op) ||
-          std::holds_alternative<MuonMomentum>(*op)) {  // staged whole
+      if (!updates_a_copy(*op)) {  // staged whole
         std::set<ValueId> staged(from.begin(), from.end());
         staged.insert(to.begin(), to.end());
         for (ValueId id : staged)
