@@ -173,6 +173,7 @@ Json of_field(const ConfigField& field) {
   if (is_left_open(field, nothing)) choices.push_back({{"type", "null"}});
   if (choices.size() > 1) schema = {{"anyOf", choices}};
   if (!field.doc.empty()) schema["description"] = field.doc;
+  if (field.rule.resume_may_change) schema["x-resume_may_change"] = true;
   const std::string now = field_text(field);
   if (now != "null" && !now.empty() && !is_type(field)) schema["default"] = value_of(now);
   return schema;
