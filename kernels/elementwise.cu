@@ -34,7 +34,7 @@ struct GeluGrad {
   using From = T;
   using To = T;
   static constexpr int kOperands = 2;
-  __device__ float operator()(float x, float dy) const { return dy * gelu_slope(x); }
+  __device__ float operator()(float x, float dy) const { return dy * gelu_derivative(x); }
 };
 template <class T>
 struct Add {

@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kThreads) visit_grad(TreeGeluGradArgs a) {
   const T* x = static_cast<const T*>(a.x) + row * a.stride;
   const T* dy = static_cast<const T*>(a.dy) + row * a.stride;
   write_visited(a.trees, a.stride, x, static_cast<T*>(a.dx) + row * a.stride,
-                [x, dy](int64_t unit) { return to_float(dy[unit]) * gelu_slope(to_float(x[unit])); });
+                [x, dy](int64_t unit) { return to_float(dy[unit]) * gelu_derivative(to_float(x[unit])); });
 }
 
 /// Are the units those of a complete tree, and a row wide enough for all trees?

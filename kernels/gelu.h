@@ -8,10 +8,10 @@
 namespace ct::kernels {
 
 /// The part of the distribution below x.
-__device__ __forceinline__ float normal_below(float x) { return 0.5f * erfcf(-0.70710678f * x); }
+__device__ __forceinline__ float normal_cdf(float x) { return 0.5f * erfcf(-0.70710678f * x); }
 __device__ __forceinline__ float normal_density(float x) { return 0.39894228f * expf(-0.5f * x * x); }
 
-__device__ __forceinline__ float gelu_of(float x) { return x * normal_below(x); }
-__device__ __forceinline__ float gelu_slope(float x) { return __fmaf_rn(x, normal_density(x), normal_below(x)); }
+__device__ __forceinline__ float gelu_of(float x) { return x * normal_cdf(x); }
+__device__ __forceinline__ float gelu_derivative(float x) { return __fmaf_rn(x, normal_density(x), normal_cdf(x)); }
 
 }  // namespace ct::kernels

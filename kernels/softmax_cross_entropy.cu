@@ -51,12 +51,12 @@ __device__ __forceinline__ Row row_loss(const SoftmaxCrossEntropyArgs& a, int64_
   const double wanted =
       a.second_labels == nullptr ? label : (1 - labels.share) * label + labels.share * z[labels.second];
   float top = -INFINITY;
-  int best = INT32_MAX, larger = 0;
+  int best = INT32_MAX, label_rank = 0;
   double total = 0;
   for (int c = lane; c < a.classes; c += kWarp) {
     const float v = z[c];
     if (v > top || (v == top && c < best)) top = v, best = c;
-    larger += !(v <= label);  // NaN is no hit, and beats all
+    label_rank += !(v <= label);  // NaN is no hit, and beats all
     total += v;
   }
   for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
@@ -65,7 +65,7 @@ __device__ __forceinline__ Row row_loss(const SoftmaxCrossEntropyArgs& a, int64_
     if (v > top || (v == top && c < best)) top = v, best = c;
   }
   if (isnan(z[0])) top = z[0], best = 0;
-  larger = warp_sum(larger);
+  label_rank = warp_sum(label_rank);
   total = warp_sum(total);
   double sum = 0;
   for (int c = lane; c < a.classes; c += kWarp) sum += expf(z[c] - top);
@@ -77,7 +77,7 @@ __device__ __forceinline__ Row row_loss(const SoftmaxCrossEntropyArgs& a, int64_
   if (lane == 0) {
     a.losses[n] = loss;
     a.predicted[n] = best;
-    a.larger[n] = larger;
+    a.label_rank[n] = label_rank;
   }
   return {top, sum, static_cast<bool>(isfinite(loss))};
 }

@@ -27,9 +27,9 @@ struct SoftmaxCrossEntropyArgs {
   double label_smoothing;
   const double* loss_scale;  // in device memory; nullptr: 1
   float* losses;
-  int32_t* predicted;  // the first maximum; 0 where the first logit is NaN, otherwise NaN is never the maximum
-  int32_t* larger;     // how many classes beat the label, all of them where its logit is NaN: < 5 is in the top five
-  float* dlogits;      // nullptr: no gradient
+  int32_t* predicted;   // the first maximum; 0 where the first logit is NaN, otherwise NaN is never the maximum
+  int32_t* label_rank;  // how many classes beat the label, all of them where its logit is NaN: < 5 is in the top five
+  float* dlogits;       // nullptr: no gradient
   double predivide = 1;
 };
 

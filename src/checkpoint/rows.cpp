@@ -13,7 +13,7 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
-#include "comm/together.h"
+#include "comm/all_ranks.h"
 
 namespace ct {
 namespace {
@@ -110,14 +110,14 @@ void write_together(Communicator& comm, FileSystem& files, const Path& path, con
   const bool first = comm.rank() == 0;
   std::optional<File> file;
   try {
-    together(comm, [&] {
+    run_on_all_ranks(comm, [&] {
       if (!first) return;
       remove_file(files, temporary);  // of a run that was killed here
       file.emplace(files, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
       file->truncate(plan.bytes());
     });
     std::vector<WrittenRows> written;
-    together(comm, [&] {
+    run_on_all_ranks(comm, [&] {
       if (!first) file.emplace(files, temporary, O_WRONLY | O_NOFOLLOW);
       written = write_rows(*file, plan, own, read, [&] { comm.heartbeat().advance(Phase::save); });
       if (first) return;
@@ -125,7 +125,7 @@ void write_together(Communicator& comm, FileSystem& files, const Path& path, con
       file->close();
     });
     written = gather<WrittenRows>(comm, written);
-    together(comm, [&] {
+    run_on_all_ranks(comm, [&] {
       if (!first) return;
       file->write_at(plan.header(join(plan, written)), 0);
       file->sync();

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "comm/together.h"
+#include "comm/all_ranks.h"
 
 namespace ct {
 namespace {
@@ -159,7 +159,7 @@ bool CheckpointSave::advance(bool wait) {
 
 void CheckpointSave::agree(const std::function<void()>& work) {
   try {
-    together(comm_, work);
+    run_on_all_ranks(comm_, work);
   } catch (const Error&) {
     if (comm_.rank() == 0) {
       file_.reset();

@@ -17,9 +17,9 @@
 #include "cli/launch/launch.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
+#include "comm/all_ranks.h"
 #include "comm/detect_launch.h"
 #include "comm/host/threads.h"
-#include "comm/together.h"
 #include "data/notes.h"
 #include "train/agree.h"
 #include "train/config/encoded.h"
@@ -105,14 +105,14 @@ ResumeMode resume_mode(const TrainFlags& f) {
   return {ResumeMode::path, checkpoint.has_filename() ? checkpoint : checkpoint.parent_path()};  // "a/b/" is "a/b"
 }
 
-struct Outlook {
+struct DryRunReport {
   int64_t steps = 0;      // of the whole run
   bool on_host = true;    // ranks take cores, not GPUs
   std::string not_tried;  // why steps should not be tried here; empty: they may
 };
 
 /// Everything short of training: data, program, memory.
-Outlook look_ahead(const TrainOptions& options, int ranks, bool dump_plan) {
+DryRunReport look_ahead(const TrainOptions& options, int ranks, bool dump_plan) {
   const auto comm = make_solo();
   const BatchSizes batch = batch_for(options.config.batch, ranks);
   warn(gpu_left_out(options.config));
@@ -155,7 +155,7 @@ Outlook look_ahead(const TrainOptions& options, int ranks, bool dump_plan) {
         "of the host's memory: %ld bytes a rank for offloaded optimizer state, %ld page-locked copies, %ld staged "
         "collectives, %ld snapshot for saving, %ld other\n",
         rank.use.host, rank.mirrors, rank.staged, rank.snapshot, rank.overhead);
-  Outlook ahead{.steps = run_steps(options.config, pipeline.steps_per_epoch()), .on_host = !rank.on_gpu};
+  DryRunReport ahead{.steps = run_steps(options.config, pipeline.steps_per_epoch()), .on_host = !rank.on_gpu};
   if (const int64_t available = host_memory().available; available > 0 && stage.host > available)
     ahead.not_tried = "there is too little memory here";
   return ahead;
@@ -198,7 +198,7 @@ double trial_step_seconds(const TrainOptions& options, Communicator& comm) {
   session.prepare();
   session.initialize();
   if (!options.init.empty())
-    together(comm, [&] {
+    run_on_all_ranks(comm, [&] {
       load_initial_weights(SafetensorsFile(weights_file(options.init), SafetensorsFile::Check::header),
                            options.init_options, session.graph(), session.program().flat,
                            session.engine().state().front());
@@ -215,12 +215,12 @@ double trial_step_seconds(const TrainOptions& options, Communicator& comm) {
 int dry_run(const TrainOptions& options, int ranks) {
   const bool launched = detect_launch().parallel();
   if (!options.init.empty()) SafetensorsFile(weights_file(options.init), SafetensorsFile::Check::header);
-  Outlook ahead;  // of this process
+  DryRunReport ahead;  // of this process
   if (!launched) ahead = look_ahead(options, ranks, /*dump_plan=*/false);
   return run_job(
       ranks,
       [&](Communicator& comm) {
-        together(comm, [&] {
+        run_on_all_ranks(comm, [&] {
           if (launched && comm.rank() == 0) ahead = look_ahead(options, ranks, /*dump_plan=*/false);
         });
         const bool crowded = ranks_outnumber_cores(comm);

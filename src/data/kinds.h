@@ -24,8 +24,8 @@ struct DataSource {
   std::filesystem::path train = {}, val = {};
   std::string note;      // a sentence for the user: what was chosen and, where it is a makeshift, what else to do
   bool written = false;  // just now
-  // By another call, with IfAbsent::write: until then open() gives a LateSet (data/late_set.h), and the note says why
-  // the set is chosen.
+  // By another call, with IfAbsent::write: until then open() gives a DeferredDataSet (data/deferred_data_set.h), and
+  // the note says why the set is chosen.
   bool to_write = false;
 };
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/seconds.h"
-#include "comm/together.h"
+#include "comm/all_ranks.h"
 #include "plan/traffic.h"
 
 namespace ct {
@@ -21,7 +21,7 @@ Kernels prepare(Backend& backend, const Program& steps, const std::vector<Value>
   return kernels;
 }
 
-MemoryPlan plan_with(const Lowered& program, const Kernels& micro, const Kernels& last) {
+MemoryPlan plan_with(const LoweredProgram& program, const Kernels& micro, const Kernels& last) {
   const auto bytes = [](const Kernels& kernels) {
     std::vector<size_t> sizes;
     for (const auto& kernel : kernels) sizes.push_back(kernel ? kernel->workspace_bytes() : 0);
@@ -36,7 +36,7 @@ size_t communications(const Program& steps) {
 }
 
 /// The most communications under way at a time: those of an update may be when the next program runs.
-size_t most_communications(const Lowered& program) {
+size_t most_communications(const LoweredProgram& program) {
   return 1 + communications(program.update) +
          std::max({communications(program.refresh), communications(program.micro), communications(program.last)});
 }
@@ -59,12 +59,12 @@ constexpr TrafficKind kKinds[] = {TrafficKind::training, TrafficKind::norms};
 
 }  // namespace
 
-MemoryPlan plan_program(Backend& backend, const Lowered& program) {
+MemoryPlan plan_program(Backend& backend, const LoweredProgram& program) {
   return plan_with(program, prepare(backend, program.micro, program.values),
                    prepare(backend, program.last, program.values));
 }
 
-BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program, const BindOptions& options)
+BoundProgram::BoundProgram(Backend& backend, Communicator& comm, LoweredProgram program, const BindOptions& options)
     : backend_(backend),
       comm_(comm),
       program_(std::move(program)),
@@ -97,7 +97,8 @@ BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program
   address_.resize(program_.values.size(), nullptr);
   for (size_t i = 0; i < address_.size(); ++i)
     if (plan_.values[i].offset >= 0)
-      address_[i] = (program_.values[i].home == Home::exchange ? exchange_ : arena_.data()) + plan_.values[i].offset;
+      address_[i] =
+          (program_.values[i].space == MemorySpace::exchange ? exchange_ : arena_.data()) + plan_.values[i].offset;
   allocate_residents(options.params);
   allocate_scratch();
 
@@ -116,9 +117,9 @@ BoundProgram::BoundProgram(Backend& backend, Communicator& comm, Lowered program
 
 /// Computes on zeros, and leaves zeros.
 void BoundProgram::load_kernels() {
-  for (const Part* part : {&refresh_, &micro_, &last_, &update_})
-    for (const Stretch& stretch : part->stretches)
-      for (const Bound& step : stretch.steps)
+  for (const PhaseProgram* program : {&refresh_, &micro_, &last_, &update_})
+    for (const GraphSegment& segment : program->segments)
+      for (const Bound& step : segment.steps)
         if (!step.communication) step.launch();
   backend_.clear(arena_.data(), arena_.size());
   for (const Memory& memory : memories_) backend_.clear(memory.data(), memory.bytes());
@@ -142,9 +143,9 @@ void BoundProgram::allocate_scratch() {
 void BoundProgram::allocate_residents(std::byte* params) {
   for (size_t i = 0; i < program_.values.size(); ++i) {
     const Value& value = program_.values[i];
-    const bool shared = value.home == Home::shared;
-    const bool host = value.home == Home::host;
-    if ((value.home != Home::resident && !shared && !host) || value.base != kNone) continue;
+    const bool shared = value.space == MemorySpace::shared;
+    const bool host = value.space == MemorySpace::host;
+    if ((value.space != MemorySpace::resident && !shared && !host) || value.base != kNone) continue;
     if (static_cast<ValueId>(i) == program_.params && params != nullptr) {
       address_[i] = params;
       continue;
@@ -158,7 +159,7 @@ void BoundProgram::allocate_residents(std::byte* params) {
                               : backend_.allocate(static_cast<size_t>(bytes)));
       address_[i] = memories.back().data();
     }
-    (host ? allocated_.host : allocated_.of(value.account)) += bytes;
+    (host ? allocated_.host : allocated_.of(value.category)) += bytes;
   }
 }
 
@@ -189,12 +190,12 @@ void BoundProgram::watch(Watch watch) {
   watch_ = std::move(watch);
 }
 
-void BoundProgram::run_watched(const Part& part) {
+void BoundProgram::run_watched(const PhaseProgram& program) {
   settle();
   backend_.wait();
-  for (const Stretch& stretch : part.stretches) {
-    enter(stretch.phase);
-    for (const Bound& bound : stretch.steps) {
+  for (const GraphSegment& segment : program.segments) {
+    enter(segment.phase);
+    for (const Bound& bound : segment.steps) {
       const double seconds = seconds_of([&] {
         if (bound.communication) {
           queue_.start(bound.launch);
@@ -209,17 +210,17 @@ void BoundProgram::run_watched(const Part& part) {
   }
 }
 
-void BoundProgram::run(Part& part) {
-  if (watch_) return run_watched(part);
+void BoundProgram::run(PhaseProgram& program) {
+  if (watch_) return run_watched(program);
   const int64_t queue_begin = queue_.started();
-  if (record_ && part.runs++ == 1) record(part);
-  for (Stretch& stretch : part.stretches) {
-    enter(stretch.phase);
-    if (stretch.replay) {
-      stretch.replay->launch();
-      count(stretch.moved);
+  if (record_ && program.runs++ == 1) record(program);
+  for (GraphSegment& segment : program.segments) {
+    enter(segment.phase);
+    if (segment.replay) {
+      segment.replay->launch();
+      count(segment.moved);
     } else {
-      run(stretch, queue_begin);
+      run(segment, queue_begin);
     }
   }
 }
@@ -227,20 +228,20 @@ void BoundProgram::run(Part& part) {
 /// Nothing of it takes effect. What a library cannot do while it is recorded it can still do launch by launch: then the
 /// part stays as it is, on all ranks, for collectives of a recording want recorded peers. As kernels, a recording is
 /// taken up by a device that may have to rest: meanwhile no rank has a collective under way.
-void BoundProgram::record(Part& part) {
+void BoundProgram::record(PhaseProgram& program) {
   const auto record_all = [&] {
-    for (Stretch& stretch : part.stretches)
-      if (stretch.repeats) record(stretch);
+    for (GraphSegment& segment : program.segments)
+      if (segment.repeats) record(segment);
   };
   if (collective_) {
     backend_.wait();
     comm_.barrier();
   }
   try {
-    collective_ ? together(comm_, record_all) : record_all();
+    collective_ ? run_on_all_ranks(comm_, record_all) : record_all();
   } catch (const Error& error) {
     if (comm_.aborted() || error.code() == ExitCode::peer) throw;  // the job has failed, or a device is lost
-    for (Stretch& stretch : part.stretches) stretch.replay.reset();
+    for (GraphSegment& segment : program.segments) segment.replay.reset();
     backend_.wait();  // throws where the device has failed for good, which no launch would survive
     const bool first = not_recorded_.empty();
     not_recorded_ = error.what();
@@ -251,15 +252,15 @@ void BoundProgram::record(Part& part) {
 }
 
 /// Collectives count when they are launched, into a recording too.
-void BoundProgram::record(Stretch& stretch) {
+void BoundProgram::record(GraphSegment& segment) {
   const Moved before = moved();
   const auto taken_back = [&] {
     const Moved after = moved();
-    for (size_t i = 0; i < before.size(); ++i) stretch.moved[i] = after[i] - before[i];
+    for (size_t i = 0; i < before.size(); ++i) segment.moved[i] = after[i] - before[i];
     count({before[0] - after[0], before[1] - after[1]});
   };
   try {
-    stretch.replay = backend_.record([&] { run(stretch, queue_.started()); });
+    segment.replay = backend_.record([&] { run(segment, queue_.started()); });
   } catch (...) {
     taken_back();
     throw;
@@ -273,13 +274,13 @@ void BoundProgram::count(const Moved& moved) {
   for (size_t i = 0; i < moved.size(); ++i) comm_.count(kKinds[i], moved[i]);
 }
 
-void BoundProgram::run(const Stretch& stretch, int64_t queue_begin) {
-  for (const Bound& step : stretch.steps) {
+void BoundProgram::run(const GraphSegment& segment, int64_t queue_begin) {
+  for (const Bound& step : segment.steps) {
     if (step.communication) {
       queue_.start(step.launch);
     } else {
-      if (step.after_update >= 0 && update_begin_) wait_for(*update_begin_ + step.after_update, stretch.phase);
-      if (step.after >= 0) wait_for(queue_begin + step.after, stretch.phase);
+      if (step.after_update >= 0 && update_begin_) wait_for(*update_begin_ + step.after_update, segment.phase);
+      if (step.after >= 0) wait_for(queue_begin + step.after, segment.phase);
       step.launch();
     }
   }
@@ -330,16 +331,16 @@ PhaseSeconds BoundProgram::take_phases() { return phase_clock_ ? phase_clock_->t
 
 /// What a device repeats by itself lies between collectives that need the host.
 /// `phases`: of each step; empty: nothing is timed.
-BoundProgram::Part BoundProgram::bind(const Program& steps, const Kernels& kernels, bool uses_arena,
-                                      const std::vector<std::optional<StepPhase>>& phases) {
-  Part part;
-  std::vector<Stretch>& stretches = part.stretches;
+BoundProgram::PhaseProgram BoundProgram::bind(const Program& steps, const Kernels& kernels, bool uses_arena,
+                                              const std::vector<std::optional<StepPhase>>& phases) {
+  PhaseProgram program;
+  std::vector<GraphSegment>& segments = program.segments;
   std::optional<StepPhase> phase;
   const auto add = [&](Bound bound) {
     const bool repeats = record_ && (bound.communication ? comm_.recordable() && !exchanged_ : bound.recordable);
-    if (stretches.empty() || (record_ && stretches.back().repeats != repeats) || stretches.back().phase != phase)
-      stretches.push_back({.repeats = repeats, .phase = phase});
-    stretches.back().steps.push_back(std::move(bound));
+    if (segments.empty() || (record_ && segments.back().repeats != repeats) || segments.back().phase != phase)
+      segments.push_back({.repeats = repeats, .phase = phase});
+    segments.back().steps.push_back(std::move(bound));
   };
   for (size_t i = 0; i < steps.size(); ++i) {
     Kernel* kernel = kernels[i].get();
@@ -359,7 +360,7 @@ BoundProgram::Part BoundProgram::bind(const Program& steps, const Kernels& kerne
          .after_update = steps[i].after_update,
          .step = &steps[i]});
   }
-  return part;
+  return program;
 }
 
 /// Which ranges of `place` each rank owns, and where they lie in its shard.
@@ -498,10 +499,10 @@ BoundProgram::Launch BoundProgram::timed(Launch launch, const CommOp& op) const 
 std::vector<BoundProgram::Timing> BoundProgram::time_steps() {
   settle();
   std::vector<Timing> timings;
-  const auto time = [&](const Program& steps, const Part& part) {
+  const auto time = [&](const Program& steps, const PhaseProgram& program) {
     auto step = steps.begin();
-    for (const Stretch& stretch : part.stretches)
-      for (const Bound& bound : stretch.steps) {
+    for (const GraphSegment& segment : program.segments)
+      for (const Bound& bound : segment.steps) {
         const auto begin = std::chrono::steady_clock::now();
         bound.launch();
         backend_.wait();
@@ -509,7 +510,7 @@ std::vector<BoundProgram::Timing> BoundProgram::time_steps() {
         timings.push_back({std::string(name_of((step++)->op)), took.count()});
       }
   };
-  if (last_.stretches.empty())
+  if (last_.segments.empty())
     time(program_.micro, micro_);
   else
     time(program_.last, last_);

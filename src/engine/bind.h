@@ -18,7 +18,7 @@
 namespace ct {
 
 /// Where everything of a program would lie on a backend, without binding it.
-MemoryPlan plan_program(Backend& backend, const Lowered& program);
+MemoryPlan plan_program(Backend& backend, const LoweredProgram& program);
 
 /// A collective that was waited for: what it exchanged ("gradients", "parameters", "norms"), the bytes of its message
 /// (plan/traffic.h), and how long this rank spent in it, waiting for its peers among that.
@@ -45,9 +45,9 @@ class BoundProgram {
   /// Collective over ranks. Where collectives run in the device's stream, every kernel is launched once before it
   /// returns, on any rank: a device may have to come to rest before it takes up a new kernel, and then no collective
   /// must be waiting there for a peer that this one holds up.
-  BoundProgram(Backend& backend, Communicator& comm, Lowered program, const BindOptions& options = {});
+  BoundProgram(Backend& backend, Communicator& comm, LoweredProgram program, const BindOptions& options = {});
 
-  const Lowered& lowered() const { return program_; }
+  const LoweredProgram& lowered() const { return program_; }
   Tensor tensor(ValueId id) const;
   std::span<std::byte> arena() const { return arena_; }
 
@@ -94,7 +94,7 @@ class BoundProgram {
   };
   using Moved = std::array<Traffic, 2>;  // training, norms
   /// Steps that are recorded together, if the device can repeat them, and timed together, where steps are timed.
-  struct Stretch {
+  struct GraphSegment {
     std::vector<Bound> steps;
     bool repeats;
     std::optional<StepPhase> phase;
@@ -102,28 +102,28 @@ class BoundProgram {
     Moved moved = {};  // by the collectives of a replay
   };
   /// What runs at a time: launched the first time, which warms up what the device loads on first use, then recorded.
-  struct Part {
-    std::vector<Stretch> stretches;
+  struct PhaseProgram {
+    std::vector<GraphSegment> segments;
     int64_t runs = 0;
   };
-  void run(Part& part);
-  void run(const Stretch& stretch, int64_t queue_begin);
+  void run(PhaseProgram& program);
+  void run(const GraphSegment& segment, int64_t queue_begin);
   void wait_for(int64_t communication, std::optional<StepPhase> then);
   void settle_in(StepPhase phase);
   void enter(std::optional<StepPhase> phase) {
     if (phase_clock_) phase_clock_->enter(phase);
   }
-  void run_watched(const Part& part);
-  void record(Part& part);
-  void record(Stretch& stretch);
+  void run_watched(const PhaseProgram& program);
+  void record(PhaseProgram& program);
+  void record(GraphSegment& segment);
   Moved moved() const;
   void count(const Moved& moved);
   void load_kernels();
   std::byte* allocate_shared(size_t bytes);
   void allocate_residents(std::byte* params);
   void allocate_scratch();
-  Part bind(const Program& steps, const Kernels& kernels, bool uses_arena,
-            const std::vector<std::optional<StepPhase>>& phases);
+  PhaseProgram bind(const Program& steps, const Kernels& kernels, bool uses_arena,
+                    const std::vector<std::optional<StepPhase>>& phases);
   Launch bind_comm(const CommOp& op);
   Launch timed(Launch launch, const CommOp& op) const;
   bool narrows() const;
@@ -134,7 +134,7 @@ class BoundProgram {
 
   Backend& backend_;
   Communicator& comm_;
-  Lowered program_;
+  LoweredProgram program_;
   MemoryPlan plan_;
   MemoryUse allocated_;
   std::span<std::byte> arena_;
@@ -145,7 +145,7 @@ class BoundProgram {
   Kernels kernels_refresh_, kernels_micro_, kernels_last_, kernels_update_;
   std::vector<std::unique_ptr<Collective>> collectives_;
   std::map<std::pair<std::byte*, int64_t>, std::unique_ptr<Reduction>> reductions_;  // by whole and first element
-  Part refresh_, micro_, last_, update_;
+  PhaseProgram refresh_, micro_, last_, update_;
   std::function<void(const std::string&)> warn_;
   std::function<void(const Exchange&)> exchanged_;
   Watch watch_;

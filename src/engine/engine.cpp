@@ -9,8 +9,8 @@
 #include "base/error.h"
 
 namespace ct {
-/// What a device computed with peers is worth something only if they were there to the end: throws, if not.
-static void trust(Communicator& comm) {
+/// A result computed with peers is valid only if every peer finished its part: throws if one did not.
+static void throw_if_aborted(Communicator& comm) {
   if (comm.aborted()) comm.barrier();
 }
 
@@ -20,7 +20,8 @@ std::vector<Range> StateBuffer::ranges() const {
   return ranges;
 }
 
-Engine::Engine(Backend& backend, Communicator& comm, Lowered program, Schedule schedule, const BindOptions& options)
+Engine::Engine(Backend& backend, Communicator& comm, LoweredProgram program, Schedule schedule,
+               const BindOptions& options)
     : backend_(backend),
       comm_(comm),
       bound_(backend, comm, std::move(program), options),
@@ -73,7 +74,7 @@ void Engine::update() {
 const Outcome& Engine::latest() {
   scalars_.settle();
   if (loss_scales_) loss_scales_->settle();
-  trust(comm_);
+  throw_if_aborted(comm_);
   return latest_;
 }
 
@@ -139,7 +140,7 @@ std::vector<double> Engine::drain_balances() {
 }
 
 std::vector<double> Engine::in_order(std::vector<double>& local) {
-  trust(comm_);
+  throw_if_aborted(comm_);
   const Distribution& d = bound_.lowered().distribution;
   std::vector<double> all(local.size() * static_cast<size_t>(d.ranks));
   comm_.gather_all(std::as_bytes(std::span(local)), std::as_writable_bytes(std::span(all)));
@@ -161,7 +162,7 @@ std::vector<StateBuffer> Engine::state() {
     download(s.value);
     buffers.push_back(buffer_of(s));
   }
-  trust(comm_);
+  throw_if_aborted(comm_);
   return buffers;
 }
 
@@ -218,22 +219,22 @@ std::span<const std::byte> Engine::read_params() {
   return {mirror(params), static_cast<size_t>(stored_bytes(lowered()[params]))};
 }
 
-Evaluator::Evaluator(Backend& backend, Communicator& comm, Lowered program, const BindOptions& options)
+Evaluator::Evaluator(Backend& backend, Communicator& comm, LoweredProgram program, const BindOptions& options)
     : backend_(backend),
       comm_(comm),
       bound_(backend, comm, std::move(program), options),
       feed_(backend, bound_),
       losses_(static_cast<size_t>(batch())),
       predicted_(losses_.size()),
-      larger_(losses_.size()),
+      label_rank_(losses_.size()),
       outputs_(backend, bound_.tensor(bound_.lowered().ports.outputs), [this](const std::byte* block) {
-        const Lowered& program = bound_.lowered();
+        const LoweredProgram& program = bound_.lowered();
         const auto take = [&](ValueId id, auto& to) {
           std::memcpy(to.data(), block + program[id].offset, to.size() * sizeof to[0]);
         };
         take(program.ports.losses, losses_);
         take(program.ports.predicted, predicted_);
-        take(program.ports.larger, larger_);
+        take(program.ports.label_rank, label_rank_);
       }) {}
 
 void Evaluator::run() {
@@ -241,7 +242,7 @@ void Evaluator::run() {
   bound_.run_micro();
   outputs_.keep();
   outputs_.settle();
-  trust(comm_);
+  throw_if_aborted(comm_);
 }
 
 /// The loss is the program's last operation, so nothing has taken the place of what it reads.

@@ -37,7 +37,8 @@ using Schedule = std::function<ScheduleRow(int64_t step)>;
 
 class Engine {
  public:
-  Engine(Backend& backend, Communicator& comm, Lowered program, Schedule schedule, const BindOptions& options = {});
+  Engine(Backend& backend, Communicator& comm, LoweredProgram program, Schedule schedule,
+         const BindOptions& options = {});
 
   /// Where the host writes what the next micro_step() computes.
   Inputs inputs() { return feed_.next(); }
@@ -78,7 +79,7 @@ class Engine {
   /// The part of the flat order that this rank saves: all ranks' parts together are everything, once.
   const std::vector<Range>& owned() const { return lowered().shards.owned(comm_.rank()); }
 
-  const Lowered& lowered() const { return bound_.lowered(); }
+  const LoweredProgram& lowered() const { return bound_.lowered(); }
   BoundProgram& bound() { return bound_; }
   const BoundProgram& bound() const { return bound_; }
   /// What layers compute with, in the device's memory.
@@ -96,7 +97,7 @@ class Engine {
   static constexpr int64_t kLookInterval = 32;
   /// Host memory for a value of the device: the value itself where it is the host's, else a copy, made once.
   std::byte* mirror(ValueId id);
-  bool on_host(ValueId id) const { return backend_.is_host() || lowered()[id].home == Home::host; }
+  bool on_host(ValueId id) const { return backend_.is_host() || lowered()[id].space == MemorySpace::host; }
   void download(ValueId id);
   void upload(ValueId id);
   void follow_masters();
@@ -124,7 +125,7 @@ class Engine {
 /// The forward pass over an engine's (or any) parameters, in the form that layers compute with.
 class Evaluator {
  public:
-  Evaluator(Backend& backend, Communicator& comm, Lowered program, const BindOptions& options);
+  Evaluator(Backend& backend, Communicator& comm, LoweredProgram program, const BindOptions& options);
   /// Where the host writes the batch that run() computes.
   Inputs inputs() { return feed_.next(); }
   void run();
@@ -134,7 +135,7 @@ class Evaluator {
   /// Results of the batch just run, image by image.
   const std::vector<float>& losses() const { return losses_; }
   const std::vector<int32_t>& predicted() const { return predicted_; }
-  const std::vector<int32_t>& larger() const { return larger_; }
+  const std::vector<int32_t>& label_rank() const { return label_rank_; }
   /// The logits of the batch just run, [batch][classes].
   std::vector<float> logits() const;
   BoundProgram& bound() { return bound_; }
@@ -146,7 +147,7 @@ class Evaluator {
   BoundProgram bound_;
   InputFeed feed_;
   std::vector<float> losses_;
-  std::vector<int32_t> predicted_, larger_;
+  std::vector<int32_t> predicted_, label_rank_;
   OutputLog outputs_;
 };
 

@@ -32,7 +32,7 @@ class InputFeed {
  public:
   InputFeed(Backend& backend, const BoundProgram& bound);
   /// What it takes of a GPU's host memory, page-locked.
-  static int64_t host_bytes(const Lowered& program) {
+  static int64_t host_bytes(const LoweredProgram& program) {
     return static_cast<int64_t>(kInputSlots) * stored_bytes(program[program.ports.inputs]);
   }
   /// Where to write the next micro-batch, until send(); waits while the device still reads the slot.

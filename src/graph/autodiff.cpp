@@ -225,8 +225,8 @@ class Backward {
     check(grad_[index(parameter)] == kNone, "parameter ", g_[parameter].name, " is used twice");
     return grad_[index(parameter)] = g_.add_value({.name = "d " + g_[parameter].name,
                                                    .shape = g_[parameter].shape,
-                                                   .home = Home::resident,
-                                                   .account = Account::gradients});
+                                                   .space = MemorySpace::resident,
+                                                   .category = MemoryCategory::gradients});
   }
   template <class Emit>
   void contribute(ValueId x, Emit emit) {

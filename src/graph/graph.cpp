@@ -33,8 +33,8 @@ ValueId Graph::parameter(const std::string& layer, const std::string& suffix, st
   p.value = add_value({.name = p.name,
                        .shape = stored,
                        .dtype = p.is_vector() ? DType::f32 : compute_,
-                       .home = Home::resident,
-                       .account = Account::weights});
+                       .space = MemorySpace::resident,
+                       .category = MemoryCategory::weights});
   parameters_.push_back(std::move(p));
   return parameters_.back().value;
 }
@@ -57,14 +57,14 @@ int64_t Graph::parameter_count() const {
 }
 
 /// Values that lie side by side, each on a cache line of its own, as views of one.
-static ValueId add_block(Graph& g, const char* name, Home home, std::vector<std::pair<ValueId*, Value>> parts) {
+static ValueId add_block(Graph& g, const char* name, MemorySpace space, std::vector<std::pair<ValueId*, Value>> parts) {
   constexpr int64_t kLine = 64;
   int64_t bytes = 0;
   for (auto& [port, value] : parts) {
     value.offset = bytes;
     bytes += round_up(value.shape.stored() * static_cast<int64_t>(size_of(value.dtype)), kLine);
   }
-  const ValueId block = g.add_value({.name = name, .shape = {bytes}, .dtype = DType::u8, .home = home});
+  const ValueId block = g.add_value({.name = name, .shape = {bytes}, .dtype = DType::u8, .space = space});
   for (auto& [port, value] : parts) {
     value.base = block;
     *port = g.add_value(value);
@@ -103,7 +103,7 @@ Graph build_graph(const Builder& model, const InputSpec& in) {
     inputs.push_back({&ports.second_labels, {.name = "second labels", .shape = {in.batch}, .dtype = DType::i32}});
     inputs.push_back({&ports.second_shares, {.name = "second shares", .shape = {in.batch}}});
   }
-  ports.inputs = add_block(g, "inputs", Home::input, std::move(inputs));
+  ports.inputs = add_block(g, "inputs", MemorySpace::input, std::move(inputs));
   ValueId edited = ports.images;
   for (int i = 0; i < in.edits; ++i) {
     const ValueId before = edited;
@@ -117,13 +117,13 @@ Graph build_graph(const Builder& model, const InputSpec& in) {
   check(g.shape(logits) == Shape({in.batch, in.classes}), "the model's logits have shape ", to_string(g.shape(logits)));
   check(in.compute == DType::f32 || is_linear(g, logits), "logits in 16 bits that no plain linear layer makes");
   g.keep_f32(logits);
-  ports.outputs = add_block(g, "outputs", Home::output,
+  ports.outputs = add_block(g, "outputs", MemorySpace::output,
                             {{&ports.losses, {.name = "losses", .shape = {in.batch}}},
                              {&ports.predicted, {.name = "predicted", .shape = {in.batch}, .dtype = DType::i32}},
-                             {&ports.larger, {.name = "larger", .shape = {in.batch}, .dtype = DType::i32}}});
+                             {&ports.label_rank, {.name = "label_rank", .shape = {in.batch}, .dtype = DType::i32}}});
   const bool train = in.mode == Mode::train;
   const ValueId dlogits = train ? g.add_value({.name = "d logits", .shape = g.shape(logits)}) : kNone;
-  g.add_op(SoftmaxCrossEntropy{logits, ports.labels, ports.losses, ports.predicted, ports.larger, dlogits,
+  g.add_op(SoftmaxCrossEntropy{logits, ports.labels, ports.losses, ports.predicted, ports.label_rank, dlogits,
                                in.label_smoothing, /*loss_scale=*/kNone, ports.second_labels, ports.second_shares});
   if (train) differentiate(g, logits, dlogits);
   return g;

@@ -18,19 +18,19 @@ namespace ct {
 /// transient values share an arena by live range, exchange values another one that peers can read; resident ones
 /// outlive the step, shared ones too and peers can read them, host ones too and lie in the host's memory, whatever the
 /// device.
-enum class Home : uint8_t { input, output, transient, exchange, resident, shared, host };
+enum class MemorySpace : uint8_t { input, output, transient, exchange, resident, shared, host };
 
 /// What memory is counted as. partial_sums: gradients of micro-batches that wait for others of their tree.
-enum class Account : uint8_t { activations, weights, gradients, partial_sums, optimizer, other };
+enum class MemoryCategory : uint8_t { activations, weights, gradients, partial_sums, optimizer, other };
 
 struct Value {
   std::string name;
   Shape shape;
   DType dtype = DType::f32;
-  Home home = Home::transient;
+  MemorySpace space = MemorySpace::transient;
   ValueId base = kNone;  // a view: `offset` bytes into that value
   int64_t offset = 0;
-  Account account = Account::activations;
+  MemoryCategory category = MemoryCategory::activations;
 };
 
 /// How a parameter begins: drawn from U(-spread, spread) or from a normal distribution with that standard deviation, or
@@ -39,7 +39,7 @@ struct Init {
   enum Kind : uint8_t { uniform, normal, constant } kind = uniform;
   double spread = 0;
   /// Of a convolution: output k begins as input k as it is, as far as there are both (Zagoruyko & Komodakis, 2017).
-  bool passes_on = false;
+  bool dirac = false;
   /// Of a convolution of images: where there are training images, its filters begin as those that whiten their patches
   /// (data/whitening.h).
   bool whitens = false;
@@ -68,7 +68,7 @@ struct ConvOptions {
   bool bias = true;
   /// PyTorch's default, or He et al. (2015), "kaiming normal", by the number of outputs or of inputs.
   enum Start : uint8_t { torch_default, kaiming_fan_out, kaiming_fan_in } start = torch_default;
-  bool passes_on = false, whitens = false;  // of the weights, see Init
+  bool dirac = false, whitens = false;  // of the weights, see Init
 };
 
 /// Learnable parts of a sequence of tokens, by their names in the state_dict.
@@ -125,7 +125,7 @@ struct Ports {
   ValueId inputs = kNone, images = kNone, draws = kNone, labels = kNone;  // u8 [N][C][H][W], i32 [N][4], i32 [N]
   ValueId dropout_key = kNone;                                            // DropoutKey (graph/dropout_key.h)
   ValueId edits = kNone, second_labels = kNone, second_shares = kNone;    // see Edit, SoftmaxCrossEntropy; or kNone
-  ValueId outputs = kNone, losses = kNone, predicted = kNone, larger = kNone;  // see SoftmaxCrossEntropy
+  ValueId outputs = kNone, losses = kNone, predicted = kNone, label_rank = kNone;  // see SoftmaxCrossEntropy
   Ids balances;  // f32 [1], of each mixture of experts while training, see Route; not in the outputs' block
 };
 

@@ -38,7 +38,7 @@ ValueId Graph::conv2d(ValueId x, const std::string& name, int width, int kernel,
   const int64_t fan = (o.start == ConvOptions::kaiming_fan_out ? width : channels) * kernel * kernel;
   const Init kaiming{Init::normal, std::sqrt(2.0 / static_cast<double>(fan))};
   Init start = o.start == ConvOptions::torch_default ? standard : kaiming;
-  start.passes_on = o.passes_on;
+  start.dirac = o.dirac;
   start.whitens = o.whitens;
   const ValueId w = convolution_weight(name, width, channels, kernel, start);
   const ValueId b = o.bias ? parameter(name, "bias", {width}, Layout::vector(width), standard) : kNone;
@@ -329,7 +329,7 @@ Routing Graph::route(ValueId logits, const RouteOptions& o) {
            .balance_coefficient = o.balance_coefficient,
            .number = routing_number()};
   if (train) {
-    op.balance = add_value({.name = name + ".balance", .shape = {1}, .home = Home::output});
+    op.balance = add_value({.name = name + ".balance", .shape = {1}, .space = MemorySpace::output});
     ports.balances.push_back(op.balance);
   }
   add_op(op);

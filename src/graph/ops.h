@@ -541,21 +541,21 @@ struct Add {
   Ids writes() const { return {y}; }
 };
 
-/// losses f32 [N], predicted i32 [N] (first maximum), larger i32 [N] (classes that beat the label: < 5 is a top-5 hit;
-/// a NaN beats every logit, and so does every logit a label's NaN); dlogits = d mean(losses) / d logits, NaN where a
-/// loss is not finite so that the step is skipped; kNone: evaluation. Of mixed images the target is second_shares f32
+/// losses f32 [N], predicted i32 [N] (first maximum), label_rank i32 [N] (classes that beat the label: < 5 is a top-5
+/// hit; a NaN beats every logit, and so does every logit a label's NaN); dlogits = d mean(losses) / d logits, NaN where
+/// a loss is not finite so that the step is skipped; kNone: evaluation. Of mixed images the target is second_shares f32
 /// [N] of second_labels and the rest of labels.
 struct SoftmaxCrossEntropy {
   static constexpr std::string_view kName = "softmax_cross_entropy";
   static constexpr OpFacts kFacts{Role::loss, Limit::memory};
-  ValueId logits, labels, losses, predicted, larger, dlogits;
+  ValueId logits, labels, losses, predicted, label_rank, dlogits;
   float label_smoothing;
   ValueId loss_scale = kNone;  // LossScaleState (graph/loss_scale.h), by whose scale dlogits is multiplied
   ValueId second_labels = kNone, second_shares = kNone;
   double predivide = 1;  // by which dlogits is divided, so that every gradient is
   Ids reads() const;
   Ids writes() const {
-    return dlogits == kNone ? Ids{losses, predicted, larger} : Ids{losses, predicted, larger, dlogits};
+    return dlogits == kNone ? Ids{losses, predicted, label_rank} : Ids{losses, predicted, label_rank, dlogits};
   }
 };
 

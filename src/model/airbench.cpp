@@ -16,7 +16,7 @@ std::vector<ConfigKey> AirbenchKeys::keys() {
 ValueId airbench(Graph& g, ValueId images, int classes, const AirbenchKeys& keys) {
   g.begin_unit("prep");
   ValueId h = conv_bn_relu(g, images, "prep", keys.width, kNone, {.whitens = keys.whiten});
-  const ConvBegins begins{.passes_on = keys.pass_on};
+  const ConvBegins begins{.dirac = keys.pass_on};
   for (const auto& [block, times] : {std::pair{"block1", 2}, {"block2", 6}, {"block3", 8}}) {
     const std::string name = block;
     g.begin_unit(name);

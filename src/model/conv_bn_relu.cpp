@@ -9,7 +9,7 @@ ValueId conv(Graph& g, ValueId x, const std::string& name, int64_t width, ConvBe
                   {.pad = 1,
                    .bias = false,
                    .start = ConvOptions::kaiming_fan_out,
-                   .passes_on = begins.passes_on,
+                   .dirac = begins.dirac,
                    .whitens = begins.whitens});
 }
 }  // namespace

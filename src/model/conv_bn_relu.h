@@ -10,7 +10,7 @@ namespace ct {
 
 /// How the convolution's weights begin, beside Kaiming's draws (Init in graph/graph.h).
 struct ConvBegins {
-  bool passes_on = false, whitens = false;
+  bool dirac = false, whitens = false;
 };
 /// relu(bn(conv(x)) + residual), of parameters NAME.conv.weight, NAME.bn.*.
 ValueId conv_bn_relu(Graph& g, ValueId x, const std::string& name, int64_t width, ValueId residual = kNone,

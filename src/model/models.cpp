@@ -141,7 +141,7 @@ std::vector<float> initial_values(const Graph& graph, size_t parameter, uint64_t
   Random random(seed, Purpose::init, p.begins_as < 0 ? parameter : static_cast<size_t>(p.begins_as));
   std::vector<float> values(static_cast<size_t>(p.layout.numel()));
   for (float& v : values) v = static_cast<float>(draw(random, p.init));
-  if (p.init.passes_on) pass_on(p.shape, values);
+  if (p.init.dirac) pass_on(p.shape, values);
   return values;
 }
 

@@ -23,7 +23,7 @@ Lowering::Lowering(const Graph& graph, const Distribution& d, Recompute recomput
   place_params();
 }
 
-Lowered Lowering::training(const UpdateRule& rule) {
+LoweredProgram Lowering::training(const UpdateRule& rule) {
   place_masters();
   if (rule.ema) out_.states.push_back(state(StateKind::ema, "ema"));
   if (rule.loss_scale) scale_loss(*rule.loss_scale);
@@ -44,17 +44,17 @@ Lowered Lowering::training(const UpdateRule& rule) {
   return std::move(out_);
 }
 
-Lowered Lowering::evaluation() {
+LoweredProgram Lowering::evaluation() {
   compute(out_.micro, /*last=*/false);
   return std::move(out_);
 }
 
-Lowered lower_training(const Graph& graph, const UpdateRule& rule, const Distribution& distribution,
-                       Recompute recompute) {
+LoweredProgram lower_training(const Graph& graph, const UpdateRule& rule, const Distribution& distribution,
+                              Recompute recompute) {
   return Lowering(graph, distribution, recompute).training(rule);
 }
 
-Lowered lower_evaluation(const Graph& graph, const Distribution& distribution) {
+LoweredProgram lower_evaluation(const Graph& graph, const Distribution& distribution) {
   // What training keeps whole beside its shards is another buffer; evaluation gathers everything from the shards.
   Distribution d = distribution;
   d.zero.persistence_threshold = 0;

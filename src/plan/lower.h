@@ -37,10 +37,10 @@ struct UpdateRule {
 enum class Recompute : uint8_t { none, blocks };
 constexpr auto words_of(Recompute) { return std::to_array<std::string_view>({"none", "blocks"}); }
 
-Lowered lower_training(const Graph& graph, const UpdateRule& rule, const Distribution& distribution,
-                       Recompute recompute = Recompute::none);
+LoweredProgram lower_training(const Graph& graph, const UpdateRule& rule, const Distribution& distribution,
+                              Recompute recompute = Recompute::none);
 
 /// The forward pass over the parameters of a training program of the same model and distribution.
-Lowered lower_evaluation(const Graph& graph, const Distribution& distribution);
+LoweredProgram lower_evaluation(const Graph& graph, const Distribution& distribution);
 
 }  // namespace ct

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kLine = 64;
 
-bool together(const MemoryPlan::Place& a, const MemoryPlan::Place& b) {
+bool live_at_once(const MemoryPlan::Place& a, const MemoryPlan::Place& b) {
   for (const Range& x : a.lives)
     for (const Range& y : b.lives)
       if (x.begin < y.end && y.begin < x.end) return true;
@@ -23,7 +23,7 @@ bool together(const MemoryPlan::Place& a, const MemoryPlan::Place& b) {
 void put(MemoryPlan::Place& place, std::vector<const MemoryPlan::Place*>& placed, int64_t& arena_bytes) {
   int64_t at = 0;
   for (const MemoryPlan::Place* other : placed) {  // sorted by offset
-    if (!together(*other, place)) continue;
+    if (!live_at_once(*other, place)) continue;
     if (at + place.bytes <= other->offset) break;
     at = std::max(at, other->offset + other->bytes);
   }
@@ -41,18 +41,18 @@ void place_all(std::vector<MemoryPlan::Place*> todo, int64_t& arena_bytes) {
 }
 
 bool in_arena(const Value& value) {
-  switch (value.home) {
-    case Home::input:
-    case Home::output:
-    case Home::transient:
-    case Home::exchange:
+  switch (value.space) {
+    case MemorySpace::input:
+    case MemorySpace::output:
+    case MemorySpace::transient:
+    case MemorySpace::exchange:
       return value.base == kNone;
-    case Home::resident:
-    case Home::shared:
-    case Home::host:
+    case MemorySpace::resident:
+    case MemorySpace::shared:
+    case MemorySpace::host:
       return false;
   }
-  fail(ExitCode::bug, "internal error: no such home");
+  fail(ExitCode::bug, "internal error: no such memory space");
 }
 
 /// The lives of a program's values, from what its steps touch.
@@ -69,7 +69,8 @@ class Lives {
       const bool communication = std::holds_alternative<CommOp>(step.op);
       const int64_t until = communication ? completion(steps, i, communications++) : step.time + 1;
       // What is gathered or computed again was dead since its last use.
-      const bool fresh = step.again || (communication && std::holds_alternative<AllGather>(std::get<CommOp>(step.op)));
+      const bool fresh =
+          step.is_recompute || (communication && std::holds_alternative<AllGather>(std::get<CommOp>(step.op)));
       for (ValueId id : writes(step.op)) touch(id, step.time, until, fresh);
       for (ValueId id : reads(step.op)) touch(id, step.time, until, /*fresh=*/false);
     }
@@ -103,7 +104,7 @@ class Lives {
 
 }  // namespace
 
-MemoryPlan plan_memory(const Lowered& program, const std::vector<size_t>& micro_workspace,
+MemoryPlan plan_memory(const LoweredProgram& program, const std::vector<size_t>& micro_workspace,
                        const std::vector<size_t>& last_workspace) {
   MemoryPlan plan;
   plan.values.resize(program.values.size());
@@ -128,9 +129,10 @@ MemoryPlan plan_memory(const Lowered& program, const std::vector<size_t>& micro_
     const Value& value = program.values[i];
     MemoryPlan::Place& place = plan.values[i];
     if (!in_arena(value) || place.lives.empty()) continue;
-    if (value.home == Home::input || value.home == Home::output) place.lives = {{0, end}};  // the host's side
+    if (value.space == MemorySpace::input || value.space == MemorySpace::output)
+      place.lives = {{0, end}};  // the host's side
     place.bytes = round_up(stored_bytes(value), kLine) + kLine;
-    (value.home == Home::exchange ? exchange : arena).push_back(&place);
+    (value.space == MemorySpace::exchange ? exchange : arena).push_back(&place);
   }
   for (MemoryPlan::Place& scratch : plan.workspace)
     if (scratch.bytes > 0) arena.push_back(&scratch);
@@ -139,31 +141,31 @@ MemoryPlan plan_memory(const Lowered& program, const std::vector<size_t>& micro_
   return plan;
 }
 
-int64_t& MemoryUse::of(Account account) {
-  switch (account) {
-    case Account::weights:
+int64_t& MemoryUse::of(MemoryCategory category) {
+  switch (category) {
+    case MemoryCategory::weights:
       return weights;
-    case Account::gradients:
-    case Account::partial_sums:
+    case MemoryCategory::gradients:
+    case MemoryCategory::partial_sums:
       return gradients;
-    case Account::optimizer:
+    case MemoryCategory::optimizer:
       return optimizer;
-    case Account::activations:
-    case Account::other:
+    case MemoryCategory::activations:
+    case MemoryCategory::other:
       return other;
   }
-  fail(ExitCode::bug, "internal error: no such account");
+  fail(ExitCode::bug, "internal error: no such memory category");
 }
 
-MemoryUse memory_use(const Lowered& program, const MemoryPlan& plan) {
+MemoryUse memory_use(const LoweredProgram& program, const MemoryPlan& plan) {
   MemoryUse use{.activations = plan.arena_bytes, .exchange = plan.exchange_bytes};
-  const auto most_alive = [&](Account account) {
+  const auto most_alive = [&](MemoryCategory category) {
     int64_t most = 0;
     for (int64_t time = 0; time < static_cast<int64_t>(plan.workspace.size()); ++time) {
       int64_t alive = 0;
       for (size_t i = 0; i < plan.values.size(); ++i) {
         const auto& lives = plan.values[i].lives;
-        if (program.values[i].account != account || !in_arena(program.values[i])) continue;
+        if (program.values[i].category != category || !in_arena(program.values[i])) continue;
         if (std::any_of(lives.begin(), lives.end(), [&](const Range& l) { return l.begin <= time && time < l.end; }))
           alive += plan.values[i].bytes;
       }
@@ -171,17 +173,17 @@ MemoryUse memory_use(const Lowered& program, const MemoryPlan& plan) {
     }
     return most;
   };
-  use.gathered_weights = most_alive(Account::weights);
-  use.gradient_buckets = most_alive(Account::gradients);
+  use.gathered_weights = most_alive(MemoryCategory::weights);
+  use.gradient_buckets = most_alive(MemoryCategory::gradients);
   for (const Value& value : program.values) {
     if (value.base != kNone || in_arena(value)) continue;
-    (value.home == Home::host ? use.host : use.of(value.account)) += stored_bytes(value);
+    (value.space == MemorySpace::host ? use.host : use.of(value.category)) += stored_bytes(value);
   }
   return use;
 }
 
 /// Slices of one value as the first of them, and how many there are.
-static std::vector<std::pair<ValueId, int>> without_repeats(const Lowered& program, const Ids& ids) {
+static std::vector<std::pair<ValueId, int>> without_repeats(const LoweredProgram& program, const Ids& ids) {
   std::vector<std::pair<ValueId, int>> firsts;
   for (ValueId id : ids) {
     const auto same = std::find_if(firsts.begin(), firsts.end(), [&](const auto& first) {
@@ -195,7 +197,7 @@ static std::vector<std::pair<ValueId, int>> without_repeats(const Lowered& progr
   return firsts;
 }
 
-std::string to_text(const Lowered& program, const MemoryPlan& plan) {
+std::string to_text(const LoweredProgram& program, const MemoryPlan& plan) {
   std::ostringstream out;
   const auto name = [&](ValueId id) {
     const Value& v = program[id];
@@ -212,7 +214,7 @@ std::string to_text(const Lowered& program, const MemoryPlan& plan) {
           if (slices > 1) out << " and " << slices - 1 << " more slices";
         }
       }
-      if (steps[i].again) out << "  (again)";
+      if (steps[i].is_recompute) out << "  (recompute)";
       if (steps[i].after >= 0) out << "  (after communication " << steps[i].after << ")";
       if (steps[i].after_update >= 0) out << "  (after the update's communication " << steps[i].after_update << ")";
       out << "\n";

@@ -23,7 +23,7 @@ struct MemoryPlan {
 /// Live ranges over micro and last. Values are aligned to a cache line and followed by one more, which vector loads may
 /// touch. A communication keeps its operands alive until a computation waits for it, or to the end. The workspaces
 /// (bytes, by step; empty: none) are scratch of one operation, alive only while it runs.
-MemoryPlan plan_memory(const Lowered& program, const std::vector<size_t>& micro_workspace = {},
+MemoryPlan plan_memory(const LoweredProgram& program, const std::vector<size_t>& micro_workspace = {},
                        const std::vector<size_t>& last_workspace = {});
 
 /// What a program needs on this rank, in bytes.
@@ -33,12 +33,12 @@ struct MemoryUse {
   int64_t activations = 0;  // the arena: activations, workspaces and the transients below
   int64_t exchange = 0;     // buckets of gradients that peers read
   int64_t gathered_weights = 0, gradient_buckets = 0;  // the most that is alive at one time
-  int64_t& of(Account account);                        // where what outlives a step is counted
+  int64_t& of(MemoryCategory category);                // where what outlives a step is counted
   int64_t total() const { return weights + gradients + optimizer + other + activations + exchange; }
 };
-MemoryUse memory_use(const Lowered& program, const MemoryPlan& plan);
+MemoryUse memory_use(const LoweredProgram& program, const MemoryPlan& plan);
 
 /// The program and where everything lies, for --dump-plan.
-std::string to_text(const Lowered& program, const MemoryPlan& plan);
+std::string to_text(const LoweredProgram& program, const MemoryPlan& plan);
 
 }  // namespace ct

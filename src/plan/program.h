@@ -18,8 +18,8 @@ struct Step {
   Op op;
   int time = 0;    // which operation of the graph it belongs to: the clock of live ranges, the same in micro and last
   int after = -1;  // computation: the number of this program's latest communication that must be complete; -1: none
-  bool again = false;     // computation: writes what an earlier step wrote, to the same bits; meanwhile it was dead
-  int after_update = -1;  // micro, last: the same of the update program, which may have run before
+  bool is_recompute = false;  // computation: writes what an earlier step wrote, to the same bits; meanwhile it was dead
+  int after_update = -1;      // micro, last: the same of the update program, which may have run before
 };
 using Program = std::vector<Step>;
 
@@ -86,7 +86,7 @@ struct HeldState {
   Scope scope = Scope::all;
 };
 
-struct Lowered {
+struct LoweredProgram {
   std::vector<Value> values;
   Ports ports;
   Program refresh;  // once, when masters have been written from outside: brings what layers compute with up to date

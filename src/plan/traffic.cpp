@@ -25,12 +25,12 @@ Moved of_gradients(const FlatLayout& flat, const std::vector<Run>& place) {
   return moved;
 }
 
-Moved whole(const Lowered& program, const AllReduce& op) {
+Moved whole(const LoweredProgram& program, const AllReduce& op) {
   const double elements = of(program[op.data].shape.stored());
   return {2 * elements, 2 * elements * sizeof(float)};
 }
-Moved whole(const Lowered& program, const ReduceScatter& op) { return of_gradients(program.flat, op.place); }
-Moved whole(const Lowered& program, const AllGather& op) {
+Moved whole(const LoweredProgram& program, const ReduceScatter& op) { return of_gradients(program.flat, op.place); }
+Moved whole(const LoweredProgram& program, const AllGather& op) {
   return op.what == AllGather::What::grads ? of_gradients(program.flat, op.place) : of_runs(op.place);
 }
 
@@ -41,12 +41,12 @@ bool is_norms(const CommOp& op) {
 
 }  // namespace
 
-int64_t message_bytes(const Lowered& program, const CommOp& op) {
+int64_t message_bytes(const LoweredProgram& program, const CommOp& op) {
   if (const auto* all_reduce = std::get_if<AllReduce>(&op)) return stored_bytes(program[all_reduce->data]);
   return static_cast<int64_t>(std::visit([&](const auto& kind) { return whole(program, kind).bytes; }, op));
 }
 
-StepTraffic step_traffic(const Lowered& program) {
+StepTraffic step_traffic(const LoweredProgram& program) {
   const Distribution& d = program.distribution;
   const double part = of(d.ranks - 1) / d.ranks;
   StepTraffic traffic;

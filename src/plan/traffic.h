@@ -14,10 +14,10 @@ struct Moved {
 struct StepTraffic {
   Moved training, norms;
 };
-StepTraffic step_traffic(const Lowered& program);
+StepTraffic step_traffic(const LoweredProgram& program);
 
 /// Bytes of what a collective adds up or completes, as every rank then has it, whole or in parts; without padding
 /// between the gradients of parameters.
-int64_t message_bytes(const Lowered& program, const CommOp& op);
+int64_t message_bytes(const LoweredProgram& program, const CommOp& op);
 
 }  // namespace ct

@@ -63,7 +63,7 @@ bool any_rank(Communicator& comm, bool mine) {
 void require_same(Communicator& comm, const Facts& mine, const std::string& remedy) {
   const Facts first = unpack(from_rank_0(comm, pack(mine)));
   const std::string first_host = from_rank_0(comm, host_name());
-  together(comm, [&] {
+  run_on_all_ranks(comm, [&] {
     const std::vector<Difference> found = differences(mine, first);
     if (found.empty()) return;
     const Difference& d = found.front();

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/together.h"
+#include "comm/all_ranks.h"
 #include "train/config/config.h"
 
 namespace ct {

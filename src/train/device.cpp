@@ -180,7 +180,7 @@ std::unique_ptr<Backend> make_backend(const Config& config, int local_rank, cons
 RankDevice::RankDevice(const Config& config, Communicator& host, const std::string& memory_advice)
     : host_(host), note_(gpu_left_out(config)) {
   const int number = local_rank(host);
-  together(host, [&] { backend_ = make_backend(config, number, memory_advice); });
+  run_on_all_ranks(host, [&] { backend_ = make_backend(config, number, memory_advice); });
   backend_->enter_thread();
   collectives_ = make_collectives(config, *backend_, host, sharing_, note_);
 }

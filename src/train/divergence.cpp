@@ -11,8 +11,8 @@ namespace ct {
 namespace {
 
 /// What a step made of the loss scale is told where it was skipped, or where all of DeepSpeed's lines are wanted.
-void tell_of_step(const RunContext& run, const std::optional<LossScaleOptions>& scale, int64_t step,
-                  const LossScaleState& before, const Outcome& now) {
+void report_step(const RunContext& run, const std::optional<LossScaleOptions>& scale, int64_t step,
+                 const LossScaleState& before, const Outcome& now) {
   const bool skipped = now.scalars.skip != 0, in_its_words = run.config.compat.has(CompatFlag::console);
   if (scale && in_its_words)
     for (const std::string& line : deepspeed_lines(*scale, before, now.loss_scale, skipped)) run.log.note(line);
@@ -23,14 +23,14 @@ void tell_of_step(const RunContext& run, const std::optional<LossScaleOptions>& 
 
 }  // namespace
 
-std::string tell_of_skipped_steps(const RunContext& run) {
+std::string report_skipped_steps(const RunContext& run) {
   const std::vector<Outcome> recent = run.session.engine().drain_outcomes();
   const std::optional<LossScaleOptions> scale = update_rule(run.config).loss_scale;
   const bool dynamic = scale && scale->dynamic;
   int64_t step = run.state.step - static_cast<int64_t>(recent.size());
   for (const Outcome& o : recent) {
     ++step;
-    tell_of_step(run, scale, step, std::exchange(run.state.loss_scale, o.loss_scale), o);
+    report_step(run, scale, step, std::exchange(run.state.loss_scale, o.loss_scale), o);
     run.csv.show_update(run.state.samples - (run.state.step - step) * run.session.batch().train, o, scale.has_value());
     if (o.scalars.skip == 0) continue;
     if (dynamic && o.loss_scale.diverged > 0)

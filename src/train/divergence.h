@@ -11,7 +11,7 @@ namespace ct {
 /// Tells of each step skipped since the last call. Returns why training has diverged: as many in a row as
 /// train.max_bad_steps, or, with a dynamic loss scale, one at its smallest; empty: it has not. At the same steps on
 /// every rank, so that all give up together.
-std::string tell_of_skipped_steps(const RunContext& run);
+std::string report_skipped_steps(const RunContext& run);
 
 /// Ends a diverged run: why, where to go back to and what to change. `finite`: the newest checkpoint without a NaN or
 /// an infinity; empty: there is none.

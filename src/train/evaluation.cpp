@@ -7,16 +7,16 @@
 
 #include "base/counted.h"
 #include "base/error.h"
-#include "comm/together.h"
+#include "comm/all_ranks.h"
 #include "metrics/console.h"
 #include "train/setup.h"
 
 namespace ct {
 namespace {
 struct Answer {
-  int32_t label, predicted, larger;
+  int32_t label, predicted, label_rank;
   float loss;
-  bool hit() const { return predicted == label && larger == 0; }  // the first maximum, and no NaN beats it
+  bool hit() const { return predicted == label && label_rank == 0; }  // the first maximum, and no NaN beats it
 };
 constexpr int64_t kShown = 4;
 
@@ -35,7 +35,7 @@ void add_logits(Evaluation& result, const std::vector<float>& logits, size_t cla
 /// What the evaluator has computed of a batch's images, whose labels those are.
 void take_answers(const Evaluator& evaluator, const std::vector<int32_t>& labels, Answer* out) {
   for (size_t i = 0; i < labels.size(); ++i)
-    out[i] = {labels[i], evaluator.predicted()[i], evaluator.larger()[i], evaluator.losses()[i]};
+    out[i] = {labels[i], evaluator.predicted()[i], evaluator.label_rank()[i], evaluator.losses()[i]};
 }
 
 /// The same from logits, as SoftmaxCrossEntropy says it.
@@ -150,7 +150,7 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
     }
     if (shows) add_logits(result, logits, classes);
   }
-  together(comm, [&] {
+  run_on_all_ranks(comm, [&] {
     if (damaged) throw *damaged;
   });
   comm.gather_all(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
@@ -172,7 +172,7 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
     ++c.images;
     c.correct += o.hit();
     result.correct += o.hit();
-    result.top5 += o.larger < 5;
+    result.top5 += o.label_rank < 5;
     if (result.images <= kShown) {
       result.labels.push_back(o.label);
       result.predicted.push_back(o.predicted);

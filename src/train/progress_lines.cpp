@@ -27,7 +27,7 @@ ProgressLines::ProgressLines(const RunContext& run, int64_t total_steps)
 
 void ProgressLines::start() {
   running_from_ = timed();
-  if (as_deepspeed_) tell_of_step(run_.session.engine().scalars().applied, pairs_);
+  if (as_deepspeed_) report_step(run_.session.engine().scalars().applied, pairs_);
 }
 
 void ProgressLines::after_step() {
@@ -41,12 +41,12 @@ void ProgressLines::tell(int64_t steps, double timed, const std::optional<Breakd
   const double now = run_.clock.wall_seconds();
   aloud_ = as_deepspeed_ || (!console.shows_progress() && (told_ < 0 || now - told_ >= kSeconds));
   if (aloud_) told_ = now;
-  as_deepspeed_ ? tell_as_deepspeed(steps, timed, breakdown) : tell_plainly(steps, timed, breakdown);
+  as_deepspeed_ ? report_as_deepspeed(steps, timed, breakdown) : report_plainly(steps, timed, breakdown);
 }
 
-void ProgressLines::tell_plainly(int64_t steps, double timed, const std::optional<Breakdown>& breakdown) {
+void ProgressLines::report_plainly(int64_t steps, double timed, const std::optional<Breakdown>& breakdown) {
   const StepScalars& scalars = run_.session.engine().scalars();
-  tell_of_step(std::max<int64_t>(scalars.applied - (scalars.skip == 0), 0), Pairs::lists);
+  report_step(std::max<int64_t>(scalars.applied - (scalars.skip == 0), 0), Pairs::lists);
   const double recent = samples_a_second(steps, timed);
   const double running =
       steps_here() > kWarmUp ? samples_a_second(steps_here() - kWarmUp, this->timed() - running_from_) : recent;
@@ -58,8 +58,8 @@ void ProgressLines::tell_plainly(int64_t steps, double timed, const std::optiona
   if (breakdown) say(to_line(*breakdown));
 }
 
-void ProgressLines::tell_as_deepspeed(int64_t steps, double timed, const std::optional<Breakdown>& breakdown) {
-  tell_of_step(run_.session.engine().scalars().applied, pairs_);
+void ProgressLines::report_as_deepspeed(int64_t steps, double timed, const std::optional<Breakdown>& breakdown) {
+  report_step(run_.session.engine().scalars().applied, pairs_);
   const int micro_steps = run_.session.distribution().accumulation;
   const int64_t bytes = run_.session.engine().bound().allocated().total() +
                         run_.session.evaluator().bound().allocated().total();  // all of it from the start
@@ -80,7 +80,7 @@ void ProgressLines::tell_as_deepspeed(int64_t steps, double timed, const std::op
 }
 
 /// `applied`: the applied step whose rates are told. DeepSpeed tells those that come next.
-void ProgressLines::tell_of_step(int64_t applied, Pairs pairs) {
+void ProgressLines::report_step(int64_t applied, Pairs pairs) {
   const std::string line = step_line(run_.state.step, run_.session.engine().scalars().skipped, rates_.lr(applied),
                                      rates_.momenta(applied), pairs);
   say(as_deepspeed_ ? log_dist_line(line) : line);

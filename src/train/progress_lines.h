@@ -26,9 +26,9 @@ class ProgressLines {
   double timed() const { return run_.clock.seconds() - run_.session.waited(); }
   int64_t steps_here() const { return run_.state.step - run_.clock.first_step(); }
   double samples_a_second(int64_t steps, double seconds) const;
-  void tell_plainly(int64_t steps, double timed, const std::optional<Breakdown>& breakdown);
-  void tell_as_deepspeed(int64_t steps, double timed, const std::optional<Breakdown>& breakdown);
-  void tell_of_step(int64_t applied, Pairs pairs);
+  void report_plainly(int64_t steps, double timed, const std::optional<Breakdown>& breakdown);
+  void report_as_deepspeed(int64_t steps, double timed, const std::optional<Breakdown>& breakdown);
+  void report_step(int64_t applied, Pairs pairs);
   void say(const std::string& line);
 
   RunContext run_;

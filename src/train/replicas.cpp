@@ -7,7 +7,7 @@
 namespace ct {
 
 std::vector<uint32_t> replica_checksums(Engine& engine, const Graph& graph) {
-  const Lowered& lowered = engine.lowered();
+  const LoweredProgram& lowered = engine.lowered();
   std::vector<uint32_t> checksums;
   if (lowered.distribution.effective_stage() == 3) return checksums;
   const std::span<const std::byte> params = engine.read_params();
@@ -24,7 +24,7 @@ void require_same_replicas(Communicator& comm, Engine& engine, const Graph& grap
   const std::vector<uint32_t> mine = replica_checksums(engine, graph);
   std::vector<uint32_t> first = mine;
   comm.broadcast(std::as_writable_bytes(std::span(first)), 0);
-  together(comm, [&] {
+  run_on_all_ranks(comm, [&] {
     for (size_t i = 0; i < mine.size(); ++i)
       if (mine[i] != first[i])
         fail(ExitCode::bug, "its copy of ", graph.parameters()[i].name,

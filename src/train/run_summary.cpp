@@ -47,7 +47,7 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
         "the micro-batch size follows from the number of ranks, so another number gives other bits; give "
         "train_micro_batch_size_per_gpu to prevent that");
   if (const auto scale = update_rule(config).loss_scale) log.note("fp16: " + describe(*scale));
-  if (const std::string line = tell_of_wire(); !line.empty()) log.note(line);
+  if (const std::string line = report_wire(); !line.empty()) log.note(line);
   if (evaluates_average(config))
     log.note("evaluations, and what goes by them, are of the moving average of the weights (train.ema)");
   if (config.train.best.split == BestSplit::last)
@@ -78,7 +78,7 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
 }
 
 /// What becomes of a communication_data_type of 16 bits; empty: none is asked for.
-std::string RunSummary::tell_of_wire() const {
+std::string RunSummary::report_wire() const {
   const Config& config = run_.config;
   if (config.communication_data_type == CommDataType::fp32) return "";
   const std::string asked = str("communication_data_type ", word_of(config.communication_data_type), ": ");

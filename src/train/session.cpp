@@ -19,7 +19,7 @@ TrainingSession::TrainingSession(const Config& config, Communicator& comm, Optio
 }
 
 void TrainingSession::prepare(const std::string& plans) {
-  together(comm_, [&] { require_arithmetic(config_, backend()); });  // of a resumed run it is the saved one
+  run_on_all_ranks(comm_, [&] { require_arithmetic(config_, backend()); });  // of a resumed run it is the saved one
   programs_ = lower_programs(config_, batch_, {comm_.rank(), comm_.size()}, data_.spec());
   PipelineOptions reading = pipeline_options(config_, batch_, distribution(), comm_.rank());
   reading.arrived = [this] { comm_.heartbeat().advance(Phase::data); };
@@ -51,7 +51,7 @@ void TrainingSession::prepare(const std::string& plans) {
 /// Rank 0 chooses the ways of a device's libraries, or takes the checkpoint's; all ranks go them. A CPU's are the same
 /// on all ranks by themselves, unless they are timed.
 void TrainingSession::agree_on_plans(const std::string& plans) {
-  together(comm_, [&] {
+  run_on_all_ranks(comm_, [&] {
     if (comm_.rank() != 0) return;
     backend().use_plans(plans);
     if (backend().is_host() && !config_.cpu.autotune) return;
@@ -63,8 +63,8 @@ void TrainingSession::agree_on_plans(const std::string& plans) {
 
 void TrainingSession::require_memory() {
   std::optional<Backend::Room> room;
-  together(comm_, [&] { room = backend().room(); });
-  together(comm_, [&] {
+  run_on_all_ranks(comm_, [&] { room = backend().room(); });
+  run_on_all_ranks(comm_, [&] {
     require_device_memory(
         backend(),
         {.config = config_, .batch = batch_, .ranks = comm_.size(), .data = data_.spec(), .sharing = device_.sharing()},

@@ -60,7 +60,7 @@ class TrainingSession {
   const BatchSizes& batch() const { return batch_; }
   const Datasets& data() const { return data_; }
   const Graph& graph() const { return programs_.graph; }
-  const Lowered& program() const { return programs_.train; }
+  const LoweredProgram& program() const { return programs_.train; }
   const Distribution& distribution() const { return programs_.train.distribution; }
   Engine& engine() { return *engine_; }
   Evaluator& evaluator() { return *evaluator_; }

@@ -6,7 +6,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
-#include "data/late_set.h"
+#include "data/deferred_data_set.h"
 #include "data/whitening.h"
 #include "model/models.h"
 #include "train/agree.h"
@@ -181,7 +181,7 @@ void fill_micro_batch(Pipeline& pipeline, int64_t epoch, int64_t step, int64_t k
   pipeline.fill(epoch, step, k, buffers(in, engine.lowered()));
 }
 
-BatchBuffers buffers(const Inputs& in, const Lowered& program) {
+BatchBuffers buffers(const Inputs& in, const LoweredProgram& program) {
   const auto numel = [&](ValueId id) { return static_cast<size_t>(program[id].shape.numel()); };
   const size_t batch = numel(program.ports.labels);
   const auto& ports = program.ports;
@@ -262,7 +262,7 @@ Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_abs
     require_named_folder(config.data.path, config.data.dataset);
   Datasets sets{.source = locate_together(config.data.dataset, config, comm, if_absent, kinds)};
   const OpenOptions options = open_options(config, *sets.source.kind, comm);
-  together(comm, [&] {
+  run_on_all_ranks(comm, [&] {
     sets.train = sets.source.kind->open(sets.source, Split::train, options);
     sets.test = sets.source.kind->open(sets.source, Split::test, options);
   });
@@ -278,9 +278,9 @@ void make_late_datasets(Datasets& sets, const Config& config, Communicator& comm
   sets.source = locate_together(kind.key, config, comm, IfAbsent::write, std::span(&kind, 1));
   sets.source.note += why;
   const OpenOptions options = open_options(config, kind, comm);
-  together(comm, [&] {
+  run_on_all_ranks(comm, [&] {
     for (const auto& [set, split] : {std::pair{&sets.train, Split::train}, {&sets.test, Split::test}})
-      dynamic_cast<LateSet&>(**set).arrive(kind.open(sets.source, split, options));
+      dynamic_cast<DeferredDataSet&>(**set).set_images(kind.open(sets.source, split, options));
   });
 }
 
@@ -302,7 +302,7 @@ ImageValues values_by_images(const Graph& graph, const Config& config, Communica
     const Parameter& p = graph.parameters()[i];
     if (!p.init.whitens) continue;
     std::string bytes;  // rank 0's: others may run on machines that round differently
-    together(comm, [&] {
+    run_on_all_ranks(comm, [&] {
       if (comm.rank() != 0) return;
       const InputSpec input = input_spec(config, 1, data.spec(), Mode::evaluate);
       const auto filters =

@@ -37,7 +37,7 @@ void check_augmentation(const Config& config, int64_t micro_batch, const DataSpe
 /// What `rank` asks of its pipeline.
 PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, const Distribution& d, int rank);
 /// Where the host writes a batch of a program.
-BatchBuffers buffers(const Inputs& inputs, const Lowered& program);
+BatchBuffers buffers(const Inputs& inputs, const LoweredProgram& program);
 
 /// Puts global micro-batch k of a step where the engine takes it from.
 void fill_micro_batch(Pipeline& pipeline, int64_t epoch, int64_t step, int64_t k, Engine& engine);
@@ -60,10 +60,10 @@ void make_late_datasets(Datasets& sets, const Config& config, Communicator& comm
 /// Which images of `count` a run trains on, and which it holds out. Error(usage) where there are not so many.
 HoldOut training_parts(uint64_t seed, int64_t count, int64_t limit, int64_t validation);
 
-/// Lowered programs of a configuration for one rank.
+/// LoweredProgram programs of a configuration for one rank.
 struct Programs {
   Graph graph;  // of the training step
-  Lowered train, evaluate;
+  LoweredProgram train, evaluate;
 };
 /// A batch of evaluation is no larger than the test set; the configuration, which is saved, stays as it was asked for.
 /// Error(usage) where the model does not take the samples.

@@ -136,7 +136,7 @@ void StepReports::record() {
   run_.log.record(record);
   if (breakdown) run_.csv.show_times(run_.state.samples, breakdown->phases);
   lines_.tell(steps, elapsed - waited, breakdown);
-  tell_of_waiting(waited / elapsed);
+  report_waiting(waited / elapsed);
   window_ = {run_.clock.seconds(), run_.session.waited(), run_.state.step};
 }
 
@@ -149,7 +149,7 @@ std::optional<Breakdown> StepReports::take_breakdown(int64_t steps, double elaps
 }
 
 /// Warns, once, where the loader's threads do not keep up.
-void StepReports::tell_of_waiting(double fraction) {
+void StepReports::report_waiting(double fraction) {
   constexpr double kMuch = 0.3, kSettled = 2;  // of the time; seconds until it is worth saying
   const int workers = run_.session.pipeline().workers();
   if (told_of_waiting_ || workers == 0 || fraction < kMuch || run_.clock.seconds() < kSettled) return;

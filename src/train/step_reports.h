@@ -31,7 +31,7 @@ class StepReports {
   double loss_of_step() const;
   void record();
   std::optional<Breakdown> take_breakdown(int64_t steps, double elapsed, double waited);
-  void tell_of_waiting(double fraction);
+  void report_waiting(double fraction);
   void show_progress();
 
   RunContext run_;

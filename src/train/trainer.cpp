@@ -114,7 +114,7 @@ bool Trainer::finish() {
   summary_->print_results(*test_result_);
 
   std::string hash, average;
-  together(comm_, [&] {
+  run_on_all_ranks(comm_, [&] {
     if (!log_.keeps_records()) return;
     hash = weights_sha256_of(saver_->weights_path());
     average = ema_sha256_of(saver_->weights_path());
@@ -197,8 +197,8 @@ bool Trainer::evaluate_now(Because because) {
     uncounted_ = uncounted_ + (session_.collectives().traffic(TrafficKind::training) - before);
     test_result_ = results.back();
     evaluated_step_ = state_.step;
-    for (const Evaluation& e : results) tell_of(e);
-    tell_of_replaced();
+    for (const Evaluation& e : results) report(e);
+    report_replaced();
     const bool ends_epoch = state_.step > 0 && (state_.batch == 0 || state_.step == total_steps_);
     events_.show_evaluation(state_, results.front(), results.back(), ends_epoch);
 
@@ -217,7 +217,7 @@ bool Trainer::evaluate_now(Because because) {
   return done;
 }
 
-void Trainer::tell_of(const Evaluation& e) {
+void Trainer::report(const Evaluation& e) {
   Json record = {{"event", "eval"}, {"step", state_.step}, {"epoch", state_.epoch + (state_.batch > 0)}};
   record.update(e.to_json(session_.classes() > 5));
   if (evaluates_average(config_)) record["weights"] = "ema";
@@ -240,7 +240,7 @@ void Trainer::count_replaced() {
   state_.replaced = std::accumulate(all.begin(), all.end(), replaced_before_);
 }
 
-void Trainer::tell_of_replaced() {
+void Trainer::report_replaced() {
   count_replaced();
   if (state_.replaced <= std::exchange(replaced_told_, state_.replaced)) return;
   log_.note(str(counted(state_.replaced, "damaged sample"),
@@ -251,14 +251,14 @@ void Trainer::tell_of_replaced() {
 // ---- divergence
 
 void Trainer::look_for_skips() {
-  if (const std::string why = tell_of_skipped_steps(run_); !why.empty()) give_up(why);
+  if (const std::string why = report_skipped_steps(run_); !why.empty()) give_up(why);
 }
 
 void Trainer::give_up(const std::string& why) {
   session_.engine().settle();  // peers may be in the update's gathers: whoever gives up completes them first
   saver_->complete(MustSucceed::no);
   std::string finite;
-  together(comm_, [&] {
+  run_on_all_ranks(comm_, [&] {
     if (folder_) finite = folder_->newest_finite().string();
   });
   fail_diverged(why, from_rank_0(comm_, finite));
@@ -344,7 +344,8 @@ void Trainer::start_from(const std::string& checkpoint) {
   Engine& engine = session_.engine();
   int64_t saved_here = -1;
   if (!checkpoint.empty()) {
-    together(comm_, [&] { state_ = restore_checkpoint(checkpoint, config_.model.name, session_.graph(), engine); });
+    run_on_all_ranks(comm_,
+                     [&] { state_ = restore_checkpoint(checkpoint, config_.model.name, session_.graph(), engine); });
     engine.state_written();
     engine.restore({state_.scalars, state_.loss_scale});
     replaced_before_ = replaced_told_ = state_.replaced;
@@ -370,7 +371,7 @@ void Trainer::start_from(const std::string& checkpoint) {
     csv_.open(folder_->files(), folder_->held(), config_, state_, total_steps_,
               checkpoint.empty() ? CsvLog::Begins::anew : CsvLog::Begins::again);
   }
-  if (config_.train.sample_grid && !ended_) together(comm_, [&] { show_first_images(); });
+  if (config_.train.sample_grid && !ended_) run_on_all_ranks(comm_, [&] { show_first_images(); });
   saver_.emplace(run_, folder_.get(), provenance_);
   if (checkpoint.empty()) return;
   saver_->restored(saved_here, checkpoint);
@@ -393,7 +394,7 @@ void Trainer::load_initial_weights() {
   if (new_head) session_.initialize_head();
   std::vector<std::string> done;
   bool average = false;
-  together(comm_, [&] {
+  run_on_all_ranks(comm_, [&] {
     const SafetensorsFile file(weights_file(options_.init), SafetensorsFile::Check::header);
     if (const std::string other = other_model_keys(file, config_.model); !other.empty())
       log_.warn("--init: these weights are of another network: " + other);

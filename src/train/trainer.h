@@ -51,9 +51,9 @@ class Trainer {
   bool evaluate_now(Because because);
   std::vector<Evaluation> evaluate_each_split();
   std::vector<Evaluation> evaluate_splits();
-  void tell_of(const Evaluation& e);
+  void report(const Evaluation& e);
   void count_replaced();
-  void tell_of_replaced();
+  void report_replaced();
   bool finish();
   void look_for_skips();
   [[noreturn]] void give_up(const std::string& why);

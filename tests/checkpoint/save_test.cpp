@@ -13,8 +13,8 @@
 #include "checkpoint/saving.h"
 #include "checkpoint/tensor_differences.h"
 #include "checkpoint/weights_hash.h"
+#include "comm/all_ranks.h"
 #include "comm/host/threads.h"
-#include "comm/together.h"
 
 namespace ct {
 namespace {
@@ -368,7 +368,7 @@ TEST(Together, AllThrowTheFirstError) {
     std::atomic<int> threw = 0;
     on_ranks(4, [&](Communicator& comm) {
       try {
-        together(comm, [&] {
+        run_on_all_ranks(comm, [&] {
           if (bad >= 0 && comm.rank() >= bad) fail(ExitCode::data, "it is ", comm.rank());
         });
       } catch (const Error& e) {

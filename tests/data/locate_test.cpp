@@ -2,7 +2,7 @@
 
 #include "data/cifar/cifar_set.h"
 #include "data/data_fixture.h"
-#include "data/late_set.h"
+#include "data/deferred_data_set.h"
 #include "data/synthetic/synthetic.h"
 
 namespace ct {
@@ -67,7 +67,7 @@ TEST_F(LocateTest, ASetThatIsWrittenLaterIsKnownBefore) {
   EXPECT_EQ(written.folder, later.folder);
   EXPECT_FALSE(locate_data("auto", root / "data", {.if_absent = IfAbsent::write_later}).to_write);
   for (const Split split : {Split::train, Split::test}) {
-    auto& late = dynamic_cast<LateSet&>(*sets[split == Split::train ? 0 : 1]);
+    auto& late = dynamic_cast<DeferredDataSet&>(*sets[split == Split::train ? 0 : 1]);
     auto images = written.kind->open(written, split, {});
     EXPECT_EQ(late.name(), images->name());
     EXPECT_EQ(late.class_names(), images->class_names());
@@ -90,7 +90,7 @@ TEST_F(LocateTest, ASetThatIsWrittenLaterIsKnownBefore) {
   write_synthetic(small, {}, 10);
   const DataSource found = locate_data("synthetic", root / "small");
   expect_error(ExitCode::data, {"synthetic-10", "another set"},
-               [&] { dynamic_cast<LateSet&>(*waiting).arrive(found.kind->open(found, Split::test, {})); });
+               [&] { dynamic_cast<DeferredDataSet&>(*waiting).arrive(found.kind->open(found, Split::test, {})); });
 }
 
 TEST_F(LocateTest, KeepsTheSyntheticSetInMemoryWhereItCannotBeWritten) {

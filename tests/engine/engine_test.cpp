@@ -549,7 +549,7 @@ TEST(Engine, ABadMicroBatchOnOneRankSkipsTheStepOnAll) {
       run_ranks(ranks, [&, ranks = ranks, accumulation = accumulation, stage = stage](Communicator& comm) {
         const auto backend = backend_of_this_thread();
         const Graph graph = graph_of(small_net);
-        const Lowered lowered = lower_training(
+        const LoweredProgram lowered = lower_training(
             graph, rule, {.ranks = ranks, .rank = comm.rank(), .accumulation = accumulation, .zero_stage = stage});
         Engine engine(*backend, comm, lowered, schedule(rule)), other(*backend, comm, lowered, schedule(rule));
         const auto me = static_cast<size_t>(comm.rank());
@@ -669,7 +669,7 @@ TEST(Engine, DropoutIsTheSameAfterAResumeAndAfterASkippedStep) {
   const auto backend = backend_of_this_thread();
   const auto comm = make_solo();
   const Graph graph = graph_of(dropout_net);
-  const Lowered lowered = lower_training(graph, kAdam, {.accumulation = 2});
+  const LoweredProgram lowered = lower_training(graph, kAdam, {.accumulation = 2});
   Engine engine(*backend, *comm, lowered, schedule(kAdam)), other(*backend, *comm, lowered, schedule(kAdam));
   const auto step = [&](Engine& e, int64_t number) {
     micro_steps(e, *comm, number);
@@ -744,7 +744,7 @@ TEST(Evaluator, SharesTheEnginesParametersAndRepeatsItsLosses) {
     evaluator.run();
     const std::vector<float> losses(evaluator.losses().begin(), evaluator.losses().end());
     for (int64_t i = 0; i < kBatch; ++i)
-      EXPECT_EQ(evaluator.larger()[static_cast<size_t>(i)] == 0,
+      EXPECT_EQ(evaluator.label_rank()[static_cast<size_t>(i)] == 0,
                 evaluator.predicted()[static_cast<size_t>(i)] == to.labels[i]);
     feed(engine.inputs(), step);
     engine.micro_step();

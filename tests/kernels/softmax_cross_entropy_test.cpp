@@ -39,7 +39,7 @@ struct Loss {
         scale(1),
         labels(static_cast<size_t>(c.n)),
         predicted(static_cast<size_t>(c.n)),
-        larger(static_cast<size_t>(c.n)) {
+        label_rank(static_cast<size_t>(c.n)) {
     scale.at(0) = c.loss_scale.value_or(1);
     const std::vector<float> z = numbers(static_cast<size_t>(c.n * c.classes), 1);
     for (int64_t i = 0; i < c.n; ++i) {
@@ -59,7 +59,7 @@ struct Loss {
             .loss_scale = c.loss_scale ? scale.data() : nullptr,
             .losses = losses.data(),
             .predicted = predicted.data(),
-            .larger = larger.data(),
+            .label_rank = label_rank.data(),
             .dlogits = dlogits.data()};
   }
   void expect_ranks() {
@@ -70,7 +70,7 @@ struct Loss {
         above += !(logit(i, j) <= logit(i, labels.at(static_cast<size_t>(i))));
       }
       ASSERT_EQ(predicted.at(static_cast<size_t>(i)), best) << c.text() << " row " << i;
-      ASSERT_EQ(larger.at(static_cast<size_t>(i)), above) << c.text() << " row " << i;
+      ASSERT_EQ(label_rank.at(static_cast<size_t>(i)), above) << c.text() << " row " << i;
     }
   }
   void expect_result() {
@@ -104,7 +104,7 @@ struct Loss {
   Case c;
   Buffer<float> logits, dlogits, losses;
   Buffer<double> scale;
-  Buffer<int32_t> labels, predicted, larger;
+  Buffer<int32_t> labels, predicted, label_rank;
 };
 
 TEST(SoftmaxCrossEntropy, IsTheReferences) {
@@ -187,7 +187,7 @@ TEST(SoftmaxCrossEntropy, TiesGoToTheFirstMaximumAndBeatNoLabel) {
       l.expect_result();
       EXPECT_EQ(l.predicted.at(0), 0);
       EXPECT_EQ(l.predicted.at(1), 3);
-      EXPECT_EQ(l.larger.at(1), 0);
+      EXPECT_EQ(l.label_rank.at(1), 0);
     });
   }
 }

@@ -189,7 +189,7 @@ TEST(Lowering, PowerOfTwoSendsOneSubtreeOthersMeetEveryMicroStep) {
     return lower_training(graph(), kAdam,
                           {.ranks = 2, .accumulation = accumulation, .zero_stage = stage, .zero = one_bucket});
   };
-  Lowered l = lower(4, 0);
+  LoweredProgram l = lower(4, 0);
   EXPECT_EQ(kinds(l.micro), Names{"tree_push"});
   EXPECT_EQ(kinds(l.last), (Names{"tree_push", "all_reduce"}));
   EXPECT_EQ(kinds(l.update), Names{});
@@ -216,7 +216,7 @@ TEST(Lowering, ParametersAreWaitedForWhereTheyAreUsed) {
   const Graph g = graph();
   for (int stage = 0; stage <= 3; ++stage) {
     SCOPED_TRACE(stage);
-    const Lowered l = lower_training(
+    const LoweredProgram l = lower_training(
         g, kAdam, {.ranks = 2, .accumulation = 2, .zero_stage = stage, .zero = {.allgather_bucket_size = 1}});
     std::vector<std::vector<ct::Run>> gathers;  // by communication of the update; none: not of parameters
     for (const Step& step : l.update)
@@ -252,7 +252,7 @@ bool alive_together(const MemoryPlan::Place& a, const MemoryPlan::Place& b) {
 }
 
 TEST(Memory, ValuesAliveTogetherNeverOverlap) {
-  const Lowered l = lower_training(graph(), kAdam, {.accumulation = 2});
+  const LoweredProgram l = lower_training(graph(), kAdam, {.accumulation = 2});
   const std::vector<size_t> workspace(l.micro.size(), 1000);
   const MemoryPlan plan = plan_memory(l, workspace, workspace);
   std::vector<MemoryPlan::Place> places = plan.values;
@@ -275,7 +275,7 @@ TEST(Memory, ValuesAliveTogetherNeverOverlap) {
 
 TEST(Memory, EveryOperandOfEveryStepHasAPlaceOrIsResident) {
   for (int stage = 0; stage <= 3; ++stage) {
-    const Lowered l = lower_training(graph(), kAdam, {.ranks = 2, .accumulation = 2, .zero_stage = stage});
+    const LoweredProgram l = lower_training(graph(), kAdam, {.ranks = 2, .accumulation = 2, .zero_stage = stage});
     const MemoryPlan plan = plan_memory(l);
     for (const Program* program : {&l.micro, &l.last})
       for (const Step& step : *program) {
@@ -284,7 +284,7 @@ TEST(Memory, EveryOperandOfEveryStepHasAPlaceOrIsResident) {
         for (ValueId v : ids) {
           const ValueId at = origin(l.values, v).value;
           const auto& place = plan.values[static_cast<size_t>(at)];
-          if (l[at].home == Home::resident || l[at].home == Home::shared) continue;
+          if (l[at].space == MemorySpace::resident || l[at].space == MemorySpace::shared) continue;
           EXPECT_GE(place.offset, 0) << l[v].name;
           EXPECT_TRUE(std::any_of(place.lives.begin(), place.lives.end(), [&](const Range& life) {
             return life.begin <= step.time && step.time < life.end;
@@ -304,30 +304,30 @@ ValueId chain(Graph& g, ValueId images, int classes) {
 TEST(Memory, NoMoreThanTwoUnitsAreGatheredAndTwoBucketsUnderWay) {
   const Graph g = build_graph(chain, {.batch = 2, .height = 4, .width = 4, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
   const Distribution d{.ranks = 4, .zero_stage = 3, .zero = {.reduce_bucket_size = 1}};
-  const Lowered l = lower_training(g, kAdam, d);
+  const LoweredProgram l = lower_training(g, kAdam, d);
   const MemoryUse use = memory_use(l, plan_memory(l));
   int64_t largest = 0;
   for (const Range& unit : l.flat.units) largest = std::max<int64_t>(largest, unit.size() * 4 + 128);
   EXPECT_LE(use.gathered_weights, 2 * largest);
   EXPECT_LE(use.gradient_buckets, 2 * largest);
   EXPECT_GT(use.gathered_weights, largest);  // one is prefetched
-  const Lowered whole = lower_training(g, kAdam, {.ranks = 4});
+  const LoweredProgram whole = lower_training(g, kAdam, {.ranks = 4});
   EXPECT_EQ(memory_use(whole, plan_memory(whole)).gathered_weights, 0);
 }
 
 TEST(Memory, FlattenedImageIsAViewWithoutAnOperation) {
   const auto aligned = [](Graph& g, ValueId images, int classes) { return g.linear(g.flatten(images), "fc", classes); };
   const Graph g = build_graph(aligned, {.batch = 2, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
-  const Lowered l = lower_training(g, kAdam, {});
+  const LoweredProgram l = lower_training(g, kAdam, {});
   for (const Step& s : l.last) EXPECT_NE(name_of(s.op), "flatten");
-  const Lowered padded = lower_training(graph(), kAdam, {});  // 14*14*6 is no multiple of the row pad
+  const LoweredProgram padded = lower_training(graph(), kAdam, {});  // 14*14*6 is no multiple of the row pad
   int copies = 0;
   for (const Step& s : padded.last) copies += name_of(s.op) == "flatten" || name_of(s.op) == "flatten_grad";
   EXPECT_EQ(copies, 2);
 }
 
 TEST(Text, NamesOperationsAndPlaces) {
-  const Lowered l = lower_training(graph(), kAdam, {.ranks = 2, .zero_stage = 3});
+  const LoweredProgram l = lower_training(graph(), kAdam, {.ranks = 2, .zero_stage = 3});
   const std::string text = to_text(l, plan_memory(l));
   for (const char* word : {"conv2d", "reduce_scatter", "all_gather", "adam", "arena:", "exp_avg_sq", "conv.weight"})
     EXPECT_NE(text.find(word), std::string::npos) << word;

@@ -17,7 +17,9 @@ Graph graph(DType compute = DType::f32) {
   return build_graph(net, {.batch = 2, .classes = 10, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .compute = compute});
 }
 
-Lowered lowered(const Graph& g, const Distribution& d) { return lower_training(g, {.optimizer = optim::AdamW{}}, d); }
+LoweredProgram lowered(const Graph& g, const Distribution& d) {
+  return lower_training(g, {.optimizer = optim::AdamW{}}, d);
+}
 
 /// Elements of the flat order, which is all that collectives move if padding moves along.
 double stored(const Graph& g) { return static_cast<double>(flatten_parameters(g).numel); }

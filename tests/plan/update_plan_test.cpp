@@ -18,7 +18,7 @@ Graph network() {
       {.batch = 1, .classes = 10, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
 }
 
-Lowered lowered(const optim::Optimizer& optimizer, int rank, int ranks, int stage) {
+LoweredProgram lowered(const optim::Optimizer& optimizer, int rank, int ranks, int stage) {
   return lower_training(network(), {.optimizer = optimizer}, {.ranks = ranks, .rank = rank, .zero_stage = stage});
 }
 
@@ -60,7 +60,7 @@ TEST(UpdatePlan, LambAddsEveryChunkOnce) {
       std::map<int64_t, int> added;
       int64_t chunks = 0;
       for (int rank = 0; rank < ranks; ++rank) {
-        const Lowered program = lowered(optim::Lamb{}, rank, ranks, stage);
+        const LoweredProgram program = lowered(optim::Lamb{}, rank, ranks, stage);
         chunks = static_cast<int64_t>(program.flat.chunks.size());
         for (const LambMoments& op : ops_of<LambMoments>(program.update))
           for (const LambMoments::Slice& slice : op.slices)
@@ -81,7 +81,7 @@ TEST(UpdatePlan, EveryMatrixHasOneOwner) {
     for (const int ranks : {1, 2, 4}) {
       std::multiset<std::pair<int64_t, int64_t>> shapes;
       for (int rank = 0; rank < ranks; ++rank) {
-        const Lowered program = lowered(optim::Muon{}, rank, ranks, stage);
+        const LoweredProgram program = lowered(optim::Muon{}, rank, ranks, stage);
         for (const Orthogonalize& op : ops_of<Orthogonalize>(program.update)) {
           const Shape& left = program[op.left].shape;
           shapes.insert({left[0], left[1]});

@@ -147,7 +147,7 @@ class FlopsProfileTest : public testing::Test {
   static constexpr double kConv1 = 2. * 28 * 28 * 6 * 3 * 25, kConv2 = 2. * 26 * 26 * 4 * 6 * 9;
   static constexpr double kFc = 2. * 13 * 13 * 4 * 10;  // multiply-adds of two images
   Graph graph_;
-  Lowered program_;
+  LoweredProgram program_;
   FlopsProfile profile_;
 };
 

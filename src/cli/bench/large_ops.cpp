@@ -28,10 +28,10 @@ std::vector<Value> with_large_batch(std::vector<Value> values, const Ids& operan
   const auto value = [&](ValueId id) -> Value& { return values[static_cast<size_t>(id)]; };
   int64_t largest = 1;
   for (const ValueId id : operands)
-    if (value(id).account == Account::activations) largest = std::max(largest, stored_bytes(value(id)));
+    if (value(id).account == MemoryCategory::activations) largest = std::max(largest, stored_bytes(value(id)));
   const int64_t batches = (kLargeBytes + largest - 1) / largest;
   for (const ValueId id : operands)
-    if (value(id).account == Account::activations) value(id).shape[0] *= batches;
+    if (value(id).account == MemoryCategory::activations) value(id).shape[0] *= batches;
   return values;
 }
 
@@ -60,7 +60,7 @@ Memory ordinary_numbers(Backend& backend, int64_t bytes) {
 
 }  // namespace
 
-OpTimes time_large_operations(const Lowered& program, Backend& backend, const OpTimingOptions& options) {
+OpTimes time_large_operations(const LoweredProgram& program, Backend& backend, const OpTimingOptions& options) {
   OpTimes times{.ops = {}, .step = 0};
   for (const Step& step : largest_of_each_name(program.last.empty() ? program.micro : program.last, program.values)) {
     const auto* op = std::get_if<ComputeOp>(&step.op);

@@ -10,6 +10,6 @@ inline constexpr int64_t kLargeBytes = int64_t{256} << 20;
 
 /// Of each such kind the operation of a micro-batch of `program` that moves most, with the batch so large that its
 /// largest tensor takes kLargeBytes.
-OpTimes time_large_operations(const Lowered& program, Backend& backend, const OpTimingOptions& options);
+OpTimes time_large_operations(const LoweredProgram& program, Backend& backend, const OpTimingOptions& options);
 
 }  // namespace ct

@@ -63,7 +63,7 @@ double time_operation(Backend& backend, const ComputeOp& op, const std::vector<V
 }
 
 OpTimes time_device_operations(Engine& engine, Backend& backend, const OpTimingOptions& options) {
-  const Lowered& program = engine.lowered();
+  const LoweredProgram& program = engine.lowered();
   const Program& micro = program.last.empty() ? program.micro : program.last;
   OpTimes times{.ops = {}, .step = 0};
   for (const auto& [steps, runs] : {std::pair(&micro, program.distribution.accumulation), {&program.update, 1}})
@@ -94,7 +94,7 @@ OpTimes time_host_operations(Engine& engine) {
       spent += timings[k].seconds;
     }
   }
-  const Lowered& program = engine.lowered();
+  const LoweredProgram& program = engine.lowered();
   OpTimes times{.ops = {}, .step = 0, .in_caches = true};
   for (const auto& [steps, repeats] :
        {std::pair(&program.last, program.distribution.accumulation), {&program.update, 1}})

@@ -85,16 +85,16 @@ class Supervisor {
     while (!running_.empty()) {
       const timespec pause{0, 200'000'000};
       const int signal = sigtimedwait(&watched_, nullptr, &pause);
-      if (signal > 0 && signal != SIGCHLD) tell_all(signal);
+      if (signal > 0 && signal != SIGCHLD) signal_all(signal);
       reap();
       const auto now = Clock::now();
       if (code_ != 0 && !term_at && !kill_at) term_at = now + kGrace;
       if (term_at && now >= *term_at) {
-        tell_all(SIGTERM);
+        signal_all(SIGTERM);
         term_at.reset();
         kill_at = now + kAfterTerm;
       }
-      if (kill_at && now >= *kill_at) tell_all(SIGKILL);
+      if (kill_at && now >= *kill_at) signal_all(SIGKILL);
     }
     return code_;
   }
@@ -112,7 +112,7 @@ class Supervisor {
     const pid_t parent = getpid(), child = fork();
     if (child < 0) {
       const int problem = errno;
-      tell_all(SIGKILL);
+      signal_all(SIGKILL);
       fail(ExitCode::memory, "cannot start rank ", ranks_.first + local, ": ", std::strerror(problem),
            ": raise the limit of processes (ulimit -u), or start fewer");
     }
@@ -120,7 +120,7 @@ class Supervisor {
     running_[child] = ranks_.first + local;
   }
 
-  void tell_all(int signal) const {
+  void signal_all(int signal) const {
     for (const auto& [child, rank] : running_) kill(child, signal);
   }
 

@@ -233,7 +233,7 @@ class UcxWire : public MessageWire {
 };
 
 /// Runs `act` on every rank that has met; where it throws on any, all throw what it threw on the first such.
-void together(Meeting& meeting, const std::function<void()>& act, const std::function<void()>& while_waiting) {
+void run_on_all_ranks(Meeting& meeting, const std::function<void()>& act, const std::function<void()>& while_waiting) {
   std::string mine;
   try {
     act();

@@ -3,8 +3,8 @@
 #include "base/paths.h"
 #include "data/cifar/cifar_kind.h"
 #include "data/cifar/verify.h"
+#include "data/deferred_data_set.h"
 #include "data/folder_names.h"
-#include "data/late_set.h"
 #include "data/synthetic/synthetic.h"
 
 namespace ct {
@@ -61,11 +61,12 @@ std::unique_ptr<DataSet> open(const DataSource& source, Split split, const OpenO
   std::vector<uint16_t> labels;
   for (uint32_t i = first; i < first + count; ++i)
     labels.push_back(static_cast<uint16_t>(synthetic_label(kSyntheticSeed, i)));
-  return std::make_unique<LateSet>(LateSet::Known{.name = std::string(kSyntheticName),
-                                                  .shape = kCifarShape,
-                                                  .class_names = std::move(class_names),
-                                                  .labels = std::move(labels),
-                                                  .fingerprint = kSyntheticFingerprints[train ? 0 : 1]});
+  return std::make_unique<DeferredDataSet>(
+      DeferredDataSet::Known{.name = std::string(kSyntheticName),
+                             .shape = kCifarShape,
+                             .class_names = std::move(class_names),
+                             .labels = std::move(labels),
+                             .fingerprint = kSyntheticFingerprints[train ? 0 : 1]});
 }
 
 std::string how_to_get(const fs::path& path) {

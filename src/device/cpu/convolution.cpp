@@ -89,14 +89,14 @@ std::unique_ptr<Kernel> prepare_winograd(const ConvTask& task) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> prepare_convolution(const ConvTask& task, ConvWay way) {
-  if (way != ConvWay::winograd) return prepare_by_library(task, way);
+std::unique_ptr<Kernel> prepare_convolution(const ConvTask& task, ConvAlgorithm algorithm) {
+  if (algorithm != ConvAlgorithm::winograd) return prepare_by_library(task, algorithm);
   return task.type == DType::bf16 ? prepare_winograd<uint16_t>(task) : prepare_winograd<float>(task);
 }
 
-std::string_view name_of(ConvWay way) {
+std::string_view name_of(ConvAlgorithm algorithm) {
   constexpr std::string_view kNames[] = {"direct", "blocked", "winograd", "product"};
-  return kNames[static_cast<size_t>(way)];
+  return kNames[static_cast<size_t>(algorithm)];
 }
 
 }  // namespace ct::cpu

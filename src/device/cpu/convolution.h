@@ -1,5 +1,6 @@
 // Convolutions of any shape: by oneDNN where it is installed (onednn.cpp, onednn_product.cpp) and by Winograd's
-// algorithm, else by our own plain kernels (no_onednn.cpp). Which of the library's ways is taken: convolution_ways.h.
+// algorithm, else by our own plain kernels (no_onednn.cpp). convolution_algorithms.h chooses among the
+// library's algorithms.
 #pragma once
 
 #include <memory>
@@ -42,15 +43,17 @@ ConvTask conv_task(const Conv2dGradW& op, const std::vector<Value>& values);
 /// How a pass can be computed. direct: the library's direct algorithm, on activations in the program's own order;
 /// blocked: the same in the order that the library likes best, into which they are brought and back; winograd: our own
 /// kernels of Winograd's algorithm; product: patches of images, unfolded, times the weights, as matrices.
-enum class ConvWay : uint8_t { direct, blocked, winograd, product };
-inline constexpr ConvWay kConvWays[] = {ConvWay::direct, ConvWay::blocked, ConvWay::winograd, ConvWay::product};
-std::string_view name_of(ConvWay way);
+enum class ConvAlgorithm : uint8_t { direct, blocked, winograd, product };
+inline constexpr ConvAlgorithm kConvAlgorithms[] = {ConvAlgorithm::direct, ConvAlgorithm::blocked,
+                                                    ConvAlgorithm::winograd, ConvAlgorithm::product};
+std::string_view name_of(ConvAlgorithm algorithm);
 
-/// Null where a convolution cannot be computed in this way, or only by the library's reference code, which is a
-/// thousand times slower. With the library there is always the product, without it the direct way, by our own code.
-std::unique_ptr<Kernel> prepare_convolution(const ConvTask& task, ConvWay way);
-/// Likewise, of the library's ways.
-std::unique_ptr<Kernel> prepare_by_library(const ConvTask& task, ConvWay way);
+/// Null where a convolution cannot be computed by this algorithm, or only by the library's reference code, which is a
+/// thousand times slower. With the library there is always the product, without it the direct algorithm, by our own
+/// code.
+std::unique_ptr<Kernel> prepare_convolution(const ConvTask& task, ConvAlgorithm algorithm);
+/// Likewise, of the library's algorithms.
+std::unique_ptr<Kernel> prepare_by_library(const ConvTask& task, ConvAlgorithm algorithm);
 
 /// "oneDNN 2.6.3", or nothing.
 std::string convolution_library();

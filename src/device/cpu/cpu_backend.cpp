@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "device/cpu/convolution.h"
-#include "device/cpu/convolution_ways.h"
+#include "device/cpu/convolution_algorithms.h"
 #include "device/cpu/in_f32.h"
 #include "device/cpu/isa.h"
 #include "device/cpu/layers.h"
@@ -65,7 +65,7 @@ class HostInstant final : public Instant {
 class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(const CpuOptions& options)
-      : memory_advice_(options.memory_advice), ways_(options, CpuBackend::description()) {}
+      : memory_advice_(options.memory_advice), convolutions_(options, CpuBackend::description()) {}
 
   std::string description() const override {
     const std::string library = cpu::convolution_library();
@@ -106,17 +106,17 @@ class CpuBackend final : public Backend {
 
   std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) override {
     if (!std::visit([&](const auto& kind) { return runs_as_it_is(kind, values); }, op))
-      return cpu::prepare_in_f32(op, values, ways_);
-    return std::visit([&](const auto& kind) { return cpu::prepare(kind, cpu::Shapes(values, ways_)); }, op);
+      return cpu::prepare_in_f32(op, values, convolutions_);
+    return std::visit([&](const auto& kind) { return cpu::prepare(kind, cpu::Shapes(values, convolutions_)); }, op);
   }
 
-  std::string plans() const override { return ways_.plans(); }
-  void use_plans(const std::string& plans) override { ways_.use_plans(plans); }
-  std::string plans_missed() const override { return ways_.plans_missed(); }
+  std::string plans() const override { return convolutions_.plans(); }
+  void use_plans(const std::string& plans) override { convolutions_.use_plans(plans); }
+  std::string plans_missed() const override { return convolutions_.plans_missed(); }
 
  private:
   std::string memory_advice_;
-  cpu::ConvolutionWays ways_;
+  cpu::ConvolutionAlgorithms convolutions_;
 };
 
 }  // namespace

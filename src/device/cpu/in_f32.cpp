@@ -9,7 +9,7 @@ namespace {
 
 class InF32 final : public Kernel {
  public:
-  InF32(const ComputeOp& op, std::vector<Value> values, ConvolutionWays& ways) {
+  InF32(const ComputeOp& op, std::vector<Value> values, ConvolutionAlgorithms& convolutions) {
     const Ids read = reads(Op(op)), written = writes(Op(op));
     Ids all = read;
     all.insert(all.end(), written.begin(), written.end());
@@ -22,7 +22,7 @@ class InF32 final : public Kernel {
       const auto is_in = [id](const Ids& ids) { return std::count(ids.begin(), ids.end(), id) > 0; };
       copies_.push_back({.id = id, .numel = value.shape.stored(), .in = is_in(read), .out = is_in(written)});
     }
-    kernel_ = std::visit([&](const auto& kind) { return prepare(kind, Shapes(values, ways)); }, op);
+    kernel_ = std::visit([&](const auto& kind) { return prepare(kind, Shapes(values, convolutions)); }, op);
   }
   size_t workspace_bytes() const override {
     size_t bytes = kernel_->workspace_bytes();
@@ -72,8 +72,9 @@ class InF32 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> prepare_in_f32(const ComputeOp& op, const std::vector<Value>& values, ConvolutionWays& ways) {
-  return std::make_unique<InF32>(op, values, ways);
+std::unique_ptr<Kernel> prepare_in_f32(const ComputeOp& op, const std::vector<Value>& values,
+                                       ConvolutionAlgorithms& convolutions) {
+  return std::make_unique<InF32>(op, values, convolutions);
 }
 
 }  // namespace ct::cpu

@@ -8,6 +8,7 @@
 namespace ct::cpu {
 
 /// `op` over values of which some are bf16: computed in workspace copies of f32.
-std::unique_ptr<Kernel> prepare_in_f32(const ComputeOp& op, const std::vector<Value>& values, ConvolutionWays& ways);
+std::unique_ptr<Kernel> prepare_in_f32(const ComputeOp& op, const std::vector<Value>& values,
+                                       ConvolutionAlgorithms& convolutions);
 
 }  // namespace ct::cpu

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "device/cpu/by_type.h"
 #include "device/cpu/convolution.h"
-#include "device/cpu/convolution_ways.h"
+#include "device/cpu/convolution_algorithms.h"
 #include "device/cpu/cpu_kernel.h"
 #include "device/cpu/kernels/augment.h"
 #include "device/cpu/kernels/batch_norm.h"
@@ -87,14 +87,14 @@ std::unique_ptr<Kernel> prepare(const ConvReluPoolGradX& op, const Shapes& shape
 
 namespace {
 template <class Op>
-std::unique_ptr<Kernel> prepare_by_way(const Op& op, const Shapes& shape) {
-  return shape.ways().prepare(conv_task(op, shape.values()), shape.values());
+std::unique_ptr<Kernel> prepare_by_algorithm(const Op& op, const Shapes& shape) {
+  return shape.convolutions().prepare(conv_task(op, shape.values()), shape.values());
 }
 }  // namespace
 
-std::unique_ptr<Kernel> prepare(const Conv2d& op, const Shapes& shape) { return prepare_by_way(op, shape); }
-std::unique_ptr<Kernel> prepare(const Conv2dGradW& op, const Shapes& shape) { return prepare_by_way(op, shape); }
-std::unique_ptr<Kernel> prepare(const Conv2dGradX& op, const Shapes& shape) { return prepare_by_way(op, shape); }
+std::unique_ptr<Kernel> prepare(const Conv2d& op, const Shapes& shape) { return prepare_by_algorithm(op, shape); }
+std::unique_ptr<Kernel> prepare(const Conv2dGradW& op, const Shapes& shape) { return prepare_by_algorithm(op, shape); }
+std::unique_ptr<Kernel> prepare(const Conv2dGradX& op, const Shapes& shape) { return prepare_by_algorithm(op, shape); }
 
 namespace {
 MaxPoolShape max_pool_shape(const Shape& x, const Shape& y, int kernel, int stride, int pad) {
@@ -378,7 +378,7 @@ std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Shapes& sha
         .losses = at.f32(op.losses),
         .dlogits = at.f32(op.dlogits),
         .predicted = at.i32(op.predicted),
-        .larger = at.i32(op.larger)};
+        .label_rank = at.i32(op.label_rank)};
     return [=] {
       softmax_cross_entropy(args);
       if (args.dlogits == nullptr) return;

@@ -11,21 +11,22 @@
 
 namespace ct::cpu {
 
-class ConvolutionWays;
+class ConvolutionAlgorithms;
 
-/// Shapes and element types of the values of a program, and the ways of its convolutions.
+/// Shapes and element types of the values of a program, and the algorithms of its convolutions.
 class Shapes {
  public:
-  Shapes(const std::vector<Value>& values, ConvolutionWays& ways) : values_(values), ways_(ways) {}
+  Shapes(const std::vector<Value>& values, ConvolutionAlgorithms& convolutions)
+      : values_(values), convolutions_(convolutions) {}
   const Shape& operator()(ValueId id) const { return values_[static_cast<size_t>(id)].shape; }
   DType dtype(ValueId id) const { return values_[static_cast<size_t>(id)].dtype; }
   bool bf16(ValueId id) const { return dtype(id) == DType::bf16; }
   const std::vector<Value>& values() const { return values_; }
-  ConvolutionWays& ways() const { return ways_; }
+  ConvolutionAlgorithms& convolutions() const { return convolutions_; }
 
  private:
   const std::vector<Value>& values_;
-  ConvolutionWays& ways_;
+  ConvolutionAlgorithms& convolutions_;
 };
 
 std::unique_ptr<Kernel> prepare(const Edit& op, const Shapes& shape);

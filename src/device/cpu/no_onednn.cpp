@@ -1,13 +1,13 @@
-// Convolution without oneDNN: our own plain kernels, which are one way, the direct one. Linear layers have own ones,
-// too.
+// Convolution without oneDNN: our own plain kernels, which are one algorithm, the direct one. Linear layers have own
+// ones, too.
 #include "device/cpu/convolution.h"
 #include "device/cpu/cpu_kernel.h"
 #include "device/cpu/linear.h"
 
 namespace ct::cpu {
 
-std::unique_ptr<Kernel> prepare_by_library(const ConvTask& task, ConvWay way) {
-  if (way != ConvWay::direct) return nullptr;
+std::unique_ptr<Kernel> prepare_by_library(const ConvTask& task, ConvAlgorithm algorithm) {
+  if (algorithm != ConvAlgorithm::direct) return nullptr;
   const ConvDims& d = task.dims;
   return make_kernel(conv2d_workspace(d) * sizeof(float),
                      [=](const Operands& at, float* workspace) -> std::function<void()> {

@@ -25,7 +25,7 @@ struct Problem {
   memory::desc x, y, w, b;
   Dims strides, pads;
 
-  Problem(const ConvTask& task, DType w_type, ConvWay way) {
+  Problem(const ConvTask& task, DType w_type, ConvAlgorithm algorithm) {
     const ConvDims& d = task.dims;
     const auto type = library_type(task.type);
     const Dims x_dims{d.n, d.in_channels, d.in_h, d.in_w}, y_dims{d.n, d.out_channels, d.out_h, d.out_w};
@@ -35,8 +35,8 @@ struct Problem {
     own_w = {w_dims, library_type(w_type), Tag::ohwi};
     if (task.bias != kNone) own_b = b = {{d.out_channels}, memory::data_type::f32, Tag::a};
     // With planar images the library falls back on its reference code.
-    x = {x_dims, type, way == ConvWay::direct ? Tag::nhwc : Tag::any};
-    y = {y_dims, type, way == ConvWay::direct ? Tag::nhwc : Tag::any};
+    x = {x_dims, type, algorithm == ConvAlgorithm::direct ? Tag::nhwc : Tag::any};
+    y = {y_dims, type, algorithm == ConvAlgorithm::direct ? Tag::nhwc : Tag::any};
     w = {w_dims, library_type(w_type), Tag::any};
     strides = {d.stride, d.stride};
     pads = {d.pad, d.pad};
@@ -124,9 +124,9 @@ std::unique_ptr<Kernel> prepared(std::shared_ptr<Library> library, const typenam
   });
 }
 
-std::unique_ptr<Kernel> prepare_primitive(const ConvTask& task, ConvWay way) {
+std::unique_ptr<Kernel> prepare_primitive(const ConvTask& task, ConvAlgorithm algorithm) {
   const auto library = std::make_shared<Library>();
-  const Problem p(task, task.type, way);  // of a weight gradient: the forward pass, as a hint
+  const Problem p(task, task.type, algorithm);  // of a weight gradient: the forward pass, as a hint
   const Forward forward_pd = forward(library->engine, p);
   switch (task.pass) {
     case ConvPass::forward:
@@ -145,7 +145,7 @@ std::unique_ptr<Kernel> prepare_primitive(const ConvTask& task, ConvWay way) {
            {DNNL_ARG_DIFF_SRC, task.image, p.own_x, pd.diff_src_desc(), /*result=*/true}});
     }
     case ConvPass::grad_w: {
-      const Problem in_f32(task, /*w_type=*/DType::f32, way);
+      const Problem in_f32(task, /*w_type=*/DType::f32, algorithm);
       const BackwardWeights pd = backward_weights(library->engine, in_f32, forward_pd);
       return prepared<dnnl::convolution_backward_weights>(
           library, pd,
@@ -160,12 +160,12 @@ std::unique_ptr<Kernel> prepare_primitive(const ConvTask& task, ConvWay way) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> prepare_by_library(const ConvTask& task, ConvWay way) {
+std::unique_ptr<Kernel> prepare_by_library(const ConvTask& task, ConvAlgorithm algorithm) {
   try {
-    return way == ConvWay::product ? prepare_product(task) : prepare_primitive(task, way);
+    return algorithm == ConvAlgorithm::product ? prepare_product(task) : prepare_primitive(task, algorithm);
   } catch (const dnnl::error& e) {
     if (e.status == dnnl_out_of_memory) throw std::bad_alloc();
-    if (way != ConvWay::product) return nullptr;
+    if (algorithm != ConvAlgorithm::product) return nullptr;
     fail(ExitCode::bug, "oneDNN cannot prepare a matrix product: ", e.what());
   }
 }

@@ -28,7 +28,7 @@ inline dnnl::primitive_attr user_scratchpad() {
 
 inline size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// ConvWay::product (onednn_product.cpp).
+/// ConvAlgorithm::product (onednn_product.cpp).
 std::unique_ptr<Kernel> prepare_product(const ConvTask& task);
 
 }  // namespace ct::cpu

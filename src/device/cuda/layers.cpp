@@ -668,7 +668,7 @@ std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Context& in
         a.second_shares = at.f32(op.second_shares);
         a.losses = at.f32(op.losses);
         a.predicted = at.i32(op.predicted);
-        a.larger = at.i32(op.larger);
+        a.label_rank = at.i32(op.label_rank);
         a.dlogits = at.f32(op.dlogits);
         a.loss_scale = at.at<const double>(op.loss_scale);  // the first member of LossScaleState
         a.predivide = op.predivide;

@@ -18,7 +18,7 @@ void Lowering::for_losses(Change change) {
 
 void Lowering::scale_loss(const LossScaleOptions& options) {
   out_.first_loss_scale = {.scale = options.initial, .hysteresis_left = options.hysteresis};
-  out_.loss_scale = buffer("loss scale", sizeof(LossScaleState), Account::other);
+  out_.loss_scale = buffer("loss scale", sizeof(LossScaleState), MemoryCategory::other);
   for_losses([this](auto& loss) { loss.loss_scale = out_.loss_scale; });
 }
 
@@ -35,11 +35,11 @@ Range Lowering::units_range(const Range& units) const {
 
 /// What this rank owns; where peers read it, all are as long as the longest.
 ValueId Lowering::gradient_shard() {
-  if (!gathers_gradients_) return floats("gradient shard", bytes_of(packed_) / kFloat, Account::gradients);
+  if (!gathers_gradients_) return floats("gradient shard", bytes_of(packed_) / kFloat, MemoryCategory::gradients);
   int64_t largest = 0;
   for (int r = 0; r < out_.distribution.ranks; ++r)
     largest = std::max(largest, bytes_of(out_.shards.packed(r, whole_)));
-  return floats("gradient shard", largest / kFloat, Account::gradients, shared());
+  return floats("gradient shard", largest / kFloat, MemoryCategory::gradients, shared());
 }
 
 void Lowering::place_gradients() {
@@ -47,7 +47,7 @@ void Lowering::place_gradients() {
   const Distribution& d = out_.distribution;
   const BucketSize bucket = bucket_size(flat, d.zero.reduce_bucket_size);
   if (zero_.whole_grads)
-    out_.grads = floats("gradients", flat.numel, Account::gradients, shared());
+    out_.grads = floats("gradients", flat.numel, MemoryCategory::gradients, shared());
   else
     out_.grads = gradient_shard();
 
@@ -58,7 +58,7 @@ void Lowering::place_gradients() {
       group.whole = out_.grads;
     } else {
       const std::string name = "gradients of " + graph_.units()[static_cast<size_t>(units.begin)];
-      group.whole = floats(name, group.range.size(), Account::gradients, Home::exchange);
+      group.whole = floats(name, group.range.size(), MemoryCategory::gradients, MemorySpace::exchange);
       group.first = group.range.begin;
     }
     for (size_t i = 0; i < flat.parameters.size(); ++i) {
@@ -83,12 +83,15 @@ void Lowering::add_levels() {
   const auto a = static_cast<unsigned>(out_.distribution.accumulation);
   const int count = out_.distribution.reproducible ? static_cast<int>(std::bit_width(a - 1)) : 1;
   for (int k = 0; k < count; ++k) {
-    const ValueId level = floats("partial sum " + std::to_string(k), out_.flat.numel, Account::partial_sums);
+    const ValueId level = floats("partial sum " + std::to_string(k), out_.flat.numel, MemoryCategory::partial_sums);
     for (Group& g : groups_) g.levels.push_back(view(level, g.range.begin * kFloat, g.range.size()));
   }
   for (Group& g : groups_)
-    g.counter =
-        add({.name = "leaves", .shape = {1}, .dtype = DType::i32, .home = Home::resident, .account = Account::other});
+    g.counter = add({.name = "leaves",
+                     .shape = {1},
+                     .dtype = DType::i32,
+                     .space = MemorySpace::resident,
+                     .category = MemoryCategory::other});
 }
 
 /// Gradients of micro-batches are the leaves of a sum that is added in one canonical tree, over micro-steps and

@@ -22,17 +22,19 @@ inline constexpr int64_t kFloat = sizeof(float);
 class Lowering {
  public:
   Lowering(const Graph& graph, const Distribution& d, Recompute recompute);
-  Lowered training(const UpdateRule& rule);
-  Lowered evaluation();
+  LoweredProgram training(const UpdateRule& rule);
+  LoweredProgram evaluation();
 
  private:
   // ---- values (values.cpp)
 
   ValueId add(Value value);
   /// Peers read it, if there are any.
-  Home shared() const { return out_.distribution.ranks > 1 ? Home::shared : Home::resident; }
-  ValueId buffer(const std::string& name, int64_t bytes, Account account, Home home = Home::resident);
-  ValueId floats(const std::string& name, int64_t numel, Account account, Home home = Home::resident);
+  MemorySpace shared() const { return out_.distribution.ranks > 1 ? MemorySpace::shared : MemorySpace::resident; }
+  ValueId buffer(const std::string& name, int64_t bytes, MemoryCategory category,
+                 MemorySpace space = MemorySpace::resident);
+  ValueId floats(const std::string& name, int64_t numel, MemoryCategory category,
+                 MemorySpace space = MemorySpace::resident);
   void place(ValueId id, ValueId base, int64_t byte);
   ValueId view(ValueId base, int64_t byte, int64_t numel, DType dtype = DType::f32);
   void take_operations();
@@ -77,7 +79,7 @@ class Lowering {
 
   // ---- forward and backward (passes.cpp)
 
-  void emit(Program& program, ComputeOp op, int after = -1, bool again = false);
+  void emit(Program& program, ComputeOp op, int after = -1, bool is_recompute = false);
   void communicate(Program& program, CommOp op);
   /// The first operation of a pass, forward or backward, that uses a unit's parameters.
   struct Use {
@@ -155,8 +157,8 @@ class Lowering {
   /// An operation of the graph, in the order of a micro-step.
   struct Planned {
     ComputeOp op;
-    int unit;            // of the forward pass: whose part it is; -1: of none
-    bool again = false;  // repeats one of the forward pass
+    int unit;                   // of the forward pass: whose part it is; -1: of none
+    bool is_recompute = false;  // repeats one of the forward pass
   };
   std::vector<Planned> ops_;
   std::vector<Run> whole_, packed_;  // all elements in f32; what this rank owns
@@ -172,7 +174,7 @@ class Lowering {
   bool gathers_gradients_ = false;  // the update does: peers read what this rank owns of them
   MuonScratch muon_scratch_;
   int time_ = 0, queue_ = 0;
-  Lowered out_;
+  LoweredProgram out_;
 };
 
 }  // namespace ct

@@ -64,7 +64,7 @@ int Lowering::add_directions(const optim::Muon& muon, const States& momenta) {
     assign_owners(matrices);
     if (!matrices.empty()) buckets.push_back(std::move(matrices));
   }
-  const ValueId whole = floats("directions", most / kFloat, Account::gradients, shared());
+  const ValueId whole = floats("directions", most / kFloat, MemoryCategory::gradients, shared());
   int after = -1;
   for (const std::vector<Matrix>& matrices : buckets) {
     after = orthogonalize(muon, whole, matrices, after);
@@ -155,10 +155,10 @@ void Lowering::add_muon_scratch(const std::vector<Matrix>& matrices) {
     matrix = std::max(matrix, Shape{m.rows, m.columns}.stored());
     square = std::max(square, Shape{n, n}.stored());
   }
-  muon_scratch_ = {.left = floats("scratch of Muon, left", matrix, Account::other),
-                   .product = floats("scratch of Muon, product", matrix, Account::other),
-                   .gram = floats("scratch of Muon, gram", square, Account::other),
-                   .polynomial = floats("scratch of Muon, polynomial", square, Account::other)};
+  muon_scratch_ = {.left = floats("scratch of Muon, left", matrix, MemoryCategory::other),
+                   .product = floats("scratch of Muon, product", matrix, MemoryCategory::other),
+                   .gram = floats("scratch of Muon, gram", square, MemoryCategory::other),
+                   .polynomial = floats("scratch of Muon, polynomial", square, MemoryCategory::other)};
 }
 
 }  // namespace ct

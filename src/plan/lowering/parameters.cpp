@@ -9,8 +9,8 @@ void Lowering::place_params() {
   const FlatLayout& flat = out_.flat;
   const Distribution& d = out_.distribution;
   if (zero_.whole_params) {
-    out_.params =
-        buffer("params", flat.compute_bytes, Account::weights, zero_.gather_after_update ? shared() : Home::resident);
+    out_.params = buffer("params", flat.compute_bytes, MemoryCategory::weights,
+                         zero_.gather_after_update ? shared() : MemorySpace::resident);
     for (size_t i = 0; i < flat.parameters.size(); ++i)
       place(graph_.parameters()[i].value, out_.params, byte_of(flat.runs, flat.parameters[i].begin));
     return;
@@ -18,7 +18,7 @@ void Lowering::place_params() {
   shard_runs_ = out_.shards.packed(d.rank, flat.runs);
   int64_t largest = 0;  // peers find a shard at the same place everywhere, so all are as long as the longest
   for (int r = 0; r < d.ranks; ++r) largest = std::max(largest, bytes_of(out_.shards.packed(r, flat.runs)));
-  out_.params = buffer("parameter shard", largest, Account::weights, shared());
+  out_.params = buffer("parameter shard", largest, MemoryCategory::weights, shared());
 
   unit_place_.resize(flat.units.size());
   int64_t persistent_bytes = 0;
@@ -33,11 +33,12 @@ void Lowering::place_params() {
     runs.push_back({padded, dtype, byte});
     if (whole) persistent_bytes = byte + bytes;
   }
-  if (!persistent_.empty()) persistent_value_ = buffer("persistent parameters", persistent_bytes, Account::weights);
+  if (!persistent_.empty())
+    persistent_value_ = buffer("persistent parameters", persistent_bytes, MemoryCategory::weights);
   for (size_t u = 0; u < unit_place_.size(); ++u)
     unit_value_.push_back(unit_place_[u].empty() ? kNone
                                                  : buffer("gathered " + graph_.units()[u], bytes_of(unit_place_[u]),
-                                                          Account::weights, Home::transient));
+                                                          MemoryCategory::weights, MemorySpace::transient));
   for (size_t i = 0; i < flat.parameters.size(); ++i) {
     const Parameter& p = graph_.parameters()[i];
     const int64_t begin = flat.parameters[i].begin;
@@ -70,8 +71,8 @@ HeldState Lowering::state(StateKind kind, const std::string& name, Scope scope) 
   if (scope == Scope::matrices || scope == Scope::others)
     held = zero_.whole_states ? Shards(out_.flat, 1).packed(0, runs_of(scope))
                               : out_.shards.packed(out_.distribution.rank, runs_of(scope));
-  const Home home = out_.distribution.zero.offload_optimizer ? Home::host : Home::resident;
-  return {kind, name, floats(name, bytes_of(held) / kFloat, Account::optimizer, home), held, scope};
+  const MemorySpace space = out_.distribution.zero.offload_optimizer ? MemorySpace::host : MemorySpace::resident;
+  return {kind, name, floats(name, bytes_of(held) / kFloat, MemoryCategory::optimizer, space), held, scope};
 }
 
 /// The parameters of a scope in the flat order, with the pads behind them.

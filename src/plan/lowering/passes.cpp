@@ -5,8 +5,8 @@
 
 namespace ct {
 
-void Lowering::emit(Program& program, ComputeOp op, int after, bool again) {
-  program.push_back({std::move(op), time_, after, again});
+void Lowering::emit(Program& program, ComputeOp op, int after, bool is_recompute) {
+  program.push_back({std::move(op), time_, after, is_recompute});
 }
 
 void Lowering::communicate(Program& program, CommOp op) {
@@ -52,14 +52,14 @@ void Lowering::compute(Program& program, bool last) {
       if (gathers[g].first != time_) continue;
       // Its own, if nothing came before, and the next, a unit early; a unit that is used twice in a row must first be
       // done with.
-      const bool again = g + 1 < gathers.size() && gathers[g + 1].unit == gathers[g].unit;
-      gather_until(again ? g + 1 : g + 2);
+      const bool used_twice = g + 1 < gathers.size() && gathers[g + 1].unit == gathers[g].unit;
+      gather_until(used_twice ? g + 1 : g + 2);
       after = std::max(after, gathered[g]);
     }
     // Two groups' gradients at a time: the one that is written, and the one before it, which is on its way.
     for (size_t g = 2; g < groups_.size(); ++g)
       if (!zero_.whole_grads && groups_[g].needed == time_) after = std::max(after, groups_[g - 2].pending);
-    emit(program, ops_[k].op, after, ops_[k].again);
+    emit(program, ops_[k].op, after, ops_[k].is_recompute);
     for (Group& g : groups_)
       if (g.ready == time_) reduce(program, g, last);
   }

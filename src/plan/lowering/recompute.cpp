@@ -16,7 +16,7 @@ bool is_layer(const ComputeOp& op) {
 std::set<ValueId> Lowering::kept() const {
   std::set<ValueId> stays;
   std::vector<int> unit_of(out_.values.size(), -1);
-  for (const auto& [op, unit, again] : ops_) {
+  for (const auto& [op, unit, is_recompute] : ops_) {
     if (std::holds_alternative<SoftmaxCrossEntropy>(op)) {
       for (ValueId id : reads(Op{op})) stays.insert(origin(out_.values, id).value);
       break;
@@ -73,7 +73,7 @@ void Lowering::recompute_units() {
   for (auto at = std::next(loss); at != ops_.end(); ++at) {
     for (const Planned* first : dropped(at->op)) {
       auto& of_unit = wanted[static_cast<size_t>(first->unit)];
-      for (const Planned* one : of_unit) ops.push_back({one->op, one->unit, /*again=*/true});
+      for (const Planned* one : of_unit) ops.push_back({one->op, one->unit, /*is_recompute=*/true});
       of_unit.clear();
     }
     ops.push_back(*at);

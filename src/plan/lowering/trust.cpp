@@ -11,8 +11,8 @@ ValueId Lowering::chunk_sums(const std::string& name) {
   return add({.name = name,
               .shape = {static_cast<int64_t>(out_.flat.chunks.size())},
               .dtype = DType::f64,
-              .home = zero_.whole_states ? Home::resident : shared(),
-              .account = Account::other});
+              .space = zero_.whole_states ? MemorySpace::resident : shared(),
+              .category = MemoryCategory::other});
 }
 
 /// The chunks that this rank adds up, where `place` says that their first element lies, in elements.
@@ -64,8 +64,8 @@ std::vector<TrustRatios::Tensor> Lowering::tensors(const Treatments& treatments)
 ValueId Lowering::ratios() {
   return add({.name = "trust ratios",
               .shape = {static_cast<int64_t>(graph_.parameters().size())},
-              .home = Home::resident,
-              .account = Account::other});
+              .space = MemorySpace::resident,
+              .category = MemoryCategory::other});
 }
 
 ValueId Lowering::add_ratios(const optim::Lars& lars, const Treatments& treatments, const States&) {

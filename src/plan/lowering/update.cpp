@@ -139,9 +139,9 @@ void Lowering::update(const UpdateRule& rule) {
   out_.schedule = add({.name = "schedule",
                        .shape = {kScheduleWindow * row},
                        .dtype = DType::f64,
-                       .home = Home::resident,
-                       .account = Account::other});
-  out_.scalars = buffer("step scalars", sizeof(StepScalars), Account::other);
+                       .space = MemorySpace::resident,
+                       .category = MemoryCategory::other});
+  out_.scalars = buffer("step scalars", sizeof(StepScalars), MemoryCategory::other);
 
   queue_ = 0;
   emit(out_.update, SquareSums{out_.grads, gradient_sums_,

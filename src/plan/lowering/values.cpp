@@ -7,25 +7,25 @@ ValueId Lowering::add(Value value) {
   return static_cast<ValueId>(out_.values.size() - 1);
 }
 
-ValueId Lowering::buffer(const std::string& name, int64_t bytes, Account account, Home home) {
-  return add({.name = name, .shape = {bytes}, .dtype = DType::u8, .home = home, .account = account});
+ValueId Lowering::buffer(const std::string& name, int64_t bytes, MemoryCategory category, MemorySpace space) {
+  return add({.name = name, .shape = {bytes}, .dtype = DType::u8, .space = space, .category = category});
 }
 
-ValueId Lowering::floats(const std::string& name, int64_t numel, Account account, Home home) {
-  return add({.name = name, .shape = {numel}, .home = home, .account = account});
+ValueId Lowering::floats(const std::string& name, int64_t numel, MemoryCategory category, MemorySpace space) {
+  return add({.name = name, .shape = {numel}, .space = space, .category = category});
 }
 
 void Lowering::place(ValueId id, ValueId base, int64_t byte) {
   Value& value = out_.values[static_cast<size_t>(id)];
   value.base = base;
   value.offset = byte;
-  value.account = out_.values[static_cast<size_t>(base)].account;
+  value.category = out_.values[static_cast<size_t>(base)].category;
 }
 
 ValueId Lowering::view(ValueId base, int64_t byte, int64_t numel, DType dtype) {
   const Value& of = out_.values[static_cast<size_t>(base)];
   const Value value{
-      .name = of.name, .shape = {numel}, .dtype = dtype, .base = base, .offset = byte, .account = of.account};
+      .name = of.name, .shape = {numel}, .dtype = dtype, .base = base, .offset = byte, .category = of.category};
   return add(value);
 }
 

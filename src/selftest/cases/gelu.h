@@ -7,7 +7,7 @@
 
 namespace ct::cases {
 
-inline double gelu_tolerance(double x) { return std::abs(x) * (4e-7 + 0x1p-23 * reference::normal_below(x)); }
+inline double gelu_tolerance(double x) { return std::abs(x) * (4e-7 + 0x1p-23 * reference::normal_cdf(x)); }
 /// Of the gradient of x for dy = 1.
 inline double gelu_gradient_tolerance() { return 5e-7 + 0x1p-22; }
 

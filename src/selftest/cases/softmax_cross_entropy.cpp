@@ -46,7 +46,7 @@ struct LossProblem {
 
 OpCase loss_case(const LossProblem& p, bool gradient, const std::string& text) {
   Case c;
-  Doubles losses, predicted, larger, dlogits, loss_tolerance, dlogits_tolerance;
+  Doubles losses, predicted, label_rank, dlogits, loss_tolerance, dlogits_tolerance;
   for (int64_t i = 0; i < p.n; ++i) {
     const Doubles z = p.row(p.z, i);
     const auto label = static_cast<int64_t>(p.labels[at(i)]);
@@ -54,7 +54,7 @@ OpCase loss_case(const LossProblem& p, bool gradient, const std::string& text) {
     for (const double v : z) widest = std::max(widest, std::abs(v)), above += !(v <= z[at(label)]);
     losses.push_back(p.loss(p.z, i));
     predicted.push_back(static_cast<double>(std::max_element(z.begin(), z.end()) - z.begin()));
-    larger.push_back(above);
+    label_rank.push_back(above);
     loss_tolerance.push_back((4 + 2 * widest) * kEps);  // exponents up to 2 widest, rounded before exp
     for (double d : p.gradient(i)) {
       dlogits.push_back(p.scale * d / (static_cast<double>(p.n) * p.predivide));
@@ -68,7 +68,7 @@ OpCase loss_case(const LossProblem& p, bool gradient, const std::string& text) {
   const ValueId second = mixed ? c.in({p.n}, p.second_labels, DType::i32) : kNone;
   const ValueId shares = mixed ? c.in({p.n}, p.second_shares) : kNone;
   const ValueId loss = c.out({p.n}, losses, loss_tolerance);
-  const ValueId best = c.out({p.n}, predicted, {}, DType::i32), more = c.out({p.n}, larger, {}, DType::i32);
+  const ValueId best = c.out({p.n}, predicted, {}, DType::i32), more = c.out({p.n}, label_rank, {}, DType::i32);
   const ValueId dz = gradient ? c.out({p.n, p.classes}, dlogits, dlogits_tolerance) : kNone;
   const ValueId scale =
       p.scale == 1 ? kNone : c.in(shape_of<LossScaleState>(), bytes_of(LossScaleState{.scale = p.scale}), DType::u8);

@@ -12,10 +12,10 @@ namespace ct::reference {
 inline double normal_density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
 
 /// The standard normal distribution's part below x.
-inline double normal_below(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
+inline double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 /// Of complex x: 1/2 + the density's integral from 0, by the series e^(-x^2/2) / sqrt(2 pi) (x + x^3/3 + x^5/(3 5) +
 /// ...), whose terms have one sign. Beyond 12 what misses is less than 2e-33.
-inline std::complex<double> normal_below(std::complex<double> x) {
+inline std::complex<double> normal_cdf(std::complex<double> x) {
   if (std::abs(x.real()) > 12) return x.real() > 0 ? 1 : 0;
   const std::complex<double> square = x * x;
   std::complex<double> term = x, sum = x;
@@ -26,11 +26,11 @@ inline std::complex<double> normal_below(std::complex<double> x) {
 
 template <class T>
 std::vector<T> gelu(std::vector<T> x) {
-  for (T& v : x) v *= normal_below(v);
+  for (T& v : x) v *= normal_cdf(v);
   return x;
 }
 inline std::vector<double> gelu_gradient(const std::vector<double>& x, std::vector<double> dy) {
-  for (size_t i = 0; i < dy.size(); ++i) dy[i] *= normal_below(x[i]) + x[i] * normal_density(x[i]);
+  for (size_t i = 0; i < dy.size(); ++i) dy[i] *= normal_cdf(x[i]) + x[i] * normal_density(x[i]);
   return dy;
 }
 

@@ -20,7 +20,7 @@ constexpr int64_t kRankBytes = 1'000'000;      // stacks, programs, the index of
 constexpr int64_t kConvolutionBytes = 75'000;  // what oneDNN keeps of a prepared one
 
 /// What the rank owns, without padding between parameters.
-int64_t owned_elements(const Lowered& program) {
+int64_t owned_elements(const LoweredProgram& program) {
   int64_t owned = 0;
   for (const Range& parameter : program.flat.parameters)
     for (const Range& part : program.shards.owned(program.distribution.rank, parameter)) owned += part.size();
@@ -28,7 +28,7 @@ int64_t owned_elements(const Lowered& program) {
 }
 
 /// What reductions keep between micro-steps of the elements that this rank owns: see PieceSums.
-int64_t partial_sum_bytes(const Lowered& program) {
+int64_t partial_sum_bytes(const LoweredProgram& program) {
   const Distribution& d = program.distribution;
   const auto reduces = [](const Step& step) {
     const auto* comm = std::get_if<CommOp>(&step.op);
@@ -57,7 +57,7 @@ int64_t convolutions(const Program& steps) {
 
 /// The parameters of the training program serve the evaluator too, and so does its arena, which is as large as the
 /// larger of both wants it.
-void add_evaluator(MemoryUse& use, const Lowered& program, const MemoryPlan& plan) {
+void add_evaluator(MemoryUse& use, const LoweredProgram& program, const MemoryPlan& plan) {
   const MemoryUse more = memory_use(program, plan);
   use.weights += more.weights - stored_bytes(program[program.params]);
   use.other += more.other;
@@ -66,7 +66,7 @@ void add_evaluator(MemoryUse& use, const Lowered& program, const MemoryPlan& pla
 }
 
 /// Scratch of operations outside the arena, which share it.
-int64_t workspaces(Backend& backend, const Lowered& program) {
+int64_t workspaces(Backend& backend, const LoweredProgram& program) {
   size_t most = 0;
   for (const Program* steps : {&program.refresh, &program.update})
     for (const Step& step : *steps)
@@ -103,7 +103,7 @@ StageEstimate estimate_stage(Backend& backend, const EstimateOf& what, int stage
   Config config = what.config;
   config.zero_optimization.stage = stage;
   const Programs programs = lower_programs(config, what.batch, {.rank = what.rank, .ranks = what.ranks}, what.data);
-  const Lowered& train = programs.train;
+  const LoweredProgram& train = programs.train;
 
   StageEstimate estimate{
       .stage = stage, .parameters = programs.graph.parameter_count(), .traffic = step_traffic(train)};
@@ -125,7 +125,7 @@ StageEstimate estimate_stage(Backend& backend, const EstimateOf& what, int stage
   }
   rank.use.gradients += rank.partial_sums;
   for (const Value& value : train.values)  // those of a rank that adds its micro-steps by itself
-    if (value.base == kNone && value.account == Account::partial_sums) rank.partial_sums += stored_bytes(value);
+    if (value.base == kNone && value.category == MemoryCategory::partial_sums) rank.partial_sums += stored_bytes(value);
   add_evaluator(rank.use, programs.evaluate, evaluation);
   if (config.checkpoint.asynchronous)
     rank.snapshot = static_cast<int64_t>(train.states.size()) * owned_elements(train) * kFloat;
@@ -134,7 +134,7 @@ StageEstimate estimate_stage(Backend& backend, const EstimateOf& what, int stage
     if (!rank.on_gpu) rank.overhead += kConvolutionBytes * convolutions(*steps);
   if (!what.data.direct) {
     const int workers = loader_workers(config.data.workers, what.ranks);
-    for (const Lowered* program : {&train, &programs.evaluate})
+    for (const LoweredProgram* program : {&train, &programs.evaluate})
       rank.overhead += static_cast<int64_t>(
           Loader::bytes(what.data.sample, (*program)[program->ports.labels].shape.numel(), workers));
   }

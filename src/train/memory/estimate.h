@@ -1,4 +1,4 @@
-// What a run would need: memory by account, for every ZeRO stage, and what it would move between ranks. From the very
+// What a run would need: memory by category, for every ZeRO stage, and what it would move between ranks. From the very
 // programs that training lowers, so it says what training will do; nothing is allocated.
 #pragma once
 

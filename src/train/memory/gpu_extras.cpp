@@ -18,7 +18,7 @@ constexpr int64_t kFloatBytes = sizeof(float);
 const CommOp* communication(const Step& step) { return std::get_if<CommOp>(&step.op); }
 
 /// The steps of all programs, in the order in which the engine binds them.
-std::vector<const Step*> steps_of(const Lowered& program) {
+std::vector<const Step*> steps_of(const LoweredProgram& program) {
   std::vector<const Step*> all;
   for (const Program* steps : {&program.refresh, &program.micro, &program.last, &program.update})
     for (const Step& step : *steps) all.push_back(&step);
@@ -26,7 +26,7 @@ std::vector<const Step*> steps_of(const Lowered& program) {
 }
 
 /// What this rank owns of what lies in `place`, without the padding between parameters, as runs of the flat order.
-std::vector<Range> owned_in(const Lowered& program, const std::vector<Run>& place) {
+std::vector<Range> owned_in(const LoweredProgram& program, const std::vector<Run>& place) {
   std::vector<Range> owned;
   for (const Range& parameter : program.flat.parameters)
     for (const Run& part : intersection(place, parameter))
@@ -43,18 +43,18 @@ int64_t elements_of(const std::vector<Range>& ranges) {
 /// Reductions that `micro` and `last` have in common are one.
 class Reductions {
  public:
-  explicit Reductions(const Lowered& program) : program_(program) {}
+  explicit Reductions(const LoweredProgram& program) : program_(program) {}
   bool is_new(const ReduceScatter& op) {
     return known_.insert({origin(program_.values, op.whole).value, op.place.front().range.begin}).second;
   }
 
  private:
-  const Lowered& program_;
+  const LoweredProgram& program_;
   std::set<std::pair<ValueId, int64_t>> known_;
 };
 
 /// Every sum has a slot for each rank, at most (NCCL may add by itself, without reproducible).
-void add_nccl(GpuExtras& extras, const Lowered& program) {
+void add_nccl(GpuExtras& extras, const LoweredProgram& program) {
   const Distribution& d = program.distribution;
   const SumOrder order = d.reproducible ? SumOrder::canonical : SumOrder::any;
   ScratchBytes received;
@@ -80,7 +80,7 @@ void add_nccl(GpuExtras& extras, const Lowered& program) {
 }
 
 /// What the other side of collectives passes through.
-void add_staging(ScratchBytes& staging, const Lowered& program) {
+void add_staging(ScratchBytes& staging, const LoweredProgram& program) {
   const Distribution& d = program.distribution;
   const std::vector<Run> packed = program.shards.packed(d.rank, {{{0, program.flat.numel}, DType::f32, 0}});
   Reductions reductions(program);
@@ -100,10 +100,10 @@ void add_staging(ScratchBytes& staging, const Lowered& program) {
 }
 
 /// A buffer that peers read has a twin in the host's memory.
-void add_twins(GpuExtras& extras, const Lowered& program, ValueId theirs = kNone) {
+void add_twins(GpuExtras& extras, const LoweredProgram& program, ValueId theirs = kNone) {
   for (size_t i = 0; i < program.values.size(); ++i) {
     const Value& value = program.values[i];
-    if (value.home == Home::shared && value.base == kNone && static_cast<ValueId>(i) != theirs)
+    if (value.space == MemorySpace::shared && value.base == kNone && static_cast<ValueId>(i) != theirs)
       extras.staged += stored_bytes(value);
   }
 }
@@ -119,7 +119,7 @@ int64_t table_bytes(const ComputeOp& op) {
 }
 
 /// The ratios of trust, which each slice that the host updates has for itself.
-int64_t ratio_bytes(const ComputeOp& op, const Lowered& program) {
+int64_t ratio_bytes(const ComputeOp& op, const LoweredProgram& program) {
   return std::visit(
       [&](const auto& o) -> int64_t {
         if constexpr (requires { o.slices, o.ratios; })
@@ -131,8 +131,8 @@ int64_t ratio_bytes(const ComputeOp& op, const Lowered& program) {
 }
 
 /// Tables, and what travels of slices that the host updates: two at a time (device/cuda/offload.cpp).
-void add_updates(GpuExtras& extras, const Lowered& program) {
-  const auto on_host = [&](ValueId id) { return program[origin(program.values, id).value].home == Home::host; };
+void add_updates(GpuExtras& extras, const LoweredProgram& program) {
+  const auto on_host = [&](ValueId id) { return program[origin(program.values, id).value].space == MemorySpace::host; };
   int64_t slices = 0, largest = 0;
   for (const Program* steps : {&program.refresh, &program.update})
     for (const Step& step : *steps) {
@@ -162,11 +162,11 @@ void add_updates(GpuExtras& extras, const Lowered& program) {
 }  // namespace
 
 GpuExtras gpu_extras(const GpuExtrasOf& what) {
-  const Lowered &train = what.train, &evaluate = what.evaluate;
+  const LoweredProgram &train = what.train, &evaluate = what.evaluate;
   GpuExtras extras;
   add_updates(extras, train);
   const auto mirror = [&](ValueId id) {
-    if (id != kNone && train[id].home != Home::host) extras.mirrors += stored_bytes(train[id]);
+    if (id != kNone && train[id].space != MemorySpace::host) extras.mirrors += stored_bytes(train[id]);
   };
   for (const HeldState& state : train.states) mirror(state.value);
   for (ValueId id : {train.schedule, train.scalars, train.loss_scale}) mirror(id);
@@ -176,7 +176,7 @@ GpuExtras gpu_extras(const GpuExtrasOf& what) {
     if (id != kNone) extras.mirrors += OutputLog::host_bytes(train[id]);
   for (ValueId id : train.ports.balances) extras.mirrors += OutputLog::host_bytes(train[id]);
   extras.mirrors += OutputLog::host_bytes(evaluate[evaluate.ports.outputs]);
-  for (const Lowered* program : {&train, &evaluate}) extras.mirrors += InputFeed::host_bytes(*program);
+  for (const LoweredProgram* program : {&train, &evaluate}) extras.mirrors += InputFeed::host_bytes(*program);
   if (what.nccl) {
     add_nccl(extras, train);
   } else {

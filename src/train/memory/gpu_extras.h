@@ -22,8 +22,8 @@ struct GpuExtras {
 };
 
 struct GpuExtrasOf {
-  const Lowered& train;
-  const Lowered& evaluate;
+  const LoweredProgram& train;
+  const LoweredProgram& evaluate;
   int64_t exchange_bytes;  // of both plans
   bool nccl;
   bool compares_replicas;

@@ -1,4 +1,4 @@
-// What a run used, over all ranks: memory by account and by the operating system, and what moved between ranks.
+// What a run used, over all ranks: memory by category and by the operating system, and what moved between ranks.
 #pragma once
 
 #include "comm/communicator.h"
@@ -16,7 +16,7 @@ struct UsageArgs {
 };
 
 /// {"peak_bytes": {...}, "traffic": {...}}: bytes a rank, and elements and bytes that a rank moved in a step; means
-/// over ranks. "total" is what was allocated by account, "process" and "proportional" are the operating system's VmHWM
+/// over ranks. "total" is what was allocated by category, "process" and "proportional" are the operating system's VmHWM
 /// and Pss. Collective.
 Json usage_of(Communicator& comm, const UsageArgs& args);
 

@@ -19,7 +19,7 @@ void Diagnostics::start() {
   if (config.dump_state) tell(state_dump(config, run_.session.comm().size()));
   if (config.memory_breakdown && run_.log.console().speaks()) {
     run_.log.note(memory_line("planned", planned_memory(run_.session, config)));
-    tell_of_memory("before training");
+    report_memory("before training");
   }
   const int64_t profiled = config.flops_profiler.profile_step;
   if (config.flops_profiler.enabled && run_.state.step > profiled)
@@ -39,24 +39,24 @@ void Diagnostics::after_step() {
   if (profile_) {
     run_.session.engine().bound().watch(nullptr);
     const double seconds = run_.clock.wall_seconds() - begun_;
-    if (run_.log.console().speaks()) tell_profile(seconds);
+    if (run_.log.console().speaks()) report_profile(seconds);
     profile_.reset();
     profiled_ = true;
   }
-  if (first_ && run_.config.memory_breakdown) tell_of_memory(str("after step ", run_.state.step));
+  if (first_ && run_.config.memory_breakdown) report_memory(str("after step ", run_.state.step));
   first_ = false;
   tell(comms_.take_lines());
 }
 
 void Diagnostics::after_evaluation() {
-  if (run_.config.memory_breakdown) tell_of_memory(str("after the evaluation of step ", run_.state.step));
+  if (run_.config.memory_breakdown) report_memory(str("after the evaluation of step ", run_.state.step));
   tell(comms_.take_lines());
 }
 
 void Diagnostics::end() {
   const Config& config = run_.config;
   run_.session.engine().settle();  // so that all collectives are counted
-  if (config.memory_breakdown) tell_of_memory("at the end");
+  if (config.memory_breakdown) report_memory("at the end");
   if (config.flops_profiler.enabled && !profiled_ && run_.state.step <= config.flops_profiler.profile_step)
     run_.log.note(str("flops_profiler: the run ended before step ", config.flops_profiler.profile_step + 1,
                       ", so nothing was profiled"));
@@ -64,13 +64,13 @@ void Diagnostics::end() {
   if (config.comms_logger.enabled && comms_.doubt().empty()) tell(comms_.table());
 }
 
-void Diagnostics::tell_of_memory(const std::string& when) {
+void Diagnostics::report_memory(const std::string& when) {
   if (!run_.log.console().speaks()) return;
   run_.log.note(memory_line("used " + when, used_memory(run_.session, saver_.snapshot_bytes())));
   run_.log.note(process_line(when, run_.session.backend().room()));
 }
 
-void Diagnostics::tell_profile(double seconds) {
+void Diagnostics::report_profile(double seconds) {
   const BatchSizes& batch = run_.session.batch();
   const std::vector<std::string> lines =
       profile_->text(run_.config.flops_profiler, {.model = run_.config.model.name,

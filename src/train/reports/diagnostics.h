@@ -30,8 +30,8 @@ class Diagnostics {
 
  private:
   void tell(const std::vector<std::string>& lines);
-  void tell_of_memory(const std::string& when);
-  void tell_profile(double seconds);
+  void report_memory(const std::string& when);
+  void report_profile(double seconds);
   bool keeps_in_file(const std::vector<std::string>& lines);
 
   RunContext run_;

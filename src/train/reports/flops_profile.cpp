@@ -36,7 +36,8 @@ FlopsProfile::Spent& FlopsProfile::Spent::operator+=(const Spent& more) {
   return *this;
 }
 
-FlopsProfile::FlopsProfile(const Graph& graph, const Lowered& program) : program_(program), modules_(graph, program) {
+FlopsProfile::FlopsProfile(const Graph& graph, const LoweredProgram& program)
+    : program_(program), modules_(graph, program) {
   for (const Program* steps : {&program.micro, &program.last, &program.update}) {
     Pass pass = steps == &program.update ? Pass::update : Pass::forward;
     for (const Step& step : *steps) {

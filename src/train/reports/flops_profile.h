@@ -24,7 +24,7 @@ struct ProfiledRun {
 class FlopsProfile {
  public:
   /// `program` is the one whose steps took() is told of; both must outlive this.
-  FlopsProfile(const Graph& graph, const Lowered& program);
+  FlopsProfile(const Graph& graph, const LoweredProgram& program);
 
   /// A step of micro, last or update was done.
   void took(const Step& step, double seconds);
@@ -58,7 +58,7 @@ class FlopsProfile {
   void add_kinds(std::vector<std::string>& lines) const;
   double share(double seconds) const;
 
-  const Lowered& program_;
+  const LoweredProgram& program_;
   OpModules modules_;
   std::map<const Step*, Kind> kind_of_;
   std::map<Kind, Spent> spent_;

@@ -13,7 +13,7 @@ std::string parent_of(const std::string& module) {
   return dot == std::string::npos ? "" : module.substr(0, dot);
 }
 
-OpModules::OpModules(const Graph& graph, const Lowered& program) : program_(program) {
+OpModules::OpModules(const Graph& graph, const LoweredProgram& program) : program_(program) {
   parameters_[""] = graph.parameter_count();
   for (const Parameter& p : graph.parameters()) {
     const std::string module = parent_of(p.name);

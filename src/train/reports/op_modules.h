@@ -12,7 +12,7 @@ namespace ct {
 
 class OpModules {
  public:
-  OpModules(const Graph& graph, const Lowered& program);
+  OpModules(const Graph& graph, const LoweredProgram& program);
 
   /// The module whose parameters it reads or writes the gradient of; without any, the one whose values it writes or
   /// reads. "": the model's own. What is no layer is "(input)", "(loss)", "(update)" or "(exchange)".
@@ -25,7 +25,7 @@ class OpModules {
  private:
   std::string longest_known(const std::string& value_name) const;
 
-  const Lowered& program_;
+  const LoweredProgram& program_;
   std::map<ValueId, std::string> of_value_;  // of parameters and their gradients
   std::map<std::string, int64_t> parameters_;
   std::vector<std::string> names_ = {""};

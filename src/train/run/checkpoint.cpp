@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "checkpoint/tensor_differences.h"
-#include "comm/together.h"
+#include "comm/all_ranks.h"
 #include "train/run/run_files.h"
 
 namespace ct {
@@ -105,7 +105,7 @@ void CheckpointWriter::begin(const RunState& state, const Provenance& provenance
   begun_ = Clock::now();
   step_ = state.step;
   RunFolder* folder = args_.folder;
-  together(args_.comm, [&] {
+  run_on_all_ranks(args_.comm, [&] {
     if (args_.asynchronous) take_snapshot();
     if (folder != nullptr && state.best_step >= 0) folder->keep_best(state.step);
   });

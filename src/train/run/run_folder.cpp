@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/paths.h"
-#include "comm/together.h"
+#include "comm/all_ranks.h"
 #include "train/config/load.h"
 #include "train/config/print.h"
 #include "train/config/resume.h"
@@ -254,14 +254,14 @@ void require_shared_folder(Communicator& comm, const Path& out) {
   const Path token = out / kTokenFile;
   FileSystem files;
   const std::string text = from_rank_0(comm, new_run_id());
-  together(comm, [&] {
+  run_on_all_ranks(comm, [&] {
     if (comm.rank() != 0) return;
     make_folders(files, out);
     write_file_atomic(files, token, text);
   });
   std::optional<Error> unseen;
   try {
-    together(comm, [&] {
+    run_on_all_ranks(comm, [&] {
       for (int attempt = 0; attempt < kLooks; ++attempt) {
         if (attempt > 0)
           std::this_thread::sleep_for(kBetweenLooks);  // network file systems remember what was not there

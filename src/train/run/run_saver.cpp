@@ -39,7 +39,7 @@ void RunSaver::save(MustSucceed must) {
     saving_step_ = run_.state.step;
     run_.session.check_data();
     try {
-      together(comm, [&] { look_after_folder(); });
+      run_on_all_ranks(comm, [&] { look_after_folder(); });
       settle_best([&](BestWeights& weights) { return weights.look_after(run_.state); });
       writer_.begin(run_.state, provenance_, metadata());
       if (!run_.config.checkpoint.asynchronous) saved(writer_.finish());
@@ -133,7 +133,7 @@ void RunSaver::mend_best(const ModelSelection& selection, const Judged& judged) 
   Communicator& comm = run_.session.comm();
   comm.heartbeat().advance(Phase::save);
   std::string problem;
-  together(comm, [&] {
+  run_on_all_ranks(comm, [&] {
     if (best_weights_) problem = best_weights_->problem_unless_of(run_.state.step, run_.state.best_step);
   });
   problem = from_rank_0(comm, problem);

@@ -90,7 +90,7 @@ HWY_INLINE void gelu_rows(const FffTrees& trees, int64_t rows, const T* x, T* y)
   for_rows(rows, [&](auto& visits, int64_t first) CT_UNROLLED {
     follow(trees, visits, [&](int row, int64_t unit) CT_UNROLLED { return read(x + (first + row) * width + unit); });
     for (int64_t row = first; Visit & visit : visits) {
-      for_visited(visit, [&](int64_t, V sum) CT_UNROLLED { return hn::Mul(sum, normal_below(d, sum)); });
+      for_visited(visit, [&](int64_t, V sum) CT_UNROLLED { return hn::Mul(sum, normal_cdf(d, sum)); });
       write_visited(visit, y + row++ * width, width);
     }
   });
@@ -104,7 +104,8 @@ HWY_INLINE void gelu_grad_rows(const FffTrees& trees, int64_t rows, const T* x, 
     follow(trees, visits, [&](int row, int64_t unit) CT_UNROLLED { return read(x + (first + row) * width + unit); });
     for (int64_t row = first; Visit & visit : visits) {
       for (int64_t i = 0; i < visit.count; ++i) grads[i] = read(dy + row * width + visit.units[i]);
-      for_visited(visit, [&](int64_t i, V sum) CT_UNROLLED { return hn::Mul(hn::Load(d, grads + i), slope(d, sum)); });
+      for_visited(visit, [&](int64_t i, V sum)
+                             CT_UNROLLED { return hn::Mul(hn::Load(d, grads + i), gelu_derivative(d, sum)); });
       write_visited(visit, dx + row++ * width, width);
     }
   });
@@ -164,7 +165,7 @@ HWY_INLINE void layer(const FffArgs<T>& a) {
       return dot_of_rows(x + row * in, a.w_in + unit * in, in) + a.b_in[unit];
     });
     for (int64_t row = first; Visit & visit : visits) {
-      for_visited(visit, [&](int64_t, V sum) CT_UNROLLED { return hn::Mul(sum, normal_below(d, sum)); });
+      for_visited(visit, [&](int64_t, V sum) CT_UNROLLED { return hn::Mul(sum, normal_cdf(d, sum)); });
       T* y = a.y + row++ * out;
       constexpr int kVectors = 8;
       int64_t c = 0;

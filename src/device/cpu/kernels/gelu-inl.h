@@ -27,7 +27,7 @@ HWY_INLINE hn::Vec<DV> half_and_odd(DV dv, hn::Vec<DV> x, float limit, const flo
 
 /// Phi(x).
 template <class DV>
-HWY_INLINE hn::Vec<DV> normal_below(DV dv, hn::Vec<DV> x) {
+HWY_INLINE hn::Vec<DV> normal_cdf(DV dv, hn::Vec<DV> x) {
   constexpr float kHalf[] = {0.135950044f,   -0.0677436739f,  0.0500244051f,  -0.0399296023f,  0.0319916606f,
                              -0.0247261487f, 0.0179458372f,   -0.0124933189f, 0.00858084671f,  -0.00481474306f,
                              0.00177803438f, -0.00119548582f, 0.00127715548f, -0.000491146406f};
@@ -36,7 +36,7 @@ HWY_INLINE hn::Vec<DV> normal_below(DV dv, hn::Vec<DV> x) {
 
 /// Phi(x) + x phi(x).
 template <class DV>
-HWY_INLINE hn::Vec<DV> slope(DV dv, hn::Vec<DV> x) {
+HWY_INLINE hn::Vec<DV> gelu_derivative(DV dv, hn::Vec<DV> x) {
   constexpr float kHalf[] = {0.121998757f,   -0.0616569556f, 0.0486383364f,  -0.0462234281f, 0.0501055419f,
                              -0.0573242642f, 0.0655657351f,  -0.0722707734f, 0.067736946f,   -0.0512269475f,
                              0.0483577065f,  -0.0545177571f, 0.0291531533f,  0.00230825017f, 0.00415151473f,

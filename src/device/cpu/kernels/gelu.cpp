@@ -28,14 +28,14 @@ HWY_INLINE void for_each(int64_t n, uint16_t* y, Function&& of, const X*... x) {
 template <bool PastCaches, class T>
 HWY_INLINE void gelu_pass(const T* x, T* y, int64_t n) {
   for_each<PastCaches>(
-      n, y, [](auto dv, auto v) CT_UNROLLED { return hn::Mul(v, normal_below(dv, v)); }, x);
+      n, y, [](auto dv, auto v) CT_UNROLLED { return hn::Mul(v, normal_cdf(dv, v)); }, x);
   if (PastCaches) hwy::FlushStream();
 }
 
 template <bool PastCaches, class T>
 HWY_INLINE void gelu_grad_pass(const T* x, const T* dy, T* dx, int64_t n) {
   for_each<PastCaches>(
-      n, dx, [](auto dv, auto g, auto v) CT_UNROLLED { return hn::Mul(g, slope(dv, v)); }, dy, x);
+      n, dx, [](auto dv, auto g, auto v) CT_UNROLLED { return hn::Mul(g, gelu_derivative(dv, v)); }, dy, x);
   if (PastCaches) hwy::FlushStream();
 }
 

@@ -15,11 +15,11 @@ void softmax_cross_entropy(const SoftmaxCrossEntropyArgs& a) {
     const int32_t label = a.labels[n], second = a.second_labels == nullptr ? label : a.second_labels[n];
     const double share = a.second_labels == nullptr ? 0 : a.second_shares[n];
     const double wanted = a.second_labels == nullptr ? z[label] : (1 - share) * z[label] + share * z[second];
-    int32_t best = 0, larger = 0;
+    int32_t best = 0, label_rank = 0;
     double total = 0;
     for (int32_t c = 0; c < a.classes; ++c) {
       if (z[c] > z[best]) best = c;
-      larger += !(z[c] <= z[label]);  // NaN is no hit, and beats all
+      label_rank += !(z[c] <= z[label]);  // NaN is no hit, and beats all
       total += z[c];
     }
     double sum = 0;
@@ -34,7 +34,7 @@ void softmax_cross_entropy(const SoftmaxCrossEntropyArgs& a) {
     a.losses[n] = static_cast<float>(own * (log_sum - wanted) +
                                      a.label_smoothing * (log_sum - total / static_cast<double>(a.classes)));
     a.predicted[n] = best;
-    a.larger[n] = larger;
+    a.label_rank[n] = label_rank;
     if (dz == nullptr) continue;
     for (int64_t c = 0; c < a.classes; ++c) {
       const double target = even + (c == label ? own * (1 - share) : 0.0) + (c == second ? own * share : 0.0);

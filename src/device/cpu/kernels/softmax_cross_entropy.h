@@ -23,9 +23,9 @@ struct SoftmaxCrossEntropyArgs {
   double label_smoothing;
   float gradient_scale;  // 1/n for the mean, times the loss scale
   float* losses;
-  float* dlogits;      // nullptr: no gradient
-  int32_t* predicted;  // the first maximum
-  int32_t* larger;     // how many classes beat the label, all of them where its logit is NaN: < 5 is in the top five
+  float* dlogits;       // nullptr: no gradient
+  int32_t* predicted;   // the first maximum
+  int32_t* label_rank;  // how many classes beat the label, all of them where its logit is NaN: < 5 is in the top five
 };
 
 void softmax_cross_entropy(const SoftmaxCrossEntropyArgs& args);

@@ -29,9 +29,10 @@ TEST(SoftmaxCrossEntropy, NonFiniteLogitsShowInTheLoss) {
   for (const float bad : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN()})
     for (const int c : {0, 3, 9}) {
       Buffer<float> logits(std::vector<double>(16, 0.0)), losses(1), dlogits(16);
-      Buffer<int32_t> labels(std::vector<int>{3}), predicted(1), larger(1);
+      Buffer<int32_t> labels(std::vector<int>{3}), predicted(1), label_rank(1);
       logits[c] = bad;
-      softmax_cross_entropy({1, 10, logits, labels, nullptr, nullptr, 0.0, 1.0f, losses, dlogits, predicted, larger});
+      softmax_cross_entropy(
+          {1, 10, logits, labels, nullptr, nullptr, 0.0, 1.0f, losses, dlogits, predicted, label_rank});
       EXPECT_FALSE(std::isfinite(losses[0])) << bad << " in class " << c;
     }
 }
@@ -40,11 +41,11 @@ TEST(SoftmaxCrossEntropy, ALabelIsNoHitWhereALogitIsNan) {
   constexpr int kLabel = 3;
   for (const int c : {0, kLabel, 9}) {
     Buffer<float> logits(std::vector<double>(16, 0.0)), losses(1);
-    Buffer<int32_t> labels(std::vector<int>{kLabel}), predicted(1), larger(1);
+    Buffer<int32_t> labels(std::vector<int>{kLabel}), predicted(1), label_rank(1);
     logits[kLabel] = 1;
     logits[c] = std::numeric_limits<float>::quiet_NaN();
-    softmax_cross_entropy({1, 10, logits, labels, nullptr, nullptr, 0.0, 1.0f, losses, nullptr, predicted, larger});
-    EXPECT_EQ(larger[0], c == kLabel ? 10 : 1) << "in class " << c;
+    softmax_cross_entropy({1, 10, logits, labels, nullptr, nullptr, 0.0, 1.0f, losses, nullptr, predicted, label_rank});
+    EXPECT_EQ(label_rank[0], c == kLabel ? 10 : 1) << "in class " << c;
   }
 }
 

@@ -1,4 +1,4 @@
-#include "comm/together.h"
+#include "comm/all_ranks.h"
 
 #include <algorithm>
 #include <optional>
@@ -21,7 +21,7 @@ std::optional<Error> error_of(const std::function<void()>& work) {
 
 }  // namespace
 
-void together(Communicator& comm, const std::function<void()>& work) {
+void run_on_all_ranks(Communicator& comm, const std::function<void()>& work) {
   const std::optional<Error> mine = error_of(work);
   if (comm.size() == 1) {
     if (mine) throw Error(*mine);

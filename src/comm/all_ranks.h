@@ -15,7 +15,7 @@ namespace ct {
 
 /// Runs `work` on this rank and returns when all ranks have done so. Where it threw on any rank, all throw the same
 /// Error: that of the first such rank, which it names if there are several.
-void together(Communicator& comm, const std::function<void()>& work);
+void run_on_all_ranks(Communicator& comm, const std::function<void()>& work);
 
 /// Rank 0's text, on every rank.
 std::string from_rank_0(Communicator& comm, std::string text);

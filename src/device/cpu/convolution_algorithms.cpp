@@ -1,4 +1,4 @@
-#include "device/cpu/convolution_ways.h"
+#include "device/cpu/convolution_algorithms.h"
 
 #include <algorithm>
 #include <concepts>
@@ -49,9 +49,9 @@ bool ragged_strided_pointwise(const ConvDims& d) {
 }
 /// Of what the library may write behind the result: of strided pointwise gradients of weights in f32 it takes that
 /// kernel with AVX-512 too where channels are few. The table has `product` for all of them.
-bool may_write_behind(const ConvTask& task, ConvWay way) {
+bool may_write_behind(const ConvTask& task, ConvAlgorithm algorithm) {
   return task.type == DType::f32 && task.pass == ConvPass::grad_w && strided_pointwise(task.dims) &&
-         (way == ConvWay::direct || way == ConvWay::blocked);
+         (algorithm == ConvAlgorithm::direct || algorithm == ConvAlgorithm::blocked);
 }
 /// Rows so short that the kernels which work on our own order of activations are slow.
 bool short_rows(const ConvDims& d) { return d.out_w <= 4 && d.in_channels >= 64; }
@@ -67,34 +67,34 @@ struct Row {
   Units units;
   Passes passes;
   bool (*fits)(const ConvDims&);
-  ConvWay way;
+  ConvAlgorithm algorithm;
 };
 
 /// The first row that fits decides.
 constexpr Row kTable[] = {
     // Timed with AVX-512, and with the library held to AVX2.
-    {kF32, kEvery, enough_tiles, ConvWay::winograd},
-    {ConvUnit::vector, ConvPass::grad_w, ragged_strided_pointwise, ConvWay::product},
-    {kF32, ConvPass::grad_w, planar, ConvWay::direct},
-    {kF32, kGradients, strided, ConvWay::product},
-    {kF32, kEvery, small_strided_pointwise, ConvWay::product},
-    {kF32, ConvPass::grad_w, pointwise, ConvWay::product},
-    {ConvUnit::avx512, ConvPass::grad_x, long_rows, ConvWay::product},
-    {ConvUnit::avx512, ConvPass::grad_x, short_rows, ConvWay::blocked},
-    {kF32, kEvery, short_rows, ConvWay::product},
+    {kF32, kEvery, enough_tiles, ConvAlgorithm::winograd},
+    {ConvUnit::vector, ConvPass::grad_w, ragged_strided_pointwise, ConvAlgorithm::product},
+    {kF32, ConvPass::grad_w, planar, ConvAlgorithm::direct},
+    {kF32, kGradients, strided, ConvAlgorithm::product},
+    {kF32, kEvery, small_strided_pointwise, ConvAlgorithm::product},
+    {kF32, ConvPass::grad_w, pointwise, ConvAlgorithm::product},
+    {ConvUnit::avx512, ConvPass::grad_x, long_rows, ConvAlgorithm::product},
+    {ConvUnit::avx512, ConvPass::grad_x, short_rows, ConvAlgorithm::blocked},
+    {kF32, kEvery, short_rows, ConvAlgorithm::product},
     // Timed with AVX512-BF16.
-    {ConvUnit::bf16_avx512, ConvPass::forward, many_tiles, ConvWay::winograd},
-    {ConvUnit::bf16_avx512, kGradients, enough_tiles, ConvWay::winograd},
-    {ConvUnit::bf16_avx512, ConvPass::grad_w, planar, ConvWay::direct},
-    {ConvUnit::bf16_avx512, ConvPass::grad_w, strided, ConvWay::product},
-    {ConvUnit::bf16_avx512, ConvPass::grad_w, strided_pointwise, ConvWay::product},
-    {ConvUnit::bf16_avx512, ConvPass::forward, strided_pointwise, ConvWay::product},
-    {ConvUnit::bf16_avx512, Passes(ConvPass::forward, ConvPass::grad_w), small_pointwise, ConvWay::product},
+    {ConvUnit::bf16_avx512, ConvPass::forward, many_tiles, ConvAlgorithm::winograd},
+    {ConvUnit::bf16_avx512, kGradients, enough_tiles, ConvAlgorithm::winograd},
+    {ConvUnit::bf16_avx512, ConvPass::grad_w, planar, ConvAlgorithm::direct},
+    {ConvUnit::bf16_avx512, ConvPass::grad_w, strided, ConvAlgorithm::product},
+    {ConvUnit::bf16_avx512, ConvPass::grad_w, strided_pointwise, ConvAlgorithm::product},
+    {ConvUnit::bf16_avx512, ConvPass::forward, strided_pointwise, ConvAlgorithm::product},
+    {ConvUnit::bf16_avx512, Passes(ConvPass::forward, ConvPass::grad_w), small_pointwise, ConvAlgorithm::product},
     // Not timed: followed from what direct kernels and products were seen to reach with AMX.
-    {ConvUnit::bf16_amx, ConvPass::grad_w, any_shape, ConvWay::product},
-    {ConvUnit::bf16_amx, kEvery, short_rows, ConvWay::product},
-    {ConvUnit::bf16_amx, kEvery, strided_pointwise, ConvWay::product},
-    {kAll, kEvery, any_shape, ConvWay::direct},
+    {ConvUnit::bf16_amx, ConvPass::grad_w, any_shape, ConvAlgorithm::product},
+    {ConvUnit::bf16_amx, kEvery, short_rows, ConvAlgorithm::product},
+    {ConvUnit::bf16_amx, kEvery, strided_pointwise, ConvAlgorithm::product},
+    {kAll, kEvery, any_shape, ConvAlgorithm::direct},
 };
 
 /// What a stored plan says first.
@@ -150,21 +150,21 @@ ConvUnit conv_unit(DType type) {
   return convolution_has_avx512() ? ConvUnit::avx512 : ConvUnit::vector;
 }
 
-ConvWay table_way(const ConvTask& task, ConvUnit unit, bool winograd) {
+ConvAlgorithm table_algorithm(const ConvTask& task, ConvUnit unit, bool winograd) {
   const auto fits = [&](const Row& row) {
     return row.units.has(unit) && row.passes.has(task.pass) && row.fits(task.dims) &&
-           (winograd || row.way != ConvWay::winograd);
+           (winograd || row.algorithm != ConvAlgorithm::winograd);
   };
-  return std::find_if(std::begin(kTable), std::end(kTable), fits)->way;
+  return std::find_if(std::begin(kTable), std::end(kTable), fits)->algorithm;
 }
 
-std::unique_ptr<Kernel> ConvolutionWays::prepare(const ConvTask& task, const std::vector<Value>& values) {
+std::unique_ptr<Kernel> ConvolutionAlgorithms::prepare(const ConvTask& task, const std::vector<Value>& values) {
   const std::string key = key_of(machine_, task);
   if (const auto plan = plans_.find(key); plan != plans_.end()) {
     const std::string word = first_word(plan->second);
-    for (const ConvWay way : kConvWays)
-      if (name_of(way) == word)
-        if (auto kernel = prepare_convolution(task, way)) return kernel;
+    for (const ConvAlgorithm algorithm : kConvAlgorithms)
+      if (name_of(algorithm) == word)
+        if (auto kernel = prepare_convolution(task, algorithm)) return kernel;
     missed_.push_back(str("the stored plan ", in_quotes(word), " is none of ", key));
     plans_.erase(plan);
   }
@@ -172,46 +172,46 @@ std::unique_ptr<Kernel> ConvolutionWays::prepare(const ConvTask& task, const std
     plans_[key] = fastest(task, values);
     return prepare(task, values);
   }
-  // The library may lack the table's way for this shape, or in this version.
-  for (const ConvWay way :
-       {table_way(task, conv_unit(task.type), options_.winograd), ConvWay::direct, ConvWay::product})
-    if (auto kernel = prepare_convolution(task, way)) return kernel;
-  fail(ExitCode::bug, "no way of ", key);
+  // The library may lack the table's algorithm for this shape, or in this version.
+  for (const ConvAlgorithm algorithm :
+       {table_algorithm(task, conv_unit(task.type), options_.winograd), ConvAlgorithm::direct, ConvAlgorithm::product})
+    if (auto kernel = prepare_convolution(task, algorithm)) return kernel;
+  fail(ExitCode::bug, "no algorithm for ", key);
 }
 
-/// The fastest way, and in brackets what each took.
-std::string ConvolutionWays::fastest(const ConvTask& task, const std::vector<Value>& values) const {
+/// The fastest algorithm, and in brackets what each took.
+std::string ConvolutionAlgorithms::fastest(const ConvTask& task, const std::vector<Value>& values) const {
   double least = std::numeric_limits<double>::infinity();
   std::string best, times;
-  for (const ConvWay way : kConvWays) {
-    if ((way == ConvWay::winograd && !options_.winograd) || may_write_behind(task, way)) continue;
-    const auto kernel = prepare_convolution(task, way);
+  for (const ConvAlgorithm algorithm : kConvAlgorithms) {
+    if ((algorithm == ConvAlgorithm::winograd && !options_.winograd) || may_write_behind(task, algorithm)) continue;
+    const auto kernel = prepare_convolution(task, algorithm);
     if (!kernel) continue;
     const double time = milliseconds(*kernel, task, values);
     char text[64];
-    std::snprintf(text, sizeof text, "%s%s %.3f ms", times.empty() ? "" : ", ", std::string(name_of(way)).c_str(),
+    std::snprintf(text, sizeof text, "%s%s %.3f ms", times.empty() ? "" : ", ", std::string(name_of(algorithm)).c_str(),
                   time);
     times += text;
-    if (time < least) best = name_of(way);
+    if (time < least) best = name_of(algorithm);
     least = std::min(least, time);
   }
   return str(best, " (", times, ")");
 }
 
-std::string ConvolutionWays::plans() const {
+std::string ConvolutionAlgorithms::plans() const {
   std::string text;
   for (const auto& [key, plan] : plans_) text += key + "\t" + plan + "\n";
   return text;
 }
 
-void ConvolutionWays::use_plans(const std::string& text) {
+void ConvolutionAlgorithms::use_plans(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);)
     if (const size_t tab = line.find('\t'); tab != std::string::npos)
       plans_[line.substr(0, tab)] = line.substr(tab + 1);
 }
 
-std::string ConvolutionWays::plans_missed() const {
+std::string ConvolutionAlgorithms::plans_missed() const {
   if (missed_.empty()) return "";
   const size_t more = missed_.size() - 1;
   return missed_.front() + (more > 0 ? str(" (and ", more, " more like it)") : "");

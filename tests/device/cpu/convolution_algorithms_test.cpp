@@ -1,5 +1,5 @@
-// Every way of a convolution against the scalar reference, Winograd's error, and how a way is chosen.
-#include "device/cpu/convolution_ways.h"
+// Every algorithm of a convolution against the scalar reference, Winograd's error, and how a algorithm is chosen.
+#include "device/cpu/convolution_algorithms.h"
 
 #include <algorithm>
 #include <cmath>
@@ -131,17 +131,17 @@ struct Problem {
   }
 };
 
-class ConvolutionWaysTest : public KernelTest {
+class ConvolutionAlgorithmsTest : public KernelTest {
  protected:
   void SetUp() override {
     KernelTest::SetUp();
     convolution_enter_thread();
   }
 };
-CT_KERNEL_SUITE(ConvolutionWaysTest);
+CT_KERNEL_SUITE(ConvolutionAlgorithmsTest);
 
-TEST_P(ConvolutionWaysTest, EveryWayAgreesWithTheReference) {
-  std::set<ConvWay> taken;
+TEST_P(ConvolutionAlgorithmsTest, EveryWayAgreesWithTheReference) {
+  std::set<ConvAlgorithm> taken;
   std::vector<DType> types = {DType::f32};
   if (convolution_bf16_problem().empty()) types.push_back(DType::bf16);
   for (const DType type : types)
@@ -159,16 +159,17 @@ TEST_P(ConvolutionWaysTest, EveryWayAgreesWithTheReference) {
       const Problem p(s, planar, type);
       for (const ConvPass pass : kPasses) {
         if (planar && pass == ConvPass::grad_x) continue;
-        for (const ConvWay way : kConvWays)
+        for (const ConvAlgorithm algorithm : kConvAlgorithms)
           for (const bool bias : {true, false}) {
-            SCOPED_TRACE(testing::Message() << name_of(way) << " pass " << static_cast<int>(pass) << ", " << s.in << "x"
-                                            << s.height << "x" << s.width << " -> " << s.out << ", " << name_of(type));
+            SCOPED_TRACE(testing::Message()
+                         << name_of(algorithm) << " pass " << static_cast<int>(pass) << ", " << s.in << "x" << s.height
+                         << "x" << s.width << " -> " << s.out << ", " << name_of(type));
             ConvTask task = p.task(pass);
             if (!bias) task.bias = kNone;
-            const auto kernel = prepare_convolution(task, way);
+            const auto kernel = prepare_convolution(task, algorithm);
             if (!kernel) continue;
-            taken.insert(way);
-            const double allowed = type == DType::bf16 ? 4e-3 : way == ConvWay::winograd ? 1e-5 : 1e-6;
+            taken.insert(algorithm);
+            const double allowed = type == DType::bf16 ? 4e-3 : algorithm == ConvAlgorithm::winograd ? 1e-5 : 1e-6;
             const auto found = p.run(*kernel, pass);
             EXPECT_LE(distance(found.main, pass == ConvPass::forward && !bias ? p.y_without_bias : p.expected(pass)),
                       allowed);
@@ -179,12 +180,13 @@ TEST_P(ConvolutionWaysTest, EveryWayAgreesWithTheReference) {
       }
     }
   if (convolution_library().empty()) return;
-  EXPECT_TRUE(taken.contains(ConvWay::direct) && taken.contains(ConvWay::winograd) && taken.contains(ConvWay::product));
+  EXPECT_TRUE(taken.contains(ConvAlgorithm::direct) && taken.contains(ConvAlgorithm::winograd) &&
+              taken.contains(ConvAlgorithm::product));
 }
 
 /// Winograd's transforms add numbers of both signs, which cancel: its error is larger, but of the same order. In bf16
 /// it is lost in the rounding of the result, which of weights' gradients is f32.
-TEST(ConvolutionWays, WinogradsErrorIsWithinFiveTimesTheDirectOne) {
+TEST(ConvolutionAlgorithms, WinogradsErrorIsWithinFiveTimesTheDirectOne) {
   convolution_enter_thread();
   std::vector<DType> types = {DType::f32};
   if (convolution_bf16_problem().empty()) types.push_back(DType::bf16);
@@ -193,11 +195,11 @@ TEST(ConvolutionWays, WinogradsErrorIsWithinFiveTimesTheDirectOne) {
     for (const ConvPass pass : kPasses) {
       ConvTask task = p.task(pass);
       if (pass == ConvPass::grad_w) task.bias = kNone;
-      const auto error = [&](ConvWay way) {
-        const auto kernel = prepare_convolution(task, way);
+      const auto error = [&](ConvAlgorithm algorithm) {
+        const auto kernel = prepare_convolution(task, algorithm);
         return kernel ? distance(p.run(*kernel, pass).main, p.expected(pass)) : 0;
       };
-      const double direct = error(ConvWay::direct), winograd = error(ConvWay::winograd);
+      const double direct = error(ConvAlgorithm::direct), winograd = error(ConvAlgorithm::winograd);
       EXPECT_GT(direct, 0);
       EXPECT_GT(winograd, 0);
       EXPECT_LE(winograd, (type == DType::bf16 && pass != ConvPass::grad_w ? 1.02 : 5) * direct)
@@ -206,25 +208,25 @@ TEST(ConvolutionWays, WinogradsErrorIsWithinFiveTimesTheDirectOne) {
   }
 }
 
-TEST(ConvolutionWays, TheTableKnowsEveryTask) {
+TEST(ConvolutionAlgorithms, TheTableKnowsEveryTask) {
   for (const ConvUnit unit : {ConvUnit::vector, ConvUnit::avx512, ConvUnit::bf16_avx512, ConvUnit::bf16_amx})
     for (const ConvPass pass : kPasses) {
       const bool slower = unit != ConvUnit::bf16_amx;
       const ConvTask task{pass, {32, 32, 32, 64, 32, 32, 64, 3, 1, 1, false}, DType::f32, 0, 1, 2, kNone};
-      EXPECT_EQ(table_way(task, unit, /*winograd=*/true) == ConvWay::winograd, slower);
-      EXPECT_NE(table_way(task, unit, /*winograd=*/false), ConvWay::winograd);
+      EXPECT_EQ(table_algorithm(task, unit, /*winograd=*/true) == ConvAlgorithm::winograd, slower);
+      EXPECT_NE(table_algorithm(task, unit, /*winograd=*/false), ConvAlgorithm::winograd);
     }
   const ConvTask images{ConvPass::grad_w, {32, 32, 32, 3, 32, 32, 64, 3, 1, 1, true}, DType::bf16, 0, 1, 2, kNone};
-  EXPECT_EQ(table_way(images, ConvUnit::bf16_amx, true), ConvWay::product);
+  EXPECT_EQ(table_algorithm(images, ConvUnit::bf16_amx, true), ConvAlgorithm::product);
   const ConvTask shortcut{ConvPass::grad_x, {32, 8, 8, 256, 4, 4, 512, 1, 2, 0, false}, DType::f32, 0, 1, 2, kNone};
-  EXPECT_EQ(table_way(shortcut, ConvUnit::avx512, true), ConvWay::product);
+  EXPECT_EQ(table_algorithm(shortcut, ConvUnit::avx512, true), ConvAlgorithm::product);
 }
 
-TEST(ConvolutionWays, ThatWereTimedAreKeptAndTakenAgain) {
+TEST(ConvolutionAlgorithms, ThatWereTimedAreKeptAndTakenAgain) {
   convolution_enter_thread();
   const Problem p({2, 16, 8, 8, 16, 3, 1, 1}, /*planar=*/false, DType::f32);
-  ConvolutionWays timed({.winograd = false, .autotune = true}, "this machine"), table({}, "this machine");
-  ConvolutionWays elsewhere({}, "another machine");
+  ConvolutionAlgorithms timed({.winograd = false, .autotune = true}, "this machine"), table({}, "this machine");
+  ConvolutionAlgorithms elsewhere({}, "another machine");
   std::map<ConvPass, Doubles> found;
   for (const ConvPass pass : kPasses) found[pass] = p.run(*timed.prepare(p.task(pass), p.values(pass)), pass).main;
   const std::string plans = timed.plans();
@@ -235,31 +237,31 @@ TEST(ConvolutionWays, ThatWereTimedAreKeptAndTakenAgain) {
   EXPECT_NE(plans.find("(direct "), std::string::npos) << plans;
   EXPECT_EQ(plans.find("winograd"), std::string::npos) << plans;
   EXPECT_EQ(table.plans(), "");
-  for (ConvolutionWays* ways : {&table, &elsewhere}) {
-    ways->use_plans(plans);
+  for (ConvolutionAlgorithms* algorithms : {&table, &elsewhere}) {
+    algorithms->use_plans(plans);
     for (const ConvPass pass : kPasses) {
-      const auto kernel = ways->prepare(p.task(pass), p.values(pass));
-      if (ways == &table) {
+      const auto kernel = algorithms->prepare(p.task(pass), p.values(pass));
+      if (algorithms == &table) {
         EXPECT_EQ(p.run(*kernel, pass).main, found[pass]);
       }
     }
-    EXPECT_EQ(ways->plans(), plans);  // for the machine that they are of, also where they mean nothing
-    EXPECT_EQ(ways->plans_missed(), "");
+    EXPECT_EQ(algorithms->plans(), plans);  // for the machine that they are of, also where they mean nothing
+    EXPECT_EQ(algorithms->plans_missed(), "");
   }
 }
 
-TEST(ConvolutionWays, OneThatIsNotThereIsNamed) {
+TEST(ConvolutionAlgorithms, OneThatIsNotThereIsNamed) {
   convolution_enter_thread();
   const Problem p({2, 16, 8, 8, 16, 3, 1, 1}, /*planar=*/false, DType::f32);
-  ConvolutionWays timed({.autotune = true}, "here");
+  ConvolutionAlgorithms timed({.autotune = true}, "here");
   timed.prepare(p.task(ConvPass::forward), p.values(ConvPass::forward));
   std::string plans = timed.plans();
   plans.replace(plans.find('\t') + 1, std::string::npos, "by hand (1 ms)\nno plan\n\t\n");
-  ConvolutionWays ways({}, "here");
-  ways.use_plans(plans);
-  EXPECT_NE(ways.prepare(p.task(ConvPass::forward), p.values(ConvPass::forward)), nullptr);
-  EXPECT_TRUE(ways.plans_missed().starts_with("the stored plan 'by' is none of here: convolution forward"))
-      << ways.plans_missed();
+  ConvolutionAlgorithms algorithms({}, "here");
+  algorithms.use_plans(plans);
+  EXPECT_NE(algorithms.prepare(p.task(ConvPass::forward), p.values(ConvPass::forward)), nullptr);
+  EXPECT_TRUE(algorithms.plans_missed().starts_with("the stored plan 'by' is none of here: convolution forward"))
+      << algorithms.plans_missed();
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 namespace ct {
 
-class LateSet final : public DataSet {
+class DeferredDataSet final : public DataSet {
  public:
   /// What is known of a set before it is made.
   struct Known {
@@ -20,11 +20,11 @@ class LateSet final : public DataSet {
     std::vector<uint16_t> labels;
     uint32_t fingerprint = 0;
   };
-  explicit LateSet(Known known);
+  explicit DeferredDataSet(Known known);
 
   /// Takes the set itself, before the first image is read. Error(data) where it is not the one that was expected:
   /// something else has come to lie in its place.
-  void arrive(std::unique_ptr<DataSet> images);
+  void set_images(std::unique_ptr<DataSet> images);
 
   uint32_t fingerprint() const override { return fingerprint_; }
   bool read(int64_t i, const SampleKey& key, uint8_t* to) const override { return images_->read(i, key, to); }
