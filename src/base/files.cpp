@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/held_folder.h"
 #include "base/paths.h"
 #include "base/utf8.h"
 
@@ -76,11 +75,10 @@ void fail_io(std::string_view what, const Path& path, int error, ExitCode code) 
 
 std::string in_quotes(std::string_view text) {
   constexpr size_t kLongest = 200;
-  const std::string named = name_of_held(text);
-  if (named.size() <= kLongest) return "'" + printable(named) + "'";
+  if (text.size() <= kLongest) return "'" + printable(text) + "'";
   size_t end = kLongest;
-  while (end > 0 && (static_cast<unsigned char>(named[end]) & 0xc0) == 0x80) --end;  // not within a character
-  return "'" + printable(std::string_view(named).substr(0, end)) + "...'";
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // not within a character
+  return "'" + printable(text.substr(0, end)) + "...'";
 }
 
 // ---- File

@@ -46,8 +46,7 @@ class FileSystem {
 /// Error(ExitCode::memory) whatever `code` says.
 [[noreturn]] void fail_io(std::string_view what, const Path& path, int error, ExitCode code = ExitCode::io);
 
-/// Someone else's text as printable() has it (base/utf8.h), in quotes, and cut when long. A path through a folder held
-/// open (base/held_folder.h) reads as its name.
+/// Someone else's text as printable() has it (base/utf8.h), in quotes, and cut when long.
 std::string in_quotes(std::string_view text);
 
 /// An open file, closed by the destructor. `files` must outlive it.

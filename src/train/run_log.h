@@ -12,7 +12,7 @@ class RunLog {
  public:
   explicit RunLog(Console& console) : console_(console) {}
 
-  /// Begins to keep records, or goes on where their files were removed. Rank 0 only.
+  /// Begins to keep records. Rank 0 only.
   void open(FileSystem& files, const Path& run) { metrics_.emplace(files, run); }
   bool keeps_records() const { return metrics_.has_value(); }
   /// Keeps a record; does nothing where no records are kept.

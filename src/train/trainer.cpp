@@ -92,10 +92,8 @@ ExitCode Trainer::stop() {
     summary_->record_end(RunFolder::kStopped, Json::object());
     log_.flush();
   }
-  log_.note("stopped on request after step " + std::to_string(state_.step) +
-            "; the checkpoint is good: run the same command again" +
-            (folder_ && folder_->renamed() ? " with --output " + in_quotes(folder_->path().native()) : "") +
-            " to continue");
+  log_.note(str("stopped on request after step ", state_.step,
+                "; the checkpoint is good: run the same command again to continue"));
   return ExitCode::stopped;
 }
 
@@ -366,9 +364,9 @@ void Trainer::start_from(const std::string& checkpoint) {
     const std::string init =
         options_.init.empty() ? "" : "--init " + in_quotes(options_.init) + options_.init_options.words();
     folder_->begin(config_, comm_.size(), checkpoint.empty() ? nullptr : &state_, init, log_.console());
-    log_.open(folder_->files(), folder_->held());
-    events_.open(folder_->files(), folder_->held(), config_, state_, session_.data().train->shape());
-    csv_.open(folder_->files(), folder_->held(), config_, state_, total_steps_,
+    log_.open(folder_->files(), folder_->path());
+    events_.open(folder_->files(), folder_->path(), config_, state_, session_.data().train->shape());
+    csv_.open(folder_->files(), folder_->path(), config_, state_, total_steps_,
               checkpoint.empty() ? CsvLog::Begins::anew : CsvLog::Begins::again);
   }
   if (config_.train.sample_grid && !ended_) run_on_all_ranks(comm_, [&] { show_first_images(); });
@@ -381,7 +379,7 @@ void Trainer::start_from(const std::string& checkpoint) {
 /// train.sample_grid.
 void Trainer::show_first_images() {
   if (!folder_) return;
-  if (write_sample_grid(folder_->files(), folder_->held(), session_.pipeline(), config_.data.mean, config_.data.std))
+  if (write_sample_grid(folder_->files(), folder_->path(), session_.pipeline(), config_.data.mean, config_.data.std))
     log_.note("the first batch's images: " + (folder_->path() / kSampleGridFile).string());
   else
     log_.warn(str("train.sample_grid: images of ", session_.pipeline().sample().channels, " channels are no picture"));

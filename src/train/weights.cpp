@@ -220,7 +220,6 @@ Model model_from(const Json& json) {
     if (const auto value = json.find(key.name); value != json.end())
       std::visit([&](const auto& target) { read_value(*value, key, target); }, key.target);
   if (const auto fault = model.fault()) throw std::invalid_argument(fault->text);
-  model.settle_as_earlier_versions();
   return model;
 }
 
@@ -231,7 +230,6 @@ std::string other_model_keys(const SafetensorsFile& file, Model model) {
   if (said == file.metadata().end()) return {};
   const Json there = Json::parse(said->second, nullptr, /*allow_exceptions=*/false);
   if (!there.is_object() || there.value("name", Json()) != model.name) return {};
-  model.settle_as_earlier_versions();
   const Json here = to_json(model);
   std::string text;
   for (const ConfigKey& key : model.keys()) {

@@ -160,8 +160,8 @@ void SweepRunner::require_same_settings() const {
   for (size_t i = 0; i < runs_.size(); ++i) {
     const Path path = folder(i) / kConfigFile;
     if (!is_there(path) || !is_there(folder(i) / kCheckpointFolder)) continue;  // it begins anew
-    Config saved = load_config_text(read_file(path), path.string()), now = runs_[i].config;
-    saved.model.settle_as_earlier_versions();
+    const Config saved = load_config_text(read_file(path), path.string());
+    Config now = runs_[i].config;
     settle_like(now, saved);
     if (now.data.dataset == "auto") now.data.dataset = saved.data.dataset;  // the run finds it again
     ResumeDifference difference = resume_difference(saved, runs_[i].ranks, now, runs_[i].ranks);
