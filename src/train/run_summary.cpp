@@ -57,24 +57,33 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
         "best.bin is chosen by the test set, so what is measured on it afterwards is too good (train.best.split: "
         "test)");
   if (!checkpoint.empty()) log.note(str("resumed from ", checkpoint, " at step ", run_.state.step));
-  log.record({{"event", "start"},
-              {"step", run_.state.step},
-              {"version", version()},
-              {"model", config.model.name},
-              {"compute", name_of(compute_type(config))},
-              {"parameters", session.graph().parameter_count()},
-              {"dataset", data.train->name()},
-              {"train_images", session.pipeline().images()},
-              {"damaged_records", damaged},
-              {"device", session.backend().description()},
-              {"collectives", session.collectives().description()},
-              {"ranks", d.ranks},
-              {"zero_stage", d.zero_stage},
-              {"train_batch_size", batch.train},
-              {"micro_batch_size", batch.micro},
-              {"gradient_accumulation_steps", batch.accumulation},
-              {"seed", config.seed},
-              {"host", host_name()}});
+  record_start();
+}
+
+void RunSummary::record_start() const {
+  const Config& config = run_.config;
+  TrainingSession& session = run_.session;
+  const Distribution& d = session.distribution();
+  const BatchSizes& batch = session.batch();
+  const Datasets& data = session.data();
+  run_.log.record({{"event", "start"},
+                   {"step", run_.state.step},
+                   {"version", version()},
+                   {"model", config.model.name},
+                   {"compute", name_of(compute_type(config))},
+                   {"parameters", session.graph().parameter_count()},
+                   {"dataset", data.train->name()},
+                   {"train_images", session.pipeline().images()},
+                   {"damaged_records", data.train->skipped() + data.test->skipped()},
+                   {"device", session.backend().description()},
+                   {"collectives", session.collectives().description()},
+                   {"ranks", d.ranks},
+                   {"zero_stage", d.zero_stage},
+                   {"train_batch_size", batch.train},
+                   {"micro_batch_size", batch.micro},
+                   {"gradient_accumulation_steps", batch.accumulation},
+                   {"seed", config.seed},
+                   {"host", host_name()}});
 }
 
 /// What becomes of a communication_data_type of 16 bits; empty: none is asked for.

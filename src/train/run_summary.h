@@ -23,6 +23,7 @@ class RunSummary {
   void print_end(const std::string& weights_sha256, const Path& folder) const;
 
  private:
+  void record_start() const;
   std::string report_wire() const;
   Json best_evaluation() const;
   int64_t steps() const { return run_.state.step - run_.clock.first_step(); }
