@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -273,12 +272,6 @@ std::vector<std::string> list_folder(const Path& folder) {
   if (error && error != std::errc::no_such_file_or_directory) fail_io("list", folder, error.value());
   std::sort(names.begin(), names.end());
   return names;
-}
-
-uint64_t free_bytes(const Path& path) {
-  struct statvfs info {};
-  if (statvfs(path.c_str(), &info) != 0) fail_io("ask for the free space of", path, errno);
-  return uint64_t{info.f_bavail} * info.f_frsize;
 }
 
 // ---- changing

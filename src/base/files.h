@@ -149,9 +149,6 @@ bool remove_known(FileSystem& files, const Path& folder, const std::function<boo
 /// Names directly in a folder, sorted bytewise; none when the folder does not exist.
 std::vector<std::string> list_folder(const Path& folder);
 
-/// Bytes that an ordinary user can still write to the file system that holds `path`.
-uint64_t free_bytes(const Path& path);
-
 /// A file of lines that grows by whole lines: after a crash or a full disk it never ends in a piece of one.
 class LineFile {
  public:

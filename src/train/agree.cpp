@@ -1,6 +1,7 @@
 #include "train/agree.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/host.h"
@@ -9,29 +10,6 @@
 
 namespace ct {
 namespace {
-
-/// Names and values, each ended by a zero character, which none of them holds.
-std::string pack(const Facts& facts) {
-  std::string text;
-  for (const auto& [name, value] : facts) text.append(name).append(1, '\0').append(value).append(1, '\0');
-  return text;
-}
-
-Facts unpack(const std::string& text) {
-  Facts facts;
-  size_t at = 0;
-  const auto next = [&] {
-    const size_t end = text.find('\0', at);
-    std::string word = text.substr(at, end - at);
-    at = end + 1;
-    return word;
-  };
-  while (at < text.size()) {
-    std::string name = next();
-    facts.emplace_back(std::move(name), next());
-  }
-  return facts;
-}
 
 struct Difference {
   std::string name, mine, first;
@@ -61,7 +39,7 @@ bool any_rank(Communicator& comm, bool mine) {
 }
 
 void require_same(Communicator& comm, const Facts& mine, const std::string& remedy) {
-  const Facts first = unpack(from_rank_0(comm, pack(mine)));
+  const auto first = nlohmann::json::parse(from_rank_0(comm, nlohmann::json(mine).dump())).get<Facts>();
   const std::string first_host = from_rank_0(comm, host_name());
   run_on_all_ranks(comm, [&] {
     const std::vector<Difference> found = differences(mine, first);

@@ -23,8 +23,7 @@ std::vector<ParameterRows> owned_rows(const Graph& graph, Engine& engine) {
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(const Args& args)
-    : args_(args), owned_(owned_rows(args.graph, args.engine)) {
+CheckpointWriter::CheckpointWriter(const Args& args) : args_(args), owned_(owned_rows(args.graph, args.engine)) {
   RunIdentity identity;
   if (args.folder != nullptr) identity = args.folder->identity();
   identity.run = from_rank_0(args.comm, identity.run);

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "checkpoint/save.h"
-#include "train/run/provenance.h"
 #include "train/run/run_folder.h"
+#include "train/run/run_state.h"
 #include "train/weights.h"
 
 namespace ct {

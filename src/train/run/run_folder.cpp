@@ -14,7 +14,6 @@
 #include "train/config/load.h"
 #include "train/config/print.h"
 #include "train/config/resume.h"
-#include "train/run/reset.h"
 #include "train/run/run_files.h"
 
 namespace ct {
@@ -158,7 +157,8 @@ void RunFolder::keep_best(int64_t step) {
 void RunFolder::require_in_place() const {
   if (!lock_.in_place())
     fail(ExitCode::io, "output folder ", in_quotes(out_.native()), ", or its ", kLockName,
-         ", was moved, removed or replaced while the run was using it: put it back, or start again with another --output");
+         ", was moved, removed or replaced while the run was using it: put it back, or start again with another "
+         "--output");
 }
 
 void RunFolder::make_room(int64_t step) {

@@ -10,7 +10,7 @@
 #include "metrics/console.h"
 #include "metrics/metrics_log.h"
 #include "train/config/config.h"
-#include "train/run/provenance.h"
+#include "train/run/run_state.h"
 
 namespace ct {
 
@@ -50,7 +50,8 @@ class RunFolder {
 
   /// Who the checkpoints say they belong to: a resumed run's id, or a new one.
   const RunIdentity& identity() const { return identity_; }
-  /// Error(io) where another folder or none has the folder's name, or the lock was removed: nothing may be written then.
+  /// Error(io) where another folder or none has the folder's name, or the lock was removed: nothing may be written
+  /// then.
   void require_in_place() const;
   /// Keeps best.bin as it is now beside the checkpoint of that step, before that exists.
   void keep_best(int64_t step);
