@@ -11,8 +11,6 @@
 #include "train/config/print.h"
 #include "train/config/resume.h"
 #include "train/divergence.h"
-#include "train/memory/usage.h"
-#include "train/replicas.h"
 #include "train/run/run_files.h"
 #include "train/run/sample_grid.h"
 #include "train/signals.h"
@@ -118,12 +116,9 @@ bool Trainer::finish() {
     average = ema_sha256_of(saver_->weights_path());
   });
   const Communicator& collectives = session_.collectives();
-  Json result = usage_of(comm_, {.engine = session_.engine(),  // after all that takes memory
-                                 .evaluator = session_.evaluator(),
-                                 .snapshot_bytes = saver_->snapshot_bytes(),
-                                 .steps = state_.step - clock_.first_step(),
-                                 .moved = collectives.traffic(TrafficKind::training) - uncounted_,
-                                 .norms = collectives.traffic(TrafficKind::norms) - norms_before_});
+  Json result = summary_->usage(saver_->snapshot_bytes(),  // after all that takes memory
+                                collectives.traffic(TrafficKind::training) - uncounted_,
+                                collectives.traffic(TrafficKind::norms) - norms_before_);
   if (!log_.keeps_records()) return true;
   result["weights_sha256"] = hash;
   if (!average.empty()) result["ema_sha256"] = average;
