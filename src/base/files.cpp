@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +12,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/held_folder.h"
 #include "base/paths.h"
 #include "base/utf8.h"
 
@@ -76,11 +74,10 @@ void fail_io(std::string_view what, const Path& path, int error, ExitCode code) 
 
 std::string in_quotes(std::string_view text) {
   constexpr size_t kLongest = 200;
-  const std::string named = name_of_held(text);
-  if (named.size() <= kLongest) return "'" + printable(named) + "'";
+  if (text.size() <= kLongest) return "'" + printable(text) + "'";
   size_t end = kLongest;
-  while (end > 0 && (static_cast<unsigned char>(named[end]) & 0xc0) == 0x80) --end;  // not within a character
-  return "'" + printable(std::string_view(named).substr(0, end)) + "...'";
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // not within a character
+  return "'" + printable(text.substr(0, end)) + "...'";
 }
 
 // ---- File
@@ -275,12 +272,6 @@ std::vector<std::string> list_folder(const Path& folder) {
   if (error && error != std::errc::no_such_file_or_directory) fail_io("list", folder, error.value());
   std::sort(names.begin(), names.end());
   return names;
-}
-
-uint64_t free_bytes(const Path& path) {
-  struct statvfs info {};
-  if (statvfs(path.c_str(), &info) != 0) fail_io("ask for the free space of", path, errno);
-  return uint64_t{info.f_bavail} * info.f_frsize;
 }
 
 // ---- changing

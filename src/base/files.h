@@ -46,8 +46,7 @@ class FileSystem {
 /// Error(ExitCode::memory) whatever `code` says.
 [[noreturn]] void fail_io(std::string_view what, const Path& path, int error, ExitCode code = ExitCode::io);
 
-/// Someone else's text as printable() has it (base/utf8.h), in quotes, and cut when long. A path through a folder held
-/// open (base/held_folder.h) reads as its name.
+/// Someone else's text as printable() has it (base/utf8.h), in quotes, and cut when long.
 std::string in_quotes(std::string_view text);
 
 /// An open file, closed by the destructor. `files` must outlive it.
@@ -149,9 +148,6 @@ bool remove_known(FileSystem& files, const Path& folder, const std::function<boo
 
 /// Names directly in a folder, sorted bytewise; none when the folder does not exist.
 std::vector<std::string> list_folder(const Path& folder);
-
-/// Bytes that an ordinary user can still write to the file system that holds `path`.
-uint64_t free_bytes(const Path& path);
 
 /// A file of lines that grows by whole lines: after a crash or a full disk it never ends in a piece of one.
 class LineFile {

@@ -1,9 +1,9 @@
-#include "checkpoint/foreign.h"
-
+// What files of other formats are that are given where safetensors are expected.
 #include <algorithm>
 #include <string_view>
 
 #include "base/wrong_download.h"
+#include "checkpoint/safetensors.h"
 
 namespace ct {
 namespace {

@@ -46,7 +46,7 @@ RunLock::RunLock(FileSystem& files, const Path& out, std::vector<Path> made)
     : files_(files), out_(out), made_(std::move(made)), file_(open_lock(files, out)) {}
 
 RunLock::~RunLock() {
-  if (made_.empty() || !is_in(out_)) return;
+  if (made_.empty() || !in_place()) return;
   files_.unlink(out_ / kLockName);
   for (const Path& folder : made_)
     if (files_.rmdir(folder) != 0) return;
@@ -74,10 +74,10 @@ RunLock::RunLock(FileSystem& files, const Path& out) : RunLock(files, out, missi
   file_.write(str(kHolder, getpid(), " on host ", host_name(), "\n"));
 }
 
-bool RunLock::is_in(const Path& out) const {
+bool RunLock::in_place() const {
   struct stat held {
   }, there{};
-  return fstat(file_.fd(), &held) == 0 && lstat((out / kLockName).c_str(), &there) == 0 &&
+  return fstat(file_.fd(), &held) == 0 && lstat((out_ / kLockName).c_str(), &there) == 0 &&
          held.st_dev == there.st_dev && held.st_ino == there.st_ino;
 }
 

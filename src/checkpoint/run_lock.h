@@ -20,8 +20,8 @@ class RunLock {
   /// refused leaves none behind.
   ~RunLock();
   void keep() { made_.clear(); }
-  /// Is what is held still what `out` has under the lock's name? Otherwise another run could start there.
-  bool is_in(const Path& out) const;
+  /// Is the held file still the one that OUT has under the lock's name? Otherwise another run could start there.
+  bool in_place() const;
   /// A line to warn with where the file system has no locks: a second run is not kept out then. Else empty.
   const std::string& warning() const { return warning_; }
 

@@ -13,7 +13,6 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/paths.h"
-#include "checkpoint/foreign.h"
 #include "checkpoint/sealed_json.h"
 
 namespace ct {
@@ -146,8 +145,8 @@ uint32_t SafetensorsPlan::crc(std::span<const uint32_t> crcs) const {
   return crc;
 }
 
-Written write_safetensors(FileSystem& files, const Path& path, std::vector<TensorView> tensors,
-                          const Metadata& metadata, const std::function<void()>& before_rename) {
+void write_safetensors(FileSystem& files, const Path& path, std::vector<TensorView> tensors, const Metadata& metadata,
+                       const std::function<void()>& before_rename) {
   std::sort(tensors.begin(), tensors.end(), [](const TensorView& a, const TensorView& b) { return a.name < b.name; });
   std::vector<TensorSpec> specs;
   std::vector<uint32_t> crcs;
@@ -163,7 +162,6 @@ Written write_safetensors(FileSystem& files, const Path& path, std::vector<Tenso
     for (const TensorView& t : tensors) file.write(t.data);
     if (before_rename) before_rename();
   });
-  return {plan.bytes(), plan.crc(crcs)};
 }
 
 // ---- reading

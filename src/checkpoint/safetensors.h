@@ -25,12 +25,6 @@ namespace ct {
 
 using Metadata = std::map<std::string, std::string>;
 
-/// What a file written contains, for a manifest.
-struct Written {
-  uint64_t bytes = 0;
-  uint32_t crc = 0;  // CRC32C of the whole file
-};
-
 /// Where everything of a file will lie, before any element is known: the size of the header does not depend on the
 /// checksums in it. So ranks can write their parts of the elements, and the header comes last.
 class SafetensorsPlan {
@@ -58,12 +52,16 @@ class SafetensorsPlan {
 };
 
 /// Replaces `path` atomically (write_file_atomic), unless `before_rename` throws; metadata as above.
-Written write_safetensors(FileSystem& files, const Path& path, std::vector<TensorView> tensors,
-                          const Metadata& metadata, const std::function<void()>& before_rename = {});
+void write_safetensors(FileSystem& files, const Path& path, std::vector<TensorView> tensors, const Metadata& metadata,
+                       const std::function<void()>& before_rename = {});
 
 struct StoredTensor : TensorView {
   std::optional<uint32_t> crc;  // as the file states it
 };
+
+/// What a file is that is no safetensors, and how to come by one: "a gzip archive: unpack it first". By how it begins;
+/// empty if that is of no format known here. In foreign.cpp.
+std::string_view foreign_format(std::span<const std::byte> file);
 
 /// A file mapped for reading. The tensors' data live as long as it does.
 class SafetensorsFile {

@@ -103,7 +103,6 @@ void CheckpointSave::end(All all) {
   file_->close();
   std::vector<Part> parts = std::move(all.shards);
   parts.push_back({file_->path().filename().native(), plan_->bytes(), plan_->crc(weight_crcs)});
-  if (contents_.before_commit) contents_.before_commit();
   store_.commit(contents_.step, std::move(parts), contents_.state, std::move(all.not_finite));
   if (contents_.after_commit) contents_.after_commit();
 }

@@ -30,9 +30,8 @@ struct SaveContents {
   /// Metadata and state are those of rank 0. Numbers in `state` that are not finite become null.
   Metadata metadata;  // of the weights
   nlohmann::json state;
-  /// Done on rank 0, on the writing thread: when everything but the manifest is on the disk, and after the checkpoint
-  /// exists.
-  std::function<void()> before_commit, after_commit;
+  /// Done on rank 0, on the writing thread, after the checkpoint exists.
+  std::function<void()> after_commit;
   /// The caller computes meanwhile: the writing thread gets what its core has left.
   bool background = false;
 };

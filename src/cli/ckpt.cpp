@@ -18,8 +18,8 @@
 #include "checkpoint/store.h"
 #include "checkpoint/weights_hash.h"
 #include "cli/subverbs.h"
-#include "train/run/provenance.h"
 #include "train/run/run_files.h"
+#include "train/run/run_state.h"
 
 namespace ct {
 namespace {

@@ -86,6 +86,15 @@ std::string word_of_config(const fs::path& located) {
   return config_in_place_of(located) ? located.string() : absolute_of(located).string();
 }
 
+std::vector<std::string> train_words(const ConfigSources& sources) {
+  std::vector<std::string> words = {"train", "--config", word_of_config(sources.files.front())};
+  const auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
+  if (sources.files.size() > 1) add("--deepspeed_config", word_of_config(sources.files[1]));
+  for (const ConfigOverride& override : sources.overrides) add("--set", override.key + "=" + override.value);
+  for (const std::string& set : sources.sets) add("--set", set);
+  return words;
+}
+
 void add_config_options(CLI::App& app, ConfigFiles& files, const std::string& config) {
   app.add_option(config, files.config,
                  "YAML, or a DeepSpeed JSON file; looked for as given, then in configs/ (default.yaml)");

@@ -23,6 +23,9 @@ std::filesystem::path locate_config(const std::string& name, std::string_view op
 /// The word that names a located one to another process, whose working folder may be another. A pipe is refused.
 std::string word_of_config(const std::filesystem::path& located);
 
+/// The words of `train` that take the same files and settings in another process.
+std::vector<std::string> train_words(const ConfigSources& sources);
+
 /// The options that name configurations.
 struct ConfigFiles {
   std::optional<std::string> config, deepspeed;

@@ -11,13 +11,11 @@
 #include <limits>
 
 #include "base/cores.h"
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/human_bytes.h"
 #include "base/memory.h"
 #include "base/paths.h"
-#include "base/rank_processes.h"
 #include "base/utf8.h"
 #include "base/version.h"
 #include "base/wrong_download.h"
@@ -107,26 +105,6 @@ Fact launcher() {
   } catch (const Error& error) {
     return {"launcher", "unclear", error.what()};
   }
-}
-
-/// Ranks of this process, where it is one: of launchers that bind none each stands for all of its host's.
-int ranks_it_stands_for() {
-  try {
-    const Launch launch = detect_launch();
-    const bool unbound = launch.kind == Launch::Kind::address || (launch.kind == Launch::Kind::open_mpi &&
-                                                                  environment("OMPI_MCA_orte_bound_at_launch").empty());
-    return !launch.told() ? 0 : unbound ? std::max(launch.local_size, 1) : 1;
-  } catch (const Error&) {  // launcher() tells
-    return 0;
-  }
-}
-
-Fact binding() {
-  const std::vector<RankProcess> here = rank_processes(ranks_it_stands_for());
-  std::string warning;
-  for (const RankProcess& one : here)
-    if (warning.empty()) warning = crowded_cores(one, here, unbound_cpus());
-  return {"ranks", here.empty() ? "none runs here" : "in " + counted(std::ssize(here), "program") + " here", warning};
 }
 
 /// What cannot be looked at is none of what doctor looks for.
@@ -253,7 +231,7 @@ int verb_doctor(const Words& words) {
 
   std::vector<Fact> facts = {program(), cores(), memory(), device()};
   for (const auto& more : {gpus(library_path),
-                           {mpi(), ucx(), launcher(), binding()},
+                           {mpi(), ucx(), launcher()},
                            mpirun(),
                            shared_memory(),
                            std::vector{data_set(path), disk(), clock()}})

@@ -118,6 +118,31 @@ Json to_json(const StageEstimate& s) {
           {"traffic", {{"training", to_json(s.traffic.training)}, {"norms", to_json(s.traffic.norms)}}}};
 }
 
+Json to_json(const std::vector<StageEstimate>& stages, const EstimateOf& what, const std::optional<BatchSizes>& largest,
+             const Compared& with, const std::string& advice) {
+  const Config& config = what.config;
+  const BatchSizes& batch = what.batch;
+  Json result = {{"model", config.model.name},
+                 {"parameters", stages.front().parameters},
+                 {"compute", name_of(compute_type(config))},
+                 {"ranks", what.ranks},
+                 {"batch", {{"train", batch.train}, {"micro", batch.micro}, {"accumulation", batch.accumulation}}},
+                 {"configured_stage", config.zero_optimization.stage},
+                 {"program", program_bytes()},
+                 {"data_set", what.data_set_bytes},
+                 {"available", with.limits.host ? Json(*with.limits.host) : Json()},
+                 {"ranks_a_gpu", stages.front().rank.on_gpu ? Json(what.sharing.ranks_a_device) : Json()},
+                 {"available_of_gpu", with.limits.device ? Json(*with.limits.device) : Json()},
+                 {"largest_micro_batch", largest ? Json(largest->micro) : Json()},
+                 {"advice", advice},
+                 {"stages", Json::array()}};
+  for (const StageEstimate& s : stages) {
+    result["stages"].push_back(to_json(s));
+    result["stages"].back()["fits"] = with.problem.empty() ? Json(with.limits.allow(s)) : Json();
+  }
+  return result;
+}
+
 void print_table(const std::vector<StageEstimate>& stages, size_t configured, const EstimateOf& what,
                  const Compared& with) {
   const auto row = [&](const char* what, auto value) {
@@ -234,25 +259,7 @@ int verb_estimate(const Words& words) {
 
   const BatchSizes& batch = what.batch;
   if (json) {
-    Json result = {{"model", config.model.name},
-                   {"parameters", stages.front().parameters},
-                   {"compute", name_of(compute_type(config))},
-                   {"ranks", ranks},
-                   {"batch", {{"train", batch.train}, {"micro", batch.micro}, {"accumulation", batch.accumulation}}},
-                   {"configured_stage", config.zero_optimization.stage},
-                   {"program", program_bytes()},
-                   {"data_set", data.bytes},
-                   {"available", with.limits.host ? Json(*with.limits.host) : Json()},
-                   {"ranks_a_gpu", stages.front().rank.on_gpu ? Json(what.sharing.ranks_a_device) : Json()},
-                   {"available_of_gpu", with.limits.device ? Json(*with.limits.device) : Json()},
-                   {"largest_micro_batch", largest ? Json(largest->micro) : Json()},
-                   {"advice", line},
-                   {"stages", Json::array()}};
-    for (const StageEstimate& s : stages) {
-      result["stages"].push_back(to_json(s));
-      result["stages"].back()["fits"] = with.problem.empty() ? Json(with.limits.allow(s)) : Json();
-    }
-    std::printf("%s\n", result.dump().c_str());
+    std::printf("%s\n", to_json(stages, what, largest, with, line).dump().c_str());
     return 0;
   }
   std::printf("%s%s%s, %s; batch %ld = %ld x %ld micro-steps x %d ranks\n", config.model.name.c_str(),

@@ -144,6 +144,43 @@ void print_figures(const Evaluation& result, Console& console) {
                text(100.0 * static_cast<double>(result.correct) / static_cast<double>(result.images)) + "%");
 }
 
+bool has_top5(const Evaluation& result) { return result.classes.size() > 5; }
+
+void print_text(const Evaluation& result, const WeightsInfo& info, const std::string& checkpoint, Console& console) {
+  char text[160];
+  std::snprintf(text, sizeof text, "%s: %s, step %ld, %s %s images; loss %.4f, accuracy %.2f %%",
+                printable(checkpoint).c_str(), info.model.name.c_str(), info.step, info.dataset.c_str(),
+                result.split.c_str(), result.loss, 100 * result.accuracy());
+  console.note(text);
+  if (result.left_out > 0) console.note(left_out_line(result));
+  print_figures(result, console);
+  console.data(accuracy_line(result.correct, result.images, result.split));
+  if (has_top5(result)) {
+    std::snprintf(text, sizeof text, "Top-5 accuracy: %.2f %%",
+                  100.0 * static_cast<double>(result.top5) / static_cast<double>(result.images));
+    console.data(text);
+  }
+  for (const std::string& line : class_lines(result, info.class_names)) console.data(line);
+}
+
+void print_json(const Evaluation& result, const WeightsInfo& info, WeightSet set) {
+  Json record = {{"event", "eval"}, {"step", info.step}};
+  record.update(result.to_json(has_top5(result)));
+  if (set == WeightSet::ema) record["weights"] = "ema";
+  std::printf("%s\n", record.dump().c_str());
+}
+
+/// The weights in the form that layers compute with, in the device's memory.
+Memory params_of(const SafetensorsFile& file, WeightSet set, const Graph& graph, Backend& backend) {
+  const FlatLayout flat = flatten_parameters(graph);
+  Memory params = backend.allocate(static_cast<size_t>(flat.compute_bytes));
+  const Memory host = backend.allocate_host(params.bytes());
+  load_compute_weights(file, set, graph, flat, host.data());
+  backend.copy(params.data(), host.data(), params.bytes());
+  backend.wait();
+  return params;
+}
+
 constexpr const char* kDivergedRemedy =
     ": training had diverged; take an earlier checkpoint (cifar-train ckpt ls RUN), or train again at a lower rate";
 
@@ -269,12 +306,7 @@ int verb_eval(const Words& words) {
   const DataSpec spec{.sample = images->shape(), .classes = classes};
   require_fitting(info.model, spec.sample.channels, spec.sample.height, spec.sample.width);
   const Graph graph = build_graph(find_model(info.model), input_spec(config, batch_size, spec, Mode::evaluate));
-  const FlatLayout flat = flatten_parameters(graph);
-  const Memory params = backend->allocate(static_cast<size_t>(flat.compute_bytes));
-  const Memory host = backend->allocate_host(params.bytes());
-  load_compute_weights(file, set, graph, flat, host.data());
-  backend->copy(params.data(), host.data(), params.bytes());
-  backend->wait();
+  const Memory params = params_of(file, set, graph, *backend);
   Evaluator evaluator(*backend, *comm, lower_evaluation(graph, {}), {.params = params.data(), .warn = warn});
 
   const EvalPipeline batches(*images, std::move(chosen), batch_size, loader_workers(config.data.workers, /*ranks=*/1));
@@ -282,28 +314,10 @@ int verb_eval(const Words& words) {
   images->check_unchanged();
   if (const std::string missed = backend->plans_missed(); !missed.empty())
     warn(missed + "; another was chosen, so last digits may differ from the run's");
-  if (json) {
-    Json record = {{"event", "eval"}, {"step", info.step}};
-    record.update(result.to_json(classes > 5));
-    if (set == WeightSet::ema) record["weights"] = "ema";
-    std::printf("%s\n", record.dump().c_str());
-    require_finite_loss(result, checkpoint);
-    return 0;
-  }
-  char text[160];
-  std::snprintf(text, sizeof text, "%s: %s, step %ld, %s %s images; loss %.4f, accuracy %.2f %%",
-                printable(checkpoint).c_str(), info.model.name.c_str(), info.step, info.dataset.c_str(), split.c_str(),
-                result.loss, 100 * result.accuracy());
-  console.note(text);
-  if (result.left_out > 0) console.note(left_out_line(result));
-  print_figures(result, console);
-  console.data(accuracy_line(result.correct, result.images, result.split));
-  if (classes > 5) {
-    std::snprintf(text, sizeof text, "Top-5 accuracy: %.2f %%",
-                  100.0 * static_cast<double>(result.top5) / static_cast<double>(result.images));
-    console.data(text);
-  }
-  for (const std::string& line : class_lines(result, info.class_names)) console.data(line);
+  if (json)
+    print_json(result, info, set);
+  else
+    print_text(result, info, checkpoint, console);
   require_finite_loss(result, checkpoint);
   return 0;
 }

@@ -47,12 +47,7 @@ int verb_jobscript(const Words& words) {
   request.nodes = nodes;
   request.ranks_per_node = ranks;
   request.program = own_program().string();
-  Words own = {"train", "--config", word_of_config(sources.files.front())};
-  const auto add = [&](const char* option, const std::string& value) { own.insert(own.end(), {option, value}); };
-  if (sources.files.size() > 1) add("--deepspeed_config", word_of_config(sources.files[1]));
-  for (const ConfigOverride& override : sources.overrides) add("--set", override.key + "=" + override.value);
-  for (const std::string& set : sets) add("--set", set);
-  request.words = {own};
+  request.words = {train_words(sources)};
   std::fputs(job_script(request).c_str(), stdout);
   return 0;
 }

@@ -119,6 +119,19 @@ void require_fitting_host(const SweepOutcome& run) {
   }
 }
 
+/// The script of an array job, a task for each run.
+std::string array_job(const SweepFlags& f, const ConfigSources& sources, const std::vector<SweepOutcome>& runs) {
+  JobRequest request = job_request(f.job);
+  request.array = true;
+  request.program = own_program().string();
+  for (const SweepOutcome& outcome : runs) {
+    request.ranks_per_node = std::max(request.ranks_per_node, static_cast<int>(outcome.ranks));
+    const Path folder = absolute_of(f.output) / outcome.run.folder();
+    request.words.push_back(words_of_run(sources, outcome.run, outcome.ranks, folder));
+  }
+  return job_script(request);
+}
+
 }  // namespace
 
 int verb_sweep(const Words& words) {
@@ -165,15 +178,7 @@ int verb_sweep(const Words& words) {
     return 0;
   }
   if (!f.job.scheduler.empty()) {
-    JobRequest request = job_request(f.job);
-    request.array = true;
-    request.program = own_program().string();
-    for (const SweepOutcome& outcome : runs) {
-      request.ranks_per_node = std::max(request.ranks_per_node, static_cast<int>(outcome.ranks));
-      const Path folder = absolute_of(f.output) / outcome.run.folder();
-      request.words.push_back(words_of_run(sources, outcome.run, outcome.ranks, folder));
-    }
-    std::fputs(job_script(request).c_str(), stdout);
+    std::fputs(array_job(f, sources, runs).c_str(), stdout);
     return 0;
   }
   outlive_readers();  // as a run does

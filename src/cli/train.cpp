@@ -8,7 +8,6 @@
 #include "base/host.h"
 #include "base/memory.h"
 #include "base/paths.h"
-#include "base/rank_processes.h"
 #include "base/seconds.h"
 #include "base/standard_streams.h"
 #include "base/utf8.h"
@@ -111,8 +110,8 @@ struct DryRunReport {
   std::string not_tried;  // why steps should not be tried here; empty: they may
 };
 
-/// Everything short of training: data, program, memory.
-DryRunReport look_ahead(const TrainOptions& options, int ranks, bool dump_plan) {
+/// Checks everything short of training, and prints the sizes: data, program, memory; or the plan alone.
+DryRunReport print_sizes(const TrainOptions& options, int ranks, bool dump_plan) {
   const auto comm = make_solo();
   const BatchSizes batch = batch_for(options.config.batch, ranks);
   warn(gpu_left_out(options.config));
@@ -155,23 +154,10 @@ DryRunReport look_ahead(const TrainOptions& options, int ranks, bool dump_plan) 
         "of the host's memory: %ld bytes a rank for offloaded optimizer state, %ld page-locked copies, %ld staged "
         "collectives, %ld snapshot for saving, %ld other\n",
         rank.use.host, rank.mirrors, rank.staged, rank.snapshot, rank.overhead);
-  DryRunReport ahead{.steps = run_steps(options.config, pipeline.steps_per_epoch()), .on_host = !rank.on_gpu};
+  DryRunReport report{.steps = run_steps(options.config, pipeline.steps_per_epoch()), .on_host = !rank.on_gpu};
   if (const int64_t available = host_memory().available; available > 0 && stage.host > available)
-    ahead.not_tried = "there is too little memory here";
-  return ahead;
-}
-
-/// Of the first host whose ranks, those of other runs among them, are bound to too few cores; empty: none. Collective.
-std::string crowded_cores(Communicator& comm, int ranks_of_process) {
-  std::string mine;
-  const bool bound = (unbound_cpus() & ~allowed_cpus()).any();  // else there is no need to look at all processes
-  if (bound && (ranks_of_process == 1 || comm.rank() == 0)) {
-    const std::vector<RankProcess> here = rank_processes(ranks_of_process);
-    mine = crowded_cores(here.front(), here, unbound_cpus());
-  }
-  for (const auto& text : gather_bytes(comm, std::as_bytes(std::span(mine))))
-    if (!text.empty()) return {reinterpret_cast<const char*>(text.data()), text.size()};
-  return "";
+    report.not_tried = "there is too little memory here";
+  return report;
 }
 
 /// Are there more ranks on some host than cores that they may run on, all together? Collective.
@@ -215,27 +201,27 @@ double trial_step_seconds(const TrainOptions& options, Communicator& comm) {
 int dry_run(const TrainOptions& options, int ranks) {
   const bool launched = detect_launch().parallel();
   if (!options.init.empty()) SafetensorsFile(weights_file(options.init), SafetensorsFile::Check::header);
-  DryRunReport ahead;  // of this process
-  if (!launched) ahead = look_ahead(options, ranks, /*dump_plan=*/false);
+  DryRunReport report;  // of this process
+  if (!launched) report = print_sizes(options, ranks, /*dump_plan=*/false);
   return run_job(
       ranks,
       [&](Communicator& comm) {
         run_on_all_ranks(comm, [&] {
-          if (launched && comm.rank() == 0) ahead = look_ahead(options, ranks, /*dump_plan=*/false);
+          if (launched && comm.rank() == 0) report = print_sizes(options, ranks, /*dump_plan=*/false);
         });
         const bool crowded = ranks_outnumber_cores(comm);
         std::string not_tried;  // rank 0's is meant
         if (comm.rank() == 0)
-          not_tried = ahead.not_tried.empty() && ahead.on_host && crowded ? "there are fewer cores here than ranks"
-                                                                          : ahead.not_tried;
+          not_tried = report.not_tried.empty() && report.on_host && crowded ? "there are fewer cores here than ranks"
+                                                                            : report.not_tried;
         not_tried = from_rank_0(comm, not_tried);
         const double seconds = not_tried.empty() ? trial_step_seconds(options, comm) : 0;
         if (comm.rank() != 0) return 0;
         if (not_tried.empty())
-          std::printf("time: %ld steps of %.2f ms, %s, and what evaluating and saving takes\n", ahead.steps,
-                      1e3 * seconds, duration(seconds * static_cast<double>(ahead.steps)).c_str());
+          std::printf("time: %ld steps of %.2f ms, %s, and what evaluating and saving takes\n", report.steps,
+                      1e3 * seconds, duration(seconds * static_cast<double>(report.steps)).c_str());
         else
-          std::printf("time: %ld steps, which were not tried: %s\n", ahead.steps, not_tried.c_str());
+          std::printf("time: %ld steps, which were not tried: %s\n", report.steps, not_tried.c_str());
         return 0;
       },
       options.config.communication.supervision);
@@ -291,20 +277,17 @@ int verb_train(const Words& words) {
   }
   if (f.dump_plan || f.dry_run) settle_bf16(options.config);  // the run itself may have to take what it began with
   if (f.dump_plan) {
-    if (detect_launch().rank == 0) look_ahead(options, ranks, f.dump_plan);
+    if (detect_launch().rank == 0) print_sizes(options, ranks, f.dump_plan);
     return 0;
   }
   if (f.dry_run) return dry_run(options, ranks);
 
   if (const std::string text = short_job_warning(); !text.empty()) options.warnings.push_back(text);
   const Verbosity verbosity = f.quiet ? Verbosity::quiet : f.verbose ? Verbosity::verbose : Verbosity::normal;
-  const bool launched = detect_launch().parallel();
   const int code = run_job(
       ranks,
       [&](Communicator& comm) {
         Console console(comm.rank() == 0, verbosity);
-        const std::string crowded = crowded_cores(comm, launched ? 1 : ranks);
-        if (!crowded.empty()) console.note("warning: " + crowded);
         return static_cast<int>(Trainer(options, comm, console).run());
       },
       options.config.communication.supervision);

@@ -43,8 +43,6 @@ struct Model {
   std::optional<ConfigFault> fault() const;
   /// Gives what is left to the program the value that it has for images of that size.
   void settle(int64_t height, int64_t width) { resnet.settle(height, width); }
-  /// Likewise for what a file left out: earlier versions had the small stem alone.
-  void settle_as_earlier_versions() { resnet.settle(0, 0); }
   /// Likewise the value that it has in another, which is settled.
   void settle_like(const Model& other) {
     if (resnet.stem == Stem::automatic) resnet.stem = other.resnet.stem;

@@ -1,7 +1,9 @@
 #include "train/agree.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
+#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/version.h"
@@ -9,29 +11,6 @@
 
 namespace ct {
 namespace {
-
-/// Names and values, each ended by a zero character, which none of them holds.
-std::string pack(const Facts& facts) {
-  std::string text;
-  for (const auto& [name, value] : facts) text.append(name).append(1, '\0').append(value).append(1, '\0');
-  return text;
-}
-
-Facts unpack(const std::string& text) {
-  Facts facts;
-  size_t at = 0;
-  const auto next = [&] {
-    const size_t end = text.find('\0', at);
-    std::string word = text.substr(at, end - at);
-    at = end + 1;
-    return word;
-  };
-  while (at < text.size()) {
-    std::string name = next();
-    facts.emplace_back(std::move(name), next());
-  }
-  return facts;
-}
 
 struct Difference {
   std::string name, mine, first;
@@ -61,7 +40,7 @@ bool any_rank(Communicator& comm, bool mine) {
 }
 
 void require_same(Communicator& comm, const Facts& mine, const std::string& remedy) {
-  const Facts first = unpack(from_rank_0(comm, pack(mine)));
+  const auto first = nlohmann::json::parse(from_rank_0(comm, nlohmann::json(mine).dump())).get<Facts>();
   const std::string first_host = from_rank_0(comm, host_name());
   run_on_all_ranks(comm, [&] {
     const std::vector<Difference> found = differences(mine, first);
@@ -83,6 +62,33 @@ void require_same_config(Communicator& comm, const Config& config) {
   Facts facts;
   for (const ConfigField& field : effective_fields(copy)) facts.emplace_back(field.key, field_text(field));
   require_same(comm, facts, "start every rank with the same configuration");
+}
+
+std::vector<uint32_t> replica_checksums(Engine& engine, const Graph& graph) {
+  const LoweredProgram& lowered = engine.lowered();
+  std::vector<uint32_t> checksums;
+  if (lowered.distribution.effective_stage() == 3) return checksums;
+  const std::span<const std::byte> params = engine.read_params();
+  for (size_t i = 0; i < graph.parameters().size(); ++i) {
+    const Range& range = lowered.flat.parameters[i];
+    const Run run = intersection(lowered.flat.runs, range).front();
+    const size_t bytes = static_cast<size_t>(range.size()) * size_of(run.dtype);
+    checksums.push_back(crc32c(params.subspan(static_cast<size_t>(run.byte), bytes)));
+  }
+  return checksums;
+}
+
+void require_same_replicas(Communicator& comm, Engine& engine, const Graph& graph) {
+  const std::vector<uint32_t> mine = replica_checksums(engine, graph);
+  std::vector<uint32_t> first = mine;
+  comm.broadcast(std::as_writable_bytes(std::span(first)), 0);
+  run_on_all_ranks(comm, [&] {
+    for (size_t i = 0; i < mine.size(); ++i)
+      if (mine[i] != first[i])
+        fail(ExitCode::bug, "its copy of ", graph.parameters()[i].name,
+             " has drifted from rank 0's, which faulty memory of either's host or a bug can do; run the same command "
+             "again to continue from the last checkpoint, on other hosts if it comes again");
+  });
 }
 
 }  // namespace ct

@@ -8,7 +8,6 @@
 #include "checkpoint/tensor_differences.h"
 #include "model/resample_positions.h"
 #include "train/file_weights.h"
-#include "train/foreign_names.h"
 
 namespace ct {
 namespace {

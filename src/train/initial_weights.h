@@ -18,7 +18,7 @@ struct InitOptions {
 
 /// load_weights() for a run's beginning, of the file's evaluated_set(). Error(checkpoint) also naming the first element
 /// that is not finite, and the first variance below 0: what was trained from them would be lost. Names may be those
-/// that other programs give (train/foreign_names.h); returns what was done to the file's, a text for each.
+/// that other programs give (take_wanted_names()); returns what was done to the file's, a text for each.
 std::vector<std::string> load_initial_weights(const SafetensorsFile& file, const InitOptions& options,
                                               const Graph& graph, const FlatLayout& flat, const StateBuffer& weights);
 

@@ -12,11 +12,17 @@ class RunLog {
  public:
   explicit RunLog(Console& console) : console_(console) {}
 
-  /// Begins to keep records, or goes on where their files were removed. Rank 0 only.
+  /// Begins to keep records. Rank 0 only.
   void open(FileSystem& files, const Path& run) { metrics_.emplace(files, run); }
   bool keeps_records() const { return metrics_.has_value(); }
   /// Keeps a record; does nothing where no records are kept.
-  void record(const Json& record);
+  void record(const Json& record) {
+    if (!metrics_) return;
+    const bool was_well = metrics_->problem().empty();
+    metrics_->write(record);
+    if (was_well && !metrics_->problem().empty())
+      warn("records wait in memory until they can be written: " + metrics_->problem());
+  }
   /// Error(io) where records still wait for the disk.
   void flush() {
     if (metrics_) metrics_->flush();

@@ -1,11 +1,15 @@
 #include "train/run_summary.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/version.h"
+#include "comm/all_ranks.h"
 #include "data/notes.h"
 #include "data/pictures/picture_set.h"
 #include "train/loss_scale_report.h"
@@ -57,24 +61,33 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
         "best.bin is chosen by the test set, so what is measured on it afterwards is too good (train.best.split: "
         "test)");
   if (!checkpoint.empty()) log.note(str("resumed from ", checkpoint, " at step ", run_.state.step));
-  log.record({{"event", "start"},
-              {"step", run_.state.step},
-              {"version", version()},
-              {"model", config.model.name},
-              {"compute", name_of(compute_type(config))},
-              {"parameters", session.graph().parameter_count()},
-              {"dataset", data.train->name()},
-              {"train_images", session.pipeline().images()},
-              {"damaged_records", damaged},
-              {"device", session.backend().description()},
-              {"collectives", session.collectives().description()},
-              {"ranks", d.ranks},
-              {"zero_stage", d.zero_stage},
-              {"train_batch_size", batch.train},
-              {"micro_batch_size", batch.micro},
-              {"gradient_accumulation_steps", batch.accumulation},
-              {"seed", config.seed},
-              {"host", host_name()}});
+  record_start();
+}
+
+void RunSummary::record_start() const {
+  const Config& config = run_.config;
+  TrainingSession& session = run_.session;
+  const Distribution& d = session.distribution();
+  const BatchSizes& batch = session.batch();
+  const Datasets& data = session.data();
+  run_.log.record({{"event", "start"},
+                   {"step", run_.state.step},
+                   {"version", version()},
+                   {"model", config.model.name},
+                   {"compute", name_of(compute_type(config))},
+                   {"parameters", session.graph().parameter_count()},
+                   {"dataset", data.train->name()},
+                   {"train_images", session.pipeline().images()},
+                   {"damaged_records", data.train->skipped() + data.test->skipped()},
+                   {"device", session.backend().description()},
+                   {"collectives", session.collectives().description()},
+                   {"ranks", d.ranks},
+                   {"zero_stage", d.zero_stage},
+                   {"train_batch_size", batch.train},
+                   {"micro_batch_size", batch.micro},
+                   {"gradient_accumulation_steps", batch.accumulation},
+                   {"seed", config.seed},
+                   {"host", host_name()}});
 }
 
 /// What becomes of a communication_data_type of 16 bits; empty: none is asked for.
@@ -120,6 +133,45 @@ Json RunSummary::best_evaluation() const {
           {"split", held_out ? "val" : "test"},
           {"metric", word_of(metric)},
           {"value", run_.state.best_value}};
+}
+
+Json RunSummary::usage(size_t snapshot_bytes, const Traffic& moved, const Traffic& norms) const {
+  TrainingSession& session = run_.session;
+  Communicator& comm = session.comm();
+  const MemoryUse train = session.engine().bound().allocated(), evaluate = session.evaluator().bound().allocated();
+  // Ranks that are threads of one process share what the system counts.
+  const int64_t pid = getpid();
+  const auto pids = gather(comm, std::span(&pid, 1));
+  const bool threads = std::ranges::count(pids, pid) == std::ssize(pids);
+  const auto mean = [&](int64_t mine) {
+    double sum = 0;
+    for (const int64_t n : gather(comm, std::span<const int64_t>(&mine, 1))) sum += static_cast<double>(n);
+    return sum / comm.size();
+  };
+  const auto bytes = [&](int64_t mine) { return std::llround(mean(mine)); };
+  const auto of_process = [&](int64_t mine) { return static_cast<int64_t>(mean(mine) / (threads ? comm.size() : 1)); };
+  const auto a_step = [&](int64_t mine) { return mean(mine) / static_cast<double>(std::max<int64_t>(steps(), 1)); };
+  Json allocated = {{"weights", bytes(train.weights + evaluate.weights)},
+                    {"gradients", bytes(train.gradients)},
+                    {"optimizer", bytes(train.optimizer)},
+                    {"activations", bytes(train.activations + evaluate.activations)},
+                    {"gradient_buckets", bytes(train.exchange + evaluate.exchange)},
+                    {"other", bytes(train.other + evaluate.other)},
+                    {"snapshot", bytes(static_cast<int64_t>(snapshot_bytes))}};
+  int64_t total = 0;
+  for (const auto& [category, n] : allocated.items()) total += n.get<int64_t>();
+  Json peak = {{"total", total},
+               {"process", of_process(peak_resident_bytes())},
+               {"proportional", of_process(proportional_bytes())}};
+  peak.update(allocated);
+  peak["readable_by_peers"] = bytes(static_cast<int64_t>(comm.allocated_bytes()));
+  peak["transient"] = {{"gathered_weights", bytes(std::max(train.gathered_weights, evaluate.gathered_weights))},
+                       {"gradient_buckets", bytes(train.gradient_buckets)}};
+  return {{"peak_bytes", peak},
+          {"traffic",
+           {{"elements", a_step(moved.elements)},
+            {"bytes", a_step(moved.bytes)},
+            {"norm_elements", a_step(norms.elements)}}}};
 }
 
 void RunSummary::record_end(const std::string& reason, const Json& result) const {

@@ -17,12 +17,17 @@ class RunSummary {
   void announce(const std::string& config_source, const std::string& checkpoint) const;
   /// The tutorial's last lines: some labels and what was predicted, accuracy, accuracy by class.
   void print_results(const Evaluation& test) const;
+  /// {"peak_bytes": {...}, "traffic": {...}}: bytes a rank, and elements and bytes that a rank moved in a step; means
+  /// over ranks. "total" is what was allocated by category, "process" and "proportional" are the operating system's
+  /// VmHWM and Pss. `snapshot_bytes`: of asynchronous saves; `moved`, `norms`: by this rank in all steps. Collective.
+  Json usage(size_t snapshot_bytes, const Traffic& moved, const Traffic& norms) const;
   /// The `end` record, with `result` in it. `reason` as in RunFolder.
   void record_end(const std::string& reason, const Json& result) const;
   /// The last lines for people. `folder`: the run's.
   void print_end(const std::string& weights_sha256, const Path& folder) const;
 
  private:
+  void record_start() const;
   std::string report_wire() const;
   Json best_evaluation() const;
   int64_t steps() const { return run_.state.step - run_.clock.first_step(); }

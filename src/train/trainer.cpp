@@ -11,8 +11,6 @@
 #include "train/config/print.h"
 #include "train/config/resume.h"
 #include "train/divergence.h"
-#include "train/memory/usage.h"
-#include "train/replicas.h"
 #include "train/run/run_files.h"
 #include "train/run/sample_grid.h"
 #include "train/signals.h"
@@ -92,10 +90,8 @@ ExitCode Trainer::stop() {
     summary_->record_end(RunFolder::kStopped, Json::object());
     log_.flush();
   }
-  log_.note("stopped on request after step " + std::to_string(state_.step) +
-            "; the checkpoint is good: run the same command again" +
-            (folder_ && folder_->renamed() ? " with --output " + in_quotes(folder_->path().native()) : "") +
-            " to continue");
+  log_.note(str("stopped on request after step ", state_.step,
+                "; the checkpoint is good: run the same command again to continue"));
   return ExitCode::stopped;
 }
 
@@ -120,12 +116,9 @@ bool Trainer::finish() {
     average = ema_sha256_of(saver_->weights_path());
   });
   const Communicator& collectives = session_.collectives();
-  Json result = usage_of(comm_, {.engine = session_.engine(),  // after all that takes memory
-                                 .evaluator = session_.evaluator(),
-                                 .snapshot_bytes = saver_->snapshot_bytes(),
-                                 .steps = state_.step - clock_.first_step(),
-                                 .moved = collectives.traffic(TrafficKind::training) - uncounted_,
-                                 .norms = collectives.traffic(TrafficKind::norms) - norms_before_});
+  Json result = summary_->usage(saver_->snapshot_bytes(),  // after all that takes memory
+                                collectives.traffic(TrafficKind::training) - uncounted_,
+                                collectives.traffic(TrafficKind::norms) - norms_before_);
   if (!log_.keeps_records()) return true;
   result["weights_sha256"] = hash;
   if (!average.empty()) result["ema_sha256"] = average;
@@ -366,9 +359,9 @@ void Trainer::start_from(const std::string& checkpoint) {
     const std::string init =
         options_.init.empty() ? "" : "--init " + in_quotes(options_.init) + options_.init_options.words();
     folder_->begin(config_, comm_.size(), checkpoint.empty() ? nullptr : &state_, init, log_.console());
-    log_.open(folder_->files(), folder_->held());
-    events_.open(folder_->files(), folder_->held(), config_, state_, session_.data().train->shape());
-    csv_.open(folder_->files(), folder_->held(), config_, state_, total_steps_,
+    log_.open(folder_->files(), folder_->path());
+    events_.open(folder_->files(), folder_->path(), config_, state_, session_.data().train->shape());
+    csv_.open(folder_->files(), folder_->path(), config_, state_, total_steps_,
               checkpoint.empty() ? CsvLog::Begins::anew : CsvLog::Begins::again);
   }
   if (config_.train.sample_grid && !ended_) run_on_all_ranks(comm_, [&] { show_first_images(); });
@@ -381,7 +374,7 @@ void Trainer::start_from(const std::string& checkpoint) {
 /// train.sample_grid.
 void Trainer::show_first_images() {
   if (!folder_) return;
-  if (write_sample_grid(folder_->files(), folder_->held(), session_.pipeline(), config_.data.mean, config_.data.std))
+  if (write_sample_grid(folder_->files(), folder_->path(), session_.pipeline(), config_.data.mean, config_.data.std))
     log_.note("the first batch's images: " + (folder_->path() / kSampleGridFile).string());
   else
     log_.warn(str("train.sample_grid: images of ", session_.pipeline().sample().channels, " channels are no picture"));

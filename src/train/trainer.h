@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "train/agree.h"
 #include "train/evaluation.h"
 #include "train/initial_weights.h"
 #include "train/model_selection.h"
@@ -13,7 +14,6 @@
 #include "train/run_summary.h"
 #include "train/session.h"
 #include "train/step_reports.h"
-#include "train/stop_vote.h"
 
 namespace ct {
 

@@ -18,7 +18,6 @@
 #include "device/cpu/kernels/plain.h"
 #include "train/config/batch.h"
 #include "train/file_weights.h"
-#include "train/foreign_names.h"
 
 namespace ct {
 namespace {
@@ -220,7 +219,6 @@ Model model_from(const Json& json) {
     if (const auto value = json.find(key.name); value != json.end())
       std::visit([&](const auto& target) { read_value(*value, key, target); }, key.target);
   if (const auto fault = model.fault()) throw std::invalid_argument(fault->text);
-  model.settle_as_earlier_versions();
   return model;
 }
 
@@ -231,7 +229,6 @@ std::string other_model_keys(const SafetensorsFile& file, Model model) {
   if (said == file.metadata().end()) return {};
   const Json there = Json::parse(said->second, nullptr, /*allow_exceptions=*/false);
   if (!there.is_object() || there.value("name", Json()) != model.name) return {};
-  model.settle_as_earlier_versions();
   const Json here = to_json(model);
   std::string text;
   for (const ConfigKey& key : model.keys()) {
@@ -243,40 +240,81 @@ std::string other_model_keys(const SafetensorsFile& file, Model model) {
   return text;
 }
 
+namespace {
+
+constexpr std::string_view kMetadataPrefix = "cifar_train.";
+
+enum class Presence : bool { always, unless_default };
+/// The entries of a file's metadata that are one number, word or text each, for both directions.
+template <class F>
+void each_entry(F f) {
+  using Info = WeightsInfo;
+  using enum Presence;
+  f("dataset", &Info::dataset, always);
+  f("data_path", &Info::data_path, always);
+  f("data_train", &Info::data_train, unless_default);
+  f("data_val", &Info::data_val, unless_default);
+  f("step", &Info::step, always);
+  f("epoch", &Info::epoch, always);
+  f("seed", &Info::seed, always);
+  f("validation", &Info::validation, always);
+  f("limit", &Info::limit, unless_default);
+  f("on_corrupt", &Info::on_corrupt, always);
+  f("test_images", &Info::test_images, always);
+  f("compute", &Info::compute, always);
+  f("eval_batch_size", &Info::eval_batch, always);
+  f("eval_views", &Info::eval_views, unless_default);
+  f("winograd", &Info::winograd, unless_default);
+  f("tf32", &Info::tf32, unless_default);
+  f("plans", &Info::plans, unless_default);
+}
+
+template <class T>
+std::string entry_text(const T& value) {
+  if constexpr (std::is_enum_v<T>)
+    return std::string(word_of(value));
+  else if constexpr (std::is_same_v<T, bool>)
+    return value ? "true" : "false";
+  else
+    return str(value);
+}
+template <class T>
+void read_entry(const std::string& text, T& value) {
+  if constexpr (std::is_enum_v<T>)
+    value = of_word(text, value);
+  else if constexpr (std::is_same_v<T, bool>)
+    value = text == "true";
+  else if constexpr (std::is_same_v<T, int64_t>)
+    value = std::stoll(text);
+  else
+    value = text;
+}
+
+}  // namespace
+
 Metadata to_metadata(const WeightsInfo& info) {
-  Metadata metadata = {{"format", "pt"},
-                       {"cifar_train.model", to_json(info.model).dump()},
-                       {"cifar_train.normalize", Json{{"mean", info.mean}, {"std", info.std}}.dump()},
-                       {"cifar_train.class_names", Json(info.class_names).dump()},
-                       {"cifar_train.dataset", info.dataset},
-                       {"cifar_train.data_path", info.data_path},
-                       {"cifar_train.step", std::to_string(info.step)},
-                       {"cifar_train.epoch", std::to_string(info.epoch)},
-                       {"cifar_train.seed", std::to_string(info.seed)},
-                       {"cifar_train.validation", std::to_string(info.validation)},
-                       {"cifar_train.on_corrupt", std::string(word_of(info.on_corrupt))},
-                       {"cifar_train.test_images", std::to_string(info.test_images)},
-                       {"cifar_train.eval_batch_size", std::to_string(info.eval_batch)},
-                       {"cifar_train.compute", info.compute}};
-  if (info.limit > 0) metadata["cifar_train.limit"] = std::to_string(info.limit);
-  if (!info.data_train.empty()) metadata["cifar_train.data_train"] = info.data_train;
-  if (!info.data_val.empty()) metadata["cifar_train.data_val"] = info.data_val;
-  if (info.size > 0) metadata["cifar_train.pictures"] = Json{{"size", info.size}, {"resize", info.resize}}.dump();
-  if (info.evaluated == WeightSet::ema) metadata["cifar_train.evaluated"] = "ema";
-  if (info.eval_views != EvalViews::plain) metadata["cifar_train.eval_views"] = word_of(info.eval_views);
-  if (!info.winograd) metadata["cifar_train.winograd"] = "false";
-  if (info.tf32) metadata["cifar_train.tf32"] = "true";
-  if (!info.plans.empty()) metadata["cifar_train.plans"] = info.plans;
+  Metadata metadata = {{"format", "pt"}};
+  const auto put = [&](std::string_view key, std::string text) {
+    metadata[str(kMetadataPrefix, key)] = std::move(text);
+  };
+  put("model", to_json(info.model).dump());
+  put("normalize", Json{{"mean", info.mean}, {"std", info.std}}.dump());
+  put("class_names", Json(info.class_names).dump());
+  if (info.size > 0) put("pictures", Json{{"size", info.size}, {"resize", info.resize}}.dump());
+  if (info.evaluated == WeightSet::ema) put("evaluated", "ema");
+  each_entry([&](std::string_view key, auto member, Presence presence) {
+    if (presence == Presence::always || info.*member != WeightsInfo().*member) put(key, entry_text(info.*member));
+  });
   return metadata;
 }
 
 WeightsInfo info_of(const SafetensorsFile& file) {
-  const auto text = [&](const std::string& key) {
-    const auto at = file.metadata().find("cifar_train." + key);
-    if (at == file.metadata().end())
+  const auto has = [&](std::string_view key) { return file.metadata().contains(str(kMetadataPrefix, key)); };
+  const auto text = [&](std::string_view key) {
+    if (!has(key))
       fail(ExitCode::checkpoint, in_quotes(file.path().native()), " does not say its ", key,
            ": it was not written by cifar-train; start a run from it with train --init");
-    return at->second;
+    return file.metadata().at(str(kMetadataPrefix, key));
   };
   WeightsInfo info;
   try {
@@ -285,32 +323,17 @@ WeightsInfo info_of(const SafetensorsFile& file) {
     info.mean = normalize.at("mean").get<std::vector<double>>();
     info.std = normalize.at("std").get<std::vector<double>>();
     info.class_names = Json::parse(text("class_names")).get<std::vector<std::string>>();
-    info.dataset = text("dataset");
-    info.data_path = text("data_path");
-    info.step = std::stoll(text("step"));
-    info.epoch = std::stoll(text("epoch"));
-    info.seed = std::stoll(text("seed"));
-    info.validation = std::stoll(text("validation"));
-    info.on_corrupt = of_word(text("on_corrupt"), OnCorrupt::error);
-    info.compute = text("compute");
-    if (file.metadata().contains("cifar_train.limit")) info.limit = std::stoll(text("limit"));
-    info.test_images = std::stoll(text("test_images"));
-    if (file.metadata().contains("cifar_train.data_train")) info.data_train = text("data_train");
-    if (file.metadata().contains("cifar_train.data_val")) info.data_val = text("data_val");
-    if (file.metadata().contains("cifar_train.pictures")) {
+    if (has("pictures")) {
       const Json pictures = Json::parse(text("pictures"));
       info.size = pictures.at("size");
       info.resize = pictures.at("resize");
       constexpr int64_t kMost = 4096;
       if (info.size < 1 || info.resize < info.size || info.resize > kMost) throw std::out_of_range("pictures");
     }
-    info.eval_batch = std::stoll(text("eval_batch_size"));
+    each_entry([&](std::string_view key, auto member, Presence presence) {
+      if (presence == Presence::always || has(key)) read_entry(text(key), info.*member);
+    });
     if (info.eval_batch < 1 || info.eval_batch > kLargestBatch) throw std::out_of_range("eval_batch_size");
-    if (file.metadata().contains("cifar_train.eval_views"))
-      info.eval_views = of_word(text("eval_views"), EvalViews::plain);
-    info.winograd = !file.metadata().contains("cifar_train.winograd") || text("winograd") != "false";
-    info.tf32 = file.metadata().contains("cifar_train.tf32") && text("tf32") == "true";
-    if (file.metadata().contains("cifar_train.plans")) info.plans = text("plans");
   } catch (const Error&) {
     throw;
   } catch (const std::exception&) {

@@ -33,9 +33,8 @@ class Safetensors : public testing::Test {
 
 TEST_F(Safetensors, RoundTrip) {
   const Metadata metadata = {{"model", R"({"name":"cnn"})"}, {"classes", "plane\ncar"}};
-  const Written written = write_safetensors(files_, path_, samples_.views(), metadata);
+  write_safetensors(files_, path_, samples_.views(), metadata);
   const SafetensorsFile file(path_);
-  EXPECT_EQ(written.bytes, file.bytes().size());
   EXPECT_EQ(file.metadata(), metadata);
   EXPECT_TRUE(file.checksums());
   ASSERT_EQ(file.tensors().size(), samples_.views().size());

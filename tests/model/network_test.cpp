@@ -318,10 +318,6 @@ TEST(Resnets, TakeTheStemThatSuitsTheImages) {
   EXPECT_EQ(kernel(224, 224, Stem::cifar), 3);
   EXPECT_EQ(kernel(32, 32, Stem::imagenet), 7);
   EXPECT_EQ(kernel(1, 1, Stem::imagenet), 7);  // one pixel is left everywhere
-  Model model{.name = "resnet18"};
-  model.settle_as_earlier_versions();
-  model.settle(224, 224);
-  EXPECT_EQ(model.resnet.stem, Stem::cifar);
 }
 
 TEST(Resnets, MayBeginAsIdentities) {

@@ -3,7 +3,7 @@
 
 #include "base/seconds.h"
 #include "cli/bench/bench.h"
-#include "train/stop_vote.h"
+#include "train/agree.h"
 
 namespace ct {
 

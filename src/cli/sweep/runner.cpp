@@ -14,7 +14,6 @@
 #include "base/paths.h"
 #include "checkpoint/run_lock.h"
 #include "cli/config_lookup.h"
-#include "cli/sweep/own_files.h"
 #include "train/config/load.h"
 #include "train/config/resume.h"
 #include "train/device.h"
@@ -72,14 +71,9 @@ void wait_until_free(FileSystem& files, const Path& run) {
 
 std::vector<std::string> words_of_run(const ConfigSources& sources, const SweepRun& run, int64_t ranks,
                                       const Path& folder) {
-  std::vector<std::string> words = {"train", "--config", word_of_config(sources.files.front())};
-  const auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
-  if (sources.files.size() > 1) add("--deepspeed_config", word_of_config(sources.files[1]));
-  for (const ConfigOverride& override : sources.overrides) add("--set", override.key + "=" + override.value);
-  for (const std::string& set : sources.sets) add("--set", set);
-  for (const ConfigOverride& set : run.overrides()) add("--set", set.key + "=" + set.value);
-  add("--ranks", str(ranks));
-  add("--output", folder.string());
+  std::vector<std::string> words = train_words(sources);
+  for (const ConfigOverride& set : run.overrides()) words.insert(words.end(), {"--set", set.key + "=" + set.value});
+  words.insert(words.end(), {"--ranks", str(ranks), "--output", folder.string()});
   return words;
 }
 
@@ -160,8 +154,8 @@ void SweepRunner::require_same_settings() const {
   for (size_t i = 0; i < runs_.size(); ++i) {
     const Path path = folder(i) / kConfigFile;
     if (!is_there(path) || !is_there(folder(i) / kCheckpointFolder)) continue;  // it begins anew
-    Config saved = load_config_text(read_file(path), path.string()), now = runs_[i].config;
-    saved.model.settle_as_earlier_versions();
+    const Config saved = load_config_text(read_file(path), path.string());
+    Config now = runs_[i].config;
     settle_like(now, saved);
     if (now.data.dataset == "auto") now.data.dataset = saved.data.dataset;  // the run finds it again
     ResumeDifference difference = resume_difference(saved, runs_[i].ranks, now, runs_[i].ranks);

@@ -50,7 +50,7 @@ BestEvaluation BestWeights::return_to(const Path& checkpoint, const RunState& st
   else
     others.insert(others.begin(), best_then);
   const auto chosen = choose(expected, others, state);
-  tell(expected, chosen, state);
+  warn_of(expected, chosen, state);
   // Beside the checkpoint too, so that returning to it again finds the same.
   if (chosen && own && !same_place(chosen->path, kept)) link_or_copy(files_, chosen->path, kept);
   return put_in_place(chosen, state);
@@ -59,20 +59,21 @@ BestEvaluation BestWeights::return_to(const Path& checkpoint, const RunState& st
 BestEvaluation BestWeights::look_after(const RunState& state) {
   if (state.best_step < 0) return {};
   const auto now = stamp();
-  if (now && now == seen_) return {state.best_step, state.best_value};
-  const std::vector<Candidate> expected = {candidate(best(), state.best_step)};
-  if (expected.front().problem.empty()) {
+  if (!now || now != seen_) {
+    const std::vector<Candidate> expected = {candidate(best(), state.best_step)};
+    if (!expected.front().problem.empty()) {
+      const auto chosen = choose(expected, all_saved(out_ / kCheckpointFolder), state);
+      warn_of(expected, chosen, state);
+      return put_in_place(chosen, state);
+    }
     seen_ = now;
-    return {state.best_step, state.best_value};
   }
-  const auto chosen = choose(expected, all_saved(out_ / kCheckpointFolder), state);
-  tell(expected, chosen, state);
-  return put_in_place(chosen, state);
+  return {state.best_step, state.best_value};
 }
 
 std::string BestWeights::problem_unless_of(int64_t step, int64_t or_step) const {
   const Candidate found = candidate(best(), step);
-  return found.whole && found.step == or_step ? "" : found.problem;
+  return found.step >= 0 && found.step == or_step ? "" : found.problem;
 }
 
 BestWeights::Candidate BestWeights::candidate(const Path& path, std::optional<int64_t> wanted_step) const {
@@ -86,7 +87,6 @@ BestWeights::Candidate BestWeights::candidate(const Path& path, std::optional<in
     const WeightsInfo info = info_of(file);
     if (info.model.name != config_.model.name)
       fail(ExitCode::checkpoint, in_quotes(path.native()), " is of the model ", in_quotes(info.model.name));
-    found.whole = true;
     found.step = info.step;
     const auto text = [&](const char* key) {
       const auto at = file.metadata().find(key);
@@ -104,53 +104,43 @@ BestWeights::Candidate BestWeights::candidate(const Path& path, std::optional<in
 }
 
 /// The weights of the best evaluation; otherwise the best of those of this run that say how good they are, none of
-/// them from after the checkpoint.
-std::optional<BestWeights::Candidate> BestWeights::choose(const std::vector<Candidate>& candidates,
-                                                          const RunState& state) const {
-  const Candidate* best = nullptr;
-  for (const Candidate& c : candidates) {
-    if (!c.whole) continue;
-    if (c.step == state.best_step) return c;
-    if (!c.value || c.step > state.step) continue;
-    const bool newer = best == nullptr || c.step > best->step;
-    if (best == nullptr ||
-        (config_.train.best.split == BestSplit::last ? newer
-                                                     : better(config_.train.best.metric, *c.value, *best->value)))
-      best = &c;
-  }
-  return best != nullptr ? std::optional(*best) : std::nullopt;
-}
-
-/// Judges those that are expected first: the others need not be read where one of them is right.
+/// them from after the checkpoint. Others than the expected ones are read only where none of these is right.
 std::optional<BestWeights::Candidate> BestWeights::choose(const std::vector<Candidate>& expected,
                                                           const std::vector<Path>& others,
                                                           const RunState& state) const {
-  const auto at_once = choose(expected, state);
-  if (at_once && at_once->step == state.best_step) return at_once;
-  std::vector<Candidate> candidates = expected;
+  std::optional<Candidate> best;
+  const auto is_right = [&](const Candidate& c) {
+    const bool right = c.step == state.best_step;
+    const bool counts = right || (c.step >= 0 && c.step <= state.step && c.value);
+    const auto is_better = [&] {
+      return config_.train.best.split == BestSplit::last ? c.step > best->step
+                                                         : better(config_.train.best.metric, *c.value, *best->value);
+    };
+    if (counts && (right || !best || is_better())) best = c;
+    return right;
+  };
+  if (std::ranges::any_of(expected, is_right)) return best;
   for (const Path& path : others)
-    if (std::ranges::find(expected, path, &Candidate::path) == expected.end()) candidates.push_back(candidate(path));
-  return choose(candidates, state);
+    if (std::ranges::find(expected, path, &Candidate::path) == expected.end() && is_right(candidate(path))) break;
+  return best;
 }
 
-void BestWeights::tell(const std::vector<Candidate>& expected, const std::optional<Candidate>& chosen,
-                       const RunState& state) const {
+void BestWeights::warn_of(const std::vector<Candidate>& expected, const std::optional<Candidate>& chosen,
+                          const RunState& state) const {
+  const bool is_left = chosen && chosen->step == state.best_step;
   std::string problems;
   for (const Candidate& c : expected) {
     if (c.problem.empty()) continue;
     problems += (problems.empty() ? "" : "; ") + c.problem;
-    if (chosen && chosen->step == state.best_step)
+    if (is_left)
       warn_(str(c.problem, "; ", in_quotes(chosen->path.native()), ", which is whole and of step ", chosen->step,
                 ", takes its place"));
   }
-  if (chosen && chosen->step == state.best_step) return;
-  const std::string lost =
-      str("the weights of the best evaluation, that of step ", state.best_step, ", are lost (", problems, "): ");
-  if (chosen)
-    warn_(str(lost, "best.bin is now ", in_quotes(chosen->path.native()), " of step ", chosen->step,
-              ", the best of those that are left"));
-  else
-    warn_(str(lost, "best.bin is chosen anew, among the evaluations from step ", state.step, " on"));
+  if (is_left) return;
+  warn_(str("the weights of the best evaluation, that of step ", state.best_step, ", are lost (", problems, "): ",
+            chosen ? str("best.bin is now ", in_quotes(chosen->path.native()), " of step ", chosen->step,
+                         ", the best of those that are left")
+                   : str("best.bin is chosen anew, among the evaluations from step ", state.step, " on")));
 }
 
 BestEvaluation BestWeights::put_in_place(const std::optional<Candidate>& chosen, const RunState& state) {
@@ -164,7 +154,8 @@ BestEvaluation BestWeights::put_in_place(const std::optional<Candidate>& chosen,
 std::optional<BestWeights::Stamp> BestWeights::stamp() const {
   struct stat info {};
   if (stat(best().c_str(), &info) != 0) return std::nullopt;
-  return Stamp{info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec};
+  return Stamp{static_cast<int64_t>(info.st_dev), static_cast<int64_t>(info.st_ino), info.st_size, info.st_mtim.tv_sec,
+               info.st_mtim.tv_nsec};
 }
 
 }  // namespace ct

@@ -2,6 +2,7 @@
 // (ckpt/best-00000120.bin), which going on from that checkpoint returns to. For rank 0.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <string>
@@ -24,7 +25,7 @@ struct BestEvaluation {
 Metadata selection_metadata(const Config& config, double value);
 
 /// Looks after these files: none is trusted that is not whole, of this model and of the evaluation that it should be
-/// of. What is wrong and what was done about it is told to `warn`, a line each.
+/// of. `warn` gets a line for each that is not, with what was done about it.
 class BestWeights {
  public:
   using Warn = std::function<void(const std::string&)>;
@@ -42,25 +43,19 @@ class BestWeights {
  private:
   struct Candidate {
     Path path;
-    std::string problem;  // as the one that it should be; empty: none
-    bool whole = false;
-    int64_t step = -1;
+    std::string problem;          // why it is not the one that it should be; empty: it is
+    int64_t step = -1;            // -1: it is not whole
     std::optional<double> value;  // where this run's train.best chose it
   };
-  /// Tells whether a file was changed or replaced without reading it.
-  struct Stamp {
-    uint64_t device = 0, inode = 0;
-    int64_t bytes = 0, seconds = 0, nanoseconds = 0;
-    bool operator==(const Stamp&) const = default;
-  };
+  /// Device, inode, bytes and time of a change, which tell whether a file is the same without reading it.
+  using Stamp = std::array<int64_t, 5>;
 
   Path best() const { return out_ / kBestFile; }
   Candidate candidate(const Path& path, std::optional<int64_t> wanted_step = {}) const;
-  std::optional<Candidate> choose(const std::vector<Candidate>& candidates, const RunState& state) const;
   std::optional<Candidate> choose(const std::vector<Candidate>& expected, const std::vector<Path>& others,
                                   const RunState& state) const;
-  void tell(const std::vector<Candidate>& expected, const std::optional<Candidate>& chosen,
-            const RunState& state) const;
+  void warn_of(const std::vector<Candidate>& expected, const std::optional<Candidate>& chosen,
+               const RunState& state) const;
   BestEvaluation put_in_place(const std::optional<Candidate>& chosen, const RunState& state);
   std::optional<Stamp> stamp() const;
 

@@ -23,13 +23,12 @@ std::vector<ParameterRows> owned_rows(const Graph& graph, Engine& engine) {
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(const Args& args)
-    : args_(args), held_(args.out), owned_(owned_rows(args.graph, args.engine)) {
+CheckpointWriter::CheckpointWriter(const Args& args) : args_(args), owned_(owned_rows(args.graph, args.engine)) {
   RunIdentity identity;
   if (args.folder != nullptr) identity = args.folder->identity();
   identity.run = from_rank_0(args.comm, identity.run);
   identity.model = from_rank_0(args.comm, identity.model);
-  store_ = std::make_unique<Store>(files_, held_.path() / kCheckpointFolder, identity);
+  store_ = std::make_unique<Store>(files_, args.out / kCheckpointFolder, identity);
   for (const ParameterRows& rows : owned_) {
     places_.push_back(owned_elements_);
     owned_elements_ += static_cast<size_t>(rows.storage.size());
@@ -159,14 +158,13 @@ CheckpointWriter::Saved CheckpointWriter::finish() {
 
 CheckpointWriter::Saved CheckpointWriter::over() {
   save_.reset();
-  const Path out = args_.folder != nullptr ? args_.folder->path() : args_.out;
-  return {step_, (out / kCheckpointFolder / step_name(step_)).string(),
+  return {step_, (args_.out / kCheckpointFolder / step_name(step_)).string(),
           std::chrono::duration<double>(Clock::now() - begun_).count(), warning_};
 }
 
 void CheckpointWriter::write_weights(const std::string& name, const Metadata& metadata) {
   const Contents masters = weights(Source::engine);
-  write_together(args_.comm, files_, held_.path() / name, masters.specs, metadata, masters.own, masters.read);
+  write_together(args_.comm, files_, args_.out / name, masters.specs, metadata, masters.own, masters.read);
 }
 
 RunState restore_checkpoint(const Path& path, const std::string& model, const Graph& graph, Engine& engine) {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "checkpoint/save.h"
-#include "train/run/provenance.h"
 #include "train/run/run_folder.h"
+#include "train/run/run_state.h"
 #include "train/weights.h"
 
 namespace ct {
@@ -74,7 +74,6 @@ class CheckpointWriter {
 
   Args args_;
   FileSystem files_;
-  HeldFolder held_;  // args_.out, whatever becomes of its name
   std::unique_ptr<Store> store_;
   std::vector<ParameterRows> owned_;  // by this rank, by parameter, each parameter once
   std::vector<size_t> places_;        // of these in a state's part of the snapshot

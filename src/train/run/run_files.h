@@ -49,6 +49,11 @@ void require_own_files(const Path& out);
 /// recognition) keep their contents under another name. Returns a line to warn with for each.
 std::vector<std::string> set_aside_foreign_files(FileSystem& files, const Path& out);
 
+/// Forgets a run: deletes the files that this program wrote, by their fixed names, and the folders emptied by that;
+/// OUT, its .lock and everything else stay. A folder with other contents and no sign of a run (neither metrics.jsonl
+/// nor ckpt/step-…) is Error(ExitCode::usage). The caller holds the RunLock.
+void reset_run(FileSystem& files, const Path& out);
+
 /// Nothing, or weights with this program's marks, damaged or not.
 bool is_own_weights(const Path& path);
 

@@ -14,7 +14,6 @@
 #include "train/config/load.h"
 #include "train/config/print.h"
 #include "train/config/resume.h"
-#include "train/run/reset.h"
 #include "train/run/run_files.h"
 
 namespace ct {
@@ -41,18 +40,16 @@ const Path& without_foreign_files(const Path& out) {
 }  // namespace
 
 RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console)
-    : given_(config.output),
-      out_(given_),
-      lock_(std::make_unique<RunLock>(files_, without_foreign_files(out_))),
-      held_(out_),
+    : out_(config.output),
+      lock_(files_, without_foreign_files(out_)),
       reset_(reset),
       keep_last_(static_cast<int>(config.checkpoint.keep_last)) {
-  if (!lock_->warning().empty()) console.note("warning: " + lock_->warning());
+  if (!lock_.warning().empty()) console.note("warning: " + lock_.warning());
   const Path folder = out_ / kCheckpointFolder;
-  store_ = std::make_unique<Store>(files_, held() / kCheckpointFolder, RunIdentity{"", config.model.name});
+  store_ = std::make_unique<Store>(files_, folder, RunIdentity{"", config.model.name});
   store_->recover();
 
-  const bool present = !reset && holds_run(held());
+  const bool present = !reset && holds_run(out_);
   if (reset && resume.kind == ResumeMode::must)
     fail(ExitCode::usage, "--reset forgets the run that --resume must asks for: give one of them");
   if (present && resume.kind == ResumeMode::never)
@@ -85,10 +82,10 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
     warn_of_not_finite(checkpoint, console);
     identity_.run = checkpoint.manifest.identity.run;
     resumed_ = provenance_from(checkpoint.state);
-    Config saved = load_config_text(resumed_->config, resume_from_.string() + "/state.json"), now = config;
-    saved.model.settle_as_earlier_versions();
+    resumed_config_ = load_config_text(resumed_->config, resume_from_.string() + "/state.json");
+    const Config& saved = *resumed_config_;
+    Config now = config;
     settle_like(now, saved);
-    resumed_config_ = saved;
     const ResumeDifference difference = resume_difference(saved, resumed_->ranks, now, ranks);
     if (!difference.forbidden.empty()) {
       std::string keys;
@@ -122,8 +119,8 @@ bool RunFolder::contains(int64_t step) const {
 }
 
 std::string RunFolder::end_at(int64_t step) const {
-  if (!is_there(held() / kMetricsFile)) return "";
-  std::istringstream lines(read_file(held() / kMetricsFile));
+  if (!is_there(out_ / kMetricsFile)) return "";
+  std::istringstream lines(read_file(out_ / kMetricsFile));
   std::string reason;
   for (std::string line; std::getline(lines, line);) {
     const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -137,70 +134,34 @@ std::string RunFolder::end_at(int64_t step) const {
 
 void RunFolder::begin(const Config& config, int ranks, const RunState* resumed, const std::string& init,
                       Console& console) {
-  lock_->keep();
-  for (const std::string& warning : set_aside_foreign_files(files_, held())) console.note("warning: " + warning);
-  if (reset_) reset_run(files_, held());
+  lock_.keep();
+  for (const std::string& warning : set_aside_foreign_files(files_, out_)) console.note("warning: " + warning);
+  if (reset_) reset_run(files_, out_);
   remove_spare_best();
   const std::string started = init.empty() ? "" : "# started with " + init + "\n";
-  config_text_ = sealed_config(started + to_yaml(config, {.ranks = ranks}));
-  write_file_atomic(files_, held() / kConfigFile, config_text_);
+  write_file_atomic(files_, out_ / kConfigFile, sealed_config(started + to_yaml(config, {.ranks = ranks})));
   constexpr int64_t kBeforeAll = -1;  // a run without a checkpoint starts anew, and so do its records
-  MetricsLog::rewind(files_, held(), resumed != nullptr ? resumed->step : kBeforeAll);
+  MetricsLog::rewind(files_, out_, resumed != nullptr ? resumed->step : kBeforeAll);
   // Going on from an earlier checkpoint of this folder by its path gives up those after it.
   if (resumed != nullptr && goes_back_) store_->forget_after(resumed->step);
   if (resumed != nullptr) name_latest();
 }
 
 void RunFolder::keep_best(int64_t step) {
-  const Path best = held() / kBestFile, folder = held() / kCheckpointFolder;
+  const Path best = out_ / kBestFile, folder = out_ / kCheckpointFolder;
   if (!is_there(best)) return;
   make_folders(files_, folder);
   link_or_copy(files_, best, folder / saved_best_name(step));
 }
 
-std::string RunFolder::look_after() {
-  const HeldFolder::Fate fate = held_.fate();
-  if (fate == HeldFolder::Fate::removed)
-    fail(ExitCode::io, "output folder ", in_quotes(out_.native()),
-         " was removed, with all checkpoints in it, while the run was using it: start again with another --output");
-  const Path now = fate == HeldFolder::Fate::in_place ? given_ : held_.name(), before = std::exchange(out_, now);
-  std::string news;
-  if (before != out_)
-    news = str("output folder ", in_quotes(before.native()), " was renamed: the run goes on in ",
-               in_quotes(out_.native()));
-  std::string lost;
-  const auto add = [&lost](std::string_view name) { lost += (lost.empty() ? "" : ", ") + std::string(name); };
-  if (!lock_->is_in(held())) {
-    add(kLockName);
-    lock_again();
-  }
-  if (!is_there(held() / kConfigFile)) {
-    add(kConfigFile);
-    write_file_atomic(files_, held() / kConfigFile, config_text_);
-  }
-  if (!is_there(held() / kMetricsFile)) add(kMetricsFile);
-  if (saved_ && store_->list().empty()) add(kCheckpointFolder);
-  if (lost.empty()) return news;
-  return str(news, news.empty() ? "" : "; ", "files were removed from ", in_quotes(out_.native()),
-             " while the run was using it (", lost, "): they are begun anew");
-}
-
-void RunFolder::lock_again() {
-  try {
-    lock_ = std::make_unique<RunLock>(files_, held());
-  } catch (const Error& e) {
-    if (e.code() != ExitCode::usage) throw;
-    fail(ExitCode::usage, "the run's ", in_quotes((out_ / kLockName).native()),
-         " was removed, and since then: ", e.what());
-  }
-}
-
-Path RunFolder::readable(int64_t step, const Path& elsewhere) const {
-  return contains(step) ? store_->path_of(step) : elsewhere;
+void RunFolder::require_in_place() const {
+  if (!lock_.in_place())
+    fail(ExitCode::io, "output folder ", in_quotes(out_.native()), ", or its ", kLockName,
+         ", was moved, removed or replaced while the run was using it: put it back, or start again with another "
+         "--output");
 }
 
 void RunFolder::make_room(int64_t step) {
-  saved_ = true;
   name_latest();
   store_->prune(keep_last_, step);
   remove_spare_best();
@@ -208,7 +169,7 @@ void RunFolder::make_room(int64_t step) {
 
 /// For people and scripts, as DeepSpeed does: the program itself takes the newest checkpoint that verifies.
 void RunFolder::name_latest() {
-  const Path latest = held() / kCheckpointFolder / kLatestFile;
+  const Path latest = out_ / kCheckpointFolder / kLatestFile;
   const auto steps = store_->list();
   if (steps.empty() || !is_own_latest(latest)) return;
   write_file_atomic(files_, latest, step_name(steps.back()) + "\n");
@@ -242,7 +203,7 @@ void RunFolder::warn_of_not_finite(const Checkpoint& checkpoint, Console& consol
 
 /// Removes what was kept of best.bin for checkpoints that are gone or never were, and pieces.
 void RunFolder::remove_spare_best() {
-  const Path folder = held() / kCheckpointFolder;
+  const Path folder = out_ / kCheckpointFolder;
   for (const std::string& name : list_folder(folder))
     if (const auto step = saved_best_step(name);
         step && (name.starts_with(kTemporaryPrefix) || !contains(*step)) && is_own_weights(folder / name))

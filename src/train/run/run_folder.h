@@ -4,14 +4,13 @@
 #include <optional>
 #include <string>
 
-#include "base/held_folder.h"
 #include "checkpoint/run_lock.h"
 #include "checkpoint/store.h"
 #include "comm/communicator.h"
 #include "metrics/console.h"
 #include "metrics/metrics_log.h"
 #include "train/config/config.h"
-#include "train/run/provenance.h"
+#include "train/run/run_state.h"
 
 namespace ct {
 
@@ -25,15 +24,11 @@ struct ResumeMode {
 class RunFolder {
  public:
   /// Locks the folder and decides where to start from; nothing is changed yet, and a folder that was made goes again
-  /// if begin() is never reached. Throws where it may not: in use, files
-  /// of somebody else in the way, present against --resume never, nothing that verifies, another configuration.
+  /// if begin() is never reached. Throws where it may not: in use, files of somebody else in the way, present against
+  /// --resume never, nothing that verifies, another configuration.
   RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console);
 
-  /// The folder's present name: as it was given, until look_after() finds it renamed.
   const Path& path() const { return out_; }
-  bool renamed() const { return out_ != given_; }
-  /// The folder by its descriptor: for whatever is read and written in it from begin() on.
-  const Path& held() const { return held_.path(); }
   FileSystem& files() { return files_; }
   /// The checkpoint to continue from; empty: a fresh run.
   const Path& resume_from() const { return resume_from_; }
@@ -55,13 +50,9 @@ class RunFolder {
 
   /// Who the checkpoints say they belong to: a resumed run's id, or a new one.
   const RunIdentity& identity() const { return identity_; }
-  /// Looks after the folder before a save: has it kept its name, its lock, its configuration and its records? Returns a
-  /// line to warn with where it has not; what can be written anew is, but for the records, which are their writer's.
-  /// Error(io) where the folder was removed, Error(usage) where another run has taken it. The run goes on in the folder
-  /// itself, not in what else may have got its name.
-  std::string look_after();
-  /// Where the checkpoint of that step can be read: here by the descriptor, or else `elsewhere`.
-  Path readable(int64_t step, const Path& elsewhere) const;
+  /// Error(io) where another folder or none has the folder's name, or the lock was removed: nothing may be written
+  /// then.
+  void require_in_place() const;
   /// Keeps best.bin as it is now beside the checkpoint of that step, before that exists.
   void keep_best(int64_t step);
   /// After a checkpoint of that step was written: removes those that checkpoint.keep_last gives no place any more, and
@@ -76,20 +67,16 @@ class RunFolder {
   void warn_of_not_finite(const Checkpoint& checkpoint, Console& console);
   void remove_spare_best();
   void name_latest();
-  void lock_again();
 
   FileSystem files_;
-  Path given_, out_;
-  std::unique_ptr<RunLock> lock_;
-  HeldFolder held_;
+  Path out_;
+  RunLock lock_;
   bool reset_;
   int keep_last_;
   Path resume_from_;
-  bool saved_ = false;      // a checkpoint, by this process
   bool goes_back_ = false;  // to a checkpoint of this folder that was named
   std::optional<Provenance> resumed_;
   std::optional<Config> resumed_config_;
-  std::string config_text_;  // of config.yaml
   RunIdentity identity_;
   bool not_finite_told_ = false;
   std::unique_ptr<Store> store_;

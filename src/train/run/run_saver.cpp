@@ -17,7 +17,7 @@ RunSaver::RunSaver(const RunContext& run, RunFolder* folder, const Provenance& p
                .engine = run.session.engine(),
                .asynchronous = run.config.checkpoint.asynchronous}) {
   if (folder != nullptr)
-    best_weights_.emplace(folder->files(), folder->held(), run.config,
+    best_weights_.emplace(folder->files(), folder->path(), run.config,
                           [this](const std::string& problem) { run_.log.warn(problem); });
 }
 
@@ -39,7 +39,10 @@ void RunSaver::save(MustSucceed must) {
     saving_step_ = run_.state.step;
     run_.session.check_data();
     try {
-      run_on_all_ranks(comm, [&] { look_after_folder(); });
+      run_on_all_ranks(comm, [&] {
+        require_folder();
+        run_.log.flush();  // a checkpoint without its records would lose them
+      });
       settle_best([&](BestWeights& weights) { return weights.look_after(run_.state); });
       writer_.begin(run_.state, provenance_, metadata());
       if (!run_.config.checkpoint.asynchronous) saved(writer_.finish());
@@ -88,17 +91,9 @@ void RunSaver::not_saved(const Error& e, MustSucceed must) {
   run_.log.warn(str("no checkpoint was saved at step ", saving_step_, " (", last, "): ", e.what()));
 }
 
-/// The folder as it should be, and in it the records, which a checkpoint without them would lose.
-void RunSaver::look_after_folder() {
-  if (folder_ == nullptr) return;
-  run_.log.flush();
-  const std::string warning = folder_->look_after();
-  if (warning.empty()) return;
-  run_.log.warn(warning);
-  run_.log.open(folder_->files(), folder_->held());  // the records may be gone too
+void RunSaver::require_folder() {
+  if (folder_ != nullptr) folder_->require_in_place();
 }
-
-Path RunSaver::weights_path() const { return folder_->readable(run_.state.step, saved_path_) / "weights.safetensors"; }
 
 /// An evaluation whose weights are lost must not stand in the way of the next one.
 void RunSaver::settle_best(const std::function<BestEvaluation(BestWeights&)>& look) {
@@ -119,6 +114,7 @@ void RunSaver::keep_evaluated(ModelSelection& selection, const Judged& judged, b
   const bool best = selection.is_best(judged);
   run_.session.comm().heartbeat().advance(Phase::save);
   try {
+    run_on_all_ranks(run_.session.comm(), [&] { require_folder(); });
     writer_.write_weights(std::string(kLastFile), metadata());
     if (best) writer_.write_weights(std::string(kBestFile), best_metadata(selection, judged));
   } catch (const Error& e) {
@@ -143,9 +139,7 @@ void RunSaver::mend_best(const ModelSelection& selection, const Judged& judged) 
       writer_.write_weights(std::string(kBestFile), best_metadata(selection, judged));
       run_.log.warn(str(problem, "; it was written again from the checkpoint of step ", run_.state.step));
     } else {
-      settle_best([&](BestWeights& weights) {
-        return weights.return_to(folder_->readable(run_.state.step, saved_path_), run_.state);
-      });
+      settle_best([&](BestWeights& weights) { return weights.return_to(saved_path_, run_.state); });
       if (run_.state.best_step < 0)
         writer_.write_weights(std::string(kBestFile),
                               best_metadata(selection, judged));  // the run's end is all that is left

@@ -32,7 +32,7 @@ class RunSaver {
   }
   bool has_checkpoint() const { return saved_step_ >= 0; }
   /// Where the weights of the state's step can be read, on rank 0.
-  Path weights_path() const;
+  Path weights_path() const { return Path(saved_path_) / kWeightsFile; }
 
   /// What is called best becomes what lies in best.bin, as it was at that checkpoint.
   void return_to_best_of(const Path& checkpoint);
@@ -48,7 +48,7 @@ class RunSaver {
   Metadata metadata() const;
   Metadata best_metadata(const ModelSelection& selection, const Judged& judged) const;
   void settle_best(const std::function<BestEvaluation(BestWeights&)>& look);
-  void look_after_folder();
+  void require_folder();
   void saved(const CheckpointWriter::Saved& what);
   void not_saved(const Error& error, MustSucceed must);
 

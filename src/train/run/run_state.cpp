@@ -36,6 +36,18 @@ void each_rare_number(State& s, F f) {
   f("ema_loss", s.ema_loss);
 }
 
+/// And what each checkpoint was made by.
+template <class Made, class F>
+void each_origin(Made& p, F f) {
+  f("config", p.config);
+  f("ranks", p.ranks);
+  f("dataset", p.dataset);
+  f("data_crc32c", p.data_crc);
+  f("test_data_crc32c", p.test_data_crc);
+  f("device", p.device);
+  f("plans", p.plans);
+}
+
 }  // namespace
 
 Json to_json(const RunState& state) {
@@ -45,6 +57,23 @@ Json to_json(const RunState& state) {
     if (value != 0) json[name] = value;
   });
   return json;
+}
+
+Json to_json(const RunState& state, const Provenance& provenance) {
+  Json json = to_json(state);
+  each_origin(provenance, [&](const char* name, const auto& value) { json[name] = value; });
+  return json;
+}
+
+Provenance provenance_from(const Json& state) {
+  Provenance provenance;
+  try {
+    each_origin(provenance, [&](const char* name, auto& value) { state.at(name).get_to(value); });
+  } catch (const Json::exception&) {
+    fail(ExitCode::checkpoint,
+         "state.json does not say what the run was; the checkpoint is damaged, use an earlier one");
+  }
+  return provenance;
 }
 
 RunState run_state_from(const Json& json) {

@@ -1,4 +1,4 @@
-// What a run knows beside its weights and moments: all of it lies in a checkpoint's state.json.
+// What a checkpoint's state.json holds: what a run knows beside its weights and moments, and what it was made by.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,22 @@ struct RunState {
   int64_t replaced = 0;  // samples in which another image took a damaged one's place, on all ranks
 };
 
+/// What a checkpoint of this program was made by.
+struct Provenance {
+  std::string config;  // YAML
+  int64_t ranks = 1;
+  std::string dataset;         // name
+  uint32_t data_crc = 0;       // of the images to train on
+  uint32_t test_data_crc = 0;  // of those to evaluate on
+  std::string device;          // Backend::description
+  std::string plans = {};      // Backend::plans
+};
+
 Json to_json(const RunState& state);
+Json to_json(const RunState& state, const Provenance& provenance);
 /// Throws Error(checkpoint) for a state that lacks a field or holds another type.
 RunState run_state_from(const Json& json);
+/// Throws Error(checkpoint) for a state that lacks one of them.
+Provenance provenance_from(const Json& state);
 
 }  // namespace ct

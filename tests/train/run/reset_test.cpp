@@ -1,5 +1,3 @@
-#include "train/run/reset.h"
-
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -7,6 +5,7 @@
 #include "checkpoint/run_lock.h"
 #include "checkpoint/samples.h"
 #include "checkpoint/store.h"
+#include "train/run/run_files.h"
 
 namespace ct {
 namespace {
