@@ -148,9 +148,9 @@ void BestWeights::tell(const std::vector<Candidate>& expected, const std::option
       str("the weights of the best evaluation, that of step ", state.best_step, ", are lost (", problems, "): ");
   if (chosen)
     warn_(str(lost, "best.bin is now ", in_quotes(chosen->path.native()), " of step ", chosen->step,
-              ", the best of those that are left"));
+              ", the best of the remaining ones"));
   else
-    warn_(str(lost, "best.bin is chosen anew, among the evaluations from step ", state.step, " on"));
+    warn_(str(lost, "best.bin is chosen again, among the evaluations from step ", state.step, " on"));
 }
 
 BestEvaluation BestWeights::put_in_place(const std::optional<Candidate>& chosen, const RunState& state) {
