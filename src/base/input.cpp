@@ -40,7 +40,7 @@ void Input::wait() const {
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
     if (waited >= patience_.given_up)
       fail(code_, "cannot read ", in_quotes(path_.native()), ": nothing has come through this pipe for ",
-           patience_.given_up.count() / 1000, " s: see to the program that should write to it, or give a file");
+           patience_.given_up.count() / 1000, " s: check the program that should write to it, or give a file");
     if (!named && waited >= patience_.named) {
       std::fprintf(stderr, "waiting for %s: nothing comes through this pipe\n", in_quotes(path_.native()).c_str());
       named = true;
@@ -60,8 +60,9 @@ size_t Input::read(std::span<std::byte> out) {
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n < 0) fail_io("read", path_, errno, code_);
     if (n == 0 && is_pipe_ && !is_begun_)
-      fail(code_, "cannot read ", in_quotes(path_.native()), ": this pipe ended without a byte: what should write to ",
-           "it has failed, or it was read already, as it can be once only: give a file");
+      fail(code_, "cannot read ", in_quotes(path_.native()),
+           ": this pipe ended without a byte: the program that should write to ",
+           "it has failed, or the pipe was read before, which is possible only once: give a file");
     is_begun_ = true;
     return static_cast<size_t>(n);
   }
@@ -84,7 +85,7 @@ std::string read_input(const Path& path, size_t limit, ExitCode code, PipePatien
     text.resize(end + n);
     if (text.size() > limit)
       fail(code, "cannot read ", in_quotes(path.native()), ": it is larger than ", limit >> 20,
-           " MiB, as no such file is");
+           " MiB, the limit for such a file");
   }
   return text;
 }

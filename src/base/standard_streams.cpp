@@ -46,7 +46,7 @@ ssize_t write_output(void*, const char* text, size_t bytes) {
   const bool first = first_error.compare_exchange_strong(none, errno);
   if (on_failure == OnFailure::tell) return static_cast<ssize_t>(done);
   if (first)
-    std::fprintf(stderr, "warning: standard output cannot be written (%s): what it does not take is dropped\n",
+    std::fprintf(stderr, "warning: standard output cannot be written (%s): further output is dropped\n",
                  std::strerror(first_error));
   return static_cast<ssize_t>(bytes);
 }

@@ -124,8 +124,8 @@ std::optional<TarReader::Member> TarReader::next() {
     }
     const auto size = octal(header, kSize);
     if (!size || text(header, kMagic) != "ustar" || octal(header, kChecksum) != checksum(header))
-      fail_archive(str("not a tar archive, or damaged: no header where one belongs, at byte ", read_ - kBlock,
-                       " of what it unpacks to"));
+      fail_archive(
+          str("not a tar archive, or damaged: there is no header at byte ", read_ - kBlock, " of the unpacked data"));
     left_ = *size;
     padding_ = (kBlock - left_ % kBlock) % kBlock;
     const std::string_view type = text(header, kType), prefix = text(header, kPrefix);

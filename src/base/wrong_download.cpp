@@ -8,7 +8,7 @@ namespace ct {
 namespace {
 
 constexpr std::string_view kPointer = "a pointer of Git LFS, not the file itself: run git lfs pull";
-constexpr std::string_view kPage = "a web page, not what the page offers: download the file itself";
+constexpr std::string_view kPage = "a web page, not the file: download the file itself";
 
 }  // namespace
 

@@ -64,7 +64,7 @@ Manifest read_manifest(const Path& folder) {
     const auto crc = parse_crc(field<std::string>(path, f, "crc32c", at(f, "crc32c").is_string()));
     // Only names that a save uses: no path can lead out of the folder.
     if (!is_part_name(part.name) || part.name == kManifestFile || !names.insert(part.name).second || !crc) {
-      refuse_part(path, str("its file ", in_quotes(part.name), " is not one of a checkpoint"));
+      refuse_part(path, str("its file ", in_quotes(part.name), " does not belong to a checkpoint"));
     }
     part.crc = *crc;
     m.parts.push_back(part);

@@ -68,7 +68,7 @@ RunLock::RunLock(FileSystem& files, const Path& out) : RunLock(files, out, missi
   }
   if (result != 0) {
     warning_ = str("output folder ", in_quotes(out.native()), " cannot be locked (", std::strerror(errno),
-                   "): take care that no second run uses it");
+                   "): make sure that no second run uses it");
   }
   file_.truncate(0);
   file_.write(str(kHolder, getpid(), " on host ", host_name(), "\n"));

@@ -52,13 +52,13 @@ StoredTensor parse_tensor(const Path& path, const std::string& name, const Json&
   tensor.dtype = *known;
   for (const Json& d : entry["shape"]) {
     if (!d.is_number_unsigned() || d.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()}) {
-      refuse(path, whose, " has a dimension that is no size", kDamaged);
+      refuse(path, whose, " has an invalid dimension", kDamaged);
     }
     tensor.shape.push_back(d.get<int64_t>());
   }
   const Json &first = entry["data_offsets"][0], &last = entry["data_offsets"][1];
   if (!first.is_number_unsigned() || !last.is_number_unsigned()) {
-    refuse(path, whose, " has data_offsets that are no offsets", kDamaged);
+    refuse(path, whose, " has invalid data_offsets", kDamaged);
   }
   const auto begin = first.get<uint64_t>(), end = last.get<uint64_t>();
   if (begin > end || end > payload.size()) {
@@ -191,9 +191,9 @@ SafetensorsFile::SafetensorsFile(const Path& path, Check check, MappedFile::Link
 
   if (json.contains("__metadata__")) {
     const Json& notes = json["__metadata__"];
-    if (!notes.is_object()) refuse(path, "its __metadata__ is no object", kDamaged);
+    if (!notes.is_object()) refuse(path, "its __metadata__ is not an object", kDamaged);
     for (const auto& [key, value] : notes.items()) {
-      if (!value.is_string()) refuse(path, "its __metadata__ entry ", in_quotes(key), " is no text", kDamaged);
+      if (!value.is_string()) refuse(path, "its __metadata__ entry ", in_quotes(key), " is not text", kDamaged);
       if (is_checksum_key(key)) {
         // Keys of ours without a seal that holds: the header is not what was written.
         if (!checksums_) refuse(path, "its header does not have its checksum", kDamaged);

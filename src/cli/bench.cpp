@@ -14,23 +14,25 @@
 namespace ct {
 
 int verb_bench(const Words& words) {
-  CLI::App app("Throughput here: of the training step, of evaluation, of data, of the update, of the sum over ranks.",
-               "cifar-train bench");
+  CLI::App app(
+      "Measures throughput: of the training step, of evaluation, of data, of the update, or of the sum over ranks.",
+      "cifar-train bench");
   BenchFlags f;
   app.add_option("what", f.what, "step | eval | data | update | reduce")
       ->check(CLI::IsMember({"step", "eval", "data", "update", "reduce"}));
   ConfigFiles files;
   add_config_options(app, files);
   app.add_option("--set", f.sets, "KEY=VALUE, repeatable")->allow_extra_args(false);
-  app.add_option("--optimizer", f.optimizer, "update: whose, with its defaults");
+  app.add_option("--optimizer", f.optimizer, "update: the optimizer, with its default parameters");
   app.add_option("--ranks", f.ranks, "ranks as threads: a number or auto");
-  app.add_option("--elements", f.elements, "update, reduce: how many")->check(positive_problem);
-  app.add_option("--windows", f.windows, "timed windows, whose median is printed")->check(CLI::Range(1, 1000));
-  app.add_option("--seconds", f.window, "of one window")->check(CLI::Range(0.001, 60.0));
+  app.add_option("--elements", f.elements, "update, reduce: the number of elements")->check(positive_problem);
+  app.add_option("--windows", f.windows, "number of timed windows; their median is printed")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--seconds", f.window, "length of a window in seconds")->check(CLI::Range(0.001, 60.0));
   app.add_flag("--ops", f.operations, "step on one rank: each operation against the device's measured peaks");
-  app.add_flag("--large", f.large, "--ops: what only passes over memory also on tensors of 256 MiB, against a copy");
+  app.add_flag("--large", f.large, "--ops: also memory-bound operations on tensors of 256 MiB, against a copy");
   app.add_option("--device", f.device, "auto | cpu | cuda | cuda:N")->check(device_problem);
-  app.add_option("--cuda-path", f.cuda_path, "where cuDNN and cuBLAS are looked for first");
+  app.add_option("--cuda-path", f.cuda_path, "the folder that is searched first for cuDNN and cuBLAS");
   app.add_flag("--json", f.json, "one JSON object instead of text");
   if (!parse(app, words)) return 0;
   if (f.operations && f.what != "step") fail(ExitCode::usage, "--ops belongs to bench step, not to bench ", f.what);

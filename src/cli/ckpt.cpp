@@ -95,7 +95,7 @@ int ls(const Words& words) {
 
   const Path path = without_slash(run);
   if (target_of(path) != Target::run)
-    fail(ExitCode::usage, in_quotes(path.native()), " is no run's folder; see one checkpoint with ckpt inspect");
+    fail(ExitCode::usage, in_quotes(path.native()), " is not the folder of a run; ckpt inspect shows one checkpoint");
   const RunCheckpoints checkpoints(path);
   const Store& store = checkpoints.store();
   std::printf("%10s  %8s  %-19s  %5s  %s\n", "step", "size", "saved", "ranks", "state");
@@ -186,9 +186,10 @@ int inspect(const Words& words) {
   CLI::App app("Shows the tensors, metadata and hashes of a weights file or checkpoint.", "cifar-train ckpt inspect");
   std::string text;
   bool hash = false;
-  app.add_option("PATH", text, "a .bin or .safetensors file, a checkpoint's folder, or a run's (its newest good one)")
+  app.add_option("PATH", text,
+                 "a .bin or .safetensors file, or the folder of a checkpoint or run (its newest valid checkpoint)")
       ->required();
-  app.add_flag("--hash", hash, "one number over weights, their average, moments and state, equal for runs that agree");
+  app.add_flag("--hash", hash, "also one hash of weights, averages, moments and state, which is equal for equal runs");
   if (!parse(app, words)) return 0;
 
   Path path = without_slash(text);
@@ -285,11 +286,11 @@ bool print_difference(const TensorDifference& d) {
 
 int diff(const Words& words) {
   CLI::App app(
-      "Compares two weights files, checkpoints or runs (their newest good checkpoints), tensor by tensor.\n"
-      "Exit code 1 where they differ, as diff's is.",
+      "Compares two weights files, checkpoints or runs (their newest valid checkpoints), tensor by tensor.\n"
+      "Exit code 1 if they differ, as with diff.",
       "cifar-train ckpt diff");
   std::string first, second;
-  app.add_option("A", first, "a file, a checkpoint's folder, or a run's")->required();
+  app.add_option("A", first, "a weights file, or the folder of a checkpoint or run")->required();
   app.add_option("B", second, "another")->required();
   if (!parse(app, words)) return 0;
 
@@ -370,7 +371,7 @@ int verify_checkpoint(const Words& words) {
   CLI::App app("Checks every byte of weights files and checkpoints against their checksums.",
                "cifar-train ckpt verify");
   std::vector<std::string> paths;
-  app.add_option("PATH", paths, "files, checkpoints' folders, or runs' (everything in them)")->required();
+  app.add_option("PATH", paths, "weights files, or folders of checkpoints or runs (everything in them)")->required();
   if (!parse(app, words)) return 0;
 
   std::vector<std::string> problems;
@@ -405,9 +406,9 @@ int verb_ckpt(const Words& words) {
       Verb{"ls", "the checkpoints of a run", ls},
       Verb{"inspect", "tensors, metadata and hashes", inspect},
       Verb{"verify", "compare everything with its checksums", verify_checkpoint},
-      Verb{"diff", "what two of them have different", diff},
+      Verb{"diff", "the differences between two of them", diff},
   };
-  return run_family({"ckpt", "looks after checkpoints", kMembers}, words);
+  return run_family({"ckpt", "lists, shows, checks and compares checkpoints", kMembers}, words);
 }
 
 }  // namespace ct

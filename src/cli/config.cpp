@@ -35,7 +35,7 @@ int show(const Words& words) {
   std::string ranks = "auto";
   add_config_options(app, files, "FILE,--config");
   app.add_option("--set", sets, "key=value, such as train.epochs=1; repeatable")->allow_extra_args(false);
-  app.add_option("--ranks", ranks, "for the batch sizes that follow from it")->capture_default_str();
+  app.add_option("--ranks", ranks, "number of ranks, for the batch sizes")->capture_default_str();
   if (!parse(app, words)) return 0;
 
   std::vector<std::string> warnings;
@@ -122,8 +122,8 @@ int import_file(const Words& words) {
 
 int check_config(const Words& words) {
   CLI::App app(
-      "Reads configurations as train would, warns of what this host lacks for them, and lists the batch sizes on 1, 2, "
-      "4 and 8 ranks, or on --ranks; train --dry-run reads the data too.",
+      "Checks configurations, warns of resources that this host lacks for them, and lists the batch sizes on 1, 2, 4 "
+      "and 8 ranks, or on --ranks. train --dry-run also reads the data.",
       "cifar-train config check");
   std::vector<std::string> files;
   std::string ranks, deepspeed, env;
@@ -166,7 +166,7 @@ int check_config(const Words& words) {
 int verb_config(const Words& words) {
   static constexpr std::array kMembers = {
       Verb{"show", "the effective configuration, with the origin of each value", show},
-      Verb{"check", "is a configuration right, and on how many ranks", check_config},
+      Verb{"check", "check configurations and list their batch sizes", check_config},
       Verb{"schema", "a JSON Schema of all keys", schema},
       Verb{"import", "what becomes of each key of a DeepSpeed configuration, and the same in this program's words",
            import_file},

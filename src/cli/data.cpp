@@ -25,8 +25,8 @@ struct DataOptions {
   std::string path = "data", dataset = "auto";
 
   void add_to(CLI::App& app) {
-    app.add_option("--data,--path", path, "where the data sets lie, or the folder of one")->capture_default_str();
-    app.add_option("--dataset", dataset, "the kind of set; auto: the first that is there")
+    app.add_option("--data,--path", path, "folder of the data sets, or of one data set")->capture_default_str();
+    app.add_option("--dataset", dataset, "the kind of data set; auto: the first one found")
         ->check(CLI::IsMember(dataset_choices()))
         ->capture_default_str();
   }
@@ -49,8 +49,8 @@ int synth(const Words& words) {
                "cifar-train data synth");
   std::string out = "data";
   int64_t images = kSyntheticTrain;
-  app.add_option("--out", out, str("folder that gets ", kSyntheticFolder, "/"))->capture_default_str();
-  app.add_option("--images", images, "to train on, a multiple of 50, and a fifth as many to test on")
+  app.add_option("--out", out, str("folder for ", kSyntheticFolder, "/"))->capture_default_str();
+  app.add_option("--images", images, "training images, a multiple of 50; test images are a fifth as many")
       ->check(CLI::Range(1, kSyntheticTrain))
       ->capture_default_str();
   if (!parse(app, words)) return 0;
@@ -72,7 +72,7 @@ int verify_data(const Words& words) {
   DataOptions options;
   options.add_to(app);
   OpenOptions opening;
-  app.add_option("--max-pixels", opening.pictures.max_pixels, "of a folder of pictures: larger ones are bad")
+  app.add_option("--max-pixels", opening.pictures.max_pixels, "pictures: larger ones count as damaged")
       ->check(positive_problem)
       ->capture_default_str();
   if (!parse(app, words)) return 0;

@@ -110,41 +110,41 @@ int convert_to_cifar(const Path& from, const Path& out, Console& console) {
 }  // namespace
 
 int data_convert(const Words& words) {
-  CLI::App app(str("Packs pictures into one file that training starts from at once: a folder with train/ and val/, one "
-                   "with file lists (",
+  CLI::App app(str("Packs pictures into one file, from which training starts at once. The input is a folder with "
+                   "train/ and val/ or with file lists (",
                    kTrainingList,
-                   "), CIFAR-10's binary files or MNIST. Of CIFAR-10's python archive it makes the "
-                   "binary files."),
+                   "), CIFAR-10's binary files or MNIST. CIFAR-10's python archive is converted to the binary files."),
                "cifar-train data convert");
   std::string from, out, on_corrupt = "error";
   PackOptions options;
   options.threads = available_cores();
   bool force = false, quiet = false;
   app.add_option("--from", from, "what to convert: a folder, or the python archive")->required();
-  app.add_option("--out", out,
-                 str("the packed file, NAME", kPackedSuffix, "; of the python archive, the folder that gets ",
-                     kCifarFolder, "/"))
+  app.add_option(
+         "--out", out,
+         str("the packed file, NAME", kPackedSuffix, "; for the python archive, the folder for ", kCifarFolder, "/"))
       ->required();
-  app.add_option("--resize", options.resize, "pixels of the shorter side of larger pictures; 0: they stay as they are")
+  app.add_option("--resize", options.resize,
+                 "resize larger pictures to this shorter side in pixels; 0: keep their size")
       ->check(CLI::Range(0, kLongestJpeg))
       ->capture_default_str();
-  app.add_option("--quality", options.quality, "of pictures that are resized, as JPEG")
+  app.add_option("--quality", options.quality, "JPEG quality of resized pictures")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
-  app.add_option("--on-corrupt", on_corrupt, "error | skip: stop at a damaged picture, or name it and leave it out")
+  app.add_option("--on-corrupt", on_corrupt, "error | skip: stop at a damaged picture, or report it and leave it out")
       ->check(CLI::IsMember({"error", "skip"}))
       ->capture_default_str();
   app.add_option("--max-pixels", options.max_pixels, "larger pictures are refused")
       ->check(positive_problem)
       ->capture_default_str();
-  app.add_option("--threads", options.threads, "that read and resize (default: all cores; no part of the result)")
+  app.add_option("--threads", options.threads, "threads that read and resize (default: all cores)")
       ->check(CLI::Range(1, 1024));
-  app.add_flag("--force", force, "replace the packed file that is there");
-  app.add_flag("-q,--quiet", quiet, "no chatter");
+  app.add_flag("--force", force, "replace an existing packed file");
+  app.add_flag("-q,--quiet", quiet, "print errors and warnings only");
   if (!parse(app, words)) return 0;
 
   if (app.count("--quality") > 0 && options.resize == 0)
-    fail(ExitCode::usage, "--quality is of pictures that are resized: give --resize too, or leave it out");
+    fail(ExitCode::usage, "--quality applies to resized pictures only: give --resize too, or leave it out");
   options.on_corrupt = of_word(on_corrupt, OnCorrupt::error);
   Console console(true, quiet ? Verbosity::quiet : Verbosity::normal);
   const Path target = Path(out).has_filename() ? Path(out) : Path(out).parent_path();

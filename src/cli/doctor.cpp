@@ -53,7 +53,7 @@ Fact program() {
   try {
     configs = absolute_of(locate_config("default.yaml").parent_path()).string();
   } catch (const Error&) {
-    warning = "default.yaml is nowhere to be found: install with cmake --install, or give --config";
+    warning = "default.yaml was not found: install with cmake --install, or give --config";
   }
   return {"program", str(version(), " (", commit(), ") on ", host_name(), ", configurations in ", configs), warning};
 }
@@ -162,7 +162,8 @@ std::vector<Fact> shared_memory() {
                     ", slower on a disk; enlarge it (docker: --shm-size=1g)");
     if (!first && !usable) warning = "no folder to write to: set TMPDIR to one";
     if (!first && usable && found->free < 256 * kMegabyte)
-      warning = "little room for what does not fit /dev/shm (ranks end with exit 6): set TMPDIR to another folder";
+      warning =
+          "little space for shared memory that does not fit /dev/shm (ranks exit with 6): set TMPDIR to another folder";
     facts.push_back(
         {first ? folder : "TMPDIR",
          str(first ? "" : folder + ", ",
@@ -213,20 +214,21 @@ Fact clock() {
   std::error_code error;
   const auto built = fs::last_write_time("/proc/self/exe", error);
   const bool early = !error && built > fs::file_time_type::clock::now() + std::chrono::hours(24);
-  return {"clock", text,
-          early ? "it is before this program was built: set the clock, or dates of runs will mislead" : ""};
+  return {
+      "clock", text,
+      early ? "it is before the build date of this program: set the clock, or the dates of runs will be wrong" : ""};
 }
 
 }  // namespace
 
 int verb_doctor(const Words& words) {
-  CLI::App app("Lists what this machine offers and what would go wrong. Exit code 0, warnings or not.",
+  CLI::App app("Lists what this machine offers and what would fail on it. The exit code is 0, also with warnings.",
                "cifar-train doctor");
   bool json = false;
   std::string path = "data", library_path;
   app.add_flag("--json", json, "one JSON object");
-  app.add_option("--data", path, "where the data sets lie")->capture_default_str();
-  app.add_option("--cuda-path", library_path, "where cuDNN, cuBLAS and NCCL are looked for first");
+  app.add_option("--data", path, "folder of the data sets")->capture_default_str();
+  app.add_option("--cuda-path", library_path, "the folder that is searched first for cuDNN, cuBLAS and NCCL");
   if (!parse(app, words)) return 0;
 
   std::vector<Fact> facts = {program(), cores(), memory(), device()};

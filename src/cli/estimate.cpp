@@ -69,7 +69,7 @@ std::string advice(const std::vector<StageEstimate>& stages, size_t configured, 
                    const std::optional<BatchSizes>& largest, const std::optional<StageAndBatch>& both,
                    const Compared& with) {
   const BatchSizes& batch = what.batch;
-  if (!with.problem.empty()) return "nothing is compared with what there is: " + with.problem;
+  if (!with.problem.empty()) return "the figures are not compared with this machine: " + with.problem;
   const auto fits = [&](const StageEstimate& s) { return with.limits.allow(s); };
   if (fits(stages[configured])) {
     std::string text = str("stage ", stages[configured].stage, " fits");

@@ -234,27 +234,28 @@ int verb_eval(const Words& words) {
       app.add_option("--ckpt", f.checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint");
   app.add_option("--config", f.config,
                  "a configuration with an eval block: ckpt_path, batch_size, max_eval (and data.on_corrupt)");
-  app.add_option("--env", f.env, "a job's KEY=VALUE lines, which may name it and --cuda-path");
-  app.add_option("--data", data_path, "where the images lie (default: where the run had them)");
+  app.add_option("--env", f.env,
+                 "a job's environment file of KEY=VALUE lines, which may name --config and --cuda-path");
+  app.add_option("--data", data_path, "folder of the images (default: the run's)");
   app.add_option("--split", split, "test | train | val")->check(CLI::IsMember({"test", "train", "val"}));
   f.batch_size_given =
-      app.add_option("--batch-size", f.batch_size, "images at a time (default: as many as the run's evaluations took)")
+      app.add_option("--batch-size", f.batch_size, "images of a batch (default: as in the run's evaluations)")
           ->check(CLI::Range(int64_t{1}, int64_t{100000}));
   app.add_option("--views", views,
-                 "plain | mirrored | shifted: copies of an image, of whose logits the mean is taken (default: as the "
-                 "run did)")
+                 "plain | mirrored | shifted: the copies of an image whose logits are averaged (default: the run's)")
       ->check(CLI::IsMember(words_of(EvalViews{})));
   f.max_images_given =
-      app.add_option("--max-images", f.max_images, "only the first so many; 0: all")->check(count_problem);
-  app.add_option("--on-corrupt", f.on_corrupt, "error | skip: what a damaged image does (default: as in the run)")
+      app.add_option("--max-images", f.max_images, "evaluate the first N images only; 0: all")->check(count_problem);
+  app.add_option("--on-corrupt", f.on_corrupt, "error | skip: the reaction to a damaged image (default: the run's)")
       ->check(CLI::IsMember(words_of(OnCorrupt{})));
   which.add_to(app);
-  app.add_option("--dtype", dtype, "fp32 | bf16 | fp16: what layers compute with (default: as the run did)")
+  app.add_option("--dtype", dtype, "fp32 | bf16 | fp16: the compute type (default: the run's)")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   app.add_option("--device", config.device, "auto | cpu | cuda | cuda:N")->check(device_problem);
-  f.cuda_path_given = app.add_option("--cuda-path", config.cuda.path, "where cuDNN and cuBLAS are looked for first");
+  f.cuda_path_given =
+      app.add_option("--cuda-path", config.cuda.path, "the folder that is searched first for cuDNN and cuBLAS");
   app.add_flag("--json", json, "one JSON object instead of text");
-  app.add_flag("-q,--quiet", quiet, "data only, no chatter");
+  app.add_flag("-q,--quiet", quiet, "print results only");
   if (!parse(app, words)) return 0;
 
   Console console(true, quiet ? Verbosity::quiet : Verbosity::normal);

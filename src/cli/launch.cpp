@@ -18,7 +18,7 @@ void require_none_of_launching(const Words& program) {
   const Words others = without_launch_options(app, program);
   if (const auto word = std::ranges::mismatch(program, others).in1; word != program.end())
     fail(ExitCode::usage, "launch: ", *word, " stands behind ", in_quotes(program[0]),
-         ", where the words of the ranks are: give the options of launch first");
+         ", which begins the options of the ranks: give the options of launch first");
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ void require_none_of_launching(const Words& program) {
 int verb_launch(const Words& words) {
   CLI::App app(
       "Starts the ranks of a run on this host or several, by mpirun or srun. Its own options come first, then train "
-      "(or bench) and its words.",
+      "(or bench) with its options.",
       "cifar-train launch");
   LaunchFlags flags;
   add_launch_options(app, flags, LaunchForms::with_short);

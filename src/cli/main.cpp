@@ -73,9 +73,9 @@ int run(const ct::Words& words) {
 void flush_output() {
   std::fflush(stdout);
   if (const int error = ct::output_error())
-    ct::fail(ct::ExitCode::io, "standard output could not be written: ", std::strerror(error),
-             error == EBADF ? "; it is closed: lead it to a file, a pipe or /dev/null"
-                            : "; look at the disk or pipe it leads to");
+    ct::fail(
+        ct::ExitCode::io, "standard output could not be written: ", std::strerror(error),
+        error == EBADF ? "; it is closed: redirect it to a file, a pipe or /dev/null" : "; check its disk or pipe");
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ Json to_json(const OpReport& report) {
 /// One rank, which sends to itself: what a machine with one GPU can show.
 int selftest_collectives(Config config, bool json) {
   if (!wants_cuda(config))
-    fail(ExitCode::usage, "selftest --collectives is of NCCL, which connects GPUs: use --device cuda");
+    fail(ExitCode::usage, "selftest --collectives tests NCCL, which connects GPUs: use --device cuda");
   config.communication.backend = CommBackend::nccl;
   return run_job(1, [&](Communicator& comm) {
     RankDevice device(config, comm, /*memory_advice=*/"");
@@ -79,7 +79,7 @@ int verb_selftest(const Words& words) {
   Config config;
   bool collectives = false, json = false, verbose = false;
   app.add_option("--device", config.device, "auto | cpu | cuda | cuda:N")->check(device_problem);
-  app.add_option("--cuda-path", config.cuda.path, "where cuDNN and cuBLAS are looked for first");
+  app.add_option("--cuda-path", config.cuda.path, "the folder that is searched first for cuDNN and cuBLAS");
   app.add_flag("--collectives", collectives, "NCCL's, launched and replayed by one rank, in place of the operations");
   app.add_flag("--json", json, "one JSON object instead of text");
   app.add_flag("-v,--verbose", verbose, "a line for every case");
@@ -109,7 +109,7 @@ int verb_selftest(const Words& words) {
                 "largest error");
     for (const OpReport& op : report.ops) print(op, op.op);
     print(total, "total");
-    std::printf("errors as shares of what rounding may do");
+    std::printf("errors as shares of the rounding bound");
     if (report.skipped > 0)
       std::printf("; %d cases in f16 skipped: %s", report.skipped, backend->problem_with(DType::f16).c_str());
     std::printf("\n");

@@ -40,21 +40,24 @@ struct SweepFlags {
 
 void add_options(CLI::App& app, SweepFlags& f) {
   add_config_options(app, f.files);
-  app.add_option("--set", f.sets, "KEY=VALUE, repeatable: of all runs")->allow_extra_args(false);
-  app.add_option("--grid", f.words.grid, "KEY=VALUE,VALUE, repeatable: every value with every one of the others")
+  app.add_option("--set", f.sets, "KEY=VALUE, repeatable: for all runs")->allow_extra_args(false);
+  app.add_option("--grid", f.words.grid, "KEY=VALUE,VALUE, repeatable: every value with every value of the other grids")
       ->allow_extra_args(false);
   app.add_option("--case", f.words.cases, "\"KEY=VALUE KEY=VALUE\", repeatable: settings that belong together")
       ->allow_extra_args(false);
-  app.add_option("--repeats", f.words.repeats, "seeds for each, from the configuration's on")
+  app.add_option("--repeats", f.words.repeats, "number of seeds for each, beginning with the configuration's")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  app.add_option("--parallel", f.parallel, "runs side by side")->check(CLI::Range(1, 1024))->capture_default_str();
-  app.add_option("--ranks", f.ranks, "of each run: a number, or auto: by its share of the cores or GPUs");
-  app.add_option("--output", f.output, "the folder of the runs' folders")->capture_default_str();
+  app.add_option("--parallel", f.parallel, "number of runs at a time")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--ranks", f.ranks, "ranks of each run: a number, or auto: as its share of the cores or GPUs allows");
+  app.add_option("--output", f.output, "the folder in which each run has its folder")->capture_default_str();
   app.add_option("--device", f.device, "auto | cpu | cuda | cuda:N");
-  app.add_option("--cuda-path", f.cuda_path, "where cuDNN, cuBLAS and NCCL are looked for first (cuda.path)");
+  app.add_option("--cuda-path", f.cuda_path,
+                 "the folder that is searched first for cuDNN, cuBLAS and NCCL (cuda.path)");
   app.add_flag("--dry-run", f.dry_run, "check all configurations, list the runs and stop");
-  app.add_flag("-q,--quiet", f.quiet, "the table only");
+  app.add_flag("-q,--quiet", f.quiet, "print the table only");
   app.add_option("--jobscript", f.job.scheduler,
                  "slurm | sge | pbs: print a script of an array job, a task for each run, and stop");
   add_job_options(app, f.job);

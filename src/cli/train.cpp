@@ -48,25 +48,27 @@ void add_options(CLI::App& app, TrainFlags& f) {
       ->allow_extra_args(false);
   app.add_option("--output", f.output, "the run's folder (output)");
   app.add_option("--resume", f.resume, "auto | must | never | PATH of a checkpoint");
-  app.add_flag("--reset", f.reset, "forget an earlier run in the output folder");
+  app.add_flag("--reset", f.reset, "start over: delete an earlier run in the output folder");
   CLI::Option* init = app.add_option("--init", f.init, "start from the weights of a safetensors file");
-  app.add_option("--init-head", f.init_head, "keep | reset: of --init, begin the last layer anew")
+  app.add_option("--init-head", f.init_head,
+                 "keep | reset: with --init, keep the last layer or initialise it from the seed")
       ->check(CLI::IsMember({"keep", "reset"}))
       ->needs(init);
-  app.add_flag("--init-resize", f.init_resize, "of --init, resample position embeddings of another picture size")
+  app.add_flag("--init-resize", f.init_resize, "with --init, resample position embeddings of another picture size")
       ->needs(init);
   app.add_option("--device", f.device, "auto | cpu | cuda | cuda:N");
-  app.add_option("--cuda-path", f.cuda_path, "where cuDNN, cuBLAS and NCCL are looked for first (cuda.path)");
+  app.add_option("--cuda-path", f.cuda_path,
+                 "the folder that is searched first for cuDNN, cuBLAS and NCCL (cuda.path)");
   app.add_option("--ranks", f.ranks, "ranks as threads of this process: a number or auto");
   app.add_flag("--print-config", f.print_config, "print the effective configuration and stop");
   app.add_flag("--dry-run", f.dry_run,
-               "check everything, print the sizes and, by a few steps, the time it will take; write nothing");
+               "check everything, print the sizes, and estimate the time from a few steps; write nothing");
   app.add_flag("--dump-plan", f.dump_plan, "print the program and its memory plan and stop");
-  app.add_flag("-q,--quiet", f.quiet, "data only, no chatter");
+  app.add_flag("-q,--quiet", f.quiet, "print results only");
   app.add_flag("-v,--verbose", f.verbose, "more chatter");
   app.add_option("--requeue-code", f.requeue_code, "exit code of a run stopped on request (Grid Engine: 99)")
       ->check(CLI::Range(1, 125));
-  app.add_flag("--no-record", f.no_record, "launch every kernel by itself, not as CUDA graphs (cuda.record: false)");
+  app.add_flag("--no-record", f.no_record, "launch every kernel separately, not as CUDA graphs (cuda.record: false)");
   const char* tutorial = "The tutorial scripts' flags";
   app.add_flag("--deepspeed,--deepscale", f.deepspeed, "accepted; there is nothing to switch on")->group(tutorial);
   app.add_option("--local_rank", f.tutorial.local_rank, "accepted; the launcher says")->group(tutorial);

@@ -19,14 +19,15 @@ std::span<const Verb> verbs() {
       Verb{"config", "show, check or import a configuration", verb_config},
       Verb{"data", "write the synthetic set, verify or describe data files", verb_data},
       Verb{"ckpt", "list, inspect and verify checkpoints", verb_ckpt},
-      Verb{"bench", "throughput of the training step and of its operations", verb_bench, /*on_all_ranks=*/true},
-      Verb{"sweep", "many settings and seeds, a run for each, and a table", verb_sweep, /*on_all_ranks=*/true},
-      Verb{"launch", "train on several hosts, in the words of DeepSpeed's launcher", verb_launch,
+      Verb{"bench", "measure the throughput of the training step and of its operations", verb_bench,
            /*on_all_ranks=*/true},
-      Verb{"jobscript", "a script for Slurm, Grid Engine or PBS", verb_jobscript},
-      Verb{"estimate", "memory and traffic that a run would need, for every ZeRO stage", verb_estimate},
-      Verb{"doctor", "what this machine offers and what would go wrong", verb_doctor},
-      Verb{"selftest", "every operation on this device against its reference", verb_selftest},
+      Verb{"sweep", "train with many settings and seeds, and write a table", verb_sweep, /*on_all_ranks=*/true},
+      Verb{"launch", "train on several hosts, with the options of DeepSpeed's launcher", verb_launch,
+           /*on_all_ranks=*/true},
+      Verb{"jobscript", "print a job script for Slurm, Grid Engine or PBS", verb_jobscript},
+      Verb{"estimate", "memory and traffic of a run, for every ZeRO stage", verb_estimate},
+      Verb{"doctor", "what this machine offers and what would fail on it", verb_doctor},
+      Verb{"selftest", "test every operation on this device against its reference", verb_selftest},
   };
   return kVerbs;
 }

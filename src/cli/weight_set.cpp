@@ -8,8 +8,8 @@ namespace ct {
 
 void WeightSetOptions::add_to(CLI::App& app) {
   CLI::Option* ema =
-      app.add_flag("--ema", ema_, "the moving average of the weights (default where the run evaluated that)");
-  app.add_flag("--no-ema", no_ema_, "the weights themselves, whatever the run evaluated")->excludes(ema);
+      app.add_flag("--ema", ema_, "use the moving average of the weights (the default if the run evaluated it)");
+  app.add_flag("--no-ema", no_ema_, "use the weights, not their moving average")->excludes(ema);
 }
 
 WeightSet WeightSetOptions::of(const SafetensorsFile& file) const {
@@ -17,7 +17,7 @@ WeightSet WeightSetOptions::of(const SafetensorsFile& file) const {
   if (!ema_) return evaluated_set(file);
   if (!has_ema(file))
     fail(ExitCode::checkpoint, "--ema: ", in_quotes(file.path().native()),
-         " has no moving average of its weights, for its run kept none (train.ema.decay); leave --ema out");
+         " has no moving average of its weights, because its run kept none (train.ema.decay); leave --ema out");
   return WeightSet::ema;
 }
 

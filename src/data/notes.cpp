@@ -46,7 +46,7 @@ bool some_are_the_same(const DataSet& train, const DataSet& test) {
 std::string same_images(const DataSet& train, const DataSet& test) {
   if (train.count() != test.count() || train.fingerprint() != test.fingerprint() || !some_are_the_same(train, test))
     return "";
-  return "the images to test on are those that are trained on, so accuracies say nothing of others: give others as "
+  return "the test images are the training images, so accuracies do not measure generalisation: give others as "
          "data.val";
 }
 

@@ -121,7 +121,7 @@ class Backend {
 
 /// What a rank asks of a CPU.
 struct CpuOptions {
-  bool winograd = true;            // 3x3 convolutions by Winograd's algorithm, where it is the fastest
+  bool winograd = true;            // use Winograd's algorithm for 3x3 convolutions where it is the fastest
   bool autotune = false;           // time the ways of each convolution instead of taking the built-in table's
   std::string memory_advice = {};  // what errors advise where memory runs out: "use a smaller ..."
 };

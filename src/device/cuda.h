@@ -14,10 +14,11 @@ namespace ct {
 
 /// What a rank asks of a GPU.
 struct CudaOptions {
-  int device = 0;                  // among those that are visible to this process
-  bool autotune = false;           // time the libraries' plans instead of taking the first deterministic one
-  bool tf32 = false;               // f32 products by TF32's 10-bit mantissas
-  std::string library_path = {};   // where cuDNN, cuBLAS and NCCL are looked for first; empty: nowhere special
+  int device = 0;         // among those that are visible to this process
+  bool autotune = false;  // time the libraries' plans instead of taking the first deterministic one
+  bool tf32 = false;      // f32 products by TF32's 10-bit mantissas
+  std::string library_path =
+      {};  // the folder that is searched first for cuDNN, cuBLAS and NCCL; empty: nowhere special
   std::string memory_advice = {};  // what errors advise where memory runs out: "use a smaller ..."
 };
 /// Throws ExitCode::usage where there is no GPU, driver or library to compute with, naming it and where it was looked

@@ -246,7 +246,7 @@ void BoundProgram::record(PhaseProgram& program) {
     const bool first = not_recorded_.empty();
     not_recorded_ = error.what();
     if (first && warn_)
-      warn_(str("kernels are launched one by one, for they could not be recorded (the same bits, slower): ",
+      warn_(str("kernels are launched one by one, because they could not be recorded (the same bits, slower): ",
                 error.what()));
   }
 }

@@ -67,8 +67,8 @@ ValueId Graph::batchnorm(ValueId x, const std::string& name, Activation activate
   check(shape(x).rank() == 4 || shape(x).stride() == channels, "batch norm ", name, " of rows that are padded");
   if (mode_ == Mode::train && shape(x).numel() == channels)
     fail(ExitCode::usage, "batch norm ", name,
-         " has one value a channel, for the micro-batch is 1 image, which is 1x1 here: a single value has no variance; "
-         "raise train_micro_batch_size_per_gpu, or take larger images or a network that shrinks them less");
+         " has one value a channel, because the micro-batch is 1 image of 1x1 pixels here: a single value has no "
+         "variance; raise train_micro_batch_size_per_gpu, or take larger images or a network that shrinks them less");
   const Layout vector = Layout::vector(channels);
   BatchNorm op{.x = x, .residual = residual, .eps = 1e-5, .relu = batchnorm_relu(activate, name)};
   op.w = parameter(name, "weight", {channels}, vector, {Init::constant, scale});

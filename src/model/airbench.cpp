@@ -9,8 +9,8 @@ namespace ct {
 
 std::vector<ConfigKey> AirbenchKeys::keys() {
   return {{"width", &width, "channels of the first layer", {.min = 1, .max = 1024}},
-          {"whiten", &whiten, "the first convolution begins with filters that whiten patches of the training images"},
-          {"pass_on", &pass_on, "all other convolutions begin by handing their input on"}};
+          {"whiten", &whiten, "initialise the first convolution with whitening filters of the training images"},
+          {"pass_on", &pass_on, "initialise all other convolutions to the identity (Dirac)"}};
 }
 
 ValueId airbench(Graph& g, ValueId images, int classes, const AirbenchKeys& keys) {

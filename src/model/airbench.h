@@ -12,7 +12,7 @@ namespace ct {
 
 struct AirbenchKeys {
   int64_t width = 32;    // channels of the first convolution; the blocks have 2, 6 and 8 times as many
-  bool whiten = false;   // the first convolution begins with filters that whiten patches of the training images
+  bool whiten = false;   // initialise the first convolution with whitening filters of the training images
   bool pass_on = false;  // all others begin by handing their input on
 
   std::vector<ConfigKey> keys();

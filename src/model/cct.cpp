@@ -51,10 +51,10 @@ std::vector<ConfigKey> CctKeys::keys() {
           depth_key(depth),
           heads_key(heads),
           mlp_dim_key(mlp_dim),
-          {"kernel", &kernel, "of the convolutions that make the tokens", {.min = 1, .max = 15}},
+          {"kernel", &kernel, "size of the convolutions that compute the tokens", {.min = 1, .max = 15}},
           {"convolutions",
            &convolutions,
-           "how many of them, each with a pooling that halves the sides",
+           "number of these convolutions, each with a pooling that halves the sides",
            {.min = 1, .max = 4}},
           dropout_key(dropout)};
 }

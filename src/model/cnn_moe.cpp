@@ -51,18 +51,17 @@ ValueId mixture(Graph& g, ValueId x, size_t number, const CnnMoeKeys& k) {
 
 std::vector<ConfigKey> CnnMoeKeys::keys() {
   const ConfigRule factor{.min = 0, .max = 1e6, .above_min = true};
-  return {{"num_experts", &num_experts, "a list: the experts of each mixture, one mixture behind the other"},
-          {"top_k", &top_k, "experts of an image", {.min = 1, .max = 2}},
-          {"mlp_type", &mlp_type, "standard | residual (a layer that all images take, beside the experts)"},
-          {"noisy_gate_policy", &noisy_gate_policy, "while training: none | RSample | Jitter"},
-          {"min_capacity", &min_capacity, "images of a micro-batch that an expert takes at least", {.min = 0}},
-          {"capacity_factor", &capacity_factor, "of an even share of a micro-batch that an expert takes", factor},
-          {"eval_capacity_factor", &eval_capacity_factor, "likewise of an evaluation's batch", factor},
-          {"aux_loss_coefficient",
-           &aux_loss_coefficient,
-           "by which the balance of loads is a part of the loss",
-           {.min = 0, .max = 1e6}},
-          {"moe_param_group", &moe_param_group, "experts as a group of parameters: they are learnt as all others are"}};
+  return {
+      {"num_experts", &num_experts, "a list: the number of experts of each mixture, in sequence"},
+      {"top_k", &top_k, "number of experts of an image", {.min = 1, .max = 2}},
+      {"mlp_type", &mlp_type, "standard | residual (a further layer processes all images)"},
+      {"noisy_gate_policy", &noisy_gate_policy, "in training: none | RSample | Jitter"},
+      {"min_capacity", &min_capacity, "least capacity of an expert, in images of a micro-batch", {.min = 0}},
+      {"capacity_factor", &capacity_factor, "capacity of an expert, as a multiple of an even share of the micro-batch",
+       factor},
+      {"eval_capacity_factor", &eval_capacity_factor, "the same in evaluation", factor},
+      {"aux_loss_coefficient", &aux_loss_coefficient, "weight of the load-balancing loss", {.min = 0, .max = 1e6}},
+      {"moe_param_group", &moe_param_group, "accepted without effect: experts are trained as all other parameters"}};
 }
 
 std::optional<ConfigFault> CnnMoeKeys::fault() const {

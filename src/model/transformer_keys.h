@@ -9,27 +9,30 @@
 namespace ct {
 
 inline ConfigKey patch_key(int64_t& patch) {
-  return {"patch", &patch, "pixels of a token's side, a divisor of the images' sides", {.min = 1, .max = 256}};
+  return {"patch", &patch, "side of a token in pixels, a divisor of the images' sides", {.min = 1, .max = 256}};
 }
 inline ConfigKey dim_key(int64_t& dim) { return {"dim", &dim, "width of a token", {.min = 1, .max = 4096}}; }
 inline ConfigKey depth_key(int64_t& depth) { return {"depth", &depth, "layers", {.min = 1, .max = 256}}; }
-inline ConfigKey heads_key(int64_t& heads) { return {"heads", &heads, "of attention", {.min = 1, .max = 256}}; }
+inline ConfigKey heads_key(int64_t& heads) {
+  return {"heads", &heads, "number of attention heads", {.min = 1, .max = 256}};
+}
 inline ConfigKey mlp_dim_key(int64_t& mlp_dim) {
   return {"mlp_dim", &mlp_dim, "width inside a feed-forward layer", {.min = 1, .max = 16384}};
 }
 /// A mask keeps whole 65,536ths of the elements (graph/dropout_key.h): beyond this it would be off by more than a
 /// hundredth of what it keeps, and in the end keep nothing.
 inline const ConfigRule kDropout{.min = 0, .max = 0.999};
-inline ConfigKey dropout_key(double& dropout) { return {"dropout", &dropout, "of what branches give", kDropout}; }
+inline ConfigKey dropout_key(double& dropout) {
+  return {"dropout", &dropout, "dropout of the branches' results", kDropout};
+}
 inline ConfigKey emb_dropout_key(double& dropout) {
-  return {"emb_dropout", &dropout, "of the embedded tokens", kDropout};
+  return {"emb_dropout", &dropout, "dropout of the embedded tokens", kDropout};
 }
 
 /// Heads share out the width of a token.
 inline std::optional<ConfigFault> heads_fault(int64_t dim, int64_t heads) {
   if (dim % heads == 0) return {};
-  return ConfigFault{"heads",
-                     str("must divide model.dim, the width that they share: ", dim, " is no multiple of ", heads)};
+  return ConfigFault{"heads", str("must divide model.dim, which the heads share: ", dim, " is no multiple of ", heads)};
 }
 
 }  // namespace ct

@@ -86,8 +86,8 @@ void require_same_replicas(Communicator& comm, Engine& engine, const Graph& grap
     for (size_t i = 0; i < mine.size(); ++i)
       if (mine[i] != first[i])
         fail(ExitCode::bug, "its copy of ", graph.parameters()[i].name,
-             " has drifted from rank 0's, which faulty memory of either's host or a bug can do; run the same command "
-             "again to continue from the last checkpoint, on other hosts if it comes again");
+             " differs from rank 0's, because of faulty memory on one of their hosts or a bug; run the same command "
+             "again to continue from the last checkpoint, on other hosts if it happens again");
   });
 }
 

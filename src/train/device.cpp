@@ -55,7 +55,7 @@ const Automatic& automatic() {
       a.left_out = str("device: auto computes on the CPU: ", problems.empty() ? cuda_problem() : problems.front(),
                        ", or say --device cpu");
     else if (first != problems.begin() || end != problems.end())
-      a.left_out = str("device: auto leaves a GPU out: ", first != problems.begin() ? problems.front() : *end);
+      a.left_out = str("device: auto does not use the GPU: ", first != problems.begin() ? problems.front() : *end);
     return a;
   }();
   return found;
@@ -97,7 +97,7 @@ std::unique_ptr<Communicator> make_collectives(const Config& config, Backend& ba
   if (host.size() > 1 && !shared && wanted == CommBackend::automatic) {
     const std::string problem = nccl_problem(places);
     sharing_here.nccl = !any_rank(host, !problem.empty());
-    if (!sharing_here.nccl) note = "sums go through the host's memory, slower than by NCCL: " + problem;
+    if (!sharing_here.nccl) note = "sums pass through host memory, slower than by NCCL: " + problem;
   }
   return sharing_here.nccl ? make_nccl(backend, host, {.places = places}) : make_staged(backend, host);
 }
@@ -123,7 +123,7 @@ void require_arithmetic(const Config& config, const Backend& backend) {
 
 void require_arithmetic_of_begun(const Backend& backend) {
   if (const std::string problem = backend.problem_with(DType::bf16); !problem.empty())
-    fail(ExitCode::usage, "the run began in bf16, to which bf16.enabled: auto led there, but ", problem,
+    fail(ExitCode::usage, "the run began in bf16, which bf16.enabled: auto chose there, but ", problem,
          ": continue it on a machine that has it, or begin anew with --reset or another --output");
 }
 

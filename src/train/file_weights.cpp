@@ -77,7 +77,7 @@ std::vector<LogicalTensor> tensors_of_set(const SafetensorsFile& file, WeightSet
   if (set == WeightSet::weights) return tensors;
   if (tensors.empty())
     fail(ExitCode::checkpoint, in_quotes(file.path().native()),
-         " has no moving average of its weights, for its run kept none (train.ema.decay); take another file");
+         " has no moving average of its weights, because its run kept none (train.ema.decay); take another file");
   for (LogicalTensor& t : tensors) t.name.resize(t.name.size() - kEmaSuffix.size());
   std::ranges::sort(tensors, {}, &LogicalTensor::name);
   return tensors;

@@ -48,18 +48,16 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
                left ? str("; ", counted(left, "image"), left == 1 ? " is" : " are", " left over each epoch") : ""));
   if (!config.batch.micro && checkpoint.empty())
     log.note(
-        "the micro-batch size follows from the number of ranks, so another number gives other bits; give "
+        "the micro-batch size follows from the number of ranks, so another number gives other bits; set "
         "train_micro_batch_size_per_gpu to prevent that");
   if (const auto scale = update_rule(config).loss_scale) log.note("fp16: " + describe(*scale));
   if (const std::string line = report_wire(); !line.empty()) log.note(line);
   if (evaluates_average(config))
-    log.note("evaluations, and what goes by them, are of the moving average of the weights (train.ema)");
+    log.note("evaluations, best.bin and early stopping use the moving average of the weights (train.ema)");
   if (config.train.best.split == BestSplit::last)
     log.note("best.bin will be the newest evaluated weights (train.best.split: last)");
   if (config.train.best.split == BestSplit::test)
-    log.note(
-        "best.bin is chosen by the test set, so what is measured on it afterwards is too good (train.best.split: "
-        "test)");
+    log.note("best.bin is chosen by the test set, so its test results are biased upwards (train.best.split: test)");
   if (!checkpoint.empty()) log.note(str("resumed from ", checkpoint, " at step ", run_.state.step));
   record_start();
 }

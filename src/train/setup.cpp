@@ -211,8 +211,8 @@ static std::optional<RandomResizedCrop> crop_of_pictures(const std::vector<Augme
     if (const auto* found = std::get_if<RandomResizedCrop>(&step)) {
       if (!first || crop)
         fail(ExitCode::usage,
-             "data.augment: random_resized_crop makes samples of pictures as they are stored, which the other steps "
-             "change: it comes first, but for flips, and once");
+             "data.augment: random_resized_crop crops pictures while they are decoded, before the other steps: list it "
+             "once, and first except for flips");
       crop = *found;
     } else if (!std::holds_alternative<Flip>(step) && !std::holds_alternative<AlternatingFlip>(step)) {
       first = false;

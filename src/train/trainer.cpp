@@ -237,8 +237,7 @@ void Trainer::report_replaced() {
   count_replaced();
   if (state_.replaced <= std::exchange(replaced_told_, state_.replaced)) return;
   log_.note(str(counted(state_.replaced, "damaged sample"),
-                " had others in their places so far (data.on_corrupt: "
-                "skip); cifar-train data verify lists them"));
+                " replaced so far (data.on_corrupt: skip); cifar-train data verify lists them"));
 }
 
 // ---- divergence

@@ -81,7 +81,7 @@ TEST_F(TarReaderTest, FlippedBitsOfAGzippedOneShow) {
 }
 
 TEST_F(TarReaderTest, WhatIsNoArchiveIsNamed) {
-  expect_word("no header where one belongs, at byte 0", problem(std::string(512, 'x')));
+  expect_word("there is no header at byte 0", problem(std::string(512, 'x')));
   std::string header = archive();
   header[600] = 'x';  // in the second header
   expect_word("at byte 512", problem(header));

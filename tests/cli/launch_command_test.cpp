@@ -155,13 +155,13 @@ TEST_F(LaunchCommand, Srun) {
             "env A='b c' srun -n 4 --nodes=2 --ntasks-per-node=2 --nodelist=w0,w1 --mpi=pmix --export=ALL "
             "--cpu-bind=none prog train");
   flags_.include = "w0:0@w1:1";
-  EXPECT_NE(error([&] { srun(); }).find("every host must give the same slots"), std::string::npos);
+  EXPECT_NE(error([&] { srun(); }).find("every host must have the same number of slots"), std::string::npos);
   flags_.include = "w0:0@w1";
-  EXPECT_NE(error([&] { srun(); }).find("srun wants equally many on each host"), std::string::npos);
+  EXPECT_NE(error([&] { srun(); }).find("srun needs the same number on each host"), std::string::npos);
 }
 
 TEST_F(LaunchCommand, SrunInAnAllocation) {
-  EXPECT_NE(error([&] { srun(); }).find("it is not known how many ranks to start"), std::string::npos);
+  EXPECT_NE(error([&] { srun(); }).find("the number of ranks is unknown"), std::string::npos);
   variables_["SLURM_NTASKS"] = "8";
   variables_["SLURM_JOB_NUM_NODES"] = "2";
   EXPECT_EQ(srun(), "srun -n 8 --nodes=2 --mpi=pmix --export=ALL prog train");

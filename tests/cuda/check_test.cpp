@@ -24,7 +24,7 @@ struct Case {
   ExitCode code;
   const char* remedy;
 };
-constexpr const char* kLost = "goes on from the last checkpoint; if the GPU is lost again, look at dmesg";
+constexpr const char* kLost = "continues from the last checkpoint; if the GPU is lost again, look at dmesg";
 constexpr Case kCases[] = {
     {cudaErrorMemoryAllocation, ExitCode::memory, "end other programs on the GPU, or compute fewer images at a time"},
     {cudaErrorInsufficientDriver, ExitCode::usage, "install an NVIDIA driver"},
@@ -37,7 +37,7 @@ constexpr Case kCases[] = {
     {cudaErrorNvlinkUncorrectable, ExitCode::peer, kLost},
     {cudaErrorContained, ExitCode::peer, kLost},
     {cudaErrorUnknown, ExitCode::peer, kLost},
-    {cudaErrorIllegalAddress, ExitCode::bug, "goes on from the last checkpoint"},
+    {cudaErrorIllegalAddress, ExitCode::bug, "continues from the last checkpoint"},
     {cudaErrorLaunchFailure, ExitCode::bug, "if dmesg has lines with Xid"},
     {cudaErrorHardwareStackError, ExitCode::bug, "if dmesg has lines with Xid"},
     {cudaErrorInvalidValue, ExitCode::bug, "(cudaErrorInvalidValue), at or before this call"},

@@ -166,7 +166,7 @@ def auto_takes_the_gpus_that_can_be_used():
         done = finish(start([PROGRAM, *words], env={"ON_HOST_CAPABILITY": capabilities}))
         expect_equal(done.returncode, DONE, done.stderr)
         expect("cuda, On-host GPU (sm_90)" in done.stderr and "solo" in done.stderr, done.stderr)
-        expect(re.search("leaves a GPU out: GPU %d, .*too old" % old, "\n".join(left_out(done))), done.stderr)
+        expect(re.search("does not use the GPU: GPU %d, .*too old" % old, "\n".join(left_out(done))), done.stderr)
 
 
 @check

@@ -115,7 +115,7 @@ def without_a_gpu_its_sizes_are_told_and_compared_with_nothing():
         expect_equal([host["device"], host["rank"]["mirrors"]], [0, 0])
     text = run("estimate", *words, "--device", "cuda", env=env).stdout
     expect("a GPU with 1 rank, MB" in text and "fits" not in text and "available here" not in text, text)
-    expect(text.splitlines()[-1].startswith("nothing is compared with what there is: "), text)
+    expect(text.splitlines()[-1].startswith("the figures are not compared with this machine: "), text)
 
 
 @check

@@ -243,7 +243,7 @@ def a_class_may_have_no_pictures_to_test_on():
 @check
 def the_same_images_to_train_and_to_test_on_are_warned_of():
     data, _, done = trained()
-    warning = "warning: the images to test on are those that are trained on"
+    warning = "warning: the test images are the training images"
     expect(warning not in done.stderr, done.stderr)
     copy, links = path("copied-split"), path("linked-split")
     for place in copy, links:

@@ -140,7 +140,7 @@ def mistakes_have_deepspeeds_words():
             (["no-verb"], "no-verb")]:
         fails(USAGE, launch("-H", hosts, *words), culprit)
     fails(USAGE, launch("--config", "x.yaml", "--include", "w0", "--hostfile", hosts),
-          "--include stands behind '--config', where the words of the ranks are: give the options of launch first")
+          "--include stands behind '--config', which begins the options of the ranks: give the options of launch first")
     fails(USAGE, launch("--num_nodes", "2"), "Num nodes is >1 but no extra nodes available via hostfile")
     fails(USAGE, launch("--num_gpus", "2", "--bind_cores_to_rank", env={"KMP_AFFINITY": "compact"}), "KMP_AFFINITY")
     fails(USAGE, launch("--num_gpus", "2", env={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}),

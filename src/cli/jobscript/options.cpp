@@ -30,15 +30,16 @@ void require_plain(const char* option, const std::string& text) {
 }  // namespace
 
 void add_job_options(CLI::App& app, JobOptions& o) {
-  app.add_option("--time", o.time, "until the scheduler ends the job: HH:MM:SS, D-HH:MM:SS, or 90m, 12h");
-  app.add_option("--signal-before", o.signal_before, "seconds before that in which the run is asked to save and end")
+  app.add_option("--time", o.time, "time limit of the job: HH:MM:SS, D-HH:MM:SS, or 90m, 12h");
+  app.add_option("--signal-before", o.signal_before,
+                 "seconds before the limit at which the run is asked to save and exit")
       ->check(CLI::Range(1, 86400))
       ->capture_default_str();
-  app.add_option("--name", o.name, "of the job")->capture_default_str();
+  app.add_option("--name", o.name, "name of the job")->capture_default_str();
   app.add_option("--queue", o.queue, "the site's queue or partition");
   app.add_option("--account", o.account, "the site's account, project or group");
   app.add_option("--pe", o.parallel_environment, "Grid Engine's parallel environment")->capture_default_str();
-  app.add_option("--gpus-per-node", o.gpus_per_node, "GPUs to ask for")->check(CLI::Range(0, 1024));
+  app.add_option("--gpus-per-node", o.gpus_per_node, "GPUs to request on each host")->check(CLI::Range(0, 1024));
 }
 
 JobRequest job_request(const JobOptions& o) {
@@ -60,8 +61,9 @@ JobRequest job_request(const JobOptions& o) {
     fail(ExitCode::usage, "--time ", o.time, " is no longer than --signal-before ", o.signal_before,
          " s: give the job more time");
   if (*seconds - o.signal_before < kShort)
-    warn(str("--time ", o.time, " leaves ", *seconds - o.signal_before, " s until the run is asked to end: it may be ",
-             "too short to save once, and then never gets on"));
+    warn(str("--time ", o.time, " leaves ", *seconds - o.signal_before,
+             " s until the run is asked to end: this may be ",
+             "too short for one save, and the job would never progress"));
   if (o.name.empty() || std::isalpha(static_cast<unsigned char>(o.name[0])) == 0)
     fail(ExitCode::usage, "--name ", in_quotes(o.name), ": begin it with a letter");
   require_plain("--name", o.name);
@@ -84,8 +86,7 @@ std::string short_job_warning() {
       return str(variable, "=", in_quotes(text), " is no time (seconds since 1970), and is ignored");
     const int64_t left = end - static_cast<int64_t>(std::time(nullptr));
     if (left < 0)
-      return str(variable, "=", text, " is over for ", -left,
-                 " s: it may be an earlier job's, which this one has kept");
+      return str(variable, "=", text, " is over for ", -left, " s: it may be inherited from an earlier job");
     if (left >= kShort) return "";
     return str("this job ends in ", left, " s (", variable,
                "), which may be too short to save once: ask the scheduler for more time");

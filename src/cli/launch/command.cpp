@@ -32,15 +32,14 @@ Tasks tasks_of(const LaunchFlags& flags, const Resources& resources, const Envir
       if (host.slots.size() != first)
         fail(ExitCode::usage, "--launcher slurm: ", in_quotes(resources.hosts[0].name), " has ", first, " slots and ",
              in_quotes(host.name), " has ", host.slots.size(),
-             ": srun wants equally many on each host; use --launcher openmpi, or --num_gpus");
+             ": srun needs the same number on each host; use --launcher openmpi, or --num_gpus");
     return {slots_of(resources.hosts), std::ssize(resources.hosts), static_cast<int64_t>(first)};
   }
   Tasks tasks{.nodes = std::max(flags.num_nodes, 0), .a_node = std::max(flags.num_gpus, 0)};
   if (tasks.nodes == 0) tasks.nodes = number_of(environment, "SLURM_JOB_NUM_NODES");
   tasks.all = tasks.nodes > 0 && tasks.a_node > 0 ? tasks.nodes * tasks.a_node : number_of(environment, "SLURM_NTASKS");
   if (tasks.all == 0)
-    fail(ExitCode::usage,
-         "--launcher slurm: it is not known how many ranks to start: give --num_nodes and --num_gpus, ",
+    fail(ExitCode::usage, "--launcher slurm: the number of ranks is unknown: give --num_nodes and --num_gpus, ",
          "or --hostfile, or run it in an allocation (sbatch, salloc) with --ntasks");
   return tasks;
 }
@@ -78,8 +77,8 @@ Command srun_command(const LaunchFlags& flags, const RanksToStart& ranks, const 
         resources.hosts, [&](const HostSlots& host) { return host.slots == resources.hosts[0].slots; });
     if (!alike)
       fail(ExitCode::usage,
-           "--launcher slurm: every host must give the same slots, for srun has an order of hosts of "
-           "its own; use --launcher openmpi");
+           "--launcher slurm: every host must have the same number of slots, because srun orders the hosts itself; use "
+           "--launcher openmpi");
   }
   append(command.words, {"--mpi=pmix", "--export=ALL"});
   append(command.words, part_words(flags.launcher_args));

@@ -82,7 +82,7 @@ Words checked_program(Words words) {
   if (std::find(std::begin(kVerbs), std::end(kVerbs), words[0]) == std::end(kVerbs)) {
     const bool is_verb = std::ranges::any_of(verbs(), [&](const Verb& verb) { return words[0] == verb.name; });
     fail(ExitCode::usage, "launch ", in_quotes(words[0]), ": ",
-         is_verb ? "this verb has no use for several ranks; launch starts train and bench"
+         is_verb ? "this verb does not use several ranks; launch starts train and bench"
                  : "give the launcher's options, then train or bench and theirs");
   }
   return words;

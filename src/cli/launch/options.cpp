@@ -48,30 +48,30 @@ void add_launch_options(CLI::App& app, LaunchFlags& f, LaunchForms forms) {
   const CLI::Range port(1, 65535);
   const CLI::Validator count = CLI::Range(1, 65536) | CLI::IsMember(std::vector<int>{-1});  // DeepSpeed's word for all
   add(with_short ? "-H,--hostfile" : "--hostfile", f.hostfile,
-      "lines \"NAME slots=N\"; not given: /job/hostfile, without which this machine");
-  add(with_short ? "-i,--include" : "--include", f.include, "only NAME[:SLOT[,SLOT...]][@NAME...]");
-  add(with_short ? "-e,--exclude" : "--exclude", f.exclude, "all but NAME[:SLOT[,SLOT...]][@NAME...]");
-  add("--num_nodes", f.num_nodes, "the first so many hosts")->check(count);
+      "lines \"NAME slots=N\"; default: /job/hostfile if it exists, else this machine");
+  add(with_short ? "-i,--include" : "--include", f.include, "use only NAME[:SLOT[,SLOT...]][@NAME...]");
+  add(with_short ? "-e,--exclude" : "--exclude", f.exclude, "use all but NAME[:SLOT[,SLOT...]][@NAME...]");
+  add("--num_nodes", f.num_nodes, "use the first N hosts")->check(count);
   add("--num_gpus,--num_accelerators", f.num_gpus, "ranks on each host, on GPUs 0 to N-1")->check(count);
-  add("--master_addr", f.master_addr, "where ranks meet that mpirun does not connect");
+  add("--master_addr", f.master_addr, "address of rank 0, if mpirun does not connect the ranks");
   add("--master_port", f.master_port, "its TCP port (29500)")->check(port);
   add("--launcher", f.launcher, "openmpi | slurm | pdsh (as openmpi)")->capture_default_str();
-  add("--launcher_args", f.launcher_args, "words for mpirun or srun, in one pair of quotes");
+  add("--launcher_args", f.launcher_args, "arguments for mpirun or srun, in one pair of quotes");
   add_flag("--no_ssh", f.no_ssh, "start this host's ranks only: the same command on every host, with --node_rank");
   add("--node_rank", f.node_rank, "with --no_ssh: which of the hosts this is, from 0")->check(CLI::Range(0, 65535));
-  add_flag("--no_ssh_check", f.no_ssh_check, "do not try ssh first");
+  add_flag("--no_ssh_check", f.no_ssh_check, "do not test ssh first");
   add("--ssh_port", f.ssh_port, "of ssh on the other hosts")->check(port);
-  add_flag("--force_multi", f.force_multi, "one host, too, by the launcher's way to other hosts");
-  add_flag("--bind_cores_to_rank", f.bind_cores, "each rank keeps to its share of its host's cores");
+  add_flag("--force_multi", f.force_multi, "start a single host, too, as the launcher starts other hosts");
+  add_flag("--bind_cores_to_rank", f.bind_cores, "bind each rank to its share of its host's cores");
   add("--bind_core_list", f.bind_core_list, "the cores to share, as in 0-3,8-11; implies --bind_cores_to_rank");
-  add("--enable_each_rank_log", f.rank_log, "what ranks print goes to DIR/TIME_rankN.log");
-  add_flag("--save_pid", f.save_pid, "the launcher's process number into /tmp/PID.deepspeed");
+  add("--enable_each_rank_log", f.rank_log, "write the output of each rank to DIR/TIME_rankN.log");
+  add_flag("--save_pid", f.save_pid, "write the launcher's process number to /tmp/PID.deepspeed");
   if (with_short) add_flag("--dry-run", f.dry_run, "print the command and stop");
 
   if (!with_short) return;
   for (const char* name : kAccepted)
     app.add_flag_callback(
-           name, [] {}, "accepted; there is no script")
+           name, [] {}, "accepted without effect: there is no script")
         ->group(kGroup);
   for (const char* name : kRefused) {
     app.add_flag_callback(name,

@@ -59,7 +59,7 @@ void take_place(const Environment& environment) {
   if (cores.empty()) return;
   if (launch.size > 1 && launch.local_size < 1)
     fail(ExitCode::usage, kCoresVariable, "=", in_quotes(cores), ": ", name(launch.kind),
-         " does not tell how many ranks this host has, which have to share its cores: leave --bind_cores_to_rank out");
+         " does not give the number of ranks of this host, which share its cores: leave --bind_cores_to_rank out");
   const int parts = std::max(launch.local_size, 1);
   bind_to_share(cores == kAllCores ? "" : cores, launch.local_rank % parts, parts);
 }

@@ -136,7 +136,7 @@ void SweepRunner::take_record(const Json& record, Open& open) {
   const bool ended = text("event") == "run";
   if (found == runs_.end() && ended)
     fail(ExitCode::usage, "output folder ", in_quotes(options_.out.native()), " holds another sweep, with the run ",
-         in_quotes(text("run")), ", which this one has not: give another --output");
+         in_quotes(text("run")), ", which this one does not have: give another --output");
   if (found == runs_.end()) return;
   const auto i = static_cast<size_t>(found - runs_.begin());
   if (text("event") == "begin") open[i] = number("time");
@@ -162,7 +162,7 @@ void SweepRunner::require_same_settings() const {
     for (std::string& other : other_results(saved, now)) difference.forbidden.push_back(std::move(other));
     if (difference.forbidden.empty()) continue;
     fail(ExitCode::usage, "output folder ", in_quotes(options_.out.native()),
-         " holds another sweep: ", in_quotes(runs_[i].run.folder()), " was begun with other settings (",
+         " holds another sweep: ", in_quotes(runs_[i].run.folder()), " was started with other settings (",
          difference.forbidden.front(), difference.forbidden.size() > 1 ? ", ..." : "",
          "): restore them, or give another --output");
   }
@@ -293,7 +293,7 @@ void SweepRunner::on_own_files(const std::function<void()>& read_or_write) {
     read_or_write();
   } catch (const Error& e) {
     if (e.code() != ExitCode::io) throw;
-    if (problem_.empty()) console_.note(str("warning: ", e.what(), "; the runs go on"));
+    if (problem_.empty()) console_.note(str("warning: ", e.what(), "; the runs continue"));
     if (problem_.empty()) problem_ = e.what();
   }
 }

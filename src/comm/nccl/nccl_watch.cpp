@@ -28,14 +28,14 @@ Meaning meaning(ncclResult_t status) {
     case ncclSystemError:
     case ncclRemoteError:
       return {ExitCode::peer,
-              "a rank was lost, or GPUs cannot reach each other; run the same command again, which goes on from the "
-              "last checkpoint, and if it happens again, with NCCL_DEBUG=INFO to learn more"};
+              "a rank was lost, or GPUs cannot reach each other; run the same command again, which continues from the "
+              "last checkpoint; if it happens again, set NCCL_DEBUG=INFO for details"};
     case ncclInvalidUsage:
       return {ExitCode::usage, "give each rank a GPU of its own, or set communication.share_device: true"};
     case ncclInProgress:
       return {ExitCode::usage, "unset NCCL_COMM_BLOCKING"};
     default:
-      return {ExitCode::bug, "run with NCCL_DEBUG=INFO to learn more"};
+      return {ExitCode::bug, "set NCCL_DEBUG=INFO for details"};
   }
 }
 

@@ -29,7 +29,7 @@ struct Hidden {
 std::vector<std::string> folders_in(const std::filesystem::path& folder, Hidden* hidden = nullptr);
 
 /// The same as the names of classes. Error(data) naming it where there are fewer than two, or more than a label
-/// can tell apart, and the name that is no text.
+/// can tell apart, and the name that is not text.
 std::vector<std::string> class_folders(const std::filesystem::path& folder);
 
 struct ListingOptions {

@@ -40,7 +40,7 @@ std::string PictureSet::enlarged() const {
   const int side = std::min(first.width, first.height);
   if (2 * side > transform_.size) return "";
   return str(picture_name(0), " is ", first.width, "x", first.height, " and becomes ", transform_.size, "x",
-             transform_.size, ": data.size=", side, " data.resize=", side, " would keep such pictures as they are");
+             transform_.size, ": data.size=", side, " data.resize=", side, " would keep their pixels");
 }
 
 std::string PictureSet::problem(int64_t i) const {

@@ -13,8 +13,8 @@ k::AttentionShape attention_shape(const Op& op, const Context& in) {
   const Shape& qkv = in.shape(op.qkv);
   const int64_t width = qkv[2] / (3 * op.heads);
   if (width > k::kMostAttentionWidth)
-    fail(ExitCode::usage, "a head of attention is ", width, " wide, and a GPU takes ", k::kMostAttentionWidth,
-         "; use more heads");
+    fail(ExitCode::usage, "a head of attention is ", width, " wide, and a GPU supports at most ",
+         k::kMostAttentionWidth, "; use more heads");
   return {.type = type_of(in.dtype(op.qkv)),
           .n = qkv[0],
           .tokens = qkv[1],

@@ -12,13 +12,15 @@ namespace {
 
 // What a step computed is in doubt after a failure on the device, and every later call fails likewise: only a new
 // process can go on.
-constexpr const char* kResume = ": run the same command again, which goes on from the last checkpoint";
+constexpr const char* kResume = ": run the same command again, which continues from the last checkpoint";
 constexpr const char* kLost =
-    ": run the same command again, which goes on from the last checkpoint; if the GPU is lost again, look at dmesg and "
+    ": run the same command again, which continues from the last checkpoint; if the GPU is lost again, look at dmesg "
+    "and "
     "leave it out by CUDA_VISIBLE_DEVICES";
 // A bug of a kernel most often, but a GPU that fails may say it too.
 constexpr const char* kKernel =
-    ": run the same command again, which goes on from the last checkpoint; if dmesg has lines with Xid, the GPU may be "
+    ": run the same command again, which continues from the last checkpoint; if dmesg has lines with Xid, the GPU may "
+    "be "
     "broken";
 constexpr const char* kDevices = ": look at nvidia-smi and CUDA_VISIBLE_DEVICES";
 constexpr const char* kDriver = ": install an NVIDIA driver that is new enough";

@@ -49,7 +49,7 @@ void CublasLt::check(cublasStatus_t status, const char* call) const {
     case CUBLAS_STATUS_NOT_SUPPORTED:
       throw_it(ExitCode::usage, ": give the folder of a version for this GPU and driver by --cuda-path");
     default:
-      throw_it(ExitCode::bug, ": run the same command again, which goes on from the last checkpoint");
+      throw_it(ExitCode::bug, ": run the same command again, which continues from the last checkpoint");
   }
 }
 

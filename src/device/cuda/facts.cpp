@@ -92,8 +92,7 @@ DeviceFact nvrtc(const LibraryPlaces& places, bool needed) {
     return {"NVRTC", found.description(), ""};
   } catch (const Error& e) {
     if (!needed) return {"NVRTC", e.what(), ""};
-    return {"NVRTC", "cannot be used",
-            str("cuDNN is without the kernels that it compiles as it needs them: ", e.what())};
+    return {"NVRTC", "cannot be used", str("cuDNN cannot compile kernels at run time: ", e.what())};
   }
 }
 

@@ -77,7 +77,7 @@ struct Config {
   struct Checkpoint {
     int64_t keep_last = 3;
     SaveFailure on_failure = SaveFailure::warn;
-    bool asynchronous = true;  // saving runs beside training; false: training waits
+    bool asynchronous = true;  // save in parallel with training; false: training waits
   } checkpoint;
 
   struct Communication {
@@ -134,7 +134,7 @@ struct Config {
     int64_t stage = 0;
     std::optional<int64_t> reduce_bucket_size, allgather_bucket_size;  // elements; absent: the program's choice
     std::optional<bool> overlap_comm;                                  // absent: the program's choice by transport
-    int64_t stage3_param_persistence_threshold = 0;  // vectors of at most so many elements stay whole on every rank
+    int64_t stage3_param_persistence_threshold = 0;  // vectors of at most this many elements stay whole on every rank
     OffloadDevice offload_optimizer_device = OffloadDevice::none;  // where moments and master weights live
     OffloadDevice offload_param_device = OffloadDevice::none;      // likewise parameters: cpu is for CPUs alone
   } zero_optimization;

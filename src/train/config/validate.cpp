@@ -88,7 +88,7 @@ void check_inert(const Merge& merge, Config& config, std::vector<std::string>* w
     if (!is_harmless(*inert, node)) fail_at(node.mark, refusal_of(*inert, key, node));
     ignored += (ignored.empty() ? "" : ", ") + key;
   }
-  if (!ignored.empty()) warnings->push_back("ignored, as they change nothing here: " + ignored);
+  if (!ignored.empty()) warnings->push_back("ignored, because they have no effect here: " + ignored);
 }
 
 /// Checks that every group has parameters, by the model's names and shapes.
@@ -195,7 +195,7 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
   check_keys("model.", "model.name", config.model.fault());
   if (config.origins.contains("model.mlp_dim") && text_of_key(config, "model.ffn") == "fff")
     warnings->push_back(at("model.mlp_dim") +
-                        "model.mlp_dim changes nothing where model.ffn is fff: its trees have fff_depth and the like");
+                        "model.mlp_dim has no effect if model.ffn is fff, whose trees have fff_depth and similar keys");
   if (config.optimizer) check_keys("optimizer.params.", "optimizer.type", optim::fault_of(*config.optimizer));
   check_keys("scheduler.params.", "scheduler.type", optim::fault_of(config.scheduler));
   if (const std::string doubt = optim::doubt_of(config.scheduler); !doubt.empty())
@@ -214,7 +214,7 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
     warnings->push_back(
         str(at(config.prescale_gradients ? "prescale_gradients" : "gradient_predivide_factor"),
             "DeepSpeed refuses this (pre-scale gradients is not yet supported with ZeRO-2 with reduce scatter "
-            "enabled); here every stage takes it"));
+            "enabled); here every stage supports it"));
   for (const auto& [monitor, key] :
        {std::pair{&config.tensorboard, "tensorboard"}, {&config.csv_monitor, "csv_monitor"}})
     if (const std::string& job = monitor->job_name; job.find('/') != std::string::npos || job == "..")

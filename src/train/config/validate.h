@@ -34,7 +34,7 @@ inline constexpr std::string_view kNoNcclOnCpu =
 /// And one of GPUs.
 inline constexpr std::string_view kNoParamOffload =
     "zero_optimization.offload_param.device: a GPU's parameters stay there: remove it; zero_optimization.stage: 3 "
-    "shares them out among ranks";
+    "partitions them over the ranks";
 
 /// Rules between keys, of an optimizer only where there is one.
 void check_together(const Config& config, std::vector<std::string>* warnings);

@@ -160,7 +160,7 @@ void FlopsProfile::add_top(std::vector<std::string>& lines, const Config::FlopsP
 
 void FlopsProfile::add_modules(std::vector<std::string>& lines, const ProfiledRun& run, int depth) const {
   lines.push_back("");
-  lines.push_back("Detailed profile: modules, with all that lies in them; the share is of the time of all operations");
+  lines.push_back("Detailed profile: modules with their submodules; shares are of the time of all operations");
   lines.push_back(format("%-36s %12s %12s %12s %12s %12s %7s", "module", "parameters", "MACs", "FLOPs", "forward ms",
                          "backward ms", "share"));
   const auto row = [&](const std::string& name, const std::string& parameters, const Modules& m) {

@@ -139,8 +139,8 @@ void BestWeights::warn_of(const std::vector<Candidate>& expected, const std::opt
   if (is_left) return;
   warn_(str("the weights of the best evaluation, that of step ", state.best_step, ", are lost (", problems, "): ",
             chosen ? str("best.bin is now ", in_quotes(chosen->path.native()), " of step ", chosen->step,
-                         ", the best of those that are left")
-                   : str("best.bin is chosen anew, among the evaluations from step ", state.step, " on")));
+                         ", the best of the remaining ones")
+                   : str("best.bin is chosen again, among the evaluations from step ", state.step, " on")));
 }
 
 BestEvaluation BestWeights::put_in_place(const std::optional<Candidate>& chosen, const RunState& state) {

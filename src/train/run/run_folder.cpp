@@ -91,8 +91,8 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
       std::string keys;
       for (const std::string& key : difference.forbidden) keys += (keys.empty() ? "" : "; ") + key;
       if (resume.kind == ResumeMode::path && !goes_back_)
-        fail(ExitCode::checkpoint, "--resume ", in_quotes(resume_from_.native()), " is of another configuration (",
-             keys, "): restore these keys, or begin with its weights: --init ",
+        fail(ExitCode::checkpoint, "--resume ", in_quotes(resume_from_.native()), " has another configuration (", keys,
+             "): restore these keys, or begin with its weights: --init ",
              in_quotes((resume_from_ / kWeightsFile).native()));
       fail(ExitCode::checkpoint, "the run in ", in_quotes(out_.native()), " was started with another configuration (",
            keys, "): restore these keys, or start a new run with --reset or another --output");

@@ -86,8 +86,8 @@ void RunSaver::not_saved(const Error& e, MustSucceed must) {
   if (must == MustSucceed::yes || run_.config.checkpoint.on_failure == SaveFailure::error || e.code() != ExitCode::io)
     throw e;
   const std::string last = folder_ != nullptr && folder_->contains(saved_step_)
-                               ? str("the one of step ", saved_step_, " is intact, training goes on")
-                               : "training goes on";
+                               ? str("the one of step ", saved_step_, " is intact, training continues")
+                               : "training continues";
   run_.log.warn(str("no checkpoint was saved at step ", saving_step_, " (", last, "): ", e.what()));
 }
 

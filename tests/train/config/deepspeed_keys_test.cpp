@@ -126,7 +126,7 @@ TEST_F(ConfigTest, DeepSpeedsOtherAndFormerNames) {
               "Config parameter stage3_gather_fp16_weights_on_model_save is deprecated use "
               "stage3_gather_16bit_weights_on_model_save instead");
   EXPECT_EQ(warnings_[2],
-            "ignored, as they change nothing here: zero_optimization.stage3_gather_16bit_weights_on_model_save");
+            "ignored, because they have no effect here: zero_optimization.stage3_gather_16bit_weights_on_model_save");
   EXPECT_EQ(load(kAdam + "zero_optimization: true").zero_optimization.stage, 1);
   EXPECT_EQ(load(kAdam + "zero_optimization: false").zero_optimization.stage, 0);
   EXPECT_EQ(load(kAdam, {"zero_optimization.param_persistence_threshold=3"})
@@ -157,7 +157,8 @@ TEST_F(ConfigTest, GradientsOnTheirWay) {
                              "{grad_accum_dtype: bf16}\ncommunication: {reproducible: false}\n");
   EXPECT_TRUE(config.prescale_gradients);
   EXPECT_EQ(config.communication_data_type, CommDataType::fp16);
-  EXPECT_EQ(warnings_, std::vector<std::string>{"ignored, as they change nothing here: data_types.grad_accum_dtype"});
+  EXPECT_EQ(warnings_,
+            std::vector<std::string>{"ignored, because they have no effect here: data_types.grad_accum_dtype"});
   EXPECT_EQ(load(kAdam + "gradient_predivide_factor: 2.5").gradient_predivide_factor, 2.5);
   EXPECT_EQ(load(kAdam + "communication_data_type: null").communication_data_type, CommDataType::fp32);
   EXPECT_PART(error(kAdam + "gradient_predivide_factor: 0"), "gradient_predivide_factor must be more than 0");

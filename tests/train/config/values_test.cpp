@@ -300,10 +300,10 @@ TEST_F(ConfigTest, AModelTakesItsOwnKeys) {
   EXPECT_PART(error(kAdam + "zero_optimization: {allgather_bucket_size: 7}"), "must be a multiple of 2");
   EXPECT_PART(error(kAdam, {"model.stem=cifar"}), "--set model.stem=cifar: model.stem is no key of the model cnn");
   EXPECT_PART(error(kAdam + "model: {name: vit, heads: 5}"),
-              "c.yaml:2:27: model.heads must divide model.dim, the width that they share: 192 is no multiple of 5");
+              "c.yaml:2:27: model.heads must divide model.dim, which the heads share: 192 is no multiple of 5");
   EXPECT_PART(error(kAdam + "model: {name: cct, dim: 6}"), "model.heads must divide model.dim");
   EXPECT_PART(error(kAdam + "model: {name: vit, fff_trees: 2}"),
-              "c.yaml:2:31: model.fff_trees is of trees, which model.ffn: mlp has not");
+              "c.yaml:2:31: model.fff_trees is a key of trees, which model.ffn: mlp does not have");
   EXPECT_PART(error(kAdam + "model: {name: vit_tiny, ffn: fff, fff_depth: 9, fff_fanout: 4}"),
               "c.yaml:2:46: model.fff_depth makes more than 16384 units");
   EXPECT_EQ(load(kAdam + "model: {name: vit_tiny, ffn: fff, fff_fanout: 4, fff_depth: 3}")
