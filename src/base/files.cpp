@@ -48,7 +48,7 @@ std::string_view remedy_for(int error) {
     case ENOTDIR:
       return "check the path";
     case ELOOP:
-      return "its symbolic links lead in a circle: mend them or give another path";
+      return "its symbolic links form a loop: correct them or give another path";
     case ENAMETOOLONG:
       return "give a shorter path";
     case EMFILE:

@@ -62,7 +62,7 @@ StoredTensor parse_tensor(const Path& path, const std::string& name, const Json&
   }
   const auto begin = first.get<uint64_t>(), end = last.get<uint64_t>();
   if (begin > end || end > payload.size()) {
-    refuse(path, whose, " lies at bytes ", begin, " to ", end, " of ", payload.size(),
+    refuse(path, whose, " is at bytes ", begin, " to ", end, " of ", payload.size(),
            ": the file is cut or damaged, take another copy of it");
   }
   const auto bytes = bytes_of(tensor.dtype, tensor.shape);

@@ -71,7 +71,7 @@ class Layout {
   bool wants_folders() const { return wanted_ == nullptr || wanted_->holds_split != nullptr; }
 
   std::string by_convert(const fs::path& from, std::string_view what, const std::string& out) const {
-    return str(from.string(), ": ", what, ", which the program does not train from: make what it does by ",
+    return str(from.string(), ": ", what, ", from which the program does not train: convert it with ",
                "cifar-train data convert --from ", in_quotes(from.native()), " --out ", in_quotes(out));
   }
 
@@ -141,7 +141,7 @@ class Layout {
     for (const DataKind& kind : data_kinds())
       if (!kind.automatic)
         if (const auto folder = kind.find(path_))
-          return str(folder->string(), ": ", kind.name, ", which must be asked for: set data.dataset: ", kind.key);
+          return str(folder->string(), ": ", kind.name, ", which auto does not take: set data.dataset: ", kind.key);
     return "";
   }
 
@@ -149,9 +149,10 @@ class Layout {
   std::string classes() const {
     const std::string picture = wants_folders() ? picture_of_class() : "";
     if (picture.empty()) return "";
-    if (evaluated_) return str(path_.string(), ": its classes lie right in it: did you mean --data ", path_.string());
+    if (evaluated_)
+      return str(path_.string(), ": its class folders are directly in it: did you mean --data ", path_.string());
     return str(path_.string(), ": ", in_quotes(picture),
-               " lies in it, as in one part of a folder of pictures: give the folder that holds train/ and val/, or ",
+               " is in it, as in one split of a folder of pictures: give the folder that holds train/ and val/, or ",
                "name both by data.train and data.val");
   }
 
@@ -159,7 +160,7 @@ class Layout {
     const auto picture = std::ranges::find_if(names_, is_picture_name);
     if (picture == names_.end() || !wants_folders()) return "";
     return str(path_.string(), ": ", in_quotes(*picture),
-               " lies right in it: put the pictures of each class into train/CLASS/ and val/CLASS/");
+               " is directly in it: put the pictures of each class into train/CLASS/ and val/CLASS/");
   }
 
   /// An archive, or a file in another format, here or below.

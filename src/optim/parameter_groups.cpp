@@ -69,7 +69,8 @@ std::vector<ParameterTreatment> treatments(const Graph& graph, const std::vector
     const std::string group = str("optimizer.groups[", k, "] (pattern ", groups[k].pattern,
                                   groups[k].dimensions ? str(", dimensions ", *groups[k].dimensions) : "",
                                   groups[k].rows ? str(", rows ", *groups[k].rows) : "", ")");
-    if (matched[k]) fail(ExitCode::usage, group, " is left nothing by the groups before it; put it before them");
+    if (matched[k])
+      fail(ExitCode::usage, group, " is empty, because earlier groups match all of its parameters; put it before them");
     std::string names;
     for (const Parameter& p : graph.parameters())
       if (!p.statistic) names += (names.empty() ? "" : ", ") + p.name;

@@ -46,7 +46,7 @@ TEST_F(Mpi, AMessageThatNeverComesIsNotAwaitedOnceTheWatchdogHasSpoken) {
   const Ended ended = mpirun(2, "messages-stuck");
   EXPECT_EQ(ended.code, 7) << ended.output;
   EXPECT_EQ(ended.count("first: 1"), 1) << ended.output;
-  EXPECT_EQ(ended.count("aborted: 1, again: 0, the wait for other ranks was given up"), 1) << ended.output;
+  EXPECT_EQ(ended.count("aborted: 1, again: 0, stopped waiting for other ranks"), 1) << ended.output;
   EXPECT_EQ(ended.count("error: "), 0) << ended.output;
 }
 

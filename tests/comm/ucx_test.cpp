@@ -65,7 +65,7 @@ TEST_F(Ucx, AMessageThatNeverComesIsNotAwaitedOnceTheWatchdogHasSpoken) {
   const Ended ended = met(2, "messages-stuck", "", Until::rank_0);
   EXPECT_EQ(ended.code, 7) << ended.output;
   EXPECT_EQ(ended.count("first: 1"), 1) << ended.output;
-  EXPECT_EQ(ended.count("aborted: 1, again: 0, the wait for other ranks was given up"), 1) << ended.output;
+  EXPECT_EQ(ended.count("aborted: 1, again: 0, stopped waiting for other ranks"), 1) << ended.output;
   EXPECT_EQ(ended.count("error: "), 0) << ended.output;
 }
 

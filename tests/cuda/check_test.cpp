@@ -24,11 +24,11 @@ struct Case {
   ExitCode code;
   const char* remedy;
 };
-constexpr const char* kLost = "continues from the last checkpoint; if the GPU is lost again, look at dmesg";
+constexpr const char* kLost = "continues from the last checkpoint; if the GPU is lost again, check dmesg";
 constexpr Case kCases[] = {
     {cudaErrorMemoryAllocation, ExitCode::memory, "end other programs on the GPU, or compute fewer images at a time"},
     {cudaErrorInsufficientDriver, ExitCode::usage, "install an NVIDIA driver"},
-    {cudaErrorDevicesUnavailable, ExitCode::usage, "another process's alone"},
+    {cudaErrorDevicesUnavailable, ExitCode::usage, "another process may use the GPU exclusively"},
     {cudaErrorSystemNotReady, ExitCode::usage, "start the driver's services"},
     {cudaErrorSystemDriverMismatch, ExitCode::usage, "restart the machine"},
     {cudaErrorMpsConnectionFailed, ExitCode::usage, "MPS daemon"},

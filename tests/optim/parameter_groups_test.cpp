@@ -74,10 +74,11 @@ TEST(ParameterGroups, AGroupWithoutParametersIsRefusedByName) {
             "optimizer.groups[1] (pattern head.*) matches no parameter of the model, whose parameters are conv.weight, "
             "conv.bias, norm.weight, norm.bias, fc.weight, fc.bias");
   EXPECT_EQ(refused({{.dimensions = 1}, {.pattern = "*.bias", .dimensions = 1}}),
-            "optimizer.groups[1] (pattern *.bias, dimensions 1) is left nothing by the groups before it; put it before "
-            "them");
+            "optimizer.groups[1] (pattern *.bias, dimensions 1) is empty, because earlier groups match all of its "
+            "parameters; put it before them");
   EXPECT_EQ(refused({{.pattern = "fc.*", .rows = 3}, {.pattern = "fc.*", .rows = 2}}),
-            "optimizer.groups[1] (pattern fc.*, rows 2) is left nothing by the groups before it; put it before them");
+            "optimizer.groups[1] (pattern fc.*, rows 2) is empty, because earlier groups match all of its parameters; "
+            "put it before them");
   EXPECT_NE(refused({{.pattern = "*running_mean"}}), "");  // which is not learnt
   EXPECT_EQ(refused({{.pattern = "*"}, kVectorsDoNotDecay}), "");
 }

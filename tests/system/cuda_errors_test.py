@@ -40,7 +40,7 @@ def a_driver_that_is_too_old():
 def no_gpu():
     need_stand_in()
     refused_without_a_gpu({"ON_HOST_DEVICES": "0"}, "device: cuda", "no GPU",
-                          "; look at nvidia-smi, or use --device cpu")
+                          "; check nvidia-smi, or use --device cpu")
 
 
 @check
@@ -138,7 +138,7 @@ def auto_beside_a_gpu_that_cannot_be_used():
     """One line says why; where there is nothing to wonder at there is none."""
     need_stand_in()
     auto, sets = ("--device", "auto"), small(train__max_steps=0)
-    for env, why in (({"ON_HOST_DRIVER": "12080"}, "driver is too old: it serves CUDA 12.8.*; update the driver"),
+    for env, why in (({"ON_HOST_DRIVER": "12080"}, "driver is too old: it supports CUDA 12.8.*; update the driver"),
                      ({"ON_HOST_CAPABILITY": "7.5"}, r"GPU 0.*sm_75.*; choose others by CUDA_VISIBLE_DEVICES"),
                      ({"ON_HOST_DRIVER": "0"}, None), ({"ON_HOST_DEVICES": "0"}, None),
                      ({"CUDA_VISIBLE_DEVICES": ""}, None), ({}, None)):

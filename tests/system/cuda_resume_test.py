@@ -144,7 +144,7 @@ def a_gpu_that_is_lost_midway():
 
 def lost(name, output, words, env, again):
     line = fails(LOST, finish(start(words, env=env)), "GPU ", " of host ", " is lost: ", "run the same command again",
-                 "look at dmesg")
+                 "check dmesg")
     last = max(checkpoints(output))
     expect(0 < last < 8, "%s: the last checkpoint is step %d" % (name, last))
     done = finish(start(again))

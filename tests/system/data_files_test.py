@@ -356,7 +356,7 @@ def what_lies_there_is_used_or_refused_by_its_name():
         (["ILSVRC2012_img_val.tar"], "tar -xf", "-C '{}/val', and move each picture into the folder of its class"),
         (["MNIST/raw/train-images-idx3-ubyte.gz"], "data.path={}/MNIST/raw data.dataset=mnist"),
         (["data/train-00000-of-00001.parquet", "README.md"], "Parquet", "train/CLASS/"),
-        (["a.jpg", "b.jpg"], "'a.jpg' lies right in it", "train/CLASS/"),
+        (["a.jpg", "b.jpg"], "'a.jpg' is directly in it", "train/CLASS/"),
         (["photos.zip"], "unpack it with: unzip"),
         (["imagenette2.tgz", "imagenette2/train/ant/", "imagenette2/val/ant/"], "did you mean data.path={}/imagenette2"),
         (["ILSVRC2012_img_val.tar", "train/n01494475/"], "mkdir -p '{}/val' && tar -xf '{}/ILSVRC2012_img_val.tar'"),

@@ -485,7 +485,7 @@ def mistakes_are_refused_before_anything_begins():
         (["--grid", "train.epochs=1,x"], ["train.epochs expects a whole number"]),
         (["--grid", "train.epochs=[1"], ["train.epochs=[1"]),
         (["--grid", "train.epochs=1,2", "--grid", "train.epochs=3"], ["given twice"]),
-        (["--grid", LR + "=0.1,1e-1"], ["the same run is there twice"]),
+        (["--grid", LR + "=0.1,1e-1"], ["the same run is listed twice"]),
         (["--grid", "seed=1,2", "--repeats", "2"], ["'seed' is given twice"]),
         (["--case", "seed=1", "--case", "train.epochs=2"], ["some cases have a seed"]),
         (["--grid", "output=a,b"], ["names the folders of its runs itself"]),

@@ -171,7 +171,7 @@ std::vector<SweepRun> plan_sweep(const SweepWords& words, int64_t first_seed) {
     if (runs.back().seed.empty())
       fail(ExitCode::usage, "some cases have a seed and others have none: give all of them one");
     if (!folders.insert(runs.back().folder()).second)
-      fail(ExitCode::usage, "the same run is there twice: ", runs.back().text(true), ": leave one of them out");
+      fail(ExitCode::usage, "the same run is listed twice: ", runs.back().text(true), ": leave one of them out");
   }
   return runs;
 }

@@ -76,7 +76,7 @@ class Pending {
       waiting.tell();
       // What is under way stays so: the process is about to end, and nobody reads what may still be written.
       if (const int code = link_.failure.load(std::memory_order_relaxed); code >= 0) {
-        fail(static_cast<ExitCode>(code), "the wait for other ranks was given up: the job has failed");
+        fail(static_cast<ExitCode>(code), "stopped waiting for other ranks: the job has failed");
       }
       const auto waited = Clock::now() - begin;
       if (waited < std::chrono::milliseconds(2)) {

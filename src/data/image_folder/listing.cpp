@@ -120,7 +120,7 @@ class ClassReader {
     if (fstat(folder.fd(), &info) != 0) fail_io("look at", path, errno, ExitCode::data);
     const std::pair place{info.st_dev, info.st_ino};
     if (std::ranges::find(above_, place) != above_.end())
-      fail(ExitCode::data, path.string(), ": a link that leads back to a folder above it; remove it");
+      fail(ExitCode::data, path.string(), ": a link to a folder above it; remove it");
     above_.push_back(place);
     FolderFiles found{.below = below};
     for (const auto& [name, type] : folder.entries(path)) {
@@ -178,10 +178,10 @@ std::vector<std::string> class_folders(const fs::path& folder) {
   std::vector<std::string> names = folders_in(folder);
   constexpr size_t kMost = size_t{std::numeric_limits<uint16_t>::max()} + 1;
   if (names.empty())
-    fail(ExitCode::data, folder.string(), ": no folders; put the pictures of each class into a folder of its own");
+    fail(ExitCode::data, folder.string(), ": no folders; put the pictures of each class into its own folder");
   if (names.size() == 1)
     fail(ExitCode::data, folder.string(), ": one folder alone, ", in_quotes(names.front()),
-         ": there is nothing to tell apart; put the pictures of each class into a folder of its own");
+         ": training needs two classes or more; put the pictures of each class into its own folder");
   if (names.size() > kMost)
     fail(ExitCode::data, folder.string(), ": ", names.size(), " folders; there may be ", kMost, " classes");
   for (const std::string& name : names)

@@ -122,7 +122,7 @@ class Packer {
     const std::string name = set.picture_name(i);
     const std::string what = problem.find(name) == problem.npos ? str(printable(name), ": ", problem) : problem;
     if (options_.on_corrupt == OnCorrupt::error)
-      fail(ExitCode::data, what, "; mend or remove it, or leave such pictures out with --on-corrupt skip");
+      fail(ExitCode::data, what, "; repair or remove it, or leave such pictures out with --on-corrupt skip");
     if (options_.left_out) options_.left_out(what);
   }
 

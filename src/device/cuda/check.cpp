@@ -14,17 +14,17 @@ namespace {
 // process can go on.
 constexpr const char* kResume = ": run the same command again, which continues from the last checkpoint";
 constexpr const char* kLost =
-    ": run the same command again, which continues from the last checkpoint; if the GPU is lost again, look at dmesg "
-    "and "
-    "leave it out by CUDA_VISIBLE_DEVICES";
+    ": run the same command again, which continues from the last checkpoint; if the GPU is lost again, check dmesg and "
+    "exclude the GPU by CUDA_VISIBLE_DEVICES";
 // A bug of a kernel most often, but a GPU that fails may say it too.
 constexpr const char* kKernel =
     ": run the same command again, which continues from the last checkpoint; if dmesg has lines with Xid, the GPU may "
     "be "
     "broken";
-constexpr const char* kDevices = ": look at nvidia-smi and CUDA_VISIBLE_DEVICES";
+constexpr const char* kDevices = ": check nvidia-smi and CUDA_VISIBLE_DEVICES";
 constexpr const char* kDriver = ": install an NVIDIA driver that is new enough";
-constexpr const char* kBusy = ": the GPU may be another process's alone, or not be up: look at nvidia-smi";
+constexpr const char* kBusy =
+    ": another process may use the GPU exclusively, or the GPU may not be up: check nvidia-smi";
 constexpr const char* kMps =
     ": restart CUDA's MPS daemon (nvidia-cuda-mps-control), or wait until other programs have left it";
 
@@ -52,7 +52,7 @@ constexpr Meaning kMeanings[] = {
     {"cudaErrorDevicesUnavailable", ExitCode::usage, kBusy},
     {"cudaErrorInitializationError", ExitCode::usage, kBusy},
     {"cudaErrorSystemNotReady", ExitCode::usage,
-     ": start the driver's services (nvidia-fabricmanager where there are NVSwitches), or look at nvidia-smi"},
+     ": start the driver's services (nvidia-fabricmanager where there are NVSwitches), or check nvidia-smi"},
     {"cudaErrorMpsConnectionFailed", ExitCode::usage, kMps},
     {"cudaErrorMpsServerNotReady", ExitCode::usage, kMps},
     {"cudaErrorMpsMaxClientsReached", ExitCode::usage, kMps},
@@ -101,7 +101,7 @@ void check(cudaError_t status, const char* call) {
 
 std::string setup_remedy(cudaError_t status) {
   const Meaning meaning = meaning_of(status);
-  return meaning.code == ExitCode::usage ? meaning.remedy : ": look at nvidia-smi and dmesg";
+  return meaning.code == ExitCode::usage ? meaning.remedy : ": check nvidia-smi and dmesg";
 }
 
 }  // namespace ct::cuda

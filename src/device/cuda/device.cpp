@@ -38,16 +38,16 @@ std::string driver_problem() {
   cudaDriverGetVersion(&driver);
   cudaRuntimeGetVersion(&runtime);
   if (driver == 0)
-    return "no NVIDIA driver is installed: libcuda.so.1 was not found in LD_LIBRARY_PATH nor in the loader's own "
-           "places; install the NVIDIA driver";
+    return "no NVIDIA driver is installed: libcuda.so.1 was not found in LD_LIBRARY_PATH nor in the loader's default "
+           "folders; install the NVIDIA driver";
   const cudaError_t status = cudaGetDeviceCount(&count);
   cudaGetLastError();  // forgotten: it is answered here
   if (status == cudaErrorInsufficientDriver)
-    return str("the NVIDIA driver is too old: it serves CUDA ", version_text(driver), ", this program needs ",
+    return str("the NVIDIA driver is too old: it supports CUDA ", version_text(driver), ", this program needs ",
                version_text(runtime), "; update the driver");
   if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0))
     return str("the NVIDIA driver (CUDA ", version_text(driver), ") shows no GPU", visible(),
-               std::getenv("CUDA_VISIBLE_DEVICES") == nullptr ? "; look at nvidia-smi"
+               std::getenv("CUDA_VISIBLE_DEVICES") == nullptr ? "; check nvidia-smi"
                                                               : "; have it name GPUs that nvidia-smi -L lists");
   if (status != cudaSuccess)
     return str("the NVIDIA driver (CUDA ", version_text(driver), ") does not answer: ", cudaGetErrorString(status),

@@ -124,7 +124,8 @@ Opened open_first(const std::string& name, const std::vector<std::string>& files
     if (!reason.starts_with(file + ": cannot open")) refuse(file, reason);
   }
   fail(ExitCode::usage, name, " (", joined(files, " or "), ") was not found in ", joined(folders, ", "),
-       folders.empty() ? "" : " or ", "the loader's own places; give its folder by --cuda-path or set LD_LIBRARY_PATH");
+       folders.empty() ? "" : " or ",
+       "the loader's default folders; give its folder by --cuda-path or set LD_LIBRARY_PATH");
 }
 
 void require_folder(const std::string& first) {

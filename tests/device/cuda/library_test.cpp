@@ -220,7 +220,8 @@ TEST_F(CudaLibrary, WhatIsMissingIsNamedWithThePlaces) {
   EXPECT_TRUE(message.starts_with(
       str("Example (libct_nowhere.so.9) was not found in ", common, "/a, ", common, "/a/lib, ", common, "/b")))
       << message;
-  EXPECT_TRUE(message.ends_with(" or the loader's own places; give its folder by --cuda-path or set LD_LIBRARY_PATH"))
+  EXPECT_TRUE(
+      message.ends_with(" or the loader's default folders; give its folder by --cuda-path or set LD_LIBRARY_PATH"))
       << message;
 }
 
