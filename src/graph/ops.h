@@ -217,8 +217,8 @@ struct BatchNormGrad {
   Ids writes() const;
 };
 
-/// Layer normalisation over the last dimension (Ba, Kiros & Hinton, 2016), a residual before it: sum = x + residual, y
-/// = (sum - mean) * rstd * w + b with a row's mean and rstd = 1 / sqrt(var + eps), var biased. residual and sum kNone:
+/// Layer normalisation over the last dimension (Ba, Kiros & Hinton, 2016), a residual before it: sum = x + residual,
+/// y = (sum - mean) * rstd * w + b with a row's mean and rstd = 1 / sqrt(var + eps), var biased. residual and sum kNone:
 /// of x itself. mean and rstd f32 [rows]; kNone: not written.
 struct LayerNorm {
   static constexpr std::string_view kName = "layer_norm";
@@ -444,9 +444,9 @@ struct Dropout {
 ///   sources i32 [E * capacity] the choice, row * top_k + number, in that place; -1: none
 ///   weights f32 [T * top_k]    the softmax of the logits at the expert, of two experts over their sum; dropped: 0
 ///   load f32 [E]               the share of rows whose first choice it is
-/// balance f32 [1]            E * sum over experts of load * mean softmax (kNone: not written) Draws are those of
-/// graph/routing_draws.h by key (kNone: none are made, as in evaluation) and the operation's number among the model's
-/// routings and jitters.
+/// balance f32 [1]            E * sum over experts of load * mean softmax (kNone: not written)
+/// Draws are those of graph/routing_draws.h by key (kNone: none are made, as in evaluation) and the operation's number
+/// among the model's routings and jitters.
 struct Route {
   static constexpr std::string_view kName = "route";
   static constexpr OpFacts kFacts{Role::layer, Limit::memory};
