@@ -6,7 +6,7 @@
 namespace ct {
 
 /// Appends the operations that turn the gradient `seed` of `result` into the gradient of every parameter
-/// (Parameter::grad is set). Where a value feeds several operations its gradients are added.
+/// (Parameter::grad is set). The gradients of a value with several consumers are added.
 void differentiate(Graph& g, ValueId result, ValueId seed);
 
 }  // namespace ct

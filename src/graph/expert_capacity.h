@@ -1,5 +1,5 @@
-// How many rows an expert of a mixture takes. An expert's rows have a fixed place in memory, so their number follows
-// from the configuration, before any gate has chosen.
+// The capacity of an expert: how many rows it processes. An expert's rows have a fixed place in memory, so the capacity
+// follows from the configuration and not from the choices of a gate.
 #pragma once
 
 #include <algorithm>
@@ -8,11 +8,10 @@
 
 namespace ct {
 
-/// Rows that an expert takes of `rows`: min(rows, max(ceil(rows / experts * factor * top_k), least, 1)). That is their
-/// even share times top_k and a factor, rounded up, or `least` if that is more, but no more than there are.
+/// The capacity of an expert for `rows`: min(rows, max(ceil(rows / experts * factor * top_k), least, 1)).
 inline int64_t expert_capacity(int64_t rows, int64_t experts, int top_k, double factor, int64_t least) {
   const float share = static_cast<float>(static_cast<double>(rows) / static_cast<double>(experts));
-  const float room = std::ceil(share * static_cast<float>(factor * top_k));  // in f32, as DeepSpeed has it
+  const float room = std::ceil(share * static_cast<float>(factor * top_k));  // in f32, as in DeepSpeed
   const int64_t most = room < static_cast<float>(rows) ? static_cast<int64_t>(room) : rows;
   return std::min(rows, std::max(most, std::max<int64_t>(least, 1)));
 }

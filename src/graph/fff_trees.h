@@ -6,10 +6,10 @@
 
 namespace ct {
 
-/// Complete trees of one form, side by side. In each a row goes from the root to a leaf, and the units of the nodes on
-/// its way are all of the layer that counts for it. Nodes are numbered level by level. Of two children the sum of the
-/// node's one unit decides: the second, where it is above 0. With a greater fan-out a node has a unit for each child,
-/// and the largest sum decides, the first of equal ones.
+/// Complete trees of one form, side by side. In each tree a row descends from the root to a leaf, and only the units of
+/// the nodes on its path contribute to its result. Nodes are numbered level by level. A node with two children has one
+/// unit; the row takes the second child if the unit's pre-activation is above 0. With a greater fan-out a node has a
+/// unit for each child, and the row takes the child with the largest pre-activation, the first of equal ones.
 struct FffTrees {
   int count = 1;   // trees
   int depth = 7;   // levels below the root
@@ -28,7 +28,7 @@ struct FffTrees {
   int64_t visited() const { return count * (depth + 1) * group(); }
 };
 
-/// What operations take: enough for a path's units to lie on the stack.
+/// Limits of the operations, so that the units of a path fit on the stack.
 constexpr int64_t kMostFffUnits = 16384, kMostFffVisited = 512;
 
 }  // namespace ct

@@ -14,13 +14,12 @@
 
 namespace ct {
 
-/// Where a value lives. input and output belong to the host's side of a step and keep their memory throughout;
-/// transient values share an arena by live range, exchange values another one that peers can read; resident ones
-/// outlive the step, shared ones too and peers can read them, host ones too and lie in the host's memory, whatever the
-/// device.
+/// The memory of a value. input and output: written or read by the host, never shared with other values. transient: in
+/// an arena, shared by live range. exchange: in a second arena, which other ranks can read. resident: kept between
+/// steps. shared: resident, and readable by other ranks. host: resident in host memory, on every device.
 enum class MemorySpace : uint8_t { input, output, transient, exchange, resident, shared, host };
 
-/// What memory is counted as. partial_sums: gradients of micro-batches that wait for others of their tree.
+/// The kinds of memory in reports. partial_sums: inner nodes of the tree sum of gradients.
 enum class MemoryCategory : uint8_t { activations, weights, gradients, partial_sums, optimizer, other };
 
 struct Value {
@@ -33,20 +32,21 @@ struct Value {
   MemoryCategory category = MemoryCategory::activations;
 };
 
-/// How a parameter begins: drawn from U(-spread, spread) or from a normal distribution with that standard deviation, or
-/// `spread` itself everywhere.
+/// The initial values of a parameter: drawn from U(-spread, spread) or from a normal distribution with standard
+/// deviation `spread`, or the constant `spread`.
 struct Init {
   enum Kind : uint8_t { uniform, normal, constant } kind = uniform;
   double spread = 0;
-  /// Of a convolution: output k begins as input k as it is, as far as there are both (Zagoruyko & Komodakis, 2017).
+  /// Of a convolution: initially output k equals input k, where both exist (Zagoruyko & Komodakis, 2017).
   bool dirac = false;
-  /// Of a convolution of images: where there are training images, its filters begin as those that whiten their patches
+  /// Of a convolution of images: if there are training images, its initial filters whiten their patches
   /// (data/whitening.h).
   bool whitens = false;
 };
 
-/// A parameter, or a running statistic of batch normalisation: that is stored, saved and hashed like a parameter, has
-/// in place of a gradient the statistic of a micro-batch, and follows the mean of these with its momentum.
+/// A parameter, or a running statistic of batch normalisation. A statistic is stored, saved and hashed like a
+/// parameter. Instead of a gradient it has the statistic of a micro-batch, and the update moves it towards their mean
+/// by its momentum.
 struct Parameter {
   std::string name;            // PyTorch's, e.g. "conv1.weight"
   std::vector<int64_t> shape;  // PyTorch's
@@ -57,7 +57,7 @@ struct Parameter {
   int unit = 0;
   bool statistic = false;
   double momentum = 0;  // of a statistic
-  int begins_as = -1;   // the parameter whose first values it has; -1: it has its own
+  int begins_as = -1;   // the parameter whose initial values it copies; -1: none
   bool is_vector() const { return shape.size() <= 1; }
 };
 
@@ -82,11 +82,11 @@ struct TokensOptions {
 struct LinearOptions {
   bool bias = true;
   Activation activation = Activation::none;
-  /// How weights and bias begin; absent: PyTorch's default, by the number of inputs.
+  /// The initialisation of weights and bias; absent: PyTorch's default, by the number of inputs.
   std::optional<Init> weight = {}, bias_start = {};
-  /// A layer before this one whose first values this one has too; empty: none.
+  /// An earlier layer whose initial values this one copies; empty: none.
   std::string begins_as = {};
-  bool f32 = false;  // the results, whatever layers compute in; is_fused(activation)
+  bool f32 = false;  // type of the results in any compute type; requires is_fused(activation)
 };
 
 struct LayerNormOptions {
@@ -97,10 +97,10 @@ struct LayerNormOptions {
 struct RouteOptions {
   int top_k = 1;         // experts of a row: 1 or 2
   int64_t capacity = 0;  // rows of an expert (graph/expert_capacity.h)
-  bool sampled = false;  // noise on the choice of one expert, while training
+  bool sampled = false;  // in training, noise on the choice of one expert
   double balance_coefficient = 0;
 };
-/// What a gate decided.
+/// The decision of a gate.
 struct Routing {
   ValueId slots = kNone, sources = kNone, weights = kNone;
   int64_t experts = 0, capacity = 0;
@@ -108,25 +108,25 @@ struct Routing {
 };
 
 struct PoolOptions {
-  int stride = 0;  // 0: the kernel's size, so that windows lie side by side
+  int stride = 0;  // 0: the kernel's size, so that windows do not overlap
   int pad = 0;     // at most half of the kernel
 };
 
 struct AttentionOptions {
-  /// Of a learnt scalar, whose exponential takes the scale's place; empty: the scale is 1 / sqrt(width of a head), as
-  /// the scalar's first value says too.
+  /// The name of a learnt scalar, whose exponential is the scale and is initially 1 / sqrt(width of a head); empty: the
+  /// scale is this constant.
   std::string temperature_name = {};
   bool mask_diagonal = false;  // no token attends to itself
 };
 
-/// What a program takes in and gives back each micro-batch. Each side is one block of bytes with views in it, so that
-/// it travels in one copy.
+/// The inputs and outputs of a program for each micro-batch. Inputs and outputs are one block of bytes each, with views
+/// into it, so that one copy transfers a block.
 struct Ports {
   ValueId inputs = kNone, images = kNone, draws = kNone, labels = kNone;  // u8 [N][C][H][W], i32 [N][4], i32 [N]
   ValueId dropout_key = kNone;                                            // DropoutKey (graph/dropout_key.h)
   ValueId edits = kNone, second_labels = kNone, second_shares = kNone;    // see Edit, SoftmaxCrossEntropy; or kNone
   ValueId outputs = kNone, losses = kNone, predicted = kNone, label_rank = kNone;  // see SoftmaxCrossEntropy
-  Ids balances;  // f32 [1], of each mixture of experts while training, see Route; not in the outputs' block
+  Ids balances;  // in training, f32 [1] of each mixture of experts, see Route; not in the outputs' block
 };
 
 class Graph {
@@ -142,13 +142,13 @@ class Graph {
   // Layers. `name` is the state_dict prefix; a layer outside any unit is a unit of its own.
   ValueId conv_relu_pool(ValueId x, const std::string& name, int width, int kernel);
   ValueId conv2d(ValueId x, const std::string& name, int width, int kernel, const ConvOptions& options = {});
-  /// activation(batchnorm(x) + residual), residual kNone: none; PyTorch's eps 1e-5 and momentum 0.1. The weight begins
-  /// at `scale`. Training, Error(usage) where a channel has a single value.
+  /// activation(batchnorm(x) + residual), residual kNone: none; PyTorch's eps 1e-5 and momentum 0.1. The weight is
+  /// initially `scale`. In training, Error(usage) if a channel has a single value.
   ValueId batchnorm(ValueId x, const std::string& name, Activation activation = Activation::none,
                     ValueId residual = kNone, double scale = 1);
-  /// Over the last dimension of [rows][features] or [N][T][C]; weight and bias begin as ones and zeros.
+  /// Over the last dimension of [rows][features] or [N][T][C]; weight and bias are initially 1 and 0.
   ValueId layer_norm(ValueId x, const std::string& name, const LayerNormOptions& options = {});
-  /// Likewise of sum = x + residual, which goes on as the residual of what comes next.
+  /// layer_norm() of sum = x + residual; the sum is the residual of the next branch.
   struct SumAndNorm {
     ValueId sum, y;
   };
@@ -171,21 +171,21 @@ class Graph {
   /// [..][in] -> [..][width], of rank 2 or 3.
   ValueId linear(ValueId x, const std::string& name, int64_t width, const LinearOptions& options = {});
   /// A fast feedforward layer, [..][in] -> [..][width]: `linear_in` to the units of the trees, GELU at those that a row
-  /// visits, and of these `linear_out` without a bias. Training computes all units, evaluation what a row visits.
+  /// visits, and `linear_out` of these units, without a bias. Training computes all units, evaluation the visited ones.
   ValueId fast_feed_forward(ValueId x, const std::string& name, int64_t width, const FffTrees& trees);
   /// Attention of tokens [N][T][3*heads*D] (queries, keys, values) to each other: [N][T][heads*D].
   ValueId attention(ValueId qkv, int heads, const AttentionOptions& options = {});
   /// The mean of tokens x [N][T][C], weighted by the softmax of their scores [N][T][1]: [N][C].
   ValueId sequence_pool(ValueId x, ValueId score);
-  /// Zero with probability p, else x / (1 - p); in evaluation, and where p is 0, x itself.
+  /// Zero with probability p, else x / (1 - p); in evaluation, and if p is 0, x itself.
   ValueId dropout(ValueId x, double p);
-  /// Decides by logits [T][experts] in f32 which experts take which rows; evaluation draws nothing.
+  /// Assigns rows to experts by logits [T][experts] in f32; evaluation draws nothing.
   Routing route(ValueId logits, const RouteOptions& options);
   /// Rows x [T][C] for each expert: [capacity][C].
   Ids dispatch(ValueId x, const Routing& routing);
-  /// What experts make of these, back in the rows' order and weighted: [T][C].
+  /// The experts' results, weighted and in the order of the rows: [T][C].
   ValueId combine(const Ids& from, const Routing& routing);
-  /// x times 1 +- 0.01, drawn; in evaluation x itself.
+  /// x times a random factor of 1 +- 0.01; in evaluation x itself.
   ValueId jitter(ValueId x);
   /// The mean of rows a and b, weighted by the softmax of their scores [T][2] in f32.
   ValueId softmax_mix(ValueId a, ValueId b, ValueId scores);
@@ -195,12 +195,12 @@ class Graph {
   const std::vector<Value>& values() const { return values_; }
   const Value& operator[](ValueId id) const { return values_[static_cast<size_t>(id)]; }
   const std::vector<ComputeOp>& ops() const { return ops_; }
-  /// By operation of the forward pass: the unit that it is a part of; -1: it comes before all.
+  /// The unit of each operation of the forward pass; -1: it precedes all units.
   const std::vector<int>& units_of_ops() const { return units_of_ops_; }
   std::vector<Parameter>& parameters() { return parameters_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<std::string>& units() const { return units_; }
-  /// What is learnt: without pads and running statistics.
+  /// The number of trained elements, without pads and running statistics.
   int64_t parameter_count() const;
   const Shape& shape(ValueId id) const { return (*this)[id].shape; }
   /// Element type of activations and of weights of rank 2 and more.
@@ -210,7 +210,7 @@ class Graph {
   Ports ports;
   bool planar(ValueId x) const { return x == augmented; }
   ValueId augmented = kNone;  // the augmented, normalised images: planar
-  /// Has the operation that makes `x` write it as f32.
+  /// Makes the operation that writes `x` write f32.
   void keep_f32(ValueId x) { values_[static_cast<size_t>(x)].dtype = DType::f32; }
 
  private:

@@ -1,8 +1,8 @@
-// Every operation a program can hold, as plain data: which values it reads and writes and the numbers that shape it.
-// An op says nothing about how it runs; a backend prepares each kind once (device/backend.h). Gradient ops write
-// (never accumulate into) their results. A ValueId of kNone marks an operand that is not wanted.
+// Every operation a program can hold, as plain data: which values it reads and writes and the numbers that shape it. An
+// op says nothing about how it runs; a backend prepares each kind once (device/backend.h). Gradient ops write (never
+// accumulate into) their results. A ValueId of kNone marks an absent operand.
 //
-// docs/extending.md tells what a new operation consists of. What is left out does not compile.
+// docs/extending.md lists the parts of a new operation; without one of them the program does not compile.
 #pragma once
 
 #include <array>
@@ -21,10 +21,9 @@ using ValueId = int32_t;
 inline constexpr ValueId kNone = -1;
 using Ids = std::vector<ValueId>;
 
-/// Who must know an operation beside its backends: layers have a gradient rule (graph/autodiff.cpp), but for those of
-/// evaluation alone.
+/// The role of an operation: each layer has a gradient rule (graph/autodiff.cpp), except layers of evaluation.
 enum class Role : uint8_t { input, layer, evaluation, loss, gradient, update };
-/// What its time should follow: the bytes it moves, or the floating-point operations that plan/cost.cpp counts.
+/// The limit of its speed: the bytes it moves, or the floating-point operations that plan/cost.cpp counts.
 enum class Limit : uint8_t { memory, arithmetic };
 struct OpFacts {
   Role role;
@@ -34,7 +33,7 @@ struct OpFacts {
 // ---- input
 
 /// out[n] = images[n] changed by draw number `which` of the `of` that each image has (graph/edit_draw.h). images and
-/// out u8 [N][C][H][W], draws i32 [N][of][8]; fill[c] is what takes the place of pixels that are cut out.
+/// out u8 [N][C][H][W], draws i32 [N][of][8]; fill[c] replaces pixels that are cut out.
 struct Edit {
   static constexpr std::string_view kName = "edit";
   static constexpr OpFacts kFacts{Role::input, Limit::memory};
@@ -157,9 +156,9 @@ struct Conv2dGradX {
   Ids writes() const { return {dx}; }
 };
 
-/// 2-D max pooling, NHWC: windows of kernel x kernel, a stride apart, the first `pad` outside the image; what would not
-/// fit whole into the padded image is left out. What is outside is no candidate. argmax (u8) is the first maximum's
-/// place in its window, row by row.
+/// 2-D max pooling, NHWC: windows of kernel x kernel, a stride apart, the first `pad` outside the image; windows that
+/// exceed the padded image are left out. Pixels outside the image are ignored. argmax (u8) is the index of the first
+/// maximum in its window, row by row.
 struct MaxPool {
   static constexpr std::string_view kName = "max_pool";
   static constexpr OpFacts kFacts{Role::layer, Limit::memory};
@@ -208,7 +207,7 @@ struct BatchNorm {
 };
 /// Gradients of BatchNorm: with g = dy where y > 0 (y kNone, no ReLU: dy), dresidual = g, unless it is kNone; dw, db;
 /// and, in the place of gradients of the running statistics, batch_mean = mean and batch_var = the unbiased variance.
-/// b, unless it is kNone, says that there was a ReLU and no residual, so that y > 0 may be computed again from x.
+/// If b is not kNone, there was a ReLU and no residual, so y > 0 can be recomputed from x.
 struct BatchNormGrad {
   static constexpr std::string_view kName = "batch_norm_grad";
   static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
@@ -219,8 +218,8 @@ struct BatchNormGrad {
 };
 
 /// Layer normalisation over the last dimension (Ba, Kiros & Hinton, 2016), a residual before it: sum = x + residual,
-/// y = (sum - mean) * rstd * w + b with a row's mean and rstd = 1 / sqrt(var + eps), var biased. residual and sum
-/// kNone: of x itself. mean and rstd f32 [rows]; kNone: not wanted.
+/// y = (sum - mean) * rstd * w + b with a row's mean and rstd = 1 / sqrt(var + eps), var biased. residual and sum kNone:
+/// of x itself. mean and rstd f32 [rows]; kNone: not written.
 struct LayerNorm {
   static constexpr std::string_view kName = "layer_norm";
   static constexpr OpFacts kFacts{Role::layer, Limit::memory};
@@ -229,8 +228,8 @@ struct LayerNorm {
   Ids reads() const;
   Ids writes() const;
 };
-/// Gradients of LayerNorm of x (where there was a residual: of the sum): dw and db; dx, to which dsum is added, what
-/// else of the loss depends on x (kNone: nothing). dx kNone: not wanted.
+/// Gradients of LayerNorm of x (with a residual: of the sum): dw, db, and dx, to which dsum is added, the gradient by
+/// the other uses of x (kNone: none). dx kNone: not written.
 struct LayerNormGrad {
   static constexpr std::string_view kName = "layer_norm_grad";
   static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
@@ -297,7 +296,7 @@ struct Tokens {
   Ids reads() const { return class_token == kNone ? Ids{x, positions} : Ids{x, class_token, positions}; }
   Ids writes() const { return {y}; }
 };
-/// dpositions = sum over the images of dy, in a fixed order; dclass_token is its first row; dx = dy but for that row.
+/// dpositions = sum over the images of dy, in a fixed order; dclass_token is its first row; dx = dy without that row.
 struct TokensGrad {
   static constexpr std::string_view kName = "tokens_grad";
   static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
@@ -349,8 +348,8 @@ struct LinearGradW {
   Ids writes() const { return db == kNone ? Ids{dw} : Ids{dw, db}; }
 };
 
-/// y = GELU of x at the units that a row visits (graph/fff_trees.h), 0 at the others; x, y [..][trees.width()]: what a
-/// fast feedforward layer has between its two products in training.
+/// y = GELU of x at the units that a row visits (graph/fff_trees.h), 0 at the others; x, y [..][trees.width()]: the
+/// activation of a fast feedforward layer in training.
 struct TreeGelu {
   static constexpr std::string_view kName = "tree_gelu";
   static constexpr OpFacts kFacts{Role::layer, Limit::memory};
@@ -359,7 +358,7 @@ struct TreeGelu {
   Ids reads() const { return {x}; }
   Ids writes() const { return {y}; }
 };
-/// dx = dy times GELU's slope at the units that x visits, 0 at the others: the choice of a way has no gradient.
+/// dx = dy times GELU's derivative at the units that x visits, 0 at the others: the choice of a path has no gradient.
 struct TreeGeluGrad {
   static constexpr std::string_view kName = "tree_gelu_grad";
   static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
@@ -369,8 +368,8 @@ struct TreeGeluGrad {
   Ids writes() const { return {dx}; }
 };
 /// A whole fast feedforward layer: y = sum over the units u that a row visits of GELU(x w_in[u]^T + b_in[u])
-/// w_out[.][u]; x [..][in], w_in [trees.width()][in], w_out [out][trees.width()], y [..][out]. A CPU computes no other
-/// unit.
+/// w_out[.][u]; x [..][in], w_in [trees.width()][in], w_out [out][trees.width()], y [..][out]. A CPU computes visited
+/// units only.
 struct Fff {
   static constexpr std::string_view kName = "fff";
   static constexpr OpFacts kFacts{Role::evaluation, Limit::arithmetic};
@@ -394,7 +393,7 @@ struct Attention {
   Ids reads() const;
   Ids writes() const { return log_sum_exp == kNone ? Ids{y} : Ids{y, log_sum_exp}; }
 };
-/// The weights are computed again from qkv and log_sum_exp. dtemperature, unless it is kNone, f32 [1].
+/// The weights are recomputed from qkv and log_sum_exp. dtemperature, unless it is kNone, f32 [1].
 struct AttentionGrad {
   static constexpr std::string_view kName = "attention_grad";
   static constexpr OpFacts kFacts{Role::gradient, Limit::arithmetic};
@@ -422,9 +421,9 @@ struct SequencePoolGrad {
   Ids writes() const { return {dx, dscore}; }
 };
 
-/// y = x / (1 - p) where the mask keeps an element, which it does with probability 1 - p, else 0. Its own gradient. The
-/// mask is drawn again by whoever needs it, by graph/dropout_key.h from key, the operation's number among the model's
-/// dropouts, and the element's place in memory.
+/// y = x / (1 - p) where the mask keeps an element, which it does with probability 1 - p, else 0. Its own gradient.
+/// Each use draws the mask again (graph/dropout_key.h) from the key, the operation's number among the model's dropouts,
+/// and the element's index in memory.
 struct Dropout {
   static constexpr std::string_view kName = "dropout";
   static constexpr OpFacts kFacts{Role::layer, Limit::memory};
@@ -435,17 +434,17 @@ struct Dropout {
   Ids writes() const { return {y}; }
 };
 
-/// Which experts take which of T rows, a mixture of experts' gate (Shazeer et al., 2017; Fedus et al., 2021), from
+/// The gate of a mixture of experts, which assigns T rows to experts (Shazeer et al., 2017; Fedus et al., 2021), from
 /// logits f32 [T][E]. A row's first expert has its largest logit; of sampled top-1 routing its largest logit plus noise
 /// of Gumbel's distribution. Its second one (top_k 2; Lepikhin et al., 2020) has the largest of the others, plus such
-/// noise while training. An expert has room for `capacity` rows. Of more, top_k 1 takes those whose drawn numbers are
-/// greatest, evaluation and top_k 2 the first ones, all first choices before all second ones. What is not taken is
-/// dropped.
+/// noise while training. An expert has room for `capacity` rows. If more rows choose it, top_k 1 keeps those with the
+/// greatest random numbers; evaluation and top_k 2 keep the first ones, all first choices before all second ones. The
+/// others are dropped.
 ///   slots i32 [T * top_k]      expert * capacity + place of each choice of a row; -1: dropped
 ///   sources i32 [E * capacity] the choice, row * top_k + number, in that place; -1: none
 ///   weights f32 [T * top_k]    the softmax of the logits at the expert, of two experts over their sum; dropped: 0
 ///   load f32 [E]               the share of rows whose first choice it is
-///   balance f32 [1]            E * sum over experts of load * mean softmax (kNone: not wanted)
+/// balance f32 [1]            E * sum over experts of load * mean softmax (kNone: not written)
 /// Draws are those of graph/routing_draws.h by key (kNone: none are made, as in evaluation) and the operation's number
 /// among the model's routings and jitters.
 struct Route {
@@ -455,7 +454,7 @@ struct Route {
   int64_t capacity;
   int top_k;
   bool sampled;
-  double balance_coefficient;  // by which the balance is a part of the loss
+  double balance_coefficient;  // weight of the balance in the loss
   int number;
   Ids reads() const { return key == kNone ? Ids{logits} : Ids{logits, key}; }
   Ids writes() const;
@@ -486,8 +485,8 @@ struct Dispatch {
   Ids writes() const { return to; }
 };
 /// And back: y[row] = sum over its choices that were not dropped of weights[choice] (kNone: 1) * the row of from[e]
-/// that Route::slots names. A weight that is not finite makes a row so, dropped or not. Combine is the gradient of a
-/// Dispatch without weights, and a Dispatch with weights that of a Combine for `from`.
+/// that Route::slots names. A non-finite weight makes its row non-finite, also if the choice was dropped. Combine is
+/// the gradient of a Dispatch without weights, and a Dispatch with weights that of a Combine for `from`.
 struct Combine {
   static constexpr std::string_view kName = "combine";
   static constexpr OpFacts kFacts{Role::layer, Limit::memory};
@@ -507,7 +506,7 @@ struct CombineGradWeights {
   Ids reads() const;
   Ids writes() const { return {dweights}; }
 };
-/// y = x times a number between 0.99 and 1.01, drawn for each element in memory like Route's. Its own gradient.
+/// y = x times a random factor between 0.99 and 1.01 for each element in memory, drawn like Route's. Its own gradient.
 struct Jitter {
   static constexpr std::string_view kName = "jitter";
   static constexpr OpFacts kFacts{Role::layer, Limit::memory};
@@ -567,7 +566,7 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// y = x in y's element type: a copy of master weights for computing with.
+/// y = x in y's element type: a copy of master weights in the compute type.
 struct Cast {
   static constexpr std::string_view kName = "cast";
   static constexpr OpFacts kFacts{Role::update, Limit::memory};
@@ -582,7 +581,7 @@ struct TreePush {
   static constexpr std::string_view kName = "tree_push";
   static constexpr OpFacts kFacts{Role::update, Limit::memory};
   ValueId leaf, counter;
-  Ids levels;  // one only: the order does not matter, and leaves are added as they come
+  Ids levels;  // one only: leaves are added as they arrive, in any order
   bool last;
   Ids reads() const;
   Ids writes() const;
@@ -603,7 +602,8 @@ struct SquareSums {
 };
 
 /// The scalars of this update (plan/step_scalars.h), from the chunk sums, the schedule and the counters: norm, clip
-/// factor, learning rate, the optimizer's coefficients, skip. Advances the count of applied steps, but not on a skip.
+/// factor, learning rate, the optimizer's coefficients, skip. Advances the count of applied steps unless the step is
+/// skipped.
 struct StepControl {
   static constexpr std::string_view kName = "step_control";
   static constexpr OpFacts kFacts{Role::update, Limit::memory};
@@ -617,8 +617,8 @@ struct StepControl {
   Ids writes() const { return loss_scale == kNone ? Ids{scalars} : Ids{scalars, loss_scale}; }
 };
 
-/// A range of the parameters that is updated alike. `masters` are f32; `copy` is kNone or the same weights in the
-/// element type that layers compute with.
+/// A range of parameters with the same update rule. `masters` are f32; `copy` is kNone or the same weights in the
+/// compute type.
 struct UpdateSlice {
   ValueId masters, grads;
   Ids states;  // by the operation's State; kNone or not there: not kept
@@ -628,7 +628,7 @@ struct UpdateSlice {
   int64_t tensor = -1;  // of operations that read trust ratios: the number of the tensor that it is a part of
   ValueId state(size_t which) const { return which < states.size() ? states[which] : kNone; }
 };
-/// What all optimizers' operations share: one changes many slices, because a device starts one large launch faster than
+/// The base of all optimizers' operations. One operation updates many slices, because one large launch is faster than
 /// many small ones. `scalars` (plan/step_scalars.h) hold the step's rate and the operation's Coefficients.
 struct Update {
   static constexpr OpFacts kFacts{Role::update, Limit::memory};
@@ -678,7 +678,7 @@ struct Adagrad : Update {
   double eps;
 };
 
-/// What the updates by layers share: each tensor has a ratio of trust, by which its step is longer or shorter.
+/// The base of layerwise updates: each tensor has a trust ratio, which scales its step.
 struct TrustedUpdate : Update {
   ValueId ratios;  // f32 [tensors]
   Ids reads() const;
@@ -708,7 +708,7 @@ struct LambMoments {
   Ids reads() const;
   Ids writes() const;
 };
-/// The second: p -= lr rate_factor trust u, u computed again.
+/// The second pass of LAMB: p -= lr rate_factor trust u, with u recomputed.
 struct Lamb : TrustedUpdate {
   static constexpr std::string_view kName = "lamb";
   enum State { exp_avg, exp_avg_sq };
@@ -731,7 +731,7 @@ struct TrustRatios {
   std::vector<Tensor> tensors;
   ValueId scalars, weight_sums, update_sums, ratios;
   double coefficient, eps, least, most;
-  bool of_gradients;  // update_sums are of gradients as they are summed: |u| is theirs times the step's grad_scale
+  bool of_gradients;  // update_sums are of unscaled gradients: |u| is their norm times the step's grad_scale
   bool by_rate;       // the ratio is divided by the rate before it is limited
   Ids reads() const { return {scalars, weight_sums, update_sums}; }
   Ids writes() const { return {ratios}; }
@@ -769,8 +769,8 @@ struct Orthogonalize {
   Ids writes() const { return {x, left, product, gram, polynomial}; }
 };
 
-/// The update of Muon, whose gradients are the orthogonalised directions: p -= lr (g + weight_decay p). grad_scale is
-/// in them already.
+/// The update of Muon, whose gradients are the orthogonalised directions: p -= lr (g + weight_decay p). They already
+/// include grad_scale.
 struct Muon : Update {
   static constexpr std::string_view kName = "muon";
 };
@@ -808,9 +808,9 @@ struct Ema {
   Ids writes() const;
 };
 
-// ---- communication, between the ranks' copies of the same value. `whole` is a value that all ranks have alike,
-// `place` says which elements of the flat order lie where in it; `shard` holds what this rank owns (plan/shards.h),
-// packed, or is `whole` itself, where owned elements lie at their places.
+// ---- communication, between the ranks' copies of the same value. `whole` is a value with the same content on all
+// ranks; `place` maps elements of the flat order to bytes in it. `shard` contains the elements that this rank owns
+// (plan/shards.h), packed, or is `whole` itself.
 
 /// A run of elements of the flat order in some buffer: their type, and the byte at which the first lies.
 struct Run {
@@ -826,8 +826,8 @@ struct AllReduce {
   Ids reads() const { return {data}; }
   Ids writes() const { return {data}; }
 };
-/// Every rank's leaf is pushed, in rank order, into the owners' trees; the step's last leaves the finished sums in the
-/// owners' shards. Calls in `micro` and `last` with the same place share their trees.
+/// Every rank's leaf is pushed, in rank order, into the owners' trees; the last call of a step leaves the finished sums
+/// in the owners' shards. Calls in `micro` and `last` with the same place share their trees.
 struct ReduceScatter {
   static constexpr std::string_view kName = "reduce_scatter";
   ValueId whole, shard;
@@ -839,11 +839,11 @@ struct ReduceScatter {
 /// Owners' shards complete `whole` on every rank.
 struct AllGather {
   static constexpr std::string_view kName = "all_gather";
-  enum class What : uint8_t { params, grads, chunk_sums };  // chunk_sums: numbers of chunks in place of elements
+  enum class What : uint8_t { params, grads, chunk_sums };  // chunk_sums: indices of chunks instead of elements
   ValueId whole, shard;
   std::vector<Run> place;
   What what;
-  std::vector<int> owners = {};  // of each run of place, in place of those that plan/shards.h assigns
+  std::vector<int> owners = {};  // of each run of place; empty: the owners that plan/shards.h assigns
   Ids reads() const { return {shard}; }
   Ids writes() const { return {whole}; }
 };
