@@ -75,7 +75,7 @@ class CheckpointSave {
   void after_bucket();
   template <class T>
   void wait_for(const std::future<T>& future);
-  /// together(), and if it throws, tidies up.
+  /// run_on_all_ranks(), and if it throws, tidies up.
   void agree(const std::function<void()>& work);
 
   Communicator& comm_;
