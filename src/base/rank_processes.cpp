@@ -7,9 +7,9 @@
 #include <fstream>
 #include <set>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/text.h"
 
 namespace ct {
 namespace {

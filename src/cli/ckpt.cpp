@@ -11,8 +11,8 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
-#include "base/human_bytes.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "checkpoint/inspect.h"
 #include "checkpoint/store.h"

@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <sstream>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/new_folder.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "cli/config_lookup.h"
 #include "cli/ranks.h"

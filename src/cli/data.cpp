@@ -4,9 +4,9 @@
 #include <array>
 #include <cstdio>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "base/wrong_download.h"
 #include "cli/data_convert.h"

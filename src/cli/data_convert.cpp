@@ -6,9 +6,8 @@
 #include <optional>
 
 #include "base/cores.h"
-#include "base/counted.h"
-#include "base/human_bytes.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "cli/subverbs.h"
 #include "data/cifar/cifar_set.h"
 #include "data/cifar/python/python_batches.h"

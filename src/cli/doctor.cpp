@@ -11,13 +11,11 @@
 #include <limits>
 
 #include "base/cores.h"
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "base/human_bytes.h"
-#include "base/memory.h"
 #include "base/paths.h"
 #include "base/rank_processes.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "base/version.h"
 #include "base/wrong_download.h"

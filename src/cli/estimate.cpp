@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/memory.h"
+#include "base/host.h"
 #include "base/paths.h"
 #include "cli/config_lookup.h"
 #include "cli/ranks.h"

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <cstdio>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "checkpoint/store.h"
 #include "cli/config_lookup.h"

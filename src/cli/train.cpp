@@ -6,7 +6,6 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "base/memory.h"
 #include "base/paths.h"
 #include "base/rank_processes.h"
 #include "base/seconds.h"

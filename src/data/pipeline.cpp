@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/counted.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "data/replacement.h"
 
 namespace ct {

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/lower_case.h"
+#include "base/text.h"
 
 namespace ct {
 namespace {

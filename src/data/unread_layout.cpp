@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/lower_case.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "data/cifar/cifar_set.h"
 #include "data/cifar/python/python_batches.h"
 #include "data/file_lists/file_list_set.h"

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "data/notes.h"
 #include "data/pictures/picture_set.h"

@@ -4,9 +4,9 @@
 #include <numeric>
 #include <utility>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "train/agree.h"
 #include "train/config/print.h"
 #include "train/config/resume.h"

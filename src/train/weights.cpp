@@ -6,11 +6,10 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/half.h"
-#include "base/lower_case.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "checkpoint/store.h"
 #include "checkpoint/tensor_differences.h"

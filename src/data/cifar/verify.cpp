@@ -1,7 +1,6 @@
 #include "data/cifar/verify.h"
 
 #include "base/paths.h"
-#include "base/sha1.h"
 #include "base/sha256.h"
 #include "data/cifar/cifar_set.h"
 #include "data/cifar/published.h"

@@ -5,8 +5,7 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "base/lower_case.h"
-#include "base/overload.h"
+#include "base/text.h"
 #include "train/config/suggest.h"
 
 namespace ct {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/human_bytes.h"
+#include "base/text.h"
 #include "train/config/schema.h"
 
 namespace ct {
