@@ -207,7 +207,7 @@ Fact data_set(const std::string& path) {
       return {"data", str("none in ", path, ": the synthetic set is written there when it is needed"),
               in_the_way ? path + " is no folder: move it away or set data.path" : ""};
     }
-    const std::string problem = found->kind->look(found->folder);
+    const std::string problem = problem_of(*found->kind, found->folder);
     return {"data", str(found->kind->name, " in ", found->folder.string()),
             problem.empty() ? "" : with_remedy(problem, found->kind->remedy)};
   } catch (const std::exception& error) {

@@ -19,7 +19,7 @@
 #include "comm/all_ranks.h"
 #include "comm/detect_launch.h"
 #include "comm/host/threads.h"
-#include "data/notes.h"
+#include "data/description.h"
 #include "train/agree.h"
 #include "train/config/encoded.h"
 #include "train/config/load.h"

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "data/replacement.h"
+#include "data/loader.h"
 
 namespace ct {
 namespace {

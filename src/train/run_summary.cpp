@@ -6,7 +6,7 @@
 #include "base/host.h"
 #include "base/text.h"
 #include "base/version.h"
-#include "data/notes.h"
+#include "data/description.h"
 #include "data/pictures/picture_set.h"
 #include "train/loss_scale_report.h"
 #include "train/run/run_files.h"
