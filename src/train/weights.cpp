@@ -123,12 +123,9 @@ std::string conversions(const SafetensorsFile& file) {
   std::map<StoredType, int> counts;
   for (const StoredTensor& t : file.tensors())
     if (t.dtype != StoredType::f32 && is_float(t.dtype)) ++counts[t.dtype];
-  std::string text;
-  for (const auto& [type, count] : counts) {
-    text += str(text.empty() ? "" : ", ", counted(count, "tensor"), " converted from ",
-                lower_case(std::string(name_of(type))), " to f32");
-  }
-  return text;
+  return joined(counts, ", ", [](const auto& of) {
+    return str(counted(of.second, "tensor"), " converted from ", lower_case(std::string(name_of(of.first))), " to f32");
+  });
 }
 
 std::vector<std::string> not_finite(const SafetensorsFile& file, WeightSet set) {

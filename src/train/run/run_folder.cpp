@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "comm/all_ranks.h"
 #include "train/config/load.h"
 #include "train/config/print.h"
@@ -91,8 +92,7 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
     resumed_config_ = saved;
     const ResumeDifference difference = resume_difference(saved, resumed_->ranks, now, ranks);
     if (!difference.forbidden.empty()) {
-      std::string keys;
-      for (const std::string& key : difference.forbidden) keys += (keys.empty() ? "" : "; ") + key;
+      const std::string keys = joined(difference.forbidden, "; ");
       if (resume.kind == ResumeMode::path && !goes_back_)
         fail(ExitCode::checkpoint, "--resume ", in_quotes(resume_from_.native()), " is of another configuration (",
              keys, "): restore these keys, or begin with its weights: --init ",
