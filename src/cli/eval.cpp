@@ -1,5 +1,7 @@
 // cifar-train eval: what a weights file is worth. It needs nothing but the file and the data. Where nothing else is
 // asked for it computes as the run's own evaluation did, to the same loss in all its digits.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
@@ -290,18 +292,14 @@ int verb_eval(const Words& words) {
     require_finite_loss(result, checkpoint);
     return 0;
   }
-  char text[160];
-  std::snprintf(text, sizeof text, "%s: %s, step %ld, %s %s images; loss %.4f, accuracy %.2f %%",
-                printable(checkpoint).c_str(), info.model.name.c_str(), info.step, info.dataset.c_str(), split.c_str(),
-                result.loss, 100 * result.accuracy());
-  console.note(text);
+  console.note(fmt::format("{}: {}, step {}, {} {} images; loss {:.4f}, accuracy {:.2f} %", printable(checkpoint),
+                           info.model.name, info.step, info.dataset, split, result.loss, 100 * result.accuracy()));
   if (result.left_out > 0) console.note(left_out_line(result));
   print_figures(result, console);
   console.data(accuracy_line(result.correct, result.images, result.split));
   if (classes > 5) {
-    std::snprintf(text, sizeof text, "Top-5 accuracy: %.2f %%",
-                  100.0 * static_cast<double>(result.top5) / static_cast<double>(result.images));
-    console.data(text);
+    console.data(fmt::format("Top-5 accuracy: {:.2f} %",
+                             100.0 * static_cast<double>(result.top5) / static_cast<double>(result.images)));
   }
   for (const std::string& line : class_lines(result, info.class_names)) console.data(line);
   require_finite_loss(result, checkpoint);

@@ -10,6 +10,7 @@
 #include "base/rank_processes.h"
 #include "base/seconds.h"
 #include "base/standard_streams.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "cli/config_lookup.h"
 #include "cli/jobscript/options.h"
@@ -267,8 +268,7 @@ int verb_train(const Words& words) {
   ConfigSources sources = locate_configs(f.files, &options.warnings);
   sources.flags = f.tutorial;
   sources.sets = f.sets;
-  for (const auto& file : sources.files)
-    options.config_source += (options.config_source.empty() ? "" : " and ") + source_name(file);
+  options.config_source = joined(sources.files, " and ", source_name);
   const bool names_none = !f.files.config && !f.files.deepspeed && f.files.env.empty();
   if (f.deepspeed && names_none)
     options.warnings.push_back("DeepSpeed requires --deepspeed_config to specify configuration file; without one " +
