@@ -13,10 +13,10 @@
 #include <utility>
 
 #include "base/cores.h"
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/host.h"
+#include "base/text.h"
 
 namespace ct {
 namespace {

@@ -4,21 +4,28 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
-#include <optional>
+#include <utility>
 
-#include "base/lower_case.h"
+#include "base/text.h"
 
 namespace ct {
 namespace {
 
-/// What a file of /proc says after `key`, in bytes; it counts in KiB.
-std::optional<int64_t> bytes_after(const char* path, const std::string& key) {
+/// A number that is alone in a file or follows a key in it.
+std::optional<int64_t> number_in(const std::filesystem::path& path, const std::string& key = "") {
   std::ifstream file(path);
-  int64_t kib = 0;
-  for (std::string word; file >> word;)
-    if (word == key) return file >> kib ? std::optional(1024 * kib) : std::nullopt;
-  return std::nullopt;
+  std::string word;
+  int64_t value = 0;
+  if (!key.empty())
+    while (file >> word && word != key) continue;
+  return file >> value ? std::optional(value) : std::nullopt;
+}
+/// Files of /proc count in KiB.
+std::optional<int64_t> bytes_in(const std::filesystem::path& path, const std::string& key) {
+  const auto kib = number_in(path, key);
+  return kib ? std::optional(1024 * *kib) : std::nullopt;
 }
 
 }  // namespace
@@ -51,12 +58,26 @@ bool is_this_host(const std::string& name) {
 }
 
 int64_t peak_resident_bytes() {
-  if (const auto bytes = bytes_after("/proc/self/status", "VmHWM:")) return *bytes;
+  if (const auto bytes = bytes_in("/proc/self/status", "VmHWM:")) return *bytes;
   rusage usage{};  // counts the process before its exec too, which may be the copy of a larger one
   getrusage(RUSAGE_SELF, &usage);
   return int64_t{1024} * usage.ru_maxrss;
 }
 
-int64_t proportional_bytes() { return bytes_after("/proc/self/smaps_rollup", "Pss:").value_or(0); }
+int64_t proportional_bytes() { return bytes_in("/proc/self/smaps_rollup", "Pss:").value_or(0); }
+
+HostMemory host_memory(const std::filesystem::path& root) {
+  HostMemory memory{.total = bytes_in(root / "proc/meminfo", "MemTotal:").value_or(0),
+                    .available = bytes_in(root / "proc/meminfo", "MemAvailable:").value_or(0)};
+  const auto groups = root / "sys/fs/cgroup";
+  for (const auto& [limit_file, used_file] :
+       {std::pair{"memory.max", "memory.current"}, {"memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"}}) {
+    const auto limit = number_in(groups / limit_file), used = number_in(groups / used_file);
+    if (!limit || !used || *limit >= memory.total) continue;
+    memory.group_limit = limit;
+    memory.available = std::min(memory.available, *limit - std::min(*limit, *used));
+  }
+  return memory;
+}
 
 }  // namespace ct

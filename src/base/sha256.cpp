@@ -1,11 +1,16 @@
 #include "base/sha256.h"
 
+#include <fmt/format.h>
 #include <openssl/evp.h>
 
 #include "base/error.h"
-#include "base/hex.h"
 
 namespace ct {
+namespace {
+
+std::string hex_text(std::span<const unsigned char> bytes) { return fmt::format("{:02x}", fmt::join(bytes, "")); }
+
+}  // namespace
 
 void Sha256::Free::operator()(evp_md_ctx_st* context) const { EVP_MD_CTX_free(context); }
 
@@ -22,6 +27,13 @@ std::string Sha256::hex() {
   unsigned int size = 0;
   check(context_ && EVP_DigestFinal_ex(context_.get(), digest, &size) == 1, "SHA-256 ended twice");
   context_.reset();
+  return hex_text({digest, size});
+}
+
+std::string sha1_hex(std::span<const std::byte> bytes) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int size = 0;
+  if (EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha1(), nullptr) != 1) return "";
   return hex_text({digest, size});
 }
 

@@ -1,8 +1,9 @@
-// SHA-256 (FIPS 180-4), streaming.
+// SHA-256 (FIPS 180-4), streaming, and SHA-1 for checksums that others have published.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 struct evp_md_ctx_st;
@@ -28,5 +29,9 @@ inline std::string sha256_hex(const void* data, size_t bytes) {
   hash.update(data, bytes);
   return hash.hex();
 }
+
+/// SHA-1 as 40 lower-case hexadecimal digits; empty where the system's policy forbids it. It proves nothing against who
+/// forges a file.
+std::string sha1_hex(std::span<const std::byte> bytes);
 
 }  // namespace ct

@@ -1,8 +1,9 @@
 #include "base/utf8.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 
 namespace ct {
 
@@ -33,11 +34,7 @@ std::string printable(std::string_view text) {
     if (length > 0 && !is_control(text, at)) {
       out += text.substr(at, bytes);
     } else {
-      for (const unsigned char byte : text.substr(at, bytes)) {
-        char hex[5];
-        std::snprintf(hex, sizeof hex, "\\x%02x", byte);
-        out += hex;
-      }
+      for (const unsigned char byte : text.substr(at, bytes)) out += fmt::format("\\x{:02x}", byte);
     }
     at += bytes;
   }

@@ -1,5 +1,7 @@
 #include "checkpoint/manifest.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -125,11 +127,7 @@ void verify_part(const Path& folder, const Part& part, SafetensorsFile::Check ch
 
 // ---- names
 
-std::string step_name(int64_t step) {
-  char name[32];
-  std::snprintf(name, sizeof name, "step-%08lld", static_cast<long long>(step));
-  return name;
-}
+std::string step_name(int64_t step) { return fmt::format("step-{:08}", static_cast<long long>(step)); }
 
 std::optional<int64_t> step_of(std::string_view name) {
   constexpr std::string_view kPrefix = "step-";
@@ -142,11 +140,7 @@ std::optional<int64_t> step_of(std::string_view name) {
   return step_name(step) == name ? std::optional(step) : std::nullopt;
 }
 
-std::string shard_name(int shard, int shards) {
-  char name[64];
-  std::snprintf(name, sizeof name, "optim-%02d-of-%02d.safetensors", shard, shards);
-  return name;
-}
+std::string shard_name(int shard, int shards) { return fmt::format("optim-{:02}-of-{:02}.safetensors", shard, shards); }
 
 bool is_part_name(const std::string& name) {
   return name == kWeightsFile || name == kStateFile || name == kManifestFile || shard_of(name).has_value();

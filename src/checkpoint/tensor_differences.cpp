@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace ct {
 namespace {
@@ -15,9 +16,9 @@ namespace {
 std::string listed(const char* what, const std::vector<std::string>& tensors) {
   constexpr size_t kMost = 10;
   if (tensors.empty()) return "";
-  std::string text;
-  for (size_t i = 0; i < std::min(kMost, tensors.size()); ++i) text += (i == 0 ? "" : ", ") + tensors[i];
-  return str(what, ": ", text, tensors.size() > kMost ? str(" and ", tensors.size() - kMost, " more") : "");
+  const auto shown = std::span(tensors).first(std::min(kMost, tensors.size()));
+  return str(what, ": ", joined(shown, ", "),
+             tensors.size() > kMost ? str(" and ", tensors.size() - kMost, " more") : "");
 }
 
 /// How long the lists of a network's equal parts are, by the first number in its tensors' names: of
@@ -71,11 +72,10 @@ std::string tensor_differences(const std::vector<LogicalTensor>& tensors, const 
     here.add(t.name);
     if (!names.contains(t.name)) unexpected.push_back(in_quotes(t.name));
   }
-  std::string text;
-  for (const std::string& part : {listed("of another depth", here.other_than(there)), listed("missing", missing),
-                                  listed("of another shape", other), listed("unexpected", unexpected)})
-    if (!part.empty()) text += (text.empty() ? "" : "; ") + part;
-  return text;
+  std::vector<std::string> parts = {listed("of another depth", here.other_than(there)), listed("missing", missing),
+                                    listed("of another shape", other), listed("unexpected", unexpected)};
+  std::erase(parts, "");
+  return joined(parts, "; ");
 }
 
 void refuse_tensors(const Path& path, const std::string& differences, const std::string& why) {

@@ -1,4 +1,5 @@
 // `ckpt ls|inspect|verify|diff`
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
@@ -11,8 +12,8 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
-#include "base/human_bytes.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "checkpoint/inspect.h"
 #include "checkpoint/store.h"
@@ -123,11 +124,7 @@ int ls(const Words& words) {
   return 0;
 }
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (const int64_t n : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(n);
-  return text + "]";
-}
+std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 void print_tensors(const std::vector<TensorView>& tensors) {
   const auto summaries = summarise(tensors);

@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <sstream>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/new_folder.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "cli/config_lookup.h"
 #include "cli/ranks.h"
@@ -55,8 +55,7 @@ std::string check_file(const std::string& name, ConfigSources sources, const std
   sources.files.insert(sources.files.begin(), path);
   std::vector<std::string> warnings;
   const Config config = load_config(sources, &warnings);
-  std::string shown;  // a key may be in any of them
-  for (const std::filesystem::path& file : sources.files) shown += (shown.empty() ? "" : " + ") + source_name(file);
+  const std::string shown = joined(sources.files, " + ", source_name);  // a key may be in any of them
   for (const std::string& line : warnings) {
     const bool says_where = std::ranges::any_of(
         sources.files, [&](const std::filesystem::path& file) { return line.starts_with(source_name(file)); });

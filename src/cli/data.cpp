@@ -1,20 +1,21 @@
 // `data synth|verify|info|convert` (convert: cli/data_convert.cpp)
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "base/wrong_download.h"
 #include "cli/data_convert.h"
 #include "cli/subverbs.h"
 #include "data/cifar/cifar_set.h"
+#include "data/description.h"
 #include "data/locate.h"
-#include "data/notes.h"
-#include "data/statistics.h"
 #include "data/synthetic/synthetic.h"
 #include "data/unread_layout.h"
 
@@ -79,7 +80,7 @@ int verify_data(const Words& words) {
 
   const DataSource source = options.source();
   const DataKind& kind = *source.kind;
-  const std::vector<FileReport> files = kind.verify(source.folder, opening);
+  const std::vector<FileReport> files = kind.verify(source.folder, opening, Depth::every_byte);
   std::printf("%s in %s; %s\n", std::string(kind.name).c_str(), source.folder.c_str(),
               std::string(kind.verified).c_str());
   int width = 18;
@@ -135,13 +136,7 @@ int info(const Words& words) {
     std::printf("%5zu  %-16s  %6ld  %6ld\n", c, train->class_names()[c].c_str(), train_counts[c], test_counts[c]);
   const ChannelStatistics statistics = channel_statistics(*train);
   const auto print = [](const char* name, const std::vector<double>& values) {
-    std::string text;
-    char number[16];
-    for (const double v : values) {
-      std::snprintf(number, sizeof number, "%.4f", v);
-      text += (text.empty() ? "" : ", ") + std::string(number);
-    }
-    std::printf("%s: [%s]\n", name, text.c_str());
+    std::printf("%s: [%s]\n", name, fmt::format("{:.4f}", fmt::join(values, ", ")).c_str());
   };
   const std::string of = statistics.images < train->count() ? str(statistics.images, " of ") : "";
   std::printf("\nof %sthe training images, pixels scaled to 0..1%s:\n", of.c_str(),

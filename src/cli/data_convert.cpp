@@ -6,15 +6,14 @@
 #include <optional>
 
 #include "base/cores.h"
-#include "base/counted.h"
-#include "base/human_bytes.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "cli/subverbs.h"
 #include "data/cifar/cifar_set.h"
 #include "data/cifar/python/python_batches.h"
+#include "data/description.h"
 #include "data/file_lists/file_list_set.h"
 #include "data/kinds.h"
-#include "data/notes.h"
 #include "data/packed/pack.h"
 #include "data/packed/packed_set.h"
 #include "data/pictures/encode.h"

@@ -13,9 +13,8 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "base/human_bytes.h"
-#include "base/memory.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "base/version.h"
 #include "base/wrong_download.h"
@@ -188,7 +187,7 @@ Fact data_set(const std::string& path) {
       return {"data", str("none in ", path, ": the synthetic set is written there when it is needed"),
               in_the_way ? path + " is no folder: move it away or set data.path" : ""};
     }
-    const std::string problem = found->kind->look(found->folder);
+    const std::string problem = problem_of(*found->kind, found->folder);
     return {"data", str(found->kind->name, " in ", found->folder.string()),
             problem.empty() ? "" : with_remedy(problem, found->kind->remedy)};
   } catch (const std::exception& error) {

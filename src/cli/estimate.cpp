@@ -2,12 +2,14 @@
 // written, and no images are needed.
 #include "train/memory/estimate.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <utility>
 
 #include "base/error.h"
-#include "base/memory.h"
+#include "base/host.h"
 #include "base/paths.h"
 #include "cli/config_lookup.h"
 #include "cli/ranks.h"
@@ -36,11 +38,7 @@ std::pair<DataSize, std::string> data_set_size(const Config& config) {
                     ": ", made ? str("the ", kind.key, " set's") : "its usual", " size is taken")};
 }
 
-std::string mega(int64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f", static_cast<double>(bytes) * 1e-6);
-  return text;
-}
+std::string mega(int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) * 1e-6); }
 
 std::string settings(const BatchSizes& batch) {
   return str("train_micro_batch_size_per_gpu=", batch.micro, " and gradient_accumulation_steps=", batch.accumulation);
@@ -188,11 +186,8 @@ void print_table(const std::vector<StageEstimate>& stages, size_t configured, co
   bytes("total", [](const auto& s) { return s.host; });
   fits({.host = with.limits.host});
   std::printf("moved a rank and step\n");
-  row("million elements", [](const StageEstimate& s) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.3f", s.traffic.training.elements * 1e-6);
-    return std::string(text);
-  });
+  row("million elements",
+      [](const StageEstimate& s) { return fmt::format("{:.3f}", s.traffic.training.elements * 1e-6); });
   bytes("MB", [](const auto& s) { return static_cast<int64_t>(s.traffic.training.bytes); });
 }
 

@@ -1,22 +1,24 @@
 // cifar-train eval: what a weights file is worth. It needs nothing but the file and the data. Where nothing else is
 // asked for it computes as the run's own evaluation did, to the same loss in all its digits.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <cstdio>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "checkpoint/store.h"
 #include "cli/config_lookup.h"
 #include "cli/verbs.h"
 #include "cli/weight_set.h"
 #include "comm/host/threads.h"
+#include "data/description.h"
 #include "data/image_folder/image_folder_set.h"
-#include "data/notes.h"
 #include "data/unread_layout.h"
 #include "metrics/console.h"
 #include "model/models.h"
@@ -147,19 +149,15 @@ void print_figures(const Evaluation& result, Console& console) {
 bool has_top5(const Evaluation& result) { return result.classes.size() > 5; }
 
 void print_text(const Evaluation& result, const WeightsInfo& info, const std::string& checkpoint, Console& console) {
-  char text[160];
-  std::snprintf(text, sizeof text, "%s: %s, step %ld, %s %s images; loss %.4f, accuracy %.2f %%",
-                printable(checkpoint).c_str(), info.model.name.c_str(), info.step, info.dataset.c_str(),
-                result.split.c_str(), result.loss, 100 * result.accuracy());
-  console.note(text);
+  console.note(fmt::format("{}: {}, step {}, {} {} images; loss {:.4f}, accuracy {:.2f} %", printable(checkpoint),
+                           info.model.name, info.step, info.dataset, result.split, result.loss,
+                           100 * result.accuracy()));
   if (result.left_out > 0) console.note(left_out_line(result));
   print_figures(result, console);
   console.data(accuracy_line(result.correct, result.images, result.split));
-  if (has_top5(result)) {
-    std::snprintf(text, sizeof text, "Top-5 accuracy: %.2f %%",
-                  100.0 * static_cast<double>(result.top5) / static_cast<double>(result.images));
-    console.data(text);
-  }
+  if (has_top5(result))
+    console.data(fmt::format("Top-5 accuracy: {:.2f} %",
+                             100.0 * static_cast<double>(result.top5) / static_cast<double>(result.images)));
   for (const std::string& line : class_lines(result, info.class_names)) console.data(line);
 }
 

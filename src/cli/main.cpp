@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/in_flight.h"
 #include "base/standard_streams.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "cli/launch/rank_place.h"
 #include "cli/ranks.h"
@@ -60,9 +61,8 @@ int run(const ct::Words& words) {
       return verb->run({words.begin() + 1, words.end()});
     }
     if (!words[0].starts_with('-')) {
-      std::string known;
-      for (const ct::Verb& v : verbs) known += (known.empty() ? "" : ", ") + std::string(v.name);
-      ct::fail(ct::ExitCode::usage, "no verb is called '", words[0], "'; there are ", known);
+      ct::fail(ct::ExitCode::usage, "no verb is called '", words[0], "'; there are ",
+               ct::joined(verbs, ", ", &ct::Verb::name));
     }
   }
   ct::take_place(ct::own_environment());

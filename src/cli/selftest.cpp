@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
 #include "metrics/metrics_log.h"
@@ -22,8 +23,7 @@ std::vector<std::string> names_of(const std::vector<DType>& types) {
 }
 
 void print(const OpReport& report, const std::string& name) {
-  std::string types;
-  for (const std::string& type : names_of(report.types)) types += (types.empty() ? "" : " ") + type;
+  const std::string types = joined(names_of(report.types), " ");
   std::printf("%-24s %6d  %-12s  %12.0f %%", name.c_str(), report.cases, types.c_str(), 100 * report.worst);
   if (report.failed > 0) std::printf("  %d FAILED", report.failed);
   std::printf("\n");

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 
 namespace ct {
 
@@ -15,11 +16,9 @@ int run_family(const Family& family, const Words& words) {
     std::printf("\ncifar-train %s WORD --help lists the options of one.\n", family.name);
     return 0;
   }
-  std::string known;
-  for (const Verb& member : family.members) {
+  for (const Verb& member : family.members)
     if (!words.empty() && words[0] == member.name) return member.run({words.begin() + 1, words.end()});
-    known += (known.empty() ? "" : ", ") + std::string(member.name);
-  }
+  const std::string known = joined(family.members, ", ", &Verb::name);
   if (words.empty()) fail(ExitCode::usage, family.name, " needs one of ", known);
   fail(ExitCode::usage, family.name, " knows no ", in_quotes(words[0]), "; there are ", known);
 }

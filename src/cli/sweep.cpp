@@ -6,11 +6,11 @@
 #include <set>
 
 #include "base/cores.h"
-#include "base/counted.h"
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/standard_streams.h"
+#include "base/text.h"
 #include "cli/config_lookup.h"
 #include "cli/jobscript/options.h"
 #include "cli/programs.h"

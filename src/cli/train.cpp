@@ -6,10 +6,10 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "base/memory.h"
 #include "base/paths.h"
 #include "base/seconds.h"
 #include "base/standard_streams.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "cli/config_lookup.h"
 #include "cli/jobscript/options.h"
@@ -19,7 +19,7 @@
 #include "comm/all_ranks.h"
 #include "comm/detect_launch.h"
 #include "comm/host/threads.h"
-#include "data/notes.h"
+#include "data/description.h"
 #include "train/agree.h"
 #include "train/config/encoded.h"
 #include "train/config/load.h"
@@ -256,8 +256,7 @@ int verb_train(const Words& words) {
   ConfigSources sources = locate_configs(f.files, &options.warnings);
   sources.flags = f.tutorial;
   sources.sets = f.sets;
-  for (const auto& file : sources.files)
-    options.config_source += (options.config_source.empty() ? "" : " and ") + source_name(file);
+  options.config_source = joined(sources.files, " and ", source_name);
   const bool names_none = !f.files.config && !f.files.deepspeed && f.files.env.empty();
   if (f.deepspeed && names_none)
     options.warnings.push_back("DeepSpeed requires --deepspeed_config to specify configuration file; without one " +

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/pictures/transform.h"
 #include "data/rand_augment.h"
-#include "data/resized_crop.h"
 
 namespace ct {
 namespace {

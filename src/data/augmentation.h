@@ -56,7 +56,7 @@ struct AlternatingFlip {
   static constexpr std::string_view kName = "alternating_flip";
   std::vector<ConfigKey> keys() { return {}; }
 };
-/// A random box becomes the sample (torchvision's RandomResizedCrop; data/resized_crop.h says which box).
+/// A random box becomes the sample (torchvision's RandomResizedCrop; random_window says which box).
 struct RandomResizedCrop {
   static constexpr std::string_view kName = "random_resized_crop";
   std::array<double, 2> scale = {0.08, 1};        // share of the area, from and to

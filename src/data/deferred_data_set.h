@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/dataset.h"
@@ -20,11 +21,19 @@ class DeferredDataSet final : public DataSet {
     std::vector<uint16_t> labels;
     uint32_t fingerprint = 0;
   };
-  explicit DeferredDataSet(Known known);
+  explicit DeferredDataSet(Known known) : DataSet(std::move(known.name), known.shape), fingerprint_(known.fingerprint) {
+    class_names_ = std::move(known.class_names);
+    labels_ = std::move(known.labels);
+  }
 
   /// Takes the set itself, before the first image is read. Error(data) where it is not the one that was expected:
   /// something else has come to lie in its place.
-  void set_images(std::unique_ptr<DataSet> images);
+  void set_images(std::unique_ptr<DataSet> images) {
+    check(images->direct(), "a set that comes late is one in memory");
+    if (images->count() != count() || images->fingerprint() != fingerprint_)
+      fail(ExitCode::data, name(), ": another set has come to lie where it was to be written; start again");
+    images_ = std::move(images);
+  }
 
   uint32_t fingerprint() const override { return fingerprint_; }
   bool read(int64_t i, const SampleKey& key, uint8_t* to) const override { return images_->read(i, key, to); }

@@ -4,8 +4,8 @@
 #include <system_error>
 
 #include "base/files.h"
-#include "base/lower_case.h"
 #include "base/paths.h"
+#include "base/text.h"
 
 namespace ct {
 namespace fs = std::filesystem;

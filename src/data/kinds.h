@@ -62,6 +62,9 @@ struct FileReport {
   std::vector<std::string> notes = {};  // what is worth knowing, and not wrong
 };
 
+/// How much DataKind::verify() reads.
+enum class Depth : uint8_t { names_and_sizes, every_byte };
+
 struct DataKind {
   std::string_view key;     // data.dataset: "cifar10"
   std::string_view name;    // in records, checkpoints and messages: "CIFAR-10"
@@ -81,11 +84,9 @@ struct DataKind {
   std::unique_ptr<DataSet> (*open)(const DataSource& source, Split split, const OpenOptions& options);
   /// What is known of the set, or of one as large as it usually is where `source` names no folder.
   DataSize (*size)(const DataSource& source, const OpenOptions& options);
-  /// Names and sizes of the files: what is wrong, in one line; empty: nothing.
-  std::string (*look)(const std::filesystem::path& folder);
   std::string_view verified;  // what verify() does: "sizes and labels are checked"
-  /// Reads every file, whole or not: damage is reported, not thrown.
-  std::vector<FileReport> (*verify)(const std::filesystem::path& folder, const OpenOptions& options);
+  /// Every file, whole or not: damage is reported, not thrown.
+  std::vector<FileReport> (*verify)(const std::filesystem::path& folder, const OpenOptions& options, Depth depth);
 };
 
 /// The kinds in the order in which data.dataset: auto tries them; the last one is always to be had.
@@ -93,6 +94,14 @@ std::span<const DataKind> data_kinds();
 
 /// The kind with that key or name; null: there is none.
 const DataKind* find_kind(std::string_view key_or_name, std::span<const DataKind> kinds = data_kinds());
+
+/// What names and sizes of a set's files say is wrong, in one line without the remedy; empty: nothing.
+std::string problem_of(const DataKind& kind, const std::filesystem::path& folder);
+
+/// For DataKind::verify(): the report that `inspect` makes of a file. An Error that it throws is the file's problem.
+FileReport report_of(const std::filesystem::path& path, const std::function<void(FileReport&)>& inspect);
+/// Each file that has the bytes of an earlier one, and no problem yet, gets that problem: it was copied over another.
+void name_twins(std::vector<FileReport>& files);
 
 /// What lies under data.path, for people: "mnist/", "*.ctpack".
 std::string shown_folder(const DataKind& kind);

@@ -21,6 +21,14 @@ struct SampleList {
   std::span<const uint32_t> others = {};  // that may take a damaged one's place; none: it is left out
 };
 
+/// Reads one image. Where it is damaged and the set says to go on (OnCorrupt::skip), one of the `others` is read in its
+/// place, label and all: it is drawn by (seed, epoch, image), so that any number of workers and ranks, and a resume,
+/// take the same. Returns the one that was read, or kLeftOut where there are no others. Error(data) where one damaged
+/// image after the other is drawn.
+int64_t read_sample(const DataSet& set, uint32_t image, const SampleKey& key, std::span<const uint32_t> others,
+                    uint8_t* to);
+inline constexpr int64_t kLeftOut = -1;
+
 /// Worker threads of one of `ranks` ranks on this host: as many as were `asked` for (data.workers), or, if 0, as it has
 /// cores for, at most 8.
 int loader_workers(int64_t asked, int ranks);

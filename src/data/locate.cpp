@@ -1,8 +1,8 @@
 #include "data/locate.h"
 
 #include "base/paths.h"
+#include "base/text.h"
 #include "data/folder_names.h"
-#include "data/unread_file.h"
 #include "data/unread_layout.h"
 
 namespace ct {
@@ -51,17 +51,16 @@ void require_nothing_else(const DataKind& made, const fs::path& path) {
   constexpr std::string_view kOtherwise = ", or set data.dataset: synthetic for the built-in set";
   if (const std::string told = unread_layout(path); !told.empty()) fail(ExitCode::data, told, kOtherwise);
   if (there) return;
-  std::string folders;
+  std::vector<std::string> folders;
   for (const DataKind& kind : data_kinds())
-    if (kind.automatic && kind.key != made.key) folders += str(folders.empty() ? "" : ", ", shown_folder(kind));
-  fail(ExitCode::data, path.string(), ": ", lack_of("data set", path), "; give a folder that holds one of ", folders,
-       kOtherwise);
+    if (kind.automatic && kind.key != made.key) folders.push_back(shown_folder(kind));
+  fail(ExitCode::data, path.string(), ": ", lack_of("data set", path), "; give a folder that holds one of ",
+       joined(folders, ", "), kOtherwise);
 }
 
 [[noreturn]] void refuse_name(std::string_view dataset) {
-  std::string known;
-  for (const std::string& choice : dataset_choices()) known += (known.empty() ? "" : ", ") + choice;
-  fail(ExitCode::usage, "data.dataset: '", dataset, "' is not a data set; use one of ", known);
+  fail(ExitCode::usage, "data.dataset: '", dataset, "' is not a data set; use one of ",
+       joined(dataset_choices(), ", "));
 }
 
 /// The set whose splits data.train and data.val name.

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/counted.h"
 #include "base/error.h"
-#include "data/replacement.h"
+#include "base/text.h"
+#include "data/loader.h"
 
 namespace ct {
 namespace {

@@ -6,18 +6,38 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/lower_case.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "data/cifar/cifar_set.h"
 #include "data/cifar/python/python_batches.h"
 #include "data/file_lists/file_list_set.h"
 #include "data/folder_names.h"
 #include "data/image_folder/listing.h"
-#include "data/unread_file.h"
 
 namespace ct {
 namespace fs = std::filesystem;
 namespace {
+
+constexpr std::string_view kMakePictures = "make folders of pictures of it, train/CLASS/ and val/CLASS/";
+
+struct FormatOfEnding {
+  std::string_view ending, what;
+};
+
+constexpr FormatOfEnding kUnreadFormats[] = {
+    {".parquet", "a Parquet file"}, {".arrow", "an Arrow file"},  {".tfrecord", "a TFRecord file"},
+    {".h5", "an HDF5 file"},        {".hdf5", "an HDF5 file"},    {".npz", "NumPy's arrays"},
+    {".npy", "a NumPy array"},      {".mat", "a file of MATLAB"}, {".rec", "a RecordIO file"},
+    {".lmdb", "an LMDB database"},  {".beton", "a file of FFCV"}, {".pkl", "a Python pickle"},
+};
+
+/// The command that unpacks a file of this name, but for its last word, the folder; empty: it is no archive.
+std::string unpacking(const std::string& name, const std::string& path) {
+  for (const std::string_view tar : {".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"})
+    if (name.ends_with(tar)) return str("tar -xf ", path, " -C ");
+  if (name.ends_with(".zip")) return str("unzip ", path, " -d ");
+  return name.ends_with(".7z") ? str("7z x ", path, " -o") : "";
+}
 
 constexpr size_t kMostNames = 1000;  // of a folder that are looked at: it may be any
 constexpr size_t kMostFolders = 20;  // of them
@@ -209,6 +229,26 @@ class Layout {
 };
 
 }  // namespace
+
+std::string unread_file(const fs::path& path) {
+  const std::string name = lower_case(path.filename().native());
+  if (const std::string command = unpacking(name, in_quotes(path.native())); !command.empty()) {
+    const fs::path here = path.has_parent_path() ? path.parent_path() : ".";
+    const bool train = name.starts_with("ilsvrc") && name.find("train") != name.npos;
+    const bool val = name.starts_with("ilsvrc") && name.find("val") != name.npos;
+    const std::string to = in_quotes((train ? here / "train" : val ? here / "val" : here).native());
+    return str(path.string(), ": an archive, from which the program does not train: unpack it with: ",
+               train || val ? str("mkdir -p ", to, " && ") : "", command, to,
+               train ? ", and each tar that was in it into a folder of its own there"
+               : val ? ", and move each picture into the folder of its class there, which ImageNet's development kit "
+                       "lists by number"
+                     : "");
+  }
+  for (const FormatOfEnding& format : kUnreadFormats)
+    if (name.ends_with(format.ending))
+      return str(path.string(), ": ", format.what, ", which the program does not read: ", kMakePictures);
+  return "";
+}
 
 std::string unread_layout(const fs::path& path, const DataKind* wanted, std::optional<Split> evaluated) {
   const PathKind kind = kind_of(path, ExitCode::data);

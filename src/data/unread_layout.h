@@ -16,6 +16,9 @@ namespace ct {
 std::string unread_layout(const std::filesystem::path& path, const DataKind* wanted = nullptr,
                           std::optional<Split> evaluated = {});
 
+/// The same of a file by its name's ending: an archive or another format.
+std::string unread_file(const std::filesystem::path& path);
+
 /// Is `path` one split of a folder of pictures: do pictures lie in a folder right below it?
 bool is_one_split(const std::filesystem::path& path);
 

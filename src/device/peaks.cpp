@@ -1,7 +1,8 @@
 #include "device/peaks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 
 #include "base/seconds.h"
@@ -49,16 +50,13 @@ constexpr PerCycle kPerCycle[] = {{cpu::Bf16Unit::avx512, "AVX512-BF16", 128, 64
 
 DevicePeaks cpu_peaks(DType compute, cpu::Bf16Unit unit, double f32_flops, double copy_bytes) {
   DevicePeaks peaks{.flops = f32_flops, .bytes = copy_bytes, .text = {}};
-  char text[160];
-  std::snprintf(text, sizeof text, "measured peaks of this core: %.0f GFLOP/s, %.1f GB/s copy", f32_flops / 1e9,
-                copy_bytes / 1e9);
-  peaks.text = text;
+  peaks.text =
+      fmt::format("measured peaks of this core: {:.0f} GFLOP/s, {:.1f} GB/s copy", f32_flops / 1e9, copy_bytes / 1e9);
   for (const PerCycle& c : kPerCycle) {
     if (compute != DType::bf16 || c.unit != unit) continue;
     peaks.flops = f32_flops * c.bf16 / c.f32;
-    std::snprintf(text, sizeof text, "; in bf16 by %s at most %.0f times as many, %.0f GFLOP/s", c.name, c.bf16 / c.f32,
-                  peaks.flops / 1e9);
-    peaks.text += text;
+    peaks.text += fmt::format("; in bf16 by {} at most {:.0f} times as many, {:.0f} GFLOP/s", c.name, c.bf16 / c.f32,
+                              peaks.flops / 1e9);
   }
   return peaks;
 }

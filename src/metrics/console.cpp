@@ -1,23 +1,15 @@
 #include "metrics/console.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 
 #include "base/utf8.h"
+#include "metrics/log_format.h"
 
 namespace ct {
-namespace {
-
-template <class... Args>
-std::string format(const char* pattern, Args... args) {
-  char text[256];
-  std::snprintf(text, sizeof text, pattern, args...);
-  return text;
-}
-
-}  // namespace
 
 Console::Console(bool speaks, Verbosity verbosity)
     : speaks_(speaks),
@@ -55,15 +47,15 @@ void Console::progress(const std::string& line) {
 
 std::string labels_line(std::string_view title, std::span<const std::string> names) {
   std::string line = std::string(title) + ": ";
-  for (const std::string& name : names) line += " " + format("%5s", name.c_str());
+  for (const std::string& name : names) line += " " + padded_name(name);
   return line;
 }
 
 std::string duration(double seconds) {
   const long s = static_cast<long>(seconds + 0.5);
-  if (s >= 3600) return format("%ldh %02ldm", s / 3600, s / 60 % 60);
-  if (s >= 60) return format("%ldm %02lds", s / 60, s % 60);
-  return format("%lds", s);
+  if (s >= 3600) return fmt::format("{}h {:02}m", s / 3600, s / 60 % 60);
+  if (s >= 60) return fmt::format("{}m {:02}s", s / 60, s % 60);
+  return fmt::format("{}s", s);
 }
 
 }  // namespace ct

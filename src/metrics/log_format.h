@@ -26,6 +26,9 @@ struct LossLine {
 /// loss: 2.3026", on one line.
 std::string loss_line(LogFormat format, const LossLine& line);
 
+/// A class's name in at least five bytes, as the tutorial's "%5s" has it: fmt would count characters.
+std::string padded_name(std::string_view name);
+
 /// The moving average of the steps' losses that `ema_loss` prints: it begins each epoch at 0, without a correction, so
 /// that an epoch's first lines are low.
 inline double next_ema_loss(double ema, double loss) { return 0.9 * ema + 0.1 * loss; }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/text.h"
 
 namespace ct {
 namespace {
@@ -31,23 +32,16 @@ bool kept(const Json& record, int64_t step) {
 
 }  // namespace
 
-std::string csv_header() {
-  std::string header;
-  for (const char* column : kColumns) header += (header.empty() ? "" : ",") + std::string(column);
-  return header;
-}
+std::string csv_header() { return joined(kColumns, ","); }
 
 std::optional<std::string> csv_line(const Json& record) {
   const std::string event = record.value("event", "");
   if (event != "step" && event != "eval") return std::nullopt;
-  std::string line;
-  for (const char* column : kColumns) {
-    if (column != kColumns[0]) line += ',';
+  return joined(kColumns, ",", [&](const char* column) {
     const auto at = record.find(column);
-    if (at == record.end() || at->is_null()) continue;
-    line += at->is_string() ? at->get<std::string>() : at->dump();
-  }
-  return line;
+    if (at == record.end() || at->is_null()) return std::string();
+    return at->is_string() ? at->get<std::string>() : at->dump();
+  });
 }
 
 MetricsLog::MetricsLog(FileSystem& files, const Path& run)

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "base/text.h"
 
 namespace ct {
 namespace {
@@ -107,9 +108,8 @@ std::vector<std::string> model_names() {
 
 Builder find_model(const Model& model) {
   if (const Entry* entry = find_entry(model.name)) return entry->builder(model);
-  std::string known;
-  for (const Entry& e : kModels) known += (known.empty() ? "" : ", ") + std::string(e.name);
-  fail(ExitCode::usage, "model.name: no model is called '", model.name, "'; there are ", known);
+  fail(ExitCode::usage, "model.name: no model is called '", model.name, "'; there are ",
+       joined(kModels, ", ", &Entry::name));
 }
 
 void require_fitting(const Model& model, int64_t channels, int64_t height, int64_t width) {

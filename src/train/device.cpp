@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/text.h"
 #include "comm/host/staged.h"
 #include "comm/nccl/nccl.h"
 #include "device/cuda.h"

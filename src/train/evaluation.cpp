@@ -5,8 +5,8 @@
 #include <cmath>
 #include <span>
 
-#include "base/counted.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "comm/all_ranks.h"
 #include "metrics/console.h"
 #include "train/setup.h"

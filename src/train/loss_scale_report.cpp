@@ -1,19 +1,15 @@
 #include "train/loss_scale_report.h"
 
-#include <cstdio>
+#include <fmt/format.h>
 
-#include "base/counted.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace ct {
 namespace {
 
 /// Scales are powers of two, which may be large: no exponents.
-std::string number(double scale) {
-  char text[64];
-  std::snprintf(text, sizeof text, scale < 1 ? "%g" : "%.0f", scale);
-  return text;
-}
+std::string number(double scale) { return scale < 1 ? fmt::format("{:g}", scale) : fmt::format("{:.0f}", scale); }
 
 }  // namespace
 

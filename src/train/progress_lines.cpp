@@ -1,5 +1,7 @@
 #include "train/progress_lines.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -50,11 +52,9 @@ void ProgressLines::report_plainly(int64_t steps, double timed, const std::optio
   const double recent = samples_a_second(steps, timed);
   const double running =
       steps_here() > kWarmUp ? samples_a_second(steps_here() - kWarmUp, this->timed() - running_from_) : recent;
-  char text[160];
-  std::snprintf(text, sizeof text, "samples/s: %.1f end to end, %.1f in the timed region, %.1f in the last %ld step%s",
-                samples_a_second(steps_here(), run_.clock.seconds_since_setup()), running, recent, steps,
-                steps == 1 ? "" : "s");
-  say(text);
+  say(fmt::format("samples/s: {:.1f} end to end, {:.1f} in the timed region, {:.1f} in the last {} step{}",
+                  samples_a_second(steps_here(), run_.clock.seconds_since_setup()), running, recent, steps,
+                  steps == 1 ? "" : "s"));
   if (breakdown) say(to_line(*breakdown));
 }
 

@@ -1,16 +1,17 @@
 #include "train/run_summary.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/text.h"
 #include "base/version.h"
 #include "comm/all_ranks.h"
-#include "data/notes.h"
+#include "data/description.h"
 #include "data/pictures/picture_set.h"
 #include "train/loss_scale_report.h"
 #include "train/run/run_files.h"
@@ -191,12 +192,10 @@ void RunSummary::record_end(const std::string& reason, const Json& result) const
 }
 
 void RunSummary::print_end(const std::string& weights_sha256, const Path& folder) const {
-  char speed[96];
-  std::snprintf(speed, sizeof speed, "%.1f s (%.0f images/s)", run_.clock.seconds(), images_a_second());
+  const std::string speed = fmt::format("{:.1f} s ({:.0f} images/s)", run_.clock.seconds(), images_a_second());
   if (const int64_t skipped = run_.state.scalars.skipped; skipped > 0) {
-    char share[32];
-    std::snprintf(share, sizeof share, "%.1f %%",
-                  100 * static_cast<double>(skipped) / static_cast<double>(run_.state.step));
+    const std::string share =
+        fmt::format("{:.1f} %", 100 * static_cast<double>(skipped) / static_cast<double>(run_.state.step));
     run_.log.note(str(counted(skipped, "step"), " of ", run_.state.step, " (", share, ") ",
                       skipped == 1 ? "was" : "were", " skipped: the loss or gradient was not finite"));
   }

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/counted.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "data/deferred_data_set.h"
 #include "data/whitening.h"
 #include "model/models.h"

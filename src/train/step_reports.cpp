@@ -1,5 +1,7 @@
 #include "train/step_reports.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -33,9 +35,7 @@ void StepReports::print_line() const {
                                                .mean = mean,
                                                .ema = s.ema_loss});
   if (balance_) {
-    char balance[32];
-    std::snprintf(balance, sizeof balance, " l_aux: %.3f", *balance_);
-    text += balance;
+    text += fmt::format(" l_aux: {:.3f}", *balance_);
   }
   run_.log.console().data(text);
 }
@@ -104,12 +104,10 @@ void StepReports::show_progress() {
   if (now - shown_ < kSeconds) return;
   shown_ = now;
   const double per_step = run_.clock.seconds_a_step(run_.state.step);
-  char text[160];
-  std::snprintf(text, sizeof text, "epoch %ld/%ld  step %ld/%ld  loss %.3f  %.0f images/s  %s left",
-                run_.state.epoch + 1, run_.config.train.epochs, run_.state.step, total_steps_, loss_of_step(),
-                static_cast<double>(run_.session.batch().train) / per_step,
-                duration(per_step * static_cast<double>(total_steps_ - run_.state.step)).c_str());
-  run_.log.console().progress(text);
+  run_.log.console().progress(fmt::format("epoch {}/{}  step {}/{}  loss {:.3f}  {:.0f} images/s  {} left",
+                                          run_.state.epoch + 1, run_.config.train.epochs, run_.state.step, total_steps_,
+                                          loss_of_step(), static_cast<double>(run_.session.batch().train) / per_step,
+                                          duration(per_step * static_cast<double>(total_steps_ - run_.state.step))));
 }
 
 void StepReports::record() {

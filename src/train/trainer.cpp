@@ -1,12 +1,14 @@
 #include "train/trainer.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <numeric>
 #include <utility>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "train/agree.h"
 #include "train/config/print.h"
 #include "train/config/resume.h"
@@ -215,10 +217,8 @@ void Trainer::report(const Evaluation& e) {
   record.update(e.to_json(session_.classes() > 5));
   if (evaluates_average(config_)) record["weights"] = "ema";
   log_.record(record);
-  char text[160];
-  std::snprintf(text, sizeof text, "step %ld: %s accuracy %.2f %%, loss %.4f", state_.step, e.split.c_str(),
-                100 * e.accuracy(), e.loss);
-  log_.note(text);
+  log_.note(
+      fmt::format("step {}: {} accuracy {:.2f} %, loss {:.4f}", state_.step, e.split, 100 * e.accuracy(), e.loss));
   if (e.left_out > 0) log_.note(left_out_line(e));
   if (!std::isfinite(e.loss))
     log_.warn(str("the weights of step ", state_.step, " give no finite loss on the ", e.split, " split"));

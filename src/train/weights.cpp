@@ -6,11 +6,10 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/half.h"
-#include "base/lower_case.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "checkpoint/store.h"
 #include "checkpoint/tensor_differences.h"
@@ -123,12 +122,9 @@ std::string conversions(const SafetensorsFile& file) {
   std::map<StoredType, int> counts;
   for (const StoredTensor& t : file.tensors())
     if (t.dtype != StoredType::f32 && is_float(t.dtype)) ++counts[t.dtype];
-  std::string text;
-  for (const auto& [type, count] : counts) {
-    text += str(text.empty() ? "" : ", ", counted(count, "tensor"), " converted from ",
-                lower_case(std::string(name_of(type))), " to f32");
-  }
-  return text;
+  return joined(counts, ", ", [](const auto& of) {
+    return str(counted(of.second, "tensor"), " converted from ", lower_case(std::string(name_of(of.first))), " to f32");
+  });
 }
 
 std::vector<std::string> not_finite(const SafetensorsFile& file, WeightSet set) {

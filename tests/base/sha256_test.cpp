@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "base/sha1.h"
 
 namespace ct {
 namespace {

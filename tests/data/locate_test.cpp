@@ -79,7 +79,7 @@ TEST_F(LocateTest, ASetThatIsWrittenLaterIsKnownBefore) {
     std::vector<uint8_t> expected(late.shape().bytes()), read(expected.size());
     images->read(77, {}, expected.data());
     late.check_unchanged();  // before there is anything that could change
-    late.arrive(std::move(images));
+    late.set_images(std::move(images));
     EXPECT_TRUE(late.read(77, {}, read.data()));
     EXPECT_EQ(read, expected);
   }
@@ -90,7 +90,7 @@ TEST_F(LocateTest, ASetThatIsWrittenLaterIsKnownBefore) {
   write_synthetic(small, {}, 10);
   const DataSource found = locate_data("synthetic", root / "small");
   expect_error(ExitCode::data, {"synthetic-10", "another set"},
-               [&] { dynamic_cast<DeferredDataSet&>(*waiting).arrive(found.kind->open(found, Split::test, {})); });
+               [&] { dynamic_cast<DeferredDataSet&>(*waiting).set_images(found.kind->open(found, Split::test, {})); });
 }
 
 TEST_F(LocateTest, KeepsTheSyntheticSetInMemoryWhereItCannotBeWritten) {

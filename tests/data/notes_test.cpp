@@ -1,7 +1,6 @@
-#include "data/notes.h"
-
 #include <gtest/gtest.h>
 
+#include "data/description.h"
 #include "data/made_up_set.h"
 
 namespace ct {

@@ -2,9 +2,9 @@
 
 #include <numeric>
 
-#include "data/cifar/verify.h"
+#include "data/cifar/cifar_kind.h"
 #include "data/data_fixture.h"
-#include "data/statistics.h"
+#include "data/description.h"
 
 namespace ct {
 namespace {
@@ -197,14 +197,14 @@ TEST_F(PipelineTest, InspectionReportsDamageFileByFile) {
   auto bytes = records(10000);
   bytes[5 * kRecordBytes] = 200;
   write(folder / "data_batch_3.bin", bytes);
-  const auto reports = inspect_files(folder);
+  const auto reports = verify_batches(folder);
   ASSERT_EQ(reports.size(), 6u);
   EXPECT_NE(reports[0].problem.find("truncated"), std::string::npos);
   EXPECT_EQ(reports[0].records, 3);
   EXPECT_EQ(reports[1].problem, "no such file");
   EXPECT_NE(reports[2].problem.find("record 5 has label 200"), std::string::npos);
   EXPECT_EQ(reports[5].path.filename(), "test_batch.bin");
-  expect_error(ExitCode::data, {"nowhere"}, [&] { inspect_files(root / "nowhere"); });
+  expect_error(ExitCode::data, {"nowhere"}, [&] { verify_batches(root / "nowhere"); });
 }
 
 TEST_F(PipelineTest, Statistics) {

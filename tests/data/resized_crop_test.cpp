@@ -1,6 +1,6 @@
-#include "data/resized_crop.h"
-
 #include <gtest/gtest.h>
+
+#include "data/pictures/transform.h"
 
 namespace ct {
 namespace {

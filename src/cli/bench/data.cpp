@@ -1,5 +1,5 @@
 // bench data: what the pipeline delivers when nobody computes.
-#include <cstdio>
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "cli/bench/bench.h"
@@ -34,8 +34,7 @@ int bench_data(const BenchFlags& f, const Config& config, Communicator& comm) {
   });
   if (comm.rank() != 0) return 0;
   const double rate = static_cast<double>(batch.train) / time.median;
-  char text[64];
-  std::snprintf(text, sizeof text, "%.0f images/s, %.1f us a step", rate, 1e6 * time.median);
+  const std::string text = fmt::format("{:.0f} images/s, {:.1f} us a step", rate, 1e6 * time.median);
   print(f,
         {{"bench", "data"},
          {"dataset", data.train->name()},

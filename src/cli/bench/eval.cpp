@@ -1,7 +1,8 @@
 // bench eval: how long the evaluation of a picture takes, and what fast feedforward layers save of it.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -139,21 +140,18 @@ std::string compare_fast_layers(const BenchFlags& f, const Config& config, Commu
   const double batch = static_cast<double>(bench.evaluator().batch());
   const FastLayers fast(bench.evaluator(), bench.backend(), {.windows = f.windows, .window = std::min(f.window, 0.05)});
   if (fast.count == 0) return "";
-  char line[256];
-  std::snprintf(line, sizeof line,
-                "\n%d fast feedforward layers: %.2f us a picture by the units that tokens visit, %.2f us by all units "
-                "(%.2f times as long)",
-                fast.count, 1e6 * fast.visited / batch, 1e6 * fast.all / batch, fast.all / fast.visited);
-  std::string text = line;
+  std::string text = fmt::format(
+      "\n{} fast feedforward layers: {:.2f} us a picture by the units that tokens visit, {:.2f} us by all units "
+      "({:.2f} times as long)",
+      fast.count, 1e6 * fast.visited / batch, 1e6 * fast.all / batch, fast.all / fast.visited);
   result["fff_us"] = 1e6 * fast.visited / batch;
   result["fff_all_units_us"] = 1e6 * fast.all / batch;
   if (const auto linear = with_linear_layers(config)) {
     EvalBench other(f, *linear, comm);
     const double dense = other.run().median;
     other.finish();
-    std::snprintf(line, sizeof line, "\nthe network with ffn mlp: %.1f us a picture (%.2f times as long)",
-                  1e6 * dense / batch, dense / seconds);
-    text += line;
+    text += fmt::format("\nthe network with ffn mlp: {:.1f} us a picture ({:.2f} times as long)", 1e6 * dense / batch,
+                        dense / seconds);
     result["mlp_picture_us"] = 1e6 * dense / batch;
   }
   return text;
@@ -174,9 +172,9 @@ int bench_eval(const BenchFlags& f, const Config& config, Communicator& comm) {
                  {"picture_us", each * time.median},
                  {"picture_us_min", each * time.min},
                  {"picture_us_max", each * time.max}};
-  char line[256];
-  std::snprintf(line, sizeof line, "%.0f images/s (%.0f - %.0f), %.1f us a picture on a rank", pictures / time.median,
-                pictures / time.max, pictures / time.min, each * time.median);
+  const std::string line =
+      fmt::format("{:.0f} images/s ({:.0f} - {:.0f}), {:.1f} us a picture on a rank", pictures / time.median,
+                  pictures / time.max, pictures / time.min, each * time.median);
   std::string text = str(config.model.name, config.bf16.enabled == true ? " bf16" : "", ", evaluation in batches of ",
                          batch, " on ", comm.size(), " ranks, ", bench.backend().description(), ": ", line);
   if (comm.size() == 1 && bench.backend().is_host())

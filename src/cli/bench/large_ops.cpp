@@ -1,8 +1,8 @@
-#include "cli/bench/large_ops.h"
-
 #include <algorithm>
 #include <cstring>
 #include <map>
+
+#include "cli/bench/ops.h"
 
 namespace ct {
 namespace {

@@ -1,5 +1,7 @@
 #include "cli/bench/ops.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 
@@ -108,30 +110,25 @@ OpTimes time_host_operations(Engine& engine) {
 }
 
 std::string table(const OpTimes& times, const DevicePeaks& peaks, const std::string& title) {
-  char line[160];
-  std::snprintf(line, sizeof line, "\n  %-24s %10s %10s %7s %10s", "operation", "us", "GFLOP/s", "% peak", "GB/s");
-  std::string text = title + line;
+  std::string text =
+      title + fmt::format("\n  {:<24} {:>10} {:>10} {:>7} {:>10}", "operation", "us", "GFLOP/s", "% peak", "GB/s");
   if (!times.in_caches) text += "  % copy";
   text += "  of";
   double sum = 0;
   for (const OpTime& op : times.ops) {
     const Shares of = shares(op, peaks);
     sum += op.seconds;
-    std::snprintf(line, sizeof line, "\n  %-24s %10.2f", op.name.c_str(), 1e6 * op.seconds);
-    text += line;
+    text += fmt::format("\n  {:<24} {:10.2f}", op.name, 1e6 * op.seconds);
     if (op.cost.flops > 0)
-      std::snprintf(line, sizeof line, " %10.0f %6.*f%%", op.cost.flops / op.seconds / 1e9, times.in_caches ? 0 : 1,
-                    100 * of.flops);
+      text +=
+          fmt::format(" {:10.0f} {:6.{}f}%", op.cost.flops / op.seconds / 1e9, 100 * of.flops, times.in_caches ? 0 : 1);
     else
-      std::snprintf(line, sizeof line, " %10s %7s", "", "");
-    text += line;
-    std::snprintf(line, sizeof line, " %10.1f", op.cost.bytes / op.seconds / 1e9);
-    text += line;
-    if (!times.in_caches) std::snprintf(line, sizeof line, " %6.1f%%", 100 * of.bytes), text += line;
+      text += fmt::format(" {:>10} {:>7}", "", "");
+    text += fmt::format(" {:10.1f}", op.cost.bytes / op.seconds / 1e9);
+    if (!times.in_caches) text += fmt::format(" {:6.1f}%", 100 * of.bytes);
     text += "  " + op.result;
   }
-  std::snprintf(line, sizeof line, "\n  %-24s %10.2f", "sum", 1e6 * sum);
-  return text + line;
+  return text + fmt::format("\n  {:<24} {:10.2f}", "sum", 1e6 * sum);
 }
 
 Json operations(const OpTimes& times, const DevicePeaks& peaks) {

@@ -44,6 +44,13 @@ OpTimes time_device_operations(Engine& engine, Backend& backend, const OpTimingO
 /// Times on the host, one rank: medians of steps, operation after operation.
 OpTimes time_host_operations(Engine& engine);
 
+/// Of an operation's tensors the largest: as large as those of the copy that it is held against.
+inline constexpr int64_t kLargeBytes = int64_t{256} << 20;
+
+/// Times operations that only pass over memory where no cache holds their tensors: of each kind the operation of a
+/// micro-batch of `program` that moves most, with the batch so large that its largest tensor takes kLargeBytes.
+OpTimes time_large_operations(const LoweredProgram& program, Backend& backend, const OpTimingOptions& options);
+
 /// A line for each operation, its share of the peaks and their sum, under a title.
 std::string table(const OpTimes& times, const DevicePeaks& peaks, const std::string& title);
 /// Of each {"name", "us", "gflops", "gbytes_per_sec", "peak_share", "copy_share"}.

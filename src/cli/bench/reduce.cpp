@@ -1,6 +1,7 @@
 // bench reduce: the sum over ranks, in the memory of the devices and through the communicator that training uses.
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 
 #include "base/error.h"
@@ -56,11 +57,10 @@ int bench_reduce(const BenchFlags& f, const Config& config, Communicator& comm) 
   reduce.reset();
   device.finish();
   if (comm.rank() != 0) return 0;
-  char text[256];
-  std::snprintf(text, sizeof text,
-                "sum of %.1f MB over %d ranks (%s): %.2f ms (%.2f - %.2f), equal to the tree bit by bit",
-                static_cast<double>(n) * 4e-6, comm.size(), sums.description().c_str(), 1e3 * time.median,
-                1e3 * time.min, 1e3 * time.max);
+  const std::string text =
+      fmt::format("sum of {:.1f} MB over {} ranks ({}): {:.2f} ms ({:.2f} - {:.2f}), equal to the tree bit by bit",
+                  static_cast<double>(n) * 4e-6, comm.size(), sums.description(), 1e3 * time.median, 1e3 * time.min,
+                  1e3 * time.max);
   print(f,
         {{"bench", "reduce"},
          {"bytes", n * 4},

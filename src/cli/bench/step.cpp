@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -5,7 +7,6 @@
 
 #include "base/error.h"
 #include "cli/bench/bench.h"
-#include "cli/bench/large_ops.h"
 #include "cli/bench/ops.h"
 #include "cli/verbs.h"
 #include "device/peaks.h"
@@ -94,12 +95,11 @@ std::string bench_device_operations(const BenchFlags& f, const Config& config, C
   result["recorded_us"] = 1e6 * recorded;
   result["unrecorded_us"] = 1e6 * unrecorded;
   result["gaps_us"] = 1e6 * (recorded - times.step);
-  char line[256];
-  std::snprintf(line, sizeof line,
-                "\nstep: %.1f us recorded, %.1f us unrecorded; its operations %.1f us, gaps between them and copies of "
-                "batches %.1f us (%.1f %% of the recorded step)",
-                1e6 * recorded, 1e6 * unrecorded, 1e6 * times.step, 1e6 * (recorded - times.step),
-                100 * (1 - times.step / recorded));
+  const std::string line = fmt::format(
+      "\nstep: {:.1f} us recorded, {:.1f} us unrecorded; its operations {:.1f} us, gaps between them and copies of "
+      "batches {:.1f} us ({:.1f} % of the recorded step)",
+      1e6 * recorded, 1e6 * unrecorded, 1e6 * times.step, 1e6 * (recorded - times.step),
+      100 * (1 - times.step / recorded));
   return "\n" + table(times, peaks, peaks.text) + large + line;
 }
 
@@ -126,10 +126,8 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
   std::string text = str(config.model.name, config.bf16.enabled == true ? " bf16" : "", ", batch ", batch.train, " = ",
                          batch.micro, " x ", batch.accumulation, " x ", comm.size(), " ranks, ZeRO stage ",
                          config.zero_optimization.stage, ", ", bench.backend().description(), ": ");
-  char line[256];
-  std::snprintf(line, sizeof line, "%.0f images/s (%.0f - %.0f), %.1f us a step", images / time.median,
-                images / time.max, images / time.min, 1e6 * time.median);
-  text += line;
+  text += fmt::format("{:.0f} images/s ({:.0f} - {:.0f}), {:.1f} us a step", images / time.median, images / time.max,
+                      images / time.min, 1e6 * time.median);
   Json result = {{"bench", "step"},
                  {"model", config.model.name},
                  {"batch", batch.train},
@@ -148,9 +146,8 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
   if (other) {
     const bool now = config.communication.reproducible;
     const double with = now ? time.median : *other, without = now ? *other : time.median;
-    std::snprintf(line, sizeof line, "\nreproducible sums: %.1f us a step with, %.1f without (%+.1f %%)", 1e6 * with,
-                  1e6 * without, 100 * (with / without - 1));
-    text += line;
+    text += fmt::format("\nreproducible sums: {:.1f} us a step with, {:.1f} without ({:+.1f} %)", 1e6 * with,
+                        1e6 * without, 100 * (with / without - 1));
     result["reproducible_cost"] = with / without - 1;
   }
   if (operations && host) {

@@ -1,9 +1,10 @@
 // bench update: norm, clip, the configuration's optimizer, bf16 copy; the optimizer and the average of weights by
 // themselves; of Muon the orthogonalisation of a matrix too; each rank has its share of the parameters, as ZeRO assigns
 // them.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <new>
 #include <numeric>
 #include <optional>
@@ -61,10 +62,8 @@ std::optional<OrthogonalizeTime> time_orthogonalize(Backend& backend, const Conf
 
 std::string text_of(const std::optional<OrthogonalizeTime>& t) {
   if (!t) return "";
-  char text[200];
-  std::snprintf(text, sizeof text, "\northogonalisation of %ld x %ld: %.1f ms, %.1f GFLOP/s, %.1f %% of the peak",
-                kRows, kColumns, 1e3 * t->seconds, 1e-9 * t->flops / t->seconds, 100 * t->flops / t->seconds / t->peak);
-  return text;
+  return fmt::format("\northogonalisation of {} x {}: {:.1f} ms, {:.1f} GFLOP/s, {:.1f} % of the peak", kRows, kColumns,
+                     1e3 * t->seconds, 1e-9 * t->flops / t->seconds, 100 * t->flops / t->seconds / t->peak);
 }
 
 Json with(Json result, const std::optional<OrthogonalizeTime>& t) {
@@ -132,12 +131,10 @@ int bench_update(const BenchFlags& f, const Config& config, Communicator& comm) 
   const int64_t read_for_norm = sizeof(float), bytes = update.bytes(true) + read_for_norm,
                 bytes_alone = update.bytes(false);
   const char* const name = update.name().c_str();
-  char text[400];
-  std::snprintf(
-      text, sizeof text,
-      "update of %.1f M parameters on %d ranks by %s: %.0f Mparam/s (%.1f ms, %.1f GB/s at %ld B); %s alone: "
-      "%.0f Mparam/s (%.1f ms, %.1f GB/s at %ld B); an average of weights: %.0f Mparam/s (%.1f ms, %.1f GB/s at "
-      "12 B)",
+  const std::string text = fmt::format(
+      "update of {:.1f} M parameters on {} ranks by {}: {:.0f} Mparam/s ({:.1f} ms, {:.1f} GB/s at {} B); {} alone: "
+      "{:.0f} Mparam/s ({:.1f} ms, {:.1f} GB/s at {} B); an average of weights: {:.0f} Mparam/s ({:.1f} ms, {:.1f} "
+      "GB/s at 12 B)",
       m, comm.size(), name, m / whole, 1e3 * whole, m * 1e-3 * static_cast<double>(bytes) / whole, bytes, name,
       m / by_itself, 1e3 * by_itself, m * 1e-3 * static_cast<double>(bytes_alone) / by_itself, bytes_alone,
       m / ema.median, 1e3 * ema.median, m * 12e-3 / ema.median);
@@ -179,12 +176,11 @@ int bench_device_update(const BenchFlags& f, const Config& config) {
   const double rate = m * 1e6 * static_cast<double>(bytes) / whole,
                rate_alone = m * 1e6 * static_cast<double>(bytes_alone) / by_itself;
   const char* const name = update.name().c_str();
-  char text[320];
-  std::snprintf(text, sizeof text,
-                "update of %.1f M parameters: %s with a bf16 copy %.0f Mparam/s (%.3f ms, %.1f GB/s at %ld B, %.1f %% "
-                "of the copy); %s alone: %.0f Mparam/s (%.3f ms, %.1f GB/s at %ld B, %.1f %%)",
-                m, name, m / whole, 1e3 * whole, 1e-9 * rate, bytes, 100 * rate / peaks.bytes, name, m / by_itself,
-                1e3 * by_itself, 1e-9 * rate_alone, bytes_alone, 100 * rate_alone / peaks.bytes);
+  const std::string text = fmt::format(
+      "update of {:.1f} M parameters: {} with a bf16 copy {:.0f} Mparam/s ({:.3f} ms, {:.1f} GB/s at {} B, {:.1f} % of "
+      "the copy); {} alone: {:.0f} Mparam/s ({:.3f} ms, {:.1f} GB/s at {} B, {:.1f} %)",
+      m, name, m / whole, 1e3 * whole, 1e-9 * rate, bytes, 100 * rate / peaks.bytes, name, m / by_itself,
+      1e3 * by_itself, 1e-9 * rate_alone, bytes_alone, 100 * rate_alone / peaks.bytes);
   const std::optional<OrthogonalizeTime> matrix = time_orthogonalize(*backend, config, f);
   Json result = {{"bench", "update"},
                  {"optimizer", update.name()},

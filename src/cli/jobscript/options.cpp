@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/lower_case.h"
+#include "base/text.h"
 #include "cli/verbs.h"
 #include "train/device.h"
 

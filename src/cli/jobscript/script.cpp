@@ -1,5 +1,7 @@
 #include "cli/jobscript/script.h"
 
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <regex>
 #include <sstream>
@@ -211,10 +213,8 @@ std::optional<int64_t> parse_duration(const std::string& text) {
 }
 
 std::string duration_text(int64_t seconds) {
-  char text[48];
-  std::snprintf(text, sizeof text, "%02ld:%02ld:%02ld", static_cast<long>(seconds / 3600),
-                static_cast<long>(seconds / 60 % 60), static_cast<long>(seconds % 60));
-  return text;
+  return fmt::format("{:02}:{:02}:{:02}", static_cast<long>(seconds / 3600), static_cast<long>(seconds / 60 % 60),
+                     static_cast<long>(seconds % 60));
 }
 
 }  // namespace ct

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/programs.h"
 
 namespace ct {
@@ -69,9 +70,7 @@ Command srun_command(const LaunchFlags& flags, const RanksToStart& ranks, const 
   if (tasks.nodes > 0) command.words.push_back(str("--nodes=", tasks.nodes));
   if (tasks.a_node > 0) command.words.push_back(str("--ntasks-per-node=", tasks.a_node));
   if (resources.from_file()) {
-    std::string names;
-    for (const HostSlots& host : resources.hosts) names += (names.empty() ? "" : ",") + host.name;
-    command.words.push_back("--nodelist=" + names);
+    command.words.push_back("--nodelist=" + joined(resources.hosts, ",", &HostSlots::name));
     // srun may put the hosts into another order than the hostfile's.
     const bool alike = std::ranges::all_of(
         resources.hosts, [&](const HostSlots& host) { return host.slots == resources.hosts[0].slots; });

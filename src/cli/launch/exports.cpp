@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/input.h"
 #include "base/paths.h"
-#include "base/trimmed.h"
+#include "base/text.h"
 
 namespace ct {
 namespace {

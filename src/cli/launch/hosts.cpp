@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/input.h"
-#include "base/trimmed.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace ct {

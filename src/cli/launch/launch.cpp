@@ -18,7 +18,7 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "base/lower_case.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "cli/config_lookup.h"
 #include "cli/launch/command.h"

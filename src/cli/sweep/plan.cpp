@@ -8,6 +8,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "train/config/document.h"
 
 namespace ct {
@@ -130,8 +131,7 @@ SweepRun run_of(const Settings& settings) {
 }  // namespace
 
 std::string SweepRun::text(bool with_seed) const {
-  std::string text;
-  for (const Setting& setting : settings) text += (text.empty() ? "" : ", ") + setting.text();
+  const std::string text = joined(settings, ", ", &Setting::text);
   return with_seed ? str(text, text.empty() ? "" : ", ", kSeed, "=", seed) : text;
 }
 

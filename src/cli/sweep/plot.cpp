@@ -1,7 +1,8 @@
 // The picture of a sweep: no script, no font but the viewer's own.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "base/error.h"
 #include "cli/sweep/results.h"
@@ -61,8 +62,7 @@ std::string plot_text(const std::vector<SweepOutcome>& outcomes) {
           "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n");
   text += label(kLeft, kTop - 16, "start", "test accuracy, %: each run, mean and standard deviation over seeds");
   for (double at = bottom; at < top + tick / 2; at += tick) {
-    char number[32];
-    std::snprintf(number, sizeof number, "%g", std::round(at / tick) * tick);
+    const std::string number = fmt::format("{:g}", std::round(at / tick) * tick);
     text += line(kLeft, y(at), right, y(at), "#dddddd") + label(kLeft - 8, y(at) + 4, "end", number);
   }
   for (size_t g = 0; g < groups.size(); ++g) {

@@ -1,8 +1,9 @@
 #include "cli/sweep/results.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <numeric>
 #include <sstream>
@@ -21,13 +22,6 @@ namespace {
 
 constexpr const char* kAsConfigured = "as configured";
 
-template <class... Args>
-std::string format(const char* pattern, Args... args) {
-  char text[256];
-  std::snprintf(text, sizeof text, pattern, args...);
-  return text;
-}
-
 /// The number under a key; NaN where there is none, as for a loss that was not finite.
 double number(const Json& record, const char* key) {
   const auto at = record.find(key);
@@ -42,11 +36,11 @@ int64_t count(const Json& record, const char* key) {
 std::string spread_text(const std::vector<double>& numbers, int digits) {
   if (numbers.empty()) return "-";
   const auto [mean, deviation] = mean_and_deviation(numbers);
-  const std::string text = format("%.*f", digits, mean);
-  return numbers.size() == 1 ? text : text + format(" ± %.*f", digits, deviation);
+  const std::string text = fmt::format("{:.{}f}", mean, digits);
+  return numbers.size() == 1 ? text : text + fmt::format(" ± {:.{}f}", deviation, digits);
 }
 
-std::string loss_text(double loss) { return std::isnan(loss) ? "-" : format("%.9g", loss); }
+std::string loss_text(double loss) { return std::isnan(loss) ? "-" : fmt::format("{:.9g}", loss); }
 
 std::string escaped_for_markdown(std::string text) {
   for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
@@ -177,11 +171,11 @@ std::string results_text(const std::vector<SweepOutcome>& outcomes) {
         {"notes", "cifar-train sweep"},
         {"arch", o.config.model.name},
         {"params", settings.empty() ? kAsConfigured : settings},
-        {"best_val_acc", format("%.2f", 100 * result.best->accuracy)},
+        {"best_val_acc", fmt::format("{:.2f}", 100 * result.best->accuracy)},
         {"best_train_loss", loss_text(result.best_train_loss)},
         {"best_val_loss", loss_text(result.best->loss)},
         {"end_epoch", str(result.end_epoch)},
-        {"train_seconds", format("%.2f", o.seconds)},
+        {"train_seconds", fmt::format("{:.2f}", o.seconds)},
         {"num_params", str(result.parameters)},
         {"git_hash", std::string(commit())},
         {"timestamp", o.finished},
@@ -194,7 +188,7 @@ std::string results_text(const std::vector<SweepOutcome>& outcomes) {
         {"scheduler", key("scheduler.type", "none")},
     };
     text += "Experiment:\n";
-    for (const auto& [name, value] : lines) text += format("\t%16s: ", name) + value + "\n";
+    for (const auto& [name, value] : lines) text += fmt::format("\t{:>16}: ", name) + value + "\n";
   }
   return text;
 }

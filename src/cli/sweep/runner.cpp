@@ -1,8 +1,9 @@
 #include "cli/sweep/runner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <limits>
@@ -263,8 +264,7 @@ void SweepRunner::ended(const Children::Ended& child) {
   record_end(child.number, std::chrono::duration<double>(Clock::now() - process.begun).count());
   if (outcome.result) {
     outcome.finished = time_text();
-    char text[64];
-    std::snprintf(text, sizeof text, "accuracy %.2f %%, ", 100 * outcome.result->kept.accuracy);
+    const std::string text = fmt::format("accuracy {:.2f} %, ", 100 * outcome.result->kept.accuracy);
     tell(child.number, text + duration(outcome.seconds));
   } else if (process.code == kStopped) {
     tell(child.number, "stopped, its checkpoint is good");

@@ -1,7 +1,6 @@
 #include "data/cifar/cifar_kind.h"
 
 #include "base/paths.h"
-#include "data/cifar/verify.h"
 
 namespace ct {
 namespace fs = std::filesystem;
@@ -62,17 +61,6 @@ DataSize size_of_batches(const DataSource& source, const OpenOptions& options) {
   return {.spec = {kCifarShape, kCifarClasses, images}, .bytes = static_cast<int64_t>(kRecordBytes) * records * files};
 }
 
-std::string look_at_batches(const fs::path& folder) {
-  for (const Split split : {Split::train, Split::test})
-    for (const std::string& name : batch_files(split)) {
-      std::error_code error;
-      const uint64_t bytes = fs::file_size(folder / name, error);
-      const std::string wrong = error ? error.message() : size_problem(bytes, records_per_file(folder));
-      if (!wrong.empty()) return name + ": " + wrong;
-    }
-  return "";
-}
-
 DataKind cifar_kind() {
   return {.key = "cifar10",
           .name = kCifarName,
@@ -83,9 +71,8 @@ DataKind cifar_kind() {
           .locate = locate,
           .open = open_batches,
           .size = size_of_batches,
-          .look = look_at_batches,
           .verified = "sizes and labels are checked, bytes compared with those published",
-          .verify = [](const fs::path& folder, const OpenOptions&) { return inspect_files(folder); }};
+          .verify = verify_batches};
 }
 
 }  // namespace ct

@@ -33,6 +33,12 @@ std::vector<std::string> batch_files(Split split) {
   return names;
 }
 
+std::vector<std::string> all_batch_files() {
+  std::vector<std::string> names = batch_files(Split::train);
+  names.push_back(batch_files(Split::test).front());
+  return names;
+}
+
 std::string_view data_remedy(bool synthetic) {
   return synthetic ? "delete the folder; cifar-train data synth --out DIR writes it again"
                    : "unpack cifar-10-binary.tar.gz from https://www.cs.toronto.edu/~kriz/ again";
@@ -81,12 +87,11 @@ bool is_synthetic_folder(const fs::path& folder) {
 int64_t records_per_file(const fs::path& folder) {
   if (!is_synthetic_folder(folder)) return kRecordsPerFile;
   uint64_t longest = 0;
-  for (const Split split : {Split::train, Split::test})
-    for (const std::string& name : batch_files(split)) {
-      std::error_code error;
-      const uint64_t bytes = fs::file_size(folder / name, error);
-      if (!error) longest = std::max(longest, bytes);
-    }
+  for (const std::string& name : all_batch_files()) {
+    std::error_code error;
+    const uint64_t bytes = fs::file_size(folder / name, error);
+    if (!error) longest = std::max(longest, bytes);
+  }
   return std::min(static_cast<int64_t>(longest / kRecordBytes), kRecordsPerFile);
 }
 

@@ -26,6 +26,7 @@ inline constexpr std::string_view kCifarFolder = "cifar-10-batches-bin", kSynthe
 
 /// The file names of a split, in the order in which images are numbered.
 std::vector<std::string> batch_files(Split split);
+std::vector<std::string> all_batch_files();
 
 struct CifarOptions {
   OnCorrupt on_corrupt = OnCorrupt::error;  // a record whose label is not a class: refused, or left out and counted

@@ -8,7 +8,7 @@
 #include "base/crc32c.h"
 #include "base/files.h"
 #include "base/paths.h"
-#include "base/trimmed.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace ct {

@@ -1,5 +1,3 @@
-#include "data/image_folder/image_folder_kind.h"
-
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -8,9 +6,10 @@
 #include "base/cores.h"
 #include "base/in_order.h"
 #include "base/paths.h"
+#include "data/description.h"
 #include "data/folder_names.h"
 #include "data/image_folder/image_folder_set.h"
-#include "data/notes.h"
+#include "data/kinds.h"
 
 namespace ct {
 namespace fs = std::filesystem;
@@ -110,17 +109,20 @@ std::string without(const fs::path& path, const Error& error) {
   return text;
 }
 
-std::string look(const fs::path& folder) {
+/// What is wrong with the names of the classes.
+FileReport report_of_classes(const fs::path& folder) {
+  FileReport report{.path = folder};
   try {
     require_known_classes(folder / "train", folder / "val");
-    return "";
   } catch (const Error& error) {
-    return without(folder, error);
+    report.problem = without(folder, error);
   }
+  return report;
 }
 
 /// A line for each split and each bad picture.
-std::vector<FileReport> verify(const fs::path& folder, const OpenOptions& options) {
+std::vector<FileReport> verify(const fs::path& folder, const OpenOptions& options, Depth depth) {
+  if (depth == Depth::names_and_sizes) return {report_of_classes(folder)};
   std::vector<FileReport> reports;
   bool both_open = true;
   std::unique_ptr<ImageFolderSet> last;
@@ -152,8 +154,8 @@ std::vector<FileReport> verify(const fs::path& folder, const OpenOptions& option
       both_open = false;
     }
   }
-  if (std::string problem = both_open ? look(folder) : ""; !problem.empty())
-    reports.push_back({.path = folder, .problem = std::move(problem)});
+  if (const FileReport classes = report_of_classes(folder); both_open && !classes.problem.empty())
+    reports.push_back(classes);
   return reports;
 }
 
@@ -171,7 +173,6 @@ DataKind image_folder_kind() {
           .locate = locate,
           .open = open,
           .size = size,
-          .look = look,
           .verified = "every picture is decoded",
           .verify = verify};
 }

@@ -8,10 +8,10 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/counted.h"
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 
 namespace ct {
 namespace fs = std::filesystem;

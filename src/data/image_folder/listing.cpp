@@ -9,11 +9,11 @@
 #include <cstring>
 #include <limits>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/in_order.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "data/folder_names.h"
 

@@ -1,9 +1,7 @@
-#include "data/mnist/mnist_kind.h"
-
 #include "base/paths.h"
 #include "base/sha256.h"
+#include "data/kinds.h"
 #include "data/mnist/mnist_set.h"
-#include "data/twins.h"
 
 namespace ct {
 namespace fs = std::filesystem;
@@ -44,13 +42,12 @@ DataSize size(const DataSource& source, const OpenOptions& options) {
           .bytes = (train + test) * static_cast<int64_t>(kMnistShape.bytes())};
 }
 
-FileReport inspect(const fs::path& path, bool images, bool whole) {
-  FileReport report{.path = path};
-  try {
-    if (report.problem = missing_file(path); !report.problem.empty()) return report;
+FileReport inspect(const fs::path& path, bool images, Depth depth) {
+  return report_of(path, [&](FileReport& report) {
+    if (report.problem = missing_file(path); !report.problem.empty()) return;
     const MappedFile map(path, MappedFile::Links::follow, ExitCode::data);
     report.bytes = map.bytes().size();
-    if (whole) report.sha256 = sha256_hex(map.bytes().data(), report.bytes);
+    if (depth == Depth::every_byte) report.sha256 = sha256_hex(map.bytes().data(), report.bytes);
     const IdxFile file = images ? read_images(map.bytes()) : read_labels(map.bytes());
     report.records = file.count;
     report.problem = file.problem;
@@ -58,36 +55,20 @@ FileReport inspect(const fs::path& path, bool images, bool whole) {
       if (const int label = std::to_integer<int>(file.items[static_cast<size_t>(i)]); label >= kMnistClasses)
         report.problem = bad_label(i, label);
     map.require_unchanged(ExitCode::data);
-  } catch (const Error& unreadable) {
-    if (unreadable.code() == ExitCode::memory) throw;
-    report.problem = unreadable.what();
-  }
-  return report;
+  });
 }
 
-/// All four files; their SHA-256 too where they are to be read whole.
-std::vector<FileReport> inspect_files(const fs::path& folder, bool whole) {
+std::vector<FileReport> verify(const fs::path& folder, const OpenOptions&, Depth depth) {
   std::vector<FileReport> reports;
   for (const Split split : {Split::train, Split::test}) {
-    const FileReport images = inspect(folder / mnist_files(split).images, /*images=*/true, whole);
-    FileReport labels = inspect(folder / mnist_files(split).labels, /*images=*/false, whole);
+    const FileReport images = inspect(folder / mnist_files(split).images, /*images=*/true, depth);
+    FileReport labels = inspect(folder / mnist_files(split).labels, /*images=*/false, depth);
     if (images.problem.empty() && labels.problem.empty())
       labels.problem = count_problem(images.records, labels.records);
     reports.insert(reports.end(), {images, labels});
   }
-  return reports;
-}
-
-std::vector<FileReport> verify(const fs::path& folder, const OpenOptions&) {
-  std::vector<FileReport> reports = inspect_files(folder, /*whole=*/true);
   name_twins(reports);
   return reports;
-}
-
-std::string look(const fs::path& folder) {
-  for (const FileReport& file : inspect_files(folder, /*whole=*/false))
-    if (!file.problem.empty()) return str(file.path.filename().string(), ": ", file.problem);
-  return "";
 }
 
 }  // namespace
@@ -102,7 +83,6 @@ DataKind mnist_kind() {
           .find = find,
           .open = open,
           .size = size,
-          .look = look,
           .verified = "headers, sizes and labels are checked",
           .verify = verify};
 }

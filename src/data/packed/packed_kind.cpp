@@ -1,5 +1,3 @@
-#include "data/packed/packed_kind.h"
-
 #include <algorithm>
 #include <utility>
 
@@ -7,6 +5,7 @@
 #include "base/sha256.h"
 #include "base/utf8.h"
 #include "data/folder_names.h"
+#include "data/kinds.h"
 #include "data/packed/packed_set.h"
 
 namespace ct {
@@ -50,60 +49,46 @@ DataSize size(const DataSource& source, const OpenOptions& options) {
   return size;
 }
 
-std::string look(const fs::path& path) {
-  try {
-    const MappedFile file(path, MappedFile::Links::follow, ExitCode::data);
-    read_packed_index(file.bytes());
-  } catch (const Error& error) {
-    if (error.code() == ExitCode::memory) throw;
-    return error.what();
+/// The file may be larger than memory: a picture is compared right after its bytes were hashed.
+std::vector<FileReport> read_all(const MappedFile& file, const PackedIndex& index, FileReport& report) {
+  const std::span<const std::byte> bytes = file.bytes();
+  std::vector<FileReport> damaged;
+  Sha256 hash;
+  uint64_t hashed = 0;
+  const auto hash_to = [&](uint64_t end) {
+    if (end > hashed) hash.update(bytes.data() + hashed, end - hashed);
+    hashed = std::max(hashed, end);
+  };
+  for (const Split split : {Split::train, Split::test}) {
+    const auto pictures = index.of(split);
+    for (size_t i = 0; i < pictures.size(); ++i) {
+      const PackedEntry picture = pictures[i];  // a copy: the file may be written over any moment
+      hash_to(std::min<uint64_t>(picture.offset + picture.bytes, bytes.size()));
+      if (std::string problem = packed_problem(bytes, picture); !problem.empty())
+        damaged.push_back({.path = file.path() / index.name(split, static_cast<int64_t>(i)),
+                           .bytes = picture.bytes,
+                           .records = 1,
+                           .problem = std::move(problem)});
+    }
   }
-  return "";
+  hash_to(bytes.size());
+  report.sha256 = hash.hex();
+  return damaged;
 }
 
 /// The file, and each of its pictures that is damaged.
-std::vector<FileReport> verify(const fs::path& path, const OpenOptions&) {
-  FileReport report{.path = path};
+std::vector<FileReport> verify(const fs::path& path, const OpenOptions&, Depth depth) {
   std::vector<FileReport> damaged;
-  try {
+  const FileReport whole = report_of(path, [&](FileReport& report) {
     const MappedFile file(path, MappedFile::Links::follow, ExitCode::data);
-    const std::span<const std::byte> bytes = file.bytes();
-    report.bytes = bytes.size();
+    report.bytes = file.bytes().size();
     PackedIndex index;
-    try {
-      index = read_packed_index(bytes);
-    } catch (const Error& error) {
-      if (error.code() == ExitCode::memory) throw;
-      report.problem = error.what();
-    }
-    // The file may be larger than memory: a picture is compared right after its bytes were hashed.
-    Sha256 hash;
-    uint64_t hashed = 0;
-    const auto hash_to = [&](uint64_t end) {
-      if (end > hashed) hash.update(bytes.data() + hashed, end - hashed);
-      hashed = std::max(hashed, end);
-    };
-    for (const Split split : {Split::train, Split::test}) {
-      const auto pictures = report.problem.empty() ? index.of(split) : std::span<const PackedEntry>();
-      report.records += static_cast<int64_t>(pictures.size());
-      for (size_t i = 0; i < pictures.size(); ++i) {
-        const PackedEntry picture = pictures[i];  // a copy: the file may be written over any moment
-        hash_to(std::min<uint64_t>(picture.offset + picture.bytes, bytes.size()));
-        if (std::string problem = packed_problem(bytes, picture); !problem.empty())
-          damaged.push_back({.path = path / index.name(split, static_cast<int64_t>(i)),
-                             .bytes = picture.bytes,
-                             .records = 1,
-                             .problem = std::move(problem)});
-      }
-    }
-    hash_to(bytes.size());
-    report.sha256 = hash.hex();
+    report.problem = report_of(path, [&](FileReport&) { index = read_packed_index(file.bytes()); }).problem;
+    report.records = static_cast<int64_t>(index.entries.size());
+    if (depth == Depth::every_byte) damaged = read_all(file, index, report);
     file.require_unchanged(ExitCode::data);
-  } catch (const Error& unreadable) {
-    if (unreadable.code() == ExitCode::memory) throw;
-    report.problem = unreadable.what();
-  }
-  damaged.insert(damaged.begin(), report);
+  });
+  damaged.insert(damaged.begin(), whole);
   return damaged;
 }
 
@@ -120,7 +105,6 @@ DataKind packed_kind() {
           .find = find,
           .open = open,
           .size = size,
-          .look = look,
           .verified = "the index and the checksum of every picture are compared",
           .verify = verify};
 }

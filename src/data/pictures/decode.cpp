@@ -6,8 +6,7 @@
 
 #include "base/error.h"
 #include "base/wrong_download.h"
-#include "data/pictures/jpeg.h"
-#include "data/pictures/png.h"
+#include "data/pictures/codecs.h"
 
 namespace ct {
 namespace {
@@ -64,6 +63,19 @@ PicturePart decode_part(std::span<const std::byte> file, const ChooseWindow& win
 }
 
 }  // namespace
+
+void require_allowed(PictureSize size, const DecodeOptions& options) {
+  if (const int64_t pixels = int64_t{size.width} * size.height; pixels > options.max_pixels)
+    fail(ExitCode::data, size.width, "x", size.height, ": ", pixels, " pixels are more than data.max_pixels, ",
+         options.max_pixels, ", which may be raised (data verify, data convert: --max-pixels)");
+}
+
+void require_inside(const Window& window, PictureSize size) {
+  check(window.x >= 0 && window.y >= 0 && window.width > 0 && window.height > 0 &&
+            window.width <= size.width - window.x && window.height <= size.height - window.y,
+        "no window of ", window.width, "x", window.height, " at ", window.x, ",", window.y, " in a picture of ",
+        size.width, "x", size.height);
+}
 
 Picture decode(std::span<const std::byte> file, const DecodeOptions& options) {
   return decode_part(file, nullptr, {}, options).picture;

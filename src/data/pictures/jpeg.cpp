@@ -1,17 +1,16 @@
-#include "data/pictures/jpeg.h"
-
 #include <algorithm>
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
 #include <vector>
 
+#include "data/pictures/codecs.h"
+
 // After <cstdio>, which they need.
 #include <jerror.h>
 #include <jpeglib.h>
 
 #include "base/error.h"
-#include "data/pictures/limits.h"
 
 namespace ct {
 namespace {

@@ -1,5 +1,3 @@
-#include "data/pictures/png.h"
-
 #include <png.h>
 
 #include <algorithm>
@@ -9,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/pictures/limits.h"
+#include "data/pictures/codecs.h"
 
 namespace ct {
 namespace {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 
+#include "base/random.h"
 #include "data/augmentation.h"
 #include "data/dataset.h"
 #include "data/pictures/decode.h"
@@ -25,6 +26,11 @@ struct PictureTransform {
   int64_t max_pixels = kMaxPixels;  // data.max_pixels
   SampleShape shape() const { return {3, size, size}; }
 };
+
+/// The box that RandomResizedCrop takes of a picture, or of a sample that has its size already (augmentation.cpp), by
+/// torchvision's rule: ten attempts at a share of the area (uniform) and a ratio of width to height (log-uniform), then
+/// the largest box in the middle whose ratio is allowed.
+Window random_window(const RandomResizedCrop& crop, PictureSize picture, Random& random);
 
 /// Resize(shorter): the size of a whole picture when its shorter side is resized.
 PictureSize resized_size(PictureSize picture, int shorter);

@@ -188,12 +188,6 @@ const std::array<std::string_view, 6> kSyntheticSha256 = {
 
 namespace {
 
-std::vector<std::string> all_batch_files() {
-  std::vector<std::string> names = batch_files(Split::train);
-  names.push_back(batch_files(Split::test).front());
-  return names;
-}
-
 /// The first file that is missing or of another length, and how; empty: the set is there.
 std::string first_problem(const fs::path& folder) {
   const int64_t records = is_folder(folder, ExitCode::data) ? records_per_file(folder) : kRecordsPerFile;

@@ -41,9 +41,9 @@ inline constexpr uint32_t kSyntheticFingerprints[2] = {0xf51af553, 0x9aa53003};
 /// SHA-256 of file number `file` of kSyntheticSha256, in a set whose files have so many records.
 std::string synthetic_sha256(size_t file, int64_t records_per_file);
 
-/// Does the folder hold all of the set's files, each as long as it must be? (Their bytes: data/cifar/verify.h.) False
-/// where there is nothing; Error(data) where something else stands in its place, such as a damaged set. A set that was
-/// written with fewer images is there.
+/// Does the folder hold all of the set's files, each as long as it must be? (Their bytes: data/cifar/cifar_kind.h.)
+/// False where there is nothing; Error(data) where something else stands in its place, such as a damaged set. A set
+/// that was written with fewer images is there.
 bool synthetic_there(const std::filesystem::path& folder);
 
 /// Writes data_batch_1..5.bin, test_batch.bin and batches.meta.txt (the class names) into `folder`, atomically: a

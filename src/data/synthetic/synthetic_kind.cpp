@@ -1,8 +1,5 @@
-#include "data/synthetic/synthetic_kind.h"
-
 #include "base/paths.h"
 #include "data/cifar/cifar_kind.h"
-#include "data/cifar/verify.h"
 #include "data/deferred_data_set.h"
 #include "data/folder_names.h"
 #include "data/synthetic/synthetic.h"
@@ -85,9 +82,8 @@ DataKind synthetic_kind() {
           .locate = locate,
           .open = open,
           .size = size_of_batches,
-          .look = look_at_batches,
           .verified = "sizes, labels and SHA-256 are compared",
-          .verify = [](const fs::path& folder, const OpenOptions&) { return inspect_files(folder); }};
+          .verify = verify_batches};
 }
 
 }  // namespace ct

@@ -1,8 +1,9 @@
 #include "device/cpu/convolution_algorithms.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <concepts>
-#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <sstream>
@@ -188,10 +189,7 @@ std::string ConvolutionAlgorithms::fastest(const ConvTask& task, const std::vect
     const auto kernel = prepare_convolution(task, algorithm);
     if (!kernel) continue;
     const double time = milliseconds(*kernel, task, values);
-    char text[64];
-    std::snprintf(text, sizeof text, "%s%s %.3f ms", times.empty() ? "" : ", ", std::string(name_of(algorithm)).c_str(),
-                  time);
-    times += text;
+    times += fmt::format("{}{} {:.3f} ms", times.empty() ? "" : ", ", name_of(algorithm), time);
     if (time < least) best = name_of(algorithm);
     least = std::min(least, time);
   }

@@ -1,5 +1,6 @@
 // What `doctor` says of GPUs.
-#include <cstdio>
+#include <fmt/format.h>
+
 #include <fstream>
 
 #include "base/error.h"
@@ -14,11 +15,7 @@
 namespace ct::cuda {
 namespace {
 
-std::string gigabytes(size_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f GB", static_cast<double>(bytes) / 1e9);
-  return text;
-}
+std::string gigabytes(size_t bytes) { return fmt::format("{:.1f} GB", static_cast<double>(bytes) / 1e9); }
 
 /// "570.124.06", as the kernel module says; empty: it does not.
 std::string module_version() {

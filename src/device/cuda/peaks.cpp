@@ -1,7 +1,8 @@
 #include "device/peaks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cstdio>
 
 #include "base/error.h"
 #include "base/seconds.h"
@@ -103,17 +104,14 @@ DevicePeaks measure_cuda_peaks(Backend& backend, DType compute) {
   auto* gpu = dynamic_cast<cuda::CudaBackend*>(&backend);
   check(gpu != nullptr, "peaks of a backend that is no GPU's");
   const cuda::Measured copy = cuda::copy_rate(*gpu);
-  char text[200];
   DevicePeaks peaks{.flops = 0, .bytes = copy.rate, .text = {}};
-  std::snprintf(text, sizeof text, "measured peaks of this GPU: %.1f GB/s copy of %.1f MiB", copy.rate / 1e9,
-                static_cast<double>(copy.size) / 0x1p20);
-  peaks.text = text;
+  peaks.text = fmt::format("measured peaks of this GPU: {:.1f} GB/s copy of {:.1f} MiB", copy.rate / 1e9,
+                           static_cast<double>(copy.size) / 0x1p20);
   try {
     const cuda::Measured product = cuda::product_rate(*gpu, compute);
     peaks.flops = product.rate;
-    std::snprintf(text, sizeof text, ", %.0f GFLOP/s %s product of %ld^3", product.rate / 1e9,
-                  std::string(name_of(compute)).c_str(), product.size);
-    peaks.text += text;
+    peaks.text +=
+        fmt::format(", {:.0f} GFLOP/s {} product of {}^3", product.rate / 1e9, name_of(compute), product.size);
   } catch (const Error& e) {
     if (e.code() != ExitCode::usage) throw;
     peaks.text += str(", products not measured: ", e.what());

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/input.h"
-#include "base/lower_case.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "train/config/encoded.h"
 

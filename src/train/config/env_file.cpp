@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/trimmed.h"
+#include "base/text.h"
 #include "train/config/document.h"
 
 namespace ct {

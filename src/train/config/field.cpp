@@ -5,8 +5,7 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "base/lower_case.h"
-#include "base/overload.h"
+#include "base/text.h"
 #include "train/config/suggest.h"
 
 namespace ct {
@@ -145,9 +144,7 @@ std::vector<std::string> checked_words(const ConfigField& field, const Node& nod
 }
 
 std::string words_text(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + flow(word);
-  return "[" + text + "]";
+  return "[" + joined(words, ", ", [](const std::string& word) { return flow(word); }) + "]";
 }
 
 /// seed, or a list of flags.
@@ -220,10 +217,8 @@ AugmentStep read_step(const ConfigField& field, const Node& node) {
 }
 
 std::string step_text(AugmentStep step) {
-  std::string text;
-  for (const ConfigKey& key : keys_of(step))
-    text += (text.empty() ? "" : ", ") + key.name + ": " + field_text(as_field(key, ""));
-  return "{" + std::string(name_of(step)) + ": {" + text + "}}";
+  const auto text = [](const ConfigKey& key) { return key.name + ": " + field_text(as_field(key, "")); };
+  return str("{", name_of(step), ": {", joined(keys_of(step), ", ", text), "}}");
 }
 
 /// {pattern: "*.bias", weight_decay: 0}
@@ -291,16 +286,8 @@ std::string field_text(const ConfigField& field) {
                [](const std::vector<int64_t>* v) { return numbers_text(*v); },
                [](const std::vector<std::string>* v) { return words_text(*v); },
                [](const Compat* v) { return compat_text(*v); },
-               [](const std::vector<AugmentStep>* v) {
-                 std::string text;
-                 for (const AugmentStep& step : *v) text += (text.empty() ? "" : ", ") + step_text(step);
-                 return "[" + text + "]";
-               },
-               [](const std::vector<optim::ParameterGroup>* v) {
-                 std::string text;
-                 for (const optim::ParameterGroup& group : *v) text += (text.empty() ? "" : ", ") + group_text(group);
-                 return "[" + text + "]";
-               },
+               [](const std::vector<AugmentStep>* v) { return "[" + joined(*v, ", ", step_text) + "]"; },
+               [](const std::vector<optim::ParameterGroup>* v) { return "[" + joined(*v, ", ", group_text) + "]"; },
                [](const std::optional<optim::Optimizer>* v) { return std::string(*v ? optim::type_of(**v) : ""); },
                [](const optim::LrSchedule* v) { return std::string(optim::type_of(*v)); }},
       field.target);

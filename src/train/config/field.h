@@ -11,6 +11,14 @@
 
 namespace ct {
 
+/// std::visit(Overload{[](A) {...}, [](B) {...}}, variant): one function of several, chosen by type.
+template <class... Types>
+struct Overload : Types... {
+  using Types::operator()...;
+};
+template <class... Types>
+Overload(Types...) -> Overload<Types...>;
+
 /// Where a value lives in a Config; the alternative is the key's type.
 using ConfigTarget =
     std::variant<bool*, int64_t*, double*, std::string*, Choice, std::array<double, 2>*, std::vector<double>*,

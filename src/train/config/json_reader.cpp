@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "base/lower_case.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "train/config/document.h"
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <set>
 
-#include "base/overload.h"
 #include "train/config/document.h"
+#include "train/config/field.h"
 #include "train/config/inert_keys.h"
 #include "train/config/merge.h"
 #include "train/config/schema.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/lower_case.h"
+#include "base/text.h"
 #include "train/config/batch.h"
 #include "train/config/imagenet_file.h"
 #include "train/config/inert_keys.h"

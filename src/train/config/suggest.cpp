@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/lower_case.h"
+#include "base/text.h"
 #include "train/config/inert_keys.h"
 
 namespace ct {

@@ -1,12 +1,13 @@
 #include "train/reports/comms_log.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <utility>
 
 #include "base/error.h"
-#include "base/human_bytes.h"
+#include "base/text.h"
 #include "train/config/schema.h"
 
 namespace ct {
@@ -62,12 +63,9 @@ void CommsLog::add(const Exchange& exchange) {
   calls.seconds += exchange.seconds;
   if (!keys_.verbose) return;
   const Bandwidth reached = bandwidth(exchange, ranks_);
-  char text[256];
-  std::snprintf(text, sizeof text,
-                "comm op: %s | time (ms): %.2f | msg size: %s | algbw (Gbps): %.2f | busbw (Gbps): %.2f",
-                label(exchange).c_str(), 1e3 * exchange.seconds, size_text(exchange.bytes).c_str(),
-                reached.algorithm / 1e9, reached.bus / 1e9);
-  lines_.push_back(text);
+  lines_.push_back(fmt::format(
+      "comm op: {} | time (ms): {:.2f} | msg size: {} | algbw (Gbps): {:.2f} | busbw (Gbps): {:.2f}", label(exchange),
+      1e3 * exchange.seconds, size_text(exchange.bytes), reached.algorithm / 1e9, reached.bus / 1e9));
 }
 
 std::vector<std::string> CommsLog::take_lines() {
@@ -77,17 +75,15 @@ std::vector<std::string> CommsLog::take_lines() {
 
 std::vector<std::string> CommsLog::table() const {
   const std::lock_guard lock(mutex_);
-  char text[256];
-  std::snprintf(text, sizeof text, "%-28s%-16s%-10s%-20s%-18s%-18s%s", "Comm. Op", "Message Size", "Count",
-                "Total Latency(ms)", "Avg Latency(ms)", "tput_avg (Gbps)", "busbw_avg (Gbps)");
-  std::vector<std::string> lines = {text};
+  std::vector<std::string> lines = {fmt::format("{:<28}{:<16}{:<10}{:<20}{:<18}{:<18}{}", "Comm. Op", "Message Size",
+                                                "Count", "Total Latency(ms)", "Avg Latency(ms)", "tput_avg (Gbps)",
+                                                "busbw_avg (Gbps)")};
   for (const auto& [key, calls] : calls_) {
     const double mean = calls.seconds / static_cast<double>(calls.count);
     const Bandwidth reached = bandwidth({.name = key.name, .what = "", .bytes = key.bytes, .seconds = mean}, ranks_);
-    std::snprintf(text, sizeof text, "%-28s%-16s%-10ld%-20.2f%-18.2f%-18.2f%.2f", key.label.c_str(),
-                  size_text(key.bytes).c_str(), calls.count, 1e3 * calls.seconds, 1e3 * mean, reached.algorithm / 1e9,
-                  reached.bus / 1e9);
-    lines.push_back(text);
+    lines.push_back(fmt::format("{:<28}{:<16}{:<10}{:<20.2f}{:<18.2f}{:<18.2f}{:.2f}", key.label, size_text(key.bytes),
+                                calls.count, 1e3 * calls.seconds, 1e3 * mean, reached.algorithm / 1e9,
+                                reached.bus / 1e9));
   }
   return lines;
 }

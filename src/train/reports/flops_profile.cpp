@@ -1,7 +1,8 @@
 #include "train/reports/flops_profile.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <functional>
 #include <utility>
 
@@ -9,13 +10,6 @@
 
 namespace ct {
 namespace {
-
-template <class... Args>
-std::string format(const char* pattern, Args... args) {
-  char text[512];
-  std::snprintf(text, sizeof text, pattern, args...);
-  return text;
-}
 
 bool is_part_of_the_model(const std::string& module) { return !module.starts_with("("); }
 
@@ -25,7 +19,7 @@ std::string count_text(double n) {
   constexpr const char* kUnits[] = {"", " K", " M", " G", " T", " P"};
   size_t unit = 0;
   for (; n >= 999.995 && unit + 1 < std::size(kUnits); ++unit) n /= 1000;
-  return format(unit > 0 ? "%.2f%s" : "%.0f%s", n, kUnits[unit]);
+  return fmt::format("{:.{}f}{}", n, unit > 0 ? 2 : 0, kUnits[unit]);
 }
 
 FlopsProfile::Spent& FlopsProfile::Spent::operator+=(const Spent& more) {
@@ -106,9 +100,9 @@ void FlopsProfile::add_summary(std::vector<std::string>& lines, const ProfiledRu
   const Spent forward = of_pass(Pass::forward), backward = of_pass(Pass::backward), update = of_pass(Pass::update),
               exchange = of_pass(Pass::exchange);
   const auto line = [&](const char* what, const std::string& value) {
-    lines.push_back(format("%-58s  %s", what, value.c_str()));
+    lines.push_back(fmt::format("{:<58}  {}", what, value));
   };
-  const auto ms = [](double seconds) { return format("%.3f ms", 1e3 * seconds); };
+  const auto ms = [](double seconds) { return fmt::format("{:.3f} ms", 1e3 * seconds); };
   const auto rate = [](const Spent& spent) {
     return spent.seconds > 0 ? count_text(spent.flops / spent.seconds) + "FLOPS" : std::string("-");
   };
@@ -127,7 +121,7 @@ void FlopsProfile::add_summary(std::vector<std::string>& lines, const ProfiledRu
   line("time of exchanges between ranks:", ms(exchange.seconds));
   line("time of the update:", ms(update.seconds));
   line("time of the whole step, with waiting for data:", ms(run.seconds));
-  line("images a second, while profiled:", format("%.0f", static_cast<double>(run.images) / run.seconds));
+  line("images a second, while profiled:", fmt::format("{:.0f}", static_cast<double>(run.images) / run.seconds));
 }
 
 void FlopsProfile::add_top(std::vector<std::string>& lines, const Config::FlopsProfiler& keys, int depth) const {
@@ -145,7 +139,7 @@ void FlopsProfile::add_top(std::vector<std::string>& lines, const Config::FlopsP
     const auto row = [&](const char* title, const std::function<double(const Entry&)>& of,
                          const std::function<std::string(double)>& as_text) {
       std::ranges::stable_sort(modules, std::greater<>(), of);
-      std::string line = format("    %-14s", title);
+      std::string line = fmt::format("    {:<14}", title);
       for (size_t i = 0; i < modules.size() && i < static_cast<size_t>(keys.top_modules); ++i)
         line += str(i > 0 ? ", " : "", modules[i].first.empty() ? "the model" : modules[i].first, " ",
                     as_text(of(modules[i])));
@@ -154,20 +148,20 @@ void FlopsProfile::add_top(std::vector<std::string>& lines, const Config::FlopsP
     lines.push_back(str("depth ", at, ":"));
     row("parameters", parameters, count_text);
     row("MACs", macs, count_text);
-    row("time", time, [](double seconds) { return format("%.3f ms", 1e3 * seconds); });
+    row("time", time, [](double seconds) { return fmt::format("{:.3f} ms", 1e3 * seconds); });
   }
 }
 
 void FlopsProfile::add_modules(std::vector<std::string>& lines, const ProfiledRun& run, int depth) const {
   lines.push_back("");
   lines.push_back("Detailed profile: modules with their submodules; shares are of the time of all operations");
-  lines.push_back(format("%-36s %12s %12s %12s %12s %12s %7s", "module", "parameters", "MACs", "FLOPs", "forward ms",
-                         "backward ms", "share"));
+  lines.push_back(fmt::format("{:<36} {:>12} {:>12} {:>12} {:>12} {:>12} {:>7}", "module", "parameters", "MACs",
+                              "FLOPs", "forward ms", "backward ms", "share"));
   const auto row = [&](const std::string& name, const std::string& parameters, const Modules& m) {
-    lines.push_back(format("%-36s %12s %12s %12s %12.3f %12.3f %6.1f%%", name.c_str(), parameters.c_str(),
-                           count_text(m.forward.flops / 2).c_str(),
-                           count_text(m.forward.flops + m.backward.flops).c_str(), 1e3 * m.forward.seconds,
-                           1e3 * m.backward.seconds, share(m.forward.seconds + m.backward.seconds)));
+    lines.push_back(fmt::format("{:<36} {:>12} {:>12} {:>12} {:12.3f} {:12.3f} {:6.1f}%", name, parameters,
+                                count_text(m.forward.flops / 2), count_text(m.forward.flops + m.backward.flops),
+                                1e3 * m.forward.seconds, 1e3 * m.backward.seconds,
+                                share(m.forward.seconds + m.backward.seconds)));
   };
   const auto all = by_module();
   for (const std::string& name : modules_.names()) {
@@ -190,13 +184,13 @@ void FlopsProfile::add_kinds(std::vector<std::string>& lines) const {
   std::ranges::stable_sort(sorted, std::greater<>(), [](const auto& k) { return k.second.seconds; });
   lines.push_back("");
   lines.push_back("Operations by kind");
-  lines.push_back(
-      format("%-26s %9s %12s %12s %10s %10s %7s", "operation", "launches", "FLOPs", "ms", "GFLOP/s", "GB/s", "share"));
+  lines.push_back(fmt::format("{:<26} {:>9} {:>12} {:>12} {:>10} {:>10} {:>7}", "operation", "launches", "FLOPs", "ms",
+                              "GFLOP/s", "GB/s", "share"));
   for (const auto& [op, spent] : sorted) {
     const double seconds = std::max(spent.seconds, 1e-9);
-    lines.push_back(format("%-26s %9ld %12s %12.3f %10.1f %10.1f %6.1f%%", op.c_str(), spent.launches,
-                           count_text(spent.flops).c_str(), 1e3 * spent.seconds, spent.flops / seconds / 1e9,
-                           spent.bytes / seconds / 1e9, share(spent.seconds)));
+    lines.push_back(fmt::format("{:<26} {:9} {:>12} {:12.3f} {:10.1f} {:10.1f} {:6.1f}%", op, spent.launches,
+                                count_text(spent.flops), 1e3 * spent.seconds, spent.flops / seconds / 1e9,
+                                spent.bytes / seconds / 1e9, share(spent.seconds)));
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/host.h"
-#include "base/human_bytes.h"
+#include "base/text.h"
 
 namespace ct {
 namespace {

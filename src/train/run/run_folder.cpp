@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "comm/all_ranks.h"
 #include "train/config/load.h"
 #include "train/config/print.h"
@@ -88,8 +89,7 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
     settle_like(now, saved);
     const ResumeDifference difference = resume_difference(saved, resumed_->ranks, now, ranks);
     if (!difference.forbidden.empty()) {
-      std::string keys;
-      for (const std::string& key : difference.forbidden) keys += (keys.empty() ? "" : "; ") + key;
+      const std::string keys = joined(difference.forbidden, "; ");
       if (resume.kind == ResumeMode::path && !goes_back_)
         fail(ExitCode::checkpoint, "--resume ", in_quotes(resume_from_.native()), " has another configuration (", keys,
              "): restore these keys, or begin with its weights: --init ",

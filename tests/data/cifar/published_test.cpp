@@ -1,8 +1,8 @@
-#include "data/cifar/published.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "data/cifar/cifar_kind.h"
 
 namespace ct {
 namespace {

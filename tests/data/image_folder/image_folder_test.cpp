@@ -4,9 +4,9 @@
 #include <map>
 
 #include "data/data_fixture.h"
+#include "data/description.h"
 #include "data/image_folder/image_folder_set.h"
 #include "data/locate.h"
-#include "data/notes.h"
 #include "data/pictures/made_up_pictures.h"
 #include "data/pipeline.h"
 
@@ -284,7 +284,7 @@ TEST_F(ImageFolderTest, ThereMayBeNothingOfAClassToTestOn) {
   EXPECT_EQ(test->label(0), 2);
   EXPECT_EQ(notes_of(*test, Split::test),
             std::vector<std::string>{"no images of the class 'ant' and 1 more to test on"});
-  EXPECT_EQ(source.kind->look(folder), "");
+  EXPECT_EQ(problem_of(*source.kind, folder), "");
   // Without train/ the classes are those of the weights.
   fs::rename(folder / "train", root / "elsewhere");
   EXPECT_EQ(source.kind->open(source, Split::test, {.classes = {"ant", "bee", "cow"}})->label(0), 2);
@@ -297,11 +297,11 @@ TEST_F(ImageFolderTest, ThereMayBeNothingOfAClassToTestOn) {
 TEST_F(ImageFolderTest, ThereIsNoClassToTestOnAlone) {
   const fs::path folder = make_folders(1);
   const DataSource source = locate_data("image_folder", folder);
-  EXPECT_EQ(source.kind->look(folder), "");
+  EXPECT_EQ(problem_of(*source.kind, folder), "");
   fs::rename(folder / "val" / "bee", folder / "val" / "wasp");
   expect_error(ExitCode::data, {"val: no folder for the class 'bee'", "train"},
                [&] { source.kind->open(source, Split::test, {}); });
-  EXPECT_NE(source.kind->look(folder).find("'bee'"), std::string::npos);
+  EXPECT_NE(problem_of(*source.kind, folder).find("'bee'"), std::string::npos);
   fs::create_directory_symlink("wasp", folder / "val" / "bee");
   expect_error(ExitCode::data, {"train: no folder for the class 'wasp'", "val"},
                [&] { source.kind->open(source, Split::test, {}); });
@@ -314,15 +314,16 @@ TEST_F(ImageFolderTest, ThereIsNoClassToTestOnAlone) {
 TEST_F(ImageFolderTest, VerifyListsEveryBadPicture) {
   const fs::path folder = make_folders(2);
   const DataKind& kind = *find_kind("image_folder");
-  EXPECT_EQ(kind.verify(folder, {}).size(), 2u);
+  EXPECT_EQ(kind.verify(folder, {}, Depth::every_byte).size(), 2u);
   fs::create_directory(folder / "val" / "dog");
   put(folder / "val" / "dog" / "p0.png", FileBytes(30, std::byte{'x'}));
-  EXPECT_NE(kind.verify(folder, {}).back().problem.find("no folder for the class 'dog'"), std::string::npos);
+  EXPECT_NE(kind.verify(folder, {}, Depth::every_byte).back().problem.find("no folder for the class 'dog'"),
+            std::string::npos);
   fs::remove_all(folder / "val" / "dog");
   fs::resize_file(folder / "train" / "ant" / "p1.png", 70);
   put(folder / "val" / "bee" / "p0.png", {});
   put(folder / "val" / "cow" / "p1.png", FileBytes(30, std::byte{'x'}));
-  const std::vector<FileReport> reports = kind.verify(folder, {});
+  const std::vector<FileReport> reports = kind.verify(folder, {}, Depth::every_byte);
   ASSERT_EQ(reports.size(), 5u);
   EXPECT_EQ(reports[0].records, 6);
   EXPECT_EQ(reports[0].problem, "");
@@ -334,8 +335,8 @@ TEST_F(ImageFolderTest, VerifyListsEveryBadPicture) {
   EXPECT_EQ(reports[4].problem, "neither a JPEG nor a PNG file");
   fs::remove_all(folder / "val");
   fs::create_directory(folder / "val");
-  EXPECT_EQ(kind.verify(folder, {}).back().problem.find("no folders; put"), 0u)
-      << kind.verify(folder, {}).back().problem;
+  EXPECT_EQ(kind.verify(folder, {}, Depth::every_byte).back().problem.find("no folders; put"), 0u)
+      << kind.verify(folder, {}, Depth::every_byte).back().problem;
 }
 
 }  // namespace

@@ -180,8 +180,8 @@ TEST_F(MnistSetTest, TheKindKnowsSizesAndDamage) {
   EXPECT_EQ(here.spec.test_images, 2);
   EXPECT_EQ(here.bytes, 7 * 784);
   EXPECT_EQ(here.spec.sample, (SampleShape{1, 28, 28}));
-  EXPECT_EQ(kind.look(folder), "");
-  const auto reports = kind.verify(folder, {});
+  EXPECT_EQ(problem_of(kind, folder), "");
+  const auto reports = kind.verify(folder, {}, Depth::every_byte);
   ASSERT_EQ(reports.size(), 4u);
   for (const FileReport& report : reports) EXPECT_EQ(report.problem, "") << report.path;
   EXPECT_EQ(reports[0].records, 5);
@@ -190,15 +190,15 @@ TEST_F(MnistSetTest, TheKindKnowsSizesAndDamage) {
   for (const Damage& damage : damages()) {
     make();
     write(folder / damage.file, damage.bytes);
-    const FileReport report = kind.verify(folder, {})[damage.file == "train-labels-idx1-ubyte"];
+    const FileReport report = kind.verify(folder, {}, Depth::every_byte)[damage.file == "train-labels-idx1-ubyte"];
     for (const std::string& word : damage.words) EXPECT_NE(report.problem.find(word), std::string::npos) << word;
-    EXPECT_EQ(kind.look(folder), damage.file + ": " + report.problem);
+    EXPECT_EQ(problem_of(kind, folder), damage.file + ": " + report.problem);
   }
   make();
   write(folder / "t10k-labels-idx1-ubyte", labels({8, 10}));
-  EXPECT_EQ(kind.verify(folder, {})[3].problem, "label 1 is 10, the classes are 0 to 9");
+  EXPECT_EQ(kind.verify(folder, {}, Depth::every_byte)[3].problem, "label 1 is 10, the classes are 0 to 9");
   fs::remove(folder / "t10k-images-idx3-ubyte");
-  EXPECT_EQ(kind.look(folder), "t10k-images-idx3-ubyte: no such file");
+  EXPECT_EQ(problem_of(kind, folder), "t10k-images-idx3-ubyte: no such file");
 }
 
 }  // namespace

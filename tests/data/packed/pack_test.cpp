@@ -296,8 +296,8 @@ TEST_F(PackTest, TheKindKnowsSizesAndDamage) {
   EXPECT_EQ(size.spec.test_images, 3);
   EXPECT_FALSE(size.spec.direct);
   EXPECT_GT(kind.size({}, {}).spec.test_images, 1000);
-  EXPECT_EQ(kind.look(out()), "");
-  auto reports = kind.verify(out(), {});
+  EXPECT_EQ(problem_of(kind, out()), "");
+  auto reports = kind.verify(out(), {}, Depth::every_byte);
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_EQ(reports[0].problem, "");
   EXPECT_EQ(reports[0].records, 8);
@@ -308,8 +308,8 @@ TEST_F(PackTest, TheKindKnowsSizesAndDamage) {
   const uint64_t third = offset_of(Split::train, 3), second = offset_of(Split::test, 1);
   flip(third);
   flip(second);
-  EXPECT_EQ(kind.look(out()), "");  // the quick look
-  reports = kind.verify(out(), {});
+  EXPECT_EQ(problem_of(kind, out()), "");  // the quick look
+  reports = kind.verify(out(), {}, Depth::every_byte);
   ASSERT_EQ(reports.size(), 3u);
   EXPECT_EQ(reports[0].problem, "");
   EXPECT_EQ(reports[1].path, out() / "crab/3.png");
@@ -317,8 +317,8 @@ TEST_F(PackTest, TheKindKnowsSizesAndDamage) {
   EXPECT_EQ(reports[2].path, out() / "crab/6.png");
 
   fs::resize_file(out(), 500);
-  EXPECT_NE(kind.look(out()).find("cut short"), std::string::npos);
-  EXPECT_NE(kind.verify(out(), {})[0].problem.find("cut short"), std::string::npos);
+  EXPECT_NE(problem_of(kind, out()).find("cut short"), std::string::npos);
+  EXPECT_NE(kind.verify(out(), {}, Depth::every_byte)[0].problem.find("cut short"), std::string::npos);
   expect_error(ExitCode::data, {out().string(), "cut short", "data convert"}, [&] { open(Split::train); });
 }
 

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "data/pictures/jpeg.h"
+#include "data/pictures/codecs.h"
 #include "data/pictures/made_up_pictures.h"
 
 namespace ct {

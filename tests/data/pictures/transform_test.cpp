@@ -6,7 +6,6 @@
 
 #include "data/pictures/made_up_pictures.h"
 #include "data/pictures/resize.h"
-#include "data/resized_crop.h"
 
 namespace ct {
 namespace {

@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "base/sha256.h"
-#include "data/cifar/verify.h"
+#include "data/cifar/cifar_kind.h"
 #include "data/data_fixture.h"
-#include "data/statistics.h"
+#include "data/description.h"
 
 namespace ct {
 namespace {
@@ -54,7 +54,7 @@ TEST_F(SyntheticTest, WritersAtOnceLeaveOneWholeSet) {
   EXPECT_EQ(written, 1);
   EXPECT_FALSE(write_synthetic(folder));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.parent_path()), fs::directory_iterator()), 1) << "leftovers";
-  for (const FileReport& report : inspect_files(folder)) EXPECT_EQ(report.problem, "") << report.path;
+  for (const FileReport& report : verify_batches(folder)) EXPECT_EQ(report.problem, "") << report.path;
   EXPECT_EQ(text(folder / "batches.meta.txt").substr(0, 13), "striped-disc\n");
 
   const CifarSet test(folder, Split::test);
@@ -73,7 +73,7 @@ TEST_F(SyntheticTest, WritersAtOnceLeaveOneWholeSet) {
   file.seekp(5000);
   file.put(static_cast<char>(byte ^ 1));
   file.close();
-  const auto reports = inspect_files(folder);
+  const auto reports = verify_batches(folder);
   EXPECT_NE(reports[1].problem.find(kSyntheticSha256[1]), std::string::npos);
   EXPECT_EQ(reports[2].problem, "");
   fs::resize_file(folder / "test_batch.bin", 5000 * kRecordBytes);

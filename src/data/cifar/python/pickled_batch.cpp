@@ -1,7 +1,12 @@
 #include "data/cifar/python/pickled_batch.h"
 
+#include <fmt/format.h>
+
+#include <initializer_list>
+#include <optional>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -11,35 +16,11 @@ namespace ct {
 namespace {
 
 // Opcodes, as Python's pickletools names them.
-enum : uint8_t {
-  kProto = 0x80,
-  kStop = '.',
-  kMark = '(',
-  kEmptyDict = '}',
-  kSetItems = 'u',
-  kEmptyList = ']',
-  kAppends = 'e',
-  kBinPut = 'q',
-  kLongBinPut = 'r',
-  kBinGet = 'h',
-  kLongBinGet = 'j',
-  kShortBinString = 'U',
-  kBinString = 'T',
-  kBinUnicode = 'X',
-  kBinInt1 = 'K',
-  kBinInt2 = 'M',
-  kBinInt = 'J',
-  kNone = 'N',
-  kNewTrue = 0x88,
-  kNewFalse = 0x89,
-  kGlobal = 'c',
-  kTuple = 't',
-  kTuple1 = 0x85,
-  kTuple2 = 0x86,
-  kTuple3 = 0x87,
-  kReduce = 'R',
-  kBuild = 'b',
-};
+constexpr uint8_t kProto = 0x80, kStop = '.', kMark = '(', kEmptyDict = '}', kSetItems = 'u', kEmptyList = ']',
+                  kAppends = 'e', kBinPut = 'q', kLongBinPut = 'r', kBinGet = 'h', kLongBinGet = 'j',
+                  kShortBinString = 'U', kBinString = 'T', kBinUnicode = 'X', kBinInt1 = 'K', kBinInt2 = 'M',
+                  kBinInt = 'J', kPythonNone = 'N', kNewTrue = 0x88, kNewFalse = 0x89, kGlobal = 'c', kTuple = 't',
+                  kTuple1 = 0x85, kTuple2 = 0x86, kTuple3 = 0x87, kReduce = 'R', kBuild = 'b';
 
 /// Goes through a pickle from front to back; each member takes one thing that must come next.
 class PickleReader {
@@ -68,59 +49,27 @@ class PickleReader {
   }
 
   std::string_view text(const char* what) {
-    size_t bytes = 0;
-    switch (next()) {
-      case kShortBinString:
-        ++at_, bytes = static_cast<size_t>(number(1));
-        break;
-      case kBinString:
-      case kBinUnicode:
-        ++at_, bytes = static_cast<size_t>(number(4));
-        break;
-      default:
-        fail_opcode(what);
-    }
-    const auto at = reinterpret_cast<const char*>(raw(bytes).data());
+    const auto bytes = operand({{kShortBinString, 1}, {kBinString, 4}, {kBinUnicode, 4}});
+    if (!bytes) fail_opcode(what);
+    const auto at = raw(static_cast<size_t>(*bytes));
     put();
-    return {at, bytes};
+    return {reinterpret_cast<const char*>(at.data()), at.size()};
   }
-  /// A string that nobody wants to know; one that was there before stands as its number.
+  /// A string that nobody needs; one that was there before stands as its number.
   void skip_text() {
-    if (next() == kBinGet)
-      ++at_, number(1);
-    else if (next() == kLongBinGet)
-      ++at_, number(4);
-    else
-      text("a string");
+    if (!operand({{kBinGet, 1}, {kLongBinGet, 4}})) text("a string");
   }
   void exactly(std::string_view expected) {
     const size_t begin = at_;
-    if (text("a string") != expected) {
-      at_ = begin;
-      fail_here("another string than '", expected, "'");
-    }
+    if (text("a string") == expected) return;
+    at_ = begin;
+    fail_here("another string than '", expected, "'");
   }
 
   int64_t whole_number(const char* what) {
-    switch (next()) {
-      case kBinInt1:
-        ++at_;
-        return number(1);
-      case kBinInt2:
-        ++at_;
-        return number(2);
-      case kBinInt:
-        ++at_;
-        return static_cast<int32_t>(number(4));
-      default:
-        fail_opcode(what);
-    }
-  }
-  bool flag() {
-    const uint8_t opcode = next();
-    if (opcode != kNewTrue && opcode != kNewFalse) fail_opcode("true or false");
-    ++at_;
-    return opcode == kNewTrue;
+    if (const auto value = operand({{kBinInt1, 1}, {kBinInt2, 2}})) return *value;
+    if (const auto value = operand({{kBinInt, 4}})) return static_cast<int32_t>(*value);
+    fail_opcode(what);
   }
 
   /// `item()` takes each.
@@ -140,24 +89,26 @@ class PickleReader {
     global("numpy.core.multiarray", "_reconstruct");
     global("numpy", "ndarray");
     whole_number("a shape");
-    tuple(kTuple1);
+    end(kTuple1);
     exactly("b");
-    tuple(kTuple3);
-    call(kReduce);
+    end(kTuple3);
+    end(kReduce);
     take(kMark, "an array's state");
     whole_number("a version");
     const int64_t rows = whole_number("the number of rows");
     if (const int64_t found = whole_number("the number of columns"); rows < 1 || found != columns)
       fail_here("an array of ", rows, " x ", found, ", not of ", columns, " columns");
-    tuple(kTuple2);
+    end(kTuple2);
     element_type();
-    PickledBatch batch{.by_columns = flag()};
+    if (!is_flag()) fail_opcode("true or false");
+    PickledBatch batch{.by_columns = next() == kNewTrue};
+    ++at_;
     const std::string_view bytes = text("an array's bytes");
     if (bytes.size() != static_cast<uint64_t>(rows) * static_cast<uint64_t>(columns))
       fail_here(bytes.size(), " bytes for an array of ", rows, " x ", columns);
     batch.pixels = std::as_bytes(std::span(bytes));
-    tuple(kTuple);
-    call(kBuild);
+    end(kTuple);
+    end(kBuild);
     return batch;
   }
 
@@ -176,9 +127,7 @@ class PickleReader {
     ++at_;
   }
   [[noreturn]] void fail_opcode(const char* wanted) const {
-    constexpr char kHex[] = "0123456789abcdef";
-    const uint8_t opcode = next();
-    fail_here("opcode 0x", kHex[opcode >> 4], kHex[opcode & 15], " in place of ", wanted);
+    fail_here(fmt::format("opcode 0x{:02x} in place of {}", next(), wanted));
   }
   std::span<const std::byte> raw(size_t bytes) {
     if (bytes > file_.size() - at_) fail_here("it ends, cut short: ", bytes, " bytes should follow");
@@ -193,22 +142,22 @@ class PickleReader {
     for (size_t i = bytes; i-- > 0;) value = value << 8 | std::to_integer<int64_t>(found[i]);
     return value;
   }
+  /// The number behind the next opcode, if that is one of these, of so many bytes.
+  std::optional<int64_t> operand(std::initializer_list<std::pair<uint8_t, size_t>> opcodes) {
+    for (const auto& [opcode, bytes] : opcodes)
+      if (next() == opcode) return ++at_, number(bytes);
+    return std::nullopt;
+  }
   /// What was just made may get a number by which it could be meant again.
   void put() {
-    while (at_ < file_.size() && (next() == kBinPut || next() == kLongBinPut)) {
-      const size_t bytes = next() == kBinPut ? 1 : 4;
-      ++at_;
-      number(bytes);
-    }
+    while (at_ < file_.size() && operand({{kBinPut, 1}, {kLongBinPut, 4}})) continue;
   }
-  void tuple(uint8_t opcode) {
-    take(opcode, "the end of a tuple");
+  /// Of a tuple, or of an array or its type.
+  void end(uint8_t opcode) {
+    take(opcode, "the end of a tuple, an array or its type");
     put();
   }
-  void call(uint8_t opcode) {
-    take(opcode, "the call that ends an array or its type");
-    put();
-  }
+  bool is_flag() const { return next() == kNewTrue || next() == kNewFalse; }
   std::string_view line() {
     const size_t begin = at_;
     while (next() != '\n') ++at_;
@@ -218,36 +167,31 @@ class PickleReader {
   void global(std::string_view module, std::string_view name) {
     const size_t begin = at_;
     take(kGlobal, "a name of numpy's");
-    if (line() != module || line() != name) {
-      at_ = begin;
-      fail_here("another name than ", module, ".", name);
-    }
-    put();
+    if (line() == module && line() == name) return put();
+    at_ = begin;
+    fail_here("another name than ", module, ".", name);
   }
-  /// numpy's dtype of bytes: its name, then its state.
+  /// numpy's dtype of bytes: its name and two numbers or flags, then its state.
   void element_type() {
     global("numpy", "dtype");
     exactly("u1");
-    const auto number_or_flag = [&] {
-      if (next() == kNewTrue || next() == kNewFalse)
-        flag();
+    for (int i = 0; i < 2; ++i)
+      if (is_flag())
+        ++at_;
       else
         whole_number("a number");
-    };
-    number_or_flag();
-    number_or_flag();
-    tuple(kTuple3);
-    call(kReduce);
+    end(kTuple3);
+    end(kReduce);
     take(kMark, "a type's state");
     whole_number("a version");
     exactly("|");
     while (next() != kTuple)
-      if (next() == kNone)
+      if (next() == kPythonNone)
         ++at_;
       else
         whole_number("a type's state");
-    tuple(kTuple);
-    call(kBuild);
+    end(kTuple);
+    end(kBuild);
   }
 
   std::span<const std::byte> file_;

@@ -57,57 +57,28 @@ std::vector<std::byte> converted(const std::string& name, std::span<const std::b
   return {bytes.begin(), bytes.end()};
 }
 
-class Converter {
- public:
-  Converter(FileSystem& files, const fs::path& to, const std::function<void(const std::string&)>& reading)
-      : files_(files), to_(to), reading_(reading) {}
+using Take = std::function<void(const std::string& name, const fs::path& path, std::span<const std::byte> pickle)>;
 
-  bool wants(const std::string& name) const { return missing_.contains(name); }
-  void convert(const std::string& name, const fs::path& path, std::span<const std::byte> pickle) {
-    if (reading_) reading_(name);
-    std::vector<std::byte> bytes;
-    try {
-      bytes = converted(name, pickle);
-    } catch (const Error& error) {
-      fail(error.code(), path.string(), ": ", error.what(), "; ", kRemedy);
+/// Those of the archive's files that are wanted, out of the archive or of a folder that was unpacked from it.
+void each_file(const fs::path& from, const std::map<std::string, std::string>& wanted, const Take& take) {
+  if (is_folder(from, ExitCode::data)) {
+    for (const auto& [name, to] : std::map(wanted)) {
+      const fs::path path = from / name;
+      if (kind_of(path, ExitCode::data) != PathKind::file) continue;
+      const MappedFile file(path, MappedFile::Links::follow, ExitCode::data);
+      take(name, path, file.bytes());
+      file.require_unchanged(ExitCode::data);
     }
-    write_new_file(files_, to_ / missing_.at(name), bytes);
-    missing_.erase(name);
+    return;
   }
-  const std::map<std::string, std::string>& missing() const { return missing_; }
-
- private:
-  FileSystem& files_;
-  const fs::path to_;
-  const std::function<void(const std::string&)>& reading_;
-  std::map<std::string, std::string> missing_ = wanted_files();
-};
-
-void convert_archive(const fs::path& archive, Converter& converter) {
-  try {
-    TarReader tar(archive, kMostUnpacked, ExitCode::data);
-    const std::string folder = std::string(kPythonFolder) + "/";
-    while (const auto member = tar.next()) {
-      std::string name = member->name.starts_with("./") ? member->name.substr(2) : member->name;
-      if (!name.starts_with(folder) || !converter.wants(name.substr(folder.size()))) continue;
-      if (member->bytes > kMostOfOne)
-        fail(ExitCode::data, archive.string(), ": ", name, " has ", member->bytes, " bytes, far more than CIFAR-10's");
-      converter.convert(name.substr(folder.size()), archive / name, tar.content());
-    }
-  } catch (const Error& error) {
-    const std::string_view what = error.what();
-    if (error.code() != ExitCode::data || what.ends_with(kRemedy)) throw;
-    fail(error.code(), what, "; ", kRemedy);
-  }
-}
-
-void convert_folder(const fs::path& folder, Converter& converter) {
-  for (const auto& [name, to] : wanted_files()) {
-    const fs::path path = folder / name;
-    if (kind_of(path, ExitCode::data) != PathKind::file) continue;
-    const MappedFile file(path, MappedFile::Links::follow, ExitCode::data);
-    converter.convert(name, path, file.bytes());
-    file.require_unchanged(ExitCode::data);
+  TarReader tar(from, kMostUnpacked, ExitCode::data);
+  const std::string folder = std::string(kPythonFolder) + "/";
+  while (const auto member = tar.next()) {
+    const std::string name = member->name.starts_with("./") ? member->name.substr(2) : member->name;
+    if (!name.starts_with(folder) || !wanted.contains(name.substr(folder.size()))) continue;
+    if (member->bytes > kMostOfOne)
+      fail(ExitCode::data, from.string(), ": ", name, " has ", member->bytes, " bytes, far more than CIFAR-10's");
+    take(name.substr(folder.size()), from / name, tar.content());
   }
 }
 
@@ -136,14 +107,25 @@ void convert_python_batches(FileSystem& files, const fs::path& from, const fs::p
   };
   if (kind_of_entry(folder) != PathKind::nothing) refuse();
   const bool made = make_filled_folder(files, folder, [&](const fs::path& temporary) {
-    Converter converter(files, temporary, reading);
-    if (is_folder(from, ExitCode::data))
-      convert_folder(from, converter);
-    else
-      convert_archive(from, converter);
-    if (!converter.missing().empty())
-      fail(ExitCode::data, from.string(), ": has no ", kPythonFolder, "/", converter.missing().begin()->first, "; ",
-           kRemedy);
+    auto missing = wanted_files();
+    const auto convert = [&](const std::string& name, const fs::path& path, std::span<const std::byte> pickle) {
+      if (reading) reading(name);
+      try {
+        write_new_file(files, temporary / missing.at(name), converted(name, pickle));
+      } catch (const Error& error) {
+        if (error.code() != ExitCode::data) throw;
+        fail(error.code(), path.string(), ": ", error.what());
+      }
+      missing.erase(name);
+    };
+    try {
+      each_file(from, missing, convert);
+      if (!missing.empty())
+        fail(ExitCode::data, from.string(), ": has no ", kPythonFolder, "/", missing.begin()->first);
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::data) throw;
+      fail(error.code(), error.what(), "; ", kRemedy);
+    }
   });
   if (!made) refuse();
 }

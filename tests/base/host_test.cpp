@@ -1,4 +1,4 @@
-#include "base/memory.h"
+#include "base/host.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,9 @@
-// What `data info` prints of a data set.
+// What people should know of a data set that was opened: what `data info` prints, and notes on sets with which nothing
+// is wrong.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "data/dataset.h"
@@ -18,5 +20,12 @@ ChannelStatistics channel_statistics(const DataSet& set);
 
 /// Images of each class.
 std::vector<int64_t> class_counts(const DataSet& set);
+
+/// A line each: what the set itself says (DataSet::notes()), and the classes of which it has no image.
+std::vector<std::string> notes_of(const DataSet& set, Split split);
+std::vector<std::string> notes_of(const DataSet& train, const DataSet& test);
+
+/// A warning where both hold the same images; empty: they do not.
+std::string same_images(const DataSet& train, const DataSet& test);
 
 }  // namespace ct

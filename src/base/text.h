@@ -1,0 +1,36 @@
+// Small things of text: what people read, and what they wrote.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace ct {
+
+/// "1 picture", "0 pictures", "3 pictures".
+std::string counted(int64_t count, std::string_view one);
+
+/// An amount of memory in decimal units: "1.2 GB", "178 B".
+std::string human_bytes(uint64_t bytes);
+
+/// `text` with the letters A to Z small; other bytes stay.
+std::string lower_case(std::string text);
+
+/// `text` without the `blanks` that it begins and ends with. Carriage returns are among them: lines of files from
+/// Windows end with one.
+std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r");
+
+/// Each item's text(), with `separator` between two: joined(models, ", ", &Model::name).
+template <class Items, class Text = std::identity>
+std::string joined(const Items& items, std::string_view separator, Text text = {}) {
+  std::string all;
+  std::string_view before;
+  for (const auto& item : items) {
+    all.append(before).append(std::invoke(text, item));
+    before = separator;
+  }
+  return all;
+}
+
+}  // namespace ct

@@ -1,0 +1,90 @@
+#include "data/description.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/files.h"
+
+namespace ct {
+namespace {
+
+/// Are some images of both the same, byte for byte? A fingerprint of files is one of their names and sizes.
+bool some_are_the_same(const DataSet& train, const DataSet& test) {
+  const auto bytes = static_cast<size_t>(train.shape().bytes());
+  if (bytes != static_cast<size_t>(test.shape().bytes())) return false;
+  std::vector<uint8_t> one(bytes), other(bytes);
+  const int64_t some = std::min<int64_t>(8, train.count());
+  for (int64_t i = 0; i < some; ++i) {
+    const int64_t at = i * train.count() / some;
+    if (train.read(at, {}, one.data()) && test.read(at, {}, other.data()) && one != other) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+ChannelStatistics channel_statistics(const DataSet& set) {
+  const SampleShape& shape = set.shape();
+  const auto channels = static_cast<size_t>(shape.channels), plane = shape.bytes() / channels;
+  std::vector<uint64_t> sums(channels), squares(channels);
+  std::vector<uint8_t> sample(shape.bytes());
+  ChannelStatistics statistics;
+  constexpr int64_t kEnough = 2000;
+  const int64_t wanted = set.direct() ? set.count() : std::min(set.count(), kEnough);
+  for (int64_t n = 0; n < wanted; ++n) {
+    const int64_t i = n * set.count() / wanted;
+    if (!set.read(i, {}, sample.data())) continue;
+    ++statistics.images;
+    for (size_t c = 0; c < channels; ++c) {
+      uint64_t sum = 0, square = 0;
+      for (size_t j = c * plane; j < (c + 1) * plane; ++j) {
+        sum += sample[j];
+        square += uint32_t{sample[j]} * sample[j];
+      }
+      sums[c] += sum;
+      squares[c] += square;
+    }
+  }
+  if (statistics.images == 0)
+    fail(ExitCode::data, set.name(), ": none of ", wanted, " images can be decoded; see cifar-train data verify");
+  const double pixels = static_cast<double>(statistics.images) * static_cast<double>(plane);
+  for (size_t c = 0; c < channels; ++c) {
+    const double mean = static_cast<double>(sums[c]) / pixels;
+    statistics.mean.push_back(mean / 255);
+    statistics.std.push_back(std::sqrt(static_cast<double>(squares[c]) / pixels - mean * mean) / 255);
+  }
+  return statistics;
+}
+
+std::vector<int64_t> class_counts(const DataSet& set) {
+  std::vector<int64_t> counts(static_cast<size_t>(set.classes()));
+  for (int64_t i = 0; i < set.count(); ++i) ++counts[static_cast<size_t>(set.label(i))];
+  return counts;
+}
+
+std::vector<std::string> notes_of(const DataSet& set, Split split) {
+  std::vector<std::string> notes = set.notes();
+  const std::vector<int64_t> counts = class_counts(set);
+  const auto none = std::ranges::count(counts, 0);
+  if (none == 0) return notes;
+  const auto first = static_cast<size_t>(std::ranges::find(counts, 0) - counts.begin());
+  notes.push_back(str("no images of the class ", in_quotes(set.class_names()[first]),
+                      none > 1 ? str(" and ", none - 1, " more") : "", " to ", split == Split::train ? "train" : "test",
+                      " on"));
+  return notes;
+}
+
+std::vector<std::string> notes_of(const DataSet& train, const DataSet& test) {
+  std::vector<std::string> notes = notes_of(train, Split::train);
+  for (std::string& line : notes_of(test, Split::test)) notes.push_back(std::move(line));
+  return notes;
+}
+
+std::string same_images(const DataSet& train, const DataSet& test) {
+  if (train.count() != test.count() || train.fingerprint() != test.fingerprint() || !some_are_the_same(train, test))
+    return "";
+  return "the test images are the training images, so accuracies do not measure generalisation: give others as "
+         "data.val";
+}
+
+}  // namespace ct
