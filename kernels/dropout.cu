@@ -1,13 +1,12 @@
 #include "dropout.h"
-#include "random.h"
 
 namespace ct::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kLanes = 16, kNumbers = 8;  // sixteen blocks of eight numbers make a group of elements
-constexpr int64_t kGroup = kLanes * kNumbers;
-constexpr uint32_t kPurpose = 6;  // ct::Purpose::dropout
+// Sixteen blocks of eight numbers make a group of elements.
+constexpr int64_t kGroup = kDropoutGroup;
+constexpr int kLanes = kDropoutLanes, kNumbers = kGroup / kLanes;
 
 /// A thread a block of numbers: of its group's elements every sixteenth.
 template <class T>
@@ -15,12 +14,7 @@ __global__ void __launch_bounds__(kThreads) drop(DropoutArgs a) {
   const int64_t block = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   const int64_t first = block / kLanes * kGroup + block % kLanes;
   if (first >= a.n) return;
-  const DropoutKey key = *a.key;
-  const Philox words =
-      philox({{static_cast<uint32_t>(block), static_cast<uint32_t>(key.step),
-               (static_cast<uint32_t>(key.step >> 32) & 0xFF) | static_cast<uint32_t>(key.micro_batch) << 8,
-               kPurpose | static_cast<uint32_t>(a.number) << 8}},
-             key.seed);
+  const std::array<uint32_t, 4> words = dropout_words(*a.key, a.number, block);
   const T* x = static_cast<const T*>(a.x) + first;
   T* y = static_cast<T*>(a.y) + first;
   T at[kNumbers];
@@ -28,7 +22,7 @@ __global__ void __launch_bounds__(kThreads) drop(DropoutArgs a) {
   for (int i = 0; i < kNumbers; ++i) at[i] = first + i * kLanes < a.n ? x[i * kLanes] : from_float<T>(0);
 #pragma unroll
   for (int i = 0; i < kNumbers; ++i) {
-    const bool keep = (words.word[i / 2] >> (i % 2 * 16) & 0xFFFF) < a.below;
+    const bool keep = dropout_number(words, i) < a.below;
     if (first + i * kLanes < a.n) y[i * kLanes] = from_float<T>(keep ? to_float(at[i]) * a.scale : 0);
   }
 }

@@ -1,18 +1,12 @@
 // Dropout: zeros where a mask says so, which is drawn on the way, from counters, and kept nowhere. Its own gradient.
 //
-// The key lies in device memory beside the images of the micro-batch, so that a replay draws anew. DropoutKey has the
-// layout of ct::DropoutKey (graph/dropout_key.h), which says how elements and numbers belong together.
+// The key lies in device memory beside the images of the micro-batch, so that a replay draws anew.
 #pragma once
 
 #include "element.h"
+#include "graph/dropout_key.h"
 
 namespace ct::kernels {
-
-struct DropoutKey {
-  uint64_t seed = 0;
-  int64_t step = 0;
-  int64_t micro_batch = 0;
-};
 
 /// y = x * scale where the mask keeps an element, else 0; y may be x. Moves 2 n e with e bytes an element. Any
 /// alignment. cudaErrorInvalidValue: n below 0 or beyond 2^34.

@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kThreads) edit_images(EditArgs a) {
   const Image m{static_cast<int>(a.channels),         static_cast<int>(a.height), static_cast<int>(a.width),
                 static_cast<int>(a.height * a.width), a.images + n * elements,    a.out + n * elements};
   const EditDraw draw = a.draws[n * a.stride];
-  const int32_t* const at = draw.at;
+  const int32_t* const at = draw.at.data();
   switch (draw.kind) {
     case EditKind::move: {
       const bool flip = at[2] != 0;

@@ -7,34 +7,44 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kInFlight = 4;  // accesses that a thread starts before it waits for the first
 
+// Of each activation its value, and dy times its derivative at x.
+struct ReluRule {
+  static __device__ float value(float x) { return x <= 0 ? 0 : x; }
+  static __device__ float gradient(float x, float dy) { return x <= 0 ? 0 : dy; }
+};
+struct GeluRule {
+  static __device__ float value(float x) { return gelu_of(x); }
+  static __device__ float gradient(float x, float dy) { return dy * gelu_derivative(x); }
+};
+
+/// with(rule)
+template <class With>
+cudaError_t by_rule(Activation activation, With with) {
+  switch (activation) {
+    case Activation::none:
+      break;
+    case Activation::relu:
+      return with(ReluRule());
+    case Activation::gelu:
+      return with(GeluRule());
+  }
+  return cudaErrorInvalidValue;
+}
+
 // What is computed: of how many operands of which type (From), into which (To).
-template <class T>
-struct Relu {
+template <class T, class Rule>
+struct Value {
   using From = T;
   using To = T;
   static constexpr int kOperands = 1;
-  __device__ float operator()(float x, float) const { return x <= 0 ? 0 : x; }
+  __device__ float operator()(float x, float) const { return Rule::value(x); }
 };
-template <class T>
-struct ReluGrad {
+template <class T, class Rule>
+struct Gradient {
   using From = T;
   using To = T;
   static constexpr int kOperands = 2;
-  __device__ float operator()(float y, float dy) const { return y <= 0 ? 0 : dy; }
-};
-template <class T>
-struct Gelu {
-  using From = T;
-  using To = T;
-  static constexpr int kOperands = 1;
-  __device__ float operator()(float x, float) const { return gelu_of(x); }
-};
-template <class T>
-struct GeluGrad {
-  using From = T;
-  using To = T;
-  static constexpr int kOperands = 2;
-  __device__ float operator()(float x, float dy) const { return dy * gelu_derivative(x); }
+  __device__ float operator()(float x, float dy) const { return Rule::gradient(x, dy); }
 };
 template <class T>
 struct Add {
@@ -122,20 +132,19 @@ __global__ void __launch_bounds__(kThreads) zero_ends(ZeroPadsArgs a) {
 
 }  // namespace
 
-cudaError_t relu(const ReluArgs& a, cudaStream_t stream) {
-  return with_type(a.type, [&]<class T>(T) { return launch_map(Relu<T>{}, a.x, /*b=*/nullptr, a.y, a.n, stream); });
+cudaError_t activate(const ActivateArgs& a, cudaStream_t stream) {
+  return with_type(a.type, [&]<class T>(T) {
+    return by_rule(a.activation, [&]<class Rule>(Rule) {
+      return launch_map(Value<T, Rule>{}, a.x, /*b=*/nullptr, a.y, a.n, stream);
+    });
+  });
 }
 
-cudaError_t relu_grad(const ReluGradArgs& a, cudaStream_t stream) {
-  return with_type(a.type, [&]<class T>(T) { return launch_map(ReluGrad<T>{}, a.y, a.dy, a.dx, a.n, stream); });
-}
-
-cudaError_t gelu(const GeluArgs& a, cudaStream_t stream) {
-  return with_type(a.type, [&]<class T>(T) { return launch_map(Gelu<T>{}, a.x, /*b=*/nullptr, a.y, a.n, stream); });
-}
-
-cudaError_t gelu_grad(const GeluGradArgs& a, cudaStream_t stream) {
-  return with_type(a.type, [&]<class T>(T) { return launch_map(GeluGrad<T>{}, a.x, a.dy, a.dx, a.n, stream); });
+cudaError_t activation_grad(const ActivationGradArgs& a, cudaStream_t stream) {
+  return with_type(a.type, [&]<class T>(T) {
+    return by_rule(a.activation,
+                   [&]<class Rule>(Rule) { return launch_map(Gradient<T, Rule>{}, a.x, a.dy, a.dx, a.n, stream); });
+  });
 }
 
 cudaError_t add(const AddArgs& a, cudaStream_t stream) {

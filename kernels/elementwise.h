@@ -1,4 +1,4 @@
-// Passes over elements that do not depend on their neighbours: ReLU, GELU and their gradients, sums of two, casts,
+// Passes over elements that do not depend on their neighbours: activations and their gradients, sums of two, casts,
 // fills, and the copy between row strides. Element types as named by `type`; arithmetic in f32, results rounded once,
 // to nearest even.
 //
@@ -7,53 +7,39 @@
 // pointer); otherwise they must not overlap. Launchers enqueue in the stream and return; cudaErrorInvalidValue: a type,
 // size or stride that makes no sense; n = 0 launches nothing. With e bytes an element:
 //
-//   relu, gelu     move 2 n e        (read x, write y)
-//   relu_grad, gelu_grad  move 3 n e
-//   add            moves 3 n e
-//   cast           moves n (e_from + e_to)
-//   copy_rows      moves rows (features + y_stride) e
-//   zero_pads      moves rows (stride - features) e  (writes)
+//   activate         moves 2 n e        (reads x, writes y)
+//   activation_grad  moves 3 n e
+//   add              moves 3 n e
+//   cast             moves n (e_from + e_to)
+//   copy_rows        moves rows (features + y_stride) e
+//   zero_pads        moves rows (stride - features) e  (writes)
 #pragma once
 
 #include "element.h"
+#include "graph/activation.h"
 
 namespace ct::kernels {
 
-/// y = x <= 0 ? 0 : x, so NaN stays NaN; y may be x.
-struct ReluArgs {
+/// y = activation(x): x <= 0 ? 0 : x for ReLU, x Phi(x) for GELU, by erfcf(). NaN stays NaN; y may be x.
+/// cudaErrorInvalidValue: Activation::none.
+struct ActivateArgs {
   Type type;
+  Activation activation;
   int64_t n;
   const void* x;
   void* y;
 };
-cudaError_t relu(const ReluArgs& args, cudaStream_t stream);
+cudaError_t activate(const ActivateArgs& args, cudaStream_t stream);
 
-/// dx = y <= 0 ? 0 : dy, from the ReLU's output: where y is NaN, dy passes; dx may be dy or y.
-struct ReluGradArgs {
+/// dx = dy activation'(x); of ReLU x is the result: x <= 0 ? 0 : dy, so where it is NaN, dy passes. dx may be dy or x.
+struct ActivationGradArgs {
   Type type;
-  int64_t n;
-  const void *y, *dy;
-  void* dx;
-};
-cudaError_t relu_grad(const ReluGradArgs& args, cudaStream_t stream);
-
-/// y = x Phi(x), Phi the standard normal distribution, by erfcf(); y may be x.
-struct GeluArgs {
-  Type type;
-  int64_t n;
-  const void* x;
-  void* y;
-};
-cudaError_t gelu(const GeluArgs& args, cudaStream_t stream);
-
-/// dx = dy (Phi(x) + x phi(x)), phi the density; dx may be dy or x.
-struct GeluGradArgs {
-  Type type;
+  Activation activation;
   int64_t n;
   const void *x, *dy;
   void* dx;
 };
-cudaError_t gelu_grad(const GeluGradArgs& args, cudaStream_t stream);
+cudaError_t activation_grad(const ActivationGradArgs& args, cudaStream_t stream);
 
 /// y = a + b; y may be a or b.
 struct AddArgs {

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "experts.h"
-#include "routing_draws.h"
+#include "graph/routing_draws.h"
 
 namespace ct::kernels {
 namespace {
@@ -73,12 +73,12 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) shake(JitterArgs a) {
   const int64_t block = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (block * 4 >= a.n) return;
-  const Philox words = routing_words(*a.key, a.number, block);
+  const std::array<uint32_t, 4> words = routing_words(*a.key, a.number, block);
   const T* x = static_cast<const T*>(a.x) + block * 4;
   T* y = static_cast<T*>(a.y) + block * 4;
 #pragma unroll
   for (int i = 0; i < 4; ++i)
-    if (block * 4 + i < a.n) y[i] = from_float<T>(to_float(x[i]) * (1 + 0.01f * (2 * uniform_of(words.word[i]) - 1)));
+    if (block * 4 + i < a.n) y[i] = from_float<T>(to_float(x[i]) * jitter_factor(words[i]));
 }
 
 /// The softmax of a row's two scores.

@@ -8,7 +8,7 @@
 // Any alignment. cudaErrorInvalidValue: a type or size that makes no sense.
 #pragma once
 
-#include "dropout.h"
+#include "element.h"
 #include "routing.h"
 
 namespace ct::kernels {

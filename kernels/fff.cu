@@ -11,10 +11,10 @@ constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 /// Which child of a node whose units have the sums x a row goes to.
 template <class T>
 __device__ __forceinline__ int child_of(const FffTrees& trees, const T* x) {
-  if (trees.group == 1) return to_float(x[0]) > 0 ? 1 : 0;
+  if (trees.fanout == 2) return to_float(x[0]) > 0 ? 1 : 0;
   int child = 0;
   float most = to_float(x[0]);
-  for (int i = 1; i < trees.group; ++i)
+  for (int i = 1; i < trees.fanout; ++i)
     if (const float sum = to_float(x[i]); sum > most) {
       most = sum;
       child = i;
@@ -30,11 +30,12 @@ __device__ __forceinline__ void write_visited(const FffTrees& trees, int64_t str
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   for (int64_t c = lane; c < stride; c += kWarp) result[c] = from_float<T>(0);
   __syncwarp();
+  const int64_t units = trees.units(), group = trees.group();
   for (int tree = 0; tree < trees.count; ++tree) {
     int64_t node = 0;
     for (int level = 0; level <= trees.depth; ++level) {
-      const int64_t first = tree * trees.units + node * trees.group;
-      for (int i = lane; i < trees.group; i += kWarp) result[first + i] = from_float<T>(value(first + i));
+      const int64_t first = tree * units + node * group;
+      for (int64_t i = lane; i < group; i += kWarp) result[first + i] = from_float<T>(value(first + i));
       node = node * trees.fanout + 1 + child_of(trees, x + first);
     }
   }
@@ -59,15 +60,13 @@ __global__ void __launch_bounds__(kThreads) visit_grad(TreeGeluGradArgs a) {
                 [x, dy](int64_t unit) { return to_float(dy[unit]) * gelu_derivative(to_float(x[unit])); });
 }
 
-/// Are the units those of a complete tree, and a row wide enough for all trees?
+/// Are these trees, and is a row wide enough for them?
 bool sensible(int64_t rows, int64_t stride, const FffTrees& t) {
   constexpr int kMostDepth = 30;
-  if (rows < 0 || rows > INT_MAX || t.count < 1 || t.depth < 0 || t.depth > kMostDepth || t.fanout < 2 ||
-      t.group != (t.fanout == 2 ? 1 : t.fanout))
-    return false;
+  if (rows < 0 || rows > INT_MAX || t.count < 1 || t.depth < 0 || t.depth > kMostDepth || t.fanout < 2) return false;
   int64_t nodes = 1, level = 1;
   for (int d = 0; d < t.depth && nodes <= stride; ++d) nodes += level *= t.fanout;
-  return t.units == nodes * t.group && stride / t.units >= t.count;
+  return nodes <= stride && t.width() <= stride;
 }
 Grid grid_of(int64_t rows) {
   return {.blocks = static_cast<unsigned>(divide_up<int64_t>(rows, kWarps)), .threads = kThreads};

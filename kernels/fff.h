@@ -4,23 +4,16 @@
 //   tree_gelu       y = x Phi(x) where visited, else 0
 //   tree_gelu_grad  dx = dy (Phi(x) + x phi(x)) where visited, else 0
 //
-// Rows of `stride` elements, of which the first trees.count * trees.units count; pads are written as zeros. Operands
+// Rows of `stride` elements, of which the first trees.width() count; pads are written as zeros. Operands
 // must not overlap. Arithmetic in f32. With e bytes an element and v units that a row visits, tree_gelu moves
 // rows (stride + 2 v) e, its gradient v rows e more. Any alignment. cudaErrorInvalidValue: a type, size or form that
 // makes no sense.
 #pragma once
 
 #include "element.h"
+#include "graph/fff_trees.h"
 
 namespace ct::kernels {
-
-/// Complete trees side by side, nodes level by level. At a node of one unit (group 1, fanout 2) the second child is
-/// taken where the unit's sum is above 0; else a node has a unit for each child (group = fanout), of which the largest
-/// sum decides, the first of equal ones.
-struct FffTrees {
-  int count, depth, fanout, group;
-  int64_t units;  // of a tree
-};
 
 struct TreeGeluArgs {
   Type type;

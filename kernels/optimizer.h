@@ -14,7 +14,7 @@
 #pragma once
 
 #include "element.h"
-#include "step_scalars.h"
+#include "plan/step_scalars.h"
 
 namespace ct::kernels {
 

@@ -1,8 +1,8 @@
 #include <cfloat>
 #include <cmath>
 
+#include "graph/routing_draws.h"
 #include "routing.h"
-#include "routing_draws.h"
 
 namespace ct::kernels {
 namespace {
@@ -40,8 +40,8 @@ __device__ __forceinline__ int32_t best_of(const RouteArgs& a, int64_t row, int3
     if (e == except) continue;
     float value = logits[e];
     if (noisy) {
-      const Philox words = routing_words(*a.key, a.number, row * a.shape.experts + e);
-      value += -logf(-logf(uniform_of(words.word[0])));
+      const std::array<uint32_t, 4> words = routing_words(*a.key, a.number, row * a.shape.experts + e);
+      value += -logf(-logf(uniform_of(words[0])));
     }
     if (best < 0 || value > most) {
       most = value;
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kThreads) choose(RouteArgs a) {
   scratch.chosen[row * s.top_k] = first;
   if (s.top_k == 2) scratch.chosen[row * 2 + 1] = best_of(a, row, first, a.key != nullptr);
   const bool drawn = a.key != nullptr && s.top_k == 1;
-  scratch.priority[row] = drawn ? routing_words(*a.key, a.number, row * s.experts + first).word[1] : 0;
+  scratch.priority[row] = drawn ? routing_words(*a.key, a.number, row * s.experts + first)[1] : 0;
 }
 
 /// Loads and their balance, by one block.

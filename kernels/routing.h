@@ -8,11 +8,12 @@
 // gradient 4 rows (3 experts + 2 top_k). Any alignment of operands. cudaErrorInvalidValue: sizes that make no sense.
 #pragma once
 
-#include "dropout.h"
+#include "graph/routing_draws.h"
+#include "launch.h"
 
 namespace ct::kernels {
 
-constexpr int64_t kMostExperts = 64, kMostRoutedRows = int64_t{1} << 20;
+constexpr int64_t kMostRoutedRows = int64_t{1} << 20;
 
 struct RouteShape {
   int64_t rows, experts, stride, capacity;

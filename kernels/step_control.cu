@@ -44,7 +44,7 @@ __device__ void control(const StepControlArgs& args, double total) {
   }
   const double factor = args.clip > 0 ? fmin(1.0, args.clip / (s.norm + 1e-6)) : 1.0;
   s.grad_scale = factor / leaves / unscale;
-  for (int i = 0; i < kCoefficients; ++i) s.coefficients[i] = row.coefficients[i];
+  s.coefficients = row.coefficients;
   s.bad_streak = 0;
   ++s.applied;
 }

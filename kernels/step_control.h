@@ -2,8 +2,9 @@
 // rate and loss scale. Errors: of the launch.
 #pragma once
 
+#include "graph/loss_scale.h"
 #include "launch.h"
-#include "step_scalars.h"
+#include "plan/step_scalars.h"
 
 namespace ct::kernels {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "launch.h"
-#include "step_scalars.h"
+#include "plan/step_scalars.h"
 
 namespace ct::kernels {
 

@@ -1,5 +1,5 @@
 // Counter-based random numbers: every number is keyed by what it is for, never by who draws it or when
-// (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011: Philox4x32-10).
+// (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011: Philox4x32-10). Kernels include this too.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 namespace ct {
 
 /// Philox4x32-10: four 32-bit words from a 128-bit counter and a 64-bit key.
-inline std::array<uint32_t, 4> philox(std::array<uint32_t, 4> c, uint64_t key) {
+constexpr std::array<uint32_t, 4> philox(std::array<uint32_t, 4> c, uint64_t key) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xD2511F53u} * c[0], b = uint64_t{0xCD9E8D57u} * c[2];

@@ -111,12 +111,6 @@ std::optional<ConfigFault> fault_of(const AugmentStep& step);
 
 // ---- what is drawn
 
-/// Output pixel (y, x) is input pixel (y + dy, x' + dx), x' = flip ? width - 1 - x : x; black outside the image.
-struct Draw {
-  int32_t dy = 0, dx = 0, flip = 0, unused = 0;
-};
-static_assert(sizeof(Draw) == 16);
-
 /// Of an image that is mixed with another one.
 struct Mix {
   int32_t partner = -1;  // its place in the micro-batch; -1: none

@@ -10,7 +10,7 @@
 namespace ct {
 namespace {
 
-void check_buffers(const BatchBuffers& to, const SampleShape& shape, size_t batch, const Augmentation& augmentation) {
+void check_buffers(const Inputs& to, const SampleShape& shape, size_t batch, const Augmentation& augmentation) {
   const size_t mixed = augmentation.mixes() ? batch : 0;
   check(to.images.size() == batch * shape.bytes() && to.draws.size() == batch && to.labels.size() == batch &&
             to.edits.size() == batch * static_cast<size_t>(augmentation.edits()) && to.second_labels.size() == mixed &&
@@ -82,7 +82,7 @@ std::vector<uint8_t> Pipeline::first_samples(int64_t most) const {
   return samples;
 }
 
-void Pipeline::fill(int64_t epoch, int64_t step, int64_t k, const BatchBuffers& to) {
+void Pipeline::fill(int64_t epoch, int64_t step, int64_t k, const Inputs& to) {
   const auto micro = static_cast<size_t>(options_.micro_batch);
   check(epoch >= 0 && step >= 0 && step < steps_per_epoch() && k >= 0 && k < micros_per_step(), "no micro-batch ", k,
         " of step ", step);
@@ -92,6 +92,7 @@ void Pipeline::fill(int64_t epoch, int64_t step, int64_t k, const BatchBuffers& 
   const bool ahead = loader_ && foreseen;
   // It may plan epochs ahead, in place of the order of this one.
   if (ahead) loader_->take((epoch * steps_per_epoch() + step) * options_.micros + place, to.images.data(), written_);
+  if (to.dropout_key != nullptr) *to.dropout_key = {options_.seed, epoch * steps_per_epoch() + step, k};
   const SampleList list{chosen(epoch, step, k), {options_.seed, epoch}, images_};
   if (!ahead) read_in_line(set_, list, to.images.data(), written_);
   set_.check_not_cut();
@@ -141,7 +142,7 @@ std::unique_ptr<Loader> EvalPipeline::read_ahead(int64_t stride, std::function<v
       LoaderOptions{.workers = workers_, .stride = stride, .arrived = std::move(arrived)});
 }
 
-std::vector<int32_t> EvalPipeline::fill(int64_t b, const BatchBuffers& to, Loader* ahead) const {
+std::vector<int32_t> EvalPipeline::fill(int64_t b, const Inputs& to, Loader* ahead) const {
   check(b >= 0 && b < batches(), "no evaluation batch ", b);
   check_buffers(to, set_.shape(), static_cast<size_t>(batch_), {});
   const auto images = chosen(b);

@@ -16,6 +16,7 @@
 #include "data/dataset.h"
 #include "data/loader.h"
 #include "data/sampler.h"
+#include "engine/inputs.h"
 
 namespace ct {
 
@@ -33,17 +34,6 @@ struct PipelineOptions {
   std::function<void()> arrived = {};  // see LoaderOptions
 };
 
-/// Where a batch goes: images u8 [N][C][H][W], draws [N], labels i32 [N]; of training also edits, so many for each
-/// image as its augmentation has, and second labels and their shares [N] where it mixes images.
-struct BatchBuffers {
-  std::span<uint8_t> images;
-  std::span<Draw> draws;
-  std::span<int32_t> labels;
-  std::span<EditDraw> edits = {};
-  std::span<int32_t> second_labels = {};
-  std::span<float> second_shares = {};
-};
-
 class Pipeline {
  public:
   /// Trains on `images` of the set (HoldOut::training). The set must outlive the pipeline. Error(usage) when they do
@@ -52,7 +42,6 @@ class Pipeline {
 
   int64_t images() const { return static_cast<int64_t>(images_.size()); }
   const SampleShape& sample() const { return set_.shape(); }
-  uint64_t seed() const { return options_.seed; }
   /// Whole batches only: what is left at the end of an epoch's order is not used in that epoch.
   int64_t steps_per_epoch() const { return images() / options_.train_batch; }
   int64_t micros_per_step() const { return options_.train_batch / options_.micro_batch; }
@@ -65,8 +54,8 @@ class Pipeline {
   /// the device does to them. Reads them in line, and counts nothing.
   std::vector<uint8_t> first_samples(int64_t most) const;
 
-  /// Micro-batch k (global) of a step.
-  void fill(int64_t epoch, int64_t step, int64_t k, const BatchBuffers& to);
+  /// Micro-batch k (global) of a step, and its key of dropouts where `to` has a place for it.
+  void fill(int64_t epoch, int64_t step, int64_t k, const Inputs& to);
 
  private:
   struct Order {
@@ -107,7 +96,7 @@ class EvalPipeline {
   /// and those whose label is kNoLabel as their image is damaged (kLeftOut), are black images of class 0, not
   /// to be counted. Draws are all zero.
   static constexpr int32_t kNoLabel = -1;
-  std::vector<int32_t> fill(int64_t b, const BatchBuffers& to, Loader* ahead = nullptr) const;
+  std::vector<int32_t> fill(int64_t b, const Inputs& to, Loader* ahead = nullptr) const;
 
  private:
   std::span<const uint32_t> chosen(int64_t b) const;

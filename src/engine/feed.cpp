@@ -1,7 +1,5 @@
 #include "engine/feed.h"
 
-#include "base/error.h"
-
 namespace ct {
 namespace {
 
@@ -9,42 +7,42 @@ size_t bytes_of(const Tensor& t) { return static_cast<size_t>(t.shape.stored()) 
 
 }  // namespace
 
-InputFeed::InputFeed(Backend& backend, const BoundProgram& bound) : backend_(backend) {
-  const Ports& ports = bound.lowered().ports;
-  const Tensor block = bound.tensor(ports.inputs);
-  const auto begin_of = [&](ValueId id) { return static_cast<size_t>(bound.tensor(id).data - block.data); };
-  check(begin_of(ports.images) == 0, "images are not at the beginning of the inputs");
-  block_ = block.data;
-  bytes_ = bytes_of(block);
-  draws_ = begin_of(ports.draws);
-  labels_ = begin_of(ports.labels);
-  dropout_key_ = begin_of(ports.dropout_key);
-  if (ports.edits != kNone) edits_ = begin_of(ports.edits);
-  if (ports.second_labels != kNone) second_labels_ = begin_of(ports.second_labels);
-  if (ports.second_shares != kNone) second_shares_ = begin_of(ports.second_shares);
+InputFeed::InputFeed(Backend& backend, const BoundProgram& bound)
+    : backend_(backend), bound_(bound), block_(bound.tensor(bound.lowered().ports.inputs)) {
   if (backend.is_host()) return;
-  for (size_t i = 0; i < kInputSlots; ++i) slots_.push_back({backend.allocate_host(bytes_), backend.make_event()});
+  for (size_t i = 0; i < kInputSlots; ++i)
+    slots_.push_back({backend.allocate_host(bytes_of(block_)), backend.make_event()});
 }
 
 Inputs InputFeed::next() {
-  std::byte* to = block_;
+  std::byte* to = block_.data;
   if (!slots_.empty()) {
     slots_[turn_].read->wait();
     to = slots_[turn_].memory.data();
   }
-  const auto at = [to](const std::optional<size_t>& begin) { return begin ? to + *begin : nullptr; };
-  return {reinterpret_cast<uint8_t*>(to),
-          reinterpret_cast<int32_t*>(to + draws_),
-          reinterpret_cast<int32_t*>(to + labels_),
-          reinterpret_cast<DropoutKey*>(to + dropout_key_),
-          reinterpret_cast<EditDraw*>(at(edits_)),
-          reinterpret_cast<int32_t*>(at(second_labels_)),
-          reinterpret_cast<float*>(at(second_shares_))};
+  const auto fill = [&]<class T>(std::span<T>& part, ValueId id) {
+    if (id == kNone) return;
+    const Tensor value = bound_.tensor(id);
+    part = {reinterpret_cast<T*>(to + (value.data - block_.data)),
+            static_cast<size_t>(value.shape.numel()) * size_of(value.dtype) / sizeof(T)};
+  };
+  const Ports& ports = bound_.lowered().ports;
+  Inputs in;
+  std::span<DropoutKey> key;
+  fill(in.images, ports.images);
+  fill(in.draws, ports.draws);
+  fill(in.labels, ports.labels);
+  fill(in.edits, ports.edits);
+  fill(in.second_labels, ports.second_labels);
+  fill(in.second_shares, ports.second_shares);
+  fill(key, ports.dropout_key);
+  in.dropout_key = key.data();
+  return in;
 }
 
 void InputFeed::send() {
   if (slots_.empty()) return;
-  backend_.copy(block_, slots_[turn_].memory.data(), bytes_);
+  backend_.copy(block_.data, slots_[turn_].memory.data(), bytes_of(block_));
   slots_[turn_].read->set();
   turn_ = (turn_ + 1) % slots_.size();
 }

@@ -2,34 +2,20 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "engine/bind.h"
-#include "graph/dropout_key.h"
-#include "graph/edit_draw.h"
+#include "engine/inputs.h"
 
 namespace ct {
 
 inline constexpr size_t kInputSlots = 4;  // micro-batches that may be on their way
 inline constexpr size_t kLogSlots = 256;  // values that are kept before the host looks
 
-/// Where the host writes a micro-batch: images u8 [N][C][H][W], draws i32 [N][4], labels i32 [N], and which micro-batch
-/// it is, which evaluation does not ask; edits, where images are edited, and second labels with their shares, where
-/// labels are mixed (Ports); else null.
-struct Inputs {
-  uint8_t* images;
-  int32_t* draws;
-  int32_t* labels;
-  DropoutKey* dropout_key;
-  EditDraw* edits;
-  int32_t* second_labels;
-  float* second_shares;
-};
-
 /// The input side of a bound program: its own memory where that is the host's, else slots that take turns.
 class InputFeed {
  public:
+  /// Both must outlive it.
   InputFeed(Backend& backend, const BoundProgram& bound);
   /// What it takes of a GPU's host memory, page-locked.
   static int64_t host_bytes(const LoweredProgram& program) {
@@ -47,11 +33,9 @@ class InputFeed {
   };
 
   Backend& backend_;
-  std::byte* block_;
-  size_t bytes_;
-  size_t draws_, labels_, dropout_key_;                          // where they begin
-  std::optional<size_t> edits_, second_labels_, second_shares_;  // absent: there are none
-  std::vector<Slot> slots_;                                      // none: the host writes the block itself
+  const BoundProgram& bound_;
+  const Tensor block_;       // of all inputs
+  std::vector<Slot> slots_;  // none: the host writes the block itself
   size_t turn_ = 0;
 };
 

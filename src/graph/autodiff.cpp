@@ -92,11 +92,9 @@ class Backward {
     give(op.x, dx);
     give(op.residual, dx);
   }
-  void rule(const Relu& op) {
-    contribute(op.x, [&](ValueId dx) { g_.add_op(ReluGrad{op.y, grad(op.y), dx}); });
-  }
-  void rule(const Gelu& op) {
-    contribute(op.x, [&](ValueId dx) { g_.add_op(GeluGrad{op.x, grad(op.y), dx}); });
+  void rule(const Activate& op) {
+    const ValueId x = is_fused(op.activation) ? op.y : op.x;
+    contribute(op.x, [&](ValueId dx) { g_.add_op(ActivationGrad{op.activation, x, grad(op.y), dx}); });
   }
   void rule(const TreeGelu& op) {
     contribute(op.x, [&](ValueId dx) { g_.add_op(TreeGeluGrad{op.x, grad(op.y), dx, op.trees}); });
@@ -196,21 +194,10 @@ class Backward {
   /// The gradient of a linear layer's sums, before its activation.
   ValueId grad_of_sums(const Linear& op) {
     const ValueId dy = grad(op.y);
-    switch (op.activation) {
-      case Activation::none:
-        return dy;
-      case Activation::relu: {
-        const ValueId dz = fresh(op.y);
-        g_.add_op(ReluGrad{op.y, dy, dz});
-        return dz;
-      }
-      case Activation::gelu: {
-        const ValueId dz = fresh(op.y);
-        g_.add_op(GeluGrad{op.before, dy, dz});
-        return dz;
-      }
-    }
-    fail(ExitCode::bug, "no such activation");
+    if (op.activation == Activation::none) return dy;
+    const ValueId dz = fresh(op.y);
+    g_.add_op(ActivationGrad{op.activation, is_fused(op.activation) ? op.y : op.before, dy, dz});
+    return dz;
   }
 
   static size_t index(ValueId v) { return static_cast<size_t>(v); }

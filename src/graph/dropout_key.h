@@ -6,6 +6,8 @@
 // operation, counted through all groups, is the four words of Philox for the counter below, which are eight numbers of
 // 16 bits (the lower half of a word before the upper one). Of these the element takes number i / 16, and is kept if it
 // is below keep_below(p). So sixteen neighbours come from sixteen lanes, and a mask costs half a word an element.
+//
+// Kernels include this too: what they call is constexpr.
 #pragma once
 
 #include <array>
@@ -28,18 +30,27 @@ inline constexpr int64_t kDropoutGroup = 128, kDropoutLanes = 16;
 inline uint32_t keep_below(double p) { return static_cast<uint32_t>(std::lround((1 - p) * 65536)); }
 
 /// The counter of an operation's first block; its first word is the block's number.
-inline std::array<uint32_t, 4> dropout_counter(const DropoutKey& key, int number) {
+constexpr std::array<uint32_t, 4> dropout_counter(const DropoutKey& key, int number) {
   return {0, static_cast<uint32_t>(key.step),
           (static_cast<uint32_t>(key.step >> 32) & 0xFF) | static_cast<uint32_t>(key.micro_batch) << 8,
           static_cast<uint32_t>(Purpose::dropout) | static_cast<uint32_t>(number) << 8};
 }
 
+/// Block `block` of an operation, and number 0..7 of it.
+constexpr std::array<uint32_t, 4> dropout_words(const DropoutKey& key, int number, int64_t block) {
+  std::array<uint32_t, 4> counter = dropout_counter(key, number);
+  counter[0] = static_cast<uint32_t>(block);
+  return philox(counter, key.seed);
+}
+constexpr uint32_t dropout_number(const std::array<uint32_t, 4>& words, int i) {
+  return words[static_cast<size_t>(i / 2)] >> (i % 2 * 16) & 0xFFFF;
+}
+
 /// Does the mask keep this element?
 inline bool dropout_keeps(const DropoutKey& key, int number, double p, int64_t element) {
-  std::array<uint32_t, 4> counter = dropout_counter(key, number);
-  counter[0] = static_cast<uint32_t>(element / kDropoutGroup * kDropoutLanes + element % kDropoutLanes);
-  const auto which = static_cast<size_t>(element % kDropoutGroup / kDropoutLanes);
-  return (philox(counter, key.seed)[which / 2] >> (which % 2 * 16) & 0xFFFF) < keep_below(p);
+  const std::array<uint32_t, 4> words =
+      dropout_words(key, number, element / kDropoutGroup * kDropoutLanes + element % kDropoutLanes);
+  return dropout_number(words, static_cast<int>(element % kDropoutGroup / kDropoutLanes)) < keep_below(p);
 }
 
 }  // namespace ct

@@ -1,5 +1,5 @@
 // The trees of a fast feedforward layer (Belcak & Wattenhofer, 2023): which units there are, and how many of them a row
-// of inputs visits.
+// of inputs visits. Kernels include this too: what they call is constexpr.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ struct FffTrees {
   int fanout = 2;  // children of a node
 
   /// Units of a node.
-  int64_t group() const { return fanout == 2 ? 1 : fanout; }
+  constexpr int64_t group() const { return fanout == 2 ? 1 : fanout; }
   /// Units of a tree, and of all.
-  int64_t units() const {
+  constexpr int64_t units() const {
     int64_t nodes = 1, level = 1;
     for (int d = 0; d < depth; ++d) nodes += level *= fanout;
     return nodes * group();
   }
-  int64_t width() const { return count * units(); }
+  constexpr int64_t width() const { return count * units(); }
   /// Units that a row visits in all trees.
-  int64_t visited() const { return count * (depth + 1) * group(); }
+  constexpr int64_t visited() const { return count * (depth + 1) * group(); }
 };
 
 /// Limits of the operations, so that the units of a path fit on the stack.

@@ -153,8 +153,8 @@ class Graph {
     ValueId sum, y;
   };
   SumAndNorm add_layer_norm(ValueId x, ValueId residual, const std::string& name, const LayerNormOptions& options = {});
-  ValueId relu(ValueId x);
-  ValueId gelu(ValueId x);
+  ValueId activate(ValueId x, Activation activation);
+  ValueId relu(ValueId x) { return activate(x, Activation::relu); }
   ValueId max_pool(ValueId x, int kernel, const PoolOptions& options = {});
   /// [N][H][W][C] -> [N][C]
   ValueId average_pool(ValueId x);

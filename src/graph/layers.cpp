@@ -48,21 +48,9 @@ ValueId Graph::conv2d(ValueId x, const std::string& name, int width, int kernel,
   return y;
 }
 
-/// Does a batch norm apply ReLU? It knows no other activation.
-static bool batchnorm_relu(Activation activation, const std::string& name) {
-  switch (activation) {
-    case Activation::none:
-      return false;
-    case Activation::relu:
-      return true;
-    case Activation::gelu:
-      break;
-  }
-  fail(ExitCode::bug, "batch norm ", name, " knows no activation but ReLU");
-}
-
 ValueId Graph::batchnorm(ValueId x, const std::string& name, Activation activate, ValueId residual, double scale) {
   const int64_t channels = shape(x)[shape(x).rank() - 1];
+  check(is_fused(activate), "batch norm ", name, " knows no activation but ReLU");
   check(residual == kNone || shape(residual) == shape(x), "the residual of ", name);
   check(shape(x).rank() == 4 || shape(x).stride() == channels, "batch norm ", name, " of rows that are padded");
   if (mode_ == Mode::train && shape(x).numel() == channels)
@@ -70,7 +58,7 @@ ValueId Graph::batchnorm(ValueId x, const std::string& name, Activation activate
          " has one value a channel, because the micro-batch is 1 image of 1x1 pixels here: a single value has no "
          "variance; raise train_micro_batch_size_per_gpu, or take larger images or a network that shrinks them less");
   const Layout vector = Layout::vector(channels);
-  BatchNorm op{.x = x, .residual = residual, .eps = 1e-5, .relu = batchnorm_relu(activate, name)};
+  BatchNorm op{.x = x, .residual = residual, .eps = 1e-5, .relu = activate == Activation::relu};
   op.w = parameter(name, "weight", {channels}, vector, {Init::constant, scale});
   op.b = parameter(name, "bias", {channels}, vector, {Init::constant, 0});
   op.running_mean = statistic(name, "running_mean", channels, 0);
@@ -110,16 +98,10 @@ Graph::SumAndNorm Graph::add_layer_norm(ValueId x, ValueId residual, const std::
   return normalised(x, residual, name, options);
 }
 
-ValueId Graph::relu(ValueId x) {
-  const ValueId y = activation((*this)[x].name + ".relu", shape(x));
-  add_op(Relu{x, y});
-  return y;
-}
-
-ValueId Graph::gelu(ValueId x) {
-  check(!planar(x), "GELU of planar images");
-  const ValueId y = activation((*this)[x].name + ".gelu", shape(x));
-  add_op(Gelu{x, y});
+ValueId Graph::activate(ValueId x, Activation kind) {
+  check(!planar(x), "an activation of planar images");
+  const ValueId y = activation((*this)[x].name + "." + std::string(names_of(kind).forward), shape(x));
+  add_op(Activate{kind, x, y});
   return y;
 }
 
@@ -223,7 +205,7 @@ ValueId Graph::linear(ValueId x, const std::string& name, int64_t width, const L
   const auto [w, b] = linear_parameters(name, layout, width, terms, o);
   Shape out = in;
   out[in.rank() - 1] = width;
-  const bool keep = mode_ == Mode::train && gradient_reads_input(o.activation);
+  const bool keep = mode_ == Mode::train && !is_fused(o.activation);
   const ValueId before = keep ? activation(name + ".before", out) : kNone;
   check(!o.f32 || is_fused(o.activation), "an activation that is a pass of its own, in f32, behind ", name);
   const ValueId y = activation(name + ".out", out, o.f32 ? DType::f32 : compute_);

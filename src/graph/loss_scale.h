@@ -1,6 +1,6 @@
 // The loss scale of fp16 training as data: the loss is multiplied by it, so that small gradients do not vanish, and
-// gradients are divided by it before the update. kernels/step_control.cu moves it, selftest/reference/loss_scale.h says
-// how.
+// gradients are divided by it before the update. kernels/step_control.cu, which includes this too, moves it;
+// selftest/reference/loss_scale.h says how.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct LossScaleOptions {
   bool unscale_by_new = false;      // a step that doubles the scale is divided by the doubled one: half an update
 };
 
-/// The loss scale's state, as it lies in device memory, too (kernels/step_scalars.h).
+/// The loss scale's state, as it lies in device memory, too.
 struct LossScaleState {
   double scale = 65536;
   int64_t step = 0;            // updates so far

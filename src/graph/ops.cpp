@@ -121,7 +121,10 @@ auto visit_op(const Op& op, F f) {
 }  // namespace
 
 std::string_view name_of(const Op& op) {
-  return visit_op(op, [](const auto& o) { return o.kName; });
+  return visit_op(op, [](const auto& o) -> std::string_view {
+    if constexpr (requires { o.name(); }) return o.name();
+    return o.kName;
+  });
 }
 Ids reads(const Op& op) {
   return visit_op(op, [](const auto& o) { return o.reads(); });

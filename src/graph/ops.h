@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "graph/activation.h"
 #include "graph/fff_trees.h"
 #include "graph/loss_scale.h"
 #include "tensor/tensor.h"
@@ -68,33 +69,6 @@ struct Patches {
 };
 
 // ---- layers
-
-/// What follows a layer's sums. GELU (Hendrycks & Gimpel, 2016) by the normal distribution function: z Phi(z).
-enum class Activation : uint8_t { none, relu, gelu };
-
-/// Is it computed with the sums, in whatever type they are written? Otherwise it is a pass of its own over them, in the
-/// graph's compute type.
-constexpr bool is_fused(Activation activation) {
-  switch (activation) {
-    case Activation::none:
-    case Activation::relu:
-      return true;
-    case Activation::gelu:
-      return false;
-  }
-  return false;
-}
-/// Does its gradient read what the activation is given? Otherwise it reads the result.
-constexpr bool gradient_reads_input(Activation activation) {
-  switch (activation) {
-    case Activation::none:
-    case Activation::relu:
-      return false;
-    case Activation::gelu:
-      return true;
-  }
-  return true;
-}
 
 // Activations and their gradients are in the graph's compute type (f32, bf16 or f16), and so are weights of rank 2 and
 // more; vectors, gradients of parameters, logits and their gradient are f32, and so is all arithmetic inside.
@@ -238,35 +212,23 @@ struct LayerNormGrad {
   Ids writes() const;
 };
 
-struct Relu {
-  static constexpr std::string_view kName = "relu";
+/// y = activation(x).
+struct Activate {
+  static constexpr std::string_view kName = "activation";
   static constexpr OpFacts kFacts{Role::layer, Limit::memory};
+  Activation activation;
   ValueId x, y;
+  std::string_view name() const { return names_of(activation).forward; }
   Ids reads() const { return {x}; }
   Ids writes() const { return {y}; }
 };
-/// dx = dy where y > 0, else 0.
-struct ReluGrad {
-  static constexpr std::string_view kName = "relu_grad";
+/// dx = dy activation'(x). Of what is_fused(), x is the result.
+struct ActivationGrad {
+  static constexpr std::string_view kName = "activation_grad";
   static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
-  ValueId y, dy, dx;
-  Ids reads() const { return {y, dy}; }
-  Ids writes() const { return {dx}; }
-};
-
-/// y = x Phi(x) (Activation::gelu).
-struct Gelu {
-  static constexpr std::string_view kName = "gelu";
-  static constexpr OpFacts kFacts{Role::layer, Limit::memory};
-  ValueId x, y;
-  Ids reads() const { return {x}; }
-  Ids writes() const { return {y}; }
-};
-/// dx = dy (Phi(x) + x phi(x)), phi the normal density.
-struct GeluGrad {
-  static constexpr std::string_view kName = "gelu_grad";
-  static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
+  Activation activation;
   ValueId x, dy, dx;
+  std::string_view name() const { return names_of(activation).gradient; }
   Ids reads() const { return {x, dy}; }
   Ids writes() const { return {dx}; }
 };
@@ -323,7 +285,7 @@ struct TakeTokenGrad {
 };
 
 /// y = activation(z), z = x w^T + b; x [..][in], w [out][in], b kNone: none, y [..][out]. `before`: z as an activation,
-/// rounded like one, for gradient_reads_input(); kNone: not wanted.
+/// rounded like one, which the gradient of an activation that is not fused reads; kNone: not wanted.
 struct Linear {
   static constexpr std::string_view kName = "linear";
   static constexpr OpFacts kFacts{Role::layer, Limit::arithmetic};
@@ -848,15 +810,27 @@ struct AllGather {
   Ids writes() const { return {whole}; }
 };
 
-using ComputeOp =
-    std::variant<Edit, Augment, Patches, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Conv2d, Conv2dGradW,
-                 Conv2dGradX, MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, LayerNorm,
-                 LayerNormGrad, Relu, ReluGrad, Gelu, GeluGrad, Flatten, FlattenGrad, Tokens, TokensGrad, TakeToken,
-                 TakeTokenGrad, Linear, LinearGradX, LinearGradW, TreeGelu, TreeGeluGrad, Fff, Attention, AttentionGrad,
-                 SequencePool, SequencePoolGrad, Dropout, Route, RouteGrad, Dispatch, Combine, CombineGradWeights,
-                 Jitter, SoftmaxMix, SoftmaxMixGrad, Add, SoftmaxCrossEntropy, Cast, TreePush, SquareSums, StepControl,
-                 Adam, Sgd, RmsProp, Lion, Adagrad, Lars, LambMoments, Lamb, TrustRatios, MuonMomentum, Orthogonalize,
-                 Muon, Blend, Ema>;
+/// All operations that compute but those of optimizers: CT_LAYER_OPS in a type that layers compute with, CT_OTHER_OPS
+/// in one type or in several at once. ComputeOp, the backends' prepare() and the cases of selftest are made of these
+/// lists.
+// clang-format off
+#define CT_LAYER_OPS(X)                                                                                        \
+  X(Augment) X(Patches) X(ConvReluPool) X(ConvReluPoolGradW) X(ConvReluPoolGradX)                              \
+  X(Conv2d) X(Conv2dGradW) X(Conv2dGradX) X(MaxPool) X(MaxPoolGrad) X(AveragePool) X(AveragePoolGrad)          \
+  X(BatchNorm) X(BatchNormGrad) X(LayerNorm) X(LayerNormGrad) X(Activate) X(ActivationGrad)                    \
+  X(Flatten) X(FlattenGrad) X(Tokens) X(TokensGrad) X(TakeToken) X(TakeTokenGrad)                              \
+  X(Linear) X(LinearGradX) X(LinearGradW) X(TreeGelu) X(TreeGeluGrad) X(Fff) X(Attention) X(AttentionGrad)     \
+  X(SequencePool) X(SequencePoolGrad) X(Dropout) X(Dispatch) X(Combine) X(CombineGradWeights) X(Jitter)        \
+  X(SoftmaxMix) X(SoftmaxMixGrad) X(Add)
+#define CT_OTHER_OPS(X)                                                                                        \
+  X(Edit) X(Route) X(RouteGrad) X(SoftmaxCrossEntropy) X(Cast) X(TreePush) X(SquareSums) X(StepControl)        \
+  X(Blend) X(Ema)
+// clang-format on
+
+#define CT_AND(Op) Op,
+using ComputeOp = std::variant<CT_LAYER_OPS(CT_AND) CT_OTHER_OPS(CT_AND) Adam, Sgd, RmsProp, Lion, Adagrad, Lars,
+                               LambMoments, Lamb, TrustRatios, MuonMomentum, Orthogonalize, Muon>;
+#undef CT_AND
 using CommOp = std::variant<AllReduce, ReduceScatter, AllGather>;
 using Op = std::variant<ComputeOp, CommOp>;
 

@@ -1,5 +1,5 @@
 // The few numbers of an update that live beside the parameters, in the backend's memory: the optimizer reads them there
-// and a skipped step advances nothing, without the host knowing.
+// and a skipped step advances nothing, without the host knowing. Kernels include this too.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct StepScalars {
   int64_t bad_streak = 0;    // skipped in a row
   int64_t window_begin = 0;  // the applied count that schedule row 0 belongs to
   double norm = 0;           // of the step's mean gradient, before clipping
-  double grad_scale = 0;     // clip factor over the number of micro-batches
+  double grad_scale = 0;     // clip factor over the number of micro-batches and over the loss scale
   double lr = 0;
   std::array<double, kCoefficients> coefficients = {};
   int64_t skip = 0;  // this step: 1 when nothing is to be updated

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "selftest/case_memory.h"
+#include "selftest/reference/activation.h"
 #include "selftest/reference/rounding.h"
 
 namespace ct {
@@ -21,7 +22,7 @@ double largest(const std::vector<double>& values) {
 
 /// What results of libraries on a GPU may miss beside the tolerance, where layers compute in 16 bits: convolutions
 /// round before they add a bias, and weight gradients on their way to f32 (device/cuda/convolution.h); a matrix product
-/// may round its bias (device/cuda/matmul.h), on which GELU's slope is 1.13 at most.
+/// may round its bias (device/cuda/matmul.h), which an activation multiplies by its slope.
 double library_rounding(const OpCase& c, ValueId id, double expected) {
   if (const auto* op = std::get_if<Conv2dGradW>(&c.op))
     return op->dw == id ? reference::rounding_to(operand_of(c, op->x).value.dtype, expected) : 0;
@@ -29,7 +30,8 @@ double library_rounding(const OpCase& c, ValueId id, double expected) {
     return reference::rounding_to(operand_of(c, id).value.dtype,
                                   std::abs(expected) + largest(operand_of(c, op->b).before));
   if (const auto* op = std::get_if<Linear>(&c.op); op != nullptr && op->b != kNone)
-    return 1.13 * reference::rounding_to(operand_of(c, id).value.dtype, largest(operand_of(c, op->b).before));
+    return reference::activation_errors(op->activation, 0).slope *
+           reference::rounding_to(operand_of(c, id).value.dtype, largest(operand_of(c, op->b).before));
   return 0;
 }
 

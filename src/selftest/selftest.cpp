@@ -42,8 +42,9 @@ SelftestReport run_selftest(Backend& backend, const std::vector<OpCase>& cases,
       continue;
     }
     const auto name = name_of(Op(c.op));
-    if (report.ops.empty() || report.ops.back().op != name) report.ops.push_back({.op = std::string(name)});
-    OpReport& op = report.ops.back();
+    auto found = std::ranges::find(report.ops, name, &OpReport::op);
+    if (found == report.ops.end()) found = report.ops.insert(found, {.op = std::string(name)});
+    OpReport& op = *found;
     const CaseResult result = result_of(backend, c);
     ++op.cases;
     count_types(op.types, compute_type(c));

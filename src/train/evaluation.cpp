@@ -76,11 +76,11 @@ std::span<const View> views_of(EvalViews views) {
 
 /// Runs the batch, whose images the evaluator holds, once for each view; the weighted sum of the logits.
 std::vector<float> weighted_logits(Evaluator& evaluator, std::span<const View> views) {
-  const BatchBuffers first = buffers(evaluator.inputs(), evaluator.bound().lowered());
+  const Inputs first = evaluator.inputs();
   const std::vector<uint8_t> images(first.images.begin(), first.images.end());  // the program takes their place
   std::vector<float> sum;
   for (const View& view : views) {
-    const BatchBuffers to = buffers(evaluator.inputs(), evaluator.bound().lowered());
+    const Inputs to = evaluator.inputs();
     std::ranges::copy(images, to.images.begin());
     std::ranges::fill(to.labels, 0);  // nobody asks for losses
     std::ranges::fill(to.draws, view.draw);
@@ -125,7 +125,7 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
     std::vector<int32_t> labels;
     if (b < images.batches() && !damaged) {
       try {
-        labels = images.fill(b, buffers(in, evaluator.bound().lowered()), ahead.get());
+        labels = images.fill(b, in, ahead.get());
       } catch (const Error& error) {
         if (error.code() != ExitCode::data) throw;
         damaged = error;
@@ -133,10 +133,10 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
     }
     if (labels.empty()) {
       if (!evaluator.collective()) continue;
-      std::fill_n(in.labels, batch, 0);  // peers gather weights from this rank
+      std::ranges::fill(in.labels, 0);  // peers gather weights from this rank
     }
     const bool shows = b == 0 && options.examples > 0;
-    if (shows) add_examples(result, options.examples, in.images, images.set().shape().bytes(), labels);
+    if (shows) add_examples(result, options.examples, in.images.data(), images.set().shape().bytes(), labels);
     Answer* out = &mine[static_cast<size_t>(round) * batch];
     std::vector<float> logits;
     if (options.views != EvalViews::plain) {

@@ -86,8 +86,7 @@ void TrainingSession::step(int64_t epoch, int64_t batch) {
   const Distribution& d = distribution();
   for (int j = 0; j < d.accumulation; ++j) {
     comm_.heartbeat().advance(Phase::data);
-    waited_ +=
-        seconds_of([&] { fill_micro_batch(*pipeline_, epoch, batch, d.micro_batch(comm_.rank(), j), *engine_); });
+    waited_ += seconds_of([&] { pipeline_->fill(epoch, batch, d.micro_batch(comm_.rank(), j), engine_->inputs()); });
     comm_.heartbeat().advance(Phase::step);
     engine_->micro_step();
   }

@@ -175,26 +175,6 @@ PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, 
           .workers = loader_workers(config.data.workers, d.ranks)};
 }
 
-void fill_micro_batch(Pipeline& pipeline, int64_t epoch, int64_t step, int64_t k, Engine& engine) {
-  const Inputs in = engine.inputs();
-  *in.dropout_key = {pipeline.seed(), epoch * pipeline.steps_per_epoch() + step, k};
-  pipeline.fill(epoch, step, k, buffers(in, engine.lowered()));
-}
-
-BatchBuffers buffers(const Inputs& in, const LoweredProgram& program) {
-  const auto numel = [&](ValueId id) { return static_cast<size_t>(program[id].shape.numel()); };
-  const size_t batch = numel(program.ports.labels);
-  const auto& ports = program.ports;
-  const size_t edits = ports.edits == kNone ? 0 : numel(ports.edits) * sizeof(int32_t) / sizeof(EditDraw);
-  const size_t mixed = ports.second_labels == kNone ? 0 : batch;
-  return {{in.images, numel(ports.images)},
-          {reinterpret_cast<Draw*>(in.draws), batch},
-          {in.labels, batch},
-          {in.edits, edits},
-          {in.second_labels, mixed},
-          {in.second_shares, mixed}};
-}
-
 HoldOut training_parts(uint64_t seed, int64_t count, int64_t limit, int64_t validation) {
   if (limit > count)
     fail(ExitCode::usage, "data.limit: ", limit, " is more than the ", counted(count, "training image"),

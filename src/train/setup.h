@@ -36,12 +36,6 @@ void check_augmentation(const Config& config, int64_t micro_batch, const DataSpe
 
 /// What `rank` asks of its pipeline.
 PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, const Distribution& d, int rank);
-/// Where the host writes a batch of a program.
-BatchBuffers buffers(const Inputs& inputs, const LoweredProgram& program);
-
-/// Puts global micro-batch k of a step where the engine takes it from.
-void fill_micro_batch(Pipeline& pipeline, int64_t epoch, int64_t step, int64_t k, Engine& engine);
-
 /// How data sets of a kind are opened for a run. Error(usage) where the augmentation is not for pictures, and they are.
 OpenOptions open_options(const Config& config, const DataKind& kind);
 

@@ -40,9 +40,9 @@ std::vector<double> losses(Backend& backend, bool record) {
   for (int64_t step = 0; step < 4; ++step) {
     for (int64_t k = 0; k < 2; ++k) {
       const Inputs in = engine.inputs();
-      std::fill_n(in.images, kBatch * 3 * kSide * kSide, uint8_t{100});
-      std::fill_n(in.draws, 4 * kBatch, 0);
-      std::fill_n(in.labels, kBatch, 1);
+      std::ranges::fill(in.images, uint8_t{100});
+      std::ranges::fill(in.draws, Draw{});
+      std::ranges::fill(in.labels, 1);
       *in.dropout_key = {.seed = 42, .step = step, .micro_batch = k};
       engine.micro_step();
     }

@@ -15,7 +15,7 @@ constexpr SampleShape kShape = {1, 5, 3};
 
 struct Batch {
   explicit Batch(size_t n) : images(n * kShape.bytes(), 99), draws(n), labels(n, 99) {}
-  BatchBuffers to() { return {images, draws, labels}; }
+  Inputs to() { return {images, draws, labels}; }
   bool operator==(const Batch& b) const { return images == b.images && labels == b.labels; }
   std::vector<uint8_t> images;
   std::vector<Draw> draws;

@@ -11,7 +11,7 @@ namespace {
 
 struct PipelineBatch {
   explicit PipelineBatch(size_t n) : images(n * kImageBytes, 99), draws(n, {9, 9, 9, 9}), labels(n, 99) {}
-  BatchBuffers to() { return {images, draws, labels}; }
+  Inputs to() { return {images, draws, labels}; }
   std::vector<uint8_t> images;
   std::vector<Draw> draws;
   std::vector<int32_t> labels;
@@ -110,7 +110,7 @@ TEST_F(PipelineTest, FillsEditsAndSecondLabels) {
     std::vector<EditDraw> edits(15);
     std::vector<int32_t> second(5);
     std::vector<float> shares(5);
-    BatchBuffers to = batch.to();
+    Inputs to = batch.to();
     EXPECT_THROW(pipeline.fill(2, 1, k, to), Error);
     to.edits = edits, to.second_labels = second, to.second_shares = shares;
     pipeline.fill(2, 1, k, to);

@@ -66,7 +66,7 @@ ValueId token_net(Graph& g, ValueId images, int classes) {
     const ValueId mixed = g.linear(g.layer_norm(h, prefix + "norm1"), prefix + "mix", 40);
     const auto [sum, y] = g.add_layer_norm(mixed, h, prefix + "norm2");
     const ValueId wide = g.linear(y, prefix + "up", 80, {.activation = Activation::gelu});
-    h = g.add(sum, g.linear(g.gelu(wide), prefix + "down", 40));
+    h = g.add(sum, g.linear(g.activate(wide, Activation::gelu), prefix + "down", 40));
   }
   g.begin_unit("head");
   return g.linear(g.layer_norm(h, "norm"), "fc", classes);
@@ -147,8 +147,8 @@ void feed(const Inputs& in, int64_t micro_batch) {
   Random random(2, Purpose::augment, static_cast<uint64_t>(micro_batch));
   for (int64_t i = 0; i < kBatch * 3 * kSide * kSide; ++i) in.images[i] = static_cast<uint8_t>(random.below(256));
   for (int64_t i = 0; i < kBatch; ++i) {
-    const int32_t draw[4] = {static_cast<int32_t>(random.below(3)) - 1, 1, static_cast<int32_t>(random.below(2)), 0};
-    std::memcpy(in.draws + 4 * i, draw, sizeof draw);
+    const auto dy = static_cast<int32_t>(random.below(3)) - 1;
+    in.draws[i] = {.dy = dy, .dx = 1, .flip = static_cast<int32_t>(random.below(2))};
     in.labels[i] = static_cast<int32_t>(random.below(kClasses));
   }
 }
@@ -287,7 +287,7 @@ TEST(Engine, EditsAndSecondLabelsReachTheirOperations) {
         feed(in, micro_batch);
         for (int64_t i = 0; turned && i < kBatch; ++i) {
           for (int64_t row = 0; row < 3 * kSide; ++row) {
-            uint8_t* const first = in.images + (i * 3 * kSide + row) * kSide;
+            uint8_t* const first = in.images.data() + (i * 3 * kSide + row) * kSide;
             std::reverse(first, first + kSide);
           }
           in.edits[2 * i] = {};

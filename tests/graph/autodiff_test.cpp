@@ -44,7 +44,7 @@ ValueId token_net(Graph& g, ValueId images, int classes) {
   const ValueId a = g.layer_norm(flat, "first");
   const ValueId h = g.linear(a, "up", 64, {.activation = Activation::gelu});
   const auto [sum, b] = g.add_layer_norm(g.linear(h, "down", 32), flat, "second");
-  return g.linear(g.add(g.gelu(b), sum), "out", classes);
+  return g.linear(g.add(g.activate(b, Activation::gelu), sum), "out", classes);
 }
 
 InputSpec spec(Mode mode, DType compute = DType::f32) {
@@ -204,9 +204,9 @@ TEST(Autodiff, LayerNormAddsWhatReachesItsSumOtherwise) {
   EXPECT_EQ(forward[0].sum, kNone);
   EXPECT_EQ(backward[0].x, forward[1].sum);
   EXPECT_EQ(backward[1].x, forward[0].x);
-  EXPECT_EQ(backward[0].dsum, all<GeluGrad>(g)[0].dy);  // of the sum that goes past GELU
-  EXPECT_EQ(backward[1].dsum, backward[0].dx);          // the residual's is the sum's
-  EXPECT_EQ(all<Add>(g).size(), 1u);                    // the forward pass's: no gradient is added by itself
+  EXPECT_EQ(backward[0].dsum, all<ActivationGrad>(g)[0].dy);  // of the sum that goes past GELU
+  EXPECT_EQ(backward[1].dsum, backward[0].dx);                // the residual's is the sum's
+  EXPECT_EQ(all<Add>(g).size(), 1u);                          // the forward pass's: no gradient is added by itself
   for (const auto& [op, into] : {std::pair(backward[0], "down"), {backward[1], "embed"}})
     EXPECT_TRUE(std::ranges::any_of(all<LinearGradW>(g), [&, op = op](const auto& w) { return w.dy == op.dx; }))
         << into;
@@ -230,7 +230,7 @@ TEST(Autodiff, GeluOfALayerKeepsItsArgumentForTrainingAlone) {
     EXPECT_EQ(layers[0].before, kNone);
     EXPECT_EQ(all<LayerNorm>(g)[0].mean != kNone, mode == Mode::train);
     if (mode == Mode::evaluate) continue;
-    const auto grads = all<GeluGrad>(g);  // of the block's end, then of the layer
+    const auto grads = all<ActivationGrad>(g);  // of the block's end, then of the layer
     ASSERT_EQ(grads.size(), 2u);
     EXPECT_EQ(grads[1].x, layers[1].before);
   }

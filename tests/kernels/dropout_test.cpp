@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "buffer.h"
-#include "graph/dropout_key.h"
-#include "random.h"
 #include "run.h"
 #include "typed.h"
 
@@ -28,9 +26,8 @@ TYPED_TEST(DropoutKernel, DrawsTheMaskOfItsKey) {
         Buffer<T> x(values, shift);
         std::vector<float> want;
         for (size_t i = 0; i < n; ++i)
-          want.push_back(dropout_keeps({key.seed, key.step, key.micro_batch}, 5, 0.25, static_cast<int64_t>(i))
-                             ? rounded<T>(rounded<T>(values[i]) * 1.25f)
-                             : 0.0f);
+          want.push_back(
+              dropout_keeps(key, 5, 0.25, static_cast<int64_t>(i)) ? rounded<T>(rounded<T>(values[i]) * 1.25f) : 0.0f);
         on_host::in_all_orders([&] {
           Buffer<T> y(n, shift);
           const DropoutArgs args{.type = Named<T>::kType,

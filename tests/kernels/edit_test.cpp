@@ -20,15 +20,10 @@ struct Shape {
 
 /// What a case needs. Operands that are only read end where their values do, for AddressSanitizer to see.
 struct Case {
-  Case(const Shape& s, const std::vector<ct::EditDraw>& kinds) : shape(s), images(s.size()), fill{3, 200, 90, 17} {
+  Case(const Shape& s, const std::vector<EditDraw>& kinds) : shape(s), images(s.size()), fill{3, 200, 90, 17} {
     uint32_t state = 12345;
     for (uint8_t& pixel : images) pixel = static_cast<uint8_t>((state = state * 1664525u + 1013904223u) >> 24);
-    for (int64_t i = 0; i < s.n; ++i) {
-      chosen.push_back(kinds[i % kinds.size()]);
-      EditDraw draw{static_cast<EditKind>(chosen.back().kind), {}};
-      std::copy(chosen.back().at.begin(), chosen.back().at.end(), draw.at);
-      draws.push_back(draw);
-    }
+    for (int64_t i = 0; i < s.n; ++i) draws.push_back(kinds[i % kinds.size()]);
   }
   EditArgs args(uint8_t* out) const {
     return {.n = shape.n,
@@ -45,14 +40,14 @@ struct Case {
   Operand<uint8_t> images;
   Operand<EditDraw> draws;
   Operand<uint8_t> fill;
-  std::vector<ct::EditDraw> chosen;
 };
 
-void check(const Shape& shape, const std::vector<ct::EditDraw>& kinds) {
+void check(const Shape& shape, const std::vector<EditDraw>& kinds) {
   const Case c(shape, kinds);
   const std::vector<double> images(c.images.begin(), c.images.end());
-  const std::vector<double> expected = reference::edit(shape.n, shape.channels, shape.height, shape.width, images,
-                                                       c.chosen, {c.fill.begin(), c.fill.end()});
+  const std::vector<double> expected =
+      reference::edit(shape.n, shape.channels, shape.height, shape.width, images, {c.draws.begin(), c.draws.end()},
+                      {c.fill.begin(), c.fill.end()});
   on_host::in_all_orders([&] {
     Buffer<uint8_t> out(c.images.size());
     ASSERT_EQ(edit(c.args(out.data()), nullptr), cudaSuccess);
@@ -66,15 +61,15 @@ void check(const Shape& shape, const std::vector<ct::EditDraw>& kinds) {
 // One channel and three; images smaller than a block, and larger than one.
 const Shape kShapes[] = {{3, 3, 8, 6}, {2, 1, 28, 28}, {2, 3, 19, 17}};
 
-void check_all(const std::vector<ct::EditDraw>& kinds) {
+void check_all(const std::vector<EditDraw>& kinds) {
   for (const Shape& shape : kShapes) check(shape, kinds);
 }
-void check_factors(ct::EditKind kind) {
+void check_factors(EditKind kind) {
   check_all({{kind, {kOne / 3}}, {kind, {2 * kOne - 7}}});
   check_all({{kind, {0}}, {kind, {5 * kOne}}});
 }
 
-using Kind = ct::EditKind;
+using Kind = EditKind;
 
 TEST(Edit, NoneIsACopy) { check_all({{}}); }
 TEST(Edit, Moves) {
@@ -110,7 +105,8 @@ TEST(Edit, ABatchWithAllKindsAndAStride) {
   Case c({.n = 4, .channels = 3, .height = 8, .width = 8},
          {{Kind::equalize, {}}, {Kind::resized_crop, {2, 2, 5, 5}}, {Kind::contrast, {kOne / 2}}, {}});
   const std::vector<double> images(c.images.begin(), c.images.end());
-  const std::vector<double> expected = reference::edit(4, 3, 8, 8, images, c.chosen, {c.fill.begin(), c.fill.end()});
+  const std::vector<double> expected =
+      reference::edit(4, 3, 8, 8, images, {c.draws.begin(), c.draws.end()}, {c.fill.begin(), c.fill.end()});
   Operand<EditDraw> apart;
   for (const EditDraw& draw : c.draws) apart.insert(apart.end(), {draw, {EditKind::solarize, {0}}, draw});
   Buffer<uint8_t> out(c.images.size());

@@ -42,6 +42,10 @@ void for_sizes(const std::function<void(size_t, size_t)>& body) {
 }
 
 float relu_of(float x) { return x <= 0 ? 0 : x; }
+cudaError_t relu(ActivateArgs args) {
+  args.activation = Activation::relu;
+  return activate(args, nullptr);
+}
 
 TYPED_TEST(Elementwise, Relu) {
   using T = TypeParam;
@@ -49,12 +53,12 @@ TYPED_TEST(Elementwise, Relu) {
     const std::vector<float> values = rounded<T>(odd_numbers(n, 1));
     Buffer<T> x(values, shift), y(n, shift);
     const auto count = static_cast<int64_t>(n);
-    ASSERT_EQ(relu({.type = Named<T>::kType, .n = count, .x = x.data(), .y = y.data()}, nullptr), cudaSuccess);
+    ASSERT_EQ(relu({.type = Named<T>::kType, .n = count, .x = x.data(), .y = y.data()}), cudaSuccess);
     std::vector<float> want = values;
     for (float& v : want) v = relu_of(v);
     expect_same(y.values(), want);
     expect_same(x.values(), values);
-    ASSERT_EQ(relu({.type = Named<T>::kType, .n = count, .x = x.data(), .y = x.data()}, nullptr), cudaSuccess);
+    ASSERT_EQ(relu({.type = Named<T>::kType, .n = count, .x = x.data(), .y = x.data()}), cudaSuccess);
     expect_same(x.values(), want);
   });
 }
@@ -66,8 +70,13 @@ TYPED_TEST(Elementwise, ReluGrad) {
     Buffer<T> y(outputs, shift), dy(grads, shift), dx(n, shift);
     const auto count = static_cast<int64_t>(n);
     const auto into = [&](Buffer<T>& result) {
-      return relu_grad({.type = Named<T>::kType, .n = count, .y = y.data(), .dy = dy.data(), .dx = result.data()},
-                       nullptr);
+      return activation_grad({.type = Named<T>::kType,
+                              .activation = Activation::relu,
+                              .n = count,
+                              .x = y.data(),
+                              .dy = dy.data(),
+                              .dx = result.data()},
+                             nullptr);
     };
     ASSERT_EQ(into(dx), cudaSuccess);
     std::vector<float> want = grads;
@@ -93,10 +102,17 @@ TYPED_TEST(Elementwise, GeluAndItsGradient) {
     const std::vector<float> values = rounded<T>(gelu_numbers(n)), grads = rounded<T>(numbers(n, 2));
     Buffer<T> x(values, shift), dy(grads, shift), y(n, shift), dx(n, shift);
     const auto count = static_cast<int64_t>(n);
-    const GeluArgs forward{.type = Named<T>::kType, .n = count, .x = x.data(), .y = y.data()};
-    const GeluGradArgs backward{.type = Named<T>::kType, .n = count, .x = x.data(), .dy = dy.data(), .dx = dx.data()};
-    ASSERT_EQ(gelu(forward, nullptr), cudaSuccess);
-    ASSERT_EQ(gelu_grad(backward, nullptr), cudaSuccess);
+    const ActivateArgs forward{
+        .type = Named<T>::kType, .activation = Activation::gelu, .n = count, .x = x.data(), .y = y.data()};
+    ASSERT_EQ(activate(forward, nullptr), cudaSuccess);
+    ASSERT_EQ(activation_grad({.type = Named<T>::kType,
+                               .activation = Activation::gelu,
+                               .n = count,
+                               .x = x.data(),
+                               .dy = dy.data(),
+                               .dx = dx.data()},
+                              nullptr),
+              cudaSuccess);
     const auto near = [&](float got, double want, double f32) {
       return std::isnan(want) ? std::isnan(got)
                               : std::abs(got - want) <= f32 + Named<T>::kRounding * 1.001 * std::abs(want) + 0x1p-25;
@@ -107,9 +123,9 @@ TYPED_TEST(Elementwise, GeluAndItsGradient) {
       ASSERT_TRUE(near(dx[i], grads[i] * (below + slope), 1e-6 * (below + std::abs(slope)))) << v << " gives " << dx[i];
     }
     const std::vector<unsigned char> into_others = y.bytes();  // in place, the same
-    GeluArgs in_place = forward;
+    ActivateArgs in_place = forward;
     in_place.y = x.data();
-    ASSERT_EQ(gelu(in_place, nullptr), cudaSuccess);
+    ASSERT_EQ(activate(in_place, nullptr), cudaSuccess);
     EXPECT_EQ(x.bytes(), into_others);
   });
 }
@@ -236,8 +252,11 @@ TEST(ZeroPads, WritesPadsAlone) {
 TEST(ElementwiseArgs, RefusesWhatMakesNoSense) {
   Buffer<float> x(8), y(8);
   const auto no_type = static_cast<Type>(3);
-  EXPECT_EQ(relu({.type = no_type, .n = 8, .x = x.data(), .y = y.data()}, nullptr), cudaErrorInvalidValue);
-  EXPECT_EQ(relu({.type = Type::f32, .n = -1, .x = x.data(), .y = y.data()}, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(relu({.type = no_type, .n = 8, .x = x.data(), .y = y.data()}), cudaErrorInvalidValue);
+  EXPECT_EQ(relu({.type = Type::f32, .n = -1, .x = x.data(), .y = y.data()}), cudaErrorInvalidValue);
+  EXPECT_EQ(
+      activate({.type = Type::f32, .activation = Activation::none, .n = 8, .x = x.data(), .y = y.data()}, nullptr),
+      cudaErrorInvalidValue);
   EXPECT_EQ(cast({.from = Type::f32, .to = no_type, .n = 8, .x = x.data(), .y = y.data()}, nullptr),
             cudaErrorInvalidValue);
   CopyRowsArgs rows{

@@ -133,10 +133,10 @@ TYPED_TEST(ExpertsKernel, SendsRowsAndBringsThemBack) {
 
 TYPED_TEST(ExpertsKernel, Jitters) {
   using T = TypeParam;
-  constexpr ct::DropoutKey kKey{42, 9, 3};
+  constexpr DropoutKey kKey{42, 9, 3};
   for (const size_t n : {0, 1, 7, 2100}) {
     Operand<DropoutKey> key;
-    key.push_back({kKey.seed, kKey.step, kKey.micro_batch});
+    key.push_back(kKey);
     const std::vector<double> values = values_of<T>(n, 1);
     Buffer<T> x({values.begin(), values.end()}, 1);
     on_host::in_all_orders([&] {

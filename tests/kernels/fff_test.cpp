@@ -6,7 +6,7 @@
 
 #include "buffer.h"
 #include "run.h"
-#include "selftest/cases/gelu.h"
+#include "selftest/reference/activation.h"
 #include "selftest/reference/fff.h"
 #include "typed.h"
 
@@ -15,13 +15,11 @@ namespace {
 
 struct Case {
   int64_t rows, stride;
-  ct::FffTrees trees;
+  FffTrees trees;
   size_t shift = 0;
 };
 const Case kCases[] = {{9, 16, {1, 3, 2}}, {8, 255, {1, 7, 2}}, {3, 340, {1, 3, 4}, 1},
                        {1, 64, {3, 1, 4}}, {5, 40, {1, 0, 40}}, {0, 16, {1, 3, 2}}};
-
-FffTrees on_gpu(const ct::FffTrees& t) { return {t.count, t.depth, t.fanout, static_cast<int>(t.group()), t.units()}; }
 
 template <class T>
 class FffKernel : public testing::Test {};
@@ -69,22 +67,24 @@ TYPED_TEST(FffKernel, IsTheReferencesForwardAndBackward) {
       ASSERT_EQ(tree_gelu({.type = Named<T>::kType,
                            .rows = c.rows,
                            .stride = c.stride,
-                           .trees = on_gpu(c.trees),
+                           .trees = c.trees,
                            .x = x.data(),
                            .y = y.data()},
                           nullptr),
                 cudaSuccess);
-      expect_rows(y, want, c, [&](size_t i) { return cases::gelu_tolerance(sums[i]); });
+      expect_rows(y, want, c, [&](size_t i) { return reference::activation_errors(Activation::gelu, sums[i]).value; });
       ASSERT_EQ(tree_gelu_grad({.type = Named<T>::kType,
                                 .rows = c.rows,
                                 .stride = c.stride,
-                                .trees = on_gpu(c.trees),
+                                .trees = c.trees,
                                 .x = x.data(),
                                 .dy = dy.data(),
                                 .dx = dx.data()},
                                nullptr),
                 cudaSuccess);
-      expect_rows(dx, gradient, c, [&](size_t i) { return std::abs(d[i]) * cases::gelu_gradient_tolerance(); });
+      expect_rows(dx, gradient, c, [&](size_t i) {
+        return std::abs(d[i]) * reference::activation_errors(Activation::gelu, sums[i]).derivative;
+      });
     });
   }
 }
@@ -92,7 +92,7 @@ TYPED_TEST(FffKernel, IsTheReferencesForwardAndBackward) {
 TEST(Fff, RefusesWhatMakesNoSense) {
   struct Problem {
     int64_t rows = 1, stride = 16;
-    FffTrees trees = {1, 3, 2, 1, 15};
+    FffTrees trees = {1, 3, 2};
     Type type = Type::f32;
   };
   const auto refused = [&](auto change) {
@@ -111,9 +111,7 @@ TEST(Fff, RefusesWhatMakesNoSense) {
   EXPECT_TRUE(refused([](auto& p) { p.trees.depth = -1; }));
   EXPECT_TRUE(refused([](auto& p) { p.trees.depth = 31; }));
   EXPECT_TRUE(refused([](auto& p) { p.trees.fanout = 1; }));
-  EXPECT_TRUE(refused([](auto& p) { p.trees.fanout = 4; }));  // without a unit for each child
-  EXPECT_TRUE(refused([](auto& p) { p.trees.group = 2; }));
-  EXPECT_TRUE(refused([](auto& p) { p.trees.units = 16; }));
+  EXPECT_TRUE(refused([](auto& p) { p.trees.fanout = 4; }));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ struct Case {
 const Case kCases[] = {{{16, 4, 4, 1}, 16},          {{16, 4, 4, 1}, 4, true},   {{16, 4, 5, 1}, 16, true, true},
                        {{5, 1, 2, 1}, 3, true},      {{9, 64, 1, 1}, 64},        {{16, 4, 8, 2}, 16},
                        {{300, 3, 100, 2}, 16, true}, {{270, 2, 100, 1}, 2, true}};
-constexpr ct::DropoutKey kKey{~uint64_t{0}, (int64_t{1} << 32) + 7, 70000};
+constexpr DropoutKey kKey{~uint64_t{0}, (int64_t{1} << 32) + 7, 70000};
 constexpr int kNumber = 5;
 
 std::vector<double> doubles(const std::vector<float>& v) { return {v.begin(), v.end()}; }
@@ -54,7 +54,7 @@ TEST(RoutingKernel, IsTheReferencesRouting) {
     const double balance = reference::balance(c.s, values, want.load);
     const Operand<float> logits = padded(values, c.s.experts, c.stride);
     Operand<DropoutKey> key;
-    key.push_back({kKey.seed, kKey.step, kKey.micro_batch});
+    key.push_back(kKey);
     on_host::in_all_orders([&] {
       Buffer<int32_t> slots(want.slots.size()), sources(want.sources.size());
       Buffer<float> to(weights.size()), load(want.load.size()), sum(1);

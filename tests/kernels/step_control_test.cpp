@@ -16,39 +16,10 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// ---- layouts: the kernels' mirrors against what the rest of the program holds
-
-#define SAME_BYTES(ours, theirs, member) \
-  static_assert(offsetof(ours, member) == offsetof(theirs, member) && sizeof(ours::member) == sizeof(theirs::member))
-#define SAME_PLACE(ours, theirs, member)                              \
-  static_assert(offsetof(ours, member) == offsetof(theirs, member) && \
-                std::is_same_v<decltype(ours::member), decltype(theirs::member)>)
-SAME_PLACE(StepScalars, ct::StepScalars, applied);
-SAME_PLACE(StepScalars, ct::StepScalars, skipped);
-SAME_PLACE(StepScalars, ct::StepScalars, bad_streak);
-SAME_PLACE(StepScalars, ct::StepScalars, window_begin);
-SAME_PLACE(StepScalars, ct::StepScalars, norm);
-SAME_PLACE(StepScalars, ct::StepScalars, grad_scale);
-SAME_PLACE(StepScalars, ct::StepScalars, lr);
-SAME_BYTES(StepScalars, ct::StepScalars, coefficients);
-SAME_PLACE(StepScalars, ct::StepScalars, skip);
-static_assert(sizeof(StepScalars) == sizeof(ct::StepScalars));
-SAME_PLACE(ScheduleRow, ct::ScheduleRow, lr);
-SAME_BYTES(ScheduleRow, ct::ScheduleRow, coefficients);
-static_assert(sizeof(ScheduleRow) == sizeof(ct::ScheduleRow));
-SAME_PLACE(LossScaleState, ct::LossScaleState, scale);
-SAME_PLACE(LossScaleState, ct::LossScaleState, step);
-SAME_PLACE(LossScaleState, ct::LossScaleState, last_overflow);
-SAME_PLACE(LossScaleState, ct::LossScaleState, hysteresis_left);
-SAME_PLACE(LossScaleState, ct::LossScaleState, diverged);
-static_assert(sizeof(LossScaleState) == sizeof(ct::LossScaleState));
-#undef SAME_PLACE
-#undef SAME_BYTES
-
 constexpr int64_t kRows = 64;
 
-std::vector<ct::ScheduleRow> some_schedule() {
-  std::vector<ct::ScheduleRow> rows;
+std::vector<ScheduleRow> some_schedule() {
+  std::vector<ScheduleRow> rows;
   for (int64_t i = 0; i < kRows; ++i)
     rows.push_back({.lr = 0.1 / static_cast<double>(i + 1),
                     .coefficients = {0.9, 0.999, 1 - std::pow(0.9, i + 1), 1 - std::pow(0.999, i + 1)}});
@@ -61,32 +32,30 @@ std::vector<double> some_sums(size_t n, uint32_t which) {
   return sums;
 }
 
-/// Runs the kernel on operands of the program's own types.
-void control(const std::vector<double>& sums, const std::vector<ct::ScheduleRow>& schedule, ct::StepScalars& scalars,
+void control(const std::vector<double>& sums, const std::vector<ScheduleRow>& schedule, StepScalars& scalars,
              double clip, int64_t micro_batches, LossScaleState* state = nullptr,
              const LossScaleOptions& options = {}) {
   const Operand<double> operands(sums.begin(), sums.end());
-  Operand<ScheduleRow> rows;
-  for (const ct::ScheduleRow& r : schedule) std::memcpy(static_cast<void*>(&rows.emplace_back()), &r, sizeof r);
-  Buffer<StepScalars> mirror(1);
-  std::memcpy(static_cast<void*>(&mirror.at(0)), &scalars, sizeof scalars);
+  const Operand<ScheduleRow> rows(schedule.begin(), schedule.end());
+  Buffer<StepScalars> on_device(1);
+  on_device.at(0) = scalars;
   Buffer<LossScaleState> states(1);
   states.at(0) = state ? *state : LossScaleState();
   ASSERT_EQ(step_control({.sums = operands.data(),
                           .count = static_cast<int64_t>(sums.size()),
                           .schedule = rows.data(),
-                          .scalars = mirror.data(),
+                          .scalars = on_device.data(),
                           .clip = clip,
                           .micro_batches = micro_batches,
                           .loss_scale = state ? states.data() : nullptr,
                           .loss_scale_options = options},
                          nullptr),
             cudaSuccess);
-  std::memcpy(static_cast<void*>(&scalars), &mirror.at(0), sizeof scalars);
+  scalars = on_device.at(0);
   if (state) *state = states.at(0);
 }
 
-void expect_same(const ct::StepScalars& got, const ct::StepScalars& expected) {
+void expect_same(const StepScalars& got, const StepScalars& expected) {
   EXPECT_EQ(got.applied, expected.applied);
   EXPECT_EQ(got.skipped, expected.skipped);
   EXPECT_EQ(got.bad_streak, expected.bad_streak);
@@ -104,8 +73,8 @@ TEST(StepControl, GivesTheBitsOfTheCpu) {
     for (const double clip : {0.0, 0.5, 1e9}) {
       const auto body = [&] {
         const auto sums = some_sums(count, static_cast<uint32_t>(count));
-        ct::StepScalars got{.applied = 17, .skipped = 2, .bad_streak = 2, .window_begin = 11};
-        ct::StepScalars expected = got;
+        StepScalars got{.applied = 17, .skipped = 2, .bad_streak = 2, .window_begin = 11};
+        StepScalars expected = got;
         cpu::step_control(expected, sums, schedule.data(), clip, /*micro_batches=*/3);
         control(sums, schedule, got, clip, /*micro_batches=*/3);
         expect_same(got, expected);
@@ -120,13 +89,13 @@ TEST(StepControl, GivesTheBitsOfTheCpu) {
 TEST(StepControl, AForcedSkipAdvancesNothing) {
   const auto schedule = some_schedule();
   std::mt19937 random(5);
-  ct::StepScalars got, expected;
+  StepScalars got, expected;
   int64_t skips = 0;
   for (int step = 0; step < 60; ++step) {
     auto sums = some_sums(70, static_cast<uint32_t>(step));
     const bool skip = random() % 3 == 0;
     if (skip) sums[random() % sums.size()] = random() % 2 == 0 ? kInfinity : std::nan("");
-    const ct::StepScalars before = got;
+    const StepScalars before = got;
     cpu::step_control(expected, sums, schedule.data(), /*clip=*/1, /*micro_batches=*/2);
     control(sums, schedule, got, /*clip=*/1, /*micro_batches=*/2);
     expect_same(got, expected);
@@ -138,7 +107,7 @@ TEST(StepControl, AForcedSkipAdvancesNothing) {
   EXPECT_GT(got.skipped, 5);
 }
 
-ct::LossScaleOptions random_options(std::mt19937& random) {
+LossScaleOptions random_options(std::mt19937& random) {
   return {.dynamic = random() % 8 != 0,
           .initial = std::ldexp(1.0, static_cast<int>(random() % 6)),
           .min = random() % 2 == 0 ? 1 : 0.75,
@@ -154,17 +123,10 @@ TEST(LossScale, FollowsTheProgramsMachineOverRandomOverflows) {
   std::mt19937 random(7);
   std::array<int, 5> seen = {};
   for (int run = 0; run < 30; ++run) {
-    const ct::LossScaleOptions options = random_options(random);
-    const LossScaleOptions mirror{.dynamic = options.dynamic,
-                                  .min = options.min,
-                                  .window = options.window,
-                                  .hysteresis = options.hysteresis,
-                                  .consecutive_hysteresis = options.consecutive_hysteresis,
-                                  .without_hysteresis = options.without_hysteresis,
-                                  .unscale_by_new = options.unscale_by_new};
-    ct::LossScaleState expected = initial_loss_scale(options);
-    LossScaleState state{.scale = expected.scale, .hysteresis_left = expected.hysteresis_left};
-    ct::StepScalars scalars, unscaled;
+    const LossScaleOptions options = random_options(random);
+    LossScaleState expected = initial_loss_scale(options);
+    LossScaleState state = expected;
+    StepScalars scalars, unscaled;
     int64_t diverged = 0;
     const uint32_t rarity = 2 + random() % 5;
     for (int step = 0; step < 20; ++step) {
@@ -175,12 +137,9 @@ TEST(LossScale, FollowsTheProgramsMachineOverRandomOverflows) {
       expected = next.state;
       diverged += next.change == LossScaleChange::diverged ? 1 : 0;
       ++seen[static_cast<size_t>(next.change)];
-      control(sums, schedule, scalars, /*clip=*/0, /*micro_batches=*/4, &state, mirror);
+      control(sums, schedule, scalars, /*clip=*/0, /*micro_batches=*/4, &state, options);
       cpu::step_control(unscaled, sums, schedule.data(), /*clip=*/0, /*micro_batches=*/4);
-      ASSERT_EQ(
-          (ct::LossScaleState{state.scale, state.step, state.last_overflow, state.hysteresis_left, state.diverged}),
-          expected)
-          << "run " << run << " step " << step;
+      ASSERT_EQ(state, expected) << "run " << run << " step " << step;
       ASSERT_EQ(state.diverged, diverged);
       ASSERT_EQ(scalars.skip != 0, next.skip);
       ASSERT_EQ(scalars.norm, unscaled.norm / next.unscale);
@@ -196,7 +155,7 @@ TEST(LossScale, FollowsTheProgramsMachineOverRandomOverflows) {
 }
 
 TEST(LossScale, ClipsTheUnscaledGradient) {
-  ct::StepScalars scalars;
+  StepScalars scalars;
   LossScaleState state{.scale = 1024};
   control({1024.0 * 1024 * 9 * 16}, some_schedule(), scalars, /*clip=*/1, /*micro_batches=*/4, &state);
   EXPECT_EQ(scalars.norm, 3);

@@ -58,7 +58,7 @@ class Network {
                         {.params = engine_->params()});
     const Inputs in = evaluator.inputs();
     feed(index, in);
-    std::fill_n(in.draws, 4 * batch_, 0);
+    std::ranges::fill(in.draws, Draw{});
     evaluator.run();
     double sum = 0;
     for (const float loss : evaluator.losses()) sum += loss;

@@ -83,7 +83,7 @@ class Training {
     const Inputs in = engine_->inputs();
     for (int i = 0; i < kBatch; ++i) {
       in.labels[i] = record(number, i)[0];
-      std::memcpy(in.images + i * 3072, record(number, i) + 1, 3072);
+      std::memcpy(in.images.data() + i * 3072, record(number, i) + 1, 3072);
     }
     engine_->micro_step();
     engine_->update();

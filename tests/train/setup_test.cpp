@@ -203,7 +203,7 @@ TEST(Setup, AMicroBatchComesWithTheKeyOfItsDropouts) {
                   {.batch = 2, .channels = 1, .height = 4, .width = 4, .classes = 2, .scale = {1}, .shift = {0}});
   Engine engine(*backend, *comm, lower_training(graph, {.optimizer = optim::Sgd{}}, {.accumulation = 4}),
                 [](int64_t) { return ScheduleRow{}; });
-  fill_micro_batch(pipeline, /*epoch=*/3, /*step=*/1, /*k=*/2, engine);
+  pipeline.fill(/*epoch=*/3, /*step=*/1, /*k=*/2, engine.inputs());
   const DropoutKey& key = *engine.inputs().dropout_key;
   EXPECT_EQ(key.seed, 42u);
   EXPECT_EQ(key.step, 3 * 2 + 1);  // an epoch has two steps

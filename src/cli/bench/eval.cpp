@@ -36,7 +36,7 @@ class EvalBench {
       for (int64_t i = 0; i < count; ++i) {
         const Inputs in = evaluator().inputs();
         if (filled < kInputSlots) {
-          pictures.fill(0, buffers(in, evaluator().bound().lowered()));
+          pictures.fill(0, in);
           ++filled;
         }
         session_.comm().heartbeat().advance(Phase::evaluation);

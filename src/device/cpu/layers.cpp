@@ -10,11 +10,11 @@
 #include "device/cpu/convolution.h"
 #include "device/cpu/convolution_algorithms.h"
 #include "device/cpu/cpu_kernel.h"
+#include "device/cpu/kernels/activation.h"
 #include "device/cpu/kernels/augment.h"
 #include "device/cpu/kernels/batch_norm.h"
 #include "device/cpu/kernels/conv_relu_pool.h"
 #include "device/cpu/kernels/edit.h"
-#include "device/cpu/kernels/gelu.h"
 #include "device/cpu/kernels/layer_norm.h"
 #include "device/cpu/kernels/linear.h"
 #include "device/cpu/kernels/max_pool.h"
@@ -239,34 +239,20 @@ std::unique_ptr<Kernel> prepare(const LayerNormGrad& op, const Shapes& shape) {
   });
 }
 
-std::unique_ptr<Kernel> prepare(const Relu& op, const Shapes& shape) {
+std::unique_ptr<Kernel> prepare(const Activate& op, const Shapes& shape) {
   return by_type(shape.bf16(op.x), [&]<class T>(T) {
     return make_kernel([op, n = shape(op.y).stored()](const Operands& at, float*) {
-      return [n, x = at.at<T>(op.x), y = at.at<T>(op.y)] { relu(x, y, n); };
+      return [kind = op.activation, n, x = at.at<T>(op.x), y = at.at<T>(op.y)] { activate(kind, x, y, n); };
     });
   });
 }
 
-std::unique_ptr<Kernel> prepare(const ReluGrad& op, const Shapes& shape) {
-  return by_type(shape.bf16(op.y), [&]<class T>(T) {
-    return make_kernel([op, n = shape(op.dx).stored()](const Operands& at, float*) {
-      return [n, y = at.at<T>(op.y), dy = at.at<T>(op.dy), dx = at.at<T>(op.dx)] { relu_grad(y, dy, dx, n); };
-    });
-  });
-}
-
-std::unique_ptr<Kernel> prepare(const Gelu& op, const Shapes& shape) {
-  return by_type(shape.bf16(op.x), [&]<class T>(T) {
-    return make_kernel([op, n = shape(op.y).stored()](const Operands& at, float*) {
-      return [n, x = at.at<T>(op.x), y = at.at<T>(op.y)] { gelu(x, y, n); };
-    });
-  });
-}
-
-std::unique_ptr<Kernel> prepare(const GeluGrad& op, const Shapes& shape) {
+std::unique_ptr<Kernel> prepare(const ActivationGrad& op, const Shapes& shape) {
   return by_type(shape.bf16(op.x), [&]<class T>(T) {
     return make_kernel([op, n = shape(op.dx).stored()](const Operands& at, float*) {
-      return [n, x = at.at<T>(op.x), dy = at.at<T>(op.dy), dx = at.at<T>(op.dx)] { gelu_grad(x, dy, dx, n); };
+      return [kind = op.activation, n, x = at.at<T>(op.x), dy = at.at<T>(op.dy), dx = at.at<T>(op.dx)] {
+        activation_grad(kind, x, dy, dx, n);
+      };
     });
   });
 }

@@ -29,66 +29,16 @@ class Shapes {
   ConvolutionAlgorithms& convolutions_;
 };
 
-std::unique_ptr<Kernel> prepare(const Edit& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Augment& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Patches& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const ConvReluPool& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const ConvReluPoolGradW& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const ConvReluPoolGradX& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Conv2d& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Conv2dGradW& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Conv2dGradX& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const MaxPool& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const MaxPoolGrad& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const AveragePool& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const AveragePoolGrad& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const BatchNorm& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const BatchNormGrad& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const LayerNorm& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const LayerNormGrad& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Relu& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const ReluGrad& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Gelu& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const GeluGrad& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Flatten& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const FlattenGrad& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Tokens& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const TokensGrad& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const TakeToken& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const TakeTokenGrad& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Linear& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const LinearGradX& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const LinearGradW& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const TreeGelu& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const TreeGeluGrad& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Fff& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Attention& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const AttentionGrad& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const SequencePool& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const SequencePoolGrad& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Dropout& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Route& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const RouteGrad& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Dispatch& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Combine& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const CombineGradWeights& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Jitter& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const SoftmaxMix& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const SoftmaxMixGrad& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Add& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Cast& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const TreePush& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const SquareSums& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const StepControl& op, const Shapes& shape);
+#define CT_PREPARE(Op) std::unique_ptr<Kernel> prepare(const Op& op, const Shapes& shape);
+CT_LAYER_OPS(CT_PREPARE)
+CT_OTHER_OPS(CT_PREPARE)
+#undef CT_PREPARE
 template <std::derived_from<Update> Op>
 std::unique_ptr<Kernel> prepare(const Op& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const LambMoments& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const TrustRatios& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const MuonMomentum& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const Orthogonalize& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Blend& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Ema& op, const Shapes& shape);
 
 template <class... Ops>
 struct Kinds {
@@ -97,11 +47,10 @@ struct Kinds {
 };
 /// Kernels of their own for bf16 (or for what has no such numbers), oneDNN's (of linear layers: the large ones'), or
 /// f32 ones between conversions (in_f32.h).
-using InBf16 =
-    Kinds<Edit, MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, LayerNorm, LayerNormGrad,
-          Relu, ReluGrad, Gelu, GeluGrad, TreeGelu, TreeGeluGrad, Fff, Attention, AttentionGrad, SequencePool,
-          SequencePoolGrad, Dropout, Route, RouteGrad, Dispatch, Combine, CombineGradWeights, Jitter, SoftmaxMix,
-          SoftmaxMixGrad, Add, Patches, Tokens, TokensGrad, TakeToken, TakeTokenGrad>;
+using InBf16 = Kinds<Edit, MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, LayerNorm,
+                     LayerNormGrad, Activate, ActivationGrad, TreeGelu, TreeGeluGrad, Fff, Attention, AttentionGrad,
+                     SequencePool, SequencePoolGrad, Dropout, Route, RouteGrad, Dispatch, Combine, CombineGradWeights,
+                     Jitter, SoftmaxMix, SoftmaxMixGrad, Add, Patches, Tokens, TokensGrad, TakeToken, TakeTokenGrad>;
 using InBf16ByOneDnn = Kinds<Conv2d, Conv2dGradW, Conv2dGradX, Linear, LinearGradX, LinearGradW>;
 using ThroughF32 =
     Kinds<Augment, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Flatten, FlattenGrad, SoftmaxCrossEntropy>;

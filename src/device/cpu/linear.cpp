@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "device/cpu/cpu_kernel.h"
-#include "device/cpu/kernels/gelu.h"
+#include "device/cpu/kernels/activation.h"
 #include "device/cpu/kernels/linear.h"
 #include "device/cpu/layers.h"
 
@@ -28,19 +28,6 @@ LinearTask task_of(LinearPass pass, const std::vector<Value>& values, ValueId x,
 /// Null: by own kernels.
 std::unique_ptr<Kernel> by_library(const LinearTask& task) {
   return wants_library(task) ? prepare_linear_by_library(task) : nullptr;
-}
-
-/// What is left to do with the sums that the kernel wrote. Null: nothing.
-using Activate = void (*)(const float* sums, float* y, int64_t n);
-Activate activation_pass(Activation activation) {
-  switch (activation) {
-    case Activation::none:
-    case Activation::relu:  // the kernel's own
-      return nullptr;
-    case Activation::gelu:
-      return gelu;
-  }
-  fail(ExitCode::bug, "no such activation");
 }
 
 LinearShape own_shape(const LinearTask& task) { return {task.rows, task.in, task.out}; }
@@ -78,9 +65,9 @@ std::unique_ptr<Kernel> prepare(const Linear& op, const Shapes& shape) {
                           .b = op.b == kNone ? no_bias->data() : at.f32(op.b),
                           .y = sums,
                           .relu = op.activation == Activation::relu};
-    return [=, keep = no_bias, activate = activation_pass(op.activation)] {
+    return [=, keep = no_bias, kind = op.activation] {
       linear(args);
-      if (activate != nullptr) activate(sums, y, n);
+      if (!is_fused(kind)) activate(kind, sums, y, n);
     };
   });
 }

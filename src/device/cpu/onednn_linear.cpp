@@ -10,9 +10,8 @@
 #include <optional>
 
 #include "base/error.h"
+#include "device/cpu/kernels/activation.h"
 #include "device/cpu/kernels/column_sums.h"
-#include "device/cpu/kernels/gelu.h"
-#include "device/cpu/kernels/plain.h"
 #include "device/cpu/linear.h"
 #include "device/cpu/onednn_matmul.h"
 
@@ -98,14 +97,7 @@ class LinearKernel final : public Kernel {
   void finish(T* sums, T* y, int64_t rows) {
     for (int64_t r = 0; r < rows && task_.out < stride_; ++r)
       std::fill(sums + r * stride_ + task_.out, sums + (r + 1) * stride_, T(0));
-    switch (task_.activation) {
-      case Activation::none:
-        return;
-      case Activation::relu:
-        return relu(sums, y, rows * stride_);
-      case Activation::gelu:
-        return gelu(sums, y, rows * stride_);
-    }
+    if (task_.activation != Activation::none) activate(task_.activation, sums, y, rows * stride_);
   }
 
   LinearTask task_;

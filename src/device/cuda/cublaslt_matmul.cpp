@@ -232,7 +232,8 @@ class CublasltMatmul final : public Matmul {
     if (!shape_.bias) {
       if (forward && shape_.relu) {
         const int64_t n = shape_.rows * round_up(shape_.out, kRowPad);
-        CT_CUDA(kernels::relu({.type = type_of(shape_.y_dtype), .n = n, .x = o.y, .y = o.y}, stream));
+        CT_CUDA(kernels::activate(
+            {.type = type_of(shape_.y_dtype), .activation = Activation::relu, .n = n, .x = o.y, .y = o.y}, stream));
       }
       return;
     }

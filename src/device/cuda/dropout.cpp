@@ -1,28 +1,19 @@
 #include "kernels/dropout.h"
 
-#include <cstddef>
-
 #include "device/cuda/cuda_kernel.h"
 #include "device/cuda/layers.h"
 #include "graph/dropout_key.h"
 
 namespace ct::cuda {
-namespace {
 
 namespace k = kernels;
-
-static_assert(sizeof(k::DropoutKey) == sizeof(DropoutKey) &&
-              offsetof(k::DropoutKey, step) == offsetof(DropoutKey, step) &&
-              offsetof(k::DropoutKey, micro_batch) == offsetof(DropoutKey, micro_batch));
-
-}  // namespace
 
 std::unique_ptr<Kernel> prepare(const Dropout& op, const Context& in) {
   return make_plain_kernel(in.label(), [op, n = in.shape(op.x).stored(), type = type_of(in.dtype(op.x)),
                                         stream = in.stream()](const Operands& at) {
     const k::DropoutArgs args{.type = type,
                               .n = n,
-                              .key = at.at<const k::DropoutKey>(op.key),
+                              .key = at.at<const DropoutKey>(op.key),
                               .number = op.number,
                               .below = keep_below(op.p),
                               .scale = static_cast<float>(1 / (1 - op.p)),

@@ -11,8 +11,6 @@ namespace {
 
 namespace k = kernels;
 
-static_assert(k::kMostExperts == kMostExperts && static_cast<int>(Purpose::routing) == 7);
-
 k::RouteShape route_shape(const Shape& logits, int64_t capacity, int top_k) {
   return {.rows = logits[0], .experts = logits[1], .stride = logits.stride(), .capacity = capacity, .top_k = top_k};
 }
@@ -26,7 +24,7 @@ k::ExpertsShape experts_shape(const Context& in, ValueId rows, const Ids& expert
           .top_k = top_k};
 }
 template <class Pointer>
-void take(const Operands& at, const Ids& ids, Pointer (&to)[k::kMostExperts]) {
+void take(const Operands& at, const Ids& ids, Pointer (&to)[kMostExperts]) {
   for (size_t e = 0; e < ids.size(); ++e) to[e] = at.at(ids[e]);
 }
 
@@ -38,7 +36,7 @@ std::unique_ptr<Kernel> prepare(const Route& op, const Context& in) {
   const auto bind = [op, args, stream = in.stream()](const Operands& at, std::byte* workspace) {
     k::RouteArgs a = args;
     a.logits = at.f32(op.logits);
-    a.key = at.at<const k::DropoutKey>(op.key);
+    a.key = at.at<const DropoutKey>(op.key);
     a.slots = at.i32(op.slots);
     a.sources = at.i32(op.sources);
     a.weights = at.f32(op.weights);
@@ -99,7 +97,7 @@ std::unique_ptr<Kernel> prepare(const Jitter& op, const Context& in) {
   return one_launch(in, k::jitter,
                     k::JitterArgs{.type = type_of(in.dtype(op.x)), .n = in.shape(op.x).stored(), .number = op.number},
                     [op](const Operands& at, k::JitterArgs& a) {
-                      a.key = at.at<const k::DropoutKey>(op.key);
+                      a.key = at.at<const DropoutKey>(op.key);
                       a.x = at.at(op.x);
                       a.y = at.at(op.y);
                     });

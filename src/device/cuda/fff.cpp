@@ -12,11 +12,6 @@ namespace {
 
 namespace k = kernels;
 
-k::FffTrees trees_of(const FffTrees& t) {
-  return {
-      .count = t.count, .depth = t.depth, .fanout = t.fanout, .group = static_cast<int>(t.group()), .units = t.units()};
-}
-
 /// A whole layer by all units, of which those that are not visited are masked: on a GPU two products take less time
 /// than a way for each row.
 class DenseFff final : public Kernel {
@@ -69,7 +64,7 @@ class DenseFff final : public Kernel {
 std::unique_ptr<Kernel> prepare(const TreeGelu& op, const Context& in) {
   const Shape& x = in.shape(op.x);
   const k::TreeGeluArgs args{
-      .type = type_of(in.dtype(op.x)), .rows = x.rows(), .stride = x.stride(), .trees = trees_of(op.trees)};
+      .type = type_of(in.dtype(op.x)), .rows = x.rows(), .stride = x.stride(), .trees = op.trees};
   return make_plain_kernel(in.label(), [op, args, stream = in.stream()](const Operands& at) {
     auto a = args;
     a.x = at.at(op.x);
@@ -81,7 +76,7 @@ std::unique_ptr<Kernel> prepare(const TreeGelu& op, const Context& in) {
 std::unique_ptr<Kernel> prepare(const TreeGeluGrad& op, const Context& in) {
   const Shape& x = in.shape(op.x);
   const k::TreeGeluGradArgs args{
-      .type = type_of(in.dtype(op.x)), .rows = x.rows(), .stride = x.stride(), .trees = trees_of(op.trees)};
+      .type = type_of(in.dtype(op.x)), .rows = x.rows(), .stride = x.stride(), .trees = op.trees};
   return make_plain_kernel(in.label(), [op, args, stream = in.stream()](const Operands& at) {
     auto a = args;
     a.x = at.at(op.x);

@@ -55,9 +55,6 @@ std::unique_ptr<Kernel> make_kernel(const Context& in, std::initializer_list<siz
 
 }  // namespace
 
-static_assert(sizeof(k::EditDraw) == sizeof(EditDraw) && k::kEditOne == kEditOne &&
-              static_cast<int>(k::EditKind::affine) == static_cast<int>(EditKind::affine));
-
 std::unique_ptr<Kernel> prepare(const Edit& op, const Context& in) {
   const Shape s = in.shape(op.out);
   const k::EditArgs args{.n = s[0], .channels = s[1], .height = s[2], .width = s[3], .stride = op.of};
@@ -65,7 +62,7 @@ std::unique_ptr<Kernel> prepare(const Edit& op, const Context& in) {
   return make_kernel(in, {}, [=, stream = in.stream()](const Operands& at, Carver) mutable {
     auto a = args;
     a.images = at.u8(op.images);
-    a.draws = at.at<const k::EditDraw>(op.draws) + op.which;
+    a.draws = at.at<const EditDraw>(op.draws) + op.which;
     a.fill = reinterpret_cast<const uint8_t*>(fill->data());
     a.out = at.u8(op.out);
     return [a, stream, fill] { CT_CUDA(k::edit(a, stream)); };
@@ -383,34 +380,21 @@ std::unique_ptr<Kernel> prepare(const LayerNormGrad& op, const Context& in) {
   });
 }
 
-std::unique_ptr<Kernel> prepare(const Relu& op, const Context& in) {
-  return one_launch(in, k::relu, k::ReluArgs{.type = type_of(in.dtype(op.y)), .n = in.shape(op.y).stored()},
-                    [op](const Operands& at, k::ReluArgs& a) {
-                      a.x = at.at(op.x);
-                      a.y = at.at(op.y);
-                    });
+std::unique_ptr<Kernel> prepare(const Activate& op, const Context& in) {
+  return one_launch(
+      in, k::activate,
+      k::ActivateArgs{.type = type_of(in.dtype(op.y)), .activation = op.activation, .n = in.shape(op.y).stored()},
+      [op](const Operands& at, k::ActivateArgs& a) {
+        a.x = at.at(op.x);
+        a.y = at.at(op.y);
+      });
 }
 
-std::unique_ptr<Kernel> prepare(const ReluGrad& op, const Context& in) {
-  return one_launch(in, k::relu_grad, k::ReluGradArgs{.type = type_of(in.dtype(op.dx)), .n = in.shape(op.dx).stored()},
-                    [op](const Operands& at, k::ReluGradArgs& a) {
-                      a.y = at.at(op.y);
-                      a.dy = at.at(op.dy);
-                      a.dx = at.at(op.dx);
-                    });
-}
-
-std::unique_ptr<Kernel> prepare(const Gelu& op, const Context& in) {
-  return one_launch(in, k::gelu, k::GeluArgs{.type = type_of(in.dtype(op.y)), .n = in.shape(op.y).stored()},
-                    [op](const Operands& at, k::GeluArgs& a) {
-                      a.x = at.at(op.x);
-                      a.y = at.at(op.y);
-                    });
-}
-
-std::unique_ptr<Kernel> prepare(const GeluGrad& op, const Context& in) {
-  return one_launch(in, k::gelu_grad, k::GeluGradArgs{.type = type_of(in.dtype(op.dx)), .n = in.shape(op.dx).stored()},
-                    [op](const Operands& at, k::GeluGradArgs& a) {
+std::unique_ptr<Kernel> prepare(const ActivationGrad& op, const Context& in) {
+  return one_launch(in, k::activation_grad,
+                    k::ActivationGradArgs{
+                        .type = type_of(in.dtype(op.dx)), .activation = op.activation, .n = in.shape(op.dx).stored()},
+                    [op](const Operands& at, k::ActivationGradArgs& a) {
                       a.x = at.at(op.x);
                       a.dy = at.at(op.dy);
                       a.dx = at.at(op.dx);
@@ -562,16 +546,10 @@ std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in) {
   const LinearShape s = linear_shape(in, op.x, op.y, op.activation == Activation::relu, op.b != kNone);
   const ValueId sums = op.before == kNone ? op.y : op.before;
   const auto activate = [=, stream = in.stream(), n = in.shape(op.y).stored()](const Operands& at) -> After {
-    switch (op.activation) {
-      case Activation::none:
-      case Activation::relu:  // the product's own
-        return {};
-      case Activation::gelu: {
-        const k::GeluArgs args{.type = type_of(s.y_dtype), .n = n, .x = at.at(sums), .y = at.at(op.y)};
-        return [=] { CT_CUDA(k::gelu(args, stream)); };
-      }
-    }
-    fail(ExitCode::bug, "no such activation");
+    if (is_fused(op.activation)) return {};
+    const k::ActivateArgs args{
+        .type = type_of(s.y_dtype), .activation = op.activation, .n = n, .x = at.at(sums), .y = at.at(op.y)};
+    return [=] { CT_CUDA(k::activate(args, stream)); };
   };
   if (!own(s))
     return by_library(

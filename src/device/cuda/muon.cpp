@@ -30,7 +30,7 @@ std::unique_ptr<Kernel> prepare(const MuonMomentum& op, const Context& in) {
       slices.push_back({.grads = at.f32(op.slices[i].grads),
                         .momentum_buffer = at.f32(op.slices[i].momentum_buffer),
                         .n = sizes[i]});
-    return [op, stream, slices = std::move(slices), scalars = at.at<const k::StepScalars>(op.scalars)] {
+    return [op, stream, slices = std::move(slices), scalars = at.at<const StepScalars>(op.scalars)] {
       CT_CUDA(k::muon_momentum({.slices = slices.data(),
                                 .slice_count = static_cast<int>(slices.size()),
                                 .scalars = scalars,

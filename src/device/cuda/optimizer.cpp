@@ -27,7 +27,7 @@ std::vector<Form> forms_of(const Op& op, const Context& in) {
   return forms;
 }
 
-const k::StepScalars* scalars_at(const Operands& at, ValueId id) { return at.at<const k::StepScalars>(id); }
+const StepScalars* scalars_at(const Operands& at, ValueId id) { return at.at<const StepScalars>(id); }
 
 // Of each optimizer: what is its own of a slice and of a launch.
 

@@ -28,7 +28,7 @@ std::unique_ptr<Kernel> prepare(const LambMoments& op, const Context& in) {
     const k::LambMomentsArgs args{.chunks = reinterpret_cast<const k::MomentsChunk*>(table->data()),
                                   .count = static_cast<int64_t>(chunks.size()),
                                   .eps = op.eps,
-                                  .scalars = at.at<const k::StepScalars>(op.scalars),
+                                  .scalars = at.at<const StepScalars>(op.scalars),
                                   .weight_sums = at.at<double>(op.weight_sums),
                                   .update_sums = at.at<double>(op.update_sums)};
     return [=] {
@@ -52,7 +52,7 @@ std::unique_ptr<Kernel> prepare(const TrustRatios& op, const Context& in) {
                                   .count = static_cast<int64_t>(op.tensors.size()),
                                   .weight_sums = at.at<const double>(op.weight_sums),
                                   .update_sums = at.at<const double>(op.update_sums),
-                                  .scalars = at.at<const k::StepScalars>(op.scalars),
+                                  .scalars = at.at<const StepScalars>(op.scalars),
                                   .coefficient = op.coefficient,
                                   .eps = op.eps,
                                   .least = op.least,

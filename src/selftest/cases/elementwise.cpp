@@ -2,8 +2,7 @@
 
 #include "selftest/cases/add_cases.h"
 #include "selftest/cases/case.h"
-#include "selftest/cases/gelu.h"
-#include "selftest/reference/dense.h"
+#include "selftest/reference/activation.h"
 
 namespace ct::cases {
 namespace {
@@ -15,55 +14,39 @@ const std::vector<Shape>& plain_shapes() {
 
 }  // namespace
 
-void add_cases(Cases& cases, Of<Relu>, DType type) {
-  for (const Shape& shape : plain_shapes())
-    for (const bool broken : {false, true}) {
+void add_cases(Cases& cases, Of<Activate>, DType type) {
+  for (const Activation kind : kActivations)
+    for (const Shape& shape : plain_shapes())
+      for (const bool broken : {false, true}) {
+        Case c(type);
+        Doubles values = normal(type, at(shape.numel()), 1, 3), tolerance;
+        values.front() = 0;
+        Doubles expected = reference::activation(kind, values);
+        for (const double v : values) tolerance.push_back(reference::activation_errors(kind, v).value);
+        if (broken) values.back() = expected.back() = std::numeric_limits<double>::quiet_NaN();
+        const ValueId x = c.wide_in(shape, values), y = kind == Activation::relu
+                                                            ? c.exact_out(shape, expected)
+                                                            : c.wide_out(shape, expected, tolerance);
+        cases.push_back(c.of(Activate{kind, x, y}, " ", to_string(shape), broken ? " with NaN" : ""));
+      }
+}
+
+void add_cases(Cases& cases, Of<ActivationGrad>, DType type) {
+  for (const Activation kind : kActivations)
+    for (const Shape& shape : plain_shapes()) {
       Case c(type);
-      Doubles values = normal(type, at(shape.numel()), 1);
-      values.front() = 0;
-      Doubles expected = reference::relu(values);
-      if (broken) values.back() = expected.back() = std::numeric_limits<double>::quiet_NaN();
-      const ValueId x = c.wide_in(shape, values), y = c.exact_out(shape, expected);
-      cases.push_back(c.of(Relu{x, y}, " ", to_string(shape), broken ? " with NaN" : ""));
+      const Doubles x = normal(type, at(shape.numel()), 1, 3), dy = normal(type, x.size(), 2);
+      const Doubles expected = reference::activation_gradient(kind, x, dy);
+      Doubles tolerance;
+      for (size_t i = 0; i < x.size(); ++i)
+        tolerance.push_back(std::abs(dy[i]) * reference::activation_errors(kind, x[i]).derivative);
+      const ValueId known = c.wide_in(shape, is_fused(kind) ? reference::activation(kind, x) : x),
+                    d = c.wide_in(shape, dy),
+                    dx = kind == Activation::relu ? c.exact_out(shape, expected)
+                                                  : c.wide_out(shape, expected, tolerance);
+      c.gradient(dx, x, [=](const auto& v) { return weighted(dy, reference::activation(kind, v)); });
+      cases.push_back(c.of(ActivationGrad{kind, known, d, dx}, " ", to_string(shape)));
     }
-}
-
-void add_cases(Cases& cases, Of<ReluGrad>, DType type) {
-  for (const Shape& shape : plain_shapes()) {
-    Case c(type);
-    const Doubles x = normal(type, at(shape.numel()), 1), y = reference::relu(x), dy = normal(type, y.size(), 2);
-    const ValueId result = c.wide_in(shape, y), d = c.wide_in(shape, dy),
-                  dx = c.exact_out(shape, reference::relu_gradient(y, dy));
-    c.gradient(dx, x, [=](const auto& v) { return weighted(dy, reference::relu(v)); });
-    cases.push_back(c.of(ReluGrad{result, d, dx}, " ", to_string(shape)));
-  }
-}
-
-void add_cases(Cases& cases, Of<Gelu>, DType type) {
-  for (const Shape& shape : plain_shapes())
-    for (const bool broken : {false, true}) {
-      Case c(type);
-      Doubles values = normal(type, at(shape.numel()), 1, 3), tolerance;
-      values.front() = 0;
-      Doubles expected = reference::gelu(values);
-      for (const double v : values) tolerance.push_back(gelu_tolerance(v));
-      if (broken) values.back() = expected.back() = std::numeric_limits<double>::quiet_NaN();
-      const ValueId x = c.wide_in(shape, values), y = c.wide_out(shape, expected, tolerance);
-      cases.push_back(c.of(Gelu{x, y}, " ", to_string(shape), broken ? " with NaN" : ""));
-    }
-}
-
-void add_cases(Cases& cases, Of<GeluGrad>, DType type) {
-  for (const Shape& shape : plain_shapes()) {
-    Case c(type);
-    const Doubles x = normal(type, at(shape.numel()), 1, 3), dy = normal(type, x.size(), 2);
-    Doubles tolerance;
-    for (size_t i = 0; i < x.size(); ++i) tolerance.push_back(std::abs(dy[i]) * gelu_gradient_tolerance());
-    const ValueId before = c.wide_in(shape, x), d = c.wide_in(shape, dy),
-                  dx = c.wide_out(shape, reference::gelu_gradient(x, dy), tolerance);
-    c.gradient(dx, x, [=](const auto& v) { return weighted(dy, reference::gelu(v)); });
-    cases.push_back(c.of(GeluGrad{before, d, dx}, " ", to_string(shape)));
-  }
 }
 
 void add_cases(Cases& cases, Of<Flatten>, DType type) {

@@ -6,10 +6,12 @@
 
 #include "selftest/cases/add_cases.h"
 #include "selftest/cases/case.h"
-#include "selftest/cases/gelu.h"
+#include "selftest/reference/activation.h"
 
 namespace ct::cases {
 namespace {
+
+reference::ActivationErrors gelu_errors(double x) { return reference::activation_errors(Activation::gelu, x); }
 
 struct FffProblem {
   Shape lead;  // all dimensions but the last
@@ -55,7 +57,7 @@ void add_cases(Cases& cases, Of<TreeGelu>, DType type) {
       if (broken) values.front() = std::numeric_limits<double>::quiet_NaN();
       const Doubles expected = reference::tree_gelu(p.trees, values);
       for (size_t i = 0; i < values.size(); ++i)
-        tolerance.push_back(expected[i] == 0 || std::isnan(expected[i]) ? 0 : gelu_tolerance(values[i]));
+        tolerance.push_back(expected[i] == 0 || std::isnan(expected[i]) ? 0 : gelu_errors(values[i]).value);
       const Shape shape = p.rows_of(p.trees.width());
       const ValueId x = c.wide_in(shape, values), y = c.wide_out(shape, expected, tolerance);
       cases.push_back(c.of(TreeGelu{x, y, p.trees}, p.text(), broken ? " with NaN" : ""));
@@ -69,7 +71,7 @@ void add_cases(Cases& cases, Of<TreeGeluGrad>, DType type) {
     const Doubles expected = reference::tree_gelu_gradient(p.trees, x, dy);
     Doubles tolerance;
     for (size_t i = 0; i < x.size(); ++i)
-      tolerance.push_back(expected[i] == 0 ? 0 : std::abs(dy[i]) * gelu_gradient_tolerance());
+      tolerance.push_back(expected[i] == 0 ? 0 : std::abs(dy[i]) * gelu_errors(x[i]).derivative);
     const Shape shape = p.rows_of(p.trees.width());
     const ValueId before = c.wide_in(shape, x), d = c.wide_in(shape, dy), dx = c.wide_out(shape, expected, tolerance);
     c.gradient(dx, x, [=, trees = p.trees](const auto& v) { return weighted(dy, reference::tree_gelu(trees, v)); });
@@ -102,10 +104,10 @@ void add_cases(Cases& cases, Of<Fff>, DType type) {
       errors.insert(errors.end(), error.begin(), error.end());
     }
     const Doubles values = reference::tree_gelu(p.trees, sums);
-    Doubles value_errors;  // GELU's slope is 1.13 at most
+    Doubles value_errors;
     for (size_t i = 0; i < sums.size(); ++i)
       value_errors.push_back(values[i] == 0 ? 0
-                                            : 1.13 * errors[i] + gelu_tolerance(sums[i]) +
+                                            : gelu_errors(sums[i]).slope * errors[i] + gelu_errors(sums[i]).value +
                                                   rounding_to(type, std::abs(values[i]) + errors[i]));
     const auto last = [&](const Doubles& v, const Doubles& w) {
       return reference::linear(p.rows(), units, p.out, v, w, Doubles(at(p.out)));

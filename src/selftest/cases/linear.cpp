@@ -2,8 +2,7 @@
 
 #include "selftest/cases/add_cases.h"
 #include "selftest/cases/case.h"
-#include "selftest/cases/gelu.h"
-#include "selftest/reference/dense.h"
+#include "selftest/reference/activation.h"
 
 namespace ct::cases {
 namespace {
@@ -89,27 +88,25 @@ void add_cases(Cases& cases, Of<Linear>, DType type) {
       cases.push_back(c.of(Linear{x, w, b, y, activation}, p.text(), relu ? " with ReLU" : ""));
     }
   for (const LinearProblem& p : token_problems(type))
-    for (const bool bias : {true, false}) {
-      for (const bool train : {true, false}) {
-        Case c(type);
-        const ValueId x = c.wide_in(p.rows_of(p.in), p.x), w = c.wide_in({p.out, p.in}, p.w);
-        const ValueId b = bias ? c.in({p.out}, p.b) : kNone;
-        const Doubles sums = p.sums(bias), tolerance = p.tolerance(bias);
-        Doubles y_tolerance;  // GELU is of the sums as they are stored, and its slope is 1.13 at most
-        for (size_t i = 0; i < sums.size(); ++i)
-          y_tolerance.push_back(1.13 * (tolerance[i] + rounding_to(type, std::abs(sums[i]) + tolerance[i])) +
-                                gelu_tolerance(sums[i]));
-        const ValueId y = c.wide_out(p.rows_of(p.out), reference::gelu(sums), y_tolerance);
-        const ValueId before = train ? c.wide_out(p.rows_of(p.out), sums, tolerance) : kNone;
-        cases.push_back(c.of(Linear{x, w, b, y, Activation::gelu, before}, p.text(), " with GELU",
-                             bias ? "" : " without bias", train ? "" : " alone"));
-      }
-      if (bias) continue;
-      Case c(type);
-      const ValueId x = c.wide_in(p.rows_of(p.in), p.x), w = c.wide_in({p.out, p.in}, p.w),
-                    y = c.wide_out(p.rows_of(p.out), reference::relu(p.sums(false)), p.tolerance(false));
-      cases.push_back(c.of(Linear{x, w, kNone, y, Activation::relu}, p.text(), " with ReLU without bias"));
-    }
+    for (const Activation kind : kActivations)
+      for (const bool bias : {true, false})
+        for (const bool train : {true, false}) {
+          if (is_fused(kind) && (bias || train)) continue;
+          Case c(type);
+          const ValueId x = c.wide_in(p.rows_of(p.in), p.x), w = c.wide_in({p.out, p.in}, p.w);
+          const ValueId b = bias ? c.in({p.out}, p.b) : kNone;
+          const Doubles sums = p.sums(bias), tolerance = p.tolerance(bias);
+          Doubles y_tolerance;  // of the sums as they are stored, where they are
+          for (size_t i = 0; i < sums.size(); ++i) {
+            const auto [value, derivative, slope] = reference::activation_errors(kind, sums[i]);
+            const double stored = is_fused(kind) ? 0 : rounding_to(type, std::abs(sums[i]) + tolerance[i]);
+            y_tolerance.push_back(slope * (tolerance[i] + stored) + value);
+          }
+          const ValueId y = c.wide_out(p.rows_of(p.out), reference::activation(kind, sums), y_tolerance);
+          const ValueId before = train ? c.wide_out(p.rows_of(p.out), sums, tolerance) : kNone;
+          cases.push_back(c.of(Linear{x, w, b, y, kind, before}, p.text(), " with ", names_of(kind).forward,
+                               bias ? "" : " without bias", train ? "" : " alone"));
+        }
 }
 
 void add_cases(Cases& cases, Of<LinearGradX>, DType type) {

@@ -16,8 +16,8 @@
 #include "grad_norm.h"
 #include "muon.h"
 #include "optimizer.h"
+#include "plan/step_scalars.h"
 #include "softmax_cross_entropy.h"
-#include "step_scalars.h"
 #include "trust.h"
 
 namespace ct::kernels {

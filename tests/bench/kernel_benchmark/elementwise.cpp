@@ -17,16 +17,19 @@ void Bench::elementwise() {
   for (const Type type : {Type::f32, Type::bf16}) {
     const int64_t e = size_of(type), n = shrunk((int64_t{512} << 20) / e);
     const std::string name = name_of(type), shape = shape_of(n);
-    const ReluArgs of_relu{.type = type, .n = n, .x = arena_.take(type, n), .y = arena_.take(type, n)};
-    large("relu", name, shape, 2 * n * e, kShare, [=](cudaStream_t s) { return relu(of_relu, s); });
-    const ReluGradArgs of_grad{
-        .type = type, .n = n, .y = arena_.take(type, n), .dy = arena_.take(type, n), .dx = arena_.take(type, n)};
-    large("relu_grad", name, shape, 3 * n * e, kShare, [=](cudaStream_t s) { return relu_grad(of_grad, s); });
-    const GeluArgs of_gelu{.type = type, .n = n, .x = arena_.take(type, n), .y = arena_.take(type, n)};
-    large("gelu", name, shape, 2 * n * e, kShare, [=](cudaStream_t s) { return gelu(of_gelu, s); });
-    const GeluGradArgs of_gelu_grad{
-        .type = type, .n = n, .x = arena_.take(type, n), .dy = arena_.take(type, n), .dx = arena_.take(type, n)};
-    large("gelu_grad", name, shape, 3 * n * e, kShare, [=](cudaStream_t s) { return gelu_grad(of_gelu_grad, s); });
+    for (const Activation kind : kActivations) {
+      const std::string of = std::string(names_of(kind).forward) + " of " + shape;
+      const ActivateArgs forward{
+          .type = type, .activation = kind, .n = n, .x = arena_.take(type, n), .y = arena_.take(type, n)};
+      large("activation", name, of, 2 * n * e, kShare, [=](cudaStream_t s) { return activate(forward, s); });
+      const ActivationGradArgs grad{.type = type,
+                                    .activation = kind,
+                                    .n = n,
+                                    .x = arena_.take(type, n),
+                                    .dy = arena_.take(type, n),
+                                    .dx = arena_.take(type, n)};
+      large("activation_grad", name, of, 3 * n * e, kShare, [=](cudaStream_t s) { return activation_grad(grad, s); });
+    }
     const AddArgs of_add{
         .type = type, .n = n, .a = arena_.take(type, n), .b = arena_.take(type, n), .y = arena_.take(type, n)};
     large("add", name, shape, 3 * n * e, kShare, [=](cudaStream_t s) { return add(of_add, s); });

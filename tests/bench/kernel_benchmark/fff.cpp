@@ -6,11 +6,11 @@ namespace ct::kernels {
 
 /// A tree of depth 7 for the tokens of a small transformer.
 void Bench::fast_feed_forwards() {
-  const FffTrees trees{.count = 1, .depth = 7, .fanout = 2, .group = 1, .units = 255};
+  const FffTrees trees{.count = 1, .depth = 7, .fanout = 2};
   const int64_t stride = 256, visited = trees.depth + 1;
   for (const Type type : {Type::f32, Type::bf16}) {
     const int64_t e = size_of(type), rows = shrunk((int64_t{256} << 20) / e / stride), n = rows * stride;
-    const std::string shape = shape_of(rows, trees.units);
+    const std::string shape = shape_of(rows, trees.units());
     const TreeGeluArgs forward{.type = type,
                                .rows = rows,
                                .stride = stride,

@@ -233,7 +233,7 @@ TEST_F(ImageFolderTest, EvaluationLeavesDamagedPicturesOut) {
   std::vector<uint8_t> images(4 * set.shape().bytes());
   std::vector<Draw> draws(4);
   std::vector<int32_t> labels(4);
-  const BatchBuffers to{images, draws, labels};
+  const Inputs to{images, draws, labels};
   EXPECT_EQ(pipeline.fill(0, to), (std::vector<int32_t>{0, 0, EvalPipeline::kNoLabel, 1}));
   EXPECT_EQ(labels, (std::vector<int32_t>{0, 0, 0, 1}));
   EXPECT_EQ(pipeline.fill(1, to), (std::vector<int32_t>{2, 2}));

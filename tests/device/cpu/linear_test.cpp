@@ -5,9 +5,8 @@
 
 #include "device/cpu/convolution.h"
 #include "device/cpu/kernels/testing.h"
+#include "selftest/reference/activation.h"
 #include "selftest/reference/bf16.h"
-#include "selftest/reference/dense.h"
-#include "selftest/reference/gelu.h"
 
 namespace ct::cpu {
 namespace {
@@ -131,9 +130,7 @@ struct Problem {
     if (!bias) t.b = kNone;
     launch(t, {px.data(), pw.data(), reinterpret_cast<std::byte*>(pb.data()), y.data(), before.data()});
     const Doubles sums = reference::linear(rows, in, out, x, w, bias ? b : Doubles(b.size()));
-    const Doubles want = activation == Activation::none   ? sums
-                         : activation == Activation::relu ? reference::relu(sums)
-                                                          : reference::gelu(sums);
+    const Doubles want = reference::activation(activation, sums);
     EXPECT_LT(distance(y.dense(), want), tolerance());
     if (keep) {
       EXPECT_LT(distance(before.dense(), sums), tolerance());
@@ -168,10 +165,12 @@ TEST(Linear, TheLibrarysProductIsTheReferences) {
          std::vector<std::array<int64_t, 3>>{{33, 20, 48}, {20, 48, 10}, {1, 7, 5}, {130, 64, 80}, {1101, 5, 512}}) {
       SCOPED_TRACE(testing::Message() << rows << " of " << in << " -> " << out << " in " << name_of(type));
       const Problem p(rows, in, out, type);
-      for (const Activation a : {Activation::none, Activation::relu, Activation::gelu})
-        for (const bool bias : {true, false})
+      for (const bool bias : {true, false}) {
+        p.expect_forward(Activation::none, bias, /*keep=*/false);
+        for (const Activation a : kActivations)
           for (const bool keep : {true, false})
-            if (!keep || a == Activation::gelu) p.expect_forward(a, bias, keep);
+            if (!keep || !is_fused(a)) p.expect_forward(a, bias, keep);
+      }
       for (const bool bias : {true, false}) p.expect_gradients(bias);
     }
   }
@@ -180,7 +179,7 @@ TEST(Linear, TheLibrarysProductIsTheReferences) {
 /// A step whose numbers are broken must show it.
 TEST(Linear, NotANumberPassesTheLibrarysActivations) {
   if (!prepare_linear_by_library(task(LinearPass::forward, 1, 1, 1))) GTEST_SKIP() << "no library";
-  for (const Activation a : {Activation::relu, Activation::gelu}) {
+  for (const Activation a : kActivations) {
     Doubles x(16 * 20, 1);
     x[5] = NAN;
     Rows px(DType::f32, 20, x), pw(DType::f32, 20, Doubles(20 * 3, 1)), y(DType::f32, 3, 16);

@@ -1,5 +1,9 @@
-// The normal distribution in registers, for GELU: kernels/gelu.h tells how exact it is. Compiled once per instruction
-// set (no #pragma once by design); include after simd-inl.h.
+// The normal distribution Phi in registers, for GELU x Phi(x) and its derivative. Compiled once per instruction set (no
+// #pragma once by design); include after simd-inl.h.
+//
+// Phi and the derivative are 1/2 and an odd function each: x times a polynomial in x^2 that was fitted for the least
+// error, with x held to where the rest is less. Phi is off by at most 4e-7 (f32's own steps are 6e-8 near 1), and 0
+// below -5.2; the derivative by at most 5e-7.
 #if defined(CT_GELU_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CT_GELU_INL_H_
 #undef CT_GELU_INL_H_

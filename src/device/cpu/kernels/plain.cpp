@@ -15,22 +15,6 @@ HWY_BEFORE_NAMESPACE();
 namespace ct::cpu::HWY_NAMESPACE {
 
 template <class T>
-HWY_INLINE void relu_pass(const T* x, T* y, int64_t n) {
-  for_elements(n, [&](auto dv, int64_t i) CT_UNROLLED { store(dv, relu(dv, load(dv, x + i)), y + i); });
-}
-void Relu(const float* x, float* y, int64_t n) { relu_pass(x, y, n); }
-void ReluBf16(const uint16_t* x, uint16_t* y, int64_t n) { relu_pass(x, y, n); }
-
-template <class T>
-HWY_INLINE void relu_grad_pass(const T* y, const T* dy, T* dx, int64_t n) {
-  for_elements(n, [&](auto dv, int64_t i) CT_UNROLLED {
-    store(dv, hn::IfThenZeroElse(hn::Le(load(dv, y + i), hn::Zero(dv)), load(dv, dy + i)), dx + i);
-  });
-}
-void ReluGrad(const float* y, const float* dy, float* dx, int64_t n) { relu_grad_pass(y, dy, dx, n); }
-void ReluGradBf16(const uint16_t* y, const uint16_t* dy, uint16_t* dx, int64_t n) { relu_grad_pass(y, dy, dx, n); }
-
-template <class T>
 HWY_INLINE void add_pass(const T* a, const T* b, T* y, int64_t n) {
   for_elements(n, [&](auto dv, int64_t i) CT_UNROLLED { store(dv, hn::Add(load(dv, a + i), load(dv, b + i)), y + i); });
 }
@@ -157,10 +141,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ct::cpu {
-HWY_EXPORT(Relu);
-HWY_EXPORT(ReluBf16);
-HWY_EXPORT(ReluGrad);
-HWY_EXPORT(ReluGradBf16);
 HWY_EXPORT(AddF32);
 HWY_EXPORT(AddBf16);
 HWY_EXPORT(ToBf16);
@@ -174,12 +154,6 @@ HWY_EXPORT(Conv);
 HWY_EXPORT(ConvGradWeights);
 HWY_EXPORT(ConvGradInput);
 
-void relu(const float* x, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(Relu)(x, y, n); }
-void relu(const uint16_t* x, uint16_t* y, int64_t n) { HWY_DYNAMIC_DISPATCH(ReluBf16)(x, y, n); }
-void relu_grad(const float* y, const float* dy, float* dx, int64_t n) { HWY_DYNAMIC_DISPATCH(ReluGrad)(y, dy, dx, n); }
-void relu_grad(const uint16_t* y, const uint16_t* dy, uint16_t* dx, int64_t n) {
-  HWY_DYNAMIC_DISPATCH(ReluGradBf16)(y, dy, dx, n);
-}
 void add(const float* a, const float* b, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(AddF32)(a, b, y, n); }
 void add(const uint16_t* a, const uint16_t* b, uint16_t* y, int64_t n) { HWY_DYNAMIC_DISPATCH(AddBf16)(a, b, y, n); }
 void convert(const float* x, uint16_t* y, int64_t n) { HWY_DYNAMIC_DISPATCH(ToBf16)(x, y, n); }

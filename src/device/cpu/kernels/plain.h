@@ -9,12 +9,6 @@
 
 namespace ct::cpu {
 
-/// y = max(0, x), NaN stays NaN.
-void relu(const float* x, float* y, int64_t n);
-void relu(const uint16_t* x, uint16_t* y, int64_t n);
-/// dx = y > 0 ? dy : 0 from the ReLU's output; dx may be dy.
-void relu_grad(const float* y, const float* dy, float* dx, int64_t n);
-void relu_grad(const uint16_t* y, const uint16_t* dy, uint16_t* dx, int64_t n);
 /// y = a + b; y may be either.
 void add(const float* a, const float* b, float* y, int64_t n);
 void add(const uint16_t* a, const uint16_t* b, uint16_t* y, int64_t n);
