@@ -4,7 +4,8 @@
 usage: check_floors.py [TREE]
 
 Floors are the folders of src/, numbered below; on floor 5 comm may include device. kernels/ is a leaf that only
-device/cuda may use; its files include their own headers, CUDA's and the standard library's. CUDA, NCCL, MPI, UCX and oneDNN
+device/cuda may use; its files include their own headers, CUDA's and the standard library's, and of src/ the plain headers,
+which include nothing but the standard library and plain headers. CUDA, NCCL, MPI, UCX and oneDNN
 are known only to the files named for them: elsewhere no #if may name them and no header of theirs be included; CMake
 picks the files instead. One line per offence; exit 1 if there is any.
 """
@@ -17,7 +18,7 @@ FLOORS = {"base": 0, "tensor": 1, "graph": 2, "optim": 3, "plan": 4, "device": 5
 SAME_FLOOR = {("comm", "device")}
 SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".inc", ".cu", ".cuh"}
 
-INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 CONDITION = re.compile(r"^\s*#\s*(?:el)?if(?:n?def)?\b(.*)")
 LIBRARY = re.compile(r"(?<![A-Za-z])(CUDA|CUDNN|CUBLAS\w*|NVCC|NCCL|O?MPI|UC[XPS]|DNNL|ONEDNN)(?![A-Za-z])", re.IGNORECASE)
 LIBRARY_HEADER = re.compile(r"^(mpi|mpi-ext|nccl|dnnl\w*|cuda\w*|cudnn\w*|cublas\w*|nvml)\.(h|hpp)$|^oneapi/dnnl/|^uc[pst]/")
@@ -29,7 +30,15 @@ def may_name_libraries(path):
     return path.parts[0] == "kernels" or path.parts[:3] == ("src", "device", "cuda") or LIBRARY_FILE.match(path.name)
 
 
-def include_offence(path, quote, target):
+def is_plain(tree, target):
+    """Does this header of src/ include the standard library and headers alike only? Kernels may include it."""
+    file = tree / "src" / target
+    includes = INCLUDE.findall(file.read_text(encoding="utf-8")) if file.suffix == ".h" and file.is_file() else [("", "")]
+    return all(re.fullmatch(r"\w+", name) if quote == "<" else "/" in name and is_plain(tree, name)
+               for quote, name in includes)
+
+
+def include_offence(tree, path, quote, target):
     """Why this include is wrong, or None. path is relative to the tree."""
     if LIBRARY_HEADER.search(target) and not may_name_libraries(path):
         return f"<{target}> belongs into the files named for that library (mpi*, ucx*, onednn*, nccl*, device/cuda)"
@@ -37,7 +46,8 @@ def include_offence(path, quote, target):
     if path.parts[0] == "kernels":
         own = quote == '"' and "/" not in target and not target.startswith("cuda")
         system = quote == "<" and (re.fullmatch(r"\w+", target) or CUDA_HEADER.match(target))
-        return None if own or system else f'"{target}": kernels/ is a leaf'
+        plain = quote == '"' and folder in FLOORS and is_plain(tree, target)
+        return None if own or system or plain else f'"{target}": kernels/ is a leaf, which sees plain headers of src/ only'
     if quote == "<" or folder == "hwy":  # Highway's own tools want its headers in quotes
         return None
     if folder == "kernels":
@@ -51,7 +61,7 @@ def include_offence(path, quote, target):
     return f'"{target}": {here} (floor {FLOORS[here]}) may not include {folder} (floor {FLOORS[folder]})'
 
 
-def offences(path, text):
+def offences(tree, path, text):
     if path.parts[0] == "src" and (len(path.parts) < 3 or path.parts[1] not in FLOORS):
         yield 1, f"lies on no floor; the floors are {' '.join(FLOORS)}"
         return
@@ -59,7 +69,7 @@ def offences(path, text):
     for number, line in enumerate(text.splitlines(), 1):
         include = INCLUDE.match(line)
         if include:
-            reason = include_offence(path, *include.groups())
+            reason = include_offence(tree, path, *include.groups())
             if reason:
                 yield number, reason
         condition = CONDITION.match(line)
@@ -77,7 +87,7 @@ def main():
         return 2
     count = 0
     for file in files:
-        for number, reason in offences(file.relative_to(tree), file.read_text(encoding="utf-8", errors="replace")):
+        for number, reason in offences(tree, file.relative_to(tree), file.read_text(encoding="utf-8", errors="replace")):
             print(f"{file.relative_to(tree)}:{number}: {reason}")
             count += 1
     print(f"check_floors: {len(files)} files, {count} offences")

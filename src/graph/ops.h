@@ -8,11 +8,13 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
 #include "graph/fff_trees.h"
 #include "graph/loss_scale.h"
+#include "graph/optimizer_rules.h"
 #include "tensor/tensor.h"
 
 namespace ct {
@@ -621,79 +623,37 @@ struct StepControl {
 /// element type that layers compute with.
 struct UpdateSlice {
   ValueId masters, grads;
-  Ids states;  // by the operation's State; kNone or not there: not kept
+  Ids states;  // in the order of the rule's kStates; kNone or not there: not kept
   ValueId copy = kNone;
   double weight_decay = 0;
   float lr_scale = 1;
-  int64_t tensor = -1;  // of operations that read trust ratios: the number of the tensor that it is a part of
+  int64_t tensor = -1;  // of rules that read trust ratios: the number of the tensor that it is a part of
   ValueId state(size_t which) const { return which < states.size() ? states[which] : kNone; }
 };
 /// What all optimizers' operations share: one changes many slices, because a device starts one large launch faster than
-/// many small ones. `scalars` (plan/step_scalars.h) hold the step's rate and the operation's Coefficients.
+/// many small ones. `scalars` (plan/step_scalars.h) hold the step's rate and the rule's Coefficients.
 struct Update {
   static constexpr OpFacts kFacts{Role::update, Limit::memory};
   std::vector<UpdateSlice> slices;
   ValueId scalars;
-  Ids reads() const;
-  Ids writes() const;
+  ValueId ratios = kNone;  // f32 [tensors]: the trust ratios that LARS and LAMB read
+};
+Ids reads_of(const Update& update);
+Ids writes_of(const Update& update, bool writes_states);
+
+/// An elementwise optimizer's operation (graph/optimizer_rules.h).
+template <class R>
+struct RuleUpdate : Update {
+  using Rule = R;
+  static constexpr std::string_view kName = Rule::kName;
+  Rule rule;
+  Ids reads() const { return reads_of(*this); }
+  Ids writes() const { return writes_of(*this, Rule::kWritesStates); }
 };
 
-enum class AdamMode { decoupled, l2 };
-struct Adam : Update {
-  static constexpr std::string_view kName = "adam";
-  enum State { exp_avg, exp_avg_sq };
-  enum Coefficient { beta1, beta2, bias_correction1, bias_correction2 };  // 1 - beta^t
-  double eps;
-  AdamMode mode;
-};
-
-struct Sgd : Update {
-  static constexpr std::string_view kName = "sgd";
-  enum State { momentum_buffer };  // not kept: no momentum
-  enum Coefficient { momentum };
-  bool nesterov;
-};
-
-/// v = alpha v + (1 - alpha) g^2, of centered a = alpha a + (1 - alpha) g and v - a^2 in its place;
-/// u = g / (sqrt(v) + eps), with momentum b = momentum b + u in its place; p -= lr u.
-struct RmsProp : Update {
-  static constexpr std::string_view kName = "rmsprop";
-  enum State { square_avg, momentum_buffer, grad_avg };  // not kept: no momentum, not centered
-  enum Coefficient { momentum };
-  double alpha, eps;
-};
-
-/// c = beta1 m + (1 - beta1) g; p -= lr (sign(c) + weight_decay p), sign(0) = 0; m = beta2 m + (1 - beta2) g.
-struct Lion : Update {
-  static constexpr std::string_view kName = "lion";
-  enum State { exp_avg };
-  enum Coefficient { beta1, beta2 };
-};
-
-/// sum += g^2; p -= lr rate_factor g / (sqrt(sum) + eps).
-struct Adagrad : Update {
-  static constexpr std::string_view kName = "adagrad";
-  enum State { sum };
-  enum Coefficient { rate_factor };
-  double eps;
-};
-
-/// What the updates by layers share: each tensor has a ratio of trust, by which its step is longer or shorter.
-struct TrustedUpdate : Update {
-  ValueId ratios;  // f32 [tensors]
-  Ids reads() const;
-};
-
-/// g = trust (g + weight_decay p), then as Sgd without decay.
-struct Lars : TrustedUpdate {
-  static constexpr std::string_view kName = "lars";
-  enum State { momentum_buffer };  // not kept: no momentum
-  enum Coefficient { momentum };
-  bool nesterov;
-};
-
-/// The first pass of LAMB: m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, and by chunks, as SquareSums has
-/// them, the square sums of the weights and of their update u = m / (sqrt(v) + eps) + weight_decay p.
+/// The first pass of LAMB, whose second is rules::Lamb: m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, and
+/// by chunks, as SquareSums has them, the square sums of the weights and of their update u = m / (sqrt(v) + eps) +
+/// weight_decay p.
 struct LambMoments {
   static constexpr std::string_view kName = "lamb_moments";
   static constexpr OpFacts kFacts{Role::update, Limit::memory};
@@ -706,14 +666,6 @@ struct LambMoments {
   ValueId scalars, weight_sums, update_sums;
   double eps;
   Ids reads() const;
-  Ids writes() const;
-};
-/// The second: p -= lr rate_factor trust u, u computed again.
-struct Lamb : TrustedUpdate {
-  static constexpr std::string_view kName = "lamb";
-  enum State { exp_avg, exp_avg_sq };
-  enum Coefficient { beta1, beta2, rate_factor };
-  double eps;
   Ids writes() const;
 };
 
@@ -767,12 +719,6 @@ struct Orthogonalize {
   double eps, scale;
   Ids reads() const { return {x}; }
   Ids writes() const { return {x, left, product, gram, polynomial}; }
-};
-
-/// The update of Muon, whose gradients are the orthogonalised directions: p -= lr (g + weight_decay p). grad_scale is
-/// in them already.
-struct Muon : Update {
-  static constexpr std::string_view kName = "muon";
 };
 
 /// Running statistics: masters += momentum * (mean over the step's S micro-batches - masters), unless the step is
@@ -848,15 +794,19 @@ struct AllGather {
   Ids writes() const { return {whole}; }
 };
 
+/// `Ops` and an operation of each rule.
+template <class... Ops, class... Rules>
+std::variant<Ops..., RuleUpdate<Rules>...> with_updates(std::type_identity<std::variant<Rules...>>);
+
 using ComputeOp =
-    std::variant<Edit, Augment, Patches, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Conv2d, Conv2dGradW,
-                 Conv2dGradX, MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, LayerNorm,
-                 LayerNormGrad, Relu, ReluGrad, Gelu, GeluGrad, Flatten, FlattenGrad, Tokens, TokensGrad, TakeToken,
-                 TakeTokenGrad, Linear, LinearGradX, LinearGradW, TreeGelu, TreeGeluGrad, Fff, Attention, AttentionGrad,
-                 SequencePool, SequencePoolGrad, Dropout, Route, RouteGrad, Dispatch, Combine, CombineGradWeights,
-                 Jitter, SoftmaxMix, SoftmaxMixGrad, Add, SoftmaxCrossEntropy, Cast, TreePush, SquareSums, StepControl,
-                 Adam, Sgd, RmsProp, Lion, Adagrad, Lars, LambMoments, Lamb, TrustRatios, MuonMomentum, Orthogonalize,
-                 Muon, Blend, Ema>;
+    decltype(with_updates<Edit, Augment, Patches, ConvReluPool, ConvReluPoolGradW, ConvReluPoolGradX, Conv2d,
+                          Conv2dGradW, Conv2dGradX, MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm,
+                          BatchNormGrad, LayerNorm, LayerNormGrad, Relu, ReluGrad, Gelu, GeluGrad, Flatten, FlattenGrad,
+                          Tokens, TokensGrad, TakeToken, TakeTokenGrad, Linear, LinearGradX, LinearGradW, TreeGelu,
+                          TreeGeluGrad, Fff, Attention, AttentionGrad, SequencePool, SequencePoolGrad, Dropout, Route,
+                          RouteGrad, Dispatch, Combine, CombineGradWeights, Jitter, SoftmaxMix, SoftmaxMixGrad, Add,
+                          SoftmaxCrossEntropy, Cast, TreePush, SquareSums, StepControl, LambMoments, TrustRatios,
+                          MuonMomentum, Orthogonalize, Blend, Ema>(std::type_identity<rules::Any>()));
 using CommOp = std::variant<AllReduce, ReduceScatter, AllGather>;
 using Op = std::variant<ComputeOp, CommOp>;
 

@@ -81,8 +81,11 @@ std::unique_ptr<Kernel> prepare(const Cast& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const TreePush& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const SquareSums& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const StepControl& op, const Shapes& shape);
-template <std::derived_from<Update> Op>
-std::unique_ptr<Kernel> prepare(const Op& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare_update(const Update& op, const rules::Any& rule, const Shapes& shape);
+template <class Rule>
+std::unique_ptr<Kernel> prepare(const RuleUpdate<Rule>& op, const Shapes& shape) {
+  return prepare_update(op, op.rule, shape);
+}
 std::unique_ptr<Kernel> prepare(const LambMoments& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const TrustRatios& op, const Shapes& shape);
 std::unique_ptr<Kernel> prepare(const MuonMomentum& op, const Shapes& shape);

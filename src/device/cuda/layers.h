@@ -83,8 +83,11 @@ std::unique_ptr<Kernel> prepare(const Cast& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const TreePush& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const SquareSums& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const StepControl& op, const Context& in);
-template <std::derived_from<Update> Op>
-std::unique_ptr<Kernel> prepare(const Op& op, const Context& in);
+std::unique_ptr<Kernel> prepare_update(const Update& op, const rules::Any& rule, const Context& in);
+template <class Rule>
+std::unique_ptr<Kernel> prepare(const RuleUpdate<Rule>& op, const Context& in) {
+  return prepare_update(op, op.rule, in);
+}
 std::unique_ptr<Kernel> prepare(const LambMoments& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const TrustRatios& op, const Context& in);
 std::unique_ptr<Kernel> prepare(const MuonMomentum& op, const Context& in);

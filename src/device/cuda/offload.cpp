@@ -25,7 +25,7 @@ UpdateOperands operands(const ComputeOp& op) {
   return std::visit(
       [](const auto& o) -> UpdateOperands {
         using Op = std::decay_t<decltype(o)>;
-        if constexpr (std::derived_from<Op, TrustedUpdate>)
+        if constexpr (std::derived_from<Op, Update>)
           return {o.slices[0].masters, gradients_of(o.slices[0]), o.slices[0].copy, o.scalars, o.ratios};
         else if constexpr (requires { o.slices[0].copy; })
           return {o.slices[0].masters, gradients_of(o.slices[0]), o.slices[0].copy, o.scalars};
@@ -186,7 +186,7 @@ class Offload::Staged final : public Kernel {
         arrived_(backend_.make_event()) {
     for (const Ids& ids : {read_, written_})
       for (const ValueId id : ids)
-        if (values[static_cast<size_t>(origin(values, id).value)].home != MemorySpace::host && !here_.contains(id))
+        if (values[static_cast<size_t>(origin(values, id).value)].space != MemorySpace::host && !here_.contains(id))
           here_.emplace(id, backend_.allocate_host(static_cast<size_t>(stored_bytes(values[static_cast<size_t>(id)]))));
   }
   void bind(const Resolve& resolve, std::byte*) override {
@@ -240,7 +240,7 @@ std::shared_ptr<Offload::Slot> Offload::next_slot() {
 bool Offload::wants(const ComputeOp& op, const std::vector<Value>& values) {
   const Ids read = reads(op);
   return std::any_of(read.begin(), read.end(), [&](ValueId id) {
-    return values[static_cast<size_t>(origin(values, id).value)].home == MemorySpace::host;
+    return values[static_cast<size_t>(origin(values, id).value)].space == MemorySpace::host;
   });
 }
 

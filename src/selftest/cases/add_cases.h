@@ -63,17 +63,16 @@ void add_cases(Cases&, Of<StepControl>);
 void add_cases(Cases&, Of<Cast>);
 void add_cases(Cases&, Of<Blend>);
 void add_cases(Cases&, Of<Ema>);
-void add_cases(Cases&, Of<Adam>);
-void add_cases(Cases&, Of<Sgd>);
-void add_cases(Cases&, Of<RmsProp>);
-void add_cases(Cases&, Of<Lion>);
-void add_cases(Cases&, Of<Adagrad>);
-void add_cases(Cases&, Of<Lars>);
 void add_cases(Cases&, Of<LambMoments>);
-void add_cases(Cases&, Of<Lamb>);
 void add_cases(Cases&, Of<TrustRatios>);
 void add_cases(Cases&, Of<MuonMomentum>);
 void add_cases(Cases&, Of<Orthogonalize>);
-void add_cases(Cases&, Of<Muon>);
+
+// Optimizers, whatever their rule.
+void add_update_cases(Cases& cases, std::string_view operation);
+template <class Rule>
+void add_cases(Cases& cases, Of<RuleUpdate<Rule>>) {
+  add_update_cases(cases, Rule::kName);
+}
 
 }  // namespace ct::cases
