@@ -1,5 +1,5 @@
 #include "block_sum.h"
-#include "optimizer.h"
+#include "optimizer_formulas.h"
 #include "trust.h"
 
 namespace ct::kernels {
@@ -17,20 +17,19 @@ __device__ __forceinline__ double add_square(float x, double sum) {
 __global__ void __launch_bounds__(kThreads) lamb_moments_kernel(LambMomentsArgs args) {
   if (args.scalars->skip != 0) return;
   const MomentsChunk chunk = args.chunks[blockIdx.x];
-  const double b1 = args.scalars->coefficients[kBeta1], b2 = args.scalars->coefficients[kBeta2];
-  const auto beta1 = static_cast<float>(b1), rest1 = static_cast<float>(1 - b1);
-  const auto beta2 = static_cast<float>(b2), rest2 = static_cast<float>(1 - b2);
-  const auto scale = static_cast<float>(args.scalars->grad_scale), eps = static_cast<float>(args.eps);
+  const auto formula =
+      LambMomentsFormula::of(args.eps, rules::coefficients_in<rules::Lamb>(args.scalars->coefficients));
+  const auto scale = static_cast<float>(args.scalars->grad_scale);
   const auto weight_decay = static_cast<float>(chunk.weight_decay);
   double weights = 0, updates = 0;
   for (int64_t i = threadIdx.x; i < chunk.n; i += kThreads) {
-    const float p = chunk.masters[i], g = chunk.grads[i] * scale;
-    const float m = __fmaf_rn(beta1, chunk.exp_avg[i], rest1 * g);
-    const float v = __fmaf_rn(beta2, chunk.exp_avg_sq[i], rest2 * (g * g));
-    chunk.exp_avg[i] = m;
-    chunk.exp_avg_sq[i] = v;
+    const float p = chunk.masters[i];
+    Register m(chunk.exp_avg[i]), v(chunk.exp_avg_sq[i]);
+    const Register u = formula(weight_decay, Register(chunk.grads[i] * scale), Register(p), m, v);
+    chunk.exp_avg[i] = m.v;
+    chunk.exp_avg_sq[i] = v.v;
     weights = add_square(p, weights);
-    updates = add_square(__fmaf_rn(weight_decay, p, __fdiv_rn(m, __fsqrt_rn(v) + eps)), updates);
+    updates = add_square(u.v, updates);
   }
   auto* sums = shared_memory<double>();
   weights = block_sum<kThreads>(weights, sums);
@@ -43,7 +42,7 @@ __global__ void __launch_bounds__(kThreads) lamb_moments_kernel(LambMomentsArgs 
 __device__ __forceinline__ double norm_of(const double* sums, const TrustTensor& t) {
   double total = 0;
   for (int64_t i = t.begin; i < t.end; ++i) total += sums[i];
-  return sqrt(total);
+  return ::sqrt(total);
 }
 
 /// A thread a tensor, each in a block of its own: they read thousands of sums one after the other.

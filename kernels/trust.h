@@ -16,12 +16,10 @@ struct MomentsChunk {
 };
 constexpr int64_t kMomentsChunk = 4096;
 
-/// For each of the `count` chunks, f32 and with products and sums fused where it says so (coefficients as Adam's):
-///   g = grad_scale grad;  m = fma(beta1, m, (1 - beta1) g);  v = fma(beta2, v, (1 - beta2) (g g))
-///   u = fma(weight_decay, p, m / (sqrt(v) + eps))
-/// and the sums of p^2 and u^2 in f64: element e goes to accumulator e % 256, in ascending order, a = fma(x, x, a);
-/// accumulators are added as square_sums adds them (grad_norm.h). A skipped step writes nothing. Moves 24 bytes an
-/// element and 72 a chunk.
+/// For each of the `count` chunks Adam's moments and LAMB's update u of weights p (LambMomentsFormula of
+/// graph/optimizer_rules-inl.h), and the sums of p^2 and u^2 in f64: element e goes to accumulator e % 256, in
+/// ascending order, a = fma(x, x, a); accumulators are added as square_sums adds them (grad_norm.h). A skipped step
+/// writes nothing. Moves 24 bytes an element and 72 a chunk.
 struct LambMomentsArgs {
   const MomentsChunk* chunks;
   int64_t count;

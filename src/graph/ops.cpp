@@ -45,31 +45,22 @@ Ids TreePush::reads() const {
 }
 Ids TreePush::writes() const { return reads(); }
 
-Ids Update::reads() const {
-  Ids ids{scalars};
-  for (const UpdateSlice& s : slices) {
+Ids reads_of(const Update& update) {
+  Ids ids{update.scalars};
+  for (const UpdateSlice& s : update.slices) {
     ids.insert(ids.end(), {s.masters, s.grads});
     ids.insert(ids.end(), s.states.begin(), s.states.end());
   }
+  ids.push_back(update.ratios);
   return present(std::move(ids));
 }
-Ids Update::writes() const {
+Ids writes_of(const Update& update, bool writes_states) {
   Ids ids;
-  for (const UpdateSlice& s : slices) {
+  for (const UpdateSlice& s : update.slices) {
     ids.push_back(s.masters);
-    ids.insert(ids.end(), s.states.begin(), s.states.end());
+    if (writes_states) ids.insert(ids.end(), s.states.begin(), s.states.end());
     ids.push_back(s.copy);
   }
-  return present(std::move(ids));
-}
-Ids TrustedUpdate::reads() const {
-  Ids ids = Update::reads();
-  ids.push_back(ratios);
-  return ids;
-}
-Ids Lamb::writes() const {
-  Ids ids;
-  for (const UpdateSlice& s : slices) ids.insert(ids.end(), {s.masters, s.copy});
   return present(std::move(ids));
 }
 Ids LambMoments::reads() const {

@@ -8,12 +8,14 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
 #include "graph/activation.h"
 #include "graph/fff_trees.h"
 #include "graph/loss_scale.h"
+#include "graph/optimizer_rules.h"
 #include "tensor/tensor.h"
 
 namespace ct {
@@ -192,8 +194,8 @@ struct BatchNormGrad {
 };
 
 /// Layer normalisation over the last dimension (Ba, Kiros & Hinton, 2016), a residual before it: sum = x + residual,
-/// y = (sum - mean) * rstd * w + b with a row's mean and rstd = 1 / sqrt(var + eps), var biased. residual and sum kNone:
-/// of x itself. mean and rstd f32 [rows]; kNone: not written.
+/// y = (sum - mean) * rstd * w + b with a row's mean and rstd = 1 / sqrt(var + eps), var biased. residual and sum
+/// kNone: of x itself. mean and rstd f32 [rows]; kNone: not written.
 struct LayerNorm {
   static constexpr std::string_view kName = "layer_norm";
   static constexpr OpFacts kFacts{Role::layer, Limit::memory};
@@ -583,79 +585,37 @@ struct StepControl {
 /// compute type.
 struct UpdateSlice {
   ValueId masters, grads;
-  Ids states;  // by the operation's State; kNone or not there: not kept
+  Ids states;  // in the order of the rule's kStates; kNone or not there: not kept
   ValueId copy = kNone;
   double weight_decay = 0;
   float lr_scale = 1;
-  int64_t tensor = -1;  // of operations that read trust ratios: the number of the tensor that it is a part of
+  int64_t tensor = -1;  // of rules that read trust ratios: the number of the tensor that it is a part of
   ValueId state(size_t which) const { return which < states.size() ? states[which] : kNone; }
 };
 /// The base of all optimizers' operations. One operation updates many slices, because one large launch is faster than
-/// many small ones. `scalars` (plan/step_scalars.h) hold the step's rate and the operation's Coefficients.
+/// many small ones. `scalars` (plan/step_scalars.h) hold the step's rate and the rule's Coefficients.
 struct Update {
   static constexpr OpFacts kFacts{Role::update, Limit::memory};
   std::vector<UpdateSlice> slices;
   ValueId scalars;
-  Ids reads() const;
-  Ids writes() const;
+  ValueId ratios = kNone;  // f32 [tensors]: the trust ratios that LARS and LAMB read
+};
+Ids reads_of(const Update& update);
+Ids writes_of(const Update& update, bool writes_states);
+
+/// An elementwise optimizer's operation (graph/optimizer_rules.h).
+template <class R>
+struct RuleUpdate : Update {
+  using Rule = R;
+  static constexpr std::string_view kName = Rule::kName;
+  Rule rule;
+  Ids reads() const { return reads_of(*this); }
+  Ids writes() const { return writes_of(*this, Rule::kWritesStates); }
 };
 
-enum class AdamMode { decoupled, l2 };
-struct Adam : Update {
-  static constexpr std::string_view kName = "adam";
-  enum State { exp_avg, exp_avg_sq };
-  enum Coefficient { beta1, beta2, bias_correction1, bias_correction2 };  // 1 - beta^t
-  double eps;
-  AdamMode mode;
-};
-
-struct Sgd : Update {
-  static constexpr std::string_view kName = "sgd";
-  enum State { momentum_buffer };  // not kept: no momentum
-  enum Coefficient { momentum };
-  bool nesterov;
-};
-
-/// v = alpha v + (1 - alpha) g^2, of centered a = alpha a + (1 - alpha) g and v - a^2 in its place;
-/// u = g / (sqrt(v) + eps), with momentum b = momentum b + u in its place; p -= lr u.
-struct RmsProp : Update {
-  static constexpr std::string_view kName = "rmsprop";
-  enum State { square_avg, momentum_buffer, grad_avg };  // not kept: no momentum, not centered
-  enum Coefficient { momentum };
-  double alpha, eps;
-};
-
-/// c = beta1 m + (1 - beta1) g; p -= lr (sign(c) + weight_decay p), sign(0) = 0; m = beta2 m + (1 - beta2) g.
-struct Lion : Update {
-  static constexpr std::string_view kName = "lion";
-  enum State { exp_avg };
-  enum Coefficient { beta1, beta2 };
-};
-
-/// sum += g^2; p -= lr rate_factor g / (sqrt(sum) + eps).
-struct Adagrad : Update {
-  static constexpr std::string_view kName = "adagrad";
-  enum State { sum };
-  enum Coefficient { rate_factor };
-  double eps;
-};
-
-/// The base of layerwise updates: each tensor has a trust ratio, which scales its step.
-struct TrustedUpdate : Update {
-  ValueId ratios;  // f32 [tensors]
-  Ids reads() const;
-};
-
-/// g = trust (g + weight_decay p), then as Sgd without decay.
-struct Lars : TrustedUpdate {
-  static constexpr std::string_view kName = "lars";
-  enum State { momentum_buffer };  // not kept: no momentum
-  enum Coefficient { momentum };
-  bool nesterov;
-};
-
-/// The first pass of LAMB: m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, and by chunks, as SquareSums has
-/// them, the square sums of the weights and of their update u = m / (sqrt(v) + eps) + weight_decay p.
+/// The first pass of LAMB, whose second is rules::Lamb: m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, and
+/// by chunks, as SquareSums has them, the square sums of the weights and of their update u = m / (sqrt(v) + eps) +
+/// weight_decay p.
 struct LambMoments {
   static constexpr std::string_view kName = "lamb_moments";
   static constexpr OpFacts kFacts{Role::update, Limit::memory};
@@ -668,14 +628,6 @@ struct LambMoments {
   ValueId scalars, weight_sums, update_sums;
   double eps;
   Ids reads() const;
-  Ids writes() const;
-};
-/// The second pass of LAMB: p -= lr rate_factor trust u, with u recomputed.
-struct Lamb : TrustedUpdate {
-  static constexpr std::string_view kName = "lamb";
-  enum State { exp_avg, exp_avg_sq };
-  enum Coefficient { beta1, beta2, rate_factor };
-  double eps;
   Ids writes() const;
 };
 
@@ -729,12 +681,6 @@ struct Orthogonalize {
   double eps, scale;
   Ids reads() const { return {x}; }
   Ids writes() const { return {x, left, product, gram, polynomial}; }
-};
-
-/// The update of Muon, whose gradients are the orthogonalised directions: p -= lr (g + weight_decay p). They already
-/// include grad_scale.
-struct Muon : Update {
-  static constexpr std::string_view kName = "muon";
 };
 
 /// Running statistics: masters += momentum * (mean over the step's S micro-batches - masters), unless the step is
@@ -810,9 +756,9 @@ struct AllGather {
   Ids writes() const { return {whole}; }
 };
 
-/// All operations that compute but those of optimizers: CT_LAYER_OPS in a type that layers compute with, CT_OTHER_OPS
-/// in one type or in several at once. ComputeOp, the backends' prepare() and the cases of selftest are made of these
-/// lists.
+/// All operations that compute but the optimizers' rules (optimizer_rules.h): CT_LAYER_OPS in a type that layers
+/// compute with, CT_OTHER_OPS in one type or in several at once. ComputeOp, the backends' prepare() and the cases of
+/// selftest are made of these lists.
 // clang-format off
 #define CT_LAYER_OPS(X)                                                                                        \
   X(Augment) X(Patches) X(ConvReluPool) X(ConvReluPoolGradW) X(ConvReluPoolGradX)                              \
@@ -824,13 +770,19 @@ struct AllGather {
   X(SoftmaxMix) X(SoftmaxMixGrad) X(Add)
 #define CT_OTHER_OPS(X)                                                                                        \
   X(Edit) X(Route) X(RouteGrad) X(SoftmaxCrossEntropy) X(Cast) X(TreePush) X(SquareSums) X(StepControl)        \
-  X(Blend) X(Ema)
+  X(LambMoments) X(TrustRatios) X(MuonMomentum) X(Orthogonalize) X(Blend) X(Ema)
 // clang-format on
 
+/// These and an operation for each rule.
 #define CT_AND(Op) Op,
-using ComputeOp = std::variant<CT_LAYER_OPS(CT_AND) CT_OTHER_OPS(CT_AND) Adam, Sgd, RmsProp, Lion, Adagrad, Lars,
-                               LambMoments, Lamb, TrustRatios, MuonMomentum, Orthogonalize, Muon>;
+template <class Rules>
+struct WithUpdates;
+template <class... Rules>
+struct WithUpdates<std::variant<Rules...>> {
+  using type = std::variant<CT_LAYER_OPS(CT_AND) CT_OTHER_OPS(CT_AND) RuleUpdate<Rules>...>;
+};
 #undef CT_AND
+using ComputeOp = WithUpdates<rules::Any>::type;
 using CommOp = std::variant<AllReduce, ReduceScatter, AllGather>;
 using Op = std::variant<ComputeOp, CommOp>;
 

@@ -3,11 +3,8 @@
 //   one
 #pragma once
 
-#include <optional>
-
-#include "base/config_key.h"
-#include "graph/ops.h"
-#include "optim/parameter_groups.h"
+#include "graph/optimizer_rules.h"
+#include "optim/keys.h"
 #include "optim/rates.h"
 
 namespace ct::optim {
@@ -19,15 +16,19 @@ struct Adagrad {
   double weight_decay = 0;
   NoDecay no_decay = NoDecay::none;
 
-  std::vector<ConfigKey> keys();
-  std::optional<ConfigFault> fault() const { return {}; }
-  std::string_view decay() const { return ""; }
-  Rates rates() const { return {lr, {}}; }
-  std::array<double, kCoefficients> coefficients(const Rates&, int64_t applied) const {
-    return {1 / (1 + lr_decay * static_cast<double>(applied))};
+  std::vector<ConfigKey> keys() {
+    return {lr_key(lr),
+            {"lr_decay", &lr_decay, "the rate is divided by 1 + this * steps", kNotNegative},
+            {"initial_accumulator_value", &initial_accumulator_value, "", {.only = "0"}},
+            {"eps", &eps, "added to the root of the sum of squares", kPositive},
+            weight_decay_key(weight_decay),
+            no_decay_key(no_decay)};
   }
-  std::vector<std::string> states() const { return {"sum"}; }
-  ComputeOp op(Update update) const { return ct::Adagrad{std::move(update), eps}; }
+  Rates rates() const { return {lr, {}}; }
+  rules::Adagrad::Coefficients coefficients(const Rates&, int64_t applied) const {
+    return {.rate_factor = 1 / (1 + lr_decay * static_cast<double>(applied))};
+  }
+  rules::Adagrad rule() const { return {.eps = eps}; }
 };
 
 }  // namespace ct::optim

@@ -4,11 +4,12 @@
 //   w -= lr sqrt(1 - beta2^t) / (1 - beta1^t) trust u; without bias_correction w -= lr trust u
 #pragma once
 
+#include <cmath>
 #include <optional>
+#include <utility>
 
-#include "base/config_key.h"
 #include "graph/ops.h"
-#include "optim/parameter_groups.h"
+#include "optim/keys.h"
 #include "optim/rates.h"
 
 namespace ct::optim {
@@ -23,16 +24,45 @@ struct Lamb {
   double weight_decay = 0;
   NoDecay no_decay = NoDecay::none;
 
-  std::vector<ConfigKey> keys();
-  std::optional<ConfigFault> fault() const;
-  std::string_view decay() const { return ""; }
+  std::vector<ConfigKey> keys() {
+    return {lr_key(lr),
+            {"betas", &betas, "decay of the moments", kFraction},
+            {"eps", &eps, "added to the root of the second moment", kPositive},
+            {"max_coeff", &max_coeff, "the most that a tensor's rate is multiplied by", kNotNegative},
+            {"min_coeff", &min_coeff, "the least", kNotNegative},
+            {"bias_correction", &bias_correction, "of the moments, which begin at 0", {}},
+            weight_decay_key(weight_decay),
+            no_decay_key(no_decay)};
+  }
+  std::optional<ConfigFault> fault() const {
+    if (min_coeff > max_coeff) return ConfigFault{"min_coeff", "must be at most max_coeff"};
+    return {};
+  }
   Rates rates() const { return {lr, betas}; }
-  std::array<double, kCoefficients> coefficients(const Rates& rates, int64_t applied) const;
-  std::vector<std::string> states() const { return {"exp_avg", "exp_avg_sq"}; }
+  rules::Lamb::Coefficients coefficients(const Rates& rates, int64_t applied) const {
+    const auto [beta1, beta2] = rates.betas;
+    const double t = static_cast<double>(applied + 1);
+    return {.beta1 = beta1,
+            .beta2 = beta2,
+            .rate_factor = bias_correction ? std::sqrt(1 - std::pow(beta2, t)) / (1 - std::pow(beta1, t)) : 1};
+  }
   /// Of tensors whose norms the two sums give; `ratios` takes the result.
   TrustRatios trust(std::vector<TrustRatios::Tensor> tensors, ValueId scalars, ValueId weight_sums, ValueId update_sums,
-                    ValueId ratios) const;
-  ComputeOp op(TrustedUpdate update) const { return ct::Lamb{std::move(update), eps}; }
+                    ValueId ratios) const {
+    for (TrustRatios::Tensor& t : tensors) t.weight_decay = 0;  // it is in the update, whose norm is taken
+    return {.tensors = std::move(tensors),
+            .scalars = scalars,
+            .weight_sums = weight_sums,
+            .update_sums = update_sums,
+            .ratios = ratios,
+            .coefficient = 1,
+            .eps = 0,
+            .least = min_coeff,
+            .most = max_coeff,
+            .of_gradients = false,
+            .by_rate = false};
+  }
+  rules::Lamb rule() const { return {.eps = eps}; }
 };
 
 }  // namespace ct::optim

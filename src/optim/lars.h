@@ -5,12 +5,14 @@
 // A tensor without decay is left as it is (trust 1), unless always_adapt. Another pass over the weights gives |w|.
 #pragma once
 
+#include <limits>
 #include <optional>
+#include <utility>
 
-#include "base/config_key.h"
 #include "graph/ops.h"
-#include "optim/parameter_groups.h"
+#include "optim/keys.h"
 #include "optim/rates.h"
+#include "optim/sgd.h"
 
 namespace ct::optim {
 
@@ -24,16 +26,38 @@ struct Lars {
   double weight_decay = 0;
   NoDecay no_decay = NoDecay::none;
 
-  std::vector<ConfigKey> keys();
-  std::optional<ConfigFault> fault() const;
-  std::string_view decay() const { return ""; }
+  std::vector<ConfigKey> keys() {
+    return {lr_key(lr),
+            {"momentum", &momentum, "0: none", kNotNegative},
+            {"dampening", &dampening, "", {.only = "0"}},
+            {"nesterov", &nesterov, "", {}},
+            {"trust_coeff", &trust_coeff, "of the ratio of a tensor's weights to its gradient", kNotNegative},
+            {"eps", &eps, "added to the gradient's norm", kNotNegative},
+            {"trust_clip", &trust_clip, "the ratio over the rate, at most 1", {}},
+            {"always_adapt", &always_adapt, "tensors without decay too", {}},
+            weight_decay_key(weight_decay),
+            no_decay_key(no_decay)};
+  }
+  std::optional<ConfigFault> fault() const { return sgd_fault(momentum, nesterov); }
   Rates rates() const { return {lr, {momentum, 0}}; }
-  std::array<double, kCoefficients> coefficients(const Rates& rates, int64_t) const { return {rates.betas[0]}; }
-  std::vector<std::string> states() const { return {momentum != 0 ? "momentum_buffer" : ""}; }
+  rules::Lars::Coefficients coefficients(const Rates& rates, int64_t) const { return {.momentum = rates.betas[0]}; }
   /// Of tensors whose norms the two sums give; `ratios` takes the result.
   TrustRatios trust(std::vector<TrustRatios::Tensor> tensors, ValueId scalars, ValueId weight_sums,
-                    ValueId gradient_sums, ValueId ratios) const;
-  ComputeOp op(TrustedUpdate update) const { return ct::Lars{std::move(update), nesterov}; }
+                    ValueId gradient_sums, ValueId ratios) const {
+    for (TrustRatios::Tensor& t : tensors) t.adapts = always_adapt || t.weight_decay != 0;
+    return {.tensors = std::move(tensors),
+            .scalars = scalars,
+            .weight_sums = weight_sums,
+            .update_sums = gradient_sums,
+            .ratios = ratios,
+            .coefficient = trust_coeff,
+            .eps = eps,
+            .least = 0,
+            .most = trust_clip ? 1 : std::numeric_limits<double>::infinity(),
+            .of_gradients = true,
+            .by_rate = trust_clip};
+  }
+  rules::Lars rule() const { return {{.form = sgd_form(momentum, nesterov)}}; }
 };
 
 }  // namespace ct::optim

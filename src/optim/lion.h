@@ -3,11 +3,8 @@
 // sign(0) is 0; DeepSpeed's kernel takes it for -1, by which weights that no gradient reaches would drift.
 #pragma once
 
-#include <optional>
-
-#include "base/config_key.h"
-#include "graph/ops.h"
-#include "optim/parameter_groups.h"
+#include "graph/optimizer_rules.h"
+#include "optim/keys.h"
 #include "optim/rates.h"
 
 namespace ct::optim {
@@ -20,15 +17,18 @@ struct Lion {
   double weight_decay = 0;
   NoDecay no_decay = NoDecay::none;
 
-  std::vector<ConfigKey> keys();
-  std::optional<ConfigFault> fault() const { return {}; }
+  std::vector<ConfigKey> keys() {
+    return {lr_key(lr),
+            {"betas", &betas, "decay of the momentum that is looked at, and of the one that is kept", kFraction},
+            weight_decay_key(weight_decay),
+            no_decay_key(no_decay)};
+  }
   std::string_view decay() const { return "decoupled"; }
   Rates rates() const { return {lr, betas}; }
-  std::array<double, kCoefficients> coefficients(const Rates& rates, int64_t) const {
-    return {rates.betas[0], rates.betas[1]};
+  rules::Lion::Coefficients coefficients(const Rates& rates, int64_t) const {
+    return {.beta1 = rates.betas[0], .beta2 = rates.betas[1]};
   }
-  std::vector<std::string> states() const { return {"exp_avg"}; }
-  ComputeOp op(Update update) const { return ct::Lion{std::move(update)}; }
+  rules::Lion rule() const { return {}; }
 };
 
 }  // namespace ct::optim

@@ -6,11 +6,14 @@
 // The iteration is in f32 whatever layers compute in (PyTorch's is in bf16).
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
+#include <utility>
 
-#include "base/config_key.h"
 #include "graph/ops.h"
-#include "optim/parameter_groups.h"
+#include "optim/adam.h"
+#include "optim/keys.h"
 #include "optim/rates.h"
 
 namespace ct::optim {
@@ -34,24 +37,52 @@ struct Muon {
   double weight_decay = 0.1;
   NoDecay no_decay = NoDecay::none;
 
-  std::vector<ConfigKey> keys();
-  std::optional<ConfigFault> fault() const;
+  std::vector<ConfigKey> keys() {
+    return {lr_key(lr),
+            {"momentum", &momentum, "", kFraction},
+            {"nesterov", &nesterov, "", {}},
+            {"ns_coefficients", &ns_coefficients, "a, b, c of the iteration that orthogonalises", {}},
+            {"ns_steps", &ns_steps, "of that iteration", {.min = 1, .max = 99}},
+            {"eps", &eps, "the least norm that a direction is divided by", kPositive},
+            {"adjust_lr_fn", &adjust_lr_fn, "original | match_rms_adamw: how the rate follows a matrix's size", {}},
+            {"adamw_lr", &adamw_lr, "of what is no matrix; absent: lr", kNotNegative},
+            {"adamw_betas", &adamw_betas, "decay of its moments", kFraction},
+            {"adamw_eps", &adamw_eps, "added to the root of its second moment", kNotNegative},
+            weight_decay_key(weight_decay),
+            no_decay_key(no_decay)};
+  }
+  std::optional<ConfigFault> fault() const {
+    if (ns_coefficients.size() != 3) return ConfigFault{"ns_coefficients", "are three numbers"};
+    if (adamw_lr && lr == 0) return ConfigFault{"adamw_lr", "needs an lr above 0, by whose schedule it goes"};
+    return {};
+  }
   std::string_view decay() const { return "decoupled"; }
-  Rates rates() const { return {lr, adamw_betas}; }
-  std::array<double, kCoefficients> coefficients(const Rates& rates, int64_t applied) const;
-  /// Of matrices; of all else; see Lowering::update_by_muon.
-  std::vector<std::string> states() const { return {"momentum_buffer", "exp_avg", "exp_avg_sq"}; }
 
-  /// AdamW's rate over Muon's.
+  /// The optimizer of what is no matrix: rates and coefficients are its own.
+  AdamW adamw() const { return {.betas = adamw_betas, .eps = adamw_eps, .weight_decay = weight_decay}; }
+  /// Its rate over Muon's.
   double adamw_share() const { return adamw_lr ? *adamw_lr / lr : 1; }
-  double ratio(int64_t out, int64_t rest) const;
+  Rates rates() const { return {lr, adamw_betas}; }
+  rules::Adam::Coefficients coefficients(const Rates& rates, int64_t applied) const {
+    return adamw().coefficients(rates, applied);
+  }
+
+  double ratio(int64_t out, int64_t rest) const {
+    const auto a = static_cast<double>(out), b = static_cast<double>(rest);
+    return adjust_lr_fn == AdjustLr::original ? std::sqrt(std::max(1.0, a / b)) : 0.2 * std::sqrt(std::max(a, b));
+  }
   MuonMomentum directions(std::vector<MuonMomentum::Slice> slices, ValueId scalars) const {
     return {std::move(slices), scalars, momentum, nesterov};
   }
   /// `op` says where.
-  Orthogonalize orthogonalize(Orthogonalize op, int64_t out, int64_t rest) const;
-  ComputeOp op(Update update) const { return ct::Muon{std::move(update)}; }
-  ComputeOp adamw(Update update) const { return ct::Adam{std::move(update), adamw_eps, AdamMode::decoupled}; }
+  Orthogonalize orthogonalize(Orthogonalize op, int64_t out, int64_t rest) const {
+    op.steps = static_cast<int>(ns_steps);
+    op.coefficients = {ns_coefficients.at(0), ns_coefficients.at(1), ns_coefficients.at(2)};
+    op.eps = eps;
+    op.scale = ratio(out, rest);
+    return op;
+  }
+  rules::Muon rule() const { return {}; }
 };
 
 }  // namespace ct::optim

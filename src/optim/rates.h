@@ -20,8 +20,8 @@ enum class BetasAre : uint8_t {
   fixed_pair,  // the same, of a part of the parameters, and no schedule changes them
 };
 
-/// What the host computes in double for one applied step. The coefficients mean what the optimizer's operation says
-/// (its Coefficient in graph/ops.h).
+/// What the host computes in double for one applied step. The coefficients are those of the optimizer's rule, in their
+/// order (graph/optimizer_rules.h).
 inline constexpr int kCoefficients = 4;
 struct ScheduleRow {
   double lr = 0;

@@ -1,11 +1,8 @@
 // PyTorch's RMSprop (Tieleman & Hinton, 2012), plain or centered (Graves, arXiv 1308.0850).
 #pragma once
 
-#include <optional>
-
-#include "base/config_key.h"
-#include "graph/ops.h"
-#include "optim/parameter_groups.h"
+#include "graph/optimizer_rules.h"
+#include "optim/keys.h"
 #include "optim/rates.h"
 
 namespace ct::optim {
@@ -18,15 +15,22 @@ struct RmsProp {
   double weight_decay = 0;
   NoDecay no_decay = NoDecay::none;
 
-  std::vector<ConfigKey> keys();
-  std::optional<ConfigFault> fault() const { return {}; }
-  std::string_view decay() const { return ""; }
-  Rates rates() const { return {lr, {momentum, 0}}; }
-  std::array<double, kCoefficients> coefficients(const Rates& rates, int64_t) const { return {rates.betas[0]}; }
-  std::vector<std::string> states() const {
-    return {"square_avg", momentum != 0 ? "momentum_buffer" : "", centered ? "grad_avg" : ""};
+  std::vector<ConfigKey> keys() {
+    return {lr_key(lr),
+            {"alpha", &alpha, "decay of the mean square", kFraction},
+            {"eps", &eps, "added to its root", kNotNegative},
+            {"momentum", &momentum, "0: none", kNotNegative},
+            {"centered", &centered, "divide by the deviation: the mean square less the mean's square", {}},
+            weight_decay_key(weight_decay),
+            no_decay_key(no_decay)};
   }
-  ComputeOp op(Update update) const { return ct::RmsProp{std::move(update), alpha, eps}; }
+  Rates rates() const { return {lr, {momentum, 0}}; }
+  rules::RmsProp::Coefficients coefficients(const Rates& rates, int64_t) const { return {.momentum = rates.betas[0]}; }
+  rules::RmsProp rule() const {
+    using Rule = rules::RmsProp;
+    const int form = (momentum != 0 ? Rule::momentum : Rule::plain) + (centered ? Rule::centered : Rule::plain);
+    return {.form = form, .alpha = alpha, .eps = eps};
+  }
 };
 
 }  // namespace ct::optim

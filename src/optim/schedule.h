@@ -98,11 +98,7 @@ inline Rates rates_at(const LrSchedule& schedule, const Optimizer& optimizer, in
 
 /// What the optimizer makes of them; its own count is `ahead` of the steps.
 inline ScheduleRow schedule_row(const Rates& rates, const Optimizer& optimizer, int64_t step, int64_t ahead = 0) {
-  return std::visit(
-      [&](const auto& o) {
-        return ScheduleRow{rates.lr, o.coefficients(rates, step + ahead)};
-      },
-      optimizer);
+  return std::visit([&](const auto& o) { return row_of(o, rates, step + ahead); }, optimizer);
 }
 inline ScheduleRow schedule_row(const LrSchedule& schedule, const Optimizer& optimizer, int64_t step,
                                 int64_t ahead = 0) {

@@ -3,12 +3,21 @@
 
 #include <optional>
 
-#include "base/config_key.h"
-#include "graph/ops.h"
-#include "optim/parameter_groups.h"
+#include "graph/optimizer_rules.h"
+#include "optim/keys.h"
 #include "optim/rates.h"
 
 namespace ct::optim {
+
+/// The form of rules::Sgd and rules::Lars.
+inline int sgd_form(double momentum, bool nesterov) {
+  if (momentum == 0) return rules::Sgd::plain;
+  return nesterov ? rules::Sgd::nesterov : rules::Sgd::momentum;
+}
+inline std::optional<ConfigFault> sgd_fault(double momentum, bool nesterov) {
+  if (nesterov && momentum <= 0) return ConfigFault{"nesterov", "needs a momentum above 0"};
+  return {};
+}
 
 struct Sgd {
   static constexpr std::string_view kType = "SGD";
@@ -18,13 +27,18 @@ struct Sgd {
   double weight_decay = 0;
   NoDecay no_decay = NoDecay::none;
 
-  std::vector<ConfigKey> keys();
-  std::optional<ConfigFault> fault() const;
-  std::string_view decay() const { return ""; }
+  std::vector<ConfigKey> keys() {
+    return {lr_key(lr),
+            {"momentum", &momentum, "0: none", kNotNegative},
+            {"dampening", &dampening, "", {.only = "0"}},
+            {"nesterov", &nesterov, "", {}},
+            weight_decay_key(weight_decay),
+            no_decay_key(no_decay)};
+  }
+  std::optional<ConfigFault> fault() const { return sgd_fault(momentum, nesterov); }
   Rates rates() const { return {lr, {momentum, 0}}; }
-  std::array<double, kCoefficients> coefficients(const Rates& rates, int64_t) const { return {rates.betas[0]}; }
-  std::vector<std::string> states() const { return {momentum != 0 ? "momentum_buffer" : ""}; }
-  ComputeOp op(Update update) const { return ct::Sgd{std::move(update), nesterov}; }
+  rules::Sgd::Coefficients coefficients(const Rates& rates, int64_t) const { return {.momentum = rates.betas[0]}; }
+  rules::Sgd rule() const { return {.form = sgd_form(momentum, nesterov)}; }
 };
 
 }  // namespace ct::optim

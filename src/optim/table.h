@@ -51,9 +51,15 @@ std::vector<ConfigKey> keys_of(Table& module) {
   return std::visit([](auto& m) { return m.keys(); }, module);
 }
 
+/// fault() of those that have one.
 template <class Table>
 std::optional<ConfigFault> fault_of(const Table& module) {
-  return std::visit([](const auto& m) { return m.fault(); }, module);
+  return std::visit(
+      [](const auto& m) -> std::optional<ConfigFault> {
+        if constexpr (requires { m.fault(); }) return m.fault();
+        return {};
+      },
+      module);
 }
 
 }  // namespace ct::optim

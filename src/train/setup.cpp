@@ -71,7 +71,8 @@ Schedule step_schedule(const Config& config, int64_t run_steps) {
 std::string optimizer_note(const Config& config) {
   return std::visit(
       [](const auto& o) {
-        const std::string kind = o.decay().empty() ? "" : str(o.decay(), " ");
+        std::string kind;
+        if constexpr (requires { o.decay(); }) kind = str(o.decay(), " ");
         return o.weight_decay == 0 ? std::string(o.kType)
                                    : str(o.kType, " with ", kind, "weight decay ", o.weight_decay);
       },

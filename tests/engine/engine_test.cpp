@@ -102,7 +102,7 @@ Schedule schedule(const UpdateRule& rule) {
         [step](const auto& o) {
           Rates rates = o.rates();
           rates.lr = 0.01 / static_cast<double>(step + 1);
-          return ScheduleRow{rates.lr, o.coefficients(rates, step)};
+          return optim::row_of(o, rates, step);
         },
         optimizer);
   };

@@ -4,15 +4,30 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 namespace ct::optim {
 namespace {
 
-TEST(Optimizer, EveryOneNamesItsStatesAndRefusesNothingByDefault) {
-  for (const Optimizer& optimizer : all_of<Optimizer>()) {
-    EXPECT_FALSE(fault_of(optimizer)) << type_of(optimizer);
-    EXPECT_FALSE(std::visit([](const auto& o) { return o.states().empty(); }, optimizer)) << type_of(optimizer);
-  }
+TEST(Optimizer, RefusesNothingByDefault) {
+  for (const Optimizer& optimizer : all_of<Optimizer>()) EXPECT_FALSE(fault_of(optimizer)) << type_of(optimizer);
+}
+
+TEST(Optimizer, StatesAreNamedOnceAndInOrder) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(states_of(AdamW().rule()), (Names{"exp_avg", "exp_avg_sq"}));
+  EXPECT_EQ(states_of(Sgd().rule()), Names{""});
+  EXPECT_EQ(states_of(RmsProp{.centered = true}.rule()), (Names{"square_avg", "", "grad_avg"}));
+  const rules::RmsProp::States<int> states{.square_avg = 0, .momentum_buffer = 1, .grad_avg = 2};
+  EXPECT_EQ(rules::state<rules::RmsProp>("momentum_buffer"), static_cast<size_t>(states.momentum_buffer));
+}
+
+/// Every rule is some optimizer's, so that its test cases are walked.
+TEST(Optimizer, EveryRuleHasAModule) {
+  std::set<std::string_view> names;
+  for (const Optimizer& optimizer : all_of<Optimizer>())
+    names.insert(std::visit([](const auto& o) { return o.rule().kName; }, optimizer));
+  EXPECT_EQ(names.size(), std::variant_size_v<rules::Any>);
 }
 
 TEST(Lars, TensorsWithoutDecayAdaptOnlyWhereThatIsWanted) {

@@ -9,6 +9,11 @@
 namespace ct::optim {
 namespace {
 
+template <class Rule>
+typename Rule::Coefficients numbers(const ScheduleRow& row) {
+  return rules::coefficients_in<Rule>(row.coefficients);
+}
+
 double rate(const LrSchedule& schedule, int64_t step, double given = 0.1) {
   return schedule_row(schedule, Sgd{.lr = given}, step).lr;
 }
@@ -145,8 +150,8 @@ TEST(OneCycle, Golden) {
                        {4201, 0.0001, 0.9}}) {
     const ScheduleRow row = schedule_row(s, AdamW{.lr = 0.5, .betas = {0.7, 0.999}}, g.step - 1);
     EXPECT_EQ(row.lr, g.lr) << g.step;
-    EXPECT_EQ(row.coefficients[ct::Adam::beta1], g.beta1) << g.step;
-    EXPECT_EQ(row.coefficients[ct::Adam::beta2], 0.99) << g.step;
+    EXPECT_EQ(numbers<rules::Adam>(row).beta1, g.beta1) << g.step;
+    EXPECT_EQ(numbers<rules::Adam>(row).beta2, 0.99) << g.step;
   }
 }
 
@@ -158,7 +163,7 @@ TEST(OneCycle, BothHalvesHaveTheirLengthAndThenItDecays) {
                                 .cycle_second_step_size = 8,
                                 .decay_step_size = 10,
                                 .decay_mom_rate = 0.1};
-  const auto beta1 = [&](int64_t step) { return schedule_row(s, AdamW(), step).coefficients[ct::Adam::beta1]; };
+  const auto beta1 = [&](int64_t step) { return numbers<rules::Adam>(schedule_row(s, AdamW(), step)).beta1; };
   EXPECT_EQ(rate(s, 0), 1);
   for (int64_t step = 1; step <= 4; ++step) EXPECT_DOUBLE_EQ(rate(s, step), 1 + static_cast<double>(step)) << step;
   for (int64_t step = 4; step < 12; ++step)
@@ -177,13 +182,13 @@ TEST(OneCycle, BothHalvesHaveTheirLengthAndThenItDecays) {
 
 TEST(OneCycle, OnlyBetasAreCycledAndOnlyWhereThatIsWanted) {
   const OneCycle cycle{.cycle_min_lr = 1e-4, .cycle_max_lr = 4e-3};
-  EXPECT_EQ(schedule_row(cycle, Sgd{.momentum = 0.5}, 1000).coefficients[ct::Sgd::momentum], 0.5);
+  EXPECT_EQ(numbers<rules::Sgd>(schedule_row(cycle, Sgd{.momentum = 0.5}, 1000)).momentum, 0.5);
   EXPECT_EQ(schedule_row(cycle, Sgd{.momentum = 0.5}, 1000).lr, 0.00205);
   OneCycle still = cycle;
   still.cycle_momentum = false;
   const ScheduleRow row = schedule_row(still, AdamW{.betas = {0.7, 0.999}}, 1000);
-  EXPECT_EQ(row.coefficients[ct::Adam::beta1], 0.7);
-  EXPECT_EQ(row.coefficients[ct::Adam::beta2], 0.999);
+  EXPECT_EQ(numbers<rules::Adam>(row).beta1, 0.7);
+  EXPECT_EQ(numbers<rules::Adam>(row).beta2, 0.999);
   EXPECT_NE(overrides_betas(cycle), "");
   EXPECT_EQ(overrides_betas(still), "");
   EXPECT_EQ(overrides_betas(StepLr()), "");
@@ -336,20 +341,20 @@ TEST(CosineAnnealingWarmRestarts, BeginsAgain) {
 TEST(Schedule, CoefficientsAreTheOptimizersInDouble) {
   const ScheduleRow adam = schedule_row(Constant(), AdamW{.lr = 0.5, .betas = {0.8, 0.999}}, 0);
   EXPECT_EQ(adam.lr, 0.5);
-  EXPECT_EQ(adam.coefficients[ct::Adam::beta1], 0.8);
-  EXPECT_DOUBLE_EQ(adam.coefficients[ct::Adam::bias_correction1], 0.2);
-  EXPECT_DOUBLE_EQ(adam.coefficients[ct::Adam::bias_correction2], 0.001);
-  EXPECT_EQ(schedule_row(Constant(), Sgd{.momentum = 0.9}, 7).coefficients[ct::Sgd::momentum], 0.9);
+  EXPECT_EQ(numbers<rules::Adam>(adam).beta1, 0.8);
+  EXPECT_DOUBLE_EQ(numbers<rules::Adam>(adam).bias_correction1, 0.2);
+  EXPECT_DOUBLE_EQ(numbers<rules::Adam>(adam).bias_correction2, 0.001);
+  EXPECT_EQ(numbers<rules::Sgd>(schedule_row(Constant(), Sgd{.momentum = 0.9}, 7)).momentum, 0.9);
   AdamW uncorrected;
   uncorrected.bias_correction = false;
-  EXPECT_EQ(schedule_row(Constant(), uncorrected, 0).coefficients[ct::Adam::bias_correction1], 1);
-  EXPECT_EQ(schedule_row(Constant(), uncorrected, 0).coefficients[ct::Adam::bias_correction2], 1);
-  EXPECT_EQ(schedule_row(Constant(), Lion{}, 3).coefficients[ct::Lion::beta2], 0.99);
-  EXPECT_EQ(schedule_row(Constant(), Adagrad{.lr_decay = 0.5}, 0).coefficients[ct::Adagrad::rate_factor], 1);
-  EXPECT_EQ(schedule_row(Constant(), Adagrad{.lr_decay = 0.5}, 6).coefficients[ct::Adagrad::rate_factor], 0.25);
+  EXPECT_EQ(numbers<rules::Adam>(schedule_row(Constant(), uncorrected, 0)).bias_correction1, 1);
+  EXPECT_EQ(numbers<rules::Adam>(schedule_row(Constant(), uncorrected, 0)).bias_correction2, 1);
+  EXPECT_EQ(numbers<rules::Lion>(schedule_row(Constant(), Lion{}, 3)).beta2, 0.99);
+  EXPECT_EQ(numbers<rules::Adagrad>(schedule_row(Constant(), Adagrad{.lr_decay = 0.5}, 0)).rate_factor, 1);
+  EXPECT_EQ(numbers<rules::Adagrad>(schedule_row(Constant(), Adagrad{.lr_decay = 0.5}, 6)).rate_factor, 0.25);
   const ScheduleRow lamb = schedule_row(Constant(), Lamb{.betas = {0.8, 0.96}}, 0);
-  EXPECT_DOUBLE_EQ(lamb.coefficients[ct::Lamb::rate_factor], std::sqrt(0.04) / 0.2);
-  EXPECT_EQ(schedule_row(Constant(), Lamb{.bias_correction = false}, 0).coefficients[ct::Lamb::rate_factor], 1);
+  EXPECT_DOUBLE_EQ(numbers<rules::Lamb>(lamb).rate_factor, std::sqrt(0.04) / 0.2);
+  EXPECT_EQ(numbers<rules::Lamb>(schedule_row(Constant(), Lamb{.bias_correction = false}, 0)).rate_factor, 1);
 }
 
 }  // namespace

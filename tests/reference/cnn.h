@@ -5,9 +5,9 @@
 
 #include <functional>
 
+#include "reference/optimizers.h"
 #include "selftest/reference/conv.h"
 #include "selftest/reference/dense.h"
-#include "selftest/reference/optimizer.h"
 
 namespace ct::reference {
 
@@ -80,32 +80,19 @@ inline double cnn_gradient(const Parameters<double>& p, const Batch& batch, Para
   return a.loss;
 }
 
-/// One step's update of an element: (its parameter, its two moments, its gradient, the step from 1).
-using UpdateElement = std::function<void(double& p, double& m, double& v, double g, int step)>;
-
-inline UpdateElement sgd_update(const SgdOptions& o) {
-  return [o](double& p, double& m, double&, double g, int) {
-    const SgdElement e = sgd(o, {p, m}, g);
-    p = e.p, m = e.buffer;
-  };
-}
-inline UpdateElement adam_update(const AdamOptions& o) {
-  return [o](double& p, double& m, double& v, double g, int step) {
-    const AdamElement e = adam(o, {p, m, v}, g, 1 - std::pow(o.beta1, step), 1 - std::pow(o.beta2, step));
-    p = e.p, m = e.m, v = e.v;
-  };
-}
-
 /// The loss of each of the first `steps` steps; batch(i) is what step i, from 0, learns from.
 inline std::vector<double> train_cnn(Parameters<double> params, const std::function<Batch(int)>& batch, int steps,
-                                     const UpdateElement& update) {
-  Parameters<double> m, v, gradients;
-  for (const auto& p : params) m.emplace_back(p.size()), v.emplace_back(p.size());
+                                     const optim::Optimizer& optimizer) {
+  std::vector<Weights<double>> weights;
+  for (const auto& p : params) weights.push_back({.shape = {}, .p = p});
+  Parameters<double> gradients;
   std::vector<double> losses;
   for (int step = 0; step < steps; ++step) {
     losses.push_back(cnn_gradient(params, batch(step), gradients));
-    for (size_t i = 0; i < params.size(); ++i)
-      for (size_t j = 0; j < params[i].size(); ++j) update(params[i][j], m[i][j], v[i][j], gradients[i][j], step + 1);
+    for (size_t i = 0; i < params.size(); ++i) {
+      update(optimizer, weights[i], gradients[i], step + 1);
+      params[i] = weights[i].p;
+    }
   }
   return losses;
 }

@@ -107,6 +107,17 @@ def keys_that_a_resume_may_change_are_told():
 
 
 @check
+def every_optimizer_and_schedule_is_listed():
+    schema, page = json.loads(run("config", "schema").stdout), text("docs/configuration.md")
+    for key in ("optimizer", "scheduler"):
+        row = re.search(r"(?m)^\| `%s\.type` \|.*$" % key, page)[0]
+        names = re.split(", | or ", schema["properties"][key]["properties"]["type"]["description"].partition(";")[0])
+        expect(len(names) > 8, key, names)
+        for name in names:
+            expect("`%s`" % name in row, "docs/configuration.md: %s.type has no %s" % (key, name))
+
+
+@check
 def the_readme_is_a_page():
     expect(len(text("README.md").splitlines()) <= 120, "README.md has more than 120 lines: move some into docs/")
 

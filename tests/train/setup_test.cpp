@@ -37,20 +37,20 @@ TEST(Setup, AnUpdateRuleIsWhatTheConfigurationNames) {
 }
 
 TEST(Setup, AdamIsDecoupledUnlessToldOtherwise) {
-  const auto mode = [](const std::string& optimizer) {
+  const auto form = [](const std::string& optimizer) {
     const UpdateRule rule = update_rule(with_optimizer(optimizer));
-    return std::get<Adam>(std::visit([](const auto& o) { return o.op({}); }, rule.optimizer)).mode;
+    return std::visit([](const auto& o) { return o.rule().form; }, rule.optimizer);
   };
-  EXPECT_EQ(mode("{type: Adam, params: {lr: 0.1}}"), AdamMode::decoupled);
-  EXPECT_EQ(mode("{type: Adam, params: {lr: 0.1, adam_w_mode: false}}"), AdamMode::l2);
-  EXPECT_EQ(mode("{type: AdamW, params: {lr: 0.1}}"), AdamMode::decoupled);
+  EXPECT_EQ(form("{type: Adam, params: {lr: 0.1}}"), rules::Adam::decoupled);
+  EXPECT_EQ(form("{type: Adam, params: {lr: 0.1, adam_w_mode: false}}"), rules::Adam::l2);
+  EXPECT_EQ(form("{type: AdamW, params: {lr: 0.1}}"), rules::Adam::decoupled);
 }
 
 TEST(Setup, AStepsRowIsTheSchedulesAndTheOptimizers) {
   const Schedule constant = step_schedule(with_optimizer("{type: SGD, params: {lr: 0.25, momentum: 0.5}}"), 9);
   EXPECT_EQ(constant(0).lr, 0.25);
   EXPECT_EQ(constant(1000).lr, 0.25);
-  EXPECT_EQ(constant(7).coefficients[Sgd::momentum], 0.5);
+  EXPECT_EQ(rules::coefficients_in<rules::Sgd>(constant(7).coefficients).momentum, 0.5);
   const Schedule warm = step_schedule(
       with_optimizer("{type: Adam, params: {betas: [0.8, 0.999]}}",
                      "scheduler: {type: WarmupLR, params: {warmup_min_lr: 0, warmup_max_lr: 0.5, warmup_num_steps: 10, "
@@ -59,8 +59,8 @@ TEST(Setup, AStepsRowIsTheSchedulesAndTheOptimizers) {
   EXPECT_EQ(warm(0).lr, 0);
   EXPECT_EQ(warm(6).lr, 0.25);
   EXPECT_EQ(warm(500).lr, 0.5);
-  EXPECT_DOUBLE_EQ(warm(0).coefficients[Adam::bias_correction1], 0.2);
-  EXPECT_DOUBLE_EQ(warm(0).coefficients[Adam::bias_correction2], 0.001);
+  EXPECT_DOUBLE_EQ(rules::coefficients_in<rules::Adam>(warm(0).coefficients).bias_correction1, 0.2);
+  EXPECT_DOUBLE_EQ(rules::coefficients_in<rules::Adam>(warm(0).coefficients).bias_correction2, 0.001);
 }
 
 TEST(Setup, AScheduleMayFollowTheLengthOfTheRun) {

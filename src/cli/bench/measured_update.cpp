@@ -18,16 +18,15 @@ MeasuredUpdate::MeasuredUpdate(const Config& config, int64_t n) : optimizer_(con
       [&](const auto& optimizer) {
         name_ = optimizer.kType;
         slice_.weight_decay = optimizer.weight_decay;
-        std::vector<std::string> states = optimizer.states();
-        if (std::holds_alternative<optim::Muon>(optimizer_)) states.resize(1);  // those of a matrix
+        std::vector<std::string> states = optim::states_of(optimizer.rule());
+        if (std::holds_alternative<optim::Muon>(optimizer_)) states = {"momentum_buffer"};  // of a matrix
         for (const std::string& state : states) {
           slice_.states.push_back(state.empty() ? kNone : add({n}, DType::f32));
           states_ += !state.empty();
         }
         constexpr int64_t kSteps = 1000;  // applied before
-        step_ = {.grad_scale = 1,
-                 .lr = optimizer.rates().lr,
-                 .coefficients = optimizer.coefficients(optimizer.rates(), kSteps)};
+        const ScheduleRow row = optim::row_of(optimizer, optimizer.rates(), kSteps);
+        step_ = {.grad_scale = 1, .lr = row.lr, .coefficients = row.coefficients};
       },
       optimizer_);
 }
@@ -61,24 +60,24 @@ std::vector<ComputeOp> MeasuredUpdate::ops_of(const optim::Lars& lars, const Upd
   return {SquareSums{slice_.masters, weight_sums_, all},
           lars.trust({{.chunks = {0, static_cast<int64_t>(all.size())}, .weight_decay = slice_.weight_decay}}, scalars_,
                      weight_sums_, update_sums_, ratios_),
-          lars.op(trusted(update))};
+          optim::update_by(lars.rule(), trusted(update))};
 }
 
 std::vector<ComputeOp> MeasuredUpdate::ops_of(const optim::Lamb& lamb, const Update& update) const {
   const std::vector<SquareSums::Chunk> all = chunks();
   const auto count = static_cast<int64_t>(all.size());
-  LambMoments moments{.slices = {{slice_.masters, slice_.grads, slice_.state(ct::Lamb::exp_avg),
-                                  slice_.state(ct::Lamb::exp_avg_sq), slice_.weight_decay, all}},
+  LambMoments moments{.slices = {{slice_.masters, slice_.grads, slice_.state(rules::state<rules::Lamb>("exp_avg")),
+                                  slice_.state(rules::state<rules::Lamb>("exp_avg_sq")), slice_.weight_decay, all}},
                       .scalars = scalars_,
                       .weight_sums = weight_sums_,
                       .update_sums = update_sums_,
                       .eps = lamb.eps};
   return {std::move(moments), lamb.trust({{.chunks = {0, count}}}, scalars_, weight_sums_, update_sums_, ratios_),
-          lamb.op(trusted(update))};
+          optim::update_by(lamb.rule(), trusted(update))};
 }
 
 std::vector<ComputeOp> MeasuredUpdate::ops_of(const optim::Muon& muon, const Update& update) const {
-  return {muon.directions({{slice_.grads, slice_.state(0)}}, scalars_), muon.op(update)};
+  return {muon.directions({{slice_.grads, slice_.state(0)}}, scalars_), optim::update_by(muon.rule(), update)};
 }
 
 }  // namespace ct

@@ -33,10 +33,13 @@ class MeasuredUpdate {
   /// All others are one operation.
   template <class Optimizer>
   std::vector<ComputeOp> ops_of(const Optimizer& optimizer, const Update& update) const {
-    return {optimizer.op(update)};
+    return {optim::update_by(optimizer.rule(), update)};
   }
   std::vector<SquareSums::Chunk> chunks() const;
-  TrustedUpdate trusted(const Update& update) const { return {update, ratios_}; }
+  Update trusted(Update update) const {
+    update.ratios = ratios_;
+    return update;
+  }
 
   optim::Optimizer optimizer_;
   int64_t n_, states_ = 0;

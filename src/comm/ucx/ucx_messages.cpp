@@ -252,11 +252,11 @@ std::unique_ptr<MessageWire> make_ucx_wire(Meeting& meeting) {
   std::unique_ptr<UcxWire> wire;
   std::string address;
   run_on_all_ranks(meeting,
-           [&] {
-             wire = std::make_unique<UcxWire>(meeting.rank(), meeting.size());
-             address = wire->worker().address();
-           },
-           {});
+                   [&] {
+                     wire = std::make_unique<UcxWire>(meeting.rank(), meeting.size());
+                     address = wire->worker().address();
+                   },
+                   {});
   const std::vector<std::string> addresses = meeting.gather(address);
   const auto progress = [&] { wire->worker().progress(); };
   run_on_all_ranks(

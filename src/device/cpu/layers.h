@@ -33,12 +33,11 @@ class Shapes {
 CT_LAYER_OPS(CT_PREPARE)
 CT_OTHER_OPS(CT_PREPARE)
 #undef CT_PREPARE
-template <std::derived_from<Update> Op>
-std::unique_ptr<Kernel> prepare(const Op& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const LambMoments& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const TrustRatios& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const MuonMomentum& op, const Shapes& shape);
-std::unique_ptr<Kernel> prepare(const Orthogonalize& op, const Shapes& shape);
+std::unique_ptr<Kernel> prepare_update(const Update& op, const rules::Any& rule, const Shapes& shape);
+template <class Rule>
+std::unique_ptr<Kernel> prepare(const RuleUpdate<Rule>& op, const Shapes& shape) {
+  return prepare_update(op, op.rule, shape);
+}
 
 template <class... Ops>
 struct Kinds {

@@ -47,21 +47,15 @@ std::unique_ptr<Kernel> prepare(const LambMoments& op, const Shapes&) {
         chunk.args.exp_avg = at.f32(s.exp_avg) + c.range.begin;
         chunk.args.exp_avg_sq = at.f32(s.exp_avg_sq) + c.range.begin;
         chunk.args.weight_decay = static_cast<float>(s.weight_decay);
-        chunk.args.eps = static_cast<float>(op.eps);
+        chunk.args.eps = op.eps;
       }
     return [chunks = std::move(chunks), s = at.at<const StepScalars>(op.scalars),
             weights = at.at<double>(op.weight_sums), updates = at.at<double>(op.update_sums)]() mutable {
       if (s->skip) return;
-      const double beta1 = s->coefficients[Lamb::beta1], beta2 = s->coefficients[Lamb::beta2];
       for (auto& [args, sum] : chunks) {
         args.weight_sum = weights + sum;
         args.update_sum = updates + sum;
-        args.gradient_scale = static_cast<float>(s->grad_scale);
-        args.beta1 = static_cast<float>(beta1);
-        args.one_minus_beta1 = static_cast<float>(1 - beta1);
-        args.beta2 = static_cast<float>(beta2);
-        args.one_minus_beta2 = static_cast<float>(1 - beta2);
-        lamb_moments(args);
+        lamb_moments(args, *s);
       }
     };
   });

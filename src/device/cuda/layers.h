@@ -35,11 +35,10 @@ class Context {
 CT_LAYER_OPS(CT_PREPARE)
 CT_OTHER_OPS(CT_PREPARE)
 #undef CT_PREPARE
-template <std::derived_from<Update> Op>
-std::unique_ptr<Kernel> prepare(const Op& op, const Context& in);
-std::unique_ptr<Kernel> prepare(const LambMoments& op, const Context& in);
-std::unique_ptr<Kernel> prepare(const TrustRatios& op, const Context& in);
-std::unique_ptr<Kernel> prepare(const MuonMomentum& op, const Context& in);
-std::unique_ptr<Kernel> prepare(const Orthogonalize& op, const Context& in);
+std::unique_ptr<Kernel> prepare_update(const Update& op, const rules::Any& rule, const Context& in);
+template <class Rule>
+std::unique_ptr<Kernel> prepare(const RuleUpdate<Rule>& op, const Context& in) {
+  return prepare_update(op, op.rule, in);
+}
 
 }  // namespace ct::cuda

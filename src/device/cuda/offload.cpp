@@ -25,7 +25,7 @@ UpdateOperands operands(const ComputeOp& op) {
   return std::visit(
       [](const auto& o) -> UpdateOperands {
         using Op = std::decay_t<decltype(o)>;
-        if constexpr (std::derived_from<Op, TrustedUpdate>)
+        if constexpr (std::derived_from<Op, Update>)
           return {o.slices[0].masters, gradients_of(o.slices[0]), o.slices[0].copy, o.scalars, o.ratios};
         else if constexpr (requires { o.slices[0].copy; })
           return {o.slices[0].masters, gradients_of(o.slices[0]), o.slices[0].copy, o.scalars};

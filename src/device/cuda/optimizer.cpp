@@ -29,115 +29,34 @@ std::vector<Form> forms_of(const Op& op, const Context& in) {
 
 const StepScalars* scalars_at(const Operands& at, ValueId id) { return at.at<const StepScalars>(id); }
 
-// Of each optimizer: what is its own of a slice and of a launch.
-
-static_assert(k::kBeta1 == Adam::beta1 && k::kBeta2 == Adam::beta2);
-static_assert(k::kBiasCorrection1 == Adam::bias_correction1 && k::kBiasCorrection2 == Adam::bias_correction2);
-static_assert(k::kMomentum == Sgd::momentum && k::kMomentum == RmsProp::momentum && k::kMomentum == Lars::momentum);
-static_assert(k::kBeta1 == Lion::beta1 && k::kBeta2 == Lion::beta2);
-static_assert(k::kBeta1 == Lamb::beta1 && k::kBeta2 == Lamb::beta2 && k::kLambRateFactor == Lamb::rate_factor);
-static_assert(k::kAdagradRateFactor == Adagrad::rate_factor);
-
-/// What a launch reads beside its slices: the ratios of trust, if it does.
-struct Shared {
-  const float* ratios = nullptr;
-};
-template <class Op>
-Shared shared_of(const Op& op, const Operands& at) {
-  if constexpr (std::derived_from<Op, TrustedUpdate>)
-    return {at.f32(op.ratios)};
-  else
-    return {};
-}
-
-k::AdamSlice slice_of(const Adam&, const UpdateSlice& s, const Operands& at) {
-  return {.exp_avg = at.f32(s.state(Adam::exp_avg)), .exp_avg_sq = at.f32(s.state(Adam::exp_avg_sq))};
-}
-cudaError_t launch(const Adam& op, const k::Slices<k::AdamSlice>& all, const Shared&, cudaStream_t stream) {
-  return k::adam({all, op.eps, op.mode == AdamMode::decoupled}, stream);
-}
-
-k::SgdSlice slice_of(const Sgd&, const UpdateSlice& s, const Operands& at) {
-  return {.momentum_buffer = at.f32(s.state(Sgd::momentum_buffer))};
-}
-cudaError_t launch(const Sgd& op, const k::Slices<k::SgdSlice>& all, const Shared&, cudaStream_t stream) {
-  return k::sgd({all, op.nesterov}, stream);
-}
-
-k::RmsPropSlice slice_of(const RmsProp&, const UpdateSlice& s, const Operands& at) {
-  return {.square_avg = at.f32(s.state(RmsProp::square_avg)),
-          .momentum_buffer = at.f32(s.state(RmsProp::momentum_buffer)),
-          .grad_avg = at.f32(s.state(RmsProp::grad_avg))};
-}
-cudaError_t launch(const RmsProp& op, const k::Slices<k::RmsPropSlice>& all, const Shared&, cudaStream_t stream) {
-  return k::rmsprop({all, op.alpha, op.eps}, stream);
-}
-
-k::LionSlice slice_of(const Lion&, const UpdateSlice& s, const Operands& at) {
-  return {.exp_avg = at.f32(s.state(Lion::exp_avg))};
-}
-cudaError_t launch(const Lion&, const k::Slices<k::LionSlice>& all, const Shared&, cudaStream_t stream) {
-  return k::lion({all}, stream);
-}
-
-k::AdagradSlice slice_of(const Adagrad&, const UpdateSlice& s, const Operands& at) {
-  return {.sum = at.f32(s.state(Adagrad::sum))};
-}
-cudaError_t launch(const Adagrad& op, const k::Slices<k::AdagradSlice>& all, const Shared&, cudaStream_t stream) {
-  return k::adagrad({all, op.eps}, stream);
-}
-
-k::LarsSlice slice_of(const Lars&, const UpdateSlice& s, const Operands& at) {
-  return {.tensor = static_cast<int32_t>(s.tensor), .momentum_buffer = at.f32(s.state(Lars::momentum_buffer))};
-}
-cudaError_t launch(const Lars& op, const k::Slices<k::LarsSlice>& all, const Shared& shared, cudaStream_t stream) {
-  return k::lars({all, shared.ratios, op.nesterov}, stream);
-}
-
-k::LambSlice slice_of(const Lamb&, const UpdateSlice& s, const Operands& at) {
-  return {.tensor = static_cast<int32_t>(s.tensor),
-          .exp_avg = at.f32(s.state(Lamb::exp_avg)),
-          .exp_avg_sq = at.f32(s.state(Lamb::exp_avg_sq))};
-}
-cudaError_t launch(const Lamb& op, const k::Slices<k::LambSlice>& all, const Shared& shared, cudaStream_t stream) {
-  return k::lamb({all, shared.ratios, op.eps}, stream);
-}
-
-k::UpdateSlice slice_of(const Muon&, const UpdateSlice&, const Operands&) { return {}; }
-cudaError_t launch(const Muon&, const k::Slices<k::UpdateSlice>& all, const Shared&, cudaStream_t stream) {
-  return k::muon({all}, stream);
-}
-
 }  // namespace
 
-template <std::derived_from<Update> Op>
-std::unique_ptr<Kernel> prepare(const Op& op, const Context& in) {
-  return make_plain_kernel(in.label(), [op, forms = forms_of(op, in), stream = in.stream()](const Operands& at) {
-    std::vector<decltype(slice_of(op, op.slices[0], at))> slices;
+std::unique_ptr<Kernel> prepare_update(const Update& op, const rules::Any& rule, const Context& in) {
+  return make_plain_kernel(in.label(), [op, rule, forms = forms_of(op, in), stream = in.stream()](const Operands& at) {
+    std::vector<k::UpdateSlice> slices;
     for (size_t i = 0; i < op.slices.size(); ++i) {
       const UpdateSlice& s = op.slices[i];
-      auto& slice = slices.emplace_back(slice_of(op, s, at));
-      slice.masters = at.f32(s.masters);
-      slice.grads = at.f32(s.grads);
-      slice.copy = at.at(s.copy);
-      slice.copy_type = forms[i].copy_type;
-      slice.n = forms[i].n;
-      slice.weight_decay = s.weight_decay;
-      slice.lr_scale = s.lr_scale;
+      auto& slice = slices.emplace_back(k::UpdateSlice{.masters = at.f32(s.masters),
+                                                       .grads = at.f32(s.grads),
+                                                       .copy = at.at(s.copy),
+                                                       .copy_type = forms[i].copy_type,
+                                                       .n = forms[i].n,
+                                                       .weight_decay = s.weight_decay,
+                                                       .lr_scale = s.lr_scale,
+                                                       .tensor = static_cast<int32_t>(s.tensor)});
+      for (size_t n = 0; n < s.states.size(); ++n) slice.states.at(n) = at.f32(s.states[n]);
     }
-    return [op, stream, slices = std::move(slices), scalars = scalars_at(at, op.scalars), shared = shared_of(op, at)] {
-      CT_CUDA(launch(op, {slices.data(), static_cast<int>(slices.size()), scalars}, shared, stream));
-    };
+    return
+        [rule, stream, slices = std::move(slices), scalars = scalars_at(at, op.scalars), ratios = at.f32(op.ratios)] {
+          CT_CUDA(k::update({.rule = rule,
+                             .slices = slices.data(),
+                             .slice_count = static_cast<int>(slices.size()),
+                             .scalars = scalars,
+                             .ratios = ratios},
+                            stream));
+        };
   });
 }
-template std::unique_ptr<Kernel> prepare(const Adam&, const Context&);
-template std::unique_ptr<Kernel> prepare(const Sgd&, const Context&);
-template std::unique_ptr<Kernel> prepare(const RmsProp&, const Context&);
-template std::unique_ptr<Kernel> prepare(const Lion&, const Context&);
-template std::unique_ptr<Kernel> prepare(const Adagrad&, const Context&);
-template std::unique_ptr<Kernel> prepare(const Lars&, const Context&);
-template std::unique_ptr<Kernel> prepare(const Lamb&, const Context&);
-template std::unique_ptr<Kernel> prepare(const Muon&, const Context&);
 
 std::unique_ptr<Kernel> prepare(const Blend& op, const Context& in) {
   return make_plain_kernel(in.label(), [op, forms = forms_of(op, in), stream = in.stream()](const Operands& at) {

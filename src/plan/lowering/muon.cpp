@@ -12,7 +12,7 @@ namespace ct {
 
 void Lowering::update_by_muon(const optim::Muon& muon) {
   const States momenta = add_states({"momentum_buffer"}, Scope::matrices),
-               moments = add_states({"exp_avg", "exp_avg_sq"}, Scope::others);
+               moments = add_states(optim::states_of(muon.adamw().rule()), Scope::others);
   const int after = add_directions(muon, momenta);
   update_slices([&](const std::vector<Slice>& learnt) {
     Update of_matrices{.scalars = out_.scalars}, of_others{.scalars = out_.scalars};
@@ -24,8 +24,9 @@ void Lowering::update_by_muon(const optim::Muon& muon) {
         slice.lr_scale = static_cast<float>(slice.lr_scale * muon.adamw_share());
       }
     }
-    if (!of_matrices.slices.empty()) emit(out_.update, muon.op(std::move(of_matrices)), after);
-    if (!of_others.slices.empty()) emit(out_.update, muon.adamw(std::move(of_others)), after);
+    if (!of_matrices.slices.empty()) emit(out_.update, optim::update_by(muon.rule(), std::move(of_matrices)), after);
+    if (!of_others.slices.empty())
+      emit(out_.update, optim::update_by(muon.adamw().rule(), std::move(of_others)), after);
   });
 }
 

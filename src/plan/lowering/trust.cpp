@@ -92,8 +92,8 @@ ValueId Lowering::add_ratios(const optim::Lamb& lamb, const Treatments& treatmen
     };
     LambMoments::Slice slice{.masters = at(masters),
                              .grads = view(out_.grads, grad_byte(part.range.begin), part.range.size()),
-                             .exp_avg = at(*states[ct::Lamb::exp_avg]),
-                             .exp_avg_sq = at(*states[ct::Lamb::exp_avg_sq]),
+                             .exp_avg = at(*states[rules::state<rules::Lamb>("exp_avg")]),
+                             .exp_avg_sq = at(*states[rules::state<rules::Lamb>("exp_avg_sq")]),
                              .weight_decay = part.rule.treatment.weight_decay,
                              .chunks = {}};
     const Range& numbers = chunks[static_cast<size_t>(part.rule.tensor)];

@@ -105,16 +105,15 @@ void Lowering::update_parameters(const Optimizer& optimizer, const std::vector<o
   if constexpr (kMuon) {
     update_by_muon(optimizer);
   } else {
-    const States states = add_states(optimizer.states(), Scope::learnt);
+    const auto rule = optimizer.rule();
+    static_assert(rule.kTrusted == kTrusts);
+    const States states = add_states(optim::states_of(rule), Scope::learnt);
     ValueId ratios = kNone;
     if constexpr (kTrusts) ratios = add_ratios(optimizer, treatments, states);
     update_slices([&](const std::vector<Slice>& learnt) {
-      Update update{.scalars = out_.scalars};
+      Update update{.scalars = out_.scalars, .ratios = ratios};
       for (const Slice& s : learnt) update.slices.push_back(update_slice(s, states));
-      if constexpr (kTrusts)
-        emit(out_.update, optimizer.op(TrustedUpdate{std::move(update), ratios}));
-      else
-        emit(out_.update, optimizer.op(std::move(update)));
+      emit(out_.update, optim::update_by(rule, std::move(update)));
     });
   }
 }

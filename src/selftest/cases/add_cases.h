@@ -13,17 +13,11 @@ CT_LAYER_OPS(CT_ADD_CASES)
 CT_OTHER_OPS(CT_ADD_CASES)
 #undef CT_ADD_CASES
 
-void add_cases(Cases&, Of<Adam>);
-void add_cases(Cases&, Of<Sgd>);
-void add_cases(Cases&, Of<RmsProp>);
-void add_cases(Cases&, Of<Lion>);
-void add_cases(Cases&, Of<Adagrad>);
-void add_cases(Cases&, Of<Lars>);
-void add_cases(Cases&, Of<LambMoments>);
-void add_cases(Cases&, Of<Lamb>);
-void add_cases(Cases&, Of<TrustRatios>);
-void add_cases(Cases&, Of<MuonMomentum>);
-void add_cases(Cases&, Of<Orthogonalize>);
-void add_cases(Cases&, Of<Muon>);
+// Optimizers, whatever their rule.
+void add_update_cases(Cases& cases, std::string_view operation);
+template <class Rule>
+void add_cases(Cases& cases, Of<RuleUpdate<Rule>>) {
+  add_update_cases(cases, Rule::kName);
+}
 
 }  // namespace ct::cases

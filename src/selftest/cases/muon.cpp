@@ -1,4 +1,4 @@
-// Muon: directions, their orthogonalisation, and the update.
+// Muon's directions and their orthogonalisation.
 #include <cmath>
 
 #include "selftest/cases/add_cases.h"
@@ -20,8 +20,7 @@ void add_cases(Cases& cases, Of<MuonMomentum>) {
         const Doubles g = normal(n, 1), buffer = normal(n, 2);
         Doubles g_after = g, b_after = buffer, tolerance(n);
         for (size_t i = 0; i < n && !p.skip; ++i) {
-          const auto e = reference::muon_momentum(op.momentum, nesterov, buffer[i], g[i] * p.scalars.grad_scale);
-          g_after[i] = e.direction, b_after[i] = e.buffer;
+          g_after[i] = reference::muon_direction(op.momentum, nesterov, b_after[i], g[i] * p.scalars.grad_scale);
           tolerance[i] = 4 * kEps * (std::abs(g[i]) + std::abs(buffer[i]));
         }
         op.slices.push_back({.grads = c.in_out({numel}, g, g_after, tolerance),
@@ -50,10 +49,10 @@ void add_cases(Cases& cases, Of<Orthogonalize>) {
       if (zero && p.rows != 5) continue;  // a direction of nothing
       Case c;
       const double scale = 1.5, most = 1e30;  // of scratch anything is allowed
-      const reference::OrthogonalizeOptions options{5, 3.4445, -4.7750, 2.0315, 1e-7};
+      const optim::Muon muon;
       const size_t rows = at(p.rows), columns = at(p.columns), stride = at(p.stride);
       const Doubles dense = zero ? Doubles(rows * columns) : normal(rows * columns, 1);
-      const Doubles result = reference::orthogonalize(options, dense, rows, columns);
+      const Doubles result = reference::orthogonalize(muon, dense, rows, columns);
       Doubles before(rows * stride), after(rows * stride), tolerance(rows * stride);
       for (size_t r = 0; r < rows; ++r)
         for (size_t k = 0; k < columns; ++k) {
@@ -66,46 +65,15 @@ void add_cases(Cases& cases, Of<Orthogonalize>) {
       const auto scratch = [&](int64_t a, int64_t b) {
         return c.out({a, b}, Doubles(at(a * b)), Doubles(at(a * b), most));
       };
-      Orthogonalize op{};
+      Orthogonalize op = muon.orthogonalize({}, p.rows, p.columns);
       op.x = c.in_out({p.rows * p.stride}, before, after, tolerance);
       op.left = scratch(p.rows, p.columns);
       op.product = scratch(p.rows, p.columns);
       op.gram = scratch(n, n);
       op.polynomial = scratch(n, n);
       op.stride = p.stride;
-      op.steps = options.steps;
-      op.coefficients = {options.a, options.b, options.c};
-      op.eps = options.eps;
       op.scale = scale;
       cases.push_back(c.of(std::move(op), " ", p.rows, "x", p.columns, zero ? " of zeros" : ""));
-    }
-}
-
-void add_cases(Cases& cases, Of<Muon>) {
-  for (const UpdateProblem& p : update_problems())
-    for (const double first_decay : {0.0, 0.1}) {
-      Case c;
-      Muon op{{.scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8)}};
-      for (const int64_t numel : slice_sizes(p)) {
-        const double decay = op.slices.empty() ? first_decay : 0.2;
-        const float lr_scale = op.slices.empty() ? 1 : 0.3f;
-        const auto n = at(numel);
-        const Doubles direction = normal(n, 1), params = normal(n, 2);
-        Doubles after = params, tolerance(n);
-        for (size_t i = 0; i < n && !p.skip; ++i) {
-          const double step = p.scalars.lr * lr_scale;
-          after[i] -= step * (direction[i] + decay * params[i]);
-          tolerance[i] =
-              kEps * (std::abs(params[i]) + 4 * step * (std::abs(direction[i]) + decay * std::abs(params[i])));
-        }
-        op.slices.push_back({.masters = c.in_out({numel}, params, after, tolerance),
-                             .grads = c.in({numel}, direction),
-                             .states = {},
-                             .copy = p.add_copy(c, after, tolerance),
-                             .weight_decay = decay,
-                             .lr_scale = lr_scale});
-      }
-      cases.push_back(c.of(std::move(op), p.text(), " decay ", first_decay));
     }
 }
 

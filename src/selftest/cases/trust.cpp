@@ -1,4 +1,4 @@
-// Updates that know of whole tensors: LARS and LAMB.
+// What LARS and LAMB compute of whole tensors.
 #include <cmath>
 #include <limits>
 
@@ -8,52 +8,6 @@
 #include "selftest/reference/optimizer.h"
 
 namespace ct::cases {
-namespace {
-
-constexpr double kRatios[] = {0.5, 0.03125, 7};  // of three tensors, which float holds exactly
-
-ValueId add_ratios(Case& c) { return c.in({3}, {std::begin(kRatios), std::end(kRatios)}); }
-/// The slices are of the last and of the first tensor.
-int64_t tensor_of(const TrustedUpdate& op) { return op.slices.empty() ? 2 : 0; }
-
-}  // namespace
-
-void add_cases(Cases& cases, Of<Lars>) {
-  for (UpdateProblem p : update_problems())
-    for (const double momentum : {0.0, 0.9})
-      for (const bool nesterov : {false, true}) {
-        if (momentum == 0 && nesterov) continue;
-        Case c;
-        p.scalars.coefficients = {momentum};
-        Lars op{{{.scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8)}, add_ratios(c)}, nesterov};
-        for (const int64_t numel : slice_sizes(p)) {
-          const double decay = op.slices.empty() ? 0 : 0.1;
-          const float lr_scale = op.slices.empty() ? 1 : 0.3f;
-          const int64_t tensor = tensor_of(op);
-          const auto n = at(numel);
-          const Doubles g = normal(n, 1), params = normal(n, 2), buffer = normal(n, 3);
-          Doubles p_after = params, b_after = buffer, p_tolerance(n), b_tolerance(n);
-          const reference::SgdOptions options{p.scalars.lr * lr_scale, momentum, decay, nesterov};
-          for (size_t i = 0; i < n && !p.skip; ++i) {
-            const double trust = kRatios[tensor];
-            const auto e = reference::lars(options, trust, {params[i], buffer[i]}, g[i] * p.scalars.grad_scale);
-            const double size = trust * (std::abs(g[i]) + decay * std::abs(params[i])) + momentum * std::abs(buffer[i]);
-            p_tolerance[i] = kEps * (std::abs(params[i]) + 8 * options.lr * size);
-            b_tolerance[i] = 4 * kEps * size;
-            p_after[i] = e.p, b_after[i] = e.buffer;
-          }
-          op.slices.push_back({.masters = c.in_out({numel}, params, p_after, p_tolerance),
-                               .grads = c.in({numel}, g),
-                               .states = {momentum == 0 ? kNone : c.in_out({numel}, buffer, b_after, b_tolerance)},
-                               .copy = p.add_copy(c, p_after, p_tolerance),
-                               .weight_decay = decay,
-                               .lr_scale = lr_scale,
-                               .tensor = tensor});
-        }
-        cases.push_back(c.of(std::move(op), p.text(), " momentum ", momentum, nesterov ? " Nesterov" : ""));
-      }
-}
-
 void add_cases(Cases& cases, Of<LambMoments>) {
   for (UpdateProblem p : update_problems()) {
     if (p.copy) continue;  // none is written
@@ -80,7 +34,7 @@ void add_cases(Cases& cases, Of<LambMoments>) {
         LambMoments::Slice slice{.weight_decay = decay, .chunks = {}};
         for (int64_t begin = 0; begin < numel; begin += kLength)
           slice.chunks.push_back({{begin, std::min(begin + kLength, numel)}, first ? begin / kLength : chunks + 1});
-        const reference::LambOptions options{beta1, beta2, op.eps, decay};
+        const optim::Lamb lamb{.betas = {beta1, beta2}, .eps = op.eps};
         for (const SquareSums::Chunk& chunk : slice.chunks) {
           if (p.skip) break;
           const size_t sum = at(chunk.sum);
@@ -88,16 +42,17 @@ void add_cases(Cases& cases, Of<LambMoments>) {
           for (int64_t k = chunk.range.begin; k < chunk.range.end; ++k) {
             const size_t i = at(k);
             const double scaled = g[i] * p.scalars.grad_scale;
-            const auto e = reference::lamb_moments(options, {params[i], m[i], v[i]}, scaled);
-            const double u = reference::lamb_update(options, e);
+            rules::Lamb::States<double> e{m[i], v[i]};
+            reference::moments(lamb.betas, scaled, e);
+            const double u = reference::lamb_update(lamb, decay, params[i], e);
             const double size = std::abs(m[i]) + std::abs(scaled);
             m_tolerance[i] = 4 * kEps * size;
             v_tolerance[i] = 6 * kEps * (v[i] + scaled * scaled);
-            m_after[i] = e.m, v_after[i] = e.v;
+            m_after[i] = e.exp_avg, v_after[i] = e.exp_avg_sq;
             weights[sum] += params[i] * params[i];
             updates[sum] += u * u;
             // Sums are in f64; the update comes rounded.
-            const double of_u = 16 * kEps * (size / std::sqrt(e.v) + decay * std::abs(params[i]));
+            const double of_u = 16 * kEps * (size / std::sqrt(e.exp_avg_sq) + decay * std::abs(params[i]));
             update_tolerance[sum] += 2 * std::abs(u) * of_u + of_u * of_u;
           }
           weight_tolerance[sum] = 1e-12 * weights[sum];
@@ -114,41 +69,6 @@ void add_cases(Cases& cases, Of<LambMoments>) {
       cases.push_back(c.of(std::move(op), p.text(), " decay ", first_decay));
     }
   }
-}
-
-void add_cases(Cases& cases, Of<Lamb>) {
-  for (UpdateProblem p : update_problems())
-    for (const double first_decay : {0.0, 0.1}) {
-      Case c;
-      const double rate_factor = 0.7;
-      p.scalars.coefficients = {0.9, 0.999, rate_factor};
-      Lamb op{{{.scalars = c.in(kScalarsShape, bytes_of(p.scalars), DType::u8)}, add_ratios(c)}, /*eps=*/1e-6};
-      for (const int64_t numel : slice_sizes(p)) {
-        const double decay = op.slices.empty() ? first_decay : 0.2;
-        const float lr_scale = op.slices.empty() ? 1 : 0.3f;
-        const int64_t tensor = tensor_of(op);
-        const auto n = at(numel);
-        const Doubles g = normal(n, 1), params = normal(n, 2), m = normal(n, 3);
-        Doubles v = squares(normal(n, 4, 0.1));
-        for (double& x : v) x = static_cast<float>(x + 0.01);
-        Doubles after = params, tolerance(n);
-        const double rate = p.scalars.lr * lr_scale * rate_factor * kRatios[tensor];
-        for (size_t i = 0; i < n && !p.skip; ++i) {
-          const double u = reference::lamb_update({0.9, 0.999, op.eps, decay}, {params[i], m[i], v[i]});
-          after[i] -= rate * u;
-          const double size = std::abs(m[i]) / std::sqrt(v[i]) + decay * std::abs(params[i]);
-          tolerance[i] = kEps * (std::abs(params[i]) + 8 * rate * size);
-        }
-        op.slices.push_back({.masters = c.in_out({numel}, params, after, tolerance),
-                             .grads = c.in({numel}, g),
-                             .states = {c.in({numel}, m), c.in({numel}, v)},
-                             .copy = p.add_copy(c, after, tolerance),
-                             .weight_decay = decay,
-                             .lr_scale = lr_scale,
-                             .tensor = tensor});
-      }
-      cases.push_back(c.of(std::move(op), p.text(), " decay ", first_decay));
-    }
 }
 
 void add_cases(Cases& cases, Of<TrustRatios>) {
@@ -187,8 +107,8 @@ void add_cases(Cases& cases, Of<TrustRatios>) {
         for (int64_t i = range.begin; i < range.end; ++i) weight += weight_sums[at(i)], update += update_sums[at(i)];
         weight = std::sqrt(weight), update = std::sqrt(update) * (k.of_gradients ? scalars.grad_scale : 1);
         const double rate = k.by_rate ? scalars.lr * tensor.lr_scale : 1;  // before the limits: theirs times it
-        const double ratio =
-            reference::trust({k.coefficient / rate, tensor.weight_decay, k.eps, k.least, k.most}, weight, update);
+        const double ratio = reference::trust<double>(
+            {k.coefficient / rate, tensor.weight_decay, k.eps, k.least, k.most}, weight, update);
         before.push_back(0.125);
         after.push_back(skip ? 0.125 : tensor.adapts ? ratio : 1);
         tolerance.push_back(kEps * after.back());

@@ -1,158 +1,165 @@
-// Scalar references of the optimizers, one element at a time.
+// The optimizers' formulas as PyTorch, timm and DeepSpeed have them, in any scalar type and in that alone: the one text
+// that the rules of graph/optimizer_rules-inl.h are compared with. An optimizer's step() changes an element.
 #pragma once
 
 #include <cmath>
 #include <cstddef>
 #include <vector>
 
+#include "optim/optimizer.h"
+
 namespace ct::reference {
 
-/// Adam (Kingma & Ba, 2015), or AdamW (Loshchilov & Hutter, 2019) with decoupled decay, as PyTorch's.
-struct AdamOptions {
-  double lr, beta1, beta2, eps, weight_decay;
-  bool decoupled;
+/// Of an applied step, counted from 1, of one tensor. Rates are formed in f64.
+struct UpdateStep {
+  int64_t t;
+  double lr, weight_decay;
+  double trust = 1;  // the tensor's trust ratio, of what reads it
 };
-struct AdamElement {
-  double p, m, v;
-};
-inline AdamElement adam(const AdamOptions& o, AdamElement e, double g, double correction1, double correction2) {
-  if (!o.decoupled) g += o.weight_decay * e.p;
-  e.m = o.beta1 * e.m + (1 - o.beta1) * g;
-  e.v = o.beta2 * e.v + (1 - o.beta2) * g * g;
-  if (o.decoupled) e.p -= o.lr * o.weight_decay * e.p;
-  e.p -= o.lr * (e.m / correction1) / (std::sqrt(e.v / correction2) + o.eps);
-  return e;
+
+template <class T>
+T positive_part(T x) {
+  return x < T(0) ? T(0) : x;
+}
+/// -1, 0 or 1.
+inline double sign(double x) { return (x > 0) - (x < 0); }
+inline float sign(float x) { return static_cast<float>((x > 0) - (x < 0)); }
+
+inline double power(double base, int64_t t) { return std::pow(base, static_cast<double>(t)); }
+
+/// Adam's moments of a gradient.
+template <class T, class States>
+void moments(const std::array<double, 2>& betas, T g, States& s) {
+  s.exp_avg = T(betas[0]) * s.exp_avg + T(1 - betas[0]) * g;
+  s.exp_avg_sq = T(betas[1]) * s.exp_avg_sq + T(1 - betas[1]) * g * g;
 }
 
-/// PyTorch's SGD; a momentum buffer starts at zero.
-struct SgdOptions {
-  double lr, momentum, weight_decay;
-  bool nesterov;
-};
-struct SgdElement {
-  double p, buffer;
-};
-inline SgdElement sgd(const SgdOptions& o, SgdElement e, double g) {
-  g += o.weight_decay * e.p;
-  e.buffer = o.momentum * e.buffer + g;
-  e.p -= o.lr * (o.nesterov ? g + o.momentum * e.buffer : e.buffer);
-  return e;
+template <class T>
+void adam(const optim::AdamW& o, bool decoupled, const UpdateStep& at, T g, T& w, rules::Adam::States<T>& s) {
+  using std::sqrt;
+  const double correct1 = o.bias_correction ? 1 - power(o.betas[0], at.t) : 1;
+  const double correct2 = o.bias_correction ? std::sqrt(1 - power(o.betas[1], at.t)) : 1;
+  if (!decoupled) g = g + T(at.weight_decay) * w;
+  moments(o.betas, g, s);
+  if (decoupled) w = w * T(1 - at.lr * at.weight_decay);
+  w = w - T(at.lr / correct1) * (s.exp_avg / (sqrt(s.exp_avg_sq) / T(correct2) + T(o.eps)));
+}
+template <class T>
+void step(const optim::AdamW& o, const UpdateStep& at, T g, T& w, rules::Adam::States<T>& s) {
+  adam(o, /*decoupled=*/true, at, g, w, s);
+}
+template <class T>
+void step(const optim::Adam& o, const UpdateStep& at, T g, T& w, rules::Adam::States<T>& s) {
+  adam(o, o.adam_w_mode, at, g, w, s);
 }
 
-/// PyTorch's RMSprop.
-struct RmsPropOptions {
-  double lr, alpha, eps, weight_decay, momentum;
-  bool centered;
-};
-struct RmsPropElement {
-  double p, square_avg, buffer, grad_avg;
-};
-inline RmsPropElement rmsprop(const RmsPropOptions& o, RmsPropElement e, double g) {
-  g += o.weight_decay * e.p;
-  e.square_avg = o.alpha * e.square_avg + (1 - o.alpha) * g * g;
-  if (o.centered) e.grad_avg += (1 - o.alpha) * (g - e.grad_avg);
-  const double mean = o.centered ? e.grad_avg : 0;
-  const double step = g / (std::sqrt(std::fmax(e.square_avg - mean * mean, 0)) + o.eps);
-  e.buffer = o.momentum * e.buffer + step;
-  e.p -= o.lr * (o.momentum > 0 ? e.buffer : step);
-  return e;
+template <class T>
+void descend(double lr, double momentum, bool nesterov, T g, T& w, T& buffer) {
+  buffer = T(momentum) * buffer + g;
+  w = w - T(lr) * (nesterov ? g + T(momentum) * buffer : buffer);
+}
+template <class T>
+void step(const optim::Sgd& o, const UpdateStep& at, T g, T& w, rules::Sgd::States<T>& s) {
+  descend(at.lr, o.momentum, o.nesterov, g + T(at.weight_decay) * w, w, s.momentum_buffer);
 }
 
-/// Lion (Chen et al., 2023), sign(0) = 0.
-struct LionOptions {
-  double lr, beta1, beta2, weight_decay;
-};
-struct LionElement {
-  double p, m;
-};
-inline LionElement lion(const LionOptions& o, LionElement e, double g) {
-  const double c = o.beta1 * e.m + (1 - o.beta1) * g;
-  e.p -= o.lr * ((c > 0) - (c < 0) + o.weight_decay * e.p);
-  e.m = o.beta2 * e.m + (1 - o.beta2) * g;
-  return e;
+template <class T>
+void step(const optim::RmsProp& o, const UpdateStep& at, T g, T& w, rules::RmsProp::States<T>& s) {
+  using std::sqrt;
+  g = g + T(at.weight_decay) * w;
+  s.square_avg = T(o.alpha) * s.square_avg + T(1 - o.alpha) * g * g;
+  T v = s.square_avg;
+  if (o.centered) {
+    s.grad_avg = T(o.alpha) * s.grad_avg + T(1 - o.alpha) * g;
+    v = positive_part(v - s.grad_avg * s.grad_avg);
+  }
+  s.momentum_buffer = T(o.momentum) * s.momentum_buffer + g / (sqrt(v) + T(o.eps));
+  w = w - T(at.lr) * s.momentum_buffer;
 }
 
-/// PyTorch's Adagrad; lr is that of the step.
-struct AdagradOptions {
-  double lr, eps, weight_decay;
-};
-struct AdagradElement {
-  double p, sum;
-};
-inline AdagradElement adagrad(const AdagradOptions& o, AdagradElement e, double g) {
-  g += o.weight_decay * e.p;
-  e.sum += g * g;
-  e.p -= o.lr * g / (std::sqrt(e.sum) + o.eps);
-  return e;
+template <class T>
+void step(const optim::Adagrad& o, const UpdateStep& at, T g, T& w, rules::Adagrad::States<T>& s) {
+  using std::sqrt;
+  g = g + T(at.weight_decay) * w;
+  s.sum = s.sum + g * g;
+  w = w - T(at.lr / (1 + static_cast<double>(at.t - 1) * o.lr_decay)) * (g / (sqrt(s.sum) + T(o.eps)));
 }
 
-/// A ratio of trust: LARS' with its coefficient, LAMB's with coefficient 1, decay 0 and eps 0.
+template <class T>
+void step(const optim::Lion& o, const UpdateStep& at, T g, T& w, rules::Lion::States<T>& s) {
+  const T direction = sign(T(o.betas[0]) * s.exp_avg + T(1 - o.betas[0]) * g);
+  w = w * T(1 - at.lr * at.weight_decay) - T(at.lr) * direction;
+  s.exp_avg = T(o.betas[1]) * s.exp_avg + T(1 - o.betas[1]) * g;
+}
+
+/// A trust ratio: LARS' with its coefficient, LAMB's with coefficient 1, decay 0 and eps 0.
 struct TrustOptions {
   double coefficient, weight_decay, eps, least, most;
 };
-inline double trust(const TrustOptions& o, double weight_norm, double update_norm) {
+template <class T>
+T trust(const TrustOptions& o, T weight_norm, T update_norm) {
   if (!(weight_norm > 0) || !(update_norm > 0)) return 1;
-  const double ratio = o.coefficient * weight_norm / (update_norm + o.weight_decay * weight_norm + o.eps);
-  return std::fmin(std::fmax(ratio, o.least), o.most);
+  const T ratio = T(o.coefficient) * weight_norm / (update_norm + T(o.weight_decay) * weight_norm + T(o.eps));
+  return std::fmin(std::fmax(ratio, static_cast<T>(o.least)), static_cast<T>(o.most));
 }
 
-/// timm's Lars, with a tensor's ratio of trust.
-inline SgdElement lars(const SgdOptions& o, double trust, SgdElement e, double g) {
-  g = trust * (g + o.weight_decay * e.p);
-  return sgd({o.lr, o.momentum, /*weight_decay=*/0, o.nesterov}, e, g);
+/// timm's Lars.
+template <class T>
+void step(const optim::Lars& o, const UpdateStep& at, T g, T& w, rules::Lars::States<T>& s) {
+  descend(at.lr, o.momentum, o.nesterov, T(at.trust) * (g + T(at.weight_decay) * w), w, s.momentum_buffer);
 }
 
-/// LAMB (You et al., 2019) as DeepSpeed's: the moments, the update before trust and rate, and the step.
-struct LambOptions {
-  double beta1, beta2, eps, weight_decay;
-};
-inline AdamElement lamb_moments(const LambOptions& o, AdamElement e, double g) {
-  e.m = o.beta1 * e.m + (1 - o.beta1) * g;
-  e.v = o.beta2 * e.v + (1 - o.beta2) * g * g;
-  return e;
+/// DeepSpeed's LAMB: the update before rate and trust, of new moments, and the step by it.
+template <class T>
+T lamb_update(const optim::Lamb& o, double weight_decay, const T& w, const rules::Lamb::States<T>& s) {
+  using std::sqrt;
+  return s.exp_avg / (sqrt(s.exp_avg_sq) + T(o.eps)) + T(weight_decay) * w;
 }
-inline double lamb_update(const LambOptions& o, const AdamElement& e) {
-  return e.m / (std::sqrt(e.v) + o.eps) + o.weight_decay * e.p;
+template <class T>
+void step(const optim::Lamb& o, const UpdateStep& at, T, T& w, rules::Lamb::States<T>& s) {
+  const double correct = o.bias_correction ? std::sqrt(1 - power(o.betas[1], at.t)) / (1 - power(o.betas[0], at.t)) : 1;
+  w = w - T(at.lr * correct * at.trust) * lamb_update(o, at.weight_decay, w, s);
 }
 
-/// Muon (torch.optim.Muon): the direction before it is orthogonalised.
-struct MuonElement {
-  double direction, buffer;
-};
-inline MuonElement muon_momentum(double momentum, bool nesterov, double buffer, double g) {
-  buffer += (1 - momentum) * (g - buffer);
-  return {nesterov ? momentum * buffer + (1 - momentum) * g : buffer, buffer};
+/// torch.optim.Muon: the direction before it is orthogonalised, and the step by an orthogonalised one.
+template <class T>
+T muon_direction(double momentum, bool nesterov, T& buffer, T g) {
+  buffer = buffer + T(1 - momentum) * (g - buffer);
+  return nesterov ? T(momentum) * buffer + T(1 - momentum) * g : buffer;
+}
+template <class T>
+void step(const optim::Muon&, const UpdateStep& at, T direction, T& w, rules::Muon::States<T>&) {
+  w = w * T(1 - at.lr * at.weight_decay) - T(at.lr) * direction;
 }
 
 /// Newton and Schulz's iteration of torch.optim.Muon, on a [rows][columns] matrix without pads.
-struct OrthogonalizeOptions {
-  int steps;
-  double a, b, c, eps;
-};
-inline std::vector<double> orthogonalize(const OrthogonalizeOptions& o, std::vector<double> x, size_t rows,
-                                         size_t columns) {
-  double squares = 0;
-  for (const double v : x) squares += v * v;
-  for (double& v : x) v /= std::fmax(std::sqrt(squares), o.eps);
+template <class T>
+std::vector<T> orthogonalize(const optim::Muon& o, std::vector<T> x, size_t rows, size_t columns) {
+  T squares = 0;
+  for (const T v : x) squares += v * v;
+  const T by = std::fmax(std::sqrt(squares), static_cast<T>(o.eps));
+  for (T& v : x) v /= by;
   const bool wide = rows <= columns;
   const size_t n = wide ? rows : columns, length = wide ? columns : rows;
   // Element k of the i-th of the n vectors.
-  const auto at = [&](size_t i, size_t k) -> double& { return wide ? x[i * columns + k] : x[k * columns + i]; };
-  for (int step = 0; step < o.steps; ++step) {
-    std::vector<double> gram(n * n), polynomial(n * n);
+  const auto at = [&](size_t i, size_t k) -> T& { return wide ? x[i * columns + k] : x[k * columns + i]; };
+  const T a = T(o.ns_coefficients[0]), b = T(o.ns_coefficients[1]), c = T(o.ns_coefficients[2]);
+  for (int64_t step = 0; step < o.ns_steps; ++step) {
+    std::vector<T> gram(n * n), polynomial(n * n), column(n);
     for (size_t i = 0; i < n; ++i)
       for (size_t j = 0; j < n; ++j)
         for (size_t k = 0; k < length; ++k) gram[i * n + j] += at(i, k) * at(j, k);
     for (size_t i = 0; i < n; ++i)
       for (size_t j = 0; j < n; ++j) {
-        polynomial[i * n + j] = o.b * gram[i * n + j];
-        for (size_t k = 0; k < n; ++k) polynomial[i * n + j] += o.c * gram[i * n + k] * gram[k * n + j];
+        T square = 0;
+        for (size_t k = 0; k < n; ++k) square += gram[i * n + k] * gram[k * n + j];
+        polynomial[i * n + j] = b * gram[i * n + j] + c * square;
       }
-    std::vector<double> column(n);
     for (size_t k = 0; k < length; ++k) {
       for (size_t i = 0; i < n; ++i) {
-        column[i] = o.a * at(i, k);
-        for (size_t j = 0; j < n; ++j) column[i] += polynomial[i * n + j] * at(j, k);
+        T sum = 0;
+        for (size_t j = 0; j < n; ++j) sum += polynomial[i * n + j] * at(j, k);
+        column[i] = a * at(i, k) + sum;
       }
       for (size_t i = 0; i < n; ++i) at(i, k) = column[i];
     }

@@ -146,9 +146,11 @@ class Bench {
 
   // Of their own files.
   std::vector<int64_t> resnet50() const;
-  std::vector<AdamSlice> adam_slices(const std::vector<int64_t>& sizes, bool copy);
-  void updates_by_elements(const std::vector<int64_t>& sizes, const std::string& shape);
-  void updates_by_tensors(const std::vector<int64_t>& sizes, const std::string& shape);
+  template <class Rule>
+  Launch update_by(const Rule& rule, const std::vector<int64_t>& sizes, bool copy);
+  template <class Rule>
+  void update_row(const std::vector<int64_t>& sizes, int64_t n, const std::string& shape);
+  void trust(const std::vector<int64_t>& sizes, int64_t n, const std::string& shape);
   void directions();
   std::vector<SquareChunk> chunks(int64_t n) const;
   void convolutions(const ConvReluPoolShape& shape);

@@ -102,7 +102,8 @@ TEST(Compat, ScaleFirstDividesByTheDoubledScale) {
 
 TEST(Compat, AdamTCountsFromTwo) {
   const auto correction = [](const std::string& flags, const std::string& rest) {
-    return step_schedule(config(flags, kAdam + rest), 10)(0).coefficients[Adam::bias_correction1];
+    return rules::coefficients_in<rules::Adam>(step_schedule(config(flags, kAdam + rest), 10)(0).coefficients)
+        .bias_correction1;
   };
   const std::string fp16 = "fp16: {enabled: true}\n";
   EXPECT_DOUBLE_EQ(correction("[adam_t]", fp16), 1 - 0.8 * 0.8);

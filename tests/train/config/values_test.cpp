@@ -1,4 +1,5 @@
 #include "train/config/config_test.h"
+#include "train/config/field.h"
 #include "train/config/print.h"
 #include "train/config/resume.h"
 #include "train/config/schema.h"
@@ -229,11 +230,9 @@ TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
       {"device: cpu:1", "device must be auto, cpu, cuda or cuda:N, found 'cpu:1'"},
       {"data: {augment: [rotate]}", "found 'rotate'"},
       {"optimizer: {type: onebitlamb, params: {max_coeff: 10}}",
-       "optimizer.type must be SGD, Adam, AdamW, RMSprop, Adagrad, Lion, Lamb, LARS or Muon, found 'onebitlamb'"},
+       str("optimizer.type must be ", join_choices(optim::types<optim::Optimizer>()), ", found 'onebitlamb'")},
       {"scheduler: {type: CyclicLR}",
-       "scheduler.type must be WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle, LRRangeTest, ConstantLR, StepLR, "
-       "MultiStepLR, ExponentialLR, LinearLR, PolynomialLR, CosineAnnealingLR or CosineAnnealingWarmRestarts, found "
-       "'CyclicLR'"},
+       str("scheduler.type must be ", join_choices(optim::types<optim::LrSchedule>()), ", found 'CyclicLR'")},
       {"cpu: {threads: 2}", "cpu.threads 2 is not supported by this version; use 1"},
       {"communication_data_type: int8",
        "communication_data_type: Invalid communication_data_type. Supported data types: ['fp16', 'bf16', 'fp32']. Got: "

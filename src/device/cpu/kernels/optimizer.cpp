@@ -1,6 +1,8 @@
 #include "device/cpu/kernels/optimizer.h"
 
+#include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "device/cpu/kernels/targets.h"
 #undef HWY_TARGET_INCLUDE
@@ -35,157 +37,81 @@ HWY_INLINE void for_vectors(int64_t n, Body&& body, T*... arrays) {
   (std::index_sequence_for<T...>());
 }
 
-template <bool Decoupled, bool Bf16>
-HWY_INLINE void adam_pass(const AdamArgs& a) {
-  const V b1 = hn::Set(d, a.beta1), c1 = hn::Set(d, a.one_minus_beta1), b2 = hn::Set(d, a.beta2),
-          c2 = hn::Set(d, a.one_minus_beta2), eps = hn::Set(d, a.eps), decay = hn::Set(d, a.weight_decay),
-          minus_lr = hn::Set(d, -a.learning_rate), scale = hn::Set(d, a.gradient_scale),
-          correct1 = hn::Set(d, a.bias_correction1), correct2 = hn::Set(d, a.sqrt_bias_correction2);
-  const auto body = [&](const float* grads, float* params, float* exp_avg, float* exp_avg_sq, uint16_t* bf16)
-                        CT_UNROLLED {
-                          V g = hn::Mul(hn::LoadU(d, grads), scale);
-                          V p = hn::LoadU(d, params);
-                          if constexpr (!Decoupled) g = hn::MulAdd(decay, p, g);
-                          const V m = hn::MulAdd(b1, hn::LoadU(d, exp_avg), hn::Mul(c1, g));
-                          const V v = hn::MulAdd(b2, hn::LoadU(d, exp_avg_sq), hn::Mul(c2, hn::Mul(g, g)));
-                          V u = hn::Div(hn::Mul(m, correct1), hn::MulAdd(hn::Sqrt(v), correct2, eps));
-                          if constexpr (Decoupled) u = hn::MulAdd(decay, p, u);
-                          p = hn::MulAdd(minus_lr, u, p);
-                          hn::StoreU(m, d, exp_avg);
-                          hn::StoreU(v, d, exp_avg_sq);
-                          hn::StoreU(p, d, params);
-                          if constexpr (Bf16) store(d, p, bf16);
-                        };
-  for_vectors(a.n, body, a.grads, a.params, a.exp_avg, a.exp_avg_sq, Bf16 ? a.bf16_params : nullptr);
+/// A vector as the rules' formulas take it.
+struct Register {
+  V v;
+  HWY_INLINE Register(V v) : v(v) {}
+  HWY_INLINE explicit Register(float x) : v(hn::Set(d, x)) {}
+};
+HWY_INLINE Register operator+(Register a, Register b) { return hn::Add(a.v, b.v); }
+HWY_INLINE Register operator-(Register a, Register b) { return hn::Sub(a.v, b.v); }
+HWY_INLINE Register operator*(Register a, Register b) { return hn::Mul(a.v, b.v); }
+HWY_INLINE Register operator/(Register a, Register b) { return hn::Div(a.v, b.v); }
+HWY_INLINE Register operator-(Register a) { return hn::Neg(a.v); }
+HWY_INLINE Register fma(Register a, Register b, Register c) { return hn::MulAdd(a.v, b.v, c.v); }
+HWY_INLINE Register sqrt(Register a) { return hn::Sqrt(a.v); }
+HWY_INLINE Register not_negative(Register a) { return hn::Max(a.v, hn::Zero(d)); }
+HWY_INLINE Register sign(Register a) {
+  return hn::IfThenElse(hn::Gt(hn::Abs(a.v), hn::Zero(d)), hn::CopySign(hn::Set(d, 1.0f), a.v), a.v);
 }
 
-void Adam(const AdamArgs& a) {
-  const bool bf16 = a.bf16_params != nullptr;
-  if (a.decoupled) return bf16 ? adam_pass<true, true>(a) : adam_pass<true, false>(a);
-  return bf16 ? adam_pass<false, true>(a) : adam_pass<false, false>(a);
-}
+#define CT_RULE HWY_INLINE
+#include "graph/optimizer_rules-inl.h"
 
-template <bool Momentum>
-HWY_INLINE void sgd_pass(const SgdArgs& a) {
-  const V scale = hn::Set(d, a.gradient_scale), decay = hn::Set(d, a.weight_decay), momentum = hn::Set(d, a.momentum),
-          minus_lr = hn::Set(d, -a.learning_rate);
-  const auto body = [&](const float* grads, float* params, float* buffer, uint16_t* bf16) CT_UNROLLED {
-    V p = hn::LoadU(d, params);
-    V g = hn::MulAdd(decay, p, hn::Mul(hn::LoadU(d, grads), scale));
-    if constexpr (Momentum) {
-      const V buf = hn::MulAdd(momentum, hn::LoadU(d, buffer), g);
-      hn::StoreU(buf, d, buffer);
-      g = a.nesterov ? hn::MulAdd(momentum, buf, g) : buf;
-    }
-    p = hn::MulAdd(minus_lr, g, p);
-    hn::StoreU(p, d, params);
-    if (bf16 != nullptr) store(d, p, bf16);
+template <class Rule, int kForm, bool kBf16, size_t... I>
+HWY_INLINE void update_pass(const UpdateArgs& a, const StepScalars& s, std::index_sequence<I...>) {
+  constexpr auto kKept = rules::kept_states<Rule>(kForm);
+  using State = std::conditional_t<Rule::kWritesStates, float, const float>;
+  const auto formula = Formula<Rule, kForm>::of(std::get<Rule>(a.rule), rules::coefficients_in<Rule>(s.coefficients));
+  const StepNumbers step = step_of<Rule>(s, a.weight_decay, a.lr_scale, Rule::kTrusted ? *a.trust : 1);
+  const Register scale(static_cast<float>(s.grad_scale));
+  const auto body = [&](const float* grads, float* params, uint16_t* bf16, auto*... states) CT_UNROLLED {
+    Register g(hn::Zero(d)), w(hn::LoadU(d, params));
+    if constexpr (Rule::kReadsGradients) g = hn::LoadU(d, grads);
+    if constexpr (Rule::kReadsGradients && Rule::kScalesGradients) g = g * scale;
+    typename Rule::template States<Register> values{(kKept[I] ? hn::LoadU(d, states) : hn::Zero(d))...};
+    formula(step, g, w, values);
+    if constexpr (Rule::kWritesStates)
+      ((kKept[I] ? hn::StoreU(reinterpret_cast<const Register*>(&values)[I].v, d, states) : void()), ...);
+    hn::StoreU(w.v, d, params);
+    if constexpr (kBf16) store(d, w.v, bf16);
   };
-  for_vectors(a.n, body, a.grads, a.params, a.momentum_buffer, a.bf16_params);
+  for_vectors(a.n, body, a.grads, a.params, kBf16 ? a.bf16_params : nullptr, static_cast<State*>(a.states[I])...);
 }
 
-void Sgd(const SgdArgs& a) { return a.momentum_buffer == nullptr ? sgd_pass<false>(a) : sgd_pass<true>(a); }
-
-template <bool Centered, bool Momentum>
-HWY_INLINE void rmsprop_pass(const RmsPropArgs& a) {
-  const V alpha = hn::Set(d, a.alpha), rest = hn::Set(d, a.one_minus_alpha), eps = hn::Set(d, a.eps),
-          momentum = hn::Set(d, a.momentum), decay = hn::Set(d, a.weight_decay),
-          minus_lr = hn::Set(d, -a.learning_rate), scale = hn::Set(d, a.gradient_scale);
-  const auto body = [&](const float* grads, float* params, float* square_avg, float* buffer, float* grad_avg,
-                        uint16_t* bf16) CT_UNROLLED {
-    V p = hn::LoadU(d, params);
-    const V g = hn::MulAdd(decay, p, hn::Mul(hn::LoadU(d, grads), scale));
-    V v = hn::MulAdd(alpha, hn::LoadU(d, square_avg), hn::Mul(rest, hn::Mul(g, g)));
-    hn::StoreU(v, d, square_avg);
-    if constexpr (Centered) {
-      const V mean = hn::MulAdd(alpha, hn::LoadU(d, grad_avg), hn::Mul(rest, g));
-      hn::StoreU(mean, d, grad_avg);
-      v = hn::Max(hn::NegMulAdd(mean, mean, v), hn::Zero(d));
-    }
-    V u = hn::Div(g, hn::Add(hn::Sqrt(v), eps));
-    if constexpr (Momentum) {
-      u = hn::MulAdd(momentum, hn::LoadU(d, buffer), u);
-      hn::StoreU(u, d, buffer);
-    }
-    p = hn::MulAdd(minus_lr, u, p);
-    hn::StoreU(p, d, params);
-    if (bf16 != nullptr) store(d, p, bf16);
-  };
-  for_vectors(a.n, body, a.grads, a.params, a.square_avg, a.momentum_buffer, a.grad_avg, a.bf16_params);
+template <class Rule, int kForm>
+HWY_INLINE void update_of_form(const UpdateArgs& a, const StepScalars& s) {
+  constexpr auto kStates = std::make_index_sequence<Rule::kStates.size()>();
+  if (a.bf16_params != nullptr)
+    update_pass<Rule, kForm, /*kBf16=*/true>(a, s, kStates);
+  else
+    update_pass<Rule, kForm, /*kBf16=*/false>(a, s, kStates);
 }
 
-void RmsProp(const RmsPropArgs& a) {
-  const bool momentum = a.momentum_buffer != nullptr;
-  if (a.grad_avg != nullptr) return momentum ? rmsprop_pass<true, true>(a) : rmsprop_pass<true, false>(a);
-  return momentum ? rmsprop_pass<false, true>(a) : rmsprop_pass<false, false>(a);
+template <class Rule>
+HWY_INLINE void update_by(const Rule& rule, const UpdateArgs& a, const StepScalars& s) {
+  unroll<Rule::kForms>([&](auto form) CT_UNROLLED {
+    if (rule.form == form) update_of_form<Rule, form>(a, s);
+  });
 }
 
-void Lion(const LionArgs& a) {
-  const V b1 = hn::Set(d, a.beta1), c1 = hn::Set(d, a.one_minus_beta1), b2 = hn::Set(d, a.beta2),
-          c2 = hn::Set(d, a.one_minus_beta2), decay = hn::Set(d, a.weight_decay),
-          minus_lr = hn::Set(d, -a.learning_rate), scale = hn::Set(d, a.gradient_scale), one = hn::Set(d, 1.0f);
-  const auto body = [&](const float* grads, float* params, float* exp_avg, uint16_t* bf16) CT_UNROLLED {
-    const V g = hn::Mul(hn::LoadU(d, grads), scale), m = hn::LoadU(d, exp_avg);
-    const V c = hn::MulAdd(b1, m, hn::Mul(c1, g));
-    const V sign = hn::IfThenElse(hn::Gt(hn::Abs(c), hn::Zero(d)), hn::CopySign(one, c), c);  // NaN shows
-    V p = hn::LoadU(d, params);
-    p = hn::MulAdd(minus_lr, hn::MulAdd(decay, p, sign), p);
-    hn::StoreU(hn::MulAdd(b2, m, hn::Mul(c2, g)), d, exp_avg);
-    hn::StoreU(p, d, params);
-    if (bf16 != nullptr) store(d, p, bf16);
-  };
-  for_vectors(a.n, body, a.grads, a.params, a.exp_avg, a.bf16_params);
+template <size_t... I>
+HWY_INLINE void update_by_any(const UpdateArgs& a, const StepScalars& s, std::index_sequence<I...>) {
+  ((a.rule.index() == I ? update_by(*std::get_if<I>(&a.rule), a, s) : void()), ...);
+}
+void Update(const UpdateArgs& a, const StepScalars& s) {
+  update_by_any(a, s, std::make_index_sequence<std::variant_size_v<rules::Any>>());
 }
 
-void Adagrad(const AdagradArgs& a) {
-  const V eps = hn::Set(d, a.eps), decay = hn::Set(d, a.weight_decay), minus_lr = hn::Set(d, -a.learning_rate),
-          scale = hn::Set(d, a.gradient_scale);
-  const auto body = [&](const float* grads, float* params, float* sum, uint16_t* bf16) CT_UNROLLED {
-    V p = hn::LoadU(d, params);
-    const V g = hn::MulAdd(decay, p, hn::Mul(hn::LoadU(d, grads), scale));
-    const V s = hn::MulAdd(g, g, hn::LoadU(d, sum));
-    p = hn::MulAdd(minus_lr, hn::Div(g, hn::Add(hn::Sqrt(s), eps)), p);
-    hn::StoreU(s, d, sum);
-    hn::StoreU(p, d, params);
-    if (bf16 != nullptr) store(d, p, bf16);
-  };
-  for_vectors(a.n, body, a.grads, a.params, a.sum, a.bf16_params);
-}
-
-void Lars(const LarsArgs& a) {
-  const V scale = hn::Set(d, a.gradient_scale), decay = hn::Set(d, a.weight_decay), momentum = hn::Set(d, a.momentum),
-          minus_lr = hn::Set(d, -a.learning_rate), trust = hn::Set(d, a.trust);
-  const auto body = [&](const float* grads, float* params, float* buffer, uint16_t* bf16) CT_UNROLLED {
-    V p = hn::LoadU(d, params);
-    V g = hn::Mul(trust, hn::MulAdd(decay, p, hn::Mul(hn::LoadU(d, grads), scale)));
-    if (buffer != nullptr) {
-      const V buf = hn::MulAdd(momentum, hn::LoadU(d, buffer), g);
-      hn::StoreU(buf, d, buffer);
-      g = a.nesterov ? hn::MulAdd(momentum, buf, g) : buf;
-    }
-    p = hn::MulAdd(minus_lr, g, p);
-    hn::StoreU(p, d, params);
-    if (bf16 != nullptr) store(d, p, bf16);
-  };
-  for_vectors(a.n, body, a.grads, a.params, a.momentum_buffer, a.bf16_params);
-}
-
-/// LAMB's update of a vector: the same instructions in both passes, for the same bits.
-HWY_INLINE V lamb_update(V m, V v, V p, V eps, V decay) {
-  return hn::MulAdd(decay, p, hn::Div(m, hn::Add(hn::Sqrt(v), eps)));
-}
-
-void LambMoments(const LambMomentsArgs& a) {
-  const V b1 = hn::Set(d, a.beta1), c1 = hn::Set(d, a.one_minus_beta1), b2 = hn::Set(d, a.beta2),
-          c2 = hn::Set(d, a.one_minus_beta2), eps = hn::Set(d, a.eps), decay = hn::Set(d, a.weight_decay),
-          scale = hn::Set(d, a.gradient_scale);
+void LambMoments(const LambMomentsArgs& a, const StepScalars& s) {
+  const auto formula = LambMomentsFormula::of(a.eps, rules::coefficients_in<rules::Lamb>(s.coefficients));
+  const Register scale(static_cast<float>(s.grad_scale));
   const auto body = [&](const float* grads, V p, float* exp_avg, float* exp_avg_sq) CT_UNROLLED {
-    const V g = hn::Mul(hn::LoadU(d, grads), scale);
-    const V m = hn::MulAdd(b1, hn::LoadU(d, exp_avg), hn::Mul(c1, g));
-    const V v = hn::MulAdd(b2, hn::LoadU(d, exp_avg_sq), hn::Mul(c2, hn::Mul(g, g)));
-    hn::StoreU(m, d, exp_avg);
-    hn::StoreU(v, d, exp_avg_sq);
-    return lamb_update(m, v, p, eps, decay);
+    Register m(hn::LoadU(d, exp_avg)), v(hn::LoadU(d, exp_avg_sq));
+    const Register u = formula(a.weight_decay, Register(hn::LoadU(d, grads)) * scale, Register(p), m, v);
+    hn::StoreU(m.v, d, exp_avg);
+    hn::StoreU(v.v, d, exp_avg_sq);
+    return u.v;
   };
   SquareSum weights, updates;
   int64_t i = 0;
@@ -201,44 +127,20 @@ void LambMoments(const LambMomentsArgs& a) {
       a.n - i,
       [&](const float* grads, const float* params, float* exp_avg, float* exp_avg_sq, float* to)
           CT_UNROLLED { hn::StoreU(body(grads, hn::LoadU(d, params), exp_avg, exp_avg_sq), d, to); },
-      a.grads + i, static_cast<const float*>(a.params + i), a.exp_avg + i, a.exp_avg_sq + i, last);
+      a.grads + i, a.params + i, a.exp_avg + i, a.exp_avg_sq + i, last);
   *a.weight_sum = weights.total(a.params + i, a.n - i);
   *a.update_sum = updates.total(last, a.n - i);
 }
 
-void Lamb(const LambArgs& a) {
-  const V eps = hn::Set(d, a.eps), decay = hn::Set(d, a.weight_decay),
-          minus_rate = hn::Set(d, -(a.learning_rate * a.trust));
-  const auto body = [&](float* params, const float* exp_avg, const float* exp_avg_sq, uint16_t* bf16) CT_UNROLLED {
-    V p = hn::LoadU(d, params);
-    const V u = lamb_update(hn::LoadU(d, exp_avg), hn::LoadU(d, exp_avg_sq), p, eps, decay);
-    p = hn::MulAdd(minus_rate, u, p);
-    hn::StoreU(p, d, params);
-    if (bf16 != nullptr) store(d, p, bf16);
-  };
-  for_vectors(a.n, body, a.params, a.exp_avg, a.exp_avg_sq, a.bf16_params);
-}
-
 void MuonMomentum(const MuonMomentumArgs& a) {
-  const V scale = hn::Set(d, a.gradient_scale), rest = hn::Set(d, a.rest);
+  const Register scale(a.gradient_scale);
   const auto body = [&](float* grads, float* buffer) CT_UNROLLED {
-    const V g = hn::Mul(hn::LoadU(d, grads), scale), old = hn::LoadU(d, buffer);
-    const V b = hn::MulAdd(rest, hn::Sub(g, old), old);
-    hn::StoreU(b, d, buffer);
-    hn::StoreU(a.nesterov ? hn::MulAdd(rest, hn::Sub(g, b), b) : b, d, grads);
+    Register b(hn::LoadU(d, buffer));
+    const Register direction = muon_direction(a.rest, a.nesterov, Register(hn::LoadU(d, grads)) * scale, b);
+    hn::StoreU(b.v, d, buffer);
+    hn::StoreU(direction.v, d, grads);
   };
   for_vectors(a.n, body, a.grads, a.momentum_buffer);
-}
-
-void Muon(const UpdateArgs& a) {
-  const V decay = hn::Set(d, a.weight_decay), minus_lr = hn::Set(d, -a.learning_rate);
-  const auto body = [&](const float* grads, float* params, uint16_t* bf16) CT_UNROLLED {
-    V p = hn::LoadU(d, params);
-    p = hn::MulAdd(minus_lr, hn::MulAdd(decay, p, hn::LoadU(d, grads)), p);
-    hn::StoreU(p, d, params);
-    if (bf16 != nullptr) store(d, p, bf16);
-  };
-  for_vectors(a.n, body, a.grads, a.params, a.bf16_params);
 }
 
 void ScaledSum(float a, const float* x, float b, float* y, int64_t n) {
@@ -250,10 +152,8 @@ void ScaledSum(float a, const float* x, float b, float* y, int64_t n) {
 }
 
 void Ema(const EmaArgs& a) {
-  const V rest = hn::Set(d, a.rest);
   const auto body = [&](const float* params, float* average) CT_UNROLLED {
-    const V old = hn::LoadU(d, average);
-    hn::StoreU(hn::MulAdd(rest, hn::Sub(hn::LoadU(d, params), old), old), d, average);
+    hn::StoreU(moving_average(a.rest, Register(hn::LoadU(d, params)), Register(hn::LoadU(d, average))).v, d, average);
   };
   for_vectors(a.n, body, a.params, a.average);
 }
@@ -263,29 +163,17 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ct::cpu {
-HWY_EXPORT(Adam);
-HWY_EXPORT(Sgd);
-HWY_EXPORT(RmsProp);
-HWY_EXPORT(Lion);
-HWY_EXPORT(Adagrad);
-HWY_EXPORT(Lars);
+HWY_EXPORT(Update);
 HWY_EXPORT(LambMoments);
-HWY_EXPORT(Lamb);
 HWY_EXPORT(MuonMomentum);
-HWY_EXPORT(Muon);
 HWY_EXPORT(ScaledSum);
 HWY_EXPORT(Ema);
 
-void adam(const AdamArgs& args) { HWY_DYNAMIC_DISPATCH(Adam)(args); }
-void sgd(const SgdArgs& args) { HWY_DYNAMIC_DISPATCH(Sgd)(args); }
-void rmsprop(const RmsPropArgs& args) { HWY_DYNAMIC_DISPATCH(RmsProp)(args); }
-void lion(const LionArgs& args) { HWY_DYNAMIC_DISPATCH(Lion)(args); }
-void adagrad(const AdagradArgs& args) { HWY_DYNAMIC_DISPATCH(Adagrad)(args); }
-void lars(const LarsArgs& args) { HWY_DYNAMIC_DISPATCH(Lars)(args); }
-void lamb_moments(const LambMomentsArgs& args) { HWY_DYNAMIC_DISPATCH(LambMoments)(args); }
-void lamb(const LambArgs& args) { HWY_DYNAMIC_DISPATCH(Lamb)(args); }
+void update(const UpdateArgs& args, const StepScalars& scalars) { HWY_DYNAMIC_DISPATCH(Update)(args, scalars); }
+void lamb_moments(const LambMomentsArgs& args, const StepScalars& scalars) {
+  HWY_DYNAMIC_DISPATCH(LambMoments)(args, scalars);
+}
 void muon_momentum(const MuonMomentumArgs& args) { HWY_DYNAMIC_DISPATCH(MuonMomentum)(args); }
-void muon(const UpdateArgs& args) { HWY_DYNAMIC_DISPATCH(Muon)(args); }
 void scaled_sum(float a, const float* x, float b, float* y, int64_t n) {
   HWY_DYNAMIC_DISPATCH(ScaledSum)(a, x, b, y, n);
 }

@@ -6,7 +6,7 @@
 #include "device/cpu/kernels/grad_norm.h"
 #include "device/cpu/kernels/testing.h"
 #include "device/cpu/kernels/tree_sum.h"
-#include "selftest/reference/optimizer.h"
+#include "reference/rules.h"
 
 namespace ct::cpu {
 namespace {
@@ -23,235 +23,118 @@ float from_bf16(uint16_t bits) {
   return value;
 }
 
-struct Moments {
-  float *exp_avg, *exp_avg_sq;
-};
-AdamArgs adam_args(int64_t n, const float* grads, float* params, Moments moments, uint16_t* half, int step,
-                   bool decoupled) {
-  const double b1 = 0.8, b2 = 0.999;
-  return {{n, grads, params, half, /*learning_rate=*/1e-2f, /*weight_decay=*/0.1f, /*gradient_scale=*/0.5f},
-          moments.exp_avg,
-          moments.exp_avg_sq,
-          static_cast<float>(b1),
-          static_cast<float>(1 - b1),
-          static_cast<float>(b2),
-          static_cast<float>(1 - b2),
-          /*eps=*/1e-8f,
-          static_cast<float>(1 / (1 - std::pow(b1, step))),
-          static_cast<float>(1 / std::sqrt(1 - std::pow(b2, step))),
-          decoupled};
-}
-
-TEST_P(Update, AdamFollowsTheFormula) {
-  for (const bool decoupled : {true, false}) {
-    auto p = normal(kN, 1);
-    std::vector<double> m(kN), v(kN);
-    Buffer<float> params(p), exp_avg(m), exp_avg_sq(v);
-    Buffer<uint16_t> half(kN);
-    for (int step = 1; step <= 20; ++step) {
-      const auto g = normal(kN, 100 + step);
-      Buffer<float> grads(g);
-      adam(adam_args(kN, grads, params, {exp_avg, exp_avg_sq}, half, step, decoupled));
-      for (size_t i = 0; i < kN; ++i) {
-        const double scaled = 0.5 * g[i] + (decoupled ? 0 : 0.1 * p[i]);
-        m[i] = 0.8 * m[i] + 0.2 * scaled;
-        v[i] = 0.999 * v[i] + 0.001 * scaled * scaled;
-        const double u = m[i] / (1 - std::pow(0.8, step)) / (std::sqrt(v[i] / (1 - std::pow(0.999, step))) + 1e-8);
-        p[i] -= 1e-2 * (u + (decoupled ? 0.1 * p[i] : 0));
-      }
-    }
-    for (size_t i = 0; i < kN; ++i) {
-      ASSERT_NEAR(params[i], p[i], 2e-6) << i;
-      ASSERT_NEAR(exp_avg[i], m[i], 1e-6);
-      ASSERT_NEAR(exp_avg_sq[i], v[i], 1e-6);
-      ASSERT_NEAR(from_bf16(half[i]), params[i], std::abs(params[i]) / 256);
-    }
-    EXPECT_TRUE(params.intact() && exp_avg.intact() && exp_avg_sq.intact() && half.intact());
-  }
-}
-
-TEST_P(Update, SameBitsWhereverTheRangeIsCut) {
-  const auto p = normal(kN, 1), g = normal(kN, 2), v = normal(kN, 3);
-  Buffer<float> grads(g), whole(p), whole_m(g), whole_v(v), parts(p), parts_m(g), parts_v(v);
-  for (size_t i = 0; i < kN; ++i) whole_v[i] = parts_v[i] = std::abs(whole_v[i]);
-  Buffer<uint16_t> whole_half(kN), parts_half(kN);
-  adam(adam_args(kN, grads, whole, {whole_m, whole_v}, whole_half, 3, true));
-  for (const auto& [begin, end] : {std::pair<int, int>{0, 1}, {1, 7}, {7, 300}, {300, 301}, {301, int{kN}}})
-    adam(adam_args(end - begin, grads + begin, parts + begin, {parts_m + begin, parts_v + begin}, parts_half + begin, 3,
-                   true));
-  EXPECT_EQ(std::memcmp(whole.data(), parts.data(), kN * 4), 0);
-  EXPECT_EQ(std::memcmp(whole_m.data(), parts_m.data(), kN * 4), 0);
-  EXPECT_EQ(std::memcmp(whole_v.data(), parts_v.data(), kN * 4), 0);
-  EXPECT_EQ(std::memcmp(whole_half.data(), parts_half.data(), kN * 2), 0);
-}
-
-/// Over several steps, in double; moments in the order of RmsPropArgs.
-TEST_P(Update, RmsPropFollowsTheFormula) {
-  for (const bool centered : {false, true})
-    for (const bool momentum : {false, true}) {
-      auto p = normal(kN, 1);
-      std::vector<reference::RmsPropElement> expected;
-      for (const double x : p) expected.push_back({x, 0, 0, 0});
-      const std::vector<double> zeros(kN);
-      Buffer<float> params(p), square(zeros), buffer(zeros), mean(zeros);
-      Buffer<uint16_t> half(kN);
-      for (int step = 1; step <= 20; ++step) {
-        const auto g = normal(kN, 100 + step);
-        Buffer<float> grads(g);
-        rmsprop({{kN, grads, params, half, /*learning_rate=*/1e-2f, /*weight_decay=*/0.1f, /*gradient_scale=*/0.5f},
-                 square,
-                 momentum ? buffer.data() : nullptr,
-                 centered ? mean.data() : nullptr,
-                 /*alpha=*/0.9f,
-                 /*one_minus_alpha=*/0.1f,
-                 /*eps=*/1e-6f,
-                 /*momentum=*/0.5f});
-        const reference::RmsPropOptions o{1e-2, 0.9, 1e-6, 0.1, momentum ? 0.5 : 0, centered};
-        for (size_t i = 0; i < kN; ++i) expected[i] = reference::rmsprop(o, expected[i], 0.5 * g[i]);
-      }
-      for (size_t i = 0; i < kN; ++i) {
-        ASSERT_NEAR(params[i], expected[i].p, 2e-5) << i;
-        ASSERT_NEAR(square[i], expected[i].square_avg, 1e-6);
-        ASSERT_NEAR(mean[i], centered ? expected[i].grad_avg : 0, 1e-6);
-        ASSERT_NEAR(from_bf16(half[i]), params[i], std::abs(params[i]) / 256);
-      }
-      EXPECT_TRUE(params.intact() && square.intact() && buffer.intact() && mean.intact() && half.intact());
-    }
-}
-
-/// What a kernel does to parameters and two states, whole and cut into ranges: `run` is called with the first element
-/// and the number of a range, `formula` with an element's number, its parameter, its states and its gradient.
+/// Weights and states of a rule, before a step.
 struct Elements {
-  std::vector<double> p, first, second;
+  std::vector<double> w = normal(kN, 1), g = normal(kN, 2), states[3] = {normal(kN, 3), normal(kN, 4), normal(kN, 5)};
+  Elements() {
+    for (size_t i = 0; i < kN; ++i) {
+      states[0][i] = std::abs(states[0][i]) + 0.25f;
+      states[1][i] = std::abs(states[1][i]), states[2][i] *= 0.125;
+    }
+    g[kN / 2] = states[0][kN / 2] = 0;  // what no gradient reached
+  }
 };
-template <class Run, class Formula>
-void expect_formula_wherever_it_is_cut(Run run, Formula formula) {
-  Elements expected{normal(kN, 1), std::vector<double>(kN), std::vector<double>(kN)};
-  Buffer<float> whole[3] = {Buffer<float>(expected.p), Buffer<float>(expected.first), Buffer<float>(expected.second)};
-  Buffer<float> parts[3] = {Buffer<float>(expected.p), Buffer<float>(expected.first), Buffer<float>(expected.second)};
-  Buffer<uint16_t> whole_half(kN), parts_half(kN);
-  for (int step = 1; step <= 20; ++step) {
-    const auto g = normal(kN, 100 + static_cast<uint32_t>(step));
-    Buffer<float> grads(g), grads_of_parts(g);
-    run(0, int64_t{kN}, grads.data(), whole, whole_half.data());
-    for (const auto& [begin, end] : {std::pair<int, int>{0, 1}, {1, 7}, {7, 300}, {300, 301}, {301, int{kN}}})
-      run(begin, int64_t{end - begin}, grads_of_parts.data(), parts, parts_half.data());
-    for (size_t i = 0; i < kN; ++i) formula(expected.p[i], expected.first[i], expected.second[i], 0.5 * g[i]);
-    EXPECT_EQ(std::memcmp(grads.data(), grads_of_parts.data(), kN * 4), 0);
-  }
-  for (size_t i = 0; i < kN; ++i) {
-    ASSERT_NEAR(whole[0][i], expected.p[i], 2e-5) << i;
-    ASSERT_NEAR(whole[1][i], expected.first[i], 2e-5) << i;
-    ASSERT_NEAR(whole[2][i], expected.second[i], 2e-5) << i;
-    ASSERT_NEAR(from_bf16(whole_half[i]), whole[0][i], std::abs(whole[0][i]) / 256);
-  }
-  for (int k = 0; k < 3; ++k) EXPECT_EQ(std::memcmp(whole[k].data(), parts[k].data(), kN * 4), 0) << k;
-  EXPECT_EQ(std::memcmp(whole_half.data(), parts_half.data(), kN * 2), 0);
-}
+const StepScalars kScalars{.grad_scale = 0.5, .lr = 1e-2, .coefficients = {0.8, 0.999, 0.5, 0.25}};
+constexpr float kTrust = 0.25f;
 
-UpdateArgs part_of(int64_t begin, int64_t n, const float* grads, Buffer<float>* states, uint16_t* half) {
-  return {.n = n,
-          .grads = grads + begin,
-          .params = states[0].data() + begin,
-          .bf16_params = half + begin,
-          .learning_rate = 1e-2f,
-          .weight_decay = 0.1f,
-          .gradient_scale = 0.5f};
-}
+/// Weights, states and bf16 copy after the update of [0, cuts[0]), [cuts[0], cuts[1]) ...
+template <class Rule>
+struct Updated {
+  Buffer<float> w, g, states[3];
+  Buffer<uint16_t> half;
+  Updated(const Rule& rule, const Elements& e, const std::vector<size_t>& cuts)
+      : w(e.w),
+        g(e.g),
+        states{Buffer<float>(e.states[0]), Buffer<float>(e.states[1]), Buffer<float>(e.states[2])},
+        half(kN) {
+    const auto kept = rules::kept_states<Rule>(rule.form);
+    size_t begin = 0;
+    for (const size_t end : cuts) {
+      UpdateArgs args{.rule = rule,
+                      .n = static_cast<int64_t>(end - begin),
+                      .grads = g + begin,
+                      .params = w + begin,
+                      .bf16_params = half + begin,
+                      .weight_decay = 0.1,
+                      .lr_scale = 0.5f,
+                      .trust = &kTrust};
+      for (size_t k = 0; k < kept.size(); ++k) args.states[k] = kept[k] ? states[k] + begin : nullptr;
+      update(args, kScalars);
+      begin = end;
+    }
+    EXPECT_TRUE(w.intact() && g.intact() && half.intact());
+    for (const auto& state : states) EXPECT_TRUE(state.intact());
+  }
+};
 
-TEST_P(Update, LionFollowsTheFormula) {
-  expect_formula_wherever_it_is_cut(
-      [](int64_t begin, int64_t n, float* grads, Buffer<float>* states, uint16_t* half) {
-        lion({part_of(begin, n, grads, states, half), states[1].data() + begin, 0.9f, 0.1f, 0.99f, 0.01f});
-      },
-      [](double& p, double& m, double&, double g) {
-        const auto e = reference::lion({1e-2, 0.9, 0.99, 0.1}, {p, m}, g);
-        p = e.p, m = e.m;
-      });
+TEST_P(Update, EveryRuleFollowsItsFormulaWhereverTheRangeIsCut) {
+  scalar_rules::for_rules([]<class Rule, int kForm>(const Rule& rule, std::integral_constant<int, kForm>) {
+    using scalar_rules::Register;
+    const Elements e;
+    Updated<Rule> whole(rule, e, {kN}), parts(rule, e, {1, 7, 300, 301, kN});
+    EXPECT_EQ(std::memcmp(whole.w.data(), parts.w.data(), kN * 4), 0);
+    for (size_t k = 0; k < 3; ++k)
+      EXPECT_EQ(std::memcmp(whole.states[k].data(), parts.states[k].data(), kN * 4), 0) << k;
+    EXPECT_EQ(std::memcmp(whole.half.data(), parts.half.data(), kN * 2), 0);
+
+    constexpr size_t kStates = Rule::kStates.size();
+    const auto formula =
+        scalar_rules::Formula<Rule, kForm>::of(rule, rules::coefficients_in<Rule>(kScalars.coefficients));
+    const auto step = scalar_rules::step_of<Rule>(kScalars, 0.1, 0.5f, kTrust);
+    const float scale = Rule::kScalesGradients ? 0.5f : 1;
+    for (size_t i = 0; i < kN; ++i) {
+      typename Rule::template States<Register> states;
+      auto* const values = reinterpret_cast<Register*>(&states);
+      for (size_t k = 0; k < kStates; ++k) values[k] = Register(static_cast<float>(e.states[k][i]));
+      Register w(static_cast<float>(e.w[i]));
+      formula(step, Register(static_cast<float>(e.g[i]) * scale), w, states);
+      ASSERT_NEAR(whole.w[i], w.v, 2e-6 * (1 + std::abs(w.v))) << i;  // not every instruction set fuses
+      for (size_t k = 0; k < kStates; ++k) ASSERT_NEAR(whole.states[k][i], values[k].v, 2e-6) << i;
+      ASSERT_NEAR(from_bf16(whole.half[i]), whole.w[i], std::abs(whole.w[i]) / 256);
+    }
+  });
 }
 
 TEST_P(Update, LionLeavesAloneWhatNoGradientReaches) {
   const std::vector<double> zeros(kN);
   Buffer<float> params(normal(kN, 1)), before(normal(kN, 1)), m(zeros), grads(zeros);
-  lion({{.n = kN,
-         .grads = grads,
-         .params = params,
-         .bf16_params = nullptr,
-         .learning_rate = 1,
-         .weight_decay = 0,
-         .gradient_scale = 1},
-        m,
-        0.9f,
-        0.1f,
-        0.99f,
-        0.01f});
+  update({.rule = rules::Lion(), .n = kN, .grads = grads, .params = params, .states = {m.data()}}, kScalars);
   EXPECT_EQ(std::memcmp(params.data(), before.data(), kN * 4), 0);
 }
 
-TEST_P(Update, AdagradFollowsTheFormula) {
-  expect_formula_wherever_it_is_cut(
-      [](int64_t begin, int64_t n, float* grads, Buffer<float>* states, uint16_t* half) {
-        adagrad({part_of(begin, n, grads, states, half), states[1].data() + begin, /*eps=*/1e-6f, /*rate_factor=*/1});
-      },
-      [](double& p, double& sum, double&, double g) {
-        const auto e = reference::adagrad({1e-2, 1e-6, 0.1}, {p, sum}, g);
-        p = e.p, sum = e.sum;
-      });
+TEST_P(Update, LambMomentsAddSquaresAsNormsDo) {
+  const Elements e;
+  Buffer<float> w(e.w), g(e.g), m(e.states[1]), v(e.states[0]), updates(kN);
+  double sums[2], wanted[2];
+  lamb_moments({.n = kN,
+                .grads = g,
+                .params = w,
+                .exp_avg = m,
+                .exp_avg_sq = v,
+                .weight_sum = &sums[0],
+                .update_sum = &sums[1],
+                .weight_decay = 0.1f,
+                .eps = 1e-3},
+               kScalars);
+  for (size_t i = 0; i < kN; ++i) updates[i] = std::fma(0.1f, w[i], m[i] / (std::sqrt(v[i]) + 1e-3f));
+  sum_of_squares(w, kN, &wanted[0]);
+  sum_of_squares(updates, kN, &wanted[1]);
+  EXPECT_EQ(sums[0], wanted[0]);
+  EXPECT_NEAR(sums[1], wanted[1], 1e-6 * (1 + wanted[1]));  // not every instruction set fuses what it updates by
 }
 
-TEST_P(Update, LarsFollowsTheFormula) {
-  for (const bool nesterov : {false, true})
-    expect_formula_wherever_it_is_cut(
-        [=](int64_t begin, int64_t n, float* grads, Buffer<float>* states, uint16_t* half) {
-          lars({part_of(begin, n, grads, states, half), states[1].data() + begin, 0.5f, /*trust=*/0.25f, nesterov});
-        },
-        [=](double& p, double& buffer, double&, double g) {
-          const auto e = reference::lars({1e-2, 0.5, 0.1, nesterov}, 0.25, {p, buffer}, g);
-          p = e.p, buffer = e.buffer;
-        });
-}
-
-TEST_P(Update, LambFollowsTheFormulaInTwoPasses) {
-  const reference::LambOptions o{0.8, 0.999, 1e-3, 0.1};
-  expect_formula_wherever_it_is_cut(
-      [](int64_t begin, int64_t n, float* grads, Buffer<float>* states, uint16_t* half) {
-        Buffer<float> updates(std::vector<double>(static_cast<size_t>(n)));
-        double sums[2], wanted[2];
-        const UpdateArgs part = part_of(begin, n, grads, states, half);
-        float *const m = states[1].data() + begin, *const v = states[2].data() + begin;
-        sum_of_squares(part.params, n, &wanted[0]);
-        lamb_moments({part, m, v, &sums[0], &sums[1], 0.8f, 0.2f, 0.999f, 0.001f, 1e-3f});
-        for (int64_t i = 0; i < n; ++i)
-          updates[static_cast<size_t>(i)] = std::fma(0.1f, part.params[i], m[i] / (std::sqrt(v[i]) + 1e-3f));
-        sum_of_squares(updates, n, &wanted[1]);
-        ASSERT_EQ(sums[0], wanted[0]);
-        ASSERT_NEAR(sums[1], wanted[1], 1e-6 * (1 + wanted[1]));  // not every instruction set fuses what it updates by
-        lamb({part, m, v, 1e-3f, /*trust=*/0.5f});
-      },
-      [=](double& p, double& m, double& v, double g) {
-        const auto e = reference::lamb_moments(o, {p, m, v}, g);
-        m = e.m, v = e.v;
-        p -= 1e-2 * 0.5 * reference::lamb_update(o, e);
-      });
-}
-
-TEST_P(Update, MuonFollowsTheFormula) {
-  for (const bool nesterov : {false, true})
-    expect_formula_wherever_it_is_cut(
-        [=](int64_t begin, int64_t n, float* grads, Buffer<float>* states, uint16_t* half) {
-          muon_momentum({.n = n,
-                         .grads = grads + begin,
-                         .momentum_buffer = states[1].data() + begin,
-                         .gradient_scale = 0.5f,
-                         .rest = 0.05f,
-                         .nesterov = nesterov});
-          muon(part_of(begin, n, grads, states, half));  // as if it were orthogonal
-        },
-        [=](double& p, double& buffer, double&, double g) {
-          const auto e = reference::muon_momentum(0.95, nesterov, buffer, g);
-          buffer = e.buffer;
-          p -= 1e-2 * (e.direction + 0.1 * p);
-        });
+TEST_P(Update, MuonsMomentumFollowsTheFormula) {
+  for (const bool nesterov : {false, true}) {
+    const Elements e;
+    Buffer<float> g(e.g), buffer(e.states[0]);
+    muon_momentum(
+        {.n = kN, .grads = g, .momentum_buffer = buffer, .gradient_scale = 0.5f, .rest = 0.05f, .nesterov = nesterov});
+    for (size_t i = 0; i < kN; ++i) {
+      const double scaled = 0.5 * e.g[i], b = e.states[0][i] + 0.05 * (scaled - e.states[0][i]);
+      ASSERT_NEAR(buffer[i], b, 1e-6) << i;
+      ASSERT_NEAR(g[i], nesterov ? b + 0.05 * (scaled - b) : b, 1e-6) << i;
+    }
+  }
 }
 
 TEST_P(Update, ScaledSum) {
@@ -273,7 +156,7 @@ TEST_P(Update, EmaFollowsTheFormulaWhereverTheRangeIsCut) {
     for (const auto& [begin, end] : {std::pair<int, int>{0, 1}, {1, 7}, {7, 300}, {300, 301}, {301, int{kN}}})
       ema({.n = end - begin, .params = params + begin, .average = parts + begin, .rest = rest});
     for (size_t i = 0; i < kN; ++i) {
-      expected[i] = reference::ema(1 - rest, expected[i], p[i]);
+      expected[i] += rest * (p[i] - expected[i]);
       ASSERT_NEAR(whole[i], expected[i], 1e-6) << i;
     }
     EXPECT_TRUE(params.intact());
@@ -290,16 +173,12 @@ TEST_P(Update, Bf16CopyRoundsToNearestEven) {
   Buffer<float> params(bits.size()), grads(std::vector<double>(bits.size(), 0.0));
   std::memcpy(params.data(), bits.data(), bits.size() * 4);
   Buffer<uint16_t> half(bits.size());
-  sgd({{.n = static_cast<int64_t>(bits.size()),
-        .grads = grads,
-        .params = params,
-        .bf16_params = half,
-        .learning_rate = 0,
-        .weight_decay = 0,
-        .gradient_scale = 1},
-       /*momentum_buffer=*/nullptr,
-       /*momentum=*/0,
-       /*nesterov=*/false});
+  update({.rule = rules::Sgd(),
+          .n = static_cast<int64_t>(bits.size()),
+          .grads = grads,
+          .params = params,
+          .bf16_params = half},
+         {.grad_scale = 1, .lr = 0});
   for (size_t i = 0; i < bits.size(); ++i) EXPECT_EQ(half[i], expected[i]) << i;
 }
 
