@@ -218,8 +218,8 @@ struct BatchNormGrad {
 };
 
 /// Layer normalisation over the last dimension (Ba, Kiros & Hinton, 2016), a residual before it: sum = x + residual,
-/// y = (sum - mean) * rstd * w + b with a row's mean and rstd = 1 / sqrt(var + eps), var biased. residual and sum kNone:
-/// of x itself. mean and rstd f32 [rows]; kNone: not written.
+/// y = (sum - mean) * rstd * w + b with a row's mean and rstd = 1 / sqrt(var + eps), var biased. residual and sum
+/// kNone: of x itself. mean and rstd f32 [rows]; kNone: not written.
 struct LayerNorm {
   static constexpr std::string_view kName = "layer_norm";
   static constexpr OpFacts kFacts{Role::layer, Limit::memory};
