@@ -20,8 +20,8 @@ namespace ct {
 /// Where everything of a program would lie on a backend, without binding it.
 MemoryPlan plan_program(Backend& backend, const LoweredProgram& program);
 
-/// A collective that was waited for: what it exchanged ("gradients", "parameters", "norms"), the bytes of its message
-/// (plan/traffic.h), and how long this rank spent in it, waiting for its peers among that.
+/// A finished collective: its content ("gradients", "parameters", "norms"), the bytes of its message (plan/traffic.h),
+/// and the time that this rank spent in it, including waiting for other ranks.
 struct Exchange {
   std::string name, what;
   int64_t bytes = 0;
@@ -33,18 +33,18 @@ struct BindOptions {
   std::span<std::byte> arena = {};  // of another bound program that never runs at the same time; too small: an own one
   int64_t least_arena = 0;          // bytes of an own arena, for such another program to come
   CommQueueOptions queue;
-  bool record = true;        // what runs again and again, where the device can repeat it by itself
-  bool time_phases = false;  // for take_phases(); what is recorded is then a recording for each phase
-  std::function<void(const std::string&)> warn = {};  // hears of what goes on, but slower than it could
-  /// Hears of each collective, from the thread that launches it. On a GPU collectives are then waited for one by one.
+  bool record = true;                                 // record repeated steps, if the device can replay them
+  bool time_phases = false;                           // for take_phases(); each phase is then a recording of its own
+  std::function<void(const std::string&)> warn = {};  // called with the cause of a slower execution
+  /// Called for each collective, in the thread that launches it. A GPU then waits for each collective.
   std::function<void(const Exchange&)> exchanged = {};
 };
 
 class BoundProgram {
  public:
   /// Collective over ranks. Where collectives run in the device's stream, every kernel is launched once before it
-  /// returns, on any rank: a device may have to come to rest before it takes up a new kernel, and then no collective
-  /// must be waiting there for a peer that this one holds up.
+  /// returns, on any rank. A device may have to become idle before it loads a new kernel, and a collective that waits
+  /// there for another rank would then never end.
   BoundProgram(Backend& backend, Communicator& comm, LoweredProgram program, const BindOptions& options = {});
 
   const LoweredProgram& lowered() const { return program_; }
@@ -57,7 +57,7 @@ class BoundProgram {
   /// Returns while parameters may still be on their way to the other ranks: run_micro() and run_last() wait for each
   /// where they first use it, everybody else calls settle().
   void run_update();
-  /// Waits until nothing is under way.
+  /// Waits until all communication is complete.
   void settle() { queue_.drain(); }
 
   /// Runs and times each step of micro/last and update once: (name, seconds). Communication runs in line.
@@ -70,16 +70,16 @@ class BoundProgram {
   /// With BindOptions::time_phases: what run_micro(), run_last() and run_update() took since the last call.
   PhaseSeconds take_phases();
 
-  /// Hears of a step of lowered() when it is done. While there is one, steps run one after the other, communication in
-  /// line; all ranks have one at the same time, or none. Null: steps run as ever. The bits are the same.
+  /// Called after each step of lowered(). With an observer, steps run one after the other and communication runs in
+  /// line; all ranks set one at the same time, or none. Null: no observer. The bits are the same.
   using Watch = std::function<void(const Step& step, double seconds)>;
   void watch(Watch watch);
 
   const MemoryPlan& plan() const { return plan_; }
-  /// What was really allocated; partial sums are among the gradients.
+  /// The allocated memory; gradients include partial sums.
   MemoryUse allocated() const;
 
-  /// Why something that should repeat by itself is launched kernel by kernel instead; empty: nothing is.
+  /// Why a program is launched kernel by kernel instead of replayed; empty: none is.
   const std::string& not_recorded() const { return not_recorded_; }
 
  private:

@@ -1,4 +1,4 @@
-// Training and evaluation of one rank: feeds micro-batches, runs the programs, keeps the books.
+// Training and evaluation of one rank: feeds micro-batches, runs the programs, counts steps and collects losses.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,7 @@ struct StateBuffer {
   std::vector<Range> ranges() const;
 };
 
-/// What an update made of a step.
+/// The result of an update.
 struct Outcome {
   StepScalars scalars;
   LossScaleState loss_scale;  // where there is one
@@ -61,7 +61,7 @@ class Engine {
 
   /// The summed image losses of every global micro-batch since the last call, in order: S of them a step. Collective.
   std::vector<double> drain_losses();
-  /// Likewise the balances of loads of its mixtures of experts (Route), added. Empty where the model has none.
+  /// The same for the load balances of its mixtures of experts (Route), summed. Empty if the model has none.
   /// Collective.
   std::vector<double> drain_balances();
 
@@ -72,8 +72,8 @@ class Engine {
 
   /// The average of the weights, if there is one, begins as the weights are.
   void begin_average();
-  /// Collective: weights and their average change places, and what layers compute with follows. Called again it undoes
-  /// that, to the bit; what trains, saves or compares wants that first.
+  /// Collective: swaps the weights with their average, and updates the weights of compute type. A second call swaps
+  /// them back, to the bit; training, saving and comparing require that call first.
   void exchange_average();
 
   /// The part of the flat order that this rank saves: all ranks' parts together are everything, once.

@@ -13,7 +13,7 @@ namespace ct {
 struct AirbenchKeys {
   int64_t width = 32;    // channels of the first convolution; the blocks have 2, 6 and 8 times as many
   bool whiten = false;   // initialise the first convolution with whitening filters of the training images
-  bool pass_on = false;  // all others begin by handing their input on
+  bool pass_on = false;  // initialise all others to the identity (Dirac)
 
   std::vector<ConfigKey> keys();
 };

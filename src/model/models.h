@@ -26,7 +26,7 @@ ValueId cnn_plain(Graph& g, ValueId images, int classes);
 /// One linear layer on the pixels.
 ValueId linear_model(Graph& g, ValueId images, int classes);
 
-/// A model as a configuration asks for it: its name, and what it says of those models that take keys of their own.
+/// A model of a configuration: its name, and the keys of all models that have keys.
 struct Model {
   std::string name = "cnn";
   CnnMoeKeys cnn_moe;
@@ -58,8 +58,8 @@ void require_fitting(const Model& model, int64_t channels, int64_t height, int64
 /// A side of square images that the model takes, to look at what it is made of.
 int64_t some_side(const Model& model);
 
-/// How a parameter or statistic begins, in PyTorch's order: drawn from PyTorch's distributions and keyed by (seed,
-/// parameter, element).
+/// The initial values of a parameter or statistic, in PyTorch's order: drawn from PyTorch's distributions and keyed by
+/// (seed, parameter, element).
 std::vector<float> initial_values(const Graph& graph, size_t parameter, uint64_t seed);
 
 }  // namespace ct

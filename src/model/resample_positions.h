@@ -1,4 +1,4 @@
-// Position embeddings for pictures of another size: what timm makes of them.
+// Position embeddings for pictures of another size, resampled as in timm.
 #pragma once
 
 #include <cstdint>

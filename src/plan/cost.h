@@ -1,4 +1,4 @@
-// What an operation must do at least: arithmetic, and bytes of its operands.
+// The least work of an operation: arithmetic, and bytes of its operands.
 #pragma once
 
 #include "plan/program.h"

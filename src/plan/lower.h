@@ -11,7 +11,7 @@
 
 namespace ct {
 
-/// An exponential moving average of the weights: what Ema (graph/ops.h) is told.
+/// An exponential moving average of the weights: the parameters of Ema (graph/ops.h).
 struct EmaOptions {
   double decay = 0;
   int64_t start = 0;
@@ -32,7 +32,7 @@ struct UpdateRule {
   std::optional<EmaOptions> ema = {};
 };
 
-/// What the backward pass computes again in place of keeping it: nothing, or the insides of the graph's units
+/// What the backward pass recomputes: nothing, or the activations inside the graph's units
 /// (plan/lowering/recompute.cpp). The bits are the same.
 enum class Recompute : uint8_t { none, blocks };
 constexpr auto words_of(Recompute) { return std::to_array<std::string_view>({"none", "blocks"}); }

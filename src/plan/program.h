@@ -47,7 +47,7 @@ struct Distribution {
   ZeroOptions zero;
   DType wire = DType::f32;  // of gradients between hosts, where bits may depend on ranks
   int micro_batches() const { return ranks * accumulation; }
-  /// One rank has nothing to share out.
+  /// With one rank every stage is stage 0.
   int effective_stage() const { return ranks == 1 ? 0 : zero_stage; }
   Assignment assignment() const;
   /// The global micro-batch that `rank` computes at `micro_step`.
@@ -56,7 +56,7 @@ struct Distribution {
 
 /// What a buffer of training state is: the f32 masters, their exponential moving average, or an optimizer's moment.
 enum class StateKind : uint8_t { weights, ema, moment };
-/// Running statistics are among the weights, and so among their average; an optimizer knows nothing of them.
+/// Running statistics are among the weights, and so among their average, but not among an optimizer's moments.
 constexpr bool has_statistics(StateKind kind) { return kind != StateKind::moment; }
 
 /// Of which parameters there is a state: all, those that are learnt, of these the matrices and convolutions, or all

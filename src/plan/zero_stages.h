@@ -1,4 +1,4 @@
-// What each ZeRO stage shares out (Rajbhandari et al., arXiv 1910.02054).
+// What each ZeRO stage partitions (Rajbhandari et al., arXiv 1910.02054).
 #pragma once
 
 namespace ct {
