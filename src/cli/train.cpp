@@ -169,15 +169,14 @@ std::string crowded_cores(Communicator& comm, int ranks_of_process) {
     const std::vector<RankProcess> here = rank_processes(ranks_of_process);
     mine = crowded_cores(here.front(), here, unbound_cpus());
   }
-  for (const auto& text : gather_bytes(comm, std::as_bytes(std::span(mine))))
-    if (!text.empty()) return {reinterpret_cast<const char*>(text.data()), text.size()};
+  for (const std::string& text : comm.gather(mine))
+    if (!text.empty()) return text;
   return "";
 }
 
 /// Are there more ranks on some host than cores that they may run on, all together? Collective.
 bool ranks_outnumber_cores(Communicator& comm) {
-  const std::string host = host_name();
-  const auto hosts = gather_bytes(comm, std::as_bytes(std::span(host)));
+  const std::vector<std::string> hosts = comm.gather(host_name());
   const std::bitset<kMaxCpus> mine = allowed_cpus();
   const auto cpus = gather(comm, std::span(&mine, 1));
   std::bitset<kMaxCpus> here;
