@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace ct {
 
@@ -15,6 +17,22 @@ std::optional<std::filesystem::path> on_path(const std::string& program);
 
 /// This program, as other hosts start it: in a bundle, what its bin/ has.
 std::filesystem::path own_program();
+
+/// Words of a program, or variables of its environment, as exec takes them.
+class ExecWords {
+ public:
+  explicit ExecWords(std::vector<std::string> words) : words_(std::move(words)) {
+    for (std::string& word : words_) pointers_.push_back(word.data());
+    pointers_.push_back(nullptr);
+  }
+  ExecWords(const ExecWords&) = delete;
+  ExecWords& operator=(const ExecWords&) = delete;
+  char* const* data() const { return pointers_.data(); }
+
+ private:
+  std::vector<std::string> words_;
+  std::vector<char*> pointers_;
+};
 
 /// A word so that a shell reads it as one: plain as it is, else in single quotes.
 std::string shell_word(const std::string& word);

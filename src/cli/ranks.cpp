@@ -16,8 +16,10 @@
 #include "base/utf8.h"
 #include "cli/verbs.h"
 #include "comm/host/threads.h"
-#include "comm/meeting/join.h"
+#include "comm/join.h"
 #include "comm/mpi/mpi.h"
+#include "comm/rendezvous/tcp_bootstrap.h"
+#include "comm/ucx/ucx.h"
 #include "train/device.h"
 #include "train/signals.h"
 
@@ -40,19 +42,19 @@ struct NotJoined {
 
 /// Ranks that meet at MASTER_ADDR.
 std::unique_ptr<Communicator> join_at_address(const Launch& launch, Supervision supervision) {
-  std::unique_ptr<Meeting> meeting;
+  std::unique_ptr<Bootstrap> ranks;
   try {
-    meeting = std::make_unique<Meeting>(launch, meeting_place(own_environment()),
-                                        MeetingOptions{.timeout_s = supervision.timeout_s,
-                                                       .notice = [](const std::string& text) { warn(text); },
-                                                       .give_up = [] { return StopSignals::requested() != 0; }});
-    return join_ranks(*meeting);
+    ranks = std::make_unique<TcpBootstrap>(launch.rank, launch.size, endpoint_of(own_environment()),
+                                           RendezvousOptions{.timeout_s = supervision.timeout_s,
+                                                             .notice = [](const std::string& text) { warn(text); },
+                                                             .give_up = [] { return StopSignals::requested() != 0; }});
+    return join_ranks(*ranks, Transport::automatic, {.make_wire = [&] { return make_ucx_wire(*ranks); }});
   } catch (const ToldError& e) {
     if (speaks_for_host(launch)) print_error(speaker(launch) + e.what());
     throw NotJoined{e.code()};
   } catch (const Error& e) {
     // Those that have met fail alike, unless one was lost.
-    const bool alike = meeting != nullptr && e.code() != ExitCode::peer;
+    const bool alike = ranks != nullptr && e.code() != ExitCode::peer;
     if (!alike || speaks_for_host(launch)) print_error(e.what());
     throw NotJoined{e.code()};
   }
@@ -124,8 +126,7 @@ int rank_count(const Config& config, const std::string& asked) {
     if (!is_auto && number > 1)
       fail(ExitCode::usage, "--ranks ", number, " under ", name(launch.kind),
            ": its processes are the ranks already; leave --ranks out");
-    if (launch.meet == Launch::Meet::at_address)
-      meeting_place(own_environment());  // a mistake in it is one of the words
+    if (launch.meet == Launch::Meet::at_address) endpoint_of(own_environment());  // a mistake in it is one of the words
     return launch.size;
   }
   if (!is_auto) return number;

@@ -164,8 +164,7 @@ DryRunReport print_sizes(const TrainOptions& options, int ranks, bool dump_plan)
 
 /// Are there more ranks on some host than cores that they may run on, all together? Collective.
 bool ranks_outnumber_cores(Communicator& comm) {
-  const std::string host = host_name();
-  const auto hosts = gather_bytes(comm, std::as_bytes(std::span(host)));
+  const std::vector<std::string> hosts = comm.gather(host_name());
   const std::bitset<kMaxCpus> mine = allowed_cpus();
   const auto cpus = gather(comm, std::span(&mine, 1));
   std::bitset<kMaxCpus> here;

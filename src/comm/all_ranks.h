@@ -15,20 +15,18 @@ namespace ct {
 
 /// Runs `work` on this rank and returns when all ranks have done so. Where it threw on any rank, all throw the same
 /// Error: that of the first such rank, which it names if there are several.
-void run_on_all_ranks(Communicator& comm, const std::function<void()>& work);
+void run_on_all_ranks(Bootstrap& ranks, const std::function<void()>& work);
 
 /// Rank 0's text, on every rank.
+std::string from_rank_0(Bootstrap& ranks, const std::string& text);
 std::string from_rank_0(Communicator& comm, std::string text);
-
-/// Every rank's bytes, by rank; each may have another number of them.
-std::vector<std::vector<std::byte>> gather_bytes(Communicator& comm, std::span<const std::byte> mine);
 
 /// Every rank's items of plain data, one after the other by rank.
 template <class T>
-std::vector<T> gather(Communicator& comm, std::span<const T> mine) {
+std::vector<T> gather(Bootstrap& ranks, std::span<const T> mine) {
   static_assert(std::is_trivially_copyable_v<T>);
   std::vector<T> all;
-  for (const auto& bytes : gather_bytes(comm, std::as_bytes(mine))) {
+  for (const std::string& bytes : ranks.gather({reinterpret_cast<const char*>(mine.data()), mine.size_bytes()})) {
     const size_t before = all.size();
     all.resize(before + bytes.size() / sizeof(T));
     if (!bytes.empty()) std::memcpy(all.data() + before, bytes.data(), bytes.size());

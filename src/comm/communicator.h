@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/bootstrap.h"
 #include "comm/watchdog/heartbeat.h"
 #include "tensor/tensor.h"
 
@@ -75,11 +76,8 @@ struct Narrowing {
   std::vector<std::pair<int64_t, int64_t>> elements;
 };
 
-class Communicator {
+class Communicator : public Bootstrap {
  public:
-  virtual ~Communicator() = default;
-  virtual int rank() const = 0;
-  virtual int size() const = 0;
   /// The transport, for people: "solo", "4 threads of one process", "2 processes on host a (shared memory)".
   virtual std::string description() const = 0;
 
@@ -120,6 +118,7 @@ class Communicator {
 
   /// Control plane. all.size() == size() * mine.size().
   virtual void gather_all(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
+  std::vector<std::string> gather(std::string_view mine) final;
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
   virtual void barrier() = 0;
   /// What this rank tells its watchdog, and through it its peers.

@@ -10,7 +10,7 @@ struct Launch {
   /// What told of the rank. `address`: RANK and WORLD_SIZE, as torchrun, torch.distributed.launch and this program's
   /// own `launch` set them.
   enum class Kind { none, open_mpi, pmi, slurm_step, address };
-  /// What brings the processes together: MPI, or an address at which rank 0 listens (comm/meeting/place.h).
+  /// What brings the processes together: MPI, or an address at which rank 0 listens (comm/rendezvous/endpoint.h).
   enum class Meet { by_mpi, at_address };
   Kind kind = Kind::none;
   int rank = 0, size = 1;  // as the launcher says

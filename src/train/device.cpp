@@ -16,14 +16,6 @@
 namespace ct {
 namespace {
 
-/// Every rank's text, by rank.
-std::vector<std::string> texts(Communicator& comm, const std::string& mine) {
-  std::vector<std::string> all;
-  for (const auto& bytes : gather_bytes(comm, std::as_bytes(std::span(mine))))
-    all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return all;
-}
-
 /// The first two ranks with one device; {0, 0}: none.
 std::pair<size_t, size_t> sharing(const std::vector<std::string>& devices) {
   for (size_t b = 1; b < devices.size(); ++b)
@@ -72,7 +64,7 @@ Gpus gpus_of(const Config& config) {
 /// Ranks of the same host before this one. Collective.
 int local_rank(Communicator& comm) {
   const std::string here = host_name();
-  const std::vector<std::string> hosts = texts(comm, here);
+  const std::vector<std::string> hosts = comm.gather(here);
   return static_cast<int>(std::count(hosts.begin(), hosts.begin() + comm.rank(), here));
 }
 
@@ -82,7 +74,7 @@ std::unique_ptr<Communicator> make_collectives(const Config& config, Backend& ba
   const CommBackend wanted = config.communication.backend;
   require_fitting_device(config, !backend.is_host());
   if (backend.is_host()) return nullptr;
-  const std::vector<std::string> devices = texts(host, backend.identity());
+  const std::vector<std::string> devices = host.gather(backend.identity());
   const auto [a, b] = sharing(devices);
   const bool shared = b > 0;
   sharing_here.ranks_a_device = static_cast<int>(std::count(devices.begin(), devices.end(), backend.identity()));

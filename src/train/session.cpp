@@ -73,12 +73,9 @@ void TrainingSession::require_memory() {
 }
 
 std::string TrainingSession::gather_plans_missed() {
-  const std::string mine = backend().plans_missed();
-  const auto all = gather_bytes(comm_, std::as_bytes(std::span(mine)));
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    const std::string text(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
-    if (!text.empty()) return rank == 0 ? text : str("rank ", rank, ": ", text);
-  }
+  const std::vector<std::string> all = comm_.gather(backend().plans_missed());
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    if (!all[rank].empty()) return rank == 0 ? all[rank] : str("rank ", rank, ": ", all[rank]);
   return "";
 }
 

@@ -47,14 +47,14 @@ TEST_P(Ranks, OfThreads) {
 /// Runs body in `size` forked processes; their exit statuses as waitpid gives them. An Error becomes 100 + its code if
 /// this rank was the first to fail, else its code.
 std::vector<int> run_processes(int size, const std::function<void(Communicator&)>& body) {
-  SharedFile file = create_board_file(size);
+  SharedFile file = SharedFile::create("/dev/shm", SharedBoard::bytes(size)).value();
   std::vector<pid_t> pids;
   for (int rank = 0; rank < size; ++rank) {
     const pid_t pid = fork();
     if (pid == 0) {
       std::unique_ptr<Communicator> comm;
       try {
-        auto mine = SharedFile::open(file.path(), board_bytes(size));
+        auto mine = SharedFile::open(file.path(), SharedBoard::bytes(size));
         comm = std::make_unique<ProcessCommunicator>(*std::move(mine), rank, size);
         body(*comm);
         comm->finish();

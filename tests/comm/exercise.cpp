@@ -12,9 +12,10 @@
 #include <thread>
 
 #include "base/error.h"
-#include "comm/meeting/join.h"
 #include "comm/mpi/mpi.h"
 #include "comm/reference.h"
+#include "comm/rendezvous/tcp_bootstrap.h"
+#include "comm/ucx/ucx.h"
 
 namespace ct {
 namespace {
@@ -308,9 +309,11 @@ namespace {
 
 /// By MPI, or, for programs that are called "met-...", at MASTER_ADDR.
 std::unique_ptr<Communicator> join(bool met, bool messages) {
-  if (!met) return join_mpi(detect_launch(), messages ? MpiTransport::messages_only : MpiTransport::automatic);
-  Meeting meeting(detect_launch(), meeting_place(own_environment()), {.timeout_s = 60});
-  return join_ranks(meeting, messages ? MeetTransport::messages_only : MeetTransport::automatic);
+  const Transport transport = messages ? Transport::messages_only : Transport::automatic;
+  const Launch launch = detect_launch();
+  if (!met) return join_mpi(launch, transport);
+  TcpBootstrap ranks(launch.rank, launch.size, endpoint_of(own_environment()), {.timeout_s = 60});
+  return join_ranks(ranks, transport, {.make_wire = [&] { return make_ucx_wire(ranks); }});
 }
 
 }  // namespace

@@ -1,9 +1,7 @@
 #include "comm/watchdog/watchdog.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,7 +12,6 @@
 #include "base/error.h"
 #include "comm/host/processes.h"
 #include "comm/host/threads.h"
-#include "comm/watchdog/watchdog_calls.h"
 
 namespace ct {
 namespace {
@@ -177,117 +174,6 @@ TEST_F(Rules, OneLineSaysAll) {
   }
 }
 
-// ---- calls
-
-int dial(const Invitation& invitation) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  to.sin_port = invitation.port;
-  EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
-  return fd;
-}
-
-/// Is the connection closed by the other end, without a byte of answer?
-bool sent_away(int fd) {
-  char byte = 0;
-  const ssize_t got = recv(fd, &byte, 1, 0);
-  close(fd);
-  return got <= 0;
-}
-
-TEST(Reception, StrangersAreSentAwayAndRanksAreNot) {
-  const Reception reception(3);
-  const Invitation& invitation = reception.invitation();
-  ASSERT_NE(invitation.port, 0);
-  std::vector<WatchdogLink> links;
-  std::thread host([&] { links = reception.receive(3, Clock::now() + 60s); });
-
-  const int mute = dial(invitation), garbage = dial(invitation), wrong = dial(invitation), short_one = dial(invitation);
-  std::vector<int> crowd;
-  for (int i = 0; i < 100; ++i) crowd.push_back(dial(invitation));
-  const std::string flood(1 << 16, 'x');
-  EXPECT_GT(send(garbage, flood.data(), flood.size(), MSG_NOSIGNAL), 0);
-  for (const Hello& hello : {Hello{{}, 1}, Hello{invitation.host, 1}}) {
-    const int fd = dial(invitation);
-    EXPECT_EQ(send(fd, &hello, sizeof hello, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof hello));
-    EXPECT_TRUE(sent_away(fd)) << "a wrong token";
-  }
-  for (const int rank : {-1, 0, 3, 1 << 30}) {
-    const int fd = dial(invitation);
-    const Hello hello{invitation.caller, rank};
-    EXPECT_EQ(send(fd, &hello, sizeof hello, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof hello));
-    EXPECT_TRUE(sent_away(fd)) << "no such rank: " << rank;
-  }
-  EXPECT_TRUE(sent_away(garbage));
-  EXPECT_EQ(send(short_one, "half", 4, MSG_NOSIGNAL), 4);
-  close(short_one);
-  close(wrong);
-
-  WatchdogLink first = call(invitation, 1, Clock::now() + 60s), second = call(invitation, 2, Clock::now() + 60s);
-  host.join();
-  EXPECT_TRUE(first.open() && second.open());
-  ASSERT_EQ(links.size(), 3u);
-  EXPECT_TRUE(!links[0].open() && links[1].open() && links[2].open());
-  // The right link at the right place.
-  const std::array<std::byte, 2> word{std::byte{7}, std::byte{9}};
-  second.send(word);
-  std::array<std::byte, 2> heard{};
-  for (int i = 0; i < 10000 && !links[2].next(heard); ++i) {
-    links[2].receive();
-    std::this_thread::sleep_for(1ms);
-  }
-  EXPECT_EQ(heard, word);
-  close(mute);
-  for (const int fd : crowd) close(fd);
-}
-
-TEST(Reception, GivesUpInTime) {
-  const Reception reception(2);
-  for (const WatchdogLink& link : reception.receive(2, Clock::now() + 150ms)) EXPECT_FALSE(link.open());
-}
-
-TEST(Call, SomebodyElseBehindTheAddressIsNotRankZero) {
-  const Reception other(2);
-  Invitation forged = other.invitation();
-  forged.host[0] ^= std::byte{1};
-  std::thread host([&] { other.receive(2, Clock::now() + 500ms); });
-  EXPECT_FALSE(call(forged, 1, Clock::now() + 300ms).open());
-  host.join();
-  Invitation nobody;
-  EXPECT_FALSE(call(nobody, 1, Clock::now() + 60s).open());
-}
-
-TEST(WatchdogLink, MessagesThatNobodyReadsAreDroppedWhole) {
-  std::array<int, 2> ends{};
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
-  WatchdogLink a(ends[0]), b(ends[1]);
-  std::vector<std::byte> message(10007), heard(message.size());
-  for (int i = 0; i < 1000; ++i) {
-    std::fill(message.begin(), message.end(), static_cast<std::byte>(i));
-    a.send(message);
-  }
-  int whole = 0;
-  for (bool more = true; more;) {
-    a.flush();
-    b.receive();
-    more = false;
-    while (b.next(heard)) {
-      for (const std::byte byte : heard) ASSERT_EQ(byte, heard[0]) << "half a message";
-      ++whole;
-      more = true;
-    }
-    more = more || a.sending();
-  }
-  EXPECT_GT(whole, 1);
-  EXPECT_LT(whole, 1000);
-  a.close();
-  b.receive();
-  EXPECT_FALSE(b.open());
-  b.send(message);  // no SIGPIPE
-}
-
 // ---- the star
 
 /// Every rank, a thread, with its wire; the first error is thrown.
@@ -396,7 +282,7 @@ Outcome supervised(int size, Supervision supervision, Watchdog::Wire wire,
                    const std::function<void(const std::vector<pid_t>&)>& act) {
   std::array<int, 2> errors{}, ready{};
   EXPECT_EQ(pipe(errors.data()) + pipe(ready.data()), 0);
-  SharedFile file = create_board_file(size);
+  SharedFile file = SharedFile::create("/dev/shm", SharedBoard::bytes(size)).value();
   std::vector<pid_t> pids;
   for (int rank = 0; rank < size; ++rank) {
     const pid_t pid = fork();
@@ -406,7 +292,7 @@ Outcome supervised(int size, Supervision supervision, Watchdog::Wire wire,
       close(errors[0]);
       int status = 99;
       {
-        auto mine = SharedFile::open(file.path(), board_bytes(size));
+        auto mine = SharedFile::open(file.path(), SharedBoard::bytes(size));
         ProcessCommunicator comm(*std::move(mine), rank, size);
         std::optional<Watchdog> watchdog;
         try {

@@ -384,7 +384,7 @@ def what_does_not_belong_together_is_named():
         path("jobs"), words=["--set", "communication.timeout_s=3"], rank1={"CIFAR_TRAIN_JOB": "another"})]
     fails(LOST, first, "rank 1 did not come to host ")
     fails(USAGE, second, "is rank 0 of another job")
-    expect("of another job called where ranks meet" in first.stderr, first.stderr)
+    expect("not a rank of this job, but rank" in first.stderr, first.stderr)
 
 
 @check

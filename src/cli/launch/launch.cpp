@@ -1,12 +1,10 @@
 #include "cli/launch/launch.h"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -25,8 +23,8 @@
 #include "cli/launch/local_ranks.h"
 #include "cli/launch/rank_place.h"
 #include "cli/programs.h"
-#include "comm/meeting/place.h"
 #include "comm/mpi/mpi.h"
+#include "comm/rendezvous/endpoint.h"
 #include "device/cuda.h"
 
 namespace ct {
@@ -116,10 +114,7 @@ void add_places(const LaunchFlags& flags, const Resources& resources, Exports& e
 
 /// The exit code of a program that is told nothing and says nothing; -1: it could not be started.
 int run_quietly(const std::vector<std::string>& words) {
-  std::vector<std::string> copies = words;
-  std::vector<char*> pointers;
-  for (std::string& word : copies) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
+  const ExecWords program(words);
   const pid_t child = fork();
   if (child < 0) return -1;
   if (child == 0) {
@@ -127,7 +122,7 @@ int run_quietly(const std::vector<std::string>& words) {
     dup2(nothing, STDIN_FILENO);
     dup2(nothing, STDOUT_FILENO);
     dup2(nothing, STDERR_FILENO);
-    execvp(pointers[0], pointers.data());
+    execvp(program.data()[0], program.data());
     _exit(127);
   }
   int status = 0;
@@ -165,25 +160,11 @@ void save_pid() {
 /// Becomes the program: its signals and its exit code are this process's.
 [[noreturn]] void become(const Command& command) {
   for (const auto& [name, value] : command.environment) setenv(name.c_str(), value.c_str(), 1);
-  std::vector<std::string> copies = command.words;
-  std::vector<char*> pointers;
-  for (std::string& word : copies) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
+  const ExecWords program(command.words);
   std::fflush(stdout);
-  execvp(pointers[0], pointers.data());
-  fail(ExitCode::usage, "cannot start ", in_quotes(copies[0]), ": ", std::strerror(errno),
+  execvp(program.data()[0], program.data());
+  fail(ExitCode::usage, "cannot start ", in_quotes(command.words[0]), ": ", std::strerror(errno),
        ": install it, or put its folder on PATH");
-}
-
-std::string random_word() {
-  std::array<unsigned char, 16> bytes{};
-  check(getrandom(bytes.data(), bytes.size(), 0) == std::ssize(bytes), "no random numbers");
-  std::string word;
-  for (const unsigned char byte : bytes) {
-    constexpr const char* kDigits = "0123456789abcdef";
-    word += {kDigits[byte >> 4], kDigits[byte & 15]};
-  }
-  return word;
 }
 
 /// This host's ranks of the world: all of them, unless this command is one of several.

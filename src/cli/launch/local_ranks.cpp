@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "cli/programs.h"
 
 namespace ct {
 namespace {
@@ -37,24 +38,16 @@ bool tells_of_task(std::string_view variable) {
          variable.starts_with("PMI_");
 }
 
-/// The environment of this process with some variables replaced, as exec takes it.
-class Variables {
- public:
-  explicit Variables(const Exports& replaced) {
-    for (char** variable = environ; *variable != nullptr; ++variable) {
-      const std::string text = *variable, name = text.substr(0, text.find('='));
-      if (!replaced.contains(name) && !tells_of_task(name)) texts_.push_back(text);
-    }
-    for (const auto& [name, value] : replaced) texts_.push_back(name + "=" + value);
-    for (std::string& text : texts_) pointers_.push_back(text.data());
-    pointers_.push_back(nullptr);
+/// The environment of this process with some variables replaced.
+std::vector<std::string> variables_with(const Exports& replaced) {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string text = *variable, name = text.substr(0, text.find('='));
+    if (!replaced.contains(name) && !tells_of_task(name)) variables.push_back(text);
   }
-  char* const* data() const { return pointers_.data(); }
-
- private:
-  std::vector<std::string> texts_;
-  std::vector<char*> pointers_;
-};
+  for (const auto& [name, value] : replaced) variables.push_back(name + "=" + value);
+  return variables;
+}
 
 /// In the child: nothing but system calls, then the program.
 [[noreturn]] void become(char* const* words, char* const* variables, int input, pid_t parent, const sigset_t& signals) {
@@ -101,11 +94,7 @@ class Supervisor {
 
  private:
   void start(int local) {
-    const Variables variables(variables_of(ranks_, local));
-    std::vector<std::string> words = ranks_.program;
-    std::vector<char*> pointers;
-    for (std::string& word : words) pointers.push_back(word.data());
-    pointers.push_back(nullptr);
+    const ExecWords variables(variables_with(variables_of(ranks_, local))), words(ranks_.program);
     FileSystem files;
     const File nothing(files, "/dev/null", O_RDONLY);
     std::fflush(stdout);
@@ -116,7 +105,7 @@ class Supervisor {
       fail(ExitCode::memory, "cannot start rank ", ranks_.first + local, ": ", std::strerror(problem),
            ": raise the limit of processes (ulimit -u), or start fewer");
     }
-    if (child == 0) become(pointers.data(), variables.data(), nothing.fd(), parent, before_);
+    if (child == 0) become(words.data(), variables.data(), nothing.fd(), parent, before_);
     running_[child] = ranks_.first + local;
   }
 

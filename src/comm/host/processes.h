@@ -1,6 +1,7 @@
 // Ranks as processes of one host that share mapped files. Knows nothing of how they were started.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -9,21 +10,27 @@
 
 namespace ct {
 
-/// The file of the board of `ranks` processes, made by one of them and opened by the others (size: board_bytes).
-/// Throws ExitCode::memory.
-SharedFile create_board_file(int ranks);
-size_t board_bytes(int ranks);
+/// Do all ranks see the same files in memory, and each other's processes by the same numbers? Collective.
+bool on_one_host(Bootstrap& ranks);
+
+/// The board of these ranks (comm/host/shared_board.h) in a mapped file that all of them have open. Collective. Throws
+/// the same Error(memory) on all of them.
+SharedFile share_board(Bootstrap& ranks);
 
 class ProcessCommunicator : public SharedCommunicator {
  public:
-  ProcessCommunicator(SharedFile board_file, int rank, int size);
+  /// `at_end` is called by finish(), when all ranks have come so far.
+  ProcessCommunicator(
+      SharedFile board, int rank, int size, std::function<void()> at_end = [] {});
   std::string description() const override;
+  void finish() override;
 
  private:
-  ProcessCommunicator(std::shared_ptr<SharedFile> board_file, int rank, int size);
+  ProcessCommunicator(std::shared_ptr<SharedFile> board, int rank, int size, std::function<void()> at_end);
   std::vector<std::byte*> share(size_t bytes) override;
   std::vector<SharedFile> files_;
   std::string folder_ = "/dev/shm";  // of the last segment: it says how fast and how large they are
+  std::function<void()> at_end_;
 };
 
 }  // namespace ct

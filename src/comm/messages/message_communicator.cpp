@@ -1,5 +1,3 @@
-#include "comm/messages/message_communicator.h"
-
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "comm/messages/wire.h"
 #include "comm/reduction/narrow.h"
 #include "comm/reduction/ownership.h"
 
@@ -67,6 +66,14 @@ class Pending {
   }
   MessageBatch& batch() { return *batch_; }
 
+  /// Sends something to every peer, receives something from every one, and waits: each rank begins with another peer.
+  template <class Send, class Receive>
+  void exchange(Send send_to, Receive receive_from) {
+    for (int i = 1; i < link_.size; ++i) send_to((link_.rank + i) % link_.size);
+    for (int i = 1; i < link_.size; ++i) receive_from((link_.rank + link_.size - i) % link_.size);
+    wait();
+  }
+
   void wait() {
     using Clock = std::chrono::steady_clock;
     link_.heartbeat.collectives.fetch_add(1, std::memory_order_relaxed);
@@ -112,21 +119,44 @@ class Pending {
 
 using Shapes = std::vector<std::unique_ptr<MessageShape>>;  // by rank
 
+/// A message in 16 bits, and how it travels.
+struct PackedMessage {
+  PackedMessage(Link& link, size_t size) : bytes(size) {
+    const ByteRun all{.at = 0, .bytes = static_cast<int64_t>(size)};
+    shape = link.wire->shape({&all, 1});
+    link.narrow_bytes += size;
+  }
+  std::vector<std::byte> bytes;
+  std::unique_ptr<MessageShape> shape;
+};
+
 /// Every rank gets its ranges of all ranks' `whole`, laid end to end, and sums them; the own ones are read in place.
+/// With a narrowing they are packed in 16 bits, sent, and made f32 again.
 class ReductionMessages : public Reduction {
  public:
   ReductionMessages(Link& link, std::span<float> whole, float* shard, const Ownership& ranges, int64_t leaves,
-                    SumOrder order)
+                    SumOrder order, const Narrowing* narrowing = nullptr)
       : link_(link),
-        whole_(reinterpret_cast<const std::byte*>(whole.data())),
+        whole_(whole.data()),
         numel_(elements_of(ranges[static_cast<size_t>(link.rank)])),
-        receive_(packed_shape_of(link, ranges[static_cast<size_t>(link.rank)])),
         sums_(ranges[static_cast<size_t>(link.rank)], shard, link.size, leaves, order),
         traffic_(traffic_of_reduce_scatter(ranges, link.rank)),
         pending_(link, MessageWire::Plane::data) {
-    for (const std::vector<ShardRange>& own : ranges) send_.push_back(shape_of(link, own, &ShardRange::whole));
     const auto floats = static_cast<size_t>(numel_ * (link.size - 1));
     if (link.received.size() < floats) link.received = std::vector<float>(floats);
+    if (narrowing == nullptr) {
+      for (const std::vector<ShardRange>& own : ranges) send_.push_back(shape_of(link, own, &ShardRange::whole));
+      receive_ = packed_shape_of(link, ranges[static_cast<size_t>(link.rank)]);
+      return;
+    }
+    for (const std::vector<ShardRange>& own : ranges) narrow_.emplace_back(own, *narrowing);
+    const size_t mine = narrow_of(link.rank).bytes();
+    for (int r = 0; r < link.size; ++r) {
+      const bool own = r == link.rank;
+      packed_send_.emplace_back(link, own ? 0 : narrow_of(r).bytes());
+      packed_receive_.emplace_back(link, own ? 0 : mine);
+    }
+    traffic_.bytes = static_cast<int64_t>(mine) * (link.size - 1);
   }
   void push() override {
     exchange();
@@ -137,31 +167,45 @@ class ReductionMessages : public Reduction {
     sums_.finish([this](auto... of) { return leaf(of...); });
   }
   size_t bytes() const override { return sums_.bytes(); }
+  /// What a rank owns, in 16 bits.
+  const NarrowMessage& narrow_of(int rank) const { return narrow_[static_cast<size_t>(rank)]; }
 
  private:
   float* received(int from) const { return link_.received.data() + numel_ * (from < link_.rank ? from : from - 1); }
   const float* leaf(int rank, const ShardRange& range, int64_t packed) const {
-    if (rank == link_.rank) return reinterpret_cast<const float*>(whole_ + range.whole);
-    return received(rank) + packed;
+    return rank == link_.rank ? whole_ + range.whole / 4 : received(rank) + packed;
   }
   void exchange() {
-    for (int i = 1; i < link_.size; ++i) {
-      const int to = (link_.rank + i) % link_.size;
-      pending_.send(whole_, send_[static_cast<size_t>(to)].get(), to);
-    }
-    for (int i = 1; i < link_.size; ++i) {
-      const int from = (link_.rank + link_.size - i) % link_.size;
-      pending_.receive(received(from), receive_.get(), from);
-    }
-    pending_.wait();
+    if (narrow_.empty())
+      pending_.exchange([&](int to) { pending_.send(whole_, send_[static_cast<size_t>(to)].get(), to); },
+                        [&](int from) { pending_.receive(received(from), receive_.get(), from); });
+    else
+      exchange_narrow();
     link_.traffic[TrafficKind::training].add(traffic_);
+  }
+  void exchange_narrow() {
+    pending_.exchange(
+        [&](int to) {
+          PackedMessage& message = packed_send_[static_cast<size_t>(to)];
+          narrow_of(to).pack(whole_, message.bytes.data());
+          pending_.send(message.bytes.data(), message.shape.get(), to);
+        },
+        [&](int from) {
+          PackedMessage& message = packed_receive_[static_cast<size_t>(from)];
+          pending_.receive(message.bytes.data(), message.shape.get(), from);
+        });
+    for (int r = 0; r < link_.size; ++r)
+      if (r != link_.rank)
+        narrow_of(link_.rank).unpack(packed_receive_[static_cast<size_t>(r)].bytes.data(), received(r));
   }
 
   Link& link_;
-  const std::byte* whole_;
+  const float* whole_;
   int64_t numel_;
-  std::unique_ptr<MessageShape> receive_;
   Shapes send_;
+  std::unique_ptr<MessageShape> receive_;
+  std::vector<NarrowMessage> narrow_;                        // by rank; empty: all travels as f32
+  std::vector<PackedMessage> packed_send_, packed_receive_;  // by rank
   PieceSums sums_;
   Traffic traffic_;
   Pending pending_;
@@ -242,118 +286,38 @@ class AllReduceByWire : public Collective {
   Pending pending_;
 };
 
-/// A message that is packed, and how it travels.
-struct PackedMessage {
-  PackedMessage(Link& link, size_t size) : bytes(size) {
-    const ByteRun all{.at = 0, .bytes = static_cast<int64_t>(size)};
-    shape = link.wire->shape({&all, 1});
-    link.narrow_bytes += size;
-  }
-  std::vector<std::byte> bytes;
-  std::unique_ptr<MessageShape> shape;
-};
-
-/// Sums that are rounded on the way: packed, sent, and made f32 again.
-class NarrowReductionMessages : public Reduction {
- public:
-  NarrowReductionMessages(Link& link, std::span<float> whole, float* shard, const Ownership& ranges, int64_t leaves,
-                          const Narrowing& narrowing)
-      : link_(link),
-        whole_(whole.data()),
-        numel_(elements_of(ranges[static_cast<size_t>(link.rank)])),
-        sums_(ranges[static_cast<size_t>(link.rank)], shard, link.size, leaves, SumOrder::any),
-        pending_(link, MessageWire::Plane::data) {
-    for (const std::vector<ShardRange>& own : ranges) messages_.emplace_back(own, narrowing);
-    const size_t mine = message_of(link.rank).bytes();
-    for (int r = 0; r < link.size; ++r) {
-      const bool own = r == link.rank;
-      send_.emplace_back(link, own ? 0 : message_of(r).bytes());
-      receive_.emplace_back(link, own ? 0 : mine);
-    }
-    traffic_ = {numel_ * (link.size - 1), static_cast<int64_t>(mine) * (link.size - 1)};
-    const auto floats = static_cast<size_t>(numel_ * (link.size - 1));
-    if (link.received.size() < floats) link.received = std::vector<float>(floats);
-  }
-  void push() override {
-    exchange();
-    sums_.push([this](auto... of) { return leaf(of...); });
-  }
-  void finish() override {
-    exchange();
-    sums_.finish([this](auto... of) { return leaf(of...); });
-  }
-  size_t bytes() const override { return sums_.bytes(); }
-  /// What a rank owns.
-  const NarrowMessage& message_of(int rank) const { return messages_[static_cast<size_t>(rank)]; }
-
- private:
-  float* received(int from) const { return link_.received.data() + numel_ * (from < link_.rank ? from : from - 1); }
-  const float* leaf(int rank, const ShardRange& range, int64_t packed) const {
-    return rank == link_.rank ? whole_ + range.whole / 4 : received(rank) + packed;
-  }
-  void exchange() {
-    for (int i = 1; i < link_.size; ++i) {
-      const int to = (link_.rank + i) % link_.size;
-      PackedMessage& message = send_[static_cast<size_t>(to)];
-      message_of(to).pack(whole_, message.bytes.data());
-      pending_.send(message.bytes.data(), message.shape.get(), to);
-    }
-    for (int i = 1; i < link_.size; ++i) {
-      const int from = (link_.rank + link_.size - i) % link_.size;
-      PackedMessage& message = receive_[static_cast<size_t>(from)];
-      pending_.receive(message.bytes.data(), message.shape.get(), from);
-    }
-    pending_.wait();
-    for (int r = 0; r < link_.size; ++r)
-      if (r != link_.rank) message_of(link_.rank).unpack(receive_[static_cast<size_t>(r)].bytes.data(), received(r));
-    link_.traffic[TrafficKind::training].add(traffic_);
-  }
-
-  Link& link_;
-  const float* whole_;
-  int64_t numel_;
-  std::vector<NarrowMessage> messages_;        // by rank
-  std::vector<PackedMessage> send_, receive_;  // by rank
-  PieceSums sums_;
-  Traffic traffic_;
-  Pending pending_;
-};
-
 class NarrowAllReduceMessages : public Collective {
  public:
   NarrowAllReduceMessages(Link& link, std::span<float> data, const Ownership& slices, const Narrowing& narrowing)
       : link_(link),
         data_(data.data()),
-        reduce_(link, data, data.data(), slices, link.size, narrowing),
+        reduce_(link, data, data.data(), slices, link.size, SumOrder::any, &narrowing),
         pending_(link, MessageWire::Plane::data) {
     traffic_ = traffic_of_all_gather(slices, link.rank);
     traffic_.bytes = 0;
     for (int r = 0; r < link.size; ++r) {
-      const PackedMessage& sum = sums_.emplace_back(link, reduce_.message_of(r).bytes());
+      const PackedMessage& sum = sums_.emplace_back(link, reduce_.narrow_of(r).bytes());
       if (r != link.rank) traffic_.bytes += static_cast<int64_t>(sum.bytes.size());
     }
   }
   void launch() override {
     reduce_.finish();
     PackedMessage& mine = sums_[static_cast<size_t>(link_.rank)];
-    reduce_.message_of(link_.rank).pack(data_, mine.bytes.data());
-    for (int i = 1; i < link_.size; ++i)
-      pending_.send(mine.bytes.data(), mine.shape.get(), (link_.rank + i) % link_.size);
-    for (int i = 1; i < link_.size; ++i) {
-      const int from = (link_.rank + link_.size - i) % link_.size;
-      PackedMessage& sum = sums_[static_cast<size_t>(from)];
-      pending_.receive(sum.bytes.data(), sum.shape.get(), from);
-    }
-    pending_.wait();
+    reduce_.narrow_of(link_.rank).pack(data_, mine.bytes.data());
+    pending_.exchange([&](int to) { pending_.send(mine.bytes.data(), mine.shape.get(), to); },
+                      [&](int from) {
+                        PackedMessage& sum = sums_[static_cast<size_t>(from)];
+                        pending_.receive(sum.bytes.data(), sum.shape.get(), from);
+                      });
     // The own part as well: all ranks hold the same bits.
-    for (int r = 0; r < link_.size; ++r) reduce_.message_of(r).place(sums_[static_cast<size_t>(r)].bytes.data(), data_);
+    for (int r = 0; r < link_.size; ++r) reduce_.narrow_of(r).place(sums_[static_cast<size_t>(r)].bytes.data(), data_);
     link_.traffic[TrafficKind::training].add(traffic_);
   }
 
  private:
   Link& link_;
   float* data_;
-  NarrowReductionMessages reduce_;
+  ReductionMessages reduce_;
   std::vector<PackedMessage> sums_;  // by rank: its part
   Traffic traffic_;
   Pending pending_;
@@ -401,7 +365,7 @@ class MessageCommunicator : public Communicator {
   std::unique_ptr<Reduction> narrow_reduce_scatter(std::span<float> whole, float* shard, Ownership ranges,
                                                    int64_t leaves, const Narrowing& narrowing) override {
     ranges = tidy(std::move(ranges), link_.size, whole.size_bytes(), whole.data() == shard);
-    return std::make_unique<NarrowReductionMessages>(link_, whole, shard, ranges, leaves, narrowing);
+    return std::make_unique<ReductionMessages>(link_, whole, shard, ranges, leaves, SumOrder::any, &narrowing);
   }
   Traffic traffic(TrafficKind kind) const override { return link_.traffic[kind].read(); }
   bool overlaps() const override { return true; }

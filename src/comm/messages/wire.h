@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 
+#include "comm/communicator.h"
+
 namespace ct {
 
 /// Bytes of some buffer.
@@ -57,5 +59,8 @@ class MessageWire {
   /// The orderly end, when all ranks have come so far.
   virtual void finish() = 0;
 };
+
+/// The collectives of ranks on several hosts, with the bits of every other transport. Collective over the wire's ranks.
+std::unique_ptr<Communicator> make_message_communicator(std::unique_ptr<MessageWire> wire);
 
 }  // namespace ct

@@ -3,7 +3,7 @@
 
 namespace ct {
 
-std::unique_ptr<Communicator> join_mpi(const Launch& launch, MpiTransport) {
+std::unique_ptr<Communicator> join_mpi(const Launch& launch, Transport) {
   fail(ExitCode::usage, name(launch.kind), " started ", launch.size,
        " processes, but this program was built without MPI: install libopenmpi-dev and build again, or start it once, "
        "with --ranks ",

@@ -9,24 +9,30 @@
 
 namespace ct {
 
+/// The functions, by their names here and in the library.
+#define CT_NCCL_FUNCTIONS(X)                       \
+  X(get_version, ncclGetVersion)                   \
+  X(get_error_string, ncclGetErrorString)          \
+  X(get_last_error, ncclGetLastError)              \
+  X(get_unique_id, ncclGetUniqueId)                \
+  X(comm_init_rank_config, ncclCommInitRankConfig) \
+  X(comm_get_async_error, ncclCommGetAsyncError)   \
+  X(comm_finalize, ncclCommFinalize)               \
+  X(comm_destroy, ncclCommDestroy)                 \
+  X(comm_abort, ncclCommAbort)                     \
+  X(group_start, ncclGroupStart)                   \
+  X(group_end, ncclGroupEnd)                       \
+  X(send, ncclSend)                                \
+  X(recv, ncclRecv)                                \
+  X(all_reduce, ncclAllReduce)                     \
+  X(reduce_scatter, ncclReduceScatter)             \
+  X(all_gather, ncclAllGather)
+
 struct NcclApi {
   std::string path;  // the library's file
-  decltype(&ncclGetVersion) get_version;
-  decltype(&ncclGetErrorString) get_error_string;
-  decltype(&ncclGetLastError) get_last_error;
-  decltype(&ncclGetUniqueId) get_unique_id;
-  decltype(&ncclCommInitRankConfig) comm_init_rank_config;
-  decltype(&ncclCommGetAsyncError) comm_get_async_error;
-  decltype(&ncclCommFinalize) comm_finalize;
-  decltype(&ncclCommDestroy) comm_destroy;
-  decltype(&ncclCommAbort) comm_abort;
-  decltype(&ncclGroupStart) group_start;
-  decltype(&ncclGroupEnd) group_end;
-  decltype(&ncclSend) send;
-  decltype(&ncclRecv) recv;
-  decltype(&ncclAllReduce) all_reduce;
-  decltype(&ncclReduceScatter) reduce_scatter;
-  decltype(&ncclAllGather) all_gather;
+#define CT_MEMBER(name, function) decltype(&function) name;
+  CT_NCCL_FUNCTIONS(CT_MEMBER)
+#undef CT_MEMBER
 };
 
 /// Throws ExitCode::usage naming the library and the places where it was looked for, or the function that it lacks.

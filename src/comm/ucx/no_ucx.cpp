@@ -3,9 +3,9 @@
 
 namespace ct {
 
-std::unique_ptr<MessageWire> make_ucx_wire(Meeting& meeting) {
+std::unique_ptr<MessageWire> make_ucx_wire(Bootstrap& ranks) {
   fail(
-      ExitCode::usage, "the ", meeting.size(),
+      ExitCode::usage, "the ", ranks.size(),
       " ranks are on several hosts, which UCX would connect, but this program was built without it: install libucx-dev "
       "and build again, or start them with mpirun");
 }

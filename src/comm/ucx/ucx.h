@@ -5,14 +5,14 @@
 #include <memory>
 #include <string>
 
-#include "comm/meeting/meeting.h"
+#include "comm/bootstrap.h"
 #include "comm/messages/wire.h"
 
 namespace ct {
 
-/// Connects the ranks that have met; collective. Throws the same Error on all of them: usage where the library is
+/// Collective. Throws the same Error on all of them: usage where the library is
 /// missing on a host, peer where messages do not get through.
-std::unique_ptr<MessageWire> make_ucx_wire(Meeting& meeting);
+std::unique_ptr<MessageWire> make_ucx_wire(Bootstrap& ranks);
 
 /// "UCX 1.13.1", or why there is none.
 std::string ucx_library();

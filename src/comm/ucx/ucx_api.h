@@ -5,22 +5,28 @@
 
 namespace ct {
 
+/// The functions, by their names here and in the library.
+#define CT_UCX_FUNCTIONS(X)                             \
+  X(version_string, ucp_get_version_string)             \
+  X(status_string, ucs_status_string)                   \
+  X(config_read, ucp_config_read)                       \
+  X(config_release, ucp_config_release)                 \
+  X(init_version, ucp_init_version)                     \
+  X(worker_create, ucp_worker_create)                   \
+  X(worker_get_address, ucp_worker_get_address)         \
+  X(worker_release_address, ucp_worker_release_address) \
+  X(worker_progress, ucp_worker_progress)               \
+  X(ep_create, ucp_ep_create)                           \
+  X(ep_close_nbx, ucp_ep_close_nbx)                     \
+  X(tag_send_nbx, ucp_tag_send_nbx)                     \
+  X(tag_recv_nbx, ucp_tag_recv_nbx)                     \
+  X(request_check_status, ucp_request_check_status)     \
+  X(request_free, ucp_request_free)
+
 struct UcxApi {
-  decltype(&ucp_get_version_string) version_string;
-  decltype(&ucs_status_string) status_string;
-  decltype(&ucp_config_read) config_read;
-  decltype(&ucp_config_release) config_release;
-  decltype(&ucp_init_version) init_version;
-  decltype(&ucp_worker_create) worker_create;
-  decltype(&ucp_worker_get_address) worker_get_address;
-  decltype(&ucp_worker_release_address) worker_release_address;
-  decltype(&ucp_worker_progress) worker_progress;
-  decltype(&ucp_ep_create) ep_create;
-  decltype(&ucp_ep_close_nbx) ep_close_nbx;
-  decltype(&ucp_tag_send_nbx) tag_send_nbx;
-  decltype(&ucp_tag_recv_nbx) tag_recv_nbx;
-  decltype(&ucp_request_check_status) request_check_status;
-  decltype(&ucp_request_free) request_free;
+#define CT_MEMBER(name, function) decltype(&function) name;
+  CT_UCX_FUNCTIONS(CT_MEMBER)
+#undef CT_MEMBER
 };
 
 /// Once opened, the library stays. Throws ExitCode::usage naming it where it is not there, or lacks a function.

@@ -1,14 +1,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <functional>
 #include <iterator>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
 #include "base/host.h"
-#include "base/in_flight.h"
+#include "comm/all_ranks.h"
 #include "comm/ucx/ucx.h"
 #include "comm/ucx/ucx_api.h"
 
@@ -226,59 +226,53 @@ class UcxWire : public MessageWire {
     const std::lock_guard lock(world_.calls);
     world_.worker.close();
   }
-  Worker& worker() { return world_.worker; }
+  UcxWorld& world() { return world_; }
 
  private:
   UcxWorld world_;
 };
 
-/// Runs `act` on every rank that has met; where it throws on any, all throw what it threw on the first such.
-void run_on_all_ranks(Meeting& meeting, const std::function<void()>& act, const std::function<void()>& while_waiting) {
-  std::string mine;
-  try {
-    act();
-  } catch (const std::exception&) {
-    const Error error = error_in_flight();
-    mine = str(static_cast<char>(error.code()), "rank ", meeting.rank(), ": ", error.what());
-  }
-  for (const std::string& text : meeting.gather(mine, while_waiting))
-    if (!text.empty()) throw Error(static_cast<ExitCode>(text[0]), text.substr(1));
-}
+/// Moves messages while this thread waits for other ranks by other means.
+class Progress {
+ public:
+  explicit Progress(UcxWorld& world)
+      : thread_([&world](const std::stop_token& stop) {
+          for (; !stop.stop_requested(); std::this_thread::sleep_for(100us)) {
+            const std::lock_guard lock(world.calls);
+            world.worker.progress();
+          }
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
 
 }  // namespace
 
-std::unique_ptr<MessageWire> make_ucx_wire(Meeting& meeting) {
+std::unique_ptr<MessageWire> make_ucx_wire(Bootstrap& ranks) {
   constexpr auto kPatience = 60s;
   std::unique_ptr<UcxWire> wire;
   std::string address;
-  run_on_all_ranks(meeting,
-                   [&] {
-                     wire = std::make_unique<UcxWire>(meeting.rank(), meeting.size());
-                     address = wire->worker().address();
-                   },
-                   {});
-  const std::vector<std::string> addresses = meeting.gather(address);
-  const auto progress = [&] { wire->worker().progress(); };
-  run_on_all_ranks(
-      meeting,
-      [&] {
-        for (int rank = 0; rank < meeting.size(); ++rank)
-          if (rank != meeting.rank()) wire->worker().connect(rank, addresses[static_cast<size_t>(rank)]);
-      },
-      progress);
-  // The first messages show whether any get through; nobody watches yet who could end a wait for ever.
+  run_on_all_ranks(ranks, [&] {
+    wire = std::make_unique<UcxWire>(ranks.rank(), ranks.size());
+    address = wire->world().worker.address();
+  });
+  const std::vector<std::string> addresses = ranks.gather(address);
+  const Progress progress(wire->world());
+  run_on_all_ranks(ranks, [&] {
+    const std::lock_guard lock(wire->world().calls);
+    for (int rank = 0; rank < ranks.size(); ++rank)
+      if (rank != ranks.rank()) wire->world().worker.connect(rank, addresses[static_cast<size_t>(rank)]);
+  });
+  // The first messages show whether any get through; no watchdog can end a wait for ever yet.
   const std::unique_ptr<MessageBatch> batch = wire->batch(MessageWire::Plane::control);
-  run_on_all_ranks(
-      meeting,
-      [&] {
-        batch->barrier();
-        for (const auto end = Clock::now() + kPatience; !batch->done();)
-          if (Clock::now() >= end)
-            fail(ExitCode::peer, "messages by UCX do not reach all ranks from host ", host_name(),
-                 ": name the network that connects the hosts in UCX_NET_DEVICES, as eth0, and allow all TCP ports on "
-                 "it");
-      },
-      progress);
+  run_on_all_ranks(ranks, [&] {
+    batch->barrier();
+    for (const auto end = Clock::now() + kPatience; !batch->done();)
+      if (Clock::now() >= end)
+        fail(ExitCode::peer, "messages by UCX do not reach all ranks from host ", host_name(),
+             ": name the network that connects the hosts in UCX_NET_DEVICES, as eth0, and allow all TCP ports on it");
+  });
   return wire;
 }
 

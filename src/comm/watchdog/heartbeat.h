@@ -9,7 +9,23 @@ namespace ct {
 
 /// What a rank is doing, for people and for deadlines.
 enum class Phase : uint32_t { start, data, step, save, evaluation, end };
-std::string_view name_of(Phase phase);
+inline std::string_view name_of(Phase phase) {
+  switch (phase) {
+    case Phase::start:
+      return "start";
+    case Phase::data:
+      return "data";
+    case Phase::step:
+      return "step";
+    case Phase::save:
+      return "save";
+    case Phase::evaluation:
+      return "evaluation";
+    case Phase::end:
+      return "end";
+  }
+  return "an unknown phase";
+}
 
 /// A rank's signs of life, in memory that peers may share, zero at first. Written by one rank only.
 struct Heartbeat {

@@ -47,8 +47,7 @@ Watchdog::~Watchdog() {
 
 void Watchdog::run() {
   pthread_setname_np(pthread_self(), "watchdog");
-  WatchdogRules rules(static_cast<int>(wire_->signs().size()), {supervision_.heartbeat_s, supervision_.timeout_s},
-                      seconds());
+  WatchdogRules rules(static_cast<int>(wire_->signs().size()), supervision_, seconds());
   std::optional<double> asked_at;
   while (!stopping()) {
     wire_->exchange(WatchdogWire::kBeat);

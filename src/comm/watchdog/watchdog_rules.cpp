@@ -37,7 +37,7 @@ std::string text_of(const Finding& finding, const Signs& signs, const RankPlace&
              ": start the same command again; it continues from the last checkpoint");
 }
 
-WatchdogRules::WatchdogRules(int ranks, Deadlines deadlines, double now)
+WatchdogRules::WatchdogRules(int ranks, Supervision deadlines, double now)
     : heard_(static_cast<size_t>(ranks), Heard{.at = now}), deadlines_(deadlines), looked_at_(now), moved_at_(now) {}
 
 std::optional<Finding> WatchdogRules::look(double now, std::span<const Signs> ranks) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/watchdog/heartbeat.h"
+#include "comm/watchdog/supervision.h"
 
 namespace ct {
 
@@ -39,13 +40,10 @@ std::string text_of(const Finding& finding, const Signs& signs, const RankPlace&
 
 class WatchdogRules {
  public:
-  struct Deadlines {
-    double heartbeat_s, timeout_s;
-  };
   /// All deadlines begin at `now`, in seconds of any clock that only goes forward.
-  WatchdogRules(int ranks, Deadlines deadlines, double now);
+  WatchdogRules(int ranks, Supervision deadlines, double now);
 
-  /// Looks for lost ranks; to be called several times a second. One that has ended is beyond suspicion. The others are
+  /// Looks for lost ranks; to be called several times a second. A rank that has ended is ignored. The others are
   ///   lost    as soon as they are gone,
   ///   silent  when their beats stand still for heartbeat_s,
   ///   stuck   when nobody's progress or collectives move for timeout_s: the culprit is a rank that does not wait for
@@ -60,7 +58,7 @@ class WatchdogRules {
     double at;
   };
   std::vector<Heard> heard_;
-  Deadlines deadlines_;
+  Supervision deadlines_;
   double looked_at_, moved_at_;
 };
 

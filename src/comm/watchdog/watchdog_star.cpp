@@ -6,8 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "comm/object_bytes.h"
-#include "comm/watchdog/watchdog_calls.h"
+#include "comm/rendezvous/rendezvous.h"
 #include "comm/watchdog/watchdog_wire.h"
 
 namespace ct {
@@ -39,7 +38,6 @@ class StarWire : public WatchdogWire {
         rank_(comm.rank()),
         size_(comm.size()),
         wake_(wake),
-        links_(slots()),
         signs_(slots()),
         view_(slots()),
         places_(slots()),
@@ -47,13 +45,13 @@ class StarWire : public WatchdogWire {
     Place mine{.pid = getpid()};
     gethostname(mine.host.data(), mine.host.size() - 1);
     comm.gather_all(bytes_of(mine), std::as_writable_bytes(std::span(places_)));
-    connect_all();
+    links_ = make_star(comm, kPatience).to;
   }
 
   void exchange(std::chrono::milliseconds time) override {
     if (Clock::now() >= next_beat_ || urgent_) beat();
     std::vector<pollfd> events{{wake_, POLLIN, 0}};
-    for (const WatchdogLink& link : links_) {
+    for (const Connection& link : links_) {
       if (link.open()) events.push_back({link.fd(), static_cast<short>(POLLIN | (link.sending() ? POLLOUT : 0)), 0});
     }
     const auto until_beat = std::chrono::ceil<std::chrono::milliseconds>(next_beat_ - Clock::now());
@@ -112,6 +110,8 @@ class StarWire : public WatchdogWire {
   }
 
  private:
+  static constexpr double kPatience = 20;  // seconds for all to connect
+
   size_t slots() const { return static_cast<size_t>(size_); }
   bool is_hub() const { return rank_ == 0; }
   Signs& mine() { return signs_[static_cast<size_t>(rank_)]; }
@@ -135,15 +135,15 @@ class StarWire : public WatchdogWire {
       std::vector<std::byte> board(sizeof(Verdict) + slots() * sizeof(Signs));
       std::memcpy(board.data(), &verdict_, sizeof verdict_);
       std::memcpy(board.data() + sizeof verdict_, signs_.data(), slots() * sizeof(Signs));
-      for (WatchdogLink& link : links_) link.send(board);
+      for (Connection& link : links_) link.send_latest(board);
     } else {
-      links_[0].send(bytes_of(Report{.signs = mine(), .claim = claim_, .heard = verdict_.rank >= 0}));
+      links_[0].send_latest(bytes_of(Report{.signs = mine(), .claim = claim_, .heard = verdict_.rank >= 0}));
     }
   }
 
   /// What the link's other end has said: a peer to rank 0, or rank 0 to a peer.
   void hear(size_t r) {
-    WatchdogLink& link = links_[r];
+    Connection& link = links_[r];
     if (!link.open()) return;
     link.receive();
     if (is_hub()) {
@@ -171,35 +171,10 @@ class StarWire : public WatchdogWire {
     view_[0].progress = view_[0].beats;                                       // and progress
   }
 
-  void connect_all() {
-    std::optional<Reception> reception;
-    if (is_hub()) reception.emplace(size_);
-    Invitation invitation;
-    if (is_hub()) invitation = reception->invitation();
-    comm_.broadcast(room_of(invitation), 0);
-    const auto end = Clock::now() + 20s;
-    if (is_hub()) {
-      links_ = reception->receive(size_, end);
-    } else {
-      links_[0] = call(invitation, rank_, end);
-    }
-
-    const auto ok = static_cast<uint8_t>(is_hub() ? invitation.port != 0 : links_[0].open());
-    std::vector<uint8_t> all(slots());
-    comm_.gather_all(bytes_of(ok), std::as_writable_bytes(std::span(all)));
-    const auto bad = static_cast<int>(std::find(all.begin(), all.end(), 0) - all.begin());
-    if (bad == size_) return;
-    if (bad == 0)
-      fail(ExitCode::peer, "rank 0 (host ", place(0).host,
-           ") cannot listen for TCP connections of its peers: raise its limit of open files, or allow it IPv4");
-    fail(ExitCode::peer, "rank ", bad, " (host ", place(bad).host, ") cannot reach rank 0 (host ", place(0).host,
-         ") at ", text_of(invitation), ": allow TCP connections between these hosts");
-  }
-
   Communicator& comm_;
   Heartbeat& heartbeat_;
   int rank_, size_, wake_;
-  std::vector<WatchdogLink> links_;  // rank 0: by rank; the others: to rank 0
+  std::vector<Connection> links_;    // rank 0: by rank; the others: to rank 0
   std::vector<Signs> signs_, view_;  // as heard; as this rank may judge
   std::vector<Place> places_;
   std::vector<uint8_t> heard_;

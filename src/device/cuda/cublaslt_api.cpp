@@ -5,29 +5,10 @@
 #include "device/cuda/nvrtc.h"
 
 namespace ct::cuda {
-namespace {
-
-template <class Function>
-void find(const Library& library, const char* name, Function*& function) {
-  function = library.function<Function>(name);
-}
-
-}  // namespace
-
 CublasLt::CublasLt(const LibraryPlaces& places) : library("cuBLASLt", cublaslt_files(), places) {
-  find(library, "cublasLtCreate", create);
-  find(library, "cublasLtDestroy", destroy);
-  find(library, "cublasLtGetVersion", get_version);
-  find(library, "cublasLtGetStatusString", get_status_string);
-  find(library, "cublasLtMatrixLayoutInit_internal", matrix_layout_init);
-  find(library, "cublasLtMatmulDescInit_internal", matmul_desc_init);
-  find(library, "cublasLtMatmulDescSetAttribute", matmul_desc_set);
-  find(library, "cublasLtMatmulPreferenceInit_internal", preference_init);
-  find(library, "cublasLtMatmulPreferenceSetAttribute", preference_set);
-  find(library, "cublasLtMatmulAlgoGetHeuristic", get_heuristic);
-  find(library, "cublasLtMatmulAlgoConfigGetAttribute", algo_config_get);
-  find(library, "cublasLtMatmulAlgoCheck", algo_check);
-  find(library, "cublasLtMatmul", matmul);
+#define CT_FIND(name, function) library.find(#function, name);
+  CT_CUBLASLT_FUNCTIONS(CT_FIND)
+#undef CT_FIND
   open_nvrtc_for(get_version() / 10000, places);  // it compiles some of its kernels
 }
 

@@ -9,6 +9,22 @@
 
 namespace ct::cuda {
 
+/// The functions, by their names here and in the library.
+#define CT_CUBLASLT_FUNCTIONS(X)                            \
+  X(create, cublasLtCreate)                                 \
+  X(destroy, cublasLtDestroy)                               \
+  X(get_version, cublasLtGetVersion)                        \
+  X(get_status_string, cublasLtGetStatusString)             \
+  X(matrix_layout_init, cublasLtMatrixLayoutInit_internal)  \
+  X(matmul_desc_init, cublasLtMatmulDescInit_internal)      \
+  X(matmul_desc_set, cublasLtMatmulDescSetAttribute)        \
+  X(preference_init, cublasLtMatmulPreferenceInit_internal) \
+  X(preference_set, cublasLtMatmulPreferenceSetAttribute)   \
+  X(get_heuristic, cublasLtMatmulAlgoGetHeuristic)          \
+  X(algo_config_get, cublasLtMatmulAlgoConfigGetAttribute)  \
+  X(algo_check, cublasLtMatmulAlgoCheck)                    \
+  X(matmul, cublasLtMatmul)
+
 struct CublasLt {
   /// Throws ExitCode::usage naming the library and the places where it was looked for.
   explicit CublasLt(const LibraryPlaces& places);
@@ -20,19 +36,9 @@ struct CublasLt {
   void check(cublasStatus_t status, const char* call) const;
 
   Library library;
-  decltype(&cublasLtCreate) create;
-  decltype(&cublasLtDestroy) destroy;
-  decltype(&cublasLtGetVersion) get_version;
-  decltype(&cublasLtGetStatusString) get_status_string;
-  decltype(&cublasLtMatrixLayoutInit_internal) matrix_layout_init;
-  decltype(&cublasLtMatmulDescInit_internal) matmul_desc_init;
-  decltype(&cublasLtMatmulDescSetAttribute) matmul_desc_set;
-  decltype(&cublasLtMatmulPreferenceInit_internal) preference_init;
-  decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set;
-  decltype(&cublasLtMatmulAlgoGetHeuristic) get_heuristic;
-  decltype(&cublasLtMatmulAlgoConfigGetAttribute) algo_config_get;
-  decltype(&cublasLtMatmulAlgoCheck) algo_check;
-  decltype(&cublasLtMatmul) matmul;
+#define CT_MEMBER(name, function) decltype(&function) name;
+  CT_CUBLASLT_FUNCTIONS(CT_MEMBER)
+#undef CT_MEMBER
 };
 
 }  // namespace ct::cuda

@@ -42,6 +42,10 @@ class Library {
   Function* function(const char* name) const {
     return reinterpret_cast<Function*>(symbol(name));
   }
+  template <class Function>
+  void find(const char* name, Function*& function) const {
+    function = this->function<Function>(name);
+  }
   void* handle() const { return handle_.get(); }
   /// The file that was opened.
   const std::string& path() const { return path_; }

@@ -1,6 +1,4 @@
 // Ranks that find each other over TCP, as threads of this process.
-#include "comm/meeting/meeting.h"
-
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -8,10 +6,14 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
+
+#include "comm/all_ranks.h"
+#include "comm/rendezvous/tcp_bootstrap.h"
 
 namespace ct {
 namespace {
@@ -19,9 +21,9 @@ namespace {
 using namespace std::chrono_literals;
 
 /// A socket that listens on a port of the loopback, and so holds it.
-class Listener {
+class Holder {
  public:
-  explicit Listener(int port = 0) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit Holder(int port = 0) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     const int on = 1;
     setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     sockaddr_in at{};
@@ -34,36 +36,32 @@ class Listener {
     EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&at), &length), 0);
     port_ = ntohs(at.sin_port);
   }
-  ~Listener() { close(fd_); }
+  ~Holder() { close(fd_); }
   int port() const { return port_; }
 
  private:
   int fd_, port_ = 0;
 };
 
-MeetingPlace somewhere() { return {.address = "127.0.0.1", .port = Listener().port(), .job = "a job"}; }
-
-Launch rank_of(int rank, int size) {
-  return {.kind = Launch::Kind::address, .rank = rank, .size = size, .meet = Launch::Meet::at_address};
-}
+Endpoint somewhere() { return {.addresses = {"127.0.0.1"}, .port = Holder().port(), .job = "a job"}; }
 
 /// What ranks say, each in a thread of its own.
 class Ranks {
  public:
   ~Ranks() { join(); }
-  void start(int rank, int size, const MeetingPlace& place, double timeout_s = 20,
-             std::function<void(Meeting&)> body = {}) {
+  void start(int rank, int size, const Endpoint& place, double timeout_s = 20,
+             std::function<void(Bootstrap&)> body = {}) {
     threads_.emplace_back([=, this] {
       std::string end = "met";
       try {
-        Meeting meeting(rank_of(rank, size), place,
-                        {.timeout_s = timeout_s,
-                         .notice =
-                             [&](const std::string& text) {
-                               const std::lock_guard lock(mutex_);
-                               notices_ += text + "\n";
-                             },
-                         .give_up = [&] { return give_up.load(); }});
+        TcpBootstrap meeting(rank, size, place,
+                             {.timeout_s = timeout_s,
+                              .notice =
+                                  [&](const std::string& text) {
+                                    const std::lock_guard lock(mutex_);
+                                    notices_ += text + "\n";
+                                  },
+                              .give_up = [&] { return give_up.load(); }});
         if (body) body(meeting);
       } catch (const ToldError& error) {
         end = "told " + std::to_string(static_cast<int>(error.code())) + ": " + error.what();
@@ -103,7 +101,7 @@ class Ranks {
 /// Calls, says something and leaves, or stays until the end of the test.
 class Stranger {
  public:
-  Stranger(const MeetingPlace& place, const std::string& says) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  Stranger(const Endpoint& place, const std::string& says) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in at{};
     at.sin_family = AF_INET;
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -124,44 +122,46 @@ class Stranger {
   int fd_;
 };
 
-TEST(Meeting, RanksSayWhatTheyWant) {
-  const MeetingPlace place = somewhere();
+TEST(Rendezvous, RanksSayWhatTheyWant) {
+  const Endpoint place = somewhere();
   Ranks ranks;
   for (const int rank : {3, 1, 0, 2})
-    ranks.start(rank, 4, place, 20, [rank](Meeting& meeting) {
+    ranks.start(rank, 4, place, 20, [rank](Bootstrap& meeting) {
       for (int round = 0; round < 20; ++round) {
         const std::string mine(static_cast<size_t>(rank * 50000 * (round % 2)), static_cast<char>('a' + rank));
-        const std::vector<std::string> all = meeting.gather(mine, round % 3 == 0 ? [] {} : std::function<void()>());
+        const std::vector<std::string> all = meeting.gather(mine);
         ASSERT_EQ(all.size(), 4u);
         for (size_t r = 0; r < 4; ++r)
           EXPECT_EQ(all[r], std::string(r * 50000 * static_cast<size_t>(round % 2), static_cast<char>('a' + r)));
       }
-      EXPECT_EQ(meeting.from_rank_0(rank == 0 ? "mine" : "not mine"), "mine");
+      EXPECT_EQ(from_rank_0(meeting, rank == 0 ? "mine" : "not mine"), "mine");
     });
   for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(ranks.end(rank), "met") << rank;
 }
 
-TEST(Meeting, OthersAreSentAwayAndNamed) {
-  const MeetingPlace place = somewhere();
-  MeetingPlace other = place;
+TEST(Rendezvous, OthersAreRejectedAndNamed) {
+  const Endpoint place = somewhere();
+  Endpoint other = place;
   other.job = "another job";
   Ranks ranks, others;
   ranks.start(0, 2, place);
-  Stranger silent(place, ""), leaves(place, "GET / HTTP/1.1\r\n\r\n"), talks(place, std::string(4096, 'x'));
+  std::deque<Stranger> crowd;
+  for (int i = 0; i < 100; ++i) crowd.emplace_back(place, "");
+  Stranger silent(place, ""), leaves(place, "GET / HTTP/1.1\r\n\r\n"), talks(place, std::string(1 << 16, 'x'));
   leaves.leave();
-  ranks.await_notice("a stranger at 127.0.0.1:");
+  ranks.await_notice("rejected a connection from 127.0.0.1:");
   others.start(1, 2, other);
   EXPECT_NE(others.end(1).find("2: rank 1 (host "), std::string::npos) << others.end(1);
   EXPECT_NE(others.end(1).find("is rank 0 of another job: give this one another MASTER_PORT"), std::string::npos)
       << others.end(1);
-  ranks.await_notice("of another job called where ranks meet, and was sent away");
+  ranks.await_notice("not a rank of this job, but rank 1 (pid ");
   ranks.start(1, 2, place);
   EXPECT_EQ(ranks.end(0), "met");
   EXPECT_EQ(ranks.end(1), "met");
 }
 
-TEST(Meeting, ARankThatIsThereTwiceEndsIt) {
-  const MeetingPlace place = somewhere();
+TEST(Rendezvous, ARankThatIsThereTwiceEndsIt) {
+  const Endpoint place = somewhere();
   Ranks ranks;
   ranks.start(0, 3, place);
   ranks.start(1, 3, place);
@@ -172,8 +172,8 @@ TEST(Meeting, ARankThatIsThereTwiceEndsIt) {
   EXPECT_NE(both.find(first), std::string::npos) << both;  // the second of them
 }
 
-TEST(Meeting, AnotherWorldSizeEndsIt) {
-  const MeetingPlace place = somewhere();
+TEST(Rendezvous, AnotherWorldSizeEndsIt) {
+  const Endpoint place = somewhere();
   Ranks ranks;
   ranks.start(0, 2, place);
   ranks.start(1, 3, place);
@@ -181,8 +181,8 @@ TEST(Meeting, AnotherWorldSizeEndsIt) {
   EXPECT_EQ(ranks.end(0), ranks.end(1));
 }
 
-TEST(Meeting, ARankThatDoesNotComeIsNamed) {
-  const MeetingPlace place = somewhere();
+TEST(Rendezvous, ARankThatDoesNotComeIsNamed) {
+  const Endpoint place = somewhere();
   Ranks ranks;
   ranks.start(0, 4, place, 1);
   ranks.start(2, 4, place, 1);
@@ -190,8 +190,8 @@ TEST(Meeting, ARankThatDoesNotComeIsNamed) {
   EXPECT_EQ(ranks.end(2), "told " + ranks.end(0));
 }
 
-TEST(Meeting, RankZeroThatDoesNotComeIsNamed) {
-  const MeetingPlace place = somewhere();
+TEST(Rendezvous, RankZeroThatDoesNotComeIsNamed) {
+  const Endpoint place = somewhere();
   Ranks ranks;
   ranks.start(1, 2, place, 1);
   EXPECT_EQ(ranks.end(1).find("7: rank 1 (host "), 0u) << ranks.end(1);
@@ -199,9 +199,9 @@ TEST(Meeting, RankZeroThatDoesNotComeIsNamed) {
   EXPECT_NE(ranks.end(1).find("Connection refused"), std::string::npos) << ranks.end(1);
 }
 
-TEST(Meeting, SomebodyElseOnThePort) {
-  const Listener holder;  // takes calls and never answers
-  const MeetingPlace place{.address = "127.0.0.1", .port = holder.port(), .job = "a job"};
+TEST(Rendezvous, SomebodyElseOnThePort) {
+  const Holder holder;  // takes calls and never answers
+  const Endpoint place{.addresses = {"127.0.0.1"}, .port = holder.port(), .job = "a job"};
   Ranks ranks;
   ranks.start(0, 2, place, 1);
   EXPECT_EQ(ranks.end(0).find("2: TCP port 127.0.0.1:"), 0u) << ranks.end(0);
@@ -210,10 +210,10 @@ TEST(Meeting, SomebodyElseOnThePort) {
   EXPECT_NE(ranks.end(1).find("is answered by somebody else"), std::string::npos) << ranks.end(1);
 }
 
-TEST(Meeting, TheFirstFreeOfSeveralPorts) {
-  const Listener agent;
+TEST(Rendezvous, TheFirstFreeOfSeveralPorts) {
+  const Holder agent;
   if (agent.port() > 65000) GTEST_SKIP() << "too few ports above";
-  MeetingPlace place{.address = "127.0.0.1", .port = agent.port(), .ports = 16, .job = "a job"}, other = place;
+  Endpoint place{.addresses = {"127.0.0.1"}, .port = agent.port(), .ports = 16, .job = "a job"}, other = place;
   other.job = "another job";
   Ranks others, ranks;
   others.start(0, 2, other, 30);  // takes the first free one
@@ -226,19 +226,19 @@ TEST(Meeting, TheFirstFreeOfSeveralPorts) {
   EXPECT_EQ(others.end(0), "met");
 }
 
-TEST(Meeting, AddressesThatCannotBe) {
+TEST(Rendezvous, AddressesThatCannotBe) {
   Ranks ranks;
-  MeetingPlace place = somewhere();
-  place.address = "192.0.2.1";  // of documentation: nobody's
+  Endpoint place = somewhere();
+  place.addresses = {"192.0.2.1"};  // of documentation: nobody's
   ranks.start(0, 2, place, 1);
   EXPECT_EQ(ranks.end(0).find("2: MASTER_ADDR='192.0.2.1' is no address of host "), 0u) << ranks.end(0);
-  place.address = "no such host";
+  place.addresses = {"no such host"};
   ranks.start(1, 2, place, 1);
   EXPECT_EQ(ranks.end(1).find("2: MASTER_ADDR='no such host' is no host that is known here"), 0u) << ranks.end(1);
 }
 
-TEST(Meeting, ARankThatLeftMayComeAgain) {
-  const MeetingPlace place = somewhere();
+TEST(Rendezvous, ARankThatLeftMayComeAgain) {
+  const Endpoint place = somewhere();
   Ranks ranks, first;
   ranks.start(0, 3, place);
   first.give_up = false;
@@ -252,8 +252,8 @@ TEST(Meeting, ARankThatLeftMayComeAgain) {
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(ranks.end(rank), "met");
 }
 
-TEST(Meeting, ARequestToStopEndsTheWait) {
-  const MeetingPlace place = somewhere();
+TEST(Rendezvous, ARequestToStopEndsTheWait) {
+  const Endpoint place = somewhere();
   Ranks ranks;
   ranks.start(0, 3, place);
   ranks.start(1, 3, place);
@@ -263,11 +263,11 @@ TEST(Meeting, ARequestToStopEndsTheWait) {
   EXPECT_NE(ranks.end(1).find("75: stopped on request"), std::string::npos) << ranks.end(1);
 }
 
-TEST(Meeting, ARankLostWhileTheyTalk) {
-  const MeetingPlace place = somewhere();
+TEST(Rendezvous, ARankLostWhileTheyTalk) {
+  const Endpoint place = somewhere();
   Ranks ranks;
   for (int rank = 0; rank < 3; ++rank)
-    ranks.start(rank, 3, place, 20, [rank](Meeting& meeting) {
+    ranks.start(rank, 3, place, 20, [rank](Bootstrap& meeting) {
       if (rank == 1) return;
       meeting.gather("a");
       meeting.gather("b");
@@ -276,31 +276,69 @@ TEST(Meeting, ARankLostWhileTheyTalk) {
   EXPECT_EQ(ranks.end(2).find("7: rank 0 at 127.0.0.1:"), 0u) << ranks.end(2);
 }
 
+TEST(Rendezvous, SomebodyElseBehindTheAddressIsNotRankZero) {
+  const Listener other(2);
+  Endpoint forged = other.endpoint();
+  forged.job = random_word();
+  std::thread host([&] { EXPECT_THROW(other.accept_ranks({.timeout_s = 0.5}), Error); });
+  EXPECT_THROW(connect_to_rank_0(forged, 1, 2, {.timeout_s = 0.3}), Error);
+  host.join();
+}
+
+TEST(Connection, MessagesThatNobodyReadsAreDroppedWhole) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
+  Connection a(ends[0]), b(ends[1]);
+  std::vector<std::byte> message(10007), heard(message.size());
+  for (int i = 0; i < 1000; ++i) {
+    std::fill(message.begin(), message.end(), static_cast<std::byte>(i));
+    a.send_latest(message);
+  }
+  int whole = 0;
+  for (bool more = true; more;) {
+    a.flush();
+    b.receive();
+    more = false;
+    while (b.next(heard)) {
+      for (const std::byte byte : heard) ASSERT_EQ(byte, heard[0]) << "half a message";
+      ++whole;
+      more = true;
+    }
+    more = more || a.sending();
+  }
+  EXPECT_GT(whole, 1);
+  EXPECT_LT(whole, 1000);
+  a.close();
+  b.receive();
+  EXPECT_FALSE(b.open());
+  b.send(message);  // no SIGPIPE
+}
+
 // ---- where they meet
 
-MeetingPlace place_of(const std::map<std::string, std::string>& variables) {
-  return meeting_place([&](const char* name) {
+Endpoint place_of(const std::map<std::string, std::string>& variables) {
+  return endpoint_of([&](const char* name) {
     const auto it = variables.find(name);
     return it == variables.end() ? nullptr : it->second.c_str();
   });
 }
 
-TEST(MeetingPlaces, FromTheEnvironment) {
-  const MeetingPlace own = place_of({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "29500"}, {"CIFAR_TRAIN_JOB", "x"}});
+TEST(Endpoints, FromTheEnvironment) {
+  const Endpoint own = place_of({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "29500"}, {"CIFAR_TRAIN_JOB", "x"}});
   EXPECT_EQ(text_of(own), "a:29500");
   EXPECT_EQ(own.job, "x");
-  const MeetingPlace torchrun = place_of({{"MASTER_ADDR", "a"},
-                                          {"MASTER_PORT", "29500"},
-                                          {"TORCHELASTIC_USE_AGENT_STORE", "True"},
-                                          {"TORCHELASTIC_RUN_ID", "run"},
-                                          {"CIFAR_TRAIN_JOB", "x"}});
+  const Endpoint torchrun = place_of({{"MASTER_ADDR", "a"},
+                                      {"MASTER_PORT", "29500"},
+                                      {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                                      {"TORCHELASTIC_RUN_ID", "run"},
+                                      {"CIFAR_TRAIN_JOB", "x"}});
   EXPECT_EQ(text_of(torchrun), "a:29501-29516");
   EXPECT_EQ(torchrun.job, "run");
   EXPECT_EQ(text_of(place_of({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}, {"TORCHELASTIC_USE_AGENT_STORE", "False"}})),
             "a:1");
 }
 
-TEST(MeetingPlaces, WhatIsMissingOrWrongIsNamed) {
+TEST(Endpoints, WhatIsMissingOrWrongIsNamed) {
   const auto said = [](const std::map<std::string, std::string>& variables) -> std::string {
     try {
       place_of(variables);

@@ -1,0 +1,23 @@
+// Ranks that have nothing but an endpoint: torchrun's, `launch`'s, those of a job script.
+#pragma once
+
+#include "comm/bootstrap.h"
+#include "comm/rendezvous/rendezvous.h"
+
+namespace ct {
+
+class TcpBootstrap : public Bootstrap {
+ public:
+  TcpBootstrap(int rank, int size, const Endpoint& at, const RendezvousOptions& options);
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  /// Throws Error(peer) naming a rank that was lost.
+  std::vector<std::string> gather(std::string_view mine) override;
+
+ private:
+  int rank_, size_;
+  RendezvousOptions options_;
+  Star star_;
+};
+
+}  // namespace ct
