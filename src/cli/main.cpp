@@ -11,7 +11,6 @@
 #include "cli/launch/rank_place.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
-#include "cli/versions.h"
 #include "train/signals.h"
 
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/version.h"
@@ -83,6 +84,33 @@ void require_same_config(Communicator& comm, const Config& config) {
   Facts facts;
   for (const ConfigField& field : effective_fields(copy)) facts.emplace_back(field.key, field_text(field));
   require_same(comm, facts, "start every rank with the same configuration");
+}
+
+std::vector<uint32_t> replica_checksums(Engine& engine, const Graph& graph) {
+  const LoweredProgram& lowered = engine.lowered();
+  std::vector<uint32_t> checksums;
+  if (lowered.distribution.effective_stage() == 3) return checksums;
+  const std::span<const std::byte> params = engine.read_params();
+  for (size_t i = 0; i < graph.parameters().size(); ++i) {
+    const Range& range = lowered.flat.parameters[i];
+    const Run run = intersection(lowered.flat.runs, range).front();
+    const size_t bytes = static_cast<size_t>(range.size()) * size_of(run.dtype);
+    checksums.push_back(crc32c(params.subspan(static_cast<size_t>(run.byte), bytes)));
+  }
+  return checksums;
+}
+
+void require_same_replicas(Communicator& comm, Engine& engine, const Graph& graph) {
+  const std::vector<uint32_t> mine = replica_checksums(engine, graph);
+  std::vector<uint32_t> first = mine;
+  comm.broadcast(std::as_writable_bytes(std::span(first)), 0);
+  run_on_all_ranks(comm, [&] {
+    for (size_t i = 0; i < mine.size(); ++i)
+      if (mine[i] != first[i])
+        fail(ExitCode::bug, "its copy of ", graph.parameters()[i].name,
+             " has drifted from rank 0's, which faulty memory of either's host or a bug can do; run the same command "
+             "again to continue from the last checkpoint, on other hosts if it comes again");
+  });
 }
 
 }  // namespace ct

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/all_ranks.h"
+#include "engine/engine.h"
 #include "train/config/config.h"
 
 namespace ct {
@@ -33,5 +34,13 @@ void require_same_machine(Communicator& comm, const std::string& device);
 
 /// require_same of every key that counts.
 void require_same_config(Communicator& comm, const Config& config);
+
+// ---- copies of the weights, where ranks keep whole ones: communication.check_interval
+
+/// CRC32C of every parameter as this rank computes with it; empty where ranks keep no whole copies (ZeRO stage 3).
+std::vector<uint32_t> replica_checksums(Engine& engine, const Graph& graph);
+
+/// Throws Error(bug) on the first rank whose copy differs from rank 0's, naming rank, host and tensor. Collective.
+void require_same_replicas(Communicator& comm, Engine& engine, const Graph& graph);
 
 }  // namespace ct

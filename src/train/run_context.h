@@ -1,9 +1,11 @@
 // What all parts of a run on one rank work with.
 #pragma once
 
-#include "train/csv_log.h"
-#include "train/event_log.h"
+#include <memory>
+#include <vector>
+
 #include "train/run/run_state.h"
+#include "train/run_listener.h"
 #include "train/run_log.h"
 #include "train/session.h"
 #include "train/training_clock.h"
@@ -16,8 +18,7 @@ struct RunContext {
   RunState& state;
   TrainingClock& clock;
   RunLog& log;
-  EventLog& events;
-  CsvLog& csv;
+  const std::vector<std::unique_ptr<RunListener>>& listeners;
 };
 
 }  // namespace ct

@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "comm/host/threads.h"
 #include "runtime.h"
+#include "train/agree.h"
 #include "train/config/load.h"
 #include "train/memory/estimate.h"
-#include "train/replicas.h"
 
 namespace ct {
 namespace {

@@ -28,10 +28,10 @@ std::vector<Value> with_large_batch(std::vector<Value> values, const Ids& operan
   const auto value = [&](ValueId id) -> Value& { return values[static_cast<size_t>(id)]; };
   int64_t largest = 1;
   for (const ValueId id : operands)
-    if (value(id).account == MemoryCategory::activations) largest = std::max(largest, stored_bytes(value(id)));
+    if (value(id).category == MemoryCategory::activations) largest = std::max(largest, stored_bytes(value(id)));
   const int64_t batches = (kLargeBytes + largest - 1) / largest;
   for (const ValueId id : operands)
-    if (value(id).account == MemoryCategory::activations) value(id).shape[0] *= batches;
+    if (value(id).category == MemoryCategory::activations) value(id).shape[0] *= batches;
   return values;
 }
 

@@ -72,11 +72,8 @@ void wait_until_free(FileSystem& files, const Path& run) {
 
 std::vector<std::string> words_of_run(const ConfigSources& sources, const SweepRun& run, int64_t ranks,
                                       const Path& folder) {
-  std::vector<std::string> words = {"train", "--config", word_of_config(sources.files.front())};
+  std::vector<std::string> words = train_words(sources);
   const auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
-  if (sources.files.size() > 1) add("--deepspeed_config", word_of_config(sources.files[1]));
-  for (const ConfigOverride& override : sources.overrides) add("--set", override.key + "=" + override.value);
-  for (const std::string& set : sources.sets) add("--set", set);
   for (const ConfigOverride& set : run.overrides()) add("--set", set.key + "=" + set.value);
   add("--ranks", str(ranks));
   add("--output", folder.string());

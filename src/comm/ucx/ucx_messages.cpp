@@ -251,15 +251,15 @@ std::unique_ptr<MessageWire> make_ucx_wire(Meeting& meeting) {
   constexpr auto kPatience = 60s;
   std::unique_ptr<UcxWire> wire;
   std::string address;
-  together(meeting,
-           [&] {
-             wire = std::make_unique<UcxWire>(meeting.rank(), meeting.size());
-             address = wire->worker().address();
-           },
-           {});
+  run_on_all_ranks(meeting,
+                   [&] {
+                     wire = std::make_unique<UcxWire>(meeting.rank(), meeting.size());
+                     address = wire->worker().address();
+                   },
+                   {});
   const std::vector<std::string> addresses = meeting.gather(address);
   const auto progress = [&] { wire->worker().progress(); };
-  together(
+  run_on_all_ranks(
       meeting,
       [&] {
         for (int rank = 0; rank < meeting.size(); ++rank)
@@ -268,7 +268,7 @@ std::unique_ptr<MessageWire> make_ucx_wire(Meeting& meeting) {
       progress);
   // The first messages show whether any get through; nobody watches yet who could end a wait for ever.
   const std::unique_ptr<MessageBatch> batch = wire->batch(MessageWire::Plane::control);
-  together(
+  run_on_all_ranks(
       meeting,
       [&] {
         batch->barrier();

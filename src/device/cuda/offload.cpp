@@ -186,7 +186,7 @@ class Offload::Staged final : public Kernel {
         arrived_(backend_.make_event()) {
     for (const Ids& ids : {read_, written_})
       for (const ValueId id : ids)
-        if (values[static_cast<size_t>(origin(values, id).value)].home != MemorySpace::host && !here_.contains(id))
+        if (values[static_cast<size_t>(origin(values, id).value)].space != MemorySpace::host && !here_.contains(id))
           here_.emplace(id, backend_.allocate_host(static_cast<size_t>(stored_bytes(values[static_cast<size_t>(id)]))));
   }
   void bind(const Resolve& resolve, std::byte*) override {
@@ -240,7 +240,7 @@ std::shared_ptr<Offload::Slot> Offload::next_slot() {
 bool Offload::wants(const ComputeOp& op, const std::vector<Value>& values) {
   const Ids read = reads(op);
   return std::any_of(read.begin(), read.end(), [&](ValueId id) {
-    return values[static_cast<size_t>(origin(values, id).value)].home == MemorySpace::host;
+    return values[static_cast<size_t>(origin(values, id).value)].space == MemorySpace::host;
   });
 }
 

@@ -6,7 +6,7 @@
 #include "base/paths.h"
 #include "checkpoint/run_lock.h"
 #include "checkpoint/store.h"
-#include "metrics/csv_series.h"
+#include "train/config/foreign.h"
 #include "train/run/run_files.h"
 
 namespace ct {

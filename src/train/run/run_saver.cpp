@@ -103,7 +103,7 @@ Path RunSaver::weights_path() const { return folder_->readable(run_.state.step, 
 /// An evaluation whose weights are lost must not stand in the way of the next one.
 void RunSaver::settle_best(const std::function<BestEvaluation(BestWeights&)>& look) {
   BestEvaluation best;
-  together(run_.session.comm(), [&] {
+  run_on_all_ranks(run_.session.comm(), [&] {
     if (best_weights_) best = look(*best_weights_);
   });
   best = broadcast_value(run_.session.comm(), best);

@@ -1,6 +1,4 @@
 // Each flag of `compat` brings back one surprise of the reference; the values are the reference's own.
-#include "train/config/compat.h"
-
 #include <gtest/gtest.h>
 
 #include "base/error.h"
