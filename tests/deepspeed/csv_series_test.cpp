@@ -5,6 +5,7 @@
 
 #include "base/temporary_folder.h"
 #include "train/config/foreign.h"
+#include "train/run/reset.h"
 
 namespace ct {
 namespace {
@@ -80,6 +81,18 @@ TEST_F(Series, FilesOfOthersStay) {
     EXPECT_EQ(read_file(path), text);
   }
   EXPECT_TRUE(is_csv_series(folder / "job" / "Train_Samples_lr.csv"));
+}
+
+TEST(CsvMonitor, AResetRunLosesItsFiles) {
+  TemporaryFolder folder;
+  FileSystem files;
+  make_folders(files, folder / "csv" / "job");
+  write_file_atomic(files, folder / "metrics.jsonl", "x");
+  write_file_atomic(files, folder / "csv" / "Train_Samples_lr.csv", "step,lr\r\n16,0.5\r\n");
+  write_file_atomic(files, folder / "csv" / "job" / "Train_Samples_lr.csv", "step,lr\r\n16,0.5\r\n");
+  write_file_atomic(files, folder / "csv" / "mine.csv", "a,b\r\n");
+  reset_run(files, folder.path());
+  EXPECT_EQ(list_folder(folder / "csv"), std::vector<std::string>{"mine.csv"});
 }
 
 }  // namespace
