@@ -49,9 +49,8 @@ int verb_bench(const Words& words) {
   BenchFlags f;
   app.add_option("what", f.what, "step | eval | data | update | reduce")
       ->check(CLI::IsMember({"step", "eval", "data", "update", "reduce"}));
-  ConfigFiles files;
+  ConfigWords files;
   add_config_options(app, files);
-  app.add_option("--set", f.sets, "KEY=VALUE, repeatable")->allow_extra_args(false);
   app.add_option("--optimizer", f.optimizer, "update: the optimizer, with its default parameters");
   app.add_option("--ranks", f.ranks, "ranks as threads: a number or auto");
   app.add_option("--elements", f.elements, "update, reduce: the number of elements")->check(positive_problem);
@@ -60,8 +59,7 @@ int verb_bench(const Words& words) {
   app.add_option("--seconds", f.window, "length of a window in seconds")->check(CLI::Range(0.001, 60.0));
   app.add_flag("--ops", f.operations, "step on one rank: each operation against the device's measured peaks");
   app.add_flag("--large", f.large, "--ops: also memory-bound operations on tensors of 256 MiB, against a copy");
-  app.add_option("--device", f.device, "auto | cpu | cuda | cuda:N")->check(device_problem);
-  app.add_option("--cuda-path", f.cuda_path, "the folder that is searched first for cuDNN and cuBLAS");
+  add_device_options(app, files);
   app.add_flag("--json", f.json, "one JSON object instead of text");
   if (!parse(app, words)) return 0;
   if (f.operations && f.what != "step") fail(ExitCode::usage, "--ops belongs to bench step, not to bench ", f.what);
@@ -73,11 +71,8 @@ int verb_bench(const Words& words) {
     fail(ExitCode::usage, "--optimizer belongs to bench update, not to bench ", f.what);
 
   std::vector<std::string> warnings;
-  ConfigSources sources = locate_configs(files, &warnings);
-  sources.sets = f.sets;
-  if (!f.device.empty()) sources.overrides.push_back({"device", f.device, "--device"});
-  if (!f.cuda_path.empty()) sources.overrides.push_back({"cuda.path", f.cuda_path, "--cuda-path"});
-  if (!f.optimizer.empty()) sources.sets.insert(sources.sets.begin(), "optimizer.type=" + f.optimizer);
+  if (!f.optimizer.empty()) files.sets.insert(files.sets.begin(), "optimizer.type=" + f.optimizer);
+  const ConfigSources sources = locate_configs(files, &warnings);
   Config config = load_config(sources, &warnings);
   settle_bf16(config);
   const int ranks = rank_count(config, f.ranks);
@@ -86,7 +81,7 @@ int verb_bench(const Words& words) {
     fail(ExitCode::usage, "--ops times operations on one rank, not on ", ranks,
          ": leave --ranks out, or give --ranks 1");
   if (f.what == "step" || f.what == "eval" || f.what == "data") batch_for(config.batch, ranks);
-  const bool device_update = f.what == "update" && !f.device.empty() && wants_cuda(config);
+  const bool device_update = f.what == "update" && app.count("--device") > 0 && wants_cuda(config);
   if (device_update && ranks > 1) fail(ExitCode::usage, "bench update measures one GPU: leave --ranks out");
   if (device_update) return bench_device_update(f, config);
   if (f.what != "update" && launch_rank() == 0) warn(gpu_left_out(config));

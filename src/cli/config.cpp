@@ -1,9 +1,7 @@
-// `config show|check|schema|import`
+// `config show|check|schema`, and those of foreign_config_verbs()
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cstdio>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -11,11 +9,10 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "cli/config_lookup.h"
+#include "cli/foreign.h"
 #include "cli/ranks.h"
 #include "cli/subverbs.h"
-#include "train/config/encoded.h"
-#include "train/config/import.h"
-#include "train/config/json_schema.h"
+#include "train/config/foreign.h"
 #include "train/config/load.h"
 #include "train/config/print.h"
 #include "train/host_lacks.h"
@@ -30,18 +27,14 @@ void warn_of(const std::vector<std::string>& warnings) {
 
 int show(const Words& words) {
   CLI::App app("Prints the effective configuration as YAML, with the origin of each value.", "cifar-train config show");
-  ConfigFiles files;
-  std::vector<std::string> sets;
+  ConfigWords files;
   std::string ranks = "auto";
   add_config_options(app, files, "FILE,--config");
-  app.add_option("--set", sets, "key=value, such as train.epochs=1; repeatable")->allow_extra_args(false);
   app.add_option("--ranks", ranks, "number of ranks, for the batch sizes")->capture_default_str();
   if (!parse(app, words)) return 0;
 
   std::vector<std::string> warnings;
-  ConfigSources sources = locate_configs(files, &warnings);
-  sources.sets = sets;
-  const Config config = load_config(sources, &warnings);
+  const Config config = load_config(locate_configs(files, &warnings), &warnings);
   const std::string text = to_yaml(config, {.origins = true, .ranks = rank_count(config, ranks)});
   warn_of(warnings);
   std::fputs(text.c_str(), stdout);
@@ -80,70 +73,32 @@ int schema(const Words& words) {
   return 0;
 }
 
-/// What became of each key, a line each behind `mark`.
-std::string report(const Import& found, const std::string& mark) {
-  std::istringstream lines(to_text(found));
-  std::string text;
-  for (std::string line; std::getline(lines, line);) text += mark + printable(line) + "\n";
-  return text;
-}
-
-int import_file(const Words& words) {
-  CLI::App app(
-      "Tells what becomes of each key of a configuration, and why: honoured, ignored or refused. Prints it as comments "
-      "above the keys that are honoured, in this program's words.",
-      "cifar-train config import");
-  std::string name, out;
-  app.add_option("FILE,--deepspeed_config", name, "DeepSpeed's JSON, or url-safe base64 of it")->required();
-  app.add_option("--out", out, "a new file for the configuration; the comments are printed alone then");
-  if (!parse(app, words)) return 0;
-  const std::filesystem::path path = locate_config(name, /*option=*/"");
-  const Import result = import_config(path);
-  for (const std::string& line : result.warnings) warn(line);
-  if (result.keys.empty()) warn(str(printable(source_name(path)), " is empty: it says nothing"));
-  const std::string yaml = result.broken.empty() ? result.yaml : "";  // which would not load
-  const std::string text = str("# From ", printable(source_name(path)), ":\n", report(result, "#   "), yaml);
-  if (!out.empty() && result.broken.empty()) {
-    if (is_there(out))
-      fail(ExitCode::usage, "--out ", in_quotes(out), ": is there already, and is not replaced: give another name");
-    FileSystem files;
-    write_new_file(files, out, std::as_bytes(std::span(text)));
-  }
-  std::fputs((out.empty() ? text : report(result, "")).c_str(), stdout);
-  std::fflush(stdout);  // before the error, where both go to one file
-  if (!result.broken.empty()) fail(ExitCode::usage, result.broken);
-  const auto refused = std::ranges::count(result.keys, Fate::refused, &KeyFate::fate);
-  if (refused > 0)
-    fail(ExitCode::usage, source_name(path), ": ", counted(refused, "key"), refused == 1 ? " is" : " are",
-         " refused, for the reasons above; mend or remove ", refused == 1 ? "it" : "them");
-  return 0;
-}
-
 int check_config(const Words& words) {
   CLI::App app(
       "Checks configurations, warns of resources that this host lacks for them, and lists the batch sizes on 1, 2, 4 "
       "and 8 ranks, or on --ranks. train --dry-run also reads the data.",
       "cifar-train config check");
   std::vector<std::string> files;
-  std::string ranks, deepspeed, env;
+  std::string ranks;
+  ConfigWords extra;
   ConfigSources sources;
-  app.add_option("FILE,--config", files, "YAML or DeepSpeed's JSON");
-  app.add_option("--deepspeed_config", deepspeed, "DeepSpeed JSON, laid over each of them");
-  app.add_option("--env", env, "a job's KEY=VALUE lines, which may name both of them and --cuda-path");
+  app.add_option("FILE,--config", files, "YAML or JSON");
+  add_foreign_files(app, extra);
   app.add_option("--set", sources.sets, "key=value, such as train.epochs=1; repeatable")->allow_extra_args(false);
   app.add_option("--ranks", ranks, "a number or auto: the batch sizes must fit it");
   if (!parse(app, words)) return 0;
 
   std::vector<std::string> warnings;
-  const JobEnvironment job = enter_job(env, &warnings);
+  const JobEnvironment job = enter_job(extra.env, &warnings);
   warn_of(warnings);
   if (files.empty() && !job.config.empty()) files = {job.config};
-  if (deepspeed.empty()) deepspeed = job.deepspeed;
-  if (files.empty() && !deepspeed.empty()) files = {"default.yaml"};  // as train does
+  const std::string overlay = extra.overlay.value_or("").empty() ? job.overlay : *extra.overlay;
+  if (files.empty() && !overlay.empty()) files = {"default.yaml"};  // as train does
   if (files.empty())
-    fail(ExitCode::usage, "FILE is required", env.empty() ? "" : str(", for ", in_quotes(env), " names none"),
+    fail(ExitCode::usage, "FILE is required",
+         extra.env.empty() ? "" : str(", for ", in_quotes(extra.env), " names none"),
          ": give a configuration; see cifar-train config check --help");
-  if (!deepspeed.empty()) sources.files = {locate_config(deepspeed, "--deepspeed_config")};
+  if (!overlay.empty()) sources.files = {locate_config(overlay, kOverlayOption)};
   if (job.cuda_path) sources.overrides = {*job.cuda_path};
   std::vector<Error> wrong;
   for (const std::string& file : files) {
@@ -163,14 +118,14 @@ int check_config(const Words& words) {
 }  // namespace
 
 int verb_config(const Words& words) {
-  static constexpr std::array kMembers = {
+  std::vector<Verb> members = {
       Verb{"show", "the effective configuration, with the origin of each value", show},
       Verb{"check", "check configurations and list their batch sizes", check_config},
       Verb{"schema", "a JSON Schema of all keys", schema},
-      Verb{"import", "what becomes of each key of a DeepSpeed configuration, and the same in this program's words",
-           import_file},
   };
-  return run_family({"config", "shows, checks and imports configurations", kMembers}, words);
+  const std::span<const Verb> foreign = foreign_config_verbs();
+  members.insert(members.end(), foreign.begin(), foreign.end());
+  return run_family({"config", "shows, checks and imports configurations", members}, words);
 }
 
 }  // namespace ct

@@ -6,10 +6,9 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "cli/foreign.h"
 #include "comm/detect_launch.h"
-#include "train/config/encoded.h"
-#include "train/config/env_file.h"
-#include "train/config/find.h"
+#include "train/config/foreign.h"
 
 namespace ct {
 namespace fs = std::filesystem;
@@ -66,13 +65,42 @@ fs::path for_all_ranks(const fs::path& file) {
 
 }  // namespace
 
+fs::path find_config(const std::string& name, const std::vector<fs::path>& directories, std::string_view option) {
+  std::vector<fs::path> candidates = {name};
+  if (!name.empty() && candidates[0].is_relative())
+    for (const auto& directory : directories) {
+      // As files of a job name those that are shipped, from the folder that holds configs/.
+      const bool from_above = *candidates[0].begin() == directory.filename();
+      candidates.push_back((from_above ? directory.parent_path() : directory) / name);
+    }
+  std::string looked;
+  for (const auto& candidate : candidates) {
+    const PathKind kind = kind_of(candidate, ExitCode::usage);
+    if (kind != PathKind::nothing && kind != PathKind::folder) return candidate;
+    if (&candidate != &candidates[0]) looked += (looked.empty() ? " nor in " : ", ") + candidate.parent_path().string();
+  }
+  const std::string culprit = str(option, option.empty() ? "" : " ", in_quotes(name));
+  if (is_folder(candidates[0], ExitCode::usage))
+    fail(ExitCode::usage, culprit, ": it is a folder; give the path of a file");
+  if (name.starts_with("/dev/fd/") || name.starts_with("/proc/self/fd/"))
+    fail(ExitCode::usage, culprit,
+         ": nothing is open here under this name: mpirun and other launchers hand no pipe, as <(...) is one, on to "
+         "ranks; write its text into a file");
+  fail(ExitCode::usage, culprit, ": there is no such file here", looked,
+       option == "--config" ? "; give a path, or leave it out for default.yaml" : "; give a path");
+}
+
+fs::path installed_configs(const fs::path& executable) {
+  return executable.parent_path().parent_path() / "share" / "cifar-train" / "configs";
+}
+
 fs::path locate_config(const std::string& name, std::string_view option) {
   fs::path found;
   try {
     found = find_config(name, config_folders(), option);
   } catch (const Error& error) {
-    if (decode_config(name)) return name;  // read_file() takes it so
-    if (!looks_encoded(name) && option != "--deepspeed_config") throw;
+    if (text_in_place_of(name)) return name;  // read_file() takes it so
+    if (!looks_encoded(name) && option != kOverlayOption) throw;
     if (!looks_encoded(name)) fail(error.code(), error.what(), ", or url-safe base64 of a configuration");
     fail(error.code(), in_quotes(name.substr(0, 60)),
          ": there is no such file, nor is it base64 of a configuration: Expected a string path to an existing "
@@ -81,83 +109,68 @@ fs::path locate_config(const std::string& name, std::string_view option) {
   return for_all_ranks(found);
 }
 
+fs::path locate_file(const std::string& name, std::string_view option) {
+  return for_all_ranks(find_config(name, config_folders(), option));
+}
+
 std::string word_of_config(const fs::path& located) {
   if (is_pipe(located)) refuse_pipe(located, "each run");
-  return config_in_place_of(located) ? located.string() : absolute_of(located).string();
+  return text_in_place_of(located) ? located.string() : absolute_of(located).string();
 }
 
-std::vector<std::string> train_words(const ConfigSources& sources) {
-  std::vector<std::string> words = {"train", "--config", word_of_config(sources.files.front())};
-  const auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
-  if (sources.files.size() > 1) add("--deepspeed_config", word_of_config(sources.files[1]));
-  for (const ConfigOverride& override : sources.overrides) add("--set", override.key + "=" + override.value);
-  for (const std::string& set : sources.sets) add("--set", set);
-  return words;
-}
-
-void add_config_options(CLI::App& app, ConfigFiles& files, const std::string& config) {
-  app.add_option(config, files.config,
+void add_config_options(CLI::App& app, ConfigWords& words, const std::string& config) {
+  app.add_option(config, words.config,
                  "YAML, or a DeepSpeed JSON file; looked for as given, then in configs/ (default.yaml)");
-  app.add_option("--deepspeed_config,--deepscale_config", files.deepspeed,
-                 "DeepSpeed JSON, or url-safe base64 of it, laid over --config");
-  app.add_option("--env", files.env,
-                 "a job's KEY=VALUE lines, looked for likewise, which may name both of them and --cuda-path");
+  add_foreign_files(app, words);
+  app.add_option("--set", words.sets, "KEY=VALUE, repeatable: replaces a key of the configuration")
+      ->allow_extra_args(false);
+}
+
+CLI::Option* add_key_option(CLI::App& app, ConfigWords& words, const char* option, const char* key, const char* text) {
+  const auto set = [&words, option, key](const std::string& value) { words.overrides.push_back({key, value, option}); };
+  return app.add_option_function<std::string>(option, set, text);
+}
+
+void add_device_options(CLI::App& app, ConfigWords& words) {
+  add_key_option(app, words, "--device", "device", "auto | cpu | cuda | cuda:N");
+  add_key_option(app, words, "--cuda-path", "cuda.path",
+                 "the folder that is searched first for cuDNN, cuBLAS and NCCL (cuda.path)");
 }
 
 void require_files_for_ranks(const std::vector<std::string>& words) {
   CLI::App app;
   app.allow_extras()->set_help_flag();
-  ConfigFiles files;
+  ConfigWords files;
   add_config_options(app, files);
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError&) {  // the ranks tell
   }
-  for (const std::string& file : {files.config.value_or(""), files.deepspeed.value_or(""), files.env})
+  for (const std::string& file : {files.config.value_or(""), files.overlay.value_or(""), files.env})
     if (is_pipe(file)) refuse_pipe(file, kEachRank);
 }
 
-JobEnvironment enter_job(const std::string& env, std::vector<std::string>* warnings) {
-  JobEnvironment job;
-  if (env.empty()) return job;
-  std::string ignored;
-  for (const EnvEntry& entry : read_env_file(for_all_ranks(find_config(env, config_folders(), "--env")))) {
-    const auto& [key, value, place] = entry;
-    if (value.empty()) continue;
-    if (key == "PATH_TO_CONFIG_FILE") {
-      job.config = value;
-    } else if (key == "PATH_TO_DS_CONFIG") {
-      job.deepspeed = value;
-    } else if (key == "PATH_TO_WORKING_DIR") {
-      std::error_code error;
-      fs::current_path(value, error);
-      if (error)
-        fail(ExitCode::usage, place, ": ", key, " ", in_quotes(value), ": ", error.message(),
-             "; name the folder in which relative paths start");
-    } else if (key == "CUDA_HOME_PATH" && is_folder(value, ExitCode::usage)) {
-      job.cuda_path = ConfigOverride{"cuda.path", value, place};
-    } else if (key == "CUDA_HOME_PATH") {
-      warnings->push_back(str(place, ": ", key, " is ignored: there is no folder ", in_quotes(value), " here"));
-    } else {
-      ignored += (ignored.empty() ? "" : ", ") + key;
-    }
-  }
-  if (!ignored.empty()) warnings->push_back(str(env, ": ignored, as no option is called so: ", ignored));
-  return job;
+ConfigSources locate_configs(const ConfigWords& words, std::vector<std::string>* warnings) {
+  const JobEnvironment job = enter_job(words.env, warnings);
+  ConfigSources sources{.begins_with_default = !words.config && job.config.empty(), .sets = words.sets};
+  sources.files = {locate_config(words.config.value_or(job.config.empty() ? "default.yaml" : job.config))};
+  if (words.overlay == "")
+    fail(ExitCode::usage, kOverlayOption, " is empty: DeepSpeed requires ", kOverlayOption,
+         " to specify configuration file");
+  if (const std::string overlay = words.overlay.value_or(job.overlay); !overlay.empty())
+    sources.files.push_back(locate_config(overlay, kOverlayOption));
+  if (job.cuda_path) sources.overrides.push_back(*job.cuda_path);
+  sources.overrides.insert(sources.overrides.end(), words.overrides.begin(), words.overrides.end());
+  return sources;
 }
 
-ConfigSources locate_configs(const ConfigFiles& files, std::vector<std::string>* warnings) {
-  const JobEnvironment job = enter_job(files.env, warnings);
-  ConfigSources sources;
-  sources.begins_with_default = !files.config && job.config.empty();
-  sources.files = {locate_config(files.config.value_or(job.config.empty() ? "default.yaml" : job.config))};
-  if (files.deepspeed == "")
-    fail(ExitCode::usage,
-         "--deepspeed_config is empty: DeepSpeed requires --deepspeed_config to specify configuration file");
-  if (const std::string deepspeed = files.deepspeed.value_or(job.deepspeed); !deepspeed.empty())
-    sources.files.push_back(locate_config(deepspeed, "--deepspeed_config"));
-  if (job.cuda_path) sources.overrides.push_back(*job.cuda_path);
-  return sources;
+std::vector<std::string> train_words(const ConfigSources& sources) {
+  std::vector<std::string> words = {"train", "--config", word_of_config(sources.files.front())};
+  const auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
+  if (sources.files.size() > 1) add(kOverlayOption, word_of_config(sources.files[1]));
+  for (const ConfigOverride& override : sources.overrides) add("--set", override.key + "=" + override.value);
+  for (const std::string& set : sources.sets) add("--set", set);
+  return words;
 }
 
 }  // namespace ct

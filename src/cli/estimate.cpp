@@ -213,22 +213,17 @@ std::unique_ptr<Backend> backend_for_sizes(const Config& config) {
 int verb_estimate(const Words& words) {
   CLI::App app("Memory and traffic of a run, for every ZeRO stage; nothing is trained or written.",
                "cifar-train estimate");
-  ConfigFiles files;
-  std::string asked_ranks = "auto", device;
-  std::vector<std::string> sets;
+  ConfigWords files;
+  std::string asked_ranks = "auto";
   bool json = false;
   add_config_options(app, files);
-  app.add_option("--set", sets, "KEY=VALUE, repeatable")->allow_extra_args(false);
-  app.add_option("--device", device, "auto | cpu | cuda | cuda:N");
+  add_key_option(app, files, "--device", "device", "auto | cpu | cuda | cuda:N");
   app.add_option("--ranks", asked_ranks, "ranks on this host: a number or auto");
   app.add_flag("--json", json, "one JSON object instead of text");
   if (!parse(app, words)) return 0;
 
   std::vector<std::string> warnings;
-  ConfigSources sources = locate_configs(files, &warnings);
-  sources.sets = sets;
-  if (app.count("--device") > 0) sources.overrides.push_back({"device", device, "--device"});
-  const Config given = load_config(sources, &warnings), config = for_this_machine(given);
+  const Config given = load_config(locate_configs(files, &warnings), &warnings), config = for_this_machine(given);
   for (const std::string& line : warnings) warn(line);
   if (given.fp16.enabled && !config.fp16.enabled)
     warn("fp16.enabled: there is no GPU here, so the figures are those of bf16, which is as large");

@@ -22,7 +22,7 @@
 #include "data/unread_layout.h"
 #include "metrics/console.h"
 #include "model/models.h"
-#include "train/config/imagenet_file.h"
+#include "train/config/foreign.h"
 #include "train/evaluation.h"
 #include "train/setup.h"
 #include "train/weights.h"
@@ -204,7 +204,7 @@ void take_files(EvalFlags& f, Config& config, Console& console) {
   if (f.config.empty()) f.config = job.config;
   if (!f.config.empty()) {
     const std::filesystem::path path = locate_config(f.config);
-    const ImagenetEvaluation said = evaluation_of(document::read_file(path));
+    const EvaluationKeys said = evaluation_of(document::read_file(path));
     if (f.checkpoint_given->count() == 0) f.checkpoint = said.checkpoint;
     if (f.on_corrupt.empty()) f.on_corrupt = said.on_corrupt;
     if (f.batch_size_given->count() == 0) f.batch_size = said.batch_size.value_or(f.batch_size);

@@ -15,15 +15,12 @@ namespace ct {
 int verb_jobscript(const Words& words) {
   CLI::App app("Prints a script that trains a configuration as a batch job, to standard output.",
                "cifar-train jobscript");
-  ConfigFiles files;
+  ConfigWords files;
   JobOptions job;
-  std::string output, device;
-  std::vector<std::string> sets;
   int nodes = 1, ranks = 1;
   add_config_options(app, files);
-  app.add_option("--set", sets, "KEY=VALUE, repeatable: replaces a key of the configuration")->allow_extra_args(false);
-  app.add_option("--output", output, "the run's folder (output)");
-  app.add_option("--device", device, "auto | cpu | cuda");
+  add_key_option(app, files, "--output", "output", "the run's folder (output)");
+  add_key_option(app, files, "--device", "device", "auto | cpu | cuda");
   app.add_option("--scheduler", job.scheduler, "slurm | sge | pbs")->required();
   app.add_option("--nodes", nodes, "hosts")->check(CLI::Range(1, 65536))->capture_default_str();
   app.add_option("--ranks-per-node", ranks, "ranks on each host")->check(CLI::Range(1, 65536))->capture_default_str();
@@ -31,10 +28,7 @@ int verb_jobscript(const Words& words) {
   if (!parse(app, words)) return 0;
 
   std::vector<std::string> warnings;
-  ConfigSources sources = locate_configs(files, &warnings);
-  sources.sets = sets;
-  if (app.count("--output") > 0) sources.overrides.push_back({"output", output, "--output"});
-  if (app.count("--device") > 0) sources.overrides.push_back({"device", device, "--device"});
+  const ConfigSources sources = locate_configs(files, &warnings);
   const Config config = load_config(sources, &warnings);
   for (const std::string& line : warnings) warn(line);
   // Here, not hours later in a queue.

@@ -28,10 +28,9 @@ namespace ct {
 namespace {
 
 struct SweepFlags {
-  ConfigFiles files;
+  ConfigWords files;
   SweepWords words;
-  std::vector<std::string> sets;
-  std::string output = "runs/sweep", device, cuda_path, ranks;
+  std::string output = "runs/sweep", ranks;
   int64_t parallel = 1;
   int requeue_code = static_cast<int>(ExitCode::stopped);
   bool dry_run = false, quiet = false;
@@ -40,7 +39,6 @@ struct SweepFlags {
 
 void add_options(CLI::App& app, SweepFlags& f) {
   add_config_options(app, f.files);
-  app.add_option("--set", f.sets, "KEY=VALUE, repeatable: for all runs")->allow_extra_args(false);
   app.add_option("--grid", f.words.grid, "KEY=VALUE,VALUE, repeatable: every value with every value of the other grids")
       ->allow_extra_args(false);
   app.add_option("--case", f.words.cases, "\"KEY=VALUE KEY=VALUE\", repeatable: settings that belong together")
@@ -53,9 +51,7 @@ void add_options(CLI::App& app, SweepFlags& f) {
       ->capture_default_str();
   app.add_option("--ranks", f.ranks, "ranks of each run: a number, or auto: as its share of the cores or GPUs allows");
   app.add_option("--output", f.output, "the folder in which each run has its folder")->capture_default_str();
-  app.add_option("--device", f.device, "auto | cpu | cuda | cuda:N");
-  app.add_option("--cuda-path", f.cuda_path,
-                 "the folder that is searched first for cuDNN, cuBLAS and NCCL (cuda.path)");
+  add_device_options(app, f.files);
   app.add_flag("--dry-run", f.dry_run, "check all configurations, list the runs and stop");
   app.add_flag("-q,--quiet", f.quiet, "print the table only");
   app.add_option("--jobscript", f.job.scheduler,
@@ -66,12 +62,9 @@ void add_options(CLI::App& app, SweepFlags& f) {
 }
 
 ConfigSources sources_of(const SweepFlags& f, std::vector<std::string>* warnings) {
-  ConfigSources sources = locate_configs(f.files, warnings);
+  const ConfigSources sources = locate_configs(f.files, warnings);
   for (const auto& file : sources.files) word_of_config(file);  // which all runs can read
-  if (!f.device.empty()) sources.overrides.push_back({"device", f.device, "--device"});
-  if (!f.cuda_path.empty()) sources.overrides.push_back({"cuda.path", f.cuda_path, "--cuda-path"});
-  sources.sets = f.sets;
-  for (const std::string& word : f.sets)
+  for (const std::string& word : f.files.sets)
     if (word.starts_with("output="))
       fail(ExitCode::usage, "--set ", in_quotes(word),
            ": a sweep names the folders of its runs itself, in the one of --output");

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "cli/config_lookup.h"
+#include "cli/foreign.h"
 #include "cli/jobscript/options.h"
 #include "cli/launch/launch.h"
 #include "cli/ranks.h"
@@ -21,7 +22,7 @@
 #include "comm/host/threads.h"
 #include "data/description.h"
 #include "train/agree.h"
-#include "train/config/encoded.h"
+#include "train/config/foreign.h"
 #include "train/config/load.h"
 #include "train/config/print.h"
 #include "train/initial_weights.h"
@@ -33,20 +34,16 @@ namespace ct {
 namespace {
 
 struct TrainFlags {
-  ConfigFiles files;
-  std::string output, resume = "auto", init, init_head = "keep", device, cuda_path, ranks = "auto";
-  std::vector<std::string> sets;
+  ConfigWords files;
+  std::string resume = "auto", init, init_head = "keep", ranks = "auto";
   bool init_resize = false, reset = false, print_config = false, dry_run = false, dump_plan = false, quiet = false,
-       verbose = false, no_record = false, deepspeed = false;
+       verbose = false, no_record = false;
   int requeue_code = static_cast<int>(ExitCode::stopped);
-  TutorialFlags tutorial;
 };
 
 void add_options(CLI::App& app, TrainFlags& f) {
   add_config_options(app, f.files);
-  app.add_option("--set", f.sets, "KEY=VALUE, repeatable: replaces a key of the configuration")
-      ->allow_extra_args(false);
-  app.add_option("--output", f.output, "the run's folder (output)");
+  add_key_option(app, f.files, "--output", "output", "the run's folder (output)");
   app.add_option("--resume", f.resume, "auto | must | never | PATH of a checkpoint");
   app.add_flag("--reset", f.reset, "start over: delete an earlier run in the output folder");
   CLI::Option* init = app.add_option("--init", f.init, "start from the weights of a safetensors file");
@@ -56,9 +53,7 @@ void add_options(CLI::App& app, TrainFlags& f) {
       ->needs(init);
   app.add_flag("--init-resize", f.init_resize, "with --init, resample position embeddings of another picture size")
       ->needs(init);
-  app.add_option("--device", f.device, "auto | cpu | cuda | cuda:N");
-  app.add_option("--cuda-path", f.cuda_path,
-                 "the folder that is searched first for cuDNN, cuBLAS and NCCL (cuda.path)");
+  add_device_options(app, f.files);
   app.add_option("--ranks", f.ranks, "ranks as threads of this process: a number or auto");
   app.add_flag("--print-config", f.print_config, "print the effective configuration and stop");
   app.add_flag("--dry-run", f.dry_run,
@@ -69,31 +64,6 @@ void add_options(CLI::App& app, TrainFlags& f) {
   app.add_option("--requeue-code", f.requeue_code, "exit code of a run stopped on request (Grid Engine: 99)")
       ->check(CLI::Range(1, 125));
   app.add_flag("--no-record", f.no_record, "launch every kernel separately, not as CUDA graphs (cuda.record: false)");
-  const char* tutorial = "The tutorial scripts' flags";
-  app.add_flag("--deepspeed,--deepscale", f.deepspeed, "accepted; there is nothing to switch on")->group(tutorial);
-  app.add_option("--local_rank", f.tutorial.local_rank, "accepted; the launcher says")->group(tutorial);
-  app.add_option("-b,--batch_size", f.tutorial.batch_size, "train_batch_size, and at most that as micro-batch")
-      ->group(tutorial);
-  app.add_option("-e,--epochs", f.tutorial.epochs, "train.epochs")->group(tutorial);
-  app.add_flag("--with_cuda", f.tutorial.with_cuda, "device: cuda")->group(tutorial);
-  app.add_flag("--use_ema", f.tutorial.use_ema, "train.ema.decay: 0.999, a moving average of the weights")
-      ->group(tutorial);
-  app.add_flag("--sync-bn,--sync_bn,--sync_batchnorm", f.tutorial.sync_bn, "batch norm over all ranks")
-      ->group("");  // refused by the configuration
-  app.add_option("--dtype", f.tutorial.dtype, "fp32 | bf16 | fp16")->group(tutorial);
-  app.add_option("--stage", f.tutorial.stage, "zero_optimization.stage")->group(tutorial);
-  app.add_option("--log-interval", f.tutorial.log_interval, "train.log_interval")->group(tutorial);
-  TutorialFlags::Moe& moe = f.tutorial.moe;
-  app.add_flag("--moe", moe.moe, "model.name: cnn_moe, mixtures of experts")->group(tutorial);
-  app.add_option("--num-experts", moe.num_experts, "model.num_experts, of each mixture")->group(tutorial);
-  app.add_option("--top-k", moe.top_k, "model.top_k")->group(tutorial);
-  app.add_option("--mlp-type", moe.mlp_type, "model.mlp_type: standard | residual")->group(tutorial);
-  app.add_option("--noisy-gate-policy", moe.noisy_gate_policy, "model.noisy_gate_policy: None | RSample | Jitter")
-      ->group(tutorial);
-  app.add_option("--min-capacity", moe.min_capacity, "model.min_capacity")->group(tutorial);
-  app.add_flag("--moe-param-group", moe.param_group, "model.moe_param_group")->group(tutorial);
-  app.add_option("--ep-world-size", moe.ep_world_size, "accepted: every rank has all experts")->group(tutorial);
-  app.add_option("--backend", f.tutorial.backend, "nccl | mpi | gloo")->group(tutorial);
 }
 
 ResumeMode resume_mode(const TrainFlags& f) {
@@ -234,6 +204,7 @@ int verb_train(const Words& words) {
   CLI::App app("Train a model. Without --config: default.yaml.", "cifar-train train");
   TrainFlags f;
   add_options(app, f);
+  const ForeignFlags foreign = add_foreign_flags(app);
   LaunchFlags launching;
   add_launch_options(app, launching, LaunchForms::long_only);
   if (!parse(app, words)) return 0;
@@ -250,19 +221,13 @@ int verb_train(const Words& words) {
   TrainOptions options{.resume = resume,
                        .reset = f.reset,
                        .init = f.init,
-                       .init_options = {.reset_head = f.init_head == "reset", .resize_positions = f.init_resize}};
+                       .init_options = {.reset_head = f.init_head == "reset", .resize_positions = f.init_resize},
+                       .listeners = foreign_listeners()};
   const Path caller = std::filesystem::current_path();
   ConfigSources sources = locate_configs(f.files, &options.warnings);
-  sources.flags = f.tutorial;
-  sources.sets = f.sets;
-  options.config_source = joined(sources.files, " and ", source_name);
-  const bool names_none = !f.files.config && !f.files.deepspeed && f.files.env.empty();
-  if (f.deepspeed && names_none)
-    options.warnings.push_back("DeepSpeed requires --deepspeed_config to specify configuration file; without one " +
-                               options.config_source + " is taken");
-  if (app.count("--output") > 0) sources.overrides.push_back({"output", f.output, "--output"});
-  if (app.count("--device") > 0) sources.overrides.push_back({"device", f.device, "--device"});
-  if (app.count("--cuda-path") > 0) sources.overrides.push_back({"cuda.path", f.cuda_path, "--cuda-path"});
+  sources.flags = foreign;
+  for (const auto& file : sources.files)
+    options.config_source += (options.config_source.empty() ? "" : " and ") + source_name(file);
   if (f.no_record) sources.overrides.push_back({"cuda.record", "false", "--no-record"});
   options.config = load_config(sources, &options.warnings);
   if (std::filesystem::current_path() != caller)  // the run tells commands for where the caller is

@@ -44,6 +44,10 @@ std::string device_problem(const std::string& word);
 std::string count_problem(const std::string& word);
 std::string positive_problem(const std::string& word);
 
+/// A few lines: version and commit, compiler, libraries, instruction set, kinds of GPUs. Opens no library and no
+/// device.
+std::string version_text();
+
 /// "warning: ..." on stderr; nothing of an empty text.
 void warn(const std::string& text);
 

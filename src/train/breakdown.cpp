@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "metrics/deepspeed_lines.h"
+#include "metrics/step_line.h"
 
 namespace ct {
 namespace {
@@ -27,29 +27,6 @@ Json to_json(const Breakdown& breakdown) {
   Json json;
   for (const auto& [name, milliseconds] : named(breakdown)) json[std::string(name)] = milliseconds;
   return json;
-}
-
-std::string deepspeed_optimizer_line(const DeepSpeedTimes& times) {
-  return timer_line(std::array<Named, 3>{{{"optimizer_allgather", times.optimizer_allgather},
-                                          {"optimizer_gradients", 0},
-                                          {"optimizer_step", times.optimizer_step}}});
-}
-
-std::string deepspeed_micro_line(const DeepSpeedTimes& times, int micro_steps) {
-  const auto share = [&](double milliseconds) { return milliseconds / micro_steps; };
-  return timer_line(std::array<Named, 5>{{{"fwd_microstep", share(times.forward)},
-                                          {"bwd_microstep", share(times.backward())},
-                                          {"bwd_inner_microstep", share(times.backward_inner)},
-                                          {"bwd_allreduce_microstep", share(times.backward_allreduce)},
-                                          {"step_microstep", times.step()}}});
-}
-
-std::string deepspeed_line(const DeepSpeedTimes& times) {
-  return timer_line(std::array<Named, 5>{{{"fwd", times.forward},
-                                          {"bwd", times.backward()},
-                                          {"bwd_inner", times.backward_inner},
-                                          {"bwd_allreduce", times.backward_allreduce},
-                                          {"step", times.step()}}});
 }
 
 }  // namespace ct

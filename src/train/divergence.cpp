@@ -1,5 +1,6 @@
 #include "train/divergence.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -10,13 +11,12 @@ namespace ct {
 
 namespace {
 
-/// What a step made of the loss scale is told where it was skipped, or where all of DeepSpeed's lines are wanted.
+/// Listeners may show what becomes of a dynamic loss scale in words of their own.
 void report_step(const RunContext& run, const std::optional<LossScaleOptions>& scale, int64_t step,
                  const LossScaleState& before, const Outcome& now) {
-  const bool skipped = now.scalars.skip != 0, in_its_words = run.config.compat.has(CompatFlag::console);
-  if (scale && in_its_words)
-    for (const std::string& line : deepspeed_lines(*scale, before, now.loss_scale, skipped)) run.log.note(line);
-  if (!skipped || (scale && scale->dynamic && in_its_words)) return;
+  for (const auto& listener : run.listeners) listener->show_update(step, before, now);
+  const auto replaces = [](const auto& listener) { return listener->replaces_lines(); };
+  if (now.scalars.skip == 0 || (scale && scale->dynamic && std::ranges::any_of(run.listeners, replaces))) return;
   const std::string end = scale ? ". " + overflow_text(*scale, before, now.loss_scale) : "";
   run.log.warn(str("step ", step, " was skipped on all ranks: its loss or gradient is not finite", end));
 }
@@ -31,11 +31,10 @@ std::string report_skipped_steps(const RunContext& run) {
   for (const Outcome& o : recent) {
     ++step;
     report_step(run, scale, step, std::exchange(run.state.loss_scale, o.loss_scale), o);
-    run.csv.show_update(run.state.samples - (run.state.step - step) * run.session.batch().train, o, scale.has_value());
     if (o.scalars.skip == 0) continue;
     if (dynamic && o.loss_scale.diverged > 0)
-      return str("diverged: step ", step, " overflowed at the smallest loss scale, ", o.loss_scale.scale, " (",
-                 kScaleAtItsMinimum, ")");
+      return str("diverged: step ", step, " overflowed at the smallest loss scale, ", o.loss_scale.scale,
+                 " (Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.)");
     if (!dynamic && o.scalars.bad_streak >= run.config.train.max_bad_steps)
       return str("diverged: the loss or gradient was not finite in ", o.scalars.bad_streak,
                  " steps in a row, up to step ", step);

@@ -45,40 +45,42 @@ SummaryValue picture(const std::vector<Evaluation::Example>& examples, const Sam
 
 }  // namespace
 
-void EventLog::open(FileSystem& files, const Path& run, const Config& config, const RunState& state,
-                    const SampleShape& sample) {
-  if (!config.tensorboard.enabled) return;
-  sample_ = sample;
-  const auto& [enabled, output, job] = config.tensorboard;
-  Path folder = output.empty() ? run / kEventFolder : Path(output);
+EventLog::EventLog(const ListenerSetup& setup) : run_(setup.run) {
+  const auto& [enabled, output, job] = run_.config.tensorboard;
+  Path folder = output.empty() ? setup.folder / kEventFolder : Path(output);
   if (!job.empty()) folder /= job;
   try {
-    file_.emplace(files, folder, event_writer(output.empty() ? "" : config.output), state.step,
-                  [&](std::string_view tag, int64_t x) { return shown_before(state, tag, x); });
+    file_.emplace(*setup.files, folder, event_writer(output.empty() ? "" : run_.config.output), run_.state.step,
+                  [&](std::string_view tag, int64_t x) { return shown_before(run_.state, tag, x); });
   } catch (const Error& e) {
-    return give_up(e);
+    give_up(e);
   }
-  show(state.step, {text_summary(kConfigurationTag, "```yaml\n" + to_yaml(config) + "```\n")});
+  show(run_.state.step, {text_summary(kConfigurationTag, "```yaml\n" + to_yaml(run_.config) + "```\n")});
 }
 
-void EventLog::show_step(int64_t step, int64_t epoch, double loss, double lr) {
-  show(step, {scalar_summary(kLossTag, loss), scalar_summary(kLrTag, lr),
-              scalar_summary(kEpochTag, static_cast<double>(epoch))});
+std::unique_ptr<RunListener> listen_for_tensorboard(const ListenerSetup& setup) {
+  if (!setup.run.config.tensorboard.enabled || setup.files == nullptr) return nullptr;
+  return std::make_unique<EventLog>(setup);
 }
 
-void EventLog::show_epoch(const RunState& state, double loss) {
-  show(state.samples, {scalar_summary(kEpochLossTag, loss)});
+void EventLog::show_step(double loss) {
+  if (!file_) return;
+  const RunState& state = run_.state;
+  show(state.step, {scalar_summary(kLossTag, loss), scalar_summary(kLrTag, run_.session.engine().latest().scalars.lr),
+                    scalar_summary(kEpochTag, static_cast<double>(state.epoch + 1))});
 }
 
-void EventLog::show_evaluation(const RunState& state, const Evaluation& first, const Evaluation& test,
-                               bool ends_epoch) {
+void EventLog::show_epoch(double loss) { show(run_.state.samples, {scalar_summary(kEpochLossTag, loss)}); }
+
+void EventLog::show_evaluation(const Evaluation& first, const Evaluation& test, bool ends_epoch) {
+  const RunState& state = run_.state;
   show(state.step, {scalar_summary(kAccuracyTag, test.accuracy())});
   show(state.samples,
        {scalar_summary(kValAccuracyTag, 100 * first.accuracy()), scalar_summary(kValLossTag, first.loss)});
   if (!ends_epoch || first.examples.empty()) return;
   std::vector<SummaryValue> values;
-  if (const int64_t channels = sample_.channels; channels == 1 || channels == 3)
-    values.push_back(picture(first.examples, sample_));
+  const SampleShape& shape = run_.session.data().train->shape();
+  if (shape.channels == 1 || shape.channels == 3) values.push_back(picture(first.examples, shape));
   for (size_t i = 0; i < first.examples.size(); ++i)
     values.push_back(scalar_summary(str(kLabelTag, i), first.examples[i].label));
   for (size_t i = 0; i < first.examples.size(); ++i)
@@ -97,11 +99,11 @@ void EventLog::show(int64_t x, const std::vector<SummaryValue>& values) {
   }
 }
 
-/// Curves are not worth a run.
+/// Training does not end for curves.
 void EventLog::give_up(const Error& error) {
   if (error.code() != ExitCode::io) throw error;
   file_.reset();
-  log_.warn(str("nothing more is shown in TensorBoard, training goes on: ", error.what()));
+  run_.log.warn(str("nothing more is shown in TensorBoard, training goes on: ", error.what()));
 }
 
 }  // namespace ct

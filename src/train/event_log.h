@@ -5,38 +5,29 @@
 #include <optional>
 
 #include "metrics/event_file.h"
-#include "train/config/config.h"
-#include "train/evaluation.h"
-#include "train/run/run_state.h"
-#include "train/run_log.h"
+#include "train/run_context.h"
 
 namespace ct {
 
-class EventLog {
+class EventLog : public RunListener {
  public:
-  explicit EventLog(RunLog& log) : log_(log) {}
+  explicit EventLog(const ListenerSetup& setup);
 
-  /// Begins to show a run that goes on from `state`, where the configuration asks for it. Rank 0 only: elsewhere, and
-  /// once files cannot be written any more, nothing is shown. `run`: the run's folder; `sample`: an image's shape.
-  void open(FileSystem& files, const Path& run, const Config& config, const RunState& state, const SampleShape& sample);
-  bool shows() const { return file_.has_value(); }
-
-  /// A step: the mean loss of its images, and the rate. `epoch` counts from 1.
-  void show_step(int64_t step, int64_t epoch, double loss, double lr);
-  /// The end of an epoch: the mean loss of its images.
-  void show_epoch(const RunState& state, double loss);
-  /// An evaluation. `first` is the held-out split where there is one, otherwise test; its examples are shown where
-  /// `ends_epoch` says so.
-  void show_evaluation(const RunState& state, const Evaluation& first, const Evaluation& test, bool ends_epoch);
-  static constexpr int64_t kExamples = 2;  // that `first` should have
+  void show_step(double loss) override;
+  void show_epoch(double loss) override;
+  /// Examples are shown where `ends_epoch` says so.
+  void show_evaluation(const Evaluation& first, const Evaluation& test, bool ends_epoch) override;
+  int64_t examples() const override { return file_ ? 2 : 0; }
 
  private:
   void show(int64_t x, const std::vector<SummaryValue>& values);
   void give_up(const Error& error);
 
-  RunLog& log_;
-  SampleShape sample_;
+  const RunContext& run_;
   std::optional<EventFile> file_;
 };
+
+/// Null without tensorboard.enabled, and where no files are written. Once files cannot be written any more, nothing is.
+std::unique_ptr<RunListener> listen_for_tensorboard(const ListenerSetup& setup);
 
 }  // namespace ct

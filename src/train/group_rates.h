@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "metrics/deepspeed_lines.h"
+#include "metrics/step_line.h"
 #include "optim/rates.h"
 #include "train/config/config.h"
 

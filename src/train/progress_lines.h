@@ -1,43 +1,56 @@
 // Lines of progress, every steps_per_print steps: rates and momenta, throughput and, with wall_clock_breakdown, what
-// the time of a step went to; in this program's words, or DeepSpeed's (compat: console).
+// the time of a step went to.
 #pragma once
 
-#include <optional>
+#include <algorithm>
 
-#include "train/breakdown.h"
 #include "train/group_rates.h"
 #include "train/run_context.h"
 
 namespace ct {
 
-class ProgressLines {
+/// Samples a second since the clock was started, without waiting for data.
+class Throughputs {
  public:
-  ProgressLines(const RunContext& run, int64_t total_steps);
+  explicit Throughputs(const RunContext& run) : run_(run) {}
 
-  /// When the clock is started.
-  void start();
-  /// After every step.
-  void after_step();
-  /// The lines of the steps since the last call; DeepSpeed's always, others for -v only where lines have just been told
-  /// or a terminal shows progress by itself. `timed`: seconds of them without waiting for data.
-  void tell(int64_t steps, double timed, const std::optional<Breakdown>& breakdown);
+  void start() { running_from_ = timed(); }
+  void after_step() {
+    if (steps() == kWarmUp) running_from_ = timed();
+  }
+
+  /// Steps of this process.
+  int64_t steps() const { return run_.state.step - run_.clock.first_step(); }
+  bool is_warm() const { return steps() > kWarmUp; }
+  /// Without the first two steps.
+  double running() const { return of(steps() - kWarmUp, timed() - running_from_); }
+  double of(int64_t steps, double seconds) const {
+    return static_cast<double>(steps * run_.session.batch().train) / std::max(seconds, 1e-9);
+  }
 
  private:
+  static constexpr int64_t kWarmUp = 2;
   double timed() const { return run_.clock.seconds() - run_.session.waited(); }
-  int64_t steps_here() const { return run_.state.step - run_.clock.first_step(); }
-  double samples_a_second(int64_t steps, double seconds) const;
-  void report_plainly(int64_t steps, double timed, const std::optional<Breakdown>& breakdown);
-  void report_as_deepspeed(int64_t steps, double timed, const std::optional<Breakdown>& breakdown);
-  void report_step(int64_t applied, Pairs pairs);
-  void say(const std::string& line);
 
-  RunContext run_;
+  const RunContext& run_;
+  double running_from_ = 0;  // timed seconds
+};
+
+class ProgressLines : public RunListener {
+ public:
+  explicit ProgressLines(const ListenerSetup& setup)
+      : run_(setup.run), rates_(run_.config, setup.total_steps), throughputs_(run_) {}
+
+  void start() override { throughputs_.start(); }
+  void after_step() override { throughputs_.after_step(); }
+  /// For -v only where lines have just been shown, or a terminal shows progress by itself.
+  void show_window(const StepWindow& window) override;
+
+ private:
+  const RunContext& run_;
   GroupRates rates_;
-  bool as_deepspeed_;
-  Pairs pairs_;              // how DeepSpeed would write momenta
-  bool aloud_ = true;        // or for -v
-  double told_ = -1;         // by the clock: the latest lines
-  double running_from_ = 0;  // timed seconds, when the steps that count for the running average begin
+  Throughputs throughputs_;
+  double shown_ = -1;  // by the clock: the latest lines
 };
 
 }  // namespace ct

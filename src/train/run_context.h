@@ -3,12 +3,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/seconds.h"
-#include "train/csv_log.h"
-#include "train/event_log.h"
 #include "train/run/run_state.h"
+#include "train/run_listener.h"
 #include "train/run_log.h"
 #include "train/session.h"
 
@@ -55,8 +56,7 @@ struct RunContext {
   RunState& state;
   TrainingClock& clock;
   RunLog& log;
-  EventLog& events;
-  CsvLog& csv;
+  const std::vector<std::unique_ptr<RunListener>>& listeners;
 };
 
 }  // namespace ct

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <utility>
 
 #include "base/error.h"
 
@@ -14,7 +13,7 @@ namespace ct {
 
 void StepReports::start() {
   window_ = {run_.clock.seconds(), run_.session.waited(), run_.state.step};
-  lines_.start();
+  for (const auto& listener : run_.listeners) listener->start();
 }
 
 bool StepReports::line_due() const {
@@ -41,16 +40,15 @@ void StepReports::print_line() const {
 }
 
 bool StepReports::after_step() {
-  lines_.after_step();
+  for (const auto& listener : run_.listeners) listener->after_step();
   const bool line = line_due();
   const bool record_due = run_.config.steps_per_print > 0 && run_.state.step % run_.config.steps_per_print == 0;
   const bool epoch_done = run_.state.batch == run_.session.steps_per_epoch();
   if (line || record_due || epoch_done) drain_losses();
 
   if (record_due) record();
-  if ((line || record_due) && run_.events.shows())
-    run_.events.show_step(run_.state.step, run_.state.epoch + 1, loss_of_step(),
-                          run_.session.engine().latest().scalars.lr);
+  if (line || record_due)
+    for (const auto& listener : run_.listeners) listener->show_step(loss_of_step());
   if (run_.log.console().shows_progress() && !step_losses_.empty()) show_progress();
   if (line) print_line();
   if (line || epoch_done) {
@@ -61,7 +59,7 @@ bool StepReports::after_step() {
     if (run_.state.epoch_images > 0) {
       const double mean = run_.state.epoch_loss / static_cast<double>(run_.state.epoch_images);
       run_.log.record({{"event", "epoch"}, {"step", run_.state.step}, {"epoch", run_.state.epoch + 1}, {"loss", mean}});
-      run_.events.show_epoch(run_.state, mean);
+      for (const auto& listener : run_.listeners) listener->show_epoch(mean);
     }
     run_.state.epoch_loss = 0;
     run_.state.epoch_images = 0;
@@ -88,7 +86,8 @@ void StepReports::drain_losses() {
     step_losses_.assign(step, step + micros);
     const double loss = loss_of_step();
     if (std::isfinite(loss)) run_.state.ema_loss = next_ema_loss(run_.state.ema_loss, loss);
-    run_.csv.show_loss(std::exchange(samples, samples + batch), loss);
+    for (const auto& listener : run_.listeners) listener->show_loss(samples, loss);
+    samples += batch;
   }
 }
 
@@ -132,8 +131,8 @@ void StepReports::record() {
   if (breakdown) record["time_ms"] = to_json(*breakdown);
   if (balance_) record["l_aux"] = *balance_;
   run_.log.record(record);
-  if (breakdown) run_.csv.show_times(run_.state.samples, breakdown->phases);
-  lines_.tell(steps, elapsed - waited, breakdown);
+  for (const auto& listener : run_.listeners)
+    listener->show_window({.steps = steps, .timed = elapsed - waited, .breakdown = breakdown});
   report_waiting(waited / elapsed);
   window_ = {run_.clock.seconds(), run_.session.waited(), run_.state.step};
 }

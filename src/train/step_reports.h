@@ -4,16 +4,13 @@
 #include <optional>
 #include <vector>
 
-#include "train/breakdown.h"
-#include "train/progress_lines.h"
 #include "train/run_context.h"
 
 namespace ct {
 
 class StepReports {
  public:
-  StepReports(const RunContext& run, int64_t total_steps)
-      : run_(run), lines_(run, total_steps), total_steps_(total_steps) {}
+  StepReports(const RunContext& run, int64_t total_steps) : run_(run), total_steps_(total_steps) {}
 
   /// Begins the first window of steps, when the clock is started.
   void start();
@@ -35,7 +32,6 @@ class StepReports {
   void show_progress();
 
   RunContext run_;
-  ProgressLines lines_;
   int64_t total_steps_;
   std::vector<double> step_losses_;  // of the latest step's micro-batches
   std::optional<double> balance_;    // likewise the mean of its mixtures of experts' (Route), where there are any

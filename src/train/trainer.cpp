@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -13,6 +14,8 @@
 #include "train/config/print.h"
 #include "train/config/resume.h"
 #include "train/divergence.h"
+#include "train/event_log.h"
+#include "train/progress_lines.h"
 #include "train/run/run_files.h"
 #include "train/run/sample_grid.h"
 #include "train/signals.h"
@@ -149,7 +152,9 @@ std::vector<Evaluation> Trainer::evaluate_each_split() {
   const auto give_up = [this] { return any_rank(comm_, StopSignals::requested() != 0); };
   for (const auto& [images, split] : {std::pair{&validation_, "val"}, {&test_, "test"}}) {
     if (!*images) continue;
-    const int64_t examples = events_.shows() && results.empty() ? EventLog::kExamples : 0;
+    int64_t examples = 0;
+    for (const auto& listener : listeners_)
+      if (results.empty()) examples = std::max(examples, listener->examples());
     const EvaluationOptions options{.views = config_.train.eval_views, .examples = examples};
     auto result = evaluate(session_.evaluator(), **images, split, comm_, options, give_up);
     if (!result) return {};
@@ -195,7 +200,7 @@ bool Trainer::evaluate_now(Because because) {
     for (const Evaluation& e : results) report(e);
     report_replaced();
     const bool ends_epoch = state_.step > 0 && (state_.batch == 0 || state_.step == total_steps_);
-    events_.show_evaluation(state_, results.front(), results.back(), ends_epoch);
+    for (const auto& listener : listeners_) listener->show_evaluation(results.front(), results.back(), ends_epoch);
 
     const auto figures = [](const Evaluation& e) { return Judged::Figures{e.loss, e.accuracy()}; };
     const Judged judged{figures(results.front()), figures(results.back())};
@@ -359,15 +364,24 @@ void Trainer::start_from(const std::string& checkpoint) {
         options_.init.empty() ? "" : "--init " + in_quotes(options_.init) + options_.init_options.words();
     folder_->begin(config_, comm_.size(), checkpoint.empty() ? nullptr : &state_, init, log_.console());
     log_.open(folder_->files(), folder_->path());
-    events_.open(folder_->files(), folder_->path(), config_, state_, session_.data().train->shape());
-    csv_.open(folder_->files(), folder_->path(), config_, state_, total_steps_,
-              checkpoint.empty() ? CsvLog::Begins::anew : CsvLog::Begins::again);
   }
+  add_listeners(/*goes_on=*/!checkpoint.empty());
   if (config_.train.sample_grid && !ended_) run_on_all_ranks(comm_, [&] { show_first_images(); });
   saver_.emplace(run_, folder_.get(), provenance_);
   if (checkpoint.empty()) return;
   saver_->restored(saved_here, checkpoint);
   if (!ended_) saver_->return_to_best_of(checkpoint);
+}
+
+void Trainer::add_listeners(bool goes_on) {
+  ListenerSetup setup{.run = run_, .total_steps = total_steps_, .goes_on = goes_on};
+  if (folder_ && !ended_) setup.files = &folder_->files(), setup.folder = folder_->path();
+  std::vector<MakeListener> makers = {listen_for_tensorboard};
+  makers.insert(makers.end(), options_.listeners.begin(), options_.listeners.end());
+  for (const MakeListener& make : makers)
+    if (std::unique_ptr<RunListener> listener = make(setup)) listeners_.push_back(std::move(listener));
+  if (std::ranges::none_of(listeners_, [](const auto& listener) { return listener->replaces_lines(); }))
+    listeners_.push_back(std::make_unique<ProgressLines>(setup));
 }
 
 /// train.sample_grid.

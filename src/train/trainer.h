@@ -26,6 +26,7 @@ struct TrainOptions {
   std::string init;  // weights to start from; empty: drawn from the seed
   InitOptions init_options;
   std::span<const DataKind> data_kinds = ct::data_kinds();
+  std::vector<MakeListener> listeners = {};  // besides those of train/
 };
 
 class Trainer {
@@ -40,6 +41,7 @@ class Trainer {
   void start_from(const std::string& checkpoint);
   void load_initial_weights();
   void show_first_images();
+  void add_listeners(bool goes_on);
 
   ExitCode run_to_end();
   void train_step();
@@ -63,13 +65,12 @@ class Trainer {
   Communicator& comm_;
   std::unique_ptr<RunFolder> folder_;  // rank 0 only; its files are written by what follows
   RunLog log_;
-  EventLog events_{log_};
-  CsvLog csv_{log_};
   TrainingClock clock_;
   RunState state_;
   CommsLog comms_;  // before the session, which tells it
   TrainingSession session_;
-  const RunContext run_{config_, session_, state_, clock_, log_, events_, csv_};
+  std::vector<std::unique_ptr<RunListener>> listeners_;
+  const RunContext run_{config_, session_, state_, clock_, log_, listeners_};
   Provenance provenance_;
   std::optional<EvalPipeline> test_, validation_;
   int64_t total_steps_ = 0;

@@ -26,17 +26,6 @@ TEST(Breakdown, InOurWords) {
             R"({"forward":2.0,"backward":4.0,"communication":1.25,"update":3.0,"data":0.5,"step":16.0})");
 }
 
-TEST(Breakdown, InDeepSpeedsWords) {
-  const DeepSpeedTimes times(sample().phases);
-  EXPECT_EQ(deepspeed_line(times),
-            "time (ms) | fwd: 2.00 | bwd: 5.00 | bwd_inner: 4.00 | bwd_allreduce: 1.00 | step: 3.25");
-  EXPECT_EQ(deepspeed_micro_line(times, 2),
-            "time (ms) | fwd_microstep: 1.00 | bwd_microstep: 2.50 | bwd_inner_microstep: 2.00 | "
-            "bwd_allreduce_microstep: 0.50 | step_microstep: 3.25");
-  EXPECT_EQ(deepspeed_optimizer_line(times),
-            "time (ms) | optimizer_allgather: 0.25 | optimizer_gradients: 0.00 | optimizer_step: 3.00");
-}
-
 TEST(PhaseClock, AddsUpWhatIsBetweenMarks) {
   const auto backend = make_cpu_backend();
   PhaseClock clock(*backend);

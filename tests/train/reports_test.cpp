@@ -8,11 +8,11 @@
 
 #include "plan/lower.h"
 #include "train/config/load.h"
+#include "train/config/print.h"
 #include "train/config/schema.h"
 #include "train/reports/comms_log.h"
 #include "train/reports/flops_profile.h"
 #include "train/reports/memory_breakdown.h"
-#include "train/reports/state_dump.h"
 
 namespace ct {
 namespace {

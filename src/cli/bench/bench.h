@@ -13,13 +13,11 @@ namespace ct {
 
 struct BenchFlags {
   std::string what = "step", ranks = "1";
-  std::vector<std::string> sets;
   std::string optimizer;  // of bench update; empty: what the configuration says
   double window = 0.25;
   int windows = 9;
   int64_t elements = 0;
   bool json = false, operations = false, large = false;
-  std::string device, cuda_path;  // empty: what the configuration says
 };
 
 // Members of `cifar-train bench`: each returns the exit code. All ranks of a job call it, and rank 0 prints.

@@ -19,7 +19,6 @@
 #include "plan/lower.h"
 #include "train/config/batch.h"
 #include "train/config/choices.h"
-#include "train/config/compat.h"
 
 namespace ct {
 

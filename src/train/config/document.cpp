@@ -10,7 +10,7 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "train/config/encoded.h"
+#include "train/config/foreign.h"
 
 namespace ct::document {
 namespace {
@@ -118,7 +118,7 @@ std::string read_text(const std::filesystem::path& path) {
 }
 
 Node read_file(const std::filesystem::path& path) {
-  const std::optional<std::string> encoded = config_in_place_of(path);
+  const std::optional<std::string> encoded = text_in_place_of(path);
   const std::string text = encoded ? *encoded : read_text(path);
   const auto origin = std::make_shared<Origin>(Origin{source_name(path)});
   const std::string suffix = lower_case(path.extension().string());

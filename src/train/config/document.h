@@ -1,9 +1,9 @@
 // A configuration text as a tree in which every value knows where it was written.
 //
-// YAML (yaml-cpp reads the grammar) and JSON or Hjson give the same tree, by
-// stricter rules than either: no duplicate keys, anchors, aliases, merge keys, tags or second documents, no numbers
-// that look octal or hexadecimal, no infinities, no yes/no/on/off. What is refused here would be read differently by
-// another program. Errors: Error with ExitCode::usage whose message begins with "file:line:column: ".
+// YAML (yaml-cpp reads the grammar) and JSON give the same tree, by stricter rules than either: no duplicate keys,
+// anchors, aliases, merge keys, tags or second documents, no numbers that look octal or hexadecimal, no infinities, no
+// yes/no/on/off. What is refused here would be read differently by another program. Errors: Error with ExitCode::usage
+// whose message begins with "file:line:column: ".
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ struct Entry {
 /// The text of a file, without a byte-order mark; at most kMaxBytes of UTF-8.
 std::string read_text(const std::filesystem::path& path);
 
-/// Reads a file, or the base64 that stands in its place (encoded.h): JSON when it is named *.json or *.hjson, or begins
+/// Reads a file, or the text that stands in its place (foreign.h): JSON when it is named *.json or *.hjson, or begins
 /// with '{' and is not named *.yaml or *.yml; otherwise YAML. The root is a map; an empty file is an empty map.
 Node read_file(const std::filesystem::path& path);
 
@@ -65,6 +65,7 @@ Node read_file(const std::filesystem::path& path);
 bool is_text(const std::string& text);
 
 Node parse_yaml(const std::string& text, std::shared_ptr<const Origin> origin);
+/// src/deepspeed/ reads Hjson; without that folder (no_deepspeed.cpp) JSON is read as YAML.
 Node parse_json(const std::string& text, std::shared_ptr<const Origin> origin);
 
 /// What an unquoted scalar means: null, boolean, integer, real or text.

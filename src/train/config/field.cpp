@@ -179,6 +179,17 @@ std::array<double, N> checked_numbers(const ConfigField& field, const Node& node
   return numbers;
 }
 
+/// Reads an entry into the one of `keys` that it names; `owner` takes these.
+void read_key(const document::Entry& entry, const std::vector<ConfigKey>& keys, const std::string& block,
+              const std::string& owner) {
+  const auto found = std::ranges::find(keys, entry.key, &ConfigKey::name);
+  if (found != keys.end()) return read_field(as_field(*found, block), entry.value);
+  std::vector<std::string> names;
+  for (const ConfigKey& key : keys) names.push_back(key.name);
+  fail_at(entry.mark, "unknown key ", quoted(block + entry.key), "; ", owner, " takes ",
+          names.empty() ? "none" : join_choices(names));
+}
+
 /// random_crop | {random_crop: {padding: 4}}
 AugmentStep read_step(const ConfigField& field, const Node& node) {
   const bool with_parameters = node.kind == Kind::map && node.entries.size() == 1;
@@ -197,17 +208,7 @@ AugmentStep read_step(const ConfigField& field, const Node& node) {
   if (parameters.kind == Kind::null) return step;
   if (parameters.kind != Kind::map) wrong_type(field, parameters, "parameters of " + word + " in braces");
   const std::string block = field.key + "." + word + ".";
-  for (const document::Entry& entry : parameters.entries) {
-    const std::vector<ConfigKey> keys = keys_of(step);
-    const auto found = std::ranges::find(keys, entry.key, &ConfigKey::name);
-    if (found == keys.end()) {
-      std::vector<std::string> names;
-      for (const ConfigKey& key : keys) names.push_back(key.name);
-      fail_at(entry.mark, "unknown key ", quoted(block + entry.key), "; ", word, " takes ",
-              names.empty() ? "none" : join_choices(names));
-    }
-    read_field(as_field(*found, block), entry.value);
-  }
+  for (const document::Entry& entry : parameters.entries) read_key(entry, keys_of(step), block, word);
   if (const auto fault = fault_of(step)) {
     const auto named = std::ranges::find(parameters.entries, fault->key, &document::Entry::key);
     fail_at(named == parameters.entries.end() ? parameters.mark : named->value.mark, block, fault->key, " ",
@@ -228,15 +229,8 @@ optim::ParameterGroup read_group(const ConfigField& field, const Node& node) {
   optim::ParameterGroup group;
   bool chooses = false;
   for (const document::Entry& entry : node.entries) {
-    const std::vector<ConfigKey> keys = optim::keys_of(group);
-    const auto found = std::find_if(keys.begin(), keys.end(), [&](const auto& key) { return key.name == entry.key; });
-    if (found == keys.end()) {
-      std::vector<std::string> names;
-      for (const ConfigKey& key : keys) names.push_back(key.name);
-      fail_at(entry.mark, "unknown key ", quoted(field.key + "." + entry.key), "; a group takes ", join_choices(names));
-    }
+    read_key(entry, optim::keys_of(group), field.key + ".", "a group");
     chooses = chooses || entry.key == "pattern" || entry.key == "dimensions";
-    read_field(as_field(*found, field.key + "."), entry.value);
   }
   if (!chooses) fail_at(node.mark, field.key, ": a group needs a pattern or dimensions");
   return group;

@@ -1,5 +1,3 @@
-#include "train/config/json_schema.h"
-
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -7,8 +5,9 @@
 
 #include "train/config/document.h"
 #include "train/config/field.h"
-#include "train/config/inert_keys.h"
+#include "train/config/foreign.h"
 #include "train/config/merge.h"
+#include "train/config/print.h"
 #include "train/config/schema.h"
 
 namespace ct {
@@ -95,9 +94,7 @@ Json values(const ConfigField& field);
 /// Of the keys of one augmentation step or parameter group.
 Json keys_object(const std::vector<ConfigKey>& keys) {
   Json properties = Json::object();
-  for (const ConfigKey& key : keys)
-    properties[key.name] =
-        values({key.name, std::visit([](auto target) { return ConfigTarget(target); }, key.target), key.doc, key.rule});
+  for (const ConfigKey& key : keys) properties[key.name] = values(as_field(key, ""));
   return {{"type", {"object", "null"}}, {"properties", properties}, {"additionalProperties", false}};
 }
 
@@ -196,12 +193,9 @@ Json of_inert(const InertKey& inert) {
   } else if (inert.harmless != "*") {
     Json choices = Json::array({nullptr, "auto"});
     bool off = false;
-    for (size_t begin = 0; begin <= inert.harmless.size();) {
-      const size_t end = std::min(inert.harmless.find('|', begin), inert.harmless.size());
-      const std::string choice = inert.harmless.substr(begin, end - begin);
+    for (const std::string& choice : harmless_values(inert)) {
       off = off || choice == kSwitchedOff;
       if (choice != kSwitchedOff) choices.push_back(value_of(choice));
-      begin = end + 1;
     }
     if (off)  // which of its blocks are switched on, the program tells
       schema["anyOf"] = {{{"enum", choices}}, {{"type", "object"}, {"additionalProperties", switched_off(3)}}};
@@ -284,10 +278,13 @@ Json json_schema() {
     if (other.given_up) same["deprecated"] = true;
     block["properties"][last(other.theirs)] = same;
   }
-  Json& zero = tree.root()["properties"]["zero_optimization"];
-  zero["type"] = {"object", "null", "boolean"};  // true is stage 1, of old
-  for (const char* name : {"cpu_offload", "cpu_offload_param"}) {
-    Json& old = zero["properties"][name];
+  for (const OldForm& form : old_forms()) {
+    const std::string key(form.theirs);
+    Json& old = tree.block_of(key)["properties"][key.substr(key.rfind('.') + 1)];
+    if (old.contains("properties")) {
+      old["type"] = {"object", "null", "boolean"};
+      continue;
+    }
     old.erase("enum");
     old["type"] = {"boolean", "null"};
     old["deprecated"] = true;

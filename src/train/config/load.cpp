@@ -5,15 +5,13 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "train/config/document.h"
-#include "train/config/encoded.h"
+#include "train/config/foreign.h"
 #include "train/config/merge.h"
-#include "train/config/tutorial_flags.h"
 #include "train/config/validate.h"
 
 namespace ct {
 namespace {
 
-using document::Kind;
 using document::Node;
 using document::quoted;
 
@@ -40,12 +38,8 @@ Config load_config(const ConfigSources& sources, std::vector<std::string>* warni
     merge.add_file(root);
   }
 
-  std::optional<int64_t> micro;
-  if (const Node* node = merge.find("train_micro_batch_size_per_gpu"); node && node->kind == Kind::integer)
-    micro = node->integer;
-  const Node* decay = merge.find("train.ema.decay");
-  const bool has_average = decay && !(decay->is_number() && decay->real == 0);
-  std::vector<ConfigOverride> words = tutorial_flag_overrides(sources.flags, micro, has_average, warnings);
+  std::vector<ConfigOverride> words;
+  if (sources.flags) words = sources.flags(merge, warnings);
   words.insert(words.end(), sources.overrides.begin(), sources.overrides.end());
   for (const std::string& set : sources.sets) words.push_back(split_set(set));
   words.insert(words.end(), sources.swept.begin(), sources.swept.end());

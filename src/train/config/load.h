@@ -1,8 +1,8 @@
-// From files, the tutorial scripts' flags and --set words to one validated Config.
+// From files, flags and --set words to one validated Config.
 #pragma once
 
 #include <filesystem>
-#include <optional>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,36 +10,18 @@
 
 namespace ct {
 
+class Merge;
+
 /// One key given on the command line; `value` is YAML (for text: the bare text), `origin` how the user wrote it.
 struct ConfigOverride {
   std::string key, value, origin;
 };
 
-/// Flags of the tutorial scripts that still work.
-struct TutorialFlags {
-  std::optional<int64_t> batch_size = {};    // -b: train_batch_size; the micro-batch, where given, is lowered to it
-  std::optional<int64_t> epochs = {};        // -e
-  std::optional<int64_t> stage = {};         // --stage
-  std::optional<int64_t> log_interval = {};  // --log-interval
-  std::optional<std::string> dtype = {};     // --dtype fp32 | bf16 | fp16
-  std::optional<std::string> backend = {};   // --backend mpi | gloo | nccl | threads | auto
-  std::optional<int64_t> local_rank = {};    // --local_rank: ignored with a note
-  bool with_cuda = false;
-  bool use_ema = false;
-  bool sync_bn = false;  // --deepspeed itself asks for nothing
-  struct Moe {           // of the example with mixtures of experts, as they are written; empty: not given
-    bool moe = false;    // --moe: model.name cnn_moe
-    std::vector<int64_t> num_experts = {};
-    std::optional<int64_t> top_k = {}, min_capacity = {}, ep_world_size = {};
-    std::optional<std::string> mlp_type = {}, noisy_gate_policy = {};
-    bool param_group = false;
-  } moe = {};
-};
-
 struct ConfigSources {
   std::vector<std::filesystem::path> files = {};  // in order: a later file's keys win
   bool begins_with_default = false;               // the first is default.yaml, which nobody has named
-  TutorialFlags flags = {};
+  // Flags of the command line that depend on what the files say; null: none.
+  std::function<std::vector<ConfigOverride>(const Merge& files, std::vector<std::string>* warnings)> flags = {};
   std::vector<ConfigOverride> overrides = {};  // other flags that set a key, such as --output
   // "a.b=c", applied in order behind all of these; optimizer.type= first, as it clears the params
   std::vector<std::string> sets = {};

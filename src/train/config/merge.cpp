@@ -5,8 +5,7 @@
 
 #include "base/text.h"
 #include "train/config/batch.h"
-#include "train/config/imagenet_file.h"
-#include "train/config/inert_keys.h"
+#include "train/config/foreign.h"
 #include "train/config/suggest.h"
 
 namespace ct {
@@ -21,26 +20,17 @@ using document::quoted;
 
 constexpr const char* kReplacedWhole[] = {"optimizer", "scheduler"};
 
-constexpr OtherName kOtherNames[] = {
-    {"bfloat16", "bf16"},
-    {"zero_optimization.prefetch_bucket_size", "zero_optimization.stage3_prefetch_bucket_size"},
-    {"zero_optimization.param_persistence_threshold", "zero_optimization.stage3_param_persistence_threshold"},
-    {"zero_optimization.model_persistence_threshold", "zero_optimization.stage3_model_persistence_threshold"},
-    {"zero_optimization.max_live_parameters", "zero_optimization.stage3_max_live_parameters"},
-    {"zero_optimization.max_reuse_distance", "zero_optimization.stage3_max_reuse_distance"},
-    {"zero_optimization.module_granularity_threshold", "zero_optimization.stage3_module_granularity_threshold"},
-    {"zero_optimization.use_all_reduce_for_fetch_params", "zero_optimization.stage3_use_all_reduce_for_fetch_params"},
-    {"zero_optimization.gather_16bit_weights_on_model_save",
-     "zero_optimization.stage3_gather_16bit_weights_on_model_save"},
-    {"zero_optimization.stage3_gather_fp16_weights_on_model_save",
-     "zero_optimization.stage3_gather_16bit_weights_on_model_save", /*given_up=*/true},
-};
-constexpr const char *kZero = "zero_optimization", *kCpuOffload = "zero_optimization.cpu_offload",
-                     *kCpuOffloadParam = "zero_optimization.cpu_offload_param";
-
 const OtherName* other_name(const std::string& key) {
-  const auto found = std::ranges::find(kOtherNames, key, &OtherName::theirs);
-  return found == std::end(kOtherNames) ? nullptr : &*found;
+  const auto found = std::ranges::find(other_names(), key, &OtherName::theirs);
+  return found == other_names().end() ? nullptr : &*found;
+}
+
+/// What a value of a key said of old; nullptr: it says what it says.
+const OldForm* old_form(const std::string& key, const Node& value) {
+  const auto found = std::ranges::find_if(old_forms(), [&](const OldForm& old) {
+    return key == old.theirs && value.kind == Kind::boolean && value.boolean == old.when;
+  });
+  return found == old_forms().end() ? nullptr : &*found;
 }
 
 std::string last_part(std::string_view key) { return std::string(key.substr(key.rfind('.') + 1)); }
@@ -53,7 +43,7 @@ const Node* entry_of(const Node& map, std::string_view name) {
 
 bool has_entry(const Node& map, std::string_view name) { return entry_of(map, name) != nullptr; }
 
-constexpr std::string_view kAuto = "auto";  // DeepSpeed's, for "as if it were absent"
+constexpr std::string_view kAuto = "auto";  // as if it were absent
 bool is_auto(const Node& node) { return node.kind == Kind::text && node.text == kAuto; }
 
 /// A key and its other name in one block would each win or lose by chance.
@@ -66,11 +56,9 @@ void refuse_both(const Node& map, const std::string& block, const Entry& entry) 
               "' together; remove the first");
     fail_at(entry.mark, entry.key, " is another name of ", ours, ", which is given too; remove one");
   }
-  for (const auto& [old, replacing] :
-       {std::pair{kCpuOffload, "offload_optimizer"}, std::pair{kCpuOffloadParam, "offload_param"}})
-    if (key == old && entry.value.boolean && has_entry(map, replacing))
-      fail_at(entry.mark, "Cannot provide deprecated parameter '", entry.key, "' and replacing parameter '", replacing,
-              "' together; remove the first");
+  if (const OldForm* old = old_form(key, entry.value); old && has_entry(map, old->instead))
+    fail_at(entry.mark, "Cannot provide deprecated parameter '", entry.key, "' and replacing parameter '", old->instead,
+            "' together; remove the first");
 }
 
 bool is_text(const ConfigField& field) {
@@ -115,23 +103,13 @@ void refuse_second_normalize(const Node& map, const std::string& block, const En
               "); remove one");
 }
 
-/// A word that says no more than an earlier source: DeepSpeed's "auto", or a switch's own that leaves it open.
+/// A word that says no more than an earlier source: "auto", or a switch's own that leaves it open.
 bool gives_way(const ConfigField& field, const Node& node) {
   const bool open = !field.rule.open.empty() && node.kind == Kind::text && node.text == field.rule.open;
   return open || is_left_open(field, node);
 }
 
-Node word(const std::string& text, const Mark& mark) {
-  Node node;
-  node.kind = Kind::text;
-  node.mark = mark;
-  node.text = text;
-  return node;
-}
-
 }  // namespace
-
-std::span<const OtherName> other_names() { return kOtherNames; }
 
 bool is_note(const std::string& name) { return name.starts_with("_") || name.starts_with("x-"); }
 
@@ -303,26 +281,14 @@ void Merge::add(const std::string& name, const std::string& block, const Mark& m
   values_[key] = std::move(kept);
 }
 
-/// What DeepSpeed once said otherwise: zero_optimization: true was stage 1, and cpu_offload: true a device.
 bool Merge::add_old_form(const std::string& key, const Mark& mark, const Node& value) {
-  if (value.kind != Kind::boolean) return false;
-  if (key == kZero) {
-    const std::string stage = str(kZero, ".stage"), number = value.boolean ? "1" : "0";
-    remark(mark, key, str(kZero, ": {stage: ", number, "}"));
-    other_names_[stage] = {key, document::flow(value)};
-    values_[stage] = document::plain_scalar(number, value.mark);
-    return true;
-  }
-  for (const auto& [old, block] :
-       {std::pair{kCpuOffload, "offload_optimizer"}, std::pair{kCpuOffloadParam, "offload_param"}}) {
-    if (key != old || !value.boolean) continue;
-    remark(mark, last_part(key), block);
-    const std::string device = str(kZero, ".", block, ".device");
-    other_names_[device] = {key, document::flow(value)};
-    values_[device] = word("cpu", value.mark);
-    return true;
-  }
-  return false;
+  const OldForm* old = old_form(key, value);
+  if (old == nullptr) return false;
+  const std::string ours(old->ours);
+  remark(mark, last_part(key), std::string(old->instead));
+  other_names_[ours] = {key, document::flow(value)};
+  values_[ours] = document::plain_scalar(std::string(old->value), value.mark);
+  return true;
 }
 
 void Merge::remark(const Mark& mark, const std::string& old, const std::string& instead) {

@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -40,7 +39,7 @@ class Merge {
     std::string key, value;
   };
   Written written_as(const std::string& key) const;
-  /// Lines for the user: names that DeepSpeed has given up.
+  /// Lines for the user: names that are given up.
   const std::vector<std::string>& remarks() const { return remarks_; }
 
  private:
@@ -66,21 +65,14 @@ class Merge {
   std::vector<std::string> remarks_;
 };
 
-/// DeepSpeed's other names of its keys, and this program's; it warns of those that DeepSpeed has given up.
-struct OtherName {
-  std::string_view theirs, ours;
-  bool given_up = false;
-};
-std::span<const OtherName> other_names();
-
 /// Does the name begin a note, which says nothing to the program?
 bool is_note(const std::string& name);
 
 /// Does an absent key of this kind follow from other keys, or from the run?
 bool follows(const ConfigField& field);
 
-/// DeepSpeed's "auto" for one of its keys: what follows from other keys, or else the value of an absent key. Words of
-/// our own vocabulary that are called so have their own meaning.
+/// "auto" for a key: what follows from other keys, or else the value of an absent key. Where it is one of the key's own
+/// values it has its own meaning.
 bool is_left_open(const ConfigField& field, const document::Node& node);
 
 /// Names an optimizer, a scheduler or a model, which have keys of their own.

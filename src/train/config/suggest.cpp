@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "train/config/inert_keys.h"
+#include "train/config/foreign.h"
 
 namespace ct {
 namespace {

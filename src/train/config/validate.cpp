@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "model/models.h"
-#include "train/config/inert_keys.h"
+#include "train/config/foreign.h"
 #include "train/config/schema.h"
 #include "train/config/suggest.h"
 
@@ -14,12 +14,6 @@ namespace {
 using document::fail_at;
 using document::Node;
 using document::quoted;
-
-/// Where a key's value was written, for the beginning of an error's line.
-std::string place_of_key(const Config& config, const std::string& key) {
-  const auto found = config.origins.find(key);
-  return (found == config.origins.end() ? std::string("default") : found->second) + ": ";
-}
 
 void read_fields(const Merge& merge, Config& config, std::vector<std::string>* warnings) {
   std::string open;
@@ -104,37 +98,12 @@ void check_groups(const Config& config, const std::string& where) {
   }
 }
 
-/// DeepSpeed's errors, word for word.
-void check_elasticity(const Config& config) {
-  const auto& elastic = config.elasticity;
-  if (!elastic.enabled) return;
-  const auto refuse = [&](const std::string& key, const auto&... parts) {
-    fail(ExitCode::usage, place_of_key(config, config.origins.contains(key) ? key : "elasticity.enabled"), parts...);
-  };
-  for (const char* key : {"max_train_batch_size", "micro_batch_sizes"})
-    if (!config.origins.contains(str("elasticity.", key))) refuse("", "Elasticity config missing ", key);
-  const double version = elastic.keys.version;
-  if (version > 0.2)
-    refuse("elasticity.version", "Attempting to run elasticity version ", version,
-           " but runtime only supports up to 0.2");
-  if (version != 0.1 && version != 0.2)
-    refuse("elasticity.version", "Unable to find elastic logic for version: ", version);
-  for (const std::string_view key : kBatchKeys)
-    if (config.origins.contains(std::string(key)) && !elastic.ignore_non_elastic_batch_info)
-      refuse(std::string(key),
-             "One or more batch related parameters were found in your ds_config (train_batch_size, "
-             "train_micro_batch_size_per_gpu, and/or gradient_accumulation_steps). These parameters *will not be "
-             "used* since elastic training is enabled, which takes control of these parameters. If you want to "
-             "suppress this error (the parameters will be silently ignored) please set "
-             "ignore_non_elastic_batch_info':true in your elasticity config.");
-  try {
-    elastic_batch(*config.batch.elastic);
-  } catch (const Error& error) {
-    refuse("elasticity.max_train_batch_size", error.what());
-  }
-}
-
 }  // namespace
+
+std::string place_of_key(const Config& config, const std::string& key) {
+  const auto found = config.origins.find(key);
+  return (found == config.origins.end() ? std::string("default") : found->second) + ": ";
+}
 
 void read_or_leave_open(Config& config, const ConfigField& field, const Node& node) {
   if (!is_left_open(field, node)) {
@@ -159,7 +128,7 @@ void settle_together(Config& config) {
     config.batch.elastic = config.elasticity.keys;
     config.batch.elastic->may_exceed = config.compat.has(CompatFlag::elastic_excess);
   }
-  // The keys of a dynamic scale say by their absence alone what DeepSpeed begins with.
+  // compat: the keys of a dynamic scale say by their absence alone what the reference begins with.
   constexpr const char* kDynamic[] = {"fp16.initial_scale_power", "fp16.loss_scale_window", "fp16.hysteresis",
                                       "fp16.consecutive_hysteresis", "fp16.min_loss_scale"};
   const bool silent = std::ranges::none_of(kDynamic, [&](const char* key) { return config.origins.contains(key); });
@@ -208,7 +177,7 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
                                     {"zero_optimization.allgather_bucket_size", zero.allgather_bucket_size}})
     if (bucket == 0) warnings->push_back(str(at(key), key, " 0 leaves the size to the program"));
   check_groups(config, at("optimizer.groups"));
-  check_elasticity(config);
+  check_foreign(config);
   const bool divided_before = config.prescale_gradients || config.gradient_predivide_factor != 1;
   if (divided_before && config.zero_optimization.stage == 2)
     warnings->push_back(

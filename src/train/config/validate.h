@@ -23,6 +23,9 @@ void read_or_leave_open(Config& config, const ConfigField& field, const document
 /// not take it. Empty: it has one.
 std::string stray_key(const Config& config, const std::string& key);
 
+/// Where a key's value was written, for the beginning of an error's line.
+std::string place_of_key(const Config& config, const std::string& key);
+
 /// Sets what follows from several keys.
 void settle_together(Config& config);
 

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "train/config/print.h"
 #include "train/reports/memory_breakdown.h"
-#include "train/reports/state_dump.h"
 
 namespace ct {
 

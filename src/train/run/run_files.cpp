@@ -9,10 +9,10 @@
 #include "base/utf8.h"
 #include "checkpoint/run_lock.h"
 #include "checkpoint/store.h"
-#include "metrics/csv_series.h"
 #include "metrics/event_file.h"
 #include "metrics/metrics_log.h"
 #include "metrics/png.h"
+#include "train/config/foreign.h"
 
 namespace ct {
 namespace {

@@ -28,7 +28,7 @@ def problems(schema, value, where="$"):
                              "pattern", "minLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "anyOf",
                              "allOf", "not", "if", "then", "properties", "patternProperties", "additionalProperties",
                              "propertyNames", "required", "items", "minItems", "maxItems", "minProperties",
-                             "maxProperties"}
+                             "maxProperties", "x-resume_may_change"}
     assert not unknown, unknown
     types = schema.get("type", [])
     types = [types] if isinstance(types, str) else types

@@ -1,6 +1,4 @@
 // Each flag of `compat` brings back one surprise of the reference; the values are the reference's own.
-#include "train/config/compat.h"
-
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -15,25 +13,25 @@ Config config(const std::string& flags, const std::string& rest) {
   return load_config_text("train_batch_size: 4\ncompat: " + flags + "\n" + rest, "test.yaml");
 }
 
-const std::string kAdam = "optimizer: {type: Adam, params: {lr: 0.001, betas: [0.8, 0.999]}}\n";
+const std::string kTutorialsAdam = "optimizer: {type: Adam, params: {lr: 0.001, betas: [0.8, 0.999]}}\n";
 const std::string kCosine = "scheduler: {type: WarmupCosineLR, params: {total_num_steps: 128, warmup_num_steps: 10}}\n";
 
 double rate(const Config& c, int64_t optimizer_step) { return step_schedule(c, 1000)(optimizer_step - 1).lr; }
 
 TEST(Compat, IsAListOfFlagsOrAllOfThem) {
-  EXPECT_TRUE(config("[]", kAdam).compat.empty());
-  const Config all = config("seed", kAdam), some = config("[adam_t, first_step]", kAdam);
+  EXPECT_TRUE(config("[]", kTutorialsAdam).compat.empty());
+  const Config all = config("seed", kTutorialsAdam), some = config("[adam_t, first_step]", kTutorialsAdam);
   for (const std::string_view word : words_of(CompatFlag{}))
     EXPECT_TRUE(all.compat.has(of_word(word, CompatFlag::console))) << word;
   EXPECT_TRUE(some.compat.has(CompatFlag::adam_t));
   EXPECT_TRUE(some.compat.has(CompatFlag::first_step));
   EXPECT_FALSE(some.compat.has(CompatFlag::console));
   EXPECT_NE(to_yaml(some).find("compat: [first_step, adam_t]\n"), std::string::npos) << to_yaml(some);
-  EXPECT_EQ(to_yaml(config("[]", kAdam)).find("compat"), std::string::npos);
+  EXPECT_EQ(to_yaml(config("[]", kTutorialsAdam)).find("compat"), std::string::npos);
   for (const Config* c : {&all, &some}) EXPECT_TRUE(load_config_text(to_yaml(*c), "again") == *c);
   const auto error = [](const std::string& flags) {
     try {
-      config(flags, kAdam);
+      config(flags, kTutorialsAdam);
     } catch (const Error& e) {
       return std::string(e.what());
     }
@@ -45,18 +43,18 @@ TEST(Compat, IsAListOfFlagsOrAllOfThem) {
 }
 
 TEST(Compat, FirstStepIsOneOfTheOptimizersOwnRate) {
-  const Config c = config("[first_step]", kAdam + kCosine);
+  const Config c = config("[first_step]", kTutorialsAdam + kCosine);
   EXPECT_EQ(rate(c, 1), 0.001);
   EXPECT_EQ(rate(c, 2), 0);
   EXPECT_EQ(rate(c, 3), 0.00030102999566398113);
   EXPECT_EQ(rate(c, 12), 0.00099982282328117);
-  EXPECT_EQ(rate(config("[]", kAdam + kCosine), 1), 0);
+  EXPECT_EQ(rate(config("[]", kTutorialsAdam + kCosine), 1), 0);
   const std::string cycle = "scheduler: {type: OneCycle, params: {cycle_min_lr: 0.5, cycle_max_lr: 1}}\n";
-  EXPECT_EQ(rate(config("[first_step]", kAdam + cycle), 1), 0.5);  // which sets its rate as it begins
+  EXPECT_EQ(rate(config("[first_step]", kTutorialsAdam + cycle), 1), 0.5);  // which sets its rate as it begins
 }
 
 TEST(Compat, CosineRisesAfterItsEnd) {
-  const Config c = config("[cosine_rises]", kAdam + kCosine), without = config("[]", kAdam + kCosine);
+  const Config c = config("[cosine_rises]", kTutorialsAdam + kCosine), without = config("[]", kTutorialsAdam + kCosine);
   EXPECT_EQ(rate(c, 129), 1.0000000000000001e-07);
   EXPECT_EQ(rate(c, 130), 2.7717671882985936e-07);
   EXPECT_EQ(rate(c, 140), 2.1386851920915372e-05);
@@ -64,8 +62,8 @@ TEST(Compat, CosineRisesAfterItsEnd) {
 }
 
 LossScaleOptions scale(const std::string& flags, int stage, const std::string& fp16 = "") {
-  const Config c = config(
-      flags, kAdam + "fp16: {enabled: true" + fp16 + "}\nzero_optimization: {stage: " + std::to_string(stage) + "}\n");
+  const Config c = config(flags, kTutorialsAdam + "fp16: {enabled: true" + fp16 +
+                                     "}\nzero_optimization: {stage: " + std::to_string(stage) + "}\n");
   return update_rule(c).loss_scale.value();
 }
 
@@ -88,7 +86,7 @@ TEST(Compat, Scale2To32IsOfAnFp16BlockThatSaysNothing) {
     EXPECT_EQ(scale("[scale_2_32]", 2, key).initial, 65536) << key;
   EXPECT_EQ(scale("[scale_2_32]", 2, ", loss_scale: 128").initial, 128);
   // What is really used is printed, and is read back as it was.
-  const Config c = config("[scale_2_32]", kAdam + "fp16: {enabled: true}\nzero_optimization: {stage: 2}\n");
+  const Config c = config("[scale_2_32]", kTutorialsAdam + "fp16: {enabled: true}\nzero_optimization: {stage: 2}\n");
   EXPECT_NE(to_yaml(c).find("initial_scale_power: 32\n"), std::string::npos);
   EXPECT_TRUE(load_config_text(to_yaml(c), "again") == c);
 }
@@ -110,13 +108,13 @@ TEST(Compat, AdamTCountsFromTwo) {
   EXPECT_DOUBLE_EQ(correction("[]", fp16), 1 - 0.8);
   EXPECT_DOUBLE_EQ(correction("[adam_t]", ""), 1 - 0.8);
   EXPECT_DOUBLE_EQ(correction("[adam_t]", fp16 + "zero_optimization: {stage: 1}\n"), 1 - 0.8);
-  EXPECT_EQ(step_schedule(config("[adam_t]", kAdam + fp16), 10)(0).lr, 0.001);
+  EXPECT_EQ(step_schedule(config("[adam_t]", kTutorialsAdam + fp16), 10)(0).lr, 0.001);
 }
 
 TEST(Compat, FixedOrderIsEveryEpochs) {
   const BatchSizes batch{4, 4, 1};
   const auto options = [&](const std::string& flags) {
-    const Config c = config(flags, kAdam);
+    const Config c = config(flags, kTutorialsAdam);
     return pipeline_options(c, batch, distribution(c, batch, {0, 1}), 0);
   };
   EXPECT_TRUE(options("[fixed_order]").same_order);

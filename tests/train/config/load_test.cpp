@@ -4,7 +4,6 @@
 
 #include "model/models.h"
 #include "train/config/config_test.h"
-#include "train/config/find.h"
 #include "train/config/print.h"
 #include "train/config/resume.h"
 #include "train/config/schema.h"
@@ -58,19 +57,6 @@ TEST_F(ConfigTest, ShippedFilesLoad) {
   const Config resnet18 = load_config({.files = {kShipped / "resnet18_imagenet.yaml"}}, &warnings_);
   EXPECT_EQ(fitting_ranks(resnet18.batch, 9), (std::vector<int64_t>{1, 2, 4, 8}));
   EXPECT_TRUE(warnings_.empty()) << warnings_[0];
-}
-
-TEST_F(ConfigTest, ShippedImagenetFilesLoadTogether) {
-  const Config config =
-      load_config({.files = {kShipped / "imagenet_resnet50.yaml", kShipped / "imagenet_ds_config.json"}}, &warnings_);
-  EXPECT_EQ(fitting_ranks(config.batch, 99), (std::vector<int64_t>{1, 2, 3, 4, 6, 9, 12, 18, 36}));
-  EXPECT_EQ(optimizer<optim::AdamW>(config).weight_decay, 0.05);
-  EXPECT_EQ(optim::type_of(config.scheduler), "WarmupCosineLR");
-  EXPECT_TRUE(config.fp16.enabled);
-  EXPECT_EQ(config.zero_optimization.offload_optimizer_device, OffloadDevice::cpu);
-  EXPECT_EQ(config.train.save_interval, 60);
-  ASSERT_EQ(warnings_.size(), 1u);
-  EXPECT_PART(warnings_[0], "fp16.auto_cast");
 }
 
 TEST_F(ConfigTest, ShippedTransformersLoad) {
@@ -135,7 +121,10 @@ TEST_F(ConfigTest, LaterSourcesWinAndBlocksAreReplacedWhole) {
                           "\"train\": {\"epochs\": 6}}");
   const Config config =
       load_config({.files = {yaml, json},
-                   .flags = {.epochs = 7},
+                   .flags =
+                       [](const Merge&, std::vector<std::string>*) {
+                         return std::vector<ConfigOverride>{{"train.epochs", "7", "-e 7"}};
+                       },
                    .overrides = {{"output", "no", "--output no"}},
                    .sets = {"data.augment=[flip, {random_crop: {padding: 2}}]", "_note=1", "data={path: '0777'}"}},
                   &warnings_);
@@ -174,47 +163,6 @@ TEST_F(ConfigTest, SetIsTypedAndATypeClearsItsParams) {
   EXPECT_PART(error(sgd, {"=3"}), "write --set key=value");
   EXPECT_PART(error(sgd, {"train=3"}), "is a block of keys");
   EXPECT_PART(error(sgd, {".=3"}), "unknown key");
-}
-
-TEST_F(ConfigTest, TutorialFlagsKeepWorking) {
-  const auto with = [&](const TutorialFlags& flags) {
-    return load_config({.files = {kShipped / "default.yaml"}, .flags = flags}, &warnings_);
-  };
-  const auto refused = [&](const TutorialFlags& flags) {
-    return error({.files = {kShipped / "default.yaml"}, .flags = flags});
-  };
-  EXPECT_EQ(with({.batch_size = 32}).batch, (BatchKeys{32, 4, std::nullopt}));
-  EXPECT_EQ(with({.batch_size = 2}).batch, (BatchKeys{2, 2, std::nullopt}));
-  EXPECT_EQ(with({.epochs = 30}).train.epochs, 30);
-  EXPECT_EQ(with({.log_interval = 100}).train.log_interval, 100);
-  EXPECT_EQ(with({.stage = 0, .dtype = "fp32"}).origins.at("bf16.enabled"), "--dtype fp32");
-  EXPECT_EQ(with({.backend = "mpi"}).communication.backend, CommBackend::mpi);
-  EXPECT_TRUE(warnings_.empty());
-  EXPECT_EQ(with({.backend = "gloo"}).communication.backend, CommBackend::automatic);
-  with({.local_rank = 0});
-  ASSERT_EQ(warnings_.size(), 2u);
-  EXPECT_PART(warnings_[1], "--local_rank is ignored");
-  for (const int64_t stage : {0, 1, 2, 3}) EXPECT_EQ(with({.stage = stage}).zero_optimization.stage, stage);
-  EXPECT_EQ(with({.dtype = "bf16"}).bf16.enabled, true);
-  EXPECT_EQ(refused({.stage = 4}), "--stage 4: zero_optimization.stage must be at least 0 and at most 3, found 4");
-  EXPECT_TRUE(with({.dtype = "fp16"}).fp16.enabled);
-  EXPECT_PART(refused({.dtype = "int8"}), "--dtype must be fp32, bf16 or fp16");
-  EXPECT_EQ(with({.backend = "nccl"}).communication.backend, CommBackend::nccl);
-  EXPECT_EQ(with({.with_cuda = true}).device, "cuda");
-  EXPECT_EQ(with({.use_ema = true}).train.ema.decay, 0.999);
-  // Where an average is configured already, that is what --use_ema asks for.
-  const auto averaged = [&](const std::string& decay) {
-    return load_config({.files = {write("ema.yaml", kAdam + "train: {ema: {decay: " + decay + "}}\n")},
-                        .flags = {.use_ema = true}},
-                       &warnings_)
-        .train.ema.decay;
-  };
-  EXPECT_EQ(averaged("0.9"), 0.9);
-  EXPECT_EQ(averaged("0"), 0.999);
-  EXPECT_EQ(averaged("0.0"), 0.999);
-  EXPECT_PART(
-      error({.files = {write("ema.yaml", kAdam + "train: {ema: {decay: much}}\n")}, .flags = {.use_ema = true}}),
-      "train.ema.decay");
 }
 
 TEST_F(ConfigTest, PrintedConfigurationLoadsToTheSame) {
@@ -356,32 +304,6 @@ TEST_F(ConfigTest, ResumeAllowsOnlyWhatTheContractAllows) {
   EXPECT_PART(moved.warnings[0], "train_micro_batch_size_per_gpu: 16 on the saved run's 1 rank, 8 on 2 now");
 }
 
-TEST_F(ConfigTest, FilesAreFoundWhereTheContractLooks) {
-  fs::create_directories(folder_ / "source");
-  fs::create_directories(folder_ / "share");
-  write("source/a.yaml", "");
-  write("share/a.yaml", "");
-  write("share/b.yaml", "");
-  const std::vector<fs::path> folders = {folder_ / "source", folder_ / "share"};
-  EXPECT_EQ(find_config("a.yaml", folders), folder_ / "source/a.yaml");
-  EXPECT_EQ(find_config("b.yaml", folders), folder_ / "share/b.yaml");
-  EXPECT_EQ(find_config((folder_ / "share/a.yaml").string(), folders), folder_ / "share/a.yaml");
-  EXPECT_EQ(find_config("share/b.yaml", folders), folder_ / "share/b.yaml");  // as configs/NAME
-  for (const char* name : {"missing.yaml", "", "/missing/c.yaml"}) {
-    try {
-      find_config(name, folders, "--deepspeed_config");
-      FAIL() << name;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::usage);
-      EXPECT_TRUE(std::string(error.what()).starts_with("--deepspeed_config '")) << error.what();
-      const bool searched = std::string(name) == "missing.yaml";
-      EXPECT_EQ(std::string(error.what()).find((folder_ / "share").string()) != std::string::npos, searched)
-          << error.what();
-    }
-  }
-  EXPECT_EQ(installed_configs("/usr/local/bin/cifar-train"), "/usr/local/share/cifar-train/configs");
-}
-
 TEST_F(ConfigTest, GarbageFilesGiveOneLine) {
   const auto of_file = [&](const fs::path& path) { return error(ConfigSources{.files = {path}}); };
   EXPECT_PART(of_file(folder_), "is a folder");
@@ -392,14 +314,6 @@ TEST_F(ConfigTest, GarbageFilesGiveOneLine) {
   EXPECT_PART(of_file(write("list.yaml", "- 1\n- 2\n")), "list.yaml:1:1: a configuration is");
   EXPECT_PART(of_file(write("word.yaml", "hello")), "a configuration is");
   EXPECT_PART(of_file(write("list.json", "[1]")), "a configuration is");
-  EXPECT_PART(of_file(write("cut.json", "{\"seed\": ")), "cut.json:1:10: is not valid JSON");
-  EXPECT_PART(of_file(write("dup.json", "{\"seed\": 1,\n \"seed\": 2}")),
-              "dup.json:2:2: Duplicate keys in DeepSpeed config: ['seed']; the first is in line 1");
-  EXPECT_PART(of_file(write("dups.json", "{\"a\": 1, \"b\": {\"c\": 1}, \"a\": 2, \"b\": 3, \"a\": 4}")),
-              "Duplicate keys in DeepSpeed config: ['a', 'b']");
-  // Braces make it JSON whatever it is called, so that comments are understood.
-  optimizer<optim::Sgd>(load_config(
-      {.files = {write("ds_config", "\xef\xbb\xbf{ // c\n\"optimizer\": {\"type\": \"SGD\"}}")}}, &warnings_));
 }
 
 }  // namespace

@@ -30,18 +30,6 @@ TEST(ResetRun, DeletesOnlyItsOwnFiles) {
   EXPECT_EQ(list_folder(folder / "ckpt"), std::vector<std::string>{"notes.txt"});
 }
 
-TEST(ResetRun, DeletesTheFilesOfACsvMonitor) {
-  TemporaryFolder folder;
-  FileSystem files;
-  make_folders(files, folder / "csv" / "job");
-  spill(folder / "metrics.jsonl", "x");
-  spill(folder / "csv" / "Train_Samples_lr.csv", "step,lr\r\n16,0.5\r\n");
-  spill(folder / "csv" / "job" / "Train_Samples_lr.csv", "step,lr\r\n16,0.5\r\n");
-  spill(folder / "csv" / "mine.csv", "a,b\r\n");
-  reset_run(files, folder.path());
-  EXPECT_EQ(list_folder(folder / "csv"), std::vector<std::string>{"mine.csv"});
-}
-
 TEST(ResetRun, ALatestOfAnotherProgramStays) {
   TemporaryFolder folder;
   FileSystem files;

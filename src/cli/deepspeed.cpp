@@ -1,0 +1,148 @@
+// DeepSpeed's words on the command line, and those of its tutorials' scripts.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/new_folder.h"
+#include "base/paths.h"
+#include "base/text.h"
+#include "base/utf8.h"
+#include "cli/foreign.h"
+#include "deepspeed/env_file.h"
+#include "deepspeed/import.h"
+#include "deepspeed/launch_env.h"
+#include "deepspeed/listeners.h"
+#include "deepspeed/tutorial_flags.h"
+#include "train/config/foreign.h"
+
+namespace ct {
+namespace {
+
+/// What became of each key, a line each behind `mark`.
+std::string report(const Import& found, const std::string& mark) {
+  std::istringstream lines(to_text(found));
+  std::string text;
+  for (std::string line; std::getline(lines, line);) text += mark + printable(line) + "\n";
+  return text;
+}
+
+int import_file(const Words& words) {
+  CLI::App app(
+      "Tells what becomes of each key of a configuration, and why: honoured, ignored or refused. Prints it as comments "
+      "above the keys that are honoured, in this program's words.",
+      "cifar-train config import");
+  std::string name, out;
+  app.add_option("FILE,--deepspeed_config", name, "DeepSpeed's JSON, or url-safe base64 of it")->required();
+  app.add_option("--out", out, "a new file for the configuration; the comments are printed alone then");
+  if (!parse(app, words)) return 0;
+  const std::filesystem::path path = locate_config(name, /*option=*/"");
+  const Import result = import_config(path);
+  for (const std::string& line : result.warnings) warn(line);
+  if (result.keys.empty()) warn(str(printable(source_name(path)), " is empty: it says nothing"));
+  const std::string yaml = result.broken.empty() ? result.yaml : "";  // which would not load
+  const std::string text = str("# From ", printable(source_name(path)), ":\n", report(result, "#   "), yaml);
+  if (!out.empty() && result.broken.empty()) {
+    if (is_there(out))
+      fail(ExitCode::usage, "--out ", in_quotes(out), ": is there already, and is not replaced: give another name");
+    FileSystem files;
+    write_new_file(files, out, std::as_bytes(std::span(text)));
+  }
+  std::fputs((out.empty() ? text : report(result, "")).c_str(), stdout);
+  std::fflush(stdout);  // before the error, where both go to one file
+  if (!result.broken.empty()) fail(ExitCode::usage, result.broken);
+  const auto refused = std::ranges::count(result.keys, Fate::refused, &KeyFate::fate);
+  if (refused > 0)
+    fail(ExitCode::usage, source_name(path), ": ", counted(refused, "key"), refused == 1 ? " is" : " are",
+         " refused, for the reasons above; mend or remove ", refused == 1 ? "it" : "them");
+  return 0;
+}
+
+}  // namespace
+
+void add_foreign_files(CLI::App& app, ConfigWords& files) {
+  app.add_option("--deepspeed_config,--deepscale_config", files.overlay,
+                 "DeepSpeed JSON, or url-safe base64 of it, laid over --config");
+  app.add_option("--env", files.env,
+                 "a job's KEY=VALUE lines, looked for likewise, which may name both of them and --cuda-path");
+}
+
+JobEnvironment enter_job(const std::string& env, std::vector<std::string>* warnings) {
+  JobEnvironment job;
+  if (env.empty()) return job;
+  std::string ignored;
+  for (const EnvEntry& entry : read_env_file(locate_file(env, "--env"))) {
+    const auto& [key, value, place] = entry;
+    if (value.empty()) continue;
+    if (key == "PATH_TO_CONFIG_FILE") {
+      job.config = value;
+    } else if (key == "PATH_TO_DS_CONFIG") {
+      job.overlay = value;
+    } else if (key == "PATH_TO_WORKING_DIR") {
+      std::error_code error;
+      std::filesystem::current_path(value, error);
+      if (error)
+        fail(ExitCode::usage, place, ": ", key, " ", in_quotes(value), ": ", error.message(),
+             "; name the folder in which relative paths start");
+    } else if (key == "CUDA_HOME_PATH" && is_folder(value, ExitCode::usage)) {
+      job.cuda_path = ConfigOverride{"cuda.path", value, place};
+    } else if (key == "CUDA_HOME_PATH") {
+      warnings->push_back(str(place, ": ", key, " is ignored: there is no folder ", in_quotes(value), " here"));
+    } else {
+      ignored += (ignored.empty() ? "" : ", ") + key;
+    }
+  }
+  if (!ignored.empty()) warnings->push_back(str(env, ": ignored, as no option is called so: ", ignored));
+  return job;
+}
+
+ForeignFlags add_foreign_flags(CLI::App& app) {
+  const auto flags = std::make_shared<TutorialFlags>();
+  const char* tutorial = "The tutorial scripts' flags";
+  app.add_flag("--deepspeed,--deepscale", flags->deepspeed, "accepted; there is nothing to switch on")->group(tutorial);
+  app.add_option("--local_rank", flags->local_rank, "accepted; the launcher says")->group(tutorial);
+  app.add_option("-b,--batch_size", flags->batch_size, "train_batch_size, and at most that as micro-batch")
+      ->group(tutorial);
+  app.add_option("-e,--epochs", flags->epochs, "train.epochs")->group(tutorial);
+  app.add_flag("--with_cuda", flags->with_cuda, "device: cuda")->group(tutorial);
+  app.add_flag("--use_ema", flags->use_ema, "train.ema.decay: 0.999, a moving average of the weights")->group(tutorial);
+  app.add_flag("--sync-bn,--sync_bn,--sync_batchnorm", flags->sync_bn, "batch norm over all ranks")
+      ->group("");  // refused by the configuration
+  app.add_option("--dtype", flags->dtype, "fp32 | bf16 | fp16")->group(tutorial);
+  app.add_option("--stage", flags->stage, "zero_optimization.stage")->group(tutorial);
+  app.add_option("--log-interval", flags->log_interval, "train.log_interval")->group(tutorial);
+  TutorialFlags::Moe& moe = flags->moe;
+  app.add_flag("--moe", moe.moe, "model.name: cnn_moe, mixtures of experts")->group(tutorial);
+  app.add_option("--num-experts", moe.num_experts, "model.num_experts, of each mixture")->group(tutorial);
+  app.add_option("--top-k", moe.top_k, "model.top_k")->group(tutorial);
+  app.add_option("--mlp-type", moe.mlp_type, "model.mlp_type: standard | residual")->group(tutorial);
+  app.add_option("--noisy-gate-policy", moe.noisy_gate_policy, "model.noisy_gate_policy: None | RSample | Jitter")
+      ->group(tutorial);
+  app.add_option("--min-capacity", moe.min_capacity, "model.min_capacity")->group(tutorial);
+  app.add_flag("--moe-param-group", moe.param_group, "model.moe_param_group")->group(tutorial);
+  app.add_option("--ep-world-size", moe.ep_world_size, "accepted: every rank has all experts")->group(tutorial);
+  app.add_option("--backend", flags->backend, "nccl | mpi | gloo")->group(tutorial);
+  return [flags, &app](const Merge& files, std::vector<std::string>* warnings) {
+    const auto given = [&](const char* option) { return app.count(option) > 0; };
+    if (flags->deepspeed && !given("--config") && !given(kOverlayOption) && !given("--env"))
+      warnings->push_back(str("DeepSpeed requires ", kOverlayOption,
+                              " to specify configuration file; without one default.yaml is taken"));
+    return tutorial_flag_overrides(*flags, files, warnings);
+  };
+}
+
+std::span<const Verb> foreign_config_verbs() {
+  static constexpr std::array kVerbs = {
+      Verb{"import", "what becomes of each key of a DeepSpeed configuration, and the same in this program's words",
+           import_file}};
+  return kVerbs;
+}
+
+void add_foreign_exports(Exports& exports) { add_launch_env(exports); }
+
+std::vector<MakeListener> foreign_listeners() { return {listen_for_console, listen_for_csv}; }
+
+}  // namespace ct
