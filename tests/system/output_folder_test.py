@@ -182,7 +182,7 @@ def wait_for(condition, job, seconds=60):
 def a_moved_folder_is_missed_at_each_save():
     """Another folder that takes its name stays as it is."""
     there, away = path("there"), path("away")
-    job = long_run(there, train__max_steps=4000)
+    job = long_run(there, train__max_steps=1000)
     os.rename(there, away)
     mine = file_of("there/notes.txt")
     before = snapshot(there)
