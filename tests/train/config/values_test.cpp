@@ -219,7 +219,7 @@ TEST_F(ConfigTest, AGpuMayBeNamedByItsNumber) {
 }
 
 TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
-  const std::pair<const char*, const char*> cases[] = {
+  const std::pair<const char*, std::string> cases[] = {
       {"fp16: {enabled: true}\nbf16: {enabled: true}", "bfloat16 and fp16 modes cannot be simultaneously enabled"},
       {"fp16: {min_loss_scale: 9, enabled: true, initial_scale_power: 3}", "fp16.min_loss_scale is above the first"},
       {"bf16: {bf16_master_weights_and_grads: true}", "bf16.bf16_master_weights_and_grads true is not supported"},
