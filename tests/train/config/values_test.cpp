@@ -217,7 +217,7 @@ TEST_F(ConfigTest, AGpuMayBeNamedByItsNumber) {
 }
 
 TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
-  const std::pair<const char*, const char*> cases[] = {
+  const std::pair<const char*, std::string> cases[] = {
       {"fp16: {enabled: true}\nbf16: {enabled: true}", "bfloat16 and fp16 modes cannot be simultaneously enabled"},
       {"fp16: {min_loss_scale: 9, enabled: true, initial_scale_power: 3}", "fp16.min_loss_scale is above the first"},
       {"device: \"cuda:\"", "device must be auto, cpu, cuda or cuda:N, found 'cuda:'"},
