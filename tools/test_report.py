@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Adds up one run of ctest: prints the ten slowest, what failed and what was skipped and why, then the total as the
-last line.
+"""Adds up one run of ctest: prints the ten slowest tests and compile units, what failed and what was skipped and why,
+then the total as the last line.
 
 usage: test_report.py RESULTS CTEST_STATUS
 
+RESULTS lies in the build's folder, whose .ninja_log says how long each unit took when it was last compiled.
 RESULTS/ctest.xml is ctest's JUnit file, RESULTS/<test>.xml what the GoogleTest program of that name wrote. A GoogleTest
 program counts case by case; a script (system.*) check by check where it prints a line for each ("ok NAME (1.2 s)",
-"skip NAME: REASON", "FAIL NAME"), else once. A program that was killed, hung, ran no case, or ended badly
-although its cases passed (a sanitizer's finding) counts as one failure.
+"skip NAME: REASON", "FAIL NAME"), else once. A program that was killed, hung, ran no case, or ended badly although its
+cases passed (a sanitizer's finding) counts as one failure.
 """
 import pathlib
 import re
@@ -91,6 +92,23 @@ def times_of(test, folder):
     return times or [(float(test.get("time", 0)), name)]
 
 
+def times_of_units(log):
+    """(seconds, object file) of what ninja compiled last; none where another tool built."""
+    try:
+        lines = [line.split("\t") for line in log.read_text().splitlines()[1:]]
+    except OSError:
+        return []
+    last = {fields[3]: (int(fields[1]) - int(fields[0])) / 1000 for fields in lines if len(fields) > 3}
+    return [(seconds, output) for output, seconds in last.items() if output.endswith(".o")]
+
+
+def print_slowest(what, times):
+    if times:
+        print(f"\nthe slowest {what}:")
+    for seconds, name in sorted(times, reverse=True)[:10]:
+        print(f"  {seconds:6.1f} s  {name}")
+
+
 def main():
     folder, ctest_status = pathlib.Path(sys.argv[1]), int(sys.argv[2])
     tests = list(ElementTree.parse(folder / "ctest.xml").iter("testcase"))
@@ -99,10 +117,8 @@ def main():
     if ctest_status != 0 and count["failed"] == 0:
         results.append(("ctest", "failed", f"exit status {ctest_status}"))
         count["failed"] = 1
-    times = sorted((time for test in tests for time in times_of(test, folder)), reverse=True)
-    print("\nthe slowest:")
-    for seconds, name in times[:10]:
-        print(f"  {seconds:6.1f} s  {name}")
+    print_slowest("compile units", times_of_units(folder.parent / ".ninja_log"))
+    print_slowest("tests", [time for test in tests for time in times_of(test, folder)])
     print()
     for kind in ("skipped", "failed"):
         for name, result, reason in results:

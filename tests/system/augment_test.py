@@ -7,7 +7,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 from harness import *
 from png import png
 
-ON_HOST = os.path.join(os.path.dirname(PROGRAM), "cifar-train-on-host")  # its --device cuda computes on the host
 STEPS = ["flip", "random_crop", "alternating_flip", "{random_resized_crop: {scale: [0.25, 1], ratio: [0.9, 1.1]}}",
          "cutout", "{color_jitter: {hue: 0.1}}", "rand_augment", "mixup", "cutmix"]
 ALL = ("[alternating_flip, random_resized_crop, {color_jitter: {hue: 0.1}}, random_crop, rand_augment, cutout, "
@@ -16,7 +15,7 @@ ALL = ("[alternating_flip, random_resized_crop, {color_jitter: {hue: 0.1}}, rand
 
 def settings(steps, **changed):
     return {**FEW, "data.path": few(), "data.augment": steps, "train_batch_size": 16, "train.label_smoothing": 0.1,
-            "train.max_steps": 30, "train.eval_interval": 30, **{k.replace("__", "."): v for k, v in changed.items()}}
+            "train.max_steps": 30, "train.eval_interval": 30, **dotted(changed)}
 
 
 @functools.lru_cache(None)
@@ -81,8 +80,7 @@ def pictures_by_any_workers_and_ranks_give_the_same():
 @check
 def a_gpus_stand_in_gives_the_losses_of_the_cpu():
     """Edited images are the same bytes; what follows is rounded otherwise."""
-    if not os.path.exists(ON_HOST):
-        raise Skip("there is no cifar-train-on-host")
+    need_on_host()
     losses = []
     for device in ("cpu", "cuda"):
         words = train_words(path(device), settings(ALL, model__name="linear", train__max_steps=4, train__eval_interval=4,

@@ -14,7 +14,7 @@ SETTINGS = {**FEW, "model.name": "linear", "optimizer.params.lr": 0.03, "schedul
 
 
 def settings(**changed):
-    return {**SETTINGS, "data.path": few(), **{k.replace("__", "."): v for k, v in changed.items()}}
+    return {**SETTINGS, "data.path": few(), **dotted(changed)}
 
 
 @functools.lru_cache(None)
@@ -60,8 +60,7 @@ def files(output):
 def damages():
     """Name and function: the ways to lose a file."""
     return {"cut": lambda file: os.truncate(file, os.path.getsize(file) // 2),
-            "flipped": lambda file: flip(file, -1000),
-            "missing": os.remove}
+            "flipped": lambda file: flip(file, -1000), "missing": os.remove}
 
 
 # ---- the best weights
@@ -106,7 +105,6 @@ def every_damage_to_best_weights():
             expect(step_in(best_bin(output)) >= STEPS, what)
         expect_equal(run("eval", "--ckpt", best_bin(output)).returncode, DONE, what)
         shutil.rmtree(output)
-
 
 
 @check
@@ -201,13 +199,6 @@ def best_weights_lost_while_training():
 
 def checkpoints_of(output):
     return checkpoints(output) if os.path.isdir(os.path.join(output, "ckpt")) else []
-
-
-def wait_until(condition, timeout=60):
-    end = time.monotonic() + timeout
-    while not condition():
-        expect(time.monotonic() < end, "it did not happen within %d s" % timeout)
-        time.sleep(0.01)
 
 
 # ---- weights that are not finite

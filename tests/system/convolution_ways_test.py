@@ -9,7 +9,7 @@ from png import png
 
 def settings(steps, **changed):
     return {**FEW, "data.path": few(), "model.name": "cnn_plain", "train.epochs": 10, "train.max_steps": steps,
-            "train.save_interval": 2, **{k.replace("__", "."): v for k, v in changed.items()}}
+            "train.save_interval": 2, **dotted(changed)}
 
 
 def plans(output):

@@ -87,8 +87,8 @@ def nccls_own_sums():
     """communication.reproducible: false may change bits, not what is computed."""
     need_two_gpus()
     for stage in range(4) if FULL else (0,):
-        train(path("own-sums"), small(communication__backend="nccl", communication__reproducible=False,
-                                      zero_optimization__stage=stage), "--reset", *CUDA, ranks=Ranks(2))
+        train(path("own-sums"), in_micros(4, communication__backend="nccl", communication__reproducible=False,
+                                          zero_optimization__stage=stage), "--reset", *CUDA, ranks=Ranks(2))
         for a, b in zip(records(path("own-sums"), "step"), reference(4, "cnn_plain", False)[1]):
             expect(distance(a["loss"], b["loss"]) <= 1e-5, a, b)
 

@@ -23,16 +23,16 @@ def same_bits(name, sets, variants, *words):
 def the_same_run_twice_and_unrecorded():
     cases = [("cnn", False), ("cnn_plain", True), ("cnn", True), ("cnn_plain", False)]
     for model, bf16 in cases if FULL else cases[:2]:
-        same_bits("twice", small(model__name=model, bf16__enabled=bf16, train_batch_size=8),
+        same_bits("twice", in_micros(2, model__name=model, bf16__enabled=bf16),
                   [("first", (), None), ("second", (), None), ("no-record", ("--no-record",), None)])
 
 
 @check
 def time_goes_to_the_parts_of_a_step():
     """Recorded phase by phase, or launched: the same bits, and the device's own times."""
-    train(path("whole"), small(), *CUDA)
+    train(path("whole"), in_micros(4), *CUDA)
     for name, words in (("timed-recorded", ()), ("timed-launched", ("--no-record",))):
-        train(path(name), small(wall_clock_breakdown=True), *words, *CUDA)
+        train(path(name), in_micros(4, wall_clock_breakdown=True), *words, *CUDA)
         expect_same_result(path(name), result(path("whole")))
         times = [r["time_ms"] for r in records(path(name), "step")]
         expect_equal(len(times), SMALL["train.max_steps"])
@@ -46,7 +46,7 @@ def streams_late_and_at_once():
     for model in ("cnn", "cnn_plain"):
         kinds = [(kind + more[0] if more else kind, more, {"ON_HOST_STREAMS": kind})
                  for kind in ("lazy", "eager") for more in [(), ("--no-record",)][:2 if FULL else 1]]
-        same_bits("streams", small(model__name=model, train_batch_size=8), kinds)
+        same_bits("streams", in_micros(2, model__name=model), kinds)
 
 
 def reported(name):
@@ -104,7 +104,7 @@ def what_cannot_be_recorded_is_launched():
                                  (in_capture, Ranks(2), {"communication.backend": "threads"}),
                                  ("cudaGraphInstantiate:2:1", Ranks(2), nccl)):
         env, lines = reported("unrecorded")
-        done = train(path("unrecorded"), {**small(), **changed}, "--reset", *CUDA, ranks=ranks,
+        done = train(path("unrecorded"), {**in_micros(4), **changed}, "--reset", *CUDA, ranks=ranks,
                      env={**env, "ON_HOST_FAIL": call})
         said = [line for line in done.stderr.splitlines() if "could not be recorded" in line]
         expect_equal(len(said), 1, call, ranks, done.stderr)
@@ -114,7 +114,7 @@ def what_cannot_be_recorded_is_launched():
         expect(not [line for line in lines() if line != "ncclCommDestroy"], lines())
     # What collectives moved is counted alike.
     traffic = records(path("unrecorded"), "end")[-1]["traffic"]
-    train(path("recorded"), {**small(), **nccl}, *CUDA, ranks=Ranks(2))
+    train(path("recorded"), {**in_micros(4), **nccl}, *CUDA, ranks=Ranks(2))
     expect_equal(records(path("recorded"), "end")[-1]["traffic"], traffic)
 
 

@@ -78,8 +78,7 @@ def evaluation():
     best = os.path.join(unbroken(), "best.bin")
     found = {}
     for device in ("cpu", "cuda"):
-        done = run("eval", "--ckpt", best, "--device", device, "--json")
-        expect_equal(done.returncode, DONE, done.stderr)
+        done = succeeds("eval", "--ckpt", best, "--device", device, "--json")
         found[device] = json.loads(done.stdout)
     loss = {device: read.pop("loss") for device, read in found.items()}
     expect_equal(found["cuda"], found["cpu"])
@@ -96,10 +95,7 @@ def stopped_on_request():
     job = start(Ranks(1).words(*train_words(output, small(train__max_steps=10 ** 6, train__epochs=10 ** 6,
                                                           train_batch_size=4, train__eval_interval=10 ** 6,
                                                           train__save_interval=10 ** 6), *CUDA)))
-    for _ in range(1000):
-        if os.path.exists(os.path.join(output, "metrics.jsonl")) and len(records_so_far(output)) >= 3:
-            break
-        time.sleep(0.05)
+    wait_for_step(output, job, at_least=3)
     os.kill(job.pid, signal.SIGUSR1)
     done = finish(job)
     expect_equal(done.returncode, STOPPED, done.stdout, done.stderr)
@@ -113,12 +109,6 @@ def stopped_on_request():
     expect_equal(end_of(output), end_of(path("not-stopped")))
 
 
-def records_so_far(output):
-    """While the program writes them: the last line may be half a line."""
-    with open(os.path.join(output, "metrics.jsonl")) as lines:
-        return [line for line in lines if '"event":"step"' in line and line.endswith("\n")]
-
-
 @check
 def a_gpu_that_is_lost_midway():
     """All ranks end, one line names the GPU, and the run goes on from its last checkpoint to the same weights."""
@@ -128,7 +118,7 @@ def a_gpu_that_is_lost_midway():
              ("one", Ranks(1), {}, "cudaGraphLaunch:214:10"),
              ("threads", Ranks(2), {"communication.backend": "threads"}, "cudaGraphLaunch:214:20"),
              ("nccl", Ranks(2), {"communication.backend": "nccl"}, "cudaGraphLaunch:214:20")]
-    for name, ranks, more, failure in cases if FULL else cases[1:]:
+    for name, ranks, more, failure in cases if FULL else cases[1::2]:
         output = path("lost-" + name)
         words = ranks.words(*train_words(output, {**sets, **more}, *CUDA))
         lost(name, output, words, {"ON_HOST_FAIL": failure}, words)

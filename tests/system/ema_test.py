@@ -19,7 +19,7 @@ SETTINGS = {**FEW, "train_batch_size": 48, "train.epochs": 10, "train.max_steps"
 
 
 def settings(**changed):
-    return {**SETTINGS, "data.path": few(), **{k.replace("__", "."): v for k, v in changed.items()}}
+    return {**SETTINGS, "data.path": few(), **dotted(changed)}
 
 
 # Batch normalisation, whose running statistics are averaged too, in layers of several ranks' parts.
@@ -35,8 +35,7 @@ def transformer(**changed):
     sets = {**settings(data__path=few(train=300, test=40), data__augment="[flip, {mixup: {p: 0.5}}, cutmix]",
                        optimizer__type="AdamW", scheduler__type="OneCycle", train__eval_interval=2, train__save_interval=1,
                        train__early_stopping__patience=2, train__early_stopping__metric="accuracy"),
-            **{"model." + key: value for key, value in narrow.items()},
-            **{key.replace("__", "."): value for key, value in changed.items()}}
+            **{"model." + key: value for key, value in narrow.items()}, **dotted(changed)}
     return {**{key: value for key, value in sets.items() if not key.startswith("scheduler.params")},
             **{"scheduler.params." + key: value for key, value in cycle.items()}}
 
@@ -50,8 +49,7 @@ def whole(of=settings):
 
 
 def inspected(target, *words):
-    done = run("ckpt", "inspect", target, *words)
-    expect_equal(done.returncode, DONE, done.stderr)
+    done = succeeds("ckpt", "inspect", target, *words)
     return dict(re.findall(r"(?m)^(\w+_sha256): (\w+)$", done.stdout))
 
 
@@ -158,8 +156,7 @@ def training_hears_nothing_of_it():
 
 
 def loss(target, *words):
-    done = run("eval", "--ckpt", target, "--json", *words)
-    expect_equal(done.returncode, DONE, done.stderr)
+    done = succeeds("eval", "--ckpt", target, "--json", *words)
     return json.loads(done.stdout)["loss"]
 
 
@@ -193,8 +190,7 @@ def exported():
     found = inspected(best)
     for words, kept, sha in (([], averages(best), "ema_sha256"), (["--ema"], averages(best), "ema_sha256"),
                              (["--no-ema"], weights(best), "weights_sha256")):
-        done = run("export", "--ckpt", best, "--out", path("exported.safetensors"), *words)
-        expect_equal(done.returncode, DONE, done.stderr)
+        done = succeeds("export", "--ckpt", best, "--out", path("exported.safetensors"), *words)
         tensors = safetensors(path("exported.safetensors"))[0]
         expect_equal({name: data for name, (_, _, data) in tensors.items()}, kept, words)
         expect_equal(inspected(path("exported.safetensors")), {"weights_sha256": found[sha]}, words)
@@ -220,8 +216,7 @@ def memory_is_foretold():
     def optimizer(*words):
         sets = [w for key, value in settings().items() if not key.startswith("train.ema")
                 for w in ("--set", "%s=%s" % (key, str(value).lower() if isinstance(value, bool) else value))]
-        done = run("estimate", "--config", DEFAULT, *sets, "--ranks", "4", "--json", *words)
-        expect_equal(done.returncode, DONE, done.stderr)
+        done = succeeds("estimate", "--config", DEFAULT, *sets, "--ranks", "4", "--json", *words)
         return [s["rank"]["optimizer"] for s in json.loads(done.stdout)["stages"]]
     with_it, without = optimizer("--set", "train.ema.decay=0.9"), optimizer()
     expect_equal([2 * bytes for bytes in with_it], [3 * bytes for bytes in without], "a third state beside Adam's two")

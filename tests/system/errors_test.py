@@ -10,7 +10,7 @@ SETTINGS = {**FEW, "train.epochs": 10, "train.max_steps": 12, "train.save_interv
 
 
 def settings(**changed):
-    return {**SETTINGS, "data.path": few(), **{k.replace("__", "."): v for k, v in changed.items()}}
+    return {**SETTINGS, "data.path": few(), **dotted(changed)}
 
 
 def refused(code, culprits, output, sets, *words, ranks=Ranks(1), config=DEFAULT, **options):
@@ -61,24 +61,15 @@ def write_at(offset, content):
     return damage
 
 
-def append(victim):
-    with open(victim, "ab") as file:
-        file.write(bytes(RECORD))
-
-
 @check
 def damaged_data_files():
+    """Every kind of damage is cifar_set_test.cpp's."""
     cases = [("missing", "data_batch_3.bin", os.remove, "data_batch_3.bin"),
-             ("missing-test", "test_batch.bin", os.remove, "test_batch.bin"),
              ("truncated", "data_batch_2.bin", lambda v: os.truncate(v, RECORD * 5000 + 7), "truncated"),
-             ("half", "data_batch_2.bin", lambda v: os.truncate(v, RECORD * 5000), "truncated"),
-             ("empty", "test_batch.bin", lambda v: os.truncate(v, 0), "empty"),
-             ("oversized", "data_batch_5.bin", append, "too long"),
-             ("label", "data_batch_4.bin", write_at(RECORD * 123, b"\x0a"), "record 123 has label 10"),
              ("label-test", "test_batch.bin", write_at(RECORD * 9999, b"\xff"), "record 9999 has label 255")]
     for name, file, damage, problem in cases:
         data = with_damaged("data-" + name, file, damage)
-        others = [Ranks(2), *([Ranks(2, mpi=True)] if has_mpi() else [])] if name in ("truncated", "label") else []
+        others = [Ranks(2), *([Ranks(2, mpi=True)] if has_mpi() else [])] if name == "truncated" else []
         for ranks in [Ranks(1), *others]:
             refused(DATA, [file, problem] if problem != file else [file], path("out-" + name),
                     {**DATA_SETTINGS, "data.path": data}, ranks=ranks)
@@ -112,8 +103,7 @@ def a_damaged_label_may_be_skipped_in_evaluation():
     train(path("out-eval"), {**DATA_SETTINGS, "data.path": data})
     write_at(RECORD * 5, b"\x63")(os.path.join(data, "synthetic-10-batches-bin", "test_batch.bin"))
     fails(DATA, run("eval", "--ckpt", path("out-eval")), "test_batch.bin", "--on-corrupt skip")
-    done = run("eval", "--ckpt", path("out-eval"), "--on-corrupt", "skip", "--json")
-    expect_equal(done.returncode, DONE, done.stderr)
+    done = succeeds("eval", "--ckpt", path("out-eval"), "--on-corrupt", "skip", "--json")
     expect_equal(json.loads(done.stdout)["left_out"], 1, done.stdout)
 
 
@@ -155,8 +145,7 @@ def wrong_keys():
             ("no-optimizer.yaml", "seed: 1\n", ["optimizer"]),
             ("broken.yaml", "seed: [1\n", ["broken.yaml"]),
             ("broken.json", '{"seed": 1', ["broken.json"]),
-            ("empty.yaml", "", ["empty.yaml"]),
-            ("binary.yaml", "\x00\x01\x02", ["binary.yaml"])]:
+            ("empty.yaml", "", ["empty.yaml"]), ("binary.yaml", "\x00\x01\x02", ["binary.yaml"])]:
         config = written(name, text)
         for ranks in [Ranks(1)] + ([Ranks(2, mpi=True)] if name == "unknown.yaml" and has_mpi() else []):
             refused(USAGE, culprits, path("out-config"), {}, config=config, ranks=ranks)
@@ -214,8 +203,7 @@ def a_refused_block_is_named_and_not_told():
 @check
 def a_warning_names_its_file_once():
     old = written("old.json", '{"optimizer": {"type": "SGD"}, "train_batch_size": 4, "zero_optimization": true}')
-    done = run("config", "check", old)
-    expect_equal(done.returncode, DONE, done.stderr)
+    done = succeeds("config", "check", old)
     line, = [line for line in done.stderr.splitlines() if "zero_optimization" in line]
     expect_equal(line.count("old.json"), 1, line)
 
@@ -412,10 +400,7 @@ def output_in_use():
     output = path("in-use")
     job = start(Ranks(1).words(*train_words(output, settings(train__max_steps=10 ** 6, train__epochs=10 ** 6))))
     try:
-        for _ in range(1000):
-            if os.path.exists(os.path.join(output, "metrics.jsonl")):
-                break
-            time.sleep(0.01)
+        wait_until(lambda: os.path.exists(os.path.join(output, "metrics.jsonl")), job)
         for ranks, words in [(Ranks(1), []), (Ranks(1), ["--reset"]), (Ranks(2), ["--resume", "never"])] + (
                 [(Ranks(2, mpi=True), [])] if has_mpi() else []):
             refused(USAGE, [output, "pid %d" % job.pid, os.uname().nodename], output, settings(), *words, ranks=ranks)
@@ -503,10 +488,7 @@ def records_wait_for_room_on_the_disk():
                         train__eval_interval=10 ** 6)
         job = start(Ranks(1).words(*train_words(output, sets)), prefix=mounts.prefix)
         inside, ballast = mounts.inside(output), mounts.inside(os.path.join(mount, "ballast"))
-        for _ in range(1000):
-            if os.path.isdir(os.path.join(inside, "ckpt", "step-00000000")):
-                break
-            time.sleep(0.01)
+        wait_until(lambda: os.path.isdir(os.path.join(inside, "ckpt", "step-00000000")), job)
         with open(ballast, "wb", buffering=0) as file:
             try:
                 while True:
@@ -589,8 +571,7 @@ def one_process_inside_a_batch_script():
     batch = {"SLURM_JOB_ID": "7", "SLURM_JOBID": "7", "SLURM_NTASKS": "4", "SLURM_NPROCS": "4", "SLURM_PROCID": "0",
              "SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_JOB_NODELIST": "node1", "SLURM_NNODES": "1"}
     best = os.path.join(trained_on_synthetic(), "best.bin")
-    done = run("eval", "--ckpt", best, "--json", env=batch)
-    expect_equal(done.returncode, DONE, done.stderr)
+    done = succeeds("eval", "--ckpt", best, "--json", env=batch)
     expect_equal(done.stdout, run("eval", "--ckpt", best, "--json").stdout)
     train(path("in-batch"), settings(), env=batch)
     expect_same_result(path("in-batch"), result(whole()))

@@ -13,8 +13,7 @@ TOOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "too
 
 
 def estimate(*words, **options):
-    done = run("estimate", *words, "--json", **options)
-    expect_equal(done.returncode, DONE, done.stderr)
+    done = succeeds("estimate", *words, "--json", **options)
     return json.loads(done.stdout)
 
 
@@ -94,8 +93,7 @@ def all_stages_are_told_and_nothing_is_written():
 
 @check
 def text_marks_the_chosen_stage_and_advises():
-    done = run("estimate", "--config", DEFAULT, "--set", "zero_optimization.stage=2", "--ranks", 2)
-    expect_equal(done.returncode, DONE, done.stderr)
+    done = succeeds("estimate", "--config", DEFAULT, "--set", "zero_optimization.stage=2", "--ranks", 2)
     expect("2 (chosen)" in done.stdout and "1 (chosen)" not in done.stdout, done.stdout)
     expect(done.stdout.splitlines()[-1].startswith("stage 2 fits"), done.stdout)
 

@@ -20,7 +20,7 @@ SLOW_ROOT = {"optimizer.groups": "[{pattern: '*.linear_in.*', rows: 1, lr_scale:
 
 def settings(kind, steps=3, **changed):
     return {**FEW, "data.path": few(train=64, test=20), "train_batch_size": 16, **NARROW, **KINDS[kind],
-            "train.max_steps": steps, **{key.replace("__", "."): value for key, value in changed.items()}}
+            "train.max_steps": steps, **dotted(changed)}
 
 
 def tensors_of(output):
@@ -53,8 +53,7 @@ def weights_go_out_and_in():
         output = path(kind + "-from")
         train(output, settings(kind, 0, seed=9), "--init", file)
         expect_equal(records(output, "end")[-1]["weights_sha256"], records(path(kind), "end")[-1]["weights_sha256"])
-        done = run("eval", "--ckpt", path(kind), "--json", "--data", few(train=64, test=20))
-        expect_equal(done.returncode, DONE, done.stderr)
+        done = succeeds("eval", "--ckpt", path(kind), "--json", "--data", few(train=64, test=20))
         expect_equal(json.loads(done.stdout)["loss"], records(path(kind), "eval")[-1]["loss"])
     shapes = {name: shape for name, (_, shape, _) in safetensors(path("fan-out.safetensors"))[0].items()}
     layer = "transformer.layers.1.1.fn."
@@ -111,8 +110,7 @@ def bench_compares_what_a_token_visits_with_all_units():
     words = ["bench", "eval", "--device", "cpu", "--windows", 1, "--seconds", 0.001,
              *[w for key, value in sets.items() for w in ("--set", "%s=%s" % (key, str(value).lower()
                                                                               if isinstance(value, bool) else value))]]
-    done = run(*map(str, words))
-    expect_equal(done.returncode, DONE, done.stderr)
+    done = succeeds(*map(str, words))
     for pattern in (r"(?m)^vit_tiny, evaluation in batches of 20 on 1 ranks, cpu.* us a picture on a rank$",
                     r"(?m)^2 fast feedforward layers: \d+\.\d+ us a picture by the units .* all units",
                     r"(?m)^the network with ffn mlp: \d+\.\d us a picture"):

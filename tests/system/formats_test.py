@@ -15,7 +15,7 @@ SHAPES = {"conv1.weight": [6, 3, 5, 5], "conv1.bias": [6], "conv2.weight": [16, 
 
 
 def settings(**changed):
-    return {**SETTINGS, "data.path": synthetic(), **{k.replace("__", "."): v for k, v in changed.items()}}
+    return {**SETTINGS, "data.path": synthetic(), **dotted(changed)}
 
 
 @functools.lru_cache(None)
@@ -84,8 +84,7 @@ def the_hash_is_the_definitions():
 def eval_repeats_the_run():
     recorded = records(trained()[0], "eval")[-1]
     for words in [[], ["--batch-size", "1000"], ["--batch-size", "7"]]:
-        done = run("eval", "--ckpt", in_run("best.bin"), "--json", *words)
-        expect_equal(done.returncode, DONE, done.stderr)
+        done = succeeds("eval", "--ckpt", in_run("best.bin"), "--json", *words)
         found = json.loads(done.stdout)
         for key in ("split", "step", "loss", "accuracy", "top5", "per_class", "images"):
             expect_equal(found[key], recorded[key], key, words)
@@ -153,8 +152,7 @@ def metrics_jsonl():
         numbers = {"step": ["step", "epoch", "loss", "lr", "grad_norm", "loss_scale", "skipped", "samples",
                             "samples_per_sec", "wait_fraction"],
                    "eval": ["step", "loss", "accuracy", "images", "top5"], "checkpoint": ["step"], "start": ["seed"],
-                   "epoch": ["step", "epoch", "loss"],
-                   "end": ["step", "seconds", "samples_per_sec"]}[r["event"]]
+                   "epoch": ["step", "epoch", "loss"], "end": ["step", "seconds", "samples_per_sec"]}[r["event"]]
         for key in numbers:
             expect(isinstance(r[key], (int, float)) and not isinstance(r[key], bool), key, r)
     steps = [r for r in found if r["event"] == "step"]
@@ -229,12 +227,10 @@ def config_yaml_repeats_the_run():
 @check
 def export_and_init():
     out = path("exported.safetensors")
-    done = run("export", "--ckpt", in_run("best.bin"), "--out", out)
-    expect_equal(done.returncode, DONE, done.stderr)
+    done = succeeds("export", "--ckpt", in_run("best.bin"), "--out", out)
     expect_equal(safetensors(out)[0], safetensors(in_run("best.bin"))[0])
     # From the initial weights by --init: the same run.
-    done = run("export", "--ckpt", in_run("ckpt", "step-00000000", "weights.safetensors"), "--out", path("initial.st"))
-    expect_equal(done.returncode, DONE, done.stderr)
+    done = succeeds("export", "--ckpt", in_run("ckpt", "step-00000000", "weights.safetensors"), "--out", path("initial.st"))
     train(path("from-initial"), settings(seed=43, data__shuffle=False, train__max_steps=1))
     train(path("from-init"), settings(seed=43, data__shuffle=False, train__max_steps=1), "--init", path("initial.st"))
     train(path("plain"), settings(data__shuffle=False, train__max_steps=1))

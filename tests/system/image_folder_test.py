@@ -30,7 +30,7 @@ def folders(name, train=24, val=8):
 def settings(data, **changed):
     return {"data.path": data, "data.size": 10, "data.resize": 12, "train_batch_size": 12, "train.epochs": 4,
             "data.augment": "[{random_resized_crop: {scale: [0.3, 1]}}, {flip: {p: 0.5}}]", "train.eval_batch_size": 7,
-            "train.save_interval": 5, "steps_per_print": 1, "scheduler": "{}", "optimizer.params.lr": 0.003, **{k.replace("__", "."): v for k, v in changed.items()}}
+            "train.save_interval": 5, "steps_per_print": 1, "scheduler": "{}", "optimizer.params.lr": 0.003, **dotted(changed)}
 
 
 @functools.lru_cache(None)
@@ -224,19 +224,16 @@ def a_class_may_have_no_pictures_to_test_on():
     expect(told in done.stderr, done.stderr)
     for words in [("data", "verify", "--data", data), ("data", "info", "--data", data),
                   train_words(path("lacking-dry"), settings(data), "--dry-run", config=LINEAR)]:
-        done = run(*words)
-        expect_equal(done.returncode, DONE, done.stderr)
+        done = succeeds(*words)
         expect(told in done.stdout, done.stdout)
-    done = run("data", "convert", "--from", data, "--out", path("lacking.ctpack"))
-    expect_equal(done.returncode, DONE, done.stderr)
+    done = succeeds("data", "convert", "--from", data, "--out", path("lacking.ctpack"))
     expect(told in done.stderr, done.stderr)
     done = train(path("lacking-packed"), settings(path("lacking.ctpack")), config=LINEAR)
     expect(told in done.stderr, done.stderr)
     # val/ alone, elsewhere: the classes are those of the weights.
     os.makedirs(path("lacking-alone"))
     os.rename(os.path.join(data, "val"), path("lacking-alone", "val"))
-    done = run("eval", "--ckpt", os.path.join(output, "best.bin"), "--data", path("lacking-alone"), "--json")
-    expect_equal(done.returncode, DONE, done.stderr)
+    done = succeeds("eval", "--ckpt", os.path.join(output, "best.bin"), "--data", path("lacking-alone"), "--json")
     expect_equal(json.loads(done.stdout)["accuracy"], records(output, "eval")[-1]["accuracy"])
 
 
@@ -276,8 +273,7 @@ def evaluation_names_what_fits():
     best = os.path.join(output, "best.bin")
     wanted = records(output, "eval")[-1]
     for part, split in ((os.path.join(data, "val"), "test"), (os.path.join(data, "train"), "train")):  # the part itself
-        done = run("eval", "--ckpt", best, "--data", part, "--split", split, "--json")
-        expect_equal(done.returncode, DONE, done.stderr)
+        done = succeeds("eval", "--ckpt", best, "--data", part, "--split", split, "--json")
         expect(split == "train" or json.loads(done.stdout)["loss"] == wanted["loss"], done.stdout)
     other = path("other-classes")
     shutil.copytree(data, other)
@@ -363,15 +359,6 @@ def other_layouts_are_told_from_an_empty_place():
         expect_equal(sorted(os.listdir(place)), before)
 
 
-def until_it_trains(output):
-    metrics = os.path.join(output, "metrics.jsonl")
-    for _ in range(600):
-        if os.path.exists(metrics) and os.path.getsize(metrics) > 3000:
-            return
-        time.sleep(0.05)
-    raise AssertionError("no records in " + metrics)
-
-
 @check
 def others_in_damaged_ones_places_are_counted_over_a_stop():
     data = folders("counted", train=8, val=2)  # an epoch is two steps
@@ -380,7 +367,7 @@ def others_in_damaged_ones_places_are_counted_over_a_stop():
     skip = settings(data, data__on_corrupt="skip", train__epochs=100000, train__save_interval=1000,
                     train__eval_interval=100000)
     job = start(Ranks(2).words(*train_words(output, {**skip, "train_micro_batch_size_per_gpu": 6}, config=LINEAR)))
-    until_it_trains(output)
+    wait_for_step(output, job, at_least=10)
     job.send_signal(signal.SIGUSR1)
     expect_equal(finish(job).returncode, STOPPED)
     end = records(output, "end")[-1]
@@ -479,7 +466,7 @@ def a_picture_that_vanishes_while_training_is_named():
     data = folders("vanishing", train=8, val=2)
     long = settings(data, train__epochs=100000, train__save_interval=1000, train__eval_interval=100000)
     job = start(Ranks(1).words(*train_words(path("vanishing-run"), long, config=LINEAR)))
-    until_it_trains(path("vanishing-run"))
+    wait_for_step(path("vanishing-run"), job, at_least=10)
     os.unlink(os.path.join(data, "train", "cow", "p03.png"))
     fails(DATA, finish(job), "cow/p03.png", "no longer there")
 

@@ -18,7 +18,7 @@ RANKS = [Ranks(1), Ranks(2, mpi=True), Ranks(4), Ranks(4, mpi=True), Ranks(2)]
 
 
 def settings(**changed):
-    return {**SETTINGS, "data.path": few(), **{k.replace("__", "."): v for k, v in changed.items()}}
+    return {**SETTINGS, "data.path": few(), **dotted(changed)}
 
 
 def usable_ranks():
@@ -75,23 +75,6 @@ def ranks_of(job):
     return [pid for pid in [job.pid, *children(job.pid)] if is_program(pid)]
 
 
-def wait_for_step(job, output, at_least=1):
-    """Until the run's records show that it has reached the step."""
-    for _ in range(3000):
-        if job.poll() is not None:
-            raise AssertionError("the run ended before it could be stopped\n" + "\n".join(job.communicate()))
-        try:
-            with open(os.path.join(output, "metrics.jsonl")) as lines:
-                seen = [r for r in map(json.loads, lines.read().split("\n")[:-1]) if r["event"] == "step"]
-            if seen and seen[-1]["step"] >= at_least:
-                return
-        except FileNotFoundError:
-            pass
-        time.sleep(0.002)
-    kill_all(job)
-    raise AssertionError("no step in 6 s")
-
-
 @check
 def killed_at_random_moments():
     numbers, kills, turn, longest = random.Random(SEED), 0, 0, 1.5 * whole()[1]
@@ -128,10 +111,10 @@ def stopped_and_resumed(name, ranks, number, to_all=False, code=STOPPED, words=(
     output = path(name)
     long = settings(train__max_steps=10 ** 6, train__epochs=10 ** 6, train__eval_interval=10 ** 6)
     job = start(ranks.words(*train_words(output, long, *words)))
-    wait_for_step(job, output)
+    wait_for_step(output, job)
     for pid in ranks_of(job) if to_all else [job.pid]:
         os.kill(pid, number)
-    done = finish(job, timeout=20)
+    done = finish(job)
     expect_equal(done.returncode, code, done.stdout, done.stderr)
     expect("error:" not in done.stderr, done.stderr)
     expect_equal(done.stderr.count("stopped on request"), 1, done.stderr)
@@ -169,12 +152,12 @@ def what_the_parent_ignores_of_a_terminal_stays_ignored():
     output = path("ignored")
     endless = settings(train__max_steps=10 ** 6, train__epochs=10 ** 6, train__eval_interval=10 ** 6)
     job = start([PROGRAM, *train_words(output, endless)], prefix=["sh", "-c", "trap '' INT HUP; exec \"$@\"", "sh"])
-    wait_for_step(job, output)
+    wait_for_step(output, job)
     for number in (signal.SIGINT, signal.SIGINT, signal.SIGHUP):
         os.kill(job.pid, number)
-    wait_for_step(job, output, records(output, "step")[-1]["step"] + 2)
+    wait_for_step(output, job, at_least=records(output, "step")[-1]["step"] + 2)
     os.kill(job.pid, signal.SIGTERM)
-    done = finish(job, timeout=20)
+    done = finish(job)
     expect_equal(done.returncode, STOPPED, done.stdout, done.stderr)
 
 
@@ -200,9 +183,9 @@ def usr1_to_one_rank_of_mpirun_stops_all():
     need_mpi()
     output = path("usr1-one")
     job = start(Ranks(2, mpi=True).words(*train_words(output, settings(train__max_steps=10 ** 6, train__epochs=10 ** 6))))
-    wait_for_step(job, output)
+    wait_for_step(output, job)
     os.kill(ranks_of(job)[-1], signal.SIGUSR1)
-    done = finish(job, timeout=20)
+    done = finish(job)
     expect_equal(done.returncode, STOPPED, done.stderr)
 
 
@@ -217,7 +200,7 @@ def requeue_code_99():
 def repeated_usr1_changes_nothing():
     output = path("repeated")
     job = start(Ranks(1).words(*train_words(output, settings(train__max_steps=10 ** 6, train__epochs=10 ** 6))))
-    wait_for_step(job, output)
+    wait_for_step(output, job)
     for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGTERM):
         os.kill(job.pid, number)
     expect_equal(finish(job).returncode, STOPPED)
@@ -229,10 +212,7 @@ def second_signal_stops_now(name, first, second):
             "train_micro_batch_size_per_gpu": 50, "steps_per_print": 1, "train.save_interval": 10 ** 6,
             "train.eval_interval": 10 ** 6}
     job = start(Ranks(1).words(*train_words(path(name), slow)))
-    for _ in range(3000):
-        if os.path.isdir(path(name, "ckpt", "step-00000000")):
-            break
-        time.sleep(0.01)
+    wait_until(lambda: os.path.isdir(path(name, "ckpt", "step-00000000")), job)
     time.sleep(0.1)
     os.kill(job.pid, first)
     time.sleep(0.05)
@@ -257,9 +237,9 @@ def a_killed_rank_ends_the_job():
     need_mpi()
     output = path("one-rank-killed")
     job = start(Ranks(2, mpi=True).words(*train_words(output, settings(train__max_steps=10 ** 6, train__epochs=10 ** 6))))
-    wait_for_step(job, output, at_least=5)
+    wait_for_step(output, job, at_least=5)
     os.kill(ranks_of(job)[-1], signal.SIGKILL)
-    done = finish(job, timeout=30)
+    done = finish(job)
     expect(done.returncode != DONE, done.stderr)
     expect_equal(children(job.pid), [])
     changed = settings(train__max_steps=records(output, "step")[-1]["step"] + 3, train__epochs=10 ** 6)

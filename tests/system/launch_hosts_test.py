@@ -47,20 +47,6 @@ def programs_on(host):
     return {pid: line for pid, line in host.processes().items() if line.startswith(PROGRAM + " train")}
 
 
-def wait_for_steps(jobs, output):
-    for _ in range(600):
-        for job in jobs:
-            if job.poll() is not None:
-                done = finish(job)
-                raise AssertionError("ended early: %d\n%s%s" % (done.returncode, done.stdout, done.stderr))
-        if os.path.exists(os.path.join(output, "metrics.jsonl")) and len(records(output, "step")) >= 5:
-            return
-        time.sleep(0.05)
-    for job in jobs:
-        os.killpg(job.pid, signal.SIGKILL)
-    raise AssertionError("no step within 30 s\n%s" % "".join("%s%s" % job.communicate() for job in jobs))
-
-
 @check
 def a_hostfile_and_a_filter_by_mpirun():
     need_mpi()
@@ -74,7 +60,7 @@ def a_hostfile_and_a_filter_by_mpirun():
                  "--enable_each_rank_log", path("hostfile-logs")]
         job = start([*net.hosts[0].inside, PROGRAM, *words, *train_words(output, settings(ENDLESS))],
                     env=environment(net))
-        wait_for_steps([job], output)
+        wait_for_step(output, job, at_least=5)
         expect_equal([len(programs_on(host)) for host in net.hosts], [2, 2], "ranks on hosts")
         devices = set()
         for host in net.hosts:
@@ -124,7 +110,7 @@ def a_killed_rank_is_named_by_the_survivors():
     output = path("killed")
     with Network() as net:
         jobs = parts(net, 1, [], ENDLESS, output=output)
-        wait_for_steps(jobs, output)
+        wait_for_step(output, *jobs, at_least=5)
         victim, = programs_on(net.hosts[1])
         os.kill(victim, signal.SIGKILL)
         first, second = [finish(job, timeout=60) for job in jobs]
@@ -140,7 +126,7 @@ def a_cut_cable_is_exit_7():
     output = path("cut")
     with Network() as net:
         jobs = parts(net, 1, [], ENDLESS, output=output)
-        wait_for_steps(jobs, output)
+        wait_for_step(output, *jobs, at_least=5)
         net.cut()
         first, second = [finish(job, timeout=60) for job in jobs]
         fails(LOST, first, net.hosts[1].name)
@@ -154,7 +140,7 @@ def a_stop_on_one_host_stops_both():
     output = path("stopped")
     with Network() as net:
         jobs = parts(net, 1, [], ENDLESS, output=output)
-        wait_for_steps(jobs, output)
+        wait_for_step(output, *jobs, at_least=5)
         victim, = programs_on(net.hosts[1])
         os.kill(victim, signal.SIGUSR1)
         expect_equal([finish(job).returncode for job in jobs], [STOPPED, STOPPED])

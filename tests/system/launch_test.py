@@ -136,8 +136,7 @@ def mistakes_have_deepspeeds_words():
             (["--launcher_args", "'open"], "a quote is not closed"),
             (["--master_port", "70000"], "--master_port"),
             (["train.py", "--deepspeed"], "script of Python's"),
-            (["eval"], "launch starts train and bench"),
-            (["no-verb"], "no-verb")]:
+            (["eval"], "launch starts train and bench"), (["no-verb"], "no-verb")]:
         fails(USAGE, launch("-H", hosts, *words), culprit)
     fails(USAGE, launch("--config", "x.yaml", "--include", "w0", "--hostfile", hosts),
           "--include stands behind '--config', which begins the options of the ranks: give the options of launch first")
@@ -257,23 +256,11 @@ def ranks_are_told_where_they_are():
         expect(words.endswith(" cifar-train train --config a.yaml"), words)
 
 
-def wait_for_steps(job, output, steps=3):
-    for _ in range(600):
-        if job.poll() is not None:
-            done = finish(job)
-            raise AssertionError("ended early: %d\n%s%s" % (done.returncode, done.stdout, done.stderr))
-        if os.path.exists(os.path.join(output, "metrics.jsonl")) and len(records(output, "step")) >= steps:
-            return
-        time.sleep(0.05)
-    os.killpg(job.pid, signal.SIGKILL)
-    raise AssertionError("no step within 30 s\n%s%s" % job.communicate())
-
-
 @check
 def a_signal_stops_all_ranks_in_order():
     output = path("stopped")
     job = start(by_itself(output, ENDLESS), env=CLEAN)
-    wait_for_steps(job, output)
+    wait_for_step(output, job, at_least=3)
     job.send_signal(signal.SIGUSR1)
     done = finish(job)
     expect_equal(done.returncode, STOPPED, done.stderr)
@@ -284,7 +271,7 @@ def a_signal_stops_all_ranks_in_order():
 def a_killed_rank_ends_the_others():
     output = path("killed")
     job = start(by_itself(output, ENDLESS, 4), env=CLEAN)
-    wait_for_steps(job, output)
+    wait_for_step(output, job, at_least=3)
     ranks = sorted(children(job.pid))
     expect_equal(len(ranks), 4)
     os.kill(ranks[1], signal.SIGKILL)
@@ -297,7 +284,7 @@ def a_killed_rank_ends_the_others():
 def nobody_outlives_the_launcher():
     output = path("orphans")
     job = start(by_itself(output, ENDLESS), env=CLEAN)
-    wait_for_steps(job, output)
+    wait_for_step(output, job, at_least=3)
     ranks = children(job.pid)
     job.kill()
     finish(job)
@@ -338,7 +325,7 @@ def each_rank_keeps_to_its_cores():
     output = path("bound")
     job = start(by_itself(output, ENDLESS, words=["--bind_core_list", "%d,%d" % tuple(pair)]), env=CLEAN)
     try:
-        wait_for_steps(job, output)
+        wait_for_step(output, job, at_least=3)
         bound = [sorted(os.sched_getaffinity(pid)) for pid in sorted(children(job.pid))]
         expect_equal(bound, [[pair[0]], [pair[1]]])
     finally:
@@ -423,8 +410,7 @@ def a_launcher_of_one_process_means_one_rank():
         raise Skip("there is one core")
 
     def said(*words, pattern, **variables):
-        done = run(*words, env={**CLEAN, **variables})
-        expect_equal(done.returncode, DONE, done.stderr)
+        done = succeeds(*words, env={**CLEAN, **variables})
         return re.search(pattern, done.stdout + done.stderr)[1]
 
     def ranks(*words, **variables):

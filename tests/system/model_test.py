@@ -11,8 +11,7 @@ WIDTH = 8
 
 def settings(steps=2, **changed):
     return {**FEW, "data.path": few(train=64, test=20), "train_batch_size": 16, "train_micro_batch_size_per_gpu": 4,
-            "model.name": "resnet18", "model.width": WIDTH, "train.max_steps": steps,
-            **{key.replace("__", "."): value for key, value in changed.items()}}
+            "model.name": "resnet18", "model.width": WIDTH, "train.max_steps": steps, **dotted(changed)}
 
 
 def state_dict(classes=10, kernel=3):
@@ -76,8 +75,7 @@ def the_stem_is_recorded_and_nothing_else_need_say_it():
     train(path("small"), settings())
     with open(os.path.join(path("small"), "config.yaml")) as file:
         expect("\n  stem: cifar\n" in file.read(), "the images have 32 pixels")
-    done = run("eval", "--ckpt", os.path.join(large, "best.bin"), "--json", "--data", few(train=64, test=20))
-    expect_equal(done.returncode, DONE, done.stderr)
+    done = succeeds("eval", "--ckpt", os.path.join(large, "best.bin"), "--json", "--data", few(train=64, test=20))
     expect_equal(json.loads(done.stdout)["loss"], records(large, "eval")[-1]["loss"])
     # The same command goes on, and a run from its config.yaml is the same.
     train(path("longer"), settings(4, model__stem="imagenet"))
@@ -93,8 +91,7 @@ def export_gives_a_whole_state_dict_and_init_takes_it():
     for output, kernel in ((trained(), 7), (path("small"), 3)):
         if not os.path.exists(output):
             train(output, settings())
-        done = run("export", "--ckpt", output, "--out", path("exported.safetensors"))
-        expect_equal(done.returncode, DONE, done.stderr)
+        done = succeeds("export", "--ckpt", output, "--out", path("exported.safetensors"))
         tensors, _ = safetensors(path("exported.safetensors"))
         expect_equal(specs_of(tensors), state_dict(kernel=kernel))
         counters = {data for name, (_, _, data) in tensors.items() if name.endswith("num_batches_tracked")}
@@ -188,11 +185,9 @@ def a_batch_norm_of_one_value_a_channel_is_refused():
     train(path("four-pixels"), {**one, "model.stem": "cifar"})
     # Where no micro-batch fits, the smallest of those that are looked at is not the reason.
     large = {**one, "model.name": "resnet50", "model.width": 1024, "train_micro_batch_size_per_gpu": 2}
-    done = run("estimate", "--ranks", 1, "--config", DEFAULT, *[w for s in large.items() for w in ("--set", "%s=%s" % s)])
-    expect_equal(done.returncode, DONE, done.stderr)
+    done = succeeds("estimate", "--ranks", 1, "--config", DEFAULT, *[w for s in large.items() for w in ("--set", "%s=%s" % s)])
     for output in (path("two-images"), trained()):  # one image at a time is no micro-batch
-        done = run("eval", "--ckpt", output, "--batch-size", 1, "--max-images", 2)
-        expect_equal(done.returncode, DONE, done.stderr)
+        done = succeeds("eval", "--ckpt", output, "--batch-size", 1, "--max-images", 2)
 
 
 @check

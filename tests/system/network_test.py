@@ -160,18 +160,6 @@ def bytes_on_the_cable_stage_3():
     bytes_on_the_cable(3, 3 * 2 * PARAMETERS / 2)
 
 
-def wait_for_steps(job, output):
-    for _ in range(600):
-        if job.poll() is not None:
-            done = finish(job)
-            raise AssertionError("ended early: %d\n%s%s" % (done.returncode, done.stdout, done.stderr))
-        if os.path.exists(os.path.join(output, "metrics.jsonl")) and len(records(output, "step")) >= 5:
-            return
-        time.sleep(0.05)
-    os.killpg(job.pid, signal.SIGKILL)
-    raise AssertionError("no step within 30 s\n%s%s" % job.communicate())
-
-
 def programs_on(host):
     return [pid for pid, line in host.processes().items() if line.startswith(PROGRAM)]
 
@@ -183,7 +171,7 @@ def cut_in_mid_training(stage):
         words = net.ranks(2).words(*train_words(output, {**ENDLESS, "data.path": synthetic(),
                                                         "zero_optimization.stage": stage}))
         job = start(words)
-        wait_for_steps(job, output)
+        wait_for_step(output, job, at_least=5)
         net.cut()
         # The second host's own line cannot reach mpirun any more: there is one, and it is about the second host.
         fails(LOST, finish(job, timeout=60), net.hosts[1].name)
@@ -206,7 +194,7 @@ def a_rank_killed_on_the_other_host_is_named():
     output = path("killed")
     with Network() as net:
         job = start(net.ranks(2).words(*train_words(output, {**ENDLESS, "data.path": synthetic()})))
-        wait_for_steps(job, output)
+        wait_for_step(output, job, at_least=5)
         killed, = programs_on(net.hosts[1])
         os.kill(killed, signal.SIGKILL)
         fails(128 + signal.SIGKILL, finish(job, timeout=60), net.hosts[1].name)  # mpirun's own code

@@ -12,7 +12,7 @@ SETTINGS = {**FEW, "train.epochs": 1, "train.max_steps": 4}
 
 
 def settings(**changed):
-    return {**SETTINGS, "data.path": few(), **{k.replace("__", "."): v for k, v in changed.items()}}
+    return {**SETTINGS, "data.path": few(), **dotted(changed)}
 
 
 @functools.lru_cache(None)

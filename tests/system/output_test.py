@@ -14,7 +14,7 @@ TIMES = ("forward", "backward", "communication", "update", "data", "step")
 
 
 def settings(**changed):
-    return {**SETTINGS, "data.path": few(), **{k.replace("__", "."): v for k, v in changed.items()}}
+    return {**SETTINGS, "data.path": few(), **dotted(changed)}
 
 
 def found(pattern, done):

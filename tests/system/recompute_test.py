@@ -6,14 +6,12 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from harness import *
 
-ON_HOST = os.path.join(os.path.dirname(PROGRAM), "cifar-train-on-host")  # its --device cuda computes on the host
 BLOCKS = {"train.recompute": "blocks"}
 
 
 def small(model, **changed):
     return {**FEW, "data.path": few(train=32, test=8), "model.name": model, "train.max_steps": 3,
-            "train_batch_size": 8, "train_micro_batch_size_per_gpu": 2, "train.eval_batch_size": 1,
-            **{key.replace("__", "."): value for key, value in changed.items()}}
+            "train_batch_size": 8, "train_micro_batch_size_per_gpu": 2, "train.eval_batch_size": 1, **dotted(changed)}
 
 
 def activations(output):
@@ -46,8 +44,7 @@ def the_same_bits_of_resnet18():
 
 @check
 def the_same_bits_on_a_gpus_stand_in():
-    if not os.path.exists(ON_HOST):
-        raise Skip("there is no cifar-train-on-host")
+    need_on_host()
     hashes = set()
     for more in ({}, BLOCKS):
         output = path("gpu-%d" % len(more))

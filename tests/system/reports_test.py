@@ -13,8 +13,7 @@ REPORTS = {"dump_state": True, "memory_breakdown": True, "flops_profiler.enabled
 
 
 def settings(**changed):
-    return {**FEW, "data.path": few(), "train.max_steps": STEPS,
-            **{key.replace("__", "."): value for key, value in changed.items()}}
+    return {**FEW, "data.path": few(), "train.max_steps": STEPS, **dotted(changed)}
 
 
 @functools.lru_cache(None)

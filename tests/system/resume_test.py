@@ -8,11 +8,17 @@ from harness import *
 STEPS = 30  # an epoch has 12: stops fall on epoch ends, on save and evaluation intervals, and between
 SETTINGS = {**FEW, "train.epochs": 10, "train.max_steps": STEPS, "train.save_interval": 5, "train.eval_interval": 4,
             "train.log_interval": 20, "train.best.split": "test"}
+SHORT = 15  # of epochs of 6
 CYCLE = [Ranks(1), Ranks(2, mpi=True), Ranks(4), Ranks(1, mpi=True), Ranks(2), Ranks(4, mpi=True)]
 
 
 def settings(**changed):
-    return {**SETTINGS, "data.path": few(), **{k.replace("__", "."): v for k, v in changed.items()}}
+    return {**SETTINGS, "data.path": few(), **dotted(changed)}
+
+
+def short(steps=SHORT):
+    return settings(data__path=few(train=200), train__max_steps=steps, train__save_interval=4, train__eval_interval=5,
+                    train__log_interval=7)
 
 
 def ranks_of_turn(turn):
@@ -27,25 +33,31 @@ def whole():
     return path("whole")
 
 
+@functools.lru_cache(None)
+def short_whole():
+    train(path("short"), short())
+    return path("short")
+
+
 def copy_of_whole(name):
     shutil.copytree(whole(), path(name))
     return path(name)
 
 
 def expect_same_files(output):
-    """Beyond the result: what evaluations chose, and the scalars as CSV but for times."""
+    """Beyond the result: what evaluations chose."""
     for name in ("last.bin", "best.bin"):
-        expect_equal(weights_sha256(os.path.join(output, name)), weights_sha256(os.path.join(whole(), name)), name)
+        expect_equal(weights_sha256(os.path.join(output, name)), weights_sha256(os.path.join(short_whole(), name)), name)
 
 
 @check
 def stopped_after_every_step():
-    for k in range(STEPS):
+    for k in range(SHORT):
         output, first, second = path("stop-%d" % k), Ranks(1 << k % 3), ranks_of_turn(k + 1)
         what = "stopped at step %d on %s, continued on %s" % (k, first, second)
-        train(output, settings(train__max_steps=k), ranks=first)
-        train(output, settings(), ranks=second)
-        expect_same_result(output, result(whole()), what)
+        train(output, short(k), ranks=first)
+        train(output, short(), ranks=second)
+        expect_same_result(output, result(short_whole()), what)
         expect_same_files(output)
         shutil.rmtree(output)
 
@@ -53,14 +65,13 @@ def stopped_after_every_step():
 @check
 def stopped_after_every_step_of_one_run():
     printed = []
-    for k in range(STEPS + 1):
-        done = train(path("chain"), settings(train__max_steps=k), "--resume", "must" if k else "auto",
-                     ranks=ranks_of_turn(k))
+    for k in range(SHORT + 1):
+        done = train(path("chain"), short(k), "--resume", "must" if k else "auto", ranks=ranks_of_turn(k))
         printed += [line for line in done.stdout.splitlines() if line.startswith("[")]
-    expect_same_result(path("chain"), result(whole()))
+    expect_same_result(path("chain"), result(short_whole()))
     expect_same_files(path("chain"))
-    train(path("printed"), settings())
-    again = train(path("printed"), settings(), "--reset").stdout.splitlines()
+    train(path("printed"), short())
+    again = train(path("printed"), short(), "--reset").stdout.splitlines()
     expect_equal(printed, [line for line in again if line.startswith("[")], "the tutorial's lines")
 
 

@@ -14,8 +14,7 @@ LOST = "warning: standard output cannot be written"
 
 
 def settings(**changed):
-    return {**FEW, "data.path": few(), "train.max_steps": 12, "train.log_interval": 8,
-            **{k.replace("__", "."): v for k, v in changed.items()}}
+    return {**FEW, "data.path": few(), "train.max_steps": 12, "train.log_interval": 8, **dotted(changed)}
 
 
 @functools.lru_cache(None)

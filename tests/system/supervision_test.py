@@ -24,8 +24,7 @@ PHASES = {"step": {}, "save": {"train.save_interval": 1}, "evaluation": {"train.
 
 
 def settings(phase="step", **changed):
-    return {**ENDLESS, "data.path": few(400, 2000), **PHASES[phase],
-            **{k.replace("__", "."): v for k, v in changed.items()}}
+    return {**ENDLESS, "data.path": few(400, 2000), **PHASES[phase], **dotted(changed)}
 
 
 # ---- processes
@@ -54,19 +53,6 @@ def pids_by_rank(job, number):
     raise AssertionError("not all ranks came up")
 
 
-def wait_for_step(job, output, at_least=1):
-    for _ in range(6000):
-        if job.poll() is not None:
-            raise AssertionError("the run ended by itself\n" + "\n".join(job.communicate()))
-        try:
-            if records(output, "step")[-1]["step"] >= at_least:
-                return
-        except (OSError, ValueError, IndexError):  # not there yet, or half a line
-            pass
-        time.sleep(0.01)
-    raise AssertionError("no step in a minute")
-
-
 def alive(pid):
     try:
         with open("/proc/%d/stat" % pid) as stat:
@@ -85,7 +71,7 @@ class Job:
         self.job = start(words[:at] + list(wrapper) + words[at:])
         self.pids = pids_by_rank(self.job, number)
         if from_step:
-            wait_for_step(self.job, self.output, from_step)
+            wait_for_step(self.output, self.job, at_least=from_step)
             time.sleep(NUMBERS.uniform(0, 0.3))
 
     def __enter__(self):
@@ -231,7 +217,7 @@ def threads_that_hang():
     output = path("hanging-threads")
     job = start(Ranks(2).words(*train_words(output, settings(communication__timeout_s=2))))
     try:
-        wait_for_step(job, output)
+        wait_for_step(output, job)
 
         def name(tid):
             with open("/proc/%d/task/%s/comm" % (job.pid, tid)) as file:
@@ -271,7 +257,7 @@ def a_suspended_job_goes_on():
             for rank in job.pids:
                 job.signal(rank, number)
             time.sleep(3)
-        wait_for_step(job.job, job.output, before + 2)
+        wait_for_step(job.output, job.job, at_least=before + 2)
         os.kill(job.job.pid, signal.SIGUSR1)
         job.stops()
 

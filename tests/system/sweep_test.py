@@ -17,7 +17,7 @@ FOLDERS = ["%s=%s,train.label_smoothing=%s,seed=%d" % (LR, lr, smoothing, seed)
 
 def settings(**changed):
     plain = {k: v for k, v in SETTINGS.items() if not k.startswith("scheduler.params")}
-    return {**plain, "data.path": few(), **{k.replace("__", "."): v for k, v in changed.items()}}
+    return {**plain, "data.path": few(), **dotted(changed)}
 
 
 def words(output, sets, *more):
@@ -94,13 +94,6 @@ def begun(output):
     return [name for name in (folders(output) if os.path.isdir(output) else [])
             if os.path.exists(os.path.join(output, name, "metrics.jsonl"))
             and '"event":"step"' in content(output, name, "metrics.jsonl")]
-
-
-def wait_until(condition, what):
-    end = time.monotonic() + 60
-    while not condition():
-        expect(time.monotonic() < end, what)
-        time.sleep(0.01)
 
 
 # ---- what is trained
@@ -278,8 +271,7 @@ def undisturbed():
 
 def start_long(output):
     job = start(words(output, settings(**LONG), *LONG_GRID))
-    wait_until(lambda: len(begun(output)) >= 2 and len(processes(output)) > 2 or job.poll() is not None,
-               "no run has begun")
+    wait_until(lambda: len(begun(output)) >= 2 and len(processes(output)) > 2 or job.poll() is not None)
     expect_equal(job.poll(), None, "the sweep is over before it could be disturbed")
     return job
 
@@ -311,16 +303,16 @@ def a_stopped_sweep_continues():
 def a_killed_sweep_continues():
     output = path("killed")
     job = start_long(output)
-    wait_until(lambda: len(begun(output)) >= 3 or job.poll() is not None, "no third run has begun")
+    wait_until(lambda: len(begun(output)) >= 3 or job.poll() is not None)
 
     def at_work():
         ended = [r["run"] for r in events(output, "run")]
         return [name for name in begun(output) if name not in ended]
 
-    wait_until(lambda: at_work() or job.poll() is not None, "no run has begun to train")
+    wait_until(lambda: at_work() or job.poll() is not None)
     job.kill()
     job.communicate()
-    wait_until(lambda: not processes(output), "a sweep that was killed has left processes behind")
+    wait_until(lambda: not processes(output))
     ended = [r["run"] for r in events(output, "run")]
     killed = {r["run"]: r["time"] for r in events(output, "begin") if r["run"] not in ended}
     longest = {name: time.time() - begin for name, begin in killed.items()}
@@ -354,7 +346,7 @@ def a_second_interrupt_ends_everything_at_once():
     expect_equal(job.poll(), None, "it has not waited for its runs")
     os.kill(job.pid, signal.SIGINT)
     expect_equal(finish(job, timeout=10).returncode, 128 + signal.SIGINT)
-    wait_until(lambda: not processes(output), "runs were left behind")
+    wait_until(lambda: not processes(output))
 
 
 @check
@@ -491,9 +483,7 @@ def mistakes_are_refused_before_anything_begins():
         (["--grid", "output=a,b"], ["names the folders of its runs itself"]),
         (["--repeats", "2", "--set", "output=a"], ["names the folders of its runs itself"]),
         (["--grid", "train.max_steps=" + ",".join(map(str, range(200))), "--repeats", "51"], ["more than 10000 runs"]),
-        (["--grid", "train_batch_size=32,30"], ["train_batch_size"]),
-        ([], ["nothing to sweep"]),
-    ]
+        (["--grid", "train_batch_size=32,30"], ["train_batch_size"]), ([], ["nothing to sweep"])]
     for more, culprits in cases:
         fails(USAGE, finish(start(words(path("refused"), settings(), *more))), *culprits)
         expect(not os.path.exists(path("refused")), "left behind by", more)

@@ -13,7 +13,7 @@ SETTINGS = {**FEW, "tensorboard.enabled": True, "model.name": "linear", "train.e
 
 
 def settings(**changed):
-    return {**SETTINGS, "data.path": few(), **{k.replace("__", "."): v for k, v in changed.items()}}
+    return {**SETTINGS, "data.path": few(), **dotted(changed)}
 
 
 def by_epoch(**changed):
@@ -221,10 +221,7 @@ def a_folder_that_cannot_be_written_is_said_once():
 def a_folder_that_is_removed_is_said_once():
     output = path("removed")
     job = start(Ranks(1).words(*train_words(output, by_epoch(train__epochs=100000, train__save_interval=1000000))))
-    for _ in range(600):
-        if os.path.exists(tb(output)):
-            break
-        time.sleep(0.05)
+    wait_until(lambda: os.path.exists(tb(output)), job)
     shutil.rmtree(tb(output))
     time.sleep(1)
     job.send_signal(signal.SIGUSR1)

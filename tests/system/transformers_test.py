@@ -14,7 +14,7 @@ NARROW = {"vit_tiny": {"dim": 24, "depth": 2, "heads": 2, "dim_head": 8, "mlp_di
 def settings(name, steps=3, **changed):
     return {**FEW, "data.path": few(train=64, test=20), "train_batch_size": 16, "model.name": name,
             **{"model." + key: value for key, value in NARROW[name].items()}, "train.max_steps": steps,
-            **{key.replace("__", "."): value for key, value in changed.items()}}
+            **dotted(changed)}
 
 
 def specs(file):
@@ -61,13 +61,11 @@ def weights_go_out_and_in_under_the_originals_names():
     for name in NARROW:
         if not os.path.exists(path(name)):
             train(path(name), settings(name))
-        done = run("export", "--ckpt", path(name), "--out", path(name + ".safetensors"))
-        expect_equal(done.returncode, DONE, done.stderr)
+        done = succeeds("export", "--ckpt", path(name), "--out", path(name + ".safetensors"))
         output = path(name + "-from")
         train(output, settings(name, 0, seed=9), "--init", path(name + ".safetensors"))
         expect_equal(records(output, "end")[-1]["weights_sha256"], records(path(name), "end")[-1]["weights_sha256"])
-        done = run("eval", "--ckpt", path(name), "--json", "--data", few(train=64, test=20))
-        expect_equal(done.returncode, DONE, done.stderr)
+        done = succeeds("eval", "--ckpt", path(name), "--json", "--data", few(train=64, test=20))
         expect_equal(json.loads(done.stdout)["loss"], records(path(name), "eval")[-1]["loss"])
     found = specs(path("vit_tiny.safetensors"))
     expect_equal(found["transformer.layers.1.0.fn.temperature"], ("F32", []))
@@ -230,8 +228,7 @@ def the_recipe_chooses_on_what_it_holds_out_and_records_its_arithmetic():
     # Chosen by the test set, as the original was: it says so.
     done = train(path("by-test"), {**narrow, "train.best.split": "test"}, config=recipe)
     expect("best.bin is chosen by the test set" in done.stderr, done.stderr)
-    done = run("config", "check", os.path.join(CONFIGS, "vit_tiny_fp16.yaml"), recipe)
-    expect_equal(done.returncode, DONE, done.stderr)
+    done = succeeds("config", "check", os.path.join(CONFIGS, "vit_tiny_fp16.yaml"), recipe)
 
 
 main()

@@ -28,11 +28,11 @@ PLAIN = {"data.on_corrupt": "skip", "train.eval_batch_size": 4, "steps_per_print
 
 
 def small(**changed):
-    return {**SMALL, "data.path": few(320, 4), **{k.replace("__", "."): v for k, v in changed.items()}}
+    return {**SMALL, "data.path": few(320, 4), **dotted(changed)}
 
 
 def plain(**changed):
-    return {**PLAIN, "data.path": few(1000, 4), **{k.replace("__", "."): v for k, v in changed.items()}}
+    return {**PLAIN, "data.path": few(1000, 4), **dotted(changed)}
 
 
 def estimate_words(sets):
@@ -68,19 +68,24 @@ def distance(a, b):
     return abs(a - b) / abs(b)
 
 
+def in_micros(micros, **changed):
+    """Of two images each."""
+    return small(train_batch_size=2 * micros, train_micro_batch_size_per_gpu=2, **changed)
+
+
 def reference(micros, model, bf16):
     """Of one rank."""
     output = path("one-%d-%s-%d" % (micros, model, bf16))
     if not os.path.exists(output):
-        train(output, small(train_batch_size=4 * micros, model__name=model, bf16__enabled=bf16), *CUDA, env=ONE_GPU)
+        train(output, in_micros(micros, model__name=model, bf16__enabled=bf16), *CUDA, env=ONE_GPU)
     return result(output)
 
 
 def as_one_rank(ranks, stage, micros=4, model="cnn_plain", bf16=False, env=None, **changed):
     expected = reference(micros, model, bf16)
     output = path("ranks")
-    train(output, small(train_batch_size=4 * micros, model__name=model, bf16__enabled=bf16,
-                        zero_optimization__stage=stage, **changed), "--reset", *CUDA, ranks=ranks, env=env)
+    train(output, in_micros(micros, model__name=model, bf16__enabled=bf16, zero_optimization__stage=stage, **changed),
+          "--reset", *CUDA, ranks=ranks, env=env)
     expect_same_result(output, expected, "%s, stage %d, %d micro-batches, bf16 %s" % (ranks, stage, micros, bf16))
     expect_equal(weights_sha256(os.path.join(output, "last.bin")), expected[0])
 

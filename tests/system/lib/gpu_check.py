@@ -9,7 +9,6 @@ from harness import *
 os.environ.setdefault("TMPDIR", "/tmp")  # programs are started from the scratch folder, which /dev/shm may forbid
 SCRIPT = os.path.join(CONFIGS, "..", "tools", "gpu_check.sh")
 NOT_ALL, NOTHING = 3, 77  # exit codes: rows were skipped or not run; all of them
-ON_HOST = os.path.join(os.path.dirname(PROGRAM), "cifar-train-on-host")
 
 
 def script(name, body):
@@ -46,11 +45,6 @@ def gpu_check(name, *sections, **env):
     """(done, table_of(name), files)."""
     done = finish(start_gpu_check(name, *sections, **env), timeout=300)
     return done, table_of(name), os.listdir(path(name)) if os.path.isdir(path(name)) else []
-
-
-def need_on_host():
-    if not os.path.exists(ON_HOST):
-        raise Skip("there is no cifar-train-on-host beside the program")
 
 
 SELFTEST = "selftest, every operation in f32, bf16 and f16"

@@ -23,6 +23,8 @@ CONFIGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "
 DEFAULT = os.path.join(CONFIGS, "default.yaml")
 DONE, BUG, USAGE, DATA, DIVERGED, CHECKPOINT, MEMORY, LOST, IO, STOPPED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 75
 RECORD = 3073  # bytes: a label and 3 x 32 x 32 pixels
+# Its --device cuda computes on the host; not every build has it.
+ON_HOST = os.path.join(os.path.dirname(PROGRAM), "cifar-train-on-host")
 # Fields of step and eval records that two runs with the same result need not share.
 FREE_FIELDS = {"samples_per_sec", "wait_fraction", "seconds", "host", "peak_bytes", "time_ms"}
 
@@ -93,6 +95,18 @@ def expect_equal(found, expected, *what):
     expect(found == expected, "found    %r" % (found,), "expected %r" % (expected,), *what)
 
 
+def expect_in(part, whole):
+    expect(part in whole, "%r is not in" % (part,), whole)
+
+
+def expect_not_in(part, whole):
+    expect(part not in whole, "%r is in" % (part,), whole)
+
+
+def expect_match(text, pattern):
+    expect(re.search(pattern, text), "%r matches nothing of" % pattern, text)
+
+
 # ---- folders and data
 
 @functools.lru_cache(None)
@@ -147,6 +161,7 @@ FEW = {"data.on_corrupt": "skip", "train_batch_size": 32, "train_micro_batch_siz
 
 # ---- the program
 
+@functools.lru_cache(None)
 def has_mpi():
     return shutil.which("mpirun") is not None and "MPI" in run("--version").stdout
 
@@ -154,6 +169,11 @@ def has_mpi():
 def need_mpi():
     if not has_mpi():
         raise Skip("there is no mpirun, or the program was built without MPI")
+
+
+def need_on_host():
+    if not os.path.exists(ON_HOST):
+        raise Skip("needs a build with cifar-train-on-host")
 
 
 class Ranks:
@@ -169,6 +189,11 @@ class Ranks:
         if self.mpi:
             return ["mpirun", "-np", str(self.number), PROGRAM, *map(str, words)]
         return [PROGRAM, *map(str, words), "--ranks", str(self.number)]
+
+
+def dotted(changed):
+    """Settings that were written as arguments: train__epochs=3."""
+    return {key.replace("__", "."): value for key, value in changed.items()}
 
 
 def train_words(output, settings, *words, config=DEFAULT):
@@ -197,8 +222,56 @@ def finish(job, timeout=120):
     return subprocess.CompletedProcess(job.args, job.returncode, out, err)
 
 
+def wait_until(condition, *jobs, patience=60, pause=0.005):
+    """The jobs must live to see it."""
+    end = time.monotonic() + patience
+    while not condition():
+        ended = [job.args for job in jobs if job.poll() is not None]
+        if ended or time.monotonic() > end:
+            for job in jobs:
+                if job.poll() is None:
+                    os.killpg(job.pid, signal.SIGKILL)
+            raise AssertionError("\n".join(["%r ended before it was time" % ended if ended else "waited in vain",
+                                            *[text for job in jobs for text in job.communicate()]]))
+        time.sleep(pause)
+
+
+def wait_for_step(output, *jobs, at_least=1):
+    """Until the records, of which the last line may be half a line, show that step."""
+    def reached():
+        try:
+            with open(os.path.join(output, "metrics.jsonl")) as lines:
+                seen = [json.loads(line) for line in lines.read().split("\n")[:-1]]
+        except FileNotFoundError:
+            return False
+        return any(r["event"] == "step" and r["step"] >= at_least for r in seen)
+    wait_until(reached, *jobs)
+
+
 def run(*words, **options):
     return finish(start([PROGRAM, *words], **options))
+
+
+def succeeds(*words, **options):
+    """run(), which must end well."""
+    done = run(*words, **options)
+    expect_equal(done.returncode, DONE, done.stderr)
+    return done
+
+
+def good(*words, program=None, **environment):
+    """What the program prints; it must end well. `environment`: None takes a variable out."""
+    done = finish(start([program or PROGRAM, *words], env=environment), timeout=300)
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect_not_in("error:", done.stderr)
+    return done.stdout
+
+
+def bad(code, culprit, *words, program=None, **environment):
+    """What the program prints; it must end with that code and one line of error, which names the culprit."""
+    done = finish(start([program or PROGRAM, *words], env=environment), timeout=300)
+    fails(code, done, culprit)
+    return done.stdout
 
 
 def train(output, settings, *words, ranks=Ranks(1), expecting=DONE, config=DEFAULT, **options):

@@ -131,7 +131,7 @@ def data_of(name):
 def train_small(name, seed, *words, ranks, output=None, **changed):
     """A few steps. Returns the folder and what was printed."""
     output = output or path("small-" + name)
-    sets = {**data_of(name), **seed.small, **{k.replace("__", "."): v for k, v in changed.items()}}
+    sets = {**data_of(name), **seed.small, **dotted(changed)}
     _, config, *rest = train_words(output, sets, config="")
     done = finish(start(Ranks(ranks).words(*seed.words(), *rest, *words)), timeout=600)
     expect_equal(done.returncode, DONE, name, done.stdout, done.stderr)
