@@ -11,9 +11,9 @@
 #include "cli/config_lookup.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
+#include "train/agree.h"
 #include "train/config/load.h"
 #include "train/session.h"
-#include "train/stop_vote.h"
 
 namespace ct {
 

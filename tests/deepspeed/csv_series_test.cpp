@@ -5,7 +5,7 @@
 
 #include "base/temporary_folder.h"
 #include "train/config/foreign.h"
-#include "train/run/reset.h"
+#include "train/run/run_files.h"
 
 namespace ct {
 namespace {

@@ -1,6 +1,7 @@
 #include "comm/rendezvous/endpoint.h"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -14,7 +15,6 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/hex.h"
 
 namespace ct {
 namespace {
@@ -115,7 +115,7 @@ std::vector<std::string> own_addresses() {
 std::string random_word() {
   std::array<unsigned char, 16> bytes{};
   check(getrandom(bytes.data(), bytes.size(), 0) == std::ssize(bytes), "no random numbers");
-  return hex_text(bytes);
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
 }  // namespace ct
