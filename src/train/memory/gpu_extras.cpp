@@ -123,7 +123,7 @@ int64_t ratio_bytes(const ComputeOp& op, const LoweredProgram& program) {
   return std::visit(
       [&](const auto& o) -> int64_t {
         if constexpr (requires { o.slices, o.ratios; })
-          return std::ssize(o.slices) * stored_bytes(program[o.ratios]);
+          return o.ratios == kNone ? 0 : std::ssize(o.slices) * stored_bytes(program[o.ratios]);
         else
           return 0;
       },
