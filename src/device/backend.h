@@ -109,7 +109,7 @@ class Backend {
   /// Which of the libraries' ways the operations prepared so far take, as lines of text; empty: there is no choice.
   virtual std::string plans() const { return ""; }
   /// Has operations prepared from now on take the ways of another rank or an earlier run on such a device, for the same
-  /// bits. A way that is not there (another version of a library) is chosen anew.
+  /// bits. A way that is not there (another version of a library) is chosen again.
   virtual void use_plans(const std::string&) {}
   /// The first of those ways that were not there, why, and how many more; empty: all were.
   virtual std::string plans_missed() const { return ""; }

@@ -101,7 +101,7 @@ def every_damage_to_best_weights():
             expect_equal(warnings(done, "are lost"), [], what)
             expect_equal(run("ckpt", "verify", output).returncode, DONE, what)
         else:
-            expect_equal(len(warnings(done, "are lost", "of step %d" % best, "chosen anew")), 1, what)
+            expect_equal(len(warnings(done, "are lost", "of step %d" % best, "chosen again")), 1, what)
             expect(step_in(best_bin(output)) >= STEPS, what)
         expect_equal(run("eval", "--ckpt", best_bin(output)).returncode, DONE, what)
         shutil.rmtree(output)
@@ -143,7 +143,7 @@ def weights_from_after_the_checkpoint_are_not_its_best():
         os.remove(saved_best(output, step))
     done = train(output, settings(train__max_steps=first + 1), "--resume",
                  os.path.join(output, "ckpt", "step-%08d" % first))
-    expect_equal(len(warnings(done, saved_best(output, first), "chosen anew", "from step %d on" % first)), 1,
+    expect_equal(len(warnings(done, saved_best(output, first), "chosen again", "from step %d on" % first)), 1,
                  done.stderr)
     expect(first <= step_in(best_bin(output)) <= first + 1, step_in(best_bin(output)))
 

@@ -65,7 +65,7 @@ TEST_F(BestWeightsTest, TheBestOfWhatIsLeft) {
   // Chosen in another way, its value means nothing here.
   config_.train.best.metric = Metric::loss;
   EXPECT_EQ(return_to(at_20_).step, -1);
-  EXPECT_NE(said_[1].find("chosen anew"), std::string::npos) << said_[1];
+  EXPECT_NE(said_[1].find("chosen again"), std::string::npos) << said_[1];
 }
 
 TEST_F(BestWeightsTest, AnotherRunsBestIsTakenOnlyInNeed) {
