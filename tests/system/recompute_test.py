@@ -25,7 +25,7 @@ def compare(model, at_most, ranks=(), **changed):
     train(whole, settings, "--reset")
     train(again, {**settings, **BLOCKS}, "--reset")
     expect_same_result(again, result(whole), model)
-    expect(activations(again) <= at_most * activations(whole), activations(again), activations(whole))
+    expect(activations(recompute) <= at_most * activations(whole), activations(recompute), activations(whole))
     for number, stage in ranks:
         output = path("%s-%d-%d" % (model, number, stage))
         train(output, {**settings, **BLOCKS, "zero_optimization.stage": stage}, "--reset", ranks=Ranks(number))
@@ -68,7 +68,7 @@ def a_run_may_change_its_mind():
 def plans_and_estimates_tell_it():
     words = train_words(path("none"), {**small("resnet18"), **BLOCKS})
     plan = run("train", *words, "--dump-plan", "--ranks", 1)
-    expect(plan.returncode == DONE and plan.stdout.count("(again)") > 16, plan.stdout[:2000], plan.stderr)
+    expect(plan.returncode == DONE and plan.stdout.count("(recompute)") > 16, plan.stdout[:2000], plan.stderr)
     found = {}
     for kind in ("none", "blocks"):
         words = ["estimate", "--config", os.path.join(CONFIGS, "resnet18.yaml"), "--set", "model.name=resnet50",
