@@ -137,7 +137,7 @@ def lost(name, output, words, env, again):
                  "check dmesg")
     last = max(checkpoints(output))
     expect(0 < last < 8, "%s: the last checkpoint is step %d" % (name, last))
-    done = finish(start(recompute))
+    done = finish(start(again))
     expect_equal(done.returncode, DONE, name, done.stdout, done.stderr)
     expect_same_result(output, result(unbroken()), name)
     return line

@@ -25,7 +25,7 @@ def compare(model, at_most, ranks=(), **changed):
     train(whole, settings, "--reset")
     train(again, {**settings, **BLOCKS}, "--reset")
     expect_same_result(again, result(whole), model)
-    expect(activations(recompute) <= at_most * activations(whole), activations(recompute), activations(whole))
+    expect(activations(again) <= at_most * activations(whole), activations(again), activations(whole))
     for number, stage in ranks:
         output = path("%s-%d-%d" % (model, number, stage))
         train(output, {**settings, **BLOCKS, "zero_optimization.stage": stage}, "--reset", ranks=Ranks(number))
