@@ -19,7 +19,7 @@ SoftmaxCrossEntropyArgs Bench::of_loss(int64_t rows, int64_t classes, int64_t st
           .loss_scale = nullptr,
           .losses = arena_.take<float>(rows),
           .predicted = arena_.take<int32_t>(rows),
-          .larger = arena_.take<int32_t>(rows),
+          .label_rank = arena_.take<int32_t>(rows),
           .dlogits = arena_.take<float>(rows * stride)};
 }
 
