@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <fstream>
 
+#include "base/checks.h"
 #include "base/error.h"
 #include "base/faulty_file_system.h"
+#include "base/paths.h"
 #include "base/temporary_folder.h"
 
 namespace ct {
@@ -128,6 +130,46 @@ TEST(Files, RemovesOnlyWhatIsKnown) {
   std::filesystem::remove(folder / "x" / "sub");
   EXPECT_TRUE(remove_known(files, folder / "x", ours));
   EXPECT_TRUE(remove_known(files, folder / "x", ours));
+}
+
+TEST(Paths, NothingIsNotTheSameAsNotToBeSeen) {
+  TemporaryFolder folder;
+  spill(folder / "file", "x");
+  std::filesystem::create_symlink("file", folder / "link");
+  std::filesystem::create_symlink("nothing", folder / "dangling");
+  std::filesystem::create_symlink("circle", folder / "circle");
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(kind_of(folder / "link"), PathKind::file);
+  EXPECT_EQ(kind_of_entry(folder / "link"), PathKind::link);
+  EXPECT_EQ(kind_of(folder / "dangling"), PathKind::nothing);
+  EXPECT_EQ(kind_of(folder / "file" / "below"), PathKind::nothing);
+  EXPECT_EQ(kind_of(folder / "pipe"), PathKind::other);
+  EXPECT_EQ(kind_of(folder.path()), PathKind::folder);
+  EXPECT_TRUE(same_place(folder / "link", folder / "file"));
+  EXPECT_FALSE(same_place(folder / "dangling", folder / "file"));
+  EXPECT_NE(error_of(ExitCode::data, [&] { kind_of(folder / "circle", ExitCode::data); }), "");
+  EXPECT_NE(error_of(ExitCode::usage, [&] { kind_of(std::string(300, 'x'), ExitCode::usage); }), "");
+}
+
+TEST(Files, WhatIsWrittenToLinksLandsWhereTheyLead) {
+  TemporaryFolder folder;
+  FileSystem files;
+  make_folders(files, folder / "other");
+  spill(folder / "other" / "there", "old");
+  std::filesystem::create_symlink("other/there", folder / "link");
+  std::filesystem::create_symlink("link", folder / "chain");
+  std::filesystem::create_symlink("other/new", folder / "dangling");
+  write_file_atomic(files, folder / "chain", "new");
+  write_file_atomic(files, folder / "dangling", "first");
+  EXPECT_EQ(read_file(folder / "other" / "there"), "new");
+  EXPECT_EQ(read_file(folder / "other" / "new"), "first");
+  for (const char* link : {"link", "chain", "dangling"})
+    EXPECT_EQ(kind_of_entry(folder / link), PathKind::link) << link;
+  link_or_copy(files, folder / "chain", folder / "copy");
+  EXPECT_EQ(kind_of_entry(folder / "copy"), PathKind::file);
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_NE(error_of(ExitCode::io, [&] { replaced_by_writing(folder / "pipe"); }), "");
+  EXPECT_NE(error_of(ExitCode::io, [&] { replaced_by_writing(folder / "other"); }), "");
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace ct {
 namespace {
 
-constexpr int kSteps = 1000, kSeeds = 3;
+constexpr int kSteps = 1000, kSeeds = 5;
 
 /// A convolution, which is wide, and two layers whose rows are padded, one of them tall.
 Graph network() {
@@ -125,13 +125,15 @@ std::vector<optim::Optimizer> optimizers() {
   optim::Adam with_l2;
   with_l2.weight_decay = 0.01;
   with_l2.adam_w_mode = false;
-  all.insert(all.end(), {with_l2, optim::AdamW{.weight_decay = 0.01, .bias_correction = false},
-                         optim::Sgd{.lr = 0.01, .momentum = 0.9, .weight_decay = 1e-3},
-                         optim::Sgd{.lr = 0.01, .momentum = 0.9, .nesterov = true},
-                         optim::RmsProp{.lr = 1e-3, .momentum = 0.5, .centered = true},
-                         optim::Adagrad{.lr_decay = 1e-3, .weight_decay = 1e-3},
-                         optim::Lars{.lr = 0.5, .momentum = 0.9, .trust_coeff = 0.01, .weight_decay = 1e-3},
-                         optim::Muon{.adamw_lr = 1e-3}});
+  all.insert(all.end(),
+             {with_l2, optim::AdamW{.weight_decay = 0.01, .bias_correction = false}, optim::AdamW{.weight_decay = 0.01},
+              optim::Lion{.weight_decay = 0.1}, optim::Lamb{.weight_decay = 0.01},
+              optim::Sgd{.lr = 0.01, .momentum = 0.9, .weight_decay = 1e-3},
+              optim::Sgd{.lr = 0.01, .momentum = 0.9, .nesterov = true},
+              optim::RmsProp{.lr = 1e-3, .momentum = 0.5, .centered = true},
+              optim::Adagrad{.lr_decay = 1e-3, .weight_decay = 1e-3},
+              optim::Lars{.lr = 0.5, .momentum = 0.9, .trust_coeff = 0.01, .weight_decay = 1e-3},
+              optim::Muon{.adamw_lr = 1e-3}});
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(All, Distance, testing::ValuesIn(optimizers()), [](const auto& info) {

@@ -200,6 +200,17 @@ TEST(Update, GivesThePromisedBits) {
   });
 }
 
+TEST(Update, NotANumberShows) {
+  for_rules([]<class Rule>(const Rule& rule, auto) {
+    if (!Rule::kReadsGradients) return;
+    const Case c{.n = 9};
+    AllTensors all = make({c});
+    all[0]->grads.at(5) = kNan;
+    ASSERT_EQ(run(rule, all, {c}, some_step()), cudaSuccess);
+    for (size_t i = 0; i < c.n; ++i) EXPECT_EQ(std::isnan(all[0]->masters[i]), i == 5) << Rule::kName << " " << i;
+  });
+}
+
 TEST(Update, ASkippedStepWritesNothing) {
   StepScalars step = some_step();
   step.skip = 1;

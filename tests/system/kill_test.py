@@ -114,7 +114,7 @@ def stopped_and_resumed(name, ranks, number, to_all=False, code=STOPPED, words=(
     wait_for_step(output, job)
     for pid in ranks_of(job) if to_all else [job.pid]:
         os.kill(pid, number)
-    done = finish(job)
+    done = finish(job, timeout=20)
     expect_equal(done.returncode, code, done.stdout, done.stderr)
     expect("error:" not in done.stderr, done.stderr)
     expect_equal(done.stderr.count("stopped on request"), 1, done.stderr)
@@ -157,7 +157,7 @@ def what_the_parent_ignores_of_a_terminal_stays_ignored():
         os.kill(job.pid, number)
     wait_for_step(output, job, at_least=records(output, "step")[-1]["step"] + 2)
     os.kill(job.pid, signal.SIGTERM)
-    done = finish(job)
+    done = finish(job, timeout=20)
     expect_equal(done.returncode, STOPPED, done.stdout, done.stderr)
 
 
@@ -185,7 +185,7 @@ def usr1_to_one_rank_of_mpirun_stops_all():
     job = start(Ranks(2, mpi=True).words(*train_words(output, settings(train__max_steps=10 ** 6, train__epochs=10 ** 6))))
     wait_for_step(output, job)
     os.kill(ranks_of(job)[-1], signal.SIGUSR1)
-    done = finish(job)
+    done = finish(job, timeout=20)
     expect_equal(done.returncode, STOPPED, done.stderr)
 
 
@@ -239,7 +239,7 @@ def a_killed_rank_ends_the_job():
     job = start(Ranks(2, mpi=True).words(*train_words(output, settings(train__max_steps=10 ** 6, train__epochs=10 ** 6))))
     wait_for_step(output, job, at_least=5)
     os.kill(ranks_of(job)[-1], signal.SIGKILL)
-    done = finish(job)
+    done = finish(job, timeout=30)
     expect(done.returncode != DONE, done.stderr)
     expect_equal(children(job.pid), [])
     changed = settings(train__max_steps=records(output, "step")[-1]["step"] + 3, train__epochs=10 ** 6)

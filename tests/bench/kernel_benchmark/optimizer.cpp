@@ -58,6 +58,10 @@ Launch Bench::update_by(const Rule& rule, const std::vector<int64_t>& sizes, boo
 
 Launch Bench::of_adam(const std::vector<int64_t>& sizes, bool copy) { return update_by(rules::Adam(), sizes, copy); }
 
+template <class Rule>
+constexpr bool kHasTarget =
+    std::is_same_v<Rule, rules::Adam> || std::is_same_v<Rule, rules::Lion> || std::is_same_v<Rule, rules::Adagrad>;
+
 /// Every rule, in the form that keeps most.
 template <class Rule>
 void Bench::update_row(const std::vector<int64_t>& sizes, int64_t n, const std::string& shape) {
@@ -65,7 +69,7 @@ void Bench::update_row(const std::vector<int64_t>& sizes, int64_t n, const std::
   if constexpr (Rule::kForms > 1) rule.form = Rule::kForms - 1;
   const int64_t states = rules::kept_count<Rule>(rule.form);
   const int64_t bytes = 4 * ((Rule::kReadsGradients ? 3 : 2) + (Rule::kWritesStates ? 2 : 1) * states);
-  large(std::string(Rule::kName), "f32", shape, bytes * n, std::is_same_v<Rule, rules::Adam> ? kAdamShare : 0,
+  large(std::string(Rule::kName), "f32", shape, bytes * n, kHasTarget<Rule> ? kAdamShare : 0,
         update_by(rule, sizes, /*copy=*/false));
 }
 
