@@ -188,10 +188,10 @@ def killed_at(output, step, sets):
 
 @check
 def a_killed_run_shows_each_step_once():
-    sets = settings(train__max_steps=300, train__epochs=100, train__save_interval=7, train__eval_interval=9)
+    sets = settings(train__max_steps=333, train__epochs=100, train__save_interval=7, train__eval_interval=9)
     train(path("long"), sets)
-    for step in (3, 30, 90, 150, 200):
-        killed_at(path("killed"), step, sets)
+    for step in (3, 30, 90, 150, 200):  # a busy machine may see step 200 after step 306: the last start has steps left
+        killed_at(path("killed"), step, {**sets, "train.max_steps": 306})
     for file in event_files(tb(path("killed"))):  # what a crash of the machine leaves may end anywhere
         with open(file, "ab") as tail:
             tail.write(b"\x18\0\0\0\0\0")

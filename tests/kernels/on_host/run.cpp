@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 
 #include <algorithm>
+#include <boost/context/detail/fcontext.hpp>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -33,6 +33,11 @@ ON_HOST_WEAK void __tsan_release(void* object);
 
 namespace on_host {
 namespace {
+
+using boost::context::detail::fcontext_t;
+using boost::context::detail::jump_fcontext;
+using boost::context::detail::make_fcontext;
+using boost::context::detail::transfer_t;
 
 constexpr unsigned kWarp = 32;
 constexpr size_t kStack = 256 * 1024;  // mapped when touched; a sanitizer's report is written on it, too
@@ -86,9 +91,9 @@ class Fibers {
 struct Thread {
   enum class State { ready, at_barrier, at_warp_op, ended } state = State::ready;
   Place place;
-  ucontext_t context;
-  void* fake_stack = nullptr;  // AddressSanitizer's
-  void* fiber = nullptr;       // ThreadSanitizer's
+  fcontext_t context = nullptr;  // where it goes on
+  void* fake_stack = nullptr;    // AddressSanitizer's
+  void* fiber = nullptr;         // ThreadSanitizer's
   // at_barrier:
   const char* file = nullptr;
   int line = 0;
@@ -170,10 +175,13 @@ class Stacks {
   explicit Stacks(size_t n) : bytes_(n * kStack) {
     all_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all_ == MAP_FAILED) throw std::bad_alloc();
+    // What lay at these addresses before may have left AddressSanitizer's marks.
+    if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(all_, bytes_);
   }
   ~Stacks() { munmap(all_, bytes_); }
   Stacks(const Stacks&) = delete;
   Stacks& operator=(const Stacks&) = delete;
+  size_t count() const { return bytes_ / kStack; }
   unsigned char* operator[](size_t i) const { return static_cast<unsigned char*>(all_) + i * kStack; }
 
  private:
@@ -246,20 +254,13 @@ class Launch {
     shared_.emplace_back(new unsigned char[shared_bytes_]);
     std::memset(shared_.back().get(), options().poison, shared_bytes_);
     // ThreadSanitizer would take what the threads of the last block did on their stacks for races with these.
-    if (!stacks_ || races_are_watched()) take_stacks();
+    if (!stacks_ || stacks_->count() < threads_.size() || races_are_watched()) stacks_.emplace(threads_.size());
     start_threads(block);
     const auto warps = static_cast<unsigned>((threads_.size() + kWarp - 1) / kWarp);
     do {
       for (unsigned warp : in_order(warps, random_)) run_warp(warp);
     } while (!failure_ && pass_barrier());
     end_threads();
-  }
-
-  void take_stacks() {
-    stacks_.emplace(threads_.size());
-    if (!__asan_unpoison_memory_region) return;
-    // What lay at these addresses before may have left marks of its frames.
-    for (size_t i = 0; i < threads_.size(); ++i) __asan_unpoison_memory_region((*stacks_)[i], kStack);
   }
 
   void start_threads(uint3 block) {
@@ -271,13 +272,7 @@ class Launch {
     const unsigned i = index_of(thread);
     thread = Thread{};
     thread.place = {{i % block_.x, i / block_.x % block_.y, i / block_.x / block_.y}, block};
-    getcontext(&thread.context);
-    thread.context.uc_stack.ss_sp = (*stacks_)[i];
-    thread.context.uc_stack.ss_size = kStack;
-    thread.context.uc_link = nullptr;
-    makecontext(&thread.context, &Launch::thread_main, 0);
-    // Known to the context by now. AddressSanitizer would clear what it knows of that stack at every change.
-    thread.context.uc_stack = {};
+    thread.context = make_fcontext((*stacks_)[i] + kStack, kStack, &Launch::thread_main);
     if (!races_are_watched()) return;
     thread.fiber = fibers().next();
     become(thread.fiber);
@@ -390,7 +385,7 @@ class Launch {
     if (__sanitizer_start_switch_fiber)
       __sanitizer_start_switch_fiber(&fake_stack, (*stacks_)[index_of(thread)], kStack);
     if (races_are_watched()) become(thread.fiber);
-    swapcontext(&host_context_, &thread.context);
+    thread.context = jump_fcontext(thread.context, nullptr).fctx;
     if (__sanitizer_finish_switch_fiber) __sanitizer_finish_switch_fiber(fake_stack, nullptr, nullptr);
     running_ = nullptr;
   }
@@ -403,12 +398,12 @@ class Launch {
       __sanitizer_start_switch_fiber(state == Thread::State::ended ? nullptr : &thread.fake_stack, host_stack_,
                                      host_stack_size_);
     if (races_are_watched()) become(host_fiber_);
-    swapcontext(&thread.context, &host_context_);
+    host_context_ = jump_fcontext(host_context_, nullptr).fctx;
     if (__sanitizer_finish_switch_fiber)
       __sanitizer_finish_switch_fiber(thread.fake_stack, &host_stack_, &host_stack_size_);
   }
 
-  static void thread_main();
+  static void thread_main(transfer_t from);
   static Fibers& fibers() {
     static Fibers fibers;
     return fibers;
@@ -419,10 +414,11 @@ class Launch {
   const std::function<void()>& kernel_;
   std::mt19937_64 random_;
   std::vector<Thread> threads_;  // of the block that runs
-  std::optional<Stacks> stacks_;
+  /// Of a thread of the host, kept for its next launches: the first touch of a stack is a page fault.
+  static thread_local std::optional<Stacks> stacks_;
   Thread* running_ = nullptr;
   std::exception_ptr failure_;
-  ucontext_t host_context_ = {};
+  fcontext_t host_context_ = nullptr;
   const void* host_stack_ = nullptr;
   size_t host_stack_size_ = 0;
   void* host_fiber_ = nullptr;
@@ -431,10 +427,12 @@ class Launch {
   std::vector<std::unique_ptr<unsigned char[]>> shared_;
 };
 
+thread_local std::optional<Stacks> Launch::stacks_;
 thread_local Launch* current = nullptr;
 
-void Launch::thread_main() {
+void Launch::thread_main(transfer_t from) {
   Launch& launch = *current;
+  launch.host_context_ = from.fctx;
   if (__sanitizer_finish_switch_fiber)
     __sanitizer_finish_switch_fiber(nullptr, &launch.host_stack_, &launch.host_stack_size_);
   try {
