@@ -36,8 +36,9 @@ int import_file(const Words& words) {
       "above the keys that are honoured, in this program's words.",
       "cifar-train config import");
   std::string name, out;
-  app.add_option("FILE,--deepspeed_config", name, "DeepSpeed's JSON, or url-safe base64 of it")->required();
-  app.add_option("--out", out, "a new file for the configuration; the comments are printed alone then");
+  app.add_option("FILE,--deepspeed_config", name, "a DeepSpeed JSON file, or its content in URL-safe base64")
+      ->required();
+  app.add_option("--out", out, "write the configuration to this new file, and print the comments only");
   if (!parse(app, words)) return 0;
   const std::filesystem::path path = locate_config(name, /*option=*/"");
   const Import result = import_config(path);
@@ -65,9 +66,9 @@ int import_file(const Words& words) {
 
 void add_foreign_files(CLI::App& app, ConfigWords& files) {
   app.add_option("--deepspeed_config,--deepscale_config", files.overlay,
-                 "DeepSpeed JSON, or url-safe base64 of it, laid over --config");
+                 "a DeepSpeed JSON file, or its content in URL-safe base64; overlays --config");
   app.add_option("--env", files.env,
-                 "a job's KEY=VALUE lines, looked for likewise, which may name both of them and --cuda-path");
+                 "a job's file of KEY=VALUE lines, which may set --config, --deepspeed_config and --cuda-path");
 }
 
 JobEnvironment enter_job(const std::string& env, std::vector<std::string>* warnings) {
@@ -102,9 +103,10 @@ JobEnvironment enter_job(const std::string& env, std::vector<std::string>* warni
 ForeignFlags add_foreign_flags(CLI::App& app) {
   const auto flags = std::make_shared<TutorialFlags>();
   const char* tutorial = "The tutorial scripts' flags";
-  app.add_flag("--deepspeed,--deepscale", flags->deepspeed, "accepted; there is nothing to switch on")->group(tutorial);
-  app.add_option("--local_rank", flags->local_rank, "accepted; the launcher says")->group(tutorial);
-  app.add_option("-b,--batch_size", flags->batch_size, "train_batch_size, and at most that as micro-batch")
+  app.add_flag("--deepspeed,--deepscale", flags->deepspeed, "accepted without effect")->group(tutorial);
+  app.add_option("--local_rank", flags->local_rank, "accepted without effect; the launcher sets the rank")
+      ->group(tutorial);
+  app.add_option("-b,--batch_size", flags->batch_size, "train_batch_size, and the upper limit of the micro-batch")
       ->group(tutorial);
   app.add_option("-e,--epochs", flags->epochs, "train.epochs")->group(tutorial);
   app.add_flag("--with_cuda", flags->with_cuda, "device: cuda")->group(tutorial);

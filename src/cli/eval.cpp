@@ -232,8 +232,7 @@ int verb_eval(const Words& words) {
       app.add_option("--ckpt", f.checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint");
   app.add_option("--config", f.config,
                  "a configuration with an eval block: ckpt_path, batch_size, max_eval (and data.on_corrupt)");
-  app.add_option("--env", f.env,
-                 "a job's environment file of KEY=VALUE lines, which may name --config and --cuda-path");
+  app.add_option("--env", f.env, "a job's file of KEY=VALUE lines, which may set --config and --cuda-path");
   app.add_option("--data", data_path, "folder of the images (default: the run's)");
   app.add_option("--split", split, "test | train | val")->check(CLI::IsMember({"test", "train", "val"}));
   f.batch_size_given =

@@ -60,7 +60,7 @@ void add_options(CLI::App& app, TrainFlags& f) {
                "check everything, print the sizes, and estimate the time from a few steps; write nothing");
   app.add_flag("--dump-plan", f.dump_plan, "print the program and its memory plan and stop");
   app.add_flag("-q,--quiet", f.quiet, "print results only");
-  app.add_flag("-v,--verbose", f.verbose, "more chatter");
+  app.add_flag("-v,--verbose", f.verbose, "print more lines");
   app.add_option("--requeue-code", f.requeue_code, "exit code of a run stopped on request (Grid Engine: 99)")
       ->check(CLI::Range(1, 125));
   app.add_flag("--no-record", f.no_record, "launch every kernel separately, not as CUDA graphs (cuda.record: false)");

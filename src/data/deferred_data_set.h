@@ -31,7 +31,7 @@ class DeferredDataSet final : public DataSet {
   void set_images(std::unique_ptr<DataSet> images) {
     check(images->direct(), "a set that comes late is one in memory");
     if (images->count() != count() || images->fingerprint() != fingerprint_)
-      fail(ExitCode::data, name(), ": another set has come to lie where it was to be written; start again");
+      fail(ExitCode::data, name(), ": another set has been written to its place; start again");
     images_ = std::move(images);
   }
 

@@ -9,7 +9,7 @@ namespace ct::optim {
 
 std::vector<ConfigKey> MultiStepLr::keys() {
   return {{"milestones", &milestones, "optimizer steps, a list", {.min = 1}},
-          {"gamma", &gamma, "what the rate is multiplied by at each", kNotNegative}};
+          {"gamma", &gamma, "factor of the rate at each milestone", kNotNegative}};
 }
 
 std::optional<ConfigFault> MultiStepLr::fault() const {

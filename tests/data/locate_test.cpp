@@ -49,11 +49,11 @@ TEST_F(LocateTest, AutoFallsBackToTheSyntheticSetAndSaysHowToGetTheRealOne) {
 
   const std::string note = locate_data("synthetic", root / "data").note;
   EXPECT_EQ(note.find("CIFAR"), std::string::npos) << note;
-  expect_error(ExitCode::data, {"holds the synthetic set"}, [&] { locate_data("cifar10", folder); });
+  expect_error(ExitCode::data, {"contains the synthetic set"}, [&] { locate_data("cifar10", folder); });
 
   // Whatever the folder is called, it is not taken for CIFAR-10.
   fs::rename(folder, root / "data" / "cifar-10-batches-bin");
-  expect_error(ExitCode::data, {"holds the synthetic set"}, [&] { locate_data("cifar10", root / "data"); });
+  expect_error(ExitCode::data, {"contains the synthetic set"}, [&] { locate_data("cifar10", root / "data"); });
   EXPECT_EQ(locate_data("auto", root / "data" / "cifar-10-batches-bin").kind->name, "synthetic-10");
 }
 

@@ -236,7 +236,7 @@ def a_data_folder_that_is_not_there():
 
 @check
 def what_a_missing_folder_should_hold_is_said():
-    for dataset, there, absent in [("synthetic", "one that exists", "cifar-10-batches-bin"),
+    for dataset, there, absent in [("synthetic", "an existing folder", "cifar-10-batches-bin"),
                                    ("cifar10", "cifar-10-batches-bin/; download", "data synth")]:
         done = train(path("out-absent"), {**FEW, "data.path": path("absent"), "data.dataset": dataset}, expecting=DATA)
         expect(absent not in fails(DATA, done, path("absent"), "no such folder", there), done.stderr)
@@ -371,7 +371,7 @@ def the_synthetic_set_is_never_written_into_others_folders():
     before = what_lies_there(others)
     small = {**FEW, "train.max_steps": 1, "train.eval_batch_size": 250}
     done = train(path("beside-others"), {**small, "data.path": others, "data.dataset": "synthetic"})
-    expect("in memory (%s holds something else" % others in done.stderr, done.stderr)
+    expect("in memory (%s contains other files" % others in done.stderr, done.stderr)
     expect_equal(what_lies_there(others), before)
     # Nor into the shipped folder, where it is another's.
     work = lay("work-with-tables", "data/a.csv")

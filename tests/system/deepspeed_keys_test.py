@@ -101,10 +101,10 @@ def forty_files_say_what_the_page_says():
             if key.startswith("_"):
                 expect_equal(fate, "ignored", where)
             elif value in ({}, None) and row is None and key not in honoured:
-                expect_equal((fate, why), ("ignored", "it is empty, and says nothing"), where)
+                expect_equal((fate, why), ("ignored", "it is empty"), where)
             elif fates.get(key.split(".")[0] + ".type", ("",))[0] == "refused":
                 expect_equal(fate, "refused", where)  # a type that is not built, and what belongs to it
-            elif why == "it belongs to what is refused":
+            elif why == "it belongs to a refused block":
                 expect_equal(fates[key.rsplit(".", 1)[0] + ".enabled"][0], "refused", where)
             elif key.split(".")[0] in ("optimizer", "scheduler") and fate == "honoured":
                 pass  # which parameters there are depends on the type

@@ -186,7 +186,7 @@ def words_of_python_are_told_those_of_json():
         fails(USAGE, run("config", "check", written("python.json", '{"gradient_clipping": %s}' % value)), "did you mean " + ours)
     for value in ["NaN", "-Infinity", "inf", "1e1_0"]:
         fails(USAGE, run("config", "check", written("python.json", '{"gradient_clipping": %s}' % value)), value,
-              "is no number that JSON knows")
+              "is not a JSON number")
     good = written("python.json", """{'optimizer': {'type': 'SGD', 'params': {'lr': 0.1}}, 'train_batch_size': 8}""")
     expect_equal(run("config", "check", good).returncode, DONE)
 

@@ -439,7 +439,7 @@ def what_does_not_fit_is_refused_by_name():
     refused(USAGE, {"data__resize": 9}, "data.resize", "9 and 10")
     for steps in ("[random_crop, random_resized_crop]", "[random_resized_crop, flip, random_resized_crop]"):
         refused(USAGE, {"data__augment": steps}, "random_resized_crop", "first")
-    refused(USAGE, {"data__augment": "[{random_resized_crop: {scale: [1, 0.5]}}]"}, "scale", "no larger")
+    refused(USAGE, {"data__augment": "[{random_resized_crop: {scale: [1, 0.5]}}]"}, "scale", "in ascending order")
     refused(USAGE, {"data__augment": "[{random_resized_crop: {padding: 4}}]"}, "scale or ratio")
     refused(DATA, {"data__max_pixels": 100}, "p", ".png", "data.max_pixels, 100")
     fails(DATA, run("data", "verify", "--data", data, "--max-pixels", 100), "data.max_pixels, 100", "--max-pixels")

@@ -154,7 +154,7 @@ def a_master_address_of_the_wrong_host():
         first = start([*net.hosts[0].inside, PROGRAM, "launch", "--no_ssh", "--num_nodes", "2", "--num_gpus", "1",
                        "--node_rank", "0", "--master_addr", net.hosts[1].address,
                        *train_words(path("wrong"), settings())], env=environment(net))
-        fails(USAGE, finish(first), "is no address of host " + net.hosts[0].name)
+        fails(USAGE, finish(first), "is not an address of host " + net.hosts[0].name)
 
 
 @check

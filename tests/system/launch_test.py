@@ -364,12 +364,12 @@ def what_does_not_belong_together_is_named():
     fails(USAGE, second, "has WORLD_SIZE=4, and rank 0 2")
     first, *others = [finish(job) for job in ranks_of_others(
         path("twice"), 4, words=["--set", "communication.timeout_s=20"], rank2={"RANK": "1"})]
-    fails(USAGE, first, "there are two of one rank: rank 1 (pid ")
+    fails(USAGE, first, "two ranks have the same number: rank 1 (pid ")
     for done in others:
         expect(done.returncode in (USAGE, LOST), done.returncode, done.stderr)  # lost: who called after the end
     first, second = [finish(job) for job in ranks_of_others(
         path("jobs"), words=["--set", "communication.timeout_s=3"], rank1={"CIFAR_TRAIN_JOB": "another"})]
-    fails(LOST, first, "rank 1 did not come to host ")
+    fails(LOST, first, "rank 1 did not connect to host ")
     fails(USAGE, second, "is rank 0 of another job")
     expect("not a rank of this job, but rank" in first.stderr, first.stderr)
 
@@ -390,7 +390,7 @@ def a_port_in_use():
         port = holder.getsockname()[1]
         first, second = ranks_of_others(path("in-use"), port=port, words=["--set", "communication.timeout_s=2"])
         fails(USAGE, finish(first), "TCP port 127.0.0.1:%d is in use" % port)
-        fails(LOST, finish(second), "is answered by somebody else")
+        fails(LOST, finish(second), "is answered by another program")
 
 
 @check

@@ -238,7 +238,7 @@ def cifar_is_compared_with_the_published_files():
     os.remove(os.path.join(folder, "batches.meta.txt"))
     text = good("data", "verify", "--data", folder)
     expect_equal(text.count("  ok\n"), 6)
-    expect_in("no file has the sum of a published one of CIFAR-10: ", text)
+    expect_in("no file has the checksum of a published one of CIFAR-10: ", text)
     second = os.path.join(folder, "data_batch_2.bin")
     os.remove(second)
     os.link(os.path.join(folder, "data_batch_1.bin"), second)

@@ -89,10 +89,10 @@ std::span<const std::byte> ImageFolderSet::bytes(int64_t i, std::vector<std::byt
   const Reading file(path(i));
   const int64_t now = file.bytes();
   if (now != before)
-    fail(ExitCode::data, "changed while it was in use: ", now < 0 ? "it is no file any more" : str(now, " bytes"),
-         ", it had ", before);
+    fail(ExitCode::data, "changed during the run: ", now < 0 ? "no longer a file" : str(now, " bytes"), ", it had ",
+         before);
   scratch.resize(static_cast<size_t>(before));
-  if (file.read(scratch) != scratch.size()) fail(ExitCode::data, "cut while it was read");
+  if (file.read(scratch) != scratch.size()) fail(ExitCode::data, "truncated while it was read");
   return scratch;
 }
 

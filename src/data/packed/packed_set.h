@@ -16,7 +16,7 @@ namespace ct {
 inline constexpr std::string_view kPackedName = "packed pictures";
 
 /// How to get a whole file again, for error messages.
-inline constexpr std::string_view kPackedRemedy = "make it again with cifar-train data convert";
+inline constexpr std::string_view kPackedRemedy = "create it again with cifar-train data convert";
 
 /// A mapped file and its index. Error(data) names the file that is none, or is damaged.
 class PackedFile {

@@ -63,7 +63,7 @@ class Host:
         return _run(*self.inside, *words)
 
     def processes(self):
-        """Of this host, seen from outside: {pid: command line}; without the one that holds it."""
+        """Of this host, seen from outside: {pid: command line}; without the process that keeps it alive."""
         found = {}
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
