@@ -32,7 +32,8 @@ std::string report(const Import& found, const std::string& mark) {
 
 int import_file(const Words& words) {
   CLI::App app(
-      "Tells what becomes of each key of a configuration, and why: honoured, ignored or refused. Prints it as comments "
+      "Reports for each key of a configuration whether it is honoured, ignored or refused, and why. Prints this as "
+      "comments "
       "above the keys that are honoured, in this program's words.",
       "cifar-train config import");
   std::string name, out;
@@ -138,8 +139,7 @@ ForeignFlags add_foreign_flags(CLI::App& app) {
 
 std::span<const Verb> foreign_config_verbs() {
   static constexpr std::array kVerbs = {
-      Verb{"import", "what becomes of each key of a DeepSpeed configuration, and the same in this program's words",
-           import_file}};
+      Verb{"import", "the fate of each key of a DeepSpeed configuration, and the configuration as YAML", import_file}};
   return kVerbs;
 }
 

@@ -111,8 +111,8 @@ std::unique_ptr<DataSet> open_images(const Images& images, Console& console) {
   try {
     const DataSource source = locate_data(kind->key, path, places(images, *kind));
     if (source.folder.empty() && !recorded)
-      fail(ExitCode::data, path, ": no ", kind->name, " lies in it, on which ", in_quotes(checkpoint),
-           " was trained; without --data it is made in memory");
+      fail(ExitCode::data, path, ": no ", kind->name, " in it, on which ", in_quotes(checkpoint),
+           " was trained; without --data the program creates it in memory");
     if (source.folder.empty()) console.note(source.note);
     set = kind->open(source, part, options);
   } catch (const Error& e) {

@@ -136,8 +136,8 @@ int verb_sweep(const Words& words) {
   add_options(app, f);
   if (!parse(app, words)) return 0;
   if (const Launch launch = detect_launch(); launch.parallel())
-    fail(ExitCode::usage, "sweep starts its runs by itself: leave ", name(launch.kind),
-         " out and give --ranks and --parallel");
+    fail(ExitCode::usage, "sweep starts its runs itself: remove ", name(launch.kind),
+         " and give --ranks and --parallel");
 
   std::vector<std::string> warnings;
   const ConfigSources sources = sources_of(f, &warnings);

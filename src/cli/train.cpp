@@ -189,7 +189,7 @@ int dry_run(const TrainOptions& options, int ranks) {
         const double seconds = not_tried.empty() ? trial_step_seconds(options, comm) : 0;
         if (comm.rank() != 0) return 0;
         if (not_tried.empty())
-          std::printf("time: %ld steps of %.2f ms, %s, and what evaluating and saving takes\n", report.steps,
+          std::printf("time: %ld steps of %.2f ms, %s, and the time of evaluations and saves\n", report.steps,
                       1e3 * seconds, duration(seconds * static_cast<double>(report.steps)).c_str());
         else
           std::printf("time: %ld steps, which were not tried: %s\n", report.steps, not_tried.c_str());

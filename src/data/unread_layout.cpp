@@ -203,7 +203,7 @@ class Layout {
       const fs::path folder = path_ / name;
       for (const DataKind& kind : data_kinds())
         if ((wanted_ == nullptr || wanted_->key == kind.key) && kind.find(folder))
-          return str(path_.string(), ": ", kind.name, " lies in ", folder.string(), ": did you mean ",
+          return str(path_.string(), ": ", kind.name, " is in ", folder.string(), ": did you mean ",
                      evaluated_ ? "--data " : "data.path=", folder.string(),
                      wanted_ != nullptr || kind.automatic ? "" : str(" data.dataset=", kind.key));
       return Layout(folder, wanted_, evaluated_).set(levels - 1);

@@ -32,7 +32,8 @@ inline ConfigKey emb_dropout_key(double& dropout) {
 /// Heads share out the width of a token.
 inline std::optional<ConfigFault> heads_fault(int64_t dim, int64_t heads) {
   if (dim % heads == 0) return {};
-  return ConfigFault{"heads", str("must divide model.dim, which the heads share: ", dim, " is no multiple of ", heads)};
+  return ConfigFault{"heads",
+                     str("must divide model.dim, which the heads share: ", dim, " is not a multiple of ", heads)};
 }
 
 }  // namespace ct

@@ -191,7 +191,7 @@ TEST_F(ConfigTest, AutoIsAsIfDeepSpeedsKeyWereAbsent) {
   EXPECT_FALSE(config.fp16.enabled);
   EXPECT_FALSE(config.tensorboard.enabled);
   ASSERT_EQ(warnings_.size(), 2u);
-  EXPECT_PART(warnings_[0], "\"auto\" is taken as what follows from other keys, or the default: fp16.enabled false");
+  EXPECT_PART(warnings_[0], "\"auto\" follows from other keys, or is the default: fp16.enabled false");
   EXPECT_PART(error(kAdam + "prescale_gradients: auto"), "prescale_gradients expects true or false");
 }
 

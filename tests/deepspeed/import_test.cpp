@@ -163,7 +163,7 @@ TEST_F(ImportTest, NothingIsNoKeys) {
 TEST_F(ImportTest, YamlIsJudgedAlike) {
   const Import said = of("model: {name: resnet18, patch: 4}\noptimizer: {type: SGD}\n", "c.yaml");
   EXPECT_EQ(line(said, "model.name"), "honoured resnet18");
-  EXPECT_EQ(line(said, "model.patch").find("refused 4 -- model.patch is no key of the model resnet18"), 0u);
+  EXPECT_EQ(line(said, "model.patch").find("refused 4 -- model.patch is not a key of the model resnet18"), 0u);
 }
 
 }  // namespace

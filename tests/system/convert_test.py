@@ -342,7 +342,7 @@ def what_cannot_be_converted_is_said():
     os.makedirs(path("hollow"))
     fails(DATA, run("data", "convert", "--from", path("hollow"), "--out", path("n.ctpack")), path("hollow"), "train/")
     fails(USAGE, run("data", "convert", "--from", packed()[0], "--out", path("n.zip")), "n.zip", ".ctpack")
-    fails(USAGE, run("data", "convert", "--from", packed()[1], "--out", path("n.ctpack")), "packed already")
+    fails(USAGE, run("data", "convert", "--from", packed()[1], "--out", path("n.ctpack")), "already packed")
     for words in [["--quality", 80], ["--quality", 0], ["--resize", -1], ["--threads", 0], ["--on-corrupt", "maybe"]]:
         fails(USAGE, run("data", "convert", "--from", packed()[0], "--out", path("n.ctpack"), *words), words[0])
     expect(not os.path.exists(path("n.ctpack")), "a refused one left its file")

@@ -99,7 +99,7 @@ def what_does_not_go_together_is_refused():
             ({**NARROW, "model.ffn": "fff", "model.fff_fanout": 1}, "model.fff_fanout"),
             ({**NARROW, **FAST, "optimizer.groups": "[{pattern: '*', rows: 0}]"}, "optimizer.groups.rows must be at least 1"),
             ({**NARROW, **FAST, "optimizer.groups": "[{rows: 1}]"}, "a group needs a pattern or dimensions"),
-            ({"model.name": "cct", "model.ffn": "fff"}, "model.ffn is no key of the model cct; vit_tiny or vit take it")):
+            ({"model.name": "cct", "model.ffn": "fff"}, "model.ffn is not a key of the model cct; vit_tiny or vit take it")):
         fails(USAGE, run(*train_words(path("refused"), {**FEW, "data.path": few(train=64, test=20), **sets})), *culprits)
     expect(not os.path.exists(path("refused", "metrics.jsonl")), "a run began")
 

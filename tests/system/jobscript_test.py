@@ -253,7 +253,7 @@ def a_time_that_is_too_short_is_warned_of():
     done = train(output + "2", settings({**FEW, "train.max_steps": 2}),
                  env={"CIFAR_TRAIN_JOB_END": str(int(time.time()) + 3000)})
     expect("too short to save once" not in done.stderr, done.stderr)
-    for wrong, part in ("abc", "is no time"), ("1000", "is over for"):
+    for wrong, part in ("abc", "is not a time"), ("1000", "is over for"):
         done = train(output, settings({**FEW, "train.max_steps": 2}), env={"CIFAR_TRAIN_JOB_END": wrong})
         expect("warning: CIFAR_TRAIN_JOB_END=" in done.stderr and part in done.stderr, done.stderr)
 

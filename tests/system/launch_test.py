@@ -135,7 +135,7 @@ def mistakes_have_deepspeeds_words():
             (["--no_ssh", "--node_rank", "5", "--master_addr", "x"], "--node_rank 5"),
             (["--launcher_args", "'open"], "a quote is not closed"),
             (["--master_port", "70000"], "--master_port"),
-            (["train.py", "--deepspeed"], "script of Python's"),
+            (["train.py", "--deepspeed"], "Python script"),
             (["eval"], "launch starts train and bench"), (["no-verb"], "no-verb")]:
         fails(USAGE, launch("-H", hosts, *words), culprit)
     fails(USAGE, launch("--config", "x.yaml", "--include", "w0", "--hostfile", hosts),
@@ -158,7 +158,7 @@ def what_is_left_out_is_said():
     need_mpi()
     done = launch("--dry-run", "--num_gpus", "1", "--launcher", "pdsh", "--master_addr", "x", "--node_rank", "0",
                   env={"CUDA_VISIBLE_DEVICES": "1,3"})
-    for words in ["--node_rank is left out: without --no_ssh", "mpirun does what pdsh would", "--master_addr and --master_port are left out",
+    for words in ["--node_rank is left out: without --no_ssh", "mpirun replaces pdsh", "--master_addr and --master_port are left out",
                   "Detected VISIBLE_DEVICES=1,3 but ignoring it because"]:
         expect(words in done.stderr, words, done.stderr)
     done = launch("--dry-run", env={"CUDA_VISIBLE_DEVICES": "1,3"})

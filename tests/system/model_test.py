@@ -134,7 +134,7 @@ def init_head_begins_the_last_layer_anew():
     for name, tensors in (("thousand", of_torchvision), ("headless", without)):
         file = write_safetensors(path(name), tensors)
         fails(CHECKPOINT, run(*train_words(path("never"), wanted, "--init", file)), file, "fc.weight", "fc.bias",
-              "only the last layer differs, which --init-head reset begins anew")
+              "only the last layer differs; --init-head reset initialises it from the seed")
         for ranks, stage in ((1, 0), (2, 3)):
             output = path("%s-%d" % (name, ranks))
             done = train(output, {**wanted, "zero_optimization.stage": stage}, "--init", file, "--init-head", "reset",
@@ -193,7 +193,7 @@ def a_batch_norm_of_one_value_a_channel_is_refused():
 @check
 def keys_of_other_models_are_refused_by_name():
     for words, *culprits in (
-            (["--set", "model.stem=imagenet"], "model.stem is no key of the model cnn", "resnet18"),
+            (["--set", "model.stem=imagenet"], "model.stem is not a key of the model cnn", "resnet18"),
             (["--set", "model.name=resnet18", "--set", "model.stem=vast"], "model.stem must be auto, cifar or imagenet"),
             (["--set", "model.sync_bn=true"], "model.sync_bn", "statistics are those of a micro-batch"),
             (["--set", "model.sync_batchnorm=true"], "model.sync_batchnorm", "micro-batch"),

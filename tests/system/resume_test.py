@@ -261,7 +261,7 @@ def a_folder_without_a_checkpoint_starts_anew():
     output = copy_of_whole("no-checkpoint")
     shutil.rmtree(os.path.join(output, "ckpt"))
     done = train(output, settings())
-    expect("starts anew" in done.stderr, done.stderr)
+    expect("starts over" in done.stderr, done.stderr)
     expect_same_result(output, result(whole()))
     expect_equal(len(records(output, "start")), 1, "the earlier run's records are still there")
 

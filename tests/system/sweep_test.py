@@ -492,7 +492,7 @@ def mistakes_are_refused_before_anything_begins():
         expect("\x1b" not in fails(USAGE, done), "control characters were printed")
     if has_mpi():
         mpi = ["mpirun", "-np", "2", *words(path("refused"), settings(), "--repeats", "2")]
-        fails(USAGE, finish(start(mpi)), "sweep starts its runs by itself")
+        fails(USAGE, finish(start(mpi)), "sweep starts its runs itself")
 
 
 @check

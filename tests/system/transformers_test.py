@@ -149,7 +149,7 @@ def positions_of_another_picture_size_are_named_and_resampled():
     head = {"head.weight": ("F32", [7, 24], bytes(4 * 7 * 24)), "head.bias": ("F32", [7], bytes(28))}
     file = write_safetensors(path("other-size"), {**own, "pos_embed": embeddings(37), **head})
     words = train_words(path("never"), wanted, "--init", file)
-    fails(CHECKPOINT, run(*words), "--init-resize resamples its positions", "and --init-head reset begins the last layer anew")
+    fails(CHECKPOINT, run(*words), "--init-resize resamples its positions", "and --init-head reset initialises the last layer from the seed")
     fails(CHECKPOINT, run(*words, "--init-resize"), "only the last layer differs")
     train(path("both"), wanted, "--init", file, "--init-resize", "--init-head", "reset")
     train(path("neither"), wanted, "--init", path("vit", "last.bin"), "--init-resize")
@@ -187,10 +187,10 @@ def other_widths_and_depths_are_named():
 def what_does_not_go_together_is_refused():
     for sets, *culprits in (
             ({"model.patch": 5}, "model.patch: 5 does not divide", "3x32x32", "use 4"),
-            ({"model.heads": 7}, "--set model.heads=7: model.heads must divide model.dim", "24 is no multiple of 7"),
+            ({"model.heads": 7}, "--set model.heads=7: model.heads must divide model.dim", "24 is not a multiple of 7"),
             ({"model.dropout": 1}, "model.dropout must be at least 0 and at most 0.999"),
             ({"model.depth": 0}, "model.depth must be at least 1"),
-            ({"model.kernel": 3}, "model.kernel is no key of the model vit; cct takes it")):
+            ({"model.kernel": 3}, "model.kernel is not a key of the model vit; cct takes it")):
         fails(USAGE, run(*train_words(path("refused"), {**settings("vit"), **sets})), *culprits)
     expect(not os.path.exists(path("refused", "metrics.jsonl")), "a run began")
     # What a file says of its model is believed as far as a configuration is.

@@ -102,7 +102,7 @@ Dialect pbs(const JobRequest& r) {
   if (!r.queue.empty()) line("q ", r.queue);
   if (!r.account.empty()) line("W group_list=", r.account);
   header += r.array ? "# PBS runs no task of an array again: submit this script again until all have finished.\n"
-                    : "# To go on by itself when its time is up: qsub -v JOB_SCRIPT=$PWD/job.sh job.sh\n";
+                    : "# The script resubmits itself if it is submitted by: qsub -v JOB_SCRIPT=$PWD/job.sh job.sh\n";
   return {
       .header = header,
       .hosts =
@@ -175,7 +175,7 @@ std::string job_script(const JobRequest& asked) {
   const bool asks_again = *dialect.requeue != '\0';  // unless somebody has ended the job
   out << "#!/bin/bash\n"
       << dialect.header << "\n"
-      << "# module load openmpi  # what brings Open MPI, and CUDA where there are GPUs, has a name at each site\n\n";
+      << "# module load openmpi  # the site's module of Open MPI, and that of CUDA for GPUs\n\n";
   if (r.scheduler == Scheduler::pbs) out << "cd \"$PBS_O_WORKDIR\" || exit 8\n";
   out << kJobEndVariable << "=$(($(date +%s) + " << r.seconds << "))\nexport " << kJobEndVariable << "\n"
       << command_of(r, dialect) << "job=$!\n"

@@ -52,7 +52,7 @@ std::string size_problem(uint64_t bytes, int64_t records_per_file) {
                records_per_file, " records of ", kRecordBytes, ")");
   }
   if (bytes % kRecordBytes != 0)
-    return str("truncated: ", bytes, " bytes are no whole number of records of ", kRecordBytes);
+    return str("truncated: ", bytes, " bytes are not a whole number of records of ", kRecordBytes);
   return "";
 }
 

@@ -131,7 +131,7 @@ Opened open_first(const std::string& name, const std::vector<std::string>& files
 void require_folder(const std::string& first) {
   if (!is_folder(first))
     fail(ExitCode::usage, "--cuda-path ", first,
-         " (cuda.path) is no folder: give one with CUDA's libraries, or a toolkit");
+         " (cuda.path) is not a folder: give one with CUDA's libraries, or a toolkit");
 }
 
 }  // namespace

@@ -175,7 +175,7 @@ void reset_run(FileSystem& files, const Path& out) {
   }
   if (kind_of_entry(ckpt) == PathKind::link && is_folder(ckpt))
     fail(ExitCode::usage, "--reset: ", in_quotes(ckpt.native()),
-         " is a link, and what it leads to is not deleted: empty that folder by hand, or give another --output");
+         " is a link, whose target is not deleted: empty that folder by hand, or give another --output");
   for (const std::string& name : checkpoints) {
     if (!ours(name) || !is_real_folder(ckpt / name)) continue;
     remove_known(files, ckpt / name, [](const std::string& n) {

@@ -74,7 +74,7 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
     if (!step && resume.kind == ResumeMode::must)
       fail(ExitCode::checkpoint, "--resume must: there is no checkpoint in ", in_quotes(folder.native()),
            "; leave --resume out to start a new run");
-    if (!step && present) console.note("the run in " + out_.string() + " has no checkpoint yet; it starts anew");
+    if (!step && present) console.note("the run in " + out_.string() + " has no checkpoint yet; the run starts over");
   }
 
   identity_ = {new_run_id(), config.model.name};
@@ -198,7 +198,7 @@ void RunFolder::warn_of_not_finite(const Checkpoint& checkpoint, Console& consol
   console.note(str("warning: ", in_quotes(resume_from_.native()), ": ", text, "; ",
                    finite ? str("to go back to the newest checkpoint that is all finite: --resume ",
                                 in_quotes(source.path_of(*finite).native()))
-                          : std::string("no checkpoint beside it is all finite")));
+                          : std::string("no other checkpoint is all finite")));
 }
 
 /// Removes what was kept of best.bin for checkpoints that are gone or never were, and pieces.

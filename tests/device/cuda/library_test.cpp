@@ -228,7 +228,7 @@ TEST_F(CudaLibrary, WhatIsMissingIsNamedWithThePlaces) {
 TEST_F(CudaLibrary, AFolderThatWasNamedMustExist) {
   for (const std::string& first : {write("file", ""), (folder_ / "missing").native()})
     EXPECT_EQ(error("libct_nowhere.so.9", {.first = first}),
-              str("--cuda-path ", first, " (cuda.path) is no folder: give one with CUDA's libraries, or a toolkit"));
+              str("--cuda-path ", first, " (cuda.path) is not a folder: give one with CUDA's libraries, or a toolkit"));
 }
 
 TEST_F(CudaLibrary, AFileThatCannotBeLoadedIsNamedWithTheReason) {
