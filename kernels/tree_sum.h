@@ -13,19 +13,19 @@ constexpr int kMaxTerms = 256;
 /// out[i] = ((terms[0][i] + terms[1][i]) + terms[2][i]) + ... for i < n. out may be one of the terms; otherwise
 /// operands must not overlap. Moves 4 (count + 1) bytes an element.
 struct SumInOrderArgs {
-  const float* const* terms;  // on the host, free for reuse on return
+  const float* const* terms;  // on the host; may be reused on return
   int count;                  // 1 to kMaxTerms
   float* out;
   int64_t n;
 };
 cudaError_t sum_in_order(const SumInOrderArgs& args, cudaStream_t stream);
 
-/// One leaf of a sum that is made as a binary counter counts: it merges with an equal-sized neighbour on its left, the
-/// result with its own, and so on; between calls level l holds the sum of 2^l leaves where bit l of the number of
-/// leaves pushed is set. When the last leaf comes, all that is left merges from the right,
-///   tree(leaves) = the leaf, if there is one; else tree(the first 2^k) + tree(the rest), 2^k the largest power < S,
-/// and the next sum begins with leaf 0. S leaves need bit_width(S - 1) levels. A single level for S > 2 says that the
-/// order does not matter: it holds the sum so far, and leaves are added as they come.
+/// Adds one leaf to a sum in the manner of a binary counter: the leaf merges with an equal-sized left neighbour, the
+/// result with its own, and so on. Between calls level l contains the sum of 2^l leaves if bit l of the number of
+/// pushed leaves is set. After the last leaf all levels merge from the right, which gives
+///   tree(S leaves) = the leaf if S = 1; else tree(the first 2^k) + tree(the rest), 2^k the largest power < S,
+/// and the next sum begins with leaf 0. S leaves need bit_width(S - 1) levels. A single level for S > 2 means that the
+/// order does not matter: it contains the sum so far, and leaves are added in the order of their pushes.
 ///
 /// The leaf's number is in device memory, and count_leaf() increments it, so a recorded launch can be replayed: the
 /// device decides which levels merge, with the same decision in all threads. The kernel does not check that there are
@@ -33,10 +33,10 @@ cudaError_t sum_in_order(const SumInOrderArgs& args, cudaStream_t stream);
 /// merge with nothing. A sum of one leaf (no levels) with out = values moves 0 bytes.
 constexpr int kMaxLevels = 16;
 struct TreePushArgs {
-  const float* values;     // of the leaf; untouched, unless it is `out`
+  const float* values;     // of the leaf; not changed, unless it is `out`
   const int32_t* counter;  // on the device: the leaf's number in its sum, from 0
-  bool last;               // of its sum
-  float* const* levels;    // on the host, free for reuse on return
+  bool last;               // is this the last leaf of its sum?
+  float* const* levels;    // on the host; may be reused on return
   int level_count;         // at most kMaxLevels; 0 only with `last`
   float* out = nullptr;    // with `last`: receives the sum; may be `values`
   int64_t n;
