@@ -5,13 +5,14 @@
 //   V        any type of its registers, with V(float), + - * / of two V, unary -, fma(a, b, c) = a b + c in one
 //   rounding,
 //            sqrt, not_negative (0 below 0) and sign (of 0 it is 0, of NaN NaN)
-// A Formula<Rule, form> is made once a step, of f64 numbers that become f32 here; then it is applied to every element:
+// A Formula<Rule, form> is constructed once a step from f64 numbers, which it converts to f32. Then it is applied to
+// every element:
 //   formula(step, gradient, weight, states)
-// with the gradient scaled. It changes the weight and its states.
+// where the gradient is already scaled. It updates the weight and its states.
 //
-// Products and sums are fused exactly where fma() is written.
+// Only fma() fuses a product and a sum.
 
-/// What all formulas read.
+/// The numbers that all formulas read.
 struct StepNumbers {
   float minus_lr, weight_decay, trust;
 };

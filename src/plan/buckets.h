@@ -7,12 +7,13 @@
 
 namespace ct {
 
-/// How many elements communicate together.
+/// The size of a bucket in elements.
 struct BucketSize {
-  int64_t enough;  // so many wait for no more
+  int64_t enough;  // a bucket of at least this size is complete
   int64_t most;
 };
-/// The size as asked, at most the whole model's; 0: an eighth of the model is enough, and the largest unit fits.
+/// The size for `asked` elements, at most the whole model; 0: an eighth of the model is enough, and the largest unit
+/// fits.
 BucketSize bucket_size(const FlatLayout& flat, int64_t asked);
 /// Groups of consecutive units, one bucket each; a unit that is larger than a bucket is a group of its own. As ranges
 /// of unit indices, from the first to the last unit, or (`backward`) collected from the last to the first.
