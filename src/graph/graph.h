@@ -162,7 +162,7 @@ class Graph {
   /// Patches of the images as tokens: [N][C][H][W] -> [N][T][patch*patch*C], or 5*C with shifted copies. The patch
   /// divides height and width.
   ValueId patches(ValueId images, int64_t patch, int64_t shift = 0);
-  /// [N][T][C] or [N][H][W][C] -> [N][T][C], of one token more with a class token.
+  /// [N][T][C] or [N][H][W][C] -> [N][T][C]; T is greater by 1 with a class token.
   ValueId tokens(ValueId x, const TokensOptions& options);
   /// Token 0: [N][T][C] -> [N][C]
   ValueId take_token(ValueId x);
@@ -225,7 +225,7 @@ class Graph {
   };
   LinearParameters linear_parameters(const std::string& name, const Layout& layout, int64_t width, int64_t terms,
                                      const LinearOptions& options);
-  /// Of what draws by graph/routing_draws.h: the next one.
+  /// The number of the next operation that draws by graph/routing_draws.h.
   int routing_number() const;
   SumAndNorm normalised(ValueId x, ValueId residual, const std::string& name, const LayerNormOptions& options);
   ValueId statistic(const std::string& layer, const std::string& suffix, int64_t channels, double start);

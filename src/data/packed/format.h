@@ -1,12 +1,12 @@
-// A packed file (NAME.ctpack): the pictures of both splits behind an index, all little-endian.
+// A packed file (NAME.ctpack): an index and the pictures of both splits, all little-endian.
 //
 //   header       64 bytes: PackedHeader
-//   index        an entry for each picture, training's first: PackedEntry; where each class name ends: u32; then the
+//   index        a PackedEntry for each picture, the training split first; the end of each class name: u32; then the
 //                class names and the pictures' names, without gaps
-//   pictures     JPEG or PNG files, wherever the entries say
+//   pictures     JPEG or PNG files, at the offsets of the entries
 //
-// Header, index and every picture have a CRC-32C: opening checks the first two and every number in them, reading a
-// picture its own.
+// Header, index and every picture have a CRC-32C. Opening checks header and index and every number in them; reading a
+// picture checks its own.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@
 namespace ct {
 
 inline constexpr std::string_view kPackedSuffix = ".ctpack";
-inline constexpr std::string_view kPackedMagic = "ctpack\r\n";  // a transfer as text shows
+inline constexpr std::string_view kPackedMagic = "ctpack\r\n";  // detects a transfer in text mode
 inline constexpr uint32_t kPackedVersion = 1;
 
 struct PackedHeader {
