@@ -43,11 +43,11 @@ struct OpenOptions {
   OnCorrupt on_corrupt = OnCorrupt::error;
   int threads = 1;                 // that generate a set in memory, or look at its files; 0: all cores at hand
   PictureTransform pictures = {};  // how pictures become samples
-  // Of a set to test on whose folders name its classes: those that it may have, where no others lie beside it.
+  // For a test set whose folders are its classes: the allowed classes, if there is no training set next to it.
   std::vector<std::string> classes = {};
 };
 
-/// What is known of a set without reading its images.
+/// The properties of a set that are known without reading its images.
 struct DataSize {
   DataSpec spec;
   int64_t bytes = 0;  // mapped: once for all ranks of a host
@@ -59,8 +59,8 @@ struct FileReport {
   uint64_t bytes = 0;
   std::string sha256;  // empty: not readable
   int64_t records = 0;
-  std::string problem;                  // what is wrong, in one line without the path; empty: nothing
-  std::vector<std::string> notes = {};  // what is worth knowing, and not wrong
+  std::string problem;                  // the fault, in one line without the path; empty: none
+  std::vector<std::string> notes = {};  // messages that are not errors
 };
 
 /// How much DataKind::verify() reads.
@@ -69,14 +69,14 @@ enum class Depth : uint8_t { names_and_sizes, every_byte };
 struct DataKind {
   std::string_view key;     // data.dataset: "cifar10"
   std::string_view name;    // in records, checkpoints and messages: "CIFAR-10"
-  std::string_view folder;  // where it lies under data.path
-  bool automatic = true;    // data.dataset: auto takes it; false: it must be asked for by name
-  std::string_view suffix;  // of a set that is one file, which data.path may name; empty: it is a folder
-  bool pictures = false;    // images are decoded and get their size by OpenOptions::pictures
-  std::string_view remedy;  // how to get whole files again
-  /// What to do where there is none, `path` being data.path.
+  std::string_view folder;  // its folder in data.path
+  bool automatic = true;    // data.dataset: auto may select it; false: only by name
+  std::string_view suffix;  // of a set that is one file, which data.path may be; empty: a folder
+  bool pictures = false;    // images are decoded and resized by OpenOptions::pictures
+  std::string_view remedy;  // how to get complete files again
+  /// How to get the set if there is none; `path` is data.path.
   std::string (*how_to_get)(const std::filesystem::path& path);
-  /// The set's folder, which is `path` or lies below; nothing where it is not. Looks, and changes nothing.
+  /// The set's folder, which is `path` or in it; nullopt: there is none. Changes nothing.
   std::optional<std::filesystem::path> (*find)(const std::filesystem::path& path);
   /// Is `path` one split of such a set? Null: splits are not separate.
   bool (*holds_split)(const std::filesystem::path& path) = nullptr;
