@@ -199,7 +199,7 @@ TEST(Rendezvous, RankZeroThatDoesNotComeIsNamed) {
   EXPECT_NE(ranks.end(1).find("Connection refused"), std::string::npos) << ranks.end(1);
 }
 
-TEST(Rendezvous, SomebodyElseOnThePort) {
+TEST(Rendezvous, AnotherProgramOnThePort) {
   const Holder holder;  // takes calls and never answers
   const Endpoint place{.addresses = {"127.0.0.1"}, .port = holder.port(), .job = "a job"};
   Ranks ranks;
@@ -276,7 +276,7 @@ TEST(Rendezvous, ARankLostWhileTheyTalk) {
   EXPECT_EQ(ranks.end(2).find("7: rank 0 at 127.0.0.1:"), 0u) << ranks.end(2);
 }
 
-TEST(Rendezvous, SomebodyElseBehindTheAddressIsNotRankZero) {
+TEST(Rendezvous, AnotherProgramAtTheAddressIsNotRankZero) {
   const Listener other(2);
   Endpoint forged = other.endpoint();
   forged.job = random_word();
@@ -285,7 +285,7 @@ TEST(Rendezvous, SomebodyElseBehindTheAddressIsNotRankZero) {
   host.join();
 }
 
-TEST(Connection, MessagesThatNobodyReadsAreDroppedWhole) {
+TEST(Connection, UnreadMessagesAreDroppedAsAWhole) {
   std::array<int, 2> ends{};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
   Connection a(ends[0]), b(ends[1]);

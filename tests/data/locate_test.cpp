@@ -11,7 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 using LocateTest = DataFixture;
 
-TEST_F(LocateTest, TakesCifarWhereItLies) {
+TEST_F(LocateTest, FindsCifarInItsFolder) {
   const fs::path folder = make_set("cifar-10-batches-bin", 1);
   for (const char* dataset : {"auto", "cifar10"}) {
     for (const fs::path& path : {root, folder, fs::path(folder.string() + "/")}) {
@@ -120,7 +120,7 @@ TEST_F(LocateTest, ANamedFolderMustBeThere) {
   EXPECT_THROW(require_named_folder("data/sub"), Error);
 }
 
-TEST_F(LocateTest, NothingIsMadeWhereSomethingElseLies) {
+TEST_F(LocateTest, NothingIsWrittenIntoFoldersWithOtherFiles) {
   const InFolder here(root);
   fs::create_directories(root / "data");
   write(root / "data" / "README.md", {1});
@@ -142,7 +142,7 @@ TEST_F(LocateTest, NothingIsMadeWhereSomethingElseLies) {
   }
 }
 
-TEST_F(LocateTest, AKindNeedSayNoMoreThanWhereItLies) {
+TEST_F(LocateTest, AKindNeedsOnlyAFolder) {
   const DataKind kinds[] = {{.key = "letters",
                              .name = "Letters",
                              .folder = "letters",

@@ -94,7 +94,7 @@ TEST_F(ImportTest, TheYamlLoadsToTheSame) {
   }
 }
 
-TEST_F(ImportTest, OtherNamesAreTold) {
+TEST_F(ImportTest, AliasesAreReported) {
   const Import said = of(R"({"optimizer": {"type": "SGD"}, "bfloat16": {"enabled": true, "immediate_grad_update": true},
     "zero_optimization": {"cpu_offload": true, "prefetch_bucket_size": 5, "param_persistence_threshold": 7}})");
   EXPECT_EQ(line(said, "bfloat16.enabled"), "honoured true -- as bf16.enabled: true");
@@ -147,7 +147,7 @@ TEST_F(ImportTest, WhatIsRefusedIsLeftOutAndTheRestIsJudged) {
   EXPECT_EQ(said.yaml, "gradient_clipping: 1.5\n");
 }
 
-TEST_F(ImportTest, ABrokenRuleBetweenKeysIsTold) {
+TEST_F(ImportTest, ABrokenRuleBetweenKeysIsReported) {
   const Import said = of(R"({"fp16": {"enabled": true}, "bf16": {"enabled": true}})");
   EXPECT_TRUE(said.refused());
   EXPECT_NE(said.broken.find("bfloat16 and fp16 modes cannot be simultaneously enabled"), std::string::npos);

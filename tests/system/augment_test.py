@@ -93,7 +93,7 @@ def a_gpus_stand_in_gives_the_losses_of_the_cpu():
 
 
 @check
-def what_does_not_fit_is_refused():
+def unsuitable_settings_are_refused():
     one = {"train_batch_size": 4, "train_micro_batch_size_per_gpu": 1}
     for steps, changed, words in [("[mixup]", one, ["mixup", "train_micro_batch_size_per_gpu is 1"]),
                                   ("[flip, cutmix]", one, ["cutmix", "2 or more"]),

@@ -66,7 +66,7 @@ def damages():
 # ---- the best weights
 
 @check
-def it_is_told_at_the_end():
+def the_best_evaluation_is_reported_at_the_end():
     done = train(path("told"), settings())
     best = best_of(range(STEPS + 1), path("told"))
     loss = next(r["loss"] for r in records(path("told"), "eval") if r["step"] == best)

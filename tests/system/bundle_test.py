@@ -130,7 +130,7 @@ def small_and_without_paths_of_this_machine():
 
 
 @check
-def carries_what_else_belongs_to_it():
+def contains_readme_configurations_and_licences():
     for name in ("README", "LICENSE", "configs/default.yaml", "share/cifar-train/configs/default.yaml",
                  "licences/libyaml-cpp0.7.txt" if os.path.exists("/usr/share/doc/libyaml-cpp0.7") else "licences"):
         expect(os.path.exists(os.path.join(bundle(), name)), "no " + name)
@@ -173,7 +173,7 @@ def a_build_above_it_has_no_say():
 
 
 @check
-def brings_what_checks_a_gpu():
+def contains_the_programs_that_check_a_gpu():
     done_away(program("test_kernels_gpu"))
     expect(not os.path.exists(program("kernel_benchmark")), "there was none")
     if glob.glob("/dev/nvidia[0-9]*") or os.path.exists("/dev/dxg"):

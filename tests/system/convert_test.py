@@ -337,7 +337,7 @@ def the_python_archive_becomes_the_binary_files():
 
 
 @check
-def what_cannot_be_converted_is_said():
+def unconvertible_sources_are_named():
     fails(DATA, run("data", "convert", "--from", path("nowhere"), "--out", path("n.ctpack")), path("nowhere"), "no such")
     os.makedirs(path("hollow"))
     fails(DATA, run("data", "convert", "--from", path("hollow"), "--out", path("n.ctpack")), path("hollow"), "train/")

@@ -134,7 +134,7 @@ def left_out(done):
 
 
 @check
-def auto_beside_a_gpu_that_cannot_be_used():
+def auto_with_an_unusable_gpu():
     """One line says why; where there is nothing to wonder at there is none."""
     need_stand_in()
     auto, sets = ("--device", "auto"), small(train__max_steps=0)

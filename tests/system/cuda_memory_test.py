@@ -76,7 +76,7 @@ def estimates_of_a_gpu():
 
 
 @check
-def dry_runs_tell_what_is_offloaded():
+def dry_runs_print_offloaded_memory():
     done = train(path("dry-offload"), small(zero_optimization__offload_optimizer__device="cpu"), "--dry-run", *CUDA)
     found = re.search(r"^of the host's memory: (\d+) bytes a rank for offloaded optimizer state, (\d+) page-locked",
                       done.stdout, re.MULTILINE)

@@ -62,7 +62,7 @@ def reported(name):
 
 
 @check
-def nccl_ends_in_order_and_nobody_loads_beside_a_collective():
+def nccl_ends_in_order_and_no_kernel_is_loaded_during_a_collective():
     """At the good end of a run NCCL is destroyed, not aborted; a failed one aborts it. A kernel's first launch, a new
     graph, new memory: a real device may first have to come to rest, which a collective keeps it from that waits for a
     sibling which waits for the same lock. So there is none of it while a collective is under way."""
@@ -94,7 +94,7 @@ def nccl_ends_in_order_and_nobody_loads_beside_a_collective():
 
 
 @check
-def what_cannot_be_recorded_is_launched():
+def steps_that_cannot_be_recorded_are_launched():
     """A library that fails while a step is recorded, on one rank: all ranks go on launch by launch, to the same bits."""
     need_stand_in()
     expected = reference(4, "cnn_plain", False)

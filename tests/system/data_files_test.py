@@ -235,7 +235,7 @@ def a_data_folder_that_is_not_there():
 
 
 @check
-def what_a_missing_folder_should_hold_is_said():
+def a_missing_folder_is_named_with_its_expected_content():
     for dataset, there, absent in [("synthetic", "an existing folder", "cifar-10-batches-bin"),
                                    ("cifar10", "cifar-10-batches-bin/; download", "data synth")]:
         done = train(path("out-absent"), {**FEW, "data.path": path("absent"), "data.dataset": dataset}, expecting=DATA)
@@ -322,7 +322,7 @@ def a_file_of_cifar_that_is_something_else_is_named():
 
 
 @check
-def what_lies_there_is_used_or_refused_by_its_name():
+def existing_data_is_used_or_refused_by_name():
     unpack = "unpack it with: tar -xf"
     cases = [
         (["cifar-10-binary.tar.gz"], "{}/cifar-10-binary.tar.gz", unpack),

@@ -85,7 +85,7 @@ def tree_of(text):
 
 
 @check
-def forty_files_say_what_the_page_says():
+def forty_files_agree_with_the_page():
     honoured, ignored = told()
     expect(len(DEEPSPEED) >= 40 and len(honoured) > 50 and len(ignored) > 100, len(DEEPSPEED), len(honoured), len(ignored))
     seen = set()
@@ -155,7 +155,7 @@ def the_page_has_every_key_of_the_table():
 
 
 @check
-def base64_stands_in_place_of_a_file():
+def base64_replaces_a_file():
     text = DEEPSPEED["tutorial"]
     word = base64.urlsafe_b64encode(text.encode()).decode()
     file = written("plain.json", text)
@@ -179,7 +179,7 @@ def base64_stands_in_place_of_a_file():
 
 
 @check
-def what_is_no_base64_is_told_of_it():
+def invalid_base64_is_reported():
     for word in ("!!!", "bm9uc2Vuc2U=", "eyJ0cmFpbl9iYXRjaF9zaXpl!"):
         fails(USAGE, run("train", "--config", DEFAULT, "--deepspeed_config", word), word, "base64 of a configuration")
 
@@ -339,7 +339,7 @@ def a_switched_off_zero_is_stage_0():
 
 
 @check
-def auto_behind_set_leaves_what_files_say():
+def auto_by_set_keeps_the_files_values():
     base = written("base.yaml", "optimizer: {type: Adam, params: {lr: 0.005}}\ngradient_clipping: 3\nsteps_per_print: 7\n"
                    "zero_optimization: {stage: 2}\ntrain_batch_size: 8\ngradient_accumulation_steps: 4\n")
     said = {"optimizer.params.lr": "0.005", "gradient_clipping": "3", "steps_per_print": "7", "zero_optimization.stage": "2"}

@@ -92,7 +92,7 @@ def keys_of(schema, block=""):
 
 
 @check
-def keys_that_a_resume_may_change_are_told():
+def keys_that_a_resume_may_change_are_documented():
     schema = json.loads(run("config", "schema").stdout)
     may_change = {name for name, key in keys_of(schema) if key.get("x-resume_may_change")}
     section = re.search(r"(?s)These keys may change too:(.*?)Any other difference", text("docs/runs.md"))[1]

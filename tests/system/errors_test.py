@@ -164,7 +164,7 @@ def wrong_keys():
 
 
 @check
-def keys_of_other_programs_are_told_ours():
+def keys_of_other_programs_get_suggestions():
     for key, ours in [("train_micro_batch_size", "train_micro_batch_size_per_gpu"), ("max_grad_norm", "gradient_clipping"),
                       ("learning_rate", "optimizer.params.lr"), ("micro_batch_per_gpu", "train_micro_batch_size_per_gpu"),
                       ("warmup_steps", "scheduler.params.warmup_num_steps"), ("max_steps", "train.max_steps"),
@@ -175,7 +175,7 @@ def keys_of_other_programs_are_told_ours():
 
 
 @check
-def words_of_python_are_told_those_of_json():
+def python_literals_get_json_suggestions():
     for value, ours in [("True", "true"), ("False", "false"), ("TRUE", "true"), ("'True'", "true, without quotes"),
                         ('"false"', "false, without quotes")]:
         fails(USAGE, run("config", "check", written("python.json", '{"fp16": {"enabled": %s}}' % value)), "python.json:1:",
@@ -192,7 +192,7 @@ def words_of_python_are_told_those_of_json():
 
 
 @check
-def a_refused_block_is_named_and_not_told():
+def a_refused_block_is_named_without_its_content():
     long = json.dumps({"weight_quantization": {"group-%d" % i: {"enabled": True} for i in range(100)}})
     for key, value in [("compression_training", long), ("sparse_attention", long), ("elasticity", '{"micro_batch_sizes": [%s0]}' % ("7, " * 500))]:
         line = fails(USAGE, run("config", "check", written("long.json", '{"optimizer": {"type": "SGD"}, "%s": %s}' % (key, value))),
@@ -222,7 +222,7 @@ def batches_that_do_not_divide():
 
 
 @check
-def what_is_not_built_is_refused_by_name():
+def unimplemented_features_are_refused_by_name():
     nvme = {"zero_optimization.offload_optimizer.device": "nvme"}
     for sets, name in [(nvme, "nvme"), ({"zero_optimization.offload_param.device": "nvme"}, "offload_param"),
                        ({"fp16.enabled": True}, "fp16"), ({"device": "cuda"}, "cuda"), ({"device": "cuda:1"}, "cuda"),
@@ -255,7 +255,7 @@ def verbs_without_training(config, *sets):
 
 
 @check
-def what_words_alone_rule_out_is_refused_by_every_verb():
+def contradictory_keys_are_refused_by_every_verb():
     mixing = ["data.augment=[mixup]", "train_micro_batch_size_per_gpu=1", "train_batch_size=2"]
     for sets, culprit in [(["device=cpu", "fp16.enabled=true"], "fp16.enabled: a CPU does not compute in fp16"),
                           (["device=cpu", "communication.backend=nccl"], "communication.backend: nccl connects GPUs"),
@@ -278,7 +278,7 @@ def what_words_alone_rule_out_is_refused_by_every_verb():
 
 
 @check
-def what_this_host_lacks_is_warned_of_and_sweep_refuses_it():
+def missing_resources_are_warned_of_and_refused_by_sweep():
     for sets, code, culprit in [(["device=cuda"], USAGE, "device: cuda"), (["fp16.enabled=true"], USAGE, "fp16.enabled: "),
                                 (["data.path=" + path("nowhere")], DATA, path("nowhere"))]:
         for verb, words in verbs_without_training(DEFAULT, *sets).items():

@@ -53,7 +53,7 @@ def the_record_and_the_estimate_are_the_kernels_peak():
 
 
 @check
-def a_peak_is_the_runs_own_whoever_started_it():
+def a_peak_is_the_runs_own_under_any_parent():
     """A child is counted as large as its parent was until it is another program."""
     need_true_sizes()
     sets = {"data.path": few(train=8, test=8), "data.on_corrupt": "skip", "data.dataset": "cifar10",
@@ -75,7 +75,7 @@ def runs_need_what_was_estimated():
 
 
 @check
-def all_stages_are_told_and_nothing_is_written():
+def all_stages_are_printed_and_nothing_is_written():
     folder = path("empty")
     os.makedirs(folder)
     found = estimate("--config", os.path.join(CONFIGS, "resnet18.yaml"), "--ranks", 4, cwd=folder)
@@ -99,7 +99,7 @@ def text_marks_the_chosen_stage_and_advises():
 
 
 @check
-def without_a_gpu_its_sizes_are_told_and_compared_with_nothing():
+def without_a_gpu_its_sizes_are_printed_without_limits():
     """As on a login node."""
     words = ["--config", DEFAULT, "--ranks", 2]
     env = {"CUDA_VISIBLE_DEVICES": ""}
@@ -117,7 +117,7 @@ def without_a_gpu_its_sizes_are_told_and_compared_with_nothing():
 
 
 @check
-def fp16_without_a_gpu_is_counted_as_bf16_and_said_so():
+def fp16_without_a_gpu_counts_as_bf16_with_a_message():
     env = {"CUDA_VISIBLE_DEVICES": ""}
     fp16 = ["--config", DEFAULT, "--set", "fp16.enabled=true", "--ranks", 2]
     bf16 = estimate("--config", DEFAULT, "--set", "bf16.enabled=true", "--ranks", 2)
@@ -135,7 +135,7 @@ def fp16_without_a_gpu_is_counted_as_bf16_and_said_so():
 
 
 @check
-def what_training_and_evaluation_take_is_told_apart():
+def memory_of_training_and_evaluation_is_separate():
     rank = estimate("--config", DEFAULT, "--ranks", 2)["stages"][0]["rank"]
     expect_equal(rank["activations"], max(rank["activations_in_training"], rank["activations_in_evaluation"]))
     expect(0 < min(rank["activations_in_training"], rank["activations_in_evaluation"]) < rank["activations"], rank)

@@ -90,7 +90,7 @@ def a_rate_of_nothing_leaves_the_roots_as_they_were():
 
 
 @check
-def what_does_not_go_together_is_refused():
+def contradictory_settings_are_refused():
     for sets, *culprits in (
             ({**NARROW, "model.fff_depth": 3}, "--set model.fff_depth=3", "model.ffn: mlp"),
             ({**NARROW, "model.ffn": "moe"}, "model.ffn must be mlp or fff, found 'moe'"),

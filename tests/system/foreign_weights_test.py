@@ -139,7 +139,7 @@ def init_names_the_first_element_that_is_not_finite():
 
 
 @check
-def what_is_not_finite_is_named_wherever_weights_are_looked_at():
+def every_verb_names_non_finite_weights():
     metadata = without_checksums(own()[1])
     one, two = changed("fc3.bias", 0, math.nan), changed("fc3.bias", 0, math.inf)
     two["conv2.bias"] = changed("conv2.bias", 1, -math.inf)["conv2.bias"]
@@ -162,7 +162,7 @@ def what_is_not_finite_is_named_wherever_weights_are_looked_at():
 
 
 @check
-def init_leaves_out_what_stands_before_all_names():
+def init_removes_a_common_prefix():
     tensors = own()[0]
 
     def behind(prefix, tensors=tensors):
@@ -203,7 +203,7 @@ def init_warns_of_another_network_of_the_same_shapes():
 
 
 @check
-def init_refuses_what_f32_cannot_hold():
+def init_refuses_values_too_large_for_f32():
     large = write("large", changed("fc2.weight", 121, -1e300, "F64"), without_checksums(own()[1]))
     for words in (train_words(path("never"), settings(), "--init", large), ["eval", "--ckpt", large],
                   ["export", "--ckpt", large, "--out", path("never.safetensors")]):
@@ -233,7 +233,7 @@ def archive(name, entries):
 
 
 @check
-def files_of_other_formats_are_told_as_such():
+def files_of_other_formats_are_named():
     remedy = "save_file(torch.load("
     files = [
         (archive("new.pth", ["archive/data.pkl", "archive/byteorder", "archive/data/0"]), "PyTorch pickle", remedy),

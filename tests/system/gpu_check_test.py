@@ -77,7 +77,7 @@ def a_hung_program_dies_with_all_that_it_started_and_stops_no_other():
 
 
 @check
-def what_a_section_has_no_time_for_is_said_row_by_row():
+def rows_without_time_are_reported_one_by_one():
     """Its first program takes all of it: the others are not begun, and the next section is."""
     pids = path("slow-pids")
     slow = script("slow", "[ \"$1\" = doctor ] && { %s }\n" % (HANGS % {"pids": pids}) + HEALTHY)
@@ -115,7 +115,7 @@ def rows_are_seen_as_soon_as_they_are_known():
 
 
 @check
-def the_most_telling_comes_first_and_all_fits_into_eight_minutes():
+def important_sections_come_first_and_all_fit_into_eight_minutes():
     done, _, _ = gpu_check("help", "--help")
     listed = re.findall(r"^  ([a-z]+) +(\d+)  ", done.stdout, re.MULTILINE)
     names = [name for name, _ in listed]
@@ -129,7 +129,7 @@ def the_most_telling_comes_first_and_all_fits_into_eight_minutes():
 
 
 @check
-def what_could_not_be_checked_is_counted():
+def missing_checks_are_counted():
     """Each has its row, and the exit code is not that of a run in which all was."""
     program = script("fine", HEALTHY)
     tools = path("few-tools")  # neither compute-sanitizer nor mpirun

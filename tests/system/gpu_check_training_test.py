@@ -103,7 +103,7 @@ echo "{\"event\":\"end\"$more,\"weights_sha256\":\"$weights\"}" >>"$out/metrics.
 
 
 @check
-def the_ladder_says_at_which_rung_it_ends():
+def the_ladder_reports_its_last_rung():
     climbed = path("climbed")
     done, rows, _ = gpu_check("ladder", "ladder", PROGRAM=script("climbs", CLIMBS), GPU_CHECK_DATA=scratch(),
                               CLIMBED=climbed)

@@ -191,7 +191,7 @@ def damaged_pictures_are_named_or_counted():
 
 
 @check
-def files_that_are_no_pictures_are_named_for_what_they_are():
+def files_that_are_not_pictures_are_named_with_their_kind():
     data = folders("no-pictures", train=4, val=1)
     picture = os.path.join(data, "val", "cow", "p00.png")
     box = b"\0\0\0\x0c"
@@ -342,7 +342,7 @@ def hidden_files_and_folders_are_left_out_and_counted():
 
 
 @check
-def other_layouts_are_told_from_an_empty_place():
+def other_layouts_are_recognised():
     data = folders("told", train=1, val=1)
     python = path("python")
     os.makedirs(os.path.join(python, "cifar-10-batches-py"))
@@ -360,7 +360,7 @@ def other_layouts_are_told_from_an_empty_place():
 
 
 @check
-def others_in_damaged_ones_places_are_counted_over_a_stop():
+def replaced_images_are_counted_across_a_stop():
     data = folders("counted", train=8, val=2)  # an epoch is two steps
     damage(os.path.join(data, "train", "bee", "p01.png"))
     output = path("counted-run")
@@ -430,7 +430,7 @@ def a_run_is_evaluated_on_the_same_pictures():
 
 
 @check
-def what_does_not_fit_is_refused_by_name():
+def unsuitable_settings_are_refused_by_name():
     data, _, _ = trained()
 
     def refused(code, changed, *words):

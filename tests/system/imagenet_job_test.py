@@ -81,7 +81,7 @@ def its_files_load_as_they_are():
 
 
 @check
-def fp16_on_a_cpu_is_refused_with_what_to_do():
+def fp16_on_a_cpu_is_refused_with_the_remedy():
     remedy = ["fp16.enabled=false", "bf16.enabled=auto"]
     line = fails(USAGE, run("train", *words(), "--device", "cpu"), "fp16.enabled")
     expect(line.endswith(" ".join("--set " + word for word in remedy)), line)

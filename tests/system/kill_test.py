@@ -148,7 +148,7 @@ def int_on_1_rank():
 
 
 @check
-def what_the_parent_ignores_of_a_terminal_stays_ignored():
+def terminal_signals_ignored_by_the_parent_stay_ignored():
     output = path("ignored")
     endless = settings(train__max_steps=10 ** 6, train__epochs=10 ** 6, train__eval_interval=10 ** 6)
     job = start([PROGRAM, *train_words(output, endless)], prefix=["sh", "-c", "trap '' INT HUP; exec \"$@\"", "sh"])

@@ -147,14 +147,14 @@ def mistakes_have_deepspeeds_words():
 
 
 @check
-def what_is_named_must_be_there():
+def given_files_must_exist():
     for option in (["-H", path("nowhere")], ["--hostfile", "nowhere"], ["-H", ""]):
         fails(USAGE, launch("--dry-run", "--num_gpus", "1", *option), "Unable to find hostfile '%s'" % option[1])
     fails(USAGE, launch("--dry-run", "--num_gpus", "1", env={"DS_ENV_FILE": "nowhere"}), "DS_ENV_FILE names 'nowhere'")
 
 
 @check
-def what_is_left_out_is_said():
+def ignored_options_are_reported():
     need_mpi()
     done = launch("--dry-run", "--num_gpus", "1", "--launcher", "pdsh", "--master_addr", "x", "--node_rank", "0",
                   env={"CUDA_VISIBLE_DEVICES": "1,3"})
@@ -245,7 +245,7 @@ def srun_may_start_one_launch_on_each_host():
 
 
 @check
-def ranks_are_told_where_they_are():
+def ranks_receive_their_place():
     text = line("--no_ssh", "--num_nodes", "2", "--num_gpus", "2", "--node_rank", "1", "--master_addr", "10.0.0.1",
                 "--master_port", "4711", "--config", "a.yaml").splitlines()
     expect_equal(len(text), 2, text)
@@ -281,7 +281,7 @@ def a_killed_rank_ends_the_others():
 
 
 @check
-def nobody_outlives_the_launcher():
+def no_rank_outlives_the_launcher():
     output = path("orphans")
     job = start(by_itself(output, ENDLESS), env=CLEAN)
     wait_for_step(output, job, at_least=3)
@@ -358,7 +358,7 @@ def processes_with_rank_and_world_size_meet():
 
 
 @check
-def what_does_not_belong_together_is_named():
+def ranks_that_do_not_match_are_named():
     first, second = [finish(job) for job in ranks_of_others(path("sizes"), rank1={"WORLD_SIZE": "4"})]
     fails(USAGE, first, "has WORLD_SIZE=4, and rank 0 2")
     fails(USAGE, second, "has WORLD_SIZE=4, and rank 0 2")

@@ -145,7 +145,7 @@ def a_model_of_another_shape_is_refused():
 
 
 @check
-def nobody_gets_it_unasked():
+def auto_never_selects_it():
     data = digits("unasked")
     before = sorted(os.listdir(data))
     for compressed in (False, True):

@@ -125,7 +125,7 @@ def init_lists_all_that_does_not_fit():
 
 
 @check
-def init_head_begins_the_last_layer_anew():
+def init_head_initialises_the_last_layer():
     wanted = settings(0, model__stem="imagenet")
     train(path("fresh"), wanted)
     fresh, _ = safetensors(path("fresh", "last.bin"))

@@ -158,7 +158,7 @@ def they_learn():
 
 
 @check
-def memory_is_foretold():
+def memory_is_predicted():
     """What a rank allocates is what estimate says, but for where ranks' parts end; Muon keeps one state of a
     matrix."""
     for optimizer in ("Lamb", "LARS", "Muon", "Adam"):
@@ -204,7 +204,7 @@ def schedules_give_their_rates():
 
 
 @check
-def a_rate_that_is_overridden_is_said():
+def an_overridden_rate_is_reported():
     for name, key in (("LRRangeTest", "lr_range_test_min_lr"), ("WarmupDecayLR", "warmup_max_lr")):
         sets = {key: value for key, value in settings("Lion").items() if not key.startswith("scheduler.")}
         done = train(path("said"), {**sets, "scheduler.type": name, "train.max_steps": 1}, "--reset")
@@ -225,7 +225,7 @@ def bench_measures_each():
 
 
 @check
-def what_does_not_fit_is_refused():
+def unsuitable_settings_are_refused():
     for sets, words in (({"optimizer.type": "Muon", "optimizer.params.ns_coefficients": "[1]"}, "are three numbers"),
                         ({"optimizer.type": "Lamb", "optimizer.params.eps": 0}, "must be more than 0"),
                         ({"optimizer.type": "OneBitLamb"}, "OneBitLamb"),

@@ -121,7 +121,7 @@ def a_run_replaces_nothing_that_is_not_its_own():
 
 
 @check
-def what_is_not_as_a_run_wrote_it_is_kept():
+def changed_files_of_a_run_are_kept():
     """An edited configuration, files damaged beyond recognition: the run goes on, and they keep their contents under
     another name."""
     for words in [], ["--reset"]:
@@ -270,7 +270,7 @@ def paths_that_cannot_be_looked_at():
 # ---- words that terminals obey
 
 @check
-def words_of_others_reach_the_terminal_as_text():
+def external_text_is_printed_without_control_characters():
     nasty = "a\x1b[31m\nb\x9b"
     for words in [["--set", nasty + "=1"], ["--set", "model.name=" + nasty], ["--config", nasty], [nasty], ["data", nasty],
                   ["--device", nasty], ["--resume", nasty], ["--" + nasty], ["eval", "--ckpt", nasty],

@@ -74,7 +74,7 @@ def lines_come_with_the_records():
 
 
 @check
-def short_steps_are_told_now_and_then():
+def short_steps_print_few_lines():
     expect(1 <= len(step_lines(plain())) < STEPS, plain().stderr)
     quiet = train(path("quiet"), settings(), "--quiet")
     expect_equal(step_lines(quiet), [])
@@ -155,7 +155,7 @@ def a_resumed_run_has_each_step_once_in_csv_files():
 
 
 @check
-def a_csv_folder_that_cannot_be_written_is_said_once():
+def an_unwritable_csv_folder_is_reported_once():
     with open(path("a-file"), "w") as file:
         file.write("somebody's own")
     done = train(path("unwritten"), settings(csv_monitor__enabled=True, csv_monitor__output_path=path("a-file"),

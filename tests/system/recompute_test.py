@@ -65,7 +65,7 @@ def a_run_may_change_its_mind():
 
 
 @check
-def plans_and_estimates_tell_it():
+def plans_and_estimates_show_it():
     words = train_words(path("none"), {**small("resnet18"), **BLOCKS})
     plan = run("train", *words, "--dump-plan", "--ranks", 1)
     expect(plan.returncode == DONE and plan.stdout.count("(recompute)") > 16, plan.stdout[:2000], plan.stderr)

@@ -49,7 +49,7 @@ def profiled_in_other_processes():
 
 
 @check
-def nothing_is_told_unasked():
+def reports_are_off_by_default():
     done = train(path("quiet"), settings())
     for word in ("configuration in force", "memory", "Flops Profiler", "Comm. Op", "comm op"):
         expect(word not in done.stdout + done.stderr, word, done.stderr)
@@ -167,7 +167,7 @@ def a_file_takes_the_profile():
 
 
 @check
-def a_step_that_never_comes_is_said():
+def a_profile_step_outside_the_run_is_reported():
     done = train(path("late"), settings(flops_profiler__enabled=True, flops_profiler__profile_step=STEPS))
     expect("the run ended before step %d" % (STEPS + 1) in done.stderr, done.stderr)
     train(path("past"), settings(train__max_steps=3))
@@ -222,7 +222,7 @@ def named_collectives_alone():
 
 
 @check
-def a_stopped_run_tells_too_and_goes_on():
+def a_stopped_run_reports_and_continues():
     sets = {**settings(train__max_steps=100000), "train.epochs": 100000, "train.eval_interval": 100000,
             "train.save_interval": 100000, "comms_logger.enabled": True}
     job = start(Ranks(2).words(*train_words(path("stopped"), sets)))

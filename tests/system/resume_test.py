@@ -257,7 +257,7 @@ def derived_batch_keys_may_change_with_a_warning():
 
 
 @check
-def a_folder_without_a_checkpoint_starts_anew():
+def a_folder_without_a_checkpoint_starts_over():
     output = copy_of_whole("no-checkpoint")
     shutil.rmtree(os.path.join(output, "ckpt"))
     done = train(output, settings())

@@ -75,7 +75,7 @@ def the_systems_own_files_load_as_they_are():
 
 
 @check
-def ours_are_what_theirs_are():
+def our_files_equal_the_originals():
     """The DeepSpeed files here say what the systems' own do, and a file of the job's environment finds its two."""
     for ours, theirs in (("cifar_ds_config.json", "tutorial"), ("vit_tiny_ds_config.json", "small_vit"),
                          ("imagenet_ds_config.json", "imagenet")):
@@ -116,7 +116,7 @@ def the_systems_own_files_train_on_a_cpu():
 
 
 @check
-def the_commands_that_are_told():
+def documented_commands_are_valid():
     """Of the heads of the files and of docs/from-deepspeed.md: their options and configurations are there."""
     with open(os.path.join(ROOT, "docs", "from-deepspeed.md"), encoding="utf-8") as page:
         texts = {"docs/from-deepspeed.md": page.read()}

@@ -116,7 +116,7 @@ def inputs_come_through_pipes():
 
 
 @check
-def what_reads_more_than_once_wants_files():
+def files_read_more_than_once_cannot_be_pipes():
     with open(DEFAULT, "rb") as file:
         default = file.read()
     for words in [["sweep", "--grid", "seed=1,2", "--output", path("sweep")], ["jobscript", "--scheduler", "slurm", "--time", "1h"]]:
@@ -199,7 +199,7 @@ def training_outlives_its_reader():
 
 
 @check
-def what_only_prints_ends_with_its_reader():
+def verbs_that_only_print_end_with_their_reader():
     weights = os.path.join(whole(), "best.bin")
     with NoReader() as pipe:
         for words in ["eval", "--ckpt", weights], ["ckpt", "inspect", weights], ["train", "--print-config", "--config",

@@ -382,7 +382,7 @@ def more_epochs_continue_and_another_rate_is_refused():
 
 
 @check
-def what_a_schedule_overrides_is_said_once():
+def overridden_values_of_a_schedule_are_reported_once():
     sets = {**settings(), "scheduler.type": "WarmupLR", "scheduler.params.warmup_max_lr": 0.01}
     sets.pop("scheduler", None)
     done = finish(start(words(path("overridden"), sets, "--grid", LR + "=0.1,0.01", "--repeats", "2", "--dry-run")))

@@ -207,7 +207,7 @@ def nothing_is_written_unless_it_is_asked_for():
 
 
 @check
-def a_folder_that_cannot_be_written_is_said_once():
+def an_unwritable_folder_is_reported_once():
     with open(path("a-file"), "w") as file:
         file.write("somebody's own")
     done = train(path("unwritten"), settings(tensorboard__output_path=path("a-file"), tensorboard__job_name="job"))
@@ -218,7 +218,7 @@ def a_folder_that_cannot_be_written_is_said_once():
 
 
 @check
-def a_folder_that_is_removed_is_said_once():
+def a_removed_folder_is_reported_once():
     output = path("removed")
     job = start(Ranks(1).words(*train_words(output, by_epoch(train__epochs=100000, train__save_interval=1000000))))
     wait_until(lambda: os.path.exists(tb(output)), job)
@@ -233,7 +233,7 @@ def a_folder_that_is_removed_is_said_once():
 
 
 @check
-def a_file_that_cannot_grow_is_said_once():
+def a_file_that_cannot_grow_is_reported_once():
     """By a limit that all other files of the run stay below; pictures make event files long."""
     long = by_epoch(train__epochs=60, steps_per_print=100000, train__save_interval=100000)
     done = train(path("cut"), long, prefix=("bash", "-c", 'ulimit -f 300; exec "$@"', "bash"))

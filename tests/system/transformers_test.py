@@ -184,7 +184,7 @@ def other_widths_and_depths_are_named():
 
 
 @check
-def what_does_not_go_together_is_refused():
+def contradictory_settings_are_refused():
     for sets, *culprits in (
             ({"model.patch": 5}, "model.patch: 5 does not divide", "3x32x32", "use 4"),
             ({"model.heads": 7}, "--set model.heads=7: model.heads must divide model.dim", "24 is not a multiple of 7"),

@@ -81,7 +81,7 @@ def deepspeed_json_alone_and_over_yaml():
 
 
 @check
-def deepspeeds_auto_is_what_follows():
+def deepspeeds_auto_follows_from_other_keys():
     def ds(**changed):
         keys = {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2,
                 "gradient_clipping": "auto", "optimizer": {"type": "Adam", "params": {
@@ -119,7 +119,7 @@ def config_check_prints_the_batch_sizes():
 
 
 @check
-def config_check_takes_what_train_takes():
+def config_check_accepts_the_options_of_train():
     default = os.path.join(CONFIGS, "default.yaml")
     text = good("config", "check", default, "--set", "train_batch_size=24", "--ranks", 3)
     expect_match(text, r"ok\n.*\n +3 +24 +4 +2\n$")
@@ -311,7 +311,7 @@ def ckpt_diff_exits_as_diff_does():
 
 
 @check
-def ckpt_verify_names_what_is_damaged():
+def ckpt_verify_names_damaged_parts():
     text = good("ckpt", "verify", trained())
     expect_in("last.bin: good", text)
     expect_in("step-00000003: good", text)

@@ -163,7 +163,7 @@ TEST_F(PackTest, DamagedPicturesAreNamedOrLeftOut) {
   });
 }
 
-TEST_F(PackTest, WhatAKilledOneLeftDoesNotHinder) {
+TEST_F(PackTest, FilesOfAKilledConversionAreNoObstacle) {
   write(root / ".tmp-a.ctpack", {1, 2, 3});
   packed(pictures(2, 0), pictures(2, 2));
   EXPECT_FALSE(fs::exists(root / ".tmp-a.ctpack"));
@@ -220,7 +220,7 @@ TEST_F(PackTest, ADamagedPictureIsNamedWhenItIsRead) {
   EXPECT_FALSE(open(Split::train, OnCorrupt::skip).read(3, {}, sample.data()));
 }
 
-TEST_F(PackTest, AFileThatIsWrittenOverIsToldFromADamagedOne) {
+TEST_F(PackTest, AnOverwrittenFileIsDistinguishedFromADamagedOne) {
   packed(pictures(5, 0), pictures(3, 5));
   const uint64_t at = offset_of(Split::train, 4);
   const PackedSet set = open(Split::train);

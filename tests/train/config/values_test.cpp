@@ -216,7 +216,7 @@ TEST_F(ConfigTest, AGpuMayBeNamedByItsNumber) {
   EXPECT_EQ(load(kAdam + "device: cuda").device, "cuda");
 }
 
-TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
+TEST_F(ConfigTest, UnimplementedFeaturesAreRefusedByName) {
   const std::pair<const char*, std::string> cases[] = {
       {"fp16: {enabled: true}\nbf16: {enabled: true}", "bfloat16 and fp16 modes cannot be simultaneously enabled"},
       {"fp16: {min_loss_scale: 9, enabled: true, initial_scale_power: 3}", "fp16.min_loss_scale is above the first"},
