@@ -20,7 +20,7 @@
 //   added, then l and l + 8, and so on; then b. A row of y depends on no other row of x.
 // - The gradients: with K terms (linear_grad_input: out; linear_grad_weights: n) there are L = 1 lanes if K <= 8, 8 if
 //   K <= 64, else 32; lane l starts with 0 and adds the terms k with k % L == l in order; lanes are added in order. db
-//   is added likewise, without products.
+//   is added in the same way, without products.
 //
 // All functions run in the stream. cudaErrorInvalidValue: an invalid type, size or stride, more than 2^30 elements a
 // row, or more than 2^31 blocks.

@@ -36,7 +36,7 @@ struct UpdateSlice {
   std::array<float*, 4> states = {};  // in the rule's order; null: absent
 };
 /// An optimizer's update by its rule: the formula of graph/optimizer_rules-inl.h. Moves 12 bytes an element, 8 for each
-/// state that the rule's form keeps (4 where it only reads them), and the copy's 2 or 4. cudaErrorInvalidValue: a slice
+/// state that the rule's form keeps (4 if it only reads them), and the copy's 2 or 4. cudaErrorInvalidValue: a slice
 /// has other states than the rule's form.
 struct UpdateArgs {
   rules::Any rule;

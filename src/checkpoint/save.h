@@ -1,10 +1,10 @@
 // One checkpoint being written by all ranks.
 //
-// Rank 0 makes the folder and weights.safetensors at its full length; then every rank writes the rows that it owns, of
-// the weights to their places in that file, of the moments into a file of its own (optim-KK-of-NN.safetensors); then
-// rank 0 collects the checksums, writes the header, state.json and the manifest, and gives the folder its name. A
-// thread beside each rank does the writing, on rank 0 also the ending, without communication; between these, ranks meet
-// in poll() or finish(). Nothing but snapshots, which are the caller's, is larger than kBucketBytes.
+// Rank 0 creates the folder and weights.safetensors at its full length. Then every rank writes the rows that it owns:
+// weights to their places in that file, moments to its own file (optim-KK-of-NN.safetensors). Then rank 0 collects the
+// checksums, writes the header, state.json and the manifest, and renames the folder. A thread of each rank does the
+// writing, and on rank 0 the completion, without communication; ranks communicate only in poll() and finish(). Except
+// snapshots, which belong to the caller, no buffer is larger than kBucketBytes.
 #pragma once
 
 #include <atomic>

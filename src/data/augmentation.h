@@ -110,7 +110,7 @@ std::vector<ConfigKey> keys_of(AugmentStep& step);
 /// A rule between the step's keys that does not hold.
 std::optional<ConfigFault> fault_of(const AugmentStep& step);
 
-// ---- what is drawn
+// ---- draws
 
 /// How an image is mixed with another one.
 struct Mix {

@@ -1,5 +1,5 @@
-// A data set: labelled images of one shape, numbered from 0. Each kind has a folder of its own (data/cifar,
-// data/synthetic) and a row in data/kinds.cpp.
+// A data set: labelled images of one shape, numbered from 0. Each kind has its own folder (data/cifar, data/synthetic)
+// and a row in data/kinds.cpp.
 #pragma once
 
 #include <cstdint>

@@ -41,7 +41,7 @@ struct LocateOptions {
 
 struct OpenOptions {
   OnCorrupt on_corrupt = OnCorrupt::error;
-  int threads = 1;                 // that generate a set in memory, or look at its files; 0: all cores at hand
+  int threads = 1;                 // that generate a set in memory, or read its files; 0: all available cores
   PictureTransform pictures = {};  // how pictures become samples
   // For a test set whose folders are its classes: the allowed classes, if there is no training set next to it.
   std::vector<std::string> classes = {};

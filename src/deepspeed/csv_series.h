@@ -1,6 +1,6 @@
-// CSV files as DeepSpeed's csv_monitor writes them (monitor/csv_monitor.py): one for each tag, named after it with '_'
-// for
-// '/', that begins with "step,<last part of the tag>"; rows x,value; lines end in CR LF, as Python's csv module has it.
+// CSV files in the format of DeepSpeed's csv_monitor (monitor/csv_monitor.py): one for each tag, with the tag as its
+// name ('_' instead of '/'). A file begins with "step,<last part of the tag>"; rows are x,value; lines end in CR LF, as
+// in Python's csv module.
 #pragma once
 
 #include <functional>

@@ -35,7 +35,7 @@ struct BindOptions {
   int64_t least_arena = 0;  // minimal bytes of an own arena, for another program that will share it
   CommQueueOptions queue;
   bool record = true;                                 // record repeated steps, if the device can replay them
-  bool time_phases = false;                           // for take_phases(); each phase is then a recording of its own
+  bool time_phases = false;                           // for take_phases(); each phase is then recorded separately
   std::function<void(const std::string&)> warn = {};  // called with the cause of a slower execution
   /// Called for each collective, in the thread that launches it. A GPU then waits for each collective.
   std::function<void(const Exchange&)> exchanged = {};

@@ -19,7 +19,7 @@ struct StateBuffer {
   std::byte* data;
   std::vector<Run> held;
   Scope scope;
-  /// Elements of the flat order, which must lie in one run.
+  /// Elements of the flat order, which must be in one run.
   std::span<float> operator()(const Range& range) const {
     return {reinterpret_cast<float*>(data + byte_of(held, range.begin)), static_cast<size_t>(range.size())};
   }

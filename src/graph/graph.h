@@ -139,7 +139,7 @@ class Graph {
     units_of_ops_.push_back(static_cast<int>(units_.size()) - 1);
   }
 
-  // Layers. `name` is the state_dict prefix; a layer outside any unit is a unit of its own.
+  // Layers. `name` is the state_dict prefix; each layer outside all units is a separate unit.
   ValueId conv_relu_pool(ValueId x, const std::string& name, int width, int kernel);
   ValueId conv2d(ValueId x, const std::string& name, int width, int kernel, const ConvOptions& options = {});
   /// activation(batchnorm(x) + residual), residual kNone: none; PyTorch's eps 1e-5 and momentum 0.1. The weight is
