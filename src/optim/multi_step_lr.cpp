@@ -16,7 +16,8 @@ std::optional<ConfigFault> MultiStepLr::fault() const {
   if (milestones.empty())
     return ConfigFault{"milestones", "must be given: the optimizer steps at which the rate changes"};
   const auto whole = [](double step) { return step == std::floor(step); };
-  if (!std::ranges::all_of(milestones, whole)) return ConfigFault{"milestones", "are numbers of steps: whole numbers"};
+  if (!std::ranges::all_of(milestones, whole))
+    return ConfigFault{"milestones", "must be whole numbers: optimizer steps"};
   if (!std::ranges::is_sorted(milestones)) return ConfigFault{"milestones", "must be in ascending order"};
   return {};
 }
