@@ -1,5 +1,5 @@
 # Decides whether the program is built with GPUs. CT_WITH_CUDA is AUTO (if a toolkit and its libraries' headers are
-# found), ON (an error if not) or OFF. Sets with_cuda and, if that is ON, enables CUDA and sets cuda_version, cuda_folder
+# found), ON (an error if not) or OFF. Sets with_cuda and, if it is ON, enables CUDA and sets cuda_version, cuda_folder
 # (the toolkit's) and the target cuda_headers. A message shows the toolkit found, or the missing part.
 set(with_cuda OFF)
 if(NOT CT_WITH_CUDA)
