@@ -60,7 +60,7 @@ def every_step_counts():
 
 @check
 def pictures_by_any_workers_and_ranks_give_the_same():
-    """Cropped where they are decoded, which a flip may precede; the other steps are the device's."""
+    """Workers crop pictures after decoding, and may flip them first; the device does the other steps."""
     numbers = random.Random(3)
     for split, label in ((s, c) for s in ("train", "val") for c in ("ant", "bee")):
         os.makedirs(path("pictures", split, label))
@@ -79,7 +79,7 @@ def pictures_by_any_workers_and_ranks_give_the_same():
 
 @check
 def a_gpus_stand_in_gives_the_losses_of_the_cpu():
-    """Edited images are the same bytes; what follows is rounded otherwise."""
+    """Edited images are the same bytes; later arithmetic is rounded differently."""
     need_on_host()
     losses = []
     for device in ("cpu", "cuda"):

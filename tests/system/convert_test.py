@@ -20,7 +20,7 @@ PICTURES = {"data.size": 16, "data.resize": 16, "train_batch_size": 8, "train_mi
 
 
 def png(width, height, number):
-    """A picture of one class is dark on the left, of the other on the right; without a number, all black."""
+    """A picture: one class is dark on the left, the other on the right; without a number all black."""
     def row(y):
         if number is None:
             return bytes(1 + 3 * width)
@@ -267,7 +267,7 @@ def binary_files_are_packed_and_keep_their_pixels():
 
 
 def pickled(labels, pixels):
-    """A batch as Python 2 and numpy wrote it: protocol 2, opcode by opcode."""
+    """A batch in the format of Python 2 and numpy: pickle protocol 2, opcode by opcode."""
     text = lambda value: b"U" + bytes([len(value)]) + value
     listed = lambda items: b"]q\4" + b"".join(b"(" + b"".join(items[i:i + 1000]) + b"e" for i in range(0, len(items), 1000))
     array = (b"cnumpy.core.multiarray\n_reconstruct\nq\7cnumpy\nndarray\nq\x08K\0\x85q\tU\1b\x87Rq\n(K\1M" +

@@ -58,7 +58,7 @@ def on_bus(vendor, kind):
 
 
 def shell(words, **options):
-    """What a function of tools/gpu.sh says and returns."""
+    """The output and status of a function of tools/gpu.sh."""
     script = ". %s/tools/gpu.sh; %s" % (ROOT, words)
     return subprocess.run(["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, **options)
 

@@ -25,7 +25,7 @@ def maps(job, file):
 
 
 def cut_while_mapped(file, size, *words):
-    """Runs the program and cuts the file once it is mapped; the finished job."""
+    """Runs the program and truncates the file once it is mapped; returns the finished job."""
     job = start([PROGRAM, *words])
     wait_until(lambda: maps(job, file), job, pause=0)
     os.truncate(file, size)
@@ -33,7 +33,7 @@ def cut_while_mapped(file, size, *words):
 
 
 def own_copy(name, source, file=None):
-    """A data.path of links to another's files, but for a copy of one, whose path is the second that is returned."""
+    """A data.path of links to the files of another, with a copy of one file; returns both paths."""
     shutil.copytree(source, path(name), copy_function=os.link)
     folder = os.path.join(path(name), os.listdir(source)[0])
     if file is None:
@@ -49,7 +49,7 @@ def sets(data, **changed):
 
 
 def lay(name, *files):
-    """A data.path of files, or of folders whose names end in a slash."""
+    """A data.path with files, or with folders if the names end in a slash."""
     for file in files or ("",):
         target = path(name, file)
         os.makedirs(target if file.endswith("/") or not file else os.path.dirname(target), exist_ok=True)
@@ -107,7 +107,7 @@ def a_data_file_cut_while_it_is_verified():
 
 
 def large_weights(name, elements=1 << 26):
-    """Somebody's safetensors without checksums, sparse on disk: reading it takes a while."""
+    """A foreign safetensors file without checksums, sparse on disk: reading it takes a while."""
     header = ('{"w":{"dtype":"F32","shape":[%d],"data_offsets":[0,%d]}}' % (elements, 4 * elements)).encode()
     with open(path(name), "wb") as file:
         file.write(struct.pack("<Q", len(header)) + header)
@@ -154,14 +154,14 @@ def too_little_memory_to_map_the_data():
 
 @check
 def a_thread_that_cannot_be_had():
-    """Fewer processes than threads wanted: a rank of the job, or the watchdog's."""
+    """The limit of processes is below the number of threads: of a rank, or of the watchdog."""
     done = as_nobody([PROGRAM, *train_words(path("out-threads"), {"data.path": few(), **FEW}), "--ranks", "8"],
                      (resource.RLIMIT_NPROC, 1))
     fails(MEMORY, done, "thread", "ulimit -u")
 
 
 def as_nobody(words, *limits):
-    """Without root's rights, which know no permissions."""
+    """Runs as a user without root's rights, which ignore permissions."""
     nobody = 65534
     os.chmod(scratch(), 0o755)
 

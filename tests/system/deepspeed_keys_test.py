@@ -42,7 +42,7 @@ def imported(file):
 
 
 def told():
-    """What the page says: ({key: None}, {key: (ignored values, why)}); the values are a list, "any" or "none"."""
+    """The page's rows: ({key: None}, {key: (ignored values, why)}); the values are a list, "any" or "none"."""
     with open(PAGE, encoding="utf-8") as file:
         page = file.read()
     section = re.search(r"(?s)## DeepSpeed's keys, one by one\n(.*?)\n## ", page)[1]
@@ -60,14 +60,14 @@ def told():
 
 
 def row_of(key, ignored):
-    """By the name that the page has."""
+    """The key's name on the page."""
     key = key.replace("bfloat16.", "bf16.").replace("gather_fp16_weights", "gather_16bit_weights")
     block, _, name = key.rpartition(".")
     return ignored.get(key) or ignored.get(block + ".stage3_" + name) or ignored.get(block + ".*")
 
 
 def leaves(tree, block=""):
-    """Keys with their values; a list or an empty map is a value."""
+    """Keys and values; a list or an empty map is a value."""
     for key, value in tree.items():
         if isinstance(value, dict) and value and block + key not in ("compression_training", "sparse_attention",
                                                                     "tensor_parallel", "zero_optimization.zeropp_loco_param",
@@ -78,7 +78,7 @@ def leaves(tree, block=""):
 
 
 def tree_of(text):
-    """The file as Python reads it, without what JSON does not have."""
+    """The file parsed by Python, without the parts that JSON lacks."""
     text = re.sub(r"/\*.*?\*/|(?<!:)//[^\n]*|# [^\n]*", "", text, flags=re.S)
     text = re.sub(r",(\s*[}\]])", r"\1", re.sub(r"(?m)([{,]\s*)(\w+):", r'\1"\2":', text))
     return json.loads(text) if text.strip() else {}
@@ -206,7 +206,8 @@ def an_import_writes_new_files_only():
 
 @check
 def prescaled_gradients():
-    """No bit changes where the number of micro-batches is a power of two; elsewhere the bits are any ranks'."""
+    """The bits are unchanged if the number of micro-batches is a power of two; else they are the same on any number of
+    ranks."""
     few_steps = {**FEW, "data.path": few(), "train.max_steps": 6}
     six = {**few_steps, "train_batch_size": 24}
     for key, value in (("prescale_gradients", True), ("gradient_predivide_factor", 4)):
@@ -271,7 +272,7 @@ def no_elastic_batch_is_above_its_maximum():
 
 @check
 def parameters_offloaded_to_a_cpu_are_there_already():
-    """On a CPU it is taken as offload_optimizer is, and changes no bit; a GPU's parameters stay there."""
+    """On a CPU the key has the effect of offload_optimizer and changes no bit; a GPU's parameters stay on the GPU."""
     zero = {"stage": 3, "zero_hpz_partition_size": 8, "mics_shard_size": 2, "offload_optimizer": {"device": "cpu"},
             "offload_param": {"device": "cpu", "pin_memory": True}}
     file = written("offload.json", json.dumps({"zero_optimization": zero}))

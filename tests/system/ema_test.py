@@ -42,7 +42,7 @@ def transformer(**changed):
 
 @functools.lru_cache(None)
 def whole(of=settings):
-    """The uninterrupted run's folder, and how long it took."""
+    """The uninterrupted run's folder, and its duration."""
     begin, output = time.monotonic(), path("whole-" + of.__name__)
     train(output, of())
     return output, time.monotonic() - begin
@@ -64,7 +64,7 @@ def hashes(output):
 
 
 def averages(file):
-    """{name: elements as bytes} of a file's averages, under the names of what they are averages of."""
+    """{name: elements as bytes} of a file's averages, with the names of the averaged tensors."""
     return {name[:-4]: data for name, (_, _, data) in safetensors(file)[0].items() if name.endswith(".ema")}
 
 

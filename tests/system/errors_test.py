@@ -14,7 +14,7 @@ def settings(**changed):
 
 
 def refused(code, culprits, output, sets, *words, ranks=Ranks(1), config=DEFAULT, **options):
-    """A train run that must fail, and leaves no folder of its own unless it had begun. Returns the line."""
+    """A train run that must fail. It leaves no folder unless it had started. Returns the error line."""
     there = os.path.exists(output)
     done = finish(start(ranks.words(*train_words(output, sets, *words, config=config)), **options))
     line = fails(code, done, *culprits)
@@ -63,7 +63,7 @@ def write_at(offset, content):
 
 @check
 def damaged_data_files():
-    """Every kind of damage is cifar_set_test.cpp's."""
+    """cifar_set_test.cpp tests every kind of damage."""
     cases = [("missing", "data_batch_3.bin", os.remove, "data_batch_3.bin"),
              ("truncated", "data_batch_2.bin", lambda v: os.truncate(v, RECORD * 5000 + 7), "truncated"),
              ("label-test", "test_batch.bin", write_at(RECORD * 9999, b"\xff"), "record 9999 has label 255")]
@@ -244,7 +244,7 @@ WITHOUT_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 
 def verbs_without_training(config, *sets):
-    """{verb: words} of those that look at a configuration and do not train."""
+    """{verb: words} of the verbs that read a configuration and do not train."""
     words = ["--config", config, *[word for one in sets for word in ("--set", one)]]
     return {"check": ["config", "check", *words, "--ranks", 2],
             "jobscript": ["jobscript", "--scheduler", "slurm", "--time", "1h", "--ranks-per-node", 2, *words],
@@ -295,7 +295,7 @@ def missing_resources_are_warned_of_and_refused_by_sweep():
 # ---- checkpoints
 
 def edit_manifest(checkpoint, change):
-    """Changes the manifest's JSON and gives it a valid checksum again."""
+    """Changes the manifest's JSON and updates its checksum."""
     manifest = os.path.join(checkpoint, "manifest.json")
     with open(manifest) as file:
         content = json.load(file)
@@ -381,7 +381,7 @@ def weights_of_another_model_or_damaged():
 
 @check
 def a_refused_run_leaves_no_folder_behind():
-    """Nor the folders above it that it made. One that was there stays, and so does what is in it."""
+    """Nor its new parent folders. An existing folder and its contents stay."""
     for ranks in [Ranks(1), Ranks(2)] + ([Ranks(2, mpi=True)] if has_mpi() else []):
         for words in ["--init", path("nowhere.bin")], ["--resume", "must"], ["--resume", path()]:
             refused(CHECKPOINT, [words[1]] if words[1] != "must" else ["--resume must"], path("above", "nested/"), settings(),
@@ -421,7 +421,7 @@ def output_that_cannot_be():
 
 
 class Mounts:
-    """A process with mounts of its own, for jobs that are to meet a full or small file system."""
+    """A process with its own mounts, for jobs on a full or small file system."""
 
     def __init__(self, **sizes):
         mounts = " && ".join("mount -t tmpfs -o size=%s tmpfs %s" % (size, folder) for folder, size in sizes.items())
@@ -438,7 +438,7 @@ class Mounts:
             self.prefix += ["-U", "--preserve-credentials"]
 
     def inside(self, folder):
-        """The folder's path for those outside."""
+        """The folder's path from outside the mounts."""
         return "/proc/%d/root%s" % (self.holder.pid, folder)
 
     def __enter__(self):
@@ -478,7 +478,7 @@ def a_disk_that_fills_while_training():
 
 @check
 def records_wait_for_room_on_the_disk():
-    """Filled to the last byte while training: neither checkpoints nor records can be written; then there is room again."""
+    """The disk is full while training: neither checkpoints nor records can be written; then space is freed."""
     mount = path("full-disk")
     os.makedirs(mount)
     few()
@@ -581,7 +581,7 @@ def one_process_inside_a_batch_script():
 
 @check
 def divergence():
-    """The learning rate of WarmupLR is 0 in the first two steps, then 1e29: the first evaluation is a good one."""
+    """WarmupLR's rate is 0 in the first two steps, then 1e29: the first evaluation is good."""
     wild = settings(scheduler__params__warmup_max_lr=1e30, train__save_interval=1, train__eval_interval=1,
                     gradient_clipping=0, train__log_interval=1)
     for split, all_ranks in [("last", [Ranks(1)]), ("test", [Ranks(2)] + ([Ranks(2, mpi=True)] if has_mpi() else []))]:

@@ -24,8 +24,8 @@ def need_true_sizes():
 
 
 def peaks(config, ranks, settings):
-    """Largest resident set of a run in bytes: the kernel's, at the process's very end; the record's; the estimate's,
-    where the data set counts once for each rank, as the kernel counts it (each thread maps it)."""
+    """A run's largest resident set in bytes: the kernel's, at the end of the process; the record's; the estimate's,
+    with the data set counted once a rank as in the kernel (each thread maps it)."""
     output, config = path("run"), os.path.join(CONFIGS, config + ".yaml")
     words = train_words(output, settings, "--reset", config=config)
     job = start(Ranks(ranks).words(*words))
@@ -41,7 +41,7 @@ def peaks(config, ranks, settings):
 
 @check
 def the_record_and_the_estimate_are_the_kernels_peak():
-    """All of the run counts: what follows the last evaluation too, such as reading the weights to hash them."""
+    """The whole run counts, also steps after the last evaluation such as hashing the weights."""
     need_true_sizes()
     sets = {"data.path": few(train=8, test=8), "data.on_corrupt": "skip", "data.dataset": "cifar10",
             "train.max_steps": 1, "train_batch_size": 8, "train_micro_batch_size_per_gpu": 4, "train.eval_batch_size": 8}
@@ -54,7 +54,7 @@ def the_record_and_the_estimate_are_the_kernels_peak():
 
 @check
 def a_peak_is_the_runs_own_under_any_parent():
-    """A child is counted as large as its parent was until it is another program."""
+    """Before exec, a child's peak is its parent's."""
     need_true_sizes()
     sets = {"data.path": few(train=8, test=8), "data.on_corrupt": "skip", "data.dataset": "cifar10",
             "train.max_steps": 1, "train_batch_size": 8, "train_micro_batch_size_per_gpu": 4, "train.eval_batch_size": 8}

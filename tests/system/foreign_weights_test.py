@@ -18,7 +18,7 @@ def settings(**changed):
 
 @functools.lru_cache(None)
 def own():
-    """The tensors and metadata of a file of our own: the initial weights of seed 7."""
+    """The tensors and metadata of this program's file: the initial weights of seed 7."""
     train(path("own"), settings(seed=7))
     return safetensors(path("own", "last.bin"))
 
@@ -52,7 +52,7 @@ def as_bf16(data):
 
 
 def as_f64(data):
-    """A little off what f32 can say, so that they must be rounded."""
+    """Values between f32's numbers, so that they are rounded."""
     values = [x * (1 + 2 ** -30) for x in numbers(data)]
     return struct.pack("<%dd" % len(values), *values), f32(values)
 
@@ -61,7 +61,7 @@ TYPES = {"F16": as_f16, "BF16": as_bf16, "F64": as_f64}
 
 
 def in_type(dtype, names=None):
-    """Our tensors, those of `names` in another type, and what they are in f32."""
+    """The tensors, those of `names` in another type, and their values in f32."""
     foreign, expected = {}, {}
     for name, (_, shape, data) in own()[0].items():
         stored, kept = TYPES[dtype](data) if names is None or name in names else (data, data)
@@ -107,7 +107,7 @@ def eval_and_export_convert_too():
 
 
 def changed(name, at, value, dtype="F32"):
-    """Our tensors, with one element of a tensor replaced."""
+    """The tensors, with one element of a tensor replaced."""
     tensors = dict(own()[0])
     _, shape, data = tensors[name]
     code = {"F32": "f", "F64": "d"}[dtype]

@@ -52,7 +52,7 @@ def pids_in(file):
 
 
 def left_of(pids):
-    """Those of the file that still run, ended now."""
+    """The pids of the file that still ran; kills them."""
     left = [pid for pid in pids_in(pids) if alive(pid)]
     for pid in left:
         os.kill(pid, signal.SIGKILL)
@@ -78,7 +78,7 @@ def a_hung_program_dies_with_all_that_it_started_and_stops_no_other():
 
 @check
 def rows_without_time_are_reported_one_by_one():
-    """Its first program takes all of it: the others are not begun, and the next section is."""
+    """The first program uses all the time: the others do not start, and the next section does."""
     pids = path("slow-pids")
     slow = script("slow", "[ \"$1\" = doctor ] && { %s }\n" % (HANGS % {"pids": pids}) + HEALTHY)
     done, rows, _ = gpu_check("no-time", "device:5", "kernels", PROGRAM=slow, GPU_CHECK_DATA=scratch(),
@@ -94,7 +94,7 @@ def rows_without_time_are_reported_one_by_one():
 
 @check
 def rows_are_seen_as_soon_as_they_are_known():
-    """The doctor's, while the selftest waits for somebody to have seen it; then the check is interrupted."""
+    """The doctor's row appears while the selftest waits; then the check is interrupted."""
     pids = path("waiting-pids")
     waits = script("waits", "[ \"$1\" = selftest ] && { %s }\n" % (HANGS % {"pids": pids}) + HEALTHY)
     job = start_gpu_check("seen", "device", "kernels", PROGRAM=waits, GPU_CHECK_DATA=scratch(), KERNEL_TESTS="")
@@ -130,7 +130,7 @@ def important_sections_come_first_and_all_fit_into_eight_minutes():
 
 @check
 def missing_checks_are_counted():
-    """Each has its row, and the exit code is not that of a run in which all was."""
+    """Each has its row, and the exit code shows that checks are missing."""
     program = script("fine", HEALTHY)
     tools = path("few-tools")  # neither compute-sanitizer nor mpirun
     os.makedirs(tools)

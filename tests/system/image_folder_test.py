@@ -12,7 +12,7 @@ CLASSES = ["ant", "bee", "cow"]
 
 
 def folders(name, train=24, val=8):
-    """A data.path with so many pictures of each class, which differ in colour."""
+    """A data.path with the given number of pictures of each class, which differ in colour."""
     numbers = random.Random(5)
     for split, count in [("train", train), ("val", val)]:
         for c, label in enumerate(CLASSES):
@@ -35,7 +35,7 @@ def settings(data, **changed):
 
 @functools.lru_cache(None)
 def no_class():
-    """A data.path whose train/ holds pictures without a class."""
+    """A data.path whose train/ has pictures without a class."""
     data = folders("no-class", train=1, val=1)
     for label in CLASSES:
         os.rename(path(data, "train", label, "p00.png"), path(data, "train", label + ".png"))
@@ -44,7 +44,7 @@ def no_class():
 
 
 def damage(file, content=None):
-    """Cuts a file, or writes something else into it."""
+    """Truncates a file, or overwrites it."""
     if content is None:
         os.truncate(file, 60)
     else:

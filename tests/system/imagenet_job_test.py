@@ -52,7 +52,7 @@ def write(name, text):
 
 @functools.lru_cache(None)
 def job():
-    """The file of the job's environment."""
+    """The job's environment file."""
     write("job/configs/default.yaml", YAML % {"folder": path("job")})
     write("job/configs/ds_config.json", json.dumps(DEEPSPEED))
     return write("job/.env", "# of the job\nPATH_TO_WORKING_DIR=%s\n\nexport PATH_TO_CONFIG_FILE=./configs/default.yaml\n"

@@ -23,7 +23,7 @@ def launch(*words, env=None, **options):
 
 
 def line(*words, **options):
-    """Of a dry run."""
+    """The command line of a dry run."""
     done = launch("--dry-run", *words, **options)
     expect_equal(done.returncode, DONE, done.stderr)
     return done.stdout.rstrip("\n").replace(PROGRAM, "cifar-train")
@@ -168,7 +168,7 @@ def ignored_options_are_reported():
 
 @functools.lru_cache(None)
 def folder_of_a_deaf_ssh():
-    """Its ssh writes its words into ssh.log, and fails."""
+    """A folder with an ssh that writes its arguments to ssh.log and fails."""
     folder = path("fake-ssh")
     os.makedirs(folder)
     with open(os.path.join(folder, "ssh"), "w") as file:
@@ -178,7 +178,7 @@ def folder_of_a_deaf_ssh():
 
 
 def without_ssh(*words):
-    """launch, and what it asked of ssh."""
+    """launch, and the arguments of ssh."""
     log = os.path.join(folder_of_a_deaf_ssh(), "ssh.log")
     open(log, "w").close()
     done = launch(*words, env={"PATH": folder_of_a_deaf_ssh() + ":" + os.environ["PATH"]})
@@ -342,7 +342,7 @@ def each_rank_keeps_to_its_cores():
 # ---- ranks of others
 
 def ranks_of_others(output, size=2, base=SETTINGS, port=None, words=(), **more):
-    """Each as a job; more: of rank N as rankN=variables."""
+    """Starts each rank as a job. more: rank N's variables as rankN=variables."""
     shared = {**CLEAN, "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port or free_port())}
     return [start([PROGRAM, *train_words(output, settings(base)), *words],
                   env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank), **more.get("rank%d" % rank, {})})

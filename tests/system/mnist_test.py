@@ -13,7 +13,7 @@ HEADER = 16  # bytes of a file of images; one of labels has 8
 
 
 def digits(name, train=320, test=100):
-    """A data.path whose mnist/ holds noise, brighter where the class's stripe lies."""
+    """A data.path whose mnist/ has noise, brighter in the class's stripe."""
     folder = path(name, "mnist")
     os.makedirs(folder)
     numbers = random.Random(3)
@@ -80,7 +80,7 @@ def it_is_described_and_verified():
 
 @check
 def damaged_files_are_refused_by_name():
-    """By every verb that reads them; every kind of damage to MNIST's own files is mnist_set_test.cpp's."""
+    """By every verb that reads them; mnist_set_test.cpp tests every kind of damage."""
     def bad_label(file):
         with open(file, "r+b") as out:
             out.seek(8 + 7)

@@ -15,7 +15,7 @@ def settings(steps=2, **changed):
 
 
 def state_dict(classes=10, kernel=3):
-    """Names, types and shapes of torchvision's resnet18 of that width, by its structure."""
+    """Names, types and shapes of torchvision's resnet18 of that width, from its structure."""
     found = {}
 
     def conv(name, inputs, outputs, size):
@@ -45,7 +45,7 @@ def state_dict(classes=10, kernel=3):
 
 
 def made_up(specs):
-    """A file's tensors: small numbers that differ."""
+    """A file's tensors with different small numbers."""
     tensors, number = {}, 0
     for name, (dtype, shape) in specs.items():
         count = 1
@@ -152,7 +152,7 @@ def init_head_initialises_the_last_layer():
 
 @check
 def filters_that_whiten_images_begin_alike_on_all_ranks_and_stay():
-    """Rank 0 computes them for all, and a group with a rate of zero keeps them, whatever the optimizer and the stage."""
+    """Rank 0 computes them for all ranks. A group with rate zero keeps them, with every optimizer and stage."""
     wanted = settings(steps=4, model__name="airbench", model__width=4, model__whiten="true", model__pass_on="true",
                       optimizer="{type: Muon, params: {lr: 0.05, weight_decay: 0.1}, groups: [{pattern: prep.conv.weight, "
                                 "lr_scale: 0}]}")
@@ -174,7 +174,7 @@ def filters_that_whiten_images_begin_alike_on_all_ranks_and_stay():
 
 @check
 def a_batch_norm_of_one_value_a_channel_is_refused():
-    """The large stem leaves one pixel of 32 to the last layers: with one image of a micro-batch nothing varies."""
+    """The large stem leaves the last layers one pixel of 32: with a micro-batch of one image the variance is 0."""
     one = {**settings(model__stem="imagenet"), "train_batch_size": 2, "train_micro_batch_size_per_gpu": 1}
     for words in (train_words(path("never"), one), train_words(path("never"), one, "--dry-run"),
                   ["sweep", *train_words(path("never"), one), "--repeats", "2"]):

@@ -18,7 +18,7 @@ def settings(**changed):
 
 
 def found(pattern, done):
-    """What the pattern's groups are in the lines of stderr that it matches as a whole."""
+    """The pattern's groups in the lines of stderr that match it entirely."""
     return [match.groups() for line in done.stderr.splitlines() if (match := re.fullmatch(pattern, line))]
 
 
@@ -32,7 +32,7 @@ def expect_same_weights(output):
 
 
 def csv_rows(folder, name):
-    """Header and rows of each part: a run begins a part."""
+    """Header and rows of each part: every start begins a part."""
     with open(os.path.join(folder, "Train_Samples_%s.csv" % name), newline="") as file:
         lines = file.read().split("\r\n")
     expect_equal(lines.pop(), "")

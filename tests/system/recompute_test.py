@@ -19,7 +19,8 @@ def activations(output):
 
 
 def compare(model, at_most, ranks=(), **changed):
-    """Without, with, and with on some ranks with a ZeRO stage. at_most: this share of the bytes."""
+    """Without recomputation, with it, and with it on several ranks with a ZeRO stage. at_most: the allowed share of the
+    bytes."""
     settings = small(model, **changed)
     whole, again = path(model), path(model + "-again")
     train(whole, settings, "--reset")

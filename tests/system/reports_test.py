@@ -23,7 +23,7 @@ def plain():
 
 
 def lines_from(text, begin, end=None):
-    """From the line that begins so to the one that begins with `end`."""
+    """The lines from the one with this beginning to the one that begins with `end`."""
     lines = text.splitlines()
     first = [i for i, line in enumerate(lines) if line.startswith(begin)]
     expect_equal(len(first), 1, "lines that begin with %r" % begin, text)
@@ -34,7 +34,7 @@ def lines_from(text, begin, end=None):
 
 @check
 def they_change_no_bit():
-    """With every report, on any ranks, at every stage."""
+    """With every report, on any number of ranks, at every stage."""
     for ranks, stage in ((1, 0), (2, 0), (2, 1), (2, 2), (2, 3)):
         output = path("all-%d-%d" % (ranks, stage))
         train(output, {**settings(zero_optimization__stage=stage), **REPORTS}, ranks=Ranks(ranks))
@@ -176,7 +176,7 @@ def a_profile_step_outside_the_run_is_reported():
 
 
 def table(text):
-    """[(op, bytes as told, count, total ms, mean ms, algorithm's and bus bandwidth)]"""
+    """[(op, printed bytes, count, total ms, mean ms, algorithm and bus bandwidth)]"""
     rows = [re.match(r"(\w+(?: \[\w+\])?) +([\d.]+ \w?B) +(\d+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)$", line)
             for line in lines_from(text, "Comm. Op")[1:]]
     return [(row[1], row[2], int(row[3]), *map(float, row.groups()[3:])) for row in rows if row]

@@ -24,7 +24,8 @@ def whole():
 
 
 def with_streams(redirections, before=""):
-    """What starts a program with these redirections of a shell; `before`: what the shell is to do first."""
+    """The command that starts a program with these redirections of a shell; `before`: commands of the shell before
+    it."""
     return ["sh", "-c", before + 'exec "$@" ' + redirections, "sh"]
 
 
@@ -82,7 +83,7 @@ def a_pipe_that_does_not_wait_is_waited_for():
 
 @contextlib.contextmanager
 def piped(content):
-    """The name of a pipe's end, as a shell's <(...) gives it, and options for start() that hand it on."""
+    """The name of a pipe's end as from a shell's <(...), and options of start() that pass it on."""
     end, other = os.pipe()
     writer = os.fdopen(other, "wb")
     feeding = threading.Thread(target=lambda: (writer.write(content), writer.close()))
@@ -167,7 +168,7 @@ def training_goes_on_without_its_output():
 
 
 class NoReader:
-    """A pipe whose reader has left."""
+    """A pipe whose reader is closed."""
 
     def __enter__(self):
         gone, self.end = os.pipe()
@@ -236,7 +237,7 @@ def a_limit_of_file_sizes_is_a_failed_write():
 
 
 def limit_while_training(ranks, asynchronous):
-    """A limit that is reached in the midst of a run: it warns and goes on; asked to stop, it cannot."""
+    """A run reaches a limit: it warns and continues; when asked to stop, it cannot save."""
     output = path("limited-%d-%s" % (ranks.number, asynchronous))
     sets = settings(train__max_steps=100000, train__epochs=100000, train__save_interval=5,
                     checkpoint__asynchronous=asynchronous, train__eval_interval=100000)

@@ -41,7 +41,7 @@ def ranks_stages_and_resumes_give_the_same_bits():
 
 @check
 def layers_that_a_library_multiplies_give_the_same_bits():
-    """Wide enough for oneDNN's products, in f32 and in what bf16 the machine has."""
+    """Layers wide enough for oneDNN's products, in f32 and, if the machine has it, bf16."""
     wide = {"model__dim": 272, "model__heads": 2, "model__depth": 1, "model__mlp_dim": 272}
     for compute in (False, "auto"):
         sets = {**wide, "bf16__enabled": compute}
@@ -75,7 +75,7 @@ def weights_go_out_and_in_under_the_originals_names():
 
 
 def in_later_vit_pytorch(name):
-    """The name in vit-pytorch 1.26, where attention and feed-forward layers hold their norms themselves."""
+    """The name in vit-pytorch 1.26, where attention and feed-forward layers contain their norms."""
     layer = re.fullmatch(r"(transformer\.layers\.\d+\.)(0|1)\.(norm|fn)\.(.*)", name)
     if not layer:
         return name
@@ -113,7 +113,7 @@ def embeddings(tokens, dim=24):
 
 @check
 def positions_of_another_picture_size_are_named_and_resampled():
-    """As timm 1.0's resample_abs_pos_embed does it: of every token the first and the last number."""
+    """As timm 1.0's resample_abs_pos_embed: compares the first and last number of every token."""
     timms = {6: [(-0.5, 0.012389), (0.079677, -0.043635), (-0.12542, 0.028258), (0.10836, 0.058994), (-0.028253, 0.117533),
                  (0.059199, -0.256613), (-0.126019, 0.194539), (0.131379, -0.114772), (-0.077165, -0.088558),
                  (-0.070912, 0.080214), (-0.008254, -0.09389), (0.034831, 0.11699), (0.050744, -0.053326),

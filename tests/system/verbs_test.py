@@ -480,7 +480,7 @@ def doctor_says_which_library_is_wrong():
 
 @check
 def a_cuda_path_without_libraries():
-    """What somebody named must hold what it was named for, also where nothing will be looked for in it."""
+    """A given path must have the libraries, even if they are not searched there."""
     folder = path("no-libraries")
     os.makedirs(os.path.join(folder, "lib64"))
     reduce = ["bench", "reduce", "--device", "cpu", "--elements", 5000, "--windows", 1, "--seconds", 0.001]
@@ -535,7 +535,7 @@ def version_asks_no_driver():
 
 @check
 def auto_asks_the_driver_once():
-    """Each GPU once: a third question would get no answer."""
+    """Each GPU once: a third query would get no answer."""
     need_on_host()
     text = good("config", "show", os.path.join(CONFIGS, "default.yaml"), "--set", "device=auto", program=ON_HOST,
                 ON_HOST_DEVICES="2", ON_HOST_FAIL="cudaGetDeviceProperties:46:3")
