@@ -96,8 +96,8 @@ int convert_to_packed(const Path& from, const Path& out, bool force, PackOptions
 int convert_to_cifar(const Path& from, const Path& out, Console& console) {
   const auto batches = find_python_batches(from);
   if (!batches && find_source(from, {.on_corrupt = OnCorrupt::skip}))
-    fail(ExitCode::usage, "--out ", in_quotes(out.native()), ": what is in ", in_quotes(from.native()),
-         " becomes a packed file: give it a name that ends in ", kPackedSuffix);
+    fail(ExitCode::usage, "--out ", in_quotes(out.native()), ": ", in_quotes(from.native()),
+         " is converted to a packed file: give it a name that ends in ", kPackedSuffix);
   if (!batches) fail_nothing_there(from);
   const Path folder = out.filename() == kCifarFolder ? out : out / kCifarFolder;
   FileSystem files;

@@ -88,7 +88,8 @@ void require_keys(const Entry& block, const std::vector<std::string>& known) {
     fail_at(block.value.mark, block.key, " is a block of keys, found ", quoted(document::flow(block.value)));
   for (const Entry& entry : block.value.entries)
     if (std::ranges::find(known, entry.key) == known.end())
-      fail_at(entry.mark, "unknown key ", quoted(block.key + "." + entry.key), " beside an ", kImagenet, " block");
+      fail_at(entry.mark, "unknown key ", quoted(block.key + "." + entry.key), " in a file with an ", kImagenet,
+              " block");
 }
 
 /// A run's folder: save_path/run_name.

@@ -51,11 +51,11 @@ def runs_of_a_sweep_have_gpus_of_their_own():
             devices.append((re.search(r"(?m)^device: .*(cuda:\d)", file.read())[1], records(folder, "start")[0]["ranks"]))
     expect_equal(devices, [("cuda:0", 2), ("cuda:2", 1)])
     many = ["--set", "train_batch_size=48"]
-    for words, *culprits in ((["--repeats", "2", "--parallel", "2", "--ranks", "2"], "needs 4 GPUs, of which there are 2",
+    for words, *culprits in ((["--repeats", "2", "--parallel", "2", "--ranks", "2"], "needs 4 GPUs, this machine has 2",
                               "give --parallel 1, --ranks 1, or --device cpu"),
                              (["--repeats", "3", "--parallel", "3"], "needs 3 GPUs", "give --parallel 2, or --device cpu"),
                              (["--repeats", "2", "--parallel", "2", "--ranks", "3"], "give --ranks 1, or --device cpu"),
-                             (["--grid", "device=cuda:0,cuda:1", "--parallel", "2"], "begins at another GPU")):
+                             (["--grid", "device=cuda:0,cuda:1", "--parallel", "2"], "starts at another GPU")):
         fails(USAGE, finish(start(sweep_words(path("never"), *many, *words))), "--parallel", *culprits)
     expect(not os.path.exists(path("never")), "a run began")
 

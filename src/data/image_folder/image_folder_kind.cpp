@@ -55,7 +55,7 @@ void require_known_classes(const fs::path& train, const fs::path& val) {
   for (const auto& [outer, names, inner] : {std::tuple(train, missing, val), {val, more, train}})
     for (const std::string& name : names)
       if (same_place(outer / name, inner, ExitCode::data))
-        fail(ExitCode::data, inner.string(), ": is inside ", outer.string(), ", of which it would be a class; give ",
+        fail(ExitCode::data, inner.string(), ": is inside ", outer.string(), " and would be one of its classes; give ",
              "data.train and data.val that are next to each other");
   if (more.empty()) return;
   const auto named = [](const std::vector<std::string>& names) {
