@@ -1,5 +1,5 @@
-"""data.augment: every step through the program, the same bits on any ranks, stages and after a resume, and on a GPU's
-stand-in; what does not fit is refused."""
+"""data.augment: every step through the program, the same bits on any number of ranks, at any stage, after a resume, and
+on a GPU's stand-in; settings that do not fit are refused."""
 import os
 import sys
 

@@ -1,5 +1,5 @@
-"""`bench` through the program: what it prints of operations, updates and sums, on the CPU and on the stand-in's GPUs. It
-measures, so it has the machine to itself."""
+"""`bench` through the program: its output for operations, updates and sums, on the CPU and on the stand-in's GPUs. It
+measures time, so that it runs alone."""
 import os
 import sys
 

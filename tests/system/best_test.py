@@ -1,4 +1,4 @@
-"""What a run must not lose: the weights of its best evaluation, and its last checkpoint that is all finite."""
+"""A run must not lose the weights of its best evaluation and its last finite checkpoint."""
 import itertools
 import os
 import sys

@@ -1,5 +1,5 @@
-"""`data convert`: folders of pictures, file lists and CIFAR-10's binary files into one packed file, and what is trained
-from it; CIFAR-10's python archive into its binary files; and what is wrong with them said in one line."""
+"""`data convert`: converts folders of pictures, file lists and CIFAR-10's binary files to one packed file, which is
+trained on, and CIFAR-10's python archive to its binary files; faults are one line of error."""
 import gzip
 import io
 import os

@@ -1,4 +1,4 @@
-"""Ways of convolutions that were timed: agreed on by all ranks, kept in the checkpoint, taken again."""
+"""Timed convolution algorithms: all ranks agree on them, the checkpoint records them, and a resumed run uses them."""
 import os
 import sys
 

@@ -1,4 +1,4 @@
-"""Ranks beside another program that computes. It has the machine to itself."""
+"""Ranks next to another program that computes. It runs alone."""
 import os
 import sys
 

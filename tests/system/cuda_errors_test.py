@@ -1,4 +1,4 @@
-"""Drivers, GPUs, libraries and words that are wrong: one line of error, or the CPU by --device auto."""
+"""Faulty drivers, GPUs, libraries and options: one line of error, or the CPU with --device auto."""
 import os
 import sys
 

@@ -1,4 +1,4 @@
-"""--device cuda computes what the CPU does: losses and norms of gradients in f32, bf16 and fp16, steps that are skipped."""
+"""--device cuda computes the CPU's results: losses and norms of gradients in f32, bf16 and fp16, and skipped steps."""
 import os
 import statistics
 import sys

@@ -1,4 +1,4 @@
-"""The memory of GPUs: what is too little for a run, and what estimates and dry runs tell of it before."""
+"""The memory of GPUs: runs that need too much, and predictions of estimates and dry runs."""
 import os
 import sys
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The program as it is built with CUDA, on a machine without a GPU; how a machine's GPU and driver are found."""
+"""The program built with CUDA, on a machine without a GPU; the detection of a machine's GPU and driver."""
 import os
 import sys
 

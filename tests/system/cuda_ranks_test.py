@@ -1,4 +1,4 @@
-"""Ranks on GPUs, as threads and as processes, that share one or have one each: the bits of one rank, in every stage."""
+"""Ranks on GPUs, as threads and as processes, on a shared GPU or one each: the bits of one rank, at every stage."""
 import os
 import random
 import sys

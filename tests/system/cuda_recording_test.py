@@ -1,4 +1,4 @@
-"""Steps that are recorded and replayed, or launched where they cannot be, on streams that run when they like."""
+"""Steps that are recorded and replayed, or launched if they cannot be recorded, on streams with any timing."""
 import os
 import sys
 

@@ -1,4 +1,5 @@
-"""Going on with CUDA: after an end, a stop or a lost GPU, on other ranks or devices, with other plans; and evaluation."""
+"""Continuing with CUDA: after an end, a stop or a lost GPU, on other ranks or devices, with other plans; and
+evaluation."""
 import os
 import sys
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""configs/seeds/ and the files of the systems that it stands for with --device cuda, in fp16 where they ask for it."""
+"""configs/seeds/ and the original files of these systems with --device cuda, in fp16 if they require it."""
 import os
 import sys
 

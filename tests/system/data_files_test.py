@@ -1,5 +1,5 @@
-"""Files of data and weights that are cut while they are read, cannot be read, or are not there at all: one line of error
-with the file's name, its own exit code, and nothing learnt from what was lost."""
+"""Files of data and weights that are truncated while they are read, unreadable or missing: one line of error with the
+file's name, its own exit code, and no training on lost data."""
 import mmap
 import os
 import resource

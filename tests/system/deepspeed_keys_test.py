@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""DeepSpeed configurations key by key: `config import` says what docs/configuration.md says, and nothing is silent; the
+"""DeepSpeed configurations key by key: `config import` reports the fate of each key as in docs/configuration.md; the
 JSON Schema knows the same keys."""
 import base64
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""README.md and docs/: what they name is there, and the README stays a page."""
+"""README.md and docs/: the names in them exist, and the README stays a page."""
 import glob
 import json
 import os

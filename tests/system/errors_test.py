@@ -1,4 +1,4 @@
-"""Bad input: one line of error that names the culprit, the exit code for its kind, and nothing lost on disk."""
+"""Bad input: one line of error that names the cause, the exit code of its kind, and no loss on disk."""
 import os
 import sys
 

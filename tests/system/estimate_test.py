@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`estimate`: it says what runs need (the whole comparison is tools/measure_estimate.py), and needs nothing itself."""
+"""`estimate` predicts the requirements of runs (tools/measure_estimate.py compares in full), and needs little
+itself."""
 import json
 import os
 import re

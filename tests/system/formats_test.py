@@ -1,4 +1,4 @@
-"""What a run writes, read by readers of its own: weights, metrics, the tutorial's lines, the configuration."""
+"""A run's files, read by independent readers: weights, metrics, the tutorial's lines, the configuration."""
 import csv
 import math
 import os

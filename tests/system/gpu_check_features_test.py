@@ -1,4 +1,4 @@
-"""tools/gpu_check.sh: the section features, and that it finds a wrong result of every one."""
+"""tools/gpu_check.sh: the section features finds a wrong result of every feature."""
 import os
 import sys
 

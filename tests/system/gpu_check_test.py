@@ -1,4 +1,4 @@
-"""tools/gpu_check.sh as a whole: its words, its table, its limits of time and its exit codes."""
+"""tools/gpu_check.sh as a whole: its arguments, its table, its time limits and its exit codes."""
 import glob
 import os
 import sys

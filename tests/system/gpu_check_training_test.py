@@ -1,4 +1,4 @@
-"""tools/gpu_check.sh: the sections ladder, training and bits, and what they make of wrong losses."""
+"""tools/gpu_check.sh: the sections ladder, training and bits, and their rows for wrong losses."""
 import os
 import sys
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A job as the ImageNet tutorial of DeepSpeed submits it: its YAML, its DeepSpeed file and its environment's file, as
-they are, on a network and images that take milliseconds."""
+"""A job of DeepSpeed's ImageNet tutorial with its unchanged YAML, DeepSpeed file and environment file, on a network and
+images that take milliseconds."""
 import json
 import os
 import sys

@@ -1,5 +1,5 @@
-"""Scripts for Slurm, Grid Engine and PBS: what shellcheck says, and how they run under the schedulers' variables, with
-programs that stand in for the schedulers'. No scheduler is started."""
+"""Scripts for Slurm, Grid Engine and PBS: shellcheck's result, and runs with the schedulers' variables and stand-ins of
+their programs. No scheduler is started."""
 import os
 import sys
 

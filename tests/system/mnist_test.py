@@ -1,4 +1,4 @@
-"""MNIST's idx files through the program: training, resuming and evaluating, and what is wrong with them said in one line."""
+"""MNIST's idx files through the program: training, resuming and evaluating; faults are one line of error."""
 import os
 import struct
 import sys

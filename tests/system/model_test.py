@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The keys of models: what is recorded of them, weights under torchvision's names out and in, and what is refused."""
+"""The keys of models: their records, weights exported and imported with torchvision's names, and refused values."""
 import os
 import sys
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Mixtures of experts (cnn_moe, DeepSpeed's example) through the program: what it learns and tells; ranks, stages, kills
-and resumes; the example's flags; weights out and in; what is refused.
+"""Mixtures of experts (cnn_moe, DeepSpeed's example) through the program: training and records; ranks, stages, kills
+and resumes; the example's flags; exported and imported weights; refused values.
 """
 import os
 import sys

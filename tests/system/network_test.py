@@ -1,4 +1,4 @@
-"""Two hosts: the bits of one, a lost cable or host named, and the bytes on the cable are those that were counted."""
+"""Two hosts: the bits of one, an error that names a lost link or host, and the counted bytes on the link."""
 import os
 import sys
 

@@ -1,5 +1,5 @@
-"""The files that the program writes: somebody else's survive, links and devices stay what they are, and a run writes
-into no other folder that takes its folder's name. Paths that cannot be looked at, and words that terminals obey."""
+"""The program's output files: foreign files survive, links and devices are kept, and a run does not write into another
+folder that takes its folder's name. Also unreadable paths, and terminal control characters."""
 import os
 import stat
 import sys

@@ -1,4 +1,4 @@
-"""What a run tells while it trains: lines of progress, what its time goes to, DeepSpeed's CSV files."""
+"""A run's output while it trains: progress lines, times, DeepSpeed's CSV files."""
 import os
 import sys
 

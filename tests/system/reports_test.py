@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The reports that a configuration may ask for (dump_state, memory_breakdown, flops_profiler, comms_logger): what they
-say of a run, on one rank and on two, and that they change nothing of its result."""
+"""The reports of a configuration (dump_state, memory_breakdown, flops_profiler, comms_logger): their contents on one
+rank and on two, and unchanged results."""
 import os
 import sys
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""configs/seeds/ and the files of the systems that it stands for: they load as they are, and train a few steps on a CPU;
-what the five ways to train one network print, save and draw."""
+"""configs/seeds/ and the original files of these systems: they load unchanged and train a few steps on a CPU; output,
+files and pictures of the five ways to train one network."""
 import os
 import sys
 import zlib

@@ -1,5 +1,5 @@
-"""Standard streams that are closed, full or left by their reader, files that may not grow, and pipes in the place of
-files that are read: said, and nothing lost."""
+"""Standard streams that are closed, full or left by their reader, files that may not grow, and pipes in place of input
+files: a message, and no loss."""
 import contextlib
 import os
 import resource

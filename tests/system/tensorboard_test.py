@@ -1,4 +1,4 @@
-"""Event files for TensorBoard: what they show, and that a run that is resumed shows each step once."""
+"""Event files for TensorBoard: their contents, and each step once in a resumed run."""
 import os
 import sys
 

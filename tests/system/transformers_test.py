@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Transformers through the program: ranks, stages and resumes, weights out and in, what is refused; vit_tiny's recipe."""
+"""Transformers through the program: ranks, stages and resumes, exported and imported weights, refused values;
+vit_tiny's recipe."""
 import os
 import sys
 

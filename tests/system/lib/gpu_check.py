@@ -1,4 +1,4 @@
-"""What the scripts gpu_check*_test.py share: tools/gpu_check.sh without a GPU, its table, programs that are made up.
+"""Functions of the scripts gpu_check*_test.py: tools/gpu_check.sh without a GPU, its table, made-up programs.
 
 Training runs in the program whose GPU is the host (built beside the real one); other programs are stood in for.
 """

@@ -1,5 +1,5 @@
-"""The configurations of configs/seeds/, and the files of the systems that they stand for, as those have them: which
-files, on how many ranks, what they come to, and what makes them small enough for a test."""
+"""The configurations of configs/seeds/ and the original files of these systems: their files, ranks, resulting settings,
+and the settings that make them small enough for a test."""
 import os
 from deepspeed_configs import CONFIGS as DEEPSPEED
 from harness import *
