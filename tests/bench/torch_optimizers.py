@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Distances of optimizers from float64 after 1,000 recorded steps: this program's, and PyTorch's in float32.
 
-The gradients are those of the tutorial's network, trained by PyTorch on synthetic images; all sides apply the same ones.
+The gradients are those of the tutorial's network, trained by PyTorch on synthetic images; all sides use the same ones.
 The distance is the norm of the difference from PyTorch's float64 over the norm of the movement, the median of five seeds.
 PyTorch has no Lion, LAMB and LARS: tests/engine/optimizer_distance_test.cpp compares them.
 
