@@ -12,7 +12,7 @@ namespace ct {
 /// Determined from the first bytes of the file; empty: neither.
 std::string_view wrong_download(std::span<const std::byte> file);
 
-/// A file's problem and the remedy, "cut short; make it again"; the description of a wrong download already contains
+/// A file's problem and the remedy, "truncated; make it again"; the description of a wrong download already contains
 /// the remedy.
 std::string with_remedy(std::string_view problem, std::string_view remedy);
 

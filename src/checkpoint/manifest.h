@@ -76,7 +76,7 @@ std::optional<ShardNumber> shard_of(const std::string& name);
 std::string read_part(const Path& path);
 
 /// Throws Error(checkpoint) with the path, its fault, and the remedy.
-inline constexpr std::string_view kTakeAnother = ": take another checkpoint";
+inline constexpr std::string_view kTakeAnother = ": use another checkpoint";
 [[noreturn]] void refuse_part(const Path& path, const std::string& what, std::string_view remedy = kTakeAnother);
 
 }  // namespace ct

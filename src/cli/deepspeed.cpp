@@ -44,12 +44,11 @@ int import_file(const Words& words) {
   const std::filesystem::path path = locate_config(name, /*option=*/"");
   const Import result = import_config(path);
   for (const std::string& line : result.warnings) warn(line);
-  if (result.keys.empty()) warn(str(printable(source_name(path)), " is empty: it says nothing"));
+  if (result.keys.empty()) warn(str(printable(source_name(path)), " is empty and has no effect"));
   const std::string yaml = result.broken.empty() ? result.yaml : "";  // which would not load
   const std::string text = str("# From ", printable(source_name(path)), ":\n", report(result, "#   "), yaml);
   if (!out.empty() && result.broken.empty()) {
-    if (is_there(out))
-      fail(ExitCode::usage, "--out ", in_quotes(out), ": is there already, and is not replaced: give another name");
+    if (is_there(out)) fail(ExitCode::usage, "--out ", in_quotes(out), ": exists already; give another name");
     FileSystem files;
     write_new_file(files, out, std::as_bytes(std::span(text)));
   }
@@ -59,7 +58,7 @@ int import_file(const Words& words) {
   const auto refused = std::ranges::count(result.keys, Fate::refused, &KeyFate::fate);
   if (refused > 0)
     fail(ExitCode::usage, source_name(path), ": ", counted(refused, "key"), refused == 1 ? " is" : " are",
-         " refused, for the reasons above; mend or remove ", refused == 1 ? "it" : "them");
+         " refused, for the reasons above; correct or remove ", refused == 1 ? "it" : "them");
   return 0;
 }
 
@@ -97,7 +96,7 @@ JobEnvironment enter_job(const std::string& env, std::vector<std::string>* warni
       ignored += (ignored.empty() ? "" : ", ") + key;
     }
   }
-  if (!ignored.empty()) warnings->push_back(str(env, ": ignored, as no option is called so: ", ignored));
+  if (!ignored.empty()) warnings->push_back(str(env, ": ignored, because these are not options: ", ignored));
   return job;
 }
 

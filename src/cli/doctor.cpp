@@ -63,8 +63,8 @@ Fact cores() {
   const int usable = available_cores();
   return {"cores",
           str(usable, " usable: ", sysconf(_SC_NPROCESSORS_ONLN), " online, ", allowed, " allowed by affinity, ",
-              quota ? str("a control group pays for ", *quota) : "no quota"),
-          quota && *quota < 1 ? "less than one core: training is throttled; give the container or job more" : ""};
+              quota ? str("the control group allows ", *quota) : "no quota"),
+          quota && *quota < 1 ? "less than one core: training is throttled; raise the container's or job's limit" : ""};
 }
 
 Fact memory() {

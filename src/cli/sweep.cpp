@@ -89,7 +89,7 @@ int64_t gpus_a_run(const std::vector<SweepOutcome>& runs, int64_t parallel) {
     if (!wants_cuda(run.config)) continue;
     if (!first) first = &run.config;
     if (parallel > 1 && first_gpu(run.config) != first_gpu(*first))
-      fail(ExitCode::usage, "--parallel ", parallel, ": ", run.run.text(/*with_seed=*/true), " starts at another GPU (",
+      fail(ExitCode::usage, "--parallel ", parallel, ": ", run.run.text(/*with_seed=*/true), " uses another GPU (",
            run.config.device, ") than others (", first->device, "): give one --device, or --parallel 1");
     most = std::max(most, run.ranks);
   }

@@ -30,8 +30,8 @@ std::optional<ConfigFault> FeedForwardKeys::fault() const {
                               : fff.dense != absent.dense   ? "fff_dense"
                                                             : nullptr;
     if (given == nullptr) return {};
-    return ConfigFault{
-        given, "is a key of trees, which model.ffn: mlp does not have: set model.ffn to fff, or leave this key out"};
+    return ConfigFault{given,
+                       "is a key of model.ffn: fff, and model.ffn is mlp: set model.ffn to fff, or leave this key out"};
   }
   double units = 0, level = static_cast<double>(fff.trees * trees_of(fff).group());
   for (int64_t d = 0; d <= fff.depth; ++d, level *= static_cast<double>(fff.fanout)) units += level;

@@ -276,7 +276,7 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   const std::string checkpoint = open_folder();
   session_.prepare(folder_ ? folder_->plans() : "");
   if (!session_.plans_missed().empty())
-    log_.warn(session_.plans_missed() + "; another was chosen, so bits may differ from those before");
+    log_.warn(session_.plans_missed() + "; another one is used, so bits may differ from those before");
   const int64_t batch = session_.evaluator().batch();
   const int workers = session_.pipeline().workers();
   test_.emplace(*session_.data().test, batch, workers);

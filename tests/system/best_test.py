@@ -192,7 +192,7 @@ def best_weights_lost_while_training():
         job.send_signal(signal.SIGUSR1)
         done = finish(job)
         expect_equal(done.returncode, STOPPED, done.stderr)
-        expect_equal(len(warnings(done, best_bin(output), "takes its place")), 1, done.stderr)
+        expect_equal(len(warnings(done, best_bin(output), "replaces it")), 1, done.stderr)
         expect_equal(weights_sha256(best_bin(output)), best, done.stderr)
         expect_equal(run("ckpt", "verify", output).returncode, DONE)
 

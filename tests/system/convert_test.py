@@ -187,7 +187,7 @@ def damaged_packed_files_are_refused_by_name():
     index[100] ^= 1
     picture = bytearray(content)
     picture[-40] ^= 1
-    for name, damaged, problem in [("cut", content[:len(content) // 2], "cut short"), ("index", bytes(index), "checksum")]:
+    for name, damaged, problem in [("cut", content[:len(content) // 2], "truncated"), ("index", bytes(index), "checksum")]:
         file = write(path("damaged", name, "p.ctpack"), damaged)
         for words in [("train", *train_words(path("out-" + name), settings(file), config=LINEAR)),
                       ("data", "info", "--data", file), ("data", "verify", "--data", os.path.dirname(file))]:
@@ -315,7 +315,7 @@ def the_python_archive_becomes_the_binary_files():
         expect_equal(content[i * RECORD:(i + 1) * RECORD], bytes([labels[i]]) + pixels[3072 * i:3072 * i + 3072])
     verified = run("data", "verify", "--data", path("python"))
     expect_equal((verified.returncode, verified.stdout.count("  ok\n")), (DONE, 6), verified.stdout, verified.stderr)
-    fails(USAGE, run("data", "convert", "--from", whole, "--out", path("python")), "there already")
+    fails(USAGE, run("data", "convert", "--from", whole, "--out", path("python")), "exists already")
     shutil.rmtree(made)
     fails(USAGE, run("data", "convert", "--from", whole, "--out", path("python", "x.ctpack")), "give a folder")
 
@@ -325,10 +325,10 @@ def the_python_archive_becomes_the_binary_files():
     expect_equal(len(os.listdir(path("piped", "cifar-10-batches-bin"))), 7)
 
     os.truncate(whole, os.path.getsize(whole) // 2)
-    fails(DATA, run("data", "convert", "--from", whole, "--out", path("python")), whole, "cut short")
+    fails(DATA, run("data", "convert", "--from", whole, "--out", path("python")), whole, "truncated")
     evil = batch[:200] + b"cos\nsystem\n(U\x0etouch /tmp/evilo" + batch[200:]
-    for name, content, problem in [("cut", batch[:1000], "cut short"), ("evil", evil, "opcode 0x63 in place of"),
-                                   ("zeros", bytes(1000), "in place of a pickle"), ("empty", b"", "cut short")]:
+    for name, content, problem in [("cut", batch[:1000], "truncated"), ("evil", evil, "opcode 0x63 in place of"),
+                                   ("zeros", bytes(1000), "in place of a pickle"), ("empty", b"", "truncated")]:
         bad = archive(path("python", name + ".tar.gz"), [("data_batch_1", content), ("test_batch", batch)])
         fails(DATA, run("data", "convert", "--from", bad, "--out", path("python")), bad, "data_batch_1", problem)
     few = archive(path("python", "few.tar.gz"), [("test_batch", batch)])

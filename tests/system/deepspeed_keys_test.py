@@ -201,7 +201,7 @@ def an_import_writes_new_files_only():
     expect(done.stdout.startswith("honoured  train_batch_size: 4\n"), done.stdout)
     expect_equal(run("config", "check", out).returncode, DONE)
     again = run("config", "import", file, "--out", out)
-    fails(USAGE, again, out, "is not replaced")
+    fails(USAGE, again, out, "exists already")
 
 
 @check

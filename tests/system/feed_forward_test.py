@@ -92,7 +92,7 @@ def a_rate_of_nothing_leaves_the_roots_as_they_were():
 @check
 def contradictory_settings_are_refused():
     for sets, *culprits in (
-            ({**NARROW, "model.fff_depth": 3}, "--set model.fff_depth=3", "model.ffn: mlp"),
+            ({**NARROW, "model.fff_depth": 3}, "--set model.fff_depth=3", "model.ffn is mlp"),
             ({**NARROW, "model.ffn": "moe"}, "model.ffn must be mlp or fff, found 'moe'"),
             ({**NARROW, "model.ffn": "fff", "model.fff_depth": 13, "model.fff_fanout": 64}, "model.fff_depth makes more"),
             ({**NARROW, "model.ffn": "fff", "model.fff_depth": 14}, "model.fff_depth must be at least 0 and at most 13"),

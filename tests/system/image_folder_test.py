@@ -468,7 +468,7 @@ def a_picture_that_vanishes_while_training_is_named():
     job = start(Ranks(1).words(*train_words(path("vanishing-run"), long, config=LINEAR)))
     wait_for_step(path("vanishing-run"), job, at_least=10)
     os.unlink(os.path.join(data, "train", "cow", "p03.png"))
-    fails(DATA, finish(job), "cow/p03.png", "no longer there")
+    fails(DATA, finish(job), "cow/p03.png", "no longer exists")
 
 
 main()

@@ -334,7 +334,7 @@ def each_rank_keeps_to_its_cores():
     fails(USAGE, finish(start(by_itself(path("crowded"), words=["--bind_core_list", str(pair[0])]), env=CLEAN)),
           "At least one core must be assigned to each rank")
     fails(USAGE, finish(start(by_itself(path("crowded"), words=["--bind_core_list", "%d,4001" % pair[0]]), env=CLEAN)),
-          "core 4001 of --bind_core_list", "is not there, or not allowed")
+          "core 4001 of --bind_core_list", "does not exist, or is not allowed")
     fails(USAGE, finish(start(by_itself(path("crowded"), words=["--bind_core_list", "1,0"]), env=CLEAN)),
           "sub ranges must not overlap")
 

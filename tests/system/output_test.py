@@ -162,7 +162,7 @@ def an_unwritable_csv_folder_is_reported_once():
                                              csv_monitor__job_name="job"))
     warnings = [line for line in done.stderr.splitlines() if "csv_monitor" in line]
     expect_equal(len(warnings), 1, done.stderr)
-    expect("warning: " in warnings[0] and "a-file" in warnings[0] and "training goes on" in warnings[0], warnings)
+    expect("warning: " in warnings[0] and "a-file" in warnings[0] and "training continues" in warnings[0], warnings)
     plain()
     expect_same_result(path("unwritten"), result(path("plain")))
 

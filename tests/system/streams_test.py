@@ -103,7 +103,7 @@ def inputs_come_through_pipes():
     with piped(default) as (name, options):
         done = run("config", "show", name, **options)
         expect_equal(re.sub("(?m) +#.*", "", done.stdout), re.sub("(?m) +#.*", "", usual), done.stderr)
-        fails(USAGE, run("config", "show", name, **options), name, "this pipe ended without a byte")
+        fails(USAGE, run("config", "show", name, **options), name, "this pipe is empty")
     with piped(b'{"steps_per_print": 7}') as (name, options):
         done = run("config", "show", DEFAULT, "--deepspeed_config", name, **options)
         expect("steps_per_print: 7" in done.stdout, done.stdout, done.stderr)
@@ -152,7 +152,7 @@ def a_stuck_pipe_is_named():
     pipe = path("stuck")
     os.mkfifo(pipe)
     job = start([PROGRAM, "config", "check", pipe])
-    expect_equal(job.stderr.readline(), "waiting for '%s': nothing comes through this pipe\n" % pipe)
+    expect_equal(job.stderr.readline(), "waiting for '%s': this pipe delivers nothing\n" % pipe)
     with open(DEFAULT) as file, open(pipe, "w") as writer:
         writer.write(file.read())
     expect_equal(finish(job).returncode, DONE)

@@ -213,7 +213,7 @@ def an_unwritable_folder_is_reported_once():
     done = train(path("unwritten"), settings(tensorboard__output_path=path("a-file"), tensorboard__job_name="job"))
     warnings = [line for line in done.stderr.splitlines() if "TensorBoard" in line]
     expect_equal(len(warnings), 1, done.stderr)
-    expect("warning: " in warnings[0] and "a-file" in warnings[0] and "training goes on" in warnings[0], warnings)
+    expect("warning: " in warnings[0] and "a-file" in warnings[0] and "training continues" in warnings[0], warnings)
     expect_same_result(path("unwritten"), result(whole()))
 
 
@@ -229,7 +229,7 @@ def a_removed_folder_is_reported_once():
     expect_equal(done.returncode, STOPPED, done.stderr)
     warnings = [line for line in done.stderr.splitlines() if "TensorBoard" in line]
     expect_equal(len(warnings), 1, done.stderr)
-    expect("was removed while the run used it" in warnings[0] and "training goes on" in warnings[0], warnings)
+    expect("was removed while the run used it" in warnings[0] and "training continues" in warnings[0], warnings)
 
 
 @check

@@ -22,7 +22,7 @@ class Reading {
  public:
   explicit Reading(const fs::path& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (fd_ >= 0) return;
-    if (errno == ENOENT) fail(ExitCode::data, "no longer there");
+    if (errno == ENOENT) fail(ExitCode::data, "no longer exists");
     if (errno == EMFILE || errno == ENFILE)
       fail(ExitCode::io, path.string(), ": too many open files; raise the limit (ulimit -n)");
     fail(ExitCode::data, "it cannot be opened: ", std::strerror(errno));

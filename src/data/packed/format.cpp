@@ -33,14 +33,14 @@ PackedHeader read_header(std::span<const std::byte> file) {
   if (const std::string_view other = wrong_download(file); !other.empty()) wrong(other);
   if (!is_packed(file)) wrong("not a packed file");
   PackedHeader header;
-  if (file.size() < sizeof header) wrong("cut short: ", file.size(), " bytes, its header alone has ", sizeof header);
+  if (file.size() < sizeof header) wrong("truncated: ", file.size(), " bytes, its header alone has ", sizeof header);
   std::memcpy(&header, file.data(), sizeof header);
   if (header.version != kPackedVersion)
     wrong("written by another version of the program, in format ", header.version, ", but this version reads format ",
           kPackedVersion);
   if (header.header_crc != crc_of(header)) wrong("damaged: its header does not match its checksum");
   if (file.size() != header.file_bytes)
-    wrong(file.size() < header.file_bytes ? "cut short: " : "too long: ", file.size(), " bytes where ",
+    wrong(file.size() < header.file_bytes ? "truncated: " : "too long: ", file.size(), " bytes where ",
           header.file_bytes, " belong");
   return header;
 }

@@ -188,7 +188,7 @@ void* Library::symbol(const char* name) const {
   void* found = dlsym(handle(), name);
   if (!found)
     fail(ExitCode::usage, name_, " in ", path_, " lacks ", name,
-         ", so it is another version than this program needs: ", "give another's folder by --cuda-path");
+         ", so it is not a version that this program needs: ", "give another's folder by --cuda-path");
   return found;
 }
 

@@ -157,7 +157,7 @@ std::vector<std::string> set_aside_foreign_files(FileSystem& files, const Path& 
     if (is_own(path, accepts)) continue;
     const Path aside = free_name_for(path);
     rename_file(files, path, aside);
-    warnings.push_back(str(in_quotes(path.native()), " is not as the run wrote it: it is kept as ",
+    warnings.push_back(str(in_quotes(path.native()), " was changed since the run wrote it: it is kept as ",
                            in_quotes(aside.filename().native())));
   }
   return warnings;
@@ -207,7 +207,7 @@ void require_replaceable_weights(const Path& path) {
   const Path folder = path.parent_path();
   const bool of_checkpoint = is_there(folder / "manifest.json") || saved_best_step(path.filename().native());
   if (of_checkpoint || (is_run_file(path.filename().native()) && holds_run(folder)))
-    fail(ExitCode::usage, in_quotes(path.native()), " belongs to a run, which needs it as it is: give another --out");
+    fail(ExitCode::usage, in_quotes(path.native()), " belongs to a run and must not change: give another --out");
   if (!is_own_weights(path))
     fail(ExitCode::usage, in_quotes(path.native()),
          " was not written by this program, which would replace it: give another --out, or remove it first");

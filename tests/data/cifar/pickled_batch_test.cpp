@@ -93,7 +93,7 @@ TEST(PickledBatch, EveryLengthIsRefused) {
   const std::string good = pickles::batch({{1, 2}, some_pixels(2)});
   for (size_t size = 0; size < good.size(); ++size) EXPECT_NE(problem(good.substr(0, size)), "") << size;
   expect_word("1 bytes after its end", problem(good + "."));
-  expect_word("cut short", problem(""));
+  expect_word("truncated", problem(""));
 }
 
 TEST(PickledBatch, FlippedBitsNeverDoMoreThanChangeValues) {

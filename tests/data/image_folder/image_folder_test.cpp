@@ -151,7 +151,7 @@ TEST_F(ImageFolderTest, PicturesThatChangeOrVanishAreNamed) {
   fs::resize_file(at, size);
   expect_problem("a PNG file that cannot be decoded", "data.on_corrupt");
   fs::remove(at);
-  expect_problem("no longer there", kRestore);
+  expect_problem("no longer exists", kRestore);
   fs::create_directory(at);
   expect_problem("changed while it was in use", kRestore);
   fs::remove(at);

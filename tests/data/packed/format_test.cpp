@@ -99,7 +99,7 @@ TEST(PackedFormat, EveryLengthCounts) {
   for (size_t size = 1; size < file.size(); ++size) {
     const PackedBytes cut(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(size));
     EXPECT_NE(format_problem(cut), "") << size;
-    if (size >= sizeof(PackedHeader)) expect_word(cut, "cut short: " + std::to_string(size) + " bytes where ");
+    if (size >= sizeof(PackedHeader)) expect_word(cut, "truncated: " + std::to_string(size) + " bytes where ");
   }
   PackedBytes longer = file;
   longer.push_back({});

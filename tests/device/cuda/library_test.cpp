@@ -206,7 +206,7 @@ TEST_F(CudaLibrary, SymbolsAreFoundOrNamed) {
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::usage);
     EXPECT_EQ(std::string(e.what()), str("Example in ", library.path(),
-                                         " lacks ct_missing, so it is another version than this program needs: "
+                                         " lacks ct_missing, so it is not a version that this program needs: "
                                          "give another's folder by --cuda-path"));
   }
 }
