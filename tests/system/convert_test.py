@@ -187,7 +187,8 @@ def damaged_packed_files_are_refused_by_name():
     index[100] ^= 1
     picture = bytearray(content)
     picture[-40] ^= 1
-    for name, damaged, problem in [("cut", content[:len(content) // 2], "truncated"), ("index", bytes(index), "checksum")]:
+    for name, damaged, problem in [("cut", content[:len(content) // 2], "truncated"),
+                                   ("index", bytes(index), "checksum")]:
         file = write(path("damaged", name, "p.ctpack"), damaged)
         for words in [("train", *train_words(path("out-" + name), settings(file), config=LINEAR)),
                       ("data", "info", "--data", file), ("data", "verify", "--data", os.path.dirname(file))]:
