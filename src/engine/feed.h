@@ -17,7 +17,7 @@ class InputFeed {
  public:
   /// Both must outlive it.
   InputFeed(Backend& backend, const BoundProgram& bound);
-  /// What it takes of a GPU's host memory, page-locked.
+  /// Bytes of page-locked host memory that it uses on a GPU.
   static int64_t host_bytes(const LoweredProgram& program) {
     return static_cast<int64_t>(kInputSlots) * stored_bytes(program[program.ports.inputs]);
   }
@@ -45,7 +45,7 @@ class OutputLog {
   /// `take` is called with the value of each keep(), in order, in settle() at the latest.
   using Take = std::function<void(const std::byte* value)>;
   OutputLog(Backend& backend, const Tensor& value, Take take);
-  /// What it takes of a GPU's host memory, page-locked.
+  /// Bytes of page-locked host memory that it uses on a GPU.
   static int64_t host_bytes(const Value& value) { return static_cast<int64_t>(kLogSlots) * stored_bytes(value); }
   /// Keeps the value after all launches so far.
   void keep();

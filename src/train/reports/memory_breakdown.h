@@ -24,7 +24,7 @@ struct MemoryKinds {
   }
 };
 
-/// By the estimate that `--dry-run` prints, from the same programs.
+/// The estimate of `--dry-run`, from the same programs.
 MemoryKinds planned_memory(TrainingSession& session, const Config& config);
 /// The currently allocated memory, of which `snapshot_bytes` are for saving.
 MemoryKinds used_memory(TrainingSession& session, size_t snapshot_bytes);
