@@ -183,7 +183,7 @@ TEST_F(ConfigTest, TypesAndRangesAreChecked) {
       {"optimizer: {type: Lamb, params: {eps: 0}}", "optimizer.params.eps must be more than 0"},
       {"optimizer: {type: LARS, params: {nesterov: true}}", "optimizer.params.nesterov needs a momentum above 0"},
       {"optimizer: {type: Muon, params: {ns_coefficients: [1, 2]}}",
-       "optimizer.params.ns_coefficients are three numbers"},
+       "optimizer.params.ns_coefficients must be three numbers"},
       {"optimizer: {type: Muon, params: {ns_coefficients: 1}}",
        "optimizer.params.ns_coefficients expects a list of numbers"},
       {"optimizer: {type: Muon, params: {ns_steps: 100}}",
