@@ -226,7 +226,7 @@ def bench_measures_each():
 
 @check
 def unsuitable_settings_are_refused():
-    for sets, words in (({"optimizer.type": "Muon", "optimizer.params.ns_coefficients": "[1]"}, "must be three numbers"),
+    for sets, words in (({"optimizer.type": "Muon", "optimizer.params.ns_coefficients": "[1]"}, "be three numbers"),
                         ({"optimizer.type": "Lamb", "optimizer.params.eps": 0}, "must be more than 0"),
                         ({"optimizer.type": "OneBitLamb"}, "OneBitLamb"),
                         ({"scheduler.type": "MultiStepLR"}, "milestones must be given")):
