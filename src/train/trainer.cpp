@@ -414,7 +414,7 @@ void Trainer::load_initial_weights() {
   if (average)
     log_.note("--init: the moving average of the weights, as its run evaluated (export --no-ema gives the weights)");
   for (const std::string& text : done) log_.note("--init: " + text);
-  if (new_head) log_.note("--init: the last layer, " + head_of(session_.graph()) + ", starts over");
+  if (new_head) log_.note("--init: the last layer, " + head_of(session_.graph()) + ", is initialised from the seed");
 }
 
 }  // namespace ct

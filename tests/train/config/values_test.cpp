@@ -282,7 +282,7 @@ TEST_F(ConfigTest, AModelTakesItsOwnKeys) {
               "c.yaml:2:27: model.heads must divide model.dim, which the heads share: 192 is not a multiple of 5");
   EXPECT_PART(error(kAdam + "model: {name: cct, dim: 6}"), "model.heads must divide model.dim");
   EXPECT_PART(error(kAdam + "model: {name: vit, fff_trees: 2}"),
-              "c.yaml:2:31: model.fff_trees is a key of trees, which model.ffn: mlp does not have");
+              "c.yaml:2:31: model.fff_trees is a key of model.ffn: fff, and model.ffn is mlp");
   EXPECT_PART(error(kAdam + "model: {name: vit_tiny, ffn: fff, fff_depth: 9, fff_fanout: 4}"),
               "c.yaml:2:46: model.fff_depth makes more than 16384 units");
   EXPECT_EQ(load(kAdam + "model: {name: vit_tiny, ffn: fff, fff_fanout: 4, fff_depth: 3}")
