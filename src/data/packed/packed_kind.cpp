@@ -26,8 +26,8 @@ std::optional<fs::path> find(const fs::path& path) {
   for (const std::string& name : list_folder(path)) {
     if (is_hidden_name(name) || fs::path(name).extension() != kPackedSuffix) continue;
     if (found)
-      fail(ExitCode::data, path.string(), ": contains several packed files, such as ", found->filename().string(), " and ",
-           printable(name), ""; give one of them");
+      fail(ExitCode::data, path.string(), ": contains several packed files, such as ", found->filename().string(),
+           " and ", printable(name), "; give one of them");
     found = path / name;
   }
   return found;

@@ -13,8 +13,7 @@ TEST(Published, FilesThatAreNotAreNamed) {
   std::vector<std::string> some = published;
   some[1] = published[0];
   some[5] = std::string(40, '0');
-  EXPECT_EQ(note_of_published(some).find("data_batch_2.bin, test_batch.bin: differs from the published file"),
-            0u)
+  EXPECT_EQ(note_of_published(some).find("data_batch_2.bin, test_batch.bin: differs from the published file"), 0u)
       << note_of_published(some);
   some[1] = some[5] = "";
   EXPECT_EQ(note_of_published(some), "");
