@@ -1,15 +1,15 @@
-// Attention of tokens to each other (Vaswani et al., 2017) and its gradient: a block for a tile of tokens of one image
-// and head, which meets the other tiles one after the other in shared memory. No matrix of tokens x tokens.
+// Attention (Vaswani et al., 2017) and its gradient. A block computes one tile of tokens of one image and head, and
+// loads the other tiles one after another into shared memory. The matrix of tokens x tokens is never stored.
 //
 //   attention       y_i = sum_j p_ij v_j, p_i = softmax(logits_i), logits_ij = scale q_i . k_j
-//   attention_grad  dv, dk, dq, and of a temperature t, scale = exp(t), its gradient; p is computed again
+//   attention_grad  dv, dk, dq, and the gradient of the temperature t if scale = exp(t); p is recomputed
 //
-// qkv, dqkv [n][tokens][3 heads width]: queries, keys, values one after the other, heads inside; y, dy
-// [n][tokens][heads width]; row strides in elements, at least the row's length, whose pads are written as zeros.
-// log_sum_exp [n][heads][tokens] of the logits, f32. mask_diagonal: no token attends to itself; two tokens at least.
+// qkv, dqkv [n][tokens][3 heads width]: queries, then keys, then values, each [heads][width]; y, dy [n][tokens][heads
+// width]. Row strides are in elements, at least the row's length; pads are written as zeros. log_sum_exp
+// [n][heads][tokens] of the logits, f32. mask_diagonal: no token attends to itself; requires at least two tokens.
 //
-// Arithmetic in f32, every product is added by one __fmaf_rn, in the order of tokens or columns. Any alignment.
-// cudaErrorInvalidValue: a type, size or stride that makes no sense, and heads wider than 512.
+// Arithmetic is f32; each product is added by one __fmaf_rn, in the order of tokens or columns. Operands may have any
+// alignment. cudaErrorInvalidValue: an invalid type, size or stride, or heads wider than 512.
 #pragma once
 
 #include "element.h"
@@ -25,14 +25,14 @@ struct AttentionShape {
   int64_t qkv_stride, y_stride;
 };
 
-/// Reads queries once, keys and values once a tile of tokens, which is 32 for heads of up to 64.
+/// Reads queries once, and keys and values once per tile of tokens. A tile has 32 tokens for heads of up to 64.
 struct AttentionArgs {
   AttentionShape shape;
   const void* qkv;
   float scale;
-  const float* temperature;  // its exponential takes the scale's place; null: none
+  const float* temperature;  // t: scale = exp(t); null: none
   void* y;
-  float* log_sum_exp;  // null: not wanted
+  float* log_sum_exp;  // null: not written
 };
 cudaError_t attention(const AttentionArgs& args, cudaStream_t stream);
 
@@ -43,7 +43,7 @@ struct AttentionGradArgs {
   const float *temperature, *log_sum_exp;
   const void* dy;
   void* dqkv;
-  float* dtemperature;  // null: not wanted
+  float* dtemperature;  // null: not written
   float* workspace;
 };
 size_t attention_grad_workspace_bytes(const AttentionShape& shape);

@@ -1,9 +1,9 @@
-// Bias of a layer and its gradient, over x [rows][channels] with a row stride in elements (>= channels): images NHWC
-// have rows = pixels and stride = channels, rank-2 activations have padded rows (tensor.h). b and db are f32
-// [channels], activations of type `type`; arithmetic in f32.
+// Bias of a layer and its gradient, for x [rows][channels] with a row stride in elements (>= channels). In NHWC images
+// rows = pixels and stride = channels; rank-2 activations have padded rows (tensor.h). b and db are f32 [channels],
+// activations have type `type`; arithmetic is f32.
 //
-// With every pointer and the stride a multiple of 16 bytes accesses are 16 bytes wide, else one element. Launchers
-// enqueue in the stream and return; cudaErrorInvalidValue: a type, size or stride that makes no sense. With e bytes an
+// Accesses are 16 bytes wide if every pointer and the stride are multiples of 16 bytes, otherwise one element.
+// Launchers enqueue in the stream and return. cudaErrorInvalidValue: an invalid type, size or stride. With e bytes an
 // element:
 //
 //   bias       moves 2 rows stride e + 4 channels          (reads x and b, writes y)
@@ -26,11 +26,11 @@ struct BiasArgs {
 cudaError_t bias(const BiasArgs& args, cudaStream_t stream);
 
 /// db[channel] = sum over rows of dy, or, with the ReLU's output y (null: none), of dy where not y <= 0. With the
-/// pooled dy and y of relu_pool (pool.h) this is the gradient of its bias, too.
+/// pooled dy and y of relu_pool (pool.h) it is also the gradient of relu_pool's bias.
 ///
-/// One order of summation, fixed by rows alone: neither the device, nor the type's width nor alignment changes a bit of
-/// it. Rows are cut into equal parts (at most 1024, of at least 64 rows); a part's row r is added to lane r % 32, lanes
-/// are added in order, then parts likewise.
+/// The order of summation depends on rows alone, not on the device, the type or the alignment. Rows are cut into equal
+/// parts (at most 1024, of at least 64 rows); row r of a part is added to lane r % 32, then lanes are added in order,
+/// then parts in order.
 struct BiasGradArgs {
   Type type;
   int64_t rows, channels, stride;

@@ -5,8 +5,8 @@
 
 namespace ct::kernels {
 
-/// Of kThreads values, in thread 0: halves of each warp, a[i] += a[i + 16], + 8, ..., + 1, then the warps in ascending
-/// order. `warp_sums`: shared memory for kThreads / 32 of them. All threads call it.
+/// The sum of kThreads values, in thread 0: within each warp by halves, a[i] += a[i + 16], + 8, ..., + 1, then over
+/// warps in ascending order. `warp_sums`: shared memory for kThreads / 32 doubles. All threads must call it.
 template <int kThreads>
 __device__ __forceinline__ double block_sum(double value, double* warp_sums) {
   for (int distance = kWarp / 2; distance > 0; distance /= 2) value += __shfl_down_sync(kAllLanes, value, distance);

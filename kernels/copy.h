@@ -1,12 +1,12 @@
-// The plain copy in device memory that benchmarks measure bandwidth with: what a kernel that reads and writes each byte
-// once can reach.
+// A plain copy in device memory. Benchmarks use its bandwidth as the limit for kernels that read and write each byte
+// once.
 #pragma once
 
 #include "launch.h"
 
 namespace ct::kernels {
 
-/// Any sizes and alignments, 16 bytes at a time where both pointers are aligned to as many; the ranges must not
+/// Any sizes and alignments; accesses are 16 bytes wide if both pointers are aligned to 16 bytes. The ranges must not
 /// overlap.
 struct CopyArgs {
   const void* from;

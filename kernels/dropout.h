@@ -1,6 +1,6 @@
-// Dropout: zeros where a mask says so, which is drawn on the way, from counters, and kept nowhere. Its own gradient.
+// Dropout. The kernel draws the mask from counters and does not store it. The operation is its own gradient.
 //
-// The key lies in device memory beside the images of the micro-batch, so that a replay draws anew.
+// The key is in device memory with the images of the micro-batch, so each replay draws a new mask.
 #pragma once
 
 #include "element.h"

@@ -1,4 +1,4 @@
-// Elements of tensors as kernels see them: f32, bf16 or f16 in memory, float in registers, 16 bytes at a time.
+// Elements of tensors: f32, bf16 or f16 in memory, float in registers, accessed 16 bytes at a time.
 #pragma once
 
 #include "launch.h"
@@ -27,14 +27,14 @@ __device__ __forceinline__ __half from_float<__half>(float x) {
   return __float2half(x);
 }
 
-/// One access, of 16 bytes if nothing else is said; memory must be aligned to as many.
+/// The operand of one access, 16 bytes by default; memory must be aligned to its size.
 template <class T, int N = 16 / sizeof(T)>
 struct alignas(N * sizeof(T)) Pack {
   static constexpr int kSize = N;
   T at[N];
 };
 
-/// to = from[0..N), 16 bytes at a time if there are as many; the address must be aligned then.
+/// to = from[0..N). If N is a multiple of 4, accesses are 16 bytes wide and `from` must be aligned to 16 bytes.
 template <int N>
 __device__ __forceinline__ void load_floats(const float* from, float (&to)[N]) {
   constexpr int kWide = N % 4 == 0 ? 4 : 1;
@@ -44,7 +44,7 @@ __device__ __forceinline__ void load_floats(const float* from, float (&to)[N]) {
   }
 }
 
-/// call(T{}) with the element type that `type` names.
+/// call(T{}), where T is the element type of `type`.
 template <class Call>
 cudaError_t with_type(Type type, Call call) {
   switch (type) {
@@ -58,7 +58,7 @@ cudaError_t with_type(Type type, Call call) {
   return cudaErrorInvalidValue;
 }
 
-/// Are all the pointers (null counts) aligned to 16 bytes, so that Packs may be used?
+/// Are all pointers aligned to 16 bytes (null is), so that Packs may be used?
 template <class... Pointers>
 bool aligned_16(const Pointers*... pointers) {
   return ((reinterpret_cast<uintptr_t>(pointers) % 16 == 0) && ...);

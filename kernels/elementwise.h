@@ -1,11 +1,10 @@
-// Passes over elements that do not depend on their neighbours: activations and their gradients, sums of two, casts,
-// fills, and the copy between row strides. Element types as named by `type`; arithmetic in f32, results rounded once,
-// to nearest even.
+// Elementwise passes: activations and their gradients, sums of two operands, casts, fills, and copies between row
+// strides. `type` is the element type. Arithmetic is f32; results are rounded once, to nearest even.
 //
-// Dense operands of n elements, any alignment: with every pointer (and, for rows, every stride) a multiple of 16 bytes
-// accesses are 16 bytes wide, else one element. Where it is said, the result may be one of the operands (the very same
-// pointer); otherwise they must not overlap. Launchers enqueue in the stream and return; cudaErrorInvalidValue: a type,
-// size or stride that makes no sense; n = 0 launches nothing. With e bytes an element:
+// Operands are dense arrays of n elements with any alignment. Accesses are 16 bytes wide if every pointer (and, for
+// rows, every stride) is a multiple of 16 bytes, otherwise one element. The result may be the same pointer as an
+// operand only if the function states it; otherwise they must not overlap. Launchers enqueue in the stream and return;
+// n = 0 launches nothing. cudaErrorInvalidValue: an invalid type, size or stride. With e bytes an element:
 //
 //   activate         moves 2 n e        (reads x, writes y)
 //   activation_grad  moves 3 n e
@@ -20,7 +19,7 @@
 
 namespace ct::kernels {
 
-/// y = activation(x): x <= 0 ? 0 : x for ReLU, x Phi(x) for GELU, by erfcf(). NaN stays NaN; y may be x.
+/// y = activation(x): x <= 0 ? 0 : x for ReLU, x Phi(x) with erfcf() for GELU. NaN stays NaN; y may be x.
 /// cudaErrorInvalidValue: Activation::none.
 struct ActivateArgs {
   Type type;
@@ -31,7 +30,8 @@ struct ActivateArgs {
 };
 cudaError_t activate(const ActivateArgs& args, cudaStream_t stream);
 
-/// dx = dy activation'(x); of ReLU x is the result: x <= 0 ? 0 : dy, so where it is NaN, dy passes. dx may be dy or x.
+/// dx = dy activation'(x). For ReLU x is the result and dx = x <= 0 ? 0 : dy, so dy passes where x is NaN. dx may be dy
+/// or x.
 struct ActivationGradArgs {
   Type type;
   Activation activation;
@@ -50,7 +50,7 @@ struct AddArgs {
 };
 cudaError_t add(const AddArgs& args, cudaStream_t stream);
 
-/// y = x in another element type: to nearest even, too large for f16 becomes infinite.
+/// y = x in another element type, rounded to nearest even; values too large for f16 become infinite.
 struct CastArgs {
   Type from, to;
   int64_t n;
@@ -60,7 +60,7 @@ struct CastArgs {
 cudaError_t cast(const CastArgs& args, cudaStream_t stream);
 
 /// y[row][i] = x[row][i] for i < features, and 0 for features <= i < y_stride: rank-2 rows are padded (tensor.h),
-/// images are not. Bits are copied; x's pads are not read as values. Strides in elements, >= features.
+/// images are not. Bits are copied; the pads of x do not matter. Strides are in elements, >= features.
 struct CopyRowsArgs {
   Type type;
   int64_t rows, features, x_stride, y_stride;
@@ -69,7 +69,8 @@ struct CopyRowsArgs {
 };
 cudaError_t copy_rows(const CopyRowsArgs& args, cudaStream_t stream);
 
-/// y[row][i] = 0 for features <= i < stride: the pads of rows that something else wrote. Without pads launches nothing.
+/// y[row][i] = 0 for features <= i < stride: zeros the pads of rows that another kernel wrote. Launches nothing if
+/// there are no pads.
 struct ZeroPadsArgs {
   Type type;
   int64_t rows, features, stride;

@@ -1,11 +1,11 @@
-// Rows on their way to experts and back, and what else a mixture of experts does with rows. The formulas are those of
-// src/graph/ops.h: Dispatch, Combine, CombineGradWeights, Jitter, SoftmaxMix.
+// Dispatch of rows to experts, combination of their results, and the other row operations of a mixture of experts.
+// src/graph/ops.h has the formulas: Dispatch, Combine, CombineGradWeights, Jitter, SoftmaxMix.
 //
-// Rows of `stride` elements, pads of operands zero and those of results written so; slots, sources and weights dense,
-// an expert's rows in memory of their own. A warp a row. Arithmetic in f32. Operands must not overlap, but jitter's.
-// With e bytes an element and n = rows * stride, dispatch moves experts capacity (4 + 2 stride e), combine (top_k + 1)
-// n e, combine_grad_weights 2 top_k n e, jitter 2 n e, softmax_mix 3 n e and its gradient 5 n e, and a few bytes a row.
-// Any alignment. cudaErrorInvalidValue: a type or size that makes no sense.
+// Rows have `stride` elements; pads of operands must be zero, and pads of results are written as zero. slots, sources
+// and weights are dense; each expert has its own array of rows. One warp computes a row. Arithmetic is f32. Operands
+// must not overlap, except in jitter. With e bytes an element and n = rows * stride, dispatch moves experts capacity (4
+// + 2 stride e), combine (top_k + 1) n e, combine_grad_weights 2 top_k n e, jitter 2 n e, softmax_mix 3 n e and its
+// gradient 5 n e, and a few bytes a row. Any alignment. cudaErrorInvalidValue: an invalid type or size.
 #pragma once
 
 #include "element.h"
@@ -46,7 +46,7 @@ struct CombineGradWeightsArgs {
 };
 cudaError_t combine_grad_weights(const CombineGradWeightsArgs& args, cudaStream_t stream);
 
-/// Of n elements.
+/// n elements, dense.
 struct JitterArgs {
   Type type;
   int64_t n;

@@ -1,13 +1,12 @@
-// What a fast feedforward layer has between its two products: GELU of the sums of those units that a row visits on its
-// way through each tree, 0 at the others. A warp a row.
+// The pass between the two products of a fast feedforward layer: GELU for the units that a row visits in each tree, 0
+// for all others. One warp computes a row.
 //
 //   tree_gelu       y = x Phi(x) where visited, else 0
 //   tree_gelu_grad  dx = dy (Phi(x) + x phi(x)) where visited, else 0
 //
-// Rows of `stride` elements, of which the first trees.width() count; pads are written as zeros. Operands
-// must not overlap. Arithmetic in f32. With e bytes an element and v units that a row visits, tree_gelu moves
-// rows (stride + 2 v) e, its gradient v rows e more. Any alignment. cudaErrorInvalidValue: a type, size or form that
-// makes no sense.
+// Rows have `stride` elements; the first trees.width() are units, and the rest are pads, written as zeros. Operands
+// must not overlap. Arithmetic is f32. With e bytes an element and v units that a row visits, tree_gelu moves rows
+// (stride + 2 v) e, its gradient v rows e more. Any alignment. cudaErrorInvalidValue: an invalid type, size or form.
 #pragma once
 
 #include "element.h"

@@ -1,4 +1,4 @@
-// What GELU is made of, x Phi(x): the standard normal distribution, for every kernel that computes it.
+// GELU, x Phi(x), and the standard normal distribution Phi, for all kernels that compute it.
 #pragma once
 
 #include <cmath>
@@ -7,7 +7,7 @@
 
 namespace ct::kernels {
 
-/// The part of the distribution below x.
+/// Phi(x), the cumulative distribution function.
 __device__ __forceinline__ float normal_cdf(float x) { return 0.5f * erfcf(-0.70710678f * x); }
 __device__ __forceinline__ float normal_density(float x) { return 0.39894228f * expf(-0.5f * x * x); }
 

@@ -1,10 +1,10 @@
-// What every kernel of this folder is written in: the CUDA runtime, one way to launch and one way to shared memory.
+// The basis of all kernels in this folder: the CUDA runtime, a launch function, and access to shared memory.
 //
-// Kernels keep to a subset of CUDA that tests/kernels/on_host/ can execute on a CPU, so that the same text is compiled
-// by nvcc and by g++: grids and blocks of one to three dimensions; shared memory through shared_memory();
-// __syncthreads, __syncwarp, shuffles and votes with full or partial masks; atomics; vector types; bf16 and f16
-// scalars; cache hints as intrinsics (__ldg, __ldcs, __stcs). No inline PTX, no cooperative groups, no <<<>>>, no early
-// return of a thread before its block's last barrier.
+// Kernels use only a subset of CUDA that tests/kernels/on_host/ can execute on a CPU, so nvcc and g++ compile the same
+// text: grids and blocks of one to three dimensions; shared memory through shared_memory(); __syncthreads, __syncwarp,
+// shuffles and votes with full or partial masks; atomics; vector types; bf16 and f16 scalars; cache hints as intrinsics
+// (__ldg, __ldcs, __stcs). No inline PTX, no cooperative groups, no <<<>>>, no early return of a thread before its
+// block's last barrier.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -22,8 +22,8 @@ unsigned char* shared_memory();  // tests/kernels/on_host/run.h
 
 namespace ct::kernels {
 
-/// The block's shared memory from byte `offset` on, a multiple of T's alignment; 16-byte aligned, of the size that
-/// launch() was given, undefined at first.
+/// The block's shared memory from byte `offset` on, which must be a multiple of T's alignment. It is aligned to 16
+/// bytes, has the size given to launch(), and is not initialised.
 template <class T>
 __device__ __forceinline__ T* shared_memory(size_t offset = 0) {
 #ifdef __CUDACC__
@@ -39,7 +39,7 @@ struct Grid {
   size_t shared_bytes = 0;  // at most 48 KiB
 };
 
-/// Starts kernel(args...) in the stream; an empty grid is no launch. Reports what cudaLaunchKernelEx reports.
+/// Launches kernel(args...) in the stream; an empty grid launches nothing. Returns the status of cudaLaunchKernelEx.
 template <class... Parameters, class... Args>
 cudaError_t launch(void (*kernel)(Parameters...), const Grid& grid, cudaStream_t stream, Args... args) {
   if (grid.blocks.x == 0 || grid.blocks.y == 0 || grid.blocks.z == 0) return cudaSuccess;

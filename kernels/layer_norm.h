@@ -1,27 +1,28 @@
-// Layer normalisation of rows (Ba, Kiros & Hinton, 2016), a residual before it, and its gradients.
+// Layer normalisation of rows (Ba, Kiros & Hinton, 2016) with an optional residual before it, and its gradients.
 //
 //   forward    sum = x + residual, rounded to the type; y = (sum - mean) rstd w + b, rstd = 1 / sqrt(var + eps),
 //              var biased, of every row
 //   gradient   with n = (x - mean) rstd and g = dy w: dx = dsum + rstd (g - mean of g - n mean of g n);
 //              dw = sum over rows of dy n, db = sum over rows of dy
 //
-// x, residual, sum, y and their gradients [rows][columns], of `type`, `stride` elements from a row to the next: what
-// lies between is written as zeros, and never matters where it is read. w, b, dw and db are f32 [columns], mean and
-// rstd f32 [rows].
+// x, residual, sum, y and their gradients are [rows][columns] of `type`, with a row stride of `stride` elements. Pads
+// are written as zeros, and their values do not matter when read. w, b, dw and db are f32 [columns], mean and rstd f32
+// [rows].
 //
-// With every pointer to rows aligned to 16 bytes and such a stride, accesses are 16 bytes wide, else one element; with
-// V elements in 16 bytes, lane l of a warp adds the elements i with i / V % 32 == l in order, then lanes are added by
-// halves, either way. dw and db: rows are cut into parts by their number alone, at most 512, of multiples of 32 rows; a
-// part's are added in f32, 32 rows at a time, and parts in f64, part p to lane p % 8, then lanes in order.
+// Accesses are 16 bytes wide if every pointer to rows and the stride are multiples of 16 bytes, otherwise one element.
+// In both cases, with V elements in 16 bytes, lane l of a warp adds the elements i with i / V % 32 == l in order, then
+// lanes are added by halves. For dw and db, the number of rows alone determines the parts: at most 512, of multiples of
+// 32 rows. A part is added in f32, 32 rows at a time; parts are added in f64, part p to lane p % 8, then lanes in
+// order.
 //
-// All run in the stream. cudaErrorInvalidValue: a type, size or stride that makes no sense.
+// All functions run in the stream. cudaErrorInvalidValue: an invalid type, size or stride.
 #pragma once
 
 #include "element.h"
 
 namespace ct::kernels {
 
-/// Moves 2 rows stride e, with a residual 4, for e bytes an element; one kernel.
+/// Moves 2 rows stride e (with a residual 4), for e bytes an element. One kernel.
 struct LayerNormArgs {
   Type type;
   int64_t rows, columns, stride;
@@ -29,17 +30,18 @@ struct LayerNormArgs {
   const void *x, *residual;  // null: none, and no sum
   const float *w, *b;
   void *sum, *y;
-  float *mean, *rstd;  // null: not wanted
+  float *mean, *rstd;  // null: not written
 };
 cudaError_t layer_norm(const LayerNormArgs& args, cudaStream_t stream);
 
-/// Moves 3 rows stride e, with dsum 4, and the workspace twice; x and dy come from the caches again. Two kernels.
+/// Moves 3 rows stride e (with dsum 4), and the workspace twice; the second read of x and dy comes from the caches. Two
+/// kernels.
 struct LayerNormGradArgs {
   Type type;
   int64_t rows, columns, stride;
   const void *x, *dy, *dsum;  // dsum null: none
   const float *w, *mean, *rstd;
-  void* dx;  // null: not wanted
+  void* dx;  // null: not written
   float *dw, *db;
   float* workspace;
 };

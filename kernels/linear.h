@@ -1,37 +1,37 @@
-// The matrix products of linear layers, for small batches: weights are what is read, and a launch is spread over many
-// blocks even for four images. Larger batches are correct, too, but a library's products are faster from some hundreds
-// of rows on.
+// The matrix products of linear layers, for small batches: most reads are weights, and a launch has many blocks even
+// for four images. Larger batches are correct too, but from some hundreds of rows on the products of a library are
+// faster.
 //
-//   linear               y[n][o]  = sum_i x[n][i] w[o][i] + b[o], then y <= 0 ? 0 : y if asked
+//   linear               y[n][o]  = sum_i x[n][i] w[o][i] + b[o], with `relu` then y <= 0 ? 0 : y
 //   linear_grad_input    dx[n][i] = sum_o dy[n][o] w[o][i]
 //   linear_grad_weights  dw[o][i] = sum_n dy[n][o] x[n][i],  db[o] = sum_n dy[n][o]
 //
 // x, dx [n][in]; w, dw [out][in]; y, dy [n][out]; b, db [out]. Row strides are in elements, at least the row's length.
 // x, w and dx are of `type`, y and dy of `y_type`, which is `type` or f32 (logits and their gradient); b, dw and db are
-// f32. Pads of rows are written as zeros (dw's too) and never matter where they are read.
+// f32. Pads of rows, also of dw, are written as zeros; their values do not matter when read.
 //
-// Where the operands that have V = 16 bytes / size of `type` elements side by side (linear: x, w; linear_grad_input: w,
-// dx; linear_grad_weights: x, dw) are aligned to 16 bytes and their strides are multiples of V, they are read and
-// written 16 bytes at a time, else element by element. y, dy, b and db are accessed by elements.
+// With V = 16 bytes / size of `type`, the wide operands (linear: x, w; linear_grad_input: w, dx; linear_grad_weights:
+// x, dw) are accessed 16 bytes at a time if they are aligned to 16 bytes and their strides are multiples of V,
+// otherwise element by element. y, dy, b and db are accessed element by element.
 //
-// Order of summation: by the shape and the type alone, so that neither device nor alignment changes a bit, and every
-// addition of a product is one __fmaf_rn.
+// The order of summation depends on the shape and the type alone, so neither device nor alignment changes a bit. Each
+// product is added by one __fmaf_rn.
 // - linear: lane l of 32 starts with 0 and adds the products of i with i / V % 32 == l in order; lanes l and l + 16 are
 //   added, then l and l + 8, and so on; then b. A row of y depends on no other row of x.
 // - The gradients: with K terms (linear_grad_input: out; linear_grad_weights: n) there are L = 1 lanes if K <= 8, 8 if
 //   K <= 64, else 32; lane l starts with 0 and adds the terms k with k % L == l in order; lanes are added in order. db
-//   is added likewise, without products.
+//   is added in the same way, without products.
 //
-// Runs in the stream. cudaErrorInvalidValue: a type, size or stride that makes no sense, or one beyond 2^30 elements a
-// row or 2^31 blocks.
+// All functions run in the stream. cudaErrorInvalidValue: an invalid type, size or stride, more than 2^30 elements a
+// row, or more than 2^31 blocks.
 #pragma once
 
 #include "element.h"
 
 namespace ct::kernels {
 
-/// The forward pass. Moves (n + out) e + 4 out + n y_stride e_y with e and e_y bytes an element; w comes from the
-/// caches again for every four images, x for every output (for every four where the launch is large).
+/// The forward pass. Moves (n + out) e + 4 out + n y_stride e_y with e and e_y bytes an element; repeated reads come
+/// from the caches: w for every four images, x for every output (for every four in a large launch).
 struct LinearArgs {
   Type type, y_type;
   int64_t n, in, out;
@@ -43,8 +43,8 @@ struct LinearArgs {
 };
 cudaError_t linear(const LinearArgs& args, cudaStream_t stream);
 
-/// Moves out in e + n out e_y + n dx_stride e; w comes from the caches again for every four images, dy for every
-/// block's share of a row of dx, 16 bytes or more.
+/// Moves out in e + n out e_y + n dx_stride e; repeated reads come from the caches: w for every four images, dy for
+/// every block's share of a row of dx, 16 bytes or more.
 struct LinearGradXArgs {
   Type type, y_type;
   int64_t n, in, out;
@@ -54,14 +54,14 @@ struct LinearGradXArgs {
 };
 cudaError_t linear_grad_input(const LinearGradXArgs& args, cudaStream_t stream);
 
-/// Moves n in e + n out e_y + 4 out (dw_stride + 1); x comes from the caches again for every four outputs, dy for every
-/// block's share of a row of x, 16 bytes or more. n = 0 gives zeros.
+/// Moves n in e + n out e_y + 4 out (dw_stride + 1); repeated reads come from the caches: x for every four outputs, dy
+/// for every block's share of a row of x, 16 bytes or more. n = 0 gives zeros.
 struct LinearGradWArgs {
   Type type, y_type;
   int64_t n, in, out;
   int64_t x_stride, dy_stride, dw_stride;
   const void *x, *dy;
-  float *dw, *db;  // db null: not wanted
+  float *dw, *db;  // db null: not written
 };
 cudaError_t linear_grad_weights(const LinearGradWArgs& args, cudaStream_t stream);
 

@@ -1,16 +1,16 @@
-// Optimizers, many tensors a launch and every tensor in one pass.
+// The optimizers' updates: many tensors a launch, one pass over each tensor.
 //
-// All numbers that change from step to step are read from device memory (`scalars`): learning rate, coefficients,
-// the factor of the gradients (mean over micro-batches, clipping and loss scale in one), and `skip`: not 0 and nothing
-// is written. Masters, gradients and moments are f32 and so is all arithmetic; square root and division are IEEE's,
-// denormals are kept: a CPU that does the same gets the same bits, and an element's result depends on that element
-// alone, never on how tensors are cut into slices.
+// All numbers that change from step to step are read from device memory (`scalars`): learning rate, coefficients, the
+// factor of the gradients (mean over micro-batches, clipping and loss scale in one), and `skip` (if it is not 0,
+// nothing is written). Masters, gradients, moments and all arithmetic are f32. Square root and division follow IEEE
+// 754, and denormals are kept, so a CPU with the same arithmetic gives the same bits. An element's result depends on
+// that element alone, not on the slices.
 //
-// A slice is a range of a tensor. `copy`, unless null, gets the new masters in its own element type, rounded to nearest
-// even. Slices must not overlap. 16-byte accesses where a slice's f32 operands are aligned to 16 bytes and its copy to
-// four elements, 4-byte ones otherwise. Empty slices are allowed; kSlicesPerLaunch make a launch (half as many with
-// four states), more make more launches.
-// Everything runs in the stream. Errors: of the launch; cudaErrorInvalidValue where an argument says so.
+// A slice is a range of a tensor. `copy`, unless null, receives the new masters in its own element type, rounded to
+// nearest even. Slices must not overlap; empty slices are allowed. Accesses are 16 bytes wide if a slice's f32 operands
+// are aligned to 16 bytes and its copy to four elements, otherwise 4 bytes. A launch takes kSlicesPerLaunch slices
+// (half as many with four states); more slices need more launches. Everything runs in the stream. Errors: those of the
+// launch, and cudaErrorInvalidValue as stated below.
 #pragma once
 
 #include <array>
@@ -32,22 +32,22 @@ struct UpdateSlice {
   int64_t n;
   double weight_decay = 0;
   float lr_scale = 1;
-  int32_t tensor = 0;                 // its place among the ratios, of rules that read them
-  std::array<float*, 4> states = {};  // in the rule's order; null: not kept
+  int32_t tensor = 0;                 // its index in `ratios`, for rules that read them
+  std::array<float*, 4> states = {};  // in the rule's order; null: absent
 };
 /// An optimizer's update by its rule: the formula of graph/optimizer_rules-inl.h. Moves 12 bytes an element, 8 for each
-/// state that the rule's form keeps (4 where it only reads them), and the copy's 2 or 4. cudaErrorInvalidValue where a
-/// slice has other states than these.
+/// state that the rule's form keeps (4 if it only reads them), and the copy's 2 or 4. cudaErrorInvalidValue: a slice
+/// has other states than the rule's form.
 struct UpdateArgs {
   rules::Any rule;
-  const UpdateSlice* slices;  // on the host, free for reuse on return; so are those below
+  const UpdateSlice* slices;  // on the host, like all slices below; may be reused on return
   int slice_count;
   const StepScalars* scalars;
   const float* ratios = nullptr;  // by tensor, on the device
 };
 cudaError_t update(const UpdateArgs& args, cudaStream_t stream);
 
-/// Muon's directions (muon.h), in place of gradients:
+/// Replaces gradients by Muon's directions (muon.h):
 ///   g = grad_scale grad;  b = fma(1 - momentum, g - b, b);  grad = nesterov ? fma(1 - momentum, g - b, b) : b
 /// Moves 16 bytes an element.
 struct MuonMomentumSlice {
@@ -63,8 +63,8 @@ struct MuonMomentumArgs {
 };
 cudaError_t muon_momentum(const MuonMomentumArgs& args, cudaStream_t stream);
 
-/// Running statistics, `sums` over a step's micro-batches: p = p + momentum (sum (1 / micro_batches) - p), each
-/// operation rounded. Moves 12 bytes an element and the copy's 2 or 4.
+/// Running statistics, where `sums` are sums over a step's micro-batches: p = p + momentum (sum (1 / micro_batches) -
+/// p), each operation rounded. Moves 12 bytes an element and the copy's 2 or 4.
 struct BlendSlice {
   float* masters;
   const float* sums;
@@ -81,8 +81,8 @@ struct BlendArgs {
 };
 cudaError_t blend(const BlendArgs& args, cudaStream_t stream);
 
-/// Exponential moving average of masters: a = fma(1 - decay, p - a, a), where 1 - decay is formed in f64 and then
-/// rounded; a = p where scalars->applied, which counts this step, is at most `start`. Moves 12 bytes an element.
+/// Exponential moving average of masters: a = fma(1 - decay, p - a, a), where 1 - decay is computed in f64 and then
+/// rounded; a = p if scalars->applied, which includes this step, is at most `start`. Moves 12 bytes an element.
 struct EmaSlice {
   const float* masters;
   float* average;

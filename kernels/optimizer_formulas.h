@@ -9,7 +9,7 @@
 namespace ct::kernels {
 namespace {
 
-/// f32 as the rules' formulas take it.
+/// The f32 type for which kernels instantiate the rules' formulas.
 struct Register {
   float v;
   Register() = default;

@@ -1,21 +1,20 @@
-// Pooling over NHWC images: maxima of windows, alone or of ReLU with a bias (the tail of ops.h's ConvReluPool, after a
-// convolution), the mean over the image, and their gradients, as gathers without atomics. Activations of type `type`;
-// arithmetic in f32.
+// Pooling over NHWC images: max pooling, alone or after bias and ReLU (the last part of ConvReluPool in ops.h), global
+// average pooling, and their gradients, as gathers without atomics. Activations have type `type`; arithmetic is f32.
 //
 // Windows are kernel x kernel with kernel <= 15, a stride apart, the first `pad` outside the image, 2 pad <= kernel;
-// those that would not fit whole into the padded image are left out: a line of m pixels has (m + 2 pad - kernel) /
-// stride + 1. y, dy and argmax are [n][windows][windows][channels], argmax u8 with the place (row * kernel + column) of
-// the window's first maximum among the pixels in the image, as `x > best` finds it: a NaN wins from the first of them,
-// and only from there, like on the CPU.
+// windows that do not fit completely into the padded image are left out: a line of m pixels has (m + 2 pad - kernel) /
+// stride + 1 windows. y, dy and argmax are [n][windows][windows][channels], argmax u8 with the place (row * kernel +
+// column) of the window's first maximum among the pixels in the image, by `x > best`: as on the CPU, a NaN wins only if
+// it is the first of them.
 //
-// With every pointer and the channels a multiple of 16 bytes accesses are 16 bytes wide (argmax: as many places), else
-// one element. Launchers enqueue in the stream and return; cudaErrorInvalidValue: a type, size or stride that makes no
-// sense, or 2^31 accesses or more of y (of a gradient: of dx). With e bytes an element and P = elements of y, X = of
-// the image:
+// Accesses are 16 bytes wide (argmax: the same number of elements) if every pointer and the channels are multiples of
+// 16 bytes, otherwise one element. Launchers enqueue in the stream and return. cudaErrorInvalidValue: an invalid type,
+// size or stride, or 2^31 accesses or more of y (in a gradient: of dx). With e bytes an element, P elements of y and X
+// of the image:
 //
-//   max_pool           moves (X + P) e + P  (windows that overlap meet in the caches)
+//   max_pool           moves (X + P) e + P  (overlapping windows are read from the caches)
 //   relu_pool          moves 5 P e + P + 4 channels
-//   max_pool_grad      moves (X + P) e + P  (likewise)
+//   max_pool_grad      moves (X + P) e + P  (the same)
 //   average_pool       moves (X + n y_stride) e
 //   average_pool_grad  moves (X + n channels) e
 #pragma once
@@ -34,8 +33,8 @@ struct MaxPoolArgs {
 };
 cudaError_t max_pool(const MaxPoolArgs& args, cudaStream_t stream);
 
-/// dx [n][height][width][channels] of a pixel = the sum, in f32, of dy over the windows whose maximum it is, row by row
-/// of windows; all of it is written, once.
+/// dx [n][height][width][channels]: for each pixel the sum, in f32, of dy over the windows whose maximum it is, in
+/// row-major order of windows. Every element is written once.
 struct MaxPoolGradArgs {
   Type type;
   int64_t n, height, width, channels;

@@ -1,11 +1,12 @@
-// A mixture of experts' gate: which expert takes which rows, by what weight, and the gradient of its logits. The
-// formulas are those of Route and RouteGrad in src/graph/ops.h.
+// The gate of a mixture of experts: the experts and weights of each row, and the gradient of the gate's logits.
+// src/graph/ops.h has the formulas: Route and RouteGrad.
 //
-// Rows of logits and dlogits are `stride` floats apart, of which the first `experts` count; pads of dlogits are written
-// as zeros; everything else is dense. Arithmetic in f32. Three launches for a routing: a thread a row chooses, one
-// block adds the loads, and a thread a row finds its place by looking at all the others, rows^2 top_k^2 numbers in all,
-// which lie in the caches. Sums have one order. Moves some 4 rows (3 experts + 4 top_k) + 4 experts capacity bytes; the
-// gradient 4 rows (3 experts + 2 top_k). Any alignment of operands. cudaErrorInvalidValue: sizes that make no sense.
+// Rows of logits and dlogits have `stride` floats, the first `experts` of them used; pads of dlogits are written as
+// zeros; all other operands are dense. Arithmetic is f32. Routing takes three launches: one thread a row selects
+// experts, one block adds the loads, and one thread a row computes the row's slot by comparison with all other rows
+// (rows^2 top_k^2 reads, from the caches). Sums have a fixed order. Routing moves about 4 rows (3 experts + 4 top_k) +
+// 4 experts capacity bytes; the gradient 4 rows (3 experts + 2 top_k). Operands may have any alignment.
+// cudaErrorInvalidValue: invalid sizes.
 #pragma once
 
 #include "graph/routing_draws.h"
@@ -20,7 +21,7 @@ struct RouteShape {
   int top_k;
 };
 
-/// Of the workspace, whose address is a multiple of 4.
+/// Bytes of the workspace, which must be aligned to 4 bytes.
 size_t route_workspace_bytes(const RouteShape& shape);
 
 struct RouteArgs {
@@ -28,9 +29,9 @@ struct RouteArgs {
   bool sampled;
   int number;
   const float* logits;
-  const DropoutKey* key;  // nullptr: nothing is drawn
+  const DropoutKey* key;  // null: no random draws
   int32_t *slots, *sources;
-  float *weights, *load, *balance;  // balance nullptr: not wanted
+  float *weights, *load, *balance;  // balance null: not written
   void* workspace;
 };
 cudaError_t route(const RouteArgs& args, cudaStream_t stream);
@@ -41,7 +42,7 @@ struct RouteGradArgs {
   const int32_t* slots;
   const float *load, *dweights;
   double balance_coefficient;
-  const double* loss_scale;  // in device memory; nullptr: 1
+  const double* loss_scale;  // in device memory; null: 1
   float* dlogits;
 };
 cudaError_t route_grad(const RouteGradArgs& args, cudaStream_t stream);

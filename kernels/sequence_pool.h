@@ -1,12 +1,13 @@
-// The mean of an image's tokens, weighted by the softmax of their scores, and its gradient: a block an image.
+// The mean of an image's tokens, weighted by the softmax of their scores, and its gradient. One block computes an
+// image.
 //
 //   sequence_pool       y = sum over t of p[t] x[t], p = softmax(score)
 //   sequence_pool_grad  dx[t] = p[t] dy, dscore[t] = p[t] (g[t] - sum of p g), g[t] = x[t] . dy
 //
-// x, dx [n][tokens][channels] with `stride` elements a row; y, dy [n][channels] likewise; score, dscore [n][tokens] of
-// one number a row of `score_stride`. Pads are written as zeros. Arithmetic in f32. With e bytes an element
-// sequence_pool moves n tokens stride e, its gradient twice as much. Any alignment. cudaErrorInvalidValue: a type, size
-// or stride that makes no sense, more than 4096 tokens.
+// x, dx [n][tokens][channels] and y, dy [n][channels] have rows of `stride` elements; score, dscore [n][tokens] have
+// rows of `score_stride` elements, of which the first is the score. Pads are written as zeros. Arithmetic is f32. With
+// e bytes an element sequence_pool moves n tokens stride e, its gradient twice as much. Any alignment.
+// cudaErrorInvalidValue: an invalid type, size or stride, or more than 4096 tokens.
 #pragma once
 
 #include "element.h"

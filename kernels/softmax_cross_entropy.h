@@ -1,17 +1,18 @@
-// Softmax, cross entropy with label smoothing, its gradient and what accuracy needs.
+// Softmax and cross entropy with label smoothing, the gradient, and the predictions and label ranks for accuracies.
 //
 //   log p_c = z_c - log sum exp z;   loss = -(1 - e) log p_t - e/C sum_c log p_c   (PyTorch's label_smoothing e)
-//   dlogits_c = loss_scale / (n predivide) * (p_c - (1 - e)[c == t] - e/C): the gradient of the losses' mean, scaled;
-//   the factor is made in f64 and rounded to f32 once
+//   dlogits_c = loss_scale / (n predivide) * (p_c - (1 - e)[c == t] - e/C): the gradient of the mean loss, scaled;
+//   the factor is computed in f64 and rounded to f32 once
 //
-// A non-finite logit gives a non-finite loss, and any non-finite loss a gradient that is all NaN, so that the step is
-// skipped (its mean has no gradient, and a loss can overflow where its gradient would not). Exponents are of
-// differences from the largest logit, in f32; sums over classes and the logarithm f64, always in the same order.
+// A non-finite logit gives a non-finite loss, and a non-finite loss sets the whole gradient to NaN, so that the step is
+// skipped (a loss can overflow although its gradient does not). Exponentials are computed in f32 of differences from
+// the largest logit; sums over classes and the logarithm are f64, in a fixed order.
 //
-// logits, dlogits f32 [n][classes], rows `stride` elements apart, dlogits' pads written as zero; the rest [n]. No
-// alignment is asked for. Runs in the stream, a warp a row; moves, a row, 4 classes bytes of logits (read three times,
-// twice from the cache), 4 stride of dlogits, 16 of the rest. With a gradient and more than 8 rows a second kernel
-// reads the losses, 4 bytes a row, to spread NaN. cudaErrorInvalidValue: no classes, or more than a stride.
+// logits, dlogits are f32 [n][classes] with a row stride of `stride` elements; pads of dlogits are written as zero; all
+// other operands are [n]. Any alignment. Runs in the stream, one warp a row. A row moves 4 classes bytes of logits
+// (read three times, twice from the cache), 4 stride of dlogits and 16 of the other operands. With a gradient and more
+// than 8 rows a second kernel reads the losses, 4 bytes a row, to spread NaN. cudaErrorInvalidValue: no classes, or
+// more classes than `stride`.
 #pragma once
 
 #include "element.h"
@@ -22,14 +23,14 @@ struct SoftmaxCrossEntropyArgs {
   int64_t n, classes, stride;
   const float* logits;
   const int32_t* labels;         // in [0, classes)
-  const int32_t* second_labels;  // likewise; nullptr: none
+  const int32_t* second_labels;  // in [0, classes); null: none
   const float* second_shares;    // in 0..1
   double label_smoothing;
-  const double* loss_scale;  // in device memory; nullptr: 1
+  const double* loss_scale;  // in device memory; null: 1
   float* losses;
   int32_t* predicted;   // the first maximum; 0 where the first logit is NaN, otherwise NaN is never the maximum
-  int32_t* label_rank;  // how many classes beat the label, all of them where its logit is NaN: < 5 is in the top five
-  float* dlogits;       // nullptr: no gradient
+  int32_t* label_rank;  // number of classes above the label, all if its logit is NaN; < 5: in the top five
+  float* dlogits;       // null: no gradient
   double predivide = 1;
 };
 

@@ -1,12 +1,12 @@
-// Sequences of tokens: a class token before the others, positions added to all, and the gradients of that. Element
-// types as named by `type`, parameters' gradients f32; arithmetic in f32.
+// Sequences of tokens: an optional class token before the others, positions added to all, and their gradients. `type`
+// is the element type; gradients of parameters and all arithmetic are f32.
 //
-// y, dy [n][tokens][stride] and positions, dpositions [tokens][stride], whose rows have `columns` elements and then
-// zeros, which are read and written; x, dx [n][tokens - 1][x_stride], or [n][tokens][x_stride] without a class token,
-// of which elements beyond `columns` are written as zeros and not read. Accesses are of 16 bytes where all pointers and
-// both strides are multiples of as many (in elements of `type`) and the strides are the same, else of one element.
-// Launchers enqueue in the stream and return; cudaErrorInvalidValue: a type, size or stride that makes no sense, or
-// 2^31 accesses or more of y (of a gradient: of positions). With e bytes an element, X rows of x and Y = n tokens of y:
+// y, dy [n][tokens][stride] and positions, dpositions [tokens][stride] have rows of `columns` elements and then zeros,
+// which are read and written. x, dx [n][tokens - 1][x_stride], or [n][tokens][x_stride] without a class token: elements
+// beyond `columns` are written as zeros and not read. Accesses are 16 bytes wide if all pointers and both strides are
+// multiples of 16 bytes (in elements of `type`) and the strides are equal, otherwise one element. Launchers enqueue in
+// the stream and return. cudaErrorInvalidValue: an invalid type, size or stride, or 2^31 accesses or more of y (in a
+// gradient: of positions). With e bytes an element, X rows of x and Y = n tokens of y:
 //
 //   tokens       moves (X columns + (Y + tokens + 1) stride) e
 //   tokens_grad  moves (X x_stride + Y stride) e + (tokens + 1) stride 4
@@ -25,7 +25,7 @@ struct TokensArgs {
 };
 cudaError_t tokens(const TokensArgs& args, cudaStream_t stream);
 
-/// dx = dy but for row 0 where there is a class token (dclass_token not null); dpositions[t] = sum over n of dy[n][t]:
+/// dx = dy, without row 0 if there is a class token (dclass_token not null); dpositions[t] = sum over n of dy[n][t]:
 /// image i is added to lane i % 16, then lanes in order; dclass_token = dpositions[0].
 struct TokensGradArgs {
   Type type;

@@ -1,5 +1,5 @@
-// What LARS and LAMB compute of whole tensors: LAMB's first pass, with the square sums of weights and updates by chunk,
-// and the ratios of trust that norms give. Tables lie in device memory. Errors: of the launch.
+// The computations of LARS and LAMB on whole tensors: LAMB's first pass with the sums of squares of weights and updates
+// by chunk, and the trust ratios. Tables are in device memory. Errors: those of the launch.
 #pragma once
 
 #include "launch.h"
@@ -7,7 +7,7 @@
 
 namespace ct::kernels {
 
-/// At most kMomentsChunk elements of one tensor; their sums go to number `sum`.
+/// At most kMomentsChunk elements of one tensor; their sums are written to index `sum`.
 struct MomentsChunk {
   const float *masters, *grads;
   float *exp_avg, *exp_avg_sq;
@@ -18,8 +18,8 @@ constexpr int64_t kMomentsChunk = 4096;
 
 /// For each of the `count` chunks Adam's moments and LAMB's update u of weights p (LambMomentsFormula of
 /// graph/optimizer_rules-inl.h), and the sums of p^2 and u^2 in f64: element e goes to accumulator e % 256, in
-/// ascending order, a = fma(x, x, a); accumulators are added as square_sums adds them (grad_norm.h). A skipped step
-/// writes nothing. Moves 24 bytes an element and 72 a chunk.
+/// ascending order, a = fma(x, x, a); accumulators are added as in square_sums (grad_norm.h). A skipped step writes
+/// nothing. Moves 24 bytes an element and 72 a chunk.
 struct LambMomentsArgs {
   const MomentsChunk* chunks;
   int64_t count;
@@ -29,17 +29,18 @@ struct LambMomentsArgs {
 };
 cudaError_t lamb_moments(const LambMomentsArgs& args, cudaStream_t stream);
 
-/// Sums begin .. end - 1 of a tensor.
+/// A tensor and its range of sums, begin .. end - 1.
 struct TrustTensor {
   int64_t begin, end;
   double weight_decay;
   float lr_scale;
-  int32_t adapts;  // 0: its ratio is 1
+  int32_t adapts;  // 0: the ratio is 1
 };
 
-/// ratios[t], in f64 and then rounded: |w| and |u| are roots of a tensor's sums, added in their order, |u| times
-/// grad_scale where it is `of_gradients`; coefficient |w| / (|u| + weight_decay |w| + eps), with `by_rate` over
-/// lr lr_scale, at least `least`, at most `most`; 1 where a norm is not above 0. A skipped step writes nothing.
+/// ratios[t] = coefficient |w| / (|u| + weight_decay |w| + eps), with `by_rate` divided by lr lr_scale, at least
+/// `least` and at most `most`; 1 if a norm is not above 0. It is computed in f64 and then rounded. |w| and |u| are the
+/// roots of a tensor's sums, added in order; with `of_gradients` |u| is multiplied by grad_scale. A skipped step writes
+/// nothing.
 struct TrustRatiosArgs {
   const TrustTensor* tensors;
   int64_t count;

@@ -5,11 +5,11 @@
 usage() {
   cat <<'HELP'
 usage: tools/bundle.sh [--build DIR] [--kernels DIR] [--output FILE]
-Writes a .tar.xz of at most 40 MiB with the program, Open MPI and all their libraries but glibc, the GPU's and those of
-fast networks (ranks on several hosts talk over TCP), and tools/gpu_check.sh with the tests and the benchmark of the
-kernels, where they are built. It needs patchelf and xz-utils. Prints the archive's path.
+Writes a .tar.xz of at most 40 MiB with the program, Open MPI and their libraries, except glibc, GPU libraries and those
+of fast networks (ranks on several hosts communicate over TCP). It also contains tools/gpu_check.sh and, if they are
+built, the tests and the benchmark of the kernels. It needs patchelf and xz-utils. Prints the archive's path.
   --build DIR      the build folder (build/release)
-  --kernels DIR    what the target gpu_programs has built (kernels, in the build folder)
+  --kernels DIR    the programs of the target gpu_programs (kernels, in the build folder)
   --output FILE    the archive (DIR/cifar-train-VERSION-linux-MACHINE.tar.xz, in the build folder)
 HELP
 }
@@ -56,12 +56,12 @@ open_mpi='^lib(mpi|open-pal|open-rte|mca_common_sm|hwloc|event.*|pmix|z)[.-]'
 
 needed() { objdump -p "$1" | awk '$1 == "NEEDED" {print $2}'; }
 
-libraries() {  # libraries FILE...: paths of all that they need, but for glibc
+libraries() {  # libraries FILE...: paths of all libraries that they need, except glibc
   local file line library path
   for file in "$@"; do
     while read -r library line; do
       [[ ! ${library##*/} =~ $glibc ]] || continue
-      [[ ! $library =~ $gpu ]] || die "$file is linked with $library, which is not ours to carry"
+      [[ ! $library =~ $gpu ]] || die "$file is linked with $library, which must not be in a bundle"
       path=${line#=> }
       [ "$path" != 'not found' ] || die "$file needs $library, which is not on this machine"
       printf '%s\n' "${path% (*}"
@@ -94,7 +94,7 @@ if needed "$program" | grep '^libmpi\.' >/dev/null; then
   carried+=("$launcher/orterun" "$launcher/orted")
   mkdir -p "$tree/lib/openmpi" "$tree/lib/pmix" "$tree/share/openmpi" "$tree/share/pmix" "$tree/etc"
   for plugin in "$(open_mpi_folder pkglibdir)"/mca_*.so; do
-    # Those that bring libraries of their own are for fast networks, OpenSHMEM and files.
+    # Plug-ins with further libraries are for fast networks, OpenSHMEM and MPI-IO.
     if ! needed "$plugin" | grep -vE "$glibc" | grep -vE "$open_mpi" >/dev/null; then
       install -m 644 -t "$tree/lib/openmpi" "$plugin"
       carried+=("$plugin")
@@ -120,8 +120,9 @@ mapfile -t found <<<"$found"
 install -m 644 -t "$tree/lib" "${found[@]}"
 carried+=("${found[@]}")
 
-# The programs' DT_RPATH holds for all that they load, plug-ins included, and comes before LD_LIBRARY_PATH: the modules
-# of a cluster put other builds of the same libraries there. A DT_RUNPATH would do neither, nor must one be left.
+# The programs' DT_RPATH applies to all loaded libraries, plug-ins included, and precedes LD_LIBRARY_PATH, where a
+# cluster's modules put other builds of the same libraries. DT_RUNPATH would do neither, so that every DT_RUNPATH is
+# removed.
 find "$tree/lib" -type f -exec patchelf --remove-rpath {} +
 # shellcheck disable=SC2016
 find "$tree/libexec" -type f -exec patchelf --force-rpath --set-rpath '$ORIGIN/../lib' {} +
@@ -130,13 +131,13 @@ glibc_needed=$(find "$tree/lib" "$tree/libexec" -type f -exec objdump -T {} + | 
   sort -uV | tail -n 1)
 glibc_needed=${glibc_needed#GLIBC_}
 
-# ---- what starts them
+# ---- launcher scripts
 
 launcher_script() {
   cat <<'SCRIPT'
 #!/bin/sh
-# Starts the program of this name in libexec/, where glibc is new enough. The programs find their libraries by
-# themselves; the variables are for Open MPI's plug-ins and for mpirun, which runs orted on other hosts.
+# Starts the program of this name in libexec/, if glibc is new enough. The programs find their libraries through
+# DT_RPATH; the variables are for Open MPI's plug-ins and for mpirun, which runs orted on other hosts.
 self=$0
 [ ! -L "$self" ] || self=$(readlink -f "$self")
 name=${self##*/}
@@ -159,11 +160,11 @@ export OPAL_PREFIX="$root" OPAL_PKGLIBDIR="$root/lib/openmpi"
 export OPAL_PKGDATADIR="$root/share/openmpi" OPAL_SYSCONFDIR="$root/etc"
 export PMIX_PREFIX="$root" PMIX_PKGLIBDIR="$root/lib/pmix"
 export PMIX_PKGDATADIR="$root/share/pmix" PMIX_SYSCONFDIR="$root/etc"
-export HWLOC_PLUGINS_PATH="$root/lib/hwloc" # there are none: the system's are of another version
+export HWLOC_PLUGINS_PATH="$root/lib/hwloc" # an empty folder: the system's plug-ins have another version
 case $name in
   mpirun | mpiexec | orted)
     export OMPI_MCA_orte_launch_agent="$root/bin/orted" PATH="$root/bin:$PATH"
-    # A prefix would put lib/ on LD_LIBRARY_PATH, for programs of the system too.
+    # A prefix would add lib/ to LD_LIBRARY_PATH, also for programs of the system.
     [ "$name" = orted ] || set -- --noprefix "$@"
     ;;
 esac
@@ -176,13 +177,13 @@ for file in "$tree"/libexec/*; do
   chmod 755 "$tree/bin/${file##*/}"
 done
 
-# ---- configurations, licences, a word to the reader
+# ---- configurations, licences, README
 
 cp -R "$root/configs" "$tree/configs"
 ln -s ../../configs "$tree/share/cifar-train/configs"
 install -m 644 -t "$tree" "$root/LICENSE"
 
-# The folders /lib and /usr/lib may be one, and dpkg knows a file by either.
+# /lib may be a link to /usr/lib; dpkg may list a file under either path.
 mapfile -t carried < <(realpath "${carried[@]}" | sort -u)
 owners=$(dpkg-query -S "${carried[@]}" "${carried[@]#/usr}" 2>/dev/null || true)$'\n'
 for file in "${carried[@]}"; do
@@ -213,22 +214,22 @@ cat >"$tree/README" <<README
 $("$program" --version | head -n 1), for Linux on $(uname -m) with glibc $glibc_needed or later.
 It needs no root and no packages, and runs from any folder:
 
-  bin/cifar-train doctor                                    what this machine offers
+  bin/cifar-train doctor                                    lists devices and libraries
   bin/cifar-train data synth --out data                     a synthetic data set (176 MB)
   bin/cifar-train train --config configs/default.yaml --output runs/one
   bin/cifar-train eval --ckpt runs/one/best.bin
   bin/mpirun -np 2 bin/cifar-train train --config configs/default.yaml --output runs/two
   tools/gpu_check.sh                                        checks and measures everything on a GPU
 
-Put bin/ on PATH, or link to its programs from a folder that is. The shipped configurations are found by name from
-anywhere: --config default.yaml. Across hosts, have this folder at the same path, without spaces, on all of them; ranks
-talk over TCP.
-As root, or with more ranks than cores, Open MPI wants to be told so:
+Add bin/ to PATH, or link to its programs from a folder of PATH. The shipped configurations are found by name from any
+folder: --config default.yaml. For several hosts, put this folder at the same path, without spaces, on all of them;
+ranks communicate over TCP.
+As root, or with more ranks than cores, Open MPI needs these variables:
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   export OMPI_MCA_rmaps_base_oversubscribe=1
 
-lib/ holds libraries of $(. /etc/os-release && echo "$PRETTY_NAME"), as they were but for the search path (their
-sources: there); licences/ holds their terms. No GPU library is inside.
+lib/ has libraries of $(. /etc/os-release && echo "$PRETTY_NAME"), unchanged except for the search path (that
+distribution has their sources); licences/ has their licences. The bundle contains no GPU libraries.
 README
 
 # ---- the archive

@@ -7,7 +7,7 @@ Floors are the folders of src/, numbered below; on floor 5 comm may include devi
 device/cuda may use; its files include their own headers, CUDA's and the standard library's, and of src/ the plain headers,
 which include nothing but the standard library and plain headers. CUDA, NCCL, MPI, UCX and oneDNN
 are known only to the files named for them: elsewhere no #if may name them and no header of theirs be included; CMake
-picks the files instead. One line per offence; exit 1 if there is any.
+selects the files instead. Prints one line per offence; exits with 1 if there is any.
 """
 import pathlib
 import re
@@ -32,7 +32,7 @@ def may_name_libraries(path):
 
 
 def is_plain(tree, target):
-    """Does this header of src/ include the standard library and headers alike only? Kernels may include it."""
+    """Does this header of src/ include only the standard library and such headers? Kernels may include it."""
     file = tree / "src" / target
     includes = INCLUDE.findall(file.read_text(encoding="utf-8")) if file.suffix == ".h" and file.is_file() else [("", "")]
     return all(re.fullmatch(r"\w+", name) if quote == "<" else "/" in name and is_plain(tree, name)
@@ -40,7 +40,7 @@ def is_plain(tree, target):
 
 
 def include_offence(tree, path, quote, target):
-    """Why this include is wrong, or None. path is relative to the tree."""
+    """The reason why this include is wrong, or None. path is relative to the tree."""
     if LIBRARY_HEADER.search(target) and not may_name_libraries(path):
         return f"<{target}> belongs into the files named for that library (mpi*, ucx*, onednn*, nccl*, device/cuda)"
     folder = target.split("/")[0]
@@ -49,7 +49,7 @@ def include_offence(tree, path, quote, target):
         system = quote == "<" and (re.fullmatch(r"\w+", target) or CUDA_HEADER.match(target))
         plain = quote == '"' and folder in FLOORS and is_plain(tree, target)
         return None if own or system or plain else f'"{target}": kernels/ is a leaf, which sees plain headers of src/ only'
-    if quote == "<" or folder == "hwy":  # Highway's own tools want its headers in quotes
+    if quote == "<" or folder == "hwy":  # Highway's own tools require quotes
         return None
     if folder == "kernels":
         uses = path.parts[:3] == ("src", "device", "cuda") or path.name.startswith("nccl")

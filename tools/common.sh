@@ -1,4 +1,4 @@
-# Sourced by the scripts beside it: where the tree is, how errors look, what the build and mpirun want to hear.
+# Sourced by the other scripts: the tree's path, error messages, and settings of the build and mpirun.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -8,7 +8,7 @@ say() { printf '%s: %s\n' "$script" "$*" >&2; }
 die() { printf 'error: %s: %s\n' "$script" "$*" >&2; exit 1; }
 usage_error() { printf 'error: %s: %s (see %s --help)\n' "$script" "$*" "$script" >&2; exit 2; }
 
-# OpenMPI refuses root, and more ranks than cores, unless told otherwise.
+# Open MPI refuses root, and more ranks than cores, without these variables.
 if [ "$(id -u)" -eq 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
@@ -16,12 +16,12 @@ export OMPI_MCA_rmaps_base_oversubscribe=1
 
 jobs=$(nproc)
 
-# ccache serves every clone on a machine alike, so paths above the tree do not count. Where it cannot write, we build
-# without it.
+# CCACHE_BASEDIR and CCACHE_NOHASHDIR share ccache between clones in different folders. If its folder is not writable,
+# the build does not use it.
 if [ -z "${CMAKE_CXX_COMPILER_LAUNCHER:-}" ] && cache=$(ccache --get-config cache_dir 2>/dev/null) &&
   mkdir -p "$cache" 2>/dev/null && [ -w "$cache" ]; then
   export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
-  export CCACHE_SLOPPINESS=pch_defines,time_macros  # what precompiled headers need
+  export CCACHE_SLOPPINESS=pch_defines,time_macros  # required by precompiled headers
 fi
 
 # configure_preset NAME [-DKEY=VALUE...]: quiet unless it fails.
@@ -37,8 +37,8 @@ configure_preset() {
   rm -f "$log"
 }
 
-# cuda_headers: where there is a toolkit, what its packages lack. Without it the program is built without GPUs, and the
-# build says so.
+# cuda_headers: if there is a CUDA toolkit, installs cuDNN's frontend. If that fails, the build prints a message and the
+# program is built without GPUs.
 cuda_headers() {
   ! "$root/tools/cuda_roots.sh" >/dev/null 2>&1 || "$root/tools/install_cudnn_frontend.sh" || true
 }

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# Prints the folders that hold CUDA's toolkit or parts of it, one a line; the first has the nvcc that is used, the first
-# of 12.8 or later (for sm_100). They are sought in .third_party/cuda, where tools/install_cuda.sh puts one, in CUDA_HOME,
-# which a module sets, by the nvcc in PATH, in /usr/local/cuda, and in nvidia/* among the packages of VIRTUAL_ENV and of
-# the python3 in PATH, where pip puts them. Exits with 1 where there is none, and says on stderr which are too old.
+# Prints the folders with CUDA's toolkit or parts of it, one a line. The first folder has the nvcc of the build: the
+# first nvcc found of version 12.8 or later (for sm_100). The search order is .third_party/cuda (from
+# tools/install_cuda.sh), CUDA_HOME (set by modules), the folder of the nvcc in PATH, /usr/local/cuda, and nvidia/* in
+# the packages of VIRTUAL_ENV and of the python3 in PATH (from pip). Without a toolkit the exit status is 1. Toolkits
+# that are too old are listed on stderr.
 set -uo pipefail
 least=12.8
 
 candidates() {
   local python own
   own=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/.third_party/cuda
-  [ ! -f "$own/packages.txt" ] || printf '%s\n' "$own"/lib/python3*/site-packages/nvidia/*  # else it is not whole
+  [ ! -f "$own/packages.txt" ] || printf '%s\n' "$own"/lib/python3*/site-packages/nvidia/*  # else incomplete
   printf '%s\n' "${CUDA_HOME:-}"
-  nvcc --dryrun -x cu /dev/null 2>&1 | sed -n 's/^#\$ TOP=//p'  # where it really is, however it was called
+  nvcc --dryrun -x cu /dev/null 2>&1 | sed -n 's/^#\$ TOP=//p'  # the real folder, also for a link or a wrapper
   printf '%s\n' /usr/local/cuda
   for python in ${VIRTUAL_ENV:+"$VIRTUAL_ENV/bin/python3"} python3; do
     "$python" - 2>/dev/null <<'PYTHON'
@@ -32,7 +33,7 @@ while read -r folder; do
     if [ "$(printf '%s\n' $least "${version:-0}" | sort -V | head -n 1)" = $least ]; then
       toolkit=$folder
     else
-      echo "$folder has nvcc ${version:-of no version}" >&2
+      echo "$folder has nvcc ${version:-of unknown version}" >&2
     fi
   fi
 done < <(candidates)

@@ -1,6 +1,6 @@
-# Is the program built with GPUs? CT_WITH_CUDA says AUTO (where all is found that it takes), ON (or it is an error) or
-# OFF. Sets with_cuda and, where that is ON, enables CUDA and sets cuda_version, cuda_folder (the toolkit's) and the
-# target cuda_headers. One line tells what was found, or what is missing.
+# Decides whether the program is built with GPUs. CT_WITH_CUDA is AUTO (if a toolkit and its libraries' headers are
+# found), ON (an error if not) or OFF. Sets with_cuda and, if it is ON, enables CUDA and sets cuda_version, cuda_folder
+# (the toolkit's) and the target cuda_headers. A message shows the toolkit found, or the missing part.
 set(with_cuda OFF)
 if(NOT CT_WITH_CUDA)
   return()
@@ -17,7 +17,7 @@ if(NOT cuda_roots)
     string(REPLACE "\n" ", " too_old "${too_old}")
     string(APPEND missing " (${too_old})")
   endif()
-elseif(DEFINED CMAKE_CUDA_COMPILER)  # of an earlier run
+elseif(DEFINED CMAKE_CUDA_COMPILER)  # from an earlier run
   cmake_path(GET CMAKE_CUDA_COMPILER PARENT_PATH cuda_folder)
   cmake_path(GET cuda_folder PARENT_PATH cuda_folder)
 else()
@@ -38,13 +38,13 @@ if(NOT missing)
 endif()
 
 if(NOT missing)
-  # pip's toolkit has lib where nvcc and CMake look for lib64, and only the static runtime under the name they know.
+  # pip's toolkit has lib, but nvcc and CMake search lib64; of the runtime, only the static one has the expected name.
   if(NOT EXISTS ${cuda_folder}/lib64)
     find_library(CUDA_CUDART NAMES cudart libcudart_static.a PATHS ${cuda_folder}/lib NO_DEFAULT_PATH)
     set(ENV{CUDAFLAGS} "$ENV{CUDAFLAGS} -L${cuda_folder}/lib")
   endif()
   set(CUDAToolkit_ROOT ${cuda_folder})
-  # Machine code for the GPUs that are in use, PTX for those to come.
+  # Machine code for present GPUs, PTX for future ones.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 100-real 80-virtual 100-virtual)
   endif()
@@ -52,9 +52,9 @@ if(NOT missing)
     set(ENV{CUDACXX} ${cuda_folder}/bin/nvcc)
     if(CT_WITH_CUDA STREQUAL "AUTO")
       include(CheckLanguage)
-      check_language(CUDA)  # it must get along with the host's compiler
+      check_language(CUDA)  # checks that nvcc works with the host's compiler
       if(NOT CMAKE_CUDA_COMPILER)
-        unset(CMAKE_CUDA_COMPILER CACHE)  # so that the next run looks again
+        unset(CMAKE_CUDA_COMPILER CACHE)  # so that the next run searches again
         set(missing "an nvcc that works with this C++ compiler (${cuda_folder}/bin/nvcc does not)")
       endif()
     endif()
@@ -64,7 +64,7 @@ endif()
 if(missing)
   list(JOIN missing ", " missing)
   string(REPLACE "cudnn_frontend.h" "cudnn_frontend.h (tools/install_cudnn_frontend.sh)" missing "${missing}")
-  foreach(header ${cuda_needs})  # of a toolkit that is not whole: the next run may have another
+  foreach(header ${cuda_needs})  # the toolkit is incomplete: the next run may have another
     unset(CUDA_HEADER_${header} CACHE)
   endforeach()
   if(CT_WITH_CUDA STREQUAL "AUTO")

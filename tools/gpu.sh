@@ -1,7 +1,7 @@
-# Sourced: NVIDIA GPUs and their driver, asked of the system's files, for there may be no driver. ROOT is the system's
-# root, or a folder that imitates it.
+# Sourced: detects NVIDIA GPUs and their driver from the system's files, because there may be no driver. ROOT is the
+# system's root, or a test's imitation of it.
 
-# gpu_here ROOT: has this machine an NVIDIA GPU? By its device file, the driver that WSL lends, or on the PCI bus.
+# gpu_here ROOT: has this machine an NVIDIA GPU? Checks device files, WSL's driver and the PCI bus.
 gpu_here() {
   local root=${1%/} device
   for device in "$root"/dev/nvidia[0-9]* "$root"/usr/lib/wsl/lib/libcuda.so.1; do
@@ -15,18 +15,19 @@ gpu_here() {
   return 1
 }
 
-# gpu_driver ROOT: the version of the driver that runs ("580.65.06"), or nothing.
+# gpu_driver ROOT: the version of the loaded driver ("580.65.06"), or nothing.
 gpu_driver() {
   cat "${1%/}/sys/module/nvidia/version" 2>/dev/null || true
 }
 
-# serves_cuda_13 DRIVER: can the driver run what toolkit 13 makes? One that is not there yet may be one that can.
+# serves_cuda_13 DRIVER: can the driver run programs of toolkit 13? True without a driver, because a new one can be
+# installed.
 serves_cuda_13() {
   [[ ! $1 =~ ^([0-9]+) ]] || [ "${BASH_REMATCH[1]}" -ge 580 ]
 }
 
-# gpu_architectures: for CMAKE_CUDA_ARCHITECTURES, what the GPUs that nvidia-smi shows can run ("90a-real"), or nothing
-# where there is none or one that needs more than one kind of machine code or PTX.
+# gpu_architectures: the value of CMAKE_CUDA_ARCHITECTURES for the GPUs that nvidia-smi lists ("90a-real"). Nothing
+# without a GPU, or with one that needs the default architectures.
 gpu_architectures() {
   local found
   found=$(timeout 20 nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |

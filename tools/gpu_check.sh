@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Checks and measures everything on a machine with a GPU, in at most eight minutes: see usage. The sections are in
+# Checks and measures the program on a machine with a GPU, in at most eight minutes: see usage. The sections are in
 # gpu_check/.
 set -uo pipefail
 self=$(readlink -f "${BASH_SOURCE[0]}")
 root=$(dirname "$(dirname "$self")")
 
 total=480
-# In this order, the most telling first, each with its seconds, which together are fewer than $total.
+# The sections in their order, the most informative first, each with its seconds. The sum is less than $total.
 sections() {
   cat <<'LIST'
 device     40  doctor, selftest, NCCL's collectives on one rank
@@ -25,22 +25,21 @@ LIST
 usage() {
   cat <<'HELP'
 usage: tools/gpu_check.sh [SECTION[:SECONDS]]...
-Run from a source tree where the program and the target gpu_programs are built, or from the unpacked bundle that
-tools/bundle.sh then makes. Without sections: all of them, in this order, each within its seconds;
-none keeps the next from its turn, and no program outlives its limit. A row is printed, and added to the table
-gpu_check.txt, as soon as it is known, and there is one for all that was to be checked; all that was printed is in
-gpu_check.log.
-Exit code 0: everything was checked, passed and met its target; 1: something failed or missed its target; 3: neither,
-but rows are skipped or not run; 77: nothing could be checked (without a GPU nothing is written either).
+Run it from a source tree with a built program and a built target gpu_programs, or from an unpacked bundle of
+tools/bundle.sh. Without arguments, all sections run in this order. A section ends after its seconds, and a program at
+its limit. Each check has a row, which is printed and added to the table gpu_check.txt as soon as it is known. The
+output of all programs is in gpu_check.log.
+Exit code 0: all checks ran, passed and met their targets; 1: a check failed or missed its target; 3: neither, but rows
+are skipped or not run; 77: nothing could be checked (without a GPU no files are written).
 
 HELP
   sections | sed 's/^/  /'
   cat <<'HELP'
 
-PyTorch is measured where python3 has it; awk, sed and the program do the rest. From the environment:
+PyTorch is measured if python3 has it; everything else needs only awk, sed and the program. Environment variables:
   OUT                   folder of the results (./gpu_check)
-  PROGRAM, MPIRUN, KERNEL_TESTS, KERNEL_BENCHMARK   other programs than those found beside this script (empty: none)
-  GPU_CHECK_DATA        data.path (a synthetic set, written anew)
+  PROGRAM, MPIRUN, KERNEL_TESTS, KERNEL_BENCHMARK   programs to use instead of those found (empty: none)
+  GPU_CHECK_DATA        data.path (default: a new synthetic set)
   GPU_CHECK_SET         more KEY=VALUE settings of all runs, with blanks between them
   GPU_CHECK_STEPS       steps of short and long runs (50 200)
   GPU_CHECK_SEEDS       sets of weights (10)
@@ -61,7 +60,7 @@ first_of() {  # the first of these that can be run
 }
 
 : "${PROGRAM:=$(first_of "$root/bin/cifar-train" "$root/build/release/cifar-train")}"
-# Empty: there is none.
+# Empty: none.
 : "${MPIRUN=$(first_of "$root/bin/mpirun" mpirun)}"
 : "${KERNEL_TESTS=$(first_of "$root/bin/test_kernels_gpu" "$root/build/release/kernels/test_kernels_gpu")}"
 : "${KERNEL_BENCHMARK=$(first_of "$root/bin/kernel_benchmark" "$root/build/release/kernels/kernel_benchmark")}"
@@ -78,13 +77,12 @@ at_once=$(($(nproc) / 2))  # runs that share the GPU
 if [ "$(id -u)" -eq 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
-# The program looks for libraries in the Python of VIRTUAL_ENV: here in the one that python3 is.
+# The program searches VIRTUAL_ENV's Python for libraries: here that of python3.
 if [ -z "${VIRTUAL_ENV:-}" ] && prefix=$(timeout -k 2 10 python3 -c 'import sys; print(sys.prefix)' 2>/dev/null); then
   export VIRTUAL_ENV=$prefix
 fi
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
-# Libraries obey these before they obey their programs: what is said to run with TF32, ours too, would run without, or
-# the other way round. Each program is told by its own switch instead.
+# In libraries these variables override the programs' own TF32 switches, which the checks use.
 unset NVIDIA_TF32_OVERRIDE TORCH_ALLOW_TF32_CUBLAS_OVERRIDE
 
 for part in runs table device ladder training features speed; do
@@ -115,7 +113,7 @@ for word in "$@"; do
 done
 [ ${#wanted[@]} -gt 0 ] || mapfile -t wanted < <(sections | awk '{print $1 ":" $2}')
 if [ -z "$PROGRAM" ]; then
-  echo "error: gpu_check.sh: there is no cifar-train beside it: build it, or set PROGRAM" >&2
+  echo "error: gpu_check.sh: cifar-train is not found: build it, or set PROGRAM" >&2
   exit 2
 fi
 
@@ -133,7 +131,7 @@ device=
   device=$(head -n 1 "$work/nvidia-smi.out" | sed 's/, /, driver /')
 nodes=(/dev/nvidia[0-9]*)
 if [ -z "$device" ] && [ ! -e "${nodes[0]}" ] && [ ! -e /dev/dxg ]; then
-  # Only a program for tests finds a GPU here.
+  # Only a test program may find a GPU here.
   if ! quietly probe "$PROGRAM" bench step --config "$configs/linear.yaml" --set device=cuda --windows 1 \
     --seconds 0.001 --set data.path="$work" --set data.dataset=synthetic; then
     why probe
@@ -171,7 +169,7 @@ for entry in "${wanted[@]}"; do
   if [ -n "$interrupted" ]; then rest "not run" interrupted
   elif [ "$budget" -lt 1 ]; then rest "not run" "no time left"
   else
-    # Its programs end with its time, and it says so; longer it takes only if it hangs itself.
+    # The section stops its programs in time; 5 s later the section itself is killed.
     status=0
     within $((budget + 5)) bash "$self" --section "$section" "$budget" </dev/null || status=$?
     end_all
@@ -184,7 +182,7 @@ for entry in "${wanted[@]}"; do
   printf '%s: %d s\n' "$section" $((SECONDS - begin)) >>"$log"
 done
 
-if [ "$(stat -c %s "$log")" -gt $((12 << 20)) ]; then  # so that the table stays beside a log of some size
+if [ "$(stat -c %s "$log")" -gt $((12 << 20)) ]; then  # limits the size of the log
   { head -c 4M "$log"; printf '\n...\n'; tail -c 8M "$log"; } >"$log.part" && mv "$log.part" "$log"
 fi
 printf '\n%d pass, met or reported; %d FAIL or MISSED; %d skipped or not run; %d s\n' "$(count "$good")" \

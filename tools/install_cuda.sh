@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Puts a CUDA toolkit where the build finds it, for machines that have a GPU and none.
+# Installs a CUDA toolkit for the build, on machines with a GPU but without a toolkit.
 . "$(dirname "$0")/common.sh"
 
 usage() {
   cat <<'HELP'
 usage: tools/install_cuda.sh
 Installs NVIDIA's toolkit 13.0 with cuDNN, cuBLAS, NCCL and NVRTC (packages and hashes: tools/cuda_packages.txt) by pip
-into .third_party/cuda/, a virtual environment: 1.2 GB to download, 1.8 GB on the disk. The program that is built with
-it finds its libraries there. Silent and offline where they are there. It needs python3 with venv; its programs need an
-NVIDIA driver of 580 or later.
+into .third_party/cuda/, a virtual environment: 1.2 GB to download, 1.8 GB on the disk. A program that is built with it
+finds its libraries there. If they are installed, the script does nothing. It needs python3 with venv; its programs need
+an NVIDIA driver 580 or later.
 HELP
 }
 

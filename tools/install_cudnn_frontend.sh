@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# Puts the headers of cuDNN's C++ frontend into .third_party/cudnn-frontend/, where CMake looks for them: a build with
-# GPUs needs them and a build for CPUs does not. Silent and offline where they are there. Exits with 77 where they
-# cannot be had, for want of pip or a network.
+# Downloads the headers of cuDNN's C++ frontend into .third_party/cudnn-frontend/, where CMake finds them. Only a build
+# with GPUs needs them. If they are installed, the script does nothing. Without pip or a network it exits with 77.
 . "$(dirname "$0")/common.sh"
 
 version=1.32.0
-# Of one Python version: the headers are the same in all of them.
+# Hashes of the package of one Python version; all have the same headers.
 declare -A hashes=(
   [x86_64]=c6006556017a4d1c914c52a556c71b1267f2d6a0500f742e7b4edef539878df0
   [aarch64]=15736b7f9eb12ea04bd78ebcc64ae654891ae496d8cb3788e721330ac7b07b9b
@@ -48,7 +47,7 @@ if ! "$python" -m pip download --retries 1 --quiet --disable-pip-version-check -
   --python-version 3.11 --implementation cp --abi cp311 --platform "manylinux_2_28_$machine" \
   --dest "$work" --requirement "$work/requirements.txt" >"$work/log" 2>&1; then
   if grep -q 'DO NOT MATCH THE HASHES' "$work/log"; then
-    die "nvidia-cudnn-frontend $version is not what it was: compare its hash with the one in this script"
+    die "nvidia-cudnn-frontend $version has another hash than expected: compare it with the one in this script"
   fi
   skip "pip cannot download nvidia-cudnn-frontend $version: $(grep -m 1 '^ERROR' "$work/log" || tail -n 1 "$work/log")"
 fi
@@ -62,7 +61,7 @@ with zipfile.ZipFile(wheel) as files:
     wanted = [name for name in files.namelist() if name.startswith("include/") or ".dist-info/licenses/" in name]
     files.extractall(work / "cudnn-frontend", wanted)
 PYTHON
-[ -f "$work/cudnn-frontend/include/cudnn_frontend.h" ] || die "nvidia-cudnn-frontend $version holds no cudnn_frontend.h"
+[ -f "$work/cudnn-frontend/include/cudnn_frontend.h" ] || die "nvidia-cudnn-frontend $version lacks cudnn_frontend.h"
 echo $version >"$work/cudnn-frontend/version"
 rm -rf "$to"
 mv "$work/cudnn-frontend" "$to"

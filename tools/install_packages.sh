@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Installs what tools/packages.txt lists. Silent, offline and without privileges when nothing is missing.
+# Installs the packages of tools/packages.txt. If none is missing, the script does nothing and needs no privileges.
 . "$(dirname "$0")/common.sh"
 
 usage() {
   cat <<'HELP'
 usage: tools/install_packages.sh [--all] [--cuda] [--list]
 Installs the Debian or Ubuntu packages of tools/packages.txt, as root or through sudo.
-  --all    also try the optional ones when only they are missing; never fails because of them
-  --cuda   also those that a build with CUDA needs
-  --list   print what is missing and change nothing
+  --all    also the optional packages; their failure is not an error
+  --cuda   also the packages that a build with CUDA needs
+  --list   print the missing packages and change nothing
 HELP
 }
 
@@ -61,11 +61,11 @@ fi
 apt() { ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 "$@" </dev/null >&2; }
 
 [ ${#need[@]} -eq 0 ] || say "installing ${need[*]}"
-apt update || say "the package lists could not be refreshed: trying with those at hand"
+apt update || say "the package lists could not be updated: using the existing ones"
 if [ ${#need[@]} -gt 0 ]; then
   apt install --no-install-recommends "${need[@]}" ||
     die "these packages could not be installed: ${need[*]}; check the network and 'apt-get update'"
 fi
 for package in ${want[@]+"${want[@]}"}; do  # one by one: a release that lacks one still gets the others
-  apt install --no-install-recommends "$package" || say "optional package $package is not available: going on without it"
+  apt install --no-install-recommends "$package" || say "optional package $package is not available: continuing without it"
 done

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What `cifar-train estimate` says against what runs really need: for some configurations and every ZeRO stage, the
-peak resident memory of a short run with in-process ranks, which saves beside training and evaluates, against the
-estimate for this host; and the elements that a step moved against those that were foretold. Prints a table and the
-largest error; exit status 1 if it is above --limit.
+"""Compares `cifar-train estimate` with runs. For some configurations and every ZeRO stage it compares the peak resident
+memory of a short run with in-process ranks, which saves in the background and evaluates, with the estimate for this
+host, and the elements that a step communicates with the estimated number. Prints a table and the largest error; exit
+status 1 if it is above --limit.
 
-Ranks that are threads map the data set once each, and the system counts these pages once for every mapping, though
-they are there once: the others are subtracted.
+Ranks that are threads map the data set once each, and the system counts the shared pages once a mapping: the script
+subtracts the duplicates.
 """
 import argparse
 import json
@@ -56,7 +56,7 @@ import harness
 
 
 def foretell(config, ranks, settings):
-    """Estimates by stage, and what all of them share."""
+    """Estimates by stage, and the part common to all stages."""
     words = ["estimate", "--config", config, "--ranks", ranks, "--json"]
     for key, value in settings.items():
         words += ["--set", "%s=%s" % (key, value)]
@@ -80,7 +80,7 @@ def compare(number):
     config = os.path.join(harness.CONFIGS, name + ".yaml")
     settings = {"data.on_corrupt": "skip", "data.dataset": "cifar10", "train.max_steps": 3, "train.save_interval": 1,
                 "train.eval_batch_size": 64, **settings}
-    settings["data.path"] = harness.few(  # something for every rank, in training and in evaluation
+    settings["data.path"] = harness.few(  # at least one image for every rank, in training and in evaluation
         train=3 * settings["train_batch_size"], test=ranks * settings["train.eval_batch_size"])
     estimates, common = foretell(config, ranks, settings)
     worst = 0
@@ -98,7 +98,7 @@ def compare(number):
             foretold["host"] / 1e6, error, accounts["total"] / 1e6, planned / 1e6, rest / 1e6,
             "as foretold" if abs(moved - said) < 1e-6 * max(moved, 1) else "%.0f, not %.0f" % (moved, said)), flush=True)
         for key in ("weights", "gradients", "optimizer", "activations", "gradient_buckets", "other", "snapshot"):
-            if abs(accounts[key] - rank[key]) > 1e-3 * accounts[key]:  # a rank's share is not quite the mean
+            if abs(accounts[key] - rank[key]) > 1e-3 * accounts[key]:  # ranks' shares differ slightly from the mean
                 print("      %s: %d, not %d" % (key, accounts[key], rank[key]), flush=True)
     return worst
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What gradients of 16 bits on their way (communication_data_type: bf16) gain between two "hosts" (network namespaces,
-so root and iproute2 are needed) with a slow cable, and what they cost: the median time of a step, bytes sent, and the
-test accuracy and loss of whole trainings, beside those of f32 in the same setting (communication.reproducible: false).
+"""Measures communication of gradients in 16 bits (communication_data_type: bf16) between two "hosts" (network
+namespaces, so root and iproute2 are needed) with a slow link: the median time of a step, bytes sent, and the test
+accuracy and loss of complete trainings, compared with f32 in the same setting (communication.reproducible: false).
 """
 import argparse
 import os
@@ -17,8 +17,8 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", metavar="FOLDER", required=True, help="the images: CIFAR-10 or another set")
     parser.add_argument("--config", metavar="FILE", default=os.path.join(ROOT, "configs", "default.yaml"))
-    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="passed on; repeatable")
-    parser.add_argument("--rate", metavar="MBIT", type=float, default=100, help="the cable's Mbit/s; default: 100")
+    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="for all runs; repeatable")
+    parser.add_argument("--rate", metavar="MBIT", type=float, default=100, help="the link's Mbit/s; default: 100")
     parser.add_argument("--seeds", metavar="N", type=int, default=3, help="trainings of each kind; default: 3")
     parser.add_argument("--cifar-train", metavar="PATH", default=os.path.join(ROOT, "build", "release", "cifar-train"))
     return parser.parse_args()

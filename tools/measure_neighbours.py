@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What a run keeps of its speed beside another program: images/s of two ranks alone, beside one busy loop of the lowest
-priority, and beside one of the same priority, in turn. Ranks are threads, processes of mpirun that are bound to nothing,
-or those of `launch`. Prints the median share of each kind; leave the machine alone meanwhile.
+"""Measures a run's speed next to another program: images/s of two ranks alone, next to a busy loop of the lowest
+priority, and next to one of the same priority, in turn. Ranks are threads, unbound processes of mpirun, or processes of
+`launch`. Prints the median share of each kind; run nothing else meanwhile.
 """
 import argparse
 import json
@@ -36,13 +36,13 @@ def commands(chosen):
 
 def speed(words):
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
-    # The object is the last thing that is printed, on one line or on several.
+    # The object ends the output, on one line or on several.
     found = json.loads(done.stdout[done.stdout.rindex("\n{") + 1:] if "\n{" in done.stdout else done.stdout)
     return found.get("samples_per_sec") or found["images_per_sec"]
 
 
 def beside(priority, words):
-    """Its speed beside a busy loop."""
+    """The speed next to a busy loop."""
     if priority is None:
         return speed(words)
     loop = subprocess.Popen(["nice", "-n", str(priority), sys.executable, "-c", "while True: pass"])

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What overlapping communication with computing gains: two ranks on two "hosts" (network namespaces, so root and
-iproute2 are needed) whose cable is slowed down until moving a step's bytes takes as long as computing it. Prints the
-median time of a step with zero_optimization.overlap_comm true and false, and their ratio; the bits must be the same.
-Perfect overlap would give about 0.5. Leave the machine alone meanwhile: each rank wants a core.
+"""Measures the gain of overlapping communication with computation: two ranks on two "hosts" (network namespaces, so
+root and iproute2 are needed), with a link slowed down until a step's communication takes as long as its computation.
+Prints the median time of a step with zero_optimization.overlap_comm true and false, and their ratio; the results must
+have the same bits. Perfect overlap would give about 0.5. Run nothing else meanwhile: each rank needs a core.
 """
 import argparse
 import os
@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "system", "lib"))
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", metavar="FILE", default=os.path.join(ROOT, "configs", "resnet18.yaml"))
-    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="passed on; repeatable")
+    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="for all runs; repeatable")
     parser.add_argument("--stages", metavar="S,S", default="0,1,2,3", help="ZeRO stages; default: 0,1,2,3")
     parser.add_argument("--micro", metavar="N", type=int, default=32, help="micro-batch size; default: 32")
     parser.add_argument("--accumulation", metavar="N", type=int, default=1, help="micro-batches a rank; default: 1")

@@ -7,11 +7,11 @@ usage() {
   cat <<'HELP'
 usage: tools/quickstart.sh [--gpu] [--no-install] [--fresh]
 Installs the packages, builds and installs cifar-train, trains the default configuration into runs/quickstart and
-evaluates it. Run again, it continues or repeats the evaluation. Where there is a CUDA toolkit, the program is built with
-GPUs: with code for those of this machine, or for all that are supported where it has none.
-  --gpu          where there is no CUDA toolkit, get one by pip: tools/install_cuda.sh (1.2 GB)
-  --no-install   do not touch the system's packages
-  --fresh        forget the earlier run in runs/quickstart and train anew
+evaluates it. A second call resumes the training, or repeats the evaluation if the training is complete. With a CUDA
+toolkit, the program is built with GPUs: for those of this machine, or without one for all supported GPUs.
+  --gpu          without a CUDA toolkit, install one with pip: tools/install_cuda.sh (1.2 GB)
+  --no-install   do not install system packages
+  --fresh        replace the run in runs/quickstart by a new one
 Environment: PREFIX=DIR installs there (default: /usr/local as root, otherwise ~/.local).
 HELP
 }
@@ -40,7 +40,8 @@ fi
 [ $packages = no ] || "$root/tools/install_packages.sh"
 cd "$root"
 
-# configure [-DKEY=VALUE]: for the GPUs that are there, or for all that are supported; `said` is what was found.
+# configure [-DKEY=VALUE]: for the GPUs of this machine, or without one for all supported GPUs; `said` is CMake's
+# result.
 configure() {
   local found architectures=-UCMAKE_CUDA_ARCHITECTURES
   found=$(gpu_architectures)
@@ -50,7 +51,7 @@ configure() {
 }
 
 if [ $packages = yes ] && { [ $gpu = yes ] || "$root/tools/cuda_roots.sh" >/dev/null 2>&1; }; then
-  "$root/tools/install_packages.sh" --cuda || say "going on without python3-venv"
+  "$root/tools/install_packages.sh" --cuda || say "continuing without python3-venv"
 fi
 cuda_headers
 configure
@@ -62,8 +63,8 @@ if [[ $said == *'-- without GPUs'* ]] && { [ $gpu = yes ] || gpu_here /; }; then
 toolkit 12.8 or 12.9 with cuDNN 9 and NCCL, and run this again"
     [ $gpu = no ] || die "$offer"
   elif [ $gpu = no ]; then
-    offer="this machine has an NVIDIA GPU, but not all of CUDA that a program for it takes: tools/quickstart.sh --gpu gets
-it (1.2 GB, into .third_party/cuda)"
+    offer="this machine has an NVIDIA GPU, but CUDA is missing or incomplete: tools/quickstart.sh --gpu installs it (1.2
+GB, into .third_party/cuda)"
   else
     "$root/tools/install_cuda.sh"
     cuda_headers
@@ -76,7 +77,7 @@ printf '%s\n' "$said" >&2
 say "building (build/release)"
 cmake --build --preset release --target cifar-train -j "$jobs" >&2 || die "the build failed: see the first error above"
 cmake --install build/release --prefix "$prefix" >/dev/null ||
-  die "cannot install into $prefix: give a folder that you may write, PREFIX=DIR"
+  die "cannot install into $prefix: give a writable folder with PREFIX=DIR"
 say "installed $prefix/bin/cifar-train"
 
 program=$prefix/bin/cifar-train
@@ -86,13 +87,13 @@ launcher=mpirun
 [ "$(id -u)" -ne 0 ] || launcher="OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun"
 run=runs/quickstart
 
-# device_of_run: on which it was trained last; starts_of_run: how often it was begun or resumed.
+# device_of_run: the device of the latest training; starts_of_run: the number of starts and resumptions.
 device_of_run() { sed -n 's/.*"event":"start".*"device":"\([^"]*\)".*/\1/p' "$run/metrics.jsonl" | tail -n 1; }
 starts_of_run() { grep -c '"event":"start"' "$run/metrics.jsonl" 2>/dev/null || true; }
 before=$(starts_of_run)
 "$program" train --config default.yaml --output "$run" ${resume[@]+"${resume[@]}"} || {
   status=$?
-  say "training ended with exit code $status; if $run holds a run of other data or settings: tools/quickstart.sh --fresh"
+  say "training ended with exit code $status; if $run is a run with other data or settings: tools/quickstart.sh --fresh"
   exit $status
 }
 "$program" eval --ckpt "$run/best.bin"
@@ -101,15 +102,15 @@ trained=Trained
 again=
 if [ "$(starts_of_run)" = "$before" ]; then
   trained="Trained before this,"
-  again="; tools/quickstart.sh --fresh trains anew"
+  again="; tools/quickstart.sh --fresh trains again"
 fi
 cat <<DONE
 
 $trained on: $(device_of_run)$again
-The run lies in $root/$run:
+The run's files are in $root/$run:
   best.bin, last.bin   weights (safetensors)
   metrics.jsonl        one record a line: steps, evaluations, checkpoints
-  config.yaml          the configuration that was used
+  config.yaml          the run's configuration
 Next:
   $name eval --ckpt $run/best.bin
   $name --config tutorial.yaml --output runs/tutorial

@@ -7,12 +7,12 @@ usage() {
 usage: tools/test.sh [--preset NAME] [--unit] [--only FLOOR[,FLOOR...]] [--filter PATTERN] [--full] [--no-install]
 Installs the packages, builds and runs the tests. The last line reads "N passed, N failed, N skipped"; the exit status
 is 0 only when nothing failed.
-  --preset NAME     release (default), cpu, asan or tsan; the build lies in build/NAME
-  --unit            only the unit tests, not those that run the program
+  --preset NAME     release (default), cpu, asan or tsan; the build is in build/NAME
+  --unit            only the unit tests, without the tests that run the program
   --only FLOORS     only the unit tests of these folders of src/, for example comm,train
-  --filter PATTERN  GoogleTest's filter, for example 'Threads*:*Tree*'; a program in which it selects nothing fails
-  --full            the long suites at their full counts, on a machine that does nothing else: about half an hour
-  --no-install      do not touch the system's packages
+  --filter PATTERN  GoogleTest's filter, for example 'Threads*:*Tree*'; a test program without a match fails
+  --full            the long suites at their full counts, about half an hour; run nothing else meanwhile
+  --no-install      do not install system packages
 HELP
 }
 
@@ -61,7 +61,7 @@ say "building (build/$preset)"
 configure_preset "$preset"
 cmake --build --preset "$preset" -j "$jobs" ${targets[@]+"${targets[@]}"} >&2 || die "the build failed: see the first error above"
 
-# ThreadSanitizer of g++ 12 and 13 cannot live with the address randomisation of newer kernels.
+# ThreadSanitizer of g++ 12 and 13 fails with the address randomisation of newer kernels.
 launch=()
 if [ "$preset" = tsan ] && setarch "$(uname -m)" -R true 2>/dev/null; then
   launch=(setarch "$(uname -m)" -R)
@@ -71,7 +71,7 @@ results=$root/build/$preset/test-results
 rm -rf "$results"
 mkdir -p "$results"
 status=0
-# One more than there are cores: many tests wait longer than they compute.
+# One more job than cores, because many tests mostly wait.
 ${launch[@]+"${launch[@]}"} ctest --preset "$preset" -j $((jobs + 1)) ${select[@]+"${select[@]}"} \
   --test-output-size-passed 65536 --output-junit "$results/ctest.xml" </dev/null || status=$?
 [ -s "$results/ctest.xml" ] || die "ctest ran no test (exit $status)"

@@ -4,9 +4,9 @@ then the total as the last line.
 
 usage: test_report.py RESULTS CTEST_STATUS
 
-RESULTS lies in the build's folder, whose .ninja_log says how long each unit took when it was last compiled.
-RESULTS/ctest.xml is ctest's JUnit file, RESULTS/<test>.xml what the GoogleTest program of that name wrote. A GoogleTest
-program counts case by case; a script (system.*) check by check where it prints a line for each ("ok NAME (1.2 s)",
+RESULTS is in the build's folder; its .ninja_log has the time of each unit's latest compilation.
+RESULTS/ctest.xml is ctest's JUnit file, RESULTS/<test>.xml the file of a GoogleTest program. A GoogleTest
+program counts each case. A script (system.*) counts each check if it prints a line for each ("ok NAME (1.2 s)",
 "skip NAME: REASON", "FAIL NAME"), else once. A program that was killed, hung, ran no case, or ended badly although its
 cases passed (a sanitizer's finding) counts as one failure.
 """
@@ -17,7 +17,7 @@ import xml.etree.ElementTree as ElementTree
 
 
 def last_line(text):
-    """What a program said last; of a sanitizer's report its summary."""
+    """The last line of a program's output; for a sanitizer's report, its summary."""
     lines = [line.strip() for line in (text or "").splitlines() if line.strip(" =\t")]
     summaries = [line for line in lines if line.startswith("SUMMARY:")]
     return (summaries or lines or ["no reason given"])[-1]
@@ -58,7 +58,7 @@ def script_checks(name, text):
 
 
 def results_of(test, folder):
-    """(name, result, reason) of everything that one test of ctest stands for."""
+    """(name, result, reason) of all cases of one test of ctest."""
     name, ended_well = test.get("name"), test.get("status") == "run"
     last = last_line(test.findtext("system-out"))
     if name.startswith("system."):
@@ -79,7 +79,7 @@ def results_of(test, folder):
 
 
 def times_of(test, folder):
-    """(seconds, name) of everything that one test of ctest stands for, as far as it says."""
+    """(seconds, name) of all cases of one test of ctest, as far as known."""
     name = test.get("name")
     checks = re.findall(r"^(?:ok|FAIL)  +(.+) \(([\d.]+) s\)$", test.findtext("system-out") or "", re.MULTILINE)
     times = [(float(seconds), f"{name}: {check}") for check, seconds in checks]

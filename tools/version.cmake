@@ -1,4 +1,4 @@
-# Run at every build: writes OUTPUT from INPUT with the commit of SOURCE, touching it only when something changed.
+# Runs at every build: writes OUTPUT from INPUT with the commit of SOURCE, if its contents change.
 # A source without git, or without a commit, is "unknown".
 set(CT_COMMIT unknown)
 find_program(GIT git)

@@ -1,5 +1,5 @@
-// Settings that are one of a few words: enums that a configuration reads and prints. Each says its words, in the order
-// of its values, which count from 0, in a function beside it:
+// Enums that a configuration reads and prints as words. For each enum, a function next to it returns the words in the
+// order of the values, which count from 0:
 //   constexpr auto words_of(OnCorrupt) { return std::to_array<std::string_view>({"error", "skip"}); }
 #pragma once
 
@@ -22,7 +22,7 @@ constexpr std::string_view word_of(E value) {
   return words_of(value)[static_cast<size_t>(value)];
 }
 
-/// The value whose word it is, or `otherwise`.
+/// The value with this word, or `otherwise`.
 template <Worded E>
 constexpr E of_word(std::string_view word, E otherwise) {
   constexpr auto words = words_of(E{});
@@ -31,7 +31,7 @@ constexpr E of_word(std::string_view word, E otherwise) {
   return otherwise;
 }
 
-/// A pointer to a value of any such enum, for tables of keys. What it points at must outlive it.
+/// A pointer to a value of any such enum, for tables of keys. The value must outlive it.
 class Choice {
  public:
   template <Worded E>

@@ -1,6 +1,5 @@
-// Keys of a configuration: what may be written for one, and where its value lives. The parts of the program that a
-// configuration chooses by name (optimizers, schedules) list their own, as parameter groups do; train/config reads and
-// prints them all.
+// Keys of a configuration: their allowed values and their targets. Parts of the program that a configuration selects by
+// name (optimizers, schedules) and parameter groups list their own keys; train/config reads and prints all keys.
 #pragma once
 
 #include <array>
@@ -18,14 +17,14 @@ namespace ct {
 struct ConfigRule {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  bool above_min = false, below_max = false;  // the limit itself is out
-  std::vector<std::string> values = {};       // of text: the spellings allowed; empty: any text. A Choice has its own
+  bool above_min = false, below_max = false;  // the limit itself is not allowed
+  std::vector<std::string> values = {};       // text: the allowed words; empty: any text. A Choice has its own
   bool any_case = false;
-  bool may_be_empty = false;  // of text
+  bool may_be_empty = false;  // text: the empty text is allowed
   std::string numbered = {};  // a word of `values` that may be followed by :N
   std::string only = {};      // the one value this version supports, as printed; empty: all
-  std::string open = {};      // of a switch: the word that leaves it to the program; empty: null does
-  std::string refusal = {};   // of text: what is said of any other word, before it; empty: the usual
+  std::string open = {};      // true or false: the word that leaves the choice to the program; empty: null
+  std::string refusal = {};   // text: the beginning of the error for other words; empty: the default
   bool resume_may_change = false;
 };
 
@@ -40,7 +39,7 @@ struct ConfigKey {
 
 /// A rule between keys that a configuration breaks.
 struct ConfigFault {
-  std::string key;  // where it is to be mended
+  std::string key;  // the key to change
   std::string text;
 };
 

@@ -111,8 +111,8 @@ void require_cores_here(const std::string& list) {
   for (const int cpu : parse_core_list(list))
     if (!allowed[static_cast<size_t>(cpu)])
       fail(ExitCode::usage, "core ", cpu, " of --bind_core_list ", in_quotes(list),
-           " is not there, or not allowed: this process may run on ", counted(available_cores(allowed, {}), "core"),
-           " of ", host_name());
+           " does not exist, or is not allowed: this process may run on ",
+           counted(available_cores(allowed, {}), "core"), " of ", host_name());
 }
 
 void bind_to_share(const std::string& list, int index, int parts) {
@@ -131,7 +131,7 @@ void bind_to_share(const std::string& list, int index, int parts) {
   }
   if (hwloc_set_cpubind(topology.get(), set.get(), HWLOC_CPUBIND_PROCESS) != 0)
     fail(ExitCode::usage, "this process cannot be bound to its cores (", std::strerror(errno),
-         "): are they there, and allowed? See --bind_cores_to_rank and --bind_core_list");
+         "): do they exist, and are they allowed? See --bind_cores_to_rank and --bind_core_list");
 }
 
 }  // namespace ct

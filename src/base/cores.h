@@ -1,4 +1,4 @@
-// How many cores this process may really use.
+// The number of cores that this process may use.
 #pragma once
 
 #include <sys/types.h>
@@ -11,18 +11,18 @@ namespace ct {
 
 inline constexpr int kMaxCpus = 4096;
 
-/// The logical CPUs that a thread may run on (taskset, mpirun's binding, cpusets); none where it has gone.
+/// The logical CPUs on which a thread may run (taskset, mpirun's binding, cpusets); empty if the thread has ended.
 std::bitset<kMaxCpus> cpus_of_thread(pid_t thread);
-/// Those of the calling thread.
+/// The same for the calling thread.
 std::bitset<kMaxCpus> allowed_cpus();
 
-/// CPU time a second that the control groups (v1 or v2) of this process allow, in cores; none: no limit. `root` is
-/// "/", or a folder that imitates it.
+/// The CPU quota of this process's control groups (v1 or v2), in cores; nullopt: no limit. `root` is "/", or a folder
+/// that imitates it in tests.
 std::optional<double> cpu_quota(const std::filesystem::path& root = "/");
 
-/// Cores that may be used: of the allowed `cpus` those that the quota pays for, at least 1.
+/// The number of usable cores: the allowed `cpus`, limited by the quota, at least 1.
 int available_cores(const std::bitset<kMaxCpus>& cpus, std::optional<double> quota);
-/// Cores that this process may use: its allowed_cpus() under its cpu_quota().
+/// The number of cores that this process may use: its allowed_cpus(), limited by its cpu_quota().
 int available_cores();
 
 }  // namespace ct

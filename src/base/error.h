@@ -1,5 +1,5 @@
-// One exception type for everything a user can cause, carrying the exit code that the process will end with.
-// A message is one line that names the culprit (file, key, rank, tensor) and the remedy; main() prints it once.
+// The exception type for all errors that a user can cause, with the exit code of the process. A message is one line
+// with the culprit (file, key, rank, tensor) and the remedy; main() prints it once.
 #pragma once
 
 #include <sstream>
@@ -30,7 +30,7 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// Joins anything printable: str("step ", 3, " of ", 7).
+/// Concatenates printable values: str("step ", 3, " of ", 7).
 template <class... Parts>
 std::string str(const Parts&... parts) {
   std::ostringstream out;
@@ -43,7 +43,7 @@ template <class... Parts>
   throw Error(code, str(parts...));
 }
 
-/// An invariant of our own: a violation is a bug (exit 1), never a user's mistake.
+/// Checks an internal invariant: a violation is a bug (exit 1), not a user's error.
 template <class... Parts>
 void check(bool holds, const Parts&... parts) {
   if (!holds) fail(ExitCode::bug, "internal error: ", parts...);

@@ -247,9 +247,10 @@ void MappedFile::require_unchanged(ExitCode code) const {
   if (here && (now.st_size != opened_.st_size || !same_time(now.st_mtim, opened_.st_mtim)))
     fail(code, in_quotes(path_.native()), ": changed while it was in use; restore the file and start again");
   if (was_cut())
-    fail(code, in_quotes(path_.native()),
-         ": could not be read to its end: it was cut while it was in use, or its disk fails; restore the file and "
-         "start again");
+    fail(
+        code, in_quotes(path_.native()),
+        ": could not be read to its end: it was truncated while it was in use, or its disk fails; restore the file and "
+        "start again");
 }
 
 std::string read_file(const Path& path, uint64_t limit, MappedFile::Links links, ExitCode code) {
@@ -376,7 +377,7 @@ void link_or_copy(FileSystem& files, const Path& from, const Path& to) {
         copied += n;
       }
       if (copied < contents.size())
-        fail(ExitCode::io, "cannot copy ", in_quotes(source.native()), ": it was cut while it was read");
+        fail(ExitCode::io, "cannot copy ", in_quotes(source.native()), ": it was truncated while it was read");
     });
   }
   rename_file(files, temporary, target);

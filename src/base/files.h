@@ -1,8 +1,8 @@
-// Files: every change to the disk that must survive a crash goes through here.
+// File operations. All changes to the disk that must survive a crash use these functions.
 //
-// What is changed on disk goes through a FileSystem, whose default is the operating system's: a test puts another in
-// its place and lets the n-th operation fail. Reading needs no such seam: a bad disk is imitated by damaging the file.
-// Every failure is Error(ExitCode::io) with the path, the system's reason and what to do.
+// Changes go through a FileSystem, by default the operating system's; tests replace it and let the n-th operation fail.
+// Reading does not use it, because tests can damage the files. Every failure is Error(ExitCode::io) with the path, the
+// system's reason and the remedy.
 #pragma once
 
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ namespace ct {
 
 using Path = std::filesystem::path;
 
-/// The system calls by which files are changed, with their own conventions: -1 and errno on failure.
+/// The system calls that change files, with their conventions: -1 and errno on failure.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
@@ -42,11 +42,11 @@ class FileSystem {
   virtual int rmdir(const Path& path);
 };
 
-/// Throws Error(code): "cannot <what> <path>: <strerror(error)>: <remedy>". Where the system has no memory left,
-/// Error(ExitCode::memory) whatever `code` says.
+/// Throws Error(code): "cannot <what> <path>: <strerror(error)>: <remedy>". If the system is out of memory,
+/// Error(ExitCode::memory) instead of `code`.
 [[noreturn]] void fail_io(std::string_view what, const Path& path, int error, ExitCode code = ExitCode::io);
 
-/// Someone else's text as printable() has it (base/utf8.h), in quotes, and cut when long.
+/// External text, made printable (base/utf8.h), in quotes, and shortened if it is long.
 std::string in_quotes(std::string_view text);
 
 /// An open file, closed by the destructor. `files` must outlive it.
@@ -62,15 +62,15 @@ class File {
   /// Writes everything, or throws an Error.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
-  /// Writes everything at that place; several processes may write different places of a file.
+  /// Writes everything at that offset; several processes may write different parts of a file.
   void write_at(std::span<const std::byte> bytes, uint64_t offset);
   void write_at(std::string_view text, uint64_t offset);
   void truncate(uint64_t bytes);
   /// Returns once the contents are on the disk.
   void sync();
-  /// Has its last name gone?
+  /// Has the file's last name been removed?
   bool removed() const;
-  /// Closes and reports what the destructor would have to swallow.
+  /// Closes the file and throws errors, which the destructor would ignore.
   void close();
 
  private:
@@ -79,26 +79,26 @@ class File {
   int fd_;
 };
 
-/// A whole regular file mapped for reading; it stays readable when the name is replaced by another file. Where it is
-/// cut meanwhile, or its disk fails, zeros are read (base/mapped_guard.h): ask require_unchanged() once all is read,
-/// before the results count.
+/// A whole regular file mapped for reading; it remains readable if the name is replaced by another file. If the file is
+/// truncated meanwhile, or its disk fails, reads return zeros (base/mapped_guard.h): call require_unchanged() after
+/// reading and before using the results.
 class MappedFile {
  public:
   enum class Links { follow, refuse };
-  /// Refuses what is not a regular file (without waiting for a pipe to open). Every failure is Error(code).
+  /// Throws if the path is not a regular file (without waiting for a pipe to open). Every failure is Error(code).
   explicit MappedFile(const Path& path, Links links = Links::follow, ExitCode code = ExitCode::io);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
   const Path& path() const { return path_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  /// Asks the disk for a part of bytes() that is about to be read; does not wait for it.
+  /// Prefetches a part of bytes() from the disk without waiting.
   void read_ahead(std::span<const std::byte> part) const;
-  /// Were zeros read in place of bytes that are gone? Cheap, but says nothing of what was written over, nor of the
-  /// page that holds a cut file's new end.
+  /// Have reads returned zeros instead of missing bytes? Cheap, but does not detect overwritten bytes, nor a change in
+  /// the page with the new end of a truncated file.
   bool was_cut() const { return guard_ && guard_->was_cut(); }
-  /// Throws Error(code) naming the file when it was written or cut since it was opened. Replaced or removed, it does no
-  /// harm.
+  /// Throws Error(code) with the file if it was written or truncated since it was opened. Replacing or removing it does
+  /// not matter.
   void require_unchanged(ExitCode code) const;
 
  private:
@@ -109,52 +109,51 @@ class MappedFile {
   std::unique_ptr<GuardedRegion> guard_;
 };
 
-/// A whole regular file; one larger than `limit` bytes is refused. Every failure is Error(code).
+/// The content of a regular file of at most `limit` bytes. Every failure is Error(code).
 std::string read_file(const Path& path, uint64_t limit = uint64_t{1} << 30,
                       MappedFile::Links links = MappedFile::Links::follow, ExitCode code = ExitCode::io);
 
-/// Where that lies which is written to `path`: symbolic links are followed, also to what is not there yet, so that a
-/// link stays one when its file is replaced. Refuses what can only be written to, not replaced: a folder, device, pipe
-/// or socket.
+/// The file that writing to `path` replaces: symbolic links are followed, also to files that do not exist yet, so that
+/// a link remains a link. Throws for a folder, device, pipe or socket, which cannot be replaced.
 Path replaced_by_writing(const Path& path);
 
-/// Replaces what `path` leads to so that a crash at any moment leaves the old or the new contents: written as
-/// ".tmp-<name>" beside it, synced, renamed, the folder synced. A device or pipe is written to as it is. One writer per
+/// Replaces the file of `path`, so that a crash at any moment leaves the old or the new contents: writes ".tmp-<name>"
+/// in the same folder, syncs it, renames it, and syncs the folder. A device or pipe is written directly. One writer per
 /// path at a time.
 void write_file_atomic(FileSystem& files, const Path& path, const std::function<void(File&)>& write);
 void write_file_atomic(FileSystem& files, const Path& path, std::string_view text);
 inline constexpr std::string_view kTemporaryPrefix = ".tmp-";
-/// Where write_file_atomic writes first.
+/// The temporary file of write_file_atomic.
 Path temporary_of(const Path& path);
 
-/// Replaces `to` by what `from` is now, as write_file_atomic does: by another name for it where the file system can,
-/// else by a copy. Links are followed on both sides. For files that are only ever replaced, never changed.
+/// Replaces `to` by the current file `from`, as write_file_atomic does: by a hard link if the file system supports it,
+/// otherwise by a copy. Links are followed on both sides. For files that are only replaced, never changed in place.
 void link_or_copy(FileSystem& files, const Path& from, const Path& to);
 
-/// Makes `path` and its missing parents; fine when it exists as a folder.
+/// Creates `path` and its missing parents; no error if it exists as a folder.
 void make_folders(FileSystem& files, const Path& path);
 
-/// Returns once creations, renames and removals in the folder are on the disk (where the file system offers that).
+/// Returns once creations, renames and removals in the folder are on the disk (if the file system supports this).
 void sync_folder(FileSystem& files, const Path& path);
 
 void rename_file(FileSystem& files, const Path& from, const Path& to);
 
-/// Removes a file or symbolic link; fine when there is none.
+/// Removes a file or symbolic link; no error if there is none.
 void remove_file(FileSystem& files, const Path& path);
 
-/// Removes the files (not folders) directly in `folder` whose name `is_ours` accepts, then the folder if nothing is
-/// left in it. Returns whether the folder is gone. Never follows links, never descends.
+/// Removes the files (not folders) directly in `folder` whose name `is_ours` accepts, then the folder if it is empty.
+/// Returns whether the folder was removed. Follows no links and does not descend.
 bool remove_known(FileSystem& files, const Path& folder, const std::function<bool(const std::string&)>& is_ours);
 
-/// Names directly in a folder, sorted bytewise; none when the folder does not exist.
+/// Names directly in a folder, sorted bytewise; empty if the folder does not exist.
 std::vector<std::string> list_folder(const Path& folder);
 
-/// A file of lines that grows by whole lines: after a crash or a full disk it never ends in a piece of one.
+/// A file that grows by whole lines: after a crash or on a full disk it never ends in a partial line.
 class LineFile {
  public:
-  /// Opens or creates; cuts a last line that lacks its newline.
+  /// Opens or creates the file; removes a last line without newline.
   LineFile(FileSystem& files, const Path& path);
-  /// `line` without a newline. On failure the file is as before.
+  /// Appends `line`, which has no newline. On failure the file does not change.
   void append(std::string_view line);
   void sync() { file_.sync(); }
 

@@ -1,4 +1,4 @@
-// f16 on the host: rounded to nearest, ties to even; too large becomes infinite.
+// f16 on the host: rounded to nearest, ties to even; values too large become infinite.
 #pragma once
 
 #include <bit>

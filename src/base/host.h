@@ -1,4 +1,4 @@
-// What the operating system says of this process and machine.
+// Facts from the operating system about this process and machine.
 #pragma once
 
 #include <sys/socket.h>
@@ -11,21 +11,21 @@
 namespace ct {
 
 std::string host_name();
-/// Is this an address of this host, whatever its port?
+/// Is this an address of this host, with any port?
 bool is_own_address(const sockaddr* address, socklen_t bytes);
-/// Does the name, or the number of an address, lead to this host? A name that nobody knows does not.
+/// Does the name or IP address belong to this host? False for an unknown name.
 bool is_this_host(const std::string& name);
-/// The process's largest resident set so far, bytes (VmHWM): of this program only, not of what started it.
+/// The process's largest resident set so far (VmHWM), bytes: of this program only, not of its parent before exec.
 int64_t peak_resident_bytes();
-/// The process's resident set now, pages that it shares counted in proportion (Pss), bytes; 0 where it is not told.
+/// The process's current resident set, with shared pages counted in proportion (Pss), bytes; 0: unknown.
 int64_t proportional_bytes();
 
 struct HostMemory {
-  int64_t total = 0;      // bytes
-  int64_t available = 0;  // without swapping, for new processes: of the machine and of this process's control group
-  std::optional<int64_t> group_limit;  // of the control group, where it allows less than there is
+  int64_t total = 0;                   // bytes
+  int64_t available = 0;               // without swapping, in the machine and in this process's control group
+  std::optional<int64_t> group_limit;  // of the control group, if it is less than the total
 };
-/// `root` is "/", or a folder that imitates it. What the system does not say is 0.
+/// `root` is "/", or a folder that imitates it in tests. Unknown values are 0.
 HostMemory host_memory(const std::filesystem::path& root = "/");
 
 }  // namespace ct

@@ -1,12 +1,12 @@
-// Whatever was thrown, as an Error with its exit code.
+// Converts any exception to an Error with its exit code.
 #pragma once
 
 #include "base/error.h"
 
 namespace ct {
 
-/// What a catch block has caught, as an Error. The system's refusal of memory or of a thread is Error(memory); what is
-/// no Error otherwise, a bug.
+/// The exception of the current catch block as an Error. A failed allocation or thread start is Error(memory); any
+/// other exception that is not an Error is a bug.
 Error error_in_flight();
 
 }  // namespace ct

@@ -17,10 +17,10 @@
 
 namespace ct {
 
-/// make(i) for i = 0 to count - 1 on so many threads, and take(i, what it made) on this one, in order: the result is
-/// the same for any number of threads. Little more than four things a thread wait to be taken. What make or take throws
-/// ends all and is thrown here; of several, that of the lowest i. Where the system starts fewer threads, those do it;
-/// Error(memory) where it starts none.
+/// Calls make(i) for i = 0 to count - 1 on `threads` threads, and take(i, the result of make) on this thread, in order,
+/// so that the outcome is the same for any number of threads. About four results for each thread may wait to be taken.
+/// An exception of make or take ends all and is rethrown here; of several, the one with the lowest i. If the system
+/// starts fewer threads, those are used; Error(memory) if it starts none.
 template <class Make, class Take>
 void in_order(int64_t count, int threads, const Make& make, const Take& take) {
   struct Slot {

@@ -39,10 +39,10 @@ void Input::wait() const {
   for (bool named = false;;) {
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
     if (waited >= patience_.given_up)
-      fail(code_, "cannot read ", in_quotes(path_.native()), ": nothing has come through this pipe for ",
+      fail(code_, "cannot read ", in_quotes(path_.native()), ": this pipe has delivered nothing for ",
            patience_.given_up.count() / 1000, " s: check the program that should write to it, or give a file");
     if (!named && waited >= patience_.named) {
-      std::fprintf(stderr, "waiting for %s: nothing comes through this pipe\n", in_quotes(path_.native()).c_str());
+      std::fprintf(stderr, "waiting for %s: this pipe delivers nothing\n", in_quotes(path_.native()).c_str());
       named = true;
     }
     pollfd ready{.fd = fd_, .events = POLLIN, .revents = 0};
@@ -60,8 +60,7 @@ size_t Input::read(std::span<std::byte> out) {
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n < 0) fail_io("read", path_, errno, code_);
     if (n == 0 && is_pipe_ && !is_begun_)
-      fail(code_, "cannot read ", in_quotes(path_.native()),
-           ": this pipe ended without a byte: the program that should write to ",
+      fail(code_, "cannot read ", in_quotes(path_.native()), ": this pipe is empty: the program that should write to ",
            "it has failed, or the pipe was read before, which is possible only once: give a file");
     is_begun_ = true;
     return static_cast<size_t>(n);

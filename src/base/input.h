@@ -1,5 +1,4 @@
-// What a user names as input and what is read once, from its beginning to its end: a file, or what another program
-// writes into a pipe (process substitution, /dev/stdin).
+// Input files that are read once from beginning to end, so they may be pipes (process substitution, /dev/stdin).
 #pragma once
 
 #include <chrono>
@@ -10,12 +9,12 @@
 
 namespace ct {
 
-/// How long a pipe may be silent until it is named on standard error, and until it is given up.
+/// The time after which a silent pipe is reported on standard error, and after which it is refused.
 struct PipePatience {
   std::chrono::milliseconds named = std::chrono::seconds(2), given_up = std::chrono::minutes(2);
 };
 
-/// An input opened for reading; nobody is waited for yet. A folder is refused. Every failure is Error(code).
+/// An input opened for reading, without waiting for its writer. Throws for a folder. Every failure is Error(code).
 class Input {
  public:
   Input(const Path& path, ExitCode code, PipePatience patience = {});
@@ -23,10 +22,10 @@ class Input {
   Input& operator=(const Input&) = delete;
   ~Input();
 
-  /// The next bytes, at most so many; none: the end. A pipe that ends without any, as one does that was read already,
-  /// is refused, and one that is silent for too long.
+  /// Reads the next bytes and returns their number; 0: the end. Throws for a pipe that ends without any bytes, for
+  /// example because it was already read, and for one that is silent for too long.
   size_t read(std::span<std::byte> out);
-  /// Waits for the first bytes and gives the descriptor away, whose reads wait.
+  /// Waits for the first bytes and releases the descriptor, in blocking mode.
   int release();
 
  private:
@@ -39,7 +38,7 @@ class Input {
   bool is_pipe_ = false, is_begun_ = false;
 };
 
-/// All of it; more than `limit` bytes, a number of MiB, are refused.
+/// Reads the whole input; throws for more than `limit` bytes, a whole number of MiB.
 std::string read_input(const Path& path, size_t limit, ExitCode code, PipePatience patience = {});
 
 }  // namespace ct

@@ -1,7 +1,7 @@
-// Mapped files that are cut while they are read. Behind the new end, or where the disk fails, a read of the mapping
-// raises SIGBUS, which would end the process without a word. A guarded region reads as zeros from there on instead,
-// and says so: whoever used its bytes asks was_cut() before their results count. Any other SIGBUS goes to the
-// handler that was there before; whoever survives one is without the guard until the next file is mapped.
+// Protection against mapped files that are truncated while they are read. After the new end, or if the disk fails, a
+// read of the mapping raises SIGBUS, which would end the process without a message. In a guarded region such reads
+// return zeros instead, and was_cut() becomes true; it must be checked before results are used. Any other SIGBUS goes
+// to the previous handler; if the process survives it, the guard is off until the next file is mapped.
 #pragma once
 
 #include <atomic>
@@ -12,16 +12,16 @@ namespace ct {
 
 class GuardedRegion {
  public:
-  /// `bytes` are a whole mapping, private and for reading, that outlives the guard.
+  /// `bytes` must be a whole private mapping for reading that outlives the guard.
   explicit GuardedRegion(std::span<const std::byte> bytes);
   ~GuardedRegion();
   GuardedRegion(const GuardedRegion&) = delete;
   GuardedRegion& operator=(const GuardedRegion&) = delete;
 
-  /// Were zeros read in place of bytes that are gone? True at the latest when the read returns.
+  /// Have reads returned zeros instead of missing bytes? True at the latest when the read returns.
   bool was_cut() const { return cut_.load(std::memory_order_relaxed); }
 
-  /// The rest of the region that holds the address becomes zeros; false if none does. For the signal's handler.
+  /// Replaces the rest of the region that contains the address by zeros; false: no region does. For the signal handler.
   static bool zero_from(const void* address);
 
  private:

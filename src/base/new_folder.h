@@ -1,4 +1,4 @@
-// A folder that is there as a whole or not at all.
+// Atomic creation of a folder with its content.
 #pragma once
 
 #include <functional>
@@ -7,13 +7,13 @@
 
 namespace ct {
 
-/// Makes `folder`, with its missing parents: `fill` writes into an empty folder beside it (".tmp-<name>-<n>"), which is
-/// then synced and renamed, so that no reader ever meets a part. Several processes may do so at once: the first to
-/// finish wins. False where something has come to lie at `folder` meanwhile: what was written is gone then. What jobs
-/// killed an hour ago left goes first.
+/// Creates `folder` and its missing parents: `fill` writes into an empty folder next to it (".tmp-<name>-<n>"), which
+/// is then synced and renamed, so that no reader sees an incomplete folder. Several processes may call it at once: the
+/// first to finish wins. Returns false if `folder` has come into existence meanwhile; the written files are then
+/// removed. Temporary folders of killed jobs that are an hour old are removed first.
 bool make_filled_folder(FileSystem& files, const Path& folder, const std::function<void(const Path& temporary)>& fill);
 
-/// A file that is not there yet, on the disk when this returns. For `fill`.
+/// Writes a new file, which is on the disk on return. For `fill`.
 void write_new_file(FileSystem& files, const Path& path, std::span<const std::byte> bytes);
 
 }  // namespace ct

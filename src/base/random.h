@@ -1,5 +1,5 @@
-// Counter-based random numbers: every number is keyed by what it is for, never by who draws it or when
-// (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011: Philox4x32-10). Kernels include this too.
+// Counter-based random numbers: every number is keyed by its purpose, not by the rank or the time of the draw (Salmon
+// et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011: Philox4x32-10). Kernels include this too.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ constexpr std::array<uint32_t, 4> philox(std::array<uint32_t, 4> c, uint64_t key
   return c;
 }
 
-/// What a number is for. The values are part of every result: never renumber them.
+/// The purpose of a number. Results depend on the values, so they must never change.
 enum class Purpose : uint32_t {
   init = 1,
   shuffle = 2,
@@ -31,7 +31,7 @@ enum class Purpose : uint32_t {
   routing = 7
 };
 
-/// A stream of numbers for one (seed, purpose, a, b): cheap to make, nothing to save or restore.
+/// A stream of numbers for one (seed, purpose, a, b); cheap to construct, without state to save or restore.
 class Random {
  public:
   Random(uint64_t seed, Purpose purpose, uint64_t a = 0, uint32_t b = 0)
@@ -51,7 +51,7 @@ class Random {
     const uint64_t low = next_u32();
     return low | uint64_t{next_u32()} << 32;
   }
-  /// Uniform in [0, n), without bias worth speaking of for n < 2^32 (multiply-shift on 64 bits).
+  /// Uniform in [0, n), with negligible bias for n < 2^32 (multiply-shift on 64 bits).
   uint32_t below(uint32_t n) { return static_cast<uint32_t>((static_cast<unsigned __int128>(next_u64()) * n) >> 64); }
   /// Uniform in [0, 1), 53 bits.
   double uniform() { return static_cast<double>(next_u64() >> 11) * 0x1p-53; }

@@ -1,11 +1,11 @@
-// How long something takes.
+// Measures time.
 #pragma once
 
 #include <chrono>
 
 namespace ct {
 
-/// Seconds that work() takes, by the clock on the wall.
+/// The wall-clock time of work(), in seconds.
 template <class Work>
 double seconds_of(const Work& work) {
   const auto begin = std::chrono::steady_clock::now();

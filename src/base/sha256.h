@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), streaming, and SHA-1 for checksums that others have published.
+// SHA-256 (FIPS 180-4), streaming, and SHA-1 for published checksums.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ class Sha256 {
  public:
   Sha256();
   void update(const void* data, size_t bytes);
-  /// The digest as 64 lower-case hexadecimal digits; ends the stream: one call, no update after it.
+  /// The digest as 64 lower-case hexadecimal digits. Ends the stream: may be called once, with no update after it.
   std::string hex();
 
  private:
@@ -30,8 +30,8 @@ inline std::string sha256_hex(const void* data, size_t bytes) {
   return hash.hex();
 }
 
-/// SHA-1 as 40 lower-case hexadecimal digits; empty where the system's policy forbids it. It proves nothing against who
-/// forges a file.
+/// SHA-1 as 40 lower-case hexadecimal digits; empty if the system's policy forbids it. It does not protect against
+/// forged files.
 std::string sha1_hex(std::span<const std::byte> bytes);
 
 }  // namespace ct

@@ -1,21 +1,22 @@
-// Standard input, output and error belong to whoever starts the program: they may be closed, lead to a full disk, or to
-// a reader that leaves. Standard output is watched, so that a failed write is known with its reason.
+// Handles faults of standard input, output and error: they may be closed, on a full disk, or connected to a reader that
+// ends. Failed writes to standard output are recorded with their reason.
 #pragma once
 
 namespace ct {
 
-/// First thing in main(), before anything opens a file. A closed stream is opened on /dev/null, or the next file would
-/// get its number and with it all that is printed. For reading only: writing to it fails and is noticed.
+/// Must be called first in main(), before any file is opened. Opens closed streams on /dev/null, because otherwise the
+/// next file would get the stream's number and all output. They are opened for reading only, so that writes fail and
+/// are noticed.
 void open_missing_streams();
 
-/// Makes output_error() tell of `stdout` from now on.
+/// Starts the recording of errors of `stdout` for output_error().
 void watch_output();
 
 /// errno of the first write to standard output that failed; 0: none so far.
 int output_error();
 
-/// Protects a job that is worth more than what it prints: from now on a reader that leaves is no signal (SIGPIPE), and
-/// what standard output does not take is dropped, which one line on standard error says.
+/// Makes a job independent of its output: from now on a reader that ends raises no SIGPIPE, and failed output is
+/// dropped with one message on standard error.
 void outlive_readers();
 
 }  // namespace ct

@@ -77,7 +77,7 @@ void TarReader::read(std::byte* to, size_t bytes) {
   if (bytes > limit_ - read_) fail_archive(str("unpacks to more than ", limit_, " bytes"));
   while (bytes > 0) {
     const size_t n = read_some({to, bytes});
-    if (n == 0) fail_archive("ends too early: the archive is cut short");
+    if (n == 0) fail_archive("ends too early: the archive is truncated");
     to += n;
     bytes -= n;
   }
@@ -89,7 +89,7 @@ size_t TarReader::read_some(std::span<std::byte> to) {
   const int n = gzread(stream_->file, to.data(), static_cast<unsigned>(std::min(to.size(), kMost)));
   int error = Z_OK;
   const char* const why = gzerror(stream_->file, &error);
-  if (error == Z_BUF_ERROR) fail_archive("ends too early: the archive is cut short");
+  if (error == Z_BUF_ERROR) fail_archive("ends too early: the archive is truncated");
   if (n < 0 || (error != Z_OK && error != Z_STREAM_END))
     fail_archive(str(error == Z_ERRNO ? "cannot be read: " : "damaged: ", why));
   read_ += static_cast<uint64_t>(n);

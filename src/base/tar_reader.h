@@ -1,5 +1,5 @@
-// Regular files of a tar archive, gzipped or plain, one after another. Nothing is unpacked: names are words to compare
-// with those that are wanted. What is wrong is Error(code) that names the archive.
+// Reads the regular files of a tar archive, gzipped or plain, one after another. It writes no files; names are only
+// compared. A fault is Error(code) with the archive's path.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace ct {
 
 class TarReader {
  public:
-  /// An archive that unpacks to more than `limit` bytes is refused once that shows.
+  /// An archive that unpacks to more than `limit` bytes is refused while it is read.
   TarReader(const std::filesystem::path& path, uint64_t limit, ExitCode code);
   ~TarReader();
 
@@ -25,7 +25,7 @@ class TarReader {
     std::string name;
     uint64_t bytes = 0;
   };
-  /// The next regular file; nothing at the archive's end.
+  /// The next regular file; nullopt at the end of the archive.
   std::optional<Member> next();
   /// The bytes of the member that next() returned.
   std::vector<std::byte> content();
@@ -43,7 +43,7 @@ class TarReader {
   ExitCode code_;
   std::unique_ptr<Stream> stream_;
   uint64_t left_ = 0;     // of the current member's bytes
-  uint64_t padding_ = 0;  // behind them
+  uint64_t padding_ = 0;  // after them
 };
 
 }  // namespace ct

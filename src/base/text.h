@@ -1,4 +1,4 @@
-// Small things of text: what people read, and what they wrote.
+// Small functions on text.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ std::string counted(int64_t count, std::string_view one);
 /// An amount of memory in decimal units: "1.2 GB", "178 B".
 std::string human_bytes(uint64_t bytes);
 
-/// `text` with the letters A to Z small; other bytes stay.
+/// `text` with the letters A to Z in lower case; other bytes do not change.
 std::string lower_case(std::string text);
 
-/// `text` without the `blanks` that it begins and ends with. Carriage returns are among them: lines of files from
-/// Windows end with one.
+/// `text` without leading and trailing `blanks`. These include carriage returns, because lines of Windows files end
+/// with one.
 std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r");
 
-/// Each item's text(), with `separator` between two: joined(models, ", ", &Model::name).
+/// The texts of all items, separated by `separator`: joined(models, ", ", &Model::name).
 template <class Items, class Text = std::identity>
 std::string joined(const Items& items, std::string_view separator, Text text = {}) {
   std::string all;

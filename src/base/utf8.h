@@ -1,4 +1,4 @@
-// UTF-8, as far as it matters for what may be printed or stored as text.
+// UTF-8 checks for text that is printed or stored.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,15 @@
 
 namespace ct {
 
-/// Bytes of the character that begins at text[at], 1 to 4; 0 where no valid one does.
+/// Bytes of the character that begins at text[at], 1 to 4; 0: not a valid one.
 size_t utf8_length(std::string_view text, size_t at);
 
-/// Is the character at text[at] one that terminals obey: below U+0020, U+007F to U+009F? `at` begins a valid one.
+/// Is the character at text[at] a control character: below U+0020, or U+007F to U+009F? A valid character must begin at
+/// `at`.
 bool is_control(std::string_view text, size_t at);
 
-/// Someone else's text, fit for a terminal: control characters (line breaks among them) and what is not UTF-8 become
-/// \x0a and the like.
+/// External text, safe for a terminal: control characters, including line breaks, and invalid UTF-8 become escapes such
+/// as \x0a.
 std::string printable(std::string_view text);
 
 }  // namespace ct

@@ -1,4 +1,4 @@
-// What often stands in a file's place when it was fetched the wrong way.
+// Recognises files that result from wrong downloads.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,12 @@
 
 namespace ct {
 
-/// A pointer of Git LFS, or a web page, and what to do: "a web page, not what the page offers: ...". By how the file
-/// begins; empty: neither.
+/// A description of a Git LFS pointer or a web page, with the remedy: "a web page, not what the page offers: ...".
+/// Determined from the first bytes of the file; empty: neither.
 std::string_view wrong_download(std::span<const std::byte> file);
 
-/// A file's problem and what to do, which a wrong download says already: "cut short; make it again".
+/// A file's problem and the remedy, "truncated; make it again"; the description of a wrong download already contains
+/// the remedy.
 std::string with_remedy(std::string_view problem, std::string_view remedy);
 
 }  // namespace ct

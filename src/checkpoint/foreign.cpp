@@ -53,7 +53,7 @@ bool is_onnx(std::string_view file) {
 
 std::string_view foreign_format(std::span<const std::byte> bytes) {
   const std::string_view file(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (file.empty()) return "empty: take another copy of it";
+  if (file.empty()) return "empty: use another copy of it";
   if (is_pickle(file) || (file.starts_with("PK\3\4") && holds_pickle(file))) return kPickle;
   if (is_onnx(file)) return "an ONNX model: give its weights as safetensors, under PyTorch's names";
   if (const std::string_view wrong = wrong_download(bytes); !wrong.empty()) return wrong;

@@ -46,7 +46,7 @@ std::string read_part(const Path& path) {
 Manifest read_manifest(const Path& folder) {
   const Path path = folder / kManifestFile;
   const std::string text = read_part(path);
-  if (!is_sealed(text, kManifestOpening)) refuse_part(path, "it does not have its checksum, so it is damaged");
+  if (!is_sealed(text, kManifestOpening)) refuse_part(path, "it has a wrong checksum, so it is damaged");
   const Json json = parse_strict_json(text, in_quotes(path.native()));
   const auto version = field<uint64_t>(path, json, "version", at(json, "version").is_number_unsigned());
   if (version > kCheckpointVersion) {
@@ -118,7 +118,7 @@ void verify_part(const Path& folder, const Part& part, SafetensorsFile::Check ch
       for (const std::string& line : damaged) wrong(line + std::string(kTakeAnother));
       if (!damaged.empty()) return;
     }
-    refuse_part(path, "it does not have the checksum of the manifest");
+    refuse_part(path, "its checksum differs from the manifest's");
   } catch (const Error& e) {
     if (e.code() == ExitCode::memory) throw;  // which is no fault of the file
     wrong(e.what());

@@ -18,7 +18,7 @@
 namespace ct {
 namespace {
 
-constexpr std::string_view kRemedy = ": take another checkpoint";
+constexpr std::string_view kRemedy = ": use another checkpoint";
 
 struct Stretch {
   int64_t begin, end, of;

@@ -1,5 +1,5 @@
-// Tensors written and read by rows (dimension 0): a rank writes those it owns, into a file that all ranks share or into
-// its own, and reads those it holds, from whichever files have them.
+// Writes and reads tensors by rows (dimension 0): a rank writes the rows that it owns, into a file shared by all ranks
+// or into its own file, and reads the rows that it holds from any files that contain them.
 #pragma once
 
 #include <functional>
@@ -20,41 +20,41 @@ struct Rows {
   int64_t begin = 0, end = 0;
 };
 
-/// Puts some rows, as the file has them, into `out`, which has just their bytes.
+/// Copies rows, in the file's format, into `out`, which has exactly their length.
 using ReadRows = std::function<void(const Rows& rows, std::span<std::byte> out)>;
 
-/// Rows that a file has now, the CRC32C of their bytes, and whether all their elements are finite.
+/// Written rows, the CRC32C of their bytes, and whether all their elements are finite.
 struct WrittenRows {
   Rows rows;
   uint32_t crc = 0;
   bool finite = true;
 };
-/// The tensors, by their index in a plan, some of whose rows are not finite; ascending.
+/// The indices in a plan of the tensors with non-finite rows, ascending.
 std::vector<size_t> not_finite(std::span<const WrittenRows> rows);
 
-/// Elements go to a file through a buffer of so many bytes, or of one row where that is longer.
+/// Elements are written through a buffer of this size, or of one row if that is longer.
 inline constexpr size_t kBucketBytes = size_t{4} << 20;
 
 /// Writes rows to their places in a file of `plan`; calls `after_bucket` after every bucket.
 std::vector<WrittenRows> write_rows(File& file, const SafetensorsPlan& plan, std::span<const Rows> rows,
                                     const ReadRows& read, const std::function<void()>& after_bucket);
 
-/// Every tensor's CRC32C from those of all its rows, which must be there once.
+/// Every tensor's CRC32C, from those of all its rows; each row must occur once.
 std::vector<uint32_t> join(const SafetensorsPlan& plan, std::vector<WrittenRows> rows);
 
-/// Replaces `path` by a safetensors file that all ranks write together, as atomically as write_file_atomic does.
-/// Collective; tensors and rank 0's metadata are the file's, `own` is what this rank writes of it.
+/// Atomically replaces `path`, as write_file_atomic does, by a safetensors file that all ranks write together.
+/// Collective. The file contains `tensors` and rank 0's metadata; `own` are the rows that this rank writes.
 void write_together(Communicator& comm, FileSystem& files, const Path& path, const std::vector<TensorSpec>& tensors,
                     const Metadata& metadata, std::span<const Rows> own, const ReadRows& read);
 
 // ---- reading
 
-/// "128:256 of 512": the rows that a file has of a tensor, in its metadata under "rows.<tensor>". Without that entry
-/// the file has the whole tensor.
+/// "128:256 of 512": the rows of a tensor in a file, in its metadata under "rows.<tensor>". Without that entry the file
+/// contains the whole tensor.
 std::string rows_text(int64_t begin, int64_t end, int64_t of);
 inline const std::string kRowsKey = "rows.";
 
-/// A tensor, wherever its rows are stored. Lives as long as the files do.
+/// A tensor whose rows may be stored in several files. Valid for the lifetime of the files.
 struct LogicalTensor {
   struct Piece {
     int64_t begin = 0, end = 0;
@@ -64,21 +64,21 @@ struct LogicalTensor {
   std::string name;
   StoredType dtype = StoredType::f32;
   std::vector<int64_t> shape;
-  std::vector<Piece> pieces;  // ascending; they have every row once
+  std::vector<Piece> pieces;  // ascending; they contain every row once
 
-  /// All elements: the file's own where one file has them, else copied into `storage`.
+  /// All elements: directly in the file if one file contains them, otherwise copied into `storage`.
   TensorView view(std::vector<std::byte>& storage) const;
-  /// Calls f(first row, bytes of whole rows) for each run of rows begin..end that lies together.
+  /// Calls f(first row, bytes of whole rows) for each contiguous run within rows begin..end.
   void visit(int64_t begin, int64_t end, const std::function<void(int64_t, std::span<const std::byte>)>& f) const;
 };
 
-/// The tensors of some files together, sorted by name. Error(checkpoint) naming file and tensor where rows are missing
-/// or there twice, or files disagree.
+/// The tensors of all given files, sorted by name. Error(checkpoint) with file and tensor if rows are missing or
+/// duplicate, or if files contradict each other.
 std::vector<LogicalTensor> logical_tensors(std::span<const SafetensorsFile> files);
-/// Null if there is none of that name.
+/// Null: there is no tensor of that name.
 const LogicalTensor* find(const std::vector<LogicalTensor>& tensors, std::string_view name);
 
-/// The names of the tensors that hold an infinity or a NaN.
+/// The names of the tensors that contain an infinity or a NaN.
 std::vector<std::string> not_finite(const std::vector<LogicalTensor>& tensors);
 
 }  // namespace ct

@@ -10,19 +10,20 @@ namespace ct {
 
 inline constexpr std::string_view kLockName = ".lock";
 
-/// Holds OUT/.lock with flock until destroyed; the system releases it when the process dies, however it dies. A file of
-/// that name that no run wrote is refused.
+/// Holds OUT/.lock with flock until destroyed; the system releases it when the process dies in any way. A file of that
+/// name that no run wrote is refused.
 class RunLock {
  public:
-  /// Makes OUT. If another process holds it: Error(ExitCode::usage) with its pid and host. `files` outlives the lock.
+  /// Creates OUT. If another process holds the lock: Error(ExitCode::usage) with its pid and host. `files` must outlive
+  /// the lock.
   RunLock(FileSystem& files, const Path& out);
-  /// Unless keep() was called, the folders that were made for OUT go again if nothing else is in them: a run that is
-  /// refused leaves none behind.
+  /// Unless keep() was called, removes the folders that were created for OUT if they are otherwise empty, so a refused
+  /// run leaves no folder.
   ~RunLock();
   void keep() { made_.clear(); }
-  /// Is the held file still the one that OUT has under the lock's name? Otherwise another run could start there.
+  /// Is the held file still OUT/.lock? Otherwise another run could start there.
   bool in_place() const;
-  /// A line to warn with where the file system has no locks: a second run is not kept out then. Else empty.
+  /// A warning if the file system has no locks, so that a second run is not refused; otherwise empty.
   const std::string& warning() const { return warning_; }
 
  private:

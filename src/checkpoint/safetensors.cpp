@@ -33,7 +33,7 @@ template <class... Parts>
   fail(ExitCode::checkpoint, in_quotes(path.native()), ": ", parts...);
 }
 
-constexpr std::string_view kDamaged = ": the file is damaged or not safetensors, take another copy of it";
+constexpr std::string_view kDamaged = ": the file is damaged or not safetensors, use another copy of it";
 
 /// The header's entry of one tensor and where its elements lie.
 StoredTensor parse_tensor(const Path& path, const std::string& name, const Json& entry,
@@ -63,7 +63,7 @@ StoredTensor parse_tensor(const Path& path, const std::string& name, const Json&
   const auto begin = first.get<uint64_t>(), end = last.get<uint64_t>();
   if (begin > end || end > payload.size()) {
     refuse(path, whose, " is at bytes ", begin, " to ", end, " of ", payload.size(),
-           ": the file is cut or damaged, take another copy of it");
+           ": the file is truncated or damaged, use another copy of it");
   }
   const auto bytes = bytes_of(tensor.dtype, tensor.shape);
   if (!bytes || *bytes != end - begin) {
@@ -196,7 +196,7 @@ SafetensorsFile::SafetensorsFile(const Path& path, Check check, MappedFile::Link
       if (!value.is_string()) refuse(path, "its __metadata__ entry ", in_quotes(key), " is not text", kDamaged);
       if (is_checksum_key(key)) {
         // Keys of ours without a seal that holds: the header is not what was written.
-        if (!checksums_) refuse(path, "its header does not have its checksum", kDamaged);
+        if (!checksums_) refuse(path, "its header has a wrong checksum", kDamaged);
       } else {
         metadata_[key] = value.get<std::string>();
       }
@@ -215,7 +215,7 @@ SafetensorsFile::SafetensorsFile(const Path& path, Check check, MappedFile::Link
   check_layout(path, tensors_, payload);
   if (check == Check::header) return;
   const auto damaged = damaged_tensors();
-  if (!damaged.empty()) fail(ExitCode::checkpoint, damaged.front(), ": take another copy of the file");
+  if (!damaged.empty()) fail(ExitCode::checkpoint, damaged.front(), ": use another copy of the file");
 }
 
 const StoredTensor* SafetensorsFile::find(std::string_view name) const {
@@ -228,7 +228,7 @@ std::vector<std::string> SafetensorsFile::damaged_tensors() const {
   std::vector<std::string> lines;
   for (const StoredTensor& t : tensors_) {
     if (t.crc && crc32c(t.data) != *t.crc) {
-      lines.push_back(str(in_quotes(path_.native()), ": tensor ", in_quotes(t.name), " does not have its checksum"));
+      lines.push_back(str(in_quotes(path_.native()), ": tensor ", in_quotes(t.name), " has a wrong checksum"));
     }
     let_go(t.data);
   }

@@ -5,10 +5,10 @@
 //   header_crc32c   first key; CRC32C of the size and the header with zeros for its eight digits
 //   crc32c_format   "1"
 //   crc32c.<name>   CRC32C of the tensor's bytes
-// so every damaged byte is found and named. Files of other programs have none of these keys and are read without.
-// Tensors lie in the bytewise order of their names; the header is padded with spaces to a multiple of 8.
+// so every damaged byte is found and named. Files of other programs lack these keys and are read without checks.
+// Tensors are stored in the bytewise order of their names; the header is padded with spaces to a multiple of 8.
 //
-// A damaged or foreign file is Error(ExitCode::checkpoint) that names the file and, where it can, the tensor.
+// A damaged or foreign file is Error(ExitCode::checkpoint) with the file and, if possible, the tensor.
 #pragma once
 
 #include <functional>
@@ -25,18 +25,18 @@ namespace ct {
 
 using Metadata = std::map<std::string, std::string>;
 
-/// Where everything of a file will lie, before any element is known: the size of the header does not depend on the
-/// checksums in it. So ranks can write their parts of the elements, and the header comes last.
+/// The layout of a file before any element is known: the size of the header does not depend on the checksums in it. So
+/// ranks can write their parts of the elements first, and the header last.
 class SafetensorsPlan {
  public:
-  /// The file will have the tensors in the bytewise order of their names; indices below are those of `tensors`.
-  /// Metadata keys that begin with "crc32c" or "header_crc32c" are ours.
+  /// The file will contain the tensors in the bytewise order of their names; indices below are those of `tensors`.
+  /// Metadata keys that begin with "crc32c" or "header_crc32c" are reserved.
   SafetensorsPlan(std::vector<TensorSpec> tensors, Metadata metadata);
 
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
   /// Bytes of the file.
   uint64_t bytes() const { return header_bytes_ + payload_bytes_; }
-  /// Where a tensor's elements begin in the file.
+  /// The begin of a tensor's elements in the file.
   uint64_t begin(size_t tensor) const { return header_bytes_ + offsets_[tensor]; }
   /// The file's first bytes, up to the first element, given the CRC32C of every tensor.
   std::string header(std::span<const uint32_t> crcs) const;
@@ -46,7 +46,7 @@ class SafetensorsPlan {
  private:
   std::vector<TensorSpec> tensors_;
   Metadata metadata_;
-  std::vector<size_t> order_;      // of tensors, as they lie in the file
+  std::vector<size_t> order_;      // of tensors in the file
   std::vector<uint64_t> offsets_;  // by tensor, from the first element of all
   uint64_t header_bytes_ = 0, payload_bytes_ = 0;
 };
@@ -56,17 +56,17 @@ void write_safetensors(FileSystem& files, const Path& path, std::vector<TensorVi
                        const std::function<void()>& before_rename = {});
 
 struct StoredTensor : TensorView {
-  std::optional<uint32_t> crc;  // as the file states it
+  std::optional<uint32_t> crc;  // the file's stated checksum
 };
 
-/// What a file is that is no safetensors, and how to come by one: "a gzip archive: unpack it first". By how it begins;
-/// empty if that is of no format known here. In foreign.cpp.
+/// The format of a file that is not safetensors, and the remedy: "a gzip archive: unpack it first". Determined from its
+/// first bytes; empty: unknown. Defined in foreign.cpp.
 std::string_view foreign_format(std::span<const std::byte> file);
 
-/// A file mapped for reading. The tensors' data live as long as it does.
+/// A file mapped for reading. The tensors' data are valid for its lifetime.
 class SafetensorsFile {
  public:
-  enum class Check { all, header };  // header: damage to elements is left for damaged_tensors()
+  enum class Check { all, header };  // header: damaged_tensors() checks the elements
   explicit SafetensorsFile(const Path& path, Check check = Check::all,
                            MappedFile::Links links = MappedFile::Links::follow);
 
@@ -80,13 +80,14 @@ class SafetensorsFile {
   const StoredTensor* find(std::string_view name) const;
   /// Does the file carry checksums?
   bool checksums() const { return checksums_; }
-  /// Throws Error(checkpoint) when the file was cut or written over since it was opened: call it before what was made
-  /// of the elements counts.
+  /// Throws Error(checkpoint) if the file was truncated or overwritten since it was opened. Must be called before
+  /// results of the elements are used.
   void require_unchanged() const { file_.require_unchanged(ExitCode::checkpoint); }
-  /// One line for each tensor whose elements do not have their checksum. Of a file that was cut meanwhile: an Error.
+  /// One line for each tensor whose elements do not match their checksum. Throws Error if the file was truncated
+  /// meanwhile.
   std::vector<std::string> damaged_tensors() const;
-  /// Gives back the memory of a part of bytes() that was read: it is read from the file again where it is needed.
-  /// Otherwise a file counts in full as the process's memory once all of it was looked at.
+  /// Releases the memory of a part of bytes(), which is read from the file again when it is needed. Otherwise a file
+  /// counts in full as the process's memory once all of it was read.
   void let_go(std::span<const std::byte> part) const;
 
  private:

@@ -1,10 +1,10 @@
 // One checkpoint being written by all ranks.
 //
-// Rank 0 makes the folder and weights.safetensors at its full length; then every rank writes the rows that it owns, of
-// the weights to their places in that file, of the moments into a file of its own (optim-KK-of-NN.safetensors); then
-// rank 0 collects the checksums, writes the header, state.json and the manifest, and gives the folder its name. A
-// thread beside each rank does the writing, on rank 0 also the ending, without communication; between these, ranks meet
-// in poll() or finish(). Nothing but snapshots, which are the caller's, is larger than kBucketBytes.
+// Rank 0 creates the folder and weights.safetensors at its full length. Then every rank writes the rows that it owns:
+// weights to their places in that file, moments to its own file (optim-KK-of-NN.safetensors). Then rank 0 collects the
+// checksums, writes the header, state.json and the manifest, and renames the folder. A thread of each rank does the
+// writing, and on rank 0 the completion, without communication; ranks communicate only in poll() and finish(). Except
+// snapshots, which belong to the caller, no buffer is larger than kBucketBytes.
 #pragma once
 
 #include <atomic>
@@ -18,21 +18,21 @@
 
 namespace ct {
 
-/// What is saved.
+/// The contents of a checkpoint.
 struct SaveContents {
   int64_t step = 0;
-  /// All tensors, whole; alike on all ranks.
+  /// All tensors, with full shapes; the same on all ranks.
   std::vector<TensorSpec> weights, moments;
-  /// What this rank owns: of each tensor one run of rows at the most. All ranks' together are every row once.
+  /// The rows that this rank owns, at most one run for each tensor. All ranks together own every row once.
   std::vector<Rows> own_weights, own_moments;
   /// Called from the writing thread until the save is over.
   ReadRows read_weights, read_moments;
   /// Metadata and state are those of rank 0. Numbers in `state` that are not finite become null.
   Metadata metadata;  // of the weights
   nlohmann::json state;
-  /// Done on rank 0, on the writing thread, after the checkpoint exists.
+  /// Called on rank 0, on the writing thread, after the checkpoint exists.
   std::function<void()> after_commit;
-  /// The caller computes meanwhile: the writing thread gets what its core has left.
+  /// The caller computes in parallel: the writing thread uses only idle time of its core.
   bool background = false;
 };
 
@@ -40,26 +40,26 @@ class CheckpointSave {
  public:
   /// Collective. `store` must outlive this.
   CheckpointSave(Communicator& comm, Store& store, SaveContents contents);
-  /// If the save is not over, it is given up, and what it wrote is left to Store::recover().
+  /// If the save is not over, it is abandoned, and Store::recover() removes its files.
   ~CheckpointSave() { given_up_ = true; }
 
-  /// Collective: is it over? Goes on as far as it can without waiting for a disk. After true, nothing may be called. A
-  /// failure on any rank is the same Error on all; the unfinished folder is removed then.
+  /// Collective: is the save over? Continues as far as possible without waiting for a disk. After true, no function may
+  /// be called. A failure on any rank throws the same Error on all; the unfinished folder is then removed.
   bool poll() { return advance(/*wait=*/false); }
-  /// Collective: waits until it is over.
+  /// Collective: waits until the save is over.
   void finish() {
     while (!advance(/*wait=*/true)) {
     }
   }
 
  private:
-  /// What a rank has written.
+  /// The files and rows written by one rank.
   struct Own {
     std::vector<WrittenRows> weights;
     Part shard;
     std::vector<size_t> moments_not_finite;  // of SaveContents::moments
   };
-  /// What all ranks have written.
+  /// The files and rows written by all ranks.
   struct All {
     std::vector<WrittenRows> weights;
     std::vector<Part> shards;
@@ -74,7 +74,7 @@ class CheckpointSave {
   void after_bucket();
   template <class T>
   void wait_for(const std::future<T>& future);
-  /// run_on_all_ranks(), and if it throws, tidies up.
+  /// run_on_all_ranks(), with a clean-up if it throws.
   void agree(const std::function<void()>& work);
 
   Communicator& comm_;
@@ -85,7 +85,7 @@ class CheckpointSave {
   std::atomic<bool> given_up_ = false;
   std::atomic<int64_t> buckets_ = 0;
   bool collected_ = false;
-  // Last, so that their destructors, which wait for the thread, come first.
+  // Declared last, so that their destructors, which wait for the thread, run first.
   std::future<Own> writing_;
   std::future<void> ending_;  // rank 0's
 };

@@ -23,19 +23,20 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& whose
   constexpr int kDeepest = 32;
   std::vector<std::set<std::string>> keys;  // of the objects that are open
   const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > kDeepest) fail(ExitCode::checkpoint, whose, " is nested too deeply: the file is damaged or not ours");
+    if (depth > kDeepest)
+      fail(ExitCode::checkpoint, whose, " is nested too deeply: the file is damaged or not this program's");
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
     if (event == Json::parse_event_t::object_end) keys.pop_back();
     if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) {
       fail(ExitCode::checkpoint, whose, " has ", in_quotes(parsed.get<std::string>()),
-           " twice: the file is damaged or not ours");
+           " twice: the file is damaged or not this program's");
     }
     return true;
   };
   try {
     return Json::parse(text.begin(), text.end(), watch);
   } catch (const Json::exception&) {
-    fail(ExitCode::checkpoint, whose, " is not valid JSON: the file is damaged, take another copy of it");
+    fail(ExitCode::checkpoint, whose, " is not valid JSON: the file is damaged, use another copy of it");
   }
 }
 

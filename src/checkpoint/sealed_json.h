@@ -1,4 +1,4 @@
-// JSON as checkpoints hold it: strict, and sealed by a checksum of its own.
+// The JSON of checkpoints: strict, and with its own checksum.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace ct {
 
-/// JSON without duplicate keys, at most 32 levels deep; anything else is Error(ExitCode::checkpoint) that begins with
-/// `whose` (what the text belongs to).
+/// Parses JSON without duplicate keys, at most 32 levels deep; anything else is Error(ExitCode::checkpoint), which
+/// begins with `whose` (the file of the text).
 nlohmann::json parse_strict_json(std::string_view text, const std::string& whose);
 
 /// A text that begins with `opening` followed by eight digits: the CRC32C, started with `start`, of the whole text with

@@ -247,7 +247,7 @@ std::optional<int64_t> Store::newest_good(const std::function<void(const std::st
   }
   if (steps.empty()) return std::nullopt;
   fail(ExitCode::checkpoint, "none of the ", steps.size(), " checkpoints in ", in_quotes(folder_.native()),
-       " is valid, the newest is ", step_name(steps.back()), ": restore a copy of one, or forget the run with --reset");
+       " is valid, the newest is ", step_name(steps.back()), ": restore a copy of one, or delete the run with --reset");
 }
 
 std::optional<int64_t> Store::newest_finite(std::optional<int64_t> good) const {

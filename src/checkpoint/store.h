@@ -1,10 +1,11 @@
-// A run's checkpoints: OUT/ckpt/step-00000120/, whose files checkpoint/manifest.h names.
+// A run's checkpoints: OUT/ckpt/step-00000120/, with the files of checkpoint/manifest.h.
 //
-// A save writes ".tmp-step-…", syncs it, renames it and syncs OUT/ckpt. Where the step exists already it is first
-// renamed ".old-step-…", and stands in for the step until the new one has its name; ".trash-step-…" is being deleted.
-// So at any moment the old or the new checkpoint loads. One writer at a time (RunLock); readers need no lock.
+// A save writes ".tmp-step-…", syncs it, renames it and syncs OUT/ckpt. If the step already exists, it is first renamed
+// to ".old-step-…", which replaces the step until the new one has its name; ".trash-step-…" is being deleted. So at any
+// moment the old or the new checkpoint loads. One writer at a time (RunLock); readers need no lock.
 //
-// Damage is Error(ExitCode::checkpoint), a failing disk Error(ExitCode::io); a failed save leaves what was there.
+// Damage is Error(ExitCode::checkpoint), a failing disk Error(ExitCode::io); a failed save changes no earlier
+// checkpoint.
 #pragma once
 
 #include <functional>
@@ -19,13 +20,13 @@
 
 namespace ct {
 
-/// Tensors are views of mapped files: they live as long as this.
+/// An open checkpoint. Tensors are views of mapped files, valid for its lifetime.
 struct Checkpoint {
   Manifest manifest;
   SafetensorsFile weights;
   std::vector<SafetensorsFile> optimizer;  // shard 0 of N first
   nlohmann::json state;
-  /// The moments, put together from all shards.
+  /// The moments, joined from all shards.
   std::vector<LogicalTensor> moments() const { return logical_tensors(optimizer); }
   /// SafetensorsFile::require_unchanged of all its files.
   void require_unchanged() const {
@@ -48,38 +49,37 @@ class Store {
   File create_weights(int64_t step);
   File open_weights(int64_t step);
   File create_shard(int64_t step, int shard, int shards);
-  /// What files of a checkpoint say in their metadata of where they belong; a shard also which it is.
+  /// The metadata by which files identify their checkpoint, and a shard also its number.
   Metadata marks(int64_t step) const;
   Metadata marks(int64_t step, int shard, int shards) const;
-  /// `parts` are all files but state.json, each of them synced; `not_finite` is for the manifest.
+  /// `parts` are all files except state.json, already synced; `not_finite` is for the manifest.
   void commit(int64_t step, std::vector<Part> parts, const nlohmann::json& state,
               const std::vector<std::string>& not_finite);
-  /// Removes what there is of a checkpoint that will not be committed, as far as the disk allows.
+  /// Removes a checkpoint that will not be committed, as far as the disk allows.
   void abandon(int64_t step) noexcept;
 
-  /// Ends what a killed writer had begun: old checkpoints get their name back, temporary ones are removed. Writer only.
+  /// Cleans up after a killed writer: old checkpoints get their name back, and temporary ones are removed. Writer only.
   void recover();
-  /// Removes all but the newest `keep_last` checkpoints, never the newest good one nor the newest good one whose
-  /// tensors are all finite; returns the steps removed.
-  /// `good`: a step that is known to be good, such as that just committed; without it, the newest good one is looked
-  /// for.
+  /// Removes all but the newest `keep_last` checkpoints, but never the newest good one nor the newest good one whose
+  /// tensors are all finite; returns the removed steps. `good`: a step that is known to be good, such as the one just
+  /// committed; without it, the newest good one is searched.
   std::vector<int64_t> prune(int keep_last, std::optional<int64_t> good = {});
   /// Removes the checkpoints of later steps than that one.
   void forget_after(int64_t step);
 
   // ---- reading
 
-  /// Steps of all checkpoints, good or not, ascending. Other things in the folder are not looked at.
+  /// Steps of all checkpoints, good or not, ascending. Other files of the folder are ignored.
   std::vector<int64_t> list() const;
   Path path_of(int64_t step) const;
-  /// Everything that is wrong with a checkpoint, a line each that names the file and tensor; none: it is good.
+  /// All faults of a checkpoint, one line each with file and tensor; empty: it is good.
   std::vector<std::string> verify(int64_t step) const;
-  /// The newest checkpoint that verifies; nothing when there is no checkpoint at all. Each damaged one on the way is
-  /// told to `report`, a line each; if none verifies: Error(ExitCode::checkpoint).
+  /// The newest checkpoint that verifies; nullopt if there is no checkpoint at all. `report` is called with a line for
+  /// each damaged one that is passed over; if none verifies: Error(ExitCode::checkpoint).
   std::optional<int64_t> newest_good(const std::function<void(const std::string&)>& report) const;
   /// The newest checkpoint that verifies and whose weights and moments are all finite. `good` is known to verify.
   std::optional<int64_t> newest_finite(std::optional<int64_t> good = {}) const;
-  /// Verifies all and opens it.
+  /// Verifies all of a checkpoint and opens it.
   Checkpoint load(int64_t step) const;
   Manifest manifest(int64_t step) const;
 
@@ -93,14 +93,14 @@ class Store {
   RunIdentity identity_;
 };
 
-/// "best-00000120.bin": best.bin as it was when that step was saved, beside the step's folder; and back,
-/// also of the temporary file that a killed writer left.
+/// "best-00000120.bin": the copy of best.bin at that step, next to the step's folder; and the step of such a name, also
+/// of a temporary file left by a killed writer.
 std::string saved_best_name(int64_t step);
 std::optional<int64_t> saved_best_step(std::string_view name);
-/// Is this one of the store's own folders beside checkpoints (".tmp-step-…" and so on)?
+/// Is this one of the store's own temporary folders (".tmp-step-…" and so on)?
 bool is_scratch_name(std::string_view name);
-/// Opens a checkpoint's folder wherever it lies (`--resume PATH`). Verifies all, or all but the elements, which are
-/// left to whoever reads them (StoredTensor::crc).
+/// Opens a checkpoint's folder at any path (`--resume PATH`). Verifies all, or all except the elements, whose readers
+/// then check them (StoredTensor::crc).
 Checkpoint load_checkpoint(const Path& folder, const RunIdentity& identity,
                            SafetensorsFile::Check check = SafetensorsFile::Check::all);
 

@@ -1,4 +1,4 @@
-// What a file has against what a model wants: names, shapes and types of tensors.
+// Compares the tensors of a file with those of a model: names, shapes and types.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@
 
 namespace ct {
 
-/// How `tensors` are not the wanted ones, whatever else is among them that `ignored` accepts: lists of layers that have
-/// another length; the first of those that are missing, of another shape or type, unexpected, and how many more. Empty:
-/// they are.
+/// The differences between `tensors`, without those that `ignored` accepts, and the wanted ones: lists of layers of
+/// another length; the first tensors that are missing, of another shape or type, or unexpected, and the number of
+/// others. Empty: none.
 std::string tensor_differences(const std::vector<LogicalTensor>& tensors, const std::vector<TensorSpec>& wanted,
                                bool (*ignored)(std::string_view name) = nullptr);
 
-/// Error(checkpoint) of the file or folder `path`; `why`: what that means, and what to do.
+/// Throws Error(checkpoint) for the file or folder `path`; `why`: the consequence and the remedy.
 [[noreturn]] void refuse_tensors(const Path& path, const std::string& differences, const std::string& why);
 
-/// Error(checkpoint) unless `tensors`, found in `path`, are the wanted ones.
+/// Throws Error(checkpoint) unless `tensors`, found in `path`, are the wanted ones.
 void require_tensors(const std::vector<LogicalTensor>& tensors, const std::vector<TensorSpec>& wanted, const Path& path,
                      bool (*ignored)(std::string_view name) = nullptr);
 

@@ -159,7 +159,7 @@ std::optional<size_t> to_f32(StoredType type, std::span<const std::byte> from, s
     case StoredType::u8:
     case StoredType::i32:
     case StoredType::i64:
-      fail(ExitCode::bug, "internal error: ", name_of(type), " is no float");
+      fail(ExitCode::bug, "internal error: ", name_of(type), " is not a float");
   }
   std::optional<size_t> too_large;
   size_t i = 0;

@@ -1,4 +1,4 @@
-// One number for "the same weights", whatever the ranks, stage, layout or machine that made them.
+// A hash that is equal for equal weights, independent of ranks, stage, layout and machine.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,20 +11,22 @@ namespace ct {
 
 /// In a file of weights: the moving average of "conv1.weight" is "conv1.weight.ema".
 inline constexpr std::string_view kEmaSuffix = ".ema";
-/// Is that tensor of `file` an average? One of such a name is, where the file has what it would be the average of.
+/// Is that tensor of `file` an average? It is if it has such a name and the file also contains the tensor without the
+/// suffix.
 bool is_average(const SafetensorsFile& file, std::string_view name);
 
-/// SHA-256 over the f32 little-endian elements of parameters and running statistics, names sorted bytewise, nothing
-/// between them; "…num_batches_tracked" and averages are left out. Another type than F32 is
+/// SHA-256 over the f32 little-endian elements of parameters and running statistics, concatenated in the bytewise order
+/// of their names; "…num_batches_tracked" and averages are left out. Another type than F32 is
 /// Error(ExitCode::checkpoint).
 std::string weights_sha256(std::vector<TensorView> weights);
-/// weights_sha256 of a file, read a little at a time: it never lies in memory as a whole.
+/// weights_sha256 of a file, read in small parts, so that it is never in memory as a whole.
 std::string weights_sha256(const SafetensorsFile& file);
-/// The same of the averages in their place, under the names of what they are averages of; empty: the file has none.
+/// The same hash with the averages instead of the weights, under the weights' names; empty: the file has none.
 std::string ema_sha256(const SafetensorsFile& file);
 
-/// SHA-256 over all logical tensors (name, type, shape, elements; sorted by name), however they are cut, and the state,
-/// from which the caller has taken what may differ between equal runs (ranks, stage, times).
+/// SHA-256 over all logical tensors (name, type, shape, elements; sorted by name), independent of their partition, and
+/// over the state, without the fields that may differ between equal runs (ranks, stage, times), which the caller
+/// removes.
 std::string state_sha256(std::vector<LogicalTensor> tensors, const nlohmann::json& state);
 
 }  // namespace ct

@@ -147,7 +147,7 @@ void print_file(const SafetensorsFile& file) {
   print_tensors(file.views());
   for (const auto& [key, value] : file.metadata())
     std::printf("metadata %s: %s\n", plain(key).c_str(), plain(value).c_str());
-  if (!file.checksums()) std::printf("the file carries no checksums: only its layout was checked\n");
+  if (!file.checksums()) std::printf("the file has no checksums: only its layout was checked\n");
 }
 
 void print_weights_hash(const SafetensorsFile& weights) {
@@ -271,7 +271,7 @@ bool print_difference(const TensorDifference& d) {
       std::printf("%s: only in the second\n", plain(name).c_str());
       return true;
     case TensorDifference::Kind::shape_or_type:
-      std::printf("%s: of another shape or type\n", plain(name).c_str());
+      std::printf("%s: another shape or type\n", plain(name).c_str());
       return true;
     case TensorDifference::Kind::values:
       std::printf("%s: %llu elements differ, by %.6g at most, l2 %.6g\n", plain(name).c_str(),
@@ -332,7 +332,7 @@ void verify_file(const Path& path, std::vector<std::string>& problems) {
     if (error.code() == ExitCode::memory) throw;
     wrong = {error.what()};
   }
-  report(path, wrong, problems, not_finite, checksums ? "" : " (it carries no checksums: only its layout was checked)");
+  report(path, wrong, problems, not_finite, checksums ? "" : " (it has no checksums: only its layout was checked)");
 }
 
 void verify_step(const Store& store, int64_t step, const Path& path, std::vector<std::string>& problems) {

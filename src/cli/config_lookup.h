@@ -1,4 +1,4 @@
-// What names a configuration on the command line: the same words and places for every verb.
+// The options that name a configuration, and the search for its file, common to all verbs.
 #pragma once
 
 #include <filesystem>
@@ -16,48 +16,48 @@ class Option;
 
 namespace ct {
 
-/// `name` as given, else, when it is relative, below the first of `directories` (the source's configs/, the installed
-/// ones) that has it; "configs/NAME" is there what "NAME" is. Throws Error(usage) that begins with the option that
-/// named it (empty: none) and lists where it looked.
+/// Searches `name` as given, then, if it is relative, in `directories` (the source's configs/, the installed ones);
+/// there "configs/NAME" is the same as "NAME". Throws Error(usage), which begins with the option that named it (empty:
+/// none) and lists the searched places.
 std::filesystem::path find_config(const std::string& name, const std::vector<std::filesystem::path>& directories,
                                   std::string_view option = "--config");
 
 /// The installed configurations of an executable at PREFIX/bin/: PREFIX/share/cifar-train/configs.
 std::filesystem::path installed_configs(const std::filesystem::path& executable);
 
-/// `name` as given; else below the configs/ of the source tree that this executable was built in, where it lies in
-/// one; else among the installed ones. Throws Error(usage) that begins with the option that named it (empty: none) and
-/// lists where it looked.
+/// Searches `name` as given, then in configs/ of the source tree if this executable is in its build folder, then in the
+/// installed configs/. Throws Error(usage), which begins with the option that named it (empty: none) and lists the
+/// searched places.
 std::filesystem::path locate_config(const std::string& name, std::string_view option = "--config");
 
-/// A file that is no configuration, looked for likewise.
+/// The same search for a file that is not a configuration.
 std::filesystem::path locate_file(const std::string& name, std::string_view option);
 
-/// The word that names a located one to another process, whose working folder may be another. A pipe is refused.
+/// The word that names a located configuration for another process, whose working folder may differ. A pipe is refused.
 std::string word_of_config(const std::filesystem::path& located);
 
-/// What options say of a configuration.
+/// The options for a configuration.
 struct ConfigWords {
-  std::optional<std::string> config, overlay;  // laid over the first
+  std::optional<std::string> config, overlay;  // the second overlays the first
   std::string env;                             // a job's file of KEY=VALUE lines; empty: none
   std::vector<std::string> sets;
   std::vector<ConfigOverride> overrides;
 };
-/// --config, those of add_foreign_files(), and --set. `config` is the option's name, for verbs that take it without one
-/// too.
+/// Adds --config, the options of add_foreign_files(), and --set. `config` is the option's name, for verbs that also
+/// accept a positional argument.
 void add_config_options(CLI::App& app, ConfigWords& words, const std::string& config = "--config");
 /// Adds an option that sets a key.
 CLI::Option* add_key_option(CLI::App& app, ConfigWords& words, const char* option, const char* key, const char* text);
-/// --device and --cuda-path.
+/// Adds --device and --cuda-path.
 void add_device_options(CLI::App& app, ConfigWords& words);
 
-/// Refuses pipes among the files that a rank's words name: a launcher hands none on.
+/// Throws for pipes among the files in a rank's words, because launchers do not pass pipes on.
 void require_files_for_ranks(const std::vector<std::string>& words);
 
-/// The files, options before the job's words, and default.yaml in the end.
+/// The files: those of options, otherwise those of the job's file, otherwise default.yaml.
 ConfigSources locate_configs(const ConfigWords& words, std::vector<std::string>* warnings);
 
-/// "train" and the words that name and set the same there.
+/// The words of a `train` command with the same files and settings.
 std::vector<std::string> train_words(const ConfigSources& sources);
 
 }  // namespace ct

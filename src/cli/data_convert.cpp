@@ -58,11 +58,11 @@ void require_replaceable(const Path& out, bool force) {
   const PathKind kind = kind_of(out);
   if (kind == PathKind::nothing) return;
   if (kind != PathKind::file)
-    fail(ExitCode::usage, in_quotes(out.native()), ": is no file that could be replaced: give another --out");
+    fail(ExitCode::usage, in_quotes(out.native()), ": is not a file that can be replaced: give another --out");
   if (!is_packed(MappedFile(out).bytes()))
     fail(ExitCode::usage, in_quotes(out.native()),
          " was not written by this program, which would replace it: give another --out, or remove it first");
-  if (!force) fail(ExitCode::usage, in_quotes(out.native()), ": is there already: --force makes it anew");
+  if (!force) fail(ExitCode::usage, in_quotes(out.native()), ": exists already: --force replaces it");
 }
 
 int convert_to_packed(const Path& from, const Path& out, bool force, PackOptions options, Console& console) {
@@ -72,7 +72,7 @@ int convert_to_packed(const Path& from, const Path& out, bool force, PackOptions
     fail(ExitCode::usage, in_quotes(from.native()), ": is CIFAR-10's python archive, which becomes ", kCifarFolder,
          "/: give a folder as --out");
   if (!source && is_there(from, ExitCode::data) && from.extension() == kPackedSuffix)
-    fail(ExitCode::usage, in_quotes(from.native()), ": is packed already: give what it was made from");
+    fail(ExitCode::usage, in_quotes(from.native()), ": is already packed: give its source");
   if (!source) fail_nothing_there(from);
   console.note(str(source->what, " in ", source->folder.string(), ": ", source->train->count(), " + ",
                    source->test->count(), " pictures on ", counted(options.threads, "thread")));
@@ -96,8 +96,8 @@ int convert_to_packed(const Path& from, const Path& out, bool force, PackOptions
 int convert_to_cifar(const Path& from, const Path& out, Console& console) {
   const auto batches = find_python_batches(from);
   if (!batches && find_source(from, {.on_corrupt = OnCorrupt::skip}))
-    fail(ExitCode::usage, "--out ", in_quotes(out.native()), ": what is in ", in_quotes(from.native()),
-         " becomes a packed file: give it a name that ends in ", kPackedSuffix);
+    fail(ExitCode::usage, "--out ", in_quotes(out.native()), ": ", in_quotes(from.native()),
+         " is converted to a packed file: give it a name that ends in ", kPackedSuffix);
   if (!batches) fail_nothing_there(from);
   const Path folder = out.filename() == kCifarFolder ? out : out / kCifarFolder;
   FileSystem files;
@@ -118,7 +118,7 @@ int data_convert(const Words& words) {
   PackOptions options;
   options.threads = available_cores();
   bool force = false, quiet = false;
-  app.add_option("--from", from, "what to convert: a folder, or the python archive")->required();
+  app.add_option("--from", from, "the source: a folder, or the python archive")->required();
   app.add_option(
          "--out", out,
          str("the packed file, NAME", kPackedSuffix, "; for the python archive, the folder for ", kCifarFolder, "/"))

@@ -32,22 +32,23 @@ std::string report(const Import& found, const std::string& mark) {
 
 int import_file(const Words& words) {
   CLI::App app(
-      "Tells what becomes of each key of a configuration, and why: honoured, ignored or refused. Prints it as comments "
+      "Reports for each key of a configuration whether it is honoured, ignored or refused, and why. Prints this as "
+      "comments "
       "above the keys that are honoured, in this program's words.",
       "cifar-train config import");
   std::string name, out;
-  app.add_option("FILE,--deepspeed_config", name, "DeepSpeed's JSON, or url-safe base64 of it")->required();
-  app.add_option("--out", out, "a new file for the configuration; the comments are printed alone then");
+  app.add_option("FILE,--deepspeed_config", name, "a DeepSpeed JSON file, or its content in URL-safe base64")
+      ->required();
+  app.add_option("--out", out, "write the configuration to this new file, and print the comments only");
   if (!parse(app, words)) return 0;
   const std::filesystem::path path = locate_config(name, /*option=*/"");
   const Import result = import_config(path);
   for (const std::string& line : result.warnings) warn(line);
-  if (result.keys.empty()) warn(str(printable(source_name(path)), " is empty: it says nothing"));
+  if (result.keys.empty()) warn(str(printable(source_name(path)), " is empty and has no effect"));
   const std::string yaml = result.broken.empty() ? result.yaml : "";  // which would not load
   const std::string text = str("# From ", printable(source_name(path)), ":\n", report(result, "#   "), yaml);
   if (!out.empty() && result.broken.empty()) {
-    if (is_there(out))
-      fail(ExitCode::usage, "--out ", in_quotes(out), ": is there already, and is not replaced: give another name");
+    if (is_there(out)) fail(ExitCode::usage, "--out ", in_quotes(out), ": exists already; give another name");
     FileSystem files;
     write_new_file(files, out, std::as_bytes(std::span(text)));
   }
@@ -57,7 +58,7 @@ int import_file(const Words& words) {
   const auto refused = std::ranges::count(result.keys, Fate::refused, &KeyFate::fate);
   if (refused > 0)
     fail(ExitCode::usage, source_name(path), ": ", counted(refused, "key"), refused == 1 ? " is" : " are",
-         " refused, for the reasons above; mend or remove ", refused == 1 ? "it" : "them");
+         " refused, for the reasons above; correct or remove ", refused == 1 ? "it" : "them");
   return 0;
 }
 
@@ -65,9 +66,9 @@ int import_file(const Words& words) {
 
 void add_foreign_files(CLI::App& app, ConfigWords& files) {
   app.add_option("--deepspeed_config,--deepscale_config", files.overlay,
-                 "DeepSpeed JSON, or url-safe base64 of it, laid over --config");
+                 "a DeepSpeed JSON file, or its content in URL-safe base64; overlays --config");
   app.add_option("--env", files.env,
-                 "a job's KEY=VALUE lines, looked for likewise, which may name both of them and --cuda-path");
+                 "a job's file of KEY=VALUE lines, which may set --config, --deepspeed_config and --cuda-path");
 }
 
 JobEnvironment enter_job(const std::string& env, std::vector<std::string>* warnings) {
@@ -95,16 +96,17 @@ JobEnvironment enter_job(const std::string& env, std::vector<std::string>* warni
       ignored += (ignored.empty() ? "" : ", ") + key;
     }
   }
-  if (!ignored.empty()) warnings->push_back(str(env, ": ignored, as no option is called so: ", ignored));
+  if (!ignored.empty()) warnings->push_back(str(env, ": ignored, because these are not options: ", ignored));
   return job;
 }
 
 ForeignFlags add_foreign_flags(CLI::App& app) {
   const auto flags = std::make_shared<TutorialFlags>();
   const char* tutorial = "The tutorial scripts' flags";
-  app.add_flag("--deepspeed,--deepscale", flags->deepspeed, "accepted; there is nothing to switch on")->group(tutorial);
-  app.add_option("--local_rank", flags->local_rank, "accepted; the launcher says")->group(tutorial);
-  app.add_option("-b,--batch_size", flags->batch_size, "train_batch_size, and at most that as micro-batch")
+  app.add_flag("--deepspeed,--deepscale", flags->deepspeed, "accepted without effect")->group(tutorial);
+  app.add_option("--local_rank", flags->local_rank, "accepted without effect; the launcher sets the rank")
+      ->group(tutorial);
+  app.add_option("-b,--batch_size", flags->batch_size, "train_batch_size, and the upper limit of the micro-batch")
       ->group(tutorial);
   app.add_option("-e,--epochs", flags->epochs, "train.epochs")->group(tutorial);
   app.add_flag("--with_cuda", flags->with_cuda, "device: cuda")->group(tutorial);
@@ -136,8 +138,7 @@ ForeignFlags add_foreign_flags(CLI::App& app) {
 
 std::span<const Verb> foreign_config_verbs() {
   static constexpr std::array kVerbs = {
-      Verb{"import", "what becomes of each key of a DeepSpeed configuration, and the same in this program's words",
-           import_file}};
+      Verb{"import", "the fate of each key of a DeepSpeed configuration, and the configuration as YAML", import_file}};
   return kVerbs;
 }
 

@@ -63,8 +63,8 @@ Fact cores() {
   const int usable = available_cores();
   return {"cores",
           str(usable, " usable: ", sysconf(_SC_NPROCESSORS_ONLN), " online, ", allowed, " allowed by affinity, ",
-              quota ? str("a control group pays for ", *quota) : "no quota"),
-          quota && *quota < 1 ? "less than one core: training is throttled; give the container or job more" : ""};
+              quota ? str("the control group allows ", *quota) : "no quota"),
+          quota && *quota < 1 ? "less than one core: training is throttled; raise the container's or job's limit" : ""};
 }
 
 Fact memory() {
@@ -185,7 +185,7 @@ Fact data_set(const std::string& path) {
       if (kind == PathKind::folder) locate_data("auto", path, {.if_absent = IfAbsent::write_later});
       const bool in_the_way = kind != PathKind::nothing && kind != PathKind::folder;
       return {"data", str("none in ", path, ": the synthetic set is written there when it is needed"),
-              in_the_way ? path + " is no folder: move it away or set data.path" : ""};
+              in_the_way ? path + " is not a folder: move it away or set data.path" : ""};
     }
     const std::string problem = problem_of(*found->kind, found->folder);
     return {"data", str(found->kind->name, " in ", found->folder.string()),

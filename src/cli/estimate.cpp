@@ -35,7 +35,7 @@ std::pair<DataSize, std::string> data_set_size(const Config& config) {
   if (found) return {size, std::string(kind.name)};
   const bool made = &kind == &data_kinds().back();
   return {size, str("no ", made ? "data set" : kind.name, " that the program reads under ", plain(config.data.path),
-                    ": ", made ? str("the ", kind.key, " set's") : "its usual", " size is taken")};
+                    ": ", made ? str("the ", kind.key, " set's") : "its usual", " size is used")};
 }
 
 std::string mega(int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) * 1e-6); }

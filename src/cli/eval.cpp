@@ -34,7 +34,7 @@ namespace {
 std::vector<uint32_t> images_of(const std::string& split, const DataSet& set, const WeightsInfo& info) {
   if (split == "test") return permutation(0, 0, static_cast<uint32_t>(set.count()), /*shuffle=*/false);
   if (split == "val" && info.validation == 0)
-    fail(ExitCode::usage, "--split val: the run held no images out (data.validation: 0); use test or train");
+    fail(ExitCode::usage, "--split val: the run has no validation images (data.validation: 0); use test or train");
   HoldOut parts = training_parts(static_cast<uint64_t>(info.seed), set.count(), info.limit, info.validation);
   return split == "val" ? std::move(parts.validation) : std::move(parts.training);
 }
@@ -111,14 +111,14 @@ std::unique_ptr<DataSet> open_images(const Images& images, Console& console) {
   try {
     const DataSource source = locate_data(kind->key, path, places(images, *kind));
     if (source.folder.empty() && !recorded)
-      fail(ExitCode::data, path, ": no ", kind->name, " lies in it, on which ", in_quotes(checkpoint),
-           " was trained; without --data it is made in memory");
+      fail(ExitCode::data, path, ": no ", kind->name, " in it, on which ", in_quotes(checkpoint),
+           " was trained; without --data the program creates it in memory");
     if (source.folder.empty()) console.note(source.note);
     set = kind->open(source, part, options);
   } catch (const Error& e) {
     if (e.code() != ExitCode::data || !recorded || std::string_view(e.what()).find("--data") != std::string_view::npos)
       throw;
-    fail(e.code(), e.what(), "; or say where the images lie with --data DIR");
+    fail(e.code(), e.what(), "; or give the images' folder with --data DIR");
   }
   require_same_classes(images, *set, kind->pictures);
   for (const std::string& line : notes_of(*set, part)) console.note(line);
@@ -180,7 +180,7 @@ Memory params_of(const SafetensorsFile& file, WeightSet set, const Graph& graph,
 }
 
 constexpr const char* kDivergedRemedy =
-    ": training had diverged; take an earlier checkpoint (cifar-train ckpt ls RUN), or train again at a lower rate";
+    ": training had diverged; use an earlier checkpoint (cifar-train ckpt ls RUN), or train again at a lower rate";
 
 void require_finite_loss(const Evaluation& result, const std::string& checkpoint) {
   if (!std::isfinite(result.loss))
@@ -232,8 +232,7 @@ int verb_eval(const Words& words) {
       app.add_option("--ckpt", f.checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint");
   app.add_option("--config", f.config,
                  "a configuration with an eval block: ckpt_path, batch_size, max_eval (and data.on_corrupt)");
-  app.add_option("--env", f.env,
-                 "a job's environment file of KEY=VALUE lines, which may name --config and --cuda-path");
+  app.add_option("--env", f.env, "a job's file of KEY=VALUE lines, which may set --config and --cuda-path");
   app.add_option("--data", data_path, "folder of the images (default: the run's)");
   app.add_option("--split", split, "test | train | val")->check(CLI::IsMember({"test", "train", "val"}));
   f.batch_size_given =
@@ -282,7 +281,7 @@ int verb_eval(const Words& words) {
   const int64_t now_skipped = info.on_corrupt == OnCorrupt::error ? images->skipped() : 0;
   if (recorded && split == "test" && images->count() + now_skipped != info.test_images)
     fail(ExitCode::data, data_path, ": ", counted(images->count(), "test image"), ", where the run had ",
-         info.test_images, "; restore the set, or say where other images lie with --data DIR");
+         info.test_images, "; restore the set, or give the folder of other images with --data DIR");
 
   std::vector<uint32_t> chosen = images_of(split, *images, info);
   if (f.max_images > 0) chosen.resize(std::min(chosen.size(), static_cast<size_t>(f.max_images)));
@@ -312,7 +311,7 @@ int verb_eval(const Words& words) {
   const Evaluation result = *evaluate(evaluator, batches, split, *comm, {.views = of_word(views, info.eval_views)});
   images->check_unchanged();
   if (const std::string missed = backend->plans_missed(); !missed.empty())
-    warn(missed + "; another was chosen, so last digits may differ from the run's");
+    warn(missed + "; another one is used, so last digits may differ from the run's");
   if (json)
     print_json(result, info, set);
   else

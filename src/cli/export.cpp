@@ -37,7 +37,7 @@ TensorView in_f32(const SafetensorsFile& file, const StoredTensor& tensor, std::
   std::vector<float>& values = storage.emplace_back(tensor.data.size() / size_of(tensor.dtype));
   if (const auto at = to_f32(tensor.dtype, tensor.data, values))
     fail(ExitCode::checkpoint, in_quotes(file.path().native()), ": tensor ", in_quotes(tensor.name),
-         " is too large for f32 at ", place_of(tensor.shape, *at), ": take another file");
+         " is too large for f32 at ", place_of(tensor.shape, *at), ": use another file");
   return {tensor.name, StoredType::f32, tensor.shape, std::as_bytes(std::span(values))};
 }
 

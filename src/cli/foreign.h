@@ -1,5 +1,5 @@
-// What the command line takes of other programs' words. deepspeed.cpp has them; a program that is built without
-// src/deepspeed/ has no_deepspeed.cpp in its place, which adds nothing.
+// Options of other programs on the command line. deepspeed.cpp defines them; a program that is built without
+// src/deepspeed/ uses no_deepspeed.cpp, which adds none.
 #pragma once
 
 #include <optional>
@@ -16,28 +16,29 @@ namespace ct {
 
 inline constexpr const char* kOverlayOption = "--deepspeed_config";
 
-/// Adds options that name a configuration to lay over another, and a job's file.
+/// Adds the options for an overlay configuration and for a job's file.
 void add_foreign_files(CLI::App& app, ConfigWords& files);
 
-/// What a job's file says of options; see docs/configuration.md.
+/// The options in a job's file; see docs/configuration.md.
 struct JobEnvironment {
   std::string config, overlay;
   std::optional<ConfigOverride> cuda_path;
 };
-/// Reads it and goes to the working folder that it names; `warnings` receives what is ignored. An empty path: nothing.
+/// Reads a job's file and changes to its working folder; `warnings` receives ignored keys. Does nothing for an empty
+/// path.
 JobEnvironment enter_job(const std::string& env, std::vector<std::string>* warnings);
 
-/// Adds flags to `train` and returns what they mean, once words are parsed.
+/// Adds flags to `train` and returns a function that yields their keys after parsing.
 using ForeignFlags = decltype(ConfigSources::flags);
 ForeignFlags add_foreign_flags(CLI::App& app);
 
 /// Members of the verb `config`.
 std::span<const Verb> foreign_config_verbs();
 
-/// Adds variables that files name.
+/// Adds variables from files.
 void add_foreign_exports(Exports& exports);
 
-/// Who may want to show a run.
+/// The listeners that may show a run.
 std::vector<MakeListener> foreign_listeners();
 
 }  // namespace ct

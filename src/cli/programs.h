@@ -1,4 +1,4 @@
-// Where programs lie that this one starts, or tells of.
+// The paths of programs that this one starts or reports.
 #pragma once
 
 #include <filesystem>
@@ -9,13 +9,13 @@
 
 namespace ct {
 
-/// Where a bundle has it: in bin/, beside the folder of the program that bin/ starts.
+/// The path in a bundle: in bin/, next to the folder of the program that bin/ starts.
 std::optional<std::filesystem::path> in_bundle(const std::string& program);
 
 /// The first executable of that name in the folders of PATH.
 std::optional<std::filesystem::path> on_path(const std::string& program);
 
-/// This program, as other hosts start it: in a bundle, what its bin/ has.
+/// The path of this program for other hosts: in a bundle the one in bin/.
 std::filesystem::path own_program();
 
 /// Words of a program, or variables of its environment, as exec takes them.
@@ -34,7 +34,7 @@ class ExecWords {
   std::vector<char*> pointers_;
 };
 
-/// A word so that a shell reads it as one: plain as it is, else in single quotes.
+/// Quotes a word for a shell: unchanged if it is plain, otherwise in single quotes.
 std::string shell_word(const std::string& word);
 
 }  // namespace ct

@@ -1,4 +1,4 @@
-// From one process to ranks: threads of it, or the processes that a launcher started.
+// Starts ranks: threads of this process, or the processes that a launcher started.
 #pragma once
 
 #include <functional>
@@ -12,22 +12,22 @@
 
 namespace ct {
 
-/// Ranks of this job: `asked` ("auto" or a number) without a launcher, the launcher's under one, whose single process
-/// may still be asked for several. Throws Error(usage).
+/// The number of ranks of this job: `asked` ("auto" or a number) without a launcher, otherwise the launcher's; a single
+/// process of a launcher may also ask for several. Throws Error(usage).
 int rank_count(const Config& config, const std::string& asked);
 
-/// Throws Error(usage) where communication.backend does not connect ranks that are started so.
+/// Throws Error(usage) if communication.backend does not connect ranks that are started this way.
 void require_connection(const Config& config, const Launch& launch);
 
-/// Runs body on every rank of the job and returns its exit code. An error in any rank, or its loss, ends them all; one
-/// of them throws or prints it, the others are silent. Handlers of StopSignals stay installed whatever MPI does.
+/// Runs body on every rank of the job and returns its exit code. An error in any rank, or its loss, ends all ranks; one
+/// of them throws or prints the error. The handlers of StopSignals stay installed, even if MPI replaces them.
 int run_job(int ranks, const std::function<int(Communicator&)>& body, Supervision supervision = {});
 
-/// This process's rank by the launcher's environment; 0 without a launcher, or one that makes no sense.
+/// This process's rank from the launcher's environment; 0 without a launcher or with invalid variables.
 int launch_rank();
 
-/// Prints "error: ..." unless another rank of the job is to say it (a mistake that all ranks make alike is told by
-/// rank 0; the others wait for the launcher to end them). Returns the exit code.
+/// Prints "error: ..." unless another rank of the job prints it (rank 0 prints an error that all ranks have; the others
+/// wait for the launcher to end them). Returns the exit code.
 int report_failure(const Error& error);
 
 }  // namespace ct

@@ -1,4 +1,4 @@
-// Verbs that are families: `data verify`, `ckpt ls` and so on.
+// Verbs with subverbs: `data verify`, `ckpt ls` and so on.
 #pragma once
 
 #include <span>
@@ -14,10 +14,10 @@ struct Family {
   std::span<const Verb> members;
 };
 
-/// Runs the member that the first word names, or prints the family's help.
+/// Runs the member named by the first word, or prints the family's help.
 int run_family(const Family& family, const Words& words);
 
-/// Someone else's text (a tensor's name, a metadata value) on one line: as it is, or quoted where it holds control
+/// External text (a tensor's name, a metadata value) on one line: unchanged, or quoted if it contains control
 /// characters or is long.
 std::string plain(const std::string& text);
 

@@ -89,7 +89,7 @@ int64_t gpus_a_run(const std::vector<SweepOutcome>& runs, int64_t parallel) {
     if (!wants_cuda(run.config)) continue;
     if (!first) first = &run.config;
     if (parallel > 1 && first_gpu(run.config) != first_gpu(*first))
-      fail(ExitCode::usage, "--parallel ", parallel, ": ", run.run.text(/*with_seed=*/true), " begins at another GPU (",
+      fail(ExitCode::usage, "--parallel ", parallel, ": ", run.run.text(/*with_seed=*/true), " uses another GPU (",
            run.config.device, ") than others (", first->device, "): give one --device, or --parallel 1");
     most = std::max(most, run.ranks);
   }
@@ -98,7 +98,7 @@ int64_t gpus_a_run(const std::vector<SweepOutcome>& runs, int64_t parallel) {
   const std::string fewer = gpus >= most ? str("--parallel ", gpus / most, ", ") : "";
   const std::string narrower = gpus >= parallel ? str("--ranks ", gpus / parallel, ", ") : "";
   fail(ExitCode::usage, "--parallel ", parallel, " with ", counted(most, "rank"), " a run needs ", parallel * most,
-       " GPUs, of which there ", gpus == 1 ? "is " : "are ", gpus, ": give ", fewer, narrower, "or --device cpu");
+       " GPUs, this machine has ", gpus, ": give ", fewer, narrower, "or --device cpu");
 }
 
 /// What the run would refuse once it knows its host and its images, before any run begins.
@@ -136,8 +136,8 @@ int verb_sweep(const Words& words) {
   add_options(app, f);
   if (!parse(app, words)) return 0;
   if (const Launch launch = detect_launch(); launch.parallel())
-    fail(ExitCode::usage, "sweep starts its runs by itself: leave ", name(launch.kind),
-         " out and give --ranks and --parallel");
+    fail(ExitCode::usage, "sweep starts its runs itself: remove ", name(launch.kind),
+         " and give --ranks and --parallel");
 
   std::vector<std::string> warnings;
   const ConfigSources sources = sources_of(f, &warnings);

@@ -60,7 +60,7 @@ void add_options(CLI::App& app, TrainFlags& f) {
                "check everything, print the sizes, and estimate the time from a few steps; write nothing");
   app.add_flag("--dump-plan", f.dump_plan, "print the program and its memory plan and stop");
   app.add_flag("-q,--quiet", f.quiet, "print results only");
-  app.add_flag("-v,--verbose", f.verbose, "more chatter");
+  app.add_flag("-v,--verbose", f.verbose, "print more lines");
   app.add_option("--requeue-code", f.requeue_code, "exit code of a run stopped on request (Grid Engine: 99)")
       ->check(CLI::Range(1, 125));
   app.add_flag("--no-record", f.no_record, "launch every kernel separately, not as CUDA graphs (cuda.record: false)");
@@ -128,7 +128,7 @@ DryRunReport print_sizes(const TrainOptions& options, int ranks, bool dump_plan)
         rank.use.host, rank.mirrors, rank.staged, rank.snapshot, rank.overhead);
   DryRunReport report{.steps = run_steps(options.config, pipeline.steps_per_epoch()), .on_host = !rank.on_gpu};
   if (const int64_t available = host_memory().available; available > 0 && stage.host > available)
-    report.not_tried = "there is too little memory here";
+    report.not_tried = "this host has too little memory";
   return report;
 }
 
@@ -183,16 +183,16 @@ int dry_run(const TrainOptions& options, int ranks) {
         const bool crowded = ranks_outnumber_cores(comm);
         std::string not_tried;  // rank 0's is meant
         if (comm.rank() == 0)
-          not_tried = report.not_tried.empty() && report.on_host && crowded ? "there are fewer cores here than ranks"
+          not_tried = report.not_tried.empty() && report.on_host && crowded ? "this host has fewer cores than ranks"
                                                                             : report.not_tried;
         not_tried = from_rank_0(comm, not_tried);
         const double seconds = not_tried.empty() ? trial_step_seconds(options, comm) : 0;
         if (comm.rank() != 0) return 0;
         if (not_tried.empty())
-          std::printf("time: %ld steps of %.2f ms, %s, and what evaluating and saving takes\n", report.steps,
+          std::printf("time: %ld steps of %.2f ms, %s, and the time of evaluations and saves\n", report.steps,
                       1e3 * seconds, duration(seconds * static_cast<double>(report.steps)).c_str());
         else
-          std::printf("time: %ld steps, which were not tried: %s\n", report.steps, not_tried.c_str());
+          std::printf("time: %ld steps, not measured: %s\n", report.steps, not_tried.c_str());
         return 0;
       },
       options.config.communication.supervision);

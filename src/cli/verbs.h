@@ -1,5 +1,5 @@
-// The verbs of the command line: one file each. A verb parses its own words and returns the exit code; what goes wrong
-// is thrown as Error and printed once, by main().
+// The verbs of the command line: one file each. A verb parses its own words and returns the exit code; failures are
+// thrown as Error, which main() prints once.
 #pragma once
 
 #include <span>
@@ -19,7 +19,7 @@ struct Verb {
   const char* name;
   const char* summary;
   int (*run)(const Words& words);
-  bool on_all_ranks = false;  // under a launcher; else rank 0 does it alone
+  bool on_all_ranks = false;  // under a launcher: runs on all ranks; false: on rank 0 only
 };
 std::span<const Verb> verbs();
 
@@ -37,21 +37,21 @@ int verb_estimate(const Words& words);
 int verb_doctor(const Words& words);
 int verb_selftest(const Words& words);
 
-/// Why this is no device, for CLI::Option::check; empty: it is one.
+/// The reason why this is not a device, for CLI::Option::check; empty: it is one.
 std::string device_problem(const std::string& word);
 
-/// Why this is no whole number of 0 or more, or of 1 or more, likewise.
+/// The same for whole numbers of 0 or more, and of 1 or more.
 std::string count_problem(const std::string& word);
 std::string positive_problem(const std::string& word);
 
-/// A few lines: version and commit, compiler, libraries, instruction set, kinds of GPUs. Opens no library and no
+/// Version and commit, compiler, libraries, instruction set, kinds of GPUs, one line each. Opens no library and no
 /// device.
 std::string version_text();
 
-/// "warning: ..." on stderr; nothing of an empty text.
+/// Prints "warning: ..." on stderr; nothing for an empty text.
 void warn(const std::string& text);
 
-/// Parses `words` into `app`. False when help was asked for and printed; a wrong word is Error(usage) naming it.
+/// Parses `words` into `app`. Returns false if help was requested and printed; a wrong word is Error(usage).
 bool parse(CLI::App& app, const Words& words);
 
 }  // namespace ct

@@ -1,5 +1,4 @@
-// Doing one thing by all ranks, so that it fails on all of them or on none, and nobody waits for a rank that has
-// failed.
+// Runs a function on all ranks, so that it fails on all of them or on none, and no rank waits for a failed one.
 #pragma once
 
 #include <cstring>
@@ -13,15 +12,15 @@
 
 namespace ct {
 
-/// Runs `work` on this rank and returns when all ranks have done so. Where it threw on any rank, all throw the same
-/// Error: that of the first such rank, which it names if there are several.
+/// Runs `work` on this rank and returns when all ranks have run it. If it throws on any rank, all ranks throw the Error
+/// of the first such rank; with several ranks the message names that rank.
 void run_on_all_ranks(Bootstrap& ranks, const std::function<void()>& work);
 
 /// Rank 0's text, on every rank.
 std::string from_rank_0(Bootstrap& ranks, const std::string& text);
 std::string from_rank_0(Communicator& comm, std::string text);
 
-/// Every rank's items of plain data, one after the other by rank.
+/// The items of all ranks, concatenated in rank order.
 template <class T>
 std::vector<T> gather(Bootstrap& ranks, std::span<const T> mine) {
   static_assert(std::is_trivially_copyable_v<T>);

@@ -1,4 +1,4 @@
-// What ranks need of each other to set up faster ways to exchange data. MPI, TCP and every communicator implement it.
+// The exchange that ranks need to set up a communicator. MPI, TCP and every communicator implement it.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ class Bootstrap {
   virtual ~Bootstrap() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Every rank's bytes, by rank; each may have another number of them. Collective.
+  /// The bytes of every rank, by rank; lengths may differ. Collective.
   virtual std::vector<std::string> gather(std::string_view mine) = 0;
 };
 

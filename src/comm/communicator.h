@@ -1,13 +1,12 @@
-// Ranks and what they exchange. One process or thread is one rank; there is no other way to be parallel.
+// Communication between ranks. One process or thread is one rank; there is no other form of parallelism.
 //
 // Two planes. *Prepared collectives* move training's large buffers: addresses are exchanged once, launch() is called
 // every step. *Control calls* (gather, broadcast, barrier) move a few bytes and block. Every rank makes the same calls
 // in the same order.
 //
-// Sums over ranks are reproducible: leaves are added in one canonical tree (comm/reduction/tree_sum.h), whatever the
-// number of ranks. No wait hangs on a job that has failed: it ends with Error(ExitCode::peer) naming a rank that was
-// lost, or, when a rank has called abort(), with an Error of the code given there (so that all ranks end with one
-// code).
+// Sums over ranks are reproducible: leaves are added in one canonical tree (comm/reduction/tree_sum.h) for any number
+// of ranks. No wait hangs in a failed job: it ends with Error(ExitCode::peer), which names the lost rank, or, if a rank
+// has called abort(), with an Error of that call's code, so all ranks exit with the same code.
 #pragma once
 
 #include <cstddef>
@@ -26,30 +25,30 @@ namespace ct {
 
 struct SharedBoard;
 
-/// A collective whose buffers are known: launch() runs it on the calling thread and returns when this rank's result is
-/// complete and its input may be overwritten. Prepared by all ranks together; launched in the same order everywhere,
-/// one at a time, beside a control call only where overlaps(); the launching thread may be another than the preparing
-/// one.
+/// A collective with fixed buffers. launch() runs it on the calling thread and returns when this rank's result is
+/// complete and its input may be overwritten. All ranks prepare it together, and launch collectives in the same order,
+/// one at a time. A concurrent control call is allowed only if overlaps(). Preparation and launches may be on different
+/// threads.
 class Collective {
  public:
   virtual ~Collective() = default;
   virtual void launch() = 0;
 };
 
-/// A sum over ranks and over the micro-steps of a step: push() for every micro-step but the last, finish() for that.
+/// A sum over ranks and the micro-steps of a step: push() for every micro-step but the last, finish() for the last.
 class Reduction {
  public:
   virtual ~Reduction() = default;
-  /// Pushes what this rank owns of every rank's `whole`, in rank order, into this rank's trees.
+  /// Pushes this rank's ranges of every rank's `whole`, in rank order, into this rank's trees.
   virtual void push() = 0;
-  /// Pushes as push() does, but the last leaves; the finished sums go to `shard`.
+  /// Pushes the last leaves and writes the finished sums to `shard`.
   virtual void finish() = 0;
-  /// Memory of the partial sums that are kept between calls, made at the first need: none if finish() is all there is.
+  /// Bytes of the partial sums that are kept between calls and allocated on first use; 0 if only finish() is called.
   virtual size_t bytes() const = 0;
 };
 
-/// A run of elements that one rank owns: where it lies in the `whole` that all ranks have alike, and where in the
-/// owner's `shard`, in bytes.
+/// A run of elements that one rank owns: its byte offset in `whole`, which is the same on all ranks, and in the owner's
+/// `shard`.
 struct ShardRange {
   int64_t whole = 0, shard = 0;
   int64_t elements = 0;
@@ -57,8 +56,9 @@ struct ShardRange {
 };
 using Ownership = std::vector<std::vector<ShardRange>>;  // by rank; no byte of `whole` twice
 
-/// What prepared collectives have moved between ranks, counted by the rank that receives or reads it, or writes it into
-/// a peer's memory. Of n elements and N ranks, all_reduce moves 2 n (N-1)/N a rank in the mean, the others n (N-1)/N.
+/// The traffic of prepared collectives between ranks, counted by the rank that receives or reads the data, or writes it
+/// into another rank's memory. For n elements and N ranks, all_reduce moves 2 n (N-1)/N a rank on average, the others n
+/// (N-1)/N.
 struct Traffic {
   int64_t elements = 0, bytes = 0;
   Traffic operator+(const Traffic& more) const { return {elements + more.elements, bytes + more.bytes}; }
@@ -66,11 +66,10 @@ struct Traffic {
 };
 enum class TrafficKind : uint8_t { training, norms };
 
-/// How sums over ranks are added: by the canonical tree, or as suits the transport, with one partial sum at the most.
+/// The order of sums over ranks: the canonical tree, or any order of the transport, with at most one partial sum.
 enum class SumOrder : uint8_t { canonical, any };
 
-/// Which elements of a sum in any order, [begin, end) in ascending order, are rounded to a type of 16 bits on their
-/// way.
+/// The elements of a sum in any order that are rounded to a 16-bit type in messages, as ascending ranges [begin, end).
 struct Narrowing {
   DType type = DType::bf16;
   std::vector<std::pair<int64_t, int64_t>> elements;
@@ -78,42 +77,42 @@ struct Narrowing {
 
 class Communicator : public Bootstrap {
  public:
-  /// The transport, for people: "solo", "4 threads of one process", "2 processes on host a (shared memory)".
+  /// The transport, for messages: "solo", "4 threads of one process", "2 processes on host a (shared memory)".
   virtual std::string description() const = 0;
 
-  /// Zeroed, 64-byte-aligned memory for buffers of prepared collectives, readable by peers where the transport can.
-  /// Collective: same order and size on every rank. Owned by the communicator. Throws ExitCode::memory naming the
-  /// store (/dev/shm, TMPDIR) that is too small.
+  /// Zeroed memory, aligned to 64 bytes, for buffers of prepared collectives; other ranks can read it if the transport
+  /// supports this. Collective: same order and size on every rank. Owned by the communicator. Throws ExitCode::memory,
+  /// which names the store (/dev/shm, TMPDIR) that is too small.
   virtual std::byte* allocate(size_t bytes) = 0;
 
-  /// data (from allocate(), same length everywhere) becomes the tree sum over ranks, rank r being leaf r.
+  /// Replaces data (from allocate(), with the same length on all ranks) by the tree sum over ranks; rank r is leaf r.
   virtual std::unique_ptr<Collective> all_reduce(std::span<float> data, SumOrder order = SumOrder::canonical) = 0;
-  /// `whole` (from allocate(), same length everywhere) holds f32 leaves, at most `leaves` of them a step from all ranks
-  /// together; this rank's sums go to its ranges of `shard`: any memory beside `whole`, or `whole` itself with every
-  /// range at its place.
+  /// `whole` (from allocate(), with the same length on all ranks) contains f32 leaves, at most `leaves` a step from all
+  /// ranks together. This rank's sums are written to its ranges of `shard`, which is any memory outside `whole`, or
+  /// `whole` itself with every range at its place.
   virtual std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership ranges,
                                                     int64_t leaves, SumOrder order = SumOrder::canonical) = 0;
-  /// Is there a cable between ranks, so that sums in 16 bits are worth their rounding?
+  /// Are ranks on different hosts, so that sums in 16 bits save enough time?
   virtual bool narrows() const { return false; }
-  /// As those above in any order, where it does; `narrowing` counts elements of `data` or `whole`. Each rank's part is
-  /// rounded once and added in f32; of an all_reduce the sum is rounded again.
+  /// If narrows(): the sums above in any order; `narrowing` counts elements of `data` or `whole`. Each rank's part is
+  /// rounded once and added in f32; an all_reduce rounds the sum again.
   virtual std::unique_ptr<Collective> narrow_all_reduce(std::span<float> data, const Narrowing& narrowing);
   virtual std::unique_ptr<Reduction> narrow_reduce_scatter(std::span<float> whole, float* shard, Ownership ranges,
                                                            int64_t leaves, const Narrowing& narrowing);
-  /// Completes `whole` (any memory) on every rank, own ranges included, from the owners' shards (from allocate(), same
-  /// length everywhere); whole may be the shard itself, with every range at its place.
+  /// Completes `whole` (any memory) on every rank, including its own ranges, from the owners' shards (from allocate(),
+  /// with the same length on all ranks). whole may be the shard itself, with every range at its place.
   virtual std::unique_ptr<Collective> all_gather(std::span<std::byte> whole, std::span<std::byte> shard,
                                                  Ownership ranges, TrafficKind kind = TrafficKind::training) = 0;
-  /// Traffic so far. May be asked while another thread launches.
+  /// Traffic so far. May be called while another thread launches.
   virtual Traffic traffic(TrafficKind kind) const = 0;
-  /// Counts what a recording moves when it is replayed without a launch() (see recordable()).
+  /// Counts the traffic of a recording that is replayed without launch() (see recordable()).
   virtual void count(TrafficKind, const Traffic&) {}
-  /// Does a collective leave the core free while bytes travel? Then it pays to run it beside computation, on another
-  /// thread, and the control plane's calls may come meanwhile.
+  /// Does a collective leave the core free during transfers? Then another thread should run it in parallel with
+  /// computation, and control calls may run concurrently.
   virtual bool overlaps() const = 0;
-  /// Do collectives only enter a device's stream, and return? Then they may be recorded with kernels (Backend::record).
+  /// Do collectives only enqueue work in a device's stream? Then they may be recorded with kernels (Backend::record).
   virtual bool recordable() const { return false; }
-  /// This rank's part of what allocate() gave, and the buffers that the transport keeps for itself.
+  /// Bytes of this rank's memory from allocate() and of the transport's own buffers.
   virtual size_t allocated_bytes() const = 0;
 
   /// Control plane. all.size() == size() * mine.size().
@@ -121,17 +120,18 @@ class Communicator : public Bootstrap {
   std::vector<std::string> gather(std::string_view mine) final;
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
   virtual void barrier() = 0;
-  /// What this rank tells its watchdog, and through it its peers.
+  /// This rank's signs of life, which its watchdog sends to the other ranks.
   virtual Heartbeat& heartbeat() = 0;
-  /// What ranks that share memory write for each other (comm/host/shared_board.h); null: they share none.
+  /// The board of ranks that share memory (comm/host/shared_board.h); null: they do not.
   virtual std::shared_ptr<SharedBoard> board() { return nullptr; }
-  /// Marks the whole job as failed: peers leave their waits. True for the first rank that calls it: its error is the
-  /// one to print, and its code the one that all ranks end with; false for those that failed because another had.
+  /// Marks the whole job as failed, so that other ranks leave their waits. Returns true on the first rank that calls
+  /// it: its error is printed, and all ranks exit with its code. Returns false on ranks that failed because another had
+  /// failed.
   virtual bool abort(int exit_code) noexcept = 0;
-  /// Has any rank called abort()? Cheap; false where it cannot be known yet.
+  /// Has any rank called abort()? Cheap; false if this rank cannot know it yet.
   virtual bool aborted() const noexcept = 0;
-  /// The orderly end, the same call on every rank: returns when all have come, whatever their exit code; nothing may be
-  /// called after it. Without it (after an error) the destructor leaves at once and waits for nobody.
+  /// The regular end, called by every rank: returns when all ranks have called it, with any exit code. No other call
+  /// may follow. Without it (after an error) the destructor returns at once and does not wait for other ranks.
   virtual void finish() = 0;
 };
 

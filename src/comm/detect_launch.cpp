@@ -22,7 +22,7 @@ std::optional<int64_t> number(const Environment& environment, const char* variab
   const auto [stop, error] = std::from_chars(text, end, value);
   if (error != std::errc() || stop != end || value < 0) {
     fail(ExitCode::usage, "environment variable ", variable, "='", text,
-         "' is no number: a launcher (mpirun, srun, torchrun) sets it; unset it to run without one");
+         "' is not a number: a launcher (mpirun, srun, torchrun) sets it; unset it to run without one");
   }
   return value;
 }
@@ -113,7 +113,7 @@ void require_pmix(const Environment& environment, const Launch& launch) {
   const auto rank = number(environment, "PMIX_RANK");
   if (rank && *rank != launch.rank)
     fail(ExitCode::usage, "PMIX_RANK=", *rank, " contradicts rank ", launch.rank, " of ", name(launch.kind),
-         ": unset what the launcher that did not start this process has left");
+         ": unset the variables of the launcher that did not start this process");
 }
 
 /// Ranks that know not how many they are, or which, would each train by itself. A WORLD_SIZE alone is a script's own,
@@ -177,7 +177,7 @@ Launch detect_launch(const Environment& environment) {
   // Slurm's interactive shells and batch scripts may have one, and are no ranks.
   if (has(environment, "PMIX_RANK") && !has(environment, "SLURM_JOB_ID"))
     fail(ExitCode::usage, "PMIX_RANK=", environment("PMIX_RANK"),
-         " is set, but not how many ranks there are: start them with mpirun or srun --mpi=pmix, or unset it to run ",
+         " is set, but the number of ranks is not: start them with mpirun or srun --mpi=pmix, or unset it to run ",
          "without them");
   require_whole_world(environment);
   return {};

@@ -1,4 +1,4 @@
-// One communicator for ranks that are processes and know each other by a Bootstrap.
+// Makes the communicator of ranks that are processes, from a Bootstrap.
 #pragma once
 
 #include <functional>
@@ -10,17 +10,17 @@
 namespace ct {
 
 enum class Transport : uint8_t {
-  automatic,      // shared memory where all ranks are on one host, messages otherwise
+  automatic,      // shared memory if all ranks are on one host, messages otherwise
   messages_only,  // as between hosts
 };
 
 struct Join {
   std::function<std::unique_ptr<MessageWire>()> make_wire;  // between hosts
-  std::function<void()> at_end = [] {};                     // of ranks that share memory
+  std::function<void()> at_end = [] {};                     // called at the end by ranks that share memory
 };
 
-/// Collective. Throws the same Error(memory) on all ranks where those of one host find no shared memory, and what
-/// make_wire() throws.
+/// Collective. Throws the same Error(memory) on all ranks if the ranks of one host have too little shared memory, and
+/// errors of make_wire().
 std::unique_ptr<Communicator> join_ranks(Bootstrap& ranks, Transport transport, const Join& join);
 
 }  // namespace ct

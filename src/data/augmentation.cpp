@@ -231,19 +231,19 @@ std::vector<ConfigKey> RandomCrop::keys() {
 std::vector<ConfigKey> Flip::keys() { return {{"p", &p, "probability", kProbability}}; }
 std::vector<ConfigKey> RandomResizedCrop::keys() {
   return {{"scale", &scale, "share of the area", {.min = 0, .max = 1, .above_min = true}},
-          {"ratio", &ratio, "of width to height", {.min = 0.01, .max = 100}}};
+          {"ratio", &ratio, "width divided by height", {.min = 0.01, .max = 100}}};
 }
-std::vector<ConfigKey> Cutout::keys() { return {{"length", &length, "of a side, pixels", {.min = 1, .max = 2048}}}; }
+std::vector<ConfigKey> Cutout::keys() { return {{"length", &length, "side in pixels", {.min = 1, .max = 2048}}}; }
 std::vector<ConfigKey> ColorJitter::keys() {
   return {{"brightness", &brightness, "0: none", kStrength},
           {"contrast", &contrast, "likewise", kStrength},
           {"saturation", &saturation, "likewise", kStrength},
-          {"hue", &hue, "of the circle; 0: none", {.min = 0, .max = 0.5}}};
+          {"hue", &hue, "share of the colour circle; 0: none", {.min = 0, .max = 0.5}}};
 }
 std::vector<ConfigKey> RandAugment::keys() {
   return {{"num_ops", &num_ops, "operations on each image", {.min = 1, .max = 14}},
           {"magnitude", &magnitude, "from 0 to num_magnitude_bins - 1", {.min = 0, .max = 999}},
-          {"num_magnitude_bins", &num_magnitude_bins, "magnitudes that there are", {.min = 2, .max = 1000}}};
+          {"num_magnitude_bins", &num_magnitude_bins, "number of magnitudes", {.min = 2, .max = 1000}}};
 }
 std::vector<ConfigKey> Mixup::keys() {
   return {{"alpha", &alpha, "of Beta(alpha, alpha)", kAlpha}, {"p", &p, "of a micro-batch", kProbability}};
@@ -271,8 +271,7 @@ std::vector<ConfigKey> keys_of(AugmentStep& step) {
 std::optional<ConfigFault> fault_of(const AugmentStep& step) {
   const auto no_larger = [](const char* key, const std::array<double, 2>& range) -> std::optional<ConfigFault> {
     if (range[0] <= range[1]) return {};
-    return ConfigFault{
-        key, str("expects two numbers of which the first is no larger, found [", range[0], ", ", range[1], "]")};
+    return ConfigFault{key, str("expects two numbers in ascending order, found [", range[0], ", ", range[1], "]")};
   };
   if (const auto* crop = std::get_if<RandomResizedCrop>(&step)) {
     if (auto fault = no_larger("scale", crop->scale)) return fault;

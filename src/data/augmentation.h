@@ -1,10 +1,10 @@
-// What happens to a sample between its data set and the model: the steps of data.augment, in the order of the list.
+// The steps of data.augment, which change a sample between its data set and the model, in the order of the list.
 //
-// Decoding and resizing run on the host, in DataSet::read(), and with them a random_resized_crop of pictures.
-// Everything else is drawn here and done by the device: crops and flips by the operation augment, which moves pixels
-// once for all of them (Draw), what is more than that by edits before it (graph/edit_draw.h).
+// Decoding and resizing run on the host, in DataSet::read(), including a random_resized_crop of pictures. All other
+// steps are drawn here and applied by the device: the operation augment applies crops and flips in one move of the
+// pixels (Draw), and edits before it apply all other steps (graph/edit_draw.h).
 //
-// Every draw is keyed by (seed, epoch, image, place in the list), whoever asks.
+// Every draw is keyed by (seed, epoch, image, place in the list), so every caller gets the same.
 #pragma once
 
 #include <array>
@@ -22,16 +22,16 @@
 
 namespace ct {
 
-/// The key of the draws that a sample takes.
+/// The key of a sample's draws.
 struct SampleKey {
   uint64_t seed = 0;
   int64_t epoch = kEvaluation;
-  static constexpr int64_t kEvaluation = -1;  // nothing is drawn
+  static constexpr int64_t kEvaluation = -1;  // no draws
 };
 
-/// The stream of numbers of one place in the list. Place 0 is shared by random_crop and flip, which draw in turn; the
-/// steps on the host have places of their own, and all others that of their number in the list, from kFirstStepPlace
-/// on. The places are part of every result.
+/// The random stream of one place in the list. random_crop and flip share place 0 and draw in turn; the steps on the
+/// host have their own places; the place of any other step is kFirstStepPlace plus its number in the list. Places must
+/// not change, because results depend on them.
 inline constexpr uint32_t kMovePlace = 0, kResizedCropPlace = 1, kReplacementPlace = 2, kFirstStepPlace = 16;
 inline Random draws_of(const SampleKey& key, uint32_t image, uint32_t place) {
   return Random(key.seed, Purpose::augment, static_cast<uint64_t>(key.epoch) << 32 | image, place);
@@ -39,7 +39,7 @@ inline Random draws_of(const SampleKey& key, uint32_t image, uint32_t place) {
 
 // ---- the steps; each lists its keys, in the order of printing
 
-/// So many black pixels are added on each side, then it is cut to its old size (torchvision's RandomCrop).
+/// Adds `padding` black pixels on each side, then crops the image to its old size at random (torchvision's RandomCrop).
 struct RandomCrop {
   static constexpr std::string_view kName = "random_crop";
   int64_t padding = 4;
@@ -51,46 +51,47 @@ struct Flip {
   double p = 0.5;
   std::vector<ConfigKey> keys();
 };
-/// Mirrors an image in every other epoch: one half of them in even ones, the other in odd ones (Jordan, 2024).
+/// Mirrors one half of the images in even epochs, and the other half in odd epochs (Jordan, 2024).
 struct AlternatingFlip {
   static constexpr std::string_view kName = "alternating_flip";
   std::vector<ConfigKey> keys() { return {}; }
 };
-/// A random box becomes the sample (torchvision's RandomResizedCrop; random_window says which box).
+/// Resizes a random box to the sample's size (torchvision's RandomResizedCrop; random_window draws the box).
 struct RandomResizedCrop {
   static constexpr std::string_view kName = "random_resized_crop";
   std::array<double, 2> scale = {0.08, 1};        // share of the area, from and to
-  std::array<double, 2> ratio = {0.75, 4.0 / 3};  // of width to height, from and to
+  std::array<double, 2> ratio = {0.75, 4.0 / 3};  // width divided by height, from and to
   std::vector<ConfigKey> keys();
 };
-/// A square around a random pixel, cut off at the image's border, becomes the mean colour (DeVries & Taylor, 2017).
+/// Fills a square around a random pixel, clipped at the image's border, with the mean colour (DeVries & Taylor, 2017).
 struct Cutout {
   static constexpr std::string_view kName = "cutout";
   int64_t length = 16;
   std::vector<ConfigKey> keys();
 };
-/// Brightness, contrast and saturation by factors from 1 - x to 1 + x, and a hue turned by up to x of the circle, in a
-/// random order (torchvision's ColorJitter). 0 leaves one out.
+/// Changes brightness, contrast and saturation by factors from 1 - x to 1 + x, and rotates the hue by up to x of the
+/// circle, in a random order (torchvision's ColorJitter). 0 disables a change.
 struct ColorJitter {
   static constexpr std::string_view kName = "color_jitter";
   double brightness = 0.4, contrast = 0.4, saturation = 0.4, hue = 0;
   std::vector<ConfigKey> keys();
 };
-/// So many operations out of fourteen, one after the other (Cubuk et al., 2019; data/rand_augment.h).
+/// Applies `num_ops` of fourteen operations, one after another (Cubuk et al., 2019; data/rand_augment.h).
 struct RandAugment {
   static constexpr std::string_view kName = "rand_augment";
   int64_t num_ops = 2, magnitude = 9, num_magnitude_bins = 31;
   std::vector<ConfigKey> keys();
 };
-/// Another image of the micro-batch is blended in, and its label with it; its share is Beta(alpha, alpha) (Zhang et
-/// al., 2017). Of steps that mix images the first that is drawn for a micro-batch is done.
+/// Blends the image and its label with another image of the micro-batch, with a share drawn from Beta(alpha, alpha)
+/// (Zhang et al., 2017). If a list has several steps that mix images, the first that is drawn for a micro-batch is
+/// applied.
 struct Mixup {
   static constexpr std::string_view kName = "mixup";
-  double alpha = 1, p = 1;  // p: of a micro-batch
+  double alpha = 1, p = 1;  // p: probability for a micro-batch
   std::vector<ConfigKey> keys();
 };
-/// A box of another image of the micro-batch takes the place of the image's own, and that share of the label is the
-/// other's; the box's share of the image is Beta(alpha, alpha) before it is cut off at the border (Yun et al., 2019).
+/// Replaces a box of the image by that of another image of the micro-batch, and blends the labels by the box's share of
+/// the area; the share is drawn from Beta(alpha, alpha) before the box is clipped at the border (Yun et al., 2019).
 struct Cutmix {
   static constexpr std::string_view kName = "cutmix";
   double alpha = 1, p = 1;
@@ -104,33 +105,33 @@ std::vector<std::string> augment_step_names();
 /// The step of that name, with its defaults.
 AugmentStep augment_step(std::string_view name);
 std::string_view name_of(const AugmentStep& step);
-/// Bound to the members of `step`.
+/// The keys of the step, bound to the members of `step`.
 std::vector<ConfigKey> keys_of(AugmentStep& step);
-/// A rule between its keys that it breaks.
+/// A rule between the step's keys that does not hold.
 std::optional<ConfigFault> fault_of(const AugmentStep& step);
 
-// ---- what is drawn
+// ---- draws
 
-/// Of an image that is mixed with another one.
+/// How an image is mixed with another one.
 struct Mix {
-  int32_t partner = -1;  // its place in the micro-batch; -1: none
-  float share = 0;       // of the label
+  int32_t partner = -1;  // the other image's place in the micro-batch; -1: none
+  float share = 0;       // weight of the other label
 };
 
-/// What a micro-batch's images take of the device.
+/// The augmentation of micro-batches on the device.
 class Augmentation {
  public:
   Augmentation() = default;
-  /// `cropped`: the data set has done the random_resized_crop already.
+  /// `cropped`: the data set has already applied the random_resized_crop.
   Augmentation(std::vector<AugmentStep> steps, int64_t height, int64_t width, bool cropped = false);
 
-  /// Of each image: the same for all.
+  /// The number of edits of each image.
   int edits() const { return edits_; }
   bool mixes() const;
 
-  /// Draws for image number `place` of a micro-batch: its edits, and what is moved at last. Each crop moves by
-  /// -padding..padding in both directions, uniformly. Between two edits several crops add up, as if padding never were
-  /// cut off in between, and several flips cancel out; a crop after a flip moves the mirrored image.
+  /// Draws for image number `place` of a micro-batch: its edits and the final move. Each crop moves by
+  /// -padding..padding in both directions, uniformly. Between two edits, several crops add up, as if the padding were
+  /// not cut off in between, and several flips cancel out; a crop after a flip moves the mirrored image.
   struct Result {
     Draw moves;
     Mix mix;
@@ -145,7 +146,7 @@ class Augmentation {
   int edits_ = 0;
 };
 
-/// How many edits Augmentation makes of these steps.
+/// The number of edits of these steps.
 int edits_of(std::span<const AugmentStep> steps, bool cropped);
 /// Do they mix the labels of images?
 bool mixes_labels(std::span<const AugmentStep> steps);

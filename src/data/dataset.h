@@ -1,5 +1,5 @@
-// A data set: labelled images of one shape, numbered from 0. Each kind has a folder of its own (data/cifar,
-// data/synthetic) and a row in data/kinds.cpp.
+// A data set: labelled images of one shape, numbered from 0. Each kind has its own folder (data/cifar, data/synthetic)
+// and a row in data/kinds.cpp.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@
 namespace ct {
 
 enum class Split { train, test };
-enum class OnCorrupt : uint8_t { error, skip };  // what a damaged image does
+enum class OnCorrupt : uint8_t { error, skip };  // the reaction to a damaged image
 constexpr auto words_of(OnCorrupt) { return std::to_array<std::string_view>({"error", "skip"}); }
-/// What an error about such an image advises.
+/// The advice in errors about damaged images.
 inline constexpr std::string_view kSkipDamaged = "set data.on_corrupt to skip (eval, data convert: --on-corrupt skip)";
 
-/// A sample as a model takes it: u8, planar, row by row.
+/// The shape of a model's sample: u8, planar, row by row.
 struct SampleShape {
   int64_t channels = 0, height = 0, width = 0;
   size_t bytes() const { return static_cast<size_t>(channels * height * width); }
@@ -27,7 +27,7 @@ struct SampleShape {
 };
 inline std::string to_string(const SampleShape& s) { return str(s.channels, "x", s.height, "x", s.width); }
 
-/// What a program is made for: the samples, their classes, and how many there are to test on.
+/// The properties of the data on which a program depends: samples, classes, and number of test images.
 struct DataSpec {
   SampleShape sample;
   int classes = 0;
@@ -38,41 +38,41 @@ struct DataSpec {
 
 constexpr int kMostClasses = 1 << 16;  // a label has 16 bits
 
-/// One split. What is wrong with its files is Error(data), one line that names the file and the remedy.
+/// One split of a data set. A fault of its files is Error(data), one line with the file and the remedy.
 class DataSet {
  public:
   virtual ~DataSet() = default;
 
-  const std::string& name() const { return name_; }  // its kind's: "CIFAR-10"
+  const std::string& name() const { return name_; }  // of the kind: "CIFAR-10"
   int64_t count() const { return static_cast<int64_t>(labels_.size()); }
   int label(int64_t i) const { return labels_[static_cast<size_t>(i)]; }
   int classes() const { return static_cast<int>(class_names_.size()); }
   const std::vector<std::string>& class_names() const { return class_names_; }
   const SampleShape& shape() const { return shape_; }
   int64_t skipped() const { return skipped_; }  // left out by OnCorrupt::skip
-  /// What its user should know of what lies there, though nothing is wrong: a line each.
+  /// Messages for the user that are not errors, one line each.
   const std::vector<std::string>& notes() const { return notes_; }
 
   /// A checksum of the content, which checkpoints record and a resumed run compares.
   virtual uint32_t fingerprint() const = 0;
 
-  /// Writes shape().bytes() of sample i. Any thread, several at once. False where it is damaged and OnCorrupt::skip
-  /// says to go on: what was written is no sample.
+  /// Writes shape().bytes() of sample i. May be called by several threads at once. Returns false if the image is
+  /// damaged and OnCorrupt::skip is set; the written bytes are then invalid.
   virtual bool read(int64_t i, const SampleKey& key, uint8_t* to) const = 0;
-  /// Is read() a copy from memory? Then it is done in line: no worker is worth its cost.
+  /// Is read() only a copy from memory? Then it is called in line, because a worker would cost more.
   virtual bool direct() const { return false; }
-  /// Does read() do the random_resized_crop of data.augment, so that the device must not?
+  /// Does read() apply the random_resized_crop of data.augment, so that the device must not?
   virtual bool cropped() const { return false; }
-  /// Tells which samples are read next and which after those, to ask for their memory or their disk in advance. Sets
-  /// that are not direct hear of all next ones once, from the thread that takes samples: it must not wait.
+  /// Announces the samples that are read next and those after them, so that memory or disk can be prefetched. Sets that
+  /// are not direct get each sample once as `next`, from the thread that takes samples, so the call must not block.
   virtual void prefetch(std::span<const uint32_t> next, std::span<const uint32_t> after_next) const {
     (void)next, (void)after_next;
   }
 
-  /// Throws Error(data) naming the file that was written or cut since the set was opened, where samples show such
-  /// changes: call it before what was made of them counts. Files replaced or removed do no harm.
+  /// Throws Error(data) with the file if samples depend on a file that was overwritten or truncated since the set was
+  /// opened. Must be called before results of samples are used. Replaced or removed files do not matter.
   virtual void check_unchanged() const {}
-  /// Throws like check_unchanged() where a cut file has shown already: it costs next to nothing.
+  /// Throws like check_unchanged() if a read has already met a truncated file; nearly free.
   virtual void check_not_cut() const {}
 
  protected:

@@ -1,5 +1,5 @@
-// A data set that lies nowhere yet: its labels are known, and its images are made once the run that wants them has been
-// accepted. Nothing is written for a run that is refused.
+// A data set that does not exist yet: its labels are known, and its images are generated once the run is accepted, so a
+// refused run writes nothing.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace ct {
 
 class DeferredDataSet final : public DataSet {
  public:
-  /// What is known of a set before it is made.
+  /// The known properties of a set before it is generated.
   struct Known {
     std::string name;
     SampleShape shape;
@@ -26,12 +26,12 @@ class DeferredDataSet final : public DataSet {
     labels_ = std::move(known.labels);
   }
 
-  /// Takes the set itself, before the first image is read. Error(data) where it is not the one that was expected:
-  /// something else has come to lie in its place.
+  /// Sets the generated set, before the first image is read. Error(data) if it is not the expected one, because another
+  /// set has been written to its place.
   void set_images(std::unique_ptr<DataSet> images) {
     check(images->direct(), "a set that comes late is one in memory");
     if (images->count() != count() || images->fingerprint() != fingerprint_)
-      fail(ExitCode::data, name(), ": another set has come to lie where it was to be written; start again");
+      fail(ExitCode::data, name(), ": another set has been written to its place; start again");
     images_ = std::move(images);
   }
 

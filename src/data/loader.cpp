@@ -27,7 +27,7 @@ int64_t read_sample(const DataSet& set, uint32_t image, const SampleKey& key, st
     if (set.read(other, key, to)) return other;
   }
   fail(ExitCode::data, set.name(), ": ", kMost,
-       " images drawn in place of a damaged one are all damaged; check the set "
+       " images drawn to replace a damaged one are all damaged; check the set "
        "with: cifar-train data verify");
 }
 

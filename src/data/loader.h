@@ -1,5 +1,5 @@
-// Micro-batches read ahead of the step by worker threads: an ordered ring, filled sample by sample. What is taken
-// depends on its number alone, so nothing of it is ever saved, and any number of workers gives the same.
+// Micro-batches that worker threads read ahead into an ordered ring, sample by sample. A micro-batch depends on its
+// number alone, so there is no state to save, and any number of workers gives the same result.
 #pragma once
 
 #include <condition_variable>
@@ -16,33 +16,33 @@ namespace ct {
 
 /// The samples of one micro-batch.
 struct SampleList {
-  std::span<const uint32_t> images;  // none: nothing comes any more
+  std::span<const uint32_t> images;  // empty: the end
   SampleKey key;
-  std::span<const uint32_t> others = {};  // that may take a damaged one's place; none: it is left out
+  std::span<const uint32_t> others = {};  // candidates to replace a damaged image; empty: it is left out
 };
 
-/// Reads one image. Where it is damaged and the set says to go on (OnCorrupt::skip), one of the `others` is read in its
-/// place, label and all: it is drawn by (seed, epoch, image), so that any number of workers and ranks, and a resume,
-/// take the same. Returns the one that was read, or kLeftOut where there are no others. Error(data) where one damaged
-/// image after the other is drawn.
+/// Reads one image. If it is damaged and the set has OnCorrupt::skip, it is replaced by one of the `others` with its
+/// label, drawn by (seed, epoch, image), so that any number of workers and ranks, and a resume, select the same.
+/// Returns the image that was read, or kLeftOut if there are no others. Error(data) if too many drawn images in a row
+/// are damaged.
 int64_t read_sample(const DataSet& set, uint32_t image, const SampleKey& key, std::span<const uint32_t> others,
                     uint8_t* to);
 inline constexpr int64_t kLeftOut = -1;
 
-/// Worker threads of one of `ranks` ranks on this host: as many as were `asked` for (data.workers), or, if 0, as it has
-/// cores for, at most 8.
+/// The number of worker threads of one of `ranks` ranks on this host: `asked` (data.workers), or, if 0, cores divided
+/// by ranks, at most 8.
 int loader_workers(int64_t asked, int ranks);
 
 struct LoaderOptions {
   int workers = 1;
-  int64_t stride = 1;  // from one micro-batch's number to the next one's
-  /// Called by the thread that waits in take(), whenever samples have arrived: a sign of life.
+  int64_t stride = 1;  // between the numbers of successive micro-batches
+  /// Called by the thread that waits in take(), whenever samples have arrived, as a sign of life.
   std::function<void()> arrived = {};
 };
 
 class Loader {
  public:
-  /// Called by the thread that takes, for numbers that are ahead of it.
+  /// Called by the thread that calls take(), for later numbers.
   using Plan = std::function<SampleList(int64_t number)>;
   /// Reads micro-batches of at most `batch` samples. The set must outlive the loader.
   Loader(const DataSet& set, int64_t batch, Plan plan, LoaderOptions options);
@@ -50,12 +50,12 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// Waits for a micro-batch and copies its samples; those that follow are read meanwhile. Any number may be asked for,
-  /// but only the next one is ready. `written` gets read_sample()'s answer for each. Throws what reading one of them
-  /// threw.
+  /// Waits for a micro-batch and copies its samples, while following ones are read. Any number may be requested, but
+  /// only the next one is read ahead. `written` receives the result of read_sample() for each. Rethrows errors of
+  /// reading.
   void take(int64_t number, uint8_t* to, std::span<int64_t> written);
 
-  /// Memory of the ring.
+  /// Bytes of the ring.
   static size_t bytes(const SampleShape& shape, int64_t batch, int workers);
 
  private:
@@ -64,7 +64,7 @@ class Loader {
     SampleKey key;
     std::span<const uint32_t> others;
     std::vector<uint8_t> samples;
-    std::vector<int64_t> written;  // read_sample()'s answers
+    std::vector<int64_t> written;  // results of read_sample()
     size_t begun = 0, done = 0;
     std::exception_ptr error;
   };
@@ -81,7 +81,7 @@ class Loader {
   std::mutex mutex_;
   std::condition_variable wanted_, arrived_;
   std::vector<Slot> ring_;
-  size_t head_ = 0;      // where the next micro-batch to be taken lies
+  size_t head_ = 0;      // slot of the next micro-batch to take
   int64_t next_ = -1;    // its number
   int64_t readers_ = 0;  // workers inside DataSet::read()
   bool stopping_ = false;

@@ -84,7 +84,7 @@ std::optional<DataSource> find_apart(std::string_view dataset, const fs::path& p
 void require_other_split(std::string_view key, const fs::path& given, const fs::path& place, std::string_view use) {
   if (given.empty() && !is_there(place, ExitCode::data))
     fail(ExitCode::data, key, ": not given, and there is no ", in_quotes(place.native()),
-         " in its place; set it to the folder of the pictures to ", use);
+         " instead; set it to the folder of the pictures to ", use);
 }
 
 DataSource locate_apart(std::string_view dataset, const fs::path& path, const LocateOptions& options,
@@ -103,7 +103,7 @@ DataSource locate_apart(std::string_view dataset, const fs::path& path, const Lo
          " has both splits in one place; give it as data.path");
   const std::string_view key = options.train.empty() ? "data.val" : "data.train";
   const fs::path& given = options.train.empty() ? options.val : options.train;
-  fail(ExitCode::data, in_quotes(given.native()), ": there is no such part of a data set, which ", key,
+  fail(ExitCode::data, in_quotes(given.native()), ": there is no such split of a data set, which ", key,
        " names; give a folder that holds a folder of pictures for each class");
 }
 
@@ -127,7 +127,7 @@ DataSource locate_data(std::string_view dataset, const fs::path& where, LocateOp
     if (const std::string told = unread_file(path); !told.empty()) fail(ExitCode::data, told);
     const DataKind* wanted = find_kind(dataset, kinds);
     fail(ExitCode::data, path.string(), ": not a folder; ", options.evaluated ? "--data" : "data.path",
-         " names the folder that holds ", shown_folder(wanted != nullptr ? *wanted : data_kinds().front()));
+         " must be the folder that contains ", shown_folder(wanted != nullptr ? *wanted : data_kinds().front()));
   }
   refuse_name(dataset);
 }
@@ -149,11 +149,11 @@ void require_named_folder(const fs::path& path, std::string_view dataset) {
       fail(ExitCode::data, in_quotes(path.native()), ": no such file; ", file.how_to_get(path));
   const DataKind *kind = find_kind(dataset), *made = &data_kinds().back();
   if (kind != nullptr && kind != made)
-    fail(ExitCode::data, in_quotes(path.native()), ": no such folder; give the one that holds ", shown_folder(*kind),
-         kind->automatic ? "; " + kind->how_to_get(path) : "");
+    fail(ExitCode::data, in_quotes(path.native()), ": no such folder; give the folder that contains ",
+         shown_folder(*kind), kind->automatic ? "; " + kind->how_to_get(path) : "");
   fail(ExitCode::data, in_quotes(path.native()), ": no such folder; give ",
-       kind == made ? "one that exists" : "the one that holds " + shown_folder(data_kinds().front()),
-       ", or make it with: cifar-train data synth --out ", in_quotes(path.native()));
+       kind == made ? "an existing folder" : "the folder that contains " + shown_folder(data_kinds().front()),
+       ", or create it with: cifar-train data synth --out ", in_quotes(path.native()));
 }
 
 }  // namespace ct

@@ -1,4 +1,4 @@
-// Which data set a run uses: a kind that lies under data.path, else the one that the program makes itself.
+// Selects the data set of a run: a set in data.path, otherwise the synthetic set.
 #pragma once
 
 #include <filesystem>
@@ -10,23 +10,22 @@
 
 namespace ct {
 
-/// data.dataset (auto or a kind's key) under data.path, which may also be the set's folder itself, or in data.train and
-/// data.val, whose absent one lies in data.path. auto takes the first automatic kind that is there (damaged or not:
-/// opening it will tell). Call it on one rank. Throws Error(usage) for another name, Error(data) naming the folder and
-/// the remedy.
+/// Locates data.dataset (auto or a kind's key) in data.path, which may also be the set's own folder, or in data.train
+/// and data.val; if one of these is absent, that split is in data.path. auto selects the first automatic kind that is
+/// present, damaged or not. Must be called on one rank. Throws Error(usage) for an unknown name, Error(data) with the
+/// folder and the remedy.
 DataSource locate_data(std::string_view dataset, const std::filesystem::path& path, LocateOptions options = {},
                        std::span<const DataKind> kinds = data_kinds());
 
-/// The set that `dataset` means under `path`, without making one; nothing where there is none.
+/// The set of `dataset` in `path`, without generating one; nullopt: there is none.
 std::optional<DataSource> find_data(std::string_view dataset, const std::filesystem::path& path,
                                     const LocateOptions& options = {});
 
-/// The folder that data.path means when nothing else is said. It alone is made where it is not there.
+/// The default of data.path. Only this folder is created if it does not exist.
 inline constexpr std::string_view kShippedFolder = "data";
 
-/// Throws Error(data) when there is nothing at a path that somebody named (data.path, --data), other than the shipped
-/// folder: a slip of the pen must not become a folder with a data set in it. `dataset`: which is sought, by key or
-/// name.
+/// Throws Error(data) if a given path (data.path, --data) does not exist, unless it is the default folder, so that a
+/// typing error does not create a folder with a data set. `dataset`: the sought set, by key or name.
 void require_named_folder(const std::filesystem::path& path, std::string_view dataset = "auto");
 
 }  // namespace ct

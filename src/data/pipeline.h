@@ -1,9 +1,9 @@
 // Batches for training and evaluation, from a data set into the caller's buffers.
 //
-// A pipeline is a function of (seed, epoch, step, micro-batch): it may be asked in any order and by any number of
-// ranks, each with its own. What should come next is prepared: a direct set's images are copied in line and asked of
-// the memory a micro-batch earlier, as a shuffled set of 150 MB is read from outside the caches; those of other sets
-// are read ahead by a Loader.
+// A pipeline is a function of (seed, epoch, step, micro-batch): calls may come in any order, and each rank has its own
+// pipeline. The expected next micro-batches are prepared: images of a direct set are copied in line and prefetched one
+// micro-batch earlier, because a shuffled set of 150 MB does not fit into the caches; a Loader reads those of other
+// sets ahead.
 #pragma once
 
 #include <array>
@@ -23,38 +23,38 @@ namespace ct {
 struct PipelineOptions {
   uint64_t seed = 0;
   bool shuffle = true;
-  bool same_order = false;  // every epoch has the first one's
+  bool same_order = false;  // every epoch has the order of the first one
   std::vector<AugmentStep> augment = {};
   int64_t train_batch = 0;  // images of one step, over all ranks and micro-batches
   int64_t micro_batch = 0;  // divides train_batch
-  // The micro-batches of each step that this rank will ask for: first, first + stride, ... (micros 0: to the step's
-  // end). A wrong guess costs only time.
+  // The micro-batches of each step that this rank is expected to request: first, first + stride, ... (micros 0: to the
+  // end of the step). A wrong value costs only time.
   int64_t first_micro = 0, micros = 0, micro_stride = 1;
-  int workers = 1;                     // of a set that is not direct
+  int workers = 1;                     // for a set that is not direct
   std::function<void()> arrived = {};  // see LoaderOptions
 };
 
 class Pipeline {
  public:
-  /// Trains on `images` of the set (HoldOut::training). The set must outlive the pipeline. Error(usage) when they do
-  /// not fill one step.
+  /// Trains on `images` of the set (HoldOut::training). The set must outlive the pipeline. Error(usage) if they do not
+  /// fill one step.
   Pipeline(const DataSet& set, std::vector<uint32_t> images, PipelineOptions options);
 
   int64_t images() const { return static_cast<int64_t>(images_.size()); }
   const SampleShape& sample() const { return set_.shape(); }
-  /// Whole batches only: what is left at the end of an epoch's order is not used in that epoch.
+  /// Whole batches only: the remaining images at the end of an epoch's order are not used in that epoch.
   int64_t steps_per_epoch() const { return images() / options_.train_batch; }
   int64_t micros_per_step() const { return options_.train_batch / options_.micro_batch; }
-  /// Threads that read ahead; none for a direct set.
+  /// Threads that read ahead; 0 for a direct set.
   int workers() const { return loader_ ? options_.workers : 0; }
-  /// Samples so far in which another image took a damaged one's place.
+  /// The number of damaged images replaced so far.
   int64_t replaced() const { return replaced_; }
 
-  /// The first samples of the first step of all, at most so many, as the set gives them: u8 [N][C][H][W], before what
-  /// the device does to them. Reads them in line, and counts nothing.
+  /// The first samples of the first step, at most `most`, as read from the set: u8 [N][C][H][W], before augmentation on
+  /// the device. Reads them in line, without counting replacements.
   std::vector<uint8_t> first_samples(int64_t most) const;
 
-  /// Micro-batch k (global) of a step, and its key of dropouts where `to` has a place for it.
+  /// Writes micro-batch k (global) of a step, and its dropout key if `to` has one.
   void fill(int64_t epoch, int64_t step, int64_t k, const Inputs& to);
 
  private:
@@ -66,20 +66,20 @@ class Pipeline {
   std::span<const uint32_t> chosen(int64_t epoch, int64_t step, int64_t k);
   /// The samples of one of this rank's micro-batches, numbered through all epochs.
   SampleList planned(int64_t number);
-  /// The images that this rank's n-th next micro-batch should hold; none behind the epoch's end.
+  /// The expected images of this rank's n-th next micro-batch; empty after the end of the epoch.
   std::span<const uint32_t> upcoming(int64_t epoch, int64_t step, int64_t k, int64_t n);
 
   const DataSet& set_;
   std::vector<uint32_t> images_;
   PipelineOptions options_;
   Augmentation augmentation_;
-  std::array<Order, 2> orders_;   // a loader is in the next epoch, or in later ones, before this one ends
-  std::vector<int64_t> written_;  // read_sample()'s answers for the micro-batch that is filled
+  std::array<Order, 2> orders_;   // a loader reaches later epochs before this one ends
+  std::vector<int64_t> written_;  // results of read_sample() for the current micro-batch
   int64_t replaced_ = 0;
   std::unique_ptr<Loader> loader_;
 };
 
-/// Every image of a list once, in its order, `batch` at a time.
+/// Yields every image of a list once, in order, `batch` at a time.
 class EvalPipeline {
  public:
   EvalPipeline(const DataSet& set, int64_t batch, int workers = 1);  // the whole set, in file order
@@ -89,12 +89,12 @@ class EvalPipeline {
   int64_t images() const { return static_cast<int64_t>(images_.size()); }
   int64_t batches() const { return (images() + batch_ - 1) / batch_; }
 
-  /// A loader for whoever is about to ask for batches first, first + stride, ...; null: the set is direct.
+  /// A loader for a caller that requests batches first, first + stride, ...; null: the set is direct.
   std::unique_ptr<Loader> read_ahead(int64_t stride, std::function<void()> arrived) const;
 
-  /// Batch b, for `batch` images. Returns the labels of those that there are: fewer in the last one. The other places,
-  /// and those whose label is kNoLabel as their image is damaged (kLeftOut), are black images of class 0, not
-  /// to be counted. Draws are all zero.
+  /// Writes batch b of `batch` images. Returns the labels of the actual images, fewer in the last batch. All other
+  /// places, and damaged images, whose label is kNoLabel (kLeftOut), are black images of class 0 and must not be
+  /// counted. All draws are zero.
   static constexpr int32_t kNoLabel = -1;
   std::vector<int32_t> fill(int64_t b, const Inputs& to, Loader* ahead = nullptr) const;
 

@@ -1,4 +1,4 @@
-// Which images a step uses: pure functions of the seed, the same for any number of ranks.
+// The images of a step: pure functions of the seed, the same on any number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace ct {
 
-/// 0..n-1 in the order of one epoch (Fisher-Yates), or in order when shuffle is false.
+/// 0..n-1 in the random order of one epoch (Fisher-Yates), or in ascending order if shuffle is false.
 std::vector<uint32_t> permutation(uint64_t seed, int64_t epoch, uint32_t n, bool shuffle = true);
 
 /// The training set, cut in two by the seed alone; both parts in file order.

@@ -18,7 +18,7 @@ namespace ct {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::string_view kMakePictures = "make folders of pictures of it, train/CLASS/ and val/CLASS/";
+constexpr std::string_view kMakePictures = "convert it to folders of pictures, train/CLASS/ and val/CLASS/";
 
 struct FormatOfEnding {
   std::string_view ending, what;
@@ -112,7 +112,7 @@ class Layout {
     if (!val) val = folder_of(kTestStems);
     if (evaluated_) return evaluated_split(train, val);
     if (train && val)
-      return str(path_.string(), ": has ", *train, "/ and ", *val, "/ where a folder of pictures has train/ and val/: ",
+      return str(path_.string(), ": has ", *train, "/ and ", *val, "/ instead of train/ and val/: ",
                  "rename them, or train with data.train=", in_quotes((path_ / *train).native()),
                  " data.val=", in_quotes((path_ / *val).native()));
     if (!train && !val) return "";
@@ -161,7 +161,7 @@ class Layout {
     for (const DataKind& kind : data_kinds())
       if (!kind.automatic)
         if (const auto folder = kind.find(path_))
-          return str(folder->string(), ": ", kind.name, ", which auto does not take: set data.dataset: ", kind.key);
+          return str(folder->string(), ": ", kind.name, ", which auto does not select: set data.dataset: ", kind.key);
     return "";
   }
 
@@ -172,7 +172,7 @@ class Layout {
     if (evaluated_)
       return str(path_.string(), ": its class folders are directly in it: did you mean --data ", path_.string());
     return str(path_.string(), ": ", in_quotes(picture),
-               " is in it, as in one split of a folder of pictures: give the folder that holds train/ and val/, or ",
+               " is in it, as in one split of a folder of pictures: give the folder that contains train/ and val/, or ",
                "name both by data.train and data.val");
   }
 
@@ -203,7 +203,7 @@ class Layout {
       const fs::path folder = path_ / name;
       for (const DataKind& kind : data_kinds())
         if ((wanted_ == nullptr || wanted_->key == kind.key) && kind.find(folder))
-          return str(path_.string(), ": ", kind.name, " lies in ", folder.string(), ": did you mean ",
+          return str(path_.string(), ": ", kind.name, " is in ", folder.string(), ": did you mean ",
                      evaluated_ ? "--data " : "data.path=", folder.string(),
                      wanted_ != nullptr || kind.automatic ? "" : str(" data.dataset=", kind.key));
       return Layout(folder, wanted_, evaluated_).set(levels - 1);
@@ -239,7 +239,7 @@ std::string unread_file(const fs::path& path) {
     const std::string to = in_quotes((train ? here / "train" : val ? here / "val" : here).native());
     return str(path.string(), ": an archive, from which the program does not train: unpack it with: ",
                train || val ? str("mkdir -p ", to, " && ") : "", command, to,
-               train ? ", and each tar that was in it into a folder of its own there"
+               train ? ", and unpack each tar in it into its own folder there"
                : val ? ", and move each picture into the folder of its class there, which ImageNet's development kit "
                        "lists by number"
                      : "");

@@ -1,4 +1,4 @@
-// What lies where a data set is looked for and is none that the program reads as it lies there.
+// Recognises data that the program cannot read in its present form.
 #pragma once
 
 #include <filesystem>
@@ -9,17 +9,17 @@
 
 namespace ct {
 
-/// What it is that lies at `path` (data.path) and what to do, in a line that names the place: an archive, folders of
+/// The kind of the data at `path` (data.path) and the remedy, in one line with the path: an archive, folders of
 /// pictures under other names or one level down, one split of them, CIFAR-10's python archive, another format. Empty:
-/// nothing that is known here. `wanted`: no more than could become a set of that kind; null: of any. `evaluated`: as in
+/// unknown content. `wanted`: only data that could become a set of that kind; null: any. `evaluated`: as in
 /// LocateOptions.
 std::string unread_layout(const std::filesystem::path& path, const DataKind* wanted = nullptr,
                           std::optional<Split> evaluated = {});
 
-/// The same of a file by its name's ending: an archive or another format.
+/// The same for a file, by the ending of its name: an archive or another format.
 std::string unread_file(const std::filesystem::path& path);
 
-/// Is `path` one split of a folder of pictures: do pictures lie in a folder right below it?
+/// Is `path` one split of a folder of pictures, that is, does it contain folders with pictures?
 bool is_one_split(const std::filesystem::path& path);
 
 }  // namespace ct

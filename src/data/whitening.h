@@ -1,6 +1,6 @@
-// Filters for the first layer of a network that make the elements of patches of images uncorrelated and of equal
-// variance: principal components over their standard deviations (after Page, "How to Train Your ResNet 8: Bag of
-// Tricks", 2019, and Jordan, 2024).
+// Filters for the first layer of a network that make the elements of image patches uncorrelated with equal variance:
+// principal components divided by their standard deviations (after Page, "How to Train Your ResNet 8: Bag of Tricks",
+// 2019, and Jordan, 2024).
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace ct {
 
-/// Patches are [channels][side][side] of the first `images` of a set, some thousand at most, normalised as
-/// u8 * scale + shift, a number for each channel. Filters come as pairs of a component and its negative, since ReLU
-/// takes one half of each: first all components, the most important first, as many as half of `filters` (rounded up),
-/// then their negatives. There are no more than two for each element of a patch, and none where no image has a patch.
-/// In double precision: the same bits on machines of a kind. Throws what reading does.
+/// Patches are [channels][side][side] of the first `images` of a set, some thousand at most, normalised as u8 * scale +
+/// shift, a number for each channel. Filters are pairs of a component and its negative, because ReLU drops one half of
+/// each: first all components in descending order of variance, half of `filters` (rounded up), then their negatives.
+/// There are at most two filters for each element of a patch, and none if no image has a patch. Computed in double
+/// precision, with the same bits on one kind of machine. Rethrows errors of reading.
 std::vector<float> whitening_filters(const DataSet& set, std::span<const uint32_t> images, std::span<const float> scale,
                                      std::span<const float> shift, int64_t side, int64_t filters);
 

@@ -67,7 +67,7 @@ class CsvLog : public RunListener {
   void give_up(const Error& error) {
     if (error.code() != ExitCode::io) throw error;
     series_.reset();
-    run_.log.warn(str("csv_monitor writes nothing more, training goes on: ", error.what()));
+    run_.log.warn(str("csv_monitor stops writing, training continues: ", error.what()));
   }
 
   const RunContext& run_;

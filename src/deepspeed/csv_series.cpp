@@ -50,7 +50,7 @@ LineFile CsvSeries::open(std::string_view tag) {
   const std::string header = header_of(tag);
   const bool there = is_there(path);
   if (there && !is_csv_series(path))
-    fail(ExitCode::io, in_quotes(path.native()), " is no file of a csv_monitor: move it away");
+    fail(ExitCode::io, in_quotes(path.native()), " is not a file of csv_monitor: move it away");
   const std::string old = there ? read_file(path) : "";
   const bool begins = !keep_ || old.find(header + std::string(kEnd)) == std::string::npos;
   if (!begins) {

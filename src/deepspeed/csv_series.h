@@ -1,6 +1,6 @@
-// CSV files as DeepSpeed's csv_monitor writes them (monitor/csv_monitor.py): one for each tag, named after it with '_'
-// for
-// '/', that begins with "step,<last part of the tag>"; rows x,value; lines end in CR LF, as Python's csv module has it.
+// CSV files in the format of DeepSpeed's csv_monitor (monitor/csv_monitor.py): one for each tag, with the tag as its
+// name ('_' instead of '/'). A file begins with "step,<last part of the tag>"; rows are x,value; lines end in CR LF, as
+// in Python's csv module.
 #pragma once
 
 #include <functional>
@@ -15,14 +15,14 @@ namespace ct {
 
 class CsvSeries {
  public:
-  /// Is what a row has at `x` still true?
+  /// Is a row at `x` still valid?
   using Keep = std::function<bool(std::string_view tag, int64_t x)>;
 
-  /// Writes into `folder`, which is made if need be. `keep`: for a run that goes on. Of each file's last part, from its
-  /// last header, rows stay that it accepts, and new rows follow. Absent, for a new run: whatever a file has stays, and
-  /// a part of its own begins, as in DeepSpeed.
+  /// Writes into `folder`, which is created if necessary. `keep` is for a resumed run: in each file's last part, from
+  /// its last header on, the rows that it accepts are kept, and new rows follow. nullopt, for a new run: each file
+  /// keeps its content, and a new header is appended, as in DeepSpeed.
   CsvSeries(FileSystem& files, Path folder, std::optional<Keep> keep);
-  /// Appends a row, or throws Error(io); also where the file is not one of these. `files` must live.
+  /// Appends a row. Throws Error(io), also if the file is not such a CSV file.
   void write(std::string_view tag, int64_t x, double value);
 
  private:

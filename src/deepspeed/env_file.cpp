@@ -60,20 +60,20 @@ class EnvReader {
     text = text.substr(0, end);
     // A comment begins behind a blank.
     if (!rest.empty() && (rest[0] != '#' || rest.size() == behind.size()))
-      fail(ExitCode::usage, place, ": ", document::quoted(std::string(rest)), " behind the value: ",
-           quote != '\0' ? "one pair of quotes goes around all of it" : "put a value with blanks in quotes");
+      fail(ExitCode::usage, place, ": ", document::quoted(std::string(rest)), " after the value: ",
+           quote != '\0' ? "put the whole value in one pair of quotes" : "put a value with blanks in quotes");
     if (quote == '\'') return std::string(text);
     const std::string_view acted_upon = quote == '"' ? "`\\" : "\"'`\\;&|<>()";
     const size_t at = text.find_first_of(acted_upon);
     if (at != text.npos && !text.substr(0, at).ends_with('$'))  // which expanded() refuses
-      fail(ExitCode::usage, place, ": a shell would act on the '", text[at],
-           "' in the value, which is not done here: put the value in single quotes, or write it without");
+      fail(ExitCode::usage, place, ": a shell would interpret the '", text[at],
+           "' in the value, but this program does not: put the value in single quotes, or remove the character");
     return quote == '\0' && text.starts_with('~') ? at_home(text, place) : expanded(text, place);
   }
 
   std::string at_home(std::string_view text, const std::string& place) const {
     if (text.size() > 1 && text[1] != '/')
-      fail(ExitCode::usage, place, ": only ~ and ~/ are known, not another user's folder: write its path");
+      fail(ExitCode::usage, place, ": only ~ and ~/ are supported, not another user's folder: write its path");
     return expanded("$HOME", place) + expanded(text.substr(1), place);
   }
 
@@ -89,8 +89,8 @@ class EnvReader {
       at += 1 + braces + name.size();
       if (name.empty() || (braces && !text.substr(at).starts_with('}')))
         fail(ExitCode::usage, place,
-             ": after $ a name is expected, as in $HOME or ${HOME}; nothing else is expanded: put ",
-             "the value in single quotes if the $ is meant");
+             ": expected a name after $, as in $HOME or ${HOME}; nothing else is expanded: put ",
+             "the value in single quotes if it contains a $");
       at += braces;
       const std::string* earlier = find(name);
       const char* outer = earlier == nullptr ? std::getenv(name.c_str()) : nullptr;

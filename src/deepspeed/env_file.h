@@ -1,4 +1,4 @@
-// Files of KEY=VALUE lines, from which job scripts take their environment.
+// Environment files of job scripts, with KEY=VALUE lines.
 #pragma once
 
 #include <filesystem>
@@ -12,11 +12,11 @@ struct EnvEntry {
   std::string place;  // "job.env:3"
 };
 
-/// The entries in order, as a shell reads them. Blank lines and those that begin with # are skipped, `export` before a
-/// key means nothing. A value may stand in quotes; without them it ends at a blank, behind which only a comment may
-/// follow. $NAME and ${NAME} become what an earlier line says, else what the environment does, but not in single
-/// quotes; ~ and ~/ begin a value without quotes as $HOME does. Nothing is ever run: what else a shell would act on is
-/// Error(usage) with file and line, as is any other line.
+/// The entries in order, with the meaning of a shell. Blank lines and lines that begin with # are skipped, and `export`
+/// before a key is ignored. A value may be quoted; an unquoted value ends at a blank, after which only a comment may
+/// follow. $NAME and ${NAME}, except in single quotes, are replaced by the value of an earlier line or of the
+/// environment; ~ and ~/ at the beginning of an unquoted value are replaced by $HOME. No shell runs: any other shell
+/// syntax and any other line is Error(usage) with file and line.
 std::vector<EnvEntry> read_env_file(const std::filesystem::path& path);
 
 }  // namespace ct

@@ -106,7 +106,7 @@ class JsonReader {
   static std::string instead_of(const std::string& word, const Node& read) {
     if (word == "None") return ", which is Python's: leave the key out";
     if (read.kind == Kind::text)
-      return str(is_like_a_number(word) ? " is no number that JSON knows; a text" : "", " wants double quotes");
+      return str(is_like_a_number(word) ? " is not a JSON number; a string" : "", " needs double quotes");
     return str("; did you mean ", flow(read), "?");
   }
 
@@ -276,7 +276,7 @@ class JsonReader {
                         : c >= 'a' && c <= 'f' ? c - 'a' + 10
                         : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                                : -1;
-      if (digit < 0) fail_here("'\\u' wants four hexadecimal digits");
+      if (digit < 0) fail_here("'\\u' needs four hexadecimal digits");
       code = code << 4 | static_cast<uint32_t>(digit);
       step();
     }

@@ -73,7 +73,7 @@ void put(Node& root, const std::string& key, Entry entry, const std::string& old
   }
   entry.key = name.empty() ? block : name;
   if (at(*entries, entry.key) != entries->end())
-    fail_at(entry.mark, old, " is here another name of ", key, ", which is given too; remove one");
+    fail_at(entry.mark, old, " is an alias of ", key, ", which is given too; remove one");
   entries->push_back(std::move(entry));
 }
 
@@ -88,7 +88,8 @@ void require_keys(const Entry& block, const std::vector<std::string>& known) {
     fail_at(block.value.mark, block.key, " is a block of keys, found ", quoted(document::flow(block.value)));
   for (const Entry& entry : block.value.entries)
     if (std::ranges::find(known, entry.key) == known.end())
-      fail_at(entry.mark, "unknown key ", quoted(block.key + "." + entry.key), " beside an ", kImagenet, " block");
+      fail_at(entry.mark, "unknown key ", quoted(block.key + "." + entry.key), " in a file with an ", kImagenet,
+              " block");
 }
 
 /// A run's folder: save_path/run_name.
@@ -164,7 +165,7 @@ EvaluationKeys evaluation_of(const Node& root) {
   // The script looks after a batch whether it counts more than max_eval, from 0: two more than that are read.
   const auto last = count_of(block->value, "max_eval", 0);
   if (last && !said.batch_size)
-    fail_at(block->mark, "eval.max_eval counts batches, and there is no eval.batch_size; add it or take max_eval out");
+    fail_at(block->mark, "eval.max_eval counts batches, and there is no eval.batch_size; add it or remove max_eval");
   if (last) said.max_images = (*last + 2) * *said.batch_size;
   return said;
 }

@@ -60,8 +60,8 @@ class Judge {
       const bool given = config_.batch.train || config_.batch.micro || config_.batch.elastic;
       if (!given)
         result_.warnings.emplace_back(
-            "it gives no size of a batch: Either train_batch_size or train_micro_batch_size_per_gpu needs to be "
-            "provided, here or by the file that this one is laid over");
+            "no batch size is given: Either train_batch_size or train_micro_batch_size_per_gpu needs to be "
+            "provided, here or in the file that this one overlays");
       if (given && fitting_ranks(config_.batch, 1).empty()) batch_for(config_.batch, 1);  // throws: it fits no ranks
     } catch (const Error& error) {
       result_.broken = error.what();
@@ -85,7 +85,7 @@ class Judge {
     const bool narrow = field.key == "communication_data_type" && config_.communication_data_type != CommDataType::fp32;
     add(field.key, node, node.mark, Fate::honoured,
         is_left_open(field, node) ? "it follows from other keys, or is the default"
-        : narrow                  ? "where communication.reproducible is false; else sums stay f32"
+        : narrow                  ? "if communication.reproducible is false; otherwise sums stay f32"
                                   : "");
   }
 
@@ -102,10 +102,10 @@ class Judge {
     const std::string block = key.substr(0, key.find('.'));
     const InertKey* inert = find_inert(key);
     if (std::ranges::find(refused_types_, block) != refused_types_.end())
-      add(key, node, node.mark, Fate::refused, "it belongs to what is refused");
+      add(key, node, node.mark, Fate::refused, "it belongs to a refused block");
     else if (inert && (is_of_refused_block(key) || !is_harmless(*inert, node)))
       add(key, node, node.mark, Fate::refused,
-          is_harmless(*inert, node) ? "it belongs to what is refused" : refusal_of(*inert, key, node));
+          is_harmless(*inert, node) ? "it belongs to a refused block" : refusal_of(*inert, key, node));
     else if (inert)
       add(key, node, node.mark, Fate::ignored, inert->why);
     else
@@ -127,10 +127,10 @@ class Judge {
   void add_notes(const Node& map, const std::string& block) {
     for (const Entry& entry : map.entries)
       if (is_note(entry.key))
-        add(block + entry.key, entry.value, entry.mark, Fate::ignored, "a note");
+        add(block + entry.key, entry.value, entry.mark, Fate::ignored, "a comment");
       else if ((entry.value.kind == Kind::null || (entry.value.kind == Kind::map && entry.value.entries.empty())) &&
                is_config_block(block + entry.key, merge_.fields()))
-        add(block + entry.key, entry.value, entry.mark, Fate::ignored, "it is empty, and says nothing");
+        add(block + entry.key, entry.value, entry.mark, Fate::ignored, "it is empty");
       else
         add_notes(entry.value, block + entry.key + ".");
   }

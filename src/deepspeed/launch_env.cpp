@@ -58,7 +58,7 @@ void add_launch_env(Variables& variables) {
   }
   if (last.empty() && !name.empty())
     fail(ExitCode::usage, "DS_ENV_FILE names ", in_quotes(name),
-         ", which is no file in the home folder nor here: give its path, or unset DS_ENV_FILE");
+         ", which is neither in the home folder nor in the working folder: give its path, or unset DS_ENV_FILE");
 }
 
 }  // namespace ct

@@ -1,4 +1,4 @@
-// Lines as DeepSpeed prints them (utils/logging.py, utils/timer.py and runtime/engine.py of 0.16.5).
+// Lines in DeepSpeed's form (utils/logging.py, utils/timer.py and runtime/engine.py of 0.16.5).
 #pragma once
 
 #include <chrono>
@@ -12,19 +12,19 @@
 
 namespace ct {
 
-/// Python writes a pair that came from a configuration as a list (momentum_text), one from its own code as a tuple, and
-/// a momentum that nobody gave as the whole number 0: "(0.8, 0.999)", "0.9", "0".
+/// Python prints a pair from a configuration as a list (momentum_text), a pair from its own code as a tuple, and an
+/// absent momentum as the integer 0: "(0.8, 0.999)", "0.9", "0".
 std::string tuple_text(const GroupMomentum& momentum);
 
 struct Throughput {
   int64_t micro_steps = 0, steps = 0;  // of this process
   double running = 0, current = 0;     // samples a second
-  int64_t bytes = 0, most_bytes = 0;   // of memory, now and at the most
+  int64_t bytes = 0, most_bytes = 0;   // memory, now and at its peak
 };
 /// "epoch=0/micro_step=20/global_step=10, RunningAvgSamplesPerSec=..., ..., MaxMemAllocated=0.25GB". The epoch is 0.
 std::string throughput_line(const Throughput& throughput);
 
-/// DeepSpeed counts gradients' exchange to the backward pass, and the update's to the step.
+/// In DeepSpeed the exchange of gradients is part of the backward pass, and that of the update part of the step.
 struct DeepSpeedTimes {
   explicit DeepSpeedTimes(const PhaseSeconds& phases)
       : forward(phases[StepPhase::forward]),
@@ -36,15 +36,15 @@ struct DeepSpeedTimes {
   double step() const { return optimizer_step + optimizer_allgather; }
   double forward, backward_inner, backward_allreduce, optimizer_allgather, optimizer_step;
 };
-/// "time (ms) | optimizer_allgather: ...", which DeepSpeed has in ZeRO stages 1 and 2. What an update does to gradients
-/// is a part of its one pass over memory, so that `optimizer_gradients` is always 0.
+/// "time (ms) | optimizer_allgather: ...", which DeepSpeed prints in ZeRO stages 1 and 2. An update processes gradients
+/// in its single pass over memory, so `optimizer_gradients` is always 0.
 std::string optimizer_time_line(const DeepSpeedTimes& times);
-/// "time (ms) | fwd_microstep: ..." of the mean one of `micro_steps`, and "time (ms) | fwd: ..." of the step.
+/// "time (ms) | fwd_microstep: ..." with the mean over `micro_steps`, and "time (ms) | fwd: ..." of the step.
 std::string micro_step_time_line(const DeepSpeedTimes& times, int micro_steps);
 std::string step_time_line(const DeepSpeedTimes& times);
 
-/// What is printed of a loss scale's step (runtime/zero/stage_1_and_2.py, and runtime/fp16/fused_optimizer.py for the
-/// scale without hysteresis), a line each; of most steps nothing.
+/// The lines about a step of the loss scale (runtime/zero/stage_1_and_2.py, and runtime/fp16/fused_optimizer.py for the
+/// scale without hysteresis); for most steps none.
 std::vector<std::string> loss_scale_lines(const LossScaleOptions& options, const LossScaleState& before,
                                           const LossScaleState& after, bool overflow);
 
@@ -54,7 +54,7 @@ std::string log_line(std::string_view where, std::string_view text,
 /// The same from log_dist, by rank 0.
 std::string log_dist_line(std::string_view text,
                           std::chrono::system_clock::time_point now = std::chrono::system_clock::now());
-/// Where the throughput line comes from.
+/// The source position in throughput lines.
 inline constexpr std::string_view kThroughputTimer = "timer.py:264:stop";
 
 }  // namespace ct

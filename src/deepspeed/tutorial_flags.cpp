@@ -71,12 +71,11 @@ std::vector<ConfigOverride> tutorial_flag_overrides(const TutorialFlags& flags, 
   if (flags.backend) {
     const bool gloo = *flags.backend == "gloo";
     if (gloo)
-      warnings->emplace_back("--backend gloo: this program's own ranks take its place (communication.backend auto)");
+      warnings->emplace_back("--backend gloo: the program uses its own ranks instead (communication.backend auto)");
     overrides.push_back({"communication.backend", gloo ? "auto" : *flags.backend, "--backend " + *flags.backend});
   }
   add_mixture_flags(flags.moe, overrides, warnings);
-  if (flags.local_rank)
-    warnings->emplace_back("--local_rank is ignored: the launcher's environment says which rank this is");
+  if (flags.local_rank) warnings->emplace_back("--local_rank is ignored: the launcher's environment sets the rank");
   return overrides;
 }
 

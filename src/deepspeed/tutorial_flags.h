@@ -1,4 +1,4 @@
-// Flags of the tutorial scripts that still work, and what they mean in keys.
+// Flags of the tutorials' scripts, and the keys that they set.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 namespace ct {
 
 struct TutorialFlags {
-  std::optional<int64_t> batch_size = {};    // -b: train_batch_size; the micro-batch, where given, is lowered to it
+  std::optional<int64_t> batch_size = {};    // -b: train_batch_size; a larger given micro-batch is lowered to it
   std::optional<int64_t> epochs = {};        // -e
   std::optional<int64_t> stage = {};         // --stage
   std::optional<int64_t> log_interval = {};  // --log-interval
@@ -20,8 +20,8 @@ struct TutorialFlags {
   bool with_cuda = false;
   bool use_ema = false;
   bool sync_bn = false;
-  bool deepspeed = false;  // --deepspeed: asks for nothing
-  struct Moe {             // of the example with mixtures of experts, as they are written; empty: not given
+  bool deepspeed = false;  // --deepspeed: no effect
+  struct Moe {             // of the example with mixtures of experts, as given; empty: absent
     bool moe = false;      // --moe: model.name cnn_moe
     std::vector<int64_t> num_experts = {};
     std::optional<int64_t> top_k = {}, min_capacity = {}, ep_world_size = {};
@@ -30,8 +30,7 @@ struct TutorialFlags {
   } moe = {};
 };
 
-/// Flags stand for keys, some of them depending on what the files give. Throws Error(usage) for words that no script
-/// knew.
+/// The keys that flags set; some depend on values in the files. Throws Error(usage) for values that no script knows.
 std::vector<ConfigOverride> tutorial_flag_overrides(const TutorialFlags& flags, const Merge& files,
                                                     std::vector<std::string>* warnings);
 

@@ -1,4 +1,4 @@
-// What the rest of the program knows of a device: it prepares each operation once and launches it many times.
+// The interface of a device for the other floors: it prepares each operation once and launches it many times.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,7 @@ class Memory {
   size_t bytes_ = 0;
 };
 
-/// Where each operand lies, once the memory planner has spoken.
+/// Returns the memory of an operand, after memory planning.
 using Resolve = std::function<Tensor(ValueId)>;
 
 /// One operation, prepared. bind() is called once, launch() many times, from one thread. Numbers that change between
@@ -37,95 +37,97 @@ class Kernel {
   virtual size_t workspace_bytes() const { return 0; }
   virtual void bind(const Resolve& operands, std::byte* workspace) = 0;
   virtual void launch() = 0;
-  /// Does launch() leave everything to the device? What the host computes cannot be recorded.
+  /// Does launch() run on the device only? Computation on the host cannot be recorded.
   virtual bool recordable() const { return true; }
 };
 
-/// Launches that the device repeats by itself.
+/// A recorded sequence of launches, which the device repeats.
 class Replay {
  public:
   virtual ~Replay() = default;
   virtual void launch() = 0;
 };
 
-/// A point in the order of a backend's work.
+/// A point in the order of a backend's work, for which the host can wait.
 class Event {
  public:
   virtual ~Event() = default;
   virtual void set() = 0;
-  /// Waits until everything before the latest set() is done; not at all, if there was none.
+  /// Waits until all work before the latest set() is done; returns at once if there was no set().
   virtual void wait() = 0;
 };
 
-/// A moment in the order of a backend's work.
+/// A point in time in the order of a backend's work.
 class Instant {
  public:
   virtual ~Instant() = default;
   virtual void set() = 0;
-  /// Seconds that the device took from `earlier`, of the same backend, to here; both are set. Waits until it is there.
+  /// Seconds of the device between `earlier`, of the same backend, and this instant; both must be set. Waits until the
+  /// device has reached this instant.
   virtual double seconds_since(Instant& earlier) = 0;
 };
 
-/// A device as one rank sees it. Launches, copies and replays run in the order of their calls, but beside the host:
-/// before it reads what they write, or overwrites what they read, the host calls wait(), or waits for a mark. The CPU
-/// is done with each when the call returns.
+/// A rank's device. Launches, copies and replays run in the order of their calls, asynchronously to the host. Before
+/// the host reads their results or overwrites their operands, it must call wait() or wait for an Event. On a CPU each
+/// call is synchronous.
 class Backend {
  public:
   virtual ~Backend() = default;
-  /// The device for people and checkpoints: "cpu, AVX3_ZEN4, oneDNN 2.6.3 with ISA 0xe7". Ranks must agree on it.
+  /// The device, for messages and checkpoints: "cpu, AVX3_ZEN4, oneDNN 2.6.3 with ISA 0xe7". Ranks must agree on it.
   virtual std::string description() const = 0;
-  /// Tells this device from every other, in this and other processes; the CPU has none.
+  /// An identifier of this device that is unique in this and other processes; empty for the CPU.
   virtual std::string identity() const { return ""; }
-  /// Why layers cannot compute in this type at a speed worth having; empty: they can.
+  /// The reason why layers cannot compute in this type, or only too slowly; empty: they can.
   virtual std::string problem_with(DType compute) const = 0;
-  /// Called once by every thread that launches kernels or copies.
+  /// Every thread that launches kernels or copies must call this once.
   virtual void enter_thread() {}
 
-  /// Memory that kernels work on. Throws ExitCode::memory naming the size.
+  /// Memory for kernels' operands. Throws ExitCode::memory with the size.
   virtual Memory allocate(size_t bytes) = 0;
-  /// Bytes that allocate() may still give, of all there are; nothing where that is the host's business.
+  /// Bytes that allocate() can still provide, and the total; nullopt if allocate() uses host memory.
   struct Room {
-    std::string device;  // for people: "GPU 0 (NVIDIA H200)"
+    std::string device;  // for messages: "GPU 0 (NVIDIA H200)"
     int64_t available, total;
   };
   virtual std::optional<Room> room() const { return std::nullopt; }
-  /// Does the host read and write what allocate() gives, as it does any memory? Then there is nothing to copy.
+  /// Is memory of allocate() ordinary host memory? Then no copies are needed.
   virtual bool is_host() const = 0;
-  /// Memory of the host for the other side of copy().
+  /// Host memory for copy().
   virtual Memory allocate_host(size_t bytes) = 0;
-  /// Has memory of the host that came from elsewhere copied as fast as if it came from allocate_host(); until the
-  /// result goes.
+  /// Page-locks other host memory, so that copies are as fast as with memory of allocate_host(), for the lifetime of
+  /// the result.
   virtual Memory pin(std::span<std::byte> memory) = 0;
   /// Copies between memory of allocate(), allocate_host() and pin(), in any direction.
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
-  /// Makes memory of allocate() zero again.
+  /// Fills memory of allocate() with zeros.
   virtual void clear(void* at, size_t bytes) = 0;
-  /// Waits until everything is done. Throws what went wrong since the last call.
+  /// Waits until all work is done. Throws errors that occurred since the last call.
   virtual void wait() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
   virtual std::unique_ptr<Instant> make_instant() = 0;
 
   virtual std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) = 0;
-  /// Which of the libraries' ways the operations prepared so far take, as lines of text; empty: there is no choice.
+  /// The libraries' algorithms (plans) that the prepared operations use, as lines of text; empty: there is no choice.
   virtual std::string plans() const { return ""; }
-  /// Has operations prepared from now on take the ways of another rank or an earlier run on such a device, for the same
-  /// bits. A way that is not there (another version of a library) is chosen again.
+  /// Operations that are prepared later use these plans, of another rank or of an earlier run on the same kind of
+  /// device, so that the bits are the same. A plan that is not available (in another version of a library) is replaced
+  /// by a new choice.
   virtual void use_plans(const std::string&) {}
-  /// The first of those ways that were not there, why, and how many more; empty: all were.
+  /// The first plan that was not available, the reason, and the number of others; empty: all were available.
   virtual std::string plans_missed() const { return ""; }
-  /// What `body` launches, which has been launched before, to be launched again; body runs once, and nothing of it
-  /// takes effect, also where it throws: then the same launches may still succeed one by one. Null where recording
-  /// gains nothing.
+  /// Records the launches of `body`, all of which must have been launched before. body runs once without any effect,
+  /// even if it throws; the same launches may then still succeed one by one. Null if the device does not benefit from
+  /// recording.
   virtual std::unique_ptr<Replay> record(const std::function<void()>& body) = 0;
 };
 
-/// What a rank asks of a CPU.
+/// A rank's options for a CPU.
 struct CpuOptions {
   bool winograd = true;            // use Winograd's algorithm for 3x3 convolutions where it is the fastest
-  bool autotune = false;           // time the ways of each convolution instead of taking the built-in table's
-  std::string memory_advice = {};  // what errors advise where memory runs out: "use a smaller ..."
+  bool autotune = false;           // time the algorithms of each convolution instead of using the table
+  std::string memory_advice = {};  // advice in out-of-memory errors: "use a smaller ..."
 };
-/// What every machine offers.
+/// The CPU, which every machine has.
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options = {});
 
 }  // namespace ct

@@ -1,5 +1,4 @@
-// GPUs, in builds with CUDA and without (device/cuda/no_cuda.cpp): the backend, and what there is to say of the
-// machine.
+// GPUs, in builds with and without CUDA (device/cuda/no_cuda.cpp): the backend, and facts about the machine.
 #pragma once
 
 #include <memory>
@@ -12,47 +11,46 @@
 
 namespace ct {
 
-/// What a rank asks of a GPU.
+/// A rank's options for a GPU.
 struct CudaOptions {
-  int device = 0;         // among those that are visible to this process
-  bool autotune = false;  // time the libraries' plans instead of taking the first deterministic one
-  bool tf32 = false;      // f32 products by TF32's 10-bit mantissas
-  std::string library_path =
-      {};  // the folder that is searched first for cuDNN, cuBLAS and NCCL; empty: nowhere special
-  std::string memory_advice = {};  // what errors advise where memory runs out: "use a smaller ..."
+  int device = 0;                 // number among the GPUs that are visible to this process
+  bool autotune = false;          // time the libraries' plans instead of using the first deterministic one
+  bool tf32 = false;              // f32 products in TF32 (10-bit mantissas)
+  std::string library_path = {};  // the folder that is searched first for cuDNN, cuBLAS and NCCL; empty: no such folder
+  std::string memory_advice = {};  // advice in out-of-memory errors: "use a smaller ..."
 };
-/// Throws ExitCode::usage where there is no GPU, driver or library to compute with, naming it and where it was looked
-/// for, and ExitCode::memory.
+/// Throws ExitCode::usage if a GPU, driver or library is missing, with its name and the searched places, and
+/// ExitCode::memory.
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
-/// "CUDA 13.0 for sm_80, compute_80", the toolkit and the kernels' machine code and PTX, or that this program is
-/// without. Asks neither driver nor GPU.
+/// "CUDA 13.0 for sm_80, compute_80": the toolkit and the kernels' machine code and PTX, or a statement that the
+/// program was built without CUDA. Uses neither driver nor GPU.
 std::string cuda_build();
-/// Why make_cuda_backend() could not compute on this GPU, in a line; empty: it can. Quick, and loads nothing where
+/// The reason, in one line, why make_cuda_backend() cannot compute on this GPU; empty: it can. Fast; loads nothing if
 /// there is no driver.
 std::string cuda_problem(int device = 0);
-/// Would people expect to compute on a GPU here? Not where a driver shows none, nor where there is neither.
+/// Does a user expect to compute on a GPU here? False if a driver shows no GPU, or if there is neither driver nor GPU.
 bool cuda_expected();
-/// How many GPUs are visible to this process, old ones too; 0 where no driver shows them.
+/// The number of GPUs that are visible to this process, including unsupported old ones; 0 without a driver.
 int cuda_device_count();
 
-/// What somebody who wants to know why a GPU is not used, or used badly, should see.
+/// A fact for users who ask why a GPU is not used, or is slow.
 struct DeviceFact {
   std::string what;     // "cuDNN"
   std::string value;    // "9.10.2 in /usr/local/cuda/lib64/libcudnn.so.9"
-  std::string warning;  // what would go wrong, and the remedy; empty: nothing
+  std::string warning;  // the problem and the remedy; empty: none
 };
-/// Driver, GPUs, CUDA and the libraries that are opened at run time: which was found where, or where it was looked for.
-/// Throws ExitCode::usage if library_path is no folder with such libraries.
+/// Driver, GPUs, CUDA and the libraries that are opened at run time: the place of each, or the searched places. Throws
+/// ExitCode::usage if library_path is not a folder with such libraries.
 std::vector<DeviceFact> cuda_facts(const CudaOptions& options);
 
-/// What it takes beside the values of programs: of the GPU's memory the tables of SquareSums and LambMoments, a row a
-/// chunk, and of TrustRatios, a row a tensor, and of the host's, page-locked, what travels of slices that the host
-/// updates, a few at a time.
+/// Memory in addition to the values of programs. In GPU memory: the tables of SquareSums and LambMoments, one row a
+/// chunk, and of TrustRatios, one row a tensor. In page-locked host memory: a few slots for the gradients and weights
+/// of slices that the host updates.
 inline constexpr size_t kCudaTableRowBytes = 3 * sizeof(int64_t);
 inline constexpr size_t kCudaMomentsRowBytes = 7 * sizeof(int64_t), kCudaTensorRowBytes = 4 * sizeof(int64_t);
 inline constexpr size_t kOffloadSlots = 2;
-/// Does it change weights, of which the device has a copy? By slices where the host does it, and by the slots below;
-/// what else the host computes of a step has its device operands staged whole.
+/// Does the operation change weights of which the device has a copy? The host executes such an operation slice by slice
+/// through the slots below. For all other operations on the host, device operands are staged as a whole.
 inline bool updates_a_copy(const ComputeOp& op) {
   return std::visit(
       []<class Op>(const Op& o) {

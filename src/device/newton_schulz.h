@@ -1,5 +1,5 @@
-// Muon's orthogonalisation, prepared: products of matrices that are linear layers' own operations, on the scratch that
-// the program gives (graph/ops.h, Orthogonalize), and what comes between them, by the backend.
+// Muon's orthogonalisation as a prepared kernel (graph/ops.h, Orthogonalize). Its matrix products are the operations of
+// linear layers, on the program's scratch values; the backend provides the steps between them.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,11 @@
 
 namespace ct {
 
-/// Of x with rows and columns: is the product of its rows (n = rows), or of its columns, the smaller one?
+/// Does `left` have at most as many rows as columns, so that x x^T (n = rows) is smaller than x^T x?
 inline bool is_wide(const Shape& left) { return left[0] <= left[1]; }
 
-/// The products of one turn of the iteration, in their order: gram = x x^T or x^T x; polynomial = gram gram;
-/// product = polynomial x or x polynomial.
+/// The products of one iteration, in order: gram = x x^T or x^T x; polynomial = gram gram; product = polynomial x or x
+/// polynomial.
 inline std::vector<ComputeOp> products_of(const Orthogonalize& op, const Shape& left) {
   const Linear square{.x = op.gram, .w = op.gram, .b = kNone, .y = op.polynomial};
   if (is_wide(left))
@@ -25,17 +25,17 @@ inline std::vector<ComputeOp> products_of(const Orthogonalize& op, const Shape& 
           LinearGradX{.w = op.polynomial, .dy = op.left, .dx = op.product}};
 }
 
-/// Where the iteration works, and its numbers.
+/// The sizes and memory of the iteration.
 struct NewtonSchulzArgs {
   int64_t rows, columns;  // of left, without pads
   int64_t x_stride, left_stride;
-  int64_t left_size, gram_size;  // elements that are stored, with the pads of rows
+  int64_t left_size, gram_size;  // stored elements, including pads of rows
   float *x, *left, *product, *gram, *polynomial;
 };
 
-/// What a backend does between the products.
+/// A backend's steps between the products.
 struct NewtonSchulzSteps {
-  size_t workspace_bytes = 0;  // of begin(); the products use the same workspace after it
+  size_t workspace_bytes = 0;  // for begin(); the products reuse the workspace
   /// left = x / max(|x|, eps)
   std::function<void(const NewtonSchulzArgs&, std::byte* workspace)> begin;
   /// to = a from + b to
@@ -46,7 +46,7 @@ struct NewtonSchulzSteps {
 
 class NewtonSchulz final : public Kernel {
  public:
-  /// `products`: of products_of(), prepared.
+  /// `products`: the prepared operations of products_of().
   NewtonSchulz(Orthogonalize op, const Shape& left, const Shape& gram, std::vector<std::unique_ptr<Kernel>> products,
                NewtonSchulzSteps steps)
       : op_(std::move(op)), products_(std::move(products)), steps_(std::move(steps)) {

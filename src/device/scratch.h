@@ -1,4 +1,4 @@
-// Scratch memory of uses that take turns, as those of one stream do.
+// Scratch memory for users that run one after another, such as those of one stream.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace ct {
 
-/// One buffer, replaced by a larger one where it is too small. Those before it are kept, for launches that use them may
-/// have been recorded.
+/// One buffer, which is replaced by a larger one if it is too small. Earlier buffers are kept, because recorded
+/// launches may use them.
 class Scratch {
  public:
   explicit Scratch(std::function<Memory(size_t bytes)> allocate) : allocate_(std::move(allocate)) {}
@@ -30,7 +30,7 @@ class Scratch {
   std::vector<Memory> buffers_;
 };
 
-/// What a Scratch takes, foretold from the same calls.
+/// The memory of a Scratch, predicted from the same calls.
 struct ScratchBytes {
   int64_t largest = 0, sum = 0;
   void of(int64_t bytes) {

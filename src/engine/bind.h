@@ -17,7 +17,7 @@
 
 namespace ct {
 
-/// Where everything of a program would lie on a backend, without binding it.
+/// The memory plan of a program on a backend, without binding it.
 MemoryPlan plan_program(Backend& backend, const LoweredProgram& program);
 
 /// A finished collective: its content ("gradients", "parameters", "norms"), the bytes of its message (plan/traffic.h),
@@ -29,12 +29,13 @@ struct Exchange {
 };
 
 struct BindOptions {
-  std::byte* params = nullptr;      // of another bound program, to share; null: own ones
-  std::span<std::byte> arena = {};  // of another bound program that never runs at the same time; too small: an own one
-  int64_t least_arena = 0;          // bytes of an own arena, for such another program to come
+  std::byte* params = nullptr;  // of another bound program, to share; null: own ones
+  std::span<std::byte> arena =
+      {};                   // of another bound program that never runs at the same time; if it is too small: an own one
+  int64_t least_arena = 0;  // minimal bytes of an own arena, for another program that will share it
   CommQueueOptions queue;
   bool record = true;                                 // record repeated steps, if the device can replay them
-  bool time_phases = false;                           // for take_phases(); each phase is then a recording of its own
+  bool time_phases = false;                           // for take_phases(); each phase is then recorded separately
   std::function<void(const std::string&)> warn = {};  // called with the cause of a slower execution
   /// Called for each collective, in the thread that launches it. A GPU then waits for each collective.
   std::function<void(const Exchange&)> exchanged = {};
@@ -54,8 +55,8 @@ class BoundProgram {
   void run_begin();
   void run_micro();
   void run_last();
-  /// Returns while parameters may still be on their way to the other ranks: run_micro() and run_last() wait for each
-  /// where they first use it, everybody else calls settle().
+  /// May return before parameters have arrived on other ranks: run_micro() and run_last() wait for each at its first
+  /// use; all other users must call settle().
   void run_update();
   /// Waits until all communication is complete.
   void settle() { queue_.drain(); }
@@ -67,11 +68,11 @@ class BoundProgram {
   };
   std::vector<Timing> time_steps();
 
-  /// With BindOptions::time_phases: what run_micro(), run_last() and run_update() took since the last call.
+  /// With BindOptions::time_phases: the times of run_micro(), run_last() and run_update() since the last call.
   PhaseSeconds take_phases();
 
-  /// Called after each step of lowered(). With an observer, steps run one after the other and communication runs in
-  /// line; all ranks set one at the same time, or none. Null: no observer. The bits are the same.
+  /// Sets an observer, which is called after each step of lowered(); null: none. With an observer, steps run one after
+  /// another and communication runs in line. All ranks must set one at the same time, or none. The bits are the same.
   using Watch = std::function<void(const Step& step, double seconds)>;
   void watch(Watch watch);
 
@@ -93,7 +94,7 @@ class BoundProgram {
     const Step* step = nullptr;
   };
   using Moved = std::array<Traffic, 2>;  // training, norms
-  /// Steps that are recorded together, if the device can repeat them, and timed together, where steps are timed.
+  /// Steps that are recorded together, if the device can replay them, and timed together, if phases are timed.
   struct GraphSegment {
     std::vector<Bound> steps;
     bool repeats;
@@ -101,7 +102,8 @@ class BoundProgram {
     std::unique_ptr<Replay> replay = nullptr;
     Moved moved = {};  // by the collectives of a replay
   };
-  /// What runs at a time: launched the first time, which warms up what the device loads on first use, then recorded.
+  /// A program that runs as a whole: launched the first time, so that the device loads kernels on first use, then
+  /// recorded.
   struct PhaseProgram {
     std::vector<GraphSegment> segments;
     int64_t runs = 0;
@@ -140,7 +142,7 @@ class BoundProgram {
   std::span<std::byte> arena_;
   std::byte *exchange_ = nullptr, *scratch_ = nullptr;
   std::vector<Memory> memories_, host_memories_;
-  std::vector<std::pair<std::byte*, size_t>> of_comm_;  // memory that is the communicator's
+  std::vector<std::pair<std::byte*, size_t>> of_comm_;  // memory of the communicator
   std::vector<std::byte*> address_;                     // by ValueId, null for views
   Kernels kernels_refresh_, kernels_micro_, kernels_last_, kernels_update_;
   std::vector<std::unique_ptr<Collective>> collectives_;
@@ -152,9 +154,9 @@ class BoundProgram {
   std::string not_recorded_;
   bool record_;
   std::optional<PhaseClock> phase_clock_;
-  bool collective_;                      // do all ranks run every part, and as often as each other?
+  bool collective_;                      // do all ranks run every part equally often?
   std::optional<int64_t> update_begin_;  // number on the queue of the last update's first communication
-  CommQueue queue_;                      // last: its thread ends before what it works on
+  CommQueue queue_;                      // declared last: its thread ends before the members that it uses are destroyed
 };
 
 }  // namespace ct

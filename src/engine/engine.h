@@ -1,4 +1,4 @@
-// Training and evaluation of one rank: feeds micro-batches, runs the programs, counts steps and collects losses.
+// Training and evaluation on one rank: feeds micro-batches, runs the programs, counts steps and collects losses.
 #pragma once
 
 #include <functional>
@@ -11,15 +11,15 @@
 
 namespace ct {
 
-/// One kind of training state on this rank, as HeldState names it, in the host's memory. A rank holds all of it, or
-/// what it owns (plan/shards.h).
+/// One kind of training state on this rank (see HeldState), in host memory: all elements, or those that the rank owns
+/// (plan/shards.h).
 struct StateBuffer {
   StateKind kind;
   std::string name;
   std::byte* data;
   std::vector<Run> held;
   Scope scope;
-  /// Elements of the flat order, which must lie in one run.
+  /// Elements of the flat order, which must be in one run.
   std::span<float> operator()(const Range& range) const {
     return {reinterpret_cast<float*>(data + byte_of(held, range.begin)), static_cast<size_t>(range.size())};
   }
@@ -29,10 +29,10 @@ struct StateBuffer {
 /// The result of an update.
 struct Outcome {
   StepScalars scalars;
-  LossScaleState loss_scale;  // where there is one
+  LossScaleState loss_scale;  // if there is one
 };
 
-/// The schedule: what the (step + 1)-th applied step uses, step counting from 0.
+/// The schedule: returns the values for the (step + 1)-th applied step; step counts from 0.
 using Schedule = std::function<ScheduleRow(int64_t step)>;
 
 class Engine {
@@ -40,12 +40,12 @@ class Engine {
   Engine(Backend& backend, Communicator& comm, LoweredProgram program, Schedule schedule,
          const BindOptions& options = {});
 
-  /// Where the host writes what the next micro_step() computes.
+  /// The buffers for the host to write the next micro-batch.
   Inputs inputs() { return feed_.next(); }
   /// One micro-batch: forward, backward, sum of gradients. The last of a step also sums over ranks.
   void micro_step();
-  /// Applies or skips the step; call after `accumulation` micro-steps. Parameters may then still be on their way, which
-  /// micro_step(), state() and params() wait for; whoever else reads them calls settle().
+  /// Applies or skips the step; call after `accumulation` micro-steps. It may return before gathered parameters have
+  /// arrived: micro_step(), state() and params() wait for them; all other readers must call settle().
   void update();
   void settle() { bound_.settle(); }
 
@@ -54,7 +54,7 @@ class Engine {
   const Outcome& latest();
   /// The outcome of each update since the last call.
   std::vector<Outcome> drain_outcomes();
-  /// How many updates the host should let pass between looks at scalars or losses: each makes it wait for the device.
+  /// The recommended number of updates between reads of scalars or losses, since each read waits for the device.
   int64_t look_interval() const { return backend_.is_host() ? 1 : kLookInterval; }
   /// Resumes counting from a checkpoint.
   void restore(const Outcome& outcome);
@@ -65,37 +65,37 @@ class Engine {
   /// Collective.
   std::vector<double> drain_balances();
 
-  /// The state's buffers as they are now, the masters first. Whoever writes into them calls state_written() afterwards.
+  /// The current state buffers, the masters first. After writing into them the caller must call state_written().
   std::vector<StateBuffer> state();
-  /// Collective: the device takes over what was written, and what layers compute with follows the masters.
+  /// Collective: uploads written buffers to the device, and updates the weights in compute type from the masters.
   void state_written();
 
-  /// The average of the weights, if there is one, begins as the weights are.
+  /// Sets the average of the weights, if there is one, to the weights.
   void begin_average();
   /// Collective: swaps the weights with their average, and updates the weights of compute type. A second call swaps
   /// them back, to the bit; training, saving and comparing require that call first.
   void exchange_average();
 
-  /// The part of the flat order that this rank saves: all ranks' parts together are everything, once.
+  /// The part of the flat order that this rank saves; the parts of all ranks cover everything once.
   const std::vector<Range>& owned() const { return lowered().shards.owned(comm_.rank()); }
 
   const LoweredProgram& lowered() const { return bound_.lowered(); }
   BoundProgram& bound() { return bound_; }
   const BoundProgram& bound() const { return bound_; }
-  /// What layers compute with, in the device's memory.
+  /// The weights in compute type, in device memory.
   std::byte* params() {
     settle();
     return bound_.tensor(bound_.lowered().params).data;
   }
-  /// params() as the host sees them, until the next call.
+  /// A host copy of params(), valid until the next call.
   std::span<const std::byte> read_params();
 
  private:
-  /// What every micro-batch of this rank left, of all ranks and in the order of global micro-batches. Collective.
+  /// The values of all ranks' micro-batches, from each rank's own, in the order of global micro-batches. Collective.
   std::vector<double> in_order(std::vector<double>& local);
 
   static constexpr int64_t kLookInterval = 32;
-  /// Host memory for a value of the device: the value itself where it is the host's, else a copy, made once.
+  /// Host memory for a value: the value itself if it is in host memory, otherwise a buffer, allocated once.
   std::byte* mirror(ValueId id);
   bool on_host(ValueId id) const { return backend_.is_host() || lowered()[id].space == MemorySpace::host; }
   void download(ValueId id);
@@ -122,21 +122,21 @@ class Engine {
   std::vector<std::vector<double>> local_balances_;  // of each mixture of experts
 };
 
-/// The forward pass over an engine's (or any) parameters, in the form that layers compute with.
+/// The forward pass over the parameters of an engine, or any others, in the form for layers.
 class Evaluator {
  public:
   Evaluator(Backend& backend, Communicator& comm, LoweredProgram program, const BindOptions& options);
-  /// Where the host writes the batch that run() computes.
+  /// The buffers for the host to write the batch of run().
   Inputs inputs() { return feed_.next(); }
   void run();
-  /// Do ranks meet in run() (ZeRO stage 3)? Then every rank calls it as often as the others.
+  /// Does run() communicate between ranks (ZeRO stage 3)? Then every rank must call it equally often.
   bool collective() const;
   int64_t batch() const { return bound_.lowered()[bound_.lowered().ports.labels].shape[0]; }
-  /// Results of the batch just run, image by image.
+  /// The results of the latest batch, by image.
   const std::vector<float>& losses() const { return losses_; }
   const std::vector<int32_t>& predicted() const { return predicted_; }
   const std::vector<int32_t>& label_rank() const { return label_rank_; }
-  /// The logits of the batch just run, [batch][classes].
+  /// The logits of the latest batch, [batch][classes].
   std::vector<float> logits() const;
   BoundProgram& bound() { return bound_; }
   const BoundProgram& bound() const { return bound_; }

@@ -1,4 +1,4 @@
-// How a micro-batch gets to the device, and its losses back, while the host is ahead.
+// Transfers of micro-batches to the device, and of losses back, while the host runs ahead.
 #pragma once
 
 #include <functional>
@@ -9,21 +9,21 @@
 
 namespace ct {
 
-inline constexpr size_t kInputSlots = 4;  // micro-batches that may be on their way
-inline constexpr size_t kLogSlots = 256;  // values that are kept before the host looks
+inline constexpr size_t kInputSlots = 4;  // micro-batches in flight
+inline constexpr size_t kLogSlots = 256;  // values that are kept before the host must read them
 
-/// The input side of a bound program: its own memory where that is the host's, else slots that take turns.
+/// The input of a bound program: its own memory if that is host memory, otherwise slots that are used in turn.
 class InputFeed {
  public:
   /// Both must outlive it.
   InputFeed(Backend& backend, const BoundProgram& bound);
-  /// What it takes of a GPU's host memory, page-locked.
+  /// Bytes of page-locked host memory that it uses on a GPU.
   static int64_t host_bytes(const LoweredProgram& program) {
     return static_cast<int64_t>(kInputSlots) * stored_bytes(program[program.ports.inputs]);
   }
-  /// Where to write the next micro-batch, until send(); waits while the device still reads the slot.
+  /// The buffers for the next micro-batch, valid until send(). Waits while the device still reads the slot.
   Inputs next();
-  /// What was written, for the launches that follow.
+  /// Transfers the written micro-batch for the following launches.
   void send();
 
  private:
@@ -34,20 +34,20 @@ class InputFeed {
 
   Backend& backend_;
   const BoundProgram& bound_;
-  const Tensor block_;       // of all inputs
+  const Tensor block_;       // contains all inputs
   std::vector<Slot> slots_;  // none: the host writes the block itself
   size_t turn_ = 0;
 };
 
-/// A value that the device writes time after time, which the host looks at later.
+/// Keeps the values that the device writes repeatedly to one place, for the host to read later.
 class OutputLog {
  public:
-  /// `take` is called with what each keep() kept, in order, by settle() at the latest.
+  /// `take` is called with the value of each keep(), in order, in settle() at the latest.
   using Take = std::function<void(const std::byte* value)>;
   OutputLog(Backend& backend, const Tensor& value, Take take);
-  /// What it takes of a GPU's host memory, page-locked.
+  /// Bytes of page-locked host memory that it uses on a GPU.
   static int64_t host_bytes(const Value& value) { return static_cast<int64_t>(kLogSlots) * stored_bytes(value); }
-  /// Keeps what the launches so far leave in the value.
+  /// Keeps the value after all launches so far.
   void keep();
   void settle();
 
@@ -56,7 +56,7 @@ class OutputLog {
   const std::byte* value_;
   size_t bytes_, kept_ = 0;
   Take take_;
-  Memory slots_;  // none where the value is in the host's memory
+  Memory slots_;  // empty if the value is in host memory
 };
 
 }  // namespace ct

@@ -1,4 +1,4 @@
-// A micro-batch as the host hands it to the device.
+// A micro-batch that the host passes to the device.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace ct {
 
-/// Where the host writes a micro-batch of N images. What an augmentation or a program has no use for is empty.
+/// The host's buffers for a micro-batch of N images. Buffers that an augmentation or a program does not use are empty.
 struct Inputs {
   std::span<uint8_t> images;              // [N][C][H][W]
   std::span<Draw> draws;                  // [N]
@@ -17,7 +17,7 @@ struct Inputs {
   std::span<EditDraw> edits = {};         // [N][edits of the augmentation]
   std::span<int32_t> second_labels = {};  // [N]; empty: images are not mixed
   std::span<float> second_shares = {};    // like second_labels
-  DropoutKey* dropout_key = nullptr;      // which micro-batch it is; evaluation does not ask
+  DropoutKey* dropout_key = nullptr;      // identifies the micro-batch; null in evaluation
 };
 
 }  // namespace ct

@@ -1,4 +1,5 @@
-// What the time of a step goes to (wall_clock_breakdown): forward pass, backward pass, exchanges between ranks, update.
+// The times of the phases of a step (wall_clock_breakdown): forward pass, backward pass, exchanges between ranks,
+// update.
 #pragma once
 
 #include <array>
@@ -11,8 +12,8 @@
 
 namespace ct {
 
-/// Exchanges are told apart by when they are: of a micro-step (gradients; parameters of ZeRO stage 3), or of the update
-/// (norms, new parameters). Where they run beside computation, only what computation waits for them counts.
+/// There are exchanges of a micro-step (gradients; parameters in ZeRO stage 3) and of the update (norms, new
+/// parameters). If they overlap computation, only the time for which computation waits counts.
 enum class StepPhase : uint8_t { forward, backward, exchange, update, update_exchange };
 inline constexpr size_t kPhases = 5;
 
@@ -22,14 +23,14 @@ struct PhaseSeconds : std::array<double, kPhases> {
   double& operator[](StepPhase phase) { return data()[static_cast<size_t>(phase)]; }
 };
 
-/// Times phases by the device's own clock, in the order of its work, without making the host wait but now and then.
+/// Times phases by the device's clock, in the order of its work; the host waits only occasionally.
 class PhaseClock {
  public:
   explicit PhaseClock(Backend& backend) : backend_(backend) {}
-  /// What is launched from here on, to the next enter() or leave(), is of `phase`; absent: of none.
+  /// Launches until the next enter() or leave() belong to `phase`; nullopt: to none.
   void enter(std::optional<StepPhase> phase) { mark(phase); }
   void leave();
-  /// Seconds since the last call; waits until the device is there. Not between enter() and leave().
+  /// Seconds since the last call; waits for the device. Must not be called between enter() and leave().
   PhaseSeconds take();
 
  private:
@@ -38,10 +39,10 @@ class PhaseClock {
 
   struct Mark {
     std::unique_ptr<Instant> at;
-    std::optional<StepPhase> phase;  // of what follows
+    std::optional<StepPhase> phase;  // of the following launches
   };
   Backend& backend_;
-  std::vector<Mark> marks_;  // made once, and used again
+  std::vector<Mark> marks_;  // created once and reused
   size_t used_ = 0;
   PhaseSeconds seconds_{};
 };

@@ -10,7 +10,7 @@ namespace ct {
 /// none: z; relu: max(0, z); gelu: z Phi(z) by the normal distribution function (Hendrycks & Gimpel, 2016).
 enum class Activation : uint8_t { none, relu, gelu };
 
-/// Of the operation, and of its gradient.
+/// The names of the operation and of its gradient.
 struct ActivationNames {
   std::string_view forward, gradient;
 };
@@ -26,11 +26,11 @@ constexpr ActivationNames names_of(Activation activation) {
   return {};
 }
 
-/// ReLU is computed with the sums that it is applied to, in whatever type they are written, and its gradient reads the
-/// result. Every other activation is a pass of its own over sums in the graph's compute type, which its gradient reads.
+/// ReLU is fused with the computation of the sums, in any type of these, and its gradient reads the result. Every other
+/// activation is a separate pass over sums in the graph's compute type, which its gradient reads.
 constexpr bool is_fused(Activation activation) { return activation <= Activation::relu; }
 
-/// All that have a name but none.
+/// All activations except none.
 inline constexpr auto kActivations = [] {
   constexpr int kCount = [] {
     int n = 0;

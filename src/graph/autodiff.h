@@ -1,4 +1,4 @@
-// Reverse-mode differentiation of a graph: one small rule an operation, applied in reverse order.
+// Reverse-mode differentiation of a graph: one small rule for each operation, applied in reverse order.
 #pragma once
 
 #include "graph/graph.h"

@@ -1,13 +1,13 @@
-// What the masks of dropout are drawn by: the seed and the number of the micro-batch, which lie beside its images in
-// device memory, so that a step that is repeated by the device draws anew. Nothing is counted or saved: whoever feeds a
-// micro-batch knows which one it is, whatever the rank, after skipped steps and after a resume.
+// The key of dropout masks: the seed and the number of the micro-batch. It is in device memory with the micro-batch's
+// images, so each replay of a recorded step draws new masks. There is no state to count or save: the number of a
+// micro-batch is known on every rank, after skipped steps and after a resume.
 //
-// Elements are taken by groups of 128. Element i of a group belongs to block i % 16 of the group; block b of the
-// operation, counted through all groups, is the four words of Philox for the counter below, which are eight numbers of
-// 16 bits (the lower half of a word before the upper one). Of these the element takes number i / 16, and is kept if it
-// is below keep_below(p). So sixteen neighbours come from sixteen lanes, and a mask costs half a word an element.
+// Elements form groups of 128. Element i of a group belongs to block i % 16 of the group. Block b of the operation,
+// counted through all groups, is the four words of Philox for the counter below: eight numbers of 16 bits, the lower
+// half of a word first. Element i uses number i / 16 of its block, and is kept if that number is below keep_below(p).
+// So sixteen adjacent elements come from sixteen lanes, and a mask costs half a word an element.
 //
-// Kernels include this too: what they call is constexpr.
+// Kernels include this too; the functions that they call are constexpr.
 #pragma once
 
 #include <array>
@@ -18,11 +18,11 @@
 
 namespace ct {
 
-/// Of a micro-batch.
+/// The key of a micro-batch.
 struct DropoutKey {
   uint64_t seed = 0;
-  int64_t step = 0;         // of the run, skipped ones included; its lower 40 bits count
-  int64_t micro_batch = 0;  // of the step, over all ranks; its lower 24 bits count
+  int64_t step = 0;         // of the run, including skipped steps; the lower 40 bits are used
+  int64_t micro_batch = 0;  // of the step, over all ranks; the lower 24 bits are used
 };
 
 inline constexpr int64_t kDropoutGroup = 128, kDropoutLanes = 16;

@@ -1,27 +1,27 @@
-// How one image is changed by the operations Augment (Draw) and Edit (EditDraw): drawn by the host, done by the device.
-// All in whole numbers, so that every device gives the same pixels. Kernels include this too.
+// The changes of one image by the operations Augment (Draw) and Edit (EditDraw). The host draws them, and the device
+// applies them in integer arithmetic, so every device computes the same pixels. Kernels include this too.
 //
-// What a kind of edit takes (EditDraw::at, in order) and does. v(a, b, factor) is a + (b - a) * factor / kEditOne, cut
-// off to a whole number in 0..255, as Pillow's Image.blend does; grey is ITU-R 601's luma of three channels, else the
-// first channel.
+// The arguments (EditDraw::at, in order) and the effect of each kind of edit. v(a, b, factor) is a + (b - a) * factor /
+// kEditOne, truncated to an integer in 0..255, as in Pillow's Image.blend. grey is the luma of ITU-R 601 for three
+// channels, otherwise the first channel.
 //
 //   none
 //   move           dy, dx, flip: out(y, x) = in(y + dy, x' + dx), x' = flip ? W-1-x : x; 0 outside
-//   resized_crop   x, y, width, height: that box of the image becomes as large as the image, bilinear: rows, then
-//                  columns, each rounded, shares of 22 bits
-//   blend          x, y, width, height, partner, share: in that box, share of image `partner` of the batch, or of
+//   resized_crop   x, y, width, height: resizes that box to the size of the image, bilinearly: rows, then
+//                  columns, each rounded, with weights of 22 bits
+//   blend          x, y, width, height, partner, share: in that box, share * image `partner` of the batch (of
 //   Edit's
-//                  fill where there is no such image, and the rest of the pixel, rounded
+//                  Edit's fill, if there is no such image) + (1 - share) * the pixel, rounded
 //   brightness     factor: v(0, pixel, factor)
 //   contrast       factor: v(the image's mean grey, pixel, factor)
 //   saturation     factor: v(the pixel's grey, pixel, factor)
-//   sharpness      factor: v(mean of 3x3 pixels, the middle five times, pixel, factor); the border stays
-//   hue            shift: of 256, in hue, saturation and value of 0..255 as Pillow's HSV has them; of three channels
-//   posterize      bits that stay
-//   solarize       threshold: 255 - pixel from there on
-//   auto_contrast  each channel from its lowest to its highest level becomes 0..255
-//   equalize       each channel by its histogram, as Pillow's ImageOps.equalize counts
-//   affine         a, b, c, d, e, f: out(y, x) = in(dx + ey + f, ax + by + c), cut off to whole pixels; 0 outside
+//   sharpness      factor: v(mean of 3x3 pixels with weight 5 in the middle, pixel, factor); the border is unchanged
+//   hue            shift, modulo 256, of the hue in Pillow's HSV with values 0..255; for three channels
+//   posterize      bits: the number of bits that are kept
+//   solarize       threshold: 255 - pixel for pixels >= threshold
+//   auto_contrast  stretches each channel's range of levels to 0..255
+//   equalize       equalizes each channel's histogram, as Pillow's ImageOps.equalize
+//   affine         a, b, c, d, e, f: out(y, x) = in(dx + ey + f, ax + by + c), truncated to whole pixels; 0 outside
 #pragma once
 
 #include <array>

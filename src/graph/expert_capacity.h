@@ -1,5 +1,5 @@
-// The capacity of an expert: how many rows it processes. An expert's rows have a fixed place in memory, so the capacity
-// follows from the configuration and not from the choices of a gate.
+// The capacity of an expert: the largest number of rows that it processes. An expert's rows have a fixed place in
+// memory, so the capacity depends on the configuration and not on the choices of a gate.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The trees of a fast feedforward layer (Belcak & Wattenhofer, 2023): which units there are, and how many of them a row
-// of inputs visits. Kernels include this too: what they call is constexpr.
+// The trees of a fast feedforward layer (Belcak & Wattenhofer, 2023): their units, and the number of units that a row
+// visits. Kernels include this too; the functions that they call are constexpr.
 #pragma once
 
 #include <cstdint>

@@ -139,7 +139,7 @@ class Graph {
     units_of_ops_.push_back(static_cast<int>(units_.size()) - 1);
   }
 
-  // Layers. `name` is the state_dict prefix; a layer outside any unit is a unit of its own.
+  // Layers. `name` is the state_dict prefix; each layer outside all units is a separate unit.
   ValueId conv_relu_pool(ValueId x, const std::string& name, int width, int kernel);
   ValueId conv2d(ValueId x, const std::string& name, int width, int kernel, const ConvOptions& options = {});
   /// activation(batchnorm(x) + residual), residual kNone: none; PyTorch's eps 1e-5 and momentum 0.1. The weight is
@@ -162,7 +162,7 @@ class Graph {
   /// Patches of the images as tokens: [N][C][H][W] -> [N][T][patch*patch*C], or 5*C with shifted copies. The patch
   /// divides height and width.
   ValueId patches(ValueId images, int64_t patch, int64_t shift = 0);
-  /// [N][T][C] or [N][H][W][C] -> [N][T][C], of one token more with a class token.
+  /// [N][T][C] or [N][H][W][C] -> [N][T][C]; T is greater by 1 with a class token.
   ValueId tokens(ValueId x, const TokensOptions& options);
   /// Token 0: [N][T][C] -> [N][C]
   ValueId take_token(ValueId x);
@@ -225,7 +225,7 @@ class Graph {
   };
   LinearParameters linear_parameters(const std::string& name, const Layout& layout, int64_t width, int64_t terms,
                                      const LinearOptions& options);
-  /// Of what draws by graph/routing_draws.h: the next one.
+  /// The number of the next operation that draws by graph/routing_draws.h.
   int routing_number() const;
   SumAndNorm normalised(ValueId x, ValueId residual, const std::string& name, const LayerNormOptions& options);
   ValueId statistic(const std::string& layer, const std::string& suffix, int64_t channels, double start);

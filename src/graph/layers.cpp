@@ -135,7 +135,7 @@ ValueId Graph::add(ValueId a, ValueId b) {
 }
 
 ValueId Graph::patches(ValueId images, int64_t patch, int64_t shift) {
-  check(planar(images), "patches of what is no image but ", (*this)[images].name);
+  check(planar(images), "patches need an image, not ", (*this)[images].name);
   const auto [batch, height, width, channels] = image(images);
   check(patch > 0 && height % patch == 0 && width % patch == 0, "patches of ", patch, " on images of ",
         to_string(shape(images)));
@@ -242,8 +242,7 @@ ValueId Graph::attention(ValueId qkv, int heads, const AttentionOptions& o) {
   const Shape in = shape(qkv);
   check(in.rank() == 3 && heads > 0 && in[2] % (3 * heads) == 0, "attention of ", heads, " heads on ",
         (*this)[qkv].name, " of shape ", to_string(in));
-  check(in[1] > 1 || !o.mask_diagonal,
-        "attention of a single token to others, of which there are none: ", (*this)[qkv].name);
+  check(in[1] > 1 || !o.mask_diagonal, "attention with mask_diagonal needs at least two tokens: ", (*this)[qkv].name);
   const int64_t width = in[2] / (3 * heads);
   const double scale = 1 / std::sqrt(static_cast<double>(width));
   ValueId temperature = kNone;

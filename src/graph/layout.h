@@ -10,7 +10,7 @@
 namespace ct {
 
 /// PyTorch's row-major tensor, seen with dimensions `dims`, has element (i, j, ...) stored at i*strides[0] +
-/// j*strides[1] + ...; storage positions that no element maps to are pads and hold zeros.
+/// j*strides[1] + ...; storage positions without an element are pads and contain zeros.
 struct Layout {
   std::vector<int64_t> dims;
   std::vector<int64_t> strides;

@@ -1,6 +1,6 @@
-// Every operation a program can hold, as plain data: which values it reads and writes and the numbers that shape it. An
-// op says nothing about how it runs; a backend prepares each kind once (device/backend.h). Gradient ops write (never
-// accumulate into) their results. A ValueId of kNone marks an absent operand.
+// Every operation of a program, as plain data: the values that it reads and writes, and its numbers. An operation does
+// not define its execution; a backend prepares each kind once (device/backend.h). Gradient ops write (never accumulate
+// into) their results. A ValueId of kNone marks an absent operand.
 //
 // docs/extending.md lists the parts of a new operation; without one of them the program does not compile.
 #pragma once
@@ -59,8 +59,8 @@ struct Augment {
 };
 
 /// Square patches of planar images as tokens, row by row: y[n][t][(row, column, c)] is channel c of that pixel of patch
-/// t. shift > 0: each pixel has four more sets of channels, of the image moved by so many pixels to the right, left,
-/// down and up; what comes from outside the image is 0.
+/// t. shift > 0: each pixel has four more sets of channels, from the image shifted by that many pixels to the right,
+/// left, down and up; pixels outside the image are 0.
 struct Patches {
   static constexpr std::string_view kName = "patches";
   static constexpr OpFacts kFacts{Role::input, Limit::memory};
@@ -75,8 +75,8 @@ struct Patches {
 // Activations and their gradients are in the graph's compute type (f32, bf16 or f16), and so are weights of rank 2 and
 // more; vectors, gradients of parameters, logits and their gradient are f32, and so is all arithmetic inside.
 
-/// y = max over 2x2 of relu(conv(x, w) + b), stride 1, no padding; argmax (u8, like y) is the first maximum's place in
-/// its window, 4 where ReLU cut it. x is planar images or NHWC; w [out][kh][kw][in]; y NHWC.
+/// y = max over 2x2 of relu(conv(x, w) + b), stride 1, no padding; argmax (u8, like y) is the place of the first
+/// maximum in its window, 4 if ReLU clips it. x is planar images or NHWC; w [out][kh][kw][in]; y NHWC.
 struct ConvReluPool {
   static constexpr std::string_view kName = "conv_relu_pool";
   static constexpr OpFacts kFacts{Role::layer, Limit::arithmetic};
@@ -224,7 +224,7 @@ struct Activate {
   Ids reads() const { return {x}; }
   Ids writes() const { return {y}; }
 };
-/// dx = dy activation'(x). Of what is_fused(), x is the result.
+/// dx = dy activation'(x). If is_fused(activation), x is the result.
 struct ActivationGrad {
   static constexpr std::string_view kName = "activation_grad";
   static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
@@ -286,8 +286,8 @@ struct TakeTokenGrad {
   Ids writes() const { return {dx}; }
 };
 
-/// y = activation(z), z = x w^T + b; x [..][in], w [out][in], b kNone: none, y [..][out]. `before`: z as an activation,
-/// rounded like one, which the gradient of an activation that is not fused reads; kNone: not wanted.
+/// y = activation(z), z = x w^T + b; x [..][in], w [out][in], b kNone: none, y [..][out]. `before`: z in the type of
+/// activations, for the gradient of an activation that is not fused; kNone: not written.
 struct Linear {
   static constexpr std::string_view kName = "linear";
   static constexpr OpFacts kFacts{Role::layer, Limit::arithmetic};
@@ -346,7 +346,7 @@ struct Fff {
 /// Attention of T tokens to each other, head by head (Vaswani et al., 2017). qkv [N][T][3*heads*D] holds queries, then
 /// keys, then values, each head by head; y [N][T][heads*D] = softmax(logits) v, logits[i][j] = q_i . k_j * scale, or
 /// * exp(temperature) with temperature f32 [1]. mask_diagonal: no token attends to itself. log_sum_exp f32
-/// [N*heads*T] is that of a token's logits; kNone: evaluation.
+/// [N*heads*T]: the log-sum-exp of a token's logits; kNone: evaluation.
 struct Attention {
   static constexpr std::string_view kName = "attention";
   static constexpr OpFacts kFacts{Role::layer, Limit::arithmetic};
@@ -399,18 +399,18 @@ struct Dropout {
 };
 
 /// The gate of a mixture of experts, which assigns T rows to experts (Shazeer et al., 2017; Fedus et al., 2021), from
-/// logits f32 [T][E]. A row's first expert has its largest logit; of sampled top-1 routing its largest logit plus noise
-/// of Gumbel's distribution. Its second one (top_k 2; Lepikhin et al., 2020) has the largest of the others, plus such
-/// noise while training. An expert has room for `capacity` rows. If more rows choose it, top_k 1 keeps those with the
+/// logits f32 [T][E]. A row's first expert has the largest logit; in sampled top-1 routing the largest logit plus
+/// Gumbel noise. The second expert (top_k 2; Lepikhin et al., 2020) has the largest of the other logits, in training
+/// plus Gumbel noise. An expert takes at most `capacity` rows. If more rows select it, top_k 1 keeps those with the
 /// greatest random numbers; evaluation and top_k 2 keep the first ones, all first choices before all second ones. The
 /// others are dropped.
 ///   slots i32 [T * top_k]      expert * capacity + place of each choice of a row; -1: dropped
-///   sources i32 [E * capacity] the choice, row * top_k + number, in that place; -1: none
-///   weights f32 [T * top_k]    the softmax of the logits at the expert, of two experts over their sum; dropped: 0
-///   load f32 [E]               the share of rows whose first choice it is
-/// balance f32 [1]            E * sum over experts of load * mean softmax (kNone: not written)
-/// Draws are those of graph/routing_draws.h by key (kNone: none are made, as in evaluation) and the operation's number
-/// among the model's routings and jitters.
+///   sources i32 [E * capacity] the choice, row * top_k + number, at that place; -1: none
+///   weights f32 [T * top_k]    the softmax of the logits at the expert, for two experts divided by their sum; dropped:
+///   0 load f32 [E]               the share of rows whose first choice is the expert
+/// balance f32 [1] E * sum over experts of load * mean softmax (kNone: not written) Draws are keyed
+/// (graph/routing_draws.h) by `key` (kNone: no draws, as in evaluation) and the operation's number among the model's
+/// routings and jitters.
 struct Route {
   static constexpr std::string_view kName = "route";
   static constexpr OpFacts kFacts{Role::layer, Limit::memory};
@@ -423,8 +423,8 @@ struct Route {
   Ids reads() const { return key == kNone ? Ids{logits} : Ids{logits, key}; }
   Ids writes() const;
 };
-/// dlogits f32 [T][E], of the weights (dweights f32 [T * top_k]) and of the balance times its coefficient. Choices have
-/// no gradient.
+/// dlogits f32 [T][E], the gradient through the weights (dweights f32 [T * top_k]) and through the balance times its
+/// coefficient. Choices have no gradient.
 struct RouteGrad {
   static constexpr std::string_view kName = "route_grad";
   static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
@@ -432,13 +432,13 @@ struct RouteGrad {
   int64_t capacity;
   int top_k;
   double balance_coefficient;
-  ValueId loss_scale = kNone;  // LossScaleState, by whose scale the coefficient is multiplied
-  double predivide = 1;        // by which it is divided
+  ValueId loss_scale = kNone;  // LossScaleState; its scale multiplies the coefficient
+  double predivide = 1;        // divides the coefficient
   Ids reads() const;
   Ids writes() const { return {dlogits}; }
 };
-/// Rows to experts: row `place` of to[e] ([capacity][C] each) = x[row] (* weights[choice], unless that is kNone) of the
-/// choice that Route::sources names, 0 where there is none.
+/// Dispatches rows to experts: row `place` of to[e] ([capacity][C] each) = x[row] (* weights[choice], unless weights is
+/// kNone) for the choice in Route::sources, 0 if there is none.
 struct Dispatch {
   static constexpr std::string_view kName = "dispatch";
   static constexpr OpFacts kFacts{Role::layer, Limit::memory};
@@ -448,9 +448,9 @@ struct Dispatch {
   Ids reads() const { return weights == kNone ? Ids{x, sources} : Ids{x, sources, weights}; }
   Ids writes() const { return to; }
 };
-/// And back: y[row] = sum over its choices that were not dropped of weights[choice] (kNone: 1) * the row of from[e]
-/// that Route::slots names. A non-finite weight makes its row non-finite, also if the choice was dropped. Combine is
-/// the gradient of a Dispatch without weights, and a Dispatch with weights that of a Combine for `from`.
+/// Combines experts' results: y[row] = sum over its choices that were not dropped of weights[choice] (kNone: 1) * the
+/// row of from[e] in Route::slots. A non-finite weight makes its row non-finite, also if the choice was dropped.
+/// Combine is the gradient of a Dispatch without weights, and a Dispatch with weights that of a Combine for `from`.
 struct Combine {
   static constexpr std::string_view kName = "combine";
   static constexpr OpFacts kFacts{Role::layer, Limit::memory};
@@ -460,7 +460,7 @@ struct Combine {
   Ids reads() const;
   Ids writes() const { return {y}; }
 };
-/// dweights[choice] f32 = the row of from[e] that Route::slots names times dy[row]; 0 of what was dropped.
+/// dweights[choice] f32 = the row of from[e] in Route::slots times dy[row]; 0 for dropped choices.
 struct CombineGradWeights {
   static constexpr std::string_view kName = "combine_grad_weights";
   static constexpr OpFacts kFacts{Role::gradient, Limit::memory};
@@ -504,18 +504,18 @@ struct Add {
   Ids writes() const { return {y}; }
 };
 
-/// losses f32 [N], predicted i32 [N] (first maximum), label_rank i32 [N] (classes that beat the label: < 5 is a top-5
-/// hit; a NaN beats every logit, and so does every logit a label's NaN); dlogits = d mean(losses) / d logits, NaN where
-/// a loss is not finite so that the step is skipped; kNone: evaluation. Of mixed images the target is second_shares f32
-/// [N] of second_labels and the rest of labels.
+/// losses f32 [N], predicted i32 [N] (first maximum), label_rank i32 [N] (the number of classes above the label: < 5 is
+/// a top-5 hit; a NaN is above every logit, and every logit is above a label's NaN). dlogits = d mean(losses) / d
+/// logits, NaN if a loss is not finite, so that the step is skipped; kNone: evaluation. The target of a mixed image is
+/// second_labels with weight second_shares f32 [N] and labels with the rest.
 struct SoftmaxCrossEntropy {
   static constexpr std::string_view kName = "softmax_cross_entropy";
   static constexpr OpFacts kFacts{Role::loss, Limit::memory};
   ValueId logits, labels, losses, predicted, label_rank, dlogits;
   float label_smoothing;
-  ValueId loss_scale = kNone;  // LossScaleState (graph/loss_scale.h), by whose scale dlogits is multiplied
+  ValueId loss_scale = kNone;  // LossScaleState (graph/loss_scale.h); its scale multiplies dlogits
   ValueId second_labels = kNone, second_shares = kNone;
-  double predivide = 1;  // by which dlogits is divided, so that every gradient is
+  double predivide = 1;  // divides dlogits, and so every gradient
   Ids reads() const;
   Ids writes() const {
     return dlogits == kNone ? Ids{losses, predicted, label_rank} : Ids{losses, predicted, label_rank, dlogits};
@@ -539,8 +539,8 @@ struct Cast {
   Ids writes() const { return {y}; }
 };
 
-/// One leaf of the step's gradient sum (binary counter; comm/reduction/tree_sum.h). Leaf number `counter`, which is
-/// counted up; the last leaf of the step merges everything back into `leaf` and sets the counter to 0.
+/// One leaf of the step's gradient sum (binary counter; comm/reduction/tree_sum.h). The leaf's number is `counter`,
+/// which the operation increments. The last leaf of the step merges all levels into `leaf` and sets the counter to 0.
 struct TreePush {
   static constexpr std::string_view kName = "tree_push";
   static constexpr OpFacts kFacts{Role::update, Limit::memory};
@@ -574,9 +574,9 @@ struct StepControl {
   ValueId sums, schedule, scalars;
   double clip;                 // 0: off
   int64_t micro_batches;       // S, leaves of the sum: the gradient is their mean
-  ValueId loss_scale = kNone;  // LossScaleState: gradients carry it, and this step may move it
+  ValueId loss_scale = kNone;  // LossScaleState: gradients are scaled by it, and this step may change it
   LossScaleOptions loss_scale_options = {};
-  double predivided = 1;  // by which the leaves are divided already (SoftmaxCrossEntropy::predivide)
+  double predivided = 1;  // divisor already applied to the leaves (SoftmaxCrossEntropy::predivide)
   Ids reads() const;
   Ids writes() const { return loss_scale == kNone ? Ids{scalars} : Ids{scalars, loss_scale}; }
 };
@@ -585,11 +585,11 @@ struct StepControl {
 /// compute type.
 struct UpdateSlice {
   ValueId masters, grads;
-  Ids states;  // in the order of the rule's kStates; kNone or not there: not kept
+  Ids states;  // in the order of the rule's kStates; kNone or absent: not kept
   ValueId copy = kNone;
   double weight_decay = 0;
   float lr_scale = 1;
-  int64_t tensor = -1;  // of rules that read trust ratios: the number of the tensor that it is a part of
+  int64_t tensor = -1;  // for rules that read trust ratios: the number of the slice's tensor
   ValueId state(size_t which) const { return which < states.size() ? states[which] : kNone; }
 };
 /// The base of all optimizers' operations. One operation updates many slices, because one large launch is faster than
@@ -613,8 +613,8 @@ struct RuleUpdate : Update {
   Ids writes() const { return writes_of(*this, Rule::kWritesStates); }
 };
 
-/// The first pass of LAMB, whose second is rules::Lamb: m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, and
-/// by chunks, as SquareSums has them, the square sums of the weights and of their update u = m / (sqrt(v) + eps) +
+/// The first pass of LAMB, whose second is rules::Lamb: m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
+/// and, by chunks as in SquareSums, the sums of squares of the weights and of their update u = m / (sqrt(v) + eps) +
 /// weight_decay p.
 struct LambMoments {
   static constexpr std::string_view kName = "lamb_moments";
@@ -631,8 +631,8 @@ struct LambMoments {
   Ids writes() const;
 };
 
-/// ratios[t] of tensor t, of the norms |w| and |u| that chunk sums give, added in their order:
-/// coefficient |w| / (|u| + weight_decay |w| + eps) between least and most; 1 where either norm is 0.
+/// ratios[t] of tensor t = coefficient |w| / (|u| + weight_decay |w| + eps), limited to least..most; 1 if either norm
+/// is 0. The norms |w| and |u| come from chunk sums, added in order.
 struct TrustRatios {
   static constexpr std::string_view kName = "trust_ratios";
   static constexpr OpFacts kFacts{Role::update, Limit::memory};
@@ -640,7 +640,7 @@ struct TrustRatios {
     Range chunks;
     double weight_decay = 0;
     float lr_scale = 1;
-    bool adapts = true;  // else its ratio is 1
+    bool adapts = true;  // false: the ratio is 1
   };
   std::vector<Tensor> tensors;
   ValueId scalars, weight_sums, update_sums, ratios;
@@ -666,16 +666,15 @@ struct MuonMomentum {
   Ids writes() const;
 };
 
-/// x becomes scale times about the nearest matrix whose rows (or columns, if there are fewer) are orthonormal, by
-/// Newton and Schulz's iteration: x = x / max(|x|, eps), then `steps` times, with g = x x^T (or x^T x),
-/// x = a x + (b g + c g g) x (or x (b g + c g g)). x f32 has the rows of `left` one after the other, as long as
-/// `stride`; the others are scratch: left and product f32 [rows][columns], gram and polynomial f32 [n][n], n the lesser
-/// of these.
+/// Replaces x by scale times approximately the nearest matrix with orthonormal rows (or columns, if there are fewer),
+/// by the Newton-Schulz iteration: x = x / max(|x|, eps), then `steps` times, with g = x x^T (or x^T x), x = a x + (b g
+/// + c g g) x (or x (b g + c g g)). x is f32 with the rows of `left` and a row stride of `stride`. The others are
+/// scratch: left and product f32 [rows][columns], gram and polynomial f32 [n][n] with n = min(rows, columns).
 struct Orthogonalize {
   static constexpr std::string_view kName = "orthogonalize";
   static constexpr OpFacts kFacts{Role::update, Limit::arithmetic};
   ValueId x, left, product, gram, polynomial;
-  int64_t stride;  // elements of x from a row to the next, of which left's columns count
+  int64_t stride;  // row stride of x in elements, at least left's columns
   int steps;
   std::array<double, 3> coefficients;  // a, b, c
   double eps, scale;
@@ -684,7 +683,7 @@ struct Orthogonalize {
 };
 
 /// Running statistics: masters += momentum * (mean over the step's S micro-batches - masters), unless the step is
-/// skipped; `sums` holds the sum over the micro-batches.
+/// skipped. `sums` contains the sum over the micro-batches.
 struct Blend {
   static constexpr std::string_view kName = "blend";
   static constexpr OpFacts kFacts{Role::update, Limit::memory};
@@ -720,7 +719,7 @@ struct Ema {
 // ranks; `place` maps elements of the flat order to bytes in it. `shard` contains the elements that this rank owns
 // (plan/shards.h), packed, or is `whole` itself.
 
-/// A run of elements of the flat order in some buffer: their type, and the byte at which the first lies.
+/// A run of elements of the flat order in a buffer: their type, and the byte of the first element.
 struct Run {
   Range range;
   DType dtype = DType::f32;
@@ -744,7 +743,7 @@ struct ReduceScatter {
   Ids reads() const { return {whole}; }
   Ids writes() const { return {shard}; }
 };
-/// Owners' shards complete `whole` on every rank.
+/// Gathers the owners' shards into `whole` on every rank.
 struct AllGather {
   static constexpr std::string_view kName = "all_gather";
   enum class What : uint8_t { params, grads, chunk_sums };  // chunk_sums: indices of chunks instead of elements
@@ -756,9 +755,9 @@ struct AllGather {
   Ids writes() const { return {whole}; }
 };
 
-/// All operations that compute but the optimizers' rules (optimizer_rules.h): CT_LAYER_OPS in a type that layers
-/// compute with, CT_OTHER_OPS in one type or in several at once. ComputeOp, the backends' prepare() and the cases of
-/// selftest are made of these lists.
+/// All compute operations except the optimizers' rules (optimizer_rules.h): CT_LAYER_OPS in the compute type,
+/// CT_OTHER_OPS in one fixed type or in several types at once. These lists generate ComputeOp, the backends' prepare()
+/// and the cases of selftest.
 // clang-format off
 #define CT_LAYER_OPS(X)                                                                                        \
   X(Augment) X(Patches) X(ConvReluPool) X(ConvReluPoolGradW) X(ConvReluPoolGradX)                              \
@@ -773,7 +772,7 @@ struct AllGather {
   X(LambMoments) X(TrustRatios) X(MuonMomentum) X(Orthogonalize) X(Blend) X(Ema)
 // clang-format on
 
-/// These and an operation for each rule.
+/// The operations of both lists, and one for each rule.
 #define CT_AND(Op) Op,
 template <class Rules>
 struct WithUpdates;

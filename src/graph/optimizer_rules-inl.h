@@ -2,16 +2,16 @@
 // and with it every bit, is the same on each. No include guard: a backend includes this inside its own namespace, once
 // for each instruction set, after
 //   CT_RULE  the attributes of its functions
-//   V        any type of its registers, with V(float), + - * / of two V, unary -, fma(a, b, c) = a b + c in one
-//   rounding,
-//            sqrt, not_negative (0 below 0) and sign (of 0 it is 0, of NaN NaN)
-// A Formula<Rule, form> is made once a step, of f64 numbers that become f32 here; then it is applied to every element:
+//   V        any type of its registers, with V(float), + - * / of two V, unary -, fma(a, b, c) = a b + c with one
+//            rounding, sqrt, not_negative (0 below 0) and sign (0 for 0, NaN for NaN)
+// A Formula<Rule, form> is constructed once a step from f64 numbers, which it converts to f32. Then it is applied to
+// every element:
 //   formula(step, gradient, weight, states)
-// with the gradient scaled. It changes the weight and its states.
+// where the gradient is already scaled. It updates the weight and its states.
 //
-// Products and sums are fused exactly where fma() is written.
+// Only fma() fuses a product and a sum.
 
-/// What all formulas read.
+/// The numbers that all formulas read.
 struct StepNumbers {
   float minus_lr, weight_decay, trust;
 };
@@ -44,7 +44,7 @@ struct Formula<rules::Adam, kForm> {
   }
 };
 
-/// SGD's step by a gradient that has its decay.
+/// SGD's step; the gradient includes the decay.
 template <int kForm>
 struct Descent {
   float momentum;
@@ -177,7 +177,7 @@ struct Formula<rules::Muon, kForm> {
   }
 };
 
-/// LAMB's first pass, Adam's moments: the update of an element whose states it changes.
+/// LAMB's first pass: updates Adam's moments of an element and returns its update.
 struct LambMomentsFormula {
   float beta1, rest1, beta2, rest2, eps;
 
@@ -196,7 +196,7 @@ struct LambMomentsFormula {
   }
 };
 
-/// Muon's momentum: changes the buffer and gives the direction. rest = 1 - momentum.
+/// Muon's momentum: updates the buffer and returns the direction. rest = 1 - momentum.
 template <class V>
 CT_RULE V muon_direction(float rest, bool nesterov, V g, V& buffer) {
   buffer = fma(V(rest), g - buffer, buffer);
@@ -209,7 +209,7 @@ CT_RULE V moving_average(float rest, V x, V average) {
   return fma(V(rest), x - average, average);
 }
 
-/// What a formula reads of the step and of a slice, whose trust ratio is `trust`.
+/// The numbers that a formula reads from the step and a slice; `trust` is the slice's trust ratio.
 template <class Rule, class Scalars>
 CT_RULE StepNumbers step_of(const Scalars& s, double weight_decay, float lr_scale, float trust) {
   double lr = s.lr * lr_scale;

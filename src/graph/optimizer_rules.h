@@ -1,13 +1,13 @@
-// The rules of the elementwise optimizers: what each remembers of an element, which numbers change from step to step,
-// and the options it has. optimizer_rules-inl.h has the formulas. Kernels include this too: standard library only.
+// The rules of the elementwise optimizers: the states of an element, the coefficients that change from step to step,
+// and the options. optimizer_rules-inl.h has the formulas. Kernels include this too: standard library only.
 //
-// A rule is a struct of its options. Beside them it has
-//   kName         of its operation
-//   CT_STATES     what it remembers of an element, by the names that checkpoints use; zero at first
-//   Coefficients  doubles that the optimizer's module computes for each step (at most kCoefficients); `rate_factor`, if
-//                 it is there, multiplies the rate before that is rounded to f32
-//   kForms        how many formulas it has, if more than one: its option `form` chooses one, and kept(form) says which
-//                 states that formula uses
+// A rule is a struct of its options. In addition it has
+//   kName         the name of its operation
+//   CT_STATES     the states of an element, under the names in checkpoints; initially zero
+//   Coefficients  doubles that the optimizer's module computes for each step (at most kCoefficients); an optional
+//                 `rate_factor` multiplies the rate before the rate is rounded to f32
+//   kForms        the number of its formulas, if more than one: the option `form` selects one, and kept(form) returns
+//                 the states that it uses
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@ constexpr std::array<std::string_view, kCount> names_in(std::string_view list) {
   };                   \
   static constexpr auto kStates = ::ct::rules::names_in<sizeof(States<char>)>(#__VA_ARGS__)
 
-/// What most rules have in common.
+/// The defaults of rules.
 struct Rule {
   static constexpr int form = 0, kForms = 1;
   static constexpr bool kTrusted = false;  // reads the trust ratio of the slice's tensor
@@ -138,7 +138,7 @@ struct Muon : Rule {
 /// The table of rules. ComputeOp (graph/ops.h), both backends, the test cases and the benchmarks follow from it.
 using Any = std::variant<Adam, Sgd, RmsProp, Adagrad, Lion, Lars, Lamb, Muon>;
 
-/// Which states a form keeps, in the order of kStates.
+/// Does a form keep each state? In the order of kStates.
 template <class Rule>
 constexpr std::array<bool, Rule::kStates.size()> kept_states(int form) {
   std::array<bool, Rule::kStates.size()> kept{};
@@ -164,7 +164,7 @@ consteval size_t state(std::string_view name) {
   throw "no such state";
 }
 
-/// A rule's Coefficients as the array that steps carry.
+/// Converts a rule's Coefficients to the array in a step's scalars.
 template <class Row, class Coefficients>
 Row to_row(const Coefficients& coefficients) {
   Row row = {};
@@ -175,7 +175,7 @@ Row to_row(const Coefficients& coefficients) {
   return row;
 }
 
-/// And back.
+/// Converts the array back to Coefficients.
 template <class Rule, class Row>
 #ifdef __CUDACC__
 __host__ __device__

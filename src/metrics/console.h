@@ -1,4 +1,4 @@
-// What a run says. Data on stdout: lines of metrics/log_format.h, byte for byte. Chatter on stderr. Only rank 0 speaks.
+// The output of a run. Results (lines of metrics/log_format.h) go to stdout, messages to stderr. Only rank 0 prints.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ class Console {
  public:
   Console(bool speaks, Verbosity verbosity);
 
-  /// A line of data on stdout.
+  /// A line of results on stdout.
   void data(const std::string& line);
-  /// A line of chatter on stderr, unless quiet.
+  /// A message on stderr, unless quiet.
   void note(const std::string& line);
-  void detail(const std::string& line);  // with -v
+  void detail(const std::string& line);  // a message on stderr, with -v only
   /// The line that is rewritten in place; only on a terminal.
   void progress(const std::string& line);
   bool shows_progress() const { return progress_; }

@@ -1,5 +1,5 @@
-// Images side by side in one picture, as torchvision.utils.save_image(images, nrow=int(n ** 0.5), normalize=True,
-// pad_value=1) makes it.
+// A grid of images in one picture, as from torchvision.utils.save_image(images, nrow=int(n ** 0.5), normalize=True,
+// pad_value=1).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct ImageGrid {
 };
 
 /// `images`: f32 [N][channels][height][width] with N >= 1; the smallest of all values becomes black and the largest
-/// white. Images lie in rows of floor(sqrt(N)), with two white pixels around each; a single one has none.
+/// white. Rows have floor(sqrt(N)) images, with two white pixels around each; a single image has no border.
 ImageGrid image_grid(std::span<const float> images, int64_t channels, int64_t height, int64_t width);
 
 }  // namespace ct

@@ -1,5 +1,5 @@
-// How a run's lines of losses and accuracies look: as the tutorial prints them, as DeepSpeed's example of it does, or
-// as scripts that compare ways to train do.
+// The format of a run's lines of losses and accuracies: the tutorial's, that of DeepSpeed's example, or that of scripts
+// with a moving average.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace ct {
 enum class LogFormat : uint8_t { tutorial, example, ema_loss };
 constexpr auto words_of(LogFormat) { return std::to_array<std::string_view>({"tutorial", "example", "ema_loss"}); }
 
-/// What a line of the loss may tell.
+/// The numbers of a loss line.
 struct LossLine {
   int64_t epoch = 0;          // from 0
   int64_t micro_batches = 0;  // of this epoch, of all ranks
@@ -26,18 +26,18 @@ struct LossLine {
 /// loss: 2.3026", on one line.
 std::string loss_line(LogFormat format, const LossLine& line);
 
-/// A class's name in at least five bytes, as the tutorial's "%5s" has it: fmt would count characters.
+/// A class's name padded to at least five bytes, as by the tutorial's "%5s"; fmt would count characters.
 std::string padded_name(std::string_view name);
 
-/// The moving average of the steps' losses that `ema_loss` prints: it begins each epoch at 0, without a correction, so
-/// that an epoch's first lines are low.
+/// The moving average of the steps' losses for `ema_loss`. It begins each epoch at 0 without bias correction, so the
+/// first lines of an epoch are low.
 inline double next_ema_loss(double ema, double loss) { return 0.9 * ema + 0.1 * loss; }
 
-/// "Accuracy of the network on the 10000 test images: 55 %", truncated as the tutorial does; example: rounded, behind
-/// two blanks.
+/// "Accuracy of the network on the 10000 test images: 55 %", truncated as in the tutorial; example: rounded, after two
+/// blanks.
 std::string accuracy_line(int64_t correct, int64_t images, std::string_view split,
                           LogFormat format = LogFormat::tutorial);
-/// "Accuracy of plane : 75 %", likewise.
+/// "Accuracy of plane : 75 %", with the same formats.
 std::string class_accuracy_line(std::string_view name, int64_t correct, int64_t images,
                                 LogFormat format = LogFormat::tutorial);
 

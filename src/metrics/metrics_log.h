@@ -1,4 +1,4 @@
-// metrics.jsonl and metrics.csv of a run: one record a line, appended as it happens.
+// metrics.jsonl and metrics.csv of a run: one record a line, appended during the run.
 #pragma once
 
 #include <deque>
@@ -15,17 +15,16 @@ class MetricsLog {
  public:
   MetricsLog(FileSystem& files, const Path& run);
 
-  /// Appends a record ({"event": ..., ...}) to metrics.jsonl and, where it has scalars, to metrics.csv. Lines that the
-  /// disk does not take wait in memory for the next write; problem() says why.
+  /// Appends a record ({"event": ..., ...}) to metrics.jsonl and, if it has scalars, to metrics.csv. Lines that cannot
+  /// be written stay in memory until the next write; problem() returns the reason.
   void write(const Json& record);
-  /// Writes what waits, or throws Error(io).
+  /// Writes waiting lines, or throws Error(io).
   void flush();
-  /// Why lines wait for the disk; empty: nothing waits.
+  /// The reason why lines wait; empty: none waits.
   const std::string& problem() const { return problem_; }
 
-  /// Goes back to the checkpoint of `step`, from which a run continues: whatever was recorded later is dropped, and so
-  /// are evaluations at that step, which come after the checkpoint and are repeated where they are due. The files are
-  /// replaced by rename.
+  /// Rewinds the files to the checkpoint of `step`, from which a run continues: later records are dropped, and also
+  /// evaluations at that step, which follow the checkpoint and are repeated if due. The files are replaced by rename.
   static void rewind(FileSystem& files, const Path& run, int64_t step);
 
  private:
@@ -37,7 +36,7 @@ class MetricsLog {
   std::string problem_;
 };
 
-/// A record's line in metrics.csv; none for records without scalars.
+/// A record's line in metrics.csv; nullopt for records without scalars.
 std::optional<std::string> csv_line(const Json& record);
 std::string csv_header();
 

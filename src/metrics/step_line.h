@@ -1,4 +1,4 @@
-// Lines about steps.
+// The parts of lines about steps.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace ct {
 
-/// A number as Python's repr() has it: "0.001", "1e-05", "65536.0", "nan".
+/// A number in the format of Python's repr(): "0.001", "1e-05", "65536.0", "nan".
 std::string python_number(double value);
 
-/// What a parameter group's momentum is: one number, or two betas.
+/// The momentum of a parameter group: one number, or two betas.
 struct GroupMomentum {
   double first = 0;
   std::optional<double> second;

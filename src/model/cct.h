@@ -1,5 +1,5 @@
-// The compact convolutional transformer (Hassani et al., 2021), CCT-7/3x1 unless told otherwise, as vit-pytorch names
-// its parts: convolutions make the tokens, and a learnt mean of all tokens takes the class token's place.
+// The compact convolutional transformer (Hassani et al., 2021), by default CCT-7/3x1, with vit-pytorch's names:
+// convolutions compute the tokens, and a learnt mean of all tokens replaces the class token.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace ct {
 
-/// What a configuration may say of it: 7 layers, 3x3 kernels, 1 convolution.
+/// Its keys; the defaults are 7 layers, 3x3 kernels, 1 convolution.
 struct CctKeys {
   int64_t dim = 256, depth = 7, heads = 4, mlp_dim = 512, kernel = 3, convolutions = 1;
   double dropout = 0;

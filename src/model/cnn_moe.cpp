@@ -61,7 +61,7 @@ std::vector<ConfigKey> CnnMoeKeys::keys() {
        factor},
       {"eval_capacity_factor", &eval_capacity_factor, "the same in evaluation", factor},
       {"aux_loss_coefficient", &aux_loss_coefficient, "weight of the load-balancing loss", {.min = 0, .max = 1e6}},
-      {"moe_param_group", &moe_param_group, "accepted without effect: experts are trained as all other parameters"}};
+      {"moe_param_group", &moe_param_group, "accepted without effect: experts are trained like all other parameters"}};
 }
 
 std::optional<ConfigFault> CnnMoeKeys::fault() const {

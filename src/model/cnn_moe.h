@@ -1,6 +1,6 @@
-// The network of DeepSpeed's CIFAR-10 example with mixtures of experts: of the tutorial's network the last layer but
-// one is replaced by a mixture each of `num_experts`, one behind the other, whose experts are linear layers (Shazeer et
-// al., 2017; Rajbhandari et al., "DeepSpeed-MoE", 2022). Names, gates and starts are DeepSpeed's.
+// The network of DeepSpeed's CIFAR-10 example with mixtures of experts: the last layer but one of the tutorial's
+// network is replaced by a sequence of mixtures, one for each element of `num_experts`, whose experts are linear layers
+// (Shazeer et al., 2017; Rajbhandari et al., "DeepSpeed-MoE", 2022). Names, gates and initial values are DeepSpeed's.
 #pragma once
 
 #include <optional>
@@ -12,11 +12,11 @@
 
 namespace ct {
 
-/// residual: a linear layer that every image takes lies beside the experts, and a learnt softmax mixes both.
+/// residual: a further linear layer processes every image, and a learnt softmax mixes its result with the experts'.
 enum class MlpType : uint8_t { standard, residual };
 constexpr auto words_of(MlpType) { return std::to_array<std::string_view>({"standard", "residual"}); }
 
-/// Noise while training. RSample: on the logits by which top_k 1 chooses; Jitter: on what the gate sees.
+/// Noise in training. RSample: on the logits that select the expert with top_k 1; Jitter: on the gate's input.
 enum class GateNoise : uint8_t { none, rsample, jitter };
 constexpr auto words_of(GateNoise) { return std::to_array<std::string_view>({"none", "RSample", "Jitter"}); }
 

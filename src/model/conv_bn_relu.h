@@ -8,16 +8,16 @@
 
 namespace ct {
 
-/// How the convolution's weights begin, beside Kaiming's draws (Init in graph/graph.h).
+/// Initialisations of the convolution's weights in addition to Kaiming's (Init in graph/graph.h).
 struct ConvBegins {
   bool dirac = false, whitens = false;
 };
-/// relu(bn(conv(x)) + residual), of parameters NAME.conv.weight, NAME.bn.*.
+/// relu(bn(conv(x)) + residual), with the parameters NAME.conv.weight and NAME.bn.*.
 ValueId conv_bn_relu(Graph& g, ValueId x, const std::string& name, int64_t width, ValueId residual = kNone,
                      ConvBegins begins = {});
-/// relu(bn(pool(conv(x)))), with a maximum of 2x2: pooled before it is normalised, a quarter of the elements.
+/// relu(bn(pool(conv(x)))), with 2x2 max pooling before the normalisation, which then has a quarter of the elements.
 ValueId conv_pool_bn_relu(Graph& g, ValueId x, const std::string& name, int64_t width, ConvBegins begins = {});
-/// The maximum of windows of that size side by side, or of smaller ones where images have no such window.
+/// Max pooling with non-overlapping windows of that size, or of smaller ones if the images are smaller.
 ValueId shrink(Graph& g, ValueId x, int kernel);
 
 }  // namespace ct

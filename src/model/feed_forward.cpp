@@ -12,12 +12,13 @@ FffTrees trees_of(const FeedForwardKeys::Fff& keys) {
 }  // namespace
 
 std::vector<ConfigKey> FeedForwardKeys::keys() {
-  return {{"ffn", &ffn, "feed-forward layers: mlp (two linear layers) | fff (fast: a path through a tree)"},
-          {"ffn_pairs", &ffn_pairs, "also a feed-forward layer before attention"},
-          {"fff_depth", &fff.depth, "levels of a tree below its root", {.min = 0, .max = 13}},
-          {"fff_fanout", &fff.fanout, "children of a tree's node", {.min = 2, .max = 64}},
-          {"fff_trees", &fff.trees, "number of trees", {.min = 1, .max = 64}},
-          {"fff_dense", &fff.dense, "units beside the trees that every token visits", {.min = 0, .max = 4096}}};
+  return {
+      {"ffn", &ffn, "feed-forward layers: mlp (two linear layers) | fff (fast: a path through a tree)"},
+      {"ffn_pairs", &ffn_pairs, "also a feed-forward layer before attention"},
+      {"fff_depth", &fff.depth, "levels of a tree below its root", {.min = 0, .max = 13}},
+      {"fff_fanout", &fff.fanout, "children of a tree's node", {.min = 2, .max = 64}},
+      {"fff_trees", &fff.trees, "number of trees", {.min = 1, .max = 64}},
+      {"fff_dense", &fff.dense, "units that every token visits, in addition to the trees", {.min = 0, .max = 4096}}};
 }
 
 std::optional<ConfigFault> FeedForwardKeys::fault() const {
@@ -29,8 +30,8 @@ std::optional<ConfigFault> FeedForwardKeys::fault() const {
                               : fff.dense != absent.dense   ? "fff_dense"
                                                             : nullptr;
     if (given == nullptr) return {};
-    return ConfigFault{
-        given, "is a key of trees, which model.ffn: mlp does not have: set model.ffn to fff, or leave this key out"};
+    return ConfigFault{given,
+                       "is a key of model.ffn: fff, and model.ffn is mlp: set model.ffn to fff, or leave this key out"};
   }
   double units = 0, level = static_cast<double>(fff.trees * trees_of(fff).group());
   for (int64_t d = 0; d <= fff.depth; ++d, level *= static_cast<double>(fff.fanout)) units += level;

@@ -1,5 +1,5 @@
-// The feed-forward layers of vision transformers that a configuration may choose in the place of the usual two linear
-// layers, and how many of them there are.
+// The feed-forward layers of vision transformers that a configuration may select instead of the usual two linear
+// layers.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@
 
 namespace ct {
 
-/// mlp: two linear layers; fff: a fast feedforward layer (Belcak & Wattenhofer, 2023), whose units are trees of which a
-/// token visits a path each.
+/// mlp: two linear layers; fff: a fast feedforward layer (Belcak & Wattenhofer, 2023), whose units form trees; a token
+/// visits one path of each tree.
 enum class FeedForward : uint8_t { mlp, fff };
 constexpr auto words_of(FeedForward) { return std::to_array<std::string_view>({"mlp", "fff"}); }
 
-/// What a configuration may say of them.
+/// The keys of feed-forward layers.
 struct FeedForwardKeys {
   FeedForward ffn = FeedForward::mlp;
   bool ffn_pairs = false;
@@ -31,8 +31,8 @@ struct FeedForwardKeys {
   std::optional<ConfigFault> fault() const;
 };
 
-/// A fast feedforward layer from and to `dim`, under the names `linear_in` and `linear_out`; beside it, where that is
-/// wanted, a dense one of few units, `dense_in` and `dense_out`, which every token visits.
+/// A fast feedforward layer from and to `dim`, with the names `linear_in` and `linear_out`; with `dense` units also a
+/// small dense layer, `dense_in` and `dense_out`, which every token visits.
 ValueId fast_feed_forward(Graph& g, ValueId x, const std::string& name, int64_t dim, const FeedForwardKeys& keys);
 
 }  // namespace ct

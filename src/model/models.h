@@ -21,12 +21,12 @@ namespace ct {
 
 /// The network of the PyTorch and DeepSpeed CIFAR-10 tutorials: 62,006 parameters.
 ValueId cnn(Graph& g, ValueId images, int classes);
-/// cnn()'s network from plain operations, one layer each: what cnn() must equal.
+/// cnn()'s network from separate operations, one for each layer; tests compare cnn() with it.
 ValueId cnn_plain(Graph& g, ValueId images, int classes);
 /// One linear layer on the pixels.
 ValueId linear_model(Graph& g, ValueId images, int classes);
 
-/// A model of a configuration: its name, and the keys of all models that have keys.
+/// The model of a configuration: its name, and the keys of all models with keys.
 struct Model {
   std::string name = "cnn";
   CnnMoeKeys cnn_moe;
@@ -37,13 +37,13 @@ struct Model {
   VitKeys vit;
   CctKeys cct;
 
-  /// The keys that the named model takes, bound to this.
+  /// The keys of the named model, bound to this object.
   std::vector<ConfigKey> keys();
-  /// A rule between them that they break.
+  /// A rule between these keys that does not hold.
   std::optional<ConfigFault> fault() const;
-  /// Gives what is left to the program the value that it has for images of that size.
+  /// Sets the keys that the program chooses, for images of that size.
   void settle(int64_t height, int64_t width) { resnet.settle(height, width); }
-  /// Likewise the value that it has in another, which is settled.
+  /// Sets them to the values of another, settled model.
   void settle_like(const Model& other) {
     if (resnet.stem == Stem::automatic) resnet.stem = other.resnet.stem;
   }
@@ -53,9 +53,9 @@ std::vector<std::string> model_names();
 /// Throws ExitCode::usage for a name that is not among them.
 Builder find_model(const Model& model);
 
-/// Error(usage) naming both shapes unless the model takes images of that shape; most take any.
+/// Throws Error(usage) with both shapes unless the model accepts images of that shape; most accept any.
 void require_fitting(const Model& model, int64_t channels, int64_t height, int64_t width);
-/// A side of square images that the model takes, to look at what it is made of.
+/// A side of square images that the model accepts, for inspecting its graph.
 int64_t some_side(const Model& model);
 
 /// The initial values of a parameter or statistic, in PyTorch's order: drawn from PyTorch's distributions and keyed by

@@ -68,7 +68,7 @@ std::optional<Positions> positions_of(const Graph& graph) {
 
 std::vector<float> resample_positions(std::span<const float> values, int64_t before, TokenGrid from, TokenGrid to) {
   const auto tokens = before + from.tokens(), all = static_cast<int64_t>(values.size());
-  check(tokens > 0 && all % tokens == 0, all, " numbers are no embeddings of ", tokens, " tokens");
+  check(tokens > 0 && all % tokens == 0, all, " numbers are not embeddings of ", tokens, " tokens");
   const auto kept = values.first(static_cast<size_t>(before * (all / tokens)));
   const std::vector<double> grid(values.begin() + static_cast<ptrdiff_t>(kept.size()), values.end());
   std::vector<float> result(kept.begin(), kept.end());

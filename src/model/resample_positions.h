@@ -16,7 +16,7 @@ struct TokenGrid {
   int64_t tokens() const { return height * width; }
 };
 
-/// A network's position embeddings: of so many tokens before the others, which lie on the grid.
+/// A network's position embeddings: `before` tokens, then those of the grid.
 struct Positions {
   size_t parameter = 0;
   int64_t before = 0;
@@ -25,7 +25,7 @@ struct Positions {
 std::optional<Positions> positions_of(const Graph& graph);
 
 /// Embeddings [before + height * width][numbers] of tokens on grid `from`, brought to grid `to` by bicubic filters
-/// (Keys, 1981, with a = -0.5) that widen where the grid shrinks; those of the tokens before them stay.
+/// (Keys, 1981, with a = -0.5) that widen if the grid shrinks; those of the `before` tokens do not change.
 std::vector<float> resample_positions(std::span<const float> values, int64_t before, TokenGrid from, TokenGrid to);
 
 }  // namespace ct

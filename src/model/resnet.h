@@ -1,4 +1,4 @@
-// Residual networks (He et al., 2015) as torchvision names their parts.
+// Residual networks (He et al., 2015) with torchvision's names.
 #pragma once
 
 #include <vector>
@@ -9,23 +9,24 @@
 namespace ct {
 
 /// The first layers. cifar: a 3x3 convolution of stride 1; imagenet: a 7x7 one of stride 2 and a 3x3 pooling of stride
-/// 2, after which images have a quarter of their height and width; automatic: what suits the images.
+/// 2, after which images have a quarter of their height and width; automatic: depends on the images' size.
 enum class Stem : uint8_t { automatic, cifar, imagenet };
 constexpr auto words_of(Stem) { return std::to_array<std::string_view>({"auto", "cifar", "imagenet"}); }
 
-/// What a configuration may say of a ResNet.
+/// The keys of a ResNet.
 struct ResnetKeys {
   Stem stem = Stem::automatic;
-  int64_t width = 64;               // channels of the first layer; they double from layer to layer
-  bool zero_init_residual = false;  // a block's last batch norm begins with a weight of 0: blocks begin as identities
+  int64_t width = 64;  // channels of the first layer; they double from layer to layer
+  bool zero_init_residual =
+      false;  // the weight of each block's last batch norm is initially 0: blocks begin as identities
 
   std::vector<ConfigKey> keys();
-  /// Gives `automatic` its meaning for images of that size.
+  /// Replaces `automatic` by the stem for images of that size.
   void settle(int64_t height, int64_t width);
 };
 
-/// So many blocks in each layer. A basic block has two 3x3 convolutions, a bottleneck a 1x1, a 3x3 and a 1x1 of four
-/// times the width.
+/// The number of blocks in each layer. A basic block has two 3x3 convolutions, a bottleneck a 1x1, a 3x3 and a 1x1
+/// convolution of four times the width.
 struct ResnetBlocks {
   std::vector<int> counts;
   enum Kind : uint8_t { basic, bottleneck } kind = basic;

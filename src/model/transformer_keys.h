@@ -1,4 +1,4 @@
-// Keys that transformers have in common.
+// The common keys of transformers.
 #pragma once
 
 #include <optional>
@@ -19,8 +19,8 @@ inline ConfigKey heads_key(int64_t& heads) {
 inline ConfigKey mlp_dim_key(int64_t& mlp_dim) {
   return {"mlp_dim", &mlp_dim, "width inside a feed-forward layer", {.min = 1, .max = 16384}};
 }
-/// A mask keeps whole 65,536ths of the elements (graph/dropout_key.h): beyond this it would be off by more than a
-/// hundredth of what it keeps, and in the end keep nothing.
+/// A mask keeps a multiple of 1/65,536 of the elements (graph/dropout_key.h): above this limit the rounding error would
+/// exceed a hundredth of the kept share.
 inline const ConfigRule kDropout{.min = 0, .max = 0.999};
 inline ConfigKey dropout_key(double& dropout) {
   return {"dropout", &dropout, "dropout of the branches' results", kDropout};
@@ -29,10 +29,11 @@ inline ConfigKey emb_dropout_key(double& dropout) {
   return {"emb_dropout", &dropout, "dropout of the embedded tokens", kDropout};
 }
 
-/// Heads share out the width of a token.
+/// The number of heads must divide the width of a token.
 inline std::optional<ConfigFault> heads_fault(int64_t dim, int64_t heads) {
   if (dim % heads == 0) return {};
-  return ConfigFault{"heads", str("must divide model.dim, which the heads share: ", dim, " is no multiple of ", heads)};
+  return ConfigFault{"heads",
+                     str("must divide model.dim, which the heads share: ", dim, " is not a multiple of ", heads)};
 }
 
 }  // namespace ct

@@ -1,4 +1,4 @@
-// The vision transformer (Dosovitskiy et al., 2021) as timm names its parts.
+// The vision transformer (Dosovitskiy et al., 2021) with timm's names.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace ct {
 
-/// What a configuration may say of it.
+/// The keys of vit.
 struct VitKeys {
   int64_t patch = 4, dim = 192, depth = 12, heads = 3, mlp_dim = 768;
   double dropout = 0, emb_dropout = 0;

@@ -1,6 +1,5 @@
-// A vision transformer for small data sets (Lee, Lee & Song, 2021): shifted patch tokens, and attention that is
-// sharpened by a temperature and keeps off the diagonal. The names of its parts are those of vit-pytorch's ViT for
-// small data sets.
+// A vision transformer for small data sets (Lee, Lee & Song, 2021): shifted patch tokens, and attention with a learnt
+// temperature and a masked diagonal. The names are those of vit-pytorch's ViT for small data sets.
 #pragma once
 
 #include <optional>
@@ -14,7 +13,7 @@
 
 namespace ct {
 
-/// What a configuration may say of it.
+/// The keys of vit_tiny.
 struct VitTinyKeys {
   int64_t patch = 4, dim = 512, depth = 4, heads = 6, dim_head = 64, mlp_dim = 256;
   double dropout = 0.1, emb_dropout = 0.1;
@@ -24,7 +23,8 @@ struct VitTinyKeys {
   std::optional<ConfigFault> fault() const { return feed_forward.fault(); }
 };
 
-/// What a tensor's name in later versions of vit-pytorch (1.26), whose layers hold their own norms, is here.
+/// Converts a tensor's name in later versions of vit-pytorch (1.26), whose layers contain their norms, to the name
+/// here.
 std::string name_in_vit_tiny(std::string_view name);
 
 /// 4,371,438 parameters with 32x32 images and 10 classes; with ffn fff, 4,365,290.

@@ -1,6 +1,5 @@
 // PyTorch's Adagrad (Duchi et al., 2011):
-//   g += weight_decay p;  sum += g^2;  p -= lr / (1 + lr_decay t) g / (sqrt(sum) + eps), t applied steps before this
-//   one
+//   g += weight_decay p;  sum += g^2;  p -= lr / (1 + lr_decay t) g / (sqrt(sum) + eps), t: previous applied steps
 #pragma once
 
 #include "graph/optimizer_rules.h"
@@ -20,7 +19,7 @@ struct Adagrad {
     return {lr_key(lr),
             {"lr_decay", &lr_decay, "the rate is divided by 1 + this * steps", kNotNegative},
             {"initial_accumulator_value", &initial_accumulator_value, "", {.only = "0"}},
-            {"eps", &eps, "added to the root of the sum of squares", kPositive},
+            {"eps", &eps, "added to the square root of the sum", kPositive},
             weight_decay_key(weight_decay),
             no_decay_key(no_decay)};
   }

@@ -1,4 +1,5 @@
-// Adam (Kingma & Ba, 2015) and AdamW (Loshchilov & Hutter, 2019). DeepSpeed's "Adam" is AdamW unless told otherwise.
+// Adam (Kingma & Ba, 2015) and AdamW (Loshchilov & Hutter, 2019). DeepSpeed's "Adam" is AdamW unless adam_w_mode is
+// false.
 #pragma once
 
 #include <cmath>
@@ -21,8 +22,8 @@ struct AdamW {
   std::vector<ConfigKey> keys() {
     return {lr_key(lr),
             {"betas", &betas, "decay of the moments", kFraction},
-            {"eps", &eps, "added to the root of the second moment", kNotNegative},
-            {"bias_correction", &bias_correction, "of the moments, which begin at 0", {}},
+            {"eps", &eps, "added to the square root of the second moment", kNotNegative},
+            {"bias_correction", &bias_correction, "corrects the bias of moments that start at 0", {}},
             weight_decay_key(weight_decay),
             no_decay_key(no_decay)};
   }
@@ -41,7 +42,7 @@ struct AdamW {
 
 struct Adam : AdamW {
   static constexpr std::string_view kType = "Adam";
-  bool adam_w_mode = true;  // decay is decoupled, as AdamW's always is; false: L2
+  bool adam_w_mode = true;  // decoupled decay; false: L2
 
   std::vector<ConfigKey> keys() {
     std::vector<ConfigKey> keys = AdamW::keys();

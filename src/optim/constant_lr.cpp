@@ -5,8 +5,8 @@
 namespace ct::optim {
 
 std::vector<ConfigKey> ConstantLr::keys() {
-  return {{"factor", &factor, "of the optimizer's lr, at first", kShare},
-          {"total_iters", &total_iters, "optimizer steps until it is the whole", {.min = 0}}};
+  return {{"factor", &factor, "factor of the optimizer's lr at first", kShare},
+          {"total_iters", &total_iters, "optimizer steps until the factor is 1", {.min = 0}}};
 }
 
 Rates ConstantLr::at(Rates given, int64_t step) const {

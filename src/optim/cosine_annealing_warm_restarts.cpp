@@ -9,7 +9,7 @@ namespace ct::optim {
 
 std::vector<ConfigKey> CosineAnnealingWarmRestarts::keys() {
   return {{"T_0", &t_0, "optimizer steps to the first restart", {.min = 1}},
-          {"T_mult", &t_mult, "what that is multiplied by at every restart", {.min = 1}},
+          {"T_mult", &t_mult, "factor of the interval at every restart", {.min = 1}},
           {"eta_min", &eta_min, "the lowest rate", kNotNegative}};
 }
 

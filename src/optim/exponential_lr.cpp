@@ -8,11 +8,11 @@
 namespace ct::optim {
 
 std::vector<ConfigKey> ExponentialLr::keys() {
-  return {{"gamma", &gamma, "what the rate is multiplied by at every optimizer step", kNotNegative}};
+  return {{"gamma", &gamma, "factor of the rate at every optimizer step", kNotNegative}};
 }
 
 std::optional<ConfigFault> ExponentialLr::fault() const {
-  if (!gamma) return ConfigFault{"gamma", "must be given: what the rate is multiplied by at every optimizer step"};
+  if (!gamma) return ConfigFault{"gamma", "must be given: the factor of the rate at every optimizer step"};
   return {};
 }
 

@@ -1,4 +1,4 @@
-// Keys that every optimizer has.
+// Keys of every optimizer.
 #pragma once
 
 #include "base/config_key.h"
@@ -11,7 +11,9 @@ inline const ConfigRule kNotNegative{.min = 0}, kFraction{.min = 0, .max = 1, .b
 
 inline ConfigKey lr_key(double& lr) { return {"lr", &lr, "learning rate", kNotNegative}; }
 inline ConfigKey weight_decay_key(double& weight_decay) { return {"weight_decay", &weight_decay, "", kNotNegative}; }
-/// A parameter group in short: see optim/parameter_groups.h.
-inline ConfigKey no_decay_key(NoDecay& no_decay) { return {"no_decay", &no_decay, "vectors: biases do not decay"}; }
+/// A short form of a parameter group: see optim/parameter_groups.h.
+inline ConfigKey no_decay_key(NoDecay& no_decay) {
+  return {"no_decay", &no_decay, "vectors: no decay of biases and other vectors"};
+}
 
 }  // namespace ct::optim

@@ -1,6 +1,6 @@
 // LAMB (You et al., arXiv 1904.00962) as DeepSpeed's FusedLamb, in two passes over memory:
 //   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  u = m / (sqrt(v) + eps) + weight_decay w
-//   trust = |w| / |u| between min_coeff and max_coeff, 1 where a norm is 0
+//   trust = |w| / |u|, clamped to min_coeff..max_coeff; 1 if a norm is 0
 //   w -= lr sqrt(1 - beta2^t) / (1 - beta1^t) trust u; without bias_correction w -= lr trust u
 #pragma once
 
@@ -27,10 +27,10 @@ struct Lamb {
   std::vector<ConfigKey> keys() {
     return {lr_key(lr),
             {"betas", &betas, "decay of the moments", kFraction},
-            {"eps", &eps, "added to the root of the second moment", kPositive},
-            {"max_coeff", &max_coeff, "the most that a tensor's rate is multiplied by", kNotNegative},
-            {"min_coeff", &min_coeff, "the least", kNotNegative},
-            {"bias_correction", &bias_correction, "of the moments, which begin at 0", {}},
+            {"eps", &eps, "added to the square root of the second moment", kPositive},
+            {"max_coeff", &max_coeff, "the largest trust ratio", kNotNegative},
+            {"min_coeff", &min_coeff, "the smallest trust ratio", kNotNegative},
+            {"bias_correction", &bias_correction, "corrects the bias of moments that start at 0", {}},
             weight_decay_key(weight_decay),
             no_decay_key(no_decay)};
   }
@@ -46,10 +46,10 @@ struct Lamb {
             .beta2 = beta2,
             .rate_factor = bias_correction ? std::sqrt(1 - std::pow(beta2, t)) / (1 - std::pow(beta1, t)) : 1};
   }
-  /// Of tensors whose norms the two sums give; `ratios` takes the result.
+  /// The trust ratios of tensors, from their sums of squares: of weights and of updates. `ratios` receives the result.
   TrustRatios trust(std::vector<TrustRatios::Tensor> tensors, ValueId scalars, ValueId weight_sums, ValueId update_sums,
                     ValueId ratios) const {
-    for (TrustRatios::Tensor& t : tensors) t.weight_decay = 0;  // it is in the update, whose norm is taken
+    for (TrustRatios::Tensor& t : tensors) t.weight_decay = 0;  // the update contains the decay
     return {.tensors = std::move(tensors),
             .scalars = scalars,
             .weight_sums = weight_sums,

@@ -1,8 +1,7 @@
-// LARS (You et al., arXiv 1708.03888) as timm's Lars: SGD whose step is, tensor by tensor, as long as the tensor's
-// weights allow:
-//   trust = trust_coeff |w| / (|g| + weight_decay |w| + eps), 1 where a norm is 0; with trust_clip min(trust / lr, 1)
+// LARS (You et al., arXiv 1708.03888) as timm's Lars: SGD that scales each tensor's step by a trust ratio:
+//   trust = trust_coeff |w| / (|g| + weight_decay |w| + eps), 1 if a norm is 0; with trust_clip min(trust / lr, 1)
 //   g = trust (g + weight_decay w);  b = momentum b + g;  w -= lr (nesterov ? g + momentum b : b)
-// A tensor without decay is left as it is (trust 1), unless always_adapt. Another pass over the weights gives |w|.
+// A tensor without decay has trust 1, unless always_adapt. |w| costs another pass over the weights.
 #pragma once
 
 #include <limits>
@@ -31,17 +30,18 @@ struct Lars {
             {"momentum", &momentum, "0: none", kNotNegative},
             {"dampening", &dampening, "", {.only = "0"}},
             {"nesterov", &nesterov, "", {}},
-            {"trust_coeff", &trust_coeff, "of the ratio of a tensor's weights to its gradient", kNotNegative},
+            {"trust_coeff", &trust_coeff, "factor of the trust ratio", kNotNegative},
             {"eps", &eps, "added to the gradient's norm", kNotNegative},
-            {"trust_clip", &trust_clip, "the ratio over the rate, at most 1", {}},
-            {"always_adapt", &always_adapt, "tensors without decay too", {}},
+            {"trust_clip", &trust_clip, "clips trust ratio / rate to 1", {}},
+            {"always_adapt", &always_adapt, "trust ratios of tensors without decay too", {}},
             weight_decay_key(weight_decay),
             no_decay_key(no_decay)};
   }
   std::optional<ConfigFault> fault() const { return sgd_fault(momentum, nesterov); }
   Rates rates() const { return {lr, {momentum, 0}}; }
   rules::Lars::Coefficients coefficients(const Rates& rates, int64_t) const { return {.momentum = rates.betas[0]}; }
-  /// Of tensors whose norms the two sums give; `ratios` takes the result.
+  /// The trust ratios of tensors, from their sums of squares: of weights and of gradients. `ratios` receives the
+  /// result.
   TrustRatios trust(std::vector<TrustRatios::Tensor> tensors, ValueId scalars, ValueId weight_sums,
                     ValueId gradient_sums, ValueId ratios) const {
     for (TrustRatios::Tensor& t : tensors) t.adapts = always_adapt || t.weight_decay != 0;

@@ -1,6 +1,6 @@
-// Lion (Chen et al., arXiv 2302.06675), with decoupled decay. Its first momentum only chooses the sign:
+// Lion (Chen et al., arXiv 2302.06675), with decoupled decay. The update is the sign of an interpolated momentum:
 //   c = beta1 m + (1 - beta1) g;  p -= lr (sign(c) + weight_decay p);  m = beta2 m + (1 - beta2) g
-// sign(0) is 0; DeepSpeed's kernel takes it for -1, by which weights that no gradient reaches would drift.
+// sign(0) is 0. In DeepSpeed's kernel it is -1, which moves weights without a gradient.
 #pragma once
 
 #include "graph/optimizer_rules.h"
@@ -19,7 +19,7 @@ struct Lion {
 
   std::vector<ConfigKey> keys() {
     return {lr_key(lr),
-            {"betas", &betas, "decay of the momentum that is looked at, and of the one that is kept", kFraction},
+            {"betas", &betas, "decay of the momentum in the update, and of the stored one", kFraction},
             weight_decay_key(weight_decay),
             no_decay_key(no_decay)};
   }

@@ -9,14 +9,15 @@ namespace ct::optim {
 
 std::vector<ConfigKey> MultiStepLr::keys() {
   return {{"milestones", &milestones, "optimizer steps, a list", {.min = 1}},
-          {"gamma", &gamma, "what the rate is multiplied by at each", kNotNegative}};
+          {"gamma", &gamma, "factor of the rate at each milestone", kNotNegative}};
 }
 
 std::optional<ConfigFault> MultiStepLr::fault() const {
   if (milestones.empty())
     return ConfigFault{"milestones", "must be given: the optimizer steps at which the rate changes"};
   const auto whole = [](double step) { return step == std::floor(step); };
-  if (!std::ranges::all_of(milestones, whole)) return ConfigFault{"milestones", "are numbers of steps: whole numbers"};
+  if (!std::ranges::all_of(milestones, whole))
+    return ConfigFault{"milestones", "must be whole numbers: optimizer steps"};
   if (!std::ranges::is_sorted(milestones)) return ConfigFault{"milestones", "must be in ascending order"};
   return {};
 }

@@ -1,9 +1,9 @@
-// Muon (Jordan, 2024) as torch.optim.Muon, for matrices and convolutions, seen as [out][rest]; AdamW for all else:
+// Muon (Jordan, 2024) as torch.optim.Muon, for matrices and convolutions, as [out][rest]; other parameters use AdamW:
 //   b += (1 - momentum) (g - b);  u = nesterov ? b + (1 - momentum) (g - b) : b
-//   o = the nearest to u with orthonormal rows or columns, by ns_steps of the iteration in graph/ops.h (Orthogonalize)
-//   w -= lr (ratio o + weight_decay w), ratio = sqrt(max(1, out / rest)), or 0.2 sqrt(max(out, rest)), by which
-//   entries are as large as AdamW's (match_rms_adamw)
-// The iteration is in f32 whatever layers compute in (PyTorch's is in bf16).
+//   o = the matrix nearest to u with orthonormal rows or columns, by ns_steps iterations (graph/ops.h, Orthogonalize)
+//   w -= lr (ratio o + weight_decay w), ratio = sqrt(max(1, out / rest)), or 0.2 sqrt(max(out, rest)), which gives
+//   entries the size of AdamW's (match_rms_adamw)
+// The iteration is always in f32 (PyTorch's is in bf16).
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace ct::optim {
 
-/// How a step's length depends on the matrix.
+/// The dependence of a step's length on the matrix's shape.
 enum class AdjustLr : uint8_t { original, match_rms_adamw };
 constexpr auto words_of(AdjustLr) { return std::to_array<std::string_view>({"original", "match_rms_adamw"}); }
 
@@ -41,26 +41,26 @@ struct Muon {
     return {lr_key(lr),
             {"momentum", &momentum, "", kFraction},
             {"nesterov", &nesterov, "", {}},
-            {"ns_coefficients", &ns_coefficients, "a, b, c of the iteration that orthogonalises", {}},
-            {"ns_steps", &ns_steps, "of that iteration", {.min = 1, .max = 99}},
-            {"eps", &eps, "the least norm that a direction is divided by", kPositive},
-            {"adjust_lr_fn", &adjust_lr_fn, "original | match_rms_adamw: how the rate follows a matrix's size", {}},
-            {"adamw_lr", &adamw_lr, "of what is no matrix; absent: lr", kNotNegative},
-            {"adamw_betas", &adamw_betas, "decay of its moments", kFraction},
-            {"adamw_eps", &adamw_eps, "added to the root of its second moment", kNotNegative},
+            {"ns_coefficients", &ns_coefficients, "a, b, c of the Newton-Schulz iteration", {}},
+            {"ns_steps", &ns_steps, "number of Newton-Schulz iterations", {.min = 1, .max = 99}},
+            {"eps", &eps, "lower bound of the norm that divides a direction", kPositive},
+            {"adjust_lr_fn", &adjust_lr_fn, "original | match_rms_adamw: factor of the rate by a matrix's size", {}},
+            {"adamw_lr", &adamw_lr, "rate of the parameters that are no matrices; absent: lr", kNotNegative},
+            {"adamw_betas", &adamw_betas, "decay of their moments", kFraction},
+            {"adamw_eps", &adamw_eps, "added to the square root of their second moment", kNotNegative},
             weight_decay_key(weight_decay),
             no_decay_key(no_decay)};
   }
   std::optional<ConfigFault> fault() const {
-    if (ns_coefficients.size() != 3) return ConfigFault{"ns_coefficients", "are three numbers"};
-    if (adamw_lr && lr == 0) return ConfigFault{"adamw_lr", "needs an lr above 0, by whose schedule it goes"};
+    if (ns_coefficients.size() != 3) return ConfigFault{"ns_coefficients", "must be three numbers"};
+    if (adamw_lr && lr == 0) return ConfigFault{"adamw_lr", "needs an lr above 0, because lr's schedule scales it"};
     return {};
   }
   std::string_view decay() const { return "decoupled"; }
 
-  /// The optimizer of what is no matrix: rates and coefficients are its own.
+  /// The optimizer of the parameters that are no matrices; it has its own rate and coefficients.
   AdamW adamw() const { return {.betas = adamw_betas, .eps = adamw_eps, .weight_decay = weight_decay}; }
-  /// Its rate over Muon's.
+  /// AdamW's rate divided by Muon's.
   double adamw_share() const { return adamw_lr ? *adamw_lr / lr : 1; }
   Rates rates() const { return {lr, adamw_betas}; }
   rules::Adam::Coefficients coefficients(const Rates& rates, int64_t applied) const {
@@ -74,7 +74,7 @@ struct Muon {
   MuonMomentum directions(std::vector<MuonMomentum::Slice> slices, ValueId scalars) const {
     return {std::move(slices), scalars, momentum, nesterov};
   }
-  /// `op` says where.
+  /// `op` has the operands.
   Orthogonalize orthogonalize(Orthogonalize op, int64_t out, int64_t rest) const {
     op.steps = static_cast<int>(ns_steps);
     op.coefficients = {ns_coefficients.at(0), ns_coefficients.at(1), ns_coefficients.at(2)};

@@ -24,20 +24,25 @@ double height(int64_t it, int64_t first, int64_t second) {
 
 std::vector<ConfigKey> OneCycle::keys() {
   return {
-      {"cycle_min_lr", &cycle_min_lr, "where the rate begins and ends; overrides the optimizer's lr", kNotNegative},
-      {"cycle_max_lr", &cycle_max_lr, "its peak", kNotNegative},
+      {"cycle_min_lr", &cycle_min_lr, "rate at the beginning and the end of the cycle; overrides the optimizer's lr",
+       kNotNegative},
+      {"cycle_max_lr", &cycle_max_lr, "rate at the peak of the cycle", kNotNegative},
       {"decay_lr_rate", &decay_lr_rate, "after the cycle: min / (1 + this * steps / decay_step_size)", kNotNegative},
       {"cycle_first_step_size", &cycle_first_step_size, "optimizer steps to the peak", {.min = 1}},
-      {"cycle_second_step_size", &cycle_second_step_size, "and back; absent: as many", {.min = 0}},
+      {"cycle_second_step_size",
+       &cycle_second_step_size,
+       "optimizer steps from the peak back; absent: as many",
+       {.min = 0}},
       {"decay_step_size", &decay_step_size, "0: no decay after the cycle", {.min = 0}},
       {"cycle_momentum", &cycle_momentum, "overrides the optimizer's betas", {}},
-      {"cycle_min_mom", &cycle_min_mom, "the first of them where the rate is highest", kFraction},
-      {"cycle_max_mom", &cycle_max_mom, "and where it is lowest", kFraction},
+      {"cycle_min_mom", &cycle_min_mom, "the first beta at the peak of the rate", kFraction},
+      {"cycle_max_mom", &cycle_max_mom, "the first beta at the lowest rate", kFraction},
       {"decay_mom_rate", &decay_mom_rate, "after the cycle: max * (1 + this * steps / decay_step_size)", kNotNegative}};
 }
 
 std::optional<ConfigFault> OneCycle::fault() const {
-  if (!cycle_min_lr) return ConfigFault{"cycle_min_lr", "must be given: the rate where the cycle begins and ends"};
+  if (!cycle_min_lr)
+    return ConfigFault{"cycle_min_lr", "must be given: the rate at the beginning and the end of the cycle"};
   if (!cycle_max_lr) return ConfigFault{"cycle_max_lr", "must be given: the rate at the cycle's peak"};
   return {};
 }
@@ -52,7 +57,7 @@ std::optional<ConfigFault> OneCycle::fault_of_run(int64_t steps) const {
 
 std::string OneCycle::overrides_betas() const {
   return cycle_momentum
-             ? str("the first goes from ", cycle_max_mom, " to ", cycle_min_mom, " and back, the second is ", kBeta2)
+             ? str("the first falls from ", cycle_max_mom, " to ", cycle_min_mom, " and back, the second is ", kBeta2)
              : "";
 }
 

@@ -1,15 +1,14 @@
-// The table of optimizers. A module is a struct of its keys and what they mean:
+// The table of optimizers. A module is a struct of an optimizer's keys, with the members
 //   kType          its name in a configuration
-//   kBetas         what it makes of its rates' betas
+//   kBetas         its use of the rates' betas
 //   keys()         its keys, bound to its members, whose initialisers are the defaults
-//   fault()        of those that have one: a rule between keys
-//   decay()        of those that have it: which weight decay it is, for people
-//   rates()        what a schedule starts from
+//   fault()        optional: a violated rule between keys
+//   decay()        optional: the kind of weight decay, for messages
+//   rates()        the rates without a schedule
 //   coefficients() the rule's Coefficients for the step number `applied`, counted from 0
-//   rule()         how it changes an element, with its options (graph/optimizer_rules.h)
-// What needs to know more of a tensor than an element says so by further members, which lowering asks for
-// (plan/lowering/): trust() of Lars and Lamb, what follows from whole tensors' norms; directions(), orthogonalize()
-// and adamw() of Muon.
+//   rule()         the update of an element, with its options (graph/optimizer_rules.h)
+// Optimizers whose update depends on whole tensors have further members, which lowering (plan/lowering/) uses: trust()
+// of Lars and Lamb, from tensors' norms; directions(), orthogonalize() and adamw() of Muon.
 #pragma once
 
 #include "graph/ops.h"
@@ -27,7 +26,7 @@ namespace ct::optim {
 
 using Optimizer = std::variant<Sgd, Adam, AdamW, RmsProp, Adagrad, Lion, Lamb, Lars, Muon>;
 
-/// What a rule remembers, in its order, by the names that checkpoints have; "": not kept.
+/// The names of a rule's states in checkpoints, in the rule's order; "": not kept.
 template <class Rule>
 std::vector<std::string> states_of(const Rule& rule) {
   std::vector<std::string> names;
@@ -36,13 +35,13 @@ std::vector<std::string> states_of(const Rule& rule) {
   return names;
 }
 
-/// The numbers of a step; `applied` counts the steps before it.
+/// The rate and coefficients of a step; `applied` is the number of previous applied steps.
 template <class Module>
 ScheduleRow row_of(const Module& optimizer, const Rates& rates, int64_t applied) {
   return {rates.lr, rules::to_row<decltype(ScheduleRow::coefficients)>(optimizer.coefficients(rates, applied))};
 }
 
-/// The operation that changes weights.
+/// The operation that updates weights.
 template <class Rule>
 RuleUpdate<Rule> update_by(const Rule& rule, Update update) {
   return {std::move(update), rule};

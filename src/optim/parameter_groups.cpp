@@ -32,11 +32,11 @@ bool holds(const ParameterGroup& group, const Parameter& p) {
 }  // namespace
 
 std::vector<ConfigKey> keys_of(ParameterGroup& group) {
-  return {{"pattern", &group.pattern, "of parameters' names"},
-          {"dimensions", &group.dimensions, "of their shape", {.min = 0}},
-          {"rows", &group.rows, "the first so many of each parameter", {.min = 1}},
-          {"lr_scale", &group.lr_scale, "times the rate", {.min = 0}},
-          {"weight_decay", &group.weight_decay, "in place of the optimizer's", {.min = 0}}};
+  return {{"pattern", &group.pattern, "pattern of parameter names"},
+          {"dimensions", &group.dimensions, "number of dimensions of the parameter", {.min = 0}},
+          {"rows", &group.rows, "the first N rows of each parameter", {.min = 1}},
+          {"lr_scale", &group.lr_scale, "factor of the rate", {.min = 0}},
+          {"weight_decay", &group.weight_decay, "replaces the optimizer's", {.min = 0}}};
 }
 
 std::vector<ParameterTreatment> treatments(const Graph& graph, const std::vector<ParameterGroup>& groups,

@@ -1,5 +1,5 @@
-// Parameter groups: parameters by name or number of dimensions, whole or their first rows, that are learnt at another
-// rate or decay differently.
+// Parameter groups: parameters with their own rate or weight decay, selected by name or number of dimensions; a group
+// may select only their first rows.
 #pragma once
 
 #include <optional>
@@ -13,9 +13,9 @@
 namespace ct::optim {
 
 struct ParameterGroup {
-  std::string pattern = "*";          // of names: * stands for any characters, ? for one
-  std::optional<int64_t> dimensions;  // of PyTorch's shape; absent: any
-  std::optional<int64_t> rows;        // the first so many, of a shape's first dimension; absent: all
+  std::string pattern = "*";          // of names: * matches any characters, ? matches one
+  std::optional<int64_t> dimensions;  // of PyTorch's shape; absent: any number
+  std::optional<int64_t> rows;        // the first `rows` along the first dimension; absent: all
   double lr_scale = 1;
   std::optional<double> weight_decay;  // absent: the optimizer's
   bool may_be_empty = false;
@@ -28,7 +28,7 @@ std::vector<ConfigKey> keys_of(ParameterGroup& group);
 enum class NoDecay : uint8_t { none, vectors };
 constexpr auto words_of(NoDecay) { return std::to_array<std::string_view>({"none", "vectors"}); }
 
-/// The group that NoDecay::vectors stands for.
+/// The group of NoDecay::vectors.
 inline const ParameterGroup kVectorsDoNotDecay{.dimensions = 1, .weight_decay = 0, .may_be_empty = true};
 
 struct Treatment {
@@ -37,10 +37,10 @@ struct Treatment {
   bool operator==(const Treatment&) const = default;
 };
 
-/// How each parameter is updated: as the first group that matches says, else as the optimizer does; of a running
-/// statistic, which is not learnt, nothing.
+/// A parameter's update: that of the first matching group, else the optimizer's. A running statistic is not updated by
+/// the optimizer.
 struct ParameterTreatment : Treatment {
-  /// Rows that are updated otherwise, those before `end` and behind the ones before; they come first.
+  /// Leading rows with another treatment: from the previous entry's `end` (at first 0) to `end`.
   struct Rows {
     int64_t end;
     Treatment treatment;
@@ -50,7 +50,7 @@ struct ParameterTreatment : Treatment {
   bool operator==(const ParameterTreatment&) const = default;
 };
 
-/// By parameter. Throws Error(usage) for a group that is left without any parameter, or row of one.
+/// One entry a parameter. Throws Error(usage) for a group without a parameter, or row, of its own.
 std::vector<ParameterTreatment> treatments(const Graph& graph, const std::vector<ParameterGroup>& groups,
                                            double weight_decay);
 

@@ -9,7 +9,7 @@ namespace ct::optim {
 
 std::vector<ConfigKey> PolynomialLr::keys() {
   return {{"total_iters", &total_iters, "optimizer steps until the rate is 0", {.min = 1}},
-          {"power", &power, "1: in a straight line", kPositive}};
+          {"power", &power, "1: linear decay", kPositive}};
 }
 
 Rates PolynomialLr::at(Rates given, int64_t step) const {

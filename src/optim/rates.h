@@ -1,4 +1,4 @@
-// The numbers of an update that change from step to step.
+// Rates and coefficients of a step.
 #pragma once
 
 #include <array>
@@ -6,22 +6,22 @@
 
 namespace ct {
 
-/// What a schedule decides: the rate, and Adam's betas; the momentum of others is the first of these (BetasAre).
+/// A schedule's result: the rate and Adam's betas; other optimizers' momentum is betas[0] (BetasAre).
 struct Rates {
   double lr = 0;
   std::array<double, 2> betas = {};
 };
 
-/// What an optimizer makes of its rates' betas.
+/// An optimizer's use of its rates' betas.
 enum class BetasAre : uint8_t {
   nothing,
-  momentum,    // the first is its momentum
+  momentum,    // betas[0] is the momentum
   pair,        // both decay; a schedule may change them (OneCycle's cycle_momentum)
-  fixed_pair,  // the same, of a part of the parameters, and no schedule changes them
+  fixed_pair,  // both decay, for a part of the parameters; no schedule changes them
 };
 
-/// What the host computes in double for one applied step. The coefficients are those of the optimizer's rule, in their
-/// order (graph/optimizer_rules.h).
+/// The rate and coefficients of an applied step, which the host computes in double. The coefficients are those of the
+/// optimizer's rule, in its order (graph/optimizer_rules.h).
 inline constexpr int kCoefficients = 4;
 struct ScheduleRow {
   double lr = 0;

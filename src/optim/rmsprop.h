@@ -18,9 +18,9 @@ struct RmsProp {
   std::vector<ConfigKey> keys() {
     return {lr_key(lr),
             {"alpha", &alpha, "decay of the mean square", kFraction},
-            {"eps", &eps, "added to its root", kNotNegative},
+            {"eps", &eps, "added to the square root of the mean square", kNotNegative},
             {"momentum", &momentum, "0: none", kNotNegative},
-            {"centered", &centered, "divide by the deviation: the mean square less the mean's square", {}},
+            {"centered", &centered, "divide by the standard deviation instead of the root mean square", {}},
             weight_decay_key(weight_decay),
             no_decay_key(no_decay)};
   }

@@ -8,7 +8,7 @@ namespace ct::optim {
 
 std::vector<ConfigKey> StepLr::keys() {
   return {{"step_size", &step_size, "optimizer steps at one rate", {.min = 1}},
-          {"gamma", &gamma, "what it is multiplied by then", kNotNegative}};
+          {"gamma", &gamma, "factor of the rate after every step_size steps", kNotNegative}};
 }
 
 std::optional<ConfigFault> StepLr::fault() const {

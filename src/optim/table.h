@@ -1,5 +1,5 @@
-// What the tables of optimizers and schedules have in common: a table is a variant of modules, and each module names
-// itself (kType) and its keys.
+// Functions of the tables of optimizers and schedules. A table is a variant of modules; a module has its name (kType)
+// and keys.
 #pragma once
 
 #include <optional>
@@ -36,7 +36,7 @@ Table of_type(std::string_view type) {
   fail(ExitCode::bug, "no module is called ", type);
 }
 
-/// What a configuration may name.
+/// The names that a configuration may use.
 template <class Table>
 std::vector<std::string> types() {
   std::vector<std::string> names;
@@ -45,13 +45,13 @@ std::vector<std::string> types() {
   return names;
 }
 
-/// Bound to the members of `module`, in the order of printing.
+/// The keys, bound to the members of `module`, in the order of printing.
 template <class Table>
 std::vector<ConfigKey> keys_of(Table& module) {
   return std::visit([](auto& m) { return m.keys(); }, module);
 }
 
-/// fault() of those that have one.
+/// fault() of modules that have it.
 template <class Table>
 std::optional<ConfigFault> fault_of(const Table& module) {
   return std::visit(

@@ -10,9 +10,9 @@ namespace ct::optim {
 std::vector<ConfigKey> WarmupCosineLr::keys() {
   const ConfigRule ratio{.min = 0, .max = 1};
   return {{"total_num_steps", &total_num_steps, "optimizer steps; absent or auto: the run's", {.min = 0}},
-          {"warmup_min_ratio", &warmup_min_ratio, "of the optimizer's lr, where it begins", ratio},
+          {"warmup_min_ratio", &warmup_min_ratio, "factor of the optimizer's lr at the start", ratio},
           {"warmup_num_steps", &warmup_num_steps, "optimizer steps", {.min = 0}},
-          {"cos_min_ratio", &cos_min_ratio, "of the optimizer's lr, where it ends", ratio},
+          {"cos_min_ratio", &cos_min_ratio, "factor of the optimizer's lr at the end", ratio},
           {"warmup_type", &warmup_type, "log | linear"}};
 }
 
@@ -20,7 +20,7 @@ std::string WarmupCosineLr::doubt() const {
   const int64_t warmup = warmup_steps(warmup_num_steps);
   if (!total_num_steps || *total_num_steps > warmup) return "";
   return str("total_num_steps ", *total_num_steps, " is not more than warmup_num_steps ", warmup,
-             ": after the warm-up the rate is at its lowest at once; lower warmup_num_steps");
+             ": the rate is at its lowest immediately after the warm-up; lower warmup_num_steps");
 }
 
 Rates WarmupCosineLr::at(Rates given, int64_t step) const {

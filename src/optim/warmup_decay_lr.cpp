@@ -15,7 +15,7 @@ std::string WarmupDecayLr::doubt() const {
   const int64_t warmup = warmup_steps(warmup_num_steps);
   if (!total_num_steps || *total_num_steps > warmup) return "";
   return str("total_num_steps ", *total_num_steps, " is not more than warmup_num_steps ", warmup,
-             ": after the warm-up the rate is at its lowest at once; lower warmup_num_steps");
+             ": the rate is at its lowest immediately after the warm-up; lower warmup_num_steps");
 }
 
 Rates WarmupDecayLr::at(Rates given, int64_t step) const {

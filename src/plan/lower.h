@@ -1,4 +1,4 @@
-// Lowering: a graph becomes one rank's program. What each ZeRO stage means is decided here.
+// Lowering converts a graph to one rank's program, according to the ZeRO stage.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ struct EmaOptions {
   int64_t start = 0;
 };
 
-/// How much of the mean's division comes before the sum: as much as `factor` says, or all of it.
+/// The part of the mean's division that precedes the sum: division by `factor`, or the whole division.
 struct Predivision {
   bool whole = false;
   double factor = 1;  // unless whole
@@ -32,7 +32,7 @@ struct UpdateRule {
   std::optional<EmaOptions> ema = {};
 };
 
-/// What the backward pass recomputes: nothing, or the activations inside the graph's units
+/// The values that the backward pass recomputes: none, or the activations inside the graph's units
 /// (plan/lowering/recompute.cpp). The bits are the same.
 enum class Recompute : uint8_t { none, blocks };
 constexpr auto words_of(Recompute) { return std::to_array<std::string_view>({"none", "blocks"}); }

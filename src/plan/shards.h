@@ -1,5 +1,5 @@
-// Which rank owns which part of the flat order: whole grains, assigned unit by unit, so that every unit's reduction
-// and every rank's memory is shared out as evenly as grains allow, for any number of ranks.
+// The partition of the flat order over ranks: whole grains, assigned unit by unit, so that each rank's part of every
+// unit and its memory are as equal as grains allow, for any number of ranks.
 #pragma once
 
 #include <vector>
@@ -19,7 +19,7 @@ class Shards {
   std::vector<Range> owned(int rank, const Range& within) const;
   int64_t numel(int rank) const;
 
-  /// A rank's elements one after the other, in the element types of `form`, every run on a cache line of its own.
+  /// A rank's elements packed one after another, in the element types of `form`; every run begins on a cache line.
   std::vector<Run> packed(int rank, const std::vector<Run>& form) const;
 
  private:
@@ -29,13 +29,13 @@ class Shards {
 /// Bytes up to the end of the last run.
 int64_t bytes_of(const std::vector<Run>& runs);
 
-/// Rows begin..end of a parameter, and where they lie in the flat order.
+/// Rows begin..end of a parameter, and their range in the flat order.
 struct ParameterRows {
   size_t parameter;
   int64_t begin, end;
   Range storage;
 };
-/// The rows of all parameters inside ranges that are made of whole grains.
+/// The rows of all parameters inside ranges of whole grains.
 std::vector<ParameterRows> rows_in(const Graph& graph, const FlatLayout& flat, const std::vector<Range>& ranges);
 
 }  // namespace ct

@@ -1,5 +1,5 @@
-// The few numbers of an update that live beside the parameters, in the backend's memory: the optimizer reads them there
-// and a skipped step advances nothing, without the host knowing. Kernels include this too.
+// The scalars of an update in the backend's memory. The optimizer reads them there, and a skipped step changes no
+// counts but those of skipped steps, so the host need not wait for the decision. Kernels include this too.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct StepScalars {
   double grad_scale = 0;     // clip factor over the number of micro-batches and over the loss scale
   double lr = 0;
   std::array<double, kCoefficients> coefficients = {};
-  int64_t skip = 0;  // this step: 1 when nothing is to be updated
+  int64_t skip = 0;  // 1: this step updates nothing
 };
 
 }  // namespace ct

@@ -3,14 +3,14 @@
 
 namespace ct {
 
-/// What each rank keeps whole in one ZeRO stage, and whether the update ends in gathers: a row of the table.
+/// A row of the table: what each rank keeps whole in a ZeRO stage, and whether the update ends with gathers.
 struct ZeroRow {
   bool whole_params, whole_grads, whole_states, gather_after_update;
 };
 
-/// The stages, 0 to 3. Whole states need all gradients (all-reduce), others the owned ones (reduce-scatter: after the
-/// step where gradients are whole, else after every micro-step). Parameters that are whole while states are not are
-/// gathered after the update.
+/// Stages 0 to 3. Whole states need all gradients (all-reduce); partitioned states need the owned gradients
+/// (reduce-scatter: once a step if gradients are whole, otherwise after every micro-step). If parameters are whole and
+/// states are partitioned, parameters are gathered after the update.
 inline constexpr ZeroRow kZeroStages[] = {
     {true, true, true, false},
     {true, true, false, true},

@@ -1,4 +1,4 @@
-// An op case in memory: operands between guards, prepared by a backend, ready to launch.
+// A case in memory: operands between guards, and the prepared operation.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 namespace ct {
 
-/// An operand's memory between guards. What may be read but not written is followed by NaN: a kernel that lets it into
-/// a result shows; around what is written stand finite numbers, so that copying a neighbour's NaN shows as well.
+/// An operand's memory between guards. Guards of read operands are NaN, so that a kernel that uses them gives a wrong
+/// result; guards of written operands are finite numbers, so that a copied NaN is visible too.
 class Guarded {
  public:
   static constexpr size_t kGuardBytes = 64;
@@ -32,7 +32,7 @@ class Guarded {
   std::span<unsigned char> all() const { return {all_, bytes_ + 2 * kGuardBytes}; }
   Tensor tensor() const { return {data(), value_.dtype, value_.shape}; }
 
-  /// Dense values, pads zero; without values all bytes 0xFF.
+  /// Fills with dense values and zero pads; without values all bytes are 0xFF.
   void fill(const std::vector<double>& dense) {
     std::memset(all_, guard_, bytes_ + 2 * kGuardBytes);
     std::memset(data(), dense.empty() ? 0xFF : 0, bytes_);
@@ -101,7 +101,7 @@ class Guarded {
   unsigned char* all_;
 };
 
-/// A Guarded where a backend computes: itself, or a copy with its guards in the device's memory.
+/// A Guarded in the backend's memory: itself on a host, otherwise a copy with its guards in device memory.
 class OnDevice {
  public:
   OnDevice(Backend& backend, const Guarded& host) : backend_(backend), host_(host) {
@@ -157,7 +157,7 @@ class CaseInMemory {
   void launch(const std::vector<double>& workspace = {}) {
     launch_by([this] { only_launch(); }, workspace);
   }
-  /// `by` does what only_launch() does.
+  /// `by` must do what only_launch() does.
   void launch_by(const std::function<void()>& by, const std::vector<double>& workspace = {}) {
     for (size_t i = 0; i < memory_.size(); ++i) memory_[i].fill(case_.operands[i].before);
     workspace_->fill(workspace);
@@ -165,10 +165,10 @@ class CaseInMemory {
     by();
     for (OnDevice& copy : on_device_) copy.download();
   }
-  /// Launches on what the last launch left in the backend's memory.
+  /// Launches on the backend's memory as the last launch left it.
   void only_launch() { kernel_->launch(); }
   const std::vector<Guarded>& memory() const { return memory_; }
-  /// The operands for whose addresses the kernel asked.
+  /// The operands whose addresses the kernel has requested.
   const std::set<ValueId>& touched() const { return touched_; }
   const Guarded& workspace() const { return *workspace_; }
   size_t workspace_bytes() const { return kernel_->workspace_bytes(); }

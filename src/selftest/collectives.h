@@ -1,4 +1,4 @@
-// The collectives of training in a device's memory: launched, recorded and replayed, against sums on the host.
+// Tests the collectives of training in device memory, launched, recorded and replayed, against sums on the host.
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@ struct CollectiveResult {
   std::string problem;  // empty: the expected bits, whether launched or replayed
 };
 
-/// Tries each collective as training has it: in the canonical order and in the library's, ranges that NCCL's own
-/// collectives take and others, one and several micro-steps. Each is launched, then recorded and replayed three times,
-/// with other numbers every time. One rank is enough: NCCL then sends to itself. `numel`: floats that a rank owns of a
-/// buffer. Collective. Throws what the device or the library reports.
+/// Tests the collectives of training: in the canonical order and in the library's, with ranges for NCCL's own
+/// collectives and others, with one and several micro-steps. Each is launched, then recorded and replayed three times,
+/// with different numbers each time. One rank is enough: NCCL then sends to itself. `numel`: floats of a buffer that a
+/// rank owns. Collective. Throws errors of the device and the library.
 std::vector<CollectiveResult> run_collectives(Backend& backend, Communicator& comm, int64_t numel = 50'000);
 
 }  // namespace ct

@@ -1,6 +1,6 @@
-// One table of cases for every operation: operands, what a launch must leave in them, and how far rounding may carry
-// it. It drives correctness, the reproducibility of launches and the checks of gradients; each case has a name and
-// whole operands, so it can be timed as well.
+// One table of cases for every operation: operands, their expected values after a launch, and tolerances for rounding.
+// Tests of correctness, of reproducibility and of gradients use it; each case has a name and complete operands, so
+// benchmarks can time it too.
 #pragma once
 
 #include <functional>
@@ -14,11 +14,11 @@ namespace ct {
 
 using Complex = std::complex<double>;
 
-/// Values are dense, in logical order; what the storage adds (pads of rows) is zero before and after.
+/// Values are dense, in logical order; pads of rows are zero before and after.
 struct OpOperand {
   Value value;
   std::vector<double> before;     // empty: filled with bytes 0xFF, which is NaN or -1
-  std::vector<double> after;      // empty: no byte of it changes
+  std::vector<double> after;      // empty: no byte changes
   std::vector<double> tolerance;  // of each element; empty: exact
 };
 
@@ -36,7 +36,7 @@ struct OpCase {
   std::vector<GradientCheck> gradients;
 };
 
-/// All cases, at least one of every alternative of ComputeOp: one without cases does not compile.
+/// All cases, at least one for every alternative of ComputeOp; an alternative without cases does not compile.
 const std::vector<OpCase>& op_cases();
 
 }  // namespace ct

@@ -1,4 +1,4 @@
-// One case on one device against its reference.
+// Runs one case on one device and compares it with its reference.
 #pragma once
 
 #include "selftest/op_cases.h"
@@ -6,19 +6,19 @@
 namespace ct {
 
 struct CaseResult {
-  /// What is wrong first, in a line: operand, element, found, expected, tolerance. Empty: the device agrees.
+  /// The first fault, in one line: operand, element, found, expected, tolerance. Empty: none.
   std::string problem;
   /// The largest error of an element that need not be exact, as a share of its tolerance.
   double worst = 0;
 };
 
-/// Prepares and launches the case. Results must lie within their tolerances and nothing else may be written: not the
-/// operands that are only read, no byte around them, no pad but with zeros.
+/// Prepares and launches the case. Results must be within their tolerances. The launch must not write anything else: no
+/// operands that are only read, no bytes around operands, and only zeros into pads.
 CaseResult run_case(Backend& backend, const OpCase& c);
 
-/// What layers of this case compute with; f16 where there is a loss scale.
+/// The compute type of this case; f16 if there is a loss scale.
 DType compute_type(const OpCase& c);
-/// Does the device compute in this case's type at all? All do in f32 and bf16, if slowly.
+/// Does the device support this case's type? All support f32 and bf16, possibly slowly.
 bool runs_on(const Backend& backend, const OpCase& c);
 
 }  // namespace ct

@@ -1,4 +1,4 @@
-// Every operation in every type on one device, against the scalar references.
+// Tests every operation in every type on one device against the scalar references.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace ct {
 
-/// Cases of one kind of operation that were run.
+/// The results of one kind of operation.
 struct OpReport {
   std::string op;
   std::vector<DType> types;
@@ -19,14 +19,14 @@ struct OpReport {
 
 struct SelftestReport {
   std::vector<OpReport> ops;
-  int skipped = 0;      // cases in a type that the device does not compute in
-  std::string failure;  // the first: its case and what is wrong; empty: all agree
-  /// All kinds in one, without a name.
+  int skipped = 0;      // cases in a type that the device does not support
+  std::string failure;  // the first failed case and its fault; empty: none
+  /// The sum over all kinds, without a name.
   OpReport total() const;
 };
 
-/// Calls `each` after each case. A library that is missing fails the cases that want it; a lost device or want of
-/// memory is thrown.
+/// Calls `each` after each case. A missing library fails the cases that need it; a lost device and out of memory are
+/// thrown.
 SelftestReport run_selftest(Backend& backend, const std::vector<OpCase>& cases,
                             const std::function<void(const OpCase&, const CaseResult&)>& each);
 

@@ -1,9 +1,9 @@
 // Element types, shapes and views. A Tensor never owns its memory: the engine plans it, the backend allocates it.
 //
-// Storage: rank 1 and 4 are contiguous. Rank 2 ([rows][features]: activations and weights of linear layers) has its
-// rows padded to a multiple of kRowPad elements so that every row starts on a cache line; pads hold zeros, always. Rank
-// 3 ([N][T][C]: T tokens of each picture) lies in memory as [N*T][C] does.
-// Images are planar [N][C][H][W] as they lie on disk; every other rank-4 activation is [N][H][W][C].
+// Storage: rank 1 and 4 are contiguous. Rows of rank 2 ([rows][features]: activations and weights of linear layers) are
+// padded to a multiple of kRowPad elements, so that every row starts on a cache line; pads are always zero. Rank 3
+// ([N][T][C]: T tokens of each picture) is stored as [N*T][C]. Images are planar [N][C][H][W], as on disk; every other
+// rank-4 activation is [N][H][W][C].
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ class Shape {
   int64_t rows() const;
   /// Elements of a row, without padding.
   int64_t columns() const { return rank_ == 0 ? 1 : dims_[static_cast<size_t>(rank_ - 1)]; }
-  /// Elements from the begin of a row to the next one's.
+  /// Elements between the begins of adjacent rows.
   int64_t stride() const { return rank_ == 2 || rank_ == 3 ? round_up(columns(), kRowPad) : columns(); }
   /// Elements that the storage occupies, with the padding of rows.
   int64_t stored() const { return rows() * stride(); }

@@ -1,4 +1,4 @@
-// Small agreements between ranks, over the control plane.
+// Agreements between ranks, over the control plane.
 #pragma once
 
 #include <algorithm>
@@ -21,37 +21,39 @@ T broadcast_value(Communicator& comm, T value) {
   return value;
 }
 
-/// Does any rank say so?
+/// Is `mine` true on any rank?
 bool any_rank(Communicator& comm, bool mine);
 
-/// What is said under each name, in the order of telling.
+/// Values by name, in order.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
-/// Unless all ranks say the same, all throw the same Error(usage): it names the first rank that differs from rank 0,
-/// its host, the first fact in which it differs, both values and `remedy`.
+/// Unless all ranks have the same facts, all throw the same Error(usage), with the first rank that differs from rank 0,
+/// its host, the first fact that differs, both values and `remedy`.
 void require_same(Communicator& comm, const Facts& mine, const std::string& remedy);
 
-/// require_same of what decides bits beside the configuration: Backend::description() and the program's version.
+/// require_same for the facts outside the configuration that determine bits: Backend::description() and the program's
+/// version.
 void require_same_machine(Communicator& comm, const std::string& device);
 
-/// require_same of every key that counts.
+/// require_same for every effective key.
 void require_same_config(Communicator& comm, const Config& config);
 
-/// CRC32C of every parameter as this rank computes with it; empty where ranks keep no whole copies (ZeRO stage 3).
+/// CRC32C of every parameter in this rank's weights for computation; empty if ranks have no whole copies (ZeRO stage
+/// 3).
 std::vector<uint32_t> replica_checksums(Engine& engine, const Graph& graph);
 
-/// Ranks that keep whole copies of the weights must have the same ones (communication.check_interval): throws
-/// Error(bug) on the first rank whose copy differs from rank 0's, naming rank, host and tensor. Collective.
+/// Checks that the ranks' whole copies of the weights are equal (communication.check_interval). Throws Error(bug) with
+/// rank, host and tensor for the first rank whose copy differs from rank 0's. Collective.
 void require_same_replicas(Communicator& comm, Engine& engine, const Graph& graph);
 
-/// Agreement to stop on request. Ranks must stop after the same step, so a request counts only once all have heard of
-/// it: they compare notes every so often, at steps that rank 0's clock chose at the vote before.
+/// Agreement to stop on request. Ranks must stop after the same step, so a request takes effect only at a vote of all
+/// ranks. At each vote rank 0's clock determines the step of the next one.
 class StopVote {
  public:
   StopVote(Communicator& comm, int64_t step) : comm_(comm), next_(step) {}
 
   bool due(int64_t step) const { return comm_.size() == 1 || step >= next_; }
-  /// Has anybody been asked to stop? Collective, at the steps at which it is due.
+  /// Has any rank been asked to stop? Collective, at the steps at which due() is true.
   bool take(int64_t step, double seconds_a_step) {
     const bool asked = StopSignals::requested() != 0;
     if (comm_.size() == 1) return asked;
@@ -61,7 +63,7 @@ class StopVote {
   }
 
  private:
-  static constexpr double kSeconds = 0.02;  // that a request may wait, if a step takes no longer
+  static constexpr double kSeconds = 0.02;  // the longest wait of a request, unless a step takes longer
 
   Communicator& comm_;
   int64_t next_;

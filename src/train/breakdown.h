@@ -1,4 +1,4 @@
-// What the time of a step went to (wall_clock_breakdown).
+// The times of the parts of a step (wall_clock_breakdown).
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace ct {
 struct Breakdown {
   PhaseSeconds phases{};
   double data = 0;  // waiting for micro-batches
-  double step = 0;  // by the clock: all of these, and what is between them
+  double step = 0;  // wall-clock time of the whole step
 
   double communication() const { return phases[StepPhase::exchange] + phases[StepPhase::update_exchange]; }
 };

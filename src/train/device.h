@@ -1,4 +1,4 @@
-// The device of a rank, and how ranks' devices exchange what they compute.
+// The device of a rank, and the communication between ranks' devices.
 #pragma once
 
 #include <memory>
@@ -9,66 +9,65 @@
 
 namespace ct {
 
-/// What layers compute with: f32, bf16 or fp16. An open bf16.enabled counts as false.
+/// The compute type: f32, bf16 or fp16. An open bf16.enabled counts as false.
 DType compute_type(const Config& config);
-/// Gives an open bf16.enabled its value: true where this machine computes in it and fp16 was not asked for.
+/// Sets an open bf16.enabled: true if this machine computes in bf16 and fp16 is off.
 void settle_bf16(Config& config);
-/// Throws ExitCode::usage where `backend` does not compute in that type.
+/// Throws ExitCode::usage if `backend` does not support the compute type.
 void require_arithmetic(const Config& config, const Backend& backend);
-/// Throws ExitCode::usage where `backend` does not compute in bf16, which the run that is to go on began in by itself.
+/// Throws ExitCode::usage if `backend` does not support bf16, which the resumed run had chosen itself.
 void require_arithmetic_of_begun(const Backend& backend);
 
-/// cpu or cuda: what `device` says, auto meaning cuda where there is a GPU that this program can compute on.
+/// Is the device cuda? `device: auto` means cuda if there is a GPU that this program can use.
 bool wants_cuda(const Config& config);
-/// GPUs that are visible to this process, from the one that `device: cuda:N` names on (number 0 where it names none); 0
-/// if that one cannot be used. `auto`: only those that can be used, from the first of them to the next one that cannot.
+/// The number of GPUs that are visible to this process, from number N of `device: cuda:N` on (default 0); 0 if that one
+/// cannot be used. `auto`: only usable ones, from the first one up to the next unusable one.
 int gpu_count(const Config& config);
 /// The number of the first of them.
 int first_gpu(const Config& config);
-/// Throws ExitCode::usage where the ranks of a host have not a GPU each and may not share.
+/// Throws ExitCode::usage if a host has fewer GPUs than ranks and ranks may not share them.
 void require_gpu_each(const Config& config, int64_t ranks, int64_t gpus);
-/// Throws ExitCode::usage where training asks of the device what its kind does not do.
+/// Throws ExitCode::usage if the configuration requires features that this kind of device does not support.
 void require_fitting_device(const Config& config, bool on_gpu);
 
-/// How ranks and GPUs go together; on CPUs as by default.
+/// The assignment of ranks to GPUs; the default values apply on CPUs.
 struct Sharing {
-  int ranks_a_device = 1;  // that have one GPU together
-  bool nccl = false;       // collectives go from GPU to GPU, not through the host's memory
+  int ranks_a_device = 1;  // ranks that share one GPU
+  bool nccl = false;       // collectives use NCCL, not host memory
 };
-/// The sharing of `ranks` ranks on this host, before there are any. Where no GPU is visible each rank is taken to have
-/// its own.
+/// The predicted sharing of `ranks` ranks on this host. If no GPU is visible, each rank is assumed to have its own.
 Sharing foretell_sharing(const Config& config, int ranks);
 
-/// Why `device: auto` computes on the CPU although people would expect it to find a GPU, or which GPU it cannot use;
-/// empty: there is no such thing.
+/// The reason why `device: auto` uses the CPU although a GPU is expected, or the GPU that it cannot use; empty:
+/// neither.
 std::string gpu_left_out(const Config& config);
 
-/// What training can do about too little memory.
+/// The advice for training with too little memory.
 inline constexpr const char* kTrainWithLess =
     "use a smaller train_micro_batch_size_per_gpu or train.eval_batch_size, or a higher zero_optimization.stage";
 
-/// Where a run takes place, as the checkpoint records it: another kind may end in other bits. `local_rank`: among the
-/// ranks of this host, for which there is a GPU each if there are as many. `memory_advice`: what errors advise
-/// where memory runs out, "use ...". Error(usage) where the device, or its arithmetic, or cuda.path, is not there.
+/// The backend of a run, whose description the checkpoint records, because another kind of device may give other bits.
+/// `local_rank`: the rank's number on this host, which selects its GPU if there are enough. `memory_advice`: the advice
+/// in out-of-memory errors, "use ...". Error(usage) if the device, its arithmetic or cuda.path is missing.
 std::unique_ptr<Backend> make_backend(const Config& config, int local_rank = 0,
                                       const std::string& memory_advice = kTrainWithLess);
 
-/// What one rank of several computes on, and what its engine's collectives go through.
+/// The device of one rank of several, and the communicator of its engine.
 class RankDevice {
  public:
-  /// Collective; the calling thread will launch kernels. `host` outlives the object. Error(usage) where two ranks have
-  /// the same GPU and communication.share_device does not allow it.
+  /// Collective; the calling thread must be the one that launches kernels. `host` must outlive the object. Error(usage)
+  /// if two ranks have the same GPU without communication.share_device.
   RankDevice(const Config& config, Communicator& host, const std::string& memory_advice = kTrainWithLess);
-  /// The orderly end, by all ranks together, when whatever used collectives() is gone; `host` goes on. Without it
-  /// (after an error) the destructor waits for nobody.
+  /// The regular end, called by all ranks when all users of collectives() are destroyed; `host` remains usable. Without
+  /// it (after an error) the destructor does not wait for other ranks.
   void finish();
   Backend& backend() { return *backend_; }
-  /// The communicator of an engine's collectives: on CPUs `host` itself; between GPUs NCCL, where communication.backend
-  /// wants or allows it, or else `host` by way of host memory.
+  /// The communicator for an engine: on CPUs `host` itself; between GPUs NCCL, if communication.backend requires or
+  /// allows it, otherwise `host` through host memory.
   Communicator& collectives() { return collectives_ ? *collectives_ : host_; }
-  /// The sharing as this rank finds it.
+  /// The actual sharing of this rank.
   const Sharing& sharing() const { return sharing_; }
-  /// What is slower than it could be, for people; empty: nothing.
+  /// A message about a slower setup than possible; empty: none.
   const std::string& note() const { return note_; }
 
  private:

@@ -1,4 +1,4 @@
-// Evaluation: every image exactly once, the same numbers on any number of ranks.
+// Evaluation: processes every image exactly once, with the same results on any number of ranks.
 #pragma once
 
 #include <functional>
@@ -18,34 +18,34 @@ namespace ct {
 struct Evaluation {
   std::string split;  // test | train | val
   int64_t images = 0, correct = 0, top5 = 0;
-  int64_t left_out = 0;  // damaged ones, which count nowhere (data.on_corrupt: skip)
+  int64_t left_out = 0;  // damaged images, which are not counted (data.on_corrupt: skip)
   double loss = 0;       // mean over images, added in f64 in image order
   struct Class {
     int64_t images = 0, correct = 0;
   };
   std::vector<Class> classes;
-  std::vector<int32_t> labels, predicted;  // of the first few images, for people
-  /// An image, as the network gets it, and what it makes of it.
+  std::vector<int32_t> labels, predicted;  // of the first few images, for messages
+  /// An image as the network's input, and its logits.
   struct Example {
     std::vector<uint8_t> pixels;  // planar
     int32_t label;
     std::vector<float> logits;
   };
-  std::vector<Example> examples;  // the first ones, where they were asked for
+  std::vector<Example> examples;  // the first images, if requested
 
   double accuracy() const { return images > 0 ? static_cast<double>(correct) / static_cast<double>(images) : 0; }
-  /// What an `eval` record holds beside its event, step and epoch.
+  /// The fields of an `eval` record, without event, step and epoch.
   Json to_json(bool with_top5) const;
 };
 
 struct EvaluationOptions {
-  EvalViews views = EvalViews::plain;  // every one is a pass
-  int64_t examples = 0;                // how many of the first images are kept, on rank 0
+  EvalViews views = EvalViews::plain;  // each view is one pass
+  int64_t examples = 0;                // the number of first images that are kept, on rank 0
 };
 
-/// Batch b of `images` goes to rank b mod N; the batches are the same for any N. Collective; every rank gets the
-/// result, or none when all ranks agree, by `give_up` (collective, asked between batches; may be empty), to leave it.
-/// Error(data) where every image is damaged.
+/// Rank b mod N evaluates batch b of `images`; the batches are the same for any N. Collective; every rank gets the
+/// result, or nullopt if `give_up` (collective, called between batches; may be empty) returns true. Error(data) if
+/// every image is damaged.
 std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& images, std::string split,
                                    Communicator& comm, const EvaluationOptions& options,
                                    const std::function<bool()>& give_up = {});
@@ -53,7 +53,7 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
 /// "3 damaged test images are left out (data.on_corrupt: skip)"
 std::string left_out_line(const Evaluation& evaluation);
 
-/// The lines of the table by class, for people: of many classes only the worst and the best.
+/// The lines of the table by class; of many classes only the worst and the best.
 std::vector<std::string> class_lines(const Evaluation& evaluation, const std::vector<std::string>& names,
                                      LogFormat format = LogFormat::tutorial);
 

@@ -103,7 +103,7 @@ void EventLog::show(int64_t x, const std::vector<SummaryValue>& values) {
 void EventLog::give_up(const Error& error) {
   if (error.code() != ExitCode::io) throw error;
   file_.reset();
-  run_.log.warn(str("nothing more is shown in TensorBoard, training goes on: ", error.what()));
+  run_.log.warn(str("no more events are written for TensorBoard, training continues: ", error.what()));
 }
 
 }  // namespace ct

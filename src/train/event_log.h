@@ -1,5 +1,5 @@
-// What a run shows in TensorBoard (tensorboard.enabled), beside what it keeps in metrics.jsonl: event files in the
-// run's tb/, or where tensorboard.output_path and job_name say.
+// Writes TensorBoard's event files (tensorboard.enabled) in the run's tb/, or in the folder of tensorboard.output_path
+// and job_name.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ class EventLog : public RunListener {
 
   void show_step(double loss) override;
   void show_epoch(double loss) override;
-  /// Examples are shown where `ends_epoch` says so.
+  /// Examples are shown if `ends_epoch`.
   void show_evaluation(const Evaluation& first, const Evaluation& test, bool ends_epoch) override;
   int64_t examples() const override { return file_ ? 2 : 0; }
 
@@ -27,7 +27,7 @@ class EventLog : public RunListener {
   std::optional<EventFile> file_;
 };
 
-/// Null without tensorboard.enabled, and where no files are written. Once files cannot be written any more, nothing is.
+/// Null without tensorboard.enabled, and on ranks that write no files. After a failed write no more events are written.
 std::unique_ptr<RunListener> listen_for_tensorboard(const ListenerSetup& setup);
 
 }  // namespace ct

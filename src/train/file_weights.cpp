@@ -77,7 +77,7 @@ std::vector<LogicalTensor> tensors_of_set(const SafetensorsFile& file, WeightSet
   if (set == WeightSet::weights) return tensors;
   if (tensors.empty())
     fail(ExitCode::checkpoint, in_quotes(file.path().native()),
-         " has no moving average of its weights, because its run kept none (train.ema.decay); take another file");
+         " has no moving average of its weights, because its run kept none (train.ema.decay); use another file");
   for (LogicalTensor& t : tensors) t.name.resize(t.name.size() - kEmaSuffix.size());
   std::ranges::sort(tensors, {}, &LogicalTensor::name);
   return tensors;
@@ -102,7 +102,7 @@ void refuse_element(const LogicalTensor& tensor, int64_t row, size_t element, co
   const uint64_t in_row = row_bytes(tensor.dtype, tensor.shape) / size_of(tensor.dtype);
   fail(ExitCode::checkpoint, in_quotes(tensor.pieces.front().file->path().native()), ": tensor ",
        in_quotes(stored_name(tensor)), " is ", why, " at ",
-       place_of(tensor.shape, static_cast<uint64_t>(row) * in_row + element), ": take another file");
+       place_of(tensor.shape, static_cast<uint64_t>(row) * in_row + element), ": use another file");
 }
 
 void each_bucket(const LogicalTensor& tensor, int64_t begin, int64_t end,
@@ -112,7 +112,7 @@ void each_bucket(const LogicalTensor& tensor, int64_t begin, int64_t end,
     if (crc32c(piece.stored->data) == *piece.stored->crc) continue;
     piece.file->require_unchanged();
     fail(ExitCode::checkpoint, in_quotes(piece.file->path().native()), ": tensor ", in_quotes(stored_name(tensor)),
-         " does not have its checksum: take another copy of the file");
+         " has a wrong checksum: use another copy of the file");
   }
   const size_t row = row_bytes(tensor.dtype, tensor.shape), at_once = std::max<size_t>(1, kBucketBytes / row) * row;
   std::vector<float> bucket;

@@ -1,5 +1,5 @@
-// Rates and momenta by parameter group: those of optimizer.groups in their order, then all other parameters, and of
-// Muon what AdamW updates.
+// Rates and momenta by parameter group: first optimizer.groups in their order, then all other parameters, then, with
+// Muon, the parameters that AdamW updates.
 #pragma once
 
 #include <functional>
@@ -13,10 +13,10 @@ namespace ct {
 
 class GroupRates {
  public:
-  /// Of a run of `run_steps` updates.
+  /// For a run of `run_steps` updates.
   GroupRates(const Config& config, int64_t run_steps);
 
-  /// What applied step number `step` uses, counted from 0.
+  /// The values of applied step number `step`, counted from 0.
   std::vector<double> lr(int64_t step) const;
   std::vector<GroupMomentum> momenta(int64_t step) const;
 

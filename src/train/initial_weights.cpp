@@ -70,12 +70,13 @@ std::string remedy_of(const std::vector<LogicalTensor>& tensors, const std::vect
     ((rest = without(names, std::move(rest)), wanted_rest = without(names, std::move(wanted_rest))), ...);
     return tensor_differences(rest, wanted_rest, is_counter).empty();
   };
-  if (fit(head)) return "only the last layer differs, which --init-head reset begins anew";
+  if (fit(head)) return "only the last layer differs; --init-head reset initialises it from the seed";
   const std::string resize =
       other ? str("it was made for ", other->pictures, "; --init-resize resamples its positions, ", other->grids())
             : "";
   if (other && fit(other->name)) return resize;
-  if (other && fit(head, other->name)) return resize + ", and --init-head reset begins the last layer anew";
+  if (other && fit(head, other->name))
+    return resize + ", and --init-head reset initialises the last layer from the seed";
   if (const std::string patch = other_patch(tensors, wanted); !patch.empty()) return patch;
   return "it is of another model, give the keys of model that it was made with, such as model.name, model.stem, "
          "model.patch, model.depth or model.dim";

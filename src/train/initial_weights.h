@@ -1,4 +1,4 @@
-// --init: the weights that a run begins with, whoever wrote them.
+// --init: the initial weights of a run, from a file of any program.
 #pragma once
 
 #include <string>
@@ -8,17 +8,17 @@
 
 namespace ct {
 
-/// What of a file's weights a model does not begin with as they are.
+/// The exceptions for weights that a model does not take from the file.
 struct InitOptions {
-  bool reset_head = false;        // the last layer begins anew, whatever the file has of it
-  bool resize_positions = false;  // position embeddings for pictures of another size are resampled
+  bool reset_head = false;        // initialise the last layer from the seed, and ignore the file's
+  bool resize_positions = false;  // resample position embeddings of another picture size
   /// " --init-head reset", as on the command line.
   std::string words() const;
 };
 
-/// load_weights() for a run's beginning, of the file's evaluated_set(). Error(checkpoint) also naming the first element
-/// that is not finite, and the first variance below 0: what was trained from them would be lost. Names may be those
-/// that other programs give (take_wanted_names()); returns what was done to the file's, a text for each.
+/// load_weights() for the start of a run, from the file's evaluated_set(). Error(checkpoint) also with the first
+/// non-finite element, or the first variance below 0, because training would be wasted. Names of other programs are
+/// converted (take_wanted_names()). Returns a text for each conversion.
 std::vector<std::string> load_initial_weights(const SafetensorsFile& file, const InitOptions& options,
                                               const Graph& graph, const FlatLayout& flat, const StateBuffer& weights);
 

@@ -1,4 +1,4 @@
-// What is told of the loss scale of fp16 training.
+// The messages about the loss scale of fp16 training.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace ct {
 
-/// Scales are powers of two, which may be large: no exponents.
+/// The text of a scale. Scales are powers of two, which may be large, so the text has no exponent.
 std::string scale_text(double scale);
 
-/// How the scale begins and moves: "dynamic loss scale from 65536, ...".
+/// The initial scale and its rules: "dynamic loss scale from 65536, ...".
 std::string describe(const LossScaleOptions& options);
 
-/// What an overflow made of the scale: "Attempted loss scale: 65536, reducing to 32768".
+/// The effect of an overflow on the scale: "Attempted loss scale: 65536, reducing to 32768".
 std::string overflow_text(const LossScaleOptions& options, const LossScaleState& before, const LossScaleState& after);
 
 }  // namespace ct

@@ -1,5 +1,5 @@
-// Which evaluation is the best so far (train.best), and when it is time to stop (train.early_stopping): of numbers
-// alone, without files or ranks.
+// Selects the best evaluation (train.best) and the end of training (train.early_stopping), from numbers alone, without
+// files or ranks.
 #pragma once
 
 #include <cmath>
@@ -9,18 +9,18 @@
 
 namespace ct {
 
-/// What is compared of an evaluation's splits. `first` is val where images are held out, otherwise test.
+/// The compared numbers of an evaluation's splits. `first` is val if images are held out, otherwise test.
 struct Judged {
   struct Figures {
     double loss = 0, accuracy = 0;
     double of(Metric metric) const;
-    /// What train.best compares: NaN where the loss is not finite.
+    /// The value that train.best compares: NaN if the loss is not finite.
     double value(Metric metric) const { return std::isfinite(loss) ? of(metric) : std::nan(""); }
   };
   Figures first, test;
 };
 
-/// Is `a` the better one? By train.best.metric and the like.
+/// Is `a` better than `b` by this metric?
 bool better(Metric metric, double a, double b);
 
 /// Keeps its numbers in the run's state, which is saved and restored.
@@ -30,11 +30,11 @@ class ModelSelection {
   ModelSelection(const Config& config, RunState& state, bool holds_out)
       : config_(config), state_(state), holds_out_(holds_out) {}
 
-  /// The value of train.best.metric on train.best.split; NaN where the loss is not finite.
+  /// The value of train.best.metric on train.best.split; NaN if the loss is not finite.
   double value(const Judged& judged) const;
-  /// Is this evaluation the best so far? The first always is. What is not finite gives way to anything that is.
+  /// Is this evaluation the best so far? The first always is. A finite value is better than a non-finite one.
   bool is_best(const Judged& judged) const;
-  /// Remembers an evaluation as the best, once its weights are kept. What is not finite is not remembered.
+  /// Records an evaluation as the best, after its weights were saved. Non-finite ones are not recorded.
   void remember(const Judged& judged);
 
   /// Counts evaluations without a better value; true: train.early_stopping has no patience left.

@@ -1,5 +1,5 @@
-// Lines of progress, every steps_per_print steps: rates and momenta, throughput and, with wall_clock_breakdown, what
-// the time of a step went to.
+// Lines of progress, every steps_per_print steps: rates and momenta, throughput and, with wall_clock_breakdown, the
+// times of the parts of a step.
 #pragma once
 
 #include <algorithm>
@@ -43,14 +43,14 @@ class ProgressLines : public RunListener {
 
   void start() override { throughputs_.start(); }
   void after_step() override { throughputs_.after_step(); }
-  /// For -v only where lines have just been shown, or a terminal shows progress by itself.
+  /// With -v only, if lines were printed just before or a terminal shows progress.
   void show_window(const StepWindow& window) override;
 
  private:
   const RunContext& run_;
   GroupRates rates_;
   Throughputs throughputs_;
-  double shown_ = -1;  // by the clock: the latest lines
+  double shown_ = -1;  // wall-clock time of the latest lines
 };
 
 }  // namespace ct

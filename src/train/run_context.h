@@ -1,4 +1,4 @@
-// What all parts of a run on one rank work with.
+// The objects that all parts of a run on one rank use.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace ct {
 
-/// Time that a process trains: evaluations and saves do not count.
+/// The training time of a process, without evaluations and saves.
 class TrainingClock {
  public:
   /// Counting begins after that step.
@@ -25,17 +25,17 @@ class TrainingClock {
     trained_.reset();
     first_step_ = step;
   }
-  /// Training is over; what is done from here on counts no more.
+  /// Ends training; later time is not counted.
   void stop() { trained_ = seconds(); }
   double seconds() const { return trained_ ? *trained_ : wall_seconds() - aside_; }
-  /// Seconds with what was done aside.
+  /// Seconds including evaluations and saves.
   double wall_seconds() const { return std::chrono::duration<double>(Clock::now() - begun_).count(); }
   double seconds_a_step(int64_t step) const { return seconds() / static_cast<double>(step - first_step_); }
   int64_t first_step() const { return first_step_; }
-  /// Seconds since the run was set up, with all that came before its first step.
+  /// Seconds since the run was set up, including the time before its first step.
   double seconds_since_setup() const { return std::chrono::duration<double>(Clock::now() - set_up_).count(); }
 
-  /// Does work that is no training.
+  /// Runs work whose time is not counted as training.
   template <class Work>
   void aside(const Work& work) {
     aside_ += seconds_of(work);

@@ -1,4 +1,4 @@
-// What a run tells: lines for people, and records for programs (metrics.jsonl), which rank 0 keeps.
+// The output of a run: messages, and records for programs (metrics.jsonl), which rank 0 writes.
 #pragma once
 
 #include <optional>
@@ -12,10 +12,10 @@ class RunLog {
  public:
   explicit RunLog(Console& console) : console_(console) {}
 
-  /// Begins to keep records. Rank 0 only.
+  /// Opens the records. Rank 0 only.
   void open(FileSystem& files, const Path& run) { metrics_.emplace(files, run); }
   bool keeps_records() const { return metrics_.has_value(); }
-  /// Keeps a record; does nothing where no records are kept.
+  /// Writes a record; does nothing if no records are kept.
   void record(const Json& record) {
     if (!metrics_) return;
     const bool was_well = metrics_->problem().empty();
@@ -23,7 +23,7 @@ class RunLog {
     if (was_well && !metrics_->problem().empty())
       warn("records wait in memory until they can be written: " + metrics_->problem());
   }
-  /// Error(io) where records still wait for the disk.
+  /// Error(io) if records still wait for the disk.
   void flush() {
     if (metrics_) metrics_->flush();
   }

@@ -1,4 +1,4 @@
-// What a run says of itself when it begins and when it ends.
+// The messages and records at the begin and the end of a run.
 #pragma once
 
 #include <string>
@@ -13,17 +13,17 @@ class RunSummary {
  public:
   RunSummary(const RunContext& run, int64_t total_steps) : run_(run), total_steps_(total_steps) {}
 
-  /// Tells from what the run was made and what it will do. `checkpoint`: that it goes on from; empty: none.
+  /// Prints the sources and the parameters of the run. `checkpoint`: the one to continue from; empty: none.
   void announce(const std::string& config_source, const std::string& checkpoint) const;
-  /// The tutorial's last lines: some labels and what was predicted, accuracy, accuracy by class.
+  /// The tutorial's last lines: some labels and predictions, accuracy, accuracy by class.
   void print_results(const Evaluation& test) const;
   /// {"peak_bytes": {...}, "traffic": {...}}: bytes a rank, and elements and bytes that a rank moved in a step; means
-  /// over ranks. "total" is what was allocated by category, "process" and "proportional" are the operating system's
+  /// over ranks. "total" is the allocated memory by category; "process" and "proportional" are the operating system's
   /// VmHWM and Pss. `snapshot_bytes`: of asynchronous saves; `moved`, `norms`: by this rank in all steps. Collective.
   Json usage(size_t snapshot_bytes, const Traffic& moved, const Traffic& norms) const;
   /// The `end` record, with `result` in it. `reason` as in RunFolder.
   void record_end(const std::string& reason, const Json& result) const;
-  /// The last lines for people. `folder`: the run's.
+  /// The last messages. `folder`: the run's.
   void print_end(const std::string& weights_sha256, const Path& folder) const;
 
  private:

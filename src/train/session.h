@@ -1,5 +1,5 @@
-// What a rank trains with: device, data, programs, engine, in the one order in which ranks can open and agree on them.
-// train restores, saves and reports around it; bench only steps.
+// The objects of a rank's training: device, data, programs and engine, opened in the order in which ranks must agree on
+// them. `train` adds restoring, saving and reports; `bench` only runs steps.
 #pragma once
 
 #include <functional>
@@ -11,46 +11,47 @@
 
 namespace ct {
 
-/// Every call is collective, but for those that only look.
+/// All calls are collective, except those that only return values.
 class TrainingSession {
  public:
   struct Options {
-    std::string memory_advice = kTrainWithLess;  // advice to those who are out of memory
-    bool evaluates = true;                       // an evaluator shares parameters and arena with the engine
-    IfAbsent if_absent = IfAbsent::write_later;  // a set that the program makes itself; later: by make_data()
+    std::string memory_advice = kTrainWithLess;  // advice in out-of-memory errors
+    bool evaluates = true;                       // has an evaluator, which shares parameters and arena with the engine
+    IfAbsent if_absent = IfAbsent::write_later;  // for a set that the program generates; later: by make_data()
     std::span<const DataKind> data_kinds = ct::data_kinds();
     std::function<void(const std::string&)> warn;         // may be empty
-    std::function<void(const Exchange&)> exchanged = {};  // hears of collectives (engine/bind.h); may be empty
+    std::function<void(const Exchange&)> exchanged = {};  // called for collectives (engine/bind.h); may be empty
   };
-  /// Opens the device and the data. Throws where ranks differ in machine or configuration. `config` and `comm` must
+  /// Opens the device and the data. Throws if ranks differ in machine or configuration. `config` and `comm` must
   /// outlive this.
   TrainingSession(const Config& config, Communicator& comm, Options options);
 
-  /// Lowers and binds the programs; parameters have no values yet. `plans` are the ways of the device's libraries that
-  /// a checkpoint recorded (only rank 0's count; empty: rank 0 chooses); all ranks go the same, for the same bits.
-  /// Error(memory) where the device has no room.
+  /// Lowers and binds the programs; parameters are not initialised. `plans` are the library plans that a checkpoint
+  /// recorded (only rank 0's are used; empty: rank 0 chooses); all ranks use the same, for the same bits. Error(memory)
+  /// if the device has too little memory.
   void prepare(const std::string& plans = "");
-  /// Writes a set that the program makes itself, if there is one to be written: before the first step, when nothing
-  /// else can be refused any more.
+  /// Writes a set that the program generates, if necessary. Must be called before the first step, after all checks that
+  /// may refuse the run.
   void make_data() { make_late_datasets(data_, config_, comm_); }
-  /// Parameters drawn from the seed, and where the model asks for it from the training images: after make_data().
+  /// Initialises parameters from the seed and, if the model requires it, from training images. Must be called after
+  /// make_data().
   void initialize() {
     ct::initialize(engine(), graph(), static_cast<uint64_t>(config_.seed),
                    values_by_images(graph(), config_, comm_, data_));
   }
-  /// From the seed alone: a file has all but the last layer.
+  /// Initialises from the seed alone, if a file provides all but the last layer.
   void initialize_head() { ct::initialize(engine(), graph(), static_cast<uint64_t>(config_.seed)); }
 
   /// Step `batch` of an epoch: micro-batches forward and backward, then the update.
   void step(int64_t epoch, int64_t batch);
-  /// Runs `count` steps of a run's beginning, `first` being the first of them; what they report is dropped.
+  /// Runs `count` steps from step `first` on and discards their losses.
   void run_steps(int64_t first, int64_t count);
   /// Seconds that steps so far waited for their micro-batches.
   double waited() const { return waited_; }
 
-  /// Nothing that was learnt or measured of a file since cut or written over may be saved or believed: throws.
+  /// Throws if a data file was truncated or overwritten, so that results from it are not saved or reported.
   void check_data() const;
-  /// The orderly end, when nothing will be computed any more. Without it (after an error) nobody is waited for.
+  /// The regular end, after all computation. Without it (after an error) the destructor does not wait for other ranks.
   void finish();
 
   Communicator& comm() { return comm_; }
@@ -68,7 +69,7 @@ class TrainingSession {
   int classes() const { return data_.train->classes(); }
   int64_t steps_per_epoch() const { return static_cast<int64_t>(data_.parts.training.size()) / batch_.train; }
   int64_t total_steps() const { return ct::run_steps(config_, steps_per_epoch()); }
-  /// Plans that were stored or chosen and are not to be had, of the first rank that misses one; empty: none.
+  /// Stored or chosen plans that are not available, of the first rank that lacks one; empty: none.
   const std::string& plans_missed() const { return plans_missed_; }
 
  private:

@@ -1,4 +1,4 @@
-// From a configuration to the pieces of a run: model, update rule, schedule, batch sizes, data.
+// Creates the parts of a run from a configuration: model, update rule, schedule, batch sizes, data.
 #pragma once
 
 #include <map>
@@ -17,30 +17,32 @@ namespace ct {
 UpdateRule update_rule(const Config& config);
 /// Optimizer steps of a whole run.
 int64_t run_steps(const Config& config, int64_t steps_per_epoch);
-/// What update number `step` of a run of `run_steps` uses, counted from 0: rates, and what the optimizer makes of them.
+/// The rates of update number `step`, counted from 0, in a run of `run_steps`; and the optimizer's coefficients for
+/// them.
 std::function<Rates(int64_t step)> step_rates(const Config& config, int64_t run_steps);
 Schedule step_schedule(const Config& config, int64_t run_steps);
-/// "Adam with decoupled (AdamW) weight decay 3e-07", for people.
+/// "Adam with decoupled (AdamW) weight decay 3e-07", for messages.
 std::string optimizer_note(const Config& config);
-/// The rank whose program is wanted.
+/// The rank of a program.
 struct RankOf {
   int rank = 0, ranks = 1;
 };
 Distribution distribution(const Config& config, const BatchSizes& batch, RankOf who);
 CommQueueOptions comm_queue_options(const Config& config);
 InputSpec input_spec(const Config& config, int64_t batch, const DataSpec& data, Mode mode);
-/// batch_for(). Error(usage) also where data.augment mixes images and the micro-batch has but one.
+/// batch_for(). Error(usage) also if data.augment mixes images and the micro-batch is one image.
 BatchSizes batch_sizes(const Config& config, int64_t ranks);
-/// Error(usage) where steps of data.augment do not fit the samples or the micro-batch.
+/// Throws Error(usage) if steps of data.augment do not fit the samples or the micro-batch.
 void check_augmentation(const Config& config, int64_t micro_batch, const DataSpec& data);
 
-/// What `rank` asks of its pipeline.
+/// The pipeline options of `rank`.
 PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, const Distribution& d, int rank);
-/// How data sets of a kind are opened for a run. Error(usage) where the augmentation is not for pictures, and they are.
+/// The options for opening data sets of a kind in a run. Error(usage) if the set has pictures and the augmentation does
+/// not support them.
 OpenOptions open_options(const Config& config, const DataKind& kind);
 
-/// The training set, the part held out of it, and the test set. Collective: rank 0 locates (and writes the synthetic
-/// set if it must and `if_absent` says so), the others open what it found.
+/// The training set, the part held out of it, and the test set. Collective: rank 0 locates the set (and writes the
+/// synthetic set, if necessary and allowed by `if_absent`), and all ranks open it.
 struct Datasets {
   DataSource source;
   std::unique_ptr<DataSet> train, test;
@@ -49,9 +51,9 @@ struct Datasets {
 };
 Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent = IfAbsent::write,
                        std::span<const DataKind> kinds = data_kinds());
-/// Makes a set that IfAbsent::write_later left to be made, once nothing else can be refused. Collective.
+/// Writes a set that IfAbsent::write_later deferred, after all checks that may refuse the run. Collective.
 void make_late_datasets(Datasets& sets, const Config& config, Communicator& comm);
-/// Which images of `count` a run trains on, and which it holds out. Error(usage) where there are not so many.
+/// The images of `count` that a run trains on, and those that it holds out. Error(usage) if there are too few.
 HoldOut training_parts(uint64_t seed, int64_t count, int64_t limit, int64_t validation);
 
 /// LoweredProgram programs of a configuration for one rank.
@@ -59,16 +61,16 @@ struct Programs {
   Graph graph;  // of the training step
   LoweredProgram train, evaluate;
 };
-/// A batch of evaluation is no larger than the test set; the configuration, which is saved, stays as it was asked for.
-/// Error(usage) where the model does not take the samples.
+/// The batch of evaluation is limited to the test set; the saved configuration keeps the given size. Error(usage) if
+/// the model does not accept the samples.
 Programs lower_programs(const Config& config, const BatchSizes& batch, RankOf who, const DataSpec& data);
 
-/// How parameters begin that do so by training images (Init::whitens), by their number: the first values of each in
-/// PyTorch's order, of which there may be fewer than it has. Collective.
+/// The initial values of parameters that depend on training images (Init::whitens), by parameter number: the first
+/// values of each in PyTorch's order, possibly fewer than it has elements. Collective.
 using ImageValues = std::map<size_t, std::vector<float>>;
 ImageValues values_by_images(const Graph& graph, const Config& config, Communicator& comm, const Datasets& data);
 
-/// Weights drawn from the seed, but for those given, into what this rank holds. Collective.
+/// Initialises this rank's weights from the seed, except those given. Collective.
 void initialize(Engine& engine, const Graph& graph, uint64_t seed, const ImageValues& given = {});
 
 }  // namespace ct

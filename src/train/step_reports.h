@@ -1,4 +1,4 @@
-// What is told of steps: lines of losses, records of metrics.jsonl, progress on a terminal.
+// Reports about steps: lines of losses, records of metrics.jsonl, progress on a terminal.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,13 @@ class StepReports {
  public:
   StepReports(const RunContext& run, int64_t total_steps) : run_(run), total_steps_(total_steps) {}
 
-  /// Begins the first window of steps, when the clock is started.
+  /// Begins the first window of steps; called when the clock starts.
   void start();
 
-  /// Reports a step that is counted in the state, before its epoch is. True: something was due to be told, at the same
-  /// steps on every rank.
+  /// Reports a step that the state already counts, before the end of its epoch is counted. Returns true if a report was
+  /// due, at the same steps on every rank.
   bool after_step();
-  /// Folds the losses of all ranks since the last call into the running loss, in the order of micro-batches.
-  /// Collective.
+  /// Adds the losses of all ranks since the last call to the running loss, in the order of micro-batches. Collective.
   void drain_losses();
 
  private:
@@ -34,9 +33,9 @@ class StepReports {
   RunContext run_;
   int64_t total_steps_;
   std::vector<double> step_losses_;  // of the latest step's micro-batches
-  std::optional<double> balance_;    // likewise the mean of its mixtures of experts' (Route), where there are any
+  std::optional<double> balance_;    // mean balance of the latest step's mixtures of experts (Route), if any
   bool told_of_waiting_ = false;
-  double shown_ = -1;  // by the clock: progress
+  double shown_ = -1;  // wall-clock time of the latest progress line
   struct Window {      // since the latest record
     double begun = 0, waited = 0;
     int64_t step = 0;

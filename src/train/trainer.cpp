@@ -276,7 +276,7 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   const std::string checkpoint = open_folder();
   session_.prepare(folder_ ? folder_->plans() : "");
   if (!session_.plans_missed().empty())
-    log_.warn(session_.plans_missed() + "; another was chosen, so bits may differ from those before");
+    log_.warn(session_.plans_missed() + "; another one is used, so bits may differ from those before");
   const int64_t batch = session_.evaluator().batch();
   const int workers = session_.pipeline().workers();
   test_.emplace(*session_.data().test, batch, workers);
@@ -390,7 +390,8 @@ void Trainer::show_first_images() {
   if (write_sample_grid(folder_->files(), folder_->path(), session_.pipeline(), config_.data.mean, config_.data.std))
     log_.note("the first batch's images: " + (folder_->path() / kSampleGridFile).string());
   else
-    log_.warn(str("train.sample_grid: images of ", session_.pipeline().sample().channels, " channels are no picture"));
+    log_.warn(
+        str("train.sample_grid: images of ", session_.pipeline().sample().channels, " channels are not a picture"));
 }
 
 /// Loads the weights of --init.
@@ -413,7 +414,7 @@ void Trainer::load_initial_weights() {
   if (average)
     log_.note("--init: the moving average of the weights, as its run evaluated (export --no-ema gives the weights)");
   for (const std::string& text : done) log_.note("--init: " + text);
-  if (new_head) log_.note("--init: the last layer, " + head_of(session_.graph()) + ", begins anew");
+  if (new_head) log_.note("--init: the last layer, " + head_of(session_.graph()) + ", is initialised from the seed");
 }
 
 }  // namespace ct

@@ -1,5 +1,5 @@
-// A training run on one rank: the loop, and when it saves, evaluates and stops. Ranks run it in step; what one of them
-// decides (stop, skip, early end) all of them decide.
+// A training run on one rank: the loop, with saving, evaluating and stopping. All ranks run it in step and make the
+// same decisions (stop, skip, early end).
 #pragma once
 
 #include <optional>
@@ -19,20 +19,20 @@ namespace ct {
 
 struct TrainOptions {
   Config config;
-  std::string config_source;  // the file that was taken, for people
+  std::string config_source;  // the configuration's file, for messages
   std::vector<std::string> warnings;
   ResumeMode resume;
   bool reset = false;
   std::string init;  // weights to start from; empty: drawn from the seed
   InitOptions init_options;
   std::span<const DataKind> data_kinds = ct::data_kinds();
-  std::vector<MakeListener> listeners = {};  // besides those of train/
+  std::vector<MakeListener> listeners = {};  // in addition to those of train/
 };
 
 class Trainer {
  public:
   Trainer(const TrainOptions& options, Communicator& comm, Console& console);
-  /// Trains, once, and returns done or stopped; anything else is thrown.
+  /// Trains once and returns done or stopped; all failures are thrown.
   ExitCode run();
 
  private:
@@ -61,13 +61,13 @@ class Trainer {
   [[noreturn]] void give_up(const std::string& why);
 
   const TrainOptions& options_;
-  Config config_;  // with the data set that was found in place of `auto`
+  Config config_;  // with the located data set instead of `auto`
   Communicator& comm_;
-  std::unique_ptr<RunFolder> folder_;  // rank 0 only; its files are written by what follows
+  std::unique_ptr<RunFolder> folder_;  // rank 0 only; the following members write its files
   RunLog log_;
   TrainingClock clock_;
   RunState state_;
-  CommsLog comms_;  // before the session, which tells it
+  CommsLog comms_;  // before the session, which calls it
   TrainingSession session_;
   std::vector<std::unique_ptr<RunListener>> listeners_;
   const RunContext run_{config_, session_, state_, clock_, log_, listeners_};
@@ -84,10 +84,10 @@ class Trainer {
   std::optional<Evaluation> test_result_;
   int64_t evaluated_step_ = -1;
   int64_t replaced_before_ = 0,
-          replaced_told_ = 0;  // RunState::replaced, when training began here and when it was told
+          replaced_told_ = 0;  // RunState::replaced at the begin of this process and at the latest report
   bool early_stop_ = false;
-  bool ended_ = false;                // the run had ended already: its evaluation is repeated, and nothing is written
-  Traffic uncounted_, norms_before_;  // before the first step, and by evaluations
+  bool ended_ = false;                // the run had already ended: its evaluation is repeated, and nothing is written
+  Traffic uncounted_, norms_before_;  // traffic before the first step, and of evaluations
 };
 
 }  // namespace ct

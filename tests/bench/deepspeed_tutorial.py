@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The tutorial's two epochs by DeepSpeed itself and by cifar-train from the same ds_config.json, in turn.
+"""Trains the tutorial's two epochs with DeepSpeed and with cifar-train, from the same ds_config.json, in turn.
 
     deepspeed_tutorial.py --data FOLDER [--config FOLDER] [--seeds 1,2,3,4,5] -- cifar-train [options]
 
-FOLDER holds cifar-10-batches-bin/; --config names the folder of cifar_deepspeed.yaml and cifar_ds_config.json (the
-shipped configs/seeds). Both sides are whole processes on one core of the CPU, data read and network evaluated on all
-test images at the end. Prints a JSON line a run, then the means and the two figures that are promised; exit code 1
-where one is missed: mean accuracy at most 1.5 points lower, in a twentieth of the time. Needs torch and deepspeed.
+FOLDER has cifar-10-batches-bin/; --config is the folder of cifar_deepspeed.yaml and cifar_ds_config.json (default:
+configs/seeds). Both are whole processes on one core of the CPU, which read the data and evaluate all test images at the
+end. Prints a JSON line a run, then the means and the two targets: a mean accuracy at most 1.5 points lower, in a
+twentieth of the time. Exit code 1: a target is missed. Needs torch and deepspeed.
 """
 import argparse
 import json

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """PyTorch's AdamW(fused, capturable) in a CUDA graph, over ResNet-50's 161 tensors: microseconds a step.
 
-Replays of a graph of several steps, the median of windows timed with events, as kernel_benchmark times its kernels.
-Prints one JSON line.
+Replays a graph of several steps and takes the median of windows timed with events, like kernel_benchmark. Prints one
+JSON line.
 """
 import json
 import statistics
@@ -13,7 +13,7 @@ STEPS, WINDOWS = 10, 15
 
 
 def shapes():
-    """Of ResNet-50's parameters, convolutions each with their batch norm's two."""
+    """ResNet-50's parameters: each convolution, then its batch norm's two."""
     found = []
 
     def convolution(out, into, kernel):

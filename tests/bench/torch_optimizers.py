@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How far optimizers stray from float64 in 1,000 recorded steps: this program's, and PyTorch's in float32.
+"""Distances of optimizers from float64 after 1,000 recorded steps: this program's, and PyTorch's in float32.
 
-The gradients are those of the tutorial's network, trained by PyTorch on made-up images; all sides apply the same ones.
+The gradients are those of the tutorial's network, trained by PyTorch on synthetic images; all sides use the same ones.
 The distance is the norm of the difference from PyTorch's float64 over the norm of the movement, the median of five seeds.
-Lion, LAMB and LARS, which PyTorch has not, are compared in test_engine alone (tests/engine/optimizer_distance_test.cpp).
+PyTorch has no Lion, LAMB and LARS: tests/engine/optimizer_distance_test.cpp compares them.
 
-Usage: torch_optimizers.py build/release/optimizer_steps [seeds]. Exit code 77 and a line where PyTorch is missing, 1
-where a distance is more than 1.5 times PyTorch's.
+Usage: torch_optimizers.py build/release/optimizer_steps [seeds]. Exit code 77: PyTorch is missing; 1: a distance is
+more than 1.5 times PyTorch's.
 """
 import ctypes
 import os
@@ -18,7 +18,7 @@ import tempfile
 try:
     import torch
 except ImportError:
-    print("no PyTorch here (pip install torch, in a virtual environment): nothing to compare with")
+    print("PyTorch is not installed: pip install torch, in a virtual environment")
     sys.exit(77)
 
 STEPS = 1000

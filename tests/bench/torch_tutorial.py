@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The tutorial's network on a GPU, four images a step with Adam: another program against PyTorch, images/s.
+"""Measures the tutorial's network on a GPU, four images a step with Adam: images/s of a program and of PyTorch.
 
     torch_tutorial.py [--rounds 5] [--seconds 0.5] [--tf32 off] -- cifar-train bench step --json ...
 
 The command prints JSON with samples_per_sec. Each round runs it, then times PyTorch's eager step, then PyTorch's whole
-step in one CUDA graph with fused Adam; medians over rounds. PyTorch's batch already lies on the device. --tf32 says
-whether its f32 convolutions and products take TF32, for which it has two defaults; the command is to say the same to
-the other program (cuda.tf32). Prints one JSON line.
+step in one CUDA graph with fused Adam; medians over rounds. PyTorch's batch is already on the device. --tf32 sets TF32
+for PyTorch's f32 convolutions and products, which have different defaults; the command must set the same for the other
+program (cuda.tf32). Prints one JSON line.
 """
 import argparse
 import json

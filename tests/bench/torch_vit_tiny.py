@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""vit_tiny trained by cifar-train and by PyTorch, in turn: test loss, accuracy and time of the same short recipe.
+"""Trains vit_tiny with cifar-train and with PyTorch, in turn: test loss, accuracy and time of the same short recipe.
 
     torch_vit_tiny.py --data FOLDER [--images 20000] [--epochs 3] [--cycle 60] [--seeds 1,2,3] [--skip ours|torch]
                       -- cifar-train [options]
 
 The recipe is that of configs/vit_tiny.yaml: batches of 512 images (eight micro-batches of 64), mirror and resized crop,
-dropout, AdamW under one cycle of rate and momentum whose first half takes --cycle steps, clipping at 5, bf16. FOLDER
-holds cifar-10-batches-bin/; its first --images training images are learnt, the test images are evaluated once, at the
-end. Our time is that of the whole process; PyTorch's begins after its modules are loaded. Prints a JSON line a run, and
-then the means. Needs torch and torchvision.
+dropout, AdamW with one cycle of rate and momentum whose first half has --cycle steps, clipping at 5, bf16. FOLDER has
+cifar-10-batches-bin/; the first --images training images are used, and the test images are evaluated once, at the end.
+cifar-train's time is that of the whole process; PyTorch's starts after its modules are loaded. Prints a JSON line a
+run, and then the means. Needs torch and torchvision.
 """
 import argparse
 import json

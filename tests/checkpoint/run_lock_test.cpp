@@ -13,7 +13,7 @@
 namespace ct {
 namespace {
 
-TEST(RunLock, SecondRunIsToldPidAndHost) {
+TEST(RunLock, ASecondRunGetsPidAndHost) {
   TemporaryFolder folder;
   FileSystem files;
   const Path out = folder / "runs" / "cnn";

@@ -200,7 +200,7 @@ TEST(Processes, AFailedRankEndsAllWithItsCodeAndOneVoice) {
   EXPECT_EQ(WEXITSTATUS(statuses[2]), 3);
 }
 
-TEST(Processes, AKilledRankIsFoundThoughNobodyReapedIt) {
+TEST(Processes, AKilledRankIsFoundBeforeItIsReaped) {
   const auto statuses = run_processes(3, [](Communicator& comm) {
     if (comm.rank() == 2) raise(SIGKILL);
     std::string message;

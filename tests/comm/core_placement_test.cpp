@@ -37,7 +37,7 @@ TEST(CorePlacement, TheSecondOfTwoOnACoreMoves) {
   expect_move(next_move(std::vector{1, 1}, cpus({0, 1}), itself), 1, {0});
   expect_move(next_move(std::vector{2, 0, 2, 0}, cpus({0, 1, 2, 3}), itself), 2, {1, 3});
 }
-TEST(CorePlacement, NobodyMovesWhereNoCoreIsFree) {
+TEST(CorePlacement, NoRankMovesIfNoCoreIsFree) {
   EXPECT_EQ(next_move(std::vector{0, 1, 1}, cpus({0, 1}), itself).rank, -1);
   EXPECT_EQ(next_move(std::vector{0, 0}, cpus({0}), itself).rank, -1);  // bound
 }
@@ -124,7 +124,7 @@ TEST(CorePlacement, ChangesPlacesAndLeavesTheOtherFree) {
   }
   EXPECT_EQ(allowed_cpus(), allowed);
 }
-TEST(CorePlacement, NobodyChangesPlacesWhereACpuIsFreeOrRanksAreBound) {
+TEST(CorePlacement, NoRankChangesPlacesIfACpuIsFreeOrRanksAreBound) {
   const int cpu = sched_getcpu();
   std::optional<KeptOn> kept;
   Worker worker;

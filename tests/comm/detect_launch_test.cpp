@@ -84,7 +84,7 @@ TEST(Launch, Srun) {
   EXPECT_EQ(launch.local_rank, 1);
 }
 
-TEST(Launch, TorchrunWhateverStartedIt) {
+TEST(Launch, TorchrunUnderAnyLauncher) {
   const Variables torchrun = {{"RANK", "5"},
                               {"WORLD_SIZE", "8"},
                               {"LOCAL_RANK", "1"},

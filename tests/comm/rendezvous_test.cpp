@@ -167,8 +167,8 @@ TEST(Rendezvous, ARankThatIsThereTwiceEndsIt) {
   ranks.start(1, 3, place);
   ranks.start(1, 3, place);
   const std::string first = ranks.end(0), both = ranks.end(1);
-  EXPECT_EQ(first.find("2: there are two of one rank: rank 1 (pid "), 0u) << first;
-  EXPECT_NE(both.find("told 2: there are two of one rank"), std::string::npos) << both;
+  EXPECT_EQ(first.find("2: two ranks have the same number: rank 1 (pid "), 0u) << first;
+  EXPECT_NE(both.find("told 2: two ranks have the same number"), std::string::npos) << both;
   EXPECT_NE(both.find(first), std::string::npos) << both;  // the second of them
 }
 
@@ -186,7 +186,7 @@ TEST(Rendezvous, ARankThatDoesNotComeIsNamed) {
   Ranks ranks;
   ranks.start(0, 4, place, 1);
   ranks.start(2, 4, place, 1);
-  EXPECT_EQ(ranks.end(0).find("7: ranks 1, 3 did not come to host "), 0u) << ranks.end(0);
+  EXPECT_EQ(ranks.end(0).find("7: ranks 1, 3 did not connect to host "), 0u) << ranks.end(0);
   EXPECT_EQ(ranks.end(2), "told " + ranks.end(0));
 }
 
@@ -199,7 +199,7 @@ TEST(Rendezvous, RankZeroThatDoesNotComeIsNamed) {
   EXPECT_NE(ranks.end(1).find("Connection refused"), std::string::npos) << ranks.end(1);
 }
 
-TEST(Rendezvous, SomebodyElseOnThePort) {
+TEST(Rendezvous, AnotherProgramOnThePort) {
   const Holder holder;  // takes calls and never answers
   const Endpoint place{.addresses = {"127.0.0.1"}, .port = holder.port(), .job = "a job"};
   Ranks ranks;
@@ -207,7 +207,7 @@ TEST(Rendezvous, SomebodyElseOnThePort) {
   EXPECT_EQ(ranks.end(0).find("2: TCP port 127.0.0.1:"), 0u) << ranks.end(0);
   EXPECT_NE(ranks.end(0).find("is in use on host "), std::string::npos) << ranks.end(0);
   ranks.start(1, 2, place, 1);
-  EXPECT_NE(ranks.end(1).find("is answered by somebody else"), std::string::npos) << ranks.end(1);
+  EXPECT_NE(ranks.end(1).find("is answered by another program"), std::string::npos) << ranks.end(1);
 }
 
 TEST(Rendezvous, TheFirstFreeOfSeveralPorts) {
@@ -231,10 +231,10 @@ TEST(Rendezvous, AddressesThatCannotBe) {
   Endpoint place = somewhere();
   place.addresses = {"192.0.2.1"};  // of documentation: nobody's
   ranks.start(0, 2, place, 1);
-  EXPECT_EQ(ranks.end(0).find("2: MASTER_ADDR='192.0.2.1' is no address of host "), 0u) << ranks.end(0);
+  EXPECT_EQ(ranks.end(0).find("2: MASTER_ADDR='192.0.2.1' is not an address of host "), 0u) << ranks.end(0);
   place.addresses = {"no such host"};
   ranks.start(1, 2, place, 1);
-  EXPECT_EQ(ranks.end(1).find("2: MASTER_ADDR='no such host' is no host that is known here"), 0u) << ranks.end(1);
+  EXPECT_EQ(ranks.end(1).find("2: MASTER_ADDR='no such host' cannot be resolved on this host"), 0u) << ranks.end(1);
 }
 
 TEST(Rendezvous, ARankThatLeftMayComeAgain) {
@@ -246,7 +246,7 @@ TEST(Rendezvous, ARankThatLeftMayComeAgain) {
   std::this_thread::sleep_for(300ms);
   first.give_up = true;  // it has met, waits for rank 2, and is stopped
   EXPECT_EQ(first.end(1).find("75: stopped on request"), 0u) << first.end(1);
-  ranks.await_notice("has left before all ranks had come");
+  ranks.await_notice("disconnected before all ranks had connected");
   ranks.start(1, 3, place);
   ranks.start(2, 3, place);
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(ranks.end(rank), "met");
@@ -276,7 +276,7 @@ TEST(Rendezvous, ARankLostWhileTheyTalk) {
   EXPECT_EQ(ranks.end(2).find("7: rank 0 at 127.0.0.1:"), 0u) << ranks.end(2);
 }
 
-TEST(Rendezvous, SomebodyElseBehindTheAddressIsNotRankZero) {
+TEST(Rendezvous, AnotherProgramAtTheAddressIsNotRankZero) {
   const Listener other(2);
   Endpoint forged = other.endpoint();
   forged.job = random_word();
@@ -285,7 +285,7 @@ TEST(Rendezvous, SomebodyElseBehindTheAddressIsNotRankZero) {
   host.join();
 }
 
-TEST(Connection, MessagesThatNobodyReadsAreDroppedWhole) {
+TEST(Connection, UnreadMessagesAreDroppedAsAWhole) {
   std::array<int, 2> ends{};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
   Connection a(ends[0]), b(ends[1]);
@@ -353,7 +353,7 @@ TEST(Endpoints, WhatIsMissingOrWrongIsNamed) {
   for (const char* port : {"x", "0", "65536", "-1", "1 ", "99999999999"})
     EXPECT_EQ(said({{"MASTER_ADDR", "a"}, {"MASTER_PORT", port}}).find("MASTER_PORT='"), 0u) << port;
   EXPECT_NE(said({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "65530"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}})
-                .find("torchrun has it"),
+                .find("torchrun uses it"),
             std::string::npos);
 }
 

@@ -474,7 +474,7 @@ TEST_P(Processes, AnErrorOfOneRankEndsAllWithItsCode) {
   for (const int status : done.statuses) EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 3) << status;
 }
 
-TEST_P(Processes, AnErrorOfAllIsToldOnce) {
+TEST_P(Processes, AnErrorOfAllIsPrintedOnce) {
   const auto done = supervised(
       4, kPatient, GetParam(),
       [](Communicator&, const auto& ready) {

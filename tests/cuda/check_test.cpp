@@ -75,7 +75,7 @@ TEST(CudaCheck, LostDevicesAreNamedAndStayLost) {
   on_host::restart();
 }
 
-TEST(CudaCheck, WantOfMemoryHasTheCallersRemedy) {
+TEST(CudaCheck, OutOfMemoryHasTheCallersRemedy) {
   on_host::restart();
   const auto advice = [](const char* call, const std::string& less) {
     const auto backend = make_cuda_backend({.memory_advice = less});

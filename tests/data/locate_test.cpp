@@ -11,7 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 using LocateTest = DataFixture;
 
-TEST_F(LocateTest, TakesCifarWhereItLies) {
+TEST_F(LocateTest, FindsCifarInItsFolder) {
   const fs::path folder = make_set("cifar-10-batches-bin", 1);
   for (const char* dataset : {"auto", "cifar10"}) {
     for (const fs::path& path : {root, folder, fs::path(folder.string() + "/")}) {
@@ -49,11 +49,11 @@ TEST_F(LocateTest, AutoFallsBackToTheSyntheticSetAndSaysHowToGetTheRealOne) {
 
   const std::string note = locate_data("synthetic", root / "data").note;
   EXPECT_EQ(note.find("CIFAR"), std::string::npos) << note;
-  expect_error(ExitCode::data, {"holds the synthetic set"}, [&] { locate_data("cifar10", folder); });
+  expect_error(ExitCode::data, {"contains the synthetic set"}, [&] { locate_data("cifar10", folder); });
 
   // Whatever the folder is called, it is not taken for CIFAR-10.
   fs::rename(folder, root / "data" / "cifar-10-batches-bin");
-  expect_error(ExitCode::data, {"holds the synthetic set"}, [&] { locate_data("cifar10", root / "data"); });
+  expect_error(ExitCode::data, {"contains the synthetic set"}, [&] { locate_data("cifar10", root / "data"); });
   EXPECT_EQ(locate_data("auto", root / "data" / "cifar-10-batches-bin").kind->name, "synthetic-10");
 }
 
@@ -120,7 +120,7 @@ TEST_F(LocateTest, ANamedFolderMustBeThere) {
   EXPECT_THROW(require_named_folder("data/sub"), Error);
 }
 
-TEST_F(LocateTest, NothingIsMadeWhereSomethingElseLies) {
+TEST_F(LocateTest, NothingIsWrittenIntoFoldersWithOtherFiles) {
   const InFolder here(root);
   fs::create_directories(root / "data");
   write(root / "data" / "README.md", {1});
@@ -142,7 +142,7 @@ TEST_F(LocateTest, NothingIsMadeWhereSomethingElseLies) {
   }
 }
 
-TEST_F(LocateTest, AKindNeedSayNoMoreThanWhereItLies) {
+TEST_F(LocateTest, AKindNeedsOnlyAFolder) {
   const DataKind kinds[] = {{.key = "letters",
                              .name = "Letters",
                              .folder = "letters",

@@ -44,7 +44,7 @@ TEST_F(Series, ARunThatGoesOnHasEachStepOnce) {
   EXPECT_EQ(text("Train_Samples_train_loss.csv"), "step,train_loss\r\n0,0.0\r\n16,16.0\r\n32,3.0\r\n");
 }
 
-TEST_F(Series, WhatACrashCutOffGoes) {
+TEST_F(Series, PartialRowsOfACrashAreRemoved) {
   begin().write(kLoss, 0, 1);
   File(files, folder / "job" / "Train_Samples_train_loss.csv", O_WRONLY | O_APPEND).write("16,2.");
   begin(up_to(16)).write(kLoss, 16, 2);

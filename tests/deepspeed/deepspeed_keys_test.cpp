@@ -21,7 +21,7 @@ TEST_F(ConfigTest, DeepSpeedsKeysThatAreNotBuiltAreRefused) {
       {"bfloat16: {bf16_optimizer_states: true}", "bf16.bf16_optimizer_states true is not supported"},
       {"fp16: {fp16_master_weights_and_grads: true}", "fp16.fp16_master_weights_and_grads true is not supported"},
       {"autotuning: {enabled: true}",
-       "autotuning.enabled true is not supported by this version; use false: it is no part of this program"},
+       "autotuning.enabled true is not supported by this version; use false: the program has no such feature"},
       {"amp: {enabled: true}", "amp.enabled true"},
       {"zero_optimization: {cpu_offload_param: true}\ndevice: cuda", "a GPU's parameters stay there"},
       {"zero_optimization: {offload_optimizer: {device: cpu, ratio: 0.3}}",
@@ -191,7 +191,7 @@ TEST_F(ConfigTest, AutoIsAsIfDeepSpeedsKeyWereAbsent) {
   EXPECT_FALSE(config.fp16.enabled);
   EXPECT_FALSE(config.tensorboard.enabled);
   ASSERT_EQ(warnings_.size(), 2u);
-  EXPECT_PART(warnings_[0], "\"auto\" is taken as what follows from other keys, or the default: fp16.enabled false");
+  EXPECT_PART(warnings_[0], "\"auto\" follows from other keys, or is the default: fp16.enabled false");
   EXPECT_PART(error(kAdam + "prescale_gradients: auto"), "prescale_gradients expects true or false");
 }
 
@@ -283,7 +283,7 @@ TEST_F(ConfigTest, OneCycleSaysWhatItOverrides) {
   load(cycle + "optimizer: {type: AdamW, params: {lr: 1e-4, betas: [0.8, 0.999]}}\n");
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_PART(warnings_[0],
-              "cycle_momentum overrides optimizer.params.betas, as in DeepSpeed: the first goes from 0.9");
+              "cycle_momentum overrides optimizer.params.betas, as in DeepSpeed: the first falls from 0.9");
   EXPECT_PART(warnings_[0], "to 0.8 and back, the second is 0.99");
   warnings_.clear();
   load(cycle + "optimizer: {type: AdamW, params: {lr: 1e-3}}\n", {"scheduler.params.cycle_momentum=false"});

@@ -127,14 +127,13 @@ TEST_F(ImagenetFile, AShorterFileIsEnough) {
 
 TEST_F(ImagenetFile, MistakesAreNamed) {
   EXPECT_EQ(error(with(kFile, "  val: /d", "  test: /d")),
-            "default.yaml:4:3: unknown key 'imagenet.test' beside an imagenet block");
-  EXPECT_EQ(
-      error(kFile + "steps_per_print: 3\n"),
-      "default.yaml:11:3: train.log_interval is here another name of steps_per_print, which is given too; remove one");
+            "default.yaml:4:3: unknown key 'imagenet.test' in a file with an imagenet block");
+  EXPECT_EQ(error(kFile + "steps_per_print: 3\n"),
+            "default.yaml:11:3: train.log_interval is an alias of steps_per_print, which is given too; remove one");
   EXPECT_EQ(error(with(kFile, "max_eval: 10", "max_eval: -1")),
             "default.yaml:18:13: eval.max_eval expects a whole number, at least 0, found '-1'");
   EXPECT_EQ(error(with(kFile, "max_eval", "max_evals")),
-            "default.yaml:18:3: unknown key 'eval.max_evals' beside an imagenet block");
+            "default.yaml:18:3: unknown key 'eval.max_evals' in a file with an imagenet block");
   EXPECT_NE(error(with(kFile, "run_name: tutorial", "run_name: [a]")).find("wandb.run_name names the run's folder"),
             std::string::npos);
   EXPECT_NE(error("imagenet: 5\n").find("imagenet is a block of keys"), std::string::npos);

@@ -52,9 +52,9 @@ TEST_F(ImportTest, EveryKeyHasItsLineInTheFilesOrder) {
             "scheduler.params.warmup_max_lr scheduler.params.warmup_num_steps wall_clock_breakdown _note "
             "zero_optimization.stage zero_optimization.contiguous_gradients ");
   EXPECT_EQ(line(said, "optimizer.params.betas"), "honoured [0.8, 0.999]");
-  EXPECT_EQ(line(said, "_note"), "ignored hello -- a note");
+  EXPECT_EQ(line(said, "_note"), "ignored hello -- a comment");
   EXPECT_EQ(line(said, "zero_optimization.contiguous_gradients"),
-            "ignored true -- gradients always lie in the buffer of their bucket");
+            "ignored true -- gradients are always stored in the buffer of their bucket");
   EXPECT_NE(to_text(said).find("honoured  train_batch_size: 4\n"), std::string::npos) << to_text(said);
 }
 
@@ -94,7 +94,7 @@ TEST_F(ImportTest, TheYamlLoadsToTheSame) {
   }
 }
 
-TEST_F(ImportTest, OtherNamesAreTold) {
+TEST_F(ImportTest, AliasesAreReported) {
   const Import said = of(R"({"optimizer": {"type": "SGD"}, "bfloat16": {"enabled": true, "immediate_grad_update": true},
     "zero_optimization": {"cpu_offload": true, "prefetch_bucket_size": 5, "param_persistence_threshold": 7}})");
   EXPECT_EQ(line(said, "bfloat16.enabled"), "honoured true -- as bf16.enabled: true");
@@ -103,9 +103,9 @@ TEST_F(ImportTest, OtherNamesAreTold) {
   EXPECT_EQ(line(said, "zero_optimization.param_persistence_threshold"),
             "honoured 7 -- as zero_optimization.stage3_param_persistence_threshold: 7");
   EXPECT_EQ(line(said, "zero_optimization.prefetch_bucket_size"),
-            "ignored 5 -- what is fetched and released, and when, is planned before the first step");
+            "ignored 5 -- the program plans all gathers and releases of parameters before the first step");
   EXPECT_EQ(line(said, "bfloat16.immediate_grad_update"),
-            "ignored true -- gradients are added in f32 as soon as they are there");
+            "ignored true -- each gradient is added in f32 as soon as it is computed");
   const Import old = of(R"({"zero_optimization": true})");
   EXPECT_EQ(line(old, "zero_optimization"), "honoured true -- as zero_optimization.stage: 1");
 }
@@ -120,10 +120,10 @@ TEST_F(ImportTest, WhatIsRefusedIsLeftOutAndTheRestIsJudged) {
   for (const auto& [key, text] : std::map<std::string, std::string>{
            {"train_batch_size", "refused many -- train_batch_size expects a whole number, found 'many'"},
            {"optimizer.type", "refused OneBitAdam -- optimizer.type must be SGD"},
-           {"optimizer.params.freeze_step", "refused 3 -- it belongs to what is refused"},
+           {"optimizer.params.freeze_step", "refused 3 -- it belongs to a refused block"},
            {"amp.enabled",
             "refused true -- amp.enabled true is not supported by this version; use false: fp16 or bf16"},
-           {"amp.opt_level", "refused O1 -- it belongs to what is refused"},
+           {"amp.opt_level", "refused O1 -- it belongs to a refused block"},
            {"trian_batch_size", "refused 4 -- unknown key 'trian_batch_size'; did you mean 'train_batch_size'?"},
            {"compression_training",
             "refused {a: 1} -- compression_training is not supported by this version; use {} or enabled: false "
@@ -147,7 +147,7 @@ TEST_F(ImportTest, WhatIsRefusedIsLeftOutAndTheRestIsJudged) {
   EXPECT_EQ(said.yaml, "gradient_clipping: 1.5\n");
 }
 
-TEST_F(ImportTest, ABrokenRuleBetweenKeysIsTold) {
+TEST_F(ImportTest, ABrokenRuleBetweenKeysIsReported) {
   const Import said = of(R"({"fp16": {"enabled": true}, "bf16": {"enabled": true}})");
   EXPECT_TRUE(said.refused());
   EXPECT_NE(said.broken.find("bfloat16 and fp16 modes cannot be simultaneously enabled"), std::string::npos);
@@ -163,7 +163,7 @@ TEST_F(ImportTest, NothingIsNoKeys) {
 TEST_F(ImportTest, YamlIsJudgedAlike) {
   const Import said = of("model: {name: resnet18, patch: 4}\noptimizer: {type: SGD}\n", "c.yaml");
   EXPECT_EQ(line(said, "model.name"), "honoured resnet18");
-  EXPECT_EQ(line(said, "model.patch").find("refused 4 -- model.patch is no key of the model resnet18"), 0u);
+  EXPECT_EQ(line(said, "model.patch").find("refused 4 -- model.patch is not a key of the model resnet18"), 0u);
 }
 
 }  // namespace

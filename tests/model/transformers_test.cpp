@@ -388,7 +388,7 @@ TEST(Transformers, RefuseWhatDoesNotGoTogether) {
        {Model{.name = "vit", .vit = {.dim = 100, .heads = 7}}, Model{.name = "cct", .cct = {.dim = 100, .heads = 7}}}) {
     ASSERT_TRUE(model.fault()) << model.name;
     EXPECT_EQ(model.fault()->key, "heads");
-    EXPECT_NE(model.fault()->text.find("100 is no multiple of 7"), std::string::npos);
+    EXPECT_NE(model.fault()->text.find("100 is not a multiple of 7"), std::string::npos);
   }
   EXPECT_EQ(some_side({.name = "vit", .vit = {.patch = 24}}), 48);
   EXPECT_EQ(some_side({.name = "cnn"}), 32);

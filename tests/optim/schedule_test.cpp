@@ -99,7 +99,7 @@ TEST(WarmupCosineLr, RatiosAreOfTheOptimizersRate) {
   EXPECT_DOUBLE_EQ(rate(s, 30, 0.8), 0.2);
 }
 
-TEST(WarmupCosineLr, FollowsTheRunUnlessItIsToldAnotherLength) {
+TEST(WarmupCosineLr, FollowsTheRunUnlessALengthIsGiven) {
   LrSchedule open = WarmupCosineLr{.warmup_num_steps = 10}, given = WarmupCosineLr{.total_num_steps = 40};
   fit_run(open, 128);
   fit_run(given, 128);
@@ -180,7 +180,7 @@ TEST(OneCycle, BothHalvesHaveTheirLengthAndThenItDecays) {
   EXPECT_EQ(rate(up, 5), 1);
 }
 
-TEST(OneCycle, OnlyBetasAreCycledAndOnlyWhereThatIsWanted) {
+TEST(OneCycle, OnlyBetasAreCycledAndOnlyIfEnabled) {
   const OneCycle cycle{.cycle_min_lr = 1e-4, .cycle_max_lr = 4e-3};
   EXPECT_EQ(numbers<rules::Sgd>(schedule_row(cycle, Sgd{.momentum = 0.5}, 1000)).momentum, 0.5);
   EXPECT_EQ(schedule_row(cycle, Sgd{.momentum = 0.5}, 1000).lr, 0.00205);
@@ -241,7 +241,7 @@ TEST(WarmupDecayLr, Golden) {
     EXPECT_EQ(rate(s, g.step - 1), g.lr) << g.step;
 }
 
-TEST(WarmupDecayLr, FollowsTheRunUnlessItIsToldAnotherLength) {
+TEST(WarmupDecayLr, FollowsTheRunUnlessALengthIsGiven) {
   LrSchedule open = WarmupDecayLr{}, given = WarmupDecayLr{};
   std::get<WarmupDecayLr>(given).total_num_steps = 4000;
   for (LrSchedule* s : {&open, &given}) fit_run(*s, 2000);

@@ -320,7 +320,7 @@ TEST(Memory, FlattenedImageIsAViewWithoutAnOperation) {
   const Graph g = build_graph(aligned, {.batch = 2, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
   const LoweredProgram l = lower_training(g, kAdam, {});
   for (const Step& s : l.last) EXPECT_NE(name_of(s.op), "flatten");
-  const LoweredProgram padded = lower_training(graph(), kAdam, {});  // 14*14*6 is no multiple of the row pad
+  const LoweredProgram padded = lower_training(graph(), kAdam, {});  // 14*14*6 is not a multiple of the row pad
   int copies = 0;
   for (const Step& s : padded.last) copies += name_of(s.op) == "flatten" || name_of(s.op) == "flatten_grad";
   EXPECT_EQ(copies, 2);

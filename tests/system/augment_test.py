@@ -1,5 +1,5 @@
-"""data.augment: every step through the program, the same bits on any ranks, stages and after a resume, and on a GPU's
-stand-in; what does not fit is refused."""
+"""data.augment: every step through the program, the same bits on any number of ranks, at any stage, after a resume, and
+on a GPU's stand-in; settings that do not fit are refused."""
 import os
 import sys
 
@@ -60,7 +60,7 @@ def every_step_counts():
 
 @check
 def pictures_by_any_workers_and_ranks_give_the_same():
-    """Cropped where they are decoded, which a flip may precede; the other steps are the device's."""
+    """Workers crop pictures after decoding, and may flip them first; the device does the other steps."""
     numbers = random.Random(3)
     for split, label in ((s, c) for s in ("train", "val") for c in ("ant", "bee")):
         os.makedirs(path("pictures", split, label))
@@ -79,7 +79,7 @@ def pictures_by_any_workers_and_ranks_give_the_same():
 
 @check
 def a_gpus_stand_in_gives_the_losses_of_the_cpu():
-    """Edited images are the same bytes; what follows is rounded otherwise."""
+    """Edited images are the same bytes; later arithmetic is rounded differently."""
     need_on_host()
     losses = []
     for device in ("cpu", "cuda"):
@@ -93,7 +93,7 @@ def a_gpus_stand_in_gives_the_losses_of_the_cpu():
 
 
 @check
-def what_does_not_fit_is_refused():
+def unsuitable_settings_are_refused():
     one = {"train_batch_size": 4, "train_micro_batch_size_per_gpu": 1}
     for steps, changed, words in [("[mixup]", one, ["mixup", "train_micro_batch_size_per_gpu is 1"]),
                                   ("[flip, cutmix]", one, ["cutmix", "2 or more"]),

@@ -1,5 +1,5 @@
-"""`bench` through the program: what it prints of operations, updates and sums, on the CPU and on the stand-in's GPUs. It
-measures, so it has the machine to itself."""
+"""`bench` through the program: its output for operations, updates and sums, on the CPU and on the stand-in's GPUs. It
+measures time, so that it runs alone."""
 import os
 import sys
 
@@ -19,7 +19,7 @@ def bench(*words, **options):
 
 @functools.lru_cache(None)
 def operations():
-    """Of the linear model, on the CPU, as JSON."""
+    """The operations of the linear model on the CPU, as JSON."""
     text = bench("step", "--ops", "--device", "cpu", "--json")
     expect_equal(len(text.splitlines()), 1, text)
     return json.loads(text)
@@ -61,7 +61,7 @@ def bench_takes_no_option_that_it_would_ignore():
 
 @check
 def bench_of_operations_in_bf16():
-    """No operation can do more than the processor."""
+    """No operation may exceed the processor's peak."""
     words = ["step", "--ops", "--device", "cpu", "--set", "bf16.enabled=true", "--set", "train_batch_size=64",
              "--set", "train_micro_batch_size_per_gpu=64"]
     done = run("bench", *words, *SHORT, "--set", "model.name=linear", *data())
@@ -76,7 +76,7 @@ def bench_of_operations_in_bf16():
 
 @check
 def bench_of_the_update():
-    """Of the configuration's optimizer."""
+    """The update of the configuration's optimizer."""
     for kind, more, at in (("Adam", [], (34, 28)), ("SGD", ["optimizer.params.momentum=0.9"], (26, 20)),
                            ("SGD", [], (18, 12)), ("RMSprop", [], (26, 20))):
         words = ["update", "--device", "cpu", "--ranks", 2, "--elements", 20000,
@@ -139,7 +139,7 @@ def bench_of_the_update_on_a_gpu():
 
 @check
 def the_gpu_that_is_asked_for_is_judged():
-    """Number 0 is too old, those after it are not."""
+    """GPU 0 is too old, the others are not."""
     need_on_host()
     gpus = {"program": ON_HOST, "ON_HOST_DEVICES": "3", "ON_HOST_CAPABILITY": "7.0,9.0"}
     words = ["reduce", "--elements", 5000, "--ranks", "auto", "--json", "--device"]

@@ -1,4 +1,4 @@
-"""What a run must not lose: the weights of its best evaluation, and its last checkpoint that is all finite."""
+"""A run must not lose the weights of its best evaluation and its last finite checkpoint."""
 import itertools
 import os
 import sys
@@ -24,7 +24,7 @@ def finished():
 
 
 def copy_of_finished(name):
-    """Its files, each by itself: damage to one is not damage to all its names."""
+    """Copies each file: damage to one does not damage its hard links."""
     shutil.copytree(finished(), path(name))
     return path(name)
 
@@ -42,13 +42,13 @@ def step_in(file):
 
 
 def best_of(steps, output=None):
-    """The step of the best evaluation, of a run or of a run's first steps."""
+    """The step of the best evaluation of a run, or of a run's first steps."""
     losses = {r["step"]: r["loss"] for r in records(output or finished(), "eval") if r["step"] in steps}
     return min(losses, key=losses.get)
 
 
 def warnings(done, *culprits):
-    """The warnings that name all of these."""
+    """The warnings that contain all these words."""
     return [line for line in done.stderr.splitlines()
             if line.startswith("warning: ") and all(str(culprit) in line for culprit in culprits)]
 
@@ -58,7 +58,7 @@ def files(output):
 
 
 def damages():
-    """Name and function: the ways to lose a file."""
+    """Names and functions that damage or remove a file."""
     return {"cut": lambda file: os.truncate(file, os.path.getsize(file) // 2),
             "flipped": lambda file: flip(file, -1000), "missing": os.remove}
 
@@ -66,7 +66,7 @@ def damages():
 # ---- the best weights
 
 @check
-def it_is_told_at_the_end():
+def the_best_evaluation_is_reported_at_the_end():
     done = train(path("told"), settings())
     best = best_of(range(STEPS + 1), path("told"))
     loss = next(r["loss"] for r in records(path("told"), "eval") if r["step"] == best)
@@ -76,8 +76,8 @@ def it_is_told_at_the_end():
 
 @check
 def every_damage_to_best_weights():
-    """best.bin whole or lost in one of three ways, and so its copy beside the checkpoint; then the run continues. Where
-    one of them is whole the result is as if nothing had happened; a warning names the other."""
+    """best.bin and its copy next to the checkpoint, each whole or damaged in one of three ways; then the run continues.
+    If one of them is whole, the result is as without damage; a warning names the other."""
     train(path("undisturbed"), settings(train__max_steps=STEPS + 4))
     expected = weights_sha256(best_bin(path("undisturbed")))
     best = best_of(range(STEPS))
@@ -109,8 +109,8 @@ def every_damage_to_best_weights():
 
 @check
 def an_evaluation_that_is_undone_is_better_than_none():
-    """A run ends at its best step, whose evaluation was not due, and goes on for worse: what was best at its last
-    checkpoint comes back. Where that is lost, the weights of the end stay, and are said to be the best."""
+    """A run ends at its best step, whose evaluation was not due, and a continuation gets worse: the best weights of the
+    last checkpoint come back. If they are lost, the weights of the end are reported as the best."""
     train(path("probe"), settings(train__eval_interval=1))
     k = best_of(range(1, STEPS - 1), path("probe"))
     interval = next((n for n in range(2, k) if k % n), None)
@@ -150,7 +150,7 @@ def weights_from_after_the_checkpoint_are_not_its_best():
 
 @check
 def a_finished_run_is_repeated():
-    """It makes its best.bin again, from the copy or from its last weights, whichever is the best."""
+    """The repeated command restores best.bin, from the copy or from the last weights, whichever are the best."""
     for split, ranks in [("test", Ranks(1)), ("last", Ranks(2))]:
         for way, damage in damages().items():
             whole, output = path("repeated-" + split), path("repeated-%s-%s" % (split, way))
@@ -174,7 +174,7 @@ def a_finished_run_is_repeated():
 
 @check
 def best_weights_lost_while_training():
-    """Every save looks whether best.bin is what it was."""
+    """Every save checks best.bin."""
     for way, damage in damages().items():
         output = path("lost-" + way)
         job = start(Ranks(2).words(*train_words(output, settings(train__max_steps=1000000, train__epochs=1000000,
@@ -192,7 +192,7 @@ def best_weights_lost_while_training():
         job.send_signal(signal.SIGUSR1)
         done = finish(job)
         expect_equal(done.returncode, STOPPED, done.stderr)
-        expect_equal(len(warnings(done, best_bin(output), "takes its place")), 1, done.stderr)
+        expect_equal(len(warnings(done, best_bin(output), "replaces it")), 1, done.stderr)
         expect_equal(weights_sha256(best_bin(output)), best, done.stderr)
         expect_equal(run("ckpt", "verify", output).returncode, DONE)
 
@@ -205,7 +205,7 @@ def checkpoints_of(output):
 
 @check
 def the_last_finite_checkpoint_stays():
-    """Adam without eps divides 0 by 0 where a weight has no gradient, which the loss tells a step later."""
+    """Adam with eps 0 divides 0 by 0 if a weight has no gradient; the loss shows it a step later."""
     nan = {**FEW, "data.path": few(), "train.epochs": 10, "train.max_steps": 20, "optimizer.params.eps": 0,
            "optimizer.params.weight_decay": 0, "train.save_interval": 1, "checkpoint.keep_last": 1,
            "train.eval_interval": 100}

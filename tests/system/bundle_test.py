@@ -53,7 +53,7 @@ def files():
 
 @functools.lru_cache(None)
 def hiding():
-    """A shell's words that make this machine look as if nothing of the bundle were installed or built on it."""
+    """A shell command that hides the bundle's libraries and builds on this machine."""
     libraries = [file for name in os.listdir(os.path.join(bundle(), "lib"))
                  for folder in ("/usr/lib*", "/usr/lib/*", "/usr/local/lib")
                  for file in glob.glob(os.path.join(folder, glob.escape(name))) if os.path.isfile(file)]
@@ -70,7 +70,7 @@ def hiding():
 
 @functools.lru_cache(None)
 def elsewhere():
-    """The words before a command that run it on such a machine."""
+    """The command prefix that runs a command on such a machine."""
     user = [] if os.geteuid() == 0 else ["-r"]
     words = ["unshare", *user, "-m", "sh", "-c", hiding() + ' && exec "$@"', "sh"]
     try:
@@ -82,7 +82,7 @@ def elsewhere():
 
 @functools.lru_cache(None)
 def misleading():
-    """What the modules of a cluster may have set: other libraries of the same names, another Open MPI."""
+    """Variables that a cluster's modules may set: other libraries of the same names, another Open MPI."""
     folder = path("modules")
     os.makedirs(folder)
     for name in os.listdir(os.path.join(bundle(), "lib")):
@@ -91,7 +91,7 @@ def misleading():
 
 
 def away(*words, env=None, **options):
-    """Runs a command there."""
+    """Runs a command on such a machine."""
     return finish(start(words, prefix=elsewhere(), env={**misleading(), **(env or {})}, cwd=scratch(), **options))
 
 
@@ -130,7 +130,7 @@ def small_and_without_paths_of_this_machine():
 
 
 @check
-def carries_what_else_belongs_to_it():
+def contains_readme_configurations_and_licences():
     for name in ("README", "LICENSE", "configs/default.yaml", "share/cifar-train/configs/default.yaml",
                  "licences/libyaml-cpp0.7.txt" if os.path.exists("/usr/share/doc/libyaml-cpp0.7") else "licences"):
         expect(os.path.exists(os.path.join(bundle(), name)), "no " + name)
@@ -144,7 +144,7 @@ def carries_what_else_belongs_to_it():
 
 @check
 def the_other_machine_has_no_libraries_of_ours():
-    """If this one ran, the checks below would prove nothing."""
+    """If this program ran, the checks below would prove nothing."""
     shutil.copy(PROGRAM, path("program"))
     for words in ([path("program"), "--version"], ["mpirun", "--version"]):
         expect(away(*words).returncode in (126, 127), words)
@@ -173,7 +173,7 @@ def a_build_above_it_has_no_say():
 
 
 @check
-def brings_what_checks_a_gpu():
+def contains_the_programs_that_check_a_gpu():
     done_away(program("test_kernels_gpu"))
     expect(not os.path.exists(program("kernel_benchmark")), "there was none")
     if glob.glob("/dev/nvidia[0-9]*") or os.path.exists("/dev/dxg"):
@@ -216,7 +216,7 @@ def trains_and_evaluates_as_the_program_does():
 
 
 def loaded(log):
-    """Paths of all libraries that the dynamic loader started, in all processes that wrote LD_DEBUG's files."""
+    """Paths of all libraries that the dynamic loader loaded, from LD_DEBUG's files of all processes."""
     found = set()
     for file in glob.glob(log + ".*"):
         with open(file) as lines:
@@ -242,7 +242,7 @@ def only_its_own_libraries_are_loaded():
 
 @check
 def a_missing_program_is_mpiruns_own_words():
-    """Its texts are found too."""
+    """mpirun finds its help texts too."""
     need_mpi()
     done = away(program("mpirun"), "-np", 1, "no-such-program")
     expect("no-such-program" in done.stderr and "help" not in done.stderr.lower(), done.stderr)
@@ -271,7 +271,7 @@ def an_older_glibc_is_one_line():
 
 @check
 def two_hosts():
-    """The second one is reached by mpirun's daemon out of the bundle, as over ssh."""
+    """mpirun's daemon of the bundle starts ranks on the second host, as over ssh."""
     need_mpi()
     need_namespaces()
     elsewhere()

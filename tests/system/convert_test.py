@@ -1,5 +1,5 @@
-"""`data convert`: folders of pictures, file lists and CIFAR-10's binary files into one packed file, and what is trained
-from it; CIFAR-10's python archive into its binary files; and what is wrong with them said in one line."""
+"""`data convert`: converts folders of pictures, file lists and CIFAR-10's binary files to one packed file, which is
+trained on, and CIFAR-10's python archive to its binary files; faults are one line of error."""
 import gzip
 import io
 import os
@@ -20,7 +20,7 @@ PICTURES = {"data.size": 16, "data.resize": 16, "train_batch_size": 8, "train_mi
 
 
 def png(width, height, number):
-    """A picture of one class is dark on the left, of the other on the right; without a number, all black."""
+    """A picture: one class is dark on the left, the other on the right; without a number all black."""
     def row(y):
         if number is None:
             return bytes(1 + 3 * width)
@@ -187,7 +187,8 @@ def damaged_packed_files_are_refused_by_name():
     index[100] ^= 1
     picture = bytearray(content)
     picture[-40] ^= 1
-    for name, damaged, problem in [("cut", content[:len(content) // 2], "cut short"), ("index", bytes(index), "checksum")]:
+    for name, damaged, problem in [("cut", content[:len(content) // 2], "truncated"),
+                                   ("index", bytes(index), "checksum")]:
         file = write(path("damaged", name, "p.ctpack"), damaged)
         for words in [("train", *train_words(path("out-" + name), settings(file), config=LINEAR)),
                       ("data", "info", "--data", file), ("data", "verify", "--data", os.path.dirname(file))]:
@@ -267,7 +268,7 @@ def binary_files_are_packed_and_keep_their_pixels():
 
 
 def pickled(labels, pixels):
-    """A batch as Python 2 and numpy wrote it: protocol 2, opcode by opcode."""
+    """A batch in the format of Python 2 and numpy: pickle protocol 2, opcode by opcode."""
     text = lambda value: b"U" + bytes([len(value)]) + value
     listed = lambda items: b"]q\4" + b"".join(b"(" + b"".join(items[i:i + 1000]) + b"e" for i in range(0, len(items), 1000))
     array = (b"cnumpy.core.multiarray\n_reconstruct\nq\7cnumpy\nndarray\nq\x08K\0\x85q\tU\1b\x87Rq\n(K\1M" +
@@ -315,7 +316,7 @@ def the_python_archive_becomes_the_binary_files():
         expect_equal(content[i * RECORD:(i + 1) * RECORD], bytes([labels[i]]) + pixels[3072 * i:3072 * i + 3072])
     verified = run("data", "verify", "--data", path("python"))
     expect_equal((verified.returncode, verified.stdout.count("  ok\n")), (DONE, 6), verified.stdout, verified.stderr)
-    fails(USAGE, run("data", "convert", "--from", whole, "--out", path("python")), "there already")
+    fails(USAGE, run("data", "convert", "--from", whole, "--out", path("python")), "exists already")
     shutil.rmtree(made)
     fails(USAGE, run("data", "convert", "--from", whole, "--out", path("python", "x.ctpack")), "give a folder")
 
@@ -325,10 +326,10 @@ def the_python_archive_becomes_the_binary_files():
     expect_equal(len(os.listdir(path("piped", "cifar-10-batches-bin"))), 7)
 
     os.truncate(whole, os.path.getsize(whole) // 2)
-    fails(DATA, run("data", "convert", "--from", whole, "--out", path("python")), whole, "cut short")
+    fails(DATA, run("data", "convert", "--from", whole, "--out", path("python")), whole, "truncated")
     evil = batch[:200] + b"cos\nsystem\n(U\x0etouch /tmp/evilo" + batch[200:]
-    for name, content, problem in [("cut", batch[:1000], "cut short"), ("evil", evil, "opcode 0x63 in place of"),
-                                   ("zeros", bytes(1000), "in place of a pickle"), ("empty", b"", "cut short")]:
+    for name, content, problem in [("cut", batch[:1000], "truncated"), ("evil", evil, "opcode 0x63 in place of"),
+                                   ("zeros", bytes(1000), "in place of a pickle"), ("empty", b"", "truncated")]:
         bad = archive(path("python", name + ".tar.gz"), [("data_batch_1", content), ("test_batch", batch)])
         fails(DATA, run("data", "convert", "--from", bad, "--out", path("python")), bad, "data_batch_1", problem)
     few = archive(path("python", "few.tar.gz"), [("test_batch", batch)])
@@ -337,12 +338,12 @@ def the_python_archive_becomes_the_binary_files():
 
 
 @check
-def what_cannot_be_converted_is_said():
+def unconvertible_sources_are_named():
     fails(DATA, run("data", "convert", "--from", path("nowhere"), "--out", path("n.ctpack")), path("nowhere"), "no such")
     os.makedirs(path("hollow"))
     fails(DATA, run("data", "convert", "--from", path("hollow"), "--out", path("n.ctpack")), path("hollow"), "train/")
     fails(USAGE, run("data", "convert", "--from", packed()[0], "--out", path("n.zip")), "n.zip", ".ctpack")
-    fails(USAGE, run("data", "convert", "--from", packed()[1], "--out", path("n.ctpack")), "packed already")
+    fails(USAGE, run("data", "convert", "--from", packed()[1], "--out", path("n.ctpack")), "already packed")
     for words in [["--quality", 80], ["--quality", 0], ["--resize", -1], ["--threads", 0], ["--on-corrupt", "maybe"]]:
         fails(USAGE, run("data", "convert", "--from", packed()[0], "--out", path("n.ctpack"), *words), words[0])
     expect(not os.path.exists(path("n.ctpack")), "a refused one left its file")

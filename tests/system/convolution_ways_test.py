@@ -1,4 +1,4 @@
-"""Ways of convolutions that were timed: agreed on by all ranks, kept in the checkpoint, taken again."""
+"""Timed convolution algorithms: all ranks agree on them, the checkpoint records them, and a resumed run uses them."""
 import os
 import sys
 
@@ -35,7 +35,7 @@ def timed_ways_are_kept():
 
 @check
 def narrow_strided_convolutions_are_timed_within_their_memory():
-    """oneDNN's kernels of their gradients of weights write behind the result, so they are not tried."""
+    """oneDNN's kernels of their weight gradients write past the result, so that they are not candidates."""
     for split in ("train", "val"):
         for label, shade in (("dark", 40), ("light", 200)):
             os.makedirs(path("pictures", split, label))

@@ -1,4 +1,4 @@
-"""Ranks beside another program that computes. It has the machine to itself."""
+"""Ranks next to another program that computes. It runs alone."""
 import os
 import sys
 
@@ -7,7 +7,7 @@ from harness import *
 
 
 def cpus_of_the_busiest(pid, number):
-    """Where those threads of a process are that have computed most."""
+    """The CPUs of the threads of a process that have computed most."""
     threads = []
     for thread in os.listdir("/proc/%d/task" % pid):
         with open("/proc/%d/task/%s/stat" % (pid, thread)) as file:
@@ -18,7 +18,7 @@ def cpus_of_the_busiest(pid, number):
 
 @check
 def ranks_do_not_share_a_core_beside_another_program():
-    """Left alone, the kernel has both ranks on one core and the other program, of lowest priority, on the other."""
+    """By default the kernel puts both ranks on one core and the other program, of lowest priority, on the other."""
     if len(os.sched_getaffinity(0)) < 2:
         raise Skip("one core")
     running = [start(["nice", "-n", "19", sys.executable, "-c", "while True: pass"])

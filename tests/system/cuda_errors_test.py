@@ -1,4 +1,4 @@
-"""Drivers, GPUs, libraries and words that are wrong: one line of error, or the CPU by --device auto."""
+"""Faulty drivers, GPUs, libraries and options: one line of error, or the CPU with --device auto."""
 import os
 import sys
 
@@ -96,7 +96,7 @@ def wrong_words():
 
 @check
 def a_program_that_has_no_gpu():
-    """As it is installed, on a machine that has none: built with CUDA or without."""
+    """The installed program on a machine without a GPU: built with CUDA or without."""
     if not WITHOUT_CUDA or REAL or os.path.realpath(WITHOUT_CUDA) == os.path.realpath(PROGRAM):
         raise Skip("CIFAR_TRAIN names no other program")
     version = finish(start([WITHOUT_CUDA, "--version"])).stdout
@@ -134,8 +134,8 @@ def left_out(done):
 
 
 @check
-def auto_beside_a_gpu_that_cannot_be_used():
-    """One line says why; where there is nothing to wonder at there is none."""
+def auto_with_an_unusable_gpu():
+    """One line names the reason; without a GPU there is no line."""
     need_stand_in()
     auto, sets = ("--device", "auto"), small(train__max_steps=0)
     for env, why in (({"ON_HOST_DRIVER": "12080"}, "driver is too old: it supports CUDA 12.8.*; update the driver"),
@@ -158,7 +158,7 @@ def auto_beside_a_gpu_that_cannot_be_used():
 
 @check
 def auto_takes_the_gpus_that_can_be_used():
-    """A workstation's old display card must not stand in the way of its good one, wherever it is numbered."""
+    """An old display card of any number must not prevent the use of a good GPU."""
     need_stand_in()
     for capabilities, old in (("9.0,7.0", 1), ("7.0,9.0", 0)):
         words = train_words(path("mixed"), small(train_batch_size=4, communication__share_device=False), "--reset",
@@ -171,7 +171,7 @@ def auto_takes_the_gpus_that_can_be_used():
 
 @check
 def a_cuda_path_that_is_no_folder():
-    """Also where nothing is looked for in it."""
+    """An error even if no library is searched there."""
     wrong = ("--cuda-path", path("no-such-folder"))
     line = fails(USAGE, run("doctor", *wrong), wrong[1])
     for device in (CUDA, CPU):
@@ -184,7 +184,7 @@ def a_cuda_path_that_is_no_folder():
 
 @check
 def doctor_tries_nvrtc_out():
-    """It opens its builtins by their name, wherever it lies itself."""
+    """NVRTC opens its builtins by name, wherever NVRTC itself is."""
     need_stand_in()
     made_up = os.path.join(os.path.dirname(WITHOUT_CUDA), "made_up")
     folder = path("nvrtc")

@@ -1,4 +1,4 @@
-"""--device cuda computes what the CPU does: losses and norms of gradients in f32, bf16 and fp16, steps that are skipped."""
+"""--device cuda computes the CPU's results: losses and norms of gradients in f32, bf16 and fp16, and skipped steps."""
 import os
 import statistics
 import sys
@@ -16,7 +16,7 @@ def can_bf16(device):
 
 
 def weights(seed, model):
-    """A file with the weights that training begins with."""
+    """A file with the initial weights."""
     output = path("weights-%s-%d" % (model, seed))
     if not os.path.exists(output):
         train(output, plain(seed=seed, model__name=model, train__max_steps=0), *CPU, config=TUTORIAL)
@@ -33,7 +33,7 @@ def on_both(name, sets, *words):
 
 
 def distances(name, sets, *words):
-    """Of the losses, and the largest of the gradients' norms."""
+    """The largest distances of the losses and of the gradients' norms."""
     cpu, cuda = on_both(name, sets, *words)
     expect_equal(len(cuda), sets["train.max_steps"])
     for a, b in zip(cuda, cpu):
@@ -44,8 +44,8 @@ def distances(name, sets, *words):
 
 
 def close_losses(model, optimizer, seeds, steps):
-    """A set of weights jumps where rounding puts a ReLU or a maximum on the other side, and Adam, for which the smallest
-    gradients count as much as the largest, makes that grow: of ten sets, two may within 50 steps."""
+    """Losses diverge when rounding changes the branch of a ReLU or a maximum. Adam amplifies that, because it scales
+    small gradients up: two of ten sets of weights may diverge within 50 steps."""
     furthest, jumped = [], []
     for seed in seeds:
         found, norms = distances("close", plain(model__name=model, train__max_steps=steps, **optimizer),
@@ -112,7 +112,7 @@ def losses_in_bf16():
 
 @check
 def losses_in_fp16():
-    """A scale that is too large at first: steps are skipped, the weights stay, and then it trains."""
+    """The first scale is too large: steps are skipped, the weights stay, and then training proceeds."""
     sets = plain(model__name="cnn", train__max_steps=8, fp16__enabled=True, fp16__initial_scale_power=24,
                  fp16__hysteresis=1, train__max_bad_steps=100)
     train(path("f32"), plain(model__name="cnn", train__max_steps=1), *CPU, config=TUTORIAL)
@@ -139,7 +139,7 @@ def losses_in_fp16():
 
 @check
 def the_loss_scale_of_the_reference():
-    """`compat`: DeepSpeed's machine of stage 0, its start at 2^32 in the other stages, and its lines."""
+    """`compat`: DeepSpeed's loss scale of stage 0, its start at 2^32 at other stages, and its messages."""
     sets = plain(model__name="cnn", train__max_steps=6, fp16__enabled=True, train__max_bad_steps=100)
     done = train(path("scaler-b"), {**sets, "fp16.initial_scale_power": 24, "compat": "[scaler_b, console]"}, *CUDA,
                  config=TUTORIAL)
@@ -154,7 +154,7 @@ def the_loss_scale_of_the_reference():
 
 @check
 def losses_of_a_transformer():
-    """The same masks of dropout, whatever the device and the arithmetic."""
+    """Dropout has the same masks on every device and in every type."""
     narrow = plain(model="{name: vit_tiny, dim: 24, depth: 2, heads: 2, dim_head: 8, mlp_dim: 20}", train__max_steps=4,
                    data__path=few(64, 4))
     found, norms = distances("transformer-", narrow)
@@ -173,7 +173,8 @@ def losses_of_a_transformer():
 
 @check
 def weights_that_fp16_has_destroyed():
-    """Steps that overflow are skipped, and the loss scale falls for long before that is divergence: a warning tells."""
+    """Steps that overflow are skipped, and the loss scale falls for a long time before the run diverges: there is a
+    warning."""
     sets = plain(model__name="cnn", fp16__enabled=True, train__max_steps=4, scheduler__params__warmup_max_lr=1e38,
                  scheduler__params__warmup_num_steps=1)
     done = train(path("destroyed"), sets, *CUDA)
@@ -182,7 +183,7 @@ def weights_that_fp16_has_destroyed():
 
 @check
 def a_loss_that_is_not_finite():
-    """As on the CPU: the same steps are skipped, the same is said, and the last good checkpoint stays."""
+    """As on the CPU: the same steps are skipped, the messages are the same, and the last good checkpoint stays."""
     said, steps = {}, {}
     wild = plain(model__name="cnn", train__max_steps=20, optimizer__params__lr=1e20)
     cases = [(CPU, Ranks(1)), (CUDA, Ranks(1)), (CUDA, Ranks(2))]

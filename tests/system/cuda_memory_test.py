@@ -1,4 +1,4 @@
-"""The memory of GPUs: what is too little for a run, and what estimates and dry runs tell of it before."""
+"""The memory of GPUs: runs that need too much, and predictions of estimates and dry runs."""
 import os
 import sys
 
@@ -17,7 +17,7 @@ def too_little_memory_on_the_gpu():
 
 @check
 def the_table_of_memory():
-    """Where the GPU's is too little: what needs how much, and what would fit."""
+    """If the GPU's memory is too small: the requirements, and a configuration that fits."""
     need_stand_in()
     # 62006 parameters, each with its gradient and Adam's state, and the activations of 64 images: with 16 it fits.
     sets = small(model__name="cnn_plain", train_batch_size=64, train_micro_batch_size_per_gpu=64, train__max_steps=1)
@@ -30,7 +30,7 @@ def the_table_of_memory():
 
 @check
 def a_shared_gpu_too_small_for_two_ranks():
-    """Each rank alone would fit; nobody may meet an allocation that fails."""
+    """Each rank alone would fit; no rank may meet a failing allocation."""
     need_stand_in()
     sets = small(train_batch_size=8, zero_optimization__stage=0)
     words = ["train", *train_words(path("shared"), sets, *CUDA, "--ranks", 2)]
@@ -49,7 +49,7 @@ def a_shared_gpu_too_small_for_two_ranks():
 
 @check
 def estimates_of_a_gpu():
-    """They are compared with its memory, and the host's part with the host's."""
+    """Estimates are compared with the GPU's memory, and the host's part with the host's."""
     need_stand_in()
     sets = small(zero_optimization__offload_optimizer__device="cpu", train_batch_size=64,
                  train_micro_batch_size_per_gpu=64)
@@ -76,7 +76,7 @@ def estimates_of_a_gpu():
 
 
 @check
-def dry_runs_tell_what_is_offloaded():
+def dry_runs_print_offloaded_memory():
     done = train(path("dry-offload"), small(zero_optimization__offload_optimizer__device="cpu"), "--dry-run", *CUDA)
     found = re.search(r"^of the host's memory: (\d+) bytes a rank for offloaded optimizer state, (\d+) page-locked",
                       done.stdout, re.MULTILINE)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The program as it is built with CUDA, on a machine without a GPU; how a machine's GPU and driver are found."""
+"""The program built with CUDA, on a machine without a GPU; the detection of a machine's GPU and driver."""
 import os
 import sys
 
@@ -58,7 +58,7 @@ def on_bus(vendor, kind):
 
 
 def shell(words, **options):
-    """What a function of tools/gpu.sh says and returns."""
+    """The output and status of a function of tools/gpu.sh."""
     script = ". %s/tools/gpu.sh; %s" % (ROOT, words)
     return subprocess.run(["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, **options)
 

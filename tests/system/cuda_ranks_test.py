@@ -1,4 +1,4 @@
-"""Ranks on GPUs, as threads and as processes, that share one or have one each: the bits of one rank, in every stage."""
+"""Ranks on GPUs, as threads and as processes, on a shared GPU or one each: the bits of one rank, at every stage."""
 import os
 import random
 import sys
@@ -8,7 +8,7 @@ from cuda import *
 
 
 def some(cases, number):
-    """All of them, or a few that are the same in every run."""
+    """All combinations, or a few that are the same in every run."""
     cases = list(cases)
     return cases if FULL else random.Random(11).sample(cases, min(number, len(cases)))
 
@@ -39,7 +39,7 @@ def sweep_words(output, *words):
 
 @check
 def runs_of_a_sweep_have_gpus_of_their_own():
-    """As many as the run with the most ranks; where there are too few, none begins."""
+    """The sweep needs as many GPUs as its largest run has ranks; with fewer, no run starts."""
     need_stand_in()
     cases = ["--case", "train_batch_size=16", "--case", "train_batch_size=4", "--ranks", "auto", "--parallel", "2"]
     done = finish(start(sweep_words(path("sweep"), *cases), env={"ON_HOST_DEVICES": "4"}))
@@ -51,11 +51,11 @@ def runs_of_a_sweep_have_gpus_of_their_own():
             devices.append((re.search(r"(?m)^device: .*(cuda:\d)", file.read())[1], records(folder, "start")[0]["ranks"]))
     expect_equal(devices, [("cuda:0", 2), ("cuda:2", 1)])
     many = ["--set", "train_batch_size=48"]
-    for words, *culprits in ((["--repeats", "2", "--parallel", "2", "--ranks", "2"], "needs 4 GPUs, of which there are 2",
+    for words, *culprits in ((["--repeats", "2", "--parallel", "2", "--ranks", "2"], "needs 4 GPUs, this machine has 2",
                               "give --parallel 1, --ranks 1, or --device cpu"),
                              (["--repeats", "3", "--parallel", "3"], "needs 3 GPUs", "give --parallel 2, or --device cpu"),
                              (["--repeats", "2", "--parallel", "2", "--ranks", "3"], "give --ranks 1, or --device cpu"),
-                             (["--grid", "device=cuda:0,cuda:1", "--parallel", "2"], "begins at another GPU")):
+                             (["--grid", "device=cuda:0,cuda:1", "--parallel", "2"], "uses another GPU")):
         fails(USAGE, finish(start(sweep_words(path("never"), *many, *words))), "--parallel", *culprits)
     expect(not os.path.exists(path("never")), "a run began")
 
@@ -84,7 +84,7 @@ def ranks_connected_by_nccl():
 
 @check
 def nccls_own_sums():
-    """communication.reproducible: false may change bits, not what is computed."""
+    """communication.reproducible: false may change bits, but not the values beyond rounding."""
     need_two_gpus()
     for stage in range(4) if FULL else (0,):
         train(path("own-sums"), in_micros(4, communication__backend="nccl", communication__reproducible=False,
@@ -95,7 +95,7 @@ def nccls_own_sums():
 
 @check
 def as_many_ranks_as_gpus():
-    """Without --ranks."""
+    """The default without --ranks."""
     need_two_gpus()
     output = path("auto-ranks")
     done = finish(start([PROGRAM, *train_words(output, small(train_batch_size=8, train__max_steps=1), *CUDA)],
@@ -106,7 +106,7 @@ def as_many_ranks_as_gpus():
 
 @check
 def overlap_comm_and_offloading_change_nothing():
-    """DeepSpeed's configurations often ask for the first; a GPU's stream orders everything."""
+    """DeepSpeed's configurations often have overlap_comm; a GPU's stream orders everything."""
     need_two_gpus()
     for backend in ("nccl", "threads"):
         for stage in range(4) if FULL else (0, 3):
@@ -118,8 +118,8 @@ def overlap_comm_and_offloading_change_nothing():
 
 @check
 def every_optimizer():
-    """Those of whole tensors and matrices too: the bits of one rank, a CPU's losses, and the same by masters in the host's
-    memory, where norms are added in another order."""
+    """Also those of whole tensors and matrices: the bits of one rank, a CPU's losses, and the same with masters in the
+    host's memory, where norms are added in another order."""
     params = {"Lion": {"lr": 1e-4}, "Adagrad": {"lr": 1e-3}, "Lamb": {"lr": 1e-3, "weight_decay": 0.01},
               "LARS": {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01, "trust_coeff": 0.1}, "Muon": {"lr": 1e-3}}
     numbers = random.Random(3)
@@ -140,7 +140,7 @@ def every_optimizer():
 
 @check
 def averages_of_weights():
-    """Kept, evaluated in the weights' place and exported: the same by recorded and unrecorded steps, offloaded or not."""
+    """Averages are kept, evaluated and exported: the same with recorded and unrecorded steps, offloaded or not."""
     average = {"train__ema__decay": 0.8, "train__ema__start": 1, "train__eval_interval": 1}
     offloaded = {"zero_optimization__offload_optimizer__device": "cpu"}
     cases = [(1, {}, ("--no-record",)), (2, {"zero_optimization__stage": 2}, ()), (2, {"zero_optimization__stage": 3}, ()),

@@ -1,4 +1,4 @@
-"""Steps that are recorded and replayed, or launched where they cannot be, on streams that run when they like."""
+"""Steps that are recorded and replayed, or launched if they cannot be recorded, on streams with any timing."""
 import os
 import sys
 
@@ -7,7 +7,7 @@ from cuda import *
 
 
 def same_bits(name, sets, variants, *words):
-    """Every variant (label, words, environment) ends as the first."""
+    """Every variant (label, words, environment) ends with the bits of the first."""
     expected = None
     for label, more, env in variants:
         output = path("%s-%s" % (name, label))
@@ -29,7 +29,7 @@ def the_same_run_twice_and_unrecorded():
 
 @check
 def time_goes_to_the_parts_of_a_step():
-    """Recorded phase by phase, or launched: the same bits, and the device's own times."""
+    """With phases recorded or launched: the same bits, and times measured by the device."""
     train(path("whole"), in_micros(4), *CUDA)
     for name, words in (("timed-recorded", ()), ("timed-launched", ("--no-record",))):
         train(path(name), in_micros(4, wall_clock_breakdown=True), *words, *CUDA)
@@ -50,7 +50,7 @@ def streams_late_and_at_once():
 
 
 def reported(name):
-    """A file for ON_HOST_REPORT, and what to read from it."""
+    """A file for ON_HOST_REPORT, and a function that reads it."""
     env = {"ON_HOST_REPORT": path("report-" + name)}
 
     def lines():
@@ -62,10 +62,10 @@ def reported(name):
 
 
 @check
-def nccl_ends_in_order_and_nobody_loads_beside_a_collective():
-    """At the good end of a run NCCL is destroyed, not aborted; a failed one aborts it. A kernel's first launch, a new
-    graph, new memory: a real device may first have to come to rest, which a collective keeps it from that waits for a
-    sibling which waits for the same lock. So there is none of it while a collective is under way."""
+def nccl_ends_in_order_and_no_kernel_is_loaded_during_a_collective():
+    """At the regular end of a run NCCL is destroyed, a failed run aborts it. A kernel's first launch, a new graph or
+    new memory may synchronise a real device. A collective prevents that while it waits for another rank that waits for
+    the same lock. Therefore none of these happens during a collective."""
     need_stand_in()
     good = 2 * ["ncclCommDestroy"]
     nccl = {"communication__backend": "nccl", "communication__share_device": False}
@@ -94,8 +94,8 @@ def nccl_ends_in_order_and_nobody_loads_beside_a_collective():
 
 
 @check
-def what_cannot_be_recorded_is_launched():
-    """A library that fails while a step is recorded, on one rank: all ranks go on launch by launch, to the same bits."""
+def steps_that_cannot_be_recorded_are_launched():
+    """A library fails on one rank while a step is recorded: all ranks continue with launches and get the same bits."""
     need_stand_in()
     expected = reference(4, "cnn_plain", False)
     nccl = {"communication.share_device": False}

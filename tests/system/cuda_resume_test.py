@@ -1,4 +1,5 @@
-"""Going on with CUDA: after an end, a stop or a lost GPU, on other ranks or devices, with other plans; and evaluation."""
+"""Continuing with CUDA: after an end, a stop or a lost GPU, on other ranks or devices, with other plans; and
+evaluation."""
 import os
 import sys
 
@@ -41,7 +42,7 @@ def resumed_on_another_device():
 
 @check
 def begun_in_bf16_by_itself_and_continued_without_it():
-    """GPUs compute in it; of the CPU this is hidden."""
+    """auto selects bf16 on GPUs; on the CPU bf16 is hidden."""
     need_stand_in()
     output = path("bf16")
     train(output, long(2, bf16__enabled="auto"), *CUDA)
@@ -58,7 +59,7 @@ def begun_in_bf16_by_itself_and_continued_without_it():
 
 @check
 def a_stored_plan_that_is_not_there():
-    """A library that lacks the way which the checkpoint records: another is taken, and said."""
+    """A library lacks the checkpoint's algorithm: another one is used, with a message."""
     need_stand_in()
     output = path("plans")
     sets = long(2, model__name="cnn_plain", cuda__autotune=True)
@@ -111,7 +112,7 @@ def stopped_on_request():
 
 @check
 def a_gpu_that_is_lost_midway():
-    """All ranks end, one line names the GPU, and the run goes on from its last checkpoint to the same weights."""
+    """All ranks end, one line names the GPU, and the run continues from its last checkpoint to the same weights."""
     need_stand_in()
     sets = long(8, train__save_interval=2, communication__share_device=False)
     cases = [("unrecorded", Ranks(1), {"cuda.record": False}, "cudaLaunchKernelEx:220:400"),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""configs/seeds/ and the files of the systems that it stands for with --device cuda, in fp16 where they ask for it."""
+"""configs/seeds/ and the original files of these systems with --device cuda, in fp16 if they require it."""
 import os
 import sys
 
@@ -12,7 +12,7 @@ SLOW = {} if REAL else {"train__max_steps": 2}
 
 
 def trains(name, seed):
-    """As it is but for its sizes: the first steps of fp16 may overflow, which loss scaling is for."""
+    """The configuration with smaller sizes: the first steps of fp16 may overflow, as loss scaling allows."""
     output, _ = train_small(name, seed, *CUDA, ranks=1, output=path("cuda-" + name), **SLOW)
     steps = records(output, "step")
     expect_equal([r["step"] for r in steps], list(range(1, 1 + SLOW.get("train__max_steps", 3))), name)
@@ -40,7 +40,7 @@ def the_systems_own_files_train_with_cuda():
 
 @check
 def the_device_that_a_configuration_names():
-    """01 asks for a CPU, 02 takes a GPU."""
+    """01 requires a CPU, 02 a GPU."""
     for name, device in (("methods_cpu", "cpu"), ("methods_gpu", "CUDA")):
         output, _ = train_small(name, CONFIGURATIONS[name], ranks=1, output=path("own-" + name), train__max_steps=1)
         expect(device.lower() in records(output, "start")[-1]["device"].lower(), records(output, "start"))

@@ -1,5 +1,5 @@
-"""Files of data and weights that are cut while they are read, cannot be read, or are not there at all: one line of error
-with the file's name, its own exit code, and nothing learnt from what was lost."""
+"""Files of data and weights that are truncated while they are read, unreadable or missing: one line of error with the
+file's name, its own exit code, and no training on lost data."""
 import mmap
 import os
 import resource
@@ -25,7 +25,7 @@ def maps(job, file):
 
 
 def cut_while_mapped(file, size, *words):
-    """Runs the program and cuts the file once it is mapped; the finished job."""
+    """Runs the program and truncates the file once it is mapped; returns the finished job."""
     job = start([PROGRAM, *words])
     wait_until(lambda: maps(job, file), job, pause=0)
     os.truncate(file, size)
@@ -33,7 +33,7 @@ def cut_while_mapped(file, size, *words):
 
 
 def own_copy(name, source, file=None):
-    """A data.path of links to another's files, but for a copy of one, whose path is the second that is returned."""
+    """A data.path of links to the files of another, with a copy of one file; returns both paths."""
     shutil.copytree(source, path(name), copy_function=os.link)
     folder = os.path.join(path(name), os.listdir(source)[0])
     if file is None:
@@ -49,7 +49,7 @@ def sets(data, **changed):
 
 
 def lay(name, *files):
-    """A data.path of files, or of folders whose names end in a slash."""
+    """A data.path with files, or with folders if the names end in a slash."""
     for file in files or ("",):
         target = path(name, file)
         os.makedirs(target if file.endswith("/") or not file else os.path.dirname(target), exist_ok=True)
@@ -107,7 +107,7 @@ def a_data_file_cut_while_it_is_verified():
 
 
 def large_weights(name, elements=1 << 26):
-    """Somebody's safetensors without checksums, sparse on disk: reading it takes a while."""
+    """A foreign safetensors file without checksums, sparse on disk: reading it takes a while."""
     header = ('{"w":{"dtype":"F32","shape":[%d],"data_offsets":[0,%d]}}' % (elements, 4 * elements)).encode()
     with open(path(name), "wb") as file:
         file.write(struct.pack("<Q", len(header)) + header)
@@ -154,14 +154,14 @@ def too_little_memory_to_map_the_data():
 
 @check
 def a_thread_that_cannot_be_had():
-    """Fewer processes than threads wanted: a rank of the job, or the watchdog's."""
+    """The limit of processes is below the number of threads: of a rank, or of the watchdog."""
     done = as_nobody([PROGRAM, *train_words(path("out-threads"), {"data.path": few(), **FEW}), "--ranks", "8"],
                      (resource.RLIMIT_NPROC, 1))
     fails(MEMORY, done, "thread", "ulimit -u")
 
 
 def as_nobody(words, *limits):
-    """Without root's rights, which know no permissions."""
+    """Runs as a user without root's rights, which ignore permissions."""
     nobody = 65534
     os.chmod(scratch(), 0o755)
 
@@ -235,8 +235,8 @@ def a_data_folder_that_is_not_there():
 
 
 @check
-def what_a_missing_folder_should_hold_is_said():
-    for dataset, there, absent in [("synthetic", "one that exists", "cifar-10-batches-bin"),
+def a_missing_folder_is_named_with_its_expected_content():
+    for dataset, there, absent in [("synthetic", "an existing folder", "cifar-10-batches-bin"),
                                    ("cifar10", "cifar-10-batches-bin/; download", "data synth")]:
         done = train(path("out-absent"), {**FEW, "data.path": path("absent"), "data.dataset": dataset}, expecting=DATA)
         expect(absent not in fails(DATA, done, path("absent"), "no such folder", there), done.stderr)
@@ -322,7 +322,7 @@ def a_file_of_cifar_that_is_something_else_is_named():
 
 
 @check
-def what_lies_there_is_used_or_refused_by_its_name():
+def existing_data_is_used_or_refused_by_name():
     unpack = "unpack it with: tar -xf"
     cases = [
         (["cifar-10-binary.tar.gz"], "{}/cifar-10-binary.tar.gz", unpack),
@@ -371,7 +371,7 @@ def the_synthetic_set_is_never_written_into_others_folders():
     before = what_lies_there(others)
     small = {**FEW, "train.max_steps": 1, "train.eval_batch_size": 250}
     done = train(path("beside-others"), {**small, "data.path": others, "data.dataset": "synthetic"})
-    expect("in memory (%s holds something else" % others in done.stderr, done.stderr)
+    expect("in memory (%s contains other files" % others in done.stderr, done.stderr)
     expect_equal(what_lies_there(others), before)
     # Nor into the shipped folder, where it is another's.
     work = lay("work-with-tables", "data/a.csv")

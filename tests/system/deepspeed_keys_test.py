@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""DeepSpeed configurations key by key: `config import` says what docs/configuration.md says, and nothing is silent; the
+"""DeepSpeed configurations key by key: `config import` reports the fate of each key as in docs/configuration.md; the
 JSON Schema knows the same keys."""
 import base64
 import json
@@ -42,7 +42,7 @@ def imported(file):
 
 
 def told():
-    """What the page says: ({key: None}, {key: (ignored values, why)}); the values are a list, "any" or "none"."""
+    """The page's rows: ({key: None}, {key: (ignored values, why)}); the values are a list, "any" or "none"."""
     with open(PAGE, encoding="utf-8") as file:
         page = file.read()
     section = re.search(r"(?s)## DeepSpeed's keys, one by one\n(.*?)\n## ", page)[1]
@@ -60,14 +60,14 @@ def told():
 
 
 def row_of(key, ignored):
-    """By the name that the page has."""
+    """The key's name on the page."""
     key = key.replace("bfloat16.", "bf16.").replace("gather_fp16_weights", "gather_16bit_weights")
     block, _, name = key.rpartition(".")
     return ignored.get(key) or ignored.get(block + ".stage3_" + name) or ignored.get(block + ".*")
 
 
 def leaves(tree, block=""):
-    """Keys with their values; a list or an empty map is a value."""
+    """Keys and values; a list or an empty map is a value."""
     for key, value in tree.items():
         if isinstance(value, dict) and value and block + key not in ("compression_training", "sparse_attention",
                                                                     "tensor_parallel", "zero_optimization.zeropp_loco_param",
@@ -78,14 +78,14 @@ def leaves(tree, block=""):
 
 
 def tree_of(text):
-    """The file as Python reads it, without what JSON does not have."""
+    """The file parsed by Python, without the parts that JSON lacks."""
     text = re.sub(r"/\*.*?\*/|(?<!:)//[^\n]*|# [^\n]*", "", text, flags=re.S)
     text = re.sub(r",(\s*[}\]])", r"\1", re.sub(r"(?m)([{,]\s*)(\w+):", r'\1"\2":', text))
     return json.loads(text) if text.strip() else {}
 
 
 @check
-def forty_files_say_what_the_page_says():
+def forty_files_agree_with_the_page():
     honoured, ignored = told()
     expect(len(DEEPSPEED) >= 40 and len(honoured) > 50 and len(ignored) > 100, len(DEEPSPEED), len(honoured), len(ignored))
     seen = set()
@@ -101,10 +101,10 @@ def forty_files_say_what_the_page_says():
             if key.startswith("_"):
                 expect_equal(fate, "ignored", where)
             elif value in ({}, None) and row is None and key not in honoured:
-                expect_equal((fate, why), ("ignored", "it is empty, and says nothing"), where)
+                expect_equal((fate, why), ("ignored", "it is empty"), where)
             elif fates.get(key.split(".")[0] + ".type", ("",))[0] == "refused":
                 expect_equal(fate, "refused", where)  # a type that is not built, and what belongs to it
-            elif why == "it belongs to what is refused":
+            elif why == "it belongs to a refused block":
                 expect_equal(fates[key.rsplit(".", 1)[0] + ".enabled"][0], "refused", where)
             elif key.split(".")[0] in ("optimizer", "scheduler") and fate == "honoured":
                 pass  # which parameters there are depends on the type
@@ -155,7 +155,7 @@ def the_page_has_every_key_of_the_table():
 
 
 @check
-def base64_stands_in_place_of_a_file():
+def base64_replaces_a_file():
     text = DEEPSPEED["tutorial"]
     word = base64.urlsafe_b64encode(text.encode()).decode()
     file = written("plain.json", text)
@@ -179,7 +179,7 @@ def base64_stands_in_place_of_a_file():
 
 
 @check
-def what_is_no_base64_is_told_of_it():
+def invalid_base64_is_reported():
     for word in ("!!!", "bm9uc2Vuc2U=", "eyJ0cmFpbl9iYXRjaF9zaXpl!"):
         fails(USAGE, run("train", "--config", DEFAULT, "--deepspeed_config", word), word, "base64 of a configuration")
 
@@ -201,12 +201,13 @@ def an_import_writes_new_files_only():
     expect(done.stdout.startswith("honoured  train_batch_size: 4\n"), done.stdout)
     expect_equal(run("config", "check", out).returncode, DONE)
     again = run("config", "import", file, "--out", out)
-    fails(USAGE, again, out, "is not replaced")
+    fails(USAGE, again, out, "exists already")
 
 
 @check
 def prescaled_gradients():
-    """No bit changes where the number of micro-batches is a power of two; elsewhere the bits are any ranks'."""
+    """The bits are unchanged if the number of micro-batches is a power of two; else they are the same on any number of
+    ranks."""
     few_steps = {**FEW, "data.path": few(), "train.max_steps": 6}
     six = {**few_steps, "train_batch_size": 24}
     for key, value in (("prescale_gradients", True), ("gradient_predivide_factor", 4)):
@@ -271,7 +272,7 @@ def no_elastic_batch_is_above_its_maximum():
 
 @check
 def parameters_offloaded_to_a_cpu_are_there_already():
-    """On a CPU it is taken as offload_optimizer is, and changes no bit; a GPU's parameters stay there."""
+    """On a CPU the key has the effect of offload_optimizer and changes no bit; a GPU's parameters stay on the GPU."""
     zero = {"stage": 3, "zero_hpz_partition_size": 8, "mics_shard_size": 2, "offload_optimizer": {"device": "cpu"},
             "offload_param": {"device": "cpu", "pin_memory": True}}
     file = written("offload.json", json.dumps({"zero_optimization": zero}))
@@ -339,7 +340,7 @@ def a_switched_off_zero_is_stage_0():
 
 
 @check
-def auto_behind_set_leaves_what_files_say():
+def auto_by_set_keeps_the_files_values():
     base = written("base.yaml", "optimizer: {type: Adam, params: {lr: 0.005}}\ngradient_clipping: 3\nsteps_per_print: 7\n"
                    "zero_optimization: {stage: 2}\ntrain_batch_size: 8\ngradient_accumulation_steps: 4\n")
     said = {"optimizer.params.lr": "0.005", "gradient_clipping": "3", "steps_per_print": "7", "zero_optimization.stage": "2"}

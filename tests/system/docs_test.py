@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""README.md and docs/: what they name is there, and the README stays a page."""
+"""README.md and docs/: the names in them exist, and the README stays a page."""
 import glob
 import json
 import os
@@ -52,7 +52,7 @@ def paths_are_there():
 
 @check
 def tests_that_are_named_exist():
-    """Names in backquotes behind a test's file are its checks, or GoogleTest's."""
+    """Names in backquotes after a test's file are its checks, or GoogleTest's cases."""
     count = 0
     for line in text("docs/reliability.md").splitlines():
         source = None
@@ -73,7 +73,7 @@ def tests_that_are_named_exist():
 
 @check
 def options_exist():
-    """Of the program's own command lines."""
+    """The program's options in documented command lines exist."""
     known = {}
     for page in PAGES:
         for verb, words in re.findall(r"(?m)^(?:mpirun [^|\n]*?|\S*/)?cifar-train (train|eval|export|estimate|bench|doctor|selftest|(?=--))([^#\n|]*)", text(page)):
@@ -86,13 +86,13 @@ def options_exist():
 
 
 def keys_of(schema, block=""):
-    """The keys of a JSON Schema as the configuration writes them, with their own schemas."""
+    """The keys of a JSON Schema as in a configuration, with their schemas."""
     for name, key in schema.get("properties", {}).items():
         yield from keys_of(key, block + name + ".") if key.get("properties") else [(block + name, key)]
 
 
 @check
-def keys_that_a_resume_may_change_are_told():
+def keys_that_a_resume_may_change_are_documented():
     schema = json.loads(run("config", "schema").stdout)
     may_change = {name for name, key in keys_of(schema) if key.get("x-resume_may_change")}
     section = re.search(r"(?s)These keys may change too:(.*?)Any other difference", text("docs/runs.md"))[1]

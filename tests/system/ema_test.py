@@ -42,7 +42,7 @@ def transformer(**changed):
 
 @functools.lru_cache(None)
 def whole(of=settings):
-    """The uninterrupted run's folder, and how long it took."""
+    """The uninterrupted run's folder, and its duration."""
     begin, output = time.monotonic(), path("whole-" + of.__name__)
     train(output, of())
     return output, time.monotonic() - begin
@@ -64,7 +64,7 @@ def hashes(output):
 
 
 def averages(file):
-    """{name: elements as bytes} of a file's averages, under the names of what they are averages of."""
+    """{name: elements as bytes} of a file's averages, with the names of the averaged tensors."""
     return {name[:-4]: data for name, (_, _, data) in safetensors(file)[0].items() if name.endswith(".ema")}
 
 
@@ -147,7 +147,7 @@ def the_average_is_the_formulas():
 
 
 @check
-def training_hears_nothing_of_it():
+def training_is_not_affected():
     without = {key: value for key, value in settings().items() if not key.startswith("train.ema")}
     train(path("without"), without)
     expect_equal(records(path("without"), "end")[-1]["weights_sha256"], hashes(whole()[0])["weights_sha256"])
@@ -161,7 +161,7 @@ def loss(target, *words):
 
 
 @check
-def evaluations_go_by_it_unless_told_otherwise():
+def evaluations_use_it_by_default():
     train(path("other"), settings(train__ema__evaluate=False))
     evaluated = {name: {r["step"]: r for r in records(folder, "eval")} for name, folder in
                  (("ema", whole()[0]), ("weights", path("other")))}
@@ -212,7 +212,7 @@ def the_tutorials_flag():
 
 
 @check
-def memory_is_foretold():
+def memory_is_predicted():
     def optimizer(*words):
         sets = [w for key, value in settings().items() if not key.startswith("train.ema")
                 for w in ("--set", "%s=%s" % (key, str(value).lower() if isinstance(value, bool) else value))]
@@ -225,7 +225,7 @@ def memory_is_foretold():
 # ---- bad input
 
 @check
-def what_does_not_fit_is_refused():
+def unsuitable_settings_are_refused():
     plain = {k: v for k, v in settings(train__max_steps=2).items() if not k.startswith("train.ema")}
     train(path("plain"), plain)
     for verb in (["eval"], ["export", "--out", path("never")]):

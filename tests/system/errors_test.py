@@ -1,4 +1,4 @@
-"""Bad input: one line of error that names the culprit, the exit code for its kind, and nothing lost on disk."""
+"""Bad input: one line of error that names the cause, the exit code of its kind, and no loss on disk."""
 import os
 import sys
 
@@ -14,7 +14,7 @@ def settings(**changed):
 
 
 def refused(code, culprits, output, sets, *words, ranks=Ranks(1), config=DEFAULT, **options):
-    """A train run that must fail, and leaves no folder of its own unless it had begun. Returns the line."""
+    """A train run that must fail. It leaves no folder unless it had started. Returns the error line."""
     there = os.path.exists(output)
     done = finish(start(ranks.words(*train_words(output, sets, *words, config=config)), **options))
     line = fails(code, done, *culprits)
@@ -63,7 +63,7 @@ def write_at(offset, content):
 
 @check
 def damaged_data_files():
-    """Every kind of damage is cifar_set_test.cpp's."""
+    """cifar_set_test.cpp tests every kind of damage."""
     cases = [("missing", "data_batch_3.bin", os.remove, "data_batch_3.bin"),
              ("truncated", "data_batch_2.bin", lambda v: os.truncate(v, RECORD * 5000 + 7), "truncated"),
              ("label-test", "test_batch.bin", write_at(RECORD * 9999, b"\xff"), "record 9999 has label 255")]
@@ -164,7 +164,7 @@ def wrong_keys():
 
 
 @check
-def keys_of_other_programs_are_told_ours():
+def keys_of_other_programs_get_suggestions():
     for key, ours in [("train_micro_batch_size", "train_micro_batch_size_per_gpu"), ("max_grad_norm", "gradient_clipping"),
                       ("learning_rate", "optimizer.params.lr"), ("micro_batch_per_gpu", "train_micro_batch_size_per_gpu"),
                       ("warmup_steps", "scheduler.params.warmup_num_steps"), ("max_steps", "train.max_steps"),
@@ -175,7 +175,7 @@ def keys_of_other_programs_are_told_ours():
 
 
 @check
-def words_of_python_are_told_those_of_json():
+def python_literals_get_json_suggestions():
     for value, ours in [("True", "true"), ("False", "false"), ("TRUE", "true"), ("'True'", "true, without quotes"),
                         ('"false"', "false, without quotes")]:
         fails(USAGE, run("config", "check", written("python.json", '{"fp16": {"enabled": %s}}' % value)), "python.json:1:",
@@ -186,13 +186,13 @@ def words_of_python_are_told_those_of_json():
         fails(USAGE, run("config", "check", written("python.json", '{"gradient_clipping": %s}' % value)), "did you mean " + ours)
     for value in ["NaN", "-Infinity", "inf", "1e1_0"]:
         fails(USAGE, run("config", "check", written("python.json", '{"gradient_clipping": %s}' % value)), value,
-              "is no number that JSON knows")
+              "is not a JSON number")
     good = written("python.json", """{'optimizer': {'type': 'SGD', 'params': {'lr': 0.1}}, 'train_batch_size': 8}""")
     expect_equal(run("config", "check", good).returncode, DONE)
 
 
 @check
-def a_refused_block_is_named_and_not_told():
+def a_refused_block_is_named_without_its_content():
     long = json.dumps({"weight_quantization": {"group-%d" % i: {"enabled": True} for i in range(100)}})
     for key, value in [("compression_training", long), ("sparse_attention", long), ("elasticity", '{"micro_batch_sizes": [%s0]}' % ("7, " * 500))]:
         line = fails(USAGE, run("config", "check", written("long.json", '{"optimizer": {"type": "SGD"}, "%s": %s}' % (key, value))),
@@ -222,7 +222,7 @@ def batches_that_do_not_divide():
 
 
 @check
-def what_is_not_built_is_refused_by_name():
+def unimplemented_features_are_refused_by_name():
     nvme = {"zero_optimization.offload_optimizer.device": "nvme"}
     for sets, name in [(nvme, "nvme"), ({"zero_optimization.offload_param.device": "nvme"}, "offload_param"),
                        ({"fp16.enabled": True}, "fp16"), ({"device": "cuda"}, "cuda"), ({"device": "cuda:1"}, "cuda"),
@@ -244,7 +244,7 @@ WITHOUT_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 
 def verbs_without_training(config, *sets):
-    """{verb: words} of those that look at a configuration and do not train."""
+    """{verb: words} of the verbs that read a configuration and do not train."""
     words = ["--config", config, *[word for one in sets for word in ("--set", one)]]
     return {"check": ["config", "check", *words, "--ranks", 2],
             "jobscript": ["jobscript", "--scheduler", "slurm", "--time", "1h", "--ranks-per-node", 2, *words],
@@ -255,7 +255,7 @@ def verbs_without_training(config, *sets):
 
 
 @check
-def what_words_alone_rule_out_is_refused_by_every_verb():
+def contradictory_keys_are_refused_by_every_verb():
     mixing = ["data.augment=[mixup]", "train_micro_batch_size_per_gpu=1", "train_batch_size=2"]
     for sets, culprit in [(["device=cpu", "fp16.enabled=true"], "fp16.enabled: a CPU does not compute in fp16"),
                           (["device=cpu", "communication.backend=nccl"], "communication.backend: nccl connects GPUs"),
@@ -278,7 +278,7 @@ def what_words_alone_rule_out_is_refused_by_every_verb():
 
 
 @check
-def what_this_host_lacks_is_warned_of_and_sweep_refuses_it():
+def missing_resources_are_warned_of_and_refused_by_sweep():
     for sets, code, culprit in [(["device=cuda"], USAGE, "device: cuda"), (["fp16.enabled=true"], USAGE, "fp16.enabled: "),
                                 (["data.path=" + path("nowhere")], DATA, path("nowhere"))]:
         for verb, words in verbs_without_training(DEFAULT, *sets).items():
@@ -295,7 +295,7 @@ def what_this_host_lacks_is_warned_of_and_sweep_refuses_it():
 # ---- checkpoints
 
 def edit_manifest(checkpoint, change):
-    """Changes the manifest's JSON and gives it a valid checksum again."""
+    """Changes the manifest's JSON and updates its checksum."""
     manifest = os.path.join(checkpoint, "manifest.json")
     with open(manifest) as file:
         content = json.load(file)
@@ -381,7 +381,7 @@ def weights_of_another_model_or_damaged():
 
 @check
 def a_refused_run_leaves_no_folder_behind():
-    """Nor the folders above it that it made. One that was there stays, and so does what is in it."""
+    """Nor its new parent folders. An existing folder and its contents stay."""
     for ranks in [Ranks(1), Ranks(2)] + ([Ranks(2, mpi=True)] if has_mpi() else []):
         for words in ["--init", path("nowhere.bin")], ["--resume", "must"], ["--resume", path()]:
             refused(CHECKPOINT, [words[1]] if words[1] != "must" else ["--resume must"], path("above", "nested/"), settings(),
@@ -421,7 +421,7 @@ def output_that_cannot_be():
 
 
 class Mounts:
-    """A process with mounts of its own, for jobs that are to meet a full or small file system."""
+    """A process with its own mounts, for jobs on a full or small file system."""
 
     def __init__(self, **sizes):
         mounts = " && ".join("mount -t tmpfs -o size=%s tmpfs %s" % (size, folder) for folder, size in sizes.items())
@@ -438,7 +438,7 @@ class Mounts:
             self.prefix += ["-U", "--preserve-credentials"]
 
     def inside(self, folder):
-        """The folder's path for those outside."""
+        """The folder's path from outside the mounts."""
         return "/proc/%d/root%s" % (self.holder.pid, folder)
 
     def __enter__(self):
@@ -478,7 +478,7 @@ def a_disk_that_fills_while_training():
 
 @check
 def records_wait_for_room_on_the_disk():
-    """Filled to the last byte while training: neither checkpoints nor records can be written; then there is room again."""
+    """The disk is full while training: neither checkpoints nor records can be written; then space is freed."""
     mount = path("full-disk")
     os.makedirs(mount)
     few()
@@ -581,7 +581,7 @@ def one_process_inside_a_batch_script():
 
 @check
 def divergence():
-    """The learning rate of WarmupLR is 0 in the first two steps, then 1e29: the first evaluation is a good one."""
+    """WarmupLR's rate is 0 in the first two steps, then 1e29: the first evaluation is good."""
     wild = settings(scheduler__params__warmup_max_lr=1e30, train__save_interval=1, train__eval_interval=1,
                     gradient_clipping=0, train__log_interval=1)
     for split, all_ranks in [("last", [Ranks(1)]), ("test", [Ranks(2)] + ([Ranks(2, mpi=True)] if has_mpi() else []))]:

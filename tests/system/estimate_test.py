@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`estimate`: it says what runs need (the whole comparison is tools/measure_estimate.py), and needs nothing itself."""
+"""`estimate` predicts the requirements of runs (tools/measure_estimate.py compares in full), and needs little
+itself."""
 import json
 import os
 import re
@@ -24,8 +25,8 @@ def need_true_sizes():
 
 
 def peaks(config, ranks, settings):
-    """Largest resident set of a run in bytes: the kernel's, at the process's very end; the record's; the estimate's,
-    where the data set counts once for each rank, as the kernel counts it (each thread maps it)."""
+    """A run's largest resident set in bytes: the kernel's, at the end of the process; the record's; the estimate's,
+    with the data set counted once a rank as in the kernel (each thread maps it)."""
     output, config = path("run"), os.path.join(CONFIGS, config + ".yaml")
     words = train_words(output, settings, "--reset", config=config)
     job = start(Ranks(ranks).words(*words))
@@ -41,7 +42,7 @@ def peaks(config, ranks, settings):
 
 @check
 def the_record_and_the_estimate_are_the_kernels_peak():
-    """All of the run counts: what follows the last evaluation too, such as reading the weights to hash them."""
+    """The whole run counts, also steps after the last evaluation such as hashing the weights."""
     need_true_sizes()
     sets = {"data.path": few(train=8, test=8), "data.on_corrupt": "skip", "data.dataset": "cifar10",
             "train.max_steps": 1, "train_batch_size": 8, "train_micro_batch_size_per_gpu": 4, "train.eval_batch_size": 8}
@@ -53,8 +54,8 @@ def the_record_and_the_estimate_are_the_kernels_peak():
 
 
 @check
-def a_peak_is_the_runs_own_whoever_started_it():
-    """A child is counted as large as its parent was until it is another program."""
+def a_peak_is_the_runs_own_under_any_parent():
+    """Before exec, a child's peak is its parent's."""
     need_true_sizes()
     sets = {"data.path": few(train=8, test=8), "data.on_corrupt": "skip", "data.dataset": "cifar10",
             "train.max_steps": 1, "train_batch_size": 8, "train_micro_batch_size_per_gpu": 4, "train.eval_batch_size": 8}
@@ -75,7 +76,7 @@ def runs_need_what_was_estimated():
 
 
 @check
-def all_stages_are_told_and_nothing_is_written():
+def all_stages_are_printed_and_nothing_is_written():
     folder = path("empty")
     os.makedirs(folder)
     found = estimate("--config", os.path.join(CONFIGS, "resnet18.yaml"), "--ranks", 4, cwd=folder)
@@ -99,7 +100,7 @@ def text_marks_the_chosen_stage_and_advises():
 
 
 @check
-def without_a_gpu_its_sizes_are_told_and_compared_with_nothing():
+def without_a_gpu_its_sizes_are_printed_without_limits():
     """As on a login node."""
     words = ["--config", DEFAULT, "--ranks", 2]
     env = {"CUDA_VISIBLE_DEVICES": ""}
@@ -117,7 +118,7 @@ def without_a_gpu_its_sizes_are_told_and_compared_with_nothing():
 
 
 @check
-def fp16_without_a_gpu_is_counted_as_bf16_and_said_so():
+def fp16_without_a_gpu_counts_as_bf16_with_a_message():
     env = {"CUDA_VISIBLE_DEVICES": ""}
     fp16 = ["--config", DEFAULT, "--set", "fp16.enabled=true", "--ranks", 2]
     bf16 = estimate("--config", DEFAULT, "--set", "bf16.enabled=true", "--ranks", 2)
@@ -135,7 +136,7 @@ def fp16_without_a_gpu_is_counted_as_bf16_and_said_so():
 
 
 @check
-def what_training_and_evaluation_take_is_told_apart():
+def memory_of_training_and_evaluation_is_separate():
     rank = estimate("--config", DEFAULT, "--ranks", 2)["stages"][0]["rank"]
     expect_equal(rank["activations"], max(rank["activations_in_training"], rank["activations_in_evaluation"]))
     expect(0 < min(rank["activations_in_training"], rank["activations_in_evaluation"]) < rank["activations"], rank)

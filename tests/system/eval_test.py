@@ -33,7 +33,7 @@ def evaluated(target, *words):
 
 @check
 def the_best_files_loss_is_the_logged_one():
-    """To the last digit, whatever an evaluation's last digits may depend on."""
+    """To the last digit."""
     residual = {"model__name": "resnet18", "model__width": 8, "train__max_steps": 4, "train__eval_interval": 2,
                 "data__path": few(train=100, test=70)}
     cases = {"plain": {}, "odd": {"train__eval_batch_size": 37}, "held-out": {"data__validation": 90, "train__best__split": "val"},
@@ -111,7 +111,7 @@ def images_are_seen_in_several_ways():
 
 @check
 def weights_that_give_no_numbers_hit_nothing():
-    """One step at a rate of 1e20: all weights are finite, no logit is."""
+    """After one step at a rate of 1e20 all weights are finite, and no logit is."""
     done = train(path("lost"), settings(train__max_steps=1, train__eval_interval=1, optimizer="{type: SGD, params: {lr: 1e20}}",
                                         scheduler="{type: ConstantLR}", gradient_clipping=0))
     found = records(path("lost"), "eval")[-1]
@@ -130,7 +130,7 @@ def weights_that_give_no_numbers_hit_nothing():
 # ---- while a run saves
 
 def evaluate_meanwhile(output, count, sets, *words, config=DEFAULT):
-    """Every one reads a whole file, of one step: its loss is the one that the run has recorded for that step."""
+    """Each evaluation reads the complete file of one step: its loss is the recorded loss of that step."""
     endless = {"train.epochs": 10 ** 6, "train.max_steps": 10 ** 9, "train.save_interval": 1, "train.eval_interval": 1,
                "train.best.split": "last", "checkpoint.keep_last": 2}
     job = start([PROGRAM, *train_words(output, {**sets, **endless}, config=config)])
@@ -165,7 +165,7 @@ def evaluations_while_training_saves():
 
 @check
 def evaluations_while_vit_tiny_saves():
-    """It has 250 images to test on."""
+    """The test set has 250 images."""
     if not FULL:
         raise Skip("minutes: CIFAR_TRAIN_FULL=1 runs it")
     small = {"data.path": few(train=320, test=250), "data.on_corrupt": "skip", "data.validation": 0,

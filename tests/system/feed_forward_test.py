@@ -90,16 +90,16 @@ def a_rate_of_nothing_leaves_the_roots_as_they_were():
 
 
 @check
-def what_does_not_go_together_is_refused():
+def contradictory_settings_are_refused():
     for sets, *culprits in (
-            ({**NARROW, "model.fff_depth": 3}, "--set model.fff_depth=3", "model.ffn: mlp"),
+            ({**NARROW, "model.fff_depth": 3}, "--set model.fff_depth=3", "model.ffn is mlp"),
             ({**NARROW, "model.ffn": "moe"}, "model.ffn must be mlp or fff, found 'moe'"),
             ({**NARROW, "model.ffn": "fff", "model.fff_depth": 13, "model.fff_fanout": 64}, "model.fff_depth makes more"),
             ({**NARROW, "model.ffn": "fff", "model.fff_depth": 14}, "model.fff_depth must be at least 0 and at most 13"),
             ({**NARROW, "model.ffn": "fff", "model.fff_fanout": 1}, "model.fff_fanout"),
             ({**NARROW, **FAST, "optimizer.groups": "[{pattern: '*', rows: 0}]"}, "optimizer.groups.rows must be at least 1"),
             ({**NARROW, **FAST, "optimizer.groups": "[{rows: 1}]"}, "a group needs a pattern or dimensions"),
-            ({"model.name": "cct", "model.ffn": "fff"}, "model.ffn is no key of the model cct; vit_tiny or vit take it")):
+            ({"model.name": "cct", "model.ffn": "fff"}, "model.ffn is not a key of the model cct; vit_tiny or vit take it")):
         fails(USAGE, run(*train_words(path("refused"), {**FEW, "data.path": few(train=64, test=20), **sets})), *culprits)
     expect(not os.path.exists(path("refused", "metrics.jsonl")), "a run began")
 

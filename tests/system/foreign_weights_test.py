@@ -18,7 +18,7 @@ def settings(**changed):
 
 @functools.lru_cache(None)
 def own():
-    """The tensors and metadata of a file of our own: the initial weights of seed 7."""
+    """The tensors and metadata of this program's file: the initial weights of seed 7."""
     train(path("own"), settings(seed=7))
     return safetensors(path("own", "last.bin"))
 
@@ -52,7 +52,7 @@ def as_bf16(data):
 
 
 def as_f64(data):
-    """A little off what f32 can say, so that they must be rounded."""
+    """Values between f32's numbers, so that they are rounded."""
     values = [x * (1 + 2 ** -30) for x in numbers(data)]
     return struct.pack("<%dd" % len(values), *values), f32(values)
 
@@ -61,7 +61,7 @@ TYPES = {"F16": as_f16, "BF16": as_bf16, "F64": as_f64}
 
 
 def in_type(dtype, names=None):
-    """Our tensors, those of `names` in another type, and what they are in f32."""
+    """The tensors, those of `names` in another type, and their values in f32."""
     foreign, expected = {}, {}
     for name, (_, shape, data) in own()[0].items():
         stored, kept = TYPES[dtype](data) if names is None or name in names else (data, data)
@@ -107,7 +107,7 @@ def eval_and_export_convert_too():
 
 
 def changed(name, at, value, dtype="F32"):
-    """Our tensors, with one element of a tensor replaced."""
+    """The tensors, with one element of a tensor replaced."""
     tensors = dict(own()[0])
     _, shape, data = tensors[name]
     code = {"F32": "f", "F64": "d"}[dtype]
@@ -139,7 +139,7 @@ def init_names_the_first_element_that_is_not_finite():
 
 
 @check
-def what_is_not_finite_is_named_wherever_weights_are_looked_at():
+def every_verb_names_non_finite_weights():
     metadata = without_checksums(own()[1])
     one, two = changed("fc3.bias", 0, math.nan), changed("fc3.bias", 0, math.inf)
     two["conv2.bias"] = changed("conv2.bias", 1, -math.inf)["conv2.bias"]
@@ -162,7 +162,7 @@ def what_is_not_finite_is_named_wherever_weights_are_looked_at():
 
 
 @check
-def init_leaves_out_what_stands_before_all_names():
+def init_removes_a_common_prefix():
     tensors = own()[0]
 
     def behind(prefix, tensors=tensors):
@@ -203,7 +203,7 @@ def init_warns_of_another_network_of_the_same_shapes():
 
 
 @check
-def init_refuses_what_f32_cannot_hold():
+def init_refuses_values_too_large_for_f32():
     large = write("large", changed("fc2.weight", 121, -1e300, "F64"), without_checksums(own()[1]))
     for words in (train_words(path("never"), settings(), "--init", large), ["eval", "--ckpt", large],
                   ["export", "--ckpt", large, "--out", path("never.safetensors")]):
@@ -233,7 +233,7 @@ def archive(name, entries):
 
 
 @check
-def files_of_other_formats_are_told_as_such():
+def files_of_other_formats_are_named():
     remedy = "save_file(torch.load("
     files = [
         (archive("new.pth", ["archive/data.pkl", "archive/byteorder", "archive/data/0"]), "PyTorch pickle", remedy),

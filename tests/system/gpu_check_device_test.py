@@ -32,7 +32,7 @@ COLLECTIVES_OF = {"receive": 8, "all_reduce": 1, "reduce_scatter": 2, "all_gathe
 
 @check
 def collectives_of_one_rank_use_every_call_of_nccl():
-    """A wrong bit that any of them delivers is found, and a replay that does nothing."""
+    """A wrong bit of any call is found, and a replay without effect."""
     need_on_host()
     words = ("selftest", "--device", "cuda", "--collectives")
     done = finish(start([ON_HOST, *words]))
@@ -74,7 +74,7 @@ esac
 
 @check
 def reports_of_the_sanitizer():
-    """Of a stand-in: none for the tests, two for training, and a racecheck that fails for another reason."""
+    """A stand-in's reports: none for the tests, two for training, and a racecheck that fails for another reason."""
     script("compute-sanitizer", r'''
 case $* in
   *racecheck*) echo "Error: unsupported device"; exit 1 ;;

@@ -1,4 +1,4 @@
-"""tools/gpu_check.sh: the section features, and that it finds a wrong result of every one."""
+"""tools/gpu_check.sh: the section features finds a wrong result of every feature."""
 import os
 import sys
 
@@ -74,7 +74,7 @@ def features_that_hold():
 
 @check
 def a_wrong_result_of_every_feature_is_found():
-    """Everything that is compared differs, or nothing runs: no row may pass."""
+    """All compared results differ, or no program runs: no row may pass."""
     right = features()[1]
     for wrong in ("all", "fails"):
         done, rows, text = features(wrong)
@@ -87,7 +87,7 @@ def a_wrong_result_of_every_feature_is_found():
 
 @check
 def features_on_the_host():
-    """Through the whole program. One linear layer overflows at no scale, and has no plans: two rows that fail."""
+    """With the whole program. A linear layer overflows at no scale and has no plans: two rows fail."""
     need_on_host()
     done, rows, _ = gpu_check("featured-on-host", "features:300", PROGRAM=ON_HOST, ON_HOST_DEVICES="1",
                               GPU_CHECK_DATA=few(train=200, test=100), GPU_CHECK_SET="model.name=linear",

@@ -1,4 +1,4 @@
-"""tools/gpu_check.sh as a whole: its words, its table, its limits of time and its exit codes."""
+"""tools/gpu_check.sh as a whole: its arguments, its table, its time limits and its exit codes."""
 import glob
 import os
 import sys
@@ -52,7 +52,7 @@ def pids_in(file):
 
 
 def left_of(pids):
-    """Those of the file that still run, ended now."""
+    """The pids of the file that still ran; kills them."""
     left = [pid for pid in pids_in(pids) if alive(pid)]
     for pid in left:
         os.kill(pid, signal.SIGKILL)
@@ -77,8 +77,8 @@ def a_hung_program_dies_with_all_that_it_started_and_stops_no_other():
 
 
 @check
-def what_a_section_has_no_time_for_is_said_row_by_row():
-    """Its first program takes all of it: the others are not begun, and the next section is."""
+def rows_without_time_are_reported_one_by_one():
+    """The first program uses all the time: the others do not start, and the next section does."""
     pids = path("slow-pids")
     slow = script("slow", "[ \"$1\" = doctor ] && { %s }\n" % (HANGS % {"pids": pids}) + HEALTHY)
     done, rows, _ = gpu_check("no-time", "device:5", "kernels", PROGRAM=slow, GPU_CHECK_DATA=scratch(),
@@ -94,7 +94,7 @@ def what_a_section_has_no_time_for_is_said_row_by_row():
 
 @check
 def rows_are_seen_as_soon_as_they_are_known():
-    """The doctor's, while the selftest waits for somebody to have seen it; then the check is interrupted."""
+    """The doctor's row appears while the selftest waits; then the check is interrupted."""
     pids = path("waiting-pids")
     waits = script("waits", "[ \"$1\" = selftest ] && { %s }\n" % (HANGS % {"pids": pids}) + HEALTHY)
     job = start_gpu_check("seen", "device", "kernels", PROGRAM=waits, GPU_CHECK_DATA=scratch(), KERNEL_TESTS="")
@@ -115,7 +115,7 @@ def rows_are_seen_as_soon_as_they_are_known():
 
 
 @check
-def the_most_telling_comes_first_and_all_fits_into_eight_minutes():
+def important_sections_come_first_and_all_fit_into_eight_minutes():
     done, _, _ = gpu_check("help", "--help")
     listed = re.findall(r"^  ([a-z]+) +(\d+)  ", done.stdout, re.MULTILINE)
     names = [name for name, _ in listed]
@@ -129,8 +129,8 @@ def the_most_telling_comes_first_and_all_fits_into_eight_minutes():
 
 
 @check
-def what_could_not_be_checked_is_counted():
-    """Each has its row, and the exit code is not that of a run in which all was."""
+def missing_checks_are_counted():
+    """Each has its row, and the exit code shows that checks are missing."""
     program = script("fine", HEALTHY)
     tools = path("few-tools")  # neither compute-sanitizer nor mpirun
     os.makedirs(tools)

@@ -1,4 +1,4 @@
-"""tools/gpu_check.sh: the sections ladder, training and bits, and what they make of wrong losses."""
+"""tools/gpu_check.sh: the sections ladder, training and bits, and their rows for wrong losses."""
 import os
 import sys
 
@@ -43,7 +43,7 @@ mkdir -p "$out"
 
 @check
 def different_losses_are_found():
-    """A program whose GPU computes something else: each device has its own losses, and one run ends early."""
+    """A program whose devices have different losses, and one run that ends early."""
     program = script("other", TRAINS + r'''
 [ "$device" = cpu ] && losses="2 1 0.5" || losses="2.00001 1.1 0.5"
 [ "$out" = "${out%AdamW-cuda-2}" ] || losses="2 1"
@@ -66,7 +66,7 @@ echo "{\"event\":\"end\",\"weights_sha256\":\"$out\"}" >>"$out/metrics.jsonl"
 
 @check
 def adamw_may_lose_three_sets_of_ten_and_sgd_none():
-    """One step each, in which so many sets are off by a thousandth."""
+    """One step each, with the losses of some sets off by a thousandth."""
     program = script("jumps", TRAINS + r'''
 loss=2
 [ "$device" = cpu ] || [ "$seed" -gt "$JUMPS" ] || loss=2.002
@@ -103,7 +103,7 @@ echo "{\"event\":\"end\"$more,\"weights_sha256\":\"$weights\"}" >>"$out/metrics.
 
 
 @check
-def the_ladder_says_at_which_rung_it_ends():
+def the_ladder_reports_its_last_rung():
     climbed = path("climbed")
     done, rows, _ = gpu_check("ladder", "ladder", PROGRAM=script("climbs", CLIMBS), GPU_CHECK_DATA=scratch(),
                               CLIMBED=climbed)
@@ -122,7 +122,7 @@ def the_ladder_says_at_which_rung_it_ends():
 
 @check
 def the_ladder_on_the_host():
-    """Through the whole program, whatever the rung one linear layer."""
+    """With the whole program; every rung is one linear layer."""
     need_on_host()
     done, rows, _ = gpu_check(
         "ladder-on-host", "ladder:300", PROGRAM=ON_HOST, ON_HOST_DEVICES="1", GPU_CHECK_DATA=few(train=80, test=8),

@@ -1,4 +1,4 @@
-"""Scripts of jobscript under a real Grid Engine: submitted, stopped by their own timer, run again, finished."""
+"""Generated scripts under a real Grid Engine: submitted, stopped by their own timer, run again, finished."""
 import os
 import sys
 

@@ -12,7 +12,7 @@ CLASSES = ["ant", "bee", "cow"]
 
 
 def folders(name, train=24, val=8):
-    """A data.path with so many pictures of each class, which differ in colour."""
+    """A data.path with the given number of pictures of each class, which differ in colour."""
     numbers = random.Random(5)
     for split, count in [("train", train), ("val", val)]:
         for c, label in enumerate(CLASSES):
@@ -35,7 +35,7 @@ def settings(data, **changed):
 
 @functools.lru_cache(None)
 def no_class():
-    """A data.path whose train/ holds pictures without a class."""
+    """A data.path whose train/ has pictures without a class."""
     data = folders("no-class", train=1, val=1)
     for label in CLASSES:
         os.rename(path(data, "train", label, "p00.png"), path(data, "train", label + ".png"))
@@ -44,7 +44,7 @@ def no_class():
 
 
 def damage(file, content=None):
-    """Cuts a file, or writes something else into it."""
+    """Truncates a file, or overwrites it."""
     if content is None:
         os.truncate(file, 60)
     else:
@@ -191,7 +191,7 @@ def damaged_pictures_are_named_or_counted():
 
 
 @check
-def files_that_are_no_pictures_are_named_for_what_they_are():
+def files_that_are_not_pictures_are_named_with_their_kind():
     data = folders("no-pictures", train=4, val=1)
     picture = os.path.join(data, "val", "cow", "p00.png")
     box = b"\0\0\0\x0c"
@@ -342,7 +342,7 @@ def hidden_files_and_folders_are_left_out_and_counted():
 
 
 @check
-def other_layouts_are_told_from_an_empty_place():
+def other_layouts_are_recognised():
     data = folders("told", train=1, val=1)
     python = path("python")
     os.makedirs(os.path.join(python, "cifar-10-batches-py"))
@@ -360,7 +360,7 @@ def other_layouts_are_told_from_an_empty_place():
 
 
 @check
-def others_in_damaged_ones_places_are_counted_over_a_stop():
+def replaced_images_are_counted_across_a_stop():
     data = folders("counted", train=8, val=2)  # an epoch is two steps
     damage(os.path.join(data, "train", "bee", "p01.png"))
     output = path("counted-run")
@@ -430,7 +430,7 @@ def a_run_is_evaluated_on_the_same_pictures():
 
 
 @check
-def what_does_not_fit_is_refused_by_name():
+def unsuitable_settings_are_refused_by_name():
     data, _, _ = trained()
 
     def refused(code, changed, *words):
@@ -439,7 +439,7 @@ def what_does_not_fit_is_refused_by_name():
     refused(USAGE, {"data__resize": 9}, "data.resize", "9 and 10")
     for steps in ("[random_crop, random_resized_crop]", "[random_resized_crop, flip, random_resized_crop]"):
         refused(USAGE, {"data__augment": steps}, "random_resized_crop", "first")
-    refused(USAGE, {"data__augment": "[{random_resized_crop: {scale: [1, 0.5]}}]"}, "scale", "no larger")
+    refused(USAGE, {"data__augment": "[{random_resized_crop: {scale: [1, 0.5]}}]"}, "scale", "in ascending order")
     refused(USAGE, {"data__augment": "[{random_resized_crop: {padding: 4}}]"}, "scale or ratio")
     refused(DATA, {"data__max_pixels": 100}, "p", ".png", "data.max_pixels, 100")
     fails(DATA, run("data", "verify", "--data", data, "--max-pixels", 100), "data.max_pixels, 100", "--max-pixels")
@@ -468,7 +468,7 @@ def a_picture_that_vanishes_while_training_is_named():
     job = start(Ranks(1).words(*train_words(path("vanishing-run"), long, config=LINEAR)))
     wait_for_step(path("vanishing-run"), job, at_least=10)
     os.unlink(os.path.join(data, "train", "cow", "p03.png"))
-    fails(DATA, finish(job), "cow/p03.png", "no longer there")
+    fails(DATA, finish(job), "cow/p03.png", "no longer exists")
 
 
 main()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A job as the ImageNet tutorial of DeepSpeed submits it: its YAML, its DeepSpeed file and its environment's file, as
-they are, on a network and images that take milliseconds."""
+"""A job of DeepSpeed's ImageNet tutorial with its unchanged YAML, DeepSpeed file and environment file, on a network and
+images that take milliseconds."""
 import json
 import os
 import sys
@@ -52,7 +52,7 @@ def write(name, text):
 
 @functools.lru_cache(None)
 def job():
-    """The file of the job's environment."""
+    """The job's environment file."""
     write("job/configs/default.yaml", YAML % {"folder": path("job")})
     write("job/configs/ds_config.json", json.dumps(DEEPSPEED))
     return write("job/.env", "# of the job\nPATH_TO_WORKING_DIR=%s\n\nexport PATH_TO_CONFIG_FILE=./configs/default.yaml\n"
@@ -81,7 +81,7 @@ def its_files_load_as_they_are():
 
 
 @check
-def fp16_on_a_cpu_is_refused_with_what_to_do():
+def fp16_on_a_cpu_is_refused_with_the_remedy():
     remedy = ["fp16.enabled=false", "bf16.enabled=auto"]
     line = fails(USAGE, run("train", *words(), "--device", "cpu"), "fp16.enabled")
     expect(line.endswith(" ".join("--set " + word for word in remedy)), line)

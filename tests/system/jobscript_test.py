@@ -1,5 +1,5 @@
-"""Scripts for Slurm, Grid Engine and PBS: what shellcheck says, and how they run under the schedulers' variables, with
-programs that stand in for the schedulers'. No scheduler is started."""
+"""Scripts for Slurm, Grid Engine and PBS: shellcheck's result, and runs with the schedulers' variables and stand-ins of
+their programs. No scheduler is started."""
 import os
 import sys
 
@@ -43,7 +43,7 @@ def shellcheck(*files):
 
 @functools.lru_cache(None)
 def site(scheduler):
-    """(PATH, variables) of a job of two slots on this host. What the scheduler's commands are asked is in asked()."""
+    """(PATH, variables) of a job of two slots on this host. asked() has the arguments of the scheduler's commands."""
     folder = path("site-" + scheduler)
     os.makedirs(folder)
 
@@ -82,7 +82,7 @@ def submit(scheduler, name, env=None):
 
 
 def expect_nothing_left(job):
-    """Of all processes that a job began, its timer among them."""
+    """No process of the job is left, its timer included."""
     def session(pid):
         try:
             return os.getsid(pid)
@@ -121,7 +121,7 @@ def shellcheck_finds_nothing():
 
 @check
 def scripts_to_be_edited_fit_their_configurations():
-    """What they train is right, and its batch fits the ranks that they ask for."""
+    """Their configurations are valid, and the batch fits the number of ranks."""
     asks = {"slurm": r"--nodes=(\d+)[\s\S]*--ntasks-per-node=(\d+)", "abci": r"rt_F=(\d+)[\s\S]*ranks_per_node=(\d+)",
             "miyabi": r"select=(\d+):mpiprocs=(\d+)"}
     for name, pattern in asks.items():
@@ -137,7 +137,7 @@ def scripts_to_be_edited_fit_their_configurations():
 
 
 def a_job(scheduler, code, expecting):
-    """Stopped by the scheduler's signal, run again, and finished: the bits of a run that was left alone."""
+    """Stopped by the scheduler's signal, run again, and finished: the bits of an uninterrupted run."""
     need_mpi()
     output = path("job-" + scheduler)
     name = script(scheduler, output)
@@ -253,7 +253,7 @@ def a_time_that_is_too_short_is_warned_of():
     done = train(output + "2", settings({**FEW, "train.max_steps": 2}),
                  env={"CIFAR_TRAIN_JOB_END": str(int(time.time()) + 3000)})
     expect("too short to save once" not in done.stderr, done.stderr)
-    for wrong, part in ("abc", "is no time"), ("1000", "is over for"):
+    for wrong, part in ("abc", "is not a time"), ("1000", "is over for"):
         done = train(output, settings({**FEW, "train.max_steps": 2}), env={"CIFAR_TRAIN_JOB_END": wrong})
         expect("warning: CIFAR_TRAIN_JOB_END=" in done.stderr and part in done.stderr, done.stderr)
 

@@ -27,7 +27,7 @@ def usable_ranks():
 
 @functools.lru_cache(None)
 def whole():
-    """The uninterrupted run's folder, and how long it took."""
+    """The uninterrupted run's folder, and its duration."""
     begin = time.monotonic()
     train(path("whole"), settings())
     return path("whole"), time.monotonic() - begin
@@ -50,8 +50,8 @@ def wait_for_state(pid, states):
 
 
 def kill_all(job):
-    """The launcher first, stopped before its children are listed so that it starts no more. Returns when all are dead:
-    a process that is still being taken down holds its files and locks."""
+    """Stops the launcher before listing its children, so that it starts no more, and kills all. Returns when all are
+    dead: a process that is ending still has its files and locks."""
     os.kill(job.pid, signal.SIGSTOP)
     wait_for_state(job.pid, "TZX")
     pids = [job.pid, *children(job.pid)]
@@ -106,8 +106,8 @@ def killed_at_random_moments():
 
 
 def stopped_and_resumed(name, ranks, number, to_all=False, code=STOPPED, words=()):
-    """Asks a run to stop, once it is under way; it must end with the code and continue to the same result. mpirun
-    hands USR1 and USR2 on, and TERM to itself is its own affair: that one goes to the ranks, as a scheduler's does."""
+    """Asks a running job to stop. It must end with the code and continue to the same result. mpirun forwards USR1 and
+    USR2 but not TERM: TERM goes to the ranks, as from a scheduler."""
     output = path(name)
     long = settings(train__max_steps=10 ** 6, train__epochs=10 ** 6, train__eval_interval=10 ** 6)
     job = start(ranks.words(*train_words(output, long, *words)))
@@ -148,7 +148,7 @@ def int_on_1_rank():
 
 
 @check
-def what_the_parent_ignores_of_a_terminal_stays_ignored():
+def terminal_signals_ignored_by_the_parent_stay_ignored():
     output = path("ignored")
     endless = settings(train__max_steps=10 ** 6, train__epochs=10 ** 6, train__eval_interval=10 ** 6)
     job = start([PROGRAM, *train_words(output, endless)], prefix=["sh", "-c", "trap '' INT HUP; exec \"$@\"", "sh"])
@@ -207,7 +207,7 @@ def repeated_usr1_changes_nothing():
 
 
 def second_signal_stops_now(name, first, second):
-    """Two TERM within one step: a step of 50,000 images on one rank takes long enough for both to arrive in it."""
+    """Two TERM in one step: a step of 50,000 images on one rank is long enough for both."""
     slow = {"data.dataset": "synthetic", "data.path": synthetic(), "train_batch_size": 50000, "train.epochs": 10 ** 6,
             "train_micro_batch_size_per_gpu": 50, "steps_per_print": 1, "train.save_interval": 10 ** 6,
             "train.eval_interval": 10 ** 6}

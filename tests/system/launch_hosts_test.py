@@ -29,13 +29,12 @@ def need_ucx():
 
 
 def environment(net):
-    """mpirun's way to the other host, in place of ssh; and UCX's by the cable alone, for it finds the hosts' shared
-    memory otherwise."""
+    """mpirun's command in place of ssh, and UCX over the link only, because it would find the hosts' shared memory."""
     return {**net.mpi_environment(), "HOME": path(), "UCX_TLS": "tcp"}
 
 
 def parts(net, count, words, base=SETTINGS, output=None, **more):
-    """S4's way: the same command on every host, with its number."""
+    """The same command on every host, with the host's number."""
     address = net.hosts[0].address
     return [start([*host.inside, PROGRAM, "launch", "--no_ssh", "--num_nodes", "2", "--num_gpus", str(count),
                    "--node_rank", str(number), "--master_addr", address, "--master_port", str(PORT), *words,
@@ -154,7 +153,7 @@ def a_master_address_of_the_wrong_host():
         first = start([*net.hosts[0].inside, PROGRAM, "launch", "--no_ssh", "--num_nodes", "2", "--num_gpus", "1",
                        "--node_rank", "0", "--master_addr", net.hosts[1].address,
                        *train_words(path("wrong"), settings())], env=environment(net))
-        fails(USAGE, finish(first), "is no address of host " + net.hosts[0].name)
+        fails(USAGE, finish(first), "is not an address of host " + net.hosts[0].name)
 
 
 @check

@@ -23,7 +23,7 @@ def launch(*words, env=None, **options):
 
 
 def line(*words, **options):
-    """Of a dry run."""
+    """The command line of a dry run."""
     done = launch("--dry-run", *words, **options)
     expect_equal(done.returncode, DONE, done.stderr)
     return done.stdout.rstrip("\n").replace(PROGRAM, "cifar-train")
@@ -135,7 +135,7 @@ def mistakes_have_deepspeeds_words():
             (["--no_ssh", "--node_rank", "5", "--master_addr", "x"], "--node_rank 5"),
             (["--launcher_args", "'open"], "a quote is not closed"),
             (["--master_port", "70000"], "--master_port"),
-            (["train.py", "--deepspeed"], "script of Python's"),
+            (["train.py", "--deepspeed"], "Python script"),
             (["eval"], "launch starts train and bench"), (["no-verb"], "no-verb")]:
         fails(USAGE, launch("-H", hosts, *words), culprit)
     fails(USAGE, launch("--config", "x.yaml", "--include", "w0", "--hostfile", hosts),
@@ -147,18 +147,18 @@ def mistakes_have_deepspeeds_words():
 
 
 @check
-def what_is_named_must_be_there():
+def given_files_must_exist():
     for option in (["-H", path("nowhere")], ["--hostfile", "nowhere"], ["-H", ""]):
         fails(USAGE, launch("--dry-run", "--num_gpus", "1", *option), "Unable to find hostfile '%s'" % option[1])
     fails(USAGE, launch("--dry-run", "--num_gpus", "1", env={"DS_ENV_FILE": "nowhere"}), "DS_ENV_FILE names 'nowhere'")
 
 
 @check
-def what_is_left_out_is_said():
+def ignored_options_are_reported():
     need_mpi()
     done = launch("--dry-run", "--num_gpus", "1", "--launcher", "pdsh", "--master_addr", "x", "--node_rank", "0",
                   env={"CUDA_VISIBLE_DEVICES": "1,3"})
-    for words in ["--node_rank is left out: without --no_ssh", "mpirun does what pdsh would", "--master_addr and --master_port are left out",
+    for words in ["--node_rank is left out: without --no_ssh", "mpirun replaces pdsh", "--master_addr and --master_port are left out",
                   "Detected VISIBLE_DEVICES=1,3 but ignoring it because"]:
         expect(words in done.stderr, words, done.stderr)
     done = launch("--dry-run", env={"CUDA_VISIBLE_DEVICES": "1,3"})
@@ -168,7 +168,7 @@ def what_is_left_out_is_said():
 
 @functools.lru_cache(None)
 def folder_of_a_deaf_ssh():
-    """Its ssh writes its words into ssh.log, and fails."""
+    """A folder with an ssh that writes its arguments to ssh.log and fails."""
     folder = path("fake-ssh")
     os.makedirs(folder)
     with open(os.path.join(folder, "ssh"), "w") as file:
@@ -178,7 +178,7 @@ def folder_of_a_deaf_ssh():
 
 
 def without_ssh(*words):
-    """launch, and what it asked of ssh."""
+    """launch, and the arguments of ssh."""
     log = os.path.join(folder_of_a_deaf_ssh(), "ssh.log")
     open(log, "w").close()
     done = launch(*words, env={"PATH": folder_of_a_deaf_ssh() + ":" + os.environ["PATH"]})
@@ -245,7 +245,7 @@ def srun_may_start_one_launch_on_each_host():
 
 
 @check
-def ranks_are_told_where_they_are():
+def ranks_receive_their_place():
     text = line("--no_ssh", "--num_nodes", "2", "--num_gpus", "2", "--node_rank", "1", "--master_addr", "10.0.0.1",
                 "--master_port", "4711", "--config", "a.yaml").splitlines()
     expect_equal(len(text), 2, text)
@@ -281,7 +281,7 @@ def a_killed_rank_ends_the_others():
 
 
 @check
-def nobody_outlives_the_launcher():
+def no_rank_outlives_the_launcher():
     output = path("orphans")
     job = start(by_itself(output, ENDLESS), env=CLEAN)
     wait_for_step(output, job, at_least=3)
@@ -334,7 +334,7 @@ def each_rank_keeps_to_its_cores():
     fails(USAGE, finish(start(by_itself(path("crowded"), words=["--bind_core_list", str(pair[0])]), env=CLEAN)),
           "At least one core must be assigned to each rank")
     fails(USAGE, finish(start(by_itself(path("crowded"), words=["--bind_core_list", "%d,4001" % pair[0]]), env=CLEAN)),
-          "core 4001 of --bind_core_list", "is not there, or not allowed")
+          "core 4001 of --bind_core_list", "does not exist, or is not allowed")
     fails(USAGE, finish(start(by_itself(path("crowded"), words=["--bind_core_list", "1,0"]), env=CLEAN)),
           "sub ranges must not overlap")
 
@@ -342,7 +342,7 @@ def each_rank_keeps_to_its_cores():
 # ---- ranks of others
 
 def ranks_of_others(output, size=2, base=SETTINGS, port=None, words=(), **more):
-    """Each as a job; more: of rank N as rankN=variables."""
+    """Starts each rank as a job. more: rank N's variables as rankN=variables."""
     shared = {**CLEAN, "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port or free_port())}
     return [start([PROGRAM, *train_words(output, settings(base)), *words],
                   env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank), **more.get("rank%d" % rank, {})})
@@ -358,18 +358,18 @@ def processes_with_rank_and_world_size_meet():
 
 
 @check
-def what_does_not_belong_together_is_named():
+def ranks_that_do_not_match_are_named():
     first, second = [finish(job) for job in ranks_of_others(path("sizes"), rank1={"WORLD_SIZE": "4"})]
     fails(USAGE, first, "has WORLD_SIZE=4, and rank 0 2")
     fails(USAGE, second, "has WORLD_SIZE=4, and rank 0 2")
     first, *others = [finish(job) for job in ranks_of_others(
         path("twice"), 4, words=["--set", "communication.timeout_s=20"], rank2={"RANK": "1"})]
-    fails(USAGE, first, "there are two of one rank: rank 1 (pid ")
+    fails(USAGE, first, "two ranks have the same number: rank 1 (pid ")
     for done in others:
         expect(done.returncode in (USAGE, LOST), done.returncode, done.stderr)  # lost: who called after the end
     first, second = [finish(job) for job in ranks_of_others(
         path("jobs"), words=["--set", "communication.timeout_s=3"], rank1={"CIFAR_TRAIN_JOB": "another"})]
-    fails(LOST, first, "rank 1 did not come to host ")
+    fails(LOST, first, "rank 1 did not connect to host ")
     fails(USAGE, second, "is rank 0 of another job")
     expect("not a rank of this job, but rank" in first.stderr, first.stderr)
 
@@ -390,7 +390,7 @@ def a_port_in_use():
         port = holder.getsockname()[1]
         first, second = ranks_of_others(path("in-use"), port=port, words=["--set", "communication.timeout_s=2"])
         fails(USAGE, finish(first), "TCP port 127.0.0.1:%d is in use" % port)
-        fails(LOST, finish(second), "is answered by somebody else")
+        fails(LOST, finish(second), "is answered by another program")
 
 
 @check

@@ -1,4 +1,4 @@
-"""MNIST's idx files through the program: training, resuming and evaluating, and what is wrong with them said in one line."""
+"""MNIST's idx files through the program: training, resuming and evaluating; faults are one line of error."""
 import os
 import struct
 import sys
@@ -13,7 +13,7 @@ HEADER = 16  # bytes of a file of images; one of labels has 8
 
 
 def digits(name, train=320, test=100):
-    """A data.path whose mnist/ holds noise, brighter where the class's stripe lies."""
+    """A data.path whose mnist/ has noise, brighter in the class's stripe."""
     folder = path(name, "mnist")
     os.makedirs(folder)
     numbers = random.Random(3)
@@ -80,7 +80,7 @@ def it_is_described_and_verified():
 
 @check
 def damaged_files_are_refused_by_name():
-    """By every verb that reads them; every kind of damage to MNIST's own files is mnist_set_test.cpp's."""
+    """By every verb that reads them; mnist_set_test.cpp tests every kind of damage."""
     def bad_label(file):
         with open(file, "r+b") as out:
             out.seek(8 + 7)
@@ -141,11 +141,11 @@ def a_model_of_another_shape_is_refused():
           "no mnist", "gunzip")
     nowhere = path("nowhere")
     fails(DATA, run("train", *train_words(path("out-none"), {"data.dataset": "mnist", "data.path": nowhere})), nowhere,
-          "give the one that holds mnist/")
+          "give the folder that contains mnist/")
 
 
 @check
-def nobody_gets_it_unasked():
+def auto_never_selects_it():
     data = digits("unasked")
     before = sorted(os.listdir(data))
     for compressed in (False, True):

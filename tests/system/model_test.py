@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The keys of models: what is recorded of them, weights under torchvision's names out and in, and what is refused."""
+"""The keys of models: their records, weights exported and imported with torchvision's names, and refused values."""
 import os
 import sys
 
@@ -15,7 +15,7 @@ def settings(steps=2, **changed):
 
 
 def state_dict(classes=10, kernel=3):
-    """Names, types and shapes of torchvision's resnet18 of that width, by its structure."""
+    """Names, types and shapes of torchvision's resnet18 of that width, from its structure."""
     found = {}
 
     def conv(name, inputs, outputs, size):
@@ -45,7 +45,7 @@ def state_dict(classes=10, kernel=3):
 
 
 def made_up(specs):
-    """A file's tensors: small numbers that differ."""
+    """A file's tensors with different small numbers."""
     tensors, number = {}, 0
     for name, (dtype, shape) in specs.items():
         count = 1
@@ -125,7 +125,7 @@ def init_lists_all_that_does_not_fit():
 
 
 @check
-def init_head_begins_the_last_layer_anew():
+def init_head_initialises_the_last_layer():
     wanted = settings(0, model__stem="imagenet")
     train(path("fresh"), wanted)
     fresh, _ = safetensors(path("fresh", "last.bin"))
@@ -134,12 +134,12 @@ def init_head_begins_the_last_layer_anew():
     for name, tensors in (("thousand", of_torchvision), ("headless", without)):
         file = write_safetensors(path(name), tensors)
         fails(CHECKPOINT, run(*train_words(path("never"), wanted, "--init", file)), file, "fc.weight", "fc.bias",
-              "only the last layer differs, which --init-head reset begins anew")
+              "only the last layer differs; --init-head reset initialises it from the seed")
         for ranks, stage in ((1, 0), (2, 3)):
             output = path("%s-%d" % (name, ranks))
             done = train(output, {**wanted, "zero_optimization.stage": stage}, "--init", file, "--init-head", "reset",
                          ranks=Ranks(ranks))
-            expect("the last layer, fc, begins anew" in done.stderr, done.stderr)
+            expect("the last layer, fc, is initialised from the seed" in done.stderr, done.stderr)
             found, _ = safetensors(os.path.join(output, "last.bin"))
             for tensor in fresh:
                 source = fresh if tensor.startswith("fc.") or tensor.endswith("tracked") else of_torchvision
@@ -152,7 +152,7 @@ def init_head_begins_the_last_layer_anew():
 
 @check
 def filters_that_whiten_images_begin_alike_on_all_ranks_and_stay():
-    """Rank 0 computes them for all, and a group with a rate of zero keeps them, whatever the optimizer and the stage."""
+    """Rank 0 computes them for all ranks. A group with rate zero keeps them, with every optimizer and stage."""
     wanted = settings(steps=4, model__name="airbench", model__width=4, model__whiten="true", model__pass_on="true",
                       optimizer="{type: Muon, params: {lr: 0.05, weight_decay: 0.1}, groups: [{pattern: prep.conv.weight, "
                                 "lr_scale: 0}]}")
@@ -174,7 +174,7 @@ def filters_that_whiten_images_begin_alike_on_all_ranks_and_stay():
 
 @check
 def a_batch_norm_of_one_value_a_channel_is_refused():
-    """The large stem leaves one pixel of 32 to the last layers: with one image of a micro-batch nothing varies."""
+    """The large stem leaves the last layers one pixel of 32: with a micro-batch of one image the variance is 0."""
     one = {**settings(model__stem="imagenet"), "train_batch_size": 2, "train_micro_batch_size_per_gpu": 1}
     for words in (train_words(path("never"), one), train_words(path("never"), one, "--dry-run"),
                   ["sweep", *train_words(path("never"), one), "--repeats", "2"]):
@@ -193,7 +193,7 @@ def a_batch_norm_of_one_value_a_channel_is_refused():
 @check
 def keys_of_other_models_are_refused_by_name():
     for words, *culprits in (
-            (["--set", "model.stem=imagenet"], "model.stem is no key of the model cnn", "resnet18"),
+            (["--set", "model.stem=imagenet"], "model.stem is not a key of the model cnn", "resnet18"),
             (["--set", "model.name=resnet18", "--set", "model.stem=vast"], "model.stem must be auto, cifar or imagenet"),
             (["--set", "model.sync_bn=true"], "model.sync_bn", "statistics are those of a micro-batch"),
             (["--set", "model.sync_batchnorm=true"], "model.sync_batchnorm", "micro-batch"),

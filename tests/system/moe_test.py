@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Mixtures of experts (cnn_moe, DeepSpeed's example) through the program: what it learns and tells; ranks, stages, kills
-and resumes; the example's flags; weights out and in; what is refused.
+"""Mixtures of experts (cnn_moe, DeepSpeed's example) through the program: training and records; ranks, stages, kills
+and resumes; the example's flags; exported and imported weights; refused values.
 """
 import os
 import sys
@@ -28,7 +28,7 @@ def whole(kind):
 
 
 @check
-def it_learns_and_tells_the_balance():
+def it_learns_and_reports_the_balance():
     done = train(path("learn"), {**settings("pyramid", 300), "train.epochs": 100, "train.log_interval": 12,
                                  "train.eval_interval": 300, "train.save_interval": 300, "data.augment": "[]",
                                  "model.aux_loss_coefficient": 0.01})
@@ -128,7 +128,7 @@ def weights_go_out_and_in_and_evaluation_draws_nothing():
 
 
 @check
-def what_makes_no_sense_is_refused():
+def invalid_settings_are_refused():
     for sets, *culprits in (({"model.top_k": 3}, "model.top_k must be at least 1 and at most 2"),
                             ({"model.top_k": 0}, "model.top_k"),
                             ({"model.num_experts": "[0]"}, "model.num_experts"),

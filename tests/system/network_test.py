@@ -1,4 +1,4 @@
-"""Two hosts: the bits of one, a lost cable or host named, and the bytes on the cable are those that were counted."""
+"""Two hosts: the bits of one, an error that names a lost link or host, and the counted bytes on the link."""
 import os
 import sys
 
@@ -26,7 +26,7 @@ def one_host():
 
 
 def two_hosts(stage, number=2, link=None, **settings):
-    """Trains there and compares. Returns what was said."""
+    """Trains on two hosts and compares. Returns the output."""
     need_two_hosts()
     output = path("two-hosts-%d-%d-%s" % (stage, number, "-".join(map(str, settings.values()))))
     changed = {**SETTINGS, "data.path": synthetic(), "zero_optimization.stage": stage,
@@ -75,7 +75,7 @@ def overlap_changes_no_bit_stage_3():
 
 
 def gradients_in_16_bits(stage):
-    """Half the bytes, the losses of f32 but for rounding, and the same weights on all ranks."""
+    """Half the bytes, the losses of f32 except for rounding, and the same weights on all ranks."""
     need_two_hosts()
     losses, moved = {}, {}
     with Network() as net:
@@ -109,7 +109,7 @@ def gradients_in_16_bits_stage_1():
 
 @check
 def sums_stay_f32_where_bits_must_be_the_same():
-    """Ranks of one host, and reproducible sums, move f32 as ever, and say so."""
+    """Ranks of one host, and reproducible sums, communicate f32, with a message."""
     settings = {**SETTINGS, "data.path": synthetic(), "communication_data_type": "bf16"}
     done = train(path("wire-same"), settings, ranks=Ranks(2))
     expect("communication_data_type bf16: sums stay f32, the same on any number of ranks" in done.stderr, done.stderr)
@@ -119,7 +119,7 @@ def sums_stay_f32_where_bits_must_be_the_same():
 
 
 def bytes_on_the_cable(stage, expected_elements):
-    """Twice as many steps less once as many: what starts, ends and evaluates a run costs the same in both."""
+    """A run of twice the steps minus one of the steps: the cost of start, end and evaluation cancels."""
     need_two_hosts()
     sent = []
     with Network() as net:

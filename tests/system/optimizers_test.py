@@ -34,7 +34,7 @@ for name in re.split(", | or ", TYPE["description"]):
 
 
 def settings(optimizer, **changed):
-    """Twelve micro-batches a step, so that 1, 2, 3 and 4 ranks share them; small buckets, so that there are several."""
+    """Twelve micro-batches a step, which 1, 2, 3 and 4 ranks divide; small buckets, so that there are several."""
     found = {**FEW, "data.path": few(), "train_batch_size": 48, "train.epochs": 10, "train.max_steps": STEPS,
              "train.save_interval": 3, "train.eval_interval": 5, "scheduler.type": "StepLR",
              "scheduler.params.step_size": 3, "zero_optimization.allgather_bucket_size": 20000,
@@ -46,14 +46,14 @@ def settings(optimizer, **changed):
 
 
 def residual(optimizer):
-    """Batch normalisation beside convolutions, several ranks' parts in one matrix."""
+    """Batch normalisation and convolutions, with several ranks' parts in one matrix."""
     return settings(optimizer, model__name="resnet18", model__width=8, data__path=few(train=300, test=40),
                     train__max_steps=4, train__eval_interval=4, train__save_interval=2)
 
 
 @functools.lru_cache(None)
 def whole(optimizer, build=settings):
-    """The uninterrupted run on one rank: its folder, and how long it took."""
+    """The uninterrupted run on one rank: its folder and its duration."""
     output, begin = path("whole-%s-%s" % (build.__name__, optimizer)), time.monotonic()
     train(output, build(optimizer))
     return output, time.monotonic() - begin
@@ -82,7 +82,7 @@ def any_ranks_and_stage():
 
 @check
 def mpirun_and_bf16():
-    """Whole tensors' sums and directions over processes, and copies that layers compute with."""
+    """Whole tensors' sums and directions across processes, and bf16 copies for layers."""
     probe = finish(start([PROGRAM, *train_words(path("probe"), {"bf16.enabled": True}, "--dry-run")]))
     for optimizer in ("Lamb", "LARS", "Muon", "Lion"):
         bf16 = {"bf16.enabled": True} if probe.returncode == DONE else {}
@@ -158,8 +158,8 @@ def they_learn():
 
 
 @check
-def memory_is_foretold():
-    """What a rank allocates is what estimate says, but for where ranks' parts end; Muon keeps one state of a
+def memory_is_predicted():
+    """A rank's allocations equal the estimate, except at the bounds of ranks' parts; Muon has one state for a
     matrix."""
     for optimizer in ("Lamb", "LARS", "Muon", "Adam"):
         for stage in (0, 1, 2, 3) if FULL else (1, 3):
@@ -204,7 +204,7 @@ def schedules_give_their_rates():
 
 
 @check
-def a_rate_that_is_overridden_is_said():
+def an_overridden_rate_is_reported():
     for name, key in (("LRRangeTest", "lr_range_test_min_lr"), ("WarmupDecayLR", "warmup_max_lr")):
         sets = {key: value for key, value in settings("Lion").items() if not key.startswith("scheduler.")}
         done = train(path("said"), {**sets, "scheduler.type": name, "train.max_steps": 1}, "--reset")
@@ -225,8 +225,8 @@ def bench_measures_each():
 
 
 @check
-def what_does_not_fit_is_refused():
-    for sets, words in (({"optimizer.type": "Muon", "optimizer.params.ns_coefficients": "[1]"}, "are three numbers"),
+def unsuitable_settings_are_refused():
+    for sets, words in (({"optimizer.type": "Muon", "optimizer.params.ns_coefficients": "[1]"}, "be three numbers"),
                         ({"optimizer.type": "Lamb", "optimizer.params.eps": 0}, "must be more than 0"),
                         ({"optimizer.type": "OneBitLamb"}, "OneBitLamb"),
                         ({"scheduler.type": "MultiStepLR"}, "milestones must be given")):

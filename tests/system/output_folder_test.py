@@ -1,5 +1,5 @@
-"""The files that the program writes: somebody else's survive, links and devices stay what they are, and a run writes
-into no other folder that takes its folder's name. Paths that cannot be looked at, and words that terminals obey."""
+"""The program's output files: foreign files survive, links and devices are kept, and a run does not write into another
+folder that takes its folder's name. Also unreadable paths, and terminal control characters."""
 import os
 import stat
 import sys
@@ -121,9 +121,8 @@ def a_run_replaces_nothing_that_is_not_its_own():
 
 
 @check
-def what_is_not_as_a_run_wrote_it_is_kept():
-    """An edited configuration, files damaged beyond recognition: the run goes on, and they keep their contents under
-    another name."""
+def changed_files_of_a_run_are_kept():
+    """An edited configuration and damaged files: the run continues and keeps their contents under another name."""
     for words in [], ["--reset"]:
         output = path("edited%d" % len(words))
         shutil.copytree(trained(), output)
@@ -143,7 +142,7 @@ def what_is_not_as_a_run_wrote_it_is_kept():
 
 @check
 def files_of_a_run_may_be_links():
-    """Results on another disk, say."""
+    """For example to another disk."""
     os.makedirs(path("linked"))
     os.makedirs(path("elsewhere", "ckpt"))
     for name in ["last.bin", "ckpt", "config.yaml"]:
@@ -162,7 +161,7 @@ def files_of_a_run_may_be_links():
 # ---- a folder that loses its name
 
 def long_run(output, **changed):
-    """Goes on until it is told to stop."""
+    """A run that continues until it is asked to stop."""
     words = train_words(output, settings(**{"train__epochs": 100000, "train__max_steps": -1, "train__save_interval": 50,
                                             "train__eval_interval": 1000000, **changed}))
     job = start(Ranks(2).words(*words))
@@ -180,7 +179,7 @@ def wait_for(condition, job, seconds=60):
 
 @check
 def a_moved_folder_is_missed_at_each_save():
-    """Another folder that takes its name stays as it is."""
+    """Another folder with its name stays unchanged."""
     there, away = path("there"), path("away")
     job = long_run(there, train__max_steps=1000)
     os.rename(there, away)
@@ -225,7 +224,7 @@ def a_removed_folder_is_missed():
 # ---- paths that cannot be looked at
 
 def unsearchable():
-    """A folder that this process may not search, and a prefix that runs a program as somebody whom that stops."""
+    """A folder without search permission, and a command prefix that runs a program as a user whom that affects."""
     folder = path("closed")
     os.makedirs(folder, exist_ok=True)
     file_of("closed/a.bin", content_of(best()))
@@ -270,7 +269,7 @@ def paths_that_cannot_be_looked_at():
 # ---- words that terminals obey
 
 @check
-def words_of_others_reach_the_terminal_as_text():
+def external_text_is_printed_without_control_characters():
     nasty = "a\x1b[31m\nb\x9b"
     for words in [["--set", nasty + "=1"], ["--set", "model.name=" + nasty], ["--config", nasty], [nasty], ["data", nasty],
                   ["--device", nasty], ["--resume", nasty], ["--" + nasty], ["eval", "--ckpt", nasty],

@@ -1,4 +1,4 @@
-"""What a run tells while it trains: lines of progress, what its time goes to, DeepSpeed's CSV files."""
+"""A run's output while it trains: progress lines, times, DeepSpeed's CSV files."""
 import os
 import sys
 
@@ -18,7 +18,7 @@ def settings(**changed):
 
 
 def found(pattern, done):
-    """What the pattern's groups are in the lines of stderr that it matches as a whole."""
+    """The pattern's groups in the lines of stderr that match it entirely."""
     return [match.groups() for line in done.stderr.splitlines() if (match := re.fullmatch(pattern, line))]
 
 
@@ -32,7 +32,7 @@ def expect_same_weights(output):
 
 
 def csv_rows(folder, name):
-    """Header and rows of each part: a run begins a part."""
+    """Header and rows of each part: every start begins a part."""
     with open(os.path.join(folder, "Train_Samples_%s.csv" % name), newline="") as file:
         lines = file.read().split("\r\n")
     expect_equal(lines.pop(), "")
@@ -74,7 +74,7 @@ def lines_come_with_the_records():
 
 
 @check
-def short_steps_are_told_now_and_then():
+def short_steps_print_few_lines():
     expect(1 <= len(step_lines(plain())) < STEPS, plain().stderr)
     quiet = train(path("quiet"), settings(), "--quiet")
     expect_equal(step_lines(quiet), [])
@@ -155,14 +155,14 @@ def a_resumed_run_has_each_step_once_in_csv_files():
 
 
 @check
-def a_csv_folder_that_cannot_be_written_is_said_once():
+def an_unwritable_csv_folder_is_reported_once():
     with open(path("a-file"), "w") as file:
         file.write("somebody's own")
     done = train(path("unwritten"), settings(csv_monitor__enabled=True, csv_monitor__output_path=path("a-file"),
                                              csv_monitor__job_name="job"))
     warnings = [line for line in done.stderr.splitlines() if "csv_monitor" in line]
     expect_equal(len(warnings), 1, done.stderr)
-    expect("warning: " in warnings[0] and "a-file" in warnings[0] and "training goes on" in warnings[0], warnings)
+    expect("warning: " in warnings[0] and "a-file" in warnings[0] and "training continues" in warnings[0], warnings)
     plain()
     expect_same_result(path("unwritten"), result(path("plain")))
 

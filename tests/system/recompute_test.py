@@ -19,7 +19,8 @@ def activations(output):
 
 
 def compare(model, at_most, ranks=(), **changed):
-    """Without, with, and with on some ranks with a ZeRO stage. at_most: this share of the bytes."""
+    """Without recomputation, with it, and with it on several ranks with a ZeRO stage. at_most: the allowed share of the
+    bytes."""
     settings = small(model, **changed)
     whole, again = path(model), path(model + "-again")
     train(whole, settings, "--reset")
@@ -65,7 +66,7 @@ def a_run_may_change_its_mind():
 
 
 @check
-def plans_and_estimates_tell_it():
+def plans_and_estimates_show_it():
     words = train_words(path("none"), {**small("resnet18"), **BLOCKS})
     plan = run("train", *words, "--dump-plan", "--ranks", 1)
     expect(plan.returncode == DONE and plan.stdout.count("(recompute)") > 16, plan.stdout[:2000], plan.stderr)

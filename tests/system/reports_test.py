@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The reports that a configuration may ask for (dump_state, memory_breakdown, flops_profiler, comms_logger): what they
-say of a run, on one rank and on two, and that they change nothing of its result."""
+"""The reports of a configuration (dump_state, memory_breakdown, flops_profiler, comms_logger): their contents on one
+rank and on two, and unchanged results."""
 import os
 import sys
 
@@ -23,7 +23,7 @@ def plain():
 
 
 def lines_from(text, begin, end=None):
-    """From the line that begins so to the one that begins with `end`."""
+    """The lines from the one with this beginning to the one that begins with `end`."""
     lines = text.splitlines()
     first = [i for i, line in enumerate(lines) if line.startswith(begin)]
     expect_equal(len(first), 1, "lines that begin with %r" % begin, text)
@@ -34,7 +34,7 @@ def lines_from(text, begin, end=None):
 
 @check
 def they_change_no_bit():
-    """With every report, on any ranks, at every stage."""
+    """With every report, on any number of ranks, at every stage."""
     for ranks, stage in ((1, 0), (2, 0), (2, 1), (2, 2), (2, 3)):
         output = path("all-%d-%d" % (ranks, stage))
         train(output, {**settings(zero_optimization__stage=stage), **REPORTS}, ranks=Ranks(ranks))
@@ -49,7 +49,7 @@ def profiled_in_other_processes():
 
 
 @check
-def nothing_is_told_unasked():
+def reports_are_off_by_default():
     done = train(path("quiet"), settings())
     for word in ("configuration in force", "memory", "Flops Profiler", "Comm. Op", "comm op"):
         expect(word not in done.stdout + done.stderr, word, done.stderr)
@@ -167,7 +167,7 @@ def a_file_takes_the_profile():
 
 
 @check
-def a_step_that_never_comes_is_said():
+def a_profile_step_outside_the_run_is_reported():
     done = train(path("late"), settings(flops_profiler__enabled=True, flops_profiler__profile_step=STEPS))
     expect("the run ended before step %d" % (STEPS + 1) in done.stderr, done.stderr)
     train(path("past"), settings(train__max_steps=3))
@@ -176,7 +176,7 @@ def a_step_that_never_comes_is_said():
 
 
 def table(text):
-    """[(op, bytes as told, count, total ms, mean ms, algorithm's and bus bandwidth)]"""
+    """[(op, printed bytes, count, total ms, mean ms, algorithm and bus bandwidth)]"""
     rows = [re.match(r"(\w+(?: \[\w+\])?) +([\d.]+ \w?B) +(\d+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)$", line)
             for line in lines_from(text, "Comm. Op")[1:]]
     return [(row[1], row[2], int(row[3]), *map(float, row.groups()[3:])) for row in rows if row]
@@ -222,7 +222,7 @@ def named_collectives_alone():
 
 
 @check
-def a_stopped_run_tells_too_and_goes_on():
+def a_stopped_run_reports_and_continues():
     sets = {**settings(train__max_steps=100000), "train.epochs": 100000, "train.eval_interval": 100000,
             "train.save_interval": 100000, "comms_logger.enabled": True}
     job = start(Ranks(2).words(*train_words(path("stopped"), sets)))

@@ -45,7 +45,7 @@ def copy_of_whole(name):
 
 
 def expect_same_files(output):
-    """Beyond the result: what evaluations chose."""
+    """Compares also the files that evaluations select."""
     for name in ("last.bin", "best.bin"):
         expect_equal(weights_sha256(os.path.join(output, name)), weights_sha256(os.path.join(short_whole(), name)), name)
 
@@ -77,8 +77,8 @@ def stopped_after_every_step_of_one_run():
 
 @check
 def an_evaluation_at_a_stop_is_undone():
-    """The best evaluation of all is one that only a stop makes: best.bin must forget it. The linear model learns 400
-    images by heart within a few steps, so its best is an early one."""
+    """The best evaluation is one that only a stop makes: the resumed run must discard it from best.bin. The linear
+    model fits 400 images within a few steps, so that its best is early."""
     fast = settings(model__name="linear", optimizer__params__lr=0.03, scheduler__params__warmup_max_lr=0.03,
                     train__best__metric="loss")
     train(path("probe"), {**fast, "train.eval_interval": 1})
@@ -111,7 +111,7 @@ def epoch_by_epoch():
 
 @check
 def a_batch_of_evaluation_larger_than_the_test_set():
-    """It is cut to the test set, but what is saved is what was asked for: the same command goes on."""
+    """It is reduced to the test set, but the checkpoint has the configured size: the same command resumes."""
     larger = settings(train__eval_batch_size=100000, train__max_steps=4)
     train(path("larger"), larger)
     train(path("larger"), {**larger, "train.max_steps": STEPS})
@@ -257,11 +257,11 @@ def derived_batch_keys_may_change_with_a_warning():
 
 
 @check
-def a_folder_without_a_checkpoint_starts_anew():
+def a_folder_without_a_checkpoint_starts_over():
     output = copy_of_whole("no-checkpoint")
     shutil.rmtree(os.path.join(output, "ckpt"))
     done = train(output, settings())
-    expect("starts anew" in done.stderr, done.stderr)
+    expect("starts over" in done.stderr, done.stderr)
     expect_same_result(output, result(whole()))
     expect_equal(len(records(output, "start")), 1, "the earlier run's records are still there")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""configs/seeds/ and the files of the systems that it stands for: they load as they are, and train a few steps on a CPU;
-what the five ways to train one network print, save and draw."""
+"""configs/seeds/ and the original files of these systems: they load unchanged and train a few steps on a CPU; output,
+files and pictures of the five ways to train one network."""
 import os
 import sys
 import zlib
@@ -14,7 +14,7 @@ ROOT = os.path.join(CONFIGS, "..")
 
 @functools.lru_cache(None)
 def instead_of_fp16():
-    """bf16, where the processor computes in it."""
+    """bf16, if the processor computes in it."""
     done = run(*CONFIGURATIONS["cifar_baseline"].words(), "--dtype", "bf16", "--output", path("probe"),
                "--set", "data.path=" + few(), "--set", "data.on_corrupt=skip", "--dry-run")
     dtype = "bf16" if done.returncode == DONE else "fp32"
@@ -23,7 +23,7 @@ def instead_of_fp16():
 
 
 def shown(name, seed, *words):
-    """{key: value} of `config show`, by the key's last part and by that with the block's name before it."""
+    """{key: value} of `config show`, by the last part of the key and by its last two parts."""
     done = run("config", "show", *seed.words(), "--ranks", seed.ranks, *words)
     expect_equal(done.returncode, DONE, name, done.stderr)
     found, block = {}, ""
@@ -75,8 +75,8 @@ def the_systems_own_files_load_as_they_are():
 
 
 @check
-def ours_are_what_theirs_are():
-    """The DeepSpeed files here say what the systems' own do, and a file of the job's environment finds its two."""
+def our_files_equal_the_originals():
+    """The DeepSpeed files here equal the systems' own, and a job's environment file finds its two files."""
     for ours, theirs in (("cifar_ds_config.json", "tutorial"), ("vit_tiny_ds_config.json", "small_vit"),
                          ("imagenet_ds_config.json", "imagenet")):
         with open(os.path.join(SEEDS, ours)) as file:
@@ -92,7 +92,7 @@ def ours_are_what_theirs_are():
 
 @check
 def the_empty_file_is_named():
-    """05's ds_config.json has no bytes."""
+    """05's ds_config.json is empty."""
     empty = written("ds_config.json", "")
     config = CONFIGURATIONS["methods_deepspeed"].files[0]
     done = succeeds("config", "show", "--config", config, "--deepspeed_config", empty, "--set", "train_batch_size=8",
@@ -116,8 +116,8 @@ def the_systems_own_files_train_on_a_cpu():
 
 
 @check
-def the_commands_that_are_told():
-    """Of the heads of the files and of docs/from-deepspeed.md: their options and configurations are there."""
+def documented_commands_are_valid():
+    """Commands in the files' heads and in docs/from-deepspeed.md: their options and configurations exist."""
     with open(os.path.join(ROOT, "docs", "from-deepspeed.md"), encoding="utf-8") as page:
         texts = {"docs/from-deepspeed.md": page.read()}
     for file in os.listdir(SEEDS):
@@ -142,7 +142,7 @@ def lines_of(done):
 
 
 def one_way(name, *words, ranks=2, **changed):
-    """60 steps, across an end of an epoch."""
+    """60 steps, across the end of an epoch."""
     changed = {"train__max_steps": 60, "train__log_interval": 4, "train__save_interval": 20, **changed}
     return train_small(name, CONFIGURATIONS[name], "--device", "cpu", *words, ranks=ranks,
                        output=changed.pop("output", path("way-" + name)), **changed)
@@ -154,7 +154,7 @@ def whole():
 
 
 def ema_lines(output):
-    """By the definition, of the losses in the records."""
+    """From the definition, with the recorded losses."""
     ema, lines = 0.0, []
     for record in records(output, "step"):
         step = record["step"]
@@ -225,7 +225,7 @@ def lines_as_the_example_prints_them():
 # ---- the picture of the first batch
 
 def read_png(file):
-    """(width, height, RGB rows) of a picture without interlacing, by the format's description."""
+    """(width, height, RGB rows) of a picture without interlacing, from the format's definition."""
     with open(file, "rb") as opened:
         content = opened.read()
     at, data = 8, b""
@@ -253,7 +253,7 @@ def read_png(file):
 
 @check
 def the_first_batch_is_drawn():
-    """Five images in file order, in rows of two, with two white pixels around each; the darkest pixel is black and the
+    """Five images in file order, in rows of two, with a white border of two pixels; the darkest pixel is black and the
     brightest white."""
     output, done = one_way("methods_cpu", ranks=1, train_batch_size=5, train_micro_batch_size_per_gpu=5,
                            data__shuffle=False, train__max_steps=1)

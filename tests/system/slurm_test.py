@@ -1,4 +1,4 @@
-"""Scripts of jobscript under a real Slurm: submitted, warned, queued again, finished."""
+"""Generated scripts under a real Slurm: submitted, warned, requeued, finished."""
 import os
 import sys
 

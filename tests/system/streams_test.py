@@ -1,5 +1,5 @@
-"""Standard streams that are closed, full or left by their reader, files that may not grow, and pipes in the place of
-files that are read: said, and nothing lost."""
+"""Standard streams that are closed, full or left by their reader, files that may not grow, and pipes in place of input
+files: a message, and no loss."""
 import contextlib
 import os
 import resource
@@ -24,7 +24,8 @@ def whole():
 
 
 def with_streams(redirections, before=""):
-    """What starts a program with these redirections of a shell; `before`: what the shell is to do first."""
+    """The command that starts a program with these redirections of a shell; `before`: commands of the shell before
+    it."""
     return ["sh", "-c", before + 'exec "$@" ' + redirections, "sh"]
 
 
@@ -82,7 +83,7 @@ def a_pipe_that_does_not_wait_is_waited_for():
 
 @contextlib.contextmanager
 def piped(content):
-    """The name of a pipe's end, as a shell's <(...) gives it, and options for start() that hand it on."""
+    """The name of a pipe's end as from a shell's <(...), and options of start() that pass it on."""
     end, other = os.pipe()
     writer = os.fdopen(other, "wb")
     feeding = threading.Thread(target=lambda: (writer.write(content), writer.close()))
@@ -102,7 +103,7 @@ def inputs_come_through_pipes():
     with piped(default) as (name, options):
         done = run("config", "show", name, **options)
         expect_equal(re.sub("(?m) +#.*", "", done.stdout), re.sub("(?m) +#.*", "", usual), done.stderr)
-        fails(USAGE, run("config", "show", name, **options), name, "this pipe ended without a byte")
+        fails(USAGE, run("config", "show", name, **options), name, "this pipe is empty")
     with piped(b'{"steps_per_print": 7}') as (name, options):
         done = run("config", "show", DEFAULT, "--deepspeed_config", name, **options)
         expect("steps_per_print: 7" in done.stdout, done.stdout, done.stderr)
@@ -116,7 +117,7 @@ def inputs_come_through_pipes():
 
 
 @check
-def what_reads_more_than_once_wants_files():
+def files_read_more_than_once_cannot_be_pipes():
     with open(DEFAULT, "rb") as file:
         default = file.read()
     for words in [["sweep", "--grid", "seed=1,2", "--output", path("sweep")], ["jobscript", "--scheduler", "slurm", "--time", "1h"]]:
@@ -151,7 +152,7 @@ def a_stuck_pipe_is_named():
     pipe = path("stuck")
     os.mkfifo(pipe)
     job = start([PROGRAM, "config", "check", pipe])
-    expect_equal(job.stderr.readline(), "waiting for '%s': nothing comes through this pipe\n" % pipe)
+    expect_equal(job.stderr.readline(), "waiting for '%s': this pipe delivers nothing\n" % pipe)
     with open(DEFAULT) as file, open(pipe, "w") as writer:
         writer.write(file.read())
     expect_equal(finish(job).returncode, DONE)
@@ -167,7 +168,7 @@ def training_goes_on_without_its_output():
 
 
 class NoReader:
-    """A pipe whose reader has left."""
+    """A pipe whose reader is closed."""
 
     def __enter__(self):
         gone, self.end = os.pipe()
@@ -199,7 +200,7 @@ def training_outlives_its_reader():
 
 
 @check
-def what_only_prints_ends_with_its_reader():
+def verbs_that_only_print_end_with_their_reader():
     weights = os.path.join(whole(), "best.bin")
     with NoReader() as pipe:
         for words in ["eval", "--ckpt", weights], ["ckpt", "inspect", weights], ["train", "--print-config", "--config",
@@ -236,7 +237,7 @@ def a_limit_of_file_sizes_is_a_failed_write():
 
 
 def limit_while_training(ranks, asynchronous):
-    """A limit that is reached in the midst of a run: it warns and goes on; asked to stop, it cannot."""
+    """A run reaches a limit: it warns and continues; when asked to stop, it cannot save."""
     output = path("limited-%d-%s" % (ranks.number, asynchronous))
     sets = settings(train__max_steps=100000, train__epochs=100000, train__save_interval=5,
                     checkpoint__asynchronous=asynchronous, train__eval_interval=100000)

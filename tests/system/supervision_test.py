@@ -30,7 +30,7 @@ def settings(phase="step", **changed):
 # ---- processes
 
 def pids_by_rank(job, number):
-    """{rank: pid} of the program's processes, once there are all and each would hear a signal."""
+    """{rank: pid} of the program's processes, once all exist and handle signals."""
     for _ in range(6000):
         found = {}
         for pid in [job.pid, *children(job.pid)]:
@@ -62,7 +62,7 @@ def alive(pid):
 
 
 class Job:
-    """An endless run under mpirun, past its first step; killed at the end of the block, whatever happens."""
+    """An endless run under mpirun, past its first step; killed at the end of the block in every case."""
 
     def __init__(self, name, number, sets, wrapper=(), from_step=1):
         self.output, self.number = path(name), number
@@ -88,7 +88,7 @@ class Job:
         os.kill(self.pids[rank], number)
 
     def ends(self, code, *culprits, within=None):
-        """Waits for the end of all ranks but those that are stopped. Returns the line of error."""
+        """Waits for the end of all ranks that are not stopped. Returns the error line."""
         begin = time.monotonic()
         done = finish(self.job, timeout=60)
         errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
@@ -101,7 +101,7 @@ class Job:
         return errors[0]
 
     def stops(self):
-        """It was asked to stop, and does so as it should."""
+        """The job was asked to stop, and stops correctly."""
         done = finish(self.job, timeout=60)
         expect_equal(done.returncode, STOPPED, done.stderr)
         expect("error:" not in done.stderr, done.stderr)
@@ -179,7 +179,7 @@ def ranks_frozen():
 
 
 class StoppedThreads:
-    """Threads of another process, held by ptrace; the rest of the process runs on."""
+    """Threads of another process, stopped by ptrace; the other threads run."""
     SEIZE, INTERRUPT, WALL = 0x4206, 0x4207, 0x40000000
 
     def __init__(self, tids):
@@ -191,7 +191,7 @@ class StoppedThreads:
             libc.ptrace(self.INTERRUPT, tid, None, None)
 
     def reap(self):
-        """The parent hears of a traced process's end only after its tracer."""
+        """The parent is notified of a traced process's end only after its tracer."""
         for tid in self.tids:
             try:
                 for _ in range(3000):
@@ -266,7 +266,7 @@ def a_suspended_job_goes_on():
 
 @check
 def signals_in_every_phase():
-    """To mpirun, which hands them on, or to one rank; once or twice; from the moment that every rank's main has begun."""
+    """To mpirun, which forwards them, or to one rank; once or twice; from the time when every rank is in main."""
     need_mpi()
     for i in range(SIGNALLED):
         number, phase = 2 + i % 2, list(PHASES)[i // 2 % 4]

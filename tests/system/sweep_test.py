@@ -47,7 +47,7 @@ def content(*names):
 
 
 def rows(text):
-    """Of the table: lists of cells."""
+    """Rows of the table: lists of cells."""
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()
             if line.startswith("| ") and not line.startswith("| settings")]
 
@@ -66,7 +66,7 @@ def step_losses(output, epoch):
 
 
 def results(output):
-    """Of results.txt: a dictionary for each block."""
+    """Blocks of results.txt: a dictionary each."""
     return [dict(line.strip().split(": ", 1) for line in block.splitlines())
             for block in content(output, "results.txt").split("Experiment:\n")[1:]]
 
@@ -77,7 +77,7 @@ def events(output, *kinds):
 
 
 def processes(output):
-    """Of the program, whose command line names the folder."""
+    """Processes of the program whose command line has the folder."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -90,7 +90,7 @@ def processes(output):
 
 
 def begun(output):
-    """Folders of runs that have begun to train, in which steps are recorded."""
+    """Folders of runs that have recorded steps."""
     return [name for name in (folders(output) if os.path.isdir(output) else [])
             if os.path.exists(os.path.join(output, name, "metrics.jsonl"))
             and '"event":"step"' in content(output, name, "metrics.jsonl")]
@@ -176,7 +176,7 @@ def blocks_of_results():
 
 @check
 def the_loss_of_training_is_the_epochs():
-    """However seldom steps are recorded; a run that ends within an epoch has none."""
+    """With any interval of step records; a run that ends within an epoch has none."""
     sweep(path("seldom"), "--repeats", "2", sets=settings(steps_per_print=1000, optimizer__params__lr=0.1))
     for block in results(path("seldom")):
         steps = path("every-step-" + block["seed"])
@@ -228,7 +228,7 @@ def a_list_of_cases():
 
 @check
 def values_of_cases_may_hold_blanks():
-    """In brackets and quotes; an apostrophe within a word is none."""
+    """In brackets and quotes; an apostrophe within a word is not a quote."""
     for case, folder in (("data.augment=[ {flip: {p: 0.5}}, cutout ] train.epochs=2",
                           "data.augment=__flip__p_0.5__,cutout_,train.epochs=2"),
                          ("tensorboard.output_path='/my data' train.epochs=2", "tensorboard.output_path=__mydata_,train.epochs=2"),
@@ -382,7 +382,7 @@ def more_epochs_continue_and_another_rate_is_refused():
 
 
 @check
-def what_a_schedule_overrides_is_said_once():
+def overridden_values_of_a_schedule_are_reported_once():
     sets = {**settings(), "scheduler.type": "WarmupLR", "scheduler.params.warmup_max_lr": 0.01}
     sets.pop("scheduler", None)
     done = finish(start(words(path("overridden"), sets, "--grid", LR + "=0.1,0.01", "--repeats", "2", "--dry-run")))
@@ -407,7 +407,7 @@ def another_sweep_does_not_take_a_sweeps_place():
 
 @check
 def its_own_files_stop_no_run():
-    """A folder in the place of one of them: no table can be written."""
+    """A folder has the name of one of them: the table cannot be written."""
     output = path("no-table")
     job = start_long(output)
     os.mkdir(os.path.join(output, "table.md"))
@@ -492,7 +492,7 @@ def mistakes_are_refused_before_anything_begins():
         expect("\x1b" not in fails(USAGE, done), "control characters were printed")
     if has_mpi():
         mpi = ["mpirun", "-np", "2", *words(path("refused"), settings(), "--repeats", "2")]
-        fails(USAGE, finish(start(mpi)), "sweep starts its runs by itself")
+        fails(USAGE, finish(start(mpi)), "sweep starts its runs itself")
 
 
 @check

@@ -1,4 +1,4 @@
-"""Event files for TensorBoard: what they show, and that a run that is resumed shows each step once."""
+"""Event files for TensorBoard: their contents, and each step once in a resumed run."""
 import os
 import sys
 
@@ -44,7 +44,7 @@ def f32(number):
 
 
 def curves(folder):
-    """All that is shown but the configuration, which each start shows."""
+    """All values except the configuration, which each start writes."""
     return {tag: values for tag, values in shown(folder).items() if tag != "configuration"}
 
 
@@ -151,7 +151,7 @@ def a_run_resumed_many_times_too():
 
 @check
 def images_are_counted_when_the_batch_changes():
-    """One that follows from the ranks."""
+    """The batch size follows from the number of ranks."""
     sets = settings(train_batch_size="auto", gradient_accumulation_steps=1, train__eval_interval=5)
     for steps, ranks in ((10, 1), (20, 2)):
         train(path("derived"), {**sets, "train.max_steps": steps}, ranks=Ranks(ranks))
@@ -164,7 +164,7 @@ def images_are_counted_when_the_batch_changes():
 
 @check
 def epochs_of_one_step():
-    """Then x = epochs is as large as x = steps."""
+    """x in epochs equals x in steps."""
     one = by_epoch(train_batch_size=400, train__epochs=6)
     train(path("one"), one)
     for k in (2, 4, 6):
@@ -173,7 +173,7 @@ def epochs_of_one_step():
 
 
 def killed_at(output, step, sets):
-    """A run that dies after that step, by the first checkpoint that lies behind it."""
+    """A run that is killed after that step, once a later checkpoint exists."""
     job = start([PROGRAM, *train_words(output, sets), "--ranks", "1"])
     end = time.monotonic() + 60
     while job.poll() is None and time.monotonic() < end:
@@ -207,18 +207,18 @@ def nothing_is_written_unless_it_is_asked_for():
 
 
 @check
-def a_folder_that_cannot_be_written_is_said_once():
+def an_unwritable_folder_is_reported_once():
     with open(path("a-file"), "w") as file:
         file.write("somebody's own")
     done = train(path("unwritten"), settings(tensorboard__output_path=path("a-file"), tensorboard__job_name="job"))
     warnings = [line for line in done.stderr.splitlines() if "TensorBoard" in line]
     expect_equal(len(warnings), 1, done.stderr)
-    expect("warning: " in warnings[0] and "a-file" in warnings[0] and "training goes on" in warnings[0], warnings)
+    expect("warning: " in warnings[0] and "a-file" in warnings[0] and "training continues" in warnings[0], warnings)
     expect_same_result(path("unwritten"), result(whole()))
 
 
 @check
-def a_folder_that_is_removed_is_said_once():
+def a_removed_folder_is_reported_once():
     output = path("removed")
     job = start(Ranks(1).words(*train_words(output, by_epoch(train__epochs=100000, train__save_interval=1000000))))
     wait_until(lambda: os.path.exists(tb(output)), job)
@@ -229,12 +229,12 @@ def a_folder_that_is_removed_is_said_once():
     expect_equal(done.returncode, STOPPED, done.stderr)
     warnings = [line for line in done.stderr.splitlines() if "TensorBoard" in line]
     expect_equal(len(warnings), 1, done.stderr)
-    expect("was removed while the run used it" in warnings[0] and "training goes on" in warnings[0], warnings)
+    expect("was removed while the run used it" in warnings[0] and "training continues" in warnings[0], warnings)
 
 
 @check
-def a_file_that_cannot_grow_is_said_once():
-    """By a limit that all other files of the run stay below; pictures make event files long."""
+def a_file_that_cannot_grow_is_reported_once():
+    """The limit of file size exceeds all other files of the run; pictures make event files long."""
     long = by_epoch(train__epochs=60, steps_per_print=100000, train__save_interval=100000)
     done = train(path("cut"), long, prefix=("bash", "-c", 'ulimit -f 300; exec "$@"', "bash"))
     expect_equal(sum("TensorBoard" in line for line in done.stderr.splitlines()), 1, done.stderr)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Transformers through the program: ranks, stages and resumes, weights out and in, what is refused; vit_tiny's recipe."""
+"""Transformers through the program: ranks, stages and resumes, exported and imported weights, refused values;
+vit_tiny's recipe."""
 import os
 import sys
 
@@ -41,7 +42,7 @@ def ranks_stages_and_resumes_give_the_same_bits():
 
 @check
 def layers_that_a_library_multiplies_give_the_same_bits():
-    """Wide enough for oneDNN's products, in f32 and in what bf16 the machine has."""
+    """Layers wide enough for oneDNN's products, in f32 and, if the machine has it, bf16."""
     wide = {"model__dim": 272, "model__heads": 2, "model__depth": 1, "model__mlp_dim": 272}
     for compute in (False, "auto"):
         sets = {**wide, "bf16__enabled": compute}
@@ -75,7 +76,7 @@ def weights_go_out_and_in_under_the_originals_names():
 
 
 def in_later_vit_pytorch(name):
-    """The name in vit-pytorch 1.26, where attention and feed-forward layers hold their norms themselves."""
+    """The name in vit-pytorch 1.26, where attention and feed-forward layers contain their norms."""
     layer = re.fullmatch(r"(transformer\.layers\.\d+\.)(0|1)\.(norm|fn)\.(.*)", name)
     if not layer:
         return name
@@ -113,7 +114,7 @@ def embeddings(tokens, dim=24):
 
 @check
 def positions_of_another_picture_size_are_named_and_resampled():
-    """As timm 1.0's resample_abs_pos_embed does it: of every token the first and the last number."""
+    """As timm 1.0's resample_abs_pos_embed: compares the first and last number of every token."""
     timms = {6: [(-0.5, 0.012389), (0.079677, -0.043635), (-0.12542, 0.028258), (0.10836, 0.058994), (-0.028253, 0.117533),
                  (0.059199, -0.256613), (-0.126019, 0.194539), (0.131379, -0.114772), (-0.077165, -0.088558),
                  (-0.070912, 0.080214), (-0.008254, -0.09389), (0.034831, 0.11699), (0.050744, -0.053326),
@@ -149,7 +150,7 @@ def positions_of_another_picture_size_are_named_and_resampled():
     head = {"head.weight": ("F32", [7, 24], bytes(4 * 7 * 24)), "head.bias": ("F32", [7], bytes(28))}
     file = write_safetensors(path("other-size"), {**own, "pos_embed": embeddings(37), **head})
     words = train_words(path("never"), wanted, "--init", file)
-    fails(CHECKPOINT, run(*words), "--init-resize resamples its positions", "and --init-head reset begins the last layer anew")
+    fails(CHECKPOINT, run(*words), "--init-resize resamples its positions", "and --init-head reset initialises the last layer from the seed")
     fails(CHECKPOINT, run(*words, "--init-resize"), "only the last layer differs")
     train(path("both"), wanted, "--init", file, "--init-resize", "--init-head", "reset")
     train(path("neither"), wanted, "--init", path("vit", "last.bin"), "--init-resize")
@@ -184,13 +185,13 @@ def other_widths_and_depths_are_named():
 
 
 @check
-def what_does_not_go_together_is_refused():
+def contradictory_settings_are_refused():
     for sets, *culprits in (
             ({"model.patch": 5}, "model.patch: 5 does not divide", "3x32x32", "use 4"),
-            ({"model.heads": 7}, "--set model.heads=7: model.heads must divide model.dim", "24 is no multiple of 7"),
+            ({"model.heads": 7}, "--set model.heads=7: model.heads must divide model.dim", "24 is not a multiple of 7"),
             ({"model.dropout": 1}, "model.dropout must be at least 0 and at most 0.999"),
             ({"model.depth": 0}, "model.depth must be at least 1"),
-            ({"model.kernel": 3}, "model.kernel is no key of the model vit; cct takes it")):
+            ({"model.kernel": 3}, "model.kernel is not a key of the model vit; cct takes it")):
         fails(USAGE, run(*train_words(path("refused"), {**settings("vit"), **sets})), *culprits)
     expect(not os.path.exists(path("refused", "metrics.jsonl")), "a run began")
     # What a file says of its model is believed as far as a configuration is.

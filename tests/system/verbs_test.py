@@ -81,7 +81,7 @@ def deepspeed_json_alone_and_over_yaml():
 
 
 @check
-def deepspeeds_auto_is_what_follows():
+def deepspeeds_auto_follows_from_other_keys():
     def ds(**changed):
         keys = {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2,
                 "gradient_clipping": "auto", "optimizer": {"type": "Adam", "params": {
@@ -119,7 +119,7 @@ def config_check_prints_the_batch_sizes():
 
 
 @check
-def config_check_takes_what_train_takes():
+def config_check_accepts_the_options_of_train():
     default = os.path.join(CONFIGS, "default.yaml")
     text = good("config", "check", default, "--set", "train_batch_size=24", "--ranks", 3)
     expect_match(text, r"ok\n.*\n +3 +24 +4 +2\n$")
@@ -238,7 +238,7 @@ def cifar_is_compared_with_the_published_files():
     os.remove(os.path.join(folder, "batches.meta.txt"))
     text = good("data", "verify", "--data", folder)
     expect_equal(text.count("  ok\n"), 6)
-    expect_in("no file has the sum of a published one of CIFAR-10: ", text)
+    expect_in("no file has the checksum of a published one of CIFAR-10: ", text)
     second = os.path.join(folder, "data_batch_2.bin")
     os.remove(second)
     os.link(os.path.join(folder, "data_batch_1.bin"), second)
@@ -311,7 +311,7 @@ def ckpt_diff_exits_as_diff_does():
 
 
 @check
-def ckpt_verify_names_what_is_damaged():
+def ckpt_verify_names_damaged_parts():
     text = good("ckpt", "verify", trained())
     expect_in("last.bin: good", text)
     expect_in("step-00000003: good", text)
@@ -480,7 +480,7 @@ def doctor_says_which_library_is_wrong():
 
 @check
 def a_cuda_path_without_libraries():
-    """What somebody named must hold what it was named for, also where nothing will be looked for in it."""
+    """A given path must have the libraries, even if they are not searched there."""
     folder = path("no-libraries")
     os.makedirs(os.path.join(folder, "lib64"))
     reduce = ["bench", "reduce", "--device", "cpu", "--elements", 5000, "--windows", 1, "--seconds", 0.001]
@@ -535,7 +535,7 @@ def version_asks_no_driver():
 
 @check
 def auto_asks_the_driver_once():
-    """Each GPU once: a third question would get no answer."""
+    """Each GPU once: a third query would get no answer."""
     need_on_host()
     text = good("config", "show", os.path.join(CONFIGS, "default.yaml"), "--set", "device=auto", program=ON_HOST,
                 ON_HOST_DEVICES="2", ON_HOST_FAIL="cudaGetDeviceProperties:46:3")

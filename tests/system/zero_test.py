@@ -30,13 +30,13 @@ def resnet(micros):
 
 
 def one_step(micros):
-    """Of an image a micro-batch."""
+    """A step with one image a micro-batch."""
     return {**resnet(micros), "data.path": few(train=32, test=2), "train_micro_batch_size_per_gpu": 1,
             "train_batch_size": micros, "train.eval_batch_size": 1, "train.max_steps": 1}
 
 
 def some(combinations, number):
-    """All of them, or a few that are the same in every run."""
+    """All combinations, or a few that are the same in every run."""
     combinations = list(combinations)
     return combinations if FULL else random.Random(5).sample(combinations, min(number, len(combinations)))
 
@@ -94,7 +94,7 @@ def resnet18_bf16():
 # ---- memory
 
 def elements(output, prefix=""):
-    """(of parameters, of running statistics) of the layers whose names begin so."""
+    """(parameters, running statistics) of the layers with this prefix."""
     tensors, _ = safetensors(os.path.join(output, "last.bin"))
     counts = [0, 0]
     for name, (_, _, content) in tensors.items():
@@ -140,7 +140,7 @@ def memory_follows_the_formulas():
 
 @check
 def resident_memory_differs_between_stages_as_the_formulas():
-    """By the operating system's proportional set size, which counts what ranks share once."""
+    """From the operating system's proportional set size, which counts pages shared by ranks once."""
     if not has_mpi():
         raise Skip("no mpirun")
     for ranks in (2, 4) if FULL else (4,):

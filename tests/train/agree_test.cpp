@@ -51,7 +51,7 @@ TEST(Agree, TheSameFactsPass) {
   }
 }
 
-TEST(Agree, TheFirstDifferenceIsNamedOnceAndNobodyGoesOn) {
+TEST(Agree, TheFirstDifferenceIsNamedOnceAndNoRankContinues) {
   std::atomic<int> went_on = 0;
   const std::string error = error_of(4, [&](Communicator& comm) {
     Facts facts = {{"a", "1"}, {"b", "2"}, {"c", "3"}};

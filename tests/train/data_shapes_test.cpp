@@ -187,7 +187,7 @@ std::unique_ptr<DataSet> that_is_slow(const DataSource&, Split split, const Open
                                      [each](int64_t) { std::this_thread::sleep_for(each); });
 }
 
-TEST_F(DataShapes, WaitingForDataIsSaidOnce) {
+TEST_F(DataShapes, WaitingForDataIsReportedOnce) {
   testing::internal::CaptureStderr();
   testing::internal::CaptureStdout();
   EXPECT_EQ(

@@ -69,7 +69,7 @@ TEST(ModelSelection, LooksAtTheSplitThatWasNamed) {
   EXPECT_EQ(run.selection().value(judged), 0.4);
 }
 
-TEST(ModelSelection, WhatIsNotFiniteGivesWay) {
+TEST(ModelSelection, FiniteValuesAreBetterThanNonFiniteOnes) {
   Chosen run;
   run.config.train.best = {.split = BestSplit::test, .metric = Metric::accuracy};
   EXPECT_TRUE(run.evaluate(on_test(kNan, 0.9)));  // there is nothing else

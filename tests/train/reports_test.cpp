@@ -118,9 +118,8 @@ TEST(CommsLog, ListensToWhatIsNamed) {
   EXPECT_EQ(log.table().size(), 2u);
   EXPECT_EQ(log.doubt(), "");
   EXPECT_PART(CommsLog({.enabled = true, .prof_all = false}, 4).doubt(), "comms_logger logs nothing");
-  EXPECT_PART(
-      CommsLog({.enabled = true, .prof_all = false, .prof_ops = {"broadcast"}}, 4).doubt(),
-      "prof_ops broadcast is no collective of this program; there are all_reduce, reduce_scatter or all_gather");
+  EXPECT_PART(CommsLog({.enabled = true, .prof_all = false, .prof_ops = {"broadcast"}}, 4).doubt(),
+              "prof_ops broadcast is not a collective of this program; use all_reduce, reduce_scatter or all_gather");
   EXPECT_PART(CommsLog({.enabled = true}, 1).doubt(), "one rank has nothing to exchange");
 }
 

@@ -36,7 +36,7 @@ TEST(Setup, AnUpdateRuleIsWhatTheConfigurationNames) {
   EXPECT_EQ(adam.groups[1].weight_decay, 0);
 }
 
-TEST(Setup, AdamIsDecoupledUnlessToldOtherwise) {
+TEST(Setup, AdamIsDecoupledByDefault) {
   const auto form = [](const std::string& optimizer) {
     const UpdateRule rule = update_rule(with_optimizer(optimizer));
     return std::visit([](const auto& o) { return o.rule().form; }, rule.optimizer);

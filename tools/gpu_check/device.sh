@@ -11,7 +11,7 @@ section_device() {
   check=doctor target='driver, GPU and libraries are found'
   if ! quietly doctor "$PROGRAM" doctor --json; then failed "$check" doctor "$target"
   else
-    # Of each part {"value": TEXT, "ok": TRUTH, ...}: those that are not there, or not well.
+    # Each part is {"value": TEXT, "ok": TRUTH, ...}; prints those that are missing or not ok.
     missing=$(tr -d '\n' <"$work/doctor.out" | awk '{
       n = split("NVIDIA driver,CUDA runtime,GPU 0,cuDNN,cuBLASLt,NVRTC,NCCL", part, ",")
       for (i = 1; i <= n; ++i)
@@ -40,7 +40,7 @@ plan_kernels() { echo 'tests|all pass'; }
 section_kernels() {
   [ -n "$KERNEL_TESTS" ] || { rest skipped "there is no test_kernels_gpu"; return; }
   local status=3 filter='*' passed=0 failed=0 lost=0 name
-  # A test that loses the device ends the process: on with the others.
+  # A test that loses the device ends the process: the loop continues with the other tests.
   while [ "$status" -eq 3 ] && [ "$lost" -lt 5 ]; do
     status=0
     quietly kernels "$KERNEL_TESTS" --gtest_brief=0 "--gtest_filter=$filter" || status=$?

@@ -1,4 +1,4 @@
-# Sourced by ../gpu_check.sh: what else is promised, each by a few steps on a few images.
+# Sourced by ../gpu_check.sh: further features, each with a few steps on a few images.
 
 plan_features() {
   cat <<'PLAN'
@@ -21,8 +21,8 @@ resnet18 in fp16, losses of f32|<= 0.05
 PLAN
 }
 
-# few_images FOLDER: the first of the data set, in files of the full length: the rest has no valid label, which
-# data.on_corrupt: skip leaves out.
+# few_images FOLDER: the first images of the data set, in files of the full length. The other images have invalid
+# labels, so that data.on_corrupt: skip leaves them out.
 few_images() {
   local file from=("$data"/*-10-batches-bin) record=3073 kept
   [ -d "${from[0]}" ] || return
@@ -67,7 +67,7 @@ section_features() {
   local two=(--set train_batch_size=8) fp16=(--set fp16.enabled=true --set fp16.initial_scale_power=8)
   local skips=(--set fp16.enabled=true --set fp16.initial_scale_power=26 --set fp16.hysteresis=1
     --set train.max_bad_steps=100 --set train.max_steps=24)
-  # First those that several others are compared with.
+  # The runs that several others are compared with come first.
   turn; resnet resnet18-f32 cuda &
   turn; small f32 cuda &
   turn; small plain cuda --set model.name=cnn_plain &

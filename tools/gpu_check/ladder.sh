@@ -1,5 +1,5 @@
-# Sourced by ../gpu_check.sh: networks that use more and more of the program, each launch by launch and then as a
-# recording: the first row that fails tells where to look.
+# Sourced by ../gpu_check.sh: networks that use more and more of the program, each first launched, then recorded. The
+# first failing row locates the fault.
 
 plan_ladder() {
   local rung

@@ -1,24 +1,24 @@
-# Sourced by ../gpu_check.sh: how programs are run. None outlives its limit or its section, whatever it does: a hung
-# one would keep the GPU busy while others are timed. $work is this run's folder; $section_end, on the clock SECONDS,
-# is when the section's time is over.
+# Sourced by ../gpu_check.sh: runs programs. Each is killed at its limit or at the end of its section, because a hung
+# program would disturb later measurements. $work is this run's folder; $section_end is the end of the section, as a
+# value of SECONDS.
 
-# within SECONDS COMMAND...: in a session of its own, of which nothing is left afterwards. (Killing a process group is
-# not enough: mpirun gives each rank one of its own.)
+# within SECONDS COMMAND...: runs the command in its own session and kills all processes left in the session. (Killing a
+# process group is not enough: mpirun gives each rank its own.)
 within() {
   local seconds=$1 status=0 id
   shift
   setsid timeout -k 2 "$seconds" "$@" &
   id=$!
   : >"$work/running/$id"
-  wait "$id" 2>/dev/null || status=$?  # it would tell of what was killed
+  wait "$id" 2>/dev/null || status=$?  # the shell would report the killed process
   end_session "$id"
   return "$status"
 }
 
-end_session() {  # end_session ID: kills what is left of it, but for what the kernel does not let go
+end_session() {  # end_session ID: kills the session's processes
   local left
   for _ in {1..20}; do
-    # /proc/N/stat: "N (NAME) STATE PARENT GROUP SESSION ...". Zombies are nobody's burden.
+    # /proc/N/stat: "N (NAME) STATE PARENT GROUP SESSION ...". Zombies are left out.
     left=$(sed -n "s/^\([0-9]*\) (.*) [^ZX] [0-9-]* [0-9-]* $1 .*/\1/p" /proc/[0-9]*/stat 2>/dev/null)
     [ -n "$left" ] || break
     # shellcheck disable=SC2086
@@ -28,15 +28,15 @@ end_session() {  # end_session ID: kills what is left of it, but for what the ke
   rm -f "$work/running/$1"
 }
 
-end_all() {  # what a section that was killed has left
+end_all() {  # the sessions that a killed section has left
   local file
   for file in "$work"/running/*; do
     [ ! -e "$file" ] || end_session "${file##*/}"
   done
 }
 
-# quietly NAME COMMAND...: within $limit seconds (GPU_CHECK_LIMIT where that is not set, or less) and the section's
-# time; output to $work/NAME.out, and to the log when it is all there. 124: stopped, or not even begun.
+# quietly NAME COMMAND...: runs the command for at most $limit seconds (default and maximum: GPU_CHECK_LIMIT) and the
+# section's time. The output goes to $work/NAME.out, and at the end to the log. Status 124: stopped, or not started.
 quietly() {
   local name=$1 status=0 begin=$SECONDS seconds=${limit:-$GPU_CHECK_LIMIT} cut=
   shift
@@ -63,7 +63,7 @@ quietly() {
   return "$status"
 }
 
-why() {  # what of $work/NAME.out tells most of a run that did not end well
+why() {  # the most informative line in $work/NAME.out of a failed run
   local said
   said=$({ grep -m 1 -aE '^error:|[Ee]rror|FAILED|Killed' "$work/$1.out" || grep -a . "$work/$1.out" | tail -n 1; } \
     2>/dev/null)
@@ -71,7 +71,7 @@ why() {  # what of $work/NAME.out tells most of a run that did not end well
   printf '%s\n' "${said:-it says nothing}" | cut -c 1-160 | tr '|' '/'
 }
 
-settings() {  # the words of all runs
+settings() {  # the arguments of all runs
   local word
   printf -- '--set\ndata.path=%s\n' "$data"
   for word in ${GPU_CHECK_SET:-}; do printf -- '--set\n%s\n' "$word"; done
@@ -94,7 +94,7 @@ train_on_two() {  # train_on_two NAME WORD...
 }
 
 running=0
-turn() {  # `turn; COMMAND &`: beside at most so many others; all_done afterwards
+turn() {  # `turn; COMMAND &`: limits the number of concurrent runs; call all_done afterwards
   if [ "$running" -ge "$at_once" ]; then
     wait -n
     running=$((running - 1))

@@ -1,4 +1,4 @@
-# Sourced by ../gpu_check.sh: what is measured.
+# Sourced by ../gpu_check.sh: measurements.
 
 step_words() {  # step_words CONFIG SETTING...: the command that times a step
   local config=$1 word more
@@ -24,7 +24,7 @@ plan_tutorial() {
   done
 }
 
-# PyTorch's convolutions take TF32 unless told otherwise, ours do not, so both programs are told: off, then on.
+# By default PyTorch's convolutions use TF32, and those of cifar-train do not: both programs run with it off, then on.
 section_tutorial() {
   local tf32
   if has_torch; then

@@ -1,21 +1,21 @@
-# Sourced by ../gpu_check.sh: rows of the table, and what they tell of runs. $work, $log, $rows and $table are this
-# run's files, and $section is the section that runs.
+# Sourced by ../gpu_check.sh: rows of the table, from the results of runs. $work, $log, $rows and $table are this run's
+# files, and $section is the current section.
 
 line() { printf '%-10s %-52s %-9s %-50s %s\n' "$@"; }
 
-row() {  # row CHECK RESULT FIGURE TARGET: one line of the table, which is seen at once
+row() {  # row CHECK RESULT FIGURE TARGET: prints one line of the table at once
   printf '%s|%s|%s|%s|%s\n' "$section" "$@" >>"$rows"
   line "$section" "$@" >>"$table"
   line "$section" "$@" >&3
 }
 
-# What a row's result means.
+# The meaning of a row's result.
 good='pass|met|reported'
 bad='FAIL|MISSED'
 unchecked='skipped|not run|not all'
 count() { grep -cE "^[^|]*\|[^|]*\|($1)\|" "$rows"; }  # count RESULT: its rows
 
-# rest RESULT WHY: what of this section's plan_SECTION (CHECK|TARGET in each line) has no row yet gets one.
+# rest RESULT WHY: adds a row for each check of plan_SECTION (a CHECK|TARGET a line) that has none.
 rest() {
   local check target
   while IFS='|' read -r check target; do
@@ -23,8 +23,8 @@ rest() {
   done < <("plan_$section")
 }
 
-# failed CHECK NAME TARGET [PREFIX]: the row of a check whose run did not end well. One that the section had no time for
-# says nothing about the program.
+# failed CHECK NAME TARGET [PREFIX]: the row of a check whose run failed. A run stopped at the end of the section is not
+# a failure of the program.
 failed() {
   if [ -e "$work/$2.cut" ]; then row "$1" "not run" "${4:-}$(cat "$work/$2.cut")" "$3"
   else row "$1" FAIL "${4:-}$(why "$2")" "$3"; fi
@@ -46,12 +46,12 @@ compared() {  # compared CHECK VALUE FORMAT CONDITION TARGET: met or MISSED, by 
   row "$1" "$result" "$(awk -v x="$2" -v f="$3" 'BEGIN {printf f, x}')" "$5"
 }
 
-# Of a run into $work/NAME.
+# Results of the run in $work/NAME.
 losses() { grep -a '"event":"step"' "$work/$1/metrics.jsonl" 2>/dev/null | sed 's/.*"loss":\([^,]*\),.*/\1/'; }
 weights() { text weights_sha256 "$work/$1/metrics.jsonl"; }
 
-# whole CHECK TARGET PREFIX FILE: did the run or benchmark do all that it was to do? Its results look the same where it
-# did not. If not, that is the row.
+# whole CHECK TARGET PREFIX FILE: did the run or benchmark complete? Incomplete results look the same; if it did not
+# complete, the row fails.
 whole() {
   local key reason
   for key in not_recorded plans_missed; do
@@ -63,7 +63,7 @@ whole() {
   done
 }
 
-ended() {  # ended CHECK TARGET NAME...: have all these runs? If not, that is the row
+ended() {  # ended CHECK TARGET NAME...: have all these runs ended? If not, the row fails
   local check=$1 target=$2 name
   shift 2
   for name in "$@"; do
@@ -72,8 +72,8 @@ ended() {  # ended CHECK TARGET NAME...: have all these runs? If not, that is th
   done
 }
 
-# distances NAME NAME [STEPS]: largest relative distance of the losses of two runs, over the first so many steps and
-# over all; the steps that both have.
+# distances NAME NAME [STEPS]: the largest relative distance of the losses of two runs, over the first STEPS steps and
+# over all; the number of steps that both have.
 distances() {
   paste <(losses "$1") <(losses "$2") | awk -v short="${3:-0}" '
     NF < 2 {exit}
@@ -98,7 +98,8 @@ alike() {
   else row "$check" FAIL "${#differ[@]} of $# differ from $first: ${differ[*]}" "same bits"; fi
 }
 
-# close CHECK NAME NAME LIMIT [differ]: met, if the losses of two runs are so close and, where told, not the same.
+# close CHECK NAME NAME LIMIT [differ]: met, if the losses of two runs differ by at most LIMIT and, with `differ`,
+# differ.
 close() {
   local check=$1 a=$2 b=$3 limit=$4 found steps
   ended "$check" "<= $limit" "$a" "$b" || return

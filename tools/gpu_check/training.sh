@@ -1,4 +1,4 @@
-# Sourced by ../gpu_check.sh: the losses against the CPU's, and what may not change a bit.
+# Sourced by ../gpu_check.sh: the losses against the CPU's, and checks of equal bits.
 
 plan_training() {
   local optimizer
@@ -10,9 +10,8 @@ plan_training() {
 first_check() { printf '%s\n' "$1, sets of weights within 1e-5 over $short_steps steps"; }
 median_check() { printf '%s\n' "$1, $GPU_CHECK_SEEDS sets, $long_steps steps, median"; }
 
-# enough OPTIMIZER: how many sets of weights must keep to the CPU's losses. A set jumps where rounding puts a ReLU or a
-# maximum on the other side, and AdamW, for which the smallest gradients count as much as the largest, makes that grow:
-# seven of ten stay.
+# enough OPTIMIZER: the required number of weight sets with the CPU's losses. Losses diverge when rounding changes the
+# branch of a ReLU or a maximum. AdamW amplifies that, because it scales small gradients up: it needs seven of ten sets.
 enough() {
   case $1 in
     SGD) echo "$GPU_CHECK_SEEDS" ;;

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Trains on two nodes of two ranks under Slurm. Edit what is between the lines, then: sbatch tools/jobs/slurm.sh
-# When its time is up the run saves, and the job is queued again, until the run has finished.
+# Trains on two nodes with two ranks each under Slurm. Edit the settings between the lines, then:
+#   sbatch tools/jobs/slurm.sh
+# At the time limit the run saves, and the job is requeued until the run is complete.
 #SBATCH --job-name=cifar-train
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=2
@@ -14,12 +15,12 @@
 # module load openmpi
 config=resnet18.yaml
 output=runs/resnet18
-seconds=3600  # as --time says
+seconds=3600  # the value of --time
 # ----------------------------------------------------------------
 
 CIFAR_TRAIN_JOB_END=$(($(date +%s) + seconds))
 export CIFAR_TRAIN_JOB_END
-# Seconds that mpirun leaves to ranks that save when it is ended; it waits as long before it tells their exit code.
+# When mpirun is ended, ranks have this many seconds to save. mpirun reports their exit code after this time.
 export OMPI_MCA_odls_base_sigkill_timeout=10
 
 hosts=$(mktemp "${TMPDIR:-/tmp}/hosts.XXXXXX") || exit 8
@@ -29,7 +30,7 @@ mpirun --hostfile "$hosts" -np "$SLURM_NTASKS" --map-by "ppr:$SLURM_NTASKS_PER_N
   cifar-train train --config "$config" --output "$output" &
 job=$!
 cancelled=
-# Signals of the scheduler come to this shell: it passes them on, and waits again.
+# This shell forwards the scheduler's signals to mpirun and waits again.
 trap 'kill -USR1 "$job" 2>/dev/null' USR1 USR2 XCPU
 trap 'cancelled=yes; kill -USR1 "$job" 2>/dev/null' TERM INT
 wait "$job"
@@ -38,12 +39,12 @@ while [ "$code" -gt 128 ] && kill -0 "$job" 2>/dev/null; do
   wait "$job"
   code=$?
 done
-wait "$job" 2>/dev/null  # it may have ended while a signal was passed on
+wait "$job" 2>/dev/null  # it may have ended while a signal was forwarded
 last=$?
 [ "$last" -eq 127 ] || code=$last
 rm -f "$hosts"
 
-# Slurm runs jobs again whose exit code is in its RequeueExit; where 75 is not, the job asks for it.
+# Slurm requeues jobs whose exit code is in its RequeueExit; without 75 there, the job requeues itself.
 if [ "$code" -eq 75 ] && [ -z "$cancelled" ]; then
   case ",$(scontrol show config 2>/dev/null | awk '$1 == "RequeueExit" { print $3 }')," in
     *,75,*) ;;

@@ -1,4 +1,5 @@
-// What the members of `cifar-train bench` share: their options and windows of time. Each has a file of its name.
+// The common parts of the members of `cifar-train bench`: options and timed windows. Each member has a file of its
+// name.
 #pragma once
 
 #include <functional>
@@ -13,7 +14,7 @@ namespace ct {
 
 struct BenchFlags {
   std::string what = "step", ranks = "1";
-  std::string optimizer;  // of bench update; empty: what the configuration says
+  std::string optimizer;  // of bench update; empty: the configuration's
   double window = 0.25;
   int windows = 9;
   int64_t elements = 0;
@@ -36,10 +37,10 @@ struct Spread {
 };
 Spread spread(std::vector<double> values);
 
-/// All ranks run `work(count)` for each window; rank 0's clock counts, from barrier to barrier.
+/// All ranks run `work(count)` for each window; rank 0's clock measures it, from barrier to barrier.
 Spread time_windows(Communicator& comm, const BenchFlags& f, const std::function<void(int64_t)>& work);
 
-/// Prints on stdout: `result` by --json, else `text`.
+/// Prints on stdout: `result` with --json, otherwise `text`.
 void print(const BenchFlags& f, const Json& result, const std::string& text);
 
 }  // namespace ct

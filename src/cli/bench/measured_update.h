@@ -1,4 +1,4 @@
-// An optimizer's update of n parameters, as bench update times it: its operations, and the values that they work on.
+// An optimizer's update of n parameters for bench update: its operations and their values.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ class MeasuredUpdate {
   ValueId scalars() const { return scalars_; }
   const StepScalars& step() const { return step_; }
 
-  /// Its operations with the copy that layers compute with, or by themselves; of Muon the elementwise part.
+  /// Its operations, with or without the copy in compute type; for Muon the elementwise part.
   std::vector<ComputeOp> ops(bool with_copy) const;
   /// Bytes a parameter: each input read once, each changed value written once.
   int64_t bytes(bool with_copy) const;

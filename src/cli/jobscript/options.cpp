@@ -58,7 +58,7 @@ JobRequest job_request(const JobOptions& o) {
   if (!seconds) fail(ExitCode::usage, "--time ", in_quotes(o.time), ": give HH:MM:SS, D-HH:MM:SS, or 90m, 12h");
   request.seconds = *seconds;
   if (*seconds <= o.signal_before)
-    fail(ExitCode::usage, "--time ", o.time, " is no longer than --signal-before ", o.signal_before,
+    fail(ExitCode::usage, "--time ", o.time, " does not exceed --signal-before ", o.signal_before,
          " s: give the job more time");
   if (*seconds - o.signal_before < kShort)
     warn(str("--time ", o.time, " leaves ", *seconds - o.signal_before,
@@ -83,7 +83,7 @@ std::string short_job_warning() {
     int64_t end = 0;
     if (text == nullptr) continue;
     if (const char* stop = text + std::strlen(text); std::from_chars(text, stop, end).ptr != stop || end <= 0)
-      return str(variable, "=", in_quotes(text), " is no time (seconds since 1970), and is ignored");
+      return str(variable, "=", in_quotes(text), " is not a time in seconds since 1970, and is ignored");
     const int64_t left = end - static_cast<int64_t>(std::time(nullptr));
     if (left < 0)
       return str(variable, "=", text, " is over for ", -left, " s: it may be inherited from an earlier job");

@@ -18,16 +18,16 @@ struct JobOptions {
   int gpus_per_node = 0;
 };
 
-/// All but the scheduler, which each verb names its own way.
+/// Adds all options except the scheduler, for which each verb has its own.
 void add_job_options(CLI::App& app, JobOptions& options);
 
-/// The request, without its nodes, ranks and words. Throws Error(usage); a time that may be too short is warned of.
+/// The request, without nodes, ranks and words. Throws Error(usage); warns if the time may be too short.
 JobRequest job_request(const JobOptions& options);
 
-/// Throws Error(usage) where `ranks` ranks of a node would not have a GPU each of those that are asked for.
+/// Throws Error(usage) if the requested GPUs of a node are fewer than its `ranks` ranks.
 void require_gpus_asked_for(const JobOptions& options, const Config& config, int64_t ranks);
 
-/// A warning for people when this process's job is about to end; empty: it is not, or nobody tells.
+/// A warning if this process's job is about to end; empty: it is not, or its end is unknown.
 std::string short_job_warning();
 
 }  // namespace ct

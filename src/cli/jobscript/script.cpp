@@ -70,14 +70,14 @@ Dialect sge(const JobRequest& r) {
   if (!r.queue.empty()) line("q ", r.queue);
   if (!r.account.empty()) line("P ", r.account);
   if (r.gpus_per_node > 0)
-    header += str("# Ask for ", r.gpus_per_node,
-                  " GPUs a node by a line of your site's, such as: #$ -l gpu=", r.gpus_per_node, "\n");
+    header += str("# Add your site's request for ", r.gpus_per_node,
+                  " GPUs a node, for example: #$ -l gpu=", r.gpus_per_node, "\n");
   // How many slots a host gets is the parallel environment's decision, and ranks of GPUs must be as many as they are.
   const std::string check =
       r.gpus_per_node == 0 ? ""
                            : str(R"({ n[$1] += $2 } END { for (host in n) if (n[host] != )", r.ranks_per_node,
                                  R"() { print "error: host " host " has " n[host] " slots, not )", r.ranks_per_node,
-                                 R"(: take a parallel environment (qconf -spl) whose allocation_rule is )",
+                                 R"(: use a parallel environment (qconf -spl) whose allocation_rule is )",
                                  r.ranks_per_node, R"(" >"/dev/stderr"; exit 2 } } )");
   return {.header = header,
           .hosts = str(R"({ if [ -n "${PE_HOSTFILE:-}" ]; then awk ')", check,
@@ -85,7 +85,9 @@ Dialect sge(const JobRequest& r) {
                        r.nodes * r.ranks_per_node, R"("; fi; })"),
           .task = "case ${SGE_TASK_ID:-undefined} in undefined) task=0 ;; *) task=$((SGE_TASK_ID - 1)) ;; esac",
           .requeue = "",
-          .timer = "Grid Engine's own soft limit (s_rt) ends a job for good that it has run again on the same host"};
+          .timer =
+              "Grid Engine's soft limit (s_rt) does not requeue a job that has restarted on the same host: this "
+              "timer replaces it"};
 }
 
 Dialect pbs(const JobRequest& r) {
@@ -101,8 +103,8 @@ Dialect pbs(const JobRequest& r) {
   line("r y");
   if (!r.queue.empty()) line("q ", r.queue);
   if (!r.account.empty()) line("W group_list=", r.account);
-  header += r.array ? "# PBS runs no task of an array again: submit this script again until all have finished.\n"
-                    : "# To go on by itself when its time is up: qsub -v JOB_SCRIPT=$PWD/job.sh job.sh\n";
+  header += r.array ? "# PBS does not requeue tasks of an array: submit this script again until all have finished.\n"
+                    : "# The script resubmits itself if it is submitted with: qsub -v JOB_SCRIPT=$PWD/job.sh job.sh\n";
   return {
       .header = header,
       .hosts =
@@ -112,7 +114,7 @@ Dialect pbs(const JobRequest& r) {
   qsub -v JOB_SCRIPT="$JOB_SCRIPT" "$JOB_SCRIPT"
 fi
 )",
-      .timer = "PBS sends no signal before the limit"};
+      .timer = "PBS sends no signal before the limit: this timer does"};
 }
 
 std::string line_of(const Words& words) {
@@ -133,8 +135,8 @@ std::string command_of(const JobRequest& r, const Dialect& dialect) {
   }
   out << "hosts=$(mktemp \"${TMPDIR:-/tmp}/hosts.XXXXXX\") || exit 8\n"
       << dialect.hosts << " >\"$hosts\"\n"
-      << "# Seconds that mpirun leaves to ranks that save when it is ended; it waits as long before it tells their "
-         "exit code.\n"
+      << "# When mpirun is ended, ranks have this many seconds to save. mpirun reports their exit code after this "
+         "time.\n"
       << "export OMPI_MCA_odls_base_sigkill_timeout=10\n\n"
       << "mpirun --hostfile \"$hosts\" -np " << r.nodes * r.ranks_per_node << " --map-by slot --bind-to none \\\n  "
       << shell_word(r.program) << line_of(r.words.at(0)) << " &\n";
@@ -144,7 +146,7 @@ std::string command_of(const JobRequest& r, const Dialect& dialect) {
 /// Signals the job when its time is up, where the scheduler does not. What ends all of the script's processes ends it
 /// too.
 std::string timer_of(const JobRequest& r, const Dialect& dialect) {
-  return str("# ", dialect.timer, ": this stands in for it.\n", "(\n",
+  return str("# ", dialect.timer, ".\n", "(\n",
              "  trap 'kill \"$nap\"; exit' TERM\n",  // or the nap would outlive the job
              "  sleep ", r.seconds - r.signal_before, " &\n", "  nap=$!\n", "  wait \"$nap\" && kill -USR1 \"$job\"\n",
              ") >/dev/null 2>&1 &\n", "timer=$!\n");
@@ -175,12 +177,12 @@ std::string job_script(const JobRequest& asked) {
   const bool asks_again = *dialect.requeue != '\0';  // unless somebody has ended the job
   out << "#!/bin/bash\n"
       << dialect.header << "\n"
-      << "# module load openmpi  # what brings Open MPI, and CUDA where there are GPUs, has a name at each site\n\n";
+      << "# module load openmpi  # the site's module of Open MPI, and of CUDA for GPUs\n\n";
   if (r.scheduler == Scheduler::pbs) out << "cd \"$PBS_O_WORKDIR\" || exit 8\n";
   out << kJobEndVariable << "=$(($(date +%s) + " << r.seconds << "))\nexport " << kJobEndVariable << "\n"
       << command_of(r, dialect) << "job=$!\n"
       << (has_timer ? timer_of(r, dialect) : "") << (asks_again ? "cancelled=\n" : "")
-      << "# Signals of the scheduler come to this shell: it passes them on, and waits again.\n"
+      << "# This shell forwards the scheduler's signals to the job and waits again.\n"
       << "trap 'kill -USR1 \"$job\" 2>/dev/null' USR1 USR2 XCPU" << (asks_again ? "" : " TERM INT") << "\n"
       << (asks_again ? "trap 'cancelled=yes; kill -USR1 \"$job\" 2>/dev/null' TERM INT\n" : "") << "wait \"$job\"\n"
       << "code=$?\n"
@@ -188,7 +190,7 @@ std::string job_script(const JobRequest& asked) {
       << "  wait \"$job\"\n"
       << "  code=$?\n"
       << "done\n"
-      << "wait \"$job\" 2>/dev/null  # it may have ended while a signal was passed on\n"
+      << "wait \"$job\" 2>/dev/null  # it may have ended while a signal was forwarded\n"
       << "last=$?\n"
       << "[ \"$last\" -eq 127 ] || code=$last\n"
       << (has_timer ? "kill \"$timer\" 2>/dev/null\n" : "");

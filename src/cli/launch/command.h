@@ -1,4 +1,4 @@
-// A launch as one line: of mpirun or of srun.
+// The command line of a launch: of mpirun or of srun.
 #pragma once
 
 #include <string>
@@ -14,23 +14,24 @@ struct Command {
   std::vector<std::string> words;  // the program first
 };
 
-/// What the ranks of a launch are, whatever starts them.
+/// The ranks of a launch, for any launcher.
 struct RanksToStart {
   Resources resources;
   Exports exports;
-  std::vector<std::string> program;  // of every rank
+  std::vector<std::string> program;  // the words of every rank
 };
 
-/// `mpirun`: its path. Rank after rank fills the hosts in their order.
+/// `mpirun`: its path. Ranks fill the hosts in their order.
 Command mpirun_command(const std::string& mpirun, const LaunchFlags& flags, const RanksToStart& ranks);
 
-/// In an allocation of Slurm's; without a hostfile on its nodes. Error(usage) where srun cannot place ranks so.
+/// For an allocation of Slurm; without a hostfile on all of its nodes. Error(usage) if srun cannot place ranks this
+/// way.
 Command srun_command(const LaunchFlags& flags, const RanksToStart& ranks, const Environment& environment);
 
-/// As one types it.
+/// The command as shell text.
 std::string text_of(const Command& command);
 
-/// The words of --launcher_args, as a shell would part them; nothing is expanded. Error(usage): a quote is left open.
+/// The words of --launcher_args, split as by a shell, without expansion. Error(usage) for an unclosed quote.
 std::vector<std::string> part_words(const std::string& text);
 
 }  // namespace ct

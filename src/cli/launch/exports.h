@@ -1,4 +1,4 @@
-// What a launch hands to the ranks' environment.
+// The variables that a launch exports to the ranks.
 #pragma once
 
 #include <map>

@@ -47,7 +47,7 @@ Way way_of(const LaunchFlags& flags, const Resources& resources) {
     fail(ExitCode::usage, "--launcher ", in_quotes(flags.launcher), ": give openmpi, slurm or pdsh");
   if (flags.no_ssh) return Way::by_itself;
   if (launcher == "slurm") return Way::srun;
-  if (launcher == "pdsh") note("--launcher pdsh: mpirun does what pdsh would");
+  if (launcher == "pdsh") note("--launcher pdsh: mpirun replaces pdsh");
   const std::string lacks = !built_with_mpi()       ? "this program was built without MPI"
                             : mpirun_path().empty() ? "there is no mpirun on PATH"
                                                     : "";
@@ -76,7 +76,7 @@ Words checked_program(Words words) {
   constexpr std::string_view kVerbs[] = {"train", "bench"};
   if (words.empty() || words[0].starts_with('-')) words.insert(words.begin(), "train");
   if (words[0].ends_with(".py"))
-    fail(ExitCode::usage, in_quotes(words[0]), " is a script of Python's: leave it out, cifar-train trains by itself");
+    fail(ExitCode::usage, in_quotes(words[0]), " is a Python script: remove it, cifar-train itself trains");
   if (std::find(std::begin(kVerbs), std::end(kVerbs), words[0]) == std::end(kVerbs)) {
     const bool is_verb = std::ranges::any_of(verbs(), [&](const Verb& verb) { return words[0] == verb.name; });
     fail(ExitCode::usage, "launch ", in_quotes(words[0]), ": ",
@@ -190,7 +190,7 @@ LocalRanks local_ranks(const LaunchFlags& flags, const RanksToStart& all) {
                    .exports = all.exports,
                    .program = all.program};
   if (const Launch task = detect_launch(); task.parallel() && task.size != static_cast<int>(hosts.size()))
-    fail(ExitCode::usage, "srun started one launch on each of ", task.size, " hosts, and this one is told of ",
+    fail(ExitCode::usage, "srun started one launch on each of ", task.size, " hosts, and this host's command has ",
          hosts.size(), ": give --num_nodes ", task.size, ", or a hostfile");
   const bool alone = hosts.size() == 1;
   ranks.port = flags.master_port.value_or(alone && !flags.dry_run ? free_port() : kMasterPort);

@@ -1,13 +1,12 @@
-// A launch: from its options to ranks that run.
+// Runs a launch from its options.
 #pragma once
 
 #include "cli/launch/options.h"
 
 namespace ct {
 
-/// Starts `program` (words of this program: a verb and its own) on all hosts, and becomes the launcher that does so;
-/// where this program starts the ranks itself, returns their exit code. Throws Error(usage) naming the option that
-/// makes no sense.
+/// Starts `program` (a verb of this program and its words) on all hosts by executing the launcher in this process; if
+/// this program starts the ranks itself, returns their exit code. Throws Error(usage) with the invalid option.
 int run_launch(const LaunchFlags& flags, const Words& program);
 
 }  // namespace ct

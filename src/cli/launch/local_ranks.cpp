@@ -155,7 +155,7 @@ int free_port() {
   auto* address = reinterpret_cast<sockaddr*>(&at);
   const bool found = fd >= 0 && bind(fd, address, length) == 0 && getsockname(fd, address, &length) == 0;
   if (fd >= 0) close(fd);
-  if (!found) fail(ExitCode::usage, "there is no free TCP port on this host: give one by --master_port");
+  if (!found) fail(ExitCode::usage, "there is no free TCP port on this host: give one with --master_port");
   return ntohs(at.sin_port);
 }
 

@@ -1,4 +1,4 @@
-// Ranks that this process starts itself, on this host: they meet at MASTER_ADDR, and no mpirun is needed.
+// Ranks that this process itself starts on this host. They connect at MASTER_ADDR, without mpirun.
 #pragma once
 
 #include <sys/types.h>
@@ -11,10 +11,10 @@
 
 namespace ct {
 
-/// The part of a world that is on one host.
+/// The ranks of one host.
 struct LocalRanks {
-  int first = 0, count = 1;  // ranks `first` and the next ones
-  int size = 1;              // of the world
+  int first = 0, count = 1;  // ranks first to first + count - 1
+  int size = 1;              // number of all ranks
   int node = 0, nodes = 1;
   std::string address;
   int port = 0;
@@ -25,12 +25,12 @@ struct LocalRanks {
 /// The variables of a rank, as DeepSpeed's launcher and torchrun set them.
 Exports variables_of(const LocalRanks& ranks, int local_rank);
 
-/// Starts them and returns when all have ended: 0, or the exit code of the one that failed first (128 and the signal's
-/// number where one killed it), after which the others get a while to end by themselves and are ended then. Signals
-/// that ask to stop are passed on. Whatever ends this process ends them too.
+/// Starts the ranks and returns when all have ended: 0, or the exit code of the first that failed (128 plus the number
+/// of the signal that killed it). After a failure the others get some time to end and are then killed. Stop signals are
+/// forwarded. If this process ends, the ranks end too.
 int run_local_ranks(const LocalRanks& ranks);
 
-/// A TCP port of this host that nobody has at the moment.
+/// A TCP port of this host that is currently free.
 int free_port();
 
 }  // namespace ct

@@ -58,10 +58,10 @@ void add_launch_options(CLI::App& app, LaunchFlags& f, LaunchForms forms) {
   add("--launcher", f.launcher, "openmpi | slurm | pdsh (as openmpi)")->capture_default_str();
   add("--launcher_args", f.launcher_args, "arguments for mpirun or srun, in one pair of quotes");
   add_flag("--no_ssh", f.no_ssh, "start this host's ranks only: the same command on every host, with --node_rank");
-  add("--node_rank", f.node_rank, "with --no_ssh: which of the hosts this is, from 0")->check(CLI::Range(0, 65535));
+  add("--node_rank", f.node_rank, "with --no_ssh: the number of this host, from 0")->check(CLI::Range(0, 65535));
   add_flag("--no_ssh_check", f.no_ssh_check, "do not test ssh first");
-  add("--ssh_port", f.ssh_port, "of ssh on the other hosts")->check(port);
-  add_flag("--force_multi", f.force_multi, "start a single host, too, as the launcher starts other hosts");
+  add("--ssh_port", f.ssh_port, "the port of ssh on the other hosts")->check(port);
+  add_flag("--force_multi", f.force_multi, "start the ranks of a single host by mpirun too");
   add_flag("--bind_cores_to_rank", f.bind_cores, "bind each rank to its share of its host's cores");
   add("--bind_core_list", f.bind_core_list, "the cores to share, as in 0-3,8-11; implies --bind_cores_to_rank");
   add("--enable_each_rank_log", f.rank_log, "write the output of each rank to DIR/TIME_rankN.log");
@@ -77,7 +77,7 @@ void add_launch_options(CLI::App& app, LaunchFlags& f, LaunchForms forms) {
     app.add_flag_callback(name,
                           [name] {
                             fail(ExitCode::usage, name,
-                                 " of DeepSpeed's launcher is not supported by this version: leave it out");
+                                 " of DeepSpeed's launcher is not supported by this version: remove it");
                           })
         ->group("");
   }

@@ -1,4 +1,4 @@
-// What a launch has to say to each of its ranks: variables that `launch` sets and the rank obeys.
+// Variables by which `launch` passes settings to its ranks.
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@ inline constexpr const char* kCoresVariable = "CIFAR_TRAIN_CORES";
 /// "DIR/20250131120000": standard output and error go to DIR/20250131120000_rank0.log and so on.
 inline constexpr const char* kLogVariable = "CIFAR_TRAIN_LOG";
 
-/// The host's GPUs of rank `rank`, "0,2". Throws ExitCode::usage where the list has no such rank.
+/// The GPUs of the host of rank `rank`, "0,2". Throws ExitCode::usage if the list has no such rank.
 std::string devices_of_rank(const std::string& devices, int rank);
 
-/// Obeys these variables, if there are any; before anything is printed, and before threads and GPUs. Throws
-/// ExitCode::usage naming the variable that makes no sense, io where the log cannot be written.
+/// Applies these variables, if they are set. Must be called before any output, threads and GPU calls. Throws
+/// ExitCode::usage with the invalid variable, io if the log cannot be written.
 void take_place(const Environment& environment);
 
 }  // namespace ct

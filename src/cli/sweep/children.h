@@ -1,4 +1,4 @@
-// Processes of this program that run side by side.
+// Processes of this program that run in parallel.
 #pragma once
 
 #include <sys/types.h>
@@ -12,19 +12,20 @@
 
 namespace ct {
 
-/// Whatever ends this process ends them too: none goes on unwatched.
+/// If this process ends in any way, the children end too.
 class Children {
  public:
-  /// Starts `cifar-train words...`, as `number`. What it prints is appended to `log`.
+  /// Starts `cifar-train words...`, as `number`. Its output is appended to `log`.
   void start(size_t number, const std::vector<std::string>& words, const Path& log);
   size_t running() const { return numbers_.size(); }
-  /// Asks all of them to save and end. One that was started just now may miss it: to be repeated.
+  /// Asks all of them to save and end. A process that has just been started may miss the request, so it must be
+  /// repeated.
   void stop() const;
 
   struct Ended {
     size_t number;
     int code;    // its exit code
-    int signal;  // that killed it; 0: none
+    int signal;  // the signal that killed it; 0: none
   };
   /// One that has ended since the last call; does not wait.
   std::optional<Ended> poll();

@@ -1,4 +1,4 @@
-// What a sweep runs: every combination of its settings, each with every seed.
+// The runs of a sweep: every combination of its settings, each with every seed.
 #pragma once
 
 #include <cstdint>
@@ -9,32 +9,32 @@
 
 namespace ct {
 
-/// Words of the command line.
+/// The options of the command line.
 struct SweepWords {
-  std::vector<std::string> grid;   // "KEY=VALUE,VALUE": each value with each of the other keys'
+  std::vector<std::string> grid;   // "KEY=VALUE,VALUE": combined with all values of the other grids
   std::vector<std::string> cases;  // "KEY=VALUE KEY=VALUE": settings that belong together
-  int64_t repeats = 1;             // seeds, from the configuration's on
+  int64_t repeats = 1;             // number of seeds, from the configuration's on
 };
 
 /// A key of the configuration and its value, YAML in flow style.
 struct Setting {
-  std::string key, value, option;                         // "--grid", "--case" or "--repeats", which it is of
+  std::string key, value, option;                         // option: "--grid", "--case" or "--repeats"
   std::string text() const { return key + "=" + value; }  // as --set takes it
 };
 
 struct SweepRun {
   std::vector<Setting> settings;  // all but the seed
   std::string seed;
-  /// "train.epochs=2, seed=7", without the seed where `with_seed` is false; empty: as configured.
+  /// "train.epochs=2, seed=7", without the seed if `with_seed` is false; empty: as configured.
   std::string text(bool with_seed) const;
-  /// Of its folder: another one for every other run.
+  /// The name of its folder, which is unique in the sweep.
   std::string folder() const;
-  /// What it sets, each by the option that it came from.
+  /// Its settings, each with its option.
   std::vector<ConfigOverride> overrides() const;
 };
 
-/// All runs in the order of the words: seeds change fastest, then the last grid. Error(usage) for words that make no
-/// sense; whether there are such keys, and take such values, loading their configurations tells.
+/// All runs in the order of the options: seeds change fastest, then the last grid. Error(usage) for malformed words;
+/// keys and values are checked when the configurations are loaded.
 std::vector<SweepRun> plan_sweep(const SweepWords& words, int64_t first_seed);
 
 }  // namespace ct

@@ -1,5 +1,4 @@
-// What came of a sweep's runs, for people and scripts, in files that can be told from those that somebody else wrote or
-// edited.
+// The results of a sweep's runs, for users and scripts, in files with checksums that identify their writer.
 #pragma once
 
 #include <limits>
@@ -20,25 +19,26 @@ struct RunResult {
     int64_t epoch = 0;
   };
   Evaluated kept;                 // on the test set, of the weights in best.bin (train.best)
-  std::optional<Evaluated> best;  // by train.best.metric, on the held-out split where there is one that chooses
-  double best_train_loss = std::numeric_limits<double>::quiet_NaN();  // of that epoch's images; NaN: it has no end
+  std::optional<Evaluated> best;  // by train.best.metric, on the held-out split if that selects
+  double best_train_loss =
+      std::numeric_limits<double>::quiet_NaN();  // of that epoch's images; NaN: the epoch did not end
   int64_t end_epoch = 0, parameters = 0;
 };
-/// Of the run in that folder, by its train.best; none where its records do not say that it ended.
+/// The result of the run in that folder, by its train.best; nullopt if its records have no end.
 std::optional<RunResult> read_result(const Path& run, const Config& config);
 
-/// A planned run and what is known of it.
+/// A planned run and its outcome.
 struct SweepOutcome {
   SweepRun run;
   Config config;
   int64_t ranks = 1;
   std::string fingerprint;  // of the configuration
   double seconds = 0;       // of its processes
-  std::string finished;     // when; empty: not yet
+  std::string finished;     // time of its end; empty: not finished
   std::optional<RunResult> result;
 };
 
-/// Of a sample; the standard deviation of a single number is 0.
+/// Mean and standard deviation of a sample; the deviation of a single number is 0.
 struct MeanAndDeviation {
   double mean = 0, deviation = 0;
 };
@@ -47,13 +47,13 @@ MeanAndDeviation mean_and_deviation(const std::vector<double>& numbers);
 /// Mean and deviation over seeds, a row for each combination of settings, in Markdown.
 std::string table_text(const std::vector<SweepOutcome>& outcomes);
 
-/// A block "Experiment:" for each run that has ended, of lines "key: value" whose keys end at one column.
+/// A block "Experiment:" for each run that has ended, with aligned lines "key: value".
 std::string results_text(const std::vector<SweepOutcome>& outcomes);
 
 /// A picture (SVG): the accuracy of each run, with mean and deviation for each combination.
 std::string plot_text(const std::vector<SweepOutcome>& outcomes);
 
-/// Runs that differ by their seeds alone, in the plan's order.
+/// Runs that differ only by their seeds, in the plan's order.
 struct SweepGroup {
   std::string text;  // settings
   std::vector<const SweepOutcome*> all, ended;
@@ -70,13 +70,13 @@ struct SweepGroup {
 };
 std::vector<SweepGroup> groups_of(const std::vector<SweepOutcome>& outcomes);
 
-/// Beside kSweepRecords (train/run/run_files.h): what ended when, a line each.
+/// A sweep's files in addition to kSweepRecords (train/run/run_files.h).
 inline constexpr const char *kSweepTable = "table.md", *kSweepResults = "results.txt", *kSweepPlot = "plot.svg";
 
-/// Error(usage) naming the first file in `out` that a sweep would replace and that is not of its making.
+/// Throws Error(usage) with the first file in `out` that a sweep would replace and that no sweep wrote.
 void require_own_sweep_files(const Path& out);
 
-/// `text` behind a line, as a comment between `open` and `close`, with its checksum.
+/// `text` after a line with its checksum, in a comment between `open` and `close`.
 std::string sealed_sweep_file(const std::string& text, const char* open, const char* close);
 
 }  // namespace ct

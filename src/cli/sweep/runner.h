@@ -1,4 +1,4 @@
-// Trains the runs of a sweep, each as a process with a folder of its own, and keeps the table up to date.
+// Trains the runs of a sweep, each in a process with its own folder, and updates the table.
 #pragma once
 
 #include <chrono>
@@ -27,29 +27,29 @@ class SweepRunner {
     Path out;               // the folder of the runs' folders
     ConfigSources sources;  // of all runs
     int64_t parallel = 1;
-    int64_t gpus = 0;  // of each of those side by side
+    int64_t gpus = 0;  // of each parallel run
   };
   SweepRunner(Options options, std::vector<SweepOutcome> runs, Console& console);
-  /// Trains what is not trained yet, and returns done or stopped. Whatever failed is thrown when all others are done.
-  /// Files of the sweep itself that cannot be read or written stop no run: that is told once, and Error(io) in the end.
+  /// Trains the unfinished runs, and returns done or stopped. A failure is thrown after all other runs have ended. If
+  /// the sweep's own files cannot be read or written, runs continue, with one message and Error(io) at the end.
   ExitCode run();
 
  private:
   using Clock = std::chrono::steady_clock;
   /// A run's latest process.
   struct Process {
-    int code = 0;       // it failed with; stopped: on request
-    int64_t place = 0;  // among those side by side
+    int code = 0;       // exit code of the failure; stopped: on request
+    int64_t place = 0;  // among the parallel runs
     Clock::time_point begun;
-    std::string problem;  // why it could not begin
+    std::string problem;  // the reason why it could not begin
   };
-  /// A run's latest line in the records that says when it began, as long as none says that it ended.
+  /// The latest start of each run in the records, unless its end is recorded.
   using Open = std::map<size_t, double>;  // seconds since 1970
 
   void take_records();
   void take_record(const Json& record, Open& open);
   void end_what_was_killed(const Open& open);
-  /// Error(usage) where a run was begun with settings that this sweep has not: nothing is touched then.
+  /// Throws Error(usage), before any change, if a run was begun with settings that this sweep does not have.
   void require_same_settings() const;
   void record_end(size_t number, double seconds);
   void run_all();

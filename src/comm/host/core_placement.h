@@ -1,15 +1,14 @@
-// Ranks of one host, each on a core of its own where there are enough, without being bound to it.
+// Keeps the ranks of one host on different cores, if there are enough, without binding them.
 //
-// The kernel puts threads that wait for each other on one core, and leaves them there when another program keeps the
-// other cores busy, however low its priority: each then computes half of the time. So ranks tell each other on which
-// CPU they run, and one that shares its core with another moves to one that none of them uses.
+// The kernel puts threads that wait for each other on one core, and leaves them there while another program, even of
+// low priority, keeps the other cores busy: each then computes half of the time. Therefore ranks publish the CPU on
+// which they run, and a rank that shares its core with another moves to a core without ranks.
 //
-// Where every CPU has a rank, another program of the same priority takes half of one CPU, and all other ranks wait for
-// the rank there. So a rank that waits for long changes places with the rank that it waits for: that one computes on,
-// and the next turn of the other program falls into the time that the first one would have waited anyway.
+// If every CPU has a rank, another program of the same priority takes half of one CPU, and all other ranks wait for the
+// rank there. Therefore a rank that waits long swaps CPUs with the rank that it waits for. That rank continues to
+// compute, and the other program's next time slice falls into time in which the waiting rank is idle.
 //
-// Nothing is pinned: afterwards the kernel may move the threads as before, and programs that know nothing of each other
-// do not meet on one core.
+// Threads are not bound: the kernel can move them afterwards, so independent programs do not share a core.
 #pragma once
 
 #include <sys/types.h>
@@ -24,26 +23,26 @@
 
 namespace ct {
 
-/// The first logical CPU of the core that `cpu` belongs to: hardware threads of one core have one answer.
+/// The first logical CPU of `cpu`'s core, which is the same for all hardware threads of the core.
 int core_of(int cpu);
 
 struct Move {
   int rank = -1;               // none
-  std::bitset<kMaxCpus> cpus;  // where it should go
+  std::bitset<kMaxCpus> cpus;  // the target CPUs
 };
-/// Who should move, by the CPUs on which all ranks run: the first rank that shares its core with an earlier one while
-/// an allowed one has no rank; else the first that shares its CPU while an allowed one has none. One at a time: the
-/// others' turn is at the next look.
+/// The next move, from the CPUs on which all ranks run: the first rank that shares its core with an earlier one while
+/// an allowed core has no rank; otherwise the first rank that shares its CPU while an allowed CPU has no rank. One rank
+/// moves at a time; others may move after the next look().
 Move next_move(std::span<const int> cpus, const std::bitset<kMaxCpus>& allowed, const std::function<int(int)>& core);
 
-/// The calling thread stays on some CPUs while this lives.
+/// Binds the calling thread to CPUs for the lifetime of this object.
 class KeptOn {
  public:
   explicit KeptOn(const std::bitset<kMaxCpus>& cpus);
   ~KeptOn();
   KeptOn(const KeptOn&) = delete;
   KeptOn& operator=(const KeptOn&) = delete;
-  /// The kernel has refused, and nothing has changed.
+  /// The kernel refused, and the binding did not change.
   bool refused() const { return refused_; }
 
  private:
@@ -51,24 +50,25 @@ class KeptOn {
   bool refused_;
 };
 
-/// One rank's view. Used by the thread that computes.
+/// The placement of one rank. Used by its computing thread.
 class CorePlacement {
  public:
   /// fit: there are as many cores as ranks.
   CorePlacement(int rank, bool fit) : rank_(rank), fit_(fit) {}
-  /// Is it time to look again? Each rank decides for itself.
+  /// Is the next look() due? Each rank decides independently.
   bool due();
-  /// cpus: on which each rank was when it came to the last barrier. Moves this thread if it is its turn.
+  /// cpus: the CPU of each rank at the last barrier. Moves this thread if next_move() selects this rank.
   void look(std::span<const int> cpus);
-  /// How long this rank waits for another, after it has computed for so long, before it calls held_up(): ranks whose
-  /// work is uneven need not move at every barrier.
+  /// How long this rank waits for another, after `computed` of own computation, before it calls held_up(). This avoids
+  /// moves at every barrier if work is uneven.
   static std::chrono::nanoseconds patience(std::chrono::nanoseconds computed);
-  /// A rank that this one waits for is late. True: it was so a moment ago, too. A single time is nothing to act on: a
-  /// program of low priority takes a turn now and then, and a move costs as much.
+  /// Reports that a rank for which this one waits is late. Returns true if this was the case shortly before, too. A
+  /// single delay causes no move: programs of low priority occasionally run for a time slice, and a move costs as much.
   bool held_up(std::chrono::nanoseconds computed);
-  /// `cpus` as in look(), with this rank's of now. Moves `thread`, with which `peer` computes, here, and this thread to
-  /// the peer's CPU until `kept` goes. Does nothing where a CPU has no rank (the kernel finds it by itself), between
-  /// sockets (memory stays where it is) and where somebody bound the ranks. True: done.
+  /// `cpus` as in look(), with this rank's current CPU. Moves `thread`, the computing thread of `peer`, to this CPU,
+  /// and this thread to the peer's CPU for the lifetime of `kept`. Returns false and does nothing if a CPU has no rank
+  /// (the kernel then uses it itself), if the CPUs are on different sockets (memory does not move), or if the ranks are
+  /// bound.
   bool change_places(std::span<const int> cpus, int peer, pid_t thread, std::optional<KeptOn>& kept) const;
 
  private:

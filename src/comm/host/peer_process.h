@@ -1,11 +1,11 @@
-// Another process of this host, by its number: is it still there?
+// Detects the death of another process of this host.
 #pragma once
 
 #include <sys/types.h>
 
 namespace ct {
 
-/// Holds on to the process itself where the kernel can (pidfd), so that a number given out again does not mislead.
+/// Uses a pidfd if the kernel supports it, so that a reused process number is not mistaken for the process.
 class PeerProcess {
  public:
   PeerProcess() = default;  // none: never dead
@@ -15,7 +15,7 @@ class PeerProcess {
   ~PeerProcess();
 
   bool dead() const;
-  /// Readable, for poll, once the process is dead; -1 where the kernel has no such thing.
+  /// A descriptor for poll that becomes readable when the process is dead; -1 if the kernel has no pidfd.
   int fd() const { return fd_; }
 
  private:

@@ -1,4 +1,4 @@
-// Ranks as processes of one host that share mapped files. Knows nothing of how they were started.
+// Ranks that are processes of one host and share mapped files, independent of their launcher.
 #pragma once
 
 #include <functional>
@@ -10,16 +10,16 @@
 
 namespace ct {
 
-/// Do all ranks see the same files in memory, and each other's processes by the same numbers? Collective.
+/// Do all ranks share in-memory files and process numbers? Collective.
 bool on_one_host(Bootstrap& ranks);
 
-/// The board of these ranks (comm/host/shared_board.h) in a mapped file that all of them have open. Collective. Throws
+/// The board of these ranks (comm/host/shared_board.h) in a mapped file that all ranks have opened. Collective. Throws
 /// the same Error(memory) on all of them.
 SharedFile share_board(Bootstrap& ranks);
 
 class ProcessCommunicator : public SharedCommunicator {
  public:
-  /// `at_end` is called by finish(), when all ranks have come so far.
+  /// finish() calls `at_end` when all ranks have called finish().
   ProcessCommunicator(
       SharedFile board, int rank, int size, std::function<void()> at_end = [] {});
   std::string description() const override;
@@ -29,7 +29,7 @@ class ProcessCommunicator : public SharedCommunicator {
   ProcessCommunicator(std::shared_ptr<SharedFile> board, int rank, int size, std::function<void()> at_end);
   std::vector<std::byte*> share(size_t bytes) override;
   std::vector<SharedFile> files_;
-  std::string folder_ = "/dev/shm";  // of the last segment: it says how fast and how large they are
+  std::string folder_ = "/dev/shm";  // of the last segment; it determines speed and capacity
   std::function<void()> at_end_;
 };
 

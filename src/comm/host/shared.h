@@ -1,4 +1,4 @@
-// Collectives of ranks that can read each other's memory: threads of one process and processes of one host alike.
+// Collectives of ranks that can read each other's memory: threads of one process, or processes of one host.
 #pragma once
 
 #include <memory>
@@ -11,9 +11,9 @@
 
 namespace ct {
 
-/// all_reduce: each rank sums one slice over all ranks' buffers, in tree order, straight into every rank's buffer; that
-/// costs no more than any other order would. The others read what they need where their peers have it.
-/// What is left to derived classes is where memory comes from.
+/// all_reduce: each rank sums one slice over all ranks' buffers, in tree order, and writes it directly into every
+/// rank's buffer; this costs no more than any other order. The other collectives read directly from the other ranks'
+/// memory. Derived classes provide the memory.
 class SharedCommunicator : public Communicator {
  public:
   /// board: see BoardView; `keep` owns it.
@@ -41,7 +41,7 @@ class SharedCommunicator : public Communicator {
   std::shared_ptr<SharedBoard> board() override { return {keep_, &view_.board()}; }
 
  protected:
-  /// Collective: where each rank's zeroed part of `bytes` lies in this rank's address space.
+  /// Collective: the addresses, in this rank's address space, of each rank's zeroed part of `bytes`.
   virtual std::vector<std::byte*> share(size_t bytes) = 0;
 
   std::shared_ptr<void> keep_;
@@ -52,7 +52,8 @@ class SharedCommunicator : public Communicator {
     std::vector<std::byte*> parts;
     size_t bytes;
   };
-  /// Collective: where every rank's memory that corresponds to `mine` begins; checks that all ranks mean the same.
+  /// Collective: the begin of each rank's memory that corresponds to `mine`; checks that all ranks pass the same
+  /// buffer.
   std::vector<std::byte*> counterparts(std::span<std::byte> mine);
 
   std::vector<Segment> segments_;

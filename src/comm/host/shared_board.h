@@ -1,9 +1,8 @@
-// A board that ranks write on which can read each other's memory: barrier, abort flag and small messages in plain
-// shared words.
+// A board in memory that all ranks share: barrier, abort flag and small messages.
 //
-// The board is a block of zero bytes in memory that all ranks see (threads: the heap; processes: a mapped file). Every
-// word has one writer, except the abort word, the count of sleepers and `helped`. A barrier is one counter a rank:
-// write one's own, wait for the others'.
+// The board is initially a block of zeros in shared memory (threads: the heap; processes: a mapped file). Every word
+// has one writer, except the abort word, the count of sleepers and `helped`. A barrier is one counter a rank: a rank
+// increments its own and waits for the others.
 #pragma once
 
 #include <array>
@@ -32,17 +31,16 @@ struct SharedBoard {
 
   struct alignas(64) Rank {
     std::atomic<uint64_t> arrived;   // barriers that this rank has reached
-    std::atomic<uint32_t> sleepers;  // ranks that sleep until it reaches the next one
-    std::atomic<uint32_t> left;      // 1: its communicator is gone
+    std::atomic<uint32_t> sleepers;  // ranks that sleep until this rank reaches the next barrier
+    std::atomic<uint32_t> left;      // 1: its communicator is destroyed
     std::atomic<int32_t> pid;
     char host[kHostBytes];
-    std::array<std::atomic<uint64_t>, kMaxCpus / 64> cpus;  // that it may run on
-    // Where it ran when it came to the last barrier, and in which thread; the barrier before which a rank that waited
-    // for it gave it its CPU.
+    std::array<std::atomic<uint64_t>, kMaxCpus / 64> cpus;  // its allowed CPUs
+    // Its CPU and thread at the last barrier, and the barrier before which a waiting rank gave it its own CPU.
     std::atomic<int32_t> cpu, thread;
     std::atomic<uint64_t> helped;
     alignas(64) Heartbeat heartbeat;
-    // Two messages, in turn: the next one is written while a slow reader still reads the last one.
+    // Two messages, used in turn: the next one is written while a slow reader still reads the previous one.
     alignas(64) std::byte message[2][kMessageBytes];
   };
   alignas(64) std::atomic<int64_t> failure;  // 0: none; otherwise rank << 32 | exit code + 1
@@ -51,13 +49,13 @@ struct SharedBoard {
   Rank* ranks() { return reinterpret_cast<Rank*>(this + 1); }
 };
 
-/// Notes the job's failure: true for the first, see Communicator::abort.
+/// Records the job's failure; returns true for the first, see Communicator::abort.
 bool abort_job(SharedBoard& board, int rank, int exit_code) noexcept;
 
-/// One rank's view of a board. Made by all ranks together. Not for several threads, but for abort() and aborted().
+/// One rank's view of a board. All ranks construct it together. Not thread-safe, except abort() and aborted().
 class BoardView {
  public:
-  /// board: SharedBoard::bytes(size) bytes, zero before the first rank comes; outlives this.
+  /// board: SharedBoard::bytes(size) bytes, zero before the first rank uses them; must outlive this.
   BoardView(SharedBoard* board, int rank, int size);
   ~BoardView() { board_->ranks()[rank_].left.store(1, std::memory_order_release); }
   BoardView(const BoardView&) = delete;
@@ -76,13 +74,13 @@ class BoardView {
 
  private:
   void wait_for(int peer);
-  /// Until `peer` arrives at a barrier, or so long.
+  /// Sleeps until `peer` arrives at a barrier, at most `longest`.
   void sleep_for(SharedBoard::Rank& peer, std::chrono::nanoseconds longest);
-  /// Where each rank ran when it came to its last barrier.
+  /// The CPU of each rank at its last barrier.
   std::vector<int> cpus_of_ranks();
-  /// Gives `peer`, for which this rank has waited for long, this rank's CPU.
+  /// Gives this rank's CPU to `peer`, for which this rank has waited long.
   void help(int peer, std::optional<KeptOn>& kept);
-  /// Throws if the job has failed or a rank that is still awaited is gone.
+  /// Throws if the job has failed, or if a rank that has not arrived is gone.
   void probe();
   bool gone(int peer) const;
   bool arrived(int peer) const { return board_->ranks()[peer].arrived.load(std::memory_order_acquire) >= barriers_; }
@@ -90,7 +88,7 @@ class BoardView {
   SharedBoard* board_;
   int rank_, size_;
   uint64_t barriers_ = 0, messages_ = 0;
-  std::chrono::nanoseconds spin_{0};        // how long to wait before the core is offered to others
+  std::chrono::nanoseconds spin_{0};        // how long to spin before yielding the core
   std::optional<CorePlacement> placement_;  // none: this rank is alone
   std::chrono::steady_clock::time_point computes_since_{};
   std::vector<PeerProcess> peers_;  // none for ranks of this process

@@ -1,4 +1,4 @@
-// Memory that processes of one host share: a mapped file without a name.
+// Memory that processes of one host share: a mapped file whose name is removed.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 
 namespace ct {
 
-/// Where such files go, best first: /dev/shm (a container's may hold 64 MB only), then TMPDIR or /tmp.
+/// Folders for such files, best first: /dev/shm (in a container possibly only 64 MB), then TMPDIR or /tmp.
 std::vector<std::string> shared_file_folders();
 
-/// A file mapped for reading and writing, by every process that opens it. The mapping lives on after remove_name().
+/// A file that every process maps for reading and writing. The mapping remains valid after remove_name().
 class SharedFile {
  public:
-  /// A new file of `bytes` zeros in `folder`; none where that has less than `bytes` of free space or refuses.
+  /// A new file of `bytes` zeros in `folder`; nullopt if the folder has less free space or creation fails.
   static std::optional<SharedFile> create(const std::string& folder, size_t bytes);
-  /// A file that another process made with the same `bytes`; none if that fails.
+  /// A file that another process created with the same `bytes`; nullopt on failure.
   static std::optional<SharedFile> open(const std::string& path, size_t bytes);
   SharedFile(SharedFile&& other) noexcept;
   SharedFile& operator=(SharedFile&& other) noexcept;
@@ -25,9 +25,10 @@ class SharedFile {
 
   std::byte* data() const { return data_; }
   const std::string& path() const { return path_; }
-  /// Takes the space for a part: without it, writing to a full file system is a SIGBUS. False: there is not enough.
+  /// Allocates the space of a part; without this a write to a full file system raises SIGBUS. False: not enough space.
   bool reserve(size_t offset, size_t bytes);
-  /// Nobody can open it from now on; its space is free again once all mappings are gone, even by a crash.
+  /// Removes the name, so that no process can open the file any more. Its space is freed when all mappings are gone,
+  /// also after a crash.
   void remove_name();
 
  private:
@@ -39,10 +40,10 @@ class SharedFile {
   int fd_;
   std::byte* data_;
   size_t bytes_;
-  bool named_;  // remove_name() is still to come
+  bool named_;  // remove_name() has not been called
 };
 
-/// Throws ExitCode::memory: names the folders, what is free there, and the remedy.
+/// Throws ExitCode::memory with the folders, their free space, and the remedy.
 [[noreturn]] void fail_no_shared_memory(size_t bytes);
 
 }  // namespace ct

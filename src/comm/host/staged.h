@@ -1,5 +1,5 @@
-// Collectives between buffers in devices' memory, over a transport that only sees the host's: through pinned memory,
-// between what the device computes. For several ranks on one GPU, and where NCCL is not.
+// Collectives between buffers in device memory over a transport for host memory: data is copied through pinned memory.
+// Used for several ranks on one GPU, and without NCCL.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace ct {
 
-/// `host` carries everything and outlives this; every rank of it does the same. Sums are those of `host`, to the bit.
-/// Collectives wait for the device and come back with the result on its way: they cannot be recorded.
+/// `host` transports all data and must outlive this; all its ranks use it this way. Sums have the bits of `host`.
+/// Collectives wait for the device, and return while the result is still being copied to it; they cannot be recorded.
 std::unique_ptr<Communicator> make_staged(Backend& backend, Communicator& host);
 
 }  // namespace ct

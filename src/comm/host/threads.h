@@ -8,12 +8,12 @@
 
 namespace ct {
 
-/// The one rank of a job of one.
+/// The communicator of a job of one rank.
 std::unique_ptr<Communicator> make_solo();
 
-/// Runs body on `ranks` threads, each with its communicator; body returns an exit code. Returns when all have ended:
-/// the first code that is not 0, by rank. An exception in any rank ends the others at their next wait; the first is
-/// thrown here, what followed from it is dropped.
+/// Runs body on `ranks` threads, each with its communicator; body returns an exit code. Returns when all have ended,
+/// with the first nonzero code by rank, or 0. An exception in any rank ends the others at their next wait; the first
+/// exception is rethrown here, and those that follow from it are dropped.
 int run_ranks(int ranks, const std::function<int(Communicator&)>& body);
 
 }  // namespace ct

@@ -1,5 +1,5 @@
-// Messages between ranks, whatever library carries them: what the collectives of ranks on several hosts are made of.
-// Two threads may use a wire at once, one on each plane; it takes care of its library's own rules about threads.
+// Messages between ranks over any library: the basis of the collectives between hosts. Two threads may use a wire
+// concurrently, one on each plane; the wire handles the thread rules of its library.
 #pragma once
 
 #include <cstddef>
@@ -12,39 +12,39 @@
 
 namespace ct {
 
-/// Bytes of some buffer.
+/// A range of bytes in a buffer.
 struct ByteRun {
   int64_t at = 0, bytes = 0;
 };
 
-/// Runs that travel together, as the wire wants them: made once, used every step. Sender and receiver of a message have
-/// runs of the same lengths, in the same order.
+/// The runs of one message in the wire's own form, created once and used every step. Sender and receiver of a message
+/// have runs of the same lengths, in the same order.
 class MessageShape {
  public:
   virtual ~MessageShape() = default;
 };
 
-/// Messages under way. What is begun goes on until done() says so; a batch that is dropped before leaves it alone, and
-/// its buffers may still be written to: the process is about to end then.
+/// Messages in flight. They continue until done() returns true. A batch that is destroyed earlier does not cancel them,
+/// so its buffers may still be written; this happens only when the process is about to end.
 class MessageBatch {
  public:
   virtual ~MessageBatch() = default;
   virtual void send(const void* buffer, const MessageShape& shape, int to) = 0;
   virtual void receive(void* buffer, const MessageShape& shape, int from) = 0;
-  /// Of control calls, which all ranks make in the same order: see Communicator.
+  /// For control calls, which all ranks make in the same order: see Communicator.
   virtual void gather_all(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
   virtual void barrier() = 0;
-  /// Sums in place, in the wire's own order: only where MessageWire::adds().
+  /// Sums in place, in the wire's own order; only if MessageWire::adds().
   virtual void add(std::span<float> data) = 0;
-  /// Moves what is under way. Once it is true all is done, and the batch may be used again. Throws Error(peer) where a
+  /// Progresses the messages. Returns true once all are complete; the batch can then be reused. Throws Error(peer) if a
   /// message has failed.
   virtual bool done() = 0;
 };
 
 class MessageWire {
  public:
-  /// Messages of one plane keep their order between two ranks, and do not wait for those of the other.
+  /// Between two ranks, messages of one plane keep their order, and do not wait for messages of the other plane.
   enum class Plane : uint8_t { data, control };
 
   virtual ~MessageWire() = default;
@@ -52,15 +52,16 @@ class MessageWire {
   virtual int size() const = 0;
   /// "4 processes (MPI messages)"
   virtual std::string description() const = 0;
-  /// None where there are no bytes. Shapes may outlive finish(), not the wire.
+  /// Null if there are no bytes. Shapes may outlive finish(), but not the wire.
   virtual std::unique_ptr<MessageShape> shape(std::span<const ByteRun> runs) = 0;
   virtual std::unique_ptr<MessageBatch> batch(Plane plane) = 0;
   virtual bool adds() const { return false; }
-  /// The orderly end, when all ranks have come so far.
+  /// The regular end, when all ranks have called it.
   virtual void finish() = 0;
 };
 
-/// The collectives of ranks on several hosts, with the bits of every other transport. Collective over the wire's ranks.
+/// The collectives of ranks on several hosts, with the same bits as every other transport. Collective over the wire's
+/// ranks.
 std::unique_ptr<Communicator> make_message_communicator(std::unique_ptr<MessageWire> wire);
 
 }  // namespace ct

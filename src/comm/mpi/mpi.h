@@ -1,4 +1,4 @@
-// Ranks as processes started by mpirun or srun. Without MPI at build time (no_mpi.cpp) join_mpi refuses.
+// Ranks that are processes started by mpirun or srun. In a build without MPI (no_mpi.cpp) join_mpi throws.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@
 
 namespace ct {
 
-/// Starts MPI, which only a process of a parallel launch may do, and once. Collective over all processes of the job.
-/// Throws ExitCode::usage if this is not the world that the launcher announced (another MPI's launcher), and
-/// ExitCode::memory where the host's ranks find no shared memory.
+/// Initialises MPI; only a process of a parallel launch may call it, and only once. Collective over all processes of
+/// the job. Throws ExitCode::usage if MPI's world differs from the launcher's (the launcher of another MPI), and
+/// ExitCode::memory if the host's ranks have too little shared memory.
 std::unique_ptr<Communicator> join_mpi(const Launch& launch, Transport transport = Transport::automatic);
 
-/// "Open MPI 4.1.4", or why there is none. Does not start MPI.
+/// "Open MPI 4.1.4", or the reason why there is no MPI. Does not initialise MPI.
 std::string mpi_library();
 
 bool built_with_mpi();

@@ -1,4 +1,4 @@
-// The functions of NCCL that collectives need, from the library that is found at run time.
+// NCCL's functions for collectives, from the library that is found at run time.
 #pragma once
 
 #include <nccl.h>
@@ -35,10 +35,11 @@ struct NcclApi {
 #undef CT_MEMBER
 };
 
-/// Throws ExitCode::usage naming the library and the places where it was looked for, or the function that it lacks.
+/// Throws ExitCode::usage with the library and the searched places, or with the missing function.
 NcclApi open_nccl(const cuda::LibraryPlaces& places);
 
-/// The version as NCCL gives it (22809 is 2.28.9). Throws ExitCode::usage if that is older than 2.18. In nccl_link.cpp.
+/// The version in NCCL's encoding (22809 is 2.28.9). Throws ExitCode::usage if it is older than 2.18. Defined in
+/// nccl_link.cpp.
 int usable_version(const NcclApi& api);
 
 }  // namespace ct

@@ -1,4 +1,4 @@
-// One rank's end of NCCL: the connection, the calls that enter its stream, and the thread that ends it on failure.
+// One rank's NCCL: the connection, the calls that enqueue work in its stream, and the thread that aborts it on failure.
 #pragma once
 
 #include <atomic>
@@ -18,36 +18,36 @@ namespace ct {
 
 class NcclLink {
  public:
-  /// Connects this thread's GPU. Collective over `control`; see make_nccl() for what it throws.
+  /// Connects this thread's GPU. Collective over `control`. Throws the errors of make_nccl().
   NcclLink(cudaStream_t stream, Communicator& control, const cuda::LibraryPlaces& places);
-  /// Aborts NCCL, unless finish() came before.
+  /// Aborts NCCL, unless finish() was called.
   ~NcclLink();
   NcclLink(const NcclLink&) = delete;
   NcclLink& operator=(const NcclLink&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  /// The orderly end, by all ranks together when nothing of NCCL runs and no recording of it is left. Failures are no
-  /// matter any more.
+  /// The regular end, called by all ranks when no NCCL work runs and all recordings are destroyed. Later failures are
+  /// ignored.
   void finish();
   /// "NCCL 2.27.7"
   std::string library() const;
 
-  /// What `calls` calls of the functions below enters the stream as one operation, whose parts run at once: a send or
-  /// receive alone would wait for its peer. Throws why, once the link has failed.
+  /// Enqueues all calls that `calls` makes of the functions below as one operation, whose parts run concurrently; a
+  /// single send or receive would wait for its peer. If the link has failed, throws the cause.
   void group(const std::function<void()>& calls);
   void send(const void* from, int64_t bytes, int to);
   void receive(void* to, int64_t bytes, int from);
-  /// Sums in any order of the additions; out may be in.
+  /// Sums in any order; out may be in.
   void all_reduce(const float* in, float* out, int64_t count);
-  /// `count`: of a rank. `in` and `out` as NCCL has them for a whole that ranks own evenly, in rank order; what is this
-  /// rank's may be at its place there.
+  /// `count`: elements of one rank. `in` and `out` as in NCCL, for a whole with equal parts in rank order; this rank's
+  /// part may be at its place in the whole.
   void reduce_scatter(const float* in, float* out, int64_t count);
   void all_gather(const void* in, void* out, int64_t bytes);
 
-  /// Has NCCL failed here, or been aborted because a rank has called abort()? An end in order is no failure.
+  /// Has NCCL failed here, or been aborted because a rank called abort()? A regular end is not a failure.
   bool failed() const { return failing_.load(std::memory_order_acquire); }
-  /// Throws why NCCL has failed or was aborted, if so.
+  /// Throws the cause if NCCL has failed or was aborted.
   void throw_if_failed();
 
  private:
@@ -64,11 +64,11 @@ class NcclLink {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool calling_ = false, stop_ = false, in_order_ = false;  // with the mutex held
-  std::optional<Error> failure_;                            // likewise; none where a peer's abort() is the reason
-  std::atomic<bool> over_{false};                           // nothing may be called any more
-  std::atomic<bool> failing_{false};                        // as soon as there is a failure, or an abort
-  std::future<void> ended_;                                 // of the watching thread; when NCCL has ended
-  std::thread watcher_;                                     // after all that it uses
+  std::optional<Error> failure_;      // with the mutex held; nullopt if another rank's abort() is the cause
+  std::atomic<bool> over_{false};     // no function may be called any more
+  std::atomic<bool> failing_{false};  // there is a failure or an abort
+  std::future<void> ended_;           // set by the watching thread when NCCL has ended
+  std::thread watcher_;               // declared after all members that it uses
 };
 
 }  // namespace ct

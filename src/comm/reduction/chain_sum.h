@@ -1,4 +1,4 @@
-// The vector kernel under every sum over micro-batches and ranks.
+// The vector kernel of all sums over micro-batches and ranks.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,11 @@
 
 namespace ct {
 
-/// Longest range that chain_sum takes: short enough that a tree's partial sums stay in the first-level cache.
+/// The longest range for chain_sum, short enough that a tree's partial sums stay in the first-level cache.
 inline constexpr int64_t kChainBlock = 1024;
 
 /// out[i] = terms[n-1][i] + (... + (terms[1][i] + terms[0][i])) for i < numel <= kChainBlock; n = terms.size() >= 1.
-/// f32, each addition rounded on its own. out may be one of the terms; no alignment is asked for.
+/// f32; each addition is rounded. out may be one of the terms; any alignment.
 void chain_sum(std::span<const float* const> terms, float* out, int64_t numel);
 
 }  // namespace ct

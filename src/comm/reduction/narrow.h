@@ -1,4 +1,4 @@
-// Messages of sums in which gradients are rounded to 16 bits, for cables that are slower than rounding.
+// Messages of sums with gradients rounded to 16 bits, for networks that are slower than the rounding.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,16 @@
 
 namespace ct {
 
-/// Ranges of f32 laid end to end in a message, in the order given.
+/// Ranges of f32, concatenated in a message in the given order.
 class NarrowMessage {
  public:
   NarrowMessage(const std::vector<ShardRange>& ranges, const Narrowing& narrowing);
   size_t bytes() const { return static_cast<size_t>(bytes_); }
-  /// Takes them from their places in `whole`.
+  /// Copies the ranges from `whole` to the message.
   void pack(const float* whole, std::byte* message) const;
-  /// Puts them to their places in `whole`.
+  /// Copies the ranges from the message to `whole`.
   void place(const std::byte* message, float* whole) const;
-  /// Lays them end to end as f32.
+  /// Concatenates the ranges as f32.
   void unpack(const std::byte* message, float* packed) const;
 
  private:

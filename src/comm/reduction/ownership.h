@@ -1,4 +1,4 @@
-// What collectives over ranges have in common, whatever carries the bytes.
+// The common parts of collectives over ranges, for every transport.
 #pragma once
 
 #include <array>
@@ -14,21 +14,21 @@ namespace ct {
 int64_t elements_of(const std::vector<ShardRange>& ranges);
 int64_t bytes_of(const std::vector<ShardRange>& ranges);
 
-/// `ranges` as the same ownership with each rank's in the order of `whole`, neighbours joined and empty ones left out.
-/// Checks that there is a list for each rank, that ranges lie inside `whole` and do not overlap there, and, where
-/// `whole` is the shard too, that they are at their places.
+/// The same ownership with each rank's ranges in the order of `whole`, with adjacent ones joined and empty ones
+/// removed. Checks that each rank has a list, that ranges are inside `whole` and do not overlap, and, if `whole` is
+/// also the shard, that they are at their places.
 Ownership tidy(Ownership ranges, int ranks, size_t whole_bytes, bool in_place);
 
-/// Checks that every rank's ranges lie inside its shard.
+/// Checks that every rank's ranges are inside its shard.
 void check_inside(const Ownership& ranges, size_t shard_bytes);
 
-/// Even, contiguous slices of `numel` floats that are shard and whole at once.
+/// Equal, contiguous slices of `numel` floats, for a buffer that is both shard and whole.
 Ownership even_slices(int ranks, int64_t numel);
 
 /// The sums of the f32 ranges that one rank owns.
 class PieceSums {
  public:
-  /// Where the leaf of `rank` for this range is, which begins `packed` elements into the rank's ranges laid end to end.
+  /// Returns the leaf of `rank` for this range, which begins at element `packed` of the rank's concatenated ranges.
   using FindLeaf = std::function<const float*(int rank, const ShardRange& range, int64_t packed)>;
 
   PieceSums(const std::vector<ShardRange>& ranges, float* shard, int ranks, int64_t leaves, SumOrder order);
@@ -42,7 +42,7 @@ class PieceSums {
     int64_t packed;
     float* out;
     TreeSum tree;
-    std::vector<float> partial;  // SumOrder::any: all that was pushed
+    std::vector<float> partial;  // SumOrder::any: the sum so far
   };
   void add(const FindLeaf& leaf, bool last);
 
@@ -52,7 +52,7 @@ class PieceSums {
   bool begun_ = false;
 };
 
-/// Counters of traffic by kind. Counted by the thread that launches, read by any.
+/// Counters of traffic by kind. The launching thread counts; any thread may read.
 class TrafficCounters {
  public:
   class Counter {
@@ -73,7 +73,7 @@ class TrafficCounters {
   std::array<Counter, 2> counters_;
 };
 
-/// What `rank` counts for one launch: the transport does not matter.
+/// The traffic that `rank` counts for one launch, on every transport.
 Traffic traffic_of_all_reduce(const Ownership& slices, int rank);
 Traffic traffic_of_reduce_scatter(const Ownership& ranges, int rank);
 Traffic traffic_of_all_gather(const Ownership& ranges, int rank);

@@ -1,4 +1,4 @@
-// One end of a TCP connection that carries messages of known length and never blocks.
+// One end of a non-blocking TCP connection for messages of known length.
 #pragma once
 
 #include <netinet/in.h>
@@ -10,7 +10,7 @@
 
 namespace ct {
 
-/// An object of plain data as room for bytes that arrive, and as bytes to send.
+/// The bytes of a plain object, to receive into and to send.
 template <class T>
 std::span<std::byte> room_of(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
@@ -23,7 +23,7 @@ std::span<const std::byte> bytes_of(const T& value) {
 class Connection {
  public:
   Connection() = default;
-  /// Takes a connected socket over.
+  /// Takes ownership of a connected socket.
   explicit Connection(int fd);
   Connection(Connection&& other) noexcept;
   Connection& operator=(Connection&& other) noexcept;
@@ -32,19 +32,19 @@ class Connection {
   int fd() const { return fd_; }
   bool open() const { return fd_ >= 0; }
   bool sending() const { return open() && !out_.empty(); }
-  /// Sends a message, behind those that are still to be sent.
+  /// Sends a message after all pending ones.
   void send(std::span<const std::byte> message);
-  /// Sends a message, or drops it while an earlier one is still to be sent: the other end does not read, and the next
-  /// message will replace this one.
+  /// Sends a message, or drops it if an earlier one is still pending because the other end does not read; the next
+  /// message replaces it.
   void send_latest(std::span<const std::byte> message);
   void flush();
-  /// Takes what has arrived; closes when the other end has.
+  /// Receives the available bytes; closes if the other end has closed.
   void receive();
-  /// The next whole message, if there is one.
+  /// Copies the next complete message; false: there is none.
   bool next(std::span<std::byte> message);
-  /// Waits until something has arrived or can be sent, and receives and sends it.
+  /// Waits until the connection can receive or send, and does so.
   void exchange(int milliseconds);
-  /// Nothing more will be sent.
+  /// Announces the end of sending.
   void finish();
   void close();
 
@@ -53,9 +53,9 @@ class Connection {
   std::vector<std::byte> in_, out_;
 };
 
-/// A socket of TCP over IPv4 that does not block; -1: errno.
+/// A non-blocking TCP socket over IPv4; -1: see errno.
 int stream_socket();
-/// A connection that is made within `patience`; not open: errno.
+/// Connects within `patience`; if the result is not open, see errno.
 Connection connect_to(const sockaddr_in& at, std::chrono::milliseconds patience);
 
 }  // namespace ct

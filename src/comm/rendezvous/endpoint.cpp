@@ -24,7 +24,7 @@ constexpr int kPortsAboveAgent = 16;
 const char* required(const Environment& environment, const char* variable) {
   const char* text = environment(variable);
   if (text == nullptr || *text == '\0')
-    fail(ExitCode::usage, variable, " is not set: RANK and WORLD_SIZE tell of several ranks, which meet at ",
+    fail(ExitCode::usage, variable, " is not set: RANK and WORLD_SIZE mean several ranks, which connect at ",
          "MASTER_ADDR and MASTER_PORT; torchrun and cifar-train launch set all of them");
   return text;
 }
@@ -43,14 +43,14 @@ Endpoint endpoint_of(const Environment& environment) {
   const char* end = port + std::strlen(port);
   const auto [stop, error] = std::from_chars(port, end, at.port);
   if (error != std::errc() || stop != end || at.port < 1 || at.port > 65535)
-    fail(ExitCode::usage, "MASTER_PORT='", port, "' is no TCP port: give a number from 1 to 65535");
+    fail(ExitCode::usage, "MASTER_PORT='", port, "' is not a TCP port: give a number from 1 to 65535");
   const char* agent = environment("TORCHELASTIC_USE_AGENT_STORE");
   if (agent != nullptr && std::string_view(agent) == "True") {  // which has the port itself
     at.port += 1;
     at.ports = kPortsAboveAgent;
     if (at.port + at.ports > 65536)
-      fail(ExitCode::usage, "MASTER_PORT=", port, ": torchrun has it, and ranks meet at one of the ", kPortsAboveAgent,
-           " above: give a smaller one by --master-port or --rdzv-endpoint");
+      fail(ExitCode::usage, "MASTER_PORT=", port, ": torchrun uses it, and ranks connect at one of the ",
+           kPortsAboveAgent, " above: give a smaller one by --master-port or --rdzv-endpoint");
   }
   for (const char* variable : {"TORCHELASTIC_RUN_ID", kJobVariable}) {
     const char* job = environment(variable);
@@ -88,8 +88,8 @@ std::vector<in_addr_t> resolve(const Endpoint& at) {
     const int problem = getaddrinfo(name.c_str(), nullptr, &hints, &found);
     if (problem == EAI_AGAIN) continue;
     if (problem != 0)
-      fail(ExitCode::usage, "MASTER_ADDR=", in_quotes(name), " is no host that is known here (", gai_strerror(problem),
-           "): give the name or IPv4 address of rank 0's host");
+      fail(ExitCode::usage, "MASTER_ADDR=", in_quotes(name), " cannot be resolved on this host (",
+           gai_strerror(problem), "): give the name or IPv4 address of rank 0's host");
     for (const addrinfo* i = found; i != nullptr; i = i->ai_next)
       addresses.push_back(reinterpret_cast<const sockaddr_in*>(i->ai_addr)->sin_addr.s_addr);
     freeaddrinfo(found);

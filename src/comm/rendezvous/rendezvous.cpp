@@ -105,7 +105,7 @@ class RollCall {
       }
       if (!complete() && Clock::now() >= end)
         end_for_all(ExitCode::peer,
-                    str(missing(), " did not come to host ", host_name(), ", ", text_of(at_), ", within ",
+                    str(missing(), " did not connect to host ", host_name(), ", ", text_of(at_), ", within ",
                         options_.timeout_s, " s: start all ranks, and allow TCP connections between their hosts"));
     }
     for (Connection& line : star_.to) send_reply(line, Reply::begin);
@@ -167,7 +167,7 @@ class RollCall {
           str(who, " connected to rank 0 of ", size_, " ranks: give each rank a number (RANK, --node_rank) of its own");
     else if (is_there(rank) &&
              callers_[rank] != get(hello.caller))  // who may try again, if the first time took too long
-      why = str("there are two of one rank: ", star_.names[rank], " and ", who,
+      why = str("two ranks have the same number: ", star_.names[rank], " and ", who,
                 ": give each a number (RANK, --node_rank) of its own");
     if (!why.empty()) {
       send_reply(unknown.line, Reply::refused, ExitCode::usage, why);
@@ -187,7 +187,7 @@ class RollCall {
   void look_for_leavers() {
     for (size_t rank = 1; rank < star_.to.size(); ++rank)
       if (star_.to[rank].open() && !is_there(rank) && options_.notice)
-        options_.notice(star_.names[rank] + " has left before all ranks had come; it may come again");
+        options_.notice(star_.names[rank] + " disconnected before all ranks had connected; it may connect again");
   }
 
   /// "rank 2", "ranks 1, 3"
@@ -231,7 +231,8 @@ std::chrono::steady_clock::time_point RendezvousOptions::deadline() const {
 }
 
 void RendezvousOptions::throw_if_stopped() const {
-  if (give_up()) fail(ExitCode::stopped, "stopped on request before all ranks had come; start the same command again");
+  if (give_up())
+    fail(ExitCode::stopped, "stopped on request before all ranks had connected; start the same command again");
 }
 
 // ---- rank 0
@@ -244,7 +245,7 @@ Listener::Listener(Endpoint at, int size) : at_(std::move(at)), size_(size), fd_
     return is_own_address(reinterpret_cast<const sockaddr*>(&any_port), sizeof any_port);
   };
   if (std::ranges::none_of(addresses, is_own))
-    fail(ExitCode::usage, "MASTER_ADDR=", in_quotes(name), " is no address of host ", host_name(),
+    fail(ExitCode::usage, "MASTER_ADDR=", in_quotes(name), " is not an address of host ", host_name(),
          ", where rank 0 runs: give that host's, or start rank 0 there");
   // Names of the loopback are for this host alone.
   const bool loopback = name == "localhost" || name.starts_with("127.");
@@ -280,7 +281,7 @@ Listener::Listener(int size)
   }
   const int problem = errno;
   if (fd_ >= 0) close(fd_);
-  fail(ExitCode::peer, "it cannot listen for TCP connections of its peers (", std::strerror(problem),
+  fail(ExitCode::peer, "it cannot listen for TCP connections of other ranks (", std::strerror(problem),
        "): raise its limit of open files, or allow it IPv4");
 }
 
@@ -297,7 +298,7 @@ Star connect_to_rank_0(const Endpoint& at, int rank, int size, const RendezvousO
   put(hello.host, host_name());
   put(hello.caller, random_word());
   const std::string me = str("rank ", rank, " (host ", host_name(), ")");
-  std::string problem = "the name is not known yet";
+  std::string problem = "the host name is not known yet";
 
   /// A connection to rank 0 of this job, or none and the `problem`.
   const auto try_at = [&](const sockaddr_in& there) -> Connection {
@@ -309,7 +310,7 @@ Star connect_to_rank_0(const Endpoint& at, int rank, int size, const RendezvousO
     line.send(bytes_of(hello));
     const auto reply = read_reply(line, Clock::now() + kHelloPatience, options);
     if (!reply || reply->magic != kMagic) {
-      problem = text_of(there) + " is answered by somebody else";
+      problem = text_of(there) + " is answered by another program";
       return {};
     }
     if (reply->verdict == Reply::refused) throw Error(static_cast<ExitCode>(reply->code), get(reply->text));
@@ -337,10 +338,10 @@ Star connect_to_rank_0(const Endpoint& at, int rank, int size, const RendezvousO
            "this one is one too many");
   }
   const auto reply = read_reply(line, options.deadline() + 10s, options);
-  if (!reply && line.open()) fail(ExitCode::peer, me, " has no answer from rank 0 at ", text_of(at));
+  if (!reply && line.open()) fail(ExitCode::peer, me, " received no answer from rank 0 at ", text_of(at));
   if (!reply)
     fail(ExitCode::peer, me, ": rank 0 at ", text_of(at),
-         " was lost before all ranks had come: start the same command again");
+         " was lost before all ranks had connected: start the same command again");
   if (reply->verdict != Reply::begin) throw ToldError(static_cast<ExitCode>(reply->code), get(reply->text));
   Star star{std::vector<Connection>(static_cast<size_t>(size)), {"rank 0 at " + text_of(at)}};
   star.to[0] = std::move(line);

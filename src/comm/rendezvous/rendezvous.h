@@ -1,4 +1,4 @@
-// Ranks find each other over TCP (IPv4): rank 0 listens at an endpoint, the others connect to it.
+// Connects ranks over TCP (IPv4): rank 0 listens at an endpoint, and the others connect to it.
 #pragma once
 
 #include <chrono>
@@ -14,47 +14,47 @@
 namespace ct {
 
 struct RendezvousOptions {
-  double timeout_s = 600;  // that a rank may be late
-  /// Receives rank 0's lines for people, of connections that it rejects and ranks that leave.
+  double timeout_s = 600;  // for ranks that start late
+  /// Receives rank 0's messages about rejected connections and ranks that disconnect.
   std::function<void(const std::string&)> notice = {};
-  /// Asked several times a second: true ends the wait with Error(stopped).
+  /// Called several times a second; true ends the wait with Error(stopped).
   std::function<bool()> give_up = [] { return false; };
 
   std::chrono::steady_clock::time_point deadline() const;
-  /// Throws Error(stopped) where the wait is to end.
+  /// Throws Error(stopped) if give_up() returns true.
   void throw_if_stopped() const;
 };
 
-/// An error that rank 0 has sent to this rank: rank 0 prints it, and one rank of every other host.
+/// An error that rank 0 has sent to this rank. Rank 0 and one rank of every other host print it.
 class ToldError : public Error {
  public:
   using Error::Error;
 };
 
-/// Rank 0's connections to all other ranks, or another rank's to rank 0, each at the place of its rank.
+/// Rank 0's connections to all other ranks, indexed by rank, or another rank's connection to rank 0.
 struct Star {
   std::vector<Connection> to;
   std::vector<std::string> names;  // "rank 2 (pid 71, host b)"; empty: unknown
 };
 
-/// Rank 0's socket.
+/// Rank 0's listening socket.
 class Listener {
  public:
-  /// At an endpoint that all ranks know. Throws Error(usage) where its address is not one of this host, or its ports
-  /// are in use.
+  /// Listens at an endpoint that all ranks know. Throws Error(usage) if its address does not belong to this host, or if
+  /// its ports are in use.
   Listener(Endpoint at, int size);
-  /// At a free port of all addresses of this host, with a word of its own; the ranks are to learn of endpoint().
-  /// Throws Error(peer).
+  /// Listens at a free port of all addresses of this host, with a new word; the caller must send endpoint() to the
+  /// ranks. Throws Error(peer).
   explicit Listener(int size);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
   const Endpoint& endpoint() const { return at_; }
-  /// Returns when all other ranks have connected: those that know the endpoint's word, with the same version of this
-  /// program and the same WORLD_SIZE. All others are rejected. A rank of the same job that cannot be right (there
-  /// twice, another version) ends the rendezvous of all ranks with Error(usage). Throws Error(peer) naming ranks that
-  /// did not come in time.
+  /// Returns when all other ranks have connected, with the endpoint's word, the same version of this program and the
+  /// same WORLD_SIZE. All other connections are rejected. An invalid rank of the same job (a duplicate, or another
+  /// version) ends the rendezvous of all ranks with Error(usage). Throws Error(peer) with the ranks that did not
+  /// connect in time.
   Star accept_ranks(const RendezvousOptions& options) const;
 
  private:
@@ -62,11 +62,11 @@ class Listener {
   int size_, fd_;
 };
 
-/// Returns when all ranks have connected. Throws what accept_ranks() throws on rank 0, as ToldError; Error(usage) where
-/// another job listens there; Error(peer) where nobody listens in time, or rank 0 is lost.
+/// Returns when all ranks have connected. Throws the error of accept_ranks() on rank 0 as ToldError; Error(usage) if
+/// another job listens at the endpoint; Error(peer) if no process listens in time, or if rank 0 is lost.
 Star connect_to_rank_0(const Endpoint& at, int rank, int size, const RendezvousOptions& options);
 
-/// A star of connections between ranks that know each other. Throws the same Error(peer) on all of them.
+/// Connects ranks that already share a Bootstrap in a star. Throws the same Error(peer) on all of them.
 Star make_star(Bootstrap& ranks, double timeout_s);
 
 }  // namespace ct

@@ -22,10 +22,10 @@ std::vector<std::string> TcpBootstrap::gather(std::string_view mine) {
     Connection& line = star_.to[rank];
     while (!holds(line)) {
       if (!line.open())
-        fail(ExitCode::peer, star_.names[rank], " was lost while ranks met: start the same command again");
+        fail(ExitCode::peer, star_.names[rank], " was lost while ranks connected: start the same command again");
       options_.throw_if_stopped();
       if (std::chrono::steady_clock::now() >= end)
-        fail(ExitCode::peer, star_.names[rank], " says nothing for ", options_.timeout_s, " s");
+        fail(ExitCode::peer, star_.names[rank], " is silent for ", options_.timeout_s, " s");
       line.exchange(100);
     }
   };
@@ -38,7 +38,7 @@ std::vector<std::string> TcpBootstrap::gather(std::string_view mine) {
   const auto read = [&](size_t rank) {
     uint64_t length = 0;
     wait_until(rank, [&](Connection& line) { return line.next(room_of(length)); });
-    if (length > kLongestText) fail(ExitCode::peer, star_.names[rank], " says too much: ", length, " bytes");
+    if (length > kLongestText) fail(ExitCode::peer, star_.names[rank], " sent too much: ", length, " bytes");
     std::string text(length, '\0');
     wait_until(rank, [&](Connection& line) { return line.next(std::as_writable_bytes(std::span(text))); });
     return text;

@@ -1,4 +1,4 @@
-// Ranks that have nothing but an endpoint: torchrun's, `launch`'s, those of a job script.
+// The Bootstrap of ranks that share only an endpoint: those of torchrun, `launch` or a job script.
 #pragma once
 
 #include "comm/bootstrap.h"
@@ -11,7 +11,7 @@ class TcpBootstrap : public Bootstrap {
   TcpBootstrap(int rank, int size, const Endpoint& at, const RendezvousOptions& options);
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  /// Throws Error(peer) naming a rank that was lost.
+  /// Throws Error(peer) with the lost rank.
   std::vector<std::string> gather(std::string_view mine) override;
 
  private:

@@ -1,5 +1,5 @@
-// Messages by UCX (libucx): TCP, shared memory, RDMA where there is any. Its library is opened when it is wanted, not
-// linked. Without its headers at build time (no_ucx.cpp) make_ucx_wire refuses.
+// Messages by UCX (libucx) over TCP, shared memory or RDMA. The library is opened on first use, not linked. In a build
+// without its headers (no_ucx.cpp) make_ucx_wire throws.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,11 @@
 
 namespace ct {
 
-/// Collective. Throws the same Error on all of them: usage where the library is
-/// missing on a host, peer where messages do not get through.
+/// Collective. Throws the same Error on all ranks: usage if the library is missing on a host, peer if messages do not
+/// arrive.
 std::unique_ptr<MessageWire> make_ucx_wire(Bootstrap& ranks);
 
-/// "UCX 1.13.1", or why there is none.
+/// "UCX 1.13.1", or the reason why there is no UCX.
 std::string ucx_library();
 
 }  // namespace ct

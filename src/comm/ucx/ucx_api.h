@@ -1,4 +1,4 @@
-// The functions of UCX that messages need, from the library that is found at run time.
+// UCX's functions for messages, from the library that is found at run time.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -29,7 +29,7 @@ struct UcxApi {
 #undef CT_MEMBER
 };
 
-/// Once opened, the library stays. Throws ExitCode::usage naming it where it is not there, or lacks a function.
+/// Opens the library, which then stays open. Throws ExitCode::usage if it is missing or lacks a function.
 UcxApi open_ucx();
 
 }  // namespace ct

@@ -271,7 +271,8 @@ std::unique_ptr<MessageWire> make_ucx_wire(Bootstrap& ranks) {
     for (const auto end = Clock::now() + kPatience; !batch->done();)
       if (Clock::now() >= end)
         fail(ExitCode::peer, "messages by UCX do not reach all ranks from host ", host_name(),
-             ": name the network that connects the hosts in UCX_NET_DEVICES, as eth0, and allow all TCP ports on it");
+             ": set UCX_NET_DEVICES to the network that connects the hosts, such as eth0, and allow all TCP ports on "
+             "it");
   });
   return wire;
 }

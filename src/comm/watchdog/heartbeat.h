@@ -1,4 +1,4 @@
-// Signs of life of one rank: written by it as it works, read by the watchdogs (comm/watchdog/watchdog.h).
+// The signs of life of a rank, written by the rank and read by the watchdogs (comm/watchdog/watchdog.h).
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,7 @@
 
 namespace ct {
 
-/// What a rank is doing, for people and for deadlines.
+/// The current work of a rank, for messages and deadlines.
 enum class Phase : uint32_t { start, data, step, save, evaluation, end };
 inline std::string_view name_of(Phase phase) {
   switch (phase) {
@@ -27,14 +27,14 @@ inline std::string_view name_of(Phase phase) {
   return "an unknown phase";
 }
 
-/// A rank's signs of life, in memory that peers may share, zero at first. Written by one rank only.
+/// A rank's signs of life, initially zero, in memory that other ranks may share. Only the rank itself writes them.
 struct Heartbeat {
-  std::atomic<uint64_t> beats{0};        // by the rank's watchdog: its process runs
-  std::atomic<uint64_t> progress{0};     // by the rank: it gets somewhere
-  std::atomic<uint64_t> collectives{0};  // meetings with its peers so far, begun or done
-  std::atomic<uint32_t> waiting{0};      // collectives in which it waits for a peer
+  std::atomic<uint64_t> beats{0};        // counted by the rank's watchdog: the process runs
+  std::atomic<uint64_t> progress{0};     // counted by the rank: the work progresses
+  std::atomic<uint64_t> collectives{0};  // collectives so far, begun or done
+  std::atomic<uint32_t> waiting{0};      // collectives in which the rank waits for another rank
   std::atomic<Phase> phase{Phase::start};
-  std::atomic<uint32_t> ended{0};  // 1: nothing is to be expected of it any more, all is well
+  std::atomic<uint32_t> ended{0};  // 1: the rank has ended regularly
 
   void advance(Phase now) {
     phase.store(now, std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-// When is a rank lost? The watchdog's rules, as a state machine that is fed with times and signs of life.
+// The watchdog's rules for lost ranks, as a state machine whose input is times and signs of life.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 
 namespace ct {
 
-/// A rank's signs of life at one moment: its Heartbeat, and what is known of it from elsewhere. Plain data.
+/// A rank's signs of life at one moment: its Heartbeat, and whether its process is gone. Plain data.
 struct Signs {
   uint64_t beats = 0, progress = 0, collectives = 0;
   Phase phase = Phase::start;
   uint8_t waiting = 0, ended = 0;
-  uint8_t gone = 0;  // 1: its process is dead, or its connection is
+  uint8_t gone = 0;  // 1: its process is dead, or its connection is closed
 };
 Signs signs_of(const Heartbeat& heartbeat);
 
-/// What is wrong with a rank, and for how long it has been, in seconds.
+/// The fault of a rank, and its duration in seconds.
 struct Finding {
   enum class What : uint8_t { lost, silent, stuck };
   int rank = 0;
@@ -29,7 +29,7 @@ struct Finding {
   double seconds = 0;
 };
 
-/// Where a rank runs, for people.
+/// The process of a rank, for messages.
 struct RankPlace {
   int64_t pid = 0;
   std::string host;
@@ -40,16 +40,17 @@ std::string text_of(const Finding& finding, const Signs& signs, const RankPlace&
 
 class WatchdogRules {
  public:
-  /// All deadlines begin at `now`, in seconds of any clock that only goes forward.
+  /// All deadlines begin at `now`, in seconds of any monotonic clock.
   WatchdogRules(int ranks, Supervision deadlines, double now);
 
-  /// Looks for lost ranks; to be called several times a second. A rank that has ended is ignored. The others are
+  /// Returns a lost rank, if there is one; must be called several times a second. Ranks that have ended are ignored.
+  /// The others are
   ///   lost    as soon as they are gone,
-  ///   silent  when their beats stand still for heartbeat_s,
-  ///   stuck   when nobody's progress or collectives move for timeout_s: the culprit is a rank that does not wait for
-  ///           others, else the one that is behind.
-  /// A long time between two calls means that this watchdog itself did not run (the job was suspended and continued):
-  /// nothing can be said of others then, and all deadlines begin anew.
+  ///   silent  when their beats do not change for heartbeat_s,
+  ///   stuck   when no rank's progress or collectives change for timeout_s: the culprit is a rank that does not wait
+  ///           for others, otherwise the one with the fewest collectives.
+  /// A long time between two calls means that this watchdog itself did not run (the job was suspended and continued);
+  /// all deadlines then restart.
   std::optional<Finding> look(double now, std::span<const Signs> ranks);
 
  private:

@@ -23,7 +23,7 @@ std::optional<DataSource> locate(const fs::path& path, const LocateOptions& opti
   if (there && !is_synthetic_folder(folder))
     return DataSource{.folder = folder, .note = str("data: ", kCifarName, " in ", folder.string())};
   if (!options.by_name) return std::nullopt;
-  if (there) fail(ExitCode::data, folder.string(), ": holds the synthetic set; ", remedy);
+  if (there) fail(ExitCode::data, folder.string(), ": contains the synthetic set; ", remedy);
   fail(ExitCode::data, folder.string(), ": no such folder; ", remedy,
        options.evaluated ? "" : ", or set data.dataset to auto");
 }

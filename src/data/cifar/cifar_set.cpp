@@ -52,7 +52,7 @@ std::string size_problem(uint64_t bytes, int64_t records_per_file) {
                records_per_file, " records of ", kRecordBytes, ")");
   }
   if (bytes % kRecordBytes != 0)
-    return str("truncated: ", bytes, " bytes are no whole number of records of ", kRecordBytes);
+    return str("truncated: ", bytes, " bytes are not a whole number of records of ", kRecordBytes);
   return "";
 }
 
@@ -99,7 +99,7 @@ CifarSet::CifarSet(const fs::path& folder, Split split, const CifarOptions& opti
     : DataSet(std::string(is_synthetic_folder(folder) ? kSyntheticName : kCifarName), kCifarShape) {
   if (const PathKind kind = kind_of(folder, ExitCode::data); kind != PathKind::folder) {
     fail(ExitCode::data, folder.string(), ": ", kind == PathKind::nothing ? "no such folder" : "not a folder",
-         "; data.path names the folder that holds ", kCifarFolder, "/");
+         "; data.path must be the folder that contains ", kCifarFolder, "/");
   }
   const bool synthetic = name() == kSyntheticName;
   class_names_ = read_class_names(folder);

@@ -2,8 +2,8 @@
 // data_batch_1..5.bin and test_batch.bin of 10,000 records each; a record is one label byte and 3,072 pixel bytes,
 // planar: 32x32 red, then green, then blue, row by row.
 //
-// The files are mapped read-only, so the ranks of one host share the pages; labels are copied and checked at open.
-// Everything wrong with them is Error(data), one line that names the file (and record) and the remedy.
+// The files are mapped read-only, so the ranks of one host share the pages; labels are copied and checked at open. A
+// fault is Error(data), one line with the file (and record) and the remedy.
 #pragma once
 
 #include <filesystem>
@@ -29,19 +29,18 @@ std::vector<std::string> batch_files(Split split);
 std::vector<std::string> all_batch_files();
 
 struct CifarOptions {
-  OnCorrupt on_corrupt = OnCorrupt::error;  // a record whose label is not a class: refused, or left out and counted
+  OnCorrupt on_corrupt = OnCorrupt::error;       // for a record with an invalid label: error, or leave out and count
   std::optional<int64_t> records_per_file = {};  // absent: see records_per_file(); 0: any whole number, for small sets
 };
 
 class CifarSet final : public DataSet {
  public:
-  /// Maps the files of `split` in `folder`. Whether it is CIFAR-10 or the synthetic set shows in the folder
-  /// (is_synthetic_folder).
+  /// Maps the files of `split` in `folder`; is_synthetic_folder distinguishes CIFAR-10 from the synthetic set.
   CifarSet(const std::filesystem::path& folder, Split split, const CifarOptions& options = {});
-  /// A set of records that it owns in memory; no files. Labels are checked as files' are.
+  /// A set of records in its own memory, without files. Labels are checked as in files.
   CifarSet(std::string name, std::vector<std::string> class_names, std::vector<uint8_t> records);
 
-  /// 3,072 planar bytes of image i, valid as long as the set.
+  /// The 3,072 planar bytes of image i, valid for the lifetime of the set.
   const uint8_t* pixels(int64_t i) const { return records_[static_cast<size_t>(i)] + 1; }
 
   uint32_t fingerprint() const override;
@@ -59,24 +58,24 @@ class CifarSet final : public DataSet {
   std::vector<const uint8_t*> records_;
 };
 
-/// Names listed in folder/batches.meta.txt; empty when there is no such file. Error(data) where it cannot be read, or
-/// there are not ten.
+/// The names in folder/batches.meta.txt; empty if there is no such file. Error(data) if it cannot be read or does not
+/// have ten names.
 std::vector<std::string> read_class_names(const std::filesystem::path& folder);
 
-/// Does the folder hold the synthetic set: by its own name, or by the class names written in it wherever it was moved?
+/// Does the folder contain the synthetic set, by its name or, after a move, by the class names in it?
 bool is_synthetic_folder(const std::filesystem::path& folder);
 
-/// How many records each file of the set in `folder` should have: kRecordsPerFile, or as the longest file of a
-/// synthetic set, which may have been written with fewer images.
+/// The number of records that each file of the set in `folder` should have: kRecordsPerFile, or that of the longest
+/// file of a synthetic set, which may be smaller.
 int64_t records_per_file(const std::filesystem::path& folder);
 
-/// What is wrong with a file of that many bytes, or nothing. records_per_file 0: any whole number.
+/// The fault of a file of that many bytes; empty: none. records_per_file 0: any whole number.
 std::string size_problem(uint64_t bytes, int64_t records_per_file);
 
-/// What is wrong with such a file, which may be no file of the set at all; labels are not looked at.
+/// The fault of a file, which need not belong to the set; labels are not checked.
 std::string batch_problem(std::span<const std::byte> file, int64_t records_per_file);
 
-/// How to get whole files again, for error messages: by set.
+/// The remedy in error messages: how to get complete files again.
 std::string_view data_remedy(bool synthetic);
 
 }  // namespace ct

@@ -46,10 +46,11 @@ std::string note_of_published(std::span<const std::string> sha1) {
   }
   if (others.empty()) return "";
   if (!some)
-    return str("no file has the sum of a published one of ", kCifarName,
+    return str("no file has the checksum of a published one of ", kCifarName,
                ": its images in another encoding or order, changed ones, or others");
-  return fmt::format("{}: not as published, though other files are: damaged, unless somebody changed that; {}",
-                     fmt::join(others, ", "), data_remedy(/*synthetic=*/false));
+  return fmt::format(
+      "{}: differs from the published file, although other files are as published: damaged, or changed by hand; {}",
+      fmt::join(others, ", "), data_remedy(/*synthetic=*/false));
 }
 
 std::vector<FileReport> verify_batches(const fs::path& folder, const OpenOptions&, Depth depth) {

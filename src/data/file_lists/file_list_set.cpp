@@ -47,13 +47,13 @@ std::vector<std::string> read_names(const fs::path& path) {
   read_list(path, ',', [&](std::string_view name, int label, int64_t line) {
     if (label >= kMostClasses)
       fail(ExitCode::data, path.string(), ": line ", line, ": label ", label, " is more than the ", kMostClasses - 1,
-           " that there can be");
+           " that are possible");
     if (static_cast<size_t>(label) >= names.size()) names.resize(static_cast<size_t>(label) + 1);
     std::string& to = names[static_cast<size_t>(label)];
     if (!to.empty()) fail(ExitCode::data, path.string(), ": line ", line, ": label ", label, " has a name already");
     to = printable(name);
   });
-  if (names.empty()) fail(ExitCode::data, path.string(), ": names no class; write the list again");
+  if (names.empty()) fail(ExitCode::data, path.string(), ": contains no class; write the list again");
   for (size_t c = 0; c < names.size(); ++c)
     if (names[c].empty()) fail(ExitCode::data, path.string(), ": label ", c, " has no name; write the list again");
   return names;
@@ -66,8 +66,8 @@ bool holds_file_lists(const fs::path& folder) {
   if (!has(kTrainingList) && !has(kValidationList)) return false;
   for (const std::string_view list : {kTrainingList, kValidationList, kLabelList})
     if (!has(list))
-      fail(ExitCode::data, folder.string(), ": has no ", list, ", which belongs to its other lists: ", kTrainingList,
-           ", ", kValidationList, " and ", kLabelList, " go together");
+      fail(ExitCode::data, folder.string(), ": has no ", list, ", which its other lists need: ", kTrainingList, ", ",
+           kValidationList, " and ", kLabelList, " go together");
   return true;
 }
 
@@ -81,7 +81,7 @@ FileListSet::FileListSet(const fs::path& folder, Split split, OnCorrupt on_corru
     pictures_.push_back((folder / path).string());
     labels_.push_back(static_cast<uint16_t>(label));
   });
-  if (pictures_.empty()) fail(ExitCode::data, list.string(), ": names no picture; write the list again");
+  if (pictures_.empty()) fail(ExitCode::data, list.string(), ": contains no picture; write the list again");
 }
 
 uint32_t FileListSet::fingerprint() const {

@@ -1,8 +1,8 @@
-// Pictures that file lists name, for `data convert`: a folder prepared with
-//   training_file_list.txt, validation_file_list.txt   a line "<path> <label>" for each picture; the latter's are those
-//                                                      to test on
+// Pictures in file lists, for `data convert`. The folder contains
+//   training_file_list.txt, validation_file_list.txt   a line "<path> <label>" for each picture; the second list is
+//                                                      the test split
 //   labels.txt                                         a line "<name>, <label>" for each class
-// A path may hold spaces; one that does not begin at the root begins at the folder.
+// A path may contain spaces; a relative path is relative to the folder.
 #pragma once
 
 #include <filesystem>
@@ -18,12 +18,12 @@ namespace ct {
 inline constexpr std::string_view kTrainingList = "training_file_list.txt",
                                   kValidationList = "validation_file_list.txt", kLabelList = "labels.txt";
 
-/// Does the folder have lists of pictures? Error(data) names the one of the three that is missing.
+/// Does the folder have lists of pictures? Error(data) with the file if one of the three is missing.
 bool holds_file_lists(const std::filesystem::path& folder);
 
 class FileListSet final : public PictureSet {
  public:
-  /// Reads the list of `split`. Error(data) names the file and the line that is wrong. Pictures are not looked at.
+  /// Reads the list of `split`. Error(data) with the faulty file and line. Pictures are not read.
   FileListSet(const std::filesystem::path& folder, Split split, OnCorrupt on_corrupt);
 
   uint32_t fingerprint() const override;

@@ -39,7 +39,7 @@ std::optional<DataSource> locate(const fs::path& path, const LocateOptions& opti
   if (!options.by_name) return std::nullopt;
   if (options.evaluated)
     fail(ExitCode::data, path.string(), ": ", lack_of("folder of pictures", path),
-         "; give the folder that holds train/ and val/, or one of these, with --data DIR");
+         "; give the folder that contains train/ and val/, or one of these, with --data DIR");
   fail(ExitCode::data, path.string(), ": no train/ and val/; ", how_to_get(path),
        ", or name the two folders by data.train and data.val");
 }
@@ -55,8 +55,8 @@ void require_known_classes(const fs::path& train, const fs::path& val) {
   for (const auto& [outer, names, inner] : {std::tuple(train, missing, val), {val, more, train}})
     for (const std::string& name : names)
       if (same_place(outer / name, inner, ExitCode::data))
-        fail(ExitCode::data, inner.string(), ": lies in ", outer.string(), ", of which it would be a class; give ",
-             "data.train and data.val that lie beside each other");
+        fail(ExitCode::data, inner.string(), ": is inside ", outer.string(), " and would be one of its classes; give ",
+             "data.train and data.val that are next to each other");
   if (more.empty()) return;
   const auto named = [](const std::vector<std::string>& names) {
     return str(in_quotes(names.front()), names.size() > 1 ? str(" and ", names.size() - 1, " more") : "");
@@ -65,7 +65,7 @@ void require_known_classes(const fs::path& train, const fs::path& val) {
     fail(ExitCode::data, train.string(), ": no folder for the class ", named(more), ", which ", val.string(),
          " has; give it pictures to train on, or remove it there");
   fail(ExitCode::data, val.string(), ": no folder for the class ", named(missing), ", which ", train.string(),
-       " has, but one for ", named(more), ", which it has not; give the same class the same name in both");
+       " has, but one for ", named(more), ", which has no such class there; give the same class the same name in both");
 }
 
 /// The classes that `val` is to tell apart, be they there or not: those of `train`, or `known` where that is not there.

@@ -22,7 +22,7 @@ class Reading {
  public:
   explicit Reading(const fs::path& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (fd_ >= 0) return;
-    if (errno == ENOENT) fail(ExitCode::data, "no longer there");
+    if (errno == ENOENT) fail(ExitCode::data, "no longer exists");
     if (errno == EMFILE || errno == ENFILE)
       fail(ExitCode::io, path.string(), ": too many open files; raise the limit (ulimit -n)");
     fail(ExitCode::data, "it cannot be opened: ", std::strerror(errno));
@@ -89,10 +89,10 @@ std::span<const std::byte> ImageFolderSet::bytes(int64_t i, std::vector<std::byt
   const Reading file(path(i));
   const int64_t now = file.bytes();
   if (now != before)
-    fail(ExitCode::data, "changed while it was in use: ", now < 0 ? "it is no file any more" : str(now, " bytes"),
-         ", it had ", before);
+    fail(ExitCode::data, "changed during the run: ", now < 0 ? "no longer a file" : str(now, " bytes"), ", it had ",
+         before);
   scratch.resize(static_cast<size_t>(before));
-  if (file.read(scratch) != scratch.size()) fail(ExitCode::data, "cut while it was read");
+  if (file.read(scratch) != scratch.size()) fail(ExitCode::data, "truncated while it was read");
   return scratch;
 }
 

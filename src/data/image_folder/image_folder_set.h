@@ -14,8 +14,8 @@ inline constexpr std::string_view kImageFolderRemedy = "restore the file, or rem
 struct ImageFolderOptions {
   PictureTransform pictures = {};
   OnCorrupt on_corrupt = OnCorrupt::error;
-  int threads = 1;  // that look at the files
-  /// Of which some may have no pictures, or no folder; empty: those that have a folder, each with pictures.
+  int threads = 1;  // that read names and sizes of the files
+  /// The classes, some of which may have no pictures or no folder; empty: all folders, each with pictures.
   std::vector<std::string> classes = {};
 };
 
@@ -24,9 +24,9 @@ class ImageFolderSet final : public PictureSet {
   /// Opens one split's folder.
   ImageFolderSet(std::filesystem::path folder, const ImageFolderOptions& options);
 
-  /// Of names and sizes: to read every picture would take as long as an epoch.
+  /// A checksum of names and sizes, because reading every picture would take as long as an epoch.
   uint32_t fingerprint() const override;
-  /// Refuses a file that is not as long as it was when the set was opened.
+  /// Throws if a file's length has changed since the set was opened.
   std::span<const std::byte> bytes(int64_t i, std::vector<std::byte>& scratch) const override;
   std::string picture_name(int64_t i) const override { return path(i).string(); }
   std::filesystem::path path(int64_t i) const;

@@ -160,7 +160,7 @@ class ClassReader {
 std::vector<std::string> folders_in(const fs::path& folder, Hidden* hidden) {
   if (const PathKind kind = kind_of(folder, ExitCode::data); kind != PathKind::folder)
     fail(ExitCode::data, folder.string(), ": ", kind == PathKind::nothing ? "no such folder" : "not a folder",
-         "; it holds a folder for each class, with its pictures");
+         "; it must contain a folder of pictures for each class");
   OpenFolder open(folder);
   std::vector<std::string> names;
   for (const auto& [name, type] : open.entries(folder)) {
@@ -180,7 +180,7 @@ std::vector<std::string> class_folders(const fs::path& folder) {
   if (names.empty())
     fail(ExitCode::data, folder.string(), ": no folders; put the pictures of each class into its own folder");
   if (names.size() == 1)
-    fail(ExitCode::data, folder.string(), ": one folder alone, ", in_quotes(names.front()),
+    fail(ExitCode::data, folder.string(), ": only one folder, ", in_quotes(names.front()),
          ": training needs two classes or more; put the pictures of each class into its own folder");
   if (names.size() > kMost)
     fail(ExitCode::data, folder.string(), ": ", names.size(), " folders; there may be ", kMost, " classes");

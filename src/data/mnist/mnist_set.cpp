@@ -31,7 +31,7 @@ IdxFile read_idx(std::span<const std::byte> file, size_t header, int magic, int6
   const int64_t count = number_at(file, 4), whole = static_cast<int64_t>(header) + count * item,
                 bytes = static_cast<int64_t>(file.size());
   if (std::string problem = other(); !problem.empty()) return wrong(problem);
-  if (count == 0) return wrong("its header says that it has 0 items");
+  if (count == 0) return wrong("its header declares 0 items");
   if (bytes != whole)
     return wrong(bytes < whole ? "truncated: " : "too long: ", bytes, " bytes where ", whole, " belong (", count,
                  " items of ", item, " and a header of ", header, ")");

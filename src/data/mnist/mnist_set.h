@@ -1,6 +1,6 @@
-// MNIST: handwritten digits in idx files (http://yann.lecun.com/exdb/mnist/), two for each split. One of images has a
-// header of 16 bytes (0x803, count, rows, columns, all big-endian), then their bytes, row by row; one of labels has 8
-// (0x801, count), then a byte for each.
+// MNIST: handwritten digits in idx files (http://yann.lecun.com/exdb/mnist/), two for each split. A file of images has
+// a header of 16 bytes (0x803, count, rows, columns, all big-endian), then the pixels, row by row; a file of labels has
+// a header of 8 bytes (0x801, count), then one byte for each label.
 //
 // The files of images are mapped read-only, so the ranks of one host share the pages; labels are copied and checked.
 #pragma once
@@ -31,16 +31,16 @@ inline constexpr MnistFiles mnist_files(Split split) {
 
 /// A file of images or of labels.
 struct IdxFile {
-  std::span<const std::byte> items = {};  // all of them, behind the header
+  std::span<const std::byte> items = {};  // all bytes after the header
   int64_t count = 0;
-  std::string problem = {};  // what is wrong, in one line without the path; empty: nothing
+  std::string problem = {};  // the fault, in one line without the path; empty: none
 };
 IdxFile read_images(std::span<const std::byte> file);
 IdxFile read_labels(std::span<const std::byte> file);
 
-/// Why there is nothing to open at `path`, which may lie there still compressed; empty: there is a file.
+/// The reason why `path` cannot be opened, for example that it is still compressed; empty: the file exists.
 std::string missing_file(const std::filesystem::path& path);
-/// How to get whole files again, for error messages.
+/// The remedy in error messages: how to get complete files again.
 std::string_view mnist_remedy();
 /// "label 3 is 77, the classes are 0 to 9"
 std::string bad_label(int64_t i, int label);
@@ -49,7 +49,7 @@ std::string count_problem(int64_t images, int64_t labels);
 
 class MnistSet final : public DataSet {
  public:
-  /// Opens the files of `split`. Error(data) names the one that is wrong.
+  /// Opens the files of `split`. Error(data) with the faulty file.
   MnistSet(const std::filesystem::path& folder, Split split, OnCorrupt on_corrupt);
 
   uint32_t fingerprint() const override;

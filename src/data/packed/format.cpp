@@ -33,14 +33,14 @@ PackedHeader read_header(std::span<const std::byte> file) {
   if (const std::string_view other = wrong_download(file); !other.empty()) wrong(other);
   if (!is_packed(file)) wrong("not a packed file");
   PackedHeader header;
-  if (file.size() < sizeof header) wrong("cut short: ", file.size(), " bytes, its header alone has ", sizeof header);
+  if (file.size() < sizeof header) wrong("truncated: ", file.size(), " bytes, its header alone has ", sizeof header);
   std::memcpy(&header, file.data(), sizeof header);
   if (header.version != kPackedVersion)
-    wrong("written by another version of the program, in format ", header.version, ", where this one reads format ",
+    wrong("written by another version of the program, in format ", header.version, ", but this version reads format ",
           kPackedVersion);
   if (header.header_crc != crc_of(header)) wrong("damaged: its header does not match its checksum");
   if (file.size() != header.file_bytes)
-    wrong(file.size() < header.file_bytes ? "cut short: " : "too long: ", file.size(), " bytes where ",
+    wrong(file.size() < header.file_bytes ? "truncated: " : "too long: ", file.size(), " bytes where ",
           header.file_bytes, " belong");
   return header;
 }
@@ -61,13 +61,13 @@ void check_entries(const PackedIndex& index, const PackedHeader& header) {
   for (size_t i = 0; i < index.entries.size(); ++i) {
     const PackedEntry& e = index.entries[i];
     const bool lies_in = e.offset >= begin && e.offset <= header.file_bytes && e.bytes <= header.file_bytes - e.offset;
-    if (!lies_in || e.bytes == 0) wrong("damaged: picture ", i, " does not lie within the file");
+    if (!lies_in || e.bytes == 0) wrong("damaged: picture ", i, " is not within the file");
     if (e.label >= header.classes)
       wrong("damaged: picture ", i, " has label ", e.label, ", the classes are 0 to ", header.classes - 1);
     if (e.name_end < name_end || e.name_end > header.text_bytes) wrong("damaged: the name of picture ", i);
     name_end = e.name_end;
   }
-  if (name_end != header.text_bytes) wrong("damaged: bytes behind the last name");
+  if (name_end != header.text_bytes) wrong("damaged: bytes after the last name");
 }
 
 bool is_line(std::string_view text) {
@@ -118,7 +118,7 @@ PackedIndex read_packed_index(std::span<const std::byte> file) {
   for (uint32_t c = 0; c < header.classes; ++c) {
     if (ends[c] < found.class_text || ends[c] > header.text_bytes) wrong("damaged: the name of class ", c);
     const std::string_view name = found.text.substr(found.class_text, ends[c] - found.class_text);
-    if (!is_line(name)) wrong("damaged: the name of class ", c, " is no line of text");
+    if (!is_line(name)) wrong("damaged: the name of class ", c, " is not a line of text");
     found.class_names.emplace_back(name);
     found.class_text = ends[c];
   }
@@ -142,8 +142,7 @@ std::vector<std::byte> packed_front(std::span<const std::string> class_names, st
       entries.push_back(
           {p.offset, p.bytes, p.crc, static_cast<uint32_t>(p.label), static_cast<uint32_t>((text += p.name).size())});
   if (text.size() > std::numeric_limits<uint32_t>::max() || entries.size() > kMostPictures)
-    fail(ExitCode::data, entries.size(), " pictures with ", text.size(),
-         " bytes of names are more than one file holds");
+    fail(ExitCode::data, entries.size(), " pictures with ", text.size(), " bytes of names are too many for one file");
 
   PackedHeader header{.magic = {},
                       .version = kPackedVersion,

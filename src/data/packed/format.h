@@ -1,12 +1,12 @@
-// A packed file (NAME.ctpack): the pictures of both splits behind an index, all little-endian.
+// A packed file (NAME.ctpack): an index and the pictures of both splits, all little-endian.
 //
 //   header       64 bytes: PackedHeader
-//   index        an entry for each picture, training's first: PackedEntry; where each class name ends: u32; then the
+//   index        a PackedEntry for each picture, the training split first; the end of each class name: u32; then the
 //                class names and the pictures' names, without gaps
-//   pictures     JPEG or PNG files, wherever the entries say
+//   pictures     JPEG or PNG files, at the offsets of the entries
 //
-// Header, index and every picture have a CRC-32C: opening checks the first two and every number in them, reading a
-// picture its own.
+// Header, index and every picture have a CRC-32C. Opening checks header and index and every number in them; reading a
+// picture checks its own.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@
 namespace ct {
 
 inline constexpr std::string_view kPackedSuffix = ".ctpack";
-inline constexpr std::string_view kPackedMagic = "ctpack\r\n";  // a transfer as text shows
+inline constexpr std::string_view kPackedMagic = "ctpack\r\n";  // detects a transfer in text mode
 inline constexpr uint32_t kPackedVersion = 1;
 
 struct PackedHeader {
@@ -61,15 +61,16 @@ struct PackedIndex {
   std::string_view name(Split split, int64_t i) const;
 };
 
-/// Does a file begin like a packed one, whole or not?
+/// Does a file begin like a packed file, complete or not?
 bool is_packed(std::span<const std::byte> file);
 
-/// What is wrong is Error(data) without the file's name. `file` is all of it, and its pictures are not looked at.
+/// A fault is Error(data) without the file's name. `file` is the whole file; its pictures are not read.
 PackedIndex read_packed_index(std::span<const std::byte> file);
 
-/// A picture's bytes; none where the entry leads out of the file, as it may once the file is written over in place.
+/// A picture's bytes; empty if the entry points outside the file, which is possible after the file was overwritten in
+/// place.
 std::span<const std::byte> packed_bytes(std::span<const std::byte> file, const PackedEntry& picture);
-/// What is wrong with them, in one line without the picture's name; empty: nothing.
+/// The fault of a picture's bytes, in one line without its name; empty: none.
 std::string packed_problem(std::span<const std::byte> file, const PackedEntry& picture);
 
 /// A picture to be packed.
@@ -83,7 +84,7 @@ struct PackedPicture {
 /// Header and index.
 std::vector<std::byte> packed_front(std::span<const std::string> class_names, std::span<const PackedPicture> train,
                                     std::span<const PackedPicture> test, uint64_t file_bytes);
-/// How long that is for so many pictures whose names, with those of the classes, have `text_bytes`.
+/// The length of header and index, where `text_bytes` is the length of all names.
 uint64_t packed_front_bytes(uint64_t pictures, uint64_t classes, uint64_t text_bytes);
 
 }  // namespace ct

@@ -60,7 +60,7 @@ class Packer {
       set.check_unchanged();
       if (pictures[split].empty())
         fail(ExitCode::data, options_.root.string(), ": no picture to ", split == 0 ? "train" : "test",
-             " on is left; give a folder with some");
+             " on is left; give a folder with pictures");
     }
     file.write_at(packed_front(class_names, pictures[0], pictures[1], at), 0);
     counts.train = static_cast<int64_t>(pictures[0].size());
@@ -137,7 +137,7 @@ class OnlyWriter {
  public:
   OnlyWriter(FileSystem& files, const fs::path& folder) : folder_(files, folder, O_RDONLY | O_DIRECTORY) {
     if (flock(folder_.fd(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-      fail(ExitCode::usage, folder.string(), ": another data convert writes into it; wait for its end");
+      fail(ExitCode::usage, folder.string(), ": another data convert is writing into it; wait until it has ended");
   }
 
  private:

@@ -1,4 +1,4 @@
-// Makes a packed file of any data set: pictures as they are or smaller, samples of other sets as PNG.
+// Packs any data set into one file: pictures unchanged or resized, samples of other sets as PNG.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 namespace ct {
 
 struct PackOptions {
-  std::filesystem::path root = {};  // below which pictures lie: the part of their names that is not kept
-  int resize = 0;                   // larger pictures get a shorter side of so many pixels, as JPEG; 0: none does
-  int quality = 90;                 // of such a JPEG
+  std::filesystem::path root = {};  // the pictures' folder, which is removed from their names
+  int resize = 0;                   // larger pictures are resized to this shorter side, as JPEG; 0: none
+  int quality = 90;                 // of these JPEGs
   OnCorrupt on_corrupt = OnCorrupt::error;
   int64_t max_pixels = kMaxPixels;
   int threads = 1;
   std::function<void(int64_t done, int64_t of)> progress = {};
-  /// Called with OnCorrupt::skip for each picture, those that the set itself left out among them.
+  /// Called with OnCorrupt::skip for each picture that is left out, including those that the set itself left out.
   std::function<void(const std::string& picture_and_why)> left_out = {};
 };
 
@@ -29,9 +29,9 @@ struct PackedCounts {
   uint64_t bytes = 0;
 };
 
-/// Replaces `out` as write_file_atomic does (base/files.h): all pictures are decoded, so that none is packed that would
-/// fail later. Memory holds a few pictures a thread; the bytes are the same for any number of threads. A damaged
-/// picture is Error(data) that names it. A second writer in the same folder is refused.
+/// Replaces `out` as write_file_atomic does (base/files.h). All pictures are decoded, so every packed picture can be
+/// decoded later. Memory contains a few pictures for each thread; the bytes are the same for any number of threads. A
+/// damaged picture is Error(data) with its name. A second writer in the same folder is refused.
 PackedCounts pack(FileSystem& files, const std::filesystem::path& out, const DataSet& train, const DataSet& test,
                   const PackOptions& options);
 

@@ -14,7 +14,7 @@ namespace {
 
 std::string how_to_get(const fs::path& path) {
   const fs::path file = path.extension() == kPackedSuffix ? path : path / str("NAME", kPackedSuffix);
-  return str("make one with: cifar-train data convert --from FOLDER --out ", file.string());
+  return str("create one with: cifar-train data convert --from FOLDER --out ", file.string());
 }
 
 /// A file, or the only packed one in a folder.
@@ -26,8 +26,8 @@ std::optional<fs::path> find(const fs::path& path) {
   for (const std::string& name : list_folder(path)) {
     if (is_hidden_name(name) || fs::path(name).extension() != kPackedSuffix) continue;
     if (found)
-      fail(ExitCode::data, path.string(), ": holds several packed files, such as ", found->filename().string(), " and ",
-           printable(name), "; name one of them");
+      fail(ExitCode::data, path.string(), ": contains several packed files, such as ", found->filename().string(),
+           " and ", printable(name), "; give one of them");
     found = path / name;
   }
   return found;

@@ -1,5 +1,5 @@
-// One split of a packed file (data/packed/format.h), mapped: the ranks of a host share its pages, nothing is read
-// before it is wanted but the index, and what is wanted next is asked of the disk in advance.
+// One split of a packed file (data/packed/format.h), memory-mapped: the ranks of a host share its pages. Only the index
+// is read at the start, and the next pictures are prefetched from the disk.
 #pragma once
 
 #include <filesystem>
@@ -15,10 +15,10 @@ namespace ct {
 
 inline constexpr std::string_view kPackedName = "packed pictures";
 
-/// How to get a whole file again, for error messages.
-inline constexpr std::string_view kPackedRemedy = "make it again with cifar-train data convert";
+/// The remedy in error messages: how to get a complete file again.
+inline constexpr std::string_view kPackedRemedy = "create it again with cifar-train data convert";
 
-/// A mapped file and its index. Error(data) names the file that is none, or is damaged.
+/// A mapped file and its index. Error(data) with the file if it is not a packed file or is damaged.
 class PackedFile {
  public:
   explicit PackedFile(const std::filesystem::path& path);
@@ -37,7 +37,7 @@ class PackedSet final : public PictureSet {
  public:
   PackedSet(const std::filesystem::path& path, Split split, const PictureTransform& transform, OnCorrupt on_corrupt);
 
-  /// Of the classes' names and the pictures' checksums and labels.
+  /// A checksum of class names and of the pictures' checksums and labels.
   uint32_t fingerprint() const override;
   std::span<const std::byte> bytes(int64_t i, std::vector<std::byte>& scratch) const override;
   std::string picture_name(int64_t i) const override;

@@ -1,4 +1,4 @@
-// The decoders of JPEG and PNG files, and what they refuse alike.
+// The decoders of JPEG and PNG files, and their common checks.
 #pragma once
 
 #include "data/pictures/decode.h"
@@ -9,7 +9,7 @@ inline constexpr const char* kEndsTooEarly = "truncated: the file ends before th
 
 /// Error(data) for a picture of more pixels than data.max_pixels.
 void require_allowed(PictureSize size, const DecodeOptions& options);
-/// Our own mistake: a window that is empty, or not in the picture.
+/// Error(bug) for a window that is empty or not in the picture.
 void require_inside(const Window& window, PictureSize size);
 
 /// decode_window(), or all of the picture without a choice, by libjpeg-turbo: baseline, extended and progressive; grey,
@@ -17,12 +17,11 @@ void require_inside(const Window& window, PictureSize size);
 PicturePart decode_jpeg(std::span<const std::byte> file, const ChooseWindow& window, const Wanted& wanted,
                         const DecodeOptions& options);
 
-/// Scans that are read of a progressive picture of that size. A dozen is usual; each costs a pass over all pixels,
-/// however few bytes it has, so that a large picture may have fewer.
+/// The largest number of scans that are read of a progressive picture of that size. A dozen is usual. Each scan costs a
+/// pass over all pixels even if it has few bytes, so the limit is lower for large pictures.
 int most_jpeg_scans(PictureSize size);
 
-/// The same by libpng, of the rows of a window in their full width. The file is read to its end, so that damage shows
-/// wherever it lies.
+/// The same by libpng, for the full rows of a window. The file is read to its end, so damage is found anywhere.
 PicturePart decode_png(std::span<const std::byte> file, const ChooseWindow& window, const DecodeOptions& options);
 
 }  // namespace ct

@@ -1,11 +1,11 @@
-// JPEG and PNG files into pictures, whatever their names say: the content tells the format.
+// Decodes JPEG and PNG files. The content determines the format, not the name.
 //
-// Everything becomes RGB of 8 bits as Pillow's convert("RGB") makes it: grey is repeated, CMYK is printed on white,
-// palettes are looked up, transparency is dropped; of 16 bits the high byte is kept. EXIF's orientation is not heeded.
+// The result is RGB of 8 bits, as from Pillow's convert("RGB"): grey is repeated, CMYK is printed on white, palettes
+// are looked up, transparency is dropped, and of 16 bits the high byte is kept. EXIF's orientation is ignored.
 //
-// What is wrong is Error(data) without the file's name, which the caller knows: a file that ends too early or does not
-// decode, another format, more pixels than allowed. Memory is bounded by the file's bytes and the pixels allowed, and
-// the latter are compared before any are made.
+// A fault is Error(data) without the file's name, which the caller adds: a file that is truncated or does not decode,
+// another format, more pixels than allowed. The bytes of the file and the allowed pixels bound the memory; the number
+// of pixels is checked before any is allocated.
 #pragma once
 
 #include <cstddef>
@@ -23,26 +23,26 @@ struct DecodeOptions {
   int64_t max_pixels = kMaxPixels;  // data.max_pixels
 };
 
-/// All of it.
+/// Decodes a whole picture.
 Picture decode(std::span<const std::byte> file, const DecodeOptions& options = {});
 
-/// A part of a picture, perhaps smaller than it was stored.
+/// A part of a picture, possibly at a lower resolution than stored.
 struct PicturePart {
   Picture picture;
-  int x = 0, y = 0;  // where it begins in the whole picture of that scale
-  double scale = 1;  // of the whole picture: a power of two, or an eighth's multiple
+  int x = 0, y = 0;  // its begin in the whole picture of that scale
+  double scale = 1;  // of the whole picture: a power of two, or a multiple of 1/8
 };
 
-/// How large a window will be when it is resized, which says what resolution it needs.
+/// The size to which a window will be resized, which determines the needed resolution.
 struct Wanted {
   PictureSize size = {};
-  bool exact = true;  // the window's pixels are those of decode(); false: at a fraction of the resolution that suffices
+  bool exact = true;  // the window has the pixels of decode(); false: the lowest sufficient resolution
 };
 
 /// Chooses a window of a picture whose header has been read; it must lie in the picture.
 using ChooseWindow = std::function<Window(PictureSize)>;
 
-/// Decodes a window and little else. Damage elsewhere may go unseen.
+/// Decodes little more than a window. Damage elsewhere may remain undetected.
 PicturePart decode_window(std::span<const std::byte> file, const ChooseWindow& window, const Wanted& wanted,
                           const DecodeOptions& options = {});
 

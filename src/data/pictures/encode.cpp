@@ -59,14 +59,15 @@ bool write_jpeg(const Picture& picture, int quality, JpegError& error, unsigned 
 std::vector<std::byte> encode_jpeg(const Picture& picture, int quality) {
   if (std::min(picture.width, picture.height) < 1 || std::max(picture.width, picture.height) > kLongestJpeg)
     fail(ExitCode::data, "a picture of ", picture.width, "x", picture.height,
-         " cannot be made a JPEG, whose sides have 1 to ", kLongestJpeg, " pixels");
+         " cannot become a JPEG, whose sides have 1 to ", kLongestJpeg, " pixels");
   JpegError error;
   unsigned char* bytes = nullptr;  // libjpeg's, from malloc
   unsigned long count = 0;
   const bool written = write_jpeg(picture, quality, error, bytes, count);
   // Only memory can fail now. What `bytes` says is then left alone: libjpeg may have freed it already.
   if (!written)
-    fail(ExitCode::memory, "a picture of ", picture.width, "x", picture.height, " cannot be made a JPEG: ", error.text);
+    fail(ExitCode::memory, "a picture of ", picture.width, "x", picture.height,
+         " cannot be encoded as JPEG: ", error.text);
   std::vector<std::byte> file(reinterpret_cast<std::byte*>(bytes), reinterpret_cast<std::byte*>(bytes) + count);
   std::free(bytes);
   return file;
@@ -88,7 +89,8 @@ std::vector<std::byte> encode_png(std::span<const uint8_t> planar, int channels,
   std::vector<std::byte> file(bytes);
   const int written = png_image_write_to_memory(&image, file.data(), &bytes, /*convert_to_8_bit=*/0, pixels.data(),
                                                 /*row_stride=*/0, /*colormap=*/nullptr);
-  if (written == 0) fail(ExitCode::data, "a picture of ", width, "x", height, " cannot be made a PNG: ", image.message);
+  if (written == 0)
+    fail(ExitCode::data, "a picture of ", width, "x", height, " cannot be encoded as PNG: ", image.message);
   file.resize(bytes);
   return file;
 }

@@ -1,4 +1,4 @@
-// Pictures into files.
+// Encodes pictures.
 #pragma once
 
 #include <cstddef>

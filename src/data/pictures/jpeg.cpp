@@ -107,8 +107,8 @@ class Jpeg {
     const int most = most_jpeg_scans(size());
     if (d.input_scan_number <= most) return;
     std::snprintf(message_, sizeof message_,
-                  "a JPEG file of more than %d scans, as many as are read of a picture of %dx%d pixels", most,
-                  size().width, size().height);
+                  "a JPEG file of more than %d scans, the limit for a picture of %dx%d pixels", most, size().width,
+                  size().height);
     std::longjmp(failed_, 1);
   }
 

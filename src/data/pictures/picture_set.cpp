@@ -28,7 +28,8 @@ bool PictureSet::read(int64_t i, const SampleKey& key, uint8_t* to) const {
   if (problem.empty()) return true;
   check_unchanged();  // a file that was written over is no damaged one
   if (on_corrupt_ == OnCorrupt::skip) return false;
-  if (!is_as_it_was(i)) fail(ExitCode::data, picture_name(i), ": ", problem, "; restore it as it was and start again");
+  if (!is_as_it_was(i))
+    fail(ExitCode::data, picture_name(i), ": ", problem, "; restore the original file and start again");
   fail(ExitCode::data, picture_name(i), ": ", problem, "; repair or remove the file, or ", kSkipDamaged);
 }
 

@@ -7,17 +7,17 @@
 
 namespace ct {
 
-inline constexpr int kWeightBits = 22;  // behind the point of a weight
+inline constexpr int kWeightBits = 22;  // fractional bits of a weight
 
-/// So many weights of a pixel resize_rows() takes: at least as many as it needs, the rest zero.
+/// The number of weights for a pixel in resize_rows(): at least `taps`, the rest zero.
 int padded_taps(int taps);
-/// Bytes that it may read from where a pixel's weights begin, for nothing.
+/// Bytes that it may read from the begin of a pixel's weights on, including unused ones.
 size_t bytes_read(int padded_taps);
 /// Bytes of a row that it writes.
 size_t narrow_row_bytes(size_t pixels);
 
-/// Rows become narrower (or wider). What is written holds the red of four pixels, then their green, then their blue,
-/// then the next four pixels'.
+/// Resizes rows in width. The output contains the red of four pixels, then their green, then their blue, then the same
+/// for the next four pixels.
 struct ResizeRows {
   std::span<const uint8_t* const> rows;  // interleaved
   std::span<const int> offsets;          // of each output pixel: the byte of a row at which its weights begin
@@ -27,14 +27,14 @@ struct ResizeRows {
 };
 void resize_rows(const ResizeRows& args);
 
-/// One output row of what resize_rows() wrote.
+/// Computes one output row from the results of resize_rows().
 struct BlendRows {
-  const uint8_t* first;  // the first of as many rows as there are weights
+  const uint8_t* first;  // the first row; there is one row for each weight
   std::span<const int32_t> weights;
   size_t pixels;
   uint8_t* line;  // scratch of narrow_row_bytes()
   uint8_t* out;   // the row's red
-  size_t plane;   // bytes from there to its green, and on to its blue
+  size_t plane;   // bytes between the planes of red, green and blue
 };
 void blend_rows(const BlendRows& args);
 

@@ -232,7 +232,7 @@ bool synthetic_there(const fs::path& folder) {
   const std::string problem = first_problem(folder);  // another process may just have finished
   if (problem.empty()) return true;
   fail(ExitCode::data, problem, "; ", folder.string(),
-       " is not a whole synthetic set: delete it, and it is written anew");
+       " is not a complete synthetic set: delete it, and the program writes it again");
 }
 
 std::string synthetic_sha256(size_t file, int64_t records_per_file) {

@@ -28,14 +28,14 @@ std::optional<DataSource> locate(const fs::path& path, const LocateOptions& opti
   try {
     const bool there = synthetic_there(folder);
     if (!there && !is_vacant(place, kSyntheticFolder))
-      return in_memory(str(place.string(), " holds something else; cifar-train data synth writes it to a folder"));
+      return in_memory(str(place.string(), " contains other files; cifar-train data synth writes the set to a folder"));
     if (!there) switch (options.if_absent) {
         case IfAbsent::write:
           break;
         case IfAbsent::write_later:
           return DataSource{.folder = folder, .note = why, .to_write = true};
         case IfAbsent::keep_in_memory:
-          return in_memory("none lies in " + folder.string());
+          return in_memory("there is none in " + folder.string());
       }
     const bool written = write_synthetic(folder, options.progress);
     return DataSource{.folder = folder,

@@ -1,4 +1,4 @@
-// A kernel for the element type that is in memory: most are templates over f32 and bf16, whose bits lie in uint16_t.
+// Selects a kernel by the stored element type: most kernels are templates over f32 and bf16, stored as uint16_t.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace ct::cpu {
 
-/// Calls with_type(float()) or with_type(uint16_t()), as elements in memory are.
+/// Calls with_type(float()) or with_type(uint16_t()), according to the stored type.
 template <class WithType>
 std::unique_ptr<Kernel> by_type(bool bf16, WithType with_type) {
   return bf16 ? with_type(uint16_t()) : with_type(float());

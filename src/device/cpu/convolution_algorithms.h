@@ -1,5 +1,5 @@
-// Which algorithm computes a convolution: the one in a table (convolution_algorithms.cpp), so that bits depend on the
-// kind of machine alone, or the fastest one, which is measured (cpu.autotune).
+// Selects the algorithm of a convolution: from a table (convolution_algorithms.cpp), so that bits depend only on the
+// kind of machine, or the fastest one by measurement (cpu.autotune).
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace ct::cpu {
 
-/// What multiplies, as far as the table tells kinds of machines apart.
+/// The kinds of machines that the table distinguishes, by their multiplication unit.
 enum class ConvUnit : uint8_t { vector, avx512, bf16_avx512, bf16_amx };
 ConvUnit conv_unit(DType type);
 
@@ -21,16 +21,16 @@ ConvAlgorithm table_algorithm(const ConvTask& task, ConvUnit unit, bool winograd
 
 class ConvolutionAlgorithms {
  public:
-  /// `machine`: its description, a time measured on another machine says nothing about this one.
+  /// `machine`: its description; times measured on other machines are not used.
   ConvolutionAlgorithms(const CpuOptions& options, std::string machine)
       : options_(options), machine_(std::move(machine)) {}
 
-  /// By the stored algorithm (of an earlier run or another rank) if this library still has it, or else by the table's
-  /// or, with autotune, by the fastest, which is stored.
+  /// Prepares with the stored algorithm (of an earlier run or another rank) if it is available, otherwise with the
+  /// table's or, with autotune, with the fastest, which is stored.
   std::unique_ptr<Kernel> prepare(const ConvTask& task, const std::vector<Value>& values);
 
-  /// As Backend's: a line each, machine, pass and shape, a tab, the algorithm and what each algorithm took. Lines of
-  /// other machines are kept for them.
+  /// As in Backend: one line each with machine, pass and shape, a tab, the algorithm and the times of all algorithms.
+  /// Lines of other machines are kept.
   std::string plans() const;
   void use_plans(const std::string& text);
   std::string plans_missed() const;

@@ -1,4 +1,4 @@
-// bf16 for operations whose kernels know only f32: operands are converted on the way in and results on the way out.
+// bf16 for operations with f32 kernels only: operands and results are converted.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace ct::cpu {
 
-/// `op` over values of which some are bf16: computed in workspace copies of f32.
+/// Prepares `op` over values, some of which are bf16, with f32 copies in the workspace.
 std::unique_ptr<Kernel> prepare_in_f32(const ComputeOp& op, const std::vector<Value>& values,
                                        ConvolutionAlgorithms& convolutions);
 

@@ -1,14 +1,15 @@
-// Which instruction set the vector kernels run with on this machine, and how a thread rounds: part of every result.
+// The instruction set of the vector kernels on this machine, and the treatment of denormals; results depend on both.
 #pragma once
 
 #include <string>
 
 namespace ct::cpu {
 
-/// Highway's name of the best target that was compiled and is supported here, e.g. "AVX3_DL".
+/// Highway's name of the best compiled target that this machine supports, such as "AVX3_DL".
 std::string instruction_set();
 
-/// Denormal results and operands count as zero in the calling thread: denormal moments would double Adam's time.
+/// Treats denormal results and operands as zero in the calling thread, because denormal moments would double Adam's
+/// time.
 void flush_denormals_in_this_thread();
 
 }  // namespace ct::cpu

@@ -44,8 +44,8 @@ struct Kinds {
   template <class Op>
   static constexpr int count = (std::is_same_v<Op, Ops> + ... + 0);
 };
-/// Kernels of their own for bf16 (or for what has no such numbers), oneDNN's (of linear layers: the large ones'), or
-/// f32 ones between conversions (in_f32.h).
+/// How operations run in bf16: with their own kernels (also operations without such values), with oneDNN (large linear
+/// layers and convolutions), or in f32 between conversions (in_f32.h).
 using InBf16 = Kinds<Edit, MaxPool, MaxPoolGrad, AveragePool, AveragePoolGrad, BatchNorm, BatchNormGrad, LayerNorm,
                      LayerNormGrad, Activate, ActivationGrad, TreeGelu, TreeGeluGrad, Fff, Attention, AttentionGrad,
                      SequencePool, SequencePoolGrad, Dropout, Route, RouteGrad, Dispatch, Combine, CombineGradWeights,

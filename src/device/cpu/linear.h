@@ -1,5 +1,5 @@
-// Linear layers on the CPU: small ones by own kernels (kernels/linear.h), large ones by the library's matrix product
-// (onednn_linear.cpp).
+// Linear layers on the CPU: small ones with own kernels (kernels/linear.h), large ones with the library's matrix
+// product (onednn_linear.cpp).
 #pragma once
 
 #include <memory>
@@ -9,25 +9,25 @@
 
 namespace ct::cpu {
 
-/// What is computed from what: y from x, w and b; dx from dy and w; dw and db from x and dy.
+/// The pass: y from x, w and b; dx from dy and w; dw and db from x and dy.
 enum class LinearPass : uint8_t { forward, grad_x, grad_w };
 
-/// One pass of a linear layer over operands in their places. Rows of x, w and y (and of their gradients) are padded as
-/// tensor/tensor.h says.
+/// One pass of a linear layer with its operands. Rows of x, w and y (and of their gradients) are padded as in
+/// tensor/tensor.h.
 struct LinearTask {
   LinearPass pass;
   int64_t rows, in, out;
-  DType type;              // of all but b, db and dw, which are f32
+  DType type;              // of all operands except b, db and dw, which are f32
   ValueId x, w, b, y;      // or their gradients; b kNone: none
   Activation activation;   // of the forward pass
-  ValueId before = kNone;  // what the activation is given, where it is wanted
+  ValueId before = kNone;  // the activation's input; kNone: not written
 };
 LinearTask linear_task(const Linear& op, const std::vector<Value>& values);
 LinearTask linear_task(const LinearGradX& op, const std::vector<Value>& values);
 LinearTask linear_task(const LinearGradW& op, const std::vector<Value>& values);
 
-/// Does it take the library's product, which brings its operands in order first? By the shape alone, so that bits
-/// depend on the kind of machine alone.
+/// Does the pass use the library's product, which reorders its operands first? Depends on the shape alone, so that bits
+/// depend only on the kind of machine.
 bool wants_library(const LinearTask& task);
 
 /// Null without a library.

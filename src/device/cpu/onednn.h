@@ -1,4 +1,4 @@
-// What calls of oneDNN share; versions 2.6 and 3.
+// The common parts of calls of oneDNN, versions 2.6 and 3.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace ct::cpu {
 
-/// The engine and stream of a prepared operation; cheap, and free of anything shared between threads. A primitive
-/// descriptor keeps only a bare pointer to its engine, so both live as long as the kernel.
+/// The engine and stream of a prepared operation; cheap, and not shared between threads. A primitive descriptor has
+/// only a raw pointer to its engine, so both must live as long as the kernel.
 struct Library {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};

@@ -1,4 +1,4 @@
-// A product of matrices by oneDNN, prepared: what convolutions that are products and linear layers are made of.
+// A prepared matrix product by oneDNN, for linear layers and for convolutions by `product`.
 #pragma once
 
 #include <unordered_map>
@@ -7,12 +7,12 @@
 
 namespace ct::cpu {
 
-/// An operand of a product, rows one after the other or, transposed, columns.
+/// An operand of a product, stored by rows or, if transposed, by columns.
 struct Matrix {
   int64_t rows, columns;
   DType type;
   bool transposed = false;
-  int64_t stride = 0;  // from a row (a column) to the next; 0: no pads between them
+  int64_t stride = 0;  // between rows (or columns), in elements; 0: no pads
   dnnl::memory::desc desc() const {
     using dnnl::memory;
     const int64_t step = stride > 0 ? stride : transposed ? rows : columns;
@@ -23,7 +23,7 @@ struct Matrix {
 
 enum class Into : uint8_t { overwrite, add };
 
-/// c = a b, with a bias for every column where it is wanted, or c += a b.
+/// c = a b, with `bias` plus a bias for every column, or c += a b.
 class Product {
  public:
   Product(const Library& library, const Matrix& a, const Matrix& b, const Matrix& c, bool bias, Into into)

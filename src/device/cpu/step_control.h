@@ -8,9 +8,9 @@
 
 namespace ct::cpu {
 
-/// norm = |sum of gradients| / S, where S leaves of the sum are not divided by anything yet; clip factor min(1, clip /
-/// (norm + 1e-6)) as torch.nn.utils.clip_grad_norm_. A non-finite norm skips the step and advances nothing but the
-/// counts of skips; lr is what it would have been.
+/// norm = |sum of gradients| / S for S leaves that are not divided yet; clip factor min(1, clip / (norm + 1e-6)), as in
+/// torch.nn.utils.clip_grad_norm_. A non-finite norm skips the step and changes only the counts of skips; lr is set as
+/// in an applied step.
 inline void step_control(StepScalars& s, std::span<const double> chunk_square_sums, const ScheduleRow* schedule,
                          double clip, int64_t micro_batches, double predivided = 1) {
   double total = 0;

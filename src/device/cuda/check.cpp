@@ -43,7 +43,7 @@ constexpr Meaning kMeanings[] = {
     {"cudaErrorSystemDriverMismatch", ExitCode::usage,
      ": the driver's libraries are not of its kernel module's version: restart the machine after an update"},
     {"cudaErrorCompatNotSupportedOnDevice", ExitCode::usage,
-     ": take CUDA's compatibility libraries (cuda-compat) out of LD_LIBRARY_PATH"},
+     ": remove CUDA's compatibility libraries (cuda-compat) from LD_LIBRARY_PATH"},
     {"cudaErrorUnsupportedPtxVersion", ExitCode::usage, kDriver},
     {"cudaErrorCallRequiresNewerDriver", ExitCode::usage, kDriver},
     {"cudaErrorStubLibrary", ExitCode::usage, kDriver},

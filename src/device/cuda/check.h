@@ -1,5 +1,5 @@
-// One check for the calls of every library: CT_CUDA(cudaMalloc(&p, n)) throws an Error that names the call and what the
-// library says of it.
+// One check for the calls of all libraries: CT_CUDA(cudaMalloc(&p, n)) throws an Error with the call and the library's
+// message.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,11 +12,12 @@ namespace ct::cuda {
 
 using ct::check;  // which the overload would hide
 
-/// ExitCode::memory where memory runs out, usage where no device or driver fits, peer (naming the device and the host)
-/// if the device is lost, else bug. Errors of kernels come up at a later call, so the message says "at or before".
+/// Throws ExitCode::memory if memory is exhausted, usage without a suitable device or driver, peer (with device and
+/// host) if the device is lost, otherwise bug. A later call reports errors of kernels, so the message has "at or
+/// before".
 void check(cudaError_t status, const char* call);
 
-/// ": install ...": what to do where this keeps a program from any GPU.
+/// ": install ...": the remedy for an error that makes all GPUs unusable.
 std::string setup_remedy(cudaError_t status);
 
 }  // namespace ct::cuda

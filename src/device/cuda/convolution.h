@@ -1,4 +1,4 @@
-// Convolutions on a GPU, by a library: cudnn_convolution.cpp. What is asked of it, one pass at a time.
+// Convolutions on a GPU by a library (cudnn_convolution.cpp): the interface for one pass.
 #pragma once
 
 #include <memory>
@@ -18,35 +18,35 @@ struct ConvolutionShape {
   DType dtype;  // f32, bf16 or f16; sums are f32
 };
 
-/// What is computed from what: y from x and w, dx from dy and w, dw (f32, whatever the dtype, but sums may have been
-/// rounded to the dtype once) from x and dy.
+/// The pass: y from x and w; dx from dy and w; dw from x and dy (f32 for any dtype, but sums may have been rounded to
+/// the dtype once).
 enum class ConvolutionPass : uint8_t { forward, grad_input, grad_weights };
 
-/// One pass, planned. Gives the same bits every time, and works in the stream of its Convolutions. Outlives the CUDA
-/// graphs that launch() is recorded in: kernels that the library compiled for it go with it.
+/// One planned pass. Every launch gives the same bits, and runs in the stream of its Convolutions. Must outlive CUDA
+/// graphs that contain its launches, because it owns the kernels that the library compiled for it.
 class Convolution {
  public:
   virtual ~Convolution() = default;
   virtual size_t workspace_bytes() const = 0;
   /// `image`: x or dx; `weights`: w or dw; `result`: y or dy. 16-byte aligned, workspace 256-byte. May be captured.
   virtual void launch(void* image, void* weights, void* result, void* workspace) = 0;
-  /// The engine and its knobs, as a line that plan() gives to another rank or a later run.
+  /// The engine and its settings, as a line for another rank or a later run.
   virtual std::string plan() const = 0;
 };
 
 class Convolutions {
  public:
   virtual ~Convolutions() = default;
-  /// `plan`: of an earlier Convolution for the same shape and pass; empty: chosen here, by the library's heuristics or,
-  /// with autotuning, by time (which works on memory of its own). Throws ExitCode::usage naming the shape, if the
-  /// library has nothing for it.
+  /// `plan`: of an earlier Convolution for the same shape and pass; empty: selected here, by the library's heuristics
+  /// or, with autotuning, by time (in separate memory). Throws ExitCode::usage with the shape if the library does not
+  /// support it.
   virtual std::unique_ptr<Convolution> prepare(ConvolutionPass pass, const ConvolutionShape& shape,
                                                const std::string& plan = {}) = 0;
   /// "cuDNN 9.19.0"
   virtual std::string description() const = 0;
 };
 
-/// Opens the library; throws ExitCode::usage naming it and the places where it was looked for.
+/// Opens the library; throws ExitCode::usage with its name and the searched places.
 std::unique_ptr<Convolutions> make_convolutions(const LibraryOptions& options);
 
 }  // namespace ct::cuda

@@ -1,4 +1,4 @@
-// The functions of cuBLASLt that products need, from the library that is found at run time.
+// cuBLASLt's functions for products, from the library that is found at run time.
 #pragma once
 
 #include <cublasLt.h>
@@ -26,13 +26,13 @@ namespace ct::cuda {
   X(matmul, cublasLtMatmul)
 
 struct CublasLt {
-  /// Throws ExitCode::usage naming the library and the places where it was looked for.
+  /// Throws ExitCode::usage with the library and the searched places.
   explicit CublasLt(const LibraryPlaces& places);
 
   /// "cuBLASLt 13.1.0"
   std::string description() const;
-  /// Throws an Error that names the call: ExitCode::memory where memory runs out, usage for what this library or GPU
-  /// does not offer, else bug.
+  /// Throws an Error with the call: ExitCode::memory if memory is exhausted, usage for unsupported features of this
+  /// library or GPU, otherwise bug.
   void check(cublasStatus_t status, const char* call) const;
 
   Library library;

@@ -1,4 +1,4 @@
-// A GPU as a backend: one stream, in which everything of a rank runs.
+// A GPU as a backend: all work of a rank runs in one stream.
 #pragma once
 
 #include <map>
@@ -46,7 +46,7 @@ class CudaBackend final : public Backend {
     write(memory, table.data(), table.size() * sizeof(T));
     return memory;
   }
-  /// Plans by the libraries, which are opened when an operation first needs them: small networks need neither.
+  /// Plans by the libraries, which are opened when an operation first needs them; small networks need none.
   std::shared_ptr<Convolution> plan(ConvolutionPass pass, const ConvolutionShape& shape);
   std::shared_ptr<Matmul> plan(LinearPass pass, const LinearShape& shape);
   std::string plans() const override;
@@ -70,8 +70,8 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Convolutions> convolutions_;
   std::unique_ptr<Matmuls> matmuls_;
   std::unique_ptr<Offload> offload_;
-  std::map<std::string, std::string> plans_;  // by GPU, pass and shape; so are those that were made by them
-  std::vector<std::string> missed_;           // why, of those that were not there
+  std::map<std::string, std::string> plans_;  // by GPU, pass and shape, like the prepared operations below
+  std::vector<std::string> missed_;           // reasons, for plans that were not available
   std::map<std::string, std::shared_ptr<Convolution>> prepared_convolutions_;
   std::map<std::string, std::shared_ptr<Matmul>> prepared_matmuls_;
 };

@@ -1,12 +1,12 @@
-// Does this machine have an NVIDIA GPU? Asked of the system's files: there may be no driver.
+// Does this machine have an NVIDIA GPU? Determined from the system's files, because there may be no driver.
 #pragma once
 
 #include <filesystem>
 
 namespace ct::cuda {
 
-/// By its device file, the driver that WSL lends, or as a display or compute controller on the PCI bus. `root` is "/",
-/// or a folder that imitates it.
+/// Detects a device file, WSL's driver, or a display or compute controller on the PCI bus. `root` is "/", or a folder
+/// that imitates it in tests.
 bool gpu_here(const std::filesystem::path& root = "/");
 
 }  // namespace ct::cuda

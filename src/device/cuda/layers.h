@@ -11,7 +11,7 @@
 
 namespace ct::cuda {
 
-/// While an operation is prepared: the backend it will run on, shapes and element types of the program's values.
+/// The context of preparing an operation: its backend, and shapes and element types of the program's values.
 class Context {
  public:
   Context(CudaBackend& backend, const std::vector<Value>& values, std::string label)

@@ -131,7 +131,7 @@ Opened open_first(const std::string& name, const std::vector<std::string>& files
 void require_folder(const std::string& first) {
   if (!is_folder(first))
     fail(ExitCode::usage, "--cuda-path ", first,
-         " (cuda.path) is no folder: give one with CUDA's libraries, or a toolkit");
+         " (cuda.path) is not a folder: give one with CUDA's libraries, or a toolkit");
 }
 
 }  // namespace
@@ -188,7 +188,7 @@ void* Library::symbol(const char* name) const {
   void* found = dlsym(handle(), name);
   if (!found)
     fail(ExitCode::usage, name_, " in ", path_, " lacks ", name,
-         ", so it is another version than this program needs: ", "give another's folder by --cuda-path");
+         ", so it is not a version that this program needs: ", "give another's folder by --cuda-path");
   return found;
 }
 

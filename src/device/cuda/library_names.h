@@ -1,4 +1,4 @@
-// The files of the libraries that are opened when a GPU is wanted.
+// The files of the libraries that are opened when a GPU is used.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,8 +11,8 @@ namespace ct::cuda {
 inline constexpr char kCudnnFile[] = "libcudnn.so.9";
 inline constexpr char kNcclFile[] = "libnccl.so.2";
 
-/// The version of the CUDA runtime goes first: the driver that suits the one suits the other. What is used of cuBLASLt
-/// is the same in both.
+/// The version of the CUDA runtime comes first, because it supports the same drivers. The used functions of cuBLASLt
+/// are the same in both.
 inline std::vector<std::string> cublaslt_files() {
   constexpr int kMine = CUDART_VERSION / 1000, kOther = kMine == 12 ? 13 : 12;
   return {"libcublasLt.so." + std::to_string(kMine), "libcublasLt.so." + std::to_string(kOther)};

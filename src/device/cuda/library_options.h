@@ -1,4 +1,4 @@
-// What the libraries that compute for a backend, cuDNN and cuBLASLt, are opened with.
+// The options for opening a backend's compute libraries, cuDNN and cuBLASLt.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,7 +8,7 @@
 namespace ct::cuda {
 
 struct LibraryOptions {
-  cudaStream_t stream;  // everything that they launch runs in it
+  cudaStream_t stream;  // all their launches run in it
   LibraryPlaces places;
   bool autotune = false;
   bool tf32 = false;

@@ -1,5 +1,5 @@
-// The matrix products of linear layers on a GPU, by a library: cublaslt_matmul.cpp. (Small ones are
-// kernels/linear.h's.)
+// The matrix products of linear layers on a GPU by a library (cublaslt_matmul.cpp). kernels/linear.h computes small
+// ones.
 #pragma once
 
 #include <memory>
@@ -10,28 +10,28 @@
 
 namespace ct::cuda {
 
-/// y [rows][out] = x [rows][in] w [out][in]^T + b, then ReLU if asked. Rows of x, w and y (and of their gradients)
-/// begin round_up(length, kRowPad) elements apart, and pads of what is read are zero; **pads of results are left as
-/// they are**, or become zero. x, w and dx are of type `dtype`, y and dy of `y_dtype`, which is `dtype` or f32; b, dw
-/// and db f32; sums f32. Where `y_dtype` is the wider one, dy is rounded to `dtype` first;
-/// where y is not f32, b may be rounded to y's type. NaN comes through the ReLU.
+/// y [rows][out] = x [rows][in] w [out][in]^T + b, then ReLU with `relu`. Rows of x, w and y (and of their gradients)
+/// have a stride of round_up(length, kRowPad) elements. Pads of operands must be zero; **pads of results are not
+/// changed**, or become zero. x, w and dx are of type `dtype`, y and dy of `y_dtype`, which is `dtype` or f32; b, dw
+/// and db f32; sums f32. If `y_dtype` is wider, dy is rounded to `dtype` first; if y is not f32, b may be rounded to
+/// y's type. ReLU passes NaN.
 struct LinearShape {
   int64_t rows, in, out;
   DType dtype, y_dtype;
   bool relu = false;  // of the forward pass
-  bool bias = true;   // else b is null, or db
+  bool bias = true;   // false: b and db are null
 };
 
 /// y from x, w and b; dx from dy and w; dw and db from x and dy.
 enum class LinearPass : uint8_t { forward, grad_input, grad_weights };
 
-/// What a pass does not use is null.
+/// Unused operands of a pass are null.
 struct LinearOperands {
   void *x, *w, *y;  // or their gradients
   float* b;         // or db
 };
 
-/// One pass, planned. Gives the same bits every time, and works in the stream of its Matmuls.
+/// One planned pass. Every launch gives the same bits, and runs in the stream of its Matmuls.
 class Matmul {
  public:
   virtual ~Matmul() = default;
@@ -45,16 +45,16 @@ class Matmul {
 class Matmuls {
  public:
   virtual ~Matmuls() = default;
-  /// `plan`: of an earlier Matmul for the same shape and pass, by the same version of the library; empty: chosen here,
-  /// by the library's heuristics or, with autotuning, by time. Choosing may launch on memory of its own, so not while
-  /// the stream is captured. Throws ExitCode::usage naming the shape, if the library has nothing for it, or the plan,
-  /// if it is none.
+  /// `plan`: of an earlier Matmul for the same shape and pass, by the same version of the library; empty: selected
+  /// here, by the library's heuristics or, with autotuning, by time. The selection may launch in separate memory, so
+  /// the stream must not be captured. Throws ExitCode::usage with the shape if the library does not support it, or with
+  /// the plan if it is invalid.
   virtual std::unique_ptr<Matmul> prepare(LinearPass pass, const LinearShape& shape, const std::string& plan = {}) = 0;
   /// "cuBLASLt 13.0.2"
   virtual std::string description() const = 0;
 };
 
-/// Opens the library; throws ExitCode::usage naming it and the places where it was looked for.
+/// Opens the library; throws ExitCode::usage with its name and the searched places.
 std::unique_ptr<Matmuls> make_matmuls(const LibraryOptions& options);
 
 }  // namespace ct::cuda

@@ -1,4 +1,4 @@
-// NVRTC, by which other libraries compile kernels at run time.
+// NVRTC, with which other libraries compile kernels at run time.
 #pragma once
 
 #include <string>
@@ -7,16 +7,15 @@
 
 namespace ct::cuda {
 
-/// NVRTC, which once opened is found by whoever looks for it by its name, and so are its builtins: a file that it opens
-/// itself when it compiles, by its name, so that from a folder that is not the loader's it would not find what lies
-/// beside it.
+/// NVRTC and its builtins. Once opened, other libraries find them by name. NVRTC opens its builtins by name when it
+/// compiles, and would not find them in a folder that the loader does not search.
 class Nvrtc {
  public:
-  /// `major`: of CUDA, in the file's name. Throws ExitCode::usage where it or its builtins are not there.
+  /// `major`: CUDA's major version in the file name. Throws ExitCode::usage if NVRTC or its builtins are missing.
   Nvrtc(size_t major, const LibraryPlaces& places);
   /// "13.0 in /usr/local/cuda/lib64/libnvrtc.so.13, with /usr/local/cuda/lib64/libnvrtc-builtins.so.13.0"
   std::string description() const;
-  /// Compiles a kernel. Throws ExitCode::usage with NVRTC's reason where it cannot.
+  /// Compiles a kernel. Throws ExitCode::usage with NVRTC's reason if that fails.
   void try_out() const;
 
  private:
@@ -25,7 +24,7 @@ class Nvrtc {
   Library builtins_;
 };
 
-/// Opens NVRTC for a library that can do without, in other ways and perhaps slower; `doctor` tells what is missing.
+/// Opens NVRTC for a library that also works without it, possibly slower; `doctor` reports a missing NVRTC.
 void open_nvrtc_for(size_t major, const LibraryPlaces& places);
 
 }  // namespace ct::cuda

@@ -32,7 +32,7 @@ UpdateOperands operands(const ComputeOp& op) {
         else if constexpr (std::is_same_v<Op, Cast>)
           return {.masters = o.x, .copy = o.y};
         else
-          fail(ExitCode::bug, "internal error: ", Op::kName, " of what lies in the host's memory is no update");
+          fail(ExitCode::bug, "internal error: ", Op::kName, " uses host memory but is no update");
       },
       op);
 }

@@ -1,10 +1,9 @@
-// Updates whose masters and moments lie in the host's memory (ZeRO-Offload: Ren et al., arXiv 2101.06840): gradients
-// come to the host, the host updates, and the new weights go back to the device in the type that layers compute with.
+// Updates with masters and moments in host memory (ZeRO-Offload: Ren et al., arXiv 2101.06840): gradients are copied to
+// the host, the host updates, and the new weights are copied to the device in the compute type.
 //
-// The arithmetic is the CPU backend's, operation by operation, with denormals kept: the device's Adam (kernels/
-// optimizer.h) gives the same bits. An update that is prepared here computes on the host when it is launched, so it
-// cannot be recorded; the gradients of the next slice in the program travel meanwhile, and so do the results of the one
-// before.
+// The CPU backend computes each operation, with denormals kept, so the device's Adam (kernels/optimizer.h) gives the
+// same bits. Such an update computes on the host when it is launched, so it cannot be recorded. Meanwhile the gradients
+// of the program's next slice and the results of the previous one are copied.
 #pragma once
 
 #include <array>
@@ -23,10 +22,10 @@ class Offload {
   explicit Offload(CudaBackend& backend);
   ~Offload();
 
-  /// Does what this operation reads lie in the host's memory?
+  /// Are the operands of this operation in host memory?
   static bool wants(const ComputeOp& op, const std::vector<Value>& values);
-  /// Any operation. One that updates_a_copy(), an optimizer's update, Blend, or the Cast of masters into what layers
-  /// compute with, overlaps its transfers. Bound in the order in which they are launched.
+  /// Prepares any operation. One that updates_a_copy() (an optimizer's update, Blend, or the Cast of masters to the
+  /// compute type) overlaps its transfers. Kernels must be bound in the order of their launches.
   std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values);
 
  private:

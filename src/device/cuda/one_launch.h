@@ -9,7 +9,7 @@
 
 namespace ct::cuda {
 
-/// fill(operands, args) completes what launch(args, stream) is given.
+/// fill(operands, args) completes the arguments of launch(args, stream).
 template <class Args, class Fill>
 std::unique_ptr<Kernel> one_launch(const Context& in, cudaError_t (*launch)(const Args&, cudaStream_t), Args args,
                                    Fill fill) {

@@ -102,7 +102,7 @@ namespace ct {
 
 DevicePeaks measure_cuda_peaks(Backend& backend, DType compute) {
   auto* gpu = dynamic_cast<cuda::CudaBackend*>(&backend);
-  check(gpu != nullptr, "peaks of a backend that is no GPU's");
+  check(gpu != nullptr, "peaks of a backend without a GPU");
   const cuda::Measured copy = cuda::copy_rate(*gpu);
   DevicePeaks peaks{.flops = 0, .bytes = copy.rate, .text = {}};
   peaks.text = fmt::format("measured peaks of this GPU: {:.1f} GB/s copy of {:.1f} MiB", copy.rate / 1e9,

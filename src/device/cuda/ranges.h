@@ -5,7 +5,7 @@
 
 namespace ct::cuda {
 
-/// A named range from here to the end of the scope, on the host's thread.
+/// A named range on the host's thread, for the lifetime of this object.
 class Range {
  public:
   explicit Range(const std::string& name);

@@ -1,4 +1,4 @@
-// Recordings of what enters a stream (CUDA graphs), and times that are the device's, not the host's.
+// Recordings of a stream's work (CUDA graphs), and times measured on the device.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,14 +10,14 @@
 
 namespace ct::cuda {
 
-/// What `body` launches into the stream, recorded: see Backend::record().
+/// Records the launches of `body` in the stream: see Backend::record().
 std::unique_ptr<Replay> record(cudaStream_t stream, const std::function<void()>& body);
 
-/// Milliseconds of one launch, as in a replayed step: the least of a few replays of a recording of several launches.
-/// Launched once before, for what a library loads on first use. Throws where it cannot be recorded.
+/// Milliseconds of one launch in a replayed step: the minimum over a few replays of a recording of several launches.
+/// Launches once before, because libraries load code on first use. Throws if it cannot be recorded.
 double milliseconds(cudaStream_t stream, const std::function<void()>& launch);
 
-/// milliseconds() of one way among several: infinite where it does not work; throws where the device is lost.
+/// milliseconds() of one candidate among several: infinite if it fails; throws if the device is lost.
 double time_of_candidate(cudaStream_t stream, const std::function<void()>& launch);
 
 }  // namespace ct::cuda

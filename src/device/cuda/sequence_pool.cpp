@@ -12,7 +12,7 @@ k::SequencePoolShape pool_shape(const Context& in, ValueId x, ValueId score) {
   const Shape& s = in.shape(x);
   if (s[1] > k::kMostPooledTokens)
     fail(ExitCode::usage, "a sequence of ", s[1], " tokens is pooled, and a GPU supports at most ",
-         k::kMostPooledTokens, "; set model.convolutions to more, or take smaller images");
+         k::kMostPooledTokens, "; set model.convolutions to more, or use smaller images");
   return {.type = type_of(in.dtype(x)),
           .n = s[0],
           .tokens = s[1],

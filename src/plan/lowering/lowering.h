@@ -1,7 +1,7 @@
-// The lowering of one graph: lower.cpp says in which order things come, the files beside this one how each is made.
-// First values and their places (values.cpp, parameters.cpp, gradients.cpp), then the programs that compute and
-// communicate (passes.cpp; recompute.cpp chooses what the backward pass computes again) and update (update.cpp, and of
-// some optimizers trust.cpp and muon.cpp).
+// The lowering of one graph. lower.cpp defines the order of its parts, and the other files of this folder contain them:
+// first values and their places (values.cpp, parameters.cpp, gradients.cpp), then the programs for the passes
+// (passes.cpp; recompute.cpp selects the recomputed activations) and for the update (update.cpp; trust.cpp and muon.cpp
+// for some optimizers).
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ class Lowering {
   // ---- values (values.cpp)
 
   ValueId add(Value value);
-  /// Peers read it, if there are any.
+  /// The space of values that other ranks read, if there are any.
   MemorySpace shared() const { return out_.distribution.ranks > 1 ? MemorySpace::shared : MemorySpace::resident; }
   ValueId buffer(const std::string& name, int64_t bytes, MemoryCategory category,
                  MemorySpace space = MemorySpace::resident);
@@ -44,7 +44,7 @@ class Lowering {
   void recompute_units();
   std::set<ValueId> kept() const;
 
-  // ---- what layers compute with, and f32 masters (parameters.cpp)
+  // ---- weights in compute type, and f32 masters (parameters.cpp)
 
   void place_params();
   std::vector<size_t> by_place() const;
@@ -57,9 +57,9 @@ class Lowering {
   /// Units whose gradients are reduced together, and the collectives that do it.
   struct Group {
     Range range;            // of the flat order
-    ValueId whole = kNone;  // holds it from `first` on
+    ValueId whole = kNone;  // contains the range from element `first` on
     int64_t first = 0;
-    std::vector<Range> cuts;                                   // what one collective takes
+    std::vector<Range> cuts;                                   // one for each collective
     int ready = -1, needed = std::numeric_limits<int>::max();  // operations that write it last, first
     ValueId counter = kNone;                                   // of its TreePush
     Ids levels;
@@ -91,7 +91,7 @@ class Lowering {
 
   // ---- the update (update.cpp)
 
-  /// A run of elements that are updated alike, wherever its parts lie on this rank.
+  /// A run of elements with one update rule, and its values on this rank.
   struct Slice {
     Range range;
     UpdateRange rule;
@@ -104,11 +104,11 @@ class Lowering {
   void update(const UpdateRule& rule);
   template <class Optimizer>
   void update_parameters(const Optimizer& optimizer, const std::vector<optim::ParameterGroup>& groups);
-  /// The states of an optimizer, in its order; nothing for those that it does not keep.
+  /// The states of an optimizer, in its order; nullopt for those that it does not keep.
   using States = std::vector<std::optional<HeldState>>;
   States add_states(const std::vector<std::string>& names, Scope scope);
   UpdateSlice update_slice(const Slice& s, const States& states);
-  /// Bucket by bucket the running statistics, and what `emit_learnt` makes of all other slices.
+  /// Bucket by bucket, updates running statistics, and calls `emit_learnt` for all other slices.
   void update_slices(const std::function<void(const std::vector<Slice>&)>& emit_learnt);
 
   // ---- norms of whole tensors (trust.cpp)
@@ -122,7 +122,7 @@ class Lowering {
     UpdateRange rule;
   };
   std::vector<Part> own_parts() const;
-  /// The ratios of trust of all tensors.
+  /// The trust ratios of all tensors.
   using Treatments = std::vector<optim::ParameterTreatment>;
   ValueId add_ratios(const optim::Lars& lars, const Treatments& treatments, const States& states);
   ValueId add_ratios(const optim::Lamb& lamb, const Treatments& treatments, const States& states);
@@ -136,10 +136,10 @@ class Lowering {
     Range storage;
     int64_t rows, columns, stride;
     int owner = 0;
-    int64_t byte = 0;  // in the buffer where it is whole
+    int64_t byte = 0;  // in the buffer of whole matrices
   };
   void update_by_muon(const optim::Muon& muon);
-  /// Gradients of matrices become directions, at their places; returns the number of the last communication.
+  /// Replaces the gradients of matrices by directions; returns the number of the last communication.
   int add_directions(const optim::Muon& muon, const States& momenta);
   std::vector<Matrix> matrices_in(const Range& range) const;
   void assign_owners(std::vector<Matrix>& matrices) const;
@@ -157,21 +157,21 @@ class Lowering {
   /// An operation of the graph, in the order of a micro-step.
   struct Planned {
     ComputeOp op;
-    int unit;                   // of the forward pass: whose part it is; -1: of none
-    bool is_recompute = false;  // repeats one of the forward pass
+    int unit;                   // forward pass: the operation's unit; -1: none
+    bool is_recompute = false;  // repeats an operation of the forward pass
   };
   std::vector<Planned> ops_;
-  std::vector<Run> whole_, packed_;  // all elements in f32; what this rank owns
-  std::vector<Run> shard_runs_;      // stage 3: what this rank owns in the form that layers compute with
+  std::vector<Run> whole_, packed_;  // all elements in f32; those that this rank owns
+  std::vector<Run> shard_runs_;      // stage 3: the elements that this rank owns, in the form for layers
   std::vector<std::vector<Run>> unit_place_;
   std::vector<ValueId> unit_value_;
   std::vector<Run> persistent_;
   ValueId persistent_value_ = kNone;
   std::vector<Group> groups_;
   std::vector<UpdateRange> rules_;
-  double predivided_ = 1;           // by which the leaves of the gradient's sum are divided
+  double predivided_ = 1;           // divisor of the leaves of the gradient's sum
   ValueId gradient_sums_ = kNone;   // by chunk
-  bool gathers_gradients_ = false;  // the update does: peers read what this rank owns of them
+  bool gathers_gradients_ = false;  // the update gathers gradients, so other ranks read this rank's shard
   MuonScratch muon_scratch_;
   int time_ = 0, queue_ = 0;
   LoweredProgram out_;

@@ -1,5 +1,5 @@
-// The cases of every operation, of layers in a type that they compute with. op_cases() calls them for all alternatives
-// of ComputeOp: an operation without cases does not link.
+// The test cases of every operation; layers have cases for each type that they compute in. op_cases() calls these
+// functions for all alternatives of ComputeOp: an operation without cases does not link.
 #pragma once
 
 #include "selftest/cases/case.h"
@@ -13,7 +13,7 @@ CT_LAYER_OPS(CT_ADD_CASES)
 CT_OTHER_OPS(CT_ADD_CASES)
 #undef CT_ADD_CASES
 
-// Optimizers, whatever their rule.
+// All optimizers.
 void add_update_cases(Cases& cases, std::string_view operation);
 template <class Rule>
 void add_cases(Cases& cases, Of<RuleUpdate<Rule>>) {

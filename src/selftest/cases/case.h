@@ -1,4 +1,4 @@
-// What cases are made of: numbers, what rounding may do to them, and a case that is put together operand by operand.
+// Parts of test cases: random numbers, bounds of rounding errors, and a builder that adds a case's operands one by one.
 #pragma once
 
 #include <cstring>
@@ -28,15 +28,15 @@ inline size_t at(int64_t i) { return static_cast<size_t>(i); }
 inline Doubles doubles(const Bytes& v) { return {v.begin(), v.end()}; }
 inline std::vector<Complex> complex(const Doubles& v) { return {v.begin(), v.end()}; }
 Doubles squares(Doubles v);
-/// Normal numbers that float holds exactly, so that references in double see what the device sees.
+/// Normally distributed numbers that float holds exactly, so that references in double have the device's operands.
 Doubles normal(size_t n, uint32_t seed, double scale = 1);
-/// Normal numbers that the type holds exactly.
+/// Normally distributed numbers that the type holds exactly.
 Doubles normal(DType type, size_t n, uint32_t seed, double scale = 1);
 Complex weighted(const Doubles& dy, const std::vector<Complex>& y);
 
-/// What float rounding may do to a sum of `terms` products whose squares add up to `square_sums`: partial sums are
-/// about as large as the root of that, and each of `terms` roundings adds an independent error of at most eps/2 of
-/// them. The factor leaves about seven standard deviations.
+/// The bound of float's rounding error in a sum of `terms` products whose squares add up to `square_sums`. Partial sums
+/// are about as large as the square root of square_sums, and each of `terms` roundings adds an independent error of at
+/// most eps/2 of that. The factor covers about seven standard deviations.
 Doubles rounding(Doubles square_sums, int64_t terms);
 
 /// The bytes of a structure in device memory, as u8.
@@ -51,10 +51,10 @@ Shape shape_of() {
   return {static_cast<int64_t>(sizeof(T))};
 }
 
-/// The end of a case's name, which tells its type.
+/// The end of a case's name: its type.
 std::string suffix(DType type);
 
-/// A case whose activations, their gradients and weights are of one type.
+/// A case whose activations, gradients of activations, and weights have one type.
 class Case {
  public:
   explicit Case(DType type = DType::f32) : type_(type) {}
@@ -63,9 +63,9 @@ class Case {
   ValueId out(const Shape& shape, Doubles values, Doubles tolerance = {}, DType dtype = DType::f32);
   ValueId in_out(const Shape& shape, Doubles before, Doubles after, Doubles tolerance = {}, DType dtype = DType::f32);
   ValueId wide_in(const Shape& shape, Doubles values) { return in(shape, std::move(values), type_); }
-  /// An output of the type's numbers, which are copied or compared, never rounded.
+  /// An output in the type that is copied or compared, without rounding.
   ValueId exact_out(const Shape& shape, Doubles values) { return out(shape, std::move(values), {}, type_); }
-  /// An output that is rounded to the type at last, which `tolerance` does not count.
+  /// An output that is finally rounded to the type; `tolerance` excludes this rounding.
   ValueId wide_out(const Shape& shape, Doubles values, Doubles tolerance);
   void gradient(ValueId id, const Doubles& x, std::function<Complex(const std::vector<Complex>&)> loss);
   template <class... Parts>

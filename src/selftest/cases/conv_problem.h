@@ -1,4 +1,4 @@
-// A convolution to be tried: its sizes, operands and how far rounding may carry its sums.
+// A convolution to test: its sizes, operands and bounds of rounding errors.
 #pragma once
 
 #include <cmath>
@@ -29,7 +29,7 @@ struct ConvProblem {
     b_shape = {s.out};
   }
   int64_t terms() const { return s.kernel * s.kernel * s.in; }
-  /// The transforms of Winograd's F(4x4, 3x3) have entries up to 8, whose sums of both signs cancel.
+  /// The transforms of Winograd's F(4x4, 3x3) have entries up to 8 of both signs, whose sums cancel.
   Doubles rounding_of(Doubles square_sums, int64_t count) const {
     square_sums = rounding(std::move(square_sums), count);
     if (type == DType::f32 && s.kernel == 3 && s.stride == 1)

@@ -1,4 +1,4 @@
-// What the cases of all updates go over: several slices, copies in every type, a skipped step.
+// Variants in the cases of all updates: several slices, copies in every type, a skipped step.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@ namespace ct::cases {
 struct UpdateProblem {
   int64_t numel;
   bool skip;
-  std::optional<DType> copy;  // what layers compute with, beside the masters
+  std::optional<DType> copy;  // the type that layers compute in, if copies exist
   StepScalars scalars{.grad_scale = 0.25, .lr = 0.01};
-  /// Left alone by a skipped step.
+  /// Operands that a skipped step leaves unchanged.
   ValueId add_copy(Case& c, const Doubles& masters, Doubles tolerance) const {
     if (!copy) return kNone;
     const Shape shape{static_cast<int64_t>(masters.size())};

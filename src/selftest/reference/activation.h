@@ -1,4 +1,4 @@
-// Scalar references of activations, and how far a device may be off.
+// Scalar references of activations, and bounds of a device's error.
 #pragma once
 
 #include "graph/activation.h"
@@ -33,8 +33,9 @@ inline std::vector<double> activation_gradient(Activation kind, const std::vecto
   return {};
 }
 
-/// By how much arithmetic in f32 may miss the value at x and the derivative, and the steepest slope, by which errors of
-/// x grow. GELU's are those of device/cpu/kernels/gelu-inl.h, of which erfcf() on a GPU is no worse.
+/// Bounds of the error of f32 arithmetic, of the value at x and of the derivative, and the steepest slope, which
+/// amplifies errors of x. GELU's bounds are those of device/cpu/kernels/gelu-inl.h; erfcf() on a GPU satisfies them
+/// too.
 struct ActivationErrors {
   double value, derivative, slope;
 };

@@ -1,4 +1,4 @@
-// Scalar references of attention and of the pooling of a sequence. Dense rows, no pads.
+// Scalar references of attention and sequence pooling. Dense rows, no pads.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ struct AttentionSizes {
   int64_t n, tokens, heads, width;
   bool mask_diagonal;
   enum Part : uint8_t { query, key, value };
-  /// Where a number lies in qkv.
+  /// The index of an element in qkv.
   size_t in_qkv(Part part, int64_t image, int64_t head, int64_t token, int64_t d) const {
     return static_cast<size_t>((((image * tokens + token) * 3 + part) * heads + head) * width + d);
   }
@@ -23,7 +23,7 @@ struct AttentionSizes {
   size_t pair(int64_t i, int64_t j) const { return static_cast<size_t>(i * tokens + j); }
 };
 
-/// Of one image and head: logits and weights [tokens][tokens], of masked pairs 0.
+/// Logits and weights of one image and head, [tokens][tokens]; 0 for masked pairs.
 template <class T>
 struct AttentionWeights {
   std::vector<T> logits, p, log_sum_exp;
@@ -73,7 +73,7 @@ AttentionResult<T> attention(const AttentionSizes& s, const std::vector<T>& qkv,
   return result;
 }
 
-/// Of one image and head, by pairs: the gradient of a weight, and of a logit.
+/// Gradients of one image and head, for each pair of tokens: of the weight and of the logit.
 struct AttentionPairs {
   std::vector<double> dp, dlogits;
 };

@@ -29,7 +29,7 @@ std::vector<T> channel_variances(const Norm& s, const std::vector<T>& x) {
   return channel_means(s, squares);
 }
 
-/// (x - mean) / sqrt(var + eps) * w + b + residual (empty: none), then ReLU if asked.
+/// (x - mean) / sqrt(var + eps) * w + b + residual (empty: none), then ReLU if `relu`.
 template <class T>
 std::vector<T> batch_norm(const Norm& s, const std::vector<T>& x, const std::vector<T>& mean, const std::vector<T>& var,
                           const std::vector<T>& w, const std::vector<T>& b, const std::vector<T>& residual, bool relu) {
@@ -43,7 +43,7 @@ std::vector<T> batch_norm(const Norm& s, const std::vector<T>& x, const std::vec
 }
 
 struct NormGradients {
-  std::vector<double> dx, g, dw, db;  // g: dy as ReLU lets it through, which is the residual's gradient
+  std::vector<double> dx, g, dw, db;  // g: dy where ReLU passes it, else 0: the residual's gradient
 };
 /// Gradients of sum(dy * batch_norm) with the statistics of x itself; y empty: no ReLU.
 inline NormGradients batch_norm_gradients(const Norm& s, const std::vector<double>& x, const std::vector<double>& y,

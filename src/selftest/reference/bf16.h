@@ -1,4 +1,4 @@
-// bfloat16 by its definition: the upper half of a float, rounded to nearest, ties to even.
+// bfloat16 from its definition: the upper half of a float, rounded to nearest, ties to even.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
-// A number with a bound on what f32 arithmetic does to it: a formula that is computed in this type gives its exact
-// value and how far from it a device may come.
+// A number with a bound of its error in f32 arithmetic. A formula computed in this type gives the exact value and the
+// bound of a device's error.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@ struct Bounded {
   double value = 0, error = 0;
 
   Bounded() = default;
-  /// A number that is rounded to f32, which changes nothing where it is one.
+  /// A number rounded to f32; the error is 0 if f32 holds it exactly.
   explicit Bounded(double x) : value(x), error(std::abs(x - static_cast<float>(x))) {}
-  /// The result of an operation, whose operands' errors moved it by as much.
+  /// The result of an operation; `moved` is the effect of its operands' errors.
   static Bounded rounded(double value, double moved) {
     Bounded x;
     x.value = value;
@@ -39,7 +39,7 @@ inline Bounded sqrt(Bounded x) {
   return Bounded::rounded(root, root - std::sqrt(std::max(x.value - x.error, 0.0)));
 }
 inline bool operator<(Bounded a, Bounded b) { return a.value < b.value; }
-/// Undecided where the error reaches beyond 0.
+/// Undecided if the error bound exceeds the distance to 0.
 inline Bounded sign(Bounded x) {
   Bounded result(static_cast<double>((x.value > 0) - (x.value < 0)));
   if (x.error > 0 && std::abs(x.value) <= x.error) result.error = 2;

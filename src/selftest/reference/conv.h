@@ -41,23 +41,23 @@ std::vector<T> conv2d(const Conv& s, const std::vector<T>& x, const std::vector<
   return y;
 }
 
-/// Windows of kernel x kernel, a stride apart, the first of them `pad` outside the image.
+/// Windows of kernel x kernel, a stride apart; the first one starts `pad` outside the image.
 struct Pool {
   int64_t n, height, width, channels, kernel, stride, pad = 0;
   int64_t out_height() const { return windows(height); }
   int64_t out_width() const { return windows(width); }
   int64_t outputs() const { return n * out_height() * out_width() * channels; }
   int64_t inputs() const { return n * height * width * channels; }
-  /// Windows that fit whole into the padded line.
+  /// The number of windows that fit into a padded line.
   int64_t windows(int64_t line) const { return line + 2 * pad < kernel ? 0 : (line + 2 * pad - kernel) / stride + 1; }
-  /// Where place k of a window lies among the pixels of all images, in channels; -1: outside.
+  /// The index of place k of a window in the elements of all images; -1: outside the image.
   int64_t at(int64_t image, int64_t py, int64_t px, int64_t k) const {
     const int64_t y = py * stride - pad + k / kernel, x = px * stride - pad + k % kernel;
     return y < 0 || y >= height || x < 0 || x >= width ? -1 : ((image * height + y) * width + x) * channels;
   }
 };
 
-/// argmax: place of the first maximum.
+/// argmax: the place of the first maximum.
 template <class T>
 std::vector<T> max_pool(const Pool& s, const std::vector<T>& x, std::vector<uint8_t>& argmax) {
   std::vector<T> y;
@@ -76,7 +76,7 @@ std::vector<T> max_pool(const Pool& s, const std::vector<T>& x, std::vector<uint
   return y;
 }
 
-/// Gradients of sum(dy * conv2d(x, w, b)) in every operand.
+/// Gradients of sum(dy * conv2d(x, w, b)) for every operand.
 struct ConvGradients {
   std::vector<double> dx, dw, db;
 };
@@ -105,7 +105,7 @@ inline ConvGradients conv2d_gradients(const Conv& s, const std::vector<double>& 
   return g;
 }
 
-/// Each dy goes to its window's argmax; an argmax outside the window (ReLU's 4) lets nothing through.
+/// Adds each dy to its window's argmax; an argmax outside the window (ReLU's 4) has no gradient.
 inline std::vector<double> max_pool_gradient(const Pool& s, const std::vector<double>& dy,
                                              const std::vector<uint8_t>& argmax) {
   std::vector<double> dx(static_cast<size_t>(s.inputs()));

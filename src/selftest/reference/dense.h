@@ -66,7 +66,7 @@ T softmax_cross_entropy(const std::vector<T>& z, int64_t label, double smoothing
   return (1 - smoothing) * (log_sum - z[label]) + smoothing * (log_sum - mean);
 }
 
-/// The gradient of softmax_cross_entropy: the softmax less the smoothed target.
+/// The gradient of softmax_cross_entropy: the softmax minus the smoothed target.
 inline std::vector<double> softmax_cross_entropy_gradient(std::vector<double> z, int64_t label, double smoothing) {
   const double top = *std::max_element(z.begin(), z.end()), classes = static_cast<double>(z.size());
   double sum = 0;

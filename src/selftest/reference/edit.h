@@ -1,5 +1,5 @@
-// Scalar reference of edits: what Pillow and torchvision do to an image, by their definitions, in double where the
-// device has whole numbers.
+// Scalar reference of edits, from the definitions of Pillow and torchvision, in double where the device computes in
+// integers.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace ct::reference {
 
-/// Planar, by [channel][y][x].
+/// A planar image, [channel][y][x].
 struct EditImage {
   int64_t channels, height, width;
   std::vector<double> at;
@@ -20,13 +20,13 @@ struct EditImage {
   double operator()(int64_t c, int64_t y, int64_t x) const {
     return at[static_cast<size_t>((c * height + y) * width + x)];
   }
-  /// The pixel, or black outside.
+  /// The pixel; black outside the image.
   double outside_black(int64_t c, int64_t y, int64_t x) const {
     return y >= 0 && y < height && x >= 0 && x < width ? (*this)(c, y, x) : 0;
   }
 };
 
-/// Image.blend: cut off, in 0..255.
+/// Image.blend: truncated, in 0..255.
 inline double blended(double a, double b, double factor) {
   return std::clamp(std::floor(a + (b - a) * factor), 0.0, 255.0);
 }
@@ -37,8 +37,8 @@ inline double luma(const EditImage& m, int64_t y, int64_t x) {
   return std::floor((19595 * m(0, y, x) + 38470 * m(1, y, x) + 7471 * m(2, y, x)) / 65536 + 0.5);
 }
 
-/// A line of `in` resized to `size`, as Image.resize(BILINEAR) does: a triangle that is at least a pixel wide, weights
-/// that add up to 1, of 22 bits behind the point, and a rounded sum.
+/// A line of `in` resized to `size`, as Image.resize(BILINEAR) does: a triangle filter at least a pixel wide, weights
+/// with 22 fractional bits that add up to 1, and a rounded sum.
 inline std::vector<double> resized_line(const std::vector<double>& in, int64_t size) {
   const double step = static_cast<double>(in.size()) / static_cast<double>(size), support = std::max(step, 1.0);
   std::vector<double> out;
@@ -75,12 +75,12 @@ inline EditImage resized_crop(const EditImage& m, const std::array<int32_t, 7>& 
   return out;
 }
 
-/// adjust_hue: convert("HSV"), a hue that wraps around at 256, and back.
+/// adjust_hue: converts to HSV, adds to the hue modulo 256, and converts back.
 inline void shift_hue(double& r, double& g, double& b, int32_t shift) {
   const double value = std::max({r, g, b}), range = value - std::min({r, g, b});
   double hue = 0, saturation = 0;
   if (range > 0) {
-    // In 255ths of the circle; what rounding would carry below a whole number stays there.
+    // In 255ths of the circle, with a margin so that rounding does not fall below an integer.
     const double sixths = value == r ? (g - b) / range : value == g ? 2 + (b - r) / range : 4 + (r - g) / range;
     hue = std::floor(255 * std::fmod(sixths / 6 + 1, 1) + 1e-9);
     saturation = std::floor(255 * range / value + 1e-9);
@@ -96,7 +96,7 @@ inline void shift_hue(double& r, double& g, double& b, int32_t shift) {
   r = made[0], g = made[1], b = made[2];
 }
 
-/// ImageOps.autocontrast and ImageOps.equalize: the levels of a channel by its histogram.
+/// ImageOps.autocontrast and ImageOps.equalize: maps a channel's levels by its histogram.
 inline std::map<double, double> levels_by_histogram(const EditImage& m, int64_t c, EditKind kind) {
   std::map<double, double> counts, levels;
   double pixels = 0;

@@ -1,5 +1,4 @@
-// Scalar references of a mixture of experts: routing by one-hot masks, and rows to experts and back. Dense rows, no
-// pads.
+// Scalar references of a mixture of experts: routing with one-hot masks, dispatch and combine. Dense rows, no pads.
 #pragma once
 
 #include <algorithm>
@@ -31,15 +30,15 @@ std::vector<T> softmax_of_row(const std::vector<T>& logits, int64_t row, int64_t
 
 struct Routed {
   std::vector<double> slots, sources, load;
-  double margin = std::numeric_limits<double>::infinity();  // by which the closest of sampled choices was made
+  double margin = std::numeric_limits<double>::infinity();  // the smallest margin of all sampled choices
 };
 
-/// `key` null: nothing is drawn.
+/// `key` null: no random choice.
 inline Routed route(const RoutingSizes& s, const std::vector<double>& logits, const DropoutKey* key, bool sampled,
                     int number) {
   Routed r{std::vector<double>(s.choices(), -1), std::vector<double>(static_cast<size_t>(s.experts * s.capacity), -1),
            std::vector<double>(static_cast<size_t>(s.experts))};
-  std::vector<std::vector<int64_t>> chosen(static_cast<size_t>(s.top_k));  // by number of the choice
+  std::vector<std::vector<int64_t>> chosen(static_cast<size_t>(s.top_k));  // for each choice: the experts of all rows
   for (int64_t row = 0; row < s.rows; ++row)
     for (int choice = 0; choice < s.top_k; ++choice) {
       const bool noisy = key != nullptr && (choice == 1 || sampled);
@@ -85,7 +84,7 @@ inline Routed route(const RoutingSizes& s, const std::vector<double>& logits, co
   return r;
 }
 
-/// The weights of what was not dropped.
+/// The weights of the choices that are not dropped.
 template <class T>
 std::vector<T> route_weights(const RoutingSizes& s, const std::vector<T>& logits, const std::vector<double>& slots) {
   std::vector<T> weights(s.choices());
@@ -115,7 +114,7 @@ T balance(const RoutingSizes& s, const std::vector<T>& logits, const std::vector
   return sum * static_cast<double>(s.experts) / static_cast<double>(s.rows);
 }
 
-/// Of the sum of dweights * weights and coefficient * balance.
+/// Gradient of sum(dweights * weights) + coefficient * balance.
 inline std::vector<double> route_gradient(const RoutingSizes& s, const std::vector<double>& logits,
                                           const std::vector<double>& slots, const std::vector<double>& load,
                                           const std::vector<double>& dweights, double coefficient) {
@@ -149,7 +148,7 @@ inline std::vector<double> route_gradient(const RoutingSizes& s, const std::vect
   return dlogits;
 }
 
-/// Rows by source: [experts * capacity][columns].
+/// Dispatched rows, [experts * capacity][columns].
 template <class T>
 std::vector<T> dispatch(const RoutingSizes& s, int64_t columns, const std::vector<T>& x,
                         const std::vector<double>& sources, const std::vector<double>& weights) {
@@ -163,7 +162,7 @@ std::vector<T> dispatch(const RoutingSizes& s, int64_t columns, const std::vecto
   return to;
 }
 
-/// Rows back from [experts * capacity][columns].
+/// Combines rows of [experts * capacity][columns].
 template <class T, class W>
 auto combine(const RoutingSizes& s, int64_t columns, const std::vector<T>& from, const std::vector<double>& slots,
              const std::vector<W>& weights) {
@@ -175,7 +174,7 @@ auto combine(const RoutingSizes& s, int64_t columns, const std::vector<T>& from,
   return y;
 }
 
-/// Of one choice each.
+/// The gradient of each choice's weight.
 inline std::vector<double> combine_weights_gradient(const RoutingSizes& s, int64_t columns,
                                                     const std::vector<double>& from, const std::vector<double>& slots,
                                                     const std::vector<double>& dy) {
@@ -187,7 +186,7 @@ inline std::vector<double> combine_weights_gradient(const RoutingSizes& s, int64
   return dweights;
 }
 
-/// Rows a and b by the softmax of their scores [rows][2].
+/// Rows a and b, weighted by the softmax of their scores [rows][2].
 template <class A, class B, class S>
 auto softmax_mix(int64_t rows, const std::vector<A>& a, const std::vector<B>& b, const std::vector<S>& scores) {
   std::vector<decltype(A() * B() * S())> y;

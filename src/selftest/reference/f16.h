@@ -1,4 +1,4 @@
-// IEEE 754's binary16 by its definition: 5 bits of exponent, 10 of mantissa, rounded to nearest, ties to even.
+// IEEE 754's binary16 from its definition: 5 bits of exponent, 10 of mantissa, rounded to nearest, ties to even.
 #pragma once
 
 #include <algorithm>
@@ -19,10 +19,10 @@ inline uint16_t to_f16(double x) {
   const unsigned sign = std::signbit(x) ? 0x8000 : 0;
   if (std::isnan(x)) return static_cast<uint16_t>(sign | 0x7E00);
   if (std::abs(x) >= 65520) return static_cast<uint16_t>(sign | 0x7C00);
-  int exponent = -24;  // of zero
+  int exponent = -24;  // zero's
   if (x != 0) std::frexp(x, &exponent);
-  const int unit = std::max(exponent - 11, -24);  // of the last place
-  // The mantissa's leading one, and a rounding up to the next power of two, count the exponent up by themselves.
+  const int unit = std::max(exponent - 11, -24);  // exponent of the last place
+  // The mantissa's leading one, and a rounding to the next power of two, increment the exponent by carry.
   const auto units = static_cast<unsigned>(std::nearbyint(std::ldexp(std::abs(x), -unit)));
   return static_cast<uint16_t>(sign | (static_cast<unsigned>(unit + 24) * 1024 + units));
 }

@@ -1,4 +1,4 @@
-// Scalar reference of a fast feedforward layer: all units, of which the mask leaves those that a row visits. Dense
+// Scalar reference of a fast feedforward layer: computes all units and masks those that a row does not visit. Dense
 // rows, no pads.
 #pragma once
 
@@ -8,18 +8,18 @@
 
 namespace ct::reference {
 
-/// What follow() tells of a decision: how far its sum is from another one.
+/// A decision of follow(): its margin from the opposite decision.
 struct Decision {
   double sum, margin;
 };
 
-/// mask[unit] = 1 for the units that a row of sums visits; with `decisions`, those of nodes that have children.
+/// mask[unit] = 1 for the units that a row of sums visits. `decisions` receives those of nodes with children.
 template <class T>
 std::vector<double> visited(const FffTrees& trees, const T* sums, std::vector<Decision>* decisions = nullptr) {
   std::vector<double> mask(static_cast<size_t>(trees.width()));
   const int64_t group = trees.group();
   for (int tree = 0; tree < trees.count; ++tree) {
-    int64_t node = 0, platform = 0, wide = 1;  // the level's first node, and how many it has
+    int64_t node = 0, platform = 0, wide = 1;  // node: the first of the level; wide: their number
     for (int level = 0; level <= trees.depth; ++level) {
       const int64_t first = tree * trees.units() + node * group;
       const auto sum = [&](int64_t i) { return real(sums[first + i]); };
@@ -45,7 +45,7 @@ std::vector<double> visited(const FffTrees& trees, const T* sums, std::vector<De
   return mask;
 }
 
-/// Rows of sums x.
+/// The layer's middle operation, on rows of sums x.
 template <class T>
 std::vector<T> tree_gelu(const FffTrees& trees, const std::vector<T>& x) {
   const auto width = static_cast<size_t>(trees.width());

@@ -1,4 +1,4 @@
-// Scalar reference of GELU by the normal distribution.
+// Scalar reference of GELU, from the normal distribution.
 #pragma once
 
 #include <cmath>
@@ -11,10 +11,10 @@ namespace ct::reference {
 /// 1 / sqrt(2 pi) e^(-x^2/2)
 inline double normal_density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
 
-/// The standard normal distribution's part below x.
+/// The standard normal distribution function.
 inline double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
-/// Of complex x: 1/2 + the density's integral from 0, by the series e^(-x^2/2) / sqrt(2 pi) (x + x^3/3 + x^5/(3 5) +
-/// ...), whose terms have one sign. Beyond 12 what misses is less than 2e-33.
+/// For complex x: 1/2 + the density's integral from 0, computed with the series e^(-x^2/2) / sqrt(2 pi) (x + x^3/3 +
+/// x^5/(3 5) + ...), whose terms have one sign. For |x| > 12 the error is less than 2e-33.
 inline std::complex<double> normal_cdf(std::complex<double> x) {
   if (std::abs(x.real()) > 12) return x.real() > 0 ? 1 : 0;
   const std::complex<double> square = x * x;

@@ -13,7 +13,7 @@ struct LayerNorm {
   double eps = 1e-5;
 };
 
-/// Of every row the mean and the biased variance.
+/// Each row's mean and biased variance.
 template <class T>
 std::vector<T> row_means(const LayerNorm& s, const std::vector<T>& x) {
   std::vector<T> mean(static_cast<size_t>(s.rows));
@@ -29,7 +29,7 @@ std::vector<T> row_variances(const LayerNorm& s, const std::vector<T>& x) {
   return row_means(s, squares);
 }
 
-/// (x - mean) / sqrt(var + eps): rows of mean 0 and variance 1, nearly.
+/// (x - mean) / sqrt(var + eps): rows with mean 0 and a variance of nearly 1.
 template <class T>
 std::vector<T> normalised(const LayerNorm& s, std::vector<T> x) {
   const std::vector<T> mean = row_means(s, x), var = row_variances(s, x);

@@ -1,5 +1,5 @@
-// The optimizers' formulas as PyTorch, timm and DeepSpeed have them, in any scalar type and in that alone: the one text
-// that the rules of graph/optimizer_rules-inl.h are compared with. An optimizer's step() changes an element.
+// The optimizers' formulas as in PyTorch, timm and DeepSpeed, computed entirely in any scalar type: the reference of
+// the rules of graph/optimizer_rules-inl.h. An optimizer's step() updates one element.
 #pragma once
 
 #include <cmath>
@@ -10,11 +10,11 @@
 
 namespace ct::reference {
 
-/// Of an applied step, counted from 1, of one tensor. Rates are formed in f64.
+/// An applied step of one tensor; t counts from 1. Rates are computed in f64.
 struct UpdateStep {
   int64_t t;
   double lr, weight_decay;
-  double trust = 1;  // the tensor's trust ratio, of what reads it
+  double trust = 1;  // the tensor's trust ratio, for rules that read it
 };
 
 template <class T>
@@ -92,7 +92,7 @@ void step(const optim::Lion& o, const UpdateStep& at, T g, T& w, rules::Lion::St
   s.exp_avg = T(o.betas[1]) * s.exp_avg + T(1 - o.betas[1]) * g;
 }
 
-/// A trust ratio: LARS' with its coefficient, LAMB's with coefficient 1, decay 0 and eps 0.
+/// A trust ratio. LARS has a coefficient; for LAMB, coefficient is 1, weight_decay 0 and eps 0.
 struct TrustOptions {
   double coefficient, weight_decay, eps, least, most;
 };
@@ -109,7 +109,7 @@ void step(const optim::Lars& o, const UpdateStep& at, T g, T& w, rules::Lars::St
   descend(at.lr, o.momentum, o.nesterov, T(at.trust) * (g + T(at.weight_decay) * w), w, s.momentum_buffer);
 }
 
-/// DeepSpeed's LAMB: the update before rate and trust, of new moments, and the step by it.
+/// DeepSpeed's LAMB: the update from the new moments, without rate and trust, and the step.
 template <class T>
 T lamb_update(const optim::Lamb& o, double weight_decay, const T& w, const rules::Lamb::States<T>& s) {
   using std::sqrt;
@@ -121,7 +121,7 @@ void step(const optim::Lamb& o, const UpdateStep& at, T, T& w, rules::Lamb::Stat
   w = w - T(at.lr * correct * at.trust) * lamb_update(o, at.weight_decay, w, s);
 }
 
-/// torch.optim.Muon: the direction before it is orthogonalised, and the step by an orthogonalised one.
+/// torch.optim.Muon: the direction before orthogonalisation, and the step with the orthogonalised direction.
 template <class T>
 T muon_direction(double momentum, bool nesterov, T& buffer, T g) {
   buffer = buffer + T(1 - momentum) * (g - buffer);
@@ -132,7 +132,7 @@ void step(const optim::Muon&, const UpdateStep& at, T direction, T& w, rules::Mu
   w = w * T(1 - at.lr * at.weight_decay) - T(at.lr) * direction;
 }
 
-/// Newton and Schulz's iteration of torch.optim.Muon, on a [rows][columns] matrix without pads.
+/// The Newton-Schulz iteration of torch.optim.Muon, on a [rows][columns] matrix without pads.
 template <class T>
 std::vector<T> orthogonalize(const optim::Muon& o, std::vector<T> x, size_t rows, size_t columns) {
   T squares = 0;

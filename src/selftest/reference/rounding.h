@@ -1,4 +1,4 @@
-// Rounding to the types that layers compute with.
+// Rounding to the types that layers compute in.
 #pragma once
 
 #include <cmath>
@@ -9,13 +9,13 @@
 
 namespace ct::reference {
 
-/// The type's number next to x; of other types x itself.
+/// x rounded to bf16 or f16; for other types x itself.
 inline double rounded(DType type, double x) {
   if (type == DType::bf16) return rounded_to_bf16(x);
   return type == DType::f16 ? from_f16(to_f16(x)) : x;
 }
 
-/// What rounded() may change at most: half of the distance between neighbours. f16's smallest are 2^-24 apart.
+/// The largest error of rounded(): half of the distance between neighbours. f16's subnormal numbers are 2^-24 apart.
 inline double rounding_to(DType type, double x) {
   if (type == DType::bf16) return std::abs(x) * 0x1p-8;
   return type == DType::f16 ? std::abs(x) * 0x1p-11 + 0x1p-25 : 0;

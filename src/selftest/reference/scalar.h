@@ -1,6 +1,6 @@
-// What the scalar references share. A reference is templated on its scalar type: double gives the value, and
-// complex<double> the gradient by a complex step, exact to rounding (Squire & Trapp, SIAM Review 1998):
-// df/dx = Im f(x + ih) / h.
+// Functions of the scalar references. A reference is templated on its scalar type: double gives the value, and
+// complex<double> the gradient by a complex step, exact to rounding (Squire & Trapp, SIAM Review 1998): df/dx = Im f(x
+// + ih) / h.
 #pragma once
 
 #include <complex>
@@ -14,7 +14,7 @@ inline double real(std::complex<double> x) { return x.real(); }
 
 constexpr double kComplexStep = 1e-30;
 
-/// df/dx_i where f takes a vector of complex.
+/// df/dx_i, where f takes a vector of complex numbers.
 template <class F>
 double derivative(F&& f, const std::vector<double>& x, size_t i) {
   std::vector<std::complex<double>> z(x.begin(), x.end());

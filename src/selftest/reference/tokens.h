@@ -18,7 +18,7 @@ struct PatchGrid {
 /// images [n][channels][height][width] -> [n][tokens][(row, column, copy, channel)].
 inline std::vector<double> patches(const PatchGrid& s, const std::vector<double>& images) {
   const std::array<std::array<int64_t, 2>, 5> from = {
-      // the pixel that lands here: {down, right} of it
+      // {down, right}: the offset of the copied pixel
       {{0, 0}, {0, -s.shift}, {0, s.shift}, {-s.shift, 0}, {s.shift, 0}}};
   std::vector<double> y;
   for (int64_t n = 0; n < s.n; ++n)
@@ -36,7 +36,7 @@ inline std::vector<double> patches(const PatchGrid& s, const std::vector<double>
 }
 
 struct TokenRows {
-  int64_t n, tokens, columns;  // of the result
+  int64_t n, tokens, columns;  // the result's
   bool class_token;
   int64_t own() const { return class_token ? 1 : 0; }
 };

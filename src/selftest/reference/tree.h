@@ -1,5 +1,5 @@
-// The canonical sum of leaves (comm/reduction/tree_sum.h) by its recursive definition, and leaves on which the order of
-// additions shows.
+// The canonical sum of leaves (comm/reduction/tree_sum.h) from its recursive definition, and leaves whose sum depends
+// on the order of additions.
 #pragma once
 
 #include <bit>
@@ -21,7 +21,7 @@ inline std::vector<float> reference_tree(std::span<const std::vector<float>> lea
   return sum;
 }
 
-/// Leaf `index`: numbers of many magnitudes, or, for `integers`, small ones whose sums are exact.
+/// Leaf `index`: numbers of many magnitudes, or with `integers` small integers, whose sums are exact.
 inline std::vector<float> random_leaf(int64_t index, int64_t numel, bool integers = false) {
   Random random(7, Purpose::init, static_cast<uint64_t>(index));
   std::vector<float> leaf(static_cast<size_t>(numel));

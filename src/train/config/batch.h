@@ -19,25 +19,25 @@ struct Elasticity {
   std::vector<int64_t> micro_batch_sizes;
   int64_t min_gpus = 1, max_gpus = 10000;
   bool prefer_larger_batch = true;
-  double version = 0.2;           // 0.2: whole nodes come and go
+  double version = 0.2;           // 0.2: whole nodes are added and removed
   int64_t num_gpus_per_node = 1;  // of version 0.2
-  bool may_exceed = false;        // no key: compat: elastic_excess, a batch above the maximum is taken
+  bool may_exceed = false;        // set by compat: elastic_excess; accepts a batch above the maximum
 
   bool operator==(const Elasticity&) const = default;
 };
 
 inline constexpr size_t kMostMicroBatchSizes = 64;
 
-/// The batch that the most counts of ranks fit, and these, ascending. Throws Error(usage) for keys that contradict each
-/// other, and for a batch above the maximum.
+/// The batch that fits the most numbers of ranks, and these numbers, ascending. Throws Error(usage) for contradictory
+/// keys, and for a batch above the maximum.
 struct ElasticBatch {
   int64_t train = 0;
   std::vector<int64_t> ranks;
 };
 ElasticBatch elastic_batch(const Elasticity& keys);
 
-/// What so many ranks train with: that batch, and the largest micro-batch that divides a rank's share. Ranks that do
-/// not fit it are Error(usage) in version 0.1; in 0.2 they get a batch of their own.
+/// The sizes for `ranks` ranks: that batch, and the largest micro-batch that divides a rank's share. A number that does
+/// not fit is Error(usage) in version 0.1; in 0.2 it gets its own batch.
 struct ElasticSizes {
   int64_t train = 0, micro = 0;
 };
@@ -54,30 +54,30 @@ struct BatchSizes {
 inline constexpr std::string_view kBatchKeys[] = {"train_batch_size", "train_micro_batch_size_per_gpu",
                                                   "gradient_accumulation_steps"};
 
-/// What a configuration says; whatever is left out follows from the rest and the number of ranks.
+/// The batch keys of a configuration; absent ones follow from the others and the number of ranks.
 struct BatchKeys {
   std::optional<int64_t> train, micro, accumulation;
-  std::optional<Elasticity> elastic = {};  // takes their place
+  std::optional<Elasticity> elastic = {};  // replaces them
 
   bool operator==(const BatchKeys&) const = default;
 };
 
-/// DeepSpeed's rule and, word for word, its messages. Throws Error(usage) when the numbers do not fit.
+/// DeepSpeed's rule, with exactly its messages. Throws Error(usage) if the numbers do not fit.
 BatchSizes derive_batch(const BatchKeys& keys, int64_t ranks);
 
-/// derive_batch whose error also says which numbers of ranks would fit, and which gradient_accumulation_steps.
+/// derive_batch with an error that also states the fitting numbers of ranks and gradient_accumulation_steps.
 BatchSizes batch_for(const BatchKeys& keys, int64_t ranks);
 
 /// The smallest rank counts (at most `limit` of them) that derive_batch accepts.
 std::vector<int64_t> fitting_ranks(const BatchKeys& keys, size_t limit);
 
-/// `--ranks auto`: the largest power of two that is at most `cores` and divides train / micro; exactly
-/// train / micro / accumulation when all three are given, and of an elastic batch the most that fit. 1 when the train
-/// or micro-batch size is not given, because the result would then depend on the machine, and when nothing fits
-/// (batch_for then says so).
+/// `--ranks auto`: the largest power of two that is at most `cores` and divides train / micro; exactly train / micro /
+/// accumulation if all three are given; for an elastic batch the largest number that fits. 1 if the train or
+/// micro-batch size is not given, because the result would then depend on the machine, and if no number fits (batch_for
+/// then throws).
 int64_t auto_ranks(const BatchKeys& keys, int64_t cores);
 
-/// What `config check` prints: one line for each of these numbers of ranks.
+/// The output of `config check`: one line for each of these numbers of ranks.
 std::string batch_table(const BatchKeys& keys, const std::vector<int64_t>& ranks);
 
 }  // namespace ct

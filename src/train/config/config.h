@@ -38,7 +38,7 @@ struct Config {
     std::vector<double> mean = {0.5, 0.5, 0.5}, std = {0.5, 0.5, 0.5};  // of pixels scaled to 0..1
     std::vector<AugmentStep> augment;
     int64_t size = 224;    // of a sample made from a picture: width and height
-    int64_t resize = 256;  // shorter side of a picture from whose middle a sample is cut
+    int64_t resize = 256;  // shorter side of a picture before the centre crop
     bool exact = false;    // random crops are decoded in full resolution
     int64_t max_pixels = kMaxPixels;
     OnCorrupt on_corrupt = OnCorrupt::error;
@@ -63,10 +63,10 @@ struct Config {
       int64_t patience = 0;  // evaluations without improvement; 0: never stop early
       Metric metric = Metric::loss;
     } early_stopping;
-    struct Ema {             // exponential moving average of the weights; the others count only with a decay
+    struct Ema {             // exponential moving average of the weights; the other members matter only with a decay
       double decay = 0;      // 0: none
-      int64_t start = 0;     // applied steps until it is an average
-      bool evaluate = true;  // evaluations are of the average
+      int64_t start = 0;     // applied steps up to which it equals the weights
+      bool evaluate = true;  // evaluations use the average
     } ema;
     Recompute recompute = Recompute::none;
     double label_smoothing = 0;
@@ -90,39 +90,39 @@ struct Config {
   struct Cpu {
     int64_t threads = 1;
     bool winograd = true;   // 3x3 convolutions by Winograd's algorithm
-    bool autotune = false;  // time the ways of convolutions
+    bool autotune = false;  // time the algorithms of convolutions
   } cpu;
 
   struct Cuda {
     bool autotune = false;  // time the libraries' plans
-    bool tf32 = false;      // f32 products with TF32's short mantissas
+    bool tf32 = false;      // f32 products in TF32
     bool record = true;     // steps as CUDA graphs
-    std::string path;       // --cuda-path: where libraries are looked for first; empty: nowhere special
+    std::string path;       // --cuda-path: the folder that is searched first for libraries; empty: none
   } cuda;
 
-  Compat compat;  // of the reference's surprises those that are wanted
+  Compat compat;  // enabled unexpected behaviours of DeepSpeed
 
   BatchKeys batch;  // as written; batch_for(batch, ranks) completes it
-  struct Elastic {  // the other members count only when enabled; then batch.elastic is them
+  struct Elastic {  // the other members matter only if enabled; batch.elastic then has their values
     bool enabled = false;
     Elasticity keys;
     bool ignore_non_elastic_batch_info = false;
   } elasticity;
 
-  std::optional<optim::Optimizer> optimizer;  // none: not given
+  std::optional<optim::Optimizer> optimizer;  // nullopt: not given
   std::vector<optim::ParameterGroup> optimizer_groups;
   optim::LrSchedule scheduler;
 
   double gradient_clipping = 0;          // largest global L2 norm; 0: off
   bool prescale_gradients = false;       // gradients are divided before they are summed, not after
-  double gradient_predivide_factor = 1;  // unless prescaled: so much of the division comes before the sum
-  CommDataType communication_data_type = CommDataType::fp32;  // in which they travel, where bits may depend on ranks
+  double gradient_predivide_factor = 1;  // unless prescaled: divisor before the sum; the rest follows after it
+  CommDataType communication_data_type = CommDataType::fp32;  // of gradients in messages, if bits may depend on ranks
   struct Bf16 {
     std::optional<bool> enabled = false;  // absent: auto, until settle_bf16() (train/device.h)
   } bf16;
-  struct Fp16 {  // the other members count only when enabled
+  struct Fp16 {  // the other members matter only if enabled
     bool enabled = false;
-    double loss_scale = 0;             // 0: dynamic, and what follows says how
+    double loss_scale = 0;             // 0: dynamic, with the following members
     int64_t initial_scale_power = 16;  // begin at 2^this
     int64_t loss_scale_window = 1000;  // steps without an overflow that double the scale
     int64_t hysteresis = 2;            // overflows that halve it
@@ -134,42 +134,41 @@ struct Config {
     std::optional<int64_t> reduce_bucket_size, allgather_bucket_size;  // elements; absent: the program's choice
     std::optional<bool> overlap_comm;                                  // absent: the program's choice by transport
     int64_t stage3_param_persistence_threshold = 0;  // vectors of at most this many elements stay whole on every rank
-    OffloadDevice offload_optimizer_device = OffloadDevice::none;  // where moments and master weights live
-    OffloadDevice offload_param_device = OffloadDevice::none;      // likewise parameters: cpu is for CPUs alone
+    OffloadDevice offload_optimizer_device = OffloadDevice::none;  // memory of moments and master weights
+    OffloadDevice offload_param_device = OffloadDevice::none;      // memory of parameters; cpu is for CPUs only
   } zero_optimization;
   int64_t steps_per_print = 10;
-  struct Monitor {  // the other members count only when enabled
+  struct Monitor {  // the other members matter only if enabled
     bool enabled = false;
     std::string output_path;  // empty: in the run's folder, tb/ or csv/
-    std::string job_name;     // a folder in it; empty: none
+    std::string job_name;     // a subfolder; empty: none
   } tensorboard, csv_monitor;
   bool wall_clock_breakdown = false;
   bool dump_state = false, memory_breakdown = false;  // reports: train/reports/
-  struct FlopsProfiler {                              // the other members count only when enabled
+  struct FlopsProfiler {                              // the other members matter only if enabled
     bool enabled = false;
-    int64_t profile_step = 1;   // the step that comes after so many is profiled
-    int64_t module_depth = -1;  // how deep modules are told; -1: all
-    int64_t top_modules = 1;    // told of each depth
+    int64_t profile_step = 1;   // number of steps before the profiled one
+    int64_t module_depth = -1;  // depth of modules in the table; -1: all
+    int64_t top_modules = 1;    // modules listed for each depth
     bool detailed = true;       // every module, every kind of operation
     std::string output_file;    // empty: the console
   } flops_profiler;
-  struct CommsLogger {  // the other members count only when enabled
+  struct CommsLogger {  // the other members matter only if enabled
     bool enabled = false;
-    bool verbose = false;               // a line a collective, besides the table at the end
+    bool verbose = false;               // a line for each collective, in addition to the table at the end
     bool prof_all = true;               // all of them; false: those of prof_ops
-    bool debug = false;                 // with what each exchanges
+    bool debug = false;                 // with the content of each
     std::vector<std::string> prof_ops;  // names
   } comms_logger;
 
-  /// Key -> where its value was written ("default.yaml:3:7", "--set train.epochs=1"); keys left at their default are
-  /// absent.
+  /// Key -> origin of its value ("default.yaml:3:7", "--set train.epochs=1"); keys with their default are absent.
   std::map<std::string, std::string> origins;
 };
 
-/// Are evaluations of the weights' average?
+/// Do evaluations use the average of the weights?
 inline bool evaluates_average(const Config& config) { return config.train.ema.decay > 0 && config.train.ema.evaluate; }
 
-/// Has every key that counts the same value? Where they were written does not matter.
+/// Do all effective keys have the same values? Origins do not matter.
 bool operator==(const Config& a, const Config& b);
 
 }  // namespace ct

@@ -112,7 +112,7 @@ std::string read_text(const std::filesystem::path& path) {
     const size_t start = text.rfind('\n', bad);
     const int column = static_cast<int>(start == std::string::npos ? bad + 1 : bad - start);
     fail_at({std::make_shared<Origin>(Origin{path.string()}), line, column},
-            "is not text in UTF-8, so it is no configuration");
+            "is not UTF-8 text, so it is not a configuration");
   }
   return text;
 }

@@ -1,9 +1,9 @@
-// A configuration text as a tree in which every value knows where it was written.
+// A configuration text as a tree of values with their positions.
 //
 // YAML (yaml-cpp reads the grammar) and JSON give the same tree, by stricter rules than either: no duplicate keys,
 // anchors, aliases, merge keys, tags or second documents, no numbers that look octal or hexadecimal, no infinities, no
-// yes/no/on/off. What is refused here would be read differently by another program. Errors: Error with ExitCode::usage
-// whose message begins with "file:line:column: ".
+// yes/no/on/off. Other programs read these forms differently. Errors are Error(ExitCode::usage), whose message begins
+// with "file:line:column: ".
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct Node {
   bool boolean = false;
   int64_t integer = 0;
   double real = 0;   // integers fill it too; those beyond 64 bits are Kind::real
-  std::string text;  // of a scalar: its value as written, escapes resolved
+  std::string text;  // of a scalar: the value as written, with escapes resolved
   std::vector<Node> items;
   std::vector<Entry> entries;  // in file order, keys unique
 
@@ -57,8 +57,8 @@ struct Entry {
 /// The text of a file, without a byte-order mark; at most kMaxBytes of UTF-8.
 std::string read_text(const std::filesystem::path& path);
 
-/// Reads a file, or the text that stands in its place (foreign.h): JSON when it is named *.json or *.hjson, or begins
-/// with '{' and is not named *.yaml or *.yml; otherwise YAML. The root is a map; an empty file is an empty map.
+/// Reads a file, or the text given instead of it (foreign.h): JSON when it is named *.json or *.hjson, or begins with
+/// '{' and is not named *.yaml or *.yml; otherwise YAML. The root is a map; an empty file is an empty map.
 Node read_file(const std::filesystem::path& path);
 
 /// Is it UTF-8, with no control characters but tabs and line ends?
@@ -68,13 +68,13 @@ Node parse_yaml(const std::string& text, std::shared_ptr<const Origin> origin);
 /// src/deepspeed/ reads Hjson; without that folder (no_deepspeed.cpp) JSON is read as YAML.
 Node parse_json(const std::string& text, std::shared_ptr<const Origin> origin);
 
-/// What an unquoted scalar means: null, boolean, integer, real or text.
+/// The kind of an unquoted scalar: null, boolean, integer, real or text.
 Node plain_scalar(const std::string& text, const Mark& mark);
 
-/// 'text' for an error line: control characters escaped, cut when long.
+/// 'text' for an error line, with control characters escaped, and shortened if it is long.
 std::string quoted(const std::string& text);
 
-/// flow() for a message: as much of it as a line should have.
+/// flow() for a message, shortened if it is long.
 std::string brief(const Node& node);
 
 /// The value as the shortest text that reads back the same; lists and maps in flow style.

@@ -1,4 +1,4 @@
-// One key of a configuration: where its value lives, and how it is read, checked and printed.
+// One key of a configuration: its target, and how it is read, checked and printed.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ struct Overload : Types... {
 template <class... Types>
 Overload(Types...) -> Overload<Types...>;
 
-/// Where a value lives in a Config; the alternative is the key's type.
+/// A pointer to a value in a Config; the alternative is the key's type.
 using ConfigTarget =
     std::variant<bool*, int64_t*, double*, std::string*, Choice, std::array<double, 2>*, std::vector<double>*,
                  std::vector<int64_t>*, std::vector<std::string>*, std::optional<bool>*, std::optional<int64_t>*,
@@ -36,7 +36,7 @@ struct ConfigField {
 /// A key of a part of the program as the field `block` + its name.
 ConfigField as_field(const ConfigKey& key, const std::string& block);
 
-/// The field's present value as YAML in flow style.
+/// The field's current value as YAML in flow style.
 std::string field_text(const ConfigField& field);
 
 /// Reads `node` into the field's target. Throws Error(usage) with the node's mark, the key and the remedy.

@@ -1,5 +1,5 @@
-// What a configuration may say in the words of other programs. src/deepspeed/ defines these functions; a program that
-// is built without that folder has no_deepspeed.cpp in its place, which knows no such words.
+// Support for configurations of other programs. src/deepspeed/ defines these functions; a program that is built without
+// that folder uses no_deepspeed.cpp, which supports none.
 #pragma once
 
 #include <filesystem>
@@ -18,23 +18,22 @@ namespace ct {
 
 inline constexpr std::string_view kSwitchedOff = "off";
 
-/// A known key that sets nothing here. A harmless value is accepted and noted; any other would change the result, or
-/// promise something that does not happen, and is refused by name. "block.*" stands for every key of a block that is
-/// not listed itself.
+/// A known key without effect here. A harmless value is ignored with a message; any other would change the result or
+/// have no effect, and is refused. "block.*" means every key of a block that is not listed itself.
 struct InertKey {
   std::string key;
-  // The values (as printed, any case, with | between them) that are ignored; "*": any. kSwitchedOff stands for a block
-  // that has switches, each `enabled` of which is false.
+  // The ignored values (as printed, in any case, separated by |); "*": any. kSwitchedOff means a block whose `enabled`
+  // keys are all false.
   std::string harmless;
-  std::string why;           // they are ignored
-  std::string refusal = {};  // why any other is refused; empty: for the same reason
+  std::string why;           // the reason why they are ignored
+  std::string refusal = {};  // the reason why others are refused; empty: the same
 };
 const std::vector<InertKey>& inert_keys();
 
 /// The table's entry for a key, or nullptr.
 const InertKey* find_inert(const std::string& key);
 
-/// What is between the '|' of InertKey::harmless.
+/// The values in InertKey::harmless.
 inline std::vector<std::string> harmless_values(const InertKey& inert) {
   std::vector<std::string> values;
   std::istringstream words(inert.harmless);
@@ -43,27 +42,27 @@ inline std::vector<std::string> harmless_values(const InertKey& inert) {
 }
 /// May this value be ignored?
 bool is_harmless(const InertKey& inert, const document::Node& value);
-/// What is said of a value that may not: "KEY VALUE is not supported by this version; use ...".
+/// The error for a value that may not be ignored: "KEY VALUE is not supported by this version; use ...".
 std::string refusal_of(const InertKey& inert, const std::string& key, const document::Node& value);
-/// Another name of a key; `given_up`: the user is warned of it.
+/// An alias of a key; `given_up`: deprecated, with a warning.
 struct OtherName {
   std::string_view theirs, ours;
   bool given_up = false;
 };
 std::span<const OtherName> other_names();
 
-/// What a switch once said that is said by another key now: `theirs: when` is `ours: value`, and warned of.
+/// A deprecated switch: `theirs: when` means `ours: value`, with a warning.
 struct OldForm {
   std::string_view theirs;
   bool when;
-  std::string_view ours, value, instead;  // `instead` for people
+  std::string_view ours, value, instead;  // `instead` is for the message
 };
 std::span<const OldForm> old_forms();
 
-/// The document in this program's words, as layers of which later ones win. Values keep their places.
+/// The document with this program's keys, as layers; later layers win. Values keep their positions.
 std::vector<document::Node> in_own_words(const document::Node& root);
 
-/// What a configuration says of evaluations of its run.
+/// The keys of a configuration for evaluations of its run.
 struct EvaluationKeys {
   std::string checkpoint;  // a weights file, or the folder of a checkpoint; empty: not given
   std::optional<int64_t> batch_size, max_images;
@@ -71,14 +70,14 @@ struct EvaluationKeys {
 };
 EvaluationKeys evaluation_of(const document::Node& root);
 
-/// A configuration's text that stands in place of its file's name; nothing where such a file is there.
+/// A configuration's text given instead of a file name; nullopt if such a file exists.
 std::optional<std::string> text_in_place_of(const std::filesystem::path& file);
-/// Could a word be meant so? Long, no path, and of the letters of such texts.
+/// Could a word be an encoded text? It is if it is long, not a path, and has only letters of such texts.
 bool looks_encoded(const std::string& word);
-/// For people: the path, or the beginning of what stands in its place.
+/// For messages: the path, or the beginning of the text given instead.
 std::string source_name(const std::filesystem::path& file);
 
-/// Rules of features that other programs' configurations ask for. Throws Error(usage).
+/// Checks rules of features for other programs' configurations. Throws Error(usage).
 void check_foreign(const Config& config);
 
 /// Is it a file of csv_monitor? An empty one is.

@@ -32,7 +32,7 @@ Config load_config(const ConfigSources& sources, std::vector<std::string>* warni
   for (const auto& file : sources.files) {
     const Node root = document::read_file(file);
     const bool empty = root.entries.empty();
-    if (empty) warnings->push_back(str(source_name(file), " is empty: it says nothing"));
+    if (empty) warnings->push_back(str(source_name(file), " is empty and has no effect"));
     where = source_name(file) + (empty ? " is empty: " : ": ");
     if (sources.begins_with_default && &file != &sources.files.front()) merge.give_way_to(root);
     merge.add_file(root);
@@ -51,7 +51,7 @@ Config load_config(const ConfigSources& sources, std::vector<std::string>* warni
   for (const ConfigOverride& word : words) {
     if (!document::is_text(word.key + word.value))
       fail(ExitCode::usage, word.origin, " ", in_quotes(word.value),
-           ": is not text in UTF-8, as all of a configuration is");
+           ": is not text in UTF-8, which a configuration must be");
     merge.add_override(word);
   }
 

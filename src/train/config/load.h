@@ -1,4 +1,4 @@
-// From files, flags and --set words to one validated Config.
+// Loads one validated Config from files, flags and --set words.
 #pragma once
 
 #include <filesystem>
@@ -12,27 +12,27 @@ namespace ct {
 
 class Merge;
 
-/// One key given on the command line; `value` is YAML (for text: the bare text), `origin` how the user wrote it.
+/// One key given on the command line; `value` is YAML (for text: the bare text), `origin` is the user's notation.
 struct ConfigOverride {
   std::string key, value, origin;
 };
 
 struct ConfigSources {
   std::vector<std::filesystem::path> files = {};  // in order: a later file's keys win
-  bool begins_with_default = false;               // the first is default.yaml, which nobody has named
-  // Flags of the command line that depend on what the files say; null: none.
+  bool begins_with_default = false;               // the first is default.yaml by default
+  // Flags of the command line that depend on the files; null: none.
   std::function<std::vector<ConfigOverride>(const Merge& files, std::vector<std::string>* warnings)> flags = {};
   std::vector<ConfigOverride> overrides = {};  // other flags that set a key, such as --output
-  // "a.b=c", applied in order behind all of these; optimizer.type= first, as it clears the params
+  // "a.b=c", applied in order after all of these; optimizer.type= first, because it clears the params
   std::vector<std::string> sets = {};
-  std::vector<ConfigOverride> swept = {};  // of one run of a sweep: behind the sets
+  std::vector<ConfigOverride> swept = {};  // of one run of a sweep; applied after the sets
 };
 
-/// Reads, merges and checks. Every Error is ExitCode::usage, one line, with the place of the value at fault.
+/// Reads, merges and checks. Every Error is ExitCode::usage, one line, with the position of the faulty value.
 /// `warnings` receives lines for the user: ignored keys, settings that override each other.
 Config load_config(const ConfigSources& sources, std::vector<std::string>* warnings);
 
-/// The configuration that to_yaml once printed, from memory; `name` stands for the file in errors.
+/// Reads a configuration that to_yaml has printed, from memory; `name` is the file's name in errors.
 Config load_config_text(const std::string& text, const std::string& name);
 
 }  // namespace ct

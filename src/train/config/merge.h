@@ -1,5 +1,5 @@
-// The sources of a configuration laid over each other: which value of each key counts. Names that are another key's
-// are replaced by it here; values are still unread.
+// Merges the sources of a configuration: determines the effective value of each key, and replaces aliases by their
+// keys. Values are not parsed yet.
 #pragma once
 
 #include <functional>
@@ -16,30 +16,29 @@ namespace ct {
 
 class Merge {
  public:
-  /// Is told of an entry with which something is wrong, by its key in this program's words; it is left out then.
+  /// Called for a faulty entry, with this program's key; the entry is then left out.
   using Complain = std::function<void(const std::string& key, const document::Entry& entry, const Error& error)>;
 
-  /// Without `complain` what is wrong is thrown.
+  /// Without `complain` faults are thrown.
   explicit Merge(Complain complain = {});
 
   void add_file(const document::Node& root);
-  /// Forgets, before a file is added, what belongs to something that it says for itself: the schedule to the optimizer,
-  /// batch sizes to each other.
+  /// Before a file is added, drops values that belong to keys of that file: the schedule if it has an optimizer, batch
+  /// sizes if it has one.
   void give_way_to(const document::Node& root);
   void add_override(const ConfigOverride& word);
 
   /// By dotted key.
   const std::map<std::string, document::Node>& values() const { return values_; }
   const document::Node* find(const std::string& key) const;
-  /// Every key there is, with every type.
+  /// All keys of all types.
   const std::vector<ConfigField>& fields() const { return fields_; }
-  /// How a key, or the block that it lies in, was called where it was given; "": so. And its value there, where that
-  /// was another, too.
+  /// The given name of a key or its block, if it was an alias, and the given value, if it differed; otherwise "".
   struct Written {
     std::string key, value;
   };
   Written written_as(const std::string& key) const;
-  /// Lines for the user: names that are given up.
+  /// Messages for the user: deprecated names.
   const std::vector<std::string>& remarks() const { return remarks_; }
 
  private:
@@ -58,24 +57,24 @@ class Merge {
   [[noreturn]] void unknown(const std::string& key, const document::Mark& mark) const;
 
   Complain complain_;
-  std::vector<Config> bound_;        // only their keys matter here
+  std::vector<Config> bound_;        // targets of fields_; values are not used
   std::vector<ConfigField> fields_;  // of all types
   std::map<std::string, document::Node> values_;
   std::map<std::string, Written> other_names_;  // by this program's
   std::vector<std::string> remarks_;
 };
 
-/// Does the name begin a note, which says nothing to the program?
+/// Is this the name of a comment key, which the program ignores?
 bool is_note(const std::string& name);
 
 /// Does an absent key of this kind follow from other keys, or from the run?
 bool follows(const ConfigField& field);
 
-/// "auto" for a key: what follows from other keys, or else the value of an absent key. Where it is one of the key's own
-/// values it has its own meaning.
+/// Is the value "auto", which means a value that follows from other keys, or that of an absent key? False if "auto" is
+/// one of the key's own values.
 bool is_left_open(const ConfigField& field, const document::Node& node);
 
-/// Names an optimizer, a scheduler or a model, which have keys of their own.
+/// Is it the type of an optimizer, a scheduler or a model, which have their own keys?
 bool is_type(const ConfigField& field);
 
 /// Is it one of optimizer.params or scheduler.params?

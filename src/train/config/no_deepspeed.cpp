@@ -6,7 +6,7 @@ namespace ct {
 namespace {
 
 [[noreturn]] void refuse_feature(const Config& config, const std::string& key) {
-  fail(ExitCode::usage, place_of_key(config, key), key, " is no part of this program, which is built without ",
+  fail(ExitCode::usage, place_of_key(config, key), key, " is not in this program, which is built without ",
        "src/deepspeed/; take it out");
 }
 

@@ -11,21 +11,22 @@
 namespace ct {
 
 struct PrintOptions {
-  bool given_only = false;            // keys that were written somewhere, no defaults
-  bool origins = false;               // each value's origin as a comment, as `config show` prints them
-  std::optional<int64_t> ranks = {};  // given: absent batch keys stand as comments with what follows from so many ranks
+  bool given_only = false;  // only given keys, no defaults
+  bool origins = false;     // each value's origin as a comment, as `config show` prints them
+  std::optional<int64_t> ranks =
+      {};  // if set: absent batch keys are comments with their values for this number of ranks
 };
 
-/// As YAML that loads back to the same Config. Throws Error(usage) when `ranks` is given and the batch does not fit it.
+/// As YAML that loads to the same Config. Throws Error(usage) if `ranks` is set and the batch does not fit it.
 std::string to_yaml(const Config& config, const PrintOptions& options = {});
 
-/// dump_state: a title, then every key in the order of its name, "  KEY ......... VALUE" as DeepSpeed's engine prints
-/// its own. Of batch keys that are absent it has what follows on so many ranks.
+/// dump_state: a title, then every key, sorted by name, " KEY ......... VALUE", as DeepSpeed's engine prints its own.
+/// Absent batch keys have their values for `ranks` ranks.
 std::vector<std::string> state_dump(const Config& config, int ranks);
 
-/// Draft 2020-12, by which editors complete and check configurations. It knows every key, its values, and which
-/// parameters a type takes; rules between keys are left to `config check`, as are the words of files with an `imagenet`
-/// block.
+/// Draft 2020-12, with which editors complete and check configurations. It contains every key, its values, and the
+/// parameters of each type. It does not contain rules between keys, which `config check` checks, nor the keys of files
+/// with an `imagenet` block.
 nlohmann::ordered_json json_schema();
 
 }  // namespace ct

@@ -1,5 +1,5 @@
-// May a run continue under this configuration? Which keys may differ stands in the key table (schema.cpp,
-// resume_may_change).
+// Checks whether a run may continue with this configuration. The key table (schema.cpp, resume_may_change) defines the
+// keys that may differ.
 #pragma once
 
 #include <string>
@@ -14,10 +14,11 @@ struct ResumeDifference {
   std::vector<std::string> warnings;   // batch sizes that only follow from the ranks: allowed, but the bits change
 };
 
-/// Gives what `now` leaves to the program the value that it had in the saved run.
+/// Sets values that `now` leaves to the program to those of the saved run.
 void settle_like(Config& now, const Config& saved);
 
-/// `saved_ranks` is what the saved run had, `ranks` what this one has. Throws Error(usage) when a batch does not fit.
+/// `saved_ranks` and `ranks` are the numbers of ranks of the saved run and of this one. Throws Error(usage) if a batch
+/// does not fit.
 ResumeDifference resume_difference(const Config& saved, int64_t saved_ranks, const Config& now, int64_t ranks);
 
 }  // namespace ct

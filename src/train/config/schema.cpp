@@ -80,7 +80,7 @@ std::vector<ConfigField> config_fields(Config& c) {
        &c.data.augment,
        "steps in order: random_crop {padding}, flip {p}, alternating_flip, random_resized_crop {scale, ratio}, cutout "
        "{length}, color_jitter {brightness, contrast, saturation, hue}, rand_augment {num_ops, magnitude, "
-       "num_magnitude_bins}, mixup {alpha, p}, cutmix {alpha, p}; normalize {mean, std} as the last step stands for "
+       "num_magnitude_bins}, mixup {alpha, p}, cutmix {alpha, p}; normalize {mean, std} as the last step means "
        "data.normalize",
        {}},
       {"data.size", &c.data.size, "width and height of a sample, for pictures", {.min = 1, .max = 1024}},

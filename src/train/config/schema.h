@@ -1,4 +1,5 @@
-// The one table of keys: it drives parsing, error messages, the printed configuration and what a resume may change.
+// The table of keys, which defines parsing, error messages, the printed configuration and the keys that a resume may
+// change.
 #pragma once
 
 #include <string>
@@ -8,21 +9,21 @@
 
 namespace ct {
 
-/// Every key of a configuration in the order of printing, bound to the members of `config`; of the keys of models and
-/// the params of optimizers and schedulers those of its own model and types.
+/// Every key of a configuration in the order of printing, bound to the members of `config`; for models, optimizers and
+/// schedulers only the keys of the configured ones.
 std::vector<ConfigField> config_fields(Config& config);
 
-/// A configuration for every model and every optimizer and scheduler type: together they have every key there is.
+/// A configuration for every model and every optimizer and scheduler type; together they have all keys.
 std::vector<Config> configs_of_all_types();
 
-/// The config_fields that count: parameters of fp16 and of the average while they are off, and absent batch and ZeRO
-/// keys left out.
+/// The effective config_fields: without parameters of features that are off (fp16, the average and others), and without
+/// absent batch and ZeRO keys.
 std::vector<ConfigField> effective_fields(Config& config);
 
-/// The value of a key as it would be written, or `absent` where the key is none that counts.
+/// The text of a key's value, or `absent` if the key is not effective.
 std::string text_of_key(const Config& config, const std::string& key, const std::string& absent = "");
 
-/// True when `key` is a block: some known key begins with `key.`.
+/// Is `key` a block, that is, does a known key begin with `key.`?
 bool is_config_block(const std::string& key, const std::vector<ConfigField>& fields);
 
 }  // namespace ct

@@ -1,4 +1,4 @@
-// What was meant by a word that is none, for error messages.
+// Suggestions for unknown words, for error messages.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace ct {
 
-/// The choice nearest to `word`, in any case of letters; empty where none is near.
+/// The choice nearest to `word`, ignoring case; empty if none is near.
 std::string nearest(const std::string& word, const std::vector<std::string>& choices);
 
-/// "; did you mean 'train.epochs'?" for the known key nearest to an unknown one, or nothing.
+/// "; did you mean 'train.epochs'?" for the known key nearest to an unknown one; empty: none is near.
 std::string suggest_key(const std::string& key, const std::vector<ConfigField>& fields);
 
 }  // namespace ct

@@ -27,7 +27,7 @@ void read_fields(const Merge& merge, Config& config, std::vector<std::string>* w
         continue;  // a schedule as long as the run, as the shipped recipes say it
       open += str(open.empty() ? "" : ", ", field.key, follows(field) ? "" : str(" ", field_text(field)));
     }
-  if (!open.empty()) warnings->push_back("\"auto\" is taken as what follows from other keys, or the default: " + open);
+  if (!open.empty()) warnings->push_back("\"auto\" follows from other keys, or is the default: " + open);
 }
 
 /// Which parameters the type of this block takes; empty: it has none.
@@ -68,7 +68,7 @@ std::string stray_model_key(const Config& config, const std::string& key) {
   std::vector<std::string> others;
   for (const std::string& other : model_names())
     if (takes({.name = other}, name)) others.push_back(other);
-  return str(key, " is no key of the model ", config.model.name, "; ", join_choices(others),
+  return str(key, " is not a key of the model ", config.model.name, "; ", join_choices(others),
              others.size() == 1 ? " takes it" : " take it");
 }
 

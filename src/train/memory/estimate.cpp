@@ -200,7 +200,7 @@ void require_device_memory(Backend& backend, const EstimateOf& what, const std::
   fail(ExitCode::memory, "out of memory on ", room->device, ": ", rank.use.weights, " bytes for weights, ",
        rank.use.gradients, " for gradients, ", rank.use.optimizer, " for optimizer state, ", rank.use.activations,
        " for activations and workspace, ", rank.use.exchange, " for gradient buckets, ", rank.received,
-       " for what NCCL receives, ", rank.use.other, " for the rest: ", rank.device(), of_all, " in all, but ",
+       " for the receive buffers of NCCL, ", rank.use.other, " for the rest: ", rank.device(), of_all, " in all, but ",
        room->available, " of ", room->total, " are free; ", advice);
 }
 

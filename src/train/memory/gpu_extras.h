@@ -1,9 +1,9 @@
-// What a run on a GPU needs beside the values of its programs (plan/memory.h): on the GPU the tables of updates and the
-// buffers in which NCCL's sums receive, and in the host's memory what travels to and from the GPU.
+// The memory of a run on a GPU in addition to the values of its programs (plan/memory.h): in GPU memory the tables of
+// updates and the receive buffers of NCCL's sums, in host memory the buffers for transfers.
 //
-// Counted from the programs as engine/, comm/ and device/cuda/ allocate it. Not counted is what CUDA and its libraries
-// take for themselves: most of it is taken when the device is opened, before anybody asks what is free, but kernels are
-// loaded when they are first used, and NCCL connects its channels then.
+// Computed from the programs as engine/, comm/ and device/cuda/ allocate it. It does not include the memory of CUDA and
+// its libraries: most of that is allocated when the device is opened, before free memory is queried, but kernels are
+// loaded on first use, and NCCL connects its channels then.
 #pragma once
 
 #include "plan/memory.h"
@@ -12,13 +12,13 @@ namespace ct {
 
 /// Bytes of a rank.
 struct GpuExtras {
-  // Parts of the GPU's memory.
+  // GPU memory.
   int64_t updates = 0;       // tables
   int64_t received = 0;      // the slots of NCCL's sums
   int64_t partial_sums = 0;  // of NCCL's sums, between micro-steps
-  // Parts of the host's memory.
+  // Host memory.
   int64_t mirrors = 0;  // page-locked: state, inputs and results, gradients of offloaded updates
-  int64_t staged = 0;   // the host's side of collectives where it is not NCCL that runs them; without partial sums
+  int64_t staged = 0;   // host buffers of collectives without NCCL; without partial sums
 };
 
 struct GpuExtrasOf {

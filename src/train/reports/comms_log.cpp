@@ -38,10 +38,10 @@ std::string CommsLog::doubt() const {
   if (ranks_ == 1) return "comms_logger: one rank has nothing to exchange";
   if (keys_.prof_all) return "";
   if (keys_.prof_ops.empty())
-    return "comms_logger logs nothing: prof_all is false, and prof_ops names no collective; set one of them";
+    return "comms_logger logs nothing: prof_all is false, and prof_ops is empty; set one of them";
   for (const std::string& word : keys_.prof_ops)
     if (std::ranges::none_of(kNames, [&](std::string_view name) { return names(word, name); }))
-      return str("comms_logger.prof_ops ", word, " is no collective of this program; there are ",
+      return str("comms_logger.prof_ops ", word, " is not a collective of this program; use ",
                  join_choices({kNames.begin(), kNames.end()}));
   return "";
 }

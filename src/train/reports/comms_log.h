@@ -1,4 +1,4 @@
-// comms_logger: how often which collectives ran, how large they were, how long they took.
+// comms_logger: the counts, sizes and times of collectives.
 #pragma once
 
 #include <functional>
@@ -12,27 +12,27 @@
 
 namespace ct {
 
-/// Bits a second, of a message of S bytes that took t seconds between n ranks: S / t, and what every cable had to carry
-/// of it, which does not depend on the number of ranks: 2 (n-1)/n as much for an all_reduce, (n-1)/n for the others
-/// (NVIDIA's nccl-tests, doc/PERFORMANCE.md).
+/// Bits a second of a message of S bytes that took t seconds between n ranks. algorithm: S / t. bus: the load of each
+/// link, which does not depend on the number of ranks: algorithm times 2 (n-1)/n for an all_reduce, (n-1)/n for the
+/// others (NVIDIA's nccl-tests, doc/PERFORMANCE.md).
 struct Bandwidth {
   double algorithm = 0, bus = 0;
 };
 Bandwidth bandwidth(const Exchange& exchange, int ranks);
 
-/// One rank's collectives: those that belong to a program, of training and of evaluation. Control calls of a few bytes
-/// are left out. Threads may call it side by side.
+/// One rank's collectives in the programs of training and evaluation, without control calls of a few bytes.
+/// Thread-safe.
 class CommsLog {
  public:
   CommsLog(const Config::CommsLogger& keys, int ranks) : keys_(keys), ranks_(ranks) {}
 
-  /// Is told of every collective; null: nothing is to be logged.
+  /// The function to call for every collective; null: nothing is logged.
   std::function<void(const Exchange&)> listener();
-  /// Why there will be nothing to tell, or what is asked for and is no collective here; empty: neither.
+  /// A message if nothing will be logged, or if prof_ops names an unknown collective; empty: neither.
   std::string doubt() const;
-  /// Of calls since the last time, where each has a line.
+  /// The lines of calls since the last time, if each call has a line.
   std::vector<std::string> take_lines();
-  /// A title and a row for each collective and size, by name and size.
+  /// A title and a row for each collective and size, sorted by name and size.
   std::vector<std::string> table() const;
 
  private:
@@ -51,7 +51,7 @@ class CommsLog {
   };
   Config::CommsLogger keys_;
   int ranks_;
-  mutable std::mutex mutex_;  // of what follows
+  mutable std::mutex mutex_;  // guards the following members
   std::map<Key, Calls> calls_;
   std::vector<std::string> lines_;
 };

@@ -93,7 +93,7 @@ bool Diagnostics::keeps_in_file(const std::vector<std::string>& lines) {
       std::ifstream file(path);
       std::getline(file, first);
       if (first != lines.front())
-        fail(ExitCode::io, in_quotes(path.native()), " is another file; name one that is not there yet");
+        fail(ExitCode::io, in_quotes(path.native()), " is another file; give the name of a new one");
     }
     std::string text;
     for (const std::string& line : lines) text += line + "\n";

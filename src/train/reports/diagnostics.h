@@ -1,5 +1,5 @@
-// The reports that a configuration may ask for: dump_state, memory_breakdown, flops_profiler, comms_logger. None of
-// them changes a bit of the result. Rank 0 tells them, of itself.
+// The reports that a configuration may enable: dump_state, memory_breakdown, flops_profiler, comms_logger. Reports
+// change no bit of the result. Rank 0 prints its own numbers.
 #pragma once
 
 #include <optional>
@@ -15,17 +15,18 @@ namespace ct {
 
 class Diagnostics {
  public:
-  /// What is referred to must outlive this.
+  /// All arguments must outlive this.
   Diagnostics(const RunContext& run, const RunSaver& saver, CommsLog& comms)
       : run_(run), saver_(saver), comms_(comms) {}
 
-  /// Before the first step: the configuration, the planned memory, what of these reports cannot be.
+  /// Before the first step: prints the configuration, the planned memory, and messages about reports that are not
+  /// possible.
   void start();
   /// Around every step, on every rank.
   void before_step();
   void after_step();
   void after_evaluation();
-  /// When all is done, or a stop was asked for.
+  /// Called at the end, or when a stop was requested.
   void end();
 
  private:
@@ -39,8 +40,8 @@ class Diagnostics {
   CommsLog& comms_;
   bool first_ = true;  // step
   bool profiled_ = false;
-  double begun_ = 0;                     // of the profiled step, by the clock
-  std::optional<FlopsProfile> profile_;  // while its step is under way
+  double begun_ = 0;                     // begin of the profiled step, wall-clock time
+  std::optional<FlopsProfile> profile_;  // during the profiled step
 };
 
 }  // namespace ct

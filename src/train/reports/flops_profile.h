@@ -1,4 +1,4 @@
-// flops_profiler: what the operations of one step cost, by module of the network and by kind.
+// flops_profiler: the cost of the operations of one step, by module of the network and by kind.
 #pragma once
 
 #include <map>
@@ -12,21 +12,21 @@
 
 namespace ct {
 
-/// What the table says of the run.
+/// The table's data about the run.
 struct ProfiledRun {
   std::string model;
-  int64_t step = 0;  // whose operations these are, counted from 1
+  int64_t step = 0;  // the profiled step, counted from 1
   int64_t images = 0, images_of_rank = 0;
-  double seconds = 0;  // of the whole step, waiting for data among it
+  double seconds = 0;  // of the whole step, including waiting for data
 };
 
 /// One rank's operations of one step, all micro-steps together.
 class FlopsProfile {
  public:
-  /// `program` is the one whose steps took() is told of; both must outlive this.
+  /// took() is called for steps of `program`; both arguments must outlive this.
   FlopsProfile(const Graph& graph, const LoweredProgram& program);
 
-  /// A step of micro, last or update was done.
+  /// Records a completed step of micro, last or update.
   void took(const Step& step, double seconds);
 
   /// Lines: a summary; the keys' top modules of each depth by parameters, multiply-adds and time; in detail every
@@ -34,7 +34,7 @@ class FlopsProfile {
   std::vector<std::string> text(const Config::FlopsProfiler& keys, const ProfiledRun& run) const;
 
  private:
-  /// The forward pass is all up to the loss; recomputed operations are the backward pass's.
+  /// The forward pass ends with the loss; recomputed operations belong to the backward pass.
   enum class Pass : uint8_t { forward, backward, update, exchange };
   struct Kind {
     std::string module;

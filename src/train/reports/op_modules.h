@@ -1,5 +1,5 @@
-// Which module of the network an operation of a lowered program belongs to, by the names that parameters and values
-// have from the model: "layer1.0.conv1" is a part of "layer1.0", and that of "layer1".
+// Maps an operation of a lowered program to a module of the network, by the model's names of parameters and values:
+// "layer1.0.conv1" is a part of "layer1.0", which is a part of "layer1".
 #pragma once
 
 #include <map>
@@ -14,12 +14,13 @@ class OpModules {
  public:
   OpModules(const Graph& graph, const LoweredProgram& program);
 
-  /// The module whose parameters it reads or writes the gradient of; without any, the one whose values it writes or
-  /// reads. "": the model's own. What is no layer is "(input)", "(loss)", "(update)" or "(exchange)".
+  /// The module whose parameters the operation reads or whose gradients it writes; if there are none, the module whose
+  /// values it writes or reads. "": the model itself. Operations outside layers are "(input)", "(loss)", "(update)" or
+  /// "(exchange)".
   std::string of(const Op& op) const;
-  /// What is learnt of each module, all that lies in it counted: by name, "" for the whole model.
+  /// The number of learnt elements of each module, including its submodules, by name; "" is the whole model.
   const std::map<std::string, int64_t>& parameters() const { return parameters_; }
-  /// All modules in the order of their first parameters, each behind the one that it is a part of; "" first.
+  /// All modules in the order of their first parameters, each after the module that contains it; "" first.
   const std::vector<std::string>& names() const { return names_; }
 
  private:

@@ -133,8 +133,8 @@ void BestWeights::warn_of(const std::vector<Candidate>& expected, const std::opt
     if (c.problem.empty()) continue;
     problems += (problems.empty() ? "" : "; ") + c.problem;
     if (is_left)
-      warn_(str(c.problem, "; ", in_quotes(chosen->path.native()), ", which is whole and of step ", chosen->step,
-                ", takes its place"));
+      warn_(str(c.problem, "; ", in_quotes(chosen->path.native()), ", which is undamaged and of step ", chosen->step,
+                ", replaces it"));
   }
   if (is_left) return;
   warn_(str("the weights of the best evaluation, that of step ", state.best_step, ", are lost (", problems, "): ",

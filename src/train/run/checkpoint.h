@@ -1,5 +1,5 @@
 // Saving and restoring an engine's state, by all ranks together: weights and moments by name in PyTorch's layout, the
-// run's state, and where it comes from. Any number of ranks with any ZeRO stage reads what any other has saved.
+// run's state, and its provenance. Any number of ranks with any ZeRO stage reads a checkpoint of any other.
 #pragma once
 
 #include <chrono>
@@ -14,9 +14,9 @@
 
 namespace ct {
 
-/// Saves the checkpoints of a run, one at a time. Life of a save: begin() - poll() now and then - finish(), or poll()
-/// until it returns something. All of these are collective; a failure on any rank is the same Error on every rank, and
-/// leaves nothing pending and earlier checkpoints untouched.
+/// Saves the checkpoints of a run, one at a time. A save consists of begin(), optional calls of poll(), and finish(),
+/// or of poll() until it returns a value. All of these are collective; a failure on any rank is the same Error on every
+/// rank, and leaves nothing pending and earlier checkpoints untouched.
 class CheckpointWriter {
  public:
   struct Args {
@@ -25,27 +25,27 @@ class CheckpointWriter {
     RunFolder* folder;  // rank 0's; null elsewhere
     const Graph& graph;
     Engine& engine;
-    /// Save beside training: begin() copies what this rank owns and returns.
+    /// Save in parallel with training: begin() copies this rank's rows and returns.
     bool asynchronous = true;
   };
   /// Collective.
   explicit CheckpointWriter(const Args& args);
-  /// A save that is still pending is given up and leaves no checkpoint.
+  /// A pending save is abandoned and leaves no checkpoint.
   ~CheckpointWriter();
 
-  /// What was saved.
+  /// A completed save.
   struct Saved {
     int64_t step = 0;
     std::string path;
     double seconds = 0;   // since begin()
-    std::string warning;  // older checkpoints could not be removed, say
+    std::string warning;  // for example, that older checkpoints could not be removed
   };
 
-  /// Begins to save; none may be pending. Only rank 0's `state`, `provenance` and `metadata` count. On return the
-  /// engine may go on: the snapshot is complete (asynchronous), or nothing but finish() may be called (otherwise).
+  /// Begins a save; none may be pending. Only rank 0's `state`, `provenance` and `metadata` are used. On return the
+  /// snapshot is complete and the engine may continue (asynchronous), or only finish() may be called (otherwise).
   void begin(const RunState& state, const Provenance& provenance, const Metadata& metadata);
   bool pending() const { return save_ != nullptr; }
-  /// What a pending save has saved, once that is complete and durable. Does not wait for the disk.
+  /// The pending save, once it is complete and durable. Does not wait for the disk.
   std::optional<Saved> poll();
   /// Waits for the pending save.
   Saved finish();
@@ -67,7 +67,7 @@ class CheckpointWriter {
   };
 
   void take_snapshot();
-  /// Of the states of these kinds.
+  /// The contents with the states of these kinds.
   Contents contents_of(bool (*kinds)(StateKind), Source source) const;
   Contents weights(Source source) const;
   Saved over();
@@ -82,10 +82,10 @@ class CheckpointWriter {
   int64_t step_ = 0;
   std::string warning_;
   Clock::time_point begun_;
-  std::unique_ptr<CheckpointSave> save_;  // last: its thread reads the others
+  std::unique_ptr<CheckpointSave> save_;  // declared last: its thread reads the other members
 };
 
-/// Reads what this rank holds of weights and moments, and the state. The caller then calls engine.state_written() and
+/// Reads this rank's weights and moments, and the state. The caller must then call engine.state_written() and
 /// engine.restore(state.scalars). No communication: a rank that cannot read throws alone.
 RunState restore_checkpoint(const Path& checkpoint, const std::string& model, const Graph& graph, Engine& engine);
 

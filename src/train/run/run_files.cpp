@@ -157,7 +157,7 @@ std::vector<std::string> set_aside_foreign_files(FileSystem& files, const Path& 
     if (is_own(path, accepts)) continue;
     const Path aside = free_name_for(path);
     rename_file(files, path, aside);
-    warnings.push_back(str(in_quotes(path.native()), " is not as the run wrote it: it is kept as ",
+    warnings.push_back(str(in_quotes(path.native()), " was changed since the run wrote it: it is kept as ",
                            in_quotes(aside.filename().native())));
   }
   return warnings;
@@ -175,7 +175,7 @@ void reset_run(FileSystem& files, const Path& out) {
   }
   if (kind_of_entry(ckpt) == PathKind::link && is_folder(ckpt))
     fail(ExitCode::usage, "--reset: ", in_quotes(ckpt.native()),
-         " is a link, and what it leads to is not deleted: empty that folder by hand, or give another --output");
+         " is a link, whose target is not deleted: empty that folder by hand, or give another --output");
   for (const std::string& name : checkpoints) {
     if (!ours(name) || !is_real_folder(ckpt / name)) continue;
     remove_known(files, ckpt / name, [](const std::string& n) {
@@ -207,7 +207,7 @@ void require_replaceable_weights(const Path& path) {
   const Path folder = path.parent_path();
   const bool of_checkpoint = is_there(folder / "manifest.json") || saved_best_step(path.filename().native());
   if (of_checkpoint || (is_run_file(path.filename().native()) && holds_run(folder)))
-    fail(ExitCode::usage, in_quotes(path.native()), " belongs to a run, which needs it as it is: give another --out");
+    fail(ExitCode::usage, in_quotes(path.native()), " belongs to a run and must not change: give another --out");
   if (!is_own_weights(path))
     fail(ExitCode::usage, in_quotes(path.native()),
          " was not written by this program, which would replace it: give another --out, or remove it first");

@@ -1,4 +1,4 @@
-// The files of a run's folder beside its checkpoints, by name; and whether this program wrote what lies there.
+// The names of a run's files outside its checkpoints, and checks whether this program wrote existing files.
 #pragma once
 
 #include <string>
@@ -12,53 +12,53 @@ namespace ct {
 inline constexpr std::string_view kConfigFile = "config.yaml", kMetricsFile = "metrics.jsonl",
                                   kMetricsTable = "metrics.csv", kLastFile = "last.bin", kBestFile = "best.bin",
                                   kCheckpointFolder = "ckpt";
-/// Where train.sample_grid asks for it; its writer is named in it.
+/// The file of train.sample_grid, and its writer.
 inline constexpr std::string_view kSampleGridFile = "sample_grid.png", kProgramName = "cifar-train";
-/// Of a sweep, whose folder is no run's.
+/// The records of a sweep, whose folder is not a run's.
 inline constexpr std::string_view kSweepRecords = "sweep.jsonl";
-/// In the folder of checkpoints: the newest one's name, as DeepSpeed has its tag there.
+/// In the folder of checkpoints: the name of the newest one, like DeepSpeed's tag.
 inline constexpr std::string_view kLatestFile = "latest";
-/// Nothing, or such a file of this program.
+/// Is there no file, or such a file of this program?
 bool is_own_latest(const Path& path);
-/// What rank 0 writes into a run's folder at the start and removes again.
+/// The file that rank 0 writes into a run's folder at the start and then removes.
 inline constexpr std::string_view kTokenFile = ".shared-by-all-ranks";
 
-/// Where event files for TensorBoard lie, unless the configuration has another place for them.
+/// The default folder of TensorBoard's event files.
 inline constexpr std::string_view kEventFolder = "tb";
-/// Where the files of csv_monitor lie, likewise.
+/// The default folder of csv_monitor's files.
 inline constexpr std::string_view kCsvFolder = "csv";
-/// What event files name as their writer: the program, and in a folder that others may use too the run, in `out`.
+/// The writer in event files: the program, and, in a folder that other runs may share, the run in `out`.
 std::string event_writer(const Path& out = {});
-/// Did this program write the event file at `path`, for whichever run?
+/// Did this program write the event file at `path`, for any run?
 bool is_own_event_file(const Path& path);
 
-/// Is it a name of the run's own, or of a temporary file for one?
+/// Is it the name of a run's file, or of a temporary file for one?
 bool is_run_file(std::string_view name);
 
-/// config.yaml ends in a line with the checksum of the text before it, by which its writer knows it again.
+/// config.yaml ends in a line with the checksum of the preceding text, by which the program recognises it.
 std::string sealed_config(const std::string& text);
 
-/// Does `out` hold a run of this program: a checkpoint, or records in metrics.jsonl?
+/// Does `out` contain a run of this program, that is, a checkpoint, or records in metrics.jsonl?
 bool holds_run(const Path& out);
 
-/// A folder that holds no run yet: Error(usage) naming the first file that a run would replace and that is not of its
-/// making: weights of whomever, a configuration, records or a table without this program's marks.
+/// For a folder without a run: throws Error(usage) with the first file that a run would replace and that no run wrote:
+/// any weights, or a configuration, records or a table without this program's marks.
 void require_own_files(const Path& out);
 
-/// A folder that holds a run: such files there (a configuration that was edited, weights that are damaged beyond
-/// recognition) keep their contents under another name. Returns a line to warn with for each.
+/// For a folder with a run: renames such files (an edited configuration, weights damaged beyond recognition), so that
+/// their contents are kept. Returns a warning for each.
 std::vector<std::string> set_aside_foreign_files(FileSystem& files, const Path& out);
 
-/// Forgets a run: deletes the files that this program wrote, by their fixed names, and the folders emptied by that;
-/// OUT, its .lock and everything else stay. A folder with other contents and no sign of a run (neither metrics.jsonl
-/// nor ckpt/step-…) is Error(ExitCode::usage). The caller holds the RunLock.
+/// Deletes a run: the files that this program wrote, by their fixed names, and folders that become empty; OUT, its
+/// .lock and all other files remain. A folder with other contents and no sign of a run (neither metrics.jsonl nor
+/// ckpt/step-…) is Error(ExitCode::usage). The caller must hold the RunLock.
 void reset_run(FileSystem& files, const Path& out);
 
-/// Nothing, or weights with this program's marks, damaged or not.
+/// Is there no file, or weights with this program's marks, damaged or not?
 bool is_own_weights(const Path& path);
 
-/// Error(usage) unless a file of weights that somebody asks for may be written: `path` is free, a device or pipe, or
-/// holds weights that this program wrote and no run needs.
+/// Throws Error(usage) unless a weights file may be written to `path`: it does not exist, is a device or pipe, or
+/// contains weights that this program wrote and that no run needs.
 void require_replaceable_weights(const Path& path);
 
 }  // namespace ct

@@ -52,10 +52,10 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
 
   const bool present = !reset && holds_run(out_);
   if (reset && resume.kind == ResumeMode::must)
-    fail(ExitCode::usage, "--reset forgets the run that --resume must asks for: give one of them");
+    fail(ExitCode::usage, "--reset deletes the run that --resume must requires: give one of them");
   if (present && resume.kind == ResumeMode::never)
     fail(ExitCode::usage, "output folder ", in_quotes(out_.native()),
-         " holds a run and --resume never was given: add --reset to forget it, or give another --output");
+         " holds a run and --resume never was given: add --reset to delete it, or give another --output");
   if (resume.kind == ResumeMode::path) {
     resume_from_ = resume.checkpoint;
     if (!is_there(resume_from_ / "manifest.json", ExitCode::checkpoint))
@@ -67,14 +67,14 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
            ", which --resume names: leave --reset out");
     if (present && !goes_back_)
       fail(ExitCode::usage, "output folder ", in_quotes(out_.native()), " holds another run than ",
-           in_quotes(resume_from_.native()), ": give another --output, or add --reset to forget it");
+           in_quotes(resume_from_.native()), ": give another --output, or add --reset to delete it");
   } else if (resume.kind != ResumeMode::never && !reset) {
     const auto step = store_->newest_good([&](const std::string& problem) { console.note("warning: " + problem); });
     if (step) resume_from_ = folder / store_->path_of(*step).filename();  // by name: other ranks read it too
     if (!step && resume.kind == ResumeMode::must)
       fail(ExitCode::checkpoint, "--resume must: there is no checkpoint in ", in_quotes(folder.native()),
            "; leave --resume out to start a new run");
-    if (!step && present) console.note("the run in " + out_.string() + " has no checkpoint yet; it starts anew");
+    if (!step && present) console.note("the run in " + out_.string() + " has no checkpoint yet; the run starts over");
   }
 
   identity_ = {new_run_id(), config.model.name};
@@ -186,7 +186,7 @@ std::string RunFolder::news_of_not_finite(int64_t step) {
   if (text.empty() || told) return "";
   const auto finite = store_->newest_finite(step);
   return str("the checkpoint of step ", step, " is saved, but ", text,
-             finite ? str("; the newest one that is all finite, that of step ", *finite, ", stays") : "");
+             finite ? str("; the newest finite one, that of step ", *finite, ", stays") : "");
 }
 
 void RunFolder::warn_of_not_finite(const Checkpoint& checkpoint, Console& console) {
@@ -195,10 +195,10 @@ void RunFolder::warn_of_not_finite(const Checkpoint& checkpoint, Console& consol
   not_finite_told_ = true;
   const Store source(files_, resume_from_.parent_path(), {});
   const auto finite = source.newest_finite();
-  console.note(str("warning: ", in_quotes(resume_from_.native()), ": ", text, "; ",
-                   finite ? str("to go back to the newest checkpoint that is all finite: --resume ",
-                                in_quotes(source.path_of(*finite).native()))
-                          : std::string("no checkpoint beside it is all finite")));
+  console.note(str(
+      "warning: ", in_quotes(resume_from_.native()), ": ", text, "; ",
+      finite ? str("to go back to the newest finite checkpoint: --resume ", in_quotes(source.path_of(*finite).native()))
+             : std::string("no other checkpoint is finite")));
 }
 
 /// Removes what was kept of best.bin for checkpoints that are gone or never were, and pieces.

@@ -1,4 +1,4 @@
-// A run's folder: who may start in it, what it continues from, what stays in it.
+// A run's folder: whether a run may start in it, the checkpoint to continue from, and the files to keep.
 #pragma once
 
 #include <optional>
@@ -23,44 +23,44 @@ struct ResumeMode {
 /// A run's folder, on rank 0 only.
 class RunFolder {
  public:
-  /// Locks the folder and decides where to start from; nothing is changed yet, and a folder that was made goes again
-  /// if begin() is never reached. Throws where it may not: in use, files of somebody else in the way, present against
-  /// --resume never, nothing that verifies, another configuration.
+  /// Locks the folder and selects the checkpoint to start from. It changes nothing else, and a folder that it created
+  /// is removed again unless begin() is called. Throws if the folder is in use, contains files of others, contains a
+  /// run with --resume never, has no valid checkpoint, or has another configuration.
   RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console);
 
   const Path& path() const { return out_; }
   FileSystem& files() { return files_; }
   /// The checkpoint to continue from; empty: a fresh run.
   const Path& resume_from() const { return resume_from_; }
-  /// When resuming: Error(checkpoint) unless the images are those of the checkpoint; another device is only told.
+  /// When resuming: Error(checkpoint) unless the images are those of the checkpoint; another device only causes a
+  /// message.
   void require_same_origin(const Provenance& now, Console& console) const;
   /// The plans of the checkpoint that is resumed.
   std::string plans() const { return resumed_ ? resumed_->plans : ""; }
-  /// The configuration of the checkpoint that is resumed; nothing in it is left to the program.
+  /// The configuration of the resumed checkpoint, with all values set.
   const std::optional<Config>& resumed_config() const { return resumed_config_; }
   bool contains(int64_t step) const;
-  /// Why a run ended here at that step, by its `end` record (kFinished, kStoppedEarly); empty: it did not, or goes on
-  /// from there (kStopped, on request).
+  /// The reason in the `end` record of a run that ended here at that step (kFinished, kStoppedEarly); empty: it did not
+  /// end, or continues from there (kStopped, on request).
   std::string end_at(int64_t step) const;
   static constexpr const char *kFinished = "finished", *kStoppedEarly = "stopped early", *kStopped = "stopped";
 
-  /// Takes the folder into use: an earlier run is forgotten if that was asked; config.yaml is written; metrics go back
-  /// to what they were at `resumed` (null: a fresh run, whose weights came as the options `init` say if not empty).
+  /// Prepares the folder: deletes an earlier run if requested, writes config.yaml, and rewinds metrics to `resumed`
+  /// (null: a new run, whose weights come from the options `init`, if not empty).
   void begin(const Config& config, int ranks, const RunState* resumed, const std::string& init, Console& console);
 
-  /// Who the checkpoints say they belong to: a resumed run's id, or a new one.
+  /// The identity in the checkpoints: the resumed run's id, or a new one.
   const RunIdentity& identity() const { return identity_; }
-  /// Error(io) where another folder or none has the folder's name, or the lock was removed: nothing may be written
-  /// then.
+  /// Throws Error(io) if the folder was moved, removed or replaced, or its lock removed; nothing may then be written.
   void require_in_place() const;
-  /// Keeps best.bin as it is now beside the checkpoint of that step, before that exists.
+  /// Keeps a copy of best.bin for the checkpoint of that step, before that checkpoint exists.
   void keep_best(int64_t step);
-  /// After a checkpoint of that step was written: removes those that checkpoint.keep_last gives no place any more, and
-  /// names the newest one in ckpt/latest.
+  /// Called after a checkpoint of that step was written: removes checkpoints beyond checkpoint.keep_last, and writes
+  /// the newest one's name to ckpt/latest.
   void make_room(int64_t step);
   /// The newest checkpoint that verifies and whose weights and moments are all finite; empty: there is none.
   Path newest_finite() const;
-  /// What to tell of a checkpoint just written that is not finite, once until one is finite again; empty: nothing.
+  /// A warning if the checkpoint just written is not finite, once until one is finite again; otherwise empty.
   std::string news_of_not_finite(int64_t step);
 
  private:
@@ -74,7 +74,7 @@ class RunFolder {
   bool reset_;
   int keep_last_;
   Path resume_from_;
-  bool goes_back_ = false;  // to a checkpoint of this folder that was named
+  bool goes_back_ = false;  // --resume names a checkpoint of this folder
   std::optional<Provenance> resumed_;
   std::optional<Config> resumed_config_;
   RunIdentity identity_;
@@ -82,8 +82,8 @@ class RunFolder {
   std::unique_ptr<Store> store_;
 };
 
-/// Unless every rank sees what rank 0 writes into `out` (made if need be): Error(io) on all ranks, naming the first
-/// rank's host that does not. Collective; for whoever has locked the folder.
+/// Throws Error(io) on all ranks, with the host of the first such rank, unless every rank sees a file that rank 0
+/// writes into `out` (created if necessary). Collective; the caller must have locked the folder.
 void require_shared_folder(Communicator& comm, const Path& out);
 
 }  // namespace ct

@@ -1,5 +1,5 @@
-// When and how a run keeps what it has learnt: checkpoints to go on from, last.bin and best.bin to be used. What a
-// failure costs is decided here too: training goes on without a checkpoint where it may.
+// Saves a run: checkpoints for resuming, and last.bin and best.bin. It also decides whether training continues after a
+// failed save.
 #pragma once
 
 #include "train/model_selection.h"
@@ -9,10 +9,10 @@
 
 namespace ct {
 
-/// All calls are collective, but for those that only look.
+/// All calls are collective, except those that only return values.
 class RunSaver {
  public:
-  /// `folder` is rank 0's, null elsewhere; it exists. Both must outlive this.
+  /// `folder` is rank 0's existing folder, null on other ranks. Both must outlive this.
   RunSaver(const RunContext& run, RunFolder* folder, const Provenance& provenance);
 
   enum class MustSucceed : bool { no, yes };
@@ -20,26 +20,26 @@ class RunSaver {
   bool due() const;
   /// Begins a checkpoint of the state, unless there is one; asynchronous ones end in poll() or complete().
   void save(MustSucceed must);
-  /// Looks after a checkpoint that is being saved, without waiting.
+  /// Continues a checkpoint that is being saved, without waiting.
   void poll();
   /// Waits for a checkpoint that is being saved.
   void complete(MustSucceed must);
 
-  /// The checkpoint that training starts from: `step` -1 where it is another run's.
+  /// Sets the checkpoint that training starts from; `step` is -1 if it is another run's.
   void restored(int64_t step, const std::string& path) {
     saved_step_ = step;
     saved_path_ = path;
   }
   bool has_checkpoint() const { return saved_step_ >= 0; }
-  /// Where the weights of the state's step can be read, on rank 0.
+  /// The file with the weights of the state's step, on rank 0.
   Path weights_path() const { return Path(saved_path_) / kWeightsFile; }
 
-  /// What is called best becomes what lies in best.bin, as it was at that checkpoint.
+  /// Restores best.bin and the record of the best evaluation as at that checkpoint.
   void return_to_best_of(const Path& checkpoint);
   /// Writes the evaluated weights as last.bin and, if they are the best, as best.bin. `last_step`: it must succeed.
   void keep_evaluated(ModelSelection& selection, const Judged& judged, bool last_step);
-  /// The best.bin of a run that had ended is made again where it was lost: of the weights at hand if they are the
-  /// best, otherwise of what was kept beside the checkpoint.
+  /// Restores a lost best.bin of a run that had already ended: from the current weights if they are the best, otherwise
+  /// from the checkpoint's copy.
   void mend_best(const ModelSelection& selection, const Judged& judged);
 
   size_t snapshot_bytes() const { return writer_.snapshot_bytes(); }

@@ -70,8 +70,7 @@ Provenance provenance_from(const Json& state) {
   try {
     each_origin(provenance, [&](const char* name, auto& value) { state.at(name).get_to(value); });
   } catch (const Json::exception&) {
-    fail(ExitCode::checkpoint,
-         "state.json does not say what the run was; the checkpoint is damaged, use an earlier one");
+    fail(ExitCode::checkpoint, "state.json does not describe the run; the checkpoint is damaged, use an earlier one");
   }
   return provenance;
 }

@@ -1,4 +1,4 @@
-// What a checkpoint's state.json holds: what a run knows beside its weights and moments, and what it was made by.
+// The content of a checkpoint's state.json: a run's state in addition to weights and moments, and its provenance.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace ct {
 
 struct RunState {
-  int64_t step = 0;   // optimizer steps done, skipped ones included
+  int64_t step = 0;   // optimizer steps done, including skipped ones
   int64_t epoch = 0;  // the next step is `batch` of this epoch
   int64_t batch = 0;
   int64_t samples = 0;  // of all steps done, on all ranks
@@ -33,25 +33,25 @@ struct RunState {
   double patience_value = 0;
   int64_t patience_used = -1;  // -1: nothing evaluated yet
 
-  int64_t replaced = 0;  // samples in which another image took a damaged one's place, on all ranks
+  int64_t replaced = 0;  // damaged samples that were replaced, on all ranks
 };
 
-/// What a checkpoint of this program was made by.
+/// The provenance of a checkpoint.
 struct Provenance {
   std::string config;  // YAML
   int64_t ranks = 1;
   std::string dataset;         // name
-  uint32_t data_crc = 0;       // of the images to train on
-  uint32_t test_data_crc = 0;  // of those to evaluate on
+  uint32_t data_crc = 0;       // of the training images
+  uint32_t test_data_crc = 0;  // of the test images
   std::string device;          // Backend::description
   std::string plans = {};      // Backend::plans
 };
 
 Json to_json(const RunState& state);
 Json to_json(const RunState& state, const Provenance& provenance);
-/// Throws Error(checkpoint) for a state that lacks a field or holds another type.
+/// Throws Error(checkpoint) for a state with a missing field or a wrong type.
 RunState run_state_from(const Json& json);
-/// Throws Error(checkpoint) for a state that lacks one of them.
+/// Throws Error(checkpoint) for a state with a missing field.
 Provenance provenance_from(const Json& state);
 
 }  // namespace ct

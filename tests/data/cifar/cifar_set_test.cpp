@@ -66,7 +66,7 @@ TEST_F(CifarSetTest, DamagedFilesAreNamed) {
   });
 }
 
-TEST_F(CifarSetTest, AWholeFileHasTenThousandRecordsUnlessToldOtherwise) {
+TEST_F(CifarSetTest, AWholeFileHasTenThousandRecordsByDefault) {
   const fs::path folder = make_set("set", 2);
   expect_error(ExitCode::data, {"data_batch_1.bin", "30730000"}, [&] { CifarSet(folder, Split::train); });
   EXPECT_EQ(CifarSet(folder, Split::train, {.records_per_file = 0}).count(), 10);

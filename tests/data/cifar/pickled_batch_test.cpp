@@ -78,10 +78,10 @@ TEST(PickledBatch, AnyOtherOpcodeIsRefusedWithItsPlace) {
               problem(good.substr(0, label) + "cos\nsystem\nU\x04true\x85R" + good.substr(label)));
   std::string other = good;
   other.replace(other.find("_reconstruct"), 12, "_evil_things");
-  expect_word("another name than numpy.core.multiarray._reconstruct", problem(other));
+  expect_word("a name other than numpy.core.multiarray._reconstruct", problem(other));
   other = good;
   other.replace(other.find("cnumpy\ndtype"), 12, "cbuiltins\neval");
-  expect_word("another name than numpy.dtype", problem(other));
+  expect_word("a name other than numpy.dtype", problem(other));
   for (const char opcode : {'R', 'b', 'i', 'o', 'P', 'Q', '\x81', '\x82', 'd', 'l', 'S', 'I', '0', '2'}) {
     std::string bad = good;
     bad[label] = opcode;
@@ -92,8 +92,8 @@ TEST(PickledBatch, AnyOtherOpcodeIsRefusedWithItsPlace) {
 TEST(PickledBatch, EveryLengthIsRefused) {
   const std::string good = pickles::batch({{1, 2}, some_pixels(2)});
   for (size_t size = 0; size < good.size(); ++size) EXPECT_NE(problem(good.substr(0, size)), "") << size;
-  expect_word("1 bytes behind its end", problem(good + "."));
-  expect_word("cut short", problem(""));
+  expect_word("1 bytes after its end", problem(good + "."));
+  expect_word("truncated", problem(""));
 }
 
 TEST(PickledBatch, FlippedBitsNeverDoMoreThanChangeValues) {
@@ -129,7 +129,7 @@ TEST(PickledBatch, OtherContentIsNamed) {
   expect_word("not of 3072 columns", problem(columns));
   std::string type = pickles::batch({{1, 2}, pixels});
   type.replace(type.find("u1"), 2, "f8");
-  expect_word("another string than 'u1'", problem(type));
+  expect_word("a string other than 'u1'", problem(type));
   expect_word("protocol 3, not 2", problem("\x80\x03}."));
   expect_word("in place of a pickle", problem("(dp0\nS'labels'\n"));
 }

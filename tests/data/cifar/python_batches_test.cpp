@@ -63,7 +63,7 @@ TEST_F(PythonBatchesTest, AnUnpackedFolderBecomesTheBinaryFiles) {
       EXPECT_EQ(train.pixels(i)[j], static_cast<uint8_t>(expected[place])) << i << ", " << j;
     }
   }
-  expect_error(ExitCode::usage, {(root / "out").string(), "is there already"}, [&] { convert(from); });
+  expect_error(ExitCode::usage, {(root / "out").string(), "exists already"}, [&] { convert(from); });
 
   // A file that is missing, not Python's, or has fewer images.
   fs::remove(from / "test_batch");
@@ -92,7 +92,7 @@ TEST_F(PythonBatchesTest, AnArchiveIsReadByTheNamesOfItsMembers) {
   expect_error(ExitCode::data, {(archive / "cifar-10-batches-py/batches.meta").string(), "opcode 0x63", "kriz"},
                [&] { convert(archive); });
   write_text(archive, "no archive");
-  expect_error(ExitCode::data, {archive.string(), "cut short", "kriz"}, [&] { convert(archive); });
+  expect_error(ExitCode::data, {archive.string(), "truncated", "kriz"}, [&] { convert(archive); });
   EXPECT_EQ(std::distance(fs::directory_iterator(root), {}), 1);
 }
 

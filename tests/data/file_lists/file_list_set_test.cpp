@@ -63,13 +63,13 @@ TEST_F(FileListTest, WhatIsWrongIsNamedWithItsLine) {
   wrong(list, "/x -1\n", {"line 1"});
   wrong(list, "/x 99999999999999999999\n", {"line 1"});
   wrong(list, "\n/x 3\n", {"line 2", "label 3", "0 to 2"});
-  wrong(list, "\n", {"names no picture"});
+  wrong(list, "\n", {"contains no picture"});
   wrong(list, "\x1b[31m\n", {"line 1", "\\x1b"});
   wrong(labels, "airplane 0\n", {"line 1"});
   wrong(labels, "airplane, 0\nbird, 0\n", {"line 2", "label 0 has a name already"});
   wrong(labels, "airplane, 0\ncat, 2\n", {"label 1 has no name"});
   wrong(labels, "airplane, 65536\n", {"label 65536"});
-  wrong(labels, "", {"names no class"});
+  wrong(labels, "", {"contains no class"});
   fs::remove(root / labels);
   expect_error(ExitCode::data, {(root / labels).string()}, [&] { open(); });
 }

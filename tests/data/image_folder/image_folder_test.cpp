@@ -89,7 +89,7 @@ TEST_F(ImageFolderTest, FoldersThatAreNoDataSetAreNamed) {
   refused(root / "flat", {"flat", "no folders"});
   refused(root / "flat" / "a.png", {"a.png", "not a folder"});
   put_picture(root / "one" / "a" / "a.png");
-  refused(root / "one", {"one", "one folder alone", "'a'"});
+  refused(root / "one", {"one", "only one folder", "'a'"});
   fs::create_directories(root / "one" / "b" / "c");
   refused(root / "one", {"one/b", "no pictures"});
   put_picture(root / "one" / "\xff\xfe" / "a.png");
@@ -137,7 +137,7 @@ TEST_F(ImageFolderTest, PicturesThatChangeOrVanishAreNamed) {
   const fs::path folder = make_folders(2) / "train", at = folder / "bee" / "p0.png";
   const ImageFolderSet set(folder, {.pictures = kSmall}),
       tolerant(folder, {.pictures = kSmall, .on_corrupt = OnCorrupt::skip});
-  constexpr const char* kRestore = "restore it as it was";
+  constexpr const char* kRestore = "restore the original file";
   const auto expect_problem = [&](const std::string& problem, const std::string& remedy) {
     std::vector<uint8_t> pixels(set.shape().bytes());
     expect_error(ExitCode::data, {"bee/p0.png: " + problem, remedy}, [&] { set.read(2, {}, pixels.data()); });
@@ -151,7 +151,7 @@ TEST_F(ImageFolderTest, PicturesThatChangeOrVanishAreNamed) {
   fs::resize_file(at, size);
   expect_problem("a PNG file that cannot be decoded", "data.on_corrupt");
   fs::remove(at);
-  expect_problem("no longer there", kRestore);
+  expect_problem("no longer exists", kRestore);
   fs::create_directory(at);
   expect_problem("changed while it was in use", kRestore);
   fs::remove(at);

@@ -99,7 +99,7 @@ TEST(PackedFormat, EveryLengthCounts) {
   for (size_t size = 1; size < file.size(); ++size) {
     const PackedBytes cut(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(size));
     EXPECT_NE(format_problem(cut), "") << size;
-    if (size >= sizeof(PackedHeader)) expect_word(cut, "cut short: " + std::to_string(size) + " bytes where ");
+    if (size >= sizeof(PackedHeader)) expect_word(cut, "truncated: " + std::to_string(size) + " bytes where ");
   }
   PackedBytes longer = file;
   longer.push_back({});
@@ -129,11 +129,11 @@ TEST(PackedFormat, NumbersThatAChecksumVouchesForAreCheckedToo) {
        {entry([](auto& e) { e.offset = 0; }), entry([](auto& e) { e.offset = 64; }),
         entry([](auto& e) { e.bytes = 0; }), entry([](auto& e) { e.bytes = 1000; }),
         entry([](auto& e) { e.offset = ~uint64_t{0}; }), entry([](auto& e) { e.bytes = ~uint32_t{0}; })})
-    expect_word(file, "picture 1 does not lie within the file");
+    expect_word(file, "picture 1 is not within the file");
   expect_word(entry([](auto& e) { e.label = 2; }), "picture 1 has label 2, the classes are 0 to 1");
   expect_word(entry([](auto& e) { e.name_end = 3; }), "the name of picture 1");
   expect_word(entry([](auto& e) { e.name_end = ~uint32_t{0}; }), "the name of picture 1");
-  expect_word(vouched([](auto&, PackedEntry* e, auto*, auto*) { --e[2].name_end; }), "bytes behind the last name");
+  expect_word(vouched([](auto&, PackedEntry* e, auto*, auto*) { --e[2].name_end; }), "bytes after the last name");
   expect_word(vouched([](auto&, auto*, uint32_t* ends, auto*) { ends[1] = 1000; }), "the name of class 1");
   expect_word(vouched([](auto&, auto*, uint32_t* ends, auto*) { ends[1] = ends[0]; }),
               "the name of class 1 is no line");

@@ -163,7 +163,7 @@ TEST_F(PackTest, DamagedPicturesAreNamedOrLeftOut) {
   });
 }
 
-TEST_F(PackTest, WhatAKilledOneLeftDoesNotHinder) {
+TEST_F(PackTest, FilesOfAKilledConversionAreNoObstacle) {
   write(root / ".tmp-a.ctpack", {1, 2, 3});
   packed(pictures(2, 0), pictures(2, 2));
   EXPECT_FALSE(fs::exists(root / ".tmp-a.ctpack"));
@@ -220,7 +220,7 @@ TEST_F(PackTest, ADamagedPictureIsNamedWhenItIsRead) {
   EXPECT_FALSE(open(Split::train, OnCorrupt::skip).read(3, {}, sample.data()));
 }
 
-TEST_F(PackTest, AFileThatIsWrittenOverIsToldFromADamagedOne) {
+TEST_F(PackTest, AnOverwrittenFileIsDistinguishedFromADamagedOne) {
   packed(pictures(5, 0), pictures(3, 5));
   const uint64_t at = offset_of(Split::train, 4);
   const PackedSet set = open(Split::train);
@@ -283,7 +283,7 @@ TEST_F(PackTest, ItIsFoundByItsNameOrItsFolder) {
   make_set("cifar-10-batches-bin", 1);
   EXPECT_EQ(locate_data("auto", root).kind->key, "cifar10");
   fs::copy(out(), root / "b.ctpack");
-  expect_error(ExitCode::data, {root.string(), "several packed files", "a.ctpack", "b.ctpack", "name one"},
+  expect_error(ExitCode::data, {root.string(), "several packed files", "a.ctpack", "b.ctpack", "give one of them"},
                [&] { locate_data("packed", root); });
 }
 
@@ -317,9 +317,9 @@ TEST_F(PackTest, TheKindKnowsSizesAndDamage) {
   EXPECT_EQ(reports[2].path, out() / "crab/6.png");
 
   fs::resize_file(out(), 500);
-  EXPECT_NE(problem_of(kind, out()).find("cut short"), std::string::npos);
-  EXPECT_NE(kind.verify(out(), {}, Depth::every_byte)[0].problem.find("cut short"), std::string::npos);
-  expect_error(ExitCode::data, {out().string(), "cut short", "data convert"}, [&] { open(Split::train); });
+  EXPECT_NE(problem_of(kind, out()).find("truncated"), std::string::npos);
+  EXPECT_NE(kind.verify(out(), {}, Depth::every_byte)[0].problem.find("truncated"), std::string::npos);
+  expect_error(ExitCode::data, {out().string(), "truncated", "data convert"}, [&] { open(Split::train); });
 }
 
 }  // namespace

@@ -327,7 +327,7 @@ TEST(Decode, ManyScansAreRefused) {
     return many;
   };
   EXPECT_EQ(problem_of(repeated(100)), "");
-  expect_problem(repeated(300), "more than 200 scans, as many as are read of a picture of 32x32 pixels");
+  expect_problem(repeated(300), "more than 200 scans, the limit for a picture of 32x32 pixels");
 }
 
 TEST(Decode, LargePicturesMayHaveFewerScans) {

@@ -206,7 +206,7 @@ TEST_F(CudaLibrary, SymbolsAreFoundOrNamed) {
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::usage);
     EXPECT_EQ(std::string(e.what()), str("Example in ", library.path(),
-                                         " lacks ct_missing, so it is another version than this program needs: "
+                                         " lacks ct_missing, so it is not a version that this program needs: "
                                          "give another's folder by --cuda-path"));
   }
 }
@@ -228,7 +228,7 @@ TEST_F(CudaLibrary, WhatIsMissingIsNamedWithThePlaces) {
 TEST_F(CudaLibrary, AFolderThatWasNamedMustExist) {
   for (const std::string& first : {write("file", ""), (folder_ / "missing").native()})
     EXPECT_EQ(error("libct_nowhere.so.9", {.first = first}),
-              str("--cuda-path ", first, " (cuda.path) is no folder: give one with CUDA's libraries, or a toolkit"));
+              str("--cuda-path ", first, " (cuda.path) is not a folder: give one with CUDA's libraries, or a toolkit"));
 }
 
 TEST_F(CudaLibrary, AFileThatCannotBeLoadedIsNamedWithTheReason) {

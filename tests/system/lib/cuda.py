@@ -69,12 +69,12 @@ def distance(a, b):
 
 
 def in_micros(micros, **changed):
-    """Of two images each."""
+    """Settings for micro-batches of two images."""
     return small(train_batch_size=2 * micros, train_micro_batch_size_per_gpu=2, **changed)
 
 
 def reference(micros, model, bf16):
-    """Of one rank."""
+    """The run on one rank."""
     output = path("one-%d-%s-%d" % (micros, model, bf16))
     if not os.path.exists(output):
         train(output, in_micros(micros, model__name=model, bf16__enabled=bf16), *CUDA, env=ONE_GPU)
@@ -101,7 +101,7 @@ def until(output, steps, device, *words):
 
 @functools.lru_cache(None)
 def unbroken():
-    """Eight steps."""
+    """The uninterrupted run of eight steps."""
     until(path("unbroken"), 8, CUDA)
     return path("unbroken")
 
@@ -118,8 +118,8 @@ def copied(folder, name):
 
 
 def refused(code, culprits, *words, device=CUDA, ranks=Ranks(1), env=None, sets=None):
-    """Where a run already is, which must stay as it was, and where none is, of which nothing may be left but, by an
-    error that comes as late as that of memory, the lock."""
+    """The command must fail in an existing run's folder, which must not change, and in a new folder, which must not be
+    left. Late errors, such as too little memory, may leave the lock."""
     there, nowhere = half("cuda"), path("never")
     before = files(there)
     line = None
@@ -136,7 +136,7 @@ def refused(code, culprits, *words, device=CUDA, ranks=Ranks(1), env=None, sets=
 
 
 def problem():
-    """Why nothing here can be run; empty: all can."""
+    """The reason why these scripts cannot run; empty: they can."""
     if not PROGRAM:
         return ""  # which main() says
     if not os.path.exists(PROGRAM):

@@ -1,5 +1,5 @@
-"""Forty DeepSpeed configurations, as its documentation and the scripts of its users have them. Together they have every
-key of its documentation; each is the text of a file."""
+"""Forty DeepSpeed configurations from its documentation and from users' scripts. Together they have every key of its
+documentation; each is the text of a file."""
 
 ADAM = '"optimizer": {"type": "Adam", "params": {"lr": 0.001, "betas": [0.8, 0.999], "eps": 1e-8, "weight_decay": 3e-7}}'
 

@@ -100,8 +100,8 @@ def value_of(value):
 
 
 def shown(folder):
-    """{tag: {x: value}} as TensorBoard shows a folder: a START takes back whatever came at its step or beyond. No value
-    may be there twice, before anything is taken back or after."""
+    """{tag: {x: value}} as in TensorBoard: a START removes the values at its step and later ones. No value may occur
+    twice, before or after that."""
     tags, all_places = {}, set()
     for file in event_files(folder):
         events = events_in(file)

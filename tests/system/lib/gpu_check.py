@@ -1,4 +1,4 @@
-"""What the scripts gpu_check*_test.py share: tools/gpu_check.sh without a GPU, its table, programs that are made up.
+"""Functions of the scripts gpu_check*_test.py: tools/gpu_check.sh without a GPU, its table, made-up programs.
 
 Training runs in the program whose GPU is the host (built beside the real one); other programs are stood in for.
 """
@@ -12,7 +12,7 @@ NOT_ALL, NOTHING = 3, 77  # exit codes: rows were skipped or not run; all of the
 
 
 def script(name, body):
-    """A program of a few lines of shell."""
+    """A program made of a few lines of shell."""
     at = path(name)
     with open(at, "w") as file:
         file.write("#!/bin/sh\n" + body)
@@ -25,7 +25,7 @@ def start_gpu_check(name, *sections, **env):
 
 
 def table_of(name):
-    """Rows by (section, check): (result, figure)."""
+    """{(section, check): (result, figure)}."""
     table = path(name, "gpu_check.txt")
     rows = {}
     if os.path.exists(table):

@@ -87,7 +87,7 @@ ready() { qstat -f | grep -q 'all.q@node0 .*lx-'; }
         return self.run("qstat", "-j", job, failing=True) + self.run("qacct", "-j", job, failing=True)
 
     def starts(self, job):
-        """Exit codes of those that are over."""
+        """Exit codes of finished starts."""
         return list(map(int, re.findall(r"(?m)^exit_status +([0-9]+)", self.run("qacct", "-j", job, failing=True))))
 
     def restarts(self, job):

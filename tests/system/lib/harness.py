@@ -111,7 +111,8 @@ def expect_match(text, pattern):
 
 @functools.lru_cache(None)
 def scratch():
-    """A folder for everything, gone at the end. In memory where there is room: hundreds of checkpoints are synced."""
+    """A folder for all files, removed at the end. It is in memory if there is space, because hundreds of checkpoints
+    are synced."""
     shm = "/dev/shm"
     roomy = os.path.isdir(shm) and shutil.disk_usage(shm).free > 4 << 30 and "TMPDIR" not in os.environ
     return tempfile.mkdtemp(prefix="cifar-train-test-", dir=shm if roomy else None)
@@ -131,15 +132,15 @@ def synthetic():
 
 @functools.lru_cache(None)
 def few(train=400, test=200):
-    """A data.path with so few images, in files of the full length: all other records have no valid label, which
-    data.on_corrupt: skip leaves out. An epoch takes milliseconds."""
+    """A data.path with this number of images, in files of the full length: all other records have an invalid label, so
+    that data.on_corrupt: skip leaves them out. An epoch takes milliseconds."""
     folder = path("few-%d-%d" % (train, test), "cifar-10-batches-bin")
     os.makedirs(folder)
     blank = b"\xff" + bytes(RECORD - 1)
     numbers = random.Random(7)
 
     def record():
-        """Noise, brighter where the class's stripe lies, so that there is something to learn."""
+        """Noise, brighter in the class's stripe, so that a network can learn it."""
         label = numbers.randrange(10)
         pixels = bytearray(numbers.randbytes(RECORD - 1))
         for row in range(3 * label, 3 * label + 3):
@@ -177,7 +178,7 @@ def need_on_host():
 
 
 class Ranks:
-    """How many ranks, and whether as threads of one process or under mpirun."""
+    """The number of ranks, and their kind: threads of one process, or processes under mpirun."""
 
     def __init__(self, number, mpi=False):
         self.number, self.mpi = number, mpi
@@ -192,7 +193,7 @@ class Ranks:
 
 
 def dotted(changed):
-    """Settings that were written as arguments: train__epochs=3."""
+    """Settings from keyword arguments: train__epochs=3."""
     return {key.replace("__", "."): value for key, value in changed.items()}
 
 
@@ -202,7 +203,7 @@ def train_words(output, settings, *words, config=DEFAULT):
 
 
 def start(words, env=None, prefix=(), **options):
-    """A job in a process group of its own, so that all of it can be signalled."""
+    """A job in its own process group, which can be signalled as a whole."""
     # What Open MPI would leave in /tmp and /dev/shm when it is killed.
     folders = {"OMPI_MCA_orte_tmpdir_base": scratch(), "OMPI_MCA_btl_vader_backing_directory": scratch()}
     variables = {**os.environ, **folders, **(env or {})}
@@ -223,7 +224,7 @@ def finish(job, timeout=120):
 
 
 def wait_until(condition, *jobs, patience=60, pause=0.005):
-    """The jobs must live to see it."""
+    """Waits for the condition; the jobs must not end before."""
     end = time.monotonic() + patience
     while not condition():
         ended = [job.args for job in jobs if job.poll() is not None]
@@ -237,7 +238,7 @@ def wait_until(condition, *jobs, patience=60, pause=0.005):
 
 
 def wait_for_step(output, *jobs, at_least=1):
-    """Until the records, of which the last line may be half a line, show that step."""
+    """Waits until the records have that step. The last line may be incomplete."""
     def reached():
         try:
             with open(os.path.join(output, "metrics.jsonl")) as lines:
@@ -253,14 +254,14 @@ def run(*words, **options):
 
 
 def succeeds(*words, **options):
-    """run(), which must end well."""
+    """run() that must succeed."""
     done = run(*words, **options)
     expect_equal(done.returncode, DONE, done.stderr)
     return done
 
 
 def good(*words, program=None, **environment):
-    """What the program prints; it must end well. `environment`: None takes a variable out."""
+    """The program's output; it must succeed. `environment`: None removes a variable."""
     done = finish(start([program or PROGRAM, *words], env=environment), timeout=300)
     expect_equal(done.returncode, DONE, done.stderr)
     expect_not_in("error:", done.stderr)
@@ -268,7 +269,7 @@ def good(*words, program=None, **environment):
 
 
 def bad(code, culprit, *words, program=None, **environment):
-    """What the program prints; it must end with that code and one line of error, which names the culprit."""
+    """The program's output; it must end with that code and one line of error with these words."""
     done = finish(start([program or PROGRAM, *words], env=environment), timeout=300)
     fails(code, done, culprit)
     return done.stdout
@@ -281,8 +282,8 @@ def train(output, settings, *words, ranks=Ranks(1), expecting=DONE, config=DEFAU
 
 
 def train_through_kills(most, start_of):
-    """A run that is killed up to `most` times and then ends by itself. start_of(kills): what the next start is called,
-    its words, and after how many seconds it is killed. What happened, for who looks at a failure."""
+    """A run that is killed up to `most` times and then ends. start_of(kills): the name of the next start, its
+    arguments, and the seconds until it is killed. Returns the history, for failure messages."""
     history, kills = [], 0
     while True:
         name, words, moment = start_of(kills)
@@ -301,7 +302,7 @@ def train_through_kills(most, start_of):
 
 
 def fails(code, done, *culprits):
-    """It must have ended with that code and one line of error, which names the culprits. Returns the line."""
+    """The job must have ended with that code and one line of error with these words. Returns the line."""
     errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     text = "%r\n%s%s" % (done.args, done.stdout, done.stderr)
     expect_equal(done.returncode, code, text)
@@ -313,7 +314,7 @@ def fails(code, done, *culprits):
 
 
 def children(pid):
-    """All processes below pid: mpirun gives each rank a process group of its own."""
+    """All descendants of pid: mpirun gives each rank its own process group."""
     parents = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -338,7 +339,7 @@ def records(output, event=None):
 
 
 def result(output):
-    """What equal runs have in common: weights_sha256, and the step and eval records."""
+    """The part that equal runs have in common: weights_sha256, and the step and eval records."""
     kept = [{k: v for k, v in r.items() if k not in FREE_FIELDS} for r in records(output)
             if r["event"] in ("step", "eval")]
     return records(output, "end")[-1]["weights_sha256"], kept
@@ -354,7 +355,7 @@ def expect_same_result(output, expected, *what):
 
 
 def checkpoints(output):
-    """Steps."""
+    """The steps of a run's checkpoints."""
     folder = os.path.join(output, "ckpt")
     return sorted(int(name[5:]) for name in os.listdir(folder) if re.fullmatch(r"step-\d{8}", name))
 
@@ -379,7 +380,7 @@ def flip(file_path, at):
 
 
 def safetensors(file_path):
-    """({name: (dtype, shape, bytes)}, metadata), read by nothing but the format's own description."""
+    """({name: (dtype, shape, bytes)}, metadata), read from the format's definition without a library."""
     with open(file_path, "rb") as file:
         content = file.read()
     size, = struct.unpack("<Q", content[:8])
@@ -396,14 +397,15 @@ def safetensors(file_path):
 
 
 def weights_sha256(file_path):
-    """By its definition: SHA-256 over the f32 bytes, names sorted bytewise, PyTorch's counters and averages left out."""
+    """From its definition: SHA-256 over the f32 bytes in bytewise order of names, without PyTorch's counters and
+    averages."""
     tensors, _ = safetensors(file_path)
     names = sorted((name for name in tensors if not name.endswith(("num_batches_tracked", ".ema"))), key=str.encode)
     return hashlib.sha256(b"".join(tensors[name][2] for name in names)).hexdigest()
 
 
 def write_safetensors(file_path, tensors, metadata=None):
-    """A file as another program writes it, of {name: (dtype, shape, bytes)}."""
+    """A foreign program's file, from {name: (dtype, shape, bytes)}."""
     header, body = {"__metadata__": metadata} if metadata else {}, b""
     for tensor, (dtype, shape, data) in tensors.items():
         header[tensor] = {"dtype": dtype, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}

@@ -16,7 +16,7 @@ def same(a, b):
 
 
 def problems(schema, value, where="$"):
-    """What is wrong with the value, a line each."""
+    """The value's errors, one a line."""
     if schema is True or schema == {}:
         return []
     found = []

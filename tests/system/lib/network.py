@@ -40,7 +40,7 @@ def _run(*words):
 
 
 class Host:
-    """A name, an address, and the words before a command that run it there."""
+    """A name, an address, and the command prefix that runs a command there."""
 
     def __init__(self, name, address, hosts_file):
         self.name, self.address = name, address
@@ -63,7 +63,7 @@ class Host:
         return _run(*self.inside, *words)
 
     def processes(self):
-        """Of this host, seen from outside: {pid: command line}; without the one that holds it."""
+        """{pid: command line} of this host, seen from outside, without the process that keeps it alive."""
         found = {}
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -75,7 +75,7 @@ class Host:
         return found
 
     def close(self):
-        """Ends what still runs here, as a power failure would."""
+        """Kills the remaining processes, as a power failure would."""
         for pid in self.processes():
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -129,31 +129,31 @@ class Network:
         return at
 
     def ranks(self, number, *options):
-        """What harness.train takes as `ranks`: as many on each host, options go to mpirun."""
+        """The argument `ranks` of harness.train: the same number on each host; options go to mpirun."""
         return _Ranks(self, number, options)
 
     def _mpi_settings(self):
         return {"plm_rsh_agent": self._agent, "oob_tcp_if_include": _DEVICE, "btl_tcp_if_include": _DEVICE}
 
     def mpi_environment(self):
-        """For an mpirun that somebody else starts on the first host."""
+        """The environment of an mpirun on the first host."""
         return {"OMPI_MCA_" + key: value for key, value in self._mpi_settings().items()}
 
     def mpirun(self, number, *options):
-        """The words of an mpirun on the first host, rank r on host r mod 2."""
+        """The command of an mpirun on the first host, with rank r on host r mod 2."""
         settings = self._mpi_settings()
         return [*self.hosts[0].inside, "mpirun", "--hostfile", self._hostfile, "--map-by", "node", "--bind-to", "none",
                 *[word for key, value in settings.items() for word in ("--mca", key, value)],
                 *options, "-np", str(number)]
 
     def shape(self, rate, burst="128k", latency="400ms"):
-        """Bits per second in each direction, as tc writes them."""
+        """Limits the bits per second in each direction, in tc's notation."""
         for host in self.hosts:
             host.run("tc", "qdisc", "replace", "dev", _DEVICE, "root", "tbf", "rate", rate, "burst", burst, "latency",
                      latency)
 
     def moved(self):
-        """Bytes that each host has sent so far, without the headers of Ethernet, IP and TCP: nearly all is TCP."""
+        """Bytes that each host has sent, without headers of Ethernet, IP and TCP: nearly all are TCP's."""
         found = []
         for host in self.hosts:
             sent = json.loads(host.run("ip", "-s", "-j", "link", "show", _DEVICE))[0]["stats64"]["tx"]
@@ -161,7 +161,7 @@ class Network:
         return found
 
     def cut(self):
-        """As if the cable were pulled: what is on its way is lost, and nobody is told."""
+        """Cuts the link: packets in flight are lost, without an error."""
         self.hosts[1].run("ip", "link", "set", _DEVICE, "down")
 
 

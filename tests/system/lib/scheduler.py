@@ -43,8 +43,9 @@ done
 
 
 class Scheduler:
-    """What the schedulers have in common. Each adds submit(script, folder), which gives a job's number, and of that
-    restarts(job), ended_well(job), where it has ended otherwise a failure, and about(job) for who looks at a failure."""
+    """The common part of all schedulers. Each adds submit(script, folder), which returns a job's number, and for a
+    job restarts(job), ended_well(job), which fails if it has ended otherwise, and about(job), a text for failure
+    messages."""
     TOOLS = []    # programs
     PACKAGES = ""  # which have them
     SET_UP = ""   # in bash, in the namespaces, $0 being the folder: starts the daemons, and defines ready
@@ -85,7 +86,7 @@ class Scheduler:
 
     @staticmethod
     def _is_first(pid):
-        """Of its namespace of processes."""
+        """Is it the first process of its namespace?"""
         with open("/proc/%d/status" % pid) as status:
             numbers = re.search(r"(?m)^NSpid:\s+(.*)$", status.read())[1].split()
         return len(numbers) > 1 and numbers[-1] == "1"
@@ -104,7 +105,7 @@ class Scheduler:
         return text
 
     def run(self, *words, folder=None, user=0, failing=False):
-        """What a command there says; it may fail where a failure is an answer."""
+        """The output of a command in the namespaces. `failing`: it may fail."""
         identity = ["--setuid", str(user), "--setgid", str(user)] if user else []
         done = subprocess.run([*self._inside, *identity, "--wdns=" + (folder or harness.scratch()), *map(str, words)],
                               text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -120,7 +121,7 @@ class Scheduler:
 
 
 class Job:
-    """A run of jobscript's making in a folder of its own, endless until finish_soon()."""
+    """A run of a generated script in its own folder, endless until finish_soon()."""
 
     def __init__(self, scheduler, name, *words):
         self.scheduler, self.folder = scheduler, harness.path(name)
@@ -138,7 +139,7 @@ class Job:
         self.number = scheduler.submit(self.script, self.folder)
 
     def _write_config(self):
-        """In one moment, as the next start may be reading it."""
+        """Atomically, because the next start may be reading it."""
         words = harness.train_words(self.output, self._settings)
         shown = harness.run("config", "show", *words[:2], *words[4:])  # the output comes from the script
         harness.expect_equal(shown.returncode, harness.DONE, shown.stderr)
@@ -156,7 +157,7 @@ class Job:
         return self.last_record()["step"]
 
     def finish_soon(self):
-        """The next start will, by itself."""
+        """The next start finishes."""
         self._settings["train.max_steps"] = self.step() + 300
         self._write_config()
 
@@ -179,8 +180,8 @@ class Job:
 
 
 def stop_and_run_again_three_times(scheduler, name, *words, ask=lambda job: None, hurry=lambda job: None):
-    """Then it may finish: it has the bits of a run that was left alone. ask() has it stop, where it does not stop by
-    itself; hurry() has it wait no longer than needed."""
+    """Then the run may finish: it has the bits of an uninterrupted run. ask() stops it if it does not stop itself;
+    hurry() shortens its waiting."""
     job = Job(scheduler, name, *words)
     for time_of_requeue in range(1, 4):
         job.wait_for_a_step()

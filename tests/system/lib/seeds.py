@@ -1,5 +1,5 @@
-"""The configurations of configs/seeds/, and the files of the systems that they stand for, as those have them: which
-files, on how many ranks, what they come to, and what makes them small enough for a test."""
+"""The configurations of configs/seeds/ and the original files of these systems: their files, ranks, resulting settings,
+and the settings that make them small enough for a test."""
 import os
 from deepspeed_configs import CONFIGS as DEEPSPEED
 from harness import *
@@ -30,8 +30,8 @@ MODES = ("cpu", "gpu", "dataparallel", "distributed", "deepspeed")
 
 
 class Seed:
-    """`ranks`: of the command that it stands for. `comes_to`: keys and values of `config show`, with the batch as
-    (train, micro, accumulation). `small`: settings of a test, whose steps take as many images as `batch`."""
+    """`ranks`: ranks of the original command. `comes_to`: keys and values of `config show`, with the batch as (train,
+    micro, accumulation). `small`: settings of a test with `batch` images a step."""
 
     def __init__(self, files, ranks, batch, comes_to, small=None, fp16=False):
         self.files, self.ranks, self.batch, self.comes_to, self.fp16 = files, ranks, batch, comes_to, fp16
@@ -96,7 +96,7 @@ def written(name, text):
 
 @functools.lru_cache(None)
 def their_files():
-    """The systems' own DeepSpeed files, each as --config by itself where it has no YAML, and beside it where it has."""
+    """The systems' DeepSpeed files: alone as --config if the system has no YAML, else with it."""
     def deepspeed(name):
         return written(name + ".json", DEEPSPEED[name])
     vit = os.path.join(SEEDS, "vit_tiny.yaml")  # that script has its network and data in its words
@@ -111,7 +111,7 @@ def their_files():
 
 @functools.lru_cache(None)
 def pictures():
-    """Folders of pictures, two classes with a picture a class more than a batch takes."""
+    """Folders of pictures with two classes, each with a picture more than a batch needs."""
     numbers = random.Random(5)
     for split in ("train", "val"):
         for label in ("ape", "bee"):
@@ -129,7 +129,7 @@ def data_of(name):
 
 
 def train_small(name, seed, *words, ranks, output=None, **changed):
-    """A few steps. Returns the folder and what was printed."""
+    """Trains a few steps. Returns the folder and the output."""
     output = output or path("small-" + name)
     sets = {**data_of(name), **seed.small, **dotted(changed)}
     _, config, *rest = train_words(output, sets, config="")

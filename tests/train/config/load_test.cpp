@@ -107,7 +107,7 @@ TEST_F(ConfigTest, AnEmptyFileIsNamed) {
   const auto empty = write("ds_config.json", " \n");
   load_config({.files = {write("c.yaml", kAdam), empty}}, &warnings_);
   ASSERT_EQ(warnings_.size(), 1u);
-  EXPECT_PART(warnings_[0], "ds_config.json is empty: it says nothing");
+  EXPECT_PART(warnings_[0], "ds_config.json is empty and has no effect");
 }
 
 TEST_F(ConfigTest, LaterSourcesWinAndBlocksAreReplacedWhole) {

@@ -183,7 +183,7 @@ TEST_F(ConfigTest, TypesAndRangesAreChecked) {
       {"optimizer: {type: Lamb, params: {eps: 0}}", "optimizer.params.eps must be more than 0"},
       {"optimizer: {type: LARS, params: {nesterov: true}}", "optimizer.params.nesterov needs a momentum above 0"},
       {"optimizer: {type: Muon, params: {ns_coefficients: [1, 2]}}",
-       "optimizer.params.ns_coefficients are three numbers"},
+       "optimizer.params.ns_coefficients must be three numbers"},
       {"optimizer: {type: Muon, params: {ns_coefficients: 1}}",
        "optimizer.params.ns_coefficients expects a list of numbers"},
       {"optimizer: {type: Muon, params: {ns_steps: 100}}",
@@ -216,7 +216,7 @@ TEST_F(ConfigTest, AGpuMayBeNamedByItsNumber) {
   EXPECT_EQ(load(kAdam + "device: cuda").device, "cuda");
 }
 
-TEST_F(ConfigTest, WhatIsNotBuiltIsRefusedByName) {
+TEST_F(ConfigTest, UnimplementedFeaturesAreRefusedByName) {
   const std::pair<const char*, std::string> cases[] = {
       {"fp16: {enabled: true}\nbf16: {enabled: true}", "bfloat16 and fp16 modes cannot be simultaneously enabled"},
       {"fp16: {min_loss_scale: 9, enabled: true, initial_scale_power: 3}", "fp16.min_loss_scale is above the first"},
@@ -266,9 +266,10 @@ TEST_F(ConfigTest, AModelTakesItsOwnKeys) {
   EXPECT_FALSE(given == load(kAdam + "model: {name: resnet50, stem: cifar, width: 32, zero_init_residual: true}\n"));
   const std::pair<const char*, const char*> refused[] = {
       {"model: {name: cnn, stem: imagenet}",
-       "c.yaml:2:26: model.stem is no key of the model cnn; resnet18, resnet34, resnet50, resnet101 or resnet152 take "
+       "c.yaml:2:26: model.stem is not a key of the model cnn; resnet18, resnet34, resnet50, resnet101 or resnet152 "
+       "take "
        "it"},
-      {"model: {width: 3}", "model.width is no key of the model cnn"},
+      {"model: {width: 3}", "model.width is not a key of the model cnn"},
       {"model: {name: resnet18, stem: large}", "model.stem must be auto, cifar or imagenet, found 'large'"},
       {"model: {name: resnet18, width: 0}", "model.width must be at least 1 and at most 1024, found 0"},
       {"model: {name: resnet18, zero_init_residual: 1}", "model.zero_init_residual expects true or false, found '1'"},
@@ -276,12 +277,12 @@ TEST_F(ConfigTest, AModelTakesItsOwnKeys) {
   };
   for (const auto& [text, part] : refused) EXPECT_PART(error(kAdam + text), part);
   EXPECT_PART(error(kAdam + "zero_optimization: {allgather_bucket_size: 7}"), "must be a multiple of 2");
-  EXPECT_PART(error(kAdam, {"model.stem=cifar"}), "--set model.stem=cifar: model.stem is no key of the model cnn");
+  EXPECT_PART(error(kAdam, {"model.stem=cifar"}), "--set model.stem=cifar: model.stem is not a key of the model cnn");
   EXPECT_PART(error(kAdam + "model: {name: vit, heads: 5}"),
-              "c.yaml:2:27: model.heads must divide model.dim, which the heads share: 192 is no multiple of 5");
+              "c.yaml:2:27: model.heads must divide model.dim, which the heads share: 192 is not a multiple of 5");
   EXPECT_PART(error(kAdam + "model: {name: cct, dim: 6}"), "model.heads must divide model.dim");
   EXPECT_PART(error(kAdam + "model: {name: vit, fff_trees: 2}"),
-              "c.yaml:2:31: model.fff_trees is a key of trees, which model.ffn: mlp does not have");
+              "c.yaml:2:31: model.fff_trees is a key of model.ffn: fff, and model.ffn is mlp");
   EXPECT_PART(error(kAdam + "model: {name: vit_tiny, ffn: fff, fff_depth: 9, fff_fanout: 4}"),
               "c.yaml:2:46: model.fff_depth makes more than 16384 units");
   EXPECT_EQ(load(kAdam + "model: {name: vit_tiny, ffn: fff, fff_fanout: 4, fff_depth: 3}")

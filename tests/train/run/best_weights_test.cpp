@@ -48,7 +48,7 @@ TEST_F(BestWeightsTest, GoesBackFromALaterEvaluation) {
   EXPECT_EQ(return_to({.step = 20}).step, -1) << "there was no best yet";
 }
 
-TEST_F(BestWeightsTest, TheBestOfWhatIsLeft) {
+TEST_F(BestWeightsTest, TheBestOfTheRemainingFiles) {
   put(best_, 25, 0.9);                         // from after the checkpoint
   put(ckpt_ / saved_best_name(30), 15, 0.45);  // the best of these that count
   put(ckpt_ / saved_best_name(18), 5, 0.4);

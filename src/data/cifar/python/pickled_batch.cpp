@@ -45,7 +45,7 @@ class PickleReader {
       take(kSetItems, "the end of the entries");
     }
     take(kStop, "the end");
-    if (at_ != file_.size()) fail_here(file_.size() - at_, " bytes behind its end");
+    if (at_ != file_.size()) fail_here(file_.size() - at_, " bytes after its end");
   }
 
   std::string_view text(const char* what) {
@@ -63,7 +63,7 @@ class PickleReader {
     const size_t begin = at_;
     if (text("a string") == expected) return;
     at_ = begin;
-    fail_here("another string than '", expected, "'");
+    fail_here("a string other than '", expected, "'");
   }
 
   int64_t whole_number(const char* what) {
@@ -114,12 +114,12 @@ class PickleReader {
 
   template <class... Parts>
   [[noreturn]] void fail_here(const Parts&... parts) const {
-    fail(ExitCode::data, "no file of CIFAR-10's python archive: at byte ", at_, " ", parts...);
+    fail(ExitCode::data, "not a file of CIFAR-10's python archive: at byte ", at_, " ", parts...);
   }
 
  private:
   uint8_t next() const {
-    if (at_ >= file_.size()) fail_here("it ends, cut short");
+    if (at_ >= file_.size()) fail_here("it is truncated");
     return std::to_integer<uint8_t>(file_[at_]);
   }
   void take(uint8_t opcode, const char* what) {
@@ -127,10 +127,10 @@ class PickleReader {
     ++at_;
   }
   [[noreturn]] void fail_opcode(const char* wanted) const {
-    fail_here(fmt::format("opcode 0x{:02x} in place of {}", next(), wanted));
+    fail_here(fmt::format("opcode 0x{:02x} instead of {}", next(), wanted));
   }
   std::span<const std::byte> raw(size_t bytes) {
-    if (bytes > file_.size() - at_) fail_here("it ends, cut short: ", bytes, " bytes should follow");
+    if (bytes > file_.size() - at_) fail_here("it is truncated: ", bytes, " bytes should follow");
     const auto found = file_.subspan(at_, bytes);
     at_ += bytes;
     return found;
@@ -169,7 +169,7 @@ class PickleReader {
     take(kGlobal, "a name of numpy's");
     if (line() == module && line() == name) return put();
     at_ = begin;
-    fail_here("another name than ", module, ".", name);
+    fail_here("a name other than ", module, ".", name);
   }
   /// numpy's dtype of bytes: its name and two numbers or flags, then its state.
   void element_type() {

@@ -1,12 +1,12 @@
-// Files of CIFAR-10's python archive: pickles of protocol 2 as Python 2 and numpy wrote them. A batch is a dict of
+// The files of CIFAR-10's python archive: pickles of protocol 2, written by Python 2 and numpy. A batch is a dict with
 //   batch_label   a string
 //   labels        a list of numbers
 //   data          a numpy array of bytes, images x 3072, planar as in the binary files
 //   filenames     a list of strings
-// in any order, and batches.meta one of num_cases_per_batch, label_names and num_vis.
+// in any order; batches.meta is a dict with num_cases_per_batch, label_names and num_vis.
 //
-// A pickle is a program. This reader runs none: it knows the opcodes that write these dicts, each where it belongs, and
-// refuses any other with its place. What is wrong is Error(data) without the file's name, which the caller knows.
+// A pickle is a program, and this reader executes none: it accepts only the opcodes of these dicts in their places, and
+// refuses any other with its position. A fault is Error(data) without the file's name, which the caller adds.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace ct {
 struct PickledBatch {
   std::vector<uint8_t> labels;
   std::span<const std::byte> pixels;  // of the file: labels.size() x 3072
-  bool by_columns = false;            // as Fortran has them: all images' first byte, then all their second ones, ...
+  bool by_columns = false;            // Fortran order: the first bytes of all images, then the second ones, ...
 };
 PickledBatch read_pickled_batch(std::span<const std::byte> file);
 

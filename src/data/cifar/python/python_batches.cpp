@@ -103,7 +103,7 @@ std::optional<fs::path> find_python_batches(const fs::path& path) {
 void convert_python_batches(FileSystem& files, const fs::path& from, const fs::path& folder,
                             const std::function<void(const std::string&)>& reading) {
   const auto refuse = [&] {
-    fail(ExitCode::usage, folder.string(), ": is there already; move it away or give another --out");
+    fail(ExitCode::usage, folder.string(), ": exists already; move it away or give another --out");
   };
   if (kind_of_entry(folder) != PathKind::nothing) refuse();
   const bool made = make_filled_folder(files, folder, [&](const fs::path& temporary) {

@@ -1,5 +1,5 @@
-// Activations and their gradients, element by element. float, or bf16 as uint16_t: computed as f32, rounded once, to
-// nearest even. NaN stays NaN. A result may be one of the operands.
+// Activations and their gradients, element by element. Elements are float or bf16 (uint16_t), computed in f32 and
+// rounded once, to nearest even. NaN stays NaN. A result may overwrite an operand.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace ct::cpu {
 void activate(Activation activation, const float* x, float* y, int64_t n);
 void activate(Activation activation, const uint16_t* x, uint16_t* y, int64_t n);
 
-/// dx = dy activation'(x). Of what is_fused(), x is the result.
+/// dx = dy activation'(x). For activations that is_fused(), x is the activation's result.
 void activation_grad(Activation activation, const float* x, const float* dy, float* dx, int64_t n);
 void activation_grad(Activation activation, const uint16_t* x, const uint16_t* dy, uint16_t* dx, int64_t n);
 

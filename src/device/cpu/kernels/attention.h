@@ -1,5 +1,5 @@
-// Attention of tokens to each other and its gradient: one image and head after the other, in f32, whatever the memory
-// holds (uint16_t is bf16).
+// Self-attention and its gradient, one image and head after the other. Elements in memory are f32 or bf16 (uint16_t);
+// arithmetic is in f32.
 //
 // Layouts: qkv, dqkv [n][tokens][3*heads*width], queries, keys and values one after the other and heads inside; y, dy
 // [n][tokens][heads*width]; rows padded to 16 elements, pads written as zeros. log_sum_exp [n][heads][tokens]. 64-byte
@@ -20,10 +20,10 @@ template <class T>
 struct AttentionArgs {
   AttentionShape shape;
   const T* qkv;
-  float scale;               // of logits,
-  const float* temperature;  // or the logarithm of it; nullptr: scale
+  float scale;               // of logits, unless temperature is given
+  const float* temperature;  // the logarithm of the scale; nullptr: `scale`
   T* y;
-  float* log_sum_exp;  // nullptr: not wanted
+  float* log_sum_exp;  // nullptr: not written
   float* workspace;
 };
 /// Floats of workspace.
@@ -39,7 +39,7 @@ struct AttentionGradArgs {
   const float *temperature, *log_sum_exp;
   const T* dy;
   T* dqkv;
-  float* dtemperature;  // nullptr: not wanted
+  float* dtemperature;  // nullptr: not computed
   float* workspace;
 };
 size_t attention_grad_workspace(const AttentionShape& shape);

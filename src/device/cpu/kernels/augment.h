@@ -4,8 +4,8 @@
 //   out[n][c][y][x] = pixel(y + dy, x' + dx) * scale[c] + shift[c], one rounding; x' = flip ? W-1-x : x
 //
 // A pixel outside the image is 0 before normalisation. images u8 [N][C][H][W]; draws i32 [N][4] = {dy, dx, flip,
-// unused}; out f32 [N][C][H][W], 64-byte aligned. (v/255 - mean)/std is scale = 1/(255*std), shift = -mean/std, formed
-// in double. Reads 1 byte and writes 4 a pixel. Width at most kMaxAugmentWidth.
+// unused}; out f32 [N][C][H][W], 64-byte aligned. For (v/255 - mean)/std: scale = 1/(255*std), shift = -mean/std,
+// computed in double. Reads 1 byte and writes 4 bytes a pixel. Width is at most kMaxAugmentWidth.
 #pragma once
 
 #include <cstdint>

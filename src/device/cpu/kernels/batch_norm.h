@@ -1,9 +1,9 @@
-// Batch normalisation, a residual and ReLU in as few passes over memory as they take: two forward (statistics, result),
-// two backward. Vectors along channels.
+// Batch normalisation, a residual and ReLU in two passes over memory forward (statistics, result) and two backward.
+// Vectors run along channels.
 //
-// x, residual, y and their gradients [rows][channels], float or bf16 (uint16_t); everything of a channel f32
-// [channels]. Sums over rows: f32 over short runs of rows, of differences from the channel's first element (its mean
-// backward) so that a large mean costs no precision, and f64 over runs.
+// x, residual, y and their gradients [rows][channels], float or bf16 (uint16_t); values per channel f32 [channels].
+// Sums over rows are f32 over short runs of rows and f64 over runs. They sum differences from the channel's first
+// element (backward: from its mean), so that a large mean costs no precision.
 #pragma once
 
 #include <cstddef>
@@ -30,26 +30,26 @@ struct BatchNormArgs {
 /// Statistics and result.
 void batch_norm(const BatchNormArgs<float>& args);
 void batch_norm(const BatchNormArgs<uint16_t>& args);
-/// The result by given mean and var.
+/// The result from given mean and var.
 void batch_norm_result(const BatchNormArgs<float>& args);
 void batch_norm_result(const BatchNormArgs<uint16_t>& args);
 
-/// Gradients of batch_norm: with g = dy where y > 0 (y nullptr: dy), which is computed again from x and b where b is
-/// given, as there was no residual then, and costs less than reading y; db = sum g, dw = sum g (x - mean)/sigma, dx =
-/// w/sigma (g - db/rows - (x - mean)/sigma dw/rows); batch_var = var rows/(rows - 1).
+/// Gradients of batch_norm. g = dy where y > 0, else 0; with y nullptr, g = dy. If b is given (only without a
+/// residual), y > 0 is recomputed from x, because that costs less than reading y. db = sum g, dw = sum g (x -
+/// mean)/sigma, dx = w/sigma (g - db/rows - (x - mean)/sigma dw/rows); batch_var = var rows/(rows - 1).
 template <class T>
 struct BatchNormGradArgs {
   BatchNormShape shape;
   const T *x, *y, *dy;
   const float *w, *b, *mean, *var;
-  T *dx, *dresidual;  // dresidual = g; nullptr: not wanted
+  T *dx, *dresidual;  // dresidual = g; nullptr: not computed
   float *dw, *db, *batch_mean, *batch_var;
   void* workspace;
 };
 void batch_norm_grad(const BatchNormGradArgs<float>& args);
 void batch_norm_grad(const BatchNormGradArgs<uint16_t>& args);
 
-/// Bytes of workspace, 64-byte aligned, enough for any of them.
+/// Bytes of workspace (64-byte aligned), enough for each of these functions.
 size_t batch_norm_workspace(const BatchNormShape& shape);
 
 }  // namespace ct::cpu

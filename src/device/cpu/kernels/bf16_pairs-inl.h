@@ -1,7 +1,7 @@
-// Two vectors of bf16 at a time: of 2 * kLanes elements side by side in memory, those at even places and those at odd
-// ones. A 32-bit lane holds one of each, so that taking them apart and putting them together are shifts and masks,
-// where `load` and `store` of simd-inl.h widen and narrow across lanes, which costs more than most arithmetic between
-// them. Compiled once per instruction set (no #pragma once by design); include after simd-inl.h.
+// Two vectors of bf16 at a time: the even and the odd elements of 2 * kLanes adjacent ones. A 32-bit lane holds one of
+// each, so that shifts and masks separate and join them. `load` and `store` of simd-inl.h move data across lanes
+// instead, which costs more than most arithmetic between them. Compiled once per instruction set (no #pragma once by
+// design); include after simd-inl.h.
 #if defined(CT_BF16_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CT_BF16_PAIRS_INL_H_
 #undef CT_BF16_PAIRS_INL_H_
@@ -26,8 +26,8 @@ HWY_INLINE Pair load_pair(const uint16_t* from) {
   return taken_apart(hn::LoadU(DPair(), reinterpret_cast<const uint32_t*>(from)));
 }
 
-/// The bits of x, of which the upper half is x in bf16, rounded to nearest, ties to even. x comes out of arithmetic:
-/// a NaN in it is a quiet one, whose upper half is a NaN too.
+/// Bits whose upper half is x in bf16, rounded to nearest, ties to even. x must be a result of arithmetic: its NaNs are
+/// quiet, so that their upper halves are NaNs too.
 HWY_INLINE hn::Vec<DPair> rounded_above(V x) {
   const DPair du;
   const auto bits = hn::BitCast(du, x);
@@ -40,7 +40,7 @@ HWY_INLINE hn::Vec<DPair> joined(Pair x) {
   return hn::Or(hn::ShiftRight<16>(rounded_above(x.even)), odd);
 }
 
-/// PastCaches as store() has it, to a multiple of the vector's size.
+/// PastCaches: as for store(); `to` must then be a multiple of the vector's size.
 template <bool PastCaches>
 HWY_INLINE void store_pair(Pair x, uint16_t* to) {
   if constexpr (PastCaches)
@@ -49,7 +49,7 @@ HWY_INLINE void store_pair(Pair x, uint16_t* to) {
     hn::StoreU(joined(x), DPair(), reinterpret_cast<uint32_t*>(to));
 }
 
-/// y[i] = of(tag, x[i]...) of n elements.
+/// y[i] = of(tag, x[i]...) for n elements.
 template <bool PastCaches, class Function, class... X>
 HWY_INLINE void for_pairs(int64_t n, uint16_t* y, Function&& of, const X*... x) {
   int64_t i = 0;

@@ -3,12 +3,12 @@
 //   y[n][py][px][o] = max(0, max over the window {2py,2py+1} x {2px,2px+1} of b[o] + sum w[o][ky][kx][i] * x[..])
 //   argmax: place (0..3, row-major) of the window's first maximum, 4 where ReLU cut it (maximum <= 0).
 //
-// Only a window's argmax carries gradient: a quarter of the convolution's outputs at most. Backward touches just those.
-// Layouts: x planar [N][C][H][W] (images) or NHWC; w, dw [out][kh][kw][in]; y, dy, argmax [N][PH][PW][out] with
-// PH = (H-k+1)/2, PW = (W-k+1)/2 (an odd last row or column is dropped); dx NHWC. All float buffers 64-byte aligned.
-// A planar x may be read up to 64 bytes past its end: pad it. Outputs are overwritten; dw and db are sums over the
-// batch. An image costs 2*k*k*in*out*(H-k+1)*(W-k+1) flops forward, and a quarter of that for each gradient. Fast
-// paths: planar 3x32x32 -> 6, k 5; NHWC 14x14x6 -> 16, k 5. Every other shape: vectors along (kx, in).
+// Only a window's argmax has a gradient: at most a quarter of the convolution's outputs. Backward reads only those.
+// Layouts: x planar [N][C][H][W] (images) or NHWC; w, dw [out][kh][kw][in]; y, dy, argmax [N][PH][PW][out] with PH =
+// (H-k+1)/2, PW = (W-k+1)/2 (an odd last row or column is dropped); dx NHWC. All float buffers 64-byte aligned. A
+// planar x may be read up to 64 bytes past its end: pad it. Outputs are overwritten; dw and db are sums over the batch.
+// An image costs 2*k*k*in*out*(H-k+1)*(W-k+1) flops forward, and a quarter of that for each gradient. Fast paths:
+// planar 3x32x32 -> 6, k 5; NHWC 14x14x6 -> 16, k 5. For other shapes, vectors run along (kx, in).
 #pragma once
 
 #include <cstddef>
@@ -45,10 +45,11 @@ struct ConvReluPoolGradXArgs {
   float* workspace;
 };
 
-/// What the fast paths need, floats.
+/// Floats of workspace that the fast paths need.
 constexpr size_t kFastPathWorkspace = 12 * 1024;
 
-/// Floats of workspace, 64-byte aligned, enough for any of the three; its contents need not survive between calls.
+/// Floats of workspace (64-byte aligned), enough for each of the three functions; a call does not need its previous
+/// contents.
 size_t conv_relu_pool_workspace(const ConvPoolShape& shape);
 
 void conv_relu_pool(const ConvReluPoolArgs& args);

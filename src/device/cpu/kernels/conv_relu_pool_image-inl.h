@@ -38,7 +38,7 @@ HWY_NOINLINE void pooled_columns(const float* HWY_RESTRICT x, const float* HWY_R
     for (int ky = 0; ky < kKernel; ++ky) {
       const float* upper = x + i * kPlane + ky * kSide;
       const float* weights = w + ky * kKernel * kIn + i;
-      // Rolled: over several taps the compiler would hoist loads and spill accumulators.
+      // Not unrolled: with several taps the compiler would hoist loads and spill accumulators.
 #pragma GCC unroll 1
       for (int kx = 0; kx < kKernel; ++kx) {
         const V x00 = hn::LoadU(d, upper + kx), x01 = hn::LoadU(d, upper + kx + kLanes);
@@ -88,7 +88,7 @@ HWY_INLINE void interleave_channels(const float* HWY_RESTRICT values, float* HWY
   for (int x = 0; x < 16; x += kLanes) {
     V c[kOut];
     unroll<kOut>([&](auto o) CT_UNROLLED { c[o] = hn::Load(d, values + o * 16 + x); });
-    const int blocks = kLanes / 4;  // of four columns, 24 floats each; of the last one only two columns exist
+    const int blocks = kLanes / 4;  // of four columns, 24 floats each; the last one has only two columns
     const auto put = [&](auto pair01, auto pair23, auto pair45, int first) CT_UNROLLED {
       const auto a = hn::BitCast(d64, pair01), b = hn::BitCast(d64, pair23), e = hn::BitCast(d64, pair45);
       const int count = first == 0 || x + kLanes < 16 ? blocks : blocks - 1;
@@ -137,8 +137,8 @@ HWY_INLINE void forward(const ConvReluPoolArgs& a) {
 }
 
 // ---- weight gradient: every argmax adds dy times its 5 x (5*3) patch. A patch's row is 15 contiguous floats of the
-// channels-last image; rows are first copied to 64-byte windows, since loads that cross cache lines cost double.
-// Lane 15 of every window is 1, so that it sums the bias gradient.
+// channels-last image; rows are first copied to 64-byte windows, because loads that cross cache lines cost double. Lane
+// 15 of every window is 1, so that it sums the bias gradient.
 
 constexpr int kWindows = 28, kWindowRow = kWindows * 16, kBandRows = 18;  // a band: 7 rows of argmax, 18 rows of image
 constexpr int kBand = kBandRows * kWindowRow;
@@ -186,9 +186,9 @@ HWY_INLINE void grad_weights(const ConvReluPoolGradWArgs& a) {
   constexpr int kCount = kWide ? 6 : 1, kPlaces = 7 * kRow;  // 588 a band
   float* windows = a.workspace;                              // kBand
   float* g = windows + kBand;                                // dy, 0 where ReLU cut
-  int32_t* offsets = reinterpret_cast<int32_t*>(g + 592);    // of the argmax's first window in the band
+  int32_t* offsets = reinterpret_cast<int32_t*>(g + 592);    // the argmax's first window in the band
   alignas(64) float sums[kOut * kKernel * 16] = {};
-  alignas(64) int32_t corners[592];  // of the pooling window's first place
+  alignas(64) int32_t corners[592];  // the pooling window's first place
   for (int p = 0; p < kPlaces; ++p) corners[p] = 2 * (p / kRow) * kWindowRow + 2 * (p % kRow / kOut) * 16;
   for (int p = kPlaces; p < 592; ++p) corners[p] = 0;
   const hn::Rebind<uint8_t, D> d8;

@@ -44,9 +44,9 @@ HWY_INLINE void transpose_weights(const float* HWY_RESTRICT w, float* HWY_RESTRI
     }
 }
 
-/// Adds one row of the image to the outputs it touches: those of the upper row of windows through the weights at w,
-/// those of the lower through the kernel row before. A value of x is broadcast once for all (up to ten) outputs it
-/// touches, as one broadcast a multiplication would leave the loads the bottleneck.
+/// Adds one row of the image to the outputs that depend on it: to the upper row of windows with the weights at w, to
+/// the lower row with the previous kernel row. A value of x is broadcast once for all its outputs (up to ten), because
+/// with one broadcast a multiplication, loads would be the bottleneck.
 template <bool Upper, bool Lower>
 HWY_INLINE void add_image_row(const float* HWY_RESTRICT x, const float* HWY_RESTRICT w, V (&acc)[kPooled][4][kVecs]) {
 #pragma GCC unroll 1
@@ -117,7 +117,7 @@ HWY_NOINLINE void pooled_row(const float* HWY_RESTRICT x, const float* HWY_RESTR
 }
 
 HWY_INLINE void forward(const ConvReluPoolArgs& a) {
-  constexpr int kPools = kWide ? kPooled : 1;  // of four accumulators a vector each
+  constexpr int kPools = kWide ? kPooled : 1;  // each has four accumulators a vector
   transpose_weights(a.w, a.workspace);
   for (int64_t n = 0; n < a.shape.n; ++n)
     for (int py = 0; py < kPooled; ++py)
@@ -127,14 +127,14 @@ HWY_INLINE void forward(const ConvReluPoolArgs& a) {
       }
 }
 
-// ---- weight gradient: every argmax adds dy times its patch, whose rows are first copied to 128-byte windows, since
+// ---- weight gradient: every argmax adds dy times its patch, whose rows are first copied to 128-byte windows, because
 // loads that cross cache lines cost double. Lane 30 of every window is 1, so that it sums the bias gradient.
 
 constexpr int kColumns = 10, kWindowRow = kColumns * 32, kWindows = kSide * kWindowRow;
 
 HWY_INLINE void copy_windows(const float* HWY_RESTRICT x, float* HWY_RESTRICT windows) {
   const V ones = hn::Set(d, 1.0f);
-  alignas(64) float last[32] = {};  // the image's last patch row: a whole window would be read past its end
+  alignas(64) float last[32] = {};  // the image's last patch row: reading a whole window would go past its end
   std::memcpy(last, x + kImage - kRun, kRun * sizeof(float));
   for (int y = 0; y < kSide; ++y)
     for (int c = 0; c < kColumns; ++c, windows += 32) {
@@ -174,7 +174,7 @@ HWY_INLINE void grad_weights(const ConvReluPoolGradWArgs& a) {
   float* windows = a.workspace;                                          // kWindows
   float* sums = windows + kWindows;                                      // [16][5][32]
   float* g = sums + kOut * kSums;                                        // [25][16] dy, 0 where ReLU cut
-  int32_t* offsets = reinterpret_cast<int32_t*>(g + kPositions * kOut);  // of the argmax's first window
+  int32_t* offsets = reinterpret_cast<int32_t*>(g + kPositions * kOut);  // the argmax's first window
   static_assert(kWindows + kOut * kSums + 2 * kPositions * kOut <= kFastPathWorkspace);
   std::memset(sums, 0, kOut * kSums * sizeof(float));
   const hn::Rebind<uint8_t, D> d8;
@@ -209,12 +209,12 @@ HWY_INLINE void grad_weights(const ConvReluPoolGradWArgs& a) {
   }
 }
 
-// ---- input gradient: the four patches that a pooling window's argmax can touch cover 6 x 6 pixels, 6 rows of 36
-// floats, which stay in registers while the channels add theirs: per row 32 floats in whole vectors, and the last four
-// of several rows together in `tail` vectors. Weights are first spread so that an argmax's place selects an address.
+// ---- input gradient: the four possible patches of a pooling window's argmax cover 6 x 6 pixels: 6 rows of 36 floats,
+// which stay in registers while all channels are added. 32 floats of a row are whole vectors; the last four of several
+// rows share `tail` vectors. Weights are first copied to a layout in which an argmax's place selects an address.
 
 constexpr int kPatch = 6, kEnds = 32;
-constexpr int kRows = 6 * 32;  // of one channel: a row of zeros, which also ends the channel before, and five
+constexpr int kRows = 6 * 32;  // of one channel: a row of zeros, which also ends the previous channel, and five
 constexpr int kShift = kOut * kRows + 32;  // of all channels for one column of the argmax
 constexpr int kEndsOfRow = kOut * kEnds;   // of all channels for one row of the argmax
 

@@ -1,4 +1,4 @@
-// Dropout: zeros where a mask says so, which is drawn on the way (graph/dropout_key.h) and kept nowhere.
+// Dropout. The kernel draws the mask from counters (graph/dropout_key.h) and does not store it.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct DropoutArgs {
   int64_t n;
   const DropoutKey* key;
   int number;
-  uint32_t below;  // of 65536 numbers, those that keep an element
+  uint32_t below;  // the number of 65536 values that keep an element
   float scale;
   const T* x;
   T* y;

@@ -1,8 +1,8 @@
-// Rows on their way to experts and back, and what else a mixture of experts does with rows (graph/ops.h). All
-// arithmetic is f32; uint16_t is bf16.
+// The row operations of a mixture of experts: dispatch, combine, jitter, residual mix (graph/ops.h). Arithmetic is f32;
+// uint16_t is bf16.
 //
-// Layouts: rows of `columns` elements, padded to 16, whose pads are zero and are written so; slots, sources and weights
-// dense. 64-byte aligned.
+// Layouts: rows of `columns` elements, padded to 16; pads are zero in operands and results. slots, sources and weights
+// are dense. 64-byte aligned.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ struct ExpertsShape {
 template <class T>
 using PerExpert = std::array<T*, kMostExperts>;
 
-/// to[e][place] = x[row] (* weights[choice]) of the choice in sources; zeros where there is none.
+/// to[e][place] = x[row] (* weights[choice]) of the choice in sources; zeros for an empty place.
 template <class T>
 struct DispatchArgs {
   ExpertsShape shape;
@@ -56,7 +56,7 @@ struct CombineGradWeightsArgs {
 void combine_grad_weights(const CombineGradWeightsArgs<float>& args);
 void combine_grad_weights(const CombineGradWeightsArgs<uint16_t>& args);
 
-/// y = x times a drawn factor, over n elements.
+/// y = x times a random factor, over n elements.
 template <class T>
 struct JitterArgs {
   int64_t n;

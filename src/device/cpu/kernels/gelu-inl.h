@@ -1,9 +1,9 @@
 // The normal distribution Phi in registers, for GELU x Phi(x) and its derivative. Compiled once per instruction set (no
 // #pragma once by design); include after simd-inl.h.
 //
-// Phi and the derivative are 1/2 and an odd function each: x times a polynomial in x^2 that was fitted for the least
-// error, with x held to where the rest is less. Phi is off by at most 4e-7 (f32's own steps are 6e-8 near 1), and 0
-// below -5.2; the derivative by at most 5e-7.
+// Phi and the derivative are each 1/2 plus an odd function: x times a minimax polynomial in x^2, with x clamped to the
+// range outside which the error is smaller. Phi is 0 below -5.2. The error of Phi is at most 4e-7 (f32's step is 6e-8
+// near 1), that of the derivative at most 5e-7.
 #if defined(CT_GELU_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CT_GELU_INL_H_
 #undef CT_GELU_INL_H_
@@ -14,15 +14,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace ct::cpu::HWY_NAMESPACE {
 
-/// 1/2 + x P(2 (x / limit)^2 - 1), of x held to -limit..limit; the even powers of P and the odd ones side by side,
-/// since one chain of all would wait for itself.
+/// 1/2 + x P(2 (x / limit)^2 - 1), with x clamped to -limit..limit. Even and odd powers of P are two independent
+/// chains, because one chain would be bound by latency.
 template <class DV, int N>
 HWY_INLINE hn::Vec<DV> half_and_odd(DV dv, hn::Vec<DV> x, float limit, const float (&c)[N]) {
   const auto one = hn::Set(dv, 1.0f);
   x = hn::Min(hn::Max(x, hn::Set(dv, -limit)), hn::Set(dv, limit));
   const auto t = hn::MulSub(hn::Mul(x, x), hn::Set(dv, 2 / (limit * limit)), one), square = hn::Mul(t, t);
   auto last = hn::Set(dv, c[N - 1]),
-       other = hn::Set(dv, c[N - 2]);  // of the powers N - 1, N - 3, ... and of the others
+       other = hn::Set(dv, c[N - 2]);  // last: the powers N - 1, N - 3, ...; other: the rest
   unroll<(N - 1) / 2>([&](auto i) CT_UNROLLED { last = hn::MulAdd(last, square, hn::Set(dv, c[N - 3 - 2 * i])); });
   unroll<N / 2 - 1>([&](auto i) CT_UNROLLED { other = hn::MulAdd(other, square, hn::Set(dv, c[N - 4 - 2 * i])); });
   const auto sum = N % 2 == 0 ? hn::MulAdd(last, t, other) : hn::MulAdd(other, t, last);

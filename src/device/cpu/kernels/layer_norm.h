@@ -1,10 +1,11 @@
-// Layer normalisation of rows, with a residual before it, and its gradients: one pass over memory each way. Vectors
-// along a row, which stays in the first cache between its sums and its result.
+// Layer normalisation of rows after an optional residual, and its gradients: one pass over memory forward and one
+// backward. Vectors run along a row, which stays in the L1 cache between its sums and its result.
 //
 // x, residual, sum, y and their gradients [rows][columns], float or bf16 (uint16_t), 64-byte aligned; w, b, dw, db f32
 // [columns], mean and rstd f32 [rows]; w and b are read to the next multiple of 16. Row strides are padded(columns)
-// (linear.h); pads hold zeros and are written so. A row's mean comes first, its variance from the distances to it, so
-// that a large mean costs no precision. dw and db are added up row by row, f32 over runs of 64 rows and f64 over runs.
+// (linear.h); pads are zero in operands and results. A row's variance is computed from the differences to its mean, so
+// that a large mean costs no precision. dw and db are sums row by row, in f32 over runs of 64 rows and in f64 over
+// runs.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +22,10 @@ template <class T>
 struct LayerNormArgs {
   LayerNormShape shape;
   double eps;
-  const T *x, *residual;  // nullptr: none, and no sum
+  const T *x, *residual;  // nullptr: no residual, and no sum
   const float *w, *b;
   T *sum, *y;
-  float *mean, *rstd;  // nullptr: not wanted
+  float *mean, *rstd;  // nullptr: not written
   float* workspace;
 };
 void layer_norm(const LayerNormArgs<float>& args);
@@ -37,14 +38,14 @@ struct LayerNormGradArgs {
   LayerNormShape shape;
   const T *x, *dy, *dsum;  // dsum nullptr: none
   const float *w, *mean, *rstd;
-  T* dx;  // nullptr: not wanted
+  T* dx;  // nullptr: not computed
   float *dw, *db;
   float* workspace;
 };
 void layer_norm_grad(const LayerNormGradArgs<float>& args);
 void layer_norm_grad(const LayerNormGradArgs<uint16_t>& args);
 
-/// Bytes of workspace, 64-byte aligned, enough for either.
+/// Bytes of workspace (64-byte aligned), enough for both functions.
 size_t layer_norm_workspace(const LayerNormShape& shape);
 
 }  // namespace ct::cpu

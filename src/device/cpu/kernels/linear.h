@@ -1,9 +1,9 @@
 // y = x * W^T + b (+ ReLU) and its gradients.
 //
-// Layouts: a matrix [rows][columns] has row stride padded(columns) = columns rounded up to 16 floats; pads are zero:
-// kernels rely on zero pads in x, w and dy and write zero pads of y, dx and dw (exactly zero for finite gradients).
-// w, dw [out][in]; x, dx [n][in]; y, dy [n][out]; b, db [out]. All 64-byte aligned, outputs overwritten.
-// Each of the three products costs 2*n*in*out flops and reads or writes 4*in*out bytes of weights.
+// Layouts: a matrix [rows][columns] has row stride padded(columns) = columns rounded up to 16 floats. Kernels rely on
+// zero pads of x, w and dy and write zero pads of y, dx and dw (exactly zero for finite gradients). w, dw [out][in]; x,
+// dx [n][in]; y, dy [n][out]; b, db [out]. All 64-byte aligned, outputs overwritten. Each of the three products costs
+// 2*n*in*out flops and reads or writes 4*in*out bytes of weights.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
-// Maxima of windows and their gradient. Vectors along channels.
+// Max-pooling and its gradient. Vectors run along channels.
 //
-// Windows of kernel x kernel, a stride apart, the first `pad` outside the image; those that would not fit whole into
-// the padded image are left out. Images NHWC; outputs overwritten. uint16_t is bf16. argmax (u8, so kernel <= 15) is
-// the place, row by row, of the first maximum among the window's pixels that lie in the image.
+// Windows of kernel x kernel are a stride apart; the first one starts `pad` outside the image. Windows that do not fit
+// into the padded image are left out. Images are NHWC; outputs are overwritten. uint16_t is bf16. argmax (u8, so kernel
+// <= 15) is the row-major place of the first maximum among the window's pixels in the image.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct MaxPoolShape {
 };
 void max_pool(const MaxPoolShape& shape, const float* x, float* y, uint8_t* argmax);
 void max_pool(const MaxPoolShape& shape, const uint16_t* x, uint16_t* y, uint8_t* argmax);
-/// dx of a pixel: the sum of dy over the windows whose maximum it is, row by row of windows.
+/// dx of a pixel: the sum of dy over the windows whose argmax is this pixel, in row-major order of windows.
 void max_pool_grad(const MaxPoolShape& shape, const float* dy, const uint8_t* argmax, float* dx);
 void max_pool_grad(const MaxPoolShape& shape, const uint16_t* dy, const uint8_t* argmax, uint16_t* dx);
 

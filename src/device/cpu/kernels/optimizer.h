@@ -1,7 +1,7 @@
-// Optimizers: one pass over flat ranges of parameters, by the formulas of graph/optimizer_rules-inl.h.
+// Optimizers: one pass over flat ranges of parameters, with the formulas of graph/optimizer_rules-inl.h.
 //
-// Results of an element depend on that element alone, never on where a range begins or ends (shards of any cut give the
-// same bits). Pointers need no alignment beyond float's; 64-byte aligned ranges are fastest.
+// The result of an element depends only on that element, not on the range's bounds (any sharding gives the same bits).
+// Pointers need only float's alignment; 64-byte aligned ranges are fastest.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ struct UpdateArgs {
   const float* grads;
   float* params;
   std::array<float*, 4> states = {};  // in the rule's order; nullptr: not kept
-  uint16_t* bf16_params = nullptr;    // nullptr: none; else a copy, rounded to nearest even
+  uint16_t* bf16_params = nullptr;    // a copy, rounded to nearest even; nullptr: none
   double weight_decay = 0;
   float lr_scale = 1;
-  const float* trust = nullptr;  // of rules that read it
+  const float* trust = nullptr;  // for rules that read it
 };
 void update(const UpdateArgs& args, const StepScalars& scalars);
 
-/// The first pass of LAMB: m and v as Adam's, and the sums of squares of p and of m / (sqrt(v) + eps) + weight_decay p,
-/// as sum_of_squares() adds them; of at most kSquareChunk elements. 24 bytes a parameter.
+/// The first pass of LAMB, for at most kSquareChunk elements: Adam's m and v, and the sums of squares of p and of m /
+/// (sqrt(v) + eps) + weight_decay p, added as in sum_of_squares(). 24 bytes a parameter.
 struct LambMomentsArgs {
   int64_t n;
   const float *grads, *params;
@@ -47,11 +47,11 @@ struct MuonMomentumArgs {
 };
 void muon_momentum(const MuonMomentumArgs& args);
 
-/// y = a x + b y in two roundings.
+/// y = a x + b y, rounded twice.
 void scaled_sum(float a, const float* x, float b, float* y, int64_t n);
 
-/// Exponential moving average: average = rest (params - average) + average, in one rounding after that of the
-/// difference. 12 bytes a parameter.
+/// Exponential moving average: average = rest (params - average) + average, as a rounded difference and a fused
+/// multiply-add. 12 bytes a parameter.
 struct EmaArgs {
   int64_t n;
   const float* params;

@@ -1,11 +1,11 @@
-// Patches of planar images as tokens (ops.h's Patches): pixels are moved, never changed, so elements are f32 or, as
-// uint16_t, any of two bytes.
+// Patches of planar images as tokens (ops.h's Patches): pixels are only moved, so that elements are f32 or any type of
+// two bytes (uint16_t).
 //
-//   y[n][t][(row, column), (copy, channel)] = image n, channel, at that pixel of patch t, moved as copy says
+//   y[n][t][(row, column), (copy, channel)] = image n, channel, at that pixel of patch t, shifted by copy
 //
-// Copy 0 is the image itself; with a shift there are four more, moved right, left, down and up by as many pixels. What
-// lies outside the image is 0. A token's row is padded to 16 elements with zeros. Reads c*h*w elements an image, some
-// of them five times, and writes as many tokens as it has patches.
+// Copy 0 is the image itself. With a shift there are four more copies, moved right, left, down and up by `shift`
+// pixels. Pixels outside the image are 0. A token's row is padded to 16 elements with zeros. Reads c*h*w elements an
+// image, some of them five times, and writes one token a patch.
 #pragma once
 
 #include <cstdint>

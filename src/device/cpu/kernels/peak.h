@@ -1,4 +1,4 @@
-// What this core can do at most, for benchmarks to compare with.
+// The peak rate of this core's arithmetic, for benchmarks.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// Plain layers of any shape: what runs where no library and no tuned kernel does. Vectors along channels.
+// Layers of any shape, for shapes without a library or a tuned kernel. Vectors run along channels.
 //
-// Layouts: activations NHWC; convolution weights [out][kh][kw][in]; outputs overwritten. uint16_t is bf16: read as
-// float, results rounded to nearest even.
+// Layouts: activations NHWC; convolution weights [out][kh][kw][in]; outputs overwritten. uint16_t is bf16, read as
+// float; results are rounded to nearest even.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace ct::cpu {
 
-/// y = a + b; y may be either.
+/// y = a + b; y may be a or b.
 void add(const float* a, const float* b, float* y, int64_t n);
 void add(const uint16_t* a, const uint16_t* b, uint16_t* y, int64_t n);
 
 /// Conversions between element types.
 void convert(const float* x, uint16_t* y, int64_t n);
 void convert(const uint16_t* x, float* y, int64_t n);
-/// The conversion to f16, as base/half.h does it: for a GPU, a CPU does not compute in it.
+/// The conversion to f16, as in base/half.h. Only a GPU computes in f16.
 void convert_to_f16(const float* x, uint16_t* y, int64_t n);
 
 /// y[n][c] = mean over pixels of x[n][pixel][c]; rows of y have stride padded(channels) (linear.h), pads zero.

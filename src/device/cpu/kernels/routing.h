@@ -1,5 +1,5 @@
-// A mixture of experts' gate: which expert takes which rows (graph/ops.h, Route). Few numbers beside those of the
-// experts' products, so in plain code.
+// The gate of a mixture of experts: it assigns rows to experts (graph/ops.h, Route). The code is not vectorised,
+// because this is little work compared with the experts' products.
 //
 // Layouts: logits, dlogits [rows][experts] padded to 16 floats a row, pads of dlogits written as zeros; the others
 // dense. 64-byte aligned.
@@ -18,7 +18,7 @@ struct RouteShape {
   int64_t choices() const { return rows * top_k; }
 };
 
-/// Bytes of workspace: the choices of all rows, and what those of one expert are sorted by.
+/// Bytes of workspace: the choices of all rows, and the sort keys of one expert's choices.
 size_t route_workspace_bytes(const RouteShape& shape);
 
 struct RouteArgs {
@@ -26,9 +26,9 @@ struct RouteArgs {
   bool sampled;
   int number;
   const float* logits;
-  const DropoutKey* key;  // null: nothing is drawn
+  const DropoutKey* key;  // null: no random choice
   int32_t *slots, *sources;
-  float *weights, *load, *balance;  // balance null: not wanted
+  float *weights, *load, *balance;  // balance null: not computed
   std::byte* workspace;
 };
 void route(const RouteArgs& args);
@@ -38,7 +38,7 @@ struct RouteGradArgs {
   const float* logits;
   const int32_t* slots;
   const float *load, *dweights;
-  double balance_coefficient;  // with what the loss is scaled by
+  double balance_coefficient;  // times the loss scale
   float* dlogits;
 };
 void route_grad(const RouteGradArgs& args);

@@ -1,4 +1,4 @@
-// What every vector kernel shares; compiled once per instruction set (no #pragma once by design).
+// Functions of all vector kernels; compiled once per instruction set (no #pragma once by design).
 #if defined(CT_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CT_SIMD_INL_H_
 #undef CT_SIMD_INL_H_
@@ -36,7 +36,7 @@ HWY_INLINE void unroll(Body&& body) {
 }
 #define CT_UNROLLED HWY_ATTR __attribute__((always_inline))
 
-// Elements in memory are float or, as uint16_t, the upper half of one (bf16); in registers always float.
+// Elements in memory are float or bf16 (uint16_t: the upper half of a float); in registers they are float.
 template <class DV>
 HWY_INLINE hn::Vec<DV> load(DV dv, const float* from) {
   return hn::LoadU(dv, from);
@@ -72,9 +72,9 @@ HWY_INLINE void store(DV dv, hn::Vec<DV> x, uint16_t* to) {
   hn::StoreU(to_bf16(dv, x), hn::Rebind<uint16_t, DV>(), to);
 }
 
-/// Likewise past the caches, where `PastCaches`: for results so large that they would only drive out other things, in
-/// memory that would have to be read first. To addresses that are multiples of the vector's size there; single elements
-/// go as ever.
+/// store() that bypasses the caches if `PastCaches`: for results that would evict other data and whose cache lines a
+/// normal store would read first. Addresses must then be multiples of the vector's size; single elements are stored
+/// through the caches.
 template <bool PastCaches, class DV>
 HWY_INLINE void store(DV dv, hn::Vec<DV> x, float* to) {
   if constexpr (PastCaches && hn::MaxLanes(DV()) == kLanes)
@@ -89,14 +89,14 @@ HWY_INLINE void store(DV dv, hn::Vec<DV> x, uint16_t* to) {
   else
     store(dv, x, to);
 }
-/// Is a result of n elements at `to` one of these?
+/// Should a result of n elements at `to` bypass the caches?
 template <class T>
 HWY_INLINE bool past_caches(const T* to, int64_t n) {
   constexpr int64_t kBytes = int64_t{64} << 20;
   return n * static_cast<int64_t>(sizeof(T)) >= kBytes && reinterpret_cast<uintptr_t>(to) % 64 == 0;
 }
 
-/// body(tag, i) for whole vectors from 0 on, then for what is left of n, one element at a time.
+/// Calls body(tag, i) for the whole vectors of n elements, then for each remaining element.
 template <class Body>
 HWY_INLINE void for_elements(int64_t n, Body&& body) {
   int64_t i = 0;
@@ -144,16 +144,16 @@ template <class DV>
 HWY_INLINE hn::Vec<DV> exp(DV dv, hn::Vec<DV> x) {
   const hn::RebindToUnsigned<DV> du;
   constexpr float kTaylor[] = {1.0f,          1.0f,           0.499999911f,  0.166664198f,
-                               0.0416682288f, 0.00837485678f, 0.00138367934f};  // nearly: least error within ln(2) / 2
+                               0.0416682288f, 0.00837485678f, 0.00138367934f};  // minimax within ln(2) / 2
   const auto power = hn::NearestInt(hn::Mul(x, hn::Set(dv, 1.44269504f)));
   const auto n = hn::ConvertTo(dv, power);
-  auto rest = hn::MulAdd(n, hn::Set(dv, -0.693359375f), x);  // x - n ln 2, whose first bits are exact in a product
+  auto rest = hn::MulAdd(n, hn::Set(dv, -0.693359375f), x);  // x - n ln 2; the product with ln 2's first bits is exact
   rest = hn::MulAdd(n, hn::Set(dv, 2.12194440e-4f), rest);
   const auto scale = hn::BitCast(dv, hn::ShiftLeft<23>(hn::Add(hn::BitCast(du, power), hn::Set(du, 127))));
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(dv, -87.3f)), hn::Mul(polynomial(dv, rest, kTaylor), scale));
 }
 
-/// ReLU that lets NaN through.
+/// ReLU that keeps NaN.
 template <class DV>
 HWY_INLINE hn::Vec<DV> relu(DV dv, hn::Vec<DV> x) {
   return hn::IfThenZeroElse(hn::Le(x, hn::Zero(dv)), x);

@@ -1,5 +1,5 @@
-// Products of matrices that fit into the near caches, in registers: c = a b, lanes along the columns of b and c.
-// Compiled once per instruction set (no #pragma once by design); include after simd-inl.h.
+// Products of matrices that fit into the L1 and L2 caches: c = a b, with lanes along the columns of b and c. Compiled
+// once per instruction set (no #pragma once by design); include after simd-inl.h.
 #if defined(CT_SMALL_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CT_SMALL_PRODUCT_INL_H_
 #undef CT_SMALL_PRODUCT_INL_H_
@@ -10,20 +10,20 @@
 HWY_BEFORE_NAMESPACE();
 namespace ct::cpu::HWY_NAMESPACE {
 
-/// c[i][j] = sum over k < depth of a(i, k) * b[k][j], for i < rows and j < vectors * kLanes. a(i, k) is a[i][k] or, of
-/// a transposed a, a[k][i].
+/// c[i][j] = sum over k < depth of a(i, k) * b[k][j], for i < rows and j < vectors * kLanes. a(i, k) is a[i][k], or
+/// a[k][i] if a is transposed.
 struct SmallProduct {
   int64_t rows, depth, vectors;
   const float* a;
   int64_t a_stride;
   const float* b;
-  int64_t b_stride;  // of rows; of panels (transpose_to_panels): their depth
+  int64_t b_stride;  // of rows; for panels (transpose_to_panels): their depth
   float* c;
   int64_t c_stride;
 };
 enum class RightSide : uint8_t { rows, panels };
 
-// A block of c stays in registers: as many rows of it as leave room for a row of b.
+// A block of c stays in registers. Its number of rows leaves registers for a row of b.
 constexpr int kMostVectors = kWide ? 5 : 3;
 constexpr int rows_of_block(int vectors) {
   constexpr int kRows[] = {0, kWide ? 12 : 8, kWide ? 12 : 6, kWide ? 8 : 4, 6, 5};
@@ -66,7 +66,7 @@ HWY_INLINE void for_blocks_of_columns(int64_t vectors, Body&& body) {
   }
 }
 
-/// Adds: c grows by the product.
+/// c += the product.
 template <RightSide Right, bool Transposed = false, bool Adds = false>
 HWY_INLINE void small_product(const SmallProduct& p) {
   for_blocks_of_columns(p.vectors, [&](auto vectors, int64_t column) HWY_ATTR {
@@ -83,13 +83,13 @@ HWY_INLINE void small_product(const SmallProduct& p) {
     if (i == p.rows) return;
     if (Adds || p.rows < kRows)
       for (; i < p.rows; ++i) block(std::integral_constant<int, 1>(), i);
-    else  // some rows once more, to the same numbers
+    else  // recomputes some rows, with the same results
       block(std::integral_constant<int, kRows>(), p.rows - kRows);
   });
 }
 
 #if HWY_TARGET != HWY_SCALAR
-/// The 128-bit blocks of v, one after the other, `stride` apart.
+/// Stores the 128-bit blocks of v, `stride` apart.
 template <class DV>
 HWY_INLINE void store_blocks(DV dv, hn::Vec<DV> v, float* to, int64_t stride) {
   if constexpr (hn::MaxLanes(DV()) > 4) {
@@ -102,7 +102,7 @@ HWY_INLINE void store_blocks(DV dv, hn::Vec<DV> v, float* to, int64_t stride) {
 }
 #endif
 
-/// Four rows of kLanes columns, transposed: column j to `to + j * stride`.
+/// Transposes four rows of kLanes columns: column j goes to `to + j * stride`.
 HWY_INLINE void transpose_four(V v0, V v1, V v2, V v3, float* to, [[maybe_unused]] int64_t stride) {
 #if HWY_TARGET == HWY_SCALAR
   to[0] = hn::GetLane(v0), to[1] = hn::GetLane(v1), to[2] = hn::GetLane(v2), to[3] = hn::GetLane(v3);
@@ -117,9 +117,9 @@ HWY_INLINE void transpose_four(V v0, V v1, V v2, V v3, float* to, [[maybe_unused
 #endif
 }
 
-/// x [rows][columns] becomes the right side [columns][rows] of a product, as its blocks of columns read it: panels of a
-/// block's width each, `depth` rows deep, which is a multiple of 16 and not less than columns. Rows that fill up the
-/// last vector are zero. x is read up to the multiple of kLanes after its columns.
+/// Transposes x [rows][columns] to the right operand [columns][rows] of a product, as panels: each has the width of a
+/// block of columns and `depth` rows. depth is a multiple of 16 and at least `columns`. The rows that fill the last
+/// vector are zero. x is read up to the multiple of kLanes after its columns.
 template <class T>
 HWY_INLINE void transpose_to_panels(const T* x, int64_t stride, int64_t rows, int64_t columns, float* panels,
                                     int64_t depth) {

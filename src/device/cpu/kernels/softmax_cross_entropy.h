@@ -1,10 +1,10 @@
-// Softmax, cross entropy with label smoothing, its gradient and what accuracy needs, in one pass over the logits.
+// Softmax, cross entropy with label smoothing, its gradient, predictions and label ranks, in one pass over the logits.
 //
 //   log p_c = z_c - log sum exp z;   loss = -(1 - e) log p_t - e/C sum_c log p_c   (PyTorch's label_smoothing e)
 //   dlogits_c = gradient_scale * (p_c - (1 - e)[c == t] - e/C)
 //
-// With second labels u and their shares s, (1 - s) log p_t + s log p_u takes the place of log p_t, and (1 - s)[c == t]
-// + s[c == u] that of [c == t].
+// With second labels u and their shares s, (1 - s) log p_t + s log p_u replaces log p_t, and (1 - s)[c == t] + s[c ==
+// u] replaces [c == t].
 //
 // logits, dlogits [n][classes] with row stride padded(classes) (linear.h), dlogits' pads written as zero; the rest [n].
 // A non-finite logit gives a non-finite loss. About 20 ns a class and image.
@@ -18,14 +18,14 @@ struct SoftmaxCrossEntropyArgs {
   int64_t n, classes;
   const float* logits;
   const int32_t* labels;         // in [0, classes)
-  const int32_t* second_labels;  // likewise; nullptr: none
+  const int32_t* second_labels;  // in [0, classes); nullptr: none
   const float* second_shares;    // in 0..1
   double label_smoothing;
   float gradient_scale;  // 1/n for the mean, times the loss scale
   float* losses;
   float* dlogits;       // nullptr: no gradient
   int32_t* predicted;   // the first maximum
-  int32_t* label_rank;  // how many classes beat the label, all of them where its logit is NaN: < 5 is in the top five
+  int32_t* label_rank;  // number of classes above the label (< 5: in the top five); all of them if its logit is NaN
 };
 
 void softmax_cross_entropy(const SoftmaxCrossEntropyArgs& args);

@@ -1,5 +1,5 @@
-// The sum of squares of up to kSquareChunk elements, in f64, for kernels that add on the way: element i
-// goes to lane i mod 2 kLanes of the accumulators, whose sum is taken at the end, before what is left over.
+// The sum of squares of up to kSquareChunk elements, in f64, for kernels that compute it with other results. Element i
+// is added to lane i mod 2 kLanes of the accumulators. At the end, the lanes are added, then the remaining elements.
 // Compiled once per instruction set (no #pragma once by design); include after simd-inl.h.
 #if defined(CT_CPU_SQUARE_SUM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CT_CPU_SQUARE_SUM_INL_H_
@@ -16,7 +16,7 @@ class SquareSum {
   static constexpr int64_t kStep = 2 * kLanes;  // elements that add() takes
 
   HWY_INLINE SquareSum() : acc_{hn::Zero(dd_), hn::Zero(dd_), hn::Zero(dd_), hn::Zero(dd_)} {}
-  /// Two vectors, one behind the other.
+  /// Adds two adjacent vectors.
   HWY_INLINE void add(V first, V second) {
 #if HWY_TARGET == HWY_SCALAR
     add_to<0>(first);
@@ -29,7 +29,7 @@ class SquareSum {
     add_to<3>(hn::UpperHalf(half, second));
 #endif
   }
-  /// Of what was added, and then of less than kStep elements.
+  /// The sum of all added elements and of less than kStep further ones.
   HWY_INLINE double total(const float* rest, int64_t n) const {
     double sum = hn::GetLane(hn::SumOfLanes(dd_, hn::Add(hn::Add(acc_[0], acc_[1]), hn::Add(acc_[2], acc_[3]))));
     for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(rest[i]) * rest[i];

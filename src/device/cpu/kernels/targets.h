@@ -1,9 +1,9 @@
-// Which instruction sets the vector kernels are compiled for; include before hwy/foreach_target.h. AVX-512, AVX2, the
-// 128-bit set of other machines and plain C++ where there is none: more would only cost compile time. Scalable vectors
-// are left out because the kernels keep arrays of vectors.
+// The instruction sets that the vector kernels are compiled for: AVX-512, AVX2, the 128-bit set of other machines, and
+// C++ without vectors. More sets would only cost compile time. Scalable vectors are left out because the kernels have
+// arrays of vectors. Include before hwy/foreach_target.h.
 #pragma once
 
-#ifdef CT_FEWER_TARGETS  // with sanitizers, under which each costs a minute a file
+#ifdef CT_FEWER_TARGETS  // with sanitizers, where each set costs a minute a file
 #define CT_DISABLED_TOO (HWY_AVX3 | HWY_AVX3_DL)
 #else
 #define CT_DISABLED_TOO 0

@@ -1,5 +1,5 @@
-// Sequences of tokens: a class token before the others, positions added to all, and the gradients of that (ops.h's
-// Tokens). Arithmetic in f32; uint16_t is bf16.
+// Sequences of tokens: a class token first, positions added to all tokens, and the gradients (ops.h's Tokens).
+// Arithmetic is f32; uint16_t is bf16.
 //
 // Layouts: y, dy [n][tokens][columns] and positions, dpositions [tokens][columns], rows padded to 16 elements
 // (linear.h) with zeros; x, dx [n][tokens - 1][columns], or [n][tokens] without a class token, rows x_stride apart.

@@ -6,7 +6,7 @@
 
 namespace ct::cpu {
 
-/// out = levels[k] + (... (levels[1] + (levels[0] + x))): the merges of one leaf in one pass. out may be x or a level.
+/// out = levels[k] + (... (levels[1] + (levels[0] + x))): one pass for all merges of a leaf. out may be x or a level.
 void tree_add(const float* x, std::span<const float* const> levels, float* out, int64_t n);
 
 }  // namespace ct::cpu

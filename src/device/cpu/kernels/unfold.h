@@ -1,8 +1,8 @@
-// Patches of an image as rows of a matrix, so that a convolution is a product of matrices.
+// im2col: patches of an image as rows of a matrix, so that a convolution is a product of matrices.
 //
 // Image NHWC, [height][width][in_channels] (or planar, before to_channels_last()). Row (oy, ox) of the matrix has the
-// kernel x kernel x in_channels elements that the output at (oy, ox) is computed from, zeros outside the image; rows
-// lie one after the other, in the order of outputs. uint16_t is bf16.
+// kernel x kernel x in_channels inputs of the output at (oy, ox), zeros outside the image. Rows are contiguous, in the
+// order of outputs. uint16_t is bf16.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace ct::cpu {
 
-/// Bytes after the rows that unfold() writes, and after the image that it reads, where vectors do not end with them.
+/// Bytes that unfold() may write after the rows and read after the image.
 inline constexpr int64_t kUnfoldSlack = 64;
 
-/// Of one image, as `dims` says but for its n and planar.
+/// Unfolds one image; n and planar of `dims` are ignored.
 void unfold(const ConvDims& dims, const float* image, float* rows);
 void unfold(const ConvDims& dims, const uint16_t* image, uint16_t* rows);
-/// image = sums of the elements of rows at the places that unfold() takes them from.
+/// The adjoint of unfold(): a pixel is the sum of the elements of `rows` that unfold() reads from it.
 void fold(const ConvDims& dims, const float* rows, float* image);
 
 /// One image from planar [channels][pixels] to [pixels][channels].

@@ -1,7 +1,7 @@
-// 3x3 convolutions of stride 1 by Winograd's algorithm F(4x4, 3x3) (Lavin & Gray, 2016): tiles of 6x6 pixels and the
-// weights are transformed, so that 36 products of matrices give the transforms of 4x4 outputs: a quarter of the
+// 3x3 convolutions of stride 1 by Winograd's algorithm F(4x4, 3x3) (Lavin & Gray, 2016): 36 products of matrices, of
+// transformed 6x6 tiles and transformed weights, give the transforms of 4x4 outputs with a quarter of the
 // multiplications. Images NHWC, weights [out][3][3][in], channels multiples of kWinogradChannels. Images and weights
-// are f32 or, as uint16_t, bf16; all arithmetic is in f32, so that what bf16 costs is the rounding of the result.
+// are f32 or, as uint16_t, bf16; arithmetic is f32, so that bf16 only rounds the result.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ struct WinogradShape {
   int64_t out_width() const { return width + 2 * pad - 2; }
 };
 
-/// y = conv(x, w) + b. `rotated`: w is that of the convolution whose input's gradient this is, [in][3][3][out], and its
-/// taps are taken from the last to the first.
+/// y = conv(x, w) + b. `rotated`: for an input gradient. w is then the forward convolution's weights, [in][3][3][out],
+/// with taps read from the last to the first.
 template <class T>
 struct WinogradArgs {
   WinogradShape shape;
