@@ -1,40 +1,27 @@
 // The table of schedules: pure functions of the number of applied steps, in double. A module is a struct of its keys
 // and what they mean: kType, keys() and fault() as an optimizer's (optim/optimizer.h), and
 //   at()          the rates of applied step number `step`, counted from 0, from those that the optimizer was given
-//   kOverridesLr  the key that is the rate in place of the optimizer's; "": none
+//   kOverridesLr  of those that have it: the key that is the rate in place of the optimizer's
 //   fit_run()     of those that depend on it: is told how many steps the run has, before at() is called
 //   doubt()       of those that may have one: what was hardly meant, "KEY ...: the remedy"; "" where there is nothing
 //   fault_of_run()     of those that may have one: what is wrong with them in a run of so many steps
 //   overrides_betas()  of those that may: what an optimizer's betas are in their place, for people; "": they stay
 #pragma once
 
-#include "optim/constant_lr.h"
-#include "optim/cosine_annealing_lr.h"
-#include "optim/cosine_annealing_warm_restarts.h"
-#include "optim/exponential_lr.h"
-#include "optim/linear_lr.h"
-#include "optim/lr_range_test.h"
-#include "optim/multi_step_lr.h"
-#include "optim/one_cycle.h"
+#include "optim/deepspeed_schedules.h"
 #include "optim/optimizer.h"
-#include "optim/polynomial_lr.h"
-#include "optim/step_lr.h"
+#include "optim/pytorch_schedules.h"
 #include "optim/table.h"
-#include "optim/warmup_cosine_lr.h"
-#include "optim/warmup_decay_lr.h"
-#include "optim/warmup_lr.h"
 
 namespace ct::optim {
 
 /// No scheduler.
 struct Constant {
-  static constexpr std::string_view kType = "", kOverridesLr = "";
+  static constexpr std::string_view kType = "";
   std::vector<ConfigKey> keys() { return {}; }
-  std::optional<ConfigFault> fault() const { return {}; }
   Rates at(const Rates& given, int64_t) const { return given; }
 };
 
-/// DeepSpeed's, then PyTorch's.
 using LrSchedule =
     std::variant<Constant, WarmupLr, WarmupDecayLr, WarmupCosineLr, OneCycle, LrRangeTest, ConstantLr, StepLr,
                  MultiStepLr, ExponentialLr, LinearLr, PolynomialLr, CosineAnnealingLr, CosineAnnealingWarmRestarts>;
@@ -48,23 +35,30 @@ inline void fit_run(LrSchedule& schedule, int64_t steps) {
       schedule);
 }
 
+/// kOverridesLr of those that have it; empty: the optimizer's rate counts.
+inline std::string_view overrides_lr(const LrSchedule& schedule) {
+  return std::visit(
+      [](const auto& s) -> std::string_view {
+        if constexpr (requires { s.kOverridesLr; }) return s.kOverridesLr;
+        return {};
+      },
+      schedule);
+}
 /// What was hardly meant, for a warning; empty: nothing.
 inline std::string doubt_of(const LrSchedule& schedule) {
   return std::visit(
-      [](const auto& s) {
-        if constexpr (requires { s.doubt(); })
-          return s.doubt();
-        else
-          return std::string();
+      [](const auto& s) -> std::string {
+        if constexpr (requires { s.doubt(); }) return s.doubt();
+        return {};
       },
       schedule);
 }
 /// overrides_betas() of those that have it.
 inline std::string overrides_betas(const LrSchedule& schedule) {
   return std::visit(
-      [](const auto& s) {
+      [](const auto& s) -> std::string {
         if constexpr (requires { s.overrides_betas(); }) return s.overrides_betas();
-        return std::string();
+        return {};
       },
       schedule);
 }
@@ -77,10 +71,8 @@ inline std::optional<ConfigFault> fault_of_run(const LrSchedule& schedule, const
   if (!has_betas(optimizer)) return {};
   return std::visit(
       [steps](const auto& s) -> std::optional<ConfigFault> {
-        if constexpr (requires { s.fault_of_run(steps); })
-          return s.fault_of_run(steps);
-        else
-          return {};
+        if constexpr (requires { s.fault_of_run(steps); }) return s.fault_of_run(steps);
+        return {};
       },
       schedule);
 }
