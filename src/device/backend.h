@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "device/plan_book.h"
 #include "graph/graph.h"
 
 namespace ct {
@@ -106,13 +107,8 @@ class Backend {
   virtual std::unique_ptr<Instant> make_instant() = 0;
 
   virtual std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) = 0;
-  /// Which of the libraries' ways the operations prepared so far take, as lines of text; empty: there is no choice.
-  virtual std::string plans() const { return ""; }
-  /// Has operations prepared from now on take the ways of another rank or an earlier run on such a device, for the same
-  /// bits. A way that is not there (another version of a library) is chosen again.
-  virtual void use_plans(const std::string&) {}
-  /// The first of those ways that were not there, why, and how many more; empty: all were.
-  virtual std::string plans_missed() const { return ""; }
+  /// Which of the libraries' ways operations take. One that is not there is chosen again.
+  PlanBook plans;
   /// What `body` launches, which has been launched before, to be launched again; body runs once, and nothing of it
   /// takes effect, also where it throws: then the same launches may still succeed one by one. Null where recording
   /// gains nothing.

@@ -49,9 +49,6 @@ class CudaBackend final : public Backend {
   /// Plans by the libraries, which are opened when an operation first needs them: small networks need neither.
   std::shared_ptr<Convolution> plan(ConvolutionPass pass, const ConvolutionShape& shape);
   std::shared_ptr<Matmul> plan(LinearPass pass, const LinearShape& shape);
-  std::string plans() const override;
-  void use_plans(const std::string& text) override;
-  std::string plans_missed() const override;
 
  private:
   LibraryOptions library_options() const {
@@ -70,8 +67,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Convolutions> convolutions_;
   std::unique_ptr<Matmuls> matmuls_;
   std::unique_ptr<Offload> offload_;
-  std::map<std::string, std::string> plans_;  // by GPU, pass and shape; so are those that were made by them
-  std::vector<std::string> missed_;           // why, of those that were not there
+  // What was made by plans, by their keys.
   std::map<std::string, std::shared_ptr<Convolution>> prepared_convolutions_;
   std::map<std::string, std::shared_ptr<Matmul>> prepared_matmuls_;
 };
