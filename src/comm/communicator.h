@@ -54,6 +54,7 @@ struct ShardRange {
   int64_t whole = 0, shard = 0;
   int64_t elements = 0;
   int element_bytes = 4;
+  int64_t bytes() const { return elements * element_bytes; }
 };
 using Ownership = std::vector<std::vector<ShardRange>>;  // by rank; no byte of `whole` twice
 
@@ -86,8 +87,9 @@ class Communicator : public Bootstrap {
   /// store (/dev/shm, TMPDIR) that is too small.
   virtual std::byte* allocate(size_t bytes) = 0;
 
-  /// data (from allocate(), same length everywhere) becomes the tree sum over ranks, rank r being leaf r.
-  virtual std::unique_ptr<Collective> all_reduce(std::span<float> data, SumOrder order = SumOrder::canonical) = 0;
+  /// data (from allocate(), same length everywhere) becomes the tree sum over ranks, rank r being leaf r. As it is
+  /// here: each rank sums a slice, and all gather the slices.
+  virtual std::unique_ptr<Collective> all_reduce(std::span<float> data, SumOrder order = SumOrder::canonical);
   /// `whole` (from allocate(), same length everywhere) holds f32 leaves, at most `leaves` of them a step from all ranks
   /// together; this rank's sums go to its ranges of `shard`: any memory beside `whole`, or `whole` itself with every
   /// range at its place.
