@@ -1,6 +1,8 @@
 // Where programs lie that this one starts, or tells of.
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -33,6 +35,9 @@ class ExecWords {
   std::vector<std::string> words_;
   std::vector<char*> pointers_;
 };
+
+/// In a child that was just forked: ^C is for the parent, which passes it on itself, once, and dies with its children.
+void belong_to(pid_t parent);
 
 /// A word so that a shell reads it as one: plain as it is, else in single quotes.
 std::string shell_word(const std::string& word);

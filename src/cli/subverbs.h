@@ -17,6 +17,9 @@ struct Family {
 /// Runs the member that the first word names, or prints the family's help.
 int run_family(const Family& family, const Words& words);
 
+/// `data convert`
+int data_convert(const Words& words);
+
 /// Someone else's text (a tensor's name, a metadata value) on one line: as it is, or quoted where it holds control
 /// characters or is long.
 std::string plain(const std::string& text);
