@@ -3,7 +3,9 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <numbers>
 
 namespace ct {
 
@@ -55,6 +57,11 @@ class Random {
   uint32_t below(uint32_t n) { return static_cast<uint32_t>((static_cast<unsigned __int128>(next_u64()) * n) >> 64); }
   /// Uniform in [0, 1), 53 bits.
   double uniform() { return static_cast<double>(next_u64() >> 11) * 0x1p-53; }
+  /// Of the standard normal distribution (Box & Muller, 1958); 1 - u keeps the logarithm from zero.
+  double normal() {
+    const double radius = std::sqrt(-2 * std::log(1 - uniform()));
+    return radius * std::cos(2 * std::numbers::pi * uniform());
+  }
 
  private:
   uint64_t key_;

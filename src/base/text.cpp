@@ -19,6 +19,13 @@ std::string human_bytes(uint64_t bytes) {
   return fmt::format("{:.{}f} {}", value, unit > 0 && value < 9.95 ? 1 : 0, kUnits[unit]);
 }
 
+std::string local_time(std::time_t at, const char* format) {
+  std::tm parts{};
+  localtime_r(&at, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, format, &parts)};
+}
+
 std::string lower_case(std::string text) {
   std::ranges::transform(text, text.begin(), [](char c) { return 'A' <= c && c <= 'Z' ? char(c - 'A' + 'a') : c; });
   return text;

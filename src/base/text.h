@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,9 @@ std::string counted(int64_t count, std::string_view one);
 
 /// An amount of memory in decimal units: "1.2 GB", "178 B".
 std::string human_bytes(uint64_t bytes);
+
+/// A moment as strftime(3) writes it, in the local time zone.
+std::string local_time(std::time_t at, const char* format = "%Y-%m-%d %H:%M:%S");
 
 /// `text` with the letters A to Z in lower case; other bytes do not change.
 std::string lower_case(std::string text);

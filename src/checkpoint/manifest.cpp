@@ -85,7 +85,7 @@ Manifest read_manifest(const Path& folder) {
       seen != shards.value_or(1)) {
     refuse_part(path, "it does not list all files of a checkpoint");
   }
-  std::sort(m.parts.begin(), m.parts.end(), [](const Part& a, const Part& b) { return a.name < b.name; });
+  std::ranges::sort(m.parts, {}, &Part::name);
   const Json& lost = at(json, "not_finite");
   const bool right = lost.is_array() && std::ranges::all_of(lost, &Json::is_string);
   m.not_finite = field<std::vector<std::string>>(path, json, "not_finite", right);

@@ -85,9 +85,7 @@ std::vector<size_t> not_finite(std::span<const WrittenRows> rows) {
 }
 
 std::vector<uint32_t> join(const SafetensorsPlan& plan, std::vector<WrittenRows> rows) {
-  std::sort(rows.begin(), rows.end(), [](const WrittenRows& a, const WrittenRows& b) {
-    return std::pair(a.rows.tensor, a.rows.begin) < std::pair(b.rows.tensor, b.rows.begin);
-  });
+  std::ranges::sort(rows, {}, [](const WrittenRows& w) { return std::pair(w.rows.tensor, w.rows.begin); });
   std::vector<uint32_t> crcs(plan.tensors().size(), 0);
   std::vector<int64_t> next(plan.tensors().size(), 0);
   for (const auto& [part, crc, finite] : rows) {
@@ -183,8 +181,7 @@ std::vector<LogicalTensor> logical_tensors(std::span<const SafetensorsFile> file
     }
   std::vector<LogicalTensor> tensors;
   for (auto& [name, tensor] : by_name) {
-    std::sort(tensor.pieces.begin(), tensor.pieces.end(),
-              [](const auto& a, const auto& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
+    std::ranges::sort(tensor.pieces, {}, [](const auto& piece) { return std::pair(piece.begin, piece.end); });
     int64_t next = 0;
     for (const LogicalTensor::Piece& piece : tensor.pieces) {
       if (piece.begin < next)
@@ -200,8 +197,7 @@ std::vector<LogicalTensor> logical_tensors(std::span<const SafetensorsFile> file
 }
 
 const LogicalTensor* find(const std::vector<LogicalTensor>& tensors, std::string_view name) {
-  const auto at = std::lower_bound(tensors.begin(), tensors.end(), name,
-                                   [](const LogicalTensor& t, std::string_view n) { return t.name < n; });
+  const auto at = std::ranges::lower_bound(tensors, name, {}, &LogicalTensor::name);
   return at != tensors.end() && at->name == name ? &*at : nullptr;
 }
 

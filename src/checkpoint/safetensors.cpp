@@ -77,9 +77,7 @@ StoredTensor parse_tensor(const Path& path, const std::string& name, const Json&
 void check_layout(const Path& path, const std::vector<StoredTensor>& tensors, std::span<const std::byte> payload) {
   std::vector<const StoredTensor*> order;
   for (const StoredTensor& t : tensors) order.push_back(&t);
-  std::sort(order.begin(), order.end(), [](const StoredTensor* a, const StoredTensor* b) {
-    return std::pair(a->data.data(), a->data.size()) < std::pair(b->data.data(), b->data.size());
-  });
+  std::ranges::sort(order, {}, [](const StoredTensor* t) { return std::pair(t->data.data(), t->data.size()); });
   const std::byte* next = payload.data();
   for (const StoredTensor* t : order) {
     if (t->data.data() != next) {
@@ -101,7 +99,7 @@ SafetensorsPlan::SafetensorsPlan(std::vector<TensorSpec> tensors, Metadata metad
   for (const auto& [key, value] : metadata_) check(!is_checksum_key(key), "metadata key ", key, " is reserved");
   order_.resize(tensors_.size());
   std::iota(order_.begin(), order_.end(), size_t{0});
-  std::sort(order_.begin(), order_.end(), [&](size_t a, size_t b) { return tensors_[a].name < tensors_[b].name; });
+  std::ranges::sort(order_, {}, [&](size_t i) -> const std::string& { return tensors_[i].name; });
   std::set<std::string_view> names;
   for (const size_t i : order_) {
     const TensorSpec& t = tensors_[i];
@@ -147,7 +145,7 @@ uint32_t SafetensorsPlan::crc(std::span<const uint32_t> crcs) const {
 
 void write_safetensors(FileSystem& files, const Path& path, std::vector<TensorView> tensors, const Metadata& metadata,
                        const std::function<void()>& before_rename) {
-  std::sort(tensors.begin(), tensors.end(), [](const TensorView& a, const TensorView& b) { return a.name < b.name; });
+  std::ranges::sort(tensors, {}, &TensorView::name);
   std::vector<TensorSpec> specs;
   std::vector<uint32_t> crcs;
   for (const TensorView& t : tensors) {
@@ -219,8 +217,7 @@ SafetensorsFile::SafetensorsFile(const Path& path, Check check, MappedFile::Link
 }
 
 const StoredTensor* SafetensorsFile::find(std::string_view name) const {
-  const auto it = std::lower_bound(tensors_.begin(), tensors_.end(), name,
-                                   [](const StoredTensor& t, std::string_view n) { return t.name < n; });
+  const auto it = std::ranges::lower_bound(tensors_, name, {}, &StoredTensor::name);
   return it != tensors_.end() && it->name == name ? &*it : nullptr;
 }
 

@@ -1,5 +1,7 @@
 #include "checkpoint/tensors.h"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -61,14 +63,7 @@ uint64_t row_bytes(StoredType type, std::span<const int64_t> shape) {
 }
 
 std::string describe(const TensorView& tensor) {
-  std::string text(name_of(tensor.dtype));
-  const char* separator = " [";
-  for (int64_t d : tensor.shape) {
-    text += separator;
-    text += std::to_string(d);
-    separator = ", ";
-  }
-  return text + (tensor.shape.empty() ? " []" : "]");
+  return fmt::format("{} [{}]", name_of(tensor.dtype), fmt::join(tensor.shape, ", "));
 }
 
 std::string place_of(std::span<const int64_t> shape, uint64_t i) {
@@ -126,41 +121,15 @@ bool all_finite(StoredType type, std::span<const std::byte> elements) {
   return true;
 }
 
-bool is_float(StoredType type) {
-  switch (type) {
-    case StoredType::f32:
-    case StoredType::f64:
-    case StoredType::f16:
-    case StoredType::bf16:
-      return true;
-    case StoredType::u8:
-    case StoredType::i32:
-    case StoredType::i64:
-      return false;
-  }
-  fail(ExitCode::bug, "unknown stored type");
-}
+bool is_float(StoredType type) { return type <= StoredType::bf16; }
 
 std::optional<size_t> to_f32(StoredType type, std::span<const std::byte> from, std::span<float> to) {
   check(is_float(type) && from.size() == to.size() * size_of(type), from.size(), " bytes are not ", to.size(), " ",
         name_of(type));
-  switch (type) {
-    case StoredType::f32:
-      if (!to.empty()) std::memcpy(to.data(), from.data(), from.size());
-      return std::nullopt;
-    case StoredType::f16:
-      convert_all<uint16_t>(from, to, from_f16);
-      return std::nullopt;
-    case StoredType::bf16:
-      convert_all<uint16_t>(from, to, from_bf16);
-      return std::nullopt;
-    case StoredType::f64:
-      break;
-    case StoredType::u8:
-    case StoredType::i32:
-    case StoredType::i64:
-      fail(ExitCode::bug, "internal error: ", name_of(type), " is not a float");
-  }
+  if (type == StoredType::f32 && !to.empty()) std::memcpy(to.data(), from.data(), from.size());
+  if (type == StoredType::f16) convert_all<uint16_t>(from, to, from_f16);
+  if (type == StoredType::bf16) convert_all<uint16_t>(from, to, from_bf16);
+  if (type != StoredType::f64) return std::nullopt;
   std::optional<size_t> too_large;
   size_t i = 0;
   convert_all<double>(from, to, [&](double x) {

@@ -13,14 +13,9 @@ namespace {
 
 constexpr size_t kPartBytes = size_t{1} << 20;
 
-template <class Tensor>
-void sort_by_name(std::vector<Tensor>& tensors) {
-  std::sort(tensors.begin(), tensors.end(), [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
-}
-
 /// Calls done(part) for every part of a tensor that was added.
 std::string hash_of(std::vector<TensorView> weights, const std::function<void(std::span<const std::byte>)>& done) {
-  sort_by_name(weights);
+  std::ranges::sort(weights, {}, &TensorView::name);
   Sha256 hash;
   for (const TensorView& t : weights) {
     if (t.name.ends_with("num_batches_tracked")) continue;
@@ -73,7 +68,7 @@ std::string ema_sha256(const SafetensorsFile& file) {
 }
 
 std::string state_sha256(std::vector<LogicalTensor> tensors, const nlohmann::json& state) {
-  sort_by_name(tensors);
+  std::ranges::sort(tensors, {}, &LogicalTensor::name);
   Sha256 hash;
   const auto add = [&hash](const std::string& text) {  // with its terminating zero, so that joined texts differ
     hash.update(text.c_str(), text.size() + 1);

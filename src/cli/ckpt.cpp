@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
-#include <ctime>
 #include <list>
 #include <memory>
 #include <optional>
@@ -68,14 +67,9 @@ Path newest_good(const Path& run) {
   return checkpoints.store().path_of(*step);
 }
 
-std::string local_time(const Path& path) {
+std::string time_of(const Path& path) {
   struct stat info {};
-  if (stat(path.c_str(), &info) != 0) return "-";
-  std::tm parts{};
-  localtime_r(&info.st_mtime, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
-  return text;
+  return stat(path.c_str(), &info) == 0 ? local_time(info.st_mtime) : "-";
 }
 
 uint64_t bytes_in(const Path& folder) {
@@ -119,7 +113,7 @@ int ls(const Words& words) {
     if (!not_finite.empty()) warn(str(folder.native(), ": ", not_finite_text(not_finite)));
     const char* state = !problems.empty() ? "damaged" : not_finite.empty() ? "good" : "not finite";
     std::printf("%10lld  %8s  %-19s  %5s  %s\n", static_cast<long long>(step), human_bytes(bytes_in(folder)).c_str(),
-                local_time(folder / "manifest.json").c_str(), ranks.c_str(), state);
+                time_of(folder / "manifest.json").c_str(), ranks.c_str(), state);
   }
   return 0;
 }
@@ -261,24 +255,17 @@ constexpr int kTheyDiffer = 1;  // diff's own exit code for it
 /// Prints a line and returns true if the tensors differ.
 bool print_difference(const TensorDifference& d) {
   const std::string name = plain(d.name);
-  switch (d.kind) {
-    case TensorDifference::Kind::same_bytes:
-      return false;
-    case TensorDifference::Kind::only_first:
-      std::printf("%s: only in the first\n", plain(name).c_str());
-      return true;
-    case TensorDifference::Kind::only_second:
-      std::printf("%s: only in the second\n", plain(name).c_str());
-      return true;
-    case TensorDifference::Kind::shape_or_type:
-      std::printf("%s: another shape or type\n", plain(name).c_str());
-      return true;
-    case TensorDifference::Kind::values:
-      std::printf("%s: %llu elements differ, by %.6g at most, l2 %.6g\n", plain(name).c_str(),
-                  static_cast<unsigned long long>(d.differing), d.largest, d.l2);
-      return true;
-  }
-  fail(ExitCode::bug, "unknown kind of difference");
+  using Kind = TensorDifference::Kind;
+  if (d.kind == Kind::same_bytes) return false;
+  if (d.kind == Kind::values)
+    std::printf("%s: %llu elements differ, by %.6g at most, l2 %.6g\n", name.c_str(),
+                static_cast<unsigned long long>(d.differing), d.largest, d.l2);
+  else
+    std::printf("%s: %s\n", name.c_str(),
+                d.kind == Kind::only_first    ? "only in the first"
+                : d.kind == Kind::only_second ? "only in the second"
+                                              : "another shape or type");
+  return true;
 }
 
 int diff(const Words& words) {

@@ -11,7 +11,6 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "base/wrong_download.h"
-#include "cli/data_convert.h"
 #include "cli/subverbs.h"
 #include "data/cifar/cifar_set.h"
 #include "data/description.h"

@@ -1,5 +1,3 @@
-#include "cli/data_convert.h"
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>

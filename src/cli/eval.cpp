@@ -297,7 +297,7 @@ int verb_eval(const Words& words) {
   warn(gpu_left_out(config));
   const auto backend = make_backend(config, /*local_rank=*/0, "use a smaller --batch-size");
   backend->enter_thread();
-  backend->use_plans(info.plans);
+  backend->plans.use(info.plans);
   const DType compute = dtype_of(dtype, info, checkpoint, *backend);
   config.bf16.enabled = compute == DType::bf16;
   config.fp16.enabled = compute == DType::f16;
@@ -310,7 +310,7 @@ int verb_eval(const Words& words) {
   const EvalPipeline batches(*images, std::move(chosen), batch_size, loader_workers(config.data.workers, /*ranks=*/1));
   const Evaluation result = *evaluate(evaluator, batches, split, *comm, {.views = of_word(views, info.eval_views)});
   images->check_unchanged();
-  if (const std::string missed = backend->plans_missed(); !missed.empty())
+  if (const std::string missed = backend->plans.missed(); !missed.empty())
     warn(missed + "; another one is used, so last digits may differ from the run's");
   if (json)
     print_json(result, info, set);

@@ -1,5 +1,3 @@
-#include <openssl/crypto.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -10,13 +8,9 @@
 #include "base/in_flight.h"
 #include "base/standard_streams.h"
 #include "base/text.h"
-#include "base/version.h"
 #include "cli/launch/rank_place.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
-#include "comm/mpi/mpi.h"
-#include "comm/ucx/ucx.h"
-#include "device/cuda.h"
 #include "train/signals.h"
 
 namespace {
@@ -26,16 +20,6 @@ void print_help() {
   std::fputs("usage: cifar-train [VERB] [OPTIONS]\n       mpirun -np 4 cifar-train --config default.yaml\n\n", stdout);
   for (const ct::Verb& verb : ct::verbs()) std::printf("  %-9s  %s\n", verb.name, verb.summary);
   std::fputs("\ncifar-train VERB --help lists the options of a verb; cifar-train --version the libraries.\n", stdout);
-}
-
-/// What this program is made of; opens no library and no device.
-void print_version() {
-  std::fputs(ct::str("cifar-train ", ct::version(), " (", ct::commit(), ")\n", "compiler: g++ ", __VERSION__, "\n",
-                     "device: ", ct::make_cpu_backend()->description(), "\n", "GPUs: ", ct::cuda_build(), "\n",
-                     "MPI: ", ct::mpi_library(), "\n", "UCX: ", ct::ucx_library(), "\n",
-                     "OpenSSL: ", OpenSSL_version(OPENSSL_VERSION), "\n")
-                 .c_str(),
-             stdout);
 }
 
 /// Training is the default verb, so its options may come first.
@@ -52,7 +36,7 @@ int run(const ct::Words& words) {
   const auto verbs = ct::verbs();
   if (!words.empty()) {
     if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") return print_help(), 0;
-    if (words[0] == "--version") return print_version(), 0;
+    if (words[0] == "--version") return std::fputs(ct::version_text().c_str(), stdout), 0;
     const auto verb = std::find_if(verbs.begin(), verbs.end(), [&](const ct::Verb& v) { return words[0] == v.name; });
     if (verb != verbs.end()) {
       // Under a launcher, what concerns one process is done by one.

@@ -1,9 +1,11 @@
 #include "cli/programs.h"
 
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
+#include <csignal>
 #include <cstdlib>
 #include <sstream>
 #include <string_view>
@@ -40,6 +42,12 @@ std::optional<fs::path> on_path(const std::string& program) {
 }
 
 fs::path own_program() { return in_bundle("cifar-train").value_or(executable()); }
+
+void belong_to(pid_t parent) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(127);  // it has died meanwhile
+}
 
 std::string shell_word(const std::string& word) {
   constexpr std::string_view kPlain = "@%+=:,./-_";

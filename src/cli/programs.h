@@ -1,6 +1,8 @@
 // The paths of programs that this one starts or reports.
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -33,6 +35,9 @@ class ExecWords {
   std::vector<std::string> words_;
   std::vector<char*> pointers_;
 };
+
+/// In a child after fork(): it ignores ^C, which the parent forwards once, and ends when the parent ends.
+void belong_to(pid_t parent);
 
 /// Quotes a word for a shell: unchanged if it is plain, otherwise in single quotes.
 std::string shell_word(const std::string& word);

@@ -3,8 +3,33 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "comm/reduction/ownership.h"
 
 namespace ct {
+namespace {
+
+class ReduceThenGather final : public Collective {
+ public:
+  ReduceThenGather(std::unique_ptr<Reduction> reduce, std::unique_ptr<Collective> gather)
+      : reduce_(std::move(reduce)), gather_(std::move(gather)) {}
+  void launch() override {
+    reduce_->finish();
+    gather_->launch();
+  }
+
+ private:
+  std::unique_ptr<Reduction> reduce_;
+  std::unique_ptr<Collective> gather_;
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> Communicator::all_reduce(std::span<float> data, SumOrder order) {
+  const Ownership slices = even_slices(size(), static_cast<int64_t>(data.size()));
+  const auto bytes = std::as_writable_bytes(data);
+  auto reduce = reduce_scatter(data, data.data(), slices, size(), order);
+  return std::make_unique<ReduceThenGather>(std::move(reduce), all_gather(bytes, bytes, slices));
+}
 
 std::vector<std::string> Communicator::gather(std::string_view mine) {
   std::vector<uint64_t> sizes(static_cast<size_t>(size()));

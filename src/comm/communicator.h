@@ -53,6 +53,7 @@ struct ShardRange {
   int64_t whole = 0, shard = 0;
   int64_t elements = 0;
   int element_bytes = 4;
+  int64_t bytes() const { return elements * element_bytes; }
 };
 using Ownership = std::vector<std::vector<ShardRange>>;  // by rank; no byte of `whole` twice
 
@@ -86,7 +87,8 @@ class Communicator : public Bootstrap {
   virtual std::byte* allocate(size_t bytes) = 0;
 
   /// Replaces data (from allocate(), with the same length on all ranks) by the tree sum over ranks; rank r is leaf r.
-  virtual std::unique_ptr<Collective> all_reduce(std::span<float> data, SumOrder order = SumOrder::canonical) = 0;
+  /// The default implementation reduce-scatters, then gathers the slices.
+  virtual std::unique_ptr<Collective> all_reduce(std::span<float> data, SumOrder order = SumOrder::canonical);
   /// `whole` (from allocate(), with the same length on all ranks) contains f32 leaves, at most `leaves` a step from all
   /// ranks together. This rank's sums are written to its ranges of `shard`, which is any memory outside `whole`, or
   /// `whole` itself with every range at its place.

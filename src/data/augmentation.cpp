@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <utility>
 
 #include "base/error.h"
@@ -42,11 +41,6 @@ int edits_of_step(const Step& step) {
   }
 }
 
-double standard_normal(Random& random) {
-  const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
-  return radius * std::cos(2 * std::numbers::pi * random.uniform());
-}
-
 /// The logarithm of a Gamma(shape, 1) number (Marsaglia & Tsang, 2000): small shapes make numbers too small for double.
 double log_gamma_number(Random& random, double shape) {
   if (shape < 1) {
@@ -55,7 +49,7 @@ double log_gamma_number(Random& random, double shape) {
   }
   const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
   for (;;) {
-    const double x = standard_normal(random), root = 1 + c * x, v = root * root * root;
+    const double x = random.normal(), root = 1 + c * x, v = root * root * root;
     const double u = 1 - random.uniform();
     if (v > 0 && std::log(u) < 0.5 * x * x + d - d * v + d * std::log(v)) return std::log(d * v);
   }

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -19,11 +21,7 @@ constexpr int64_t kHighlyComposite[] = {1,      2,      4,      6,      12,     
                                         166320, 221760, 277200, 332640, 498960, 554400, 665280, 720720};
 
 /// "[1, 2, 3]".
-std::string list_text(const std::vector<int64_t>& numbers) {
-  std::string text;
-  for (const int64_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
-  return "[" + text + "]";
-}
+std::string list_text(const std::vector<int64_t>& numbers) { return fmt::format("[{}]", fmt::join(numbers, ", ")); }
 
 /// The least common multiple; nothing where no batch may be so large.
 std::optional<int64_t> common_multiple(const std::vector<int64_t>& numbers) {

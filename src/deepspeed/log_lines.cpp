@@ -1,5 +1,7 @@
 #include "deepspeed/log_lines.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -7,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "train/loss_scale_report.h"
 
 namespace ct {
@@ -75,12 +78,7 @@ std::vector<std::string> loss_scale_lines(const LossScaleOptions& options, const
 std::string log_line(std::string_view where, std::string_view text, std::chrono::system_clock::time_point now) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(std::chrono::floor<std::chrono::seconds>(now));
   const auto milliseconds = std::chrono::floor<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
-  std::tm local{};
-  localtime_r(&seconds, &local);
-  char day[32], rest[8];
-  std::strftime(day, sizeof day, "%Y-%m-%d %H:%M:%S", &local);
-  std::snprintf(rest, sizeof rest, "%03d", static_cast<int>(milliseconds));
-  return str("[", day, ",", rest, "] [INFO] [", where, "] ", text);
+  return fmt::format("[{},{:03}] [INFO] [{}] {}", local_time(seconds), milliseconds, where, text);
 }
 
 std::string log_dist_line(std::string_view text, std::chrono::system_clock::time_point now) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "device/plan_book.h"
 #include "graph/graph.h"
 
 namespace ct {
@@ -107,14 +108,8 @@ class Backend {
   virtual std::unique_ptr<Instant> make_instant() = 0;
 
   virtual std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) = 0;
-  /// The libraries' algorithms (plans) that the prepared operations use, as lines of text; empty: there is no choice.
-  virtual std::string plans() const { return ""; }
-  /// Operations that are prepared later use these plans, of another rank or of an earlier run on the same kind of
-  /// device, so that the bits are the same. A plan that is not available (in another version of a library) is replaced
-  /// by a new choice.
-  virtual void use_plans(const std::string&) {}
-  /// The first plan that was not available, the reason, and the number of others; empty: all were available.
-  virtual std::string plans_missed() const { return ""; }
+  /// The libraries' algorithms (plans) that operations use. A plan that is not available is replaced by a new choice.
+  PlanBook plans;
   /// Records the launches of `body`, all of which must have been launched before. body runs once without any effect,
   /// even if it throws; the same launches may then still succeed one by one. Null if the device does not benefit from
   /// recording.

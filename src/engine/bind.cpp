@@ -1,8 +1,8 @@
 #include "engine/bind.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "base/seconds.h"
@@ -497,24 +497,13 @@ BoundProgram::Launch BoundProgram::timed(Launch launch, const CommOp& op) const 
 }
 
 std::vector<BoundProgram::Timing> BoundProgram::time_steps() {
-  settle();
   std::vector<Timing> timings;
-  const auto time = [&](const Program& steps, const PhaseProgram& program) {
-    auto step = steps.begin();
-    for (const GraphSegment& segment : program.segments)
-      for (const Bound& bound : segment.steps) {
-        const auto begin = std::chrono::steady_clock::now();
-        bound.launch();
-        backend_.wait();
-        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-        timings.push_back({std::string(name_of((step++)->op)), took.count()});
-      }
-  };
-  if (last_.segments.empty())
-    time(program_.micro, micro_);
-  else
-    time(program_.last, last_);
-  time(program_.update, update_);
+  const Watch before = std::exchange(watch_, [&](const Step& step, double took) {
+    timings.push_back({std::string(name_of(step.op)), took});
+  });
+  run_watched(last_.segments.empty() ? micro_ : last_);
+  run_watched(update_);
+  watch_ = before;
   return timings;
 }
 

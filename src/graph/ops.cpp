@@ -4,28 +4,10 @@
 
 namespace ct {
 
-namespace {
-/// Operands without those that are not wanted (kNone).
-Ids present(Ids ids) {
-  std::erase(ids, kNone);
-  return ids;
-}
-}  // namespace
-
 Ids BatchNorm::reads() const {
   return mean == kNone ? present({x, residual, w, b, running_mean, running_var}) : present({x, residual, w, b});
 }
-Ids BatchNormGrad::reads() const { return present({x, y, dy, w, b, mean, var}); }
-Ids BatchNormGrad::writes() const { return present({dx, dresidual, dw, db, batch_mean, batch_var}); }
 
-Ids Attention::reads() const { return present({qkv, temperature}); }
-Ids AttentionGrad::reads() const { return present({qkv, temperature, log_sum_exp, dy}); }
-Ids LayerNorm::reads() const { return present({x, residual, w, b}); }
-Ids LayerNorm::writes() const { return present({sum, y, mean, rstd}); }
-Ids LayerNormGrad::reads() const { return present({x, dy, dsum, w, mean, rstd}); }
-Ids LayerNormGrad::writes() const { return present({dx, dw, db}); }
-Ids Route::writes() const { return present({slots, sources, weights, load, balance}); }
-Ids RouteGrad::reads() const { return present({logits, slots, load, dweights, loss_scale}); }
 Ids Combine::reads() const {
   Ids ids = from;
   ids.insert(ids.end(), {slots, weights});
@@ -36,7 +18,6 @@ Ids CombineGradWeights::reads() const {
   ids.insert(ids.end(), {slots, dy});
   return ids;
 }
-Ids SoftmaxCrossEntropy::reads() const { return present({logits, labels, loss_scale, second_labels, second_shares}); }
 
 Ids TreePush::reads() const {
   Ids ids{leaf, counter};
@@ -63,46 +44,6 @@ Ids writes_of(const Update& update, bool writes_states) {
   }
   return present(std::move(ids));
 }
-Ids LambMoments::reads() const {
-  Ids ids{scalars};
-  for (const Slice& s : slices) ids.insert(ids.end(), {s.masters, s.grads, s.exp_avg, s.exp_avg_sq});
-  return ids;
-}
-Ids LambMoments::writes() const {
-  Ids ids{weight_sums, update_sums};
-  for (const Slice& s : slices) ids.insert(ids.end(), {s.exp_avg, s.exp_avg_sq});
-  return ids;
-}
-Ids MuonMomentum::reads() const {
-  Ids ids{scalars};
-  for (const Slice& s : slices) ids.insert(ids.end(), {s.grads, s.momentum_buffer});
-  return ids;
-}
-Ids MuonMomentum::writes() const {
-  Ids ids;
-  for (const Slice& s : slices) ids.insert(ids.end(), {s.grads, s.momentum_buffer});
-  return ids;
-}
-Ids Blend::reads() const {
-  Ids ids{scalars};
-  for (const Slice& s : slices) ids.insert(ids.end(), {s.masters, s.sums});
-  return ids;
-}
-Ids Blend::writes() const {
-  Ids ids;
-  for (const Slice& s : slices) ids.insert(ids.end(), {s.masters, s.copy});
-  return present(std::move(ids));
-}
-Ids Ema::reads() const {
-  Ids ids{scalars};
-  for (const Slice& s : slices) ids.insert(ids.end(), {s.masters, s.average});
-  return ids;
-}
-Ids Ema::writes() const {
-  Ids ids;
-  for (const Slice& s : slices) ids.push_back(s.average);
-  return ids;
-}
 
 namespace {
 template <class F>
@@ -122,12 +63,6 @@ Ids reads(const Op& op) {
 }
 Ids writes(const Op& op) {
   return visit_op(op, [](const auto& o) { return o.writes(); });
-}
-
-Ids StepControl::reads() const {
-  Ids ids{sums, schedule, scalars};
-  if (loss_scale != kNone) ids.push_back(loss_scale);
-  return ids;
 }
 
 }  // namespace ct

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace ct {
 namespace {
@@ -13,9 +14,7 @@ namespace {
 /// "[a, b]"
 template <class Items, class Text>
 std::string list(const Items& items, Text text) {
-  std::string joined;
-  for (const auto& item : items) joined += (joined.empty() ? "" : ", ") + text(item);
-  return "[" + joined + "]";
+  return "[" + joined(items, ", ", text) + "]";
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <functional>
 #include <iterator>
-#include <numbers>
 #include <numeric>
 #include <optional>
 
@@ -71,10 +70,8 @@ double draw(Random& random, const Init& init) {
   switch (init.kind) {
     case Init::uniform:
       return (2 * random.uniform() - 1) * init.spread;
-    case Init::normal: {  // Box & Muller, 1958; 1 - u keeps the logarithm from zero
-      const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
-      return radius * std::cos(2 * std::numbers::pi * random.uniform()) * init.spread;
-    }
+    case Init::normal:
+      return random.normal() * init.spread;
     case Init::constant:
       break;
   }

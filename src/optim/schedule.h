@@ -1,45 +1,32 @@
-// The table of schedules: pure functions of the number of applied steps, in double. A module is a struct of its keys
-// and what they mean: kType, keys() and fault() as an optimizer's (optim/optimizer.h), and
-//   at()          the rates of applied step number `step`, counted from 0, from those that the optimizer was given
-//   kOverridesLr  the key that is the rate in place of the optimizer's; "": none
-//   fit_run()     of those that depend on it: is told how many steps the run has, before at() is called
-//   doubt()       of those that may have one: what was hardly meant, "KEY ...: the remedy"; "" where there is nothing
-//   fault_of_run()     of those that may have one: what is wrong with them in a run of so many steps
-//   overrides_betas()  of those that may: what an optimizer's betas are in their place, for people; "": they stay
+// The table of schedules: pure functions of the number of applied steps, in double. A module is a struct of a
+// schedule's keys, with kType, keys() and fault() as in optim/optimizer.h and the members
+//   at()          the rates of applied step number `step`, counted from 0, from the optimizer's rates
+//   kOverridesLr  optional: the key that replaces the optimizer's rate
+//   fit_run()     optional: takes the number of the run's steps; called before at()
+//   doubt()       optional: a warning of a probable mistake, "KEY ...: the remedy"; "": none
+//   fault_of_run()     optional: the fault of its keys in a run with this number of steps
+//   overrides_betas()  optional: the values that replace the optimizer's betas, for messages; "": none
 #pragma once
 
-#include "optim/constant_lr.h"
-#include "optim/cosine_annealing_lr.h"
-#include "optim/cosine_annealing_warm_restarts.h"
-#include "optim/exponential_lr.h"
-#include "optim/linear_lr.h"
-#include "optim/lr_range_test.h"
-#include "optim/multi_step_lr.h"
-#include "optim/one_cycle.h"
+#include "optim/deepspeed_schedules.h"
 #include "optim/optimizer.h"
-#include "optim/polynomial_lr.h"
-#include "optim/step_lr.h"
+#include "optim/pytorch_schedules.h"
 #include "optim/table.h"
-#include "optim/warmup_cosine_lr.h"
-#include "optim/warmup_decay_lr.h"
-#include "optim/warmup_lr.h"
 
 namespace ct::optim {
 
 /// No scheduler.
 struct Constant {
-  static constexpr std::string_view kType = "", kOverridesLr = "";
+  static constexpr std::string_view kType = "";
   std::vector<ConfigKey> keys() { return {}; }
-  std::optional<ConfigFault> fault() const { return {}; }
   Rates at(const Rates& given, int64_t) const { return given; }
 };
 
-/// DeepSpeed's, then PyTorch's.
 using LrSchedule =
     std::variant<Constant, WarmupLr, WarmupDecayLr, WarmupCosineLr, OneCycle, LrRangeTest, ConstantLr, StepLr,
                  MultiStepLr, ExponentialLr, LinearLr, PolynomialLr, CosineAnnealingLr, CosineAnnealingWarmRestarts>;
 
-/// Tells the schedule how many steps the run has.
+/// Passes the number of the run's steps to the schedule.
 inline void fit_run(LrSchedule& schedule, int64_t steps) {
   std::visit(
       [steps](auto& s) {
@@ -48,23 +35,30 @@ inline void fit_run(LrSchedule& schedule, int64_t steps) {
       schedule);
 }
 
-/// What was hardly meant, for a warning; empty: nothing.
-inline std::string doubt_of(const LrSchedule& schedule) {
+/// kOverridesLr of schedules that have it; empty: the optimizer's rate is used.
+inline std::string_view overrides_lr(const LrSchedule& schedule) {
   return std::visit(
-      [](const auto& s) {
-        if constexpr (requires { s.doubt(); })
-          return s.doubt();
-        else
-          return std::string();
+      [](const auto& s) -> std::string_view {
+        if constexpr (requires { s.kOverridesLr; }) return s.kOverridesLr;
+        return {};
       },
       schedule);
 }
-/// overrides_betas() of those that have it.
+/// The warning of a probable mistake; empty: none.
+inline std::string doubt_of(const LrSchedule& schedule) {
+  return std::visit(
+      [](const auto& s) -> std::string {
+        if constexpr (requires { s.doubt(); }) return s.doubt();
+        return {};
+      },
+      schedule);
+}
+/// overrides_betas() of schedules that have it, else "".
 inline std::string overrides_betas(const LrSchedule& schedule) {
   return std::visit(
-      [](const auto& s) {
+      [](const auto& s) -> std::string {
         if constexpr (requires { s.overrides_betas(); }) return s.overrides_betas();
-        return std::string();
+        return {};
       },
       schedule);
 }
@@ -72,31 +66,29 @@ inline bool has_betas(const Optimizer& optimizer) {
   return std::visit([]<class O>(const O&) { return O::kBetas == BetasAre::pair; }, optimizer);
 }
 
-/// fault_of_run() of those that have it, and whose betas the optimizer has.
+/// fault_of_run() of schedules that have it, if they change the optimizer's betas.
 inline std::optional<ConfigFault> fault_of_run(const LrSchedule& schedule, const Optimizer& optimizer, int64_t steps) {
   if (!has_betas(optimizer)) return {};
   return std::visit(
       [steps](const auto& s) -> std::optional<ConfigFault> {
-        if constexpr (requires { s.fault_of_run(steps); })
-          return s.fault_of_run(steps);
-        else
-          return {};
+        if constexpr (requires { s.fault_of_run(steps); }) return s.fault_of_run(steps);
+        return {};
       },
       schedule);
 }
 
-/// What applied step number `step`, counted from 0, uses.
+/// The rates of applied step number `step`, counted from 0.
 inline Rates rates_at(const LrSchedule& schedule, const Optimizer& optimizer, int64_t step) {
   return std::visit(
       [step]<class O>(const auto& s, const O& o) {
         Rates rates = s.at(o.rates(), step);
-        if constexpr (O::kBetas != BetasAre::pair) rates.betas = o.rates().betas;  // momentum is cycled in betas alone
+        if constexpr (O::kBetas != BetasAre::pair) rates.betas = o.rates().betas;  // schedules cycle only betas
         return rates;
       },
       schedule, optimizer);
 }
 
-/// What the optimizer makes of them; its own count is `ahead` of the steps.
+/// The rate and coefficients of an applied step; the optimizer's step count is `step` + `ahead`.
 inline ScheduleRow schedule_row(const Rates& rates, const Optimizer& optimizer, int64_t step, int64_t ahead = 0) {
   return std::visit([&](const auto& o) { return row_of(o, rates, step + ahead); }, optimizer);
 }

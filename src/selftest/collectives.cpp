@@ -47,8 +47,7 @@ Ownership ranges_of(int ranks, int64_t numel, bool even) {
 
 void copy_piece(const ShardRange& range, const Values& from, int64_t from_byte, Values& to, int64_t to_byte) {
   std::memcpy(reinterpret_cast<std::byte*>(to.data()) + to_byte,
-              reinterpret_cast<const std::byte*>(from.data()) + from_byte,
-              static_cast<size_t>(range.elements * range.element_bytes));
+              reinterpret_cast<const std::byte*>(from.data()) + from_byte, static_cast<size_t>(range.bytes()));
 }
 
 bool same_bits(float a, float b) { return std::memcmp(&a, &b, sizeof a) == 0; }

@@ -53,12 +53,12 @@ void TrainingSession::prepare(const std::string& plans) {
 void TrainingSession::agree_on_plans(const std::string& plans) {
   run_on_all_ranks(comm_, [&] {
     if (comm_.rank() != 0) return;
-    backend().use_plans(plans);
+    backend().plans.use(plans);
     if (backend().is_host() && !config_.cpu.autotune) return;
     plan_program(backend(), programs_.train);
     if (options_.evaluates) plan_program(backend(), programs_.evaluate);
   });
-  backend().use_plans(from_rank_0(comm_, comm_.rank() == 0 ? backend().plans() : ""));
+  backend().plans.use(from_rank_0(comm_, comm_.rank() == 0 ? backend().plans.text() : ""));
 }
 
 void TrainingSession::require_memory() {
@@ -73,7 +73,7 @@ void TrainingSession::require_memory() {
 }
 
 std::string TrainingSession::gather_plans_missed() {
-  const std::vector<std::string> all = comm_.gather(backend().plans_missed());
+  const std::vector<std::string> all = comm_.gather(backend().plans.missed());
   for (size_t rank = 0; rank < all.size(); ++rank)
     if (!all[rank].empty()) return rank == 0 ? all[rank] : str("rank ", rank, ": ", all[rank]);
   return "";

@@ -333,7 +333,7 @@ void Trainer::describe_run() {
                  .data_crc = crc,
                  .test_data_crc = test_crc,
                  .device = session_.backend().description(),
-                 .plans = session_.backend().plans()};
+                 .plans = session_.backend().plans.text()};
 }
 
 /// Weights and state of the checkpoint; without one, initial weights. Then the folder is taken into use.

@@ -8,8 +8,8 @@
 #include "buffer.h"
 #include "device/cpu/step_control.h"
 #include "plan/step_scalars.h"
+#include "reference/loss_scale.h"
 #include "run.h"
-#include "selftest/reference/loss_scale.h"
 
 namespace ct::kernels {
 namespace {

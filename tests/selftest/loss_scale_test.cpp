@@ -1,4 +1,4 @@
-#include "selftest/reference/loss_scale.h"
+#include "reference/loss_scale.h"
 
 #include <gtest/gtest.h>
 

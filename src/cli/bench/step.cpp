@@ -155,7 +155,7 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
     const DevicePeaks peaks = measure_peaks(bench.backend(), compute_type(config));
     add_operations(result, times, peaks);
     text += "\n" + table(times, peaks, peaks.text) + bench_large_operations(f, bench, peaks, result);
-    if (config.cpu.autotune) text += "\n" + bench.backend().plans();
+    if (config.cpu.autotune) text += "\n" + bench.backend().plans.text();
   } else if (operations) {
     text += bench_device_operations(f, config, comm, std::move(owned), time.median, result);
   }

@@ -86,13 +86,6 @@ Words checked_program(Words words) {
   return words;
 }
 
-std::string time_stamp() {
-  const std::time_t now = std::time(nullptr);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y%m%d%H%M%S", std::localtime(&now));
-  return text;
-}
-
 /// What ranks are told by variables of this program's own.
 void add_places(const LaunchFlags& flags, const Resources& resources, Exports& exports) {
   if (const std::string devices = devices_text(resources); !devices.empty()) exports[kDevicesVariable] = devices;
@@ -109,7 +102,7 @@ void add_places(const LaunchFlags& flags, const Resources& resources, Exports& e
     exports[kCoresVariable] = list;
   }
   if (!flags.rank_log.empty() && flags.rank_log != "None")
-    exports[kLogVariable] = (Path(flags.rank_log) / time_stamp()).string();
+    exports[kLogVariable] = (Path(flags.rank_log) / local_time(std::time(nullptr), "%Y%m%d%H%M%S")).string();
 }
 
 /// The exit code of a program that is told nothing and says nothing; -1: it could not be started.

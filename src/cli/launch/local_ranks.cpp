@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -51,9 +50,7 @@ std::vector<std::string> variables_with(const Exports& replaced) {
 
 /// In the child: nothing but system calls, then the program.
 [[noreturn]] void become(char* const* words, char* const* variables, int input, pid_t parent, const sigset_t& signals) {
-  setpgid(0, 0);  // ^C is for the parent, which passes it on, once
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);  // it has died meanwhile
+  belong_to(parent);
   dup2(input, STDIN_FILENO);
   sigprocmask(SIG_SETMASK, &signals, nullptr);
   execve(words[0], words, variables);

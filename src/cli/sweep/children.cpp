@@ -1,29 +1,28 @@
 #include "cli/sweep/children.h"
 
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
+#include "cli/programs.h"
 
 namespace ct {
 namespace {
 
 /// In the child: nothing but system calls, then the program.
-[[noreturn]] void become(const std::vector<char*>& words, int input, int log, pid_t parent) {
-  setpgid(0, 0);  // ^C is for the parent, which asks its children itself, once
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);  // it has died meanwhile
+[[noreturn]] void become(char* const* words, int input, int log, pid_t parent) {
+  belong_to(parent);
   signal(SIGPIPE, SIG_DFL);
   dup2(input, STDIN_FILENO);
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
-  execv("/proc/self/exe", words.data());
+  execv("/proc/self/exe", words);
   _exit(127);
 }
 
@@ -32,16 +31,14 @@ namespace {
 void Children::start(size_t number, const std::vector<std::string>& words, const Path& log) {
   FileSystem files;
   const File nothing(files, "/dev/null", O_RDONLY), output(files, log, O_WRONLY | O_CREAT | O_APPEND);
-  std::string name = "cifar-train";
-  std::vector<std::string> copies = words;
-  std::vector<char*> pointers = {name.data()};
-  for (std::string& word : copies) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
+  std::vector<std::string> all = {"cifar-train"};
+  all.insert(all.end(), words.begin(), words.end());
+  const ExecWords program(std::move(all));
   const pid_t parent = getpid(), child = fork();
   if (child < 0)
     fail(ExitCode::memory, "cannot start a process: ", std::strerror(errno),
          ": raise the limit of processes (ulimit -u), or lower --parallel");
-  if (child == 0) become(pointers, nothing.fd(), output.fd(), parent);
+  if (child == 0) become(program.data(), nothing.fd(), output.fd(), parent);
   numbers_[child] = number;
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/paths.h"
+#include "base/text.h"
 #include "checkpoint/run_lock.h"
 #include "cli/config_lookup.h"
 #include "train/config/load.h"
@@ -42,13 +43,6 @@ std::vector<std::string> other_results(const Config& saved, const Config& now) {
   if (b.early_stopping.patience != a.early_stopping.patience)
     add("train.early_stopping.patience", a.early_stopping.patience, b.early_stopping.patience);
   return others;
-}
-
-std::string time_text() {
-  const std::time_t now = std::time(nullptr);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", std::localtime(&now));
-  return text;
 }
 
 template <class TimePoint>
@@ -190,7 +184,7 @@ void SweepRunner::record_end(size_t number, double seconds) {
                           {"run", outcome.run.folder()},
                           {"code", processes_[number].code},
                           {"seconds", seconds},
-                          {"ended", time_text()},
+                          {"ended", local_time(std::time(nullptr))},
                           {"config_crc32c", outcome.fingerprint}}
                          .dump());
   });
@@ -263,7 +257,7 @@ void SweepRunner::ended(const Children::Ended& child) {
   }
   record_end(child.number, std::chrono::duration<double>(Clock::now() - process.begun).count());
   if (outcome.result) {
-    outcome.finished = time_text();
+    outcome.finished = local_time(std::time(nullptr));
     const std::string text = fmt::format("accuracy {:.2f} %, ", 100 * outcome.result->kept.accuracy);
     tell(child.number, text + duration(outcome.seconds));
   } else if (process.code == kStopped) {

@@ -91,8 +91,7 @@ class AllGatherShared : public Collective {
       const size_t r = (mine + i) % ranks;  // each rank begins with another owner
       if (shards[r] == whole) continue;
       for (const ShardRange& range : ranges[r]) {
-        copies_.push_back(
-            {shards[r] + range.shard, whole + range.whole, static_cast<size_t>(range.elements * range.element_bytes)});
+        copies_.push_back({shards[r] + range.shard, whole + range.whole, static_cast<size_t>(range.bytes())});
       }
     }
   }

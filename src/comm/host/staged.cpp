@@ -30,7 +30,7 @@ Twins twins_of(std::vector<ShardRange> ranges, int64_t ShardRange::*place, std::
             [&](const ShardRange& a, const ShardRange& b) { return a.*place < b.*place; });
   Twins twins;
   for (const ShardRange& p : ranges) {
-    const int64_t begin = p.*place, bytes = p.elements * p.element_bytes;
+    const int64_t begin = p.*place, bytes = p.bytes();
     if (!twins.empty() && twins.back().device + twins.back().bytes == device + begin)
       twins.back().bytes += bytes;
     else if (bytes > 0)
@@ -169,7 +169,7 @@ class Staged final : public Communicator {
   /// device before it begins, and what it leaves here is on its way when it ends.
   std::byte* stage(const std::vector<ShardRange>& ranges, int64_t ShardRange::*place) {
     int64_t end = 0;
-    for (const ShardRange& p : ranges) end = std::max(end, p.*place + p.elements * p.element_bytes);
+    for (const ShardRange& p : ranges) end = std::max(end, p.*place + p.bytes());
     return staging_.of(static_cast<size_t>(end));
   }
 

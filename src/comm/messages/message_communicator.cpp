@@ -37,7 +37,7 @@ struct Link {
 /// The ranges where they lie in a buffer: &ShardRange::whole or &ShardRange::shard.
 std::unique_ptr<MessageShape> shape_of(Link& link, const std::vector<ShardRange>& ranges, int64_t ShardRange::*where) {
   std::vector<ByteRun> runs;
-  for (const ShardRange& range : ranges) runs.push_back({range.*where, range.elements * range.element_bytes});
+  for (const ShardRange& range : ranges) runs.push_back({range.*where, range.bytes()});
   return link.wire->shape(runs);
 }
 
@@ -46,7 +46,7 @@ std::unique_ptr<MessageShape> packed_shape_of(Link& link, const std::vector<Shar
   std::vector<ByteRun> runs;
   int64_t at = 0;
   for (const ShardRange& range : ranges) {
-    runs.push_back({at, range.elements * range.element_bytes});
+    runs.push_back({at, range.bytes()});
     at += runs.back().bytes;
   }
   return link.wire->shape(runs);
@@ -233,8 +233,7 @@ class AllGatherMessages : public Collective {
       pending_.receive(whole_, receive_[static_cast<size_t>(from)].get(), from);
     }
     for (const ShardRange& range : mine_) {
-      std::memcpy(whole_ + range.whole, shard_ + range.shard,
-                  static_cast<size_t>(range.elements * range.element_bytes));
+      std::memcpy(whole_ + range.whole, shard_ + range.shard, static_cast<size_t>(range.bytes()));
     }
     pending_.wait();
     counter_.add(traffic_);
@@ -250,22 +249,6 @@ class AllGatherMessages : public Collective {
   TrafficCounters::Counter& counter_;
   Traffic traffic_;
   Pending pending_;
-};
-
-class AllReduceMessages : public Collective {
- public:
-  AllReduceMessages(Link& link, std::span<float> data, const Ownership& slices)
-      : reduce_(link, data, data.data(), slices, link.size, SumOrder::canonical),
-        gather_(link, reinterpret_cast<std::byte*>(data.data()), reinterpret_cast<std::byte*>(data.data()), slices,
-                TrafficKind::training) {}
-  void launch() override {
-    reduce_.finish();
-    gather_.launch();
-  }
-
- private:
-  ReductionMessages reduce_;
-  AllGatherMessages gather_;
 };
 
 /// Sums as the wire's library adds them.
@@ -341,10 +324,10 @@ class MessageCommunicator : public Communicator {
     return blocks_.back().get();
   }
   std::unique_ptr<Collective> all_reduce(std::span<float> data, SumOrder order) override {
-    const Ownership slices = even_slices(link_.size, static_cast<int64_t>(data.size()));
-    if (order == SumOrder::canonical || !link_.wire->adds())
-      return std::make_unique<AllReduceMessages>(link_, data, slices);
-    return std::make_unique<AllReduceByWire>(link_, data, traffic_of_all_reduce(slices, link_.rank));
+    if (order == SumOrder::canonical || !link_.wire->adds()) return Communicator::all_reduce(data, SumOrder::canonical);
+    const Traffic traffic =
+        traffic_of_all_reduce(even_slices(link_.size, static_cast<int64_t>(data.size())), link_.rank);
+    return std::make_unique<AllReduceByWire>(link_, data, traffic);
   }
   std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership ranges, int64_t leaves,
                                             SumOrder order) override {

@@ -26,15 +26,13 @@ struct Shared {
   bool sends_to(int peer) const { return peer != link.rank() || link.size() == 1; }
 };
 
-int64_t bytes_of(const ShardRange& range) { return range.elements * range.element_bytes; }
-
 /// Are the ranges what NCCL's own collectives take: one a rank, all of one length, in rank order without gaps?
 bool is_even(const Ownership& ranges) {
   for (size_t r = 0; r < ranges.size(); ++r) {
     if (ranges[r].size() != 1) return false;
     const ShardRange &first = ranges[0][0], &range = ranges[r][0];
-    const int64_t bytes = bytes_of(first);
-    if (bytes_of(range) != bytes || range.whole != first.whole + static_cast<int64_t>(r) * bytes) return false;
+    const int64_t bytes = first.bytes();
+    if (range.bytes() != bytes || range.whole != first.whole + static_cast<int64_t>(r) * bytes) return false;
   }
   return true;
 }
@@ -42,7 +40,7 @@ bool is_even(const Ownership& ranges) {
 /// Do ranges lie without gaps from the first one on, in `whole` or in the shard?
 bool is_one_run(const std::vector<ShardRange>& ranges, int64_t ShardRange::*where) {
   for (size_t i = 1; i < ranges.size(); ++i)
-    if (ranges[i].*where != ranges[i - 1].*where + bytes_of(ranges[i - 1])) return false;
+    if (ranges[i].*where != ranges[i - 1].*where + ranges[i - 1].bytes()) return false;
   return true;
 }
 
@@ -132,11 +130,11 @@ class NcclReduction final : public Reduction {
       const int to = (link_.rank() + i) % link_.size(), from = (link_.rank() + link_.size() - i) % link_.size();
       if (!shared_.sends_to(to)) continue;
       for (const ShardRange& range : ranges_[static_cast<size_t>(to)]) {
-        link_.send(whole_ + range.whole, bytes_of(range), to);
+        link_.send(whole_ + range.whole, range.bytes(), to);
       }
       int64_t packed = 0;
       for (const ShardRange& range : own_) {
-        link_.receive(slot(from) + packed, bytes_of(range), from);
+        link_.receive(slot(from) + packed, range.bytes(), from);
         packed += range.elements;
       }
     }
@@ -146,7 +144,7 @@ class NcclReduction final : public Reduction {
   void copy_ranges(const Copy& copy) {
     int64_t packed = 0;
     for (const ShardRange& range : own_) {
-      copy(packed, range, static_cast<size_t>(bytes_of(range)));
+      copy(packed, range, static_cast<size_t>(range.bytes()));
       packed += range.elements;
     }
   }
@@ -209,13 +207,13 @@ class NcclAllGather final : public Collective {
   void launch() override {
     link_.group([this] {
       if (even_)
-        link_.all_gather(shard_ + own_.front().shard, whole_ + ranges_.front().front().whole, bytes_of(own_.front()));
+        link_.all_gather(shard_ + own_.front().shard, whole_ + ranges_.front().front().whole, own_.front().bytes());
       else
         exchange();
     });
     if (!even_ && whole_ != shard_ && link_.size() > 1) {
       for (const ShardRange& range : own_) {
-        shared_.backend.copy(whole_ + range.whole, shard_ + range.shard, static_cast<size_t>(bytes_of(range)));
+        shared_.backend.copy(whole_ + range.whole, shard_ + range.shard, static_cast<size_t>(range.bytes()));
       }
     }
     counter_.add(traffic_);
@@ -226,9 +224,9 @@ class NcclAllGather final : public Collective {
     for (int i = 0; i < link_.size(); ++i) {
       const int to = (link_.rank() + i) % link_.size(), from = (link_.rank() + link_.size() - i) % link_.size();
       if (!shared_.sends_to(to) || (to == link_.rank() && whole_ == shard_)) continue;
-      for (const ShardRange& range : own_) link_.send(shard_ + range.shard, bytes_of(range), to);
+      for (const ShardRange& range : own_) link_.send(shard_ + range.shard, range.bytes(), to);
       for (const ShardRange& range : ranges_[static_cast<size_t>(from)]) {
-        link_.receive(whole_ + range.whole, bytes_of(range), from);
+        link_.receive(whole_ + range.whole, range.bytes(), from);
       }
     }
   }
@@ -241,22 +239,6 @@ class NcclAllGather final : public Collective {
   bool even_;
   TrafficCounters::Counter& counter_;
   Traffic traffic_;
-};
-
-class CanonicalAllReduce final : public Collective {
- public:
-  CanonicalAllReduce(Shared& shared, std::span<float> data, const Ownership& slices)
-      : reduce_(shared, data, data.data(), slices, shared.link.size(), SumOrder::canonical),
-        gather_(shared, bytes(data), bytes(data), slices, TrafficKind::training) {}
-  void launch() override {
-    reduce_.finish();
-    gather_.launch();
-  }
-
- private:
-  static std::byte* bytes(std::span<float> data) { return reinterpret_cast<std::byte*>(data.data()); }
-  NcclReduction reduce_;
-  NcclAllGather gather_;
 };
 
 /// Sums as NCCL adds them.
@@ -294,10 +276,9 @@ class NcclCommunicator final : public Communicator {
     return memories_.emplace_back(shared_.backend.allocate(bytes)).data();
   }
   std::unique_ptr<Collective> all_reduce(std::span<float> data, SumOrder order) override {
-    const Ownership slices = tidy(even_slices(size(), static_cast<int64_t>(data.size())), size(), data.size_bytes(),
-                                  /*in_place=*/true);
-    if (order == SumOrder::canonical) return std::make_unique<CanonicalAllReduce>(shared_, data, slices);
-    return std::make_unique<AllReduceByNccl>(shared_, data, traffic_of_all_reduce(slices, rank()));
+    if (order == SumOrder::canonical) return Communicator::all_reduce(data, order);
+    const Traffic traffic = traffic_of_all_reduce(even_slices(size(), static_cast<int64_t>(data.size())), rank());
+    return std::make_unique<AllReduceByNccl>(shared_, data, traffic);
   }
   std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership ranges, int64_t leaves,
                                             SumOrder order) override {

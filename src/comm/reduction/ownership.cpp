@@ -14,7 +14,7 @@ int64_t elements_of(const std::vector<ShardRange>& ranges) {
 
 int64_t bytes_of(const std::vector<ShardRange>& ranges) {
   int64_t bytes = 0;
-  for (const ShardRange& range : ranges) bytes += range.elements * range.element_bytes;
+  for (const ShardRange& range : ranges) bytes += range.bytes();
   return bytes;
 }
 
@@ -26,13 +26,13 @@ Ownership tidy(Ownership ranges, int ranks, size_t whole_bytes, bool in_place) {
     std::vector<ShardRange> joined;
     for (const ShardRange& range : own) {
       check(range.elements >= 0 && range.element_bytes > 0 && range.whole >= 0 && range.shard >= 0 &&
-                range.whole + range.elements * range.element_bytes <= static_cast<int64_t>(whole_bytes),
+                range.whole + range.bytes() <= static_cast<int64_t>(whole_bytes),
             "a range of ", range.elements, " elements at byte ", range.whole, " of ", whole_bytes);
       check(!in_place || range.whole == range.shard, "a range that is not at its place in a whole that is the shard");
       if (range.elements == 0) continue;
       if (!joined.empty()) {
         ShardRange& left = joined.back();
-        const int64_t length = left.elements * left.element_bytes;
+        const int64_t length = left.bytes();
         if (left.whole + length == range.whole && left.shard + length == range.shard &&
             left.element_bytes == range.element_bytes) {
           left.elements += range.elements;
@@ -46,8 +46,7 @@ Ownership tidy(Ownership ranges, int ranks, size_t whole_bytes, bool in_place) {
   }
   std::ranges::sort(all, {}, &ShardRange::whole);
   for (size_t i = 1; i < all.size(); ++i) {
-    check(all[i - 1].whole + all[i - 1].elements * all[i - 1].element_bytes <= all[i].whole, "byte ", all[i].whole,
-          " of a whole is owned twice");
+    check(all[i - 1].whole + all[i - 1].bytes() <= all[i].whole, "byte ", all[i].whole, " of a whole is owned twice");
   }
   return ranges;
 }
@@ -55,8 +54,8 @@ Ownership tidy(Ownership ranges, int ranks, size_t whole_bytes, bool in_place) {
 void check_inside(const Ownership& ranges, size_t shard_bytes) {
   for (const std::vector<ShardRange>& own : ranges) {
     for (const ShardRange& range : own) {
-      check(range.shard + range.elements * range.element_bytes <= static_cast<int64_t>(shard_bytes), "a range of ",
-            range.elements, " elements at byte ", range.shard, " of a shard of ", shard_bytes);
+      check(range.shard + range.bytes() <= static_cast<int64_t>(shard_bytes), "a range of ", range.elements,
+            " elements at byte ", range.shard, " of a shard of ", shard_bytes);
     }
   }
 }

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 
 namespace ct {
 namespace {
@@ -63,9 +64,7 @@ Endpoint endpoint_of(const Environment& environment) {
 }
 
 std::string text_of(const Endpoint& endpoint) {
-  std::string text;
-  for (const std::string& address : endpoint.addresses) text += str(text.empty() ? "" : " or ", address);
-  text += str(":", endpoint.port);
+  const std::string text = str(joined(endpoint.addresses, " or "), ":", endpoint.port);
   return endpoint.ports == 1 ? text : str(text, "-", endpoint.port + endpoint.ports - 1);
 }
 

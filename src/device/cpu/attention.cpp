@@ -21,34 +21,16 @@ AttentionShape attention_shape(const Op& op, const Shape& qkv) {
 std::unique_ptr<Kernel> prepare(const Attention& op, const Shapes& shape) {
   const AttentionShape s = attention_shape(op, shape(op.qkv));
   return by_type(shape.bf16(op.qkv), [&]<class T>(T) {
-    return make_kernel(attention_workspace(s) * sizeof(float), [op, s](const Operands& at, float* workspace) {
-      const AttentionArgs<T> args{.shape = s,
-                                  .qkv = at.at<T>(op.qkv),
-                                  .scale = op.scale,
-                                  .temperature = at.f32(op.temperature),
-                                  .y = at.at<T>(op.y),
-                                  .log_sum_exp = at.f32(op.log_sum_exp),
-                                  .workspace = workspace};
-      return [args] { attention(args); };
-    });
+    return one_call<AttentionArgs<T>>(attention, op, {.shape = s, .scale = op.scale},
+                                      attention_workspace(s) * sizeof(float));
   });
 }
 
 std::unique_ptr<Kernel> prepare(const AttentionGrad& op, const Shapes& shape) {
   const AttentionShape s = attention_shape(op, shape(op.qkv));
   return by_type(shape.bf16(op.qkv), [&]<class T>(T) {
-    return make_kernel(attention_grad_workspace(s) * sizeof(float), [op, s](const Operands& at, float* workspace) {
-      const AttentionGradArgs<T> args{.shape = s,
-                                      .qkv = at.at<T>(op.qkv),
-                                      .scale = op.scale,
-                                      .temperature = at.f32(op.temperature),
-                                      .log_sum_exp = at.f32(op.log_sum_exp),
-                                      .dy = at.at<T>(op.dy),
-                                      .dqkv = at.at<T>(op.dqkv),
-                                      .dtemperature = at.f32(op.dtemperature),
-                                      .workspace = workspace};
-      return [args] { attention_grad(args); };
-    });
+    return one_call<AttentionGradArgs<T>>(attention_grad, op, {.shape = s, .scale = op.scale},
+                                          attention_grad_workspace(s) * sizeof(float));
   });
 }
 

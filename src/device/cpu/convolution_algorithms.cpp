@@ -6,7 +6,7 @@
 #include <concepts>
 #include <cstring>
 #include <limits>
-#include <sstream>
+#include <map>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -98,9 +98,6 @@ constexpr Row kTable[] = {
     {kAll, kEvery, any_shape, ConvAlgorithm::direct},
 };
 
-/// What a stored plan says first.
-std::string first_word(const std::string& plan) { return plan.substr(0, plan.find(' ')); }
-
 std::string key_of(const std::string& machine, const ConvTask& task) {
   constexpr const char* kPasses[] = {"forward", "grad_x", "grad_w"};
   const ConvDims& d = task.dims;
@@ -161,16 +158,17 @@ ConvAlgorithm table_algorithm(const ConvTask& task, ConvUnit unit, bool winograd
 
 std::unique_ptr<Kernel> ConvolutionAlgorithms::prepare(const ConvTask& task, const std::vector<Value>& values) {
   const std::string key = key_of(machine_, task);
-  if (const auto plan = plans_.find(key); plan != plans_.end()) {
-    const std::string word = first_word(plan->second);
+  std::string& plan = plans_[key];
+  if (!plan.empty()) {
+    const std::string word = plan.substr(0, plan.find(' '));
     for (const ConvAlgorithm algorithm : kConvAlgorithms)
       if (name_of(algorithm) == word)
         if (auto kernel = prepare_convolution(task, algorithm)) return kernel;
-    missed_.push_back(str("the stored plan ", in_quotes(word), " is none of ", key));
-    plans_.erase(plan);
+    plans_.miss(str("the stored plan ", in_quotes(word), " is none of ", key));
+    plan.clear();
   }
   if (options_.autotune) {
-    plans_[key] = fastest(task, values);
+    plan = fastest(task, values);
     return prepare(task, values);
   }
   // The library may lack the table's algorithm for this shape, or in this version.
@@ -194,25 +192,6 @@ std::string ConvolutionAlgorithms::fastest(const ConvTask& task, const std::vect
     least = std::min(least, time);
   }
   return str(best, " (", times, ")");
-}
-
-std::string ConvolutionAlgorithms::plans() const {
-  std::string text;
-  for (const auto& [key, plan] : plans_) text += key + "\t" + plan + "\n";
-  return text;
-}
-
-void ConvolutionAlgorithms::use_plans(const std::string& text) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);)
-    if (const size_t tab = line.find('\t'); tab != std::string::npos)
-      plans_[line.substr(0, tab)] = line.substr(tab + 1);
-}
-
-std::string ConvolutionAlgorithms::plans_missed() const {
-  if (missed_.empty()) return "";
-  const size_t more = missed_.size() - 1;
-  return missed_.front() + (more > 0 ? str(" (and ", more, " more like it)") : "");
 }
 
 }  // namespace ct::cpu

@@ -65,7 +65,7 @@ class HostInstant final : public Instant {
 class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(const CpuOptions& options)
-      : memory_advice_(options.memory_advice), convolutions_(options, CpuBackend::description()) {}
+      : memory_advice_(options.memory_advice), convolutions_(options, CpuBackend::description(), plans) {}
 
   std::string description() const override {
     const std::string library = cpu::convolution_library();
@@ -109,10 +109,6 @@ class CpuBackend final : public Backend {
       return cpu::prepare_in_f32(op, values, convolutions_);
     return std::visit([&](const auto& kind) { return cpu::prepare(kind, cpu::Shapes(values, convolutions_)); }, op);
   }
-
-  std::string plans() const override { return convolutions_.plans(); }
-  void use_plans(const std::string& plans) override { convolutions_.use_plans(plans); }
-  std::string plans_missed() const override { return convolutions_.plans_missed(); }
 
  private:
   std::string memory_advice_;

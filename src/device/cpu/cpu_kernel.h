@@ -1,28 +1,13 @@
 // A prepared operation on the CPU: a function that, given addresses, returns the function to launch.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <type_traits>
 
-#include "device/backend.h"
+#include "device/operands.h"
 
 namespace ct::cpu {
-
-/// Addresses of an operation's operands while it is bound.
-class Operands {
- public:
-  explicit Operands(const Resolve& resolve) : resolve_(resolve) {}
-  template <class T>
-  T* at(ValueId id) const {
-    return id == kNone ? nullptr : resolve_(id).as<T>();
-  }
-  float* f32(ValueId id) const { return at<float>(id); }
-  int32_t* i32(ValueId id) const { return at<int32_t>(id); }
-  uint8_t* u8(ValueId id) const { return at<uint8_t>(id); }
-
- private:
-  const Resolve& resolve_;
-};
 
 /// `bind(operands, workspace)` returns the launch function.
 template <class Bind>
@@ -48,6 +33,18 @@ std::unique_ptr<Kernel> make_kernel(Bind bind) {
 template <class Bind>
 std::unique_ptr<Kernel> make_kernel(size_t workspace_bytes, Bind bind) {
   return std::make_unique<CpuKernel<Bind>>(workspace_bytes, std::move(bind));
+}
+
+/// A kernel that calls run(args), with the operands' addresses among `args` (Operands::put), and where it is one of
+/// them, a workspace of so many bytes.
+template <class Args, class Op>
+std::unique_ptr<Kernel> one_call(void (*run)(const Args&), const Op& op, const std::type_identity_t<Args>& args,
+                                 size_t workspace_bytes = 0) {
+  return make_kernel(workspace_bytes, [=](const Operands& at, float* workspace) {
+    Args a = at.put(op, args);
+    if constexpr (requires { a.workspace; }) a.workspace = reinterpret_cast<decltype(a.workspace)>(workspace);
+    return [=] { run(a); };
+  });
 }
 
 }  // namespace ct::cpu

@@ -25,23 +25,11 @@ std::unique_ptr<Kernel> prepare(const TreeGeluGrad& op, const Shapes& shape) {
 }
 
 std::unique_ptr<Kernel> prepare(const Fff& op, const Shapes& shape) {
-  const Shape x = shape(op.x);
+  const Shape& x = shape(op.x);
   const int64_t in = x.columns(), out = shape(op.y).columns();
   return by_type(shape.bf16(op.x), [&]<class T>(T) {
-    return make_kernel(fff_workspace_bytes(op.trees, in, out, sizeof(T)),
-                       [op, rows = x.rows(), in, out](const Operands& at, float* workspace) {
-                         const FffArgs<T> args{.trees = op.trees,
-                                               .rows = rows,
-                                               .in = in,
-                                               .out = out,
-                                               .x = at.at<T>(op.x),
-                                               .w_in = at.at<T>(op.w_in),
-                                               .b_in = at.f32(op.b_in),
-                                               .w_out = at.at<T>(op.w_out),
-                                               .y = at.at<T>(op.y),
-                                               .workspace = reinterpret_cast<std::byte*>(workspace)};
-                         return [args] { fff(args); };
-                       });
+    return one_call<FffArgs<T>>(fff, op, {.trees = op.trees, .rows = x.rows(), .in = in, .out = out},
+                                fff_workspace_bytes(op.trees, in, out, sizeof(T)));
   });
 }
 

@@ -62,27 +62,17 @@ size_t pool_workspace(const ConvPoolShape& s) { return conv_relu_pool_workspace(
 
 std::unique_ptr<Kernel> prepare(const ConvReluPool& op, const Shapes& shape) {
   const ConvPoolShape s = pool_shape(shape(op.x), shape(op.y), op.kernel, op.planar);
-  return make_kernel(pool_workspace(s), [=](const Operands& at, float* workspace) {
-    const ConvReluPoolArgs args{s, at.f32(op.x), at.f32(op.w), at.f32(op.b), at.f32(op.y), at.u8(op.argmax), workspace};
-    return [=] { conv_relu_pool(args); };
-  });
+  return one_call(conv_relu_pool, op, {.shape = s}, pool_workspace(s));
 }
 
 std::unique_ptr<Kernel> prepare(const ConvReluPoolGradW& op, const Shapes& shape) {
   const ConvPoolShape s = pool_shape(shape(op.x), shape(op.dy), op.kernel, op.planar);
-  return make_kernel(pool_workspace(s), [=](const Operands& at, float* workspace) {
-    const ConvReluPoolGradWArgs args{
-        s, at.f32(op.x), at.f32(op.dy), at.u8(op.argmax), at.f32(op.dw), at.f32(op.db), workspace};
-    return [=] { conv_relu_pool_grad_weights(args); };
-  });
+  return one_call(conv_relu_pool_grad_weights, op, {.shape = s}, pool_workspace(s));
 }
 
 std::unique_ptr<Kernel> prepare(const ConvReluPoolGradX& op, const Shapes& shape) {
   const ConvPoolShape s = pool_shape(shape(op.dx), shape(op.dy), op.kernel, /*planar=*/false);
-  return make_kernel(pool_workspace(s), [=](const Operands& at, float* workspace) {
-    const ConvReluPoolGradXArgs args{s, at.f32(op.w), at.f32(op.dy), at.u8(op.argmax), at.f32(op.dx), workspace};
-    return [=] { conv_relu_pool_grad_input(args); };
-  });
+  return one_call(conv_relu_pool_grad_input, op, {.shape = s}, pool_workspace(s));
 }
 
 namespace {
@@ -156,16 +146,9 @@ std::unique_ptr<Kernel> prepare(const BatchNorm& op, const Shapes& shape) {
   return by_type(shape.bf16(op.x), [&]<class T>(T) {
     return make_kernel(batch_norm_workspace(s), [op, s](const Operands& at, float* workspace) {
       const bool train = op.mean != kNone;
-      const BatchNormArgs<T> args{.shape = s,
-                                  .x = at.at<T>(op.x),
-                                  .residual = at.at<T>(op.residual),
-                                  .w = at.f32(op.w),
-                                  .b = at.f32(op.b),
-                                  .y = at.at<T>(op.y),
-                                  .relu = op.relu,
-                                  .mean = at.f32(train ? op.mean : op.running_mean),
-                                  .var = at.f32(train ? op.var : op.running_var),
-                                  .workspace = workspace};
+      BatchNormArgs<T> args = at.put(op, BatchNormArgs<T>{.shape = s, .relu = op.relu, .workspace = workspace});
+      args.mean = at.f32(train ? op.mean : op.running_mean);
+      args.var = at.f32(train ? op.var : op.running_var);
       return [args, train] { train ? batch_norm(args) : batch_norm_result(args); };
     });
   });
@@ -174,24 +157,7 @@ std::unique_ptr<Kernel> prepare(const BatchNorm& op, const Shapes& shape) {
 std::unique_ptr<Kernel> prepare(const BatchNormGrad& op, const Shapes& shape) {
   const BatchNormShape s = norm_shape(shape(op.x), op.eps);
   return by_type(shape.bf16(op.x), [&]<class T>(T) {
-    return make_kernel(batch_norm_workspace(s), [op, s](const Operands& at, float* workspace) {
-      const BatchNormGradArgs<T> args{.shape = s,
-                                      .x = at.at<T>(op.x),
-                                      .y = at.at<T>(op.y),
-                                      .dy = at.at<T>(op.dy),
-                                      .w = at.f32(op.w),
-                                      .b = at.f32(op.b),
-                                      .mean = at.f32(op.mean),
-                                      .var = at.f32(op.var),
-                                      .dx = at.at<T>(op.dx),
-                                      .dresidual = at.at<T>(op.dresidual),
-                                      .dw = at.f32(op.dw),
-                                      .db = at.f32(op.db),
-                                      .batch_mean = at.f32(op.batch_mean),
-                                      .batch_var = at.f32(op.batch_var),
-                                      .workspace = workspace};
-      return [args] { batch_norm_grad(args); };
-    });
+    return one_call<BatchNormGradArgs<T>>(batch_norm_grad, op, {.shape = s}, batch_norm_workspace(s));
   });
 }
 
@@ -202,40 +168,14 @@ LayerNormShape layer_norm_shape(const Shape& x) { return {x.rows(), x.columns()}
 std::unique_ptr<Kernel> prepare(const LayerNorm& op, const Shapes& shape) {
   const LayerNormShape s = layer_norm_shape(shape(op.x));
   return by_type(shape.bf16(op.x), [&]<class T>(T) {
-    return make_kernel(layer_norm_workspace(s), [op, s](const Operands& at, float* workspace) {
-      const LayerNormArgs<T> args{.shape = s,
-                                  .eps = op.eps,
-                                  .x = at.at<T>(op.x),
-                                  .residual = at.at<T>(op.residual),
-                                  .w = at.f32(op.w),
-                                  .b = at.f32(op.b),
-                                  .sum = at.at<T>(op.sum),
-                                  .y = at.at<T>(op.y),
-                                  .mean = at.f32(op.mean),
-                                  .rstd = at.f32(op.rstd),
-                                  .workspace = workspace};
-      return [args] { layer_norm(args); };
-    });
+    return one_call<LayerNormArgs<T>>(layer_norm, op, {.shape = s, .eps = op.eps}, layer_norm_workspace(s));
   });
 }
 
 std::unique_ptr<Kernel> prepare(const LayerNormGrad& op, const Shapes& shape) {
   const LayerNormShape s = layer_norm_shape(shape(op.x));
   return by_type(shape.bf16(op.x), [&]<class T>(T) {
-    return make_kernel(layer_norm_workspace(s), [op, s](const Operands& at, float* workspace) {
-      const LayerNormGradArgs<T> args{.shape = s,
-                                      .x = at.at<T>(op.x),
-                                      .dy = at.at<T>(op.dy),
-                                      .dsum = at.at<T>(op.dsum),
-                                      .w = at.f32(op.w),
-                                      .mean = at.f32(op.mean),
-                                      .rstd = at.f32(op.rstd),
-                                      .dx = at.at<T>(op.dx),
-                                      .dw = at.f32(op.dw),
-                                      .db = at.f32(op.db),
-                                      .workspace = workspace};
-      return [args] { layer_norm_grad(args); };
-    });
+    return one_call<LayerNormGradArgs<T>>(layer_norm_grad, op, {.shape = s}, layer_norm_workspace(s));
   });
 }
 
@@ -291,30 +231,14 @@ TokensShape tokens_shape(const Shape& x, const Shape& y) {
 }  // namespace
 
 std::unique_ptr<Kernel> prepare(const Tokens& op, const Shapes& shape) {
-  const TokensShape s = tokens_shape(shape(op.x), shape(op.y));
   return by_type(shape.bf16(op.y), [&]<class T>(T) {
-    return make_kernel([op, s](const Operands& at, float*) {
-      const TokensArgs<T> args{.shape = s,
-                               .x = at.at<T>(op.x),
-                               .class_token = at.at<T>(op.class_token),
-                               .positions = at.at<T>(op.positions),
-                               .y = at.at<T>(op.y)};
-      return [args] { tokens(args); };
-    });
+    return one_call<TokensArgs<T>>(tokens, op, {.shape = tokens_shape(shape(op.x), shape(op.y))});
   });
 }
 
 std::unique_ptr<Kernel> prepare(const TokensGrad& op, const Shapes& shape) {
-  const TokensShape s = tokens_shape(shape(op.dx), shape(op.dy));
   return by_type(shape.bf16(op.dy), [&]<class T>(T) {
-    return make_kernel([op, s](const Operands& at, float*) {
-      const TokensGradArgs<T> args{.shape = s,
-                                   .dy = at.at<T>(op.dy),
-                                   .dx = at.at<T>(op.dx),
-                                   .dclass_token = at.f32(op.dclass_token),
-                                   .dpositions = at.f32(op.dpositions)};
-      return [args] { tokens_grad(args); };
-    });
+    return one_call<TokensGradArgs<T>>(tokens_grad, op, {.shape = tokens_shape(shape(op.dx), shape(op.dy))});
   });
 }
 
@@ -351,21 +275,13 @@ std::unique_ptr<Kernel> prepare(const Add& op, const Shapes& shape) {
 std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Shapes& shape) {
   check(op.loss_scale == kNone, "a loss scale on a CPU, which does not compute in fp16");
   const int64_t n = shape(op.logits)[0], classes = shape(op.logits)[1], stored = shape(op.logits).stored();
+  const SoftmaxCrossEntropyArgs numbers{
+      .n = n,
+      .classes = classes,
+      .label_smoothing = op.label_smoothing,
+      .gradient_scale = static_cast<float>(1 / (static_cast<double>(n) * op.predivide))};
   return make_kernel([=](const Operands& at, float*) {
-    const SoftmaxCrossEntropyArgs args{
-        .n = n,
-        .classes = classes,
-        .logits = at.f32(op.logits),
-        .labels = at.i32(op.labels),
-        .second_labels = at.i32(op.second_labels),
-        .second_shares = at.f32(op.second_shares),
-        .label_smoothing = op.label_smoothing,
-        .gradient_scale = static_cast<float>(1 / (static_cast<double>(n) * op.predivide)),
-        .losses = at.f32(op.losses),
-        .dlogits = at.f32(op.dlogits),
-        .predicted = at.i32(op.predicted),
-        .label_rank = at.i32(op.label_rank)};
-    return [=] {
+    return [=, args = at.put(op, numbers)] {
       softmax_cross_entropy(args);
       if (args.dlogits == nullptr) return;
       // A loss can overflow while its gradient is finite: the step must be skipped all the same.

@@ -75,10 +75,7 @@ std::unique_ptr<Kernel> prepare(const Linear& op, const Shapes& shape) {
 std::unique_ptr<Kernel> prepare(const LinearGradX& op, const Shapes& shape) {
   const LinearTask task = linear_task(op, shape.values());
   if (auto kernel = by_library(task)) return kernel;
-  return make_kernel([=](const Operands& at, float*) {
-    const LinearGradXArgs args{own_shape(task), at.f32(op.w), at.f32(op.dy), at.f32(op.dx)};
-    return [=] { linear_grad_input(args); };
-  });
+  return one_call(linear_grad_input, op, {.shape = own_shape(task)});
 }
 
 std::unique_ptr<Kernel> prepare(const LinearGradW& op, const Shapes& shape) {

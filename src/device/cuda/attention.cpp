@@ -1,7 +1,6 @@
 #include "kernels/attention.h"
 
-#include "device/cuda/cuda_kernel.h"
-#include "device/cuda/layers.h"
+#include "device/cuda/one_launch.h"
 
 namespace ct::cuda {
 namespace {
@@ -28,33 +27,12 @@ k::AttentionShape attention_shape(const Op& op, const Context& in) {
 }  // namespace
 
 std::unique_ptr<Kernel> prepare(const Attention& op, const Context& in) {
-  return make_plain_kernel(in.label(), [op, s = attention_shape(op, in), stream = in.stream()](const Operands& at) {
-    const k::AttentionArgs args{.shape = s,
-                                .qkv = at.at(op.qkv),
-                                .scale = op.scale,
-                                .temperature = at.f32(op.temperature),
-                                .y = at.at(op.y),
-                                .log_sum_exp = at.f32(op.log_sum_exp)};
-    return [=] { CT_CUDA(k::attention(args, stream)); };
-  });
+  return one_launch(in, k::attention, op, {.shape = attention_shape(op, in), .scale = op.scale});
 }
 
 std::unique_ptr<Kernel> prepare(const AttentionGrad& op, const Context& in) {
   const k::AttentionShape s = attention_shape(op, in);
-  auto bind = [op, s, stream = in.stream()](const Operands& at, std::byte* workspace) {
-    const k::AttentionGradArgs args{.shape = s,
-                                    .qkv = at.at(op.qkv),
-                                    .scale = op.scale,
-                                    .temperature = at.f32(op.temperature),
-                                    .log_sum_exp = at.f32(op.log_sum_exp),
-                                    .dy = at.at(op.dy),
-                                    .dqkv = at.at(op.dqkv),
-                                    .dtemperature = at.f32(op.dtemperature),
-                                    .workspace = reinterpret_cast<float*>(workspace)};
-    return [=] { CT_CUDA(k::attention_grad(args, stream)); };
-  };
-  return std::make_unique<CudaKernel<decltype(bind)>>(in.label(), k::attention_grad_workspace_bytes(s),
-                                                      std::move(bind));
+  return one_launch(in, k::attention_grad, op, {.shape = s, .scale = op.scale}, k::attention_grad_workspace_bytes(s));
 }
 
 }  // namespace ct::cuda

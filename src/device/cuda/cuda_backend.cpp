@@ -1,7 +1,6 @@
 #include "device/cuda/cuda_backend.h"
 
 #include <cstring>
-#include <sstream>
 
 #include "base/error.h"
 #include "device/cuda/check.h"
@@ -174,7 +173,7 @@ std::shared_ptr<Prepared> CudaBackend::prepare_by_plan(Library& library, Pass pa
     if (!plan.empty()) return prepared = library.prepare(pass, shape, plan);
   } catch (const Error& e) {
     if (e.code() != ExitCode::usage) throw;
-    missed_.emplace_back(e.what());
+    plans.miss(e.what());
   }
   prepared = library.prepare(pass, shape);
   plan = prepared->plan();
@@ -187,7 +186,7 @@ std::shared_ptr<Convolution> CudaBackend::plan(ConvolutionPass pass, const Convo
       str(device_.name, ": convolution ", kPasses[static_cast<size_t>(pass)], " ", name_of(s.dtype), " ", s.n, "x",
           s.in_h, "x", s.in_w, "x", s.in_channels, s.planar ? " planar" : "", " ", s.out_h, "x", s.out_w, "x",
           s.out_channels, " kernel ", s.kernel, " stride ", s.stride, " pad ", s.pad);
-  return prepare_by_plan(convolutions(), pass, s, plans_[key], prepared_convolutions_[key]);
+  return prepare_by_plan(convolutions(), pass, s, plans[key], prepared_convolutions_[key]);
 }
 
 std::shared_ptr<Matmul> CudaBackend::plan(LinearPass pass, const LinearShape& s) {
@@ -195,27 +194,7 @@ std::shared_ptr<Matmul> CudaBackend::plan(LinearPass pass, const LinearShape& s)
   const std::string key =
       str(device_.name, ": linear ", kPasses[static_cast<size_t>(pass)], s.relu ? " relu " : " ", name_of(s.dtype), " ",
           name_of(s.y_dtype), " ", s.rows, "x", s.in, "x", s.out, s.bias ? "" : " without bias");
-  return prepare_by_plan(matmuls(), pass, s, plans_[key], prepared_matmuls_[key]);
-}
-
-/// A line each: GPU, pass and shape, a tab, the plan. Those of another GPU are kept for it.
-std::string CudaBackend::plans() const {
-  std::string text;
-  for (const auto& [key, plan] : plans_) text += key + "\t" + plan + "\n";
-  return text;
-}
-
-void CudaBackend::use_plans(const std::string& text) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);)
-    if (const size_t tab = line.find('\t'); tab != std::string::npos)
-      plans_[line.substr(0, tab)] = line.substr(tab + 1);
-}
-
-std::string CudaBackend::plans_missed() const {
-  if (missed_.empty()) return "";
-  const size_t more = missed_.size() - 1;
-  return missed_.front() + (more > 0 ? str(" (and ", more, " more like it)") : "");
+  return prepare_by_plan(matmuls(), pass, s, plans[key], prepared_matmuls_[key]);
 }
 
 }  // namespace ct::cuda

@@ -49,9 +49,6 @@ class CudaBackend final : public Backend {
   /// Plans by the libraries, which are opened when an operation first needs them; small networks need none.
   std::shared_ptr<Convolution> plan(ConvolutionPass pass, const ConvolutionShape& shape);
   std::shared_ptr<Matmul> plan(LinearPass pass, const LinearShape& shape);
-  std::string plans() const override;
-  void use_plans(const std::string& text) override;
-  std::string plans_missed() const override;
 
  private:
   LibraryOptions library_options() const {
@@ -70,8 +67,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Convolutions> convolutions_;
   std::unique_ptr<Matmuls> matmuls_;
   std::unique_ptr<Offload> offload_;
-  std::map<std::string, std::string> plans_;  // by GPU, pass and shape, like the prepared operations below
-  std::vector<std::string> missed_;           // reasons, for plans that were not available
+  // Prepared by plans; keys are those of the plans.
   std::map<std::string, std::shared_ptr<Convolution>> prepared_convolutions_;
   std::map<std::string, std::shared_ptr<Matmul>> prepared_matmuls_;
 };

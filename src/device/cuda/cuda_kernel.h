@@ -7,9 +7,9 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "device/backend.h"
 #include "device/cuda/check.h"
 #include "device/cuda/ranges.h"
+#include "device/operands.h"
 #include "kernels/element.h"
 
 namespace ct::cuda {
@@ -18,22 +18,6 @@ inline kernels::Type type_of(DType dtype) {
   check(dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16, name_of(dtype), " in a kernel");
   return dtype == DType::f32 ? kernels::Type::f32 : dtype == DType::bf16 ? kernels::Type::bf16 : kernels::Type::f16;
 }
-
-/// Addresses of an operation's operands while it is bound.
-class Operands {
- public:
-  explicit Operands(const Resolve& resolve) : resolve_(resolve) {}
-  template <class T = void>
-  T* at(ValueId id) const {
-    return id == kNone ? nullptr : reinterpret_cast<T*>(resolve_(id).data);
-  }
-  float* f32(ValueId id) const { return at<float>(id); }
-  int32_t* i32(ValueId id) const { return at<int32_t>(id); }
-  uint8_t* u8(ValueId id) const { return at<uint8_t>(id); }
-
- private:
-  const Resolve& resolve_;
-};
 
 /// `bind(operands, workspace)` returns the launch function.
 template <class Bind>

@@ -4,8 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "device/cuda/cuda_kernel.h"
-#include "device/cuda/layers.h"
+#include "device/cuda/one_launch.h"
 
 namespace ct::cuda {
 namespace {
@@ -59,33 +58,21 @@ class DenseFff final : public Kernel {
   std::array<std::unique_ptr<Kernel>, 3> kernels_;
 };
 
+/// Of TreeGelu and its gradient.
+template <class Args, class Op>
+Args tree_args(const Op& op, const Context& in) {
+  const Shape& x = in.shape(op.x);
+  return {.type = type_of(in.dtype(op.x)), .rows = x.rows(), .stride = x.stride(), .trees = op.trees};
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> prepare(const TreeGelu& op, const Context& in) {
-  const Shape& x = in.shape(op.x);
-  const k::TreeGeluArgs args{
-      .type = type_of(in.dtype(op.x)), .rows = x.rows(), .stride = x.stride(), .trees = op.trees};
-  return make_plain_kernel(in.label(), [op, args, stream = in.stream()](const Operands& at) {
-    auto a = args;
-    a.x = at.at(op.x);
-    a.y = at.at(op.y);
-    return [=] { CT_CUDA(k::tree_gelu(a, stream)); };
-  });
+  return one_launch(in, k::tree_gelu, op, tree_args<k::TreeGeluArgs>(op, in));
 }
-
 std::unique_ptr<Kernel> prepare(const TreeGeluGrad& op, const Context& in) {
-  const Shape& x = in.shape(op.x);
-  const k::TreeGeluGradArgs args{
-      .type = type_of(in.dtype(op.x)), .rows = x.rows(), .stride = x.stride(), .trees = op.trees};
-  return make_plain_kernel(in.label(), [op, args, stream = in.stream()](const Operands& at) {
-    auto a = args;
-    a.x = at.at(op.x);
-    a.dy = at.at(op.dy);
-    a.dx = at.at(op.dx);
-    return [=] { CT_CUDA(k::tree_gelu_grad(a, stream)); };
-  });
+  return one_launch(in, k::tree_gelu_grad, op, tree_args<k::TreeGeluGradArgs>(op, in));
 }
-
 std::unique_ptr<Kernel> prepare(const Fff& op, const Context& in) { return std::make_unique<DenseFff>(op, in); }
 
 }  // namespace ct::cuda

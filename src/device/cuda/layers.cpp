@@ -1,6 +1,5 @@
 #include "device/cuda/layers.h"
 
-#include "device/cuda/cuda_kernel.h"
 #include "device/cuda/one_launch.h"
 #include "graph/edit_draw.h"
 #include "kernels/augment.h"
@@ -58,13 +57,11 @@ std::unique_ptr<Kernel> make_kernel(const Context& in, std::initializer_list<siz
 std::unique_ptr<Kernel> prepare(const Edit& op, const Context& in) {
   const Shape s = in.shape(op.out);
   const k::EditArgs args{.n = s[0], .channels = s[1], .height = s[2], .width = s[3], .stride = op.of};
-  const auto fill = std::make_shared<Memory>(in.backend.upload(op.fill));
-  return make_kernel(in, {}, [=, stream = in.stream()](const Operands& at, Carver) mutable {
-    auto a = args;
-    a.images = at.u8(op.images);
-    a.draws = at.at<const EditDraw>(op.draws) + op.which;
+  return make_plain_kernel(in.label(), [=, fill = std::make_shared<Memory>(in.backend.upload(op.fill)),
+                                        stream = in.stream()](const Operands& at) {
+    k::EditArgs a = at.put(op, args);
+    a.draws += op.which;
     a.fill = reinterpret_cast<const uint8_t*>(fill->data());
-    a.out = at.u8(op.out);
     return [a, stream, fill] { CT_CUDA(k::edit(a, stream)); };
   });
 }
@@ -80,32 +77,25 @@ std::unique_ptr<Kernel> prepare(const Augment& op, const Context& in) {
                             .count = s[0]};
   const auto scale = std::make_shared<Memory>(in.backend.upload(op.scale));
   const auto shift = std::make_shared<Memory>(in.backend.upload(op.shift));
-  return make_kernel(in, {}, [=, stream = in.stream()](const Operands& at, Carver) mutable {
-    auto a = args;
-    a.images = at.u8(op.images);
-    a.draws = at.i32(op.draws);
+  return make_plain_kernel(in.label(), [=, stream = in.stream()](const Operands& at) {
+    k::AugmentArgs a = at.put(op, args);
     a.scale = reinterpret_cast<const float*>(scale->data());
     a.shift = reinterpret_cast<const float*>(shift->data());
-    a.out = at.at(op.out);
     return [a, stream, scale, shift] { CT_CUDA(k::augment(a, stream)); };
   });
 }
 
 std::unique_ptr<Kernel> prepare(const Patches& op, const Context& in) {
   const Shape& x = in.shape(op.images);
-  return one_launch(in, k::patches,
-                    k::PatchesArgs{.type = type_of(in.dtype(op.y)),
-                                   .n = x[0],
-                                   .channels = x[1],
-                                   .height = x[2],
-                                   .width = x[3],
-                                   .patch = op.patch,
-                                   .shift = op.shift,
-                                   .y_stride = in.shape(op.y).stride()},
-                    [op](const Operands& at, k::PatchesArgs& a) {
-                      a.images = at.at(op.images);
-                      a.y = at.at(op.y);
-                    });
+  return one_launch(in, k::patches, op,
+                    {.type = type_of(in.dtype(op.y)),
+                     .n = x[0],
+                     .channels = x[1],
+                     .height = x[2],
+                     .width = x[3],
+                     .patch = op.patch,
+                     .shift = op.shift,
+                     .y_stride = in.shape(op.y).stride()});
 }
 
 namespace {
@@ -144,41 +134,17 @@ int64_t rows(const Shape& s) { return s.numel() / channels(s); }
 }  // namespace
 
 std::unique_ptr<Kernel> prepare(const ConvReluPool& op, const Context& in) {
-  return one_launch(in, k::conv_relu_pool,
-                    k::ConvReluPoolArgs{.shape = pool_shape(in, op.x, op.y, op.kernel, op.planar)},
-                    [op](const Operands& at, k::ConvReluPoolArgs& a) {
-                      a.x = at.at(op.x);
-                      a.w = at.at(op.w);
-                      a.b = at.f32(op.b);
-                      a.y = at.at(op.y);
-                      a.argmax = at.u8(op.argmax);
-                    });
+  return one_launch(in, k::conv_relu_pool, op, {.shape = pool_shape(in, op.x, op.y, op.kernel, op.planar)});
 }
 
 std::unique_ptr<Kernel> prepare(const ConvReluPoolGradW& op, const Context& in) {
   const k::ConvReluPoolShape s = pool_shape(in, op.x, op.dy, op.kernel, op.planar);
-  const size_t bytes = k::conv_relu_pool_grad_weights_workspace(s);
-  return make_kernel(in, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
-    const k::ConvReluPoolGradWArgs args{.shape = s,
-                                        .x = at.at(op.x),
-                                        .dy = at.at(op.dy),
-                                        .argmax = at.u8(op.argmax),
-                                        .dw = at.f32(op.dw),
-                                        .db = at.f32(op.db),
-                                        .workspace = carver.take<float>(bytes)};
-    return [=] { CT_CUDA(k::conv_relu_pool_grad_weights(args, stream)); };
-  });
+  return one_launch(in, k::conv_relu_pool_grad_weights, op, {.shape = s}, k::conv_relu_pool_grad_weights_workspace(s));
 }
 
 std::unique_ptr<Kernel> prepare(const ConvReluPoolGradX& op, const Context& in) {
-  return one_launch(in, k::conv_relu_pool_grad_input,
-                    k::ConvReluPoolGradXArgs{.shape = pool_shape(in, op.dx, op.dy, op.kernel, /*planar=*/false)},
-                    [op](const Operands& at, k::ConvReluPoolGradXArgs& a) {
-                      a.w = at.at(op.w);
-                      a.dy = at.at(op.dy);
-                      a.argmax = at.u8(op.argmax);
-                      a.dx = at.at(op.dx);
-                    });
+  return one_launch(in, k::conv_relu_pool_grad_input, op,
+                    {.shape = pool_shape(in, op.dx, op.dy, op.kernel, /*planar=*/false)});
 }
 
 std::unique_ptr<Kernel> prepare(const Conv2d& op, const Context& in) {
@@ -245,49 +211,31 @@ Args pool_args(const Pooling& op, ValueId image, const Context& in) {
 }
 
 std::unique_ptr<Kernel> prepare(const MaxPool& op, const Context& in) {
-  return one_launch(in, k::max_pool, pool_args<k::MaxPoolArgs>(op, op.x, in),
-                    [op](const Operands& at, k::MaxPoolArgs& a) {
-                      a.x = at.at(op.x);
-                      a.y = at.at(op.y);
-                      a.argmax = at.u8(op.argmax);
-                    });
+  return one_launch(in, k::max_pool, op, pool_args<k::MaxPoolArgs>(op, op.x, in));
 }
 
 std::unique_ptr<Kernel> prepare(const MaxPoolGrad& op, const Context& in) {
-  return one_launch(in, k::max_pool_grad, pool_args<k::MaxPoolGradArgs>(op, op.dx, in),
-                    [op](const Operands& at, k::MaxPoolGradArgs& a) {
-                      a.dy = at.at(op.dy);
-                      a.argmax = at.u8(op.argmax);
-                      a.dx = at.at(op.dx);
-                    });
+  return one_launch(in, k::max_pool_grad, op, pool_args<k::MaxPoolGradArgs>(op, op.dx, in));
 }
 
 std::unique_ptr<Kernel> prepare(const AveragePool& op, const Context& in) {
   const Shape& x = in.shape(op.x);
-  return one_launch(in, k::average_pool,
-                    k::AveragePoolArgs{.type = type_of(in.dtype(op.x)),
-                                       .n = x[0],
-                                       .pixels = x[1] * x[2],
-                                       .channels = x[3],
-                                       .y_stride = round_up(x[3], kRowPad)},
-                    [op](const Operands& at, k::AveragePoolArgs& a) {
-                      a.x = at.at(op.x);
-                      a.y = at.at(op.y);
-                    });
+  return one_launch(in, k::average_pool, op,
+                    {.type = type_of(in.dtype(op.x)),
+                     .n = x[0],
+                     .pixels = x[1] * x[2],
+                     .channels = x[3],
+                     .y_stride = round_up(x[3], kRowPad)});
 }
 
 std::unique_ptr<Kernel> prepare(const AveragePoolGrad& op, const Context& in) {
   const Shape& x = in.shape(op.dx);
-  return one_launch(in, k::average_pool_grad,
-                    k::AveragePoolGradArgs{.type = type_of(in.dtype(op.dx)),
-                                           .n = x[0],
-                                           .pixels = x[1] * x[2],
-                                           .channels = x[3],
-                                           .dy_stride = round_up(x[3], kRowPad)},
-                    [op](const Operands& at, k::AveragePoolGradArgs& a) {
-                      a.dy = at.at(op.dy);
-                      a.dx = at.at(op.dx);
-                    });
+  return one_launch(in, k::average_pool_grad, op,
+                    {.type = type_of(in.dtype(op.dx)),
+                     .n = x[0],
+                     .pixels = x[1] * x[2],
+                     .channels = x[3],
+                     .dy_stride = round_up(x[3], kRowPad)});
 }
 
 namespace {
@@ -298,198 +246,108 @@ k::BatchNormShape norm_shape(const Context& in, ValueId x) {
 }  // namespace
 
 std::unique_ptr<Kernel> prepare(const BatchNorm& op, const Context& in) {
-  const k::BatchNormShape s = norm_shape(in, op.x);
-  const size_t bytes = k::batch_norm_workspace(s);
+  const k::BatchNormArgs args{.shape = norm_shape(in, op.x), .eps = op.eps, .relu = op.relu};
+  const size_t bytes = k::batch_norm_workspace(args.shape);
   return make_kernel(in, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
     const bool train = op.mean != kNone;
-    const k::BatchNormArgs args{.shape = s,
-                                .eps = op.eps,
-                                .relu = op.relu,
-                                .x = at.at(op.x),
-                                .residual = at.at(op.residual),
-                                .w = at.f32(op.w),
-                                .b = at.f32(op.b),
-                                .y = at.at(op.y),
-                                .mean = at.f32(train ? op.mean : op.running_mean),
-                                .var = at.f32(train ? op.var : op.running_var),
-                                .workspace = carver.take(bytes)};
-    return [=] { CT_CUDA(train ? k::batch_norm(args, stream) : k::batch_norm_result(args, stream)); };
+    k::BatchNormArgs a = at.put(op, args);
+    a.mean = at.f32(train ? op.mean : op.running_mean);
+    a.var = at.f32(train ? op.var : op.running_var);
+    a.workspace = carver.take(bytes);
+    return [=] { CT_CUDA(train ? k::batch_norm(a, stream) : k::batch_norm_result(a, stream)); };
   });
 }
 
 std::unique_ptr<Kernel> prepare(const BatchNormGrad& op, const Context& in) {
   const k::BatchNormShape s = norm_shape(in, op.x);
-  const size_t bytes = k::batch_norm_workspace(s);
-  return make_kernel(in, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
-    const k::BatchNormGradArgs args{.shape = s,
-                                    .eps = op.eps,
-                                    .x = at.at(op.x),
-                                    .y = at.at(op.y),
-                                    .dy = at.at(op.dy),
-                                    .w = at.f32(op.w),
-                                    .mean = at.f32(op.mean),
-                                    .var = at.f32(op.var),
-                                    .dx = at.at(op.dx),
-                                    .dresidual = at.at(op.dresidual),
-                                    .dw = at.f32(op.dw),
-                                    .db = at.f32(op.db),
-                                    .batch_mean = at.f32(op.batch_mean),
-                                    .batch_var = at.f32(op.batch_var),
-                                    .workspace = carver.take(bytes)};
-    return [=] { CT_CUDA(k::batch_norm_grad(args, stream)); };
-  });
+  return one_launch(in, k::batch_norm_grad, op, {.shape = s, .eps = op.eps}, k::batch_norm_workspace(s));
 }
 
 std::unique_ptr<Kernel> prepare(const LayerNorm& op, const Context& in) {
   const Shape& s = in.shape(op.x);
-  return one_launch(in, k::layer_norm,
-                    k::LayerNormArgs{.type = type_of(in.dtype(op.x)),
-                                     .rows = s.rows(),
-                                     .columns = s.columns(),
-                                     .stride = s.stride(),
-                                     .eps = op.eps},
-                    [op](const Operands& at, k::LayerNormArgs& a) {
-                      a.x = at.at(op.x);
-                      a.residual = at.at(op.residual);
-                      a.w = at.f32(op.w);
-                      a.b = at.f32(op.b);
-                      a.sum = at.at(op.sum);
-                      a.y = at.at(op.y);
-                      a.mean = at.f32(op.mean);
-                      a.rstd = at.f32(op.rstd);
-                    });
+  return one_launch(
+      in, k::layer_norm, op,
+      {.type = type_of(in.dtype(op.x)), .rows = s.rows(), .columns = s.columns(), .stride = s.stride(), .eps = op.eps});
 }
 
 std::unique_ptr<Kernel> prepare(const LayerNormGrad& op, const Context& in) {
   const Shape& s = in.shape(op.x);
-  k::LayerNormGradArgs args{
-      .type = type_of(in.dtype(op.x)), .rows = s.rows(), .columns = s.columns(), .stride = s.stride()};
-  const size_t bytes = k::layer_norm_grad_workspace(args.rows, args.columns);
-  return make_kernel(in, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) mutable {
-    args.x = at.at(op.x);
-    args.dy = at.at(op.dy);
-    args.dsum = at.at(op.dsum);
-    args.w = at.f32(op.w);
-    args.mean = at.f32(op.mean);
-    args.rstd = at.f32(op.rstd);
-    args.dx = at.at(op.dx);
-    args.dw = at.f32(op.dw);
-    args.db = at.f32(op.db);
-    args.workspace = carver.take<float>(bytes);
-    return [=] { CT_CUDA(k::layer_norm_grad(args, stream)); };
-  });
+  return one_launch(in, k::layer_norm_grad, op,
+                    {.type = type_of(in.dtype(op.x)), .rows = s.rows(), .columns = s.columns(), .stride = s.stride()},
+                    k::layer_norm_grad_workspace(s.rows(), s.columns()));
 }
 
 std::unique_ptr<Kernel> prepare(const Activate& op, const Context& in) {
-  return one_launch(
-      in, k::activate,
-      k::ActivateArgs{.type = type_of(in.dtype(op.y)), .activation = op.activation, .n = in.shape(op.y).stored()},
-      [op](const Operands& at, k::ActivateArgs& a) {
-        a.x = at.at(op.x);
-        a.y = at.at(op.y);
-      });
+  return one_launch(in, k::activate, op,
+                    {.type = type_of(in.dtype(op.y)), .activation = op.activation, .n = in.shape(op.y).stored()});
 }
 
 std::unique_ptr<Kernel> prepare(const ActivationGrad& op, const Context& in) {
-  return one_launch(in, k::activation_grad,
-                    k::ActivationGradArgs{
-                        .type = type_of(in.dtype(op.dx)), .activation = op.activation, .n = in.shape(op.dx).stored()},
-                    [op](const Operands& at, k::ActivationGradArgs& a) {
-                      a.x = at.at(op.x);
-                      a.dy = at.at(op.dy);
-                      a.dx = at.at(op.dx);
-                    });
+  return one_launch(in, k::activation_grad, op,
+                    {.type = type_of(in.dtype(op.dx)), .activation = op.activation, .n = in.shape(op.dx).stored()});
 }
 
 std::unique_ptr<Kernel> prepare(const Flatten& op, const Context& in) {
   const Shape& y = in.shape(op.y);
-  return one_launch(in, k::copy_rows,
-                    k::CopyRowsArgs{.type = type_of(in.dtype(op.y)),
-                                    .rows = y[0],
-                                    .features = y[1],
-                                    .x_stride = y[1],
-                                    .y_stride = round_up(y[1], kRowPad)},
-                    [op](const Operands& at, k::CopyRowsArgs& a) {
-                      a.x = at.at(op.x);
-                      a.y = at.at(op.y);
-                    });
+  return one_launch(in, k::copy_rows, op,
+                    {.type = type_of(in.dtype(op.y)),
+                     .rows = y[0],
+                     .features = y[1],
+                     .x_stride = y[1],
+                     .y_stride = round_up(y[1], kRowPad)});
 }
 
 std::unique_ptr<Kernel> prepare(const FlattenGrad& op, const Context& in) {
   const Shape& dy = in.shape(op.dy);
-  return one_launch(in, k::copy_rows,
-                    k::CopyRowsArgs{.type = type_of(in.dtype(op.dy)),
-                                    .rows = dy[0],
-                                    .features = dy[1],
-                                    .x_stride = round_up(dy[1], kRowPad),
-                                    .y_stride = dy[1]},
-                    [op](const Operands& at, k::CopyRowsArgs& a) {
-                      a.x = at.at(op.dy);
-                      a.y = at.at(op.dx);
-                    });
+  return one_launch(in, k::copy_rows, Flatten{.x = op.dy, .y = op.dx},
+                    {.type = type_of(in.dtype(op.dy)),
+                     .rows = dy[0],
+                     .features = dy[1],
+                     .x_stride = round_up(dy[1], kRowPad),
+                     .y_stride = dy[1]});
 }
 
 std::unique_ptr<Kernel> prepare(const Tokens& op, const Context& in) {
   const Shape& y = in.shape(op.y);
-  return one_launch(in, k::tokens,
-                    k::TokensArgs{.type = type_of(in.dtype(op.y)),
-                                  .n = y[0],
-                                  .tokens = y[1],
-                                  .columns = y[2],
-                                  .x_stride = in.shape(op.x).stride(),
-                                  .stride = y.stride()},
-                    [op](const Operands& at, k::TokensArgs& a) {
-                      a.x = at.at(op.x);
-                      a.class_token = at.at(op.class_token);
-                      a.positions = at.at(op.positions);
-                      a.y = at.at(op.y);
-                    });
+  return one_launch(in, k::tokens, op,
+                    {.type = type_of(in.dtype(op.y)),
+                     .n = y[0],
+                     .tokens = y[1],
+                     .columns = y[2],
+                     .x_stride = in.shape(op.x).stride(),
+                     .stride = y.stride()});
 }
 
 std::unique_ptr<Kernel> prepare(const TokensGrad& op, const Context& in) {
   const Shape& dy = in.shape(op.dy);
-  return one_launch(in, k::tokens_grad,
-                    k::TokensGradArgs{.type = type_of(in.dtype(op.dy)),
-                                      .n = dy[0],
-                                      .tokens = dy[1],
-                                      .columns = dy[2],
-                                      .x_stride = in.shape(op.dx).stride(),
-                                      .stride = dy.stride()},
-                    [op](const Operands& at, k::TokensGradArgs& a) {
-                      a.dy = at.at(op.dy);
-                      a.dx = at.at(op.dx);
-                      a.dclass_token = at.f32(op.dclass_token);
-                      a.dpositions = at.f32(op.dpositions);
-                    });
+  return one_launch(in, k::tokens_grad, op,
+                    {.type = type_of(in.dtype(op.dy)),
+                     .n = dy[0],
+                     .tokens = dy[1],
+                     .columns = dy[2],
+                     .x_stride = in.shape(op.dx).stride(),
+                     .stride = dy.stride()});
 }
 
 /// Rows of whole images on the one side, of single tokens on the other.
 std::unique_ptr<Kernel> prepare(const TakeToken& op, const Context& in) {
   const Shape& x = in.shape(op.x);
-  return one_launch(in, k::copy_rows,
-                    k::CopyRowsArgs{.type = type_of(in.dtype(op.y)),
-                                    .rows = x[0],
-                                    .features = x[2],
-                                    .x_stride = x[1] * x.stride(),
-                                    .y_stride = x.stride()},
-                    [op](const Operands& at, k::CopyRowsArgs& a) {
-                      a.x = at.at(op.x);
-                      a.y = at.at(op.y);
-                    });
+  return one_launch(in, k::copy_rows, op,
+                    {.type = type_of(in.dtype(op.y)),
+                     .rows = x[0],
+                     .features = x[2],
+                     .x_stride = x[1] * x.stride(),
+                     .y_stride = x.stride()});
 }
 
 std::unique_ptr<Kernel> prepare(const TakeTokenGrad& op, const Context& in) {
   const Shape& dx = in.shape(op.dx);
-  return one_launch(in, k::copy_rows,
-                    k::CopyRowsArgs{.type = type_of(in.dtype(op.dx)),
-                                    .rows = dx[0],
-                                    .features = dx[2],
-                                    .x_stride = dx.stride(),
-                                    .y_stride = dx[1] * dx.stride()},
-                    [op](const Operands& at, k::CopyRowsArgs& a) {
-                      a.x = at.at(op.dy);
-                      a.y = at.at(op.dx);
-                    });
+  return one_launch(in, k::copy_rows, Flatten{.x = op.dy, .y = op.dx},
+                    {.type = type_of(in.dtype(op.dx)),
+                     .rows = dx[0],
+                     .features = dx[2],
+                     .x_stride = dx.stride(),
+                     .y_stride = dx[1] * dx.stride()});
 }
 
 namespace {
@@ -558,22 +416,20 @@ std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in) {
           return LinearOperands{.x = at.at(op.x), .w = at.at(op.w), .y = at.at(sums), .b = at.f32(op.b)};
         },
         activate);
-  return make_kernel(in, {}, [=, stream = in.stream()](const Operands& at, Carver) {
-    const k::LinearArgs args{.type = type_of(s.dtype),
-                             .y_type = type_of(s.y_dtype),
-                             .n = s.rows,
-                             .in = s.in,
-                             .out = s.out,
-                             .x_stride = round_up(s.in, kRowPad),
-                             .w_stride = round_up(s.in, kRowPad),
-                             .y_stride = round_up(s.out, kRowPad),
-                             .relu = s.relu,
-                             .x = at.at(op.x),
-                             .w = at.at(op.w),
-                             .b = at.f32(op.b),
-                             .y = at.at(sums)};
+  const k::LinearArgs args{.type = type_of(s.dtype),
+                           .y_type = type_of(s.y_dtype),
+                           .n = s.rows,
+                           .in = s.in,
+                           .out = s.out,
+                           .x_stride = round_up(s.in, kRowPad),
+                           .w_stride = round_up(s.in, kRowPad),
+                           .y_stride = round_up(s.out, kRowPad),
+                           .relu = s.relu};
+  return make_plain_kernel(in.label(), [=, stream = in.stream()](const Operands& at) {
+    k::LinearArgs a = at.put(op, args);
+    a.y = at.at(sums);
     return [=, next = activate(at)] {
-      CT_CUDA(k::linear(args, stream));
+      CT_CUDA(k::linear(a, stream));
       if (next) next();
     };
   });
@@ -582,20 +438,15 @@ std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in) {
 std::unique_ptr<Kernel> prepare(const LinearGradX& op, const Context& in) {
   const LinearShape s = linear_shape(in, op.dx, op.dy);
   if (own(s))
-    return one_launch(in, k::linear_grad_input,
-                      k::LinearGradXArgs{.type = type_of(s.dtype),
-                                         .y_type = type_of(s.y_dtype),
-                                         .n = s.rows,
-                                         .in = s.in,
-                                         .out = s.out,
-                                         .w_stride = round_up(s.in, kRowPad),
-                                         .dy_stride = round_up(s.out, kRowPad),
-                                         .dx_stride = round_up(s.in, kRowPad)},
-                      [op](const Operands& at, k::LinearGradXArgs& a) {
-                        a.w = at.at(op.w);
-                        a.dy = at.at(op.dy);
-                        a.dx = at.at(op.dx);
-                      });
+    return one_launch(in, k::linear_grad_input, op,
+                      {.type = type_of(s.dtype),
+                       .y_type = type_of(s.y_dtype),
+                       .n = s.rows,
+                       .in = s.in,
+                       .out = s.out,
+                       .w_stride = round_up(s.in, kRowPad),
+                       .dy_stride = round_up(s.out, kRowPad),
+                       .dx_stride = round_up(s.in, kRowPad)});
   return by_library(in, LinearPass::grad_input, s, {op.dx, s.dtype, s.rows, s.in}, [op](const Operands& at) {
     return LinearOperands{.x = at.at(op.dx), .w = at.at(op.w), .y = at.at(op.dy), .b = nullptr};
   });
@@ -604,63 +455,37 @@ std::unique_ptr<Kernel> prepare(const LinearGradX& op, const Context& in) {
 std::unique_ptr<Kernel> prepare(const LinearGradW& op, const Context& in) {
   const LinearShape s = linear_shape(in, op.x, op.dy, /*relu=*/false, op.db != kNone);
   if (own(s))
-    return one_launch(in, k::linear_grad_weights,
-                      k::LinearGradWArgs{.type = type_of(s.dtype),
-                                         .y_type = type_of(s.y_dtype),
-                                         .n = s.rows,
-                                         .in = s.in,
-                                         .out = s.out,
-                                         .x_stride = round_up(s.in, kRowPad),
-                                         .dy_stride = round_up(s.out, kRowPad),
-                                         .dw_stride = round_up(s.in, kRowPad)},
-                      [op](const Operands& at, k::LinearGradWArgs& a) {
-                        a.x = at.at(op.x);
-                        a.dy = at.at(op.dy);
-                        a.dw = at.f32(op.dw);
-                        a.db = at.f32(op.db);
-                      });
+    return one_launch(in, k::linear_grad_weights, op,
+                      {.type = type_of(s.dtype),
+                       .y_type = type_of(s.y_dtype),
+                       .n = s.rows,
+                       .in = s.in,
+                       .out = s.out,
+                       .x_stride = round_up(s.in, kRowPad),
+                       .dy_stride = round_up(s.out, kRowPad),
+                       .dw_stride = round_up(s.in, kRowPad)});
   return by_library(in, LinearPass::grad_weights, s, {op.dw, DType::f32, s.out, s.in}, [op](const Operands& at) {
     return LinearOperands{.x = at.at(op.x), .w = at.at(op.dw), .y = at.at(op.dy), .b = at.f32(op.db)};
   });
 }
 
 std::unique_ptr<Kernel> prepare(const Add& op, const Context& in) {
-  return one_launch(in, k::add, k::AddArgs{.type = type_of(in.dtype(op.y)), .n = in.shape(op.y).stored()},
-                    [op](const Operands& at, k::AddArgs& a) {
-                      a.a = at.at(op.a);
-                      a.b = at.at(op.b);
-                      a.y = at.at(op.y);
-                    });
+  return one_launch(in, k::add, op, {.type = type_of(in.dtype(op.y)), .n = in.shape(op.y).stored()});
 }
 
 std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Context& in) {
   const Shape& s = in.shape(op.logits);
-  return one_launch(
-      in, k::softmax_cross_entropy,
-      k::SoftmaxCrossEntropyArgs{
-          .n = s[0], .classes = s[1], .stride = round_up(s[1], kRowPad), .label_smoothing = op.label_smoothing},
-      [op](const Operands& at, k::SoftmaxCrossEntropyArgs& a) {
-        a.logits = at.f32(op.logits);
-        a.labels = at.i32(op.labels);
-        a.second_labels = at.i32(op.second_labels);
-        a.second_shares = at.f32(op.second_shares);
-        a.losses = at.f32(op.losses);
-        a.predicted = at.i32(op.predicted);
-        a.label_rank = at.i32(op.label_rank);
-        a.dlogits = at.f32(op.dlogits);
-        a.loss_scale = at.at<const double>(op.loss_scale);  // the first member of LossScaleState
-        a.predivide = op.predivide;
-      });
+  return one_launch(in, k::softmax_cross_entropy, op,
+                    {.n = s[0],
+                     .classes = s[1],
+                     .stride = round_up(s[1], kRowPad),
+                     .label_smoothing = op.label_smoothing,
+                     .predivide = op.predivide});
 }
 
 std::unique_ptr<Kernel> prepare(const Cast& op, const Context& in) {
-  const k::CastArgs args{.from = type_of(in.dtype(op.x)), .to = type_of(in.dtype(op.y)), .n = in.shape(op.x).stored()};
-  return make_plain_kernel(in.label(), [op, args, stream = in.stream()](const Operands& at) {
-    auto a = args;
-    a.x = at.at(op.x);
-    a.y = at.at(op.y);
-    return [=] { CT_CUDA(k::cast(a, stream)); };
-  });
+  return one_launch(in, k::cast, op,
+                    {.from = type_of(in.dtype(op.x)), .to = type_of(in.dtype(op.y)), .n = in.shape(op.x).stored()});
 }
 
 }  // namespace ct::cuda

@@ -1,7 +1,6 @@
 #include "kernels/sequence_pool.h"
 
-#include "device/cuda/cuda_kernel.h"
-#include "device/cuda/layers.h"
+#include "device/cuda/one_launch.h"
 
 namespace ct::cuda {
 namespace {
@@ -24,24 +23,11 @@ k::SequencePoolShape pool_shape(const Context& in, ValueId x, ValueId score) {
 }  // namespace
 
 std::unique_ptr<Kernel> prepare(const SequencePool& op, const Context& in) {
-  return make_plain_kernel(
-      in.label(), [op, s = pool_shape(in, op.x, op.score), stream = in.stream()](const Operands& at) {
-        const k::SequencePoolArgs args{.shape = s, .x = at.at(op.x), .score = at.at(op.score), .y = at.at(op.y)};
-        return [=] { CT_CUDA(k::sequence_pool(args, stream)); };
-      });
+  return one_launch(in, k::sequence_pool, op, {.shape = pool_shape(in, op.x, op.score)});
 }
 
 std::unique_ptr<Kernel> prepare(const SequencePoolGrad& op, const Context& in) {
-  return make_plain_kernel(in.label(),
-                           [op, s = pool_shape(in, op.x, op.score), stream = in.stream()](const Operands& at) {
-                             const k::SequencePoolGradArgs args{.shape = s,
-                                                                .x = at.at(op.x),
-                                                                .score = at.at(op.score),
-                                                                .dy = at.at(op.dy),
-                                                                .dx = at.at(op.dx),
-                                                                .dscore = at.at(op.dscore)};
-                             return [=] { CT_CUDA(k::sequence_pool_grad(args, stream)); };
-                           });
+  return one_launch(in, k::sequence_pool_grad, op, {.shape = pool_shape(in, op.x, op.score)});
 }
 
 }  // namespace ct::cuda

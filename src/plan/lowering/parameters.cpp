@@ -52,8 +52,7 @@ void Lowering::place_params() {
 std::vector<size_t> Lowering::by_place() const {
   std::vector<size_t> order(out_.flat.parameters.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return out_.flat.parameters[a].begin < out_.flat.parameters[b].begin; });
+  std::ranges::sort(order, {}, [&](size_t i) { return out_.flat.parameters[i].begin; });
   return order;
 }
 

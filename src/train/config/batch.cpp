@@ -1,5 +1,7 @@
 #include "train/config/batch.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -117,15 +119,11 @@ int64_t auto_ranks(const BatchKeys& keys, int64_t cores) {
 
 std::string batch_table(const BatchKeys& keys, const std::vector<int64_t>& listed) {
   std::string table = "ranks  train_batch_size  micro-batch  accumulation\n";
-  const auto cell = [](int64_t value, size_t width) {
-    const std::string text = std::to_string(value);
-    return std::string(width - std::min(width, text.size()), ' ') + text;
-  };
   for (const int64_t ranks : listed) {
-    table += cell(ranks, 5);
+    table += fmt::format("{:5}", ranks);
     try {
       const BatchSizes sizes = derive_batch(keys, ranks);
-      table += cell(sizes.train, 18) + cell(sizes.micro, 13) + cell(sizes.accumulation, 14) + "\n";
+      table += fmt::format("{:18}{:13}{:14}\n", sizes.train, sizes.micro, sizes.accumulation);
     } catch (const Error& error) {
       table += str("  ", error.what(), "\n");
     }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -143,8 +142,11 @@ std::vector<std::string> checked_words(const ConfigField& field, const Node& nod
   return words;
 }
 
-std::string words_text(const std::vector<std::string>& words) {
-  return "[" + joined(words, ", ", [](const std::string& word) { return flow(word); }) + "]";
+template <class Items>
+std::string list_text(const Items& items) {
+  const auto text =
+      Overload{[](int64_t item) { return std::to_string(item); }, [](const auto& item) { return flow(item); }};
+  return "[" + joined(items, ", ", text) + "]";
 }
 
 /// seed, or a list of flags.
@@ -244,19 +246,6 @@ std::string group_text(optim::ParameterGroup group) {
   return "{" + text + "}";
 }
 
-template <class Numbers>
-std::string numbers_text(const Numbers& numbers) {
-  std::string text;
-  for (const auto number : numbers) {
-    if (!text.empty()) text += ", ";
-    if constexpr (std::is_integral_v<decltype(number)>)
-      text += std::to_string(number);
-    else
-      text += flow(number);
-  }
-  return "[" + text + "]";
-}
-
 }  // namespace
 
 ConfigField as_field(const ConfigKey& key, const std::string& block) {
@@ -274,11 +263,11 @@ std::string field_text(const ConfigField& field) {
                  const std::string& open = field.rule.open;
                  return !*v ? (open.empty() ? std::string("null") : open) : std::string(**v ? "true" : "false");
                },
-               [](const std::array<double, 2>* v) { return numbers_text(*v); },
+               [](const std::array<double, 2>* v) { return list_text(*v); },
                [](const std::optional<double>* v) { return *v ? flow(**v) : std::string("null"); },
-               [](const std::vector<double>* v) { return numbers_text(*v); },
-               [](const std::vector<int64_t>* v) { return numbers_text(*v); },
-               [](const std::vector<std::string>* v) { return words_text(*v); },
+               [](const std::vector<double>* v) { return list_text(*v); },
+               [](const std::vector<int64_t>* v) { return list_text(*v); },
+               [](const std::vector<std::string>* v) { return list_text(*v); },
                [](const Compat* v) { return compat_text(*v); },
                [](const std::vector<AugmentStep>* v) { return "[" + joined(*v, ", ", step_text) + "]"; },
                [](const std::vector<optim::ParameterGroup>* v) { return "[" + joined(*v, ", ", group_text) + "]"; },

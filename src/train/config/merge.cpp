@@ -89,7 +89,7 @@ std::optional<Entry> take_normalize(Node& steps) {
 /// A schedule's key that stands for the optimizer's rate.
 bool is_rate_of_schedule(const std::string& key) {
   return std::ranges::any_of(optim::all_of<optim::LrSchedule>(), [&](const optim::LrSchedule& schedule) {
-    const std::string_view rate = std::visit([](const auto& s) { return s.kOverridesLr; }, schedule);
+    const std::string_view rate = optim::overrides_lr(schedule);
     return !rate.empty() && key == str("scheduler.params.", rate);
   });
 }

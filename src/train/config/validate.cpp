@@ -111,7 +111,7 @@ void read_or_leave_open(Config& config, const ConfigField& field, const Node& no
     config.origins[field.key] = node.mark.text();
     return;
   }
-  const std::string_view rate = std::visit([](const auto& s) { return s.kOverridesLr; }, config.scheduler);
+  const std::string_view rate = optim::overrides_lr(config.scheduler);
   if (!config.optimizer || field.key != str("scheduler.params.", rate)) return;
   const double lr = std::visit([](const auto& o) { return o.rates().lr; }, *config.optimizer);
   if (auto* const* target = std::get_if<double*>(&field.target)) **target = lr;
@@ -197,7 +197,7 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
   if (config.train.early_stopping.patience > 0 && config.train.best.split == BestSplit::last)
     fail(ExitCode::usage, at("train.early_stopping.patience"),
          "train.early_stopping.patience needs train.best.split val or test to watch");
-  const std::string_view of_schedule = std::visit([](const auto& s) { return s.kOverridesLr; }, config.scheduler);
+  const std::string_view of_schedule = optim::overrides_lr(config.scheduler);
   Config copy = config;
   std::string lr, instead;
   for (const ConfigField& field : config_fields(copy)) {

@@ -178,7 +178,7 @@ Metadata RunSaver::metadata() const {
                       .eval_views = config.train.eval_views,
                       .winograd = config.cpu.winograd,
                       .tf32 = config.cuda.tf32,
-                      .plans = run_.session.backend().plans()});
+                      .plans = run_.session.backend().plans.text()});
 }
 
 Metadata RunSaver::best_metadata(const ModelSelection& selection, const Judged& judged) const {

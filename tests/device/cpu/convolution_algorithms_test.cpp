@@ -225,43 +225,45 @@ TEST(ConvolutionAlgorithms, TheTableKnowsEveryTask) {
 TEST(ConvolutionAlgorithms, ThatWereTimedAreKeptAndTakenAgain) {
   convolution_enter_thread();
   const Problem p({2, 16, 8, 8, 16, 3, 1, 1}, /*planar=*/false, DType::f32);
-  ConvolutionAlgorithms timed({.winograd = false, .autotune = true}, "this machine"), table({}, "this machine");
-  ConvolutionAlgorithms elsewhere({}, "another machine");
+  PlanBook times, book;
+  ConvolutionAlgorithms timed({.winograd = false, .autotune = true}, "this machine", times);
+  ConvolutionAlgorithms table({}, "this machine", book), elsewhere({}, "another machine", book);
   std::map<ConvPass, Doubles> found;
   for (const ConvPass pass : kPasses) found[pass] = p.run(*timed.prepare(p.task(pass), p.values(pass)), pass).main;
-  const std::string plans = timed.plans();
+  const std::string plans = times.text();
   EXPECT_EQ(std::count(plans.begin(), plans.end(), '\n'), 3) << plans;
   EXPECT_NE(plans.find("this machine: convolution grad_w f32 2x8x8x16 8x8x16 kernel 3 stride 1 pad 1 bias\t"),
             std::string::npos)
       << plans;
   EXPECT_NE(plans.find("(direct "), std::string::npos) << plans;
   EXPECT_EQ(plans.find("winograd"), std::string::npos) << plans;
-  EXPECT_EQ(table.plans(), "");
+  table.prepare(p.task(ConvPass::forward), p.values(ConvPass::forward));
+  EXPECT_EQ(book.text(), "");
   for (ConvolutionAlgorithms* algorithms : {&table, &elsewhere}) {
-    algorithms->use_plans(plans);
+    book.use(plans);
     for (const ConvPass pass : kPasses) {
       const auto kernel = algorithms->prepare(p.task(pass), p.values(pass));
       if (algorithms == &table) {
         EXPECT_EQ(p.run(*kernel, pass).main, found[pass]);
       }
     }
-    EXPECT_EQ(algorithms->plans(), plans);  // for the machine that they are of, also where they mean nothing
-    EXPECT_EQ(algorithms->plans_missed(), "");
+    EXPECT_EQ(book.text(), plans);  // for the machine that they are of, also where they mean nothing
+    EXPECT_EQ(book.missed(), "");
   }
 }
 
 TEST(ConvolutionAlgorithms, OneThatIsNotThereIsNamed) {
   convolution_enter_thread();
   const Problem p({2, 16, 8, 8, 16, 3, 1, 1}, /*planar=*/false, DType::f32);
-  ConvolutionAlgorithms timed({.autotune = true}, "here");
+  PlanBook times, book;
+  ConvolutionAlgorithms timed({.autotune = true}, "here", times);
   timed.prepare(p.task(ConvPass::forward), p.values(ConvPass::forward));
-  std::string plans = timed.plans();
+  std::string plans = times.text();
   plans.replace(plans.find('\t') + 1, std::string::npos, "by hand (1 ms)\nno plan\n\t\n");
-  ConvolutionAlgorithms algorithms({}, "here");
-  algorithms.use_plans(plans);
+  book.use(plans);
+  ConvolutionAlgorithms algorithms({}, "here", book);
   EXPECT_NE(algorithms.prepare(p.task(ConvPass::forward), p.values(ConvPass::forward)), nullptr);
-  EXPECT_TRUE(algorithms.plans_missed().starts_with("the stored plan 'by' is none of here: convolution forward"))
-      << algorithms.plans_missed();
+  EXPECT_TRUE(book.missed().starts_with("the stored plan 'by' is none of here: convolution forward")) << book.missed();
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "device/cpu/kernels/linear.h"
 #include "device/cpu/kernels/targets.h"
+#include "device/cpu/kernels/typed.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/kernels/attention.cpp"
 #include "hwy/foreach_target.h"
@@ -192,8 +193,7 @@ void forward(const AttentionArgs<T>& a) {
     }
   zero_pads(a.y, s.n * s.tokens, all);
 }
-void Forward(const AttentionArgs<float>& args) { forward(args); }
-void ForwardBf16(const AttentionArgs<uint16_t>& args) { forward(args); }
+CT_TYPED_TARGET(Forward, forward, AttentionArgs)
 
 /// Logits become weights p; the sum of p * dp.
 HWY_INLINE float weights_again(float* row, const float* grads, int64_t tokens, int64_t self, float log_sum_exp) {
@@ -308,18 +308,13 @@ void backward(const AttentionGradArgs<T>& a) {
   if (a.dtemperature != nullptr) *a.dtemperature = static_cast<float>(dtemperature);
   zero_pads(a.dqkv, s.n * s.tokens, 3 * all);
 }
-void Backward(const AttentionGradArgs<float>& args) { backward(args); }
-void BackwardBf16(const AttentionGradArgs<uint16_t>& args) { backward(args); }
+CT_TYPED_TARGET(Backward, backward, AttentionGradArgs)
 
 }  // namespace ct::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ct::cpu {
-HWY_EXPORT(Forward);
-HWY_EXPORT(ForwardBf16);
-HWY_EXPORT(Backward);
-HWY_EXPORT(BackwardBf16);
 
 size_t attention_workspace(const AttentionShape& s) {
   const HeadSizes size(s);
@@ -331,9 +326,7 @@ size_t attention_grad_workspace(const AttentionShape& s) {
   return static_cast<size_t>(5 * size.matrix + 2 * size.panels + 2 * size.weights + size.tile * size.row + size.few +
                              padded(size.tile));
 }
-void attention(const AttentionArgs<float>& args) { HWY_DYNAMIC_DISPATCH(Forward)(args); }
-void attention(const AttentionArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(ForwardBf16)(args); }
-void attention_grad(const AttentionGradArgs<float>& args) { HWY_DYNAMIC_DISPATCH(Backward)(args); }
-void attention_grad(const AttentionGradArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(BackwardBf16)(args); }
+CT_TYPED_KERNEL(attention, Forward, AttentionArgs)
+CT_TYPED_KERNEL(attention_grad, Backward, AttentionGradArgs)
 }  // namespace ct::cpu
 #endif

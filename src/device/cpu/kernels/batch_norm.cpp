@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "device/cpu/kernels/targets.h"
+#include "device/cpu/kernels/typed.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/kernels/batch_norm.cpp"
 #include "hwy/foreach_target.h"
@@ -203,31 +204,18 @@ HWY_INLINE void backward(const BatchNormGradArgs<T>& a) {
   return a.b != nullptr ? grad_passes<Mask::again, false>(a) : grad_passes<Mask::from_y, false>(a);
 }
 
-void Forward(const BatchNormArgs<float>& a) { forward(a); }
-void ForwardBf16(const BatchNormArgs<uint16_t>& a) { forward(a); }
-void Result(const BatchNormArgs<float>& a) { result(a); }
-void ResultBf16(const BatchNormArgs<uint16_t>& a) { result(a); }
-void Backward(const BatchNormGradArgs<float>& a) { backward(a); }
-void BackwardBf16(const BatchNormGradArgs<uint16_t>& a) { backward(a); }
+CT_TYPED_TARGET(Forward, forward, BatchNormArgs)
+CT_TYPED_TARGET(Result, result, BatchNormArgs)
+CT_TYPED_TARGET(Backward, backward, BatchNormGradArgs)
 
 }  // namespace ct::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ct::cpu {
-HWY_EXPORT(Forward);
-HWY_EXPORT(ForwardBf16);
-HWY_EXPORT(Result);
-HWY_EXPORT(ResultBf16);
-HWY_EXPORT(Backward);
-HWY_EXPORT(BackwardBf16);
-
-void batch_norm(const BatchNormArgs<float>& args) { HWY_DYNAMIC_DISPATCH(Forward)(args); }
-void batch_norm(const BatchNormArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(ForwardBf16)(args); }
-void batch_norm_result(const BatchNormArgs<float>& args) { HWY_DYNAMIC_DISPATCH(Result)(args); }
-void batch_norm_result(const BatchNormArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(ResultBf16)(args); }
-void batch_norm_grad(const BatchNormGradArgs<float>& args) { HWY_DYNAMIC_DISPATCH(Backward)(args); }
-void batch_norm_grad(const BatchNormGradArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(BackwardBf16)(args); }
+CT_TYPED_KERNEL(batch_norm, Forward, BatchNormArgs)
+CT_TYPED_KERNEL(batch_norm_result, Result, BatchNormArgs)
+CT_TYPED_KERNEL(batch_norm_grad, Backward, BatchNormGradArgs)
 
 size_t batch_norm_workspace(const BatchNormShape& shape) {
   return static_cast<size_t>(shape.channels) * (2 * sizeof(double) + 4 * sizeof(float));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "device/cpu/kernels/targets.h"
+#include "device/cpu/kernels/typed.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/kernels/dropout.cpp"
 #include "hwy/foreach_target.h"
@@ -100,18 +101,13 @@ HWY_INLINE void dropout_pass(const DropoutArgs<T>& a) {
     store(dv, hn::IfThenElseZero(keep, hn::Mul(x, hn::Set(dv, a.scale))), a.y + group + i);
   });
 }
-void Dropout(const DropoutArgs<float>& args) { dropout_pass(args); }
-void DropoutBf16(const DropoutArgs<uint16_t>& args) { dropout_pass(args); }
+CT_TYPED_TARGET(Dropout, dropout_pass, DropoutArgs)
 
 }  // namespace ct::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ct::cpu {
-HWY_EXPORT(Dropout);
-HWY_EXPORT(DropoutBf16);
-
-void dropout(const DropoutArgs<float>& args) { HWY_DYNAMIC_DISPATCH(Dropout)(args); }
-void dropout(const DropoutArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(DropoutBf16)(args); }
+CT_TYPED_KERNEL(dropout, Dropout, DropoutArgs)
 }  // namespace ct::cpu
 #endif

@@ -5,6 +5,7 @@
 
 #include "device/cpu/kernels/linear.h"
 #include "device/cpu/kernels/targets.h"
+#include "device/cpu/kernels/typed.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/kernels/experts.cpp"
 #include "hwy/foreach_target.h"
@@ -37,8 +38,7 @@ HWY_INLINE void dispatch_pass(const DispatchArgs<T>& a) {
       for (int64_t c = 0; c < row; c += kLanes) store(d, hn::Mul(weight, load(d, x + c)), to + c);
     }
 }
-void Dispatch(const DispatchArgs<float>& args) { dispatch_pass(args); }
-void DispatchBf16(const DispatchArgs<uint16_t>& args) { dispatch_pass(args); }
+CT_TYPED_TARGET(Dispatch, dispatch_pass, DispatchArgs)
 
 /// The row of an expert's results that lies in that slot.
 template <class T>
@@ -65,8 +65,7 @@ HWY_INLINE void combine_pass(const CombineArgs<T>& a) {
     }
   }
 }
-void Combine(const CombineArgs<float>& args) { combine_pass(args); }
-void CombineBf16(const CombineArgs<uint16_t>& args) { combine_pass(args); }
+CT_TYPED_TARGET(Combine, combine_pass, CombineArgs)
 
 template <class T>
 HWY_INLINE void combine_grad_weights_pass(const CombineGradWeightsArgs<T>& a) {
@@ -80,16 +79,14 @@ HWY_INLINE void combine_grad_weights_pass(const CombineGradWeightsArgs<T>& a) {
     a.dweights[j] = hn::GetLane(hn::SumOfLanes(d, sum));
   }
 }
-void CombineGradWeights(const CombineGradWeightsArgs<float>& args) { combine_grad_weights_pass(args); }
-void CombineGradWeightsBf16(const CombineGradWeightsArgs<uint16_t>& args) { combine_grad_weights_pass(args); }
+CT_TYPED_TARGET(CombineGradWeights, combine_grad_weights_pass, CombineGradWeightsArgs)
 
 template <class T>
 HWY_INLINE void jitter_pass(const JitterArgs<T>& a) {
   for (int64_t i = 0; i < a.n; ++i)
     store(d1, hn::Mul(load(d1, a.x + i), hn::Set(d1, jitter_factor(*a.key, a.number, i))), a.y + i);
 }
-void Jitter(const JitterArgs<float>& args) { jitter_pass(args); }
-void JitterBf16(const JitterArgs<uint16_t>& args) { jitter_pass(args); }
+CT_TYPED_TARGET(Jitter, jitter_pass, JitterArgs)
 
 /// The softmax of a row's two scores.
 struct Shares {
@@ -111,8 +108,7 @@ HWY_INLINE void mix_pass(const SoftmaxMixArgs<T>& a) {
       store(d, hn::MulAdd(of_a, load(d, a.a + c), hn::Mul(of_b, load(d, a.b + c))), a.y + c);
   }
 }
-void SoftmaxMix(const SoftmaxMixArgs<float>& args) { mix_pass(args); }
-void SoftmaxMixBf16(const SoftmaxMixArgs<uint16_t>& args) { mix_pass(args); }
+CT_TYPED_TARGET(SoftmaxMix, mix_pass, SoftmaxMixArgs)
 
 template <class T>
 HWY_INLINE void mix_grad_pass(const SoftmaxMixGradArgs<T>& a) {
@@ -134,40 +130,18 @@ HWY_INLINE void mix_grad_pass(const SoftmaxMixGradArgs<T>& a) {
     dscores[1] = -slope;
   }
 }
-void SoftmaxMixGrad(const SoftmaxMixGradArgs<float>& args) { mix_grad_pass(args); }
-void SoftmaxMixGradBf16(const SoftmaxMixGradArgs<uint16_t>& args) { mix_grad_pass(args); }
+CT_TYPED_TARGET(SoftmaxMixGrad, mix_grad_pass, SoftmaxMixGradArgs)
 
 }  // namespace ct::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ct::cpu {
-HWY_EXPORT(Dispatch);
-HWY_EXPORT(DispatchBf16);
-HWY_EXPORT(Combine);
-HWY_EXPORT(CombineBf16);
-HWY_EXPORT(CombineGradWeights);
-HWY_EXPORT(CombineGradWeightsBf16);
-HWY_EXPORT(Jitter);
-HWY_EXPORT(JitterBf16);
-HWY_EXPORT(SoftmaxMix);
-HWY_EXPORT(SoftmaxMixBf16);
-HWY_EXPORT(SoftmaxMixGrad);
-HWY_EXPORT(SoftmaxMixGradBf16);
-
-void dispatch(const DispatchArgs<float>& args) { HWY_DYNAMIC_DISPATCH(Dispatch)(args); }
-void dispatch(const DispatchArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(DispatchBf16)(args); }
-void combine(const CombineArgs<float>& args) { HWY_DYNAMIC_DISPATCH(Combine)(args); }
-void combine(const CombineArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(CombineBf16)(args); }
-void combine_grad_weights(const CombineGradWeightsArgs<float>& args) { HWY_DYNAMIC_DISPATCH(CombineGradWeights)(args); }
-void combine_grad_weights(const CombineGradWeightsArgs<uint16_t>& args) {
-  HWY_DYNAMIC_DISPATCH(CombineGradWeightsBf16)(args);
-}
-void jitter(const JitterArgs<float>& args) { HWY_DYNAMIC_DISPATCH(Jitter)(args); }
-void jitter(const JitterArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(JitterBf16)(args); }
-void softmax_mix(const SoftmaxMixArgs<float>& args) { HWY_DYNAMIC_DISPATCH(SoftmaxMix)(args); }
-void softmax_mix(const SoftmaxMixArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(SoftmaxMixBf16)(args); }
-void softmax_mix_grad(const SoftmaxMixGradArgs<float>& args) { HWY_DYNAMIC_DISPATCH(SoftmaxMixGrad)(args); }
-void softmax_mix_grad(const SoftmaxMixGradArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(SoftmaxMixGradBf16)(args); }
+CT_TYPED_KERNEL(dispatch, Dispatch, DispatchArgs)
+CT_TYPED_KERNEL(combine, Combine, CombineArgs)
+CT_TYPED_KERNEL(combine_grad_weights, CombineGradWeights, CombineGradWeightsArgs)
+CT_TYPED_KERNEL(jitter, Jitter, JitterArgs)
+CT_TYPED_KERNEL(softmax_mix, SoftmaxMix, SoftmaxMixArgs)
+CT_TYPED_KERNEL(softmax_mix_grad, SoftmaxMixGrad, SoftmaxMixGradArgs)
 }  // namespace ct::cpu
 #endif

@@ -6,6 +6,7 @@
 
 #include "device/cpu/kernels/linear.h"
 #include "device/cpu/kernels/targets.h"
+#include "device/cpu/kernels/typed.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/kernels/fff.cpp"
 #include "hwy/foreach_target.h"
@@ -184,8 +185,7 @@ void TreeGeluGrad(const FffTrees& t, int64_t rows, const float* x, const float* 
 void TreeGeluGradBf16(const FffTrees& t, int64_t rows, const uint16_t* x, const uint16_t* dy, uint16_t* dx) {
   gelu_grad_rows(t, rows, x, dy, dx);
 }
-void Layer(const FffArgs<float>& args) { layer(args); }
-void LayerBf16(const FffArgs<uint16_t>& args) { layer(args); }
+CT_TYPED_TARGET(Layer, layer, FffArgs)
 
 }  // namespace ct::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -196,8 +196,6 @@ HWY_EXPORT(TreeGelu);
 HWY_EXPORT(TreeGeluBf16);
 HWY_EXPORT(TreeGeluGrad);
 HWY_EXPORT(TreeGeluGradBf16);
-HWY_EXPORT(Layer);
-HWY_EXPORT(LayerBf16);
 
 void tree_gelu(const FffTrees& trees, int64_t rows, const float* x, float* y) {
   HWY_DYNAMIC_DISPATCH(TreeGelu)(trees, rows, x, y);
@@ -216,7 +214,6 @@ size_t fff_workspace_bytes(const FffTrees& trees, int64_t in, int64_t out, size_
   return static_cast<size_t>(padded(trees.width()) * padded(out)) * element_bytes +
          static_cast<size_t>(kFffRowsTogether * padded(in)) * sizeof(float);
 }
-void fff(const FffArgs<float>& args) { HWY_DYNAMIC_DISPATCH(Layer)(args); }
-void fff(const FffArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(LayerBf16)(args); }
+CT_TYPED_KERNEL(fff, Layer, FffArgs)
 }  // namespace ct::cpu
 #endif

@@ -5,6 +5,7 @@
 
 #include "device/cpu/kernels/linear.h"
 #include "device/cpu/kernels/targets.h"
+#include "device/cpu/kernels/typed.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/kernels/layer_norm.cpp"
 #include "hwy/cache_control.h"
@@ -198,25 +199,16 @@ HWY_INLINE void backward(const LayerNormGradArgs<T>& a) {
   if (past) hwy::FlushStream();
 }
 
-void Forward(const LayerNormArgs<float>& a) { forward(a); }
-void ForwardBf16(const LayerNormArgs<uint16_t>& a) { forward(a); }
-void Backward(const LayerNormGradArgs<float>& a) { backward(a); }
-void BackwardBf16(const LayerNormGradArgs<uint16_t>& a) { backward(a); }
+CT_TYPED_TARGET(Forward, forward, LayerNormArgs)
+CT_TYPED_TARGET(Backward, backward, LayerNormGradArgs)
 
 }  // namespace ct::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ct::cpu {
-HWY_EXPORT(Forward);
-HWY_EXPORT(ForwardBf16);
-HWY_EXPORT(Backward);
-HWY_EXPORT(BackwardBf16);
-
-void layer_norm(const LayerNormArgs<float>& args) { HWY_DYNAMIC_DISPATCH(Forward)(args); }
-void layer_norm(const LayerNormArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(ForwardBf16)(args); }
-void layer_norm_grad(const LayerNormGradArgs<float>& args) { HWY_DYNAMIC_DISPATCH(Backward)(args); }
-void layer_norm_grad(const LayerNormGradArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(BackwardBf16)(args); }
+CT_TYPED_KERNEL(layer_norm, Forward, LayerNormArgs)
+CT_TYPED_KERNEL(layer_norm_grad, Backward, LayerNormGradArgs)
 
 size_t layer_norm_workspace(const LayerNormShape& shape) {
   return static_cast<size_t>(padded(shape.columns)) * 2 * (sizeof(float) + sizeof(double));

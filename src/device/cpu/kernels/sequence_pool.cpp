@@ -5,6 +5,7 @@
 
 #include "device/cpu/kernels/linear.h"
 #include "device/cpu/kernels/targets.h"
+#include "device/cpu/kernels/typed.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/kernels/sequence_pool.cpp"
 #include "hwy/foreach_target.h"
@@ -50,8 +51,7 @@ HWY_INLINE void pool(const SequencePoolArgs<T>& a) {
     }
   }
 }
-void Pool(const SequencePoolArgs<float>& args) { pool(args); }
-void PoolBf16(const SequencePoolArgs<uint16_t>& args) { pool(args); }
+CT_TYPED_TARGET(Pool, pool, SequencePoolArgs)
 
 template <class T>
 HWY_INLINE void pool_grad(const SequencePoolGradArgs<T>& a) {
@@ -80,25 +80,18 @@ HWY_INLINE void pool_grad(const SequencePoolGradArgs<T>& a) {
     for (int64_t t = 0; t < tokens; ++t) write(p[t] * (g[t] - mean), dscore + t * kScoreRow);
   }
 }
-void PoolGrad(const SequencePoolGradArgs<float>& args) { pool_grad(args); }
-void PoolGradBf16(const SequencePoolGradArgs<uint16_t>& args) { pool_grad(args); }
+CT_TYPED_TARGET(PoolGrad, pool_grad, SequencePoolGradArgs)
 
 }  // namespace ct::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ct::cpu {
-HWY_EXPORT(Pool);
-HWY_EXPORT(PoolBf16);
-HWY_EXPORT(PoolGrad);
-HWY_EXPORT(PoolGradBf16);
 
 size_t sequence_pool_workspace(const SequencePoolShape& s) {
   return static_cast<size_t>(2 * padded(s.tokens) + padded(s.channels));
 }
-void sequence_pool(const SequencePoolArgs<float>& args) { HWY_DYNAMIC_DISPATCH(Pool)(args); }
-void sequence_pool(const SequencePoolArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(PoolBf16)(args); }
-void sequence_pool_grad(const SequencePoolGradArgs<float>& args) { HWY_DYNAMIC_DISPATCH(PoolGrad)(args); }
-void sequence_pool_grad(const SequencePoolGradArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(PoolGradBf16)(args); }
+CT_TYPED_KERNEL(sequence_pool, Pool, SequencePoolArgs)
+CT_TYPED_KERNEL(sequence_pool_grad, PoolGrad, SequencePoolGradArgs)
 }  // namespace ct::cpu
 #endif

@@ -4,6 +4,7 @@
 
 #include "device/cpu/kernels/linear.h"
 #include "device/cpu/kernels/targets.h"
+#include "device/cpu/kernels/typed.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/kernels/tokens.cpp"
 #include "hwy/foreach_target.h"
@@ -31,8 +32,7 @@ HWY_INLINE void add_positions(const TokensArgs<T>& a) {
       if (!own) x += s.x_stride;
     }
 }
-void TokensF32(const TokensArgs<float>& a) { add_positions(a); }
-void TokensBf16(const TokensArgs<uint16_t>& a) { add_positions(a); }
+CT_TYPED_TARGET(Tokens, add_positions, TokensArgs)
 
 template <class T>
 HWY_INLINE void sum_positions(const TokensGradArgs<T>& a) {
@@ -53,22 +53,14 @@ HWY_INLINE void sum_positions(const TokensGradArgs<T>& a) {
     }
   if (a.dclass_token != nullptr) std::copy_n(a.dpositions, stride, a.dclass_token);
 }
-void TokensGradF32(const TokensGradArgs<float>& a) { sum_positions(a); }
-void TokensGradBf16(const TokensGradArgs<uint16_t>& a) { sum_positions(a); }
+CT_TYPED_TARGET(TokensGrad, sum_positions, TokensGradArgs)
 
 }  // namespace ct::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ct::cpu {
-HWY_EXPORT(TokensF32);
-HWY_EXPORT(TokensBf16);
-HWY_EXPORT(TokensGradF32);
-HWY_EXPORT(TokensGradBf16);
-
-void tokens(const TokensArgs<float>& args) { HWY_DYNAMIC_DISPATCH(TokensF32)(args); }
-void tokens(const TokensArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(TokensBf16)(args); }
-void tokens_grad(const TokensGradArgs<float>& args) { HWY_DYNAMIC_DISPATCH(TokensGradF32)(args); }
-void tokens_grad(const TokensGradArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(TokensGradBf16)(args); }
+CT_TYPED_KERNEL(tokens, Tokens, TokensArgs)
+CT_TYPED_KERNEL(tokens_grad, TokensGrad, TokensGradArgs)
 }  // namespace ct::cpu
 #endif

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "device/cpu/kernels/targets.h"
+#include "device/cpu/kernels/typed.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/kernels/winograd.cpp"
 #include "hwy/foreach_target.h"
@@ -377,25 +378,16 @@ HWY_INLINE void grad_weights(const WinogradGradWArgs<T>& a) {
   if (!tiles.whole) to_weights(a, 0, s.in_channels, space.weights, sums);
 }
 
-void Forward(const WinogradArgs<float>& a) { forward(a); }
-void ForwardBf16(const WinogradArgs<uint16_t>& a) { forward(a); }
-void GradWeights(const WinogradGradWArgs<float>& a) { grad_weights(a); }
-void GradWeightsBf16(const WinogradGradWArgs<uint16_t>& a) { grad_weights(a); }
+CT_TYPED_TARGET(Forward, forward, WinogradArgs)
+CT_TYPED_TARGET(GradWeights, grad_weights, WinogradGradWArgs)
 
 }  // namespace ct::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ct::cpu {
-HWY_EXPORT(Forward);
-HWY_EXPORT(ForwardBf16);
-HWY_EXPORT(GradWeights);
-HWY_EXPORT(GradWeightsBf16);
-
-void winograd(const WinogradArgs<float>& args) { HWY_DYNAMIC_DISPATCH(Forward)(args); }
-void winograd(const WinogradArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(ForwardBf16)(args); }
-void winograd_grad_weights(const WinogradGradWArgs<float>& args) { HWY_DYNAMIC_DISPATCH(GradWeights)(args); }
-void winograd_grad_weights(const WinogradGradWArgs<uint16_t>& args) { HWY_DYNAMIC_DISPATCH(GradWeightsBf16)(args); }
+CT_TYPED_KERNEL(winograd, Forward, WinogradArgs)
+CT_TYPED_KERNEL(winograd_grad_weights, GradWeights, WinogradGradWArgs)
 size_t winograd_workspace(const WinogradShape& shape) { return forward_space(shape).floats(); }
 size_t winograd_grad_weights_workspace(const WinogradShape& shape) { return grad_weights_space(shape).floats(); }
 }  // namespace ct::cpu
