@@ -12,7 +12,6 @@
 #include <memory>
 #include <new>
 #include <numeric>
-#include <optional>
 #include <random>
 #include <vector>
 
@@ -86,7 +85,6 @@ class Fibers {
 struct Thread {
   enum class State { ready, at_barrier, at_warp_op, ended } state = State::ready;
   Place place;
-  ucontext_t context;
   void* fake_stack = nullptr;  // AddressSanitizer's
   void* fiber = nullptr;       // ThreadSanitizer's
   // at_barrier:
@@ -165,21 +163,65 @@ std::vector<unsigned> in_order(unsigned n, std::mt19937_64& random) {
   return order;
 }
 
+// ---- stacks, and the change from one to another
+
+/// Where code was left.
+struct Left {
+  void* registers[5];  // __builtin_setjmp's
+};
+// AddressSanitizer's marks of the stack stay; and the compiler must not see who goes on where.
+#define ON_HOST_CHANGES_STACKS __attribute__((noipa, no_sanitize("address")))
+
+ON_HOST_CHANGES_STACKS void go_on(Left& at) { __builtin_longjmp(at.registers, 1); }
+/// Goes on elsewhere. swapcontext() would do, but calls the system for the signal mask: most of the time of a kernel.
+ON_HOST_CHANGES_STACKS void change(Left& from, Left& to) {
+  if (__builtin_setjmp(from.registers) == 0) go_on(to);
+}
+ON_HOST_CHANGES_STACKS void change(Left& from, const ucontext_t& to) {
+  if (__builtin_setjmp(from.registers) == 0) setcontext(&to);
+}
+#undef ON_HOST_CHANGES_STACKS
+
+/// Stacks on which body() runs. It does not end: what it goes on with on a stack is the work of a later thread.
 class Stacks {
  public:
-  explicit Stacks(size_t n) : bytes_(n * kStack) {
+  explicit Stacks(size_t n) : bytes_(n * kStack), left_(n), begun_(n) {
     all_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all_ == MAP_FAILED) throw std::bad_alloc();
+    if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(all_, bytes_);  // marks of what lay there before
   }
-  ~Stacks() { munmap(all_, bytes_); }
+  ~Stacks() {
+    if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(all_, bytes_);
+    munmap(all_, bytes_);
+  }
   Stacks(const Stacks&) = delete;
   Stacks& operator=(const Stacks&) = delete;
+  size_t size() const { return left_.size(); }
   unsigned char* operator[](size_t i) const { return static_cast<unsigned char*>(all_) + i * kStack; }
+
+  /// To where stack i was left; at first to the body's begin.
+  void enter(size_t i, Left& from, void (*body)()) {
+    if (begun_[i]) return change(from, left_[i]);
+    begun_[i] = true;
+    ucontext_t context;
+    getcontext(&context);
+    context.uc_stack.ss_sp = (*this)[i];
+    context.uc_stack.ss_size = kStack;
+    context.uc_link = nullptr;
+    makecontext(&context, body, 0);
+    change(from, context);
+  }
+  void leave(size_t i, Left& to) { change(left_[i], to); }
 
  private:
   size_t bytes_;
   void* all_;
+  std::vector<Left> left_;
+  std::vector<bool> begun_;
 };
+
+/// Kept from launch to launch.
+thread_local std::unique_ptr<Stacks> stacks;
 
 // ---- a launch
 
@@ -246,20 +288,16 @@ class Launch {
     shared_.emplace_back(new unsigned char[shared_bytes_]);
     std::memset(shared_.back().get(), options().poison, shared_bytes_);
     // ThreadSanitizer would take what the threads of the last block did on their stacks for races with these.
-    if (!stacks_ || races_are_watched()) take_stacks();
+    if (!stacks || stacks->size() < threads_.size() || races_are_watched()) {
+      stacks.reset();
+      stacks = std::make_unique<Stacks>(threads_.size());
+    }
     start_threads(block);
     const auto warps = static_cast<unsigned>((threads_.size() + kWarp - 1) / kWarp);
     do {
       for (unsigned warp : in_order(warps, random_)) run_warp(warp);
     } while (!failure_ && pass_barrier());
     end_threads();
-  }
-
-  void take_stacks() {
-    stacks_.emplace(threads_.size());
-    if (!__asan_unpoison_memory_region) return;
-    // What lay at these addresses before may have left marks of its frames.
-    for (size_t i = 0; i < threads_.size(); ++i) __asan_unpoison_memory_region((*stacks_)[i], kStack);
   }
 
   void start_threads(uint3 block) {
@@ -271,13 +309,6 @@ class Launch {
     const unsigned i = index_of(thread);
     thread = Thread{};
     thread.place = {{i % block_.x, i / block_.x % block_.y, i / block_.x / block_.y}, block};
-    getcontext(&thread.context);
-    thread.context.uc_stack.ss_sp = (*stacks_)[i];
-    thread.context.uc_stack.ss_size = kStack;
-    thread.context.uc_link = nullptr;
-    makecontext(&thread.context, &Launch::thread_main, 0);
-    // Known to the context by now. AddressSanitizer would clear what it knows of that stack at every change.
-    thread.context.uc_stack = {};
     if (!races_are_watched()) return;
     thread.fiber = fibers().next();
     become(thread.fiber);
@@ -286,10 +317,9 @@ class Launch {
   }
 
   void end_threads() {
-    for (Thread& thread : threads_) {
-      if (thread.state != Thread::State::ended && __asan_unpoison_memory_region)
-        __asan_unpoison_memory_region((*stacks_)[index_of(thread)], kStack);
-      if (!races_are_watched()) continue;
+    if (failure_) stacks.reset();  // some threads have not ended
+    if (!races_are_watched()) return;
+    for (const Thread& thread : threads_) {
       become(thread.fiber);
       __tsan_release(&over_);
       become(host_fiber_);
@@ -386,28 +416,28 @@ class Launch {
   /// In the scheduler: the thread's turn.
   void enter(Thread& thread) {
     running_ = &thread;
+    const unsigned i = index_of(thread);
     void* fake_stack = nullptr;
-    if (__sanitizer_start_switch_fiber)
-      __sanitizer_start_switch_fiber(&fake_stack, (*stacks_)[index_of(thread)], kStack);
+    if (__sanitizer_start_switch_fiber) __sanitizer_start_switch_fiber(&fake_stack, (*stacks)[i], kStack);
     if (races_are_watched()) become(thread.fiber);
-    swapcontext(&host_context_, &thread.context);
+    stacks->enter(i, host_, thread_main);
     if (__sanitizer_finish_switch_fiber) __sanitizer_finish_switch_fiber(fake_stack, nullptr, nullptr);
     running_ = nullptr;
   }
 
-  /// In a thread: back to the scheduler, until the thread has its turn again.
+  /// In a thread: back to the scheduler, until the thread has its turn again; at its end, until another thread of this
+  /// launch or a later one has it on this stack.
   void leave(Thread::State state) {
-    Thread& thread = *running_;
-    thread.state = state;
+    running_->state = state;
     if (__sanitizer_start_switch_fiber)
-      __sanitizer_start_switch_fiber(state == Thread::State::ended ? nullptr : &thread.fake_stack, host_stack_,
+      __sanitizer_start_switch_fiber(state == Thread::State::ended ? nullptr : &running_->fake_stack, host_stack_,
                                      host_stack_size_);
     if (races_are_watched()) become(host_fiber_);
-    swapcontext(&thread.context, &host_context_);
-    if (__sanitizer_finish_switch_fiber)
-      __sanitizer_finish_switch_fiber(thread.fake_stack, &host_stack_, &host_stack_size_);
+    stacks->leave(index_of(*running_), host_);
+    arrive();
   }
 
+  static void arrive();
   static void thread_main();
   static Fibers& fibers() {
     static Fibers fibers;
@@ -419,10 +449,9 @@ class Launch {
   const std::function<void()>& kernel_;
   std::mt19937_64 random_;
   std::vector<Thread> threads_;  // of the block that runs
-  std::optional<Stacks> stacks_;
   Thread* running_ = nullptr;
   std::exception_ptr failure_;
-  ucontext_t host_context_ = {};
+  Left host_ = {};
   const void* host_stack_ = nullptr;
   size_t host_stack_size_ = 0;
   void* host_fiber_ = nullptr;
@@ -433,16 +462,22 @@ class Launch {
 
 thread_local Launch* current = nullptr;
 
-void Launch::thread_main() {
-  Launch& launch = *current;
+/// On the stack of the thread whose turn it is.
+void Launch::arrive() {
   if (__sanitizer_finish_switch_fiber)
-    __sanitizer_finish_switch_fiber(nullptr, &launch.host_stack_, &launch.host_stack_size_);
-  try {
-    launch.kernel_();
-  } catch (...) {
-    launch.failure_ = std::current_exception();
+    __sanitizer_finish_switch_fiber(current->running_->fake_stack, &current->host_stack_, &current->host_stack_size_);
+}
+
+void Launch::thread_main() {
+  arrive();
+  while (true) {
+    try {
+      current->kernel_();
+    } catch (...) {
+      current->failure_ = std::current_exception();
+    }
+    current->leave(Thread::State::ended);
   }
-  launch.leave(Thread::State::ended);
 }
 
 }  // namespace
