@@ -15,26 +15,38 @@
 
 namespace ct {
 
+enum class Placement { aligned, off_by_an_element };  // of operands, relative to a multiple of 64 bytes
+
 /// An operand's memory between guards. Guards of read operands are NaN, so that a kernel that uses them gives a wrong
 /// result; guards of written operands are finite numbers, so that a copied NaN is visible too.
 class Guarded {
  public:
   static constexpr size_t kGuardBytes = 64;
-  Guarded(const Value& value, bool written) : value_(value), guard_(written ? 0xA5 : 0xFF) {
+  Guarded(const Value& value, bool written, Placement placement = Placement::aligned)
+      : value_(value), guard_(written ? 0xA5 : 0xFF), begin_(kGuardBytes) {
+    // Structures (shape_of() in cases/case.h) stay aligned.
+    const bool structure = value.dtype == DType::u8 && value.shape.rank() == 1;
+    if (placement == Placement::off_by_an_element && !structure) begin_ += size_of(value.dtype);
     bytes_ = static_cast<size_t>(value.shape.stored()) * size_of(value.dtype);
-    all_ = static_cast<unsigned char*>(::operator new(bytes_ + 2 * kGuardBytes, std::align_val_t(64)));
+    all_ = static_cast<unsigned char*>(::operator new(size(), std::align_val_t(64)));
   }
   Guarded(Guarded&& other) noexcept
-      : value_(other.value_), guard_(other.guard_), bytes_(other.bytes_), all_(std::exchange(other.all_, nullptr)) {}
+      : value_(other.value_),
+        guard_(other.guard_),
+        begin_(other.begin_),
+        bytes_(other.bytes_),
+        all_(std::exchange(other.all_, nullptr)) {}
   ~Guarded() { ::operator delete(all_, std::align_val_t(64)); }
 
-  std::byte* data() const { return reinterpret_cast<std::byte*>(all_ + kGuardBytes); }
-  std::span<unsigned char> all() const { return {all_, bytes_ + 2 * kGuardBytes}; }
+  std::byte* data() const { return reinterpret_cast<std::byte*>(all_ + begin_); }
+  std::span<unsigned char> all() const { return {all_, size()}; }
+  /// Bytes from the begin of all() to the data.
+  size_t begin() const { return begin_; }
   Tensor tensor() const { return {data(), value_.dtype, value_.shape}; }
 
   /// Fills with dense values and zero pads; without values all bytes are 0xFF.
   void fill(const std::vector<double>& dense) {
-    std::memset(all_, guard_, bytes_ + 2 * kGuardBytes);
+    std::memset(all_, guard_, size());
     std::memset(data(), dense.empty() ? 0xFF : 0, bytes_);
     for (size_t i = 0; i < dense.size(); ++i) {
       const size_t at = position(i);
@@ -76,11 +88,10 @@ class Guarded {
         return reinterpret_cast<const uint8_t*>(data())[at];
     }
   }
-  std::vector<unsigned char> bytes() const { return {all_ + kGuardBytes, all_ + kGuardBytes + bytes_}; }
+  std::vector<unsigned char> bytes() const { return {all_ + begin_, all_ + begin_ + bytes_}; }
   bool intact() const {
     const auto is_guard = [this](unsigned char c) { return c == guard_; };
-    return std::all_of(all_, all_ + kGuardBytes, is_guard) &&
-           std::all_of(all_ + kGuardBytes + bytes_, all_ + 2 * kGuardBytes + bytes_, is_guard);
+    return std::all_of(all_, all_ + begin_, is_guard) && std::all_of(all_ + begin_ + bytes_, all_ + size(), is_guard);
   }
   bool pads_are_zero() const {
     const int64_t row = value_.shape.stride();
@@ -91,25 +102,28 @@ class Guarded {
   }
 
  private:
+  size_t size() const { return begin_ + bytes_ + kGuardBytes; }
   size_t position(size_t i) const {
     const auto columns = static_cast<size_t>(value_.shape.columns());
     return i / columns * static_cast<size_t>(value_.shape.stride()) + i % columns;
   }
   Value value_;
   unsigned char guard_;
-  size_t bytes_;
+  size_t begin_, bytes_;
   unsigned char* all_;
 };
 
-/// A Guarded in the backend's memory: itself on a host, otherwise a copy with its guards in device memory.
+/// A Guarded in the backend's memory: itself on a host, otherwise a copy with its guards in device memory. An operand
+/// that is only read ends at the end of the allocation, so that memory checkers see reads beyond it.
 class OnDevice {
  public:
-  OnDevice(Backend& backend, const Guarded& host) : backend_(backend), host_(host) {
+  OnDevice(Backend& backend, const Guarded& host, bool written) : backend_(backend), host_(host) {
     if (backend.is_host()) return;
-    memory_ = backend.allocate(host.all().size());
-    staging_ = backend.allocate_host(host.all().size());
+    const size_t bytes = host.all().size() - (written ? 0 : Guarded::kGuardBytes);
+    memory_ = backend.allocate(bytes);
+    staging_ = backend.allocate_host(bytes);
   }
-  std::byte* data() const { return memory_.data() == nullptr ? host_.data() : memory_.data() + Guarded::kGuardBytes; }
+  std::byte* data() const { return memory_.data() == nullptr ? host_.data() : memory_.data() + host_.begin(); }
   void upload() {
     if (memory_.data() == nullptr) return;
     std::memcpy(staging_.data(), host_.all().data(), memory_.bytes());
@@ -132,19 +146,21 @@ class OnDevice {
 /// A case in memory, prepared by a backend.
 class CaseInMemory {
  public:
-  CaseInMemory(Backend& backend, const OpCase& c) : backend_(backend), case_(c) {
+  CaseInMemory(Backend& backend, const OpCase& c, Placement placement = Placement::aligned)
+      : backend_(backend), case_(c) {
     std::vector<Value> values;
+    std::vector<bool> is_written;
     const Ids written = writes(Op(c.op));
     for (size_t i = 0; i < c.operands.size(); ++i) {
       values.push_back(c.operands[i].value);
-      const bool is_written = std::count(written.begin(), written.end(), static_cast<ValueId>(i)) > 0;
-      memory_.emplace_back(c.operands[i].value, is_written);
+      is_written.push_back(std::count(written.begin(), written.end(), static_cast<ValueId>(i)) > 0);
+      memory_.emplace_back(c.operands[i].value, is_written.back(), placement);
     }
     kernel_ = backend.prepare(c.op, values);
     workspace_ = std::make_unique<Guarded>(
         Value{.shape = {static_cast<int64_t>(kernel_->workspace_bytes())}, .dtype = DType::u8}, true);
-    for (const Guarded& memory : memory_) on_device_.emplace_back(backend, memory);
-    on_device_.emplace_back(backend, *workspace_);
+    for (size_t i = 0; i < memory_.size(); ++i) on_device_.emplace_back(backend, memory_[i], is_written[i]);
+    on_device_.emplace_back(backend, *workspace_, /*written=*/true);
     kernel_->bind(
         [this](ValueId id) {
           touched_.insert(id);

@@ -35,7 +35,8 @@ double library_rounding(const OpCase& c, ValueId id, double expected) {
   return 0;
 }
 
-/// NaN in place of every number that is written and that reads() does not name: whoever reads it shows.
+}  // namespace
+
 OpCase with_unread_numbers_spoiled(OpCase c) {
   const Ids read = reads(Op(c.op));
   for (size_t i = 0; i < c.operands.size(); ++i) {
@@ -48,20 +49,21 @@ OpCase with_unread_numbers_spoiled(OpCase c) {
   return c;
 }
 
+namespace {
+
 class Comparison {
  public:
-  Comparison(Backend& backend, const OpCase& c) : backend_(backend), case_(with_unread_numbers_spoiled(c)) {}
+  Comparison(const Backend& backend, const OpCase& c, const CaseInMemory& in_memory)
+      : backend_(backend), case_(c), in_memory_(in_memory) {}
 
   CaseResult run() {
-    CaseInMemory in_memory(backend_, case_);
-    in_memory.launch();
     const Ids read = reads(Op(case_.op)), written = writes(Op(case_.op));
-    for (const ValueId id : in_memory.touched())
+    for (const ValueId id : in_memory_.touched())
       if (std::ranges::count(read, id) + std::ranges::count(written, id) == 0)
         problem("operand ", id, " is used without reads() or writes() saying so");
     for (size_t i = 0; i < case_.operands.size(); ++i) {
       const auto id = static_cast<ValueId>(i);
-      const Guarded& memory = in_memory.memory()[i];
+      const Guarded& memory = in_memory_.memory()[i];
       const OpOperand& operand = case_.operands[i];
       if (!operand.after.empty() && std::count(written.begin(), written.end(), id) == 0)
         problem("operand ", i, " changes without writes() saying so");
@@ -74,7 +76,7 @@ class Comparison {
       before.fill(operand.before);
       if (memory.bytes() != before.bytes()) problem("operand ", i, " was changed");
     }
-    if (!in_memory.workspace().intact()) problem("memory around the workspace was written");
+    if (!in_memory_.workspace().intact()) problem("memory around the workspace was written");
     return std::move(result_);
   }
 
@@ -101,14 +103,24 @@ class Comparison {
     if (finite && !memory.pads_are_zero()) problem("pads of operand ", id, " are not zero");
   }
 
-  Backend& backend_;
-  const OpCase case_;
+  const Backend& backend_;
+  const OpCase& case_;
+  const CaseInMemory& in_memory_;
   CaseResult result_;
 };
 
 }  // namespace
 
-CaseResult run_case(Backend& backend, const OpCase& c) { return Comparison(backend, c).run(); }
+CaseResult compare(const Backend& backend, const OpCase& c, const CaseInMemory& in_memory) {
+  return Comparison(backend, c, in_memory).run();
+}
+
+CaseResult run_case(Backend& backend, const OpCase& c) {
+  const OpCase spoiled = with_unread_numbers_spoiled(c);
+  CaseInMemory in_memory(backend, spoiled);
+  in_memory.launch();
+  return compare(backend, spoiled, in_memory);
+}
 
 DType compute_type(const OpCase& c) {
   const auto has_loss_scale = [](const auto& op) {

@@ -167,34 +167,5 @@ TEST(BiasGrad, NaNReachesItsChannelOnly) {
   expect_same(db.values(), {100, 100, 100, kNaN, 100, 99, 100, 100});
 }
 
-TEST(BiasArgs, RefusesWhatMakesNoSense) {
-  Buffer<float> x(8), b(8), y(8);
-  BiasArgs args{.type = Type::f32,
-                .rows = 1,
-                .channels = 8,
-                .stride = 7,
-                .relu = false,
-                .x = x.data(),
-                .b = b.data(),
-                .y = y.data()};
-  EXPECT_EQ(bias(args, nullptr), cudaErrorInvalidValue);
-  args.stride = 8;
-  args.rows = -1;
-  EXPECT_EQ(bias(args, nullptr), cudaErrorInvalidValue);
-  BiasGradArgs grad{.type = static_cast<Type>(3),
-                    .rows = 1,
-                    .channels = 8,
-                    .stride = 8,
-                    .dy = x.data(),
-                    .y = nullptr,
-                    .db = y.data(),
-                    .workspace = nullptr};
-  EXPECT_EQ(bias_grad(grad, nullptr), cudaErrorInvalidValue);
-  grad.type = Type::f32;
-  grad.stride = 7;
-  EXPECT_EQ(bias_grad(grad, nullptr), cudaErrorInvalidValue);
-  for (const float v : y.values()) EXPECT_TRUE(std::isnan(v));
-}
-
 }  // namespace
 }  // namespace ct::kernels

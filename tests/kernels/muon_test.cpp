@@ -51,14 +51,6 @@ TEST(MuonMatrix, IsNormalisedIntoPaddedRowsAndScaledBack) {
     });
 }
 
-TEST(MuonMatrix, OfZerosStaysSo) {
-  Buffer<float> x(std::vector<float>(48)), left(48);
-  Buffer<double> workspace(kMuonNormBlocks);
-  const MuonMatrix m{.rows = 3, .columns = 16, .x_stride = 16, .left_stride = 16, .x = x.data(), .left = left.data()};
-  ASSERT_EQ(muon_begin(m, 1e-7, workspace.data(), nullptr), cudaSuccess);
-  for (const float v : left.values()) EXPECT_EQ(v, 0);
-}
-
 TEST(ScaledSum, GivesThePromisedBits) {
   for (const size_t n : {1u, 255u, 1000u}) {
     const std::vector<float> from = numbers(n, 1), to = numbers(n, 2);

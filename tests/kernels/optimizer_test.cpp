@@ -8,7 +8,6 @@
 
 #include "buffer.h"
 #include "reference/rules.h"
-#include "run.h"
 
 namespace ct::kernels {
 namespace {
@@ -109,11 +108,6 @@ struct Tensors {
         states{Buffer<float>(before[1], c.shift), Buffer<float>(before[2], c.shift), Buffer<float>(before[3], c.shift)},
         grads(gradient, c.shift),
         copy(c.copy, n, c.copy_shift) {}
-  void expect_untouched() const {
-    EXPECT_EQ(masters.values(), before[0]);
-    for (size_t k = 0; k < 3; ++k) EXPECT_EQ(states[k].values(), before[1 + k]);
-    copy.expect_untouched();
-  }
   size_t n;
   std::vector<float> before[4], gradient;
   Buffer<float> masters, states[3], grads;
@@ -189,36 +183,12 @@ void expect_promise(const Rule& rule, std::integral_constant<int, kForm>, const 
 
 TEST(Update, GivesThePromisedBits) {
   for_rules([](const auto& rule, auto form) {
-    on_host::in_all_orders([&] {
-      AllTensors all = make(cases());
-      for (auto& t : all)  // what no gradient reached
-        if (t->n > 2) t->grads.at(2) = t->gradient[2] = t->states[0].at(2) = t->before[1][2] = 0;
-      ASSERT_EQ(run(rule, all, cases(), some_step()), cudaSuccess);
-      for (size_t i = 0; i < all.size(); ++i)
-        ASSERT_NO_FATAL_FAILURE(expect_promise(rule, form, *all[i], cases()[i], i, some_step())) << "slice " << i;
-    });
-  });
-}
-
-TEST(Update, NotANumberShows) {
-  for_rules([]<class Rule>(const Rule& rule, auto) {
-    if (!Rule::kReadsGradients) return;
-    const Case c{.n = 9};
-    AllTensors all = make({c});
-    all[0]->grads.at(5) = kNan;
-    ASSERT_EQ(run(rule, all, {c}, some_step()), cudaSuccess);
-    for (size_t i = 0; i < c.n; ++i) EXPECT_EQ(std::isnan(all[0]->masters[i]), i == 5) << Rule::kName << " " << i;
-  });
-}
-
-TEST(Update, ASkippedStepWritesNothing) {
-  StepScalars step = some_step();
-  step.skip = 1;
-  step.grad_scale = kNan;
-  for_rules([&](const auto& rule, auto) {
     AllTensors all = make(cases());
-    ASSERT_EQ(run(rule, all, cases(), step), cudaSuccess);
-    for (const auto& t : all) t->expect_untouched();
+    for (auto& t : all)  // what no gradient reached
+      if (t->n > 2) t->grads.at(2) = t->gradient[2] = t->states[0].at(2) = t->before[1][2] = 0;
+    ASSERT_EQ(run(rule, all, cases(), some_step()), cudaSuccess);
+    for (size_t i = 0; i < all.size(); ++i)
+      ASSERT_NO_FATAL_FAILURE(expect_promise(rule, form, *all[i], cases()[i], i, some_step())) << "slice " << i;
   });
 }
 
@@ -310,34 +280,29 @@ TEST(Update, SlicesHaveTheStatesOfTheForm) {
 // ---- Muon's directions
 
 TEST(MuonMomentum, GivesThePromisedBits) {
-  const StepScalars s = some_step();
-  const auto rest = static_cast<float>(1 - 0.95);
-  for (const bool nesterov : {false, true})
-    for (const int64_t skip : {0, 1})
-      on_host::in_all_orders([&] {
-        AllTensors all = make(cases());
-        StepScalars step = s;
-        step.skip = skip;
-        const Operand<StepScalars> scalars(1, step);
-        std::vector<MuonMomentumSlice> slices;
-        for (auto& t : all)
-          slices.push_back(
-              {.grads = t->grads.data(), .momentum_buffer = t->states[0].data(), .n = static_cast<int64_t>(t->n)});
-        ASSERT_EQ(muon_momentum({.slices = slices.data(),
-                                 .slice_count = static_cast<int>(slices.size()),
-                                 .scalars = scalars.data(),
-                                 .momentum = 0.95,
-                                 .nesterov = nesterov},
-                                nullptr),
-                  cudaSuccess);
-        for (const auto& t : all)
-          for (size_t i = 0; i < t->n; ++i) {
-            const float g = t->gradient[i] * static_cast<float>(s.grad_scale), old = t->before[1][i];
-            const float b = std::fma(rest, g - old, old);
-            ASSERT_EQ(t->states[0][i], skip ? old : b) << i;
-            ASSERT_EQ(t->grads[i], skip ? t->gradient[i] : nesterov ? std::fma(rest, g - b, b) : b) << i;
-          }
-      });
+  const Operand<StepScalars> scalars(1, some_step());
+  const auto rest = static_cast<float>(1 - 0.95), scale = static_cast<float>(some_step().grad_scale);
+  for (const bool nesterov : {false, true}) {
+    AllTensors all = make(cases());
+    std::vector<MuonMomentumSlice> slices;
+    for (auto& t : all)
+      slices.push_back(
+          {.grads = t->grads.data(), .momentum_buffer = t->states[0].data(), .n = static_cast<int64_t>(t->n)});
+    ASSERT_EQ(muon_momentum({.slices = slices.data(),
+                             .slice_count = static_cast<int>(slices.size()),
+                             .scalars = scalars.data(),
+                             .momentum = 0.95,
+                             .nesterov = nesterov},
+                            nullptr),
+              cudaSuccess);
+    for (const auto& t : all)
+      for (size_t i = 0; i < t->n; ++i) {
+        const float g = t->gradient[i] * scale, old = t->before[1][i];
+        const float b = std::fma(rest, g - old, old);
+        ASSERT_EQ(t->states[0][i], b) << i;
+        ASSERT_EQ(t->grads[i], nesterov ? std::fma(rest, g - b, b) : b) << i;
+      }
+  }
 }
 
 // ---- running statistics
@@ -369,26 +334,15 @@ void expect_blend(const Tensors& t, float momentum, int64_t micro_batches) {
 }
 
 TEST(Blend, GivesThePromisedBits) {
-  on_host::in_all_orders([] {
-    AllTensors all = make(cases());
-    ASSERT_EQ(run_blend(all, 3, some_step()), cudaSuccess);
-    for (const auto& t : all) ASSERT_NO_FATAL_FAILURE(expect_blend(*t, t == all.front() ? 0.1f : 0.25f, 3));
-  });
+  AllTensors all = make(cases());
+  ASSERT_EQ(run_blend(all, 3, some_step()), cudaSuccess);
+  for (const auto& t : all) ASSERT_NO_FATAL_FAILURE(expect_blend(*t, t == all.front() ? 0.1f : 0.25f, 3));
 }
 
 TEST(Blend, LargeTensorsGiveABlockMoreThanOnePass) {
   AllTensors all = make({{.n = 5}, {.n = (size_t{1} << 20) + 1030, .copy = Copy::Kind::bf16}, {.n = 4097, .shift = 1}});
   ASSERT_EQ(run_blend(all, 2, some_step()), cudaSuccess);
   for (const auto& t : all) ASSERT_NO_FATAL_FAILURE(expect_blend(*t, t == all.front() ? 0.1f : 0.25f, 2));
-}
-
-TEST(Blend, ASkippedStepWritesNothing) {
-  StepScalars step = some_step();
-  step.skip = 1;
-  AllTensors all = make(cases());
-  ASSERT_EQ(run_blend(all, 3, step), cudaSuccess);
-  for (const auto& t : all) t->expect_untouched();
-  EXPECT_EQ(run_blend(all, 0, step), cudaErrorInvalidValue);
 }
 
 // ---- averages of weights
@@ -419,39 +373,10 @@ void expect_ema(const Tensors& t, double decay) {
 }
 
 TEST(Ema, GivesThePromisedBits) {
-  for (const double decay : {0.0, 0.9, 0.9999})
-    on_host::in_all_orders([&] {
-      AllTensors all = make(cases());
-      ASSERT_EQ(run_ema(all, decay, /*start=*/some_step().applied - 1, some_step()), cudaSuccess);
-      for (const auto& t : all) ASSERT_NO_FATAL_FAILURE(expect_ema(*t, decay));
-    });
-}
-
-TEST(Ema, UpToItsStartItIsTheWeights) {
-  for (const int64_t start : {some_step().applied, some_step().applied + 5}) {
+  for (const double decay : {0.0, 0.9, 0.9999}) {
     AllTensors all = make(cases());
-    ASSERT_EQ(run_ema(all, 0.9, start, some_step()), cudaSuccess);
-    for (const auto& t : all) EXPECT_EQ(t->states[0].values(), t->before[0]);
-  }
-}
-
-TEST(Ema, ASkippedStepWritesNothing) {
-  StepScalars step = some_step();
-  step.skip = 1;
-  for (const int64_t start : {int64_t{0}, step.applied}) {
-    AllTensors all = make(cases());
-    ASSERT_EQ(run_ema(all, 0.9, start, step), cudaSuccess);
-    for (const auto& t : all) t->expect_untouched();
-  }
-}
-
-TEST(Ema, TakesAnyNumberOfSlicesAndLargeOnes) {
-  for (const size_t count : {0u, 1u, 65u, 130u}) {
-    std::vector<Case> many(count, {.n = 5});
-    if (count == 1) many[0] = {.n = (size_t{1} << 20) + 1030};
-    AllTensors all = make(many);
-    ASSERT_EQ(run_ema(all, 0.5, 0, some_step()), cudaSuccess);
-    for (const auto& t : all) ASSERT_NO_FATAL_FAILURE(expect_ema(*t, 0.5)) << count;
+    ASSERT_EQ(run_ema(all, decay, /*start=*/some_step().applied - 1, some_step()), cudaSuccess);
+    for (const auto& t : all) ASSERT_NO_FATAL_FAILURE(expect_ema(*t, decay));
   }
 }
 

@@ -1,5 +1,7 @@
 #include "selftest/reference/attention.h"
 
+#include <limits>
+
 #include "selftest/cases/add_cases.h"
 #include "selftest/cases/case.h"
 
@@ -60,8 +62,9 @@ std::vector<AttentionProblem> attention_problems(DType type) {
     problems.emplace_back(type, AttentionSizes{1, 65, 2, 64, learnt}, learnt);   // the transformer on CIFAR-10
     problems.emplace_back(type, AttentionSizes{2, 17, 3, 24, !learnt}, learnt);  // rows with pads
   }
-  for (const AttentionSizes& s : {AttentionSizes{1, 1, 1, 5, false}, AttentionSizes{3, 2, 1, 1, true},
-                                  AttentionSizes{1, 33, 1, 72, false}, AttentionSizes{1, 400, 1, 16, true}})
+  for (const AttentionSizes& s :
+       {AttentionSizes{1, 1, 1, 5, false}, AttentionSizes{3, 2, 1, 1, true}, AttentionSizes{1, 33, 1, 72, false},
+        AttentionSizes{1, 400, 1, 16, true}, AttentionSizes{1, 9, 1, 129, false}, AttentionSizes{1, 5, 1, 260, true}})
     problems.emplace_back(type, s, /*learnt=*/true);
   return problems;
 }
@@ -96,6 +99,13 @@ void add_cases(Cases& cases, Of<Attention>, DType type) {
                            p.text(), train ? "" : ", evaluation"));
     }
   }
+  // A key that is not a number shows in all that meet it.
+  AttentionProblem p(type, {1, 40, 1, 4, false}, /*learnt_=*/false);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  p.qkv[p.s.in_qkv(p.s.key, 0, 0, 35, 0)] = nan;
+  Case c(type);
+  const ValueId qkv = c.wide_in(p.qkv_shape(), p.qkv), y = c.exact_out(p.y_shape(), Doubles(p.dy.size(), nan));
+  cases.push_back(c.of(Attention{qkv, kNone, y, kNone, 1, static_cast<float>(p.scale), false}, p.text(), " with NaN"));
 }
 
 void add_cases(Cases& cases, Of<AttentionGrad>, DType type) {

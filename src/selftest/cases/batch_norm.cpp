@@ -71,6 +71,7 @@ std::vector<NormProblem> norm_problems(DType type) {
     for (const bool relu : {false, true})
       for (const bool residual : {false, true})
         for (const double offset : {0.5, 100.0}) problems.push_back({type, shape, offset, relu, residual});
+  problems.push_back({type, {1, 50, 22, 8}, 0.5, true, true});  // rows of several parts
   return problems;
 }
 

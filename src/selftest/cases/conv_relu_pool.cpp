@@ -54,6 +54,11 @@ std::vector<std::shared_ptr<const PoolProblem>> pool_problems(DType type) {
   add({4, 3, 32, 32, 7, 5, 1, 0}, true);     // one channel beside the fast path
   add({17, 6, 14, 13, 16, 5, 1, 0}, false);  // one column beside it
   add({3, 3, 32, 32, 6, 5, 1, 0}, false);
+  add({1, 3, 6, 70, 2, 3, 1, 0}, false);    // several tiles in a row
+  add({2, 2, 8, 9, 3, 4, 1, 0}, false);     // an even kernel
+  add({1, 20, 6, 6, 18, 3, 1, 0}, false);   // more channels than slices
+  add({1, 9, 17, 16, 2, 15, 1, 0}, false);  // the largest kernel
+  add({1, 2, 16, 17, 9, 15, 1, 0}, true);
   return problems;
 }
 
@@ -85,7 +90,11 @@ void add_cases(Cases& cases, Of<ConvReluPool>, DType type) {
 }
 
 void add_cases(Cases& cases, Of<ConvReluPoolGradW>, DType type) {
-  for (const auto& p : pool_problems(type)) {
+  std::vector<std::shared_ptr<const PoolProblem>> problems = pool_problems(type);
+  if (type == DType::f32)  // sums in parts of many images, more than lanes, and of tiles of one
+    for (const reference::Conv& s : {reference::Conv{40, 1, 48, 48, 1, 1, 1, 0}, {1, 3, 9, 400, 2, 3, 1, 0}})
+      problems.push_back(std::make_shared<PoolProblem>(type, s, /*is_planar=*/false));
+  for (const auto& p : problems) {
     Case c(type);
     const auto g = conv_relu_pool_gradients(p->s, p->x, p->w, p->dy, p->argmax);
     const auto g2 = conv_relu_pool_gradients(p->s, squares(p->x), squares(p->w), squares(p->dy), p->argmax);

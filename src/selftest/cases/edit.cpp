@@ -34,7 +34,7 @@ std::vector<Kind> kinds(int32_t height, int32_t width) {
       {"blend",
        {{blend, {0, 0, width, height, 1, one / 3}},
         {blend, {0, 0, half_w, half_h, -1, one}},
-        {blend, {last, 0, 1, height, 0, one}},
+        {blend, {last, 0, 1, height, 1 << 30, one}},
         {blend, {0, 0, width, height, 0, one / 2}},
         {blend, {0, 0, 0, 0, 1, one}}}},
       {"brightness", factors(brightness)},
@@ -69,7 +69,6 @@ OpCase edit_case(const Shape& shape, const Kind& kind) {
   Doubles words;
   for (int64_t n = 0; n < shape[0]; ++n) {
     draws.push_back(kind.draws[at(n) % kind.draws.size()]);
-    if (draws.back().at[4] >= shape[0]) draws.back().at[4] = 0;
     words.insert(words.end(), kWords, 99);
     words.push_back(static_cast<double>(draws.back().kind));
     words.insert(words.end(), draws.back().at.begin(), draws.back().at.end());

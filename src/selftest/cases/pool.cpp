@@ -46,7 +46,8 @@ std::vector<MaxPoolProblem> max_pool_problems() {
                                               {1, 9, 8, 3, 5, 2, 2},
                                               {1, 11, 10, 4, 2, 3},
                                               {1, 5, 5, 2, 4, 3, 2},
-                                              {2, 1, 1, 16, 3, 2, 1}})
+                                              {2, 1, 1, 16, 3, 2, 1},
+                                              {1, 20, 16, 1, 15, 4, 7}})
     problems.emplace_back(s);
   return problems;
 }

@@ -19,9 +19,15 @@ void add_cases(Cases& cases, Of<StepControl>) {
     std::copy_n(schedule.begin() + 2 * kRow + 1, kCoefficients, s.coefficients.begin());
   };
   const double infinity = std::numeric_limits<double>::infinity();
-  for (const Doubles& sums : {Doubles{9, 16}, {1e-8}, {0, 0}, {infinity, 1}, {1, std::nan("")}})
+  std::vector<Doubles> all_sums{{9, 16}, {1e-8}, {0, 0}, {infinity, 1}, {1, std::nan("")}};
+  for (const size_t count : {1023, 1024, 1025, 3100}) {  // far apart, so that their order shows
+    all_sums.push_back(normal(count, static_cast<uint32_t>(count), 8));
+    for (double& sum : all_sums.back()) sum = std::exp(sum);
+  }
+  for (const Doubles& sums : all_sums)
     for (const double clip : {0.0, 0.5, 100.0})
       for (const int64_t leaves : {1, 3, 4}) {
+        if (sums.size() > 2 && (clip != 0.5 || leaves != 3)) continue;
         Case c;
         StepScalars after = before;
         double total = 0;
@@ -64,8 +70,10 @@ void add_cases(Cases& cases, Of<StepControl>) {
     const char* text;
     bool overflow;
     LossScaleState before, after;
+    double clip = 0;  // by the norm without the scale
   };
   for (const Scaled& p : {Scaled{"of a clean step", false, {1024, 7, 2, 2}, {1024, 8, 2, 2}},
+                          {"of a clipped step", false, {1024, 7, 2, 2}, {1024, 8, 2, 2}, /*clip=*/0.001},
                           {"doubled", false, {1024, 7, 3, 1}, {2048, 8, 3, 2}},
                           {"of an endured overflow", true, {1024, 7, 2, 2}, {1024, 8, 7, 1}},
                           {"lowered", true, {1024, 7, 2, 1}, {512, 8, 7, 1}},
@@ -77,14 +85,15 @@ void add_cases(Cases& cases, Of<StepControl>) {
     if (p.overflow)
       after.skipped = 3, after.bad_streak = 2, after.skip = 1;
     else
-      take_row(after), after.applied = 13, after.bad_streak = 0, after.skip = 0, after.grad_scale = 1 / 1024.0 / 2;
+      take_row(after), after.applied = 13, after.bad_streak = 0, after.skip = 0,
+                       after.grad_scale = (p.clip > 0 ? p.clip / (after.norm + 1e-6) : 1) / 2 / 1024.0;
     const ValueId s = c.in({2}, {p.overflow ? infinity : 9, 16}, DType::f64);
     const ValueId rows = c.in({3 * kRow}, schedule, DType::f64);
     const ValueId scalars = c.in_out(shape_of<StepScalars>(), bytes_of(before), bytes_of(after), {}, DType::u8);
     const ValueId scale = c.in_out(shape_of<LossScaleState>(), bytes_of(p.before), bytes_of(p.after), {}, DType::u8);
     const LossScaleOptions options{.min = 1, .window = 4, .hysteresis = 2};
     cases.push_back(
-        c.of(StepControl{s, rows, scalars, /*clip=*/0, /*micro_batches=*/2, scale, options}, " scale ", p.text));
+        c.of(StepControl{s, rows, scalars, p.clip, /*micro_batches=*/2, scale, options}, " scale ", p.text));
   }
 }
 

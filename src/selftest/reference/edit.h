@@ -141,7 +141,8 @@ inline EditImage edited(const std::vector<EditImage>& batch, size_t n, const Edi
       places([&](int64_t c, int64_t y, int64_t x) {
         if (x < at[0] || x >= at[0] + at[2] || y < at[1] || y >= at[1] + at[3]) return in(c, y, x);
         const double share = at[5] / static_cast<double>(kEditOne);
-        const double its = at[4] < 0 ? fill[static_cast<size_t>(c)] : batch[static_cast<size_t>(at[4])](c, y, x);
+        const bool none = at[4] < 0 || at[4] >= std::ssize(batch);
+        const double its = none ? fill[static_cast<size_t>(c)] : batch[static_cast<size_t>(at[4])](c, y, x);
         return std::floor((1 - share) * in(c, y, x) + share * its + 0.5);
       });
       break;

@@ -175,10 +175,12 @@ class Stacks {
   explicit Stacks(size_t n) : bytes_(n * kStack) {
     all_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all_ == MAP_FAILED) throw std::bad_alloc();
-    // What lay at these addresses before may have left AddressSanitizer's marks.
-    if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(all_, bytes_);
+    if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(all_, bytes_);  // marks of earlier mappings
   }
-  ~Stacks() { munmap(all_, bytes_); }
+  ~Stacks() {
+    if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(all_, bytes_);
+    munmap(all_, bytes_);
+  }
   Stacks(const Stacks&) = delete;
   Stacks& operator=(const Stacks&) = delete;
   size_t count() const { return bytes_ / kStack; }
