@@ -121,15 +121,41 @@ bool all_finite(StoredType type, std::span<const std::byte> elements) {
   return true;
 }
 
-bool is_float(StoredType type) { return type <= StoredType::bf16; }
+bool is_float(StoredType type) {
+  switch (type) {
+    case StoredType::f32:
+    case StoredType::f64:
+    case StoredType::f16:
+    case StoredType::bf16:
+      return true;
+    case StoredType::u8:
+    case StoredType::i32:
+    case StoredType::i64:
+      return false;
+  }
+  fail(ExitCode::bug, "unknown stored type");
+}
 
 std::optional<size_t> to_f32(StoredType type, std::span<const std::byte> from, std::span<float> to) {
   check(is_float(type) && from.size() == to.size() * size_of(type), from.size(), " bytes are not ", to.size(), " ",
         name_of(type));
-  if (type == StoredType::f32 && !to.empty()) std::memcpy(to.data(), from.data(), from.size());
-  if (type == StoredType::f16) convert_all<uint16_t>(from, to, from_f16);
-  if (type == StoredType::bf16) convert_all<uint16_t>(from, to, from_bf16);
-  if (type != StoredType::f64) return std::nullopt;
+  switch (type) {
+    case StoredType::f32:
+      if (!to.empty()) std::memcpy(to.data(), from.data(), from.size());
+      return std::nullopt;
+    case StoredType::f16:
+      convert_all<uint16_t>(from, to, from_f16);
+      return std::nullopt;
+    case StoredType::bf16:
+      convert_all<uint16_t>(from, to, from_bf16);
+      return std::nullopt;
+    case StoredType::f64:
+      break;
+    case StoredType::u8:
+    case StoredType::i32:
+    case StoredType::i64:
+      fail(ExitCode::bug, "internal error: ", name_of(type), " is not a float");
+  }
   std::optional<size_t> too_large;
   size_t i = 0;
   convert_all<double>(from, to, [&](double x) {

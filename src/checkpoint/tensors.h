@@ -13,7 +13,7 @@
 namespace ct {
 
 /// Element types of files, more than the engine's types (PyTorch counts batches in I64).
-enum class StoredType : uint8_t { f32, f64, f16, bf16, u8, i32, i64 };  // floats come first
+enum class StoredType : uint8_t { f32, f64, f16, bf16, u8, i32, i64 };
 size_t size_of(StoredType type);
 /// safetensors' names: "F32" …
 std::string_view name_of(StoredType type);

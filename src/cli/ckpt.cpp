@@ -255,17 +255,24 @@ constexpr int kTheyDiffer = 1;  // diff's own exit code for it
 /// Prints a line and returns true if the tensors differ.
 bool print_difference(const TensorDifference& d) {
   const std::string name = plain(d.name);
-  using Kind = TensorDifference::Kind;
-  if (d.kind == Kind::same_bytes) return false;
-  if (d.kind == Kind::values)
-    std::printf("%s: %llu elements differ, by %.6g at most, l2 %.6g\n", name.c_str(),
-                static_cast<unsigned long long>(d.differing), d.largest, d.l2);
-  else
-    std::printf("%s: %s\n", name.c_str(),
-                d.kind == Kind::only_first    ? "only in the first"
-                : d.kind == Kind::only_second ? "only in the second"
-                                              : "another shape or type");
-  return true;
+  switch (d.kind) {
+    case TensorDifference::Kind::same_bytes:
+      return false;
+    case TensorDifference::Kind::only_first:
+      std::printf("%s: only in the first\n", name.c_str());
+      return true;
+    case TensorDifference::Kind::only_second:
+      std::printf("%s: only in the second\n", name.c_str());
+      return true;
+    case TensorDifference::Kind::shape_or_type:
+      std::printf("%s: another shape or type\n", name.c_str());
+      return true;
+    case TensorDifference::Kind::values:
+      std::printf("%s: %llu elements differ, by %.6g at most, l2 %.6g\n", name.c_str(),
+                  static_cast<unsigned long long>(d.differing), d.largest, d.l2);
+      return true;
+  }
+  fail(ExitCode::bug, "unknown kind of difference");
 }
 
 int diff(const Words& words) {

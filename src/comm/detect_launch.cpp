@@ -135,9 +135,19 @@ void require_whole_world(const Environment& environment) {
 }  // namespace
 
 std::string name(Kind kind) {
-  constexpr const char* kNames[] = {"no launcher", "mpirun (Open MPI)", "mpiexec (PMI)", "srun",
-                                    "torchrun or launch (RANK, WORLD_SIZE)"};
-  return kNames[static_cast<size_t>(kind)];
+  switch (kind) {
+    case Kind::open_mpi:
+      return "mpirun (Open MPI)";
+    case Kind::pmi:
+      return "mpiexec (PMI)";
+    case Kind::slurm_step:
+      return "srun";
+    case Kind::address:
+      return "torchrun or launch (RANK, WORLD_SIZE)";
+    case Kind::none:
+      break;
+  }
+  return "no launcher";
 }
 
 Launch detect_launch(const Environment& environment) {

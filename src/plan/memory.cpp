@@ -41,9 +41,18 @@ void place_all(std::vector<MemoryPlan::Place*> todo, int64_t& arena_bytes) {
 }
 
 bool in_arena(const Value& value) {
-  const bool elsewhere =
-      value.space == MemorySpace::resident || value.space == MemorySpace::shared || value.space == MemorySpace::host;
-  return !elsewhere && value.base == kNone;
+  switch (value.space) {
+    case MemorySpace::input:
+    case MemorySpace::output:
+    case MemorySpace::transient:
+    case MemorySpace::exchange:
+      return value.base == kNone;
+    case MemorySpace::resident:
+    case MemorySpace::shared:
+    case MemorySpace::host:
+      return false;
+  }
+  fail(ExitCode::bug, "internal error: no such memory space");
 }
 
 /// The lives of a program's values, from what its steps touch.
@@ -133,9 +142,19 @@ MemoryPlan plan_memory(const LoweredProgram& program, const std::vector<size_t>&
 }
 
 int64_t& MemoryUse::of(MemoryCategory category) {
-  constexpr int64_t MemoryUse::*kPlaces[] = {&MemoryUse::other,     &MemoryUse::weights,   &MemoryUse::gradients,
-                                             &MemoryUse::gradients, &MemoryUse::optimizer, &MemoryUse::other};
-  return this->*kPlaces[static_cast<size_t>(category)];
+  switch (category) {
+    case MemoryCategory::weights:
+      return weights;
+    case MemoryCategory::gradients:
+    case MemoryCategory::partial_sums:
+      return gradients;
+    case MemoryCategory::optimizer:
+      return optimizer;
+    case MemoryCategory::activations:
+    case MemoryCategory::other:
+      return other;
+  }
+  fail(ExitCode::bug, "internal error: no such memory category");
 }
 
 MemoryUse memory_use(const LoweredProgram& program, const MemoryPlan& plan) {

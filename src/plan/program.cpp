@@ -11,7 +11,13 @@ Assignment Distribution::assignment() const {
 }
 
 int Distribution::micro_batch(int rank, int micro_step) const {
-  return assignment() == Assignment::contiguous ? rank * accumulation + micro_step : micro_step * ranks + rank;
+  switch (assignment()) {
+    case Assignment::contiguous:
+      return rank * accumulation + micro_step;
+    case Assignment::in_turn:
+      return micro_step * ranks + rank;
+  }
+  fail(ExitCode::bug, "internal error: no such assignment");
 }
 
 Origin origin(const std::vector<Value>& values, ValueId id) {

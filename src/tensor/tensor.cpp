@@ -5,8 +5,19 @@
 namespace ct {
 
 size_t size_of(DType dtype) {
-  constexpr size_t kSizes[] = {4, 8, 2, 2, 1, 4};
-  return kSizes[static_cast<size_t>(dtype)];
+  switch (dtype) {
+    case DType::f64:
+      return 8;
+    case DType::f32:
+    case DType::i32:
+      return 4;
+    case DType::bf16:
+    case DType::f16:
+      return 2;
+    case DType::u8:
+      return 1;
+  }
+  fail(ExitCode::bug, "unknown dtype");
 }
 
 std::string_view name_of(DType dtype) {

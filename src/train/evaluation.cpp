@@ -63,8 +63,15 @@ std::span<const View> views_of(EvalViews views) {
   static constexpr std::array kShiftedViews{View{{}, 0.25F},           View{kMirrored, 0.25F},
                                             View{kUp, 0.125F},         View{kDown, 0.125F},
                                             View{kUpMirrored, 0.125F}, View{kDownMirrored, 0.125F}};
-  constexpr std::span<const View> kViews[] = {kPlainViews, kMirroredViews, kShiftedViews};
-  return kViews[static_cast<size_t>(views)];
+  switch (views) {
+    case EvalViews::plain:
+      return kPlainViews;
+    case EvalViews::mirrored:
+      return kMirroredViews;
+    case EvalViews::shifted:
+      return kShiftedViews;
+  }
+  return {};
 }
 
 /// Runs the batch, whose images the evaluator holds, once for each view; the weighted sum of the logits.

@@ -2,9 +2,29 @@
 
 #include <cmath>
 
+#include "base/error.h"
+
 namespace ct {
 
-bool better(Metric metric, double a, double b) { return metric == Metric::accuracy ? a > b : a < b; }
+double Judged::Figures::of(Metric metric) const {
+  switch (metric) {
+    case Metric::accuracy:
+      return accuracy;
+    case Metric::loss:
+      return loss;
+  }
+  fail(ExitCode::bug, "no such metric");
+}
+
+bool better(Metric metric, double a, double b) {
+  switch (metric) {
+    case Metric::accuracy:
+      return a > b;
+    case Metric::loss:
+      return a < b;
+  }
+  fail(ExitCode::bug, "no such metric");
+}
 
 double ModelSelection::value(const Judged& judged) const { return chosen(judged).value(config_.train.best.metric); }
 

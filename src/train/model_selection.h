@@ -13,7 +13,7 @@ namespace ct {
 struct Judged {
   struct Figures {
     double loss = 0, accuracy = 0;
-    double of(Metric metric) const { return metric == Metric::accuracy ? accuracy : loss; }
+    double of(Metric metric) const;
     /// The value that train.best compares: NaN if the loss is not finite.
     double value(Metric metric) const { return std::isfinite(loss) ? of(metric) : std::nan(""); }
   };

@@ -80,8 +80,15 @@ std::string optimizer_note(const Config& config) {
 }
 
 static DType wire_of(CommDataType type) {
-  constexpr DType kTypes[] = {DType::f32, DType::f16, DType::bf16};
-  return kTypes[static_cast<size_t>(type)];
+  switch (type) {
+    case CommDataType::fp32:
+      return DType::f32;
+    case CommDataType::fp16:
+      return DType::f16;
+    case CommDataType::bf16:
+      return DType::bf16;
+  }
+  fail(ExitCode::bug, "no such type of communication");
 }
 
 Distribution distribution(const Config& config, const BatchSizes& batch, RankOf who) {

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <iterator>
 #include <string_view>
 
 namespace ct {
@@ -11,9 +10,21 @@ namespace ct {
 /// The current work of a rank, for messages and deadlines.
 enum class Phase : uint32_t { start, data, step, save, evaluation, end };
 inline std::string_view name_of(Phase phase) {
-  constexpr std::string_view kNames[] = {"start", "data", "step", "save", "evaluation", "end"};
-  const auto i = static_cast<size_t>(phase);  // of a peer, which may be anything
-  return i < std::size(kNames) ? kNames[i] : "an unknown phase";
+  switch (phase) {
+    case Phase::start:
+      return "start";
+    case Phase::data:
+      return "data";
+    case Phase::step:
+      return "step";
+    case Phase::save:
+      return "save";
+    case Phase::evaluation:
+      return "evaluation";
+    case Phase::end:
+      return "end";
+  }
+  return "an unknown phase";
 }
 
 /// A rank's signs of life, initially zero, in memory that other ranks may share. Only the rank itself writes them.

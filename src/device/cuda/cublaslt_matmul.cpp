@@ -70,10 +70,21 @@ Product product(LinearPass pass, const LinearShape& s) {
   fail(ExitCode::bug, "internal error: no such pass");
 }
 
+const char* result_of(LinearPass pass) {
+  switch (pass) {
+    case LinearPass::forward:
+      return "linear";
+    case LinearPass::grad_input:
+      return "the input gradient of linear";
+    case LinearPass::grad_weights:
+      return "the weight gradient of linear";
+  }
+  fail(ExitCode::bug, "no such pass");
+}
+
 std::string name(LinearPass pass, const LinearShape& s) {
-  constexpr const char* kResults[] = {"", "the input gradient of ", "the weight gradient of "};
-  return str(kResults[static_cast<size_t>(pass)], "linear: x [", s.rows, "][", s.in, "] ", name_of(s.dtype), ", y [",
-             s.rows, "][", s.out, "] ", name_of(s.y_dtype));
+  return str(result_of(pass), ": x [", s.rows, "][", s.in, "] ", name_of(s.dtype), ", y [", s.rows, "][", s.out, "] ",
+             name_of(s.y_dtype));
 }
 
 /// Does a bias, or its gradient, go with the product?

@@ -218,11 +218,22 @@ class Graph : public fe::graph::Graph {
   const std::vector<int64_t> uids_ = {1, 2, 3};
 };
 
+const char* result_of(ConvolutionPass pass) {
+  switch (pass) {
+    case ConvolutionPass::forward:
+      return "the ";
+    case ConvolutionPass::grad_input:
+      return "the input's gradient of the ";
+    case ConvolutionPass::grad_weights:
+      return "the weights' gradient of the ";
+  }
+  fail(ExitCode::bug, "no such pass");
+}
+
 std::string name(ConvolutionPass pass, const ConvolutionShape& s) {
-  constexpr const char* kResults[] = {"", "input's gradient of the ", "weights' gradient of the "};
-  return str("the ", kResults[static_cast<size_t>(pass)], name_of(s.dtype), " convolution of ", s.n, " ",
-             s.planar ? "planar " : "", "images, ", s.in_channels, " x ", s.in_h, " x ", s.in_w, " -> ", s.out_channels,
-             " x ", s.out_h, " x ", s.out_w, ", kernel ", s.kernel, ", stride ", s.stride, ", padding ", s.pad);
+  return str(result_of(pass), name_of(s.dtype), " convolution of ", s.n, " ", s.planar ? "planar " : "", "images, ",
+             s.in_channels, " x ", s.in_h, " x ", s.in_w, " -> ", s.out_channels, " x ", s.out_h, " x ", s.out_w,
+             ", kernel ", s.kernel, ", stride ", s.stride, ", padding ", s.pad);
 }
 
 /// What a Convolution needs of its Convolutions, for as long as it lives.
