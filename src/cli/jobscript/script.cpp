@@ -154,13 +154,24 @@ std::string timer_of(const JobRequest& r, const Dialect& dialect) {
 
 }  // namespace
 
+static Dialect dialect_of(const JobRequest& r) {
+  switch (r.scheduler) {
+    case Scheduler::slurm:
+      return slurm(r);
+    case Scheduler::sge:
+      return sge(r);
+    case Scheduler::pbs:
+      return pbs(r);
+  }
+  fail(ExitCode::bug, "no such scheduler");
+}
+
 std::string job_script(const JobRequest& asked) {
   JobRequest r = asked;
   // Grid Engine runs jobs again that end with 99.
   if (r.scheduler == Scheduler::sge)
     for (auto& words : r.words) words.insert(words.end(), {"--requeue-code", "99"});
-  constexpr Dialect (*kDialects[])(const JobRequest&) = {slurm, sge, pbs};  // by scheduler
-  const Dialect dialect = kDialects[static_cast<size_t>(r.scheduler)](r);
+  const Dialect dialect = dialect_of(r);
   std::ostringstream out;
   const bool has_timer = *dialect.timer != '\0';
   const bool asks_again = *dialect.requeue != '\0';  // unless somebody has ended the job
