@@ -57,8 +57,8 @@ struct BatchNormGradArgs {
 /// and the workspace twice. Three kernels.
 cudaError_t batch_norm_grad(const BatchNormGradArgs& args, cudaStream_t stream);
 
-/// Bytes of the workspace for any of these functions, aligned to 8 bytes; written and read once. Relative to x it is
-/// small for many rows (0.5 % of 802,816 x 64 in bf16), and a quarter of 8,192 x 256 in bf16.
+/// Bytes of the workspace for any of these functions, aligned to 8 bytes; written and read once. In bf16 it is 0.5 % of
+/// the size of x for 802,816 x 64 elements (many rows), and a quarter for 8,192 x 256.
 size_t batch_norm_workspace(const BatchNormShape& shape);
 
 }  // namespace ct::kernels

@@ -20,9 +20,9 @@
 //   dw, db  windows are cut into parts, these into slices, both by the shape including n: from 0, over n, py, px; then
 //           slices by a tree; parts in 32 lanes (part % 32), in order, and the lanes by a tree
 //
-// All functions run in the stream. cudaErrorInvalidValue: an invalid type or size: n < 0, no channels, kernel not 1 to
-// 15 or larger than the image, channels, height or width above 2^24, more than 2^30 windows or 2^31 - 1 blocks. Without
-// windows y is empty and gradients are 0.
+// All functions run in the stream. cudaErrorInvalidValue: an invalid type or size: n < 0, no channels, kernel outside 1
+// to 15 or larger than the image, channels, height or width above 2^24, more than 2^30 windows or 2^31 - 1 blocks.
+// Without windows y is empty and gradients are 0.
 //
 // Bytes moved, for X, W, Y elements of x, w, y of e bytes each. Repeated reads by several blocks come from L2:
 //   conv_relu_pool               (X + W + Y) e + 4 out + Y; each block reads w and the rows of x that tiles share

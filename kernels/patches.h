@@ -10,9 +10,9 @@
 
 namespace ct::kernels {
 
-/// images [n][channels][height][width], y [n][height/patch * width/patch][y_stride], the first patch * patch * copies *
-/// channels elements of a row are pixels, the others 0; copies is 5, or 1 without a shift. Stores are 16 bytes wide if
-/// y and its stride are multiples of 16 bytes, otherwise one element; loads are one element wide.
+/// images [n][channels][height][width], y [n][height/patch * width/patch][y_stride]. The first patch * patch * copies *
+/// channels elements of a row of y are pixels, the others 0; copies is 5, or 1 without a shift. Stores are 16 bytes
+/// wide if y and its stride are multiples of 16 bytes, otherwise one element; loads are one element wide.
 /// cudaErrorInvalidValue: an invalid size, or 2^31 stores or more. With e bytes an element it moves n (channels height
 /// width + tokens y_stride) e.
 struct PatchesArgs {

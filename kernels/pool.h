@@ -1,8 +1,8 @@
 // Pooling over NHWC images: max pooling, alone or after bias and ReLU (the last part of ConvReluPool in ops.h), global
 // average pooling, and their gradients, as gathers without atomics. Activations have type `type`; arithmetic is f32.
 //
-// Windows are kernel x kernel with kernel <= 15, a stride apart, the first `pad` outside the image, 2 pad <= kernel;
-// windows that do not fit completely into the padded image are left out: a line of m pixels has (m + 2 pad - kernel) /
+// Windows are kernel x kernel, kernel <= 15, a stride apart; the first begins `pad` outside the image, 2 pad <= kernel.
+// Windows that do not fit completely into the padded image are left out: a line of m pixels has (m + 2 pad - kernel) /
 // stride + 1 windows. y, dy and argmax are [n][windows][windows][channels], argmax u8 with the place (row * kernel +
 // column) of the window's first maximum among the pixels in the image, by `x > best`: as on the CPU, a NaN wins only if
 // it is the first of them.

@@ -16,7 +16,7 @@ struct MomentsChunk {
 };
 constexpr int64_t kMomentsChunk = 4096;
 
-/// For each of the `count` chunks Adam's moments and LAMB's update u of weights p (LambMomentsFormula of
+/// For each of the `count` chunks, computes Adam's moments and LAMB's update u of weights p (LambMomentsFormula of
 /// graph/optimizer_rules-inl.h), and the sums of p^2 and u^2 in f64: element e goes to accumulator e % 256, in
 /// ascending order, a = fma(x, x, a); accumulators are added as in square_sums (grad_norm.h). A skipped step writes
 /// nothing. Moves 24 bytes an element and 72 a chunk.

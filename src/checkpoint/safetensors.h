@@ -36,7 +36,7 @@ class SafetensorsPlan {
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
   /// Bytes of the file.
   uint64_t bytes() const { return header_bytes_ + payload_bytes_; }
-  /// The begin of a tensor's elements in the file.
+  /// The start of a tensor's elements in the file.
   uint64_t begin(size_t tensor) const { return header_bytes_ + offsets_[tensor]; }
   /// The file's first bytes, up to the first element, given the CRC32C of every tensor.
   std::string header(std::span<const uint32_t> crcs) const;
@@ -86,8 +86,8 @@ class SafetensorsFile {
   /// One line for each tensor whose elements do not match their checksum. Throws Error if the file was truncated
   /// meanwhile.
   std::vector<std::string> damaged_tensors() const;
-  /// Releases the memory of a part of bytes(), which is read from the file again when it is needed. Otherwise a file
-  /// counts in full as the process's memory once all of it was read.
+  /// Releases the memory of a part of bytes(), which is read from the file again when it is needed. Without this, a
+  /// file counts in full as the process's memory once all of it was read.
   void let_go(std::span<const std::byte> part) const;
 
  private:

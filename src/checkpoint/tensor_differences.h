@@ -11,9 +11,9 @@
 
 namespace ct {
 
-/// The differences between `tensors`, without those that `ignored` accepts, and the wanted ones: lists of layers of
-/// another length; the first tensors that are missing, of another shape or type, or unexpected, and the number of
-/// others. Empty: none.
+/// The differences between `tensors`, except those that `ignored` accepts, and the wanted ones: lists of layers that
+/// differ in length; the first tensors that are missing, unexpected, or of another shape or type; the number of others.
+/// Empty: none.
 std::string tensor_differences(const std::vector<LogicalTensor>& tensors, const std::vector<TensorSpec>& wanted,
                                bool (*ignored)(std::string_view name) = nullptr);
 

@@ -16,7 +16,7 @@ inline constexpr std::string_view kEmaSuffix = ".ema";
 bool is_average(const SafetensorsFile& file, std::string_view name);
 
 /// SHA-256 over the f32 little-endian elements of parameters and running statistics, concatenated in the bytewise order
-/// of their names; "…num_batches_tracked" and averages are left out. Another type than F32 is
+/// of their names; "…num_batches_tracked" and averages are left out. A type other than F32 is
 /// Error(ExitCode::checkpoint).
 std::string weights_sha256(std::vector<TensorView> weights);
 /// weights_sha256 of a file, read in small parts, so that it is never in memory as a whole.
@@ -25,8 +25,7 @@ std::string weights_sha256(const SafetensorsFile& file);
 std::string ema_sha256(const SafetensorsFile& file);
 
 /// SHA-256 over all logical tensors (name, type, shape, elements; sorted by name), independent of their partition, and
-/// over the state, without the fields that may differ between equal runs (ranks, stage, times), which the caller
-/// removes.
+/// over `state`, from which the caller removes the fields that may differ between equal runs (ranks, stage, times).
 std::string state_sha256(std::vector<LogicalTensor> tensors, const nlohmann::json& state);
 
 }  // namespace ct

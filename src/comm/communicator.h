@@ -70,7 +70,7 @@ enum class TrafficKind : uint8_t { training, norms };
 /// The order of sums over ranks: the canonical tree, or any order of the transport, with at most one partial sum.
 enum class SumOrder : uint8_t { canonical, any };
 
-/// The elements of a sum in any order that are rounded to a 16-bit type in messages, as ascending ranges [begin, end).
+/// For sums in any order: the elements that messages contain in a 16-bit type, as ascending ranges [begin, end).
 struct Narrowing {
   DType type = DType::bf16;
   std::vector<std::pair<int64_t, int64_t>> elements;
@@ -96,7 +96,7 @@ class Communicator : public Bootstrap {
                                                     int64_t leaves, SumOrder order = SumOrder::canonical) = 0;
   /// Are ranks on different hosts, so that sums in 16 bits save enough time?
   virtual bool narrows() const { return false; }
-  /// If narrows(): the sums above in any order; `narrowing` counts elements of `data` or `whole`. Each rank's part is
+  /// If narrows(): the sums above, in SumOrder::any; `narrowing` has ranges of `data` or `whole`. Each rank's part is
   /// rounded once and added in f32; an all_reduce rounds the sum again.
   virtual std::unique_ptr<Collective> narrow_all_reduce(std::span<float> data, const Narrowing& narrowing);
   virtual std::unique_ptr<Reduction> narrow_reduce_scatter(std::span<float> whole, float* shard, Ownership ranges,

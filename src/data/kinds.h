@@ -97,13 +97,13 @@ std::span<const DataKind> data_kinds();
 /// The kind with that key or name; null: there is none.
 const DataKind* find_kind(std::string_view key_or_name, std::span<const DataKind> kinds = data_kinds());
 
-/// The fault that names and sizes of a set's files show, in one line without the remedy; empty: none.
+/// The fault of a set that the names and sizes of its files show, in one line without the remedy; empty: none.
 std::string problem_of(const DataKind& kind, const std::filesystem::path& folder);
 
 /// For DataKind::verify(): the report of `inspect` on a file. An Error that it throws becomes the file's problem.
 FileReport report_of(const std::filesystem::path& path, const std::function<void(FileReport&)>& inspect);
-/// Reports each file with the same bytes as an earlier one as a problem, unless it already has one: it was overwritten
-/// by a copy.
+/// Sets the problem of each file that has the same bytes as an earlier one and no problem yet: a copy has overwritten
+/// it.
 void name_twins(std::vector<FileReport>& files);
 
 /// The set's name under data.path, for messages: "mnist/", "*.ctpack".

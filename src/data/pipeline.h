@@ -92,9 +92,9 @@ class EvalPipeline {
   /// A loader for a caller that requests batches first, first + stride, ...; null: the set is direct.
   std::unique_ptr<Loader> read_ahead(int64_t stride, std::function<void()> arrived) const;
 
-  /// Writes batch b of `batch` images. Returns the labels of the actual images, fewer in the last batch. All other
-  /// places, and damaged images, whose label is kNoLabel (kLeftOut), are black images of class 0 and must not be
-  /// counted. All draws are zero.
+  /// Writes batch b of `batch` images. Returns the labels of its images, fewer in the last batch; kNoLabel for a
+  /// damaged image (kLeftOut). In `to`, damaged images and places without an image are black images of class 0, which
+  /// must not be counted. All draws are zero.
   static constexpr int32_t kNoLabel = -1;
   std::vector<int32_t> fill(int64_t b, const Inputs& to, Loader* ahead = nullptr) const;
 

@@ -29,10 +29,10 @@ struct Exchange {
 };
 
 struct BindOptions {
-  std::byte* params = nullptr;  // of another bound program, to share; null: own ones
+  std::byte* params = nullptr;  // of another bound program, to share; null: its own
   std::span<std::byte> arena =
-      {};                   // of another bound program that never runs at the same time; if it is too small: an own one
-  int64_t least_arena = 0;  // minimal bytes of an own arena, for another program that will share it
+      {};                   // of another bound program that never runs at the same time; not used if it is too small
+  int64_t least_arena = 0;  // least bytes of its own arena, for another program that will share it
   CommQueueOptions queue;
   bool record = true;                                 // record repeated steps, if the device can replay them
   bool time_phases = false;                           // for take_phases(); each phase is then recorded separately
@@ -43,8 +43,8 @@ struct BindOptions {
 
 class BoundProgram {
  public:
-  /// Collective over ranks. Where collectives run in the device's stream, every kernel is launched once before it
-  /// returns, on any rank. A device may have to become idle before it loads a new kernel, and a collective that waits
+  /// Collective over ranks. Where collectives run in the device's stream, it returns only when all ranks have launched
+  /// every kernel once: a device may have to become idle before it loads a new kernel, and a collective that waits
   /// there for another rank would then never end.
   BoundProgram(Backend& backend, Communicator& comm, LoweredProgram program, const BindOptions& options = {});
 

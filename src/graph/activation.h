@@ -26,8 +26,8 @@ constexpr ActivationNames names_of(Activation activation) {
   return {};
 }
 
-/// ReLU is fused with the computation of the sums, in any type of these, and its gradient reads the result. Every other
-/// activation is a separate pass over sums in the graph's compute type, which its gradient reads.
+/// ReLU is fused with the computation of the sums, whatever their type, and its gradient reads the result. Every other
+/// activation is a separate pass over the sums, in the graph's compute type, and its gradient reads these sums.
 constexpr bool is_fused(Activation activation) { return activation <= Activation::relu; }
 
 /// All activations except none.

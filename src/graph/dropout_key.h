@@ -2,10 +2,10 @@
 // images, so each replay of a recorded step draws new masks. There is no state to count or save: the number of a
 // micro-batch is known on every rank, after skipped steps and after a resume.
 //
-// Elements form groups of 128. Element i of a group belongs to block i % 16 of the group. Block b of the operation,
-// counted through all groups, is the four words of Philox for the counter below: eight numbers of 16 bits, the lower
-// half of a word first. Element i uses number i / 16 of its block, and is kept if that number is below keep_below(p).
-// So sixteen adjacent elements come from sixteen lanes, and a mask costs half a word an element.
+// Elements form groups of 128. Element i of a group belongs to block i % 16 of the group. Blocks are counted through
+// all groups of the operation. Block b is the four words of Philox for the counter below: eight numbers of 16 bits, the
+// lower half of a word first. Element i uses number i / 16 of its block, and is kept if that number is below
+// keep_below(p). So sixteen adjacent elements come from sixteen lanes, and a mask costs half a word an element.
 //
 // Kernels include this too; the functions that they call are constexpr.
 #pragma once

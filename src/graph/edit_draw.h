@@ -9,9 +9,9 @@
 //   move           dy, dx, flip: out(y, x) = in(y + dy, x' + dx), x' = flip ? W-1-x : x; 0 outside
 //   resized_crop   x, y, width, height: resizes that box to the size of the image, bilinearly: rows, then
 //                  columns, each rounded, with weights of 22 bits
-//   blend          x, y, width, height, partner, share: in that box, share * image `partner` of the batch (of
-//   Edit's
-//                  Edit's fill, if there is no such image) + (1 - share) * the pixel, rounded
+//   blend          x, y, width, height, partner, share: in that box,
+//                  share * image `partner` of the batch + (1 - share) * the pixel, rounded;
+//                  Edit's fill takes the place of an image that does not exist
 //   brightness     factor: v(0, pixel, factor)
 //   contrast       factor: v(the image's mean grey, pixel, factor)
 //   saturation     factor: v(the pixel's grey, pixel, factor)

@@ -45,8 +45,8 @@ struct Init {
 };
 
 /// A parameter, or a running statistic of batch normalisation. A statistic is stored, saved and hashed like a
-/// parameter. Instead of a gradient it has the statistic of a micro-batch, and the update moves it towards their mean
-/// by its momentum.
+/// parameter. Instead of a gradient it has each micro-batch's statistic, and the update moves it towards the mean of
+/// these by its momentum.
 struct Parameter {
   std::string name;            // PyTorch's, e.g. "conv1.weight"
   std::vector<int64_t> shape;  // PyTorch's
@@ -86,7 +86,7 @@ struct LinearOptions {
   std::optional<Init> weight = {}, bias_start = {};
   /// An earlier layer whose initial values this one copies; empty: none.
   std::string begins_as = {};
-  bool f32 = false;  // type of the results in any compute type; requires is_fused(activation)
+  bool f32 = false;  // the results are f32 in any compute type; requires is_fused(activation)
 };
 
 struct LayerNormOptions {

@@ -17,15 +17,15 @@ inline Ids present(Ids ids) {
   return ids;
 }
 
-/// `ids`, and these members of every slice.
+/// `ids` and the given members of every slice, without absent ones.
 template <class Slices, class... Members>
 Ids with_slices(Ids ids, const Slices& slices, Members... members) {
   for (const auto& slice : slices) (ids.push_back(slice.*members), ...);
   return present(std::move(ids));
 }
 
-/// CT_OPERANDS((x, w, b), (y)) declares the members x, w, b and y, and what CT_USES declares of them: reads() and
-/// writes(), of those that are present, and what CT_NAMED declares.
+/// CT_OPERANDS((x, w, b), (y)) declares the members x, w, b and y. With CT_USES it also declares reads() and writes(),
+/// which return the operands that are present, and the function of CT_NAMED.
 #define CT_OPERANDS(read, written)       \
   ValueId CT_LIST read, CT_LIST written; \
   CT_USES(read, written)
@@ -34,8 +34,8 @@ Ids with_slices(Ids ids, const Slices& slices, Members... members) {
   Ids writes() const { return ::ct::present({CT_LIST written}); } \
   CT_NAMED(CT_LIST read, CT_LIST written)
 
-/// CT_NAMED(x, w, b, y) declares each_operand(), which calls place(args.NAME, NAME) for every operand that `args` has a
-/// member for: arguments of kernels name operands as operations do.
+/// CT_NAMED(x, w, b, y) declares each_operand(), which calls place(args.NAME, NAME) for every operand of whose name
+/// `args` has a member: kernels' arguments have the names of the operations' operands.
 #define CT_NAMED(...)                                       \
   template <class Args, class Place>                        \
   void each_operand(Args& args, const Place& place) const { \

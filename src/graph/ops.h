@@ -30,15 +30,15 @@ struct OpFacts {
   Limit limit;
 };
 
-/// Declares what an operation is called and what it is.
+/// Declares the name, the role and the limit of an operation.
 #define CT_OP(name, role, limit)                  \
   static constexpr std::string_view kName = name; \
   static constexpr OpFacts kFacts { Role::role, Limit::limit }
 
 // ---- input
 
-/// out[n] = images[n] changed by draw number `which` of the `of` that each image has (graph/edit_draw.h). images and
-/// out u8 [N][C][H][W], draws i32 [N][of][8]; fill[c] replaces pixels that are cut out.
+/// out[n] = images[n], changed by draw number `which` of the image (graph/edit_draw.h); each image has `of` draws.
+/// images and out u8 [N][C][H][W], draws i32 [N][of][8]; fill[c] replaces pixels that are cut out.
 struct Edit {
   CT_OP("edit", input, memory);
   CT_OPERANDS((images, draws), (out));
@@ -107,9 +107,9 @@ struct Conv2dGradX {
   int kernel, stride, pad;
 };
 
-/// 2-D max pooling, NHWC: windows of kernel x kernel, a stride apart, the first `pad` outside the image; windows that
-/// exceed the padded image are left out. Pixels outside the image are ignored. argmax (u8) is the index of the first
-/// maximum in its window, row by row.
+/// 2-D max pooling, NHWC: windows of kernel x kernel, a stride apart; the first begins `pad` outside the image. Windows
+/// that exceed the padded image are left out. Pixels outside the image are ignored. argmax (u8) is the index of the
+/// first maximum in its window, row by row.
 struct MaxPool {
   CT_OP("max_pool", layer, memory);
   CT_OPERANDS((x), (y, argmax));
@@ -144,25 +144,25 @@ struct BatchNorm {
   Ids writes() const { return present({y, mean, var}); }
   CT_NAMED(x, residual, w, b, y);
 };
-/// Gradients of BatchNorm: with g = dy where y > 0 (y kNone, no ReLU: dy), dresidual = g, unless it is kNone; dw, db;
-/// and, in the place of gradients of the running statistics, batch_mean = mean and batch_var = the unbiased variance.
-/// If b is not kNone, there was a ReLU and no residual, so y > 0 can be recomputed from x.
+/// Gradients of BatchNorm: dx, dw, db, and dresidual = g (kNone: not written), where g = dy if y > 0, else 0 (y kNone,
+/// no ReLU: g = dy). In the place of gradients of the running statistics, batch_mean = mean and batch_var = the
+/// unbiased variance. If b is not kNone, there was a ReLU and no residual, so y > 0 can be recomputed from x.
 struct BatchNormGrad {
   CT_OP("batch_norm_grad", gradient, memory);
   CT_OPERANDS((x, y, dy, w, b, mean, var), (dx, dresidual, dw, db, batch_mean, batch_var));
   double eps;
 };
 
-/// Layer normalisation over the last dimension (Ba, Kiros & Hinton, 2016), a residual before it: sum = x + residual,
+/// Layer normalisation over the last dimension (Ba, Kiros & Hinton, 2016), a residual before it: sum = x + residual;
 /// y = (sum - mean) * rstd * w + b with a row's mean and rstd = 1 / sqrt(var + eps), var biased. residual and sum
-/// kNone: of x itself. mean and rstd f32 [rows]; kNone: not written.
+/// kNone: x takes the place of sum. mean and rstd f32 [rows]; kNone: not written.
 struct LayerNorm {
   CT_OP("layer_norm", layer, memory);
   CT_OPERANDS((x, residual, w, b), (sum, y, mean, rstd));
   double eps;
 };
-/// Gradients of LayerNorm of x (with a residual: of the sum): dw, db, and dx, to which dsum is added, the gradient by
-/// the other uses of x (kNone: none). dx kNone: not written.
+/// Gradients of LayerNorm of x (with a residual: of the sum): dw, db and dx. dx includes dsum, the gradient by the
+/// other uses of x (kNone: none). dx kNone: not written.
 struct LayerNormGrad {
   CT_OP("layer_norm_grad", gradient, memory);
   CT_OPERANDS((x, dy, dsum, w, mean, rstd), (dx, dw, db));
@@ -330,8 +330,8 @@ struct RouteGrad {
   double predivide = 1;        // divides the coefficient
   CT_USES((logits, slots, load, dweights, loss_scale), (dlogits));
 };
-/// Dispatches rows to experts: row `place` of to[e] ([capacity][C] each) = x[row] (* weights[choice], unless weights is
-/// kNone) for the choice in Route::sources, 0 if there is none.
+/// Dispatches rows to experts: row `place` of to[e] ([capacity][C] each) is x[row] of the choice that Route::sources
+/// names, times weights[choice] unless weights is kNone; 0 if there is no choice.
 struct Dispatch {
   CT_OP("dispatch", layer, memory);
   ValueId x, sources, weights;
@@ -342,7 +342,7 @@ struct Dispatch {
   CT_NAMED(x, sources, weights, to);
 };
 /// Combines experts' results: y[row] = sum over its choices that were not dropped of weights[choice] (kNone: 1) * the
-/// row of from[e] in Route::slots. A non-finite weight makes its row non-finite, also if the choice was dropped.
+/// row of from[e] in Route::slots. A non-finite weight makes its row non-finite, even if the choice was dropped.
 /// Combine is the gradient of a Dispatch without weights, and a Dispatch with weights that of a Combine for `from`.
 struct Combine {
   CT_OP("combine", layer, memory);
@@ -560,9 +560,8 @@ struct Blend {
   Ids writes() const { return with_slices({}, slices, &Slice::masters, &Slice::copy); }
 };
 
-/// Exponential moving average of the masters, running statistics among them: average += (1 - decay) (masters -
-/// average), unless the step is skipped. Up to the applied step number `start`, counted from 1, the average is the
-/// masters.
+/// Exponential moving average of the masters, including running statistics: average += (1 - decay) (masters - average),
+/// unless the step is skipped. Up to applied step `start`, counted from 1, the average equals the masters.
 struct Ema {
   CT_OP("ema", update, memory);
   struct Slice {

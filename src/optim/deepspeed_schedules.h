@@ -211,7 +211,7 @@ struct OneCycle {
 };
 
 /// LRRangeTest (Smith, 2017). It ignores the optimizer's rate: the rate starts at lr_range_test_min_lr and grows by
-/// lr_range_test_step_rate times that every lr_range_test_step_size steps, linearly or in stairs.
+/// lr_range_test_step_rate times that rate every lr_range_test_step_size steps, linearly or in stairs.
 struct LrRangeTest {
   static constexpr std::string_view kType = "LRRangeTest", kOverridesLr = "lr_range_test_min_lr";
   double lr_range_test_min_lr = 1e-3;

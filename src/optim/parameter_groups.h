@@ -50,7 +50,7 @@ struct ParameterTreatment : Treatment {
   bool operator==(const ParameterTreatment&) const = default;
 };
 
-/// One entry a parameter. Throws Error(usage) for a group without a parameter, or row, of its own.
+/// One entry for each parameter. Throws Error(usage) for a group to which no parameter and no row belongs.
 std::vector<ParameterTreatment> treatments(const Graph& graph, const std::vector<ParameterGroup>& groups,
                                            double weight_decay);
 

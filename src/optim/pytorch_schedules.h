@@ -179,7 +179,7 @@ struct CosineAnnealingWarmRestarts {
   Rates at(Rates given, int64_t step) const {
     int64_t begin = 0, length = t_0;  // of the step's period
     if (t_mult == 1) begin = step / length * length;
-    while (step - begin >= length) {  // one turn a digit of the step in base T_mult
+    while (step - begin >= length) {  // one turn for each digit of the step in base T_mult
       begin += length;
       if (__builtin_mul_overflow(length, t_mult, &length)) length = std::numeric_limits<int64_t>::max();
     }

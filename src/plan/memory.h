@@ -11,7 +11,7 @@ namespace ct {
 
 struct MemoryPlan {
   struct Place {
-    int64_t offset = -1;  // bytes from the begin of its arena; -1: not in an arena
+    int64_t offset = -1;  // bytes from the start of its arena; -1: not in an arena
     int64_t bytes = 0;
     std::vector<Range> lives;  // half-open ranges of time in which it must keep its contents
   };

@@ -1,5 +1,5 @@
-// The scalars of an update in the backend's memory. The optimizer reads them there, and a skipped step changes no
-// counts but those of skipped steps, so the host need not wait for the decision. Kernels include this too.
+// The scalars of an update in the backend's memory. The optimizer reads them there, so the host need not wait for the
+// decision to skip a step. A skipped step changes no counts but those of skipped steps. Kernels include this too.
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,8 @@ struct Moved {
   double elements = 0, bytes = 0;
 };
 
-/// The traffic of one step: micro, accumulation - 1 times, then last and update. Norms are counted separately, as in
-/// communicators.
+/// The traffic of one step: micro, accumulation - 1 times, then last and update. Norms are counted separately, as by
+/// Communicator.
 struct StepTraffic {
   Moved training, norms;
 };

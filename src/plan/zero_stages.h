@@ -9,8 +9,9 @@ struct ZeroRow {
 };
 
 /// Stages 0 to 3. Whole states need all gradients (all-reduce); partitioned states need the owned gradients
-/// (reduce-scatter: once a step if gradients are whole, otherwise after every micro-step). If parameters are whole and
-/// states are partitioned, parameters are gathered after the update.
+/// (reduce-scatter: once a step if gradients are whole, otherwise after every micro-step). With Assignment::in_turn
+/// every stage reduce-scatters after every micro-step, and stage 0 then gathers the gradients. If parameters are whole
+/// and states are partitioned, parameters are gathered after the update.
 inline constexpr ZeroRow kZeroStages[] = {
     {true, true, true, false},
     {true, true, false, true},

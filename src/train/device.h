@@ -9,9 +9,9 @@
 
 namespace ct {
 
-/// The compute type: f32, bf16 or fp16. An open bf16.enabled counts as false.
+/// The compute type: f32, bf16 or fp16. bf16.enabled counts as false while it is `auto`.
 DType compute_type(const Config& config);
-/// Sets an open bf16.enabled: true if this machine computes in bf16 and fp16 is off.
+/// Replaces `auto` of bf16.enabled: true if this machine computes in bf16 and fp16 is off.
 void settle_bf16(Config& config);
 /// Throws ExitCode::usage if `backend` does not support the compute type.
 void require_arithmetic(const Config& config, const Backend& backend);
@@ -20,10 +20,10 @@ void require_arithmetic_of_begun(const Backend& backend);
 
 /// Is the device cuda? `device: auto` means cuda if there is a GPU that this program can use.
 bool wants_cuda(const Config& config);
-/// The number of GPUs that are visible to this process, from number N of `device: cuda:N` on (default 0); 0 if that one
-/// cannot be used. `auto`: only usable ones, from the first one up to the next unusable one.
+/// The number of GPUs that are visible to this process, from GPU N of `device: cuda:N` (default 0) on; 0 if GPU N
+/// cannot be used. `auto`: from the first usable GPU up to the next unusable one.
 int gpu_count(const Config& config);
-/// The number of the first of them.
+/// The number of the first GPU that gpu_count() counts.
 int first_gpu(const Config& config);
 /// Throws ExitCode::usage if a host has fewer GPUs than ranks and ranks may not share them.
 void require_gpu_each(const Config& config, int64_t ranks, int64_t gpus);
@@ -38,8 +38,7 @@ struct Sharing {
 /// The predicted sharing of `ranks` ranks on this host. If no GPU is visible, each rank is assumed to have its own.
 Sharing foretell_sharing(const Config& config, int ranks);
 
-/// The reason why `device: auto` uses the CPU although a GPU is expected, or the GPU that it cannot use; empty:
-/// neither.
+/// With `device: auto`: why the CPU is used although a GPU is expected, or which GPU cannot be used; empty: neither.
 std::string gpu_left_out(const Config& config);
 
 /// The advice for training with too little memory.

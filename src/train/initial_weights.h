@@ -16,8 +16,8 @@ struct InitOptions {
   std::string words() const;
 };
 
-/// load_weights() for the start of a run, from the file's evaluated_set(). Error(checkpoint) also with the first
-/// non-finite element, or the first variance below 0, because training would be wasted. Names of other programs are
+/// load_weights() of the file's evaluated_set(), for the start of a run. Error(checkpoint) also for a non-finite
+/// element or a variance below 0 (it names the first), because training would be wasted. Names of other programs are
 /// converted (take_wanted_names()). Returns a text for each conversion.
 std::vector<std::string> load_initial_weights(const SafetensorsFile& file, const InitOptions& options,
                                               const Graph& graph, const FlatLayout& flat, const StateBuffer& weights);

@@ -9,7 +9,7 @@
 
 namespace ct {
 
-/// Samples a second since the clock was started, without waiting for data.
+/// Samples a second since the clock was started, without the time that steps waited for data.
 class Throughputs {
  public:
   explicit Throughputs(const RunContext& run) : run_(run) {}
@@ -43,7 +43,7 @@ class ProgressLines : public RunListener {
 
   void start() override { throughputs_.start(); }
   void after_step() override { throughputs_.after_step(); }
-  /// With -v only, if lines were printed just before or a terminal shows progress.
+  /// If lines were printed just before, or if a terminal shows progress, prints with -v only.
   void show_window(const StepWindow& window) override;
 
  private:

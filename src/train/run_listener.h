@@ -15,7 +15,7 @@ namespace ct {
 
 struct RunContext;
 
-/// The steps since the last record. `timed`: their seconds without waiting for data.
+/// The steps since the last record. `timed`: their seconds without the time that they waited for data.
 struct StepWindow {
   int64_t steps = 0;
   double timed = 0;

@@ -1,4 +1,4 @@
-// The messages and records at the begin and the end of a run.
+// The messages and records at the start and the end of a run.
 #pragma once
 
 #include <string>

@@ -30,7 +30,7 @@ struct RankOf {
 Distribution distribution(const Config& config, const BatchSizes& batch, RankOf who);
 CommQueueOptions comm_queue_options(const Config& config);
 InputSpec input_spec(const Config& config, int64_t batch, const DataSpec& data, Mode mode);
-/// batch_for(). Error(usage) also if data.augment mixes images and the micro-batch is one image.
+/// As batch_for(); Error(usage) also if data.augment mixes images and the micro-batch is one image.
 BatchSizes batch_sizes(const Config& config, int64_t ranks);
 /// Throws Error(usage) if steps of data.augment do not fit the samples or the micro-batch.
 void check_augmentation(const Config& config, int64_t micro_batch, const DataSpec& data);
@@ -53,10 +53,10 @@ Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_abs
                        std::span<const DataKind> kinds = data_kinds());
 /// Writes a set that IfAbsent::write_later deferred, after all checks that may refuse the run. Collective.
 void make_late_datasets(Datasets& sets, const Config& config, Communicator& comm);
-/// The images of `count` that a run trains on, and those that it holds out. Error(usage) if there are too few.
+/// Of `count` images, those that a run trains on and those that it holds out. Error(usage) if there are too few.
 HoldOut training_parts(uint64_t seed, int64_t count, int64_t limit, int64_t validation);
 
-/// LoweredProgram programs of a configuration for one rank.
+/// The lowered programs of a configuration for one rank.
 struct Programs {
   Graph graph;  // of the training step
   LoweredProgram train, evaluate;

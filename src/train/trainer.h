@@ -84,7 +84,7 @@ class Trainer {
   std::optional<Evaluation> test_result_;
   int64_t evaluated_step_ = -1;
   int64_t replaced_before_ = 0,
-          replaced_told_ = 0;  // RunState::replaced at the begin of this process and at the latest report
+          replaced_told_ = 0;  // RunState::replaced at the start of this process and at the latest report
   bool early_stop_ = false;
   bool ended_ = false;                // the run had already ended: its evaluation is repeated, and nothing is written
   Traffic uncounted_, norms_before_;  // traffic before the first step, and of evaluations

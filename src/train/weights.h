@@ -56,8 +56,8 @@ std::string head_of(const Graph& graph);
 void load_compute_weights(const SafetensorsFile& file, WeightSet set, const Graph& graph, const FlatLayout& flat,
                           std::byte* params);
 
-/// "model.heads 2 (here 1)": keys of the model, without probabilities, that differ in the file. Empty if there are
-/// none, or if the file is of another program or another network.
+/// "model.heads 2 (here 1)": keys of the model, except probabilities, that differ in the file. Empty if there are none,
+/// or if the file is of another program or another network.
 std::string other_model_keys(const SafetensorsFile& file, Model model);
 
 /// "10 tensors converted from bf16 to f32": the tensors of a file that loading converts. Empty if there are none.
