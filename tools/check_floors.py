@@ -42,7 +42,7 @@ def is_plain(tree, target):
 def include_offence(tree, path, quote, target):
     """The reason why this include is wrong, or None. path is relative to the tree."""
     if LIBRARY_HEADER.search(target) and not may_name_libraries(path):
-        return f"<{target}> belongs into the files named for that library (mpi*, ucx*, onednn*, nccl*, device/cuda)"
+        return f"<{target}> belongs in the files named for that library (mpi*, ucx*, onednn*, nccl*, device/cuda)"
     folder = target.split("/")[0]
     if path.parts[0] == "kernels":
         own = quote == '"' and "/" not in target and not target.startswith("cuda")
