@@ -474,6 +474,7 @@ Ids writes_of(const Update& update, bool writes_states);
 /// An elementwise optimizer's operation (graph/optimizer_rules.h).
 template <class R>
 struct RuleUpdate : Update {
+  static_assert(rules::kInTable<R>, "the rule is not in rules::Any (graph/optimizer_rules.h)");
   using Rule = R;
   static constexpr std::string_view kName = Rule::kName;
   Rule rule;

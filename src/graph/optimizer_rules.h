@@ -138,6 +138,13 @@ struct Muon : Rule {
 /// The table of rules. ComputeOp (graph/ops.h), both backends, the test cases and the benchmarks follow from it.
 using Any = std::variant<Adam, Sgd, RmsProp, Adagrad, Lion, Lars, Lamb, Muon>;
 
+template <class Rule, class... Rules>
+constexpr bool is_among(const std::variant<Rules...>*) {
+  return (std::is_same_v<Rule, Rules> || ...);
+}
+template <class Rule>
+constexpr bool kInTable = is_among<Rule>(static_cast<const Any*>(nullptr));
+
 /// Does a form keep each state? In the order of kStates.
 template <class Rule>
 constexpr std::array<bool, Rule::kStates.size()> kept_states(int form) {

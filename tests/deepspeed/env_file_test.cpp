@@ -120,8 +120,8 @@ TEST_F(EnvFile, ValuesThatDoubleEachOtherComeToAnEnd) {
 }
 
 TEST_F(EnvFile, GarbageGivesOneLine) {
-  EXPECT_NE(error(std::string("A=\xff\n")).find("is not text"), std::string::npos);
-  EXPECT_NE(error(std::string("A=\0b\n", 5)).find("is not text"), std::string::npos);
+  EXPECT_NE(error(std::string("A=\xff\n")).find("is not UTF-8 text"), std::string::npos);
+  EXPECT_NE(error(std::string("A=\0b\n", 5)).find("is not UTF-8 text"), std::string::npos);
   EXPECT_NE(error(std::string(2 << 20, '#')).find("larger than 1 MiB"), std::string::npos);
   EXPECT_THROW(read_env_file(folder_), Error);
   EXPECT_THROW(read_env_file(folder_ / "absent"), Error);

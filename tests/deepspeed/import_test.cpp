@@ -122,12 +122,12 @@ TEST_F(ImportTest, WhatIsRefusedIsLeftOutAndTheRestIsJudged) {
            {"optimizer.type", "refused OneBitAdam -- optimizer.type must be SGD"},
            {"optimizer.params.freeze_step", "refused 3 -- it belongs to a refused block"},
            {"amp.enabled",
-            "refused true -- amp.enabled true is not supported by this version; use false: fp16 or bf16"},
+            "refused true -- amp.enabled true is not supported by this version; use false: use fp16 or bf16"},
            {"amp.opt_level", "refused O1 -- it belongs to a refused block"},
            {"trian_batch_size", "refused 4 -- unknown key 'trian_batch_size'; did you mean 'train_batch_size'?"},
            {"compression_training",
             "refused {a: 1} -- compression_training is not supported by this version; use {} or enabled: false "
-            "in each of its blocks: it is no part"},
+            "in each of its blocks: the program has no such feature"},
            {"checkpoint.tag_validation",
             "refused Maybe -- checkpoint.tag_validation Maybe is not supported by this version; use Warn or Ignore or "
             "Fail: Checkpoint config contains invalid tag_validation value"},

@@ -328,8 +328,8 @@ def the_python_archive_becomes_the_binary_files():
     os.truncate(whole, os.path.getsize(whole) // 2)
     fails(DATA, run("data", "convert", "--from", whole, "--out", path("python")), whole, "truncated")
     evil = batch[:200] + b"cos\nsystem\n(U\x0etouch /tmp/evilo" + batch[200:]
-    for name, content, problem in [("cut", batch[:1000], "truncated"), ("evil", evil, "opcode 0x63 in place of"),
-                                   ("zeros", bytes(1000), "in place of a pickle"), ("empty", b"", "truncated")]:
+    for name, content, problem in [("cut", batch[:1000], "truncated"), ("evil", evil, "opcode 0x63 instead of"),
+                                   ("zeros", bytes(1000), "instead of a pickle"), ("empty", b"", "truncated")]:
         bad = archive(path("python", name + ".tar.gz"), [("data_batch_1", content), ("test_batch", batch)])
         fails(DATA, run("data", "convert", "--from", bad, "--out", path("python")), bad, "data_batch_1", problem)
     few = archive(path("python", "few.tar.gz"), [("test_batch", batch)])

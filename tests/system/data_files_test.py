@@ -334,7 +334,7 @@ def existing_data_is_used_or_refused_by_name():
         (["x/dataset/Training/", "x/dataset/Validation/"], "data.train='{}/x/dataset/Training' data.val='{}/x/dataset/Validation'"),
         (["sets/cifar-10-batches-bin/data_batch_1.bin"], "did you mean data.path={}/sets"),
         (["cifar-100-binary/train.bin", "cifar-100-binary/test.bin", "cifar-100-binary/fine_label_names.txt"], "CIFAR-100"),
-        (["ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar"], "tar -xf", "-C '{}/train', and each tar"),
+        (["ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar"], "tar -xf", "-C '{}/train', and unpack each tar"),
         (["ILSVRC2012_img_val.tar"], "tar -xf", "-C '{}/val', and move each picture into the folder of its class"),
         (["MNIST/raw/train-images-idx3-ubyte.gz"], "data.path={}/MNIST/raw data.dataset=mnist"),
         (["data/train-00000-of-00001.parquet", "README.md"], "Parquet", "train/CLASS/"),

@@ -285,10 +285,10 @@ def dry_run_and_print_config_write_nothing():
         expect(not timed or int(timed[1]) == 60 and 0 < float(timed[2]) < 1e4, done.stdout)
     many = 2 * os.cpu_count()
     crowd = train(path("dry"), settings(train_batch_size=4 * many), "--dry-run", ranks=Ranks(many))
-    expect("\ntime: 60 steps, not measured: there are fewer cores" in crowd.stdout, crowd.stdout)
+    expect("\ntime: 60 steps, not measured: this host has fewer cores" in crowd.stdout, crowd.stdout)
     if has_mpi():
         crowd = train(path("dry"), settings(train_batch_size=4 * many), "--dry-run", ranks=Ranks(many, mpi=True))
-        expect("\ntime: 60 steps, not measured: there are fewer cores" in crowd.stdout, crowd.stdout)
+        expect("\ntime: 60 steps, not measured: this host has fewer cores" in crowd.stdout, crowd.stdout)
     # Evaluation of large batches needs more than training of small ones, and both are told.
     for batch, larger in [(4, 2), (1000, 3)]:
         words = [*train_words(path("dry"), settings(train__eval_batch_size=batch, train_micro_batch_size_per_gpu=32,

@@ -181,7 +181,7 @@ def config_check_takes_the_same_pair():
 
 @check
 def mistakes_in_the_environments_file_are_named():
-    for line, culprit in [("PATH_TO_CONFIG_FILE=$(pwd)", "bad.env:2: after $"), ("nonsense", "bad.env:2: expects KEY=VALUE"),
+    for line, culprit in [("PATH_TO_CONFIG_FILE=$(pwd)", "bad.env:2: expected a name after $"), ("nonsense", "bad.env:2: expects KEY=VALUE"),
                           ("PATH_TO_WORKING_DIR=/no/such/folder", "/no/such/folder"),
                           ("PATH_TO_CONFIG_FILE=nowhere.yaml", "nowhere.yaml"),
                           ("PATH_TO_DS_CONFIG=$CT_NOT_SET", "$CT_NOT_SET is set neither")]:

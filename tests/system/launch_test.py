@@ -377,7 +377,7 @@ def ranks_that_do_not_match_are_named():
 @check
 def a_rank_that_does_not_come():
     job, other = ranks_of_others(path("late"), words=["--set", "communication.timeout_s=1"], rank1={"RANK": "x"})
-    fails(LOST, finish(job), "rank 1 did not come", "within 1 s")
+    fails(LOST, finish(job), "rank 1 did not connect", "within 1 s")
     fails(USAGE, finish(other), "RANK='x'")
     fails(USAGE, run("train", "--config", DEFAULT, env={**CLEAN, "RANK": "0", "WORLD_SIZE": "2"}), "MASTER_ADDR is not set")
 

@@ -131,7 +131,7 @@ TEST(PickledBatch, OtherContentIsNamed) {
   type.replace(type.find("u1"), 2, "f8");
   expect_word("a string other than 'u1'", problem(type));
   expect_word("protocol 3, not 2", problem("\x80\x03}."));
-  expect_word("in place of a pickle", problem("(dp0\nS'labels'\n"));
+  expect_word("instead of a pickle", problem("(dp0\nS'labels'\n"));
 }
 
 }  // namespace

@@ -147,13 +147,13 @@ TEST_F(ImageFolderTest, PicturesThatChangeOrVanishAreNamed) {
   const std::string before = sample(set, 2);
   const auto size = fs::file_size(at);
   fs::resize_file(at, size - 1);
-  expect_problem("changed while it was in use", kRestore);
+  expect_problem("changed during the run", kRestore);
   fs::resize_file(at, size);
   expect_problem("a PNG file that cannot be decoded", "data.on_corrupt");
   fs::remove(at);
   expect_problem("no longer exists", kRestore);
   fs::create_directory(at);
-  expect_problem("changed while it was in use", kRestore);
+  expect_problem("changed during the run", kRestore);
   fs::remove(at);
   put(at, FileBytes(size, std::byte{'x'}));
   expect_problem("neither a JPEG nor a PNG", "data.on_corrupt");

@@ -136,9 +136,9 @@ TEST(PackedFormat, NumbersThatAChecksumVouchesForAreCheckedToo) {
   expect_word(vouched([](auto&, PackedEntry* e, auto*, auto*) { --e[2].name_end; }), "bytes after the last name");
   expect_word(vouched([](auto&, auto*, uint32_t* ends, auto*) { ends[1] = 1000; }), "the name of class 1");
   expect_word(vouched([](auto&, auto*, uint32_t* ends, auto*) { ends[1] = ends[0]; }),
-              "the name of class 1 is no line");
-  expect_word(vouched([](auto&, auto*, auto*, char* text) { text[1] = '\n'; }), "the name of class 0 is no line");
-  expect_word(vouched([](auto&, auto*, auto*, char* text) { text[7] = '\xff'; }), "the name of class 1 is no line");
+              "the name of class 1 is not a line");
+  expect_word(vouched([](auto&, auto*, auto*, char* text) { text[1] = '\n'; }), "the name of class 0 is not a line");
+  expect_word(vouched([](auto&, auto*, auto*, char* text) { text[7] = '\xff'; }), "the name of class 1 is not a line");
 }
 
 }  // namespace
