@@ -8,7 +8,7 @@ namespace ct {
 class Operands {
  public:
   explicit Operands(const Resolve& resolve) : resolve_(resolve) {}
-  /// nullptr of what is absent.
+  /// nullptr if the operand is absent.
   template <class T = void>
   T* at(ValueId id) const {
     return id == kNone ? nullptr : reinterpret_cast<T*>(resolve_(id).data);
@@ -17,7 +17,7 @@ class Operands {
   int32_t* i32(ValueId id) const { return at<int32_t>(id); }
   uint8_t* u8(ValueId id) const { return at<uint8_t>(id); }
 
-  /// A kernel's arguments with the addresses of all operands that they name as `op` does.
+  /// The kernel's arguments `args`, with the addresses of all operands that have the same names in `op`.
   template <class Op, class Args>
   Args put(const Op& op, Args args) const {
     op.each_operand(args, *this);

@@ -13,11 +13,11 @@ struct DevicePeaks {
 };
 
 /// CPU: f32 fused multiply-adds in registers on this thread's core, from which the bf16 peak is derived, and memcpy.
-/// GPU: a matrix product in `compute` by cuBLASLt, and kernels/copy.h, both as large as memory allows and the best
-/// speed requires.
+/// GPU: a matrix product in `compute` by cuBLASLt, and kernels/copy.h, both large enough for the best speed, if memory
+/// allows.
 DevicePeaks measure_peaks(Backend& backend, DType compute);
 
-/// The part of measure_peaks() for CPUs: a core with these measured f32 values, which multiplies in bf16 by `unit`.
+/// The part of measure_peaks() for CPUs, given a core's measured f32 values and the unit with which it multiplies bf16.
 DevicePeaks cpu_peaks(DType compute, cpu::Bf16Unit unit, double f32_flops, double copy_bytes);
 
 /// The part of measure_peaks() for GPUs.

@@ -161,7 +161,7 @@ struct LayerNorm {
   CT_OPERANDS((x, residual, w, b), (sum, y, mean, rstd));
   double eps;
 };
-/// Gradients of LayerNorm of x (with a residual: of the sum): dw, db and dx. dx includes dsum, the gradient by the
+/// Gradients of LayerNorm of x (with a residual: of the sum): dw, db and dx. dx includes dsum, the gradient from the
 /// other uses of x (kNone: none). dx kNone: not written.
 struct LayerNormGrad {
   CT_OP("layer_norm_grad", gradient, memory);
@@ -286,9 +286,9 @@ struct SequencePoolGrad {
   CT_OPERANDS((x, score, dy), (dx, dscore));
 };
 
-/// y = x / (1 - p) where the mask keeps an element, which it does with probability 1 - p, else 0. Its own gradient.
-/// Each use draws the mask again (graph/dropout_key.h) from the key, the operation's number among the model's dropouts,
-/// and the element's index in memory.
+/// y = x / (1 - p) where the mask keeps an element (probability 1 - p), else 0. Dropout is its own gradient. Each use
+/// draws the mask again (graph/dropout_key.h) from the key, the operation's number among the model's dropouts, and the
+/// element's index in memory.
 struct Dropout {
   CT_OP("dropout", layer, memory);
   CT_OPERANDS((x, key), (y));
@@ -304,7 +304,7 @@ struct Dropout {
 /// others are dropped.
 ///   slots i32 [T * top_k]      expert * capacity + place of each choice of a row; -1: dropped
 ///   sources i32 [E * capacity] the choice, row * top_k + number, at that place; -1: none
-///   weights f32 [T * top_k]    the softmax of the logits at the expert, for two experts over their sum; dropped: 0
+///   weights f32 [T * top_k]    the softmax at the expert; with top_k 2, over the sum of both; dropped: 0
 ///   load f32 [E]               the share of rows whose first choice is the expert
 ///   balance f32 [1]            E * sum over experts of load * mean softmax (kNone: not written)
 /// Draws are keyed (graph/routing_draws.h) by `key` (kNone: no draws, as in evaluation) and the operation's number
@@ -343,7 +343,7 @@ struct Dispatch {
 };
 /// Combines experts' results: y[row] = sum over its choices that were not dropped of weights[choice] (kNone: 1) * the
 /// row of from[e] in Route::slots. A non-finite weight makes its row non-finite, even if the choice was dropped.
-/// Combine is the gradient of a Dispatch without weights, and a Dispatch with weights that of a Combine for `from`.
+/// A Dispatch without weights has Combine as its gradient; the gradient of a Combine by `from` is a weighted Dispatch.
 struct Combine {
   CT_OP("combine", layer, memory);
   Ids from;
@@ -363,7 +363,7 @@ struct CombineGradWeights {
   Ids writes() const { return {dweights}; }
   CT_NAMED(from, slots, dy, dweights);
 };
-/// y = x times a random factor between 0.99 and 1.01 for each element in memory, drawn like Route's. Its own gradient.
+/// y = x times a random factor between 0.99 and 1.01 of each element in memory, drawn like Route's; its own gradient.
 struct Jitter {
   CT_OP("jitter", layer, memory);
   CT_OPERANDS((x, key), (y));
@@ -594,7 +594,7 @@ struct AllReduce {
   CT_USES((data), (data));
 };
 /// Every rank's leaf is pushed, in rank order, into the owners' trees; the last call of a step leaves the finished sums
-/// in the owners' shards. Calls in `micro` and `last` with the same place share their trees.
+/// in the owners' shards. Calls in the programs `micro` and `last` with the same place share their trees.
 struct ReduceScatter {
   static constexpr std::string_view kName = "reduce_scatter";
   CT_OPERANDS((whole), (shard));

@@ -59,7 +59,7 @@ class CorePlacement {
   bool due();
   /// cpus: the CPU of each rank at the last barrier. Moves this thread if next_move() selects this rank.
   void look(std::span<const int> cpus);
-  /// How long this rank waits for another, after `computed` of own computation, before it calls held_up(). This avoids
+  /// How long this rank waits for another, after it has computed for `computed`, before it calls held_up(). This avoids
   /// moves at every barrier if work is uneven.
   static std::chrono::nanoseconds patience(std::chrono::nanoseconds computed);
   /// Reports that a rank for which this one waits is late. Returns true if this was the case shortly before, too. A

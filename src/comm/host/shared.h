@@ -52,7 +52,7 @@ class SharedCommunicator : public Communicator {
     std::vector<std::byte*> parts;
     size_t bytes;
   };
-  /// Collective: the begin of each rank's memory that corresponds to `mine`; checks that all ranks pass the same
+  /// Collective: the start of each rank's memory that corresponds to `mine`; checks that all ranks pass the same
   /// buffer.
   std::vector<std::byte*> counterparts(std::span<std::byte> mine);
 

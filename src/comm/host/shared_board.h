@@ -36,7 +36,7 @@ struct SharedBoard {
     std::atomic<int32_t> pid;
     char host[kHostBytes];
     std::array<std::atomic<uint64_t>, kMaxCpus / 64> cpus;  // its allowed CPUs
-    // Its CPU and thread at the last barrier, and the barrier before which a waiting rank gave it its own CPU.
+    // Its CPU and thread at the last barrier, and the barrier before which a waiting rank gave its CPU to this rank.
     std::atomic<int32_t> cpu, thread;
     std::atomic<uint64_t> helped;
     alignas(64) Heartbeat heartbeat;

@@ -37,8 +37,8 @@ inline constexpr size_t kNcclCounterBytes = sizeof(int32_t);
 /// GPU memory.
 inline int nccl_sum_levels(int ranks, int64_t leaves, SumOrder order) {
   const int64_t exchanges = (leaves + ranks - 1) / ranks;
-  // The leaves of one exchange make a subtree of the step's tree if there are 2^k of them, or no others: that is summed
-  // first, and counts as one leaf. With another number of ranks each of them is a leaf.
+  // The leaves of one exchange make a subtree of the step's tree if there are 2^k of them, or no others: the subtree is
+  // summed first and counts as one leaf. Otherwise each of them is a leaf.
   const bool by_rank =
       order == SumOrder::canonical && exchanges > 1 && !std::has_single_bit(static_cast<uint64_t>(ranks));
   const int64_t nodes = by_rank ? leaves : exchanges;

@@ -33,7 +33,7 @@ class NcclLink {
   /// "NCCL 2.27.7"
   std::string library() const;
 
-  /// Enqueues all calls that `calls` makes of the functions below as one operation, whose parts run concurrently; a
+  /// Enqueues all calls of the functions below that `calls` makes as one operation, whose parts run concurrently; a
   /// single send or receive would wait for its peer. If the link has failed, throws the cause.
   void group(const std::function<void()>& calls);
   void send(const void* from, int64_t bytes, int to);

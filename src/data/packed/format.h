@@ -38,10 +38,10 @@ struct PackedHeader {
 static_assert(sizeof(PackedHeader) == 64);
 
 struct PackedEntry {
-  uint64_t offset;  // from the file's begin
+  uint64_t offset;  // from the file's start
   uint32_t bytes, crc;
   uint32_t label;
-  uint32_t name_end;  // in the text; its begin is the end of the entry's before it, or of the class names
+  uint32_t name_end;  // in the text; it begins at the end of the previous name, or of the class names
 };
 static_assert(sizeof(PackedEntry) == 24);
 
@@ -51,7 +51,7 @@ struct PackedIndex {
   std::span<const PackedEntry> entries;  // training's first
   int64_t train = 0;
   std::string_view text;
-  uint32_t class_text = 0;  // bytes of class names at its begin
+  uint32_t class_text = 0;  // bytes of class names at its start
 
   std::span<const PackedEntry> of(Split split) const {
     const auto count = static_cast<size_t>(train);

@@ -12,8 +12,8 @@ void require_allowed(PictureSize size, const DecodeOptions& options);
 /// Error(bug) for a window that is empty or not in the picture.
 void require_inside(const Window& window, PictureSize size);
 
-/// decode_window(), or all of the picture without a choice, by libjpeg-turbo: baseline, extended and progressive; grey,
-/// RGB, YCbCr, CMYK and YCCK, the latter two with inverted inks, as Adobe writes them and Pillow expects them.
+/// decode_window(), or the whole picture if `window` is null, by libjpeg-turbo: baseline, extended and progressive;
+/// grey, RGB, YCbCr, CMYK and YCCK, the latter two with inverted inks, as Adobe writes them and Pillow expects them.
 PicturePart decode_jpeg(std::span<const std::byte> file, const ChooseWindow& window, const Wanted& wanted,
                         const DecodeOptions& options);
 

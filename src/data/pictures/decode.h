@@ -29,7 +29,7 @@ Picture decode(std::span<const std::byte> file, const DecodeOptions& options = {
 /// A part of a picture, possibly at a lower resolution than stored.
 struct PicturePart {
   Picture picture;
-  int x = 0, y = 0;  // its begin in the whole picture of that scale
+  int x = 0, y = 0;  // its start in the whole picture at that scale
   double scale = 1;  // of the whole picture: a power of two, or a multiple of 1/8
 };
 

@@ -11,7 +11,7 @@ inline constexpr int kWeightBits = 22;  // fractional bits of a weight
 
 /// The number of weights for a pixel in resize_rows(): at least `taps`, the rest zero.
 int padded_taps(int taps);
-/// Bytes that it may read from the begin of a pixel's weights on, including unused ones.
+/// Bytes that it may read from the start of a pixel's weights on, including unused ones.
 size_t bytes_read(int padded_taps);
 /// Bytes of a row that it writes.
 size_t narrow_row_bytes(size_t pixels);

@@ -36,8 +36,8 @@ struct ElasticBatch {
 };
 ElasticBatch elastic_batch(const Elasticity& keys);
 
-/// The sizes for `ranks` ranks: that batch, and the largest micro-batch that divides a rank's share. A number that does
-/// not fit is Error(usage) in version 0.1; in 0.2 it gets its own batch.
+/// The sizes for `ranks` ranks: the elastic batch, and the largest micro-batch that divides a rank's share. A number
+/// that does not fit is Error(usage) in version 0.1; in 0.2 it gets its own batch.
 struct ElasticSizes {
   int64_t train = 0, micro = 0;
 };

@@ -60,7 +60,7 @@ class Merge {
   std::vector<Config> bound_;        // targets of fields_; values are not used
   std::vector<ConfigField> fields_;  // of all types
   std::map<std::string, document::Node> values_;
-  std::map<std::string, Written> other_names_;  // by this program's
+  std::map<std::string, Written> other_names_;  // by this program's keys
   std::vector<std::string> remarks_;
 };
 

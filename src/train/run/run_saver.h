@@ -34,7 +34,7 @@ class RunSaver {
   /// The file with the weights of the state's step, on rank 0.
   Path weights_path() const { return Path(saved_path_) / kWeightsFile; }
 
-  /// Restores best.bin and the record of the best evaluation as at that checkpoint.
+  /// Restores best.bin and the record of the best evaluation as they were at that checkpoint.
   void return_to_best_of(const Path& checkpoint);
   /// Writes the evaluated weights as last.bin and, if they are the best, as best.bin. `last_step`: it must succeed.
   void keep_evaluated(ModelSelection& selection, const Judged& judged, bool last_step);
