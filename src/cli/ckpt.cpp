@@ -180,7 +180,8 @@ int inspect(const Words& words) {
   app.add_option("PATH", text,
                  "a .bin or .safetensors file, or the folder of a checkpoint or run (its newest valid checkpoint)")
       ->required();
-  app.add_flag("--hash", hash, "also one hash of weights, averages, moments and state, which is equal for equal runs");
+  app.add_flag("--hash", hash,
+               "also print one hash over weights, averages, moments and state; equal runs have equal hashes");
   if (!parse(app, words)) return 0;
 
   Path path = without_slash(text);
@@ -278,7 +279,7 @@ bool print_difference(const TensorDifference& d) {
 int diff(const Words& words) {
   CLI::App app(
       "Compares two weights files, checkpoints or runs (their newest valid checkpoints), tensor by tensor.\n"
-      "Exit code 1 if they differ, as with diff.",
+      "Exit code 1 if they differ, as diff does.",
       "cifar-train ckpt diff");
   std::string first, second;
   app.add_option("A", first, "a weights file, or the folder of a checkpoint or run")->required();

@@ -85,7 +85,7 @@ int check_config(const Words& words) {
   app.add_option("FILE,--config", files, "YAML or JSON");
   add_foreign_files(app, extra);
   app.add_option("--set", sources.sets, "key=value, such as train.epochs=1; repeatable")->allow_extra_args(false);
-  app.add_option("--ranks", ranks, "a number or auto: the batch sizes must fit it");
+  app.add_option("--ranks", ranks, "a number of ranks that the batch sizes must fit, or auto");
   if (!parse(app, words)) return 0;
 
   std::vector<std::string> warnings;

@@ -120,7 +120,7 @@ std::string word_of_config(const fs::path& located) {
 
 void add_config_options(CLI::App& app, ConfigWords& words, const std::string& config) {
   app.add_option(config, words.config,
-                 "a YAML or DeepSpeed JSON file, searched as given, then in configs/ (default.yaml)");
+                 "a YAML or DeepSpeed JSON file, looked up as given, then in configs/; default: default.yaml");
   add_foreign_files(app, words);
   app.add_option("--set", words.sets, "KEY=VALUE, repeatable: replaces a key of the configuration")
       ->allow_extra_args(false);

@@ -68,7 +68,7 @@ int synth(const Words& words) {
 }
 
 int verify_data(const Words& words) {
-  CLI::App app("Checks every byte of a data set's files that can be checked.", "cifar-train data verify");
+  CLI::App app("Checks the files of a data set as completely as their format allows.", "cifar-train data verify");
   DataOptions options;
   options.add_to(app);
   OpenOptions opening;

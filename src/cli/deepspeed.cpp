@@ -32,9 +32,8 @@ std::string report(const Import& found, const std::string& mark) {
 
 int import_file(const Words& words) {
   CLI::App app(
-      "Reports for each key of a configuration whether it is honoured, ignored or refused, and why. Prints this as "
-      "comments "
-      "above the keys that are honoured, in this program's words.",
+      "Reports for each key of a configuration whether it is honoured, ignored or refused, and why. Prints the report "
+      "as comments, then the honoured keys as this program's YAML.",
       "cifar-train config import");
   std::string name, out;
   app.add_option("FILE,--deepspeed_config", name, "a DeepSpeed JSON file, or its content in URL-safe base64")
@@ -106,7 +105,7 @@ ForeignFlags add_foreign_flags(CLI::App& app) {
   app.add_flag("--deepspeed,--deepscale", flags->deepspeed, "accepted without effect")->group(tutorial);
   app.add_option("--local_rank", flags->local_rank, "accepted without effect; the launcher sets the rank")
       ->group(tutorial);
-  app.add_option("-b,--batch_size", flags->batch_size, "train_batch_size, and the upper limit of the micro-batch")
+  app.add_option("-b,--batch_size", flags->batch_size, "sets train_batch_size; the micro-batch is at most this")
       ->group(tutorial);
   app.add_option("-e,--epochs", flags->epochs, "train.epochs")->group(tutorial);
   app.add_flag("--with_cuda", flags->with_cuda, "device: cuda")->group(tutorial);
@@ -125,7 +124,8 @@ ForeignFlags add_foreign_flags(CLI::App& app) {
       ->group(tutorial);
   app.add_option("--min-capacity", moe.min_capacity, "model.min_capacity")->group(tutorial);
   app.add_flag("--moe-param-group", moe.param_group, "model.moe_param_group")->group(tutorial);
-  app.add_option("--ep-world-size", moe.ep_world_size, "accepted: every rank has all experts")->group(tutorial);
+  app.add_option("--ep-world-size", moe.ep_world_size, "accepted without effect: every rank has all experts")
+      ->group(tutorial);
   app.add_option("--backend", flags->backend, "nccl | mpi | gloo")->group(tutorial);
   return [flags, &app](const Merge& files, std::vector<std::string>* warnings) {
     const auto given = [&](const char* option) { return app.count(option) > 0; };
@@ -138,7 +138,8 @@ ForeignFlags add_foreign_flags(CLI::App& app) {
 
 std::span<const Verb> foreign_config_verbs() {
   static constexpr std::array kVerbs = {
-      Verb{"import", "the fate of each key of a DeepSpeed configuration, and the configuration as YAML", import_file}};
+      Verb{"import", "whether each key of a DeepSpeed configuration is honoured, and the configuration as YAML",
+           import_file}};
   return kVerbs;
 }
 

@@ -73,7 +73,8 @@ int selftest_collectives(Config config, bool json) {
 
 int verb_selftest(const Words& words) {
   CLI::App app(
-      "Every operation in every type on this device, or every collective, against its reference. Exit code 0 if all "
+      "Tests every operation in every type on this device, or every collective, against its reference. Exit code 0 if "
+      "all "
       "agree, 1 if not.",
       "cifar-train selftest");
   Config config;

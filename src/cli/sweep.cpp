@@ -39,18 +39,20 @@ struct SweepFlags {
 
 void add_options(CLI::App& app, SweepFlags& f) {
   add_config_options(app, f.files);
-  app.add_option("--grid", f.words.grid, "KEY=VALUE,VALUE, repeatable: every value with every value of the other grids")
+  app.add_option("--grid", f.words.grid,
+                 "KEY=VALUE,VALUE, repeatable: combines every value with every value of the other grids")
       ->allow_extra_args(false);
   app.add_option("--case", f.words.cases, "\"KEY=VALUE KEY=VALUE\", repeatable: settings that belong together")
       ->allow_extra_args(false);
-  app.add_option("--repeats", f.words.repeats, "number of seeds for each, beginning with the configuration's")
+  app.add_option("--repeats", f.words.repeats, "number of seeds for each combination, from the configuration's seed on")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--parallel", f.parallel, "number of runs at a time")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  app.add_option("--ranks", f.ranks, "ranks of each run: a number, or auto: as its share of the cores or GPUs allows");
-  app.add_option("--output", f.output, "the folder in which each run has its folder")->capture_default_str();
+  app.add_option("--ranks", f.ranks,
+                 "ranks of each run: a number, or auto: as many as its share of the cores or GPUs allows");
+  app.add_option("--output", f.output, "the sweep's folder; each run gets a subfolder")->capture_default_str();
   add_device_options(app, f.files);
   app.add_flag("--dry-run", f.dry_run, "check all configurations, list the runs and stop");
   app.add_flag("-q,--quiet", f.quiet, "print the table only");

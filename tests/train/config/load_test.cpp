@@ -309,7 +309,8 @@ TEST_F(ConfigTest, GarbageFilesGiveOneLine) {
   EXPECT_PART(of_file(folder_), "is a folder");
   EXPECT_PART(of_file(folder_ / "absent.yaml"), "cannot open");
   EXPECT_PART(of_file(write("big.yaml", std::string(2 << 20, '#'))), "larger than 1 MiB");
-  EXPECT_PART(of_file(write("zero.yaml", std::string("seed: 1\nou\0tput: x\n", 19))), "zero.yaml:2:3: is not UTF-8 text");
+  EXPECT_PART(of_file(write("zero.yaml", std::string("seed: 1\nou\0tput: x\n", 19))),
+              "zero.yaml:2:3: is not UTF-8 text");
   EXPECT_PART(of_file(write("latin.yaml", "output: caf\xe9\n")), "latin.yaml:1:12: is not UTF-8 text");
   EXPECT_PART(of_file(write("list.yaml", "- 1\n- 2\n")), "list.yaml:1:1: a configuration is");
   EXPECT_PART(of_file(write("word.yaml", "hello")), "a configuration is");
