@@ -1,6 +1,6 @@
 // The loss scale of fp16 training as data: the loss is multiplied by it, so that small gradients do not vanish, and
 // gradients are divided by it before the update. kernels/step_control.cu, which includes this too, changes it;
-// selftest/reference/loss_scale.h defines the rules.
+// tests/reference/loss_scale.h defines the rules.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct LossScaleOptions {
   int64_t hysteresis = 2;               // number of overflows that lower the scale; at least 1
   bool consecutive_hysteresis = false;  // a step without overflow resets the count of overflows
 
-  // DeepSpeed's unexpected behaviours, see seed_loss_scale in selftest/reference/loss_scale.h.
+  // DeepSpeed's unexpected behaviours, see seed_loss_scale in tests/reference/loss_scale.h.
   bool without_hysteresis = false;  // DeepSpeed's FP16_Optimizer
   bool unscale_by_new = false;      // a step that doubles the scale is divided by the doubled one: half an update
 };
