@@ -14,6 +14,7 @@
 #include "base/utf8.h"
 #include "checkpoint/store.h"
 #include "cli/config_lookup.h"
+#include "cli/foreign.h"
 #include "cli/verbs.h"
 #include "cli/weight_set.h"
 #include "comm/host/threads.h"
