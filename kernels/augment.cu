@@ -39,6 +39,7 @@ __device__ const uint8_t black = 0;
 /// A pack of kSize elements is made of runs of kRun, each of one pixel's channels; planar, of one row's pixels.
 template <class T, int kSize, int kRun, bool kPlanar>
 __global__ void __launch_bounds__(kThreads, kResident) augment_images(Job job, T* out) {
+  wait_for_previous();
   struct alignas(sizeof(T) * kSize) Elements {
     T at[kSize];
   };
@@ -117,7 +118,7 @@ cudaError_t start(const AugmentArgs& a, int64_t elements, cudaStream_t stream) {
                    .draws = a.draws,
                    .scale = a.scale,
                    .shift = a.shift};
-  return launch(
+  return launch_early(
       augment_images<T, kSize, kRun, kPlanar>,
       {.blocks = static_cast<unsigned>(a.n * parts), .threads = kThreads, .shared_bytes = job.lines * sizeof(float2)},
       stream, job, static_cast<T*>(a.out));

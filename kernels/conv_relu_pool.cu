@@ -261,6 +261,7 @@ __device__ __forceinline__ void add_taps(const float* x, int pitch, const float*
 
 template <class T, int K, int V>
 __global__ void __launch_bounds__(kThreads, 2) forward(ConvReluPoolArgs a, ForwardPlan p) {
+  wait_for_previous();
   const ConvReluPoolShape& s = a.shape;
   const int kernel = K == 0 ? s.kernel : K, taps = kernel * kernel, outs = p.groups * V, in = s.in_channels;
   const int ph = s.pooled_height(), pw = s.pooled_width();
@@ -432,6 +433,7 @@ __device__ __forceinline__ void sum_over_slices(float (&own)[N], int places, int
 /// R: p.kernel_rows.
 template <class T, int R>
 __global__ void __launch_bounds__(kThreads, 2) grad_weights(ConvReluPoolGradWArgs a, GradWPlan p) {
+  wait_for_previous();
   const ConvReluPoolShape& s = a.shape;
   const int k = s.kernel, in = s.in_channels, out = s.out_channels, ph = s.pooled_height(), pw = s.pooled_width();
   int block = blockIdx.x;
@@ -523,6 +525,7 @@ constexpr int kLanes = 32;  // over parts
 __global__ void __launch_bounds__(kSums* kLanes)
     add_parts(const float* __restrict__ all, int parts, int64_t weights, int64_t sums, float* __restrict__ dw,
               float* __restrict__ db) {
+  wait_for_previous();
   const int lane = threadIdx.x / kSums;
   const int64_t i = int64_t{blockIdx.x} * kSums + threadIdx.x % kSums;
   float own[1] = {};
@@ -591,6 +594,7 @@ GradXPlan grad_input_plan(const ConvReluPoolGradXArgs& a) {
 /// K 0: any kernel.
 template <class T, int K>
 __global__ void __launch_bounds__(kThreads, 2) grad_input(ConvReluPoolGradXArgs a, GradXPlan p) {
+  wait_for_previous();
   const ConvReluPoolShape& s = a.shape;
   const int kernel = K == 0 ? s.kernel : K, taps = kernel * kernel, reach = kernel / 2 + 1, ins = p.pairs * kPair;
   const int in = s.in_channels, out = s.out_channels, ph = s.pooled_height(), pw = s.pooled_width();
@@ -699,11 +703,11 @@ cudaError_t launch_blocks(void (*kernel)(Args, Plan), int64_t blocks, int thread
                           const Plan& plan, cudaStream_t stream) {
   if (blocks > std::numeric_limits<int>::max()) return cudaErrorInvalidValue;
   const int whole_warps = std::max(kLeastThreads, divide_up(threads, kWarp) * kWarp);
-  return launch(kernel,
-                Grid{.blocks = static_cast<unsigned>(blocks),
-                     .threads = static_cast<unsigned>(whole_warps),
-                     .shared_bytes = static_cast<size_t>(floats) * sizeof(float)},
-                stream, args, plan);
+  return launch_early(kernel,
+                      Grid{.blocks = static_cast<unsigned>(blocks),
+                           .threads = static_cast<unsigned>(whole_warps),
+                           .shared_bytes = static_cast<size_t>(floats) * sizeof(float)},
+                      stream, args, plan);
 }
 
 int64_t sums(const ConvReluPoolShape& s) { return s.out_channels * (s.kernel * s.kernel * s.in_channels + 1); }
@@ -738,8 +742,8 @@ cudaError_t conv_relu_pool_grad_weights(const ConvReluPoolGradWArgs& a, cudaStre
   const Grid grid{.blocks = static_cast<unsigned>(divide_up<int64_t>(sums(s), kSums)),
                   .threads = kSums * kLanes,
                   .shared_bytes = kSums * kLanes * sizeof(float)};
-  return launch(add_parts, grid, stream, static_cast<const float*>(a.workspace), p.parts, sums(s) - s.out_channels,
-                sums(s), a.dw, a.db);
+  return launch_early(add_parts, grid, stream, static_cast<const float*>(a.workspace), p.parts,
+                      sums(s) - s.out_channels, sums(s), a.dw, a.db);
 }
 
 size_t conv_relu_pool_grad_weights_workspace(const ConvReluPoolShape& shape) {

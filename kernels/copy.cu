@@ -1,3 +1,5 @@
+#include <climits>
+
 #include "copy.h"
 #include "element.h"
 
@@ -26,6 +28,25 @@ cudaError_t copy_units_of(const unsigned char* from, unsigned char* to, int64_t 
                 reinterpret_cast<const Unit*>(from), reinterpret_cast<Unit*>(to), units);
 }
 
+constexpr int kRingThreads = 1024;
+
+template <class Unit>
+__global__ void __launch_bounds__(kRingThreads) ring_units(RingCopyArgs a) {
+  wait_for_previous();
+  const int turn = *a.turn;
+  const auto units = static_cast<int>(a.bytes / static_cast<int>(sizeof(Unit)));
+  auto* value = static_cast<Unit*>(a.value);
+  Unit* slot = static_cast<Unit*>(a.ring) + int64_t{turn} * units;
+  for (int i = static_cast<int>(threadIdx.x); i < units; i += kRingThreads) {
+    if (a.to_ring)
+      slot[i] = value[i];
+    else
+      value[i] = slot[i];
+  }
+  __syncthreads();  // all threads have read the turn
+  if (threadIdx.x == 0) *a.turn = turn + 1 == a.slots ? 0 : turn + 1;
+}
+
 }  // namespace
 
 cudaError_t copy(const CopyArgs& args, cudaStream_t stream) {
@@ -35,6 +56,13 @@ cudaError_t copy(const CopyArgs& args, cudaStream_t stream) {
   const int64_t packs = aligned_16(from, to) ? args.bytes / 16 : 0;
   if (const cudaError_t error = copy_units_of<uint4>(from, to, packs, stream); error != cudaSuccess) return error;
   return copy_units_of<unsigned char>(from + 16 * packs, to + 16 * packs, args.bytes - 16 * packs, stream);
+}
+
+cudaError_t ring_copy(const RingCopyArgs& a, cudaStream_t stream) {
+  if (a.bytes < 0 || a.bytes > INT_MAX || a.slots < 1) return cudaErrorInvalidValue;
+  const Grid grid{.blocks = 1, .threads = kRingThreads};
+  return aligned_16(a.value, a.ring) && a.bytes % 16 == 0 ? launch_early(ring_units<uint4>, grid, stream, a)
+                                                          : launch_early(ring_units<unsigned char>, grid, stream, a);
 }
 
 }  // namespace ct::kernels

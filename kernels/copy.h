@@ -18,4 +18,17 @@ struct CopyArgs {
 /// one of 2^31 blocks (1024 accesses each) or more.
 cudaError_t copy(const CopyArgs& args, cudaStream_t stream);
 
+/// A copy between `value` and a slot of a ring of `slots` slots of `bytes` each; every launch takes the next slot, so a
+/// recorded launch goes round the ring. The ring may be page-locked host memory. One kernel of one block, for small
+/// values: a larger one is faster by cudaMemcpyAsync.
+struct RingCopyArgs {
+  void *value, *ring;
+  bool to_ring;  // from value to the ring, or back
+  int64_t bytes;
+  int32_t slots;
+  int32_t* turn;  // the slot that this launch takes; it writes that of the next launch
+};
+/// cudaErrorInvalidValue: no slots or negative bytes.
+cudaError_t ring_copy(const RingCopyArgs& args, cudaStream_t stream);
+
 }  // namespace ct::kernels

@@ -65,6 +65,7 @@ struct Cast {
 /// is the first block's. Every element is read and written by the same thread, all reads first: y may be an operand.
 template <int N, class Op, class From = typename Op::From, class To = typename Op::To>
 __global__ void __launch_bounds__(kThreads) map(Op op, const From* a, const From* b, To* y, int64_t n) {
+  wait_for_previous();
   const int64_t groups = n / N, first = int64_t{blockIdx.x} * kThreads * kInFlight + threadIdx.x;
   const auto value = [&op](const From& a, const From& b) {
     return from_float<To>(op(to_float(a), Op::kOperands > 1 ? to_float(b) : 0));
@@ -101,8 +102,8 @@ cudaError_t launch_map(Op op, const void* a, const void* b, void* y, int64_t n, 
   if (n < 0) return cudaErrorInvalidValue;
   constexpr int kWide = 16 / (sizeof(From) > sizeof(To) ? sizeof(From) : sizeof(To));
   const auto start = [&](auto kernel, int64_t width) {
-    return launch(kernel, blocks_for(n, width * kThreads * kInFlight), stream, op, static_cast<const From*>(a),
-                  static_cast<const From*>(b), static_cast<To*>(y), n);
+    return launch_early(kernel, blocks_for(n, width * kThreads * kInFlight), stream, op, static_cast<const From*>(a),
+                        static_cast<const From*>(b), static_cast<To*>(y), n);
   };
   return aligned_16(a, b, y) ? start(map<kWide, Op>, kWide) : start(map<1, Op>, 1);
 }

@@ -15,6 +15,7 @@ __device__ __forceinline__ double add_square(float x, double sum) {
 
 /// A block a chunk.
 __global__ void __launch_bounds__(kThreads) square_sums_kernel(SquareSumsArgs args) {
+  wait_for_previous();
   const SquareChunk chunk = args.chunks[blockIdx.x];
   const float* x = args.grads + chunk.begin;
   const int64_t n = chunk.end - chunk.begin;
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(kThreads) square_sums_kernel(SquareSumsArgs ar
 cudaError_t square_sums(const SquareSumsArgs& args, cudaStream_t stream) {
   const Grid grid{
       .blocks = static_cast<unsigned>(args.count), .threads = kThreads, .shared_bytes = kWarps * sizeof(double)};
-  return launch(square_sums_kernel, grid, stream, args);
+  return launch_early(square_sums_kernel, grid, stream, args);
 }
 
 }  // namespace ct::kernels

@@ -17,7 +17,8 @@
 #ifndef __CUDACC__
 namespace on_host {
 unsigned char* shared_memory();  // tests/kernels/on_host/run.h
-}
+void grid_dependency_synchronize();
+}  // namespace on_host
 #endif
 
 namespace ct::kernels {
@@ -39,16 +40,54 @@ struct Grid {
   size_t shared_bytes = 0;  // at most 48 KiB
 };
 
-/// Launches kernel(args...) in the stream; an empty grid launches nothing. Returns the status of cudaLaunchKernelEx.
-template <class... Parameters, class... Args>
-cudaError_t launch(void (*kernel)(Parameters...), const Grid& grid, cudaStream_t stream, Args... args) {
-  if (grid.blocks.x == 0 || grid.blocks.y == 0 || grid.blocks.z == 0) return cudaSuccess;
+inline bool is_empty(const Grid& grid) { return grid.blocks.x == 0 || grid.blocks.y == 0 || grid.blocks.z == 0; }
+
+inline cudaLaunchConfig_t launch_config(const Grid& grid, cudaStream_t stream) {
   cudaLaunchConfig_t config = {};
   config.gridDim = grid.blocks;
   config.blockDim = grid.threads;
   config.dynamicSmemBytes = grid.shared_bytes;
   config.stream = stream;
+  return config;
+}
+
+/// Launches kernel(args...) in the stream; an empty grid launches nothing. Returns the status of cudaLaunchKernelEx.
+template <class... Parameters, class... Args>
+cudaError_t launch(void (*kernel)(Parameters...), const Grid& grid, cudaStream_t stream, Args... args) {
+  if (is_empty(grid)) return cudaSuccess;
+  const cudaLaunchConfig_t config = launch_config(grid, stream);
   return cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(args)...);
+}
+
+/// launch() of a kernel that may start before the previous kernel of the stream has ended (programmatic dependent
+/// launch, from sm_90 on), which hides most of the time between two small kernels. Every thread of the kernel must call
+/// wait_for_previous() before it accesses memory.
+template <class... Parameters, class... Args>
+cudaError_t launch_early(void (*kernel)(Parameters...), const Grid& grid, cudaStream_t stream, Args... args) {
+  if (is_empty(grid)) return cudaSuccess;
+  int device = 0, capability = 0;
+  if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) return error;
+  if (const cudaError_t error = cudaDeviceGetAttribute(&capability, cudaDevAttrComputeCapabilityMajor, device);
+      error != cudaSuccess)
+    return error;
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = launch_config(grid, stream);
+  config.attrs = &early;
+  config.numAttrs = capability >= 9 ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(args)...);
+}
+
+/// Lets the next kernel of the stream start, if it was launched early, and waits until the previous one has ended and
+/// its writes are visible. (The kernels before the previous one have ended too: it waited for them.)
+__device__ __forceinline__ void wait_for_previous() {
+#ifndef __CUDACC__
+  on_host::grid_dependency_synchronize();
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+  cudaGridDependencySynchronize();
+#endif
 }
 
 constexpr int kWarp = 32;

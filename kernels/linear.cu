@@ -45,6 +45,7 @@ __device__ __forceinline__ float sums_over_lanes(const float (&sums)[Sums], int 
 
 template <class T, class Y, int Outputs, bool Wide>
 __global__ void __launch_bounds__(kMaxThreads) outputs(LinearArgs a, unsigned tiles) {
+  wait_for_previous();
   constexpr int V = Pack<T>::kSize, kSums = kImages * Outputs, kLanesPerSum = kWarp / kSums;
   constexpr int kInFlight = 4 / Outputs;  // packs of each row that are read before the first is used
   const int lane = static_cast<int>(threadIdx.x % kWarp), in = static_cast<int>(a.in);
@@ -103,7 +104,7 @@ cudaError_t launch_outputs(const LinearArgs& a, cudaStream_t stream) {
   while (2 * warps * kWarp <= kMaxThreads && divide_up<int64_t>(tiles, 2 * warps) >= kEnoughBlocks) warps *= 2;
   const Grid grid{.blocks = static_cast<unsigned>(divide_up<int64_t>(tiles, warps)),
                   .threads = static_cast<unsigned>(warps * kWarp)};
-  return launch(outputs<T, Y, Outputs, Wide>, grid, stream, a, static_cast<unsigned>(row_tiles));
+  return launch_early(outputs<T, Y, Outputs, Wide>, grid, stream, a, static_cast<unsigned>(row_tiles));
 }
 
 // ---- the gradients: lanes over the terms, a thread for kRows rows and a pack of columns
@@ -161,6 +162,7 @@ __device__ __forceinline__ void sum_lanes(const float* from, int lanes, int stri
 /// threadIdx.x: a pack of columns; threadIdx.y: a lane. Strips of blockDim.x packs of columns, then rows, by blockIdx.
 template <class A, class B, class Out, bool Wide>
 __global__ void __launch_bounds__(kMaxThreads) products(Product p, int strips) {
+  wait_for_previous();
   constexpr int V = Pack<B>::kSize;
   const int lanes = static_cast<int>(blockDim.y), width = static_cast<int>(blockDim.x);
   const int strip = static_cast<int>(blockIdx.x) % strips, terms = static_cast<int>(p.terms);
@@ -241,8 +243,8 @@ cudaError_t launch_products(const Product& p, cudaStream_t stream) {
                   .threads = {static_cast<unsigned>(width), static_cast<unsigned>(lanes)},
                   .shared_bytes = static_cast<size_t>(shared) * sizeof(float)};
   const bool wide = aligned_16(p.b, p.out) && p.b_stride % V == 0 && p.out_stride % V == 0;
-  return wide ? launch(products<A, B, Out, /*Wide=*/true>, grid, stream, p, static_cast<int>(strips))
-              : launch(products<A, B, Out, /*Wide=*/false>, grid, stream, p, static_cast<int>(strips));
+  return wide ? launch_early(products<A, B, Out, /*Wide=*/true>, grid, stream, p, static_cast<int>(strips))
+              : launch_early(products<A, B, Out, /*Wide=*/false>, grid, stream, p, static_cast<int>(strips));
 }
 
 /// call(T{}, Y{}) with the element types that are named.

@@ -192,6 +192,7 @@ __device__ __forceinline__ void update_at(const Slice<Pass::kStates>& slice, Typ
 template <class Pass>
 __global__ void __launch_bounds__(kThreads)
     update(BatchOf<Pass> batch, Pass pass, const StepScalars* __restrict__ scalars) {
+  wait_for_previous();
   int at = 0;
 #pragma unroll
   for (int jump = BatchOf<Pass>::kMost / 2; jump > 0; jump /= 2)
@@ -264,7 +265,8 @@ cudaError_t update_all(const Pass& pass, const Slices<S>& all, cudaStream_t stre
     }
     const Grid grid{
         .blocks = static_cast<unsigned>(blocks), .threads = kThreads, .shared_bytes = sizeof(typename Pass::Step)};
-    if (const cudaError_t error = launch(update<Pass>, grid, stream, batch, pass, all.scalars); error != cudaSuccess)
+    if (const cudaError_t error = launch_early(update<Pass>, grid, stream, batch, pass, all.scalars);
+        error != cudaSuccess)
       return error;
   }
   return cudaSuccess;

@@ -83,6 +83,7 @@ __device__ __forceinline__ Row row_loss(const SoftmaxCrossEntropyArgs& a, int64_
 }
 
 __global__ void __launch_bounds__(kWarps* kWarp) rows(SoftmaxCrossEntropyArgs a) {
+  wait_for_previous();
   const int lane = threadIdx.x % kWarp;
   const int64_t n = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp;
   Row row;
@@ -122,7 +123,7 @@ __global__ void __launch_bounds__(kWarps* kWarp) spread_nan(SoftmaxCrossEntropyA
 cudaError_t softmax_cross_entropy(const SoftmaxCrossEntropyArgs& a, cudaStream_t stream) {
   if (a.classes < 1 || a.classes > INT32_MAX - kWarp || a.stride < a.classes) return cudaErrorInvalidValue;
   Grid grid{dim3(static_cast<unsigned>(divide_up<int64_t>(a.n, kWarps))), dim3(kWarps * kWarp), kWarps * sizeof(int)};
-  const cudaError_t error = launch(rows, grid, stream, a);
+  const cudaError_t error = launch_early(rows, grid, stream, a);
   if (error != cudaSuccess || a.dlogits == nullptr || a.n <= kWarps) return error;  // one block has seen all losses
   grid.blocks.x = static_cast<unsigned>(std::min<int64_t>(divide_up(a.n, kLossesPerBlock), 64));
   return launch(spread_nan, grid, stream, a);

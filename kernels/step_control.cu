@@ -54,6 +54,7 @@ constexpr int kControlThreads = 2 * kWarp;
 
 /// One thread adds, for the order's sake, out of shared memory, which the other warp fills a tile ahead.
 __global__ void __launch_bounds__(kControlThreads) step_control_kernel(StepControlArgs args) {
+  wait_for_previous();
   auto* tiles = shared_memory<double>();
   const auto fill = [&](int64_t tile, int first_thread) {
     const int64_t begin = tile * kTile;
@@ -83,7 +84,7 @@ __global__ void __launch_bounds__(kControlThreads) step_control_kernel(StepContr
 
 cudaError_t step_control(const StepControlArgs& args, cudaStream_t stream) {
   const Grid grid{.blocks = 1, .threads = kControlThreads, .shared_bytes = 2 * kTile * sizeof(double)};
-  return launch(step_control_kernel, grid, stream, args);
+  return launch_early(step_control_kernel, grid, stream, args);
 }
 
 }  // namespace ct::kernels

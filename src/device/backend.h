@@ -49,6 +49,16 @@ class Replay {
   virtual void launch() = 0;
 };
 
+/// A copy between a value in memory of allocate() and a ring of slots in memory of allocate_host().
+struct RingCopy {
+  enum class To { value, ring };
+  std::byte* value;
+  std::byte* ring;
+  size_t bytes;  // of the value, and of each slot
+  size_t slots;
+  To to;
+};
+
 /// A point in the order of a backend's work, for which the host can wait.
 class Event {
  public:
@@ -100,6 +110,9 @@ class Backend {
   virtual Memory pin(std::span<std::byte> memory) = 0;
   /// Copies between memory of allocate(), allocate_host() and pin(), in any direction.
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
+  /// A small copy that can be recorded: its first call copies slot 0, each later one the slot after that of the call
+  /// before it. Empty if copy() is better, or if no copies are needed.
+  virtual std::function<void()> ring_copy(const RingCopy&) { return {}; }
   /// Fills memory of allocate() with zeros.
   virtual void clear(void* at, size_t bytes) = 0;
   /// Waits until all work is done. Throws errors that occurred since the last call.

@@ -205,7 +205,7 @@ void BoundProgram::run_watched(const PhaseProgram& program) {
         }
         backend_.wait();
       });
-      watch_(*bound.step, seconds);
+      if (bound.step) watch_(*bound.step, seconds);
     }
   }
 }
@@ -361,6 +361,26 @@ BoundProgram::PhaseProgram BoundProgram::bind(const Program& steps, const Kernel
          .step = &steps[i]});
   }
   return program;
+}
+
+void BoundProgram::add(const Transfers& transfers) {
+  const auto bound = [](const std::vector<Launch>& launches) {
+    std::vector<Bound> steps;
+    for (const Launch& launch : launches)
+      if (launch) steps.push_back({.launch = launch});
+    return steps;
+  };
+  for (PhaseProgram* program : {&micro_, &last_}) {
+    if (program->segments.empty()) continue;
+    auto &first = program->segments.front().steps, &last = program->segments.back().steps;
+    const auto before = bound(transfers.before_micro), after = bound(transfers.after_micro);
+    last.insert(last.end(), after.begin(), after.end());
+    first.insert(first.begin(), before.begin(), before.end());
+  }
+  if (update_.segments.empty()) return;
+  auto& last = update_.segments.back().steps;
+  const auto after = bound(transfers.after_update);
+  last.insert(last.end(), after.begin(), after.end());
 }
 
 /// Which ranges of `place` each rank owns, and where they lie in its shard.

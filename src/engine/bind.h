@@ -52,6 +52,13 @@ class BoundProgram {
   Tensor tensor(ValueId id) const;
   std::span<std::byte> arena() const { return arena_; }
 
+  /// Launches that become a part of the programs, before any of them runs: before and after each micro-batch, and after
+  /// the update. Empty ones are left out.
+  struct Transfers {
+    std::vector<std::function<void()>> before_micro, after_micro, after_update;
+  };
+  void add(const Transfers& transfers);
+
   void run_begin();
   void run_micro();
   void run_last();
@@ -91,7 +98,7 @@ class BoundProgram {
     bool communication = false;
     bool recordable = true;  // computation
     int after = -1, after_update = -1;
-    const Step* step = nullptr;
+    const Step* step = nullptr;  // null: a transfer
   };
   using Moved = std::array<Traffic, 2>;  // training, norms
   /// Steps that are recorded together, if the device can replay them, and timed together, if phases are timed.

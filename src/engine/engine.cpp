@@ -47,6 +47,11 @@ Engine::Engine(Backend& backend, Communicator& comm, LoweredProgram program, Sch
     balances_.emplace_back(backend, bound_.tensor(balances[i]), [this, i](const std::byte* value) {
       local_balances_[i].push_back(static_cast<double>(*reinterpret_cast<const float*>(value)));
     });
+  BoundProgram::Transfers transfers{
+      .before_micro = {feed_.fetch()}, .after_micro = {losses_.append()}, .after_update = {scalars_.append()}};
+  for (const OutputLog& balance : balances_) transfers.after_micro.push_back(balance.append());
+  if (loss_scales_) transfers.after_update.push_back(loss_scales_->append());
+  bound_.add(transfers);
   restore({.loss_scale = lowered().first_loss_scale});
 }
 
@@ -57,6 +62,7 @@ void Engine::micro_step() {
     bound_.run_last();
   else
     bound_.run_micro();
+  feed_.sent();
   losses_.keep();
   for (OutputLog& balance : balances_) balance.keep();
 }
@@ -235,11 +241,14 @@ Evaluator::Evaluator(Backend& backend, Communicator& comm, LoweredProgram progra
         take(program.ports.losses, losses_);
         take(program.ports.predicted, predicted_);
         take(program.ports.label_rank, label_rank_);
-      }) {}
+      }) {
+  bound_.add({.before_micro = {feed_.fetch()}, .after_micro = {outputs_.append()}, .after_update = {}});
+}
 
 void Evaluator::run() {
   feed_.send();
   bound_.run_micro();
+  feed_.sent();
   outputs_.keep();
   outputs_.settle();
   throw_if_aborted(comm_);

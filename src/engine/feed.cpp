@@ -8,17 +8,18 @@ size_t bytes_of(const Tensor& t) { return static_cast<size_t>(t.shape.stored()) 
 }  // namespace
 
 InputFeed::InputFeed(Backend& backend, const BoundProgram& bound)
-    : backend_(backend), bound_(bound), block_(bound.tensor(bound.lowered().ports.inputs)) {
+    : backend_(backend), bound_(bound), block_(bound.tensor(bound.lowered().ports.inputs)), bytes_(bytes_of(block_)) {
   if (backend.is_host()) return;
-  for (size_t i = 0; i < kInputSlots; ++i)
-    slots_.push_back({backend.allocate_host(bytes_of(block_)), backend.make_event()});
+  slots_ = backend.allocate_host(kInputSlots * bytes_);
+  for (size_t i = 0; i < kInputSlots; ++i) read_.push_back(backend.make_event());
+  fetch_ = backend.ring_copy({block_.data, slots_.data(), bytes_, kInputSlots, RingCopy::To::value});
 }
 
 Inputs InputFeed::next() {
   std::byte* to = block_.data;
-  if (!slots_.empty()) {
-    slots_[turn_].read->wait();
-    to = slots_[turn_].memory.data();
+  if (!read_.empty()) {
+    read_[turn_]->wait();
+    to = slots_.data() + turn_ * bytes_;
   }
   const auto fill = [&]<class T>(std::span<T>& part, ValueId id) {
     if (id == kNone) return;
@@ -41,28 +42,34 @@ Inputs InputFeed::next() {
 }
 
 void InputFeed::send() {
-  if (slots_.empty()) return;
-  backend_.copy(block_.data, slots_[turn_].memory.data(), bytes_of(block_));
-  slots_[turn_].read->set();
-  turn_ = (turn_ + 1) % slots_.size();
+  if (read_.empty() || fetch_) return;
+  backend_.copy(block_.data, slots_.data() + turn_ * bytes_, bytes_);
+  read_[turn_]->set();
+}
+
+void InputFeed::sent() {
+  if (read_.empty()) return;
+  if (fetch_) read_[turn_]->set();
+  turn_ = (turn_ + 1) % kInputSlots;
 }
 
 OutputLog::OutputLog(Backend& backend, const Tensor& value, Take take)
     : backend_(backend), value_(value.data), bytes_(bytes_of(value)), take_(std::move(take)) {
-  if (!backend.is_host()) slots_ = backend.allocate_host(kLogSlots * bytes_);
+  if (backend.is_host()) return;
+  slots_ = backend.allocate_host(kLogSlots * bytes_);
+  append_ = backend.ring_copy({value_, slots_.data(), bytes_, kLogSlots, RingCopy::To::ring});
 }
 
 void OutputLog::keep() {
   if (slots_.data() == nullptr) return take_(value_);
-  backend_.copy(slots_.data() + kept_ * bytes_, value_, bytes_);
+  if (!append_) backend_.copy(slots_.data() + (first_ + kept_) % kLogSlots * bytes_, value_, bytes_);
   if (++kept_ == kLogSlots) settle();
 }
 
 void OutputLog::settle() {
   if (kept_ == 0) return;
   backend_.wait();
-  for (size_t i = 0; i < kept_; ++i) take_(slots_.data() + i * bytes_);
-  kept_ = 0;
+  for (; kept_ > 0; --kept_, first_ = (first_ + 1) % kLogSlots) take_(slots_.data() + first_ * bytes_);
 }
 
 }  // namespace ct

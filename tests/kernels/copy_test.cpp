@@ -47,5 +47,36 @@ TEST(Copy, ReadsNothingOutside) {  // AddressSanitizer's to see: the source ends
   }
 }
 
+TEST(RingCopy, TakesSlotAfterSlot) {
+  constexpr int kSlots = 3;
+  for (const size_t n : {1, 48, 4096 * 5, 16391})  // a block's 1024 threads take packs or bytes in turns
+    for (const bool to_ring : {true, false}) {
+      SCOPED_TRACE(testing::Message() << n << " bytes, to the ring: " << to_ring);
+      const Bytes bytes = some_bytes(kSlots * n);
+      on_host::in_all_orders([&] {
+        Buffer<unsigned char> value(n), ring(kSlots * n);
+        Buffer<int32_t> turn(1);
+        turn.at(0) = 0;
+        if (!to_ring)
+          for (size_t i = 0; i < bytes.size(); ++i) ring.at(i) = bytes[i];
+        for (int launch = 0; launch < kSlots + 2; ++launch) {
+          const size_t slot = static_cast<size_t>(launch % kSlots) * n;
+          if (to_ring)
+            for (size_t i = 0; i < n; ++i) value.at(i) = bytes[slot + i];
+          ASSERT_EQ(ring_copy({.value = value.data(),
+                               .ring = ring.data(),
+                               .to_ring = to_ring,
+                               .bytes = static_cast<int64_t>(n),
+                               .slots = kSlots,
+                               .turn = turn.data()},
+                              nullptr),
+                    cudaSuccess);
+          for (size_t i = 0; i < n; ++i) ASSERT_EQ(to_ring ? ring[slot + i] : value[i], bytes[slot + i]);
+        }
+        EXPECT_EQ(turn[0], 2);
+      });
+    }
+}
+
 }  // namespace
 }  // namespace ct::kernels

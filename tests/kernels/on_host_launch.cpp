@@ -10,10 +10,9 @@ namespace {
 
 on_host::LaunchHook run = nullptr;
 
-cudaError_t launch(cudaStream_t stream, cudaError_t configuration, std::function<void()> kernel, const void* function,
-                   const char* type) {
+cudaError_t launch(cudaStream_t stream, cudaError_t configuration, on_host::KernelLaunch kernel) {
   before_launch();
-  return run(stream, configuration, std::move(kernel), function, type);
+  return run(stream, configuration, std::move(kernel));
 }
 
 }  // namespace

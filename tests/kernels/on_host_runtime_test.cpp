@@ -31,6 +31,14 @@ __global__ void set(int* x, int n, int value) {
   if (i < n) x[i] = value;
 }
 __global__ void times_ten_plus(int* x, int digit) { *x = *x * 10 + digit; }
+enum class Waits { first, late, never };
+template <Waits kWaits>
+__global__ void early_times_ten_plus(int* x, int digit) {
+  if (kWaits == Waits::first) wait_for_previous();
+  const int before = *x;
+  if (kWaits == Waits::late) wait_for_previous();
+  *x = before * 10 + digit;
+}
 __global__ void diverges() {
   if (threadIdx.x == 0) __syncthreads();
 }
@@ -143,6 +151,37 @@ TEST_F(OnHostRuntime, EagerStreamsRunAtOnce) {
   EXPECT_EQ(now(), 5);
   OK(cudaMemcpyAsync(h, x, sizeof *h, cudaMemcpyDeviceToHost, a));
   EXPECT_EQ(h[0], 5);
+}
+
+// A kernel that is launched early starts before the one in front of it, in a stream and in a graph.
+TEST_F(OnHostRuntime, EarlyKernelsMustWaitBeforeTheyRead) {
+  const auto two_early = [&](auto kernel) {
+    OK(put(a, 4));  // nothing overlaps with the first item of a stream, which may be running
+    OK(digit(a, 1));
+    for (int i : {2, 3}) OK(launch_early(kernel, {1, 1}, a, x, i));
+  };
+  const auto replayed = [&](auto kernel) {
+    OK(capture([&] { two_early(kernel); }));
+    replay(1);
+  };
+  two_early(early_times_ten_plus<Waits::first>);
+  OK(cudaStreamSynchronize(a));
+  EXPECT_EQ(now(), 4123);
+  replayed(early_times_ten_plus<Waits::first>);
+  OK(cudaStreamSynchronize(a));
+  EXPECT_EQ(now(), 4123);
+
+  two_early(early_times_ten_plus<Waits::late>);
+  OK(cudaStreamSynchronize(a));
+  EXPECT_NE(now(), 4123);
+  replayed(early_times_ten_plus<Waits::late>);
+  OK(cudaStreamSynchronize(a));
+  EXPECT_NE(now(), 4123);
+
+  two_early(early_times_ten_plus<Waits::never>);
+  EXPECT_THROW(cudaStreamSynchronize(a), on_host::Error);
+  replayed(early_times_ten_plus<Waits::never>);
+  EXPECT_THROW(cudaStreamSynchronize(a), on_host::Error);
 }
 
 TEST_F(OnHostRuntime, NullStreamWaitsForBlockingStreamsAlone) {

@@ -65,8 +65,8 @@ quietly() {
 
 why() {  # the most informative line in $work/NAME.out of a failed run
   local said
-  said=$({ grep -m 1 -aE '^error:|[Ee]rror|FAILED|Killed' "$work/$1.out" || grep -a . "$work/$1.out" | tail -n 1; } \
-    2>/dev/null)
+  said=$({ grep -m 1 -a '^error:' "$work/$1.out" || grep -m 1 -aE '[Ee]rror|FAILED|Killed' "$work/$1.out" ||
+    grep -a . "$work/$1.out" | tail -n 1; } 2>/dev/null)
   if [ -e "$work/$1.stopped" ]; then said="$(cat "$work/$1.stopped")${said:+: $said}"; fi
   printf '%s\n' "${said:-it says nothing}" | cut -c 1-160 | tr '|' '/'
 }

@@ -120,7 +120,6 @@ class Scratch {
   void fill(int byte, cudaStream_t stream) const {
     for (const Part* part : {&x_, &w_, &y_, &b_}) part->fill(byte, stream);
   }
-  void clear_y(cudaStream_t stream) const { y_.fill(0, stream); }
 
  private:
   struct Part {
@@ -165,10 +164,9 @@ class CublasltMatmul final : public Matmul {
   /// Is there an algorithm? Then it is set: the heuristics' first that will do, or the fastest of them.
   bool choose() {
     const std::vector<Algorithm> found = candidates();
-    const bool autotune = context_->options.autotune, relu = fused_ && pass_ == LinearPass::forward && shape_.relu;
     if (found.empty()) return false;
     algorithm_ = found.front();
-    if (!autotune && !relu) return true;
+    if (!context_->options.autotune) return true;
     size_t most = 0;
     for (const Algorithm& each : found) most = std::max(most, each.workspace_bytes);
     const Scratch scratch(pass_, shape_, cast_bytes_ + sums_bytes_ + most);
@@ -176,13 +174,11 @@ class CublasltMatmul final : public Matmul {
     double least = std::numeric_limits<double>::infinity();
     for (const Algorithm& each : found) {
       algorithm_ = each;
-      if (relu && !shows_nan(scratch)) continue;
-      const double time = autotune ? milliseconds(scratch) : 0;
+      const double time = milliseconds(scratch);
       if (!best || time < least) {
         best = each;
         least = time;
       }
-      if (!autotune) break;
     }
     if (best) algorithm_ = *best;
     return best.has_value();
@@ -229,29 +225,29 @@ class CublasltMatmul final : public Matmul {
                        own, algorithm_.workspace_bytes, stream),
           "cublasLtMatmul");
 
-    if (!shape_.bias) {
-      if (forward && shape_.relu) {
-        const int64_t n = shape_.rows * round_up(shape_.out, kRowPad);
-        CT_CUDA(kernels::activate(
-            {.type = type_of(shape_.y_dtype), .activation = Activation::relu, .n = n, .x = o.y, .y = o.y}, stream));
-      }
-      return;
-    }
-    if (forward && !fused_)
+    const int64_t stride = round_up(shape_.out, kRowPad);
+    if (forward && shape_.bias && !fused_)
       CT_CUDA(kernels::bias({.type = type_of(shape_.y_dtype),
                              .rows = shape_.rows,
                              .channels = shape_.out,
-                             .stride = round_up(shape_.out, kRowPad),
+                             .stride = stride,
                              .relu = shape_.relu,
                              .x = o.y,
                              .b = o.b,
                              .y = o.y},
                             stream));
-    if (pass_ == LinearPass::grad_weights && !fused_)
+    else if (forward && shape_.relu)
+      CT_CUDA(kernels::activate({.type = type_of(shape_.y_dtype),
+                                 .activation = Activation::relu,
+                                 .n = shape_.rows * stride,
+                                 .x = o.y,
+                                 .y = o.y},
+                                stream));
+    if (pass_ == LinearPass::grad_weights && shape_.bias && !fused_)
       CT_CUDA(kernels::bias_grad({.type = type_of(shape_.y_dtype),
                                   .rows = shape_.rows,
                                   .channels = shape_.out,
-                                  .stride = round_up(shape_.out, kRowPad),
+                                  .stride = stride,
                                   .dy = o.y,
                                   .y = nullptr,
                                   .db = o.b,
@@ -284,7 +280,7 @@ class CublasltMatmul final : public Matmul {
   cublasLtEpilogue_t epilogue() const {
     if (!fused_) return CUBLASLT_EPILOGUE_DEFAULT;
     if (pass_ == LinearPass::grad_weights) return CUBLASLT_EPILOGUE_BGRADB;
-    return shape_.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+    return CUBLASLT_EPILOGUE_BIAS;  // the library's ReLU takes a NaN for 0, which then does not show in the loss
   }
 
   bool reproducible(const cublasLtMatmulAlgo_t& data) const {
@@ -318,20 +314,6 @@ class CublasltMatmul final : public Matmul {
       if (results[i].state == CUBLAS_STATUS_SUCCESS && reproducible(results[i].algo))
         found.push_back({results[i].algo, results[i].workspaceSize});
     return found;
-  }
-
-  /// Does a NaN come through the ReLU, so that it shows in the loss? The library does not say which of its kernels take
-  /// a maximum that swallows it.
-  bool shows_nan(const Scratch& scratch) {
-    const cudaStream_t stream = context_->options.stream;
-    scratch.fill(0xff, stream);  // NaN in every type
-    scratch.clear_y(stream);
-    launch(scratch.operands(), scratch.workspace());
-    uint16_t first[2] = {};
-    const size_t bytes = size_of(shape_.y_dtype);
-    CT_CUDA(cudaMemcpyAsync(first, scratch.operands().y, bytes, cudaMemcpyDeviceToHost, stream));
-    CT_CUDA(cudaStreamSynchronize(stream));
-    return first[0] != 0 || first[1] != 0;
   }
 
   /// Milliseconds of one launch; infinite where the algorithm cannot be recorded, or not be launched.

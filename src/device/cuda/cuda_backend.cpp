@@ -6,6 +6,7 @@
 #include "device/cuda/check.h"
 #include "device/cuda/layers.h"
 #include "device/cuda/recording.h"
+#include "kernels/copy.h"
 
 namespace ct::cuda {
 namespace {
@@ -127,6 +128,25 @@ Memory CudaBackend::pin(std::span<std::byte> memory) {
 
 void CudaBackend::copy(void* to, const void* from, size_t bytes) {
   CT_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_));
+}
+
+/// A copy engine takes about as long to start as a kernel takes for so many bytes, and it cannot change its address
+/// between the replays of a recording.
+std::function<void()> CudaBackend::ring_copy(const RingCopy& copy) {
+  constexpr size_t kMostBytes = 64 << 10;
+  if (copy.bytes > kMostBytes) return {};
+  const auto turn = std::make_shared<Memory>(allocate(sizeof(int32_t)));
+  const kernels::RingCopyArgs args{.value = copy.value,
+                                   .ring = copy.ring,
+                                   .to_ring = copy.to == RingCopy::To::ring,
+                                   .bytes = static_cast<int64_t>(copy.bytes),
+                                   .slots = static_cast<int32_t>(copy.slots),
+                                   .turn = reinterpret_cast<int32_t*>(turn->data())};
+  const auto launch = [turn, args, stream = stream()] { CT_CUDA(kernels::ring_copy(args, stream)); };
+  launch();  // the device loads the kernel now: see BoundProgram's constructor
+  clear(turn->data(), turn->bytes());
+  wait();
+  return launch;
 }
 
 void CudaBackend::write(const Memory& to, const void* from, size_t bytes) {

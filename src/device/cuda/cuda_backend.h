@@ -30,6 +30,7 @@ class CudaBackend final : public Backend {
   Memory allocate_host(size_t bytes) override;
   Memory pin(std::span<std::byte> memory) override;
   void copy(void* to, const void* from, size_t bytes) override;
+  std::function<void()> ring_copy(const RingCopy& copy) override;
   void clear(void* at, size_t bytes) override;
   void wait() override;
   std::unique_ptr<Event> make_event() override;

@@ -25,7 +25,14 @@
 inline dim3 blockDim, gridDim;  // of the launch that runs; not macros, for cudaLaunchConfig_t has members of the names
 constexpr int warpSize = 32;
 
-struct cudaLaunchAttribute {};
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+union cudaLaunchAttributeValue {
+  int programmaticStreamSerializationAllowed;
+};
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  cudaLaunchAttributeValue val;
+};
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
   size_t dynamicSmemBytes;
@@ -36,9 +43,15 @@ struct cudaLaunchConfig_t {
 
 namespace on_host {
 /// Set by the runtime's stand-in (runtime.h) where a program links it; without it there are no streams but the null
-/// one, and kernels run at once. `configuration`: an error, or cudaSuccess; `function`: the kernel's address.
-using LaunchHook = cudaError_t (*)(cudaStream_t stream, cudaError_t configuration, std::function<void()> kernel,
-                                   const void* function, const char* type);
+/// one, and kernels run at once.
+struct KernelLaunch {
+  std::function<void()> run;
+  const void* function;  // the kernel's address
+  const char* type;
+  bool early;  // may start before the previous kernel has ended
+};
+/// `configuration`: an error, or cudaSuccess.
+using LaunchHook = cudaError_t (*)(cudaStream_t stream, cudaError_t configuration, KernelLaunch kernel);
 inline LaunchHook launch_hook = nullptr;
 }  // namespace on_host
 
@@ -55,8 +68,9 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
     on_host::run(grid, block, bytes, [&] { std::apply(kernel, values); });
   };
   if (on_host::launch_hook)
-    return on_host::launch_hook(config->stream, valid ? cudaSuccess : cudaErrorInvalidConfiguration, run,
-                                reinterpret_cast<const void*>(kernel), typeid(kernel).name());
+    return on_host::launch_hook(config->stream, valid ? cudaSuccess : cudaErrorInvalidConfiguration,
+                                {run, reinterpret_cast<const void*>(kernel), typeid(kernel).name(),
+                                 config->numAttrs > 0 && config->attrs->val.programmaticStreamSerializationAllowed});
   run();
   return cudaSuccess;
 }

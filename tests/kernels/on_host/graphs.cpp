@@ -14,6 +14,7 @@ std::vector<Item> in_order(const std::vector<Node>& nodes, RuntimeOptions::Strea
   std::vector<size_t> missing(nodes.size());
   std::vector<std::vector<size_t>> before(nodes.size());
   std::set<size_t> ready;
+  size_t previous = nodes.size();
   for (size_t i = 0; i < nodes.size(); ++i) {
     missing[i] = nodes[i].after.size();
     for (size_t j : nodes[i].after) before[j].push_back(i);
@@ -22,7 +23,12 @@ std::vector<Item> in_order(const std::vector<Node>& nodes, RuntimeOptions::Strea
   while (!ready.empty()) {
     const size_t next = latest ? *ready.rbegin() : *ready.begin();
     ready.erase(next);
-    items.push_back(nodes[next].item);
+    const Node& node = nodes[next];
+    if (node.item.early && node.after == std::vector{previous} && nodes[previous].item.kernel)
+      items.back() = overlapped(items.back(), node.item);
+    else
+      items.push_back(node.item);
+    previous = next;
     for (size_t i : before[next])
       if (--missing[i] == 0) ready.insert(i);
   }
@@ -163,7 +169,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graphExec, cudaStream_t stream_handl
           throw Error(item.what + ": " + error.what());
         }
     };
-    return push(lock, stream, "a graph", run, meets);
+    return push(lock, stream, {.what = "a graph", .run = run, .meets = meets});
   });
 }
 

@@ -12,8 +12,8 @@
 #include <memory>
 #include <new>
 #include <numeric>
-#include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 // The sanitizers' fiber interfaces: null in builds without them.
@@ -193,10 +193,18 @@ class Stacks {
 
 // ---- a launch
 
+using Work = std::function<void()>;
+thread_local const Work* previous = nullptr;  // what the next launch overlaps with
+
 class Launch {
  public:
-  Launch(dim3 blocks, dim3 threads, size_t shared_bytes, const std::function<void()>& kernel)
-      : blocks_(blocks), block_(threads), shared_bytes_(shared_bytes), kernel_(kernel), random_(options().seed) {
+  Launch(dim3 blocks, dim3 threads, size_t shared_bytes, const Work& kernel)
+      : blocks_(blocks),
+        block_(threads),
+        shared_bytes_(shared_bytes),
+        kernel_(kernel),
+        previous_(std::exchange(previous, nullptr)),
+        random_(options().seed) {
     threads_.resize(size_t{block_.x} * block_.y * block_.z);
     if (!races_are_watched()) return;
     host_fiber_ = __tsan_get_current_fiber();
@@ -217,6 +225,7 @@ class Launch {
       run_block({x, y, z});
       if (failure_) std::rethrow_exception(failure_);
     }
+    if (previous_) throw Error("it was launched early, and does not wait for the previous kernel");
   }
 
   // For the running thread:
@@ -228,6 +237,8 @@ class Launch {
     running_->line = line;
     leave(Thread::State::at_barrier);
   }
+
+  void wait_for_previous();
 
   uint64_t warp(WarpOp op, unsigned mask, uint64_t value, int lane, int width) {
     Thread& self = *running_;
@@ -256,7 +267,8 @@ class Launch {
     shared_.emplace_back(new unsigned char[shared_bytes_]);
     std::memset(shared_.back().get(), options().poison, shared_bytes_);
     // ThreadSanitizer would take what the threads of the last block did on their stacks for races with these.
-    if (!stacks_ || stacks_->count() < threads_.size() || races_are_watched()) stacks_.emplace(threads_.size());
+    if (!stacks_ || stacks_->count() < threads_.size() || races_are_watched())
+      stacks_ = std::make_unique<Stacks>(threads_.size());
     start_threads(block);
     const auto warps = static_cast<unsigned>((threads_.size() + kWarp - 1) / kWarp);
     do {
@@ -413,24 +425,41 @@ class Launch {
 
   dim3 blocks_, block_;
   size_t shared_bytes_;
-  const std::function<void()>& kernel_;
+  const Work& kernel_;
+  const Work* previous_;  // until it has run
   std::mt19937_64 random_;
   std::vector<Thread> threads_;  // of the block that runs
   /// Of a thread of the host, kept for its next launches: the first touch of a stack is a page fault.
-  static thread_local std::optional<Stacks> stacks_;
+  static thread_local std::unique_ptr<Stacks> stacks_;
   Thread* running_ = nullptr;
   std::exception_ptr failure_;
   fcontext_t host_context_ = nullptr;
   const void* host_stack_ = nullptr;
   size_t host_stack_size_ = 0;
   void* host_fiber_ = nullptr;
-  char begin_ = 0, over_ = 0;  // objects of happens-before
+  char begin_ = 0, over_ = 0, previous_over_ = 0;  // objects of happens-before
   /// Of all blocks so far: memory freed and given to the next block would hide that two blocks use the same.
   std::vector<std::unique_ptr<unsigned char[]>> shared_;
 };
 
-thread_local std::optional<Stacks> Launch::stacks_;
+thread_local std::unique_ptr<Stacks> Launch::stacks_;
 thread_local Launch* current = nullptr;
+
+void Launch::wait_for_previous() {
+  if (previous_) {
+    struct Restore {
+      Launch* launch = current;
+      std::unique_ptr<Stacks> stacks = std::move(stacks_);
+      ~Restore() {
+        current = launch;
+        stacks_ = std::move(stacks);
+      }
+    } restore;
+    (*std::exchange(previous_, nullptr))();
+    if (races_are_watched()) __tsan_release(&previous_over_);
+  }
+  if (races_are_watched()) __tsan_acquire(&previous_over_);
+}
 
 void Launch::thread_main(transfer_t from) {
   Launch& launch = *current;
@@ -479,9 +508,15 @@ void run(dim3 blocks, dim3 threads, size_t shared_bytes, const std::function<voi
   launch.run();
 }
 
+void run_overlapped(const std::function<void()>& first, const std::function<void()>& second) {
+  previous = &first;
+  second();
+}
+
 const Place& here() { return current->here(); }
 unsigned char* shared_memory() { return current->shared_memory(); }
 void barrier(const char* file, int line) { current->barrier(file, line); }
+void grid_dependency_synchronize() { current->wait_for_previous(); }
 uint64_t warp(WarpOp op, unsigned mask, uint64_t value, int lane, int width) {
   return current->warp(op, mask, value, lane, width);
 }

@@ -47,11 +47,16 @@ struct Place {
 
 /// kernel() is called by every thread. Throws Error.
 void run(dim3 blocks, dim3 threads, size_t shared_bytes, const std::function<void()>& kernel);
+/// Two kernels' calls of run(), the second of which was launched early: it starts first, and the first one runs when a
+/// thread of the second waits for it, so that what is read or written before the wait is wrong. Throws Error also where
+/// no thread waits.
+void run_overlapped(const std::function<void()>& first, const std::function<void()>& second);
 
 // For the running thread:
 const Place& here();
 unsigned char* shared_memory();
 void barrier(const char* file, int line);
+void grid_dependency_synchronize();
 enum class WarpOp { sync, shuffle, shuffle_up, shuffle_down, shuffle_xor, ballot };
 /// All lanes of the mask meet; returns what the operation gives this lane.
 uint64_t warp(WarpOp op, unsigned mask, uint64_t value, int lane, int width = 32);

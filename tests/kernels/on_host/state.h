@@ -25,6 +25,8 @@ struct Item {
   std::string what;
   Work run;
   bool meets = false;  // waits for work that others launch
+  Work kernel = {};    // of a kernel's launch: what `run` calls
+  bool early = false;  // a kernel that overlaps with the one before it, if that is a kernel too
 };
 struct Node {
   Item item;
@@ -138,9 +140,10 @@ void choose_protection();
 // ---- streams.cpp
 
 /// Puts the work into the stream, or into its capture; runs it if the stream is not to wait. Unlocks.
-cudaError_t push(Lock& lock, const std::shared_ptr<CUstream_st>& stream, std::string what, Work run,
-                 bool meets = false);
+cudaError_t push(Lock& lock, const std::shared_ptr<CUstream_st>& stream, Item item);
 cudaError_t push(cudaStream_t stream, std::string what, Work run);
+/// Two kernels' launches as one, of which the second starts first.
+Item overlapped(const Item& first, const Item& second);
 /// Null where there is no such stream.
 std::shared_ptr<CUstream_st> find_stream(cudaStream_t stream);
 void drain_device(int device);

@@ -84,22 +84,27 @@ void load(int device, const void* function, const std::string& name) {
   if (state().loaded.emplace(device, function, name).second) complain_beside_a_meeting("the first launch of " + name);
 }
 
-cudaError_t launch_kernel(cudaStream_t handle, cudaError_t configuration, Work kernel, const void* function,
-                          const char* type) {
+/// The launch of a kernel.
+Item item_of(std::string what, Work kernel, bool early) {
+  const auto run = [kernel] {
+    const std::lock_guard one(kernel_mutex);
+    const Access access;
+    kernel();
+  };
+  return {.what = std::move(what), .run = run, .kernel = std::move(kernel), .early = early};
+}
+
+cudaError_t launch_kernel(cudaStream_t handle, cudaError_t configuration, KernelLaunch kernel) {
   return call("cudaLaunchKernelEx", [&] {
     if (configuration != cudaSuccess) return configuration;
     Lock lock(state().mutex);
     const Stream stream = find_stream(handle);
     if (!stream || stream->device != current_device()) return cudaErrorInvalidResourceHandle;
-    char* readable = abi::__cxa_demangle(type, nullptr, nullptr, nullptr);
-    const std::string what = std::string("kernel ") + (readable ? readable : type);
+    char* readable = abi::__cxa_demangle(kernel.type, nullptr, nullptr, nullptr);
+    const std::string what = std::string("kernel ") + (readable ? readable : kernel.type);
     std::free(readable);
-    load(stream->device, function, what);
-    return push(lock, stream, what, [kernel = std::move(kernel)] {
-      const std::lock_guard one(kernel_mutex);
-      const Access access;
-      kernel();
-    });
+    load(stream->device, kernel.function, what);
+    return push(lock, stream, item_of(what, std::move(kernel.run), kernel.early));
   });
 }
 
@@ -141,6 +146,19 @@ Stream find_stream(cudaStream_t handle) {
   return state().devices[static_cast<size_t>(current_device())].legacy;
 }
 
+Item overlapped(const Item& first, const Item& second) {
+  const auto both = [first = first.kernel, second = second.kernel] {
+    run_overlapped(
+        [&first] {
+          const dim3 block = blockDim, grid = gridDim;  // the second's
+          first();
+          blockDim = block, gridDim = grid;
+        },
+        second);
+  };
+  return item_of(second.what + ", begun before the end of " + first.what, both, first.early);
+}
+
 void drain_device(int device) { drain_streams(device, Which::all); }
 
 void let_streams_go_on() {
@@ -153,14 +171,18 @@ void let_streams_go_on() {
     while (step(*stream, std::unique_lock(stream->running, std::try_to_lock))) continue;
 }
 
-cudaError_t push(Lock& lock, const Stream& stream, std::string what, Work run, bool meets) {
-  if (stream->capture) return record(*stream, {std::move(what), std::move(run), meets});
+cudaError_t push(Lock& lock, const Stream& stream, Item item) {
+  if (stream->capture) return record(*stream, std::move(item));
   if (stream->legacy && blocking_stream_captures(stream->device)) {
     for (const auto& capture : state().captures) invalidate(*capture, cudaSuccess);
     return cudaErrorStreamCaptureImplicit;
   }
-  stream->queue.push_back({std::move(what), std::move(run), meets});
-  state().meeting += meets;
+  state().meeting += item.meets;
+  // The queue's first item may be running.
+  if (item.early && stream->queue.size() > 1 && stream->queue.back().kernel)
+    stream->queue.back() = overlapped(stream->queue.back(), item);
+  else
+    stream->queue.push_back(std::move(item));
   stream->queries = 0;
   const bool now = stream->legacy || runtime_options().streams == RuntimeOptions::Streams::eager ||
                    stream->queue.size() > runtime_options().longest_queue;
@@ -173,7 +195,7 @@ cudaError_t push(Lock& lock, const Stream& stream, std::string what, Work run, b
 cudaError_t push(cudaStream_t handle, std::string what, Work run) {
   Lock lock(state().mutex);
   const Stream stream = find_stream(handle);
-  return stream ? push(lock, stream, std::move(what), std::move(run)) : cudaErrorInvalidResourceHandle;
+  return stream ? push(lock, stream, {std::move(what), std::move(run)}) : cudaErrorInvalidResourceHandle;
 }
 
 cudaError_t launch_on_device(cudaStream_t handle, std::function<void()> body, const std::string& name, Meets meets) {
@@ -183,14 +205,12 @@ cudaError_t launch_on_device(cudaStream_t handle, std::function<void()> body, co
     if (!stream) return cudaErrorInvalidResourceHandle;
     const std::string what = name.empty() ? "launch_on_device" : name;
     if (meets == Meets::nobody) load(stream->device, nullptr, what);
-    return push(
-        lock, stream, what,
-        [body = std::move(body)] {
-          const Access access;
-          const InWork in_work;
-          body();
-        },
-        meets == Meets::others);
+    const auto run = [body = std::move(body)] {
+      const Access access;
+      const InWork in_work;
+      body();
+    };
+    return push(lock, stream, {.what = what, .run = run, .meets = meets == Meets::others});
   });
 }
 
@@ -300,10 +320,11 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle) {
     record->stream = stream;
     event->record = record;
     event->queries = 0;
-    return push(lock, stream, "cudaEventRecord", [record] {
+    const auto run = [record] {
       record->time = std::chrono::steady_clock::now();
       record->done = true;
-    });
+    };
+    return push(lock, stream, {"cudaEventRecord", run});
   });
 }
 
@@ -329,7 +350,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream_handle, cudaEvent_t handle, 
     }
     if (stream->capture) return invalidate(*stream->capture, cudaErrorStreamCaptureIsolation);
     if (!event->record) return cudaSuccess;
-    return push(lock, stream, "cudaStreamWaitEvent", [record = event->record] { await(*record); });
+    return push(lock, stream, {"cudaStreamWaitEvent", [record = event->record] { await(*record); }});
   });
 }
 
