@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "attention.h"
+#include "mma.h"
 
 namespace ct::kernels {
 namespace {
@@ -58,12 +59,12 @@ __device__ __forceinline__ float scale_of(float scale, const float* temperature)
 }
 
 /// Zeros behind the columns of a tile's rows.
-template <int Rows, class T>
-__device__ __forceinline__ void zero_pads(const AttentionShape& s, T* rows, int64_t first, int64_t columns,
+template <class T>
+__device__ __forceinline__ void zero_pads(const AttentionShape& s, T* to, int rows, int64_t first, int64_t columns,
                                           int64_t stride) {
   const int pads = static_cast<int>(stride - columns);
-  for (int at = static_cast<int>(threadIdx.x); at < Rows * pads; at += kThreads)
-    if (first + at / pads < s.tokens) rows[(first + at / pads) * stride + columns + at % pads] = from_float<T>(0);
+  for (int at = static_cast<int>(threadIdx.x); at < rows * pads; at += static_cast<int>(blockDim.x))
+    if (first + at / pads < s.tokens) to[(first + at / pads) * stride + columns + at % pads] = from_float<T>(0);
 }
 
 /// Thread t has the elements t, t + kThreads, ... of a tile [Rows][width] in registers: body(k, i, d) for its k-th.
@@ -123,7 +124,7 @@ __global__ void __launch_bounds__(kThreads) forward(AttentionArgs a, int tiles) 
   for_mine<Rows>(width, [&](int k, int i, int d) {
     if (first + i < s.tokens) y[(first + i) * s.y_stride + at.head * s.width + d] = from_float<T>(result[k] / sums[i]);
   });
-  if (at.head == s.heads - 1) zero_pads<Rows>(s, y, first, all, s.y_stride);
+  if (at.head == s.heads - 1) zero_pads(s, y, Rows, first, all, s.y_stride);
   if (a.log_sum_exp != nullptr && thread < Rows && first + thread < s.tokens)
     a.log_sum_exp[(at.image * s.heads + at.head) * s.tokens + first + thread] = largest[thread] + logf(sums[thread]);
 }
@@ -262,7 +263,7 @@ __global__ void __launch_bounds__(kThreads) grad_keys(AttentionGradArgs a, int t
     to[all] = from_float<T>(dk[k]);
     to[2 * all] = from_float<T>(dv[k]);
   });
-  if (at.head == s.heads - 1) zero_pads<Rows>(s, dqkv, first, 3 * all, s.qkv_stride);
+  if (at.head == s.heads - 1) zero_pads(s, dqkv, Rows, first, 3 * all, s.qkv_stride);
 }
 
 __global__ void sum_parts(const float* parts, int count, float* result) {
@@ -272,30 +273,528 @@ __global__ void sum_parts(const float* parts, int count, float* result) {
   *result = static_cast<float>(sum);
 }
 
-template <int N>
-struct RowsOf {
-  static constexpr int value = N;
+// ---- bf16 and f16 on tensor cores. A warp computes kBlock tokens against a tile of others, whose weights are in
+// registers.
+
+/// Tokens of the largest tile: four matrices of such tiles fit into shared memory.
+template <int kWidth>
+constexpr int kMostTokens = kWidth <= 64 ? 80 : 32;
+template <int kWidth>
+constexpr int kMostThreads = kMostTokens<kWidth> / kBlock* kWarp;
+/// Of an SM at the same time, so that some compute while others load: a bound of the registers.
+template <int kWidth>
+constexpr int kLeastBlocks = kWidth <= 64 ? 3 : 4;
+/// Elements between the rows of a tile.
+template <int kWidth>
+constexpr int kRow = kWidth + 8;
+
+/// Tiles of queries and of keys are the same, as long as each other and a multiple of kBlock.
+struct Tiling {
+  int tile, tiles;
+  bool wide;  // may 16 bytes be accessed at once?
 };
-/// call(T{}, RowsOf<of a tile>{}) with the shape's element type.
-template <class Call>
-cudaError_t with_tile(const AttentionShape& s, Call call) {
-  return with_type(s.type, [&]<class T>(T t) {
-    switch (rows_of_tile(s.width)) {
-      case 32:
-        return call(t, RowsOf<32>{});
-      case 16:
-        return call(t, RowsOf<16>{});
-      case 8:
-        return call(t, RowsOf<8>{});
-      default:
-        return call(t, RowsOf<4>{});
-    }
-  });
+
+/// Of the running thread.
+struct Part {
+  Place at;
+  int64_t all, first, of_head;  // columns of all heads; the block's first token; the head's first row of all tokens
+  int warp_row, row;            // in the tile: the warp's first row, and the first of the lane's two; they are 8 apart
+  bool is_first_of_row;         // of the four lanes that have its elements
+  __device__ __forceinline__ Part(const AttentionShape& s, const Tiling& tiling)
+      : at(place_of_block(s, tiling.tiles)),
+        all(s.heads * s.width),
+        first(int64_t{at.tile} * tiling.tile),
+        of_head((at.image * s.heads + at.head) * s.tokens),
+        warp_row(static_cast<int>(threadIdx.x) / kWarp * kBlock),
+        row(warp_row + lane_of_warp() / 4),
+        is_first_of_row(lane_of_warp() % 4 == 0) {}
+};
+
+/// A tile of `from` [tokens][width], from token `first` on, and where it goes.
+template <class T>
+struct Move {
+  const T* from;
+  int64_t stride, first;
+  T* to;
+};
+
+/// A thread has kWidth / kBlock times 8 elements of each tile, for a warp has kBlock rows; zeros where there are none.
+/// Narrow tiles are loaded all at once.
+template <int kWidth, class T, int kCount>
+__device__ __forceinline__ void load_tiles(const AttentionShape& s, const Tiling& tiling,
+                                           const Move<T> (&moves)[kCount]) {
+  constexpr int kOfRow = kWidth / 8, kMine = kWidth / kBlock, kAtOnce = kWidth <= 64 ? kCount : 1;
+#pragma unroll
+  for (int m = 0; m < kCount; m += kAtOnce) {
+    uint4 mine[kAtOnce][kMine];
+    const auto for_mine = [&](auto body) {
+#pragma unroll
+      for (int l = 0; l < kAtOnce; ++l)
+#pragma unroll
+        for (int k = 0; k < kMine; ++k) {
+          const int at = static_cast<int>(threadIdx.x + k * blockDim.x);
+          body(moves[m + l], mine[l][k], at / kOfRow, at % kOfRow * 8);
+        }
+    };
+    for_mine([&](const Move<T>& move, uint4& to, int i, int d) {
+      to = make_uint4(0, 0, 0, 0);
+      if (move.first + i >= s.tokens) return;
+      const T* from = move.from + (move.first + i) * move.stride + d;
+      if (tiling.wide) {
+        if (d < s.width) to = *reinterpret_cast<const uint4*>(from);
+      } else {
+        Pack<T> elements;
+        for (int e = 0; e < 8; ++e) elements.at[e] = d + e < s.width ? from[e] : from_float<T>(0);
+        memcpy(&to, &elements, sizeof elements);
+      }
+    });
+    for_mine([&](const Move<T>& move, const uint4& from, int i, int d) {
+      *reinterpret_cast<uint4*>(move.to + i * kRow<kWidth> + d) = from;
+    });
+  }
 }
 
-int64_t tiles_of(const AttentionShape& s) { return divide_up<int64_t>(s.tokens, rows_of_tile(s.width)); }
+/// The warp's rows of a result, from token `first` on, to `to` [tokens][width].
+template <class T, int kWidth>
+__device__ __forceinline__ void store_rows(const AttentionShape& s, const Tiling& tiling,
+                                           const Block (&result)[kWidth / kBlock], T* to, int64_t stride,
+                                           int64_t first) {
+#pragma unroll
+  for (int n = 0; n < kWidth / kBlock; ++n) {
+    const RowPart part = row_part_of<T>(result[n]);
+    const int64_t i = first + part.row;
+    const int d = n * kBlock + part.column;
+    if (i >= s.tokens) continue;
+    T* at = to + i * stride + d;
+    if (tiling.wide) {
+      if (d < s.width) *reinterpret_cast<uint4*>(at) = part.of;
+    } else {
+      Pack<T> elements;
+      memcpy(&elements, &part.of, sizeof elements);
+      for (int e = 0; e < 8; ++e)
+        if (d + e < s.width) at[e] = elements.at[e];
+    }
+  }
+}
+
+/// The pairs of the warp's rows of tile a and all rows of tile b: dot[j] += a b^T for the j-th kBlock rows of b.
+template <class T, int kWidth, int kSteps>
+__device__ __forceinline__ void multiply_rows(const T* a, const T* b, int steps, Block (&dot)[kSteps]) {
+#pragma unroll
+  for (int k = 0; k < kWidth; k += kBlock) {
+    Left left;
+    load_left(left, a + k, kRow<kWidth>);
+#pragma unroll
+    for (int j = 0; j < kSteps; ++j) {
+      if (j >= steps) continue;
+      Right right;
+      load_right_of_transposed(right, b + j * kBlock * kRow<kWidth> + k, kRow<kWidth>);
+      multiply<T>(dot[j], left, right);
+    }
+  }
+}
+
+/// Rows g and g + 8 times a factor each.
+template <int kWidth>
+__device__ __forceinline__ void scale_rows(Block (&rows)[kWidth / kBlock], const float (&factors)[2]) {
+#pragma unroll
+  for (int n = 0; n < kWidth / kBlock; ++n)
+    for_elements([&](int h, int e, int half, int) { rows[n][h][e] *= factors[half]; });
+}
+
+/// sum += weights rows, for weights of the warp's rows and kBlock rows of a tile.
+template <class T, int kWidth>
+__device__ __forceinline__ void add_rows(const Left& weights, const T* rows, Block (&sum)[kWidth / kBlock]) {
+#pragma unroll
+  for (int n = 0; n < kWidth / kBlock; ++n) {
+    Right right;
+    load_right(right, rows + n * kBlock, kRow<kWidth>);
+    multiply<T>(sum[n], weights, right);
+  }
+}
+
+/// Which keys of a tile a row of the tile of queries attends to.
+struct Meeting {
+  int keys;      // of the tile
+  bool on_self;  // the tiles are one and the diagonal is masked
+  __device__ __forceinline__ Meeting(const AttentionShape& s, const Tiling& tiling, int64_t first_query,
+                                     int64_t first_key)
+      : keys(static_cast<int>(min(s.tokens - first_key, int64_t{tiling.tile}))),
+        on_self(s.mask_diagonal && first_query == first_key) {}
+  __device__ __forceinline__ bool operator()(int i, int j) const { return j < keys && !(on_self && i == j); }
+};
+
+/// The value of four lanes that have the elements of one row.
+__device__ __forceinline__ float sum_of_row(float x) {
+  x += __shfl_xor_sync(kAllLanes, x, 1);
+  return x + __shfl_xor_sync(kAllLanes, x, 2);
+}
+__device__ __forceinline__ float most_of_row(float x) {
+  x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, 1));
+  return fmaxf(x, __shfl_xor_sync(kAllLanes, x, 2));
+}
+
+template <class T, int kWidth>
+__global__ void __launch_bounds__(kMostThreads<kWidth>, kLeastBlocks<kWidth>)
+    forward_16(AttentionArgs a, Tiling tiling) {
+  constexpr int kSteps = kMostTokens<kWidth> / kBlock;
+  const AttentionShape& s = a.shape;
+  const Part my(s, tiling);
+  const int size = tiling.tile * kRow<kWidth>, steps = tiling.tile / kBlock;
+  T *queries = shared_memory<T>(), *keys = queries + size, *values = keys + size;
+  const T* qkv = static_cast<const T*>(a.qkv) + my.at.image * s.tokens * s.qkv_stride + my.at.head * s.width;
+  const float scale = scale_of(a.scale, a.temperature);
+
+  float most[2] = {-INFINITY, -INFINITY}, sums[2] = {};  // of rows g and g + 8; sums: of this lane's keys
+  Block result[kWidth / kBlock] = {};
+  for (int64_t key = 0; key < s.tokens; key += tiling.tile) {
+    const Move<T> q{qkv, s.qkv_stride, my.first, queries}, k{qkv + my.all, s.qkv_stride, key, keys},
+        v{qkv + 2 * my.all, s.qkv_stride, key, values};
+    if (key == 0) {
+      load_tiles<kWidth, T, 3>(s, tiling, {q, k, v});
+    } else {
+      __syncthreads();
+      load_tiles<kWidth, T, 2>(s, tiling, {k, v});
+    }
+    __syncthreads();
+
+    Block weights[kSteps] = {};
+    multiply_rows<T, kWidth>(queries + my.warp_row * kRow<kWidth>, keys, steps, weights);
+    const Meeting meet(s, tiling, my.first, key);
+    float most_here[2] = {-INFINITY, -INFINITY};
+#pragma unroll
+    for (int j = 0; j < kSteps; ++j)
+      for_elements([&](int n, int e, int half, int column) {
+        float& x = weights[j][n][e];
+        x = meet(my.row + 8 * half, j * kBlock + column) ? x * scale : -INFINITY;
+        most_here[half] = fmaxf(most_here[half], x);
+      });
+    float factors[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float before = most[half];
+      most[half] = fmaxf(before, most_of_row(most_here[half]));
+      factors[half] = expf(before - most[half]);
+      sums[half] *= factors[half];
+    }
+    if (key > 0) scale_rows<kWidth>(result, factors);
+#pragma unroll
+    for (int j = 0; j < kSteps; ++j) {
+      if (j >= steps) continue;
+      for_elements([&](int n, int e, int half, int) {
+        float& x = weights[j][n][e];
+        sums[half] += x = expf(x - most[half]);
+      });
+      Left p;
+      as_left<T>(p, weights[j]);
+      add_rows<T, kWidth>(p, values + j * kBlock * kRow<kWidth>, result);
+    }
+  }
+  float factors[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float sum = sum_of_row(sums[half]);
+    const int64_t i = my.first + my.row + 8 * half;
+    if (a.log_sum_exp != nullptr && my.is_first_of_row && i < s.tokens)
+      a.log_sum_exp[my.of_head + i] = most[half] + logf(sum);
+    factors[half] = 1 / sum;
+  }
+  scale_rows<kWidth>(result, factors);
+  T* y = static_cast<T*>(a.y) + my.at.image * s.tokens * s.y_stride;
+  store_rows<T, kWidth>(s, tiling, result, y + my.at.head * s.width, s.y_stride, my.first + my.warp_row);
+  if (my.at.head == s.heads - 1) zero_pads(s, y, tiling.tile, my.first, my.all, s.y_stride);
+}
+
+/// What a gradient has in shared memory.
+template <class T, int kWidth>
+struct GradTiles {
+  T *queries, *dy, *keys, *values;
+  float *log_of, *sum_of, *of_warp;  // of each query: log_sum_exp, infinite where there is none; sum of p * dp
+  __device__ __forceinline__ explicit GradTiles(const Tiling& tiling)
+      : queries(shared_memory<T>()),
+        dy(queries + tiling.tile * kRow<kWidth>),
+        keys(dy + tiling.tile * kRow<kWidth>),
+        values(keys + tiling.tile * kRow<kWidth>),
+        log_of(reinterpret_cast<float*>(values + tiling.tile * kRow<kWidth>)),
+        sum_of(log_of + tiling.tile),
+        of_warp(sum_of + tiling.tile) {}
+};
+
+/// The parts of a gradient's operands and result that belong to a block's image and head.
+template <class T>
+struct GradOperands {
+  const T *qkv, *dy;
+  T* dqkv;
+  __device__ __forceinline__ GradOperands(const AttentionGradArgs& a, const Place& at)
+      : qkv(static_cast<const T*>(a.qkv) + at.image * a.shape.tokens * a.shape.qkv_stride + at.head * a.shape.width),
+        dy(static_cast<const T*>(a.dy) + at.image * a.shape.tokens * a.shape.y_stride + at.head * a.shape.width),
+        dqkv(static_cast<T*>(a.dqkv) + at.image * a.shape.tokens * a.shape.qkv_stride + at.head * a.shape.width) {}
+};
+
+/// Of each query of a tile that begins with token `first`.
+__device__ __forceinline__ void take_logs(const AttentionGradArgs& a, const Tiling& tiling, const Part& my,
+                                          int64_t first, float* log_of) {
+  const int i = static_cast<int>(threadIdx.x);
+  if (i < tiling.tile) log_of[i] = first + i < a.shape.tokens ? a.log_sum_exp[my.of_head + first + i] : INFINITY;
+}
+
+/// The weights of the warp's queries and all keys of a tile, and their gradients; sums[half] += p * dp of this lane.
+template <class T, int kWidth, int kSteps>
+__device__ __forceinline__ void weights_of_queries(const GradTiles<T, kWidth>& tiles, const Part& my, int steps,
+                                                   const Meeting& meet, float scale, Block (&p)[kSteps],
+                                                   Block (&dp)[kSteps], float (&sums)[2]) {
+  multiply_rows<T, kWidth>(tiles.queries + my.warp_row * kRow<kWidth>, tiles.keys, steps, p);
+  multiply_rows<T, kWidth>(tiles.dy + my.warp_row * kRow<kWidth>, tiles.values, steps, dp);
+  const float log_of[2] = {tiles.log_of[my.row], tiles.log_of[my.row + 8]};
+#pragma unroll
+  for (int j = 0; j < kSteps; ++j)
+    for_elements([&](int n, int e, int half, int column) {
+      float& x = p[j][n][e];
+      x = meet(my.row + 8 * half, j * kBlock + column) ? expf(x * scale - log_of[half]) : 0;
+      sums[half] = __fmaf_rn(x, dp[j][n][e], sums[half]);
+    });
+}
+
+/// dq += of the logits' gradients, p * (dp - sum), rounded.
+template <class T, int kWidth, int kSteps>
+__device__ __forceinline__ void add_to_queries(const GradTiles<T, kWidth>& tiles, int steps, const Block (&p)[kSteps],
+                                               Block (&dp)[kSteps], const float (&sums)[2],
+                                               Block (&dq)[kWidth / kBlock]) {
+#pragma unroll
+  for (int j = 0; j < kSteps; ++j) {
+    if (j >= steps) continue;
+    for_elements([&](int n, int e, int half, int) { dp[j][n][e] = p[j][n][e] * (dp[j][n][e] - sums[half]); });
+    Left weights;
+    as_left<T>(weights, dp[j]);
+    add_rows<T, kWidth>(weights, tiles.keys + j * kBlock * kRow<kWidth>, dq);
+  }
+}
+
+/// dk and dv of the warp's keys += of all queries of a tile; of_temperature += a logit times its gradient, of this
+/// lane.
+template <class T, int kWidth>
+__device__ __forceinline__ void add_to_keys(const GradTiles<T, kWidth>& tiles, const Part& my, int steps,
+                                            const Meeting& meet, float scale, Block (&dk)[kWidth / kBlock],
+                                            Block (&dv)[kWidth / kBlock], float& of_temperature) {
+  constexpr int kRows = kBlock * kRow<kWidth>;  // elements of the rows of a block
+  const T *keys = tiles.keys + my.warp_row * kRow<kWidth>, *values = tiles.values + my.warp_row * kRow<kWidth>;
+#pragma unroll 1
+  for (int step = 0; step < steps; ++step) {
+    const T *queries = tiles.queries + step * kRows, *dy = tiles.dy + step * kRows;
+    Block p = {}, dp = {};  // of keys and queries: transposed
+#pragma unroll
+    for (int k = 0; k < kWidth; k += kBlock) {
+      Left left;
+      Right right;
+      load_left(left, keys + k, kRow<kWidth>);
+      load_right_of_transposed(right, queries + k, kRow<kWidth>);
+      multiply<T>(p, left, right);
+      load_left(left, values + k, kRow<kWidth>);
+      load_right_of_transposed(right, dy + k, kRow<kWidth>);
+      multiply<T>(dp, left, right);
+    }
+    for_elements([&](int n, int e, int half, int column) {
+      const int i = step * kBlock + column;
+      const float logit = p[n][e] * scale;
+      const bool met = meet(i, my.row + 8 * half);
+      p[n][e] = met ? expf(logit - tiles.log_of[i]) : 0;
+      dp[n][e] = p[n][e] * (dp[n][e] - tiles.sum_of[i]);
+      of_temperature = __fmaf_rn(dp[n][e], met ? logit : 0, of_temperature);
+    });
+    Left weights;
+    as_left<T>(weights, p);
+    add_rows<T, kWidth>(weights, dy, dv);
+    as_left<T>(weights, dp);
+    add_rows<T, kWidth>(weights, queries, dk);
+  }
+}
+
+/// dq of the block's tile, from its sum without the scale.
+template <class T, int kWidth>
+__device__ __forceinline__ void store_queries(const AttentionShape& s, const Tiling& tiling, const Part& my,
+                                              float scale, Block (&dq)[kWidth / kBlock], const GradOperands<T>& of) {
+  scale_rows<kWidth>(dq, {scale, scale});
+  store_rows<T, kWidth>(s, tiling, dq, of.dqkv, s.qkv_stride, my.first + my.warp_row);
+}
+
+/// dk and dv of the block's tile, from their sums, dk's without the scale; pads; and dtemperature's part.
+template <class T, int kWidth>
+__device__ __forceinline__ void store_keys(const AttentionGradArgs& a, const Tiling& tiling, const Part& my,
+                                           float scale, Block (&dk)[kWidth / kBlock],
+                                           const Block (&dv)[kWidth / kBlock], const GradOperands<T>& of,
+                                           float of_temperature, float* of_warp, float* parts) {
+  const AttentionShape& s = a.shape;
+  scale_rows<kWidth>(dk, {scale, scale});
+  store_rows<T, kWidth>(s, tiling, dk, of.dqkv + my.all, s.qkv_stride, my.first + my.warp_row);
+  store_rows<T, kWidth>(s, tiling, dv, of.dqkv + 2 * my.all, s.qkv_stride, my.first + my.warp_row);
+  if (my.at.head == s.heads - 1)
+    zero_pads(s, of.dqkv - my.at.head * s.width, tiling.tile, my.first, 3 * my.all, s.qkv_stride);
+  if (parts == nullptr) return;
+  for (int distance = kWarp / 2; distance > 0; distance /= 2)
+    of_temperature += __shfl_xor_sync(kAllLanes, of_temperature, distance);
+  if (lane_of_warp() == 0) of_warp[my.warp_row / kBlock] = of_temperature;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  float sum = 0;
+  for (int warp = 0; warp < tiling.tile / kBlock; ++warp) sum += of_warp[warp];
+  parts[blockIdx.x] = sum;
+}
+
+/// The whole gradient of an image and head whose tokens are one tile.
+template <class T, int kWidth>
+__global__ void __launch_bounds__(kMostThreads<kWidth>, kLeastBlocks<kWidth>)
+    grad_16(AttentionGradArgs a, Tiling tiling, float* parts) {
+  constexpr int kSteps = kMostTokens<kWidth> / kBlock;
+  const AttentionShape& s = a.shape;
+  const Part my(s, tiling);
+  const GradTiles<T, kWidth> tiles(tiling);
+  const GradOperands<T> of(a, my.at);
+  const int steps = tiling.tile / kBlock;
+  const float scale = scale_of(a.scale, a.temperature);
+  take_logs(a, tiling, my, 0, tiles.log_of);
+  load_tiles<kWidth, T, 4>(s, tiling,
+                           {{of.qkv, s.qkv_stride, 0, tiles.queries},
+                            {of.qkv + my.all, s.qkv_stride, 0, tiles.keys},
+                            {of.qkv + 2 * my.all, s.qkv_stride, 0, tiles.values},
+                            {of.dy, s.y_stride, 0, tiles.dy}});
+  __syncthreads();
+  const Meeting meet(s, tiling, 0, 0);
+  {
+    Block p[kSteps] = {}, dp[kSteps] = {}, dq[kWidth / kBlock] = {};
+    float sums[2] = {};
+    weights_of_queries(tiles, my, steps, meet, scale, p, dp, sums);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      sums[half] = sum_of_row(sums[half]);
+      if (my.is_first_of_row) tiles.sum_of[my.row + 8 * half] = sums[half];
+    }
+    add_to_queries(tiles, steps, p, dp, sums, dq);
+    store_queries<T, kWidth>(s, tiling, my, scale, dq, of);
+  }
+  __syncthreads();
+  Block dk[kWidth / kBlock] = {}, dv[kWidth / kBlock] = {};
+  float of_temperature = 0;
+  add_to_keys(tiles, my, steps, meet, scale, dk, dv, of_temperature);
+  store_keys<T, kWidth>(a, tiling, my, scale, dk, dv, of, of_temperature, tiles.of_warp, parts);
+}
+
+/// dq of a tile of tokens; of each the sum of p * dp, which the other kernel needs.
+template <class T, int kWidth>
+__global__ void __launch_bounds__(kMostThreads<kWidth>, kLeastBlocks<kWidth>)
+    grad_queries_16(AttentionGradArgs a, Tiling tiling, float* sums_of) {
+  constexpr int kSteps = kMostTokens<kWidth> / kBlock;
+  const AttentionShape& s = a.shape;
+  const Part my(s, tiling);
+  const GradTiles<T, kWidth> tiles(tiling);
+  const GradOperands<T> of(a, my.at);
+  const int steps = tiling.tile / kBlock;
+  const float scale = scale_of(a.scale, a.temperature);
+  take_logs(a, tiling, my, my.first, tiles.log_of);
+  load_tiles<kWidth, T, 2>(s, tiling,
+                           {{of.qkv, s.qkv_stride, my.first, tiles.queries}, {of.dy, s.y_stride, my.first, tiles.dy}});
+  // Twice over all keys: for the sum, and with it.
+  Block dq[kWidth / kBlock] = {};
+  float sums[2] = {};
+  for (int pass = 0; pass < 2; ++pass) {
+    for (int64_t key = 0; key < s.tokens; key += tiling.tile) {
+      __syncthreads();
+      load_tiles<kWidth, T, 2>(
+          s, tiling,
+          {{of.qkv + my.all, s.qkv_stride, key, tiles.keys}, {of.qkv + 2 * my.all, s.qkv_stride, key, tiles.values}});
+      __syncthreads();
+      Block p[kSteps] = {}, dp[kSteps] = {};
+      float sums_here[2] = {};
+      weights_of_queries(tiles, my, steps, Meeting(s, tiling, my.first, key), scale, p, dp, sums_here);
+      if (pass == 0)
+        for (int half = 0; half < 2; ++half) sums[half] += sums_here[half];
+      else
+        add_to_queries(tiles, steps, p, dp, sums, dq);
+    }
+    if (pass > 0) break;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      sums[half] = sum_of_row(sums[half]);
+      const int64_t i = my.first + my.row + 8 * half;
+      if (my.is_first_of_row && i < s.tokens) sums_of[my.of_head + i] = sums[half];
+    }
+  }
+  store_queries<T, kWidth>(s, tiling, my, scale, dq, of);
+}
+
+/// dk and dv of a tile of tokens, and the tile's part of dtemperature.
+template <class T, int kWidth>
+__global__ void __launch_bounds__(kMostThreads<kWidth>, kLeastBlocks<kWidth>)
+    grad_keys_16(AttentionGradArgs a, Tiling tiling, const float* sums_of, float* parts) {
+  const AttentionShape& s = a.shape;
+  const Part my(s, tiling);
+  const GradTiles<T, kWidth> tiles(tiling);
+  const GradOperands<T> of(a, my.at);
+  const int steps = tiling.tile / kBlock, thread = static_cast<int>(threadIdx.x);
+  const float scale = scale_of(a.scale, a.temperature);
+  load_tiles<kWidth, T, 2>(s, tiling,
+                           {{of.qkv + my.all, s.qkv_stride, my.first, tiles.keys},
+                            {of.qkv + 2 * my.all, s.qkv_stride, my.first, tiles.values}});
+  Block dk[kWidth / kBlock] = {}, dv[kWidth / kBlock] = {};
+  float of_temperature = 0;
+  for (int64_t query = 0; query < s.tokens; query += tiling.tile) {
+    __syncthreads();
+    take_logs(a, tiling, my, query, tiles.log_of);
+    if (thread < tiling.tile)
+      tiles.sum_of[thread] = query + thread < s.tokens ? sums_of[my.of_head + query + thread] : 0;
+    load_tiles<kWidth, T, 2>(s, tiling,
+                             {{of.qkv, s.qkv_stride, query, tiles.queries}, {of.dy, s.y_stride, query, tiles.dy}});
+    __syncthreads();
+    add_to_keys(tiles, my, steps, Meeting(s, tiling, query, my.first), scale, dk, dv, of_temperature);
+  }
+  store_keys<T, kWidth>(a, tiling, my, scale, dk, dv, of, of_temperature, tiles.of_warp, parts);
+}
+
+// ---- launchers
+
+/// In 16 bits, wider heads are left to the kernels of f32.
+bool on_tensor_cores(const AttentionShape& s) { return s.type != Type::f32 && s.width <= 128; }
+
+/// As few tiles as there must be, and these as short as they may be.
+Tiling tiling_of(const AttentionShape& s, bool wide) {
+  const int64_t most = s.width <= 64 ? kMostTokens<64> : kMostTokens<128>, tiles = divide_up(s.tokens, most);
+  const int64_t blocks = divide_up(divide_up(s.tokens, tiles), int64_t{kBlock});
+  return {static_cast<int>(blocks * kBlock), static_cast<int>(tiles), wide};
+}
+
+/// call(T{}, Number<kWidth>{}) for heads on tensor cores.
+template <int N>
+struct Number {
+  static constexpr int value = N;
+};
+template <class Call>
+cudaError_t with_width(const AttentionShape& s, Call call) {
+  const auto with = [&]<class T>(T t) {
+    if (s.width <= 32) return call(t, Number<32>{});
+    if (s.width <= 64) return call(t, Number<64>{});
+    return call(t, Number<128>{});
+  };
+  return s.type == Type::bf16 ? with(__nv_bfloat16{}) : with(__half{});
+}
+
+/// call(T{}, Number<tokens of a tile>{}) for other heads.
+template <class Call>
+cudaError_t with_tile(const AttentionShape& s, Call call) {
+  const auto with = [&]<class T>(T t) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      if (rows_of_tile(s.width) == 32) return call(t, Number<32>{});
+      if (rows_of_tile(s.width) == 16) return call(t, Number<16>{});
+    }
+    return rows_of_tile(s.width) == 8 ? call(t, Number<8>{}) : call(t, Number<4>{});
+  };
+  return with_type(s.type, with);
+}
+
+int64_t tiles_of(const AttentionShape& s) {
+  return on_tensor_cores(s) ? tiling_of(s, /*wide=*/false).tiles : divide_up<int64_t>(s.tokens, rows_of_tile(s.width));
+}
 
 bool sensible(const AttentionShape& s) {
+  if (s.type != Type::f32 && s.type != Type::bf16 && s.type != Type::f16) return false;
   if (s.n < 0 || s.tokens < 1 || s.heads < 1 || s.width < 1 || s.width > kMostAttentionWidth) return false;
   if (s.mask_diagonal && s.tokens < 2) return false;
   const int64_t all = s.heads * s.width;
@@ -310,13 +809,60 @@ Grid grid_of(const AttentionShape& s, int rows, int matrices, int weights) {
           .shared_bytes = static_cast<size_t>(floats) * sizeof(float)};
 }
 
+/// Of a kernel that has so many tiles, and numbers of each token of a tile and of each warp, in shared memory.
+template <int kWidth>
+Grid grid_of(const AttentionShape& s, const Tiling& tiling, int tiles, int floats) {
+  const int bytes = tiles * tiling.tile * kRow<kWidth> * 2 + floats * static_cast<int>(sizeof(float));
+  return {.blocks = static_cast<unsigned>(s.n * s.heads * tiling.tiles),
+          .threads = static_cast<unsigned>(tiling.tile / kBlock * kWarp),
+          .shared_bytes = static_cast<size_t>(bytes)};
+}
+
+template <class... Pointers>
+bool are_wide(const AttentionShape& s, const Pointers*... operands) {
+  return s.width % 8 == 0 && s.qkv_stride % 8 == 0 && s.y_stride % 8 == 0 && aligned_16(operands...);
+}
+
+cudaError_t grad_on_tensor_cores(const AttentionGradArgs& a, float* sums, float* parts, cudaStream_t stream) {
+  const AttentionShape& s = a.shape;
+  const Tiling tiling = tiling_of(s, are_wide(s, a.qkv, a.dy, a.dqkv));
+  return with_width(s, [&]<class T, class Width>(T, Width) {
+    constexpr int kWidth = Width::value;
+    const Grid grid = grid_of<kWidth>(s, tiling, /*tiles=*/4, /*floats=*/2 * tiling.tile + tiling.tile / kBlock);
+    if (tiling.tiles == 1) return launch(grad_16<T, kWidth>, grid, stream, a, tiling, parts);
+    const cudaError_t queries = launch(grad_queries_16<T, kWidth>, grid, stream, a, tiling, sums);
+    if (queries != cudaSuccess) return queries;
+    return launch(grad_keys_16<T, kWidth>, grid, stream, a, tiling, sums, parts);
+  });
+}
+
+cudaError_t grad_by_tiles(const AttentionGradArgs& a, float* sums, float* parts, cudaStream_t stream) {
+  const AttentionShape& s = a.shape;
+  const int tiles = static_cast<int>(tiles_of(s));
+  return with_tile(s, [&]<class T, class Tile>(T, Tile) {
+    const cudaError_t queries =
+        launch(grad_queries<T, Tile::value>, grid_of(s, Tile::value, /*matrices=*/4, /*weights=*/1), stream, a, tiles,
+               sums, parts);
+    if (queries != cudaSuccess) return queries;
+    return launch(grad_keys<T, Tile::value>, grid_of(s, Tile::value, /*matrices=*/4, /*weights=*/2), stream, a, tiles,
+                  sums);
+  });
+}
+
 }  // namespace
 
 cudaError_t attention(const AttentionArgs& a, cudaStream_t stream) {
-  if (!sensible(a.shape)) return cudaErrorInvalidValue;
-  return with_tile(a.shape, [&]<class T, class Tile>(T, Tile) {
-    return launch(forward<T, Tile::value>, grid_of(a.shape, Tile::value, /*matrices=*/3, /*weights=*/1), stream, a,
-                  static_cast<int>(tiles_of(a.shape)));
+  const AttentionShape& s = a.shape;
+  if (!sensible(s)) return cudaErrorInvalidValue;
+  if (on_tensor_cores(s))
+    return with_width(s, [&]<class T, class Width>(T, Width) {
+      const Tiling tiling = tiling_of(s, are_wide(s, a.qkv, a.y));
+      return launch(forward_16<T, Width::value>, grid_of<Width::value>(s, tiling, /*tiles=*/3, /*floats=*/0), stream, a,
+                    tiling);
+    });
+  return with_tile(s, [&]<class T, class Tile>(T, Tile) {
+    return launch(forward<T, Tile::value>, grid_of(s, Tile::value, /*matrices=*/3, /*weights=*/1), stream, a,
+                  static_cast<int>(tiles_of(s)));
   });
 }
 
@@ -329,18 +875,10 @@ cudaError_t attention_grad(const AttentionGradArgs& a, cudaStream_t stream) {
   const AttentionShape& s = a.shape;
   if (!sensible(s)) return cudaErrorInvalidValue;
   float *sums = a.workspace, *parts = a.dtemperature == nullptr ? nullptr : sums + s.n * s.heads * s.tokens;
-  const int tiles = static_cast<int>(tiles_of(s));
-  const cudaError_t error = with_tile(s, [&]<class T, class Tile>(T, Tile) {
-    const cudaError_t queries =
-        launch(grad_queries<T, Tile::value>, grid_of(s, Tile::value, /*matrices=*/4, /*weights=*/1), stream, a, tiles,
-               sums, parts);
-    if (queries != cudaSuccess) return queries;
-    return launch(grad_keys<T, Tile::value>, grid_of(s, Tile::value, /*matrices=*/4, /*weights=*/2), stream, a, tiles,
-                  sums);
-  });
+  const cudaError_t error = (on_tensor_cores(s) ? grad_on_tensor_cores : grad_by_tiles)(a, sums, parts, stream);
   if (error != cudaSuccess || parts == nullptr) return error;
   const Grid one{.blocks = 1, .threads = kWarp};
-  return launch(sum_parts, one, stream, parts, static_cast<int>(s.n * s.heads * tiles), a.dtemperature);
+  return launch(sum_parts, one, stream, parts, static_cast<int>(s.n * s.heads * tiles_of(s)), a.dtemperature);
 }
 
 }  // namespace ct::kernels

@@ -8,8 +8,15 @@
 // width]. Row strides are in elements, at least the row's length; pads are written as zeros. log_sum_exp
 // [n][heads][tokens] of the logits, f32. mask_diagonal: no token attends to itself; requires at least two tokens.
 //
-// Arithmetic is f32; each product is added by one __fmaf_rn, in the order of tokens or columns. Operands may have any
-// alignment. cudaErrorInvalidValue: an invalid type, size or stride, or heads wider than 512.
+// bf16 and f16 with heads of up to 128: all products run on tensor cores (mma.h), as in FlashAttention (Dao, 2023).
+// Sums are f32, and so is everything between products; exp(logit - largest logit so far), p and dp's part of it, the
+// gradient of a logit, are rounded to the type before they are multiplied by v, dy, k and q. So in f16 a logit's
+// gradient beyond 65504 is infinite. Else arithmetic is f32, and each product is added by one __fmaf_rn. Sums are in
+// the order of tokens or columns, on tensor cores sixteen at a time.
+//
+// Operands may have any alignment, with the same results; accesses on tensor cores' path are 16 bytes wide if all
+// pointers are aligned to 16 bytes, and width and strides are multiples of 8. cudaErrorInvalidValue: an invalid type,
+// size or stride, or heads wider than 512.
 #pragma once
 
 #include "element.h"
@@ -25,7 +32,9 @@ struct AttentionShape {
   int64_t qkv_stride, y_stride;
 };
 
-/// Reads queries once, and keys and values once per tile of tokens. A tile has 32 tokens for heads of up to 64.
+/// Reads queries once, and keys and values once per tile of tokens. On tensor cores a tile has up to 80 tokens for
+/// heads of up to 64, else 32, and tiles are about equal; in f32 it has 32 tokens for heads of up to 64, and fewer for
+/// others.
 struct AttentionArgs {
   AttentionShape shape;
   const void* qkv;
@@ -36,6 +45,8 @@ struct AttentionArgs {
 };
 cudaError_t attention(const AttentionArgs& args, cudaStream_t stream);
 
+/// With one tile on tensor cores it reads everything once. Else one kernel reads queries and dy once, and keys and
+/// values twice per tile; another reads keys and values once, and queries and dy once per tile.
 struct AttentionGradArgs {
   AttentionShape shape;
   const void* qkv;

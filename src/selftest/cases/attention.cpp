@@ -1,5 +1,6 @@
 #include "selftest/reference/attention.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "selftest/cases/add_cases.h"
@@ -64,7 +65,8 @@ std::vector<AttentionProblem> attention_problems(DType type) {
   }
   for (const AttentionSizes& s :
        {AttentionSizes{1, 1, 1, 5, false}, AttentionSizes{3, 2, 1, 1, true}, AttentionSizes{1, 33, 1, 72, false},
-        AttentionSizes{1, 400, 1, 16, true}, AttentionSizes{1, 9, 1, 129, false}, AttentionSizes{1, 5, 1, 260, true}})
+        AttentionSizes{1, 400, 1, 16, true}, AttentionSizes{1, 9, 1, 129, false}, AttentionSizes{1, 5, 1, 260, true},
+        AttentionSizes{1, 65, 1, 32, true}, AttentionSizes{1, 90, 1, 20, true}})
     problems.emplace_back(type, s, /*learnt=*/true);
   return problems;
 }
@@ -81,10 +83,14 @@ void add_cases(Cases& cases, Of<Attention>, DType type) {
         const auto w = reference::attention_weights(s, p.qkv, p.scale, n, h);
         const auto errors = p.errors(w, n, h);
         for (int64_t i = 0; i < s.tokens; ++i) {
-          for (int64_t j = 0; j < s.tokens; ++j)
+          const double most = *std::max_element(w.p.begin() + i * s.tokens, w.p.begin() + (i + 1) * s.tokens);
+          for (int64_t j = 0; j < s.tokens; ++j) {
+            // Tensor cores take weights of the type, of which the largest is 1 before the division by their sum.
+            const double weight = w.p[s.pair(i, j)], of_rounding = rounding_to(type, weight / most) * most;
             for (int64_t d = 0; d < s.width; ++d)
-              tolerance[s.in_y(n, h, i, d)] += (2 * errors.weights[at(i)] + of_sum(s.tokens)) * w.p[s.pair(i, j)] *
+              tolerance[s.in_y(n, h, i, d)] += ((2 * errors.weights[at(i)] + of_sum(s.tokens)) * weight + of_rounding) *
                                                std::abs(p.qkv[s.in_qkv(s.value, n, h, j, d)]);
+          }
           log_tolerance.push_back(errors.weights[at(i)] + of_sum(s.tokens) + 4 * kEps * std::abs(w.log_sum_exp[at(i)]));
         }
       }
@@ -140,12 +146,14 @@ void add_cases(Cases& cases, Of<AttentionGrad>, DType type) {
             const double of_logit = w.p[ij] * (sizes * (of_weight + 8 * kEps) + of_dp[at(j)] + of_mean) +
                                     std::abs(g.dlogits[ij]) * of_sum(s.tokens);
             of_temperature += of_logit * std::abs(w.logits[ij]) + std::abs(g.dlogits[ij]) * errors.logits[ij];
+            // Tensor cores take weights and logits' gradients of the type.
+            const double of_product = of_logit + rounding_to(type, std::abs(g.dlogits[ij]) + of_logit);
+            const double of_value = w.p[ij] * (of_weight + of_sum(s.tokens)) + rounding_to(type, w.p[ij]);
             for (int64_t d = 0; d < s.width; ++d) {
               const size_t q = s.in_qkv(s.query, n, h, i, d), k = s.in_qkv(s.key, n, h, j, d);
-              tolerance[q] += p.scale * of_logit * std::abs(p.qkv[k]);
-              tolerance[k] += p.scale * of_logit * std::abs(p.qkv[q]);
-              tolerance[s.in_qkv(s.value, n, h, j, d)] +=
-                  w.p[ij] * std::abs(p.dy[s.in_y(n, h, i, d)]) * (of_weight + of_sum(s.tokens));
+              tolerance[q] += p.scale * of_product * std::abs(p.qkv[k]);
+              tolerance[k] += p.scale * of_product * std::abs(p.qkv[q]);
+              tolerance[s.in_qkv(s.value, n, h, j, d)] += of_value * std::abs(p.dy[s.in_y(n, h, i, d)]);
             }
           }
         }

@@ -11,6 +11,9 @@ struct alignas(2) __half {
   uint16_t bits;
 };
 using half = __half;
+struct alignas(4) __half2 {
+  __half x, y;
+};
 
 /// To nearest, ties to even; beyond 65519.996 infinite; NaN becomes the one quiet NaN of the device.
 inline __half __float2half(float x) {
@@ -26,6 +29,7 @@ inline __half __float2half(float x) {
   return {static_cast<uint16_t>(sign | (bits + 0xfff + (bits >> 13 & 1)) >> 13)};
 }
 inline __half __float2half_rn(float x) { return __float2half(x); }
+inline __half2 __floats2half2_rn(float x, float y) { return {__float2half(x), __float2half(y)}; }
 
 inline float __half2float(__half x) {
   const uint32_t sign = uint32_t{x.bits & 0x8000u} << 16, exponent = x.bits >> 10 & 31, fraction = x.bits & 0x3ff;

@@ -102,6 +102,8 @@ struct Thread {
   unsigned mask = 0;
   uint64_t value = 0, result = 0;
   int lane = 0, width = 0;
+  const Words* gives = nullptr;  // and takes: of a gather, 32
+  Words* takes = nullptr;
 };
 
 const char* name(WarpOp op) {
@@ -118,6 +120,8 @@ const char* name(WarpOp op) {
       return "__shfl_xor_sync";
     case WarpOp::ballot:
       return "a vote";
+    case WarpOp::gather:
+      return "an operation on matrices";
   }
   return "";
 }
@@ -259,6 +263,14 @@ class Launch {
     return self.result;
   }
 
+  unsigned gather(const Words& mine, Words* of_lane) {
+    running_->gives = &mine;
+    running_->takes = of_lane;
+    const unsigned lane = lane_of(*running_);
+    warp(WarpOp::gather, ~0u, 0, 0, kWarp);
+    return lane;
+  }
+
  private:
   unsigned index_of(const Thread& thread) const { return static_cast<unsigned>(&thread - threads_.data()); }
   unsigned lane_of(const Thread& thread) const { return index_of(thread) % kWarp; }
@@ -339,9 +351,11 @@ class Launch {
       Thread& other = threads_[first + lane];
       const auto source = first + static_cast<unsigned>(source_of(other, static_cast<int>(lane)));
       other.result = op == WarpOp::ballot ? votes : threads_[source].value;
+      if (op == WarpOp::gather)
+        for (unsigned from = 0; from < kWarp; ++from) other.takes[from] = *threads_[first + from].gives;
       other.state = Thread::State::ready;
     }
-    if (op == WarpOp::sync) meet(fibers);  // shuffles and votes order no memory accesses
+    if (op == WarpOp::sync) meet(fibers);  // the others order no memory accesses
     return true;
   }
 
@@ -520,6 +534,7 @@ void grid_dependency_synchronize() { current->wait_for_previous(); }
 uint64_t warp(WarpOp op, unsigned mask, uint64_t value, int lane, int width) {
   return current->warp(op, mask, value, lane, width);
 }
+unsigned gather(const Words& mine, Words (&of_lane)[32]) { return current->gather(mine, of_lane); }
 
 void fence() {
   if (!races_are_watched()) return;

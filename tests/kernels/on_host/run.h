@@ -9,6 +9,7 @@
 // between them. Memory errors are AddressSanitizer's: every block has shared memory of its own, of just the size asked.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -57,9 +58,12 @@ const Place& here();
 unsigned char* shared_memory();
 void barrier(const char* file, int line);
 void grid_dependency_synchronize();
-enum class WarpOp { sync, shuffle, shuffle_up, shuffle_down, shuffle_xor, ballot };
+enum class WarpOp { sync, shuffle, shuffle_up, shuffle_down, shuffle_xor, ballot, gather };
 /// All lanes of the mask meet; returns what the operation gives this lane.
 uint64_t warp(WarpOp op, unsigned mask, uint64_t value, int lane, int width = 32);
+/// All lanes of the warp meet; each gets what all have given. Returns its number.
+using Words = std::array<uint64_t, 3>;
+unsigned gather(const Words& mine, Words (&of_lane)[32]);
 void fence();
 
 }  // namespace on_host
