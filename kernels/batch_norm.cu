@@ -9,10 +9,16 @@ constexpr int kThreads = 256;
 constexpr int kMostColumns = 32;        // of a block, each of one access: 512 contiguous bytes
 constexpr int64_t kRowsPerThread = 64;  // at most: runs that are summed in f32
 constexpr int64_t kLeastRows = 4;       // fewer are not worth a block
-constexpr int64_t kBlocks = 512;        // to be reached before threads get more rows
 /// Blocks at a time on an SM, that is, registers a thread may have; single elements need more to be put together.
 template <bool Aligned>
 constexpr int kResident = Aligned ? 3 : 2;
+template <bool Aligned>
+constexpr int kResidentStatistics = Aligned ? 4 : 2;
+/// Blocks that sum, or a multiple: as many as the 132 SMs of an H100 hold at a time, so that none has to wait for a
+/// place and is then alone.
+constexpr int64_t kStatisticsBlocks = 512, kGradientBlocks = 384;
+constexpr int64_t kResultBlocks = 2048;  // of the last pass, which sums nothing, before threads get more rows
+constexpr int64_t kMostResultRows = 16;
 constexpr int kMergedChannels = 4;  // of a block that merges parts: 32 bytes of f64
 constexpr int64_t kMergeLanes = 128;
 
@@ -27,7 +33,7 @@ struct Partition {
   }
 };
 
-Partition partition(const BatchNormShape& s) {
+Partition partition(const BatchNormShape& s, int64_t blocks) {
   const int whole = s.type == Type::f32 ? 4 : 8;
   Partition p;
   p.rows = s.rows;
@@ -37,9 +43,17 @@ Partition partition(const BatchNormShape& s) {
   p.tiles = static_cast<int>(divide_up<int64_t>(accesses, kMostColumns));
   p.columns = static_cast<int>(divide_up<int64_t>(accesses, p.tiles));
   p.lanes = kThreads / p.columns;
-  const int64_t wanted = divide_up(s.rows * p.tiles, p.lanes * kBlocks);
-  p.part_rows = p.lanes * std::min(std::max(wanted, kLeastRows), kRowsPerThread);
+  const int64_t rounds = divide_up(s.rows * p.tiles, p.lanes * blocks * kRowsPerThread);
+  p.part_rows = p.lanes * std::max(divide_up(s.rows * p.tiles, p.lanes * blocks * rounds), kLeastRows);
   p.parts = divide_up(s.rows, p.part_rows);
+  return p;
+}
+
+/// For the last pass, where elements stand alone: smaller parts, so that all SMs end at about the same time.
+Partition partition_of_result(Partition p) {
+  const int64_t wanted = kLeastRows * divide_up(p.rows * p.tiles, p.lanes * kResultBlocks * kLeastRows);
+  p.part_rows = p.lanes * std::min(wanted, kMostResultRows);
+  p.parts = divide_up(p.rows, p.part_rows);
   return p;
 }
 
@@ -47,12 +61,14 @@ Partition partition(const BatchNormShape& s) {
 struct Scratch {
   double* parts;
   float *scale, *slope, *offset;
+  float* forward_scale;  // of a gradient: the scale by which the result was computed
 };
+constexpr int kFactors = 4;
 
 Scratch scratch(const Partition& p, void* workspace) {
   auto* parts = static_cast<double*>(workspace);
   auto* factors = reinterpret_cast<float*>(parts + p.parts * 2 * p.channels);
-  return {parts, factors, factors + p.channels, factors + 2 * p.channels};
+  return {parts, factors, factors + p.channels, factors + 2 * p.channels, factors + 3 * p.channels};
 }
 
 template <int N>
@@ -78,9 +94,15 @@ __device__ __forceinline__ Floats<N> floats(const Pack<T, N>& pack) {
   return x;
 }
 /// Factors of the thread's channels, from numbers [channel].
-template <int N>
+template <int N, bool Aligned>
 __device__ __forceinline__ Floats<N> factors(const float* from) {
-  return floats(load<N, false>(from));
+  Floats<N> x;
+  if constexpr (Aligned) {
+    load_floats(from, x.at);
+  } else {
+    for (int i = 0; i < N; ++i) x.at[i] = from[i];
+  }
+  return x;
 }
 template <int N, bool Aligned, class T>
 __device__ __forceinline__ void store(const Floats<N>& x, T* to) {
@@ -93,33 +115,47 @@ __device__ __forceinline__ void store(const Floats<N>& x, T* to) {
   }
 }
 
+/// What the result is (x - mean) times: the same bits wherever it is computed.
+__device__ __forceinline__ float scale_of(float w, float var, double eps) {
+  return static_cast<float>(w / sqrt(var + eps));
+}
+/// The result of one element without a residual, before ReLU.
+__device__ __forceinline__ float normalised(float x, float mean, float scale, float b) {
+  return __fmaf_rn(x - mean, scale, b);
+}
+
 /// Where a thread works.
 struct Work {
-  int64_t part, begin, end;  // rows
-  int64_t channel;           // the first of the thread's
-  bool any;                  // not beyond the last channel
+  int part, channel;   // the first of the thread's channels
+  int64_t begin, end;  // rows
+  bool any;            // not beyond the last channel
 };
-__device__ __forceinline__ Work work(const Partition& p) {
+__device__ __forceinline__ Work work(const Partition& p, unsigned block) {
   Work w;
-  w.part = blockIdx.x / p.tiles;
+  w.part = static_cast<int>(block / p.tiles);
   w.begin = w.part * p.part_rows;
   w.end = min(p.rows, w.begin + p.part_rows);
-  w.channel = (static_cast<int64_t>(blockIdx.x % p.tiles) * p.columns + threadIdx.x) * p.pack;
+  w.channel = static_cast<int>((block % p.tiles * p.columns + threadIdx.x) * p.pack);
   w.any = w.channel < p.channels;
   return w;
 }
+__device__ __forceinline__ Work work(const Partition& p) { return work(p, blockIdx.x); }
+/// From the last rows to the first: the first pass read the last rows last, so caches still hold them.
+__device__ __forceinline__ Work work_backwards(const Partition& p) { return work(p, gridDim.x - 1 - blockIdx.x); }
 
 /// use(index of the first element, load(index)) for the thread's rows, in order. AtOnce rows are loaded before the
 /// first of them is used, to have enough bytes on their way; where fewer are left the first is loaded in the others'
 /// place, so that no branch comes between loads.
 template <int AtOnce, class Load, class Use>
 __device__ __forceinline__ void for_rows(const Partition& p, const Work& w, Load&& load, Use&& use) {
-  const int64_t step = p.channels * p.lanes, end = w.end * p.channels;
-  for (int64_t at = (w.begin + threadIdx.y) * p.channels + w.channel; at < end; at += AtOnce * step) {
+  const int64_t step = p.channels * p.lanes;
+  const int count = static_cast<int>(w.end - w.begin);
+  int64_t at = (w.begin + threadIdx.y) * p.channels + w.channel;
+  for (int row = threadIdx.y; row < count; row += AtOnce * p.lanes, at += AtOnce * step) {
     decltype(load(at)) rows[AtOnce];
-    for (int i = 0; i < AtOnce; ++i) rows[i] = load(at + i * step < end ? at + i * step : at);
+    for (int i = 0; i < AtOnce; ++i) rows[i] = load(row + i * p.lanes < count ? at + i * step : at);
     for (int i = 0; i < AtOnce; ++i)
-      if (at + i * step < end) use(at + i * step, rows[i]);
+      if (row + i * p.lanes < count) use(at + i * step, rows[i]);
   }
 }
 
@@ -143,7 +179,7 @@ __device__ __forceinline__ void sum_over_lanes(Number (&own)[N]) {
 
 /// A part's mean and sum of squared differences from it, of every channel.
 template <class T, int N, bool Aligned>
-__global__ void __launch_bounds__(kThreads, kResident<Aligned>)
+__global__ void __launch_bounds__(kThreads, kResidentStatistics<Aligned>)
     statistics_of_parts(Partition p, const T* __restrict__ x, double* __restrict__ parts) {
   const Work w = work(p);
   float sums[2 * N] = {};
@@ -163,11 +199,28 @@ __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
   sum_over_lanes(sums);
   if (threadIdx.y != 0 || !w.any) return;
   const auto rows = static_cast<double>(w.end - w.begin);
-  double* out = parts + w.part * 2 * p.channels + w.channel;
+  double* out = parts + int64_t{w.part} * 2 * p.channels + w.channel;
   for (int i = 0; i < N; ++i) {
     const double mean = sums[i] / rows;
     out[i] = first.at[i] + mean;
     out[p.channels + i] = sums[N + i] - mean * sums[i];
+  }
+}
+
+/// add(part, its two numbers of the channel) for the thread's parts, in order. As in for_rows, loads come first.
+template <class Add>
+__device__ __forceinline__ void for_parts(const Partition& p, const double* parts, int64_t channel, Add&& add) {
+  constexpr int kAtOnce = 4;
+  const int64_t lanes = blockDim.y;
+  for (int64_t part = threadIdx.y; part < p.parts; part += kAtOnce * lanes) {
+    double a[kAtOnce], b[kAtOnce];
+    for (int i = 0; i < kAtOnce; ++i) {
+      const double* at = parts + (part + i * lanes < p.parts ? part + i * lanes : part) * 2 * p.channels + channel;
+      a[i] = at[0];
+      b[i] = at[p.channels];
+    }
+    for (int i = 0; i < kAtOnce; ++i)
+      if (part + i * lanes < p.parts) add(part + i * lanes, a[i], b[i]);
   }
 }
 
@@ -176,31 +229,31 @@ __global__ void __launch_bounds__(kMergedChannels* kMergeLanes)
     merge_statistics(Partition p, double eps, const float* w, Scratch scratch, float* mean, float* var) {
   const int64_t channel = static_cast<int64_t>(blockIdx.x) * kMergedChannels + threadIdx.x;
   const bool any = channel < p.channels;
-  const double* parts = scratch.parts + channel;
   double first = 0, sums[2] = {};  // of differences of means from the first part's, and of squared differences
   if (any) {
-    first = parts[0];
-    for (int64_t part = threadIdx.y; part < p.parts; part += blockDim.y) {
+    first = scratch.parts[channel];
+    for_parts(p, scratch.parts, channel, [&](int64_t part, double part_mean, double squares) {
       const auto rows = static_cast<double>(min(p.part_rows, p.rows - part * p.part_rows));
-      const double from_first = parts[part * 2 * p.channels] - first;
+      const double from_first = part_mean - first;
       sums[0] += rows * from_first;
-      sums[1] += parts[(part * 2 + 1) * p.channels] + rows * from_first * from_first;
-    }
+      sums[1] += squares + rows * from_first * from_first;
+    });
   }
   sum_over_lanes(sums);
   if (threadIdx.y != 0 || !any) return;
   const auto rows = static_cast<double>(p.rows);
   const double shift = sums[0] / rows, variance = sums[1] / rows - shift * shift;
+  const auto rounded = static_cast<float>(variance < 0 ? 0 : variance);  // NaN stays NaN
   mean[channel] = static_cast<float>(first + shift);
-  var[channel] = static_cast<float>(variance < 0 ? 0 : variance);  // NaN stays NaN
-  scratch.scale[channel] = static_cast<float>(w[channel] / sqrt(var[channel] + eps));
+  var[channel] = rounded;
+  scratch.scale[channel] = scale_of(w[channel], rounded, eps);
 }
 
 /// What merge_statistics leaves for the result, of statistics that are given.
 __global__ void __launch_bounds__(kThreads)
     given_statistics(int64_t channels, double eps, const float* w, const float* var, float* scale) {
   const int64_t channel = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (channel < channels) scale[channel] = static_cast<float>(w[channel] / sqrt(var[channel] + eps));
+  if (channel < channels) scale[channel] = scale_of(w[channel], var[channel], eps);
 }
 
 template <class T, int N, bool Aligned, bool Residual>
@@ -208,7 +261,7 @@ __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
     result(Partition p, bool relu, const T* __restrict__ x, const T* __restrict__ residual,
            const float* __restrict__ mean, const float* __restrict__ scale, const float* __restrict__ b,
            T* __restrict__ y) {
-  const Work w = work(p);
+  const Work w = work_backwards(p);
   if (!w.any) return;
   struct Row {
     Pack<T, N> x, residual;
@@ -219,13 +272,13 @@ __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
     if constexpr (Residual) row.residual = load<N, Aligned>(residual + at);
     return row;
   };
-  const auto means = factors<N>(mean + w.channel), scales = factors<N>(scale + w.channel),
-             shifts = factors<N>(b + w.channel);
+  const auto means = factors<N, Aligned>(mean + w.channel), scales = factors<N, Aligned>(scale + w.channel),
+             shifts = factors<N, Aligned>(b + w.channel);
   for_rows<Residual ? 2 : 4>(p, w, of_row, [&](int64_t at, const Row& row) {
     Floats<N> v = floats(row.x), r = {};
     if constexpr (Residual) r = floats(row.residual);
     for (int i = 0; i < N; ++i) {
-      v.at[i] = __fmaf_rn(v.at[i] - means.at[i], scales.at[i], shifts.at[i]);
+      v.at[i] = normalised(v.at[i], means.at[i], scales.at[i], shifts.at[i]);
       if constexpr (Residual) v.at[i] += r.at[i];
       if (relu && v.at[i] <= 0) v.at[i] = 0;  // NaN stays NaN
     }
@@ -233,42 +286,65 @@ __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
   });
 }
 
-/// What gradients are made of, of a row; y only with Relu.
-template <class T, int N, bool Aligned, bool Relu>
+/// Where dy passes: everywhere, as there was no ReLU; where y says so; where y, computed again from x, says so.
+enum class Mask : uint8_t { none, from_y, again };
+
+/// Of a row and a thread's channels, what g is made of; y only with Mask::from_y.
+template <class T, int N, bool Aligned, Mask M>
 struct GradientRow {
   Pack<T, N> x, y, dy;
 
   static __device__ __forceinline__ GradientRow at(const T* x, const T* y, const T* dy, int64_t at) {
     GradientRow row;
     row.x = load<N, Aligned>(x + at);
-    if constexpr (Relu) row.y = load<N, Aligned>(y + at);
+    if constexpr (M == Mask::from_y) row.y = load<N, Aligned>(y + at);
     row.dy = load<N, Aligned>(dy + at);
     return row;
   }
-  /// g: dy as ReLU lets it through.
-  __device__ __forceinline__ Floats<N> gradient() const {
+  /// g: dy as ReLU lets it through. Small numbers are zeros once they are rounded to T, as they were in y.
+  __device__ __forceinline__ Floats<N> gradient(const Floats<N>& means, const Floats<N>& scales,
+                                                const Floats<N>& shifts) const {
     Floats<N> g = floats(dy);
-    if constexpr (Relu)
-      for (int i = 0; i < N; ++i)
+    for (int i = 0; i < N; ++i) {
+      if constexpr (M == Mask::from_y)
         if (to_float(y.at[i]) <= 0) g.at[i] = 0;
+      if constexpr (M == Mask::again)
+        if (to_float(from_float<T>(normalised(to_float(x.at[i]), means.at[i], scales.at[i], shifts.at[i]))) <= 0)
+          g.at[i] = 0;
+    }
     return g;
   }
 };
 
-/// A part's sums of g and of g (x - mean).
-template <class T, int N, bool Aligned, bool Relu>
+/// A part's sums of g and of g (x - mean). Shared memory: after that of the sums, with Mask::again, the result's scale
+/// of each of the block's channels.
+template <class T, int N, bool Aligned, Mask M>
 __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
-    gradient_sums_of_parts(Partition p, const T* __restrict__ x, const T* __restrict__ y, const T* __restrict__ dy,
-                           const float* __restrict__ mean, T* __restrict__ dresidual, double* __restrict__ parts) {
+    gradient_sums_of_parts(Partition p, BatchNormGradArgs a, double* __restrict__ parts) {
+  const T *x = static_cast<const T*>(a.x), *y = static_cast<const T*>(a.y), *dy = static_cast<const T*>(a.dy);
+  T* dresidual = static_cast<T*>(a.dresidual);
   const Work w = work(p);
   float sums[2 * N] = {};
+  const int threads = blockDim.x * blockDim.y;
+  float* shared_scales = shared_memory<float>(sizeof(sums) * threads);
+  if constexpr (M == Mask::again) {
+    const int first = w.channel - static_cast<int>(threadIdx.x) * N;
+    for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < p.columns * N; i += threads)
+      if (first + i < p.channels) shared_scales[i] = scale_of(a.w[first + i], a.var[first + i], a.eps);
+    __syncthreads();
+  }
   if (w.any) {
-    using Row = GradientRow<T, N, Aligned, Relu>;
+    using Row = GradientRow<T, N, Aligned, M>;
     const auto of_row = [&](int64_t at) { return Row::at(x, y, dy, at); };
-    const auto means = factors<N>(mean + w.channel);
-    for_rows<2>(p, w, of_row, [&](int64_t at, const Row& row) {
-      const Floats<N> g = row.gradient(), v = floats(row.x);
-      if (dresidual != nullptr) store<N, Aligned>(g, dresidual + at);
+    const auto means = factors<N, Aligned>(a.mean + w.channel);
+    Floats<N> scales = {}, shifts = {};
+    if constexpr (M == Mask::again) {
+      scales = factors<N, Aligned>(shared_scales + threadIdx.x * N);
+      shifts = factors<N, Aligned>(a.b + w.channel);
+    }
+    for_rows<M == Mask::from_y ? 2 : 3>(p, w, of_row, [&](int64_t at, const Row& row) {
+      const Floats<N> g = row.gradient(means, scales, shifts), v = floats(row.x);
+      if (M != Mask::again && dresidual != nullptr) store<N, Aligned>(g, dresidual + at);
       for (int i = 0; i < N; ++i) {
         sums[i] += g.at[i];
         sums[N + i] = __fmaf_rn(g.at[i], v.at[i] - means.at[i], sums[N + i]);
@@ -277,7 +353,7 @@ __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
   }
   sum_over_lanes(sums);
   if (threadIdx.y != 0 || !w.any) return;
-  double* out = parts + w.part * 2 * p.channels + w.channel;
+  double* out = parts + int64_t{w.part} * 2 * p.channels + w.channel;
   for (int i = 0; i < N; ++i) {
     out[i] = sums[i];
     out[p.channels + i] = sums[N + i];
@@ -291,36 +367,41 @@ __global__ void __launch_bounds__(kMergedChannels* kMergeLanes)
   const bool any = channel < p.channels;
   double sums[2] = {};
   if (any)
-    for (int64_t part = threadIdx.y; part < p.parts; part += blockDim.y) {
-      sums[0] += scratch.parts[part * 2 * p.channels + channel];
-      sums[1] += scratch.parts[(part * 2 + 1) * p.channels + channel];
-    }
+    for_parts(p, scratch.parts, channel, [&](int64_t, double g, double products) {
+      sums[0] += g;
+      sums[1] += products;
+    });
   sum_over_lanes(sums);
   if (threadIdx.y != 0 || !any) return;
   const auto rows = static_cast<double>(p.rows);
-  const double per_sigma = 1 / sqrt(a.var[channel] + a.eps);
-  const double db = sums[0], dw = sums[1] * per_sigma, scale = a.w[channel] * per_sigma;
+  const float w = a.w[channel], mean = a.mean[channel], var = a.var[channel];
+  const double per_sigma = 1 / sqrt(var + a.eps);
+  const double db = sums[0], dw = sums[1] * per_sigma, scale = w * per_sigma;
   a.db[channel] = static_cast<float>(db);
   a.dw[channel] = static_cast<float>(dw);
-  a.batch_mean[channel] = a.mean[channel];
-  a.batch_var[channel] = static_cast<float>(a.var[channel] * (rows / max(1.0, rows - 1)));
+  a.batch_mean[channel] = mean;
+  a.batch_var[channel] = static_cast<float>(var * (rows / max(1.0, rows - 1)));
   scratch.scale[channel] = static_cast<float>(scale);
   scratch.slope[channel] = static_cast<float>(-scale * per_sigma * dw / rows);
   scratch.offset[channel] = static_cast<float>(-scale * db / rows);
+  scratch.forward_scale[channel] = scale_of(w, var, a.eps);
 }
 
-template <class T, int N, bool Aligned, bool Relu>
+template <class T, int N, bool Aligned, Mask M>
 __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
     gradient_of_x(Partition p, const T* __restrict__ x, const T* __restrict__ y, const T* __restrict__ dy,
-                  const float* __restrict__ mean, Scratch scratch, T* __restrict__ dx) {
-  const Work w = work(p);
+                  const float* __restrict__ mean, const float* __restrict__ b, Scratch scratch, T* __restrict__ dx) {
+  const Work w = work_backwards(p);
   if (!w.any) return;
-  using Row = GradientRow<T, N, Aligned, Relu>;
+  using Row = GradientRow<T, N, Aligned, M>;
   const auto of_row = [&](int64_t at) { return Row::at(x, y, dy, at); };
-  const auto means = factors<N>(mean + w.channel), scales = factors<N>(scratch.scale + w.channel),
-             slopes = factors<N>(scratch.slope + w.channel), offsets = factors<N>(scratch.offset + w.channel);
+  const auto of_channels = [&](const float* from) { return factors<N, Aligned>(from + w.channel); };
+  const auto means = of_channels(mean), scales = of_channels(scratch.scale), slopes = of_channels(scratch.slope),
+             offsets = of_channels(scratch.offset);
+  Floats<N> forward_scales = {}, shifts = {};
+  if constexpr (M == Mask::again) forward_scales = of_channels(scratch.forward_scale), shifts = of_channels(b);
   for_rows<2>(p, w, of_row, [&](int64_t at, const Row& row) {
-    const Floats<N> g = row.gradient();
+    const Floats<N> g = row.gradient(means, forward_scales, shifts);
     Floats<N> v = floats(row.x);
     for (int i = 0; i < N; ++i) {
       const float straight = __fmaf_rn(v.at[i] - means.at[i], slopes.at[i], offsets.at[i]);
@@ -351,7 +432,16 @@ Grid merge_grid(const Partition& p) {
 
 bool valid(const BatchNormShape& s) { return s.rows > 0 && s.channels > 0; }
 
-cudaError_t launch_result(const BatchNormArgs& a, const Partition& p, const float* scale, cudaStream_t stream) {
+/// call(std::integral_constant of a mask); y null: no ReLU, b null: not without y
+template <class Call>
+cudaError_t with_mask(const void* y, const float* b, Call call) {
+  if (y == nullptr) return call(std::integral_constant<Mask, Mask::none>());
+  if (b == nullptr) return call(std::integral_constant<Mask, Mask::from_y>());
+  return call(std::integral_constant<Mask, Mask::again>());
+}
+
+cudaError_t launch_result(const BatchNormArgs& a, const Partition& parts, const float* scale, cudaStream_t stream) {
+  const Partition p = partition_of_result(parts);
   return with_access(
       a.shape,
       [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
@@ -359,14 +449,14 @@ cudaError_t launch_result(const BatchNormArgs& a, const Partition& p, const floa
         return launch(kernel, p.grid(), stream, p, a.relu, static_cast<const T*>(a.x),
                       static_cast<const T*>(a.residual), a.mean, scale, a.b, static_cast<T*>(a.y));
       },
-      a.x, a.residual, a.y);
+      a.x, a.residual, a.y, a.mean, scale, a.b);
 }
 
 }  // namespace
 
 cudaError_t batch_norm(const BatchNormArgs& a, cudaStream_t stream) {
   if (!valid(a.shape)) return cudaErrorInvalidValue;
-  const Partition p = partition(a.shape);
+  const Partition p = partition(a.shape, kStatisticsBlocks);
   const Scratch s = scratch(p, a.workspace);
   cudaError_t error = with_access(
       a.shape,
@@ -381,7 +471,7 @@ cudaError_t batch_norm(const BatchNormArgs& a, cudaStream_t stream) {
 
 cudaError_t batch_norm_result(const BatchNormArgs& a, cudaStream_t stream) {
   if (!valid(a.shape)) return cudaErrorInvalidValue;
-  const Partition p = partition(a.shape);
+  const Partition p = partition(a.shape, kStatisticsBlocks);
   const Scratch s = scratch(p, a.workspace);
   const Grid grid{dim3(static_cast<unsigned>(divide_up<int64_t>(p.channels, kThreads))), dim3(kThreads)};
   const cudaError_t error = launch(given_statistics, grid, stream, p.channels, a.eps, a.w, a.var, s.scale);
@@ -390,36 +480,39 @@ cudaError_t batch_norm_result(const BatchNormArgs& a, cudaStream_t stream) {
 
 cudaError_t batch_norm_grad(const BatchNormGradArgs& a, cudaStream_t stream) {
   if (!valid(a.shape)) return cudaErrorInvalidValue;
-  const Partition p = partition(a.shape);
+  const Partition p = partition(a.shape, kGradientBlocks);
   const Scratch s = scratch(p, a.workspace);
   cudaError_t error = with_access(
       a.shape,
       [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
-        const auto kernel =
-            a.y != nullptr ? gradient_sums_of_parts<T, N, Aligned, true> : gradient_sums_of_parts<T, N, Aligned, false>;
-        return launch(kernel, p.grid(sums_bytes(p, N)), stream, p, static_cast<const T*>(a.x),
-                      static_cast<const T*>(a.y), static_cast<const T*>(a.dy), a.mean, static_cast<T*>(a.dresidual),
-                      s.parts);
+        return with_mask(a.y, a.dresidual == nullptr ? a.b : nullptr, [&]<Mask M>(std::integral_constant<Mask, M>) {
+          const size_t scales = M == Mask::again ? N * p.columns * sizeof(float) : 0;
+          return launch(gradient_sums_of_parts<T, N, Aligned, M>, p.grid(sums_bytes(p, N) + scales), stream, p, a,
+                        s.parts);
+        });
       },
-      a.x, a.y, a.dy, a.dresidual);
+      a.x, a.y, a.dy, a.dresidual, a.mean, a.b);
   if (error == cudaSuccess) error = launch(merge_gradients, merge_grid(p), stream, p, a, s);
   if (error != cudaSuccess) return error;
   const void* y = a.dresidual == nullptr ? a.y : nullptr;  // dresidual is dy with the ReLU already in it
   const void* dy = a.dresidual == nullptr ? a.dy : a.dresidual;
+  const Partition last = partition_of_result(p);
   return with_access(
       a.shape,
       [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
-        const auto kernel = y != nullptr ? gradient_of_x<T, N, Aligned, true> : gradient_of_x<T, N, Aligned, false>;
-        return launch(kernel, p.grid(), stream, p, static_cast<const T*>(a.x), static_cast<const T*>(y),
-                      static_cast<const T*>(dy), a.mean, s, static_cast<T*>(a.dx));
+        return with_mask(y, a.b, [&]<Mask M>(std::integral_constant<Mask, M>) {
+          return launch(gradient_of_x<T, N, Aligned, M>, last.grid(), stream, last, static_cast<const T*>(a.x),
+                        static_cast<const T*>(y), static_cast<const T*>(dy), a.mean, a.b, s, static_cast<T*>(a.dx));
+        });
       },
-      a.x, y, dy, a.dx);
+      a.x, y, dy, a.dx, a.mean, a.b, a.workspace);
 }
 
 size_t batch_norm_workspace(const BatchNormShape& shape) {
   if (!valid(shape)) return 0;
-  const Partition p = partition(shape);
-  return static_cast<size_t>(p.channels) * (static_cast<size_t>(p.parts) * 2 * sizeof(double) + 3 * sizeof(float));
+  const int64_t parts = std::max(partition(shape, kStatisticsBlocks).parts, partition(shape, kGradientBlocks).parts);
+  return static_cast<size_t>(shape.channels) *
+         (static_cast<size_t>(parts) * 2 * sizeof(double) + kFactors * sizeof(float));
 }
 
 }  // namespace ct::kernels

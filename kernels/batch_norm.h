@@ -37,7 +37,8 @@ struct BatchNormArgs {
   void* workspace;
 };
 /// Computes mean and var of these rows, and the result. Reads x twice and residual once, and writes y once: 3 or, with
-/// a residual, 4 rows channels elements of `type`, and the workspace twice. Three kernels.
+/// a residual, 4 rows channels elements of `type`, and the workspace twice. The second pass begins with the rows that
+/// the first read last, which caches still hold. Three kernels.
 cudaError_t batch_norm(const BatchNormArgs& args, cudaStream_t stream);
 /// Computes the result from given mean and var, with the same bits as batch_norm. Reads x and residual once, and writes
 /// y once: 2 or 3 rows channels elements. Two kernels.
@@ -46,18 +47,19 @@ cudaError_t batch_norm_result(const BatchNormArgs& args, cudaStream_t stream);
 struct BatchNormGradArgs {
   BatchNormShape shape;
   double eps;
-  const void *x, *y, *dy;  // y null: no ReLU
-  const float *w, *mean, *var;
+  const void *x, *y, *dy;                   // y null: no ReLU
+  const float *w, *b, *mean, *var;          // b given: there was no residual, and y may be recomputed instead of read
   void *dx, *dresidual;                     // dresidual null: not written
   float *dw, *db, *batch_mean, *batch_var;  // batch_mean = mean, batch_var = var rows / (rows - 1)
   void* workspace;
 };
 /// The first pass reads x, dy and y, and writes dresidual. The second reads x, and dresidual if it is given, otherwise
-/// dy and y; it writes dx. Together they move 7 rows channels elements with ReLU, 5 without (with dresidual 7 and 6),
-/// and the workspace twice. Three kernels.
+/// dy and y; it writes dx. If b is given and dresidual is not, both recompute y from x instead, rounded to the type as
+/// it was. Together they move 5 rows channels elements without ReLU or with b, otherwise 7 (with dresidual 7, without
+/// ReLU 6), and the workspace twice. The second pass begins with the rows that the first read last. Three kernels.
 cudaError_t batch_norm_grad(const BatchNormGradArgs& args, cudaStream_t stream);
 
-/// Bytes of the workspace for any of these functions, aligned to 8 bytes; written and read once. In bf16 it is 0.5 % of
+/// Bytes of the workspace for any of these functions, aligned to 8 bytes; written and read once. In bf16 it is 0.8 % of
 /// the size of x for 802,816 x 64 elements (many rows), and a quarter for 8,192 x 256.
 size_t batch_norm_workspace(const BatchNormShape& shape);
 

@@ -41,6 +41,7 @@ void Bench::batch_norms() {
                                      .y = arena_.take(type, n),
                                      .dy = arena_.take(type, n),
                                      .w = arena_.take<float>(channels),
+                                     .b = residual ? nullptr : arena_.take<float>(channels),
                                      .mean = arena_.zeros<float>(channels),
                                      .var = arena_.zeros<float>(channels),
                                      .dx = arena_.take(type, n),
@@ -50,7 +51,8 @@ void Bench::batch_norms() {
                                      .batch_mean = arena_.take<float>(channels),
                                      .batch_var = arena_.take<float>(channels),
                                      .workspace = arena_.take<double>(workspace / 8 + 1)};
-        large(residual ? "batch_norm_grad+add" : "batch_norm_grad", name, text, 7 * tensor + 2 * workspace, kShare,
+        large(residual ? "batch_norm_grad+add" : "batch_norm_grad", name, text,
+              (residual ? 7 : 5) * tensor + 2 * workspace, kShare,
               [=](cudaStream_t s) { return batch_norm_grad(grad, s); });
       }
     }
