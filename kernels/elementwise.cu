@@ -7,14 +7,26 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kInFlight = 4;  // accesses that a thread starts before it waits for the first
 
-// Of each activation its value, and dy times its derivative at x.
+// Of each activation its value, and dy times its derivative at x, for elements of type T.
 struct ReluRule {
-  static __device__ float value(float x) { return x <= 0 ? 0 : x; }
-  static __device__ float gradient(float x, float dy) { return x <= 0 ? 0 : dy; }
+  template <class T>
+  static __device__ float value(float x) {
+    return x <= 0 ? 0 : x;
+  }
+  template <class T>
+  static __device__ float gradient(float x, float dy) {
+    return x <= 0 ? 0 : dy;
+  }
 };
 struct GeluRule {
-  static __device__ float value(float x) { return gelu_of(x); }
-  static __device__ float gradient(float x, float dy) { return dy * gelu_derivative(x); }
+  template <class T>
+  static __device__ float value(float x) {
+    return gelu_of<T>(x);
+  }
+  template <class T>
+  static __device__ float gradient(float x, float dy) {
+    return dy * gelu_derivative<T>(x);
+  }
 };
 
 /// with(rule)
@@ -37,14 +49,14 @@ struct Value {
   using From = T;
   using To = T;
   static constexpr int kOperands = 1;
-  __device__ float operator()(float x, float) const { return Rule::value(x); }
+  __device__ float operator()(float x, float) const { return Rule::template value<T>(x); }
 };
 template <class T, class Rule>
 struct Gradient {
   using From = T;
   using To = T;
   static constexpr int kOperands = 2;
-  __device__ float operator()(float x, float dy) const { return Rule::gradient(x, dy); }
+  __device__ float operator()(float x, float dy) const { return Rule::template gradient<T>(x, dy); }
 };
 template <class T>
 struct Add {
@@ -71,16 +83,19 @@ __global__ void __launch_bounds__(kThreads) map(Op op, const From* a, const From
     return from_float<To>(op(to_float(a), Op::kOperands > 1 ? to_float(b) : 0));
   };
   Pack<From, N> at[kInFlight], bt[kInFlight];
+#pragma unroll
   for (int u = 0; u < kInFlight; ++u) {
     const int64_t i = first + u * kThreads;
     if (i >= groups) continue;
     at[u] = reinterpret_cast<const Pack<From, N>*>(a)[i];
     if constexpr (Op::kOperands > 1) bt[u] = reinterpret_cast<const Pack<From, N>*>(b)[i];
   }
+#pragma unroll  // also a long op: packs stay in registers only where every index is known
   for (int u = 0; u < kInFlight; ++u) {
     const int64_t i = first + u * kThreads;
     if (i >= groups) continue;
     Pack<To, N> result;
+#pragma unroll
     for (int k = 0; k < N; ++k) result.at[k] = value(at[u].at[k], bt[u].at[k]);
     reinterpret_cast<Pack<To, N>*>(y)[i] = result;
   }
@@ -116,10 +131,13 @@ __global__ void __launch_bounds__(kThreads) copy_groups(CopyRowsArgs a) {
   const int64_t row = i / groups, column = (i - row * groups) * N;
   const T* x = static_cast<const T*>(a.x) + row * a.x_stride + column;
   T* y = static_cast<T*>(a.y) + row * a.y_stride + column;
+  Pack<T, N> made{};
   if (column + N <= a.features)
-    *reinterpret_cast<Pack<T, N>*>(y) = *reinterpret_cast<const Pack<T, N>*>(x);
+    made = *reinterpret_cast<const Pack<T, N>*>(x);
   else
-    for (int k = 0; k < N; ++k) y[k] = column + k < a.features ? x[k] : from_float<T>(0);
+    for (int k = 0; k < N; ++k)
+      if (column + k < a.features) made.at[k] = x[k];
+  *reinterpret_cast<Pack<T, N>*>(y) = made;
 }
 
 /// A thread a pad.

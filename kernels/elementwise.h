@@ -19,7 +19,7 @@
 
 namespace ct::kernels {
 
-/// y = activation(x): x <= 0 ? 0 : x for ReLU, x Phi(x) with erfcf() for GELU. NaN stays NaN; y may be x.
+/// y = activation(x): x <= 0 ? 0 : x for ReLU, x Phi(x) for GELU, with gelu.h's Phi. NaN stays NaN; y may be x.
 /// cudaErrorInvalidValue: Activation::none.
 struct ActivateArgs {
   Type type;

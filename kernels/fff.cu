@@ -6,58 +6,59 @@
 namespace ct::kernels {
 namespace {
 
-constexpr int kThreads = 256, kWarps = kThreads / kWarp;
+constexpr int kThreads = 128;
 
-/// Which child of a node whose units have the sums x a row goes to.
-template <class T>
-__device__ __forceinline__ int child_of(const FffTrees& trees, const T* x) {
-  if (trees.fanout == 2) return to_float(x[0]) > 0 ? 1 : 0;
-  int child = 0;
-  float most = to_float(x[0]);
-  for (int i = 1; i < trees.fanout; ++i)
-    if (const float sum = to_float(x[i]); sum > most) {
-      most = sum;
-      child = i;
-    }
-  return child;
-}
-
-/// result = value(unit) at the units that the row of sums x visits, else 0. All lanes go the way together; the zeros
-/// are written before.
-template <class T, class Value>
-__device__ __forceinline__ void write_visited(const FffTrees& trees, int64_t stride, const T* x, T* result,
-                                              Value value) {
+/// result = value(unit, its sum) at the units that the row of sums x visits, else 0; a thread a row. A warp writes the
+/// zeros of its 32 adjacent rows first, N elements at a time. Thus every lane computes at every level, and the loads of
+/// 32 paths, each of which depends on the one before, are under way at once.
+template <class T, int N, class Value>
+__device__ __forceinline__ void write_visited(const FffTrees& trees, int64_t rows, int64_t stride, const T* x,
+                                              T* result, Value value) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  for (int64_t c = lane; c < stride; c += kWarp) result[c] = from_float<T>(0);
+  const int64_t row = int64_t{blockIdx.x} * kThreads + threadIdx.x, first_row = row - lane;
+  const int64_t elements = (rows - first_row < kWarp ? rows - first_row : kWarp) * stride;  // not positive: no rows
+  T* const zeros = result + first_row * stride;
+  for (int64_t i = int64_t{lane} * N; i < elements; i += kWarp * N) {
+    if (i + N <= elements)
+      *reinterpret_cast<Pack<T, N>*>(zeros + i) = Pack<T, N>{};
+    else
+      for (int64_t k = i; k < elements; ++k) zeros[k] = from_float<T>(0);
+  }
   __syncwarp();
-  const int64_t units = trees.units(), group = trees.group();
+  if (row >= rows) return;
+  const int64_t units = trees.units();
+  const int group = static_cast<int>(trees.group());
   for (int tree = 0; tree < trees.count; ++tree) {
     int64_t node = 0;
     for (int level = 0; level <= trees.depth; ++level) {
-      const int64_t first = tree * units + node * group;
-      for (int64_t i = lane; i < group; i += kWarp) result[first + i] = from_float<T>(value(first + i));
-      node = node * trees.fanout + 1 + child_of(trees, x + first);
+      const int64_t first = row * stride + tree * units + node * group;
+      int child = 0;
+      float most = 0;
+      for (int i = 0; i < group; ++i) {
+        const float sum = to_float(x[first + i]);
+        result[first + i] = from_float<T>(value(first + i, sum));
+        if (i == 0 || sum > most) {
+          child = i;
+          most = sum;
+        }
+      }
+      if (trees.fanout == 2) child = most > 0 ? 1 : 0;
+      node = node * trees.fanout + 1 + child;
     }
   }
 }
 
-template <class T>
+template <class T, int N>
 __global__ void __launch_bounds__(kThreads) visit(TreeGeluArgs a) {
-  const int64_t row = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp;
-  if (row >= a.rows) return;  // a whole warp
-  const T* x = static_cast<const T*>(a.x) + row * a.stride;
-  write_visited(a.trees, a.stride, x, static_cast<T*>(a.y) + row * a.stride,
-                [x](int64_t unit) { return gelu_of(to_float(x[unit])); });
+  write_visited<T, N>(a.trees, a.rows, a.stride, static_cast<const T*>(a.x), static_cast<T*>(a.y),
+                      [](int64_t, float sum) { return gelu_of<T>(sum); });
 }
 
-template <class T>
+template <class T, int N>
 __global__ void __launch_bounds__(kThreads) visit_grad(TreeGeluGradArgs a) {
-  const int64_t row = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp;
-  if (row >= a.rows) return;  // a whole warp
-  const T* x = static_cast<const T*>(a.x) + row * a.stride;
-  const T* dy = static_cast<const T*>(a.dy) + row * a.stride;
-  write_visited(a.trees, a.stride, x, static_cast<T*>(a.dx) + row * a.stride,
-                [x, dy](int64_t unit) { return to_float(dy[unit]) * gelu_derivative(to_float(x[unit])); });
+  const T* dy = static_cast<const T*>(a.dy);
+  write_visited<T, N>(a.trees, a.rows, a.stride, static_cast<const T*>(a.x), static_cast<T*>(a.dx),
+                      [dy](int64_t unit, float sum) { return to_float(dy[unit]) * gelu_derivative<T>(sum); });
 }
 
 /// Are these trees, and is a row wide enough for them?
@@ -69,19 +70,23 @@ bool sensible(int64_t rows, int64_t stride, const FffTrees& t) {
   return nodes <= stride && t.width() <= stride;
 }
 Grid grid_of(int64_t rows) {
-  return {.blocks = static_cast<unsigned>(divide_up<int64_t>(rows, kWarps)), .threads = kThreads};
+  return {.blocks = static_cast<unsigned>(divide_up<int64_t>(rows, kThreads)), .threads = kThreads};
 }
 
 }  // namespace
 
 cudaError_t tree_gelu(const TreeGeluArgs& a, cudaStream_t stream) {
   if (!sensible(a.rows, a.stride, a.trees)) return cudaErrorInvalidValue;
-  return with_type(a.type, [&]<class T>(T) { return launch(visit<T>, grid_of(a.rows), stream, a); });
+  return with_type(a.type, [&]<class T>(T) {
+    return launch(aligned_16(a.y) ? visit<T, Pack<T>::kSize> : visit<T, 1>, grid_of(a.rows), stream, a);
+  });
 }
 
 cudaError_t tree_gelu_grad(const TreeGeluGradArgs& a, cudaStream_t stream) {
   if (!sensible(a.rows, a.stride, a.trees)) return cudaErrorInvalidValue;
-  return with_type(a.type, [&]<class T>(T) { return launch(visit_grad<T>, grid_of(a.rows), stream, a); });
+  return with_type(a.type, [&]<class T>(T) {
+    return launch(aligned_16(a.dx) ? visit_grad<T, Pack<T>::kSize> : visit_grad<T, 1>, grid_of(a.rows), stream, a);
+  });
 }
 
 }  // namespace ct::kernels

@@ -1,5 +1,6 @@
 // The pass between the two products of a fast feedforward layer: GELU for the units that a row visits in each tree, 0
-// for all others. One warp computes a row.
+// for all others. A thread follows a row; its warp writes the zeros, 16 bytes at a time if the result is aligned to 16
+// bytes.
 //
 //   tree_gelu       y = x Phi(x) where visited, else 0
 //   tree_gelu_grad  dx = dy (Phi(x) + x phi(x)) where visited, else 0

@@ -6,8 +6,10 @@
 //
 // x, dx [n][tokens][channels] and y, dy [n][channels] have rows of `stride` elements; score, dscore [n][tokens] have
 // rows of `score_stride` elements, of which the first is the score. Pads are written as zeros. Arithmetic is f32. With
-// e bytes an element sequence_pool moves n tokens stride e, its gradient twice as much. Any alignment.
-// cudaErrorInvalidValue: an invalid type, size or stride, or more than 4096 tokens.
+// e bytes an element sequence_pool moves n tokens stride e, its gradient twice as much. If the pointers of rows and
+// `stride` are multiples of 16 bytes, sequence_pool accesses four elements at a time and its gradient, in a 16-bit
+// type, 16 bytes; otherwise one element. cudaErrorInvalidValue: an invalid type, size or stride, or more than 4096
+// tokens.
 #pragma once
 
 #include "element.h"

@@ -8,6 +8,7 @@ namespace ct::kernels {
 namespace {
 
 constexpr int kWarps = 8;                 // of a block
+constexpr int kResident = 2;              // blocks at a time, which leaves a thread 128 registers
 constexpr int64_t kLossesPerBlock = 256;  // of spread_nan, which reads all of them in every block
 
 template <class Number>
@@ -43,9 +44,26 @@ struct Row {
   bool finite = true;  // the loss
 };
 
-/// Everything of a row but its gradient; all lanes of a warp, and all get the same.
-__device__ __forceinline__ Row row_loss(const SoftmaxCrossEntropyArgs& a, int64_t n, int lane) {
+/// call(i, c) for the i-th class c of a lane, every 32nd: at most kHeld of them, or any number if kHeld is 0.
+template <int kHeld, class Call>
+__device__ __forceinline__ void each_class(const SoftmaxCrossEntropyArgs& a, int lane, Call call) {
+  const int classes = static_cast<int>(a.classes);
+  if constexpr (kHeld == 0) {
+    for (int c = lane; c < classes; c += kWarp) call(0, c);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i)
+      if (const int c = lane + i * kWarp; c < classes) call(i, c);
+  }
+}
+
+/// Everything of a row but its gradient; all lanes of a warp, and all get the same. `held` becomes exp(z - top) of the
+/// lane's classes, unless kHeld is 0.
+template <int kHeld>
+__device__ __forceinline__ Row row_loss(const SoftmaxCrossEntropyArgs& a, int64_t n, int lane, float* held) {
   const float* z = a.logits + n * a.stride;
+  if constexpr (kHeld > 0) each_class<kHeld>(a, lane, [&](int i, int c) { held[i] = z[c]; });
+  const auto logit = [&](int i, int c) { return kHeld > 0 ? held[i] : z[c]; };
   const Labels labels(a, n);
   const float label = z[labels.first];
   const double wanted =
@@ -53,12 +71,12 @@ __device__ __forceinline__ Row row_loss(const SoftmaxCrossEntropyArgs& a, int64_
   float top = -INFINITY;
   int best = INT32_MAX, label_rank = 0;
   double total = 0;
-  for (int c = lane; c < a.classes; c += kWarp) {
-    const float v = z[c];
+  each_class<kHeld>(a, lane, [&](int i, int c) {
+    const float v = logit(i, c);
     if (v > top || (v == top && c < best)) top = v, best = c;
     label_rank += !(v <= label);  // NaN is no hit, and beats all
     total += v;
-  }
+  });
   for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
     const float v = __shfl_xor_sync(kAllLanes, top, lanes);
     const int c = __shfl_xor_sync(kAllLanes, best, lanes);
@@ -68,7 +86,11 @@ __device__ __forceinline__ Row row_loss(const SoftmaxCrossEntropyArgs& a, int64_
   label_rank = warp_sum(label_rank);
   total = warp_sum(total);
   double sum = 0;
-  for (int c = lane; c < a.classes; c += kWarp) sum += expf(z[c] - top);
+  each_class<kHeld>(a, lane, [&](int i, int c) {
+    const float part = expf(logit(i, c) - top);
+    if constexpr (kHeld > 0) held[i] = part;
+    sum += part;
+  });
   sum = warp_sum(sum);
   const double log_sum = top + log(sum);
   // Also without smoothing: 0 * total keeps the promise that any infinite logit shows in the loss.
@@ -82,12 +104,16 @@ __device__ __forceinline__ Row row_loss(const SoftmaxCrossEntropyArgs& a, int64_
   return {top, sum, static_cast<bool>(isfinite(loss))};
 }
 
-__global__ void __launch_bounds__(kWarps* kWarp) rows(SoftmaxCrossEntropyArgs a) {
+/// A warp a row. The logits of at most 32 * kHeld classes stay in registers: memory is read once, all of a row at once,
+/// and exponentials are not computed again for the gradient.
+template <int kHeld>
+__global__ void __launch_bounds__(kWarps* kWarp, kResident) rows(SoftmaxCrossEntropyArgs a) {
   wait_for_previous();
   const int lane = threadIdx.x % kWarp;
   const int64_t n = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp;
+  float held[kHeld > 0 ? kHeld : 1];
   Row row;
-  if (n < a.n) row = row_loss(a, n, lane);
+  if (n < a.n) row = row_loss<kHeld>(a, n, lane, held);
   if (a.dlogits == nullptr) return;
   const bool broken = any_of_block(!row.finite);
   if (n >= a.n) return;
@@ -98,20 +124,19 @@ __global__ void __launch_bounds__(kWarps* kWarp) rows(SoftmaxCrossEntropyArgs a)
   const double per_sum = 1 / row.sum, even = a.label_smoothing / static_cast<double>(a.classes);
   const auto scale =
       static_cast<float>((a.loss_scale == nullptr ? 1.0 : *a.loss_scale) / (static_cast<double>(a.n) * a.predivide));
-  for (int64_t c = lane; c < a.stride; c += kWarp) {
-    float d = 0;
-    if (c < a.classes) {
-      const double target = even + (c == labels.first ? first : 0.0) + (c == labels.second ? second : 0.0);
-      d = broken ? NAN : scale * static_cast<float>(expf(z[c] - row.top) * per_sum - target);
-    }
-    dz[c] = d;
-  }
+  each_class<kHeld>(a, lane, [&](int i, int c) {
+    const float part = kHeld > 0 ? held[i] : expf(z[c] - row.top);
+    const double target = even + (c == labels.first ? first : 0.0) + (c == labels.second ? second : 0.0);
+    dz[c] = broken ? NAN : scale * static_cast<float>(part * per_sum - target);
+  });
+  for (int64_t c = a.classes + lane; c < a.stride; c += kWarp) dz[c] = 0;
 }
 
 /// The gradient becomes NaN if any loss is not finite.
 __global__ void __launch_bounds__(kWarps* kWarp) spread_nan(SoftmaxCrossEntropyArgs a) {
   bool broken = false;
-  for (int64_t i = threadIdx.x; i < a.n; i += blockDim.x) broken |= !isfinite(a.losses[i]);
+#pragma unroll 8
+  for (int64_t i = threadIdx.x; i < a.n; i += kWarps * kWarp) broken |= !isfinite(a.losses[i]);
   if (!any_of_block(broken)) return;
   for (int64_t n = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp; n < a.n;
        n += static_cast<int64_t>(gridDim.x) * kWarps)
@@ -123,7 +148,8 @@ __global__ void __launch_bounds__(kWarps* kWarp) spread_nan(SoftmaxCrossEntropyA
 cudaError_t softmax_cross_entropy(const SoftmaxCrossEntropyArgs& a, cudaStream_t stream) {
   if (a.classes < 1 || a.classes > INT32_MAX - kWarp || a.stride < a.classes) return cudaErrorInvalidValue;
   Grid grid{dim3(static_cast<unsigned>(divide_up<int64_t>(a.n, kWarps))), dim3(kWarps * kWarp), kWarps * sizeof(int)};
-  const cudaError_t error = launch_early(rows, grid, stream, a);
+  const auto kernel = a.classes <= 4 * kWarp ? rows<4> : a.classes <= 32 * kWarp ? rows<32> : rows<0>;
+  const cudaError_t error = launch_early(kernel, grid, stream, a);
   if (error != cudaSuccess || a.dlogits == nullptr || a.n <= kWarps) return error;  // one block has seen all losses
   grid.blocks.x = static_cast<unsigned>(std::min<int64_t>(divide_up(a.n, kLossesPerBlock), 64));
   return launch(spread_nan, grid, stream, a);

@@ -34,7 +34,7 @@ inline std::vector<double> activation_gradient(Activation kind, const std::vecto
 }
 
 /// Bounds of the error of f32 arithmetic, of the value at x and of the derivative, and the steepest slope, which
-/// amplifies errors of x. GELU's bounds are those of device/cpu/kernels/gelu-inl.h; erfcf() on a GPU satisfies them
+/// amplifies errors of x. GELU's bounds are those of device/cpu/kernels/gelu-inl.h; kernels/gelu.h satisfies them
 /// too.
 struct ActivationErrors {
   double value, derivative, slope;
