@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "augment.h"
-#include "divisor.h"
 
 namespace ct::kernels {
 namespace {
@@ -9,8 +8,19 @@ namespace {
 constexpr int kThreads = 128;
 constexpr int kResident = 8;                     // blocks at a time, which leaves a thread 64 registers
 constexpr int kPacks = 4;                        // of one image, for each thread
-constexpr int kAtOnce = 2;                       // of these, whose loads are under way together
 constexpr int64_t kMaxElements = (1 << 29) - 1;  // three widths fit an int
+
+/// n / d for n < 2^31 by multiplication (Granlund and Montgomery, 1994).
+struct Divisor {
+  explicit Divisor(uint32_t d) : by(d) {
+    while ((uint64_t{1} << shift) < d) ++shift;
+    factor = static_cast<uint32_t>((((uint64_t{1} << shift) - d) << 32) / d + 1);
+  }
+  __device__ __forceinline__ uint32_t divide(uint32_t n) const {
+    return (static_cast<uint32_t>(uint64_t{n} * factor >> 32) + n) >> shift;
+  }
+  uint32_t by, factor, shift = 0;
+};
 
 struct Job {
   int64_t count;
@@ -23,12 +33,11 @@ struct Job {
   const float *scale, *shift;
 };
 
-/// The first pixel of an unknown image.
+/// What lies outside an image.
 __device__ const uint8_t black = 0;
 
-/// A pack of kSize elements is made of runs of kRun, each of one pixel's channels; planar, of one row's pixels. Of a
-/// run the elements from kUsed on are padding.
-template <class T, int kSize, int kRun, int kUsed, bool kPlanar>
+/// A pack of kSize elements is made of runs of kRun, each of one pixel's channels; planar, of one row's pixels.
+template <class T, int kSize, int kRun, bool kPlanar>
 __global__ void __launch_bounds__(kThreads, kResident) augment_images(Job job, T* out) {
   wait_for_previous();
   struct alignas(sizeof(T) * kSize) Elements {
@@ -37,7 +46,7 @@ __global__ void __launch_bounds__(kThreads, kResident) augment_images(Job job, T
   const uint32_t n = job.parts.divide(blockIdx.x), part = blockIdx.x - n * job.parts.by;
   const int64_t source = job.index ? int64_t{job.index[n]} : int64_t{n};
   const bool known = source >= 0 && source < job.count;
-  // {scale, shift}: such that 0 becomes 0 in the padding and NaN in an unknown image.
+  // {scale, shift}: such that black becomes 0 in the padding and NaN in an unknown image.
   float2* const factors = shared_memory<float2>();
   for (uint32_t c = threadIdx.x; c < job.lines; c += kThreads) {
     factors[c] = {0, 0};
@@ -48,7 +57,7 @@ __global__ void __launch_bounds__(kThreads, kResident) augment_images(Job job, T
 
   const int height = static_cast<int>(job.height), width = static_cast<int>(job.width);
   const uint32_t plane = job.height * job.width;
-  const uint8_t* const image = known ? job.images + source * job.channels * plane : &black;
+  const uint8_t* const image = job.images + (known ? source : 0) * job.channels * plane;
   int dy = 0, dx = 0;
   bool flip = false;
   if (job.draws) {
@@ -61,13 +70,12 @@ __global__ void __launch_bounds__(kThreads, kResident) augment_images(Job job, T
   // The column that x comes from is first + x * step.
   const int first = dx + (flip ? width - 1 : 0), step = flip ? -1 : 1;
 
-  for (int k = 0; k < kPacks; k += kAtOnce) {
-    // All loads at once: what lies outside loads the first pixel, where a branch would make them wait for each other.
-    uint32_t pixels[kAtOnce][kSize], channels[kAtOnce][kSize / kRun];  // channels: the first of each run
-#pragma unroll
-    for (int u = 0; u < kAtOnce; ++u) {
-      const uint32_t pack = (part * kPacks + k + u) * kThreads + threadIdx.x;
-#pragma unroll
+  for (int k = 0; k < kPacks; ++k) {
+    const uint32_t pack = (part * kPacks + k) * kThreads + threadIdx.x;
+    if (pack < job.packs) {
+      // All loads at once: an address is chosen where a branch would make them wait for each other.
+      float pixels[kSize];
+      float2 factor[kSize];
       for (int r = 0; r < kSize; r += kRun) {
         const uint32_t run = (pack * kSize + r) / kRun;
         const uint32_t line = job.inner.divide(run);
@@ -75,39 +83,23 @@ __global__ void __launch_bounds__(kThreads, kResident) augment_images(Job job, T
         const uint32_t block = job.outer.divide(line);              // y; planar: the channel
         const uint32_t place = line - block * job.outer.by;         // x; planar: y
         const int y = static_cast<int>(kPlanar ? place : block) + dy;
-        const bool row_inside = known && pack < job.packs && y >= 0 && y < height;
-        channels[u][r / kRun] = kPlanar ? block : begin;
-#pragma unroll
-        for (int i = 0; i < kUsed; ++i) {
+        const bool row_inside = known && y >= 0 && y < height;
+        for (int i = 0; i < kRun; ++i) {
           const uint32_t c = kPlanar ? block : begin + i;
           const int x = first + static_cast<int>(kPlanar ? begin + i : place) * step;
           const bool inside = row_inside & (static_cast<uint32_t>(x) < job.width) & (c < job.channels);
-          const uint32_t from = c * plane + static_cast<uint32_t>(y * width + x);
-          const uint32_t pixel = __ldg(image + (inside ? from : 0));
-          pixels[u][r + i] = inside ? pixel : 0;
+          pixels[r + i] = __ldg(inside ? image + c * plane + y * width + x : &black);
+          factor[r + i] = factors[c];
         }
       }
-    }
-#pragma unroll
-    for (int u = 0; u < kAtOnce; ++u) {
-      const uint32_t pack = (part * kPacks + k + u) * kThreads + threadIdx.x;
-      if (pack >= job.packs) continue;
       Elements made;
-#pragma unroll
-      for (int i = 0; i < kSize; ++i) {
-        float value = 0;
-        if (i % kRun < kUsed) {
-          const float2 factor = factors[channels[u][i / kRun] + (kPlanar ? 0 : i % kRun)];
-          value = __fmaf_rn(static_cast<float>(pixels[u][i]), factor.x, factor.y);
-        }
-        made.at[i] = from_float<T>(value);
-      }
+      for (int i = 0; i < kSize; ++i) made.at[i] = from_float<T>(__fmaf_rn(pixels[i], factor[i].x, factor[i].y));
       reinterpret_cast<Elements*>(out)[int64_t{n} * job.packs + pack] = made;
     }
   }
 }
 
-template <class T, int kSize, int kRun, int kUsed, bool kPlanar>
+template <class T, int kSize, int kRun, bool kPlanar>
 cudaError_t start(const AugmentArgs& a, int64_t elements, cudaStream_t stream) {
   const int64_t inner = (kPlanar ? a.width : a.stride) / kRun, outer = kPlanar ? a.height : a.width;
   const int64_t packs = elements / kSize, parts = divide_up(packs, int64_t{kThreads} * kPacks);
@@ -127,29 +119,25 @@ cudaError_t start(const AugmentArgs& a, int64_t elements, cudaStream_t stream) {
                    .scale = a.scale,
                    .shift = a.shift};
   return launch_early(
-      augment_images<T, kSize, kRun, kUsed, kPlanar>,
+      augment_images<T, kSize, kRun, kPlanar>,
       {.blocks = static_cast<unsigned>(a.n * parts), .threads = kThreads, .shared_bytes = job.lines * sizeof(float2)},
       stream, job, static_cast<T*>(a.out));
 }
 
-/// Takes the longest run that divides a line of out; loads no padding of coloured pixels that are a run each.
+/// Takes the longest run that divides a line of out.
 template <class T, int kSize, int kRun, bool kPlanar>
 cudaError_t start_with_run(const AugmentArgs& a, int64_t elements, cudaStream_t stream) {
   if constexpr (kRun > 1)
     if ((kPlanar ? a.width : a.stride) % kRun != 0)
       return start_with_run<T, kSize, kRun / 2, kPlanar>(a, elements, stream);
-  constexpr int kColours = 3;
-  if constexpr (!kPlanar && kRun > kColours)
-    if (a.stride == kRun && a.channels == kColours)
-      return start<T, kSize, kRun, kColours, kPlanar>(a, elements, stream);
-  return start<T, kSize, kRun, kRun, kPlanar>(a, elements, stream);
+  return start<T, kSize, kRun, kPlanar>(a, elements, stream);
 }
 
 template <class T, bool kPlanar>
 cudaError_t start_with_packs(const AugmentArgs& a, int64_t elements, cudaStream_t stream) {
   constexpr int kSize = Pack<T>::kSize;
   if (aligned_16(a.out) && elements % kSize == 0) return start_with_run<T, kSize, kSize, kPlanar>(a, elements, stream);
-  return start<T, 1, 1, 1, kPlanar>(a, elements, stream);
+  return start<T, 1, 1, kPlanar>(a, elements, stream);
 }
 
 /// The product of sizes that are not negative, or kMaxElements + 1 where it is more than that.

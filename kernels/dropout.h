@@ -8,9 +8,8 @@
 
 namespace ct::kernels {
 
-/// y = x * scale where the mask keeps an element, else 0; y may be x. Moves 2 n e with e bytes an element, 16
-/// bytes at a time if x and y are aligned to 16 bytes, otherwise one element. cudaErrorInvalidValue: n below 0 or
-/// beyond 2^34.
+/// y = x * scale where the mask keeps an element, else 0; y may be x. Moves 2 n e with e bytes an element. Any
+/// alignment. cudaErrorInvalidValue: n below 0 or beyond 2^34.
 struct DropoutArgs {
   Type type;
   int64_t n;

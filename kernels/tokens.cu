@@ -7,7 +7,6 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kGroups = 16, kLanes = 16;  // of a block: groups side by side, images at a time
-constexpr int kInFlight = 8;              // loads that a thread starts before it waits for the first
 
 /// A thread N elements of y. In 32 bits, which are cheap to divide.
 template <class T, int N>
@@ -37,21 +36,13 @@ __global__ void __launch_bounds__(kGroups* kLanes) sum_positions(TokensGradArgs 
   if (i < count) {
     const uint32_t row = i / groups;
     const int64_t t = row, column = int64_t{i - row * groups} * N, own = a.dclass_token != nullptr;
-    const T* dy = static_cast<const T*>(a.dy) + t * a.stride + column;
-    T* dx = static_cast<T*>(a.dx) + (t - own) * a.x_stride + column;
-    const bool passes = t >= own && column < a.x_stride;
-#pragma unroll 1
-    for (int64_t first = threadIdx.y; first < a.n; first += kInFlight * kLanes) {
-      Pack<T, N> at[kInFlight] = {};
-#pragma unroll
-      for (int u = 0; u < kInFlight; ++u)
-        if (const int64_t image = first + u * kLanes; image < a.n)
-          at[u] = *reinterpret_cast<const Pack<T, N>*>(dy + image * a.tokens * a.stride);
-#pragma unroll
-      for (int u = 0; u < kInFlight; ++u) {
-        const int64_t image = first + u * kLanes;
-        for (int k = 0; k < N; ++k) sum[k] += to_float(at[u].at[k]);  // 0 of no image: a sum from 0 on is never -0
-        if (passes && image < a.n) *reinterpret_cast<Pack<T, N>*>(dx + image * (a.tokens - own) * a.x_stride) = at[u];
+    for (int64_t image = threadIdx.y; image < a.n; image += kLanes) {
+      const T* dy = static_cast<const T*>(a.dy) + (image * a.tokens + t) * a.stride + column;
+      const auto at = *reinterpret_cast<const Pack<T, N>*>(dy);
+      for (int k = 0; k < N; ++k) sum[k] += to_float(at.at[k]);
+      if (t >= own && column < a.x_stride) {
+        T* dx = static_cast<T*>(a.dx) + (image * (a.tokens - own) + t - own) * a.x_stride + column;
+        *reinterpret_cast<Pack<T, N>*>(dx) = at;
       }
     }
   }
