@@ -12,8 +12,8 @@
 // Accesses are 16 bytes wide if every pointer to rows and the stride are multiples of 16 bytes, otherwise one element.
 // In both cases, with V elements in 16 bytes, lane l of a warp adds the elements i with i / V % 32 == l in order, then
 // lanes are added by halves. For dw and db, the number of rows alone determines the parts: at most 512, of multiples of
-// 32 rows. A part is added in f32, 32 rows at a time; parts are added in f64, part p to lane p % 8, then lanes in
-// order.
+// 32 rows. A part is added in f32: up to 1024 columns by eight warps, warp w the rows w, w + 8, ..., then the warps in
+// order; else 32 rows at a time. Parts are added in f64, part p to lane p % 8, then lanes in order.
 //
 // All functions run in the stream. cudaErrorInvalidValue: an invalid type, size or stride.
 #pragma once
@@ -34,8 +34,8 @@ struct LayerNormArgs {
 };
 cudaError_t layer_norm(const LayerNormArgs& args, cudaStream_t stream);
 
-/// Moves 3 rows stride e (with dsum 4), and the workspace twice; the second read of x and dy comes from the caches. Two
-/// kernels.
+/// Moves 3 rows stride e (with dsum 4), and the workspace twice; with more than 1024 columns x and dy are read again,
+/// from the caches. Two kernels.
 struct LayerNormGradArgs {
   Type type;
   int64_t rows, columns, stride;
