@@ -273,8 +273,7 @@ __global__ void sum_parts(const float* parts, int count, float* result) {
   *result = static_cast<float>(sum);
 }
 
-// ---- bf16 and f16 on tensor cores. A warp computes kBlock tokens against a tile of others, whose weights are in
-// registers.
+// ---- bf16 and f16 on tensor cores. A warp computes kBlock tokens of a tile against kBlock of another at a time.
 
 /// Tokens of the largest tile: four matrices of such tiles fit into shared memory.
 template <int kWidth>
@@ -377,20 +376,21 @@ __device__ __forceinline__ void store_rows(const AttentionShape& s, const Tiling
   }
 }
 
-/// The pairs of the warp's rows of tile a and all rows of tile b: dot[j] += a b^T for the j-th kBlock rows of b.
-template <class T, int kWidth, int kSteps>
-__device__ __forceinline__ void multiply_rows(const T* a, const T* b, int steps, Block (&dot)[kSteps]) {
+/// The warp's rows of a tile as left operands, from its first row on.
+template <int kWidth, class T>
+__device__ __forceinline__ void load_rows(Left (&rows)[kWidth / kBlock], const T* first) {
 #pragma unroll
-  for (int k = 0; k < kWidth; k += kBlock) {
-    Left left;
-    load_left(left, a + k, kRow<kWidth>);
+  for (int k = 0; k < kWidth / kBlock; ++k) load_left(rows[k], first + k * kBlock, kRow<kWidth>);
+}
+
+/// dot += the warp's rows times kBlock rows of a tile, transposed.
+template <int kWidth, class T>
+__device__ __forceinline__ void add_dots(const Left (&rows)[kWidth / kBlock], const T* others, Block& dot) {
 #pragma unroll
-    for (int j = 0; j < kSteps; ++j) {
-      if (j >= steps) continue;
-      Right right;
-      load_right_of_transposed(right, b + j * kBlock * kRow<kWidth> + k, kRow<kWidth>);
-      multiply<T>(dot[j], left, right);
-    }
+  for (int k = 0; k < kWidth / kBlock; ++k) {
+    Right right;
+    load_right_of_transposed(right, others + k * kBlock, kRow<kWidth>);
+    multiply<T>(dot, rows[k], right);
   }
 }
 
@@ -402,14 +402,16 @@ __device__ __forceinline__ void scale_rows(Block (&rows)[kWidth / kBlock], const
     for_elements([&](int h, int e, int half, int) { rows[n][h][e] *= factors[half]; });
 }
 
-/// sum += weights rows, for weights of the warp's rows and kBlock rows of a tile.
-template <class T, int kWidth>
-__device__ __forceinline__ void add_rows(const Left& weights, const T* rows, Block (&sum)[kWidth / kBlock]) {
+/// sum += weights rows, rounded weights of the warp's rows and kBlock rows of a tile.
+template <int kWidth, class T>
+__device__ __forceinline__ void add_weighted(const Block& weights, const T* rows, Block (&sum)[kWidth / kBlock]) {
+  Left left;
+  as_left<T>(left, weights);
 #pragma unroll
   for (int n = 0; n < kWidth / kBlock; ++n) {
     Right right;
     load_right(right, rows + n * kBlock, kRow<kWidth>);
-    multiply<T>(sum[n], weights, right);
+    multiply<T>(sum[n], left, right);
   }
 }
 
@@ -437,15 +439,14 @@ __device__ __forceinline__ float most_of_row(float x) {
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kMostThreads<kWidth>, kLeastBlocks<kWidth>)
     forward_16(AttentionArgs a, Tiling tiling) {
-  constexpr int kSteps = kMostTokens<kWidth> / kBlock;
   const AttentionShape& s = a.shape;
   const Part my(s, tiling);
-  const int size = tiling.tile * kRow<kWidth>, steps = tiling.tile / kBlock;
+  const int size = tiling.tile * kRow<kWidth>;
   T *queries = shared_memory<T>(), *keys = queries + size, *values = keys + size;
   const T* qkv = static_cast<const T*>(a.qkv) + my.at.image * s.tokens * s.qkv_stride + my.at.head * s.width;
   const float scale = scale_of(a.scale, a.temperature);
 
-  float most[2] = {-INFINITY, -INFINITY}, sums[2] = {};  // of rows g and g + 8; sums: of this lane's keys
+  float most[2] = {-INFINITY, -INFINITY}, sums[2] = {};  // of the lane's two rows; sums: of this lane's keys
   Block result[kWidth / kBlock] = {};
   for (int64_t key = 0; key < s.tokens; key += tiling.tile) {
     const Move<T> q{qkv, s.qkv_stride, my.first, queries}, k{qkv + my.all, s.qkv_stride, key, keys},
@@ -454,40 +455,37 @@ __global__ void __launch_bounds__(kMostThreads<kWidth>, kLeastBlocks<kWidth>)
       load_tiles<kWidth, T, 3>(s, tiling, {q, k, v});
     } else {
       __syncthreads();
-      load_tiles<kWidth, T, 2>(s, tiling, {k, v});
+      load_tiles<kWidth, T, 1>(s, tiling, {k});
+      load_tiles<kWidth, T, 1>(s, tiling, {v});
     }
     __syncthreads();
 
-    Block weights[kSteps] = {};
-    multiply_rows<T, kWidth>(queries + my.warp_row * kRow<kWidth>, keys, steps, weights);
+    Left rows[kWidth / kBlock];
+    load_rows<kWidth>(rows, queries + my.warp_row * kRow<kWidth>);
     const Meeting meet(s, tiling, my.first, key);
-    float most_here[2] = {-INFINITY, -INFINITY};
-#pragma unroll
-    for (int j = 0; j < kSteps; ++j)
+#pragma unroll 1
+    for (int j = 0; j < meet.keys; j += kBlock) {
+      Block weights = {};
+      add_dots<kWidth>(rows, keys + j * kRow<kWidth>, weights);
+      float most_here[2] = {-INFINITY, -INFINITY}, factors[2];
       for_elements([&](int n, int e, int half, int column) {
-        float& x = weights[j][n][e];
-        x = meet(my.row + 8 * half, j * kBlock + column) ? x * scale : -INFINITY;
+        float& x = weights[n][e];
+        x = meet(my.row + 8 * half, j + column) ? x * scale : -INFINITY;
         most_here[half] = fmaxf(most_here[half], x);
       });
-    float factors[2];
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float before = most[half];
-      most[half] = fmaxf(before, most_of_row(most_here[half]));
-      factors[half] = expf(before - most[half]);
-      sums[half] *= factors[half];
-    }
-    if (key > 0) scale_rows<kWidth>(result, factors);
-#pragma unroll
-    for (int j = 0; j < kSteps; ++j) {
-      if (j >= steps) continue;
+      for (int half = 0; half < 2; ++half) {
+        const float before = most[half];
+        most[half] = fmaxf(before, most_of_row(most_here[half]));
+        factors[half] = expf(before - most[half]);
+        sums[half] *= factors[half];
+      }
       for_elements([&](int n, int e, int half, int) {
-        float& x = weights[j][n][e];
+        float& x = weights[n][e];
         sums[half] += x = expf(x - most[half]);
       });
-      Left p;
-      as_left<T>(p, weights[j]);
-      add_rows<T, kWidth>(p, values + j * kBlock * kRow<kWidth>, result);
+      scale_rows<kWidth>(result, factors);
+      add_weighted<kWidth>(weights, values + j * kRow<kWidth>, result);
     }
   }
   float factors[2];
@@ -538,74 +536,83 @@ __device__ __forceinline__ void take_logs(const AttentionGradArgs& a, const Tili
   if (i < tiling.tile) log_of[i] = first + i < a.shape.tokens ? a.log_sum_exp[my.of_head + first + i] : INFINITY;
 }
 
-/// The weights of the warp's queries and all keys of a tile, and their gradients; sums[half] += p * dp of this lane.
-template <class T, int kWidth, int kSteps>
-__device__ __forceinline__ void weights_of_queries(const GradTiles<T, kWidth>& tiles, const Part& my, int steps,
-                                                   const Meeting& meet, float scale, Block (&p)[kSteps],
-                                                   Block (&dp)[kSteps], float (&sums)[2]) {
-  multiply_rows<T, kWidth>(tiles.queries + my.warp_row * kRow<kWidth>, tiles.keys, steps, p);
-  multiply_rows<T, kWidth>(tiles.dy + my.warp_row * kRow<kWidth>, tiles.values, steps, dp);
-  const float log_of[2] = {tiles.log_of[my.row], tiles.log_of[my.row + 8]};
-#pragma unroll
-  for (int j = 0; j < kSteps; ++j)
+/// The warp's queries.
+template <class T, int kWidth>
+struct QueryRows {
+  Left q[kWidth / kBlock], dy[kWidth / kBlock];
+  float log_of[2];
+  __device__ __forceinline__ QueryRows(const GradTiles<T, kWidth>& tiles, const Part& my)
+      : log_of{tiles.log_of[my.row], tiles.log_of[my.row + 8]} {
+    load_rows<kWidth>(q, tiles.queries + my.warp_row * kRow<kWidth>);
+    load_rows<kWidth>(dy, tiles.dy + my.warp_row * kRow<kWidth>);
+  }
+};
+
+/// Of the warp's queries and a tile of keys: body(j, p, dp) for the keys j .. j + kBlock, with their weights and these
+/// weights' gradients.
+template <class T, int kWidth, class Body>
+__device__ __forceinline__ void for_weights(const GradTiles<T, kWidth>& tiles, const Part& my,
+                                            const QueryRows<T, kWidth>& rows, const Meeting& meet, float scale,
+                                            Body body) {
+#pragma unroll 1
+  for (int j = 0; j < meet.keys; j += kBlock) {
+    Block p = {}, dp = {};
+    add_dots<kWidth>(rows.q, tiles.keys + j * kRow<kWidth>, p);
+    add_dots<kWidth>(rows.dy, tiles.values + j * kRow<kWidth>, dp);
     for_elements([&](int n, int e, int half, int column) {
-      float& x = p[j][n][e];
-      x = meet(my.row + 8 * half, j * kBlock + column) ? expf(x * scale - log_of[half]) : 0;
-      sums[half] = __fmaf_rn(x, dp[j][n][e], sums[half]);
+      float& x = p[n][e];
+      x = meet(my.row + 8 * half, j + column) ? expf(x * scale - rows.log_of[half]) : 0;
     });
+    body(j, p, dp);
+  }
 }
 
-/// dq += of the logits' gradients, p * (dp - sum), rounded.
-template <class T, int kWidth, int kSteps>
-__device__ __forceinline__ void add_to_queries(const GradTiles<T, kWidth>& tiles, int steps, const Block (&p)[kSteps],
-                                               Block (&dp)[kSteps], const float (&sums)[2],
-                                               Block (&dq)[kWidth / kBlock]) {
-#pragma unroll
-  for (int j = 0; j < kSteps; ++j) {
-    if (j >= steps) continue;
-    for_elements([&](int n, int e, int half, int) { dp[j][n][e] = p[j][n][e] * (dp[j][n][e] - sums[half]); });
-    Left weights;
-    as_left<T>(weights, dp[j]);
-    add_rows<T, kWidth>(weights, tiles.keys + j * kBlock * kRow<kWidth>, dq);
-  }
+/// sums += p * dp, of this lane's keys.
+template <class T, int kWidth>
+__device__ __forceinline__ void add_to_sums(const GradTiles<T, kWidth>& tiles, const Part& my,
+                                            const QueryRows<T, kWidth>& rows, const Meeting& meet, float scale,
+                                            float (&sums)[2]) {
+  for_weights(tiles, my, rows, meet, scale, [&](int, const Block& p, const Block& dp) {
+    for_elements([&](int n, int e, int half, int) { sums[half] = __fmaf_rn(p[n][e], dp[n][e], sums[half]); });
+  });
+}
+
+/// dq += the gradients of logits, p * (dp - sum), times keys.
+template <class T, int kWidth>
+__device__ __forceinline__ void add_to_queries(const GradTiles<T, kWidth>& tiles, const Part& my,
+                                               const QueryRows<T, kWidth>& rows, const Meeting& meet, float scale,
+                                               const float (&sums)[2], Block (&dq)[kWidth / kBlock]) {
+  for_weights(tiles, my, rows, meet, scale, [&](int j, const Block& p, Block& dp) {
+    for_elements([&](int n, int e, int half, int) { dp[n][e] = p[n][e] * (dp[n][e] - sums[half]); });
+    add_weighted<kWidth>(dp, tiles.keys + j * kRow<kWidth>, dq);
+  });
 }
 
 /// dk and dv of the warp's keys += of all queries of a tile; of_temperature += a logit times its gradient, of this
 /// lane.
 template <class T, int kWidth>
-__device__ __forceinline__ void add_to_keys(const GradTiles<T, kWidth>& tiles, const Part& my, int steps,
+__device__ __forceinline__ void add_to_keys(const GradTiles<T, kWidth>& tiles, const Part& my, int queries_of_tile,
                                             const Meeting& meet, float scale, Block (&dk)[kWidth / kBlock],
                                             Block (&dv)[kWidth / kBlock], float& of_temperature) {
-  constexpr int kRows = kBlock * kRow<kWidth>;  // elements of the rows of a block
   const T *keys = tiles.keys + my.warp_row * kRow<kWidth>, *values = tiles.values + my.warp_row * kRow<kWidth>;
 #pragma unroll 1
-  for (int step = 0; step < steps; ++step) {
-    const T *queries = tiles.queries + step * kRows, *dy = tiles.dy + step * kRows;
-    Block p = {}, dp = {};  // of keys and queries: transposed
-#pragma unroll
-    for (int k = 0; k < kWidth; k += kBlock) {
-      Left left;
-      Right right;
-      load_left(left, keys + k, kRow<kWidth>);
-      load_right_of_transposed(right, queries + k, kRow<kWidth>);
-      multiply<T>(p, left, right);
-      load_left(left, values + k, kRow<kWidth>);
-      load_right_of_transposed(right, dy + k, kRow<kWidth>);
-      multiply<T>(dp, left, right);
-    }
+  for (int i = 0; i < queries_of_tile; i += kBlock) {
+    const T *queries = tiles.queries + i * kRow<kWidth>, *dy = tiles.dy + i * kRow<kWidth>;
+    Block p = {}, dp = {};       // of keys and queries: transposed
+    Left rows[kWidth / kBlock];  // loaded again each time, for registers are scarce
+    load_rows<kWidth>(rows, keys);
+    add_dots<kWidth>(rows, queries, p);
+    load_rows<kWidth>(rows, values);
+    add_dots<kWidth>(rows, dy, dp);
     for_elements([&](int n, int e, int half, int column) {
-      const int i = step * kBlock + column;
       const float logit = p[n][e] * scale;
-      const bool met = meet(i, my.row + 8 * half);
-      p[n][e] = met ? expf(logit - tiles.log_of[i]) : 0;
-      dp[n][e] = p[n][e] * (dp[n][e] - tiles.sum_of[i]);
+      const bool met = meet(i + column, my.row + 8 * half);
+      p[n][e] = met ? expf(logit - tiles.log_of[i + column]) : 0;
+      dp[n][e] = p[n][e] * (dp[n][e] - tiles.sum_of[i + column]);
       of_temperature = __fmaf_rn(dp[n][e], met ? logit : 0, of_temperature);
     });
-    Left weights;
-    as_left<T>(weights, p);
-    add_rows<T, kWidth>(weights, dy, dv);
-    as_left<T>(weights, dp);
-    add_rows<T, kWidth>(weights, queries, dk);
+    add_weighted<kWidth>(p, dy, dv);
+    add_weighted<kWidth>(dp, queries, dk);
   }
 }
 
@@ -644,12 +651,10 @@ __device__ __forceinline__ void store_keys(const AttentionGradArgs& a, const Til
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kMostThreads<kWidth>, kLeastBlocks<kWidth>)
     grad_16(AttentionGradArgs a, Tiling tiling, float* parts) {
-  constexpr int kSteps = kMostTokens<kWidth> / kBlock;
   const AttentionShape& s = a.shape;
   const Part my(s, tiling);
   const GradTiles<T, kWidth> tiles(tiling);
   const GradOperands<T> of(a, my.at);
-  const int steps = tiling.tile / kBlock;
   const float scale = scale_of(a.scale, a.temperature);
   take_logs(a, tiling, my, 0, tiles.log_of);
   load_tiles<kWidth, T, 4>(s, tiling,
@@ -660,21 +665,22 @@ __global__ void __launch_bounds__(kMostThreads<kWidth>, kLeastBlocks<kWidth>)
   __syncthreads();
   const Meeting meet(s, tiling, 0, 0);
   {
-    Block p[kSteps] = {}, dp[kSteps] = {}, dq[kWidth / kBlock] = {};
+    const QueryRows<T, kWidth> rows(tiles, my);
     float sums[2] = {};
-    weights_of_queries(tiles, my, steps, meet, scale, p, dp, sums);
+    add_to_sums(tiles, my, rows, meet, scale, sums);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       sums[half] = sum_of_row(sums[half]);
       if (my.is_first_of_row) tiles.sum_of[my.row + 8 * half] = sums[half];
     }
-    add_to_queries(tiles, steps, p, dp, sums, dq);
+    Block dq[kWidth / kBlock] = {};
+    add_to_queries(tiles, my, rows, meet, scale, sums, dq);
     store_queries<T, kWidth>(s, tiling, my, scale, dq, of);
   }
   __syncthreads();
   Block dk[kWidth / kBlock] = {}, dv[kWidth / kBlock] = {};
   float of_temperature = 0;
-  add_to_keys(tiles, my, steps, meet, scale, dk, dv, of_temperature);
+  add_to_keys(tiles, my, tiling.tile, meet, scale, dk, dv, of_temperature);
   store_keys<T, kWidth>(a, tiling, my, scale, dk, dv, of, of_temperature, tiles.of_warp, parts);
 }
 
@@ -682,42 +688,35 @@ __global__ void __launch_bounds__(kMostThreads<kWidth>, kLeastBlocks<kWidth>)
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kMostThreads<kWidth>, kLeastBlocks<kWidth>)
     grad_queries_16(AttentionGradArgs a, Tiling tiling, float* sums_of) {
-  constexpr int kSteps = kMostTokens<kWidth> / kBlock;
   const AttentionShape& s = a.shape;
   const Part my(s, tiling);
   const GradTiles<T, kWidth> tiles(tiling);
   const GradOperands<T> of(a, my.at);
-  const int steps = tiling.tile / kBlock;
   const float scale = scale_of(a.scale, a.temperature);
   take_logs(a, tiling, my, my.first, tiles.log_of);
   load_tiles<kWidth, T, 2>(s, tiling,
                            {{of.qkv, s.qkv_stride, my.first, tiles.queries}, {of.dy, s.y_stride, my.first, tiles.dy}});
-  // Twice over all keys: for the sum, and with it.
-  Block dq[kWidth / kBlock] = {};
-  float sums[2] = {};
-  for (int pass = 0; pass < 2; ++pass) {
+  __syncthreads();
+  const QueryRows<T, kWidth> rows(tiles, my);
+  const auto for_keys = [&](auto body) {
     for (int64_t key = 0; key < s.tokens; key += tiling.tile) {
       __syncthreads();
-      load_tiles<kWidth, T, 2>(
-          s, tiling,
-          {{of.qkv + my.all, s.qkv_stride, key, tiles.keys}, {of.qkv + 2 * my.all, s.qkv_stride, key, tiles.values}});
+      load_tiles<kWidth, T, 1>(s, tiling, {{of.qkv + my.all, s.qkv_stride, key, tiles.keys}});
+      load_tiles<kWidth, T, 1>(s, tiling, {{of.qkv + 2 * my.all, s.qkv_stride, key, tiles.values}});
       __syncthreads();
-      Block p[kSteps] = {}, dp[kSteps] = {};
-      float sums_here[2] = {};
-      weights_of_queries(tiles, my, steps, Meeting(s, tiling, my.first, key), scale, p, dp, sums_here);
-      if (pass == 0)
-        for (int half = 0; half < 2; ++half) sums[half] += sums_here[half];
-      else
-        add_to_queries(tiles, steps, p, dp, sums, dq);
+      body(Meeting(s, tiling, my.first, key));
     }
-    if (pass > 0) break;
+  };
+  float sums[2] = {};
+  for_keys([&](const Meeting& meet) { add_to_sums(tiles, my, rows, meet, scale, sums); });
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      sums[half] = sum_of_row(sums[half]);
-      const int64_t i = my.first + my.row + 8 * half;
-      if (my.is_first_of_row && i < s.tokens) sums_of[my.of_head + i] = sums[half];
-    }
+  for (int half = 0; half < 2; ++half) {
+    sums[half] = sum_of_row(sums[half]);
+    const int64_t i = my.first + my.row + 8 * half;
+    if (my.is_first_of_row && i < s.tokens) sums_of[my.of_head + i] = sums[half];
   }
+  Block dq[kWidth / kBlock] = {};
+  for_keys([&](const Meeting& meet) { add_to_queries(tiles, my, rows, meet, scale, sums, dq); });
   store_queries<T, kWidth>(s, tiling, my, scale, dq, of);
 }
 
@@ -729,7 +728,7 @@ __global__ void __launch_bounds__(kMostThreads<kWidth>, kLeastBlocks<kWidth>)
   const Part my(s, tiling);
   const GradTiles<T, kWidth> tiles(tiling);
   const GradOperands<T> of(a, my.at);
-  const int steps = tiling.tile / kBlock, thread = static_cast<int>(threadIdx.x);
+  const int thread = static_cast<int>(threadIdx.x);
   const float scale = scale_of(a.scale, a.temperature);
   load_tiles<kWidth, T, 2>(s, tiling,
                            {{of.qkv + my.all, s.qkv_stride, my.first, tiles.keys},
@@ -741,10 +740,10 @@ __global__ void __launch_bounds__(kMostThreads<kWidth>, kLeastBlocks<kWidth>)
     take_logs(a, tiling, my, query, tiles.log_of);
     if (thread < tiling.tile)
       tiles.sum_of[thread] = query + thread < s.tokens ? sums_of[my.of_head + query + thread] : 0;
-    load_tiles<kWidth, T, 2>(s, tiling,
-                             {{of.qkv, s.qkv_stride, query, tiles.queries}, {of.dy, s.y_stride, query, tiles.dy}});
+    load_tiles<kWidth, T, 1>(s, tiling, {{of.qkv, s.qkv_stride, query, tiles.queries}});
+    load_tiles<kWidth, T, 1>(s, tiling, {{of.dy, s.y_stride, query, tiles.dy}});
     __syncthreads();
-    add_to_keys(tiles, my, steps, Meeting(s, tiling, query, my.first), scale, dk, dv, of_temperature);
+    add_to_keys(tiles, my, tiling.tile, Meeting(s, tiling, query, my.first), scale, dk, dv, of_temperature);
   }
   store_keys<T, kWidth>(a, tiling, my, scale, dk, dv, of, of_temperature, tiles.of_warp, parts);
 }

@@ -12,6 +12,7 @@
 #include "buffer.h"
 #include "element.h"
 #include "launch.h"
+#include "mma.h"
 
 namespace ct::kernels {
 namespace {
@@ -333,6 +334,87 @@ TEST(OnHost, VotesAreAWarpsOwn) {
       ASSERT_EQ(y.at(64 + i), i < 32 ? 1u : 2u);
     }
   });
+}
+
+// ---- matrices of a warp (mma.h)
+
+/// left, right and transposed: what the lanes hold of a, b and b's transpose, [lane][4]; d = a b, parts of it too.
+template <class T>
+__global__ void multiply_blocks(const float* a, const float* b, uint32_t* left, uint32_t* right, uint32_t* transposed,
+                                float* d, float* parts) {
+  constexpr int kRow = kBlock + 8;
+  T *shared_a = shared_memory<T>(), *shared_b = shared_a + kBlock * kRow, *b_transposed = shared_b + kBlock * kRow;
+  const int lane = static_cast<int>(threadIdx.x);
+  for (int at = lane; at < kBlock * kBlock; at += kWarp) {
+    const int i = at / kBlock, j = at % kBlock;
+    shared_a[i * kRow + j] = from_float<T>(a[at]);
+    shared_b[i * kRow + j] = b_transposed[j * kRow + i] = from_float<T>(b[at]);
+  }
+  __syncwarp();
+  Left x;
+  Right y, z;
+  load_left(x, shared_a, kRow);
+  load_right(y, shared_b, kRow);
+  load_right_of_transposed(z, b_transposed, kRow);
+  for (int k = 0; k < 4; ++k)
+    left[lane * 4 + k] = x[k], right[lane * 4 + k] = y[k / 2][k % 2], transposed[lane * 4 + k] = z[k / 2][k % 2];
+  Block sum = {};
+  multiply<T>(sum, x, y);
+  for_elements([&](int n, int e, int half, int column) { d[(lane / 4 + 8 * half) * kBlock + column] = sum[n][e]; });
+  const RowPart part = row_part_of<T>(sum);
+  T elements[8];
+  std::memcpy(elements, &part.of, sizeof elements);
+  for (int e = 0; e < 8; ++e) parts[part.row * kBlock + part.column + e] = to_float(elements[e]);
+}
+
+template <class T>
+void expect_product_of_blocks() {
+  std::vector<float> a = numbers(256, 1), b = numbers(256, 2), d(256), parts(256);
+  for (std::vector<float>* of : {&a, &b})
+    for (float& x : *of) x = to_float(from_float<T>(x));
+  std::vector<uint32_t> left(128), right(128), transposed(128);
+  launch(multiply_blocks<T>, {1, 32, 3 * 16 * 24 * sizeof(T)}, nullptr, a.data(), b.data(), left.data(), right.data(),
+         transposed.data(), d.data(), parts.data());
+  const auto element = [](uint32_t pair, unsigned which) { return to_float(on_host::half_of<T>(pair, which)); };
+  for (unsigned lane = 0; lane < 32; ++lane)
+    for (unsigned k = 0; k < 4; ++k)
+      for (unsigned e = 0; e < 2; ++e) {
+        const unsigned g = lane / 4, t = lane % 4;  // PTX ISA, "matrix fragments for mma.m16n8k16"
+        EXPECT_EQ(element(left[lane * 4 + k], e), a[(g + k % 2 * 8) * 16 + 2 * t + e + k / 2 * 8]);
+        EXPECT_EQ(element(right[lane * 4 + k], e), b[(2 * t + e + k % 2 * 8) * 16 + g + k / 2 * 8]);
+      }
+  EXPECT_EQ(transposed, right);
+  for (size_t i = 0; i < 16; ++i)
+    for (size_t j = 0; j < 16; ++j) {
+      float sum = 0;
+      for (size_t k = 0; k < 16; ++k) sum = std::fma(a[i * 16 + k], b[k * 16 + j], sum);
+      EXPECT_EQ(d[i * 16 + j], sum);
+      EXPECT_EQ(parts[i * 16 + j], to_float(from_float<T>(sum)));
+    }
+}
+
+TEST(OnHost, MatricesOfAWarp) {
+  on_host::in_all_orders([] {
+    expect_product_of_blocks<__nv_bfloat16>();
+    expect_product_of_blocks<__half>();
+  });
+}
+
+__global__ void load_unaligned() {
+  uint32_t to[4];
+  load_matrices<false>(to, shared_memory<__half>() + 4);
+}
+
+__global__ void load_half_a_warp() {
+  uint32_t to[4];
+  load_matrices<false>(to, shared_memory<__half>());
+}
+
+TEST(OnHost, MatricesThatAreRefused) {
+  EXPECT_EQ(error_of(load_unaligned, {1, 32, 64}), "load_matrices: a row is not aligned to 16 bytes");
+  EXPECT_EQ(
+      error_of(load_half_a_warp, {1, 16, 256}),
+      "block (0, 0, 0): not all threads come: threads 0-15 wait in an operation on matrices with mask 0xffffffff");
 }
 
 // ---- atomics, and the fence that hands data from block to block
