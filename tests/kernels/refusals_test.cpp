@@ -158,6 +158,8 @@ TEST(Refused, Elementwise) {
       [](auto& a) { a.x_stride = 7; }, [](auto& a) { a.y_stride = 7; });
   expect_refused(zero_pads, ZeroPadsArgs{.type = Type::f32, .rows = 1, .features = 8, .stride = 8},
                  [](auto& a) { a.features = 9; });
+  expect_refused(pixels, PixelsArgs{.type = Type::f32, .n = 1, .channels = 3, .pixels = 4, .y_stride = 8},
+                 [](auto& a) { a.y_stride = 2; });
 }
 
 TEST(Refused, Experts) {
