@@ -338,9 +338,7 @@ __global__ void __launch_bounds__(kWarp* kMergeLanes)
 }
 
 template <int N>
-struct Held {
-  static constexpr int value = N;
-};
+struct Held {};
 /// call(Held<packs of a lane>{}); 0: more than stay in registers.
 template <class T, class Call>
 cudaError_t with_held(int64_t stride, Call call) {
