@@ -446,20 +446,20 @@ __global__ void __launch_bounds__(kMostThreads<kWidth>, kLeastBlocks<kWidth>)
   const T* qkv = static_cast<const T*>(a.qkv) + my.at.image * s.tokens * s.qkv_stride + my.at.head * s.width;
   const float scale = scale_of(a.scale, a.temperature);
 
+  load_tiles<kWidth, T, 3>(s, tiling,
+                           {{qkv, s.qkv_stride, my.first, queries},
+                            {qkv + my.all, s.qkv_stride, 0, keys},
+                            {qkv + 2 * my.all, s.qkv_stride, 0, values}});
+  __syncthreads();
   float most[2] = {-INFINITY, -INFINITY}, sums[2] = {};  // of the lane's two rows; sums: of this lane's keys
   Block result[kWidth / kBlock] = {};
   for (int64_t key = 0; key < s.tokens; key += tiling.tile) {
-    const Move<T> q{qkv, s.qkv_stride, my.first, queries}, k{qkv + my.all, s.qkv_stride, key, keys},
-        v{qkv + 2 * my.all, s.qkv_stride, key, values};
-    if (key == 0) {
-      load_tiles<kWidth, T, 3>(s, tiling, {q, k, v});
-    } else {
+    if (key > 0) {
       __syncthreads();
-      load_tiles<kWidth, T, 1>(s, tiling, {k});
-      load_tiles<kWidth, T, 1>(s, tiling, {v});
+      load_tiles<kWidth, T, 1>(s, tiling, {{qkv + my.all, s.qkv_stride, key, keys}});
+      load_tiles<kWidth, T, 1>(s, tiling, {{qkv + 2 * my.all, s.qkv_stride, key, values}});
+      __syncthreads();
     }
-    __syncthreads();
-
     Left rows[kWidth / kBlock];
     load_rows<kWidth>(rows, queries + my.warp_row * kRow<kWidth>);
     const Meeting meet(s, tiling, my.first, key);
@@ -686,7 +686,7 @@ __global__ void __launch_bounds__(kMostThreads<kWidth>, kLeastBlocks<kWidth>)
 
 /// dq of a tile of tokens; of each the sum of p * dp, which the other kernel needs.
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kMostThreads<kWidth>, kLeastBlocks<kWidth>)
+__global__ void __launch_bounds__(kMostThreads<kWidth>, 2)
     grad_queries_16(AttentionGradArgs a, Tiling tiling, float* sums_of) {
   const AttentionShape& s = a.shape;
   const Part my(s, tiling);
