@@ -3,11 +3,22 @@
 namespace ct::kernels {
 namespace {
 
-constexpr int kWarps = 8;  // of a block; each has a row at a time
+constexpr int kWarps = 8;  // of a block; each has a row at a time, or a few
 constexpr int kThreads = kWarps * kWarp;
 constexpr int64_t kTile = 32;  // rows whose gradients of w and b follow while they are in the cache
 constexpr int64_t kMostParts = 512;
-constexpr int kMergeLanes = 8;
+constexpr int kMergeLanes = 8, kMergeAtOnce = 8;
+
+/// Elements of a row that a lane keeps in registers: the least multiple of kStep that is enough, for rows of at most
+/// kMostHeld a lane. Longer rows are read again from the caches.
+constexpr int kStep = 8, kMostHeld = 32;
+
+/// A row as a warp holds it, E elements a lane.
+template <class T, int E>
+constexpr int kPacks = E / Pack<T>::kSize;
+/// Rows that a warp loads before it uses the first of them.
+template <class T, int E>
+constexpr int kRows = E * sizeof(T) <= 32 ? 64 / (E * sizeof(T)) : 1;
 
 /// row[i .. i + kSize), of which those before `end` count.
 template <class T, bool Wide>
@@ -97,6 +108,109 @@ __global__ void __launch_bounds__(kThreads) normalise_rows(LayerNormArgs a) {
   if (a.rstd != nullptr) a.rstd[row] = rstd;
 }
 
+/// N floats of which those from `inside` on are pads.
+template <int N>
+__device__ __forceinline__ void zero_pads(float (&x)[N], int inside) {
+  for (int k = 0; k < N; ++k)
+    if (k >= inside) x[k] = 0;
+}
+/// A lane's numbers [columns] of its pack of columns at i; pads are zeros.
+template <int N>
+__device__ __forceinline__ void load_columns(const float* from, int i, int columns, bool wide, float (&to)[N]) {
+  if (wide && i + N <= columns) {
+    load_floats(from + i, to);
+  } else {
+    for (int k = 0; k < N; ++k) to[k] = i + k < columns ? from[i + k] : 0;
+  }
+}
+template <class T>
+__device__ __forceinline__ void floats(const Pack<T>& pack, float (&to)[Pack<T>::kSize]) {
+  for (int k = 0; k < Pack<T>::kSize; ++k) to[k] = to_float(pack.at[k]);
+}
+template <class T>
+__device__ __forceinline__ Pack<T> rounded(const float (&x)[Pack<T>::kSize]) {
+  Pack<T> pack;
+  for (int k = 0; k < Pack<T>::kSize; ++k) pack.at[k] = from_float<T>(x[k]);
+  return pack;
+}
+/// The lane's packs of a row, as they are in memory; those that begin at `end` or later stay as they were.
+template <bool Wide, class T, int Packs>
+__device__ __forceinline__ void load_row(const T* row, int end, Pack<T> (&to)[Packs]) {
+  for (int j = 0; j < Packs; ++j)
+    if (const int i = (j * kWarp + threadIdx.x % kWarp) * Pack<T>::kSize; i < end) {
+      if constexpr (Wide)
+        to[j] = *reinterpret_cast<const Pack<T>*>(row + i);
+      else
+        to[j] = load<T, Wide>(row, i, end);
+    }
+}
+
+/// normalise_rows for rows that fit in registers, kRows at a time; `wide`: w and b are aligned to 16 bytes.
+template <class T, bool Wide, int E>
+__global__ void __launch_bounds__(kThreads) normalise_held_rows(LayerNormArgs a, bool wide) {
+  constexpr int kSize = Pack<T>::kSize, kHeld = kPacks<T, E>, kAtOnce = kRows<T, E>;
+  const int64_t first = (int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp) * kAtOnce;
+  if (first >= a.rows) return;
+  const int columns = static_cast<int>(a.columns), stride = static_cast<int>(a.stride);
+  const auto at = [&](int r) { return min(first + r, a.rows - 1) * a.stride; };  // the last row may be computed again
+  const auto place = [](int j) { return (j * kWarp + static_cast<int>(threadIdx.x) % kWarp) * kSize; };
+  Pack<T> packs[kAtOnce][kHeld] = {};
+  for (int r = 0; r < kAtOnce; ++r) load_row<Wide>(static_cast<const T*>(a.x) + at(r), columns, packs[r]);
+  if (a.residual != nullptr) {
+    Pack<T> others[kAtOnce][kHeld] = {};
+    for (int r = 0; r < kAtOnce; ++r) load_row<Wide>(static_cast<const T*>(a.residual) + at(r), columns, others[r]);
+    for (int r = 0; r < kAtOnce; ++r)
+      for (int j = 0; j < kHeld; ++j) {
+        float sum[kSize], other[kSize];
+        floats(packs[r][j], sum);
+        floats(others[r][j], other);
+        for (int k = 0; k < kSize; ++k) sum[k] += other[k];
+        zero_pads(sum, columns - place(j));
+        packs[r][j] = rounded<T>(sum);
+        if (place(j) < stride) store<Wide>(packs[r][j], static_cast<T*>(a.sum) + at(r), place(j), stride);
+      }
+  }
+  const auto count = static_cast<float>(a.columns);
+  float mean[kAtOnce], rstd[kAtOnce], x[kAtOnce][kHeld][kSize];
+  for (int r = 0; r < kAtOnce; ++r) {
+    float total = 0;
+    for (int j = 0; j < kHeld; ++j) {
+      floats(packs[r][j], x[r][j]);
+      zero_pads(x[r][j], columns - place(j));
+      for (int k = 0; k < kSize; ++k) total += x[r][j][k];
+    }
+    mean[r] = total;
+  }
+  for (int r = 0; r < kAtOnce; ++r) mean[r] = sum_over_lanes(mean[r]) / count;
+  for (int r = 0; r < kAtOnce; ++r) {
+    float squares = 0;
+    for (int j = 0; j < kHeld; ++j) {
+      for (int k = 0; k < kSize; ++k) x[r][j][k] -= mean[r];
+      zero_pads(x[r][j], columns - place(j));
+      for (int k = 0; k < kSize; ++k) squares = __fmaf_rn(x[r][j][k], x[r][j][k], squares);
+    }
+    rstd[r] = squares;
+  }
+  for (int r = 0; r < kAtOnce; ++r) rstd[r] = 1 / sqrtf(sum_over_lanes(rstd[r]) / count + static_cast<float>(a.eps));
+  for (int j = 0; j < kHeld; ++j) {
+    const int i = place(j);
+    if (i >= stride) continue;
+    float w[kSize], b[kSize];
+    load_columns(a.w, i, columns, wide, w);
+    load_columns(a.b, i, columns, wide, b);
+    for (int r = 0; r < kAtOnce; ++r) {
+      for (int k = 0; k < kSize; ++k) x[r][j][k] = __fmaf_rn(x[r][j][k] * rstd[r], w[k], b[k]);
+      zero_pads(x[r][j], columns - i);
+      store<Wide>(rounded<T>(x[r][j]), static_cast<T*>(a.y) + at(r), i, stride);
+    }
+  }
+  if (threadIdx.x % kWarp != 0) return;
+  for (int r = 0; r < kAtOnce && first + r < a.rows; ++r) {
+    if (a.mean != nullptr) a.mean[first + r] = mean[r];
+    if (a.rstd != nullptr) a.rstd[first + r] = rstd[r];
+  }
+}
+
 struct Parts {
   int64_t rows, count;
 };
@@ -173,8 +287,15 @@ __global__ void __launch_bounds__(kWarp* kMergeLanes)
   const int64_t column = int64_t{blockIdx.x} * kWarp + threadIdx.x;
   double sum = 0;
   if (column < columns)
-    for (int64_t part = threadIdx.y; part < count; part += kMergeLanes)
-      sum += static_cast<double>(parts[(part * 2 + blockIdx.y) * columns + column]);
+    for (int64_t part = threadIdx.y; part < count; part += kMergeAtOnce * kMergeLanes) {
+      float loaded[kMergeAtOnce];
+      for (int i = 0; i < kMergeAtOnce; ++i) {
+        const int64_t from = part + i * kMergeLanes < count ? part + i * kMergeLanes : part;
+        loaded[i] = parts[(from * 2 + blockIdx.y) * columns + column];
+      }
+      for (int i = 0; i < kMergeAtOnce; ++i)
+        if (part + i * kMergeLanes < count) sum += static_cast<double>(loaded[i]);
+    }
   double* lanes = shared_memory<double>();  // [kMergeLanes][kWarp]
   lanes[threadIdx.y * kWarp + threadIdx.x] = sum;
   __syncthreads();
@@ -188,16 +309,41 @@ bool sensible(const Args& a) {
   return a.rows > 0 && a.columns > 0 && a.stride >= a.columns;
 }
 
+/// call(element, whether accesses are wide, elements of a row that a lane holds or 0: too many).
+template <class Call, class... Pointers>
+cudaError_t with_access(Type type, int64_t stride, Call call, const Pointers*... pointers) {
+  return with_type(type, [&](auto element) {
+    const auto of_width = [&](auto wide) {
+      const int64_t held = divide_up<int64_t>(stride, kWarp * kStep) * kStep;
+      static_assert(kMostHeld == 32);
+      if (held == 8) return call(element, wide, std::integral_constant<int, 8>());
+      if (held == 16) return call(element, wide, std::integral_constant<int, 16>());
+      if (held == 24) return call(element, wide, std::integral_constant<int, 24>());
+      if (held == 32) return call(element, wide, std::integral_constant<int, 32>());
+      return call(element, wide, std::integral_constant<int, 0>());
+    };
+    return aligned_16(pointers...) && stride % Pack<decltype(element)>::kSize == 0 ? of_width(std::true_type())
+                                                                                   : of_width(std::false_type());
+  });
+}
+
 }  // namespace
 
 cudaError_t layer_norm(const LayerNormArgs& a, cudaStream_t stream) {
   if (!sensible(a) || (a.residual == nullptr) != (a.sum == nullptr)) return cudaErrorInvalidValue;
-  const Grid grid{.blocks = static_cast<unsigned>(divide_up<int64_t>(a.rows, kWarps)), .threads = kThreads};
-  return with_type(a.type, [&]<class T>(T) {
-    return aligned_16(a.x, a.residual, a.sum, a.y) && a.stride % Pack<T>::kSize == 0
-               ? launch(normalise_rows<T, /*Wide=*/true>, grid, stream, a)
-               : launch(normalise_rows<T, /*Wide=*/false>, grid, stream, a);
-  });
+  const auto grid = [&](int64_t rows_of_warp) {
+    return Grid{.blocks = static_cast<unsigned>(divide_up<int64_t>(a.rows, kWarps * rows_of_warp)),
+                .threads = kThreads};
+  };
+  return with_access(
+      a.type, a.stride,
+      [&]<class T, bool Wide, int E>(T, std::bool_constant<Wide>, std::integral_constant<int, E>) {
+        if constexpr (E == 0)
+          return launch(normalise_rows<T, Wide>, grid(1), stream, a);
+        else
+          return launch(normalise_held_rows<T, Wide, E>, grid(kRows<T, E>), stream, a, aligned_16(a.w, a.b));
+      },
+      a.x, a.residual, a.sum, a.y);
 }
 
 size_t layer_norm_grad_workspace(int64_t rows, int64_t columns) {
