@@ -78,9 +78,14 @@ struct HeldFloats {
   static constexpr int kSize = Pack<T>::kSize;
   float at[kHeld][kSize];
   __device__ __forceinline__ void load_all(const float* from, int64_t columns) {
+    const bool wide = reinterpret_cast<uintptr_t>(from) % 16 == 0;
     for_held<T, kHeld>([&](int p, int64_t i) {
+      if (wide && i + kSize <= columns) {
+        load_floats(from + i, at[p]);
+      } else {
 #pragma unroll
-      for (int k = 0; k < kSize; ++k) at[p][k] = i + k < columns ? from[i + k] : 0;
+        for (int k = 0; k < kSize; ++k) at[p][k] = i + k < columns ? from[i + k] : 0;
+      }
     });
   }
 };

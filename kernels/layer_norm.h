@@ -10,7 +10,8 @@
 // [rows].
 //
 // Accesses are 16 bytes wide if every pointer to rows and the stride are multiples of 16 bytes, otherwise one element.
-// In both cases, with V elements in 16 bytes, lane l of a warp adds the elements i with i / V % 32 == l in order, then
+// layer_norm keeps rows of up to 1,024 elements in registers and reads longer ones again from the caches.
+// In all cases, with V elements in 16 bytes, lane l of a warp adds the elements i with i / V % 32 == l in order, then
 // lanes are added by halves. For dw and db, the number of rows alone determines the parts: at most 512, of multiples of
 // 32 rows. A part is added in f32: up to 1024 columns by eight warps, warp w the rows w, w + 8, ..., then the warps in
 // order; else 32 rows at a time. Parts are added in f64, part p to lane p % 8, then lanes in order.
