@@ -111,6 +111,9 @@ TEST(Flat, GroupsAndCutsCoverUnitsInOrder) {
   EXPECT_EQ(unit_groups(flat, bucket_size(flat, last_two), /*backward=*/true), (Ranges{{1, 3}, {0, 1}}));
   // Two units fit, but one is enough.
   EXPECT_EQ(unit_groups(flat, {.enough = 1, .most = flat.numel}, /*backward=*/false), (Ranges{{0, 1}, {1, 2}, {2, 3}}));
+  // A group that is exactly large enough takes no other unit.
+  const int64_t first = flat.units[0].size();
+  EXPECT_EQ(unit_groups(flat, {.enough = first, .most = flat.numel}, /*backward=*/false)[0], (Range{0, 1}));
   const Range all{0, flat.numel};
   EXPECT_EQ(cut(flat, all, flat.numel), Ranges{all});
   int64_t at = 0;
