@@ -61,7 +61,7 @@ def close_losses(model, optimizer, seeds, steps):
         model, optimizer, len(furthest), steps, max(furthest), jumped))
 
 
-SEEDS = range(1, 11) if FULL else (1,)
+SEEDS = range(1, 11) if FULL or REAL else (1,)
 STEPS = 200 if REAL else 50 if FULL else 4
 
 
@@ -78,7 +78,7 @@ def losses_of_the_tutorials_network_with_adamw():
 @check
 def losses_of_the_network_a_layer_an_operation():
     for optimizer in (SGD, ADAMW):
-        close_losses("cnn_plain", optimizer, SEEDS if FULL else (3,), STEPS)
+        close_losses("cnn_plain", optimizer, SEEDS if FULL or REAL else (3,), STEPS)
 
 
 @check
@@ -86,7 +86,7 @@ def losses_of_resnet18():
     """Without a GPU one step of one image: its loss is the forward pass, the gradient's norm the backward pass."""
     if not FULL and not REAL:
         raise Skip("half a minute on the stand-in: with CIFAR_TRAIN_FULL=1")
-    steps = 20 if REAL else 1
+    steps = 4 if REAL else 1
     found, norms = distances("resnet", plain(
         model__name="resnet18", train__max_steps=steps, train_batch_size=1 if steps == 1 else 16,
         train_micro_batch_size_per_gpu=1 if steps == 1 else 16, data__path=few(320, 4)))
