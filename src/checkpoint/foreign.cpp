@@ -11,9 +11,8 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr std::string_view kPickle =
-    "a PyTorch pickle, which can run code when it is read: make safetensors of it, with python3 -c \"import torch; "
-    "from safetensors.torch import save_file; save_file(torch.load('W.pth', map_location='cpu', weights_only=True), "
-    "'W.safetensors')\"";
+    "a pickle, as PyTorch wrote before version 1.6: write it anew, with python3 -c \"import torch; "
+    "torch.save(torch.load('W.pth', map_location='cpu', weights_only=True), 'W-new.pth')\"";
 
 struct Format {
   std::string_view begin, what;
@@ -32,13 +31,6 @@ constexpr Format kFormats[] = {
     {"GGUF"sv, "a GGUF model: give its weights as safetensors, under PyTorch's names"},
 };
 
-/// PyTorch's archives hold their pickle as "<name>/data.pkl"; the names lie between the files and again at the end.
-bool holds_pickle(std::string_view zip) {
-  const size_t part = std::min<size_t>(zip.size(), 65536);
-  const auto names = [](std::string_view text) { return text.find("/data.pkl") != text.npos; };
-  return names(zip.substr(0, part)) || names(zip.substr(zip.size() - part));
-}
-
 /// The protocol's number, 2 to 5, follows the opcode PROTO; other opcodes follow, none of which is 0.
 bool is_pickle(std::string_view file) {
   return file.size() > 2 && file[0] == '\x80' && file[1] >= 2 && file[1] <= 5 && file[2] != 0;
@@ -54,7 +46,7 @@ bool is_onnx(std::string_view file) {
 std::string_view foreign_format(std::span<const std::byte> bytes) {
   const std::string_view file(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (file.empty()) return "empty: use another copy of it";
-  if (is_pickle(file) || (file.starts_with("PK\3\4") && holds_pickle(file))) return kPickle;
+  if (is_pickle(file)) return kPickle;
   if (is_onnx(file)) return "an ONNX model: give its weights as safetensors, under PyTorch's names";
   if (const std::string_view wrong = wrong_download(bytes); !wrong.empty()) return wrong;
   const auto known = std::ranges::find_if(kFormats, [&](const Format& f) { return file.starts_with(f.begin); });

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/paths.h"
 #include "checkpoint/sealed_json.h"
+#include "checkpoint/torch/archive.h"
 
 namespace ct {
 namespace {
@@ -172,6 +173,11 @@ SafetensorsFile::SafetensorsFile(const Path& path, Check check, MappedFile::Link
         return MappedFile(path, links);
       }()) {
   const auto all = file_.bytes();
+  if (is_torch_archive(all)) {
+    for (TensorView& tensor : tensors_of_torch_archive(all, path))
+      tensors_.push_back({std::move(tensor), std::nullopt});
+    return;
+  }
   uint64_t size = 0;
   const auto not_safetensors = [&](const auto&... why) {
     if (const std::string_view format = foreign_format(all); !format.empty()) refuse(path, "it is ", format);

@@ -8,6 +8,8 @@
 // so every damaged byte is found and named. Files of other programs lack these keys and are read without checks.
 // Tensors are stored in the bytewise order of their names; the header is padded with spaces to a multiple of 8.
 //
+// SafetensorsFile also reads files of torch.save() (torch/archive.h), as a file without metadata.
+//
 // A damaged or foreign file is Error(ExitCode::checkpoint) with the file and, if possible, the tensor.
 #pragma once
 

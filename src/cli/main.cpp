@@ -5,12 +5,14 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/in_flight.h"
 #include "base/standard_streams.h"
 #include "base/text.h"
 #include "cli/launch/rank_place.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
+#include "train/config/suggest.h"
 #include "train/signals.h"
 
 namespace {
@@ -32,10 +34,26 @@ bool trains(const ct::Words& words) {
 /// Is it worth stopping in order, for what is saved then?
 bool stops_on_request(const ct::Words& words) { return trains(words) || words[0] == "sweep"; }
 
-int run(const ct::Words& words) {
+[[noreturn]] void fail_for_verb(const std::string& word) {
+  if (word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json"))
+    ct::fail(ct::ExitCode::usage, ct::in_quotes(word), " is not a verb; to train with it: cifar-train --config ", word);
+  std::vector<std::string> names;
+  for (const ct::Verb& verb : ct::verbs()) names.emplace_back(verb.name);
+  std::string near = ct::nearest(word, names);
+  if (near.empty())  // "evaluate", "conf"
+    for (const std::string& name : names)
+      if (word.starts_with(name) || (word.size() > 2 && name.starts_with(word))) near = name;
+  ct::fail(ct::ExitCode::usage, "no verb is called ", ct::in_quotes(word), near.empty() ? "" : "; did you mean '", near,
+           near.empty() ? "" : "'?", near.empty() ? "; there are " : " There are ", ct::joined(names, ", "));
+}
+
+int run(ct::Words words) {
   const auto verbs = ct::verbs();
   if (!words.empty()) {
-    if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") return print_help(), 0;
+    if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
+      if (words.size() == 1) return print_help(), 0;
+      words = {words[1], "--help"};  // help VERB
+    }
     if (words[0] == "--version") return std::fputs(ct::version_text().c_str(), stdout), 0;
     const auto verb = std::find_if(verbs.begin(), verbs.end(), [&](const ct::Verb& v) { return words[0] == v.name; });
     if (verb != verbs.end()) {
@@ -44,10 +62,7 @@ int run(const ct::Words& words) {
       if (verb->on_all_ranks) ct::take_place(ct::own_environment());
       return verb->run({words.begin() + 1, words.end()});
     }
-    if (!words[0].starts_with('-')) {
-      ct::fail(ct::ExitCode::usage, "no verb is called '", words[0], "'; there are ",
-               ct::joined(verbs, ", ", &ct::Verb::name));
-    }
+    if (!words[0].starts_with('-')) fail_for_verb(words[0]);
   }
   ct::take_place(ct::own_environment());
   return ct::verb_train(words);

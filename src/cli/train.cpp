@@ -35,7 +35,7 @@ namespace {
 
 struct TrainFlags {
   ConfigWords files;
-  std::string resume = "auto", init, init_head = "keep", ranks = "auto";
+  std::string resume = "auto", init, pretrained, init_head, ranks = "auto";
   bool init_resize = false, reset = false, print_config = false, dry_run = false, dump_plan = false, quiet = false,
        verbose = false, no_record = false;
   int requeue_code = static_cast<int>(ExitCode::stopped);
@@ -46,13 +46,13 @@ void add_options(CLI::App& app, TrainFlags& f) {
   add_key_option(app, f.files, "--output", "output", "the run's folder (output)");
   app.add_option("--resume", f.resume, "auto | must | never | PATH of a checkpoint");
   app.add_flag("--reset", f.reset, "start over: delete an earlier run in the output folder");
-  CLI::Option* init = app.add_option("--init", f.init, "start from the weights of a safetensors file");
+  CLI::Option* init = app.add_option("--init", f.init, "start from the weights of a safetensors or torch.save() file");
+  app.add_option("--pretrained", f.pretrained, "--init FILE --init-head fit")->excludes(init);
   app.add_option("--init-head", f.init_head,
-                 "keep | reset: with --init, keep the last layer or initialise it from the seed")
-      ->check(CLI::IsMember({"keep", "reset"}))
-      ->needs(init);
-  app.add_flag("--init-resize", f.init_resize, "with --init, resample position embeddings of another picture size")
-      ->needs(init);
+                 "keep | reset | fit: with --init, keep the last layer, initialise it from the seed, or do so if the "
+                 "file's has other shapes")
+      ->check(CLI::IsMember({"keep", "reset", "fit"}));
+  app.add_flag("--init-resize", f.init_resize, "with --init, resample position embeddings of another picture size");
   add_device_options(app, f.files);
   app.add_option("--ranks", f.ranks, "ranks as threads of this process: a number or auto");
   app.add_flag("--print-config", f.print_config, "print the effective configuration and stop");
@@ -74,6 +74,17 @@ ResumeMode resume_mode(const TrainFlags& f) {
     fail(ExitCode::usage, "--resume ", in_quotes(f.resume), ": give auto, must, never or the folder of a checkpoint");
   const Path checkpoint = f.resume;
   return {ResumeMode::path, checkpoint.has_filename() ? checkpoint : checkpoint.parent_path()};  // "a/b/" is "a/b"
+}
+
+InitOptions init_options(const TrainFlags& f) {
+  using Head = InitOptions::Head;
+  if (f.init.empty() && f.pretrained.empty() && (!f.init_head.empty() || f.init_resize))
+    fail(ExitCode::usage, f.init_resize ? "--init-resize" : "--init-head", " needs --init FILE or --pretrained FILE");
+  const std::string head = !f.init_head.empty() ? f.init_head : f.pretrained.empty() ? "keep" : "fit";
+  return {.head = head == "reset" ? Head::reset
+                  : head == "fit" ? Head::fit
+                                  : Head::keep,
+          .resize_positions = f.init_resize};
 }
 
 struct DryRunReport {
@@ -220,8 +231,8 @@ int verb_train(const Words& words) {
   const ResumeMode resume = resume_mode(f);  // not below: g++ 12 destroys twice what is made before one that throws
   TrainOptions options{.resume = resume,
                        .reset = f.reset,
-                       .init = f.init,
-                       .init_options = {.reset_head = f.init_head == "reset", .resize_positions = f.init_resize},
+                       .init = f.pretrained.empty() ? f.init : f.pretrained,
+                       .init_options = init_options(f),
                        .listeners = foreign_listeners()};
   const Path caller = std::filesystem::current_path();
   ConfigSources sources = locate_configs(f.files, &options.warnings);

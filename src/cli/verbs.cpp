@@ -14,6 +14,7 @@
 #include "comm/mpi/mpi.h"
 #include "comm/ucx/ucx.h"
 #include "device/cuda.h"
+#include "train/config/suggest.h"
 
 namespace ct {
 
@@ -42,6 +43,18 @@ void warn(const std::string& text) {
   if (!text.empty()) std::fprintf(stderr, "warning: %s\n", printable(text).c_str());
 }
 
+/// "; did you mean --config?" for the first word that no option takes.
+static std::string option_meant(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  for (const std::string& word : app.remaining())
+    if (word.starts_with('-'))
+      if (const std::string near = nearest(word.substr(0, word.find('=')), names); !near.empty())
+        return "; did you mean " + near + "?";
+  return "";
+}
+
 bool parse(CLI::App& app, const Words& words) {
   Words reversed(words.rbegin(), words.rend());  // CLI11 takes them from the back
   try {
@@ -56,7 +69,7 @@ bool parse(CLI::App& app, const Words& words) {
     for (const std::string& word : app.remaining())
       if (std::ranges::any_of(verbs(), [&](const Verb& verb) { return word == verb.name; }))
         fail(ExitCode::usage, word, " is a verb, which comes first: cifar-train ", word, " ...");
-    fail(ExitCode::usage, e.what(), "; see ", app.get_name(), " --help");
+    fail(ExitCode::usage, e.what(), option_meant(app), "; see ", app.get_name(), " --help");
   } catch (const CLI::ParseError& e) {
     fail(ExitCode::usage, e.what(), "; see ", app.get_name(), " --help");
   }

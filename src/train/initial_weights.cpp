@@ -104,7 +104,19 @@ std::vector<float> resampled(const LogicalTensor& tensor, const OtherPositions& 
 }  // namespace
 
 std::string InitOptions::words() const {
-  return str(reset_head ? " --init-head reset" : "", resize_positions ? " --init-resize" : "");
+  const char* const heads[] = {"", " --init-head reset", " --init-head fit"};
+  return str(heads[static_cast<size_t>(head)], resize_positions ? " --init-resize" : "");
+}
+
+bool resets_head(const SafetensorsFile& file, const InitOptions& options, const Graph& graph) {
+  if (options.head != InitOptions::Head::fit) return options.head == InitOptions::Head::reset;
+  auto tensors = tensors_of_set(file, evaluated_set(file));
+  const std::vector<TensorSpec> specs = weight_specs(graph);
+  take_wanted_names(tensors, specs);
+  return std::ranges::any_of(specs, [&, head = head_of(graph) + "."](const TensorSpec& spec) {
+    const LogicalTensor* tensor = find(tensors, spec.name);
+    return spec.name.starts_with(head) && (tensor == nullptr || tensor->shape != spec.shape);
+  });
 }
 
 std::vector<std::string> load_initial_weights(const SafetensorsFile& file, const InitOptions& options,
@@ -114,9 +126,10 @@ std::vector<std::string> load_initial_weights(const SafetensorsFile& file, const
   auto tensors = tensors_of_set(file, evaluated_set(file));
   const std::string prefix = take_wanted_names(tensors, weight_specs(graph));
   if (!prefix.empty()) done.push_back(in_quotes(prefix) + " before all names is left out");
-  if (options.reset_head) tensors = without(head, std::move(tensors));
+  const bool new_head = resets_head(file, options, graph);
+  if (new_head) tensors = without(head, std::move(tensors));
   std::vector<TensorSpec> wanted = wanted_weights(tensors, graph, file.path());
-  if (options.reset_head) wanted = without(head, std::move(wanted));
+  if (new_head) wanted = without(head, std::move(wanted));
   const std::optional<OtherPositions> other = other_positions(tensors, graph);
   std::vector<float> positions;
   if (other && options.resize_positions) {
@@ -137,6 +150,8 @@ std::vector<std::string> load_initial_weights(const SafetensorsFile& file, const
     write_weights(graph, flat, weights, [&](size_t parameter) {
       return parameter == other->own.parameter ? std::span<const float>(positions) : std::span<const float>();
     });
+  done.push_back(str(wanted.size(), " tensors are loaded from ", in_quotes(file.path().native()),
+                     new_head ? str("; the last layer, ", head, ", is initialised from the seed") : ""));
   return done;
 }
 

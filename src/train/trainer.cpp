@@ -397,7 +397,11 @@ void Trainer::show_first_images() {
 /// Loads the weights of --init.
 void Trainer::load_initial_weights() {
   Engine& engine = session_.engine();
-  const bool new_head = options_.init_options.reset_head;
+  bool new_head = false;
+  run_on_all_ranks(comm_, [&] {
+    const SafetensorsFile file(weights_file(options_.init), SafetensorsFile::Check::header);
+    new_head = resets_head(file, options_.init_options, session_.graph());
+  });
   if (new_head) session_.initialize_head();
   std::vector<std::string> done;
   bool average = false;
@@ -414,7 +418,6 @@ void Trainer::load_initial_weights() {
   if (average)
     log_.note("--init: the moving average of the weights, as its run evaluated (export --no-ema gives the weights)");
   for (const std::string& text : done) log_.note("--init: " + text);
-  if (new_head) log_.note("--init: the last layer, " + head_of(session_.graph()) + ", is initialised from the seed");
 }
 
 }  // namespace ct

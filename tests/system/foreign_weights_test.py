@@ -234,10 +234,9 @@ def archive(name, entries):
 
 @check
 def files_of_other_formats_are_named():
-    remedy = "save_file(torch.load("
+    remedy = "torch.save(torch.load("
     files = [
-        (archive("new.pth", ["archive/data.pkl", "archive/byteorder", "archive/data/0"]), "PyTorch pickle", remedy),
-        (spill("old.pth", b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03."), "PyTorch pickle", remedy),
+        (spill("old.pth", b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03."), "as PyTorch wrote before version 1.6", remedy),
         (archive("other.zip", ["weights.safetensors"]), "zip archive", "unpack"),
         (spill("packed.gz", gzip.compress(bytes(100))), "gzip", "unpack"),
         (spill("weights.h5", b"\x89HDF\r\n\x1a\n" + bytes(100)), "HDF5", "safetensors"),

@@ -41,6 +41,28 @@ def checkpoint(step=3):
 # ---- all families
 
 @check
+def misspelt_commands_name_the_right_one():
+    for word, meant in [("trian", "train"), ("tain", "train"), ("evaluate", "eval"), ("evl", "eval"), ("exprot", "export"),
+                        ("confg", "config"), ("conf", "config"), ("dta", "data"), ("ckpts", "ckpt"), ("bnech", "bench"),
+                        ("sweeep", "sweep"), ("lanch", "launch"), ("job-script", "jobscript"), ("estimat", "estimate"),
+                        ("docter", "doctor"), ("selftst", "selftest")]:
+        bad(USAGE, "no verb is called '%s'; did you mean '%s'?" % (word, meant), word)
+    bad(USAGE, "'resnet18.yaml' is not a verb; to train with it: cifar-train --config resnet18.yaml", "resnet18.yaml")
+    bad(USAGE, "there are train, eval", "xyzzy")
+    for verb, word, meant in [("train", "--confg", "--config"), ("train", "--ouput=x", "--output"),
+                              ("eval", "--chkpt", "--ckpt"), ("bench", "--windws", "--windows"),
+                              ("estimate", "--rank", "--ranks"), ("sweep", "--gird", "--grid")]:
+        bad(USAGE, "did you mean %s?" % meant, verb, word, "1")
+
+
+@check
+def help_comes_before_or_after_the_verb():
+    for words in (["help", "eval"], ["--help", "eval"], ["-h", "eval"]):
+        expect_equal(good(*words), good("eval", "--help"))
+    bad(USAGE, "did you mean 'eval'?", "help", "evla")
+
+
+@check
 def help_lists_what_works_and_nothing_else():
     for verb, members in [("config", ["show", "check", "schema", "import"]),
                           ("data", ["synth", "verify", "info", "convert"]),

@@ -76,7 +76,7 @@ void TreeSum::add_block(std::span<const float* const> leaves, float* out, int64_
       return;
     }
     // Node [count - 2^l, count) outlives this call exactly if it is the level-l node of the counter at `end`.
-    const bool stays = out == nullptr && bit(end, l) && count >> l == end >> l;
+    const bool stays = out == nullptr && count >> l == end >> l;
     if (n == 1 && !stays) {
       node_at[l] = terms[0];
       continue;

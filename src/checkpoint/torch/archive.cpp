@@ -1,0 +1,111 @@
+#include "checkpoint/torch/archive.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "checkpoint/torch/pickle.h"
+#include "checkpoint/torch/zip.h"
+
+namespace ct {
+namespace {
+
+constexpr std::string_view kZip = "PK\3\4", kPickleName = "/data.pkl";
+
+/// The files of the archive below its one folder, by name.
+using Files = std::map<std::string_view, std::span<const std::byte>>;
+
+Files files_of(std::span<const std::byte> archive, const Path& path) {
+  Files files;
+  for (const ZipEntry& entry : stored_entries(archive, path)) {
+    const size_t folder = entry.name.find('/');
+    if (folder == entry.name.npos || !files.emplace(entry.name.substr(folder + 1), entry.data).second)
+      fail(ExitCode::checkpoint, in_quotes(path.native()), ": ", in_quotes(entry.name),
+           " in the zip archive is no file of torch.save(); use another copy of it");
+  }
+  return files;
+}
+
+using SharedTensor = std::shared_ptr<const PickledTensor>;
+
+bool has_tensors(const PickleDict& dict) {
+  return std::ranges::any_of(dict.items,
+                             [](const auto& item) { return std::holds_alternative<SharedTensor>(item.second); });
+}
+
+const PickleDict& state_dict_of(const PickleValue& saved, const Path& path) {
+  constexpr std::string_view kNames[] = {"model_state_dict", "state_dict", "model_state", "model", "module", "net"};
+  const auto* const* all = std::get_if<PickleDict*>(&saved);
+  if (all && has_tensors(**all)) return **all;
+  if (all)
+    for (const std::string_view name : kNames)
+      for (const auto& [key, value] : (*all)->items) {
+        const auto* text = std::get_if<std::string_view>(&key);
+        const auto* const* dict = std::get_if<PickleDict*>(&value);
+        if (text && *text == name && dict && has_tensors(**dict)) return **dict;
+      }
+  fail(ExitCode::checkpoint, in_quotes(path.native()), " holds no state_dict, alone or as one of ",
+       joined(kNames, ", "), ": save one, with torch.save(model.state_dict(), 'W.pth')");
+}
+
+/// Are the elements one after the other, in the order of the shape? The stride of a dimension of one is of no account.
+bool is_contiguous(const PickledTensor& tensor) {
+  int64_t step = 1;
+  for (size_t i = tensor.shape.size(); i-- > 0;) {
+    if (tensor.shape[i] != 1 && tensor.strides[i] != step) return false;
+    step *= tensor.shape[i];
+  }
+  return true;
+}
+
+}  // namespace
+
+bool is_torch_archive(std::span<const std::byte> file) {
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  const size_t part = std::min<size_t>(text.size(), 65536);
+  const auto names_pickle = [](std::string_view of) { return of.find(kPickleName) != of.npos; };
+  return text.starts_with(kZip) &&
+         (names_pickle(text.substr(0, part)) || names_pickle(text.substr(text.size() - part)));
+}
+
+std::vector<TensorView> tensors_of_torch_archive(std::span<const std::byte> archive, const Path& path) {
+  const Files files = files_of(archive, path);
+  const auto file = [&](std::string_view name) {
+    const auto at = files.find(name);
+    if (at == files.end())
+      fail(ExitCode::checkpoint, in_quotes(path.native()), " has no file ", in_quotes(name),
+           " in it; use another copy of it");
+    return at->second;
+  };
+  if (const auto order = files.find("byteorder");
+      order != files.end() && (order->second.empty() || order->second.front() != std::byte{'l'}))
+    fail(ExitCode::checkpoint, in_quotes(path.native()),
+         " was saved on a big-endian machine: load it there, and save it as safetensors");
+  const Pickle pickle(file("data.pkl"), path);
+  std::vector<TensorView> tensors;
+  for (const auto& [key, value] : state_dict_of(pickle.value(), path).items) {
+    const auto* name = std::get_if<std::string_view>(&key);
+    const auto* tensor = std::get_if<SharedTensor>(&value);
+    if (!name || !tensor) continue;
+    const auto refuse = [&](const std::string& why) {
+      fail(ExitCode::checkpoint, in_quotes(path.native()), ": tensor ", in_quotes(*name), " ", why);
+    };
+    const PickledTensor& t = **tensor;
+    const auto bytes = bytes_of(t.storage.dtype, t.shape);
+    if (!bytes || t.strides.size() != t.shape.size()) refuse("has an impossible shape; use another copy of the file");
+    if (!is_contiguous(t)) refuse("is not contiguous: save it with .contiguous()");
+    const auto storage = file(str("data/", t.storage.key));
+    const uint64_t of_element = size_of(t.storage.dtype);
+    if (t.first < 0 || static_cast<uint64_t>(t.first) > storage.size() / of_element ||
+        *bytes > storage.size() - static_cast<uint64_t>(t.first) * of_element)
+      refuse("is longer than its data; use another copy of the file");
+    tensors.push_back({std::string(*name), t.storage.dtype, t.shape,
+                       storage.subspan(static_cast<uint64_t>(t.first) * of_element, *bytes)});
+  }
+  std::ranges::sort(tensors, {}, &TensorView::name);
+  return tensors;
+}
+
+}  // namespace ct
