@@ -1,10 +1,10 @@
 // The basis of all kernels in this folder: the CUDA runtime, a launch function, and access to shared memory.
 //
 // Kernels use only a subset of CUDA that tests/kernels/on_host/ can execute on a CPU, so nvcc and g++ compile the same
-// text: grids and blocks of one to three dimensions; shared memory through shared_memory(); __syncthreads, __syncwarp,
-// shuffles and votes with full or partial masks; atomics; vector types; bf16 and f16 scalars; cache hints as intrinsics
-// (__ldg, __ldcs, __stcs). No inline PTX except in mma.h, which has matrix products on tensor cores; no cooperative
-// groups, no <<<>>>, no early return of a thread before its block's last barrier.
+// source code: grids and blocks of one to three dimensions; shared memory through shared_memory(); __syncthreads,
+// __syncwarp, shuffles and votes with full or partial masks; atomics; vector types; bf16 and f16 scalars; cache hints
+// as intrinsics (__ldg, __ldcs, __stcs). No inline PTX except in mma.h, which has matrix products on tensor cores; no
+// cooperative groups, no <<<>>>, no early return of a thread before its block's last barrier.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -1,6 +1,6 @@
-// The formulas of the elementwise optimizers (optimizer_rules.h), one text for all backends: the order of operations,
-// and with it every bit, is the same on each. No include guard: a backend includes this inside its own namespace, once
-// for each instruction set, after
+// The formulas of the elementwise optimizers (optimizer_rules.h), one source code for all backends: the order of
+// operations, and with it every bit, is the same on each. No include guard: a backend includes this inside its own
+// namespace, once for each instruction set, after
 //   CT_RULE  the attributes of its functions
 //   V        any type of its registers, with V(float), + - * / of two V, unary -, fma(a, b, c) = a b + c with one
 //            rounding, sqrt, not_negative (0 below 0) and sign (0 for 0, NaN for NaN)
