@@ -162,7 +162,7 @@ class Lowering {
   };
   std::vector<Planned> ops_;
   std::vector<Run> whole_, packed_;  // all elements in f32; those that this rank owns
-  std::vector<Run> shard_runs_;      // stage 3: the elements that this rank owns, in the form for layers
+  std::vector<Run> shard_runs_;      // stage 3: the elements that this rank owns, in the layout that layers read
   std::vector<std::vector<Run>> unit_place_;
   std::vector<ValueId> unit_value_;
   std::vector<Run> persistent_;
