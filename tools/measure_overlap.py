@@ -36,7 +36,7 @@ import network
 
 
 def run(net, stage, overlap):
-    """(a step's median seconds, bytes a rank and step, weights_sha256)"""
+    """(a step's median seconds, bytes per rank and step, weights_sha256)"""
     batch = 2 * chosen.micro * chosen.accumulation
     settings = {"data.path": harness.few(train=batch * chosen.steps, test=10), "data.on_corrupt": "skip",
                 "data.dataset": "cifar10", "steps_per_print": 1, "train.max_steps": chosen.steps,

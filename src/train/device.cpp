@@ -80,7 +80,7 @@ std::unique_ptr<Communicator> make_collectives(const Config& config, Backend& ba
   sharing_here.ranks_a_device = static_cast<int>(std::count(devices.begin(), devices.end(), backend.identity()));
   if (shared && !config.communication.share_device)
     fail(ExitCode::usage, "ranks ", a, " and ", b, " have the same GPU (", devices[a],
-         "); start at most one rank a GPU, or set communication.share_device: true");
+         "); start at most one rank per GPU, or set communication.share_device: true");
   if (shared && wanted == CommBackend::nccl)
     fail(ExitCode::usage, "communication.backend: nccl needs a GPU for every rank, but ranks ", a, " and ", b,
          " share one; use auto");
@@ -129,7 +129,7 @@ int first_gpu(const Config& config) { return gpus_of(config).first; }
 void require_gpu_each(const Config& config, int64_t ranks, int64_t gpus) {
   if (ranks > gpus && !config.communication.share_device)
     fail(ExitCode::usage, ranks, " ranks on ", counted(gpus, "GPU"),
-         ": start at most one rank a GPU, or set communication.share_device: true");
+         ": start at most one rank per GPU, or set communication.share_device: true");
 }
 
 void require_fitting_device(const Config& config, bool on_gpu) {

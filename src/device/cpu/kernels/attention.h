@@ -2,8 +2,8 @@
 // arithmetic is in f32.
 //
 // Layouts: qkv, dqkv [n][tokens][3*heads*width], queries, keys and values one after the other and heads inside; y, dy
-// [n][tokens][heads*width]; rows padded to 16 elements, pads written as zeros. log_sum_exp [n][heads][tokens]. 64-byte
-// aligned; the line after the end of qkv and dy may be read.
+// [n][tokens][heads*width]; rows padded to 16 elements, pads written as zeros. log_sum_exp [n][heads][tokens]. All are
+// 64-byte aligned; the cache line after the end of qkv and dy may be read.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,7 @@
 // u] replaces [c == t].
 //
 // logits, dlogits [n][classes] with row stride padded(classes) (linear.h), dlogits' pads written as zero; the rest [n].
-// A non-finite logit gives a non-finite loss. About 20 ns a class and image.
+// A non-finite logit gives a non-finite loss. It takes about 20 ns per class and image.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,8 @@
 //
 // Layouts: y, dy [n][tokens][columns] and positions, dpositions [tokens][columns], rows padded to 16 elements
 // (linear.h) with zeros; x, dx [n][tokens - 1][columns], or [n][tokens] without a class token, rows x_stride apart.
-// Forward reads x and writes y; backward reads dy and writes dx, and sums of n rows each in f32, image by image.
+// The forward pass reads x and writes y. The backward pass reads dy and writes dx and the gradients of parameters, each
+// a sum over n rows in f32, image by image.
 #pragma once
 
 #include <cstdint>
