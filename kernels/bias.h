@@ -7,8 +7,7 @@
 // element, launches move these numbers of bytes:
 //
 //   bias       2 * rows * stride * e + 4 * channels  (reads x and b, writes y)
-//   bias_grad  rows * channels * e (twice that if masked) + 4 * channels + 2 * bias_grad_workspace_bytes() (partial
-//   sums)
+//   bias_grad  rows * channels * e (twice that if masked) + 4 * channels + 2 * bias_grad_workspace_bytes(...)
 #pragma once
 
 #include "element.h"

@@ -37,7 +37,7 @@ struct UpdateSlice {
 };
 /// An optimizer's update by its rule: the formula of graph/optimizer_rules-inl.h. Moves 12 bytes per element, 8 for
 /// each state that the rule's form keeps (4 if it only reads them), and the copy's 2 or 4. cudaErrorInvalidValue: a
-/// slice has other states than the rule's form.
+/// slice has different states from the rule's form.
 struct UpdateArgs {
   rules::Any rule;
   const UpdateSlice* slices;  // on the host, like all slices below; may be reused on return

@@ -115,8 +115,8 @@ void require_arithmetic(const Config& config, const Backend& backend) {
 
 void require_arithmetic_of_begun(const Backend& backend) {
   if (const std::string problem = backend.problem_with(DType::bf16); !problem.empty())
-    fail(ExitCode::usage, "the run began in bf16, which bf16.enabled: auto chose there, but ", problem,
-         ": continue it on a machine that has it, or start over with --reset or another --output");
+    fail(ExitCode::usage, "the run began in bf16, which bf16.enabled: auto chose on its first machine, but ", problem,
+         ": continue it on a machine that computes in bf16, or start over with --reset or another --output");
 }
 
 bool wants_cuda(const Config& config) {

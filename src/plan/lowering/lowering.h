@@ -153,7 +153,7 @@ class Lowering {
 
   const Graph& graph_;
   const ZeroRow& zero_;
-  bool separate_masters_ = false;  // layers compute in another type than f32
+  bool separate_masters_ = false;  // layers compute in a type other than f32
   /// An operation of the graph, in the order of a micro-step.
   struct Planned {
     ComputeOp op;

@@ -21,8 +21,8 @@ void tree_gelu(const FffTrees& trees, int64_t rows, const uint16_t* x, uint16_t*
 void tree_gelu_grad(const FffTrees& trees, int64_t rows, const float* x, const float* dy, float* dx);
 void tree_gelu_grad(const FffTrees& trees, int64_t rows, const uint16_t* x, const uint16_t* dy, uint16_t* dx);
 
-/// Sums and values stay f32. With bf16 a row may therefore visit another unit than in training if two sums are nearly
-/// equal.
+/// Sums and values stay f32. With bf16 a row may therefore visit different units from those in training if two sums are
+/// nearly equal.
 template <class T>
 struct FffArgs {
   FffTrees trees;
