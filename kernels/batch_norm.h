@@ -6,8 +6,8 @@
 //              dx = w / sigma (g - db / rows - (x - mean) / sigma dw / rows)
 //
 // x, residual, y and their gradients [rows][channels], dense (NHWC: rows = N H W), of shape.type; values per channel
-// are f32 [channels]. Any number of channels >= 1, any alignment. Accesses are 16 bytes wide if rows are multiples of
-// 16 bytes and all pointers are aligned to 16 bytes.
+// are f32 [channels]. Any number of channels >= 1 and any alignment are valid. Accesses are 16 bytes wide if rows are
+// multiples of 16 bytes and all pointers are aligned to 16 bytes.
 //
 // The shape alone determines how rows are cut into parts. Each thread sums at most 64 rows of a part in f32, and a tree
 // over threads adds these sums. The forward pass sums differences from the part's first row, so a large mean costs no

@@ -1,5 +1,5 @@
-// Sums of squares of the gradient over fixed chunks; step_control.h computes the norm from them. Errors: those of the
-// launch.
+// Sums of squares of the gradient over fixed chunks; step_control.h computes the norm from them. Functions return only
+// errors of the launch.
 #pragma once
 
 #include "launch.h"

@@ -1,5 +1,5 @@
 // The steps between the products of Muon's orthogonalisation. Matrices are f32 with row strides in elements; rows of
-// `left` have pads. Errors: those of the launch.
+// `left` have pads. Functions return only errors of the launch.
 #pragma once
 
 #include "launch.h"

@@ -9,8 +9,8 @@
 // A slice is a range of a tensor. `copy`, unless null, receives the new masters in its own element type, rounded to
 // nearest even. Slices must not overlap; empty slices are allowed. Accesses are 16 bytes wide if a slice's f32 operands
 // are aligned to 16 bytes and its copy to four elements, otherwise 4 bytes. A launch takes kSlicesPerLaunch slices
-// (half as many with four states); more slices need more launches. Everything runs in the stream. Errors: those of the
-// launch, and cudaErrorInvalidValue as stated below.
+// (half as many with four states); more slices need more launches. Everything runs in the stream. Functions return
+// errors of the launch, and cudaErrorInvalidValue as stated below.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // The decisions of a step, computed in the stream without the host: gradient norm, clipping, skipping, learning rate
-// and loss scale. Errors: those of the launch.
+// and loss scale. The function returns only errors of the launch.
 #pragma once
 
 #include "graph/loss_scale.h"

@@ -1,7 +1,7 @@
 // Sums of f32 in a guaranteed order: terms one after another, and the canonical tree over a step's leaves, which is the
 // same on any number of ranks. Each addition is rounded; an element's sum depends on that element alone. Accesses are
-// 16 bytes wide if all operands are aligned to 16 bytes. Everything runs in the stream. Errors: those of the launch,
-// and cudaErrorInvalidValue for an argument out of range.
+// 16 bytes wide if all operands are aligned to 16 bytes. Everything runs in the stream. Functions return errors of the
+// launch, and cudaErrorInvalidValue for an argument out of range.
 #pragma once
 
 #include "launch.h"

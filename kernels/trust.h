@@ -1,5 +1,5 @@
 // The computations of LARS and LAMB on whole tensors: LAMB's first pass with the sums of squares of weights and updates
-// by chunk, and the trust ratios. Tables are in device memory. Errors: those of the launch.
+// by chunk, and the trust ratios. Tables are in device memory. Functions return only errors of the launch.
 #pragma once
 
 #include "launch.h"

@@ -3,7 +3,7 @@
 //
 // Layouts: rows of every matrix are padded to 16 elements; pads are zero in operands and results. x [rows][in], w_in
 // [units][in], b_in f32 [units], w_out [out][units], y [rows][out]; sums, values and their gradients [rows][units].
-// Arithmetic is f32; uint16_t is bf16. 64-byte aligned.
+// Arithmetic is f32; uint16_t is bf16. All operands are 64-byte aligned.
 #pragma once
 
 #include <cstddef>
