@@ -173,7 +173,7 @@ int bench_eval(const BenchFlags& f, const Config& config, Communicator& comm) {
                  {"picture_us_min", each * time.min},
                  {"picture_us_max", each * time.max}};
   const std::string line =
-      fmt::format("{:.0f} images/s ({:.0f} - {:.0f}), {:.1f} us per picture and rank", pictures / time.median,
+      fmt::format("{:.0f} images/s ({:.0f} - {:.0f}), {:.1f} us per picture on one rank", pictures / time.median,
                   pictures / time.max, pictures / time.min, each * time.median);
   std::string text = str(config.model.name, config.bf16.enabled == true ? " bf16" : "", ", evaluation in batches of ",
                          batch, " on ", comm.size(), " ranks, ", bench.backend().description(), ": ", line);
