@@ -6,13 +6,14 @@
 //
 // qkv, dqkv [n][tokens][3 heads width]: queries, then keys, then values, each [heads][width]; y, dy [n][tokens][heads
 // width]. Row strides are in elements, at least the row's length; pads are written as zeros. log_sum_exp
-// [n][heads][tokens] of the logits, f32. mask_diagonal: no token attends to itself; requires at least two tokens.
+// [n][heads][tokens] of the logits is f32. With mask_diagonal no token attends to itself; this requires at least two
+// tokens.
 //
 // bf16 and f16 with heads of up to 128: all products run on tensor cores (mma.h), as in FlashAttention (Dao, 2023).
 // Sums are f32, and so is everything between products; exp(logit - largest logit so far), p and dp's part of it, the
 // gradient of a logit, are rounded to the type before they are multiplied by v, dy, k and q. So in f16 a logit's
-// gradient beyond 65504 is infinite. Else arithmetic is f32, and each product is added by one __fmaf_rn. Sums are in
-// the order of tokens or columns, on tensor cores sixteen at a time.
+// gradient beyond 65504 is infinite. In all other cases arithmetic is f32, and each product is added by one __fmaf_rn.
+// Sums are in the order of tokens or columns, on tensor cores sixteen at a time.
 //
 // Operands may have any alignment, with the same results; accesses on tensor cores' path are 16 bytes wide if all
 // pointers are aligned to 16 bytes, and width and strides are multiples of 8. cudaErrorInvalidValue: an invalid type,
@@ -45,7 +46,7 @@ struct AttentionArgs {
 };
 cudaError_t attention(const AttentionArgs& args, cudaStream_t stream);
 
-/// With one tile on tensor cores it reads everything once. Else one kernel reads queries and dy once, and keys and
+/// With one tile on tensor cores it reads everything once. Otherwise one kernel reads queries and dy once, and keys and
 /// values twice per tile; another reads keys and values once, and queries and dy once per tile.
 struct AttentionGradArgs {
   AttentionShape shape;

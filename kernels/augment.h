@@ -11,8 +11,8 @@
 
 namespace ct::kernels {
 
-/// All pointers are to device memory. Any sizes and alignments. Stores are 16 bytes wide if `out` is aligned to 16
-/// bytes and its images are multiples of 16 bytes. Loads are single bytes, adjacent across a warp.
+/// All pointers are to device memory. Sizes and alignments may have any values. Stores are 16 bytes wide if `out` is
+/// aligned to 16 bytes and its images are multiples of 16 bytes. Loads are single bytes, adjacent across a warp.
 struct AugmentArgs {
   int64_t n;                        // images of out
   int64_t channels, height, width;  // of every image

@@ -160,7 +160,7 @@ __device__ __forceinline__ void for_rows(const Partition& p, const Work& w, Load
 }
 
 /// The sums over the block's threads of one threadIdx.x come to threadIdx.y == 0, always in the same order. Shared
-/// memory: N numbers a thread. All threads of the block call it.
+/// memory: N numbers per thread. All threads of the block call it.
 template <class Number, int N>
 __device__ __forceinline__ void sum_over_lanes(Number (&own)[N]) {
   Number* all = shared_memory<Number>();

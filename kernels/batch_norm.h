@@ -6,8 +6,8 @@
 //              dx = w / sigma (g - db / rows - (x - mean) / sigma dw / rows)
 //
 // x, residual, y and their gradients [rows][channels], dense (NHWC: rows = N H W), of shape.type; values per channel
-// are f32 [channels]. Any number of channels >= 1, any alignment. Accesses are 16 bytes wide if rows are multiples of
-// 16 bytes and all pointers are aligned to 16 bytes.
+// are f32 [channels]. Any number of channels >= 1 and any alignment are valid. Accesses are 16 bytes wide if rows are
+// multiples of 16 bytes and all pointers are aligned to 16 bytes.
 //
 // The shape alone determines how rows are cut into parts. Each thread sums at most 64 rows of a part in f32, and a tree
 // over threads adds these sums. The forward pass sums differences from the part's first row, so a large mean costs no
@@ -36,12 +36,12 @@ struct BatchNormArgs {
   float *mean, *var;  // written by batch_norm, read by batch_norm_result
   void* workspace;
 };
-/// Computes mean and var of these rows, and the result. Reads x twice and residual once, and writes y once: 3 or, with
-/// a residual, 4 rows channels elements of `type`, and the workspace twice. The second pass begins with the rows that
-/// the first read last, which caches still hold. Three kernels.
+/// Computes mean and var of these rows, and the result. Reads x twice and residual once, and writes y once: 3 * rows *
+/// channels elements of `type` (4 * rows * channels with a residual), and the workspace twice. The second pass begins
+/// with the rows that the first read last, which caches still hold. Launches three kernels.
 cudaError_t batch_norm(const BatchNormArgs& args, cudaStream_t stream);
 /// Computes the result from given mean and var, with the same bits as batch_norm. Reads x and residual once, and writes
-/// y once: 2 or 3 rows channels elements. Two kernels.
+/// y once: 2 * rows * channels elements (3 * rows * channels with a residual). Launches two kernels.
 cudaError_t batch_norm_result(const BatchNormArgs& args, cudaStream_t stream);
 
 struct BatchNormGradArgs {
@@ -55,8 +55,9 @@ struct BatchNormGradArgs {
 };
 /// The first pass reads x, dy and y, and writes dresidual. The second reads x, and dresidual if it is given, otherwise
 /// dy and y; it writes dx. If b is given and dresidual is not, both recompute y from x instead, rounded to the type as
-/// it was. Together they move 5 rows channels elements without ReLU or with b, otherwise 7 (with dresidual 7, without
-/// ReLU 6), and the workspace twice. The second pass begins with the rows that the first read last. Three kernels.
+/// it was. For rows * channels elements, both passes together move 5 times as many without ReLU or with b, otherwise 7
+/// times (with dresidual 7 times, without ReLU 6 times), and the workspace twice. The second pass begins with the rows
+/// that the first read last. Launches three kernels.
 cudaError_t batch_norm_grad(const BatchNormGradArgs& args, cudaStream_t stream);
 
 /// Bytes of the workspace for any of these functions, aligned to 8 bytes; written and read once. In bf16 it is 0.8 % of

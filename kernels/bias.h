@@ -3,11 +3,11 @@
 // activations have type `type`; arithmetic is f32.
 //
 // Accesses are 16 bytes wide if every pointer and the stride are multiples of 16 bytes, otherwise one element.
-// Launchers enqueue in the stream and return. cudaErrorInvalidValue: an invalid type, size or stride. With e bytes an
-// element:
+// Launchers enqueue in the stream and return. cudaErrorInvalidValue: an invalid type, size or stride. For e bytes per
+// element, launches move these numbers of bytes:
 //
-//   bias       moves 2 rows stride e + 4 channels          (reads x and b, writes y)
-//   bias_grad  moves rows channels e (twice if masked) + 4 channels, and 2 bias_grad_workspace_bytes() of partial sums
+//   bias       2 * rows * stride * e + 4 * channels  (reads x and b, writes y)
+//   bias_grad  rows * channels * e (twice that if masked) + 4 * channels + 2 * bias_grad_workspace_bytes(...)
 #pragma once
 
 #include "element.h"

@@ -413,7 +413,7 @@ GradWPlan grad_weights_plan(const ConvReluPoolShape& s) {
   return p;
 }
 
-/// The block's sums over slices come to slice 0, by a tree. Shared memory: N floats a thread. All threads call it.
+/// The block's sums over slices come to slice 0, by a tree. Shared memory: N floats per thread. All threads call it.
 template <int N>
 __device__ __forceinline__ void sum_over_slices(float (&own)[N], int places, int slices) {
   auto* all = shared_memory<float>();

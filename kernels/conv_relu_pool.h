@@ -25,10 +25,10 @@
 // Without windows y is empty and gradients are 0.
 //
 // Bytes moved, for X, W, Y elements of x, w, y of e bytes each. Repeated reads by several blocks come from L2:
-//   conv_relu_pool               (X + W + Y) e + 4 out + Y; each block reads w and the rows of x that tiles share
-//   conv_relu_pool_grad_weights  (X + Y) e + Y + 4 (W + out) (1 + 2 parts, if there is more than one)
-//   conv_relu_pool_grad_input    (X + W + Y) e + Y
-// Operations: 8 Y kernel^2 in the forward pass (four sums a window), a quarter of that for each gradient.
+//   conv_relu_pool               (X + W + Y) * e + 4 * out + Y; each block reads w and the rows of x that tiles share
+//   conv_relu_pool_grad_weights  (X + Y) * e + Y + 4 * (W + out) * (1, or 1 + 2 * parts if there are several parts)
+//   conv_relu_pool_grad_input    (X + W + Y) * e + Y
+// Multiply-adds: 4 * Y * in * kernel^2 in the forward pass (four sums per window), a quarter of that for each gradient.
 #pragma once
 
 #include "element.h"

@@ -6,8 +6,8 @@
 
 namespace ct::kernels {
 
-/// Any sizes and alignments; accesses are 16 bytes wide if both pointers are aligned to 16 bytes. The ranges must not
-/// overlap.
+/// Sizes and alignments may have any values; accesses are 16 bytes wide if both pointers are aligned to 16 bytes. The
+/// ranges must not overlap.
 struct CopyArgs {
   const void* from;
   void* to;

@@ -8,7 +8,7 @@ constexpr int kThreads = 256;
 constexpr int64_t kGroup = kDropoutGroup;
 constexpr int kLanes = kDropoutLanes, kNumbers = kGroup / kLanes;
 
-/// A thread a block of numbers: of its group's elements every sixteenth.
+/// One thread per block of numbers: of its group's elements every sixteenth.
 template <class T>
 __global__ void __launch_bounds__(kThreads) drop(DropoutArgs a) {
   const int64_t block = int64_t{blockIdx.x} * kThreads + threadIdx.x;

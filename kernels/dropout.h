@@ -8,8 +8,8 @@
 
 namespace ct::kernels {
 
-/// y = x * scale where the mask keeps an element, else 0; y may be x. Moves 2 n e with e bytes an element. Any
-/// alignment. cudaErrorInvalidValue: n below 0 or beyond 2^34.
+/// y = x * scale where the mask keeps an element, else 0; y may be x. The launch moves 2 * n * e bytes, for e bytes per
+/// element. Operands may have any alignment. cudaErrorInvalidValue: n below 0 or beyond 2^34.
 struct DropoutArgs {
   Type type;
   int64_t n;

@@ -117,7 +117,7 @@ __device__ void hue(const Image& m, int shift) {
   }
 }
 
-/// Each channel by a table that make(counts, level) fills: counts of its levels, a thread a level.
+/// Each channel by a table that make(counts, level) fills: counts of its levels, one thread per level.
 template <class Make>
 __device__ void by_counts(const Image& m, Make make) {
   int* const counts = shared_memory<int>();

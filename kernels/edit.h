@@ -17,7 +17,7 @@ struct EditArgs {
   uint8_t* out;           // shape of images
 };
 
-/// Runs in the stream, one block an image. Moves 2*n*C*H*W bytes (contrast, auto_contrast and equalize: 3*n*C*H*W) and
+/// Runs in the stream, one block per image. Moves 2*n*C*H*W bytes (contrast, auto_contrast and equalize: 3*n*C*H*W) and
 /// 32*n of draws. Atomics count pixels in shared memory; integer sums do not depend on their order.
 /// cudaErrorInvalidValue: a negative size, images wider or higher than kMaxEditSide, or of 2^29 elements or more.
 cudaError_t edit(const EditArgs& args, cudaStream_t stream);

@@ -4,15 +4,16 @@
 // Operands are dense arrays of n elements with any alignment. Accesses are 16 bytes wide if every pointer (and, for
 // rows, every stride) is a multiple of 16 bytes, otherwise one element. The result may be the same pointer as an
 // operand only if the function states it; otherwise they must not overlap. Launchers enqueue in the stream and return;
-// n = 0 launches nothing. cudaErrorInvalidValue: an invalid type, size or stride. With e bytes an element:
+// n = 0 launches nothing. cudaErrorInvalidValue: an invalid type, size or stride. For e bytes per element, launches
+// move these numbers of bytes:
 //
-//   activate         moves 2 n e        (reads x, writes y)
-//   activation_grad  moves 3 n e
-//   add              moves 3 n e
-//   cast             moves n (e_from + e_to)
-//   copy_rows        moves rows (features + y_stride) e
-//   zero_pads        moves rows (stride - features) e  (writes)
-//   pixels           moves n pixels (channels + y_stride) e
+//   activate         2 * n * e        (reads x, writes y)
+//   activation_grad  3 * n * e
+//   add              3 * n * e
+//   cast             n * (e_from + e_to)
+//   copy_rows        rows * (features + y_stride) * e
+//   zero_pads        rows * (stride - features) * e  (writes)
+//   pixels           n * pixels * (channels + y_stride) * e
 #pragma once
 
 #include "element.h"

@@ -3,11 +3,11 @@
 //
 // Rows have `stride` elements; pads of operands must be zero, and pads of results are written as zero. slots, sources
 // and weights are dense; each expert has its own array of rows. One warp computes a row. Arithmetic is f32. Operands
-// must not overlap, except in jitter. With e bytes an element and n = rows * stride, dispatch moves experts capacity (4
-// + 2 stride e), combine (top_k + 1) n e, combine_grad_weights 2 top_k n e, jitter 2 n e, softmax_mix 3 n e and its
-// gradient 5 n e, and a few bytes a row. Accesses are 16 bytes wide if every pointer and the rows' stride are multiples
-// of 16 bytes, otherwise one element, as always in combine_grad_weights and in f32 in softmax_mix's gradient.
-// cudaErrorInvalidValue: an invalid type or size.
+// must not overlap, except in jitter. For e bytes per element and n = rows * stride, the numbers of bytes moved are,
+// besides a few per row: dispatch experts * capacity * (4 + 2 * stride * e), combine (top_k + 1) * n * e,
+// combine_grad_weights 2 * top_k * n * e, jitter 2 * n * e, softmax_mix 3 * n * e and its gradient 5 * n * e. Accesses
+// are 16 bytes wide if every pointer and the rows' stride are multiples of 16 bytes, otherwise one element, as always
+// in combine_grad_weights and in f32 in softmax_mix's gradient. cudaErrorInvalidValue: an invalid type or size.
 #pragma once
 
 #include "element.h"

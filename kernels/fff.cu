@@ -8,9 +8,9 @@ namespace {
 
 constexpr int kThreads = 128;
 
-/// result = value(unit, its sum) at the units that the row of sums x visits, else 0; a thread a row. A warp writes the
-/// zeros of its 32 adjacent rows first, N elements at a time. Thus every lane computes at every level, and the loads of
-/// 32 paths, each of which depends on the one before, are under way at once.
+/// result = value(unit, its sum) at the units that the row of sums x visits, else 0; one thread per row. A warp writes
+/// the zeros of its 32 adjacent rows first, N elements at a time. Thus every lane computes at every level, and the
+/// loads of 32 paths, each of which depends on the one before, are under way at once.
 template <class T, int N, class Value>
 __device__ __forceinline__ void write_visited(const FffTrees& trees, int64_t rows, int64_t stride, const T* x,
                                               T* result, Value value) {

@@ -6,8 +6,9 @@
 //   tree_gelu_grad  dx = dy (Phi(x) + x phi(x)) where visited, else 0
 //
 // Rows have `stride` elements; the first trees.width() are units, and the rest are pads, written as zeros. Operands
-// must not overlap. Arithmetic is f32. With e bytes an element and v units that a row visits, tree_gelu moves rows
-// (stride + 2 v) e, its gradient v rows e more. Any alignment. cudaErrorInvalidValue: an invalid type, size or form.
+// must not overlap. Arithmetic is f32. For e bytes per element and v units that a row visits, tree_gelu moves rows *
+// (stride + 2 * v) * e bytes, its gradient rows * v * e more. Operands may have any alignment. cudaErrorInvalidValue:
+// an invalid type, size or form.
 #pragma once
 
 #include "element.h"

@@ -13,7 +13,7 @@ __device__ __forceinline__ double add_square(float x, double sum) {
   return __fma_rn(value, value, sum);
 }
 
-/// A block a chunk.
+/// One block per chunk.
 __global__ void __launch_bounds__(kThreads) square_sums_kernel(SquareSumsArgs args) {
   wait_for_previous();
   const SquareChunk chunk = args.chunks[blockIdx.x];

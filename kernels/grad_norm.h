@@ -1,5 +1,5 @@
-// Sums of squares of the gradient over fixed chunks; step_control.h computes the norm from them. Errors: those of the
-// launch.
+// Sums of squares of the gradient over fixed chunks; step_control.h computes the norm from them. Functions return only
+// errors of the launch.
 #pragma once
 
 #include "launch.h"
@@ -17,7 +17,7 @@ constexpr int64_t kSquareChunk = 4096;
 /// to accumulator e / 4 % 256, elements in ascending order, a = fma(x, x, a); accumulators 32 w .. 32 w + 31 are then
 /// halved, a[i] += a[i + 16], + 8, ..., + 1, and their eight sums added in ascending order. The sum of a chunk is
 /// finite if and only if all its elements are, so it detects overflow. Loads are 16 bytes wide in chunks that begin at
-/// a multiple of 16 bytes. Reads 4 bytes an element, and moves 32 bytes a chunk.
+/// a multiple of 16 bytes. Reads 4 bytes per element, and moves 32 bytes per chunk.
 struct SquareSumsArgs {
   const float* grads;
   const SquareChunk* chunks;

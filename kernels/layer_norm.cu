@@ -326,7 +326,7 @@ __global__ void __launch_bounds__(kThreads) gradients_of_part(LayerNormGradArgs 
   }
 }
 
-/// dw (blockIdx.y == 0) and db: the parts' sums, a warp's width of columns a block.
+/// dw (blockIdx.y == 0) and db: the parts' sums, a warp's width of columns per block.
 __global__ void __launch_bounds__(kWarp* kMergeLanes)
     merge_parts(const float* parts, int64_t count, int64_t columns, float* dw, float* db) {
   const int64_t column = int64_t{blockIdx.x} * kWarp + threadIdx.x;

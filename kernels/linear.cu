@@ -247,7 +247,7 @@ cudaError_t launch_products(const Product& p, cudaStream_t stream) {
               : launch_early(products<A, B, Out, /*Wide=*/false>, grid, stream, p, static_cast<int>(strips));
 }
 
-/// call(T{}, Y{}) with the element types that are named.
+/// call(T{}, Y{}) with the element types of `type` and `y_type`.
 template <class Call>
 cudaError_t with_types(Type type, Type y_type, Call call) {
   if (y_type != type && y_type != Type::f32) return cudaErrorInvalidValue;

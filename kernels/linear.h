@@ -30,8 +30,9 @@
 
 namespace ct::kernels {
 
-/// The forward pass. Moves (n + out) e + 4 out + n y_stride e_y with e and e_y bytes an element; repeated reads come
-/// from the caches: w for every four images, x for every output (for every four in a large launch).
+/// The forward pass. It moves (n + out) * in * e + 4 * out + n * y_stride * e_y bytes, for e and e_y bytes per element
+/// of `type` and `y_type`; repeated reads come from the caches: w for every four images, x for every output (for every
+/// four in a large launch).
 struct LinearArgs {
   Type type, y_type;
   int64_t n, in, out;
@@ -43,8 +44,8 @@ struct LinearArgs {
 };
 cudaError_t linear(const LinearArgs& args, cudaStream_t stream);
 
-/// Moves out in e + n out e_y + n dx_stride e; repeated reads come from the caches: w for every four images, dy for
-/// every block's share of a row of dx, 16 bytes or more.
+/// Moves out * in * e + n * out * e_y + n * dx_stride * e bytes; repeated reads come from the caches: w for every four
+/// images, dy for every block's share of a row of dx, 16 bytes or more.
 struct LinearGradXArgs {
   Type type, y_type;
   int64_t n, in, out;
@@ -54,8 +55,8 @@ struct LinearGradXArgs {
 };
 cudaError_t linear_grad_input(const LinearGradXArgs& args, cudaStream_t stream);
 
-/// Moves n in e + n out e_y + 4 out (dw_stride + 1); repeated reads come from the caches: x for every four outputs, dy
-/// for every block's share of a row of x, 16 bytes or more. n = 0 gives zeros.
+/// Moves n * in * e + n * out * e_y + 4 * out * (dw_stride + 1) bytes; repeated reads come from the caches: x for every
+/// four outputs, dy for every block's share of a row of x, 16 bytes or more. n = 0 gives zeros.
 struct LinearGradWArgs {
   Type type, y_type;
   int64_t n, in, out;

@@ -151,7 +151,7 @@ struct RowPart {
   int row, column;
   uint4 of;
 };
-/// The block, rounded; each lane gets other elements than it has given. All lanes of the warp must call it.
+/// The block, rounded; each lane gets different elements from those it gave. All lanes of the warp must call it.
 template <class T>
 __device__ __forceinline__ RowPart row_part_of(const Block& d) {
   const int g = lane_of_warp() / 4, t = lane_of_warp() % 4;

@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kThreads) square_sum_kernel(const float* x, in
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-/// A block a row.
+/// One block per row.
 __global__ void __launch_bounds__(kThreads) begin_kernel(MuonMatrix m, double eps, const double* sums) {
   auto* warp_sums = shared_memory<double>();
   const double sum = block_sum<kThreads>(threadIdx.x < kMuonNormBlocks ? sums[threadIdx.x] : 0.0, warp_sums);

@@ -1,5 +1,5 @@
 // The steps between the products of Muon's orthogonalisation. Matrices are f32 with row strides in elements; rows of
-// `left` have pads. Errors: those of the launch.
+// `left` have pads. Functions return only errors of the launch.
 #pragma once
 
 #include "launch.h"
@@ -17,10 +17,10 @@ struct MuonMatrix {
 
 /// left = x / max(|x|, eps), with pads 0. |x| includes the pads between rows of x, which must be zeros. It is computed
 /// in f64: element e goes to accumulator e % (kMuonNormBlocks 256), and accumulators are added in a fixed order. Moves
-/// 12 bytes an element.
+/// 12 bytes per element.
 cudaError_t muon_begin(const MuonMatrix& m, double eps, double* workspace, cudaStream_t stream);
 
-/// to = fma(a, from, b to). Moves 12 bytes an element.
+/// to = fma(a, from, b to). Moves 12 bytes per element.
 struct ScaledSumArgs {
   float a;
   const float* from;
@@ -30,7 +30,7 @@ struct ScaledSumArgs {
 };
 cudaError_t scaled_sum(const ScaledSumArgs& args, cudaStream_t stream);
 
-/// x = scale left; the pads of x do not change. Moves 8 bytes an element.
+/// x = scale left; the pads of x do not change. Moves 8 bytes per element.
 cudaError_t muon_end(const MuonMatrix& m, float scale, cudaStream_t stream);
 
 }  // namespace ct::kernels

@@ -34,7 +34,7 @@ struct Batch {
   Type copy_type[kMost];
   bool aligned[kMost];
   int32_t count;
-  int32_t chunk;  // elements a block works on
+  int32_t chunk;  // elements that a block works on
 };
 
 // ---- one element. A pass has kStates, counted with the masters, how many of them it writes (kWritten), its numbers of
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(kThreads)
   const Slice<Pass::kStates> slice = batch.slices[at];
 
   auto* shared_step = shared_memory<typename Pass::Step>();
-  if (threadIdx.x == 0) {  // one thread a block divides in f64
+  if (threadIdx.x == 0) {  // one thread per block divides in f64
     if constexpr (Pass::kTrusted)
       *shared_step = pass.step(*scalars, slice.lr_scale, pass.ratios[batch.tensor[at]]);
     else

@@ -10,11 +10,11 @@
 
 namespace ct::kernels {
 
-/// images [n][channels][height][width], y [n][height/patch * width/patch][y_stride]. The first patch * patch * copies *
-/// channels elements of a row of y are pixels, the others 0; copies is 5, or 1 without a shift. Stores are 16 bytes
-/// wide if y and its stride are multiples of 16 bytes, otherwise one element; loads are one element wide.
-/// cudaErrorInvalidValue: an invalid size, or 2^31 stores or more. With e bytes an element it moves n (channels height
-/// width + tokens y_stride) e.
+/// Operands are images [n][channels][height][width] and y [n][tokens][y_stride] with tokens = height / patch * (width /
+/// patch). The first patch * patch * copies * channels elements of a row of y are pixels, the others 0; copies is 5, or
+/// 1 without a shift. Stores are 16 bytes wide if y and its stride are multiples of 16 bytes, otherwise one element;
+/// loads are one element wide. cudaErrorInvalidValue: an invalid size, or 2^31 stores or more. For e bytes per element,
+/// the launch moves n * (channels * height * width + tokens * y_stride) * e bytes.
 struct PatchesArgs {
   Type type;
   int64_t n, channels, height, width, patch, shift, y_stride;

@@ -302,7 +302,7 @@ cudaError_t max_pool(const MaxPoolArgs& a, cudaStream_t stream) {
 cudaError_t max_pool_grad(const MaxPoolGradArgs& a, cudaStream_t stream) {
   if (!is_image(a) || !is_window(a)) return cudaErrorInvalidValue;
   const bool side_by_side = a.stride == a.kernel && a.pad == 0;
-  // Threads: one a window, or one a pixel where windows overlap or leave pixels out.
+  // Threads: one per window, or one per pixel where windows overlap or leave pixels out.
   const auto rows = divide_up<int64_t>(a.height, side_by_side ? a.kernel : 1);
   const auto columns = divide_up<int64_t>(a.width, side_by_side ? a.kernel : 1);
   return with_type(a.type, [&]<class T>(T) {

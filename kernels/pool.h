@@ -1,22 +1,23 @@
 // Pooling over NHWC images: max pooling, alone or after bias and ReLU (the last part of ConvReluPool in ops.h), global
 // average pooling, and their gradients, as gathers without atomics. Activations have type `type`; arithmetic is f32.
 //
-// Windows are kernel x kernel, kernel <= 15, a stride apart; the first begins `pad` outside the image, 2 pad <= kernel.
-// Windows that do not fit completely into the padded image are left out: a line of m pixels has (m + 2 pad - kernel) /
-// stride + 1 windows. y, dy and argmax are [n][windows][windows][channels], argmax u8 with the place (row * kernel +
-// column) of the window's first maximum among the pixels in the image, by `x > best`: as on the CPU, a NaN wins only if
-// it is the first of them.
+// A window has kernel x kernel pixels, with kernel <= 15; neighbours are `stride` pixels apart. The first window begins
+// `pad` pixels outside the image, with 2 * pad <= kernel. Windows that do not fit completely into the padded image are
+// left out: a line of m pixels has (m + 2 * pad - kernel) / stride + 1 windows. y, dy and argmax are
+// [n][windows][windows][channels]. argmax (u8) is the place, row * kernel + column, of the first maximum among those
+// pixels of the window that are in the image, found by `x > best`: as on the CPU, a NaN wins only if it is the first of
+// these pixels.
 //
 // Accesses are 16 bytes wide (argmax: the same number of elements) if every pointer and the channels are multiples of
 // 16 bytes, otherwise one element. Launchers enqueue in the stream and return. cudaErrorInvalidValue: an invalid type,
-// size or stride, or 2^31 accesses or more of y (in a gradient: of dx). With e bytes an element, P elements of y and X
-// of the image:
+// size or stride, or 2^31 accesses or more of y (in a gradient: of dx). For e bytes per element, P elements of y and X
+// elements of the image, launches move these numbers of bytes:
 //
-//   max_pool           moves (X + P) e + P  (overlapping windows are read from the caches)
-//   relu_pool          moves 5 P e + P + 4 channels
-//   max_pool_grad      moves (X + P) e + P  (the same)
-//   average_pool       moves (X + n y_stride) e
-//   average_pool_grad  moves (X + n channels) e
+//   max_pool           (X + P) * e + P  (overlapping windows are read from the caches)
+//   relu_pool          5 * P * e + P + 4 * channels
+//   max_pool_grad      (X + P) * e + P  (overlapping windows are read from the caches)
+//   average_pool       (X + n * y_stride) * e
+//   average_pool_grad  (X + n * channels) * e
 #pragma once
 
 #include "element.h"
@@ -45,8 +46,9 @@ struct MaxPoolGradArgs {
 };
 cudaError_t max_pool_grad(const MaxPoolGradArgs& args, cudaStream_t stream);
 
-/// y[n][channel] = mean over pixels of x[n][pixel][channel]: pixel p is added to lane p % 16, then lanes in order,
-/// times 1 / pixels. y's rows have stride y_stride >= channels, pads are written as zeros. pixels >= 1.
+/// y[n][channel] = mean over pixels of x[n][pixel][channel]: pixel p is added to lane p % 16, then lanes are added in
+/// order, and the sum is multiplied by 1 / pixels. Rows of y have the stride y_stride >= channels; their pads are
+/// written as zeros. pixels must be >= 1.
 struct AveragePoolArgs {
   Type type;
   int64_t n, pixels, channels, y_stride;

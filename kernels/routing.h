@@ -2,11 +2,11 @@
 // src/graph/ops.h has the formulas: Route and RouteGrad.
 //
 // Rows of logits and dlogits have `stride` floats, the first `experts` of them used; pads of dlogits are written as
-// zeros; all other operands are dense. Arithmetic is f32. Routing takes three launches: one thread a row selects
-// experts, one block adds the loads, and one thread a row computes the row's slot by comparison with all other rows
-// (rows^2 top_k^2 reads, from the caches). Sums have a fixed order. Routing moves about 4 rows (3 experts + 4 top_k) +
-// 4 experts capacity bytes; the gradient 4 rows (3 experts + 2 top_k). Operands may have any alignment.
-// cudaErrorInvalidValue: invalid sizes.
+// zeros; all other operands are dense. Arithmetic is f32. Routing takes three launches: one thread per row selects
+// experts, one block adds the loads, and one thread per row computes the row's slot by comparison with all other rows
+// (rows^2 * top_k^2 reads, from the caches). Sums have a fixed order. Routing moves about 4 * rows * (3 * experts + 4 *
+// top_k) + 4 * experts * capacity bytes, the gradient 4 * rows * (3 * experts + 2 * top_k). Operands may have any
+// alignment. cudaErrorInvalidValue: invalid sizes.
 #pragma once
 
 #include "graph/routing_draws.h"

@@ -63,8 +63,8 @@ __global__ void __launch_bounds__(kThreads) pool(SequencePoolArgs a) {
   }
 }
 
-/// A warp a token. A lane sums packs of N adjacent channels, of every warp's width of channels one; kAtOnce of them are
-/// loaded before the first is waited for. Where accesses must not be Wide they are single elements of the same
+/// One warp per token. A lane sums packs of N adjacent channels, of every warp's width of channels one; kAtOnce of them
+/// are loaded before the first is waited for. Where accesses must not be Wide they are single elements of the same
 /// channels.
 template <class T, int N, int kAtOnce, bool Wide>
 __global__ void __launch_bounds__(kThreads) pool_grad(SequencePoolGradArgs a) {

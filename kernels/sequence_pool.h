@@ -5,11 +5,11 @@
 //   sequence_pool_grad  dx[t] = p[t] dy, dscore[t] = p[t] (g[t] - sum of p g), g[t] = x[t] . dy
 //
 // x, dx [n][tokens][channels] and y, dy [n][channels] have rows of `stride` elements; score, dscore [n][tokens] have
-// rows of `score_stride` elements, of which the first is the score. Pads are written as zeros. Arithmetic is f32. With
-// e bytes an element sequence_pool moves n tokens stride e, its gradient twice as much. If the pointers of rows and
-// `stride` are multiples of 16 bytes, sequence_pool accesses four elements at a time and its gradient, in a 16-bit
-// type, 16 bytes; otherwise one element. cudaErrorInvalidValue: an invalid type, size or stride, or more than 4096
-// tokens.
+// rows of `score_stride` elements, of which the first is the score. Pads are written as zeros. Arithmetic is f32. For e
+// bytes per element, sequence_pool moves n * tokens * stride * e bytes, its gradient twice as much. If the pointers of
+// rows and `stride` are multiples of 16 bytes, sequence_pool accesses four elements at a time, and its gradient in a
+// 16-bit type accesses 16 bytes at a time; otherwise each access is one element. cudaErrorInvalidValue: an invalid
+// type, size or stride, or more than 4096 tokens.
 #pragma once
 
 #include "element.h"

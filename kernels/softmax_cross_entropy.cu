@@ -104,8 +104,8 @@ __device__ __forceinline__ Row row_loss(const SoftmaxCrossEntropyArgs& a, int64_
   return {top, sum, static_cast<bool>(isfinite(loss))};
 }
 
-/// A warp a row. The logits of at most 32 * kHeld classes stay in registers: memory is read once, all of a row at once,
-/// and exponentials are not computed again for the gradient.
+/// One warp per row. The logits of at most 32 * kHeld classes stay in registers: memory is read once, all of a row at
+/// once, and exponentials are not computed again for the gradient.
 template <int kHeld>
 __global__ void __launch_bounds__(kWarps* kWarp, kResident) rows(SoftmaxCrossEntropyArgs a) {
   wait_for_previous();

@@ -9,10 +9,10 @@
 // the largest logit; sums over classes and the logarithm are f64, in a fixed order.
 //
 // logits, dlogits are f32 [n][classes] with a row stride of `stride` elements; pads of dlogits are written as zero; all
-// other operands are [n]. Any alignment. Runs in the stream, one warp a row. A row moves 4 classes bytes of logits
-// (of more than 1024 classes read three times, twice from the cache), 4 stride of dlogits and 16 of the other operands.
-// With a gradient and more than 8 rows a second kernel reads the losses, 4 bytes a row, to spread NaN.
-// cudaErrorInvalidValue: no classes, or more classes than `stride`.
+// other operands are [n]. Operands may have any alignment. The launch runs in the stream, one warp per row. A row moves
+// 4 * classes bytes of logits (more than 1024 classes are read three times, twice from the cache), 4 * stride bytes of
+// dlogits and 16 of the other operands. With a gradient and more than 8 rows a second kernel reads the losses, 4 bytes
+// per row, to spread NaN. cudaErrorInvalidValue: no classes, or more classes than `stride`.
 #pragma once
 
 #include "element.h"

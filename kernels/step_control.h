@@ -1,5 +1,5 @@
 // The decisions of a step, computed in the stream without the host: gradient norm, clipping, skipping, learning rate
-// and loss scale. Errors: those of the launch.
+// and loss scale. The function returns only errors of the launch.
 #pragma once
 
 #include "graph/loss_scale.h"
@@ -8,14 +8,14 @@
 
 namespace ct::kernels {
 
-/// Computed by one thread, with total = sums[0] + sums[1] + ... in this order:
+/// One thread computes, with total = sums[0] + sums[1] + ... in this order:
 ///   norm = sqrt(total) / leaves / unscale, where leaves = micro_batches / predivided
 ///   skip = total is not finite: ++skipped, ++bad_streak, and lr as in an applied step; otherwise
 ///   grad_scale = min(1, clip / (norm + 1e-6)) / leaves / unscale (torch.nn.utils.clip_grad_norm_; clip 0: off),
 ///   lr and coefficients = schedule[applied - window_begin], bad_streak = 0, ++applied.
-/// All in f64. `unscale` is 1 without a loss scale, otherwise the divisor of this step's gradients. The loss scale
-/// follows Micikevicius et al. (2018) and DeepSpeed: an overflow uses up hysteresis, then halves the scale down to
-/// `min`; `window` steps without an overflow double it. Reads 8 bytes a chunk.
+/// All of this is computed in f64. `unscale` is 1 without a loss scale, otherwise the divisor of this step's gradients.
+/// The loss scale follows Micikevicius et al. (2018) and DeepSpeed: an overflow uses up hysteresis, then halves the
+/// scale down to `min`; `window` steps without an overflow double it. The launch reads 8 bytes per chunk.
 struct StepControlArgs {
   const double* sums;
   int64_t count;

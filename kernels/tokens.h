@@ -6,10 +6,11 @@
 // beyond `columns` are written as zeros and not read. Accesses are 16 bytes wide if all pointers and both strides are
 // multiples of 16 bytes (in elements of `type`) and the strides are equal, otherwise one element. Launchers enqueue in
 // the stream and return. cudaErrorInvalidValue: an invalid type, size or stride, or 2^31 accesses or more of y (in a
-// gradient: of positions). With e bytes an element, X rows of x and Y = n tokens of y:
+// gradient: of positions). For e bytes per element, X rows of x and Y = n * tokens rows of y, launches move these
+// numbers of bytes:
 //
-//   tokens       moves (X columns + (Y + tokens + 1) stride) e
-//   tokens_grad  moves (X x_stride + Y stride) e + (tokens + 1) stride 4
+//   tokens       (X * columns + (Y + tokens + 1) * stride) * e
+//   tokens_grad  (X * x_stride + Y * stride) * e + 4 * (tokens + 1) * stride
 #pragma once
 
 #include "element.h"
@@ -26,7 +27,7 @@ struct TokensArgs {
 cudaError_t tokens(const TokensArgs& args, cudaStream_t stream);
 
 /// dx = dy, without row 0 if there is a class token (dclass_token not null); dpositions[t] = sum over n of dy[n][t]:
-/// image i is added to lane i % 16, then lanes in order; dclass_token = dpositions[0].
+/// image i is added to lane i % 16, then lanes are added in order; dclass_token = dpositions[0].
 struct TokensGradArgs {
   Type type;
   int64_t n, tokens, columns, x_stride, stride;

@@ -27,7 +27,7 @@ __device__ __forceinline__ void sum_at(const Terms& terms, int64_t i, float* out
   reinterpret_cast<Floats*>(out)[i] = sum;
 }
 
-/// A pack a thread, then an element a thread of the n - packs * kSize that are left.
+/// One pack per thread, then one element per thread of the n - packs * kSize that are left.
 __global__ void __launch_bounds__(kThreads) sum_kernel(Terms terms, float* out, int64_t n, int64_t packs) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < packs) sum_at<Pack<float>::kSize>(terms, i, out);

@@ -1,7 +1,7 @@
 // Sums of f32 in a guaranteed order: terms one after another, and the canonical tree over a step's leaves, which is the
 // same on any number of ranks. Each addition is rounded; an element's sum depends on that element alone. Accesses are
-// 16 bytes wide if all operands are aligned to 16 bytes. Everything runs in the stream. Errors: those of the launch,
-// and cudaErrorInvalidValue for an argument out of range.
+// 16 bytes wide if all operands are aligned to 16 bytes. Everything runs in the stream. Functions return errors of the
+// launch, and cudaErrorInvalidValue for an argument out of range.
 #pragma once
 
 #include "launch.h"
@@ -11,7 +11,7 @@ namespace ct::kernels {
 constexpr int kMaxTerms = 256;
 
 /// out[i] = ((terms[0][i] + terms[1][i]) + terms[2][i]) + ... for i < n. out may be one of the terms; otherwise
-/// operands must not overlap. Moves 4 (count + 1) bytes an element.
+/// operands must not overlap. Moves 4 (count + 1) bytes per element.
 struct SumInOrderArgs {
   const float* const* terms;  // on the host; may be reused on return
   int count;                  // 1 to kMaxTerms
@@ -29,7 +29,7 @@ cudaError_t sum_in_order(const SumInOrderArgs& args, cudaStream_t stream);
 ///
 /// The leaf's number is in device memory, and count_leaf() increments it, so a recorded launch can be replayed: the
 /// device decides which levels merge, with the same decision in all threads. The kernel does not check that there are
-/// enough levels. If m levels merge it moves 4 (m + 2) bytes an element: 12 on average, because half of all leaves
+/// enough levels. If m levels merge it moves 4 (m + 2) bytes per element: 12 on average, because half of all leaves
 /// merge with nothing. A sum of one leaf (no levels) with out = values moves 0 bytes.
 constexpr int kMaxLevels = 16;
 struct TreePushArgs {

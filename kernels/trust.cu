@@ -13,7 +13,7 @@ __device__ __forceinline__ double add_square(float x, double sum) {
   return __fma_rn(value, value, sum);
 }
 
-/// A block a chunk.
+/// One block per chunk.
 __global__ void __launch_bounds__(kThreads) lamb_moments_kernel(LambMomentsArgs args) {
   if (args.scalars->skip != 0) return;
   const MomentsChunk chunk = args.chunks[blockIdx.x];

@@ -1,5 +1,5 @@
 // The computations of LARS and LAMB on whole tensors: LAMB's first pass with the sums of squares of weights and updates
-// by chunk, and the trust ratios. Tables are in device memory. Errors: those of the launch.
+// by chunk, and the trust ratios. Tables are in device memory. Functions return only errors of the launch.
 #pragma once
 
 #include "launch.h"
@@ -19,7 +19,7 @@ constexpr int64_t kMomentsChunk = 4096;
 /// For each of the `count` chunks, computes Adam's moments and LAMB's update u of weights p (LambMomentsFormula of
 /// graph/optimizer_rules-inl.h), and the sums of p^2 and u^2 in f64: element e goes to accumulator e % 256, in
 /// ascending order, a = fma(x, x, a); accumulators are added as in square_sums (grad_norm.h). A skipped step writes
-/// nothing. Moves 24 bytes an element and 72 a chunk.
+/// nothing. Moves 24 bytes per element and 72 per chunk.
 struct LambMomentsArgs {
   const MomentsChunk* chunks;
   int64_t count;

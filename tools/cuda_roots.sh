@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the folders with CUDA's toolkit or parts of it, one a line. The first folder has the nvcc of the build: the
+# Prints the folders with CUDA's toolkit or parts of it, one per line. The first folder has the nvcc of the build: the
 # first nvcc found of version 12.8 or later (for sm_100). The search order is .third_party/cuda (from
 # tools/install_cuda.sh), CUDA_HOME (set by modules), the folder of the nvcc in PATH, /usr/local/cuda, and nvidia/* in
 # the packages of VIRTUAL_ENV and of the python3 in PATH (from pip). Without a toolkit the exit status is 1. Toolkits

@@ -47,7 +47,7 @@ if ! "$python" -m pip download --retries 1 --quiet --disable-pip-version-check -
   --python-version 3.11 --implementation cp --abi cp311 --platform "manylinux_2_28_$machine" \
   --dest "$work" --requirement "$work/requirements.txt" >"$work/log" 2>&1; then
   if grep -q 'DO NOT MATCH THE HASHES' "$work/log"; then
-    die "nvidia-cudnn-frontend $version has another hash than expected: compare it with the one in this script"
+    die "nvidia-cudnn-frontend $version has a different hash from the expected one: compare it with the one in this script"
   fi
   skip "pip cannot download nvidia-cudnn-frontend $version: $(grep -m 1 '^ERROR' "$work/log" || tail -n 1 "$work/log")"
 fi

@@ -33,7 +33,7 @@ DTYPES = ("fp32", "bf16")
 
 
 def run(net, dtype, seed):
-    """(a step's median milliseconds, bytes a rank and step, test accuracy in percent, test loss)"""
+    """(a step's median milliseconds, bytes per rank and step, test accuracy in percent, test loss)"""
     settings = {"data.path": os.path.abspath(chosen.data), "communication.reproducible": False,
                 "communication_data_type": dtype, "seed": seed, **dict(word.split("=", 1) for word in chosen.set)}
     output = harness.path("run")

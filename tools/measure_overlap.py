@@ -20,7 +20,7 @@ def options():
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="for all runs; repeatable")
     parser.add_argument("--stages", metavar="S,S", default="0,1,2,3", help="ZeRO stages; default: 0,1,2,3")
     parser.add_argument("--micro", metavar="N", type=int, default=32, help="micro-batch size; default: 32")
-    parser.add_argument("--accumulation", metavar="N", type=int, default=1, help="micro-batches a rank; default: 1")
+    parser.add_argument("--accumulation", metavar="N", type=int, default=1, help="micro-batches per rank; default: 1")
     parser.add_argument("--steps", metavar="N", type=int, default=12,
                         help="of a run, the first two not counted; default: 12")
     parser.add_argument("--rounds", metavar="N", type=int, default=3, help="runs of each kind, in turn; default: 3")
@@ -36,7 +36,7 @@ import network
 
 
 def run(net, stage, overlap):
-    """(a step's median seconds, bytes a rank and step, weights_sha256)"""
+    """(a step's median seconds, bytes per rank and step, weights_sha256)"""
     batch = 2 * chosen.micro * chosen.accumulation
     settings = {"data.path": harness.few(train=batch * chosen.steps, test=10), "data.on_corrupt": "skip",
                 "data.dataset": "cifar10", "steps_per_print": 1, "train.max_steps": chosen.steps,

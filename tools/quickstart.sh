@@ -109,7 +109,7 @@ cat <<DONE
 $trained on: $(device_of_run)$again
 The run's files are in $root/$run:
   best.bin, last.bin   weights (safetensors)
-  metrics.jsonl        one record a line: steps, evaluations, checkpoints
+  metrics.jsonl        one record per line: steps, evaluations, checkpoints
   config.yaml          the run's configuration
 Next:
   $name eval --ckpt $run/best.bin

@@ -22,7 +22,7 @@ inline constexpr std::string_view kWeightsFile = "weights.safetensors", kStateFi
 
 inline constexpr int kCheckpointVersion = 1;
 
-/// The run that checkpoints belong to: the model's name is compared when one is loaded.
+/// The run that a checkpoint belongs to. Loading a checkpoint compares the model's name.
 struct RunIdentity {
   std::string run;    // the run's id
   std::string model;  // "" accepts any

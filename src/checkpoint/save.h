@@ -43,8 +43,9 @@ class CheckpointSave {
   /// If the save is not over, it is abandoned, and Store::recover() removes its files.
   ~CheckpointSave() { given_up_ = true; }
 
-  /// Collective: is the save over? Continues as far as possible without waiting for a disk. Once it was true, no
-  /// function may be called. A failure on any rank throws the same Error on all; the unfinished folder is then removed.
+  /// Collective: is the save over? Continues as far as possible without waiting for a disk. Once it has returned true,
+  /// do not call poll() or finish() again. A failure on any rank throws the same Error on all; the unfinished folder is
+  /// then removed.
   bool poll() { return advance(/*wait=*/false); }
   /// Collective: waits until the save is over.
   void finish() {

@@ -79,7 +79,8 @@ std::string tensor_differences(const std::vector<LogicalTensor>& tensors, const 
 }
 
 void refuse_tensors(const Path& path, const std::string& differences, const std::string& why) {
-  fail(ExitCode::checkpoint, in_quotes(path.native()), " has other tensors than the model (", differences, "): ", why);
+  fail(ExitCode::checkpoint, in_quotes(path.native()), " has different tensors from the model's (", differences,
+       "): ", why);
 }
 
 void require_tensors(const std::vector<LogicalTensor>& tensors, const std::vector<TensorSpec>& wanted, const Path& path,

@@ -57,8 +57,10 @@ int verb_bench(const Words& words) {
   app.add_option("--windows", f.windows, "number of timed windows; their median is printed")
       ->check(CLI::Range(1, 1000));
   app.add_option("--seconds", f.window, "length of a window in seconds")->check(CLI::Range(0.001, 60.0));
-  app.add_flag("--ops", f.operations, "step on one rank: each operation against the device's measured peaks");
-  app.add_flag("--large", f.large, "--ops: also memory-bound operations on tensors of 256 MiB, against a copy");
+  app.add_flag("--ops", f.operations,
+               "step: times each operation on one rank and compares it with the device's measured peaks");
+  app.add_flag("--large", f.large,
+               "--ops: also times memory-bound operations on tensors of 256 MiB and compares them with a copy");
   add_device_options(app, files);
   app.add_flag("--json", f.json, "one JSON object instead of text");
   if (!parse(app, words)) return 0;

@@ -96,7 +96,7 @@ int check_config(const Words& words) {
   if (files.empty() && !overlay.empty()) files = {"default.yaml"};  // as train does
   if (files.empty())
     fail(ExitCode::usage, "FILE is required",
-         extra.env.empty() ? "" : str(", for ", in_quotes(extra.env), " names none"),
+         extra.env.empty() ? "" : str(", because ", in_quotes(extra.env), " names no configuration"),
          ": give a configuration; see cifar-train config check --help");
   if (!overlay.empty()) sources.files = {locate_config(overlay, kOverlayOption)};
   if (job.cuda_path) sources.overrides = {*job.cuda_path};

@@ -84,8 +84,8 @@ fs::path find_config(const std::string& name, const std::vector<fs::path>& direc
     fail(ExitCode::usage, culprit, ": it is a folder; give the path of a file");
   if (name.starts_with("/dev/fd/") || name.starts_with("/proc/self/fd/"))
     fail(ExitCode::usage, culprit,
-         ": nothing is open here under this name: mpirun and other launchers hand no pipe, as <(...) is one, on to "
-         "ranks; write its text into a file");
+         ": no file is open here under this name, because mpirun and other launchers do not pass pipes such as <(...) "
+         "on to ranks: write its text into a file");
   fail(ExitCode::usage, culprit, ": there is no such file here", looked,
        option == "--config" ? "; give a path, or leave it out for default.yaml" : "; give a path");
 }

@@ -72,7 +72,7 @@ int verify_data(const Words& words) {
   DataOptions options;
   options.add_to(app);
   OpenOptions opening;
-  app.add_option("--max-pixels", opening.pictures.max_pixels, "pictures: larger ones count as damaged")
+  app.add_option("--max-pixels", opening.pictures.max_pixels, "a picture with more pixels counts as damaged")
       ->check(positive_problem)
       ->capture_default_str();
   if (!parse(app, words)) return 0;

@@ -56,11 +56,11 @@ void require_replaceable(const Path& out, bool force) {
   const PathKind kind = kind_of(out);
   if (kind == PathKind::nothing) return;
   if (kind != PathKind::file)
-    fail(ExitCode::usage, in_quotes(out.native()), ": is not a file that can be replaced: give another --out");
+    fail(ExitCode::usage, in_quotes(out.native()), ": not a file, so it cannot be replaced: give another --out");
   if (!is_packed(MappedFile(out).bytes()))
     fail(ExitCode::usage, in_quotes(out.native()),
-         " was not written by this program, which would replace it: give another --out, or remove it first");
-  if (!force) fail(ExitCode::usage, in_quotes(out.native()), ": exists already: --force replaces it");
+         ": not a packed file, and only packed files are replaced: give another --out, or remove the file first");
+  if (!force) fail(ExitCode::usage, in_quotes(out.native()), " exists already: give --force to replace it");
 }
 
 int convert_to_packed(const Path& from, const Path& out, bool force, PackOptions options, Console& console) {

@@ -157,7 +157,7 @@ void print_table(const std::vector<StageEstimate>& stages, size_t configured, co
     if (with.problem.empty()) row("fits", [&](const StageEstimate& s) { return limits.allow(s) ? "yes" : "no"; });
   };
   const bool on_gpu = stages.front().rank.on_gpu;
-  std::printf(on_gpu ? "a rank, MB of its GPU\n" : "a rank, MB\n");
+  std::printf(on_gpu ? "per rank, MB of its GPU\n" : "per rank, MB\n");
   bytes("weights", [](const auto& s) { return s.rank.use.weights; });
   bytes("gradients", [](const auto& s) { return s.rank.use.gradients; });
   bytes("  of them partial sums", [](const auto& s) { return s.rank.partial_sums; });
@@ -174,7 +174,7 @@ void print_table(const std::vector<StageEstimate>& stages, size_t configured, co
     std::printf("a GPU with %d rank%s, MB\n", what.sharing.ranks_a_device, what.sharing.ranks_a_device == 1 ? "" : "s");
     bytes("total", [](const auto& s) { return s.device; });
     fits({.device = with.limits.device});
-    std::printf("a rank, MB of the host\n");
+    std::printf("per rank, MB of the host\n");
     bytes("offloaded optimizer state", [](const auto& s) { return s.rank.use.host; });
     bytes("page-locked copies", [](const auto& s) { return s.rank.mirrors; });
     bytes("collectives through the host", [](const auto& s) { return s.rank.staged; });
@@ -185,7 +185,7 @@ void print_table(const std::vector<StageEstimate>& stages, size_t configured, co
   std::printf("this host, MB\n");
   bytes("total", [](const auto& s) { return s.host; });
   fits({.host = with.limits.host});
-  std::printf("moved a rank and step\n");
+  std::printf("moved per rank and step\n");
   row("million elements",
       [](const StageEstimate& s) { return fmt::format("{:.3f}", s.traffic.training.elements * 1e-6); });
   bytes("MB", [](const auto& s) { return static_cast<int64_t>(s.traffic.training.bytes); });

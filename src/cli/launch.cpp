@@ -10,15 +10,15 @@
 namespace ct {
 namespace {
 
-/// Ranks would be told to launch, too.
+/// Refuses options of launch among those of the ranks, because each rank would launch ranks too.
 void require_none_of_launching(const Words& program) {
   LaunchFlags unused;
   CLI::App app;
   add_launch_options(app, unused, LaunchForms::long_only);
   const Words others = without_launch_options(app, program);
   if (const auto word = std::ranges::mismatch(program, others).in1; word != program.end())
-    fail(ExitCode::usage, "launch: ", *word, " stands behind ", in_quotes(program[0]),
-         ", which begins the options of the ranks: give the options of launch first");
+    fail(ExitCode::usage, "launch: ", *word, " comes after ", in_quotes(program[0]),
+         ", where the options of the ranks begin: give the options of launch first");
 }
 
 }  // namespace

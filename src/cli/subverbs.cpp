@@ -13,14 +13,14 @@ int run_family(const Family& family, const Words& words) {
   if (!words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "help")) {
     std::printf("cifar-train %s: %s\n\n", family.name, family.summary);
     for (const Verb& member : family.members) std::printf("  %-8s  %s\n", member.name, member.summary);
-    std::printf("\ncifar-train %s WORD --help lists the options of one.\n", family.name);
+    std::printf("\ncifar-train %s COMMAND --help lists the options of a command.\n", family.name);
     return 0;
   }
   for (const Verb& member : family.members)
     if (!words.empty() && words[0] == member.name) return member.run({words.begin() + 1, words.end()});
   const std::string known = joined(family.members, ", ", &Verb::name);
-  if (words.empty()) fail(ExitCode::usage, family.name, " needs one of ", known);
-  fail(ExitCode::usage, family.name, " knows no ", in_quotes(words[0]), "; there are ", known);
+  if (words.empty()) fail(ExitCode::usage, family.name, " needs a command: ", known);
+  fail(ExitCode::usage, in_quotes(words[0]), " is not a command of ", family.name, ": give one of ", known);
 }
 
 std::string plain(const std::string& text) {

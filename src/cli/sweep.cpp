@@ -65,11 +65,11 @@ void add_options(CLI::App& app, SweepFlags& f) {
 
 ConfigSources sources_of(const SweepFlags& f, std::vector<std::string>* warnings) {
   const ConfigSources sources = locate_configs(f.files, warnings);
-  for (const auto& file : sources.files) word_of_config(file);  // which all runs can read
+  for (const auto& file : sources.files) word_of_config(file);  // refuses pipes, which only one run could read
   for (const std::string& word : f.files.sets)
     if (word.starts_with("output="))
       fail(ExitCode::usage, "--set ", in_quotes(word),
-           ": a sweep names the folders of its runs itself, in the one of --output");
+           ": leave it out, because a sweep puts the folders of its runs into the one of --output");
   return sources;
 }
 
@@ -82,8 +82,8 @@ int64_t ranks_of(const Config& config, const SweepFlags& f) {
   return auto_ranks(config.batch, std::max<int64_t>(places / f.parallel, 1));
 }
 
-/// GPUs that each of the runs side by side has for itself: as many as the one with the most ranks needs. Error(usage)
-/// where there are too few.
+/// The number of GPUs that each of the parallel runs gets for itself: as many as the run with the most ranks needs.
+/// Error(usage) if there are too few.
 int64_t gpus_a_run(const std::vector<SweepOutcome>& runs, int64_t parallel) {
   int64_t most = 0;
   const Config* first = nullptr;
@@ -91,8 +91,8 @@ int64_t gpus_a_run(const std::vector<SweepOutcome>& runs, int64_t parallel) {
     if (!wants_cuda(run.config)) continue;
     if (!first) first = &run.config;
     if (parallel > 1 && first_gpu(run.config) != first_gpu(*first))
-      fail(ExitCode::usage, "--parallel ", parallel, ": ", run.run.text(/*with_seed=*/true), " uses another GPU (",
-           run.config.device, ") than others (", first->device, "): give one --device, or --parallel 1");
+      fail(ExitCode::usage, "--parallel ", parallel, ": ", run.run.text(/*with_seed=*/true), " uses ",
+           run.config.device, " and other runs use ", first->device, ": give one --device, or --parallel 1");
     most = std::max(most, run.ranks);
   }
   const int64_t gpus = first ? gpu_count(*first) : 0;  // none: the runs themselves say why

@@ -114,7 +114,7 @@ DryRunReport print_sizes(const TrainOptions& options, int ranks, bool dump_plan)
               printable(data.source.note).c_str());
   for (const std::string& line : notes_of(*data.train, *data.test)) std::printf("%s\n", line.c_str());
   warn(same_images(*data.train, *data.test));
-  std::printf("%ld parameters; batch %ld = %ld x %ld micro-steps x %d ranks; %ld steps an epoch\n",
+  std::printf("%ld parameters; batch %ld = %ld x %ld micro-steps x %d ranks; %ld steps per epoch\n",
               programs.graph.parameter_count(), batch.train, batch.micro, batch.accumulation, ranks,
               pipeline.steps_per_epoch());
   const EstimateOf what{.config = options.config,
@@ -126,7 +126,7 @@ DryRunReport print_sizes(const TrainOptions& options, int ranks, bool dump_plan)
   const StageEstimate stage = estimate_stage(*backend, what, options.config.zero_optimization.stage);
   const RankMemory& rank = stage.rank;
   std::printf(
-      "bytes a rank: %ld weights, %ld gradients (%ld of them partial sums), %ld optimizer, %ld activations and "
+      "bytes per rank: %ld weights, %ld gradients (%ld of them partial sums), %ld optimizer, %ld activations and "
       "workspace (%ld in training, %ld in evaluation), %ld gradient buckets, %s%ld snapshot for saving, "
       "%ld other\n",
       rank.use.weights, rank.use.gradients, rank.partial_sums, rank.use.optimizer, rank.use.activations, rank.training,
@@ -134,7 +134,7 @@ DryRunReport print_sizes(const TrainOptions& options, int ranks, bool dump_plan)
       rank.on_gpu ? 0 : rank.snapshot, rank.use.other + (rank.on_gpu ? 0 : rank.overhead));
   if (rank.on_gpu)
     std::printf(
-        "of the host's memory: %ld bytes a rank for offloaded optimizer state, %ld page-locked copies, %ld staged "
+        "of the host's memory: %ld bytes per rank for offloaded optimizer state, %ld page-locked copies, %ld staged "
         "collectives, %ld snapshot for saving, %ld other\n",
         rank.use.host, rank.mirrors, rank.staged, rank.snapshot, rank.overhead);
   DryRunReport report{.steps = run_steps(options.config, pipeline.steps_per_epoch()), .on_host = !rank.on_gpu};

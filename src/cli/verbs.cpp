@@ -65,7 +65,7 @@ bool parse(CLI::App& app, const Words& words) {
   } catch (const CLI::CallForAllHelp&) {
     std::fputs(app.help("", CLI::AppFormatMode::All).c_str(), stdout);
   } catch (const CLI::ExtrasError& e) {
-    // Training is the default verb: another behind its options would be a strange word to it.
+    // Training is the default verb, so its parser sees a verb that follows options as an unknown word.
     for (const std::string& word : app.remaining())
       if (std::ranges::any_of(verbs(), [&](const Verb& verb) { return word == verb.name; }))
         fail(ExitCode::usage, word, " is a verb, which comes first: cifar-train ", word, " ...");

@@ -58,8 +58,8 @@ struct ShardRange {
 using Ownership = std::vector<std::vector<ShardRange>>;  // by rank; no byte of `whole` twice
 
 /// The traffic of prepared collectives between ranks, counted by the rank that receives or reads the data, or writes it
-/// into another rank's memory. For n elements and N ranks, all_reduce moves 2 n (N-1)/N a rank on average, the others n
-/// (N-1)/N.
+/// into another rank's memory. For n elements and N ranks, all_reduce moves 2 n (N-1)/N per rank on average, the others
+/// n (N-1)/N.
 struct Traffic {
   int64_t elements = 0, bytes = 0;
   Traffic operator+(const Traffic& more) const { return {elements + more.elements, bytes + more.bytes}; }
@@ -86,23 +86,24 @@ class Communicator : public Bootstrap {
   /// which names the store (/dev/shm, TMPDIR) that is too small.
   virtual std::byte* allocate(size_t bytes) = 0;
 
-  /// Replaces data (from allocate(), with the same length on all ranks) by the tree sum over ranks; rank r is leaf r.
-  /// The default implementation reduce-scatters, then gathers the slices.
+  /// Replaces `data` by its tree sum over ranks; rank r is leaf r. `data` is from allocate() and equally long on all
+  /// ranks. The default implementation reduce-scatters, then gathers the slices.
   virtual std::unique_ptr<Collective> all_reduce(std::span<float> data, SumOrder order = SumOrder::canonical);
-  /// `whole` (from allocate(), with the same length on all ranks) contains f32 leaves, at most `leaves` a step from all
-  /// ranks together. This rank's sums are written to its ranges of `shard`, which is any memory outside `whole`, or
-  /// `whole` itself with every range at its place.
+  /// Sums f32 leaves, which ranks write into `whole`: at most `leaves` per step from all ranks together. `whole` is
+  /// from allocate() and equally long on all ranks. This rank's sums are written to its ranges of `shard`, which is
+  /// either memory outside `whole`, or `whole` itself; then every range has the same offset in both.
   virtual std::unique_ptr<Reduction> reduce_scatter(std::span<float> whole, float* shard, Ownership ranges,
                                                     int64_t leaves, SumOrder order = SumOrder::canonical) = 0;
   /// Are ranks on different hosts, so that sums in 16 bits save enough time?
   virtual bool narrows() const { return false; }
-  /// If narrows(): the sums above, in SumOrder::any; `narrowing` has ranges of `data` or `whole`. Each rank's part is
-  /// rounded once and added in f32; an all_reduce rounds the sum again.
+  /// Only if narrows(): the two sums above in SumOrder::any, with the elements of `data` or `whole` that `narrowing`
+  /// lists sent in 16 bits. Each rank's part is rounded once and added in f32; an all_reduce rounds the sum again.
   virtual std::unique_ptr<Collective> narrow_all_reduce(std::span<float> data, const Narrowing& narrowing);
   virtual std::unique_ptr<Reduction> narrow_reduce_scatter(std::span<float> whole, float* shard, Ownership ranges,
                                                            int64_t leaves, const Narrowing& narrowing);
-  /// Completes `whole` (any memory) on every rank, including its own ranges, from the owners' shards (from allocate(),
-  /// with the same length on all ranks). whole may be the shard itself, with every range at its place.
+  /// Fills `whole` on every rank, its own ranges included, from the shards of all owners. `shard` is from allocate()
+  /// and equally long on all ranks; `whole` is any memory, or the shard itself; then every range has the same offset in
+  /// both.
   virtual std::unique_ptr<Collective> all_gather(std::span<std::byte> whole, std::span<std::byte> shard,
                                                  Ownership ranges, TrafficKind kind = TrafficKind::training) = 0;
   /// Traffic so far. May be called while another thread launches.

@@ -1,8 +1,8 @@
 // The steps of data.augment, which change a sample between its data set and the model, in the order of the list.
 //
 // Decoding and resizing run on the host, in DataSet::read(), including a random_resized_crop of pictures. All other
-// steps are drawn here and applied by the device: the operation augment applies crops and flips in one move of the
-// pixels (Draw), and edits before it apply all other steps (graph/edit_draw.h).
+// steps are drawn here and applied by the device: the operation Augment applies crops and flips in one move of the
+// pixels (Draw); Edit operations before it apply the rest (graph/edit_draw.h).
 //
 // Every draw is keyed by (seed, epoch, image, place in the list), so every caller gets the same.
 #pragma once
@@ -107,7 +107,7 @@ AugmentStep augment_step(std::string_view name);
 std::string_view name_of(const AugmentStep& step);
 /// The keys of the step, bound to the members of `step`.
 std::vector<ConfigKey> keys_of(AugmentStep& step);
-/// A rule between the step's keys that does not hold.
+/// The fault of keys that contradict each other; nullopt: none do.
 std::optional<ConfigFault> fault_of(const AugmentStep& step);
 
 // ---- draws

@@ -75,7 +75,7 @@ void Loader::plan(size_t i) {
   set_.prefetch(slot.images, {});
 }
 
-/// Goes on from another place than expected: what was read ahead is forgotten.
+/// Continues from a different place from the expected one: discards what was read ahead.
 void Loader::restart(std::unique_lock<std::mutex>& lock, int64_t number) {
   for (Slot& slot : ring_) slot.begun = slot.images.size();
   arrived_.wait(lock, [&] { return readers_ == 0; });

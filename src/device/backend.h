@@ -110,8 +110,8 @@ class Backend {
   virtual Memory pin(std::span<std::byte> memory) = 0;
   /// Copies between memory of allocate(), allocate_host() and pin(), in any direction.
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
-  /// A small copy that can be recorded: its first call copies slot 0, each later one the slot after that of the call
-  /// before it. Empty if copy() is better, or if no copies are needed.
+  /// A function for a small copy that can be recorded. Each call copies the next slot of the ring, from slot 0 on.
+  /// Empty if copy() is better, or if no copies are needed.
   virtual std::function<void()> ring_copy(const RingCopy&) { return {}; }
   /// Fills memory of allocate() with zeros.
   virtual void clear(void* at, size_t bytes) = 0;
@@ -121,11 +121,12 @@ class Backend {
   virtual std::unique_ptr<Instant> make_instant() = 0;
 
   virtual std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) = 0;
-  /// The libraries' algorithms (plans) that operations use. A plan that is not available is replaced by a new choice.
+  /// The algorithms (plans) that operations use in libraries. If a stored plan is not available here, a new choice
+  /// replaces it.
   PlanBook plans;
-  /// Records the launches of `body`, all of which must have been launched before. body runs once without any effect,
-  /// even if it throws; the same launches may then still succeed one by one. Null if the device does not benefit from
-  /// recording.
+  /// Calls `body` once and records its launches instead of executing them; each must have been executed before. If
+  /// recording fails (`body` may throw), nothing was executed, and the same launches may still succeed one by one. Null
+  /// if the device does not benefit from recording.
   virtual std::unique_ptr<Replay> record(const std::function<void()>& body) = 0;
 };
 

@@ -33,8 +33,8 @@ class CommQueue {
   int64_t started() const { return started_.load(std::memory_order_relaxed); }
   /// Waits until communication `number`, counted from 0, is complete. Rethrows an exception of any communication.
   void wait(int64_t number);
-  /// Waits until all are complete. The destructor drops queued communications, for which other ranks may wait, so a
-  /// regular end must drain first.
+  /// Waits until all are complete. The destructor drops queued communications, for which other ranks may wait, so
+  /// before a normal end the caller must drain.
   void drain() { wait(started() - 1); }
 
  private:

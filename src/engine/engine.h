@@ -59,10 +59,11 @@ class Engine {
   /// Resumes counting from a checkpoint.
   void restore(const Outcome& outcome);
 
-  /// The summed image losses of every global micro-batch since the last call, in order: S of them a step. Collective.
-  std::vector<double> drain_losses();
-  /// The same for the load balances of its mixtures of experts (Route), summed. Empty if the model has none.
+  /// For each global micro-batch since the last call, in order, the sum of its images' losses: S sums per step.
   /// Collective.
+  std::vector<double> drain_losses();
+  /// For each of these micro-batches, the sum of the load balances of the model's mixtures of experts (Route). Empty if
+  /// the model has none. Collective.
   std::vector<double> drain_balances();
 
   /// The current state buffers, the masters first. After writing into them the caller must call state_written().
@@ -72,8 +73,8 @@ class Engine {
 
   /// Sets the average of the weights, if there is one, to the weights.
   void begin_average();
-  /// Collective: swaps the weights with their average, and updates the weights of compute type. A second call swaps
-  /// them back, to the bit; training, saving and comparing require that call first.
+  /// Collective: swaps the weights with their average, and updates the weights of compute type. Before training, saving
+  /// or comparing, a second call must swap them back, which restores every bit.
   void exchange_average();
 
   /// The part of the flat order that this rank saves; the parts of all ranks cover everything once.
@@ -122,7 +123,7 @@ class Engine {
   std::vector<std::vector<double>> local_balances_;  // of each mixture of experts
 };
 
-/// The forward pass over the parameters of an engine, or any others, in the form for layers.
+/// The forward pass over the parameters of an engine, or any others, in the layout that layers read.
 class Evaluator {
  public:
   Evaluator(Backend& backend, Communicator& comm, LoweredProgram program, const BindOptions& options);

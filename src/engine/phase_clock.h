@@ -12,8 +12,8 @@
 
 namespace ct {
 
-/// There are exchanges of a micro-step (gradients; parameters in ZeRO stage 3) and of the update (norms, new
-/// parameters). If they overlap computation, only the time for which computation waits counts.
+/// `exchange` belongs to a micro-step (gradients; parameters in ZeRO stage 3), `update_exchange` to the update (norms,
+/// new parameters). If they overlap computation, only the time for which computation waits counts.
 enum class StepPhase : uint8_t { forward, backward, exchange, update, update_exchange };
 inline constexpr size_t kPhases = 5;
 

@@ -5,7 +5,7 @@
 // Elements form groups of 128. Element i of a group belongs to block i % 16 of the group. Blocks are counted through
 // all groups of the operation. Block b is the four words of Philox for the counter below: eight numbers of 16 bits, the
 // lower half of a word first. Element i uses number i / 16 of its block, and is kept if that number is below
-// keep_below(p). So sixteen adjacent elements come from sixteen lanes, and a mask costs half a word an element.
+// keep_below(p). So sixteen adjacent elements come from sixteen lanes, and a mask costs half a word per element.
 //
 // Kernels include this too; the functions that they call are constexpr.
 #pragma once

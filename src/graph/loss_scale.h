@@ -1,6 +1,6 @@
 // The loss scale of fp16 training as data: the loss is multiplied by it, so that small gradients do not vanish, and
-// gradients are divided by it before the update. kernels/step_control.cu, which includes this too, changes it;
-// tests/reference/loss_scale.h defines the rules.
+// gradients are divided by it before the update. kernels/step_control.cu, which includes this header, changes the scale
+// by the rules that tests/reference/loss_scale.h defines.
 #pragma once
 
 #include <cstdint>

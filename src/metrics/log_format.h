@@ -26,7 +26,7 @@ struct LossLine {
 /// loss: 2.3026", on one line.
 std::string loss_line(LogFormat format, const LossLine& line);
 
-/// A class's name padded to at least five bytes, as by the tutorial's "%5s"; fmt would count characters.
+/// A class's name, padded to at least five bytes, as the tutorial's "%5s" pads it; fmt would count characters instead.
 std::string padded_name(std::string_view name);
 
 /// The moving average of the steps' losses for `ema_loss`. It begins each epoch at 0 without bias correction, so the

@@ -51,7 +51,8 @@ MetricsLog::MetricsLog(FileSystem& files, const Path& run)
     csv_.file.append(csv_header());
   } else if (!csv.starts_with(csv_header() + "\n")) {  // a run's own was brought up to date by rewind()
     fail(ExitCode::usage, in_quotes(csv_path(run).native()),
-         " has other columns than this program writes, and its folder has no metrics.jsonl: move it away");
+         " has different columns from those that this program writes, and its folder has no metrics.jsonl: move it "
+         "away");
   }
 }
 

@@ -1,4 +1,4 @@
-// metrics.jsonl and metrics.csv of a run: one record a line, appended during the run.
+// metrics.jsonl and metrics.csv of a run: one record per line, appended during the run.
 #pragma once
 
 #include <deque>

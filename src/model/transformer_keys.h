@@ -19,14 +19,14 @@ inline ConfigKey heads_key(int64_t& heads) {
 inline ConfigKey mlp_dim_key(int64_t& mlp_dim) {
   return {"mlp_dim", &mlp_dim, "width inside a feed-forward layer", {.min = 1, .max = 16384}};
 }
-/// A mask keeps a multiple of 1/65,536 of the elements (graph/dropout_key.h): above this limit the rounding error would
-/// exceed a hundredth of the kept share.
+/// The share of elements that a mask keeps is rounded to a multiple of 1/65,536 (graph/dropout_key.h): above this limit
+/// the rounding error would exceed a hundredth of that share.
 inline const ConfigRule kDropout{.min = 0, .max = 0.999};
 inline ConfigKey dropout_key(double& dropout) {
-  return {"dropout", &dropout, "dropout of the branches' results", kDropout};
+  return {"dropout", &dropout, "dropout rate in attention and feed-forward branches", kDropout};
 }
 inline ConfigKey emb_dropout_key(double& dropout) {
-  return {"emb_dropout", &dropout, "dropout of the embedded tokens", kDropout};
+  return {"emb_dropout", &dropout, "dropout rate of the embedded tokens", kDropout};
 }
 
 /// The number of heads must divide the width of a token.

@@ -40,7 +40,7 @@ struct StepLr {
 
   std::vector<ConfigKey> keys() {
     return {{"step_size", &step_size, "optimizer steps at one rate", {.min = 1}},
-            {"gamma", &gamma, "factor of the rate after every step_size steps", kNotNegative}};
+            {"gamma", &gamma, "factor applied to the rate every step_size steps", kNotNegative}};
   }
   std::optional<ConfigFault> fault() const {
     if (step_size < 1) return ConfigFault{"step_size", "must be given: the optimizer steps at one rate"};

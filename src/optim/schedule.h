@@ -1,11 +1,11 @@
 // The table of schedules: pure functions of the number of applied steps, in double. A module is a struct of a
 // schedule's keys, with kType, keys() and fault() as in optim/optimizer.h and the members
-//   at()          the rates of applied step number `step`, counted from 0, from the optimizer's rates
-//   kOverridesLr  optional: the key that replaces the optimizer's rate
-//   fit_run()     optional: takes the number of the run's steps; called before at()
-//   doubt()       optional: a warning of a probable mistake, "KEY ...: the remedy"; "": none
-//   fault_of_run()     optional: the fault of its keys in a run with this number of steps
-//   overrides_betas()  optional: the values that replace the optimizer's betas, for messages; "": none
+//   at()                 the rates of applied step number `step`, counted from 0, from the optimizer's rates
+//   kOverridesLr         optional: the key that replaces the optimizer's rate
+//   fit_run()            optional: takes the number of the run's steps; called before at()
+//   doubt()              optional: a warning of a probable mistake, "KEY ...: the remedy"; "": none
+//   fault_of_run(steps)  optional: the fault of its keys in a run of `steps` steps
+//   overrides_betas()    optional: the values that replace the optimizer's betas, for messages; "": none
 #pragma once
 
 #include "optim/deepspeed_schedules.h"
@@ -66,7 +66,7 @@ inline bool has_betas(const Optimizer& optimizer) {
   return std::visit([]<class O>(const O&) { return O::kBetas == BetasAre::pair; }, optimizer);
 }
 
-/// fault_of_run() of schedules that have it, if they change the optimizer's betas.
+/// fault_of_run() of schedules that have it; nullopt if the optimizer has no betas, which are all that it checks.
 inline std::optional<ConfigFault> fault_of_run(const LrSchedule& schedule, const Optimizer& optimizer, int64_t steps) {
   if (!has_betas(optimizer)) return {};
   return std::visit(

@@ -20,7 +20,7 @@ struct FlatLayout {
   /// The terms of norms: pieces of at most kChunk elements, cut inside the grains of parameters (not of statistics), so
   /// that neither padding nor the number of ranks moves a boundary of a sum.
   std::vector<Range> chunks;
-  /// The form for layers: weights in the compute type, vectors in f32.
+  /// The layout that layers read: weights in the compute type, vectors in f32.
   std::vector<Run> runs;
   int64_t numel = 0;
   int64_t compute_bytes = 0;
@@ -34,7 +34,7 @@ struct UpdateRange {
   optim::Treatment treatment = {};
   bool statistic = false;
   double momentum = 0;  // of a statistic
-  int64_t tensor = -1;  // the parameter, with Tensors::apart
+  int64_t tensor = -1;  // the parameter's index with Tensors::apart, else (and for a statistic) -1
 };
 enum class Tensors : uint8_t { together, apart };
 /// `treatments`: by parameter. Adjacent parameters with the same treatment form one range, except with Tensors::apart.

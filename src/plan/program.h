@@ -17,10 +17,10 @@ namespace ct {
 struct Step {
   Op op;
   int time = 0;    // number of the graph's operation: the clock of live ranges, the same in micro and last
-  int after = -1;  // computation: number of this program's latest communication that must be complete; -1: none
+  int after = -1;  // computation: waits for this program's communications up to this number; -1: for none
   bool is_recompute =
       false;              // computation: recomputes values of an earlier step that were not kept, with the same bits
-  int after_update = -1;  // micro, last: like `after`, for communications of the preceding update program
+  int after_update = -1;  // in micro and last: like `after`, for communications of the preceding update
 };
 using Program = std::vector<Step>;
 
@@ -42,7 +42,7 @@ struct ZeroOptions {
 struct Distribution {
   int ranks = 1;
   int rank = 0;
-  int accumulation = 1;  // micro-steps a rank and step
+  int accumulation = 1;  // micro-steps per rank and step
   int zero_stage = 0;
   bool reproducible = true;
   ZeroOptions zero;
@@ -60,8 +60,7 @@ enum class StateKind : uint8_t { weights, ema, moment };
 /// Weights and their average include running statistics; moments of an optimizer do not.
 constexpr bool has_statistics(StateKind kind) { return kind != StateKind::moment; }
 
-/// The parameters of a state: all, the learnt ones, the matrices and convolutions among the learnt ones, or all other
-/// learnt ones.
+/// Which parameters have a state: all, the learnt ones, the learnt matrices and convolutions, or the other learnt ones.
 enum class Scope : uint8_t { all, learnt, matrices, others };
 inline bool is_matrix(const Parameter& p) { return !p.statistic && (p.shape.size() == 2 || p.shape.size() == 4); }
 inline bool is_in(Scope scope, const Parameter& p) {

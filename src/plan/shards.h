@@ -1,5 +1,5 @@
-// The partition of the flat order over ranks: whole grains, assigned unit by unit, so that each rank's part of every
-// unit and its memory are as equal as grains allow, for any number of ranks.
+// The partition of the flat order over ranks. Each grain (FlatLayout::grains) goes to one rank, unit by unit, so that
+// the ranks' parts of every unit and their memory are as equal as grains allow, for any number of ranks.
 #pragma once
 
 #include <vector>
@@ -35,7 +35,7 @@ struct ParameterRows {
   int64_t begin, end;
   Range storage;
 };
-/// The rows of all parameters inside ranges of whole grains.
+/// The rows of all parameters inside ranges that cut no grain.
 std::vector<ParameterRows> rows_in(const Graph& graph, const FlatLayout& flat, const std::vector<Range>& ranges);
 
 }  // namespace ct

@@ -38,8 +38,8 @@ void require_same_machine(Communicator& comm, const std::string& device);
 /// require_same for every effective key.
 void require_same_config(Communicator& comm, const Config& config);
 
-/// CRC32C of every parameter in this rank's weights for computation; empty if ranks have no whole copies (ZeRO stage
-/// 3).
+/// CRC32C of every parameter, in the copy of the weights with which this rank computes; empty if ranks have no whole
+/// copies (ZeRO stage 3).
 std::vector<uint32_t> replica_checksums(Engine& engine, const Graph& graph);
 
 /// Checks that the ranks' whole copies of the weights are equal (communication.check_interval). Throws Error(bug) with

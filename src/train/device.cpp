@@ -80,7 +80,7 @@ std::unique_ptr<Communicator> make_collectives(const Config& config, Backend& ba
   sharing_here.ranks_a_device = static_cast<int>(std::count(devices.begin(), devices.end(), backend.identity()));
   if (shared && !config.communication.share_device)
     fail(ExitCode::usage, "ranks ", a, " and ", b, " have the same GPU (", devices[a],
-         "); start at most one rank a GPU, or set communication.share_device: true");
+         "); start at most one rank per GPU, or set communication.share_device: true");
   if (shared && wanted == CommBackend::nccl)
     fail(ExitCode::usage, "communication.backend: nccl needs a GPU for every rank, but ranks ", a, " and ", b,
          " share one; use auto");
@@ -115,8 +115,8 @@ void require_arithmetic(const Config& config, const Backend& backend) {
 
 void require_arithmetic_of_begun(const Backend& backend) {
   if (const std::string problem = backend.problem_with(DType::bf16); !problem.empty())
-    fail(ExitCode::usage, "the run began in bf16, which bf16.enabled: auto chose there, but ", problem,
-         ": continue it on a machine that has it, or start over with --reset or another --output");
+    fail(ExitCode::usage, "the run began in bf16, which bf16.enabled: auto chose on its first machine, but ", problem,
+         ": continue it on a machine that computes in bf16, or start over with --reset or another --output");
 }
 
 bool wants_cuda(const Config& config) {
@@ -129,7 +129,7 @@ int first_gpu(const Config& config) { return gpus_of(config).first; }
 void require_gpu_each(const Config& config, int64_t ranks, int64_t gpus) {
   if (ranks > gpus && !config.communication.share_device)
     fail(ExitCode::usage, ranks, " ranks on ", counted(gpus, "GPU"),
-         ": start at most one rank a GPU, or set communication.share_device: true");
+         ": start at most one rank per GPU, or set communication.share_device: true");
 }
 
 void require_fitting_device(const Config& config, bool on_gpu) {

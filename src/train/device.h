@@ -57,7 +57,7 @@ class RankDevice {
   /// Collective; the calling thread must be the one that launches kernels. `host` must outlive the object. Error(usage)
   /// if two ranks have the same GPU without communication.share_device.
   RankDevice(const Config& config, Communicator& host, const std::string& memory_advice = kTrainWithLess);
-  /// The regular end, called by all ranks when all users of collectives() are destroyed; `host` remains usable. Without
+  /// The normal end, called by all ranks when all users of collectives() are destroyed; `host` remains usable. Without
   /// it (after an error) the destructor does not wait for other ranks.
   void finish();
   Backend& backend() { return *backend_; }

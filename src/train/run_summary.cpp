@@ -45,7 +45,7 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
                "; batch ", batch.train, " = ", batch.micro, " x ", batch.accumulation, " micro-steps x ", d.ranks,
                " ranks"));
   const int64_t left = session.pipeline().images() % batch.train;
-  log.note(str(session.steps_per_epoch(), " steps an epoch, ", total_steps_, " in all",
+  log.note(str(session.steps_per_epoch(), " steps per epoch, ", total_steps_, " in all",
                left ? str("; ", counted(left, "image"), left == 1 ? " is" : " are", " left over each epoch") : ""));
   if (!config.batch.micro && checkpoint.empty())
     log.note(

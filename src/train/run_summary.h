@@ -17,7 +17,7 @@ class RunSummary {
   void announce(const std::string& config_source, const std::string& checkpoint) const;
   /// The tutorial's last lines: some labels and predictions, accuracy, accuracy by class.
   void print_results(const Evaluation& test) const;
-  /// {"peak_bytes": {...}, "traffic": {...}}: bytes a rank, and elements and bytes that a rank moved in a step; means
+  /// {"peak_bytes": {...}, "traffic": {...}}: bytes per rank, and elements and bytes that a rank moved in a step; means
   /// over ranks. "total" is the allocated memory by category; "process" and "proportional" are the operating system's
   /// VmHWM and Pss. `snapshot_bytes`: of asynchronous saves; `moved`, `norms`: by this rank in all steps. Collective.
   Json usage(size_t snapshot_bytes, const Traffic& moved, const Traffic& norms) const;

@@ -51,7 +51,7 @@ class TrainingSession {
 
   /// Throws if a data file was truncated or overwritten, so that results from it are not saved or reported.
   void check_data() const;
-  /// The regular end, after all computation. Without it (after an error) the destructor does not wait for other ranks.
+  /// The normal end, after all computation. Without it (after an error) the destructor does not wait for other ranks.
   void finish();
 
   Communicator& comm() { return comm_; }

@@ -109,7 +109,7 @@ CommQueueOptions comm_queue_options(const Config& config) {
   return {.overlap_comm = config.zero_optimization.overlap_comm};
 }
 
-/// A value for each of `channels`: as many as were given, or the one that all of them are.
+/// One value for each of `channels`: the given values, or, if all of these are equal, that value for every channel.
 static std::vector<double> by_channel(const char* key, const std::vector<double>& given, int64_t channels) {
   if (static_cast<int64_t>(given.size()) == channels) return given;
   if (!std::equal(given.begin() + 1, given.end(), given.begin()))
@@ -179,7 +179,7 @@ PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, 
 HoldOut training_parts(uint64_t seed, int64_t count, int64_t limit, int64_t validation) {
   if (limit > count)
     fail(ExitCode::usage, "data.limit: ", limit, " is more than the ", counted(count, "training image"),
-         "; lower it, or 0 takes all");
+         "; lower it, or set it to 0 to use all");
   return hold_out(seed, limit > 0 ? limit : count, validation);
 }
 
@@ -192,8 +192,8 @@ static std::optional<RandomResizedCrop> crop_of_pictures(const std::vector<Augme
     if (const auto* found = std::get_if<RandomResizedCrop>(&step)) {
       if (!first || crop)
         fail(ExitCode::usage,
-             "data.augment: random_resized_crop crops pictures while they are decoded, before the other steps: list it "
-             "once, and first except for flips");
+             "data.augment: random_resized_crop is applied while pictures are decoded: list it once, with no steps but "
+             "flips before it");
       crop = *found;
     } else if (!std::holds_alternative<Flip>(step) && !std::holds_alternative<AlternatingFlip>(step)) {
       first = false;

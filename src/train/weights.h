@@ -52,7 +52,7 @@ void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLay
 /// The layer that computes the logits: "fc".
 std::string head_of(const Graph& graph);
 
-/// load_weights() into memory of flat.compute_bytes, in the form for layers.
+/// load_weights() into memory of flat.compute_bytes, in the layout that layers read.
 void load_compute_weights(const SafetensorsFile& file, WeightSet set, const Graph& graph, const FlatLayout& flat,
                           std::byte* params);
 

@@ -260,7 +260,7 @@ TEST_F(ConfigTest, TensorBoardAsDeepSpeedWritesIt) {
   // Where they are off the other keys do not count.
   EXPECT_TRUE(load(kAdam + "tensorboard: {enabled: false, output_path: logs}\n") == load(kAdam));
   EXPECT_PART(error(kAdam + "tensorboard: {enable: true}"), "did you mean 'tensorboard.enabled'");
-  EXPECT_PART(error(kAdam + "tensorboard: {job_name: a/b}"), "c.yaml:2:25: tensorboard.job_name names one folder");
+  EXPECT_PART(error(kAdam + "tensorboard: {job_name: a/b}"), "c.yaml:2:25: tensorboard.job_name must name one folder");
 }
 
 TEST_F(ConfigTest, CsvMonitorAsDeepSpeedWritesIt) {
@@ -275,7 +275,7 @@ TEST_F(ConfigTest, CsvMonitorAsDeepSpeedWritesIt) {
   EXPECT_PART(to_yaml(given), "csv_monitor:\n  enabled: true\n  output_path: logs\n  job_name: first\n");
   EXPECT_TRUE(load(kAdam + "csv_monitor: {enabled: false, output_path: logs}\n") == load(kAdam));
   EXPECT_TRUE(load(kAdam + "csv_monitor: {enabled: auto, job_name: auto}\n") == load(kAdam));
-  EXPECT_PART(error(kAdam + "csv_monitor: {job_name: a/b}"), "c.yaml:2:25: csv_monitor.job_name names one folder");
+  EXPECT_PART(error(kAdam + "csv_monitor: {job_name: a/b}"), "c.yaml:2:25: csv_monitor.job_name must name one folder");
 }
 
 TEST_F(ConfigTest, OneCycleSaysWhatItOverrides) {

@@ -50,7 +50,7 @@ TEST(Elasticity, TheBatchIsTheSameForAllThatFit) {
                            Elasticity{.max_train_batch_size = 2000, .micro_batch_sizes = {2, 4, 6}, .version = 0.1}};
   EXPECT_EQ(derive_batch(keys, 1), (BatchSizes{1680, 6, 280}));
   EXPECT_EQ(derive_batch(keys, 7), (BatchSizes{1680, 6, 40}));
-  EXPECT_EQ(derive_batch(keys, 105), (BatchSizes{1680, 4, 4}));  // 16 images a rank, which 6 does not divide
+  EXPECT_EQ(derive_batch(keys, 105), (BatchSizes{1680, 4, 4}));  // 16 images per rank, which 6 does not divide
   EXPECT_EQ(derive_batch(keys, 840), (BatchSizes{1680, 2, 1}));
   EXPECT_EQ(fitting_ranks(keys, 5), (std::vector<int64_t>{1, 2, 3, 4, 5}));
   EXPECT_EQ(auto_ranks(keys, 9), 8);

@@ -116,7 +116,7 @@ void check(const Case& c) {
   }
 }
 // Strides and widths whose runs are of every length that a pack of 4 or of 8 allows; images that are no whole number of
-// packs; more than one block an image.
+// packs; more than one block per image.
 const Shape kShapes[] = {{1, 1, 1, 1, 1, 1}, {2, 2, 3, 1, 5, 3}, {3, 4, 3, 4, 4, 3},  {3, 3, 3, 5, 7, 4},
                          {2, 2, 3, 4, 8, 8}, {2, 2, 5, 3, 6, 6}, {2, 2, 1, 4, 10, 2}, {2, 2, 9, 2, 12, 12}};
 

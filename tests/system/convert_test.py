@@ -92,7 +92,7 @@ def a_packed_folder_trains_as_the_folder_does():
     other = path("other", "b.ctpack")
     convert("--from", folder("others", seed=1), "--out", other)
     words = train_words(parts, settings(other, train__epochs=9), config=LINEAR)
-    fails(CHECKPOINT, run("train", *words), "other images", "data.path")
+    fails(CHECKPOINT, run("train", *words), "different images", "data.path")
 
 
 @check

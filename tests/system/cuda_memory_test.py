@@ -78,7 +78,7 @@ def estimates_of_a_gpu():
 @check
 def dry_runs_print_offloaded_memory():
     done = train(path("dry-offload"), small(zero_optimization__offload_optimizer__device="cpu"), "--dry-run", *CUDA)
-    found = re.search(r"^of the host's memory: (\d+) bytes a rank for offloaded optimizer state, (\d+) page-locked",
+    found = re.search(r"^of the host's memory: (\d+) bytes per rank for offloaded optimizer state, (\d+) page-locked",
                       done.stdout, re.MULTILINE)
     expect(found and int(found[1]) >= 12 * 62006 and int(found[2]) > 0, done.stdout)
 

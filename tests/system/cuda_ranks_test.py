@@ -55,7 +55,7 @@ def runs_of_a_sweep_have_gpus_of_their_own():
                               "give --parallel 1, --ranks 1, or --device cpu"),
                              (["--repeats", "3", "--parallel", "3"], "needs 3 GPUs", "give --parallel 2, or --device cpu"),
                              (["--repeats", "2", "--parallel", "2", "--ranks", "3"], "give --ranks 1, or --device cpu"),
-                             (["--grid", "device=cuda:0,cuda:1", "--parallel", "2"], "uses another GPU")):
+                             (["--grid", "device=cuda:0,cuda:1", "--parallel", "2"], "and other runs use cuda:0")):
         fails(USAGE, finish(start(sweep_words(path("never"), *many, *words))), "--parallel", *culprits)
     expect(not os.path.exists(path("never")), "a run began")
 

@@ -49,7 +49,7 @@ def begun_in_bf16_by_itself_and_continued_without_it():
     before = files(output)
     done = finish(start([PROGRAM, *train_words(output, long(3, bf16__enabled="auto"), *CPU), "--ranks", "1"],
                         env={"ONEDNN_MAX_CPU_ISA": "AVX2"}))
-    line = fails(USAGE, done, "began in bf16", "bf16.enabled: auto", "continue it on a machine that has it",
+    line = fails(USAGE, done, "began in bf16", "bf16.enabled: auto", "continue it on a machine that computes in bf16",
                  "--reset or another --output")
     expect("--set" not in line, line)
     expect_equal(files(output), before)

@@ -84,7 +84,7 @@ def all_stages_are_printed_and_nothing_is_written():
     expect_equal([s["stage"] for s in found["stages"]], [0, 1, 2, 3])
     accounts = ["weights", "gradients", "optimizer"]
     held = [sum(s["rank"][a] for a in accounts) / found["parameters"] for s in found["stages"]]
-    # SGD with momentum: 12 bytes a parameter; a quarter of what is shared out by four.
+    # SGD with momentum: 12 bytes per parameter; a quarter of what is shared out by four.
     for have, formula in zip(held, [12, 8 + 4 / 4, 4 + 8 / 4, 12 / 4]):
         expect(abs(have / formula - 1) < 0.03, held)
     moved = [s["traffic"]["training"]["elements"] / found["parameters"] for s in found["stages"]]

@@ -111,9 +111,9 @@ def bench_compares_what_a_token_visits_with_all_units():
              *[w for key, value in sets.items() for w in ("--set", "%s=%s" % (key, str(value).lower()
                                                                               if isinstance(value, bool) else value))]]
     done = succeeds(*map(str, words))
-    for pattern in (r"(?m)^vit_tiny, evaluation in batches of 20 on 1 ranks, cpu.* us a picture on a rank$",
-                    r"(?m)^2 fast feedforward layers: \d+\.\d+ us a picture by the units .* all units",
-                    r"(?m)^the network with ffn mlp: \d+\.\d us a picture"):
+    for pattern in (r"(?m)^vit_tiny, evaluation in batches of 20 on 1 ranks, cpu.* us per picture on one rank$",
+                    r"(?m)^2 fast feedforward layers: \d+\.\d+ us per picture by the units .* all units",
+                    r"(?m)^the network with ffn mlp: \d+\.\d us per picture"):
         expect(re.search(pattern, done.stdout), pattern, done.stdout)
     done = run(*map(str, words), "--json")
     found = json.loads(done.stdout)

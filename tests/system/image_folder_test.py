@@ -391,7 +391,7 @@ def a_run_that_met_damage_goes_on_without_it():
     # Pictures of another size are other images.
     damage(os.path.join(data, "train", "bee", "p02.png"))
     fails(CHECKPOINT, train(output, settings(data, data__on_corrupt="skip", train__epochs=5), expecting=CHECKPOINT, config=LINEAR),
-          "trained on other images", "restore files")
+          "trained on different images", "restore files")
 
 
 @check
@@ -424,7 +424,7 @@ def a_run_is_evaluated_on_the_same_pictures():
     for change in (lambda: os.remove(held), lambda: rewrite(whole + b" ")):
         change()
         fails(CHECKPOINT, train(output, settings(data, train__epochs=5), expecting=CHECKPOINT, config=LINEAR),
-              "evaluated on other images", "restore files")
+              "evaluated on different images", "restore files")
     rewrite(whole)
     train(output, settings(data, train__epochs=5), config=LINEAR)
 

@@ -176,7 +176,7 @@ def config_check_takes_the_same_pair():
         expect(re.search(r"default\.yaml \+ .*ds_config\.json: ok", done.stdout) and re.search(r"\n +2 +32 +4 +4\n", done.stdout), done.stdout)
     fails(USAGE, run("config", "check", "--env", job(), "--ranks", 3), "default.yaml", "it fits 2 ranks")
     fails(USAGE, run("config", "check"), "FILE is required")
-    fails(USAGE, run("config", "check", "--env", write("empty.env", "A=1\n")), "empty.env", "names none")
+    fails(USAGE, run("config", "check", "--env", write("empty.env", "A=1\n")), "empty.env", "names no configuration")
 
 
 @check

@@ -139,7 +139,7 @@ def mistakes_have_deepspeeds_words():
             (["eval"], "launch starts train and bench"), (["no-verb"], "no-verb")]:
         fails(USAGE, launch("-H", hosts, *words), culprit)
     fails(USAGE, launch("--config", "x.yaml", "--include", "w0", "--hostfile", hosts),
-          "--include stands behind '--config', which begins the options of the ranks: give the options of launch first")
+          "--include comes after '--config', where the options of the ranks begin: give the options of launch first")
     fails(USAGE, launch("--num_nodes", "2"), "Num nodes is >1 but no extra nodes available via hostfile")
     fails(USAGE, launch("--num_gpus", "2", "--bind_cores_to_rank", env={"KMP_AFFINITY": "compact"}), "KMP_AFFINITY")
     fails(USAGE, launch("--num_gpus", "2", env={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}),

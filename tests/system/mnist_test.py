@@ -128,7 +128,7 @@ def other_data_does_not_continue_its_run():
         file.write(b"\x77")
     shutil.copytree(trained()[1], path("continued"))
     words = train_words(path("continued"), settings(data, train__epochs=4), config=LINEAR)
-    fails(CHECKPOINT, run("train", *words), "other images (MNIST)", "data.path")
+    fails(CHECKPOINT, run("train", *words), "different images (MNIST)", "data.path")
 
 
 @check

@@ -132,7 +132,7 @@ def bytes_on_the_cable(stage, expected_elements):
     on_the_cable = (sent[1] - sent[0]) / STEPS / 2  # a rank and step
     traffic = records(output, "end")[-1]["traffic"]
     expect(0.99 <= on_the_cable / traffic["bytes"] <= 1.05,
-           "stage %d: %.0f bytes a rank and step on the cable, %s counted" % (stage, on_the_cable, traffic))
+           "stage %d: %.0f bytes per rank and step on the cable, %s counted" % (stage, on_the_cable, traffic))
     # The tutorial network's matrices have padded rows: 1.4 % more than parameters.
     expect(abs(traffic["elements"] / expected_elements - 1) < 0.02,
            "stage %d: %s counted, %d elements by the formula" % (stage, traffic, expected_elements))

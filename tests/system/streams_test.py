@@ -127,7 +127,7 @@ def files_read_more_than_once_cannot_be_pipes():
         fails(USAGE, run("train", "--config", name, env={"RANK": "0", "WORLD_SIZE": "2"}, **options), name, "each rank would read it")
         fails(USAGE, run("launch", "--launcher", "slurm", "--num_gpus", "2", "train", "--config=" + name, **options), name,
               "is a pipe, which can be read once, and each rank would read it")
-    fails(USAGE, run("train", "--config", "/dev/fd/63"), "--config '/dev/fd/63': nothing is open here", "write its text into a file")
+    fails(USAGE, run("train", "--config", "/dev/fd/63"), "--config '/dev/fd/63': no file is open here", "write its text into a file")
     with open(os.path.join(whole(), "best.bin"), "rb") as file:
         weights = file.read()
     with piped(weights[:4096]) as (name, options):

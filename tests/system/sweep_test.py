@@ -480,8 +480,8 @@ def mistakes_are_refused_before_anything_begins():
         (["--grid", LR + "=0.1,1e-1"], ["the same run is listed twice"]),
         (["--grid", "seed=1,2", "--repeats", "2"], ["'seed' is given twice"]),
         (["--case", "seed=1", "--case", "train.epochs=2"], ["some cases have a seed"]),
-        (["--grid", "output=a,b"], ["names the folders of its runs itself"]),
-        (["--repeats", "2", "--set", "output=a"], ["names the folders of its runs itself"]),
+        (["--grid", "output=a,b"], ["puts the folders of its runs"]),
+        (["--repeats", "2", "--set", "output=a"], ["puts the folders of its runs"]),
         (["--grid", "train.max_steps=" + ",".join(map(str, range(200))), "--repeats", "51"], ["more than 10000 runs"]),
         (["--grid", "train_batch_size=32,30"], ["train_batch_size"]), ([], ["nothing to sweep"])]
     for more, culprits in cases:

@@ -280,8 +280,8 @@ def reset_forgets_them_and_nothing_else():
 @check
 def wrong_keys_are_refused():
     for key, value, culprit in (("tensorboard.enable", True, "did you mean 'tensorboard.enabled'"),
-                                ("tensorboard.job_name", "a/b", "names one folder"),
-                                ("tensorboard.job_name", "..", "names one folder")):
+                                ("tensorboard.job_name", "a/b", "must name one folder"),
+                                ("tensorboard.job_name", "..", "must name one folder")):
         fails(USAGE, run("config", "check", DEFAULT, "--set", "%s=%s" % (key, str(value).lower())), key, culprit)
 
 

@@ -125,7 +125,7 @@ def memory_follows_the_formulas():
             end, parameters = records(output, "end")[-1], elements(output)[0]
             per_parameter = states(end) / parameters
             wanted = formula(bf16, stage, ranks)
-            what = "%s, %d ranks, stage %d: %.3f bytes a parameter, by the formula %.3f" % (
+            what = "%s, %d ranks, stage %d: %.3f bytes per parameter, by the formula %.3f" % (
                 "bf16" if bf16 else "f32", ranks, stage, per_parameter, wanted)
             print("      " + what)
             expect(abs(per_parameter / wanted - 1) < 0.03, what)
@@ -156,7 +156,7 @@ def resident_memory_differs_between_stages_as_the_formulas():
         for stage in (1, 2, 3):
             found = (seen[0] - seen[stage]) / parameters
             wanted = formula(False, 0, ranks) - formula(False, stage, ranks)
-            what = "%d ranks, stage 0 less stage %d: %.3f bytes a parameter, by the formula %.3f" % (
+            what = "%d ranks, stage 0 less stage %d: %.3f bytes per parameter, by the formula %.3f" % (
                 ranks, stage, found, wanted)
             print("      " + what)
             expect(abs(found / wanted - 1) < 0.05, what)
@@ -173,7 +173,7 @@ def moved_elements_follow_the_formulas():
         each = [2 if power_of_two else accumulation + 1] * 2 + [accumulation + 1, 3 * accumulation]
         wanted = each[stage] * (ranks - 1) / ranks
         found = records(path("traffic"), "end")[-1]["traffic"]["elements"] / elements(path("traffic"))[0]
-        what = "%d ranks, accumulation %d, stage %d: %.3f elements a parameter, by the formula %.3f" % (
+        what = "%d ranks, accumulation %d, stage %d: %.3f elements per parameter, by the formula %.3f" % (
             ranks, accumulation, stage, found, wanted)
         print("      " + what)
         expect(abs(found / wanted - 1) < 0.01, what)

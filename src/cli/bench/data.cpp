@@ -34,7 +34,7 @@ int bench_data(const BenchFlags& f, const Config& config, Communicator& comm) {
   });
   if (comm.rank() != 0) return 0;
   const double rate = static_cast<double>(batch.train) / time.median;
-  const std::string text = fmt::format("{:.0f} images/s, {:.1f} us a step", rate, 1e6 * time.median);
+  const std::string text = fmt::format("{:.0f} images/s, {:.1f} us per step", rate, 1e6 * time.median);
   print(f,
         {{"bench", "data"},
          {"dataset", data.train->name()},

@@ -141,7 +141,7 @@ std::string compare_fast_layers(const BenchFlags& f, const Config& config, Commu
   const FastLayers fast(bench.evaluator(), bench.backend(), {.windows = f.windows, .window = std::min(f.window, 0.05)});
   if (fast.count == 0) return "";
   std::string text = fmt::format(
-      "\n{} fast feedforward layers: {:.2f} us a picture by the units that tokens visit, {:.2f} us by all units "
+      "\n{} fast feedforward layers: {:.2f} us per picture by the units that tokens visit, {:.2f} us by all units "
       "({:.2f} times as long)",
       fast.count, 1e6 * fast.visited / batch, 1e6 * fast.all / batch, fast.all / fast.visited);
   result["fff_us"] = 1e6 * fast.visited / batch;
@@ -150,7 +150,7 @@ std::string compare_fast_layers(const BenchFlags& f, const Config& config, Commu
     EvalBench other(f, *linear, comm);
     const double dense = other.run().median;
     other.finish();
-    text += fmt::format("\nthe network with ffn mlp: {:.1f} us a picture ({:.2f} times as long)", 1e6 * dense / batch,
+    text += fmt::format("\nthe network with ffn mlp: {:.1f} us per picture ({:.2f} times as long)", 1e6 * dense / batch,
                         dense / seconds);
     result["mlp_picture_us"] = 1e6 * dense / batch;
   }
@@ -173,7 +173,7 @@ int bench_eval(const BenchFlags& f, const Config& config, Communicator& comm) {
                  {"picture_us_min", each * time.min},
                  {"picture_us_max", each * time.max}};
   const std::string line =
-      fmt::format("{:.0f} images/s ({:.0f} - {:.0f}), {:.1f} us a picture on a rank", pictures / time.median,
+      fmt::format("{:.0f} images/s ({:.0f} - {:.0f}), {:.1f} us per picture on one rank", pictures / time.median,
                   pictures / time.max, pictures / time.min, each * time.median);
   std::string text = str(config.model.name, config.bf16.enabled == true ? " bf16" : "", ", evaluation in batches of ",
                          batch, " on ", comm.size(), " ranks, ", bench.backend().description(), ": ", line);

@@ -44,14 +44,14 @@ OpTimes time_device_operations(Engine& engine, Backend& backend, const OpTimingO
 /// Times on the host, one rank: medians over steps, which run operation by operation.
 OpTimes time_host_operations(Engine& engine);
 
-/// The size of an operation's largest tensor, the same as in the copy with which it is compared.
+/// Bytes of an operation's largest tensor; the copy that it is compared with has tensors of the same size.
 inline constexpr int64_t kLargeBytes = int64_t{256} << 20;
 
 /// Times memory-bound operations with tensors that do not fit into caches: for each kind, the operation of a
 /// micro-batch of `program` that moves the most bytes, with a batch such that its largest tensor has kLargeBytes.
 OpTimes time_large_operations(const LoweredProgram& program, Backend& backend, const OpTimingOptions& options);
 
-/// A line for each operation, its share of the peaks and their sum, under a title.
+/// `title`, one line per operation with its time and its share of the peaks, and the sum of the times.
 std::string table(const OpTimes& times, const DevicePeaks& peaks, const std::string& title);
 /// For each operation {"name", "us", "gflops", "gbytes_per_sec", "peak_share", "copy_share"}.
 Json operations(const OpTimes& times, const DevicePeaks& peaks);

@@ -126,7 +126,7 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
   std::string text = str(config.model.name, config.bf16.enabled == true ? " bf16" : "", ", batch ", batch.train, " = ",
                          batch.micro, " x ", batch.accumulation, " x ", comm.size(), " ranks, ZeRO stage ",
                          config.zero_optimization.stage, ", ", bench.backend().description(), ": ");
-  text += fmt::format("{:.0f} images/s ({:.0f} - {:.0f}), {:.1f} us a step", images / time.median, images / time.max,
+  text += fmt::format("{:.0f} images/s ({:.0f} - {:.0f}), {:.1f} us per step", images / time.median, images / time.max,
                       images / time.min, 1e6 * time.median);
   Json result = {{"bench", "step"},
                  {"model", config.model.name},
@@ -146,7 +146,7 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
   if (other) {
     const bool now = config.communication.reproducible;
     const double with = now ? time.median : *other, without = now ? *other : time.median;
-    text += fmt::format("\nreproducible sums: {:.1f} us a step with, {:.1f} without ({:+.1f} %)", 1e6 * with,
+    text += fmt::format("\nreproducible sums: {:.1f} us per step with, {:.1f} without ({:+.1f} %)", 1e6 * with,
                         1e6 * without, 100 * (with / without - 1));
     result["reproducible_cost"] = with / without - 1;
   }

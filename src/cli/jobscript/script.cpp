@@ -71,8 +71,8 @@ Dialect sge(const JobRequest& r) {
   if (!r.account.empty()) line("P ", r.account);
   if (r.gpus_per_node > 0)
     header += str("# Add your site's request for ", r.gpus_per_node,
-                  " GPUs a node, for example: #$ -l gpu=", r.gpus_per_node, "\n");
-  // How many slots a host gets is the parallel environment's decision, and ranks of GPUs must be as many as they are.
+                  " GPUs per node, for example: #$ -l gpu=", r.gpus_per_node, "\n");
+  // The parallel environment decides how many slots a host gets; with GPUs each host must get ranks_per_node slots.
   const std::string check =
       r.gpus_per_node == 0 ? ""
                            : str(R"({ n[$1] += $2 } END { for (host in n) if (n[host] != )", r.ranks_per_node,

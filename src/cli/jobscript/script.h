@@ -25,8 +25,8 @@ struct JobRequest {
   int64_t signal_before = 0;                               // seconds before the end at which it sends the signal
   std::string name, queue, account, parallel_environment;  // empty queue or account: the site's default
   std::string program;                                     // its path
-  /// The program's words: one entry for a job of ranks; several entries for an array job with a task of one process for
-  /// each.
+  /// The program's arguments: one list for a job of ranks; for an array job one list per task, and each task is one
+  /// process.
   std::vector<std::vector<std::string>> words;
   bool array = false;
 };

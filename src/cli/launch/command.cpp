@@ -71,7 +71,7 @@ Command srun_command(const LaunchFlags& flags, const RanksToStart& ranks, const 
   if (tasks.a_node > 0) command.words.push_back(str("--ntasks-per-node=", tasks.a_node));
   if (resources.from_file()) {
     command.words.push_back("--nodelist=" + joined(resources.hosts, ",", &HostSlots::name));
-    // srun may put the hosts into another order than the hostfile's.
+    // srun may order the hosts differently from the hostfile.
     const bool alike = std::ranges::all_of(
         resources.hosts, [&](const HostSlots& host) { return host.slots == resources.hosts[0].slots; });
     if (!alike)

@@ -74,7 +74,7 @@ Named parse_named(std::string_view text, const Hosts& hosts, const std::string& 
   const auto parts = split(text, ':');
   const auto host = std::ranges::find(hosts, parts[0], &HostSlots::name);
   if (host == hosts.end())
-    fail(ExitCode::usage, "Hostname ", in_quotes(parts[0]), " not found in hostfile; it is named by ",
+    fail(ExitCode::usage, "Hostname ", in_quotes(parts[0]), " not found in hostfile: correct the filter ",
          in_quotes(filter));
   if (parts.size() > 2)
     fail(ExitCode::usage, "too many values to unpack: ", in_quotes(text), " has more than one ':'; write ",
@@ -87,7 +87,7 @@ Named parse_named(std::string_view text, const Hosts& hosts, const std::string& 
   for (const std::string_view word : split(parts[1], ',')) {
     const int slot = slot_number(word, filter);
     if (known == KnownSlots::of_hosts && std::ranges::find(host->slots, slot) == host->slots.end())
-      fail(ExitCode::usage, "No slot '", slot, "' specified on host '", host->name, "'; it is named by ",
+      fail(ExitCode::usage, "No slot '", slot, "' specified on host '", host->name, "': correct the filter ",
            in_quotes(filter));
     named.slots.insert(slot);
   }

@@ -53,12 +53,13 @@ Way way_of(const LaunchFlags& flags, const Resources& resources) {
                                                     : "";
   if (lacks.empty()) return Way::mpirun;
   if (resources.here) return Way::by_itself;
-  fail(ExitCode::usage, lacks, ", which reaches other hosts: run the same command on each of them with --no_ssh ",
+  fail(ExitCode::usage, lacks,
+       ", so other hosts cannot be reached: run the same command on each of them with --no_ssh ",
        "--node_rank N --master_addr ADDRESS");
 }
 
-/// What is running under another launcher is a rank already, unless srun started this once on each host, as it may
-/// start torchrun.
+/// A process that another launcher started is already a rank and cannot launch ranks. Exception: with --no_ssh srun may
+/// start one `launch` on each host, as it may start one torchrun.
 void require_no_launcher(const LaunchFlags& flags) {
   const Launch launch = detect_launch();
   if (!launch.parallel()) return;
@@ -80,13 +81,13 @@ Words checked_program(Words words) {
   if (std::find(std::begin(kVerbs), std::end(kVerbs), words[0]) == std::end(kVerbs)) {
     const bool is_verb = std::ranges::any_of(verbs(), [&](const Verb& verb) { return words[0] == verb.name; });
     fail(ExitCode::usage, "launch ", in_quotes(words[0]), ": ",
-         is_verb ? "this verb does not use several ranks; launch starts train and bench"
-                 : "give the launcher's options, then train or bench and theirs");
+         is_verb ? "this verb runs as one process; launch starts train and bench"
+                 : "not a verb: give the launcher's options first, then train or bench and its options");
   }
   return words;
 }
 
-/// What ranks are told by variables of this program's own.
+/// Adds the variables of this program that tell ranks their GPUs and cores.
 void add_places(const LaunchFlags& flags, const Resources& resources, Exports& exports) {
   if (const std::string devices = devices_text(resources); !devices.empty()) exports[kDevicesVariable] = devices;
   if (flags.bind_cores || !flags.bind_core_list.empty()) {

@@ -169,7 +169,7 @@ std::vector<SweepRun> plan_sweep(const SweepWords& words, int64_t first_seed) {
   for (const Settings& settings : all) {
     runs.push_back(run_of(settings));
     if (runs.back().seed.empty())
-      fail(ExitCode::usage, "some cases have a seed and others have none: give all of them one");
+      fail(ExitCode::usage, "some cases have a seed and others have none: set seed in every case or in none");
     if (!folders.insert(runs.back().folder()).second)
       fail(ExitCode::usage, "the same run is listed twice: ", runs.back().text(true), ": leave one of them out");
   }

@@ -205,7 +205,8 @@ void require_own_sweep_files(const Path& out) {
   for (const auto& [name, accepts] : files)
     if (!is_own(out / name, accepts))
       fail(ExitCode::usage, in_quotes((out / name).native()),
-           " was not written by this program, or was edited since, and a sweep would replace it: move it away, or give "
+           ": this program did not write this file, or it was edited since; a sweep would replace it: move it away, or "
+           "give "
            "another --output");
 }
 

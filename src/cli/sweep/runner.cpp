@@ -130,8 +130,8 @@ void SweepRunner::take_record(const Json& record, Open& open) {
   const auto found = std::ranges::find(runs_, text("run"), [](const SweepOutcome& o) { return o.run.folder(); });
   const bool ended = text("event") == "run";
   if (found == runs_.end() && ended)
-    fail(ExitCode::usage, "output folder ", in_quotes(options_.out.native()), " holds another sweep, with the run ",
-         in_quotes(text("run")), ", which this one does not have: give another --output");
+    fail(ExitCode::usage, "output folder ", in_quotes(options_.out.native()),
+         " holds another sweep: this one has no run ", in_quotes(text("run")), "; give another --output");
   if (found == runs_.end()) return;
   const auto i = static_cast<size_t>(found - runs_.begin());
   if (text("event") == "begin") open[i] = number("time");

@@ -1,7 +1,7 @@
 // A board in memory that all ranks share: barrier, abort flag and small messages.
 //
 // The board is initially a block of zeros in shared memory (threads: the heap; processes: a mapped file). Every word
-// has one writer, except the abort word, the count of sleepers and `helped`. A barrier is one counter a rank: a rank
+// has one writer, except the abort word, the count of sleepers and `helped`. A barrier is one counter per rank: a rank
 // increments its own and waits for the others.
 #pragma once
 
@@ -36,7 +36,8 @@ struct SharedBoard {
     std::atomic<int32_t> pid;
     char host[kHostBytes];
     std::array<std::atomic<uint64_t>, kMaxCpus / 64> cpus;  // its allowed CPUs
-    // Its CPU and thread at the last barrier, and the barrier before which a waiting rank gave its CPU to this rank.
+    // cpu, thread: where this rank was at its last barrier. helped: number of the last barrier before which a waiting
+    // rank gave its CPU to this one.
     std::atomic<int32_t> cpu, thread;
     std::atomic<uint64_t> helped;
     alignas(64) Heartbeat heartbeat;

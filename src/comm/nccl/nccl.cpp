@@ -26,7 +26,7 @@ struct Shared {
   bool sends_to(int peer) const { return peer != link.rank() || link.size() == 1; }
 };
 
-/// Are the ranges what NCCL's own collectives take: one a rank, all of one length, in rank order without gaps?
+/// Are the ranges what NCCL's own collectives take: one per rank, all of one length, in rank order without gaps?
 bool is_even(const Ownership& ranges) {
   for (size_t r = 0; r < ranges.size(); ++r) {
     if (ranges[r].size() != 1) return false;

@@ -26,8 +26,8 @@ struct NcclOptions {
   cuda::LibraryPlaces places = {};  // where libnccl.so.2 is searched
 };
 
-/// The GPU memory of a sum of `elements` f32 that the rank owns: receive slots, at most one a rank, in memory that all
-/// sums share (device/scratch.h); and, if it keeps partial sums, one for each level and a counter.
+/// The GPU memory of a sum of `elements` f32 that the rank owns: receive slots, at most one per rank, in memory that
+/// all sums share (device/scratch.h); and, if it keeps partial sums, one for each level and a counter.
 inline int64_t nccl_slot_bytes(int64_t slots, int64_t elements) {
   return slots * elements * static_cast<int64_t>(sizeof(float));
 }

@@ -14,9 +14,9 @@ namespace ct {
 int64_t elements_of(const std::vector<ShardRange>& ranges);
 int64_t bytes_of(const std::vector<ShardRange>& ranges);
 
-/// The same ownership with each rank's ranges in the order of `whole`, with adjacent ones joined and empty ones
-/// removed. Checks that each rank has a list, that ranges are inside `whole` and do not overlap, and, if `whole` is
-/// also the shard, that they are at their places.
+/// Returns the same ownership: each rank's ranges are sorted by `whole`, adjacent ones joined, and empty ones removed.
+/// Checks that each rank has a list, that ranges are inside `whole` and do not overlap, and, if `in_place` (the shard
+/// is `whole` itself), that both have each range at the same offset.
 Ownership tidy(Ownership ranges, int ranks, size_t whole_bytes, bool in_place);
 
 /// Checks that every rank's ranges are inside its shard.

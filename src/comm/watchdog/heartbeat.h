@@ -34,7 +34,7 @@ struct Heartbeat {
   std::atomic<uint64_t> collectives{0};  // collectives so far, begun or done
   std::atomic<uint32_t> waiting{0};      // collectives in which the rank waits for another rank
   std::atomic<Phase> phase{Phase::start};
-  std::atomic<uint32_t> ended{0};  // 1: the rank has ended regularly
+  std::atomic<uint32_t> ended{0};  // 1: the rank has ended normally
 
   void advance(Phase now) {
     phase.store(now, std::memory_order_relaxed);

@@ -37,7 +37,7 @@ class Watchdog {
   bool claim(int exit_code);
   /// The job's exit code, once the job has failed and this watchdog knows it.
   std::optional<int> failure() const;
-  /// Ends supervision. In a regular end, all ranks pass a barrier before one calls it.
+  /// Ends supervision. At a normal end, all ranks pass a barrier before any of them calls it.
   void stop();
 
  private:

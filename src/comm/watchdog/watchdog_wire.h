@@ -29,7 +29,7 @@ class WatchdogWire {
   virtual bool claim(int exit_code) = 0;
   /// Makes this process's ranks leave their waits.
   virtual void release(int exit_code) = 0;
-  /// Sends the last message, in a regular end and after a failure; returns when the other ranks have received it or had
+  /// Sends the last message, at a normal end and after a failure; returns when the other ranks have received it or had
   /// time to.
   virtual void close() = 0;
   /// Are all ranks in this process?

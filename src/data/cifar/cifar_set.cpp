@@ -74,7 +74,7 @@ std::vector<std::string> read_class_names(const fs::path& folder) {
   }
   if (!clean || names.size() != kCifarClasses) {
     fail(ExitCode::data, path.string(), ": not a list of ", kCifarClasses,
-         " class names, one a line; restore or delete it");
+         " class names, one per line; restore or delete it");
   }
   return names;
 }

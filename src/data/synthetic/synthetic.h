@@ -38,7 +38,7 @@ std::vector<uint8_t> synthetic_records(uint64_t seed, uint32_t first, uint32_t c
 extern const std::array<std::string_view, 6> kSyntheticSha256;
 /// CifarSet::fingerprint() of the training images and of the test images.
 inline constexpr uint32_t kSyntheticFingerprints[2] = {0xf51af553, 0x9aa53003};
-/// SHA-256 of file number `file` of kSyntheticSha256, in a set with `records_per_file` records a file.
+/// SHA-256 of file number `file` of kSyntheticSha256, in a set with `records_per_file` records per file.
 std::string synthetic_sha256(size_t file, int64_t records_per_file);
 
 /// Does the folder contain all files of the set with the right lengths? (data/cifar/cifar_kind.h compares the bytes.)

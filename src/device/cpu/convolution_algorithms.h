@@ -20,12 +20,12 @@ ConvAlgorithm table_algorithm(const ConvTask& task, ConvUnit unit, bool winograd
 
 class ConvolutionAlgorithms {
  public:
-  /// `machine`: its description. A plan is the algorithm's name and the times of all algorithms.
+  /// `machine` describes this machine. A plan contains the algorithm's name and the times of all algorithms.
   ConvolutionAlgorithms(const CpuOptions& options, std::string machine, PlanBook& plans)
       : options_(options), machine_(std::move(machine)), plans_(plans) {}
 
-  /// Prepares with the stored algorithm (of an earlier run or another rank) if it is available, otherwise with the
-  /// table's or, with autotune, with the fastest, which is stored.
+  /// Uses the algorithm that `plans` has for the task, from an earlier run or another rank, if it is available here.
+  /// Otherwise uses the table's or, with autotune, times all and stores the fastest.
   std::unique_ptr<Kernel> prepare(const ConvTask& task, const std::vector<Value>& values);
 
  private:

@@ -64,7 +64,7 @@ std::unique_ptr<Kernel> prepare(const MuonMomentum& op, const Shapes& shape) {
 
 std::unique_ptr<Kernel> prepare(const Orthogonalize& op, const Shapes& shape) {
   const Shape &left = shape(op.left), &gram = shape(op.gram);
-  check(shape(op.x).numel() == left[0] * op.stride, "a matrix of another size than its scratch");
+  check(shape(op.x).numel() == left[0] * op.stride, "a matrix whose size differs from its scratch's");
   std::vector<std::unique_ptr<Kernel>> products;
   for (const ComputeOp& product : products_of(op, left))
     products.push_back(std::visit([&](const auto& kind) { return prepare(kind, shape); }, product));

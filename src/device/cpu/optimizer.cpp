@@ -23,7 +23,7 @@ std::vector<Form> forms_of(const Op& op, const Shapes& shape) {
   std::vector<Form> forms;
   for (const auto& s : op.slices) {
     forms.push_back({shape(s.masters).numel(), s.copy != kNone && shape.bf16(s.copy)});
-    check(s.copy == kNone || shape(s.copy).numel() == forms.back().n, "a copy of another length than its masters");
+    check(s.copy == kNone || shape(s.copy).numel() == forms.back().n, "a copy whose length differs from its masters'");
   }
   return forms;
 }

@@ -43,7 +43,7 @@ std::unique_ptr<Kernel> prepare(const MuonMomentum& op, const Context& in) {
 
 std::unique_ptr<Kernel> prepare(const Orthogonalize& op, const Context& in) {
   const Shape &left = in.shape(op.left), &gram = in.shape(op.gram);
-  check(in.shape(op.x).numel() == left[0] * op.stride, "a matrix of another size than its scratch");
+  check(in.shape(op.x).numel() == left[0] * op.stride, "a matrix whose size differs from its scratch's");
   std::vector<std::unique_ptr<Kernel>> products;
   for (const ComputeOp& product : products_of(op, left))
     products.push_back(std::visit([&](const auto& kind) { return prepare(kind, in); }, product));

@@ -19,7 +19,7 @@ std::vector<Form> forms_of(const Op& op, const Context& in) {
   for (const auto& s : op.slices) {
     Form form{in.shape(s.masters).numel(), k::Type::f32};
     if (s.copy != kNone) {
-      check(in.shape(s.copy).numel() == form.n, "a copy of another length than its masters");
+      check(in.shape(s.copy).numel() == form.n, "a copy whose length differs from its masters'");
       form.copy_type = type_of(in.dtype(s.copy));
     }
     forms.push_back(form);

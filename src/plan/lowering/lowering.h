@@ -153,7 +153,7 @@ class Lowering {
 
   const Graph& graph_;
   const ZeroRow& zero_;
-  bool separate_masters_ = false;  // layers compute in another type than f32
+  bool separate_masters_ = false;  // layers compute in a type other than f32
   /// An operation of the graph, in the order of a micro-step.
   struct Planned {
     ComputeOp op;
@@ -162,7 +162,7 @@ class Lowering {
   };
   std::vector<Planned> ops_;
   std::vector<Run> whole_, packed_;  // all elements in f32; those that this rank owns
-  std::vector<Run> shard_runs_;      // stage 3: the elements that this rank owns, in the form for layers
+  std::vector<Run> shard_runs_;      // stage 3: the elements that this rank owns, in the layout that layers read
   std::vector<std::vector<Run>> unit_place_;
   std::vector<ValueId> unit_value_;
   std::vector<Run> persistent_;

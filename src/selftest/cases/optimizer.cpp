@@ -128,7 +128,7 @@ struct Elements {
     for (size_t k = 0; k < kStates; ++k) reinterpret_cast<T*>(&s)[k] = T(states[k][i]);
     return s;
   }
-  /// A device may take another order than the reference.
+  /// A device may use a different order from the reference's.
   static void take(const reference::Bounded& x, double& value, double& tolerance) {
     value = x.value;
     tolerance = 2 * x.error;

@@ -57,7 +57,7 @@ struct Entry {
 /// The text of a file, without a byte-order mark; at most kMaxBytes of UTF-8.
 std::string read_text(const std::filesystem::path& path);
 
-/// Reads a file, or the text given instead of it (foreign.h): JSON when it is named *.json or *.hjson, or begins with
+/// Reads a file, or the text given instead of it (foreign.h): JSON when its name is *.json or *.hjson, or begins with
 /// '{' and is not named *.yaml or *.yml; otherwise YAML. The root is a map; an empty file is an empty map.
 Node read_file(const std::filesystem::path& path);
 

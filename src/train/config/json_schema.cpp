@@ -240,7 +240,7 @@ class Tree {
   Json root_;
 };
 
-/// Where `type` is one of `words`, the block `where` takes no other names than these.
+/// Where `type` is one of `words`, the block `where` takes only these names.
 void restrict_names(Json& owner, const std::string& type, const Json& is, const std::string& where,
                     const std::set<std::string>& names) {
   const Json limit = {{"propertyNames", {{"anyOf", {{{"enum", names}}, {{"pattern", kNotes}}}}}}};

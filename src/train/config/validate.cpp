@@ -187,7 +187,7 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
   for (const auto& [monitor, key] :
        {std::pair{&config.tensorboard, "tensorboard"}, {&config.csv_monitor, "csv_monitor"}})
     if (const std::string& job = monitor->job_name; job.find('/') != std::string::npos || job == "..")
-      fail(ExitCode::usage, at(str(key, ".job_name")), key, ".job_name names one folder in ", key,
+      fail(ExitCode::usage, at(str(key, ".job_name")), key, ".job_name must name one folder in ", key,
            ".output_path, found ", quoted(job));
   if (config.data.resize < config.data.size)
     fail(ExitCode::usage, at(config.origins.contains("data.resize") ? "data.resize" : "data.size"),
@@ -196,7 +196,7 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
     fail(ExitCode::usage, at("train.best.split"), "train.best.split val needs data.validation above 0");
   if (config.train.early_stopping.patience > 0 && config.train.best.split == BestSplit::last)
     fail(ExitCode::usage, at("train.early_stopping.patience"),
-         "train.early_stopping.patience needs train.best.split val or test to watch");
+         "train.early_stopping.patience needs train.best.split val or test, whose results it watches");
   const std::string_view of_schedule = optim::overrides_lr(config.scheduler);
   Config copy = config;
   std::string lr, instead;

@@ -50,7 +50,7 @@ struct StageEstimate {
   StepTraffic traffic;
 };
 
-/// The estimate with another ZeRO stage than the configured one.
+/// The estimate with a different ZeRO stage from the configured one.
 StageEstimate estimate_stage(Backend& backend, const EstimateOf& what, int stage);
 
 /// The memory of the program without a model: code, libraries and their heap.

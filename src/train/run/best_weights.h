@@ -21,24 +21,24 @@ struct BestEvaluation {
   double value = 0;
 };
 
-/// The metadata of best.bin about its selection, in addition to that of all weights files. `value`: of
-/// train.best.metric.
+/// The metadata that only best.bin has: how it was selected. `value` is that of train.best.metric.
 Metadata selection_metadata(const Config& config, double value);
 
-/// Manages these files. A file is used only if it is complete, of this model and of the expected evaluation. `warn`
-/// receives a line for each other file, with the reaction.
+/// Manages these files. A file is used only if it is complete, of this model and of the expected evaluation. For every
+/// other file, `warn` receives one line that says what is wrong and what is done instead.
 class BestWeights {
  public:
   using Warn = std::function<void(const std::string&)>;
   /// `out` is the run's folder. `files` and `config` must outlive this.
   BestWeights(FileSystem& files, const Path& out, const Config& config, Warn warn);
 
-  /// Restores the best weights at that checkpoint of this or another run, whose state is given. If those weights are
-  /// lost, the best of the remaining ones replace them; step -1: none remain, and the next evaluation is the best.
+  /// Restores best.bin as it was at `checkpoint`, which may be of another run; `state` is the checkpoint's. If those
+  /// weights are lost, the best of the remaining ones replace them; step -1: none remain, and the next evaluation is
+  /// the best.
   BestEvaluation return_to(const Path& checkpoint, const RunState& state);
   /// Does the same as return_to() during training, if best.bin was removed or changed since the last check.
   BestEvaluation look_after(const RunState& state);
-  /// The fault of best.bin, which should be of one of these two steps; empty: none.
+  /// What is wrong with best.bin, which should have the weights of one of these two steps; empty: nothing.
   std::string problem_unless_of(int64_t step, int64_t or_step) const;
 
  private:

@@ -52,10 +52,10 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
 
   const bool present = !reset && holds_run(out_);
   if (reset && resume.kind == ResumeMode::must)
-    fail(ExitCode::usage, "--reset deletes the run that --resume must requires: give one of them");
+    fail(ExitCode::usage, "--reset would delete the run that --resume must requires: give only one of them");
   if (present && resume.kind == ResumeMode::never)
     fail(ExitCode::usage, "output folder ", in_quotes(out_.native()),
-         " holds a run and --resume never was given: add --reset to delete it, or give another --output");
+         " holds a run, which --resume never refuses: add --reset to delete it, or give another --output");
   if (resume.kind == ResumeMode::path) {
     resume_from_ = resume.checkpoint;
     if (!is_there(resume_from_ / "manifest.json", ExitCode::checkpoint))
@@ -66,7 +66,7 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
       fail(ExitCode::usage, "--reset would delete ", in_quotes(resume_from_.native()),
            ", which --resume names: leave --reset out");
     if (present && !goes_back_)
-      fail(ExitCode::usage, "output folder ", in_quotes(out_.native()), " holds another run than ",
+      fail(ExitCode::usage, "output folder ", in_quotes(out_.native()), " holds a different run from ",
            in_quotes(resume_from_.native()), ": give another --output, or add --reset to delete it");
   } else if (resume.kind != ResumeMode::never && !reset) {
     const auto step = store_->newest_good([&](const std::string& problem) { console.note("warning: " + problem); });
@@ -91,11 +91,13 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
     if (!difference.forbidden.empty()) {
       const std::string keys = joined(difference.forbidden, "; ");
       if (resume.kind == ResumeMode::path && !goes_back_)
-        fail(ExitCode::checkpoint, "--resume ", in_quotes(resume_from_.native()), " has another configuration (", keys,
+        fail(ExitCode::checkpoint, "--resume ", in_quotes(resume_from_.native()),
+             " was written with a different configuration (", keys,
              "): restore these keys, or begin with its weights: --init ",
              in_quotes((resume_from_ / kWeightsFile).native()));
-      fail(ExitCode::checkpoint, "the run in ", in_quotes(out_.native()), " was started with another configuration (",
-           keys, "): restore these keys, or start a new run with --reset or another --output");
+      fail(ExitCode::checkpoint, "the run in ", in_quotes(out_.native()),
+           " was started with a different configuration (", keys,
+           "): restore these keys, or start a new run with --reset or another --output");
     }
     for (const std::string& warning : difference.warnings) console.note("warning: " + warning);
   }
@@ -105,8 +107,8 @@ void RunFolder::require_same_origin(const Provenance& now, Console& console) con
   if (!resumed_) return;
   const bool trained = resumed_->dataset != now.dataset || resumed_->data_crc != now.data_crc;
   if (trained || resumed_->test_data_crc != now.test_data_crc)
-    fail(ExitCode::checkpoint, "the run was ", trained ? "trained" : "evaluated", " on other images (",
-         resumed_->dataset, ") than those that data.path now leads to (", now.dataset,
+    fail(ExitCode::checkpoint, "the run was ", trained ? "trained" : "evaluated", " on different images (",
+         resumed_->dataset, ") from those that data.path leads to now (", now.dataset,
          "): restore files that changed since, set data.path to the same data, or start a new run");
   if (resumed_->device != now.device)
     console.note("warning: the checkpoint was made on another device or library (" + resumed_->device +

@@ -90,7 +90,7 @@ RunState run_state_from(const Json& json) {
   });
   if (state.step < 0 || state.epoch < 0 || state.batch < 0 || state.scalars.applied < 0 || state.replaced < 0 ||
       state.samples < 0)
-    fail(ExitCode::checkpoint, "state.json counts below zero; the checkpoint is damaged, use an earlier one");
+    fail(ExitCode::checkpoint, "state.json has a count below zero; the checkpoint is damaged, use an earlier one");
   return state;
 }
 

@@ -84,7 +84,7 @@ class PickleReader {
     }
   }
 
-  /// A numpy array of `columns` bytes a row: the call that makes an empty one, then its state.
+  /// A numpy array of `columns` bytes per row: the call that makes an empty one, then its state.
   PickledBatch array(int64_t columns) {
     global("numpy.core.multiarray", "_reconstruct");
     global("numpy", "ndarray");

@@ -21,7 +21,7 @@
 #define CT_ATTENTION_ONCE_
 namespace ct::cpu {
 
-/// What scratch holds of a head: matrices of one row a token, and the weights of as many tokens as a tile of the
+/// What scratch holds of a head: matrices of one row per token, and the weights of as many tokens as a tile of the
 /// second-level cache takes, to all tokens.
 struct HeadSizes {
   explicit HeadSizes(const AttentionShape& s)

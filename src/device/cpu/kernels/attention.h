@@ -1,9 +1,9 @@
-// Self-attention and its gradient, one image and head after the other. Elements in memory are f32 or bf16 (uint16_t);
+// Self-attention and its gradient, for one image and head after another. Elements in memory are f32 or bf16 (uint16_t);
 // arithmetic is in f32.
 //
-// Layouts: qkv, dqkv [n][tokens][3*heads*width], queries, keys and values one after the other and heads inside; y, dy
-// [n][tokens][heads*width]; rows padded to 16 elements, pads written as zeros. log_sum_exp [n][heads][tokens]. 64-byte
-// aligned; the line after the end of qkv and dy may be read.
+// Layouts: qkv, dqkv [n][tokens][3*heads*width], in a row first queries, then keys, then values, each [heads][width];
+// y, dy [n][tokens][heads*width]. Rows are padded to 16 elements; pads are written as zeros. log_sum_exp is
+// [n][heads][tokens]. All are 64-byte aligned; the cache line after the end of qkv and dy may be read.
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,7 @@
 //
 // A pixel outside the image is 0 before normalisation. images u8 [N][C][H][W]; draws i32 [N][4] = {dy, dx, flip,
 // unused}; out f32 [N][C][H][W], 64-byte aligned. For (v/255 - mean)/std: scale = 1/(255*std), shift = -mean/std,
-// computed in double. Reads 1 byte and writes 4 bytes a pixel. Width is at most kMaxAugmentWidth.
+// computed in double. Reads 1 byte and writes 4 bytes per pixel. Width is at most kMaxAugmentWidth.
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,8 @@
 // Vectors run along channels.
 //
 // x, residual, y and their gradients [rows][channels], float or bf16 (uint16_t); values per channel f32 [channels].
-// Sums over rows are f32 over short runs of rows and f64 over runs. They sum differences from the channel's first
-// element (backward: from its mean), so that a large mean costs no precision.
+// Sums add short runs of rows in f32, and the runs in f64. They sum differences from the channel's first element
+// (backward: from its mean), so that a large mean costs no precision.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // One edit of each image of a batch, u8 to u8, in integers (graph/edit_draw.h describes the kinds).
 //
 // images and out u8 [n][channels][height][width], in different memory; one draw an image, `stride` apart; fill
-// [channels]. Width is at most kMaxEditWidth. Takes 0.5 to 2 ns a level, a hue 4 ns.
+// [channels]. Width is at most kMaxEditWidth. An edit takes 0.5 to 2 ns per level, a change of hue 4 ns.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // uint16_t is bf16.
 //
 // Layouts: rows of `columns` elements, padded to 16; pads are zero in operands and results. slots, sources and weights
-// are dense. 64-byte aligned.
+// are dense. All are 64-byte aligned.
 #pragma once
 
 #include <array>

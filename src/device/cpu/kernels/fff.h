@@ -3,7 +3,7 @@
 //
 // Layouts: rows of every matrix are padded to 16 elements; pads are zero in operands and results. x [rows][in], w_in
 // [units][in], b_in f32 [units], w_out [out][units], y [rows][out]; sums, values and their gradients [rows][units].
-// Arithmetic is f32; uint16_t is bf16. 64-byte aligned.
+// Arithmetic is f32; uint16_t is bf16. All operands are 64-byte aligned.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ void tree_gelu(const FffTrees& trees, int64_t rows, const uint16_t* x, uint16_t*
 void tree_gelu_grad(const FffTrees& trees, int64_t rows, const float* x, const float* dy, float* dx);
 void tree_gelu_grad(const FffTrees& trees, int64_t rows, const uint16_t* x, const uint16_t* dy, uint16_t* dx);
 
-/// Sums and values stay f32. With bf16 a row may therefore visit another unit than in training if two sums are nearly
-/// equal.
+/// Sums and values stay f32. With bf16 a row may therefore visit different units from those in training if two sums are
+/// nearly equal.
 template <class T>
 struct FffArgs {
   FffTrees trees;

@@ -4,7 +4,7 @@
 // x, residual, sum, y and their gradients [rows][columns], float or bf16 (uint16_t), 64-byte aligned; w, b, dw, db f32
 // [columns], mean and rstd f32 [rows]; w and b are read to the next multiple of 16. Row strides are padded(columns)
 // (linear.h); pads are zero in operands and results. A row's variance is computed from the differences to its mean, so
-// that a large mean costs no precision. dw and db are sums row by row, in f32 over runs of 64 rows and in f64 over
+// that a large mean costs no precision. dw and db add rows in order: f32 adds the rows of each run of 64, f64 adds the
 // runs.
 #pragma once
 

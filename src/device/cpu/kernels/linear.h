@@ -2,8 +2,8 @@
 //
 // Layouts: a matrix [rows][columns] has row stride padded(columns) = columns rounded up to 16 floats. Kernels rely on
 // zero pads of x, w and dy and write zero pads of y, dx and dw (exactly zero for finite gradients). w, dw [out][in]; x,
-// dx [n][in]; y, dy [n][out]; b, db [out]. All 64-byte aligned, outputs overwritten. Each of the three products costs
-// 2*n*in*out flops and reads or writes 4*in*out bytes of weights.
+// dx [n][in]; y, dy [n][out]; b, db [out]. All matrices are 64-byte aligned; outputs are overwritten. Each of the three
+// products costs 2*n*in*out flops and reads or writes 4*in*out bytes of weights.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
 // Max-pooling and its gradient. Vectors run along channels.
 //
-// Windows of kernel x kernel are a stride apart; the first one starts `pad` outside the image. Windows that do not fit
-// into the padded image are left out. Images are NHWC; outputs are overwritten. uint16_t is bf16. argmax (u8, so kernel
-// <= 15) is the row-major place of the first maximum among the window's pixels in the image.
+// A window has kernel x kernel pixels; neighbours are `stride` pixels apart, and the first one starts `pad` pixels
+// outside the image. Windows that do not fit into the padded image are left out. Images are NHWC; outputs are
+// overwritten. uint16_t is bf16. argmax (u8, so kernel <= 15) is the row-major place of the first maximum among the
+// window's pixels in the image.
 #pragma once
 
 #include <cstdint>

@@ -11,8 +11,8 @@
 
 namespace ct::cpu {
 
-/// A range of an optimizer's update. Moves 12 bytes a parameter, 8 for each state (4 where the rule only reads them), 2
-/// for a bf16 copy.
+/// A range of an optimizer's update. Moves 12 bytes per parameter, 8 for each state (4 where the rule only reads them),
+/// 2 for a bf16 copy.
 struct UpdateArgs {
   rules::Any rule;
   int64_t n;
@@ -27,7 +27,7 @@ struct UpdateArgs {
 void update(const UpdateArgs& args, const StepScalars& scalars);
 
 /// The first pass of LAMB, for at most kSquareChunk elements: Adam's m and v, and the sums of squares of p and of m /
-/// (sqrt(v) + eps) + weight_decay p, added as in sum_of_squares(). 24 bytes a parameter.
+/// (sqrt(v) + eps) + weight_decay p, added as in sum_of_squares(). Moves 24 bytes per parameter.
 struct LambMomentsArgs {
   int64_t n;
   const float *grads, *params;
@@ -38,7 +38,7 @@ struct LambMomentsArgs {
 };
 void lamb_moments(const LambMomentsArgs& args, const StepScalars& scalars);
 
-/// Muon's directions: b = b + rest (g - b); grads = b, nesterov: b + rest (g - b). 16 bytes a parameter.
+/// Muon's directions: b = b + rest (g - b); grads = b, nesterov: b + rest (g - b). Moves 16 bytes per parameter.
 struct MuonMomentumArgs {
   int64_t n;
   float *grads, *momentum_buffer;
@@ -51,7 +51,7 @@ void muon_momentum(const MuonMomentumArgs& args);
 void scaled_sum(float a, const float* x, float b, float* y, int64_t n);
 
 /// Exponential moving average: average = rest (params - average) + average, as a rounded difference and a fused
-/// multiply-add. 12 bytes a parameter.
+/// multiply-add. Moves 12 bytes per parameter.
 struct EmaArgs {
   int64_t n;
   const float* params;

@@ -4,8 +4,8 @@
 //   y[n][t][(row, column), (copy, channel)] = image n, channel, at that pixel of patch t, shifted by copy
 //
 // Copy 0 is the image itself. With a shift there are four more copies, moved right, left, down and up by `shift`
-// pixels. Pixels outside the image are 0. A token's row is padded to 16 elements with zeros. Reads c*h*w elements an
-// image, some of them five times, and writes one token a patch.
+// pixels. Pixels outside the image are 0. A token's row is padded to 16 elements with zeros. Reads c * h * w elements
+// per image, with a shift most of them five times, and writes one token per patch.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // The gate of a mixture of experts: it assigns rows to experts (graph/ops.h, Route). The code is not vectorised,
 // because this is little work compared with the experts' products.
 //
-// Layouts: logits, dlogits [rows][experts] padded to 16 floats a row, pads of dlogits written as zeros; the others
-// dense. 64-byte aligned.
+// Layouts: rows of logits and dlogits [rows][experts] are padded to 16 floats, and pads of dlogits are written as
+// zeros; all other operands are dense. All are 64-byte aligned.
 #pragma once
 
 #include <cstddef>

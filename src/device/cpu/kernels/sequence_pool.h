@@ -1,8 +1,8 @@
 // The mean of an image's tokens, weighted by the softmax of their scores, and its gradient. Arithmetic is f32; uint16_t
 // is bf16.
 //
-// Layouts: x, dx [n][tokens][channels] and y, dy [n][channels], rows padded to 16 elements, pads written as zeros;
-// score, dscore [n][tokens][1], rows padded to 16 too. 64-byte aligned.
+// Layouts: x, dx [n][tokens][channels]; y, dy [n][channels]; score, dscore [n][tokens][1]. Rows are padded to 16
+// elements, and pads are written as zeros. All are 64-byte aligned.
 #pragma once
 
 #include <cstddef>

@@ -6,8 +6,9 @@
 // With second labels u and their shares s, (1 - s) log p_t + s log p_u replaces log p_t, and (1 - s)[c == t] + s[c ==
 // u] replaces [c == t].
 //
-// logits, dlogits [n][classes] with row stride padded(classes) (linear.h), dlogits' pads written as zero; the rest [n].
-// A non-finite logit gives a non-finite loss. About 20 ns a class and image.
+// logits and dlogits are [n][classes] with row stride padded(classes) (linear.h), and pads of dlogits are written as
+// zero; all other operands are [n]. A non-finite logit gives a non-finite loss. It takes about 20 ns per class and
+// image.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,10 @@
 // Sequences of tokens: a class token first, positions added to all tokens, and the gradients (ops.h's Tokens).
 // Arithmetic is f32; uint16_t is bf16.
 //
-// Layouts: y, dy [n][tokens][columns] and positions, dpositions [tokens][columns], rows padded to 16 elements
-// (linear.h) with zeros; x, dx [n][tokens - 1][columns], or [n][tokens] without a class token, rows x_stride apart.
-// Forward reads x and writes y; backward reads dy and writes dx, and sums of n rows each in f32, image by image.
+// Layouts: rows of y, dy [n][tokens][columns] and of positions, dpositions [tokens][columns] are padded to 16 elements
+// (linear.h) with zeros; rows of x, dx [n][tokens - 1][columns] ([n][tokens][columns] without a class token) are
+// x_stride apart. The forward pass reads x and writes y. The backward pass reads dy and writes dx and the gradients of
+// parameters, each a sum over n rows in f32, image by image.
 #pragma once
 
 #include <cstdint>

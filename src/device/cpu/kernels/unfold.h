@@ -1,8 +1,8 @@
 // im2col: patches of an image as rows of a matrix, so that a convolution is a product of matrices.
 //
-// Image NHWC, [height][width][in_channels] (or planar, before to_channels_last()). Row (oy, ox) of the matrix has the
-// kernel x kernel x in_channels inputs of the output at (oy, ox), zeros outside the image. Rows are contiguous, in the
-// order of outputs. uint16_t is bf16.
+// The image is [height][width][in_channels] (or planar, before to_channels_last()). Row (oy, ox) of the matrix contains
+// the kernel x kernel x in_channels inputs of the output at (oy, ox), zeros outside the image. Rows are contiguous, in
+// the order of outputs. uint16_t is bf16.
 #pragma once
 
 #include <cstdint>
