@@ -25,8 +25,7 @@ struct BiasArgs {
 };
 cudaError_t bias(const BiasArgs& args, cudaStream_t stream);
 
-/// db[channel] = sum over rows of dy, or, with the ReLU's output y (null: none), of dy where not y <= 0. With the
-/// pooled dy and y of relu_pool (pool.h) it is also the gradient of relu_pool's bias.
+/// db[channel] = sum over rows of dy, or, with the ReLU's output y (null: none), of dy where not y <= 0.
 ///
 /// The order of summation depends on rows alone, not on the device, the type or the alignment. Rows are cut into equal
 /// parts (at most 1024, of at least 64 rows); row r of a part is added to lane r % 32, then lanes are added in order,

@@ -14,7 +14,6 @@
 // elements of the image, launches move these numbers of bytes:
 //
 //   max_pool           (X + P) * e + P  (overlapping windows are read from the caches)
-//   relu_pool          5 * P * e + P + 4 * channels
 //   max_pool_grad      (X + P) * e + P  (overlapping windows are read from the caches)
 //   average_pool       (X + n * y_stride) * e
 //   average_pool_grad  (X + n * channels) * e

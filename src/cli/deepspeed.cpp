@@ -105,7 +105,8 @@ ForeignFlags add_foreign_flags(CLI::App& app) {
   app.add_flag("--deepspeed,--deepscale", flags->deepspeed, "accepted without effect")->group(tutorial);
   app.add_option("--local_rank", flags->local_rank, "accepted without effect; the launcher sets the rank")
       ->group(tutorial);
-  app.add_option("-b,--batch_size", flags->batch_size, "sets train_batch_size; the micro-batch is at most this")
+  app.add_option("-b,--batch-size,--batch_size", flags->batch_size,
+                 "sets train_batch_size; the micro-batch is at most this")
       ->group(tutorial);
   app.add_option("-e,--epochs", flags->epochs, "train.epochs")->group(tutorial);
   app.add_flag("--with_cuda", flags->with_cuda, "device: cuda")->group(tutorial);

@@ -35,7 +35,7 @@ namespace {
 
 struct TrainFlags {
   ConfigWords files;
-  std::string resume = "auto", init, pretrained, init_head, ranks = "auto";
+  std::string resume = "auto", init, pretrained, init_head, lr, ranks = "auto";
   bool init_resize = false, reset = false, print_config = false, dry_run = false, dump_plan = false, quiet = false,
        verbose = false, no_record = false;
   int requeue_code = static_cast<int>(ExitCode::stopped);
@@ -44,6 +44,7 @@ struct TrainFlags {
 void add_options(CLI::App& app, TrainFlags& f) {
   add_config_options(app, f.files);
   add_key_option(app, f.files, "--output", "output", "the run's folder (output)");
+  app.add_option("--lr", f.lr, "the largest rate: optimizer.params.lr, and the schedule's key that replaces it");
   app.add_option("--resume", f.resume, "auto | must | never | PATH of a checkpoint");
   app.add_flag("--reset", f.reset, "start over: delete an earlier run in the output folder");
   CLI::Option* init = app.add_option("--init", f.init, "start from the weights of a safetensors or torch.save() file");
@@ -74,6 +75,17 @@ ResumeMode resume_mode(const TrainFlags& f) {
     fail(ExitCode::usage, "--resume ", in_quotes(f.resume), ": give auto, must, never or the folder of a checkpoint");
   const Path checkpoint = f.resume;
   return {ResumeMode::path, checkpoint.has_filename() ? checkpoint : checkpoint.parent_path()};  // "a/b/" is "a/b"
+}
+
+/// --lr: the optimizer's rate, or the largest rate of a schedule that replaces it.
+void set_lr(ConfigSources& sources, const std::string& lr) {
+  sources.overrides.push_back({"optimizer.params.lr", lr, "--lr"});
+  std::vector<std::string> not_yet;  // the warnings of the configuration with the schedule's own rates
+  const std::string_view key = optim::overrides_lr(load_config(sources, &not_yet).scheduler);
+  if (!key.empty() && !key.ends_with("max_lr"))
+    fail(ExitCode::usage, "--lr is ambiguous: the schedule's rate follows scheduler.params.", key,
+         " and further keys; give them with --set");
+  if (!key.empty()) sources.overrides.push_back({str("scheduler.params.", key), lr, "--lr"});
 }
 
 InitOptions init_options(const TrainFlags& f) {
@@ -239,6 +251,7 @@ int verb_train(const Words& words) {
   sources.flags = foreign;
   for (const auto& file : sources.files)
     options.config_source += (options.config_source.empty() ? "" : " and ") + source_name(file);
+  if (!f.lr.empty()) set_lr(sources, f.lr);
   if (f.no_record) sources.overrides.push_back({"cuda.record", "false", "--no-record"});
   options.config = load_config(sources, &options.warnings);
   if (std::filesystem::current_path() != caller)  // the run tells commands for where the caller is

@@ -28,7 +28,16 @@ constexpr ActivationNames names_of(Activation activation) {
 
 /// ReLU is fused with the computation of the sums, whatever their type, and its gradient reads the result. Every other
 /// activation is a separate pass over the sums, in the graph's compute type, and its gradient reads these sums.
-constexpr bool is_fused(Activation activation) { return activation <= Activation::relu; }
+constexpr bool is_fused(Activation activation) {
+  switch (activation) {
+    case Activation::none:
+    case Activation::relu:
+      return true;
+    case Activation::gelu:
+      return false;
+  }
+  return false;
+}
 
 /// All activations except none.
 inline constexpr auto kActivations = [] {

@@ -42,7 +42,12 @@ ValueId mixture(Graph& g, ValueId x, size_t number, const CnnMoeKeys& k) {
     rows[e] = g.linear(rows[e], expert, kWidth, like_first(expert));
   }
   const ValueId y = g.combine(rows, routing);
-  if (k.mlp_type == MlpType::standard) return y;
+  switch (k.mlp_type) {
+    case MlpType::standard:
+      return y;
+    case MlpType::residual:
+      break;
+  }
   const ValueId all = g.linear(x, name + ".mlp", kWidth, like_first(name + ".mlp"));
   return g.softmax_mix(y, all, g.linear(x, name + ".coefficient", 2, {.f32 = true}));
 }

@@ -40,7 +40,7 @@ std::optional<ConfigFault> FeedForwardKeys::fault() const {
                                         " units with this fan-out and number of trees; use a smaller depth")};
   if (const int64_t visited = trees_of(fff).visited(); visited > kMostFffVisited)
     return ConfigFault{"fff_trees", str("makes a token visit ", visited, " units, with the depth and the fan-out that ",
-                                        "there are, and ", kMostFffVisited, " is the most; use a lesser one")};
+                                        "there are, and ", kMostFffVisited, " is the limit; use a smaller one")};
   return {};
 }
 

@@ -15,7 +15,12 @@ LinearOptions timm_linear(Activation activation = Activation::none) {
 }
 
 ValueId mlp(Graph& g, ValueId x, const std::string& name, const VitKeys& k) {
-  if (k.feed_forward.ffn == FeedForward::fff) return fast_feed_forward(g, x, name, k.dim, k.feed_forward);
+  switch (k.feed_forward.ffn) {
+    case FeedForward::mlp:
+      break;
+    case FeedForward::fff:
+      return fast_feed_forward(g, x, name, k.dim, k.feed_forward);
+  }
   x = g.dropout(g.linear(x, name + ".fc1", k.mlp_dim, timm_linear(Activation::gelu)), k.dropout);
   return g.dropout(g.linear(x, name + ".fc2", k.dim, timm_linear()), k.dropout);
 }

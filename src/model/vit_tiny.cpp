@@ -17,7 +17,12 @@ ValueId attention(Graph& g, ValueId x, const std::string& name, const VitTinyKey
 }
 
 ValueId feed_forward(Graph& g, ValueId x, const std::string& name, const VitTinyKeys& k) {
-  if (k.feed_forward.ffn == FeedForward::fff) return fast_feed_forward(g, x, name, k.dim, k.feed_forward);
+  switch (k.feed_forward.ffn) {
+    case FeedForward::mlp:
+      break;
+    case FeedForward::fff:
+      return fast_feed_forward(g, x, name, k.dim, k.feed_forward);
+  }
   x = g.dropout(g.linear(x, name + ".net.0", k.mlp_dim, {.activation = Activation::gelu}), k.dropout);
   return g.dropout(g.linear(x, name + ".net.3", k.dim), k.dropout);
 }

@@ -32,8 +32,13 @@ inline bool is_warm(int64_t it, int64_t steps) { return it >= steps || steps == 
 /// The warm-up's progress at iteration `it`, 0 <= it < steps: ln(it+1)/ln(steps) or it/steps.
 inline double warmup_share(WarmupType type, int64_t it, int64_t steps) {
   const auto w = static_cast<double>(steps);
-  return type == WarmupType::linear ? static_cast<double>(it) / w
-                                    : std::log(static_cast<double>(it + 1)) * (1.0 / std::log(w));
+  switch (type) {
+    case WarmupType::linear:
+      return static_cast<double>(it) / w;
+    case WarmupType::log:
+      return std::log(static_cast<double>(it + 1)) * (1.0 / std::log(w));
+  }
+  return 0;
 }
 
 /// doubt() of schedules that decay after a warm-up.

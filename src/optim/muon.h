@@ -69,7 +69,13 @@ struct Muon {
 
   double ratio(int64_t out, int64_t rest) const {
     const auto a = static_cast<double>(out), b = static_cast<double>(rest);
-    return adjust_lr_fn == AdjustLr::original ? std::sqrt(std::max(1.0, a / b)) : 0.2 * std::sqrt(std::max(a, b));
+    switch (adjust_lr_fn) {
+      case AdjustLr::original:
+        return std::sqrt(std::max(1.0, a / b));
+      case AdjustLr::match_rms_adamw:
+        return 0.2 * std::sqrt(std::max(a, b));
+    }
+    return 0;
   }
   MuonMomentum directions(std::vector<MuonMomentum::Slice> slices, ValueId scalars) const {
     return {std::move(slices), scalars, momentum, nesterov};

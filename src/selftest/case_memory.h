@@ -66,7 +66,7 @@ class Guarded {
         case DType::i32:
           reinterpret_cast<int32_t*>(data())[at] = static_cast<int32_t>(dense[i]);
           break;
-        default:
+        case DType::u8:
           reinterpret_cast<uint8_t*>(data())[at] = static_cast<uint8_t>(dense[i]);
       }
     }
@@ -84,9 +84,10 @@ class Guarded {
         return reference::from_f16(reinterpret_cast<const uint16_t*>(data())[at]);
       case DType::i32:
         return reinterpret_cast<const int32_t*>(data())[at];
-      default:
+      case DType::u8:
         return reinterpret_cast<const uint8_t*>(data())[at];
     }
+    return 0;
   }
   std::vector<unsigned char> bytes() const { return {all_ + begin_, all_ + begin_ + bytes_}; }
   bool intact() const {

@@ -323,17 +323,26 @@ class EveryStage : public testing::TestWithParam<std::tuple<DType, const char*>>
   }
 };
 
-const UpdateRule kOptimizers[] = {
-    {.optimizer = optim::Lion{.weight_decay = 0.1}},
-    {.optimizer = optim::Adagrad{.lr_decay = 0.1}},
-    {.optimizer = optim::Lamb{.weight_decay = 0.01}, .groups = {optim::kVectorsDoNotDecay}, .clip = 1},
-    {.optimizer = optim::Lars{.momentum = 0.9, .nesterov = true, .trust_coeff = 0.1, .weight_decay = 0.01}, .clip = 1},
-    {.optimizer = optim::Muon{.adamw_lr = 5e-4}, .groups = {optim::kVectorsDoNotDecay}, .clip = 1}};
+/// Every optimizer of the table; with keys of its own where its defaults leave something out.
+std::vector<UpdateRule> every_optimizer() {
+  std::vector<UpdateRule> rules = {
+      {.optimizer = optim::Lion{.weight_decay = 0.1}},
+      {.optimizer = optim::Adagrad{.lr_decay = 0.1}},
+      {.optimizer = optim::Lamb{.weight_decay = 0.01}, .groups = {optim::kVectorsDoNotDecay}, .clip = 1},
+      {.optimizer = optim::Lars{.momentum = 0.9, .nesterov = true, .trust_coeff = 0.1, .weight_decay = 0.01},
+       .clip = 1},
+      {.optimizer = optim::Muon{.adamw_lr = 5e-4}, .groups = {optim::kVectorsDoNotDecay}, .clip = 1}};
+  for (const optim::Optimizer& optimizer : optim::all_of<optim::Optimizer>())
+    if (std::ranges::none_of(rules,
+                             [&](const UpdateRule& rule) { return rule.optimizer.index() == optimizer.index(); }))
+      rules.push_back({.optimizer = optimizer, .clip = 1});
+  return rules;
+}
 
 /// Those that need to know whole tensors, too; in buckets of the usual size and in small ones.
 TEST_P(EveryStage, EveryOptimizerEndsInTheSameBits) {
   if (!can_compute(compute())) GTEST_SKIP() << "no " << name_of(compute()) << " here";
-  for (const UpdateRule& rule : kOptimizers) {
+  for (const UpdateRule& rule : every_optimizer()) {
     const Outcome alone = train({.rule = rule, .micro_batches = 12, .model = model(), .compute = compute()}, 3);
     EXPECT_TRUE(std::isfinite(alone.scalars.norm));
     for (const float x : alone.state[0]) ASSERT_TRUE(std::isfinite(x));
@@ -353,7 +362,7 @@ TEST_P(EveryStage, EveryOptimizerEndsInTheSameBits) {
 
 /// A step without a finite gradient changes nothing, whatever is computed of whole tensors before it is known.
 TEST(Engine, EveryOptimizerSkipsAStepThatIsNotFinite) {
-  for (const UpdateRule& rule : kOptimizers)
+  for (const UpdateRule& rule : every_optimizer())
     for (const int ranks : {1, 2}) {
       std::vector<Outcome> before(2), after(2);
       run_ranks(ranks, [&](Communicator& comm) {

@@ -115,6 +115,11 @@ def every_optimizer_and_schedule_is_listed():
         expect(len(names) > 8, key, names)
         for name in names:
             expect("`%s`" % name in row, "docs/configuration.md: %s.type has no %s" % (key, name))
+            if key == "optimizer":
+                expect(re.search(r"(?m)^\| .*`%s`.* \| .*[0-9]+.* \|$" % name, page.partition("## Optimizers")[2]),
+                       "docs/configuration.md: the table of optimizers has no %s" % name)
+                expect(re.search(r"(?mi)^\| optimizers \|.*\b%s\b" % name, text("README.md")),
+                       "README.md: the optimizers lack %s" % name)
 
 
 @check

@@ -56,6 +56,20 @@ def misspelt_commands_name_the_right_one():
 
 
 @check
+def lr_is_the_largest_rate_of_optimizer_and_schedule():
+    def rates(*words):
+        printed = good("train", "--print-config", "--lr", "0.25", *words)
+        return re.findall(r"\b(lr|warmup_max_lr|cycle_max_lr): ([0-9.e-]+)", printed)
+
+    expect_equal(rates(), [("lr", "0.25"), ("warmup_max_lr", "0.25")])
+    expect_equal(rates("--config", "tutorial.yaml"), [("lr", "0.25")])
+    bad(USAGE, "--lr is ambiguous: the schedule's rate follows scheduler.params.cycle_min_lr", "train", "--print-config",
+        "--lr", "0.25", "--config", "vit_tiny.yaml")
+    bad(USAGE, "--lr", "train", "--print-config", "--lr", "fast")
+    expect("train_batch_size: 64" in good("train", "--print-config", "--batch-size", "64"), "--batch-size")
+
+
+@check
 def help_comes_before_or_after_the_verb():
     for words in (["help", "eval"], ["--help", "eval"], ["-h", "eval"]):
         expect_equal(good(*words), good("eval", "--help"))

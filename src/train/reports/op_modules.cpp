@@ -46,7 +46,9 @@ std::string OpModules::of(const Op& op) const {
       return "(loss)";
     case Role::update:
       return "(update)";
-    default:
+    case Role::layer:
+    case Role::evaluation:
+    case Role::gradient:
       break;
   }
   for (const Ids& ids : {reads(op), writes(op)})
